@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * @file spotnik.h
+ * Data-parallel training on machines that may vanish at any moment.
+ *
+ * A job is a set of members (processes), each with a full replica of the model. In every step the members
+ * all-reduce their gradients; a step commits for every member or for none. When members vanish, the survivors agree
+ * on a new view among themselves and finish the very step they were in, from the inputs they still hold.
+ *
+ *     spotnik_config cfg;  spotnik_config_init(&cfg);
+ *     spotnik_job *job;    int rc = spotnik_join(&cfg, &job);
+ *     spotnik_state_add(job, "w", w, n, SPOTNIK_F32);
+ *     spotnik_step step;
+ *     while ((rc = spotnik_step_begin(job, &step)) == 0) {
+ *         compute(w, g, &step);
+ *         spotnik_allreduce(job, 0, g, n, SPOTNIK_F32, SPOTNIK_MEAN);
+ *         if (spotnik_step_commit(job) == 0) apply(w, g);
+ *     }
+ *     spotnik_leave(job);
+ *
+ * Thread rule: all calls on one job come from one thread at a time, except spotnik_notice() (async-signal-safe) and
+ * spotnik_status() (any thread). The library runs one progress thread of its own; it never prints, never exits, and
+ * installs no signal handler.
+ *
+ * Results: 0, or a negative SPOTNIK_ERR_*; spotnik_strerror() says what happened and what to do next. Output
+ * parameters are written on success only.
+ */
+#ifndef SPOTNIK_H
+#define SPOTNIK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SPOTNIK_VERSION "0.1.0"
+
+#if defined(__GNUC__)
+#define SPOTNIK_API __attribute__((visibility("default")))
+#else
+#define SPOTNIK_API
+#endif
+
+/** Error codes, grouped by the largest thing they end: call > step > membership > job. */
+enum spotnik_error {
+    SPOTNIK_OK = 0,
+    /* The call: nothing happened; correct it and call again. */
+    SPOTNIK_ERR_ARGUMENT = -1,   /**< an argument is out of range or of the wrong kind */
+    SPOTNIK_ERR_STATE = -2,      /**< the call does not fit here (commit without begin, ...) */
+    SPOTNIK_ERR_MEMORY = -3,     /**< memory could not be had */
+    SPOTNIK_ERR_LIMIT = -4,      /**< more buckets, tensors or members than the limits allow */
+    /* Finding the job: the job itself is undisturbed. */
+    SPOTNIK_ERR_PEERS = -100,    /**< no member could be found or reached; see SPOTNIK_PEERS */
+    SPOTNIK_ERR_KEY = -101,      /**< the other side has another job key */
+    SPOTNIK_ERR_JOB = -102,      /**< the other side belongs to another job */
+    SPOTNIK_ERR_VERSION = -103,  /**< the other side speaks another wire version */
+    SPOTNIK_ERR_SYSTEM = -104,   /**< a system call failed; spotnik_last_error() names it */
+    /* The step. */
+    SPOTNIK_ERR_MISMATCH = -200, /**< members run different programs: buckets differ in size, type or number */
+    /* Our membership. */
+    SPOTNIK_ERR_LEAVING = -300,  /**< a notice arrived (spotnik_notice): call spotnik_leave() and exit with 75 */
+    SPOTNIK_ERR_PARKED = -301,   /**< cut off from the majority and on_minority asked to give up waiting */
+    /* The job. */
+    SPOTNIK_ERR_DONE = -400,     /**< the job ended: steps_max reached, or all samples consumed */
+};
+
+/** Element types of tensors and buckets. */
+enum spotnik_dtype { SPOTNIK_F32 = 1, SPOTNIK_F64, SPOTNIK_I32, SPOTNIK_I64, SPOTNIK_U8 };
+
+/** Reductions. MEAN is weighted by spotnik_weight_set(), by default the number of samples of the member's share
+ *  (1 where the job has no ledger). Integer types take SUM, MIN and MAX; U8 takes MIN and MAX. */
+enum spotnik_op { SPOTNIK_SUM = 1, SPOTNIK_MEAN, SPOTNIK_MIN, SPOTNIK_MAX };
+
+/** What a member does that is cut off from the majority (promise P1). */
+enum spotnik_minority {
+    SPOTNIK_MINORITY_WAIT = 0,     /**< keep the state, keep dialling, go on when healed (default) */
+    SPOTNIK_MINORITY_CONTINUE,     /**< go on alone: waives P1, two lineages may arise */
+    SPOTNIK_MINORITY_STOP,         /**< step_commit/step_begin return SPOTNIK_ERR_PARKED after minority_wait_ns */
+};
+
+/** A job this process is a member of. Opaque. */
+typedef struct spotnik_job spotnik_job;
+
+/** Settings. Fill with spotnik_config_init(), then change fields. Strings are borrowed until spotnik_join() returns. */
+typedef struct spotnik_config {
+    size_t size;                 /**< sizeof(spotnik_config), set by spotnik_config_init() */
+    const char *job_name;        /**< SPOTNIK_JOB: members of other jobs are refused. Default "spotnik" */
+    const char *key_file;        /**< SPOTNIK_KEY_FILE: file with the 256-bit job key in hex, mode 0600. NULL only for a
+                                      job of one */
+    const char *peers;           /**< SPOTNIK_PEERS: "host:port,..." or "file:DIR". NULL: a job of one */
+    const char *bind;            /**< SPOTNIK_BIND: "address[:port]" to listen on. Default 127.0.0.1, any port */
+    uint32_t members_min;        /**< SPOTNIK_MIN: step_begin waits until the view has so many. Default 1 */
+    uint32_t members_max;        /**< SPOTNIK_MAX: joiners wait while the view has so many. Default 256 */
+    uint64_t samples;            /**< samples in one epoch of data; 0: no ledger, step.samples is empty */
+    uint64_t batch;              /**< global mini-batch: samples a step consumes over all members together */
+    uint64_t steps_max;          /**< step_begin returns SPOTNIK_ERR_DONE after so many committed steps; 0: never */
+    uint64_t silence_floor_ns;   /**< SPOTNIK_SILENCE_MS: least silence that counts as loss. Default 250 ms */
+    uint64_t silence_ceiling_ns; /**< limit of its adaptation to jitter. Default 2 s */
+    enum spotnik_minority on_minority; /**< SPOTNIK_ON_MINORITY: wait|continue|stop */
+    uint64_t minority_wait_ns;   /**< patience of SPOTNIK_MINORITY_STOP. Default 60 s */
+} spotnik_config;
+
+/** A half-open range of sample indices within an epoch of data. */
+typedef struct spotnik_range {
+    uint64_t begin, end;
+} spotnik_range;
+
+#define SPOTNIK_RANGES_MAX 64
+
+/** One step as this member sees it. Valid until the next spotnik_step_begin(). */
+typedef struct spotnik_step {
+    uint64_t number;             /**< from 1, committed at most once in the life of the job */
+    uint64_t view_epoch;         /**< epoch of the view in which the step was begun */
+    uint32_t rank, size;         /**< position in that view and its length */
+    uint64_t data_epoch;         /**< which pass over the data, from 0: seed your shuffle with it */
+    uint64_t sample_count;       /**< samples in this member's share: the sum of the ranges. May be 0 */
+    uint32_t range_count;
+    spotnik_range samples[SPOTNIK_RANGES_MAX]; /**< the share: indices into the (shuffled) epoch of data */
+    uint32_t replay;             /**< 1: a joiner repeating a committed step; the share is empty, the result is the
+                                      committed one. No special handling is needed */
+} spotnik_step;
+
+/** One recovery as seen by this member. Instants are CLOCK_MONOTONIC, nanoseconds; 0 where not reached. */
+typedef struct spotnik_recovery {
+    uint64_t epoch;              /**< of the view it led to */
+    uint32_t lost, joined, left; /**< members that went and came */
+    uint64_t detected_ns;        /**< first evidence or first RECONCILE seen */
+    uint64_t reconciled_ns;      /**< ACCEPT seen (initiator: RECONCILE came back) */
+    uint64_t accepted_ns;        /**< RESTART seen (initiator: ACCEPT came back) */
+    uint64_t restarted_ns;       /**< view installed */
+    uint64_t committed_ns;       /**< first commit in the new view */
+} spotnik_recovery;
+
+#define SPOTNIK_RECOVERIES_KEPT 16
+
+/** A snapshot of the job for dashboards and tests. */
+typedef struct spotnik_job_status {
+    char member[33];             /**< our member_id in hex */
+    uint64_t view_epoch;
+    uint32_t rank, size;
+    uint64_t step_committed, step_stable;
+    uint32_t parked;             /**< 1: cut off from the majority, waiting */
+    uint32_t joining;            /**< 1: copying state or replaying */
+    uint64_t bytes_sent, bytes_received; /**< data path */
+    uint64_t control_messages;   /**< sent, without heartbeats */
+    uint64_t losses, joins, leaves;      /**< seen since we are a member */
+    uint32_t recovery_count;     /**< entries in `recovery`, newest last */
+    spotnik_recovery recovery[SPOTNIK_RECOVERIES_KEPT];
+} spotnik_job_status;
+
+/** Fill @p cfg with defaults, then with what SPOTNIK_* in the environment says. Unusable values in the environment are
+ *  reported by spotnik_join(). */
+SPOTNIK_API void spotnik_config_init(spotnik_config *cfg);
+
+/**
+ * Become a member: find the job at cfg->peers and get ready to join it, or found it.
+ *
+ * Returns quickly; the state is copied in the first spotnik_step_begin(), after the caller has registered it.
+ * On success *ret_job is owned by the caller until spotnik_leave() or spotnik_abandon().
+ * Errors: ARGUMENT, MEMORY, SYSTEM, PEERS, KEY, JOB, VERSION.
+ */
+SPOTNIK_API int spotnik_join(const spotnik_config *cfg, spotnik_job **ret_job);
+
+/**
+ * Register memory that makes up the replica: what a joiner receives, what a checkpoint holds.
+ *
+ * Call before the first spotnik_step_begin(), with the same names, counts and types on every member. @p data
+ * (count elements) stays owned by the caller, must stay valid and must only change between spotnik_step_commit()
+ * and the next spotnik_step_begin(). Errors: ARGUMENT (duplicate name), STATE (after the first step), LIMIT.
+ */
+SPOTNIK_API int spotnik_state_add(spotnik_job *job, const char *name, void *data, size_t count,
+                                  enum spotnik_dtype dtype);
+
+/**
+ * Begin the next step: wait until the view has members_min members, admit joiners, take this member's share.
+ *
+ * In a joiner the first call copies the state from the members; the registered memory then holds what theirs holds, and
+ * the steps that were committed meanwhile are replayed by the caller's own loop (step.replay).
+ * Errors: DONE (regular end of the loop), LEAVING (a notice came: leave), PARKED, MISMATCH, PEERS, MEMORY.
+ */
+SPOTNIK_API int spotnik_step_begin(spotnik_job *job, spotnik_step *ret_step);
+
+/** Weight of this member's contribution to MEAN in the current step, instead of its sample count. 0 contributes nothing. */
+SPOTNIK_API int spotnik_weight_set(spotnik_job *job, uint64_t weight);
+
+/**
+ * Start to all-reduce @p data in place. Does not block; several buckets may be in flight, in any order.
+ *
+ * @param bucket  0 <= bucket < 256; the same set with the same sizes on every member in every step.
+ * @param data    count elements; the caller leaves them untouched until spotnik_step_commit() returns 0, when they hold
+ *                the result. Inputs are never overwritten before that, so a step can be reduced again after a loss.
+ * Errors: ARGUMENT, STATE (no step begun, or the bucket was already started in this step), LIMIT, MEMORY.
+ */
+SPOTNIK_API int spotnik_allreduce(spotnik_job *job, uint32_t bucket, void *data, size_t count,
+                                  enum spotnik_dtype dtype, enum spotnik_op op);
+
+/**
+ * Finish the step: wait for every bucket started in it; on 0 all of them hold the result, on every member the same bits.
+ *
+ * Losses, recoveries and joins happen inside. Errors: STATE, MISMATCH, PARKED, LEAVING is never returned here (a begun
+ * step is always finished). After an error the buckets hold what the caller put in.
+ */
+SPOTNIK_API int spotnik_step_commit(spotnik_job *job);
+
+/** Ask to leave at the next spotnik_step_begin() (it returns SPOTNIK_ERR_LEAVING). Async-signal-safe: call it from your
+ *  SIGTERM handler. */
+SPOTNIK_API void spotnik_notice(spotnik_job *job);
+
+/**
+ * Leave the job: wait until the last committed step is known to all who need it, say goodbye, free the job.
+ * When every member leaves, the job is over. Always frees @p job. Returns 0, or SPOTNIK_ERR_PARKED when it had to go without agreement.
+ */
+SPOTNIK_API int spotnik_leave(spotnik_job *job);
+
+/** Free the job at once, without goodbye: to the others this member is lost. For tests and for error paths. */
+SPOTNIK_API void spotnik_abandon(spotnik_job *job);
+
+/** Fill @p ret with a consistent snapshot. Any thread. */
+SPOTNIK_API void spotnik_status(spotnik_job *job, spotnik_job_status *ret);
+
+/** XXH3-64 of all registered state, in order of registration: equal on all members between commit+apply and the next
+ *  commit. Call from the thread that applies updates. */
+SPOTNIK_API uint64_t spotnik_state_digest(spotnik_job *job);
+
+/** One line: what the code means and what to do next. Static storage. */
+SPOTNIK_API const char *spotnik_strerror(int error);
+
+/** Detail of the last error on the calling thread (addresses, names, errno). Never NULL; valid until the next call. */
+SPOTNIK_API const char *spotnik_last_error(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
