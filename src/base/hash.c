@@ -2,6 +2,8 @@
 /* See hash.h. xxHash is compiled into this file: no library to link, no symbol of it in ours. */
 #include "base/hash.h"
 
+#include <assert.h> /* xxhash.h 0.8.1 uses static_assert without including it */
+
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
