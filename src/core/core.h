@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The protocol as one state machine: event in, actions out. Used alike by the network driver and by the simulator.
+ *
+ * Pure: no I/O, clock, lock or allocation. Equal state and event give equal state and actions on every machine.
+ * How a driver uses it, in this order and from one thread at a time:
+ *
+ *   1. memory of spotnik_core_size(&limits) bytes, spotnik_core_init().
+ *   2. for every happening: spotnik_core_step(core, &event), then spotnik_core_poll() until it returns false, doing each
+ *      action at once (a message belongs to the core and is valid until the next call of any spotnik_core_ function).
+ *   3. when the connection to the data successor can take bytes: spotnik_core_send_next() and send what it says.
+ *   4. when a data frame's header has arrived: spotnik_core_place(); read the payload where it says; then
+ *      the event CHUNK_DONE.
+ *   5. call with TICK no later than spotnik_core_deadline().
+ *
+ * The memory of buckets is the driver's: for each bucket a caller-owned `in`, never written, and two driver-owned
+ * results `out[0]`, `out[1]`; step s writes out[s & 1] and the other still holds the result of s - 1 for laggards.
+ *
+ * event->now_ns must not run backwards. */
+#ifndef SPOTNIK_CORE_CORE_H
+#define SPOTNIK_CORE_CORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "member/message.h"
+#include "member/view.h"
+#include "ring/ring.h"
+
+#define SPOTNIK_BUCKETS_MAX 256
+
+struct spotnik_limits {
+    uint32_t members_max;      /* in a view, joiners included */
+    uint32_t warm_count;       /* successors to keep links to, >= 1 */
+    uint32_t chunk_bytes;      /* of a data frame's payload, a multiple of 8 */
+    uint64_t heartbeat_ns;     /* between heartbeats on a link to a ring neighbour */
+    uint64_t silence_floor_ns; /* the adaptive limit stays between these two */
+    uint64_t silence_ceiling_ns;
+    uint64_t stagger_ns;       /* how much later each further witness starts a ballot itself */
+    uint64_t retry_ns;         /* a ballot that has not come round is started again; parked members retry */
+    uint64_t enter_wait_ns;    /* how long a view change waits for a joiner that is a step behind */
+};
+
+/* Sensible values for `members_max` members on real networks. */
+void spotnik_limits_init(struct spotnik_limits *limits, uint32_t members_max);
+
+enum spotnik_role {
+    SPOTNIK_ROLE_IDLE,     /* before FOUND or JOIN */
+    SPOTNIK_ROLE_JOINER,   /* outside the ring, copying state or replaying steps */
+    SPOTNIK_ROLE_MEMBER,   /* in the view */
+    SPOTNIK_ROLE_EXCLUDED, /* the others went on without us: free the core, join again as a new member */
+    SPOTNIK_ROLE_LEFT,     /* planned leave is complete */
+    SPOTNIK_ROLE_FAILED,   /* MISMATCH: see spotnik_core_error() */
+};
+
+enum spotnik_event_kind {
+    /* once */
+    SPOTNIK_EVENT_FOUND,        /* become the only member of epoch 1 */
+    SPOTNIK_EVENT_JOIN,         /* become a joiner; `committed`: the step whose state was copied (0: initial state) */
+    /* links: control links only; a peer is known by its descriptor after the handshake */
+    SPOTNIK_EVENT_LINK_UP,      /* peer: authenticated both ways, usable */
+    SPOTNIK_EVENT_LINK_DOWN,    /* peer, proof: PROOF_GONE for EOF/RST without GOODBYE, PROOF_NONE for anything else */
+    SPOTNIK_EVENT_DIAL_FAILED,  /* peer, proof: PROOF_GONE when its kernel refused, PROOF_NONE when unreachable */
+    SPOTNIK_EVENT_DEATH,        /* peer: certificate of its host (robust futex, reaped by its agent) */
+    SPOTNIK_EVENT_MESSAGE,      /* peer, message */
+    SPOTNIK_EVENT_TICK,         /* time has passed; deliver what was received before it first */
+    /* the caller's side; answered by an action, at once or later */
+    SPOTNIK_EVENT_STEP_BEGIN,   /* -> STEP_BEGUN when stable enough (view >= members_min, no recovery under way) */
+    SPOTNIK_EVENT_WEIGHT,       /* weight: of our contributions in the begun step; before the first BUCKET_START */
+    SPOTNIK_EVENT_BUCKET_START, /* bucket, count, dtype, op: `in` is ready */
+    SPOTNIK_EVENT_STEP_SEAL,    /* no further buckets in this step -> COMMITTED */
+    SPOTNIK_EVENT_LEAVE,        /* -> LEFT */
+    SPOTNIK_EVENT_ENTER_READY,  /* joiner: keep asking to be let in from now on; peer: the sponsor */
+    /* data */
+    SPOTNIK_EVENT_CHUNK_DONE,   /* header: the payload has been put where spotnik_core_place() said */
+};
+
+enum spotnik_proof { SPOTNIK_PROOF_NONE, SPOTNIK_PROOF_GONE };
+
+/* Header of a data frame. `weight`: sum of the weights of the contributions inside. */
+struct spotnik_chunk_header {
+    uint8_t handover;   /* 0: all-reduce stream; 1: finished result handed to a laggard or joiner */
+    uint8_t dtype, op;
+    uint32_t bucket;
+    uint64_t epoch;     /* of the view; ignored by joiners for handover */
+    uint64_t step;
+    uint64_t sequence;  /* all-reduce: chunk number in the stream; handover: chunk number in the bucket */
+    uint64_t count;     /* elements of the whole bucket */
+    uint64_t weight;
+};
+
+struct spotnik_event {
+    enum spotnik_event_kind kind;
+    uint64_t now_ns;
+    struct spotnik_member peer;
+    enum spotnik_proof proof;
+    const struct spotnik_message *message;
+    struct spotnik_chunk_header header;
+    uint64_t committed;
+    uint64_t weight;
+    uint32_t bucket;
+    uint64_t count;
+    uint8_t dtype, op;
+    uint32_t element_bytes;  /* BUCKET_START: size of one element */
+};
+
+enum spotnik_action_kind {
+    SPOTNIK_ACTION_DIAL,       /* peer: open a control link; answer LINK_UP or DIAL_FAILED */
+    SPOTNIK_ACTION_HANG_UP,    /* peer: GOODBYE, then close */
+    SPOTNIK_ACTION_SEND,       /* peer, message: encode now, send on the control link */
+    SPOTNIK_ACTION_VIEW,       /* a view was installed: see spotnik_core_view(); data frames of older epochs, sent or
+                                  received in part, must not touch `in`/`out` any more */
+    SPOTNIK_ACTION_FROZEN,     /* the same for the running epoch: a recovery has begun */
+    SPOTNIK_ACTION_PARKED,     /* no quorum; `parked` of spotnik_core_status() until a VIEW follows */
+    SPOTNIK_ACTION_STEP_BEGUN, /* step, and the share by spotnik_core_share() */
+    SPOTNIK_ACTION_SCALE,      /* bucket, step, offset, count, weight: out[step & 1] = weight * in over this segment */
+    SPOTNIK_ACTION_COPY_OWN,   /* bucket, step: ring of one: out = in */
+    SPOTNIK_ACTION_COMMITTED,  /* step: out[step & 1] of every bucket holds the result */
+    SPOTNIK_ACTION_LINK_EXPECT,/* peer: ring successor of the new view: open the data connection */
+    SPOTNIK_ACTION_EXCLUDED,
+    SPOTNIK_ACTION_LEFT,
+    SPOTNIK_ACTION_FAILED,     /* error */
+};
+
+struct spotnik_action {
+    enum spotnik_action_kind kind;
+    struct spotnik_member peer;
+    const struct spotnik_message *message;
+    uint64_t step;
+    uint32_t bucket;
+    uint64_t offset, count, weight;
+    int error;
+};
+
+/* What to put on the data connection to the successor. */
+enum spotnik_source { SPOTNIK_SOURCE_IN, SPOTNIK_SOURCE_OUT };
+struct spotnik_transfer {
+    struct spotnik_id to;
+    struct spotnik_chunk_header header;
+    enum spotnik_source source; /* OUT: out[header.step & 1] */
+    uint64_t offset, count;     /* elements */
+};
+
+/* What to do with a data frame. */
+enum spotnik_verdict {
+    SPOTNIK_VERDICT_TAKE,  /* put `count` elements to out[step & 1] + offset as `kind` says, then CHUNK_DONE */
+    SPOTNIK_VERDICT_DROP,  /* read the payload and forget it */
+    SPOTNIK_VERDICT_WAIT,  /* leave it in the socket; ask again after any later event that polled an action, or any
+                              event of the caller's side */
+    SPOTNIK_VERDICT_BAD,   /* the peer breaks the protocol: hang up */
+};
+struct spotnik_placement {
+    enum spotnik_verdict verdict;
+    enum spotnik_ring_kind kind; /* REDUCE and REDUCE_LAST combine with `in` */
+    uint64_t offset, count;      /* elements */
+    uint64_t weight;             /* of our own contribution, for combine */
+    uint64_t weight_total;       /* REDUCE_LAST: divide MEAN by this */
+};
+
+struct spotnik_core_status {
+    enum spotnik_role role;
+    uint64_t epoch, committed, begun;
+    bool frozen, parked;
+    uint32_t rank, size;
+    uint64_t messages_sent;      /* control, without heartbeats */
+    uint64_t ballots_started;
+    uint64_t losses, joins, leaves;
+    /* instants of the running or last recovery, 0 where not reached */
+    uint64_t detected_ns, reconciled_ns, accepted_ns, restarted_ns, committed_ns;
+    uint32_t last_lost, last_joined, last_left;
+};
+
+struct spotnik_core;
+
+/* Bytes of memory a core needs. */
+size_t spotnik_core_size(const struct spotnik_limits *limits);
+
+/* `memory`: spotnik_core_size() bytes, aligned to 16, zeroed or not; owned by the caller, who may free it at any time between calls.
+ * `ledger_samples`, `ledger_batch`: as in the config. `members_min`: for STEP_BEGIN. */
+struct spotnik_core *spotnik_core_init(void *memory, const struct spotnik_limits *limits,
+                                       const struct spotnik_member *self, uint32_t members_min,
+                                       uint64_t ledger_samples, uint64_t ledger_batch);
+
+void spotnik_core_step(struct spotnik_core *core, const struct spotnik_event *event);
+bool spotnik_core_poll(struct spotnik_core *core, struct spotnik_action *ret);
+
+/* The instant at which TICK is due; SPOTNIK_NEVER when nothing is pending. */
+uint64_t spotnik_core_deadline(const struct spotnik_core *core);
+
+/* Next frame for the data connection to the ring successor. The core takes it for granted that a transfer it gave
+ * out is sent, in order, or the connection breaks. False: nothing to send now. */
+bool spotnik_core_send_next(struct spotnik_core *core, struct spotnik_transfer *ret);
+
+/* Where a data frame from `from` belongs. Changes nothing, except that a detected MISMATCH queues FAILED. */
+struct spotnik_placement spotnik_core_place(struct spotnik_core *core, struct spotnik_id from,
+                                            const struct spotnik_chunk_header *header);
+
+/* The installed view; size 0 for a joiner that has not learnt one yet (a joiner that has sees the job's view here). */
+const struct spotnik_view *spotnik_core_view(const struct spotnik_core *core);
+
+/* Our share of the begun step. Returns the number of samples. */
+uint64_t spotnik_core_share(const struct spotnik_core *core, struct spotnik_range *ret_ranges, uint32_t *ret_count);
+
+const struct spotnik_ledger *spotnik_core_ledger(const struct spotnik_core *core);
+void spotnik_core_status(const struct spotnik_core *core, struct spotnik_core_status *ret);
+const char *spotnik_event_name(enum spotnik_event_kind kind);
+const char *spotnik_action_name(enum spotnik_action_kind kind);
+
+/* Planted bugs for tests: which rules to break (SPOTNIK_BUG_*). 0 in every real build path; the simulator must catch each. */
+enum spotnik_bug {
+    SPOTNIK_BUG_COMMIT_AFTER_PROMISE = (1u << 0),
+    SPOTNIK_BUG_IGNORE_ACCEPTED = (1u << 1),
+    SPOTNIK_BUG_ANY_QUORUM = (1u << 2),
+    SPOTNIK_BUG_SKIP_HANDOVER = (1u << 3),
+    SPOTNIK_BUG_FORGET_RETURNED = (1u << 4),
+};
+void spotnik_core_plant(struct spotnik_core *core, uint32_t bugs);
+
+#endif

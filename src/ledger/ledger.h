@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which member consumes which samples of which epoch of data, and what returns when a member is lost (P8).
+ *
+ * A replicated state machine: equal ledgers fed equal calls stay equal. Step s consumes a pool: the returned ranges
+ * first, in order, then the range from the cursor on, `batch` samples in all, fewer at the end of the epoch of data
+ * (a step never mixes two epochs). The pool is cut in `shares` nearly equal pieces: share i gets the positions
+ * [T*i/shares, T*(i+1)/shares) of the concatenated pool of T samples. When the step commits, shares whose member is in the view
+ * are consumed, the others return. No allocation, no floats. */
+#ifndef SPOTNIK_LEDGER_LEDGER_H
+#define SPOTNIK_LEDGER_LEDGER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "spotnik/spotnik.h" /* spotnik_range, SPOTNIK_RANGES_MAX */
+
+#define SPOTNIK_LEDGER_RETURNED_MAX 1024
+
+struct spotnik_ledger {
+    uint64_t samples;     /* in an epoch of data; 0: no ledger, every share is empty */
+    uint64_t batch;       /* samples a step consumes; >= 1 when samples > 0 */
+    uint64_t data_epoch;  /* from 0 */
+    uint64_t cursor;      /* first index never handed out in this data epoch */
+    uint32_t returned_count;
+    struct spotnik_range returned[SPOTNIK_LEDGER_RETURNED_MAX]; /* disjoint, ascending, below cursor */
+};
+
+void spotnik_ledger_init(struct spotnik_ledger *ledger, uint64_t samples, uint64_t batch);
+
+/* Copies only the used part (the ledger travels in proposals). */
+void spotnik_ledger_copy(struct spotnik_ledger *to, const struct spotnik_ledger *from);
+
+/* The ranges of one share of the coming step: at most SPOTNIK_RANGES_MAX; what would need more ranges stays in the pool
+ * (and is returned by commit: both use this one function). Returns the number of samples. */
+uint64_t spotnik_ledger_share(const struct spotnik_ledger *ledger, uint32_t share, uint32_t shares,
+                              struct spotnik_range *ret_ranges, uint32_t *ret_count);
+
+/* The step was committed: `consumed[i]` tells whether share i had its member in the view. Advances the cursor, returns
+ * the other shares to the pool, and opens the next epoch of data when nothing is left. */
+void spotnik_ledger_commit(struct spotnik_ledger *ledger, uint32_t shares, const bool *consumed);
+
+bool spotnik_ledger_equal(const struct spotnik_ledger *a, const struct spotnik_ledger *b);
+
+#endif

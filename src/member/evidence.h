@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is known against a member of the current view. A lattice: merging takes the stronger.
+ *
+ * TAINTED is a death that does not reduce the quorum: the member had fenced us, or was silent to us, before it died, so it may
+ * have moved on with others (docs/design/0001-core.md, Lineage). GONE by one clean witness overrides it. */
+#ifndef SPOTNIK_MEMBER_EVIDENCE_H
+#define SPOTNIK_MEMBER_EVIDENCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/id.h"
+
+enum spotnik_evidence {
+    SPOTNIK_EVIDENCE_NONE = 0,
+    SPOTNIK_EVIDENCE_SILENT = 1,
+    SPOTNIK_EVIDENCE_TAINTED = 2,
+    SPOTNIK_EVIDENCE_GONE = 3,
+};
+
+/* One member of the old view in a RECONCILE token and in a member's own book. */
+struct spotnik_report {
+    uint8_t evidence;   /* spotnik_evidence */
+    uint8_t leaving;    /* 1: asked to leave */
+    uint8_t promised;   /* 1: promised in this ballot; the two fields below are its words */
+    uint8_t begun;      /* 1: has begun step committed + 1 in this epoch */
+    uint64_t committed;
+};
+
+static inline bool spotnik_evidence_out(uint8_t evidence)
+{
+    return evidence != SPOTNIK_EVIDENCE_NONE;
+}
+
+static inline uint8_t spotnik_evidence_merge(uint8_t a, uint8_t b)
+{
+    return a > b ? a : b;
+}
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Control messages, decoded. src/wire turns them into bytes and back; the core never sees bytes.
+ *
+ * A message handed to the core, and one the core hands out, is valid during the call only. Decoders fill messages whose arrays
+ * have the capacity of the limits; a message that would exceed them is refused by the decoder. */
+#ifndef SPOTNIK_MEMBER_MESSAGE_H
+#define SPOTNIK_MEMBER_MESSAGE_H
+
+#include "member/evidence.h"
+#include "member/view.h"
+
+#define SPOTNIK_JOINERS_MAX 64
+
+enum spotnik_message_kind {
+    SPOTNIK_MESSAGE_HEARTBEAT = 1, /* nothing but the common part */
+    SPOTNIK_MESSAGE_RECONCILE,     /* token: base epoch = `epoch` */
+    SPOTNIK_MESSAGE_ACCEPT,        /* proposal, base epoch = `epoch` */
+    SPOTNIK_MESSAGE_RESTART,       /* proposal = the view its sender has installed (or learnt was chosen) */
+    SPOTNIK_MESSAGE_FENCED,        /* "I voted for a view of epoch + 1 without you" */
+    SPOTNIK_MESSAGE_VIEW_ASK,      /* a joiner asks for the view; answered by RESTART */
+    SPOTNIK_MESSAGE_ENTER,         /* a joiner asks to be let in */
+    SPOTNIK_MESSAGE_KIND_COUNT,
+};
+
+/* A joiner that wants to be in the next view. */
+struct spotnik_enter {
+    struct spotnik_member member;
+    uint64_t committed; /* the last step its replica holds */
+};
+
+struct spotnik_token {
+    struct spotnik_ballot ballot;
+    uint8_t parked;          /* the initiator's last round had no quorum */
+    uint32_t report_count;   /* = size of the base view; report[rank] */
+    uint32_t joiner_count;
+    struct spotnik_report *report;
+    struct spotnik_enter joiner[SPOTNIK_JOINERS_MAX];
+    struct spotnik_ledger ledger;   /* of a reporter with the highest committed step */
+    uint64_t ledger_step;           /* that step */
+    struct spotnik_ballot accepted_ballot; /* round 0: nobody on the way has accepted a proposal in this epoch */
+    struct spotnik_proposal accepted;      /* the one with the highest ballot */
+};
+
+struct spotnik_message {
+    enum spotnik_message_kind kind;
+    uint64_t epoch;      /* the sender's epoch; 0 for a joiner */
+    uint64_t committed;  /* the sender's last committed step */
+    struct spotnik_token *token;       /* RECONCILE */
+    struct spotnik_proposal *proposal; /* ACCEPT, RESTART */
+    struct spotnik_enter enter;        /* ENTER */
+};
+
+void spotnik_token_copy(struct spotnik_token *to, const struct spotnik_token *from);
+
+#endif

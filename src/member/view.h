@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Views and proposals: who is in the ring, in which order, from which step.
+ *
+ * A proposal is the value that one epoch decides on (docs/design/0001-core.md): the next view and what was settled with it.
+ * An installed view *is* the proposal that was chosen, so one structure serves both. */
+#ifndef SPOTNIK_MEMBER_VIEW_H
+#define SPOTNIK_MEMBER_VIEW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/id.h"
+#include "ledger/ledger.h"
+
+#define SPOTNIK_NO_SHARE UINT32_MAX
+#define SPOTNIK_NO_RANK UINT32_MAX
+
+/* Who a member is and where it listens. Never changes. */
+struct spotnik_member {
+    struct spotnik_id id;
+    uint64_t host;       /* equal for members of one host */
+    uint8_t address[16]; /* IPv6, or IPv4 mapped into it */
+    uint16_t port;
+};
+
+enum spotnik_entry_flag {
+    SPOTNIK_ENTRY_MEMBER = (1u << 0),  /* stands in the ring of the new view */
+    SPOTNIK_ENTRY_VOTER = (1u << 1),   /* promised in the ballot: ACCEPT visits it */
+    SPOTNIK_ENTRY_LAGGARD = (1u << 2), /* committed the settled step - 1: needs its result */
+    SPOTNIK_ENTRY_JOINER = (1u << 3),  /* was not in the old view */
+};
+
+struct spotnik_entry {
+    struct spotnik_member member;
+    uint32_t flags; /* spotnik_entry_flag; an entry without MEMBER is a leaver that must still be told */
+    uint32_t share; /* of the first step of the view; SPOTNIK_NO_SHARE: none */
+};
+
+struct spotnik_ballot {
+    uint64_t round; /* 0: none */
+    struct spotnik_id initiator;
+};
+
+struct spotnik_proposal {
+    uint64_t epoch;        /* of the view it installs */
+    uint64_t settled_step; /* committed by all of the view once laggards are served; the view reduces settled_step + 1 */
+    struct spotnik_ballot ballot;
+    uint32_t share_count;  /* shares the first step is cut in */
+    uint32_t entry_count;  /* ring order: the old view's order, then joiners */
+    uint32_t entry_max;    /* capacity of entry[] */
+    struct spotnik_ledger ledger; /* after settled_step */
+    struct spotnik_entry *entry;
+};
+
+int spotnik_ballot_compare(struct spotnik_ballot a, struct spotnik_ballot b);
+
+/* Copies the used part; `to` keeps its own storage and capacity. */
+void spotnik_proposal_copy(struct spotnik_proposal *to, const struct spotnik_proposal *from);
+
+/* Members standing in the ring: entries with MEMBER. */
+uint32_t spotnik_proposal_size(const struct spotnik_proposal *proposal);
+
+/* Index of the entry of `id`, or SPOTNIK_NO_RANK. */
+uint32_t spotnik_proposal_find(const struct spotnik_proposal *proposal, struct spotnik_id id);
+
+/* The installed view: the MEMBER entries of a proposal, in order. rank i is member[i]. */
+struct spotnik_view {
+    uint64_t epoch;
+    uint64_t settled_step;
+    uint32_t size;
+    uint32_t share_count;
+    struct spotnik_entry *entry; /* capacity is the limit given to spotnik_core_init() */
+};
+
+void spotnik_view_from_proposal(struct spotnik_view *view, const struct spotnik_proposal *proposal);
+uint32_t spotnik_view_rank(const struct spotnik_view *view, struct spotnik_id id);
+
+/* Share of rank `rank` in step `step`: as carried by the view for its first step, its rank afterwards. */
+uint32_t spotnik_view_share(const struct spotnik_view *view, uint32_t rank, uint64_t step);
+uint32_t spotnik_view_shares(const struct spotnik_view *view, uint64_t step);
+
+#endif
