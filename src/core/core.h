@@ -27,7 +27,8 @@
 #include "member/view.h"
 #include "ring/ring.h"
 
-#define SPOTNIK_BUCKETS_MAX 256
+#define SPOTNIK_BUCKETS_MAX 257            /* 0..255 are the caller's */
+#define SPOTNIK_BUCKET_BARRIER 256
 
 struct spotnik_limits {
     uint32_t members_max;      /* in a view, joiners included */
@@ -39,6 +40,7 @@ struct spotnik_limits {
     uint64_t stagger_ns;       /* how much later each further witness starts a ballot itself */
     uint64_t retry_ns;         /* a ballot that has not come round is started again; parked members retry */
     uint64_t enter_wait_ns;    /* how long a view change waits for a joiner that is a step behind */
+    bool minority_continues;   /* SPOTNIK_MINORITY_CONTINUE: waives P1 */
 };
 
 /* Sensible values for `members_max` members on real networks. */
@@ -63,12 +65,15 @@ enum spotnik_event_kind {
     SPOTNIK_EVENT_DIAL_FAILED,  /* peer, proof: PROOF_GONE when its kernel refused, PROOF_NONE when unreachable */
     SPOTNIK_EVENT_DEATH,        /* peer: certificate of its host (robust futex, reaped by its agent) */
     SPOTNIK_EVENT_MESSAGE,      /* peer, message */
+    SPOTNIK_EVENT_LANE_DOWN,    /* peer: the data connection to it broke while its control link lives; the step is
+                                   reduced again */
     SPOTNIK_EVENT_TICK,         /* time has passed; deliver what was received before it first */
     /* the caller's side; answered by an action, at once or later */
     SPOTNIK_EVENT_STEP_BEGIN,   /* -> STEP_BEGUN when stable enough (view >= members_min, no recovery under way) */
     SPOTNIK_EVENT_WEIGHT,       /* weight: of our contributions in the begun step; before the first BUCKET_START */
     SPOTNIK_EVENT_BUCKET_START, /* bucket, count, dtype, op: `in` is ready */
-    SPOTNIK_EVENT_STEP_SEAL,    /* no further buckets in this step -> COMMITTED */
+    SPOTNIK_EVENT_STEP_SEAL,    /* no further buckets in this step -> COMMITTED. Without any bucket the core adds number
+                                   SPOTNIK_BUCKET_BARRIER of 0 elements: a step always synchronises */
     SPOTNIK_EVENT_LEAVE,        /* -> LEFT */
     SPOTNIK_EVENT_ENTER_READY,  /* joiner: keep asking to be let in from now on; peer: the sponsor */
     /* data */
@@ -112,7 +117,7 @@ enum spotnik_action_kind {
                                   received in part, must not touch `in`/`out` any more */
     SPOTNIK_ACTION_FROZEN,     /* the same for the running epoch: a recovery has begun */
     SPOTNIK_ACTION_PARKED,     /* no quorum; `parked` of spotnik_core_status() until a VIEW follows */
-    SPOTNIK_ACTION_STEP_BEGUN, /* step, and the share by spotnik_core_share() */
+    SPOTNIK_ACTION_STEP_BEGUN, /* step, and the share by spotnik_core_share(); count 1: replay */
     SPOTNIK_ACTION_SCALE,      /* bucket, step, offset, count, weight: out[step & 1] = weight * in over this segment */
     SPOTNIK_ACTION_COPY_OWN,   /* bucket, step: ring of one: out = in */
     SPOTNIK_ACTION_COMMITTED,  /* step: out[step & 1] of every bucket holds the result */
@@ -153,7 +158,8 @@ struct spotnik_placement {
     enum spotnik_verdict verdict;
     enum spotnik_ring_kind kind; /* REDUCE and REDUCE_LAST combine with `in` */
     uint64_t offset, count;      /* elements */
-    uint64_t weight;             /* of our own contribution, for combine */
+    uint64_t weight;             /* of our own contribution, for combine; 0: `received` goes through unchanged. When
+                                    header.weight is 0, `received` carries nothing: out = weight * in instead (both 0: copy) */
     uint64_t weight_total;       /* REDUCE_LAST: divide MEAN by this */
 };
 
@@ -191,7 +197,7 @@ uint64_t spotnik_core_deadline(const struct spotnik_core *core);
  * out is sent, in order, or the connection breaks. False: nothing to send now. */
 bool spotnik_core_send_next(struct spotnik_core *core, struct spotnik_transfer *ret);
 
-/* Where a data frame from `from` belongs. Changes nothing, except that a detected MISMATCH queues FAILED. */
+/* Where a data frame from `from` belongs. Handover frames of a donor's stream to a joiner carry epoch 0. Changes nothing, except that a detected MISMATCH queues FAILED. */
 struct spotnik_placement spotnik_core_place(struct spotnik_core *core, struct spotnik_id from,
                                             const struct spotnik_chunk_header *header);
 

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How long a link may be silent before its peer counts as lost: adapts to the jitter seen, in integers.
+ *
+ * limit = clamp(floor, mean + 8 * deviation, ceiling) of the gaps between signs of life (Jacobson's estimator, as TCP's RTO).
+ * 32 busy processes on two cores widen it; a quiet network narrows it to the floor. */
+#ifndef SPOTNIK_MEMBER_DETECTOR_H
+#define SPOTNIK_MEMBER_DETECTOR_H
+
+#include <stdint.h>
+
+struct spotnik_detector {
+    uint64_t heard_ns; /* last sign of life */
+    uint64_t mean_ns, deviation_ns;
+};
+
+void spotnik_detector_start(struct spotnik_detector *detector, uint64_t now_ns);
+void spotnik_detector_hear(struct spotnik_detector *detector, uint64_t now_ns);
+
+/* The instant from which silence counts as loss. */
+uint64_t spotnik_detector_limit(const struct spotnik_detector *detector, uint64_t floor_ns, uint64_t ceiling_ns);
+
+#endif

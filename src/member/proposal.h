@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a RECONCILE token that has come round to the proposal its initiator puts to ACCEPT. */
+#ifndef SPOTNIK_MEMBER_PROPOSAL_H
+#define SPOTNIK_MEMBER_PROPOSAL_H
+
+#include "member/message.h"
+
+/* Highest step committed by a voter of `token`. At least one voter. */
+uint64_t spotnik_proposal_settled(const struct spotnik_token *token);
+
+/* A joiner is near enough when it is at most one step behind: then it enters as a laggard at worst. */
+bool spotnik_proposal_admits(const struct spotnik_enter *joiner, uint64_t settled_step);
+
+/* Make the proposal for view->epoch + 1 into `ret`. If the token carries an accepted proposal, that very value is proposed
+ * again (it may have been chosen), only with the voters of this ballot; otherwise a new one. */
+void spotnik_proposal_make(struct spotnik_proposal *ret, const struct spotnik_view *view,
+                           const struct spotnik_token *token, uint32_t members_max);
+
+#endif

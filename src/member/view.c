@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Views, proposals and tokens as data: copies, look-ups, shares. Decisions about them are made elsewhere. */
+#include "member/view.h"
+
+#include <string.h>
+
+#include "base/assert.h"
+#include "member/message.h"
+
+int spotnik_ballot_compare(struct spotnik_ballot a, struct spotnik_ballot b)
+{
+    if (a.round != b.round)
+        return a.round < b.round ? -1 : 1;
+    return spotnik_id_compare(a.initiator, b.initiator);
+}
+
+void spotnik_proposal_copy(struct spotnik_proposal *to, const struct spotnik_proposal *from)
+{
+    if (to == from)
+        return;
+    SPOTNIK_ASSERT(from->entry_count <= to->entry_max);
+    to->epoch = from->epoch;
+    to->settled_step = from->settled_step;
+    to->ballot = from->ballot;
+    to->share_count = from->share_count;
+    to->entry_count = from->entry_count;
+    spotnik_ledger_copy(&to->ledger, &from->ledger);
+    memcpy(to->entry, from->entry, from->entry_count * sizeof(*to->entry));
+}
+
+void spotnik_token_copy(struct spotnik_token *to, const struct spotnik_token *from)
+{
+    if (to == from)
+        return;
+    to->ballot = from->ballot;
+    to->parked = from->parked;
+    to->report_count = from->report_count;
+    to->joiner_count = from->joiner_count;
+    memcpy(to->report, from->report, from->report_count * sizeof(*to->report));
+    memcpy(to->joiner, from->joiner, from->joiner_count * sizeof(*to->joiner));
+    spotnik_ledger_copy(&to->ledger, &from->ledger);
+    to->ledger_step = from->ledger_step;
+    to->accepted_ballot = from->accepted_ballot;
+    if (from->accepted_ballot.round)
+        spotnik_proposal_copy(&to->accepted, &from->accepted);
+}
+
+uint32_t spotnik_proposal_size(const struct spotnik_proposal *proposal)
+{
+    uint32_t size = 0;
+    for (uint32_t i = 0; i < proposal->entry_count; i++)
+        size += (proposal->entry[i].flags & SPOTNIK_ENTRY_MEMBER) != 0;
+    return size;
+}
+
+uint32_t spotnik_proposal_find(const struct spotnik_proposal *proposal, struct spotnik_id id)
+{
+    for (uint32_t i = 0; i < proposal->entry_count; i++)
+        if (spotnik_id_equal(proposal->entry[i].member.id, id))
+            return i;
+    return SPOTNIK_NO_RANK;
+}
+
+void spotnik_view_from_proposal(struct spotnik_view *view, const struct spotnik_proposal *proposal)
+{
+    view->epoch = proposal->epoch;
+    view->settled_step = proposal->settled_step;
+    view->share_count = proposal->share_count;
+    view->size = 0;
+    for (uint32_t i = 0; i < proposal->entry_count; i++)
+        if (proposal->entry[i].flags & SPOTNIK_ENTRY_MEMBER)
+            view->entry[view->size++] = proposal->entry[i];
+}
+
+uint32_t spotnik_view_rank(const struct spotnik_view *view, struct spotnik_id id)
+{
+    for (uint32_t i = 0; i < view->size; i++)
+        if (spotnik_id_equal(view->entry[i].member.id, id))
+            return i;
+    return SPOTNIK_NO_RANK;
+}
+
+uint32_t spotnik_view_share(const struct spotnik_view *view, uint32_t rank, uint64_t step)
+{
+    SPOTNIK_ASSERT(rank < view->size);
+    return step == view->settled_step + 1 ? view->entry[rank].share : rank;
+}
+
+uint32_t spotnik_view_shares(const struct spotnik_view *view, uint64_t step)
+{
+    return step == view->settled_step + 1 ? view->share_count : view->size;
+}
