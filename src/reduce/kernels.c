@@ -40,8 +40,8 @@ UNALIGNED(u64, uint64_t);
 /* Not `r < x ? r : x`: that would lose a NaN in r. Without short cut, so that it stays free of branches. */
 #define FLOATS(type)                                                                                            \
     COMBINE(type##_sum, type, r + x)                                                                            \
-    COMBINE(type##_min, type, (r < x) | (r != r) ? r : x)                                                       \
-    COMBINE(type##_max, type, (r > x) | (r != r) ? r : x)                                                       \
+    COMBINE(type##_min, type, ((r < x) | (r != r)) ? r : x)                                                       \
+    COMBINE(type##_max, type, ((r > x) | (r != r)) ? r : x)                                                       \
                                                                                                                 \
     static void type##_mean(void *out_bytes, const void *received_bytes, const void *input_bytes, size_t count, \
                             uint64_t weight)                                                                    \

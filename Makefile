@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+# For typing only: every target forwards to a script or to Meson, where the rules are. See docs/HACKING.md.
+#   make demo                          watch a model train while its workers are killed
+#   make test                          everything that proves the promises; ends with "N passed, N failed"
+#   make install PREFIX=DIR            library, header, command, man page, pkg-config file
+# BUILD=DIR chooses the build folder, MESON_OPTIONS passes options to `meson setup`.
+
+BUILD ?= build
+PREFIX ?= /usr/local
+DESTDIR ?=
+FUZZ_SECONDS ?= 60
+export BUILD MESON_OPTIONS
+
+.PHONY: all demo test bench check-asan check-tsan fuzz format install clean
+
+all:
+	@dev/setup.sh build
+	@dev/build.sh $(BUILD)
+
+demo: all
+	@examples/demo.sh $(BUILD)
+
+test:
+	@dev/setup.sh test
+	@dev/test.sh $(BUILD)
+
+bench: all
+	@dev/bench.sh $(BUILD)
+
+check-asan:
+	@dev/setup.sh test
+	@dev/sanitize.sh address
+
+check-tsan:
+	@dev/setup.sh test
+	@dev/sanitize.sh thread
+
+fuzz:
+	@dev/setup.sh fuzz
+	@dev/fuzz.sh $(FUZZ_SECONDS)
+
+format:
+	@dev/setup.sh format
+	@dev/format.sh
+
+install: all
+	@dev/install.sh $(BUILD) "$(PREFIX)" "$(DESTDIR)"
+
+clean:
+	@rm -rf $(BUILD) build-asan build-tsan build-fuzz build-ci

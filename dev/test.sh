@@ -1,0 +1,40 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Build, run the tests and close with the line "N passed, N failed". Usage: dev/test.sh BUILD [meson test arguments],
+# for example `dev/test.sh build --suite unit`. Exit status 0 when nothing failed and something passed.
+set -eu
+cd "$(dirname "$0")/.."
+
+build=$1
+shift
+if ! dev/build.sh "$build"; then
+    echo "test: the build failed, so no test ran; the build counts as the failed one"
+    echo "0 passed, 1 failed"
+    exit 1
+fi
+log=$build/meson-logs/testlog.json
+rm -f "$log"
+status=0
+meson test -C "$build" --no-rebuild --print-errorlogs "$@" || status=$?
+[ -f "$log" ] || : >"$log"
+
+# One JSON object a line. Text that a test printed has its quotes escaped there, so it cannot look like a result.
+summary=$(awk '
+    match($0, /"result": "[A-Z]+"/) {
+        result = substr($0, RSTART + 11, RLENGTH - 12)
+        if (result == "OK" || result == "EXPECTEDFAIL")
+            passed++
+        else if (result == "SKIP") {
+            skipped++
+            if (match($0, /"name": "[^"]*"/))
+                print "skipped: " substr($0, RSTART + 9, RLENGTH - 10)
+        } else
+            failed++
+    }
+    END { print passed + 0 " passed, " failed + 0 " failed" }' "$log")
+echo
+echo "$summary"
+case $summary in
+*"0 failed") [ "$status" = 0 ] && ! echo "$summary" | grep -q '^0 passed' ;;
+*) exit 1 ;;
+esac

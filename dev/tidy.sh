@@ -1,0 +1,84 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Rules of the house that a machine can read, over the tree named as argument (default: this one). Prints each breach
+# as FILE: what is wrong, and fails if there was one.
+#   layers   a file of src/ includes only folders that stand before its own in the list below; nothing of src/ includes
+#            cli, tests or bench; src/base depends on nothing, src/reduce on base alone
+#   pure     the pure layers include no system header beyond those without system calls
+#   length   no file of C is longer than 600 lines
+#   licence  every file of C has the SPDX line first
+#   tidy     no tabs and no blanks at line ends in C; no notes to self in place of work
+set -eu
+cd "${1:-$(dirname "$0")/..}"
+
+layers="base reduce ring ledger member step sync batch core wire net sim state notice peers plan metrics api"
+pure="ring ledger member step sync batch core wire"
+pure_headers="limits.h stdalign.h stdbool.h stddef.h stdint.h string.h"
+
+files=$(find src include cli tests bench examples -name '*.[ch]' 2>/dev/null | sort)
+# shellcheck disable=SC2086
+awk -v layers="$layers" -v pure="$pure" -v pure_headers="$pure_headers" '
+    function breach(what) { print FILENAME ": " what; breaches++ }
+
+    function check_length()
+    {
+        if (lines > 600) {
+            print file ": " lines " lines, the limit is 600"
+            breaches++
+        }
+    }
+
+    function check_include(own, target, quoted)
+    {
+        if (quoted && split(target, part, "/") > 1) {
+            if (part[1] == "spotnik")
+                return
+            if (!(part[1] in place))
+                breach("includes \"" target "\", which is no layer of src/")
+            else if (place[part[1]] > place[own] || own == "reduce" && part[1] !~ /^(base|reduce)$/)
+                breach("includes \"" target "\", but " part[1] " stands after " own " in the list of layers")
+        } else if (!quoted && own in is_pure && !(target in is_pure_header))
+            breach("includes <" target ">; " own " is pure")
+    }
+
+    BEGIN {
+        n = split(layers, list, " ")
+        for (i = 1; i <= n; i++)
+            place[list[i]] = i
+        n = split(pure, list, " ")
+        for (i = 1; i <= n; i++)
+            is_pure[list[i]] = 1
+        n = split(pure_headers, list, " ")
+        for (i = 1; i <= n; i++)
+            is_pure_header[list[i]] = 1
+        note = "(TO" "DO|FIX" "ME|XX" "X)([^A-Za-z0-9_]|$)"
+    }
+
+    FNR == 1 {
+        if (file != "")
+            check_length()
+        file = FILENAME
+        split(file, path, "/")
+        if ($0 != "/* SPDX-License-Identifier: Apache-2.0 */")
+            breach("the first line is not the SPDX line")
+        if (path[1] == "src" && !(path[2] in place))
+            breach(path[2] " is not in the list of layers")
+    }
+
+    { lines = FNR }
+    /\t/ { breach("line " FNR " has a tab") }
+    /[ ]$/ { breach("line " FNR " ends in a blank") }
+    $0 ~ note { breach("line " FNR " is a note to self") }
+
+    path[1] == "src" && /^[ ]*#[ ]*include[ ]*["<]/ {
+        quoted = $0 ~ /include[ ]*"/
+        target = $0
+        sub(/^[^"<]*["<]/, "", target)
+        sub(/[">].*$/, "", target)
+        check_include(path[2], target, quoted)
+    }
+
+    END {
+        check_length()
+        exit breaches > 0
+    }' $files

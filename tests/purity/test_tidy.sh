@@ -1,0 +1,46 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The tree keeps the rules of dev/tidy.sh; and tidy.sh sees a breach of each, planted in a tree of its own.
+# Usage: test_tidy.sh SOURCE_ROOT
+set -eu
+
+root=$1
+"$root/dev/tidy.sh" "$root"
+
+spdx='/* SPDX-License-Identifier: Apache-2.0 */'
+planted=$(mktemp -d)
+trap 'rm -rf "$planted"' EXIT
+
+# plant FILE TEXT EXPECTED: a tree with this one file must be refused, with these words.
+plant()
+{
+    rm -rf "${planted:?}"/*
+    mkdir -p "$planted/$(dirname "$1")"
+    printf '%b' "$2" >"$planted/$1"
+    if "$root/dev/tidy.sh" "$planted" >"$planted/out"; then
+        echo "test_tidy: $1 was not refused ($3)" >&2
+        exit 1
+    fi
+    grep -qF "$1: $3" "$planted/out" || {
+        echo "test_tidy: $1 was refused without saying '$3':" >&2
+        cat "$planted/out" >&2
+        exit 1
+    }
+}
+
+plant src/ring/a.c "$spdx\n#include \"member/view.h\"\n" 'includes "member/view.h", but member stands after ring'
+plant src/reduce/a.c "$spdx\n#include \"ring/ring.h\"\n" 'includes "ring/ring.h"'
+plant src/api/a.c "$spdx\n#include \"cli/run.h\"\n" 'includes "cli/run.h", which is no layer'
+plant src/core/a.c "$spdx\n#include <stdio.h>\n" 'includes <stdio.h>; core is pure'
+plant src/extra/a.c "$spdx\n" 'extra is not in the list'
+plant cli/a.c 'int x;\n' 'the first line is not the SPDX line'
+plant cli/a.c "$spdx\n\tint x;\n" 'line 2 has a tab'
+plant cli/a.c "$spdx\nint x; \n" 'line 2 ends in a blank'
+plant cli/a.c "$spdx\n/* TO""DO */\n" 'line 2 is a note to self'
+plant cli/a.c "$spdx\n$(awk 'BEGIN { for (i = 0; i < 600; i++) printf "\\n" }')" '601 lines'
+
+# And a tree without breaches passes.
+rm -rf "${planted:?}"/*
+mkdir -p "$planted/src/core"
+printf '%s\n#include <stdint.h>\n#include "member/view.h"\n' "$spdx" >"$planted/src/core/a.c"
+"$root/dev/tidy.sh" "$planted"
