@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who consumes which samples; the rules are in ledger.h. This file owns two invariants:
  *
- * 1. All returned ranges together never hold more than one batch. So every pool contains all of them, and what
- *    a commit leaves behind is exactly what it did not consume out of its own pool.
+ * 1. All returned ranges together never hold more than one batch. So every pool contains all of them, and
+ *    what a commit leaves behind is exactly what it did not consume out of its own pool.
  * 2. `returned` never overflows, whoever is lost. A consumed share is one interval of the pool; it splits a
  *    range only when it begins and ends inside it with unconsumed shares on both sides: at most
- *    (shares - 1) / 2 times in a step. While ranges + 1 fresh one + (shares - 1) / 2 might not fit ("crowded"),
- *    the pool is the returned ranges alone and a share is a number of whole ranges: nothing is split, so their
- *    number can only fall. Shares from the 1024th on are empty: so an empty list is never crowded. */
+ *    (shares - 1) / 2 times in a step. While ranges + 1 fresh one + (shares - 1) / 2 might not fit
+ *    ("crowded"), the pool is the returned ranges alone and a share is a number of whole ranges: nothing is
+ *    split, so their number can only fall. Shares from the 1024th on are empty: so an empty list is never
+ *    crowded. */
 #include "ledger/ledger.h"
 
 #include <stddef.h>
@@ -63,8 +64,8 @@ static struct pool pool_of(const struct spotnik_ledger *ledger, uint32_t shares)
         return pool;
     SPOTNIK_ASSERT(returned <= ledger->batch);
     pool.shares = (uint32_t)least(shares, SPOTNIK_LEDGER_RETURNED_MAX);
-    pool.crowded = pool.shares > 0 &&
-                   ledger->returned_count + 1 + (pool.shares - 1) / 2 > SPOTNIK_LEDGER_RETURNED_MAX;
+    pool.crowded =
+        pool.shares > 0 && ledger->returned_count + 1 + (pool.shares - 1) / 2 > SPOTNIK_LEDGER_RETURNED_MAX;
     if (!pool.crowded)
         pool.fresh = least(ledger->batch - returned, ledger->samples - ledger->cursor);
     pool.total = returned + pool.fresh;
@@ -206,7 +207,7 @@ void spotnik_ledger_commit(struct spotnik_ledger *ledger, uint32_t shares, const
 
 bool spotnik_ledger_equal(const struct spotnik_ledger *a, const struct spotnik_ledger *b)
 {
-    return a->samples == b->samples && a->batch == b->batch && a->data_epoch == b->data_epoch &&
-           a->cursor == b->cursor && a->returned_count == b->returned_count &&
-           memcmp(a->returned, b->returned, a->returned_count * sizeof a->returned[0]) == 0;
+    return a->samples == b->samples && a->batch == b->batch && a->data_epoch == b->data_epoch
+           && a->cursor == b->cursor && a->returned_count == b->returned_count
+           && memcmp(a->returned, b->returned, a->returned_count * sizeof a->returned[0]) == 0;
 }
