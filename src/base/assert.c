@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a broken invariant ends: one line to stderr, then abort. Uses write(2) and no buffers, so that it works in any
- * thread and in a signal handler. It decides nothing about what is an invariant; see assert.h. */
+/* How a broken invariant ends: one line to stderr, then abort. Uses write(2) and no buffers, so that it works
+ * in any thread and in a signal handler. It decides nothing about what is an invariant; see assert.h. */
 #include "base/assert.h"
 
 #include <stdio.h>

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Assertions that stay on in release: a crash is one more revocation, which the design survives; corrupt weights are
- * not. For our own invariants only, never for bytes from a peer, a disk, the environment or a user. */
+/* Assertions that stay on in release: a crash is one more revocation, which the design survives; corrupt
+ * weights are not. For our own invariants only, never for bytes from a peer, a disk, the environment or a
+ * user. */
 #ifndef SPOTNIK_BASE_ASSERT_H
 #define SPOTNIK_BASE_ASSERT_H
 
 /* Writes one line to stderr and aborts. The one place where the library speaks by itself. */
 void spotnik_assert_fail(const char *expression, const char *file, int line) __attribute__((noreturn, cold));
 
-#define SPOTNIK_ASSERT(expression) \
+#define SPOTNIK_ASSERT(expression)                                                                           \
     ((expression) ? (void)0 : spotnik_assert_fail(#expression, __FILE__, __LINE__))
 
 #endif

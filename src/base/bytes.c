@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See bytes.h. One bounds check per direction (`take`), through which every access goes; compilers turn the byte
- * loops into single loads and stores on little-endian machines. */
+/* See bytes.h. One bounds check per direction (`take`), through which every access goes; compilers turn the
+ * byte loops into single loads and stores on little-endian machines. */
 #include "base/bytes.h"
 
 #include <string.h>

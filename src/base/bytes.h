@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Little-endian reader and writer over memory the caller owns. They decide where numbers lie in a frame, never what
- * they mean. The first access past the end sets `failed`, and it stays set: a decoder reads all its fields, then
- * asks once. After a failure a reader yields zeros and a writer writes nothing, so no result depends on bytes that
- * are not there. Pure: no allocation, no system call, no assumption about alignment. */
+/* Little-endian reader and writer over memory the caller owns. They decide where numbers lie in a frame,
+ * never what they mean. The first access past the end sets `failed`, and it stays set: a decoder reads all
+ * its fields, then asks once. After a failure a reader yields zeros and a writer writes nothing, so no result
+ * depends on bytes that are not there. Pure: no allocation, no system call, no assumption about alignment. */
 #ifndef SPOTNIK_BASE_BYTES_H
 #define SPOTNIK_BASE_BYTES_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an error code means and what to do next, in one line each, and the detail of the last error of each thread.
- * Texts speak to the person who runs the job, who may not know our code. */
+/* What an error code means and what to do next, in one line each, and the detail of the last error of each
+ * thread. Texts speak to the person who runs the job, who may not know our code. */
 #include "base/error.h"
 
 #include "spotnik/spotnik.h"
@@ -20,18 +20,22 @@ static const struct {
     { SPOTNIK_ERR_STATE,
       "the call does not fit here; the order is join, state_add, then step_begin, allreduce, step_commit" },
     { SPOTNIK_ERR_MEMORY, "out of memory; nothing was changed: free some, or use smaller buckets" },
-    { SPOTNIK_ERR_LIMIT, "more buckets, tensors or members than the limits allow; merge some into larger ones" },
+    { SPOTNIK_ERR_LIMIT,
+      "more buckets, tensors or members than the limits allow; merge some into larger ones" },
     { SPOTNIK_ERR_PEERS,
       "no member of the job could be found or reached; check SPOTNIK_PEERS and that a member is running" },
     { SPOTNIK_ERR_KEY, "the other side has another job key; give every member the same SPOTNIK_KEY_FILE" },
     { SPOTNIK_ERR_JOB, "the other side belongs to another job; check SPOTNIK_JOB and SPOTNIK_PEERS" },
-    { SPOTNIK_ERR_VERSION, "the other side speaks another wire version; run one version of spotnik everywhere" },
+    { SPOTNIK_ERR_VERSION,
+      "the other side speaks another wire version; run one version of spotnik everywhere" },
     { SPOTNIK_ERR_SYSTEM, "a system call failed; spotnik_last_error() names it" },
-    { SPOTNIK_ERR_MISMATCH,
-      "members run different programs: buckets differ in size, type or number; start all from the same code" },
+    { SPOTNIK_ERR_MISMATCH, "members run different programs: buckets differ in size, type or number; start "
+                            "all from the same code" },
     { SPOTNIK_ERR_LEAVING, "a notice arrived; call spotnik_leave() and exit with status 75" },
-    { SPOTNIK_ERR_PARKED, "cut off from the majority for too long; check the network, then start this member again" },
-    { SPOTNIK_ERR_DONE, "the job is done: the steps or the samples asked for are used up; call spotnik_leave()" },
+    { SPOTNIK_ERR_PARKED,
+      "cut off from the majority for too long; check the network, then start this member again" },
+    { SPOTNIK_ERR_DONE,
+      "the job is done: the steps or the samples asked for are used up; call spotnik_leave()" },
 };
 
 const char *spotnik_strerror(int error)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels of one tier: plain loops that the compiler turns into the vector instructions it is allowed to use.
- * Compiled once per tier with SPOTNIK_REDUCE_TABLE naming the table it defines. Types of alignment 1 make unaligned
- * pointers legal; INDEPENDENT tells the compiler what reduce.h asks of the caller, that arrays are the same or do not
- * overlap, without which it would fall back to one element at a time for out == received. */
+/* The kernels of one tier: plain loops that the compiler turns into the vector instructions it is allowed to
+ * use. Compiled once per tier with SPOTNIK_REDUCE_TABLE naming the table it defines. Types of alignment 1
+ * make unaligned pointers legal; INDEPENDENT tells the compiler what reduce.h asks of the caller, that arrays
+ * are the same or do not overlap, without which it would fall back to one element at a time for out ==
+ * received. */
 #include "reduce/tiers.h"
 
 #if defined(__clang__)
@@ -21,59 +22,59 @@ UNALIGNED(u8, uint8_t);
 UNALIGNED(u32, uint32_t);
 UNALIGNED(u64, uint64_t);
 
-#define COMBINE(name, type, element)                                                                            \
-    static void name(void *out_bytes, const void *received_bytes, const void *input_bytes, size_t count,        \
-                     uint64_t weight)                                                                           \
-    {                                                                                                           \
-        type *out = out_bytes;                                                                                  \
-        const type *received = received_bytes;                                                                  \
-        const type *input = input_bytes;                                                                        \
-                                                                                                                \
-        (void)weight;                                                                                           \
-        INDEPENDENT                                                                                             \
-        for (size_t i = 0; i < count; i++) {                                                                    \
-            type r = received[i], x = input[i];                                                                 \
-            out[i] = (element);                                                                                 \
-        }                                                                                                       \
+#define COMBINE(name, type, element)                                                                         \
+    static void name(void *out_bytes, const void *received_bytes, const void *input_bytes, size_t count,     \
+                     uint64_t weight)                                                                        \
+    {                                                                                                        \
+        type *out = out_bytes;                                                                               \
+        const type *received = received_bytes;                                                               \
+        const type *input = input_bytes;                                                                     \
+                                                                                                             \
+        (void)weight;                                                                                        \
+        INDEPENDENT                                                                                          \
+        for (size_t i = 0; i < count; i++) {                                                                 \
+            type r = received[i], x = input[i];                                                              \
+            out[i] = (element);                                                                              \
+        }                                                                                                    \
     }
 
 /* Not `r < x ? r : x`: that would lose a NaN in r. Without short cut, so that it stays free of branches. */
-#define FLOATS(type)                                                                                            \
-    COMBINE(type##_sum, type, r + x)                                                                            \
-    COMBINE(type##_min, type, ((r < x) | (r != r)) ? r : x)                                                       \
-    COMBINE(type##_max, type, ((r > x) | (r != r)) ? r : x)                                                       \
-                                                                                                                \
-    static void type##_mean(void *out_bytes, const void *received_bytes, const void *input_bytes, size_t count, \
-                            uint64_t weight)                                                                    \
-    {                                                                                                           \
-        type *out = out_bytes;                                                                                  \
-        const type *received = received_bytes;                                                                  \
-        const type *input = input_bytes;                                                                        \
-        type w = (type)weight;                                                                                  \
-                                                                                                                \
-        INDEPENDENT                                                                                             \
-        for (size_t i = 0; i < count; i++)                                                                      \
-            out[i] = received[i] + w * input[i];                                                                \
-    }                                                                                                           \
-                                                                                                                \
-    static void type##_scale(void *out_bytes, const void *input_bytes, size_t count, uint64_t weight)           \
-    {                                                                                                           \
-        type *out = out_bytes;                                                                                  \
-        const type *input = input_bytes;                                                                        \
-        type w = (type)weight;                                                                                  \
-                                                                                                                \
-        INDEPENDENT                                                                                             \
-        for (size_t i = 0; i < count; i++)                                                                      \
-            out[i] = w * input[i];                                                                              \
-    }                                                                                                           \
-                                                                                                                \
-    static void type##_divide(void *out_bytes, size_t count, uint64_t total)                                    \
-    {                                                                                                           \
-        type *out = out_bytes;                                                                                  \
-        type t = (type)total;                                                                                   \
-                                                                                                                \
-        for (size_t i = 0; i < count; i++)                                                                      \
-            out[i] = out[i] / t;                                                                                \
+#define FLOATS(type)                                                                                         \
+    COMBINE(type##_sum, type, r + x)                                                                         \
+    COMBINE(type##_min, type, ((r < x) | (r != r)) ? r : x)                                                  \
+    COMBINE(type##_max, type, ((r > x) | (r != r)) ? r : x)                                                  \
+                                                                                                             \
+    static void type##_mean(void *out_bytes, const void *received_bytes, const void *input_bytes,            \
+                            size_t count, uint64_t weight)                                                   \
+    {                                                                                                        \
+        type *out = out_bytes;                                                                               \
+        const type *received = received_bytes;                                                               \
+        const type *input = input_bytes;                                                                     \
+        type w = (type)weight;                                                                               \
+                                                                                                             \
+        INDEPENDENT                                                                                          \
+        for (size_t i = 0; i < count; i++)                                                                   \
+            out[i] = received[i] + w * input[i];                                                             \
+    }                                                                                                        \
+                                                                                                             \
+    static void type##_scale(void *out_bytes, const void *input_bytes, size_t count, uint64_t weight)        \
+    {                                                                                                        \
+        type *out = out_bytes;                                                                               \
+        const type *input = input_bytes;                                                                     \
+        type w = (type)weight;                                                                               \
+                                                                                                             \
+        INDEPENDENT                                                                                          \
+        for (size_t i = 0; i < count; i++)                                                                   \
+            out[i] = w * input[i];                                                                           \
+    }                                                                                                        \
+                                                                                                             \
+    static void type##_divide(void *out_bytes, size_t count, uint64_t total)                                 \
+    {                                                                                                        \
+        type *out = out_bytes;                                                                               \
+        type t = (type)total;                                                                                \
+                                                                                                             \
+        for (size_t i = 0; i < count; i++)                                                                   \
+            out[i] = out[i] / t;                                                                             \
     }
 
 FLOATS(f32)

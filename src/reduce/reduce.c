@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Choice of the instruction tier, and the special weights that need no kernel. See reduce.h for what is promised and
- * tiers.h for how to add a tier or a type. */
+/* Choice of the instruction tier, and the special weights that need no kernel. See reduce.h for what is
+ * promised and tiers.h for how to add a tier or a type. */
 #include "reduce/reduce.h"
 
 #include "base/assert.h"
@@ -105,7 +105,8 @@ void spotnik_reduce_combine(void *out, const void *received, const void *input, 
     tier()->kernels->combine[dtype][op](out, received, input, count, weight);
 }
 
-void spotnik_reduce_scale(void *out, const void *input, size_t count, enum spotnik_dtype dtype, uint64_t weight)
+void spotnik_reduce_scale(void *out, const void *input, size_t count, enum spotnik_dtype dtype,
+                          uint64_t weight)
 {
     SPOTNIK_ASSERT(spotnik_reduce_supported(dtype, SPOTNIK_MEAN));
     if (weight == 0)

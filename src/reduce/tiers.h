@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The seam between the operations and the instruction sets: one table of kernels per tier. kernels.c is compiled once
- * per tier with that tier's flags. A further tier is a further static library in meson.build and a line in reduce.c;
- * a further element type is a block in kernels.c and a row in dtype_sizes. A missing kernel is a NULL. */
+/* The seam between the operations and the instruction sets: one table of kernels per tier. kernels.c is
+ * compiled once per tier with that tier's flags. A further tier is a further static library in meson.build
+ * and a line in reduce.c; a further element type is a block in kernels.c and a row in dtype_sizes. A missing
+ * kernel is a NULL. */
 #ifndef SPOTNIK_REDUCE_TIERS_H
 #define SPOTNIK_REDUCE_TIERS_H
 
@@ -16,8 +17,9 @@
 
 struct spotnik_reduce_kernels {
     /* [dtype][op]. SPOTNIK_MEAN: out = received + weight * input; the others ignore the weight. */
-    void (*combine[SPOTNIK_REDUCE_DTYPES][SPOTNIK_REDUCE_OPS])(void *out, const void *received, const void *input,
-                                                               size_t count, uint64_t weight);
+    void (*combine[SPOTNIK_REDUCE_DTYPES][SPOTNIK_REDUCE_OPS])(void *out, const void *received,
+                                                               const void *input, size_t count,
+                                                               uint64_t weight);
     void (*scale[SPOTNIK_REDUCE_DTYPES])(void *out, const void *input, size_t count, uint64_t weight);
     void (*divide[SPOTNIK_REDUCE_DTYPES])(void *out, size_t count, uint64_t total);
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every public code has a text of its own; the detail belongs to one thread, is cut and not overrun, leaves errno. */
+/* Every public code has a text of its own; the detail belongs to one thread, is cut and not overrun, leaves
+   errno. */
 #include "base/error.h"
 
 #include "spotnik/spotnik.h"
@@ -16,9 +17,9 @@
 #include <string.h>
 
 static const int codes[] = {
-    SPOTNIK_OK, SPOTNIK_ERR_ARGUMENT, SPOTNIK_ERR_STATE, SPOTNIK_ERR_MEMORY, SPOTNIK_ERR_LIMIT, SPOTNIK_ERR_PEERS,
-    SPOTNIK_ERR_KEY, SPOTNIK_ERR_JOB, SPOTNIK_ERR_VERSION, SPOTNIK_ERR_SYSTEM, SPOTNIK_ERR_MISMATCH,
-    SPOTNIK_ERR_LEAVING, SPOTNIK_ERR_PARKED, SPOTNIK_ERR_DONE,
+    SPOTNIK_OK,           SPOTNIK_ERR_ARGUMENT, SPOTNIK_ERR_STATE,  SPOTNIK_ERR_MEMORY,  SPOTNIK_ERR_LIMIT,
+    SPOTNIK_ERR_PEERS,    SPOTNIK_ERR_KEY,      SPOTNIK_ERR_JOB,    SPOTNIK_ERR_VERSION, SPOTNIK_ERR_SYSTEM,
+    SPOTNIK_ERR_MISMATCH, SPOTNIK_ERR_LEAVING,  SPOTNIK_ERR_PARKED, SPOTNIK_ERR_DONE,
 };
 
 #define CODE_COUNT (sizeof codes / sizeof codes[0])

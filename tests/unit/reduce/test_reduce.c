@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels against a model computed one element at a time, for every type, operation, tier, length 0..67 and
- * alignment, over values chosen to be awkward: NaN, infinities, denormals, signed zeros, extremes. Compared by bits.
- * The model is kept from the vectoriser, so it does not share the code it checks. */
+/* The kernels against a model computed one element at a time, for every type, operation, tier, length 0..67
+ * and alignment, over values chosen to be awkward: NaN, infinities, denormals, signed zeros, extremes.
+ * Compared by bits. The model is kept from the vectoriser, so it does not share the code it checks. */
 #include "reduce/reduce.h"
 #include "reduce/tiers.h"
 
@@ -28,8 +28,9 @@ static const struct spotnik_reduce_tier *tier;
 static float awkward_f32(struct spotnik_prng *prng)
 {
     /* One NaN only: which of two payloads survives is left open by reduce.h. */
-    static const float values[] = { 0.0f, -0.0f, 1.0f, -1.0f, INFINITY, -INFINITY, NAN, 1e-45f, -1e-40f, 3.4e38f,
-                                    -3.4e38f, 16777217.0f, 0.1f, 1.17549435e-38f };
+    static const float values[] = { 0.0f,      -0.0f,       1.0f,   -1.0f,          INFINITY,
+                                    -INFINITY, NAN,         1e-45f, -1e-40f,        3.4e38f,
+                                    -3.4e38f,  16777217.0f, 0.1f,   1.17549435e-38f };
     uint64_t pick = spotnik_prng_below(prng, 28);
 
     return pick < 14 ? values[pick] : (float)(int32_t)spotnik_prng_next(prng) * 1e-5f;
@@ -37,8 +38,10 @@ static float awkward_f32(struct spotnik_prng *prng)
 
 static double awkward_f64(struct spotnik_prng *prng)
 {
-    static const double values[] = { 0.0, -0.0, 1.0, -1.0, INFINITY, -INFINITY, NAN, 5e-324, -1e-310, 1.7e308,
-                                     -1.7e308, 9007199254740993.0, 0.1, 2.2250738585072014e-308 };
+    static const double values[] = {
+        0.0,    -0.0,    1.0,     -1.0,     INFINITY,           -INFINITY, NAN,
+        5e-324, -1e-310, 1.7e308, -1.7e308, 9007199254740993.0, 0.1,       2.2250738585072014e-308
+    };
     uint64_t pick = spotnik_prng_below(prng, 28);
 
     return pick < 14 ? values[pick] : (double)(int64_t)spotnik_prng_next(prng) * 1e-12;
@@ -46,8 +49,9 @@ static double awkward_f64(struct spotnik_prng *prng)
 
 static uint64_t awkward_int(struct spotnik_prng *prng)
 {
-    static const uint64_t values[] = { 0, 1, UINT64_MAX, INT64_MAX, (uint64_t)INT64_MIN, INT32_MAX,
-                                       (uint64_t)INT32_MIN, 127, 128, 255 };
+    static const uint64_t values[] = {
+        0, 1, UINT64_MAX, INT64_MAX, (uint64_t)INT64_MIN, INT32_MAX, (uint64_t)INT32_MIN, 127, 128, 255
+    };
     uint64_t pick = spotnik_prng_below(prng, 20);
 
     return pick < 10 ? values[pick] : spotnik_prng_next(prng);
@@ -61,13 +65,27 @@ static void fill(uint8_t *out, size_t count, enum spotnik_dtype dtype, struct sp
         float f = awkward_f32(prng);
         double d = awkward_f64(prng);
         uint64_t n = awkward_int(prng);
-        const void *value = dtype == SPOTNIK_F32 ? (void *)&f : dtype == SPOTNIK_F64 ? (void *)&d : (void *)&n;
+        const void *value = dtype == SPOTNIK_F32   ? (void *)&f
+                            : dtype == SPOTNIK_F64 ? (void *)&d
+                                                   : (void *)&n;
 
         memcpy(out + i * size, value, size);
     }
 }
 
-#define FLOAT_MODEL(type)                                                                          static __attribute__((noinline)) type model_##type(type r, type x, enum spotnik_op op, type w)     {                                                                                                  if (op == SPOTNIK_SUM)                                                                             return r + x;                                                                              if (op == SPOTNIK_MEAN)                                                                            return r + w * x;                                                                          if (isnan(r) || isnan(x))                                                                          return isnan(r) ? r : x;                                                                   if (r == x)                                                                                        return x;                                                                                  return (op == SPOTNIK_MIN) == (r < x) ? r : x;                                             }
+#define FLOAT_MODEL(type)                                                                                    \
+    static __attribute__((noinline)) type model_##type(type r, type x, enum spotnik_op op, type w)           \
+    {                                                                                                        \
+        if (op == SPOTNIK_SUM)                                                                               \
+            return r + x;                                                                                    \
+        if (op == SPOTNIK_MEAN)                                                                              \
+            return r + w * x;                                                                                \
+        if (isnan(r) || isnan(x))                                                                            \
+            return isnan(r) ? r : x;                                                                         \
+        if (r == x)                                                                                          \
+            return x;                                                                                        \
+        return (op == SPOTNIK_MIN) == (r < x) ? r : x;                                                       \
+    }
 
 FLOAT_MODEL(float)
 FLOAT_MODEL(double)
@@ -94,8 +112,8 @@ static int64_t load_int(const uint8_t *from, enum spotnik_dtype dtype)
 }
 
 /* One element: out = r (op) x. */
-static void model(uint8_t *out, const uint8_t *r, const uint8_t *x, enum spotnik_dtype dtype, enum spotnik_op op,
-                  uint64_t weight)
+static void model(uint8_t *out, const uint8_t *r, const uint8_t *x, enum spotnik_dtype dtype,
+                  enum spotnik_op op, uint64_t weight)
 {
     float f[2];
     double d[2];
@@ -120,8 +138,8 @@ static void model(uint8_t *out, const uint8_t *r, const uint8_t *x, enum spotnik
     }
 }
 
-static void combine(void *out, const void *received, const void *input, size_t count, enum spotnik_dtype dtype,
-                    enum spotnik_op op, uint64_t weight)
+static void combine(void *out, const void *received, const void *input, size_t count,
+                    enum spotnik_dtype dtype, enum spotnik_op op, uint64_t weight)
 {
     if (tier)
         tier->kernels->combine[dtype][op](out, received, input, count, weight);
@@ -130,8 +148,8 @@ static void combine(void *out, const void *received, const void *input, size_t c
 }
 
 /* One length and one alignment, apart and in place; the byte after the end must survive. */
-static void check_combine(enum spotnik_dtype dtype, enum spotnik_op op, size_t count, size_t shift, uint64_t weight,
-                          struct spotnik_prng *prng)
+static void check_combine(enum spotnik_dtype dtype, enum spotnik_op op, size_t count, size_t shift,
+                          uint64_t weight, struct spotnik_prng *prng)
 {
     uint8_t received[ROOM], input[ROOM], want[ROOM], out[ROOM];
     uint8_t *r = received + shift, *x = input + 3 * shift % 8, *o = out + 5 * shift % 8;
@@ -175,8 +193,10 @@ static void every_tier_equals_the_model(void **state)
     combine_equals_the_model();
 }
 
-/* scale and divide of one tier against the scalar one, which scale_and_divide_by_value() below checks by value. */
-static void check_tier(const struct spotnik_reduce_tier *one, enum spotnik_dtype dtype, struct spotnik_prng *prng)
+/* scale and divide of one tier against the scalar one, which scale_and_divide_by_value() below checks by
+   value. */
+static void check_tier(const struct spotnik_reduce_tier *one, enum spotnik_dtype dtype,
+                       struct spotnik_prng *prng)
 {
     const struct spotnik_reduce_kernels *base = spotnik_reduce_tiers[0].kernels;
     uint8_t input[ROOM], want[ROOM], out[ROOM];
@@ -266,7 +286,9 @@ static void what_is_supported(void **state)
 {
     (void)state;
     /* Rows F32 F64 I32 I64 U8, columns SUM MEAN MIN MAX, as the public header says. */
-    static const bool want[5][4] = { { 1, 1, 1, 1 }, { 1, 1, 1, 1 }, { 1, 0, 1, 1 }, { 1, 0, 1, 1 }, { 0, 0, 1, 1 } };
+    static const bool want[5][4] = {
+        { 1, 1, 1, 1 }, { 1, 1, 1, 1 }, { 1, 0, 1, 1 }, { 1, 0, 1, 1 }, { 0, 0, 1, 1 }
+    };
     static const size_t sizes[5] = { 4, 8, 4, 8, 1 };
 
     for (int dtype = -1; dtype <= 300; dtype++) {
@@ -282,12 +304,9 @@ static void what_is_supported(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_tier_equals_the_model),
-        cmocka_unit_test(tiers_scale_and_divide_alike),
-        cmocka_unit_test(scale_and_divide_by_value),
-        cmocka_unit_test(weight_zero_contributes_nothing),
-        cmocka_unit_test(weight_one_is_the_plain_sum),
-        cmocka_unit_test(what_is_supported),
+        cmocka_unit_test(every_tier_equals_the_model), cmocka_unit_test(tiers_scale_and_divide_alike),
+        cmocka_unit_test(scale_and_divide_by_value),   cmocka_unit_test(weight_zero_contributes_nothing),
+        cmocka_unit_test(weight_one_is_the_plain_sum), cmocka_unit_test(what_is_supported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
