@@ -1,0 +1,594 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* charlm: a character-level language model trained by however many members there are at the moment.
+ *
+ * The model guesses the next byte of a text from the T bytes before it (an MLP over embeddings, after Bengio et al.,
+ * 2003). Forward pass, backward pass and Adam are written out by hand, with the shape of every array beside it. What
+ * is special about training on machines that may vanish is all in train(): read that function first. This file
+ * decides nothing about membership, recovery or who gets which sample; the library does. */
+#include "charlm_text.h"
+#include "training_log.h"
+#include "spotnik/spotnik.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tgmath.h>
+
+/* The numeric gradient check is sharper in double precision; a second build of this file uses it. */
+#ifdef CHARLM_DOUBLE
+typedef double real;
+#define REAL_DTYPE SPOTNIK_F64
+#else
+typedef float real;
+#define REAL_DTYPE SPOTNIK_F32
+#endif
+
+/* --- the model ------------------------------------------------------------------------------------------------ */
+
+enum {
+    V = 256,   /* vocabulary: bytes */
+    T = 16,    /* bytes of context */
+    E = 16,    /* numbers that stand for one byte */
+    X = T * E, /* input of the hidden layer: the embeddings of the context, side by side */
+    H = 256,   /* hidden units */
+};
+
+/* All parameters. Gradients and both moments of Adam have the same shape, so they use the same struct. */
+struct weights {
+    real wte[V][E]; /* embedding of each byte */
+    real w1[X][H], b1[H];
+    real w2[H][V], b2[V];
+};
+
+enum { WEIGHT_COUNT = sizeof(struct weights) / sizeof(real) };
+
+/* Each bucket is all-reduced as soon as the backward pass has produced it, while the pass goes on with the next. */
+enum { BUCKET_OUTPUT, BUCKET_HIDDEN, BUCKET_EMBEDDING, BUCKET_LOSS };
+
+/* What a mini-batch of n samples leaves behind on its way through the model. */
+struct batch {
+    size_t n, capacity;
+    uint8_t (*context)[T]; /* (n, T) bytes */
+    uint8_t *target;       /* (n)    the byte that follows */
+    real (*x)[X];          /* (n, X) embeddings */
+    real (*h)[H];          /* (n, H) hidden activations */
+    real (*p)[V];          /* (n, V) logits, then probabilities, then their gradient */
+    real (*dh)[H];         /* (n, H) */
+    real (*dx)[X];         /* (n, X) */
+};
+
+static void fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+
+static void fail(const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    fputs("charlm: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    exit(1);
+}
+
+static void *zeroed(size_t count, size_t bytes)
+{
+    void *memory = calloc(count ? count : 1, bytes);
+
+    if (!memory)
+        fail("out of memory; use a smaller --batch");
+    return memory;
+}
+
+static void batch_new(struct batch *b, size_t capacity)
+{
+    b->n = 0;
+    b->capacity = capacity;
+    b->context = zeroed(capacity, sizeof *b->context);
+    b->target = zeroed(capacity, sizeof *b->target);
+    b->x = zeroed(capacity, sizeof *b->x);
+    b->h = zeroed(capacity, sizeof *b->h);
+    b->p = zeroed(capacity, sizeof *b->p);
+    b->dh = zeroed(capacity, sizeof *b->dh);
+    b->dx = zeroed(capacity, sizeof *b->dx);
+}
+
+static void fill_uniform(real *w, size_t count, double limit, uint64_t seed)
+{
+    for (size_t i = 0; i < count; i++)
+        w[i] = (real)(limit * (2.0 * (double)(mix(seed + i) >> 11) / (double)(1ull << 53) - 1.0));
+}
+
+/* A function of the seed alone, so the members agree on the first weights without a word. */
+static void weights_init(struct weights *w, uint64_t seed)
+{
+    memset(w, 0, sizeof *w);
+    fill_uniform(&w->wte[0][0], V * E, 0.5, mix(seed) + 1);
+    fill_uniform(&w->w1[0][0], X * H, sqrt(3.0 / X) * 2, mix(seed) + 1000000);
+    fill_uniform(&w->w2[0][0], H * V, sqrt(3.0 / H) * 0.5, mix(seed) + 2000000);
+}
+
+/* out (c) += a[0] b[0] (c) + a[1] b[1] (c) + ..: the inner loop of both products below. Four rows at a time keep `out`
+ * in registers; the order of the additions is that of the rows, whatever the width of the vector unit. */
+static inline void add_rows(real *restrict out, const real *a, size_t a_stride, const real *restrict b, size_t rows,
+                            size_t c)
+{
+    size_t fours = rows / 4 * 4;
+
+    for (size_t r = 0; r < fours; r += 4, b += 4 * c) {
+        real a0 = a[r * a_stride], a1 = a[(r + 1) * a_stride], a2 = a[(r + 2) * a_stride], a3 = a[(r + 3) * a_stride];
+
+        for (size_t i = 0; i < c; i++)
+            out[i] = (((out[i] + a0 * b[i]) + a1 * b[c + i]) + a2 * b[2 * c + i]) + a3 * b[3 * c + i];
+    }
+    for (size_t r = fours; r < rows; r++, b += c)
+        for (size_t i = 0; i < c; i++)
+            out[i] += a[r * a_stride] * b[i];
+}
+
+/* out (n, c) += a (n, k) @ b (k, c) */
+static inline void matmul(real *out, const real *a, const real *b, size_t n, size_t k, size_t c)
+{
+    for (size_t i = 0; i < n; i++)
+        add_rows(out + i * c, a + i * k, 1, b, k, c);
+}
+
+/* out (k, c) += transpose of a (n, k) @ d (n, c): the gradient of a weight matrix */
+static inline void matmul_ta(real *out, const real *a, const real *d, size_t n, size_t k, size_t c)
+{
+    for (size_t j = 0; j < k; j++)
+        add_rows(out + j * c, a + j, k, d, n, c);
+}
+
+/* out (n, k) = d (n, c) @ transpose of b (k, c): the gradient of a layer's input. Eight partial sums, a fixed order. */
+static inline void matmul_tb(real *restrict out, const real *restrict d, const real *restrict b, size_t n, size_t k,
+                             size_t c)
+{
+    for (size_t i = 0; i < n * k; i++) {
+        const real *drow = d + i / k * c, *brow = b + i % k * c;
+        real s[8] = { 0 };
+
+        for (size_t j = 0; j < c; j += 8) /* c is a multiple of 8 in every call */
+            for (size_t l = 0; l < 8; l++)
+                s[l] += drow[j + l] * brow[j + l];
+        out[i] = ((s[0] + s[4]) + (s[1] + s[5])) + ((s[2] + s[6]) + (s[3] + s[7]));
+    }
+}
+
+/* p (V): logits become probabilities. Returns -log p[target]. */
+static double softmax_loss(real *p, uint8_t target)
+{
+    real top = p[0], sum = 0;
+
+    for (size_t v = 1; v < V; v++)
+        top = p[v] > top ? p[v] : top;
+    for (size_t v = 0; v < V; v++)
+        sum += p[v] = exp(p[v] - top);
+    for (size_t v = 0; v < V; v++)
+        p[v] /= sum;
+    return -log((double)p[target] + 1e-30);
+}
+
+/* Returns the sum of the losses of the n samples. */
+static double forward(const struct weights *w, struct batch *b)
+{
+    double loss = 0;
+
+    for (size_t i = 0; i < b->n; i++) {
+        for (size_t t = 0; t < T; t++)
+            memcpy(b->x[i] + t * E, w->wte[b->context[i][t]], sizeof w->wte[0]);
+        memcpy(b->h[i], w->b1, sizeof w->b1);
+        memcpy(b->p[i], w->b2, sizeof w->b2);
+    }
+    matmul(b->h[0], b->x[0], w->w1[0], b->n, X, H);
+    for (size_t i = 0; i < b->n * H; i++)
+        b->h[0][i] = tanh(b->h[0][i]);
+    matmul(b->p[0], b->h[0], w->w2[0], b->n, H, V);
+    for (size_t i = 0; i < b->n; i++)
+        loss += softmax_loss(b->p[i], b->target[i]);
+    return loss;
+}
+
+/* The backward pass comes in three parts, so that each part's gradients can travel while the next part computes.
+ * All of them leave zeros in g when n = 0: that is what a member without samples contributes. */
+static void backward_output(struct weights *g, struct batch *b)
+{
+    memset(g, 0, sizeof *g);
+    for (size_t i = 0; i < b->n; i++) {
+        b->p[i][b->target[i]] -= 1;
+        for (size_t v = 0; v < V; v++) {
+            b->p[i][v] /= (real)b->n; /* the gradient of the mean loss, not of the sum */
+            g->b2[v] += b->p[i][v];
+        }
+    }
+    matmul_ta(g->w2[0], b->h[0], b->p[0], b->n, H, V);
+}
+
+static void backward_hidden(const struct weights *w, struct weights *g, struct batch *b)
+{
+    matmul_tb(b->dh[0], b->p[0], w->w2[0], b->n, H, V);
+    for (size_t i = 0; i < b->n; i++)
+        for (size_t j = 0; j < H; j++) {
+            b->dh[i][j] *= 1 - b->h[i][j] * b->h[i][j]; /* the derivative of tanh */
+            g->b1[j] += b->dh[i][j];
+        }
+    matmul_ta(g->w1[0], b->x[0], b->dh[0], b->n, X, H);
+}
+
+static void backward_embedding(const struct weights *w, struct weights *g, struct batch *b)
+{
+    matmul_tb(b->dx[0], b->dh[0], w->w1[0], b->n, X, H);
+    for (size_t i = 0; i < b->n; i++)
+        for (size_t t = 0; t < T; t++)
+            for (size_t e = 0; e < E; e++)
+                g->wte[b->context[i][t]][e] += b->dx[i][t * E + e];
+}
+
+/* The optimiser's memory. It is part of the replica: a joiner that started from zero moments would drift away. */
+struct adam {
+    struct weights m, v;
+    double powers[2]; /* beta1^t, beta2^t, multiplied up step by step: pow() may differ between C libraries */
+};
+
+/* Only + - * / and sqrt, which IEEE 754 rounds in one defined way: equal gradients give equal bits on every machine. */
+static void adam_apply(struct adam *adam, struct weights *w, const struct weights *g, double rate)
+{
+    const real beta1 = (real)0.9, beta2 = (real)0.99;
+    real *p = &w->wte[0][0], *m = &adam->m.wte[0][0], *v = &adam->v.wte[0][0];
+    const real *d = &g->wte[0][0];
+
+    adam->powers[0] *= beta1;
+    adam->powers[1] *= beta2;
+    real scale = (real)(rate / (1 - adam->powers[0])), unbias = (real)(1 / (1 - adam->powers[1]));
+
+    for (size_t i = 0; i < WEIGHT_COUNT; i++) {
+        m[i] = beta1 * m[i] + (1 - beta1) * d[i];
+        v[i] = beta2 * v[i] + (1 - beta2) * d[i] * d[i];
+        p[i] -= scale * m[i] / (sqrt(v[i] * unbias) + (real)1e-8);
+    }
+}
+
+/* The samples of this member's share, gathered into a mini-batch. */
+static void batch_fill(struct batch *b, const struct text *text, const spotnik_step *step, uint64_t seed)
+{
+    uint64_t samples = text->length - T, order = mix(seed) + 16 * step->data_epoch;
+
+    b->n = 0;
+    for (uint32_t r = 0; r < step->range_count; r++)
+        for (uint64_t i = step->samples[r].begin; i < step->samples[r].end; i++, b->n++) {
+            const uint8_t *at = text->bytes + shuffled(i, samples, order);
+
+            memcpy(b->context[b->n], at, T);
+            b->target[b->n] = at[T];
+        }
+}
+
+/* --- training ------------------------------------------------------------------------------------------------- */
+
+struct trainer {
+    /* options */
+    uint64_t steps, batch_size, seed, write_bytes;
+    double rate;
+    int quiet;
+    /* the replica */
+    struct weights w;
+    struct adam adam;
+    int64_t text_hash;
+    /* the rest is scratch */
+    struct weights g;
+    double loss[2]; /* sum of losses, number of samples: summed over the members */
+    struct batch batch;
+    struct text text;
+    spotnik_job *job;
+    struct training_log log;
+};
+
+static spotnik_job *volatile noticed_job;
+
+/* SIGTERM is the usual revocation notice. The step under way is finished; the next step_begin says LEAVING. */
+static void on_signal(int number)
+{
+    (void)number;
+    if (noticed_job)
+        spotnik_notice(noticed_job);
+}
+
+static void report(struct trainer *t, const spotnik_step *step)
+{
+    double loss = t->loss[0] / t->loss[1];
+
+    if (training_log_step(&t->log, t->job, step, loss, t->loss[1]) < 0)
+        fail("cannot write the log: %s; free some space or give another --log", strerror(errno));
+    if (!t->quiet && step->number % 50 == 0)
+        printf("step %" PRIu64 "  loss %.3f  member %u of %u  share %" PRIu64 "%s\n", step->number, loss,
+               step->rank + 1, step->size, step->sample_count, step->replay ? "  (catching up)" : "");
+}
+
+/* Forward and backward on this member's share, starting to reduce each bucket once it is complete. MEAN weighs each
+ * member by its samples, so the result is the mean over the global batch, and a share of nothing counts for nothing. */
+static int compute(struct trainer *t)
+{
+    struct batch *b = &t->batch;
+    struct weights *w = &t->w, *g = &t->g;
+    int rc;
+
+    t->loss[0] = forward(w, b);
+    t->loss[1] = (double)b->n;
+    rc = spotnik_allreduce(t->job, BUCKET_LOSS, t->loss, 2, SPOTNIK_F64, SPOTNIK_SUM);
+    backward_output(g, b);
+    if (!rc)
+        rc = spotnik_allreduce(t->job, BUCKET_OUTPUT, g->w2, H * V + V, REAL_DTYPE, SPOTNIK_MEAN);
+    backward_hidden(w, g, b);
+    if (!rc)
+        rc = spotnik_allreduce(t->job, BUCKET_HIDDEN, g->w1, X * H + H, REAL_DTYPE, SPOTNIK_MEAN);
+    backward_embedding(w, g, b);
+    if (!rc)
+        rc = spotnik_allreduce(t->job, BUCKET_EMBEDDING, g->wte, V * E, REAL_DTYPE, SPOTNIK_MEAN);
+    return rc;
+}
+
+/* The loop. Losing members, finishing the step without them, taking in new ones: all of it happens inside step_begin
+ * and step_commit. Three rules make it work: everything that makes up the replica is registered; it changes only
+ * after a commit; and the samples to use are those of step.samples. */
+static int train(struct trainer *t)
+{
+    int64_t own_text = t->text_hash;
+    spotnik_step step;
+    int rc;
+
+    while ((rc = spotnik_step_begin(t->job, &step)) == 0) {
+        if (t->text_hash != own_text) /* a joiner's registered memory now holds what the members' holds */
+            fail("this member reads another text than the job; give every member the same --text");
+        batch_fill(&t->batch, &t->text, &step, t->seed);
+        rc = compute(t);
+        if (!rc)
+            rc = spotnik_step_commit(t->job);
+        if (rc)
+            break;
+        adam_apply(&t->adam, &t->w, &t->g, t->rate);
+        report(t, &step);
+    }
+    return rc;
+}
+
+static int register_state(struct trainer *t)
+{
+    int rc = spotnik_state_add(t->job, "weights", &t->w, WEIGHT_COUNT, REAL_DTYPE);
+
+    if (!rc)
+        rc = spotnik_state_add(t->job, "adam.m", &t->adam.m, WEIGHT_COUNT, REAL_DTYPE);
+    if (!rc)
+        rc = spotnik_state_add(t->job, "adam.v", &t->adam.v, WEIGHT_COUNT, REAL_DTYPE);
+    if (!rc)
+        rc = spotnik_state_add(t->job, "adam.powers", t->adam.powers, 2, SPOTNIK_F64);
+    if (!rc)
+        rc = spotnik_state_add(t->job, "text", &t->text_hash, 1, SPOTNIK_I64);
+    return rc;
+}
+
+static int job_join(struct trainer *t)
+{
+    spotnik_config cfg;
+
+    spotnik_config_init(&cfg); /* SPOTNIK_* in the environment, as `spotnik run` sets them */
+    cfg.samples = t->text.length - T;
+    cfg.batch = t->batch_size;
+    cfg.steps_max = t->steps;
+    int rc = spotnik_join(&cfg, &t->job);
+
+    if (rc)
+        return rc;
+    noticed_job = t->job;
+    return register_state(t);
+}
+
+/* Let the model write: greedy would repeat itself, so bytes are drawn by their probability. */
+static void write_text(struct trainer *t)
+{
+    struct batch *b = &t->batch;
+
+    b->n = 1;
+    memcpy(b->context[0], t->text.bytes, T);
+    for (uint64_t i = 0; i < t->write_bytes; i++) {
+        double at = (double)(mix(t->seed + i) >> 11) / (double)(1ull << 53);
+        unsigned v = 0;
+
+        forward(&t->w, b);
+        while (v < V - 1 && (at -= (double)b->p[0][v]) > 0)
+            v++;
+        memmove(b->context[0], b->context[0] + 1, T - 1);
+        b->context[0][T - 1] = (uint8_t)v;
+        putchar((int)v);
+    }
+    putchar('\n');
+}
+
+/* Exit status: 0 done, 75 left after a notice (start me again), 1 anything else. */
+static int finish(struct trainer *t, int rc)
+{
+    int status = rc == SPOTNIK_ERR_DONE ? 0 : rc == SPOTNIK_ERR_LEAVING ? 75 : 1;
+
+    if (status == 1)
+        fprintf(stderr, "charlm: %s (%s)\n", spotnik_strerror(rc), spotnik_last_error());
+    if (t->job)
+        training_log_end(&t->log, t->job, status);
+    if (status == 0 && t->write_bytes)
+        write_text(t);
+    noticed_job = NULL;
+    if (t->job && status == 1)
+        spotnik_abandon(t->job);
+    else if (t->job)
+        spotnik_leave(t->job);
+    return status;
+}
+
+/* --- checking the backward pass ------------------------------------------------------------------------------- */
+
+/* Compare the gradient of up to 200 entries of one tensor with central differences. Returns how many are off. */
+static int check_tensor(const char *name, struct trainer *t, real *w, const real *g, size_t count)
+{
+    const double eps = sizeof(real) == 8 ? 1e-5 : 1e-2, tolerance = sizeof(real) == 8 ? 1e-6 : 3e-2;
+    double n = (double)t->batch.n, worst = 0, scale = 0;
+    int off = 0;
+
+    for (size_t i = 0; i < count; i++)
+        scale = fmax(scale, fabs((double)g[i]));
+    for (uint64_t k = 0; k < 200; k++) {
+        size_t i = count <= 200 ? k % count : mix(t->seed + k) % count;
+        real kept = w[i];
+
+        w[i] = kept + (real)eps;
+        double above = forward(&t->w, &t->batch), step = (double)w[i];
+        w[i] = kept - (real)eps;
+        double slope = (above - forward(&t->w, &t->batch)) / n / (step - (double)w[i]);
+        w[i] = kept;
+        double error = fabs(slope - (double)g[i]) / scale;
+
+        worst = fmax(worst, error);
+        off += !(error <= tolerance);
+    }
+    printf("%-4s largest gradient %9.2e, largest error %.1e of it, %s\n", name, scale, worst, off ? "WRONG" : "ok");
+    return off;
+}
+
+static int check(struct trainer *t)
+{
+    spotnik_step step = { .sample_count = 6, .range_count = 1, .samples = { { 0, 6 } } };
+    struct weights *w = &t->w, *g = &t->g;
+    int off = 0;
+
+    batch_fill(&t->batch, &t->text, &step, t->seed);
+    forward(w, &t->batch);
+    backward_output(g, &t->batch);
+    backward_hidden(w, g, &t->batch);
+    backward_embedding(w, g, &t->batch);
+    off += check_tensor("wte", t, w->wte[0], g->wte[0], V * E);
+    off += check_tensor("w1", t, w->w1[0], g->w1[0], X * H);
+    off += check_tensor("b1", t, w->b1, g->b1, H);
+    off += check_tensor("w2", t, w->w2[0], g->w2[0], H * V);
+    off += check_tensor("b2", t, w->b2, g->b2, V);
+    return off != 0;
+}
+
+/* --- options -------------------------------------------------------------------------------------------------- */
+
+static const char help[] =
+    "usage: charlm [OPTION]...\n"
+    "Train a small character-level language model, alone or with others that may vanish at any moment.\n"
+    "\n"
+    "  charlm --steps 500                              a job of one\n"
+    "  spotnik run -n 2:4 --respawn -- charlm          up to four members; kill any of them and watch\n"
+    "\n"
+    "      --text FILE        train on FILE; may be given several times. Default: the sources of Python's\n"
+    "                         standard library on this machine, else its C headers (at most 2 MiB are read)\n"
+    "      --steps N          stop after N committed steps (default 2000; 0: go on until told to leave)\n"
+    "      --batch N          samples in one step, over all members together (default 512)\n"
+    "      --rate R           learning rate of Adam (default 0.002)\n"
+    "      --seed N           first weights and order of the samples; the same on every member (default 1)\n"
+    "      --log FILE|FD      append one JSON line per committed step; members may share a file\n"
+    "      --digest-every K   with the digest of the replica in every K-th line (default 1; 0: never)\n"
+    "      --write N          when done, let the model write N bytes\n"
+    "      --check            compare the backward pass with central differences and exit\n"
+    "      --quiet            print nothing but errors\n"
+    "      --help             this text\n"
+    "\n"
+    "SIGTERM and SIGINT are taken as a revocation notice: finish the step, hand over, exit with 75.\n"
+    "Exit status: 0 done, 75 left after a notice (start it again to rejoin), 1 error.\n";
+
+static uint64_t number(const char *option, const char *text)
+{
+    char *end;
+
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (errno || end == text || *end || *text == '-')
+        fail("--%s takes a number, not \"%s\"; see charlm --help", option, text);
+    return value;
+}
+
+static void text_add(struct trainer *t, const char *path)
+{
+    int error = text_append(&t->text, path);
+
+    if (error)
+        fail("cannot read %s: %s", path, strerror(error));
+}
+
+static void log_open(struct trainer *t, const char *where)
+{
+    if (training_log_open(&t->log, where) < 0)
+        fail("cannot open the log %s: %s", where, strerror(errno));
+}
+
+/* Sets `*ret_check` for --check. */
+static void parse(struct trainer *t, int argc, char **argv, int *ret_check)
+{
+    const struct option options[] = {
+        { "text", 1, NULL, 't' }, { "steps", 1, NULL, 's' }, { "batch", 1, NULL, 'b' },
+        { "rate", 1, NULL, 'r' }, { "seed", 1, NULL, 'S' },  { "log", 1, NULL, 'l' },
+        { "write", 1, NULL, 'w' }, { "digest-every", 1, NULL, 'd' }, { "check", 0, ret_check, 1 },
+        { "quiet", 0, &t->quiet, 1 }, { "help", 0, NULL, 'h' }, { NULL, 0, NULL, 0 },
+    };
+    int c, which = 0;
+
+    while ((c = getopt_long(argc, argv, "h", options, &which)) != -1) {
+        const char *name = options[which].name;
+
+        switch (c) {
+        case 0: break;
+        case 't': text_add(t, optarg); break;
+        case 's': t->steps = number(name, optarg); break;
+        case 'b': t->batch_size = number(name, optarg); break;
+        case 'S': t->seed = number(name, optarg); break;
+        case 'w': t->write_bytes = number(name, optarg); break;
+        case 'd': t->log.digest_every = number(name, optarg); break;
+        case 'r': t->rate = strtod(optarg, NULL); break;
+        case 'l': log_open(t, optarg); break;
+        case 'h': fputs(help, stdout); exit(0);
+        default: fail("see charlm --help");
+        }
+    }
+    if (optind < argc)
+        fail("\"%s\" is not an option; see charlm --help", argv[optind]);
+    if (!t->batch_size || t->batch_size > 1 << 20 || !(t->rate > 0))
+        fail("--batch takes 1 to 1048576 and --rate a number above 0; see charlm --help");
+}
+
+static void prepare(struct trainer *t)
+{
+    if (!t->text.length)
+        text_find(&t->text);
+    if (t->text.length < T + 8)
+        fail("no text to train on; give one with --text FILE (at least %d bytes)", T + 8);
+    t->text_hash = text_hash(&t->text);
+    t->adam.powers[0] = t->adam.powers[1] = 1;
+    weights_init(&t->w, t->seed);
+    batch_new(&t->batch, t->batch_size > 8 ? t->batch_size : 8); /* one member may get the whole batch */
+}
+
+int main(int argc, char **argv)
+{
+    static struct trainer t = { .steps = 2000, .batch_size = 512, .seed = 1, .rate = 0.002,
+                                .log = { .fd = -1, .digest_every = 1 } };
+    struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+    int checking = 0, status;
+
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    parse(&t, argc, argv, &checking);
+    prepare(&t);
+    if (checking) {
+        status = check(&t);
+    } else {
+        sigaction(SIGTERM, &action, NULL);
+        sigaction(SIGINT, &action, NULL);
+        int rc = job_join(&t);
+
+        status = finish(&t, rc ? rc : train(&t));
+    }
+    return status;
+}
