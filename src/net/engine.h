@@ -34,6 +34,11 @@ enum spotnik_purpose {
 int spotnik_net_dial(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port,
                      enum spotnik_purpose purpose, uint64_t timeout_ns, int *ret_fd, struct spotnik_member *ret_peer);
 
+/* [any] Ask whoever listens at address:port. Blocking; errors as spotnik_net_dial(). *ret_refused, if not NULL: its kernel refused the
+ * connection, so no process listens there. */
+int spotnik_net_ask(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port,
+                    uint64_t timeout_ns, struct spotnik_answer *ret_answer, bool *ret_refused);
+
 /* A committed result, as the `committed` hook sees it. */
 struct spotnik_bucket_result {
     const void *data; /* NULL: bucket not used in the step */
@@ -97,6 +102,12 @@ int spotnik_engine_step_commit(struct spotnik_engine *engine);
 
 /* [any; async-signal-safe] */
 void spotnik_engine_notice(struct spotnik_engine *engine);
+
+/* [any] The vote this process gives to those who ask by SPOTNIK_PURPOSE_PEERS. */
+void spotnik_engine_vote_set(struct spotnik_engine *engine, const struct spotnik_member *vote);
+
+/* [any] What was refused last at our door (wrong key, job, version), and how often: "" and 0 when nothing was. */
+uint64_t spotnik_engine_refusals(struct spotnik_engine *engine, char *text, size_t size);
 
 /* [any] Make a waiting step_begin call the boundary hook now. */
 void spotnik_engine_wake(struct spotnik_engine *engine);

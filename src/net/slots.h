@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table by which members of one host, and their agent, learn of a death before the kernel has torn down the
+ * memory of the dead: one robust futex per member. Layout and agent side; the member side is death.h.
+ *
+ *     agent:  spotnik_slots_new() -> memfd; per start of a member: spotnik_slots_assign(), then in the child
+ *             SPOTNIK_SLOTS_FD=<fd> SPOTNIK_SLOT=<index> with close-on-exec cleared on the fd
+ *     member: its progress thread owns `word` (TID | FUTEX_WAITERS); the kernel turns it into FUTEX_OWNER_DIED
+ *
+ * The table is shared memory of one user on one host; what is in it is believed, as `kill` would be. */
+#ifndef SPOTNIK_NET_SLOTS_H
+#define SPOTNIK_NET_SLOTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/id.h"
+
+#define SPOTNIK_SLOTS_MAGIC UINT32_C(0x746f6c73)
+#define SPOTNIK_SLOTS_VERSION 1
+
+/* One member. Fields are accessed with __atomic builtins only: other processes read and write them. */
+struct spotnik_slot {
+    uint32_t word;          /* 0: no owner, or one that ended in good order */
+    uint32_t leave_request; /* 1: the agent asks the member to leave; also a futex */
+    uint64_t id_high, id_low; /* member_id; both 0: not claimed yet */
+    uint8_t spare[40];
+};
+
+struct spotnik_slots {
+    uint32_t magic, version, count;
+    uint8_t spare[52];
+    struct spotnik_slot slot[];
+};
+
+/* A memfd with `count` free slots, mapped. Close-on-exec is set. Returns SPOTNIK_ERR_SYSTEM or _MEMORY. */
+int spotnik_slots_new(uint32_t count, int *ret_fd, struct spotnik_slots **ret_slots);
+
+/* Map a table that came by inheritance. SPOTNIK_ERR_SYSTEM, or _ARGUMENT when it is not a table. */
+int spotnik_slots_map(int fd, struct spotnik_slots **ret_slots);
+
+/* Unmap. Accepts NULL. */
+void spotnik_slots_unmap(struct spotnik_slots *slots);
+
+/* Agent, before it starts a member: make slot `index` free. The process that had it must have been reaped. */
+void spotnik_slots_assign(struct spotnik_slots *slots, uint32_t index);
+
+/* Agent: ask the member in slot `index` to leave. */
+void spotnik_slots_leave_request(struct spotnik_slots *slots, uint32_t index);
+
+/* The member in slot `index`; false while nobody has claimed it. */
+bool spotnik_slots_member(const struct spotnik_slots *slots, uint32_t index, struct spotnik_id *ret_id);
+
+/* The slot of member `id`, or UINT32_MAX. */
+uint32_t spotnik_slots_find(const struct spotnik_slots *slots, struct spotnik_id id);
+
+#endif
