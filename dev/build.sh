@@ -16,7 +16,7 @@ configure()
     if [ -f "$build/build.ninja" ]; then
         [ -z "${MESON_OPTIONS:-}$*" ] || meson configure "$build" "$@" ${MESON_OPTIONS:-}
     else
-        echo "build: configuring $build"
+        echo "build: configuring and compiling in $build"
         meson setup "$build" "$@" ${MESON_OPTIONS:-}
     fi
 }
@@ -27,4 +27,17 @@ if ! configure "$@" >"$log" 2>&1; then
     exit 1
 fi
 grep '^build:' "$log" || :
-exec ninja -C "$build" --quiet
+
+# On a terminal ninja shows its progress in one line; elsewhere only what compilers have to say.
+if [ -t 1 ]; then
+    exec ninja -C "$build"
+fi
+status=0
+ninja -C "$build" --quiet >"$log" 2>&1 || status=$?
+if [ "$status" != 0 ]; then
+    cat "$log" >&2
+    echo "build: compiling in $build failed; see above" >&2
+elif grep -q 'warning:' "$log"; then
+    cat "$log"
+fi
+exit "$status"

@@ -1,0 +1,35 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# What is installed is complete: a program compiles against it by pkg-config alone, shared and static, and runs; the
+# manual is there and the command, if it was built. Usage: test_install.sh BUILD SOURCE_DIR PREFIX LIBDIR COMPILER...
+set -eu
+
+build=$1
+source=$2
+prefix=$3
+libdir=$4
+shift 4
+staged=$(mktemp -d)
+trap 'rm -rf "$staged"' EXIT
+
+# With DESTDIR, meson may run as anybody and touches nothing outside.
+DESTDIR=$staged meson install -C "$build" --no-rebuild --quiet
+
+lib=$staged$prefix/$libdir
+export PKG_CONFIG_PATH="$lib/pkgconfig" PKG_CONFIG_SYSROOT_DIR="$staged"
+cflags=$(pkg-config --cflags spotnik)
+# shellcheck disable=SC2046,SC2086
+"$@" $cflags "$source/consumer.c" -o "$staged/shared" $(pkg-config --libs spotnik)
+LD_LIBRARY_PATH=$lib "$staged/shared" >"$staged/said"
+grep -q spotnik_leave "$staged/said"
+
+rm "$lib"/libspotnik.so*
+# shellcheck disable=SC2046,SC2086
+"$@" $cflags "$source/consumer.c" -o "$staged/static" $(pkg-config --static --libs spotnik)
+"$staged/static" >"$staged/said"
+grep -q spotnik_leave "$staged/said"
+
+[ -s "$staged$prefix/share/man/man1/spotnik.1" ]
+if [ -x "$build/cli/spotnik" ]; then
+    [ "$("$staged$prefix/bin/spotnik" --version | grep -c '0\.1\.0')" = 1 ]
+fi
