@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* charlm: a character-level language model trained by however many members there are at the moment.
  *
- * The model guesses the next byte of a text from the T bytes before it (an MLP over embeddings, after Bengio et al.,
- * 2003). Forward pass, backward pass and Adam are written out by hand, with the shape of every array beside it. What
- * is special about training on machines that may vanish is all in train(): read that function first. This file
- * decides nothing about membership, recovery or who gets which sample; the library does. */
+ * The model guesses the next byte of a text from the T bytes before it (an MLP over embeddings, after Bengio
+ * et al., 2003). Forward pass, backward pass and Adam are written out by hand, with the shape of every array
+ * beside it. What is special about training on machines that may vanish is all in train(): read that function
+ * first. This file decides nothing about membership, recovery or who gets which sample; the library does. */
 #include "charlm_text.h"
 #include "training_log.h"
 #include "spotnik/spotnik.h"
@@ -28,7 +28,7 @@ typedef float real;
 #define REAL_DTYPE SPOTNIK_F32
 #endif
 
-/* --- the model ------------------------------------------------------------------------------------------------ */
+/* --- the model ---------------------------------------------------------------------------------------- */
 
 enum {
     V = 256,   /* vocabulary: bytes */
@@ -47,7 +47,8 @@ struct weights {
 
 enum { WEIGHT_COUNT = sizeof(struct weights) / sizeof(real) };
 
-/* Each bucket is all-reduced as soon as the backward pass has produced it, while the pass goes on with the next. */
+/* Each bucket is all-reduced as soon as the backward pass has produced it, while the pass goes on with the
+ * next. */
 enum { BUCKET_OUTPUT, BUCKET_HIDDEN, BUCKET_EMBEDDING, BUCKET_LOSS };
 
 /* What a mini-batch of n samples leaves behind on its way through the model. */
@@ -113,15 +114,17 @@ static void weights_init(struct weights *w, uint64_t seed)
     fill_uniform(&w->w2[0][0], H * V, sqrt(3.0 / H) * 0.5, mix(seed) + 2000000);
 }
 
-/* out (c) += a[0] b[0] (c) + a[1] b[1] (c) + ..: the inner loop of both products below. Four rows at a time keep `out`
- * in registers; the order of the additions is that of the rows, whatever the width of the vector unit. */
-static inline void add_rows(real *restrict out, const real *a, size_t a_stride, const real *restrict b, size_t rows,
-                            size_t c)
+/* out (c) += a[0] b[0] (c) + a[1] b[1] (c) + ..: the inner loop of both products below. Four rows at a time
+ * keep `out` in registers; the order of the additions is that of the rows, whatever the width of the vector
+ * unit. */
+static inline void add_rows(real *restrict out, const real *a, size_t a_stride, const real *restrict b,
+                            size_t rows, size_t c)
 {
     size_t fours = rows / 4 * 4;
 
     for (size_t r = 0; r < fours; r += 4, b += 4 * c) {
-        real a0 = a[r * a_stride], a1 = a[(r + 1) * a_stride], a2 = a[(r + 2) * a_stride], a3 = a[(r + 3) * a_stride];
+        real a0 = a[r * a_stride], a1 = a[(r + 1) * a_stride];
+        real a2 = a[(r + 2) * a_stride], a3 = a[(r + 3) * a_stride];
 
         for (size_t i = 0; i < c; i++)
             out[i] = (((out[i] + a0 * b[i]) + a1 * b[c + i]) + a2 * b[2 * c + i]) + a3 * b[3 * c + i];
@@ -145,9 +148,10 @@ static inline void matmul_ta(real *out, const real *a, const real *d, size_t n, 
         add_rows(out + j * c, a + j, k, d, n, c);
 }
 
-/* out (n, k) = d (n, c) @ transpose of b (k, c): the gradient of a layer's input. Eight partial sums, a fixed order. */
-static inline void matmul_tb(real *restrict out, const real *restrict d, const real *restrict b, size_t n, size_t k,
-                             size_t c)
+/* out (n, k) = d (n, c) @ transpose of b (k, c): the gradient of a layer's input. Eight partial sums, a fixed
+ * order. */
+static inline void matmul_tb(real *restrict out, const real *restrict d, const real *restrict b, size_t n,
+                             size_t k, size_t c)
 {
     for (size_t i = 0; i < n * k; i++) {
         const real *drow = d + i / k * c, *brow = b + i % k * c;
@@ -194,8 +198,8 @@ static double forward(const struct weights *w, struct batch *b)
     return loss;
 }
 
-/* The backward pass comes in three parts, so that each part's gradients can travel while the next part computes.
- * All of them leave zeros in g when n = 0: that is what a member without samples contributes. */
+/* The backward pass comes in three parts, so that each part's gradients can travel while the next part
+ * computes. All of them leave zeros in g when n = 0: that is what a member without samples contributes. */
 static void backward_output(struct weights *g, struct batch *b)
 {
     memset(g, 0, sizeof *g);
@@ -229,15 +233,18 @@ static void backward_embedding(const struct weights *w, struct weights *g, struc
                 g->wte[b->context[i][t]][e] += b->dx[i][t * E + e];
 }
 
-/* The optimiser's memory. It is part of the replica: a joiner that started from zero moments would drift away. */
+/* The optimiser's memory. It is part of the replica: a joiner that started from zero moments would drift
+ * away. */
 struct adam {
     struct weights m, v;
     double powers[2]; /* beta1^t, beta2^t, multiplied up step by step: pow() may differ between C libraries */
 };
 
-/* Only + - * / and sqrt, which IEEE 754 rounds in one defined way: equal gradients give equal bits on every machine. */
-static void adam_apply(struct adam *adam, struct weights *w, const struct weights *g, double rate)
+/* Only + - * / and sqrt, which IEEE 754 rounds in one defined way: equal gradients give equal bits on every
+ * machine. */
+static void adam_apply(struct adam *adam, struct weights *w, const struct weights *g)
 {
+    const double rate = 0.002;
     const real beta1 = (real)0.9, beta2 = (real)0.99;
     real *p = &w->wte[0][0], *m = &adam->m.wte[0][0], *v = &adam->v.wte[0][0];
     const real *d = &g->wte[0][0];
@@ -258,6 +265,8 @@ static void batch_fill(struct batch *b, const struct text *text, const spotnik_s
 {
     uint64_t samples = text->length - T, order = mix(seed) + 16 * step->data_epoch;
 
+    if (step->sample_count > b->capacity)
+        fail("a share is larger than the batch; give every member the same --batch");
     b->n = 0;
     for (uint32_t r = 0; r < step->range_count; r++)
         for (uint64_t i = step->samples[r].begin; i < step->samples[r].end; i++, b->n++) {
@@ -268,12 +277,11 @@ static void batch_fill(struct batch *b, const struct text *text, const spotnik_s
         }
 }
 
-/* --- training ------------------------------------------------------------------------------------------------- */
+/* --- training ----------------------------------------------------------------------------------------- */
 
 struct trainer {
     /* options */
     uint64_t steps, batch_size, seed, write_bytes;
-    double rate;
     int quiet;
     /* the replica */
     struct weights w;
@@ -290,7 +298,7 @@ struct trainer {
 
 static spotnik_job *volatile noticed_job;
 
-/* SIGTERM is the usual revocation notice. The step under way is finished; the next step_begin says LEAVING. */
+/* SIGTERM is the usual revocation notice. The step under way is finished, then step_begin says LEAVING. */
 static void on_signal(int number)
 {
     (void)number;
@@ -309,8 +317,9 @@ static void report(struct trainer *t, const spotnik_step *step)
                step->rank + 1, step->size, step->sample_count, step->replay ? "  (catching up)" : "");
 }
 
-/* Forward and backward on this member's share, starting to reduce each bucket once it is complete. MEAN weighs each
- * member by its samples, so the result is the mean over the global batch, and a share of nothing counts for nothing. */
+/* Forward and backward on this member's share, starting to reduce each bucket once it is complete. MEAN
+ * weighs each member by its samples, so the result is the mean over the global batch, and a share of nothing
+ * counts for nothing. */
 static int compute(struct trainer *t)
 {
     struct batch *b = &t->batch;
@@ -332,9 +341,9 @@ static int compute(struct trainer *t)
     return rc;
 }
 
-/* The loop. Losing members, finishing the step without them, taking in new ones: all of it happens inside step_begin
- * and step_commit. Three rules make it work: everything that makes up the replica is registered; it changes only
- * after a commit; and the samples to use are those of step.samples. */
+/* The loop. Losing members, finishing the step without them, taking in new ones: all of it happens inside
+ * step_begin and step_commit. Three rules make it work: everything that makes up the replica is registered;
+ * it changes only after a commit; and the samples to use are those of step.samples. */
 static int train(struct trainer *t)
 {
     int64_t own_text = t->text_hash;
@@ -350,7 +359,7 @@ static int train(struct trainer *t)
             rc = spotnik_step_commit(t->job);
         if (rc)
             break;
-        adam_apply(&t->adam, &t->w, &t->g, t->rate);
+        adam_apply(&t->adam, &t->w, &t->g);
         report(t, &step);
     }
     return rc;
@@ -417,19 +426,19 @@ static int finish(struct trainer *t, int rc)
         fprintf(stderr, "charlm: %s (%s)\n", spotnik_strerror(rc), spotnik_last_error());
     if (t->job)
         training_log_end(&t->log, t->job, status);
-    if (status == 0 && t->write_bytes)
-        write_text(t);
     noticed_job = NULL;
     if (t->job && status == 1)
         spotnik_abandon(t->job);
-    else if (t->job)
-        spotnik_leave(t->job);
+    else if (t->job && spotnik_leave(t->job))
+        fputs("charlm: left without the agreement of the others\n", stderr);
+    if (status == 0 && t->write_bytes)
+        write_text(t);
     return status;
 }
 
-/* --- checking the backward pass ------------------------------------------------------------------------------- */
+/* --- checking the backward pass ----------------------------------------------------------------------- */
 
-/* Compare the gradient of up to 200 entries of one tensor with central differences. Returns how many are off. */
+/* Compare up to 200 entries of one tensor's gradient with central differences. Returns how many are off. */
 static int check_tensor(const char *name, struct trainer *t, real *w, const real *g, size_t count)
 {
     const double eps = sizeof(real) == 8 ? 1e-5 : 1e-2, tolerance = sizeof(real) == 8 ? 1e-6 : 3e-2;
@@ -452,7 +461,8 @@ static int check_tensor(const char *name, struct trainer *t, real *w, const real
         worst = fmax(worst, error);
         off += !(error <= tolerance);
     }
-    printf("%-4s largest gradient %9.2e, largest error %.1e of it, %s\n", name, scale, worst, off ? "WRONG" : "ok");
+    printf("%-4s largest gradient %9.2e, largest error %.1e of it, %s\n", name, scale, worst,
+           off ? "WRONG" : "ok");
     return off;
 }
 
@@ -475,7 +485,7 @@ static int check(struct trainer *t)
     return off != 0;
 }
 
-/* --- options -------------------------------------------------------------------------------------------------- */
+/* --- options ------------------------------------------------------------------------------------------ */
 
 static const char help[] =
     "usage: charlm [OPTION]...\n"
@@ -488,7 +498,6 @@ static const char help[] =
     "                         standard library on this machine, else its C headers (at most 2 MiB are read)\n"
     "      --steps N          stop after N committed steps (default 2000; 0: go on until told to leave)\n"
     "      --batch N          samples in one step, over all members together (default 512)\n"
-    "      --rate R           learning rate of Adam (default 0.002)\n"
     "      --seed N           first weights and order of the samples; the same on every member (default 1)\n"
     "      --log FILE|FD      append one JSON line per committed step; members may share a file\n"
     "      --digest-every K   with the digest of the replica in every K-th line (default 1; 0: never)\n"
@@ -511,57 +520,46 @@ static uint64_t number(const char *option, const char *text)
     return value;
 }
 
-static void text_add(struct trainer *t, const char *path)
+static void open_or_fail(const char *what, const char *path, int error)
 {
-    int error = text_append(&t->text, path);
-
     if (error)
-        fail("cannot read %s: %s", path, strerror(error));
-}
-
-static void log_open(struct trainer *t, const char *where)
-{
-    if (training_log_open(&t->log, where) < 0)
-        fail("cannot open the log %s: %s", where, strerror(errno));
+        fail("cannot %s %s: %s", what, path, strerror(error));
 }
 
 /* Sets `*ret_check` for --check. */
 static void parse(struct trainer *t, int argc, char **argv, int *ret_check)
 {
+    uint64_t *const numbers[] = { &t->steps, &t->batch_size, &t->seed, &t->write_bytes,
+                                  &t->log.digest_every };
     const struct option options[] = {
-        { "text", 1, NULL, 't' }, { "steps", 1, NULL, 's' }, { "batch", 1, NULL, 'b' },
-        { "rate", 1, NULL, 'r' }, { "seed", 1, NULL, 'S' },  { "log", 1, NULL, 'l' },
-        { "write", 1, NULL, 'w' }, { "digest-every", 1, NULL, 'd' }, { "check", 0, ret_check, 1 },
-        { "quiet", 0, &t->quiet, 1 }, { "help", 0, NULL, 'h' }, { NULL, 0, NULL, 0 },
+        { "steps", 1, NULL, 1 },      { "batch", 1, NULL, 2 },        { "seed", 1, NULL, 3 },
+        { "write", 1, NULL, 4 },      { "digest-every", 1, NULL, 5 }, { "text", 1, NULL, 't' },
+        { "log", 1, NULL, 'l' },      { "help", 0, NULL, 'h' },       { "check", 0, ret_check, 1 },
+        { "quiet", 0, &t->quiet, 1 }, { NULL, 0, NULL, 0 },
     };
     int c, which = 0;
 
     while ((c = getopt_long(argc, argv, "h", options, &which)) != -1) {
-        const char *name = options[which].name;
-
-        switch (c) {
-        case 0: break;
-        case 't': text_add(t, optarg); break;
-        case 's': t->steps = number(name, optarg); break;
-        case 'b': t->batch_size = number(name, optarg); break;
-        case 'S': t->seed = number(name, optarg); break;
-        case 'w': t->write_bytes = number(name, optarg); break;
-        case 'd': t->log.digest_every = number(name, optarg); break;
-        case 'r': t->rate = strtod(optarg, NULL); break;
-        case 'l': log_open(t, optarg); break;
-        case 'h': fputs(help, stdout); exit(0);
-        default: fail("see charlm --help");
-        }
+        if (c >= 1 && c <= 5)
+            *numbers[c - 1] = number(options[which].name, optarg);
+        else if (c == 't')
+            open_or_fail("read", optarg, text_append(&t->text, optarg));
+        else if (c == 'l')
+            open_or_fail("open the log", optarg, training_log_open(&t->log, optarg) < 0 ? errno : 0);
+        else if (c == 'h')
+            exit(fputs(help, stdout) < 0);
+        else if (c)
+            fail("see charlm --help");
     }
     if (optind < argc)
         fail("\"%s\" is not an option; see charlm --help", argv[optind]);
-    if (!t->batch_size || t->batch_size > 1 << 20 || !(t->rate > 0))
-        fail("--batch takes 1 to 1048576 and --rate a number above 0; see charlm --help");
+    if (!t->batch_size || t->batch_size > 1 << 20)
+        fail("--batch takes 1 to 1048576; see charlm --help");
 }
 
 static void prepare(struct trainer *t)
 {
-    if (!t->text.length)
+    if (!t->text.bytes)
         text_find(&t->text);
     if (t->text.length < T + 8)
         fail("no text to train on; give one with --text FILE (at least %d bytes)", T + 8);
@@ -573,8 +571,9 @@ static void prepare(struct trainer *t)
 
 int main(int argc, char **argv)
 {
-    static struct trainer t = { .steps = 2000, .batch_size = 512, .seed = 1, .rate = 0.002,
-                                .log = { .fd = -1, .digest_every = 1 } };
+    static struct trainer t = {
+        .steps = 2000, .batch_size = 512, .seed = 1, .log = { .fd = -1, .digest_every = 1 }
+    };
     struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
     int checking = 0, status;
 

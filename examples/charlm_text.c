@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding, reading and shuffling text. Everything here is a function of the files and the seed alone, so members on
- * equal machines agree without a message. See charlm_text.h. */
+/* Finding, reading and shuffling text. Everything here is a function of the files and the seed alone, so
+ * members on equal machines agree without a message. See charlm_text.h. */
 #include "charlm_text.h"
 
 #include <errno.h>
@@ -67,9 +67,9 @@ uint64_t mix(uint64_t z)
     return z ^ (z >> 31);
 }
 
-/* A permutation that is computed instead of stored: a Feistel network over the next power of four, walked until it
- * lands inside [0, n). A member that joined a moment ago finds the same order as all others without being told
- * anything but the number of the pass. */
+/* A permutation that is computed instead of stored: a Feistel network over the next power of four, walked
+ * until it lands inside [0, n). A member that joined a moment ago finds the same order as all others without
+ * being told anything but the number of the pass. */
 uint64_t shuffled(uint64_t i, uint64_t n, uint64_t seed)
 {
     unsigned half = 1;

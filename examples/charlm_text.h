@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The text charlm trains on, and the order in which a pass over it visits the samples. Decides neither which member
- * gets which sample (the ledger of the job does) nor what a sample is (see batch_fill() in charlm.c). */
+ * gets which sample (the ledger of the job does) nor what a
+ * sample is (batch_fill() in charlm.c does). */
 #ifndef CHARLM_TEXT_H
 #define CHARLM_TEXT_H
 
@@ -17,7 +18,8 @@ struct text {
 /* Append a file. Returns 0, or an errno. What goes beyond TEXT_BYTES_MAX is left out. */
 int text_append(struct text *text, const char *path);
 
-/* Text that a development machine already has: the sources of Python's standard library, else the headers of C. */
+/* Text that a development machine already has: the sources of Python's standard library, else the headers of
+ * C. */
 void text_find(struct text *text);
 
 void text_free(struct text *text);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The whole of a fault-tolerant training loop: fit a line to points by gradient descent, with however many members
- * there are. Run it alone (`minimal`), or as four members of which you may kill any (`spotnik run -n 1:4 -- minimal`).
- * charlm.c is the grown-up version, with an optimiser, overlapping buckets, notices and a log. */
+/* The whole of a fault-tolerant training loop: fit a line to points by gradient descent, with however many
+ * members there are. Run it alone (`minimal`), or as four members of which you may kill any
+ * (`spotnik run -n 1:4 -- minimal`). charlm.c is the grown-up version, with an optimiser, overlapping buckets,
+ * notices and a log. */
 #include "spotnik/spotnik.h"
 
 #include <stdio.h>
@@ -49,10 +50,15 @@ int main(void)
         return 1;
     }
     rc = spotnik_state_add(job, "w", w, 2, SPOTNIK_F64); /* what a joiner receives */
-    while (!rc && (rc = spotnik_step_begin(job, &step)) == 0) { /* waits for members, admits joiners, hands out samples */
+    while (!rc) {
+        rc = spotnik_step_begin(job, &step); /* waits for members, admits joiners, hands out samples */
+        if (rc)
+            break;
         compute(w, g, &step);
         rc = spotnik_allreduce(job, 0, g, 2, SPOTNIK_F64, SPOTNIK_MEAN);
-        if (!rc && (rc = spotnik_step_commit(job)) == 0) { /* recovery happens in here */
+        if (!rc)
+            rc = spotnik_step_commit(job); /* recovery happens in here */
+        if (!rc) {
             w[0] -= 0.5 * g[0];
             w[1] -= 0.5 * g[1];
         }

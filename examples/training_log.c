@@ -37,8 +37,8 @@ static void begin(struct line *line, const char *kind, const spotnik_job_status 
 
     clock_gettime(CLOCK_MONOTONIC, &t);
     line->used = 0;
-    add(line, "{\"kind\":\"%s\",\"member\":\"%s\",\"pid\":%d,\"t_ns\":%" PRIu64, kind, status->member, (int)getpid(),
-        (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec);
+    add(line, "{\"kind\":\"%s\",\"member\":\"%s\",\"pid\":%d,\"t_ns\":%" PRIu64, kind, status->member,
+        (int)getpid(), (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec);
 }
 
 static int end(struct line *line, int fd)
@@ -68,9 +68,10 @@ static int log_recovery(struct training_log *log, const spotnik_job_status *stat
     struct line line;
 
     begin(&line, "recovery", status);
-    add(&line, ",\"view\":%" PRIu64 ",\"lost\":%u,\"joined\":%u,\"left\":%u", r->epoch, r->lost, r->joined, r->left);
-    add(&line, ",\"detected_ns\":%" PRIu64 ",\"reconciled_ns\":%" PRIu64 ",\"accepted_ns\":%" PRIu64, r->detected_ns,
-        r->reconciled_ns, r->accepted_ns);
+    add(&line, ",\"view\":%" PRIu64 ",\"lost\":%u,\"joined\":%u,\"left\":%u", r->epoch, r->lost, r->joined,
+        r->left);
+    add(&line, ",\"detected_ns\":%" PRIu64 ",\"reconciled_ns\":%" PRIu64 ",\"accepted_ns\":%" PRIu64,
+        r->detected_ns, r->reconciled_ns, r->accepted_ns);
     add(&line, ",\"restarted_ns\":%" PRIu64 ",\"committed_ns\":%" PRIu64, r->restarted_ns, r->committed_ns);
     log->recovery_logged = r->epoch;
     return end(&line, log->fd);
@@ -82,7 +83,8 @@ static int log_recoveries(struct training_log *log, const spotnik_job_status *st
 
     for (uint32_t i = 0; i < status->recovery_count && !rc; i++) {
         const spotnik_recovery *r = &status->recovery[i];
-        int over = r->committed_ns || i + 1 < status->recovery_count; /* committed in, or followed by another */
+        /* Over once a step was committed in the new view, or another view followed. */
+        int over = r->committed_ns || i + 1 < status->recovery_count;
 
         if (over && r->epoch > log->recovery_logged)
             rc = log_recovery(log, status, r);
@@ -90,7 +92,8 @@ static int log_recoveries(struct training_log *log, const spotnik_job_status *st
     return rc;
 }
 
-int training_log_step(struct training_log *log, spotnik_job *job, const spotnik_step *step, double loss, double count)
+int training_log_step(struct training_log *log, spotnik_job *job, const spotnik_step *step, double loss,
+                      double count)
 {
     spotnik_job_status status;
     struct line line;
