@@ -9,7 +9,8 @@ build=$1
 shift
 if ! dev/build.sh "$build"; then
     echo "test: the build failed, so no test ran; the build counts as the failed one"
-    echo "0 passed, 1 failed"
+    mkdir -p "$build"
+    echo "0 passed, 1 failed" | tee "$build/summary"
     exit 1
 fi
 log=$build/meson-logs/testlog.json
@@ -34,6 +35,7 @@ summary=$(awk '
     END { print passed + 0 " passed, " failed + 0 " failed" }' "$log")
 echo
 echo "$summary"
+echo "$summary" | tail -n 1 >"$build/summary"
 case $summary in
 *"0 failed") [ "$status" = 0 ] && ! echo "$summary" | grep -q '^0 passed' ;;
 *) exit 1 ;;
