@@ -37,6 +37,6 @@ echo
 echo "$summary"
 echo "$summary" | tail -n 1 >"$build/summary"
 case $summary in
-*"0 failed") [ "$status" = 0 ] && ! echo "$summary" | grep -q '^0 passed' ;;
+*" 0 failed") [ "$status" = 0 ] && ! echo "$summary" | grep -q '^0 passed' ;;
 *) exit 1 ;;
 esac
