@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Control messages to bytes, how long they are and where decoded ones live; layouts in
+ * docs/wire-format.md. The way back is control_read.c. */
+#include "wire/control.h"
+
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/bytes.h"
+#include "wire/fields.h"
+
+/* Members of the old view that are told of the new one, and those of the new one. */
+static size_t entries_max(uint32_t members_max)
+{
+    return 2 * (size_t)members_max + SPOTNIK_JOINERS_MAX;
+}
+
+size_t spotnik_wire_storage_size(const struct spotnik_limits *limits)
+{
+    size_t entries = entries_max(limits->members_max);
+
+    return sizeof(struct spotnik_wire_storage) + 2 * entries * sizeof(struct spotnik_entry)
+           + limits->members_max * sizeof(struct spotnik_report);
+}
+
+struct spotnik_wire_storage *spotnik_wire_storage_init(void *memory, const struct spotnik_limits *limits)
+{
+    struct spotnik_wire_storage *storage = memory;
+    uint32_t entries = (uint32_t)entries_max(limits->members_max);
+    struct spotnik_entry *entry = (struct spotnik_entry *)(storage + 1);
+
+    _Static_assert(sizeof(struct spotnik_wire_storage) % _Alignof(struct spotnik_entry) == 0,
+                   "arrays follow");
+    _Static_assert(_Alignof(struct spotnik_report) <= _Alignof(struct spotnik_entry), "reports come last");
+    memset(memory, 0, spotnik_wire_storage_size(limits));
+    storage->members_max = limits->members_max;
+    storage->proposal.entry_max = storage->token.accepted.entry_max = entries;
+    storage->proposal.entry = entry;
+    storage->token.accepted.entry = entry + entries;
+    storage->token.report = (struct spotnik_report *)(entry + 2 * (size_t)entries);
+    return storage;
+}
+
+static size_t ledger_size(const struct spotnik_ledger *ledger)
+{
+    return SPOTNIK_WIRE_LEDGER_BYTES + ledger->returned_count * (size_t)SPOTNIK_WIRE_RANGE_BYTES;
+}
+
+static size_t proposal_size(const struct spotnik_proposal *proposal)
+{
+    return SPOTNIK_WIRE_PROPOSAL_BYTES + ledger_size(&proposal->ledger)
+           + proposal->entry_count * (size_t)SPOTNIK_WIRE_ENTRY_BYTES;
+}
+
+static size_t token_size(const struct spotnik_token *token)
+{
+    size_t size = SPOTNIK_WIRE_TOKEN_BYTES + token->report_count * (size_t)SPOTNIK_WIRE_REPORT_BYTES
+                  + token->joiner_count * (size_t)SPOTNIK_WIRE_ENTER_BYTES + ledger_size(&token->ledger);
+
+    return token->accepted_ballot.round ? size + proposal_size(&token->accepted) : size;
+}
+
+uint32_t spotnik_control_bytes_max(const struct spotnik_limits *limits)
+{
+    uint64_t members = limits->members_max;
+    uint64_t ledger =
+        SPOTNIK_WIRE_LEDGER_BYTES + (uint64_t)SPOTNIK_LEDGER_RETURNED_MAX * SPOTNIK_WIRE_RANGE_BYTES;
+    uint64_t proposal =
+        SPOTNIK_WIRE_PROPOSAL_BYTES + ledger + entries_max(limits->members_max) * SPOTNIK_WIRE_ENTRY_BYTES;
+    uint64_t token = SPOTNIK_WIRE_TOKEN_BYTES + members * SPOTNIK_WIRE_REPORT_BYTES
+                     + (uint64_t)SPOTNIK_JOINERS_MAX * SPOTNIK_WIRE_ENTER_BYTES + ledger;
+    uint64_t bytes = SPOTNIK_WIRE_HEAD_BYTES + token + proposal;
+
+    return bytes < UINT32_MAX ? (uint32_t)bytes : UINT32_MAX;
+}
+
+size_t spotnik_control_size(const struct spotnik_message *message)
+{
+    switch (message->kind) {
+    case SPOTNIK_MESSAGE_RECONCILE:
+        return SPOTNIK_WIRE_HEAD_BYTES + token_size(message->token);
+    case SPOTNIK_MESSAGE_ACCEPT:
+    case SPOTNIK_MESSAGE_RESTART:
+        return SPOTNIK_WIRE_HEAD_BYTES + proposal_size(message->proposal);
+    case SPOTNIK_MESSAGE_ENTER:
+        return SPOTNIK_WIRE_HEAD_BYTES + SPOTNIK_WIRE_ENTER_BYTES;
+    case SPOTNIK_MESSAGE_HEARTBEAT:
+    case SPOTNIK_MESSAGE_FENCED:
+    case SPOTNIK_MESSAGE_VIEW_ASK:
+    case SPOTNIK_MESSAGE_KIND_COUNT:
+        break;
+    }
+    return SPOTNIK_WIRE_HEAD_BYTES;
+}
+
+static void ballot_write(struct spotnik_writer *writer, const struct spotnik_ballot *ballot)
+{
+    spotnik_writer_u64(writer, ballot->round);
+    spotnik_writer_id(writer, ballot->initiator);
+}
+
+static void enter_write(struct spotnik_writer *writer, const struct spotnik_enter *enter)
+{
+    spotnik_wire_member_write(writer, &enter->member);
+    spotnik_writer_u64(writer, enter->committed);
+}
+
+static void report_write(struct spotnik_writer *writer, const struct spotnik_report *report)
+{
+    spotnik_writer_u8(writer, report->evidence);
+    spotnik_writer_u8(writer, report->leaving);
+    spotnik_writer_u8(writer, report->promised);
+    spotnik_writer_u8(writer, report->begun);
+    spotnik_writer_u32(writer, 0);
+    spotnik_writer_u64(writer, report->committed);
+}
+
+static void ledger_write(struct spotnik_writer *writer, const struct spotnik_ledger *ledger)
+{
+    spotnik_writer_u64(writer, ledger->samples);
+    spotnik_writer_u64(writer, ledger->batch);
+    spotnik_writer_u64(writer, ledger->data_epoch);
+    spotnik_writer_u64(writer, ledger->cursor);
+    spotnik_writer_u32(writer, ledger->returned_count);
+    spotnik_writer_u32(writer, 0);
+    for (uint32_t i = 0; i < ledger->returned_count; i++) {
+        spotnik_writer_u64(writer, ledger->returned[i].begin);
+        spotnik_writer_u64(writer, ledger->returned[i].end);
+    }
+}
+
+static void proposal_write(struct spotnik_writer *writer, const struct spotnik_proposal *proposal)
+{
+    spotnik_writer_u64(writer, proposal->epoch);
+    spotnik_writer_u64(writer, proposal->settled_step);
+    ballot_write(writer, &proposal->ballot);
+    spotnik_writer_u32(writer, proposal->share_count);
+    spotnik_writer_u32(writer, proposal->entry_count);
+    ledger_write(writer, &proposal->ledger);
+    for (uint32_t i = 0; i < proposal->entry_count; i++) {
+        spotnik_wire_member_write(writer, &proposal->entry[i].member);
+        spotnik_writer_u32(writer, proposal->entry[i].flags);
+        spotnik_writer_u32(writer, proposal->entry[i].share);
+    }
+}
+
+static void token_write(struct spotnik_writer *writer, const struct spotnik_token *token)
+{
+    ballot_write(writer, &token->ballot);
+    spotnik_writer_u64(writer, token->ledger_step);
+    ballot_write(writer, &token->accepted_ballot);
+    spotnik_writer_u32(writer, token->report_count);
+    spotnik_writer_u32(writer, token->joiner_count);
+    spotnik_writer_u8(writer, token->parked);
+    spotnik_writer_skip(writer, 7);
+    for (uint32_t i = 0; i < token->report_count; i++)
+        report_write(writer, &token->report[i]);
+    for (uint32_t i = 0; i < token->joiner_count; i++)
+        enter_write(writer, &token->joiner[i]);
+    ledger_write(writer, &token->ledger);
+    if (token->accepted_ballot.round)
+        proposal_write(writer, &token->accepted);
+}
+
+size_t spotnik_control_encode(const struct spotnik_message *message, void *bytes, size_t size)
+{
+    struct spotnik_writer writer;
+
+    SPOTNIK_ASSERT(message->kind >= SPOTNIK_MESSAGE_HEARTBEAT && message->kind < SPOTNIK_MESSAGE_KIND_COUNT);
+    spotnik_writer_init(&writer, bytes, size);
+    spotnik_writer_u8(&writer, (uint8_t)message->kind);
+    spotnik_writer_skip(&writer, 7);
+    spotnik_writer_u64(&writer, message->epoch);
+    spotnik_writer_u64(&writer, message->committed);
+    if (message->kind == SPOTNIK_MESSAGE_RECONCILE)
+        token_write(&writer, message->token);
+    if (message->kind == SPOTNIK_MESSAGE_ACCEPT || message->kind == SPOTNIK_MESSAGE_RESTART)
+        proposal_write(&writer, message->proposal);
+    if (message->kind == SPOTNIK_MESSAGE_ENTER)
+        enter_write(&writer, &message->enter);
+    return writer.failed ? 0 : writer.at;
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Control messages from bytes. Readers return 0 or the error, check counts against capacity and against
+ * the bytes left before they loop, and write nowhere but into the storage. */
+#include "wire/control.h"
+
+#include "base/bytes.h"
+#include "wire/fields.h"
+
+#define ENTRY_FLAGS                                                                                          \
+    (SPOTNIK_ENTRY_MEMBER | SPOTNIK_ENTRY_VOTER | SPOTNIK_ENTRY_LAGGARD | SPOTNIK_ENTRY_JOINER)
+
+/* May `count` items of `bytes` each follow? */
+static int count_check(const struct spotnik_reader *reader, uint32_t count, size_t capacity, size_t bytes)
+{
+    if (reader->failed || count > spotnik_reader_left(reader) / bytes)
+        return SPOTNIK_ERR_ARGUMENT;
+    return count > capacity ? SPOTNIK_ERR_LIMIT : SPOTNIK_OK;
+}
+
+static struct spotnik_ballot ballot_read(struct spotnik_reader *reader)
+{
+    uint64_t round = spotnik_reader_u64(reader);
+
+    return (struct spotnik_ballot){ .round = round, .initiator = spotnik_reader_id(reader) };
+}
+
+static int listener_read(struct spotnik_reader *reader, struct spotnik_member *ret)
+{
+    bool good = spotnik_wire_member_read(reader, ret);
+
+    return good && ret->port != 0 ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;
+}
+
+static int enter_read(struct spotnik_reader *reader, struct spotnik_enter *ret)
+{
+    int rc = listener_read(reader, &ret->member);
+
+    ret->committed = spotnik_reader_u64(reader);
+    return reader->failed ? SPOTNIK_ERR_ARGUMENT : rc;
+}
+
+static int report_read(struct spotnik_reader *reader, struct spotnik_report *ret)
+{
+    ret->evidence = spotnik_reader_u8(reader);
+    ret->leaving = spotnik_reader_u8(reader);
+    ret->promised = spotnik_reader_u8(reader);
+    ret->begun = spotnik_reader_u8(reader);
+    bool good = spotnik_wire_zeros_read(reader, 4);
+    ret->committed = spotnik_reader_u64(reader);
+    good = good && ret->evidence <= SPOTNIK_EVIDENCE_GONE;
+    good = good && ret->leaving <= 1 && ret->promised <= 1 && ret->begun <= 1;
+    return good ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;
+}
+
+/* Ascending, apart from each other, not empty, below the cursor, one batch at most: what ledger.c relies
+ * on. */
+static bool returned_are_valid(const struct spotnik_ledger *ledger)
+{
+    uint64_t from = 0, room = ledger->batch;
+
+    for (uint32_t i = 0; i < ledger->returned_count; i++) {
+        struct spotnik_range range = ledger->returned[i];
+        if (range.begin < from || (i > 0 && range.begin == from) || range.end <= range.begin)
+            return false;
+        if (range.end > ledger->cursor || range.end - range.begin > room)
+            return false;
+        room -= range.end - range.begin;
+        from = range.end;
+    }
+    return true;
+}
+
+static bool ledger_is_valid(const struct spotnik_ledger *ledger)
+{
+    if (ledger->samples == 0)
+        return ledger->data_epoch == 0 && ledger->cursor == 0 && ledger->returned_count == 0;
+    return ledger->batch > 0 && ledger->cursor <= ledger->samples && returned_are_valid(ledger);
+}
+
+static int ledger_read(struct spotnik_reader *reader, struct spotnik_ledger *ret)
+{
+    ret->samples = spotnik_reader_u64(reader);
+    ret->batch = spotnik_reader_u64(reader);
+    ret->data_epoch = spotnik_reader_u64(reader);
+    ret->cursor = spotnik_reader_u64(reader);
+    uint32_t count = spotnik_reader_u32(reader);
+    bool good = spotnik_wire_zeros_read(reader, 4);
+    int rc = count_check(reader, count, SPOTNIK_LEDGER_RETURNED_MAX, SPOTNIK_WIRE_RANGE_BYTES);
+    if (rc != SPOTNIK_OK)
+        return rc;
+    ret->returned_count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        ret->returned[i].begin = spotnik_reader_u64(reader);
+        ret->returned[i].end = spotnik_reader_u64(reader);
+    }
+    return good && ledger_is_valid(ret) ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;
+}
+
+static int entry_read(struct spotnik_reader *reader, uint32_t share_count, struct spotnik_entry *ret)
+{
+    int rc = listener_read(reader, &ret->member);
+
+    ret->flags = spotnik_reader_u32(reader);
+    ret->share = spotnik_reader_u32(reader);
+    if (rc != SPOTNIK_OK || reader->failed || (ret->flags & ~ENTRY_FLAGS) != 0)
+        return SPOTNIK_ERR_ARGUMENT;
+    return ret->share < share_count || ret->share == SPOTNIK_NO_SHARE ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;
+}
+
+static int entries_read(struct spotnik_reader *reader, uint32_t count, struct spotnik_proposal *ret)
+{
+    int rc = count_check(reader, count, ret->entry_max, SPOTNIK_WIRE_ENTRY_BYTES);
+    if (rc != SPOTNIK_OK)
+        return rc;
+    ret->entry_count = count;
+    for (uint32_t i = 0; rc == SPOTNIK_OK && i < count; i++)
+        rc = entry_read(reader, ret->share_count, &ret->entry[i]);
+    return rc;
+}
+
+/* The view that a proposal installs has to fit the limits as well, not only the list that names those
+ * who are told. */
+static int proposal_read(struct spotnik_reader *reader, uint32_t members_max, struct spotnik_proposal *ret)
+{
+    ret->epoch = spotnik_reader_u64(reader);
+    ret->settled_step = spotnik_reader_u64(reader);
+    ret->ballot = ballot_read(reader);
+    ret->share_count = spotnik_reader_u32(reader);
+    uint32_t count = spotnik_reader_u32(reader);
+    int rc = ledger_read(reader, &ret->ledger);
+    if (rc != SPOTNIK_OK)
+        return rc;
+    if (ret->epoch == 0)
+        return SPOTNIK_ERR_ARGUMENT;
+    if (ret->share_count > members_max)
+        return SPOTNIK_ERR_LIMIT;
+    rc = entries_read(reader, count, ret);
+    if (rc != SPOTNIK_OK)
+        return rc;
+    uint32_t size = 0;
+    for (uint32_t i = 0; i < count; i++)
+        size += (ret->entry[i].flags & SPOTNIK_ENTRY_MEMBER) != 0;
+    return size > members_max ? SPOTNIK_ERR_LIMIT : SPOTNIK_OK;
+}
+
+static int reports_read(struct spotnik_reader *reader, uint32_t members_max, struct spotnik_token *ret)
+{
+    int rc = count_check(reader, ret->report_count, members_max, SPOTNIK_WIRE_REPORT_BYTES);
+
+    if (rc == SPOTNIK_OK && ret->report_count == 0)
+        rc = SPOTNIK_ERR_ARGUMENT;
+    for (uint32_t i = 0; rc == SPOTNIK_OK && i < ret->report_count; i++)
+        rc = report_read(reader, &ret->report[i]);
+    return rc;
+}
+
+static int joiners_read(struct spotnik_reader *reader, struct spotnik_token *ret)
+{
+    int rc = count_check(reader, ret->joiner_count, SPOTNIK_JOINERS_MAX, SPOTNIK_WIRE_ENTER_BYTES);
+
+    for (uint32_t i = 0; rc == SPOTNIK_OK && i < ret->joiner_count; i++)
+        rc = enter_read(reader, &ret->joiner[i]);
+    return rc;
+}
+
+static int token_read(struct spotnik_reader *reader, uint32_t members_max, struct spotnik_token *ret)
+{
+    ret->ballot = ballot_read(reader);
+    ret->ledger_step = spotnik_reader_u64(reader);
+    ret->accepted_ballot = ballot_read(reader);
+    ret->report_count = spotnik_reader_u32(reader);
+    ret->joiner_count = spotnik_reader_u32(reader);
+    ret->parked = spotnik_reader_u8(reader);
+    bool good = spotnik_wire_zeros_read(reader, 7);
+    if (!good || ret->parked > 1 || ret->ballot.round == 0)
+        return SPOTNIK_ERR_ARGUMENT;
+    int rc = reports_read(reader, members_max, ret);
+    if (rc == SPOTNIK_OK)
+        rc = joiners_read(reader, ret);
+    if (rc == SPOTNIK_OK)
+        rc = ledger_read(reader, &ret->ledger);
+    if (rc != SPOTNIK_OK)
+        return rc;
+    ret->accepted.entry_count = ret->accepted.ledger.returned_count = 0;
+    return ret->accepted_ballot.round ? proposal_read(reader, members_max, &ret->accepted) : SPOTNIK_OK;
+}
+
+static int body_read(struct spotnik_reader *reader, struct spotnik_wire_storage *storage,
+                     struct spotnik_message *message)
+{
+    switch (message->kind) {
+    case SPOTNIK_MESSAGE_RECONCILE:
+        message->token = &storage->token;
+        return token_read(reader, storage->members_max, &storage->token);
+    case SPOTNIK_MESSAGE_ACCEPT:
+    case SPOTNIK_MESSAGE_RESTART:
+        message->proposal = &storage->proposal;
+        return proposal_read(reader, storage->members_max, &storage->proposal);
+    case SPOTNIK_MESSAGE_ENTER:
+        return enter_read(reader, &message->enter);
+    case SPOTNIK_MESSAGE_HEARTBEAT:
+    case SPOTNIK_MESSAGE_FENCED:
+    case SPOTNIK_MESSAGE_VIEW_ASK:
+        return SPOTNIK_OK;
+    case SPOTNIK_MESSAGE_KIND_COUNT:
+        break;
+    }
+    return SPOTNIK_ERR_ARGUMENT;
+}
+
+int spotnik_control_decode(const void *bytes, size_t size, struct spotnik_wire_storage *storage,
+                           struct spotnik_message *ret_message)
+{
+    struct spotnik_message message = { .token = NULL };
+    struct spotnik_reader reader;
+
+    spotnik_reader_init(&reader, bytes, size);
+    uint8_t kind = spotnik_reader_u8(&reader);
+    bool good = spotnik_wire_zeros_read(&reader, 7);
+    if (!good || kind == 0 || kind >= SPOTNIK_MESSAGE_KIND_COUNT)
+        return SPOTNIK_ERR_ARGUMENT;
+    message.kind = (enum spotnik_message_kind)kind;
+    message.epoch = spotnik_reader_u64(&reader);
+    message.committed = spotnik_reader_u64(&reader);
+    int rc = body_read(&reader, storage, &message);
+    if (rc == SPOTNIK_OK && !spotnik_reader_is_done(&reader))
+        rc = SPOTNIK_ERR_ARGUMENT;
+    if (rc == SPOTNIK_OK)
+        *ret_message = message;
+    return rc;
+}

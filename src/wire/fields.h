@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fields that several kinds of message share. For src/wire only. */
+#ifndef SPOTNIK_WIRE_FIELDS_H
+#define SPOTNIK_WIRE_FIELDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/bytes.h"
+#include "member/view.h"
+
+#define SPOTNIK_WIRE_MEMBER_BYTES 48
+
+/* Encoded sizes; "and" names what follows with a length of its own. */
+enum {
+    SPOTNIK_WIRE_HEAD_BYTES = 24, /* of every control message */
+    SPOTNIK_WIRE_BALLOT_BYTES = 24,
+    SPOTNIK_WIRE_REPORT_BYTES = 16,
+    SPOTNIK_WIRE_RANGE_BYTES = 16,
+    SPOTNIK_WIRE_ENTER_BYTES = SPOTNIK_WIRE_MEMBER_BYTES + 8,
+    SPOTNIK_WIRE_ENTRY_BYTES = SPOTNIK_WIRE_MEMBER_BYTES + 8,
+    SPOTNIK_WIRE_LEDGER_BYTES = 40,                               /* and ranges */
+    SPOTNIK_WIRE_PROPOSAL_BYTES = 24 + SPOTNIK_WIRE_BALLOT_BYTES, /* and ledger, entries */
+    SPOTNIK_WIRE_TOKEN_BYTES =
+        24 + 2 * SPOTNIK_WIRE_BALLOT_BYTES, /* and reports, joiners, ledger, accepted */
+};
+
+void spotnik_wire_member_write(struct spotnik_writer *writer, const struct spotnik_member *member);
+
+/* False for no id, or reserved bytes in use. What is missing shows in the reader. */
+bool spotnik_wire_member_read(struct spotnik_reader *reader, struct spotnik_member *ret_member);
+
+/* Pass over reserved bytes; false unless all are zero. */
+bool spotnik_wire_zeros_read(struct spotnik_reader *reader, size_t size);
+
+#endif
