@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The text charlm trains on, and the order in which a pass over it visits the samples. Decides neither which member
- * gets which sample (the ledger of the job does) nor what a
- * sample is (batch_fill() in charlm.c does). */
+/* The text charlm trains on, and the order in which a pass over it visits the samples. Decides neither which
+ * member gets which sample (the job's ledger does) nor what a sample is (batch_fill() in charlm.c does). */
 #ifndef CHARLM_TEXT_H
 #define CHARLM_TEXT_H
 

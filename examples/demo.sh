@@ -1,0 +1,66 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Watch a model train while its workers are killed and replaced: `make demo`, or examples/demo.sh BUILD.
+# Nothing is written outside a temporary folder, nothing is fetched. Takes about a minute and a half.
+#   DEMO_SECONDS=N  length of the run with revocations (default 40; the undisturbed run takes about as long)
+#   DEMO_KEEP=1     keep the folder with the logs
+# Exit status: 0 when every promise in the table was kept.
+set -eu
+
+build=${1:-build}
+seconds=${DEMO_SECONDS:-40}
+kill_every=${DEMO_KILL_EVERY:-4s}
+workers=4
+report=$build/examples/demo_report
+charlm=$build/examples/charlm
+spotnik=$build/cli/spotnik
+
+for program in "$report" "$charlm" "$spotnik"; do
+    if [ ! -x "$program" ]; then
+        echo "demo: $program is missing; run \`make\` first" >&2
+        exit 1
+    fi
+done
+
+dir=$(mktemp -d "${TMPDIR:-/tmp}/spotnik-demo.XXXXXX")
+tidy()
+{
+    if [ -n "${DEMO_KEEP:-}" ]; then
+        echo "demo: the logs are in $dir"
+    else
+        rm -rf "$dir"
+    fi
+}
+trap tidy EXIT
+
+# job NAME STEPS [OPTION OF SPOTNIK RUN]...: train with four workers, and show it
+job()
+{
+    name=$1
+    steps=$2
+    shift 2
+    : >"$dir/$name.log"
+    if ! "$report" follow "$dir/$name.log" "$steps" "$dir/$name.out" \
+        "$spotnik" run "$@" -- "$charlm" --quiet --steps "$steps" --log "$dir/$name.log"; then
+        echo "demo: the job ended with an error; its last words were:" >&2
+        tail -n 20 "$dir/$name.out" >&2
+        exit 1
+    fi
+}
+
+echo "How fast is this machine? A short trial with $workers workers:"
+job trial 200 -n $workers:$workers
+steps=$("$report" plan "$dir/trial.log" "$seconds")
+
+echo
+echo "$workers workers train a character model, $steps steps. Every $kill_every one is killed with SIGKILL, and a new one joins:"
+job churn "$steps" -n 1:$workers --respawn --kill-every "$kill_every"
+
+echo
+echo "The same samples again, undisturbed:"
+job calm "$steps" -n $workers:$workers
+
+echo
+"$report" table "$dir/churn.log" "$dir/calm.log" "$steps"
+echo
+echo "Every promise was kept: no step lost, none repeated, every replica the same bits, every sample once."
