@@ -190,8 +190,8 @@ static double forward(const struct weights *w, struct batch *b)
         memcpy(b->p[i], w->b2, sizeof w->b2);
     }
     matmul(b->h[0], b->x[0], w->w1[0], b->n, X, H);
-    for (size_t i = 0; i < b->n * H; i++)
-        b->h[0][i] = tanh(b->h[0][i]);
+    for (real *h = b->h[0]; h < b->h[b->n]; h++)
+        *h = tanh(*h);
     matmul(b->p[0], b->h[0], w->w2[0], b->n, H, V);
     for (size_t i = 0; i < b->n; i++)
         loss += softmax_loss(b->p[i], b->target[i]);

@@ -91,20 +91,18 @@ static uint32_t size_in_view(const struct demo_log *log, uint64_t view)
 
 static void show_event(struct screen *s, const struct demo_log *log, const struct demo_view *v)
 {
-    const char *end = s->live ? "\033[K" : "";
-
     printf("%s%6.1f s  ", s->live ? "\r" : "", ms(s->begin_ns, v->committed_ns) / 1e3);
     if (v->lost)
-        printf("%s%u lost%s    ", paint(s, "\033[31m"), v->lost, paint(s, "\033[0m"));
+        printf("%s%u lost%s, ", paint(s, "\033[31m"), v->lost, paint(s, "\033[0m"));
     if (v->left)
-        printf("%u left    ", v->left);
+        printf("%u left, ", v->left);
     if (v->joined)
-        printf("%s%u joined%s  ", paint(s, "\033[32m"), v->joined, paint(s, "\033[0m"));
+        printf("%s%u joined%s, ", paint(s, "\033[32m"), v->joined, paint(s, "\033[0m"));
     printf("%u go on", size_in_view(log, v->view));
     if (v->lost)
-        printf("; new view agreed %.1f ms after detection, next step committed after %.1f ms",
-               ms(v->detected_ns, v->restarted_ns), ms(v->detected_ns, v->committed_ns));
-    printf("%s\n", end);
+        printf(": new view after %.1f ms, next commit after %.1f ms", ms(v->detected_ns, v->restarted_ns),
+               ms(v->detected_ns, v->committed_ns));
+    printf("%s\n", s->live ? "\033[K" : "");
 }
 
 static void show_events(struct screen *s, struct demo_log *log)
@@ -132,20 +130,19 @@ static void show_status(struct screen *s, const struct demo_log *log, bool last)
 {
     uint64_t now = now_ns();
     double recovery = last_recovery_ms(log);
-    static const char bars[] = "########";
 
     if (!log->step_count || (!last && !s->live && now - s->printed_ns < 5000000000u))
         return;
     s->printed_ns = now;
-    uint32_t size = log->steps[log->step_count - 1].size;
-
-    printf("%s%6.1f s  step %zu/%" PRIu64 "  loss %s%.3f%s  members %u %s%-4.*s%s  %.0f samples/s",
-           s->live ? "\r" : "", ms(s->begin_ns, now) / 1e3, log->step_count, s->steps, paint(s, "\033[1m"),
-           demo_log_loss(log, 20), paint(s, "\033[0m"), size, paint(s, "\033[32m"),
-           (int)(size < 8 ? size : 8), bars, paint(s, "\033[0m"), demo_log_rate(log, 3));
+    /* A terminal narrower than the line cuts it instead of wrapping it (?7l), so that \r gets back to its
+     * start. */
+    printf("%s%6.1f s  step %zu/%" PRIu64 "  loss %s%.3f%s  %u members  %.0f samples/s",
+           s->live ? "\r\033[?7l" : "", ms(s->begin_ns, now) / 1e3, log->step_count, s->steps,
+           paint(s, "\033[1m"), demo_log_loss(log, 20), paint(s, "\033[0m"),
+           log->steps[log->step_count - 1].size, demo_log_rate(log, 3));
     if (recovery > 0)
-        printf("  last recovery %.1f ms", recovery);
-    printf("%s%s", s->live ? "\033[K" : "", s->live && !last ? "" : "\n");
+        printf("  recovery %.1f ms", recovery);
+    printf("%s%s", s->live ? "\033[K\033[?7h" : "", s->live && !last ? "" : "\n");
     fflush(stdout);
 }
 
@@ -178,9 +175,10 @@ static int follow(const char *path, uint64_t steps, const char *output, char **c
     struct screen s = { .live = isatty(1), .steps = steps, .begin_ns = now_ns(), .printed_ns = now_ns() };
     struct sigaction action = { .sa_handler = on_signal };
     struct demo_log log;
+    const char *no_color = getenv("NO_COLOR");
     int status;
 
-    s.colour = s.live && !getenv("NO_COLOR");
+    s.colour = s.live && !(no_color && *no_color);
     open_log(&log, path);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
