@@ -166,6 +166,7 @@ struct spotnik_placement {
 struct spotnik_core_status {
     enum spotnik_role role;
     uint64_t epoch, committed, begun;
+    uint64_t stable; /* steps up to here may leave the job: donors stream and snapshot nothing later (P4) */
     bool frozen, parked;
     uint32_t rank, size;
     uint64_t messages_sent;      /* control, without heartbeats */

@@ -8,8 +8,10 @@
 #include "member/evidence.h"
 #include "member/view.h"
 
-/* `report[rank]` for every member of `view`, evidence merged from all voters. True when the voters are more than half of the
- * members not proven gone, or exactly half with the smallest member_id among them. */
+/* `report[rank]` for every member of `view`, as the token of one ballot carries it. True when the voters are
+ *   more than half of the view, or
+ *   exactly half of it, with its smallest member_id, or
+ *   everybody who is not GONE. */
 bool spotnik_lineage_allows(const struct spotnik_view *view, const struct spotnik_report *report);
 
 static inline bool spotnik_lineage_voter(const struct spotnik_report *report)

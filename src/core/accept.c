@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ACCEPT, the second pass: this member votes. FENCED goes to everybody who does not vote in this ballot, before the vote goes on,
+ * so that a clean end of our link to one of them can never mean that we had gone on without it; and again whenever a link to one
+ * of them comes up, since the first may have died with the old link (docs/design/0001-core.md, Lineage). */
+#include "base/assert.h"
+#include "core/state.h"
+
+static void fence(struct spotnik_core *core)
+{
+    for (uint32_t rank = 0; rank < core->view.size; rank++) {
+        struct spotnik_id id = core->view.entry[rank].member.id;
+        struct peer *peer = peer_find(core, id);
+        uint32_t at = spotnik_proposal_find(&core->accepted, id);
+        if (at != SPOTNIK_NO_RANK && (core->accepted.entry[at].flags & SPOTNIK_ENTRY_VOTER))
+            continue;
+        core->fenced[rank] = true;
+        if (peer && peer->linked)
+            send_message(core, peer, SPOTNIK_MESSAGE_FENCED);
+    }
+}
+
+/* core->accepted has been filled in. */
+void proposal_accept(struct spotnik_core *core)
+{
+    SPOTNIK_ASSERT(core->frozen);
+    SPOTNIK_ASSERT(core->accepted.epoch == core->view.epoch + 1);
+    fence(core);
+    accept_forward(core);
+}

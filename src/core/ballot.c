@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* RECONCILE, the first pass: starting a ballot, signing the token as it passes, judging it when it has come round.
+ * The promise is what makes everything after safe: it freezes this member (no commit any more in this epoch) and binds it to
+ * no lower ballot (docs/design/0001-core.md). */
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/time.h"
+#include "core/state.h"
+
+/* A recovery lasts from the first sign of it to the first commit in a new view; what happens in between only extends it. */
+void recovery_note(struct spotnik_core *core)
+{
+    struct spotnik_core_status *status = &core->status;
+    if (status->committed_ns || !status->detected_ns) {
+        status->detected_ns = core->now_ns;
+        status->reconciled_ns = status->accepted_ns = status->restarted_ns = status->committed_ns = 0;
+    }
+}
+
+void freeze(struct spotnik_core *core)
+{
+    recovery_note(core);
+    if (core->frozen)
+        return;
+    core->frozen = true;
+    queue_action(core, SPOTNIK_ACTION_FROZEN);
+}
+
+/* Everybody who has promised starts over if nothing happens for long: the last resort when no witness is left to notice that a token died.
+ * Retries back off, and ranks are spread, so that two that wake together do not for ever outbid each other. */
+void arm_retry(struct spotnik_core *core, uint64_t wait_ns)
+{
+    uint64_t spread_ns = core->rank * core->limits.stagger_ns;
+    uint32_t shift = core->retries < 4 ? core->retries : 4;
+    wait_ns += core->view.size * SPOTNIK_MS; /* a pass is as long as the ring */
+    core->retry_ns = spotnik_time_add(core->now_ns, (wait_ns << shift) + spread_ns);
+}
+
+static void token_clear(struct spotnik_core *core)
+{
+    struct spotnik_token *token = &core->token;
+
+    token->ballot = core->promised;
+    token->parked = core->parked;
+    token->report_count = core->view.size;
+    memset(token->report, 0, core->view.size * sizeof(*token->report));
+    token->joiner_count = 0;
+    token->ledger_step = 0;
+    spotnik_ledger_copy(&token->ledger, &core->ledger);
+    token->ledger_step = core->step.committed;
+    token->accepted_ballot = (struct spotnik_ballot){0};
+}
+
+void ballot_start(struct spotnik_core *core)
+{
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    if (core->promised.round > core->round_seen)
+        core->round_seen = core->promised.round;
+    core->promised = (struct spotnik_ballot){.round = ++core->round_seen, .initiator = core->self.id};
+    core->promised_ns = core->now_ns;
+    core->phase = PHASE_RECONCILE;
+    core->status.ballots_started++;
+    core->enter_until_ns = SPOTNIK_NEVER;
+    core->initiate_ns = SPOTNIK_NEVER;
+    freeze(core);
+    core->status.reconciled_ns = core->status.accepted_ns = 0;
+    token_clear(core);
+    token_sign(core);
+    arm_retry(core, core->limits.retry_ns);
+    token_forward(core);
+}
+
+static void sign_joiners(struct spotnik_core *core)
+{
+    struct spotnik_token *token = &core->token;
+    for (uint32_t i = 0; i < core->joiner_count; i++) {
+        uint32_t at = 0;
+        while (at < token->joiner_count &&
+               !spotnik_id_equal(token->joiner[at].member.id, core->joiner[i].member.id))
+            at++;
+        if (at == token->joiner_count) {
+            if (at == SPOTNIK_JOINERS_MAX)
+                return;
+            token->joiner[token->joiner_count++] = core->joiner[i];
+        } else if (token->joiner[at].committed < core->joiner[i].committed) {
+            token->joiner[at].committed = core->joiner[i].committed;
+        }
+    }
+}
+
+/* Our promise, our report, all we know. */
+void token_sign(struct spotnik_core *core)
+{
+    struct spotnik_token *token = &core->token;
+
+    for (uint32_t rank = 0; rank < core->view.size; rank++) {
+        struct spotnik_report *report = &token->report[rank];
+        report->evidence = spotnik_evidence_merge(report->evidence, core->book[rank].evidence);
+        report->leaving |= core->book[rank].leaving;
+        core->covered[rank] = true;
+    }
+    token->report[core->rank] = (struct spotnik_report){
+        .promised = 1, .leaving = core->leaving, .begun = core->step.begun, .committed = core->step.committed};
+    sign_joiners(core);
+    if (core->step.committed > token->ledger_step) {
+        spotnik_ledger_copy(&token->ledger, &core->ledger);
+        token->ledger_step = core->step.committed;
+    }
+    if (core->accepted.ballot.round && !(core->bugs & SPOTNIK_BUG_IGNORE_ACCEPTED) &&
+        spotnik_ballot_compare(core->accepted.ballot, token->accepted_ballot) > 0) {
+        token->accepted_ballot = core->accepted.ballot;
+        spotnik_proposal_copy(&token->accepted, &core->accepted);
+    }
+}
+
+static bool lost(const struct spotnik_core *core, uint32_t rank)
+{
+    return spotnik_evidence_out(core->token.report[rank].evidence) || core->rumoured[rank];
+}
+
+/* To the next member in ring order that is not out; when that is the initiator, the circle is closed. A token whose initiator is dead
+ * would go nowhere: whoever holds it bids higher. */
+void token_forward(struct spotnik_core *core)
+{
+    struct spotnik_token *token = &core->token;
+    uint32_t origin = spotnik_view_rank(&core->view, token->ballot.initiator);
+
+    if (origin == SPOTNIK_NO_RANK || (origin != core->rank && lost(core, origin))) {
+        ballot_start(core);
+        return;
+    }
+    for (uint32_t ahead = 1; ahead < core->view.size; ahead++) {
+        uint32_t rank = (core->rank + ahead) % core->view.size;
+        if (lost(core, rank) || (token->report[rank].promised && rank != origin))
+            continue;
+        pass_send(core, PASS_RECONCILE, &core->view.entry[rank].member);
+        return;
+    }
+    SPOTNIK_ASSERT(origin == core->rank);
+    token_returned(core); /* nobody else is left */
+}
+
+static void park(struct spotnik_core *core)
+{
+    core->phase = PHASE_PARKED;
+    core->retries++;
+    arm_retry(core, core->limits.retry_ns);
+    for (uint32_t rank = 0; rank < core->view.size; rank++)
+        if (core->book[rank].evidence == SPOTNIK_EVIDENCE_SILENT) {
+            struct peer *peer = peer_want(core, &core->view.entry[rank].member);
+            peer_dial(core, peer);
+        }
+    if (core->parked)
+        return;
+    core->parked = true;
+    queue_action(core, SPOTNIK_ACTION_PARKED);
+}
+
+/* Is a joiner one step too far behind to enter, though it is on its way? */
+static bool worth_waiting(const struct spotnik_core *core)
+{
+    uint64_t settled = spotnik_proposal_settled(&core->token);
+    if (core->token.accepted_ballot.round)
+        return false;
+    for (uint32_t i = 0; i < core->token.joiner_count; i++)
+        if (!spotnik_proposal_admits(&core->token.joiner[i], settled) && core->token.joiner[i].committed < settled)
+            return true;
+    return false;
+}
+
+/* The token holds every promise there is: decide (P1), or park. */
+void token_returned(struct spotnik_core *core)
+{
+    SPOTNIK_ASSERT(is_self(core, core->token.ballot.initiator));
+    evidence_learn(core, &core->token);
+    token_sign(core);
+    core->status.reconciled_ns = core->now_ns;
+    if (!spotnik_lineage_allows(&core->view, core->token.report) && !core->limits.minority_continues &&
+        !(core->bugs & SPOTNIK_BUG_ANY_QUORUM)) {
+        park(core);
+        return;
+    }
+    if (worth_waiting(core) && core->phase != PHASE_JOINER) {
+        core->phase = PHASE_JOINER;
+        core->enter_until_ns = spotnik_time_add(core->now_ns, core->limits.enter_wait_ns);
+        arm_retry(core, core->limits.retry_ns);
+        return;
+    }
+    if (core->phase == PHASE_JOINER && worth_waiting(core) && core->now_ns < core->enter_until_ns)
+        return;
+    core->enter_until_ns = SPOTNIK_NEVER;
+    core->phase = PHASE_ACCEPT;
+    spotnik_proposal_make(&core->accepted, &core->view, &core->token, core->limits.members_max);
+    proposal_accept(core);
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory, start and dispatch of the core: one switch from event to its file. No rule of the protocol is here. */
+#include "core/core.h"
+
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/time.h"
+#include "core/state.h"
+
+_Static_assert(SPOTNIK_STEP_BUCKETS == SPOTNIK_BUCKETS_MAX, "the step holds every bucket of the core");
+
+void spotnik_limits_init(struct spotnik_limits *limits, uint32_t members_max)
+{
+    *limits = (struct spotnik_limits){
+        .members_max = members_max,
+        .warm_count = 8,
+        .chunk_bytes = 256 * 1024,
+        .heartbeat_ns = 50 * SPOTNIK_MS,
+        .silence_floor_ns = 250 * SPOTNIK_MS,
+        .silence_ceiling_ns = 2 * SPOTNIK_S,
+        .stagger_ns = 2 * SPOTNIK_MS,
+        .retry_ns = 100 * SPOTNIK_MS,
+        .enter_wait_ns = 50 * SPOTNIK_MS,
+    };
+}
+
+/* Carves arrays out of the caller's memory; with base NULL it only adds up. */
+struct carver {
+    unsigned char *base;
+    size_t used;
+};
+
+static void *carve(struct carver *carver, size_t bytes)
+{
+    size_t at = (carver->used + 15) & ~(size_t)15;
+    carver->used = at + bytes;
+    return carver->base ? carver->base + at : NULL;
+}
+
+static struct spotnik_core *lay_out(struct carver *carver, const struct spotnik_limits *limits)
+{
+    uint32_t members = limits->members_max, entries = 2 * members + SPOTNIK_JOINERS_MAX;
+    struct spotnik_core scratch; /* when only sizes are wanted, the pointers go here and are thrown away */
+    struct spotnik_core *real = carve(carver, sizeof(*real)), *core = real ? real : &scratch;
+
+    core->peer_max = 2 * members + SPOTNIK_JOINERS_MAX;
+    core->queue_max = 8 * members + 4 * SPOTNIK_BUCKETS_MAX + 256;
+    core->chosen.entry_max = core->accepted.entry_max = core->token.accepted.entry_max = entries;
+    core->view.entry = carve(carver, entries * sizeof(*core->view.entry));
+    core->chosen.entry = carve(carver, entries * sizeof(*core->chosen.entry));
+    core->accepted.entry = carve(carver, entries * sizeof(*core->accepted.entry));
+    core->token.accepted.entry = carve(carver, entries * sizeof(*core->accepted.entry));
+    core->token.report = carve(carver, members * sizeof(*core->token.report));
+    core->book = carve(carver, members * sizeof(*core->book));
+    core->covered = carve(carver, members * sizeof(*core->covered));
+    core->rumoured = carve(carver, members * sizeof(*core->rumoured));
+    core->fenced = carve(carver, members * sizeof(*core->fenced));
+    core->consumed = carve(carver, members * sizeof(*core->consumed));
+    for (int i = 0; i < 4; i++)
+        core->carried[i >> 1][i & 1] = carve(carver, 2 * members * sizeof(uint64_t));
+    core->peer = carve(carver, core->peer_max * sizeof(*core->peer));
+    core->queue = carve(carver, core->queue_max * sizeof(*core->queue));
+    return real;
+}
+
+size_t spotnik_core_size(const struct spotnik_limits *limits)
+{
+    struct carver carver = {.base = NULL};
+    lay_out(&carver, limits);
+    return carver.used;
+}
+
+struct spotnik_core *spotnik_core_init(void *memory, const struct spotnik_limits *limits,
+                                       const struct spotnik_member *self, uint32_t members_min,
+                                       uint64_t ledger_samples, uint64_t ledger_batch)
+{
+    struct carver carver = {.base = memory};
+
+    SPOTNIK_ASSERT(limits->members_max >= 1);
+    SPOTNIK_ASSERT(limits->chunk_bytes >= 8 && limits->chunk_bytes % 8 == 0);
+    SPOTNIK_ASSERT(!spotnik_id_is_none(self->id));
+    memset(memory, 0, spotnik_core_size(limits));
+    struct spotnik_core *core = lay_out(&carver, limits);
+    core->limits = *limits;
+    core->self = *self;
+    core->members_min = members_min ? members_min : 1;
+    core->rank = SPOTNIK_NO_RANK;
+    core->initiate_ns = core->retry_ns = core->enter_until_ns = SPOTNIK_NEVER;
+    core->leave_ns = core->enter_ns = core->heartbeat_ns = SPOTNIK_NEVER;
+    spotnik_ledger_init(&core->ledger, ledger_samples, ledger_batch);
+    spotnik_transaction_init(&core->step, 0);
+    return core;
+}
+
+static void dispatch(struct spotnik_core *core, const struct spotnik_event *event)
+{
+    switch (event->kind) {
+    case SPOTNIK_EVENT_FOUND: on_found(core); break;
+    case SPOTNIK_EVENT_JOIN: on_join(core, event); break;
+    case SPOTNIK_EVENT_LINK_UP: on_link_up(core, event); break;
+    case SPOTNIK_EVENT_LINK_DOWN: on_link_down(core, event); break;
+    case SPOTNIK_EVENT_DIAL_FAILED: on_dial_failed(core, event); break;
+    case SPOTNIK_EVENT_DEATH: on_death(core, event); break;
+    case SPOTNIK_EVENT_LANE_DOWN: on_lane_down(core, event); break;
+    case SPOTNIK_EVENT_MESSAGE: on_message(core, event); break;
+    case SPOTNIK_EVENT_TICK: on_tick(core); break;
+    case SPOTNIK_EVENT_STEP_BEGIN: on_step_begin(core); break;
+    case SPOTNIK_EVENT_WEIGHT: on_weight(core, event); break;
+    case SPOTNIK_EVENT_BUCKET_START: on_bucket_start(core, event); break;
+    case SPOTNIK_EVENT_STEP_SEAL: on_step_seal(core); break;
+    case SPOTNIK_EVENT_LEAVE: on_leave(core); break;
+    case SPOTNIK_EVENT_ENTER_READY: on_enter_ready(core, event); break;
+    case SPOTNIK_EVENT_CHUNK_DONE: on_chunk_done(core, event); break;
+    }
+}
+
+void spotnik_core_step(struct spotnik_core *core, const struct spotnik_event *event)
+{
+    if (event->now_ns > core->now_ns)
+        core->now_ns = event->now_ns;
+    if (core->role > SPOTNIK_ROLE_MEMBER)
+        return; /* EXCLUDED, LEFT, FAILED: the driver is about to take us down */
+    dispatch(core, event);
+}
+
+uint64_t spotnik_core_deadline(const struct spotnik_core *core)
+{
+    if (core->role != SPOTNIK_ROLE_MEMBER && core->role != SPOTNIK_ROLE_JOINER)
+        return SPOTNIK_NEVER;
+    uint64_t due = spotnik_time_min(core->initiate_ns, core->retry_ns);
+    due = spotnik_time_min(due, spotnik_time_min(core->enter_until_ns, core->leave_ns));
+    return spotnik_time_min(due, spotnik_time_min(core->enter_ns, core->heartbeat_ns));
+}
+
+const struct spotnik_view *spotnik_core_view(const struct spotnik_core *core)
+{
+    return &core->view;
+}
+
+const struct spotnik_ledger *spotnik_core_ledger(const struct spotnik_core *core)
+{
+    return &core->ledger;
+}
+
+void spotnik_core_plant(struct spotnik_core *core, uint32_t bugs)
+{
+    core->bugs = bugs;
+}
+
+/* Stable: nobody's view can ever commit it differently. What a view settled, once we have it; and whatever precedes a step that everybody
+ * of the view has contributed to. */
+static uint64_t stable_step(const struct spotnik_core *core)
+{
+    uint64_t before = core->step.committed ? core->step.committed - 1 : 0;
+    uint64_t settled = spotnik_time_min(core->view.settled_step, core->step.committed);
+
+    if (core->role == SPOTNIK_ROLE_JOINER)
+        return core->step.committed; /* it is fed nothing else */
+    return settled > before ? settled : before;
+}
+
+void spotnik_core_status(const struct spotnik_core *core, struct spotnik_core_status *ret)
+{
+    *ret = core->status;
+    ret->role = core->role;
+    ret->epoch = core->view.epoch;
+    ret->committed = core->step.committed;
+    ret->begun = core->step.committed + core->step.begun;
+    ret->stable = stable_step(core);
+    ret->frozen = core->frozen;
+    ret->parked = core->parked;
+    ret->rank = core->role == SPOTNIK_ROLE_MEMBER ? core->rank : SPOTNIK_NO_RANK;
+    ret->size = core->view.size;
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Letting joiners in, both sides. A joiner asks one sponsor, again after every step it has replayed; the sponsor starts a view change
+ * at its next quiet moment: at once while its caller computes, else right after its next commit, so that no data already moved is
+ * reduced twice for the sake of a joiner (P7). */
+#include "base/assert.h"
+#include "base/time.h"
+#include "core/state.h"
+
+
+
+
+void enter_send(struct spotnik_core *core)
+{
+    if (!core->enter_wanted || core->role != SPOTNIK_ROLE_JOINER)
+        return;
+    core->enter_ns = spotnik_time_add(core->now_ns, core->limits.heartbeat_ns);
+    struct peer *sponsor = peer_find(core, core->sponsor);
+    if (sponsor && sponsor->linked)
+        send_message(core, sponsor, SPOTNIK_MESSAGE_ENTER);
+}
+
+static void ask(struct spotnik_core *core, const struct spotnik_member *sponsor)
+{
+    struct peer *peer = peer_want(core, sponsor);
+    core->sponsor = sponsor->id;
+    core->enter_tries = 0;
+    core->enter_ns = spotnik_time_add(core->now_ns, core->limits.heartbeat_ns);
+    if (peer->linked)
+        enter_send(core);
+    else
+        peer_dial(core, peer);
+}
+
+void on_enter_ready(struct spotnik_core *core, const struct spotnik_event *event)
+{
+    if (core->role != SPOTNIK_ROLE_JOINER)
+        return;
+    core->enter_wanted = true;
+    ask(core, &event->peer);
+}
+
+/* The next member of the view as we last heard it; the present sponsor again when there is no other. */
+void enter_next_sponsor(struct spotnik_core *core)
+{
+    if (!core->enter_wanted || !core->view.size)
+        return;
+    uint32_t rank = spotnik_view_rank(&core->view, core->sponsor);
+    rank = rank == SPOTNIK_NO_RANK ? 0 : (rank + 1) % core->view.size;
+    ask(core, &core->view.entry[rank].member);
+}
+
+/* Sponsor: is there anybody to let in, and is this a quiet moment? */
+static bool quiet(const struct spotnik_core *core)
+{
+    return core->role == SPOTNIK_ROLE_MEMBER && !core->frozen && core->step.started == 0 &&
+           core->view.size < core->limits.members_max;
+}
+
+void enter_start(struct spotnik_core *core)
+{
+    if (!quiet(core))
+        return;
+    for (uint32_t i = 0; i < core->joiner_count; i++)
+        if (core->joiner[i].committed + 2 >= core->step.committed) {
+            ballot_start(core);
+            return;
+        }
+}
+
+static struct spotnik_enter *remember(struct spotnik_core *core, const struct spotnik_enter *enter)
+{
+    for (uint32_t i = 0; i < core->joiner_count; i++)
+        if (spotnik_id_equal(core->joiner[i].member.id, enter->member.id))
+            return &core->joiner[i];
+    if (core->joiner_count == SPOTNIK_JOINERS_MAX)
+        return NULL; /* it asks again, or somebody else */
+    return &core->joiner[core->joiner_count++];
+}
+
+void on_enter(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message)
+{
+    if (core->role != SPOTNIK_ROLE_MEMBER || !spotnik_id_equal(from->member.id, message->enter.member.id) ||
+        spotnik_view_rank(&core->view, from->member.id) != SPOTNIK_NO_RANK)
+        return;
+    struct spotnik_enter *joiner = remember(core, &message->enter);
+    if (!joiner)
+        return;
+    *joiner = message->enter;
+    if (core->phase == PHASE_JOINER)
+        token_returned(core);
+    else
+        enter_start(core);
+}
+
+void enter_forget(struct spotnik_core *core, struct spotnik_id id)
+{
+    for (uint32_t i = 0; i < core->joiner_count; i++)
+        if (spotnik_id_equal(core->joiner[i].member.id, id)) {
+            core->joiner[i] = core->joiner[--core->joiner_count];
+            return;
+        }
+}

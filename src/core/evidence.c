@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What we hold against whom, and when that makes us start a ballot ourselves.
+ *
+ * The nearest live predecessor of a lost member starts at once; every further witness waits stagger_ns longer than the one
+ * before, so that one loss seen by a whole host starts one ballot, and yet none is missed when the first witness dies too. */
+#include "base/assert.h"
+#include "base/time.h"
+#include "core/state.h"
+
+static bool out(const struct spotnik_core *core, uint32_t rank)
+{
+    return spotnik_evidence_out(core->book[rank].evidence);
+}
+
+void evidence_add(struct spotnik_core *core, uint32_t rank, enum spotnik_evidence evidence)
+{
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    SPOTNIK_ASSERT(rank < core->view.size);
+    if (rank == core->rank)
+        return;
+    struct spotnik_report *report = &core->book[rank];
+    uint8_t merged = spotnik_evidence_merge(report->evidence, (uint8_t)evidence);
+    if (merged == report->evidence)
+        return;
+    report->evidence = merged;
+    core->covered[rank] = false;
+    recovery_note(core);
+    pass_reroute(core, &core->view.entry[rank].member);
+    evidence_schedule(core);
+}
+
+/* How many live members stand closer, going back from the lost one, than we do. 0: we are its nearest live predecessor. The live
+ * successor is the second witness: it shares a link, and often the host, with the lost one. */
+static uint32_t witness_order(const struct spotnik_core *core, uint32_t lost)
+{
+    uint32_t size = core->view.size, nearer = 0;
+    for (uint32_t back = 1; back < size; back++) {
+        uint32_t rank = (lost + size - back) % size;
+        if (rank == core->rank)
+            break;
+        nearer += !out(core, rank);
+    }
+    uint32_t ahead = (core->rank + size - lost) % size;
+    for (uint32_t i = 1; i < ahead; i++)
+        if (!out(core, (lost + i) % size))
+            return nearer == 0 ? 0 : nearer + 1;
+    return nearer == 0 ? 0 : 1;
+}
+
+/* Look at everything that no token in flight is known to carry. */
+void evidence_schedule(struct spotnik_core *core)
+{
+    uint64_t at_ns = SPOTNIK_NEVER;
+
+    for (uint32_t rank = 0; rank < core->view.size; rank++) {
+        if (!out(core, rank) || core->covered[rank])
+            continue;
+        uint64_t wait_ns = witness_order(core, rank) * core->limits.stagger_ns;
+        at_ns = spotnik_time_min(at_ns, spotnik_time_add(core->now_ns, wait_ns));
+    }
+    if (at_ns <= core->now_ns)
+        ballot_start(core);
+    else if (at_ns != SPOTNIK_NEVER)
+        core->initiate_ns = spotnik_time_min(core->initiate_ns, at_ns);
+    else
+        core->initiate_ns = SPOTNIK_NEVER;
+}
+
+/* Facts found in somebody's token that stay true whatever becomes of its ballot: deaths, to go round them, and leaves. What another
+ * witnessed is never kept as our own evidence. */
+void evidence_learn(struct spotnik_core *core, const struct spotnik_token *token)
+{
+    for (uint32_t rank = 0; rank < core->view.size; rank++) {
+        const struct spotnik_report *told = &token->report[rank];
+        struct spotnik_report *known = &core->book[rank];
+        if (told->leaving)
+            known->leaving = 1;
+        if (rank != core->rank && told->evidence >= SPOTNIK_EVIDENCE_TAINTED)
+            core->rumoured[rank] = true;
+    }
+}
+
+/* It lives: silence is forgiven while no view has been made without it, and a parked side has a reason to try again. */
+void evidence_hear(struct spotnik_core *core, struct peer *peer)
+{
+    uint32_t rank;
+
+    spotnik_detector_hear(&peer->detector, core->now_ns);
+    peer->heard = true;
+    if (core->role != SPOTNIK_ROLE_MEMBER)
+        return;
+    rank = spotnik_view_rank(&core->view, peer->member.id);
+    if (rank == SPOTNIK_NO_RANK || core->book[rank].evidence != SPOTNIK_EVIDENCE_SILENT)
+        return;
+    core->book[rank].evidence = SPOTNIK_EVIDENCE_NONE;
+    if (core->parked)
+        ballot_start(core);
+    else
+        evidence_schedule(core);
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* RESTART, the third pass: install the chosen view. The one place where the epoch changes. */
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/time.h"
+#include "core/state.h"
+
+void become(struct spotnik_core *core, enum spotnik_role role)
+{
+    core->role = role;
+    if (role == SPOTNIK_ROLE_EXCLUDED)
+        queue_action(core, SPOTNIK_ACTION_EXCLUDED);
+    else if (role == SPOTNIK_ROLE_LEFT)
+        queue_action(core, SPOTNIK_ACTION_LEFT);
+}
+
+/* Who went and came, for status; the view is still the old one. */
+static void count_changes(struct spotnik_core *core, const struct spotnik_proposal *proposal)
+{
+    uint32_t lost = 0, left = 0, joined = 0;
+    for (uint32_t rank = 0; rank < core->view.size; rank++) {
+        uint32_t at = spotnik_proposal_find(proposal, core->view.entry[rank].member.id);
+        bool stays = at != SPOTNIK_NO_RANK && (proposal->entry[at].flags & SPOTNIK_ENTRY_MEMBER);
+        if (!stays && (core->book[rank].leaving || at != SPOTNIK_NO_RANK))
+            left++;
+        else if (!stays)
+            lost++;
+    }
+    for (uint32_t i = 0; i < proposal->entry_count; i++)
+        joined += (proposal->entry[i].flags & SPOTNIK_ENTRY_JOINER) != 0;
+    core->status.last_lost = lost;
+    core->status.last_left = left;
+    core->status.last_joined = joined;
+    core->status.losses += lost;
+    core->status.leaves += left;
+    core->status.joins += joined;
+}
+
+/* Deaths known to us of members that the new view still holds stay known; silence is observed anew. */
+static void carry_book(struct spotnik_core *core, const struct spotnik_proposal *proposal)
+{
+    struct spotnik_report *carried = core->token.report; /* the token of the old epoch is void: its array is free */
+    uint32_t size = 0;
+
+    for (uint32_t i = 0; i < proposal->entry_count; i++) {
+        if (!(proposal->entry[i].flags & SPOTNIK_ENTRY_MEMBER))
+            continue;
+        uint32_t rank = spotnik_view_rank(&core->view, proposal->entry[i].member.id);
+        carried[size] = (struct spotnik_report){0};
+        if (rank != SPOTNIK_NO_RANK && core->book[rank].evidence >= SPOTNIK_EVIDENCE_TAINTED)
+            carried[size].evidence = core->book[rank].evidence;
+        size++;
+    }
+    memcpy(core->book, carried, size * sizeof(*carried));
+}
+
+static void forget_decision(struct spotnik_core *core)
+{
+    core->frozen = core->parked = false;
+    core->phase = PHASE_NONE;
+    core->promised = core->accepted.ballot = (struct spotnik_ballot){0};
+    core->round_seen = 0;
+    core->retries = 0;
+    core->initiate_ns = core->retry_ns = core->enter_until_ns = SPOTNIK_NEVER;
+    memset(core->hop, 0, sizeof(core->hop));
+    memset(core->covered, 0, core->limits.members_max * sizeof(*core->covered));
+    memset(core->rumoured, 0, core->limits.members_max * sizeof(*core->rumoured));
+    memset(core->fenced, 0, core->limits.members_max * sizeof(*core->fenced));
+}
+
+/* What the chosen proposal says of steps and samples becomes ours. */
+static void settle(struct spotnik_core *core, const struct spotnik_proposal *proposal)
+{
+    if (core->step.committed == proposal->settled_step)
+        spotnik_ledger_copy(&core->ledger, &proposal->ledger);
+    spotnik_transaction_cut(&core->step);
+    core->enter_wanted = false;
+    core->enter_ns = SPOTNIK_NEVER;
+    if (core->leaving)
+        core->leave_ns = spotnik_time_add(core->now_ns, core->limits.stagger_ns); /* kept as a holder: ask again */
+}
+
+/* Not in the new view: a leaver is done; anybody else joins again as a new member. */
+static void step_aside(struct spotnik_core *core, const struct spotnik_proposal *proposal)
+{
+    uint32_t at = spotnik_proposal_find(proposal, core->self.id);
+    bool left = core->leaving && at != SPOTNIK_NO_RANK;
+
+    spotnik_proposal_copy(&core->chosen, proposal);
+    spotnik_view_from_proposal(&core->view, proposal);
+    if (left) {
+        memset(core->book, 0, core->limits.members_max * sizeof(*core->book));
+        memset(core->rumoured, 0, core->limits.members_max * sizeof(*core->rumoured));
+        restart_forward(core);
+    }
+    become(core, left ? SPOTNIK_ROLE_LEFT : SPOTNIK_ROLE_EXCLUDED);
+}
+
+/* Our replica must be the one the view goes on from: at the settled step, or one behind and marked so. */
+static bool fits(const struct spotnik_core *core, const struct spotnik_proposal *proposal, uint32_t at)
+{
+    if (proposal->entry[at].flags & SPOTNIK_ENTRY_LAGGARD)
+        return core->step.committed + 1 == proposal->settled_step || core->step.committed == proposal->settled_step;
+    return core->step.committed == proposal->settled_step;
+}
+
+/* Counts that come from a peer, checked against our own capacity before anything is indexed by them. */
+bool proposal_sane(const struct spotnik_core *core, const struct spotnik_proposal *proposal)
+{
+    if (spotnik_proposal_size(proposal) > core->limits.members_max ||
+        proposal->share_count > core->limits.members_max)
+        return false;
+    for (uint32_t i = 0; i < proposal->entry_count; i++)
+        if (proposal->entry[i].share != SPOTNIK_NO_SHARE && proposal->entry[i].share >= proposal->share_count)
+            return false;
+    return true;
+}
+
+void view_install(struct spotnik_core *core, const struct spotnik_proposal *proposal)
+{
+    uint32_t at = spotnik_proposal_find(proposal, core->self.id);
+    bool stays = at != SPOTNIK_NO_RANK && (proposal->entry[at].flags & SPOTNIK_ENTRY_MEMBER);
+
+    SPOTNIK_ASSERT(proposal->epoch > core->view.epoch || core->role == SPOTNIK_ROLE_JOINER);
+    if (!stays || !fits(core, proposal, at)) {
+        step_aside(core, proposal);
+        return;
+    }
+    if (core->role == SPOTNIK_ROLE_MEMBER) {
+        count_changes(core, proposal);
+        carry_book(core, proposal);
+    } else {
+        memset(core->book, 0, core->limits.members_max * sizeof(*core->book));
+    }
+    core->role = SPOTNIK_ROLE_MEMBER;
+    spotnik_proposal_copy(&core->chosen, proposal);
+    spotnik_view_from_proposal(&core->view, proposal);
+    core->rank = spotnik_view_rank(&core->view, core->self.id);
+    forget_decision(core);
+    settle(core, proposal);
+    core->status.restarted_ns = core->now_ns;
+    core->heartbeat_ns = core->now_ns;
+    for (uint32_t i = 0; i < core->view.size; i++)
+        enter_forget(core, core->view.entry[i].member.id);
+    queue_action(core, SPOTNIK_ACTION_VIEW);
+    restart_forward(core);
+    peers_after_view(core);
+    step_restart(core);
+    step_try_begin(core);
+    evidence_schedule(core);
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* LEAVE: a planned departure is a view change that its subject starts itself. It votes, hands over what only it holds, and goes
+ * when the view without it is installed. */
+#include "core/state.h"
+
+void on_leave(struct spotnik_core *core)
+{
+    if (core->role != SPOTNIK_ROLE_MEMBER) {
+        become(core, SPOTNIK_ROLE_LEFT);
+        return;
+    }
+    core->leaving = true;
+    core->book[core->rank].leaving = 1;
+    if (!core->frozen)
+        ballot_start(core);
+    else
+        core->leave_ns = core->now_ns; /* the token under way may have passed us: ask as soon as it is done */
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* LINK_UP, LINK_DOWN, DIAL_FAILED, DEATH, LANE_DOWN: what the end of a connection proves, and what it does not
+ * (src/member/evidence.h). */
+#include "core/state.h"
+
+void on_link_up(struct spotnik_core *core, const struct spotnik_event *event)
+{
+    struct peer *peer = peer_want(core, &event->peer);
+
+    peer->linked = true;
+    peer->dialling = false;
+    peer->told_epoch = 0;
+    evidence_hear(core, peer);
+    peer->heard = false; /* until a message comes */
+    if (core->role == SPOTNIK_ROLE_JOINER) {
+        send_message(core, peer, SPOTNIK_MESSAGE_VIEW_ASK);
+        if (spotnik_id_equal(core->sponsor, peer->member.id))
+            enter_send(core);
+        return;
+    }
+    uint32_t rank = spotnik_view_rank(&core->view, peer->member.id);
+    if (rank != SPOTNIK_NO_RANK && core->fenced[rank])
+        send_message(core, peer, SPOTNIK_MESSAGE_FENCED);
+    send_message(core, peer, SPOTNIK_MESSAGE_HEARTBEAT); /* tells our epoch: whoever is behind gets the view */
+    pass_flush(core, peer);
+}
+
+/* What a proven death is worth: GONE only where a link on which it had spoken delivered its last words. Its first words on a link are
+ * FENCED if there is cause, so a link that ended before any word proves nothing. */
+static enum spotnik_evidence worth(const struct peer *peer, bool linked)
+{
+    return linked && peer->heard && !peer->fenced_us ? SPOTNIK_EVIDENCE_GONE : SPOTNIK_EVIDENCE_TAINTED;
+}
+
+static void proven(struct spotnik_core *core, struct peer *peer, bool linked)
+{
+    uint32_t rank = spotnik_view_rank(&core->view, peer->member.id);
+
+    enter_forget(core, peer->member.id);
+    if (core->role != SPOTNIK_ROLE_MEMBER) {
+        if (spotnik_id_equal(core->sponsor, peer->member.id))
+            enter_next_sponsor(core);
+        return;
+    }
+    if (rank == SPOTNIK_NO_RANK) {
+        peer->used = false;
+        return;
+    }
+    evidence_add(core, rank, worth(peer, linked));
+}
+
+static bool watched(const struct spotnik_core *core, const struct peer *peer)
+{
+    return core->role == SPOTNIK_ROLE_MEMBER && peer->active &&
+           spotnik_view_rank(&core->view, peer->member.id) != SPOTNIK_NO_RANK;
+}
+
+void on_link_down(struct spotnik_core *core, const struct spotnik_event *event)
+{
+    struct peer *peer = peer_find(core, event->peer.id);
+
+    if (!peer || !peer->linked)
+        return;
+    peer->linked = false;
+    if (event->proof == SPOTNIK_PROOF_GONE) {
+        proven(core, peer, true);
+        return;
+    }
+    enter_forget(core, peer->member.id);
+    if (watched(core, peer))
+        peer_dial(core, peer); /* either it answers, or its kernel refuses, or silence runs out */
+    else if (spotnik_id_equal(core->sponsor, peer->member.id))
+        enter_next_sponsor(core);
+}
+
+void on_dial_failed(struct spotnik_core *core, const struct spotnik_event *event)
+{
+    struct peer *peer = peer_find(core, event->peer.id);
+
+    if (!peer || peer->linked)
+        return;
+    peer->dialling = false;
+    if (event->proof == SPOTNIK_PROOF_GONE) {
+        proven(core, peer, false);
+        return;
+    }
+    uint32_t rank = spotnik_view_rank(&core->view, peer->member.id);
+    if (core->role == SPOTNIK_ROLE_MEMBER && rank != SPOTNIK_NO_RANK)
+        evidence_add(core, rank, SPOTNIK_EVIDENCE_SILENT);
+    else if (spotnik_id_equal(core->sponsor, peer->member.id))
+        enter_next_sponsor(core);
+}
+
+/* The certificate comes with everything the dead had sent already delivered to us (the driver drains the link first), so it is worth as
+ * much as EOF. */
+void on_death(struct spotnik_core *core, const struct spotnik_event *event)
+{
+    struct peer *peer = peer_find(core, event->peer.id);
+
+    if (!peer && spotnik_view_rank(&core->view, event->peer.id) == SPOTNIK_NO_RANK)
+        return;
+    if (!peer)
+        peer = peer_want(core, &event->peer);
+    proven(core, peer, peer->linked);
+}
+
+/* Frames may be lost with a data connection. Its peer lives, so nobody else will start a ballot: the step is reduced again in a
+ * view of the same members. */
+void on_lane_down(struct spotnik_core *core, const struct spotnik_event *event)
+{
+    if (core->role != SPOTNIK_ROLE_MEMBER || core->frozen || core->view.size < 2)
+        return;
+    if (spotnik_id_equal(core->view.entry[successor_rank(core)].member.id, event->peer.id))
+        ballot_start(core);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* MESSAGE: what every control message means by itself (its sender lives, its sender is at this epoch), then its own file. */
+#include "core/state.h"
+
+void on_message(struct spotnik_core *core, const struct spotnik_event *event)
+{
+    const struct spotnik_message *message = event->message;
+    struct peer *from = peer_find(core, event->peer.id);
+
+    if (!from || !from->linked)
+        return;
+    evidence_hear(core, from);
+    if (core->role == SPOTNIK_ROLE_MEMBER && message->epoch >= from->told_epoch &&
+        message->epoch >= core->view.epoch)
+        from->told_epoch = message->epoch;
+    if (message->epoch < core->view.epoch && message->epoch > 0)
+        tell_view(core, from);
+    switch (message->kind) {
+    case SPOTNIK_MESSAGE_HEARTBEAT: break;
+    case SPOTNIK_MESSAGE_RECONCILE: on_reconcile(core, from, message); break;
+    case SPOTNIK_MESSAGE_ACCEPT: on_accept(core, from, message); break;
+    case SPOTNIK_MESSAGE_RESTART: on_restart(core, from, message); break;
+    case SPOTNIK_MESSAGE_FENCED: on_fenced(core, from, message); break;
+    case SPOTNIK_MESSAGE_VIEW_ASK: on_view_ask(core, from); break;
+    case SPOTNIK_MESSAGE_ENTER: on_enter(core, from, message); break;
+    case SPOTNIK_MESSAGE_KIND_COUNT: break;
+    }
+}
+
+/* It voted for a view without us. If it dies now, it may have gone on with that view first. */
+void on_fenced(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message)
+{
+    if (core->role == SPOTNIK_ROLE_MEMBER && message->epoch == core->view.epoch)
+        from->fenced_us = true;
+}
+
+void on_view_ask(struct spotnik_core *core, struct peer *from)
+{
+    from->told_epoch = 0;
+    tell_view(core, from);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* RECONCILE arrives: promise and pass on; or, if it is ours, it has come round; or it is outbid and only its facts count. */
+#include "base/assert.h"
+#include "core/state.h"
+
+static void promise(struct spotnik_core *core, const struct spotnik_token *token)
+{
+    core->promised = token->ballot;
+    core->promised_ns = core->now_ns;
+    core->phase = PHASE_NONE;
+    core->initiate_ns = core->enter_until_ns = UINT64_MAX;
+    if (token->ballot.round > core->round_seen)
+        core->round_seen = token->ballot.round;
+    freeze(core);
+    if (token->parked && !core->parked) {
+        core->parked = true;
+        queue_action(core, SPOTNIK_ACTION_PARKED);
+    }
+    /* A hop still being dialled belonged to an older ballot. */
+    core->hop[PASS_RECONCILE] = core->hop[PASS_ACCEPT] = (struct spotnik_id){0};
+}
+
+/* Outbid. Its facts may be new to us and to the ballot that outbid it, whose token may have passed already. And if that ballot
+ * has been under way for long, it is probably lost: bid higher than both. */
+static void outbid(struct spotnik_core *core, const struct spotnik_token *token)
+{
+    evidence_learn(core, token);
+    evidence_schedule(core);
+    if (token->ballot.round > core->round_seen)
+        core->round_seen = token->ballot.round;
+    bool stale = core->now_ns - core->promised_ns > core->limits.retry_ns;
+    if (core->role == SPOTNIK_ROLE_MEMBER && core->frozen && (core->phase == PHASE_PARKED || stale))
+        ballot_start(core);
+}
+
+/* Whoever handed us the token reached us: what others think of us is settled by that. */
+static void pass_on(struct spotnik_core *core, struct peer *from, const struct spotnik_token *token)
+{
+    promise(core, token);
+    peer_activate(core, from);
+    spotnik_token_copy(&core->token, token);
+    core->token.report[core->rank].evidence = SPOTNIK_EVIDENCE_NONE;
+    evidence_learn(core, &core->token);
+    token_sign(core);
+    core->retries = 0;
+    arm_retry(core, 4 * core->limits.retry_ns);
+    token_forward(core);
+}
+
+void on_reconcile(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message)
+{
+    const struct spotnik_token *token = message->token;
+
+    if (core->role != SPOTNIK_ROLE_MEMBER || message->epoch != core->view.epoch ||
+        token->report_count != core->view.size || !token->ballot.round)
+        return;
+    int order = spotnik_ballot_compare(token->ballot, core->promised);
+    if (order < 0) {
+        outbid(core, token);
+    } else if (order > 0) {
+        pass_on(core, from, token);
+    } else if (is_self(core, token->ballot.initiator) && core->phase == PHASE_RECONCILE) {
+        spotnik_token_copy(&core->token, token);
+        token_returned(core);
+    }
+}

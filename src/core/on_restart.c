@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* RESTART arrives: somebody has installed a view. It was chosen, so whoever is in it installs it, whatever ballots are under way. */
+#include "core/state.h"
+
+/* A joiner that is not in it only learns who is in the job. */
+static void learn(struct spotnik_core *core, const struct spotnik_proposal *proposal)
+{
+    spotnik_proposal_copy(&core->chosen, proposal);
+    spotnik_view_from_proposal(&core->view, proposal);
+    if (core->enter_wanted && spotnik_view_rank(&core->view, core->sponsor) == SPOTNIK_NO_RANK)
+        enter_next_sponsor(core);
+}
+
+void on_restart(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message)
+{
+    const struct spotnik_proposal *proposal = message->proposal;
+
+    if (proposal->epoch <= core->view.epoch || !proposal_sane(core, proposal))
+        return;
+    uint32_t at = spotnik_proposal_find(proposal, core->self.id);
+    bool ours = at != SPOTNIK_NO_RANK && (proposal->entry[at].flags & SPOTNIK_ENTRY_MEMBER);
+    if (core->role == SPOTNIK_ROLE_JOINER && !ours) {
+        learn(core, proposal);
+        return;
+    }
+    if (core->role != SPOTNIK_ROLE_MEMBER && core->role != SPOTNIK_ROLE_JOINER)
+        return;
+    core->status.accepted_ns = core->now_ns;
+    from->told_epoch = proposal->epoch;
+    view_install(core, proposal);
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* TICK: heartbeats, silence, and the timers that keep the protocol moving when nobody speaks. */
+#include "base/time.h"
+#include "core/state.h"
+
+/* We were late ourselves (stopped, or starved of a processor): what looks like silence of others may be deafness of ours. */
+static void forgive_lateness(struct spotnik_core *core)
+{
+    uint64_t late_ns = spotnik_time_since(core->now_ns, core->heartbeat_ns);
+
+    if (late_ns < core->limits.heartbeat_ns)
+        return;
+    for (uint32_t i = 0; i < core->peer_max; i++)
+        if (core->peer[i].used)
+            core->peer[i].detector.heard_ns =
+                spotnik_time_min(core->now_ns, spotnik_time_add(core->peer[i].detector.heard_ns, late_ns));
+}
+
+static bool silent(const struct spotnik_core *core, const struct peer *peer)
+{
+    /* Before the link is up there is nothing to hear: allow for the dialling. */
+    uint64_t floor_ns = peer->linked ? core->limits.silence_floor_ns : core->limits.silence_ceiling_ns;
+    return core->now_ns >=
+           spotnik_detector_limit(&peer->detector, floor_ns, core->limits.silence_ceiling_ns);
+}
+
+static void heartbeat(struct spotnik_core *core)
+{
+    for (uint32_t i = 0; i < core->peer_max; i++) {
+        struct peer *peer = &core->peer[i];
+        if (peer->used && peer->active && peer->linked)
+            send_message(core, peer, SPOTNIK_MESSAGE_HEARTBEAT);
+    }
+    core->heartbeat_ns = spotnik_time_add(core->now_ns, core->limits.heartbeat_ns);
+}
+
+/* One accusation may install a view and change the table under us: look again from the start. */
+static bool accuse_one(struct spotnik_core *core)
+{
+    for (uint32_t i = 0; i < core->peer_max; i++) {
+        struct peer *peer = &core->peer[i];
+        if (!peer->used || !peer->active || !silent(core, peer))
+            continue;
+        uint32_t rank = spotnik_view_rank(&core->view, peer->member.id);
+        if (rank == SPOTNIK_NO_RANK || spotnik_evidence_out(core->book[rank].evidence))
+            continue;
+        evidence_add(core, rank, SPOTNIK_EVIDENCE_SILENT);
+        return core->role == SPOTNIK_ROLE_MEMBER;
+    }
+    return false;
+}
+
+static void tick_member(struct spotnik_core *core)
+{
+    if (core->now_ns >= core->heartbeat_ns) {
+        forgive_lateness(core);
+        heartbeat(core);
+        while (accuse_one(core))
+            ;
+    }
+    if (core->role == SPOTNIK_ROLE_MEMBER && core->now_ns >= core->enter_until_ns && core->phase == PHASE_JOINER)
+        token_returned(core);
+    if (core->role == SPOTNIK_ROLE_MEMBER && core->now_ns >= core->initiate_ns) {
+        core->initiate_ns = SPOTNIK_NEVER;
+        ballot_start(core);
+    }
+    if (core->role == SPOTNIK_ROLE_MEMBER && core->now_ns >= core->retry_ns) {
+        core->retries++;
+        ballot_start(core);
+    }
+    if (core->role == SPOTNIK_ROLE_MEMBER && core->now_ns >= core->leave_ns) {
+        core->leave_ns = core->frozen ? spotnik_time_add(core->now_ns, core->limits.stagger_ns) : SPOTNIK_NEVER;
+        core->book[core->rank].leaving = 1;
+        if (!core->frozen)
+            ballot_start(core);
+    }
+}
+
+void on_tick(struct spotnik_core *core)
+{
+    if (core->role == SPOTNIK_ROLE_MEMBER)
+        tick_member(core);
+    if (core->role == SPOTNIK_ROLE_JOINER && core->now_ns >= core->enter_ns) {
+        if (++core->enter_tries % 20 == 0)
+            enter_next_sponsor(core);
+        else
+            enter_send(core);
+    }
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of peers: whom we are linked to, whom we watch, who must still be told of the view. */
+#include "base/assert.h"
+#include "base/time.h"
+#include "core/state.h"
+
+struct peer *peer_find(struct spotnik_core *core, struct spotnik_id id)
+{
+    for (uint32_t i = 0; i < core->peer_max; i++)
+        if (core->peer[i].used && spotnik_id_equal(core->peer[i].member.id, id))
+            return &core->peer[i];
+    return NULL;
+}
+
+/* A table full of strangers (excluded members, joiners that never enter) must not keep a member out: one of them, unlinked
+ * if possible, makes room. There are more places than members, so there is always one. */
+static struct peer *make_room(struct spotnik_core *core)
+{
+    struct peer *victim = NULL;
+    for (uint32_t i = 0; i < core->peer_max; i++) {
+        struct peer *peer = &core->peer[i];
+        if (!peer->used)
+            return peer;
+        if (spotnik_view_rank(&core->view, peer->member.id) == SPOTNIK_NO_RANK && (!victim || !peer->linked))
+            victim = peer;
+    }
+    SPOTNIK_ASSERT(victim != NULL);
+    if (victim->linked)
+        queue_peer(core, SPOTNIK_ACTION_HANG_UP, &victim->member);
+    return victim;
+}
+
+struct peer *peer_want(struct spotnik_core *core, const struct spotnik_member *member)
+{
+    struct peer *peer = peer_find(core, member->id);
+    if (peer)
+        return peer;
+    peer = make_room(core);
+    *peer = (struct peer){.member = *member, .used = true};
+    spotnik_detector_start(&peer->detector, core->now_ns);
+    return peer;
+}
+
+/* From now on silence counts, from now on at the earliest. */
+void peer_activate(struct spotnik_core *core, struct peer *peer)
+{
+    if (peer->active)
+        return;
+    peer->active = true;
+    spotnik_detector_start(&peer->detector, core->now_ns);
+}
+
+void peer_dial(struct spotnik_core *core, struct peer *peer)
+{
+    if (peer->linked || peer->dialling)
+        return;
+    peer->dialling = true;
+    queue_peer(core, SPOTNIK_ACTION_DIAL, &peer->member);
+}
+
+/* Of two members that both stand within each other's warm reach (small rings), the one with the smaller id dials. */
+static bool we_dial(const struct spotnik_core *core, uint32_t rank)
+{
+    uint32_t size = core->view.size;
+    uint32_t ahead = (rank + size - core->rank) % size, back = size - ahead;
+    if (ahead > core->limits.warm_count)
+        return false;
+    return back > core->limits.warm_count ||
+           spotnik_id_compare(core->self.id, core->view.entry[rank].member.id) < 0;
+}
+
+static void forget_strangers(struct spotnik_core *core)
+{
+    for (uint32_t i = 0; i < core->peer_max; i++) {
+        struct peer *peer = &core->peer[i];
+        if (!peer->used)
+            continue;
+        peer->active = false;
+        peer->fenced_us = false;
+        if (spotnik_view_rank(&core->view, peer->member.id) == SPOTNIK_NO_RANK && !peer->linked)
+            peer->used = false;
+    }
+}
+
+/* A new view: watch both ring neighbours, keep links to the next few successors, forget who is neither linked nor in it. */
+void peers_after_view(struct spotnik_core *core)
+{
+    uint32_t size = core->view.size;
+
+    forget_strangers(core);
+    for (uint32_t ahead = 1; ahead < size; ahead++) {
+        uint32_t rank = (core->rank + ahead) % size;
+        bool near = ahead <= core->limits.warm_count || ahead == size - 1;
+        if (!near)
+            continue;
+        struct peer *peer = peer_want(core, &core->view.entry[rank].member);
+        if (ahead == 1 || ahead == size - 1)
+            peer_activate(core, peer);
+        if (we_dial(core, rank))
+            peer_dial(core, peer);
+    }
+    if (size > 1)
+        queue_peer(core, SPOTNIK_ACTION_LINK_EXPECT, &core->view.entry[successor_rank(core)].member);
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The data path's two questions: what to send next, and where a frame that has arrived belongs. Frames are matched by (epoch, step,
+ * bucket, number), never by order of arrival; what does not match the present view is dropped or left waiting. */
+#include "base/assert.h"
+#include "core/state.h"
+
+static struct spotnik_placement verdict(enum spotnik_verdict verdict)
+{
+    return (struct spotnik_placement){.verdict = verdict};
+}
+
+static bool weighted(uint8_t op)
+{
+    return op == SPOTNIK_MEAN;
+}
+
+static bool frozen(const struct spotnik_core *core)
+{
+    return core->frozen && !(core->bugs & SPOTNIK_BUG_COMMIT_AFTER_PROMISE);
+}
+
+static struct spotnik_chunk_header header_of(const struct spotnik_core *core, uint64_t step, uint32_t number,
+                                             const struct spotnik_bucket *bucket, uint64_t sequence)
+{
+    return (struct spotnik_chunk_header){.dtype = bucket->dtype, .op = bucket->op, .bucket = number,
+                                         .epoch = core->view.epoch, .step = step, .sequence = sequence,
+                                         .count = bucket->count};
+}
+
+static bool next_handover(struct spotnik_core *core, struct spotnik_transfer *ret)
+{
+    uint64_t step = core->view.settled_step, sequence;
+    uint32_t number;
+
+    if (!(core->view.entry[successor_rank(core)].flags & SPOTNIK_ENTRY_LAGGARD) ||
+        core->step.committed > step || (core->bugs & SPOTNIK_BUG_SKIP_HANDOVER))
+        return false;
+    if (!spotnik_transaction_next_handover(&core->step, step, core->limits.chunk_bytes, &number, &sequence))
+        return false;
+    const struct spotnik_bucket *bucket = spotnik_transaction_bucket(&core->step, step, number);
+    struct spotnik_ring_chunk chunk = spotnik_transaction_handover_chunk(bucket, core->limits.chunk_bytes, sequence);
+    ret->header = header_of(core, step, number, bucket, sequence);
+    ret->header.handover = 1;
+    ret->source = SPOTNIK_SOURCE_OUT;
+    ret->offset = chunk.offset;
+    ret->count = chunk.count;
+    return true;
+}
+
+static bool next_chunk(struct spotnik_core *core, struct spotnik_transfer *ret)
+{
+    uint64_t step, sequence;
+    uint32_t number;
+
+    if (!spotnik_transaction_next(&core->step, &step, &number, &sequence))
+        return false;
+    const struct spotnik_bucket *bucket = spotnik_transaction_bucket(&core->step, step, number);
+    struct spotnik_ring_chunk chunk = spotnik_ring_sent(&bucket->ring, sequence);
+    bool scaled = weighted(bucket->op) && bucket->weight > 1;
+    ret->header = header_of(core, step, number, bucket, sequence);
+    ret->header.weight = chunk.hop == 0 ? bucket->weight
+                                        : core->carried[step & 1][weighted(bucket->op)][chunk.hop - 1];
+    ret->source = chunk.hop == 0 && !scaled ? SPOTNIK_SOURCE_IN : SPOTNIK_SOURCE_OUT;
+    ret->offset = chunk.offset;
+    ret->count = chunk.count;
+    return true;
+}
+
+bool spotnik_core_send_next(struct spotnik_core *core, struct spotnik_transfer *ret)
+{
+    if (core->role != SPOTNIK_ROLE_MEMBER || frozen(core) || core->view.size < 2)
+        return false;
+    if (!next_handover(core, ret) && !next_chunk(core, ret))
+        return false;
+    ret->to = core->view.entry[successor_rank(core)].member.id;
+    return true;
+}
+
+/* Same program on both sides? */
+static bool same_layout(const struct spotnik_bucket *bucket, const struct spotnik_chunk_header *header)
+{
+    return bucket->count == header->count && bucket->dtype == header->dtype && bucket->op == header->op;
+}
+
+static struct spotnik_placement mismatch(struct spotnik_core *core)
+{
+    fail(core, SPOTNIK_ERR_MISMATCH);
+    return verdict(SPOTNIK_VERDICT_DROP);
+}
+
+/* A frame of the step after the running one. Its sender has committed ours; so if we have started all we will and still lack something,
+ * our programs differ. (A frame of two steps ahead cannot come: that step needs our contribution to the next.) */
+static struct spotnik_placement place_early(struct spotnik_core *core, const struct spotnik_chunk_header *header)
+{
+    if (header->step != core->step.committed + 2)
+        return verdict(SPOTNIK_VERDICT_BAD);
+    if (core->step.sealed && !spotnik_transaction_done(&core->step) && !step_by_handover(core))
+        return mismatch(core);
+    return verdict(SPOTNIK_VERDICT_WAIT);
+}
+
+static struct spotnik_placement place_chunk(struct spotnik_core *core, const struct spotnik_bucket *bucket,
+                                            const struct spotnik_chunk_header *header)
+{
+    if (header->sequence != bucket->received || bucket->received >= spotnik_ring_total(&bucket->ring))
+        return verdict(SPOTNIK_VERDICT_BAD);
+    struct spotnik_ring_chunk chunk = spotnik_ring_received(&bucket->ring, header->sequence);
+    (void)core;
+    return (struct spotnik_placement){.verdict = SPOTNIK_VERDICT_TAKE, .kind = chunk.kind, .offset = chunk.offset,
+                                      .count = chunk.count, .weight = bucket->weight,
+                                      .weight_total = header->weight + bucket->weight};
+}
+
+static struct spotnik_placement place_handover(struct spotnik_core *core, const struct spotnik_bucket *bucket,
+                                               const struct spotnik_chunk_header *header)
+{
+    uint32_t chunk_bytes = core->limits.chunk_bytes;
+
+    if (bucket->complete || header->sequence < bucket->handover_received)
+        return verdict(SPOTNIK_VERDICT_DROP); /* had it already, from the old ring or another donor */
+    if (header->sequence != bucket->handover_received ||
+        header->sequence >= spotnik_transaction_handover_total(bucket, chunk_bytes))
+        return verdict(SPOTNIK_VERDICT_BAD);
+    struct spotnik_ring_chunk chunk = spotnik_transaction_handover_chunk(bucket, chunk_bytes, header->sequence);
+    return (struct spotnik_placement){.verdict = SPOTNIK_VERDICT_TAKE, .kind = SPOTNIK_RING_COPY,
+                                      .offset = chunk.offset, .count = chunk.count};
+}
+
+/* The frame belongs to our view (or to a joiner's stream): which bucket, and is the caller that far? */
+static struct spotnik_placement place_here(struct spotnik_core *core, const struct spotnik_chunk_header *header)
+{
+    uint64_t step = core->step.committed + 1;
+
+    if (header->step < step)
+        return verdict(SPOTNIK_VERDICT_DROP);
+    if (header->step > step)
+        return core->role == SPOTNIK_ROLE_JOINER ? verdict(SPOTNIK_VERDICT_WAIT) : place_early(core, header);
+    if (!header->handover && step_by_handover(core))
+        return verdict(SPOTNIK_VERDICT_BAD);
+    if (header->handover && !step_by_handover(core))
+        return verdict(SPOTNIK_VERDICT_DROP);
+    struct spotnik_bucket *bucket = spotnik_transaction_bucket(&core->step, step, header->bucket);
+    if (!core->step.begun || !bucket->used)
+        return core->step.begun && core->step.sealed ? mismatch(core) : verdict(SPOTNIK_VERDICT_WAIT);
+    if (!same_layout(bucket, header))
+        return mismatch(core);
+    return header->handover ? place_handover(core, bucket, header) : place_chunk(core, bucket, header);
+}
+
+struct spotnik_placement spotnik_core_place(struct spotnik_core *core, struct spotnik_id from,
+                                            const struct spotnik_chunk_header *header)
+{
+    if (header->bucket >= SPOTNIK_BUCKETS_MAX)
+        return verdict(SPOTNIK_VERDICT_BAD);
+    if (core->role == SPOTNIK_ROLE_JOINER) {
+        if (!header->handover || header->epoch != 0)
+            return verdict(SPOTNIK_VERDICT_WAIT); /* our predecessor in a view we are about to install */
+        core->replay_due |= header->step == core->step.committed + 1;
+        step_try_begin(core);
+        return place_here(core, header);
+    }
+    if (core->role != SPOTNIK_ROLE_MEMBER || header->epoch < core->view.epoch || frozen(core))
+        return verdict(header->epoch > core->view.epoch && core->role == SPOTNIK_ROLE_MEMBER
+                           ? SPOTNIK_VERDICT_WAIT
+                           : SPOTNIK_VERDICT_DROP);
+    if (header->epoch > core->view.epoch)
+        return verdict(SPOTNIK_VERDICT_WAIT);
+    if (core->view.size < 2 || !spotnik_id_equal(from, core->view.entry[predecessor_rank(core)].member.id))
+        return verdict(SPOTNIK_VERDICT_BAD);
+    return place_here(core, header);
+}
+
+static bool still_wanted(const struct spotnik_core *core, const struct spotnik_chunk_header *header)
+{
+    if (header->bucket >= SPOTNIK_BUCKETS_MAX || !core->step.begun || header->step != core->step.committed + 1)
+        return false;
+    if (core->role == SPOTNIK_ROLE_JOINER)
+        return header->handover;
+    return core->role == SPOTNIK_ROLE_MEMBER && header->epoch == core->view.epoch && !frozen(core) &&
+           header->handover == step_by_handover(core);
+}
+
+/* The payload is in place; unless a view change came while it was read, it counts. */
+void on_chunk_done(struct spotnik_core *core, const struct spotnik_event *event)
+{
+    const struct spotnik_chunk_header *header = &event->header;
+
+    if (!still_wanted(core, header))
+        return;
+    struct spotnik_bucket *bucket = spotnik_transaction_bucket(&core->step, header->step, header->bucket);
+    if (!bucket->used || bucket->complete)
+        return;
+    if (header->handover && header->sequence == bucket->handover_received) {
+        spotnik_transaction_receive_handover(&core->step, bucket, core->limits.chunk_bytes);
+    } else if (!header->handover && header->sequence == bucket->received) {
+        struct spotnik_ring_chunk chunk = spotnik_ring_received(&bucket->ring, header->sequence);
+        core->carried[header->step & 1][weighted(bucket->op)][chunk.hop] =
+            header->weight + (chunk.kind == SPOTNIK_RING_COPY ? 0 : bucket->weight);
+        spotnik_transaction_receive(&core->step, bucket);
+    }
+    step_try_commit(core);
+}

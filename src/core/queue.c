@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Actions on their way to the driver. A SEND names only the kind of message; its body is read from the core's state when the driver
+ * polls, which it does after every event, so that no message is ever copied or allocated. */
+#include "base/assert.h"
+#include "core/state.h"
+
+struct spotnik_action *queue_action(struct spotnik_core *core, enum spotnik_action_kind kind)
+{
+    SPOTNIK_ASSERT(core->queue_count < core->queue_max);
+    struct queued_action *slot = &core->queue[(core->queue_head + core->queue_count++) % core->queue_max];
+    slot->action = (struct spotnik_action){.kind = kind};
+    return &slot->action;
+}
+
+void queue_peer(struct spotnik_core *core, enum spotnik_action_kind kind, const struct spotnik_member *peer)
+{
+    queue_action(core, kind)->peer = *peer;
+}
+
+void send_message(struct spotnik_core *core, struct peer *peer, enum spotnik_message_kind kind)
+{
+    SPOTNIK_ASSERT(peer->linked);
+    queue_peer(core, SPOTNIK_ACTION_SEND, &peer->member);
+    core->queue[(core->queue_head + core->queue_count - 1) % core->queue_max].message = kind;
+    core->status.messages_sent += kind != SPOTNIK_MESSAGE_HEARTBEAT;
+}
+
+/* RESTART goes to whoever is behind before anything of our epoch does: links are FIFO, so a peer never gets a token of
+ * an epoch it has not installed. */
+void tell_view(struct spotnik_core *core, struct peer *peer)
+{
+    if (core->role != SPOTNIK_ROLE_MEMBER || !peer->linked || peer->told_epoch >= core->view.epoch)
+        return;
+    peer->told_epoch = core->view.epoch;
+    send_message(core, peer, SPOTNIK_MESSAGE_RESTART);
+}
+
+static const struct spotnik_message *compose(struct spotnik_core *core, enum spotnik_message_kind kind)
+{
+    core->outgoing = (struct spotnik_message){
+        .kind = kind, .epoch = core->view.epoch, .committed = core->step.committed};
+    if (kind == SPOTNIK_MESSAGE_RECONCILE)
+        core->outgoing.token = &core->token;
+    else if (kind == SPOTNIK_MESSAGE_ACCEPT)
+        core->outgoing.proposal = &core->accepted;
+    else if (kind == SPOTNIK_MESSAGE_RESTART)
+        core->outgoing.proposal = &core->chosen;
+    else if (kind == SPOTNIK_MESSAGE_ENTER)
+        core->outgoing.enter = (struct spotnik_enter){.member = core->self, .committed = core->step.committed};
+    return &core->outgoing;
+}
+
+bool spotnik_core_poll(struct spotnik_core *core, struct spotnik_action *ret)
+{
+    if (!core->queue_count)
+        return false;
+    const struct queued_action *slot = &core->queue[core->queue_head];
+    core->queue_head = (core->queue_head + 1) % core->queue_max;
+    core->queue_count--;
+    *ret = slot->action;
+    if (ret->kind == SPOTNIK_ACTION_SEND)
+        ret->message = compose(core, slot->message);
+    return true;
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The core's state and the vocabulary its event files share. Private to src/core. */
+#ifndef SPOTNIK_CORE_STATE_H
+#define SPOTNIK_CORE_STATE_H
+
+#include "core/core.h"
+#include "member/detector.h"
+#include "member/lineage.h"
+#include "member/proposal.h"
+#include "step/step.h"
+
+/* Somebody we have, want or had a control link to: members of the view, joiners, the excluded until they know it. */
+struct peer {
+    struct spotnik_member member;
+    bool used, linked, dialling;
+    bool active;       /* ring neighbour, or the next hop of a pass: heartbeats go out and silence counts */
+    bool heard;        /* on the present link: whatever it had to say first (FENCED) has come */
+    bool fenced_us;    /* it voted for a view without us */
+    uint64_t told_epoch; /* it is known to be at this epoch or later, or RESTART of it is under way to it */
+    struct spotnik_detector detector;
+};
+
+/* What the initiator of the promised ballot is waiting for. */
+enum phase {
+    PHASE_NONE,       /* not the initiator */
+    PHASE_RECONCILE,  /* the token is on its way round */
+    PHASE_JOINER,     /* it came round; a joiner is a step behind and given a moment */
+    PHASE_ACCEPT,     /* the proposal is on its way round */
+    PHASE_PARKED,     /* no quorum: retry later */
+};
+
+enum pass { PASS_RECONCILE, PASS_ACCEPT, PASS_RESTART, PASS_COUNT };
+
+struct queued_action {
+    struct spotnik_action action;
+    enum spotnik_message_kind message; /* of SEND */
+};
+
+struct spotnik_core {
+    struct spotnik_limits limits;
+    struct spotnik_member self;
+    uint32_t members_min;
+    uint32_t bugs;
+    enum spotnik_role role;
+    int error;
+    uint64_t now_ns;
+
+    struct spotnik_view view;         /* for a joiner: the job's, as last heard */
+    struct spotnik_proposal chosen;   /* what installed it */
+    uint32_t rank;                    /* ours in the view */
+    struct spotnik_ledger ledger;     /* after transaction.committed */
+
+    /* The decision of epoch view.epoch + 1. */
+    struct spotnik_report *book;      /* per rank: what we know ourselves */
+    bool *covered;                    /* per rank: its evidence was in the last token we passed on */
+    bool *rumoured;                   /* per rank: others told us it is dead; passes go round it */
+    bool *fenced;                     /* per rank: we voted in a ballot in which it did not */
+    bool frozen;                      /* promised: nothing more is committed in this epoch */
+    bool parked;
+    bool leaving;
+    enum phase phase;
+    struct spotnik_ballot promised;
+    uint64_t promised_ns;
+    uint64_t round_seen;
+    struct spotnik_token token;       /* the last one passed on, or being gathered */
+    struct spotnik_proposal accepted; /* ballot.round 0: none in this epoch */
+    struct spotnik_id hop[PASS_COUNT];/* next hop that is still being dialled; none when sent */
+    uint64_t initiate_ns, retry_ns, enter_until_ns, leave_ns;
+    uint32_t retries;
+    struct spotnik_enter joiner[SPOTNIK_JOINERS_MAX];
+    uint32_t joiner_count;
+
+    /* Joiner. */
+    bool enter_wanted;
+    struct spotnik_id sponsor;
+    uint64_t enter_ns;
+    uint32_t enter_tries;
+
+    /* The step. */
+    struct spotnik_transaction step;
+    bool begin_wanted;
+    bool replay_due;  /* joiner: a result of the next step is waiting in its stream */
+    bool weight_set;
+    uint64_t weight;
+    bool *consumed; /* scratch of the ledger, per share */
+    uint64_t *carried[2][2]; /* [generation][weighted]: per hop, the weight in the chunks received, ours added */
+
+    struct peer *peer;
+    uint32_t peer_max;
+    uint64_t heartbeat_ns;
+
+    struct queued_action *queue; /* ring buffer */
+    uint32_t queue_head, queue_count, queue_max;
+    struct spotnik_message outgoing;
+    struct spotnik_core_status status; /* counters and instants; the rest is filled on demand */
+};
+
+/* peer.c */
+struct peer *peer_find(struct spotnik_core *core, struct spotnik_id id);
+struct peer *peer_want(struct spotnik_core *core, const struct spotnik_member *member);
+void peer_activate(struct spotnik_core *core, struct peer *peer);
+void peer_dial(struct spotnik_core *core, struct peer *peer);
+void peers_after_view(struct spotnik_core *core);
+
+/* queue.c */
+struct spotnik_action *queue_action(struct spotnik_core *core, enum spotnik_action_kind kind);
+void queue_peer(struct spotnik_core *core, enum spotnik_action_kind kind, const struct spotnik_member *peer);
+void send_message(struct spotnik_core *core, struct peer *peer, enum spotnik_message_kind kind);
+void tell_view(struct spotnik_core *core, struct peer *peer);
+
+/* evidence.c */
+void evidence_add(struct spotnik_core *core, uint32_t rank, enum spotnik_evidence evidence);
+void evidence_hear(struct spotnik_core *core, struct peer *peer);
+void evidence_schedule(struct spotnik_core *core);
+void evidence_learn(struct spotnik_core *core, const struct spotnik_token *token);
+
+/* ballot.c */
+void recovery_note(struct spotnik_core *core);
+void arm_retry(struct spotnik_core *core, uint64_t wait_ns);
+void freeze(struct spotnik_core *core);
+void ballot_start(struct spotnik_core *core);
+void token_sign(struct spotnik_core *core);
+void token_forward(struct spotnik_core *core);
+void token_returned(struct spotnik_core *core);
+
+/* pass.c */
+void pass_send(struct spotnik_core *core, enum pass pass, const struct spotnik_member *to);
+void pass_flush(struct spotnik_core *core, struct peer *peer);
+void pass_reroute(struct spotnik_core *core, const struct spotnik_member *failed);
+void accept_forward(struct spotnik_core *core);
+void restart_forward(struct spotnik_core *core);
+
+/* accept.c */
+void proposal_accept(struct spotnik_core *core);
+
+/* install.c */
+bool proposal_sane(const struct spotnik_core *core, const struct spotnik_proposal *proposal);
+void view_install(struct spotnik_core *core, const struct spotnik_proposal *proposal);
+void become(struct spotnik_core *core, enum spotnik_role role);
+
+/* transaction.c */
+void step_try_begin(struct spotnik_core *core);
+void step_try_commit(struct spotnik_core *core);
+void step_restart(struct spotnik_core *core);
+void bucket_start(struct spotnik_core *core, uint32_t bucket);
+bool step_by_handover(const struct spotnik_core *core);
+void fail(struct spotnik_core *core, int error);
+
+/* enter.c */
+void enter_send(struct spotnik_core *core);
+void enter_next_sponsor(struct spotnik_core *core);
+void enter_start(struct spotnik_core *core);
+void enter_forget(struct spotnik_core *core, struct spotnik_id id);
+
+/* on_*.c: one file per event */
+void on_found(struct spotnik_core *core);
+void on_join(struct spotnik_core *core, const struct spotnik_event *event);
+void on_link_up(struct spotnik_core *core, const struct spotnik_event *event);
+void on_link_down(struct spotnik_core *core, const struct spotnik_event *event);
+void on_dial_failed(struct spotnik_core *core, const struct spotnik_event *event);
+void on_death(struct spotnik_core *core, const struct spotnik_event *event);
+void on_lane_down(struct spotnik_core *core, const struct spotnik_event *event);
+void on_message(struct spotnik_core *core, const struct spotnik_event *event);
+void on_reconcile(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
+void on_accept(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
+void on_restart(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
+void on_fenced(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
+void on_view_ask(struct spotnik_core *core, struct peer *from);
+void on_enter(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
+void on_tick(struct spotnik_core *core);
+void on_step_begin(struct spotnik_core *core);
+void on_weight(struct spotnik_core *core, const struct spotnik_event *event);
+void on_bucket_start(struct spotnik_core *core, const struct spotnik_event *event);
+void on_step_seal(struct spotnik_core *core);
+void on_leave(struct spotnik_core *core);
+void on_enter_ready(struct spotnik_core *core, const struct spotnik_event *event);
+void on_chunk_done(struct spotnik_core *core, const struct spotnik_event *event);
+
+static inline uint32_t successor_rank(const struct spotnik_core *core)
+{
+    return (core->rank + 1) % core->view.size;
+}
+
+static inline uint32_t predecessor_rank(const struct spotnik_core *core)
+{
+    return (core->rank + core->view.size - 1) % core->view.size;
+}
+
+static inline bool is_self(const struct spotnik_core *core, struct spotnik_id id)
+{
+    return spotnik_id_equal(core->self.id, id);
+}
+
+#endif

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The running step between the caller, the view and the ledger: when it may begin, how its buckets start on a new ring, when it
+ * commits. Commit needs nobody's consent: every bucket's result is here (docs/design/0001-core.md, Steps and commit). */
+#include <string.h>
+
+#include "base/assert.h"
+#include "core/state.h"
+
+/* The result of the running step comes from somebody who has committed it, not from a reduction. */
+bool step_by_handover(const struct spotnik_core *core)
+{
+    return core->role == SPOTNIK_ROLE_JOINER || core->step.committed < core->view.settled_step;
+}
+
+void fail(struct spotnik_core *core, int error)
+{
+    core->error = error;
+    core->role = SPOTNIK_ROLE_FAILED;
+    queue_action(core, SPOTNIK_ACTION_FAILED)->error = error;
+}
+
+static bool may_begin(const struct spotnik_core *core)
+{
+    if (core->role == SPOTNIK_ROLE_JOINER)
+        return core->replay_due;
+    if (core->role != SPOTNIK_ROLE_MEMBER || core->frozen)
+        return false; /* a report already given says what we have begun */
+    return step_by_handover(core) || core->view.size >= core->members_min;
+}
+
+void step_try_begin(struct spotnik_core *core)
+{
+    if (!core->begin_wanted || core->step.begun || !may_begin(core))
+        return;
+    core->begin_wanted = core->replay_due = core->weight_set = false;
+    spotnik_transaction_begin(&core->step);
+    struct spotnik_action *action = queue_action(core, SPOTNIK_ACTION_STEP_BEGUN);
+    action->step = core->step.committed + 1;
+    action->count = step_by_handover(core);
+}
+
+/* (Re)start one bucket on the present ring. While frozen, or when the result will be handed to us, it only stands ready. */
+void bucket_start(struct spotnik_core *core, uint32_t number)
+{
+    uint64_t step = core->step.committed + 1;
+    struct spotnik_bucket *bucket = spotnik_transaction_bucket(&core->step, step, number);
+
+    if (step_by_handover(core) || core->frozen)
+        return;
+    spotnik_transaction_start(&core->step, bucket, core->view.size, core->rank, core->limits.chunk_bytes);
+    struct spotnik_ring_chunk own = spotnik_ring_own(&bucket->ring);
+    bool alone = core->view.size == 1;
+    if (!alone && (bucket->op != SPOTNIK_MEAN || bucket->weight <= 1 || !own.count))
+        return;
+    struct spotnik_action *action = queue_action(core, alone ? SPOTNIK_ACTION_COPY_OWN : SPOTNIK_ACTION_SCALE);
+    action->bucket = number;
+    action->step = step;
+    action->offset = own.offset;
+    action->count = own.count;
+    action->weight = bucket->weight;
+}
+
+/* A new view: reduce the running step again from the inputs, which nobody has touched (P5). */
+void step_restart(struct spotnik_core *core)
+{
+    uint64_t step = core->step.committed + 1;
+
+    if (core->step.begun && !step_by_handover(core))
+        for (uint32_t i = 0; i < core->step.last[step & 1]; i++)
+            if (spotnik_transaction_bucket(&core->step, step, i)->used)
+                bucket_start(core, i);
+    step_try_commit(core);
+}
+
+static void ledger_advance(struct spotnik_core *core, uint64_t step)
+{
+    uint32_t shares = spotnik_view_shares(&core->view, step);
+
+    SPOTNIK_ASSERT(shares <= core->limits.members_max);
+    memset(core->consumed, (core->bugs & SPOTNIK_BUG_FORGET_RETURNED) != 0, shares * sizeof(*core->consumed));
+    for (uint32_t rank = 0; rank < core->view.size; rank++) {
+        uint32_t share = spotnik_view_share(&core->view, rank, step);
+        if (share != SPOTNIK_NO_SHARE)
+            core->consumed[share] = true;
+    }
+    spotnik_ledger_commit(&core->ledger, shares, core->consumed);
+}
+
+void step_try_commit(struct spotnik_core *core)
+{
+    uint64_t step = core->step.committed + 1;
+    bool handed = step_by_handover(core);
+
+    if (!spotnik_transaction_done(&core->step) ||
+        (core->frozen && !(core->bugs & SPOTNIK_BUG_COMMIT_AFTER_PROMISE)))
+        return; /* a promise says: nothing more is committed in this epoch */
+    spotnik_transaction_commit(&core->step);
+    if (core->role == SPOTNIK_ROLE_MEMBER && handed)
+        spotnik_ledger_copy(&core->ledger, &core->chosen.ledger);
+    else if (core->role == SPOTNIK_ROLE_MEMBER)
+        ledger_advance(core, step);
+    if (core->status.restarted_ns && !core->status.committed_ns)
+        core->status.committed_ns = core->now_ns;
+    queue_action(core, SPOTNIK_ACTION_COMMITTED)->step = step;
+    if (core->role == SPOTNIK_ROLE_JOINER)
+        enter_send(core);
+    else
+        enter_start(core);
+}
+
+/* Samples of the begun step for us: none for a joiner, nor in a step that was settled without us. */
+uint64_t spotnik_core_share(const struct spotnik_core *core, struct spotnik_range *ret_ranges, uint32_t *ret_count)
+{
+    uint64_t step = core->step.committed + 1;
+
+    *ret_count = 0;
+    if (core->role != SPOTNIK_ROLE_MEMBER || step_by_handover(core))
+        return 0;
+    uint32_t share = spotnik_view_share(&core->view, core->rank, step);
+    if (share == SPOTNIK_NO_SHARE)
+        return 0;
+    return spotnik_ledger_share(&core->ledger, share, spotnik_view_shares(&core->view, step), ret_ranges, ret_count);
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The step transaction: buckets of the running step, and those of the one before, whose result may still be wanted.
+ *
+ * Step s lives in generation s & 1, and so do its results (out[s & 1] in the driver). When s commits, its generation stays as it is
+ * until s + 2 begins: chunks of s that our successor still lacks go on being sent, and laggards are served (design 0001).
+ * A bucket's progress is two counters over the stream of ring.h. Knows ranks, not members. */
+#ifndef SPOTNIK_STEP_STEP_H
+#define SPOTNIK_STEP_STEP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ring/ring.h"
+
+#define SPOTNIK_STEP_BUCKETS 257 /* = SPOTNIK_BUCKETS_MAX of core.h */
+
+struct spotnik_bucket {
+    bool used;      /* started by the caller in the step of this generation */
+    bool complete;  /* out holds the result */
+    uint8_t dtype, op;
+    uint32_t element_bytes;
+    uint64_t count;    /* elements */
+    uint64_t weight;   /* of our contribution */
+    uint64_t sent;     /* chunks given to the driver */
+    uint64_t received; /* chunks in place */
+    uint64_t handed;   /* handover chunks given to the driver */
+    uint64_t handover_received;
+    struct spotnik_ring ring;
+};
+
+struct spotnik_transaction {
+    uint64_t committed; /* the last committed step */
+    uint32_t started;   /* buckets in use in the running step */
+    uint32_t completed; /* of them */
+    bool begun;         /* the caller is in step committed + 1 */
+    bool sealed;        /* and will start no more buckets */
+    uint32_t last[2];   /* one past the highest bucket used, per generation */
+    struct spotnik_bucket bucket[2][SPOTNIK_STEP_BUCKETS];
+};
+
+static inline struct spotnik_bucket *spotnik_transaction_bucket(struct spotnik_transaction *step, uint64_t number,
+                                                         uint32_t bucket)
+{
+    return &step->bucket[number & 1][bucket];
+}
+
+void spotnik_transaction_init(struct spotnik_transaction *step, uint64_t committed);
+
+/* The caller begins step committed + 1: forgets the generation it will use. */
+void spotnik_transaction_begin(struct spotnik_transaction *step);
+
+/* Register a bucket of the running step; it does not move until spotnik_transaction_start(). */
+struct spotnik_bucket *spotnik_transaction_add(struct spotnik_transaction *step, uint32_t bucket, uint64_t count,
+                                        uint8_t dtype, uint8_t op, uint32_t element_bytes, uint64_t weight);
+
+/* (Re)start a bucket of the running step on a ring of `size`: nothing sent, nothing received. */
+void spotnik_transaction_start(struct spotnik_transaction *step, struct spotnik_bucket *bucket, uint32_t size,
+                        uint32_t rank, uint32_t chunk_bytes);
+
+/* Sealed, and every bucket complete? */
+bool spotnik_transaction_done(const struct spotnik_transaction *step);
+
+void spotnik_transaction_commit(struct spotnik_transaction *step);
+
+/* A new view: what the last step still had to send on the old ring is void, its buckets can be handed over from the start. */
+void spotnik_transaction_cut(struct spotnik_transaction *step);
+
+/* The next chunk of the all-reduce stream to send, the last step's remainder first. Advances. False: none ready. */
+bool spotnik_transaction_next(struct spotnik_transaction *step, uint64_t *ret_step, uint32_t *ret_bucket,
+                       uint64_t *ret_sequence);
+
+/* The next chunk of the finished result of step `number` to hand to a laggard. Advances. False: none ready. */
+bool spotnik_transaction_next_handover(struct spotnik_transaction *step, uint64_t number, uint32_t chunk_bytes,
+                                uint32_t *ret_bucket, uint64_t *ret_sequence);
+
+/* Handover cuts a bucket in chunks of chunk_bytes without regard to segments. */
+uint64_t spotnik_transaction_handover_total(const struct spotnik_bucket *bucket, uint32_t chunk_bytes);
+struct spotnik_ring_chunk spotnik_transaction_handover_chunk(const struct spotnik_bucket *bucket, uint32_t chunk_bytes,
+                                                      uint64_t sequence);
+
+/* A chunk has been put in place. Returns true when that completed the bucket. */
+bool spotnik_transaction_receive(struct spotnik_transaction *step, struct spotnik_bucket *bucket);
+bool spotnik_transaction_receive_handover(struct spotnik_transaction *step, struct spotnik_bucket *bucket,
+                                   uint32_t chunk_bytes);
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which chunk to send next: the remainder of the committed step, then the running step, lowest bucket first; and the
+ * handover of a finished step. Order matters to nobody but the receiver's patience: frames name what they carry. */
+#include "base/assert.h"
+#include "step/step.h"
+
+static bool next_of(struct spotnik_transaction *step, uint64_t number, uint32_t *ret_bucket,
+                    uint64_t *ret_sequence)
+{
+    for (uint32_t i = 0; i < step->last[number & 1]; i++) {
+        struct spotnik_bucket *bucket = spotnik_transaction_bucket(step, number, i);
+        uint64_t received = bucket->complete ? spotnik_ring_total(&bucket->ring) : bucket->received;
+        if (!bucket->used || !spotnik_ring_ready(&bucket->ring, bucket->sent, received))
+            continue;
+        *ret_bucket = i;
+        *ret_sequence = bucket->sent++;
+        return true;
+    }
+    return false;
+}
+
+bool spotnik_transaction_next(struct spotnik_transaction *step, uint64_t *ret_step, uint32_t *ret_bucket,
+                       uint64_t *ret_sequence)
+{
+    for (uint64_t number = step->committed; number <= step->committed + step->begun; number++)
+        if (next_of(step, number, ret_bucket, ret_sequence)) {
+            *ret_step = number;
+            return true;
+        }
+    return false;
+}
+
+bool spotnik_transaction_next_handover(struct spotnik_transaction *step, uint64_t number, uint32_t chunk_bytes,
+                                uint32_t *ret_bucket, uint64_t *ret_sequence)
+{
+    SPOTNIK_ASSERT(number == step->committed || number == step->committed + 1);
+    if (number == step->committed + 1 && !step->begun)
+        return false; /* a laggard whose caller has not begun the step has nothing to pass on yet */
+    for (uint32_t i = 0; i < step->last[number & 1]; i++) {
+        struct spotnik_bucket *bucket = spotnik_transaction_bucket(step, number, i);
+        uint64_t have = bucket->complete ? spotnik_transaction_handover_total(bucket, chunk_bytes)
+                                         : bucket->handover_received;
+        if (!bucket->used || bucket->handed >= have)
+            continue;
+        *ret_bucket = i;
+        *ret_sequence = bucket->handed++;
+        return true;
+    }
+    return false;
+}
