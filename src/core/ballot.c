@@ -144,6 +144,7 @@ void token_forward(struct spotnik_core *core)
 static void park(struct spotnik_core *core)
 {
     core->phase = PHASE_PARKED;
+    core->enter_until_ns = SPOTNIK_NEVER;
     core->retries++;
     arm_retry(core, core->limits.retry_ns);
     for (uint32_t rank = 0; rank < core->view.size; rank++)

@@ -92,11 +92,19 @@ void on_enter(struct spotnik_core *core, struct peer *from, const struct spotnik
         enter_start(core);
 }
 
-void enter_forget(struct spotnik_core *core, struct spotnik_id id)
+static void drop(struct spotnik_enter *joiner, uint32_t *count, struct spotnik_id id)
 {
-    for (uint32_t i = 0; i < core->joiner_count; i++)
-        if (spotnik_id_equal(core->joiner[i].member.id, id)) {
-            core->joiner[i] = core->joiner[--core->joiner_count];
+    for (uint32_t i = 0; i < *count; i++)
+        if (spotnik_id_equal(joiner[i].member.id, id)) {
+            joiner[i] = joiner[--*count];
             return;
         }
+}
+
+/* It is in, or gone: also from the token of a ballot that is waiting for it, or a dead joiner would be let in. */
+void enter_forget(struct spotnik_core *core, struct spotnik_id id)
+{
+    drop(core->joiner, &core->joiner_count, id);
+    if (core->phase == PHASE_JOINER)
+        drop(core->token.joiner, &core->token.joiner_count, id);
 }

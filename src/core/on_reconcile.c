@@ -24,13 +24,13 @@ static void promise(struct spotnik_core *core, const struct spotnik_token *token
  * has been under way for long, it is probably lost: bid higher than both. */
 static void outbid(struct spotnik_core *core, const struct spotnik_token *token)
 {
-    evidence_learn(core, token);
-    evidence_schedule(core);
-    if (token->ballot.round > core->round_seen)
-        core->round_seen = token->ballot.round;
     bool stale = core->now_ns - core->promised_ns > core->limits.retry_ns;
-    if (core->role == SPOTNIK_ROLE_MEMBER && core->frozen && (core->phase == PHASE_PARKED || stale))
+
+    evidence_learn(core, token);
+    if (core->frozen && (core->phase == PHASE_PARKED || stale))
         ballot_start(core);
+    else
+        evidence_schedule(core);
 }
 
 /* Whoever handed us the token reached us: what others think of us is settled by that. */

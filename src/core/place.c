@@ -155,7 +155,7 @@ struct spotnik_placement spotnik_core_place(struct spotnik_core *core, struct sp
     if (core->role == SPOTNIK_ROLE_JOINER) {
         if (!header->handover || header->epoch != 0)
             return verdict(SPOTNIK_VERDICT_WAIT); /* our predecessor in a view we are about to install */
-        core->replay_due |= header->step == core->step.committed + 1;
+        core->replay_due |= !core->step.begun && header->step == core->step.committed + 1;
         step_try_begin(core);
         return place_here(core, header);
     }
