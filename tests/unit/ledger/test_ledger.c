@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The ledger against a plain count: how often each sample of an epoch of data was consumed. Whatever is
+ * lost, by chance, in every possible way (small cases), or by malice (as many splits as can be), each is
+ * consumed once. */
+#include "ledger/ledger.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "base/prng.h"
+
+#define SAMPLES_MAX 200000
+#define SHARES_MAX 1500
+
+/* consumed[i]: how often sample i was consumed in this epoch of data. */
+static uint8_t consumed[SAMPLES_MAX];
+static bool in_view[SHARES_MAX];
+
+static uint64_t ranges_total(const struct spotnik_range *ranges, uint32_t count)
+{
+    uint64_t total = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        total += ranges[i].end - ranges[i].begin;
+    return total;
+}
+
+/* The invariants in ledger.h and those that ledger.c relies on. */
+static void ledger_check(const struct spotnik_ledger *ledger)
+{
+    assert_true(ledger->returned_count <= SPOTNIK_LEDGER_RETURNED_MAX);
+    assert_true(ledger->cursor <= ledger->samples);
+    for (uint32_t i = 0; i < ledger->returned_count; i++) {
+        assert_true(ledger->returned[i].begin < ledger->returned[i].end);
+        assert_true(ledger->returned[i].end <= ledger->cursor);
+        if (i > 0)
+            assert_true(ledger->returned[i - 1].end < ledger->returned[i].begin);
+    }
+    assert_true(ranges_total(ledger->returned, ledger->returned_count) <= ledger->batch);
+}
+
+/* One share: ranges ascending, not empty, within the epoch of data. Each of its samples gets one more
+ * count. */
+static uint64_t share_consume(const struct spotnik_ledger *ledger, uint32_t share, uint32_t shares,
+                              bool counts)
+{
+    struct spotnik_range ranges[SPOTNIK_RANGES_MAX];
+    uint32_t count = 0;
+    uint64_t total = spotnik_ledger_share(ledger, share, shares, ranges, &count);
+
+    assert_true(count <= SPOTNIK_RANGES_MAX);
+    assert_int_equal(total, ranges_total(ranges, count));
+    for (uint32_t i = 0; i < count; i++) {
+        assert_true(ranges[i].begin < ranges[i].end && ranges[i].end <= ledger->samples);
+        assert_true(i == 0 || ranges[i - 1].end < ranges[i].begin);
+        for (uint64_t k = ranges[i].begin; counts && k < ranges[i].end; k++)
+            assert_int_equal(consumed[k]++, 0);
+    }
+    return total;
+}
+
+/* One step: the shares in the view are consumed. Returns what was; opens the count anew with the epoch
+ * of data. */
+static uint64_t step(struct spotnik_ledger *ledger, uint32_t shares)
+{
+    uint64_t total = 0, epoch = ledger->data_epoch;
+
+    for (uint32_t i = 0; i < shares; i++) {
+        uint64_t samples = share_consume(ledger, i, shares, in_view[i]);
+        total += in_view[i] ? samples : 0;
+    }
+    spotnik_ledger_commit(ledger, shares, in_view);
+    ledger_check(ledger);
+    if (ledger->data_epoch != epoch) {
+        assert_int_equal(ledger->data_epoch, epoch + 1);
+        assert_int_equal(ledger->cursor, 0);
+        for (uint64_t k = 0; k < ledger->samples; k++)
+            assert_int_equal(consumed[k], 1);
+        memset(consumed, 0, ledger->samples);
+    }
+    return total;
+}
+
+static void lose_by_chance(struct spotnik_prng *prng, uint32_t shares, uint64_t lost_percent)
+{
+    for (uint32_t i = 0; i < shares; i++)
+        in_view[i] = !spotnik_prng_chance(prng, lost_percent, 100);
+}
+
+static void each_sample_once_under_random_losses(void **state)
+{
+    (void)state;
+    static struct spotnik_ledger ledger;
+    struct spotnik_prng prng;
+
+    for (uint64_t seed = 0; seed < 200; seed++) {
+        spotnik_prng_seed(&prng, seed);
+        memset(consumed, 0, sizeof consumed);
+        uint64_t samples = spotnik_prng_between(&prng, 1, 2000);
+        uint64_t lost_percent = spotnik_prng_below(&prng, 90);
+        spotnik_ledger_init(&ledger, samples, spotnik_prng_between(&prng, 1, samples + samples / 4));
+        for (uint32_t steps = 0; ledger.data_epoch < 3; steps++) {
+            uint32_t shares = (uint32_t)spotnik_prng_between(&prng, 1, 12);
+            lose_by_chance(&prng, shares, steps % 7 ? lost_percent : 0);
+            step(&ledger, shares);
+        }
+    }
+}
+
+/* All the ways in which members can be lost, four steps deep. */
+static void explore(const struct spotnik_ledger *from, uint32_t shares, uint32_t depth)
+{
+    static struct spotnik_ledger levels[5];
+    static uint8_t before[5][16];
+
+    if (depth == 0)
+        return;
+    memcpy(before[depth], consumed, sizeof before[depth]);
+    for (uint32_t mask = 0; mask < 1u << shares; mask++) {
+        for (uint32_t i = 0; i < shares; i++)
+            in_view[i] = mask >> i & 1;
+        spotnik_ledger_copy(&levels[depth], from);
+        step(&levels[depth], shares);
+        explore(&levels[depth], 1 + (shares + mask) % 3, depth - 1);
+        memcpy(consumed, before[depth], sizeof before[depth]);
+    }
+}
+
+static void each_sample_once_in_every_small_case(void **state)
+{
+    (void)state;
+    static struct spotnik_ledger ledger;
+
+    for (uint64_t samples = 1; samples <= 9; samples++)
+        for (uint64_t batch = 1; batch <= 10; batch++)
+            for (uint32_t shares = 1; shares <= 3; shares++) {
+                memset(consumed, 0, sizeof consumed);
+                spotnik_ledger_init(&ledger, samples, batch);
+                explore(&ledger, shares, 4);
+            }
+}
+
+static void shares_are_nearly_equal_and_cover_the_pool(void **state)
+{
+    (void)state;
+    static struct spotnik_ledger ledger;
+
+    for (uint64_t batch = 1; batch <= 60; batch++)
+        for (uint32_t shares = 1; shares <= 20; shares++) {
+            spotnik_ledger_init(&ledger, 1000, batch);
+            ledger.cursor = 990;
+            ledger.returned_count = 2;
+            ledger.returned[0] = (struct spotnik_range){ 10, 10 + (batch + 3) / 4 };
+            ledger.returned[1] = (struct spotnik_range){ 500, 500 + batch / 3 };
+            if (batch < 3)
+                ledger.returned_count = 1;
+            uint64_t total = 0, least = UINT64_MAX, most = 0;
+            memset(consumed, 0, sizeof consumed);
+            for (uint32_t i = 0; i < shares; i++) {
+                uint64_t samples = share_consume(&ledger, i, shares, true);
+                total += samples;
+                least = samples < least ? samples : least;
+                most = samples > most ? samples : most;
+            }
+            uint64_t returned = ranges_total(ledger.returned, ledger.returned_count);
+            assert_int_equal(total, batch < returned + 10 ? batch : returned + 10);
+            assert_true(most - least <= 1);
+        }
+}
+
+/* A pool is what returned, in order, then what is fresh; a step never mixes two epochs of data. */
+static void returned_samples_come_first(void **state)
+{
+    (void)state;
+    static struct spotnik_ledger ledger;
+    struct spotnik_range ranges[SPOTNIK_RANGES_MAX];
+    uint32_t count;
+
+    spotnik_ledger_init(&ledger, 10, 6);
+    spotnik_ledger_commit(&ledger, 3, (const bool[]){ true, false, true });
+    assert_int_equal(ledger.returned_count, 1);
+    assert_int_equal(ledger.returned[0].begin, 2);
+    assert_int_equal(ledger.returned[0].end, 4);
+    assert_int_equal(spotnik_ledger_share(&ledger, 0, 1, ranges, &count), 6);
+    assert_int_equal(count, 2);
+    assert_int_equal(ranges[0].begin, 2);
+    assert_int_equal(ranges[1].begin, 6);
+    assert_int_equal(ranges[1].end, 10);
+    spotnik_ledger_commit(&ledger, 1, (const bool[]){ true });
+    assert_int_equal(ledger.data_epoch, 1);
+    assert_int_equal(ledger.cursor, 0);
+}
+
+/* More ranges than a share can name: the others stay, and nothing is lost. */
+static void what_needs_too_many_ranges_stays(void **state)
+{
+    (void)state;
+    static struct spotnik_ledger ledger;
+    struct spotnik_range ranges[SPOTNIK_RANGES_MAX];
+    uint32_t count;
+
+    spotnik_ledger_init(&ledger, 400, 400);
+    ledger.cursor = 400;
+    ledger.returned_count = 100;
+    for (uint32_t i = 0; i < 100; i++)
+        ledger.returned[i] = (struct spotnik_range){ 4 * i, 4 * i + 2 };
+    assert_int_equal(spotnik_ledger_share(&ledger, 0, 1, ranges, &count), 128);
+    assert_int_equal(count, SPOTNIK_RANGES_MAX);
+    assert_int_equal(ranges[63].begin, 252);
+    spotnik_ledger_commit(&ledger, 1, (const bool[]){ true });
+    assert_int_equal(ledger.returned_count, 36);
+    assert_int_equal(ledger.returned[0].begin, 256);
+    spotnik_ledger_commit(&ledger, 1, (const bool[]){ true });
+    assert_int_equal(ledger.data_epoch, 1);
+}
+
+/* As many splits as can be: every second of very many shares is lost, again and again, until the list is
+ * full. */
+static void a_full_list_of_ranges_loses_nothing(void **state)
+{
+    (void)state;
+    static struct spotnik_ledger ledger;
+    static const uint32_t shares[] = { 1024, 1500, 1023, 700, 3 };
+    struct spotnik_prng prng;
+    uint32_t most = 0;
+
+    for (uint64_t seed = 0; seed < 5; seed++) {
+        spotnik_prng_seed(&prng, seed);
+        memset(consumed, 0, sizeof consumed);
+        spotnik_ledger_init(&ledger, 60000, 5000 + 997 * seed);
+        for (uint32_t steps = 0; ledger.data_epoch < 1; steps++) {
+            uint32_t n = shares[(seed + steps / 50) % 5];
+            for (uint32_t i = 0; i < n; i++)
+                in_view[i] = steps < 200 ? (i + steps / 3) % 2 && spotnik_prng_chance(&prng, 1, 4) : true;
+            uint32_t before = ledger.returned_count;
+            bool crowded = before + 1 + ((n < 1024 ? n : 1024) - 1) / 2 > SPOTNIK_LEDGER_RETURNED_MAX;
+            step(&ledger, n);
+            if (crowded)
+                assert_true(ledger.returned_count <= before);
+            most = ledger.returned_count > most ? ledger.returned_count : most;
+            assert_true(steps < 2000);
+        }
+    }
+    assert_true(most > SPOTNIK_LEDGER_RETURNED_MAX / 2); /* or the list was never full enough to matter */
+}
+
+/* One survivor in the middle of many: each step splits once more, until the list is full to the brim. */
+static void slow_growth_stops_at_the_limit(void **state)
+{
+    (void)state;
+    static struct spotnik_ledger ledger;
+    struct spotnik_prng prng;
+    uint32_t most = 0;
+
+    spotnik_prng_seed(&prng, 7);
+    memset(consumed, 0, sizeof consumed);
+    spotnik_ledger_init(&ledger, SAMPLES_MAX, 100000);
+    for (uint32_t steps = 0; steps < 1000; steps++) {
+        memset(in_view, 0, sizeof in_view);
+        in_view[spotnik_prng_below(&prng, 1200)] = true;
+        step(&ledger, 1200);
+        most = ledger.returned_count > most ? ledger.returned_count : most;
+    }
+    assert_true(most > SPOTNIK_LEDGER_RETURNED_MAX / 2);
+    memset(in_view, 1, sizeof in_view);
+    while (ledger.data_epoch == 0)
+        assert_true(step(&ledger, 5) > 0);
+}
+
+static void nothing_changes_when_everybody_is_lost(void **state)
+{
+    (void)state;
+    static struct spotnik_ledger ledger;
+    struct spotnik_range ranges[SPOTNIK_RANGES_MAX];
+    uint32_t count;
+
+    spotnik_ledger_init(&ledger, 100, 30);
+    for (uint32_t steps = 0; steps < 5; steps++)
+        spotnik_ledger_commit(&ledger, 4, (const bool[4]){ false });
+    assert_int_equal(ledger.returned_count, 1);
+    assert_int_equal(spotnik_ledger_share(&ledger, 0, 1, ranges, &count), 30);
+    assert_int_equal(count, 1);
+    assert_int_equal(ranges[0].begin, 0);
+    assert_int_equal(ranges[0].end, 30);
+}
+
+static void equal_ledgers_stay_equal(void **state)
+{
+    (void)state;
+    static struct spotnik_ledger a, b, c;
+    struct spotnik_prng prng;
+
+    memset(&b, 0xee, sizeof b); /* what lies behind the used part does not count */
+    spotnik_prng_seed(&prng, 3);
+    spotnik_ledger_init(&a, 5000, 321);
+    spotnik_ledger_copy(&b, &a);
+    for (uint32_t steps = 0; steps < 200; steps++) {
+        lose_by_chance(&prng, 9, 30);
+        spotnik_ledger_copy(&c, &b);
+        spotnik_ledger_commit(&a, 9, in_view);
+        spotnik_ledger_commit(&b, 9, in_view);
+        assert_true(spotnik_ledger_equal(&a, &b));
+        in_view[4] = !in_view[4];
+        bool matters = share_consume(&c, 4, 9, false) > 0;
+        spotnik_ledger_commit(&c, 9, in_view);
+        assert_int_equal(spotnik_ledger_equal(&a, &c), !matters);
+    }
+}
+
+static void without_samples_every_share_is_empty(void **state)
+{
+    (void)state;
+    static struct spotnik_ledger ledger, before;
+    struct spotnik_range ranges[SPOTNIK_RANGES_MAX];
+    uint32_t count = 99;
+
+    spotnik_ledger_init(&ledger, 0, 0);
+    spotnik_ledger_copy(&before, &ledger);
+    assert_int_equal(spotnik_ledger_share(&ledger, 0, 3, ranges, &count), 0);
+    assert_int_equal(count, 0);
+    spotnik_ledger_commit(&ledger, 3, (const bool[]){ true, true, false });
+    assert_true(spotnik_ledger_equal(&ledger, &before));
+}
+
+static void a_member_without_a_share_gets_nothing(void **state)
+{
+    (void)state;
+    static struct spotnik_ledger ledger;
+    struct spotnik_range ranges[SPOTNIK_RANGES_MAX];
+    uint32_t count = 99;
+
+    spotnik_ledger_init(&ledger, 100, 10);
+    assert_int_equal(spotnik_ledger_share(&ledger, UINT32_MAX, 3, ranges, &count), 0);
+    assert_int_equal(count, 0);
+    assert_int_equal(spotnik_ledger_share(&ledger, 0, 0, ranges, &count), 0);
+    spotnik_ledger_commit(&ledger, 0, NULL);
+    assert_int_equal(ledger.cursor, 0);
+}
+
+static void huge_numbers_do_not_overflow(void **state)
+{
+    (void)state;
+    static struct spotnik_ledger ledger;
+    struct spotnik_range ranges[SPOTNIK_RANGES_MAX];
+    uint64_t end = 0;
+    uint32_t count;
+
+    spotnik_ledger_init(&ledger, UINT64_MAX - 1, UINT64_MAX);
+    for (uint32_t i = 0; i < 1000; i++) {
+        uint64_t total = spotnik_ledger_share(&ledger, i, 1000, ranges, &count);
+        assert_int_equal(count, 1);
+        assert_int_equal(ranges[0].begin, end);
+        assert_true(total - UINT64_MAX / 1000 <= 1);
+        end = ranges[0].end;
+    }
+    assert_int_equal(end, UINT64_MAX - 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_sample_once_under_random_losses),
+        cmocka_unit_test(each_sample_once_in_every_small_case),
+        cmocka_unit_test(shares_are_nearly_equal_and_cover_the_pool),
+        cmocka_unit_test(returned_samples_come_first),
+        cmocka_unit_test(what_needs_too_many_ranges_stays),
+        cmocka_unit_test(a_full_list_of_ranges_loses_nothing),
+        cmocka_unit_test(slow_growth_stops_at_the_limit),
+        cmocka_unit_test(nothing_changes_when_everybody_is_lost),
+        cmocka_unit_test(equal_ledgers_stay_equal),
+        cmocka_unit_test(without_samples_every_share_is_empty),
+        cmocka_unit_test(a_member_without_a_share_gets_nothing),
+        cmocka_unit_test(huge_numbers_do_not_overflow),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
