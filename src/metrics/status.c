@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Status as JSON. */
+#include "metrics/status.h"
+
+#include <arpa/inet.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+struct text {
+    char *at;
+    size_t left;
+    int full;
+};
+
+static void add(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void add(struct text *text, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    int length = vsnprintf(text->at, text->left, format, arguments);
+    va_end(arguments);
+    if (length < 0 || (size_t)length >= text->left) {
+        text->full = 1;
+        return;
+    }
+    text->at += length;
+    text->left -= (size_t)length;
+}
+
+/* A string of ours or of the user's: quoted, with what JSON does not allow written as an escape. */
+static void add_string(struct text *text, const char *string)
+{
+    add(text, "\"");
+    for (const unsigned char *c = (const unsigned char *)string; *c; c++) {
+        if (*c == '"' || *c == '\\')
+            add(text, "\\%c", *c);
+        else if (*c < 0x20 || *c >= 0x7f)
+            add(text, "\\u%04x", *c);
+        else
+            add(text, "%c", *c);
+    }
+    add(text, "\"");
+}
+
+static void add_member(struct text *text, const struct spotnik_member *member)
+{
+    char address[INET6_ADDRSTRLEN] = "";
+    static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+
+    if (!memcmp(member->address, mapped, sizeof mapped))
+        inet_ntop(AF_INET, member->address + 12, address, sizeof address);
+    else
+        inet_ntop(AF_INET6, member->address, address, sizeof address);
+    add(text, "{\"member\":\"%016" PRIx64 "%016" PRIx64 "\",\"address\":\"%s\",\"port\":%u}", member->id.high,
+        member->id.low, address, member->port);
+}
+
+static void add_recovery(struct text *text, const spotnik_recovery *recovery)
+{
+    add(text, "{\"epoch\":%" PRIu64 ",\"lost\":%" PRIu32 ",\"joined\":%" PRIu32 ",\"left\":%" PRIu32,
+        recovery->epoch, recovery->lost, recovery->joined, recovery->left);
+    add(text, ",\"detected_ns\":%" PRIu64 ",\"reconciled_ns\":%" PRIu64 ",\"accepted_ns\":%" PRIu64,
+        recovery->detected_ns, recovery->reconciled_ns, recovery->accepted_ns);
+    add(text, ",\"restarted_ns\":%" PRIu64 ",\"committed_ns\":%" PRIu64 "}", recovery->restarted_ns,
+        recovery->committed_ns);
+}
+
+static void add_numbers(struct text *text, const spotnik_job_status *status)
+{
+    add(text, ",\"member\":\"%s\",\"view_epoch\":%" PRIu64 ",\"rank\":%" PRIu32 ",\"size\":%" PRIu32,
+        status->member, status->view_epoch, status->rank, status->size);
+    add(text, ",\"step_committed\":%" PRIu64 ",\"step_stable\":%" PRIu64, status->step_committed,
+        status->step_stable);
+    add(text, ",\"parked\":%s,\"joining\":%s", status->parked ? "true" : "false",
+        status->joining ? "true" : "false");
+    add(text, ",\"bytes_sent\":%" PRIu64 ",\"bytes_received\":%" PRIu64 ",\"control_messages\":%" PRIu64,
+        status->bytes_sent, status->bytes_received, status->control_messages);
+    add(text, ",\"losses\":%" PRIu64 ",\"joins\":%" PRIu64 ",\"leaves\":%" PRIu64, status->losses,
+        status->joins, status->leaves);
+}
+
+size_t spotnik_status_text(const spotnik_job_status *status, const struct spotnik_status_more *more,
+                           char *text, size_t size)
+{
+    struct text out = { text, size, 0 };
+
+    add(&out, "{\"version\":\"%s\",\"job\":", SPOTNIK_VERSION);
+    add_string(&out, more->job_name);
+    add(&out, ",\"pid\":%" PRId64 ",\"now_ns\":%" PRIu64 ",\"uptime_ns\":%" PRIu64 ",\"steps_per_s\":%.3f",
+        more->pid, more->now_ns, more->uptime_ns, more->steps_per_s);
+    add_numbers(&out, status);
+    add(&out, ",\"donor\":{\"joiners\":%" PRIu32 ",\"log_bytes\":%" PRIu64 ",\"dropped\":%" PRIu64 "}",
+        more->donor_sessions, more->donor_log_bytes, more->donor_dropped);
+    add(&out, ",\"warning\":");
+    add_string(&out, more->warning);
+    add(&out, ",\"members_epoch\":%" PRIu64 ",\"members\":[", more->view_epoch);
+    for (uint32_t i = 0; i < more->member_count; i++) {
+        add(&out, "%s", i ? "," : "");
+        add_member(&out, &more->member[i]);
+    }
+    add(&out, "],\"recoveries\":[");
+    for (uint32_t i = 0; i < status->recovery_count; i++) {
+        add(&out, "%s", i ? "," : "");
+        add_recovery(&out, &status->recovery[i]);
+    }
+    add(&out, "]}\n");
+    return out.full ? 0 : size - out.left;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The status of one member as JSON text: what `spotnik status` and the tests read. Turns numbers into words; decides
+ * nothing, allocates nothing. Keys are added at will and never change their meaning. */
+#ifndef SPOTNIK_METRICS_STATUS_H
+#define SPOTNIK_METRICS_STATUS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "member/view.h"
+#include "spotnik/spotnik.h"
+
+/* What the text says beside spotnik_job_status. */
+struct spotnik_status_more {
+    const char *job_name;
+    int64_t pid;
+    uint64_t now_ns; /* CLOCK_MONOTONIC, to which the instants of recoveries relate */
+    uint64_t uptime_ns;
+    double steps_per_s;  /* over the last seconds */
+    uint64_t view_epoch; /* of `member` */
+    uint32_t member_count;
+    const struct spotnik_member *member;
+    uint32_t donor_sessions; /* joiners that copy from us */
+    uint64_t donor_log_bytes, donor_dropped;
+    const char *warning; /* of the peers directory; "" for none */
+};
+
+/* Write at most `size` bytes, with a final 0. Returns the length; 0 when it did not fit. */
+size_t spotnik_status_text(const spotnik_job_status *status, const struct spotnik_status_more *more,
+                           char *text, size_t size);
+
+#endif
