@@ -25,7 +25,16 @@ enum spotnik_purpose {
     SPOTNIK_PURPOSE_CONTROL = 1,
     SPOTNIK_PURPOSE_DATA,   /* to our ring successor */
     SPOTNIK_PURPOSE_STATE,  /* joiner -> donor: src/state speaks on it */
-    SPOTNIK_PURPOSE_STATUS, /* spotnik status: one JSON text, then close */
+    SPOTNIK_PURPOSE_STATUS, /* spotnik status: one JSON text, then close. */
+    SPOTNIK_PURPOSE_PEERS,  /* src/peers: one struct spotnik_answer, then close. */
+};
+
+/* What a process says of itself to one that looks for the job. */
+struct spotnik_answer {
+    uint64_t epoch; /* of the view it is a member of; 0: in none */
+    uint32_t size;
+    struct spotnik_member self;
+    struct spotnik_member vote; /* whom it would have found the job; id none: nobody yet */
 };
 
 /* [any] Connect to address:port, prove the key both ways, declare the purpose. Blocking, gives up after timeout_ns.
@@ -120,6 +129,9 @@ uint32_t spotnik_engine_members(struct spotnik_engine *engine, struct spotnik_me
 
 /* [caller] Planned leave: returns 0 when LEFT, SPOTNIK_ERR_PARKED when no agreement was reached in timeout_ns. */
 int spotnik_engine_leave(struct spotnik_engine *engine, uint64_t timeout_ns);
+
+/* [caller] Threads blocked in spotnik_engine_handover() return SPOTNIK_ERR_STATE, now and from now on. Before joining them; _free comes after. */
+void spotnik_engine_stop(struct spotnik_engine *engine);
 
 /* [caller] Stop the thread, close everything (with GOODBYE, or abruptly as if killed), free. Accepts NULL. */
 void spotnik_engine_free(struct spotnik_engine *engine, bool goodbye);
