@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Messages drawn by lot, and their comparison without the help of the code under test. */
+#include "sample.h"
+
+#include <string.h>
+
+#define MEMBERS_MAX 12
+#define CHUNK_BYTES_MAX 4096
+
+struct spotnik_limits spotnik_sample_limits(void)
+{
+    return (struct spotnik_limits){ .members_max = MEMBERS_MAX, .chunk_bytes = CHUNK_BYTES_MAX };
+}
+
+static uint32_t below(struct spotnik_prng *prng, uint32_t n)
+{
+    return (uint32_t)spotnik_prng_below(prng, n);
+}
+
+struct spotnik_member spotnik_sample_member(struct spotnik_prng *prng)
+{
+    struct spotnik_member member = {
+        .id = { spotnik_prng_next(prng), spotnik_prng_next(prng) },
+        .host = spotnik_prng_next(prng),
+        .port = (uint16_t)(1 + below(prng, UINT16_MAX)),
+    };
+
+    for (uint32_t i = 0; i < sizeof member.address; i++)
+        member.address[i] = (uint8_t)below(prng, 256);
+    return member;
+}
+
+static struct spotnik_ballot sample_ballot(struct spotnik_prng *prng)
+{
+    return (struct spotnik_ballot){
+        .round = 1 + spotnik_prng_below(prng, 1000),
+        .initiator = { spotnik_prng_next(prng), spotnik_prng_next(prng) },
+    };
+}
+
+/* Ranges grow out of gaps and lengths, so that they are apart by construction. */
+static void sample_ledger(struct spotnik_prng *prng, struct spotnik_ledger *ledger)
+{
+    uint64_t at = 0, total = 0;
+
+    spotnik_ledger_init(ledger, 0, 0);
+    if (spotnik_prng_chance(prng, 1, 4))
+        return;
+    ledger->returned_count = spotnik_prng_chance(prng, 1, 20) ? SPOTNIK_LEDGER_RETURNED_MAX : below(prng, 6);
+    for (uint32_t i = 0; i < ledger->returned_count; i++) {
+        ledger->returned[i].begin = at += spotnik_prng_below(prng, 50) + (i > 0);
+        ledger->returned[i].end = at += 1 + spotnik_prng_below(prng, 50);
+        total += ledger->returned[i].end - ledger->returned[i].begin;
+    }
+    ledger->cursor = at + spotnik_prng_below(prng, 3);
+    ledger->samples = ledger->cursor + 1 + spotnik_prng_below(prng, 1000);
+    ledger->batch = 1 + total + spotnik_prng_below(prng, 100);
+    ledger->data_epoch = spotnik_prng_below(prng, 5);
+}
+
+/* In the tail nobody is a member of the new view: those are voters that must be told. */
+static void sample_proposal(struct spotnik_prng *prng, struct spotnik_proposal *proposal)
+{
+    proposal->epoch = 1 + spotnik_prng_below(prng, 1000);
+    proposal->settled_step = spotnik_prng_next(prng);
+    proposal->ballot = sample_ballot(prng);
+    proposal->share_count = below(prng, MEMBERS_MAX + 1);
+    proposal->entry_count =
+        spotnik_prng_chance(prng, 1, 10) ? proposal->entry_max : below(prng, MEMBERS_MAX + 1);
+    sample_ledger(prng, &proposal->ledger);
+    for (uint32_t i = 0; i < proposal->entry_count; i++) {
+        struct spotnik_entry *entry = &proposal->entry[i];
+        entry->member = spotnik_sample_member(prng);
+        entry->flags = below(prng, 16) & (i < MEMBERS_MAX ? ~0u : ~(uint32_t)SPOTNIK_ENTRY_MEMBER);
+        entry->share = proposal->share_count > 0 && below(prng, 5) ? below(prng, proposal->share_count)
+                                                                   : SPOTNIK_NO_SHARE;
+    }
+}
+
+static void sample_token(struct spotnik_prng *prng, struct spotnik_token *token)
+{
+    token->ballot = sample_ballot(prng);
+    token->parked = (uint8_t)below(prng, 2);
+    token->report_count = 1 + below(prng, MEMBERS_MAX);
+    token->joiner_count = spotnik_prng_chance(prng, 1, 10) ? SPOTNIK_JOINERS_MAX : below(prng, 3);
+    token->ledger_step = spotnik_prng_next(prng);
+    for (uint32_t i = 0; i < token->report_count; i++)
+        token->report[i] = (struct spotnik_report){
+            .evidence = (uint8_t)below(prng, 4),
+            .leaving = (uint8_t)below(prng, 2),
+            .promised = (uint8_t)below(prng, 2),
+            .begun = (uint8_t)below(prng, 2),
+            .committed = spotnik_prng_next(prng),
+        };
+    for (uint32_t i = 0; i < token->joiner_count; i++)
+        token->joiner[i] = (struct spotnik_enter){ spotnik_sample_member(prng), spotnik_prng_next(prng) };
+    sample_ledger(prng, &token->ledger);
+    token->accepted_ballot = (struct spotnik_ballot){ 0 };
+    token->accepted.entry_count = 0;
+    if (spotnik_prng_chance(prng, 1, 2)) {
+        token->accepted_ballot = sample_ballot(prng);
+        sample_proposal(prng, &token->accepted);
+    }
+}
+
+struct spotnik_message spotnik_sample_message(struct spotnik_prng *prng, enum spotnik_message_kind kind,
+                                              struct spotnik_wire_storage *storage)
+{
+    struct spotnik_message message = {
+        .kind = kind,
+        .epoch = spotnik_prng_next(prng),
+        .committed = spotnik_prng_next(prng),
+    };
+
+    if (kind == SPOTNIK_MESSAGE_RECONCILE) {
+        message.token = &storage->token;
+        sample_token(prng, message.token);
+    }
+    if (kind == SPOTNIK_MESSAGE_ACCEPT || kind == SPOTNIK_MESSAGE_RESTART) {
+        message.proposal = &storage->proposal;
+        sample_proposal(prng, message.proposal);
+    }
+    if (kind == SPOTNIK_MESSAGE_ENTER)
+        message.enter = (struct spotnik_enter){ spotnik_sample_member(prng), spotnik_prng_next(prng) };
+    return message;
+}
+
+struct spotnik_chunk_header spotnik_sample_chunk(struct spotnik_prng *prng)
+{
+    return (struct spotnik_chunk_header){
+        .handover = (uint8_t)below(prng, 2),
+        .dtype = (uint8_t)(SPOTNIK_F32 + below(prng, 5)),
+        .op = (uint8_t)(SPOTNIK_SUM + below(prng, 4)),
+        .bucket = below(prng, SPOTNIK_BUCKETS_MAX),
+        .epoch = 1 + spotnik_prng_next(prng) / 2,
+        .step = 1 + spotnik_prng_next(prng) / 2,
+        .sequence = spotnik_prng_next(prng),
+        .count = CHUNK_BYTES_MAX + spotnik_prng_below(prng, UINT64_C(1) << 50),
+        .weight = spotnik_prng_next(prng),
+    };
+}
+
+bool spotnik_sample_member_equal(const struct spotnik_member *a, const struct spotnik_member *b)
+{
+    return spotnik_id_equal(a->id, b->id) && a->host == b->host && a->port == b->port
+           && memcmp(a->address, b->address, sizeof a->address) == 0;
+}
+
+static bool ballot_equal(struct spotnik_ballot a, struct spotnik_ballot b)
+{
+    return a.round == b.round && spotnik_id_equal(a.initiator, b.initiator);
+}
+
+static bool enter_equal(const struct spotnik_enter *a, const struct spotnik_enter *b)
+{
+    return a->committed == b->committed && spotnik_sample_member_equal(&a->member, &b->member);
+}
+
+static bool proposal_equal(const struct spotnik_proposal *a, const struct spotnik_proposal *b)
+{
+    if (a->epoch != b->epoch || a->settled_step != b->settled_step || !ballot_equal(a->ballot, b->ballot))
+        return false;
+    if (a->share_count != b->share_count || a->entry_count != b->entry_count)
+        return false;
+    for (uint32_t i = 0; i < a->entry_count; i++) {
+        const struct spotnik_entry *x = &a->entry[i], *y = &b->entry[i];
+        if (x->flags != y->flags || x->share != y->share
+            || !spotnik_sample_member_equal(&x->member, &y->member))
+            return false;
+    }
+    return spotnik_ledger_equal(&a->ledger, &b->ledger);
+}
+
+static bool report_equal(const struct spotnik_report *a, const struct spotnik_report *b)
+{
+    return a->evidence == b->evidence && a->leaving == b->leaving && a->promised == b->promised
+           && a->begun == b->begun && a->committed == b->committed;
+}
+
+static bool token_equal(const struct spotnik_token *a, const struct spotnik_token *b)
+{
+    if (!ballot_equal(a->ballot, b->ballot) || !ballot_equal(a->accepted_ballot, b->accepted_ballot))
+        return false;
+    if (a->parked != b->parked || a->ledger_step != b->ledger_step || a->report_count != b->report_count
+        || a->joiner_count != b->joiner_count || !spotnik_ledger_equal(&a->ledger, &b->ledger))
+        return false;
+    for (uint32_t i = 0; i < a->report_count; i++)
+        if (!report_equal(&a->report[i], &b->report[i]))
+            return false;
+    for (uint32_t i = 0; i < a->joiner_count; i++)
+        if (!enter_equal(&a->joiner[i], &b->joiner[i]))
+            return false;
+    return a->accepted_ballot.round == 0 || proposal_equal(&a->accepted, &b->accepted);
+}
+
+bool spotnik_sample_equal(const struct spotnik_message *a, const struct spotnik_message *b)
+{
+    if (a->kind != b->kind || a->epoch != b->epoch || a->committed != b->committed)
+        return false;
+    if (!a->token != !b->token || !a->proposal != !b->proposal)
+        return false;
+    if (a->token && !token_equal(a->token, b->token))
+        return false;
+    if (a->proposal && !proposal_equal(a->proposal, b->proposal))
+        return false;
+    return a->kind != SPOTNIK_MESSAGE_ENTER || enter_equal(&a->enter, &b->enter);
+}

@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Control messages: what is written is read; what is cut, lengthened, altered or made up is refused, or
+ * is another valid message. The encoding is canonical, so "valid" has a sharp test: encoding it again
+ * gives the same bytes. */
+#include "wire/control.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sample.h"
+#include "wire/fields.h"
+
+#define BYTES_MAX 65536
+
+struct fixture {
+    struct spotnik_limits limits;
+    struct spotnik_wire_storage *drawn, *decoded;
+    struct spotnik_prng prng;
+    uint8_t *bytes; /* BYTES_MAX */
+    size_t size;
+};
+
+static void message_draw(struct fixture *f, enum spotnik_message_kind kind, struct spotnik_message *ret)
+{
+    *ret = spotnik_sample_message(&f->prng, kind, f->drawn);
+    f->size = spotnik_control_encode(ret, f->bytes, BYTES_MAX);
+    assert_true(f->size > 0);
+}
+
+/* Out of a block of exactly this size, so that the address sanitizer sees a step beyond its end. */
+static int decode(struct fixture *f, const uint8_t *bytes, size_t size, struct spotnik_message *ret)
+{
+    uint8_t *block = malloc(size + 1);
+
+    assert_non_null(block);
+    memcpy(block + 1, bytes, size);
+    int rc = spotnik_control_decode(block + 1, size, f->decoded, ret);
+    free(block);
+    return rc;
+}
+
+static void assert_refused(struct fixture *f, const uint8_t *bytes, size_t size, int expected)
+{
+    struct spotnik_message message = { .kind = SPOTNIK_MESSAGE_KIND_COUNT, .epoch = 77 };
+
+    assert_int_equal(decode(f, bytes, size, &message), expected);
+    assert_int_equal(message.kind, SPOTNIK_MESSAGE_KIND_COUNT);
+    assert_int_equal(message.epoch, 77);
+}
+
+static void assert_refused_or_canonical(struct fixture *f, const uint8_t *bytes, size_t size)
+{
+    static uint8_t again[BYTES_MAX];
+    struct spotnik_message message;
+    int rc = decode(f, bytes, size, &message);
+
+    if (rc != SPOTNIK_OK) {
+        assert_true(rc == SPOTNIK_ERR_ARGUMENT || rc == SPOTNIK_ERR_LIMIT);
+        return;
+    }
+    assert_int_equal(spotnik_control_encode(&message, again, sizeof again), size);
+    assert_memory_equal(again, bytes, size);
+}
+
+static void every_kind_goes_there_and_back(void **state)
+{
+    struct fixture *f = *state;
+
+    for (int kind = 1; kind < SPOTNIK_MESSAGE_KIND_COUNT; kind++)
+        for (uint32_t i = 0; i < 200; i++) {
+            struct spotnik_message drawn, decoded;
+            message_draw(f, (enum spotnik_message_kind)kind, &drawn);
+            assert_int_equal(f->size, spotnik_control_size(&drawn));
+            assert_true(f->size <= spotnik_control_bytes_max(&f->limits));
+            assert_int_equal(decode(f, f->bytes, f->size, &decoded), SPOTNIK_OK);
+            assert_true(spotnik_sample_equal(&drawn, &decoded));
+        }
+}
+
+static void every_truncation_is_refused(void **state)
+{
+    struct fixture *f = *state;
+
+    for (int kind = 1; kind < SPOTNIK_MESSAGE_KIND_COUNT; kind++)
+        for (uint32_t i = 0; i < 4; i++) {
+            struct spotnik_message drawn;
+            message_draw(f, (enum spotnik_message_kind)kind, &drawn);
+            for (size_t size = 0; size < f->size; size++)
+                assert_refused(f, f->bytes, size, SPOTNIK_ERR_ARGUMENT);
+        }
+}
+
+static void bytes_left_over_are_refused(void **state)
+{
+    struct fixture *f = *state;
+
+    for (int kind = 1; kind < SPOTNIK_MESSAGE_KIND_COUNT; kind++) {
+        struct spotnik_message drawn;
+        message_draw(f, (enum spotnik_message_kind)kind, &drawn);
+        f->bytes[f->size] = 0;
+        assert_refused(f, f->bytes, f->size + 1, SPOTNIK_ERR_ARGUMENT);
+    }
+}
+
+static void encoding_stays_inside_its_room(void **state)
+{
+    struct fixture *f = *state;
+
+    for (int kind = 1; kind < SPOTNIK_MESSAGE_KIND_COUNT; kind++) {
+        struct spotnik_message drawn;
+        message_draw(f, (enum spotnik_message_kind)kind, &drawn);
+        size_t size = f->size;
+        uint8_t *room = malloc(size);
+        assert_non_null(room);
+        assert_int_equal(spotnik_control_encode(&drawn, room, size - 1), 0);
+        assert_int_equal(spotnik_control_encode(&drawn, room, size), size);
+        free(room);
+    }
+}
+
+static void every_flipped_bit_is_refused_or_means_itself(void **state)
+{
+    struct fixture *f = *state;
+
+    for (int kind = 1; kind < SPOTNIK_MESSAGE_KIND_COUNT; kind++)
+        for (uint32_t i = 0; i < 3; i++) {
+            struct spotnik_message drawn;
+            message_draw(f, (enum spotnik_message_kind)kind, &drawn);
+            for (size_t bit = 0; bit < 8 * f->size; bit++) {
+                f->bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+                assert_refused_or_canonical(f, f->bytes, f->size);
+                f->bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+            }
+        }
+}
+
+static void garbage_is_refused_or_means_itself(void **state)
+{
+    struct fixture *f = *state;
+
+    for (uint32_t i = 0; i < 20000; i++) {
+        size_t size = spotnik_prng_below(&f->prng, 400);
+        for (size_t k = 0; k < size; k++)
+            f->bytes[k] = spotnik_prng_chance(&f->prng, 1, 3) ? (uint8_t)spotnik_prng_next(&f->prng) : 0;
+        if (size > 8 && i % 2) {
+            memset(f->bytes, 0, 8);
+            f->bytes[0] = (uint8_t)(1 + i / 2 % 7);
+        }
+        assert_refused_or_canonical(f, f->bytes, size);
+    }
+}
+
+static void garbage_inside_a_message_is_refused_or_means_itself(void **state)
+{
+    struct fixture *f = *state;
+
+    for (uint32_t i = 0; i < 5000; i++) {
+        struct spotnik_message drawn;
+        message_draw(f, i % 2 ? SPOTNIK_MESSAGE_RECONCILE : SPOTNIK_MESSAGE_ACCEPT, &drawn);
+        for (uint32_t k = 0; k <= i % 4; k++)
+            f->bytes[spotnik_prng_below(&f->prng, f->size)] = (uint8_t)spotnik_prng_next(&f->prng);
+        assert_refused_or_canonical(f, f->bytes, f->size);
+    }
+}
+
+/* A valid message, as a base for single faults. */
+static struct spotnik_message small_accept(struct fixture *f)
+{
+    struct spotnik_message message = spotnik_sample_message(&f->prng, SPOTNIK_MESSAGE_ACCEPT, f->drawn);
+    struct spotnik_proposal *proposal = message.proposal;
+
+    proposal->share_count = 3;
+    proposal->entry_count = 2;
+    for (uint32_t i = 0; i < 2; i++)
+        proposal->entry[i] =
+            (struct spotnik_entry){ spotnik_sample_member(&f->prng), SPOTNIK_ENTRY_MEMBER, i };
+    spotnik_ledger_init(&proposal->ledger, 100, 10);
+    proposal->ledger.cursor = 50;
+    proposal->ledger.returned_count = 2;
+    proposal->ledger.returned[0] = (struct spotnik_range){ 10, 15 };
+    proposal->ledger.returned[1] = (struct spotnik_range){ 20, 25 };
+    return message;
+}
+
+static struct spotnik_message small_token(struct fixture *f)
+{
+    struct spotnik_message message = spotnik_sample_message(&f->prng, SPOTNIK_MESSAGE_RECONCILE, f->drawn);
+
+    message.token->report_count = 2;
+    message.token->joiner_count = 1;
+    message.token->accepted_ballot.round = 0;
+    memset(message.token->report, 0, 2 * sizeof message.token->report[0]);
+    spotnik_ledger_init(&message.token->ledger, 0, 0);
+    return message;
+}
+
+static void assert_verdict(struct fixture *f, const struct spotnik_message *message, int expected)
+{
+    struct spotnik_message decoded;
+
+    f->size = spotnik_control_encode(message, f->bytes, BYTES_MAX);
+    assert_true(f->size > 0);
+    if (expected == SPOTNIK_OK)
+        assert_int_equal(decode(f, f->bytes, f->size, &decoded), SPOTNIK_OK);
+    else
+        assert_refused(f, f->bytes, f->size, expected);
+}
+
+/* Set a field for one try, restore it after. */
+#define WITH(message, field, value, expected)                                                                \
+    do {                                                                                                     \
+        __typeof__(field) kept_ = (field);                                                                   \
+        (field) = (value);                                                                                   \
+        assert_verdict(f, &(message), (expected));                                                           \
+        (field) = kept_;                                                                                     \
+        assert_verdict(f, &(message), SPOTNIK_OK);                                                           \
+    } while (0)
+
+static void impossible_proposals_are_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct spotnik_message message = small_accept(f);
+    struct spotnik_proposal *proposal = message.proposal;
+
+    WITH(message, proposal->epoch, 0, SPOTNIK_ERR_ARGUMENT);
+    WITH(message, proposal->share_count, 1, SPOTNIK_ERR_ARGUMENT);
+    WITH(message, proposal->share_count, f->limits.members_max, SPOTNIK_OK);
+    WITH(message, proposal->share_count, f->limits.members_max + 1, SPOTNIK_ERR_LIMIT);
+    WITH(message, proposal->entry[1].share, 3, SPOTNIK_ERR_ARGUMENT);
+    WITH(message, proposal->entry[1].share, SPOTNIK_NO_SHARE, SPOTNIK_OK);
+    WITH(message, proposal->entry[1].share, SPOTNIK_NO_SHARE - 1, SPOTNIK_ERR_ARGUMENT);
+    WITH(message, proposal->entry[0].flags, 15, SPOTNIK_OK);
+    WITH(message, proposal->entry[0].flags, 16, SPOTNIK_ERR_ARGUMENT);
+    WITH(message, proposal->entry[0].flags, 1u << 31, SPOTNIK_ERR_ARGUMENT);
+    WITH(message, proposal->entry[0].member.port, 0, SPOTNIK_ERR_ARGUMENT);
+    WITH(message, proposal->entry[0].member.id, ((struct spotnik_id){ 0, 0 }), SPOTNIK_ERR_ARGUMENT);
+    WITH(message, proposal->entry_count, 0, SPOTNIK_OK);
+}
+
+static void impossible_ledgers_are_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct spotnik_message message = small_accept(f);
+    struct spotnik_ledger *ledger = &message.proposal->ledger;
+
+    WITH(message, ledger->batch, 0, SPOTNIK_ERR_ARGUMENT);
+    WITH(message, ledger->batch, 9, SPOTNIK_ERR_ARGUMENT); /* ten have returned */
+    WITH(message, ledger->cursor, 101, SPOTNIK_ERR_ARGUMENT);
+    WITH(message, ledger->cursor, 24, SPOTNIK_ERR_ARGUMENT);
+    WITH(message, ledger->cursor, 25, SPOTNIK_OK);
+    WITH(message, ledger->samples, 0, SPOTNIK_ERR_ARGUMENT);
+    WITH(message, ledger->returned[0].end, 10, SPOTNIK_ERR_ARGUMENT);
+    WITH(message, ledger->returned[0].end, 9, SPOTNIK_ERR_ARGUMENT);
+    WITH(message, ledger->returned[1].begin, 15, SPOTNIK_ERR_ARGUMENT); /* is one range with the first */
+    WITH(message, ledger->returned[1].begin, 14, SPOTNIK_ERR_ARGUMENT);
+    WITH(message, ledger->returned[1].end, UINT64_MAX, SPOTNIK_ERR_ARGUMENT);
+}
+
+static void impossible_tokens_are_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct spotnik_message message = small_token(f);
+    struct spotnik_token *token = message.token;
+
+    WITH(message, token->ballot.round, 0, SPOTNIK_ERR_ARGUMENT);
+    WITH(message, token->parked, 2, SPOTNIK_ERR_ARGUMENT);
+    WITH(message, token->report_count, 0, SPOTNIK_ERR_ARGUMENT);
+    WITH(message, token->report[1].evidence, SPOTNIK_EVIDENCE_GONE, SPOTNIK_OK);
+    WITH(message, token->report[1].evidence, SPOTNIK_EVIDENCE_GONE + 1, SPOTNIK_ERR_ARGUMENT);
+    WITH(message, token->report[1].leaving, 2, SPOTNIK_ERR_ARGUMENT);
+    WITH(message, token->report[1].promised, 2, SPOTNIK_ERR_ARGUMENT);
+    WITH(message, token->report[1].begun, 2, SPOTNIK_ERR_ARGUMENT);
+    WITH(message, token->joiner[0].member.port, 0, SPOTNIK_ERR_ARGUMENT);
+    WITH(message, token->joiner[0].member.id, ((struct spotnik_id){ 0, 0 }), SPOTNIK_ERR_ARGUMENT);
+}
+
+/* Written under wider limits than those of the reader. */
+static void what_exceeds_the_limits_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct spotnik_limits wide = { .members_max = f->limits.members_max + 1, .chunk_bytes = 4096 };
+    struct spotnik_wire_storage *kept = f->drawn;
+    void *memory = malloc(spotnik_wire_storage_size(&wide));
+
+    assert_non_null(memory);
+    f->drawn = spotnik_wire_storage_init(memory, &wide);
+    struct spotnik_message message = small_token(f);
+    WITH(message, message.token->report_count, f->limits.members_max, SPOTNIK_OK);
+    WITH(message, message.token->report_count, f->limits.members_max + 1, SPOTNIK_ERR_LIMIT);
+
+    message = small_accept(f);
+    for (uint32_t i = 0; i < message.proposal->entry_max; i++)
+        message.proposal->entry[i] =
+            (struct spotnik_entry){ spotnik_sample_member(&f->prng), SPOTNIK_ENTRY_VOTER, SPOTNIK_NO_SHARE };
+    WITH(message, message.proposal->entry_count, f->decoded->proposal.entry_max, SPOTNIK_OK);
+    WITH(message, message.proposal->entry_count, f->decoded->proposal.entry_max + 1, SPOTNIK_ERR_LIMIT);
+    for (uint32_t i = 0; i < f->limits.members_max + 1; i++)
+        message.proposal->entry[i].flags = SPOTNIK_ENTRY_MEMBER;
+    WITH(message, message.proposal->entry_count, f->limits.members_max, SPOTNIK_OK);
+    WITH(message, message.proposal->entry_count, f->limits.members_max + 1, SPOTNIK_ERR_LIMIT);
+    free(memory);
+    f->drawn = kept;
+}
+
+/* Counts that promise more than the bytes hold never reach a loop, and those beyond fixed arrays never a
+ * write. */
+static void counts_are_held_against_bytes_and_arrays(void **state)
+{
+    struct fixture *f = *state;
+    struct spotnik_message message = small_token(f);
+    size_t at = SPOTNIK_WIRE_HEAD_BYTES + 2 * SPOTNIK_WIRE_BALLOT_BYTES + 8;
+
+    f->size = spotnik_control_encode(&message, f->bytes, BYTES_MAX);
+    memset(f->bytes + at, 0xff, 4); /* reports */
+    assert_refused(f, f->bytes, f->size, SPOTNIK_ERR_ARGUMENT);
+    f->size = spotnik_control_encode(&message, f->bytes, BYTES_MAX);
+    memset(f->bytes + f->size, 0, 100 * SPOTNIK_WIRE_ENTER_BYTES);
+    f->bytes[at + 4] = SPOTNIK_JOINERS_MAX + 1;
+    assert_refused(f, f->bytes, f->size + 100 * SPOTNIK_WIRE_ENTER_BYTES, SPOTNIK_ERR_LIMIT);
+
+    message = small_accept(f);
+    at = SPOTNIK_WIRE_HEAD_BYTES + SPOTNIK_WIRE_PROPOSAL_BYTES + 32;
+    f->size = spotnik_control_encode(&message, f->bytes, BYTES_MAX);
+    memset(f->bytes + f->size, 0, 20000);
+    f->bytes[at] = 1;
+    f->bytes[at + 1] = 4; /* 1025 ranges */
+    assert_refused(f, f->bytes, f->size + 20000, SPOTNIK_ERR_LIMIT);
+    assert_refused(f, f->bytes, f->size, SPOTNIK_ERR_ARGUMENT);
+}
+
+static void the_largest_message_is_as_long_as_the_limit(void **state)
+{
+    struct fixture *f = *state;
+    struct spotnik_message message = spotnik_sample_message(&f->prng, SPOTNIK_MESSAGE_RECONCILE, f->drawn);
+    struct spotnik_token *token = message.token;
+
+    token->report_count = f->limits.members_max;
+    token->joiner_count = SPOTNIK_JOINERS_MAX;
+    token->accepted_ballot.round = 1;
+    token->accepted.entry_count = token->accepted.entry_max;
+    token->ledger.returned_count = token->accepted.ledger.returned_count = SPOTNIK_LEDGER_RETURNED_MAX;
+    assert_int_equal(spotnik_control_size(&message), spotnik_control_bytes_max(&f->limits));
+    assert_int_equal(spotnik_control_encode(&message, f->bytes, BYTES_MAX), spotnik_control_size(&message));
+}
+
+static void unknown_kinds_are_refused(void **state)
+{
+    struct fixture *f = *state;
+
+    memset(f->bytes, 0, SPOTNIK_WIRE_HEAD_BYTES);
+    for (uint32_t kind = 0; kind < 256; kind++) {
+        struct spotnik_message message;
+        bool empty = kind == SPOTNIK_MESSAGE_HEARTBEAT || kind == SPOTNIK_MESSAGE_FENCED
+                     || kind == SPOTNIK_MESSAGE_VIEW_ASK;
+        f->bytes[0] = (uint8_t)kind;
+        int rc = decode(f, f->bytes, SPOTNIK_WIRE_HEAD_BYTES, &message);
+        assert_int_equal(rc, empty ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT);
+    }
+}
+
+static int fixture_new(void **state)
+{
+    static struct fixture f;
+
+    f.limits = spotnik_sample_limits();
+    f.drawn = spotnik_wire_storage_init(malloc(spotnik_wire_storage_size(&f.limits)), &f.limits);
+    f.decoded = spotnik_wire_storage_init(malloc(spotnik_wire_storage_size(&f.limits)), &f.limits);
+    f.bytes = malloc(BYTES_MAX);
+    spotnik_prng_seed(&f.prng, 20);
+    *state = &f;
+    return f.bytes == NULL;
+}
+
+static int fixture_free(void **state)
+{
+    struct fixture *f = *state;
+
+    free(f->drawn);
+    free(f->decoded);
+    free(f->bytes);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_kind_goes_there_and_back),
+        cmocka_unit_test(every_truncation_is_refused),
+        cmocka_unit_test(bytes_left_over_are_refused),
+        cmocka_unit_test(encoding_stays_inside_its_room),
+        cmocka_unit_test(every_flipped_bit_is_refused_or_means_itself),
+        cmocka_unit_test(garbage_is_refused_or_means_itself),
+        cmocka_unit_test(garbage_inside_a_message_is_refused_or_means_itself),
+        cmocka_unit_test(impossible_proposals_are_refused),
+        cmocka_unit_test(impossible_ledgers_are_refused),
+        cmocka_unit_test(impossible_tokens_are_refused),
+        cmocka_unit_test(what_exceeds_the_limits_is_refused),
+        cmocka_unit_test(counts_are_held_against_bytes_and_arrays),
+        cmocka_unit_test(the_largest_message_is_as_long_as_the_limit),
+        cmocka_unit_test(unknown_kinds_are_refused),
+    };
+    return cmocka_run_group_tests(tests, fixture_new, fixture_free);
+}

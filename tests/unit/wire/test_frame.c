@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The envelope: every header that is not exactly ours is refused before its payload is looked at. */
+#include "wire/frame.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "base/prng.h"
+#include "sample.h"
+#include "wire/control.h"
+#include "wire/data.h"
+
+_Static_assert(SPOTNIK_FRAME_BYTES == 24, "docs/wire-format.md");
+_Static_assert(SPOTNIK_CHUNK_BYTES == 48, "docs/wire-format.md");
+_Static_assert(SPOTNIK_DATA_PREFIX_BYTES == 72, "docs/wire-format.md");
+
+static const uint8_t known[SPOTNIK_FRAME_BYTES] = {
+    'S', 1, 1, 0, 0x34, 0x12, 0, 0, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25,
+};
+
+static void lies_as_documented(void **state)
+{
+    (void)state;
+    struct spotnik_frame frame = { .kind = SPOTNIK_FRAME_CONTROL, .payload_bytes = 0x1234 };
+    uint8_t bytes[SPOTNIK_FRAME_BYTES];
+
+    for (uint8_t i = 0; i < SPOTNIK_FRAME_TAG_BYTES; i++)
+        frame.tag[i] = (uint8_t)(10 + i);
+    spotnik_frame_encode(&frame, bytes);
+    assert_memory_equal(bytes, known, sizeof known);
+}
+
+static bool same(const struct spotnik_frame *a, const struct spotnik_frame *b)
+{
+    return a->kind == b->kind && a->payload_bytes == b->payload_bytes
+           && memcmp(a->tag, b->tag, sizeof a->tag) == 0;
+}
+
+static void goes_there_and_back(void **state)
+{
+    (void)state;
+    struct spotnik_limits limits = spotnik_sample_limits();
+    static const uint32_t sizes[][2] = {
+        { SPOTNIK_FRAME_CONTROL, 0 }, { SPOTNIK_FRAME_CONTROL, 20000 },  { SPOTNIK_FRAME_GOODBYE, 8 },
+        { SPOTNIK_FRAME_DATA, 48 },   { SPOTNIK_FRAME_DATA, 48 + 4096 },
+    };
+
+    for (uint32_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        struct spotnik_frame frame = { .kind = (enum spotnik_frame_kind)sizes[i][0],
+                                       .payload_bytes = sizes[i][1] };
+        struct spotnik_frame decoded;
+        uint8_t bytes[SPOTNIK_FRAME_BYTES];
+        if (spotnik_frame_is_tagged(frame.kind))
+            memset(frame.tag, 0x5a, sizeof frame.tag);
+        spotnik_frame_encode(&frame, bytes);
+        assert_int_equal(spotnik_frame_decode(bytes, &limits, &decoded), SPOTNIK_OK);
+        assert_true(same(&frame, &decoded));
+    }
+}
+
+static void assert_refused(const uint8_t *bytes, int expected)
+{
+    struct spotnik_limits limits = spotnik_sample_limits();
+    struct spotnik_frame frame = { .payload_bytes = 77 };
+
+    assert_int_equal(spotnik_frame_decode(bytes, &limits, &frame), expected);
+    assert_int_equal(frame.payload_bytes, 77);
+}
+
+static void every_other_head_is_refused(void **state)
+{
+    (void)state;
+    uint8_t bytes[SPOTNIK_FRAME_BYTES];
+
+    for (uint32_t value = 0; value < 256; value++) {
+        memcpy(bytes, known, sizeof bytes);
+        bytes[0] = (uint8_t)value;
+        if (value != 'S')
+            assert_refused(bytes, SPOTNIK_ERR_ARGUMENT);
+        memcpy(bytes, known, sizeof bytes);
+        bytes[1] = (uint8_t)value;
+        if (value != SPOTNIK_WIRE_VERSION)
+            assert_refused(bytes, SPOTNIK_ERR_VERSION);
+        memcpy(bytes, known, sizeof bytes);
+        bytes[2] = (uint8_t)value;
+        if (value == 0 || value >= SPOTNIK_FRAME_KIND_COUNT)
+            assert_refused(bytes, SPOTNIK_ERR_ARGUMENT);
+        memcpy(bytes, known, sizeof bytes);
+        bytes[3] = (uint8_t)value;
+        if (value != 0)
+            assert_refused(bytes, SPOTNIK_ERR_ARGUMENT);
+    }
+}
+
+static void assert_length(enum spotnik_frame_kind kind, uint32_t payload_bytes, int expected)
+{
+    struct spotnik_limits limits = spotnik_sample_limits();
+    struct spotnik_frame frame = { .kind = kind, .payload_bytes = payload_bytes };
+    uint8_t bytes[SPOTNIK_FRAME_BYTES];
+
+    spotnik_frame_encode(&frame, bytes);
+    assert_int_equal(spotnik_frame_decode(bytes, &limits, &frame), expected);
+}
+
+static void lengths_are_held_to_the_limits(void **state)
+{
+    (void)state;
+    struct spotnik_limits limits = spotnik_sample_limits();
+    uint32_t control = spotnik_control_bytes_max(&limits), data = SPOTNIK_CHUNK_BYTES + limits.chunk_bytes;
+
+    assert_length(SPOTNIK_FRAME_CONTROL, control, SPOTNIK_OK);
+    assert_length(SPOTNIK_FRAME_CONTROL, control + 1, SPOTNIK_ERR_LIMIT);
+    assert_length(SPOTNIK_FRAME_CONTROL, UINT32_MAX, SPOTNIK_ERR_LIMIT);
+    assert_length(SPOTNIK_FRAME_GOODBYE, 7, SPOTNIK_ERR_ARGUMENT);
+    assert_length(SPOTNIK_FRAME_GOODBYE, 9, SPOTNIK_ERR_LIMIT);
+    assert_length(SPOTNIK_FRAME_DATA, SPOTNIK_CHUNK_BYTES - 1, SPOTNIK_ERR_ARGUMENT);
+    assert_length(SPOTNIK_FRAME_DATA, data, SPOTNIK_OK);
+    assert_length(SPOTNIK_FRAME_DATA, data + 1, SPOTNIK_ERR_LIMIT);
+}
+
+static void data_frames_have_no_tag(void **state)
+{
+    (void)state;
+    struct spotnik_frame frame = { .kind = SPOTNIK_FRAME_DATA, .payload_bytes = 48, .tag = { 1 } };
+    uint8_t bytes[SPOTNIK_FRAME_BYTES];
+
+    spotnik_frame_encode(&frame, bytes);
+    assert_int_equal(bytes[8], 0);
+    bytes[23] = 1;
+    assert_refused(bytes, SPOTNIK_ERR_ARGUMENT);
+}
+
+/* What the tag covers differs with everything that is in a header, and with the sequence number. */
+static void the_tag_covers_sequence_and_head(void **state)
+{
+    (void)state;
+    struct spotnik_frame frame = { .kind = SPOTNIK_FRAME_CONTROL, .payload_bytes = 5 };
+    uint8_t input[SPOTNIK_FRAME_TAG_INPUT_BYTES], other[SPOTNIK_FRAME_TAG_INPUT_BYTES];
+    static const uint8_t expected[] = { 8, 7, 6, 5, 4, 3, 2, 1, 'S', 1, 1, 0, 5, 0, 0, 0 };
+
+    spotnik_frame_tag_input(&frame, UINT64_C(0x0102030405060708), input);
+    assert_memory_equal(input, expected, sizeof input);
+    spotnik_frame_tag_input(&frame, UINT64_C(0x0102030405060709), other);
+    assert_memory_not_equal(input, other, sizeof input);
+    frame.kind = SPOTNIK_FRAME_GOODBYE;
+    spotnik_frame_tag_input(&frame, UINT64_C(0x0102030405060708), other);
+    assert_memory_not_equal(input, other, sizeof input);
+}
+
+static void goodbyes_have_known_reasons(void **state)
+{
+    (void)state;
+    uint8_t payload[SPOTNIK_GOODBYE_BYTES] = { 0 };
+    enum spotnik_goodbye reason;
+
+    for (uint32_t value = 0; value < 256; value++) {
+        bool known_reason = value >= 1 && value < SPOTNIK_GOODBYE_COUNT;
+        payload[0] = (uint8_t)value;
+        assert_int_equal(spotnik_goodbye_decode(payload, &reason), known_reason ? 0 : SPOTNIK_ERR_ARGUMENT);
+        if (!known_reason)
+            continue;
+        uint8_t again[SPOTNIK_GOODBYE_BYTES];
+        assert_int_equal(reason, value);
+        spotnik_goodbye_encode(reason, again);
+        assert_memory_equal(payload, again, sizeof again);
+        assert_true(strlen(spotnik_goodbye_text(reason)) > 10);
+    }
+    payload[0] = 1;
+    payload[7] = 1;
+    assert_int_equal(spotnik_goodbye_decode(payload, &reason), SPOTNIK_ERR_ARGUMENT);
+}
+
+static void equality_sees_every_byte(void **state)
+{
+    (void)state;
+    uint8_t a[32] = { 0 }, b[32] = { 0 };
+
+    assert_true(spotnik_wire_equal(a, b, 32));
+    for (uint32_t i = 0; i < 256; i++) {
+        b[i / 8] ^= (uint8_t)(1u << i % 8);
+        assert_false(spotnik_wire_equal(a, b, 32));
+        b[i / 8] = 0;
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lies_as_documented),          cmocka_unit_test(goes_there_and_back),
+        cmocka_unit_test(every_other_head_is_refused), cmocka_unit_test(lengths_are_held_to_the_limits),
+        cmocka_unit_test(data_frames_have_no_tag),     cmocka_unit_test(the_tag_covers_sequence_and_head),
+        cmocka_unit_test(goodbyes_have_known_reasons), cmocka_unit_test(equality_sees_every_byte),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
