@@ -62,6 +62,8 @@ enum spotnik_error {
     /* Our membership. */
     SPOTNIK_ERR_LEAVING = -300,  /**< a notice arrived (spotnik_notice): call spotnik_leave() and exit with 75 */
     SPOTNIK_ERR_PARKED = -301,   /**< cut off from the majority and on_minority asked to give up waiting */
+    SPOTNIK_ERR_EXCLUDED = -302, /**< step_commit: the others went on without this member (it was stopped or cut off):
+                                      apply nothing, call spotnik_step_begin(), which joins again */
     /* The job. */
     SPOTNIK_ERR_DONE = -400,     /**< the job ended: steps_max reached, or all samples consumed */
 };
@@ -199,8 +201,9 @@ SPOTNIK_API int spotnik_allreduce(spotnik_job *job, uint32_t bucket, void *data,
 /**
  * Finish the step: wait for every bucket started in it; on 0 all of them hold the result, on every member the same bits.
  *
- * Losses, recoveries and joins happen inside. Errors: STATE, MISMATCH, PARKED, LEAVING is never returned here (a begun
- * step is always finished). After an error the buckets hold what the caller put in.
+ * Losses, recoveries and joins happen inside. Errors: STATE, MISMATCH, PARKED, EXCLUDED (skip the update and go on with
+ * spotnik_step_begin()). LEAVING is never returned here: a begun step is always finished. After an error the buckets hold
+ * what the caller put in.
  */
 SPOTNIK_API int spotnik_step_commit(spotnik_job *job);
 

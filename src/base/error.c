@@ -34,6 +34,8 @@ static const struct {
     { SPOTNIK_ERR_LEAVING, "a notice arrived; call spotnik_leave() and exit with status 75" },
     { SPOTNIK_ERR_PARKED,
       "cut off from the majority for too long; check the network, then start this member again" },
+    { SPOTNIK_ERR_EXCLUDED,
+      "the others went on without this member; apply nothing and call spotnik_step_begin(), which joins again" },
     { SPOTNIK_ERR_DONE,
       "the job is done: the steps or the samples asked for are used up; call spotnik_leave()" },
 };

@@ -95,6 +95,8 @@ size_t spotnik_status_text(const spotnik_job_status *status, const struct spotni
     add_numbers(&out, status);
     add(&out, ",\"donor\":{\"joiners\":%" PRIu32 ",\"log_bytes\":%" PRIu64 ",\"dropped\":%" PRIu64 "}",
         more->donor_sessions, more->donor_log_bytes, more->donor_dropped);
+    add(&out, ",\"refusals\":%" PRIu64 ",\"refusal\":", more->refusals);
+    add_string(&out, more->refusal);
     add(&out, ",\"warning\":");
     add_string(&out, more->warning);
     add(&out, ",\"members_epoch\":%" PRIu64 ",\"members\":[", more->view_epoch);

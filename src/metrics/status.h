@@ -22,6 +22,8 @@ struct spotnik_status_more {
     const struct spotnik_member *member;
     uint32_t donor_sessions; /* joiners that copy from us */
     uint64_t donor_log_bytes, donor_dropped;
+    uint64_t refusals;   /* strangers turned away at our door */
+    const char *refusal; /* why the last one was; "" for none */
     const char *warning; /* of the peers directory; "" for none */
 };
 

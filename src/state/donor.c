@@ -321,10 +321,8 @@ void spotnik_donor_status(struct spotnik_donor *donor, struct spotnik_donor_stat
     pthread_mutex_unlock(&donor->lock);
 }
 
-void spotnik_donor_free(struct spotnik_donor *donor)
+void spotnik_donor_stop(struct spotnik_donor *donor)
 {
-    if (!donor)
-        return;
     pthread_mutex_lock(&donor->lock);
     donor->stopping = true;
     for (struct spotnik_session *session = donor->session; session; session = session->next) {
@@ -335,7 +333,13 @@ void spotnik_donor_free(struct spotnik_donor *donor)
         pthread_cond_wait(&donor->ended, &donor->lock);
     spotnik_donor_prune(donor);
     pthread_mutex_unlock(&donor->lock);
-    SPOTNIK_ASSERT(!donor->snapshot);
+}
+
+void spotnik_donor_free(struct spotnik_donor *donor)
+{
+    if (!donor)
+        return;
+    SPOTNIK_ASSERT(!donor->session_count && !donor->snapshot && !donor->log.first);
     pthread_cond_destroy(&donor->ended);
     pthread_mutex_destroy(&donor->lock);
     free(donor);

@@ -51,7 +51,10 @@ void spotnik_donor_reset(struct spotnik_donor *donor);
 /* [any] */
 void spotnik_donor_status(struct spotnik_donor *donor, struct spotnik_donor_status *ret);
 
-/* End all sessions and wait for their threads; the engine must not accept any more. Accepts NULL. */
+/* [caller] End all sessions, wait for their threads, refuse new ones: before the engine is freed. */
+void spotnik_donor_stop(struct spotnik_donor *donor);
+
+/* After _stop, and after the engine was freed: it may still call _accept until then. Accepts NULL. */
 void spotnik_donor_free(struct spotnik_donor *donor);
 
 #endif

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The life of a job: join, notice, leave. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/job.h"
+#include "base/error.h"
+#include "base/time.h"
+#include "state/thread.h"
+
+#define FIND_TIMEOUT_NS (30 * SPOTNIK_S)
+#define LEAVE_TIMEOUT_NS (60 * SPOTNIK_S)
+
+bool spotnik_job_is_noticed(const struct spotnik_job *job)
+{
+    return __atomic_load_n(&job->noticed, __ATOMIC_RELAXED);
+}
+
+static bool never(void *context)
+{
+    (void)context;
+    return false;
+}
+
+/* The progress thread looks at it when somebody asks for our status. */
+static struct spotnik_peers *peers_set(struct spotnik_job *job, struct spotnik_peers *peers)
+{
+    pthread_mutex_lock(&job->rate.lock);
+    struct spotnik_peers *before = job->peers;
+    job->peers = peers;
+    pthread_mutex_unlock(&job->rate.lock);
+    return before;
+}
+
+/* Found the job, or learn of a member of it. */
+static int find(struct spotnik_job *job, const spotnik_config *config)
+{
+    struct spotnik_peers *peers = NULL;
+    bool found = true;
+    int rc = 0;
+
+    if (config->peers)
+        rc = spotnik_peers_new(config->peers, job->engine, &peers);
+    peers_set(job, peers);
+    if (!rc && config->peers)
+        rc = spotnik_peers_find(job->peers, true, FIND_TIMEOUT_NS, never, NULL, &found, &job->sponsor);
+    if (rc)
+        return rc;
+    if (found)
+        return spotnik_engine_found(job->engine);
+    job->has_sponsor = job->outside = true;
+    return 0;
+}
+
+static void keep_settings(struct spotnik_job *job, const spotnik_config *config)
+{
+    job->config = *config;
+    job->config.job_name = job->config.key_file = job->config.peers = job->config.bind = NULL;
+    snprintf(job->name, sizeof job->name, "%s", config->job_name);
+    job->born_ns = spotnik_thread_now_ns();
+}
+
+/* Sessions end before the engine they ask, and the donor after the engine that calls it. */
+static void job_free(struct spotnik_job *job, bool goodbye)
+{
+    spotnik_peers_free(peers_set(job, NULL));
+    if (job->engine)
+        spotnik_engine_interrupt(job->engine);
+    spotnik_joiner_free(job->joiner);
+    if (job->donor)
+        spotnik_donor_stop(job->donor);
+    spotnik_engine_free(job->engine, goodbye);
+    spotnik_donor_free(job->donor);
+    spotnik_registry_done(&job->registry);
+    pthread_mutex_destroy(&job->rate.lock);
+    free(job);
+}
+
+int spotnik_join(const spotnik_config *cfg, spotnik_job **ret_job)
+{
+    int rc = spotnik_config_check(cfg);
+
+    if (rc)
+        return rc;
+    if (!ret_job)
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no place for the job was given");
+    struct spotnik_job *job = calloc(1, sizeof *job);
+
+    if (!job)
+        return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for a job");
+    keep_settings(job, cfg);
+    pthread_mutex_init(&job->rate.lock, NULL);
+    spotnik_registry_init(&job->registry);
+    rc = spotnik_job_open(job, cfg);
+    if (!rc)
+        rc = find(job, cfg);
+    if (rc) {
+        job_free(job, true);
+        return rc;
+    }
+    *ret_job = job;
+    return 0;
+}
+
+void spotnik_notice(spotnik_job *job)
+{
+    if (!job)
+        return;
+    __atomic_store_n(&job->noticed, true, __ATOMIC_RELAXED);
+    spotnik_engine_notice(job->engine);
+}
+
+int spotnik_leave(spotnik_job *job)
+{
+    int rc = 0;
+
+    if (!job)
+        return 0;
+    uint64_t patience_ns =
+        job->config.on_minority == SPOTNIK_MINORITY_STOP ? job->config.minority_wait_ns : LEAVE_TIMEOUT_NS;
+
+    if (!job->outside && !job->begun)
+        rc = spotnik_engine_leave(job->engine, patience_ns);
+    job_free(job, true);
+    return rc;
+}
+
+void spotnik_abandon(spotnik_job *job)
+{
+    if (job)
+        job_free(job, false);
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The job as the public API keeps it: settings, the engine, the registered state, and where we stand. Glue: protocol
+ * decisions are the core's, moving bytes the engine's, copying state that of src/state.
+ *
+ * Fields belong to the caller's thread, except those marked otherwise. */
+#ifndef SPOTNIK_API_JOB_H
+#define SPOTNIK_API_JOB_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "net/engine.h"
+#include "peers/peers.h"
+#include "spotnik/spotnik.h"
+#include "state/donor.h"
+#include "state/joiner.h"
+#include "state/registry.h"
+
+#define SPOTNIK_CALLER_BUCKETS 256
+
+/* Steps per second over the last second or so. */
+struct spotnik_rate {
+    pthread_mutex_t lock;
+    uint64_t from_ns, from_step, to_ns, to_step; /* the last complete window */
+    uint64_t begun_ns, begun_step;               /* the running one */
+};
+
+struct spotnik_job {
+    spotnik_config config; /* strings replaced by NULL: they were borrowed */
+    char name[256];
+    struct spotnik_engine *engine;
+    struct spotnik_peers *peers; /* NULL: a job of one; changed under rate.lock */
+    struct spotnik_registry registry;
+    struct spotnik_donor *donor;
+    struct spotnik_joiner *joiner; /* while we follow the job into its view */
+    struct spotnik_member sponsor; /* a live member to ask first; valid when has_sponsor */
+    bool has_sponsor;
+    bool outside;  /* the state must be copied before the next step */
+    bool sealed;   /* step_begin was called: no more tensors */
+    bool begun;    /* between step_begin and step_commit */
+    bool excluded; /* found out in the running step */
+    bool started[SPOTNIK_CALLER_BUCKETS];
+    bool noticed; /* any thread, signal handlers: __atomic builtins only */
+    uint64_t born_ns;
+    struct spotnik_rate rate;
+};
+
+/* Check `config` (and the environment it came from). 0 or ARGUMENT, with the name of the setting. */
+int spotnik_config_check(const spotnik_config *config);
+
+/* Engine, door and name of a new job; the key is read here. */
+int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config);
+
+bool spotnik_job_is_noticed(const struct spotnik_job *job);
+
+/* Copy the state and become a joiner of the engine. Blocking. */
+int spotnik_job_rejoin(struct spotnik_job *job);
+
+/* The others went on without us: stand outside, as a new member. */
+void spotnik_job_exclude(struct spotnik_job *job);
+
+void spotnik_rate_count(struct spotnik_rate *rate, uint64_t step);
+double spotnik_rate_per_s(struct spotnik_rate *rate);
+
+/* Hook: status as JSON. */
+size_t spotnik_job_status_text(void *job, char *text, size_t size);
+
+#endif

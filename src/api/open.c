@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening the door of a new member: its id, its key, its address, and the engine with the hooks through which it asks
+ * for state, status and snapshots. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/job.h"
+#include "api/key.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "net/address.h"
+
+/* Members of one host find each other by the boot id of its kernel. */
+static uint64_t host_id(void)
+{
+    char text[64];
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t size = fd < 0 ? 0 : read(fd, text, sizeof text);
+
+    if (fd >= 0)
+        close(fd);
+    if (size <= 0 && gethostname(text, sizeof text) == 0)
+        size = (ssize_t)strnlen(text, sizeof text);
+    return size > 0 ? spotnik_hash_bytes(text, (size_t)size) : 0;
+}
+
+/* The job's name as 16 bytes; it separates jobs by accident only, the key separates them for certain. */
+static void name_job(const char *name, uint8_t ret_job[16])
+{
+    char twice[512];
+    int size = snprintf(twice, sizeof twice, "%s/%s", name, name);
+    uint64_t hash[2] = { spotnik_hash_bytes(name, strlen(name)), spotnik_hash_bytes(twice, (size_t)size) };
+
+    memcpy(ret_job, hash, 16);
+}
+
+static int place(const char *text, struct spotnik_member *self)
+{
+    self->port = 0;
+    int rc = spotnik_address_parse(text ? text : "127.0.0.1", self->address, &self->port);
+
+    if (rc)
+        return rc;
+    if (spotnik_address_is_any(self->address))
+        return spotnik_error_return(
+            SPOTNIK_ERR_ARGUMENT,
+            "bind (SPOTNIK_BIND) must name one address by which the others reach this host, "
+            "not all of them: %s",
+            text);
+    return 0;
+}
+
+/* A job of one has a key that nobody else has. */
+static int fill(const spotnik_config *config, struct spotnik_credentials *credentials)
+{
+    name_job(config->job_name, credentials->job);
+    credentials->self.host = host_id();
+    int rc = spotnik_key_random(&credentials->self.id, sizeof credentials->self.id);
+
+    if (!rc)
+        rc = config->key_file ? spotnik_key_read(config->key_file, credentials->key)
+                              : spotnik_key_random(credentials->key, sizeof credentials->key);
+    return rc ? rc : place(config->bind, &credentials->self);
+}
+
+static void on_state_connection(void *context, int fd, const struct spotnik_member *peer)
+{
+    struct spotnik_job *job = context;
+
+    (void)peer;
+    spotnik_donor_accept(job->donor, fd);
+}
+
+static void on_boundary(void *context, uint64_t committed, bool waiting)
+{
+    struct spotnik_job *job = context;
+
+    spotnik_donor_boundary(job->donor, committed, waiting);
+}
+
+static void on_committed(void *context, uint64_t step, uint32_t bucket_count,
+                         const struct spotnik_bucket_result *result)
+{
+    struct spotnik_job *job = context;
+
+    spotnik_donor_committed(job->donor, step, bucket_count, result);
+}
+
+static void fill_limits(const spotnik_config *config, struct spotnik_limits *limits)
+{
+    spotnik_limits_init(limits, config->members_max);
+    limits->silence_floor_ns = config->silence_floor_ns;
+    limits->silence_ceiling_ns = config->silence_ceiling_ns;
+    limits->minority_continues = config->on_minority == SPOTNIK_MINORITY_CONTINUE;
+}
+
+int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config)
+{
+    struct spotnik_engine_config engine = {
+        .members_min = config->members_min,
+        .samples = config->samples,
+        .batch = config->batch,
+        .on_minority = config->on_minority,
+        .minority_wait_ns = config->minority_wait_ns,
+        .hooks = { .context = job,
+                   .state_connection = on_state_connection,
+                   .boundary = on_boundary,
+                   .committed = on_committed,
+                   .status_text = spotnik_job_status_text },
+    };
+    struct spotnik_engine *opened = NULL;
+    int rc = fill(config, &engine.credentials);
+
+    if (rc)
+        return rc;
+    fill_limits(config, &engine.limits);
+    rc = spotnik_donor_new(&job->registry, engine.limits.chunk_bytes, &job->donor);
+    if (!rc)
+        rc = spotnik_engine_new(&engine, &opened);
+    memset(&engine.credentials, 0, sizeof engine.credentials);
+    if (rc)
+        return rc;
+    __atomic_store_n(&job->engine, opened, __ATOMIC_RELEASE); /* the progress thread looks at it already */
+    spotnik_donor_attach(job->donor, opened);
+    return 0;
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From outside into the job: the first join, and again after the others went on without us (we were stopped, or cut off)
+ * or our donors were lost. Each time as a new member with a new id, over the same door. */
+#include <time.h>
+
+#include "api/job.h"
+#include "api/key.h"
+#include "base/error.h"
+#include "base/time.h"
+#include "state/thread.h"
+
+#define REJOIN_TIMEOUT_NS (60 * SPOTNIK_S)
+#define PAUSE_NS (20 * SPOTNIK_MS)
+
+static bool stop(void *context)
+{
+    return spotnik_job_is_noticed(context);
+}
+
+/* Thread of the joiner: no donor is left. The caller's thread is in step_begin or step_commit; it comes back with PEERS. */
+static void lost(void *context)
+{
+    struct spotnik_job *job = context;
+
+    spotnik_engine_interrupt(job->engine);
+}
+
+/* A donor that fails at once must not be asked in a tight loop. */
+static void pause_a_little(void)
+{
+    struct timespec pause = { .tv_nsec = PAUSE_NS };
+
+    nanosleep(&pause, NULL);
+}
+
+static int follow(struct spotnik_job *job, uint64_t step)
+{
+    struct spotnik_id id;
+    int rc = spotnik_key_random(&id, sizeof id);
+
+    if (!rc)
+        rc = spotnik_engine_join(job->engine, id, step);
+    if (rc)
+        return rc;
+    spotnik_peers_renew(job->peers);
+    return spotnik_joiner_follow(job->joiner);
+}
+
+static int try_once(struct spotnik_job *job, uint64_t timeout_ns)
+{
+    struct spotnik_joiner_config config = {
+        .registry = &job->registry, .engine = job->engine, .stop = stop, .lost = lost, .context = job
+    };
+    bool found;
+    uint64_t step;
+    int rc = 0;
+
+    if (!job->has_sponsor)
+        rc = spotnik_peers_find(job->peers, false, timeout_ns, stop, job, &found, &job->sponsor);
+    if (!rc)
+        rc = spotnik_joiner_new(&config, &job->joiner);
+    if (rc)
+        return rc;
+    job->has_sponsor = false;
+    rc = spotnik_joiner_copy(job->joiner, &job->sponsor, &step);
+    if (!rc)
+        rc = follow(job, step);
+    if (rc) {
+        spotnik_joiner_free(job->joiner);
+        job->joiner = NULL;
+    }
+    return rc;
+}
+
+int spotnik_job_rejoin(struct spotnik_job *job)
+{
+    uint64_t begun_ns = spotnik_thread_now_ns();
+
+    if (!job->peers)
+        return spotnik_error_return(SPOTNIK_ERR_PEERS, "a job of one has nobody to join again");
+    for (;;) {
+        uint64_t spent_ns = spotnik_time_since(spotnik_thread_now_ns(), begun_ns);
+
+        if (spotnik_job_is_noticed(job))
+            return spotnik_error_return(SPOTNIK_ERR_LEAVING,
+                                        "a notice came before this member was in the job");
+        if (spent_ns >= REJOIN_TIMEOUT_NS)
+            return SPOTNIK_ERR_PEERS; /* the detail of the last attempt stands */
+        int rc = try_once(job, REJOIN_TIMEOUT_NS - spent_ns);
+
+        if (!rc)
+            job->outside = false;
+        if (rc != SPOTNIK_ERR_PEERS)
+            return rc;
+        pause_a_little();
+    }
+}
+
+void spotnik_job_exclude(struct spotnik_job *job)
+{
+    spotnik_engine_interrupt(job->engine);
+    spotnik_joiner_free(job->joiner);
+    job->joiner = NULL;
+    spotnik_donor_reset(job->donor);
+    job->outside = true;
+    job->has_sponsor = false;
+    job->begun = job->excluded = false;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How the job is doing: numbers for the program, JSON for those who ask from outside, and the rate of steps. */
+#include <string.h>
+#include <unistd.h>
+
+#include "api/job.h"
+#include "base/time.h"
+#include "metrics/status.h"
+#include "state/thread.h"
+
+#define RATE_WINDOW_NS SPOTNIK_S
+#define MEMBERS_SHOWN 256
+
+void spotnik_status(spotnik_job *job, spotnik_job_status *ret)
+{
+    if (!ret)
+        return;
+    memset(ret, 0, sizeof *ret);
+    if (job)
+        spotnik_engine_status(job->engine, ret);
+}
+
+void spotnik_rate_count(struct spotnik_rate *rate, uint64_t step)
+{
+    uint64_t now_ns = spotnik_thread_now_ns();
+
+    pthread_mutex_lock(&rate->lock);
+    if (!rate->begun_ns || step < rate->begun_step) {
+        rate->begun_ns = now_ns;
+        rate->begun_step = step;
+    } else if (now_ns - rate->begun_ns >= RATE_WINDOW_NS) {
+        rate->from_ns = rate->begun_ns;
+        rate->from_step = rate->begun_step;
+        rate->to_ns = rate->begun_ns = now_ns;
+        rate->to_step = rate->begun_step = step;
+    }
+    pthread_mutex_unlock(&rate->lock);
+}
+
+/* When no step has come for long, the silence counts too: a stalled job must not look busy. */
+double spotnik_rate_per_s(struct spotnik_rate *rate)
+{
+    pthread_mutex_lock(&rate->lock);
+    uint64_t to_ns = rate->to_ns, now_ns = spotnik_thread_now_ns();
+    if (spotnik_time_since(now_ns, to_ns) > 3 * RATE_WINDOW_NS)
+        to_ns = now_ns;
+    uint64_t took_ns = to_ns - rate->from_ns, steps = rate->to_step - rate->from_step;
+    bool known = rate->from_ns != 0;
+    pthread_mutex_unlock(&rate->lock);
+    return known && took_ns ? (double)steps * 1e9 / (double)took_ns : 0;
+}
+
+size_t spotnik_job_status_text(void *context, char *text, size_t size)
+{
+    struct spotnik_job *job = context;
+    struct spotnik_member member[MEMBERS_SHOWN];
+    struct spotnik_donor_status donor;
+    spotnik_job_status status;
+    char warning[256] = "", refusal[256] = "";
+
+    struct spotnik_engine *engine = __atomic_load_n(&job->engine, __ATOMIC_ACQUIRE);
+
+    if (!engine)
+        return 0; /* asked before spotnik_engine_new() has returned */
+    spotnik_engine_status(engine, &status);
+    spotnik_donor_status(job->donor, &donor);
+    pthread_mutex_lock(&job->rate.lock); /* spotnik_leave() takes `peers` away under it */
+    if (job->peers)
+        spotnik_peers_warning(job->peers, warning, sizeof warning);
+    pthread_mutex_unlock(&job->rate.lock);
+    struct spotnik_status_more more = {
+        .job_name = job->name,
+        .pid = getpid(),
+        .now_ns = spotnik_thread_now_ns(),
+        .steps_per_s = spotnik_rate_per_s(&job->rate),
+        .member = member,
+        .donor_sessions = donor.sessions,
+        .donor_log_bytes = donor.log_bytes,
+        .donor_dropped = donor.dropped,
+        .warning = warning,
+        .refusals = spotnik_engine_refusals(engine, refusal, sizeof refusal),
+        .refusal = refusal,
+    };
+    more.uptime_ns = more.now_ns - job->born_ns;
+    more.member_count = spotnik_engine_members(engine, member, MEMBERS_SHOWN, &more.view_epoch);
+    return spotnik_status_text(&status, &more, text, size);
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The step as the caller's loop sees it. What happens inside (losses, recoveries, joins) is the engine's; here calls are
+ * checked, and a member that the others went on without joins again without the caller's help:
+ *
+ *     step_commit  -> EXCLUDED: the begun step is void for us, nothing to apply
+ *     step_begin   -> copies the state and goes on */
+#include <string.h>
+
+#include "api/job.h"
+#include "base/error.h"
+
+static uint64_t committed(struct spotnik_job *job)
+{
+    spotnik_job_status status;
+
+    spotnik_engine_status(job->engine, &status);
+    return status.step_committed;
+}
+
+static bool is_finished(struct spotnik_job *job)
+{
+    return job->config.steps_max && !job->outside && committed(job) >= job->config.steps_max;
+}
+
+/* The thread that brought us in has nothing left to do. */
+static void tidy(struct spotnik_job *job)
+{
+    if (job->joiner && spotnik_joiner_is_done(job->joiner)) {
+        spotnik_joiner_free(job->joiner);
+        job->joiner = NULL;
+    }
+}
+
+static int begin(struct spotnik_job *job, spotnik_step *ret_step)
+{
+    for (;;) {
+        int rc = job->outside ? spotnik_job_rejoin(job) : 0;
+
+        if (rc)
+            return rc;
+        if (is_finished(job))
+            return spotnik_error_return(SPOTNIK_ERR_DONE, "%llu steps are committed",
+                                        (unsigned long long)job->config.steps_max);
+        rc = spotnik_engine_step_begin(job->engine, ret_step);
+        if (rc != SPOTNIK_ERR_PEERS)
+            return rc;
+        spotnik_job_exclude(job);
+    }
+}
+
+int spotnik_step_begin(spotnik_job *job, spotnik_step *ret_step)
+{
+    spotnik_step step;
+
+    if (!job || !ret_step)
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no job or no step was given");
+    if (job->begun)
+        return spotnik_error_return(SPOTNIK_ERR_STATE, "the step begun before was not committed");
+    if (!job->sealed) {
+        job->sealed = true;
+        spotnik_donor_seal(job->donor);
+    }
+    memset(&step, 0, sizeof step);
+    int rc = begin(job, &step);
+
+    tidy(job);
+    if (rc)
+        return rc;
+    memset(job->started, 0, sizeof job->started);
+    job->begun = true;
+    *ret_step = step;
+    return 0;
+}
+
+int spotnik_weight_set(spotnik_job *job, uint64_t weight)
+{
+    if (!job)
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no job was given");
+    if (!job->begun)
+        return spotnik_error_return(SPOTNIK_ERR_STATE, "a weight belongs to a begun step");
+    for (uint32_t i = 0; i < SPOTNIK_CALLER_BUCKETS; i++)
+        if (job->started[i])
+            return spotnik_error_return(SPOTNIK_ERR_STATE,
+                                        "the weight must be set before the first allreduce");
+    int rc = spotnik_engine_weight_set(job->engine, weight);
+
+    return rc == SPOTNIK_ERR_PEERS ? 0 : rc; /* excluded: step_commit says so */
+}
+
+static bool fits(enum spotnik_dtype dtype, enum spotnik_op op)
+{
+    switch (op) {
+    case SPOTNIK_SUM:
+        return dtype != SPOTNIK_U8;
+    case SPOTNIK_MEAN:
+        return dtype == SPOTNIK_F32 || dtype == SPOTNIK_F64;
+    case SPOTNIK_MIN:
+    case SPOTNIK_MAX:
+        return true;
+    }
+    return false;
+}
+
+static int check(const struct spotnik_job *job, uint32_t bucket, const void *data, size_t count,
+                 enum spotnik_dtype dtype, enum spotnik_op op)
+{
+    uint32_t element_bytes = spotnik_registry_element_bytes((int)dtype);
+
+    if (!job->begun)
+        return spotnik_error_return(SPOTNIK_ERR_STATE,
+                                    "allreduce belongs between step_begin and step_commit");
+    if (bucket >= SPOTNIK_CALLER_BUCKETS)
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "bucket %u: at most %d buckets", bucket,
+                                    SPOTNIK_CALLER_BUCKETS);
+    if (job->started[bucket])
+        return spotnik_error_return(SPOTNIK_ERR_STATE, "bucket %u was started already in this step", bucket);
+    if (!data && count)
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "bucket %u: no memory given", bucket);
+    if (!element_bytes || count > SIZE_MAX / 2 / element_bytes)
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                    "bucket %u: unknown element type or too many elements", bucket);
+    if (!fits(dtype, op))
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                    "bucket %u: this operation is not defined for its type", bucket);
+    return 0;
+}
+
+int spotnik_allreduce(spotnik_job *job, uint32_t bucket, void *data, size_t count, enum spotnik_dtype dtype,
+                      enum spotnik_op op)
+{
+    if (!job)
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no job was given");
+    int rc = check(job, bucket, data, count, dtype, op);
+
+    if (rc)
+        return rc;
+    if (!job->excluded)
+        rc = spotnik_engine_allreduce(job->engine, bucket, data, count, dtype, op);
+    if (rc == SPOTNIK_ERR_PEERS) { /* step_commit says so, where the caller's loop expects it */
+        job->excluded = true;
+        rc = 0;
+    }
+    job->started[bucket] = rc == 0;
+    return rc;
+}
+
+int spotnik_step_commit(spotnik_job *job)
+{
+    if (!job)
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no job was given");
+    if (!job->begun)
+        return spotnik_error_return(SPOTNIK_ERR_STATE, "no step was begun");
+    int rc = job->excluded ? SPOTNIK_ERR_PEERS : spotnik_engine_step_commit(job->engine);
+
+    tidy(job);
+    if (rc == SPOTNIK_ERR_PEERS) {
+        spotnik_job_exclude(job);
+        return spotnik_error_return(SPOTNIK_ERR_EXCLUDED, "the others went on without this member");
+    }
+    job->begun = rc == SPOTNIK_ERR_PARKED; /* still ours to finish, should the caller want to wait on */
+    if (!rc)
+        spotnik_rate_count(&job->rate, committed(job));
+    return rc;
+}
