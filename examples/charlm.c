@@ -357,6 +357,8 @@ static int train(struct trainer *t)
         rc = compute(t);
         if (!rc)
             rc = spotnik_step_commit(t->job);
+        if (rc == SPOTNIK_ERR_EXCLUDED)
+            continue; /* the others went on without us: nothing to apply, and step_begin joins again */
         if (rc)
             break;
         adam_apply(&t->adam, &t->w, &t->g);

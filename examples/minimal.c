@@ -61,6 +61,8 @@ int main(void)
         if (!rc) {
             w[0] -= 0.5 * g[0];
             w[1] -= 0.5 * g[1];
+        } else if (rc == SPOTNIK_ERR_EXCLUDED) {
+            rc = 0; /* the others went on without us: nothing to apply, and step_begin joins again */
         }
     }
     if (rc != SPOTNIK_ERR_DONE) {
