@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Workers as processes: start, output, death. */
+#include "agent.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "spotnik/spotnik.h"
+
+static uint64_t now_ns(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+bool agent_init(struct agent *agent, char **command, uint32_t places)
+{
+    *agent = (struct agent){.command = command, .places = places, .slots_fd = -1};
+    agent->worker = calloc(places, sizeof(*agent->worker));
+    if (!agent->worker)
+        return false;
+    return spotnik_slots_new(places, &agent->slots_fd, &agent->slots) == 0;
+}
+
+void agent_done(struct agent *agent)
+{
+    spotnik_slots_unmap(agent->slots);
+    if (agent->slots_fd >= 0)
+        close(agent->slots_fd);
+    free(agent->worker);
+}
+
+uint32_t agent_running(const struct agent *agent)
+{
+    uint32_t running = 0;
+    for (uint32_t i = 0; i < agent->places; i++)
+        running += agent->worker[i].pid != 0;
+    return running;
+}
+
+/* In the child: environment, standard streams, a process group of its own so that the terminal's Ctrl-C reaches the agent alone. */
+static void become_worker(const struct agent *agent, const struct agent_worker *worker, int out, int err)
+{
+    char text[32];
+    sigset_t none;
+
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    setpgid(0, 0);
+    dup2(out, STDOUT_FILENO);
+    dup2(err, STDERR_FILENO);
+    fcntl(agent->slots_fd, F_SETFD, 0);
+    snprintf(text, sizeof(text), "%d", agent->slots_fd);
+    setenv("SPOTNIK_SLOTS_FD", text, 1);
+    snprintf(text, sizeof(text), "%u", (unsigned)(worker - agent->worker));
+    setenv("SPOTNIK_SLOT", text, 1);
+    snprintf(text, sizeof(text), "%u", worker->number);
+    setenv("SPOTNIK_WORKER", text, 1);
+    execvp(agent->command[0], agent->command);
+    fprintf(stderr, "cannot run %s: %s\n", agent->command[0], strerror(errno));
+    _exit(127);
+}
+
+static struct agent_worker *free_place(struct agent *agent)
+{
+    for (uint32_t i = 0; i < agent->places; i++)
+        if (!agent->worker[i].pid)
+            return &agent->worker[i];
+    return NULL;
+}
+
+static void close_pair(int pair[2])
+{
+    close(pair[0]);
+    close(pair[1]);
+}
+
+struct agent_worker *agent_start(struct agent *agent)
+{
+    struct agent_worker *worker = free_place(agent);
+    int out[2], err[2];
+
+    if (!worker || pipe2(out, O_CLOEXEC))
+        return NULL;
+    if (pipe2(err, O_CLOEXEC)) {
+        close_pair(out);
+        return NULL;
+    }
+    *worker = (struct agent_worker){.number = agent->started, .started_ns = now_ns(),
+                                    .out = {.fd = out[0]}, .err = {.fd = err[0], .error = true}};
+    spotnik_slots_assign(agent->slots, (uint32_t)(worker - agent->worker));
+    fflush(NULL);
+    worker->pid = fork();
+    if (worker->pid == 0)
+        become_worker(agent, worker, out[1], err[1]);
+    close(out[1]);
+    close(err[1]);
+    if (worker->pid < 0) {
+        close(out[0]);
+        close(err[0]);
+        worker->pid = 0;
+        return NULL;
+    }
+    fcntl(out[0], F_SETFL, O_NONBLOCK);
+    fcntl(err[0], F_SETFL, O_NONBLOCK);
+    agent->started++;
+    return worker;
+}
+
+void agent_kill(struct agent *agent, struct agent_worker *worker)
+{
+    agent->killed++;
+    kill(-worker->pid, SIGKILL);
+    kill(worker->pid, SIGKILL); /* its group may not exist yet */
+}
+
+void agent_leave(struct agent *agent, struct agent_worker *worker)
+{
+    uint32_t slot = (uint32_t)(worker - agent->worker);
+    struct spotnik_id id;
+
+    worker->leaving = true;
+    if (spotnik_slots_member(agent->slots, slot, &id))
+        spotnik_slots_leave_request(agent->slots, slot);
+    else
+        kill(worker->pid, SIGTERM);
+}
+
+static void print_line(const struct agent_worker *worker, const struct agent_pipe *pipe, const char *line, size_t length)
+{
+    FILE *out = pipe->error ? stderr : stdout;
+    fprintf(out, "[w%u] %.*s\n", worker->number, (int)length, line);
+    fflush(out);
+}
+
+static void print_lines(const struct agent_worker *worker, struct agent_pipe *pipe)
+{
+    char *start = pipe->line, *end;
+    while ((end = memchr(start, '\n', pipe->used - (size_t)(start - pipe->line)))) {
+        print_line(worker, pipe, start, (size_t)(end - start));
+        start = end + 1;
+    }
+    pipe->used -= (uint32_t)(start - pipe->line);
+    memmove(pipe->line, start, pipe->used);
+    if (pipe->used == sizeof(pipe->line)) { /* a line longer than we hold is cut */
+        print_line(worker, pipe, pipe->line, pipe->used);
+        pipe->used = 0;
+    }
+}
+
+void agent_read(struct agent_worker *worker, struct agent_pipe *pipe)
+{
+    while (pipe->fd >= 0) {
+        ssize_t got = read(pipe->fd, pipe->line + pipe->used, sizeof(pipe->line) - pipe->used);
+        if (got < 0 && (errno == EAGAIN || errno == EINTR))
+            return;
+        if (got <= 0) {
+            close(pipe->fd);
+            pipe->fd = -1;
+            if (pipe->used)
+                print_line(worker, pipe, pipe->line, pipe->used);
+            pipe->used = 0;
+            return;
+        }
+        pipe->used += (uint32_t)got;
+        print_lines(worker, pipe);
+    }
+}
+
+static enum agent_end judge(struct agent *agent, int status, char *text, size_t size)
+{
+    if (WIFSIGNALED(status)) {
+        snprintf(text, size, "lost (SIG%s)", sigabbrev_np(WTERMSIG(status)) ? sigabbrev_np(WTERMSIG(status)) : "?");
+        return AGENT_LOST;
+    }
+    int code = WEXITSTATUS(status);
+    if (code == 0) {
+        snprintf(text, size, "done");
+        return AGENT_DONE;
+    }
+    if (code == 75) {
+        snprintf(text, size, "left (75)");
+        return AGENT_INTERRUPTED;
+    }
+    snprintf(text, size, "failed (exit status %d)", code);
+    if (!agent->first_error)
+        agent->first_error = code;
+    return AGENT_FAILED;
+}
+
+enum agent_end agent_reaped(struct agent *agent, struct agent_worker *worker, int status, char *text, size_t size)
+{
+    enum agent_end end = judge(agent, status, text, size);
+
+    agent_read(worker, &worker->out);
+    agent_read(worker, &worker->err);
+    if (worker->out.fd >= 0)
+        close(worker->out.fd); /* a grandchild may hold the other end */
+    if (worker->err.fd >= 0)
+        close(worker->err.fd);
+    agent->ended[end]++;
+    worker->pid = 0;
+    return end;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The agent: starts workers on this host, passes on what they print, reaps them. Members do not need it to stay in
+ * the job. What to start and to kill, and when, is decided by cmd_run.c. */
+#ifndef SPOTNIK_CLI_AGENT_H
+#define SPOTNIK_CLI_AGENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "net/slots.h"
+
+#define AGENT_LINE 4096
+
+/* One pipe from a worker, cut into lines. */
+struct agent_pipe {
+    int fd; /* -1: closed */
+    bool error; /* standard error */
+    uint32_t used;
+    char line[AGENT_LINE];
+};
+
+enum agent_end { AGENT_RUNNING, AGENT_DONE, AGENT_INTERRUPTED, AGENT_FAILED, AGENT_LOST };
+
+struct agent_worker {
+    pid_t pid;           /* 0: the place is free */
+    uint32_t number;     /* w<number>: counts starts, never used twice */
+    uint32_t node;       /* of the trace, when one is replayed */
+    uint64_t started_ns;
+    bool leaving;
+    struct agent_pipe out, err;
+};
+
+struct agent {
+    char **command;
+    uint32_t places;     /* how many workers at once */
+    struct agent_worker *worker;
+    struct spotnik_slots *slots;
+    int slots_fd;
+    uint32_t started, killed;
+    int first_error;     /* exit status of the first worker that failed; 0: none */
+    uint32_t ended[AGENT_LOST + 1];
+};
+
+bool agent_init(struct agent *agent, char **command, uint32_t places);
+void agent_done(struct agent *agent);
+uint32_t agent_running(const struct agent *agent);
+
+/* Start a worker in a free place. NULL: no place or no process (errno). */
+struct agent_worker *agent_start(struct agent *agent);
+void agent_kill(struct agent *agent, struct agent_worker *worker);
+
+/* Ask for a planned leave: through the slot if the worker has joined a job, else by SIGTERM. */
+void agent_leave(struct agent *agent, struct agent_worker *worker);
+
+/* Read what a pipe holds and print whole lines, each tagged "[w3] ". */
+void agent_read(struct agent_worker *worker, struct agent_pipe *pipe);
+
+/* A child has ended with `status`: drain its pipes, count it, free the place. Returns how it ended. */
+enum agent_end agent_reaped(struct agent *agent, struct agent_worker *worker, int status, char *text, size_t size);
+
+#endif

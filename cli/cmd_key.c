@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* spotnik key: make a job key. */
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/key.h"
+#include "commands.h"
+#include "options.h"
+#include "spotnik/spotnik.h"
+
+static const char help[] =
+    "Usage: spotnik key [FILE]\n\n"
+    "Make a job key: 256 random bits in hexadecimal. Every member of a job needs the same key; whoever lacks it\n"
+    "is refused before anything it sends is looked at.\n\n"
+    "With FILE, write it there with mode 0600 (an existing file is never overwritten); without, print it.\n\n"
+    "  spotnik key job.key            make one\n"
+    "  export SPOTNIK_KEY_FILE=job.key\n"
+    "  scp -p job.key host2:          and bring it to the other machines over a safe way\n";
+
+static int complain(void)
+{
+    fprintf(stderr, "spotnik key: %s\n", spotnik_last_error());
+    return 1;
+}
+
+static int print_key(void)
+{
+    uint8_t key[SPOTNIK_KEY_BYTES];
+
+    if (spotnik_key_random(key, sizeof(key)))
+        return complain();
+    for (size_t i = 0; i < sizeof(key); i++)
+        printf("%02x", key[i]);
+    putchar('\n');
+    return 0;
+}
+
+int spotnik_cmd_key(int argc, char **argv)
+{
+    if (argc == 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
+        fputs(help, stdout);
+        return 0;
+    }
+    if (argc > 2 || (argc == 2 && argv[1][0] == '-'))
+        return option_refuse("key", "takes at most one argument, a file name");
+    if (argc == 1)
+        return print_key();
+    return spotnik_key_create(argv[1]) ? complain() : 0;
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* spotnik run: its options, the workers' environment, and the temporary folder of a job that is all on this host. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "api/key.h"
+#include "base/time.h"
+#include "commands.h"
+#include "options.h"
+#include "run.h"
+#include "spotnik/spotnik.h"
+
+static const char help[] =
+    "Usage: spotnik run [OPTION]... -- COMMAND [ARGUMENT]...\n\n"
+    "Start workers on this machine. They find each other, survive each other, and take in newcomers by themselves;\n"
+    "this program starts them, tags each line they print with its worker, and may make their life hard.\n\n"
+    "  -n, --workers MIN:MAX   start MAX workers; steps wait until there are MIN (one number: both)   [1]\n"
+    "      --respawn           start a new worker for every one that is lost or fails\n"
+    "      --kill-every TIME   SIGKILL a random worker every TIME (5s, 500ms), never below MIN\n"
+    "      --churn FILE        replay a trace of lines milliseconds,add|remove,node: add starts a worker,\n"
+    "                          remove kills it with SIGKILL\n"
+    "      --speedup X         replay the trace X times as fast                                        [1]\n"
+    "      --seed N            which workers --kill-every chooses                                      [clock]\n"
+    "      --peers SPEC        where to find the job: host:port,... or file:DIR    [a folder made for this run]\n"
+    "      --key-file FILE     the job key; see spotnik key                        [a key made for this run]\n"
+    "      --bind ADDRESS      address that workers listen on                      [127.0.0.1]\n"
+    "      --grace TIME        how long workers may take to leave before SIGTERM, and then SIGKILL     [10s]\n"
+    "  -q, --quiet             no lines of our own\n\n"
+    "SIGTERM or Ctrl-C asks the workers to leave: they finish the step they are in and say goodbye.\n"
+    "Exit status: 0 done, 75 interrupted with work left (start it again), else that of the first worker that failed.\n\n"
+    "Examples:\n"
+    "  spotnik run -n 4 -- ./train                               four workers\n"
+    "  spotnik run -n 2:4 --respawn --kill-every 5s -- ./train   and one killed every five seconds\n"
+    "  spotnik run -n 2:32 --churn p3-trace.csv --speedup 100 -- ./train   a day on the spot market in minutes\n"
+    "  spotnik run --peers file:/shared/job --key-file job.key -n 1:8 -- ./train   join a job across hosts\n";
+
+enum { OPTION_RESPAWN = 256, OPTION_KILL, OPTION_CHURN, OPTION_SPEEDUP, OPTION_SEED, OPTION_PEERS, OPTION_KEY, OPTION_BIND,
+       OPTION_GRACE };
+
+static const struct option names[] = {
+    {"workers", required_argument, NULL, 'n'},        {"respawn", no_argument, NULL, OPTION_RESPAWN},
+    {"kill-every", required_argument, NULL, OPTION_KILL}, {"churn", required_argument, NULL, OPTION_CHURN},
+    {"speedup", required_argument, NULL, OPTION_SPEEDUP}, {"seed", required_argument, NULL, OPTION_SEED},
+    {"peers", required_argument, NULL, OPTION_PEERS}, {"key-file", required_argument, NULL, OPTION_KEY},
+    {"bind", required_argument, NULL, OPTION_BIND},   {"grace", required_argument, NULL, OPTION_GRACE},
+    {"quiet", no_argument, NULL, 'q'},                {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
+};
+
+struct request {
+    struct run_options run;
+    const char *peers, *key_file, *churn_file;
+    char *folder; /* made by us, to be removed; NULL: none */
+};
+
+static bool take_option(struct request *ret, int option, const char *value)
+{
+    switch (option) {
+    case 'n': return option_span(value, &ret->run.min, &ret->run.max);
+    case 'q': ret->run.quiet = true; return true;
+    case OPTION_RESPAWN: ret->run.respawn = true; return true;
+    case OPTION_KILL: return option_duration(value, &ret->run.kill_every_ns);
+    case OPTION_GRACE: return option_duration(value, &ret->run.grace_ns);
+    case OPTION_SPEEDUP: return option_ratio(value, &ret->run.speedup);
+    case OPTION_SEED: return option_u64(value, 0, UINT64_MAX, &ret->run.seed);
+    case OPTION_CHURN: ret->churn_file = value; return true;
+    case OPTION_PEERS: ret->peers = value; return true;
+    case OPTION_KEY: ret->key_file = value; return true;
+    case OPTION_BIND: return setenv("SPOTNIK_BIND", value, 1) == 0;
+    default: return false;
+    }
+}
+
+/* 0: go on; 1: help was wanted; 2: refused. */
+static int parse(int argc, char **argv, struct request *request)
+{
+    int option;
+
+    opterr = 0;
+    optind = 0;
+    while ((option = getopt_long(argc, argv, "+n:qh", names, NULL)) != -1) {
+        if (option == 'h') {
+            fputs(help, stdout);
+            return 1;
+        }
+        if (option == '?')
+            return option_refuse("run", "unknown option, or a value is missing: %s", argv[optind - 1]);
+        if (!take_option(request, option, optarg))
+            return option_refuse("run", "\"%s\" is no value for %s", optarg, argv[optind - 2]);
+    }
+    if (optind == argc)
+        return option_refuse("run", "what shall the workers run? Put it after --");
+    request->run.command = argv + optind;
+    return 0;
+}
+
+static bool read_churn(struct request *request)
+{
+    char error[256];
+
+    if (!request->churn_file)
+        return true;
+    if (churn_read(request->churn_file, &request->run.churn, error, sizeof(error)))
+        return true;
+    fprintf(stderr, "spotnik run: %s: %s\n", request->churn_file, error);
+    return false;
+}
+
+/* A job all on this host: its key and its meeting place live as long as this run. */
+static bool make_folder(struct request *request)
+{
+    const char *base = getenv("TMPDIR");
+    char path[4096];
+
+    if (asprintf(&request->folder, "%s/spotnik-XXXXXX", base && *base ? base : "/tmp") < 0)
+        return false;
+    if (!mkdtemp(request->folder)) {
+        fprintf(stderr, "spotnik run: cannot make %s: %s; set TMPDIR to a folder that can be written\n", request->folder,
+                strerror(errno));
+        return false;
+    }
+    snprintf(path, sizeof(path), "%s/peers", request->folder);
+    if (mkdir(path, 0700)) {
+        fprintf(stderr, "spotnik run: cannot make %s: %s\n", path, strerror(errno));
+        return false;
+    }
+    snprintf(path, sizeof(path), "file:%s/peers", request->folder);
+    setenv("SPOTNIK_PEERS", path, 1);
+    snprintf(path, sizeof(path), "%s/key", request->folder);
+    if (!request->key_file && spotnik_key_create(path)) {
+        fprintf(stderr, "spotnik run: cannot make a key: %s\n", spotnik_last_error());
+        return false;
+    }
+    setenv("SPOTNIK_KEY_FILE", request->key_file ? request->key_file : path, 1);
+    return true;
+}
+
+static void remove_folder(struct request *request)
+{
+    char *command[] = {"rm", "-rf", "--", request->folder, NULL};
+    if (!request->folder)
+        return;
+    pid_t pid = fork();
+    if (pid == 0) {
+        execvp(command[0], command);
+        _exit(127);
+    }
+    if (pid > 0)
+        waitpid(pid, NULL, 0);
+    free(request->folder);
+}
+
+static bool set_environment(struct request *request)
+{
+    char text[16];
+
+    snprintf(text, sizeof(text), "%u", request->run.min);
+    setenv("SPOTNIK_MIN", text, 1);
+    if (!request->peers)
+        request->peers = getenv("SPOTNIK_PEERS");
+    if (!request->key_file)
+        request->key_file = getenv("SPOTNIK_KEY_FILE");
+    if (!request->peers || !*request->peers)
+        return make_folder(request);
+    setenv("SPOTNIK_PEERS", request->peers, 1);
+    if (!request->key_file) {
+        fprintf(stderr, "spotnik run: a job across hosts needs a key that all its hosts share.\n"
+                        "Make one with: spotnik key job.key; then give --key-file job.key everywhere.\n");
+        return false;
+    }
+    setenv("SPOTNIK_KEY_FILE", request->key_file, 1);
+    return true;
+}
+
+int spotnik_cmd_run(int argc, char **argv)
+{
+    struct request request = {.run = {.min = 1, .max = 1, .speedup = 1, .grace_ns = 10 * SPOTNIK_S,
+                                      .seed = (uint64_t)time(NULL)}};
+    int refused = parse(argc, argv, &request);
+
+    if (refused)
+        return refused == 1 ? 0 : refused;
+    if (!read_churn(&request))
+        return 2;
+    bool ready = set_environment(&request);
+    if (ready && request.folder && !request.run.quiet)
+        fprintf(stderr, "spotnik: ask with: spotnik status --peers %s --key-file %s\n", getenv("SPOTNIK_PEERS"),
+                getenv("SPOTNIK_KEY_FILE"));
+    int status = ready ? run_loop(&request.run) : 1;
+    remove_folder(&request);
+    churn_free(&request.run.churn);
+    return status;
+}

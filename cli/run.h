@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* spotnik run: what was asked for (cmd_run.c) and the loop that does it (run_loop.c). */
+#ifndef SPOTNIK_CLI_RUN_H
+#define SPOTNIK_CLI_RUN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent.h"
+#include "churn.h"
+
+struct run_options {
+    uint32_t min, max;
+    bool respawn, quiet;
+    uint64_t kill_every_ns;     /* 0: never */
+    uint64_t grace_ns;          /* between the request to leave and SIGTERM, and between SIGTERM and SIGKILL */
+    struct churn churn;         /* event_count 0: none */
+    double speedup;
+    uint64_t seed;              /* which workers --kill-every chooses */
+    char **command;
+};
+
+/* Start, watch and end the workers. Returns the exit status of `spotnik run`. */
+int run_loop(const struct run_options *options);
+
+#endif
