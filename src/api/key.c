@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "spotnik/spotnik.h"
 
 #define HEX_BYTES (2 * SPOTNIK_KEY_BYTES)
@@ -109,4 +110,13 @@ int spotnik_key_create(const char *path)
     if (rc)
         unlink(path);
     return rc;
+}
+
+void spotnik_job_hash(const char *name, uint8_t ret_job[16])
+{
+    char twice[512];
+    int size = snprintf(twice, sizeof twice, "%s/%s", name, name);
+    uint64_t hash[2] = { spotnik_hash_bytes(name, strlen(name)), spotnik_hash_bytes(twice, (size_t)size) };
+
+    memcpy(ret_job, hash, 16);
 }

@@ -17,4 +17,7 @@ int spotnik_key_create(const char *path);
 /* `size` bytes nobody can guess. SPOTNIK_ERR_SYSTEM when the kernel has none. */
 int spotnik_key_random(void *out, uint32_t size);
 
+/* The job's name as 16 bytes; it separates jobs by accident only, the key separates them for certain. */
+void spotnik_job_hash(const char *name, uint8_t ret_job[16]);
+
 #endif

@@ -26,16 +26,6 @@ static uint64_t host_id(void)
     return size > 0 ? spotnik_hash_bytes(text, (size_t)size) : 0;
 }
 
-/* The job's name as 16 bytes; it separates jobs by accident only, the key separates them for certain. */
-static void name_job(const char *name, uint8_t ret_job[16])
-{
-    char twice[512];
-    int size = snprintf(twice, sizeof twice, "%s/%s", name, name);
-    uint64_t hash[2] = { spotnik_hash_bytes(name, strlen(name)), spotnik_hash_bytes(twice, (size_t)size) };
-
-    memcpy(ret_job, hash, 16);
-}
-
 static int place(const char *text, struct spotnik_member *self)
 {
     self->port = 0;
@@ -55,7 +45,7 @@ static int place(const char *text, struct spotnik_member *self)
 /* A job of one has a key that nobody else has. */
 static int fill(const spotnik_config *config, struct spotnik_credentials *credentials)
 {
-    name_job(config->job_name, credentials->job);
+    spotnik_job_hash(config->job_name, credentials->job);
     credentials->self.host = host_id();
     int rc = spotnik_key_random(&credentials->self.id, sizeof credentials->self.id);
 
