@@ -32,6 +32,7 @@ tidy()
     fi
 }
 trap tidy EXIT
+trap 'exit 130' INT TERM
 
 # job NAME STEPS [OPTION OF SPOTNIK RUN]...: train with four workers, and show it
 job()
