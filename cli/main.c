@@ -12,8 +12,12 @@ static const struct {
 } commands[] = {
     {"run", "start workers here; they survive each other", spotnik_cmd_run},
     {"status", "ask a running job how it is", spotnik_cmd_status},
+#ifdef HAVE_SIM
     {"sim", "play a whole cluster with faults, from a seed", spotnik_cmd_sim},
+#endif
+#ifdef HAVE_BENCH
     {"bench", "measure: recovery after revocations", spotnik_cmd_bench},
+#endif
     {"key", "make a job key", spotnik_cmd_key},
 };
 #define COMMANDS (sizeof(commands) / sizeof(*commands))
