@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The caller's side: the step from begin to commit, leaving, and handing results to a joiner. Events run in place on
+ * the calling thread; what cannot be done at once is waited for, asleep. */
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/assert.h"
+#include "base/error.h"
+#include "base/time.h"
+#include "net/state.h"
+#include "reduce/reduce.h"
+
+#define BOUNDARY_NS (5 * SPOTNIK_MS)  /* how often the boundary hook runs while step_begin waits */
+#define SEND_INLINE (64u * 1024)      /* more than this is left to the progress thread: the caller has work to do */
+
+static void changed_wait(struct spotnik_engine *engine, uint64_t until_ns)
+{
+    struct timespec until = {.tv_sec = (time_t)(until_ns / SPOTNIK_S), .tv_nsec = (long)(until_ns % SPOTNIK_S)};
+    pthread_cond_timedwait(&engine->changed, &engine->lock, &until);
+}
+
+/* An event of the caller, and as much sending as is worth doing here. */
+static void post(struct spotnik_engine *engine, struct spotnik_event *event)
+{
+    spotnik_engine_drive(engine, event);
+    pthread_cond_broadcast(&engine->changed); /* a donor's frame may wait for this bucket */
+    if (spotnik_lane_pump(engine, SEND_INLINE))
+        spotnik_engine_kick(engine);
+    if (engine->lane.socket.readable || engine->lane.down_ns != SPOTNIK_NEVER)
+        spotnik_engine_kick(engine);
+}
+
+static bool patience_is_over(const struct spotnik_engine *engine)
+{
+    return engine->config.on_minority == SPOTNIK_MINORITY_STOP && engine->parked_ns != 0 &&
+           spotnik_time_since(spotnik_clock_ns(), engine->parked_ns) >= engine->config.minority_wait_ns;
+}
+
+/* Why waiting makes no sense any more; 0: it does. */
+static int trouble(const struct spotnik_engine *engine)
+{
+    if (engine->failed != 0)
+        return spotnik_error_return(engine->failed, "the members run different programs: their buckets differ in "
+                                                    "number, size, type or operation");
+    if (engine->excluded)
+        return spotnik_error_return(SPOTNIK_ERR_PEERS, "the others went on without us");
+    if (engine->left || engine->halted)
+        return spotnik_error_return(SPOTNIK_ERR_STATE, "this member has left the job");
+    if (patience_is_over(engine))
+        return spotnik_error_return(SPOTNIK_ERR_PARKED, "cut off from the majority");
+    return 0;
+}
+
+static void boundary_call(struct spotnik_engine *engine, bool waiting)
+{
+    uint64_t committed = engine->committed;
+    const struct spotnik_engine_hooks *hooks = &engine->config.hooks;
+    engine->boundary_due = false;
+    if (hooks->boundary == NULL)
+        return;
+    spotnik_engine_unlock(engine);
+    hooks->boundary(hooks->context, committed, waiting);
+    spotnik_engine_lock(engine);
+}
+
+static bool noticed(const struct spotnik_engine *engine)
+{
+    return __atomic_load_n(&engine->noticed, __ATOMIC_SEQ_CST) != 0;
+}
+
+static int begin_wait(struct spotnik_engine *engine)
+{
+    while (!engine->begun) {
+        int rc = trouble(engine);
+        if (rc != 0)
+            return rc;
+        if (noticed(engine))
+            return SPOTNIK_ERR_LEAVING;
+        changed_wait(engine, spotnik_time_add(spotnik_clock_ns(), BOUNDARY_NS));
+        if (!engine->begun)
+            boundary_call(engine, true);
+    }
+    return 0;
+}
+
+static void step_describe(struct spotnik_engine *engine, spotnik_step *step)
+{
+    struct spotnik_core_status status;
+    spotnik_core_status(engine->core, &status);
+    memset(step, 0, sizeof *step);
+    step->number = engine->begun_step;
+    step->view_epoch = engine->step_epoch;
+    step->rank = status.rank == SPOTNIK_NO_RANK ? 0 : status.rank;
+    step->size = status.size > 0 ? status.size : 1;
+    step->data_epoch = spotnik_core_ledger(engine->core)->data_epoch;
+    step->sample_count = spotnik_core_share(engine->core, step->samples, &step->range_count);
+    step->replay = engine->replay;
+}
+
+int spotnik_engine_step_begin(struct spotnik_engine *engine, spotnik_step *ret_step)
+{
+    struct spotnik_event event = {.kind = SPOTNIK_EVENT_STEP_BEGIN};
+    int rc = 0;
+    spotnik_engine_lock(engine);
+    if (engine->begun && engine->handed_out)
+        rc = spotnik_error_return(SPOTNIK_ERR_STATE, "step %llu is begun and not committed",
+                                  (unsigned long long)engine->begun_step);
+    if (rc == 0)
+        boundary_call(engine, false);
+    if (rc == 0 && noticed(engine))
+        rc = SPOTNIK_ERR_LEAVING;
+    if (rc == 0 && !engine->begun)
+        post(engine, &event);
+    if (rc == 0)
+        rc = begin_wait(engine);
+    if (rc == 0) {
+        step_describe(engine, ret_step);
+        engine->handed_out = true;
+    }
+    spotnik_engine_unlock(engine);
+    return rc;
+}
+
+/* Between begin and commit? */
+static int step_check(const struct spotnik_engine *engine)
+{
+    if (engine->begun && engine->handed_out && !engine->sealed)
+        return 0;
+    return spotnik_error_return(SPOTNIK_ERR_STATE, "no step is begun; call spotnik_step_begin() first");
+}
+
+int spotnik_engine_weight_set(struct spotnik_engine *engine, uint64_t weight)
+{
+    struct spotnik_event event = {.kind = SPOTNIK_EVENT_WEIGHT, .weight = weight};
+    spotnik_engine_lock(engine);
+    int rc = step_check(engine);
+    if (rc == 0)
+        post(engine, &event);
+    spotnik_engine_unlock(engine);
+    return rc;
+}
+
+static int bucket_check(uint32_t number, const void *data, size_t count, enum spotnik_dtype dtype,
+                        enum spotnik_op op)
+{
+    if (number >= SPOTNIK_BUCKET_BARRIER)
+        return spotnik_error_return(SPOTNIK_ERR_LIMIT, "buckets are numbered 0 to %d", SPOTNIK_BUCKET_BARRIER - 1);
+    if (!spotnik_reduce_supported(dtype, op))
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "bucket %u: this type does not take this operation", number);
+    if ((data == NULL && count > 0) || count > SIZE_MAX / 16)
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "bucket %u: no data, or more than memory holds", number);
+    return 0;
+}
+
+int spotnik_engine_allreduce(struct spotnik_engine *engine, uint32_t bucket, void *data, size_t count,
+                             enum spotnik_dtype dtype, enum spotnik_op op)
+{
+    int rc = bucket_check(bucket, data, count, dtype, op);
+    if (rc != 0)
+        return rc;
+    spotnik_engine_lock(engine);
+    struct spotnik_bucket_memory *memory = &engine->bucket[bucket];
+    rc = step_check(engine);
+    if (rc == 0 && memory->step[engine->begun_step & 1] == engine->begun_step)
+        rc = spotnik_error_return(SPOTNIK_ERR_STATE, "bucket %u was already started in step %llu", bucket,
+                                  (unsigned long long)engine->begun_step);
+    if (rc == 0)
+        rc = spotnik_bucket_prepare(memory, engine->begun_step, data, count, dtype, op);
+    if (rc == 0) {
+        struct spotnik_event event = {.kind = SPOTNIK_EVENT_BUCKET_START,
+                                      .bucket = bucket,
+                                      .count = count,
+                                      .dtype = (uint8_t)dtype,
+                                      .op = (uint8_t)op,
+                                      .element_bytes = (uint32_t)spotnik_dtype_size(dtype)};
+        post(engine, &event);
+    }
+    spotnik_engine_unlock(engine);
+    return rc;
+}
+
+static int commit_wait(struct spotnik_engine *engine)
+{
+    while (engine->committed < engine->begun_step) {
+        int rc = trouble(engine);
+        if (rc != 0)
+            return rc;
+        changed_wait(engine, spotnik_time_add(spotnik_clock_ns(), SPOTNIK_S));
+    }
+    return 0;
+}
+
+static uint32_t results_list(const struct spotnik_engine *engine, uint64_t step, struct spotnik_bucket_result *result)
+{
+    unsigned half = step & 1;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < SPOTNIK_BUCKET_BARRIER; i++) {
+        const struct spotnik_bucket_memory *bucket = &engine->bucket[i];
+        result[i] = (struct spotnik_bucket_result){.data = NULL};
+        if (bucket->step[half] != step)
+            continue;
+        /* An empty bucket is used all the same. */
+        result[i] = (struct spotnik_bucket_result){.data = bucket->out[half] != NULL ? bucket->out[half] : engine->sink,
+                                                   .count = bucket->count[half],
+                                                   .dtype = bucket->dtype[half],
+                                                   .op = bucket->op[half]};
+        count = i + 1;
+    }
+    return count;
+}
+
+/* Without the lock: until the caller starts buckets again, nobody writes these results and nobody reads the inputs. */
+static void results_deliver(struct spotnik_engine *engine, uint64_t step)
+{
+    struct spotnik_bucket_result result[SPOTNIK_BUCKET_BARRIER];
+    const struct spotnik_engine_hooks *hooks = &engine->config.hooks;
+    uint32_t count = results_list(engine, step, result);
+    if (hooks->committed != NULL)
+        hooks->committed(hooks->context, step, count, result);
+    for (uint32_t i = 0; i < count; i++) {
+        size_t one = spotnik_dtype_size((enum spotnik_dtype)result[i].dtype);
+        if (result[i].data != NULL && result[i].count > 0)
+            memcpy(engine->bucket[i].in, result[i].data, result[i].count * one);
+    }
+}
+
+int spotnik_engine_step_commit(struct spotnik_engine *engine)
+{
+    struct spotnik_event event = {.kind = SPOTNIK_EVENT_STEP_SEAL};
+    spotnik_engine_lock(engine);
+    int rc = engine->sealed && engine->begun ? 0 : step_check(engine);
+    if (rc == 0 && !engine->sealed) {
+        engine->sealed = true;
+        post(engine, &event);
+    }
+    if (rc == 0)
+        rc = commit_wait(engine);
+    uint64_t step = engine->begun_step;
+    spotnik_engine_unlock(engine);
+    if (rc != 0)
+        return rc;
+    results_deliver(engine, step);
+    spotnik_engine_lock(engine);
+    engine->begun = engine->handed_out = engine->sealed = false;
+    spotnik_engine_unlock(engine);
+    return 0;
+}
+
+void spotnik_engine_wake(struct spotnik_engine *engine)
+{
+    spotnik_engine_lock(engine);
+    engine->boundary_due = true;
+    pthread_cond_broadcast(&engine->changed);
+    spotnik_engine_unlock(engine);
+}
+
+int spotnik_engine_leave(struct spotnik_engine *engine, uint64_t timeout_ns)
+{
+    struct spotnik_event event = {.kind = SPOTNIK_EVENT_LEAVE};
+    uint64_t until_ns = spotnik_time_add(spotnik_clock_ns(), timeout_ns);
+    spotnik_engine_lock(engine);
+    post(engine, &event);
+    while (!engine->left && !engine->excluded && engine->failed == 0 && spotnik_clock_ns() < until_ns)
+        changed_wait(engine, until_ns);
+    int rc = engine->left || engine->excluded || engine->failed != 0 ? 0 : SPOTNIK_ERR_PARKED;
+    spotnik_engine_unlock(engine);
+    return rc;
+}
+
+/* ---- results for a joiner ---- */
+
+static int handover_take(struct spotnik_engine *engine, const struct spotnik_chunk_header *header,
+                         const struct spotnik_placement *placement, const void *payload, size_t bytes)
+{
+    struct spotnik_bucket_memory *bucket = &engine->bucket[header->bucket];
+    size_t one = spotnik_dtype_size((enum spotnik_dtype)header->dtype);
+    unsigned half = header->step & 1;
+    if (bytes != placement->count * one || placement->kind != SPOTNIK_RING_COPY)
+        return spotnik_error_return(SPOTNIK_ERR_PEERS, "a donor sent a result of the wrong size");
+    if (bytes > 0) {
+        SPOTNIK_ASSERT(bucket->step[half] == header->step);
+        memcpy(bucket->out[half] + placement->offset * one, payload, bytes);
+    }
+    struct spotnik_event event = {.kind = SPOTNIK_EVENT_CHUNK_DONE, .header = *header};
+    spotnik_engine_drive(engine, &event);
+    return 0;
+}
+
+/* One try: 0 or an error, or 1 when the frame has to wait. */
+static int handover_try(struct spotnik_engine *engine, const struct spotnik_chunk_header *header, const void *payload,
+                        size_t bytes)
+{
+    struct spotnik_placement placement = spotnik_core_place(engine->core, (struct spotnik_id){0, 0}, header);
+    spotnik_engine_act(engine);
+    switch (placement.verdict) {
+    case SPOTNIK_VERDICT_TAKE:
+        return handover_take(engine, header, &placement, payload, bytes);
+    case SPOTNIK_VERDICT_DROP:
+        return 0;
+    case SPOTNIK_VERDICT_WAIT:
+        return 1;
+    case SPOTNIK_VERDICT_BAD:
+        break;
+    }
+    return spotnik_error_return(SPOTNIK_ERR_PEERS, "a donor sent a result that does not fit the last one");
+}
+
+int spotnik_engine_handover(struct spotnik_engine *engine, const struct spotnik_chunk_header *header,
+                            const void *payload, size_t bytes)
+{
+    int rc = SPOTNIK_ERR_ARGUMENT;
+    if (header->bucket >= SPOTNIK_BUCKET_SLOTS || spotnik_dtype_size((enum spotnik_dtype)header->dtype) == 0)
+        return rc;
+    spotnik_engine_lock(engine);
+    for (;;) {
+        rc = engine->halted ? SPOTNIK_ERR_STATE : handover_try(engine, header, payload, bytes);
+        if (rc <= 0)
+            break;
+        changed_wait(engine, spotnik_time_add(spotnik_clock_ns(), SPOTNIK_S));
+    }
+    spotnik_engine_unlock(engine);
+    return rc;
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From an event to the core and from the core's actions to sockets, memory and the waiting caller. The one place where the
+ * core is called; whoever calls here holds the lock. */
+#include <sys/eventfd.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/assert.h"
+#include "base/time.h"
+#include "net/state.h"
+
+uint64_t spotnik_clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * SPOTNIK_S + (uint64_t)now.tv_nsec;
+}
+
+void spotnik_engine_kick(struct spotnik_engine *engine)
+{
+    if (engine->kicked)
+        return;
+    engine->kicked = true;
+    eventfd_write(engine->wake.fd, 1);
+}
+
+/* Freed when the progress thread next goes to sleep: until then a batch of events may name it. */
+void spotnik_engine_bury(struct spotnik_engine *engine, struct spotnik_socket *socket)
+{
+    SPOTNIK_ASSERT(socket->fd < 0);
+    socket->grave = engine->graves;
+    engine->graves = socket;
+}
+
+/* ---- what the caller waits for ---- */
+
+static void recovery_begin(struct spotnik_engine *engine, const struct spotnik_core_status *status)
+{
+    if (status->epoch <= 1 || status->detected_ns == 0)
+        return;
+    if (engine->recovery_count == SPOTNIK_RECOVERIES_KEPT) {
+        memmove(engine->recovery, engine->recovery + 1,
+                (SPOTNIK_RECOVERIES_KEPT - 1) * sizeof *engine->recovery);
+        engine->recovery_count--;
+    }
+    engine->recovery[engine->recovery_count++] = (spotnik_recovery){
+        .epoch = status->epoch,
+        .lost = status->last_lost,
+        .joined = status->last_joined,
+        .left = status->last_left,
+        .detected_ns = status->detected_ns,
+        .reconciled_ns = status->reconciled_ns,
+        .accepted_ns = status->accepted_ns,
+        .restarted_ns = status->restarted_ns,
+    };
+}
+
+static void recovery_commit(struct spotnik_engine *engine)
+{
+    spotnik_recovery *last = engine->recovery_count > 0 ? &engine->recovery[engine->recovery_count - 1] : NULL;
+    if (last != NULL && last->committed_ns == 0)
+        last->committed_ns = spotnik_clock_ns();
+}
+
+/* Whose certificates matter: the next few successors, and the predecessor. */
+static void watch_neighbours(struct spotnik_engine *engine)
+{
+    const struct spotnik_view *view = spotnik_core_view(engine->core);
+    uint32_t rank = spotnik_view_rank(view, engine->config.credentials.self.id);
+    struct spotnik_id peer[SPOTNIK_DEATH_WATCHED_MAX];
+    uint32_t count = 0, warm = engine->config.limits.warm_count;
+    if (rank == SPOTNIK_NO_RANK)
+        return;
+    for (uint32_t ahead = 1; ahead < view->size && count < SPOTNIK_DEATH_WATCHED_MAX; ahead++)
+        if (ahead <= warm || ahead == view->size - 1)
+            peer[count++] = view->entry[(rank + ahead) % view->size].member.id;
+    spotnik_death_watch(engine->death, peer, count);
+}
+
+static void data_cut(struct spotnik_engine *engine)
+{
+    spotnik_lane_cut(engine);
+    spotnik_streams_cut(engine);
+}
+
+static void view_installed(struct spotnik_engine *engine)
+{
+    struct spotnik_core_status status;
+    spotnik_core_status(engine->core, &status);
+    data_cut(engine);
+    engine->parked_ns = 0;
+    recovery_begin(engine, &status);
+    watch_neighbours(engine);
+}
+
+static void step_begun(struct spotnik_engine *engine, const struct spotnik_action *action)
+{
+    engine->begun = true;
+    engine->handed_out = engine->sealed = false;
+    engine->begun_step = action->step;
+    engine->replay = action->count != 0;
+    engine->step_epoch = spotnik_core_view(engine->core)->epoch;
+}
+
+static void step_committed(struct spotnik_engine *engine, const struct spotnik_action *action)
+{
+    engine->committed = action->step;
+    recovery_commit(engine);
+}
+
+/* ---- actions ---- */
+
+static void dial(struct spotnik_engine *engine, const struct spotnik_member *peer)
+{
+    spotnik_opening_dial(engine, peer, SPOTNIK_PURPOSE_CONTROL);
+}
+
+static void perform(struct spotnik_engine *engine, const struct spotnik_action *action)
+{
+    switch (action->kind) {
+    case SPOTNIK_ACTION_DIAL:
+        dial(engine, &action->peer);
+        break;
+    case SPOTNIK_ACTION_HANG_UP:
+        spotnik_link_hang_up(engine, &action->peer, SPOTNIK_GOODBYE_EXCLUDED);
+        break;
+    case SPOTNIK_ACTION_SEND:
+        spotnik_link_send(engine, &action->peer, action->message);
+        return; /* nobody waits for it */
+    case SPOTNIK_ACTION_VIEW:
+        view_installed(engine);
+        break;
+    case SPOTNIK_ACTION_FROZEN:
+        data_cut(engine);
+        break;
+    case SPOTNIK_ACTION_PARKED:
+        if (engine->parked_ns == 0)
+            engine->parked_ns = spotnik_clock_ns();
+        break;
+    case SPOTNIK_ACTION_STEP_BEGUN:
+        step_begun(engine, action);
+        break;
+    case SPOTNIK_ACTION_SCALE:
+        spotnik_bucket_scale(&engine->bucket[action->bucket], action);
+        return;
+    case SPOTNIK_ACTION_COPY_OWN:
+        spotnik_bucket_copy_own(&engine->bucket[action->bucket], action);
+        return;
+    case SPOTNIK_ACTION_COMMITTED:
+        step_committed(engine, action);
+        break;
+    case SPOTNIK_ACTION_LINK_EXPECT:
+        spotnik_lane_expect(engine, &action->peer);
+        break;
+    case SPOTNIK_ACTION_EXCLUDED:
+        engine->excluded = true;
+        break;
+    case SPOTNIK_ACTION_LEFT:
+        engine->left = true;
+        break;
+    case SPOTNIK_ACTION_FAILED:
+        engine->failed = action->error;
+        break;
+    }
+    pthread_cond_broadcast(&engine->changed);
+}
+
+/* Everything the core wants done now. What actions cause in turn (a refused connection, a clogged link) is kept for the
+ * progress thread: the core must not be entered again before its queue is empty. */
+void spotnik_engine_act(struct spotnik_engine *engine)
+{
+    struct spotnik_action action;
+    while (spotnik_core_poll(engine->core, &action)) {
+        perform(engine, &action);
+        engine->placeable = true;
+    }
+}
+
+void spotnik_engine_drive(struct spotnik_engine *engine, struct spotnik_event *event)
+{
+    SPOTNIK_ASSERT(!engine->driving);
+    engine->driving = true;
+    event->now_ns = spotnik_clock_ns();
+    spotnik_core_step(engine->core, event);
+    spotnik_engine_act(engine);
+    engine->driving = false;
+    if (event->kind >= SPOTNIK_EVENT_STEP_BEGIN && event->kind <= SPOTNIK_EVENT_ENTER_READY)
+        engine->placeable = true;
+    if (engine->wake_ns != 0 &&
+        (spotnik_core_deadline(engine->core) < engine->wake_ns || spotnik_streams_are_waiting(engine)))
+        spotnik_engine_kick(engine);
+}
+
+void spotnik_engine_tell(struct spotnik_engine *engine, enum spotnik_event_kind kind, const struct spotnik_member *peer,
+                         enum spotnik_proof proof)
+{
+    struct spotnik_event event = {.kind = kind, .peer = *peer, .proof = proof};
+    spotnik_engine_drive(engine, &event);
+}

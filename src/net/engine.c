@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Life cycle of the engine: what is opened, started and freed, in which order; and what any thread may ask. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/time.h"
+#include "net/address.h"
+#include "net/state.h"
+
+#define CORE_ALIGNMENT 64u
+
+static void *aligned_new(size_t bytes)
+{
+    return aligned_alloc(CORE_ALIGNMENT, (bytes + CORE_ALIGNMENT - 1) & ~(size_t)(CORE_ALIGNMENT - 1));
+}
+
+static void core_reset(struct spotnik_engine *engine)
+{
+    const struct spotnik_engine_config *config = &engine->config;
+    engine->core = spotnik_core_init(engine->core_memory, &config->limits, &config->credentials.self,
+                                     config->members_min, config->samples, config->batch);
+}
+
+static int memory_get(struct spotnik_engine *engine)
+{
+    const struct spotnik_limits *limits = &engine->config.limits;
+    engine->core_memory = aligned_new(spotnik_core_size(limits));
+    engine->storage_memory = aligned_new(spotnik_wire_storage_size(limits));
+    engine->sink = malloc(limits->chunk_bytes);
+    if (engine->core_memory == NULL || engine->storage_memory == NULL || engine->sink == NULL)
+        return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for a job of up to %u members",
+                                    limits->members_max);
+    engine->storage = spotnik_wire_storage_init(engine->storage_memory, limits);
+    core_reset(engine);
+    return 0;
+}
+
+/* Equal for members of one host: of one boot of one kernel. */
+static uint64_t host_number(void)
+{
+    char text[64] = "";
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    if (file != NULL) {
+        size_t size = fread(text, 1, sizeof text, file);
+        fclose(file);
+        return spotnik_hash_bytes(text, size) | 1;
+    }
+    return 1;
+}
+
+static void self_complete(struct spotnik_member *self)
+{
+    while (spotnik_id_is_none(self->id))
+        spotnik_auth_random(&self->id, sizeof self->id);
+    if (self->host == 0)
+        self->host = host_number();
+}
+
+static int sockets_open(struct spotnik_engine *engine)
+{
+    struct spotnik_member *self = &engine->config.credentials.self;
+    int fd;
+    if (spotnik_address_is_any(self->address))
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                    "bind to one address by which the others reach this host, not to all");
+    int rc = spotnik_socket_listen(self->address, &self->port, &fd);
+    if (rc != 0)
+        return rc;
+    engine->listener.fd = fd;
+    engine->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    engine->wake.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (engine->epoll_fd < 0 || engine->wake.fd < 0)
+        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot make epoll or eventfd: %m");
+    rc = spotnik_socket_watch(&engine->listener, engine->epoll_fd, fd, SPOTNIK_SOCKET_LISTENER);
+    if (rc == 0)
+        rc = spotnik_socket_watch(&engine->wake, engine->epoll_fd, engine->wake.fd, SPOTNIK_SOCKET_WAKE);
+    return rc;
+}
+
+static void locks_init(struct spotnik_engine *engine)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&engine->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    pthread_mutex_init(&engine->queue, NULL);
+    pthread_mutex_init(&engine->lock, NULL);
+}
+
+/* When this returns, our slot is signed: nobody can learn of us before our death can be certified. */
+static int thread_start(struct spotnik_engine *engine)
+{
+    int rc = pthread_create(&engine->thread, NULL, spotnik_progress_main, engine);
+    if (rc != 0)
+        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot start the progress thread: %s", strerror(rc));
+    spotnik_engine_lock(engine);
+    while (!engine->thread_started)
+        pthread_cond_wait(&engine->changed, &engine->lock);
+    spotnik_engine_unlock(engine);
+    return 0;
+}
+
+static void close_fd(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}
+
+/* The progress thread is gone, or never was. */
+static void engine_release(struct spotnik_engine *engine)
+{
+    spotnik_openings_cancel(engine, false);
+    spotnik_openings_run(engine, 0);
+    spotnik_lane_close(engine);
+    spotnik_streams_close(engine);
+    spotnik_links_close(engine);
+    while (engine->graves != NULL) {
+        struct spotnik_socket *socket = engine->graves;
+        engine->graves = socket->grave;
+        free(socket);
+    }
+    spotnik_death_free(engine->death);
+    close_fd(engine->listener.fd);
+    close_fd(engine->wake.fd);
+    close_fd(engine->epoll_fd);
+    for (uint32_t i = 0; i < SPOTNIK_BUCKET_SLOTS; i++)
+        spotnik_bucket_free(&engine->bucket[i]);
+    free(engine->core_memory);
+    free(engine->storage_memory);
+    free(engine->sink);
+    pthread_cond_destroy(&engine->changed);
+    pthread_mutex_destroy(&engine->lock);
+    pthread_mutex_destroy(&engine->queue);
+    explicit_bzero(&engine->config, sizeof engine->config);
+    free(engine);
+}
+
+int spotnik_engine_new(const struct spotnik_engine_config *config, struct spotnik_engine **ret_engine)
+{
+    struct spotnik_engine *engine = calloc(1, sizeof *engine);
+    if (engine == NULL)
+        return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for the engine");
+    engine->config = *config;
+    engine->epoll_fd = engine->listener.fd = engine->wake.fd = engine->lane.socket.fd = -1;
+    engine->lane.redial_ns = engine->lane.down_ns = engine->accept_ns = SPOTNIK_NEVER;
+    self_complete(&engine->config.credentials.self);
+    locks_init(engine);
+    int rc = memory_get(engine);
+    if (rc == 0)
+        rc = sockets_open(engine);
+    if (rc == 0)
+        rc = spotnik_death_new(engine->wake.fd, &engine->death);
+    if (rc == 0)
+        rc = thread_start(engine);
+    if (rc != 0) {
+        engine_release(engine);
+        return rc;
+    }
+    *ret_engine = engine;
+    return 0;
+}
+
+const struct spotnik_credentials *spotnik_engine_credentials(const struct spotnik_engine *engine)
+{
+    return &engine->config.credentials;
+}
+
+int spotnik_engine_found(struct spotnik_engine *engine)
+{
+    struct spotnik_event event = {.kind = SPOTNIK_EVENT_FOUND};
+    spotnik_engine_lock(engine);
+    spotnik_engine_drive(engine, &event);
+    spotnik_engine_unlock(engine);
+    return 0;
+}
+
+/* Everything that belonged to the member we were. Its links say GOODBYE and end by themselves. */
+static void past_forget(struct spotnik_engine *engine)
+{
+    spotnik_links_retire(engine, SPOTNIK_GOODBYE_EXCLUDED);
+    spotnik_openings_cancel(engine, false);
+    spotnik_lane_close(engine);
+    spotnik_streams_close(engine);
+    for (uint32_t i = 0; i < SPOTNIK_BUCKET_SLOTS; i++)
+        engine->bucket[i].step[0] = engine->bucket[i].step[1] = 0;
+    engine->begun = engine->handed_out = engine->sealed = false;
+    engine->excluded = engine->left = false;
+    engine->failed = 0;
+    engine->parked_ns = 0;
+}
+
+int spotnik_engine_join(struct spotnik_engine *engine, struct spotnik_id id, uint64_t committed)
+{
+    struct spotnik_core_status status;
+    spotnik_engine_lock(engine);
+    spotnik_core_status(engine->core, &status);
+    if (status.role != SPOTNIK_ROLE_IDLE)
+        past_forget(engine);
+    engine->config.credentials.self.id = id;
+    spotnik_death_renew(engine->death, id);
+    core_reset(engine);
+    engine->committed = committed;
+    struct spotnik_event event = {.kind = SPOTNIK_EVENT_JOIN, .committed = committed};
+    spotnik_engine_drive(engine, &event);
+    spotnik_engine_kick(engine);
+    spotnik_engine_unlock(engine);
+    return 0;
+}
+
+void spotnik_engine_enter(struct spotnik_engine *engine, const struct spotnik_member *sponsor)
+{
+    spotnik_engine_lock(engine);
+    spotnik_engine_tell(engine, SPOTNIK_EVENT_ENTER_READY, sponsor, SPOTNIK_PROOF_NONE);
+    spotnik_engine_kick(engine);
+    spotnik_engine_unlock(engine);
+}
+
+/* Async-signal-safe: one atomic store and one write. */
+void spotnik_engine_notice(struct spotnik_engine *engine)
+{
+    __atomic_store_n(&engine->noticed, 1, __ATOMIC_SEQ_CST);
+    eventfd_write(engine->wake.fd, 1);
+}
+
+void spotnik_engine_vote_set(struct spotnik_engine *engine, const struct spotnik_member *vote)
+{
+    spotnik_engine_lock(engine);
+    engine->vote = *vote;
+    spotnik_engine_unlock(engine);
+}
+
+uint64_t spotnik_engine_refusals(struct spotnik_engine *engine, char *text, size_t size)
+{
+    spotnik_engine_lock(engine);
+    snprintf(text, size, "%s", engine->refusal);
+    uint64_t count = engine->refusals;
+    spotnik_engine_unlock(engine);
+    return count;
+}
+
+uint32_t spotnik_engine_members(struct spotnik_engine *engine, struct spotnik_member *ret, uint32_t max,
+                                uint64_t *ret_epoch)
+{
+    spotnik_engine_lock(engine);
+    const struct spotnik_view *view = spotnik_core_view(engine->core);
+    uint32_t count = view->size < max ? view->size : max;
+    for (uint32_t i = 0; i < count; i++)
+        ret[i] = view->entry[i].member;
+    *ret_epoch = view->epoch;
+    spotnik_engine_unlock(engine);
+    return count;
+}
+
+void spotnik_engine_status(struct spotnik_engine *engine, spotnik_job_status *ret)
+{
+    struct spotnik_core_status status;
+    memset(ret, 0, sizeof *ret);
+    spotnik_engine_lock(engine);
+    spotnik_core_status(engine->core, &status);
+    struct spotnik_id id = engine->config.credentials.self.id;
+    snprintf(ret->member, sizeof ret->member, "%016llx%016llx", (unsigned long long)id.high,
+             (unsigned long long)id.low);
+    ret->view_epoch = status.epoch;
+    ret->rank = status.rank;
+    ret->size = status.size;
+    ret->step_committed = status.committed;
+    ret->step_stable = status.committed > 0 && status.size > 1 ? status.committed - 1 : status.committed;
+    ret->parked = status.parked;
+    ret->joining = status.role == SPOTNIK_ROLE_JOINER;
+    ret->bytes_sent = engine->bytes_sent;
+    ret->bytes_received = engine->bytes_received;
+    ret->control_messages = status.messages_sent;
+    ret->losses = status.losses;
+    ret->joins = status.joins;
+    ret->leaves = status.leaves;
+    ret->recovery_count = engine->recovery_count;
+    memcpy(ret->recovery, engine->recovery, engine->recovery_count * sizeof *ret->recovery);
+    spotnik_engine_unlock(engine);
+}
+
+void spotnik_engine_stop(struct spotnik_engine *engine)
+{
+    spotnik_engine_lock(engine);
+    engine->halted = true;
+    pthread_cond_broadcast(&engine->changed);
+    spotnik_engine_unlock(engine);
+}
+
+void spotnik_engine_free(struct spotnik_engine *engine, bool goodbye)
+{
+    if (engine == NULL)
+        return;
+    spotnik_engine_lock(engine);
+    engine->stopping = engine->halted = true;
+    engine->abrupt = !goodbye;
+    pthread_cond_broadcast(&engine->changed);
+    spotnik_engine_kick(engine);
+    spotnik_engine_unlock(engine);
+    pthread_join(engine->thread, NULL);
+    engine_release(engine);
+}

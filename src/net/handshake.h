@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Driving a handshake (wire/handshake.h) over a socket, piece by piece as bytes come and go. It reads exactly the bytes
+ * of the handshake, so that the first frame stays in the socket. How long it may take is the caller's business.
+ * TLS 1.3 would take the place of this file. */
+#ifndef SPOTNIK_NET_HANDSHAKE_H
+#define SPOTNIK_NET_HANDSHAKE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "net/engine.h"
+#include "wire/handshake.h"
+
+/* The handshake waits for the socket. */
+#define SPOTNIK_SHAKE_AGAIN 1
+
+enum spotnik_shake_state {
+    SPOTNIK_SHAKE_READ_HELLO, /* server */
+    SPOTNIK_SHAKE_READ_ANSWER, /* client */
+    SPOTNIK_SHAKE_READ_PROOF, /* server */
+    SPOTNIK_SHAKE_LAST_WRITE, /* client: the proof is on its way */
+    SPOTNIK_SHAKE_DONE,
+    SPOTNIK_SHAKE_FAILED,
+};
+
+struct spotnik_shake {
+    enum spotnik_shake_state state;
+    bool mac_failed;
+    bool from_peer; /* the failure is what the peer said of us, not what we found */
+    size_t in_have, in_want, out_at, out_size;
+    uint8_t in[SPOTNIK_HANDSHAKE_BYTES_MAX], out[SPOTNIK_HANDSHAKE_BYTES_MAX];
+    struct spotnik_handshake wire;
+};
+
+void spotnik_shake_init_client(struct spotnik_shake *shake, const struct spotnik_credentials *credentials,
+                               enum spotnik_purpose purpose);
+void spotnik_shake_init_server(struct spotnik_shake *shake, const struct spotnik_credentials *credentials);
+
+/* Go on as far as the socket allows (non-blocking, or blocking with timeouts set). 0: proven both ways, shake->wire.peer is
+ * who answered. SPOTNIK_SHAKE_AGAIN: call again when the socket is ready. Else the error: VERSION, JOB, KEY; ARGUMENT
+ * for strangers; PEERS when the connection ended. The peer has been told why, as far as it went without waiting. */
+int spotnik_shake_run(struct spotnik_shake *shake, int fd);
+
+/* "has another job key", ...: to put after the name of the peer. */
+const char *spotnik_shake_text(const struct spotnik_shake *shake, int error);
+
+/* Wipe the keys. */
+void spotnik_shake_done(struct spotnik_shake *shake);
+
+#endif

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The data connection to the ring successor: headers and payload go out straight from the caller's inputs and our results,
+ * pulled from the core when the socket takes them. What a new view leaves half sent is ended with zeros, so that framing
+ * holds and the caller's memory is not touched after its step. */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "base/time.h"
+#include "net/state.h"
+#include "reduce/reduce.h"
+
+#define QUEUE_BYTES (1u << 20) /* enough for one call of sendmsg */
+#define REDIAL_NS (50 * SPOTNIK_MS)
+#define DOWN_NS (50 * SPOTNIK_MS) /* time for the control link to tell of a death first */
+#define IOV_MAX_USED (4 * SPOTNIK_LANE_FRAMES)
+
+static const uint8_t zeros[65536];
+
+static void close_socket(struct spotnik_engine *engine)
+{
+    struct spotnik_lane *lane = &engine->lane;
+    if (lane->up)
+        close(spotnik_socket_release(&lane->socket, engine->epoll_fd));
+    lane->up = false;
+    lane->count = 0;
+}
+
+void spotnik_lane_close(struct spotnik_engine *engine)
+{
+    close_socket(engine);
+    engine->lane.wanted = engine->lane.opening = false;
+    engine->lane.redial_ns = engine->lane.down_ns = SPOTNIK_NEVER;
+}
+
+static void dial(struct spotnik_engine *engine)
+{
+    engine->lane.opening = true;
+    engine->lane.redial_ns = SPOTNIK_NEVER;
+    spotnik_opening_dial(engine, &engine->lane.peer, SPOTNIK_PURPOSE_DATA);
+}
+
+void spotnik_lane_expect(struct spotnik_engine *engine, const struct spotnik_member *peer)
+{
+    struct spotnik_lane *lane = &engine->lane;
+    if (lane->wanted && spotnik_id_equal(lane->peer.id, peer->id) && (lane->up || lane->opening))
+        return;
+    spotnik_lane_close(engine);
+    spotnik_openings_cancel(engine, true);
+    lane->wanted = true;
+    lane->peer = *peer;
+    dial(engine);
+}
+
+void spotnik_lane_adopt(struct spotnik_engine *engine, struct spotnik_opening *opening)
+{
+    struct spotnik_lane *lane = &engine->lane;
+    int fd = spotnik_socket_release(&opening->socket, engine->epoll_fd);
+    if (!lane->wanted || lane->up || !spotnik_id_equal(lane->peer.id, opening->shake.wire.peer.id) ||
+        spotnik_socket_watch(&lane->socket, engine->epoll_fd, fd, SPOTNIK_SOCKET_LANE) != 0) {
+        close(fd);
+        return;
+    }
+    lane->opening = false;
+    lane->up = true;
+    lane->socket.writable = true;
+}
+
+void spotnik_lane_failed(struct spotnik_engine *engine, const struct spotnik_member *peer)
+{
+    struct spotnik_lane *lane = &engine->lane;
+    if (!lane->opening || !spotnik_id_equal(lane->peer.id, peer->id))
+        return;
+    lane->opening = false;
+    lane->redial_ns = spotnik_time_add(spotnik_clock_ns(), REDIAL_NS);
+}
+
+/* What was given out is lost, so a redial would leave a hole: the core has to begin the step anew. */
+static void broke(struct spotnik_engine *engine)
+{
+    close_socket(engine);
+    engine->lane.wanted = false;
+    engine->lane.down_ns = spotnik_time_add(spotnik_clock_ns(), DOWN_NS);
+}
+
+/* A view change: frames of the old epoch that have not begun to leave never will. */
+void spotnik_lane_cut(struct spotnik_engine *engine)
+{
+    struct spotnik_lane *lane = &engine->lane;
+    if (lane->count > 0 && lane->frame[0].sent > 0) {
+        lane->frame[0].payload = NULL;
+        lane->count = 1;
+    } else {
+        lane->count = 0;
+    }
+}
+
+static void frame_make(struct spotnik_engine *engine, const struct spotnik_transfer *transfer,
+                       struct spotnik_outgoing *frame)
+{
+    const struct spotnik_chunk_header *header = &transfer->header;
+    const struct spotnik_bucket_memory *bucket = &engine->bucket[header->bucket];
+    size_t one = spotnik_dtype_size((enum spotnik_dtype)header->dtype);
+    size_t bytes = transfer->count * one;
+    const uint8_t *source = transfer->source == SPOTNIK_SOURCE_IN ? bucket->in : bucket->out[header->step & 1];
+    SPOTNIK_ASSERT(bytes <= engine->config.limits.chunk_bytes);
+    SPOTNIK_ASSERT(bytes == 0 || source != NULL);
+    spotnik_data_encode(header, (uint32_t)bytes, frame->prefix);
+    frame->payload = bytes > 0 ? source + transfer->offset * one : NULL;
+    frame->bytes = sizeof frame->prefix + bytes;
+    frame->sent = 0;
+}
+
+static void queue_fill(struct spotnik_engine *engine)
+{
+    struct spotnik_lane *lane = &engine->lane;
+    struct spotnik_transfer transfer;
+    size_t queued = 0;
+    for (uint32_t i = 0; i < lane->count; i++)
+        queued += lane->frame[i].bytes - lane->frame[i].sent;
+    while (lane->count < SPOTNIK_LANE_FRAMES && queued < QUEUE_BYTES &&
+           spotnik_core_send_next(engine->core, &transfer)) {
+        SPOTNIK_ASSERT(spotnik_id_equal(transfer.to, lane->peer.id));
+        frame_make(engine, &transfer, &lane->frame[lane->count]);
+        queued += lane->frame[lane->count++].bytes;
+    }
+}
+
+/* The rest of one frame; zeros come in pieces, as many as fit in this call. */
+static int frame_pieces(const struct spotnik_outgoing *frame, struct iovec *piece, int room)
+{
+    int count = 0;
+    size_t at = frame->sent, prefix = sizeof frame->prefix;
+    if (at < prefix) {
+        piece[count++] = (struct iovec){.iov_base = (void *)(frame->prefix + at), .iov_len = prefix - at};
+        at = prefix;
+    }
+    if (frame->payload != NULL && at < frame->bytes && count < room) {
+        piece[count++] =
+            (struct iovec){.iov_base = (void *)(frame->payload + (at - prefix)), .iov_len = frame->bytes - at};
+        return count;
+    }
+    while (frame->payload == NULL && at < frame->bytes && count < room) {
+        size_t some = frame->bytes - at < sizeof zeros ? frame->bytes - at : sizeof zeros;
+        piece[count++] = (struct iovec){.iov_base = (void *)zeros, .iov_len = some};
+        at += some;
+    }
+    return count;
+}
+
+static bool is_whole(const struct spotnik_outgoing *frame, const struct iovec *piece, int count)
+{
+    size_t bytes = frame->sent;
+    for (int i = 0; i < count; i++)
+        bytes += piece[i].iov_len;
+    return bytes == frame->bytes;
+}
+
+static int queue_pieces(const struct spotnik_lane *lane, struct iovec *piece)
+{
+    int count = 0;
+    for (uint32_t i = 0; i < lane->count && count < IOV_MAX_USED - 1; i++) {
+        int used = frame_pieces(&lane->frame[i], piece + count, IOV_MAX_USED - count);
+        bool whole = is_whole(&lane->frame[i], piece + count, used);
+        count += used;
+        if (!whole)
+            break; /* what follows must not overtake its rest */
+    }
+    return count;
+}
+
+static void queue_advance(struct spotnik_lane *lane, size_t sent)
+{
+    uint32_t done = 0;
+    while (sent > 0 && done < lane->count) {
+        struct spotnik_outgoing *frame = &lane->frame[done];
+        size_t left = frame->bytes - frame->sent, some = sent < left ? sent : left;
+        frame->sent += some;
+        sent -= some;
+        if (frame->sent < frame->bytes)
+            break;
+        done++;
+    }
+    lane->count -= done;
+    memmove(lane->frame, lane->frame + done, lane->count * sizeof *lane->frame);
+}
+
+/* One call of sendmsg. Returns the bytes gone, 0 when the socket takes no more. */
+static size_t send_some(struct spotnik_engine *engine)
+{
+    struct spotnik_lane *lane = &engine->lane;
+    struct iovec piece[IOV_MAX_USED];
+    struct msghdr message = {.msg_iov = piece, .msg_iovlen = (size_t)queue_pieces(lane, piece)};
+    ssize_t sent;
+    do
+        sent = sendmsg(lane->socket.fd, &message, MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
+    if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+        lane->socket.writable = false;
+    else if (sent < 0)
+        broke(engine);
+    if (sent <= 0)
+        return 0;
+    queue_advance(lane, (size_t)sent);
+    engine->bytes_sent += (size_t)sent;
+    return (size_t)sent;
+}
+
+/* Send what the core has to send, up to about `bytes_max`. True: there is more, and the socket may take it. */
+bool spotnik_lane_pump(struct spotnik_engine *engine, size_t bytes_max)
+{
+    struct spotnik_lane *lane = &engine->lane;
+    size_t total = 0;
+    while (lane->up && lane->socket.writable) {
+        queue_fill(engine);
+        if (lane->count == 0)
+            return false;
+        if (total >= bytes_max)
+            return true;
+        total += send_some(engine);
+    }
+    return false;
+}
+
+/* Nothing ever comes back on a lane but its end. */
+static void end_look(struct spotnik_engine *engine)
+{
+    struct spotnik_lane *lane = &engine->lane;
+    uint8_t byte;
+    ssize_t got = recv(lane->socket.fd, &byte, 1, 0);
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+        lane->socket.readable = false;
+    else if (got >= 0 || errno != EINTR)
+        broke(engine);
+}
+
+void spotnik_lane_look(struct spotnik_engine *engine, uint64_t now_ns)
+{
+    struct spotnik_lane *lane = &engine->lane;
+    if (lane->up && lane->socket.readable)
+        end_look(engine);
+    if (now_ns >= lane->redial_ns && lane->wanted && !lane->up && !lane->opening)
+        dial(engine);
+    if (now_ns < lane->down_ns)
+        return;
+    lane->down_ns = SPOTNIK_NEVER;
+    if (spotnik_link_find(engine, lane->peer.id) != NULL)
+        spotnik_engine_tell(engine, SPOTNIK_EVENT_LANE_DOWN, &lane->peer, SPOTNIK_PROOF_NONE);
+}
+
+uint64_t spotnik_lane_deadline(const struct spotnik_engine *engine)
+{
+    return spotnik_time_min(engine->lane.redial_ns, engine->lane.down_ns);
+}

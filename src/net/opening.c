@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Connections before they are links, lanes or streams: on their way out until somebody answers, and at our door until they
+ * have proved the job key. Strangers cost one slot of a bounded table, for a bounded time, and nothing else. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/time.h"
+#include "net/address.h"
+#include "net/answer.h"
+#include "net/state.h"
+
+#define ACCEPT_AGAIN_NS (100 * SPOTNIK_MS)
+#define STATUS_BYTES (256u * 1024)
+
+static void close_opening(struct spotnik_engine *engine, struct spotnik_opening *opening)
+{
+    if (opening->socket.fd >= 0)
+        close(spotnik_socket_release(&opening->socket, engine->epoll_fd));
+}
+
+static struct spotnik_opening *opening_new(struct spotnik_engine *engine)
+{
+    struct spotnik_opening *opening = calloc(1, sizeof *opening);
+    if (opening == NULL)
+        return NULL;
+    opening->socket.kind = SPOTNIK_SOCKET_OPENING;
+    opening->socket.fd = -1;
+    opening->deadline_ns = spotnik_time_add(spotnik_clock_ns(), SPOTNIK_OPENING_NS);
+    opening->next = engine->openings;
+    engine->openings = opening;
+    return opening;
+}
+
+/* ---- in ---- */
+
+/* Make room at the door: the one that has stood there longest (the list is youngest first) goes. */
+static void strangers_bound(struct spotnik_engine *engine)
+{
+    struct spotnik_opening *oldest = NULL;
+    uint32_t count = 0;
+    for (struct spotnik_opening *opening = engine->openings; opening != NULL; opening = opening->next) {
+        if (opening->dialled || opening->socket.fd < 0 || opening->wants_hook)
+            continue;
+        oldest = opening;
+        count++;
+    }
+    if (count >= SPOTNIK_HALF_OPEN_MAX)
+        close_opening(engine, oldest);
+}
+
+static void stranger_admit(struct spotnik_engine *engine, int fd)
+{
+    strangers_bound(engine);
+    struct spotnik_opening *opening = opening_new(engine);
+    if (opening == NULL) {
+        close(fd);
+        return;
+    }
+    spotnik_socket_tune(fd, engine->config.credentials.self.address);
+    spotnik_shake_init_server(&opening->shake, &engine->config.credentials);
+    if (spotnik_socket_watch(&opening->socket, engine->epoll_fd, fd, SPOTNIK_SOCKET_OPENING) != 0)
+        close(fd);
+    opening->socket.readable = opening->socket.fd >= 0;
+}
+
+void spotnik_opening_accept(struct spotnik_engine *engine)
+{
+    engine->accept_ns = SPOTNIK_NEVER;
+    for (;;) {
+        int fd = accept4(engine->listener.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0) {
+            stranger_admit(engine, fd);
+            continue;
+        }
+        if (errno == EINTR || errno == ECONNABORTED)
+            continue;
+        engine->listener.readable = false;
+        if (errno != EAGAIN && errno != EWOULDBLOCK) /* out of descriptors or memory: they wait in the backlog */
+            engine->accept_ns = spotnik_time_add(spotnik_clock_ns(), ACCEPT_AGAIN_NS);
+        return;
+    }
+}
+
+/* ---- out ---- */
+
+static bool is_dialling(const struct spotnik_engine *engine, const struct spotnik_member *peer,
+                        enum spotnik_purpose purpose)
+{
+    for (const struct spotnik_opening *opening = engine->openings; opening != NULL; opening = opening->next)
+        if (opening->dialled && opening->purpose == purpose && (opening->socket.fd >= 0 || opening->error != 0) &&
+            spotnik_id_equal(opening->peer.id, peer->id))
+            return true;
+    return false;
+}
+
+/* Failures are kept for the progress thread, because the core may be the one who asks. */
+void spotnik_opening_dial(struct spotnik_engine *engine, const struct spotnik_member *peer,
+                          enum spotnik_purpose purpose)
+{
+    if (is_dialling(engine, peer, purpose))
+        return;
+    struct spotnik_opening *opening = opening_new(engine);
+    int fd = -1;
+    spotnik_engine_kick(engine);
+    if (opening == NULL)
+        return; /* without memory there is no telling either; the core asks again */
+    opening->dialled = opening->connecting = true;
+    opening->purpose = purpose;
+    opening->peer = *peer;
+    int rc = spotnik_socket_connect(peer->address, peer->port, &fd);
+    if (rc == 0 && spotnik_socket_watch(&opening->socket, engine->epoll_fd, fd, SPOTNIK_SOCKET_OPENING) != 0) {
+        close(fd);
+        rc = -ENOMEM;
+    }
+    opening->error = -rc;
+    spotnik_shake_init_client(&opening->shake, &engine->config.credentials, purpose);
+}
+
+void spotnik_openings_cancel(struct spotnik_engine *engine, bool lanes_only)
+{
+    for (struct spotnik_opening *opening = engine->openings; opening != NULL; opening = opening->next) {
+        if (lanes_only && !(opening->dialled && opening->purpose == SPOTNIK_PURPOSE_DATA))
+            continue;
+        opening->error = 0;
+        opening->wants_hook = false;
+        close_opening(engine, opening);
+    }
+}
+
+static void dial_failed(struct spotnik_engine *engine, struct spotnik_opening *opening, enum spotnik_proof proof)
+{
+    struct spotnik_member peer = opening->peer;
+    opening->error = 0;
+    close_opening(engine, opening);
+    if (opening->purpose == SPOTNIK_PURPOSE_DATA)
+        spotnik_lane_failed(engine, &peer);
+    else if (spotnik_link_find(engine, peer.id) == NULL)
+        spotnik_engine_tell(engine, SPOTNIK_EVENT_DIAL_FAILED, &peer, proof);
+}
+
+static enum spotnik_proof connect_proof(int error)
+{
+    return error == ECONNREFUSED ? SPOTNIK_PROOF_GONE : SPOTNIK_PROOF_NONE;
+}
+
+/* ---- the handshake ---- */
+
+static void refusal_note(struct spotnik_engine *engine, const struct spotnik_opening *opening, int error)
+{
+    struct sockaddr_storage name;
+    socklen_t size = sizeof name;
+    uint8_t address[16] = {0};
+    uint16_t port = 0;
+    char text[SPOTNIK_ADDRESS_TEXT];
+    if (getpeername(opening->socket.fd, (struct sockaddr *)&name, &size) == 0)
+        spotnik_address_from_kernel(&name, address, &port);
+    engine->refusals++;
+    snprintf(engine->refusal, sizeof engine->refusal, "%s %s", spotnik_address_format(text, address, port),
+             spotnik_shake_text(&opening->shake, error));
+}
+
+static void shake_failed(struct spotnik_engine *engine, struct spotnik_opening *opening, int error)
+{
+    if (error != SPOTNIK_ERR_PEERS)
+        refusal_note(engine, opening, error);
+    if (opening->dialled)
+        dial_failed(engine, opening, SPOTNIK_PROOF_NONE);
+    else
+        close_opening(engine, opening);
+}
+
+static void peers_reply(struct spotnik_engine *engine, struct spotnik_opening *opening)
+{
+    const struct spotnik_view *view = spotnik_core_view(engine->core);
+    struct spotnik_core_status status;
+    spotnik_core_status(engine->core, &status);
+    struct spotnik_answer answer = {.self = engine->config.credentials.self, .vote = engine->vote};
+    if (status.role == SPOTNIK_ROLE_MEMBER) {
+        answer.epoch = view->epoch;
+        answer.size = view->size;
+    }
+    opening->reply = malloc(SPOTNIK_ANSWER_BYTES);
+    if (opening->reply == NULL) {
+        close_opening(engine, opening);
+        return;
+    }
+    spotnik_answer_encode(&answer, (uint8_t *)opening->reply);
+    opening->reply_size = SPOTNIK_ANSWER_BYTES;
+}
+
+static void guest_enter(struct spotnik_engine *engine, struct spotnik_opening *opening)
+{
+    struct spotnik_id peer = opening->shake.wire.peer.id;
+    opening->purpose = (enum spotnik_purpose)opening->shake.wire.purpose;
+    switch (opening->purpose) {
+    case SPOTNIK_PURPOSE_CONTROL:
+    case SPOTNIK_PURPOSE_DATA:
+        if (spotnik_id_equal(peer, engine->config.credentials.self.id))
+            close_opening(engine, opening); /* we dialled the address of a dead member, which is ours now */
+        else if (opening->purpose == SPOTNIK_PURPOSE_CONTROL)
+            spotnik_link_adopt(engine, opening);
+        else
+            spotnik_stream_adopt(engine, opening);
+        return;
+    case SPOTNIK_PURPOSE_STATE:
+    case SPOTNIK_PURPOSE_STATUS:
+        opening->wants_hook = engine->hooks_due = true;
+        return;
+    case SPOTNIK_PURPOSE_PEERS:
+        peers_reply(engine, opening);
+        return;
+    }
+    close_opening(engine, opening);
+}
+
+/* Somebody who holds the key answered where we dialled. Another id than expected: the expected process is not there any
+ * more, for two cannot listen on one port. */
+static void host_answered(struct spotnik_engine *engine, struct spotnik_opening *opening)
+{
+    struct spotnik_id found = opening->shake.wire.peer.id;
+    struct spotnik_member expected = opening->peer;
+    bool ourselves = spotnik_id_equal(found, engine->config.credentials.self.id);
+    if (opening->purpose == SPOTNIK_PURPOSE_DATA) {
+        if (spotnik_id_equal(found, expected.id))
+            spotnik_lane_adopt(engine, opening);
+        else
+            dial_failed(engine, opening, SPOTNIK_PROOF_NONE);
+        return;
+    }
+    if (ourselves)
+        close_opening(engine, opening);
+    else
+        spotnik_link_adopt(engine, opening);
+    if (!spotnik_id_equal(found, expected.id))
+        spotnik_engine_tell(engine, SPOTNIK_EVENT_DIAL_FAILED, &expected, SPOTNIK_PROOF_GONE);
+}
+
+static void shake_on(struct spotnik_engine *engine, struct spotnik_opening *opening)
+{
+    opening->socket.readable = opening->socket.writable = false;
+    int rc = spotnik_shake_run(&opening->shake, opening->socket.fd);
+    if (rc == SPOTNIK_SHAKE_AGAIN)
+        return;
+    if (rc != 0)
+        shake_failed(engine, opening, rc);
+    else if (opening->dialled)
+        host_answered(engine, opening);
+    else
+        guest_enter(engine, opening);
+}
+
+/* ---- replies ---- */
+
+static void reply_on(struct spotnik_engine *engine, struct spotnik_opening *opening)
+{
+    while (opening->reply_at < opening->reply_size) {
+        ssize_t sent = send(opening->socket.fd, opening->reply + opening->reply_at,
+                            opening->reply_size - opening->reply_at, MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR)
+            continue;
+        if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+            opening->socket.writable = false;
+            return;
+        }
+        if (sent < 0)
+            break;
+        opening->reply_at += (size_t)sent;
+    }
+    close_opening(engine, opening);
+}
+
+/* ---- the loop's part ---- */
+
+static void run_one(struct spotnik_engine *engine, struct spotnik_opening *opening, uint64_t now_ns)
+{
+    if (opening->error != 0) {
+        dial_failed(engine, opening, connect_proof(opening->error));
+        return;
+    }
+    if (opening->socket.fd < 0 || opening->wants_hook)
+        return;
+    if (opening->connecting && (opening->socket.writable || opening->socket.readable)) {
+        int error = spotnik_socket_error(opening->socket.fd);
+        if (error != 0) {
+            dial_failed(engine, opening, connect_proof(error));
+            return;
+        }
+        opening->connecting = false;
+    }
+    if (opening->reply != NULL)
+        reply_on(engine, opening);
+    else if (!opening->connecting && (opening->socket.readable || opening->socket.writable))
+        shake_on(engine, opening);
+    if (opening->socket.fd < 0 || opening->wants_hook || now_ns < opening->deadline_ns)
+        return;
+    if (opening->dialled)
+        dial_failed(engine, opening, SPOTNIK_PROOF_NONE);
+    else
+        close_opening(engine, opening);
+}
+
+static void reap(struct spotnik_engine *engine)
+{
+    struct spotnik_opening **at = &engine->openings;
+    while (*at != NULL) {
+        struct spotnik_opening *opening = *at;
+        if (opening->socket.fd >= 0 || opening->error != 0 || opening->wants_hook) {
+            at = &opening->next;
+            continue;
+        }
+        *at = opening->next;
+        free(opening->reply);
+        spotnik_shake_done(&opening->shake);
+        spotnik_engine_bury(engine, &opening->socket);
+    }
+}
+
+void spotnik_openings_run(struct spotnik_engine *engine, uint64_t now_ns)
+{
+    for (struct spotnik_opening *opening = engine->openings; opening != NULL; opening = opening->next)
+        run_one(engine, opening, now_ns);
+    reap(engine);
+}
+
+uint64_t spotnik_openings_deadline(const struct spotnik_engine *engine)
+{
+    uint64_t due_ns = engine->accept_ns;
+    for (const struct spotnik_opening *opening = engine->openings; opening != NULL; opening = opening->next) {
+        if (opening->error != 0)
+            return 0;
+        due_ns = spotnik_time_min(due_ns, opening->deadline_ns);
+    }
+    return due_ns;
+}
+
+/* ---- guests that are served by the rooms above, without the lock ---- */
+
+static void state_serve(struct spotnik_engine *engine, struct spotnik_opening *opening)
+{
+    const struct spotnik_engine_hooks *hooks = &engine->config.hooks;
+    struct spotnik_member peer = opening->shake.wire.peer;
+    spotnik_engine_lock(engine);
+    int fd = spotnik_socket_release(&opening->socket, engine->epoll_fd);
+    opening->wants_hook = false;
+    spotnik_engine_unlock(engine);
+    if (hooks->state_connection == NULL || fcntl(fd, F_SETFL, 0) != 0)
+        close(fd);
+    else
+        hooks->state_connection(hooks->context, fd, &peer);
+}
+
+static void status_serve(struct spotnik_engine *engine, struct spotnik_opening *opening)
+{
+    const struct spotnik_engine_hooks *hooks = &engine->config.hooks;
+    char *text = malloc(STATUS_BYTES);
+    size_t size = text != NULL && hooks->status_text != NULL
+                      ? hooks->status_text(hooks->context, text, STATUS_BYTES)
+                      : 0;
+    spotnik_engine_lock(engine);
+    opening->wants_hook = false;
+    opening->reply = text;
+    opening->reply_size = size < STATUS_BYTES ? size : STATUS_BYTES;
+    if (text == NULL)
+        close_opening(engine, opening);
+    else
+        reply_on(engine, opening);
+    spotnik_engine_unlock(engine);
+}
+
+static struct spotnik_opening *next_guest(struct spotnik_engine *engine)
+{
+    struct spotnik_opening *opening;
+    spotnik_engine_lock(engine);
+    for (opening = engine->openings; opening != NULL; opening = opening->next)
+        if (opening->wants_hook && opening->socket.fd >= 0)
+            break;
+    engine->hooks_due = opening != NULL;
+    spotnik_engine_unlock(engine);
+    return opening;
+}
+
+/* Only the progress thread takes openings out of the list, so one it holds stays. */
+void spotnik_openings_serve(struct spotnik_engine *engine)
+{
+    struct spotnik_opening *opening;
+    while ((opening = next_guest(engine)) != NULL) {
+        if (opening->purpose == SPOTNIK_PURPOSE_STATE)
+            state_serve(engine, opening);
+        else
+            status_serve(engine, opening);
+    }
+}

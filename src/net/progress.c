@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The loop of the progress thread. The order within a pass is what keeps evidence sound: first everything that peers have said,
+ * then what certificates say of them, then time; megabytes come last and in portions. */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+
+#include "base/time.h"
+#include "net/state.h"
+
+#define EVENTS 64
+#define SEND_PORTION (1u << 20)
+#define SLEEP_MAX_NS SPOTNIK_S
+#define HEAR_MAX 64 /* rounds: a peer that never stops talking must not stop time */
+#define GOODBYE_NS (300 * SPOTNIK_MS) /* patience for peers to read our GOODBYE */
+
+static void mark(struct spotnik_engine *engine, const struct epoll_event *event)
+{
+    struct spotnik_socket *socket = event->data.ptr;
+    if (socket->fd < 0)
+        return; /* closed since */
+    if (socket->kind == SPOTNIK_SOCKET_WAKE) {
+        eventfd_t count;
+        eventfd_read(socket->fd, &count);
+        engine->kicked = false;
+        return;
+    }
+    socket->readable |= (event->events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
+    socket->writable |= (event->events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0;
+}
+
+/* What is ready now, without sleeping; under the lock. */
+static void poll_now(struct spotnik_engine *engine)
+{
+    struct epoll_event event[EVENTS];
+    int count;
+    do {
+        count = epoll_wait(engine->epoll_fd, event, EVENTS, 0);
+        for (int i = 0; i < count; i++)
+            mark(engine, &event[i]);
+    } while (count == EVENTS);
+}
+
+static void free_graves(struct spotnik_engine *engine)
+{
+    while (engine->graves != NULL) {
+        struct spotnik_socket *socket = engine->graves;
+        engine->graves = socket->grave;
+        free(socket); /* the socket is the first member of what was allocated */
+    }
+}
+
+/* Until something happens or `until_ns`. Gives up the lock meanwhile. */
+static void rest(struct spotnik_engine *engine, uint64_t until_ns)
+{
+    struct epoll_event event[EVENTS];
+    uint64_t now_ns = spotnik_clock_ns();
+    uint64_t wait_ns = spotnik_time_since(until_ns, now_ns);
+    if (wait_ns > SLEEP_MAX_NS)
+        wait_ns = SLEEP_MAX_NS;
+    struct timespec wait = {.tv_sec = (time_t)(wait_ns / SPOTNIK_S), .tv_nsec = (long)(wait_ns % SPOTNIK_S)};
+    free_graves(engine);
+    engine->wake_ns = spotnik_time_add(now_ns, wait_ns);
+    spotnik_engine_unlock(engine);
+    int count = epoll_pwait2(engine->epoll_fd, event, EVENTS, &wait, NULL);
+    if (count < 0 && errno == ENOSYS)
+        count = epoll_wait(engine->epoll_fd, event, EVENTS, (int)((wait_ns + SPOTNIK_MS - 1) / SPOTNIK_MS));
+    spotnik_engine_lock(engine);
+    engine->wake_ns = 0;
+    for (int i = 0; i < count; i++)
+        mark(engine, &event[i]);
+}
+
+/* All that peers have said so far. */
+static void hear(struct spotnik_engine *engine)
+{
+    bool more = true;
+    for (int i = 0; more && i < HEAR_MAX; i++) {
+        if (engine->listener.readable || spotnik_clock_ns() >= engine->accept_ns)
+            spotnik_opening_accept(engine);
+        more = spotnik_links_read(engine);
+        spotnik_openings_run(engine, spotnik_clock_ns());
+    }
+}
+
+/* A certificate counts as much as EOF because what the dead had sent is delivered before it. */
+static void deaths(struct spotnik_engine *engine)
+{
+    struct spotnik_id peer;
+    while (spotnik_death_take(engine->death, &peer)) {
+        poll_now(engine);
+        hear(engine);
+        spotnik_engine_tell(engine, SPOTNIK_EVENT_DEATH, &(struct spotnik_member){.id = peer}, SPOTNIK_PROOF_GONE);
+    }
+}
+
+static void notice_look(struct spotnik_engine *engine)
+{
+    if (spotnik_death_leave_requested(engine->death))
+        __atomic_store_n(&engine->noticed, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&engine->noticed, __ATOMIC_SEQ_CST) != 0)
+        pthread_cond_broadcast(&engine->changed);
+}
+
+/* If we are late, we were stopped or starved: what waits in the sockets comes before any judgement about silence. */
+static void tick(struct spotnik_engine *engine)
+{
+    if (spotnik_clock_ns() < spotnik_core_deadline(engine->core))
+        return;
+    poll_now(engine);
+    hear(engine);
+    struct spotnik_event event = {.kind = SPOTNIK_EVENT_TICK};
+    spotnik_engine_drive(engine, &event);
+}
+
+/* True: there is more to do at once. */
+static bool pass(struct spotnik_engine *engine)
+{
+    hear(engine);
+    deaths(engine);
+    notice_look(engine);
+    tick(engine);
+    bool more = spotnik_streams_read(engine);
+    more |= spotnik_lane_pump(engine, SEND_PORTION);
+    uint64_t now_ns = spotnik_clock_ns();
+    spotnik_lane_look(engine, now_ns);
+    spotnik_links_flush(engine, now_ns);
+    if (engine->hooks_due) {
+        spotnik_engine_unlock(engine);
+        spotnik_openings_serve(engine);
+        spotnik_engine_lock(engine);
+    }
+    return more;
+}
+
+static uint64_t due(const struct spotnik_engine *engine)
+{
+    uint64_t due_ns = spotnik_time_min(spotnik_core_deadline(engine->core), spotnik_openings_deadline(engine));
+    return spotnik_time_min(due_ns, spotnik_lane_deadline(engine));
+}
+
+/* Leave in good order: GOODBYE on every link, and a moment for the peers to close first, because closing a socket with
+ * unread bytes would send RST and may overtake the GOODBYE. */
+static void say_goodbye(struct spotnik_engine *engine)
+{
+    uint64_t until_ns = spotnik_time_add(spotnik_clock_ns(), GOODBYE_NS);
+    spotnik_links_retire(engine, engine->left ? SPOTNIK_GOODBYE_LEAVING : SPOTNIK_GOODBYE_SHUTDOWN);
+    for (;;) {
+        uint64_t now_ns = spotnik_clock_ns();
+        spotnik_links_read(engine);
+        spotnik_links_flush(engine, now_ns);
+        if (engine->links == NULL || now_ns >= until_ns)
+            return;
+        rest(engine, until_ns);
+    }
+}
+
+void *spotnik_progress_main(void *context)
+{
+    struct spotnik_engine *engine = context;
+    spotnik_engine_lock(engine);
+    spotnik_death_sign(engine->death, engine->config.credentials.self.id);
+    engine->thread_started = true;
+    pthread_cond_broadcast(&engine->changed);
+    while (!engine->stopping) {
+        bool more = pass(engine);
+        if (!engine->stopping)
+            rest(engine, more ? 0 : due(engine));
+    }
+    spotnik_openings_cancel(engine, false);
+    if (!engine->abrupt)
+        say_goodbye(engine);
+    spotnik_engine_unlock(engine);
+    spotnik_death_unsign(engine->death);
+    return NULL;
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sockets and their options. Decides nothing about what they carry. */
+#include "net/socket.h"
+
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "net/address.h"
+#include "spotnik/spotnik.h"
+
+#define LISTEN_BACKLOG 1024
+/* A host that has vanished must not hold a socket for the 15 minutes TCP allows. Silence is noticed long before by heartbeats. */
+#define USER_TIMEOUT_MS 60000
+
+int spotnik_socket_watch(struct spotnik_socket *socket, int epoll_fd, int fd, enum spotnik_socket_kind kind)
+{
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = socket};
+    if (kind != SPOTNIK_SOCKET_LISTENER && kind != SPOTNIK_SOCKET_WAKE)
+        event.events |= EPOLLOUT | EPOLLRDHUP;
+    if (epoll_ctl(epoll_fd, EPOLL_CTL_MOD, fd, &event) != 0 && epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0)
+        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot watch a socket: %m");
+    socket->kind = kind;
+    socket->fd = fd;
+    return 0;
+}
+
+int spotnik_socket_release(struct spotnik_socket *socket, int epoll_fd)
+{
+    int fd = socket->fd;
+    epoll_ctl(epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+    socket->fd = -1;
+    socket->readable = socket->writable = false;
+    return fd;
+}
+
+static int bound(int fd, const uint8_t address[16], uint16_t *port)
+{
+    struct sockaddr_storage name;
+    socklen_t size = spotnik_address_to_kernel(&name, address, *port);
+    int one = 1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    if (bind(fd, (struct sockaddr *)&name, size) != 0 || listen(fd, LISTEN_BACKLOG) != 0)
+        return -1;
+    size = sizeof name;
+    if (getsockname(fd, (struct sockaddr *)&name, &size) != 0)
+        return -1;
+    uint8_t ignored[16];
+    spotnik_address_from_kernel(&name, ignored, port);
+    return 0;
+}
+
+static int tcp_socket(const uint8_t address[16])
+{
+    int family = spotnik_address_is_ipv4(address) ? AF_INET : AF_INET6;
+    return socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
+}
+
+int spotnik_socket_listen(const uint8_t address[16], uint16_t *port, int *ret_fd)
+{
+    char text[SPOTNIK_ADDRESS_TEXT];
+    int fd = tcp_socket(address);
+    if (fd >= 0 && bound(fd, address, port) == 0) {
+        *ret_fd = fd;
+        return 0;
+    }
+    int rc = spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot listen on %s: %m",
+                                  spotnik_address_format(text, address, *port));
+    if (fd >= 0)
+        close(fd);
+    return rc;
+}
+
+int spotnik_socket_connect(const uint8_t address[16], uint16_t port, int *ret_fd)
+{
+    struct sockaddr_storage name;
+    socklen_t size = spotnik_address_to_kernel(&name, address, port);
+    int fd = tcp_socket(address);
+    if (fd < 0)
+        return -errno;
+    spotnik_socket_tune(fd, address);
+    if (connect(fd, (struct sockaddr *)&name, size) != 0 && errno != EINPROGRESS) {
+        int error = errno;
+        close(fd);
+        return -error;
+    }
+    *ret_fd = fd;
+    return 0;
+}
+
+int spotnik_socket_error(int fd)
+{
+    int error = 0;
+    socklen_t size = sizeof error;
+    return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
+}
+
+/* Buffer sizes are left to the kernel: it grows them to megabytes by itself, while setting them pins them to the much
+ * smaller net.core limits. */
+void spotnik_socket_tune(int fd, const uint8_t address[16])
+{
+    int one = 1, timeout_ms = USER_TIMEOUT_MS;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof timeout_ms);
+    if (spotnik_address_is_loopback(address))
+        setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4); /* bbr halves loopback */
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine's state and the vocabulary its files share. Private to src/net.
+ *
+ * One fair lock guards everything here. The progress thread holds it but for its sleep in epoll and while it calls hooks;
+ * the caller's thread runs its events in place under the same lock (drive.c), so that a step costs no wake-up to begin.
+ *
+ *     engine.c   life cycle             caller.c   the caller's side and its waiting
+ *     progress.c the loop               drive.c    event -> core -> actions
+ *     opening.c  connections on their way in or out, until the handshake is done
+ *     link.c     control links          lane.c     data to the successor     stream.c  data from the predecessor
+ *     bucket.c   memory and kernels     death.c    certificates */
+#ifndef SPOTNIK_NET_STATE_H
+#define SPOTNIK_NET_STATE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "net/auth.h"
+#include "net/death.h"
+#include "net/engine.h"
+#include "net/handshake.h"
+#include "net/socket.h"
+#include "wire/control.h"
+#include "wire/data.h"
+#include "wire/frame.h"
+
+#define SPOTNIK_OPENING_NS (5 * UINT64_C(1000000000)) /* patience with a handshake */
+#define SPOTNIK_HALF_OPEN_MAX 128                     /* strangers at the door; the oldest goes first */
+#define SPOTNIK_LANE_FRAMES 8
+#define SPOTNIK_BUCKET_SLOTS SPOTNIK_BUCKETS_MAX /* those of the caller, and the barrier of 0 elements */
+
+/* A connection before it is one of the others. */
+struct spotnik_opening {
+    struct spotnik_socket socket;
+    struct spotnik_opening *next;
+    bool dialled, connecting;
+    bool wants_hook; /* STATE, STATUS: to be served without the lock */
+    int error;       /* errno of a failed connect */
+    enum spotnik_purpose purpose;
+    struct spotnik_member peer; /* dialled: whom we expect */
+    uint64_t deadline_ns;
+    struct spotnik_shake shake;
+    char *reply; /* STATUS, PEERS: what is still to be written */
+    size_t reply_at, reply_size;
+};
+
+/* A control link. RETIRING: GOODBYE is queued; it is read until the other side closes, so that no end without
+ * GOODBYE is ever seen by a peer that still listens. */
+enum spotnik_link_state { SPOTNIK_LINK_UP, SPOTNIK_LINK_RETIRING };
+
+struct spotnik_link {
+    struct spotnik_socket socket;
+    struct spotnik_link *next;
+    enum spotnik_link_state state;
+    bool dialled;  /* by us */
+    bool heard;    /* a frame has come: the peer knows of this link */
+    bool primary;  /* of all links to this peer: the one to send on */
+    bool deliver;  /* RETIRING: what still comes in is for the core */
+    bool broken;   /* for writing: the kernel says so */
+    bool clogged;  /* the queue is full: nothing more goes in */
+    bool shut;     /* our direction is closed */
+    struct spotnik_member peer;
+    struct spotnik_auth send_auth, receive_auth;
+    uint64_t send_sequence, receive_sequence;
+    uint64_t deadline_ns;
+    uint8_t *in, *out;
+    size_t in_size, in_have;
+    size_t out_size, out_at, out_have;
+};
+
+/* One data frame on its way out. */
+struct spotnik_outgoing {
+    uint8_t prefix[SPOTNIK_DATA_PREFIX_BYTES];
+    const uint8_t *payload; /* NULL: zeros; the frame is of an older epoch and nobody looks inside */
+    size_t bytes, sent;     /* of prefix and payload together */
+};
+
+struct spotnik_lane {
+    struct spotnik_socket socket;
+    bool wanted, up, opening;
+    struct spotnik_member peer;
+    uint64_t redial_ns; /* NEVER: not due */
+    uint64_t down_ns;   /* when to tell the core that the lane broke, unless its link tells of a death first */
+    uint32_t count;
+    struct spotnik_outgoing frame[SPOTNIK_LANE_FRAMES]; /* frame[0] first */
+};
+
+enum spotnik_stream_state { SPOTNIK_STREAM_PREFIX, SPOTNIK_STREAM_WAIT, SPOTNIK_STREAM_BODY };
+
+/* Data from one predecessor. */
+struct spotnik_stream {
+    struct spotnik_socket socket;
+    struct spotnik_stream *next;
+    enum spotnik_stream_state state;
+    struct spotnik_member peer;
+    uint8_t prefix[SPOTNIK_DATA_PREFIX_BYTES];
+    size_t prefix_have;
+    struct spotnik_chunk_header header;
+    struct spotnik_placement placement;
+    uint8_t *target;  /* where the payload goes; NULL: to the sink */
+    uint8_t *scratch; /* one chunk: payload that is combined when it is whole */
+    size_t bytes, have;
+};
+
+/* Memory of one bucket. Results are ours, kept for two steps; `in` is the caller's. */
+struct spotnik_bucket_memory {
+    void *in;
+    uint8_t *out[2];
+    size_t capacity[2];
+    uint64_t step[2]; /* the step out[] was last used in */
+    uint64_t count[2];
+    uint8_t dtype[2], op[2];
+};
+
+struct spotnik_engine {
+    struct spotnik_engine_config config;
+    pthread_mutex_t queue, lock; /* the lock, and the queue before it (lock.h) */
+    pthread_cond_t changed;      /* something the caller waits for */
+    pthread_t thread;
+    bool thread_started;
+    int epoll_fd;
+    struct spotnik_socket listener, wake;
+    struct spotnik_socket *graves;
+    struct spotnik_death *death;
+    uint32_t noticed; /* atomic: spotnik_engine_notice() */
+
+    /* --- under the lock --- */
+    void *core_memory, *storage_memory;
+    struct spotnik_core *core;
+    struct spotnik_wire_storage *storage;
+    bool driving;
+    bool stopping, abrupt, halted;
+    bool kicked;      /* the progress thread has been woken and has not looked yet */
+    bool placeable;   /* something happened: waiting frames may fit now */
+    bool hooks_due;
+    uint64_t wake_ns; /* until when the progress thread sleeps; 0: it is awake */
+    struct spotnik_opening *openings;
+    struct spotnik_link *links;
+    struct spotnik_stream *streams;
+    struct spotnik_lane lane;
+    struct spotnik_bucket_memory bucket[SPOTNIK_BUCKET_SLOTS];
+    uint8_t *sink; /* one chunk that nobody reads */
+    uint64_t accept_ns; /* NEVER, or when to try again after running out of file descriptors */
+    uint64_t bytes_sent, bytes_received;
+    struct spotnik_member vote;
+    uint64_t refusals;
+    char refusal[256];
+
+    /* the caller's side */
+    bool begun, handed_out, sealed, replay;
+    uint64_t begun_step, committed;
+    bool excluded, left, boundary_due;
+    int failed;
+    uint64_t parked_ns; /* since when; 0: not */
+    uint64_t step_epoch;
+    uint32_t recovery_count;
+    spotnik_recovery recovery[SPOTNIK_RECOVERIES_KEPT];
+};
+
+/* lock.c: fair, because a thread that always runs would otherwise starve one that seldom comes. */
+void spotnik_engine_lock(struct spotnik_engine *engine);
+void spotnik_engine_unlock(struct spotnik_engine *engine);
+
+/* drive.c */
+uint64_t spotnik_clock_ns(void);
+void spotnik_engine_drive(struct spotnik_engine *engine, struct spotnik_event *event);
+void spotnik_engine_act(struct spotnik_engine *engine);
+void spotnik_engine_tell(struct spotnik_engine *engine, enum spotnik_event_kind kind, const struct spotnik_member *peer,
+                         enum spotnik_proof proof);
+void spotnik_engine_kick(struct spotnik_engine *engine);
+void spotnik_engine_bury(struct spotnik_engine *engine, struct spotnik_socket *socket);
+
+/* opening.c */
+void spotnik_opening_accept(struct spotnik_engine *engine);
+void spotnik_opening_dial(struct spotnik_engine *engine, const struct spotnik_member *peer,
+                          enum spotnik_purpose purpose);
+void spotnik_openings_run(struct spotnik_engine *engine, uint64_t now_ns);
+void spotnik_openings_serve(struct spotnik_engine *engine); /* without the lock */
+void spotnik_openings_cancel(struct spotnik_engine *engine, bool lanes_only);
+uint64_t spotnik_openings_deadline(const struct spotnik_engine *engine);
+
+/* link.c */
+struct spotnik_link *spotnik_link_find(struct spotnik_engine *engine, struct spotnik_id peer);
+void spotnik_link_adopt(struct spotnik_engine *engine, struct spotnik_opening *opening);
+void spotnik_link_send(struct spotnik_engine *engine, const struct spotnik_member *peer,
+                       const struct spotnik_message *message);
+void spotnik_link_hang_up(struct spotnik_engine *engine, const struct spotnik_member *peer,
+                          enum spotnik_goodbye reason);
+void spotnik_links_retire(struct spotnik_engine *engine, enum spotnik_goodbye reason);
+bool spotnik_links_read(struct spotnik_engine *engine);
+void spotnik_links_flush(struct spotnik_engine *engine, uint64_t now_ns);
+bool spotnik_links_are_flushed(const struct spotnik_engine *engine);
+void spotnik_links_close(struct spotnik_engine *engine);
+
+/* lane.c */
+void spotnik_lane_expect(struct spotnik_engine *engine, const struct spotnik_member *peer);
+void spotnik_lane_adopt(struct spotnik_engine *engine, struct spotnik_opening *opening);
+void spotnik_lane_failed(struct spotnik_engine *engine, const struct spotnik_member *peer);
+void spotnik_lane_cut(struct spotnik_engine *engine);
+void spotnik_lane_close(struct spotnik_engine *engine);
+bool spotnik_lane_pump(struct spotnik_engine *engine, size_t bytes_max);
+void spotnik_lane_look(struct spotnik_engine *engine, uint64_t now_ns);
+uint64_t spotnik_lane_deadline(const struct spotnik_engine *engine);
+
+/* stream.c */
+void spotnik_stream_adopt(struct spotnik_engine *engine, struct spotnik_opening *opening);
+void spotnik_streams_cut(struct spotnik_engine *engine);
+bool spotnik_streams_read(struct spotnik_engine *engine);
+bool spotnik_streams_are_waiting(const struct spotnik_engine *engine);
+void spotnik_streams_close(struct spotnik_engine *engine);
+
+/* bucket.c */
+int spotnik_bucket_prepare(struct spotnik_bucket_memory *bucket, uint64_t step, void *in, uint64_t count,
+                           enum spotnik_dtype dtype, enum spotnik_op op);
+void spotnik_bucket_scale(struct spotnik_bucket_memory *bucket, const struct spotnik_action *action);
+void spotnik_bucket_copy_own(struct spotnik_bucket_memory *bucket, const struct spotnik_action *action);
+void spotnik_bucket_combine(struct spotnik_bucket_memory *bucket, uint64_t step, const void *received,
+                            const struct spotnik_placement *placement, uint64_t received_weight);
+void spotnik_bucket_free(struct spotnik_bucket_memory *bucket);
+
+/* progress.c */
+void *spotnik_progress_main(void *context);
+
+#endif

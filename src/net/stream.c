@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Data connections from predecessors: header in, ask the core where it belongs, payload straight to its place (or
+ * through a scratch chunk where it is reduced). One read takes the rest of a payload and the next header together. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "net/state.h"
+#include "reduce/reduce.h"
+
+#define PASS_BYTES (1u << 20) /* before control links get their turn again */
+
+static void close_stream(struct spotnik_engine *engine, struct spotnik_stream *stream)
+{
+    if (stream->socket.fd >= 0)
+        close(spotnik_socket_release(&stream->socket, engine->epoll_fd));
+}
+
+/* A predecessor has one stream to us: a new one means that the old one is dead. */
+static void replace_older(struct spotnik_engine *engine, struct spotnik_id peer)
+{
+    for (struct spotnik_stream *stream = engine->streams; stream != NULL; stream = stream->next)
+        if (spotnik_id_equal(stream->peer.id, peer))
+            close_stream(engine, stream);
+}
+
+void spotnik_stream_adopt(struct spotnik_engine *engine, struct spotnik_opening *opening)
+{
+    int fd = spotnik_socket_release(&opening->socket, engine->epoll_fd);
+    struct spotnik_stream *stream = calloc(1, sizeof *stream);
+    replace_older(engine, opening->shake.wire.peer.id);
+    if (stream == NULL || (stream->scratch = malloc(engine->config.limits.chunk_bytes)) == NULL ||
+        spotnik_socket_watch(&stream->socket, engine->epoll_fd, fd, SPOTNIK_SOCKET_STREAM) != 0) {
+        if (stream != NULL)
+            free(stream->scratch);
+        free(stream);
+        close(fd);
+        return;
+    }
+    stream->peer = opening->shake.wire.peer;
+    stream->socket.readable = true;
+    stream->next = engine->streams;
+    engine->streams = stream;
+}
+
+/* A view change: the rest of what is half received goes nowhere. */
+void spotnik_streams_cut(struct spotnik_engine *engine)
+{
+    for (struct spotnik_stream *stream = engine->streams; stream != NULL; stream = stream->next)
+        if (stream->state == SPOTNIK_STREAM_BODY)
+            stream->target = NULL;
+}
+
+bool spotnik_streams_are_waiting(const struct spotnik_engine *engine)
+{
+    for (const struct spotnik_stream *stream = engine->streams; stream != NULL; stream = stream->next)
+        if (stream->state == SPOTNIK_STREAM_WAIT && stream->socket.fd >= 0)
+            return true;
+    return false;
+}
+
+/* Where the payload goes by the core's word. False: header and place do not fit each other. */
+static bool target_set(struct spotnik_engine *engine, struct spotnik_stream *stream)
+{
+    const struct spotnik_placement *placement = &stream->placement;
+    const struct spotnik_bucket_memory *bucket = &engine->bucket[stream->header.bucket];
+    size_t one = spotnik_dtype_size((enum spotnik_dtype)stream->header.dtype);
+    unsigned half = stream->header.step & 1;
+    if (stream->bytes != placement->count * one)
+        return false;
+    SPOTNIK_ASSERT(stream->bytes == 0 || (bucket->step[half] == stream->header.step &&
+                                          placement->offset + placement->count <= bucket->count[half]));
+    if (placement->kind == SPOTNIK_RING_COPY && stream->bytes > 0)
+        stream->target = bucket->out[half] + placement->offset * one;
+    else
+        stream->target = stream->scratch;
+    return true;
+}
+
+/* Ask the core. False: the peer breaks the protocol. */
+static bool place(struct spotnik_engine *engine, struct spotnik_stream *stream)
+{
+    stream->placement = spotnik_core_place(engine->core, stream->peer.id, &stream->header);
+    enum spotnik_verdict verdict = stream->placement.verdict;
+    stream->state = verdict == SPOTNIK_VERDICT_WAIT ? SPOTNIK_STREAM_WAIT : SPOTNIK_STREAM_BODY;
+    stream->have = 0;
+    stream->target = NULL;
+    bool good = verdict != SPOTNIK_VERDICT_BAD && (verdict != SPOTNIK_VERDICT_TAKE || target_set(engine, stream));
+    spotnik_engine_act(engine); /* placing may begin a step, or find that programs differ */
+    return good;
+}
+
+static bool prefix_take(struct spotnik_engine *engine, struct spotnik_stream *stream)
+{
+    struct spotnik_frame frame;
+    uint32_t bytes;
+    stream->prefix_have = 0;
+    if (spotnik_frame_decode(stream->prefix, &engine->config.limits, &frame) != 0 ||
+        spotnik_data_decode(stream->prefix + SPOTNIK_FRAME_BYTES, &frame, &stream->header, &bytes) != 0)
+        return false;
+    stream->bytes = bytes;
+    return place(engine, stream);
+}
+
+static void body_done(struct spotnik_engine *engine, struct spotnik_stream *stream)
+{
+    const struct spotnik_chunk_header *header = &stream->header;
+    stream->state = SPOTNIK_STREAM_PREFIX;
+    if (stream->target == NULL)
+        return;
+    if (stream->placement.kind != SPOTNIK_RING_COPY)
+        spotnik_bucket_combine(&engine->bucket[header->bucket], header->step, stream->target, &stream->placement,
+                               header->weight);
+    struct spotnik_event event = {.kind = SPOTNIK_EVENT_CHUNK_DONE, .peer = stream->peer, .header = *header};
+    spotnik_engine_drive(engine, &event);
+}
+
+/* One read: what is missing of the payload, and the next header behind it. Returns recvmsg's result. */
+static ssize_t read_some(struct spotnik_engine *engine, struct spotnik_stream *stream)
+{
+    struct iovec piece[2];
+    size_t count = 0, left = 0;
+    if (stream->state == SPOTNIK_STREAM_BODY && stream->have < stream->bytes) {
+        left = stream->bytes - stream->have;
+        uint8_t *to = stream->target != NULL ? stream->target + stream->have : engine->sink;
+        piece[count++] = (struct iovec){.iov_base = to, .iov_len = left};
+    }
+    piece[count++] = (struct iovec){.iov_base = stream->prefix + stream->prefix_have,
+                                    .iov_len = sizeof stream->prefix - stream->prefix_have};
+    struct msghdr message = {.msg_iov = piece, .msg_iovlen = count};
+    ssize_t got = recvmsg(stream->socket.fd, &message, 0);
+    if (got <= 0)
+        return got;
+    size_t payload = (size_t)got < left ? (size_t)got : left;
+    stream->have += payload;
+    stream->prefix_have += (size_t)got - payload;
+    engine->bytes_received += (size_t)got;
+    return got;
+}
+
+/* Everything that can be done without reading. False: the peer breaks the protocol. */
+static bool advance(struct spotnik_engine *engine, struct spotnik_stream *stream)
+{
+    for (;;) {
+        if (stream->state == SPOTNIK_STREAM_BODY && stream->have == stream->bytes)
+            body_done(engine, stream);
+        if (stream->state != SPOTNIK_STREAM_PREFIX || stream->prefix_have < sizeof stream->prefix)
+            return true;
+        if (!prefix_take(engine, stream))
+            return false;
+    }
+}
+
+/* True: there may be more to read now. */
+static bool read_stream(struct spotnik_engine *engine, struct spotnik_stream *stream)
+{
+    size_t pass = 0;
+    while (stream->socket.fd >= 0 && stream->state != SPOTNIK_STREAM_WAIT) {
+        if (pass >= PASS_BYTES)
+            return true;
+        ssize_t got = read_some(engine, stream);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+            stream->socket.readable = false;
+            return false;
+        }
+        if (got <= 0 || !advance(engine, stream)) {
+            close_stream(engine, stream);
+            return false;
+        }
+        pass += (size_t)got;
+    }
+    return false;
+}
+
+/* Frames that were left waiting: does the core want them now? */
+static void place_again(struct spotnik_engine *engine)
+{
+    while (engine->placeable) {
+        engine->placeable = false;
+        for (struct spotnik_stream *stream = engine->streams; stream != NULL; stream = stream->next)
+            if (stream->state == SPOTNIK_STREAM_WAIT && stream->socket.fd >= 0 &&
+                (!place(engine, stream) || !advance(engine, stream)))
+                close_stream(engine, stream);
+    }
+}
+
+static void reap(struct spotnik_engine *engine)
+{
+    struct spotnik_stream **at = &engine->streams;
+    while (*at != NULL) {
+        struct spotnik_stream *stream = *at;
+        if (stream->socket.fd >= 0) {
+            at = &stream->next;
+            continue;
+        }
+        *at = stream->next;
+        free(stream->scratch);
+        stream->scratch = NULL;
+        spotnik_engine_bury(engine, &stream->socket);
+    }
+}
+
+/* True: some stream has more to give. */
+bool spotnik_streams_read(struct spotnik_engine *engine)
+{
+    bool more = false;
+    place_again(engine);
+    for (struct spotnik_stream *stream = engine->streams; stream != NULL; stream = stream->next)
+        if (stream->socket.fd >= 0 && stream->socket.readable)
+            more |= read_stream(engine, stream);
+    reap(engine);
+    return more || (engine->placeable && spotnik_streams_are_waiting(engine));
+}
+
+void spotnik_streams_close(struct spotnik_engine *engine)
+{
+    for (struct spotnik_stream *stream = engine->streams; stream != NULL; stream = stream->next)
+        close_stream(engine, stream);
+    reap(engine);
+}
