@@ -44,7 +44,7 @@ void spotnik_giver_close(struct spotnik_giver *source)
 
 static void close_all(struct spotnik_joiner *joiner)
 {
-    for (uint32_t i = 0; i < joiner->source_count; i++) {
+    for (uint32_t i = 0; i < SPOTNIK_DONORS_MAX; i++) {
         spotnik_giver_close(&joiner->source[i]);
         spotnik_frame_done(&joiner->source[i].frame);
     }
@@ -201,7 +201,7 @@ static int settle(struct spotnik_joiner *joiner, uint64_t at_least)
 int spotnik_joiner_copy(struct spotnik_joiner *joiner, const struct spotnik_member *sponsor,
                         uint64_t *ret_step)
 {
-    uint64_t at_least;
+    uint64_t at_least = 0;
 
     SPOTNIK_ASSERT(!joiner->following);
     close_all(joiner);

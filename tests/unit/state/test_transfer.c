@@ -1,0 +1,536 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The whole way of a joiner, against real donors and an engine played by this file: three members step in one thread,
+ * the joiner copies and follows. Claims: it ends with the members' very bits, whatever donors do to it; donors are
+ * not held up by it and forget it when it is in or gone. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include <pthread.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "spotnik/spotnik.h"
+#include "state/donor.h"
+#include "state/frame.h"
+#include "state/joiner.h"
+#include "state/view.h"
+
+enum {
+    MEMBERS = 3,
+    HOLD_STEP = 5,
+    WORDS = 700001,
+    BIG = 70000,
+    SMALL = 10,
+    CHUNK_BYTES = 65536,
+    STEPS_MAX = 100000
+};
+
+struct replica {
+    uint64_t *word;
+    int64_t step;
+    struct spotnik_registry registry;
+};
+
+/* What a step adds to the replica: all that its two results determine. */
+struct update {
+    int64_t big[BIG];
+    float small[SMALL];
+};
+
+struct spotnik_engine {
+    struct spotnik_credentials credentials;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool joining, entered;
+    uint64_t committed, got[2];
+    struct update update;
+    struct replica *replica;
+};
+
+enum fault { HONEST, SILENT, CORRUPTS, DIES };
+
+static struct replica replica[MEMBERS + 1];
+static struct spotnik_donor *donor[MEMBERS];
+static struct spotnik_engine engine_of[MEMBERS + 1];
+static enum fault fault_of[MEMBERS];
+static pthread_t liar_thread;
+static bool over, lying, held, copied; /* over, held, copied: under the joiner's lock */
+static uint32_t pieces_asked_of_liar;
+
+/* --- the model --------------------------------------------------------------------------------------------------- */
+
+static void update_make(struct update *update, uint64_t step)
+{
+    for (int i = 0; i < BIG; i++)
+        update->big[i] = (int64_t)(step * 1000003 + (uint64_t)i * 17);
+    for (int i = 0; i < SMALL; i++)
+        update->small[i] = (float)(step % 1000) + (float)i;
+}
+
+static void update_apply(struct replica *to, const struct update *update)
+{
+    for (int i = 0; i < WORDS; i += 7)
+        to->word[i] = to->word[i] * 31 + (uint64_t)update->big[i % BIG] + (uint64_t)update->small[i % SMALL];
+    to->step++;
+}
+
+static void replica_new(struct replica *to)
+{
+    to->word = calloc(WORDS, sizeof *to->word);
+    assert_non_null(to->word);
+    to->step = 0;
+    for (int i = 0; i < WORDS; i++)
+        to->word[i] = (uint64_t)i * 0x9e3779b97f4a7c15u;
+    spotnik_registry_init(&to->registry);
+    assert_int_equal(spotnik_registry_add(&to->registry, "word", to->word, WORDS, SPOTNIK_I64), 0);
+    assert_int_equal(spotnik_registry_add(&to->registry, "step", &to->step, 1, SPOTNIK_I64), 0);
+}
+
+/* --- the engine, played ------------------------------------------------------------------------------------------- */
+
+const struct spotnik_credentials *spotnik_engine_credentials(const struct spotnik_engine *engine)
+{
+    return &engine->credentials;
+}
+
+void spotnik_engine_status(struct spotnik_engine *engine, spotnik_job_status *ret)
+{
+    memset(ret, 0, sizeof *ret);
+    pthread_mutex_lock(&engine->lock);
+    ret->joining = engine->joining;
+    ret->size = MEMBERS;
+    pthread_mutex_unlock(&engine->lock);
+}
+
+uint32_t spotnik_engine_members(struct spotnik_engine *engine, struct spotnik_member *ret, uint32_t max,
+                                uint64_t *ret_epoch)
+{
+    (void)engine;
+    assert_true(max >= MEMBERS);
+    for (int i = 0; i < MEMBERS; i++)
+        ret[i] = engine_of[i].credentials.self;
+    *ret_epoch = 3;
+    return MEMBERS;
+}
+
+void spotnik_engine_wake(struct spotnik_engine *engine)
+{
+    (void)engine;
+}
+
+void spotnik_engine_enter(struct spotnik_engine *engine, const struct spotnik_member *sponsor)
+{
+    (void)sponsor;
+    pthread_mutex_lock(&engine->lock);
+    engine->entered = true;
+    pthread_mutex_unlock(&engine->lock);
+}
+
+static void take_chunk(struct spotnik_engine *engine, const struct spotnik_chunk_header *header,
+                       const void *payload, size_t bytes)
+{
+    int which = header->bucket == 7;
+    uint8_t *target = which ? (uint8_t *)engine->update.small : (uint8_t *)engine->update.big;
+
+    assert_true(header->bucket == 0 || header->bucket == 7);
+    assert_int_equal(header->count, which ? SMALL : BIG);
+    assert_int_equal(header->dtype, which ? SPOTNIK_F32 : SPOTNIK_I64);
+    if (header->sequence * CHUNK_BYTES < engine->got[which])
+        return; /* had it from the donor before */
+    assert_int_equal(header->sequence * CHUNK_BYTES, engine->got[which]);
+    memcpy(target + engine->got[which], payload, bytes);
+    engine->got[which] += bytes;
+}
+
+int spotnik_engine_handover(struct spotnik_engine *engine, const struct spotnik_chunk_header *header,
+                            const void *payload, size_t bytes)
+{
+    pthread_mutex_lock(&engine->lock);
+    if (header->step == engine->committed + 1) {
+        take_chunk(engine, header, payload, bytes);
+        if (engine->got[0] == sizeof engine->update.big && engine->got[1] == sizeof engine->update.small) {
+            update_apply(engine->replica, &engine->update);
+            engine->got[0] = engine->got[1] = 0;
+            engine->committed++;
+        }
+    } else {
+        assert_true(header->step <= engine->committed);
+    }
+    pthread_mutex_unlock(&engine->lock);
+    return 0;
+}
+
+/* --- a donor that is none ------------------------------------------------------------------------------------------ */
+
+struct liar {
+    int fd, member;
+};
+
+static void lie_view(int fd)
+{
+    static struct spotnik_standing standing;
+    struct spotnik_writer writer;
+    uint8_t text[4096];
+
+    standing = (struct spotnik_standing){ .serving = true, .epoch = 3, .bytes = replica[0].registry.bytes };
+    spotnik_writer_init(&writer, text, sizeof text);
+    spotnik_standing_write(&standing, &replica[0].registry, &writer);
+    assert_false(writer.failed);
+    spotnik_frame_send(fd, SPOTNIK_FRAME_VIEW, text, writer.at, NULL, 0);
+}
+
+/* Says that it has the snapshot everybody else has, then delivers wrong bytes, or dies. */
+static void *lie(void *argument)
+{
+    struct liar liar = *(struct liar *)argument;
+    struct spotnik_frame frame = { 0 };
+    static uint8_t piece[16 + SPOTNIK_PIECE_BYTES];
+    struct spotnik_writer writer;
+    struct spotnik_reader reader;
+
+    free(argument);
+    while (spotnik_frame_receive(liar.fd, &frame, 64) == 0) {
+        spotnik_reader_init(&reader, frame.body, frame.size);
+        if (frame.kind == SPOTNIK_FRAME_ASK) {
+            lie_view(liar.fd);
+        } else if (frame.kind == SPOTNIK_FRAME_SNAPSHOT) {
+            spotnik_writer_init(&writer, piece, 16);
+            spotnik_writer_u64(&writer, HOLD_STEP);
+            spotnik_writer_u64(&writer, replica[0].registry.bytes);
+            spotnik_frame_send(liar.fd, SPOTNIK_FRAME_TAKEN, piece, 16, NULL, 0);
+        } else if (frame.kind == SPOTNIK_FRAME_FETCH) {
+            __atomic_add_fetch(&pieces_asked_of_liar, 1, __ATOMIC_SEQ_CST);
+            if (fault_of[liar.member] == DIES)
+                break;
+            spotnik_writer_init(&writer, piece, 16);
+            spotnik_writer_u64(&writer, spotnik_reader_u64(&reader));
+            spotnik_writer_u64(&writer, 12345);
+            spotnik_frame_send(liar.fd, SPOTNIK_FRAME_PIECE, piece, sizeof piece, NULL, 0);
+        }
+    }
+    spotnik_frame_done(&frame);
+    close(liar.fd);
+    return NULL;
+}
+
+int spotnik_net_dial(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port,
+                     enum spotnik_purpose purpose, uint64_t timeout_ns, int *ret_fd,
+                     struct spotnik_member *ret_peer)
+{
+    int pair[2], member = port - 1000;
+
+    (void)credentials, (void)address, (void)timeout_ns;
+    assert_int_equal(purpose, SPOTNIK_PURPOSE_STATE);
+    if (fault_of[member] == SILENT)
+        return spotnik_error_return(SPOTNIK_ERR_PEERS, "refused");
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    if (fault_of[member] == HONEST) {
+        spotnik_donor_accept(donor[member], pair[1]);
+    } else {
+        struct liar *liar = malloc(sizeof *liar);
+
+        *liar = (struct liar){ pair[1], member };
+        assert_false(lying); /* one at a time */
+        lying = true;
+        assert_int_equal(pthread_create(&liar_thread, NULL, lie, liar), 0);
+    }
+    *ret_fd = pair[0];
+    *ret_peer = engine_of[member].credentials.self;
+    return 0;
+}
+
+/* --- the members, in one thread -------------------------------------------------------------------------------------- */
+
+static void let_in(uint64_t step)
+{
+    struct spotnik_engine *joiner = &engine_of[MEMBERS];
+
+    pthread_mutex_lock(&joiner->lock);
+    if (joiner->entered && joiner->committed == step)
+        joiner->joining = false;
+    over = !joiner->joining;
+    pthread_cond_broadcast(&joiner->changed);
+    pthread_mutex_unlock(&joiner->lock);
+}
+
+static bool is_over(void)
+{
+    struct spotnik_engine *joiner = &engine_of[MEMBERS];
+
+    pthread_mutex_lock(&joiner->lock);
+    bool result = over;
+    pthread_cond_broadcast(&joiner->changed);
+    pthread_mutex_unlock(&joiner->lock);
+    return result;
+}
+
+/* A liar cannot know at which step the honest copy, so all wait at the boundary after HOLD_STEP, as step_begin does when members are
+ * too few, until the joiner has its copy. */
+static void hold(void)
+{
+    struct spotnik_engine *joiner = &engine_of[MEMBERS];
+    bool go_on = false;
+
+    while (!go_on) {
+        for (int i = 0; i < MEMBERS; i++)
+            spotnik_donor_boundary(donor[i], HOLD_STEP, true);
+        pthread_mutex_lock(&joiner->lock);
+        go_on = copied;
+        held = true;
+        pthread_cond_broadcast(&joiner->changed);
+        pthread_mutex_unlock(&joiner->lock);
+    }
+}
+
+static void *members_run(void *argument)
+{
+    static struct update update;
+    struct spotnik_bucket_result result[8] = { [0] = { update.big, BIG, SPOTNIK_I64, SPOTNIK_SUM },
+                                               [7] = { update.small, SMALL, SPOTNIK_F32, SPOTNIK_MEAN } };
+
+    bool holding = *(bool *)argument;
+
+    for (uint64_t step = 1; !is_over() && step < STEPS_MAX; step++) {
+        if (holding && step == HOLD_STEP + 1)
+            hold();
+        for (int i = 0; i < MEMBERS; i++)
+            spotnik_donor_boundary(donor[i], step - 1, false);
+        update_make(&update, step);
+        for (int i = 0; i < MEMBERS; i++) {
+            spotnik_donor_committed(donor[i], step, 8, result);
+            update_apply(&replica[i], &update);
+        }
+        let_in(step);
+    }
+    return NULL;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    over = held = copied = lying = false;
+    pieces_asked_of_liar = 0;
+    for (int i = 0; i <= MEMBERS; i++) {
+        struct spotnik_engine *engine = &engine_of[i];
+
+        memset(engine, 0, sizeof *engine);
+        pthread_mutex_init(&engine->lock, NULL);
+        pthread_cond_init(&engine->changed, NULL);
+        engine->credentials.self =
+            (struct spotnik_member){ .id = { 1, (uint64_t)i + 1 }, .port = (uint16_t)(1000 + i) };
+        engine->joining = i == MEMBERS;
+        replica_new(&replica[i]);
+        engine->replica = &replica[i];
+    }
+    for (int i = 0; i < MEMBERS; i++) {
+        fault_of[i] = HONEST;
+        assert_int_equal(spotnik_donor_new(&replica[i].registry, CHUNK_BYTES, &donor[i]), 0);
+        spotnik_donor_attach(donor[i], &engine_of[i]);
+        spotnik_donor_seal(donor[i]);
+    }
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    if (lying)
+        pthread_join(liar_thread, NULL);
+    for (int i = 0; i < MEMBERS; i++) {
+        spotnik_donor_stop(donor[i]);
+        spotnik_donor_free(donor[i]);
+    }
+    for (int i = 0; i <= MEMBERS; i++) {
+        spotnik_registry_done(&replica[i].registry);
+        free(replica[i].word);
+    }
+    return 0;
+}
+
+static void wait_until_in(void)
+{
+    struct spotnik_engine *joiner = &engine_of[MEMBERS];
+
+    pthread_mutex_lock(&joiner->lock);
+    while (joiner->joining)
+        pthread_cond_wait(&joiner->changed, &joiner->lock);
+    pthread_mutex_unlock(&joiner->lock);
+}
+
+/* The joiner's thread of life: copy, follow, be in; then its replica is what the members' was after that step. */
+static void join_and_compare(void)
+{
+    struct spotnik_engine *engine = &engine_of[MEMBERS];
+    struct spotnik_joiner_config config = { .registry = &replica[MEMBERS].registry, .engine = engine };
+    struct spotnik_joiner *joiner;
+    bool holding = fault_of[1] > SILENT || fault_of[2] > SILENT;
+    pthread_t members;
+
+    memset(replica[MEMBERS].word, 0, WORDS * sizeof(uint64_t)); /* nothing but the copy can make it right */
+    assert_int_equal(pthread_create(&members, NULL, members_run, &holding), 0);
+    pthread_mutex_lock(&engine->lock);
+    while (holding && !held)
+        pthread_cond_wait(&engine->changed, &engine->lock);
+    pthread_mutex_unlock(&engine->lock);
+    assert_int_equal(spotnik_joiner_new(&config, &joiner), 0);
+    assert_int_equal(spotnik_joiner_copy(joiner, &engine_of[0].credentials.self, &engine->committed), 0);
+    assert_int_equal(replica[MEMBERS].step, engine->committed);
+    assert_true(!holding || engine->committed == HOLD_STEP);
+    pthread_mutex_lock(&engine->lock);
+    copied = true;
+    pthread_mutex_unlock(&engine->lock);
+    assert_int_equal(spotnik_joiner_follow(joiner), 0);
+    wait_until_in();
+    spotnik_joiner_free(joiner);
+    pthread_join(members, NULL);
+    assert_int_equal(replica[MEMBERS].step, replica[0].step);
+    assert_int_equal(spotnik_registry_digest(&replica[MEMBERS].registry),
+                     spotnik_registry_digest(&replica[0].registry));
+}
+
+static void test_join_while_training(void **state)
+{
+    (void)state;
+    join_and_compare();
+}
+
+static void test_donor_unreachable(void **state)
+{
+    (void)state;
+    fault_of[1] = SILENT;
+    join_and_compare();
+}
+
+static void test_donor_sends_garbage(void **state)
+{
+    (void)state;
+    fault_of[2] = CORRUPTS;
+    join_and_compare();
+    assert_true(pieces_asked_of_liar > 0);
+}
+
+static void test_donor_dies_while_copying(void **state)
+{
+    (void)state;
+    fault_of[1] = DIES;
+    join_and_compare();
+    assert_true(pieces_asked_of_liar > 0);
+}
+
+/* A program that registers something else is told which tensor it is, and the donors never notice. */
+static void test_schema_mismatch(void **state)
+{
+    struct spotnik_joiner_config config = { .registry = &replica[MEMBERS].registry,
+                                            .engine = &engine_of[MEMBERS] };
+    struct spotnik_joiner *joiner;
+    uint64_t step;
+    int extra;
+
+    (void)state;
+    assert_int_equal(spotnik_registry_add(&replica[MEMBERS].registry, "adam.m", &extra, 1, SPOTNIK_I32), 0);
+    assert_int_equal(spotnik_joiner_new(&config, &joiner), 0);
+    assert_int_equal(spotnik_joiner_copy(joiner, &engine_of[0].credentials.self, &step),
+                     SPOTNIK_ERR_MISMATCH);
+    assert_non_null(strstr(spotnik_last_error(), "adam.m"));
+    spotnik_joiner_free(joiner);
+}
+
+/* --- one session by hand ----------------------------------------------------------------------------------------------- */
+
+static int talk(uint8_t kind, uint64_t number, int fd, uint8_t expect, struct spotnik_frame *frame)
+{
+    int rc = kind == SPOTNIK_FRAME_ASK ? spotnik_frame_send(fd, SPOTNIK_FRAME_ASK, NULL, 0, NULL, 0)
+                                       : spotnik_frame_send_u64(fd, kind, number);
+
+    do {
+        rc = rc ? rc : spotnik_frame_receive(fd, frame, SPOTNIK_FRAME_BYTES_MAX);
+    } while (!rc && frame->kind == SPOTNIK_FRAME_WAIT);
+    return rc ? rc : frame->kind != expect;
+}
+
+static void commit_big(uint64_t step, int64_t *data, uint64_t count)
+{
+    struct spotnik_bucket_result result = { data, count, SPOTNIK_I64, SPOTNIK_SUM };
+
+    spotnik_donor_committed(donor[0], step, 1, &result);
+}
+
+/* A joiner that took a snapshot and then reads nothing is dropped when the log has its bound, and all is freed. */
+static void test_slow_joiner_is_dropped(void **state)
+{
+    enum { COUNT = 1 << 20 };
+    struct spotnik_donor_status status;
+    struct spotnik_frame frame = { 0 };
+    int64_t *data = calloc(COUNT, sizeof *data);
+    uint64_t step = 1;
+    int pair[2];
+
+    (void)state;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    spotnik_donor_accept(donor[0], pair[1]);
+    assert_int_equal(spotnik_frame_send_u64(pair[0], SPOTNIK_FRAME_SNAPSHOT, 0), 0);
+    do
+        spotnik_donor_boundary(donor[0], 0, true); /* as step_begin does while it waits */
+    while (recv(pair[0], &frame, 1, MSG_PEEK | MSG_DONTWAIT) != 1);
+    assert_int_equal(spotnik_frame_receive(pair[0], &frame, SPOTNIK_FRAME_BYTES_MAX), 0);
+    assert_int_equal(frame.kind, SPOTNIK_FRAME_TAKEN);
+    do {
+        commit_big(step++, data, COUNT);
+        spotnik_donor_status(donor[0], &status);
+        assert_true(status.log_bytes <= (UINT64_C(64) << 20));
+    } while (status.dropped == 0 && step < 100);
+    assert_int_equal(status.dropped, 1);
+    spotnik_donor_stop(donor[0]); /* waits for the session's end */
+    spotnik_donor_status(donor[0], &status);
+    assert_int_equal(status.sessions, 0);
+    assert_int_equal(status.log_bytes, 0);
+    assert_int_equal(status.snapshot_bytes, 0);
+    spotnik_frame_done(&frame);
+    close(pair[0]);
+    free(data);
+}
+
+/* Frames that no joiner sends end the session with words, or at once. */
+static void test_strange_requests(void **state)
+{
+    static const uint8_t kinds[] = { 0,  SPOTNIK_FRAME_FETCH, SPOTNIK_FRAME_STREAM, SPOTNIK_FRAME_PIECE, 99,
+                                     255 };
+    struct spotnik_frame frame = { 0 };
+    int pair[2];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof kinds; i++) {
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+        spotnik_donor_accept(donor[0], pair[1]);
+        assert_int_equal(talk(SPOTNIK_FRAME_ASK, 0, pair[0], SPOTNIK_FRAME_VIEW, &frame), 0);
+        assert_int_equal(talk(kinds[i], 3, pair[0], SPOTNIK_FRAME_SORRY, &frame), 0);
+        assert_int_equal(spotnik_frame_receive(pair[0], &frame, 64), SPOTNIK_ERR_PEERS);
+        close(pair[0]);
+    }
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    spotnik_donor_accept(donor[0], pair[1]);
+    assert_int_equal(send(pair[0], "\xff\xff\xff\xff\x01", 5, 0), 5); /* a body of 4 GiB */
+    assert_int_equal(spotnik_frame_receive(pair[0], &frame, 64), SPOTNIK_ERR_PEERS);
+    close(pair[0]);
+    spotnik_frame_done(&frame);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_join_while_training, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_donor_unreachable, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_donor_sends_garbage, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_donor_dies_while_copying, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_schema_mismatch, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_slow_joiner_is_dropped, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_strange_requests, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
