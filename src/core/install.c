@@ -77,8 +77,11 @@ static void settle(struct spotnik_core *core, const struct spotnik_proposal *pro
     spotnik_transaction_cut(&core->step);
     core->enter_wanted = false;
     core->enter_ns = SPOTNIK_NEVER;
-    if (core->leaving)
-        core->leave_ns = spotnik_time_add(core->now_ns, core->limits.stagger_ns); /* kept as a holder: ask again */
+    if (core->leaving) {
+        /* Kept as a holder: ask again, each time later, because asking interrupts the very hand-over we were kept for. */
+        uint32_t shift = 2 * (core->leave_tries < 6 ? core->leave_tries++ : 6);
+        core->leave_ns = spotnik_time_add(core->now_ns, core->limits.stagger_ns << shift);
+    }
 }
 
 /* Not in the new view: a leaver is done; anybody else joins again as a new member. */

@@ -3,6 +3,15 @@
  * (src/member/evidence.h). */
 #include "core/state.h"
 
+/* Before anything else on a new link: hearing from it may start a ballot, whose token must not overtake this. */
+static void say_fenced(struct spotnik_core *core, struct peer *peer)
+{
+    uint32_t rank = spotnik_view_rank(&core->view, peer->member.id);
+
+    if (core->role == SPOTNIK_ROLE_MEMBER && rank != SPOTNIK_NO_RANK && core->fenced[rank])
+        send_message(core, peer, SPOTNIK_MESSAGE_FENCED);
+}
+
 void on_link_up(struct spotnik_core *core, const struct spotnik_event *event)
 {
     struct peer *peer = peer_want(core, &event->peer);
@@ -10,6 +19,7 @@ void on_link_up(struct spotnik_core *core, const struct spotnik_event *event)
     peer->linked = true;
     peer->dialling = false;
     peer->told_epoch = 0;
+    say_fenced(core, peer);
     evidence_hear(core, peer);
     peer->heard = false; /* until a message comes */
     if (core->role == SPOTNIK_ROLE_JOINER) {
@@ -18,18 +28,17 @@ void on_link_up(struct spotnik_core *core, const struct spotnik_event *event)
             enter_send(core);
         return;
     }
-    uint32_t rank = spotnik_view_rank(&core->view, peer->member.id);
-    if (rank != SPOTNIK_NO_RANK && core->fenced[rank])
-        send_message(core, peer, SPOTNIK_MESSAGE_FENCED);
     send_message(core, peer, SPOTNIK_MESSAGE_HEARTBEAT); /* tells our epoch: whoever is behind gets the view */
     pass_flush(core, peer);
 }
 
-/* What a proven death is worth: GONE only where a link on which it had spoken delivered its last words. Its first words on a link are
- * FENCED if there is cause, so a link that ended before any word proves nothing. */
-static enum spotnik_evidence worth(const struct peer *peer, bool linked)
+/* What a proven death is worth: GONE only where a link on which it had spoken delivered its last words, and these neither fenced us in
+ * our epoch or a later one nor came from a later epoch (then it had moved on). Its first words on a link are FENCED if there is cause,
+ * so a link that ended before any word proves nothing. */
+static enum spotnik_evidence worth(const struct spotnik_core *core, const struct peer *peer, bool linked)
 {
-    return linked && peer->heard && !peer->fenced_us ? SPOTNIK_EVIDENCE_GONE : SPOTNIK_EVIDENCE_TAINTED;
+    bool moved_on = peer->fenced_epoch >= core->view.epoch || peer->heard_epoch > core->view.epoch;
+    return linked && peer->heard && !moved_on ? SPOTNIK_EVIDENCE_GONE : SPOTNIK_EVIDENCE_TAINTED;
 }
 
 static void proven(struct spotnik_core *core, struct peer *peer, bool linked)
@@ -46,7 +55,7 @@ static void proven(struct spotnik_core *core, struct peer *peer, bool linked)
         peer->used = false;
         return;
     }
-    evidence_add(core, rank, worth(peer, linked));
+    evidence_add(core, rank, worth(core, peer, linked));
 }
 
 static bool watched(const struct spotnik_core *core, const struct peer *peer)

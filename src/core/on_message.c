@@ -10,6 +10,8 @@ void on_message(struct spotnik_core *core, const struct spotnik_event *event)
     if (!from || !from->linked)
         return;
     evidence_hear(core, from);
+    if (message->epoch > from->heard_epoch)
+        from->heard_epoch = message->epoch;
     if (core->role == SPOTNIK_ROLE_MEMBER && message->epoch >= from->told_epoch &&
         message->epoch >= core->view.epoch)
         from->told_epoch = message->epoch;
@@ -27,11 +29,13 @@ void on_message(struct spotnik_core *core, const struct spotnik_event *event)
     }
 }
 
-/* It voted for a view without us. If it dies now, it may have gone on with that view first. */
+/* It voted for a view without us. If it dies now, it may have gone on with that view first. An epoch ahead of ours is kept too: it
+ * counts when we get there. */
 void on_fenced(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message)
 {
-    if (core->role == SPOTNIK_ROLE_MEMBER && message->epoch == core->view.epoch)
-        from->fenced_us = true;
+    (void)core;
+    if (message->epoch > from->fenced_epoch)
+        from->fenced_epoch = message->epoch;
 }
 
 void on_view_ask(struct spotnik_core *core, struct peer *from)

@@ -15,7 +15,8 @@ struct peer {
     bool used, linked, dialling;
     bool active;       /* ring neighbour, or the next hop of a pass: heartbeats go out and silence counts */
     bool heard;        /* on the present link: whatever it had to say first (FENCED) has come */
-    bool fenced_us;    /* it voted for a view without us */
+    uint64_t fenced_epoch; /* the latest epoch in which it voted without us, as far as it said; 0: never */
+    uint64_t heard_epoch;  /* the latest epoch it was heard in, on any link */
     uint64_t told_epoch; /* it is known to be at this epoch or later, or RESTART of it is under way to it */
     struct spotnik_detector detector;
 };
@@ -66,7 +67,7 @@ struct spotnik_core {
     struct spotnik_proposal accepted; /* ballot.round 0: none in this epoch */
     struct spotnik_id hop[PASS_COUNT];/* next hop that is still being dialled; none when sent */
     uint64_t initiate_ns, retry_ns, enter_until_ns, leave_ns;
-    uint32_t retries;
+    uint32_t retries, leave_tries;
     struct spotnik_enter joiner[SPOTNIK_JOINERS_MAX];
     uint32_t joiner_count;
 
