@@ -8,10 +8,15 @@ cd "$(dirname "$0")/.."
 seconds=${1:-60}
 build=build-fuzz
 if [ ! -f "$build/build.ninja" ]; then
-    CC=clang dev/build.sh "$build" -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false \
-        -Dc_args=-fno-sanitize-recover=all
+    CC=clang meson setup "$build" -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false \
+        "-Dc_args=-fsanitize=fuzzer-no-link -fno-sanitize-recover=all" >"$build.log" 2>&1 || {
+        cat "$build.log" >&2
+        echo "fuzz: meson could not configure $build; see above" >&2
+        exit 1
+    }
+    rm -f "$build.log"
 fi
-dev/build.sh "$build"
+ninja -C "$build" --quiet fuzzers
 targets=$(find "$build/tests/fuzz" -maxdepth 1 -type f -perm -u+x -name 'fuzz_*')
 if [ -z "$targets" ]; then
     echo "fuzz: no target was built in $build/tests/fuzz" >&2
