@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* spotnik sim: play whole clusters with faults, from seeds; say what broke and how to see it again. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "commands.h"
+#include "options.h"
+#include "sim/sim.h"
+
+static const char help[] =
+    "Usage: spotnik sim [--seed N] [--seeds COUNT] [--workers N] [--trace] [--data] [--json]\n"
+    "       spotnik sim --scale MEMBERS [--losses A,B,...] [--seed N]\n\n"
+    "Play a whole cluster in one process under virtual time: members that are killed, stopped, cut off, slowed down,\n"
+    "that join and leave; then heal everything and see whether the living come together again. One checker for each\n"
+    "promise P1 to P9 watches. The same seed is the same run, on every machine.\n\n"
+    "  --seed N       the first (or only) seed; default 1\n"
+    "  --seeds COUNT  so many seeds from there; stops at the first that breaks a promise\n"
+    "  --workers N    members at the start, 2 to 16; default: drawn from the seed, 3 to 9\n"
+    "  --keep-going   do not stop at the first; one line for each seed that breaks a promise\n"
+    "  --trace        tell the run as a story: event, and indented what follows from it\n"
+    "  --data         with every heartbeat and data frame\n"
+    "  --plant BUG    break a rule of the protocol on purpose: commit-after-promise, ignore-accepted, any-quorum,\n"
+    "                 skip-handover, forget-returned\n"
+    "  --json         results as JSON, one object per line\n"
+    "  --scale N      a view of N members, losses in one instant: what the recovery costs (default losses 1,3,10)\n\n"
+    "  spotnik sim --seed 42 --trace | less    one run as a story\n"
+    "  spotnik sim --seeds 10000               a sweep; on failure it prints how to reproduce it\n"
+    "  spotnik sim --scale 1000 --losses 1,3,10\n\n"
+    "How to read the story and what each checker checks: docs/simulation.md.\n";
+
+struct request {
+    uint64_t seed, seeds, workers, scale;
+    const char *losses;
+    bool trace, data, json, keep_going;
+    uint32_t bugs;
+};
+
+static bool parse_bug(const char *text, uint32_t *bugs)
+{
+    static const struct {
+        const char *name;
+        uint32_t bug;
+    } known[] = {{"commit-after-promise", SPOTNIK_BUG_COMMIT_AFTER_PROMISE},
+                 {"ignore-accepted", SPOTNIK_BUG_IGNORE_ACCEPTED},
+                 {"any-quorum", SPOTNIK_BUG_ANY_QUORUM},
+                 {"skip-handover", SPOTNIK_BUG_SKIP_HANDOVER},
+                 {"forget-returned", SPOTNIK_BUG_FORGET_RETURNED}};
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (!strcmp(text, known[i].name)) {
+            *bugs |= known[i].bug;
+            return true;
+        }
+    return false;
+}
+
+/* Options with a value; returns false when it is none of them or the value is wrong. */
+static bool parse_value(struct request *request, const char *name, const char *value)
+{
+    if (!strcmp(name, "--seed"))
+        return option_u64(value, 0, UINT64_MAX, &request->seed);
+    if (!strcmp(name, "--seeds"))
+        return option_u64(value, 1, UINT64_MAX, &request->seeds);
+    if (!strcmp(name, "--workers") || !strcmp(name, "--members"))
+        return option_u64(value, 2, 16, &request->workers);
+    if (!strcmp(name, "--scale"))
+        return option_u64(value, 2, 5000, &request->scale);
+    if (!strcmp(name, "--plant"))
+        return parse_bug(value, &request->bugs);
+    request->losses = value;
+    return !strcmp(name, "--losses");
+}
+
+static int parse(struct request *request, int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "--trace"))
+            request->trace = true;
+        else if (!strcmp(argv[i], "--data"))
+            request->trace = request->data = true;
+        else if (!strcmp(argv[i], "--json"))
+            request->json = true;
+        else if (!strcmp(argv[i], "--keep-going"))
+            request->keep_going = true;
+        else if (i + 1 < argc && parse_value(request, argv[i], argv[i + 1]))
+            i++;
+        else
+            return option_refuse("sim", "\"%s\" is not understood%s", argv[i],
+                                 i + 1 < argc ? " with what follows it" : "");
+    }
+    return 0;
+}
+
+/* -- Sweeps -- */
+
+struct totals {
+    uint64_t runs, steps, views, kills, joins, exclusions, leaves, parked, excused, orphans, faults, happenings;
+};
+
+static void add(struct totals *totals, const struct spotnik_sim_result *result)
+{
+    totals->runs++;
+    totals->steps += result->steps;
+    totals->views += result->views;
+    totals->kills += result->kills;
+    totals->joins += result->joins;
+    totals->exclusions += result->exclusions;
+    totals->leaves += result->leaves;
+    totals->parked += result->parked != 0;
+    totals->excused += result->excused;
+    totals->orphans += result->orphans;
+    totals->faults += result->faults;
+    totals->happenings += result->happenings;
+}
+
+static void print_failure(const struct request *request, const struct spotnik_sim_options *options,
+                          const struct spotnik_sim_result *result)
+{
+    spotnik_sim_options_print(options, stdout);
+    printf("%s is broken at %.3f ms: %s\n", result->promise, (double)result->failed_ns / 1e6, result->detail);
+    printf("reproduce: spotnik sim --seed %" PRIu64, options->seed);
+    if (request->workers)
+        printf(" --workers %" PRIu64, request->workers);
+    puts(" --trace");
+}
+
+static void print_json(const struct spotnik_sim_options *options, const struct spotnik_sim_result *result)
+{
+    printf("{\"seed\":%" PRIu64 ",\"members\":%u,\"ok\":%s,\"promise\":\"%s\",\"excused\":%s,\"steps\":%" PRIu64
+           ",\"views\":%" PRIu64 ",\"kills\":%" PRIu64 ",\"joins\":%" PRIu64 ",\"exclusions\":%" PRIu64
+           ",\"leaves\":%" PRIu64 ",\"orphans\":%" PRIu64 ",\"virtual_ms\":%.3f,\"happenings\":%" PRIu64
+           ",\"digest\":\"%016" PRIx64 "\"}\n",
+           options->seed, options->members, result->failed ? "false" : "true", result->promise,
+           result->excused ? "true" : "false", result->steps, result->views, result->kills, result->joins,
+           result->exclusions, result->leaves, result->orphans, (double)result->virtual_ns / 1e6, result->happenings,
+           result->digest);
+}
+
+static bool run_seed(const struct request *request, uint64_t seed, struct totals *totals)
+{
+    struct spotnik_sim_options options;
+    struct spotnik_sim_result result;
+
+    spotnik_sim_options_draw(&options, seed, (uint32_t)request->workers);
+    options.trace = request->trace ? stdout : NULL;
+    options.trace_data = request->data;
+    options.bugs = request->bugs;
+    if (request->trace)
+        spotnik_sim_options_print(&options, stdout);
+    spotnik_sim_run(&options, &result);
+    add(totals, &result);
+    if (request->json)
+        print_json(&options, &result);
+    else if (result.failed && request->keep_going)
+        printf("seed %" PRIu64 ": %s is broken: %s\n", seed, result.promise, result.detail);
+    else if (result.failed)
+        print_failure(request, &options, &result);
+    return !result.failed;
+}
+
+static void print_totals(const struct totals *totals, uint64_t first, uint64_t broken)
+{
+    printf("seeds %" PRIu64 "..%" PRIu64 ": ", first, first + totals->runs - 1);
+    if (broken)
+        printf("%" PRIu64 " broke a promise\n", broken);
+    else
+        puts("all promises kept");
+    printf("  %" PRIu64 " steps, %" PRIu64 " views, %" PRIu64 " faults, %" PRIu64 " kills, %" PRIu64 " joins, %" PRIu64
+           " exclusions, %" PRIu64 " leaves\n",
+           totals->steps, totals->views, totals->faults, totals->kills, totals->joins, totals->exclusions, totals->leaves);
+    printf("  parked in %" PRIu64 " runs; no quorum was possible after healing in %" PRIu64 " (verified); %" PRIu64
+           " unstable steps of members cut off were replaced\n",
+           totals->parked, totals->excused, totals->orphans);
+}
+
+static int sweep(const struct request *request)
+{
+    struct totals totals = {.runs = 0};
+    uint64_t broken = 0;
+    bool lively = isatty(STDERR_FILENO) && !request->trace;
+
+    for (uint64_t i = 0; i < request->seeds; i++) {
+        broken += !run_seed(request, request->seed + i, &totals);
+        if (broken && !request->keep_going)
+            return 1;
+        if (lively && i % 100 == 99)
+            fprintf(stderr, "\r%" PRIu64 " of %" PRIu64 " seeds", i + 1, request->seeds);
+    }
+    if (lively)
+        fputs("\r                                        \r", stderr);
+    if (!request->json)
+        print_totals(&totals, request->seed, broken);
+    return broken != 0;
+}
+
+/* -- Scale -- */
+
+static void scale_row(const struct spotnik_sim_scale *scale, bool json)
+{
+    double mean = (double)scale->messages / scale->survivors;
+
+    if (json)
+        printf("{\"members\":%u,\"losses\":%u,\"messages_mean\":%.2f,\"messages_max\":%" PRIu64
+               ",\"detect_ms\":%.3f,\"reconcile_ms\":%.3f,\"accept_ms\":%.3f,\"restart_ms\":%.3f,\"commit_ms\":%.3f,"
+               "\"total_ms\":%.3f}\n",
+               scale->members, scale->losses, mean, scale->messages_max, (double)scale->detect_ns / 1e6,
+               (double)scale->reconcile_ns / 1e6, (double)scale->accept_ns / 1e6, (double)scale->restart_ns / 1e6,
+               (double)scale->commit_ns / 1e6, (double)scale->total_ns / 1e6);
+    else
+        printf("%7u %6u %8.2f %5" PRIu64 " %8.1f %9.1f %8.1f %8.1f %9.1f %9.1f\n", scale->members, scale->losses, mean,
+               scale->messages_max, (double)scale->detect_ns / 1e6, (double)scale->reconcile_ns / 1e6,
+               (double)scale->accept_ns / 1e6, (double)scale->restart_ns / 1e6, (double)scale->commit_ns / 1e6,
+               (double)scale->total_ns / 1e6);
+    fflush(stdout);
+}
+
+static int scale_all(const struct request *request)
+{
+    const char *at = request->losses;
+
+    if (!request->json)
+        puts("            control messages     virtual time, worst survivor, each from the one before (ms)\n"
+             "members losses  mean   max   detect reconcile   accept  restart re-reduce     total");
+    while (*at) {
+        char *end;
+        unsigned long losses = strtoul(at, &end, 10);
+        if (end == at || losses < 1 || losses >= request->scale || (*end && *end != ','))
+            return option_refuse("sim", "--losses wants numbers from 1 below the members, as in 1,3,10");
+        at = *end ? end + 1 : end;
+        struct spotnik_sim_scale scale = {
+            .members = (uint32_t)request->scale, .losses = (uint32_t)losses, .seed = request->seed};
+        spotnik_sim_scale_run(&scale);
+        if (scale.failed) {
+            printf("%u members, %u losses: %s\n", scale.members, scale.losses, scale.detail);
+            return 1;
+        }
+        scale_row(&scale, request->json);
+    }
+    return 0;
+}
+
+int spotnik_cmd_sim(int argc, char **argv)
+{
+    struct request request = {.seed = 1, .seeds = 1, .losses = "1,3,10"};
+
+    if (argc == 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
+        fputs(help, stdout);
+        return 0;
+    }
+    int rc = parse(&request, argc, argv);
+    if (rc)
+        return rc;
+    return request.scale ? scale_all(&request) : sweep(&request);
+}

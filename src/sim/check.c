@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The book of facts behind the checkers: who installed, put in, committed, died. Decides only which view reduced a step
+ * in the end; everything that can be wrong is judged in check_*.c. */
+#include "sim/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/hash.h"
+
+const char *spotnik_sim_message_name(enum spotnik_message_kind kind)
+{
+    static const char *const name[] = {"?", "heartbeat", "reconcile", "accept", "restart", "fenced", "view ask", "enter"};
+    return (size_t)kind < sizeof(name) / sizeof(name[0]) ? name[kind] : "?";
+}
+
+void spotnik_check_start(struct sim_world *world)
+{
+    world->facts = sim_alloc(sizeof(*world->facts));
+    world->facts->process = sim_alloc(world->options.processes_max * sizeof(*world->facts->process));
+}
+
+void spotnik_check_free(struct sim_world *world)
+{
+    struct sim_facts *facts = world->facts;
+
+    for (uint32_t i = 0; i < world->options.processes_max; i++)
+        while (facts->process[i].input) {
+            struct fact_input *input = facts->process[i].input;
+            facts->process[i].input = input->before;
+            free(input->range);
+            free(input->bytes);
+            free(input);
+        }
+    for (uint64_t i = 0; i < facts->view_count; i++) {
+        free(facts->view[i].member);
+        free(facts->view[i].share);
+        free(facts->view[i].flags);
+    }
+    free(facts->view);
+    free(facts->commit);
+    free(facts->result);
+    free(facts->process);
+    free(facts);
+}
+
+/* -- Looking things up -- */
+
+const struct fact_view *fact_view_of(const struct sim_world *world, uint64_t epoch)
+{
+    const struct sim_facts *facts = world->facts;
+    return epoch < facts->view_count && facts->view[epoch].known ? &facts->view[epoch] : NULL;
+}
+
+uint32_t fact_rank(const struct fact_view *view, uint32_t process)
+{
+    for (uint32_t i = 0; i < view->size; i++)
+        if (view->member[i] == process)
+            return i;
+    return SPOTNIK_NO_RANK;
+}
+
+const struct fact_input *fact_input_of(const struct sim_world *world, uint32_t process, uint64_t step)
+{
+    for (const struct fact_input *input = world->facts->process[process].input; input; input = input->before)
+        if (input->step == step)
+            return input;
+    return NULL;
+}
+
+/* The view in which a step was reduced for good: the last one that did not start after it. */
+uint64_t fact_reducing_epoch(const struct sim_world *world, uint64_t step)
+{
+    const struct sim_facts *facts = world->facts;
+    for (uint64_t epoch = facts->view_count; epoch-- > 1;)
+        if (facts->view[epoch].known && facts->view[epoch].settled < step)
+            return epoch;
+    return 0;
+}
+
+/* Committed in a view whose successor settled on less: by members cut off or dead before the others could know. */
+bool fact_is_orphan(const struct sim_world *world, const struct fact_commit *commit)
+{
+    return commit->reduced && commit->epoch != fact_reducing_epoch(world, commit->step);
+}
+
+/* -- Facts -- */
+
+void spotnik_check_begun(struct sim_world *world, const struct sim_process *process)
+{
+    struct fact_process *book = &world->facts->process[process->index];
+    const struct fact_view *view = fact_view_of(world, process->epoch);
+    struct fact_input *input = sim_alloc(sizeof(*input));
+    uint32_t rank = view ? fact_rank(view, process->index) : SPOTNIK_NO_RANK;
+
+    if (book->input && book->input->step >= process->app.step)
+        sim_fail(world, "P5", "%u begins step %llu twice", process->index, (unsigned long long)process->app.step);
+    input->step = process->app.step;
+    input->epoch = process->epoch;
+    input->process = process->index;
+    input->replay = process->app.replay;
+    input->has_share = !input->replay && rank != SPOTNIK_NO_RANK &&
+                       (process->app.step != view->settled + 1 || view->share[rank] != SPOTNIK_NO_SHARE);
+    input->samples = process->app.samples;
+    input->data_epoch = spotnik_core_ledger(process->core)->data_epoch;
+    input->range_count = process->app.range_count;
+    input->range = sim_alloc((input->range_count + 1) * sizeof(*input->range));
+    memcpy(input->range, process->app.range, input->range_count * sizeof(*input->range));
+    input->before = book->input;
+    book->input = input;
+    if (!input->has_share && input->samples)
+        sim_fail(world, "P8", "%u has no share in step %llu and yet samples", process->index,
+                 (unsigned long long)input->step);
+}
+
+void spotnik_check_input(struct sim_world *world, const struct sim_process *process)
+{
+    struct fact_input *input = world->facts->process[process->index].input;
+    size_t at = 0;
+
+    input->bytes = sim_alloc(sim_result_bytes(world) + 1);
+    for (uint32_t i = 0; i < world->options.buckets; i++) {
+        memcpy(input->bytes + at, process->app.in[i], sim_bucket_bytes(&world->bucket[i]));
+        at += sim_bucket_bytes(&world->bucket[i]);
+    }
+    input->filled = true;
+    input->weight = !input->has_share                    ? 0
+                    : process->app.weight != UINT64_MAX ? process->app.weight
+                    : world->options.samples            ? input->samples
+                                                         : 1;
+}
+
+static struct fact_commit *commit_new(struct sim_world *world)
+{
+    struct sim_facts *facts = world->facts;
+    if (facts->commit_count == facts->commit_capacity) {
+        facts->commit_capacity = facts->commit_capacity ? 2 * facts->commit_capacity : 256;
+        facts->commit = realloc(facts->commit, facts->commit_capacity * sizeof(*facts->commit));
+        SPOTNIK_ASSERT(facts->commit != NULL);
+    }
+    struct fact_commit *commit = &facts->commit[facts->commit_count++];
+    *commit = (struct fact_commit){0};
+    return commit;
+}
+
+static uint64_t state_digest(const struct sim_world *world, const struct sim_process *process)
+{
+    return spotnik_hash_bytes(process->app.state_vector, world->state_count * sizeof(float));
+}
+
+void spotnik_check_commit(struct sim_world *world, struct sim_process *process, uint64_t step)
+{
+    struct sim_facts *facts = world->facts;
+    const struct fact_view *view = fact_view_of(world, process->epoch);
+    struct fact_commit *commit = commit_new(world);
+
+    commit->step = step;
+    commit->process = process->index;
+    commit->epoch = process->epoch;
+    commit->reduced = view && step > view->settled;
+    commit->result = sim_memory_digest(world, process, step);
+    commit->state = state_digest(world, process);
+    facts->process[process->index].committed = step;
+    if (step > facts->steps_max)
+        facts->steps_max = step;
+    sim_mix(world, commit->state);
+    check_step_commit(world, process, commit);
+}
+
+void spotnik_check_copied(struct sim_world *world, struct sim_process *process)
+{
+    struct fact_commit *commit = commit_new(world);
+    commit->step = process->copied_step;
+    commit->process = process->index;
+    commit->copied = true;
+    commit->state = state_digest(world, process);
+    world->facts->process[process->index].committed = process->copied_step;
+}
+
+static struct fact_view *view_slot(struct sim_world *world, uint64_t epoch)
+{
+    struct sim_facts *facts = world->facts;
+    if (epoch >= facts->view_capacity) {
+        uint64_t capacity = 2 * epoch + 64;
+        facts->view = realloc(facts->view, capacity * sizeof(*facts->view));
+        SPOTNIK_ASSERT(facts->view != NULL);
+        memset(facts->view + facts->view_capacity, 0, (capacity - facts->view_capacity) * sizeof(*facts->view));
+        facts->view_capacity = capacity;
+    }
+    if (epoch >= facts->view_count)
+        facts->view_count = epoch + 1;
+    return &facts->view[epoch];
+}
+
+static void view_record(struct sim_world *world, struct fact_view *fact, const struct spotnik_view *view)
+{
+    fact->known = true;
+    fact->epoch = view->epoch;
+    fact->settled = view->settled_step;
+    fact->size = view->size;
+    fact->share_count = view->share_count;
+    fact->first_ns = world->now_ns;
+    fact->member = sim_alloc(view->size * sizeof(uint32_t));
+    fact->share = sim_alloc(view->size * sizeof(uint32_t));
+    fact->flags = sim_alloc(view->size * sizeof(uint32_t));
+    for (uint32_t i = 0; i < view->size; i++) {
+        fact->member[i] = sim_process_of(world, &view->entry[i].member)->index;
+        fact->share[i] = view->entry[i].share;
+        fact->flags[i] = view->entry[i].flags;
+    }
+}
+
+void spotnik_check_view(struct sim_world *world, struct sim_process *process)
+{
+    const struct spotnik_view *view = spotnik_core_view(process->core);
+    struct fact_view *fact = view_slot(world, view->epoch);
+    bool first = !fact->known;
+
+    if (view->epoch <= process->epoch)
+        sim_fail(world, "P2", "%u installs view %llu after view %llu", process->index, (unsigned long long)view->epoch,
+                 (unsigned long long)process->epoch);
+    process->epoch = view->epoch;
+    if (first)
+        view_record(world, fact, view);
+    check_view_install(world, process, fact);
+    if (first)
+        check_lineage_view(world, fact);
+    check_step_view(world, process, fact);
+    check_join_view(world, process, fact);
+    check_recovery_view(world, process, fact);
+    sim_mix(world, view->epoch << 16 | view->size);
+}
+
+void spotnik_check_link_up(struct sim_world *world, const struct sim_process *process, uint32_t peer)
+{
+    if (!world->scale)
+        world->facts->process[process->index].heard &= ~(UINT64_C(1) << peer);
+}
+
+void spotnik_check_message(struct sim_world *world, const struct sim_process *to, const struct sim_process *from,
+                           const struct spotnik_message *message)
+{
+    struct fact_process *book = &world->facts->process[to->index];
+
+    if (world->scale)
+        return;
+    book->heard |= UINT64_C(1) << from->index;
+    if (message->kind == SPOTNIK_MESSAGE_FENCED)
+        book->fenced |= UINT64_C(1) << from->index;
+}
+
+/* Proof must be true, always; and on a good link it is a witness's word for the liveness checker. */
+void spotnik_check_proof(struct sim_world *world, const struct sim_process *process, uint32_t dead,
+                         enum spotnik_event_kind kind)
+{
+    const struct fact_process *book = &world->facts->process[process->index];
+
+    SPOTNIK_ASSERT(!sim_live(world->process[dead]));
+    if (world->scale || kind == SPOTNIK_EVENT_DIAL_FAILED)
+        return;
+    uint64_t bit = UINT64_C(1) << dead;
+    if ((book->heard & bit) && !(book->fenced & bit))
+        world->facts->process[dead].witnesses |= UINT64_C(1) << process->index;
+}
+
+void spotnik_check_death(struct sim_world *world, const struct sim_process *process)
+{
+    sim_mix(world, process->index + UINT64_C(0xdead0000));
+}
+
+void spotnik_check_exit(struct sim_world *world, const struct sim_process *process, bool left)
+{
+    if (left)
+        world->result->leaves++;
+    else
+        world->result->exclusions++;
+    if (left && !process->app.leave)
+        sim_fail(world, "driver", "%u has left unasked", process->index);
+}
+
+void spotnik_check_process(struct sim_world *world, struct sim_process *process)
+{
+    struct spotnik_core_status status;
+
+    spotnik_core_status(process->core, &status);
+    if (status.committed != process->app.committed && status.role != SPOTNIK_ROLE_IDLE)
+        sim_fail(world, "driver", "%u: the core says %llu steps, its caller has seen %llu", process->index,
+                 (unsigned long long)status.committed, (unsigned long long)process->app.committed);
+}
+
+void spotnik_check_end(struct sim_world *world)
+{
+    check_lineage_end(world);
+    check_step_end(world);
+    check_bits_end(world);
+    check_work_end(world);
+    check_join_end(world);
+    check_ledger_end(world);
+}

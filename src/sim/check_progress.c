@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* P9, progress. After everything has healed, all processes that live must come to stand in one view, all of them in
+ * it, and commit so many further steps there, within a limit of virtual time. Excused only when the lineage rule itself
+ * forbids it, which is verified from the facts: in some view still to be passed, the living members are not more
+ * than half of those whose death no living member has witnessed on a good link. */
+#include "base/id.h"
+#include "base/time.h"
+#include "sim/check.h"
+
+#define PATIENCE_NS (3 * SPOTNIK_S) /* before the excuse is looked into */
+#define PROBE_NS (5 * SPOTNIK_MS)
+
+static bool witnessed(struct sim_world *world, uint32_t dead)
+{
+    uint64_t witnesses = world->facts->process[dead].witnesses;
+    for (uint32_t i = 0; i < world->process_count; i++)
+        if ((witnesses >> i & 1) && sim_live(world->process[i]))
+            return true;
+    return false;
+}
+
+static bool quorum_possible(struct sim_world *world, const struct fact_view *view)
+{
+    uint32_t voters = 0, electorate = 0, smallest = SIM_NOBODY;
+
+    for (uint32_t i = 0; i < view->size; i++) {
+        uint32_t member = view->member[i];
+        if (!sim_live(world->process[member]) && witnessed(world, member))
+            continue;
+        electorate++;
+        voters += sim_live(world->process[member]);
+        if (smallest == SIM_NOBODY || spotnik_id_compare(world->process[member]->member.id,
+                                                         world->process[smallest]->member.id) < 0)
+            smallest = member;
+    }
+    return voters && (2 * voters > electorate || (2 * voters == electorate && sim_live(world->process[smallest])));
+}
+
+/* The views that the living must still pass: from the newest one of a living member to the newest of all. */
+static bool is_excused(struct sim_world *world)
+{
+    uint64_t newest = 0;
+
+    for (uint32_t i = 0; i < world->process_count; i++)
+        if (sim_live(world->process[i]) && world->process[i]->epoch > newest)
+            newest = world->process[i]->epoch;
+    if (!newest)
+        return true; /* every member is dead: the job is lost, as it must be */
+    for (uint64_t epoch = newest; epoch < world->facts->view_count; epoch++) {
+        const struct fact_view *view = fact_view_of(world, epoch);
+        if (view && !quorum_possible(world, view))
+            return true;
+    }
+    return false;
+}
+
+/* One view with all the living in it; returns its epoch, 0 when there is none. */
+static uint64_t uniform_epoch(struct sim_world *world, uint64_t *ret_committed_min)
+{
+    uint64_t epoch = 0, least = UINT64_MAX;
+    uint32_t living = 0;
+
+    for (uint32_t i = 0; i < world->process_count; i++) {
+        const struct sim_process *process = world->process[i];
+        if (!sim_live(process))
+            continue;
+        living++;
+        if (process->join != SIM_JOIN_NONE || !process->epoch || (epoch && process->epoch != epoch))
+            return 0;
+        epoch = process->epoch;
+        if (process->app.committed < least)
+            least = process->app.committed;
+    }
+    const struct fact_view *view = fact_view_of(world, epoch);
+    *ret_committed_min = least;
+    return view && view->size == living ? epoch : 0;
+}
+
+static void not_yet(struct sim_world *world)
+{
+    uint64_t since = spotnik_time_since(world->now_ns, world->heal_ns);
+
+    if (since > PATIENCE_NS && is_excused(world)) {
+        world->result->excused = true;
+        world->over = true;
+    } else if (since > world->options.liveness_ns) {
+        sim_fail(world, "P9", "no common view with progress %.1f s after everything healed", (double)since / 1e9);
+    } else {
+        sim_push(world, SIM_PROBE, PROBE_NS, 0, 0, NULL);
+    }
+}
+
+void check_progress_probe(struct sim_world *world)
+{
+    struct sim_facts *facts = world->facts;
+    uint64_t least, epoch = uniform_epoch(world, &least);
+
+    if (epoch && epoch != facts->uniform_epoch)
+        facts->uniform_from = least;
+    facts->uniform_epoch = epoch;
+    if (epoch && least >= facts->uniform_from + world->options.liveness_steps)
+        world->over = true;
+    else
+        not_yet(world);
+}
