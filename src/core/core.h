@@ -113,7 +113,8 @@ enum spotnik_action_kind {
     SPOTNIK_ACTION_DIAL,       /* peer: open a control link; answer LINK_UP or DIAL_FAILED */
     SPOTNIK_ACTION_HANG_UP,    /* peer: GOODBYE, then close */
     SPOTNIK_ACTION_SEND,       /* peer, message: encode now, send on the control link */
-    SPOTNIK_ACTION_VIEW,       /* a view was installed: see spotnik_core_view(); data frames of older epochs, sent or
+    SPOTNIK_ACTION_VIEW,       /* a view was installed, `step`: its epoch; see spotnik_core_view() (a member alone may have
+                                  gone on to a later one in the same breath); data frames of older epochs, sent or
                                   received in part, must not touch `in`/`out` any more */
     SPOTNIK_ACTION_FROZEN,     /* the same for the running epoch: a recovery has begun */
     SPOTNIK_ACTION_PARKED,     /* no quorum; `parked` of spotnik_core_status() until a VIEW follows */

@@ -146,7 +146,7 @@ void view_install(struct spotnik_core *core, const struct spotnik_proposal *prop
     core->heartbeat_ns = core->now_ns;
     for (uint32_t i = 0; i < core->view.size; i++)
         enter_forget(core, core->view.entry[i].member.id);
-    queue_action(core, SPOTNIK_ACTION_VIEW);
+    queue_action(core, SPOTNIK_ACTION_VIEW)->step = core->view.epoch;
     restart_forward(core);
     peers_after_view(core);
     step_restart(core);

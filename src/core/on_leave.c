@@ -10,6 +10,7 @@ void on_leave(struct spotnik_core *core)
         return;
     }
     core->leaving = true;
+    core->begin_wanted = false; /* no step begins for a caller that has gone on to leave */
     core->book[core->rank].leaving = 1;
     if (!core->frozen)
         ballot_start(core);
