@@ -247,6 +247,18 @@ int spotnik_engine_step_commit(struct spotnik_engine *engine)
     return 0;
 }
 
+void spotnik_engine_interrupt(struct spotnik_engine *engine)
+{
+    struct spotnik_core_status status;
+    spotnik_engine_lock(engine);
+    spotnik_core_status(engine->core, &status);
+    if (status.role != SPOTNIK_ROLE_MEMBER) {
+        engine->excluded = true;
+        pthread_cond_broadcast(&engine->changed);
+    }
+    spotnik_engine_unlock(engine);
+}
+
 void spotnik_engine_wake(struct spotnik_engine *engine)
 {
     spotnik_engine_lock(engine);
@@ -314,7 +326,8 @@ int spotnik_engine_handover(struct spotnik_engine *engine, const struct spotnik_
         return rc;
     spotnik_engine_lock(engine);
     for (;;) {
-        rc = engine->halted ? SPOTNIK_ERR_STATE : handover_try(engine, header, payload, bytes);
+        rc = engine->halted || engine->excluded ? SPOTNIK_ERR_STATE
+                                              : handover_try(engine, header, payload, bytes);
         if (rc <= 0)
             break;
         changed_wait(engine, spotnik_time_add(spotnik_clock_ns(), SPOTNIK_S));

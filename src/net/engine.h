@@ -118,8 +118,9 @@ void spotnik_engine_vote_set(struct spotnik_engine *engine, const struct spotnik
 /* [any] What was refused last at our door (wrong key, job, version), and how often: "" and 0 when nothing was. */
 uint64_t spotnik_engine_refusals(struct spotnik_engine *engine, char *text, size_t size);
 
-/* [any] Give up our place: whatever waits in step_begin, step_commit or handover returns SPOTNIK_ERR_PEERS, and so do later calls, until
- * spotnik_engine_join(). For a joiner whose donors are lost, and before the threads that feed the engine are ended. */
+/* [any] A joiner gives up: whatever waits in step_begin, step_commit or handover returns SPOTNIK_ERR_PEERS or _STATE, until
+ * spotnik_engine_join(). Does nothing to one who is in the view by now. For a joiner whose donors are lost, and before the
+ * threads that feed the engine are ended. */
 void spotnik_engine_interrupt(struct spotnik_engine *engine);
 
 /* [any] Make a waiting step_begin call the boundary hook now. */
