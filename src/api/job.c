@@ -120,7 +120,10 @@ int spotnik_leave(spotnik_job *job)
     uint64_t patience_ns =
         job->config.on_minority == SPOTNIK_MINORITY_STOP ? job->config.minority_wait_ns : LEAVE_TIMEOUT_NS;
 
-    if (!job->outside && !job->begun)
+    spotnik_job_status status;
+
+    spotnik_engine_status(job->engine, &status);
+    if (!job->outside && !job->begun && !status.joining)
         rc = spotnik_engine_leave(job->engine, patience_ns);
     job_free(job, true);
     return rc;
