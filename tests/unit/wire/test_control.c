@@ -213,6 +213,66 @@ static void assert_verdict(struct fixture *f, const struct spotnik_message *mess
         assert_refused(f, f->bytes, f->size, expected);
 }
 
+static uint64_t at(const struct fixture *f, size_t offset, size_t size)
+{
+    uint64_t value = 0;
+
+    for (size_t i = 0; i < size; i++)
+        value |= (uint64_t)f->bytes[offset + i] << (8 * i);
+    return value;
+}
+
+/* Offsets as docs/wire-format.md has them. */
+static void proposals_lie_as_documented(void **state)
+{
+    struct fixture *f = *state;
+    struct spotnik_message message = small_accept(f);
+    const struct spotnik_proposal *proposal = message.proposal;
+
+    assert_int_equal(spotnik_control_encode(&message, f->bytes, BYTES_MAX), 24 + 48 + 40 + 2 * 16 + 2 * 56);
+    assert_int_equal(at(f, 0, 8), 3);
+    assert_int_equal(at(f, 8, 8), message.epoch);
+    assert_int_equal(at(f, 16, 8), message.committed);
+    assert_int_equal(at(f, 24, 8), proposal->epoch);
+    assert_int_equal(at(f, 32, 8), proposal->settled_step);
+    assert_int_equal(at(f, 40, 8), proposal->ballot.round);
+    assert_int_equal(at(f, 48, 8), proposal->ballot.initiator.high);
+    assert_int_equal(at(f, 56, 8), proposal->ballot.initiator.low);
+    assert_int_equal(at(f, 64, 4), 3);
+    assert_int_equal(at(f, 68, 4), 2);
+    assert_int_equal(at(f, 72, 8), 100); /* samples */
+    assert_int_equal(at(f, 80, 8), 10);  /* batch */
+    assert_int_equal(at(f, 96, 8), 50);  /* cursor */
+    assert_int_equal(at(f, 104, 4), 2);  /* ranges */
+    assert_int_equal(at(f, 128, 8), 20); /* begin of the second */
+    assert_int_equal(at(f, 200, 8), proposal->entry[1].member.id.high);
+    assert_int_equal(at(f, 216, 8), proposal->entry[1].member.host);
+    assert_int_equal(at(f, 240, 2), proposal->entry[1].member.port);
+    assert_int_equal(at(f, 248, 4), 1); /* flags */
+    assert_int_equal(at(f, 252, 4), 1); /* share */
+}
+
+static void tokens_lie_as_documented(void **state)
+{
+    struct fixture *f = *state;
+    struct spotnik_message message = small_token(f);
+    struct spotnik_token *token = message.token;
+
+    token->parked = 1;
+    token->report[1] = (struct spotnik_report){ 3, 1, 0, 1, 99 };
+    assert_int_equal(spotnik_control_encode(&message, f->bytes, BYTES_MAX), 24 + 72 + 2 * 16 + 56 + 40);
+    assert_int_equal(at(f, 24, 8), token->ballot.round);
+    assert_int_equal(at(f, 48, 8), token->ledger_step);
+    assert_int_equal(at(f, 56, 8), 0); /* nothing accepted */
+    assert_int_equal(at(f, 80, 4), 2);
+    assert_int_equal(at(f, 84, 4), 1);
+    assert_int_equal(at(f, 88, 8), 1);
+    assert_int_equal(at(f, 112, 8), 0x01000103);
+    assert_int_equal(at(f, 120, 8), 99);
+    assert_int_equal(at(f, 128, 8), token->joiner[0].member.id.high);
+    assert_int_equal(at(f, 176, 8), token->joiner[0].committed);
+}
+
 /* Set a field for one try, restore it after. */
 #define WITH(message, field, value, expected)                                                                \
     do {                                                                                                     \
@@ -315,22 +375,22 @@ static void counts_are_held_against_bytes_and_arrays(void **state)
 {
     struct fixture *f = *state;
     struct spotnik_message message = small_token(f);
-    size_t at = SPOTNIK_WIRE_HEAD_BYTES + 2 * SPOTNIK_WIRE_BALLOT_BYTES + 8;
+    size_t counts = SPOTNIK_WIRE_HEAD_BYTES + 2 * SPOTNIK_WIRE_BALLOT_BYTES + 8;
 
     f->size = spotnik_control_encode(&message, f->bytes, BYTES_MAX);
-    memset(f->bytes + at, 0xff, 4); /* reports */
+    memset(f->bytes + counts, 0xff, 4); /* reports */
     assert_refused(f, f->bytes, f->size, SPOTNIK_ERR_ARGUMENT);
     f->size = spotnik_control_encode(&message, f->bytes, BYTES_MAX);
     memset(f->bytes + f->size, 0, 100 * SPOTNIK_WIRE_ENTER_BYTES);
-    f->bytes[at + 4] = SPOTNIK_JOINERS_MAX + 1;
+    f->bytes[counts + 4] = SPOTNIK_JOINERS_MAX + 1;
     assert_refused(f, f->bytes, f->size + 100 * SPOTNIK_WIRE_ENTER_BYTES, SPOTNIK_ERR_LIMIT);
 
     message = small_accept(f);
-    at = SPOTNIK_WIRE_HEAD_BYTES + SPOTNIK_WIRE_PROPOSAL_BYTES + 32;
+    counts = SPOTNIK_WIRE_HEAD_BYTES + SPOTNIK_WIRE_PROPOSAL_BYTES + 32;
     f->size = spotnik_control_encode(&message, f->bytes, BYTES_MAX);
     memset(f->bytes + f->size, 0, 20000);
-    f->bytes[at] = 1;
-    f->bytes[at + 1] = 4; /* 1025 ranges */
+    f->bytes[counts] = 1;
+    f->bytes[counts + 1] = 4; /* 1025 ranges */
     assert_refused(f, f->bytes, f->size + 20000, SPOTNIK_ERR_LIMIT);
     assert_refused(f, f->bytes, f->size, SPOTNIK_ERR_ARGUMENT);
 }
@@ -348,6 +408,8 @@ static void the_largest_message_is_as_long_as_the_limit(void **state)
     token->ledger.returned_count = token->accepted.ledger.returned_count = SPOTNIK_LEDGER_RETURNED_MAX;
     assert_int_equal(spotnik_control_size(&message), spotnik_control_bytes_max(&f->limits));
     assert_int_equal(spotnik_control_encode(&message, f->bytes, BYTES_MAX), spotnik_control_size(&message));
+    struct spotnik_limits usual = { .members_max = 256 };
+    assert_int_equal(spotnik_control_bytes_max(&usual), 40160 + 128 * 256); /* docs/wire-format.md */
 }
 
 static void unknown_kinds_are_refused(void **state)
@@ -398,6 +460,8 @@ int main(void)
         cmocka_unit_test(every_flipped_bit_is_refused_or_means_itself),
         cmocka_unit_test(garbage_is_refused_or_means_itself),
         cmocka_unit_test(garbage_inside_a_message_is_refused_or_means_itself),
+        cmocka_unit_test(proposals_lie_as_documented),
+        cmocka_unit_test(tokens_lie_as_documented),
         cmocka_unit_test(impossible_proposals_are_refused),
         cmocka_unit_test(impossible_ledgers_are_refused),
         cmocka_unit_test(impossible_tokens_are_refused),

@@ -82,6 +82,54 @@ static void holders_of_one_key_admit_each_other(void **state)
     assert_memory_not_equal(send[0], pair.client.key, SPOTNIK_KEY_BYTES);
 }
 
+/* Offsets as docs/wire-format.md has them. */
+static void lies_as_documented(void **state)
+{
+    (void)state;
+    struct pair pair = pair_new(1);
+    static const uint8_t preamble[16] = { 'S', 'P', 'O', 'T', 'N', 'I', 'K', '1', 1, 0, 1, 3, 112, 0, 0, 0 };
+    char who;
+
+    assert_int_equal(pair_run(&pair, &who), SPOTNIK_OK);
+    assert_memory_equal(pair.hello, preamble, 16);
+    assert_memory_equal(pair.hello + 16, pair.client.job, 16);
+    assert_memory_equal(pair.hello + 32, pair.client.nonce, 32);
+    assert_memory_equal(pair.hello + 64, &pair.client.self.id.high, 8);
+    assert_memory_equal(pair.hello + 88, pair.client.self.address, 16);
+    assert_int_equal(pair.hello[104] | pair.hello[105] << 8, pair.client.self.port);
+    assert_memory_equal(pair.answer + 32, pair.server.nonce, 32);
+    assert_int_equal(pair.answer[10], 2);
+    assert_int_equal(pair.answer[12], 144);
+    assert_int_equal(pair.proof[10], 3);
+    assert_int_equal(pair.proof[12], 48);
+}
+
+/* The MACs are over label, hello and answer, and nothing else: computed here once more by hand. */
+static void macs_cover_what_is_documented(void **state)
+{
+    (void)state;
+    struct pair pair = pair_new(1);
+    uint8_t text[16 + 112 + 144], mac[SPOTNIK_MAC_BYTES], send[SPOTNIK_KEY_BYTES], receive[SPOTNIK_KEY_BYTES];
+    char who;
+
+    assert_int_equal(pair_run(&pair, &who), SPOTNIK_OK);
+    memcpy(text + 16, pair.hello, 112);
+    memcpy(text + 128, pair.answer, 144);
+    memcpy(text, "spotnik answer 1", 16);
+    spotnik_toy_mac(NULL, pair.client.key, text, 16 + 112 + 112, mac);
+    assert_memory_equal(mac, pair.answer + 112, sizeof mac);
+    memcpy(text, "spotnik proof  1", 16);
+    spotnik_toy_mac(NULL, pair.client.key, text, sizeof text, mac);
+    assert_memory_equal(mac, pair.proof + 16, sizeof mac);
+    spotnik_handshake_keys(&pair.client, send, receive);
+    memcpy(text, "spotnik key c>s1", 16);
+    spotnik_toy_mac(NULL, pair.client.key, text, sizeof text, mac);
+    assert_memory_equal(mac, send, sizeof mac);
+    memcpy(text, "spotnik key s>c1", 16);
+    spotnik_toy_mac(NULL, pair.client.key, text, sizeof text, mac);
+    assert_memory_equal(mac, receive, sizeof mac);
+}
+
 static void every_connection_has_keys_of_its_own(void **state)
 {
     (void)state;
@@ -321,6 +369,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(holders_of_one_key_admit_each_other),
+        cmocka_unit_test(lies_as_documented),
+        cmocka_unit_test(macs_cover_what_is_documented),
         cmocka_unit_test(every_connection_has_keys_of_its_own),
         cmocka_unit_test(another_key_is_refused_and_both_know),
         cmocka_unit_test(another_job_is_refused_before_any_mac),
