@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the initiator proposes, case by case: who stays, who lags, who is let in, whose shares stand. */
+#include "member/proposal.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#define MEMBERS_MAX 6
+#define ENTRIES_MAX (2 * MEMBERS_MAX + SPOTNIK_JOINERS_MAX)
+
+struct scene {
+    struct spotnik_entry view_entry[MEMBERS_MAX], entry[ENTRIES_MAX], accepted_entry[ENTRIES_MAX];
+    struct spotnik_report report[MEMBERS_MAX];
+    struct spotnik_view view;
+    struct spotnik_token token;
+    struct spotnik_proposal proposal;
+};
+
+static struct scene scene;
+
+static struct spotnik_member member(uint64_t number)
+{
+    return (struct spotnik_member){ .id = { 0, number }, .port = (uint16_t)number };
+}
+
+/* Epoch 4, members 1..size, all of them voters that have committed step 10, whose ledger is at 100. */
+static void set(uint32_t size)
+{
+    memset(&scene, 0, sizeof scene);
+    scene.view = (struct spotnik_view){
+        .epoch = 4, .settled_step = 7, .size = size, .share_count = size, .entry = scene.view_entry };
+    scene.token.report = scene.report;
+    scene.token.report_count = size;
+    scene.token.ballot = (struct spotnik_ballot){ .round = 3, .initiator = { 0, 1 } };
+    scene.token.accepted.entry = scene.accepted_entry;
+    scene.token.accepted.entry_max = scene.proposal.entry_max = ENTRIES_MAX;
+    scene.proposal.entry = scene.entry;
+    spotnik_ledger_init(&scene.token.ledger, 1000, 10);
+    scene.token.ledger.cursor = 100;
+    scene.token.ledger_step = 10;
+    for (uint32_t i = 0; i < size; i++) {
+        scene.view_entry[i] = (struct spotnik_entry){ .member = member(i + 1), .flags = SPOTNIK_ENTRY_MEMBER,
+                                                      .share = i };
+        scene.report[i] = (struct spotnik_report){ .promised = 1, .committed = 10 };
+    }
+}
+
+static void join(uint64_t number, uint64_t committed)
+{
+    scene.token.joiner[scene.token.joiner_count++] =
+        (struct spotnik_enter){ .member = member(number), .committed = committed };
+}
+
+static void make(void)
+{
+    spotnik_proposal_make(&scene.proposal, &scene.view, &scene.token, MEMBERS_MAX);
+}
+
+static const struct spotnik_entry *entry(uint64_t number)
+{
+    uint32_t at = spotnik_proposal_find(&scene.proposal, member(number).id);
+    return at == SPOTNIK_NO_RANK ? NULL : &scene.proposal.entry[at];
+}
+
+static void assert_entry(uint64_t number, uint32_t flags, uint32_t share)
+{
+    assert_non_null(entry(number));
+    assert_int_equal(entry(number)->flags, flags);
+    assert_int_equal(entry(number)->share, share);
+    assert_int_equal(entry(number)->member.port, number);
+}
+
+enum {
+    M = SPOTNIK_ENTRY_MEMBER, V = SPOTNIK_ENTRY_VOTER, L = SPOTNIK_ENTRY_LAGGARD, J = SPOTNIK_ENTRY_JOINER,
+    NONE = (int)SPOTNIK_NO_SHARE,
+};
+
+/* Claim: without news the next view is the same members in the same order, one epoch later, shared afresh. */
+static void test_same_again(void **state)
+{
+    (void)state;
+    set(3);
+    make();
+    assert_int_equal(scene.proposal.epoch, 5);
+    assert_int_equal(scene.proposal.settled_step, 10);
+    assert_int_equal(scene.proposal.ballot.round, 3);
+    assert_int_equal(scene.proposal.entry_count, 3);
+    assert_int_equal(scene.proposal.share_count, 3);
+    assert_int_equal(scene.proposal.ledger.cursor, 100);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(scene.proposal.entry[i].member.id.low, i + 1);
+        assert_entry(i + 1, M | V, i);
+    }
+}
+
+/* Claim: who has not promised, and who has but is accused by a later hop, is not in it. */
+static void test_lost(void **state)
+{
+    (void)state;
+    set(4);
+    scene.report[0].promised = 0;
+    scene.report[2].evidence = SPOTNIK_EVIDENCE_SILENT;
+    make();
+    assert_null(entry(1));
+    assert_null(entry(3));
+    assert_int_equal(spotnik_proposal_size(&scene.proposal), 2);
+    assert_entry(2, M | V, 0);
+    assert_entry(4, M | V, 1);
+}
+
+/* Claim: settled is the highest step a voter committed, a dead one's does not count, and who is behind it is a laggard. */
+static void test_laggards(void **state)
+{
+    (void)state;
+    set(4);
+    scene.report[0].committed = 11;
+    scene.report[3].committed = 12;
+    scene.report[3].evidence = SPOTNIK_EVIDENCE_GONE;
+    scene.token.ledger_step = 11;
+    make();
+    assert_int_equal(scene.proposal.settled_step, 11);
+    assert_entry(1, M | V, 0);
+    assert_entry(2, M | V | L, 1);
+    assert_entry(3, M | V | L, 2);
+    assert_null(entry(4));
+}
+
+/* Claim: a leaver is told (an entry, a voter) but not in the view, and has no share. */
+static void test_leaver(void **state)
+{
+    (void)state;
+    set(3);
+    scene.report[1].leaving = 1;
+    make();
+    assert_entry(1, M | V, 0);
+    assert_entry(2, V, NONE);
+    assert_entry(3, M | V, 1);
+    assert_int_equal(scene.proposal.share_count, 2);
+}
+
+/* Claim: a leaver that lags may go when a member that stays holds the result. */
+static void test_leaver_lags(void **state)
+{
+    (void)state;
+    set(3);
+    scene.report[1].leaving = 1;
+    scene.report[1].committed = 9;
+    make();
+    assert_entry(2, V | L, NONE);
+    assert_entry(1, M | V, 0);
+}
+
+/* Claim: when only a leaver holds the settled result, all leavers stay one view longer. */
+static void test_leaver_holds(void **state)
+{
+    (void)state;
+    set(3);
+    scene.report[1].leaving = scene.report[2].leaving = 1;
+    scene.report[0].committed = scene.report[2].committed = 9;
+    make();
+    assert_entry(1, M | V | L, 0);
+    assert_entry(2, M | V, 1);
+    assert_entry(3, M | V | L, 2);
+}
+
+/* Claim: when everybody leaves and nobody lags the view is empty, whoever would like to join. */
+static void test_everybody_leaves(void **state)
+{
+    (void)state;
+    set(2);
+    scene.report[0].leaving = scene.report[1].leaving = 1;
+    join(9, 10);
+    make();
+    assert_int_equal(spotnik_proposal_size(&scene.proposal), 0);
+    assert_int_equal(scene.proposal.entry_count, 2);
+    assert_int_equal(scene.proposal.share_count, 0);
+}
+
+/* Claim: when everybody leaves but one lags, nobody goes before it is served: else its caller's last step would differ. */
+static void test_everybody_leaves_one_lags(void **state)
+{
+    (void)state;
+    set(2);
+    scene.report[0].leaving = scene.report[1].leaving = 1;
+    scene.report[1].committed = 9;
+    make();
+    assert_entry(1, M | V, 0);
+    assert_entry(2, M | V | L, 1);
+}
+
+/* Claim: joiners at the settled step or one behind come in, after the members; others wait; nobody comes in twice. */
+static void test_joiners(void **state)
+{
+    (void)state;
+    set(2);
+    join(9, 10);
+    join(8, 9);
+    join(7, 8);
+    join(6, 11);
+    join(9, 10);
+    join(2, 10);
+    make();
+    assert_int_equal(scene.proposal.entry_count, 4);
+    assert_int_equal(scene.proposal.entry[2].member.id.low, 9);
+    assert_entry(9, M | J, 2);
+    assert_entry(8, M | J | L, 3);
+    assert_null(entry(7));
+    assert_null(entry(6));
+}
+
+/* Claim: the view never grows beyond members_max; a leaver makes room. */
+static void test_members_max(void **state)
+{
+    (void)state;
+    set(5);
+    join(7, 10);
+    join(8, 10);
+    make();
+    assert_int_equal(spotnik_proposal_size(&scene.proposal), MEMBERS_MAX);
+    assert_null(entry(8));
+    scene.report[0].leaving = 1;
+    make();
+    assert_int_equal(spotnik_proposal_size(&scene.proposal), MEMBERS_MAX);
+    assert_non_null(entry(8));
+}
+
+/* Claim: a step somebody has begun keeps the shares it was begun with: holes for the lost, none for joiners. */
+static void test_shares_kept(void **state)
+{
+    (void)state;
+    set(4);
+    scene.view.settled_step = 10; /* the begun step is the view's first: it carries shares of its own */
+    scene.view.share_count = 7;
+    scene.view_entry[3].share = 6;
+    scene.view_entry[1].share = SPOTNIK_NO_SHARE;
+    scene.report[2].evidence = SPOTNIK_EVIDENCE_GONE;
+    scene.report[3].begun = 1;
+    join(9, 10);
+    make();
+    assert_int_equal(scene.proposal.share_count, 7);
+    assert_entry(1, M | V, 0);
+    assert_entry(2, M | V, NONE);
+    assert_entry(4, M | V, 6);
+    assert_entry(9, M | J, NONE);
+}
+
+/* Claim: in a later step of the view shares are the ranks; they too are kept. */
+static void test_shares_kept_by_rank(void **state)
+{
+    (void)state;
+    set(3);
+    scene.view_entry[2].share = 55;
+    scene.report[0].begun = 1;
+    scene.report[1].promised = 0;
+    make();
+    assert_int_equal(scene.proposal.share_count, 3);
+    assert_entry(1, M | V, 0);
+    assert_entry(3, M | V, 2);
+}
+
+/* Claim: what a laggard or a dead member has begun is not the coming step: shared afresh. */
+static void test_shares_fresh(void **state)
+{
+    (void)state;
+    set(3);
+    scene.report[0].committed = 9;
+    scene.report[0].begun = 1;
+    scene.report[1].begun = 1;
+    scene.report[1].evidence = SPOTNIK_EVIDENCE_GONE;
+    join(9, 10);
+    make();
+    assert_int_equal(scene.proposal.share_count, 3);
+    assert_entry(1, M | V | L, 0);
+    assert_entry(3, M | V, 1);
+    assert_entry(9, M | J, 2);
+}
+
+/* Claim: an accepted value found on the way is proposed again: same view, step, ledger and shares, whatever is known by now;
+ * only the ballot and the voters are this ballot's, and voters it leaves out are on the route. */
+static void test_again(void **state)
+{
+    struct spotnik_proposal *accepted = &scene.token.accepted;
+
+    (void)state;
+    set(4);
+    scene.token.accepted_ballot = (struct spotnik_ballot){ .round = 2, .initiator = { 0, 2 } };
+    accepted->epoch = 5;
+    accepted->settled_step = 11;
+    accepted->ballot = scene.token.accepted_ballot;
+    accepted->share_count = 6;
+    accepted->entry_count = 4;
+    accepted->entry[0] = (struct spotnik_entry){ member(2), M | V, 4 };
+    accepted->entry[1] = (struct spotnik_entry){ member(3), M | V | L, 5 };
+    accepted->entry[2] = (struct spotnik_entry){ member(4), V, NONE };
+    accepted->entry[3] = (struct spotnik_entry){ member(9), M | J, NONE };
+    spotnik_ledger_init(&accepted->ledger, 1000, 10);
+    accepted->ledger.cursor = 110;
+    scene.report[2].evidence = SPOTNIK_EVIDENCE_SILENT; /* 3 votes no more; 1, left out by the value, does */
+    join(8, 10);
+    make();
+    assert_int_equal(scene.proposal.ballot.round, 3);
+    assert_int_equal(scene.proposal.settled_step, 11);
+    assert_int_equal(scene.proposal.ledger.cursor, 110);
+    assert_int_equal(scene.proposal.share_count, 6);
+    assert_int_equal(spotnik_proposal_size(&scene.proposal), 3);
+    assert_entry(1, V, NONE);
+    assert_entry(2, M | V, 4);
+    assert_entry(3, M | L, 5);
+    assert_entry(4, V, NONE);
+    assert_entry(9, M | J, NONE);
+    assert_null(entry(8));
+    assert_int_equal(accepted->entry_count, 4); /* the token is left as it was */
+    assert_int_equal(accepted->entry[0].flags, M | V);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_same_again),        cmocka_unit_test(test_lost),
+        cmocka_unit_test(test_laggards),          cmocka_unit_test(test_leaver),
+        cmocka_unit_test(test_leaver_lags),       cmocka_unit_test(test_leaver_holds),
+        cmocka_unit_test(test_everybody_leaves),  cmocka_unit_test(test_everybody_leaves_one_lags),
+        cmocka_unit_test(test_joiners),           cmocka_unit_test(test_members_max),
+        cmocka_unit_test(test_shares_kept),       cmocka_unit_test(test_shares_kept_by_rank),
+        cmocka_unit_test(test_shares_fresh),      cmocka_unit_test(test_again),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
