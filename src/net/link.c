@@ -231,6 +231,7 @@ void spotnik_link_adopt(struct spotnik_engine *engine, struct spotnik_opening *o
         return;
     }
     link->in_size = IN_BYTES;
+    link->heard_ns = spotnik_clock_ns();
     link->dialled = opening->dialled;
     link->peer = opening->shake.wire.peer;
     link->socket.readable = link->socket.writable = true;
@@ -288,6 +289,7 @@ static bool frame_take(struct spotnik_engine *engine, struct spotnik_link *link,
         return false;
     link->receive_sequence++;
     link->heard = true;
+    link->heard_ns = spotnik_clock_ns();
     if (frame->kind == SPOTNIK_FRAME_GOODBYE) {
         if (frame->payload_bytes != SPOTNIK_GOODBYE_BYTES || spotnik_goodbye_decode(payload, &reason) != 0)
             return false;
@@ -342,11 +344,15 @@ static bool in_parse(struct spotnik_engine *engine, struct spotnik_link *link)
     return good;
 }
 
-/* A bare end proves a death, except before the peer can have known of the link, and when the network gave up. */
+/* A bare end proves a death, except before the peer can have known of the link, and when the network gave up. A RST proves it only
+ * soon after we last heard: a kernel that could not reach us for longer drops the connection of a living process
+ * (TCP_USER_TIMEOUT) and answers our next bytes with RST all the same. */
 static enum spotnik_proof end_proof(const struct spotnik_link *link, ssize_t got, int error)
 {
-    bool by_kernel = got == 0 || error == ECONNRESET || error == EPIPE;
-    return by_kernel && (link->heard || !link->dialled) ? SPOTNIK_PROOF_GONE : SPOTNIK_PROOF_NONE;
+    bool known = link->heard || !link->dialled;
+    bool fresh = spotnik_time_since(spotnik_clock_ns(), link->heard_ns) < SPOTNIK_USER_TIMEOUT_NS / 2;
+    bool reset = got < 0 && (error == ECONNRESET || error == EPIPE);
+    return known && (got == 0 || (reset && fresh)) ? SPOTNIK_PROOF_GONE : SPOTNIK_PROOF_NONE;
 }
 
 /* One read. True: there may be more. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sockets and their options. Decides nothing about what they carry. */
+#include "base/time.h"
 #include "net/socket.h"
 
 #include <errno.h>
@@ -14,7 +15,6 @@
 
 #define LISTEN_BACKLOG 1024
 /* A host that has vanished must not hold a socket for the 15 minutes TCP allows. Silence is noticed long before by heartbeats. */
-#define USER_TIMEOUT_MS 60000
 
 int spotnik_socket_watch(struct spotnik_socket *socket, int epoll_fd, int fd, enum spotnik_socket_kind kind)
 {
@@ -102,7 +102,7 @@ int spotnik_socket_error(int fd)
  * smaller net.core limits. */
 void spotnik_socket_tune(int fd, const uint8_t address[16])
 {
-    int one = 1, timeout_ms = USER_TIMEOUT_MS;
+    int one = 1, timeout_ms = (int)(SPOTNIK_USER_TIMEOUT_NS / SPOTNIK_MS);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof timeout_ms);
     if (spotnik_address_is_loopback(address))

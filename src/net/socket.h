@@ -8,6 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* How long the kernel lets bytes stand unacknowledged before it gives a connection up. */
+#define SPOTNIK_USER_TIMEOUT_NS (60 * UINT64_C(1000000000))
+
 enum spotnik_socket_kind {
     SPOTNIK_SOCKET_LISTENER,
     SPOTNIK_SOCKET_WAKE, /* an eventfd */
