@@ -312,6 +312,7 @@ static void impossible_ledgers_are_refused(void **state)
 
     WITH(message, ledger->batch, 0, SPOTNIK_ERR_ARGUMENT);
     WITH(message, ledger->batch, 9, SPOTNIK_ERR_ARGUMENT); /* ten have returned */
+    ledger->batch = 100;
     WITH(message, ledger->cursor, 101, SPOTNIK_ERR_ARGUMENT);
     WITH(message, ledger->cursor, 24, SPOTNIK_ERR_ARGUMENT);
     WITH(message, ledger->cursor, 25, SPOTNIK_OK);

@@ -340,6 +340,11 @@ static void a_purpose_and_an_id_are_needed(void **state)
     pair.client.self.id = (struct spotnik_id){ 0, 0 };
     spotnik_handshake_hello(&pair.client, pair.hello);
     assert_int_equal(spotnik_handshake_answer(&pair.server, pair.hello, pair.answer), SPOTNIK_ERR_ARGUMENT);
+    pair = pair_new(12); /* an answer to another question */
+    spotnik_handshake_hello(&pair.client, pair.hello);
+    pair.hello[11]++;
+    assert_int_equal(spotnik_handshake_answer(&pair.server, pair.hello, pair.answer), SPOTNIK_OK);
+    assert_int_equal(spotnik_handshake_prove(&pair.client, pair.answer, pair.proof), SPOTNIK_ERR_ARGUMENT);
     pair = pair_new(12);
     pair.client.self.port = 0; /* `spotnik status` does not listen */
     spotnik_handshake_hello(&pair.client, pair.hello);
