@@ -39,7 +39,7 @@ static int refused(const char *name, int error, bool *ret_refused)
 static int connect_wait(const char *name, const uint8_t address[16], uint16_t port, uint64_t until_ns, int *ret_fd,
                         bool *ret_refused)
 {
-    int fd, rc = spotnik_socket_connect(address, port, &fd);
+    int fd = -1, rc = spotnik_socket_connect(address, port, &fd);
     if (rc != 0)
         return refused(name, -rc, ret_refused);
     int error = ready_wait(fd, POLLOUT, until_ns) == 0 ? spotnik_socket_error(fd) : ETIMEDOUT;
@@ -73,7 +73,7 @@ static int dial(const struct spotnik_credentials *credentials, const uint8_t add
 {
     char name[SPOTNIK_ADDRESS_TEXT];
     struct spotnik_shake shake;
-    int fd;
+    int fd = -1;
     spotnik_address_format(name, address, port);
     int rc = connect_wait(name, address, port, until_ns, &fd, ret_refused);
     if (rc != 0)

@@ -39,7 +39,7 @@ static int memory_get(struct spotnik_engine *engine)
         return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for a job of up to %u members",
                                     limits->members_max);
     engine->storage = spotnik_wire_storage_init(engine->storage_memory, limits);
-    core_reset(engine);
+    core_reset(engine); /* after sockets_open(): the core tells others our port */
     return 0;
 }
 
@@ -119,7 +119,7 @@ static void close_fd(int fd)
 static void engine_release(struct spotnik_engine *engine)
 {
     spotnik_openings_cancel(engine, false);
-    spotnik_openings_run(engine, 0);
+    spotnik_openings_run(engine, 0); /* nothing is left but to be freed */
     spotnik_lane_close(engine);
     spotnik_streams_close(engine);
     spotnik_links_close(engine);
@@ -154,9 +154,9 @@ int spotnik_engine_new(const struct spotnik_engine_config *config, struct spotni
     engine->lane.redial_ns = engine->lane.down_ns = engine->accept_ns = SPOTNIK_NEVER;
     self_complete(&engine->config.credentials.self);
     locks_init(engine);
-    int rc = memory_get(engine);
+    int rc = sockets_open(engine);
     if (rc == 0)
-        rc = sockets_open(engine);
+        rc = memory_get(engine);
     if (rc == 0)
         rc = spotnik_death_new(engine->wake.fd, &engine->death);
     if (rc == 0)
