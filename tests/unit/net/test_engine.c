@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whole engines over loopback, several in one process: results are right, the loss of a member is survived with the step it
+ * was lost in, leaving and joining work, strangers are kept out. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "cluster.h"
+
+#define MEMBERS 3
+#define COUNT 100003 /* no multiple of anything */
+#define SECOND UINT64_C(1000000000)
+
+struct worker {
+    struct spotnik_engine *engine;
+    unsigned index;
+    unsigned steps;      /* commits to make */
+    unsigned die_after;  /* abandon inside this step (bucket started); 0: never */
+    unsigned buckets;
+    bool leave;
+    int rc;
+    unsigned committed;
+    float sum, mean;     /* element 1 of the last results */
+    bool equal;          /* every element of every result was as it should be */
+    uint32_t size;       /* of the last view */
+    pthread_t thread;
+};
+
+static bool fill_and_start(struct worker *worker, float *sum, float *mean, uint64_t step)
+{
+    for (unsigned i = 0; i < COUNT; i++) {
+        sum[i] = (float)((worker->index + 1) * (i % 7));
+        mean[i] = (float)(step + worker->index);
+    }
+    worker->rc = spotnik_engine_weight_set(worker->engine, worker->index + 1);
+    if (worker->rc == 0)
+        worker->rc = spotnik_engine_allreduce(worker->engine, 0, sum, COUNT, SPOTNIK_F32, SPOTNIK_SUM);
+    if (worker->rc == 0)
+        worker->rc = spotnik_engine_allreduce(worker->engine, 5, mean, COUNT, SPOTNIK_F32, SPOTNIK_MEAN);
+    return worker->rc == 0;
+}
+
+/* All elements of one kind are the same on all members by construction. */
+static void results_check(struct worker *worker, const float *sum, const float *mean)
+{
+    for (unsigned i = 0; i < COUNT; i++)
+        worker->equal &= sum[i] == sum[1] * (float)(i % 7) && mean[i] == mean[1];
+    worker->sum = sum[1];
+    worker->mean = mean[1];
+}
+
+static void *worker_main(void *context)
+{
+    struct worker *worker = context;
+    float *sum = malloc(COUNT * sizeof *sum), *mean = malloc(COUNT * sizeof *mean);
+    spotnik_step step;
+    worker->equal = true;
+    while (worker->committed < worker->steps) {
+        worker->rc = spotnik_engine_step_begin(worker->engine, &step);
+        if (worker->rc != 0 || !fill_and_start(worker, sum, mean, step.number))
+            break;
+        if (worker->die_after != 0 && step.number == worker->die_after) {
+            spotnik_engine_free(worker->engine, false);
+            worker->engine = NULL;
+            break;
+        }
+        worker->rc = spotnik_engine_step_commit(worker->engine);
+        if (worker->rc != 0)
+            break;
+        worker->committed++;
+        worker->size = step.size;
+        results_check(worker, sum, mean);
+    }
+    if (worker->engine != NULL && worker->leave && worker->rc == 0)
+        worker->rc = spotnik_engine_leave(worker->engine, 10 * SECOND);
+    free(sum);
+    free(mean);
+    return NULL;
+}
+
+/* Until everybody is in everybody's view: a condition, asked for again and again. */
+static void cluster_gather(struct worker *worker, unsigned members)
+{
+    struct spotnik_member member[MEMBERS];
+    uint64_t epoch;
+    for (unsigned i = 0; i < members; i++)
+        while (spotnik_engine_members(worker[i].engine, member, MEMBERS, &epoch) < members)
+            sched_yield();
+}
+
+static void cluster_start(struct worker *worker, unsigned members)
+{
+    struct spotnik_engine_config config;
+    for (unsigned i = 0; i < members; i++) {
+        cluster_config(&config, 1);
+        config.credentials.self.id = cluster_id(10 - i);
+        assert_int_equal(spotnik_engine_new(&config, &worker[i].engine), 0);
+        worker[i].index = i;
+    }
+    struct spotnik_member first = spotnik_engine_credentials(worker[0].engine)->self;
+    spotnik_engine_found(worker[0].engine);
+    for (unsigned i = 1; i < members; i++) {
+        spotnik_engine_join(worker[i].engine, cluster_id(10 - i), 0);
+        spotnik_engine_enter(worker[i].engine, &first);
+    }
+    cluster_gather(worker, members);
+}
+
+static void cluster_run(struct worker *worker, unsigned members)
+{
+    for (unsigned i = 0; i < members; i++)
+        pthread_create(&worker[i].thread, NULL, worker_main, &worker[i]);
+    for (unsigned i = 0; i < members; i++)
+        pthread_join(worker[i].thread, NULL);
+}
+
+static void cluster_free(struct worker *worker, unsigned members)
+{
+    for (unsigned i = 0; i < members; i++)
+        spotnik_engine_free(worker[i].engine, true);
+}
+
+/* Weighted mean of step + index with weights index + 1 over members 0..n-1. */
+static float mean_expected(uint64_t step, unsigned members)
+{
+    double sum = 0, weight = 0;
+    for (unsigned i = 0; i < members; i++) {
+        sum += (double)(i + 1) * (double)(step + i);
+        weight += i + 1;
+    }
+    return (float)(sum / weight);
+}
+
+/* Sums and weighted means of three members are right, step after step, and all leave. */
+static void three_members_reduce(void **state)
+{
+    (void)state;
+    struct worker worker[MEMBERS] = {0};
+    cluster_start(worker, MEMBERS);
+    for (unsigned i = 0; i < MEMBERS; i++) {
+        worker[i].steps = 20;
+        worker[i].leave = true;
+    }
+    cluster_run(worker, MEMBERS);
+    for (unsigned i = 0; i < MEMBERS; i++) {
+        assert_int_equal(worker[i].rc, 0);
+        assert_int_equal(worker[i].committed, 20);
+        assert_true(worker[i].equal);
+        assert_true(worker[i].sum == 1 + 2 + 3);
+        assert_true(worker[i].mean - mean_expected(20, 3) < 1e-4f && mean_expected(20, 3) - worker[i].mean < 1e-4f);
+        assert_int_equal(worker[i].size, 3);
+    }
+    cluster_free(worker, MEMBERS);
+}
+
+/* A member vanishes after it has started its bucket: the two others commit that very step, without it or with its whole
+ * contribution, and go on. */
+static void survivors_commit(void **state)
+{
+    (void)state;
+    struct worker worker[MEMBERS] = {0};
+    cluster_start(worker, MEMBERS);
+    for (unsigned i = 0; i < MEMBERS; i++)
+        worker[i].steps = 20;
+    worker[2].die_after = 8;
+    cluster_run(worker, MEMBERS);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(worker[i].rc, 0);
+        assert_int_equal(worker[i].committed, 20);
+        assert_true(worker[i].equal);
+        assert_true(worker[i].sum == 1 + 2);
+        assert_int_equal(worker[i].size, 2);
+        spotnik_job_status status;
+        spotnik_engine_status(worker[i].engine, &status);
+        assert_int_equal(status.losses, 1);
+        assert_int_equal(status.size, 2);
+    }
+    assert_true(worker[0].mean == worker[1].mean);
+    cluster_free(worker, 2);
+}
+
+/* The founder dies with the others in the middle of a step: the last one goes on alone when the two others are proven gone. */
+static void last_one_goes_on(void **state)
+{
+    (void)state;
+    struct worker worker[MEMBERS] = {0};
+    cluster_start(worker, MEMBERS);
+    for (unsigned i = 0; i < MEMBERS; i++)
+        worker[i].steps = 12;
+    worker[0].die_after = 5;
+    worker[2].die_after = 5;
+    cluster_run(worker, MEMBERS);
+    assert_int_equal(worker[1].rc, 0);
+    assert_int_equal(worker[1].committed, 12);
+    assert_true(worker[1].equal);
+    assert_true(worker[1].sum == 2);
+    spotnik_engine_free(worker[1].engine, true);
+}
+
+/* One step with a bucket whose size depends on the member. */
+static void *odd_main(void *context)
+{
+    struct worker *worker = context;
+    float data[8] = {0};
+    spotnik_step step;
+    worker->rc = spotnik_engine_step_begin(worker->engine, &step);
+    if (worker->rc == 0)
+        worker->rc = spotnik_engine_allreduce(worker->engine, 0, data, 4 + worker->index, SPOTNIK_F32, SPOTNIK_SUM);
+    if (worker->rc == 0)
+        worker->rc = spotnik_engine_step_commit(worker->engine);
+    spotnik_engine_free(worker->engine, false);
+    return NULL;
+}
+
+/* Different programs are told apart by an error on the member that meets the difference first; the other one meets it too, or
+ * goes on without the first. Nobody hangs. */
+static void mismatch_is_an_error(void **state)
+{
+    (void)state;
+    struct worker worker[2] = {0};
+    cluster_start(worker, 2);
+    for (unsigned i = 0; i < 2; i++)
+        pthread_create(&worker[i].thread, NULL, odd_main, &worker[i]);
+    for (unsigned i = 0; i < 2; i++)
+        pthread_join(worker[i].thread, NULL);
+    assert_true(worker[0].rc == SPOTNIK_ERR_MISMATCH || worker[1].rc == SPOTNIK_ERR_MISMATCH);
+    for (unsigned i = 0; i < 2; i++)
+        assert_true(worker[i].rc == SPOTNIK_ERR_MISMATCH || worker[i].rc == 0);
+}
+
+/* Calls that do not fit are refused and change nothing. */
+static void wrong_calls_are_refused(void **state)
+{
+    (void)state;
+    struct worker worker[1] = {0};
+    float data[4] = {1, 2, 3, 4};
+    spotnik_step step;
+    cluster_start(worker, 1);
+    struct spotnik_engine *engine = worker[0].engine;
+    assert_int_equal(spotnik_engine_step_commit(engine), SPOTNIK_ERR_STATE);
+    assert_int_equal(spotnik_engine_allreduce(engine, 0, data, 4, SPOTNIK_F32, SPOTNIK_SUM), SPOTNIK_ERR_STATE);
+    assert_int_equal(spotnik_engine_step_begin(engine, &step), 0);
+    assert_int_equal(spotnik_engine_step_begin(engine, &step), SPOTNIK_ERR_STATE);
+    assert_int_equal(spotnik_engine_allreduce(engine, 256, data, 4, SPOTNIK_F32, SPOTNIK_SUM), SPOTNIK_ERR_LIMIT);
+    assert_int_equal(spotnik_engine_allreduce(engine, 0, data, 4, SPOTNIK_U8, SPOTNIK_SUM), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_engine_allreduce(engine, 0, NULL, 4, SPOTNIK_F32, SPOTNIK_SUM), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_engine_allreduce(engine, 0, data, 4, SPOTNIK_F32, SPOTNIK_MEAN), 0);
+    assert_int_equal(spotnik_engine_allreduce(engine, 0, data, 4, SPOTNIK_F32, SPOTNIK_MEAN), SPOTNIK_ERR_STATE);
+    assert_int_equal(spotnik_engine_step_commit(engine), 0);
+    assert_true(data[3] == 4);
+    spotnik_engine_free(engine, true);
+}
+
+/* A notice ends the loop with LEAVING, also while step_begin waits for members that never come. */
+static void notice_ends_the_wait(void **state)
+{
+    (void)state;
+    struct spotnik_engine_config config;
+    struct spotnik_engine *engine;
+    spotnik_step step;
+    cluster_config(&config, 2);
+    assert_int_equal(spotnik_engine_new(&config, &engine), 0);
+    spotnik_engine_found(engine);
+    spotnik_engine_notice(engine);
+    assert_int_equal(spotnik_engine_step_begin(engine, &step), SPOTNIK_ERR_LEAVING);
+    assert_int_equal(spotnik_engine_leave(engine, 10 * SECOND), 0);
+    spotnik_engine_free(engine, true);
+}
+
+/* Strangers get the right error and disturb nothing; the door remembers the last one. */
+static void strangers_are_refused(void **state)
+{
+    (void)state;
+    struct worker worker[1] = {0};
+    char text[256];
+    int fd;
+    struct spotnik_member peer;
+    struct spotnik_answer answer;
+    cluster_start(worker, 1);
+    struct spotnik_credentials good = *spotnik_engine_credentials(worker[0].engine), bad = good;
+    bad.self.id = cluster_id(77);
+    bad.key[0] ^= 1;
+    assert_int_equal(spotnik_net_dial(&bad, good.self.address, good.self.port, SPOTNIK_PURPOSE_CONTROL, SECOND, &fd, &peer),
+                     SPOTNIK_ERR_KEY);
+    assert_non_null(strstr(spotnik_last_error(), "key"));
+    bad = good;
+    bad.self.id = cluster_id(78);
+    bad.job[0] ^= 1;
+    assert_int_equal(spotnik_net_dial(&bad, good.self.address, good.self.port, SPOTNIK_PURPOSE_CONTROL, SECOND, &fd, &peer),
+                     SPOTNIK_ERR_JOB);
+    good.self.id = cluster_id(79);
+    assert_int_equal(spotnik_net_ask(&good, good.self.address, good.self.port, SECOND, &answer, NULL), 0);
+    assert_int_equal(answer.epoch, 1);
+    assert_int_equal(spotnik_engine_refusals(worker[0].engine, text, sizeof text), 2);
+    assert_non_null(strstr(text, "another job"));
+    spotnik_engine_free(worker[0].engine, true);
+    bool refused;
+    assert_int_equal(spotnik_net_ask(&good, good.self.address, good.self.port, SECOND, &answer, &refused),
+                     SPOTNIK_ERR_PEERS);
+    assert_true(refused);
+}
+
+/* More silent connections than the door holds do not keep a member out. */
+static void half_open_connections_are_bounded(void **state)
+{
+    (void)state;
+    struct worker worker[1] = {0};
+    int fd[200];
+    cluster_start(worker, 1);
+    struct spotnik_credentials good = *spotnik_engine_credentials(worker[0].engine);
+    struct sockaddr_storage name;
+    socklen_t size = spotnik_address_to_kernel(&name, good.self.address, good.self.port);
+    for (unsigned i = 0; i < 200; i++) {
+        fd[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        assert_int_equal(connect(fd[i], (struct sockaddr *)&name, size), 0);
+        assert_int_equal(send(fd[i], "SPOT", i % 5, MSG_NOSIGNAL), i % 5);
+    }
+    good.self.id = cluster_id(80);
+    struct spotnik_answer answer;
+    assert_int_equal(spotnik_net_ask(&good, good.self.address, good.self.port, 3 * SECOND, &answer, NULL), 0);
+    for (unsigned i = 0; i < 200; i++)
+        close(fd[i]);
+    spotnik_engine_free(worker[0].engine, true);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wrong_calls_are_refused),
+        cmocka_unit_test(three_members_reduce),
+        cmocka_unit_test(survivors_commit),
+        cmocka_unit_test(last_one_goes_on),
+        cmocka_unit_test(mismatch_is_an_error),
+        cmocka_unit_test(notice_ends_the_wait),
+        cmocka_unit_test(strangers_are_refused),
+        cmocka_unit_test(half_open_connections_are_bounded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
