@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where a data frame belongs: by epoch, step, bucket and number, never by when it comes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/time.h"
+#include "pair.h"
+
+static struct pair pair;
+
+static int close_pair(void **state)
+{
+    (void)state;
+    pair_close(&pair);
+    return 0;
+}
+
+/* Three members, settled; node 1 has begun step 1 and started its buckets, its predecessor 0 has not. */
+static void assemble(void)
+{
+    pair_open(&pair, 3, 1, 0, 0);
+    pair_assemble(&pair);
+    pair.node[1].goal = 1;
+    pair_run(&pair, SPOTNIK_MS);
+}
+
+/* The first frame that node 0 would send to node 1. */
+static struct spotnik_chunk_header frame(void)
+{
+    return (struct spotnik_chunk_header){ .dtype = SPOTNIK_F64, .op = SPOTNIK_SUM, .epoch = pair_status(&pair, 1).epoch,
+                                          .step = 1, .count = COUNT, .weight = 1 };
+}
+
+static enum spotnik_verdict place(uint32_t from, struct spotnik_chunk_header header)
+{
+    return spotnik_core_place(pair.node[1].core, pair.node[from].member.id, &header).verdict;
+}
+
+/* Claim: the next frame of the predecessor is taken; of anybody else, out of turn or of no bucket there is, it is a breach. */
+static void test_take(void **state)
+{
+    struct spotnik_chunk_header header;
+
+    (void)state;
+    assemble();
+    assert_int_equal(place(0, frame()), SPOTNIK_VERDICT_TAKE);
+    assert_int_equal(place(2, frame()), SPOTNIK_VERDICT_BAD);
+    header = frame();
+    header.sequence = 1;
+    assert_int_equal(place(0, header), SPOTNIK_VERDICT_BAD);
+    header = frame();
+    header.bucket = SPOTNIK_BUCKETS_MAX;
+    assert_int_equal(place(0, header), SPOTNIK_VERDICT_BAD);
+    header = frame();
+    header.step = 3;
+    assert_int_equal(place(0, header), SPOTNIK_VERDICT_BAD);
+}
+
+/* Claim: a frame of an older epoch is dropped, one of a later epoch waits. */
+static void test_epochs(void **state)
+{
+    struct spotnik_chunk_header header = { 0 };
+
+    (void)state;
+    assemble();
+    header = frame();
+    header.epoch--;
+    assert_int_equal(place(0, header), SPOTNIK_VERDICT_DROP);
+    header.epoch += 2;
+    assert_int_equal(place(0, header), SPOTNIK_VERDICT_WAIT);
+    assert_int_equal(place(2, header), SPOTNIK_VERDICT_WAIT); /* it may be our predecessor there */
+}
+
+/* Claim: while a recovery is decided frames of the running epoch are dropped, and nothing is sent. */
+static void test_frozen(void **state)
+{
+    struct spotnik_transfer transfer;
+    struct spotnik_chunk_header header;
+
+    (void)state;
+    assemble();
+    pair_cut(&pair, 1, 0, true);
+    pair_cut(&pair, 1, 2, true);
+    pair_run(&pair, 5 * SPOTNIK_S);
+    assert_true(pair_status(&pair, 1).frozen);
+    assert_int_equal(place(0, frame()), SPOTNIK_VERDICT_DROP);
+    header = frame();
+    header.epoch++;
+    assert_int_equal(place(0, header), SPOTNIK_VERDICT_WAIT);
+    assert_false(spotnik_core_send_next(pair.node[1].core, &transfer));
+}
+
+/* Claim: a payload that was being read when the recovery began does not count. */
+static void test_done_too_late(void **state)
+{
+    (void)state;
+    assemble();
+    struct spotnik_chunk_header header = frame();
+    assert_int_equal(place(0, header), SPOTNIK_VERDICT_TAKE);
+    pair_event(&pair, 1, (struct spotnik_event){ .kind = SPOTNIK_EVENT_LANE_DOWN, .peer = pair.node[2].member });
+    pair_run(&pair, SPOTNIK_S);
+    pair_event(&pair, 1, (struct spotnik_event){ .kind = SPOTNIK_EVENT_CHUNK_DONE, .header = header });
+    assert_int_equal(place(0, frame()), SPOTNIK_VERDICT_TAKE); /* still number 0 */
+}
+
+/* Claim: a frame for a bucket that the caller has not started, or of a step it has not begun, waits; of a step committed already it
+ * is dropped. */
+static void test_caller_is_behind(void **state)
+{
+    struct spotnik_chunk_header header;
+
+    (void)state;
+    pair_open(&pair, 3, 1, 0, 0);
+    pair_assemble(&pair);
+    assert_int_equal(place(0, frame()), SPOTNIK_VERDICT_WAIT);
+    pair.node[1].hold = true;
+    pair.node[1].goal = 1;
+    pair_run(&pair, SPOTNIK_MS);
+    assert_int_equal(place(0, frame()), SPOTNIK_VERDICT_WAIT);
+    pair.node[1].hold = false;
+    pair_goal(&pair, 1);
+    pair_run(&pair, SPOTNIK_MS);
+    header = frame();
+    assert_int_equal(place(0, header), SPOTNIK_VERDICT_DROP);
+    header.step = 2;
+    assert_int_equal(place(0, header), SPOTNIK_VERDICT_WAIT);
+}
+
+/* Claim: programs that differ in the size of a bucket are told so in that step; in the number of buckets, in the next step at the
+ * latest, since the one with fewer commits first. Whoever is told has not committed the step. */
+static void test_mismatch(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 2; kind++) {
+        pair_open(&pair, 2, 1, 0, 0);
+        pair_assemble(&pair);
+        pair.node[1].count[0] -= kind == 0;
+        pair.node[1].buckets += kind == 1;
+        pair_goal(&pair, kind ? 2 : 1);
+        pair_run(&pair, SPOTNIK_S);
+        assert_true(pair.node[0].failed + pair.node[1].failed > 0);
+        for (uint32_t i = 0; i < 2; i++) {
+            assert_true(!pair.node[i].failed || pair.node[i].error == SPOTNIK_ERR_MISMATCH);
+            assert_true(!pair.node[i].failed || !pair.node[i].has[1]);
+        }
+        pair_close(&pair);
+    }
+}
+
+/* Claim: a bucket of other type or operation is a mismatch too. */
+static void test_layout(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 2; kind++) {
+        assemble();
+        struct spotnik_chunk_header header = frame();
+        header.dtype = kind ? SPOTNIK_F32 : SPOTNIK_F64;
+        header.op = kind ? SPOTNIK_SUM : SPOTNIK_MAX;
+        assert_int_equal(place(0, header), SPOTNIK_VERDICT_DROP);
+        assert_int_equal(pair_status(&pair, 1).role, SPOTNIK_ROLE_FAILED);
+        pair_close(&pair);
+    }
+}
+
+/* Claim: a finished result offered to a member that has to reduce the step itself is dropped. */
+static void test_unwanted_handover(void **state)
+{
+    struct spotnik_chunk_header header;
+
+    (void)state;
+    assemble();
+    header = frame();
+    header.handover = 1;
+    assert_int_equal(place(0, header), SPOTNIK_VERDICT_DROP);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_take, close_pair),
+        cmocka_unit_test_teardown(test_epochs, close_pair),
+        cmocka_unit_test_teardown(test_frozen, close_pair),
+        cmocka_unit_test_teardown(test_done_too_late, close_pair),
+        cmocka_unit_test_teardown(test_caller_is_behind, close_pair),
+        cmocka_unit_test_teardown(test_mismatch, close_pair),
+        cmocka_unit_test_teardown(test_layout, close_pair),
+        cmocka_unit_test_teardown(test_unwanted_handover, close_pair),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

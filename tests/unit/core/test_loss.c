@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Members that die: at every moment of a step, at every pass of a recovery, two at once. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "base/time.h"
+#include "pair.h"
+
+static struct pair pair;
+
+static int close_pair(void **state)
+{
+    (void)state;
+    pair_close(&pair);
+    return 0;
+}
+
+static void assemble(uint32_t count)
+{
+    pair_open(&pair, count, 1, 0, 0);
+    for (uint32_t i = 0; i < count; i++)
+        pair.node[i].buckets = 2;
+    pair_assemble(&pair);
+    memset(pair.sent, 0, sizeof pair.sent);
+}
+
+static double sum(uint64_t step, uint32_t bucket, uint64_t index, uint32_t nodes)
+{
+    double total = 0;
+    for (uint32_t i = 0; i < pair.count; i++)
+        if (nodes >> i & 1)
+            total += pair_input(i, step, bucket, index);
+    return total;
+}
+
+/* Is the result of `step` at `node` the exact sum over this set of nodes? */
+static bool is_sum_of(uint32_t node, uint64_t step, uint32_t nodes)
+{
+    for (uint32_t b = 0; b < pair.node[node].buckets; b++)
+        for (uint64_t i = 0; i < pair.node[node].count[b]; i++)
+            if (pair.node[node].result[step][b][i] != sum(step, b, i, nodes))
+                return false;
+    return true;
+}
+
+static uint32_t alive(void)
+{
+    uint32_t nodes = 0;
+    for (uint32_t i = 0; i < pair.count; i++)
+        nodes |= (uint32_t)pair.node[i].alive << i;
+    return nodes;
+}
+
+/* One view of just the living; every step up to `step` committed, `first` with one result for all. */
+static void assert_survivors(uint64_t first, uint64_t step)
+{
+    uint32_t nodes = alive(), leader = (uint32_t)__builtin_ctz(nodes);
+
+    for (uint32_t i = 0; i < pair.count; i++) {
+        if (!(nodes >> i & 1))
+            continue;
+        struct spotnik_core_status status = pair_status(&pair, i);
+        assert_int_equal(status.role, SPOTNIK_ROLE_MEMBER);
+        assert_int_equal(status.size, __builtin_popcount(nodes));
+        assert_int_equal(status.epoch, pair_status(&pair, leader).epoch);
+        assert_int_equal(status.committed, step);
+        assert_false(status.frozen);
+        assert_int_equal(pair.node[i].bad, 0);
+        assert_memory_equal(pair.node[i].result[first], pair.node[leader].result[first],
+                            sizeof pair.node[i].result[first]);
+        assert_true(step == 0 || is_sum_of(i, step, nodes));
+    }
+}
+
+static void turns(uint32_t count)
+{
+    while (count--)
+        pair_turn(&pair);
+}
+
+/* Who has committed `step` by now. */
+static uint32_t committed(uint64_t step)
+{
+    uint32_t nodes = 0;
+    for (uint32_t i = 0; i < pair.count; i++)
+        nodes |= (uint32_t)(pair.node[i].alive && pair.node[i].has[step]) << i;
+    return nodes;
+}
+
+/* Claim: whenever one of them dies, the survivors commit the step it died in, all with one result: the exact sum over the
+ * survivors, or, where a survivor had committed before, that very result, with the dead one's contribution in it. */
+static void test_any_moment(void **state)
+{
+    uint32_t reduced_again = 0, handed_over = 0;
+
+    (void)state;
+    for (uint32_t size = 2; size <= 4; size++)
+        for (uint32_t slow = 0; slow < size; slow++)
+            for (uint32_t when = 0; when < 320; when += 3) {
+                assemble(size);
+                pair_goal(&pair, 1);
+                pair.slow = slow + 1;
+                turns(when);
+                pair_kill(&pair, size - 1);
+                uint32_t before = committed(1);
+                pair.slow = 0;
+                pair_run(&pair, SPOTNIK_S);
+                pair_goal(&pair, 3);
+                pair_run(&pair, SPOTNIK_S);
+                assert_survivors(1, 3);
+                bool all = is_sum_of(0, 1, (1u << size) - 1);
+                assert_true(all || is_sum_of(0, 1, alive()));
+                assert_true(all || !before);
+                reduced_again += !all;
+                handed_over += before && before != alive();
+                pair_close(&pair);
+            }
+    assert_true(reduced_again > 100);
+    assert_true(handed_over > 20);
+}
+
+static enum spotnik_message_kind fatal;
+static uint32_t victim, fatal_after;
+
+static bool dies_sending(struct pair *of, uint32_t node, const struct spotnik_action *action)
+{
+    return node == victim && action->kind == SPOTNIK_ACTION_SEND && action->message->kind == fatal &&
+           of->node[victim].alive && fatal_after-- == 0;
+}
+
+/* Claim: whoever dies when it is about to pass on RECONCILE, ACCEPT or RESTART, the initiator or another, the rest end in one
+ * view of the living and go on. */
+static void test_dies_in_a_pass(void **state)
+{
+    static const enum spotnik_message_kind passes[] = { SPOTNIK_MESSAGE_RECONCILE, SPOTNIK_MESSAGE_ACCEPT,
+                                                        SPOTNIK_MESSAGE_RESTART };
+    uint32_t died = 0;
+
+    (void)state;
+    for (uint32_t p = 0; p < 3; p++)
+        for (victim = 0; victim < 4; victim++)
+            for (uint32_t when = 0; when < 60; when += 12) {
+                assemble(5);
+                pair_goal(&pair, 1);
+                turns(when);
+                fatal = passes[p];
+                fatal_after = 0;
+                pair.before = dies_sending;
+                pair_kill(&pair, 4);
+                pair_run(&pair, 3 * SPOTNIK_S);
+                pair_goal(&pair, 3);
+                pair_run(&pair, SPOTNIK_S);
+                assert_survivors(1, 3);
+                died += !pair.node[victim].alive;
+                pair_close(&pair);
+            }
+    assert_true(died > 40); /* the last hop of RESTART sends none */
+}
+
+/* Claim: of the messages of a recovery any one may be the last of its sender: the second, too, after a first got away. */
+static void test_dies_in_a_second_ballot(void **state)
+{
+    (void)state;
+    for (victim = 0; victim < 3; victim++)
+        for (fatal = SPOTNIK_MESSAGE_RECONCILE; fatal <= SPOTNIK_MESSAGE_RESTART; fatal++) {
+            assemble(5);
+            pair_goal(&pair, 1);
+            turns(20);
+            fatal_after = 1;
+            pair.before = dies_sending;
+            pair_kill(&pair, 4);
+            pair_turn(&pair);
+            pair_kill(&pair, 3);
+            pair_run(&pair, 3 * SPOTNIK_S);
+            pair_goal(&pair, 3);
+            pair_run(&pair, SPOTNIK_S);
+            assert_survivors(1, 3);
+            pair_close(&pair);
+        }
+}
+
+/* Claim: two that die at once on opposite sides make two initiators, and still one view. */
+static void test_two_initiators(void **state)
+{
+    (void)state;
+    assemble(6);
+    pair_goal(&pair, 1);
+    turns(10);
+    pair_kill(&pair, 1);
+    pair_kill(&pair, 4);
+    pair_run(&pair, SPOTNIK_S);
+    assert_survivors(1, 1);
+    assert_true(pair_status(&pair, 0).ballots_started > 0);
+    assert_true(pair_status(&pair, 3).ballots_started > 0);
+    assert_int_equal(pair_status(&pair, 0).epoch, pair_status(&pair, 3).epoch);
+}
+
+/* Claim: all but one may die at once, cleanly; the last one goes on by itself. */
+static void test_all_but_one(void **state)
+{
+    (void)state;
+    assemble(5);
+    pair_goal(&pair, 1);
+    turns(15);
+    for (uint32_t i = 0; i < 4; i++)
+        pair_kill(&pair, i);
+    pair_run(&pair, SPOTNIK_S);
+    assert_survivors(1, 1);
+}
+
+/* Claim: one loss costs three control messages per survivor: RECONCILE and ACCEPT go round, RESTART spares the initiator. No
+ * member starts a second ballot. */
+static void test_messages(void **state)
+{
+    (void)state;
+    for (uint32_t size = 3; size <= NODES_MAX; size++) {
+        assemble(size);
+        pair_kill(&pair, size / 2);
+        pair_run(&pair, SPOTNIK_S);
+        assert_survivors(1, 0);
+        assert_int_equal(pair.sent[SPOTNIK_MESSAGE_RECONCILE], size - 1);
+        assert_int_equal(pair.sent[SPOTNIK_MESSAGE_ACCEPT], size - 1);
+        assert_int_equal(pair.sent[SPOTNIK_MESSAGE_RESTART], size - 2);
+        assert_int_equal(pair.sent[SPOTNIK_MESSAGE_FENCED], 0);
+        pair_close(&pair);
+    }
+}
+
+/* Claim: a broken data connection between two that live makes a new view of the same members, and the step is reduced again. */
+static void test_lane_down(void **state)
+{
+    (void)state;
+    assemble(3);
+    uint64_t epoch = pair_status(&pair, 0).epoch;
+    pair_goal(&pair, 1);
+    turns(10);
+    pair_event(&pair, 1, (struct spotnik_event){ .kind = SPOTNIK_EVENT_LANE_DOWN, .peer = pair.node[2].member });
+    pair_run(&pair, SPOTNIK_S);
+    assert_survivors(1, 1);
+    assert_int_equal(pair_status(&pair, 0).epoch, epoch + 1);
+    assert_true(is_sum_of(0, 1, 7));
+}
+
+/* Claim: samples of the lost return to the pool: with one of four lost, its share is drawn again, and none twice. */
+static void test_samples_return(void **state)
+{
+    (void)state;
+    pair_open(&pair, 4, 4, 64, 8);
+    pair_assemble(&pair);
+    for (uint32_t i = 0; i < 4; i++)
+        pair.node[i].hold = true;
+    pair_goal(&pair, 1);
+    pair_run(&pair, SPOTNIK_MS);
+    pair_kill(&pair, 2);
+    for (uint32_t i = 0; i < 4; i++)
+        pair.node[i].hold = false;
+    pair_run(&pair, SPOTNIK_S);
+    const struct spotnik_ledger *ledger = spotnik_core_ledger(pair.node[0].core);
+    assert_int_equal(pair.node[0].drawn[1] + pair.node[1].drawn[1] + pair.node[3].drawn[1], 6);
+    assert_int_equal(ledger->cursor, 8);
+    assert_int_equal(ledger->returned_count, 1);
+    assert_int_equal(ledger->returned[0].begin, 4);
+    assert_int_equal(ledger->returned[0].end, 6);
+    assert_true(spotnik_ledger_equal(ledger, spotnik_core_ledger(pair.node[3].core)));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_any_moment, close_pair),
+        cmocka_unit_test_teardown(test_dies_in_a_pass, close_pair),
+        cmocka_unit_test_teardown(test_dies_in_a_second_ballot, close_pair),
+        cmocka_unit_test_teardown(test_two_initiators, close_pair),
+        cmocka_unit_test_teardown(test_all_but_one, close_pair),
+        cmocka_unit_test_teardown(test_messages, close_pair),
+        cmocka_unit_test_teardown(test_lane_down, close_pair),
+        cmocka_unit_test_teardown(test_samples_return, close_pair),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

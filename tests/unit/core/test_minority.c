@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Silence: who goes on, who parks, who is told afterwards that it was left behind (P1). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/time.h"
+#include "pair.h"
+
+static struct pair pair;
+
+static int close_pair(void **state)
+{
+    (void)state;
+    pair_close(&pair);
+    return 0;
+}
+
+static void assemble(uint32_t count)
+{
+    pair_open(&pair, count, 1, 0, 0);
+    pair_goal(&pair, 1);
+    pair_assemble(&pair);
+    pair_goal(&pair, 3);
+    for (uint32_t i = 0; i < count; i++)
+        pair.node[i].hold = true; /* all are in step 2 when it happens */
+    pair_run(&pair, SPOTNIK_MS);
+    for (uint32_t i = 0; i < count; i++)
+        pair.node[i].hold = false;
+}
+
+static void assert_member(uint32_t node, uint32_t size, uint64_t committed)
+{
+    struct spotnik_core_status status = pair_status(&pair, node);
+    assert_int_equal(status.role, SPOTNIK_ROLE_MEMBER);
+    assert_int_equal(status.size, size);
+    assert_int_equal(status.committed, committed);
+    assert_false(status.parked);
+}
+
+static void assert_parked(uint32_t node)
+{
+    struct spotnik_core_status status = pair_status(&pair, node);
+    assert_int_equal(status.role, SPOTNIK_ROLE_MEMBER);
+    assert_true(status.parked);
+    assert_true(status.frozen);
+    assert_int_equal(status.committed, 1);
+}
+
+/* Claim: of two that do not hear each other the smaller id goes on and the larger parks; once they hear each other again the
+ * larger learns that it was left behind. */
+static void test_two_cut(void **state)
+{
+    (void)state;
+    assemble(2);
+    pair_cut(&pair, 0, 1, true);
+    pair_run(&pair, 5 * SPOTNIK_S);
+    assert_member(0, 1, 3);
+    assert_parked(1);
+    assert_int_equal(pair.node[1].parked, 1);
+    pair_cut(&pair, 0, 1, false);
+    pair_run(&pair, SPOTNIK_S);
+    assert_int_equal(pair.node[1].excluded, 1);
+    assert_int_equal(pair_status(&pair, 1).committed, 1);
+    assert_member(0, 1, 3);
+}
+
+/* Claim: the larger of two parks when the smaller is stopped, and goes on with it when it is heard again: nothing is lost. */
+static void test_two_smaller_stops(void **state)
+{
+    (void)state;
+    assemble(2);
+    pair_stop(&pair, 0, true);
+    pair_run(&pair, 5 * SPOTNIK_S);
+    assert_parked(1);
+    pair_stop(&pair, 0, false);
+    pair_run(&pair, 5 * SPOTNIK_S);
+    assert_member(0, 2, 3);
+    assert_member(1, 2, 3);
+    for (uint64_t i = 0; i < COUNT; i++)
+        assert_true(pair.node[1].result[3][0][i] == pair_input(0, 3, 0, i) + pair_input(1, 3, 0, i));
+}
+
+/* Claim: the larger of two that parked for silence goes on alone as soon as the smaller is proven dead. */
+static void test_two_smaller_dies(void **state)
+{
+    (void)state;
+    assemble(2);
+    pair_stop(&pair, 0, true);
+    pair_run(&pair, 5 * SPOTNIK_S);
+    assert_parked(1);
+    pair_kill(&pair, 0);
+    pair_run(&pair, SPOTNIK_S);
+    assert_member(1, 1, 3);
+}
+
+/* Claim: a stopped member that wakes to find FENCED and the clean end of the other does not take that for a death it may
+ * survive: the other went on without it, committed, and only then died. */
+static void test_fenced_is_not_gone(void **state)
+{
+    (void)state;
+    assemble(2);
+    pair_stop(&pair, 1, true);
+    pair_run(&pair, 5 * SPOTNIK_S);
+    assert_member(0, 1, 3);
+    pair_kill(&pair, 0);
+    pair_stop(&pair, 1, false);
+    pair_run(&pair, 5 * SPOTNIK_S);
+    assert_parked(1);
+}
+
+/* Claim: the same when the old link is lost too and a new one says nothing but a later epoch. */
+static void test_moved_on_is_not_gone(void **state)
+{
+    (void)state;
+    assemble(2);
+    pair_cut(&pair, 0, 1, true);
+    pair_run(&pair, 5 * SPOTNIK_S);
+    assert_member(0, 1, 3);
+    assert_parked(1);
+    for (uint32_t i = 0; i < 2; i++) {
+        pair.node[i].linked[1 - i] = false;
+        pair_event(&pair, i, (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN,
+                                                     .peer = pair.node[1 - i].member });
+    }
+    /* 0 says on the new link only that it is at a later epoch, and ends before it can say more */
+    pair_event(&pair, 1, (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_UP, .peer = pair.node[0].member });
+    struct spotnik_message heartbeat = { .kind = SPOTNIK_MESSAGE_HEARTBEAT, .epoch = pair_status(&pair, 0).epoch,
+                                         .committed = 3 };
+    pair_event(&pair, 1, (struct spotnik_event){ .kind = SPOTNIK_EVENT_MESSAGE, .peer = pair.node[0].member,
+                                                 .message = &heartbeat });
+    pair_event(&pair, 1, (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN, .peer = pair.node[0].member,
+                                                 .proof = SPOTNIK_PROOF_GONE });
+    pair.node[0].alive = false;
+    pair_run(&pair, 5 * SPOTNIK_S);
+    assert_parked(1);
+}
+
+/* Claim: a link that ends before the other has said a word proves no clean death. */
+static void test_unheard_is_not_gone(void **state)
+{
+    (void)state;
+    assemble(2);
+    pair_cut(&pair, 0, 1, true);
+    pair_event(&pair, 1, (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN, .peer = pair.node[0].member });
+    pair_event(&pair, 1, (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_UP, .peer = pair.node[0].member });
+    pair_event(&pair, 1, (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN, .peer = pair.node[0].member,
+                                                 .proof = SPOTNIK_PROOF_GONE });
+    pair_run(&pair, 5 * SPOTNIK_S);
+    assert_parked(1);
+}
+
+/* Claim: of five, three go on; the two parked ones are left behind when the network heals, and may join anew. */
+static void test_majority(void **state)
+{
+    (void)state;
+    assemble(5);
+    for (uint32_t a = 0; a < 2; a++)
+        for (uint32_t b = 2; b < 5; b++)
+            pair_cut(&pair, a, b, true);
+    pair_run(&pair, 10 * SPOTNIK_S);
+    assert_parked(0);
+    assert_parked(1);
+    for (uint32_t i = 2; i < 5; i++)
+        assert_member(i, 3, 3);
+    for (uint32_t a = 0; a < 2; a++)
+        for (uint32_t b = 2; b < 5; b++)
+            pair_cut(&pair, a, b, false);
+    pair_run(&pair, 5 * SPOTNIK_S);
+    assert_int_equal(pair.node[0].excluded, 1);
+    assert_int_equal(pair.node[1].excluded, 1);
+    for (uint32_t i = 2; i < 5; i++)
+        assert_member(i, 3, 3);
+}
+
+/* Claim: of four cut in halves the one with the smallest id goes on, the other never does. */
+static void test_halves(void **state)
+{
+    (void)state;
+    assemble(4);
+    for (uint32_t a = 0; a < 4; a += 2)
+        for (uint32_t b = 1; b < 4; b += 2)
+            pair_cut(&pair, a, b, true);
+    pair_run(&pair, 20 * SPOTNIK_S);
+    assert_member(0, 2, 3);
+    assert_member(2, 2, 3);
+    assert_parked(1);
+    assert_parked(3);
+}
+
+/* Claim: nobody has a majority: all park. When healed, a majority goes on as soon as it has found itself, in one view, and whoever
+ * was not in time is told so. */
+static void test_all_park(void **state)
+{
+    uint32_t members = 0, excluded = 0;
+
+    (void)state;
+    assemble(5);
+    for (uint32_t a = 0; a < 5; a++)
+        for (uint32_t b = 0; b < a; b++)
+            pair_cut(&pair, a, b, a / 2 != b / 2);
+    pair_run(&pair, 10 * SPOTNIK_S);
+    for (uint32_t i = 0; i < 5; i++)
+        assert_parked(i);
+    for (uint32_t a = 0; a < 5; a++)
+        for (uint32_t b = 0; b < a; b++)
+            pair_cut(&pair, a, b, false);
+    pair_run(&pair, 10 * SPOTNIK_S);
+    for (uint32_t i = 0; i < 5; i++) {
+        members += pair_status(&pair, i).role == SPOTNIK_ROLE_MEMBER;
+        excluded += pair.node[i].excluded;
+    }
+    assert_true(members >= 3);
+    assert_int_equal(members + excluded, 5);
+    for (uint32_t i = 0; i < 5; i++)
+        if (!pair.node[i].excluded)
+            assert_member(i, members, 3);
+}
+
+/* Claim: a stopped member of three is voted out, told so when it wakes, and then does nothing more. */
+static void test_stopped(void **state)
+{
+    (void)state;
+    assemble(3);
+    pair_stop(&pair, 1, true);
+    pair_run(&pair, 5 * SPOTNIK_S);
+    assert_member(0, 2, 3);
+    assert_member(2, 2, 3);
+    pair_stop(&pair, 1, false);
+    pair_run(&pair, SPOTNIK_S);
+    assert_int_equal(pair.node[1].excluded, 1);
+    assert_int_equal(pair_status(&pair, 1).committed, 1);
+    assert_int_equal(spotnik_core_deadline(pair.node[1].core), SPOTNIK_NEVER);
+}
+
+/* Claim: a short pause, below the limit of silence, costs no view. */
+static void test_short_pause(void **state)
+{
+    (void)state;
+    assemble(3);
+    uint32_t views = pair.node[0].views;
+    pair_stop(&pair, 1, true);
+    pair_run(&pair, 200 * SPOTNIK_MS);
+    pair_stop(&pair, 1, false);
+    pair_run(&pair, SPOTNIK_S);
+    assert_int_equal(pair.node[0].views, views);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_member(i, 3, 3);
+}
+
+/* Claim: minority_continues waives the rule: the larger of two goes on too. */
+static void test_minority_continues(void **state)
+{
+    (void)state;
+    pair_open(&pair, 2, 1, 0, 0);
+    pair.limits.minority_continues = true;
+    for (uint32_t i = 0; i < 2; i++)
+        pair_renew(&pair, i, i + 1, 1, 0, 0);
+    pair_assemble(&pair);
+    pair_goal(&pair, 2);
+    pair_cut(&pair, 0, 1, true);
+    pair_run(&pair, 5 * SPOTNIK_S);
+    assert_member(0, 1, 2);
+    assert_member(1, 1, 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_two_cut, close_pair),
+        cmocka_unit_test_teardown(test_two_smaller_stops, close_pair),
+        cmocka_unit_test_teardown(test_two_smaller_dies, close_pair),
+        cmocka_unit_test_teardown(test_fenced_is_not_gone, close_pair),
+        cmocka_unit_test_teardown(test_moved_on_is_not_gone, close_pair),
+        cmocka_unit_test_teardown(test_unheard_is_not_gone, close_pair),
+        cmocka_unit_test_teardown(test_majority, close_pair),
+        cmocka_unit_test_teardown(test_halves, close_pair),
+        cmocka_unit_test_teardown(test_all_park, close_pair),
+        cmocka_unit_test_teardown(test_stopped, close_pair),
+        cmocka_unit_test_teardown(test_short_pause, close_pair),
+        cmocka_unit_test_teardown(test_minority_continues, close_pair),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
