@@ -201,8 +201,10 @@ static struct spotnik_snapshot *take(struct spotnik_donor *donor)
 
     if (donor->spare && donor->snapshot_count < SPOTNIK_SNAPSHOTS_MAX)
         snapshot = calloc(1, sizeof *snapshot);
-    if (!snapshot)
-        return NULL; /* still due: the hook comes again */
+    if (!snapshot) {
+        wake_all(donor); /* one of those waiting gets more memory; the hook comes again */
+        return NULL;
+    }
     snapshot->step = donor->committed;
     snapshot->bytes = donor->registry->bytes;
     snapshot->data = donor->spare;

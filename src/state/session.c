@@ -43,14 +43,8 @@ static int on_snapshot(struct spotnik_session *session, uint64_t at_least)
         session->wants_snapshot = true;
         session->at_least = at_least;
     }
-    struct spotnik_engine *engine = donor->engine;
     pthread_mutex_unlock(&donor->lock);
-    if (!first)
-        return sorry(session, "one snapshot per connection");
-    if (!spotnik_donor_provide(donor))
-        return sorry(session, "no memory for a snapshot");
-    spotnik_engine_wake(engine);
-    return 0;
+    return first ? 0 : sorry(session, "one snapshot per connection");
 }
 
 static int on_fetch(struct spotnik_session *session, uint64_t piece)
@@ -156,6 +150,16 @@ static int tell_view(struct spotnik_session *session, struct spotnik_engine *eng
     return rc;
 }
 
+/* Memory for the snapshot is got here, not in the caller's thread. Another session may have used what there was, so this is asked
+ * again until we have ours. */
+static int prepare(struct spotnik_session *session, struct spotnik_engine *engine)
+{
+    if (!spotnik_donor_provide(session->donor))
+        return sorry(session, "no memory for a snapshot");
+    spotnik_engine_wake(engine);
+    return 0;
+}
+
 static int tell_taken(struct spotnik_session *session)
 {
     uint8_t body[16];
@@ -249,12 +253,14 @@ static int serve(struct spotnik_session *session, bool *ret_more)
 
     pthread_mutex_lock(&donor->lock);
     struct spotnik_engine *engine = donor->sealed ? donor->engine : NULL;
-    bool taken = session->snapshot;
+    bool taken = session->snapshot, bare = session->wants_snapshot && !donor->spare;
     pthread_mutex_unlock(&donor->lock);
     if (session->asked && engine) {
         session->asked = false;
         rc = tell_view(session, engine);
     }
+    if (!rc && engine && bare)
+        rc = prepare(session, engine);
     if (!rc && taken && !session->told_taken)
         rc = tell_taken(session);
     if (!rc && session->streaming)
