@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A job of real processes for the end-to-end tests: starts workers, kills them, reads what they report, and checks it:
+ *
+ *   - every commit that became stable has one digest on all members (P3, P4)
+ *   - each member commits steps without a gap (P3), save where it was excluded or has joined
+ *   - no member reports an error (each checks the ledger itself, P8)
+ *
+ * A member's last commit before it was killed is not compared: nobody may have learnt of it. Nothing here sleeps: tests
+ * wait for events, and every wait has a limit after which the test fails. */
+#ifndef SPOTNIK_TESTS_CLUSTER_H
+#define SPOTNIK_TESTS_CLUSTER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/prng.h"
+#include "net/slots.h"
+
+enum { CLUSTER_PLACES = 64, CLUSTER_STEPS = 1 << 20 };
+
+struct worker {
+    pid_t pid;       /* 0: nobody */
+    int events;      /* read end; -1: closed */
+    uint32_t number; /* counts starts */
+    bool killed, stopped, ended;
+    int status; /* exit status when ended */
+    char line[1024];
+    size_t used;
+    /* what it reported */
+    char member[40];
+    uint64_t step, epoch, digest; /* last commit; step 0: none yet */
+    uint32_t size;
+    bool replay, over; /* over: done or leaving was told */
+    uint64_t commits, exclusions, joined_ns, entered_ns, last_commit_ns, longest_step_ns;
+};
+
+struct cluster {
+    char dir[256], key[300], peers[300], spec[320];
+    const char *command[32];           /* of the worker; NULL-terminated */
+    const char *bind[CLUSTER_PLACES];  /* SPOTNIK_BIND of a place; NULL: default */
+    const char *netns[CLUSTER_PLACES]; /* network namespace of a place; NULL: ours */
+    uint32_t min;                      /* SPOTNIK_MIN */
+    struct spotnik_slots *slots;
+    int slots_fd;
+    bool without_slots; /* members learn of deaths by EOF alone */
+    struct worker worker[CLUSTER_PLACES];
+    uint32_t places, started, kills;
+    struct spotnik_prng prng;
+    /* the lineage */
+    uint64_t *digest_of;   /* [step & (CLUSTER_STEPS - 1)], 0: none yet */
+    uint64_t step_highest; /* stable */
+    uint64_t commits;
+    uint64_t last_recovery_ns, recoveries, recovery_max_ns; /* detected to committed */
+    bool tolerant;                                          /* exclusions are expected */
+};
+
+/* Directory, key, slots. Exits the test on failure. */
+void cluster_new(struct cluster *cluster, uint32_t places, uint64_t seed);
+/* Kill what is left, remove the directory. */
+void cluster_free(struct cluster *cluster);
+
+void cluster_start(struct cluster *cluster, uint32_t place);
+void cluster_kill(struct cluster *cluster, uint32_t place, int signal);
+
+/* Read events and reap for at most timeout_ms, or until one was handled. True: something happened. */
+bool cluster_turn(struct cluster *cluster, int timeout_ms);
+
+/* Turn until `is_true`; fails the test with `what` after limit_ms. */
+void cluster_until(struct cluster *cluster, bool (*is_true)(struct cluster *), const char *what,
+                   uint64_t limit_ms);
+
+/* Turn for so long: the only use of time alone, for instants of kills. */
+void cluster_spend(struct cluster *cluster, uint64_t ns);
+
+uint32_t cluster_alive(const struct cluster *cluster);
+uint64_t cluster_step(const struct cluster *cluster); /* highest of living members */
+uint64_t cluster_now_ns(void);
+
+/* All living members are in one view of `size`. */
+bool cluster_is_together(const struct cluster *cluster, uint32_t size);
+
+/* Everybody has ended; statuses must be `status`, and where that is 0 (done) all end with one step and digest. */
+void cluster_expect_end(struct cluster *cluster, int status);
+
+void cluster_fail(struct cluster *cluster, const char *format, ...)
+    __attribute__((format(printf, 2, 3), noreturn));
+
+/* Arguments "name=value" of a test's command line. */
+uint64_t cluster_argument(int argc, char **argv, const char *name, uint64_t otherwise);
+
+#endif

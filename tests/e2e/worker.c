@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The member of the end-to-end tests: trains nothing of use, and reports every commit, so that whoever started it can
+ * compare all members. One line per event on --events FD:
+ *
+ *     joined MEMBER                            spotnik_join() returned
+ *     commit STEP DIGEST EPOCH SIZE REPLAY NS  NS: CLOCK_MONOTONIC
+ *     recovery EPOCH LOST JOINED DETECTED RECONCILED ACCEPTED RESTARTED COMMITTED
+ *     excluded STEP      done STEP DIGEST      leaving STEP DIGEST      error CODE WORDS
+ *
+ * It checks the ledger itself: over each epoch of data the samples of all committed steps are every index once. */
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "spotnik/spotnik.h"
+
+struct worker {
+    int events;
+    uint64_t steps, count, samples, batch, state_bytes, compute_us;
+    spotnik_job *job;
+    float *w, *g;
+    uint8_t *ballast; /* registered state that is never trained */
+    int64_t
+        ledger[3]; /* registered: sum of hashes and number of samples consumed in the data epoch ledger[2] */
+    int64_t consumed[2], data_epoch; /* buckets */
+    uint64_t recovery_epoch;         /* of the newest recovery told */
+};
+
+static spotnik_job *noticed_job;
+
+static void on_signal(int number)
+{
+    (void)number;
+    spotnik_notice(noticed_job);
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static uint64_t mix(uint64_t z)
+{
+    z += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+static void tell(const struct worker *worker, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* One write per line: lines of several members in one file stay whole. */
+static void tell(const struct worker *worker, const char *format, ...)
+{
+    char line[512];
+    va_list arguments;
+
+    va_start(arguments, format);
+    int length = vsnprintf(line, sizeof line - 1, format, arguments);
+    va_end(arguments);
+    if (length > (int)sizeof line - 2)
+        length = (int)sizeof line - 2;
+    line[length++] = '\n';
+    if (write(worker->events, line, (size_t)length) != length)
+        _exit(3); /* nobody listens any more */
+}
+
+static int fail(const struct worker *worker, int rc, const char *what)
+{
+    tell(worker, "error %d %s: %s (%s)", rc, what, spotnik_strerror(rc), spotnik_last_error());
+    return 1;
+}
+
+/* The gradient depends on the samples and on the weights, so a wrong share or a wrong replica shows in every digest. */
+static void compute(struct worker *worker, const spotnik_step *step)
+{
+    struct timespec until = { 0 };
+    uint64_t hash = mix(step->number);
+
+    worker->consumed[0] = worker->consumed[1] = 0;
+    worker->data_epoch = (int64_t)step->data_epoch;
+    for (uint32_t r = 0; r < step->range_count; r++)
+        for (uint64_t i = step->samples[r].begin; i < step->samples[r].end; i++) {
+            worker->consumed[0] = (int64_t)((uint64_t)worker->consumed[0] + mix(i));
+            worker->consumed[1]++;
+            hash ^= mix(i + step->data_epoch);
+        }
+    for (uint64_t i = 0; i < worker->count; i++)
+        worker->g[i] = (float)((mix(hash + i) >> 40) & 0xffff) / 65536 - 0.5f + worker->w[i] * 0.001f;
+    until.tv_nsec = (long)worker->compute_us * 1000;
+    if (worker->compute_us)
+        nanosleep(&until, NULL); /* the time a backward pass takes elsewhere */
+}
+
+static uint64_t sum_of_all(uint64_t samples)
+{
+    uint64_t sum = 0;
+
+    for (uint64_t i = 0; i < samples; i++)
+        sum += mix(i);
+    return sum;
+}
+
+/* P8, from the results all members share. Returns false when an epoch of data was not consumed exactly once. */
+static bool account(struct worker *worker)
+{
+    bool fine = true;
+
+    if (!worker->samples)
+        return true;
+    if (worker->data_epoch != worker->ledger[2]) {
+        fine = (uint64_t)worker->ledger[0] == sum_of_all(worker->samples)
+               && (uint64_t)worker->ledger[1] == worker->samples
+               && worker->data_epoch == worker->ledger[2] + 1;
+        worker->ledger[0] = worker->ledger[1] = 0;
+        worker->ledger[2] = worker->data_epoch;
+    }
+    worker->ledger[0] = (int64_t)((uint64_t)worker->ledger[0] + (uint64_t)worker->consumed[0]);
+    worker->ledger[1] += worker->consumed[1];
+    return fine && (uint64_t)worker->ledger[1] <= worker->samples;
+}
+
+static void tell_recoveries(struct worker *worker, const spotnik_job_status *status)
+{
+    for (uint32_t i = 0; i < status->recovery_count; i++) {
+        const spotnik_recovery *r = &status->recovery[i];
+
+        if (r->epoch <= worker->recovery_epoch || !r->committed_ns)
+            continue;
+        worker->recovery_epoch = r->epoch;
+        tell(worker, "recovery %" PRIu64 " %u %u %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64,
+             r->epoch, r->lost, r->joined, r->detected_ns, r->reconciled_ns, r->accepted_ns, r->restarted_ns,
+             r->committed_ns);
+    }
+}
+
+static int apply(struct worker *worker, const spotnik_step *step)
+{
+    spotnik_job_status status;
+
+    for (uint64_t i = 0; i < worker->count; i++)
+        worker->w[i] -= 0.1f * worker->g[i];
+    if (!account(worker)) {
+        tell(worker,
+             "error 0 ledger: the samples of an epoch of data were not consumed once each, step %" PRIu64,
+             step->number);
+        return 1;
+    }
+    spotnik_status(worker->job, &status);
+    tell(worker, "commit %" PRIu64 " %016" PRIx64 " %" PRIu64 " %u %u %" PRIu64, step->number,
+         spotnik_state_digest(worker->job), status.view_epoch, status.size, step->replay, now_ns());
+    tell_recoveries(worker, &status);
+    return 0;
+}
+
+static int reduce(struct worker *worker)
+{
+    int rc = spotnik_allreduce(worker->job, 0, worker->g, worker->count, SPOTNIK_F32, SPOTNIK_MEAN);
+
+    if (!rc)
+        rc = spotnik_allreduce(worker->job, 1, worker->consumed, 2, SPOTNIK_I64, SPOTNIK_SUM);
+    if (!rc)
+        rc = spotnik_allreduce(worker->job, 2, &worker->data_epoch, 1, SPOTNIK_I64, SPOTNIK_MAX);
+    return rc ? rc : spotnik_step_commit(worker->job);
+}
+
+static int train(struct worker *worker, uint64_t *ret_step)
+{
+    spotnik_step step;
+    int rc;
+
+    while ((rc = spotnik_step_begin(worker->job, &step)) == 0) {
+        compute(worker, &step);
+        rc = reduce(worker);
+        if (rc == SPOTNIK_ERR_EXCLUDED) {
+            tell(worker, "excluded %" PRIu64, step.number);
+            continue;
+        }
+        if (rc)
+            return rc;
+        *ret_step = step.number;
+        if (apply(worker, &step))
+            return SPOTNIK_ERR_STATE;
+    }
+    return rc;
+}
+
+static int enrol(struct worker *worker)
+{
+    spotnik_config config;
+    spotnik_job_status status;
+
+    spotnik_config_init(&config);
+    config.samples = worker->samples;
+    config.batch = worker->batch;
+    config.steps_max = worker->steps;
+    int rc = spotnik_join(&config, &worker->job);
+
+    if (rc)
+        return rc;
+    noticed_job = worker->job;
+    spotnik_status(worker->job, &status);
+    tell(worker, "joined %s", status.member);
+    rc = spotnik_state_add(worker->job, "w", worker->w, worker->count, SPOTNIK_F32);
+    if (!rc)
+        rc = spotnik_state_add(worker->job, "ledger", worker->ledger, 3, SPOTNIK_I64);
+    if (!rc && worker->state_bytes)
+        rc = spotnik_state_add(worker->job, "ballast", worker->ballast, worker->state_bytes, SPOTNIK_U8);
+    return rc;
+}
+
+static int run(struct worker *worker)
+{
+    uint64_t step = 0;
+    int rc = enrol(worker);
+
+    if (rc)
+        return fail(worker, rc, "join");
+    rc = train(worker, &step);
+    noticed_job = NULL;
+    if (rc != SPOTNIK_ERR_DONE && rc != SPOTNIK_ERR_LEAVING) {
+        fail(worker, rc, "train");
+        spotnik_abandon(worker->job);
+        return 1;
+    }
+    uint64_t digest = spotnik_state_digest(worker->job);
+    int left = spotnik_leave(worker->job);
+
+    if (left)
+        return fail(worker, left, "leave");
+    tell(worker, "%s %" PRIu64 " %016" PRIx64, rc == SPOTNIK_ERR_DONE ? "done" : "leaving", step, digest);
+    return rc == SPOTNIK_ERR_DONE ? 0 : 75;
+}
+
+static uint64_t *option(struct worker *worker, int c)
+{
+    switch (c) {
+    case 's':
+        return &worker->steps;
+    case 'c':
+        return &worker->count;
+    case 'n':
+        return &worker->samples;
+    case 'b':
+        return &worker->batch;
+    case 'S':
+        return &worker->state_bytes;
+    case 'u':
+        return &worker->compute_us;
+    }
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    static struct worker worker = { .events = 1, .count = 1000 };
+    struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+    int c;
+
+    while ((c = getopt(argc, argv, "e:s:c:n:b:S:u:")) != -1) {
+        uint64_t *number = option(&worker, c);
+
+        if (c == 'e')
+            worker.events = atoi(optarg);
+        else if (number)
+            *number = strtoull(optarg, NULL, 10);
+        else
+            return 2;
+    }
+    worker.w = calloc(worker.count, sizeof *worker.w);
+    worker.g = calloc(worker.count, sizeof *worker.g);
+    worker.ballast = malloc(worker.state_bytes + 1);
+    if (!worker.w || !worker.g || !worker.ballast)
+        return 2;
+    memset(worker.ballast, 7, worker.state_bytes);
+    sigaction(SIGTERM, &action, NULL);
+    int status = run(&worker);
+
+    free(worker.w);
+    free(worker.g);
+    free(worker.ballast);
+    return status;
+}
