@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finding the job: specs, directories, lists; one founder, whoever comes in whatever order. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../net/cluster.h"
+#include "peers/peers.h"
+#include "peers/record.h"
+#include "peers/spec.h"
+
+#define SECOND UINT64_C(1000000000)
+#define SEEKERS 4
+
+struct seeker {
+    struct spotnik_engine *engine;
+    struct spotnik_peers *peers;
+    char spec[512];
+    int rc;
+    bool found;
+    struct spotnik_member sponsor;
+    pthread_t thread;
+};
+
+static char directory[64];
+
+static int directory_make(void **state)
+{
+    (void)state;
+    snprintf(directory, sizeof directory, "/tmp/spotnik-peers-XXXXXX");
+    return mkdtemp(directory) == NULL;
+}
+
+static int directory_clear(void **state)
+{
+    (void)state;
+    char path[512];
+    DIR *list = opendir(directory);
+    if (list == NULL)
+        return 0;
+    for (struct dirent *entry; (entry = readdir(list)) != NULL;) {
+        snprintf(path, sizeof path, "%s/%s", directory, entry->d_name);
+        unlink(path);
+    }
+    closedir(list);
+    return rmdir(directory);
+}
+
+static void engine_start(struct seeker *seeker, uint64_t number, uint16_t port)
+{
+    struct spotnik_engine_config config;
+    cluster_config(&config, 1);
+    config.credentials.self.id = cluster_id(number);
+    config.credentials.self.port = port;
+    assert_int_equal(spotnik_engine_new(&config, &seeker->engine), 0);
+}
+
+static bool is_never(void *context)
+{
+    (void)context;
+    return false;
+}
+
+static void *seek(void *context)
+{
+    struct seeker *seeker = context;
+    seeker->rc = spotnik_peers_find(seeker->peers, true, 20 * SECOND, is_never, NULL, &seeker->found, &seeker->sponsor);
+    if (seeker->rc == 0 && seeker->found)
+        spotnik_engine_found(seeker->engine);
+    return NULL;
+}
+
+static void seek_all(struct seeker *seeker, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        assert_int_equal(spotnik_peers_new(seeker[i].spec, seeker[i].engine, &seeker[i].peers), 0);
+    for (unsigned i = 0; i < count; i++)
+        pthread_create(&seeker[i].thread, NULL, seek, &seeker[i]);
+    for (unsigned i = 0; i < count; i++)
+        pthread_join(seeker[i].thread, NULL);
+}
+
+static void seekers_free(struct seeker *seeker, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        spotnik_peers_free(seeker[i].peers);
+        spotnik_engine_free(seeker[i].engine, true);
+    }
+}
+
+/* Exactly one founds; everybody else is sent to it. */
+static void one_founder_check(const struct seeker *seeker, unsigned count)
+{
+    unsigned founders = 0, founder = 0;
+    for (unsigned i = 0; i < count; i++) {
+        assert_int_equal(seeker[i].rc, 0);
+        founders += seeker[i].found;
+        founder = seeker[i].found ? i : founder;
+    }
+    assert_int_equal(founders, 1);
+    struct spotnik_id id = spotnik_engine_credentials(seeker[founder].engine)->self.id;
+    for (unsigned i = 0; i < count; i++)
+        assert_true(seeker[i].found || spotnik_id_equal(seeker[i].sponsor.id, id));
+}
+
+/* Lists and directories are told apart; nonsense is refused with the reason. */
+static void specs_are_read(void **state)
+{
+    (void)state;
+    struct spotnik_peers_spec spec;
+    assert_int_equal(spotnik_peers_spec_parse("file:/some/where", &spec), 0);
+    assert_true(spec.is_directory);
+    assert_string_equal(spec.directory, "/some/where");
+    assert_int_equal(spotnik_peers_spec_parse("127.0.0.1:7000, [::1]:7001,", &spec), 0);
+    assert_int_equal(spec.count, 2);
+    assert_int_equal(spec.listed[0].port, 7000);
+    assert_int_equal(spec.listed[1].address[15], 1);
+    const char *wrong[] = {"", ",", "file:", "127.0.0.1", "127.0.0.1:99999", "127.0.0.1:x", "[::1", "127.0.0.1:0",
+                           "127.0.0.1:1,127.0.0.1:1"};
+    for (unsigned i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_int_equal(spotnik_peers_spec_parse(wrong[i], &spec), SPOTNIK_ERR_ARGUMENT);
+}
+
+/* A record survives the way through text, and no altered one does. */
+static void records_are_signed(void **state)
+{
+    (void)state;
+    struct spotnik_engine_config config;
+    struct spotnik_member member;
+    char text[SPOTNIK_RECORD_BYTES];
+    cluster_config(&config, 1);
+    config.credentials.self.id = cluster_id(3);
+    config.credentials.self.port = 1234;
+    size_t size = spotnik_record_format(&config.credentials, text);
+    assert_int_equal(spotnik_record_parse(&config.credentials, text, size, &member), 0);
+    assert_memory_equal(&member, &config.credentials.self, sizeof member);
+    for (size_t i = 0; i < size; i++) {
+        text[i] ^= 1;
+        assert_int_not_equal(spotnik_record_parse(&config.credentials, text, size, &member), 0);
+        text[i] ^= 1;
+        assert_int_not_equal(spotnik_record_parse(&config.credentials, text, i, &member), 0);
+    }
+    struct spotnik_credentials other = config.credentials;
+    other.key[3] ^= 1;
+    assert_int_equal(spotnik_record_parse(&other, text, size, &member), SPOTNIK_ERR_KEY);
+    other = config.credentials;
+    other.job[3] ^= 1;
+    assert_int_equal(spotnik_record_parse(&other, text, size, &member), SPOTNIK_ERR_JOB);
+}
+
+/* All at once through one directory: one founds. When they are all gone, the next one founds anew. */
+static void directory_has_one_founder(void **state)
+{
+    (void)state;
+    struct seeker seeker[SEEKERS] = {0}, late[1] = {0};
+    for (unsigned i = 0; i < SEEKERS; i++) {
+        engine_start(&seeker[i], i + 1, 0);
+        snprintf(seeker[i].spec, sizeof seeker[i].spec, "file:%s", directory);
+    }
+    seek_all(seeker, SEEKERS);
+    one_founder_check(seeker, SEEKERS);
+    /* Gone without a word: their records stay. */
+    for (unsigned i = 0; i < SEEKERS; i++) {
+        spotnik_engine_free(seeker[i].engine, false);
+        seeker[i].engine = NULL;
+    }
+    engine_start(&late[0], 9, 0);
+    snprintf(late[0].spec, sizeof late[0].spec, "file:%s", directory);
+    seek_all(late, 1);
+    assert_int_equal(late[0].rc, 0);
+    assert_true(late[0].found);
+    seekers_free(late, 1);
+    seekers_free(seeker, SEEKERS);
+}
+
+/* While the founder lives nobody else founds, not even one that comes later and sees only it. */
+static void directory_joins_existing(void **state)
+{
+    (void)state;
+    struct seeker first[1] = {0}, second[1] = {0};
+    engine_start(first, 1, 0);
+    snprintf(first->spec, sizeof first->spec, "file:%s", directory);
+    seek_all(first, 1);
+    assert_true(first->found);
+    engine_start(second, 2, 0);
+    snprintf(second->spec, sizeof second->spec, "file:%s", directory);
+    seek_all(second, 1);
+    assert_int_equal(second->rc, 0);
+    assert_false(second->found);
+    assert_true(spotnik_id_equal(second->sponsor.id, cluster_id(1)));
+    seekers_free(second, 1);
+    seekers_free(first, 1);
+}
+
+/* Another key, another job, no directory: an error that says so, at once. */
+static void directory_errors_are_clear(void **state)
+{
+    (void)state;
+    struct seeker first[1] = {0};
+    struct spotnik_engine_config config;
+    struct spotnik_engine *engine;
+    struct spotnik_peers *peers;
+    bool found;
+    struct spotnik_member sponsor;
+    engine_start(first, 1, 0);
+    snprintf(first->spec, sizeof first->spec, "file:%s", directory);
+    seek_all(first, 1);
+    for (unsigned i = 0; i < 2; i++) {
+        cluster_config(&config, 1);
+        if (i == 0)
+            config.credentials.key[0] ^= 1;
+        else
+            config.credentials.job[0] ^= 1;
+        assert_int_equal(spotnik_engine_new(&config, &engine), 0);
+        assert_int_equal(spotnik_peers_new(first->spec, engine, &peers), 0);
+        assert_int_equal(spotnik_peers_find(peers, true, 20 * SECOND, NULL, NULL, &found, &sponsor),
+                         i == 0 ? SPOTNIK_ERR_KEY : SPOTNIK_ERR_JOB);
+        assert_non_null(strstr(spotnik_last_error(), i == 0 ? "another job key" : "another job"));
+        spotnik_peers_free(peers);
+        spotnik_engine_free(engine, true);
+    }
+    assert_int_equal(spotnik_peers_new("file:/nowhere/at/all", first->engine, &peers), SPOTNIK_ERR_SYSTEM);
+    assert_non_null(strstr(spotnik_last_error(), "/nowhere/at/all"));
+    seekers_free(first, 1);
+}
+
+/* A directory that vanishes later is a warning and nothing more. */
+static void vanished_directory_is_a_warning(void **state)
+{
+    (void)state;
+    struct seeker first[1] = {0};
+    char text[256] = "", moved[80];
+    engine_start(first, 1, 0);
+    snprintf(first->spec, sizeof first->spec, "file:%s", directory);
+    seek_all(first, 1);
+    spotnik_peers_warning(first->peers, text, sizeof text);
+    assert_string_equal(text, "");
+    snprintf(moved, sizeof moved, "%s.moved", directory);
+    assert_int_equal(rename(directory, moved), 0);
+    spotnik_peers_renew(first->peers); /* refreshes now */
+    while (text[0] == '\0')
+        spotnik_peers_warning(first->peers, text, sizeof text);
+    assert_non_null(strstr(text, directory));
+    assert_int_equal(rename(moved, directory), 0);
+    spotnik_peers_renew(first->peers);
+    while (text[0] != '\0')
+        spotnik_peers_warning(first->peers, text, sizeof text);
+    seekers_free(first, 1);
+}
+
+/* Ports that are free just now. */
+static void ports_take(uint16_t *port, unsigned count)
+{
+    struct seeker probe[SEEKERS] = {0};
+    for (unsigned i = 0; i < count; i++) {
+        engine_start(&probe[i], i + 1, 0);
+        port[i] = spotnik_engine_credentials(probe[i].engine)->self.port;
+    }
+    for (unsigned i = 0; i < count; i++)
+        spotnik_engine_free(probe[i].engine, true);
+}
+
+static void list_write(char *text, size_t size, const uint16_t *port, unsigned count)
+{
+    size_t at = 0;
+    for (unsigned i = 0; i < count; i++)
+        at += (size_t)snprintf(text + at, size - at, "127.0.0.1:%u,", port[i]);
+}
+
+/* Three of three listed and one that is not: one founds, the others join it. */
+static void list_has_one_founder(void **state)
+{
+    (void)state;
+    struct seeker seeker[SEEKERS] = {0};
+    uint16_t port[3];
+    ports_take(port, 3);
+    for (unsigned i = 0; i < SEEKERS; i++) {
+        engine_start(&seeker[i], 20 - i, i < 3 ? port[i] : 0);
+        list_write(seeker[i].spec, sizeof seeker[i].spec, port, 3);
+    }
+    seek_all(seeker, SEEKERS);
+    one_founder_check(seeker, SEEKERS);
+    assert_false(seeker[3].found);
+    seekers_free(seeker, SEEKERS);
+}
+
+/* One of three listed is no majority: it founds nothing, and the error says why. With two of three up, they do. */
+static void list_needs_a_majority(void **state)
+{
+    (void)state;
+    struct seeker seeker[2] = {0};
+    uint16_t port[3];
+    bool found;
+    struct spotnik_member sponsor;
+    ports_take(port, 3);
+    engine_start(&seeker[0], 5, port[2]);
+    list_write(seeker[0].spec, sizeof seeker[0].spec, port, 3);
+    assert_int_equal(spotnik_peers_new(seeker[0].spec, seeker[0].engine, &seeker[0].peers), 0);
+    assert_int_equal(spotnik_peers_find(seeker[0].peers, true, SECOND / 2, NULL, NULL, &found, &sponsor),
+                     SPOTNIK_ERR_PEERS);
+    assert_non_null(strstr(spotnik_last_error(), "1 of 3 listed processes are up"));
+    spotnik_peers_free(seeker[0].peers);
+    engine_start(&seeker[1], 6, port[1]);
+    list_write(seeker[1].spec, sizeof seeker[1].spec, port, 3);
+    seek_all(seeker, 2);
+    one_founder_check(seeker, 2);
+    seekers_free(seeker, 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(specs_are_read),
+        cmocka_unit_test(records_are_signed),
+        cmocka_unit_test_setup_teardown(directory_has_one_founder, directory_make, directory_clear),
+        cmocka_unit_test_setup_teardown(directory_joins_existing, directory_make, directory_clear),
+        cmocka_unit_test_setup_teardown(directory_errors_are_clear, directory_make, directory_clear),
+        cmocka_unit_test_setup_teardown(vanished_directory_is_a_warning, directory_make, directory_clear),
+        cmocka_unit_test(list_has_one_founder),
+        cmocka_unit_test(list_needs_a_majority),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
