@@ -79,10 +79,11 @@ uint64_t fact_reducing_epoch(const struct sim_world *world, uint64_t step)
     return 0;
 }
 
-/* Committed in a view whose successor settled on less: by members cut off or dead before the others could know. */
+/* Committed before the lineage reduced the step for good, by members cut off or dead before anybody of a later view could
+ * learn of it. */
 bool fact_is_orphan(const struct sim_world *world, const struct fact_commit *commit)
 {
-    return commit->reduced && commit->epoch != fact_reducing_epoch(world, commit->step);
+    return commit->epoch && commit->epoch < fact_reducing_epoch(world, commit->step);
 }
 
 /* -- Facts -- */
@@ -211,17 +212,30 @@ static void view_record(struct sim_world *world, struct fact_view *fact, const s
     }
 }
 
-void spotnik_check_view(struct sim_world *world, struct sim_process *process)
+/* A member alone decides by itself, and may install two views in one event: of the first only the epoch is seen, but
+ * its content is plain. */
+static void view_alone(struct sim_world *world, struct fact_view *fact, const struct sim_process *process,
+                       uint64_t epoch)
+{
+    struct spotnik_entry self = {.member = process->member, .flags = SPOTNIK_ENTRY_MEMBER};
+    struct spotnik_view view = {.epoch = epoch, .settled_step = process->app.committed, .size = 1, .share_count = 1,
+                                .entry = &self};
+    view_record(world, fact, &view);
+}
+
+void spotnik_check_view(struct sim_world *world, struct sim_process *process, uint64_t epoch)
 {
     const struct spotnik_view *view = spotnik_core_view(process->core);
-    struct fact_view *fact = view_slot(world, view->epoch);
+    struct fact_view *fact = view_slot(world, epoch);
     bool first = !fact->known;
 
-    if (view->epoch <= process->epoch)
-        sim_fail(world, "P2", "%u installs view %llu after view %llu", process->index, (unsigned long long)view->epoch,
+    if (epoch <= process->epoch)
+        sim_fail(world, "P2", "%u installs view %llu after view %llu", process->index, (unsigned long long)epoch,
                  (unsigned long long)process->epoch);
-    process->epoch = view->epoch;
-    if (first)
+    process->epoch = epoch;
+    if (first && epoch < view->epoch)
+        view_alone(world, fact, process, epoch);
+    else if (first)
         view_record(world, fact, view);
     check_view_install(world, process, fact);
     if (first)
@@ -229,7 +243,7 @@ void spotnik_check_view(struct sim_world *world, struct sim_process *process)
     check_step_view(world, process, fact);
     check_join_view(world, process, fact);
     check_recovery_view(world, process, fact);
-    sim_mix(world, view->epoch << 16 | view->size);
+    sim_mix(world, epoch << 16 | fact->size);
 }
 
 void spotnik_check_link_up(struct sim_world *world, const struct sim_process *process, uint32_t peer)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* P1, one lineage. At every first installation: the members taken over from the view before must be more than half of
- * those that were still alive then, or half with the smallest id. At the end: what was committed outside the lineage
- * is at most one step, the last one of its member, which never stood in a later view. */
+ * them, or half with the smallest id, or all that truly lived on. At the end: what was committed outside the lineage is
+ * at most one step, the last one of its member, which never stood in a later view. */
 #include "base/id.h"
 #include "sim/check.h"
 
@@ -18,21 +18,17 @@ static bool is_taken(struct sim_world *world, const struct fact_view *view, uint
 
 static bool takes_smallest(struct sim_world *world, const struct fact_view *old, const struct fact_view *view)
 {
-    uint32_t smallest = SIM_NOBODY;
-    for (uint32_t i = 0; i < old->size; i++) {
-        uint32_t process = old->member[i];
-        if (goes_on(world, process) &&
-            (smallest == SIM_NOBODY || spotnik_id_compare(world->process[process]->member.id,
-                                                          world->process[smallest]->member.id) < 0))
-            smallest = process;
-    }
-    return smallest == SIM_NOBODY || is_taken(world, view, smallest);
+    uint32_t smallest = old->member[0];
+    for (uint32_t i = 1; i < old->size; i++)
+        if (spotnik_id_compare(world->process[old->member[i]]->member.id, world->process[smallest]->member.id) < 0)
+            smallest = old->member[i];
+    return is_taken(world, view, smallest);
 }
 
 void check_lineage_view(struct sim_world *world, const struct fact_view *view)
 {
     const struct fact_view *old = fact_view_of(world, view->epoch - 1);
-    uint32_t alive = 0, taken = 0;
+    uint32_t left_behind = 0, taken = 0;
 
     if (view->epoch == 1)
         return;
@@ -42,12 +38,14 @@ void check_lineage_view(struct sim_world *world, const struct fact_view *view)
         return;
     }
     for (uint32_t i = 0; i < old->size; i++) {
-        alive += goes_on(world, old->member[i]);
-        taken += is_taken(world, view, old->member[i]);
+        bool is_in = is_taken(world, view, old->member[i]);
+        taken += is_in;
+        left_behind += !is_in && goes_on(world, old->member[i]);
     }
-    if (2 * taken < alive || (2 * taken == alive && !takes_smallest(world, old, view)))
-        sim_fail(world, "P1", "view %llu takes over %u members of the %u that live on from view %llu",
-                 (unsigned long long)view->epoch, taken, alive, (unsigned long long)old->epoch);
+    if (2 * taken > old->size || !left_behind || (2 * taken == old->size && takes_smallest(world, old, view)))
+        return;
+    sim_fail(world, "P1", "view %llu takes over %u of the %u members of view %llu and leaves %u living ones behind",
+             (unsigned long long)view->epoch, taken, old->size, (unsigned long long)old->epoch, left_behind);
 }
 
 void check_lineage_end(struct sim_world *world)
@@ -59,9 +57,9 @@ void check_lineage_end(struct sim_world *world)
         if (!fact_is_orphan(world, orphan))
             continue;
         world->result->orphans++;
-        for (uint64_t epoch = orphan->epoch + 1; epoch < facts->view_count; epoch++)
+        for (uint64_t epoch = fact_reducing_epoch(world, orphan->step); epoch < facts->view_count; epoch++)
             if (facts->view[epoch].known && fact_rank(&facts->view[epoch], orphan->process) != SPOTNIK_NO_RANK)
-                sim_fail(world, "P1", "%u committed step %llu in view %llu, and stands in view %llu that did not",
+                sim_fail(world, "P1", "%u committed step %llu in view %llu, and stands in view %llu after it was reduced again",
                          orphan->process, (unsigned long long)orphan->step, (unsigned long long)orphan->epoch,
                          (unsigned long long)epoch);
         for (size_t k = i + 1; k < facts->commit_count; k++)

@@ -2,7 +2,7 @@
 /* P9, progress. After everything has healed, all processes that live must come to stand in one view, all of them in
  * it, and commit so many further steps there, within a limit of virtual time. Excused only when the lineage rule itself
  * forbids it, which is verified from the facts: in some view still to be passed, the living members are not more
- * than half of those whose death no living member has witnessed on a good link. */
+ * than half, nor half with the smallest id, and of some dead one no living member has witnessed the end on a good link. */
 #include "base/id.h"
 #include "base/time.h"
 #include "sim/check.h"
@@ -21,19 +21,18 @@ static bool witnessed(struct sim_world *world, uint32_t dead)
 
 static bool quorum_possible(struct sim_world *world, const struct fact_view *view)
 {
-    uint32_t voters = 0, electorate = 0, smallest = SIM_NOBODY;
+    uint32_t voters = 0, gone = 0, smallest = view->member[0];
 
     for (uint32_t i = 0; i < view->size; i++) {
         uint32_t member = view->member[i];
-        if (!sim_live(world->process[member]) && witnessed(world, member))
-            continue;
-        electorate++;
-        voters += sim_live(world->process[member]);
-        if (smallest == SIM_NOBODY || spotnik_id_compare(world->process[member]->member.id,
-                                                         world->process[smallest]->member.id) < 0)
+        bool lives = sim_live(world->process[member]);
+        voters += lives;
+        gone += !lives && witnessed(world, member);
+        if (spotnik_id_compare(world->process[member]->member.id, world->process[smallest]->member.id) < 0)
             smallest = member;
     }
-    return voters && (2 * voters > electorate || (2 * voters == electorate && sim_live(world->process[smallest])));
+    return voters && (2 * voters > view->size || voters + gone == view->size ||
+                      (2 * voters == view->size && sim_live(world->process[smallest])));
 }
 
 /* The views that the living must still pass: from the newest one of a living member to the newest of all. */
@@ -76,14 +75,28 @@ static uint64_t uniform_epoch(struct sim_world *world, uint64_t *ret_committed_m
     return view && view->size == living ? epoch : 0;
 }
 
+/* For whoever reads the trace: how things stand in the newest view. */
+static void tell(struct sim_world *world)
+{
+    const struct fact_view *view = fact_view_of(world, world->facts->view_count - 1);
+
+    for (uint32_t i = 0; view && i < view->size; i++)
+        sim_story(world, "view %llu: member %u %s", (unsigned long long)view->epoch, view->member[i],
+                  sim_live(world->process[view->member[i]]) ? "lives"
+                  : witnessed(world, view->member[i])       ? "is dead, and a living one witnessed it"
+                                                            : "is dead without a living witness");
+}
+
 static void not_yet(struct sim_world *world)
 {
     uint64_t since = spotnik_time_since(world->now_ns, world->heal_ns);
 
     if (since > PATIENCE_NS && is_excused(world)) {
+        tell(world);
         world->result->excused = true;
         world->over = true;
     } else if (since > world->options.liveness_ns) {
+        tell(world);
         sim_fail(world, "P9", "no common view with progress %.1f s after everything healed", (double)since / 1e9);
     } else {
         sim_push(world, SIM_PROBE, PROBE_NS, 0, 0, NULL);

@@ -8,7 +8,7 @@
 #include "sim/check.h"
 #include "sim/world.h"
 
-/* Members of the newest view that live; killing the last one would prove nothing. */
+/* Members of the newest view that live and stay; killing the last one would prove nothing. */
 static uint32_t holders(struct sim_world *world)
 {
     uint64_t newest = 0;
@@ -18,7 +18,8 @@ static uint32_t holders(struct sim_world *world)
         if (sim_live(world->process[i]) && world->process[i]->epoch > newest)
             newest = world->process[i]->epoch;
     for (uint32_t i = 0; i < world->process_count; i++)
-        count += sim_live(world->process[i]) && world->process[i]->epoch == newest && newest;
+        count += newest && sim_live(world->process[i]) && world->process[i]->epoch == newest &&
+                 !world->process[i]->app.leave;
     return count;
 }
 

@@ -9,6 +9,7 @@
 #include "sim/world.h"
 
 #define LOOK_AGAIN_NS (5 * SPOTNIK_MS)
+#define READY_BEHIND 32 /* steps: near enough to ask; the sponsor judges */
 
 static void later(struct sim_world *world, struct sim_process *process, uint64_t delay_ns)
 {
@@ -117,7 +118,7 @@ static void follow(struct sim_world *world, struct sim_process *process)
             sim_lane_close(world, process->stream);
         if (found != SIM_NOBODY)
             open_stream(world, process, found);
-    } else if (!process->ready_told && donor->app.committed <= process->app.committed + 1) {
+    } else if (!process->ready_told && donor->app.committed <= process->app.committed + READY_BEHIND) {
         process->ready_told = true;
         struct spotnik_event event = {.kind = SPOTNIK_EVENT_ENTER_READY, .peer = donor->member};
         sim_core_step(world, process, &event);

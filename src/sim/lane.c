@@ -118,7 +118,7 @@ static struct sim_frame *frame_of(struct sim_process *process, struct sim_lane *
 
 static void frame_travels(struct sim_world *world, struct sim_lane *lane, struct sim_frame *frame)
 {
-    uint64_t bytes = frame->size + SPOTNIK_DATA_BYTES_ON_WIRE;
+    uint64_t bytes = lane->donor ? frame->size / 20 : frame->size + SPOTNIK_DATA_BYTES_ON_WIRE;
     uint64_t delay = sim_latency(world, world->process[lane->from], world->process[lane->to]) +
                      bytes * 1000000 / world->options.bytes_per_ms;
     uint64_t arrival = world->now_ns + delay;
@@ -127,6 +127,10 @@ static void frame_travels(struct sim_world *world, struct sim_lane *lane, struct
         arrival = lane->last_ns;
     lane->last_ns = arrival;
     frame->number = ++lane->sent;
+    if (world->options.trace_data)
+        sim_story(world, "%u - frame to %u: epoch %llu step %llu bucket %u number %llu%s", lane->from, lane->to,
+                  (unsigned long long)frame->header.epoch, (unsigned long long)frame->header.step, frame->header.bucket,
+                  (unsigned long long)frame->header.sequence, frame->header.handover ? " handover" : "");
     lane->in_flight++;
     sim_push(world, SIM_FRAME, arrival - world->now_ns, lane->to, 0, frame);
 }
@@ -152,7 +156,10 @@ static void lane_pump(struct sim_world *world, struct sim_process *process, stru
 {
     struct sim_frame *frame;
 
-    while (lane->open && lane->in_flight < world->options.lane_frames && !world->over) {
+    /* The stream to a joiner is wide: it must be faster than a member that trains alone, which sends nothing. */
+    uint32_t frames_max = lane->donor ? 4096 : world->options.lane_frames;
+
+    while (lane->open && lane->in_flight < frames_max && !world->over) {
         bool any = lane->donor ? sim_donor_next(world, lane, &frame) : core_next(world, process, lane, &frame);
         if (!any)
             return;
@@ -188,6 +195,8 @@ static void pop(struct sim_world *world, struct sim_lane *lane)
     sim_push(world, SIM_PUMP, sim_latency(world, world->process[lane->to], from), lane->from, 0, NULL);
 }
 
+static const char *const verdict_name[] = {"take", "drop", "wait", "bad"};
+
 /* Ask the core about the frame at the head. True: it is gone, the next one may be looked at. */
 static bool place_head(struct sim_world *world, struct sim_lane *lane)
 {
@@ -198,6 +207,11 @@ static bool place_head(struct sim_world *world, struct sim_lane *lane)
     enum spotnik_verdict verdict = lane->placement.verdict;
     sim_mix(world, verdict);
     lane->waiting = verdict == SPOTNIK_VERDICT_WAIT;
+    if (world->options.trace_data)
+        sim_story(world, "%u - frame of %u: %s: epoch %llu step %llu bucket %u number %llu%s", process->index, lane->from,
+                  verdict_name[verdict], (unsigned long long)frame->header.epoch,
+                  (unsigned long long)frame->header.step, frame->header.bucket,
+                  (unsigned long long)frame->header.sequence, frame->header.handover ? " handover" : "");
     if (verdict == SPOTNIK_VERDICT_BAD)
         sim_fail(world, "driver", "%u calls a frame of %u bad: step %llu bucket %u number %llu", process->index, lane->from,
                  (unsigned long long)frame->header.step, frame->header.bucket,
@@ -207,7 +221,8 @@ static bool place_head(struct sim_world *world, struct sim_lane *lane)
         lane->placed_serial = process->view_serial;
         if (world->options.zero_copy)
             sim_memory_take_half(world, process, &frame->header, &lane->placement, frame->bytes);
-        sim_push(world, SIM_PAYLOAD, frame->size * 1000000 / world->options.bytes_per_ms, lane->to, frame->number, lane);
+        uint64_t rest = lane->donor ? 1000 : frame->size * 1000000 / world->options.bytes_per_ms;
+        sim_push(world, SIM_PAYLOAD, rest, lane->to, frame->number, lane);
     }
     return verdict == SPOTNIK_VERDICT_DROP;
 }

@@ -36,6 +36,13 @@ uint64_t sim_latency(struct sim_world *world, const struct sim_process *from, co
     return world->latency_ns[pair] + world->slow_ns[pair] + jitter;
 }
 
+bool sim_is_linked(const struct sim_world *world, const struct sim_process *a, const struct sim_process *b)
+{
+    uint32_t low = a->index < b->index ? a->index : b->index, high = a->index < b->index ? b->index : a->index;
+    const struct sim_conn *conn = world->link[(size_t)low * world->options.processes_max + high];
+    return conn && conn->open[end_of(conn, a->index)];
+}
+
 static struct sim_item *item_new(enum sim_item_kind kind, uint32_t from, uint32_t to, size_t size)
 {
     struct sim_item *item = sim_alloc(sizeof(*item) + size);
@@ -81,6 +88,8 @@ void sim_dial(struct sim_world *world, struct sim_process *from, struct sim_proc
 {
     struct sim_item *item = item_new(SIM_ITEM_SYN, from->index, to->index, 0);
 
+    if (from->dial[to->index] && from->dial[to->index] == from->search_dial)
+        return; /* the driver is at it already, for reasons of its own: the answer serves both */
     if (from->dial[to->index])
         sim_fail(world, "driver", "%u dials %u while it is dialling it", from->index, to->index);
     item->number = from->dial[to->index] = ++world->dials;

@@ -50,7 +50,7 @@ static void draw_limits(struct spotnik_sim_options *options, struct spotnik_prng
     limits->heartbeat_ns = limits->silence_floor_ns / spotnik_prng_between(prng, 4, 8);
     limits->stagger_ns = spotnik_prng_between(prng, 1, 5) * SPOTNIK_MS;
     limits->retry_ns = 50 * SPOTNIK_MS + spotnik_prng_between(prng, 2, 4) * round;
-    limits->enter_wait_ns = spotnik_prng_between(prng, 5, 60) * SPOTNIK_MS;
+    limits->enter_wait_ns = spotnik_prng_between(prng, 5, 60) * SPOTNIK_MS + 6 * (options->latency_max_ns + options->jitter_ns);
 }
 
 static void draw_faults(struct spotnik_sim_options *options, struct spotnik_prng *prng)

@@ -9,6 +9,8 @@
 #include "sim/check.h"
 #include "sim/world.h"
 
+#define SEARCH_NS (200 * SPOTNIK_MS)
+
 static void send(struct sim_world *world, struct sim_process *process, const struct spotnik_action *action)
 {
     enum spotnik_message_kind kind = action->message->kind;
@@ -34,7 +36,7 @@ static void act(struct sim_world *world, struct sim_process *process, const stru
         break;
     case SPOTNIK_ACTION_VIEW:
         process->view_serial++;
-        spotnik_check_view(world, process);
+        spotnik_check_view(world, process, action->step);
         sim_joiner_entered(world, process);
         break;
     case SPOTNIK_ACTION_FROZEN:
@@ -42,6 +44,9 @@ static void act(struct sim_world *world, struct sim_process *process, const stru
         break;
     case SPOTNIK_ACTION_PARKED:
         world->result->parked++;
+        if (!process->searching)
+            sim_push(world, SIM_SEARCH, SEARCH_NS, process->index, 0, NULL);
+        process->searching = true;
         break;
     case SPOTNIK_ACTION_STEP_BEGUN:
         sim_app_begun(world, process, action);
@@ -145,6 +150,32 @@ void sim_tick(struct sim_world *world, struct sim_process *process)
     if (process->ticks_in_a_row > 100)
         sim_fail(world, "driver", "%u wants to be ticked without end", process->index);
     sim_core_step(world, process, &event);
+}
+
+/* As long as a process is parked it looks for the job where new members would look (src/peers), and links to whom it finds: the
+ * others may have gone on, and all members it knows may be gone. */
+void sim_search(struct sim_world *world, struct sim_process *process)
+{
+    struct spotnik_core_status status;
+    struct sim_process *found = NULL;
+    uint32_t seen = 0;
+
+    process->searching = false;
+    if (!sim_live(process))
+        return;
+    spotnik_core_status(process->core, &status);
+    if (!status.parked || status.role != SPOTNIK_ROLE_MEMBER)
+        return;
+    for (uint32_t i = 0; i < world->process_count; i++)
+        if (i != process->index && sim_live(world->process[i]) && world->process[i]->epoch > process->epoch &&
+            spotnik_prng_below(&world->net, ++seen) == 0)
+            found = world->process[i];
+    if (found && !sim_is_linked(world, process, found) && !process->dial[found->index])
+        sim_dial(world, process, found);
+    if (found)
+        process->search_dial = process->dial[found->index];
+    process->searching = true;
+    sim_push(world, SIM_SEARCH, SEARCH_NS, process->index, 0, NULL);
 }
 
 /* -- Ends -- */

@@ -57,14 +57,14 @@ static void proposal_text(struct sim_world *world, const struct spotnik_proposal
 
 static void token_text(struct sim_world *world, const struct spotnik_token *token)
 {
-    static const char letter[] = ".srtG";
+    static const char letter[] = ".stG";
     FILE *out = world->options.trace;
 
     ballot_text(world, token->ballot);
     fputs(" reports", out);
     for (uint32_t i = 0; i < token->report_count; i++) {
         const struct spotnik_report *report = &token->report[i];
-        fprintf(out, " %c", letter[report->evidence < 5 ? report->evidence : 0]);
+        fprintf(out, " %c", letter[report->evidence < 4 ? report->evidence : 0]);
         if (report->promised)
             fprintf(out, "%" PRIu64 "%s", report->committed, report->begun ? "+" : "");
         if (report->leaving)
@@ -135,12 +135,14 @@ void sim_story_action(struct sim_world *world, const struct sim_process *process
     if (action->kind == SPOTNIK_ACTION_SEND) {
         fputs(": ", out);
         message_text(world, action->message);
-    } else if (action->kind == SPOTNIK_ACTION_VIEW) {
+    } else if (action->kind == SPOTNIK_ACTION_VIEW && action->step == spotnik_core_view(process->core)->epoch) {
         const struct spotnik_view *view = spotnik_core_view(process->core);
         fprintf(out, " %" PRIu64 " settled %" PRIu64 " [", view->epoch, view->settled_step);
         for (uint32_t i = 0; i < view->size; i++)
             fprintf(out, "%s%u", i ? " " : "", index_of(world, &view->entry[i].member));
         fputc(']', out);
+    } else if (action->kind == SPOTNIK_ACTION_VIEW) {
+        fprintf(out, " %" PRIu64 " alone", action->step);
     } else if (action->step) {
         fprintf(out, " step %" PRIu64, action->step);
     }

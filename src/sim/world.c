@@ -213,8 +213,8 @@ static void happen_to_process(struct sim_world *world, const struct spotnik_sim_
 {
     struct sim_process *process = world->process[happening->process];
 
-    if (process->stopped && happening->kind == SIM_DIAL_OVER)
-        sim_push(world, SIM_DIAL_OVER, 5 * SPOTNIK_MS, happening->process, happening->number, NULL);
+    if (process->stopped && (happening->kind == SIM_DIAL_OVER || happening->kind == SIM_SEARCH))
+        sim_push(world, (enum sim_kind)happening->kind, 5 * SPOTNIK_MS, happening->process, happening->number, NULL);
     if (process->stopped && happening->kind != SIM_CONTINUE)
         return; /* taken up again by sim_continue() */
     if (happening->kind == SIM_TICK && process->tick_at_ns == happening->number)
@@ -225,6 +225,8 @@ static void happen_to_process(struct sim_world *world, const struct spotnik_sim_
         sim_app_happens(world, process);
     else if (happening->kind == SIM_JOINER && sim_live(process) && process->join_serial == happening->number)
         sim_joiner_happens(world, process);
+    else if (happening->kind == SIM_SEARCH)
+        sim_search(world, process);
     else if (happening->kind == SIM_PUMP)
         sim_pump(world, process);
     else if (happening->kind == SIM_DIAL_OVER)
@@ -238,6 +240,7 @@ void sim_happen(struct sim_world *world, const struct spotnik_sim_happening *hap
     case SIM_APP:
     case SIM_JOINER:
     case SIM_PUMP:
+    case SIM_SEARCH:
     case SIM_CONTINUE:
     case SIM_DIAL_OVER: happen_to_process(world, happening); break;
     case SIM_ITEM: sim_item_arrives(world, happening->object); break;

@@ -34,6 +34,7 @@ enum sim_kind { /* of a happening */
     SIM_HEAL,      /* number: index of the plan */
     SIM_JOINER,    /* process; number: serial */
     SIM_SPAWN,     /* process: host */
+    SIM_SEARCH,    /* process: parked: is the job elsewhere? */
     SIM_PROBE,     /* liveness: are we there yet? */
     SIM_FLUSH,     /* object: struct sim_conn, number: end: a line that was cut goes on */
 };
@@ -143,6 +144,7 @@ struct sim_process {
     uint64_t epoch;       /* of the installed view, 0: none */
     struct sim_item *inbox, **inbox_end; /* while stopped */
     struct sim_lane *lane_out, *lane_in;
+    uint64_t search_dial; /* the driver's own, while parked */
     uint64_t *dial;       /* per process: the dial under way, 0: none */
     struct sim_app app;
     /* joiner */
@@ -150,7 +152,7 @@ struct sim_process {
     uint64_t join_serial, copied_step, copied_epoch;
     struct sim_lane *stream; /* from its donor */
     uint32_t donor;
-    bool entered, ready_told;
+    bool entered, ready_told, searching;
     uint32_t donating; /* lanes to joiners that were ever opened from here */
     /* facts for P6 */
     uint64_t messages, recovery_messages, last_epoch;
@@ -233,6 +235,7 @@ uint64_t sim_latency(struct sim_world *world, const struct sim_process *from, co
 void sim_dial(struct sim_world *world, struct sim_process *from, struct sim_process *to);
 void sim_dial_over(struct sim_world *world, struct sim_process *process, uint64_t dial);
 void sim_link_make(struct sim_world *world, struct sim_process *a, struct sim_process *b);
+bool sim_is_linked(const struct sim_world *world, const struct sim_process *a, const struct sim_process *b);
 void sim_hang_up(struct sim_world *world, struct sim_process *process, struct sim_process *peer);
 void sim_send(struct sim_world *world, struct sim_process *from, struct sim_process *to, const struct spotnik_message *message);
 void sim_item_arrives(struct sim_world *world, struct sim_item *item);
@@ -261,6 +264,7 @@ void sim_lanes_free(struct sim_world *world);
 /* process.c */
 void sim_core_step(struct sim_world *world, struct sim_process *process, struct spotnik_event *event);
 void sim_core_drain(struct sim_world *world, struct sim_process *process);
+void sim_search(struct sim_world *world, struct sim_process *process);
 void sim_tick(struct sim_world *world, struct sim_process *process);
 void sim_kill(struct sim_world *world, struct sim_process *process, bool silent);
 void sim_exit(struct sim_world *world, struct sim_process *process);
