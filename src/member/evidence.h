@@ -31,6 +31,7 @@ struct spotnik_report {
     uint8_t leaving;  /* 1: asked to leave */
     uint8_t promised; /* 1: promised in this ballot; the two fields below are its words */
     uint8_t begun;    /* 1: has begun step committed + 1 in this epoch */
+    uint8_t bare;     /* 1: copied its state after `committed` and does not hold the result of that step */
     uint64_t committed;
 };
 

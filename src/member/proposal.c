@@ -45,18 +45,33 @@ static void add_voters(struct spotnik_proposal *proposal, const struct spotnik_v
     }
 }
 
-/* Somebody who stays must hold the settled result as long as somebody who stays, or who leaves as well, lacks it. If only
- * leavers hold it they stay for one more view, hand over, and ask again. */
-static void keep_a_holder(struct spotnik_proposal *proposal)
+/* Copied its state after the settled step, and so cannot serve a laggard with the result. */
+static bool is_bare(const struct spotnik_entry *entry, const struct spotnik_view *view,
+                    const struct spotnik_token *token)
 {
-    bool holder_stays = false, laggard = false, anybody_stays = false;
+    uint32_t rank = spotnik_view_rank(view, entry->member.id);
+    if (entry->flags & SPOTNIK_ENTRY_LAGGARD)
+        return false;
+    return rank == SPOTNIK_NO_RANK || token->report[rank].bare;
+}
+
+/* Who stays must be able to go on from the settled step, and to serve laggards if there are any. If only leavers can, they stay
+ * for one more view, hand over, and ask again. */
+static void keep_a_holder(struct spotnik_proposal *proposal, const struct spotnik_view *view,
+                          const struct spotnik_token *token)
+{
+    bool laggard = false, anybody_stays = false, state_stays = false, result_stays = false, result_leaves = false;
     for (uint32_t i = 0; i < proposal->entry_count; i++) {
         uint32_t flags = proposal->entry[i].flags;
-        laggard |= (flags & SPOTNIK_ENTRY_LAGGARD) != 0;
-        anybody_stays |= (flags & SPOTNIK_ENTRY_MEMBER) != 0;
-        holder_stays |= (flags & SPOTNIK_ENTRY_MEMBER) && !(flags & SPOTNIK_ENTRY_LAGGARD);
+        bool stays = flags & SPOTNIK_ENTRY_MEMBER, state = !(flags & SPOTNIK_ENTRY_LAGGARD);
+        bool result = state && !is_bare(&proposal->entry[i], view, token);
+        laggard |= !state;
+        anybody_stays |= stays;
+        state_stays |= stays && state;
+        result_stays |= stays && result;
+        result_leaves |= !stays && result;
     }
-    if (holder_stays || (!laggard && !anybody_stays))
+    if (laggard ? result_stays || (state_stays && !result_leaves) : state_stays || !anybody_stays)
         return;
     for (uint32_t i = 0; i < proposal->entry_count; i++)
         proposal->entry[i].flags |= SPOTNIK_ENTRY_MEMBER;
@@ -77,6 +92,57 @@ static void add_joiners(struct spotnik_proposal *proposal, const struct spotnik_
             flags |= SPOTNIK_ENTRY_LAGGARD;
         append(proposal, &joiner->member, flags);
         size++;
+    }
+}
+
+enum place { PLACE_BARE, PLACE_HOLDER, PLACE_LAGGARD, PLACE_OUTSIDE };
+
+static enum place place_of(const struct spotnik_entry *entry, const struct spotnik_view *view,
+                           const struct spotnik_token *token)
+{
+    if (!(entry->flags & SPOTNIK_ENTRY_MEMBER))
+        return PLACE_OUTSIDE;
+    if (entry->flags & SPOTNIK_ENTRY_LAGGARD)
+        return PLACE_LAGGARD;
+    return is_bare(entry, view, token) ? PLACE_BARE : PLACE_HOLDER;
+}
+
+/* Nobody can serve the laggards: those who voted are told and join again by copying, the others were not in yet. */
+static void drop_laggards(struct spotnik_proposal *proposal)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < proposal->entry_count; i++) {
+        struct spotnik_entry *entry = &proposal->entry[i];
+        if (entry->flags & SPOTNIK_ENTRY_LAGGARD)
+            entry->flags &= ~(uint32_t)SPOTNIK_ENTRY_MEMBER;
+        if (entry->flags & (SPOTNIK_ENTRY_MEMBER | SPOTNIK_ENTRY_VOTER))
+            proposal->entry[kept++] = *entry;
+    }
+    proposal->entry_count = kept;
+}
+
+/* A laggard is served by its ring predecessor, which must hold the result. Where members that copied the state stand in the same
+ * view, the ring is ordered anew: those first, then the holders, then the laggards; each group keeps its order. */
+static void arrange(struct spotnik_proposal *proposal, const struct spotnik_view *view,
+                    const struct spotnik_token *token)
+{
+    uint32_t count[4] = {0};
+
+    for (uint32_t i = 0; i < proposal->entry_count; i++)
+        count[place_of(&proposal->entry[i], view, token)]++;
+    if (!count[PLACE_LAGGARD] || !count[PLACE_BARE])
+        return;
+    if (!count[PLACE_HOLDER]) {
+        drop_laggards(proposal);
+        return;
+    }
+    for (uint32_t i = 1; i < proposal->entry_count; i++) { /* stable, and never long */
+        struct spotnik_entry entry = proposal->entry[i];
+        enum place place = place_of(&entry, view, token);
+        uint32_t at = i;
+        for (; at > 0 && place_of(&proposal->entry[at - 1], view, token) > place; at--)
+            proposal->entry[at] = proposal->entry[at - 1];
+        proposal->entry[at] = entry;
     }
 }
 
@@ -148,7 +214,8 @@ void spotnik_proposal_make(struct spotnik_proposal *ret, const struct spotnik_vi
     SPOTNIK_ASSERT(token->ledger_step == ret->settled_step);
     spotnik_ledger_copy(&ret->ledger, &token->ledger);
     add_voters(ret, view, token);
-    keep_a_holder(ret);
+    keep_a_holder(ret, view, token);
     add_joiners(ret, token, members_max);
+    arrange(ret, view, token);
     share_out(ret, view, token);
 }

@@ -111,7 +111,8 @@ static void report_write(struct spotnik_writer *writer, const struct spotnik_rep
     spotnik_writer_u8(writer, report->leaving);
     spotnik_writer_u8(writer, report->promised);
     spotnik_writer_u8(writer, report->begun);
-    spotnik_writer_u32(writer, 0);
+    spotnik_writer_u8(writer, report->bare);
+    spotnik_writer_skip(writer, 3);
     spotnik_writer_u64(writer, report->committed);
 }
 

@@ -45,10 +45,11 @@ static int report_read(struct spotnik_reader *reader, struct spotnik_report *ret
     ret->leaving = spotnik_reader_u8(reader);
     ret->promised = spotnik_reader_u8(reader);
     ret->begun = spotnik_reader_u8(reader);
-    bool good = spotnik_wire_zeros_read(reader, 4);
+    ret->bare = spotnik_reader_u8(reader);
+    bool good = spotnik_wire_zeros_read(reader, 3);
     ret->committed = spotnik_reader_u64(reader);
     good = good && ret->evidence <= SPOTNIK_EVIDENCE_GONE;
-    good = good && ret->leaving <= 1 && ret->promised <= 1 && ret->begun <= 1;
+    good = good && ret->leaving <= 1 && ret->promised <= 1 && ret->begun <= 1 && ret->bare <= 1;
     return good ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;
 }
 

@@ -90,6 +90,7 @@ static void sample_token(struct spotnik_prng *prng, struct spotnik_token *token)
             .leaving = (uint8_t)below(prng, 2),
             .promised = (uint8_t)below(prng, 2),
             .begun = (uint8_t)below(prng, 2),
+            .bare = (uint8_t)below(prng, 2),
             .committed = spotnik_prng_next(prng),
         };
     for (uint32_t i = 0; i < token->joiner_count; i++)
@@ -174,7 +175,7 @@ static bool proposal_equal(const struct spotnik_proposal *a, const struct spotni
 static bool report_equal(const struct spotnik_report *a, const struct spotnik_report *b)
 {
     return a->evidence == b->evidence && a->leaving == b->leaving && a->promised == b->promised
-           && a->begun == b->begun && a->committed == b->committed;
+           && a->begun == b->begun && a->bare == b->bare && a->committed == b->committed;
 }
 
 static bool token_equal(const struct spotnik_token *a, const struct spotnik_token *b)
