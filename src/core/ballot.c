@@ -98,12 +98,14 @@ void token_sign(struct spotnik_core *core)
 
     for (uint32_t rank = 0; rank < core->view.size; rank++) {
         struct spotnik_report *report = &token->report[rank];
-        report->evidence = spotnik_evidence_merge(report->evidence, core->book[rank].evidence);
+        if (!report->promised || core->book[rank].evidence != SPOTNIK_EVIDENCE_SILENT) /* silent to us, but it has spoken */
+            report->evidence = spotnik_evidence_merge(report->evidence, core->book[rank].evidence);
         report->leaving |= core->book[rank].leaving;
         core->covered[rank] = true;
     }
     token->report[core->rank] = (struct spotnik_report){
-        .promised = 1, .leaving = core->leaving, .begun = core->step.begun, .committed = core->step.committed};
+        .promised = 1, .leaving = core->leaving, .begun = core->step.begun,
+        .bare = core->copied_step && core->step.committed == core->copied_step, .committed = core->step.committed};
     sign_joiners(core);
     if (core->step.committed > token->ledger_step) {
         spotnik_ledger_copy(&token->ledger, &core->ledger);
@@ -143,17 +145,28 @@ void token_forward(struct spotnik_core *core)
     token_returned(core); /* nobody else is left */
 }
 
+/* Who is silent on a link that still stands may live again without our hearing of it, since heartbeats go to neighbours only: a new
+ * handshake tells. Everybody on a parked side does this, or one member's old silence would outlive the cut. */
+void redial_silent(struct spotnik_core *core)
+{
+    for (uint32_t rank = 0; rank < core->view.size; rank++) {
+        if (core->book[rank].evidence != SPOTNIK_EVIDENCE_SILENT)
+            continue;
+        struct peer *peer = peer_want(core, &core->view.entry[rank].member);
+        if (peer->linked)
+            queue_peer(core, SPOTNIK_ACTION_HANG_UP, &peer->member);
+        peer->linked = false;
+        peer_dial(core, peer);
+    }
+}
+
 static void park(struct spotnik_core *core)
 {
     core->phase = PHASE_PARKED;
     core->enter_until_ns = SPOTNIK_NEVER;
     core->retries++;
     arm_retry(core, core->limits.retry_ns);
-    for (uint32_t rank = 0; rank < core->view.size; rank++)
-        if (core->book[rank].evidence == SPOTNIK_EVIDENCE_SILENT) {
-            struct peer *peer = peer_want(core, &core->view.entry[rank].member);
-            peer_dial(core, peer);
-        }
+    redial_silent(core);
     if (core->parked)
         return;
     core->parked = true;

@@ -6,8 +6,8 @@
 #include "base/time.h"
 #include "core/state.h"
 
-
-
+/* In steps; and how many times enter_wait_ns lie between two tries for a far one. */
+enum { ENTER_NEAR = 2, ENTER_FAR = 64, ENTER_FAR_PAUSE = 16 };
 
 void enter_send(struct spotnik_core *core)
 {
@@ -17,6 +17,8 @@ void enter_send(struct spotnik_core *core)
     struct peer *sponsor = peer_find(core, core->sponsor);
     if (sponsor && sponsor->linked)
         send_message(core, sponsor, SPOTNIK_MESSAGE_ENTER);
+    else if (sponsor)
+        peer_dial(core, sponsor); /* a joiner that has learnt no view yet knows nobody else to ask */
 }
 
 static void ask(struct spotnik_core *core, const struct spotnik_member *sponsor)
@@ -56,12 +58,26 @@ static bool quiet(const struct spotnik_core *core)
            core->view.size < core->limits.members_max;
 }
 
+/* A joiner two steps behind will be near enough when the token has gone round, and gets enter_wait_ns to make up for the rest. One that
+ * looks further behind may only be far away, in a job that steps faster than news travels: it is worth a try now and then. */
+static bool near_enough(struct spotnik_core *core, const struct spotnik_enter *joiner)
+{
+    uint64_t behind = core->step.committed - joiner->committed;
+
+    if (joiner->committed >= core->step.committed || behind <= ENTER_NEAR)
+        return true;
+    if (behind > ENTER_FAR || core->now_ns < core->enter_far_ns)
+        return false;
+    core->enter_far_ns = spotnik_time_add(core->now_ns, ENTER_FAR_PAUSE * core->limits.enter_wait_ns);
+    return true;
+}
+
 void enter_start(struct spotnik_core *core)
 {
     if (!quiet(core))
         return;
     for (uint32_t i = 0; i < core->joiner_count; i++)
-        if (core->joiner[i].committed + 2 >= core->step.committed) {
+        if (near_enough(core, &core->joiner[i])) {
             ballot_start(core);
             return;
         }

@@ -50,6 +50,9 @@ static void carry_book(struct spotnik_core *core, const struct spotnik_proposal 
         carried[size] = (struct spotnik_report){0};
         if (rank != SPOTNIK_NO_RANK && core->book[rank].evidence >= SPOTNIK_EVIDENCE_TAINTED)
             carried[size].evidence = core->book[rank].evidence;
+        const struct peer *peer = peer_find(core, proposal->entry[i].member.id);
+        if (rank == SPOTNIK_NO_RANK && peer)
+            carried[size].evidence = peer->ended; /* died as a joiner, on its way in */
         size++;
     }
     memcpy(core->book, carried, size * sizeof(*carried));

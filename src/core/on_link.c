@@ -52,8 +52,8 @@ static void proven(struct spotnik_core *core, struct peer *peer, bool linked)
         return;
     }
     if (rank == SPOTNIK_NO_RANK) {
-        peer->used = false;
-        return;
+        peer->ended = spotnik_evidence_merge(peer->ended, (uint8_t)worth(core, peer, linked));
+        return; /* a proposal that holds it as a joiner may be under way: see carry_book() */
     }
     evidence_add(core, rank, worth(core, peer, linked));
 }

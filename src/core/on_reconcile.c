@@ -42,6 +42,8 @@ static void pass_on(struct spotnik_core *core, struct peer *from, const struct s
     core->token.report[core->rank].evidence = SPOTNIK_EVIDENCE_NONE;
     evidence_learn(core, &core->token);
     token_sign(core);
+    if (token->parked)
+        redial_silent(core);
     core->retries = 0;
     arm_retry(core, 4 * core->limits.retry_ns);
     token_forward(core);

@@ -14,6 +14,7 @@ struct peer {
     struct spotnik_member member;
     bool used, linked, dialling;
     bool active;       /* ring neighbour, or the next hop of a pass: heartbeats go out and silence counts */
+    uint8_t ended;     /* evidence of its end from before it stood in our view (a joiner), SPOTNIK_EVIDENCE_NONE: none */
     bool heard;        /* on the present link: whatever it had to say first (FENCED) has come */
     uint64_t fenced_epoch; /* the latest epoch in which it voted without us, as far as it said; 0: never */
     uint64_t heard_epoch;  /* the latest epoch it was heard in, on any link */
@@ -75,9 +76,11 @@ struct spotnik_core {
     bool enter_wanted;
     struct spotnik_id sponsor;
     uint64_t enter_ns;
+    uint64_t enter_far_ns; /* sponsor: no view change for a far joiner before */
     uint32_t enter_tries;
 
     /* The step. */
+    uint64_t copied_step; /* the step whose state was copied when joining: its result was never here */
     struct spotnik_transaction step;
     bool begin_wanted;
     bool replay_due;  /* joiner: a result of the next step is waiting in its stream */
@@ -120,6 +123,7 @@ void recovery_note(struct spotnik_core *core);
 void arm_retry(struct spotnik_core *core, uint64_t wait_ns);
 void freeze(struct spotnik_core *core);
 void ballot_start(struct spotnik_core *core);
+void redial_silent(struct spotnik_core *core);
 void token_sign(struct spotnik_core *core);
 void token_forward(struct spotnik_core *core);
 void token_returned(struct spotnik_core *core);
