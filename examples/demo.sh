@@ -2,14 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # Watch a model train while its workers are killed and replaced: `make demo`, or examples/demo.sh BUILD.
 # Nothing is written outside a temporary folder, nothing is fetched. Takes about a minute and a half.
-#   DEMO_SECONDS=N  length of the run with revocations (default 40; the undisturbed run takes about as long)
-#   DEMO_KEEP=1     keep the folder with the logs
+#   DEMO_SECONDS=N     length of the run with revocations, and of the undisturbed one (default 35)
+#   DEMO_KILL_EVERY=T  time between two of them (default 3s)
+#   DEMO_KEEP=1        keep the folder with the logs
 # Exit status: 0 when every promise in the table was kept.
 set -eu
 
 build=${1:-build}
-seconds=${DEMO_SECONDS:-40}
-kill_every=${DEMO_KILL_EVERY:-4s}
+seconds=${DEMO_SECONDS:-35}
+kill_every=${DEMO_KILL_EVERY:-3s}
 workers=4
 report=$build/examples/demo_report
 charlm=$build/examples/charlm
@@ -42,7 +43,7 @@ job()
     shift 2
     : >"$dir/$name.log"
     if ! "$report" follow "$dir/$name.log" "$steps" "$dir/$name.out" \
-        "$spotnik" run "$@" -- "$charlm" --quiet --steps "$steps" --log "$dir/$name.log"; then
+        "$spotnik" run "$@" -- "$charlm" --quiet --steps "$steps" --write 400 --log "$dir/$name.log"; then
         echo "demo: the job ended with an error; its last words were:" >&2
         tail -n 20 "$dir/$name.out" >&2
         exit 1
@@ -54,12 +55,20 @@ job trial 200 -n $workers:$workers
 steps=$("$report" plan "$dir/trial.log" "$seconds")
 
 echo
-echo "$workers workers train a character model, $steps steps. Every $kill_every one is killed with SIGKILL, and a new one joins:"
+echo "$workers workers train a character model for $steps steps."
+echo "Every $kill_every one is killed with SIGKILL, and a new one joins:"
 job churn "$steps" -n 1:$workers --respawn --kill-every "$kill_every"
 
 echo
 echo "The same samples again, undisturbed:"
 job calm "$steps" -n $workers:$workers
+
+# What the worker that was done first wrote, without the tag that spotnik run puts before each line.
+echo
+echo "What the model has learnt of its text, after all that:"
+tag=$(sed -n 's/^\(\[w[0-9]*\]\).*/\1/p' "$dir/churn.out" | head -n 1)
+grep -F "$tag" "$dir/churn.out" | cut -c "$((${#tag} + 2))-" | LC_ALL=C tr -cd '[:print:]\n' |
+    head -n 10 | sed 's/^/    /'
 
 echo
 "$report" table "$dir/churn.log" "$dir/calm.log" "$steps"

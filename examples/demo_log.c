@@ -268,7 +268,10 @@ double demo_log_rate(const struct demo_log *log, double seconds)
     return end > begin ? samples * 1e9 / (double)(end - begin) : 0;
 }
 
-uint64_t demo_log_first_view(const struct demo_log *log)
+uint64_t demo_log_first_loss(const struct demo_log *log)
 {
-    return log->step_count ? log->steps[0].view : 0;
+    for (size_t i = 0; i < log->view_count; i++)
+        if (log->views[i].lost)
+            return log->views[i].view;
+    return UINT64_MAX;
 }

@@ -90,7 +90,8 @@ double demo_log_loss(const struct demo_log *log, size_t count);
 /* Samples a second over the last `seconds`, or over everything when that is 0. */
 double demo_log_rate(const struct demo_log *log, double seconds);
 
-/* The view of the first step: changes before it are the job coming together, not churn. */
-uint64_t demo_log_first_view(const struct demo_log *log);
+/* The view in which somebody was lost first; UINT64_MAX: nobody was. Joins before it are the job coming
+ * together. */
+uint64_t demo_log_first_loss(const struct demo_log *log);
 
 #endif

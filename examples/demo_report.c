@@ -91,6 +91,10 @@ static uint32_t size_in_view(const struct demo_log *log, uint64_t view)
 
 static void show_event(struct screen *s, const struct demo_log *log, const struct demo_view *v)
 {
+    uint32_t size = size_in_view(log, v->view);
+
+    if (!size && !v->lost)
+        return; /* everybody leaves: that is the end, and no step came after it */
     printf("%s%6.1f s  ", s->live ? "\r" : "", ms(s->begin_ns, v->committed_ns) / 1e3);
     if (v->lost)
         printf("%s%u lost%s, ", paint(s, "\033[31m"), v->lost, paint(s, "\033[0m"));
@@ -98,7 +102,7 @@ static void show_event(struct screen *s, const struct demo_log *log, const struc
         printf("%u left, ", v->left);
     if (v->joined)
         printf("%s%u joined%s, ", paint(s, "\033[32m"), v->joined, paint(s, "\033[0m"));
-    printf("%u go on", size_in_view(log, v->view));
+    printf("%u go on", size);
     if (v->lost)
         printf(": new view after %.1f ms, next commit after %.1f ms", ms(v->detected_ns, v->restarted_ns),
                ms(v->detected_ns, v->committed_ns));
@@ -110,7 +114,7 @@ static void show_events(struct screen *s, struct demo_log *log)
     for (size_t i = 0; i < log->view_count; i++) {
         struct demo_view *v = &log->views[i];
 
-        if (v->shown || !v->committed_ns || v->view <= demo_log_first_view(log))
+        if (v->shown || !v->committed_ns || v->view < demo_log_first_loss(log))
             continue;
         v->shown = true;
         show_event(s, log, v);
@@ -236,7 +240,7 @@ static void collect(const struct demo_log *log, struct figures *f)
     for (size_t i = 0; i < log->view_count; i++) {
         const struct demo_view *v = &log->views[i];
 
-        if (v->view <= demo_log_first_view(log))
+        if (v->view < demo_log_first_loss(log))
             continue;
         f->lost += v->lost;
         f->joined += v->joined;
@@ -320,8 +324,8 @@ static int table(const char *path, const char *reference_path, uint64_t steps)
     show_times("recovery: loss detected to next commit", f.committed_ms, f.recoveries);
     printf("  %-42s %" PRIu64 " compared, %s\n", "digests of replicas, after every step",
            log.digests_compared, log.digests_differing ? "NOT EQUAL" : "all equal");
-    printf("  %-42s %" PRIu64 ", none twice%s\n", "samples used", log.samples_used,
-           log.samples_twice ? ": BROKEN" : "");
+    printf("  %-42s %" PRIu64 ", %s twice\n", "samples used", log.samples_used,
+           log.samples_twice ? "SOME" : "none");
     printf("  %-42s %.0f (undisturbed %.0f)\n", "samples per second", demo_log_rate(&log, 0),
            demo_log_rate(&reference, 0));
     printf("  %-42s %.3f (undisturbed %.3f)\n", "final loss, mean of the last 100 steps", loss,
