@@ -148,18 +148,6 @@ void spotnik_core_plant(struct spotnik_core *core, uint32_t bugs)
     core->bugs = bugs;
 }
 
-/* Stable: nobody's view can ever commit it differently. What a view settled, once we have it; and whatever precedes a step that everybody
- * of the view has contributed to. */
-static uint64_t stable_step(const struct spotnik_core *core)
-{
-    uint64_t before = core->step.committed ? core->step.committed - 1 : 0;
-    uint64_t settled = spotnik_time_min(core->view.settled_step, core->step.committed);
-
-    if (core->role == SPOTNIK_ROLE_JOINER)
-        return core->step.committed; /* it is fed nothing else */
-    return settled > before ? settled : before;
-}
-
 void spotnik_core_status(const struct spotnik_core *core, struct spotnik_core_status *ret)
 {
     *ret = core->status;
@@ -167,7 +155,7 @@ void spotnik_core_status(const struct spotnik_core *core, struct spotnik_core_st
     ret->epoch = core->view.epoch;
     ret->committed = core->step.committed;
     ret->begun = core->step.committed + core->step.begun;
-    ret->stable = stable_step(core);
+    ret->stable = step_stable(core);
     ret->frozen = core->frozen;
     ret->parked = core->parked;
     ret->rank = core->role == SPOTNIK_ROLE_MEMBER ? core->rank : SPOTNIK_NO_RANK;

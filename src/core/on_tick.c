@@ -57,6 +57,8 @@ static void tick_member(struct spotnik_core *core)
         heartbeat(core);
         while (accuse_one(core))
             ;
+        if (core->role == SPOTNIK_ROLE_MEMBER && step_needs_settling(core))
+            ballot_start(core);
     }
     if (core->role == SPOTNIK_ROLE_MEMBER && core->now_ns >= core->enter_until_ns && core->phase == PHASE_JOINER)
         token_returned(core);

@@ -144,6 +144,8 @@ void view_install(struct spotnik_core *core, const struct spotnik_proposal *prop
 void become(struct spotnik_core *core, enum spotnik_role role);
 
 /* transaction.c */
+uint64_t step_stable(const struct spotnik_core *core);
+bool step_needs_settling(const struct spotnik_core *core);
 void step_try_begin(struct spotnik_core *core);
 void step_try_commit(struct spotnik_core *core);
 void step_restart(struct spotnik_core *core);

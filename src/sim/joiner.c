@@ -31,6 +31,13 @@ static bool may_donate(struct sim_world *world, const struct sim_process *proces
     return donor != process && sim_live(donor) && !donor->stopped && donor->epoch != 0 && reachable(world, process, donor);
 }
 
+static uint64_t stable(const struct sim_process *donor)
+{
+    struct spotnik_core_status status;
+    spotnik_core_status(donor->core, &status);
+    return status.stable;
+}
+
 /* A random member that can be reached and still has what comes after `step`; SIM_NOBODY when there is none. */
 static uint32_t find_donor(struct sim_world *world, const struct sim_process *process, bool any_step, uint64_t step)
 {
@@ -57,7 +64,6 @@ static void seek(struct sim_world *world, struct sim_process *process)
     struct sim_process *donor = world->process[found];
     process->donor = found;
     process->copied_step = donor->app.committed;
-    process->copied_epoch = donor->app.committed_epoch;
     memcpy(process->app.state_vector, donor->app.state_vector, world->state_count * sizeof(float));
     process->join = SIM_JOIN_COPY;
     uint64_t copy = 2 * sim_latency(world, process, donor) + spotnik_prng_below(&world->app, world->options.copy_max_ns);
@@ -80,6 +86,10 @@ static void copied(struct sim_world *world, struct sim_process *process)
     if (!sim_live(donor) || !reachable(world, process, donor)) {
         process->join = SIM_JOIN_SEEK; /* the real one resumes with other donors; here the copy starts again */
         later(world, process, LOOK_AGAIN_NS);
+        return;
+    }
+    if (stable(donor) < process->copied_step) {
+        later(world, process, LOOK_AGAIN_NS); /* the lineage might yet commit that step differently */
         return;
     }
     process->join = SIM_JOIN_REPLAY;
@@ -189,7 +199,7 @@ bool sim_donor_next(struct sim_world *world, struct sim_lane *lane, struct sim_f
     const struct sim_process *donor = world->process[lane->from];
     const struct sim_result *result = &donor->app.kept[lane->next_step % SIM_RESULTS_KEPT];
 
-    if (donor->app.committed < lane->next_step || result->step != lane->next_step)
+    if (stable(donor) < lane->next_step || result->step != lane->next_step)
         return false;
     *ret = result_frame(world, lane, result);
     uint32_t last = world->options.buckets ? world->options.buckets : 1;

@@ -115,7 +115,6 @@ enum sim_app_state { SIM_APP_OFF, SIM_APP_IDLE, SIM_APP_WAIT_BEGUN, SIM_APP_COMP
 struct sim_app {
     enum sim_app_state state;
     uint64_t serial, step, committed;
-    uint64_t committed_epoch; /* of the view in which `committed` was reduced, as far as this process knows */
     bool leave, replay;
     uint32_t order[SIM_BUCKETS], started;
     uint64_t weight;
@@ -149,7 +148,7 @@ struct sim_process {
     struct sim_app app;
     /* joiner */
     enum sim_join_state join;
-    uint64_t join_serial, copied_step, copied_epoch;
+    uint64_t join_serial, copied_step;
     struct sim_lane *stream; /* from its donor */
     uint32_t donor;
     bool entered, ready_told, searching;
