@@ -55,6 +55,7 @@ static struct demo_member *member_of(struct demo_log *log, const json_t *object)
     struct demo_member *m = &log->members[log->member_count++];
 
     snprintf(m->id, sizeof m->id, "%s", id);
+    m->pid = integer(object, "pid");
     return m;
 }
 
@@ -236,6 +237,19 @@ uint64_t demo_log_steps_lost(const struct demo_log *log)
     for (size_t s = 0; s < log->step_count; s++)
         lost += !log->steps[s].t_ns;
     return lost;
+}
+
+uint64_t demo_log_rejoined(const struct demo_log *log)
+{
+    uint64_t count = 0;
+
+    for (size_t i = 0; i < log->member_count; i++)
+        for (size_t j = 0; j < i; j++)
+            if (log->members[j].pid == log->members[i].pid) {
+                count++;
+                break;
+            }
+    return count;
 }
 
 double demo_log_loss(const struct demo_log *log, size_t count)

@@ -47,6 +47,7 @@ struct demo_line {
 
 struct demo_member {
     char id[33];
+    uint64_t pid;
     bool ended;
     struct demo_line last;
 };
@@ -83,6 +84,9 @@ void demo_log_close(struct demo_log *log);
 
 /* Steps up to the last one that nobody logged as committed. */
 uint64_t demo_log_steps_lost(const struct demo_log *log);
+
+/* Members that were taken for lost while they were only stopped or starved: their process joined again. */
+uint64_t demo_log_rejoined(const struct demo_log *log);
 
 /* Mean loss of the `count` last steps. */
 double demo_log_loss(const struct demo_log *log, size_t count);

@@ -320,6 +320,8 @@ static int table(const char *path, const char *reference_path, uint64_t steps)
     printf("  %-42s %zu of %" PRIu64 "\n", "steps committed", f.steps, steps);
     printf("  %-42s %" PRIu64 "\n", "steps lost", demo_log_steps_lost(&log));
     printf("  %-42s %" PRIu64 " and %" PRIu64 "\n", "revocations and joins survived", f.lost, f.joined);
+    if (demo_log_rejoined(&log))
+        printf("  %-42s %" PRIu64 "\n", "  of them a slow member taken for lost", demo_log_rejoined(&log));
     show_times("recovery: loss detected to new view", f.agreed_ms, f.recoveries);
     show_times("recovery: loss detected to next commit", f.committed_ms, f.recoveries);
     printf("  %-42s %" PRIu64 " compared, %s\n", "digests of replicas, after every step",

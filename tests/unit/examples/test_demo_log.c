@@ -153,6 +153,21 @@ static void test_recoveries_are_merged(void **state)
     demo_log_close(&log);
 }
 
+/* Claim: a process that joined again under a new member id is told apart from a new process. */
+static void test_a_second_life_is_counted(void **state)
+{
+    struct demo_log log;
+
+    (void)state;
+    fputs("{\"kind\":\"end\",\"member\":\"a\",\"pid\":7}\n{\"kind\":\"end\",\"member\":\"b\",\"pid\":8}\n",
+          out);
+    fputs("{\"kind\":\"end\",\"member\":\"c\",\"pid\":7}\n", out);
+    read_all(&log);
+    assert_int_equal(log.member_count, 3);
+    assert_int_equal(demo_log_rejoined(&log), 1);
+    demo_log_close(&log);
+}
+
 /* Claim: half a line is kept until its other half is written. */
 static void test_half_a_line_waits(void **state)
 {
@@ -179,6 +194,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_last_line_counts_only_after_an_end, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_every_lie_is_counted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_recoveries_are_merged, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_second_life_is_counted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_half_a_line_waits, set_up, tear_down),
     };
 
