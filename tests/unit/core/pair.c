@@ -50,8 +50,8 @@ static struct item *take_item(struct pair *pair, uint32_t from, uint32_t to)
     return item;
 }
 
-static void put_frame(struct pair *pair, uint32_t from, uint32_t to, const struct spotnik_chunk_header *header,
-                      const double *payload, uint64_t count)
+static void put_frame(struct pair *pair, uint32_t from, uint32_t to,
+                      const struct spotnik_chunk_header *header, const double *payload, uint64_t count)
 {
     struct frame *frame = calloc(1, sizeof *frame);
     SPOTNIK_ASSERT(frame != NULL && count <= COUNT);
@@ -78,7 +78,8 @@ static void empty_queues(struct pair *pair, uint32_t from, uint32_t to)
         drop_frame(pair, from, to);
 }
 
-static void new_core(struct pair *pair, struct node *node, uint32_t members_min, uint64_t samples, uint64_t batch)
+static void new_core(struct pair *pair, struct node *node, uint32_t members_min, uint64_t samples,
+                     uint64_t batch)
 {
     free(node->core);
     free(node->storage);
@@ -157,9 +158,11 @@ static void link_up(struct pair *pair, uint32_t a, uint32_t b)
     if (pair->node[a].linked[b] || pair->node[b].linked[a])
         return;
     pair->node[a].linked[b] = pair->node[b].linked[a] = true;
-    pair_event(pair, a, (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_UP, .peer = pair->node[b].member });
+    pair_event(pair, a,
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_UP, .peer = pair->node[b].member });
     if (pair->node[a].alive)
-        pair_event(pair, b, (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_UP, .peer = pair->node[a].member });
+        pair_event(pair, b,
+                   (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_UP, .peer = pair->node[a].member });
 }
 
 static bool runs(const struct node *node)
@@ -182,8 +185,10 @@ static bool answer_dials(struct pair *pair, uint32_t index)
         if (other->alive)
             link_up(pair, index, to);
         else
-            pair_event(pair, index, (struct spotnik_event){ .kind = SPOTNIK_EVENT_DIAL_FAILED, .peer = other->member,
-                                                            .proof = SPOTNIK_PROOF_GONE });
+            pair_event(pair, index,
+                       (struct spotnik_event){ .kind = SPOTNIK_EVENT_DIAL_FAILED,
+                                               .peer = other->member,
+                                               .proof = SPOTNIK_PROOF_GONE });
     }
     return moved;
 }
@@ -213,14 +218,16 @@ static void do_scale(struct node *node, const struct spotnik_action *action)
     SPOTNIK_ASSERT(action->bucket < BUCKETS);
     for (uint64_t i = action->offset; i < action->offset + action->count; i++)
         node->out[action->step & 1][action->bucket][i] =
-            (action->kind == SPOTNIK_ACTION_COPY_OWN ? 1 : (double)action->weight) * node->in[action->bucket][i];
+            (action->kind == SPOTNIK_ACTION_COPY_OWN ? 1 : (double)action->weight)
+            * node->in[action->bucket][i];
 }
 
 static void hang_up(struct pair *pair, uint32_t a, uint32_t b)
 {
     empty_queues(pair, b, a);
     pair->node[a].linked[b] = pair->node[b].linked[a] = false;
-    pair_event(pair, b, (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN, .peer = pair->node[a].member });
+    pair_event(pair, b,
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN, .peer = pair->node[a].member });
 }
 
 static void do_action(struct pair *pair, uint32_t index, const struct spotnik_action *action)
@@ -237,25 +244,42 @@ static void do_action(struct pair *pair, uint32_t index, const struct spotnik_ac
         if (to < NODES_MAX && node->linked[to])
             send_control(pair, index, to, action->message);
         break;
-    case SPOTNIK_ACTION_HANG_UP: hang_up(pair, index, to); break;
-    case SPOTNIK_ACTION_VIEW: node->views++; break;
-    case SPOTNIK_ACTION_FROZEN: node->frozen++; break;
-    case SPOTNIK_ACTION_PARKED: node->parked++; break;
+    case SPOTNIK_ACTION_HANG_UP:
+        hang_up(pair, index, to);
+        break;
+    case SPOTNIK_ACTION_VIEW:
+        node->views++;
+        break;
+    case SPOTNIK_ACTION_FROZEN:
+        node->frozen++;
+        break;
+    case SPOTNIK_ACTION_PARKED:
+        node->parked++;
+        break;
     case SPOTNIK_ACTION_STEP_BEGUN:
         node->begun = true;
         node->wants = false;
         node->step = action->step;
         node->replay = action->count;
         break;
-    case SPOTNIK_ACTION_SCALE: do_scale(node, action); break;
+    case SPOTNIK_ACTION_SCALE:
+        do_scale(node, action);
+        break;
     case SPOTNIK_ACTION_COPY_OWN:
         if (action->bucket < BUCKETS)
             do_scale(node, action);
         break;
-    case SPOTNIK_ACTION_COMMITTED: committed(node, action->step); break;
-    case SPOTNIK_ACTION_LINK_EXPECT: break;
-    case SPOTNIK_ACTION_EXCLUDED: node->excluded++; break;
-    case SPOTNIK_ACTION_LEFT: node->left++; break;
+    case SPOTNIK_ACTION_COMMITTED:
+        committed(node, action->step);
+        break;
+    case SPOTNIK_ACTION_LINK_EXPECT:
+        break;
+    case SPOTNIK_ACTION_EXCLUDED:
+        node->excluded++;
+        break;
+    case SPOTNIK_ACTION_LEFT:
+        node->left++;
+        break;
     case SPOTNIK_ACTION_FAILED:
         node->failed++;
         node->error = action->error;
@@ -294,11 +318,16 @@ static void start_buckets(struct pair *pair, uint32_t index)
         for (uint64_t i = 0; i < COUNT; i++)
             node->in[b][i] = pair_input(index, node->step, b, i);
     if (node->weight)
-        pair_event(pair, index, (struct spotnik_event){ .kind = SPOTNIK_EVENT_WEIGHT, .weight = node->weight });
+        pair_event(pair, index,
+                   (struct spotnik_event){ .kind = SPOTNIK_EVENT_WEIGHT, .weight = node->weight });
     for (uint32_t b = 0; b < node->buckets; b++)
-        pair_event(pair, index, (struct spotnik_event){ .kind = SPOTNIK_EVENT_BUCKET_START, .bucket = b,
-                                                        .count = node->count[b], .dtype = SPOTNIK_F64,
-                                                        .op = (uint8_t)node->op, .element_bytes = 8 });
+        pair_event(pair, index,
+                   (struct spotnik_event){ .kind = SPOTNIK_EVENT_BUCKET_START,
+                                           .bucket = b,
+                                           .count = node->count[b],
+                                           .dtype = SPOTNIK_F64,
+                                           .op = (uint8_t)node->op,
+                                           .element_bytes = 8 });
 }
 
 /* The caller's loop, one call at a time. */
@@ -370,12 +399,15 @@ static bool receive_control(struct pair *pair, uint32_t from, uint32_t to)
     if (item->size) {
         int rc = spotnik_control_decode(item->bytes, item->size, pair->node[to].storage, &message);
         SPOTNIK_ASSERT(rc == 0);
-        pair_event(pair, to, (struct spotnik_event){ .kind = SPOTNIK_EVENT_MESSAGE, .peer = pair->node[from].member,
-                                                     .message = &message });
+        pair_event(pair, to,
+                   (struct spotnik_event){
+                       .kind = SPOTNIK_EVENT_MESSAGE, .peer = pair->node[from].member, .message = &message });
     } else {
         pair->node[to].linked[from] = false;
-        pair_event(pair, to, (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN,
-                                                     .peer = pair->node[from].member, .proof = SPOTNIK_PROOF_GONE });
+        pair_event(pair, to,
+                   (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN,
+                                           .peer = pair->node[from].member,
+                                           .proof = SPOTNIK_PROOF_GONE });
     }
     free(item->bytes);
     free(item);
@@ -390,7 +422,7 @@ static bool send_frame(struct pair *pair, uint32_t index)
     if (!spotnik_core_send_next(node->core, &transfer))
         return false;
     uint32_t bucket = transfer.header.bucket, to = index_of(pair, transfer.to);
-    const double *from = bucket >= BUCKETS ? node->in[0]
+    const double *from = bucket >= BUCKETS                      ? node->in[0]
                          : transfer.source == SPOTNIK_SOURCE_IN ? node->in[bucket]
                                                                 : node->out[transfer.header.step & 1][bucket];
     if (to < NODES_MAX && pair->node[to].alive)
@@ -405,13 +437,17 @@ static bool stream(struct pair *pair, uint32_t joiner)
     uint32_t donor = pair->donor[joiner];
     uint64_t step = node->streamed + 1, chunk = pair->limits.chunk_bytes / sizeof(double);
 
-    if (!donor-- || !pair->node[donor].alive || pair_status(pair, donor).stable < step ||
-        pair_status(pair, joiner).role != SPOTNIK_ROLE_JOINER || !pair->node[donor].has[step])
+    if (!donor-- || !pair->node[donor].alive || pair_status(pair, donor).stable < step
+        || pair_status(pair, joiner).role != SPOTNIK_ROLE_JOINER || !pair->node[donor].has[step])
         return false;
     for (uint32_t b = 0; b < pair->node[donor].buckets; b++)
         for (uint64_t at = 0, count = pair->node[donor].count[b]; at < count; at += chunk) {
-            struct spotnik_chunk_header header = { .handover = 1, .dtype = SPOTNIK_F64, .bucket = b, .step = step,
-                                                   .op = (uint8_t)pair->node[donor].op, .sequence = at / chunk,
+            struct spotnik_chunk_header header = { .handover = 1,
+                                                   .dtype = SPOTNIK_F64,
+                                                   .bucket = b,
+                                                   .step = step,
+                                                   .op = (uint8_t)pair->node[donor].op,
+                                                   .sequence = at / chunk,
                                                    .count = count };
             put_frame(pair, donor, joiner, &header, &pair->node[donor].result[step][b][at],
                       count - at < chunk ? count - at : chunk);
@@ -472,11 +508,13 @@ void pair_run(struct pair *pair, uint64_t duration_ns)
 
 void pair_join(struct pair *pair, uint32_t index, uint64_t committed_step, uint32_t sponsor, uint32_t donor)
 {
-    pair_event(pair, index, (struct spotnik_event){ .kind = SPOTNIK_EVENT_JOIN, .committed = committed_step });
+    pair_event(pair, index,
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_JOIN, .committed = committed_step });
     pair->node[index].streamed = committed_step;
     pair->donor[index] = donor + 1;
-    pair_event(pair, index, (struct spotnik_event){ .kind = SPOTNIK_EVENT_ENTER_READY,
-                                                    .peer = pair->node[sponsor].member });
+    pair_event(
+        pair, index,
+        (struct spotnik_event){ .kind = SPOTNIK_EVENT_ENTER_READY, .peer = pair->node[sponsor].member });
 }
 
 void pair_assemble(struct pair *pair)

@@ -16,7 +16,7 @@
 #define BUCKETS 3
 #define COUNT 40 /* elements of a bucket at most */
 
-struct item { /* on a control link: a message, or its end */
+struct item {    /* on a control link: a message, or its end */
     size_t size; /* 0: the end of the link */
     unsigned char *bytes;
     struct item *next;
@@ -35,24 +35,24 @@ struct node {
     struct spotnik_member member;
     bool alive, stopped;
     /* the caller */
-    uint64_t goal;           /* commit steps up to here, then rest */
-    bool idle;               /* begin no step */
-    bool hold;               /* start buckets, but do not seal */
-    uint32_t buckets;        /* per step */
+    uint64_t goal;    /* commit steps up to here, then rest */
+    bool idle;        /* begin no step */
+    bool hold;        /* start buckets, but do not seal */
+    uint32_t buckets; /* per step */
     uint64_t count[BUCKETS];
     enum spotnik_op op;
-    uint64_t weight;         /* 0: do not say */
+    uint64_t weight; /* 0: do not say */
     bool wants, begun, sealed;
-    uint64_t step;           /* begun */
-    bool replay;             /* begun without a share */
-    uint64_t samples;        /* of its share */
+    uint64_t step;    /* begun */
+    bool replay;      /* begun without a share */
+    uint64_t samples; /* of its share */
     uint64_t drawn[STEPS_MAX];
     double in[BUCKETS][COUNT], out[2][BUCKETS][COUNT];
     double result[STEPS_MAX][BUCKETS][COUNT];
     bool has[STEPS_MAX];
     /* what was seen */
     uint32_t frozen, views, parked, excluded, left, failed, frames, bad;
-    uint64_t streamed;       /* joiner: frames were pushed up to this step */
+    uint64_t streamed; /* joiner: frames were pushed up to this step */
     int error;
     bool linked[NODES_MAX], dialling[NODES_MAX];
 };
@@ -67,7 +67,7 @@ struct pair {
     bool cut[NODES_MAX][NODES_MAX];
     uint32_t sent[SPOTNIK_MESSAGE_KIND_COUNT];
     uint32_t donor[NODES_MAX]; /* of a joiner: index + 1 */
-    uint32_t slow;               /* index + 1 of a node that takes a frame in every eighth turn only */
+    uint32_t slow;             /* index + 1 of a node that takes a frame in every eighth turn only */
     uint32_t turn;
     /* The script's hook: true kills the node instead of doing the action. */
     bool (*before)(struct pair *pair, uint32_t node, const struct spotnik_action *action);
@@ -81,16 +81,17 @@ void pair_close(struct pair *pair);
 void pair_assemble(struct pair *pair);
 
 /* A fresh process in place of `node`, with this id. */
-void pair_renew(struct pair *pair, uint32_t node, uint64_t id, uint32_t members_min, uint64_t samples, uint64_t batch);
+void pair_renew(struct pair *pair, uint32_t node, uint64_t id, uint32_t members_min, uint64_t samples,
+                uint64_t batch);
 
 /* `node` joins with a replica at `committed`, and asks `sponsor` to be let in; `donor` streams to it. */
 void pair_join(struct pair *pair, uint32_t node, uint64_t committed, uint32_t sponsor, uint32_t donor);
 
 void pair_event(struct pair *pair, uint32_t node, struct spotnik_event event);
-void pair_goal(struct pair *pair, uint64_t step);          /* of every living node */
-void pair_run(struct pair *pair, uint64_t duration_ns);    /* until nothing moves and so long has passed */
-bool pair_turn(struct pair *pair);                         /* one of everything that can move without time passing */
-void pair_pass(struct pair *pair, uint64_t duration_ns);   /* time passes, whatever is still on its way */
+void pair_goal(struct pair *pair, uint64_t step);       /* of every living node */
+void pair_run(struct pair *pair, uint64_t duration_ns); /* until nothing moves and so long has passed */
+bool pair_turn(struct pair *pair); /* one of everything that can move without time passing */
+void pair_pass(struct pair *pair, uint64_t duration_ns); /* time passes, whatever is still on its way */
 void pair_kill(struct pair *pair, uint32_t node);
 void pair_stop(struct pair *pair, uint32_t node, bool stopped);
 void pair_cut(struct pair *pair, uint32_t a, uint32_t b, bool cut);

@@ -31,8 +31,12 @@ static void assemble(void)
 /* The first frame that node 0 would send to node 1. */
 static struct spotnik_chunk_header frame(void)
 {
-    return (struct spotnik_chunk_header){ .dtype = SPOTNIK_F64, .op = SPOTNIK_SUM, .epoch = pair_status(&pair, 1).epoch,
-                                          .step = 1, .count = COUNT, .weight = 1 };
+    return (struct spotnik_chunk_header){ .dtype = SPOTNIK_F64,
+                                          .op = SPOTNIK_SUM,
+                                          .epoch = pair_status(&pair, 1).epoch,
+                                          .step = 1,
+                                          .count = COUNT,
+                                          .weight = 1 };
 }
 
 static enum spotnik_verdict place(uint32_t from, struct spotnik_chunk_header header)
@@ -101,7 +105,8 @@ static void test_done_too_late(void **state)
     assemble();
     struct spotnik_chunk_header header = frame();
     assert_int_equal(place(0, header), SPOTNIK_VERDICT_TAKE);
-    pair_event(&pair, 1, (struct spotnik_event){ .kind = SPOTNIK_EVENT_LANE_DOWN, .peer = pair.node[2].member });
+    pair_event(&pair, 1,
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LANE_DOWN, .peer = pair.node[2].member });
     pair_run(&pair, SPOTNIK_S);
     pair_event(&pair, 1, (struct spotnik_event){ .kind = SPOTNIK_EVENT_CHUNK_DONE, .header = header });
     assert_int_equal(place(0, frame()), SPOTNIK_VERDICT_TAKE); /* still number 0 */

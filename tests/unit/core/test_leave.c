@@ -128,7 +128,8 @@ static void test_everybody_leaves(void **state)
 static bool dies_telling(struct pair *of, uint32_t node, const struct spotnik_action *action)
 {
     (void)of;
-    return node == 0 && action->kind == SPOTNIK_ACTION_SEND && action->message->kind == SPOTNIK_MESSAGE_RESTART;
+    return node == 0 && action->kind == SPOTNIK_ACTION_SEND
+           && action->message->kind == SPOTNIK_MESSAGE_RESTART;
 }
 
 static bool dies_leaving(struct pair *of, uint32_t node, const struct spotnik_action *action)

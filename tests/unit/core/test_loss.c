@@ -130,8 +130,8 @@ static uint32_t victim, fatal_after;
 
 static bool dies_sending(struct pair *of, uint32_t node, const struct spotnik_action *action)
 {
-    return node == victim && action->kind == SPOTNIK_ACTION_SEND && action->message->kind == fatal &&
-           of->node[victim].alive && fatal_after-- == 0;
+    return node == victim && action->kind == SPOTNIK_ACTION_SEND && action->message->kind == fatal
+           && of->node[victim].alive && fatal_after-- == 0;
 }
 
 /* Claim: whoever dies when it is about to pass on RECONCILE, ACCEPT or RESTART, the initiator or another, the rest end in one
@@ -240,7 +240,8 @@ static void test_lane_down(void **state)
     uint64_t epoch = pair_status(&pair, 0).epoch;
     pair_goal(&pair, 1);
     turns(10);
-    pair_event(&pair, 1, (struct spotnik_event){ .kind = SPOTNIK_EVENT_LANE_DOWN, .peer = pair.node[2].member });
+    pair_event(&pair, 1,
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LANE_DOWN, .peer = pair.node[2].member });
     pair_run(&pair, SPOTNIK_S);
     assert_survivors(1, 1);
     assert_int_equal(pair_status(&pair, 0).epoch, epoch + 1);

@@ -123,17 +123,23 @@ static void test_moved_on_is_not_gone(void **state)
     assert_parked(1);
     for (uint32_t i = 0; i < 2; i++) {
         pair.node[i].linked[1 - i] = false;
-        pair_event(&pair, i, (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN,
-                                                     .peer = pair.node[1 - i].member });
+        pair_event(
+            &pair, i,
+            (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN, .peer = pair.node[1 - i].member });
     }
     /* 0 says on the new link only that it is at a later epoch, and ends before it can say more */
-    pair_event(&pair, 1, (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_UP, .peer = pair.node[0].member });
-    struct spotnik_message heartbeat = { .kind = SPOTNIK_MESSAGE_HEARTBEAT, .epoch = pair_status(&pair, 0).epoch,
+    pair_event(&pair, 1,
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_UP, .peer = pair.node[0].member });
+    struct spotnik_message heartbeat = { .kind = SPOTNIK_MESSAGE_HEARTBEAT,
+                                         .epoch = pair_status(&pair, 0).epoch,
                                          .committed = 3 };
-    pair_event(&pair, 1, (struct spotnik_event){ .kind = SPOTNIK_EVENT_MESSAGE, .peer = pair.node[0].member,
-                                                 .message = &heartbeat });
-    pair_event(&pair, 1, (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN, .peer = pair.node[0].member,
-                                                 .proof = SPOTNIK_PROOF_GONE });
+    pair_event(&pair, 1,
+               (struct spotnik_event){
+                   .kind = SPOTNIK_EVENT_MESSAGE, .peer = pair.node[0].member, .message = &heartbeat });
+    pair_event(&pair, 1,
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN,
+                                       .peer = pair.node[0].member,
+                                       .proof = SPOTNIK_PROOF_GONE });
     pair.node[0].alive = false;
     pair_run(&pair, 5 * SPOTNIK_S);
     assert_parked(1);
@@ -145,10 +151,14 @@ static void test_unheard_is_not_gone(void **state)
     (void)state;
     assemble(2);
     pair_cut(&pair, 0, 1, true);
-    pair_event(&pair, 1, (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN, .peer = pair.node[0].member });
-    pair_event(&pair, 1, (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_UP, .peer = pair.node[0].member });
-    pair_event(&pair, 1, (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN, .peer = pair.node[0].member,
-                                                 .proof = SPOTNIK_PROOF_GONE });
+    pair_event(&pair, 1,
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN, .peer = pair.node[0].member });
+    pair_event(&pair, 1,
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_UP, .peer = pair.node[0].member });
+    pair_event(&pair, 1,
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN,
+                                       .peer = pair.node[0].member,
+                                       .proof = SPOTNIK_PROOF_GONE });
     pair_run(&pair, 5 * SPOTNIK_S);
     assert_parked(1);
 }

@@ -47,7 +47,8 @@ static void test_eight(void **state)
         assert_int_equal(view->size, 8);
         assert_int_equal(view->epoch, spotnik_core_view(pair.node[0].core)->epoch);
         for (uint32_t r = 0; r < 8; r++)
-            assert_int_equal(view->entry[r].member.port, spotnik_core_view(pair.node[0].core)->entry[r].member.port);
+            assert_int_equal(view->entry[r].member.port,
+                             spotnik_core_view(pair.node[0].core)->entry[r].member.port);
     }
 }
 
@@ -77,8 +78,8 @@ static void test_sums(void **state)
         for (uint64_t s = 1; s <= 4; s++)
             for (uint32_t b = 0; b < BUCKETS; b++)
                 for (uint64_t i = 0; i < pair.node[n].count[b]; i++)
-                    assert_true(pair.node[n].result[s][b][i] ==
-                                pair_input(0, s, b, i) + pair_input(1, s, b, i) + pair_input(2, s, b, i));
+                    assert_true(pair.node[n].result[s][b][i]
+                                == pair_input(0, s, b, i) + pair_input(1, s, b, i) + pair_input(2, s, b, i));
 }
 
 /* Claim: the mean is weighted by what each caller said: 1, 2 and 5 of 8. */
@@ -96,8 +97,9 @@ static void test_weighted_mean(void **state)
     pair_assemble(&pair);
     for (uint32_t n = 0; n < 3; n++)
         for (uint64_t i = 0; i < COUNT; i++)
-            assert_true(pair.node[n].result[2][0][i] == (pair_input(0, 2, 0, i) + 2 * pair_input(1, 2, 0, i) +
-                                                         5 * pair_input(2, 2, 0, i)) / 8);
+            assert_true(pair.node[n].result[2][0][i]
+                        == (pair_input(0, 2, 0, i) + 2 * pair_input(1, 2, 0, i) + 5 * pair_input(2, 2, 0, i))
+                               / 8);
 }
 
 /* Claim: with a ledger the weights are the samples drawn, and a step draws `batch` of them together. */
@@ -177,7 +179,8 @@ static void test_joiner_replays(void **state)
     assert_true(pair.node[2].replay);
     for (uint64_t s = 1; s <= 4; s++) {
         assert_int_equal(pair.node[2].drawn[s], 0);
-        assert_memory_equal(pair.node[2].result[s][0], pair.node[0].result[s][0], sizeof pair.node[0].result[s][0]);
+        assert_memory_equal(pair.node[2].result[s][0], pair.node[0].result[s][0],
+                            sizeof pair.node[0].result[s][0]);
     }
 }
 
@@ -196,14 +199,15 @@ static void test_joiner_enters_as_laggard(void **state)
     pair_run(&pair, SPOTNIK_S);
     assert_int_equal(pair_status(&pair, 2).role, SPOTNIK_ROLE_MEMBER);
     assert_int_equal(pair_status(&pair, 2).committed, 5);
-    assert_memory_equal(pair.node[2].result[5][0], pair.node[0].result[5][0], sizeof pair.node[0].result[5][0]);
+    assert_memory_equal(pair.node[2].result[5][0], pair.node[0].result[5][0],
+                        sizeof pair.node[0].result[5][0]);
     pair.node[0].idle = pair.node[1].idle = false;
     pair_run(&pair, SPOTNIK_S);
     for (uint32_t n = 0; n < 3; n++) {
         assert_int_equal(pair_status(&pair, n).committed, 7);
         for (uint64_t i = 0; i < COUNT; i++)
-            assert_true(pair.node[n].result[7][0][i] ==
-                        pair_input(0, 7, 0, i) + pair_input(1, 7, 0, i) + pair_input(2, 7, 0, i));
+            assert_true(pair.node[n].result[7][0][i]
+                        == pair_input(0, 7, 0, i) + pair_input(1, 7, 0, i) + pair_input(2, 7, 0, i));
     }
 }
 

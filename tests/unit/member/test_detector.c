@@ -21,7 +21,8 @@ static uint64_t patience(const struct spotnik_detector *detector)
     return spotnik_detector_limit(detector, FLOOR_NS, CEILING_NS) - detector->heard_ns;
 }
 
-static uint64_t hear_every(struct spotnik_detector *detector, uint64_t now_ns, uint64_t gap_ns, uint32_t times)
+static uint64_t hear_every(struct spotnik_detector *detector, uint64_t now_ns, uint64_t gap_ns,
+                           uint32_t times)
 {
     for (uint32_t i = 0; i < times; i++)
         spotnik_detector_hear(detector, now_ns += gap_ns);

@@ -34,7 +34,8 @@ static void set(uint32_t size)
 {
     memset(&scene, 0, sizeof scene);
     scene.view = (struct spotnik_view){
-        .epoch = 4, .settled_step = 7, .size = size, .share_count = size, .entry = scene.view_entry };
+        .epoch = 4, .settled_step = 7, .size = size, .share_count = size, .entry = scene.view_entry
+    };
     scene.token.report = scene.report;
     scene.token.report_count = size;
     scene.token.ballot = (struct spotnik_ballot){ .round = 3, .initiator = { 0, 1 } };
@@ -45,8 +46,8 @@ static void set(uint32_t size)
     scene.token.ledger.cursor = 100;
     scene.token.ledger_step = 10;
     for (uint32_t i = 0; i < size; i++) {
-        scene.view_entry[i] = (struct spotnik_entry){ .member = member(i + 1), .flags = SPOTNIK_ENTRY_MEMBER,
-                                                      .share = i };
+        scene.view_entry[i] =
+            (struct spotnik_entry){ .member = member(i + 1), .flags = SPOTNIK_ENTRY_MEMBER, .share = i };
         scene.report[i] = (struct spotnik_report){ .promised = 1, .committed = 10 };
     }
 }
@@ -77,7 +78,10 @@ static void assert_entry(uint64_t number, uint32_t flags, uint32_t share)
 }
 
 enum {
-    M = SPOTNIK_ENTRY_MEMBER, V = SPOTNIK_ENTRY_VOTER, L = SPOTNIK_ENTRY_LAGGARD, J = SPOTNIK_ENTRY_JOINER,
+    M = SPOTNIK_ENTRY_MEMBER,
+    V = SPOTNIK_ENTRY_VOTER,
+    L = SPOTNIK_ENTRY_LAGGARD,
+    J = SPOTNIK_ENTRY_JOINER,
     NONE = (int)SPOTNIK_NO_SHARE,
 };
 
@@ -322,13 +326,13 @@ static void test_again(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_again),        cmocka_unit_test(test_lost),
-        cmocka_unit_test(test_laggards),          cmocka_unit_test(test_leaver),
-        cmocka_unit_test(test_leaver_lags),       cmocka_unit_test(test_leaver_holds),
-        cmocka_unit_test(test_everybody_leaves),  cmocka_unit_test(test_everybody_leaves_one_lags),
-        cmocka_unit_test(test_joiners),           cmocka_unit_test(test_members_max),
-        cmocka_unit_test(test_shares_kept),       cmocka_unit_test(test_shares_kept_by_rank),
-        cmocka_unit_test(test_shares_fresh),      cmocka_unit_test(test_again),
+        cmocka_unit_test(test_same_again),       cmocka_unit_test(test_lost),
+        cmocka_unit_test(test_laggards),         cmocka_unit_test(test_leaver),
+        cmocka_unit_test(test_leaver_lags),      cmocka_unit_test(test_leaver_holds),
+        cmocka_unit_test(test_everybody_leaves), cmocka_unit_test(test_everybody_leaves_one_lags),
+        cmocka_unit_test(test_joiners),          cmocka_unit_test(test_members_max),
+        cmocka_unit_test(test_shares_kept),      cmocka_unit_test(test_shares_kept_by_rank),
+        cmocka_unit_test(test_shares_fresh),     cmocka_unit_test(test_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,8 +42,8 @@ static void fill(struct spotnik_proposal *proposal, struct spotnik_entry *storag
 /* Claim: ballots are ordered by round, then by the whole 128 bits of the initiator; only equals are equal. */
 static void test_ballots(void **state)
 {
-    const struct spotnik_ballot ascending[] = { { 0, { 0, 0 } }, { 1, { 0, 9 } }, { 1, { 1, 0 } }, { 1, { 1, 1 } },
-                                                { 2, { 0, 0 } }, { 2, { 0, 1 } } };
+    const struct spotnik_ballot ascending[] = { { 0, { 0, 0 } }, { 1, { 0, 9 } }, { 1, { 1, 0 } },
+                                                { 1, { 1, 1 } }, { 2, { 0, 0 } }, { 2, { 0, 1 } } };
     (void)state;
     for (int i = 0; i < 6; i++)
         for (int j = 0; j < 6; j++) {
@@ -115,7 +115,8 @@ static void test_proposal_copy(void **state)
 static void test_token_copy(void **state)
 {
     static struct spotnik_token token, copy;
-    struct spotnik_report report[2] = { { .promised = 1, .committed = 5 }, { .evidence = SPOTNIK_EVIDENCE_GONE } };
+    struct spotnik_report report[2] = { { .promised = 1, .committed = 5 },
+                                        { .evidence = SPOTNIK_EVIDENCE_GONE } };
     struct spotnik_report of_copy[3] = { 0 };
     struct spotnik_entry storage[ENTRIES], entry_of_copy[ENTRIES] = { 0 };
 
@@ -163,9 +164,9 @@ static void test_evidence(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ballots),       cmocka_unit_test(test_view_from_proposal),
-        cmocka_unit_test(test_shares),        cmocka_unit_test(test_proposal_copy),
-        cmocka_unit_test(test_token_copy),    cmocka_unit_test(test_evidence),
+        cmocka_unit_test(test_ballots),    cmocka_unit_test(test_view_from_proposal),
+        cmocka_unit_test(test_shares),     cmocka_unit_test(test_proposal_copy),
+        cmocka_unit_test(test_token_copy), cmocka_unit_test(test_evidence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

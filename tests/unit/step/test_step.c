@@ -34,7 +34,7 @@ struct rank {
     uint64_t in[BUCKETS][COUNT], out[2][BUCKETS][COUNT];
     struct chunk queue[QUEUE_MAX]; /* from the predecessor */
     uint32_t begin, end;
-    bool laggard;                  /* waits for the result of the settled step */
+    bool laggard; /* waits for the result of the settled step */
 };
 
 static struct rank ring[N_MAX];
@@ -58,7 +58,8 @@ static uint64_t sum(uint32_t ranks, uint64_t step, uint32_t bucket, uint64_t i)
 static void start_buckets(uint32_t r)
 {
     for (uint32_t b = 0; b < BUCKETS; b++)
-        spotnik_transaction_start(&ring[r].step, spotnik_transaction_bucket(&ring[r].step, ring[r].step.committed + 1, b),
+        spotnik_transaction_start(&ring[r].step,
+                                  spotnik_transaction_bucket(&ring[r].step, ring[r].step.committed + 1, b),
                                   size, r, CHUNK_BYTES);
 }
 
@@ -100,7 +101,8 @@ static struct chunk *next_slot(uint32_t r)
 static bool send(uint32_t r)
 {
     struct chunk *chunk = next_slot(r);
-    if (!chunk || size < 2 || !spotnik_transaction_next(&ring[r].step, &chunk->step, &chunk->bucket, &chunk->sequence))
+    if (!chunk || size < 2
+        || !spotnik_transaction_next(&ring[r].step, &chunk->step, &chunk->bucket, &chunk->sequence))
         return false;
     struct spotnik_bucket *bucket = spotnik_transaction_bucket(&ring[r].step, chunk->step, chunk->bucket);
     chunk->handover = false;
@@ -112,7 +114,9 @@ static bool send(uint32_t r)
 static bool hand_over(uint32_t r, uint64_t number)
 {
     struct chunk *chunk = next_slot(r);
-    if (!chunk || !spotnik_transaction_next_handover(&ring[r].step, number, CHUNK_BYTES, &chunk->bucket, &chunk->sequence))
+    if (!chunk
+        || !spotnik_transaction_next_handover(&ring[r].step, number, CHUNK_BYTES, &chunk->bucket,
+                                              &chunk->sequence))
         return false;
     struct spotnik_bucket *bucket = spotnik_transaction_bucket(&ring[r].step, number, chunk->bucket);
     chunk->handover = true;
@@ -151,7 +155,8 @@ static bool receive(uint32_t r)
         at = spotnik_ring_received(&bucket->ring, chunk->sequence);
     }
     for (uint64_t i = 0; i < at.count; i++)
-        out[at.offset + i] = chunk->payload[i] + (at.kind == SPOTNIK_RING_COPY ? 0 : rank->in[chunk->bucket][at.offset + i]);
+        out[at.offset + i] =
+            chunk->payload[i] + (at.kind == SPOTNIK_RING_COPY ? 0 : rank->in[chunk->bucket][at.offset + i]);
     bool complete = chunk->handover ? spotnik_transaction_receive_handover(&rank->step, bucket, CHUNK_BYTES)
                                     : spotnik_transaction_receive(&rank->step, bucket);
     assert_int_equal(complete, bucket->complete);
@@ -189,8 +194,12 @@ static void move(uint64_t last)
     struct spotnik_transaction *step = &ring[r].step;
 
     switch (spotnik_prng_below(&prng, 4)) {
-    case 0: send(r); break;
-    case 1: receive(r); break;
+    case 0:
+        send(r);
+        break;
+    case 1:
+        receive(r);
+        break;
     case 2:
         if (commit(r))
             assert_result(r, step->committed, all());
@@ -417,12 +426,9 @@ static void test_seal(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rings),
-        cmocka_unit_test(test_restart),
-        cmocka_unit_test(test_handover_chain),
-        cmocka_unit_test(test_handover_before_begin),
-        cmocka_unit_test(test_handover_chunks),
-        cmocka_unit_test(test_seal),
+        cmocka_unit_test(test_rings),           cmocka_unit_test(test_restart),
+        cmocka_unit_test(test_handover_chain),  cmocka_unit_test(test_handover_before_begin),
+        cmocka_unit_test(test_handover_chunks), cmocka_unit_test(test_seal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
