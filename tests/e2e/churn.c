@@ -27,20 +27,12 @@ static void refill(struct cluster *cluster)
 static bool is_whole(struct cluster *cluster)
 {
     refill(cluster);
-    return cluster_alive(cluster) == places && cluster_is_together(cluster, places);
+    return cluster_is_whole(cluster);
 }
 
 static bool is_further(struct cluster *cluster)
 {
     return cluster->step_highest >= step_wanted;
-}
-
-static bool is_over(struct cluster *cluster)
-{
-    for (uint32_t i = 0; i < cluster->places; i++)
-        if (cluster->worker[i].pid)
-            return false;
-    return true;
 }
 
 /* A member that is neither dead nor the last one in the job. */
@@ -108,9 +100,7 @@ int main(int argc, char **argv)
     cluster_new(&cluster, places, seed);
     cluster.min = 2;
     cluster.without_slots = !cluster_argument(argc, argv, "slots", 1);
-    const char *command[] = { argv[1], "-c", count, "-n", "100000", "-b", "640", "-u", "2000", NULL };
-    for (int i = 0; command[i]; i++)
-        cluster.command[i] = command[i];
+    cluster_use(&cluster, argv[1], "-c", count, "-n", "100000", "-b", "640", "-u", "2000", NULL);
     uint64_t begun_ns = cluster_now_ns();
 
     cluster_until(&cluster, is_whole, "everybody in one view at the start", PATIENCE_MS);
@@ -118,7 +108,7 @@ int main(int argc, char **argv)
     cluster_until(&cluster, is_whole, "everybody in one view at the end", PATIENCE_MS);
     for (uint32_t i = 0; i < places; i++)
         cluster_kill(&cluster, i, SIGTERM);
-    cluster_until(&cluster, is_over, "everybody to leave", PATIENCE_MS);
+    cluster_until(&cluster, cluster_is_over, "everybody to leave", PATIENCE_MS);
     cluster_expect_end(&cluster, 75);
     printf("%u kills, %u starts, %" PRIu64 " stable steps, %" PRIu64 " commits compared, %" PRIu64
            " recoveries told, longest %.1f ms, %.1f s, seed %" PRIu64 "\n",

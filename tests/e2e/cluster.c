@@ -323,6 +323,31 @@ bool cluster_is_together(const struct cluster *cluster, uint32_t size)
     return count == size;
 }
 
+bool cluster_is_over(struct cluster *cluster)
+{
+    for (uint32_t i = 0; i < cluster->places; i++)
+        if (cluster->worker[i].pid)
+            return false;
+    return true;
+}
+
+bool cluster_is_whole(struct cluster *cluster)
+{
+    return cluster_alive(cluster) == cluster->places && cluster_is_together(cluster, cluster->places);
+}
+
+void cluster_use(struct cluster *cluster, const char *worker, ...)
+{
+    va_list words;
+    int at = 0;
+
+    cluster->command[at++] = worker;
+    va_start(words, worker);
+    while ((cluster->command[at] = va_arg(words, const char *)))
+        at++;
+    va_end(words);
+}
+
 void cluster_expect_end(struct cluster *cluster, int status)
 {
     uint64_t digest = 0, step = 0;

@@ -80,6 +80,14 @@ uint64_t cluster_now_ns(void);
 /* All living members are in one view of `size`. */
 bool cluster_is_together(const struct cluster *cluster, uint32_t size);
 
+/* Predicates for cluster_until(). */
+bool cluster_is_over(struct cluster *cluster); /* nobody runs */
+bool cluster_is_whole(
+    struct cluster *cluster); /* all places have a living member, all in one view; frees are not refilled */
+
+/* The command line of the workers: words up to NULL. */
+void cluster_use(struct cluster *cluster, const char *worker, ...) __attribute__((sentinel));
+
 /* Everybody has ended; statuses must be `status`, and where that is 0 (done) all end with one step and digest. */
 void cluster_expect_end(struct cluster *cluster, int status);
 

@@ -23,7 +23,8 @@
 
 struct worker {
     int events;
-    uint64_t steps, count, samples, batch, state_bytes, compute_us;
+    uint64_t steps, count, samples, batch, state_bytes, compute_us, busy_us;
+    bool light; /* the digest looks at the ballast here and there only */
     spotnik_job *job;
     float *w, *g;
     uint8_t *ballast; /* registered state that is never trained */
@@ -97,6 +98,8 @@ static void compute(struct worker *worker, const spotnik_step *step)
         }
     for (uint64_t i = 0; i < worker->count; i++)
         worker->g[i] = (float)((mix(hash + i) >> 40) & 0xffff) / 65536 - 0.5f + worker->w[i] * 0.001f;
+    for (uint64_t since_ns = now_ns(); worker->busy_us && now_ns() - since_ns < worker->busy_us * 1000;)
+        continue; /* as a trainer does that needs more cores than there are */
     until.tv_nsec = (long)worker->compute_us * 1000;
     if (worker->compute_us)
         nanosleep(&until, NULL); /* the time a backward pass takes elsewhere */
@@ -144,6 +147,24 @@ static void tell_recoveries(struct worker *worker, const spotnik_job_status *sta
     }
 }
 
+/* Over hundreds of MiB the digest would be the longest part of a step. */
+static uint64_t digest(const struct worker *worker)
+{
+    uint64_t hash = 1;
+
+    if (!worker->light)
+        return spotnik_state_digest(worker->job);
+    for (uint64_t i = 0; i < worker->count; i++) {
+        uint32_t bits;
+
+        memcpy(&bits, &worker->w[i], sizeof bits);
+        hash = mix(hash ^ bits);
+    }
+    for (uint64_t i = 0; i < worker->state_bytes; i += 65537)
+        hash = mix(hash ^ worker->ballast[i]);
+    return hash;
+}
+
 static int apply(struct worker *worker, const spotnik_step *step)
 {
     spotnik_job_status status;
@@ -157,8 +178,8 @@ static int apply(struct worker *worker, const spotnik_step *step)
         return 1;
     }
     spotnik_status(worker->job, &status);
-    tell(worker, "commit %" PRIu64 " %016" PRIx64 " %" PRIu64 " %u %u %" PRIu64, step->number,
-         spotnik_state_digest(worker->job), status.view_epoch, status.size, step->replay, now_ns());
+    tell(worker, "commit %" PRIu64 " %016" PRIx64 " %" PRIu64 " %u %u %" PRIu64, step->number, digest(worker),
+         status.view_epoch, status.size, step->replay, now_ns());
     tell_recoveries(worker, &status);
     return 0;
 }
@@ -233,12 +254,12 @@ static int run(struct worker *worker)
         spotnik_abandon(worker->job);
         return 1;
     }
-    uint64_t digest = spotnik_state_digest(worker->job);
+    uint64_t last = digest(worker);
     int left = spotnik_leave(worker->job);
 
     if (left)
         return fail(worker, left, "leave");
-    tell(worker, "%s %" PRIu64 " %016" PRIx64, rc == SPOTNIK_ERR_DONE ? "done" : "leaving", step, digest);
+    tell(worker, "%s %" PRIu64 " %016" PRIx64, rc == SPOTNIK_ERR_DONE ? "done" : "leaving", step, last);
     return rc == SPOTNIK_ERR_DONE ? 0 : 75;
 }
 
@@ -267,11 +288,13 @@ int main(int argc, char **argv)
     struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
     int c;
 
-    while ((c = getopt(argc, argv, "e:s:c:n:b:S:u:")) != -1) {
+    while ((c = getopt(argc, argv, "e:s:c:n:b:S:u:x:D")) != -1) {
         uint64_t *number = option(&worker, c);
 
         if (c == 'e')
             worker.events = atoi(optarg);
+        else if (c == 'D')
+            worker.light = true;
         else if (number)
             *number = strtoull(optarg, NULL, 10);
         else
@@ -282,7 +305,9 @@ int main(int argc, char **argv)
     worker.ballast = malloc(worker.state_bytes + 1);
     if (!worker.w || !worker.g || !worker.ballast)
         return 2;
-    memset(worker.ballast, 7, worker.state_bytes);
+    for (uint64_t i = 0; i < worker.state_bytes; i++)
+        worker.ballast[i] =
+            (uint8_t)(i * 31 + (i >> 16)); /* the joiner's copy must come out like this, too */
     sigaction(SIGTERM, &action, NULL);
     int status = run(&worker);
 
