@@ -273,7 +273,7 @@ void spotnik_engine_status(struct spotnik_engine *engine, spotnik_job_status *re
     ret->rank = status.rank;
     ret->size = status.size;
     ret->step_committed = status.committed;
-    ret->step_stable = status.committed > 0 && status.size > 1 ? status.committed - 1 : status.committed;
+    ret->step_stable = status.stable;
     ret->parked = status.parked;
     ret->joining = status.role == SPOTNIK_ROLE_JOINER;
     ret->bytes_sent = engine->bytes_sent;

@@ -43,7 +43,7 @@ int spotnik_slots_new(uint32_t count, int *ret_fd, struct spotnik_slots **ret_sl
         close(fd);
         return rc;
     }
-    struct spotnik_slots *slots;
+    struct spotnik_slots *slots = NULL;
     int rc = map(fd, table_bytes(count), &slots);
     if (rc != 0) {
         close(fd);
@@ -64,7 +64,7 @@ int spotnik_slots_map(int fd, struct spotnik_slots **ret_slots)
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "SPOTNIK_SLOTS_FD %d: %m", fd);
     if (!S_ISREG(facts.st_mode) || facts.st_size < (off_t)table_bytes(1))
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "SPOTNIK_SLOTS_FD %d is not a table of slots", fd);
-    struct spotnik_slots *slots;
+    struct spotnik_slots *slots = NULL;
     int rc = map(fd, (size_t)facts.st_size, &slots);
     if (rc != 0)
         return rc;

@@ -168,7 +168,7 @@ static void late_watch_learns_it(void **state)
     close(fd);
 }
 
-/* A member that ends in good order leaves no certificate, and neither does a slot given to somebody else. */
+/* A member that ends in good order leaves no certificate. */
 static void clean_end_is_no_death(void **state)
 {
     (void)state;
@@ -184,15 +184,25 @@ static void clean_end_is_no_death(void **state)
     assert_false(wait_readable(wake, 200));
     assert_false(spotnik_death_take(death, &peer));
     close(fd);
-    pid = victim_start(&fd, 0, false);
+    watch_end(death, wake);
+}
+
+/* A slot that has been given to somebody else says nothing about the dead member that had it. */
+static void reused_slot_is_no_death(void **state)
+{
+    (void)state;
+    int wake, fd;
+    struct spotnik_id peer;
+    pid_t pid = victim_start(&fd, 0, false);
     kill(pid, SIGKILL);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_int_not_equal(slots->slot[1].word, 0);
     spotnik_slots_assign(slots, 1);
-    while (spotnik_death_take(death, &peer))
-        ;
-    spotnik_death_watch(death, &victim_id, 1);
     assert_false(spotnik_slots_member(slots, 1, &peer));
     assert_int_equal(slots->slot[1].word, 0);
+    struct spotnik_death *death = watch(&wake);
+    assert_false(wait_readable(wake, 200));
+    assert_false(spotnik_death_take(death, &peer));
     watch_end(death, wake);
     close(fd);
 }
@@ -240,6 +250,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(certificate_precedes_eof, table_make, table_drop),
         cmocka_unit_test_setup_teardown(late_watch_learns_it, table_make, table_drop),
         cmocka_unit_test_setup_teardown(clean_end_is_no_death, table_make, table_drop),
+        cmocka_unit_test_setup_teardown(reused_slot_is_no_death, table_make, table_drop),
         cmocka_unit_test_setup_teardown(leave_request_arrives, table_make, table_drop),
         cmocka_unit_test_setup_teardown(off_without_table, table_make, table_drop),
     };
