@@ -145,8 +145,9 @@ void token_forward(struct spotnik_core *core)
     token_returned(core); /* nobody else is left */
 }
 
-/* Who is silent on a link that still stands may live again without our hearing of it, since heartbeats go to neighbours only: a new
- * handshake tells. Everybody on a parked side does this, or one member's old silence would outlive the cut. */
+/* Who is silent on a link that still stands may live again without our hearing of it, since heartbeats go to neighbours only: ask it
+ * for its view, which it answers. The link is kept: should its end come, it proves more than a refused dial would. Everybody on a
+ * parked side does this, or one member's old silence would outlive the cut. */
 void redial_silent(struct spotnik_core *core)
 {
     for (uint32_t rank = 0; rank < core->view.size; rank++) {
@@ -154,9 +155,9 @@ void redial_silent(struct spotnik_core *core)
             continue;
         struct peer *peer = peer_want(core, &core->view.entry[rank].member);
         if (peer->linked)
-            queue_peer(core, SPOTNIK_ACTION_HANG_UP, &peer->member);
-        peer->linked = false;
-        peer_dial(core, peer);
+            send_message(core, peer, SPOTNIK_MESSAGE_VIEW_ASK);
+        else
+            peer_dial(core, peer);
     }
 }
 
@@ -180,7 +181,7 @@ static bool worth_waiting(const struct spotnik_core *core)
     if (core->token.accepted_ballot.round)
         return false;
     for (uint32_t i = 0; i < core->token.joiner_count; i++)
-        if (!spotnik_proposal_admits(&core->token.joiner[i], settled) && core->token.joiner[i].committed < settled)
+        if (!spotnik_proposal_admits(&core->token.joiner[i], &core->view, settled) && core->token.joiner[i].committed < settled)
             return true;
     return false;
 }

@@ -12,21 +12,13 @@ bool step_by_handover(const struct spotnik_core *core)
     return core->role == SPOTNIK_ROLE_JOINER || core->step.committed < core->view.settled_step;
 }
 
-static bool anybody_lags(const struct spotnik_core *core)
-{
-    for (uint32_t i = 0; i < core->view.size; i++)
-        if (core->view.entry[i].flags & SPOTNIK_ENTRY_LAGGARD)
-            return true;
-    return false;
-}
-
 /* Stable: no later view can commit it differently, because every member holds it. So is what precedes the last step, since that one needed
  * everybody; the settled step of a view that began without laggards (with one, the holders may all die before it is served); and
  * whatever a member alone commits. */
 uint64_t step_stable(const struct spotnik_core *core)
 {
     uint64_t committed = core->step.committed;
-    bool agreed = core->view.size == 1 || (committed == core->view.settled_step && !anybody_lags(core));
+    bool agreed = core->role == SPOTNIK_ROLE_MEMBER && spotnik_proposal_stable(&core->view, committed);
     bool behind = core->role != SPOTNIK_ROLE_MEMBER || committed < core->view.settled_step;
 
     return agreed || behind || committed == 0 ? committed : committed - 1;
