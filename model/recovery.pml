@@ -18,8 +18,14 @@
 #ifndef CRASHES
 #define CRASHES 2 /* how many processes may die, at any moment */
 #endif
+#ifndef MORTAL
+#define MORTAL ALL /* a set: only these may die */
+#endif
 #ifndef CUT
 #define CUT 0     /* a set: it may be cut off from the rest once; the cut heals at any later moment */
+#endif
+#ifndef BRIDGE
+#define BRIDGE 0  /* a set of two, one on either side: the link between them outlives the cut */
 #endif
 #ifndef DOWNS
 #define DOWNS 0   /* how many single links may break without a death (a false suspicion) */
@@ -121,9 +127,13 @@ hidden byte ok;
 #define V(i) (view[epoch[i]] & ALL)
 #define KNOWN(i) (gone[i] | silent[i])
 #define LIVE(i) (IN(up, i) && !IN(out | left, i))
+#ifdef SINGLE                                 /* only the decision of epoch 1: members that have it are done */
+#define RING(i) (LIVE(i) && IN(V(i), i) && epoch[i] == 0)
+#else
 #define RING(i) (LIVE(i) && IN(V(i), i))      /* stands in the view of its epoch */
+#endif
 #define FENCED(i) fenced[epoch[i] * M + (i)]
-#define SEPARATE(i, j) (cut != 0 && IN(cut, i) != IN(cut, j))
+#define SEPARATE(i, j) (cut != 0 && IN(cut, i) != IN(cut, j) && !(IN(BRIDGE, i) && IN(BRIDGE, j)))
 #define REPORT(t, k) ((token[t].report >> (2 * (k))) & 3)
 
 /* src/member/evidence.h: what i itself can swear to. */
@@ -273,8 +283,9 @@ inline commit(i)
     fi
 }
 
-/* A laggard takes the settled step's result from a holder that stands in the same view. */
-#define HOLDS(i, j) (IN(V(i), j) && IN(up, j) && epoch[j] == epoch[i] && IN(linked[i], j) && \
+/* A laggard takes the settled step's result from a holder that stands in the same view; what the holder sent before it died
+ * may still arrive. */
+#define HOLDS(i, j) (IN(V(i), j) && !IN(gone[i], j) && epoch[j] == epoch[i] && IN(linked[i], j) && \
                      committed[j] >= settled[epoch[i]])
 #ifdef BUG_SKIP_HANDOVER
 #define CAN_TAKE(i, j) (0)
@@ -353,7 +364,9 @@ inline make_view(i)
  * anything else; until then the other side holds us SILENT, so it is enough to note it here. */
 inline fence(i, set)
 {
-#ifndef BUG_NO_FENCE
+#ifdef BUG_NO_FENCE
+    skip
+#else
     k = 0;
     do
 #ifdef BUG_FENCE_ONCE
@@ -406,6 +419,14 @@ inline promise(t, i)
     covered[i] = token[t].absent & ~BIT(NUMBER(token[t].ballot))
 }
 
+/* A joiner that has not been served since it entered cannot tell whether the settled step was stable: when every complete
+ * replica is lost, it does not go on alone. (An older member that lags proves that it was not.) */
+#if JOIN && !defined(BUG_JOINER_ALONE)
+#define INCOMPLETE(i, set) ((set) == BIT(J) && committed[J] < settled[epoch[i]])
+#else
+#define INCOMPLETE(i, set) (0)
+#endif
+
 /* src/member/proposal.c: a new value, when nobody on the way had accepted one. */
 inline propose(t, i)
 {
@@ -444,7 +465,7 @@ inline reconciled(t, i)
     token[t].absent = token[t].absent & ~BIT(i);
     token[t].voters = token[t].voters & ~token[t].absent;
     if
-    :: !ALLOWED(token[t].voters, token[t].goners, V(i)) -> 
+    :: !ALLOWED(token[t].voters, token[t].goners, V(i)) || INCOMPLETE(i, token[t].voters) -> 
         printf("%d parks: voters %d, gone %d\n", i, token[t].voters, token[t].goners);
         x = 0; y = 0; k = 0;           /* waits until something changes, unless it has changed since the question was put */
         do
@@ -474,7 +495,7 @@ inline reconciled(t, i)
 }
 
 #define AT(t, i) (token[t].kind != NONE && token[t].to == (i) && LIVE(i) && token[t].epoch == epoch[i])
-#define STALE(t) (token[t].kind != NONE && (token[t].epoch < epoch[token[t].to] || !LIVE(token[t].to)))
+#define STALE(t, i) (token[t].kind != NONE && token[t].to == (i) && (token[t].epoch < epoch[i] || !LIVE(i)))
 /* The token is of a view its receiver has yet to install; it carries that view. */
 #define EARLY(t, i) (token[t].kind != NONE && token[t].to == (i) && LIVE(i) && token[t].epoch > epoch[i])
 
@@ -582,44 +603,46 @@ inline stream(d)
 #define MISSED(i) (V(i) & ~BIT(i) & ~linked[i] & ~gone[i] & ~silent[i])
 #define CAN_DIAL(i, j) (LIVE(i) && IN(up & ~linked[i], j) && (i) < (j) && !SEPARATE(i, j))
 
-/* One line per other member; a member number that does not exist is a repetition of the first. */
-#define PEER(i, j) \
-    :: d_step { CAN_SEE_DEATH(i, j) -> printf("%d sees the death of %d\n", i, j); gone[i] = gone[i] | BIT(j); parked = 0; skip } \
-    :: d_step { CAN_LEARN(i, j) -> install(i); skip } \
-    :: d_step { CAN_TAKE(i, j) -> take(i, j); skip } \
-    :: d_step { CAN_DIAL(i, j) -> printf("link %d-%d is up again\n", i, j); \
-        linked[i] = linked[i] | BIT(j); linked[j] = linked[j] | BIT(i); \
-        silent[i] = silent[i] & ~BIT(j); silent[j] = silent[j] & ~BIT(i); parked = 0 }
-#define TOKEN(n, i) \
-    :: d_step { AT(n, i) -> receive(n, i); skip } \
-    :: d_step { EARLY(n, i) -> install(i); skip } \
-    :: d_step { STALE(n) && token[n].to == i -> clear(n); skip }
+/* Choices among the tokens and among the other members, as options of an if. */
+#if TOKENS > 4
+#define EACH_TOKEN(p, i) :: p(0, i) -> c = 0 :: p(1, i) -> c = 1 :: p(2, i) -> c = 2 :: p(3, i) -> c = 3 :: p(4, i) -> c = 4
+#else
+#define EACH_TOKEN(p, i) :: p(0, i) -> c = 0 :: p(1, i) -> c = 1 :: p(2, i) -> c = 2 :: p(3, i) -> c = 3
+#endif
+#define THREE(p, i) :: p(i, 0) -> c = 0 :: p(i, 1) -> c = 1 :: p(i, 2) -> c = 2
+#if M == 3
+#define EACH(p, i) THREE(p, i)
+#endif
+#if M == 4
+#define EACH(p, i) THREE(p, i) :: p(i, 3) -> c = 3
+#endif
+#if M == 5
+#define EACH(p, i) THREE(p, i) :: p(i, 3) -> c = 3 :: p(i, 4) -> c = 4
+#endif
+#if M == 6
+#define EACH(p, i) THREE(p, i) :: p(i, 3) -> c = 3 :: p(i, 4) -> c = 4 :: p(i, 5) -> c = 5
+#endif
 
 proctype member(byte i)
 {
+    byte c = 0;                        /* the choice made; 0 between events */
 end:
     do
-    TOKEN(0, i)
-    TOKEN(1, i)
-    TOKEN(2, i)
-    TOKEN(3, i)
-#if TOKENS > 4
-    TOKEN(4, i)
-#endif
-    PEER(i, 0)
-    PEER(i, 1)
-    PEER(i, 2)
-#if M > 3
-    PEER(i, 3)
-#endif
-#if M > 4
-    PEER(i, 4)
-#endif
-#if M > 5
-    PEER(i, 5)
-#endif
+    :: atomic { if EACH_TOKEN(AT, i) fi; d_step { receive(c, i); c = 0 } }
+    :: atomic { if EACH_TOKEN(STALE, i) fi; d_step { clear(c); c = 0 } }
+    :: atomic { if EACH_TOKEN(EARLY, i) EACH(CAN_LEARN, i) fi; d_step { install(i); c = 0 } }
+    :: atomic { if EACH(CAN_TAKE, i) fi; d_step { take(i, c); c = 0 } }
+    :: atomic { if EACH(CAN_SEE_DEATH, i) fi;
+        d_step { printf("%d sees the death of %d\n", i, c); gone[i] = gone[i] | BIT(c); parked = 0; c = 0 } }
+    :: atomic { if EACH(CAN_DIAL, i) fi;
+        d_step {
+            printf("link %d-%d is up again\n", i, c);
+            linked[i] = linked[i] | BIT(c); linked[c] = linked[c] | BIT(i);
+            silent[i] = silent[i] & ~BIT(c); silent[c] = silent[c] & ~BIT(i); parked = 0; c = 0
+        } }
     :: d_step { CAN_COMMIT(i) -> commit(i); skip }
-    :: d_step { RING(i) && MISSED(i) != 0 -> printf("%d calls %d silent\n", i, MISSED(i)); silent[i] = silent[i] | MISSED(i); parked = 0; skip }
+    :: d_step { RING(i) && MISSED(i) != 0 ->
+        printf("%d calls the set %d silent\n", i, MISSED(i)); silent[i] = silent[i] | MISSED(i); parked = 0; skip }
     :: d_step { CAN_START(i) -> start(i, promised[i]); skip }
     :: d_step { CAN_RETRY(i) -> highest(i); start(i, x); skip }
 #if HASTE
@@ -658,13 +681,20 @@ inline lose_all_from(i)
     od
 }
 
-inline lose_between(a, b)     /* sets */
+inline lose_across()
 {
     x = 0;
     do
-    :: x < TOKENS ->
-        LOST(x, (IN(a, token[x].from) && IN(b, token[x].to)) || (IN(b, token[x].from) && IN(a, token[x].to)));
-        x++
+    :: x < TOKENS -> LOST(x, SEPARATE(token[x].from, token[x].to)); x++
+    :: else -> break
+    od
+}
+
+inline lose_between(i, j)
+{
+    x = 0;
+    do
+    :: x < TOKENS -> LOST(x, IN(BIT(i) | BIT(j), token[x].from) && IN(BIT(i) | BIT(j), token[x].to)); x++
     :: else -> break
     od
 }
@@ -680,12 +710,8 @@ inline die(i)
     lose_all_to(i)
 }
 
-#define CRASH(i) \
-    :: d_step { crashes > 0 && !calm && LIVE(i) -> die(i); skip } \
-    :: d_step { crashes > 0 && !calm && LIVE(i) -> die(i); lose_all_from(i); skip }
-#define BREAK(i, j) \
-    :: d_step { downs > 0 && !calm && IN(linked[i], j) && LIVE(i) && LIVE(j) -> \
-        printf("link %d-%d BREAKS\n", i, j); downs--; linked[i] = linked[i] & ~BIT(j); linked[j] = linked[j] & ~BIT(i); lose_between(BIT(i), BIT(j)); skip }
+#define CAN_DIE(w, i) (crashes > 0 && !calm && LIVE(i) && IN(MORTAL, i))
+#define CAN_BREAK(a, b) (downs > 0 && !calm && IN(linked[a], b) && LIVE(a) && LIVE(b))
 
 /* Everybody alive stands in one view and has done all steps; or there is no quorum and the rest waits. */
 inline check_end()
@@ -703,10 +729,17 @@ inline check_end()
     :: else -> break
     od;
     ok = !ALLOWED(x, y, view[e] & ALL);
+#if JOIN
+    ok = ok || x == 0 || INCOMPLETE(J, x);
+#endif
     k = 0;
     do
     :: k < M ->
+#ifdef SINGLE
+        assert(!RING(k) || e == 0);
+#else
         assert(!LIVE(k) || k >= N || RING(k));            /* an excluded member notices */
+#endif
         assert(ok || !RING(k) || epoch[k] == e);
         assert(ok || !RING(k) || promised[k] == 0);
         assert(ok || !RING(k) || committed[k] == STEPS);
@@ -717,8 +750,21 @@ inline check_end()
     od
 }
 
+#ifdef NO_END                                  /* hunting for a broken promise only: progress is not looked at */
+#define ENOUGH end:
+#else
+#define ENOUGH
+#endif
+#define PAIR(a, b) :: CAN_BREAK(a, b) -> c = a; d = b
+#if M == 3
+#define BREAKABLE PAIR(0, 1) PAIR(0, 2) PAIR(1, 2)
+#else
+#define BREAKABLE PAIR(0, 1) PAIR(0, 2) PAIR(1, 2) PAIR(0, 3) PAIR(1, 3) PAIR(2, 3)
+#endif
+
 active proctype world()
 {
+    byte c = 0, d = 0;
     d_step {
         k = 0;
         do
@@ -739,39 +785,32 @@ active proctype world()
         run member(5);
 #endif
     }
+ENOUGH
     do
-    CRASH(0)
-    CRASH(1)
-    CRASH(2)
-#if M > 3
-    CRASH(3)
-#endif
-#if M > 4
-    CRASH(4)
-#endif
-#if M > 5
-    CRASH(5)
-#endif
+    :: atomic { if EACH(CAN_DIE, 0) fi;
+        if
+        :: d_step { die(c); c = 0 }
+        :: d_step { die(c); lose_all_from(c); c = 0 }      /* what it had just sent dies with it */
+        fi }
 #if DOWNS
-    BREAK(0, 1)
-    BREAK(0, 2)
-    BREAK(1, 2)
-#if M > 3
-    BREAK(0, 3)
-    BREAK(1, 3)
-    BREAK(2, 3)
-#endif
+    :: atomic { if BREAKABLE fi;
+        d_step {
+            printf("link %d-%d BREAKS\n", c, d); downs--;
+            linked[c] = linked[c] & ~BIT(d); linked[d] = linked[d] & ~BIT(c); lose_between(c, d); c = 0; d = 0
+        } }
 #endif
 #if CUT
-    :: d_step { cuts && !calm -> printf("the network PARTS: %d\n", CUT); cuts = 0; cut = CUT; lose_between(CUT, ALL & ~CUT);
+    :: d_step { cuts && !calm -> printf("the network PARTS: %d\n", CUT); cuts = 0; cut = CUT; lose_across();
         k = 0;
         do
-        :: k < M -> linked[k] = linked[k] & (IN(CUT, k) -> CUT : (ALL & ~CUT)); k++
+        :: k < M -> linked[k] = linked[k] & ((IN(CUT, k) -> CUT : (ALL & ~CUT)) | (IN(BRIDGE, k) -> BRIDGE : 0)); k++
         :: else -> break
         od; skip }
     :: d_step { cut != 0 -> printf("the network heals\n"); cut = 0; skip }
 #endif
+#ifndef NO_END
     :: d_step { !calm && IDLE -> calm = 1; skip }
     :: timeout -> d_step { check_end(); skip }; break
+#endif
     od
 }
