@@ -278,6 +278,8 @@ static uint64_t *option(struct worker *worker, int c)
         return &worker->state_bytes;
     case 'u':
         return &worker->compute_us;
+    case 'x':
+        return &worker->busy_us;
     }
     return NULL;
 }
