@@ -37,7 +37,9 @@ static char directory[64];
 static int directory_make(void **state)
 {
     (void)state;
-    snprintf(directory, sizeof directory, "/tmp/spotnik-peers-XXXXXX");
+    int length = snprintf(directory, sizeof directory, "/tmp/spotnik-peers-");
+    memset(directory + length, 'X', 6); /* what mkdtemp() replaces */
+    directory[length + 6] = '\0';
     return mkdtemp(directory) == NULL;
 }
 
