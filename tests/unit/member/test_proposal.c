@@ -198,7 +198,7 @@ static void test_everybody_leaves_one_lags(void **state)
     assert_entry(2, M | V | L, 1);
 }
 
-/* Claim: joiners at the settled step or one behind come in, after the members; others wait; nobody comes in twice. */
+/* Claim: joiners at the settled step or one behind come in; others wait; nobody comes in twice. */
 static void test_joiners(void **state)
 {
     (void)state;
@@ -211,11 +211,55 @@ static void test_joiners(void **state)
     join(2, 10);
     make();
     assert_int_equal(scene.proposal.entry_count, 4);
-    assert_int_equal(scene.proposal.entry[2].member.id.low, 9);
-    assert_entry(9, M | J, 2);
-    assert_entry(8, M | J | L, 3);
+    assert_int_equal(entry(9)->flags, M | J);
+    assert_int_equal(entry(8)->flags, M | J | L);
     assert_null(entry(7));
     assert_null(entry(6));
+}
+
+static void assert_order(const uint64_t *numbers, uint32_t count)
+{
+    assert_int_equal(scene.proposal.entry_count, count);
+    for (uint32_t i = 0; i < count; i++)
+        assert_int_equal(scene.proposal.entry[i].member.id.low, numbers[i]);
+}
+
+/* Claim: members keep their order and joiners come after them, unless somebody who only copied the settled state might have to
+ * serve a laggard: then copiers come first, holders next, laggards last, so that a holder precedes the laggards. */
+static void test_order(void **state)
+{
+    (void)state;
+    set(3);
+    join(9, 10);
+    scene.report[1].bare = 1;
+    make();
+    assert_order((uint64_t[]){ 1, 2, 3, 9 }, 4); /* nobody lags */
+    scene.report[0].committed = 9;
+    make();
+    assert_order((uint64_t[]){ 2, 9, 3, 1 }, 4);
+    assert_entry(3, M | V, 2);
+    assert_entry(1, M | V | L, 3);
+    set(3);
+    join(8, 9);
+    scene.report[1].committed = 9;
+    make();
+    assert_order((uint64_t[]){ 1, 2, 3, 8 }, 4); /* everybody else holds the result */
+}
+
+/* Claim: laggards whom nobody can serve are left out, and told so if they voted: they join again by copying. */
+static void test_nobody_to_serve(void **state)
+{
+    (void)state;
+    set(3);
+    join(8, 9);
+    scene.report[0].bare = 1;
+    scene.report[1].committed = scene.report[2].committed = 9;
+    make();
+    assert_int_equal(spotnik_proposal_size(&scene.proposal), 1);
+    assert_entry(1, M | V, 0);
+    assert_entry(2, V | L, NONE);
+    assert_entry(3, V | L, NONE);
+    assert_null(entry(8));
 }
 
 /* Claim: the view never grows beyond members_max; a leaver makes room. */
@@ -277,12 +321,12 @@ static void test_shares_fresh(void **state)
     scene.report[0].begun = 1;
     scene.report[1].begun = 1;
     scene.report[1].evidence = SPOTNIK_EVIDENCE_GONE;
-    join(9, 10);
+    join(9, 9);
     make();
     assert_int_equal(scene.proposal.share_count, 3);
     assert_entry(1, M | V | L, 0);
     assert_entry(3, M | V, 1);
-    assert_entry(9, M | J, 2);
+    assert_entry(9, M | J | L, 2);
 }
 
 /* Claim: an accepted value found on the way is proposed again: same view, step, ledger and shares, whatever is known by now;
@@ -330,7 +374,8 @@ int main(void)
         cmocka_unit_test(test_laggards),         cmocka_unit_test(test_leaver),
         cmocka_unit_test(test_leaver_lags),      cmocka_unit_test(test_leaver_holds),
         cmocka_unit_test(test_everybody_leaves), cmocka_unit_test(test_everybody_leaves_one_lags),
-        cmocka_unit_test(test_joiners),          cmocka_unit_test(test_members_max),
+        cmocka_unit_test(test_joiners),          cmocka_unit_test(test_order),
+        cmocka_unit_test(test_nobody_to_serve),  cmocka_unit_test(test_members_max),
         cmocka_unit_test(test_shares_kept),      cmocka_unit_test(test_shares_kept_by_rank),
         cmocka_unit_test(test_shares_fresh),     cmocka_unit_test(test_again),
     };
