@@ -344,13 +344,17 @@ static bool in_parse(struct spotnik_engine *engine, struct spotnik_link *link)
     return good;
 }
 
-/* A bare end proves a death, except before the peer can have known of the link, and when the network gave up. A RST proves it only
- * soon after we last heard: a kernel that could not reach us for longer drops the connection of a living process
- * (TCP_USER_TIMEOUT) and answers our next bytes with RST all the same. */
+/* How long after the last good frame a RST is still taken for the end of a process: the time a kernel may need to tear down a large
+ * process, with our heartbeats unread, which makes it send RST instead of FIN. */
+#define RESET_FRESH_NS (2 * SPOTNIK_S)
+
+/* A bare end proves a death, except before the peer can have known of the link, and when the network gave up. FIN comes in sequence:
+ * after it nothing the dead had said is missing. RST is weaker: it may answer our bytes in the name of a kernel that had dropped the
+ * connection with words unsent. So it counts only soon after we last heard (docs/protocol.md, What is not promised). */
 static enum spotnik_proof end_proof(const struct spotnik_link *link, ssize_t got, int error)
 {
     bool known = link->heard || !link->dialled;
-    bool fresh = spotnik_time_since(spotnik_clock_ns(), link->heard_ns) < SPOTNIK_USER_TIMEOUT_NS / 2;
+    bool fresh = spotnik_time_since(spotnik_clock_ns(), link->heard_ns) < RESET_FRESH_NS;
     bool reset = got < 0 && (error == ECONNRESET || error == EPIPE);
     return known && (got == 0 || (reset && fresh)) ? SPOTNIK_PROOF_GONE : SPOTNIK_PROOF_NONE;
 }
