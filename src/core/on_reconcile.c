@@ -34,10 +34,9 @@ static void outbid(struct spotnik_core *core, const struct spotnik_token *token)
 }
 
 /* Whoever handed us the token reached us: what others think of us is settled by that. */
-static void pass_on(struct spotnik_core *core, struct peer *from, const struct spotnik_token *token)
+static void pass_on(struct spotnik_core *core, const struct spotnik_token *token)
 {
     promise(core, token);
-    peer_activate(core, from);
     spotnik_token_copy(&core->token, token);
     core->token.report[core->rank].evidence = SPOTNIK_EVIDENCE_NONE;
     evidence_learn(core, &core->token);
@@ -56,11 +55,12 @@ void on_reconcile(struct spotnik_core *core, struct peer *from, const struct spo
     if (core->role != SPOTNIK_ROLE_MEMBER || message->epoch != core->view.epoch ||
         token->report_count != core->view.size || !token->ballot.round)
         return;
+    peer_activate(core, from); /* it watches us now, whatever we do with its token: let it hear us */
     int order = spotnik_ballot_compare(token->ballot, core->promised);
     if (order < 0) {
         outbid(core, token);
     } else if (order > 0) {
-        pass_on(core, from, token);
+        pass_on(core, token);
     } else if (is_self(core, token->ballot.initiator) && core->phase == PHASE_RECONCILE) {
         spotnik_token_copy(&core->token, token);
         token_returned(core);
