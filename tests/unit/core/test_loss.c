@@ -271,6 +271,34 @@ static void test_samples_return(void **state)
     assert_true(spotnik_ledger_equal(ledger, spotnik_core_ledger(pair.node[3].core)));
 }
 
+/* Claim: a view that is too small to go on, and began with a laggard, is settled once more when the laggard has been served, so
+ * that a joiner may have the step the others wait with. */
+static void test_settles_while_waiting(void **state)
+{
+    uint32_t cases = 0;
+
+    (void)state;
+    for (uint32_t when = 60; when < 320; when += 3) {
+        pair_open(&pair, 3, 3, 0, 0);
+        pair_assemble(&pair);
+        pair_goal(&pair, 9);
+        pair.slow = 1;
+        turns(when);
+        pair_kill(&pair, 2);
+        uint32_t before = committed(1);
+        pair.slow = 0;
+        pair_run(&pair, 2 * SPOTNIK_S);
+        uint64_t step = pair_status(&pair, 0).committed;
+        assert_int_equal(pair_status(&pair, 1).committed, step);
+        assert_int_equal(pair_status(&pair, 0).stable, step);
+        assert_int_equal(pair_status(&pair, 1).stable, step);
+        assert_true(pair.node[0].wants);
+        cases += before == 2 && step == 1;
+        pair_close(&pair);
+    }
+    assert_true(cases > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -282,6 +310,7 @@ int main(void)
         cmocka_unit_test_teardown(test_messages, close_pair),
         cmocka_unit_test_teardown(test_lane_down, close_pair),
         cmocka_unit_test_teardown(test_samples_return, close_pair),
+        cmocka_unit_test_teardown(test_settles_while_waiting, close_pair),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
