@@ -167,6 +167,15 @@ static bool replace(struct run *run, enum agent_end end, uint64_t lived_ns)
     return false;
 }
 
+/* A worker that started too late to become a member would wait for the job, or found it anew and train from the start.
+ * Members are not harmed: the end of the job comes before the request to leave. */
+static void send_late_ones_home(struct run *run)
+{
+    for (uint32_t i = 0; i < run->agent.places; i++)
+        if (run->agent.worker[i].pid)
+            agent_leave(&run->agent, &run->agent.worker[i]);
+}
+
 static void reap_one(struct run *run, struct agent_worker *worker, int status)
 {
     char text[64];
@@ -174,7 +183,10 @@ static void reap_one(struct run *run, struct agent_worker *worker, int status)
     uint64_t lived_ns = now_ns() - worker->started_ns;
     enum agent_end end = agent_reaped(&run->agent, worker, status, text, sizeof(text));
 
-    run->finished |= end == AGENT_DONE;
+    if (end == AGENT_DONE && !run->finished) {
+        run->finished = true;
+        send_late_ones_home(run);
+    }
     struct agent_worker *next = replace(run, end, lived_ns) ? start(run) : NULL;
     if (next) {
         run->respawns++;

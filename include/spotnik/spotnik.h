@@ -161,7 +161,7 @@ SPOTNIK_API void spotnik_config_init(spotnik_config *cfg);
  *
  * Returns quickly; the state is copied in the first spotnik_step_begin(), after the caller has registered it.
  * On success *ret_job is owned by the caller until spotnik_leave() or spotnik_abandon().
- * Errors: ARGUMENT, MEMORY, SYSTEM, PEERS, KEY, JOB, VERSION.
+ * Errors: ARGUMENT, MEMORY, SYSTEM, PEERS, KEY, JOB, VERSION, LEAVING (the agent asked to leave already).
  */
 SPOTNIK_API int spotnik_join(const spotnik_config *cfg, spotnik_job **ret_job);
 

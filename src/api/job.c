@@ -14,13 +14,12 @@
 
 bool spotnik_job_is_noticed(const struct spotnik_job *job)
 {
-    return __atomic_load_n(&job->noticed, __ATOMIC_RELAXED);
+    return __atomic_load_n(&job->noticed, __ATOMIC_RELAXED) || spotnik_engine_is_noticed(job->engine);
 }
 
-static bool never(void *context)
+static bool stop(void *context)
 {
-    (void)context;
-    return false;
+    return spotnik_job_is_noticed(context);
 }
 
 /* The progress thread looks at it when somebody asks for our status. */
@@ -44,7 +43,9 @@ static int find(struct spotnik_job *job, const spotnik_config *config)
         rc = spotnik_peers_new(config->peers, job->engine, &peers);
     peers_set(job, peers);
     if (!rc && config->peers)
-        rc = spotnik_peers_find(job->peers, true, FIND_TIMEOUT_NS, never, NULL, &found, &job->sponsor);
+        rc = spotnik_peers_find(job->peers, true, FIND_TIMEOUT_NS, stop, job, &found, &job->sponsor);
+    if (rc == SPOTNIK_ERR_PEERS && spotnik_job_is_noticed(job))
+        return spotnik_error_return(SPOTNIK_ERR_LEAVING, "a notice came while the job was looked for");
     if (rc)
         return rc;
     if (found)

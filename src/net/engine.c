@@ -231,6 +231,11 @@ void spotnik_engine_notice(struct spotnik_engine *engine)
     eventfd_write(engine->wake.fd, 1);
 }
 
+bool spotnik_engine_is_noticed(const struct spotnik_engine *engine)
+{
+    return __atomic_load_n(&engine->noticed, __ATOMIC_SEQ_CST) != 0;
+}
+
 void spotnik_engine_vote_set(struct spotnik_engine *engine, const struct spotnik_member *vote)
 {
     spotnik_engine_lock(engine);

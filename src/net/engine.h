@@ -33,6 +33,7 @@ enum spotnik_purpose {
 struct spotnik_answer {
     uint64_t epoch; /* of the view it is a member of; 0: in none */
     uint32_t size;
+    bool parked; /* it is cut off from the majority: the job exists, but not there */
     struct spotnik_member self;
     struct spotnik_member vote; /* whom it would have found the job; id none: nobody yet */
 };
@@ -111,6 +112,9 @@ int spotnik_engine_step_commit(struct spotnik_engine *engine);
 
 /* [any; async-signal-safe] */
 void spotnik_engine_notice(struct spotnik_engine *engine);
+
+/* [any] A notice has come, by spotnik_engine_notice() or from the agent. */
+bool spotnik_engine_is_noticed(const struct spotnik_engine *engine);
 
 /* [any] The vote this process gives to those who ask by SPOTNIK_PURPOSE_PEERS. */
 void spotnik_engine_vote_set(struct spotnik_engine *engine, const struct spotnik_member *vote);
