@@ -79,8 +79,8 @@ byte covered[M];     /* the losses already known to the ballot promised last */
 byte linked[M];      /* control links that stand; symmetric */
 byte gone[M];        /* seen to end on a link that stood: all it ever said was received */
 byte silent[M];      /* link lost, no proof of anything */
-#ifdef BUG_SECOND_HAND
-byte heard[M];       /* what others called GONE in some ballot */
+#ifdef SECOND_HAND
+byte heard[M];       /* kept for the epoch: what others called GONE in some ballot. The sources keep it as a rumour only */
 #endif
 
 /* What has been made; same for all, which is asserted at every installation. */
@@ -140,7 +140,7 @@ hidden byte ok;
 #ifdef BUG_TAINTED_AS_GONE
 #define PROOF(i) (KNOWN(i) & ~up & V(i))
 #else
-#ifdef BUG_SECOND_HAND
+#ifdef SECOND_HAND
 #define PROOF(i) ((gone[i] & ~FENCED(i) & V(i)) | (heard[i] & V(i)))
 #else
 #define PROOF(i) (gone[i] & ~FENCED(i) & V(i))
@@ -328,6 +328,9 @@ inline install(i)
     printf("%d goes to epoch %d\n", i, epoch[i]);
     promised[i] = 0; accepted[i] = 0; accepted_view[i] = 0; accepted_step[i] = 0; covered[i] = 0;
     parked = parked & ~BIT(i);
+#ifdef SECOND_HAND
+    heard[i] = 0;
+#endif
     if
     :: IN(V(i), i) ->
         check_installation(i);
@@ -413,7 +416,7 @@ inline promise(t, i)
     :: else -> skip
     fi;
 #endif
-#ifdef BUG_SECOND_HAND
+#ifdef SECOND_HAND
     heard[i] = heard[i] | token[t].goners;
 #endif
     covered[i] = token[t].absent & ~BIT(NUMBER(token[t].ballot))
