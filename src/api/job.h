@@ -18,6 +18,7 @@
 #include "state/registry.h"
 
 #define SPOTNIK_CALLER_BUCKETS 256
+#define SPOTNIK_MEMBERS_KNOWN 64
 
 /* Steps per second over the last second or so. */
 struct spotnik_rate {
@@ -36,6 +37,9 @@ struct spotnik_job {
     struct spotnik_joiner *joiner; /* while we follow the job into its view */
     struct spotnik_member sponsor; /* a live member to ask first; valid when has_sponsor */
     bool has_sponsor;
+    struct spotnik_member known
+        [SPOTNIK_MEMBERS_KNOWN]; /* of the last view we heard of: to be asked before the peers are searched */
+    uint32_t known_count, known_at;
     bool outside;  /* the state must be copied before the next step */
     bool sealed;   /* step_begin was called: no more tensors */
     bool begun;    /* between step_begin and step_commit */

@@ -46,17 +46,28 @@ static int follow(struct spotnik_job *job, uint64_t step)
     return spotnik_joiner_follow(job->joiner);
 }
 
+/* Whom to ask: a member of the last view we heard of, each once; then whoever the peers name. */
+static int find(struct spotnik_job *job, uint64_t timeout_ns)
+{
+    bool found;
+
+    if (job->has_sponsor)
+        return 0;
+    if (job->known_at < job->known_count) {
+        job->sponsor = job->known[job->known_at++];
+        return 0;
+    }
+    return spotnik_peers_find(job->peers, false, timeout_ns, stop, job, &found, &job->sponsor);
+}
+
 static int try_once(struct spotnik_job *job, uint64_t timeout_ns)
 {
     struct spotnik_joiner_config config = {
         .registry = &job->registry, .engine = job->engine, .stop = stop, .lost = lost, .context = job
     };
-    bool found;
     uint64_t step;
-    int rc = 0;
+    int rc = find(job, timeout_ns);
 
-    if (!job->has_sponsor)
-        rc = spotnik_peers_find(job->peers, false, timeout_ns, stop, job, &found, &job->sponsor);
     if (!rc)
         rc = spotnik_joiner_new(&config, &job->joiner);
     if (rc)
@@ -98,11 +109,15 @@ int spotnik_job_rejoin(struct spotnik_job *job)
 
 void spotnik_job_exclude(struct spotnik_job *job)
 {
+    uint64_t epoch;
+
     spotnik_engine_interrupt(job->engine);
     spotnik_joiner_free(job->joiner);
     job->joiner = NULL;
     spotnik_donor_reset(job->donor);
     job->outside = true;
     job->has_sponsor = false;
+    job->known_count = spotnik_engine_members(job->engine, job->known, SPOTNIK_MEMBERS_KNOWN, &epoch);
+    job->known_at = 0;
     job->begun = job->excluded = false;
 }

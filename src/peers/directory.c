@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -92,12 +91,12 @@ static enum spotnik_peers_round found(struct spotnik_peers_search *search, uint6
     return SPOTNIK_PEERS_ERROR;
 }
 
-static void stale_remove(struct spotnik_peers_search *search, const struct spotnik_record *record)
+/* Age is counted against the freshest record, not our clock: the file server stamps them all, and clocks step. */
+static void stale_remove(struct spotnik_peers_search *search, const struct listing *listing,
+                         const struct spotnik_record *record)
 {
     char name[64], path[PATH_MAX];
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    if (now.tv_sec - record->written.tv_sec < STALE_S)
+    if (listing->record[0].written.tv_sec - record->written.tv_sec < STALE_S)
         return;
     spotnik_record_name(record->member.id, name);
     snprintf(path, sizeof path, "%s/%s", search->peers->spec.directory, name);
@@ -150,7 +149,7 @@ static bool members_ask(struct spotnik_peers_search *search, const struct listin
             return true;
         }
         if (reply == SPOTNIK_PEERS_REPLY_GONE)
-            stale_remove(search, &listing->record[i]);
+            stale_remove(search, listing, &listing->record[i]);
         *ret_all_dead &= proven_dead(search, member, reply);
     }
     return false;
@@ -164,10 +163,14 @@ static enum spotnik_peers_round generation_judge(struct spotnik_peers_search *se
     int rc = founder_read(search, listing->generation, &founder);
     if (rc != 0)
         return rc == SPOTNIK_ERR_PEERS ? SPOTNIK_PEERS_AGAIN : SPOTNIK_PEERS_ERROR;
-    if (spotnik_id_equal(founder.member.id, search->self.self.id))
-        return search->may_found ? SPOTNIK_PEERS_FOUND : SPOTNIK_PEERS_AGAIN;
-    /* The founder first: whoever still enters by it does so before the others are asked. */
-    enum spotnik_peers_reply reply = spotnik_peers_ask(search, &founder.member, &answer);
+    bool ours = spotnik_id_equal(founder.member.id, search->self.self.id);
+    if (ours && search->may_found)
+        return SPOTNIK_PEERS_FOUND;
+    /* The founder first: whoever still enters by it does so before the others are asked. A founder that the others went on
+     * without asks only them. */
+    enum spotnik_peers_reply reply = SPOTNIK_PEERS_REPLY_IDLE;
+    if (!ours)
+        reply = spotnik_peers_ask(search, &founder.member, &answer);
     if (reply == SPOTNIK_PEERS_REPLY_IN_VIEW) {
         search->sponsor = answer.self;
         return SPOTNIK_PEERS_JOIN;
