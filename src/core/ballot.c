@@ -105,7 +105,9 @@ void token_sign(struct spotnik_core *core)
     }
     token->report[core->rank] = (struct spotnik_report){
         .promised = 1, .leaving = core->leaving, .begun = core->step.begun,
-        .bare = core->copied_step && core->step.committed == core->copied_step, .committed = core->step.committed};
+        .bare = core->copied_step && core->step.committed == core->copied_step, .committed = core->step.committed,
+        .share = core->step.begun ? core->begun_share : SPOTNIK_NO_SHARE,
+        .share_count = core->step.begun ? core->begun_shares : 0};
     sign_joiners(core);
     if (core->step.committed > token->ledger_step) {
         spotnik_ledger_copy(&token->ledger, &core->ledger);

@@ -50,12 +50,27 @@ static void carry_book(struct spotnik_core *core, const struct spotnik_proposal 
         carried[size] = (struct spotnik_report){0};
         if (rank != SPOTNIK_NO_RANK && core->book[rank].evidence >= SPOTNIK_EVIDENCE_TAINTED)
             carried[size].evidence = core->book[rank].evidence;
-        const struct peer *peer = peer_find(core, proposal->entry[i].member.id);
-        if (rank == SPOTNIK_NO_RANK && peer)
-            carried[size].evidence = peer->ended; /* died as a joiner, on its way in */
         size++;
     }
     memcpy(core->book, carried, size * sizeof(*carried));
+}
+
+/* Who was seen to end before we stood in one view with it: it as a joiner on its way in, or we. The end counts as it would have in
+ * this view: fenced by it in this epoch or later, or having heard from it in a later one, we know that it had moved on. */
+static void carry_ends(struct spotnik_core *core, const struct spotnik_proposal *proposal)
+{
+    uint32_t rank = 0;
+
+    for (uint32_t i = 0; i < proposal->entry_count; i++) {
+        if (!(proposal->entry[i].flags & SPOTNIK_ENTRY_MEMBER))
+            continue;
+        const struct peer *peer = peer_find(core, proposal->entry[i].member.id);
+        uint8_t ended = peer ? peer->ended : SPOTNIK_EVIDENCE_NONE;
+        if (ended && (peer->fenced_epoch >= proposal->epoch || peer->heard_epoch > proposal->epoch))
+            ended = SPOTNIK_EVIDENCE_TAINTED;
+        core->book[rank].evidence = spotnik_evidence_merge(core->book[rank].evidence, ended);
+        rank++;
+    }
 }
 
 static void forget_decision(struct spotnik_core *core)
@@ -139,6 +154,7 @@ void view_install(struct spotnik_core *core, const struct spotnik_proposal *prop
     } else {
         memset(core->book, 0, core->limits.members_max * sizeof(*core->book));
     }
+    carry_ends(core, proposal);
     core->role = SPOTNIK_ROLE_MEMBER;
     spotnik_proposal_copy(&core->chosen, proposal);
     spotnik_view_from_proposal(&core->view, proposal);

@@ -56,6 +56,8 @@ void step_try_begin(struct spotnik_core *core)
     struct spotnik_action *action = queue_action(core, SPOTNIK_ACTION_STEP_BEGUN);
     action->step = core->step.committed + 1;
     action->count = step_by_handover(core);
+    core->begun_share = action->count ? SPOTNIK_NO_SHARE : spotnik_view_share(&core->view, core->rank, action->step);
+    core->begun_shares = action->count ? 0 : spotnik_view_shares(&core->view, action->step);
 }
 
 /* (Re)start one bucket on the present ring. While frozen, or when the result will be handed to us, it only stands ready. */

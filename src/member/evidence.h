@@ -33,6 +33,7 @@ struct spotnik_report {
     uint8_t begun;    /* 1: has begun step committed + 1 in this epoch */
     uint8_t bare;     /* 1: copied its state after `committed` and does not hold the result of that step */
     uint64_t committed;
+    uint32_t share, share_count; /* of the begun step, as it was begun; SPOTNIK_NO_SHARE: none */
 };
 
 static inline bool spotnik_evidence_out(uint8_t evidence)

@@ -170,6 +170,21 @@ static bool step_begun(const struct spotnik_token *token, uint64_t settled_step)
     return false;
 }
 
+/* All who held the settled step of the present view are gone, and it is made again by members that lagged behind: the view has
+ * shares of later steps only, but who has begun this one says how. */
+static void share_again(struct spotnik_proposal *proposal, const struct spotnik_view *view,
+                        const struct spotnik_token *token)
+{
+    proposal->share_count = 1;
+    for (uint32_t i = 0; i < proposal->entry_count; i++) {
+        uint32_t rank = spotnik_view_rank(view, proposal->entry[i].member.id);
+        if (rank == SPOTNIK_NO_RANK || !token->report[rank].begun || token->report[rank].share == SPOTNIK_NO_SHARE)
+            continue;
+        proposal->entry[i].share = token->report[rank].share;
+        proposal->share_count = token->report[rank].share_count;
+    }
+}
+
 /* A step somebody has begun keeps the shares it was begun with, or two members would consume the same samples; a joiner gets
  * none of it. Otherwise the new view shares it afresh. */
 static void share_out(struct spotnik_proposal *proposal, const struct spotnik_view *view,
@@ -179,6 +194,10 @@ static void share_out(struct spotnik_proposal *proposal, const struct spotnik_vi
     bool keep = step_begun(token, proposal->settled_step);
     uint32_t next = 0;
 
+    if (keep && step <= view->settled_step) {
+        share_again(proposal, view, token);
+        return;
+    }
     for (uint32_t i = 0; i < proposal->entry_count; i++) {
         struct spotnik_entry *entry = &proposal->entry[i];
         uint32_t rank = spotnik_view_rank(view, entry->member.id);

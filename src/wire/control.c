@@ -114,6 +114,8 @@ static void report_write(struct spotnik_writer *writer, const struct spotnik_rep
     spotnik_writer_u8(writer, report->bare);
     spotnik_writer_skip(writer, 3);
     spotnik_writer_u64(writer, report->committed);
+    spotnik_writer_u32(writer, report->share);
+    spotnik_writer_u32(writer, report->share_count);
 }
 
 static void ledger_write(struct spotnik_writer *writer, const struct spotnik_ledger *ledger)

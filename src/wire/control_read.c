@@ -48,6 +48,9 @@ static int report_read(struct spotnik_reader *reader, struct spotnik_report *ret
     ret->bare = spotnik_reader_u8(reader);
     bool good = spotnik_wire_zeros_read(reader, 3);
     ret->committed = spotnik_reader_u64(reader);
+    ret->share = spotnik_reader_u32(reader);
+    ret->share_count = spotnik_reader_u32(reader);
+    good = good && (!ret->begun || ret->share == SPOTNIK_NO_SHARE || ret->share < ret->share_count);
     good = good && ret->evidence <= SPOTNIK_EVIDENCE_GONE;
     good = good && ret->leaving <= 1 && ret->promised <= 1 && ret->begun <= 1 && ret->bare <= 1;
     return good ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;

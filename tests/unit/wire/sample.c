@@ -92,6 +92,8 @@ static void sample_token(struct spotnik_prng *prng, struct spotnik_token *token)
             .begun = (uint8_t)below(prng, 2),
             .bare = (uint8_t)below(prng, 2),
             .committed = spotnik_prng_next(prng),
+            .share = below(prng, 4),
+            .share_count = 4,
         };
     for (uint32_t i = 0; i < token->joiner_count; i++)
         token->joiner[i] = (struct spotnik_enter){ spotnik_sample_member(prng), spotnik_prng_next(prng) };
@@ -175,7 +177,8 @@ static bool proposal_equal(const struct spotnik_proposal *a, const struct spotni
 static bool report_equal(const struct spotnik_report *a, const struct spotnik_report *b)
 {
     return a->evidence == b->evidence && a->leaving == b->leaving && a->promised == b->promised
-           && a->begun == b->begun && a->bare == b->bare && a->committed == b->committed;
+           && a->begun == b->begun && a->bare == b->bare && a->committed == b->committed && a->share == b->share
+           && a->share_count == b->share_count;
 }
 
 static bool token_equal(const struct spotnik_token *a, const struct spotnik_token *b)
