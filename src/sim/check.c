@@ -21,6 +21,14 @@ void spotnik_check_start(struct sim_world *world)
     world->facts->process = sim_alloc(world->options.processes_max * sizeof(*world->facts->process));
 }
 
+static void view_free(struct fact_view *fact)
+{
+    free(fact->member);
+    free(fact->share);
+    free(fact->flags);
+    *fact = (struct fact_view){0};
+}
+
 void spotnik_check_free(struct sim_world *world)
 {
     struct sim_facts *facts = world->facts;
@@ -33,11 +41,10 @@ void spotnik_check_free(struct sim_world *world)
             free(input->bytes);
             free(input);
         }
-    for (uint64_t i = 0; i < facts->view_count; i++) {
-        free(facts->view[i].member);
-        free(facts->view[i].share);
-        free(facts->view[i].flags);
-    }
+    for (uint64_t i = 0; i < facts->view_count; i++)
+        view_free(&facts->view[i]);
+    for (uint32_t i = 0; i < world->options.processes_max; i++)
+        view_free(&facts->process[i].proposed);
     free(facts->view);
     free(facts->commit);
     free(facts->result);
@@ -196,6 +203,7 @@ static struct fact_view *view_slot(struct sim_world *world, uint64_t epoch)
 
 static void view_record(struct sim_world *world, struct fact_view *fact, const struct spotnik_view *view)
 {
+    view_free(fact);
     fact->known = true;
     fact->epoch = view->epoch;
     fact->settled = view->settled_step;
@@ -212,15 +220,46 @@ static void view_record(struct sim_world *world, struct fact_view *fact, const s
     }
 }
 
-/* A member alone decides by itself, and may install two views in one event: of the first only the epoch is seen, but
- * its content is plain. */
-static void view_alone(struct sim_world *world, struct fact_view *fact, const struct sim_process *process,
-                       uint64_t epoch)
+/* What a process votes for or is told, as it passes: it may install that and the next view in one event. */
+void spotnik_check_proposal(struct sim_world *world, const struct sim_process *process,
+                            const struct spotnik_message *message)
 {
+    bool carries = message->kind == SPOTNIK_MESSAGE_ACCEPT || message->kind == SPOTNIK_MESSAGE_RESTART;
+    struct fact_view *proposed = &world->facts->process[process->index].proposed;
+
+    if (world->scale || !carries || message->proposal->epoch < proposed->epoch)
+        return;
+    struct spotnik_view view = {.entry = sim_alloc((message->proposal->entry_count + 1) * sizeof(*view.entry))};
+    spotnik_view_from_proposal(&view, message->proposal);
+    view_record(world, proposed, &view);
+    free(view.entry);
+}
+
+static uint32_t *copy_of(const uint32_t *values, uint32_t count)
+{
+    uint32_t *copy = sim_alloc((count + 1) * sizeof(*copy));
+    memcpy(copy, values, count * sizeof(*copy));
+    return copy;
+}
+
+/* Two views in one event: of the first only the epoch is still to be seen. Either it had been voted for, and is known from the messages;
+ * or a member alone decided by itself, and its content is plain. */
+static void view_passed(struct sim_world *world, struct fact_view *fact, const struct sim_process *process,
+                        uint64_t epoch)
+{
+    const struct fact_view *proposed = &world->facts->process[process->index].proposed;
     struct spotnik_entry self = {.member = process->member, .flags = SPOTNIK_ENTRY_MEMBER};
     struct spotnik_view view = {.epoch = epoch, .settled_step = process->app.committed, .size = 1, .share_count = 1,
                                 .entry = &self};
-    view_record(world, fact, &view);
+
+    if (proposed->epoch != epoch) {
+        view_record(world, fact, &view);
+        return;
+    }
+    *fact = *proposed;
+    fact->member = copy_of(proposed->member, proposed->size);
+    fact->share = copy_of(proposed->share, proposed->size);
+    fact->flags = copy_of(proposed->flags, proposed->size);
 }
 
 void spotnik_check_view(struct sim_world *world, struct sim_process *process, uint64_t epoch)
@@ -234,7 +273,7 @@ void spotnik_check_view(struct sim_world *world, struct sim_process *process, ui
                  (unsigned long long)process->epoch);
     process->epoch = epoch;
     if (first && epoch < view->epoch)
-        view_alone(world, fact, process, epoch);
+        view_passed(world, fact, process, epoch);
     else if (first)
         view_record(world, fact, view);
     check_view_install(world, process, fact);
@@ -259,6 +298,7 @@ void spotnik_check_message(struct sim_world *world, const struct sim_process *to
 
     if (world->scale)
         return;
+    spotnik_check_proposal(world, to, message);
     book->heard |= UINT64_C(1) << from->index;
     if (message->kind == SPOTNIK_MESSAGE_FENCED)
         book->fenced |= UINT64_C(1) << from->index;

@@ -56,7 +56,7 @@ struct fact_process {
     uint64_t frozen_ns, entered_epoch;
     uint64_t heard, fenced;   /* bit per process: it has spoken on the present link; it has fenced us */
     uint64_t witnesses;       /* of its death on a good link: bit per process */
-    uint32_t last_commit;     /* index */
+    struct fact_view proposed; /* the latest proposal it has handled */
 };
 
 struct sim_facts {
@@ -87,6 +87,8 @@ void spotnik_check_message(struct sim_world *world, const struct sim_process *to
                            const struct spotnik_message *message);
 void spotnik_check_proof(struct sim_world *world, const struct sim_process *process, uint32_t dead,
                          enum spotnik_event_kind kind);
+void spotnik_check_proposal(struct sim_world *world, const struct sim_process *process,
+                            const struct spotnik_message *message);
 void spotnik_check_link_up(struct sim_world *world, const struct sim_process *process, uint32_t peer);
 void spotnik_check_death(struct sim_world *world, const struct sim_process *process);
 void spotnik_check_exit(struct sim_world *world, const struct sim_process *process, bool left);

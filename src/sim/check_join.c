@@ -15,12 +15,12 @@ static uint32_t difference(const struct fact_view *a, const struct fact_view *b)
 }
 
 /* A member that dies or leaves, a joiner that dies on the way in, or one that did not come near enough in the moment it
- * was given. */
+ * was given; and a leaver that must stay for one view to hand over what only it holds. */
 static bool somebody_moves(struct sim_world *world, uint64_t since_ns)
 {
     for (uint32_t i = 0; i < world->process_count; i++) {
         const struct sim_process *process = world->process[i];
-        bool asks = sim_live(process) && process->join == SIM_JOIN_REPLAY;
+        bool asks = sim_live(process) && (process->join == SIM_JOIN_REPLAY || process->app.leave);
         if (asks || (process->died_ns >= since_ns && process->died_ns))
             return true;
     }

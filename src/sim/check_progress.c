@@ -10,11 +10,11 @@
 #define PATIENCE_NS (3 * SPOTNIK_S) /* before the excuse is looked into */
 #define PROBE_NS (5 * SPOTNIK_MS)
 
-static bool witnessed(struct sim_world *world, uint32_t dead)
+static bool witnessed(struct sim_world *world, const struct fact_view *view, uint32_t dead)
 {
     uint64_t witnesses = world->facts->process[dead].witnesses;
-    for (uint32_t i = 0; i < world->process_count; i++)
-        if ((witnesses >> i & 1) && sim_live(world->process[i]))
+    for (uint32_t i = 0; i < view->size; i++)
+        if ((witnesses >> view->member[i] & 1) && sim_live(world->process[view->member[i]]))
             return true;
     return false;
 }
@@ -27,7 +27,7 @@ static bool quorum_possible(struct sim_world *world, const struct fact_view *vie
         uint32_t member = view->member[i];
         bool lives = sim_live(world->process[member]);
         voters += lives;
-        gone += !lives && witnessed(world, member);
+        gone += !lives && witnessed(world, view, member);
         if (spotnik_id_compare(world->process[member]->member.id, world->process[smallest]->member.id) < 0)
             smallest = member;
     }
@@ -83,7 +83,7 @@ static void tell(struct sim_world *world)
     for (uint32_t i = 0; view && i < view->size; i++)
         sim_story(world, "view %llu: member %u %s", (unsigned long long)view->epoch, view->member[i],
                   sim_live(world->process[view->member[i]]) ? "lives"
-                  : witnessed(world, view->member[i])       ? "is dead, and a living one witnessed it"
+                  : witnessed(world, view, view->member[i])       ? "is dead, and a living one witnessed it"
                                                             : "is dead without a living witness");
 }
 

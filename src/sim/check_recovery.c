@@ -11,6 +11,7 @@ void spotnik_check_sent(struct sim_world *world, struct sim_process *process, co
     sim_mix(world, (uint64_t)message->kind << 48 | message->epoch << 24 | message->committed);
     if (message->kind == SPOTNIK_MESSAGE_HEARTBEAT)
         return;
+    spotnik_check_proposal(world, process, message);
     world->result->messages++;
     process->messages++;
     process->recovery_messages += message->kind == SPOTNIK_MESSAGE_RECONCILE ||

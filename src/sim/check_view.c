@@ -19,8 +19,8 @@ void check_view_install(struct sim_world *world, const struct sim_process *proce
 {
     const struct spotnik_view *view = spotnik_core_view(process->core);
 
-    bool passed = known->epoch < view->epoch; /* alone, and further already */
-    if (passed ? known->size != 1 : !same(world, known, view))
+    bool passed = known->epoch < view->epoch; /* it has gone further in the same event: nothing to compare */
+    if (!passed && !same(world, known, view))
         sim_fail(world, "P2", "%u installs another view %llu than others did", process->index,
                  (unsigned long long)known->epoch);
     if (fact_rank(known, process->index) == SPOTNIK_NO_RANK)
