@@ -31,7 +31,8 @@ void spotnik_answer_encode(const struct spotnik_answer *answer, uint8_t ret_byte
     spotnik_writer_init(&writer, ret_bytes, SPOTNIK_ANSWER_BYTES);
     spotnik_writer_u64(&writer, answer->epoch);
     spotnik_writer_u16(&writer, (uint16_t)answer->size);
-    spotnik_writer_u16(&writer, ANSWER_VERSION);
+    spotnik_writer_u8(&writer, ANSWER_VERSION);
+    spotnik_writer_u8(&writer, answer->parked);
     member_write(&writer, &answer->self);
     member_write(&writer, &answer->vote);
 }
@@ -43,11 +44,13 @@ bool spotnik_answer_decode(const uint8_t bytes[SPOTNIK_ANSWER_BYTES], struct spo
     spotnik_reader_init(&reader, bytes, SPOTNIK_ANSWER_BYTES);
     answer.epoch = spotnik_reader_u64(&reader);
     answer.size = spotnik_reader_u16(&reader);
-    uint16_t version = spotnik_reader_u16(&reader);
+    uint8_t version = spotnik_reader_u8(&reader);
+    uint8_t parked = spotnik_reader_u8(&reader);
     member_read(&reader, &answer.self);
     member_read(&reader, &answer.vote);
-    if (reader.failed || version != ANSWER_VERSION || spotnik_id_is_none(answer.self.id))
+    if (reader.failed || version != ANSWER_VERSION || parked > 1 || spotnik_id_is_none(answer.self.id))
         return false;
+    answer.parked = parked != 0;
     *ret_answer = answer;
     return true;
 }

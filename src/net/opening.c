@@ -183,6 +183,7 @@ static void peers_reply(struct spotnik_engine *engine, struct spotnik_opening *o
     if (status.role == SPOTNIK_ROLE_MEMBER) {
         answer.epoch = view->epoch;
         answer.size = view->size;
+        answer.parked = status.parked;
     }
     opening->reply = malloc(SPOTNIK_ANSWER_BYTES);
     if (opening->reply == NULL) {

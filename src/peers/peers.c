@@ -187,6 +187,10 @@ enum spotnik_peers_reply spotnik_peers_ask(struct spotnik_peers_search *search, 
     bool refused;
     int rc = spotnik_net_ask(&search->self, expected->address, expected->port, SPOTNIK_PEERS_ASK_NS, ret_answer,
                              &refused);
+    if (rc == 0 && ret_answer->epoch > 0 && ret_answer->parked) {
+        spotnik_peers_say(search, "a member was found that is itself cut off from the majority");
+        return SPOTNIK_PEERS_REPLY_SILENT; /* a job there is, so none may be founded; this one cannot let us in */
+    }
     if (rc == 0 && ret_answer->epoch > 0)
         return SPOTNIK_PEERS_REPLY_IN_VIEW; /* whoever it is: it can let us in */
     if (rc == 0 && !spotnik_id_is_none(expected->id) && !spotnik_id_equal(expected->id, ret_answer->self.id))

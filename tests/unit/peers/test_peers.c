@@ -204,6 +204,33 @@ static void directory_joins_existing(void **state)
     seekers_free(first, 1);
 }
 
+/* The founder itself, excluded later, finds those that went on, and founds nothing. */
+static void excluded_founder_finds_the_others(void **state)
+{
+    (void)state;
+    struct seeker seeker[2] = {0};
+    bool found;
+    struct spotnik_member sponsor;
+    for (unsigned i = 0; i < 2; i++) {
+        engine_start(&seeker[i], i + 1, 0);
+        snprintf(seeker[i].spec, sizeof seeker[i].spec, "file:%s", directory);
+    }
+    seek_all(seeker, 1);
+    assert_true(seeker[0].found);
+    seek_all(seeker + 1, 1);
+    assert_false(seeker[1].found);
+    spotnik_engine_found(seeker[1].engine); /* stands for the view that went on */
+    spotnik_engine_free(seeker[0].engine, false);
+    engine_start(&seeker[0], 1, 0);
+    struct spotnik_peers *old = seeker[0].peers;
+    assert_int_equal(spotnik_peers_new(seeker[0].spec, seeker[0].engine, &seeker[0].peers), 0);
+    assert_int_equal(spotnik_peers_find(seeker[0].peers, false, 5 * SECOND, NULL, NULL, &found, &sponsor), 0);
+    assert_false(found);
+    assert_true(spotnik_id_equal(sponsor.id, cluster_id(2)));
+    spotnik_peers_free(old);
+    seekers_free(seeker, 2);
+}
+
 /* Another key, another job, no directory: an error that says so, at once. */
 static void directory_errors_are_clear(void **state)
 {
@@ -326,6 +353,7 @@ int main(void)
         cmocka_unit_test(records_are_signed),
         cmocka_unit_test_setup_teardown(directory_has_one_founder, directory_make, directory_clear),
         cmocka_unit_test_setup_teardown(directory_joins_existing, directory_make, directory_clear),
+        cmocka_unit_test_setup_teardown(excluded_founder_finds_the_others, directory_make, directory_clear),
         cmocka_unit_test_setup_teardown(directory_errors_are_clear, directory_make, directory_clear),
         cmocka_unit_test_setup_teardown(vanished_directory_is_a_warning, directory_make, directory_clear),
         cmocka_unit_test(list_has_one_founder),
