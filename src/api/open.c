@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "api/job.h"
@@ -12,10 +13,12 @@
 #include "base/hash.h"
 #include "net/address.h"
 
-/* Members of one host find each other by the boot id of its kernel. */
+/* Members of one host find each other by the boot id of its kernel and the network they live in: containers of one
+ * machine share the first, but not their loopback addresses. */
 static uint64_t host_id(void)
 {
     char text[64];
+    struct stat network = { 0 };
     int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
     ssize_t size = fd < 0 ? 0 : read(fd, text, sizeof text);
 
@@ -23,7 +26,10 @@ static uint64_t host_id(void)
         close(fd);
     if (size <= 0 && gethostname(text, sizeof text) == 0)
         size = (ssize_t)strnlen(text, sizeof text);
-    return size > 0 ? spotnik_hash_bytes(text, (size_t)size) : 0;
+    if (size <= 0)
+        return 0;
+    return stat("/proc/self/ns/net", &network) ? spotnik_hash_bytes(text, (size_t)size)
+                                               : spotnik_hash_bytes(text, (size_t)size) ^ network.st_ino;
 }
 
 static int place(const char *text, struct spotnik_member *self)
