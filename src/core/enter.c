@@ -95,8 +95,7 @@ static struct spotnik_enter *remember(struct spotnik_core *core, const struct sp
 
 void on_enter(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message)
 {
-    if (core->role != SPOTNIK_ROLE_MEMBER || from->was_member ||
-        !spotnik_id_equal(from->member.id, message->enter.member.id) ||
+    if (core->role != SPOTNIK_ROLE_MEMBER || !spotnik_id_equal(from->member.id, message->enter.member.id) ||
         spotnik_view_rank(&core->view, from->member.id) != SPOTNIK_NO_RANK)
         return;
     struct spotnik_enter *joiner = remember(core, &message->enter);

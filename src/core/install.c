@@ -121,6 +121,8 @@ static void step_aside(struct spotnik_core *core, const struct spotnik_proposal 
 /* Our replica must be the one the view goes on from: at the settled step, or one behind and marked so. */
 static bool fits(const struct spotnik_core *core, const struct spotnik_proposal *proposal, uint32_t at)
 {
+    if (core->role == SPOTNIK_ROLE_MEMBER && (proposal->entry[at].flags & SPOTNIK_ENTRY_JOINER))
+        return false; /* we were left out in between, and are let in for what we had asked as a joiner, long ago */
     if (proposal->entry[at].flags & SPOTNIK_ENTRY_LAGGARD)
         return core->step.committed + 1 == proposal->settled_step || core->step.committed == proposal->settled_step;
     return core->step.committed == proposal->settled_step;

@@ -76,7 +76,6 @@ static void forget_strangers(struct spotnik_core *core)
         if (!peer->used)
             continue;
         peer->active = false;
-        peer->was_member |= spotnik_view_rank(&core->view, peer->member.id) != SPOTNIK_NO_RANK;
         if (spotnik_view_rank(&core->view, peer->member.id) == SPOTNIK_NO_RANK && !peer->linked)
             peer->used = false;
     }

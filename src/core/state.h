@@ -14,7 +14,6 @@ struct peer {
     struct spotnik_member member;
     bool used, linked, dialling;
     bool active;       /* ring neighbour, or the next hop of a pass: heartbeats go out and silence counts */
-    bool was_member;   /* stood in a view with us: what it said before, asking to be let in, is long done */
     uint8_t ended;     /* evidence of its end from before it stood in our view (a joiner), SPOTNIK_EVIDENCE_NONE: none */
     bool heard;        /* on the present link: whatever it had to say first (FENCED) has come */
     uint64_t fenced_epoch; /* the latest epoch in which it voted without us, as far as it said; 0: never */
