@@ -51,7 +51,7 @@ awk -v layers="$layers" -v pure="$pure" -v pure_headers="$pure_headers" '
         n = split(pure_headers, list, " ")
         for (i = 1; i <= n; i++)
             is_pure_header[list[i]] = 1
-        note = "(TO" "DO|FIX" "ME|XX" "X)([^A-Za-z0-9_]|$)"
+        note = "(^|[^A-Za-z0-9_])(TO" "DO|FIX" "ME|XX" "X)([^A-Za-z0-9_]|$)"
     }
 
     FNR == 1 {

@@ -259,18 +259,21 @@ static void tokens_lie_as_documented(void **state)
     struct spotnik_token *token = message.token;
 
     token->parked = 1;
-    token->report[1] = (struct spotnik_report){ 3, 1, 0, 1, 99 };
-    assert_int_equal(spotnik_control_encode(&message, f->bytes, BYTES_MAX), 24 + 72 + 2 * 16 + 56 + 40);
+    token->report[1] = (struct spotnik_report){
+        .evidence = 3, .leaving = 1, .begun = 1, .bare = 1, .committed = 99, .share = 2, .share_count = 5 };
+    assert_int_equal(spotnik_control_encode(&message, f->bytes, BYTES_MAX), 24 + 72 + 2 * 24 + 56 + 40);
     assert_int_equal(at(f, 24, 8), token->ballot.round);
     assert_int_equal(at(f, 48, 8), token->ledger_step);
     assert_int_equal(at(f, 56, 8), 0); /* nothing accepted */
     assert_int_equal(at(f, 80, 4), 2);
     assert_int_equal(at(f, 84, 4), 1);
     assert_int_equal(at(f, 88, 8), 1);
-    assert_int_equal(at(f, 112, 8), 0x01000103);
-    assert_int_equal(at(f, 120, 8), 99);
-    assert_int_equal(at(f, 128, 8), token->joiner[0].member.id.high);
-    assert_int_equal(at(f, 176, 8), token->joiner[0].committed);
+    assert_int_equal(at(f, 120, 8), 0x0101000103);
+    assert_int_equal(at(f, 128, 8), 99);
+    assert_int_equal(at(f, 136, 4), 2);
+    assert_int_equal(at(f, 140, 4), 5);
+    assert_int_equal(at(f, 144, 8), token->joiner[0].member.id.high);
+    assert_int_equal(at(f, 192, 8), token->joiner[0].committed);
 }
 
 /* Set a field for one try, restore it after. */
@@ -410,7 +413,7 @@ static void the_largest_message_is_as_long_as_the_limit(void **state)
     assert_int_equal(spotnik_control_size(&message), spotnik_control_bytes_max(&f->limits));
     assert_int_equal(spotnik_control_encode(&message, f->bytes, BYTES_MAX), spotnik_control_size(&message));
     struct spotnik_limits usual = { .members_max = 256 };
-    assert_int_equal(spotnik_control_bytes_max(&usual), 40160 + 128 * 256); /* docs/wire-format.md */
+    assert_int_equal(spotnik_control_bytes_max(&usual), 40160 + 136 * 256); /* docs/wire-format.md */
 }
 
 static void unknown_kinds_are_refused(void **state)
