@@ -76,7 +76,7 @@ static void forget_strangers(struct spotnik_core *core)
         if (!peer->used)
             continue;
         peer->active = false;
-        if (spotnik_view_rank(&core->view, peer->member.id) == SPOTNIK_NO_RANK && !peer->linked)
+        if (spotnik_view_rank(&core->view, peer->member.id) == SPOTNIK_NO_RANK && !peer->linked && !peer->dialling)
             peer->used = false;
     }
 }
