@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -126,6 +127,7 @@ static void become(const struct cluster *cluster, uint32_t place, int events)
     int at = 0;
     char fd[16];
 
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* however the test ends, it leaves nobody behind */
     setenv("SPOTNIK_JOB", "e2e", 1);
     setenv("SPOTNIK_KEY_FILE", cluster->key, 1);
     setenv("SPOTNIK_PEERS", cluster->spec, 1);

@@ -33,6 +33,7 @@ struct worker {
     uint32_t size;
     bool replay, over; /* over: done or leaving was told */
     uint64_t commits, exclusions, joined_ns, entered_ns, last_commit_ns, longest_step_ns;
+    uint64_t view_ns; /* of the first commit in the view of `epoch` */
 };
 
 struct cluster {

@@ -41,6 +41,8 @@ static void on_commit(struct cluster *cluster, struct worker *worker, const char
         worker->longest_step_ns = now_ns - worker->last_commit_ns;
     if (!worker->entered_ns && !replay)
         worker->entered_ns = now_ns;
+    if (epoch != worker->epoch)
+        worker->view_ns = now_ns;
     worker->step = step;
     worker->digest = digest;
     worker->epoch = epoch;

@@ -1,31 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Five hosts (network namespaces on a switch of their own), one member each. Claims:
  *
- *   cut        a host vanishes from the network without FIN or RST: the others commit again within 500 ms
- *   partition  2|3: the three go on, the two wait; when it heals the two are members again, and nothing was ever committed
- *              twice (P1)
+ *   cut        a host vanishes from the network without FIN or RST: the others commit again within 500 ms of their last
+ *              commit before, and of the cut
+ *   partition  2|3, the smallest id among the two: the three go on, the two say that they are parked; when it heals they
+ *              are members again, and no step was ever committed twice with different results (P1, P3)
+ *   mute       a host hears the others and nobody hears it; deaf: the other way round. The others go on without it, and
+ *              it comes back when the cable is mended
+ *   halves     2|2 of four: the half with the smallest id goes on, the other one is parked
  *
  * Needs root and the program `ip`; says so and is skipped (77) where they are missing.
  *
  *     e2e-network WORKER [limit_ms=500] */
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/time.h"
 #include "cluster.h"
+#include "probe.h"
 
 #define PATIENCE_MS 30000
+#define NOWHERE "02:00:00:00:99:99"
 
 enum { HOSTS = 5 };
 
 static char host[HOSTS][32], address[HOSTS][32], net[32];
 static uint64_t step_wanted;
-static uint32_t size_wanted, first_of_many;
+static uint32_t size_wanted;
+static bool among[HOSTS]; /* those that go on */
+static int alive_fd = -1;
+static pid_t janitor;
 
 static int shell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -40,13 +51,41 @@ static int shell(const char *format, ...)
     return system(command);
 }
 
+/* ---- the network ---- */
+
 static void tear_down(void)
 {
+    int left = shell("ip netns del %s 2>/dev/null", net);
+
     for (int i = 0; i < HOSTS; i++)
-        if (shell("ip netns del %s 2>/dev/null", host[i]))
-            continue; /* was not there */
-    if (shell("ip netns del %s 2>/dev/null", net))
+        left += shell("ip netns del %s 2>/dev/null", host[i]);
+    (void)left; /* what was not there need not go */
+}
+
+/* Takes the network down when the test has ended, however it ended: it waits for the other end of a pipe to close. */
+static void hire_janitor(void)
+{
+    int ends[2];
+    char c;
+
+    if (pipe2(ends, O_CLOEXEC) || (janitor = fork()) < 0)
+        exit(2);
+    if (janitor > 0) {
+        close(ends[0]);
+        alive_fd = ends[1];
         return;
+    }
+    setsid();
+    close(ends[1]);
+    if (read(ends[0], &c, 1) >= 0)
+        tear_down();
+    _exit(0);
+}
+
+static void dismiss_janitor(void)
+{
+    close(alive_fd);
+    waitpid(janitor, NULL, 0);
 }
 
 /* One namespace is the switch, with two bridges: hosts hang on `one`, and a partition moves some to `two`. */
@@ -59,7 +98,7 @@ static bool set_up(void)
     }
     if (shell("ip netns add %s 2>/dev/null", net))
         return false;
-    atexit(tear_down);
+    hire_janitor();
     if (shell("ip -n %s link add one type bridge && ip -n %s link add two type bridge && "
               "ip -n %s link set one up && ip -n %s link set two up",
               net, net, net, net))
@@ -79,108 +118,253 @@ static void cable(uint32_t of, const char *what)
         exit(2);
 }
 
-/* The hosts from first_of_many on are in one view of size_wanted and past step_wanted. */
-static bool many_go_on(struct cluster *cluster)
+/* What `from` sends to `to` arrives nowhere; the other direction is left as it is. */
+static void one_way(uint32_t from, uint32_t to, bool cut)
 {
-    for (uint32_t i = first_of_many; i < HOSTS; i++)
-        if (cluster->worker[i].size != size_wanted || cluster->worker[i].step <= step_wanted)
+    int rc = cut ? shell("ip -n %s neigh replace %s lladdr " NOWHERE " dev eth0 nud permanent", host[from], address[to])
+                 : shell("ip -n %s neigh del %s dev eth0", host[from], address[to]);
+    if (rc)
+        exit(2);
+}
+
+/* ---- what is waited for ---- */
+
+static bool those_go_on(struct cluster *cluster)
+{
+    for (uint32_t i = 0; i < cluster->places; i++)
+        if (among[i] && (cluster->worker[i].size != size_wanted || cluster->worker[i].step <= step_wanted))
             return false;
     return true;
 }
 
 static bool all_go_on(struct cluster *cluster)
 {
-    for (uint32_t i = 0; i < HOSTS; i++)
+    for (uint32_t i = 0; i < cluster->places; i++)
         if (cluster->worker[i].step <= step_wanted)
             return false;
     return cluster_is_whole(cluster);
+}
+
+static bool all_are_parked(struct cluster *cluster)
+{
+    char text[16384];
+
+    for (uint32_t i = 0; i < cluster->places; i++) {
+        struct spotnik_member member = probe_member(cluster, i);
+
+        if (!among[i]
+            && (!probe_status(cluster, i, &member, text, sizeof text) || !strstr(text, "\"parked\":true")))
+            return false;
+    }
+    return true;
 }
 
 /* Wait until all hosts have stepped together for a while: a fresh view measures its jitter anew. */
 static void settle(struct cluster *cluster)
 {
     step_wanted = cluster_step(cluster) + 100;
-    cluster_until(cluster, all_go_on, "five hosts in one view", PATIENCE_MS);
+    cluster_until(cluster, all_go_on, "all hosts in one view", PATIENCE_MS);
+    for (uint32_t i = 0; i < cluster->places; i++)
+        cluster->worker[i].longest_step_ns = 0;
 }
 
-static void cut_one(struct cluster *cluster, uint64_t limit_ms)
+/* Those that go on are `size` members, past the step they were in when it happened. */
+static void expect(struct cluster *cluster, uint32_t size, const char *what)
 {
-    settle(cluster);
-    uint64_t begun_ns = cluster_now_ns();
-
-    cable(0, "down");
     step_wanted = cluster_step(cluster) + 1;
-    first_of_many = 1;
-    size_wanted = HOSTS - 1;
-    cluster_until(cluster, many_go_on, "four hosts to go on without the one cut off", PATIENCE_MS);
-    uint64_t took_ms = (cluster_now_ns() - begun_ns) / SPOTNIK_MS;
+    size_wanted = size;
+    cluster_until(cluster, those_go_on, what, PATIENCE_MS);
+}
 
-    printf("cut off without FIN or RST: the four committed again after %" PRIu64 " ms\n", took_ms);
-    if (took_ms > limit_ms)
+/* From the cut, and from the last commit before it, to the first commit in the new view on the last of those that go on. */
+static uint64_t resumed_ms(struct cluster *cluster, uint64_t cut_ns, uint64_t *ret_pause_ms)
+{
+    uint64_t last_ns = 0, pause_ns = 0;
+
+    for (uint32_t i = 0; i < cluster->places; i++) {
+        const struct worker *worker = &cluster->worker[i];
+
+        if (among[i] && worker->view_ns > last_ns)
+            last_ns = worker->view_ns;
+        if (among[i] && worker->longest_step_ns > pause_ns)
+            pause_ns = worker->longest_step_ns;
+    }
+    *ret_pause_ms = pause_ns / SPOTNIK_MS;
+    return spotnik_time_since(last_ns, cut_ns) / SPOTNIK_MS;
+}
+
+static uint32_t smallest(struct cluster *cluster)
+{
+    uint32_t found = 0;
+
+    for (uint32_t i = 1; i < cluster->places; i++)
+        if (strcmp(cluster->worker[i].member, cluster->worker[found].member) < 0)
+            found = i;
+    return found;
+}
+
+static void all_but(struct cluster *cluster, uint32_t a, uint32_t b)
+{
+    for (uint32_t i = 0; i < cluster->places; i++)
+        among[i] = i != a && i != b;
+}
+
+/* ---- what happens ---- */
+
+static void cut_one(struct cluster *cluster, uint32_t victim, uint64_t limit_ms)
+{
+    uint64_t pause_ms;
+
+    settle(cluster);
+    all_but(cluster, victim, victim);
+    uint64_t cut_ns = cluster_now_ns();
+
+    cable(victim, "down");
+    expect(cluster, cluster->places - 1, "the others to go on without the one cut off");
+    uint64_t took_ms = resumed_ms(cluster, cut_ns, &pause_ms);
+
+    printf("cut off without FIN or RST: all four commit again %" PRIu64 " ms after the cut, %" PRIu64
+           " ms after their last commit before it\n",
+           took_ms, pause_ms);
+    if (took_ms > limit_ms || pause_ms > limit_ms)
         cluster_fail(cluster, "that is more than %" PRIu64 " ms", limit_ms);
-    cable(0, "up");
-    settle(cluster);
-}
-
-static void partition(struct cluster *cluster)
-{
-    uint64_t commits[2];
-
-    settle(cluster);
-    for (uint32_t i = 0; i < 2; i++)
-        cable(i, "master two");
-    step_wanted = cluster_step(cluster) + 1;
-    first_of_many = 2;
-    size_wanted = 3;
-    cluster_until(cluster, many_go_on, "the three to go on", PATIENCE_MS);
-    for (uint32_t i = 0; i < 2; i++)
-        commits[i] = cluster->worker[i].commits;
-    step_wanted = cluster_step(cluster) + 500;
-    cluster_until(cluster, many_go_on, "the three to go on for long", PATIENCE_MS);
-    for (uint32_t i = 0; i < 2; i++)
-        if (cluster->worker[i].commits != commits[i] || !cluster->worker[i].pid)
-            cluster_fail(cluster, "host %u did not wait", i);
-    for (uint32_t i = 0; i < 2; i++)
-        cable(i, "master one");
+    cable(victim, "up");
     uint64_t healed_ns = cluster_now_ns();
 
     settle(cluster);
-    if (!cluster->worker[0].exclusions || !cluster->worker[1].exclusions)
-        cluster_fail(cluster, "the two never learnt that they were excluded");
-    printf("partition 2|3: the three made 500 steps, the two none; all were together again %" PRIu64
-           " ms after it healed\n",
+    printf("  plugged in again: a member of five for 100 steps after %" PRIu64 " ms\n",
            (cluster_now_ns() - healed_ns) / SPOTNIK_MS);
+}
+
+/* `a` and `b` are cut off together. */
+static void partition(struct cluster *cluster, uint32_t a, uint32_t b, const char *name)
+{
+    uint64_t commits[HOSTS], pause_ms;
+
+    settle(cluster);
+    all_but(cluster, a, b);
+    uint64_t cut_ns = cluster_now_ns();
+
+    cable(a, "master two");
+    cable(b, "master two");
+    expect(cluster, cluster->places - 2, "the others to go on");
+    uint64_t took_ms = resumed_ms(cluster, cut_ns, &pause_ms), from = cluster_step(cluster);
+
+    cluster_until(cluster, all_are_parked, "those cut off to say that they are parked", PATIENCE_MS);
+    commits[0] = cluster->worker[a].commits;
+    commits[1] = cluster->worker[b].commits;
+    step_wanted = cluster_step(cluster) + 300;
+    cluster_until(cluster, those_go_on, "the others to go on for long", PATIENCE_MS);
+    if (cluster->worker[a].commits != commits[0] || cluster->worker[b].commits != commits[1])
+        cluster_fail(cluster, "somebody committed a step on the wrong side");
+    uint64_t steps = cluster_step(cluster) - from, healed_ns = cluster_now_ns();
+
+    cable(a, "master one");
+    cable(b, "master one");
+    settle(cluster);
+    if (!cluster->worker[a].exclusions || !cluster->worker[b].exclusions)
+        cluster_fail(cluster, "the two never learnt that they were excluded");
+    printf("%s: went on after %" PRIu64 " ms for %" PRIu64 " steps, the two were parked and made none; all together again "
+           "for 100 steps %" PRIu64 " ms after it healed\n",
+           name, took_ms, steps, (cluster_now_ns() - healed_ns) / SPOTNIK_MS);
+}
+
+static void one_way_cut(struct cluster *cluster, uint32_t victim, bool mute)
+{
+    uint64_t pause_ms;
+
+    settle(cluster);
+    all_but(cluster, victim, victim);
+    uint64_t cut_ns = cluster_now_ns();
+
+    for (uint32_t i = 0; i < cluster->places; i++)
+        if (i != victim)
+            one_way(mute ? victim : i, mute ? i : victim, true);
+    expect(cluster, cluster->places - 1, "the others to go on without the one that is cut off one way");
+    uint64_t took_ms = resumed_ms(cluster, cut_ns, &pause_ms), step = cluster_step(cluster);
+
+    step_wanted = step + 300;
+    cluster_until(cluster, those_go_on, "the others to go on for long", PATIENCE_MS);
+    uint64_t healed_ns = cluster_now_ns();
+
+    for (uint32_t i = 0; i < cluster->places; i++)
+        if (i != victim)
+            one_way(mute ? victim : i, mute ? i : victim, false);
+    settle(cluster);
+    printf("%s: the others commit again after %" PRIu64 " ms; it is back for 100 steps %" PRIu64 " ms after the cable was "
+           "mended\n",
+           mute ? "mute (hears, is not heard)" : "deaf (is heard, hears not)", took_ms,
+           (cluster_now_ns() - healed_ns) / SPOTNIK_MS);
+}
+
+static void start(struct cluster *cluster, uint32_t places, const char *worker)
+{
+    cluster_new(cluster, places, 1);
+    cluster_use(cluster, worker, "-c", "5000", "-n", "10000", "-b", "64", "-u", "2000", NULL);
+    cluster->without_slots = true; /* hosts share no memory */
+    cluster->tolerant = true;
+    for (uint32_t i = 0; i < places; i++) {
+        cluster->bind[i] = address[i];
+        cluster->netns[i] = host[i];
+        cluster_start(cluster, i);
+    }
+}
+
+static void finish(struct cluster *cluster)
+{
+    for (uint32_t i = 0; i < cluster->places; i++)
+        cluster_kill(cluster, i, SIGTERM);
+    cluster_until(cluster, cluster_is_over, "everybody to leave", PATIENCE_MS);
+    cluster_expect_end(cluster, 75);
+    printf("%u hosts: %" PRIu64 " stable steps, %" PRIu64 " commits compared, no step with two results\n",
+           cluster->places, cluster->step_highest, cluster->commits);
+    cluster_free(cluster);
+}
+
+static void five(const char *worker, uint64_t limit_ms)
+{
+    static struct cluster cluster;
+
+    start(&cluster, 5, worker);
+    settle(&cluster);
+    cut_one(&cluster, (smallest(&cluster) + 1) % 5, limit_ms);
+    cut_one(&cluster, smallest(&cluster), limit_ms);
+    partition(&cluster, smallest(&cluster), (smallest(&cluster) + 1) % 5, "2|3, the smallest id among the two");
+    one_way_cut(&cluster, 1, true);
+    one_way_cut(&cluster, 2, false);
+    finish(&cluster);
+}
+
+static void four(const char *worker)
+{
+    static struct cluster cluster;
+
+    start(&cluster, 4, worker);
+    settle(&cluster);
+    uint32_t first = smallest(&cluster);
+
+    partition(&cluster, (first + 1) % 4, (first + 2) % 4, "2|2, the half with the smallest id");
+    finish(&cluster);
 }
 
 int main(int argc, char **argv)
 {
-    static struct cluster cluster;
-
     if (argc < 2)
         return 2;
+    setvbuf(stdout, NULL, _IOLBF, 0);
     if (geteuid() != 0) {
         printf("skipped: network namespaces need root\n");
         return 77;
     }
-    if (!set_up()) {
+    bool ready = set_up();
+
+    if (alive_fd >= 0)
+        atexit(dismiss_janitor);
+    if (!ready) {
         printf("skipped: cannot make network namespaces here (needs `ip` and the right to use it)\n");
         return 77;
     }
-    cluster_new(&cluster, HOSTS, 1);
-    cluster_use(&cluster, argv[1], "-c", "5000", "-n", "10000", "-b", "64", "-u", "2000", NULL);
-    cluster.without_slots = true; /* hosts share no memory */
-    cluster.tolerant = true;
-    for (uint32_t i = 0; i < HOSTS; i++) {
-        cluster.bind[i] = address[i];
-        cluster.netns[i] = host[i];
-        cluster_start(&cluster, i);
-    }
-    cut_one(&cluster, cluster_argument(argc, argv, "limit_ms", 500));
-    partition(&cluster);
-    for (uint32_t i = 0; i < HOSTS; i++)
-        cluster_kill(&cluster, i, SIGTERM);
-    cluster_until(&cluster, cluster_is_over, "everybody to leave", PATIENCE_MS);
-    cluster_expect_end(&cluster, 75);
-    cluster_free(&cluster);
+    five(argv[1], cluster_argument(argc, argv, "limit_ms", 500));
+    four(argv[1]);
     return 0;
 }

@@ -2,7 +2,7 @@
 /* The member of the end-to-end tests: trains nothing of use, and reports every commit, so that whoever started it can
  * compare all members. One line per event on --events FD:
  *
- *     joined MEMBER                            spotnik_join() returned
+ *     joined MEMBER                            spotnik_join() returned, or it is a new member since it was excluded
  *     commit STEP DIGEST EPOCH SIZE REPLAY NS  NS: CLOCK_MONOTONIC
  *     recovery EPOCH LOST JOINED DETECTED RECONCILED ACCEPTED RESTARTED COMMITTED
  *     excluded STEP      done STEP DIGEST      leaving STEP DIGEST      error CODE WORDS
@@ -32,6 +32,7 @@ struct worker {
         ledger[3]; /* registered: sum of hashes and number of samples consumed in the data epoch ledger[2] */
     int64_t consumed[2], data_epoch; /* buckets */
     uint64_t recovery_epoch;         /* of the newest recovery told */
+    char member[33];                 /* the id last told */
 };
 
 static spotnik_job *noticed_job;
@@ -133,6 +134,14 @@ static bool account(struct worker *worker)
     return fine && (uint64_t)worker->ledger[1] <= worker->samples;
 }
 
+static void tell_member(struct worker *worker, const spotnik_job_status *status)
+{
+    if (!strcmp(worker->member, status->member))
+        return;
+    memcpy(worker->member, status->member, sizeof worker->member);
+    tell(worker, "joined %s", status->member);
+}
+
 static void tell_recoveries(struct worker *worker, const spotnik_job_status *status)
 {
     for (uint32_t i = 0; i < status->recovery_count; i++) {
@@ -178,6 +187,7 @@ static int apply(struct worker *worker, const spotnik_step *step)
         return 1;
     }
     spotnik_status(worker->job, &status);
+    tell_member(worker, &status);
     tell(worker, "commit %" PRIu64 " %016" PRIx64 " %" PRIu64 " %u %u %" PRIu64, step->number, digest(worker),
          status.view_epoch, status.size, step->replay, now_ns());
     tell_recoveries(worker, &status);
@@ -231,7 +241,7 @@ static int enrol(struct worker *worker)
         return rc;
     noticed_job = worker->job;
     spotnik_status(worker->job, &status);
-    tell(worker, "joined %s", status.member);
+    tell_member(worker, &status);
     rc = spotnik_state_add(worker->job, "w", worker->w, worker->count, SPOTNIK_F32);
     if (!rc)
         rc = spotnik_state_add(worker->job, "ledger", worker->ledger, 3, SPOTNIK_I64);
