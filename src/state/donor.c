@@ -218,6 +218,26 @@ static struct spotnik_snapshot *take(struct spotnik_donor *donor)
     return snapshot;
 }
 
+/* What the core says about stability and membership, for those who wait for it. */
+static void look(struct spotnik_donor *donor)
+{
+    struct spotnik_engine *engine = donor->engine;
+    spotnik_job_status status;
+
+    if (!engine || (!donor->session && !donor->outside))
+        return;
+    pthread_mutex_unlock(&donor->lock);
+    spotnik_engine_status(engine, &status);
+    pthread_mutex_lock(&donor->lock);
+    if (status.joining)
+        return;
+    donor->outside = false;
+    if (status.step_stable > donor->stable) {
+        donor->stable = status.step_stable;
+        wake_all(donor);
+    }
+}
+
 void spotnik_donor_boundary(struct spotnik_donor *donor, uint64_t committed, bool waiting)
 {
     bool due = false;
@@ -225,6 +245,7 @@ void spotnik_donor_boundary(struct spotnik_donor *donor, uint64_t committed, boo
     pthread_mutex_lock(&donor->lock);
     donor->committed = committed;
     donor->waiting = waiting;
+    look(donor);
     for (struct spotnik_session *session = donor->session; session; session = session->next)
         due |= is_due(donor, session);
     if (due) {
@@ -293,6 +314,9 @@ void spotnik_donor_committed(struct spotnik_donor *donor, uint64_t step, uint32_
             if (is_attached(session))
                 drop(donor, session);
     donor->committed = step;
+    if (step > donor->stable + 1)
+        donor->stable =
+            step - 1; /* everybody has contributed to this step, and so has committed the one before */
     if (donor->log.first) {
         limit(donor);
         wake_all(donor);
@@ -306,6 +330,8 @@ void spotnik_donor_reset(struct spotnik_donor *donor)
     for (struct spotnik_session *session = donor->session; session; session = session->next)
         if (is_attached(session))
             drop(donor, session);
+    donor->outside = true;
+    donor->stable = 0;
     spotnik_donor_prune(donor);
     SPOTNIK_ASSERT(!donor->log.first);
     pthread_mutex_unlock(&donor->lock);

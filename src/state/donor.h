@@ -6,6 +6,9 @@
  *     session (thread per joiner) --wants--> boundary hook: copy --> snapshot --pieces--> joiner
  *                                            committed hook: copy --> log -----results---> joiner
  *
+ * Only what is stable leaves the process: a snapshot is announced, and a result streamed, once no later view can commit
+ * that step differently (P3 allows one step that is not). Otherwise a joiner could enter with bits that are nobody's.
+ *
  * All sessions share the log; a joiner so slow that the log outgrows its bound is dropped and starts over. When the
  * last session ends, snapshot and log are freed. A joiner's death costs nothing but that. */
 #ifndef SPOTNIK_STATE_DONOR_H

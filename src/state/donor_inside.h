@@ -53,6 +53,9 @@ struct spotnik_donor {
     struct spotnik_log log;
     uint64_t log_bytes_max, dropped;
     uint64_t committed; /* position of the caller's thread */
+    uint64_t
+        stable; /* no later view can commit this step differently; what comes after it stays in this process */
+    bool outside; /* excluded, and not a member again yet: nothing to give */
     bool waiting;
     uint64_t step_ns, committed_ns; /* mean time of a step; instant of the last commit */
 };

@@ -8,7 +8,7 @@
  *     SNAPSHOT  u64 step: not before it                  TAKEN   u64 step, u64 bytes
  *     FETCH     u64 piece                                PIECE   u64 piece, u64 hash, bytes
  *     STREAM    u64 first step                           RESULT  see spotnik_result; bytes
- *     ACK       u64 step: no more needed                 DRY     u64 committed: all of it was sent
+ *     ACK       u64 step: no more needed                 DRY     u64 step: all results up to it were sent
  *                                                        WAIT    nothing: still there
  *                                                        SORRY   words: why this cannot be had here
  *
@@ -51,7 +51,7 @@ struct spotnik_frame {
 /* The head of a RESULT frame: one chunk of a committed result, and how far its donor is. */
 struct spotnik_result {
     struct spotnik_chunk_header header;
-    uint64_t latest; /* the donor's last committed step */
+    uint64_t latest; /* the donor's last stable step */
     uint64_t hash;   /* XXH3-64 of the payload */
 };
 #define SPOTNIK_RESULT_BYTES 54

@@ -126,10 +126,11 @@ static int tell_view(struct spotnik_session *session, struct spotnik_engine *eng
     if (!answer)
         return SPOTNIK_ERR_MEMORY;
     spotnik_engine_status(engine, &status);
-    answer->serving = !status.joining && status.size > 0;
+    answer->serving = !status.joining && !status.parked && status.size > 0;
     answer->member_count =
         spotnik_engine_members(engine, answer->member, SPOTNIK_STANDING_MEMBERS_MAX, &answer->epoch);
     pthread_mutex_lock(&donor->lock);
+    answer->serving &= !donor->outside;
     answer->committed = donor->committed;
     answer->waiting = donor->waiting;
     answer->step_ns = donor->step_ns;
@@ -224,18 +225,19 @@ static int stream(struct spotnik_session *session, bool *ret_more)
     struct spotnik_donor *donor = session->donor;
 
     pthread_mutex_lock(&donor->lock);
-    uint64_t committed = donor->committed;
-    struct spotnik_log_entry *entry = spotnik_log_hold(&donor->log, session->stream_next);
+    uint64_t stable = donor->stable;
+    bool ready = session->stream_next <= stable;
+    struct spotnik_log_entry *entry = ready ? spotnik_log_hold(&donor->log, session->stream_next) : NULL;
     pthread_mutex_unlock(&donor->lock);
-    if (!entry && session->stream_next <= committed)
+    if (!entry && ready)
         return sorry(session, "results from that step on are no longer kept");
     if (!entry) {
         if (session->told_dry)
             return 0;
         session->told_dry = true;
-        return spotnik_frame_send_u64(session->fd, SPOTNIK_FRAME_DRY, committed);
+        return spotnik_frame_send_u64(session->fd, SPOTNIK_FRAME_DRY, stable);
     }
-    int rc = send_step(session, entry, committed);
+    int rc = send_step(session, entry, stable);
 
     session->stream_next++;
     session->told_dry = false;
@@ -253,7 +255,8 @@ static int serve(struct spotnik_session *session, bool *ret_more)
 
     pthread_mutex_lock(&donor->lock);
     struct spotnik_engine *engine = donor->sealed ? donor->engine : NULL;
-    bool taken = session->snapshot, bare = session->wants_snapshot && !donor->spare;
+    bool taken = session->snapshot && session->snapshot->step <= donor->stable,
+         bare = session->wants_snapshot && !donor->spare;
     pthread_mutex_unlock(&donor->lock);
     if (session->asked && engine) {
         session->asked = false;

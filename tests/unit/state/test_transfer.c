@@ -47,6 +47,7 @@ struct spotnik_engine {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool joining, entered;
+    bool settled; /* a view was installed at the last step: it is stable though no other followed */
     uint64_t committed, got[2];
     struct update update;
     struct replica *replica;
@@ -104,6 +105,7 @@ void spotnik_engine_status(struct spotnik_engine *engine, spotnik_job_status *re
     pthread_mutex_lock(&engine->lock);
     ret->joining = engine->joining;
     ret->size = MEMBERS;
+    ret->step_stable = engine->committed && !engine->settled ? engine->committed - 1 : engine->committed;
     pthread_mutex_unlock(&engine->lock);
 }
 
@@ -151,7 +153,7 @@ int spotnik_engine_handover(struct spotnik_engine *engine, const struct spotnik_
                             const void *payload, size_t bytes)
 {
     pthread_mutex_lock(&engine->lock);
-    if (header->step == engine->committed + 1) {
+    if (engine->joining && header->step == engine->committed + 1) {
         take_chunk(engine, header, payload, bytes);
         if (engine->got[0] == sizeof engine->update.big && engine->got[1] == sizeof engine->update.small) {
             update_apply(engine->replica, &engine->update);
@@ -159,7 +161,7 @@ int spotnik_engine_handover(struct spotnik_engine *engine, const struct spotnik_
             engine->committed++;
         }
     } else {
-        assert_true(header->step <= engine->committed);
+        assert_true(!engine->joining || header->step <= engine->committed);
     }
     pthread_mutex_unlock(&engine->lock);
     return 0;
@@ -246,13 +248,17 @@ int spotnik_net_dial(const struct spotnik_credentials *credentials, const uint8_
 
 /* --- the members, in one thread -------------------------------------------------------------------------------------- */
 
-static void let_in(uint64_t step)
+/* The members take it in at their step, or one behind: then its predecessor hands it the last result. */
+static void let_in(uint64_t step, const struct update *last)
 {
     struct spotnik_engine *joiner = &engine_of[MEMBERS];
 
     pthread_mutex_lock(&joiner->lock);
-    if (joiner->entered && joiner->committed == step)
+    if (joiner->entered && joiner->committed + 1 >= step) {
         joiner->joining = false;
+        if (joiner->committed < step)
+            update_apply(joiner->replica, last);
+    }
     over = !joiner->joining;
     pthread_cond_broadcast(&joiner->changed);
     pthread_mutex_unlock(&joiner->lock);
@@ -269,6 +275,16 @@ static bool is_over(void)
     return result;
 }
 
+static void members_at(uint64_t step, bool settled)
+{
+    for (int i = 0; i < MEMBERS; i++) {
+        pthread_mutex_lock(&engine_of[i].lock);
+        engine_of[i].committed = step;
+        engine_of[i].settled = settled;
+        pthread_mutex_unlock(&engine_of[i].lock);
+    }
+}
+
 /* A liar cannot know at which step the honest copy, so all wait at the boundary after HOLD_STEP, as step_begin does when members are
  * too few, until the joiner has its copy. */
 static void hold(void)
@@ -276,6 +292,7 @@ static void hold(void)
     struct spotnik_engine *joiner = &engine_of[MEMBERS];
     bool go_on = false;
 
+    members_at(HOLD_STEP, true);
     while (!go_on) {
         for (int i = 0; i < MEMBERS; i++)
             spotnik_donor_boundary(donor[i], HOLD_STEP, true);
@@ -305,7 +322,8 @@ static void *members_run(void *argument)
             spotnik_donor_committed(donor[i], step, 8, result);
             update_apply(&replica[i], &update);
         }
-        let_in(step);
+        members_at(step, false);
+        let_in(step, &update);
     }
     return NULL;
 }
