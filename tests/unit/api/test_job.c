@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The public API as a job of one, which needs no key and no network of others. Claims: the loop of the header works; calls
+ * in the wrong place or with wrong arguments are refused with the right code and change nothing. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/hash.h"
+#include "spotnik/spotnik.h"
+
+static const char *const variables[] = { "SPOTNIK_JOB",        "SPOTNIK_KEY_FILE",   "SPOTNIK_PEERS",
+                                         "SPOTNIK_BIND",       "SPOTNIK_MIN",        "SPOTNIK_MAX",
+                                         "SPOTNIK_SILENCE_MS", "SPOTNIK_ON_MINORITY" };
+
+static int setup(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
+        unsetenv(variables[i]);
+    return 0;
+}
+
+static spotnik_job *join_one(uint64_t samples, uint64_t batch, uint64_t steps_max)
+{
+    spotnik_config config;
+    spotnik_job *job = NULL;
+
+    spotnik_config_init(&config);
+    config.samples = samples;
+    config.batch = batch;
+    config.steps_max = steps_max;
+    assert_int_equal(spotnik_join(&config, &job), 0);
+    assert_non_null(job);
+    return job;
+}
+
+/* Every sample once per epoch of data, results equal to inputs, DONE after the last step. */
+static void test_loop(void **state)
+{
+    spotnik_job *job = join_one(10, 4, 7);
+    float w[3] = { 0, 0, 0 }, g[3];
+    unsigned seen[10] = { 0 };
+    spotnik_step step;
+    int rc;
+
+    (void)state;
+    assert_int_equal(spotnik_state_add(job, "w", w, 3, SPOTNIK_F32), 0);
+    uint64_t expected = 1;
+    while ((rc = spotnik_step_begin(job, &step)) == 0) {
+        assert_int_equal(step.number, expected++);
+        assert_int_equal(step.rank, 0);
+        assert_int_equal(step.size, 1);
+        assert_false(step.replay);
+        for (uint32_t r = 0; r < step.range_count; r++)
+            for (uint64_t i = step.samples[r].begin; i < step.samples[r].end; i++)
+                seen[i] += step.data_epoch == 0;
+        for (int i = 0; i < 3; i++)
+            g[i] = (float)(step.number * (uint64_t)(i + 1));
+        assert_int_equal(spotnik_allreduce(job, 0, g, 3, SPOTNIK_F32, SPOTNIK_MEAN), 0);
+        assert_int_equal(spotnik_step_commit(job), 0);
+        assert_true(g[2] == (float)(3 * step.number));
+        for (int i = 0; i < 3; i++)
+            w[i] += g[i];
+    }
+    assert_int_equal(rc, SPOTNIK_ERR_DONE);
+    assert_int_equal(expected, 8);
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(seen[i], 1);
+    assert_int_equal(spotnik_state_digest(job), spotnik_hash_bytes(w, sizeof w));
+    assert_int_equal(spotnik_leave(job), 0);
+}
+
+static void test_calls_in_the_wrong_place(void **state)
+{
+    spotnik_job *job = join_one(0, 0, 0);
+    spotnik_step step;
+    float g[2] = { 1, 2 };
+
+    (void)state;
+    assert_int_equal(spotnik_step_commit(job), SPOTNIK_ERR_STATE);
+    assert_int_equal(spotnik_allreduce(job, 0, g, 2, SPOTNIK_F32, SPOTNIK_SUM), SPOTNIK_ERR_STATE);
+    assert_int_equal(spotnik_weight_set(job, 3), SPOTNIK_ERR_STATE);
+    assert_int_equal(spotnik_step_begin(job, &step), 0);
+    assert_int_equal(spotnik_state_add(job, "late", g, 2, SPOTNIK_F32), SPOTNIK_ERR_STATE);
+    assert_non_null(strstr(spotnik_last_error(), "late"));
+    assert_int_equal(spotnik_step_begin(job, &step), SPOTNIK_ERR_STATE);
+    assert_int_equal(spotnik_weight_set(job, 3), 0);
+    assert_int_equal(spotnik_allreduce(job, 0, g, 2, SPOTNIK_F32, SPOTNIK_SUM), 0);
+    assert_int_equal(spotnik_allreduce(job, 0, g, 2, SPOTNIK_F32, SPOTNIK_SUM), SPOTNIK_ERR_STATE);
+    assert_int_equal(spotnik_weight_set(job, 3), SPOTNIK_ERR_STATE);
+    assert_int_equal(spotnik_step_commit(job), 0);
+    assert_int_equal(spotnik_step_commit(job), SPOTNIK_ERR_STATE);
+    assert_true(g[0] == 1 && g[1] == 2);
+    assert_int_equal(spotnik_step_begin(job, &step), 0); /* a step without buckets */
+    assert_int_equal(step.number, 2);
+    assert_int_equal(spotnik_step_commit(job), 0);
+    assert_int_equal(spotnik_leave(job), 0);
+}
+
+static void test_wrong_arguments(void **state)
+{
+    spotnik_job *job = join_one(0, 0, 0);
+    spotnik_step step;
+    uint8_t g[8] = { 0 };
+
+    (void)state;
+    assert_int_equal(spotnik_step_begin(job, NULL), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_step_begin(NULL, &step), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_step_begin(job, &step), 0);
+    assert_int_equal(spotnik_allreduce(job, 256, g, 1, SPOTNIK_U8, SPOTNIK_MAX), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_allreduce(job, 0, NULL, 1, SPOTNIK_U8, SPOTNIK_MAX), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_allreduce(job, 0, g, 1, (enum spotnik_dtype)9, SPOTNIK_MAX),
+                     SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_allreduce(job, 0, g, SIZE_MAX, SPOTNIK_F32, SPOTNIK_SUM), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_allreduce(job, 0, g, 8, SPOTNIK_U8, SPOTNIK_SUM), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_allreduce(job, 0, g, 1, SPOTNIK_I64, SPOTNIK_MEAN), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_allreduce(job, 0, g, 8, SPOTNIK_U8, (enum spotnik_op)0), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_allreduce(job, 0, g, 8, SPOTNIK_U8, SPOTNIK_MAX),
+                     0); /* none of them used up the bucket */
+    assert_int_equal(spotnik_step_commit(job), 0);
+    assert_int_equal(spotnik_leave(job), 0);
+    assert_int_equal(spotnik_leave(NULL), 0);
+    spotnik_abandon(NULL);
+    spotnik_notice(NULL);
+}
+
+/* A notice ends the loop at the next step_begin; a begun step is finished first. */
+static void test_notice(void **state)
+{
+    spotnik_job *job = join_one(0, 0, 0);
+    spotnik_step step;
+
+    (void)state;
+    assert_int_equal(spotnik_step_begin(job, &step), 0);
+    spotnik_notice(job);
+    assert_int_equal(spotnik_step_commit(job), 0);
+    assert_int_equal(spotnik_step_begin(job, &step), SPOTNIK_ERR_LEAVING);
+    assert_int_equal(spotnik_leave(job), 0);
+}
+
+static void test_status(void **state)
+{
+    spotnik_job *job = join_one(0, 0, 0);
+    spotnik_job_status status;
+    spotnik_step step;
+
+    (void)state;
+    assert_int_equal(spotnik_step_begin(job, &step), 0);
+    assert_int_equal(spotnik_step_commit(job), 0);
+    spotnik_status(job, &status);
+    assert_int_equal(status.step_committed, 1);
+    assert_int_equal(status.size, 1);
+    assert_int_equal(status.view_epoch, 1);
+    assert_int_equal(strlen(status.member), 32);
+    assert_false(status.joining);
+    spotnik_abandon(job);
+}
+
+static void refuse(const char *variable, const char *value)
+{
+    spotnik_config config;
+    spotnik_job *job = NULL;
+
+    setup(NULL);
+    setenv(variable, value, 1);
+    spotnik_config_init(&config);
+    assert_int_equal(spotnik_join(&config, &job), SPOTNIK_ERR_ARGUMENT);
+    assert_null(job);
+    if (!strstr(spotnik_last_error(), variable))
+        fail_msg("%s=%s: %s", variable, value, spotnik_last_error());
+}
+
+static void test_wrong_environment(void **state)
+{
+    (void)state;
+    refuse("SPOTNIK_MIN", "two");
+    refuse("SPOTNIK_MIN", "-1");
+    refuse("SPOTNIK_MIN", "0");
+    refuse("SPOTNIK_MIN", "4294967296");
+    refuse("SPOTNIK_MIN", "2"); /* nobody else can come without peers */
+    refuse("SPOTNIK_MAX", "4x");
+    refuse("SPOTNIK_MAX", "100000");
+    refuse("SPOTNIK_SILENCE_MS", "fast");
+    refuse("SPOTNIK_SILENCE_MS", "0");
+    refuse("SPOTNIK_ON_MINORITY", "panic");
+    refuse("SPOTNIK_BIND", "0.0.0.0");
+    setup(NULL);
+    setenv("SPOTNIK_PEERS", "127.0.0.1:1", 1); /* peers without a key */
+    spotnik_config config;
+    spotnik_job *job = NULL;
+
+    spotnik_config_init(&config);
+    assert_int_equal(spotnik_join(&config, &job), SPOTNIK_ERR_ARGUMENT);
+    assert_non_null(strstr(spotnik_last_error(), "spotnik key"));
+}
+
+static void test_wrong_config(void **state)
+{
+    spotnik_config config;
+    spotnik_job *job = NULL;
+
+    (void)state;
+    assert_int_equal(spotnik_join(NULL, &job), SPOTNIK_ERR_ARGUMENT);
+    memset(&config, 0, sizeof config);
+    assert_int_equal(spotnik_join(&config, &job), SPOTNIK_ERR_ARGUMENT);
+    spotnik_config_init(&config);
+    assert_int_equal(spotnik_join(&config, NULL), SPOTNIK_ERR_ARGUMENT);
+    config.samples = 10; /* and no batch */
+    assert_int_equal(spotnik_join(&config, &job), SPOTNIK_ERR_ARGUMENT);
+    assert_null(job);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_loop, setup),
+        cmocka_unit_test_setup(test_calls_in_the_wrong_place, setup),
+        cmocka_unit_test_setup(test_wrong_arguments, setup),
+        cmocka_unit_test_setup(test_notice, setup),
+        cmocka_unit_test_setup(test_status, setup),
+        cmocka_unit_test_setup(test_wrong_environment, setup),
+        cmocka_unit_test_setup(test_wrong_config, setup),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Key files. Claims: what is made can be read; a file that others can read, or that holds anything but 64 hex digits, is
+ * refused; nothing is ever overwritten. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "api/key.h"
+#include "spotnik/spotnik.h"
+
+static char dir[64], path[96];
+
+static int setup(void **state)
+{
+    (void)state;
+    snprintf(dir, sizeof dir, "/tmp/spotnik-key-XXXXXX");
+    if (!mkdtemp(dir))
+        return -1;
+    snprintf(path, sizeof path, "%s/key", dir);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    unlink(path);
+    return rmdir(dir);
+}
+
+static void put(const char *text, mode_t mode)
+{
+    FILE *file = fopen(path, "w");
+
+    assert_non_null(file);
+    assert_int_equal(fwrite(text, 1, strlen(text), file), strlen(text));
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(chmod(path, mode), 0);
+}
+
+static void test_make_and_read(void **state)
+{
+    uint8_t key[SPOTNIK_KEY_BYTES], again[SPOTNIK_KEY_BYTES];
+    struct stat facts;
+
+    (void)state;
+    assert_int_equal(spotnik_key_create(path), 0);
+    assert_int_equal(stat(path, &facts), 0);
+    assert_int_equal(facts.st_mode & 0777, 0600);
+    assert_int_equal(facts.st_size, 65);
+    assert_int_equal(spotnik_key_read(path, key), 0);
+    assert_int_equal(spotnik_key_create(path), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_key_read(path, again), 0);
+    assert_memory_equal(key, again, sizeof key);
+}
+
+static void test_refused(void **state)
+{
+    static const char digits[] = "00112233445566778899aabbccddeeffAABBCCDDEEFF00112233445566778899";
+    uint8_t key[SPOTNIK_KEY_BYTES];
+    char text[128];
+
+    (void)state;
+    assert_int_equal(spotnik_key_read(path, key), SPOTNIK_ERR_SYSTEM);
+    put(digits, 0600);
+    assert_int_equal(spotnik_key_read(path, key), 0);
+    assert_int_equal(key[1], 0x11);
+    assert_int_equal(key[16], 0xaa);
+    for (int mode = 0601; mode <= 0677; mode++) {
+        put(digits, (mode_t)mode);
+        assert_int_equal(spotnik_key_read(path, key), mode & 077 ? SPOTNIK_ERR_ARGUMENT : 0);
+    }
+    for (size_t cut = 0; cut < 64; cut++) {
+        snprintf(text, sizeof text, "%.*s", (int)cut, digits);
+        put(text, 0600);
+        assert_int_equal(spotnik_key_read(path, key), SPOTNIK_ERR_ARGUMENT);
+    }
+    snprintf(text, sizeof text, "%s0", digits);
+    put(text, 0600);
+    assert_int_equal(spotnik_key_read(path, key), SPOTNIK_ERR_ARGUMENT);
+    memcpy(text, digits, 65);
+    text[20] = 'g';
+    put(text, 0600);
+    assert_int_equal(spotnik_key_read(path, key), SPOTNIK_ERR_ARGUMENT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_make_and_read, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The status text is JSON whatever the strings in it are, and does not overrun its memory at any size. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "metrics/status.h"
+
+static size_t write_text(char *text, size_t size)
+{
+    static const struct spotnik_member member[2] = {
+        { .id = { 1, 2 }, .address = { [10] = 0xff, [11] = 0xff, 10, 0, 0, 1 }, .port = 77 },
+        { .id = { 3, 4 }, .address = { [15] = 1 }, .port = 78 },
+    };
+    spotnik_job_status status = { .member = "0123456789abcdef0123456789abcdef",
+                                  .view_epoch = 7,
+                                  .rank = 1,
+                                  .size = 2,
+                                  .step_committed = INT64_MAX,
+                                  .parked = 1,
+                                  .recovery_count = 2 };
+    struct spotnik_status_more more = { .job_name = "a \"job\" \\ with\ttabs \xc3\xa9",
+                                        .pid = 42,
+                                        .member = member,
+                                        .member_count = 2,
+                                        .refusal = "bad\nkey",
+                                        .refusals = 3,
+                                        .warning = "" };
+
+    status.recovery[1] = (spotnik_recovery){ .epoch = 7, .lost = 2, .detected_ns = 5, .committed_ns = 9 };
+    return spotnik_status_text(&status, &more, text, size);
+}
+
+static void test_is_json(void **state)
+{
+    char text[8192];
+    size_t length = write_text(text, sizeof text);
+    json_t *root = json_loadb(text, length, 0, NULL);
+
+    (void)state;
+    assert_non_null(root);
+    assert_int_equal(length, strlen(text));
+    assert_string_equal(json_string_value(json_object_get(root, "refusal")), "bad\nkey");
+    assert_true(json_is_true(json_object_get(root, "parked")));
+    json_t *members = json_object_get(root, "members"), *recoveries = json_object_get(root, "recoveries");
+    assert_int_equal(json_array_size(members), 2);
+    assert_string_equal(json_string_value(json_object_get(json_array_get(members, 0), "address")),
+                        "10.0.0.1");
+    assert_string_equal(json_string_value(json_object_get(json_array_get(members, 1), "address")), "::1");
+    assert_int_equal(json_array_size(recoveries), 2);
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(recoveries, 1), "lost")), 2);
+    json_decref(root);
+}
+
+static void test_any_size(void **state)
+{
+    char text[8192];
+    size_t whole = write_text(text, sizeof text);
+
+    (void)state;
+    for (size_t size = 1; size <= whole + 1; size++) {
+        memset(text, 0x55, sizeof text);
+        assert_int_equal(write_text(text, size), size > whole ? whole : 0);
+        assert_int_equal(text[size], 0x55);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_is_json), cmocka_unit_test(test_any_size) };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
