@@ -271,6 +271,41 @@ static void test_samples_return(void **state)
     assert_true(spotnik_ledger_equal(ledger, spotnik_core_ledger(pair.node[3].core)));
 }
 
+static uint32_t
+    second_view[NODES_MAX]; /* size of the view each installed at the epoch after the assembly's */
+static uint64_t second_epoch;
+
+/* Node 3, the initiator, is cut off the moment it has installed the view it decided, before it can tell. */
+static bool cut_off_when_chosen(struct pair *of, uint32_t node, const struct spotnik_action *action)
+{
+    if (action->kind == SPOTNIK_ACTION_VIEW && action->step == second_epoch)
+        second_view[node] = spotnik_core_view(of->node[node].core)->size;
+    for (uint32_t i = 0; i < 3 && node == 3 && action->kind == SPOTNIK_ACTION_VIEW; i++)
+        pair_cut(of, 3, i, true);
+    return false;
+}
+
+/* Claim: a view that one member may have installed is the one that the rest install, though that member is silent by now and they
+ * could do without it; only then do they go on to a view without it. */
+static void test_chosen_stands(void **state)
+{
+    (void)state;
+    assemble(5);
+    second_epoch = pair_status(&pair, 0).epoch + 1;
+    memset(second_view, 0, sizeof second_view);
+    pair.before = cut_off_when_chosen;
+    pair_kill(&pair, 4);
+    pair_run(&pair, 5 * SPOTNIK_S);
+    for (uint32_t i = 0; i < 4; i++)
+        assert_int_equal(second_view[i], 4);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(pair_status(&pair, i).size, 3);
+        assert_true(pair_status(&pair, i).epoch > second_epoch);
+    }
+    assert_int_equal(pair_status(&pair, 3).epoch, second_epoch);
+    assert_true(pair_status(&pair, 3).parked);
+}
+
 /* Claim: a view that is too small to go on, and began with a laggard, is settled once more when the laggard has been served, so
  * that a joiner may have the step the others wait with. */
 static void test_settles_while_waiting(void **state)
@@ -310,6 +345,7 @@ int main(void)
         cmocka_unit_test_teardown(test_messages, close_pair),
         cmocka_unit_test_teardown(test_lane_down, close_pair),
         cmocka_unit_test_teardown(test_samples_return, close_pair),
+        cmocka_unit_test_teardown(test_chosen_stands, close_pair),
         cmocka_unit_test_teardown(test_settles_while_waiting, close_pair),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -97,19 +97,57 @@ static void test_two_smaller_dies(void **state)
     assert_member(1, 1, 3);
 }
 
-/* Claim: a stopped member that wakes to find FENCED and the clean end of the other does not take that for a death it may
- * survive: the other went on without it, committed, and only then died. */
+/* Claim: a stopped member that wakes to find FENCED and the clean end of all others does not take that for deaths it may
+ * survive: they went on without it, committed, and only then died. */
 static void test_fenced_is_not_gone(void **state)
 {
     (void)state;
-    assemble(2);
-    pair_stop(&pair, 1, true);
-    pair_run(&pair, 5 * SPOTNIK_S);
-    assert_member(0, 1, 3);
-    pair_kill(&pair, 0);
-    pair_stop(&pair, 1, false);
+    for (uint32_t count = 2; count <= 5; count++) {
+        uint32_t last = count - 1;
+        assemble(count);
+        pair_stop(&pair, last, true);
+        pair_run(&pair, 5 * SPOTNIK_S);
+        for (uint32_t i = 0; i < last; i++)
+            assert_member(i, last, 3);
+        for (uint32_t i = 0; i < last; i++)
+            pair_kill(&pair, i);
+        pair_stop(&pair, last, false);
+        pair_run(&pair, 5 * SPOTNIK_S);
+        assert_parked(last);
+        pair_close(&pair);
+    }
+}
+
+static enum spotnik_message_kind first_said;
+
+/* Node 1 has voted, and its vote gets nowhere. */
+static bool stuck_voter(struct pair *of, uint32_t node, const struct spotnik_action *action)
+{
+    if (node != 1 || action->kind != SPOTNIK_ACTION_SEND)
+        return false;
+    if (action->message->kind == SPOTNIK_MESSAGE_ACCEPT)
+        pair_cut(of, 0, 1, true);
+    if (!first_said && spotnik_id_equal(action->peer.id, of->node[2].member.id))
+        first_said = action->message->kind;
+    return false;
+}
+
+/* Claim: who has voted without a member says so first on every new link to it, also when hearing it makes it try again at once. */
+static void test_fenced_comes_first(void **state)
+{
+    (void)state;
+    assemble(3);
+    pair.before = stuck_voter;
+    first_said = SPOTNIK_MESSAGE_HEARTBEAT;
+    pair_stop(&pair, 2, true);
     pair_run(&pair, 5 * SPOTNIK_S);
     assert_parked(1);
+    first_said = 0;
+    pair_event(&pair, 1,
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN, .peer = pair.node[2].member });
+    pair_event(&pair, 1,
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_UP, .peer = pair.node[2].member });
+    assert_int_equal(first_said, SPOTNIK_MESSAGE_FENCED);
 }
 
 /* Claim: the same when the old link is lost too and a new one says nothing but a later epoch. */
@@ -284,6 +322,7 @@ int main(void)
         cmocka_unit_test_teardown(test_two_smaller_stops, close_pair),
         cmocka_unit_test_teardown(test_two_smaller_dies, close_pair),
         cmocka_unit_test_teardown(test_fenced_is_not_gone, close_pair),
+        cmocka_unit_test_teardown(test_fenced_comes_first, close_pair),
         cmocka_unit_test_teardown(test_moved_on_is_not_gone, close_pair),
         cmocka_unit_test_teardown(test_unheard_is_not_gone, close_pair),
         cmocka_unit_test_teardown(test_majority, close_pair),
