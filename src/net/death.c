@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/time.h"
+#include "net/hurry.h"
 #include "net/slots.h"
 #include "spotnik/spotnik.h"
 
@@ -128,6 +129,7 @@ static void *watcher_main(void *context)
 {
     struct spotnik_death *death = context;
     struct futex_waitv waiter[SPOTNIK_DEATH_WATCHED_MAX + 2];
+    spotnik_thread_hurry();
     while (__atomic_load_n(&death->stopping, __ATOMIC_SEQ_CST) == 0) {
         leave_request_look(death);
         uint32_t count = waiters_build(death, waiter);

@@ -376,6 +376,8 @@ static bool read_some(struct spotnik_engine *engine, struct spotnik_link *link, 
         ended(engine, link, end_proof(link, got, error));
         return false;
     }
+    if ((size_t)got < link->in_size - link->in_have && !link->broken && !link->clogged)
+        spotnik_socket_drained(&link->socket);
     link->in_have += (size_t)got;
     *pass += (size_t)got;
     if (!in_parse(engine, link)) {

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/time.h"
+#include "net/hurry.h"
 #include "net/state.h"
 
 #define EVENTS 64
@@ -28,6 +29,7 @@ static void mark(struct spotnik_engine *engine, const struct epoll_event *event)
         return;
     }
     socket->readable |= (event->events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
+    socket->ending |= (event->events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
     socket->writable |= (event->events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0;
 }
 
@@ -160,6 +162,7 @@ static void say_goodbye(struct spotnik_engine *engine)
 void *spotnik_progress_main(void *context)
 {
     struct spotnik_engine *engine = context;
+    spotnik_thread_hurry();
     spotnik_engine_lock(engine);
     spotnik_death_sign(engine->death, engine->config.credentials.self.id);
     engine->thread_started = true;

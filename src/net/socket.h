@@ -25,6 +25,7 @@ struct spotnik_socket {
     enum spotnik_socket_kind kind;
     int fd; /* -1: closed */
     bool readable, writable;
+    bool ending; /* the other side has closed, or an error waits: read on to the end */
     struct spotnik_socket *grave; /* next one waiting to be freed */
 };
 
@@ -39,6 +40,13 @@ int spotnik_socket_listen(const uint8_t address[16], uint16_t *port, int *ret_fd
 
 /* Begin to connect, non-blocking. 0, or -errno (-ECONNREFUSED may come at once on loopback). */
 int spotnik_socket_connect(const uint8_t address[16], uint16_t port, int *ret_fd);
+
+/* A read gave less than asked for: unless the end is near, the next edge tells of more. */
+static inline void spotnik_socket_drained(struct spotnik_socket *socket)
+{
+    if (!socket->ending)
+        socket->readable = false;
+}
 
 /* The pending error of a socket, as errno. */
 int spotnik_socket_error(int fd);

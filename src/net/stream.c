@@ -131,6 +131,7 @@ static ssize_t read_some(struct spotnik_engine *engine, struct spotnik_stream *s
     }
     piece[count++] = (struct iovec){.iov_base = stream->prefix + stream->prefix_have,
                                     .iov_len = sizeof stream->prefix - stream->prefix_have};
+    size_t asked = left + piece[count - 1].iov_len;
     struct msghdr message = {.msg_iov = piece, .msg_iovlen = count};
     ssize_t got = recvmsg(stream->socket.fd, &message, 0);
     if (got <= 0)
@@ -138,6 +139,8 @@ static ssize_t read_some(struct spotnik_engine *engine, struct spotnik_stream *s
     size_t payload = (size_t)got < left ? (size_t)got : left;
     stream->have += payload;
     stream->prefix_have += (size_t)got - payload;
+    if ((size_t)got < asked)
+        spotnik_socket_drained(&stream->socket);
     engine->bytes_received += (size_t)got;
     return got;
 }
@@ -159,7 +162,7 @@ static bool advance(struct spotnik_engine *engine, struct spotnik_stream *stream
 static bool read_stream(struct spotnik_engine *engine, struct spotnik_stream *stream)
 {
     size_t pass = 0;
-    while (stream->socket.fd >= 0 && stream->state != SPOTNIK_STREAM_WAIT) {
+    while (stream->socket.fd >= 0 && stream->socket.readable && stream->state != SPOTNIK_STREAM_WAIT) {
         if (pass >= PASS_BYTES)
             return true;
         ssize_t got = read_some(engine, stream);
