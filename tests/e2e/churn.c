@@ -3,7 +3,9 @@
  * is under way, each replaced by a new process. Claim: every stable commit has one digest on all members, no step is
  * skipped or doubled, every sample is used once, nothing hangs.
  *
- *     e2e-churn WORKER [places=8] [kills=60] [seed=1] [count=20000] [seconds=60] [slots=1] */
+ *     e2e-churn WORKER [places=8] [kills=60] [seed=1] [count=20000] [us=2000] [seconds=60] [slots=1]
+ *
+ * us: time of a member's computation in a step. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -91,16 +93,17 @@ int main(int argc, char **argv)
     uint64_t seed = cluster_argument(argc, argv, "seed", 1),
              kills = cluster_argument(argc, argv, "kills", 60);
     uint64_t seconds = cluster_argument(argc, argv, "seconds", 60);
-    char count[32];
+    char count[32], us[32];
 
     if (argc < 2)
         return 2;
     places = (uint32_t)cluster_argument(argc, argv, "places", 8);
     snprintf(count, sizeof count, "%" PRIu64, cluster_argument(argc, argv, "count", 20000));
+    snprintf(us, sizeof us, "%" PRIu64, cluster_argument(argc, argv, "us", 2000));
     cluster_new(&cluster, places, seed);
     cluster.min = 2;
     cluster.without_slots = !cluster_argument(argc, argv, "slots", 1);
-    cluster_use(&cluster, argv[1], "-c", count, "-n", "100000", "-b", "640", "-u", "2000", NULL);
+    cluster_use(&cluster, argv[1], "-c", count, "-n", "100000", "-b", "640", "-u", us, NULL);
     uint64_t begun_ns = cluster_now_ns();
 
     cluster_until(&cluster, is_whole, "everybody in one view at the start", PATIENCE_MS);
