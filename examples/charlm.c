@@ -306,6 +306,16 @@ static void on_signal(int number)
         spotnik_notice(noticed_job);
 }
 
+/* Only once we are in the job: before that a signal may end us like any process, nobody counts on us yet. */
+static void take_notices_for(spotnik_job *job)
+{
+    struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+
+    noticed_job = job;
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+}
+
 static void report(struct trainer *t, const spotnik_step *step)
 {
     double loss = t->loss[0] / t->loss[1];
@@ -394,7 +404,7 @@ static int job_join(struct trainer *t)
 
     if (rc)
         return rc;
-    noticed_job = t->job;
+    take_notices_for(t->job);
     return register_state(t);
 }
 
@@ -576,20 +586,14 @@ int main(int argc, char **argv)
     static struct trainer t = {
         .steps = 2000, .batch_size = 512, .seed = 1, .log = { .fd = -1, .digest_every = 1 }
     };
-    struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
-    int checking = 0, status;
+    int checking = 0;
 
     setvbuf(stdout, NULL, _IOLBF, 0);
     parse(&t, argc, argv, &checking);
     prepare(&t);
-    if (checking) {
-        status = check(&t);
-    } else {
-        sigaction(SIGTERM, &action, NULL);
-        sigaction(SIGINT, &action, NULL);
-        int rc = job_join(&t);
+    if (checking)
+        return check(&t);
+    int rc = job_join(&t);
 
-        status = finish(&t, rc ? rc : train(&t));
-    }
-    return status;
+    return finish(&t, rc ? rc : train(&t));
 }
