@@ -100,6 +100,8 @@ void lineage_event(struct cluster *cluster, struct worker *worker, const char *l
     } else if (!strncmp(line, "recovery ", 9)) {
         on_recovery(cluster, worker, line);
     } else if (!strncmp(line, "joined ", 7)) {
+        if (worker->step) /* between two steps: nothing was lost, so nothing was told */
+            on_exclusion(cluster, worker);
         snprintf(worker->member, sizeof worker->member, "%.32s", line + 7);
         worker->joined_ns = cluster_now_ns();
     } else if (!strncmp(line, "excluded ", 9)) {
