@@ -5,8 +5,11 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +19,7 @@
 #include "spotnik/spotnik.h"
 
 #define ASK_NS SPOTNIK_S
+#define FAIL_NS (40 * SPOTNIK_S)
 
 void probe_credentials(struct cluster *cluster, struct spotnik_credentials *ret)
 {
@@ -97,6 +101,60 @@ void probe_until(struct cluster *cluster, uint32_t place, const struct spotnik_m
             cluster_fail(cluster, "the status of place %u does not show %s: %s", place, what, text);
         cluster_turn(cluster, 20);
     }
+}
+
+static void become(const struct cluster *cluster, const char *key, const char *job, const char *peers, int events)
+{
+    char fd[16];
+
+    snprintf(fd, sizeof fd, "%d", events);
+    fcntl(events, F_SETFD, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    setenv("SPOTNIK_KEY_FILE", key, 1);
+    setenv("SPOTNIK_JOB", job, 1);
+    setenv("SPOTNIK_PEERS", peers, 1);
+    execl(cluster->command[0], cluster->command[0], "-e", fd, (char *)NULL);
+    _exit(127);
+}
+
+/* All it says until it ends; the members of the job are heard meanwhile. */
+static void listen_to(struct cluster *cluster, pid_t pid, int events, char *text, size_t size)
+{
+    uint64_t limit_ns = cluster_now_ns() + FAIL_NS;
+    size_t used = 0;
+
+    fcntl(events, F_SETFL, O_NONBLOCK);
+    for (ssize_t got = 1; got != 0;) {
+        cluster_turn(cluster, 10);
+        got = read(events, text + used, size - 1 - used);
+        used += got > 0 ? (size_t)got : 0;
+        text[used] = 0;
+        if (cluster_now_ns() < limit_ns)
+            continue;
+        kill(pid, SIGKILL);
+        cluster_fail(cluster, "a worker that does not belong is still there: %s", text);
+    }
+}
+
+void probe_fails(struct cluster *cluster, const char *key, const char *job, const char *peers, int code,
+                 const char *why)
+{
+    char text[1024] = "", expected[32];
+    int ends[2];
+
+    if (pipe2(ends, O_CLOEXEC))
+        cluster_fail(cluster, "pipe: %m");
+    pid_t pid = fork();
+    if (pid == 0)
+        become(cluster, key, job, peers, ends[1]);
+    close(ends[1]);
+    listen_to(cluster, pid, ends[0], text, sizeof text);
+    close(ends[0]);
+    waitpid(pid, NULL, 0);
+    snprintf(expected, sizeof expected, "error %d ", code);
+    if (strncmp(text, expected, strlen(expected)) || !strstr(text, why))
+        cluster_fail(cluster, "a worker was told \"%s\", not \"%s... %s\"", text, expected, why);
+    printf("told: %s", text);
 }
 
 int probe_files(pid_t pid)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looking at members from outside, as an operator does: what their status says, how many files they hold open. */
+/* Looking at members from outside, as an operator does: what their status says, how many files they hold open, what a
+ * worker is told that does not get in. */
 #ifndef SPOTNIK_TESTS_PROBE_H
 #define SPOTNIK_TESTS_PROBE_H
 
@@ -18,6 +19,10 @@ bool probe_status(struct cluster *cluster, uint32_t place, const struct spotnik_
 /* Turn until the status shows `what`; fails the test after limit_ms. *text is the last answer. */
 void probe_until(struct cluster *cluster, uint32_t place, const struct spotnik_member *member, const char *what,
                  uint64_t limit_ms, char *text, size_t size);
+
+/* Run a worker with another key file, job or peers; it must end with error `code` and words that have `why` in them. */
+void probe_fails(struct cluster *cluster, const char *key, const char *job, const char *peers, int code,
+                 const char *why);
 
 /* Open files of a process; -1: it is not there. */
 int probe_files(pid_t pid);

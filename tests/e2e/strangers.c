@@ -6,7 +6,6 @@
  *
  *     e2e-strangers WORKER [seed=1] */
 #include <arpa/inet.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <netinet/in.h>
@@ -182,51 +181,10 @@ static void speak_up(void)
         close(silent[i]);
 }
 
-static void become_stranger(const char *worker, const char *key, const char *job, int events)
+/* Run a worker that does not belong; it is told why, and the member's status says it too. */
+static void stranger(struct cluster *cluster, const char *key, const char *job, int code, const char *why)
 {
-    char fd[16];
-
-    snprintf(fd, sizeof fd, "%d", events);
-    fcntl(events, F_SETFD, 0);
-    setenv("SPOTNIK_KEY_FILE", key, 1);
-    setenv("SPOTNIK_JOB", job, 1);
-    setenv("SPOTNIK_PEERS", door[0], 1);
-    execl(worker, worker, "-e", fd, (char *)NULL);
-    _exit(127);
-}
-
-/* Run a worker that does not belong; it must end with error `code` and the words `why`. */
-static void stranger(struct cluster *cluster, const char *worker, const char *key, const char *job, int code,
-                     const char *why)
-{
-    char text[1024] = "", expected[32];
-    size_t used = 0;
-    int ends[2], status;
-    uint64_t limit_ns = cluster_now_ns() + PATIENCE_MS * SPOTNIK_MS;
-
-    if (pipe2(ends, O_CLOEXEC))
-        cluster_fail(cluster, "pipe: %m");
-    pid_t pid = fork();
-    if (pid == 0)
-        become_stranger(worker, key, job, ends[1]);
-    close(ends[1]);
-    fcntl(ends[0], F_SETFL, O_NONBLOCK);
-    for (ssize_t got = 1; got != 0;) {
-        cluster_turn(cluster, 10);
-        got = read(ends[0], text + used, sizeof text - 1 - used);
-        used += got > 0 ? (size_t)got : 0;
-        if (cluster_now_ns() > limit_ns) {
-            kill(pid, SIGKILL);
-            cluster_fail(cluster, "a stranger is still there: %s", text);
-        }
-    }
-    close(ends[0]);
-    waitpid(pid, &status, 0);
-    text[used] = 0;
-    snprintf(expected, sizeof expected, "error %d ", code);
-    if (strncmp(text, expected, strlen(expected)) || !strstr(text, why))
-        cluster_fail(cluster, "a stranger was told \"%s\", not \"%s... %s\"", text, expected, why);
-    printf("told: %s", text);
+    probe_fails(cluster, key, job, door[0], code, why);
     expect_refusal(cluster, why);
 }
 
@@ -425,7 +383,7 @@ static double measure_calm(struct cluster *cluster)
     return (double)(cluster_step(cluster) - step) * 1e9 / (double)(cluster_now_ns() - begun_ns);
 }
 
-static void besiege(struct cluster *cluster, const char *worker)
+static void besiege(struct cluster *cluster)
 {
     char other_key[320];
 
@@ -436,8 +394,8 @@ static void besiege(struct cluster *cluster, const char *worker)
     snprintf(other_key, sizeof other_key, "%s/other-key", cluster->dir);
     if (spotnik_key_create(other_key))
         cluster_fail(cluster, "cannot make a key");
-    stranger(cluster, worker, other_key, "e2e", SPOTNIK_ERR_KEY, "has another job key");
-    stranger(cluster, worker, cluster->key, "another-job", SPOTNIK_ERR_JOB, "belongs to another job");
+    stranger(cluster, other_key, "e2e", SPOTNIK_ERR_KEY, "has another job key");
+    stranger(cluster, cluster->key, "another-job", SPOTNIK_ERR_JOB, "belongs to another job");
     other_version(cluster);
     expect_closed(cluster, "after a wrong key, job and version");
     replay(cluster);
@@ -458,7 +416,7 @@ int main(int argc, char **argv)
     double calm = measure_calm(&cluster);
     uint64_t step = cluster_step(&cluster), begun_ns = cluster_now_ns();
 
-    besiege(&cluster, argv[1]);
+    besiege(&cluster);
     double besieged = (double)(cluster_step(&cluster) - step) * 1e9 / (double)(cluster_now_ns() - begun_ns);
 
     if (cluster.recoveries || besieged < calm / 10)
