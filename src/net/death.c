@@ -263,15 +263,18 @@ void spotnik_death_watch(struct spotnik_death *death, const struct spotnik_id *p
     if (count > SPOTNIK_DEATH_WATCHED_MAX)
         count = SPOTNIK_DEATH_WATCHED_MAX;
     struct target target[SPOTNIK_DEATH_WATCHED_MAX];
+    memset(target, 0, sizeof target); /* compared as bytes */
     pthread_mutex_lock(&death->lock);
     for (uint32_t i = 0; i < count; i++) {
         target[i].peer = peer[i];
         target[i].proven = target_is_proven(death->target, death->target_count, peer[i]);
     }
+    bool same = count == death->target_count && memcmp(death->target, target, count * sizeof *target) == 0;
     memcpy(death->target, target, count * sizeof *target);
     death->target_count = count;
     pthread_mutex_unlock(&death->lock);
-    watcher_nudge(death);
+    if (!same)
+        watcher_nudge(death);
 }
 
 bool spotnik_death_take(struct spotnik_death *death, struct spotnik_id *ret_peer)

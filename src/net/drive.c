@@ -62,9 +62,13 @@ static void recovery_commit(struct spotnik_engine *engine)
         last->committed_ns = spotnik_clock_ns();
 }
 
-/* Whose certificates matter: the next few successors, and the predecessor. */
-static void watch_neighbours(struct spotnik_engine *engine)
+/* Whose certificates matter: the next few successors, and the predecessor. Done when the thread goes to sleep: waking the
+ * watcher is no part of a recovery. */
+void spotnik_engine_watch_neighbours(struct spotnik_engine *engine)
 {
+    if (!engine->watch_due)
+        return;
+    engine->watch_due = false;
     const struct spotnik_view *view = spotnik_core_view(engine->core);
     uint32_t rank = spotnik_view_rank(view, engine->config.credentials.self.id);
     struct spotnik_id peer[SPOTNIK_DEATH_WATCHED_MAX];
@@ -90,7 +94,7 @@ static void view_installed(struct spotnik_engine *engine)
     data_cut(engine);
     engine->parked_ns = 0;
     recovery_begin(engine, &status);
-    watch_neighbours(engine);
+    engine->watch_due = true;
 }
 
 static void step_begun(struct spotnik_engine *engine, const struct spotnik_action *action)

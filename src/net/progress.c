@@ -64,6 +64,7 @@ static void rest(struct spotnik_engine *engine, uint64_t until_ns)
         wait_ns = SLEEP_MAX_NS;
     struct timespec wait = {.tv_sec = (time_t)(wait_ns / SPOTNIK_S), .tv_nsec = (long)(wait_ns % SPOTNIK_S)};
     free_graves(engine);
+    spotnik_engine_watch_neighbours(engine);
     engine->wake_ns = spotnik_time_add(now_ns, wait_ns);
     spotnik_engine_unlock(engine);
     int count = epoll_pwait2(engine->epoll_fd, event, EVENTS, &wait, NULL);

@@ -136,6 +136,7 @@ struct spotnik_engine {
     bool kicked;      /* the progress thread has been woken and has not looked yet */
     bool placeable;   /* something happened: waiting frames may fit now */
     bool hooks_due;
+    bool watch_due;   /* a new view: watch other neighbours */
     uint64_t wake_ns; /* until when the progress thread sleeps; 0: it is awake */
     struct spotnik_opening *openings;
     struct spotnik_link *links;
@@ -171,6 +172,7 @@ void spotnik_engine_act(struct spotnik_engine *engine);
 void spotnik_engine_tell(struct spotnik_engine *engine, enum spotnik_event_kind kind, const struct spotnik_member *peer,
                          enum spotnik_proof proof);
 void spotnik_engine_kick(struct spotnik_engine *engine);
+void spotnik_engine_watch_neighbours(struct spotnik_engine *engine);
 void spotnik_engine_bury(struct spotnik_engine *engine, struct spotnik_socket *socket);
 
 /* opening.c */

@@ -180,6 +180,7 @@ static void clean_end_is_no_death(void **state)
     assert_int_equal(write(fd, &byte, 1), 1);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
+    spotnik_death_watch(death, NULL, 0);
     spotnik_death_watch(death, &victim_id, 1); /* look once more, now that it has ended */
     assert_false(wait_readable(wake, 200));
     assert_false(spotnik_death_take(death, &peer));
