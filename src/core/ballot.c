@@ -183,7 +183,25 @@ static bool worth_waiting(const struct spotnik_core *core)
     if (core->token.accepted_ballot.round)
         return false;
     for (uint32_t i = 0; i < core->token.joiner_count; i++)
-        if (!spotnik_proposal_admits(&core->token.joiner[i], &core->view, settled) && core->token.joiner[i].committed < settled)
+        if (!spotnik_proposal_admits(&core->token.joiner[i], settled) && core->token.joiner[i].committed < settled)
+            return true;
+    return false;
+}
+
+/* Nobody who promised has the settled step of our view, and nobody who was in the view before may lack it: all of us have just joined. The
+ * step may have left the job, so we must not make it anew. */
+static bool unserved(const struct spotnik_core *core)
+{
+    return !core->token.accepted_ballot.round && !spotnik_proposal_losable(&core->view) &&
+           spotnik_proposal_settled(&core->token) < core->view.settled_step;
+}
+
+/* Is somebody left, as far as anybody knows, who could still serve us? */
+static bool servant_left(const struct spotnik_core *core)
+{
+    for (uint32_t rank = 0; rank < core->view.size; rank++)
+        if (!(core->view.entry[rank].flags & SPOTNIK_ENTRY_LAGGARD) &&
+            core->token.report[rank].evidence < SPOTNIK_EVIDENCE_TAINTED)
             return true;
     return false;
 }
@@ -198,6 +216,17 @@ void token_returned(struct spotnik_core *core)
     if (!spotnik_lineage_allows(&core->view, core->token.report) && !core->limits.minority_continues &&
         !(core->bugs & SPOTNIK_BUG_ANY_QUORUM)) {
         park(core);
+        return;
+    }
+    if (unserved(core)) {
+        if (servant_left(core))
+            park(core);
+        else
+            become(core, SPOTNIK_ROLE_EXCLUDED); /* as if we had not come in yet */
+        return;
+    }
+    if (!core->token.accepted_ballot.round && core->token.ledger_step != spotnik_proposal_settled(&core->token)) {
+        ballot_start(core); /* who knew the most signed it and died since: gather again, from those who live */
         return;
     }
     if (worth_waiting(core) && core->phase != PHASE_JOINER) {

@@ -12,16 +12,16 @@ bool step_by_handover(const struct spotnik_core *core)
     return core->role == SPOTNIK_ROLE_JOINER || core->step.committed < core->view.settled_step;
 }
 
-/* Stable: no later view can commit it differently, because every member holds it. So is what precedes the last step, since that one needed
- * everybody; the settled step of a view that began without laggards (with one, the holders may all die before it is served); and
- * whatever a member alone commits. */
+/* Stable: no later view can commit it differently. So is what precedes the last step, since that one needed everybody; the settled step of a
+ * view that no old member entered lagging; and whatever a member alone commits. (Who joins lagging waits for it: ballot.c.) */
 uint64_t step_stable(const struct spotnik_core *core)
 {
     uint64_t committed = core->step.committed;
-    bool agreed = core->role == SPOTNIK_ROLE_MEMBER && spotnik_proposal_stable(&core->view, committed);
-    bool behind = core->role != SPOTNIK_ROLE_MEMBER || committed < core->view.settled_step;
+    bool agreed = committed == core->view.settled_step && !spotnik_proposal_losable(&core->view);
 
-    return agreed || behind || committed == 0 ? committed : committed - 1;
+    if (core->role != SPOTNIK_ROLE_MEMBER || core->view.size == 1 || committed < core->view.settled_step || agreed)
+        return committed;
+    return committed - 1; /* it is beyond the settled step, so not 0; or the settled step, lagged behind, so not 0 either */
 }
 
 /* Waiting for more members with a step that is not stable, so that no joiner may have it: a view of the same members makes it so. */

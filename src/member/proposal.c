@@ -15,23 +15,17 @@ uint64_t spotnik_proposal_settled(const struct spotnik_token *token)
     return settled;
 }
 
-bool spotnik_proposal_stable(const struct spotnik_view *view, uint64_t settled_step)
+bool spotnik_proposal_admits(const struct spotnik_enter *joiner, uint64_t settled_step)
 {
-    if (view->size == 1)
-        return true;
-    if (settled_step != view->settled_step)
-        return false;
-    for (uint32_t i = 0; i < view->size; i++)
-        if (view->entry[i].flags & SPOTNIK_ENTRY_LAGGARD)
-            return false;
-    return true;
+    return joiner->committed == settled_step || joiner->committed + 1 == settled_step;
 }
 
-bool spotnik_proposal_admits(const struct spotnik_enter *joiner, const struct spotnik_view *view, uint64_t settled_step)
+bool spotnik_proposal_losable(const struct spotnik_view *view)
 {
-    if (joiner->committed == settled_step)
-        return true;
-    return joiner->committed + 1 == settled_step && !spotnik_proposal_stable(view, settled_step);
+    for (uint32_t i = 0; i < view->size; i++)
+        if ((view->entry[i].flags & SPOTNIK_ENTRY_LAGGARD) && !(view->entry[i].flags & SPOTNIK_ENTRY_JOINER))
+            return true;
+    return false;
 }
 
 static struct spotnik_entry *append(struct spotnik_proposal *proposal, const struct spotnik_member *member,
@@ -91,15 +85,14 @@ static void keep_a_holder(struct spotnik_proposal *proposal, const struct spotni
         proposal->entry[i].flags |= SPOTNIK_ENTRY_MEMBER;
 }
 
-static void add_joiners(struct spotnik_proposal *proposal, const struct spotnik_view *view,
-                        const struct spotnik_token *token, uint32_t members_max)
+static void add_joiners(struct spotnik_proposal *proposal, const struct spotnik_token *token, uint32_t members_max)
 {
     uint32_t size = spotnik_proposal_size(proposal);
     if (size == 0)
         return; /* everybody leaves: the job is over, a joiner finds nobody and may found it anew */
     for (uint32_t i = 0; i < token->joiner_count && size < members_max; i++) {
         const struct spotnik_enter *joiner = &token->joiner[i];
-        if (!spotnik_proposal_admits(joiner, view, proposal->settled_step) ||
+        if (!spotnik_proposal_admits(joiner, proposal->settled_step) ||
             spotnik_proposal_find(proposal, joiner->member.id) != SPOTNIK_NO_RANK)
             continue;
         uint32_t flags = SPOTNIK_ENTRY_MEMBER | SPOTNIK_ENTRY_JOINER;
@@ -249,7 +242,7 @@ void spotnik_proposal_make(struct spotnik_proposal *ret, const struct spotnik_vi
     spotnik_ledger_copy(&ret->ledger, &token->ledger);
     add_voters(ret, view, token);
     keep_a_holder(ret, view, token);
-    add_joiners(ret, view, token, members_max);
+    add_joiners(ret, token, members_max);
     arrange(ret, view, token);
     share_out(ret, view, token);
 }

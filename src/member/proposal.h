@@ -8,12 +8,12 @@
 /* Highest step committed by a voter of `token`. At least one voter. */
 uint64_t spotnik_proposal_settled(const struct spotnik_token *token);
 
-/* Is a step that `view` settles on next held by all its members, so that it may have left the job? */
-bool spotnik_proposal_stable(const struct spotnik_view *view, uint64_t settled_step);
+/* A joiner is near enough when it is at most one step behind: then it enters as a laggard at worst. */
+bool spotnik_proposal_admits(const struct spotnik_enter *joiner, uint64_t settled_step);
 
-/* A joiner is near enough when it is at most one step behind: then it enters as a laggard at worst. But not when the settled step is
- * stable: with a member that lacks it, it would be no more, should all the others die. */
-bool spotnik_proposal_admits(const struct spotnik_enter *joiner, const struct spotnik_view *view, uint64_t settled_step);
+/* Did a member of the old view lag behind the settled step when `view` was made? Then that step may still be lost with its holders. Otherwise
+ * only members lack it that have just joined, and they must not go on without it: it may have left the job. */
+bool spotnik_proposal_losable(const struct spotnik_view *view);
 
 /* Make the proposal for view->epoch + 1 into `ret`. If the token carries an accepted proposal, that very value is proposed
  * again (it may have been chosen), only with the voters of this ballot; otherwise a new one. */
