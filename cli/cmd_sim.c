@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* spotnik sim: play whole clusters with faults, from seeds; say what broke and how to see it again. */
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,11 +139,24 @@ static void print_json(const struct spotnik_sim_options *options, const struct s
            result->digest);
 }
 
+static uint64_t seed_running;
+
+/* An invariant of the core does not hold: the library aborts, and says where; here is how to see it again. */
+static void on_abort(int signal)
+{
+    char text[80];
+    int length = snprintf(text, sizeof(text), "reproduce: spotnik sim --seed %" PRIu64 " --trace\n", seed_running);
+    (void)signal;
+    if (length > 0 && write(STDERR_FILENO, text, (size_t)length) < 0)
+        _exit(134);
+}
+
 static bool run_seed(const struct request *request, uint64_t seed, struct totals *totals)
 {
     struct spotnik_sim_options options;
     struct spotnik_sim_result result;
 
+    seed_running = seed;
     spotnik_sim_options_draw(&options, seed, (uint32_t)request->workers);
     options.trace = request->trace ? stdout : NULL;
     options.trace_data = request->data;
@@ -249,6 +263,7 @@ int spotnik_cmd_sim(int argc, char **argv)
         fputs(help, stdout);
         return 0;
     }
+    signal(SIGABRT, on_abort);
     int rc = parse(&request, argc, argv);
     if (rc)
         return rc;

@@ -2,6 +2,7 @@
 /* P7, joining costs nothing: who enters holds the very replica of the lineage at the settled step or one behind; a view
  * never changes for the sake of a joiner that is not in it, nor for nothing at all. (That members go on while a
  * joiner copies is checked by the steps they commit: check_progress.c.) */
+#include "base/time.h"
 #include "sim/check.h"
 
 static uint32_t difference(const struct fact_view *a, const struct fact_view *b)
@@ -21,7 +22,7 @@ static bool somebody_moves(struct sim_world *world, uint64_t since_ns)
     for (uint32_t i = 0; i < world->process_count; i++) {
         const struct sim_process *process = world->process[i];
         bool asks = sim_live(process) && (process->join == SIM_JOIN_REPLAY || process->app.leave);
-        if (asks || (process->died_ns >= since_ns && process->died_ns))
+        if (asks || (process->died_ns && process->died_ns + SPOTNIK_S >= since_ns))
             return true;
     }
     return false;

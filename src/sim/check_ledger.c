@@ -47,7 +47,7 @@ void check_ledger_end(struct sim_world *world)
     if (!world->options.samples || world->scale)
         return;
     pool.used = sim_alloc(world->options.samples);
-    for (uint64_t step = 1; step <= world->facts->steps_max && !world->over; step++) {
+    for (uint64_t step = 1; step <= world->facts->steps_max && !world->result->failed; step++) {
         const struct fact_view *view = fact_view_of(world, fact_reducing_epoch(world, step));
         for (uint32_t rank = 0; view && rank < view->size; rank++) {
             const struct fact_input *input = fact_input_of(world, view->member[rank], step);

@@ -19,6 +19,19 @@ static bool witnessed(struct sim_world *world, const struct fact_view *view, uin
     return false;
 }
 
+/* All who live in it came in lagging, were not served, and no old member lagged: the settled step may have left the job, so they
+ * must not make it anew. */
+static bool only_unserved(struct sim_world *world, const struct fact_view *view)
+{
+    for (uint32_t i = 0; i < view->size; i++) {
+        const struct sim_process *process = world->process[view->member[i]];
+        uint32_t flags = view->flags[i] & (SPOTNIK_ENTRY_LAGGARD | SPOTNIK_ENTRY_JOINER);
+        if (flags == SPOTNIK_ENTRY_LAGGARD || (sim_live(process) && process->app.committed >= view->settled))
+            return false;
+    }
+    return true;
+}
+
 static bool quorum_possible(struct sim_world *world, const struct fact_view *view)
 {
     uint32_t voters = 0, gone = 0, smallest = view->member[0];
@@ -31,6 +44,8 @@ static bool quorum_possible(struct sim_world *world, const struct fact_view *vie
         if (spotnik_id_compare(world->process[member]->member.id, world->process[smallest]->member.id) < 0)
             smallest = member;
     }
+    if (only_unserved(world, view))
+        return false;
     return voters && (2 * voters > view->size || voters + gone == view->size ||
                       (2 * voters == view->size && sim_live(world->process[smallest])));
 }
@@ -53,26 +68,32 @@ static bool is_excused(struct sim_world *world)
     return false;
 }
 
-/* One view with all the living in it; returns its epoch, 0 when there is none. */
+/* One view with all the living in it, or as many as a view may have while the others ask in vain; returns its epoch, 0 when there
+ * is none. */
 static uint64_t uniform_epoch(struct sim_world *world, uint64_t *ret_committed_min)
 {
     uint64_t epoch = 0, least = UINT64_MAX;
-    uint32_t living = 0;
+    uint32_t members = 0, joiners = 0;
 
     for (uint32_t i = 0; i < world->process_count; i++) {
         const struct sim_process *process = world->process[i];
         if (!sim_live(process))
             continue;
-        living++;
-        if (process->join != SIM_JOIN_NONE || !process->epoch || (epoch && process->epoch != epoch))
+        if (process->join != SIM_JOIN_NONE) {
+            joiners++;
+            continue;
+        }
+        if (!process->epoch || (epoch && process->epoch != epoch))
             return 0;
+        members++;
         epoch = process->epoch;
         if (process->app.committed < least)
             least = process->app.committed;
     }
     const struct fact_view *view = fact_view_of(world, epoch);
     *ret_committed_min = least;
-    return view && view->size == living ? epoch : 0;
+    bool full = view && view->size == world->options.limits.members_max;
+    return view && view->size == members && (!joiners || full) ? epoch : 0;
 }
 
 /* For whoever reads the trace: how things stand in the newest view. */
