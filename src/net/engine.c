@@ -121,6 +121,7 @@ static void engine_release(struct spotnik_engine *engine)
     spotnik_openings_cancel(engine, false);
     spotnik_openings_run(engine, 0); /* nothing is left but to be freed */
     spotnik_lane_close(engine);
+    spotnik_spares_close(engine);
     spotnik_streams_close(engine);
     spotnik_links_close(engine);
     while (engine->graves != NULL) {
@@ -189,6 +190,7 @@ static void past_forget(struct spotnik_engine *engine)
     spotnik_links_retire(engine, SPOTNIK_GOODBYE_EXCLUDED);
     spotnik_openings_cancel(engine, false);
     spotnik_lane_close(engine);
+    spotnik_spares_close(engine);
     spotnik_streams_close(engine);
     for (uint32_t i = 0; i < SPOTNIK_BUCKET_SLOTS; i++)
         engine->bucket[i].step[0] = engine->bucket[i].step[1] = 0;

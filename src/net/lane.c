@@ -43,35 +43,48 @@ static void dial(struct spotnik_engine *engine)
     spotnik_opening_dial(engine, &engine->lane.peer, SPOTNIK_PURPOSE_DATA);
 }
 
+/* The connection becomes our lane. False: it is still the caller's. */
+static bool adopt(struct spotnik_engine *engine, int fd)
+{
+    struct spotnik_lane *lane = &engine->lane;
+    if (spotnik_socket_watch(&lane->socket, engine->epoll_fd, fd, SPOTNIK_SOCKET_LANE) != 0)
+        return false;
+    lane->opening = false;
+    lane->up = true;
+    lane->socket.writable = true;
+    return true;
+}
+
 void spotnik_lane_expect(struct spotnik_engine *engine, const struct spotnik_member *peer)
 {
     struct spotnik_lane *lane = &engine->lane;
     if (lane->wanted && spotnik_id_equal(lane->peer.id, peer->id) && (lane->up || lane->opening))
         return;
     spotnik_lane_close(engine);
-    spotnik_openings_cancel(engine, true);
     lane->wanted = true;
     lane->peer = *peer;
-    dial(engine);
+    int fd = spotnik_spare_take(engine, peer->id);
+    if (fd >= 0 && adopt(engine, fd))
+        return;
+    lane->opening = spotnik_spare_cede(engine, peer->id);
+    if (!lane->opening)
+        dial(engine);
 }
 
 void spotnik_lane_adopt(struct spotnik_engine *engine, struct spotnik_opening *opening)
 {
     struct spotnik_lane *lane = &engine->lane;
+    struct spotnik_id peer = opening->shake.wire.peer.id;
     int fd = spotnik_socket_release(&opening->socket, engine->epoll_fd);
-    if (!lane->wanted || lane->up || !spotnik_id_equal(lane->peer.id, opening->shake.wire.peer.id) ||
-        spotnik_socket_watch(&lane->socket, engine->epoll_fd, fd, SPOTNIK_SOCKET_LANE) != 0) {
+    bool ours = lane->wanted && !lane->up && spotnik_id_equal(lane->peer.id, peer);
+    if (ours ? !adopt(engine, fd) : !spotnik_spare_adopt(engine, fd, peer))
         close(fd);
-        return;
-    }
-    lane->opening = false;
-    lane->up = true;
-    lane->socket.writable = true;
 }
 
 void spotnik_lane_failed(struct spotnik_engine *engine, const struct spotnik_member *peer)
 {
     struct spotnik_lane *lane = &engine->lane;
+    spotnik_spare_failed(engine, peer->id);
     if (!lane->opening || !spotnik_id_equal(lane->peer.id, peer->id))
         return;
     lane->opening = false;
@@ -242,6 +255,7 @@ void spotnik_lane_look(struct spotnik_engine *engine, uint64_t now_ns)
     struct spotnik_lane *lane = &engine->lane;
     if (lane->up && lane->socket.readable)
         end_look(engine);
+    spotnik_spares_look(engine);
     if (now_ns >= lane->redial_ns && lane->wanted && !lane->up && !lane->opening)
         dial(engine);
     if (now_ns < lane->down_ns)

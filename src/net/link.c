@@ -14,6 +14,7 @@
 #define IN_BYTES 4096u
 #define IN_PASS_MAX (1u << 20) /* read from one link before the others get their turn */
 #define OUT_BYTES 4096u
+#define SHUN_NS (200 * SPOTNIK_MS)
 #define RETIRE_NS (60 * SPOTNIK_S)
 
 /* Every link keeps room for the one frame that must always fit. */
@@ -128,12 +129,21 @@ static void retire(struct spotnik_link *link, enum spotnik_goodbye reason, bool 
         out_flush(link);
 }
 
+/* Somebody does not understand the other: trying again at once would only go round in circles. */
+static void shun(struct spotnik_engine *engine, struct spotnik_id peer)
+{
+    engine->shunned[engine->shunned_next++ % SPOTNIK_SHUNNED] =
+        (struct spotnik_shunned){.peer = peer, .until_ns = spotnik_time_add(spotnik_clock_ns(), SHUN_NS)};
+}
+
 /* The core loses this link, for a reason that is no death. */
 static void drop(struct spotnik_engine *engine, struct spotnik_link *link, enum spotnik_goodbye reason)
 {
     bool was_primary = link->primary;
     struct spotnik_member peer = link->peer;
     retire(link, reason, false);
+    if (reason == SPOTNIK_GOODBYE_PROTOCOL)
+        shun(engine, peer.id);
     if (was_primary)
         spotnik_engine_tell(engine, SPOTNIK_EVENT_LINK_DOWN, &peer, SPOTNIK_PROOF_NONE);
 }
@@ -294,6 +304,8 @@ static bool frame_take(struct spotnik_engine *engine, struct spotnik_link *link,
         if (frame->payload_bytes != SPOTNIK_GOODBYE_BYTES || spotnik_goodbye_decode(payload, &reason) != 0)
             return false;
         out_flush(link);
+        if (reason == SPOTNIK_GOODBYE_PROTOCOL || reason == SPOTNIK_GOODBYE_VERSION)
+            shun(engine, link->peer.id);
         ended(engine, link, SPOTNIK_PROOF_NONE);
         return true;
     }

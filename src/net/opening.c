@@ -23,6 +23,12 @@ static void close_opening(struct spotnik_engine *engine, struct spotnik_opening 
         close(spotnik_socket_release(&opening->socket, engine->epoll_fd));
 }
 
+/* Not yet to be taken out of the list. */
+static bool is_used(const struct spotnik_opening *opening)
+{
+    return opening->socket.fd >= 0 || opening->error != 0 || opening->wants_hook || opening->start_ns != 0;
+}
+
 static struct spotnik_opening *opening_new(struct spotnik_engine *engine)
 {
     struct spotnik_opening *opening = calloc(1, sizeof *opening);
@@ -92,10 +98,33 @@ static bool is_dialling(const struct spotnik_engine *engine, const struct spotni
                         enum spotnik_purpose purpose)
 {
     for (const struct spotnik_opening *opening = engine->openings; opening != NULL; opening = opening->next)
-        if (opening->dialled && opening->purpose == purpose && (opening->socket.fd >= 0 || opening->error != 0) &&
+        if (opening->dialled && opening->purpose == purpose && is_used(opening) &&
             spotnik_id_equal(opening->peer.id, peer->id))
             return true;
     return false;
+}
+
+static uint64_t shunned_until(const struct spotnik_engine *engine, struct spotnik_id peer)
+{
+    uint64_t until_ns = 0;
+    for (uint32_t i = 0; i < SPOTNIK_SHUNNED; i++)
+        if (spotnik_id_equal(engine->shunned[i].peer, peer) && engine->shunned[i].until_ns > until_ns)
+            until_ns = engine->shunned[i].until_ns;
+    return until_ns;
+}
+
+/* The result comes later: as an event of the socket, or in opening->error. */
+static void connect_begin(struct spotnik_engine *engine, struct spotnik_opening *opening)
+{
+    int fd = -1;
+    opening->start_ns = 0;
+    opening->connecting = true;
+    int rc = spotnik_socket_connect(opening->peer.address, opening->peer.port, &fd);
+    if (rc == 0 && spotnik_socket_watch(&opening->socket, engine->epoll_fd, fd, SPOTNIK_SOCKET_OPENING) != 0) {
+        close(fd);
+        rc = -ENOMEM;
+    }
+    opening->error = -rc;
 }
 
 /* Failures are kept for the progress thread, because the core may be the one who asks. */
@@ -105,20 +134,16 @@ void spotnik_opening_dial(struct spotnik_engine *engine, const struct spotnik_me
     if (is_dialling(engine, peer, purpose))
         return;
     struct spotnik_opening *opening = opening_new(engine);
-    int fd = -1;
     spotnik_engine_kick(engine);
     if (opening == NULL)
         return; /* without memory there is no telling either; the core asks again */
-    opening->dialled = opening->connecting = true;
+    opening->dialled = true;
     opening->purpose = purpose;
     opening->peer = *peer;
-    int rc = spotnik_socket_connect(peer->address, peer->port, &fd);
-    if (rc == 0 && spotnik_socket_watch(&opening->socket, engine->epoll_fd, fd, SPOTNIK_SOCKET_OPENING) != 0) {
-        close(fd);
-        rc = -ENOMEM;
-    }
-    opening->error = -rc;
+    opening->start_ns = shunned_until(engine, peer->id);
     spotnik_shake_init_client(&opening->shake, &engine->config.credentials, purpose);
+    if (opening->start_ns <= spotnik_clock_ns())
+        connect_begin(engine, opening);
 }
 
 void spotnik_openings_cancel(struct spotnik_engine *engine, bool lanes_only)
@@ -127,6 +152,7 @@ void spotnik_openings_cancel(struct spotnik_engine *engine, bool lanes_only)
         if (lanes_only && !(opening->dialled && opening->purpose == SPOTNIK_PURPOSE_DATA))
             continue;
         opening->error = 0;
+        opening->start_ns = 0;
         opening->wants_hook = false;
         close_opening(engine, opening);
     }
@@ -279,6 +305,8 @@ static void reply_on(struct spotnik_engine *engine, struct spotnik_opening *open
 
 static void run_one(struct spotnik_engine *engine, struct spotnik_opening *opening, uint64_t now_ns)
 {
+    if (opening->start_ns != 0 && now_ns >= opening->start_ns)
+        connect_begin(engine, opening);
     if (opening->error != 0) {
         dial_failed(engine, opening, connect_proof(opening->error));
         return;
@@ -310,7 +338,7 @@ static void reap(struct spotnik_engine *engine)
     struct spotnik_opening **at = &engine->openings;
     while (*at != NULL) {
         struct spotnik_opening *opening = *at;
-        if (opening->socket.fd >= 0 || opening->error != 0 || opening->wants_hook) {
+        if (is_used(opening)) {
             at = &opening->next;
             continue;
         }
@@ -334,7 +362,7 @@ uint64_t spotnik_openings_deadline(const struct spotnik_engine *engine)
     for (const struct spotnik_opening *opening = engine->openings; opening != NULL; opening = opening->next) {
         if (opening->error != 0)
             return 0;
-        due_ns = spotnik_time_min(due_ns, opening->deadline_ns);
+        due_ns = spotnik_time_min(due_ns, opening->start_ns != 0 ? opening->start_ns : opening->deadline_ns);
     }
     return due_ns;
 }

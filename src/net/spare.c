@@ -41,6 +41,16 @@ int spotnik_spare_take(struct spotnik_engine *engine, struct spotnik_id peer)
     return spotnik_socket_release(&spare->socket, engine->epoll_fd);
 }
 
+/* One that is on its way becomes the lane's: a second connection would make the peer close the first. */
+bool spotnik_spare_cede(struct spotnik_engine *engine, struct spotnik_id peer)
+{
+    struct spotnik_spare *spare = spare_find(engine, peer);
+    if (spare == NULL || !spare->opening)
+        return false;
+    spare->opening = false;
+    return true;
+}
+
 bool spotnik_spare_adopt(struct spotnik_engine *engine, int fd, struct spotnik_id peer)
 {
     struct spotnik_spare *spare = spare_find(engine, peer);

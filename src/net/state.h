@@ -8,7 +8,7 @@
  *     progress.c the loop               drive.c    event -> core -> actions
  *     opening.c  connections on their way in or out, until the handshake is done
  *     link.c     control links          lane.c     data to the successor     stream.c  data from the predecessor
- *     bucket.c   memory and kernels     death.c    certificates */
+ *     spare.c    lanes in reserve       bucket.c   memory and kernels     death.c    certificates */
 #ifndef SPOTNIK_NET_STATE_H
 #define SPOTNIK_NET_STATE_H
 
@@ -29,6 +29,7 @@
 #define SPOTNIK_OPENING_NS (5 * UINT64_C(1000000000)) /* patience with a handshake */
 #define SPOTNIK_HALF_OPEN_MAX 128                     /* strangers at the door; the oldest goes first */
 #define SPOTNIK_LANE_FRAMES 8
+#define SPOTNIK_SHUNNED 8
 #define SPOTNIK_BUCKET_SLOTS SPOTNIK_BUCKETS_MAX /* those of the caller, and the barrier of 0 elements */
 
 /* A connection before it is one of the others. */
@@ -38,6 +39,7 @@ struct spotnik_opening {
     bool dialled, connecting;
     bool wants_hook; /* STATE, STATUS: to be served without the lock */
     int error;       /* errno of a failed connect */
+    uint64_t start_ns; /* connect then; 0: has been done */
     enum spotnik_purpose purpose;
     struct spotnik_member peer; /* dialled: whom we expect */
     uint64_t deadline_ns;
@@ -86,6 +88,15 @@ struct spotnik_lane {
     uint64_t down_ns;   /* when to tell the core that the lane broke, unless its link tells of a death first */
     uint32_t count;
     struct spotnik_outgoing frame[SPOTNIK_LANE_FRAMES]; /* frame[0] first */
+};
+
+#define SPOTNIK_SPARES 3
+
+/* A data connection in reserve (spare.c). */
+struct spotnik_spare {
+    struct spotnik_socket socket;
+    bool up, opening;
+    struct spotnik_member peer;
 };
 
 enum spotnik_stream_state { SPOTNIK_STREAM_PREFIX, SPOTNIK_STREAM_WAIT, SPOTNIK_STREAM_BODY };
@@ -140,8 +151,15 @@ struct spotnik_engine {
     uint64_t wake_ns; /* until when the progress thread sleeps; 0: it is awake */
     struct spotnik_opening *openings;
     struct spotnik_link *links;
+    struct spotnik_shunned {
+        struct spotnik_id peer;
+        uint64_t until_ns;
+    } shunned[SPOTNIK_SHUNNED]; /* peers with whom we do not understand each other: not dialled before then */
+    uint32_t shunned_next;
     struct spotnik_stream *streams;
     struct spotnik_lane lane;
+    struct spotnik_spare spare[SPOTNIK_SPARES];
+    uint64_t spares_epoch; /* of the view they are for */
     struct spotnik_bucket_memory bucket[SPOTNIK_BUCKET_SLOTS];
     uint8_t *sink; /* one chunk that nobody reads */
     uint64_t accept_ns; /* NEVER, or when to try again after running out of file descriptors */
@@ -206,6 +224,14 @@ void spotnik_lane_close(struct spotnik_engine *engine);
 bool spotnik_lane_pump(struct spotnik_engine *engine, size_t bytes_max);
 void spotnik_lane_look(struct spotnik_engine *engine, uint64_t now_ns);
 uint64_t spotnik_lane_deadline(const struct spotnik_engine *engine);
+
+/* spare.c: take returns -1 when there is none; adopt is false when the connection is not wanted and still the caller's */
+int spotnik_spare_take(struct spotnik_engine *engine, struct spotnik_id peer);
+bool spotnik_spare_cede(struct spotnik_engine *engine, struct spotnik_id peer);
+bool spotnik_spare_adopt(struct spotnik_engine *engine, int fd, struct spotnik_id peer);
+void spotnik_spare_failed(struct spotnik_engine *engine, struct spotnik_id peer);
+void spotnik_spares_look(struct spotnik_engine *engine);
+void spotnik_spares_close(struct spotnik_engine *engine);
 
 /* stream.c */
 void spotnik_stream_adopt(struct spotnik_engine *engine, struct spotnik_opening *opening);

@@ -310,6 +310,44 @@ static void strangers_are_refused(void **state)
     assert_true(refused);
 }
 
+/* Somebody who holds the key and talks nonsense afterwards is sent away, on every kind of connection; the job does not notice. */
+static void nonsense_after_the_handshake(void **state)
+{
+    (void)state;
+    struct worker worker[1] = {0};
+    float data[4] = {1, 2, 3, 4};
+    spotnik_step step;
+    cluster_start(worker, 1);
+    struct spotnik_engine *engine = worker[0].engine;
+    struct spotnik_credentials good = *spotnik_engine_credentials(engine);
+    assert_int_equal(spotnik_engine_step_begin(engine, &step), 0);
+    assert_int_equal(spotnik_engine_allreduce(engine, 0, data, 4, SPOTNIK_F32, SPOTNIK_SUM), 0);
+    srand(2);
+    for (unsigned i = 0; i < 40; i++) {
+        int fd;
+        struct spotnik_member peer;
+        char bytes[512];
+        good.self.id = cluster_id(100 + i);
+        assert_int_equal(spotnik_net_dial(&good, good.self.address, good.self.port,
+                                          i % 2 ? SPOTNIK_PURPOSE_DATA : SPOTNIK_PURPOSE_CONTROL, 5 * SECOND, &fd, &peer), 0);
+        for (unsigned j = 0; j < sizeof bytes; j++)
+            bytes[j] = (char)rand();
+        /* Some begin like a frame: magic, version, kind. */
+        if (i % 4 < 2)
+            memcpy(bytes, "S\1\1\0\20\0\0\0", 8);
+        assert_int_equal(send(fd, bytes, sizeof bytes, MSG_NOSIGNAL), sizeof bytes);
+        while (recv(fd, bytes, sizeof bytes, 0) > 0)
+            ; /* up to the GOODBYE and the end */
+        close(fd);
+    }
+    assert_int_equal(spotnik_engine_step_commit(engine), 0);
+    assert_true(data[3] == 4);
+    spotnik_job_status status;
+    spotnik_engine_status(engine, &status);
+    assert_int_equal(status.view_epoch, 1);
+    spotnik_engine_free(engine, true);
+}
+
 /* More silent connections than the door holds do not keep a member out. */
 static void half_open_connections_are_bounded(void **state)
 {
@@ -343,6 +381,7 @@ int main(void)
         cmocka_unit_test(mismatch_is_an_error),
         cmocka_unit_test(notice_ends_the_wait),
         cmocka_unit_test(strangers_are_refused),
+        cmocka_unit_test(nonsense_after_the_handshake),
         cmocka_unit_test(half_open_connections_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
