@@ -33,6 +33,8 @@ plant src/reduce/a.c "$spdx\n#include \"ring/ring.h\"\n" 'includes "ring/ring.h"
 plant src/api/a.c "$spdx\n#include \"cli/run.h\"\n" 'includes "cli/run.h", which is no layer'
 plant src/core/a.c "$spdx\n#include <stdio.h>\n" 'includes <stdio.h>; core is pure'
 plant src/extra/a.c "$spdx\n" 'extra is not in the list'
+plant src/net/a.c "$spdx\nlong t = time(NULL);\n" 'line 2 reads the wall clock'
+plant src/peers/a.c "$spdx\nint c = CLOCK_REALTIME;\n" 'line 2 reads the wall clock'
 plant cli/a.c 'int x;\n' 'the first line is not the SPDX line'
 plant cli/a.c "$spdx\n\tint x;\n" 'line 2 has a tab'
 plant cli/a.c "$spdx\nint x; \n" 'line 2 ends in a blank'
