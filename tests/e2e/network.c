@@ -121,7 +121,8 @@ static void cable(uint32_t of, const char *what)
 /* What `from` sends to `to` arrives nowhere; the other direction is left as it is. */
 static void one_way(uint32_t from, uint32_t to, bool cut)
 {
-    int rc = cut ? shell("ip -n %s neigh replace %s lladdr " NOWHERE " dev eth0 nud permanent", host[from], address[to])
+    int rc = cut ? shell("ip -n %s neigh replace %s lladdr " NOWHERE " dev eth0 nud permanent", host[from],
+                         address[to])
                  : shell("ip -n %s neigh del %s dev eth0", host[from], address[to]);
     if (rc)
         exit(2);
@@ -264,7 +265,8 @@ static void partition(struct cluster *cluster, uint32_t a, uint32_t b, const cha
     settle(cluster);
     if (!cluster->worker[a].exclusions || !cluster->worker[b].exclusions)
         cluster_fail(cluster, "the two never learnt that they were excluded");
-    printf("%s: went on after %" PRIu64 " ms for %" PRIu64 " steps, the two were parked and made none; all together again "
+    printf("%s: went on after %" PRIu64 " ms for %" PRIu64
+           " steps, the two were parked and made none; all together again "
            "for 100 steps %" PRIu64 " ms after it healed\n",
            name, took_ms, steps, (cluster_now_ns() - healed_ns) / SPOTNIK_MS);
 }
@@ -291,7 +293,8 @@ static void one_way_cut(struct cluster *cluster, uint32_t victim, bool mute)
         if (i != victim)
             one_way(mute ? victim : i, mute ? i : victim, false);
     settle(cluster);
-    printf("%s: the others commit again after %" PRIu64 " ms; it is back for 100 steps %" PRIu64 " ms after the cable was "
+    printf("%s: the others commit again after %" PRIu64 " ms; it is back for 100 steps %" PRIu64
+           " ms after the cable was "
            "mended\n",
            mute ? "mute (hears, is not heard)" : "deaf (is heard, hears not)", took_ms,
            (cluster_now_ns() - healed_ns) / SPOTNIK_MS);
@@ -329,7 +332,8 @@ static void five(const char *worker, uint64_t limit_ms)
     settle(&cluster);
     cut_one(&cluster, (smallest(&cluster) + 1) % 5, limit_ms);
     cut_one(&cluster, smallest(&cluster), limit_ms);
-    partition(&cluster, smallest(&cluster), (smallest(&cluster) + 1) % 5, "2|3, the smallest id among the two");
+    partition(&cluster, smallest(&cluster), (smallest(&cluster) + 1) % 5,
+              "2|3, the smallest id among the two");
     one_way_cut(&cluster, 1, true);
     one_way_cut(&cluster, 2, false);
     finish(&cluster);

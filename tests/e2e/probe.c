@@ -64,7 +64,8 @@ static void ask(struct cluster *cluster, uint32_t place, const struct spotnik_me
             _exit(1);
     }
     probe_credentials(cluster, &credentials);
-    if (spotnik_net_dial(&credentials, member->address, member->port, SPOTNIK_PURPOSE_STATUS, ASK_NS, &fd, &peer))
+    if (spotnik_net_dial(&credentials, member->address, member->port, SPOTNIK_PURPOSE_STATUS, ASK_NS, &fd,
+                         &peer))
         _exit(1);
     while ((got = read(fd, piece, sizeof piece)) > 0)
         if (write(out, piece, (size_t)got) != got)
@@ -72,7 +73,8 @@ static void ask(struct cluster *cluster, uint32_t place, const struct spotnik_me
     _exit(got == 0 ? 0 : 1);
 }
 
-bool probe_status(struct cluster *cluster, uint32_t place, const struct spotnik_member *member, char *text, size_t size)
+bool probe_status(struct cluster *cluster, uint32_t place, const struct spotnik_member *member, char *text,
+                  size_t size)
 {
     size_t used = 0;
     ssize_t got;
@@ -91,8 +93,8 @@ bool probe_status(struct cluster *cluster, uint32_t place, const struct spotnik_
     return waitpid(pid, &status, 0) == pid && status == 0 && used > 0;
 }
 
-void probe_until(struct cluster *cluster, uint32_t place, const struct spotnik_member *member, const char *what,
-                 uint64_t limit_ms, char *text, size_t size)
+void probe_until(struct cluster *cluster, uint32_t place, const struct spotnik_member *member,
+                 const char *what, uint64_t limit_ms, char *text, size_t size)
 {
     uint64_t limit_ns = cluster_now_ns() + limit_ms * SPOTNIK_MS;
 
@@ -103,7 +105,8 @@ void probe_until(struct cluster *cluster, uint32_t place, const struct spotnik_m
     }
 }
 
-static void become(const struct cluster *cluster, const char *key, const char *job, const char *peers, int events)
+static void become(const struct cluster *cluster, const char *key, const char *job, const char *peers,
+                   int events)
 {
     char fd[16];
 

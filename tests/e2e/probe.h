@@ -14,11 +14,12 @@ void probe_credentials(struct cluster *cluster, struct spotnik_credentials *ret)
 struct spotnik_member probe_member(struct cluster *cluster, uint32_t place);
 
 /* The status JSON of `member`, asked in the network of `place`. False: no answer. */
-bool probe_status(struct cluster *cluster, uint32_t place, const struct spotnik_member *member, char *text, size_t size);
+bool probe_status(struct cluster *cluster, uint32_t place, const struct spotnik_member *member, char *text,
+                  size_t size);
 
 /* Turn until the status shows `what`; fails the test after limit_ms. *text is the last answer. */
-void probe_until(struct cluster *cluster, uint32_t place, const struct spotnik_member *member, const char *what,
-                 uint64_t limit_ms, char *text, size_t size);
+void probe_until(struct cluster *cluster, uint32_t place, const struct spotnik_member *member,
+                 const char *what, uint64_t limit_ms, char *text, size_t size);
 
 /* Run a worker with another key file, job or peers; it must end with error `code` and words that have `why` in them. */
 void probe_fails(struct cluster *cluster, const char *key, const char *job, const char *peers, int code,

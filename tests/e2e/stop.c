@@ -150,8 +150,8 @@ static void stop(struct cluster *cluster, const char *name, uint32_t stopped, ui
         cluster_kill(cluster, other, SIGCONT);
     cluster_until(cluster, are_back, "all to be members again", PATIENCE_MS);
     expect_exclusions(cluster, !kill_other);
-    printf("%s: the others went on after %" PRIu64 " ms, %" PRIu64 " steps in %.1f s of stop; all back %" PRIu64
-           " ms after it\n",
+    printf("%s: the others went on after %" PRIu64 " ms, %" PRIu64
+           " steps in %.1f s of stop; all back %" PRIu64 " ms after it\n",
            name, resumed, steps, (double)stop_ms / 1e3, (cluster_now_ns() - continued_ns) / SPOTNIK_MS);
 }
 

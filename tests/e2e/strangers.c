@@ -227,7 +227,8 @@ static struct wire_tap tap_new(bool other_version)
         bool from_caller = true, from_member = true;
 
         while (from_caller || from_member) {
-            struct pollfd wait[2] = { { from_caller ? caller : -1, POLLIN, 0 }, { from_member ? member : -1, POLLIN, 0 } };
+            struct pollfd wait[2] = { { from_caller ? caller : -1, POLLIN, 0 },
+                                      { from_member ? member : -1, POLLIN, 0 } };
 
             if (poll(wait, 2, PATIENCE_MS) <= 0)
                 _exit(1);
@@ -324,7 +325,7 @@ static void talk(struct cluster *cluster, enum spotnik_purpose purpose, int kind
     if (purpose == SPOTNIK_PURPOSE_DATA)
         bytes[2] = 3;
     if (kind % 4 == 2)
-        memset(bytes + 4, 0xff, 4); /* a length beyond all limits */
+        memset(bytes + 4, 0xff, 4);                    /* a length beyond all limits */
     say(fd, bytes, kind % 4 == 3 ? 30 : sizeof bytes); /* 30: cut off in the middle */
     if (kind < TALKERS / 2) {
         shutdown(fd, SHUT_WR);
@@ -361,7 +362,8 @@ static void found_job(struct cluster *cluster, const char *worker, uint64_t seed
     for (uint32_t i = 0; i <= MEMBERS; i++) {
         uint16_t port;
 
-        close(listener(&port)); /* whoever takes it before the member does fails the test with a clear message */
+        close(listener(
+            &port)); /* whoever takes it before the member does fails the test with a clear message */
         snprintf(door[i], sizeof door[i], "127.0.0.1:%u", port);
         cluster->bind[i] = door[i];
     }
@@ -420,12 +422,14 @@ int main(int argc, char **argv)
     double besieged = (double)(cluster_step(&cluster) - step) * 1e9 / (double)(cluster_now_ns() - begun_ns);
 
     if (cluster.recoveries || besieged < calm / 10)
-        cluster_fail(&cluster, "%.0f steps/s and %" PRIu64 " recoveries among strangers; undisturbed %.0f", besieged,
-                     cluster.recoveries, calm);
+        cluster_fail(&cluster, "%.0f steps/s and %" PRIu64 " recoveries among strangers; undisturbed %.0f",
+                     besieged, cluster.recoveries, calm);
     cluster_start(&cluster, MEMBERS);
-    cluster_until(&cluster, joiner_is_in, "a rightful joiner to be in although the door is crowded", PATIENCE_MS);
+    cluster_until(&cluster, joiner_is_in, "a rightful joiner to be in although the door is crowded",
+                  PATIENCE_MS);
     speak_up();
-    printf("%d scans, 60 times garbage, %d holders of the key talking nonsense, %d silent ones: no view change, %.0f steps/s "
+    printf("%d scans, 60 times garbage, %d holders of the key talking nonsense, %d silent ones: no view "
+           "change, %.0f steps/s "
            "(undisturbed %.0f), no file left open, a rightful joiner got in\n",
            SCANS, TALKERS * SPOTNIK_PURPOSE_PEERS, SILENT, besieged, calm);
     for (uint32_t i = 0; i <= MEMBERS; i++)

@@ -50,7 +50,8 @@ static void move(struct cluster *cluster, const char *from, const char *to)
         cluster_fail(cluster, "rename: %m");
 }
 
-static void expect_warnings(struct cluster *cluster, const struct spotnik_member *member, uint32_t count, const char *what)
+static void expect_warnings(struct cluster *cluster, const struct spotnik_member *member, uint32_t count,
+                            const char *what)
 {
     char text[16384];
 
@@ -59,10 +60,12 @@ static void expect_warnings(struct cluster *cluster, const struct spotnik_member
             probe_until(cluster, i, &member[i], what, PATIENCE_MS, text, sizeof text);
 }
 
-static void start(struct cluster *cluster, uint32_t places, uint32_t now, const char *worker, const char *bytes)
+static void start(struct cluster *cluster, uint32_t places, uint32_t now, const char *worker,
+                  const char *bytes)
 {
     cluster_new(cluster, places, 1);
-    cluster_use(cluster, worker, "-S", bytes, "-D", "-c", "5000", "-n", "10000", "-b", "64", "-u", "1000", NULL);
+    cluster_use(cluster, worker, "-S", bytes, "-D", "-c", "5000", "-n", "10000", "-b", "64", "-u", "1000",
+                NULL);
     for (uint32_t i = 0; i < now; i++)
         cluster_start(cluster, i);
 }
@@ -91,7 +94,8 @@ static void gone(const char *worker)
     move(&cluster, cluster.peers, elsewhere);
     go_on(&cluster, 4, "steps without the directory");
     expect_warnings(&cluster, member, 4, WARNING);
-    probe_fails(&cluster, cluster.key, "e2e", cluster.spec, SPOTNIK_ERR_SYSTEM, "it must exist and be writable");
+    probe_fails(&cluster, cluster.key, "e2e", cluster.spec, SPOTNIK_ERR_SYSTEM,
+                "it must exist and be writable");
     cluster_kill(&cluster, 2, SIGKILL);
     go_on(&cluster, 3, "steps after a loss without the directory");
     move(&cluster, elsewhere, cluster.peers);
