@@ -134,18 +134,25 @@ bool spotnik_donor_provide(struct spotnik_donor *donor)
     return memory != MAP_FAILED;
 }
 
-void spotnik_donor_release(struct spotnik_donor *donor, struct spotnik_snapshot *snapshot)
+struct spotnik_snapshot *spotnik_donor_release(struct spotnik_donor *donor, struct spotnik_snapshot *snapshot)
 {
     SPOTNIK_ASSERT(snapshot->references);
     if (--snapshot->references)
-        return;
+        return NULL;
     struct spotnik_snapshot **at = &donor->snapshot;
 
     while (*at != snapshot)
         at = &(*at)->next;
     *at = snapshot->next;
     donor->snapshot_count--;
-    munmap(snapshot->data, mapped_bytes(donor));
+    return snapshot;
+}
+
+void spotnik_snapshot_free(struct spotnik_snapshot *snapshot)
+{
+    if (!snapshot)
+        return;
+    munmap(snapshot->data, snapshot->bytes ? snapshot->bytes : 1);
     free(snapshot);
 }
 
@@ -240,6 +247,7 @@ static void look(struct spotnik_donor *donor)
 
 void spotnik_donor_boundary(struct spotnik_donor *donor, uint64_t committed, bool waiting)
 {
+    struct spotnik_snapshot *untaken = NULL;
     bool due = false;
 
     pthread_mutex_lock(&donor->lock);
@@ -256,11 +264,12 @@ void spotnik_donor_boundary(struct spotnik_donor *donor, uint64_t committed, boo
         if (snapshot) {
             snapshot->references++; /* nobody may be left to take it: it then goes at once */
             give(donor, snapshot);
-            spotnik_donor_release(donor, snapshot);
+            untaken = spotnik_donor_release(donor, snapshot);
         }
         spotnik_donor_prune(donor);
     }
     pthread_mutex_unlock(&donor->lock);
+    spotnik_snapshot_free(untaken);
 }
 
 /* --- the commit hook --------------------------------------------------------------------------------------------- */
@@ -299,27 +308,50 @@ static void measure_step(struct spotnik_donor *donor)
     donor->step_ns = donor->step_ns ? donor->step_ns - donor->step_ns / 8 + took_ns / 8 : took_ns;
 }
 
+static bool has_joiners(const struct spotnik_donor *donor)
+{
+    for (const struct spotnik_session *session = donor->session; session; session = session->next)
+        if (is_attached(session))
+            return true;
+    return false;
+}
+
+static void keep(struct spotnik_donor *donor, struct spotnik_log_entry *entry)
+{
+    if (entry) {
+        spotnik_log_append(&donor->log, entry);
+        return;
+    }
+    for (struct spotnik_session *session = donor->session; session; session = session->next)
+        if (is_attached(session))
+            drop(donor, session); /* no memory: they start over, we go on */
+    spotnik_donor_prune(donor);
+}
+
 void spotnik_donor_committed(struct spotnik_donor *donor, uint64_t step, uint32_t bucket_count,
                              const struct spotnik_bucket_result *result)
 {
-    bool attached = false;
+    struct spotnik_log_entry *entry = NULL;
 
+    pthread_mutex_lock(&donor->lock);
+    bool wanted = has_joiners(donor);
+    pthread_mutex_unlock(&donor->lock);
+    if (wanted)
+        entry = spotnik_log_entry_new(step, bucket_count,
+                                      result); /* without the lock: it may be many megabytes */
     pthread_mutex_lock(&donor->lock);
     measure_step(donor);
     donor->waiting = false;
-    for (struct spotnik_session *session = donor->session; session; session = session->next)
-        attached |= is_attached(session);
-    if (attached && !spotnik_log_append(&donor->log, step, bucket_count, result))
-        for (struct spotnik_session *session = donor->session; session; session = session->next)
-            if (is_attached(session))
-                drop(donor, session);
     donor->committed = step;
     if (step > donor->stable + 1)
         donor->stable =
             step - 1; /* everybody has contributed to this step, and so has committed the one before */
-    if (donor->log.first) {
+    if (wanted && has_joiners(donor)) {
+        keep(donor, entry);
         limit(donor);
         wake_all(donor);
+    } else if (entry) {
+        spotnik_log_release(entry);
     }
     pthread_mutex_unlock(&donor->lock);
 }

@@ -30,8 +30,8 @@ static void measure(uint32_t bucket_count, const struct spotnik_bucket_result *r
         }
 }
 
-static struct spotnik_log_entry *entry_new(uint64_t step, uint32_t bucket_count,
-                                           const struct spotnik_bucket_result *result)
+struct spotnik_log_entry *spotnik_log_entry_new(uint64_t step, uint32_t bucket_count,
+                                                const struct spotnik_bucket_result *result)
 {
     uint32_t used;
     uint64_t bytes;
@@ -57,23 +57,15 @@ static struct spotnik_log_entry *entry_new(uint64_t step, uint32_t bucket_count,
     return entry;
 }
 
-bool spotnik_log_append(struct spotnik_log *log, uint64_t step, uint32_t bucket_count,
-                        const struct spotnik_bucket_result *result)
+void spotnik_log_append(struct spotnik_log *log, struct spotnik_log_entry *entry)
 {
-    SPOTNIK_ASSERT(!log->last || step == log->last->step + 1);
-    struct spotnik_log_entry *entry = entry_new(step, bucket_count, result);
-
-    if (!entry) {
-        spotnik_log_prune(log, UINT64_MAX);
-        return false;
-    }
+    SPOTNIK_ASSERT(!log->last || entry->step == log->last->step + 1);
     if (log->last)
         log->last->next = entry;
     else
         log->first = entry;
     log->last = entry;
     log->bytes += entry->bytes;
-    return true;
 }
 
 struct spotnik_log_entry *spotnik_log_hold(struct spotnik_log *log, uint64_t step)

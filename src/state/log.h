@@ -33,9 +33,12 @@ struct spotnik_log {
     uint64_t bytes;
 };
 
-/* Copy the results of `step`, which must follow the last one. False: no memory (the log is then emptied). */
-bool spotnik_log_append(struct spotnik_log *log, uint64_t step, uint32_t bucket_count,
-                        const struct spotnik_bucket_result *result);
+/* A copy of the results of `step`, with one reference, for the log. NULL: no memory. */
+struct spotnik_log_entry *spotnik_log_entry_new(uint64_t step, uint32_t bucket_count,
+                                                const struct spotnik_bucket_result *result);
+
+/* Append; the step must follow the last one. The log has the reference from now on. */
+void spotnik_log_append(struct spotnik_log *log, struct spotnik_log_entry *entry);
 
 /* The entry of `step` with a reference for the caller, or NULL. */
 struct spotnik_log_entry *spotnik_log_hold(struct spotnik_log *log, uint64_t step);

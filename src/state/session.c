@@ -305,16 +305,17 @@ static void end(struct spotnik_session *session)
         at = &(*at)->next;
     *at = session->next;
     donor->session_count--;
-    if (session->snapshot)
-        spotnik_donor_release(donor, session->snapshot);
+    struct spotnik_snapshot *last =
+        session->snapshot ? spotnik_donor_release(donor, session->snapshot) : NULL;
     spotnik_donor_prune(donor);
     close(session->fd);
     close(session->event);
     spotnik_frame_done(&session->frame);
     free(session);
     pthread_cond_broadcast(&donor->ended);
-    pthread_mutex_unlock(
-        &donor->lock); /* the last access to the donor: who waits for `ended` may free it now */
+    /* The last access to the donor: who waits for `ended` may free it now. */
+    pthread_mutex_unlock(&donor->lock);
+    spotnik_snapshot_free(last);
 }
 
 void *spotnik_session_run(void *argument)

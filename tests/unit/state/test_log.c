@@ -20,7 +20,10 @@ static void append(struct spotnik_log *log, uint64_t step)
         [3] = { NULL, 0, SPOTNIK_I64, SPOTNIK_SUM }, /* a bucket of no elements is used all the same */
     };
 
-    assert_true(spotnik_log_append(log, step, 4, result));
+    struct spotnik_log_entry *entry = spotnik_log_entry_new(step, 4, result);
+
+    assert_non_null(entry);
+    spotnik_log_append(log, entry);
     memset(a, 0xee, sizeof a);
     memset(b, 0xee, sizeof b);
 }
