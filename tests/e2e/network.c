@@ -8,10 +8,12 @@
  *   mute       a host hears the others and nobody hears it; deaf: the other way round. The others go on without it, and
  *              it comes back when the cable is mended
  *   halves     2|2 of four: the half with the smallest id goes on, the other one is parked
+ *   orphans    2|3, the three go on, commit and die all at once; when it heals the two learn of three deaths, and still
+ *              commit nothing: what the three did is lost with them, not done again (P1)
  *
  * Needs root and the program `ip`; says so and is skipped (77) where they are missing.
  *
- *     e2e-network WORKER [limit_ms=500] */
+ *     e2e-network WORKER [limit_ms=500] [apart_ms=500]      (longer than TCP holds on: apart_ms=40000) */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -237,8 +239,8 @@ static void cut_one(struct cluster *cluster, uint32_t victim, uint64_t limit_ms)
            (cluster_now_ns() - healed_ns) / SPOTNIK_MS);
 }
 
-/* `a` and `b` are cut off together. */
-static void partition(struct cluster *cluster, uint32_t a, uint32_t b, const char *name)
+/* `a` and `b` are cut off together, for apart_ms and 300 steps. */
+static void partition(struct cluster *cluster, uint32_t a, uint32_t b, uint64_t apart_ms, const char *name)
 {
     uint64_t commits[HOSTS], pause_ms;
 
@@ -254,6 +256,7 @@ static void partition(struct cluster *cluster, uint32_t a, uint32_t b, const cha
     cluster_until(cluster, all_are_parked, "those cut off to say that they are parked", PATIENCE_MS);
     commits[0] = cluster->worker[a].commits;
     commits[1] = cluster->worker[b].commits;
+    cluster_spend(cluster, apart_ms * SPOTNIK_MS);
     step_wanted = cluster_step(cluster) + 300;
     cluster_until(cluster, those_go_on, "the others to go on for long", PATIENCE_MS);
     if (cluster->worker[a].commits != commits[0] || cluster->worker[b].commits != commits[1])
@@ -324,7 +327,7 @@ static void finish(struct cluster *cluster)
     cluster_free(cluster);
 }
 
-static void five(const char *worker, uint64_t limit_ms)
+static void five(const char *worker, uint64_t limit_ms, uint64_t apart_ms)
 {
     static struct cluster cluster;
 
@@ -332,14 +335,14 @@ static void five(const char *worker, uint64_t limit_ms)
     settle(&cluster);
     cut_one(&cluster, (smallest(&cluster) + 1) % 5, limit_ms);
     cut_one(&cluster, smallest(&cluster), limit_ms);
-    partition(&cluster, smallest(&cluster), (smallest(&cluster) + 1) % 5,
+    partition(&cluster, smallest(&cluster), (smallest(&cluster) + 1) % 5, apart_ms,
               "2|3, the smallest id among the two");
     one_way_cut(&cluster, 1, true);
     one_way_cut(&cluster, 2, false);
     finish(&cluster);
 }
 
-static void four(const char *worker)
+static void four(const char *worker, uint64_t apart_ms)
 {
     static struct cluster cluster;
 
@@ -347,12 +350,55 @@ static void four(const char *worker)
     settle(&cluster);
     uint32_t first = smallest(&cluster);
 
-    partition(&cluster, (first + 1) % 4, (first + 2) % 4, "2|2, the half with the smallest id");
+    partition(&cluster, (first + 1) % 4, (first + 2) % 4, apart_ms, "2|2, the half with the smallest id");
     finish(&cluster);
+}
+
+static bool the_rest_is_over(struct cluster *cluster)
+{
+    for (uint32_t i = 0; i < cluster->places; i++)
+        if (among[i] && cluster->worker[i].pid)
+            return false;
+    return true;
+}
+
+static void orphans(const char *worker, uint64_t apart_ms)
+{
+    static struct cluster cluster;
+
+    start(&cluster, 5, worker);
+    settle(&cluster);
+    uint32_t a = smallest(&cluster), b = (a + 1) % 5;
+
+    all_but(&cluster, a, b);
+    cable(a, "master two");
+    cable(b, "master two");
+    expect(&cluster, 3, "the three to go on");
+    cluster_until(&cluster, all_are_parked, "the two to say that they are parked", PATIENCE_MS);
+    uint64_t commits = cluster.worker[a].commits + cluster.worker[b].commits;
+
+    for (uint32_t i = 0; i < 5; i++)
+        if (among[i])
+            cluster_kill(&cluster, i, SIGKILL);
+    cluster_until(&cluster, the_rest_is_over, "the three to be dead", PATIENCE_MS);
+    cluster_spend(&cluster, apart_ms * SPOTNIK_MS);
+    cable(a, "master one");
+    cable(b, "master one");
+    cluster_spend(&cluster, 2 * SPOTNIK_S); /* time enough for many ballots */
+    cluster_until(&cluster, all_are_parked, "the two to be parked still", PATIENCE_MS);
+    if (cluster.worker[a].commits + cluster.worker[b].commits != commits)
+        cluster_fail(&cluster, "the two committed although the three had gone on without them");
+    printf("orphans: the three went on and died; the two heard of it and stayed parked\n");
+    cluster_kill(&cluster, a, SIGKILL);
+    cluster_kill(&cluster, b, SIGKILL);
+    cluster_until(&cluster, cluster_is_over, "the two to be dead", PATIENCE_MS);
+    cluster_free(&cluster);
 }
 
 int main(int argc, char **argv)
 {
+    uint64_t apart_ms = cluster_argument(argc, argv, "apart_ms", 500);
+
     if (argc < 2)
         return 2;
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -368,7 +414,8 @@ int main(int argc, char **argv)
         printf("skipped: cannot make network namespaces here (needs `ip` and the right to use it)\n");
         return 77;
     }
-    five(argv[1], cluster_argument(argc, argv, "limit_ms", 500));
-    four(argv[1]);
+    five(argv[1], cluster_argument(argc, argv, "limit_ms", 500), apart_ms);
+    four(argv[1], apart_ms);
+    orphans(argv[1], apart_ms);
     return 0;
 }
