@@ -40,10 +40,11 @@ struct spotnik_job {
     struct spotnik_member known
         [SPOTNIK_MEMBERS_KNOWN]; /* of the last view we heard of: to be asked before the peers are searched */
     uint32_t known_count, known_at;
-    bool outside;  /* the state must be copied before the next step */
-    bool sealed;   /* step_begin was called: no more tensors */
-    bool begun;    /* between step_begin and step_commit */
-    bool excluded; /* found out in the running step */
+    bool outside;             /* the state must be copied before the next step */
+    bool sealed;              /* step_begin was called: no more tensors */
+    bool begun;               /* between step_begin and step_commit */
+    bool excluded;            /* found out in the running step */
+    uint64_t step, committed; /* the begun step; the last one whose result the caller has */
     bool started[SPOTNIK_CALLER_BUCKETS];
     bool noticed; /* any thread, signal handlers: __atomic builtins only */
     uint64_t born_ns;

@@ -42,6 +42,7 @@ static int follow(struct spotnik_job *job, uint64_t step)
         rc = spotnik_engine_join(job->engine, id, step);
     if (rc)
         return rc;
+    job->committed = step;
     spotnik_peers_renew(job->peers);
     return spotnik_joiner_follow(job->joiner);
 }

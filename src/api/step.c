@@ -9,17 +9,9 @@
 #include "api/job.h"
 #include "base/error.h"
 
-static uint64_t committed(struct spotnik_job *job)
-{
-    spotnik_job_status status;
-
-    spotnik_engine_status(job->engine, &status);
-    return status.step_committed;
-}
-
 static bool is_finished(struct spotnik_job *job)
 {
-    return job->config.steps_max && !job->outside && committed(job) >= job->config.steps_max;
+    return job->config.steps_max && !job->outside && job->committed >= job->config.steps_max;
 }
 
 /* The thread that brought us in has nothing left to do. */
@@ -68,6 +60,7 @@ int spotnik_step_begin(spotnik_job *job, spotnik_step *ret_step)
         return rc;
     memset(job->started, 0, sizeof job->started);
     job->begun = true;
+    job->step = step.number;
     *ret_step = step;
     return 0;
 }
@@ -158,7 +151,9 @@ int spotnik_step_commit(spotnik_job *job)
         return spotnik_error_return(SPOTNIK_ERR_EXCLUDED, "the others went on without this member");
     }
     job->begun = rc == SPOTNIK_ERR_PARKED; /* still ours to finish, should the caller want to wait on */
-    if (!rc)
-        spotnik_rate_count(&job->rate, committed(job));
+    if (!rc) {
+        job->committed = job->step;
+        spotnik_rate_count(&job->rate, job->committed);
+    }
     return rc;
 }
