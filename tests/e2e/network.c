@@ -7,6 +7,7 @@
  *              are members again, and no step was ever committed twice with different results (P1, P3)
  *   mute       a host hears the others and nobody hears it; deaf: the other way round. The others go on without it, and
  *              it comes back when the cable is mended
+ *   pair       two neighbours do not reach each other, but all others: steps go on
  *   halves     2|2 of four: the half with the smallest id goes on, the other one is parked
  *   orphans    2|3, the three go on, commit and die all at once; when it heals the two learn of three deaths, and still
  *              commit nothing: what the three did is lost with them, not done again (P1)
@@ -303,6 +304,59 @@ static void one_way_cut(struct cluster *cluster, uint32_t victim, bool mute)
            (cluster_now_ns() - healed_ns) / SPOTNIK_MS);
 }
 
+static bool somebody_goes_on(struct cluster *cluster)
+{
+    return cluster_step(cluster) > step_wanted;
+}
+
+/* Whom `place` sends its chunks to: the one behind it in the list of its status. */
+static uint32_t successor(struct cluster *cluster, uint32_t place)
+{
+    struct spotnik_member member = probe_member(cluster, place);
+    uint32_t first = place, next = place;
+    const char *at[HOSTS];
+    char text[16384];
+
+    probe_until(cluster, place, &member, "\"members\":", PATIENCE_MS, text, sizeof text);
+    for (uint32_t i = 0; i < cluster->places; i++) {
+        at[i] = strstr(strstr(text, "\"members\":"), cluster->worker[i].member);
+        if (!at[i])
+            cluster_fail(cluster, "place %u is not in the view of place %u: %s", i, place, text);
+    }
+    for (uint32_t i = 0; i < cluster->places; i++) {
+        if (at[i] < at[first])
+            first = i;
+        if (at[i] > at[place] && (next == place || at[i] < at[next]))
+            next = i;
+    }
+    return next == place ? first : next;
+}
+
+/* Two hosts that follow each other on the ring cannot reach each other, though all others reach both. Whatever the views
+ * are, steps must go on. */
+static void pair(struct cluster *cluster, uint32_t a)
+{
+    settle(cluster);
+    uint32_t b = successor(cluster, a);
+    uint64_t step = cluster_step(cluster), epoch = cluster->worker[0].epoch, cut_ns = cluster_now_ns();
+
+    one_way(a, b, true);
+    one_way(b, a, true);
+    step_wanted = step + 500;
+    cluster_until(cluster, somebody_goes_on, "500 steps although two cannot reach each other", PATIENCE_MS);
+    uint64_t took_ms = (cluster_now_ns() - cut_ns) / SPOTNIK_MS, views = 0, healed_ns = cluster_now_ns();
+
+    for (uint32_t i = 0; i < cluster->places; i++)
+        if (cluster->worker[i].epoch > epoch + views)
+            views = cluster->worker[i].epoch - epoch;
+    one_way(a, b, false);
+    one_way(b, a, false);
+    settle(cluster);
+    printf("pair (two cannot reach each other): 500 steps in %" PRIu64 " ms and %" PRIu64
+           " views; all together again for 100 steps %" PRIu64 " ms after it healed\n",
+           took_ms, views, (cluster_now_ns() - healed_ns) / SPOTNIK_MS);
+}
+
 static void start(struct cluster *cluster, uint32_t places, const char *worker)
 {
     cluster_new(cluster, places, 1);
@@ -339,6 +393,7 @@ static void five(const char *worker, uint64_t limit_ms, uint64_t apart_ms)
               "2|3, the smallest id among the two");
     one_way_cut(&cluster, 1, true);
     one_way_cut(&cluster, 2, false);
+    pair(&cluster, 0);
     finish(&cluster);
 }
 
