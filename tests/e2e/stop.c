@@ -7,7 +7,10 @@
  *   two        the same with two at once
  *   recovery   one is stopped within the milliseconds in which the others recover from the death of another
  *
- * and nobody else is ever excluded; all replicas stay equal.
+ *   majority   three of five: the other two wait, and all go on when the three are continued
+ *   all        as when a laptop sleeps: they go on
+ *
+ * and in all but the last two nobody but the stopped is ever excluded; all replicas stay equal.
  *
  *     e2e-stop WORKER [ms=3000] [seed=1]        (30 s, as a laptop or a hypervisor does: ms=30000) */
 #include <inttypes.h>
@@ -155,6 +158,35 @@ static void stop(struct cluster *cluster, const char *name, uint32_t stopped, ui
            name, resumed, steps, (double)stop_ms / 1e3, (cluster_now_ns() - continued_ns) / SPOTNIK_MS);
 }
 
+/* The first `count` members are stopped, which are too many for the rest to go on without them. */
+static void stop_many(struct cluster *cluster, const char *name, uint32_t count, uint64_t stop_ms)
+{
+    uint64_t commits = 0, exclusions = 0;
+
+    settle(cluster);
+    for (uint32_t i = 0; i < count; i++)
+        cluster_kill(cluster, i, SIGSTOP);
+    cluster_spend(cluster, 500 * SPOTNIK_MS); /* the step under way may end */
+    for (uint32_t i = 0; i < MEMBERS; i++)
+        commits += cluster->worker[i].commits, exclusions += cluster->worker[i].exclusions;
+    cluster_spend(cluster, stop_ms * SPOTNIK_MS);
+    for (uint32_t i = 0; i < MEMBERS; i++)
+        commits -= cluster->worker[i].commits;
+    if (commits)
+        cluster_fail(cluster, "%s: steps were committed without the majority", name);
+    step_wanted = cluster_step(cluster) + 20;
+    uint64_t continued_ns = cluster_now_ns();
+
+    for (uint32_t i = 0; i < count; i++)
+        cluster_kill(cluster, i, SIGCONT);
+    cluster_until(cluster, is_settled, "all to go on together", PATIENCE_MS);
+    for (uint32_t i = 0; i < MEMBERS; i++)
+        exclusions -= cluster->worker[i].exclusions;
+    printf("%s: no step in %.1f s of stop; %s, all together for 20 steps %" PRIu64 " ms after it\n", name,
+           (double)stop_ms / 1e3, exclusions ? "somebody had to join again" : "nobody was excluded",
+           (cluster_now_ns() - continued_ns) / SPOTNIK_MS);
+}
+
 int main(int argc, char **argv)
 {
     static struct cluster cluster;
@@ -176,6 +208,8 @@ int main(int argc, char **argv)
     stop(&cluster, "two", 1, 3, false, ms / 3);
     for (int i = 0; i < 3; i++)
         stop(&cluster, "in a recovery", 2, 4, true, ms / 6);
+    stop_many(&cluster, "majority", 3, ms / 3);
+    stop_many(&cluster, "all", MEMBERS, ms / 3);
     for (uint32_t i = 0; i < MEMBERS; i++)
         cluster_kill(&cluster, i, SIGTERM);
     cluster_until(&cluster, cluster_is_over, "everybody to leave", PATIENCE_MS);
