@@ -7,6 +7,7 @@
 #   DEMO_KEEP=1        keep the folder with the logs
 # Exit status: 0 when every promise in the table was kept.
 set -eu
+export LC_ALL=C # the model may write any byte
 
 build=${1:-build}
 seconds=${DEMO_SECONDS:-35}
@@ -67,7 +68,7 @@ job calm "$steps" -n $workers:$workers
 echo
 echo "What the model has learnt of its text, after all that:"
 tag=$(sed -n 's/^\(\[w[0-9]*\]\).*/\1/p' "$dir/churn.out" | head -n 1)
-grep -F "$tag" "$dir/churn.out" | cut -c "$((${#tag} + 2))-" | LC_ALL=C tr -cd '[:print:]\n' |
+grep -aF "$tag" "$dir/churn.out" | cut -c "$((${#tag} + 2))-" | tr -cd '[:print:]\n' |
     head -n 10 | sed 's/^/    /'
 
 echo

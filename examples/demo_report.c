@@ -81,20 +81,19 @@ static const char *paint(const struct screen *s, const char *sequence)
     return s->colour ? sequence : "";
 }
 
-static uint32_t size_in_view(const struct demo_log *log, uint64_t view)
+/* Members in the first step that was committed in this view or a later one; 0: no such step was logged yet. */
+static uint32_t size_from_view(const struct demo_log *log, uint64_t view)
 {
-    for (size_t s = log->step_count; s-- > 0;)
-        if (log->steps[s].t_ns && log->steps[s].view == view)
-            return log->steps[s].size;
-    return 0;
+    uint32_t size = 0;
+
+    for (size_t s = log->step_count; s-- > 0 && (!log->steps[s].t_ns || log->steps[s].view >= view);)
+        if (log->steps[s].t_ns)
+            size = log->steps[s].size;
+    return size;
 }
 
-static void show_event(struct screen *s, const struct demo_log *log, const struct demo_view *v)
+static void show_event(struct screen *s, const struct demo_view *v, uint32_t size)
 {
-    uint32_t size = size_in_view(log, v->view);
-
-    if (!size && !v->lost)
-        return; /* everybody leaves: that is the end, and no step came after it */
     printf("%s%6.1f s  ", s->live ? "\r" : "", ms(s->begin_ns, v->committed_ns) / 1e3);
     if (v->lost)
         printf("%s%u lost%s, ", paint(s, "\033[31m"), v->lost, paint(s, "\033[0m"));
@@ -109,15 +108,17 @@ static void show_event(struct screen *s, const struct demo_log *log, const struc
     printf("%s\n", s->live ? "\033[K" : "");
 }
 
+/* A view without a step after it is not through yet, or everybody leaves: that is the end, and no event. */
 static void show_events(struct screen *s, struct demo_log *log)
 {
     for (size_t i = 0; i < log->view_count; i++) {
         struct demo_view *v = &log->views[i];
+        uint32_t size = size_from_view(log, v->view);
 
-        if (v->shown || !v->committed_ns || v->view < demo_log_first_loss(log))
+        if (v->shown || !v->committed_ns || !size || v->view < demo_log_first_loss(log))
             continue;
         v->shown = true;
-        show_event(s, log, v);
+        show_event(s, v, size);
     }
 }
 
