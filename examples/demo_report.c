@@ -81,7 +81,7 @@ static const char *paint(const struct screen *s, const char *sequence)
     return s->colour ? sequence : "";
 }
 
-/* Members in the first step that was committed in this view or a later one; 0: no such step was logged yet. */
+/* Members in the first step that was committed in this view or a later one; 0: none is in the log yet. */
 static uint32_t size_from_view(const struct demo_log *log, uint64_t view)
 {
     uint32_t size = 0;
