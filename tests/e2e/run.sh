@@ -1,0 +1,90 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The command line with real workers. Claims: `spotnik run` replaces what is lost and ends with 0 when the job is done; SIGTERM
+# makes all leave, and it ends with 75; a worker's failure is its own; `spotnik status` asks a live job; wrong command
+# lines and traces are refused with a word on what is wrong.
+#
+#     run.sh SPOTNIK WORKER
+set -u
+spotnik=$1
+worker=$2
+dir=$(mktemp -d)
+trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$dir"' EXIT
+
+fail() {
+    echo "FAILED: $1"
+    tail -n 20 "$dir/out" "$dir/err" 2>/dev/null
+    exit 1
+}
+
+# status_is NUMBER: of the last command
+status_is() {
+    [ "$2" = "$1" ] || fail "$3: exit status $2, not $1"
+}
+
+# wait_for PATTERN: until a line of the output has it, 20 s at most
+wait_for() {
+    timeout 20 sh -c 'tail -n +1 -f "$0" | grep -q -m1 -e "$1"' "$dir/out" "$1" || fail "never saw: $1"
+}
+
+# 1. Kills and respawns; every worker that ends in good order ends with the same replica.
+"$spotnik" run -n 2:3 --respawn --kill-every 300ms --seed 1 -- "$worker" -s 800 -u 1000 >"$dir/out" 2>"$dir/err"
+status_is 0 $? "run with kills"
+grep -q 'lost (SIGKILL)' "$dir/err" || grep -q 'lost (SIGKILL)' "$dir/out" || fail "nobody was killed"
+[ "$(sed -n 's/^\[w[0-9]*\] done //p' "$dir/out" | sort -u | wc -l)" = 1 ] || fail "ends differ"
+sed -n 's/^\[w[0-9]*\] done //p' "$dir/out" | grep -q '^800 ' || fail "not all steps were done"
+echo "kills and respawns: $(grep -c 'lost (SIGKILL)' "$dir/err") lost, all ends equal"
+
+# 2. SIGTERM is a planned leave of all.
+"$spotnik" run -n 3 -- "$worker" -u 1000 >"$dir/out" 2>"$dir/err" &
+run=$!
+wait_for 'commit 20 '
+kill -TERM $run
+wait $run
+status_is 75 $? "run after SIGTERM"
+[ "$(grep -c '^\[w[0-9]*\] leaving ' "$dir/out")" = 3 ] || fail "not all workers left in good order"
+echo "SIGTERM: three planned leaves, exit status 75"
+
+# 3. A worker's failure is the run's.
+"$spotnik" run -n 1 -- sh -c 'exit 7' >"$dir/out" 2>"$dir/err"
+status_is 7 $? "run of a worker that fails"
+
+# 4. Ask a live job.
+mkdir "$dir/peers"
+"$spotnik" key "$dir/key" >"$dir/out" 2>"$dir/err" || fail "spotnik key"
+"$spotnik" key "$dir/key" >"$dir/out" 2>"$dir/err" && fail "spotnik key overwrote a key"
+"$spotnik" run -n 3 --peers "file:$dir/peers" --key-file "$dir/key" -- "$worker" -u 1000 >"$dir/out" 2>"$dir/err" &
+run=$!
+wait_for 'commit 50 '
+"$spotnik" status --peers "file:$dir/peers" --key-file "$dir/key" --json >"$dir/status" 2>&1 || fail "spotnik status"
+grep -q '"size": *3' "$dir/status" || fail "status does not show three members: $(cat "$dir/status")"
+"$spotnik" status --peers "file:$dir/peers" --key-file "$dir/key" >"$dir/status" 2>&1 || fail "spotnik status in words"
+"$spotnik" key "$dir/other" >/dev/null 2>&1
+"$spotnik" status --peers "file:$dir/peers" --key-file "$dir/other" >"$dir/status" 2>&1 && fail "another key was answered"
+kill -TERM $run
+wait $run
+status_is 75 $? "run that was asked"
+echo "status: a live job answers who has the key"
+
+# 5. A trace: adds and removes at their instants; lines that are no trace are named.
+printf '0,add,a\n0,add,b\n0,add,c\n900,remove,b\n1200,add,d\n' >"$dir/trace"
+"$spotnik" run -n 1:4 --churn "$dir/trace" -- "$worker" -s 1500 -u 1000 >"$dir/out" 2>"$dir/err"
+status_is 0 $? "run of a trace"
+[ "$(sed -n 's/^\[w[0-9]*\] done //p' "$dir/out" | wc -l)" = 3 ] || fail "the trace leaves three workers at the end"
+printf '0,add,a\n5,ad,b\n' >"$dir/trace"
+"$spotnik" run -n 1:4 --churn "$dir/trace" -- "$worker" >"$dir/out" 2>"$dir/err"
+status_is 2 $? "run of a damaged trace"
+grep -q '2' "$dir/err" || fail "the damaged line is not named"
+echo "churn: a trace was replayed, a damaged one refused"
+
+# 6. Wrong command lines.
+"$spotnik" run -n 2 >"$dir/out" 2>"$dir/err"
+status_is 2 $? "run without a command"
+"$spotnik" stauts >"$dir/out" 2>"$dir/err"
+status_is 2 $? "an unknown command"
+grep -q 'status' "$dir/err" || fail "no suggestion for an unknown command"
+"$spotnik" run -n 3:2 -- true >"$dir/out" 2>"$dir/err"
+status_is 2 $? "run with MIN above MAX"
+"$spotnik" --help >"$dir/out" || fail "--help"
+"$spotnik" --version | grep -q '^spotnik [0-9]' || fail "--version"
+echo "wrong command lines are refused with status 2"
