@@ -12,7 +12,7 @@
 #include "reduce/reduce.h"
 
 #define BOUNDARY_NS (5 * SPOTNIK_MS)  /* how often the boundary hook runs while step_begin waits */
-#define SEND_INLINE (64u * 1024)      /* more than this is left to the progress thread: the caller has work to do */
+#define INLINE_BYTES (64u * 1024)     /* more than this is left to the progress thread: the caller has work to do */
 
 static void changed_wait(struct spotnik_engine *engine, uint64_t until_ns)
 {
@@ -20,12 +20,15 @@ static void changed_wait(struct spotnik_engine *engine, uint64_t until_ns)
     pthread_cond_timedwait(&engine->changed, &engine->lock, &until);
 }
 
-/* An event of the caller, and as much sending as is worth doing here. */
+/* An event of the caller, and as much receiving and sending as is worth doing here: what waited for this event, and what it
+ * makes ready. */
 static void post(struct spotnik_engine *engine, struct spotnik_event *event)
 {
     spotnik_engine_drive(engine, event);
     pthread_cond_broadcast(&engine->changed); /* a donor's frame may wait for this bucket */
-    if (spotnik_lane_pump(engine, SEND_INLINE))
+    bool more = spotnik_streams_are_waiting(engine) && spotnik_streams_read(engine, INLINE_BYTES);
+    more |= spotnik_lane_pump(engine, INLINE_BYTES);
+    if (more)
         spotnik_engine_kick(engine);
     if (engine->lane.socket.readable || engine->lane.down_ns != SPOTNIK_NEVER)
         spotnik_engine_kick(engine);
@@ -296,6 +299,8 @@ static int handover_take(struct spotnik_engine *engine, const struct spotnik_chu
     }
     struct spotnik_event event = {.kind = SPOTNIK_EVENT_CHUNK_DONE, .header = *header};
     spotnik_engine_drive(engine, &event);
+    if (spotnik_streams_are_waiting(engine))
+        spotnik_engine_kick(engine); /* a commit may have been what they wait for */
     return 0;
 }
 

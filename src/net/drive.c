@@ -190,8 +190,7 @@ void spotnik_engine_drive(struct spotnik_engine *engine, struct spotnik_event *e
     engine->driving = false;
     if (event->kind >= SPOTNIK_EVENT_STEP_BEGIN && event->kind <= SPOTNIK_EVENT_ENTER_READY)
         engine->placeable = true;
-    if (engine->wake_ns != 0 &&
-        (spotnik_core_deadline(engine->core) < engine->wake_ns || spotnik_streams_are_waiting(engine)))
+    if (engine->wake_ns != 0 && spotnik_core_deadline(engine->core) < engine->wake_ns)
         spotnik_engine_kick(engine);
 }
 

@@ -12,7 +12,7 @@
 #include "net/state.h"
 
 #define EVENTS 64
-#define SEND_PORTION (1u << 20)
+#define PORTION (1u << 20) /* of data, before control links get their turn again */
 #define SLEEP_MAX_NS SPOTNIK_S
 #define HEAR_MAX 64 /* rounds: a peer that never stops talking must not stop time */
 #define GOODBYE_NS (300 * SPOTNIK_MS) /* patience for peers to read our GOODBYE */
@@ -125,8 +125,8 @@ static bool pass(struct spotnik_engine *engine)
     deaths(engine);
     notice_look(engine);
     tick(engine);
-    bool more = spotnik_streams_read(engine);
-    more |= spotnik_lane_pump(engine, SEND_PORTION);
+    bool more = spotnik_streams_read(engine, PORTION);
+    more |= spotnik_lane_pump(engine, PORTION);
     uint64_t now_ns = spotnik_clock_ns();
     spotnik_lane_look(engine, now_ns);
     spotnik_links_flush(engine, now_ns);

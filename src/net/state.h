@@ -236,7 +236,7 @@ void spotnik_spares_close(struct spotnik_engine *engine);
 /* stream.c */
 void spotnik_stream_adopt(struct spotnik_engine *engine, struct spotnik_opening *opening);
 void spotnik_streams_cut(struct spotnik_engine *engine);
-bool spotnik_streams_read(struct spotnik_engine *engine);
+bool spotnik_streams_read(struct spotnik_engine *engine, size_t bytes_max);
 bool spotnik_streams_are_waiting(const struct spotnik_engine *engine);
 void spotnik_streams_close(struct spotnik_engine *engine);
 

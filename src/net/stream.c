@@ -12,8 +12,6 @@
 #include "net/state.h"
 #include "reduce/reduce.h"
 
-#define PASS_BYTES (1u << 20) /* before control links get their turn again */
-
 static void close_stream(struct spotnik_engine *engine, struct spotnik_stream *stream)
 {
     if (stream->socket.fd >= 0)
@@ -159,11 +157,11 @@ static bool advance(struct spotnik_engine *engine, struct spotnik_stream *stream
 }
 
 /* True: there may be more to read now. */
-static bool read_stream(struct spotnik_engine *engine, struct spotnik_stream *stream)
+static bool read_stream(struct spotnik_engine *engine, struct spotnik_stream *stream, size_t bytes_max)
 {
     size_t pass = 0;
     while (stream->socket.fd >= 0 && stream->socket.readable && stream->state != SPOTNIK_STREAM_WAIT) {
-        if (pass >= PASS_BYTES)
+        if (pass >= bytes_max)
             return true;
         ssize_t got = read_some(engine, stream);
         if (got < 0 && errno == EINTR)
@@ -209,14 +207,14 @@ static void reap(struct spotnik_engine *engine)
     }
 }
 
-/* True: some stream has more to give. */
-bool spotnik_streams_read(struct spotnik_engine *engine)
+/* Take what waited and what has come, about `bytes_max` of each stream. True: some stream has more to give. */
+bool spotnik_streams_read(struct spotnik_engine *engine, size_t bytes_max)
 {
     bool more = false;
     place_again(engine);
     for (struct spotnik_stream *stream = engine->streams; stream != NULL; stream = stream->next)
         if (stream->socket.fd >= 0 && stream->socket.readable)
-            more |= read_stream(engine, stream);
+            more |= read_stream(engine, stream, bytes_max);
     reap(engine);
     return more || (engine->placeable && spotnik_streams_are_waiting(engine));
 }
