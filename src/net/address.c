@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "spotnik/spotnik.h"
 
-static const uint8_t mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+static const uint8_t mapped[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
 
 /* Cut "[host]:port" or "host:port" in place; *ret_port is NULL where there is none. */
 static const char *text_cut(char *text, const char **ret_port)
@@ -48,7 +48,7 @@ static bool port_parse(const char *text, uint16_t *ret_port)
 
 static int resolve(const char *host, uint8_t ret_address[16])
 {
-    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *list;
+    struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM }, *list;
     int rc = getaddrinfo(host, NULL, &hints, &list);
     if (rc != 0)
         return spotnik_error_return(SPOTNIK_ERR_PEERS, "cannot resolve %s: %s", host, gai_strerror(rc));
@@ -71,9 +71,11 @@ int spotnik_address_parse(const char *text, uint8_t ret_address[16], uint16_t *r
     memcpy(copy, text, length + 1);
     const char *host = text_cut(copy, &port);
     if (host == NULL || *host == '\0')
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "\"%s\" is no address; write host:port or [v6]:port", text);
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                    "\"%s\" is no address; write host:port or [v6]:port", text);
     if (port != NULL && !port_parse(port, ret_port))
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "\"%s\": the port must be a number up to 65535", text);
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "\"%s\": the port must be a number up to 65535",
+                                    text);
     struct in_addr v4;
     if (inet_pton(AF_INET, host, &v4) == 1) {
         memcpy(ret_address, mapped, 12);
@@ -115,7 +117,8 @@ socklen_t spotnik_address_to_kernel(struct sockaddr_storage *to, const uint8_t a
     return sizeof *v6;
 }
 
-void spotnik_address_from_kernel(const struct sockaddr_storage *from, uint8_t ret_address[16], uint16_t *ret_port)
+void spotnik_address_from_kernel(const struct sockaddr_storage *from, uint8_t ret_address[16],
+                                 uint16_t *ret_port)
 {
     if (from->ss_family == AF_INET) {
         const struct sockaddr_in *v4 = (const struct sockaddr_in *)from;
@@ -136,12 +139,13 @@ bool spotnik_address_is_ipv4(const uint8_t address[16])
 
 bool spotnik_address_is_loopback(const uint8_t address[16])
 {
-    static const uint8_t v6[16] = {[15] = 1};
+    static const uint8_t v6[16] = { [15] = 1 };
     return spotnik_address_is_ipv4(address) ? address[12] == 127 : memcmp(address, v6, 16) == 0;
 }
 
 bool spotnik_address_is_any(const uint8_t address[16])
 {
     static const uint8_t zero[16];
-    return memcmp(address, zero, 16) == 0 || (spotnik_address_is_ipv4(address) && memcmp(address + 12, zero, 4) == 0);
+    return memcmp(address, zero, 16) == 0
+           || (spotnik_address_is_ipv4(address) && memcmp(address + 12, zero, 4) == 0);
 }

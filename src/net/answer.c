@@ -40,7 +40,7 @@ void spotnik_answer_encode(const struct spotnik_answer *answer, uint8_t ret_byte
 bool spotnik_answer_decode(const uint8_t bytes[SPOTNIK_ANSWER_BYTES], struct spotnik_answer *ret_answer)
 {
     struct spotnik_reader reader;
-    struct spotnik_answer answer = {0};
+    struct spotnik_answer answer = { 0 };
     spotnik_reader_init(&reader, bytes, SPOTNIK_ANSWER_BYTES);
     answer.epoch = spotnik_reader_u64(&reader);
     answer.size = spotnik_reader_u16(&reader);

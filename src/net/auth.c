@@ -20,7 +20,8 @@ int spotnik_auth_init(struct spotnik_auth *auth, const uint8_t key[32])
     EVP_MAC_CTX *context = hmac != NULL ? EVP_MAC_CTX_new(hmac) : NULL;
     EVP_MAC_free(hmac);
     char digest[] = "SHA256";
-    OSSL_PARAM params[] = {OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0), OSSL_PARAM_END};
+    OSSL_PARAM params[] = { OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
+                            OSSL_PARAM_END };
     if (context == NULL || EVP_MAC_init(context, key, 32, params) != 1) {
         EVP_MAC_CTX_free(context);
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "OpenSSL has no HMAC-SHA-256 here");
@@ -58,7 +59,7 @@ bool spotnik_auth_once(const uint8_t key[32], const void *data, size_t size, uin
     struct spotnik_auth auth;
     if (spotnik_auth_init(&auth, key) != 0)
         return false;
-    bool good = spotnik_auth_mac(&auth, &(struct spotnik_auth_part){.data = data, .size = size}, 1, mac);
+    bool good = spotnik_auth_mac(&auth, &(struct spotnik_auth_part){ .data = data, .size = size }, 1, mac);
     spotnik_auth_done(&auth);
     return good;
 }

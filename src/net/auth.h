@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* HMAC-SHA-256 for handshakes and control frames, over a list of parts. A thin face over OpenSSL; what is signed, and
- * with which key, is decided by its callers. */
+/* HMAC-SHA-256 for handshakes and control frames, over a list of parts. A thin face over OpenSSL; what is
+ * signed, and with which key, is decided by its callers. */
 #ifndef SPOTNIK_NET_AUTH_H
 #define SPOTNIK_NET_AUTH_H
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memory of buckets and the kernels over it. Results are written at out[step & 1], so that the result of the step before
- * can still be handed on. Allocates when a bucket is new or has grown, never on the steady path. */
+/* The memory of buckets and the kernels over it. Results are written at out[step & 1], so that the result
+ * of the step before can still be handed on. Allocates when a bucket is new or has grown, never on the
+ * steady path. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +20,8 @@ int spotnik_bucket_prepare(struct spotnik_bucket_memory *bucket, uint64_t step, 
         size_t rounded = (bytes + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
         uint8_t *memory = rounded >= bytes ? aligned_alloc(ALIGNMENT, rounded) : NULL;
         if (memory == NULL)
-            return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for the result of a bucket of %zu bytes", bytes);
+            return spotnik_error_return(SPOTNIK_ERR_MEMORY,
+                                        "no memory for the result of a bucket of %zu bytes", bytes);
         free(bucket->out[half]);
         bucket->out[half] = memory;
         bucket->capacity[half] = rounded;
@@ -33,7 +35,8 @@ int spotnik_bucket_prepare(struct spotnik_bucket_memory *bucket, uint64_t step, 
 }
 
 /* out = weight * in */
-static void contribute(uint8_t *out, const uint8_t *in, uint64_t count, uint8_t dtype, uint8_t op, uint64_t weight)
+static void contribute(uint8_t *out, const uint8_t *in, uint64_t count, uint8_t dtype, uint8_t op,
+                       uint64_t weight)
 {
     if (count == 0)
         return;
@@ -48,8 +51,8 @@ void spotnik_bucket_scale(struct spotnik_bucket_memory *bucket, const struct spo
     unsigned half = action->step & 1;
     size_t at = action->offset * spotnik_dtype_size((enum spotnik_dtype)bucket->dtype[half]);
     if (action->count > 0)
-        contribute(bucket->out[half] + at, (const uint8_t *)bucket->in + at, action->count, bucket->dtype[half],
-                   bucket->op[half], action->weight);
+        contribute(bucket->out[half] + at, (const uint8_t *)bucket->in + at, action->count,
+                   bucket->dtype[half], bucket->op[half], action->weight);
 }
 
 /* Alone, the mean of one is its own input, whatever its weight, unless it has none. */
@@ -58,7 +61,8 @@ void spotnik_bucket_copy_own(struct spotnik_bucket_memory *bucket, const struct 
     unsigned half = action->step & 1;
     uint64_t weight = action->weight > 0 ? 1 : 0;
     if (bucket->step[half] == action->step)
-        contribute(bucket->out[half], bucket->in, bucket->count[half], bucket->dtype[half], bucket->op[half], weight);
+        contribute(bucket->out[half], bucket->in, bucket->count[half], bucket->dtype[half], bucket->op[half],
+                   weight);
 }
 
 /* A chunk of a reducing hop has come. A weight of 0 on either side means that this side carries nothing. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The caller's side: the step from begin to commit, leaving, and handing results to a joiner. Events run in place on
- * the calling thread; what cannot be done at once is waited for, asleep. */
+/* The caller's side: the step from begin to commit, leaving, and handing results to a joiner. Events run
+ * in place on the calling thread; what cannot be done at once is waited for, asleep. */
 #include <errno.h>
 #include <string.h>
 #include <time.h>
@@ -11,17 +11,19 @@
 #include "net/state.h"
 #include "reduce/reduce.h"
 
-#define BOUNDARY_NS (5 * SPOTNIK_MS)  /* how often the boundary hook runs while step_begin waits */
-#define INLINE_BYTES (64u * 1024)     /* more than this is left to the progress thread: the caller has work to do */
+#define BOUNDARY_NS (5 * SPOTNIK_MS) /* how often the boundary hook runs while step_begin waits */
+#define INLINE_BYTES                                                                                         \
+    (64u * 1024) /* more than this is left to the progress thread: the caller has work to do */
 
 static void changed_wait(struct spotnik_engine *engine, uint64_t until_ns)
 {
-    struct timespec until = {.tv_sec = (time_t)(until_ns / SPOTNIK_S), .tv_nsec = (long)(until_ns % SPOTNIK_S)};
+    struct timespec until = { .tv_sec = (time_t)(until_ns / SPOTNIK_S),
+                              .tv_nsec = (long)(until_ns % SPOTNIK_S) };
     pthread_cond_timedwait(&engine->changed, &engine->lock, &until);
 }
 
-/* An event of the caller, and as much receiving and sending as is worth doing here: what waited for this event, and what it
- * makes ready. */
+/* An event of the caller, and as much receiving and sending as is worth doing here: what waited for this
+ * event, and what it makes ready. */
 static void post(struct spotnik_engine *engine, struct spotnik_event *event)
 {
     spotnik_engine_drive(engine, event);
@@ -36,16 +38,17 @@ static void post(struct spotnik_engine *engine, struct spotnik_event *event)
 
 static bool patience_is_over(const struct spotnik_engine *engine)
 {
-    return engine->config.on_minority == SPOTNIK_MINORITY_STOP && engine->parked_ns != 0 &&
-           spotnik_time_since(spotnik_clock_ns(), engine->parked_ns) >= engine->config.minority_wait_ns;
+    return engine->config.on_minority == SPOTNIK_MINORITY_STOP && engine->parked_ns != 0
+           && spotnik_time_since(spotnik_clock_ns(), engine->parked_ns) >= engine->config.minority_wait_ns;
 }
 
 /* Why waiting makes no sense any more; 0: it does. */
 static int trouble(const struct spotnik_engine *engine)
 {
     if (engine->failed != 0)
-        return spotnik_error_return(engine->failed, "the members run different programs: their buckets differ in "
-                                                    "number, size, type or operation");
+        return spotnik_error_return(engine->failed,
+                                    "the members run different programs: their buckets differ in "
+                                    "number, size, type or operation");
     if (engine->excluded)
         return spotnik_error_return(SPOTNIK_ERR_PEERS, "the others went on without us");
     if (engine->left || engine->halted)
@@ -103,7 +106,7 @@ static void step_describe(struct spotnik_engine *engine, spotnik_step *step)
 
 int spotnik_engine_step_begin(struct spotnik_engine *engine, spotnik_step *ret_step)
 {
-    struct spotnik_event event = {.kind = SPOTNIK_EVENT_STEP_BEGIN};
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_STEP_BEGIN };
     int rc = 0;
     spotnik_engine_lock(engine);
     if (engine->begun && engine->handed_out)
@@ -135,7 +138,7 @@ static int step_check(const struct spotnik_engine *engine)
 
 int spotnik_engine_weight_set(struct spotnik_engine *engine, uint64_t weight)
 {
-    struct spotnik_event event = {.kind = SPOTNIK_EVENT_WEIGHT, .weight = weight};
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_WEIGHT, .weight = weight };
     spotnik_engine_lock(engine);
     int rc = step_check(engine);
     if (rc == 0)
@@ -148,11 +151,14 @@ static int bucket_check(uint32_t number, const void *data, size_t count, enum sp
                         enum spotnik_op op)
 {
     if (number >= SPOTNIK_BUCKET_BARRIER)
-        return spotnik_error_return(SPOTNIK_ERR_LIMIT, "buckets are numbered 0 to %d", SPOTNIK_BUCKET_BARRIER - 1);
+        return spotnik_error_return(SPOTNIK_ERR_LIMIT, "buckets are numbered 0 to %d",
+                                    SPOTNIK_BUCKET_BARRIER - 1);
     if (!spotnik_reduce_supported(dtype, op))
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "bucket %u: this type does not take this operation", number);
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "bucket %u: this type does not take this operation",
+                                    number);
     if ((data == NULL && count > 0) || count > SIZE_MAX / 16)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "bucket %u: no data, or more than memory holds", number);
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "bucket %u: no data, or more than memory holds",
+                                    number);
     return 0;
 }
 
@@ -171,12 +177,12 @@ int spotnik_engine_allreduce(struct spotnik_engine *engine, uint32_t bucket, voi
     if (rc == 0)
         rc = spotnik_bucket_prepare(memory, engine->begun_step, data, count, dtype, op);
     if (rc == 0) {
-        struct spotnik_event event = {.kind = SPOTNIK_EVENT_BUCKET_START,
-                                      .bucket = bucket,
-                                      .count = count,
-                                      .dtype = (uint8_t)dtype,
-                                      .op = (uint8_t)op,
-                                      .element_bytes = (uint32_t)spotnik_dtype_size(dtype)};
+        struct spotnik_event event = { .kind = SPOTNIK_EVENT_BUCKET_START,
+                                       .bucket = bucket,
+                                       .count = count,
+                                       .dtype = (uint8_t)dtype,
+                                       .op = (uint8_t)op,
+                                       .element_bytes = (uint32_t)spotnik_dtype_size(dtype) };
         post(engine, &event);
     }
     spotnik_engine_unlock(engine);
@@ -194,26 +200,29 @@ static int commit_wait(struct spotnik_engine *engine)
     return 0;
 }
 
-static uint32_t results_list(const struct spotnik_engine *engine, uint64_t step, struct spotnik_bucket_result *result)
+static uint32_t results_list(const struct spotnik_engine *engine, uint64_t step,
+                             struct spotnik_bucket_result *result)
 {
     unsigned half = step & 1;
     uint32_t count = 0;
     for (uint32_t i = 0; i < SPOTNIK_BUCKET_BARRIER; i++) {
         const struct spotnik_bucket_memory *bucket = &engine->bucket[i];
-        result[i] = (struct spotnik_bucket_result){.data = NULL};
+        result[i] = (struct spotnik_bucket_result){ .data = NULL };
         if (bucket->step[half] != step)
             continue;
         /* An empty bucket is used all the same. */
-        result[i] = (struct spotnik_bucket_result){.data = bucket->out[half] != NULL ? bucket->out[half] : engine->sink,
-                                                   .count = bucket->count[half],
-                                                   .dtype = bucket->dtype[half],
-                                                   .op = bucket->op[half]};
+        result[i] = (struct spotnik_bucket_result){ .data = bucket->out[half] != NULL ? bucket->out[half]
+                                                                                      : engine->sink,
+                                                    .count = bucket->count[half],
+                                                    .dtype = bucket->dtype[half],
+                                                    .op = bucket->op[half] };
         count = i + 1;
     }
     return count;
 }
 
-/* Without the lock: until the caller starts buckets again, nobody writes these results and nobody reads the inputs. */
+/* Without the lock: until the caller starts buckets again, nobody writes these results and nobody reads
+ * the inputs. */
 static void results_deliver(struct spotnik_engine *engine, uint64_t step)
 {
     struct spotnik_bucket_result result[SPOTNIK_BUCKET_BARRIER];
@@ -230,7 +239,7 @@ static void results_deliver(struct spotnik_engine *engine, uint64_t step)
 
 int spotnik_engine_step_commit(struct spotnik_engine *engine)
 {
-    struct spotnik_event event = {.kind = SPOTNIK_EVENT_STEP_SEAL};
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_STEP_SEAL };
     spotnik_engine_lock(engine);
     int rc = engine->sealed && engine->begun ? 0 : step_check(engine);
     if (rc == 0 && !engine->sealed) {
@@ -272,7 +281,7 @@ void spotnik_engine_wake(struct spotnik_engine *engine)
 
 int spotnik_engine_leave(struct spotnik_engine *engine, uint64_t timeout_ns)
 {
-    struct spotnik_event event = {.kind = SPOTNIK_EVENT_LEAVE};
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_LEAVE };
     uint64_t until_ns = spotnik_time_add(spotnik_clock_ns(), timeout_ns);
     spotnik_engine_lock(engine);
     post(engine, &event);
@@ -297,7 +306,7 @@ static int handover_take(struct spotnik_engine *engine, const struct spotnik_chu
         SPOTNIK_ASSERT(bucket->step[half] == header->step);
         memcpy(bucket->out[half] + placement->offset * one, payload, bytes);
     }
-    struct spotnik_event event = {.kind = SPOTNIK_EVENT_CHUNK_DONE, .header = *header};
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_CHUNK_DONE, .header = *header };
     spotnik_engine_drive(engine, &event);
     if (spotnik_streams_are_waiting(engine))
         spotnik_engine_kick(engine); /* a commit may have been what they wait for */
@@ -305,10 +314,11 @@ static int handover_take(struct spotnik_engine *engine, const struct spotnik_chu
 }
 
 /* One try: 0 or an error, or 1 when the frame has to wait. */
-static int handover_try(struct spotnik_engine *engine, const struct spotnik_chunk_header *header, const void *payload,
-                        size_t bytes)
+static int handover_try(struct spotnik_engine *engine, const struct spotnik_chunk_header *header,
+                        const void *payload, size_t bytes)
 {
-    struct spotnik_placement placement = spotnik_core_place(engine->core, (struct spotnik_id){0, 0}, header);
+    struct spotnik_placement placement =
+        spotnik_core_place(engine->core, (struct spotnik_id){ 0, 0 }, header);
     spotnik_engine_act(engine);
     switch (placement.verdict) {
     case SPOTNIK_VERDICT_TAKE:
@@ -332,7 +342,7 @@ int spotnik_engine_handover(struct spotnik_engine *engine, const struct spotnik_
     spotnik_engine_lock(engine);
     for (;;) {
         rc = engine->halted || engine->excluded ? SPOTNIK_ERR_STATE
-                                              : handover_try(engine, header, payload, bytes);
+                                                : handover_try(engine, header, payload, bytes);
         if (rc <= 0)
             break;
         changed_wait(engine, spotnik_time_add(spotnik_clock_ns(), SPOTNIK_S));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Death certificates: owning our word, watching the words of others. Decides nothing about what a death means. */
+/* Death certificates: owning our word, watching the words of others. Decides nothing about what a death
+ * means. */
 #include "net/death.h"
 
 #include <errno.h>
@@ -23,8 +24,8 @@
 #define SYS_futex_waitv 449
 #endif
 
-/* One waiter is woken by the kernel and wakes the others; if that one is dying itself, the others look for themselves
- * this much later. */
+/* One waiter is woken by the kernel and wakes the others; if that one is dying itself, the others look for
+ * themselves this much later. */
 #define WATCH_AGAIN_NS (100 * SPOTNIK_MS)
 
 struct target {
@@ -40,9 +41,9 @@ struct spotnik_death {
     struct robust_list node;
     void *libc_robust; /* what the C library had registered for the thread */
     pthread_t watcher;
-    uint32_t control; /* futex: changes when the watcher must look again; atomic */
+    uint32_t control;              /* futex: changes when the watcher must look again; atomic */
     uint32_t stopping, leave_seen; /* atomic */
-    pthread_mutex_t lock; /* of everything below */
+    pthread_mutex_t lock;          /* of everything below */
     uint32_t target_count, proven_count;
     struct target target[SPOTNIK_DEATH_WATCHED_MAX];
     struct spotnik_id proven[SPOTNIK_DEATH_WATCHED_MAX];
@@ -73,7 +74,8 @@ static void certificate_add(struct spotnik_death *death, struct target *target)
     driver_wake(death);
 }
 
-/* Look at the word of one target, under the lock. True: it lives, and *ret_waiter is how to wait for its end. */
+/* Look at the word of one target, under the lock. True: it lives, and *ret_waiter is how to wait for its
+ * end. */
 static bool target_look(struct spotnik_death *death, struct target *target, struct futex_waitv *ret_waiter)
 {
     if (target->proven)
@@ -84,7 +86,8 @@ static bool target_look(struct spotnik_death *death, struct target *target, stru
     struct spotnik_slot *slot = &death->slots->slot[index];
     uint32_t word = __atomic_load_n(&slot->word, __ATOMIC_SEQ_CST);
     struct spotnik_id owner;
-    /* The agent may have given the slot to another process in between: then the word says nothing about our target. */
+    /* The agent may have given the slot to another process in between: then the word says nothing about
+     * our target. */
     if (!spotnik_slots_member(death->slots, index, &owner) || !spotnik_id_equal(owner, target->peer))
         return false;
     if ((word & FUTEX_OWNER_DIED) != 0) {
@@ -94,7 +97,7 @@ static bool target_look(struct spotnik_death *death, struct target *target, stru
     }
     if ((word & FUTEX_TID_MASK) == 0)
         return false; /* ended in good order: no certificate */
-    *ret_waiter = (struct futex_waitv){.val = word, .uaddr = (uintptr_t)&slot->word, .flags = FUTEX_32};
+    *ret_waiter = (struct futex_waitv){ .val = word, .uaddr = (uintptr_t)&slot->word, .flags = FUTEX_32 };
     return true;
 }
 
@@ -104,11 +107,13 @@ static uint32_t waiters_build(struct spotnik_death *death, struct futex_waitv *w
     uint32_t count = 0;
     pthread_mutex_lock(&death->lock);
     uint32_t control = __atomic_load_n(&death->control, __ATOMIC_SEQ_CST);
-    waiter[count++] = (struct futex_waitv){
-        .val = control, .uaddr = (uintptr_t)&death->control, .flags = FUTEX_32 | FUTEX_PRIVATE_FLAG};
+    waiter[count++] = (struct futex_waitv){ .val = control,
+                                            .uaddr = (uintptr_t)&death->control,
+                                            .flags = FUTEX_32 | FUTEX_PRIVATE_FLAG };
     if (death->own != NULL && __atomic_load_n(&death->leave_seen, __ATOMIC_SEQ_CST) == 0)
-        waiter[count++] = (struct futex_waitv){
-            .val = 0, .uaddr = (uintptr_t)&death->own->leave_request, .flags = FUTEX_32};
+        waiter[count++] = (struct futex_waitv){ .val = 0,
+                                                .uaddr = (uintptr_t)&death->own->leave_request,
+                                                .flags = FUTEX_32 };
     for (uint32_t i = 0; i < death->target_count; i++)
         count += target_look(death, &death->target[i], &waiter[count]);
     pthread_mutex_unlock(&death->lock);

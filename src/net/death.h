@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Death certificates by robust futex, the member's side (table and agent: slots.h).
  *
- * A dying process keeps its sockets until its memory has been torn down, which takes 0.3 s at 4 GiB; the kernel releases
- * the futexes of its threads first, in 0.2 ms at any size. The progress thread therefore owns the word of our slot,
- * and one watcher thread waits on the words of a few other members. Off, silently, where there is no table
- * (SPOTNIK_SLOTS_FD, SPOTNIK_SLOT) or no futex_waitv (Linux before 5.16): then EOF and silence must do. */
+ * A dying process keeps its sockets until its memory has been torn down, which takes 0.3 s at 4 GiB; the
+ * kernel releases the futexes of its threads first, in 0.2 ms at any size. The progress thread therefore
+ * owns the word of our slot, and one watcher thread waits on the words of a few other members. Off,
+ * silently, where there is no table (SPOTNIK_SLOTS_FD, SPOTNIK_SLOT) or no futex_waitv (Linux before
+ * 5.16): then EOF and silence must do. */
 #ifndef SPOTNIK_NET_DEATH_H
 #define SPOTNIK_NET_DEATH_H
 
@@ -17,12 +18,13 @@
 
 struct spotnik_death;
 
-/* Map the table named by the environment. *ret_death is NULL, with 0 returned, where the feature is off. `wake_fd`: an
- * eventfd written when there is something to take; borrowed until _free. Errors: SYSTEM, MEMORY, ARGUMENT (no table). */
+/* Map the table named by the environment. *ret_death is NULL, with 0 returned, where the feature is off.
+ * `wake_fd`: an eventfd written when there is something to take; borrowed until _free. Errors: SYSTEM,
+ * MEMORY, ARGUMENT (no table). */
 int spotnik_death_new(int wake_fd, struct spotnik_death **ret_death);
 
-/* Progress thread, first and last thing it does: own our slot's word; give it back, so that a clean end is no death. All
- * functions from here on accept NULL and then do nothing. */
+/* Progress thread, first and last thing it does: own our slot's word; give it back, so that a clean end is
+ * no death. All functions from here on accept NULL and then do nothing. */
 void spotnik_death_sign(struct spotnik_death *death, struct spotnik_id self);
 void spotnik_death_unsign(struct spotnik_death *death);
 

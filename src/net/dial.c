@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The blocking client: connect, prove the key, and hand the socket over. For state transfer, status and the search for the
- * job, each on a thread that may wait. */
+/* The blocking client: connect, prove the key, and hand the socket over. For state transfer, status and
+ * the search for the job, each on a thread that may wait. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -19,7 +19,7 @@ static int ready_wait(int fd, short events, uint64_t until_ns)
 {
     for (;;) {
         uint64_t left_ns = spotnik_time_since(until_ns, spotnik_clock_ns());
-        struct pollfd entry = {.fd = fd, .events = events};
+        struct pollfd entry = { .fd = fd, .events = events };
         int rc = poll(&entry, 1, (int)((left_ns + SPOTNIK_MS - 1) / SPOTNIK_MS));
         if (rc > 0)
             return 0;
@@ -36,8 +36,8 @@ static int refused(const char *name, int error, bool *ret_refused)
     return spotnik_error_return(SPOTNIK_ERR_PEERS, "cannot reach %s: %m", name);
 }
 
-static int connect_wait(const char *name, const uint8_t address[16], uint16_t port, uint64_t until_ns, int *ret_fd,
-                        bool *ret_refused)
+static int connect_wait(const char *name, const uint8_t address[16], uint16_t port, uint64_t until_ns,
+                        int *ret_fd, bool *ret_refused)
 {
     int fd = -1, rc = spotnik_socket_connect(address, port, &fd);
     if (rc != 0)
@@ -93,7 +93,8 @@ static int dial(const struct spotnik_credentials *credentials, const uint8_t add
 }
 
 int spotnik_net_dial(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port,
-                     enum spotnik_purpose purpose, uint64_t timeout_ns, int *ret_fd, struct spotnik_member *ret_peer)
+                     enum spotnik_purpose purpose, uint64_t timeout_ns, int *ret_fd,
+                     struct spotnik_member *ret_peer)
 {
     uint64_t until_ns = spotnik_time_add(spotnik_clock_ns(), timeout_ns);
     return dial(credentials, address, port, purpose, until_ns, ret_fd, ret_peer, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From an event to the core and from the core's actions to sockets, memory and the waiting caller. The one place where the
- * core is called; whoever calls here holds the lock. */
+/* From an event to the core and from the core's actions to sockets, memory and the waiting caller. The one
+ * place where the core is called; whoever calls here holds the lock. */
 #include <sys/eventfd.h>
 #include <string.h>
 #include <time.h>
@@ -57,13 +57,14 @@ static void recovery_begin(struct spotnik_engine *engine, const struct spotnik_c
 
 static void recovery_commit(struct spotnik_engine *engine)
 {
-    spotnik_recovery *last = engine->recovery_count > 0 ? &engine->recovery[engine->recovery_count - 1] : NULL;
+    spotnik_recovery *last =
+        engine->recovery_count > 0 ? &engine->recovery[engine->recovery_count - 1] : NULL;
     if (last != NULL && last->committed_ns == 0)
         last->committed_ns = spotnik_clock_ns();
 }
 
-/* Whose certificates matter: the next few successors, and the predecessor. Done when the thread goes to sleep: waking the
- * watcher is no part of a recovery. */
+/* Whose certificates matter: the next few successors, and the predecessor. Done when the thread goes to
+ * sleep: waking the watcher is no part of a recovery. */
 void spotnik_engine_watch_neighbours(struct spotnik_engine *engine)
 {
     if (!engine->watch_due)
@@ -169,8 +170,8 @@ static void perform(struct spotnik_engine *engine, const struct spotnik_action *
     pthread_cond_broadcast(&engine->changed);
 }
 
-/* Everything the core wants done now. What actions cause in turn (a refused connection, a clogged link) is kept for the
- * progress thread: the core must not be entered again before its queue is empty. */
+/* Everything the core wants done now. What actions cause in turn (a refused connection, a clogged link) is
+ * kept for the progress thread: the core must not be entered again before its queue is empty. */
 void spotnik_engine_act(struct spotnik_engine *engine)
 {
     struct spotnik_action action;
@@ -194,9 +195,9 @@ void spotnik_engine_drive(struct spotnik_engine *engine, struct spotnik_event *e
         spotnik_engine_kick(engine);
 }
 
-void spotnik_engine_tell(struct spotnik_engine *engine, enum spotnik_event_kind kind, const struct spotnik_member *peer,
-                         enum spotnik_proof proof)
+void spotnik_engine_tell(struct spotnik_engine *engine, enum spotnik_event_kind kind,
+                         const struct spotnik_member *peer, enum spotnik_proof proof)
 {
-    struct spotnik_event event = {.kind = kind, .peer = *peer, .proof = proof};
+    struct spotnik_event event = { .kind = kind, .peer = *peer, .proof = proof };
     spotnik_engine_drive(engine, &event);
 }

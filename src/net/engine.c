@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Life cycle of the engine: what is opened, started and freed, in which order; and what any thread may ask. */
+/* Life cycle of the engine: what is opened, started and freed, in which order; and what any thread may
+ * ask. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -177,7 +178,7 @@ const struct spotnik_credentials *spotnik_engine_credentials(const struct spotni
 
 int spotnik_engine_found(struct spotnik_engine *engine)
 {
-    struct spotnik_event event = {.kind = SPOTNIK_EVENT_FOUND};
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_FOUND };
     spotnik_engine_lock(engine);
     spotnik_engine_drive(engine, &event);
     spotnik_engine_unlock(engine);
@@ -211,7 +212,7 @@ int spotnik_engine_join(struct spotnik_engine *engine, struct spotnik_id id, uin
     spotnik_death_renew(engine->death, id);
     core_reset(engine);
     engine->committed = committed;
-    struct spotnik_event event = {.kind = SPOTNIK_EVENT_JOIN, .committed = committed};
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_JOIN, .committed = committed };
     spotnik_engine_drive(engine, &event);
     spotnik_engine_kick(engine);
     spotnik_engine_unlock(engine);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The network driver as the rest of the library sees it: one progress thread that runs the core over TCP, and the
- * functions by which the caller's thread talks to it. Does no thinking: every decision is the core's.
+/* The network driver as the rest of the library sees it: one progress thread that runs the core over TCP,
+ * and the functions by which the caller's thread talks to it. Does no thinking: every decision is the
+ * core's.
  *
- * Threads: functions marked [caller] from the one thread that owns the job; [any] from any thread. Hooks run on the
- * thread named beside them and must not call back into the engine unless said so. */
+ * Threads: functions marked [caller] from the one thread that owns the job; [any] from any thread. Hooks
+ * run on the thread named beside them and must not call back into the engine unless said so. */
 #ifndef SPOTNIK_NET_ENGINE_H
 #define SPOTNIK_NET_ENGINE_H
 
@@ -38,14 +39,16 @@ struct spotnik_answer {
     struct spotnik_member vote; /* whom it would have found the job; id none: nobody yet */
 };
 
-/* [any] Connect to address:port, prove the key both ways, declare the purpose. Blocking, gives up after timeout_ns.
- * On success *ret_fd is a blocking socket owned by the caller and *ret_peer says who answered.
- * Errors: SPOTNIK_ERR_PEERS (refused, unreachable, no answer), _KEY, _JOB, _VERSION; spotnik_last_error() has the address. */
+/* [any] Connect to address:port, prove the key both ways, declare the purpose. Blocking, gives up after
+ * timeout_ns. On success *ret_fd is a blocking socket owned by the caller and *ret_peer says who answered.
+ * Errors: SPOTNIK_ERR_PEERS (refused, unreachable, no answer), _KEY, _JOB, _VERSION; spotnik_last_error()
+ * has the address. */
 int spotnik_net_dial(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port,
-                     enum spotnik_purpose purpose, uint64_t timeout_ns, int *ret_fd, struct spotnik_member *ret_peer);
+                     enum spotnik_purpose purpose, uint64_t timeout_ns, int *ret_fd,
+                     struct spotnik_member *ret_peer);
 
-/* [any] Ask whoever listens at address:port. Blocking; errors as spotnik_net_dial(). *ret_refused, if not NULL: its kernel refused the
- * connection, so no process listens there. */
+/* [any] Ask whoever listens at address:port. Blocking; errors as spotnik_net_dial(). *ret_refused, if not
+ * NULL: its kernel refused the connection, so no process listens there. */
 int spotnik_net_ask(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port,
                     uint64_t timeout_ns, struct spotnik_answer *ret_answer, bool *ret_refused);
 
@@ -59,16 +62,20 @@ struct spotnik_bucket_result {
 /* What the engine asks of the rooms above it. */
 struct spotnik_engine_hooks {
     void *context;
-    /* progress thread: an authenticated STATE connection; the hook owns fd (blocking) from now on. Must not block: start a thread. */
+    /* progress thread: an authenticated STATE connection; the hook owns fd (blocking) from now on. Must
+     * not block: start a thread. */
     void (*state_connection)(void *context, int fd, const struct spotnik_member *peer);
     /* progress thread: write the status JSON of this member; returns its length. */
     size_t (*status_text)(void *context, char *text, size_t size);
-    /* caller's thread, inside step_begin at the boundary after `committed`, also repeatedly while step_begin waits (at least every
-     * 5 ms, and at once after spotnik_engine_wake()): take snapshots that are due. The registered state is constant. */
+    /* caller's thread, inside step_begin at the boundary after `committed`, also repeatedly while
+     * step_begin waits (at least every 5 ms, and at once after spotnik_engine_wake()): take snapshots that
+     * are due. The registered state is constant. */
     void (*boundary)(void *context, uint64_t committed, bool waiting);
-    /* caller's thread, inside step_commit before results are copied out: result of bucket i is result[i] (bytes[i] bytes, NULL when
-     * not used in this step); src/state keeps a copy while joiners are attached. */
-    void (*committed)(void *context, uint64_t step, uint32_t bucket_count, const struct spotnik_bucket_result *result);
+    /* caller's thread, inside step_commit before results are copied out: result of bucket i is result[i]
+     * (bytes[i] bytes, NULL when not used in this step); src/state keeps a copy while joiners are
+     * attached. */
+    void (*committed)(void *context, uint64_t step, uint32_t bucket_count,
+                      const struct spotnik_bucket_result *result);
 };
 
 struct spotnik_engine_config {
@@ -90,20 +97,23 @@ const struct spotnik_credentials *spotnik_engine_credentials(const struct spotni
 /* [caller] Become the only member of epoch 1. */
 int spotnik_engine_found(struct spotnik_engine *engine);
 
-/* [caller] Become a joiner that holds the state after step `committed`. Resets the core (fresh memory) if it was in another role, so it also
- * serves rejoining after EXCLUDED; `self.id` may be renewed by passing a new id (a restarted member is a new member). */
+/* [caller] Become a joiner that holds the state after step `committed`. Resets the core (fresh memory) if
+ * it was in another role, so it also serves rejoining after EXCLUDED; `self.id` may be renewed by passing
+ * a new id (a restarted member is a new member). */
 int spotnik_engine_join(struct spotnik_engine *engine, struct spotnik_id id, uint64_t committed);
 
 /* [any] Joiner: start asking `sponsor` to be let in (again with another sponsor when that one is lost). */
 void spotnik_engine_enter(struct spotnik_engine *engine, const struct spotnik_member *sponsor);
 
-/* [any] A frame of a committed result for a joiner, read by src/state from a donor. Blocks while the core says WAIT (until the caller
- * starts the bucket), returns 0 when taken or not needed, SPOTNIK_ERR_* when the engine is stopping or the frame is bad. */
+/* [any] A frame of a committed result for a joiner, read by src/state from a donor. Blocks while the core
+ * says WAIT (until the caller starts the bucket), returns 0 when taken or not needed, SPOTNIK_ERR_* when
+ * the engine is stopping or the frame is bad. */
 int spotnik_engine_handover(struct spotnik_engine *engine, const struct spotnik_chunk_header *header,
                             const void *payload, size_t bytes);
 
-/* [caller] The step. step_begin fills number, epoch, rank, size, share, replay. Returns 0, or SPOTNIK_ERR_PARKED, _MISMATCH, _LEAVING (notice), or
- * SPOTNIK_ERR_PEERS when the others excluded us (the API rejoins and calls again). step_commit likewise. */
+/* [caller] The step. step_begin fills number, epoch, rank, size, share, replay. Returns 0, or
+ * SPOTNIK_ERR_PARKED, _MISMATCH, _LEAVING (notice), or SPOTNIK_ERR_PEERS when the others excluded us (the
+ * API rejoins and calls again). step_commit likewise. */
 int spotnik_engine_step_begin(struct spotnik_engine *engine, spotnik_step *ret_step);
 int spotnik_engine_weight_set(struct spotnik_engine *engine, uint64_t weight);
 int spotnik_engine_allreduce(struct spotnik_engine *engine, uint32_t bucket, void *data, size_t count,
@@ -119,12 +129,13 @@ bool spotnik_engine_is_noticed(const struct spotnik_engine *engine);
 /* [any] The vote this process gives to those who ask by SPOTNIK_PURPOSE_PEERS. */
 void spotnik_engine_vote_set(struct spotnik_engine *engine, const struct spotnik_member *vote);
 
-/* [any] What was refused last at our door (wrong key, job, version), and how often: "" and 0 when nothing was. */
+/* [any] What was refused last at our door (wrong key, job, version), and how often: "" and 0 when nothing
+ * was. */
 uint64_t spotnik_engine_refusals(struct spotnik_engine *engine, char *text, size_t size);
 
-/* [any] A joiner gives up: whatever waits in step_begin, step_commit or handover returns SPOTNIK_ERR_PEERS or _STATE, until
- * spotnik_engine_join(). Does nothing to one who is in the view by now. For a joiner whose donors are lost, and before the
- * threads that feed the engine are ended. */
+/* [any] A joiner gives up: whatever waits in step_begin, step_commit or handover returns SPOTNIK_ERR_PEERS
+ * or _STATE, until spotnik_engine_join(). Does nothing to one who is in the view by now. For a joiner
+ * whose donors are lost, and before the threads that feed the engine are ended. */
 void spotnik_engine_interrupt(struct spotnik_engine *engine);
 
 /* [any] Make a waiting step_begin call the boundary hook now. */
@@ -136,10 +147,12 @@ void spotnik_engine_status(struct spotnik_engine *engine, spotnik_job_status *re
 uint32_t spotnik_engine_members(struct spotnik_engine *engine, struct spotnik_member *ret, uint32_t max,
                                 uint64_t *ret_epoch);
 
-/* [caller] Planned leave: returns 0 when LEFT, SPOTNIK_ERR_PARKED when no agreement was reached in timeout_ns. */
+/* [caller] Planned leave: returns 0 when LEFT, SPOTNIK_ERR_PARKED when no agreement was reached in
+ * timeout_ns. */
 int spotnik_engine_leave(struct spotnik_engine *engine, uint64_t timeout_ns);
 
-/* [caller] Threads blocked in spotnik_engine_handover() return SPOTNIK_ERR_STATE, now and from now on. Before joining them; _free comes after. */
+/* [caller] Threads blocked in spotnik_engine_handover() return SPOTNIK_ERR_STATE, now and from now on.
+ * Before joining them; _free comes after. */
 void spotnik_engine_stop(struct spotnik_engine *engine);
 
 /* [caller] Stop the thread, close everything (with GOODBYE, or abruptly as if killed), free. Accepts NULL. */

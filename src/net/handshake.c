@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* I/O of the handshake: whole messages in and out over a socket that gives and takes a few bytes at a time. */
+/* I/O of the handshake: whole messages in and out over a socket that gives and takes a few bytes at a
+ * time. */
 #include "net/handshake.h"
 
 #include <errno.h>
@@ -169,7 +170,8 @@ static int go_on(struct spotnik_shake *shake, int fd)
 /* Tell the other side, as far as the socket takes it now; it is closed next. */
 static void refuse(struct spotnik_shake *shake, int fd, int error)
 {
-    if (shake->from_peer || (error != SPOTNIK_ERR_VERSION && error != SPOTNIK_ERR_JOB && error != SPOTNIK_ERR_KEY))
+    if (shake->from_peer
+        || (error != SPOTNIK_ERR_VERSION && error != SPOTNIK_ERR_JOB && error != SPOTNIK_ERR_KEY))
         return;
     spotnik_handshake_refusal(&shake->wire, error, shake->out);
     out_put(shake, SPOTNIK_HANDSHAKE_REFUSAL_BYTES);
@@ -203,7 +205,8 @@ const char *spotnik_shake_text(const struct spotnik_shake *shake, int error)
     default:
         break;
     }
-    return shake->state == SPOTNIK_SHAKE_DONE ? "answered" : "closed the connection before it had proved the job key";
+    return shake->state == SPOTNIK_SHAKE_DONE ? "answered"
+                                              : "closed the connection before it had proved the job key";
 }
 
 void spotnik_shake_done(struct spotnik_shake *shake)

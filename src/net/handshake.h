@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Driving a handshake (wire/handshake.h) over a socket, piece by piece as bytes come and go. It reads exactly the bytes
- * of the handshake, so that the first frame stays in the socket. How long it may take is the caller's business.
- * TLS 1.3 would take the place of this file. */
+/* Driving a handshake (wire/handshake.h) over a socket, piece by piece as bytes come and go. It reads
+ * exactly the bytes of the handshake, so that the first frame stays in the socket. How long it may take is
+ * the caller's business. TLS 1.3 would take the place of this file. */
 #ifndef SPOTNIK_NET_HANDSHAKE_H
 #define SPOTNIK_NET_HANDSHAKE_H
 
@@ -16,10 +16,10 @@
 #define SPOTNIK_SHAKE_AGAIN 1
 
 enum spotnik_shake_state {
-    SPOTNIK_SHAKE_READ_HELLO, /* server */
+    SPOTNIK_SHAKE_READ_HELLO,  /* server */
     SPOTNIK_SHAKE_READ_ANSWER, /* client */
-    SPOTNIK_SHAKE_READ_PROOF, /* server */
-    SPOTNIK_SHAKE_LAST_WRITE, /* client: the proof is on its way */
+    SPOTNIK_SHAKE_READ_PROOF,  /* server */
+    SPOTNIK_SHAKE_LAST_WRITE,  /* client: the proof is on its way */
     SPOTNIK_SHAKE_DONE,
     SPOTNIK_SHAKE_FAILED,
 };
@@ -37,9 +37,10 @@ void spotnik_shake_init_client(struct spotnik_shake *shake, const struct spotnik
                                enum spotnik_purpose purpose);
 void spotnik_shake_init_server(struct spotnik_shake *shake, const struct spotnik_credentials *credentials);
 
-/* Go on as far as the socket allows (non-blocking, or blocking with timeouts set). 0: proven both ways, shake->wire.peer is
- * who answered. SPOTNIK_SHAKE_AGAIN: call again when the socket is ready. Else the error: VERSION, JOB, KEY; ARGUMENT
- * for strangers; PEERS when the connection ended. The peer has been told why, as far as it went without waiting. */
+/* Go on as far as the socket allows (non-blocking, or blocking with timeouts set). 0: proven both ways,
+ * shake->wire.peer is who answered. SPOTNIK_SHAKE_AGAIN: call again when the socket is ready. Else the
+ * error: VERSION, JOB, KEY; ARGUMENT for strangers; PEERS when the connection ended. The peer has been
+ * told why, as far as it went without waiting. */
 int spotnik_shake_run(struct spotnik_shake *shake, int fd);
 
 /* "has another job key", ...: to put after the name of the peer. */

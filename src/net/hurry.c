@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Our threads run for microseconds at a time, and members on other hosts wait for them. With a short slice they are put before a
- * busy neighbour that still has most of its own; they get no larger share of the processor by it. */
+/* Our threads run for microseconds at a time, and members on other hosts wait for them. With a short slice
+ * they are put before a busy neighbour that still has most of its own; they get no larger share of the
+ * processor by it. */
 #include "net/hurry.h"
 
 #include <stdint.h>
@@ -21,7 +22,7 @@ struct attributes {
 
 void spotnik_thread_hurry(void)
 {
-    struct attributes attributes = {.size = sizeof attributes, .runtime_ns = SLICE_NS};
+    struct attributes attributes = { .size = sizeof attributes, .runtime_ns = SLICE_NS };
     attributes.nice = getpriority(PRIO_PROCESS, 0);
     (void)!syscall(SYS_sched_setattr, 0, &attributes, 0);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The data connection to the ring successor: headers and payload go out straight from the caller's inputs and our results,
- * pulled from the core when the socket takes them. What a new view leaves half sent is ended with zeros, so that framing
- * holds and the caller's memory is not touched after its step. */
+/* The data connection to the ring successor: headers and payload go out straight from the caller's inputs
+ * and our results, pulled from the core when the socket takes them. What a new view leaves half sent is
+ * ended with zeros, so that framing holds and the caller's memory is not touched after its step. */
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -118,7 +118,8 @@ static void frame_make(struct spotnik_engine *engine, const struct spotnik_trans
     const struct spotnik_bucket_memory *bucket = &engine->bucket[header->bucket];
     size_t one = spotnik_dtype_size((enum spotnik_dtype)header->dtype);
     size_t bytes = transfer->count * one;
-    const uint8_t *source = transfer->source == SPOTNIK_SOURCE_IN ? bucket->in : bucket->out[header->step & 1];
+    const uint8_t *source =
+        transfer->source == SPOTNIK_SOURCE_IN ? bucket->in : bucket->out[header->step & 1];
     SPOTNIK_ASSERT(bytes <= engine->config.limits.chunk_bytes);
     SPOTNIK_ASSERT(bytes == 0 || source != NULL);
     spotnik_data_encode(header, (uint32_t)bytes, frame->prefix);
@@ -134,8 +135,8 @@ static void queue_fill(struct spotnik_engine *engine)
     size_t queued = 0;
     for (uint32_t i = 0; i < lane->count; i++)
         queued += lane->frame[i].bytes - lane->frame[i].sent;
-    while (lane->count < SPOTNIK_LANE_FRAMES && queued < QUEUE_BYTES &&
-           spotnik_core_send_next(engine->core, &transfer)) {
+    while (lane->count < SPOTNIK_LANE_FRAMES && queued < QUEUE_BYTES
+           && spotnik_core_send_next(engine->core, &transfer)) {
         SPOTNIK_ASSERT(spotnik_id_equal(transfer.to, lane->peer.id));
         frame_make(engine, &transfer, &lane->frame[lane->count]);
         queued += lane->frame[lane->count++].bytes;
@@ -148,17 +149,17 @@ static int frame_pieces(const struct spotnik_outgoing *frame, struct iovec *piec
     int count = 0;
     size_t at = frame->sent, prefix = sizeof frame->prefix;
     if (at < prefix) {
-        piece[count++] = (struct iovec){.iov_base = (void *)(frame->prefix + at), .iov_len = prefix - at};
+        piece[count++] = (struct iovec){ .iov_base = (void *)(frame->prefix + at), .iov_len = prefix - at };
         at = prefix;
     }
     if (frame->payload != NULL && at < frame->bytes && count < room) {
-        piece[count++] =
-            (struct iovec){.iov_base = (void *)(frame->payload + (at - prefix)), .iov_len = frame->bytes - at};
+        piece[count++] = (struct iovec){ .iov_base = (void *)(frame->payload + (at - prefix)),
+                                         .iov_len = frame->bytes - at };
         return count;
     }
     while (frame->payload == NULL && at < frame->bytes && count < room) {
         size_t some = frame->bytes - at < sizeof zeros ? frame->bytes - at : sizeof zeros;
-        piece[count++] = (struct iovec){.iov_base = (void *)zeros, .iov_len = some};
+        piece[count++] = (struct iovec){ .iov_base = (void *)zeros, .iov_len = some };
         at += some;
     }
     return count;
@@ -206,7 +207,7 @@ static size_t send_some(struct spotnik_engine *engine)
 {
     struct spotnik_lane *lane = &engine->lane;
     struct iovec piece[IOV_MAX_USED];
-    struct msghdr message = {.msg_iov = piece, .msg_iovlen = (size_t)queue_pieces(lane, piece)};
+    struct msghdr message = { .msg_iov = piece, .msg_iovlen = (size_t)queue_pieces(lane, piece) };
     ssize_t sent;
     do
         sent = sendmsg(lane->socket.fd, &message, MSG_NOSIGNAL);
@@ -222,7 +223,8 @@ static size_t send_some(struct spotnik_engine *engine)
     return (size_t)sent;
 }
 
-/* Send what the core has to send, up to about `bytes_max`. True: there is more, and the socket may take it. */
+/* Send what the core has to send, up to about `bytes_max`. True: there is more, and the socket may take
+ * it. */
 bool spotnik_lane_pump(struct spotnik_engine *engine, size_t bytes_max)
 {
     struct spotnik_lane *lane = &engine->lane;

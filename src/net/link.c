@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Control links: frames with tags in both directions, GOODBYE before every end that is not death, and one link where two
- * members dialled each other. What an end proves is told to the core, which judges. */
+/* Control links: frames with tags in both directions, GOODBYE before every end that is not death, and one
+ * link where two members dialled each other. What an end proves is told to the core, which judges. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,8 +37,8 @@ struct spotnik_link *spotnik_link_find(struct spotnik_engine *engine, struct spo
 static struct spotnik_link *other_link(struct spotnik_engine *engine, const struct spotnik_link *than)
 {
     for (struct spotnik_link *link = engine->links; link != NULL; link = link->next)
-        if (link != than && link->state == SPOTNIK_LINK_UP && link->socket.fd >= 0 &&
-            spotnik_id_equal(link->peer.id, than->peer.id))
+        if (link != than && link->state == SPOTNIK_LINK_UP && link->socket.fd >= 0
+            && spotnik_id_equal(link->peer.id, than->peer.id))
             return link;
     return NULL;
 }
@@ -55,7 +55,8 @@ static void close_link(struct spotnik_engine *engine, struct spotnik_link *link)
 static void out_flush(struct spotnik_link *link)
 {
     while (link->out_at < link->out_have && !link->broken && link->socket.fd >= 0) {
-        ssize_t sent = send(link->socket.fd, link->out + link->out_at, link->out_have - link->out_at, MSG_NOSIGNAL);
+        ssize_t sent =
+            send(link->socket.fd, link->out + link->out_at, link->out_have - link->out_at, MSG_NOSIGNAL);
         if (sent < 0 && errno == EINTR)
             continue;
         if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
@@ -97,12 +98,14 @@ static uint8_t *out_reserve(struct spotnik_link *link, size_t bytes, size_t max)
 }
 
 /* Sign and queue the frame whose payload stands behind `at`. */
-static bool out_commit(struct spotnik_link *link, uint8_t *at, enum spotnik_frame_kind kind, uint32_t payload_bytes)
+static bool out_commit(struct spotnik_link *link, uint8_t *at, enum spotnik_frame_kind kind,
+                       uint32_t payload_bytes)
 {
-    struct spotnik_frame frame = {.kind = kind, .payload_bytes = payload_bytes};
+    struct spotnik_frame frame = { .kind = kind, .payload_bytes = payload_bytes };
     uint8_t input[SPOTNIK_FRAME_TAG_INPUT_BYTES], mac[SPOTNIK_AUTH_BYTES];
     spotnik_frame_tag_input(&frame, link->send_sequence, input);
-    const struct spotnik_auth_part part[] = {{input, sizeof input}, {at + SPOTNIK_FRAME_BYTES, payload_bytes}};
+    const struct spotnik_auth_part part[] = { { input, sizeof input },
+                                              { at + SPOTNIK_FRAME_BYTES, payload_bytes } };
     if (!spotnik_auth_mac(&link->send_auth, part, 2, mac))
         return false;
     memcpy(frame.tag, mac, sizeof frame.tag);
@@ -133,7 +136,7 @@ static void retire(struct spotnik_link *link, enum spotnik_goodbye reason, bool 
 static void shun(struct spotnik_engine *engine, struct spotnik_id peer)
 {
     engine->shunned[engine->shunned_next++ % SPOTNIK_SHUNNED] =
-        (struct spotnik_shunned){.peer = peer, .until_ns = spotnik_time_add(spotnik_clock_ns(), SHUN_NS)};
+        (struct spotnik_shunned){ .peer = peer, .until_ns = spotnik_time_add(spotnik_clock_ns(), SHUN_NS) };
 }
 
 /* The core loses this link, for a reason that is no death. */
@@ -156,12 +159,13 @@ void spotnik_link_send(struct spotnik_engine *engine, const struct spotnik_membe
         return; /* its end is on its way to the core */
     size_t bytes = spotnik_control_size(message);
     uint8_t *at = out_reserve(link, SPOTNIK_FRAME_BYTES + bytes, out_max(engine));
-    if (at != NULL && spotnik_control_encode(message, at + SPOTNIK_FRAME_BYTES, bytes) == bytes &&
-        out_commit(link, at, SPOTNIK_FRAME_CONTROL, (uint32_t)bytes)) {
+    if (at != NULL && spotnik_control_encode(message, at + SPOTNIK_FRAME_BYTES, bytes) == bytes
+        && out_commit(link, at, SPOTNIK_FRAME_CONTROL, (uint32_t)bytes)) {
         out_flush(link);
         return;
     }
-    /* The peer has not read for a long time (or memory is gone). The loop reports it: not while actions run. */
+    /* The peer has not read for a long time (or memory is gone). The loop reports it: not while actions
+     * run. */
     link->clogged = true;
     link->socket.readable = true;
     spotnik_engine_kick(engine);
@@ -201,15 +205,16 @@ static void free_link(struct spotnik_link *link)
     link->in = link->out = NULL;
 }
 
-/* Two links to one peer. Where both dialled at once, the link dialled by the smaller id stays, and the larger id retires
- * the other one; until it has, the smaller one keeps both. Where the peer dialled anew, its old link is dead. */
+/* Two links to one peer. Where both dialled at once, the link dialled by the smaller id stays, and the
+ * larger id retires the other one; until it has, the smaller one keeps both. Where the peer dialled anew,
+ * its old link is dead. */
 static void duplicates_settle(struct spotnik_engine *engine, struct spotnik_link *fresh)
 {
     bool smaller = spotnik_id_compare(engine->config.credentials.self.id, fresh->peer.id) < 0;
     fresh->primary = true;
     for (struct spotnik_link *old = engine->links; old != NULL; old = old->next) {
-        if (old == fresh || old->state != SPOTNIK_LINK_UP || old->socket.fd < 0 ||
-            !spotnik_id_equal(old->peer.id, fresh->peer.id))
+        if (old == fresh || old->state != SPOTNIK_LINK_UP || old->socket.fd < 0
+            || !spotnik_id_equal(old->peer.id, fresh->peer.id))
             continue;
         if (old->dialled == fresh->dialled) {
             retire(old, SPOTNIK_GOODBYE_DUPLICATE, true);
@@ -232,8 +237,8 @@ void spotnik_link_adopt(struct spotnik_engine *engine, struct spotnik_opening *o
 {
     struct spotnik_link *link = calloc(1, sizeof *link);
     int fd = spotnik_socket_release(&opening->socket, engine->epoll_fd);
-    if (link == NULL || keys_set(link, &opening->shake) != 0 || (link->in = malloc(IN_BYTES)) == NULL ||
-        spotnik_socket_watch(&link->socket, engine->epoll_fd, fd, SPOTNIK_SOCKET_LINK) != 0) {
+    if (link == NULL || keys_set(link, &opening->shake) != 0 || (link->in = malloc(IN_BYTES)) == NULL
+        || spotnik_socket_watch(&link->socket, engine->epoll_fd, fd, SPOTNIK_SOCKET_LINK) != 0) {
         if (link != NULL)
             free_link(link);
         free(link);
@@ -262,9 +267,9 @@ static bool tag_is_good(struct spotnik_link *link, const struct spotnik_frame *f
 {
     uint8_t input[SPOTNIK_FRAME_TAG_INPUT_BYTES], mac[SPOTNIK_AUTH_BYTES];
     spotnik_frame_tag_input(frame, link->receive_sequence, input);
-    const struct spotnik_auth_part part[] = {{input, sizeof input}, {payload, frame->payload_bytes}};
-    return spotnik_auth_mac(&link->receive_auth, part, 2, mac) &&
-           spotnik_auth_equal(mac, frame->tag, SPOTNIK_FRAME_TAG_BYTES);
+    const struct spotnik_auth_part part[] = { { input, sizeof input }, { payload, frame->payload_bytes } };
+    return spotnik_auth_mac(&link->receive_auth, part, 2, mac)
+           && spotnik_auth_equal(mac, frame->tag, SPOTNIK_FRAME_TAG_BYTES);
 }
 
 /* The link has ended; if another one to the peer is up, nothing has happened. */
@@ -291,8 +296,8 @@ static void prefer(struct spotnik_engine *engine, struct spotnik_link *link)
     link->primary = true;
 }
 
-static bool frame_take(struct spotnik_engine *engine, struct spotnik_link *link, const struct spotnik_frame *frame,
-                       const uint8_t *payload)
+static bool frame_take(struct spotnik_engine *engine, struct spotnik_link *link,
+                       const struct spotnik_frame *frame, const uint8_t *payload)
 {
     enum spotnik_goodbye reason;
     if (!tag_is_good(link, frame, payload))
@@ -310,10 +315,10 @@ static bool frame_take(struct spotnik_engine *engine, struct spotnik_link *link,
         return true;
     }
     prefer(engine, link);
-    struct spotnik_event event = {.kind = SPOTNIK_EVENT_MESSAGE, .peer = link->peer};
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_MESSAGE, .peer = link->peer };
     struct spotnik_message message;
-    if (frame->kind != SPOTNIK_FRAME_CONTROL ||
-        spotnik_control_decode(payload, frame->payload_bytes, engine->storage, &message) != 0)
+    if (frame->kind != SPOTNIK_FRAME_CONTROL
+        || spotnik_control_decode(payload, frame->payload_bytes, engine->storage, &message) != 0)
         return false;
     event.message = &message;
     bool linked = spotnik_link_find(engine, link->peer.id) != NULL;
@@ -356,13 +361,14 @@ static bool in_parse(struct spotnik_engine *engine, struct spotnik_link *link)
     return good;
 }
 
-/* How long after the last good frame a RST is still taken for the end of a process: the time a kernel may need to tear down a large
- * process, with our heartbeats unread, which makes it send RST instead of FIN. */
+/* How long after the last good frame a RST is still taken for the end of a process: the time a kernel may
+ * need to tear down a large process, with our heartbeats unread, which makes it send RST instead of FIN. */
 #define RESET_FRESH_NS (2 * SPOTNIK_S)
 
-/* A bare end proves a death, except before the peer can have known of the link, and when the network gave up. FIN comes in sequence:
- * after it nothing the dead had said is missing. RST is weaker: it may answer our bytes in the name of a kernel that had dropped the
- * connection with words unsent. So it counts only soon after we last heard (docs/protocol.md, What is not promised). */
+/* A bare end proves a death, except before the peer can have known of the link, and when the network gave
+ * up. FIN comes in sequence: after it nothing the dead had said is missing. RST is weaker: it may answer
+ * our bytes in the name of a kernel that had dropped the connection with words unsent. So it counts only
+ * soon after we last heard (docs/protocol.md, What is not promised). */
 static enum spotnik_proof end_proof(const struct spotnik_link *link, ssize_t got, int error)
 {
     bool known = link->heard || !link->dialled;

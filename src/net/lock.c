@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine's lock. Whoever wants it queues at a second mutex first: the progress thread, which takes it again at once
- * after every release, thereby lets the caller's thread in between. */
+/* The engine's lock. Whoever wants it queues at a second mutex first: the progress thread, which takes it
+ * again at once after every release, thereby lets the caller's thread in between. */
 #include "net/state.h"
 
 void spotnik_engine_lock(struct spotnik_engine *engine)

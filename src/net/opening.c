@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections before they are links, lanes or streams: on their way out until somebody answers, and at our door until they
- * have proved the job key. Strangers cost one slot of a bounded table, for a bounded time, and nothing else. */
+/* Connections before they are links, lanes or streams: on their way out until somebody answers, and at our
+ * door until they have proved the job key. Strangers cost one slot of a bounded table, for a bounded time,
+ * and nothing else. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -86,7 +87,8 @@ void spotnik_opening_accept(struct spotnik_engine *engine)
         if (errno == EINTR || errno == ECONNABORTED)
             continue;
         engine->listener.readable = false;
-        if (errno != EAGAIN && errno != EWOULDBLOCK) /* out of descriptors or memory: they wait in the backlog */
+        if (errno != EAGAIN
+            && errno != EWOULDBLOCK) /* out of descriptors or memory: they wait in the backlog */
             engine->accept_ns = spotnik_time_add(spotnik_clock_ns(), ACCEPT_AGAIN_NS);
         return;
     }
@@ -98,8 +100,8 @@ static bool is_dialling(const struct spotnik_engine *engine, const struct spotni
                         enum spotnik_purpose purpose)
 {
     for (const struct spotnik_opening *opening = engine->openings; opening != NULL; opening = opening->next)
-        if (opening->dialled && opening->purpose == purpose && is_used(opening) &&
-            spotnik_id_equal(opening->peer.id, peer->id))
+        if (opening->dialled && opening->purpose == purpose && is_used(opening)
+            && spotnik_id_equal(opening->peer.id, peer->id))
             return true;
     return false;
 }
@@ -120,7 +122,8 @@ static void connect_begin(struct spotnik_engine *engine, struct spotnik_opening 
     opening->start_ns = 0;
     opening->connecting = true;
     int rc = spotnik_socket_connect(opening->peer.address, opening->peer.port, &fd);
-    if (rc == 0 && spotnik_socket_watch(&opening->socket, engine->epoll_fd, fd, SPOTNIK_SOCKET_OPENING) != 0) {
+    if (rc == 0
+        && spotnik_socket_watch(&opening->socket, engine->epoll_fd, fd, SPOTNIK_SOCKET_OPENING) != 0) {
         close(fd);
         rc = -ENOMEM;
     }
@@ -158,7 +161,8 @@ void spotnik_openings_cancel(struct spotnik_engine *engine, bool lanes_only)
     }
 }
 
-static void dial_failed(struct spotnik_engine *engine, struct spotnik_opening *opening, enum spotnik_proof proof)
+static void dial_failed(struct spotnik_engine *engine, struct spotnik_opening *opening,
+                        enum spotnik_proof proof)
 {
     struct spotnik_member peer = opening->peer;
     opening->error = 0;
@@ -180,7 +184,7 @@ static void refusal_note(struct spotnik_engine *engine, const struct spotnik_ope
 {
     struct sockaddr_storage name;
     socklen_t size = sizeof name;
-    uint8_t address[16] = {0};
+    uint8_t address[16] = { 0 };
     uint16_t port = 0;
     char text[SPOTNIK_ADDRESS_TEXT];
     if (getpeername(opening->socket.fd, (struct sockaddr *)&name, &size) == 0)
@@ -205,7 +209,7 @@ static void peers_reply(struct spotnik_engine *engine, struct spotnik_opening *o
     const struct spotnik_view *view = spotnik_core_view(engine->core);
     struct spotnik_core_status status;
     spotnik_core_status(engine->core, &status);
-    struct spotnik_answer answer = {.self = engine->config.credentials.self, .vote = engine->vote};
+    struct spotnik_answer answer = { .self = engine->config.credentials.self, .vote = engine->vote };
     if (status.role == SPOTNIK_ROLE_MEMBER) {
         answer.epoch = view->epoch;
         answer.size = view->size;
@@ -245,8 +249,8 @@ static void guest_enter(struct spotnik_engine *engine, struct spotnik_opening *o
     close_opening(engine, opening);
 }
 
-/* Somebody who holds the key answered where we dialled. Another id than expected: the expected process is not there any
- * more, for two cannot listen on one port. */
+/* Somebody who holds the key answered where we dialled. Another id than expected: the expected process is
+ * not there any more, for two cannot listen on one port. */
 static void host_answered(struct spotnik_engine *engine, struct spotnik_opening *opening)
 {
     struct spotnik_id found = opening->shake.wire.peer.id;

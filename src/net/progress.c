@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop of the progress thread. The order within a pass is what keeps evidence sound: first everything that peers have said,
- * then what certificates say of them, then time; megabytes come last and in portions. */
+/* The loop of the progress thread. The order within a pass is what keeps evidence sound: first everything
+ * that peers have said, then what certificates say of them, then time; megabytes come last and in
+ * portions. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -14,7 +15,7 @@
 #define EVENTS 64
 #define PORTION (1u << 20) /* of data, before control links get their turn again */
 #define SLEEP_MAX_NS SPOTNIK_S
-#define HEAR_MAX 64 /* rounds: a peer that never stops talking must not stop time */
+#define HEAR_MAX 64                   /* rounds: a peer that never stops talking must not stop time */
 #define GOODBYE_NS (300 * SPOTNIK_MS) /* patience for peers to read our GOODBYE */
 
 static void mark(struct spotnik_engine *engine, const struct epoll_event *event)
@@ -62,7 +63,8 @@ static void rest(struct spotnik_engine *engine, uint64_t until_ns)
     uint64_t wait_ns = spotnik_time_since(until_ns, now_ns);
     if (wait_ns > SLEEP_MAX_NS)
         wait_ns = SLEEP_MAX_NS;
-    struct timespec wait = {.tv_sec = (time_t)(wait_ns / SPOTNIK_S), .tv_nsec = (long)(wait_ns % SPOTNIK_S)};
+    struct timespec wait = { .tv_sec = (time_t)(wait_ns / SPOTNIK_S),
+                             .tv_nsec = (long)(wait_ns % SPOTNIK_S) };
     free_graves(engine);
     spotnik_engine_watch_neighbours(engine);
     engine->wake_ns = spotnik_time_add(now_ns, wait_ns);
@@ -95,7 +97,8 @@ static void deaths(struct spotnik_engine *engine)
     while (spotnik_death_take(engine->death, &peer)) {
         poll_now(engine);
         hear(engine);
-        spotnik_engine_tell(engine, SPOTNIK_EVENT_DEATH, &(struct spotnik_member){.id = peer}, SPOTNIK_PROOF_GONE);
+        spotnik_engine_tell(engine, SPOTNIK_EVENT_DEATH, &(struct spotnik_member){ .id = peer },
+                            SPOTNIK_PROOF_GONE);
     }
 }
 
@@ -107,14 +110,15 @@ static void notice_look(struct spotnik_engine *engine)
         pthread_cond_broadcast(&engine->changed);
 }
 
-/* If we are late, we were stopped or starved: what waits in the sockets comes before any judgement about silence. */
+/* If we are late, we were stopped or starved: what waits in the sockets comes before any judgement about
+ * silence. */
 static void tick(struct spotnik_engine *engine)
 {
     if (spotnik_clock_ns() < spotnik_core_deadline(engine->core))
         return;
     poll_now(engine);
     hear(engine);
-    struct spotnik_event event = {.kind = SPOTNIK_EVENT_TICK};
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_TICK };
     spotnik_engine_drive(engine, &event);
 }
 
@@ -140,12 +144,13 @@ static bool pass(struct spotnik_engine *engine)
 
 static uint64_t due(const struct spotnik_engine *engine)
 {
-    uint64_t due_ns = spotnik_time_min(spotnik_core_deadline(engine->core), spotnik_openings_deadline(engine));
+    uint64_t due_ns =
+        spotnik_time_min(spotnik_core_deadline(engine->core), spotnik_openings_deadline(engine));
     return spotnik_time_min(due_ns, spotnik_lane_deadline(engine));
 }
 
-/* Leave in good order: GOODBYE on every link, and a moment for the peers to close first, because closing a socket with
- * unread bytes would send RST and may overtake the GOODBYE. */
+/* Leave in good order: GOODBYE on every link, and a moment for the peers to close first, because closing a
+ * socket with unread bytes would send RST and may overtake the GOODBYE. */
 static void say_goodbye(struct spotnik_engine *engine)
 {
     uint64_t until_ns = spotnik_time_add(spotnik_clock_ns(), GOODBYE_NS);

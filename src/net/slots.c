@@ -68,8 +68,8 @@ int spotnik_slots_map(int fd, struct spotnik_slots **ret_slots)
     int rc = map(fd, (size_t)facts.st_size, &slots);
     if (rc != 0)
         return rc;
-    if (slots->magic != SPOTNIK_SLOTS_MAGIC || slots->version != SPOTNIK_SLOTS_VERSION || slots->count > SLOTS_MAX ||
-        table_bytes(slots->count) != (size_t)facts.st_size) {
+    if (slots->magic != SPOTNIK_SLOTS_MAGIC || slots->version != SPOTNIK_SLOTS_VERSION
+        || slots->count > SLOTS_MAX || table_bytes(slots->count) != (size_t)facts.st_size) {
         munmap(slots, (size_t)facts.st_size);
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "SPOTNIK_SLOTS_FD %d is not a table of slots", fd);
     }
@@ -86,7 +86,8 @@ void spotnik_slots_unmap(struct spotnik_slots *slots)
 void spotnik_slots_assign(struct spotnik_slots *slots, uint32_t index)
 {
     struct spotnik_slot *slot = &slots->slot[index];
-    /* The id goes first: whoever still looks at the word of the dead member then sees that it is another's. */
+    /* The id goes first: whoever still looks at the word of the dead member then sees that it is
+     * another's. */
     __atomic_store_n(&slot->id_high, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&slot->id_low, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&slot->leave_request, 0, __ATOMIC_SEQ_CST);
@@ -104,8 +105,8 @@ void spotnik_slots_leave_request(struct spotnik_slots *slots, uint32_t index)
 bool spotnik_slots_member(const struct spotnik_slots *slots, uint32_t index, struct spotnik_id *ret_id)
 {
     const struct spotnik_slot *slot = &slots->slot[index];
-    struct spotnik_id id = {.high = __atomic_load_n(&slot->id_high, __ATOMIC_SEQ_CST),
-                            .low = __atomic_load_n(&slot->id_low, __ATOMIC_SEQ_CST)};
+    struct spotnik_id id = { .high = __atomic_load_n(&slot->id_high, __ATOMIC_SEQ_CST),
+                             .low = __atomic_load_n(&slot->id_low, __ATOMIC_SEQ_CST) };
     *ret_id = id;
     return !spotnik_id_is_none(id);
 }

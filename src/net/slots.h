@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table by which members of one host, and their agent, learn of a death before the kernel has torn down the
- * memory of the dead: one robust futex per member. Layout and agent side; the member side is death.h.
+/* The table by which members of one host, and their agent, learn of a death before the kernel has torn
+ * down the memory of the dead: one robust futex per member. Layout and agent side; the member side is
+ * death.h.
  *
  *     agent:  spotnik_slots_new() -> memfd; per start of a member: spotnik_slots_assign(), then in the child
  *             SPOTNIK_SLOTS_FD=<fd> SPOTNIK_SLOT=<index> with close-on-exec cleared on the fd
- *     member: its progress thread owns `word` (TID | FUTEX_WAITERS); the kernel turns it into FUTEX_OWNER_DIED
+ *     member: its progress thread owns `word` (TID | FUTEX_WAITERS); the kernel makes it FUTEX_OWNER_DIED
  *
  * The table is shared memory of one user on one host; what is in it is believed, as `kill` would be. */
 #ifndef SPOTNIK_NET_SLOTS_H
@@ -20,8 +21,8 @@
 
 /* One member. Fields are accessed with __atomic builtins only: other processes read and write them. */
 struct spotnik_slot {
-    uint32_t word;          /* 0: no owner, or one that ended in good order */
-    uint32_t leave_request; /* 1: the agent asks the member to leave; also a futex */
+    uint32_t word;            /* 0: no owner, or one that ended in good order */
+    uint32_t leave_request;   /* 1: the agent asks the member to leave; also a futex */
     uint64_t id_high, id_low; /* member_id; both 0: not claimed yet */
     uint8_t spare[40];
 };

@@ -14,14 +14,16 @@
 #include "spotnik/spotnik.h"
 
 #define LISTEN_BACKLOG 1024
-/* A host that has vanished must not hold a socket for the 15 minutes TCP allows. Silence is noticed long before by heartbeats. */
+/* A host that has vanished must not hold a socket for the 15 minutes TCP allows. Silence is noticed long
+ * before by heartbeats. */
 
 int spotnik_socket_watch(struct spotnik_socket *socket, int epoll_fd, int fd, enum spotnik_socket_kind kind)
 {
-    struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = socket};
+    struct epoll_event event = { .events = EPOLLIN | EPOLLET, .data.ptr = socket };
     if (kind != SPOTNIK_SOCKET_LISTENER && kind != SPOTNIK_SOCKET_WAKE)
         event.events |= EPOLLOUT | EPOLLRDHUP;
-    if (epoll_ctl(epoll_fd, EPOLL_CTL_MOD, fd, &event) != 0 && epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0)
+    if (epoll_ctl(epoll_fd, EPOLL_CTL_MOD, fd, &event) != 0
+        && epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0)
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot watch a socket: %m");
     socket->kind = kind;
     socket->fd = fd;
@@ -98,8 +100,8 @@ int spotnik_socket_error(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
 }
 
-/* Buffer sizes are left to the kernel: it grows them to megabytes by itself, while setting them pins them to the much
- * smaller net.core limits. */
+/* Buffer sizes are left to the kernel: it grows them to megabytes by itself, while setting them pins them
+ * to the much smaller net.core limits. */
 void spotnik_socket_tune(int fd, const uint8_t address[16])
 {
     int one = 1, timeout_ms = (int)(SPOTNIK_USER_TIMEOUT_NS / SPOTNIK_MS);

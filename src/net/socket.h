@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all sockets of the engine have in common: edge-triggered readiness in one epoll set, and an end that waits until no
- * event of the running batch can name them any more. */
+/* What all sockets of the engine have in common: edge-triggered readiness in one epoll set, and an end
+ * that waits until no event of the running batch can name them any more. */
 #ifndef SPOTNIK_NET_SOCKET_H
 #define SPOTNIK_NET_SOCKET_H
 
@@ -20,22 +20,25 @@ enum spotnik_socket_kind {
     SPOTNIK_SOCKET_STREAM,
 };
 
-/* First member of what it belongs to. `readable` and `writable` are set by epoll and cleared by whoever meets EAGAIN. */
+/* First member of what it belongs to. `readable` and `writable` are set by epoll and cleared by whoever
+ * meets EAGAIN. */
 struct spotnik_socket {
     enum spotnik_socket_kind kind;
     int fd; /* -1: closed */
     bool readable, writable;
-    bool ending; /* the other side has closed, or an error waits: read on to the end */
+    bool ending;                  /* the other side has closed, or an error waits: read on to the end */
     struct spotnik_socket *grave; /* next one waiting to be freed */
 };
 
-/* Watch `fd` for `socket`; a socket that has been watched for another owner is handed over. SPOTNIK_ERR_SYSTEM on failure. */
+/* Watch `fd` for `socket`; a socket that has been watched for another owner is handed over.
+ * SPOTNIK_ERR_SYSTEM on failure. */
 int spotnik_socket_watch(struct spotnik_socket *socket, int epoll_fd, int fd, enum spotnik_socket_kind kind);
 
 /* Take the fd out of the set and return it: the caller owns it. */
 int spotnik_socket_release(struct spotnik_socket *socket, int epoll_fd);
 
-/* A listening socket on exactly this address; *port 0: any, filled in. SPOTNIK_ERR_SYSTEM, with the address. */
+/* A listening socket on exactly this address; *port 0: any, filled in. SPOTNIK_ERR_SYSTEM, with the
+ * address. */
 int spotnik_socket_listen(const uint8_t address[16], uint16_t *port, int *ret_fd);
 
 /* Begin to connect, non-blocking. 0, or -errno (-ECONNREFUSED may come at once on loopback). */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Data connections in reserve, to the successors after our own. When the successor is lost, the next one's is taken over at once: dialling
- * and shaking hands in the middle of a recovery would cost more than the passes. Made in quiet times, one view at a time; one that fails is
- * not tried again before the next view. */
+/* Data connections in reserve, to the successors after our own. When the successor is lost, the next one's
+ * is taken over at once: dialling and shaking hands in the middle of a recovery would cost more than the
+ * passes. Made in quiet times, one view at a time; one that fails is not tried again before the next view. */
 #include <errno.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -54,8 +54,8 @@ bool spotnik_spare_cede(struct spotnik_engine *engine, struct spotnik_id peer)
 bool spotnik_spare_adopt(struct spotnik_engine *engine, int fd, struct spotnik_id peer)
 {
     struct spotnik_spare *spare = spare_find(engine, peer);
-    if (spare == NULL || spare->up ||
-        spotnik_socket_watch(&spare->socket, engine->epoll_fd, fd, SPOTNIK_SOCKET_LANE) != 0)
+    if (spare == NULL || spare->up
+        || spotnik_socket_watch(&spare->socket, engine->epoll_fd, fd, SPOTNIK_SOCKET_LANE) != 0)
         return false;
     spare->opening = false;
     spare->up = true;

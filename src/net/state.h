@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The engine's state and the vocabulary its files share. Private to src/net.
  *
- * One fair lock guards everything here. The progress thread holds it but for its sleep in epoll and while it calls hooks;
- * the caller's thread runs its events in place under the same lock (drive.c), so that a step costs no wake-up to begin.
+ * One fair lock guards everything here. The progress thread holds it but for its sleep in epoll and while
+ * it calls hooks; the caller's thread runs its events in place under the same lock (drive.c), so that a
+ * step costs no wake-up to begin.
  *
  *     engine.c   life cycle             caller.c   the caller's side and its waiting
  *     progress.c the loop               drive.c    event -> core -> actions
  *     opening.c  connections on their way in or out, until the handshake is done
- *     link.c     control links          lane.c     data to the successor     stream.c  data from the predecessor
+ *     link.c     control links          lane.c     data to the successor     stream.c  data that comes
  *     spare.c    lanes in reserve       bucket.c   memory and kernels     death.c    certificates */
 #ifndef SPOTNIK_NET_STATE_H
 #define SPOTNIK_NET_STATE_H
@@ -37,8 +38,8 @@ struct spotnik_opening {
     struct spotnik_socket socket;
     struct spotnik_opening *next;
     bool dialled, connecting;
-    bool wants_hook; /* STATE, STATUS: to be served without the lock */
-    int error;       /* errno of a failed connect */
+    bool wants_hook;   /* STATE, STATUS: to be served without the lock */
+    int error;         /* errno of a failed connect */
     uint64_t start_ns; /* connect then; 0: has been done */
     enum spotnik_purpose purpose;
     struct spotnik_member peer; /* dialled: whom we expect */
@@ -56,13 +57,13 @@ struct spotnik_link {
     struct spotnik_socket socket;
     struct spotnik_link *next;
     enum spotnik_link_state state;
-    bool dialled;  /* by us */
-    bool heard;    /* a frame has come: the peer knows of this link */
-    bool primary;  /* of all links to this peer: the one to send on */
-    bool deliver;  /* RETIRING: what still comes in is for the core */
-    bool broken;   /* for writing: the kernel says so */
-    bool clogged;  /* the queue is full: nothing more goes in */
-    bool shut;     /* our direction is closed */
+    bool dialled; /* by us */
+    bool heard;   /* a frame has come: the peer knows of this link */
+    bool primary; /* of all links to this peer: the one to send on */
+    bool deliver; /* RETIRING: what still comes in is for the core */
+    bool broken;  /* for writing: the kernel says so */
+    bool clogged; /* the queue is full: nothing more goes in */
+    bool shut;    /* our direction is closed */
     struct spotnik_member peer;
     struct spotnik_auth send_auth, receive_auth;
     uint64_t send_sequence, receive_sequence;
@@ -85,7 +86,7 @@ struct spotnik_lane {
     bool wanted, up, opening;
     struct spotnik_member peer;
     uint64_t redial_ns; /* NEVER: not due */
-    uint64_t down_ns;   /* when to tell the core that the lane broke, unless its link tells of a death first */
+    uint64_t down_ns; /* when to tell the core that the lane broke, unless its link tells of a death first */
     uint32_t count;
     struct spotnik_outgoing frame[SPOTNIK_LANE_FRAMES]; /* frame[0] first */
 };
@@ -144,8 +145,8 @@ struct spotnik_engine {
     struct spotnik_wire_storage *storage;
     bool driving;
     bool stopping, abrupt, halted;
-    bool kicked;      /* the progress thread has been woken and has not looked yet */
-    bool placeable;   /* something happened: waiting frames may fit now */
+    bool kicked;    /* the progress thread has been woken and has not looked yet */
+    bool placeable; /* something happened: waiting frames may fit now */
     bool hooks_due;
     bool watch_due;   /* a new view: watch other neighbours */
     uint64_t wake_ns; /* until when the progress thread sleeps; 0: it is awake */
@@ -161,7 +162,7 @@ struct spotnik_engine {
     struct spotnik_spare spare[SPOTNIK_SPARES];
     uint64_t spares_epoch; /* of the view they are for */
     struct spotnik_bucket_memory bucket[SPOTNIK_BUCKET_SLOTS];
-    uint8_t *sink; /* one chunk that nobody reads */
+    uint8_t *sink;      /* one chunk that nobody reads */
     uint64_t accept_ns; /* NEVER, or when to try again after running out of file descriptors */
     uint64_t bytes_sent, bytes_received;
     struct spotnik_member vote;
@@ -187,8 +188,8 @@ void spotnik_engine_unlock(struct spotnik_engine *engine);
 uint64_t spotnik_clock_ns(void);
 void spotnik_engine_drive(struct spotnik_engine *engine, struct spotnik_event *event);
 void spotnik_engine_act(struct spotnik_engine *engine);
-void spotnik_engine_tell(struct spotnik_engine *engine, enum spotnik_event_kind kind, const struct spotnik_member *peer,
-                         enum spotnik_proof proof);
+void spotnik_engine_tell(struct spotnik_engine *engine, enum spotnik_event_kind kind,
+                         const struct spotnik_member *peer, enum spotnik_proof proof);
 void spotnik_engine_kick(struct spotnik_engine *engine);
 void spotnik_engine_watch_neighbours(struct spotnik_engine *engine);
 void spotnik_engine_bury(struct spotnik_engine *engine, struct spotnik_socket *socket);
@@ -225,7 +226,8 @@ bool spotnik_lane_pump(struct spotnik_engine *engine, size_t bytes_max);
 void spotnik_lane_look(struct spotnik_engine *engine, uint64_t now_ns);
 uint64_t spotnik_lane_deadline(const struct spotnik_engine *engine);
 
-/* spare.c: take returns -1 when there is none; adopt is false when the connection is not wanted and still the caller's */
+/* spare.c: take returns -1 when there is none; adopt is false when the connection is not wanted and still
+ * the caller's */
 int spotnik_spare_take(struct spotnik_engine *engine, struct spotnik_id peer);
 bool spotnik_spare_cede(struct spotnik_engine *engine, struct spotnik_id peer);
 bool spotnik_spare_adopt(struct spotnik_engine *engine, int fd, struct spotnik_id peer);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Data connections from predecessors: header in, ask the core where it belongs, payload straight to its place (or
- * through a scratch chunk where it is reduced). One read takes the rest of a payload and the next header together. */
+/* Data connections from predecessors: header in, ask the core where it belongs, payload straight to its
+ * place (or through a scratch chunk where it is reduced). One read takes the rest of a payload and the
+ * next header together. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,8 +32,8 @@ void spotnik_stream_adopt(struct spotnik_engine *engine, struct spotnik_opening 
     int fd = spotnik_socket_release(&opening->socket, engine->epoll_fd);
     struct spotnik_stream *stream = calloc(1, sizeof *stream);
     replace_older(engine, opening->shake.wire.peer.id);
-    if (stream == NULL || (stream->scratch = malloc(engine->config.limits.chunk_bytes)) == NULL ||
-        spotnik_socket_watch(&stream->socket, engine->epoll_fd, fd, SPOTNIK_SOCKET_STREAM) != 0) {
+    if (stream == NULL || (stream->scratch = malloc(engine->config.limits.chunk_bytes)) == NULL
+        || spotnik_socket_watch(&stream->socket, engine->epoll_fd, fd, SPOTNIK_SOCKET_STREAM) != 0) {
         if (stream != NULL)
             free(stream->scratch);
         free(stream);
@@ -70,8 +71,9 @@ static bool target_set(struct spotnik_engine *engine, struct spotnik_stream *str
     unsigned half = stream->header.step & 1;
     if (stream->bytes != placement->count * one)
         return false;
-    SPOTNIK_ASSERT(stream->bytes == 0 || (bucket->step[half] == stream->header.step &&
-                                          placement->offset + placement->count <= bucket->count[half]));
+    SPOTNIK_ASSERT(stream->bytes == 0
+                   || (bucket->step[half] == stream->header.step
+                       && placement->offset + placement->count <= bucket->count[half]));
     if (placement->kind == SPOTNIK_RING_COPY && stream->bytes > 0)
         stream->target = bucket->out[half] + placement->offset * one;
     else
@@ -87,7 +89,8 @@ static bool place(struct spotnik_engine *engine, struct spotnik_stream *stream)
     stream->state = verdict == SPOTNIK_VERDICT_WAIT ? SPOTNIK_STREAM_WAIT : SPOTNIK_STREAM_BODY;
     stream->have = 0;
     stream->target = NULL;
-    bool good = verdict != SPOTNIK_VERDICT_BAD && (verdict != SPOTNIK_VERDICT_TAKE || target_set(engine, stream));
+    bool good =
+        verdict != SPOTNIK_VERDICT_BAD && (verdict != SPOTNIK_VERDICT_TAKE || target_set(engine, stream));
     spotnik_engine_act(engine); /* placing may begin a step, or find that programs differ */
     return good;
 }
@@ -97,8 +100,8 @@ static bool prefix_take(struct spotnik_engine *engine, struct spotnik_stream *st
     struct spotnik_frame frame;
     uint32_t bytes;
     stream->prefix_have = 0;
-    if (spotnik_frame_decode(stream->prefix, &engine->config.limits, &frame) != 0 ||
-        spotnik_data_decode(stream->prefix + SPOTNIK_FRAME_BYTES, &frame, &stream->header, &bytes) != 0)
+    if (spotnik_frame_decode(stream->prefix, &engine->config.limits, &frame) != 0
+        || spotnik_data_decode(stream->prefix + SPOTNIK_FRAME_BYTES, &frame, &stream->header, &bytes) != 0)
         return false;
     stream->bytes = bytes;
     return place(engine, stream);
@@ -111,9 +114,11 @@ static void body_done(struct spotnik_engine *engine, struct spotnik_stream *stre
     if (stream->target == NULL)
         return;
     if (stream->placement.kind != SPOTNIK_RING_COPY)
-        spotnik_bucket_combine(&engine->bucket[header->bucket], header->step, stream->target, &stream->placement,
-                               header->weight);
-    struct spotnik_event event = {.kind = SPOTNIK_EVENT_CHUNK_DONE, .peer = stream->peer, .header = *header};
+        spotnik_bucket_combine(&engine->bucket[header->bucket], header->step, stream->target,
+                               &stream->placement, header->weight);
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_CHUNK_DONE,
+                                   .peer = stream->peer,
+                                   .header = *header };
     spotnik_engine_drive(engine, &event);
 }
 
@@ -125,12 +130,12 @@ static ssize_t read_some(struct spotnik_engine *engine, struct spotnik_stream *s
     if (stream->state == SPOTNIK_STREAM_BODY && stream->have < stream->bytes) {
         left = stream->bytes - stream->have;
         uint8_t *to = stream->target != NULL ? stream->target + stream->have : engine->sink;
-        piece[count++] = (struct iovec){.iov_base = to, .iov_len = left};
+        piece[count++] = (struct iovec){ .iov_base = to, .iov_len = left };
     }
-    piece[count++] = (struct iovec){.iov_base = stream->prefix + stream->prefix_have,
-                                    .iov_len = sizeof stream->prefix - stream->prefix_have};
+    piece[count++] = (struct iovec){ .iov_base = stream->prefix + stream->prefix_have,
+                                     .iov_len = sizeof stream->prefix - stream->prefix_have };
     size_t asked = left + piece[count - 1].iov_len;
-    struct msghdr message = {.msg_iov = piece, .msg_iovlen = count};
+    struct msghdr message = { .msg_iov = piece, .msg_iovlen = count };
     ssize_t got = recvmsg(stream->socket.fd, &message, 0);
     if (got <= 0)
         return got;
@@ -185,8 +190,8 @@ static void place_again(struct spotnik_engine *engine)
     while (engine->placeable) {
         engine->placeable = false;
         for (struct spotnik_stream *stream = engine->streams; stream != NULL; stream = stream->next)
-            if (stream->state == SPOTNIK_STREAM_WAIT && stream->socket.fd >= 0 &&
-                (!place(engine, stream) || !advance(engine, stream)))
+            if (stream->state == SPOTNIK_STREAM_WAIT && stream->socket.fd >= 0
+                && (!place(engine, stream) || !advance(engine, stream)))
                 close_stream(engine, stream);
     }
 }
@@ -207,7 +212,8 @@ static void reap(struct spotnik_engine *engine)
     }
 }
 
-/* Take what waited and what has come, about `bytes_max` of each stream. True: some stream has more to give. */
+/* Take what waited and what has come, about `bytes_max` of each stream. True: some stream has more to
+ * give. */
 bool spotnik_streams_read(struct spotnik_engine *engine, size_t bytes_max)
 {
     bool more = false;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One round of the search in a directory. Whoever makes genesis-<n> founds the job for the n-th time; all others join by any
- * member whose record lies there. n + 1 follows only when every process that n can have had is proven dead. */
+/* One round of the search in a directory. Whoever makes genesis-<n> founds the job for the n-th time; all
+ * others join by any member whose record lies there. n + 1 follows only when every process that n can have
+ * had is proven dead. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -12,8 +13,8 @@
 #include "net/address.h"
 #include "peers/inside.h"
 
-/* Rounds in which everybody was dead before a new generation is founded: a member may be entering a view right now, on the
- * word of one that has just died. */
+/* Rounds in which everybody was dead before a new generation is founded: a member may be entering a view
+ * right now, on the word of one that has just died. */
 #define QUIET_ROUNDS 3
 #define STALE_S 30 /* age at which the record of a dead process is taken away */
 
@@ -41,7 +42,8 @@ static void listing_add(const struct spotnik_peers_search *search, const char *n
         if (generation > listing->generation)
             listing->generation = generation;
     } else if (strncmp(name, "member-", 7) == 0 && listing->count < SPOTNIK_PEERS_RECORDS_MAX) {
-        if (spotnik_record_read(&search->self, directory, name, &listing->record[listing->count], &readable) == 0)
+        if (spotnik_record_read(&search->self, directory, name, &listing->record[listing->count], &readable)
+            == 0)
             listing->count++;
     }
 }
@@ -91,7 +93,8 @@ static enum spotnik_peers_round found(struct spotnik_peers_search *search, uint6
     return SPOTNIK_PEERS_ERROR;
 }
 
-/* Age is counted against the freshest record, not our clock: the file server stamps them all, and clocks step. */
+/* Age is counted against the freshest record, not our clock: the file server stamps them all, and clocks
+ * step. */
 static void stale_remove(struct spotnik_peers_search *search, const struct listing *listing,
                          const struct spotnik_record *record)
 {
@@ -111,12 +114,14 @@ static bool proven_dead(struct spotnik_peers_search *search, const struct spotni
         return reply == SPOTNIK_PEERS_REPLY_IDLE; /* in no view: it cannot hold this job */
     if (member->host == search->self.self.host || !spotnik_address_is_loopback(member->address))
         return true;
-    spotnik_peers_say(search, "a member on another host listens on a loopback address; set SPOTNIK_BIND there");
+    spotnik_peers_say(search,
+                      "a member on another host listens on a loopback address; set SPOTNIK_BIND there");
     return false;
 }
 
 /* The founder of the newest generation, from its genesis file. */
-static int founder_read(struct spotnik_peers_search *search, uint64_t generation, struct spotnik_record *ret_founder)
+static int founder_read(struct spotnik_peers_search *search, uint64_t generation,
+                        struct spotnik_record *ret_founder)
 {
     char name[64];
     bool readable;
@@ -136,7 +141,8 @@ static int founder_read(struct spotnik_peers_search *search, uint64_t generation
 }
 
 /* Ask everybody who left a record. True: *search->sponsor is in a view. */
-static bool members_ask(struct spotnik_peers_search *search, const struct listing *listing, bool *ret_all_dead)
+static bool members_ask(struct spotnik_peers_search *search, const struct listing *listing,
+                        bool *ret_all_dead)
 {
     for (uint32_t i = 0; i < listing->count; i++) {
         const struct spotnik_member *member = &listing->record[i].member;
@@ -155,7 +161,8 @@ static bool members_ask(struct spotnik_peers_search *search, const struct listin
     return false;
 }
 
-static enum spotnik_peers_round generation_judge(struct spotnik_peers_search *search, const struct listing *listing)
+static enum spotnik_peers_round generation_judge(struct spotnik_peers_search *search,
+                                                 const struct listing *listing)
 {
     struct spotnik_record founder;
     struct spotnik_answer answer;
@@ -166,8 +173,8 @@ static enum spotnik_peers_round generation_judge(struct spotnik_peers_search *se
     bool ours = spotnik_id_equal(founder.member.id, search->self.self.id);
     if (ours && search->may_found)
         return SPOTNIK_PEERS_FOUND;
-    /* The founder first: whoever still enters by it does so before the others are asked. A founder that the others went on
-     * without asks only them. */
+    /* The founder first: whoever still enters by it does so before the others are asked. A founder that
+     * the others went on without asks only them. */
     enum spotnik_peers_reply reply = SPOTNIK_PEERS_REPLY_IDLE;
     if (!ours)
         reply = spotnik_peers_ask(search, &founder.member, &answer);

@@ -42,8 +42,8 @@ struct spotnik_peers_search {
     struct spotnik_peers *peers;
     struct spotnik_credentials self; /* a copy for this search */
     bool may_found;
-    uint32_t quiet;  /* directory: rounds in a row in which everybody was proven dead */
-    char said[512];  /* what the others said in the last round, for the error message */
+    uint32_t quiet; /* directory: rounds in a row in which everybody was proven dead */
+    char said[512]; /* what the others said in the last round, for the error message */
     struct spotnik_member sponsor;
     int error;
 };
@@ -64,7 +64,8 @@ enum spotnik_peers_reply {
 };
 
 /* `expected` with an id: another id at this address proves that the expected one is gone. */
-enum spotnik_peers_reply spotnik_peers_ask(struct spotnik_peers_search *search, const struct spotnik_member *expected,
+enum spotnik_peers_reply spotnik_peers_ask(struct spotnik_peers_search *search,
+                                           const struct spotnik_member *expected,
                                            struct spotnik_answer *ret_answer);
 
 #endif

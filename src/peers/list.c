@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One round of the search in a list of addresses: join whoever is in a view; else elect a founder among the listed
- * processes, by votes of more than half of them.
+/* One round of the search in a list of addresses: join whoever is in a view; else elect a founder among
+ * the listed processes, by votes of more than half of them.
  *
- * A vote binds until the process it was given to is proven gone, or has itself voted for another (it withdraws, and does
- * not found). So two founders would need one process to have voted twice. */
+ * A vote binds until the process it was given to is proven gone, or has itself voted for another (it
+ * withdraws, and does not found). So two founders would need one process to have voted twice. */
 #include <string.h>
 
 #include "net/address.h"
@@ -47,8 +47,8 @@ static bool poll_take(struct spotnik_peers_search *search, struct poll *poll)
             return true;
         }
         poll->up += poll->reply[i] == SPOTNIK_PEERS_REPLY_IDLE;
-        poll->for_us += poll->reply[i] == SPOTNIK_PEERS_REPLY_IDLE &&
-                        spotnik_id_equal(poll->answer[i].vote.id, search->self.self.id);
+        poll->for_us += poll->reply[i] == SPOTNIK_PEERS_REPLY_IDLE
+                        && spotnik_id_equal(poll->answer[i].vote.id, search->self.self.id);
     }
     return false;
 }
@@ -66,8 +66,8 @@ static bool vote_is_free(const struct spotnik_peers_search *search, const struct
     if (spotnik_id_is_none(vote->id))
         return true;
     for (uint32_t i = 0; i < spec->count; i++) {
-        if (i == poll->own || memcmp(spec->listed[i].address, vote->address, 16) != 0 ||
-            spec->listed[i].port != vote->port)
+        if (i == poll->own || memcmp(spec->listed[i].address, vote->address, 16) != 0
+            || spec->listed[i].port != vote->port)
             continue;
         if (poll->reply[i] == SPOTNIK_PEERS_REPLY_GONE)
             return true;
@@ -80,7 +80,8 @@ static bool vote_is_free(const struct spotnik_peers_search *search, const struct
 }
 
 /* The first of the list that lives. */
-static const struct spotnik_member *favourite(const struct spotnik_peers_search *search, const struct poll *poll)
+static const struct spotnik_member *favourite(const struct spotnik_peers_search *search,
+                                              const struct poll *poll)
 {
     for (uint32_t i = 0; i < search->peers->spec.count; i++)
         if (lives(poll, i))
@@ -89,7 +90,8 @@ static const struct spotnik_member *favourite(const struct spotnik_peers_search 
 }
 
 /* Bring our vote up to date and tell those who ask. */
-static void vote(struct spotnik_peers_search *search, const struct poll *poll, struct spotnik_member *own_vote)
+static void vote(struct spotnik_peers_search *search, const struct poll *poll,
+                 struct spotnik_member *own_vote)
 {
     struct spotnik_peers *peers = search->peers;
     bool for_self = spotnik_id_equal(own_vote->id, search->self.self.id);
@@ -110,8 +112,8 @@ static void votes_say(struct spotnik_peers_search *search, const struct poll *po
 {
     uint32_t count = search->peers->spec.count;
     if (!is_majority(search, poll->up))
-        spotnik_peers_say(search, "%u of %u listed processes are up: a new job needs more than half of them", poll->up,
-                          count);
+        spotnik_peers_say(search, "%u of %u listed processes are up: a new job needs more than half of them",
+                          poll->up, count);
     else if (poll->own == count)
         spotnik_peers_say(search, "the listed processes have not formed the job yet");
 }
@@ -132,9 +134,10 @@ enum spotnik_peers_round spotnik_peers_list_round(struct spotnik_peers_search *s
     vote(search, &poll, &peers->vote);
     if (peers->patience > 0)
         peers->patience--;
-    /* Votes counted now were given while our own vote was already for us: the one given just above counts next time. */
-    if (for_self && spotnik_id_equal(peers->vote.id, search->self.self.id) && peers->patience == 0 &&
-        is_majority(search, 1 + poll.for_us))
+    /* Votes counted now were given while our own vote was already for us: the one given just above counts
+     * next time. */
+    if (for_self && spotnik_id_equal(peers->vote.id, search->self.self.id) && peers->patience == 0
+        && is_majority(search, 1 + poll.for_us))
         return SPOTNIK_PEERS_FOUND;
     return SPOTNIK_PEERS_AGAIN;
 }

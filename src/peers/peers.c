@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The search from beginning to end, and the thread that keeps our record in the directory fresh. The rules are in
- * directory.c and list.c. */
+/* The search from beginning to end, and the thread that keeps our record in the directory fresh. The rules
+ * are in directory.c and list.c. */
 #include "peers/peers.h"
 
 #include <dirent.h>
@@ -29,7 +29,8 @@ static uint64_t clock_ns(void)
 /* Under the lock: until then, or until somebody wants us. */
 static void wait_until(struct spotnik_peers *peers, uint64_t until_ns)
 {
-    struct timespec until = {.tv_sec = (time_t)(until_ns / SPOTNIK_S), .tv_nsec = (long)(until_ns % SPOTNIK_S)};
+    struct timespec until = { .tv_sec = (time_t)(until_ns / SPOTNIK_S),
+                              .tv_nsec = (long)(until_ns % SPOTNIK_S) };
     pthread_cond_timedwait(&peers->changed, &peers->lock, &until);
 }
 
@@ -83,9 +84,9 @@ static int directory_start(struct spotnik_peers *peers)
     int rc = record_refresh(peers);
     if (rc != 0) {
         errno = -rc;
-        return spotnik_error_return(SPOTNIK_ERR_SYSTEM,
-                                    "cannot write to the peers directory %s: %m; it must exist and be writable",
-                                    peers->spec.directory);
+        return spotnik_error_return(
+            SPOTNIK_ERR_SYSTEM, "cannot write to the peers directory %s: %m; it must exist and be writable",
+            peers->spec.directory);
     }
     rc = pthread_create(&peers->refresher, NULL, refresher_main, peers);
     if (rc != 0) {
@@ -181,15 +182,16 @@ void spotnik_peers_say(struct spotnik_peers_search *search, const char *format, 
     va_end(arguments);
 }
 
-enum spotnik_peers_reply spotnik_peers_ask(struct spotnik_peers_search *search, const struct spotnik_member *expected,
+enum spotnik_peers_reply spotnik_peers_ask(struct spotnik_peers_search *search,
+                                           const struct spotnik_member *expected,
                                            struct spotnik_answer *ret_answer)
 {
     bool refused;
-    int rc = spotnik_net_ask(&search->self, expected->address, expected->port, SPOTNIK_PEERS_ASK_NS, ret_answer,
-                             &refused);
+    int rc = spotnik_net_ask(&search->self, expected->address, expected->port, SPOTNIK_PEERS_ASK_NS,
+                             ret_answer, &refused);
     if (rc == 0 && ret_answer->epoch > 0 && ret_answer->parked) {
         spotnik_peers_say(search, "a member was found that is itself cut off from the majority");
-        return SPOTNIK_PEERS_REPLY_SILENT; /* a job there is, so none may be founded; this one cannot let us in */
+        return SPOTNIK_PEERS_REPLY_SILENT; /* there is a job, so found none; but this one cannot let us in */
     }
     if (rc == 0 && ret_answer->epoch > 0)
         return SPOTNIK_PEERS_REPLY_IN_VIEW; /* whoever it is: it can let us in */
@@ -232,10 +234,11 @@ static int search_run(struct spotnik_peers_search *search, uint64_t until_ns, bo
     }
 }
 
-int spotnik_peers_find(struct spotnik_peers *peers, bool may_found, uint64_t timeout_ns, bool (*stop)(void *context),
-                       void *context, bool *ret_found, struct spotnik_member *ret_sponsor)
+int spotnik_peers_find(struct spotnik_peers *peers, bool may_found, uint64_t timeout_ns,
+                       bool (*stop)(void *context), void *context, bool *ret_found,
+                       struct spotnik_member *ret_sponsor)
 {
-    struct spotnik_peers_search search = {.peers = peers, .may_found = may_found};
+    struct spotnik_peers_search search = { .peers = peers, .may_found = may_found };
     uint64_t until_ns = spotnik_time_add(clock_ns(), timeout_ns);
     bool found = false;
     search.self = peers->credentials;
@@ -257,12 +260,13 @@ static int records_list(const struct spotnik_peers_spec *spec, const struct spot
     DIR *directory = opendir(spec->directory);
     uint32_t count = 0;
     if (directory == NULL)
-        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot read the peers directory %s: %m", spec->directory);
+        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot read the peers directory %s: %m",
+                                    spec->directory);
     for (const struct dirent *entry; count < max && (entry = readdir(directory)) != NULL;) {
         struct spotnik_record record;
         bool readable;
-        if (strncmp(entry->d_name, "member-", 7) == 0 &&
-            spotnik_record_read(credentials, spec->directory, entry->d_name, &record, &readable) == 0)
+        if (strncmp(entry->d_name, "member-", 7) == 0
+            && spotnik_record_read(credentials, spec->directory, entry->d_name, &record, &readable) == 0)
             ret[count++] = record.member;
     }
     closedir(directory);
@@ -270,8 +274,8 @@ static int records_list(const struct spotnik_peers_spec *spec, const struct spot
     return 0;
 }
 
-int spotnik_peers_list(const char *spec, const struct spotnik_credentials *credentials, struct spotnik_member *ret,
-                       uint32_t max, uint32_t *ret_count)
+int spotnik_peers_list(const char *spec, const struct spotnik_credentials *credentials,
+                       struct spotnik_member *ret, uint32_t max, uint32_t *ret_count)
 {
     struct spotnik_peers_spec parsed;
     int rc = spotnik_peers_spec_parse(spec, &parsed);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where to find a first live member, and who may found the job (docs/design/0002-finding-the-job.md).
  *
- * A spec is "host:port,host:port,..." or "file:DIR". "Join existing" wins over "form new"; a job is founded once, by
- * whoever makes the file DIR/genesis-<n>, or by whom more than half of the listed processes vote for. What happens
- * inside the job is none of its business. */
+ * A spec is "host:port,host:port,..." or "file:DIR". "Join existing" wins over "form new"; a job is
+ * founded once, by whoever makes the file DIR/genesis-<n>, or by whom more than half of the listed
+ * processes vote for. What happens inside the job is none of its business. */
 #ifndef SPOTNIK_PEERS_PEERS_H
 #define SPOTNIK_PEERS_PEERS_H
 
@@ -16,30 +16,34 @@
 
 struct spotnik_peers;
 
-/* Understand `spec` and make this process findable: with "file:DIR" the directory must exist and be writable, our file is
- * written now and refreshed every second by a thread of its own. `engine` (role IDLE is enough) is borrowed until _free.
- * Blocking: resolves host names. Errors: ARGUMENT, PEERS (name not resolved), SYSTEM (directory), MEMORY. */
+/* Understand `spec` and make this process findable: with "file:DIR" the directory must exist and be
+ * writable, our file is written now and refreshed every second by a thread of its own. `engine` (role IDLE
+ * is enough) is borrowed until _free. Blocking: resolves host names. Errors: ARGUMENT, PEERS (name not
+ * resolved), SYSTEM (directory), MEMORY. */
 int spotnik_peers_new(const char *spec, struct spotnik_engine *engine, struct spotnik_peers **ret_peers);
 
-/* Find the job: *ret_found true: found it (spotnik_engine_found()); else *ret_sponsor is a live member in a view.
- * `may_found` false: only look (a member that was in the job already never founds it again). Blocking, at most timeout_ns;
- * `stop`, if not NULL, is asked now and then and ends the search.
- * Errors: PEERS (nobody there in time: the detail says who was asked and what each said), KEY, JOB, VERSION, SYSTEM. */
+/* Find the job: *ret_found true: found it (spotnik_engine_found()); else *ret_sponsor is a live member in
+ * a view. `may_found` false: only look (a member that was in the job already never founds it again).
+ * Blocking, at most timeout_ns; `stop`, if not NULL, is asked now and then and ends the search. Errors:
+ * PEERS (nobody there in time: the detail says who was asked and what each said), KEY, JOB, VERSION,
+ * SYSTEM. */
 int spotnik_peers_find(struct spotnik_peers *peers, bool may_found, uint64_t timeout_ns,
-                       bool (*stop)(void *context), void *context, bool *ret_found, struct spotnik_member *ret_sponsor);
+                       bool (*stop)(void *context), void *context, bool *ret_found,
+                       struct spotnik_member *ret_sponsor);
 
 /* Our member_id changed (rejoined as a new member): refresh the file. */
 void spotnik_peers_renew(struct spotnik_peers *peers);
 
-/* What is wrong with the directory just now (full, vanished), "" when nothing is. Training does not depend on it. */
+/* What is wrong with the directory just now (full, vanished), "" when nothing is. Training does not depend
+ * on it. */
 void spotnik_peers_warning(struct spotnik_peers *peers, char *text, size_t size);
 
 /* Stop the thread and take our file away. Accepts NULL. */
 void spotnik_peers_free(struct spotnik_peers *peers);
 
-/* For tools that are no members: the addresses `spec` names now (ids are none with a list). Returns 0 or the errors of
- * _new; *ret_count <= max. Records not signed with the job key are left out. */
-int spotnik_peers_list(const char *spec, const struct spotnik_credentials *credentials, struct spotnik_member *ret,
-                       uint32_t max, uint32_t *ret_count);
+/* For tools that are no members: the addresses `spec` names now (ids are none with a list). Returns 0 or
+ * the errors of _new; *ret_count <= max. Records not signed with the job key are left out. */
+int spotnik_peers_list(const char *spec, const struct spotnik_credentials *credentials,
+                       struct spotnik_member *ret, uint32_t max, uint32_t *ret_count);
 
 #endif

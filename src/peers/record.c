@@ -33,10 +33,10 @@ size_t spotnik_record_format(const struct spotnik_credentials *self, char text[S
     uint8_t mac[SPOTNIK_AUTH_BYTES];
     const struct spotnik_member *member = &self->self;
     hex_write(job, self->job, 16);
-    int size = snprintf(text, SPOTNIK_RECORD_BYTES, "spotnik 1\njob %s\nid %016llx %016llx\nhost %016llx\naddress %s\n",
-                        job, (unsigned long long)member->id.high, (unsigned long long)member->id.low,
-                        (unsigned long long)member->host,
-                        spotnik_address_format(address, member->address, member->port));
+    int size = snprintf(
+        text, SPOTNIK_RECORD_BYTES, "spotnik 1\njob %s\nid %016llx %016llx\nhost %016llx\naddress %s\n", job,
+        (unsigned long long)member->id.high, (unsigned long long)member->id.low,
+        (unsigned long long)member->host, spotnik_address_format(address, member->address, member->port));
     if (!spotnik_auth_once(self->key, text, (size_t)size, mac))
         return 0;
     hex_write(hex, mac, sizeof mac);
@@ -48,17 +48,18 @@ static bool fields_parse(const char *text, char job[33], struct spotnik_member *
 {
     unsigned long long high, low, host;
     char address[SPOTNIK_ADDRESS_TEXT];
-    if (sscanf(text, "spotnik 1\njob %32s\nid %16llx %16llx\nhost %16llx\naddress %63s\n", job, &high, &low, &host,
-               address) != 5)
+    if (sscanf(text, "spotnik 1\njob %32s\nid %16llx %16llx\nhost %16llx\naddress %63s\n", job, &high, &low,
+               &host, address)
+        != 5)
         return false;
     memset(member, 0, sizeof *member);
-    member->id = (struct spotnik_id){.high = high, .low = low};
+    member->id = (struct spotnik_id){ .high = high, .low = low };
     member->host = host;
     /* Numbers only, as we write them: a damaged file must not make us ask a name server. */
     if (strspn(address, "0123456789abcdefABCDEF.:[]") != strlen(address))
         return false;
-    return !spotnik_id_is_none(member->id) && spotnik_address_parse(address, member->address, &member->port) == 0 &&
-           member->port != 0;
+    return !spotnik_id_is_none(member->id)
+           && spotnik_address_parse(address, member->address, &member->port) == 0 && member->port != 0;
 }
 
 int spotnik_record_parse(const struct spotnik_credentials *self, const char *text, size_t size,
@@ -118,8 +119,8 @@ int spotnik_record_write(const struct spotnik_credentials *self, const char *dir
     char text[SPOTNIK_RECORD_BYTES], temporary[PATH_MAX], path[PATH_MAX];
     size_t size = spotnik_record_format(self, text);
     snprintf(path, sizeof path, "%s/%s", directory, name);
-    snprintf(temporary, sizeof temporary, "%s/.%s.%016llx%s", directory, name, (unsigned long long)self->self.id.low,
-             exclusive ? ".x" : "");
+    snprintf(temporary, sizeof temporary, "%s/.%s.%016llx%s", directory, name,
+             (unsigned long long)self->self.id.low, exclusive ? ".x" : "");
     int rc = size > 0 ? temporary_write(temporary, text, size) : -EIO;
     /* link() makes the name and finds it taken in one step, on network file systems too. */
     if (rc == 0 && (exclusive ? link(temporary, path) : rename(temporary, path)) != 0)

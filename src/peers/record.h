@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The small files in a peers directory: who a process is and where it listens, signed with the job key. Text, so that a
- * person can read them; whatever else lies in the directory is passed over. */
+/* The small files in a peers directory: who a process is and where it listens, signed with the job key.
+ * Text, so that a person can read them; whatever else lies in the directory is passed over. */
 #ifndef SPOTNIK_PEERS_RECORD_H
 #define SPOTNIK_PEERS_RECORD_H
 
@@ -25,7 +25,8 @@ size_t spotnik_record_format(const struct spotnik_credentials *self, char text[S
 int spotnik_record_parse(const struct spotnik_credentials *self, const char *text, size_t size,
                          struct spotnik_member *ret_member);
 
-/* Put our record into the file, whole or not at all. `exclusive`: fail with EEXIST where there is one. 0 or -errno. */
+/* Put our record into the file, whole or not at all. `exclusive`: fail with EEXIST where there is one. 0
+ * or -errno. */
 int spotnik_record_write(const struct spotnik_credentials *self, const char *directory, const char *name,
                          bool exclusive);
 

@@ -12,8 +12,9 @@ static int directory_parse(const char *text, struct spotnik_peers_spec *spec)
 {
     size_t length = strlen(text);
     if (length == 0 || length >= sizeof spec->directory)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "SPOTNIK_PEERS: write file:DIR with a directory that all "
-                                                          "members can reach");
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                    "SPOTNIK_PEERS: write file:DIR with a directory that all "
+                                    "members can reach");
     memcpy(spec->directory, text, length + 1);
     spec->is_directory = true;
     return 0;
@@ -25,7 +26,8 @@ static int address_add(const char *text, size_t length, struct spotnik_peers_spe
     if (length >= sizeof one)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "SPOTNIK_PEERS: \"%.60s...\" is no address", text);
     if (spec->count == SPOTNIK_PEERS_LISTED_MAX)
-        return spotnik_error_return(SPOTNIK_ERR_LIMIT, "SPOTNIK_PEERS lists more than %d addresses; a few are enough",
+        return spotnik_error_return(SPOTNIK_ERR_LIMIT,
+                                    "SPOTNIK_PEERS lists more than %d addresses; a few are enough",
                                     SPOTNIK_PEERS_LISTED_MAX);
     memcpy(one, text, length);
     one[length] = '\0';
@@ -34,7 +36,8 @@ static int address_add(const char *text, size_t length, struct spotnik_peers_spe
     if (rc != 0)
         return rc;
     if (member->port == 0)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "SPOTNIK_PEERS: \"%s\" needs a port: host:port", one);
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "SPOTNIK_PEERS: \"%s\" needs a port: host:port",
+                                    one);
     for (uint32_t i = 0; i < spec->count; i++)
         if (memcmp(spec->listed[i].address, member->address, 16) == 0 && spec->listed[i].port == member->port)
             return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "SPOTNIK_PEERS lists \"%s\" twice", one);
@@ -60,6 +63,7 @@ int spotnik_peers_spec_parse(const char *text, struct spotnik_peers_spec *ret_sp
         at = comma != NULL ? comma + 1 : NULL;
     }
     if (rc == 0 && ret_spec->count == 0)
-        rc = spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "SPOTNIK_PEERS is empty; write host:port,... or file:DIR");
+        rc = spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                  "SPOTNIK_PEERS is empty; write host:port,... or file:DIR");
     return rc;
 }

@@ -22,7 +22,7 @@ static inline void cluster_config(struct spotnik_engine_config *config, uint32_t
 
 static inline struct spotnik_id cluster_id(uint64_t number)
 {
-    return (struct spotnik_id){.high = 1, .low = number};
+    return (struct spotnik_id){ .high = 1, .low = number };
 }
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Death certificates between real processes: they come for a kill and for nothing else, and before the sockets of the dead
- * are closed. */
+/* Death certificates between real processes: they come for a kill and for nothing else, and before the
+ * sockets of the dead are closed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,7 +29,7 @@
 static struct spotnik_slots *slots;
 static int slots_fd;
 
-static const struct spotnik_id watcher_id = {.high = 1, .low = 1}, victim_id = {.high = 1, .low = 2};
+static const struct spotnik_id watcher_id = { .high = 1, .low = 1 }, victim_id = { .high = 1, .low = 2 };
 
 static int table_make(void **state)
 {
@@ -57,7 +57,8 @@ static double now_ms(void)
     return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
 }
 
-/* A member that signs slot 1, tells so on `out`, and lives until it is killed (or, `clean`, until `out` is closed). */
+/* A member that signs slot 1, tells so on `out`, and lives until it is killed (or, `clean`, until `out` is
+ * closed). */
 static void victim_main(int out, size_t resident, bool clean)
 {
     struct spotnik_death *death;
@@ -123,7 +124,7 @@ static void watch_end(struct spotnik_death *death, int wake)
 
 static bool wait_readable(int fd, int timeout_ms)
 {
-    struct pollfd entry = {.fd = fd, .events = POLLIN};
+    struct pollfd entry = { .fd = fd, .events = POLLIN };
     return poll(&entry, 1, timeout_ms) == 1;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole engines over loopback, several in one process: results are right, the loss of a member is survived with the step it
- * was lost in, leaving and joining work, strangers are kept out. */
+/* Whole engines over loopback, several in one process: results are right, the loss of a member is survived
+ * with the step it was lost in, leaving and joining work, strangers are kept out. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,15 +24,15 @@
 struct worker {
     struct spotnik_engine *engine;
     unsigned index;
-    unsigned steps;      /* commits to make */
-    unsigned die_after;  /* abandon inside this step (bucket started); 0: never */
+    unsigned steps;     /* commits to make */
+    unsigned die_after; /* abandon inside this step (bucket started); 0: never */
     unsigned buckets;
     bool leave;
     int rc;
     unsigned committed;
-    float sum, mean;     /* element 1 of the last results */
-    bool equal;          /* every element of every result was as it should be */
-    uint32_t size;       /* of the last view */
+    float sum, mean; /* element 1 of the last results */
+    bool equal;      /* every element of every result was as it should be */
+    uint32_t size;   /* of the last view */
     pthread_t thread;
 };
 
@@ -145,7 +145,7 @@ static float mean_expected(uint64_t step, unsigned members)
 static void three_members_reduce(void **state)
 {
     (void)state;
-    struct worker worker[MEMBERS] = {0};
+    struct worker worker[MEMBERS] = { 0 };
     cluster_start(worker, MEMBERS);
     for (unsigned i = 0; i < MEMBERS; i++) {
         worker[i].steps = 20;
@@ -157,18 +157,19 @@ static void three_members_reduce(void **state)
         assert_int_equal(worker[i].committed, 20);
         assert_true(worker[i].equal);
         assert_true(worker[i].sum == 1 + 2 + 3);
-        assert_true(worker[i].mean - mean_expected(20, 3) < 1e-4f && mean_expected(20, 3) - worker[i].mean < 1e-4f);
+        assert_true(worker[i].mean - mean_expected(20, 3) < 1e-4f
+                    && mean_expected(20, 3) - worker[i].mean < 1e-4f);
         assert_int_equal(worker[i].size, 3);
     }
     cluster_free(worker, MEMBERS);
 }
 
-/* A member vanishes after it has started its bucket: the two others commit that very step, without it or with its whole
- * contribution, and go on. */
+/* A member vanishes after it has started its bucket: the two others commit that very step, without it or
+ * with its whole contribution, and go on. */
 static void survivors_commit(void **state)
 {
     (void)state;
-    struct worker worker[MEMBERS] = {0};
+    struct worker worker[MEMBERS] = { 0 };
     cluster_start(worker, MEMBERS);
     for (unsigned i = 0; i < MEMBERS; i++)
         worker[i].steps = 20;
@@ -189,11 +190,12 @@ static void survivors_commit(void **state)
     cluster_free(worker, 2);
 }
 
-/* The founder dies with the others in the middle of a step: the last one goes on alone when the two others are proven gone. */
+/* The founder dies with the others in the middle of a step: the last one goes on alone when the two others
+ * are proven gone. */
 static void last_one_goes_on(void **state)
 {
     (void)state;
-    struct worker worker[MEMBERS] = {0};
+    struct worker worker[MEMBERS] = { 0 };
     cluster_start(worker, MEMBERS);
     for (unsigned i = 0; i < MEMBERS; i++)
         worker[i].steps = 12;
@@ -211,23 +213,24 @@ static void last_one_goes_on(void **state)
 static void *odd_main(void *context)
 {
     struct worker *worker = context;
-    float data[8] = {0};
+    float data[8] = { 0 };
     spotnik_step step;
     worker->rc = spotnik_engine_step_begin(worker->engine, &step);
     if (worker->rc == 0)
-        worker->rc = spotnik_engine_allreduce(worker->engine, 0, data, 4 + worker->index, SPOTNIK_F32, SPOTNIK_SUM);
+        worker->rc =
+            spotnik_engine_allreduce(worker->engine, 0, data, 4 + worker->index, SPOTNIK_F32, SPOTNIK_SUM);
     if (worker->rc == 0)
         worker->rc = spotnik_engine_step_commit(worker->engine);
     spotnik_engine_free(worker->engine, false);
     return NULL;
 }
 
-/* Different programs are told apart by an error on the member that meets the difference first; the other one meets it too, or
- * goes on without the first. Nobody hangs. */
+/* Different programs are told apart by an error on the member that meets the difference first; the other
+ * one meets it too, or goes on without the first. Nobody hangs. */
 static void mismatch_is_an_error(void **state)
 {
     (void)state;
-    struct worker worker[2] = {0};
+    struct worker worker[2] = { 0 };
     cluster_start(worker, 2);
     for (unsigned i = 0; i < 2; i++)
         pthread_create(&worker[i].thread, NULL, odd_main, &worker[i]);
@@ -242,20 +245,25 @@ static void mismatch_is_an_error(void **state)
 static void wrong_calls_are_refused(void **state)
 {
     (void)state;
-    struct worker worker[1] = {0};
-    float data[4] = {1, 2, 3, 4};
+    struct worker worker[1] = { 0 };
+    float data[4] = { 1, 2, 3, 4 };
     spotnik_step step;
     cluster_start(worker, 1);
     struct spotnik_engine *engine = worker[0].engine;
     assert_int_equal(spotnik_engine_step_commit(engine), SPOTNIK_ERR_STATE);
-    assert_int_equal(spotnik_engine_allreduce(engine, 0, data, 4, SPOTNIK_F32, SPOTNIK_SUM), SPOTNIK_ERR_STATE);
+    assert_int_equal(spotnik_engine_allreduce(engine, 0, data, 4, SPOTNIK_F32, SPOTNIK_SUM),
+                     SPOTNIK_ERR_STATE);
     assert_int_equal(spotnik_engine_step_begin(engine, &step), 0);
     assert_int_equal(spotnik_engine_step_begin(engine, &step), SPOTNIK_ERR_STATE);
-    assert_int_equal(spotnik_engine_allreduce(engine, 256, data, 4, SPOTNIK_F32, SPOTNIK_SUM), SPOTNIK_ERR_LIMIT);
-    assert_int_equal(spotnik_engine_allreduce(engine, 0, data, 4, SPOTNIK_U8, SPOTNIK_SUM), SPOTNIK_ERR_ARGUMENT);
-    assert_int_equal(spotnik_engine_allreduce(engine, 0, NULL, 4, SPOTNIK_F32, SPOTNIK_SUM), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_engine_allreduce(engine, 256, data, 4, SPOTNIK_F32, SPOTNIK_SUM),
+                     SPOTNIK_ERR_LIMIT);
+    assert_int_equal(spotnik_engine_allreduce(engine, 0, data, 4, SPOTNIK_U8, SPOTNIK_SUM),
+                     SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_engine_allreduce(engine, 0, NULL, 4, SPOTNIK_F32, SPOTNIK_SUM),
+                     SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_engine_allreduce(engine, 0, data, 4, SPOTNIK_F32, SPOTNIK_MEAN), 0);
-    assert_int_equal(spotnik_engine_allreduce(engine, 0, data, 4, SPOTNIK_F32, SPOTNIK_MEAN), SPOTNIK_ERR_STATE);
+    assert_int_equal(spotnik_engine_allreduce(engine, 0, data, 4, SPOTNIK_F32, SPOTNIK_MEAN),
+                     SPOTNIK_ERR_STATE);
     assert_int_equal(spotnik_engine_step_commit(engine), 0);
     assert_true(data[3] == 4);
     spotnik_engine_free(engine, true);
@@ -281,7 +289,7 @@ static void notice_ends_the_wait(void **state)
 static void strangers_are_refused(void **state)
 {
     (void)state;
-    struct worker worker[1] = {0};
+    struct worker worker[1] = { 0 };
     char text[256];
     int fd;
     struct spotnik_member peer;
@@ -290,13 +298,15 @@ static void strangers_are_refused(void **state)
     struct spotnik_credentials good = *spotnik_engine_credentials(worker[0].engine), bad = good;
     bad.self.id = cluster_id(77);
     bad.key[0] ^= 1;
-    assert_int_equal(spotnik_net_dial(&bad, good.self.address, good.self.port, SPOTNIK_PURPOSE_CONTROL, SECOND, &fd, &peer),
+    assert_int_equal(spotnik_net_dial(&bad, good.self.address, good.self.port, SPOTNIK_PURPOSE_CONTROL,
+                                      SECOND, &fd, &peer),
                      SPOTNIK_ERR_KEY);
     assert_non_null(strstr(spotnik_last_error(), "key"));
     bad = good;
     bad.self.id = cluster_id(78);
     bad.job[0] ^= 1;
-    assert_int_equal(spotnik_net_dial(&bad, good.self.address, good.self.port, SPOTNIK_PURPOSE_CONTROL, SECOND, &fd, &peer),
+    assert_int_equal(spotnik_net_dial(&bad, good.self.address, good.self.port, SPOTNIK_PURPOSE_CONTROL,
+                                      SECOND, &fd, &peer),
                      SPOTNIK_ERR_JOB);
     good.self.id = cluster_id(79);
     assert_int_equal(spotnik_net_ask(&good, good.self.address, good.self.port, SECOND, &answer, NULL), 0);
@@ -310,12 +320,13 @@ static void strangers_are_refused(void **state)
     assert_true(refused);
 }
 
-/* Somebody who holds the key and talks nonsense afterwards is sent away, on every kind of connection; the job does not notice. */
+/* Somebody who holds the key and talks nonsense afterwards is sent away, on every kind of connection; the
+ * job does not notice. */
 static void nonsense_after_the_handshake(void **state)
 {
     (void)state;
-    struct worker worker[1] = {0};
-    float data[4] = {1, 2, 3, 4};
+    struct worker worker[1] = { 0 };
+    float data[4] = { 1, 2, 3, 4 };
     spotnik_step step;
     cluster_start(worker, 1);
     struct spotnik_engine *engine = worker[0].engine;
@@ -329,7 +340,9 @@ static void nonsense_after_the_handshake(void **state)
         char bytes[512];
         good.self.id = cluster_id(100 + i);
         assert_int_equal(spotnik_net_dial(&good, good.self.address, good.self.port,
-                                          i % 2 ? SPOTNIK_PURPOSE_DATA : SPOTNIK_PURPOSE_CONTROL, 5 * SECOND, &fd, &peer), 0);
+                                          i % 2 ? SPOTNIK_PURPOSE_DATA : SPOTNIK_PURPOSE_CONTROL, 5 * SECOND,
+                                          &fd, &peer),
+                         0);
         for (unsigned j = 0; j < sizeof bytes; j++)
             bytes[j] = (char)rand();
         /* Some begin like a frame: magic, version, kind. */
@@ -352,7 +365,7 @@ static void nonsense_after_the_handshake(void **state)
 static void half_open_connections_are_bounded(void **state)
 {
     (void)state;
-    struct worker worker[1] = {0};
+    struct worker worker[1] = { 0 };
     int fd[200];
     cluster_start(worker, 1);
     struct spotnik_credentials good = *spotnik_engine_credentials(worker[0].engine);

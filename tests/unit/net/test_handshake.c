@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The I/O of the handshake over a socket pair: both sides come to the same verdict, whatever the other side is and
- * however the bytes arrive; and addresses in their three forms. */
+/* The I/O of the handshake over a socket pair: both sides come to the same verdict, whatever the other
+ * side is and however the bytes arrive; and addresses in their three forms. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -49,7 +49,8 @@ static void run(struct spotnik_shake *client, struct spotnik_shake *server, int 
     }
 }
 
-/* Two that hold the key learn who the other is and what for, and share two keys; what follows stays in the socket. */
+/* Two that hold the key learn who the other is and what for, and share two keys; what follows stays in the
+ * socket. */
 static void proven_both_ways(void **state)
 {
     (void)state;
@@ -145,7 +146,8 @@ static void garbage_is_met_with_silence(void **state)
     }
 }
 
-/* Bytes that come one at a time are waited for, and the end of the connection ends the wait at any of them. */
+/* Bytes that come one at a time are waited for, and the end of the connection ends the wait at any of
+ * them. */
 static void slow_bytes_are_waited_for(void **state)
 {
     (void)state;
@@ -192,8 +194,8 @@ static void altered_messages_are_refused(void **state)
 static void addresses_keep_their_meaning(void **state)
 {
     (void)state;
-    const char *good[] = {"127.0.0.1:80", "10.1.2.3:65535", "[::1]:7000", "[fe80::1:2]:1"};
-    const char *wrong[] = {"", "1.2.3.4:70000", "1.2.3.4:", "[::1]x", "[::1", "1.2.3.4:-1"};
+    const char *good[] = { "127.0.0.1:80", "10.1.2.3:65535", "[::1]:7000", "[fe80::1:2]:1" };
+    const char *wrong[] = { "", "1.2.3.4:70000", "1.2.3.4:", "[::1]x", "[::1", "1.2.3.4:-1" };
     char text[SPOTNIK_ADDRESS_TEXT];
     uint8_t address[16], again[16];
     struct sockaddr_storage name;

@@ -76,7 +76,8 @@ static bool is_never(void *context)
 static void *seek(void *context)
 {
     struct seeker *seeker = context;
-    seeker->rc = spotnik_peers_find(seeker->peers, true, 20 * SECOND, is_never, NULL, &seeker->found, &seeker->sponsor);
+    seeker->rc = spotnik_peers_find(seeker->peers, true, 20 * SECOND, is_never, NULL, &seeker->found,
+                                    &seeker->sponsor);
     if (seeker->rc == 0 && seeker->found)
         spotnik_engine_found(seeker->engine);
     return NULL;
@@ -127,8 +128,15 @@ static void specs_are_read(void **state)
     assert_int_equal(spec.count, 2);
     assert_int_equal(spec.listed[0].port, 7000);
     assert_int_equal(spec.listed[1].address[15], 1);
-    const char *wrong[] = {"", ",", "file:", "127.0.0.1", "127.0.0.1:99999", "127.0.0.1:x", "[::1", "127.0.0.1:0",
-                           "127.0.0.1:1,127.0.0.1:1"};
+    const char *wrong[] = { "",
+                            ",",
+                            "file:",
+                            "127.0.0.1",
+                            "127.0.0.1:99999",
+                            "127.0.0.1:x",
+                            "[::1",
+                            "127.0.0.1:0",
+                            "127.0.0.1:1,127.0.0.1:1" };
     for (unsigned i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_int_equal(spotnik_peers_spec_parse(wrong[i], &spec), SPOTNIK_ERR_ARGUMENT);
 }
@@ -164,7 +172,7 @@ static void records_are_signed(void **state)
 static void directory_has_one_founder(void **state)
 {
     (void)state;
-    struct seeker seeker[SEEKERS] = {0}, late[1] = {0};
+    struct seeker seeker[SEEKERS] = { 0 }, late[1] = { 0 };
     for (unsigned i = 0; i < SEEKERS; i++) {
         engine_start(&seeker[i], i + 1, 0);
         snprintf(seeker[i].spec, sizeof seeker[i].spec, "file:%s", directory);
@@ -189,7 +197,7 @@ static void directory_has_one_founder(void **state)
 static void directory_joins_existing(void **state)
 {
     (void)state;
-    struct seeker first[1] = {0}, second[1] = {0};
+    struct seeker first[1] = { 0 }, second[1] = { 0 };
     engine_start(first, 1, 0);
     snprintf(first->spec, sizeof first->spec, "file:%s", directory);
     seek_all(first, 1);
@@ -208,7 +216,7 @@ static void directory_joins_existing(void **state)
 static void excluded_founder_finds_the_others(void **state)
 {
     (void)state;
-    struct seeker seeker[2] = {0};
+    struct seeker seeker[2] = { 0 };
     bool found;
     struct spotnik_member sponsor;
     for (unsigned i = 0; i < 2; i++) {
@@ -235,7 +243,7 @@ static void excluded_founder_finds_the_others(void **state)
 static void directory_errors_are_clear(void **state)
 {
     (void)state;
-    struct seeker first[1] = {0};
+    struct seeker first[1] = { 0 };
     struct spotnik_engine_config config;
     struct spotnik_engine *engine;
     struct spotnik_peers *peers;
@@ -267,7 +275,7 @@ static void directory_errors_are_clear(void **state)
 static void vanished_directory_is_a_warning(void **state)
 {
     (void)state;
-    struct seeker first[1] = {0};
+    struct seeker first[1] = { 0 };
     char text[256] = "", moved[80];
     engine_start(first, 1, 0);
     snprintf(first->spec, sizeof first->spec, "file:%s", directory);
@@ -290,7 +298,7 @@ static void vanished_directory_is_a_warning(void **state)
 /* Ports that are free just now. */
 static void ports_take(uint16_t *port, unsigned count)
 {
-    struct seeker probe[SEEKERS] = {0};
+    struct seeker probe[SEEKERS] = { 0 };
     for (unsigned i = 0; i < count; i++) {
         engine_start(&probe[i], i + 1, 0);
         port[i] = spotnik_engine_credentials(probe[i].engine)->self.port;
@@ -310,7 +318,7 @@ static void list_write(char *text, size_t size, const uint16_t *port, unsigned c
 static void list_has_one_founder(void **state)
 {
     (void)state;
-    struct seeker seeker[SEEKERS] = {0};
+    struct seeker seeker[SEEKERS] = { 0 };
     uint16_t port[3];
     ports_take(port, 3);
     for (unsigned i = 0; i < SEEKERS; i++) {
@@ -323,11 +331,12 @@ static void list_has_one_founder(void **state)
     seekers_free(seeker, SEEKERS);
 }
 
-/* One of three listed is no majority: it founds nothing, and the error says why. With two of three up, they do. */
+/* One of three listed is no majority: it founds nothing, and the error says why. With two of three up,
+ * they do. */
 static void list_needs_a_majority(void **state)
 {
     (void)state;
-    struct seeker seeker[2] = {0};
+    struct seeker seeker[2] = { 0 };
     uint16_t port[3];
     bool found;
     struct spotnik_member sponsor;
