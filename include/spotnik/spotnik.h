@@ -98,7 +98,8 @@ typedef struct spotnik_config {
     uint64_t samples;            /**< samples in one epoch of data; 0: no ledger, step.samples is empty */
     uint64_t batch;              /**< global mini-batch: samples a step consumes over all members together */
     uint64_t steps_max;          /**< step_begin returns SPOTNIK_ERR_DONE after so many committed steps; 0: never */
-    uint64_t silence_floor_ns;   /**< SPOTNIK_SILENCE_MS: least silence that counts as loss. Default 250 ms */
+    uint64_t silence_floor_ns;   /**< SPOTNIK_SILENCE_MS: least silence that counts as loss. Default 250 ms, three times that
+                                      towards members of the same host, whose death is proven faster otherwise */
     uint64_t silence_ceiling_ns; /**< limit of its adaptation to jitter. Default 2 s */
     enum spotnik_minority on_minority; /**< SPOTNIK_ON_MINORITY: wait|continue|stop */
     uint64_t minority_wait_ns;   /**< patience of SPOTNIK_MINORITY_STOP. Default 60 s */

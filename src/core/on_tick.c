@@ -16,12 +16,19 @@ static void forgive_lateness(struct spotnik_core *core)
                 spotnik_time_min(core->now_ns, spotnik_time_add(core->peer[i].detector.heard_ns, late_ns));
 }
 
+/* A peer on our own host shares our processors: its silence mostly means that the host is busy, while its death comes by certificate or
+ * EOF. Only a stopped process is noticed by silence there, and that may take a little longer. */
+#define HOST_PATIENCE 3
+
 static bool silent(const struct spotnik_core *core, const struct peer *peer)
 {
-    /* Before the link is up there is nothing to hear: allow for the dialling. */
-    uint64_t floor_ns = peer->linked ? core->limits.silence_floor_ns : core->limits.silence_ceiling_ns;
-    return core->now_ns >=
-           spotnik_detector_limit(&peer->detector, floor_ns, core->limits.silence_ceiling_ns);
+    uint64_t floor_ns = core->limits.silence_floor_ns, ceiling_ns = core->limits.silence_ceiling_ns;
+
+    if (peer->member.host == core->self.host && core->self.host != 0)
+        floor_ns *= HOST_PATIENCE;
+    if (!peer->linked)
+        floor_ns = ceiling_ns; /* before the link is up there is nothing to hear: allow for the dialling */
+    return core->now_ns >= spotnik_detector_limit(&peer->detector, floor_ns, ceiling_ns);
 }
 
 static void heartbeat(struct spotnik_core *core)
