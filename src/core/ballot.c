@@ -46,9 +46,8 @@ static void token_clear(struct spotnik_core *core)
     token->report_count = core->view.size;
     memset(token->report, 0, core->view.size * sizeof(*token->report));
     token->joiner_count = 0;
-    token->ledger_step = 0;
     spotnik_ledger_copy(&token->ledger, &core->ledger);
-    token->ledger_step = core->step.committed;
+    token->ledger_step = core->ledger_known ? core->step.committed : 0;
     token->accepted_ballot = (struct spotnik_ballot){0};
 }
 
@@ -109,7 +108,7 @@ void token_sign(struct spotnik_core *core)
         .share = core->step.begun ? core->begun_share : SPOTNIK_NO_SHARE,
         .share_count = core->step.begun ? core->begun_shares : 0};
     sign_joiners(core);
-    if (core->step.committed > token->ledger_step) {
+    if (core->ledger_known && core->step.committed >= token->ledger_step) {
         spotnik_ledger_copy(&token->ledger, &core->ledger);
         token->ledger_step = core->step.committed;
     }
@@ -188,12 +187,13 @@ static bool worth_waiting(const struct spotnik_core *core)
     return false;
 }
 
-/* Nobody who promised has the settled step of our view, and nobody who was in the view before may lack it: all of us have just joined. The
- * step may have left the job, so we must not make it anew. */
+/* Who knows the most of those who promised joined lagging, and has not been served since: then nobody has the ledger. They must not make
+ * the settled step of our view anew, for it may have left the job. */
 static bool unserved(const struct spotnik_core *core)
 {
-    return !core->token.accepted_ballot.round && !spotnik_proposal_losable(&core->view) &&
-           spotnik_proposal_settled(&core->token) < core->view.settled_step;
+    uint64_t settled = spotnik_proposal_settled(&core->token);
+    return !core->token.accepted_ballot.round && settled < core->view.settled_step &&
+           core->token.ledger_step < settled;
 }
 
 /* Is somebody left, as far as anybody knows, who could still serve us? */

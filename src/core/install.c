@@ -90,8 +90,10 @@ static void forget_decision(struct spotnik_core *core)
 /* What the chosen proposal says of steps and samples becomes ours. */
 static void settle(struct spotnik_core *core, const struct spotnik_proposal *proposal)
 {
-    if (core->step.committed == proposal->settled_step)
+    if (core->step.committed == proposal->settled_step) {
         spotnik_ledger_copy(&core->ledger, &proposal->ledger);
+        core->ledger_known = true;
+    }
     spotnik_transaction_cut(&core->step);
     core->enter_wanted = false;
     core->enter_ns = SPOTNIK_NEVER;

@@ -50,7 +50,8 @@ struct spotnik_core {
     struct spotnik_view view;         /* for a joiner: the job's, as last heard */
     struct spotnik_proposal chosen;   /* what installed it */
     uint32_t rank;                    /* ours in the view */
-    struct spotnik_ledger ledger;     /* after transaction.committed */
+    struct spotnik_ledger ledger;     /* after transaction.committed, if known: not while joining, nor lagging after that */
+    bool ledger_known;
 
     /* The decision of epoch view.epoch + 1. */
     struct spotnik_report *book;      /* per rank: what we know ourselves */

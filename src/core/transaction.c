@@ -116,8 +116,10 @@ void step_try_commit(struct spotnik_core *core)
         (core->frozen && !(core->bugs & SPOTNIK_BUG_COMMIT_AFTER_PROMISE)))
         return; /* a promise says: nothing more is committed in this epoch */
     spotnik_transaction_commit(&core->step);
-    if (core->role == SPOTNIK_ROLE_MEMBER && handed)
+    if (core->role == SPOTNIK_ROLE_MEMBER && handed) {
         spotnik_ledger_copy(&core->ledger, &core->chosen.ledger);
+        core->ledger_known = true;
+    }
     else if (core->role == SPOTNIK_ROLE_MEMBER)
         ledger_advance(core, step);
     if (core->status.restarted_ns && !core->status.committed_ns)
