@@ -170,6 +170,7 @@ void spotnik_check_commit(struct sim_world *world, struct sim_process *process, 
     commit->result = sim_memory_digest(world, process, step);
     commit->state = state_digest(world, process);
     facts->process[process->index].committed = step;
+    facts->process[process->index].served |= view && step >= view->settled;
     if (step > facts->steps_max)
         facts->steps_max = step;
     sim_mix(world, commit->state);
@@ -276,6 +277,7 @@ void spotnik_check_view(struct sim_world *world, struct sim_process *process, ui
         view_passed(world, fact, process, epoch);
     else if (first)
         view_record(world, fact, view);
+    world->facts->process[process->index].served |= process->app.committed >= fact->settled;
     check_view_install(world, process, fact);
     if (first)
         check_lineage_view(world, fact);

@@ -53,7 +53,8 @@ struct fact_process {
     struct fact_input *input; /* newest */
     uint64_t committed;       /* last, 0: none */
     uint64_t messages_at_view;
-    uint64_t frozen_ns, entered_epoch;
+    uint64_t entered_epoch;
+    bool served;              /* has held the settled step of a view it stood in */
     uint64_t heard, fenced;   /* bit per process: it has spoken on the present link; it has fenced us */
     uint64_t witnesses;       /* of its death on a good link: bit per process */
     struct fact_view proposed; /* the latest proposal it has handled */

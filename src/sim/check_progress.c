@@ -19,14 +19,13 @@ static bool witnessed(struct sim_world *world, const struct fact_view *view, uin
     return false;
 }
 
-/* All who live in it came in lagging, were not served, and no old member lagged: the settled step may have left the job, so they
- * must not make it anew. */
+/* All who live in it came in lagging and were not served: the settled step may have left the job, so they must not make it
+ * anew; they are as good as outside. */
 static bool only_unserved(struct sim_world *world, const struct fact_view *view)
 {
     for (uint32_t i = 0; i < view->size; i++) {
         const struct sim_process *process = world->process[view->member[i]];
-        uint32_t flags = view->flags[i] & (SPOTNIK_ENTRY_LAGGARD | SPOTNIK_ENTRY_JOINER);
-        if (flags == SPOTNIK_ENTRY_LAGGARD || (sim_live(process) && process->app.committed >= view->settled))
+        if (sim_live(process) && world->facts->process[view->member[i]].served)
             return false;
     }
     return true;
