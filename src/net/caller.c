@@ -51,7 +51,7 @@ static int trouble(const struct spotnik_engine *engine)
                                     "number, size, type or operation");
     if (engine->excluded)
         return spotnik_error_return(SPOTNIK_ERR_PEERS, "the others went on without us");
-    if (engine->left || engine->halted)
+    if (engine->left || engine->stopping)
         return spotnik_error_return(SPOTNIK_ERR_STATE, "this member has left the job");
     if (patience_is_over(engine))
         return spotnik_error_return(SPOTNIK_ERR_PARKED, "cut off from the majority");
@@ -341,8 +341,8 @@ int spotnik_engine_handover(struct spotnik_engine *engine, const struct spotnik_
         return rc;
     spotnik_engine_lock(engine);
     for (;;) {
-        rc = engine->halted || engine->excluded ? SPOTNIK_ERR_STATE
-                                                : handover_try(engine, header, payload, bytes);
+        rc = engine->stopping || engine->excluded ? SPOTNIK_ERR_STATE
+                                                  : handover_try(engine, header, payload, bytes);
         if (rc <= 0)
             break;
         changed_wait(engine, spotnik_time_add(spotnik_clock_ns(), SPOTNIK_S));

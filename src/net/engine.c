@@ -295,20 +295,12 @@ void spotnik_engine_status(struct spotnik_engine *engine, spotnik_job_status *re
     spotnik_engine_unlock(engine);
 }
 
-void spotnik_engine_stop(struct spotnik_engine *engine)
-{
-    spotnik_engine_lock(engine);
-    engine->halted = true;
-    pthread_cond_broadcast(&engine->changed);
-    spotnik_engine_unlock(engine);
-}
-
 void spotnik_engine_free(struct spotnik_engine *engine, bool goodbye)
 {
     if (engine == NULL)
         return;
     spotnik_engine_lock(engine);
-    engine->stopping = engine->halted = true;
+    engine->stopping = true;
     engine->abrupt = !goodbye;
     pthread_cond_broadcast(&engine->changed);
     spotnik_engine_kick(engine);

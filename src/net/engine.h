@@ -151,10 +151,6 @@ uint32_t spotnik_engine_members(struct spotnik_engine *engine, struct spotnik_me
  * timeout_ns. */
 int spotnik_engine_leave(struct spotnik_engine *engine, uint64_t timeout_ns);
 
-/* [caller] Threads blocked in spotnik_engine_handover() return SPOTNIK_ERR_STATE, now and from now on.
- * Before joining them; _free comes after. */
-void spotnik_engine_stop(struct spotnik_engine *engine);
-
 /* [caller] Stop the thread, close everything (with GOODBYE, or abruptly as if killed), free. Accepts NULL. */
 void spotnik_engine_free(struct spotnik_engine *engine, bool goodbye);
 

@@ -2,6 +2,8 @@
 /* Control links: frames with tags in both directions, GOODBYE before every end that is not death, and one
  * link where two members dialled each other. What an end proves is told to the core, which judges. */
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -10,6 +12,10 @@
 #include "base/assert.h"
 #include "base/time.h"
 #include "net/state.h"
+
+/* How long after the last good frame a RST is still taken for the end of a process: the time a kernel may need to tear down a large
+ * process, with our heartbeats unread, which makes it send RST instead of FIN. */
+#define RESET_FRESH_NS (2 * SPOTNIK_S)
 
 #define IN_BYTES 4096u
 #define IN_PASS_MAX (1u << 20) /* read from one link before the others get their turn */
@@ -66,6 +72,7 @@ static void out_flush(struct spotnik_link *link)
         if (sent < 0 && (errno == ENOBUFS || errno == ENOMEM))
             return; /* the next pass tries again */
         if (sent < 0) {
+            link->error = errno;
             link->broken = true; /* the reading side tells how it ended, after what is still readable */
             link->socket.readable = true;
             return;
@@ -361,20 +368,33 @@ static bool in_parse(struct spotnik_engine *engine, struct spotnik_link *link)
     return good;
 }
 
-/* How long after the last good frame a RST is still taken for the end of a process: the time a kernel may
- * need to tear down a large process, with our heartbeats unread, which makes it send RST instead of FIN. */
-#define RESET_FRESH_NS (2 * SPOTNIK_S)
+/* A kernel also answers with RST in the name of a process that ended while the network was cut, and then drops what that process
+ * had still to say (FENCED). So RST counts only where no cut long enough to be excluded in can have come before: within one host,
+ * or when the other kernel acknowledged our heartbeats a moment ago. */
+static bool reset_is_credible(const struct spotnik_engine *engine, const struct spotnik_link *link)
+{
+    struct tcp_info info;
+    socklen_t size = sizeof info;
+    uint64_t limit_ns = engine->config.limits.silence_floor_ns / 2;
+    if (link->peer.host == engine->config.credentials.self.host)
+        return true;
+    return getsockopt(link->socket.fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0
+           && info.tcpi_last_ack_recv * SPOTNIK_MS < limit_ns;
+}
 
-/* A bare end proves a death, except before the peer can have known of the link, and when the network gave
- * up. FIN comes in sequence: after it nothing the dead had said is missing. RST is weaker: it may answer
- * our bytes in the name of a kernel that had dropped the connection with words unsent. So it counts only
- * soon after we last heard (docs/protocol.md, What is not promised). */
-static enum spotnik_proof end_proof(const struct spotnik_link *link, ssize_t got, int error)
+/* A bare end proves a death, except before the peer can have known of the link, and when the network gave up. FIN comes in sequence:
+ * after it nothing the dead had said is missing. An error is reported once: if writing met it, reading finds what looks like EOF.
+ * EPIPE is a RST after FIN. */
+static enum spotnik_proof end_proof(const struct spotnik_engine *engine, const struct spotnik_link *link,
+                                    int error)
 {
     bool known = link->heard || !link->dialled;
     bool fresh = spotnik_time_since(spotnik_clock_ns(), link->heard_ns) < RESET_FRESH_NS;
-    bool reset = got < 0 && (error == ECONNRESET || error == EPIPE);
-    return known && (got == 0 || (reset && fresh)) ? SPOTNIK_PROOF_GONE : SPOTNIK_PROOF_NONE;
+    if (error == 0 && link->broken)
+        error = link->error;
+    bool end =
+        error == 0 || error == EPIPE || (error == ECONNRESET && fresh && reset_is_credible(engine, link));
+    return known && end ? SPOTNIK_PROOF_GONE : SPOTNIK_PROOF_NONE;
 }
 
 /* One read. True: there may be more. */
@@ -391,7 +411,7 @@ static bool read_some(struct spotnik_engine *engine, struct spotnik_link *link, 
         return false;
     }
     if (got <= 0) {
-        ended(engine, link, end_proof(link, got, error));
+        ended(engine, link, end_proof(engine, link, got < 0 ? error : 0));
         return false;
     }
     if ((size_t)got < link->in_size - link->in_have && !link->broken && !link->clogged)

@@ -62,6 +62,7 @@ struct spotnik_link {
     bool primary; /* of all links to this peer: the one to send on */
     bool deliver; /* RETIRING: what still comes in is for the core */
     bool broken;  /* for writing: the kernel says so */
+    int error;    /* broken: how */
     bool clogged; /* the queue is full: nothing more goes in */
     bool shut;    /* our direction is closed */
     struct spotnik_member peer;
@@ -144,7 +145,7 @@ struct spotnik_engine {
     struct spotnik_core *core;
     struct spotnik_wire_storage *storage;
     bool driving;
-    bool stopping, abrupt, halted;
+    bool stopping, abrupt;
     bool kicked;    /* the progress thread has been woken and has not looked yet */
     bool placeable; /* something happened: waiting frames may fit now */
     bool hooks_due;
