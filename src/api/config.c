@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Settings: defaults, what SPOTNIK_* says, and which combinations make sense. A number in the environment that cannot be
- * read becomes one that no program would set (NOT_A_NUMBER), so that the error comes from spotnik_join(), where it can
- * be reported. */
+/* Settings: defaults, what SPOTNIK_* says, and which combinations make sense. A number in the environment
+ * that cannot be read becomes one that no program would set (NOT_A_NUMBER), so that the error comes from
+ * spotnik_join(), where it can be reported. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

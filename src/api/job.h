@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The job as the public API keeps it: settings, the engine, the registered state, and where we stand. Glue: protocol
- * decisions are the core's, moving bytes the engine's, copying state that of src/state.
+/* The job as the public API keeps it: settings, the engine, the registered state, and where we stand.
+ * Glue: protocol decisions are the core's, moving bytes the engine's, copying state that of src/state.
  *
  * Fields belong to the caller's thread, except those marked otherwise. */
 #ifndef SPOTNIK_API_JOB_H

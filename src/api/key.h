@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The job key as a file: 64 hex digits and a newline, readable by its owner alone. Whoever has it can join the job and
- * read its state, so a key that others can read is refused, as ssh does. */
+/* The job key as a file: 64 hex digits and a newline, readable by its owner alone. Whoever has it can join
+ * the job and read its state, so a key that others can read is refused, as ssh does. */
 #ifndef SPOTNIK_API_KEY_H
 #define SPOTNIK_API_KEY_H
 
@@ -11,7 +11,8 @@
 /* Errors: ARGUMENT (not a key, or readable by others), SYSTEM (cannot be read). */
 int spotnik_key_read(const char *path, uint8_t ret_key[SPOTNIK_KEY_BYTES]);
 
-/* Make a new key in a new file of mode 0600. Errors: ARGUMENT (the file exists: a key is never overwritten), SYSTEM. */
+/* Make a new key in a new file of mode 0600. Errors: ARGUMENT (the file exists: a key is never
+ * overwritten), SYSTEM. */
 int spotnik_key_create(const char *path);
 
 /* `size` bytes nobody can guess. SPOTNIK_ERR_SYSTEM when the kernel has none. */

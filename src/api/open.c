@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening the door of a new member: its id, its key, its address, and the engine with the hooks through which it asks
- * for state, status and snapshots. */
+/* Opening the door of a new member: its id, its key, its address, and the engine with the hooks through
+ * which it asks for state, status and snapshots. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,8 +13,8 @@
 #include "base/hash.h"
 #include "net/address.h"
 
-/* Members of one host find each other by the boot id of its kernel and the network they live in: containers of one
- * machine share the first, but not their loopback addresses. */
+/* Members of one host find each other by the boot id of its kernel and the network they live in:
+ * containers of one machine share the first, but not their loopback addresses. */
 static uint64_t host_id(void)
 {
     char text[64];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From outside into the job: the first join, and again after the others went on without us (we were stopped, or cut off)
- * or our donors were lost. Each time as a new member with a new id, over the same door. */
+/* From outside into the job: the first join, and again after the others went on without us (we were
+ * stopped, or cut off) or our donors were lost. Each time as a new member with a new id, over the same
+ * door. */
 #include <time.h>
 
 #include "api/job.h"
@@ -17,7 +18,8 @@ static bool stop(void *context)
     return spotnik_job_is_noticed(context);
 }
 
-/* Thread of the joiner: no donor is left. The caller's thread is in step_begin or step_commit; it comes back with PEERS. */
+/* Thread of the joiner: no donor is left. The caller's thread is in step_begin or step_commit; it comes
+ * back with PEERS. */
 static void lost(void *context)
 {
     struct spotnik_job *job = context;

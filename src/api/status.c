@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the job is doing: numbers for the program, JSON for those who ask from outside, and the rate of steps. */
+/* How the job is doing: numbers for the program, JSON for those who ask from outside, and the rate of
+ * steps.
+ * */
 #include <string.h>
 #include <unistd.h>
 

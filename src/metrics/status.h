@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The status of one member as JSON text: what `spotnik status` and the tests read. Turns numbers into words; decides
- * nothing, allocates nothing. Keys are added at will and never change their meaning. */
+/* The status of one member as JSON text: what `spotnik status` and the tests read. Turns numbers into
+ * words; decides nothing, allocates nothing. Keys are added at will and never change their meaning. */
 #ifndef SPOTNIK_METRICS_STATUS_H
 #define SPOTNIK_METRICS_STATUS_H
 

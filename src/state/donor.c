@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The hooks of a donor: snapshots at boundaries and the log of committed results. The conversation with each joiner
- * is in session.c. */
+/* The hooks of a donor: snapshots at boundaries and the log of committed results. The conversation with
+ * each joiner is in session.c. */
 #include "state/donor.h"
 
 #include <stdlib.h>
@@ -108,7 +108,8 @@ void spotnik_donor_accept(struct spotnik_donor *donor, int fd)
         close(fd); /* to the joiner we are a donor that died: it turns to another */
 }
 
-/* --- memory of snapshots ---------------------------------------------------------------------------------------- */
+/* --- memory of snapshots
+ * ---------------------------------------------------------------------------------------- */
 
 static size_t mapped_bytes(const struct spotnik_donor *donor)
 {
@@ -173,7 +174,8 @@ void spotnik_donor_prune(struct spotnik_donor *donor)
     }
 }
 
-/* --- the boundary hook ------------------------------------------------------------------------------------------- */
+/* --- the boundary hook
+ * ------------------------------------------------------------------------------------------- */
 
 static bool is_due(const struct spotnik_donor *donor, const struct spotnik_session *session)
 {
@@ -201,7 +203,9 @@ static struct spotnik_snapshot *present(struct spotnik_donor *donor)
     return NULL;
 }
 
-/* Copy the state into the spare memory. The lock is given up meanwhile: only this thread changes the state. */
+/* Copy the state into the spare memory. The lock is given up meanwhile: only this thread changes the
+ * state.
+ * */
 static struct spotnik_snapshot *take(struct spotnik_donor *donor)
 {
     struct spotnik_snapshot *snapshot = NULL;
@@ -272,7 +276,8 @@ void spotnik_donor_boundary(struct spotnik_donor *donor, uint64_t committed, boo
     spotnik_snapshot_free(untaken);
 }
 
-/* --- the commit hook --------------------------------------------------------------------------------------------- */
+/* --- the commit hook
+ * --------------------------------------------------------------------------------------------- */
 
 static bool is_attached(const struct spotnik_session *session)
 {
@@ -369,7 +374,8 @@ void spotnik_donor_reset(struct spotnik_donor *donor)
     pthread_mutex_unlock(&donor->lock);
 }
 
-/* --- the end ------------------------------------------------------------------------------------------------------ */
+/* --- the end
+ * ------------------------------------------------------------------------------------------------------ */
 
 void spotnik_donor_status(struct spotnik_donor *donor, struct spotnik_donor_status *ret)
 {

@@ -68,8 +68,8 @@ void spotnik_session_wake(struct spotnik_session *session);
 /* Under the lock: drop what no session needs any more. */
 void spotnik_donor_prune(struct spotnik_donor *donor);
 
-/* Under the lock: one reference less. Returns the snapshot when it was the last: free it after the lock is given up, since
- * giving memory back takes long. */
+/* Under the lock: one reference less. Returns the snapshot when it was the last: free it after the lock is
+ * given up, since giving memory back takes long. */
 struct spotnik_snapshot *spotnik_donor_release(struct spotnik_donor *donor,
                                                struct spotnik_snapshot *snapshot);
 void spotnik_snapshot_free(struct spotnik_snapshot *snapshot);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fetching the pieces of a snapshot: one thread per donor takes the next piece nobody has, and gives back what it could
- * not deliver. Each thread keeps two requests under way, so that the donor reads ahead while we hash. */
+/* Fetching the pieces of a snapshot: one thread per donor takes the next piece nobody has, and gives back
+ * what it could not deliver. Each thread keeps two requests under way, so that the donor reads ahead while
+ * we hash. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -32,8 +33,8 @@ static uint64_t first_wanted(struct spotnik_joiner *joiner)
     return NO_PIECE;
 }
 
-/* The next piece for a thread that has `under_way` requests out. Waits only when it has none: a piece that another donor fails to
- * deliver may yet come back. */
+/* The next piece for a thread that has `under_way` requests out. Waits only when it has none: a piece that
+ * another donor fails to deliver may yet come back. */
 static uint64_t take(struct spotnik_joiner *joiner, uint32_t under_way)
 {
     pthread_mutex_lock(&joiner->lock);
@@ -119,7 +120,8 @@ static bool receive(struct spotnik_giver *source, uint64_t piece)
     return true;
 }
 
-/* Two requests under way: `first` is answered before `second`. Ends when all pieces are here or the donor fails. */
+/* Two requests under way: `first` is answered before `second`. Ends when all pieces are here or the donor
+ * fails. */
 static void fetch(struct spotnik_giver *source)
 {
     struct spotnik_joiner *joiner = source->joiner;

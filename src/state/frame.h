@@ -4,7 +4,8 @@
  *     u32 body bytes | u8 kind | body                    all numbers little-endian
  *
  *     joiner -> donor                                    donor -> joiner
- *     ASK       nothing                                  VIEW    serving, where the job stands, members, tensors
+ *     ASK       nothing                                  VIEW    serving, where the job stands, members,
+ * tensors
  *     SNAPSHOT  u64 step: not before it                  TAKEN   u64 step, u64 bytes
  *     FETCH     u64 piece                                PIECE   u64 piece, u64 hash, bytes
  *     STREAM    u64 first step                           RESULT  see spotnik_result; bytes
@@ -65,7 +66,8 @@ int spotnik_frame_send(int fd, enum spotnik_frame_kind kind, const void *head, s
 /* A frame whose body is one number. */
 int spotnik_frame_send_u64(int fd, enum spotnik_frame_kind kind, uint64_t value);
 
-/* Read one frame of at most `size_max` body bytes. 0, SPOTNIK_ERR_PEERS (closed, silent too long, oversized), _MEMORY. */
+/* Read one frame of at most `size_max` body bytes. 0, SPOTNIK_ERR_PEERS (closed, silent too long,
+ * oversized), _MEMORY. */
 int spotnik_frame_receive(int fd, struct spotnik_frame *frame, uint32_t size_max);
 
 void spotnik_result_write(const struct spotnik_result *result, uint8_t out[SPOTNIK_RESULT_BYTES]);

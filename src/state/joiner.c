@@ -117,8 +117,8 @@ static bool is_asked(const struct spotnik_joiner *joiner, struct spotnik_id id)
     return false;
 }
 
-/* The sponsor and up to two others, from a random place in the ring so that joiners spread over the members. A steps' worth of
- * margin lets all donors copy at the same boundary. */
+/* The sponsor and up to two others, from a random place in the ring so that joiners spread over the
+ * members. A steps' worth of margin lets all donors copy at the same boundary. */
 static int choose(struct spotnik_joiner *joiner, const struct spotnik_member *sponsor, uint64_t *ret_at_least)
 {
     int rc = ask(joiner, sponsor);
@@ -165,8 +165,8 @@ static int hear_taken(struct spotnik_joiner *joiner, struct spotnik_giver *sourc
     return 0;
 }
 
-/* All sources copy at their first boundary from `at_least` on. Those that copied at an earlier one than others (they happened to
- * wait there) are let go: results are streamed from one boundary only. */
+/* All sources copy at their first boundary from `at_least` on. Those that copied at an earlier one than
+ * others (they happened to wait there) are let go: results are streamed from one boundary only. */
 static int settle(struct spotnik_joiner *joiner, uint64_t at_least)
 {
     int rc = 0;

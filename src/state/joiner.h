@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a joiner comes by the state: a copy of one boundary from up to three donors at once, then the committed results
- * since, from one of them, until the members have let it in.
+/* How a joiner comes by the state: a copy of one boundary from up to three donors at once, then the
+ * committed results since, from one of them, until the members have let it in.
  *
- *     copy    ask a member -> choose donors -> SNAPSHOT to all -> fetch pieces from all, each checked by its hash
- *     follow  a thread: STREAM from one donor -> engine; within one step -> ask to be let in; done when in the view
+ *     copy    ask a member -> choose donors -> SNAPSHOT to all -> fetch pieces, each checked by its hash
+ *     follow  a thread: STREAM from one donor -> engine; within one step -> ask to be let in
  *
- * The pieces of a donor that dies are asked of the others, and so is the stream. When none is left the joiner starts
- * over with others. Until it is in, the members owe it nothing. */
+ * The pieces of a donor that dies are asked of the others, and so is the stream. When none is left the
+ * joiner starts over with others. Until it is in, the members owe it nothing. */
 #ifndef SPOTNIK_STATE_JOINER_H
 #define SPOTNIK_STATE_JOINER_H
 
@@ -32,8 +32,8 @@ struct spotnik_joiner_config {
 /* Errors: MEMORY. */
 int spotnik_joiner_new(const struct spotnik_joiner_config *config, struct spotnik_joiner **ret_joiner);
 
-/* [caller, inside step_begin] Fill the registered memory with the state after *ret_step. Blocking.
- * Errors: PEERS (no donor could serve: find another sponsor and call again), MISMATCH (names the tensor), MEMORY,
+/* [caller, inside step_begin] Fill the registered memory with the state after *ret_step. Blocking. Errors:
+ * PEERS (no donor could serve: find another sponsor and call again), MISMATCH (names the tensor), MEMORY,
  * LEAVING (`stop` said so). */
 int spotnik_joiner_copy(struct spotnik_joiner *joiner, const struct spotnik_member *sponsor,
                         uint64_t *ret_step);

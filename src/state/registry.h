@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tensors that make up a replica, in order of registration, seen as one run of bytes: what a joiner receives, what
- * a digest covers. Knows names, types and places; it never owns the memory and decides nothing about when it may be
- * read (the caller's thread at a boundary) or written (a joiner inside step_begin).
+/* The tensors that make up a replica, in order of registration, seen as one run of bytes: what a joiner
+ * receives, what a digest covers. Knows names, types and places; it never owns the memory and decides
+ * nothing about when it may be read (the caller's thread at a boundary) or written (a joiner inside
+ * step_begin).
  *
- * Invariant: tensor[i].offset is the sum of the sizes before it; `bytes` the sum of all. Sealed: no more tensors. */
+ * Invariant: tensor[i].offset is the sum of the sizes before it; `bytes` the sum of all. Sealed: no more
+ * tensors. */
 #ifndef SPOTNIK_STATE_REGISTRY_H
 #define SPOTNIK_STATE_REGISTRY_H
 

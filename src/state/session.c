@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One joiner's conversation with a donor: a thread that answers requests and, once streaming, sends every committed
- * result. It waits for the joiner and for the hooks of donor.c at once, and never makes either of them wait. */
+/* One joiner's conversation with a donor: a thread that answers requests and, once streaming, sends every
+ * committed result. It waits for the joiner and for the hooks of donor.c at once, and never makes either
+ * of them wait.
+ * */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -31,7 +33,8 @@ static int sorry(struct spotnik_session *session, const char *why)
     return SPOTNIK_ERR_PEERS;
 }
 
-/* --- what the joiner asks ----------------------------------------------------------------------------------------- */
+/* --- what the joiner asks
+ * ----------------------------------------------------------------------------------------- */
 
 static int on_snapshot(struct spotnik_session *session, uint64_t at_least)
 {
@@ -114,7 +117,8 @@ static int on_request(struct spotnik_session *session)
     return sorry(session, "an unknown request");
 }
 
-/* --- what we owe it ----------------------------------------------------------------------------------------------- */
+/* --- what we owe it
+ * ----------------------------------------------------------------------------------------------- */
 
 static int tell_view(struct spotnik_session *session, struct spotnik_engine *engine)
 {
@@ -151,8 +155,8 @@ static int tell_view(struct spotnik_session *session, struct spotnik_engine *eng
     return rc;
 }
 
-/* Memory for the snapshot is got here, not in the caller's thread. Another session may have used what there was, so this is asked
- * again until we have ours. */
+/* Memory for the snapshot is got here, not in the caller's thread. Another session may have used what
+ * there was, so this is asked again until we have ours. */
 static int prepare(struct spotnik_session *session, struct spotnik_engine *engine)
 {
     if (!spotnik_donor_provide(session->donor))

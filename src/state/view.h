@@ -26,7 +26,8 @@ size_t spotnik_standing_size(const struct spotnik_standing *answer, const struct
 void spotnik_standing_write(const struct spotnik_standing *answer, const struct spotnik_registry *registry,
                             struct spotnik_writer *writer);
 
-/* Read the answer and, when it is serving, compare its tensors with ours. 0, SPOTNIK_ERR_PEERS (unreadable), _MISMATCH. */
+/* Read the answer and, when it is serving, compare its tensors with ours. 0, SPOTNIK_ERR_PEERS
+ * (unreadable), _MISMATCH. */
 int spotnik_standing_read(struct spotnik_standing *ret, const struct spotnik_registry *registry,
                           struct spotnik_reader *reader);
 

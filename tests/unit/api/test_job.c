@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public API as a job of one, which needs no key and no network of others. Claims: the loop of the header works; calls
- * in the wrong place or with wrong arguments are refused with the right code and change nothing. */
+/* The public API as a job of one, which needs no key and no network of others. Claims: the loop of the
+ * header works; calls in the wrong place or with wrong arguments are refused with the right code and
+ * change nothing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Claims: the log keeps copies of an unbroken run of steps, drops them from the front, and an entry that is being sent
- * outlives its place in the log. */
+/* Claims: the log keeps copies of an unbroken run of steps, drops them from the front, and an entry that
+ * is being sent outlives its place in the log. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

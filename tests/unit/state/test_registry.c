@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Claims: a replica reads and writes as one run of bytes whatever its tensors; wrong registrations and schemas are
- * refused with the tensor's name. */
+/* Claims: a replica reads and writes as one run of bytes whatever its tensors; wrong registrations and
+ * schemas are refused with the tensor's name. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The whole way of a joiner, against real donors and an engine played by this file: three members step in one thread,
- * the joiner copies and follows. Claims: it ends with the members' very bits, whatever donors do to it; donors are
- * not held up by it and forget it when it is in or gone. */
+/* The whole way of a joiner, against real donors and an engine played by this file: three members step in
+ * one thread, the joiner copies and follows. Claims: it ends with the members' very bits, whatever donors
+ * do to it; donors are not held up by it and forget it when it is in or gone. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -63,7 +63,8 @@ static pthread_t liar_thread;
 static bool over, lying, held, copied; /* over, held, copied: under the joiner's lock */
 static uint32_t pieces_asked_of_liar;
 
-/* --- the model --------------------------------------------------------------------------------------------------- */
+/* --- the model
+ * --------------------------------------------------------------------------------------------------- */
 
 static void update_make(struct update *update, uint64_t step)
 {
@@ -92,7 +93,8 @@ static void replica_new(struct replica *to)
     assert_int_equal(spotnik_registry_add(&to->registry, "step", &to->step, 1, SPOTNIK_I64), 0);
 }
 
-/* --- the engine, played ------------------------------------------------------------------------------------------- */
+/* --- the engine, played
+ * ------------------------------------------------------------------------------------------- */
 
 const struct spotnik_credentials *spotnik_engine_credentials(const struct spotnik_engine *engine)
 {
@@ -167,7 +169,8 @@ int spotnik_engine_handover(struct spotnik_engine *engine, const struct spotnik_
     return 0;
 }
 
-/* --- a donor that is none ------------------------------------------------------------------------------------------ */
+/* --- a donor that is none
+ * ------------------------------------------------------------------------------------------ */
 
 struct liar {
     int fd, member;
@@ -246,7 +249,8 @@ int spotnik_net_dial(const struct spotnik_credentials *credentials, const uint8_
     return 0;
 }
 
-/* --- the members, in one thread -------------------------------------------------------------------------------------- */
+/* --- the members, in one thread
+ * -------------------------------------------------------------------------------------- */
 
 /* The members take it in at their step, or one behind: then its predecessor hands it the last result. */
 static void let_in(uint64_t step, const struct update *last)
@@ -285,8 +289,8 @@ static void members_at(uint64_t step, bool settled)
     }
 }
 
-/* A liar cannot know at which step the honest copy, so all wait at the boundary after HOLD_STEP, as step_begin does when members are
- * too few, until the joiner has its copy. */
+/* A liar cannot know at which step the honest copy, so all wait at the boundary after HOLD_STEP, as
+ * step_begin does when members are too few, until the joiner has its copy. */
 static void hold(void)
 {
     struct spotnik_engine *joiner = &engine_of[MEMBERS];
@@ -380,7 +384,8 @@ static void wait_until_in(void)
     pthread_mutex_unlock(&joiner->lock);
 }
 
-/* The joiner's thread of life: copy, follow, be in; then its replica is what the members' was after that step. */
+/* The joiner's thread of life: copy, follow, be in; then its replica is what the members' was after that
+ * step. */
 static void join_and_compare(void)
 {
     struct spotnik_engine *engine = &engine_of[MEMBERS];
@@ -458,7 +463,8 @@ static void test_schema_mismatch(void **state)
     spotnik_joiner_free(joiner);
 }
 
-/* --- one session by hand ----------------------------------------------------------------------------------------------- */
+/* --- one session by hand
+ * ----------------------------------------------------------------------------------------------- */
 
 static int talk(uint8_t kind, uint64_t number, int fd, uint8_t expect, struct spotnik_frame *frame)
 {
@@ -478,7 +484,8 @@ static void commit_big(uint64_t step, int64_t *data, uint64_t count)
     spotnik_donor_committed(donor[0], step, 1, &result);
 }
 
-/* A joiner that took a snapshot and then reads nothing is dropped when the log has its bound, and all is freed. */
+/* A joiner that took a snapshot and then reads nothing is dropped when the log has its bound, and all is
+ * freed. */
 static void test_slow_joiner_is_dropped(void **state)
 {
     enum { COUNT = 1 << 20 };
