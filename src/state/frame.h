@@ -4,8 +4,7 @@
  *     u32 body bytes | u8 kind | body                    all numbers little-endian
  *
  *     joiner -> donor                                    donor -> joiner
- *     ASK       nothing                                  VIEW    serving, where the job stands, members,
- * tensors
+ *     ASK       nothing                                  VIEW    where the job stands, members, tensors
  *     SNAPSHOT  u64 step: not before it                  TAKEN   u64 step, u64 bytes
  *     FETCH     u64 piece                                PIECE   u64 piece, u64 hash, bytes
  *     STREAM    u64 first step                           RESULT  see spotnik_result; bytes
