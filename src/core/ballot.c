@@ -47,7 +47,7 @@ static void token_clear(struct spotnik_core *core)
     memset(token->report, 0, core->view.size * sizeof(*token->report));
     token->joiner_count = 0;
     spotnik_ledger_copy(&token->ledger, &core->ledger);
-    token->ledger_step = core->ledger_known ? core->step.committed : 0;
+    token->ledger_step = core->ledger_known ? core->step.committed : SPOTNIK_NO_LEDGER;
     token->accepted_ballot = (struct spotnik_ballot){0};
 }
 
@@ -108,7 +108,8 @@ void token_sign(struct spotnik_core *core)
         .share = core->step.begun ? core->begun_share : SPOTNIK_NO_SHARE,
         .share_count = core->step.begun ? core->begun_shares : 0};
     sign_joiners(core);
-    if (core->ledger_known && core->step.committed >= token->ledger_step) {
+    if (core->ledger_known &&
+        (token->ledger_step == SPOTNIK_NO_LEDGER || core->step.committed >= token->ledger_step)) {
         spotnik_ledger_copy(&token->ledger, &core->ledger);
         token->ledger_step = core->step.committed;
     }
@@ -192,8 +193,8 @@ static bool worth_waiting(const struct spotnik_core *core)
 static bool unserved(const struct spotnik_core *core)
 {
     uint64_t settled = spotnik_proposal_settled(&core->token);
-    return !core->token.accepted_ballot.round && settled < core->view.settled_step &&
-           core->token.ledger_step < settled;
+    bool known = core->token.ledger_step != SPOTNIK_NO_LEDGER && core->token.ledger_step >= settled;
+    return !core->token.accepted_ballot.round && settled < core->view.settled_step && !known;
 }
 
 /* Is somebody left, as far as anybody knows, who could still serve us? */

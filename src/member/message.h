@@ -10,6 +10,7 @@
 #include "member/view.h"
 
 #define SPOTNIK_JOINERS_MAX 64
+#define SPOTNIK_NO_LEDGER UINT64_MAX
 
 enum spotnik_message_kind {
     SPOTNIK_MESSAGE_HEARTBEAT = 1, /* nothing but the common part */
@@ -36,7 +37,7 @@ struct spotnik_token {
     struct spotnik_report *report;
     struct spotnik_enter joiner[SPOTNIK_JOINERS_MAX];
     struct spotnik_ledger ledger;   /* of a reporter with the highest committed step */
-    uint64_t ledger_step;           /* that step */
+    uint64_t ledger_step;           /* that step; SPOTNIK_NO_LEDGER: no reporter so far knows the ledger */
     struct spotnik_ballot accepted_ballot; /* round 0: nobody on the way has accepted a proposal in this epoch */
     struct spotnik_proposal accepted;      /* the one with the highest ballot */
 };
