@@ -9,12 +9,13 @@
  *              it comes back when the cable is mended
  *   pair       two neighbours do not reach each other, but all others: steps go on
  *   halves     2|2 of four: the half with the smallest id goes on, the other one is parked
+ *   reset      two of four die and leave a RST each: the other two go on
  *   orphans    2|3, the three go on, commit and die all at once; when it heals the two learn of three deaths, and still
  *              commit nothing: what the three did is lost with them, not done again (P1)
  *
  * Needs root and the program `ip`; says so and is skipped (77) where they are missing.
  *
- *     e2e-network WORKER [limit_ms=500] [apart_ms=500]      (longer than TCP holds on: apart_ms=40000) */
+ *     e2e-network WORKER [limit_ms=500] [five=1] [four=1] [orphans=1] [apart_ms=500] */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -357,6 +358,27 @@ static void pair(struct cluster *cluster, uint32_t a)
            took_ms, views, (cluster_now_ns() - healed_ns) / SPOTNIK_MS);
 }
 
+/* On a network that is whole, half of the hosts' members die with heartbeats unread, so that their kernels say RST. That is proof
+ * enough for the others to go on, whoever has the smallest id. */
+static void reset_half(struct cluster *cluster)
+{
+    settle(cluster);
+    uint32_t a = smallest(cluster), b = (a + 1) % cluster->places;
+
+    all_but(cluster, a, b);
+    cluster_kill(cluster, a, SIGSTOP);
+    cluster_kill(cluster, b, SIGSTOP);
+    cluster_spend(cluster, 120 * SPOTNIK_MS);
+    uint64_t killed_ns = cluster_now_ns(), pause_ms;
+
+    cluster_kill(cluster, a, SIGKILL);
+    cluster_kill(cluster, b, SIGKILL);
+    expect(cluster, cluster->places - 2, "the others to go on after two resets");
+    printf("reset: half of the members died with input unread; the others commit again %" PRIu64
+           " ms later\n",
+           resumed_ms(cluster, killed_ns, &pause_ms));
+}
+
 static void start(struct cluster *cluster, uint32_t places, const char *worker)
 {
     cluster_new(cluster, places, 1);
@@ -406,6 +428,7 @@ static void four(const char *worker, uint64_t apart_ms)
     uint32_t first = smallest(&cluster);
 
     partition(&cluster, (first + 1) % 4, (first + 2) % 4, apart_ms, "2|2, the half with the smallest id");
+    reset_half(&cluster);
     finish(&cluster);
 }
 
@@ -469,8 +492,11 @@ int main(int argc, char **argv)
         printf("skipped: cannot make network namespaces here (needs `ip` and the right to use it)\n");
         return 77;
     }
-    five(argv[1], cluster_argument(argc, argv, "limit_ms", 500), apart_ms);
-    four(argv[1], apart_ms);
-    orphans(argv[1], apart_ms);
+    if (cluster_argument(argc, argv, "five", 1))
+        five(argv[1], cluster_argument(argc, argv, "limit_ms", 500), apart_ms);
+    if (cluster_argument(argc, argv, "four", 1))
+        four(argv[1], apart_ms);
+    for (uint64_t i = cluster_argument(argc, argv, "orphans", 1); i > 0; i--)
+        orphans(argv[1], apart_ms);
     return 0;
 }
