@@ -55,8 +55,9 @@ static void carry_book(struct spotnik_core *core, const struct spotnik_proposal 
     memcpy(core->book, carried, size * sizeof(*carried));
 }
 
-/* Who was seen to end before we stood in one view with it: it as a joiner on its way in, or we. The end counts as it would have in
- * this view: fenced by it in this epoch or later, or having heard from it in a later one, we know that it had moved on. */
+/* Who was seen to end before this view was installed: as a joiner on its way in, while we were one, or a member that had moved on to this
+ * very view. The end counts as it would have in this view: fenced by it in this epoch or later, or having heard from it in a later one,
+ * we know that it had moved on. */
 static void carry_ends(struct spotnik_core *core, const struct spotnik_proposal *proposal)
 {
     uint32_t rank = 0;

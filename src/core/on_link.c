@@ -45,11 +45,12 @@ static void proven(struct spotnik_core *core, struct peer *peer, bool linked)
 {
     uint32_t rank = spotnik_view_rank(&core->view, peer->member.id);
 
+    bool clean = linked && peer->heard;
+
     enter_forget(core, peer->member.id);
+    peer->ended = spotnik_evidence_merge(peer->ended, clean ? SPOTNIK_EVIDENCE_GONE : SPOTNIK_EVIDENCE_TAINTED);
     if (rank == SPOTNIK_NO_RANK || core->role != SPOTNIK_ROLE_MEMBER) {
         /* It and we may yet stand in one view: a proposal that holds it may be under way (see carry_ends()). */
-        bool clean = linked && peer->heard;
-        peer->ended = spotnik_evidence_merge(peer->ended, clean ? SPOTNIK_EVIDENCE_GONE : SPOTNIK_EVIDENCE_TAINTED);
         if (spotnik_id_equal(core->sponsor, peer->member.id))
             enter_next_sponsor(core);
         return;

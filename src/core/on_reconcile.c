@@ -55,6 +55,8 @@ void on_reconcile(struct spotnik_core *core, struct peer *from, const struct spo
     if (core->role != SPOTNIK_ROLE_MEMBER || message->epoch != core->view.epoch ||
         token->report_count != core->view.size || !token->ballot.round)
         return;
+    if (token->accepted_ballot.round && token->accepted.epoch != core->view.epoch + 1)
+        return; /* a proposal of another epoch decides nothing in this one */
     peer_activate(core, from); /* it watches us now, whatever we do with its token: let it hear us */
     int order = spotnik_ballot_compare(token->ballot, core->promised);
     if (order < 0) {

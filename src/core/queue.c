@@ -9,6 +9,7 @@ struct spotnik_action *queue_action(struct spotnik_core *core, enum spotnik_acti
     SPOTNIK_ASSERT(core->queue_count < core->queue_max);
     struct queued_action *slot = &core->queue[(core->queue_head + core->queue_count++) % core->queue_max];
     slot->action = (struct spotnik_action){.kind = kind};
+    slot->epoch = core->view.epoch;
     return &slot->action;
 }
 
@@ -50,15 +51,28 @@ static const struct spotnik_message *compose(struct spotnik_core *core, enum spo
     return &core->outgoing;
 }
 
+/* A pass of an epoch that a view has ended in the same event: its body is gone, and nobody waits for it. */
+static bool is_void(const struct spotnik_core *core, const struct queued_action *slot)
+{
+    bool pass = slot->message == SPOTNIK_MESSAGE_RECONCILE || slot->message == SPOTNIK_MESSAGE_ACCEPT;
+    return slot->action.kind == SPOTNIK_ACTION_SEND && pass && slot->epoch != core->view.epoch;
+}
+
 bool spotnik_core_poll(struct spotnik_core *core, struct spotnik_action *ret)
 {
-    if (!core->queue_count)
-        return false;
-    const struct queued_action *slot = &core->queue[core->queue_head];
-    core->queue_head = (core->queue_head + 1) % core->queue_max;
-    core->queue_count--;
-    *ret = slot->action;
-    if (ret->kind == SPOTNIK_ACTION_SEND)
+    while (core->queue_count) {
+        const struct queued_action *slot = &core->queue[core->queue_head];
+        core->queue_head = (core->queue_head + 1) % core->queue_max;
+        core->queue_count--;
+        if (is_void(core, slot))
+            continue;
+        *ret = slot->action;
+        if (ret->kind != SPOTNIK_ACTION_SEND)
+            return true;
         ret->message = compose(core, slot->message);
-    return true;
+        if (slot->message == SPOTNIK_MESSAGE_FENCED)
+            core->outgoing.epoch = slot->epoch;
+        return true;
+    }
+    return false;
 }

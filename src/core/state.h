@@ -36,6 +36,7 @@ enum pass { PASS_RECONCILE, PASS_ACCEPT, PASS_RESTART, PASS_COUNT };
 struct queued_action {
     struct spotnik_action action;
     enum spotnik_message_kind message; /* of SEND */
+    uint64_t epoch;                    /* in which it was queued */
 };
 
 struct spotnik_core {
