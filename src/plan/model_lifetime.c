@@ -131,12 +131,17 @@ int spotnik_bathtub_fit(const struct spotnik_survival *survival, double cap_s, s
     struct curve curve = {.cap_s = cap_s};
     double mean = 0, total = 0, rest = 0, x[3] = {log(0.4), log(3600), -3}, residuals[FIT_POINTS];
 
+    size_t before = 0;
+    while (before < survival->count && survival->age_s[before] < cap_s)
+        before++;
+    if (!before)
+        return -1;
     for (size_t i = 0; i < FIT_POINTS; i++) {
-        curve.age_s[i] = cap_s * (double)(i + 1) / FIT_POINTS;
+        curve.age_s[i] = survival->age_s[before * i / FIT_POINTS];
         curve.lost[i] = spotnik_survival_lost(survival, curve.age_s[i], NULL);
         mean += curve.lost[i] / FIT_POINTS;
     }
-    if (!survival->count || spotnik_curve_fit(bathtub_residuals, &curve, x, 3, FIT_POINTS))
+    if (spotnik_curve_fit(bathtub_residuals, &curve, x, 3, FIT_POINTS))
         return -1;
     bathtub_residuals(&curve, x, residuals);
     for (size_t i = 0; i < FIT_POINTS; i++) {

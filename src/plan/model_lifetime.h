@@ -42,7 +42,7 @@ double spotnik_bathtub_lost(const struct spotnik_bathtub *bathtub, double age_s)
 double spotnik_bathtub_mean_s(const struct spotnik_bathtub *bathtub);
 /* T + int_0^T t f dt: expected time of a job of T, to first order in one loss. */
 double spotnik_bathtub_job_s(const struct spotnik_bathtub *bathtub, double job_s);
-/* Least squares on the survival curve up to the cap. `r_squared_out` may be null. */
+/* Least squares on the survival curve at the losses before the cap. `r_squared_out` may be null. */
 int spotnik_bathtub_fit(const struct spotnik_survival *survival, double cap_s, struct spotnik_bathtub *bathtub_out,
                         double *r_squared_out);
 

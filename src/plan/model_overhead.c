@@ -8,7 +8,7 @@
 int spotnik_remaining_fit(const double *step, const double *remaining_s, size_t count,
                           struct spotnik_remaining *model_out)
 {
-    double *weight = malloc(sizeof(double) * (count ? count : 1));
+    double *weight = calloc(count ? count : 1, sizeof(*weight));
 
     if (!weight)
         return -1;
