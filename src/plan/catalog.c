@@ -106,7 +106,9 @@ int spotnik_catalog_read(struct spotnik_catalog *catalog, const char *path, stru
     if (!rc && catalog->count == before)
         rc = spotnik_fault_set(fault, "%s: no row has a price", path);
     spotnik_table_free(table);
-    snprintf(catalog->source, sizeof(catalog->source), "%.250s", path);
+    const char *slash = strrchr(path, '/');
+    size_t used = strlen(catalog->source);
+    snprintf(catalog->source + used, sizeof(catalog->source) - used, "%s%s", used ? " + " : "", slash ? slash + 1 : path);
     return rc;
 }
 
@@ -246,4 +248,47 @@ int spotnik_catalog_history(struct spotnik_catalog *catalog, const char *assignm
         known = true;
     }
     return known ? 0 : spotnik_fault_set(fault, "'%s': no such instance type in the catalog", assignment);
+}
+
+static bool facts_known(const struct spotnik_offer *offer)
+{
+    return offer->accelerators > 0 || offer->vcpus > 0;
+}
+
+static void facts_copy(struct spotnik_offer *to, const struct spotnik_offer *from)
+{
+    if (!facts_known(to) && facts_known(from)) {
+        memcpy(to->accelerator, from->accelerator, sizeof(to->accelerator));
+        to->accelerators = from->accelerators;
+        to->vcpus = from->vcpus;
+        to->memory_gib = from->memory_gib;
+    }
+    if (isnan(to->link_gbps))
+        to->link_gbps = from->link_gbps;
+}
+
+static int by_instance(const void *left, const void *right)
+{
+    const struct spotnik_offer *a = left, *b = right;
+    int order = strcmp(a->instance, b->instance);
+
+    return order ? order : (int)facts_known(b) - (int)facts_known(a);
+}
+
+void spotnik_catalog_complete(struct spotnik_catalog *catalog)
+{
+    struct spotnik_catalog builtin = {0};
+
+    /* stable results: offers of one type together, those with facts first */
+    qsort(catalog->offers, catalog->count, sizeof(*catalog->offers), by_instance);
+    for (size_t i = 1; i < catalog->count; i++)
+        if (!strcmp(catalog->offers[i].instance, catalog->offers[i - 1].instance))
+            facts_copy(&catalog->offers[i], &catalog->offers[i - 1]);
+    if (spotnik_catalog_builtin(&builtin, NULL))
+        return;
+    for (size_t i = 0; i < catalog->count; i++)
+        for (size_t j = 0; j < builtin.count; j++)
+            if (!strcmp(catalog->offers[i].instance, builtin.offers[j].instance))
+                facts_copy(&catalog->offers[i], &builtin.offers[j]);
+    spotnik_catalog_free(&builtin);
 }

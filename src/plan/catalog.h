@@ -29,6 +29,10 @@ struct spotnik_catalog {
 int spotnik_catalog_builtin(struct spotnik_catalog *catalog_out, struct spotnik_fault *fault);
 extern const char spotnik_catalog_builtin_date[];
 
+/* Fills in what a plain price list leaves out (accelerators, vCPUs, network) from other offers of the same instance
+ * type and from the built-in table. Call it once, after the last file. */
+void spotnik_catalog_complete(struct spotnik_catalog *catalog);
+
 /* Adds the offers of a price file. Negative prices, and rows with neither price, are faults. */
 int spotnik_catalog_read(struct spotnik_catalog *catalog, const char *path, struct spotnik_fault *fault);
 /* Spot Advisor, as its JSON or as CSV: losses, and spot prices (on-demand less savings) where there are none. */

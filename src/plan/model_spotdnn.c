@@ -53,7 +53,7 @@ static double iterations_for(const struct spotnik_spotdnn_model *model, const st
     double spread = model->gamma4 < 0 ? 1 : result->coefficient + model->gamma4;
     double above = (model->gamma2 * result->batch + model->gamma3) * sqrt(spread * result->workers);
 
-    return fmax(0, above / (loss - model->gamma5) - model->gamma1);
+    return fmax(1, above / (loss - model->gamma5) - model->gamma1);
 }
 
 struct spotnik_spotdnn_result spotnik_spotdnn_evaluate(const struct spotnik_spotdnn_model *model,

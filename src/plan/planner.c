@@ -131,8 +131,8 @@ static void search_pairs(struct search *s)
 
     for (size_t i = 0; i < most; i++) {
         for (size_t j = 0; j < most; j++) {
-            if (i == j)
-                continue;
+            if (i == j || strcmp(s->options[i].offer->region, s->options[j].offer->region))
+                continue; /* a ring across regions pays for its traffic and waits for its links */
             for (unsigned n = 1; n <= s->wish->machines_most; n = next_size(n)) {
                 for (unsigned m = 1; m <= n && n + m <= s->wish->machines_most; m = next_size(m)) {
                     struct spotnik_group groups[2] = {group_of(&s->options[i], n), group_of(&s->options[j], m)};
@@ -181,8 +181,8 @@ static int options_make(struct search *s, const struct spotnik_catalog *catalog,
     for (size_t i = 0; i < catalog->count; i++) {
         const struct spotnik_offer *offer = &catalog->offers[i];
         const struct spotnik_device *device = spotnik_profile_device(s->profile, offer->accelerator);
-        if (!device)
-            continue;
+        if (!device || (!(offer->accelerators > 0) && !(offer->vcpus > 0)))
+            continue; /* unknown hardware has no predictable speed */
         option_add(s, offer, device, true);
         if (!on_demand_known(s, offer))
             option_add(s, offer, device, false);

@@ -128,10 +128,8 @@ static void search_piece(struct exact *x, double batch_low, double batch_high)
     double at_low = rest - slope * batch_low, at_high = rest - slope * batch_high;
     double best = x->search->found ? x->search->result.cost_usd * 3600 : 1e12;
 
-    if (at_high <= 0)
-        at_high = fmax(1e-6, at_high);
-    if (at_low <= 0)
-        at_low = at_high;
+    if (at_high < 1) /* there is no less than one update: phi stops growing, its end bounds the piece */
+        at_low = at_high = 1;
     x->phi_slope = batch_high > batch_low ? (1 / at_high - 1 / at_low) / (batch_high - batch_low) : 0;
     x->phi_base = 1 / at_low - x->phi_slope * batch_low;
     x->updates_least = at_high / fmax(1, x->goal->deadline_s - x->goal->takeover_s);

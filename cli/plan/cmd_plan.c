@@ -97,6 +97,8 @@ static int prices_load(struct call *call, struct spotnik_fault *fault)
             spotnik_store_close(store);
         }
     }
+    if (!rc)
+        spotnik_catalog_complete(&call->catalog);
     if (!rc && call->advisor)
         rc = spotnik_catalog_advise(&call->catalog, call->advisor, fault);
     for (size_t i = 0; !rc && i < call->history_count; i++)
@@ -299,14 +301,35 @@ static bool read_option(struct call *call, int option)
     }
 }
 
-static void command_join(struct call *call, int argc, char **argv)
+/* One word as a shell reads it back: as it is, or in single quotes. Returns how far it got. */
+static size_t word_quote(const char *word, char *to, size_t room)
 {
+    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,@%+";
     size_t used = 0;
 
-    snprintf(call->context.command, sizeof(call->context.command), "./train");
-    for (int i = optind; i < argc && used < sizeof(call->context.command); i++)
-        used += (size_t)snprintf(call->context.command + used, sizeof(call->context.command) - used, "%s%s",
-                                 i > optind ? " " : "", argv[i]);
+    if (*word && !word[strspn(word, safe)])
+        return (size_t)snprintf(to, room, "%s", word);
+    used += (size_t)snprintf(to, room, "'");
+    for (; *word && used + 6 < room; word++)
+        used += (size_t)snprintf(to + used, room - used, *word == '\'' ? "'\\%c'" : "%c", *word);
+    return used + (size_t)snprintf(to + used, room - used, "'");
+}
+
+/* The words after "--" as one shell command; false when they are too long to keep. */
+static bool command_join(struct call *call, int argc, char **argv)
+{
+    char *to = call->context.command;
+    size_t used = 0, room = sizeof(call->context.command);
+
+    snprintf(to, room, "./train");
+    for (int i = optind; i < argc; i++) {
+        if (used + 6 * strlen(argv[i]) + 8 > room)
+            return false;
+        if (i > optind)
+            to[used++] = ' ';
+        used += word_quote(argv[i], to + used, room - used);
+    }
+    return true;
 }
 
 int spotnik_cmd_plan(int argc, char **argv)
@@ -345,7 +368,8 @@ int spotnik_cmd_plan(int argc, char **argv)
     if (!print)
         return spotnik_cli_refuse("plan", SPOTNIK_EXIT_USAGE, "-o '%s' is not table, json, skypilot, ec2-fleet, "
                                   "kubernetes or slurm", call.format);
-    command_join(&call, argc, argv);
+    if (!command_join(&call, argc, argv))
+        return spotnik_cli_refuse("plan", SPOTNIK_EXIT_USAGE, "the command after -- is too long; put it in a script");
     int rc = plan_run(&call, print, &fault);
     spotnik_catalog_free(&call.catalog);
     return rc ? spotnik_cli_refuse("plan", SPOTNIK_EXIT_FAILED, "%s", fault.text) : SPOTNIK_EXIT_OK;

@@ -12,7 +12,7 @@ struct spotnik_plan_context {
     const struct spotnik_profile *profile;
     const struct spotnik_wish *wish;
     const struct spotnik_catalog *catalog;
-    char command[1024]; /* what the machines run after "spotnik run ... --" */
+    char command[4096]; /* what the machines run after "spotnik run ... --" */
 };
 
 /* "table", "json", "skypilot", "ec2-fleet", "kubernetes", "slurm"; null when there is no such format. */

@@ -54,7 +54,7 @@ static void run_line(const struct spotnik_plan_context *x, const char *peers, un
 int spotnik_plan_print_skypilot(const struct spotnik_plan_context *x, FILE *out)
 {
     const struct spotnik_fleet *fleet = chosen(x);
-    char name[41], line[1200], infra[96];
+    char name[41], line[4400], infra[96];
 
     if (!fleet)
         return -1;
@@ -73,9 +73,10 @@ int spotnik_plan_print_skypilot(const struct spotnik_plan_context *x, FILE *out)
         put_string(g->offer->instance, out);
         fprintf(out, "\n      use_spot: %s\n", g->spot ? "true" : "false");
     }
-    fputs("  job_recovery:\n    max_restarts_on_errors: 3\n    recover_on_exit_codes: [75]\nrun: |\n", out);
+    fputs("  job_recovery:\n    max_restarts_on_errors: 3\n    recover_on_exit_codes: [75]\nrun: ", out);
     run_line(x, "skypilot", machines, line, sizeof(line));
-    fprintf(out, "  %s\n", line);
+    put_string(line, out);
+    fputc('\n', out);
     return 0;
 }
 
@@ -174,7 +175,7 @@ int spotnik_plan_print_kubernetes(const struct spotnik_plan_context *x, FILE *ou
 int spotnik_plan_print_slurm(const struct spotnik_plan_context *x, FILE *out)
 {
     const struct spotnik_fleet *fleet = chosen(x);
-    char name[41], line[1200];
+    char name[41], line[4400];
 
     if (!fleet)
         return -1;
