@@ -15,9 +15,15 @@
 #define STEPS_PER_DEADLINE 300
 #define MACHINES 3
 
+/* Where one phase goes to, without the phases that it cannot reach. */
+struct row {
+    size_t count, phase[PHASES];
+    double share[PHASES];
+};
+
 struct solved {
     float *value; /* [C][S][phase][machine] */
-    double step[PHASES][PHASES], long_step[PHASES][PHASES];
+    struct row step[PHASES], long_step[PHASES];
     double log_end[2][BUCKETS], end_per_s[2][BUCKETS];
 };
 
@@ -74,15 +80,28 @@ static void chain_power(double chain[PHASES][PHASES], unsigned times, double pow
     }
 }
 
+static void rows_make(double chain[PHASES][PHASES], struct row rows[PHASES])
+{
+    memset(rows, 0, sizeof(*rows) * PHASES);
+    for (size_t i = 0; i < PHASES; i++) {
+        for (size_t j = 0; j < PHASES; j++) {
+            if (!(chain[i][j] > 0))
+                continue;
+            rows[i].phase[rows[i].count] = j;
+            rows[i].share[rows[i].count++] = chain[i][j];
+        }
+    }
+}
+
 static float *cell(const struct spotnik_foresight *f, const struct solved *solved, size_t c, size_t s)
 {
     return solved->value + (c * f->slack_cells + s) * PHASES * MACHINES;
 }
 
-/* Expected cost to go at (work, slack), bilinear between cells, after one step of `chain`: for a job that is on
+/* Expected cost to go at (work, slack), bilinear between cells, after the step that `row` is: for a job that is on
  * `machine` if there is spot then, and on `without` if there is none. */
 static double ahead(const struct spotnik_foresight *f, const struct solved *solved, double work_s, double slack_s,
-                    const double chain[PHASES], enum spotnik_machine machine, enum spotnik_machine without)
+                    const struct row *row, enum spotnik_machine machine, enum spotnik_machine without)
 {
     double c = fmin(fmax(work_s / f->h_s, 0), (double)f->work_cells - 1);
     double s = fmin(fmax(slack_s / f->h_s, 0), (double)f->slack_cells - 1);
@@ -95,9 +114,9 @@ static double ahead(const struct spotnik_foresight *f, const struct solved *solv
             continue;
         const float *values = cell(f, solved, c0 + (corner & 1), s0 + (corner >> 1));
         double sum = 0;
-        for (size_t phase = 0; phase < PHASES; phase++)
-            if (chain[phase] > 0)
-                sum += chain[phase] * (double)values[phase * MACHINES + (phase_up(phase) ? machine : without)];
+        for (size_t i = 0; i < row->count; i++)
+            sum += row->share[i]
+                   * (double)values[row->phase[i] * MACHINES + (phase_up(row->phase[i]) ? machine : without)];
         total += weight * sum;
     }
     return total;
@@ -112,7 +131,7 @@ static double overlap_cost(const struct spotnik_foresight *f, const struct solve
     if (slack_s < f->terms.changeover_s - 1)
         return INFINITY;
     return (f->terms.price_ratio + 1) * run_s / 3600
-           + ahead(f, solved, work_s - f->long_s, slack_s, solved->long_step[phase], SPOTNIK_SPOT, SPOTNIK_ON_DEMAND);
+           + ahead(f, solved, work_s - f->long_s, slack_s, &solved->long_step[phase], SPOTNIK_SPOT, SPOTNIK_ON_DEMAND);
 }
 
 /* Cost (spot-hours) of choosing `to` now and acting optimally afterwards; infinite when the rules forbid it. */
@@ -130,26 +149,33 @@ static double choice_cost(const struct spotnik_foresight *f, const struct solved
         return INFINITY;
     if (to == SPOTNIK_IDLE)
         return slack_s - f->h_s < d_s ? INFINITY
-                                      : ahead(f, solved, work_s, slack_s - f->h_s, solved->step[phase], to, without);
+                                      : ahead(f, solved, work_s, slack_s - f->h_s, &solved->step[phase], to, without);
     if (to == from) {
         double run_s = fmin(f->h_s, work_s);
-        return price * run_s / 3600 + ahead(f, solved, work_s - f->h_s, slack_s, solved->step[phase], to, without);
+        return price * run_s / 3600 + ahead(f, solved, work_s - f->h_s, slack_s, &solved->step[phase], to, without);
     }
     double run_s = fmin(f->long_s, d_s + work_s);
     return price * run_s / 3600
-           + ahead(f, solved, work_s - (f->long_s - d_s), slack_s - d_s, solved->long_step[phase], to, without);
+           + ahead(f, solved, work_s - (f->long_s - d_s), slack_s - d_s, &solved->long_step[phase], to, without);
 }
 
 static void solve_cell(const struct spotnik_foresight *f, struct solved *solved, size_t c, size_t s)
 {
     float *values = cell(f, solved, c, s);
-    double work_s = (double)c * f->h_s, slack_s = (double)s * f->h_s;
+    double work_s = (double)c * f->h_s, slack_s = (double)s * f->h_s, cost[MACHINES][MACHINES];
+    bool guarded = slack_s < 2 * f->terms.changeover_s;
 
     for (size_t phase = 0; phase < PHASES; phase++) {
         for (int from = 0; from < MACHINES; from++) {
             double best = INFINITY;
-            for (int to = 0; to < MACHINES; to++)
-                best = fmin(best, choice_cost(f, solved, work_s, slack_s, phase, from, to));
+            for (int to = 0; to < MACHINES; to++) {
+                /* a move costs the same wherever it comes from, but for guards and overlap */
+                bool same = from != SPOTNIK_IDLE && from != to && !guarded
+                            && !(f->terms.overlap && from == SPOTNIK_ON_DEMAND);
+                cost[from][to] = same && to != SPOTNIK_IDLE ? cost[SPOTNIK_IDLE][to]
+                                                            : choice_cost(f, solved, work_s, slack_s, phase, from, to);
+                best = fmin(best, cost[from][to]);
+            }
             values[phase * MACHINES + from] = (float)best;
         }
     }
@@ -158,8 +184,12 @@ static void solve_cell(const struct spotnik_foresight *f, struct solved *solved,
 /* Slack below two changeovers leaves only on-demand to an idle job; the sweep starts from there. */
 static void solve(const struct spotnik_foresight *f, struct solved *solved, const struct spotnik_climate *climate)
 {
-    chain_make(climate, f->h_s, solved->step);
-    chain_power(solved->step, (unsigned)fmax(1, round(f->long_s / f->h_s)), solved->long_step);
+    double step[PHASES][PHASES], long_step[PHASES][PHASES];
+
+    chain_make(climate, f->h_s, step);
+    chain_power(step, (unsigned)fmax(1, round(f->long_s / f->h_s)), long_step);
+    rows_make(step, solved->step);
+    rows_make(long_step, solved->long_step);
     for (int up = 0; up < 2; up++) {
         for (size_t b = 0; b < BUCKETS; b++) {
             solved->end_per_s[up][b] = climate->end_per_h[up][b] / 3600;
@@ -254,7 +284,7 @@ static struct spotnik_choice foresight_choose(void *self, const struct spotnik_j
         highest = fmax(highest, f->belief[i]);
     for (size_t i = 0; i < f->count; i++) {
         double weight = exp(f->belief[i] - highest);
-        if (weight < 1e-4)
+        if (weight < 1e-3)
             continue;
         for (int to = 0; to < MACHINES; to++)
             cost[to] += weight * choice_cost(f, &f->solved[i], view->work_left_s, slack_s, phase,
