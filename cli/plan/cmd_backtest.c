@@ -13,14 +13,19 @@
 #include <string.h>
 
 static const char usage[] =
-    "usage: spotnik backtest --windows FILE [--windows FILE]... --policy P --work 48h --deadline 60h --changeover 12m\n"
-    "                        [--price-ratio k] [--overlap] [--slices n] [--stride 6h] [--each] [--climates FILE]...\n"
+    "usage: spotnik backtest --windows FILE [--windows FILE]... --policy P --work 48h --deadline 60h "
+    "--changeover 12m\n"
+    "                        [--price-ratio k] [--overlap] [--slices n] [--stride 6h] [--each] [--climates "
+    "FILE]...\n"
     "       spotnik backtest --learn FILE...\n"
     "\n"
-    "Policies: on-demand, greedy, sliced, uniform, foresight (one machine at a time), spotnik (foresight, with the\n"
+    "Policies: on-demand, greedy, sliced, uniform, foresight (one machine at a time), spotnik (foresight, "
+    "with the\n"
     "on-demand machine working on while its spot successor starts: --overlap gives that to any policy).\n"
-    "Costs are in hours of spot price; changeovers are billed. A raw trace is cut into windows, one every --stride.\n"
-    "--climates learns the policy's prior from other traces than the built-in ones; --learn prints such a prior.\n";
+    "Costs are in hours of spot price; changeovers are billed. A raw trace is cut into windows, one every "
+    "--stride.\n"
+    "--climates learns the policy's prior from other traces than the built-in ones; --learn prints such a "
+    "prior.\n";
 
 #define FILES_MAX 64
 
@@ -79,7 +84,8 @@ static int windows_ready(const struct call *call, const char *path, struct spotn
 
     if (spotnik_windows_load(path, &raw, fault))
         return -1;
-    if (raw.count > 1 || (double)raw.windows[0].ticks * raw.tick_s < call->terms.deadline_s + call->stride_s) {
+    if (raw.count > 1
+        || (double)raw.windows[0].ticks * raw.tick_s < call->terms.deadline_s + call->stride_s) {
         *windows_out = raw;
         return 0;
     }
@@ -103,8 +109,8 @@ static int file_run(const struct call *call, const char *path, const struct spot
             break;
         tally_add(tally, &result, call->terms.price_ratio);
         if (call->each)
-            fprintf(stderr, "%s window %zu: on-demand %.3f h, spot %.3f h, cost %.3f, finished at %.2f h%s\n", path,
-                    i + 1, result.on_demand_work_s / 3600, result.spot_work_s / 3600,
+            fprintf(stderr, "%s window %zu: on-demand %.3f h, spot %.3f h, cost %.3f, finished at %.2f h%s\n",
+                    path, i + 1, result.on_demand_work_s / 3600, result.spot_work_s / 3600,
                     spotnik_backtest_cost(&result, call->terms.price_ratio), result.finish_s / 3600,
                     result.missed ? ", MISSED" : "");
     }
@@ -147,7 +153,8 @@ static json_t *tally_json(const struct call *call, const struct tally *tally)
     return json;
 }
 
-static int climates_load(const struct call *call, struct spotnik_climate *climates, struct spotnik_fault *fault)
+static int climates_load(const struct call *call, struct spotnik_climate *climates,
+                         struct spotnik_fault *fault)
 {
     for (size_t i = 0; i < call->climate_count; i++) {
         struct spotnik_windows windows;
@@ -171,15 +178,21 @@ static int learn(const struct call *call, struct spotnik_fault *fault)
         printf("    {\"%s\",\n     {", climates[i].name);
         for (int up = 0; up < 2; up++)
             for (size_t b = 0; b < SPOTNIK_CLIMATE_BUCKETS; b++)
-                printf("%s%.3f%s", b ? ", " : up ? "\n      {" : "{", climates[i].end_per_h[up][b],
-                       b < SPOTNIK_CLIMATE_BUCKETS - 1 ? "" : up ? "}}},\n" : "},");
+                printf("%s%.3f%s",
+                       b    ? ", "
+                       : up ? "\n      {"
+                            : "{",
+                       climates[i].end_per_h[up][b],
+                       b < SPOTNIK_CLIMATE_BUCKETS - 1 ? ""
+                       : up                            ? "}}},\n"
+                                                       : "},");
     }
     return 0;
 }
 
 /* The policy by name; `foresight` is freed by the caller. */
-static int policy_make(struct call *call, struct spotnik_policy *policy_out, struct spotnik_foresight **foresight_out,
-                       struct spotnik_fault *fault)
+static int policy_make(struct call *call, struct spotnik_policy *policy_out,
+                       struct spotnik_foresight **foresight_out, struct spotnik_fault *fault)
 {
     static struct spotnik_climate climates[FILES_MAX];
     const char *name = call->policy;
@@ -195,11 +208,15 @@ static int policy_make(struct call *call, struct spotnik_policy *policy_out, str
     else if (!strcmp(name, "on-demand"))
         *policy_out = spotnik_policy_on_demand();
     else if (strcmp(name, "foresight") && strcmp(name, "spotnik"))
-        return spotnik_fault_set(fault, "no policy '%s'; there are on-demand, greedy, sliced, uniform, foresight and "
-                                 "spotnik", name);
+        return spotnik_fault_set(
+            fault,
+            "no policy '%s'; there are on-demand, greedy, sliced, uniform, foresight and "
+            "spotnik",
+            name);
     else if (climates_load(call, climates, fault)
              || spotnik_foresight_new(&call->terms, call->climate_count ? climates : spotnik_climates_builtin,
-                                      call->climate_count ? call->climate_count : spotnik_climates_builtin_count,
+                                      call->climate_count ? call->climate_count
+                                                          : spotnik_climates_builtin_count,
                                       foresight_out, fault))
         return -1;
     else
@@ -211,7 +228,7 @@ static int backtest(struct call *call, struct spotnik_fault *fault)
 {
     struct spotnik_foresight *foresight = NULL;
     struct spotnik_policy policy;
-    struct tally tally = {0};
+    struct tally tally = { 0 };
 
     if (spotnik_job_terms_check(&call->terms, fault) || policy_make(call, &policy, &foresight, fault))
         return -1;
@@ -275,13 +292,15 @@ static bool read_option(struct call *call, int option)
 
 int spotnik_cmd_backtest(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"windows", 1, 0, 'w'},    {"policy", 1, 0, 'p'},      {"work", 1, 0, 'W'},   {"deadline", 1, 0, 'd'},
-        {"changeover", 1, 0, 'o'}, {"price-ratio", 1, 0, 'k'}, {"slices", 1, 0, 's'}, {"stride", 1, 0, 't'},
-        {"overlap", 0, 0, 'v'},    {"each", 0, 0, 'e'},        {"learn", 0, 0, 'l'},  {"climates", 1, 0, 'c'},
-        {"help", 0, 0, 'h'},       {0, 0, 0, 0}};
+    static const struct option options[] = { { "windows", 1, 0, 'w' },    { "policy", 1, 0, 'p' },
+                                             { "work", 1, 0, 'W' },       { "deadline", 1, 0, 'd' },
+                                             { "changeover", 1, 0, 'o' }, { "price-ratio", 1, 0, 'k' },
+                                             { "slices", 1, 0, 's' },     { "stride", 1, 0, 't' },
+                                             { "overlap", 0, 0, 'v' },    { "each", 0, 0, 'e' },
+                                             { "learn", 0, 0, 'l' },      { "climates", 1, 0, 'c' },
+                                             { "help", 0, 0, 'h' },       { 0, 0, 0, 0 } };
     /* p3.2xlarge: 3.06 USD/h on demand, 0.92 spot (Can't Be Late, section 6) */
-    struct call call = {.terms = {.price_ratio = 3.06 / 0.92}, .stride_s = 6 * 3600, .sliced = {10}};
+    struct call call = { .terms = { .price_ratio = 3.06 / 0.92 }, .stride_s = 6 * 3600, .sliced = { 10 } };
     struct spotnik_fault fault;
     int option;
 

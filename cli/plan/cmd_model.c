@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `spotnik model`: every model of the planner by itself, on CSV, for people who want to check us. Options are read
- * here; what a model makes of its columns is in model_csv.c and its neighbours. */
+/* `spotnik model`: every model of the planner by itself, on CSV, for people who want to check us. Options
+ * are read here; what a model makes of its columns is in model_csv.c and its neighbours. */
 #include "cmd_model.h"
 #include "plan/model_noise.h"
 
@@ -11,13 +11,16 @@
 #include <string.h>
 
 static const char usage[] =
-    "usage: spotnik model speed|noise|lifetime|checkpoint-time|remaining|startup --fit FILE [--predict FILE]\n"
+    "usage: spotnik model speed|noise|lifetime|checkpoint-time|remaining|startup --fit FILE [--predict "
+    "FILE]\n"
     "       spotnik model spotdnn --constants FILE [--prices FILE] [--quota N] --loss L --deadline S\n"
     "                             [--search window|exact]\n"
-    "       spotnik model interval --job 5h --write 1m [--mttf 1h | --bathtub A,tau1_h,tau2_h,cap_h] [--authors]\n"
+    "       spotnik model interval --job 5h --write 1m [--mttf 1h | --bathtub A,tau1_h,tau2_h,cap_h] "
+    "[--authors]\n"
     "       spotnik model coefficient --speeds 3,1 --counts 7,3\n"
     "\n"
-    "Predictions are CSV on stdout: the columns of the file, the prediction, and the error when the observed column\n"
+    "Predictions are CSV on stdout: the columns of the file, the prediction, and the error when the observed "
+    "column\n"
     "is there. A summary goes to stderr. Files may be gzip.\n"
     "  --sharpness P      speed, noise: how sharp saturation sets in (6 and 4 unless told)\n"
     "  --leave-one-out    speed: choose the sharpness for each series from the other series\n"
@@ -57,7 +60,8 @@ void spotnik_model_report(const char *what, struct spotnik_model_errors *errors)
     if (kept > sizeof(errors->values) / sizeof(*errors->values))
         kept = sizeof(errors->values) / sizeof(*errors->values);
     qsort(errors->values, kept, sizeof(double), compare_double);
-    double median = kept % 2 ? errors->values[kept / 2] : (errors->values[kept / 2 - 1] + errors->values[kept / 2]) / 2;
+    double median =
+        kept % 2 ? errors->values[kept / 2] : (errors->values[kept / 2 - 1] + errors->values[kept / 2]) / 2;
     fprintf(stderr, "%s: MAPE %.2f %%, median %.2f %%, worst %.2f %%, over %zu rows\n", what,
             errors->sum / (double)errors->count, median, errors->worst, errors->count);
 }
@@ -100,10 +104,11 @@ static bool read_option(struct spotnik_model_call *call, int option, const char 
 static int read_options(struct spotnik_model_call *call, int argc, char **argv, const char **fit,
                         const char **predict)
 {
-    static const struct option options[] = {
-        {"fit", 1, 0, 'f'},       {"predict", 1, 0, 'p'},   {"target", 1, 0, 't'}, {"by", 1, 0, 'b'},
-        {"sharpness", 1, 0, 's'}, {"usd-per-h", 1, 0, 'u'}, {"cap", 1, 0, 'c'},    {"at", 1, 0, 'a'},
-        {"leave-one-out", 0, 0, 'l'}, {0, 0, 0, 0}};
+    static const struct option options[] = { { "fit", 1, 0, 'f' },           { "predict", 1, 0, 'p' },
+                                             { "target", 1, 0, 't' },        { "by", 1, 0, 'b' },
+                                             { "sharpness", 1, 0, 's' },     { "usd-per-h", 1, 0, 'u' },
+                                             { "cap", 1, 0, 'c' },           { "at", 1, 0, 'a' },
+                                             { "leave-one-out", 0, 0, 'l' }, { 0, 0, 0, 0 } };
     int option;
 
     optind = 1;
@@ -117,10 +122,13 @@ static int read_options(struct spotnik_model_call *call, int argc, char **argv, 
     return 0;
 }
 
-static int run_csv(int (*model)(const struct spotnik_model_call *, struct spotnik_fault *), int argc, char **argv)
+static int run_csv(int (*model)(const struct spotnik_model_call *, struct spotnik_fault *), int argc,
+                   char **argv)
 {
-    struct spotnik_model_call call = {.usd_per_h = SPOTNIK_SCAVENGER_E2_STANDARD_4_USD_PER_H, .cap_s = 86400,
-                                      .at_h = {1, 3, 6, 12, 24}, .at_count = 5};
+    struct spotnik_model_call call = { .usd_per_h = SPOTNIK_SCAVENGER_E2_STANDARD_4_USD_PER_H,
+                                       .cap_s = 86400,
+                                       .at_h = { 1, 3, 6, 12, 24 },
+                                       .at_count = 5 };
     struct spotnik_fault fault;
     const char *fit = NULL, *predict = NULL;
 
@@ -145,20 +153,21 @@ int spotnik_cmd_model(int argc, char **argv)
         int (*csv)(const struct spotnik_model_call *, struct spotnik_fault *);
         int (*own)(int, char **);
     } models[] = {
-        {"speed", spotnik_model_speed, NULL},
-        {"noise", spotnik_model_noise, NULL},
-        {"lifetime", spotnik_model_lifetime, NULL},
-        {"checkpoint-time", spotnik_model_checkpoint_time, NULL},
-        {"remaining", spotnik_model_remaining, NULL},
-        {"startup", spotnik_model_startup, NULL},
-        {"spotdnn", NULL, spotnik_model_spotdnn},
-        {"interval", NULL, spotnik_model_interval},
-        {"coefficient", NULL, spotnik_model_coefficient},
+        { "speed", spotnik_model_speed, NULL },
+        { "noise", spotnik_model_noise, NULL },
+        { "lifetime", spotnik_model_lifetime, NULL },
+        { "checkpoint-time", spotnik_model_checkpoint_time, NULL },
+        { "remaining", spotnik_model_remaining, NULL },
+        { "startup", spotnik_model_startup, NULL },
+        { "spotdnn", NULL, spotnik_model_spotdnn },
+        { "interval", NULL, spotnik_model_interval },
+        { "coefficient", NULL, spotnik_model_coefficient },
     };
 
     for (size_t i = 0; argc > 1 && i < sizeof(models) / sizeof(*models); i++)
         if (!strcmp(argv[1], models[i].name))
-            return models[i].csv ? run_csv(models[i].csv, argc - 1, argv + 1) : models[i].own(argc - 1, argv + 1);
+            return models[i].csv ? run_csv(models[i].csv, argc - 1, argv + 1)
+                                 : models[i].own(argc - 1, argv + 1);
     bool help = argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"));
     fputs(usage, help ? stdout : stderr);
     return help ? SPOTNIK_EXIT_OK : SPOTNIK_EXIT_USAGE;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `spotnik plan`: how many of which machine, spot or not, with which batch, to be done by a deadline or under a budget,
- * and how sure. */
+/* `spotnik plan`: how many of which machine, spot or not, with which batch, to be done by a deadline or
+ * under a budget, and how sure. */
 #include "cmd_plan.h"
 #include "plan/jsonfile.h"
 #include "plan/store.h"
@@ -19,8 +19,10 @@ static const char usage[] =
     "                    [--store FILE.db] [--seed N] [--runs N] [--plot FILE.svg]\n"
     "                    [-o table|json|skypilot|ec2-fleet|kubernetes|slurm] [-- command...]\n"
     "\n"
-    "Without --prices the built-in table is used, without --profile an example job. --target is epochs=N, steps=N or\n"
-    "samples=N. Without deadline and budget the knee of the Pareto front is chosen. --from-status re-plans: what is\n"
+    "Without --prices the built-in table is used, without --profile an example job. --target is epochs=N, "
+    "steps=N or\n"
+    "samples=N. Without deadline and budget the knee of the Pareto front is chosen. --from-status re-plans: "
+    "what is\n"
     "done, spent and still running is read from a JSON file and the running machines stay.\n"
     "Exit status: 0 a plan, 1 no plan or bad input, 2 bad usage.\n";
 
@@ -31,7 +33,8 @@ struct call {
     struct spotnik_profile profile;
     struct spotnik_catalog catalog;
     struct spotnik_plan_context context;
-    const char *profile_path, *prices[FILES_MAX], *histories[FILES_MAX], *advisor, *status, *store, *plot, *format;
+    const char *profile_path, *prices[FILES_MAX], *histories[FILES_MAX], *advisor, *status, *store, *plot,
+        *format;
     const char *target;
     size_t price_count, history_count;
     bool explain;
@@ -39,7 +42,7 @@ struct call {
 
 static int target_read(struct call *call, struct spotnik_fault *fault)
 {
-    static const char *const kinds[] = {"epochs=", "steps=", "samples="};
+    static const char *const kinds[] = { "epochs=", "steps=", "samples=" };
     double value;
 
     for (size_t i = 0; call->target && i < 3; i++) {
@@ -51,8 +54,8 @@ static int target_read(struct call *call, struct spotnik_fault *fault)
         call->wish.work.epochs = i == 0 ? value : samples / call->profile.samples_per_epoch;
         return 0;
     }
-    return spotnik_fault_set(fault, "--target is epochs=N, steps=N or samples=N%s%s", call->target ? ", not " : "",
-                             call->target ? call->target : "");
+    return spotnik_fault_set(fault, "--target is epochs=N, steps=N or samples=N%s%s",
+                             call->target ? ", not " : "", call->target ? call->target : "");
 }
 
 /* A profile from a description file or from a store ("run.db" or "run.db#name"). */
@@ -115,12 +118,14 @@ static int survivor_read(struct call *call, const json_t *item, size_t number, s
     double machines;
 
     if (!instance || !capacity || (strcmp(capacity, "spot") && strcmp(capacity, "on-demand")))
-        return spotnik_fault_set(fault, "%s: machine %zu: 'instance' and 'capacity' (spot or on-demand) are needed",
+        return spotnik_fault_set(fault,
+                                 "%s: machine %zu: 'instance' and 'capacity' (spot or on-demand) are needed",
                                  call->status, number);
     if (spotnik_json_number(call->status, item, "count", 1, 1e6, 1, &machines, fault))
         return -1;
     if (call->wish.kept_count == SPOTNIK_FLEET_GROUPS - 1)
-        return spotnik_fault_set(fault, "%s: more than %d kinds of machines", call->status, SPOTNIK_FLEET_GROUPS - 1);
+        return spotnik_fault_set(fault, "%s: more than %d kinds of machines", call->status,
+                                 SPOTNIK_FLEET_GROUPS - 1);
     for (size_t i = 0; i < call->catalog.count; i++) {
         const struct spotnik_offer *offer = &call->catalog.offers[i];
         bool spot = !strcmp(capacity, "spot");
@@ -128,13 +133,14 @@ static int survivor_read(struct call *call, const json_t *item, size_t number, s
         if (strcmp(offer->instance, instance) || (zone && *zone && strcmp(offer->zone, zone)) || !device
             || isnan(spot ? offer->spot_usd_per_h : offer->on_demand_usd_per_h))
             continue;
-        call->wish.kept[call->wish.kept_count++] = (struct spotnik_group){offer, device, (unsigned)machines, spot,
-                                                                          true};
+        call->wish.kept[call->wish.kept_count++] =
+            (struct spotnik_group){ offer, device, (unsigned)machines, spot, true };
         return 0;
     }
-    return spotnik_fault_set(fault, "%s: machine %zu: no %s price for %s%s%s in the catalog, or the profile was not "
-                             "measured on its accelerator", call->status, number, capacity, instance,
-                             zone ? " in " : "", zone ? zone : "");
+    return spotnik_fault_set(fault,
+                             "%s: machine %zu: no %s price for %s%s%s in the catalog, or the profile was not "
+                             "measured on its accelerator",
+                             call->status, number, capacity, instance, zone ? " in " : "", zone ? zone : "");
 }
 
 /* What is done comes off the work, what is spent off the budget, the time gone off the deadline. */
@@ -153,9 +159,8 @@ static int status_read(struct call *call, struct spotnik_fault *fault)
         || spotnik_json_number(call->status, json, "elapsed_s", 0, 1e10, 0, &elapsed_s, fault)
         || spotnik_json_number(call->status, json, "spent_usd", 0, 1e10, 0, &spent_usd, fault))
         rc = -1;
-    json_array_foreach(json_object_get(json, "machines"), i, item)
-        if (!rc)
-            rc = survivor_read(call, item, i + 1, fault);
+    json_array_foreach(json_object_get(json, "machines"), i, item) if (!rc) rc =
+        survivor_read(call, item, i + 1, fault);
     json_decref(json);
     if (rc)
         return rc;
@@ -166,8 +171,8 @@ static int status_read(struct call *call, struct spotnik_fault *fault)
         return spotnik_fault_set(fault, "%s: the deadline binds: it passed %.0f s ago", call->status,
                                  elapsed_s - call->wish.deadline_s);
     if (spent_usd >= call->wish.budget_usd)
-        return spotnik_fault_set(fault, "%s: the budget binds: $%.2f of $%.2f are spent", call->status, spent_usd,
-                                 call->wish.budget_usd);
+        return spotnik_fault_set(fault, "%s: the budget binds: $%.2f of $%.2f are spent", call->status,
+                                 spent_usd, call->wish.budget_usd);
     call->wish.work.epochs -= epochs_done;
     call->wish.deadline_s -= elapsed_s;
     call->wish.budget_usd -= spent_usd;
@@ -236,7 +241,8 @@ static bool read_number(struct call *call, int option)
     switch (option) {
     case 'd':
         return spotnik_cli_duration("plan", "--deadline", optarg, false, &call->wish.deadline_s)
-               && (call->wish.deadline_s > 0 || spotnik_cli_refuse("plan", 0, "--deadline is not above zero"));
+               && (call->wish.deadline_s > 0
+                   || spotnik_cli_refuse("plan", 0, "--deadline is not above zero"));
     case 'b':
         return spotnik_cli_number("plan", "--budget", optarg, 1e-9, 1e12, &call->wish.budget_usd);
     case 'c':
@@ -334,17 +340,35 @@ static bool command_join(struct call *call, int argc, char **argv)
 
 int spotnik_cmd_plan(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"deadline", 1, 0, 'd'}, {"budget", 1, 0, 'b'},  {"target", 1, 0, 't'},  {"profile", 1, 0, 'p'},
-        {"prices", 1, 0, 'P'},   {"history", 1, 0, 'H'}, {"advisor", 1, 0, 'a'}, {"confidence", 1, 0, 'c'},
-        {"machines", 1, 0, 'm'}, {"only", 1, 0, 'y'},    {"losses-per-h", 1, 0, 'l'}, {"from-status", 1, 0, 's'},
-        {"store", 1, 0, 'S'},    {"seed", 1, 0, 'e'},    {"runs", 1, 0, 'r'},    {"plot", 1, 0, 'g'},
-        {"output", 1, 0, 'o'},   {"help", 0, 0, 'h'},    {0, 0, 0, 0}};
-    struct call call = {
-        .wish = {.deadline_s = INFINITY, .budget_usd = INFINITY, .confidence = 0.95, .machines_most = 64, .spot = true,
-                 .on_demand = true, .seed = 1, .runs = 400,
-                 .work = {.losses_per_h = NAN, .together = SPOTNIK_LOSSES_TOGETHER}},
-        .format = "table"};
+    static const struct option options[] = { { "deadline", 1, 0, 'd' },
+                                             { "budget", 1, 0, 'b' },
+                                             { "target", 1, 0, 't' },
+                                             { "profile", 1, 0, 'p' },
+                                             { "prices", 1, 0, 'P' },
+                                             { "history", 1, 0, 'H' },
+                                             { "advisor", 1, 0, 'a' },
+                                             { "confidence", 1, 0, 'c' },
+                                             { "machines", 1, 0, 'm' },
+                                             { "only", 1, 0, 'y' },
+                                             { "losses-per-h", 1, 0, 'l' },
+                                             { "from-status", 1, 0, 's' },
+                                             { "store", 1, 0, 'S' },
+                                             { "seed", 1, 0, 'e' },
+                                             { "runs", 1, 0, 'r' },
+                                             { "plot", 1, 0, 'g' },
+                                             { "output", 1, 0, 'o' },
+                                             { "help", 0, 0, 'h' },
+                                             { 0, 0, 0, 0 } };
+    struct call call = { .wish = { .deadline_s = INFINITY,
+                                   .budget_usd = INFINITY,
+                                   .confidence = 0.95,
+                                   .machines_most = 64,
+                                   .spot = true,
+                                   .on_demand = true,
+                                   .seed = 1,
+                                   .runs = 400,
+                                   .work = { .losses_per_h = NAN, .together = SPOTNIK_LOSSES_TOGETHER } },
+                         .format = "table" };
     struct spotnik_fault fault;
     int option;
 
@@ -364,12 +388,16 @@ int spotnik_cmd_plan(int argc, char **argv)
             return SPOTNIK_EXIT_USAGE;
         }
     }
-    spotnik_plan_printer print = call.explain ? spotnik_plan_print_explain : spotnik_plan_printer_find(call.format);
+    spotnik_plan_printer print =
+        call.explain ? spotnik_plan_print_explain : spotnik_plan_printer_find(call.format);
     if (!print)
-        return spotnik_cli_refuse("plan", SPOTNIK_EXIT_USAGE, "-o '%s' is not table, json, skypilot, ec2-fleet, "
-                                  "kubernetes or slurm", call.format);
+        return spotnik_cli_refuse("plan", SPOTNIK_EXIT_USAGE,
+                                  "-o '%s' is not table, json, skypilot, ec2-fleet, "
+                                  "kubernetes or slurm",
+                                  call.format);
     if (!command_join(&call, argc, argv))
-        return spotnik_cli_refuse("plan", SPOTNIK_EXIT_USAGE, "the command after -- is too long; put it in a script");
+        return spotnik_cli_refuse("plan", SPOTNIK_EXIT_USAGE,
+                                  "the command after -- is too long; put it in a script");
     int rc = plan_run(&call, print, &fault);
     spotnik_catalog_free(&call.catalog);
     return rc ? spotnik_cli_refuse("plan", SPOTNIK_EXIT_FAILED, "%s", fault.text) : SPOTNIK_EXIT_OK;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `spotnik profile`: checks a description of a job, shows what the planner makes of it, and keeps it in the store. */
+/* `spotnik profile`: checks a description of a job, shows what the planner makes of it, and keeps it in
+ * the store. */
 #include "cmd_plan.h"
 #include "plan/store.h"
 #include "plan_args.h"
@@ -10,8 +11,10 @@
 static const char usage[] =
     "usage: spotnik profile --describe FILE.json [--store run.db]\n"
     "\n"
-    "The description: {\"name\", \"devices\": {\"V100\": {\"samples_per_s\": 750} or {\"steps\": [[batch, seconds], ...]}},\n"
-    "\"batches\": [256, 512], \"samples_per_epoch\", \"gradient_mb\"} and, optionally, state_mb, reference_batch,\n"
+    "The description: {\"name\", \"devices\": {\"V100\": {\"samples_per_s\": 750} or {\"steps\": [[batch, "
+    "seconds], ...]}},\n"
+    "\"batches\": [256, 512], \"samples_per_epoch\", \"gradient_mb\"} and, optionally, state_mb, "
+    "reference_batch,\n"
     "critical_batch, link_gbps, hop_us, overlap, startup_s, recover_s, join_s, checkpoint_every_s, error.\n"
     "The device \"cpu\" is one vCPU. The profile as the planner will use it is printed as JSON.\n";
 
@@ -28,8 +31,9 @@ static int keep(const char *path, const struct spotnik_profile *profile, struct 
 
 int spotnik_cmd_profile(int argc, char **argv)
 {
-    static const struct option options[] = {{"describe", 1, 0, 'd'}, {"store", 1, 0, 's'}, {"help", 0, 0, 'h'},
-                                            {0, 0, 0, 0}};
+    static const struct option options[] = {
+        { "describe", 1, 0, 'd' }, { "store", 1, 0, 's' }, { "help", 0, 0, 'h' }, { 0, 0, 0, 0 }
+    };
     const char *describe = NULL, *store = NULL;
     struct spotnik_profile profile;
     struct spotnik_fault fault;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `spotnik model noise`: Scavenger's two relations. A file with `time_h_observed` gives time and cost from (B, K); one
- * with `epochs_to_target` gives epochs from noise, and noise from B. */
+/* `spotnik model noise`: Scavenger's two relations. A file with `time_h_observed` gives time and cost from
+ * (B, K); one with `epochs_to_target` gives epochs from noise, and noise from B. */
 #include "cmd_model.h"
 #include "plan/model_noise.h"
 
@@ -30,11 +30,12 @@ static int columns_find(const struct spotnik_table *table, bool time, bool fit, 
 {
     const char *target = time ? "time_h_observed" : "epochs_to_target";
 
-    *c = (struct columns){
-        .model = spotnik_table_find(table, "model"), .batch = spotnik_table_need(table, "global_batch_B", fault),
-        .workers = spotnik_table_find(table, "workers_K"),
-        .time = spotnik_table_find(table, "time_h_observed"), .epochs = spotnik_table_find(table, "epochs_to_target"),
-        .noise = spotnik_table_find(table, "normalized_noise_gamma_over_K")};
+    *c = (struct columns){ .model = spotnik_table_find(table, "model"),
+                           .batch = spotnik_table_need(table, "global_batch_B", fault),
+                           .workers = spotnik_table_find(table, "workers_K"),
+                           .time = spotnik_table_find(table, "time_h_observed"),
+                           .epochs = spotnik_table_find(table, "epochs_to_target"),
+                           .noise = spotnik_table_find(table, "normalized_noise_gamma_over_K") };
     if (c->batch < 0)
         return -1;
     if (time && c->workers < 0)
@@ -65,7 +66,7 @@ static const char *model_name(const struct spotnik_table *table, size_t row, con
 static int row_read(const struct spotnik_table *table, size_t row, const struct columns *c, int target,
                     struct spotnik_batch_row *out, double *noise_out, struct spotnik_fault *fault)
 {
-    *out = (struct spotnik_batch_row){.workers = 1, .time_h = NAN};
+    *out = (struct spotnik_batch_row){ .workers = 1, .time_h = NAN };
     *noise_out = NAN;
     if (spotnik_table_number(table, row, c->batch, 1, 1e9, &out->batch, fault))
         return -1;
@@ -79,8 +80,8 @@ static int row_read(const struct spotnik_table *table, size_t row, const struct 
     return 0;
 }
 
-static int kinds_read(const struct spotnik_table *table, const struct columns *c, int target, struct kind *kinds,
-                      size_t *count, struct spotnik_fault *fault)
+static int kinds_read(const struct spotnik_table *table, const struct columns *c, int target,
+                      struct kind *kinds, size_t *count, struct spotnik_fault *fault)
 {
     for (size_t row = 0; row < spotnik_table_rows(table); row++) {
         struct kind *kind = kind_of(kinds, count, model_name(table, row, c), true);
@@ -109,19 +110,20 @@ static int kind_fit_epochs(struct kind *kind, const char *file, struct spotnik_f
     }
     kind->noise_line = spotnik_line_fit(root, kind->noise, NULL, kind->count);
     kind->epoch_line = spotnik_line_fit(kind->noise, epochs, NULL, kind->count);
-    fprintf(stderr, "%s: noise = %.4f + %.3f B^-1/2 (R^2 %.3f); epochs = %.2f + %.2f noise (R^2 %.3f)\n", kind->name,
-            kind->noise_line.intercept, kind->noise_line.slope, kind->noise_line.r_squared,
+    fprintf(stderr, "%s: noise = %.4f + %.3f B^-1/2 (R^2 %.3f); epochs = %.2f + %.2f noise (R^2 %.3f)\n",
+            kind->name, kind->noise_line.intercept, kind->noise_line.slope, kind->noise_line.r_squared,
             kind->epoch_line.intercept, kind->epoch_line.slope, kind->epoch_line.r_squared);
     return 0;
 }
 
-static int kind_fit(struct kind *kind, bool time, double sharpness, const char *file, struct spotnik_fault *fault)
+static int kind_fit(struct kind *kind, bool time, double sharpness, const char *file,
+                    struct spotnik_fault *fault)
 {
     if (!time)
         return kind_fit_epochs(kind, file, fault);
     if (spotnik_batch_time_fit(kind->rows, kind->count, sharpness, &kind->time))
-        return spotnik_fault_set(fault, "%s: '%s' needs at least two batches and two worker counts (four rows)", file,
-                                 kind->name);
+        return spotnik_fault_set(
+            fault, "%s: '%s' needs at least two batches and two worker counts (four rows)", file, kind->name);
     return 0;
 }
 
@@ -130,8 +132,9 @@ static void predict_row(const struct kind *kind, bool time, const struct spotnik
                         double usd_per_h, struct spotnik_model_errors *errors)
 {
     if (!time) {
-        double gamma = isnan(noise) ? kind->noise_line.intercept + kind->noise_line.slope * pow(row->batch, -0.5)
-                                    : noise;
+        double gamma = isnan(noise)
+                           ? kind->noise_line.intercept + kind->noise_line.slope * pow(row->batch, -0.5)
+                           : noise;
         printf("%.5g,", gamma);
         spotnik_model_print(errors, kind->epoch_line.intercept + kind->epoch_line.slope * gamma, row->time_h);
         return;
@@ -152,14 +155,15 @@ static int predict(const struct spotnik_model_call *call, const struct spotnik_t
 
     if (!rc) {
         spotnik_cli_csv_header(table);
-        puts(time ? "predicted_cost_usd,predicted_time_h,error_pct" : "noise_used,predicted_epochs,error_pct");
+        puts(time ? "predicted_cost_usd,predicted_time_h,error_pct"
+                  : "noise_used,predicted_epochs,error_pct");
     }
     for (size_t i = 0; !rc && i < spotnik_table_rows(table); i++) {
         const struct kind *kind = kind_of(kinds, &count, model_name(table, i, &c), false);
         rc = kind ? row_read(table, i, &c, time ? c.time : c.epochs, &row, &noise, fault)
-                  : spotnik_fault_set(fault, "%s:%zu: '%s' is not in the fitted file (a profile from another model?)",
-                                      spotnik_table_name(table), spotnik_table_line(table, i),
-                                      model_name(table, i, &c));
+                  : spotnik_fault_set(
+                      fault, "%s:%zu: '%s' is not in the fitted file (a profile from another model?)",
+                      spotnik_table_name(table), spotnik_table_line(table, i), model_name(table, i, &c));
         if (rc)
             break;
         spotnik_cli_csv_row(table, i);
@@ -178,7 +182,8 @@ int spotnik_model_noise(const struct spotnik_model_call *call, struct spotnik_fa
     struct kind *kinds = calloc(KINDS_MAX, sizeof(*kinds));
     struct columns c;
     size_t count = 0;
-    int rc = kinds ? columns_find(call->fit, time, true, &c, fault) : spotnik_fault_set(fault, "out of memory");
+    int rc =
+        kinds ? columns_find(call->fit, time, true, &c, fault) : spotnik_fault_set(fault, "out of memory");
 
     if (!rc)
         rc = kinds_read(call->fit, &c, time ? c.time : c.epochs, kinds, &count, fault);

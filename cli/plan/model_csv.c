@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `spotnik model speed|noise|checkpoint-time|remaining|startup`: which columns a model reads, and its predictions as
- * CSV. Lifetimes are in model_lives.c. */
+/* `spotnik model speed|noise|checkpoint-time|remaining|startup`: which columns a model reads, and its
+ * predictions as CSV. Lifetimes are in model_lives.c. */
 #include "cmd_model.h"
 #include "plan/model_noise.h"
 #include "plan/model_overhead.h"
@@ -32,7 +32,7 @@ static int observed_of(const struct spotnik_table *table, size_t row, int column
 /* The key of a series: its model, GPU and number of servers, as far as there are such columns. */
 static void series_key(const struct spotnik_table *table, size_t row, char key[192])
 {
-    static const char *const parts[] = {"model", "gpu", "num_ps"};
+    static const char *const parts[] = { "model", "gpu", "num_ps" };
 
     key[0] = '\0';
     for (size_t i = 0; i < 3; i++) {
@@ -68,7 +68,8 @@ static struct series *series_find(struct series_list *all, const char *key, bool
     return series;
 }
 
-static int series_read(const struct spotnik_table *table, struct series_list *all, struct spotnik_fault *fault)
+static int series_read(const struct spotnik_table *table, struct series_list *all,
+                       struct spotnik_fault *fault)
 {
     int workers = spotnik_table_need(table, "workers", fault);
     int speed = workers < 0 ? -1 : spotnik_table_need(table, "speed_steps_per_s", fault);
@@ -98,7 +99,8 @@ static void series_fit(struct series_list *all, double sharpness)
 }
 
 /* Mean absolute log error of the other series' rows in `table` at one sharpness. */
-static double others_error(const struct series_list *fit, struct series_list *test, const char *left_out, double p)
+static double others_error(const struct series_list *fit, struct series_list *test, const char *left_out,
+                           double p)
 {
     double sum = 0, count = 0;
 
@@ -131,7 +133,8 @@ static void fit_leaving_one_out(struct series_list *fit, struct series_list *tes
     }
 }
 
-static int speed_predict(const struct spotnik_table *table, struct series_list *fit, struct spotnik_fault *fault)
+static int speed_predict(const struct spotnik_table *table, struct series_list *fit,
+                         struct spotnik_fault *fault)
 {
     struct spotnik_model_errors *errors = calloc(1, sizeof(*errors));
     int workers = spotnik_table_need(table, "workers", fault);
@@ -147,7 +150,8 @@ static int speed_predict(const struct spotnik_table *table, struct series_list *
         series_key(table, row, key);
         const struct series *series = series_find(fit, key, false);
         if (!series)
-            rc = spotnik_fault_set(fault, "%s:%zu: '%s' is not in the fitted file (a profile from another model?)",
+            rc = spotnik_fault_set(fault,
+                                   "%s:%zu: '%s' is not in the fitted file (a profile from another model?)",
                                    spotnik_table_name(table), spotnik_table_line(table, row), key);
         else if (!(rc = spotnik_table_number(table, row, workers, 1, 1e6, &n, fault))
                  && !(rc = observed_of(table, row, speed, &observed, fault))) {
@@ -253,12 +257,12 @@ int spotnik_model_checkpoint_time(const struct spotnik_model_call *call, struct 
         || points_read(call->fit, x_column, y_column, x, y, &count, fault))
         return -1;
     struct spotnik_line line = spotnik_line_fit(x, y, NULL, count);
-    fprintf(stderr, "checkpoint-time: %.4f s + %.6f s/MB, R^2 %.3f, from %zu rows\n", line.intercept, line.slope,
-            line.r_squared, count);
+    fprintf(stderr, "checkpoint-time: %.4f s + %.6f s/MB, R^2 %.3f, from %zu rows\n", line.intercept,
+            line.slope, line.r_squared, count);
     if (line_columns(predicted_table(call), size, target, &x_column, &y_column, false, fault))
         return -1;
-    return curve_predict(predicted_table(call), x_column, y_column, "predicted_s", line_at, &line, "checkpoint-time",
-                         fault);
+    return curve_predict(predicted_table(call), x_column, y_column, "predicted_s", line_at, &line,
+                         "checkpoint-time", fault);
 }
 
 static double remaining_at(const void *model, double step)
@@ -280,17 +284,17 @@ int spotnik_model_remaining(const struct spotnik_model_call *call, struct spotni
     if (spotnik_remaining_fit(x, y, count, &model))
         return spotnik_fault_set(fault, "%s: remaining time must fall with the step, over two rows or more",
                                  spotnik_table_name(call->fit));
-    fprintf(stderr, "remaining: %.3f steps/s, %.1f s at step 0, from %zu rows\n", model.steps_per_s, model.end_s,
-            count);
+    fprintf(stderr, "remaining: %.3f steps/s, %.1f s at step 0, from %zu rows\n", model.steps_per_s,
+            model.end_s, count);
     if (line_columns(predicted_table(call), "revocation_step", target, &x_column, &y_column, false, fault))
         return -1;
-    return curve_predict(predicted_table(call), x_column, y_column, "predicted_remaining_s", remaining_at, &model,
-                         "remaining", fault);
+    return curve_predict(predicted_table(call), x_column, y_column, "predicted_remaining_s", remaining_at,
+                         &model, "remaining", fault);
 }
 
 int spotnik_model_startup(const struct spotnik_model_call *call, struct spotnik_fault *fault)
 {
-    static const char *const stages[] = {"Provisioning", "Staging", "Booting"};
+    static const char *const stages[] = { "Provisioning", "Staging", "Booting" };
     size_t rows = spotnik_table_rows(call->fit);
     double total = 0, value;
 
@@ -306,7 +310,8 @@ int spotnik_model_startup(const struct spotnik_model_call *call, struct spotnik_
             sum += value;
             squares += value * value;
         }
-        double n = (double)rows, mean = sum / n, variance = n > 1 ? fmax(0, squares - n * mean * mean) / (n - 1) : 0;
+        double n = (double)rows, mean = sum / n,
+               variance = n > 1 ? fmax(0, squares - n * mean * mean) / (n - 1) : 0;
         printf("%s,%.3f,%.3f,%zu\n", stages[i], mean, sqrt(variance), rows);
         total += mean;
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `spotnik model lifetime`: share of machines lost by an age, Kaplan-Meier first and the fits beside it. Lifetimes are
- * `lifetime_s` with `end_kind` (preempted or stopped) or `revoked_before_24h` (1 or 0). */
+/* `spotnik model lifetime`: share of machines lost by an age, Kaplan-Meier first and the fits beside it.
+ * Lifetimes are `lifetime_s` with `end_kind` (preempted or stopped) or `revoked_before_24h` (1 or 0). */
 #include "cmd_model.h"
 #include "plan/model_lifetime.h"
 
@@ -17,6 +17,8 @@ struct lives {
     struct spotnik_survival survival, naive;
     struct spotnik_bathtub bathtub, naive_bathtub;
     struct spotnik_weibull weibull;
+    double *ended_s; /* when machines were lost, where the file says so */
+    size_t ended_count;
     double exponential_per_s, bathtub_r2, naive_r2;
     bool bathtub_fitted, naive_fitted, weibull_fitted;
 };
@@ -43,7 +45,8 @@ static int life_read(const struct spotnik_table *table, size_t row, int age, int
     const char *text = spotnik_table_text(table, row, kind);
     life->lost = !strcmp(text, "preempted");
     if (!life->lost && strcmp(text, "stopped"))
-        return spotnik_fault_set(fault, "%s:%zu: column %d: end_kind is '%s'; preempted or stopped (by the user)",
+        return spotnik_fault_set(fault,
+                                 "%s:%zu: column %d: end_kind is '%s'; preempted or stopped (by the user)",
                                  spotnik_table_name(table), spotnik_table_line(table, row), kind + 1, text);
     return 0;
 }
@@ -58,15 +61,21 @@ static int lives_read(const struct spotnik_table *table, int group, const char *
         return -1;
     if (kind < 0 && flag < 0)
         return spotnik_table_need(table, "end_kind", fault);
+    int ended = spotnik_table_find(table, "end_time");
     lives->list = calloc(spotnik_table_rows(table), sizeof(*lives->list));
+    lives->ended_s = calloc(spotnik_table_rows(table), sizeof(*lives->ended_s));
     lives->count = 0;
-    if (!lives->list)
+    if (!lives->list || !lives->ended_s)
         return spotnik_fault_set(fault, "out of memory");
     for (size_t row = 0; row < spotnik_table_rows(table); row++) {
         if (!in_group(table, row, group, name))
             continue;
         if (life_read(table, row, age, kind, flag, &lives->list[lives->count], fault))
             return -1;
+        if (ended >= 0 && lives->list[lives->count].lost
+            && spotnik_timestamp_parse(spotnik_table_text(table, row, ended),
+                                       &lives->ended_s[lives->ended_count]))
+            lives->ended_count++;
         lives->count++;
     }
     return 0;
@@ -77,7 +86,8 @@ static int lives_fit(struct lives *lives, double cap_s, struct spotnik_fault *fa
     if (spotnik_survival_estimate(lives->list, lives->count, true, &lives->survival, fault)
         || spotnik_survival_estimate(lives->list, lives->count, false, &lives->naive, fault))
         return -1;
-    lives->bathtub_fitted = !spotnik_bathtub_fit(&lives->survival, cap_s, &lives->bathtub, &lives->bathtub_r2);
+    lives->bathtub_fitted =
+        !spotnik_bathtub_fit(&lives->survival, cap_s, &lives->bathtub, &lives->bathtub_r2);
     lives->naive_fitted = !spotnik_bathtub_fit(&lives->naive, cap_s, &lives->naive_bathtub, &lives->naive_r2);
     lives->weibull_fitted = !spotnik_weibull_fit(lives->list, lives->count, cap_s, &lives->weibull);
     lives->exponential_per_s = spotnik_exponential_fit(lives->list, lives->count, cap_s);
@@ -89,6 +99,7 @@ static void lives_free(struct lives *lives)
     spotnik_survival_free(&lives->survival);
     spotnik_survival_free(&lives->naive);
     free(lives->list);
+    free(lives->ended_s);
 }
 
 static void lives_tell(const struct lives *lives, const char *name, double cap_s)
@@ -103,15 +114,20 @@ static void lives_tell(const struct lives *lives, const char *name, double cap_s
             *name ? ": " : "", lives->count, lost, capped, cap_s / 3600, lives->count - lost);
     if (lives->bathtub_fitted)
         fprintf(stderr, "  bathtub, censoring counted: A %.3f tau1 %.2f h tau2 %.2f h, R^2 %.3f\n",
-                lives->bathtub.scale, lives->bathtub.early_s / 3600, lives->bathtub.late_s / 3600, lives->bathtub_r2);
+                lives->bathtub.scale, lives->bathtub.early_s / 3600, lives->bathtub.late_s / 3600,
+                lives->bathtub_r2);
     if (lives->naive_fitted)
         fprintf(stderr, "  bathtub, censored left out: A %.3f tau1 %.2f h tau2 %.2f h, R^2 %.3f\n",
-                lives->naive_bathtub.scale, lives->naive_bathtub.early_s / 3600, lives->naive_bathtub.late_s / 3600,
-                lives->naive_r2);
+                lives->naive_bathtub.scale, lives->naive_bathtub.early_s / 3600,
+                lives->naive_bathtub.late_s / 3600, lives->naive_r2);
     fprintf(stderr, "  exponential: MTTF %.1f h", 1 / lives->exponential_per_s / 3600);
     if (lives->weibull_fitted)
-        fprintf(stderr, "; Weibull: shape %.3f, scale %.1f h", lives->weibull.shape, lives->weibull.scale_s / 3600);
+        fprintf(stderr, "; Weibull: shape %.3f, scale %.1f h", lives->weibull.shape,
+                lives->weibull.scale_s / 3600);
     fputc('\n', stderr);
+    if (lives->ended_count > 1)
+        fprintf(stderr, "  losses come together: %.1f within a minute of each loss, itself included\n",
+                spotnik_loss_cluster(lives->ended_s, lives->ended_count, 60));
 }
 
 static void number_or_nothing(bool there, double value)
@@ -138,7 +154,8 @@ static const char header[] = "kaplan_meier,low95,high95,censored_left_out,bathtu
                              "exponential,weibull,";
 
 /* Predicts at the hours of a table with an `hours` column. */
-static int predict_hours(const struct lives *lives, const struct spotnik_table *table, struct spotnik_fault *fault)
+static int predict_hours(const struct lives *lives, const struct spotnik_table *table,
+                         struct spotnik_fault *fault)
 {
     int hours = spotnik_table_find(table, "hours"), seen = spotnik_table_find(table, "observed");
     double hour, observed;
@@ -161,8 +178,8 @@ static int predict_hours(const struct lives *lives, const struct spotnik_table *
 }
 
 /* Prints one group at the hours of the call; `other` holds lifetimes that were kept aside, or is null. */
-static void print_group(const struct spotnik_model_call *call, const struct lives *lives, const struct lives *other,
-                        const char *name)
+static void print_group(const struct spotnik_model_call *call, const struct lives *lives,
+                        const struct lives *other, const char *name)
 {
     for (size_t i = 0; i < call->at_count; i++) {
         double age_s = call->at_h[i] * 3600, lost = spotnik_survival_lost(&lives->survival, age_s, NULL);
@@ -180,9 +197,10 @@ static void print_group(const struct spotnik_model_call *call, const struct live
     }
 }
 
-static int run_group(const struct spotnik_model_call *call, int column, const char *name, struct spotnik_fault *fault)
+static int run_group(const struct spotnik_model_call *call, int column, const char *name,
+                     struct spotnik_fault *fault)
 {
-    struct lives lives = {0}, other = {0};
+    struct lives lives = { 0 }, other = { 0 };
     int aside = call->predict && call->by ? spotnik_table_find(call->predict, call->by) : -1;
     int rc = lives_read(call->fit, column, name, &lives, fault);
 
@@ -194,7 +212,9 @@ static int run_group(const struct spotnik_model_call *call, int column, const ch
         rc = predict_hours(&lives, call->predict, fault);
     } else if (!rc) {
         if (call->predict)
-            rc = lives_read(call->predict, aside, name, &other, fault) ? -1 : lives_fit(&other, call->cap_s, fault);
+            rc = lives_read(call->predict, aside, name, &other, fault)
+                     ? -1
+                     : lives_fit(&other, call->cap_s, fault);
         if (!rc)
             print_group(call, &lives, call->predict ? &other : NULL, name);
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `spotnik model spotdnn`, `interval` and `coefficient`: the models that answer with a plan instead of a column. */
+/* `spotnik model spotdnn`, `interval` and `coefficient`: the models that answer with a plan instead of a
+ * column. */
 #include "cmd_model.h"
 #include "plan/jsonfile.h"
 #include "plan/model_interval.h"
@@ -56,7 +57,7 @@ static int constants_csv(const char *path, struct constants *constants, struct s
 
     if (spotnik_table_load(path, &table, fault))
         return -1;
-    static const char *const needed[] = {"instance", "gpus", "speed_img_per_s", "batch_per_gpu"};
+    static const char *const needed[] = { "instance", "gpus", "speed_img_per_s", "batch_per_gpu" };
     for (size_t i = 0; !rc && i < 4; i++)
         rc = spotnik_table_need(table, needed[i], fault) < 0 ? -1 : 0;
     size_t rows = spotnik_table_rows(table);
@@ -77,19 +78,26 @@ static int model_json(const char *path, const json_t *json, struct spotnik_spotd
         const char *key;
         double *value, least;
     } fields[] = {
-        {"alpha1", &m->alpha1, -1e6},   {"beta1", &m->beta1, -1e6},   {"gamma1", &m->gamma1, -1e12},
-        {"gamma2", &m->gamma2, -1e12},  {"gamma3", &m->gamma3, 0},    {"gamma4", &m->gamma4, -1},
-        {"gamma5", &m->gamma5, -1e12},  {"parameters_mb", &m->parameters_mb, 0},
-        {"request_mb_per_s", &m->request_mb_per_s, 1e-6}, {"server_mb_per_s", &m->server_mb_per_s, 1e-6},
-        {"pcie_mb_per_s", &m->pcie_mb_per_s, 1e-6},
+        { "alpha1", &m->alpha1, -1e6 },
+        { "beta1", &m->beta1, -1e6 },
+        { "gamma1", &m->gamma1, -1e12 },
+        { "gamma2", &m->gamma2, -1e12 },
+        { "gamma3", &m->gamma3, 0 },
+        { "gamma4", &m->gamma4, -1 },
+        { "gamma5", &m->gamma5, -1e12 },
+        { "parameters_mb", &m->parameters_mb, 0 },
+        { "request_mb_per_s", &m->request_mb_per_s, 1e-6 },
+        { "server_mb_per_s", &m->server_mb_per_s, 1e-6 },
+        { "pcie_mb_per_s", &m->pcie_mb_per_s, 1e-6 },
     };
 
     for (size_t i = 0; i < sizeof(fields) / sizeof(*fields); i++)
-        if (spotnik_json_number(path, json, fields[i].key, fields[i].least, 1e12, *fields[i].value, fields[i].value,
-                                fault))
+        if (spotnik_json_number(path, json, fields[i].key, fields[i].least, 1e12, *fields[i].value,
+                                fields[i].value, fault))
             return -1;
     if (m->gamma2 > 0)
-        return spotnik_fault_set(fault, "%s: gamma2 must not be above zero (a larger batch needs fewer updates)", path);
+        return spotnik_fault_set(
+            fault, "%s: gamma2 must not be above zero (a larger batch needs fewer updates)", path);
     return 0;
 }
 
@@ -107,7 +115,8 @@ static int constants_json(const char *path, struct constants *constants, struct 
     if (!rc && (!constants->count || constants->count > SPOTNIK_SPOTDNN_TYPES_MAX))
         rc = spotnik_fault_set(fault, "%s: 'instances' is not a list of 1 to %d types", path,
                                SPOTNIK_SPOTDNN_TYPES_MAX);
-    json_array_foreach(list, i, item) {
+    json_array_foreach(list, i, item)
+    {
         struct spotnik_spotdnn_type *type = &constants->types[i];
         const char *name = json_string_value(json_object_get(item, "instance"));
         double quota = 0, per_gpu = 0;
@@ -117,7 +126,8 @@ static int constants_json(const char *path, struct constants *constants, struct 
         if (!name)
             rc = spotnik_fault_set(fault, "%s: instance %zu has no name", path, i + 1);
         else if (spotnik_json_number(path, item, "gpus", 1, 64, 1, &type->gpus, fault)
-                 || spotnik_json_number(path, item, "speed_img_per_s", 1e-6, 1e9, NAN, &type->images_per_s, fault)
+                 || spotnik_json_number(path, item, "speed_img_per_s", 1e-6, 1e9, NAN, &type->images_per_s,
+                                        fault)
                  || spotnik_json_number(path, item, "batch_per_gpu", 1, 1e9, NAN, &per_gpu, fault)
                  || spotnik_json_number(path, item, "quota", 0, 1e6, 1e6, &quota, fault)
                  || spotnik_json_number(path, item, "spot_usd_per_h", 1e-6, 1e5, -1, &type->usd_per_h, fault))
@@ -142,7 +152,8 @@ static int prices_apply(const char *path, struct constants *constants, struct sp
         return 0;
     if (spotnik_table_load(path, &table, fault))
         return -1;
-    int name = either(table, "instance", "instance_type"), spot = either(table, "spot_usd_per_h", "SpotPrice");
+    int name = either(table, "instance", "instance_type"),
+        spot = either(table, "spot_usd_per_h", "SpotPrice");
     if (name < 0)
         name = spotnik_table_find(table, "InstanceType");
     if (name < 0 || spot < 0)
@@ -175,7 +186,8 @@ static void quota_apply(struct constants *constants, double quota)
 }
 
 static json_t *search_json(const struct constants *constants, const struct spotnik_spotdnn_goal *goal,
-                           const char *search, const unsigned *count, const struct spotnik_spotdnn_search *found)
+                           const char *search, const unsigned *count,
+                           const struct spotnik_spotdnn_search *found)
 {
     const struct spotnik_spotdnn_result *r = &found->result;
     json_t *plan = json_array(), *order = json_array(), *machines = json_object();
@@ -186,26 +198,28 @@ static json_t *search_json(const struct constants *constants, const struct spotn
         if (count[i])
             json_object_set_new(machines, constants->types[i].name, json_integer(count[i]));
     }
-    return json_pack("{s:o, s:o, s:o, s:f, s:f, s:f, s:f, s:s, s:b, s:I, s:i, s:f, s:f, s:f, s:f, s:f, s:{s:f, s:f}}",
-                     "plan", plan, "order", order, "machines", machines, "time", r->time_s, "cost", r->cost_usd,
-                     "time_s", r->time_s, "cost_usd", r->cost_usd, "search", search, "proved_optimal",
-                     (int)found->proved, "candidates", (json_int_t)found->candidates, "workers", (int)r->workers,
-                     "usd_per_h", r->usd_per_h, "iterations", r->iterations, "iteration_s", r->iteration_s,
-                     "weighted_batch", r->batch, "convergence_coefficient", r->coefficient, "objective", "loss",
-                     goal->loss, "deadline_s", goal->deadline_s);
+    return json_pack(
+        "{s:o, s:o, s:o, s:f, s:f, s:f, s:f, s:s, s:b, s:I, s:i, s:f, s:f, s:f, s:f, s:f, s:{s:f, s:f}}",
+        "plan", plan, "order", order, "machines", machines, "time", r->time_s, "cost", r->cost_usd, "time_s",
+        r->time_s, "cost_usd", r->cost_usd, "search", search, "proved_optimal", (int)found->proved,
+        "candidates", (json_int_t)found->candidates, "workers", (int)r->workers, "usd_per_h", r->usd_per_h,
+        "iterations", r->iterations, "iteration_s", r->iteration_s, "weighted_batch", r->batch,
+        "convergence_coefficient", r->coefficient, "objective", "loss", goal->loss, "deadline_s",
+        goal->deadline_s);
 }
 
-static int spotdnn_run(struct constants *constants, const struct spotnik_spotdnn_goal *goal, const char *search)
+static int spotdnn_run(struct constants *constants, const struct spotnik_spotdnn_goal *goal,
+                       const char *search)
 {
     bool exact = !strcmp(search, "exact");
     struct spotnik_spotdnn_search found;
     struct spotnik_fault fault;
     unsigned *count = calloc(constants->count, sizeof(*count));
-    int rc = !count ? spotnik_fault_set(&fault, "out of memory")
-             : exact ? spotnik_spotdnn_exact(&constants->model, constants->types, constants->count, goal, count,
-                                             &found, &fault)
-                     : spotnik_spotdnn_window(&constants->model, constants->types, constants->count, goal, count,
-                                              &found, &fault);
+    int rc = !count  ? spotnik_fault_set(&fault, "out of memory")
+             : exact ? spotnik_spotdnn_exact(&constants->model, constants->types, constants->count, goal,
+                                             count, &found, &fault)
+                     : spotnik_spotdnn_window(&constants->model, constants->types, constants->count, goal,
+                                              count, &found, &fault);
 
     if (!rc && !found.found)
         rc = spotnik_spotdnn_explain(&constants->model, constants->types, constants->count, goal, &fault);
@@ -219,12 +233,13 @@ static int spotdnn_run(struct constants *constants, const struct spotnik_spotdnn
 
 int spotnik_model_spotdnn(int argc, char **argv)
 {
-    static const struct option options[] = {{"constants", 1, 0, 'c'}, {"prices", 1, 0, 'p'}, {"quota", 1, 0, 'q'},
-                                            {"loss", 1, 0, 'l'},      {"deadline", 1, 0, 'd'}, {"search", 1, 0, 's'},
-                                            {"takeover", 1, 0, 't'},  {0, 0, 0, 0}};
+    static const struct option options[] = { { "constants", 1, 0, 'c' }, { "prices", 1, 0, 'p' },
+                                             { "quota", 1, 0, 'q' },     { "loss", 1, 0, 'l' },
+                                             { "deadline", 1, 0, 'd' },  { "search", 1, 0, 's' },
+                                             { "takeover", 1, 0, 't' },  { 0, 0, 0, 0 } };
     const char *constants_path = NULL, *prices_path = NULL, *search = "window", *name = "model spotdnn";
-    struct constants constants = {.model = spotnik_spotdnn_resnet110};
-    struct spotnik_spotdnn_goal goal = {.loss = NAN, .deadline_s = NAN};
+    struct constants constants = { .model = spotnik_spotdnn_resnet110 };
+    struct spotnik_spotdnn_goal goal = { .loss = NAN, .deadline_s = NAN };
     struct spotnik_fault fault;
     double quota = -1;
     int option;
@@ -260,9 +275,11 @@ int spotnik_model_spotdnn(int argc, char **argv)
     if (!rc)
         rc = prices_apply(prices_path, &constants, &fault);
     if (!rc && goal.loss <= constants.model.gamma5)
-        rc = spotnik_fault_set(&fault, "the loss binds: the model's floor is %g, a loss of %g is never reached; nearest "
-                               "feasible: --loss %g or more", constants.model.gamma5, goal.loss,
-                               constants.model.gamma5 + 0.01);
+        rc = spotnik_fault_set(
+            &fault,
+            "the loss binds: the model's floor is %g, a loss of %g is never reached; nearest "
+            "feasible: --loss %g or more",
+            constants.model.gamma5, goal.loss, constants.model.gamma5 + 0.01);
     if (rc) {
         rc = spotnik_cli_refuse(name, SPOTNIK_EXIT_FAILED, "%s", fault.text);
     } else {
@@ -275,7 +292,9 @@ int spotnik_model_spotdnn(int argc, char **argv)
 
 int spotnik_model_coefficient(int argc, char **argv)
 {
-    static const struct option options[] = {{"speeds", 1, 0, 's'}, {"counts", 1, 0, 'c'}, {0, 0, 0, 0}};
+    static const struct option options[] = { { "speeds", 1, 0, 's' },
+                                             { "counts", 1, 0, 'c' },
+                                             { 0, 0, 0, 0 } };
     double speeds[64], counts[64];
     unsigned whole[64];
     size_t speed_count = 0, count_count = 0;
@@ -336,7 +355,8 @@ static bool interval_option(struct interval_call *call, int option, const char *
     case 'b':
         if (!spotnik_cli_list(optarg, 1e-9, values, 4, &count) || count != 4)
             return spotnik_cli_refuse(name, 0, "--bathtub is A,tau1,tau2,cap with times in hours"), false;
-        call->bathtub = (struct spotnik_bathtub){values[0], values[1] * 3600, values[2] * 3600, values[3] * 3600};
+        call->bathtub =
+            (struct spotnik_bathtub){ values[0], values[1] * 3600, values[2] * 3600, values[3] * 3600 };
         return true;
     default:
         return false;
@@ -346,10 +366,14 @@ static bool interval_option(struct interval_call *call, int option, const char *
 int spotnik_model_interval(int argc, char **argv)
 {
     static const struct option options[] = {
-        {"job", 1, 0, 'j'},  {"write", 1, 0, 'w'},   {"restart", 1, 0, 'r'}, {"mttf", 1, 0, 'm'}, {"age", 1, 0, 'g'},
-        {"tick", 1, 0, 't'}, {"bathtub", 1, 0, 'b'}, {"authors", 0, 0, 'a'}, {0, 0, 0, 0}};
-    struct interval_call call = {.terms = {.write_s = 60, .tick_s = 60, .conditional = true, .exact_loss = true},
-                                 .bathtub = spotnik_bathtub_published};
+        { "job", 1, 0, 'j' },     { "write", 1, 0, 'w' },   { "restart", 1, 0, 'r' },
+        { "mttf", 1, 0, 'm' },    { "age", 1, 0, 'g' },     { "tick", 1, 0, 't' },
+        { "bathtub", 1, 0, 'b' }, { "authors", 0, 0, 'a' }, { 0, 0, 0, 0 }
+    };
+    struct interval_call call = {
+        .terms = { .write_s = 60, .tick_s = 60, .conditional = true, .exact_loss = true },
+        .bathtub = spotnik_bathtub_published
+    };
     struct spotnik_interval_plan *plan = calloc(1, sizeof(*plan));
     struct spotnik_fault fault;
     int option;
@@ -372,12 +396,13 @@ int spotnik_model_interval(int argc, char **argv)
     json_t *list = json_array();
     for (size_t i = 0; i < plan->count; i++)
         json_array_append_new(list, json_real(plan->interval_s[i] / 60));
-    json_t *json = json_pack("{s:o, s:f, s:f, s:f, s:f, s:f, s:f}", "intervals_min", list, "expected_min",
-                             plan->expected_s / 60, "overhead_pct", 100 * (plan->expected_s / call.terms.job_s - 1),
-                             "young_min", spotnik_interval_young_s(call.terms.write_s, mttf_s) / 60, "daly_min",
-                             spotnik_interval_daly_s(call.terms.write_s, mttf_s) / 60, "available_min",
-                             spotnik_interval_available_s(call.terms.write_s, mttf_s, call.terms.restart_s) / 60,
-                             "mttf_h", mttf_s / 3600);
+    json_t *json =
+        json_pack("{s:o, s:f, s:f, s:f, s:f, s:f, s:f}", "intervals_min", list, "expected_min",
+                  plan->expected_s / 60, "overhead_pct", 100 * (plan->expected_s / call.terms.job_s - 1),
+                  "young_min", spotnik_interval_young_s(call.terms.write_s, mttf_s) / 60, "daly_min",
+                  spotnik_interval_daly_s(call.terms.write_s, mttf_s) / 60, "available_min",
+                  spotnik_interval_available_s(call.terms.write_s, mttf_s, call.terms.restart_s) / 60,
+                  "mttf_h", mttf_s / 3600);
     free(plan);
     return spotnik_cli_json(json);
 }

@@ -20,13 +20,16 @@ int spotnik_cli_refuse(const char *command, int code, const char *format, ...)
     return code;
 }
 
-bool spotnik_cli_duration(const char *command, const char *option, const char *text, bool bare_s, double *seconds_out)
+bool spotnik_cli_duration(const char *command, const char *option, const char *text, bool bare_s,
+                          double *seconds_out)
 {
     if (spotnik_duration_parse(text, seconds_out) || (bare_s && spotnik_number_parse(text, seconds_out)))
         if (*seconds_out >= 0)
             return true;
     spotnik_cli_refuse(command, 0, "%s '%s' is not a duration; write 90s, 12m, 1.5h or 2d%s", option, text,
-                       strchr(text, ',') ? " (with a decimal point)" : bare_s ? " or plain seconds" : "");
+                       strchr(text, ',') ? " (with a decimal point)"
+                       : bare_s          ? " or plain seconds"
+                                         : "");
     return false;
 }
 

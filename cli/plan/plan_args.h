@@ -13,10 +13,12 @@
 enum { SPOTNIK_EXIT_OK = 0, SPOTNIK_EXIT_FAILED = 1, SPOTNIK_EXIT_USAGE = 2 };
 
 /* Prints "spotnik <command>: <sentence>" to stderr and returns `code`. */
-int spotnik_cli_refuse(const char *command, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+int spotnik_cli_refuse(const char *command, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* "6h"; when `bare_s` a plain number is seconds. Prints what is wrong and returns false otherwise. */
-bool spotnik_cli_duration(const char *command, const char *option, const char *text, bool bare_s, double *seconds_out);
+bool spotnik_cli_duration(const char *command, const char *option, const char *text, bool bare_s,
+                          double *seconds_out);
 /* A finite number in [least, most]. */
 bool spotnik_cli_number(const char *command, const char *option, const char *text, double least, double most,
                         double *value_out);

@@ -46,7 +46,8 @@ static unsigned least_of(unsigned machines)
     return machines > 1 ? (machines + 1) / 2 : 1;
 }
 
-static void run_line(const struct spotnik_plan_context *x, const char *peers, unsigned most, char *line, size_t size)
+static void run_line(const struct spotnik_plan_context *x, const char *peers, unsigned most, char *line,
+                     size_t size)
 {
     snprintf(line, size, "spotnik run --peers %s -n %u:%u -- %s", peers, least_of(most), most, x->command);
 }
@@ -86,7 +87,7 @@ static long weight_of(const struct spotnik_plan_context *x, const struct spotnik
     double slowest_s = 0, own_s = 0;
 
     for (size_t j = 0; j < fleet->group_count; j++) {
-        unsigned alive[SPOTNIK_FLEET_GROUPS] = {0};
+        unsigned alive[SPOTNIK_FLEET_GROUPS] = { 0 };
         alive[j] = 1;
         double step_s = spotnik_fleet_step_s(x->profile, fleet, alive);
         slowest_s = fmax(slowest_s, step_s);
@@ -107,8 +108,8 @@ int spotnik_plan_print_ec2_fleet(const struct spotnik_plan_context *x, FILE *out
     for (size_t i = 0; i < fleet->group_count; i++) {
         const struct spotnik_group *g = &fleet->groups[i];
         long weight = weight_of(x, fleet, i);
-        json_t *override = json_pack("{s:s, s:f}", "InstanceType", g->offer->instance, "WeightedCapacity",
-                                     (double)weight);
+        json_t *override =
+            json_pack("{s:s, s:f}", "InstanceType", g->offer->instance, "WeightedCapacity", (double)weight);
         if (*g->offer->zone)
             json_object_set_new(override, "AvailabilityZone", json_string(g->offer->zone));
         json_array_append_new(overrides, override);
@@ -118,28 +119,32 @@ int spotnik_plan_print_ec2_fleet(const struct spotnik_plan_context *x, FILE *out
     json_t *json = json_pack(
         "{s:s, s:{s:I, s:I, s:I, s:s}, s:{s:s}, s:{s:s}, s:b, s:[{s:{s:s, s:s}, s:o}]}", "Type", "maintain",
         "TargetCapacitySpecification", "TotalTargetCapacity", (json_int_t)total, "OnDemandTargetCapacity",
-        (json_int_t)on_demand, "SpotTargetCapacity", (json_int_t)(total - on_demand), "DefaultTargetCapacityType",
-        total > on_demand ? "spot" : "on-demand", "SpotOptions", "AllocationStrategy", "price-capacity-optimized",
-        "OnDemandOptions", "AllocationStrategy", "lowest-price", "TerminateInstancesWithExpiration", 1,
-        "LaunchTemplateConfigs", "LaunchTemplateSpecification", "LaunchTemplateName", "spotnik", "Version", "$Latest",
-        "Overrides", overrides);
+        (json_int_t)on_demand, "SpotTargetCapacity", (json_int_t)(total - on_demand),
+        "DefaultTargetCapacityType", total > on_demand ? "spot" : "on-demand", "SpotOptions",
+        "AllocationStrategy", "price-capacity-optimized", "OnDemandOptions", "AllocationStrategy",
+        "lowest-price", "TerminateInstancesWithExpiration", 1, "LaunchTemplateConfigs",
+        "LaunchTemplateSpecification", "LaunchTemplateName", "spotnik", "Version", "$Latest", "Overrides",
+        overrides);
     int rc = json ? json_dumpf(json, out, JSON_INDENT(2) | JSON_PRESERVE_ORDER) : -1;
     fputc('\n', out);
     json_decref(json);
     return rc;
 }
 
-static void kubernetes_job(const struct spotnik_plan_context *x, const struct spotnik_group *g, const char *name,
-                           size_t index, unsigned total, FILE *out)
+static void kubernetes_job(const struct spotnik_plan_context *x, const struct spotnik_group *g,
+                           const char *name, size_t index, unsigned total, FILE *out)
 {
     char peers[64];
 
     snprintf(peers, sizeof(peers), "dns://%s", name);
-    fprintf(out, "---\napiVersion: batch/v1\nkind: Job\nmetadata:\n  name: %s-%zu\nspec:\n  completions: %u\n"
-            "  parallelism: %u\n  completionMode: Indexed\n  backoffLimit: 1000000\n  template:\n    metadata:\n"
-            "      labels: {app: %s}\n    spec:\n      subdomain: %s\n      restartPolicy: Never\n"
-            "      terminationGracePeriodSeconds: 25\n      nodeSelector:\n        node.kubernetes.io/instance-type: ",
-            name, index, g->machines, g->machines, name, name);
+    fprintf(
+        out,
+        "---\napiVersion: batch/v1\nkind: Job\nmetadata:\n  name: %s-%zu\nspec:\n  completions: %u\n"
+        "  parallelism: %u\n  completionMode: Indexed\n  backoffLimit: 1000000\n  template:\n    metadata:\n"
+        "      labels: {app: %s}\n    spec:\n      subdomain: %s\n      restartPolicy: Never\n"
+        "      terminationGracePeriodSeconds: 25\n      nodeSelector:\n        "
+        "node.kubernetes.io/instance-type: ",
+        name, index, g->machines, g->machines, name, name);
     put_string(g->offer->instance, out);
     fprintf(out, "\n        karpenter.sh/capacity-type: %s\n", g->spot ? "spot" : "on-demand");
     if (*g->offer->zone) {
@@ -148,7 +153,8 @@ static void kubernetes_job(const struct spotnik_plan_context *x, const struct sp
         fputc('\n', out);
     }
     fputs("      containers:\n      - name: worker\n        image: \"registry.example/train:latest\"\n"
-          "        command: [\"spotnik\", \"run\", \"--peers\", ", out);
+          "        command: [\"spotnik\", \"run\", \"--peers\", ",
+          out);
     put_string(peers, out);
     fprintf(out, ", \"-n\", \"%u:%u\", \"--\", \"sh\", \"-c\", ", least_of(total), total);
     put_string(x->command, out);
@@ -165,8 +171,10 @@ int spotnik_plan_print_kubernetes(const struct spotnik_plan_context *x, FILE *ou
     if (!fleet)
         return -1;
     clean_name(x->profile->name, name);
-    fprintf(out, "apiVersion: v1\nkind: Service\nmetadata:\n  name: %s\nspec:\n  clusterIP: None\n"
-            "  publishNotReadyAddresses: true\n  selector: {app: %s}\n", name, name);
+    fprintf(out,
+            "apiVersion: v1\nkind: Service\nmetadata:\n  name: %s\nspec:\n  clusterIP: None\n"
+            "  publishNotReadyAddresses: true\n  selector: {app: %s}\n",
+            name, name);
     for (size_t i = 0; i < fleet->group_count; i++)
         kubernetes_job(x, &fleet->groups[i], name, i, spotnik_fleet_machines(fleet), out);
     return 0;
@@ -181,16 +189,18 @@ int spotnik_plan_print_slurm(const struct spotnik_plan_context *x, FILE *out)
         return -1;
     clean_name(x->profile->name, name);
     unsigned machines = spotnik_fleet_machines(fleet);
-    fprintf(out, "#!/bin/bash\n#SBATCH --job-name=%s\n#SBATCH --nodes=%u\n#SBATCH --ntasks-per-node=1\n", name,
-            machines);
+    fprintf(out, "#!/bin/bash\n#SBATCH --job-name=%s\n#SBATCH --nodes=%u\n#SBATCH --ntasks-per-node=1\n",
+            name, machines);
     if (fleet->groups[0].offer->accelerators > 0)
         fprintf(out, "#SBATCH --gres=gpu:%.0f\n", fleet->groups[0].offer->accelerators);
     if (isfinite(x->wish->deadline_s))
         fprintf(out, "#SBATCH --time=%.0f\n", ceil(x->wish->deadline_s / 60));
-    fputs("#SBATCH --requeue\n#SBATCH --no-kill\n#SBATCH --signal=USR1@60\n#SBATCH --open-mode=append\n", out);
+    fputs("#SBATCH --requeue\n#SBATCH --no-kill\n#SBATCH --signal=USR1@60\n#SBATCH --open-mode=append\n",
+          out);
     run_line(x, "slurm", machines, line, sizeof(line));
-    fprintf(out, "# planned for %s, batch %.0f\nsrun --no-kill --kill-on-bad-exit=0 %s\nrc=$?\n"
-            "[ $rc -eq 75 ] && scontrol requeue \"$SLURM_JOB_ID\"\nexit $rc\n", fleet->groups[0].offer->instance,
-            fleet->batch, line);
+    fprintf(out,
+            "# planned for %s, batch %.0f\nsrun --no-kill --kill-on-bad-exit=0 %s\nrc=$?\n"
+            "[ $rc -eq 75 ] && scontrol requeue \"$SLURM_JOB_ID\"\nexit $rc\n",
+            fleet->groups[0].offer->instance, fleet->batch, line);
     return 0;
 }

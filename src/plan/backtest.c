@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The job simulator: an event loop over one window. It decides nothing about spot or on-demand beyond the three
- * rules in the header; policies do. */
+/* The job simulator: an event loop over one window. It decides nothing about spot or on-demand beyond the
+ * three rules in the header; policies do. */
 #include "plan/backtest.h"
 
 #include <math.h>
@@ -26,10 +26,12 @@ int spotnik_job_terms_check(const struct spotnik_job_terms *terms, struct spotni
     if (!(terms->price_ratio > 0))
         return spotnik_fault_set(fault, "the price ratio (on-demand / spot) must be above zero");
     if (terms->deadline_s < least_s)
-        return spotnik_fault_set(fault, "the deadline binds: %.2f h of work and two changeovers of %.2f h need %.2f h, "
-                                 "the deadline is %.2f h; nearest feasible: --deadline %.2fh",
-                                 terms->work_s / 3600, terms->changeover_s / 3600, least_s / 3600,
-                                 terms->deadline_s / 3600, ceil(least_s / 36) / 100);
+        return spotnik_fault_set(
+            fault,
+            "the deadline binds: %.2f h of work and two changeovers of %.2f h need %.2f h, "
+            "the deadline is %.2f h; nearest feasible: --deadline %.2fh",
+            terms->work_s / 3600, terms->changeover_s / 3600, least_s / 3600, terms->deadline_s / 3600,
+            ceil(least_s / 36) / 100);
     return 0;
 }
 
@@ -62,7 +64,8 @@ static void run_pass(struct run *run, double stretch_s)
         run->joining_left_s -= stretch_s;
     }
     if (run->policy->observe)
-        run->policy->observe(run->policy->self, run->available, run->now_s - run->run_started_s, stretch_s, false);
+        run->policy->observe(run->policy->self, run->available, run->now_s - run->run_started_s, stretch_s,
+                             false);
     run->now_s += stretch_s;
 }
 
@@ -142,9 +145,14 @@ static double run_decide(struct run *run)
     if (run->committed)
         return again_s;
     struct spotnik_job_view view = {
-        .terms = run->terms, .now_s = run->now_s, .work_left_s = run->work_left_s,
-        .time_left_s = run->terms->deadline_s - run->now_s, .run_age_s = run->now_s - run->run_started_s,
-        .machine = run->machine, .available = run->available, .joining = run->joining,
+        .terms = run->terms,
+        .now_s = run->now_s,
+        .work_left_s = run->work_left_s,
+        .time_left_s = run->terms->deadline_s - run->now_s,
+        .run_age_s = run->now_s - run->run_started_s,
+        .machine = run->machine,
+        .available = run->available,
+        .joining = run->joining,
     };
     struct spotnik_choice choice = run->policy->choose(run->policy->self, &view);
     run_obey(run, choice.machine);
@@ -169,17 +177,19 @@ static void run_step(struct run *run)
     run_pass(run, fmax(stretch_s, TIME_EPSILON_S));
 }
 
-int spotnik_backtest_run(const struct spotnik_window *window, double tick_s, const struct spotnik_job_terms *terms,
-                         const struct spotnik_policy *policy, struct spotnik_job_result *result_out,
-                         struct spotnik_fault *fault)
+int spotnik_backtest_run(const struct spotnik_window *window, double tick_s,
+                         const struct spotnik_job_terms *terms, const struct spotnik_policy *policy,
+                         struct spotnik_job_result *result_out, struct spotnik_fault *fault)
 {
-    struct run run = {.window = window, .terms = terms, .policy = policy, .tick_s = tick_s,
-                      .work_left_s = terms->work_s};
+    struct run run = {
+        .window = window, .terms = terms, .policy = policy, .tick_s = tick_s, .work_left_s = terms->work_s
+    };
 
     if (spotnik_job_terms_check(terms, fault))
         return -1;
     if ((double)window->ticks * tick_s < terms->deadline_s)
-        return spotnik_fault_set(fault, "the window covers %.1f h, the deadline is %.1f h; take a longer trace",
+        return spotnik_fault_set(fault,
+                                 "the window covers %.1f h, the deadline is %.1f h; take a longer trace",
                                  (double)window->ticks * tick_s / 3600, terms->deadline_s / 3600);
     run.available = available_at(&run, 0);
     if (policy->start)

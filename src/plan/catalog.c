@@ -30,14 +30,20 @@ int spotnik_catalog_add(struct spotnik_catalog *catalog, const struct spotnik_of
 void spotnik_catalog_free(struct spotnik_catalog *catalog)
 {
     free(catalog->offers);
-    *catalog = (struct spotnik_catalog){0};
+    *catalog = (struct spotnik_catalog){ 0 };
 }
 
 /* SkyPilot's name, then ours. */
 static const char *const column_names[][2] = {
-    {"InstanceType", "instance_type"}, {"Region", "region"},         {"AvailabilityZone", "zone"},
-    {"AcceleratorName", "accelerator"}, {"AcceleratorCount", "accelerator_count"}, {"vCPUs", "vcpus"},
-    {"MemoryGiB", "mem_gib"},          {"Price", "on_demand_usd_per_h"}, {"SpotPrice", "spot_usd_per_h"},
+    { "InstanceType", "instance_type" },
+    { "Region", "region" },
+    { "AvailabilityZone", "zone" },
+    { "AcceleratorName", "accelerator" },
+    { "AcceleratorCount", "accelerator_count" },
+    { "vCPUs", "vcpus" },
+    { "MemoryGiB", "mem_gib" },
+    { "Price", "on_demand_usd_per_h" },
+    { "SpotPrice", "spot_usd_per_h" },
 };
 enum { INSTANCE, REGION, ZONE, ACCELERATOR, ACCELERATORS, VCPUS, MEMORY, PRICE, SPOT, COLUMNS };
 
@@ -70,7 +76,7 @@ static int number_take(const struct spotnik_table *table, size_t row, int column
 static int offer_read(const struct spotnik_table *table, size_t row, const int columns[COLUMNS],
                       struct spotnik_offer *offer, struct spotnik_fault *fault)
 {
-    *offer = (struct spotnik_offer){.losses_per_h = NAN, .link_gbps = NAN};
+    *offer = (struct spotnik_offer){ .losses_per_h = NAN, .link_gbps = NAN };
     text_take(table, row, columns[INSTANCE], offer->instance, sizeof(offer->instance));
     text_take(table, row, columns[REGION], offer->region, sizeof(offer->region));
     text_take(table, row, columns[ZONE], offer->zone, sizeof(offer->zone));
@@ -78,8 +84,10 @@ static int offer_read(const struct spotnik_table *table, size_t row, const int c
     if (number_take(table, row, columns[ACCELERATORS], 0, 1024, 0, &offer->accelerators, fault)
         || number_take(table, row, columns[VCPUS], 0, 1e5, 0, &offer->vcpus, fault)
         || number_take(table, row, columns[MEMORY], 0, 1e6, 0, &offer->memory_gib, fault)
-        || number_take(table, row, columns[PRICE], 1e-6, PRICE_MAX_USD_PER_H, NAN, &offer->on_demand_usd_per_h, fault)
-        || number_take(table, row, columns[SPOT], 1e-6, PRICE_MAX_USD_PER_H, NAN, &offer->spot_usd_per_h, fault))
+        || number_take(table, row, columns[PRICE], 1e-6, PRICE_MAX_USD_PER_H, NAN,
+                       &offer->on_demand_usd_per_h, fault)
+        || number_take(table, row, columns[SPOT], 1e-6, PRICE_MAX_USD_PER_H, NAN, &offer->spot_usd_per_h,
+                       fault))
         return -1;
     return 0;
 }
@@ -108,7 +116,8 @@ int spotnik_catalog_read(struct spotnik_catalog *catalog, const char *path, stru
     spotnik_table_free(table);
     const char *slash = strrchr(path, '/');
     size_t used = strlen(catalog->source);
-    snprintf(catalog->source + used, sizeof(catalog->source) - used, "%s%s", used ? " + " : "", slash ? slash + 1 : path);
+    snprintf(catalog->source + used, sizeof(catalog->source) - used, "%s%s", used ? " + " : "",
+             slash ? slash + 1 : path);
     return rc;
 }
 
@@ -131,7 +140,8 @@ static void advise(struct spotnik_catalog *catalog, const char *region, const ch
     }
 }
 
-/* The advisor's top bucket is "more than 20 %": taken as 30 %, not as the certain loss that its 100 % would be. */
+/* The advisor's top bucket is "more than 20 %": taken as 30 %, not as the certain loss that its 100 %
+ * would be. */
 static double monthly_share(double most_pct)
 {
     return most_pct >= 100 ? 0.30 : most_pct / 100;
@@ -139,7 +149,7 @@ static double monthly_share(double most_pct)
 
 static int advise_json(struct spotnik_catalog *catalog, const char *path, struct spotnik_fault *fault)
 {
-    static const double most_pct[] = {5, 11, 16, 22, 100};
+    static const double most_pct[] = { 5, 11, 16, 22, 100 };
     const char *region, *instance;
     json_t *json, *systems, *machine;
 
@@ -150,12 +160,15 @@ static int advise_json(struct spotnik_catalog *catalog, const char *path, struct
         json_decref(json);
         return spotnik_fault_set(fault, "%s: no object 'spot_advisor'; not a Spot Advisor file", path);
     }
-    json_object_foreach(regions, region, systems) {
+    json_object_foreach(regions, region, systems)
+    {
         json_t *machines = json_object_get(systems, "Linux");
-        json_object_foreach(machines, instance, machine) {
+        json_object_foreach(machines, instance, machine)
+        {
             json_int_t range = json_integer_value(json_object_get(machine, "r"));
             double savings = json_number_value(json_object_get(machine, "s"));
-            advise(catalog, region, instance, monthly_share(most_pct[range < 0 || range > 4 ? 4 : range]), savings);
+            advise(catalog, region, instance, monthly_share(most_pct[range < 0 || range > 4 ? 4 : range]),
+                   savings);
         }
     }
     json_decref(json);
@@ -164,7 +177,8 @@ static int advise_json(struct spotnik_catalog *catalog, const char *path, struct
 
 static int advise_csv(struct spotnik_catalog *catalog, const char *path, struct spotnik_fault *fault)
 {
-    static const char *const names[] = {"region", "os", "instance_type", "interruption_max_pct", "savings_pct"};
+    static const char *const names[] = { "region", "os", "instance_type", "interruption_max_pct",
+                                         "savings_pct" };
     struct spotnik_table *table;
     int columns[5], rc = 0;
     double most_pct, savings_pct;
@@ -180,8 +194,8 @@ static int advise_csv(struct spotnik_catalog *catalog, const char *path, struct 
         if (!rc)
             rc = spotnik_table_number(table, row, columns[4], -1e6, 100, &savings_pct, fault);
         if (!rc)
-            advise(catalog, spotnik_table_text(table, row, columns[0]), spotnik_table_text(table, row, columns[2]),
-                   monthly_share(most_pct), savings_pct);
+            advise(catalog, spotnik_table_text(table, row, columns[0]),
+                   spotnik_table_text(table, row, columns[2]), monthly_share(most_pct), savings_pct);
     }
     spotnik_table_free(table);
     return rc;
@@ -189,7 +203,8 @@ static int advise_csv(struct spotnik_catalog *catalog, const char *path, struct 
 
 int spotnik_catalog_advise(struct spotnik_catalog *catalog, const char *path, struct spotnik_fault *fault)
 {
-    return spotnik_json_looks_like(path) ? advise_json(catalog, path, fault) : advise_csv(catalog, path, fault);
+    return spotnik_json_looks_like(path) ? advise_json(catalog, path, fault)
+                                         : advise_csv(catalog, path, fault);
 }
 
 int spotnik_history_read(const char *path, double *mean_out, double *highest_out, double *hours_out,
@@ -207,8 +222,10 @@ int spotnik_history_read(const char *path, double *mean_out, double *highest_out
     for (size_t row = 0; !rc && row < spotnik_table_rows(table); row++) {
         const char *text = spotnik_table_text(table, row, when);
         if (!spotnik_timestamp_parse(text, &since))
-            rc = spotnik_fault_set(fault, "%s:%zu: column %d: '%s' is not a time with a zone, such as "
-                                   "2015-03-11T16:53:20Z", path, spotnik_table_line(table, row), when + 1, text);
+            rc = spotnik_fault_set(fault,
+                                   "%s:%zu: column %d: '%s' is not a time with a zone, such as "
+                                   "2015-03-11T16:53:20Z",
+                                   path, spotnik_table_line(table, row), when + 1, text);
         else if (row && since < last)
             rc = spotnik_fault_set(fault, "%s:%zu: column %d: time goes backwards", path,
                                    spotnik_table_line(table, row), when + 1);
@@ -229,7 +246,8 @@ int spotnik_history_read(const char *path, double *mean_out, double *highest_out
     return 0;
 }
 
-int spotnik_catalog_history(struct spotnik_catalog *catalog, const char *assignment, struct spotnik_fault *fault)
+int spotnik_catalog_history(struct spotnik_catalog *catalog, const char *assignment,
+                            struct spotnik_fault *fault)
 {
     const char *path = strchr(assignment, '=');
     double mean, highest, hours;
@@ -277,7 +295,7 @@ static int by_instance(const void *left, const void *right)
 
 void spotnik_catalog_complete(struct spotnik_catalog *catalog)
 {
-    struct spotnik_catalog builtin = {0};
+    struct spotnik_catalog builtin = { 0 };
 
     /* stable results: offers of one type together, those with facts first */
     qsort(catalog->offers, catalog->count, sizeof(*catalog->offers), by_instance);

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-const double spotnik_climate_age_h[SPOTNIK_CLIMATE_BUCKETS - 1] = {0.25, 0.6, 1.25, 3, 8};
+const double spotnik_climate_age_h[SPOTNIK_CLIMATE_BUCKETS - 1] = { 0.25, 0.6, 1.25, 3, 8 };
 
 size_t spotnik_climate_bucket(double age_s)
 {
@@ -20,7 +20,8 @@ struct exposure {
     double ends[2][SPOTNIK_CLIMATE_BUCKETS], hours[2][SPOTNIK_CLIMATE_BUCKETS];
 };
 
-/* One window; its first and last stretches have no known start and end: the first is left out, the last is censored. */
+/* One window; its first and last stretches have no known start and end: the first is left out, the last is
+ * censored. */
 static void expose(const struct spotnik_window *window, double tick_s, struct exposure *seen)
 {
     double age_s = -1;
@@ -41,7 +42,7 @@ static void expose(const struct spotnik_window *window, double tick_s, struct ex
 
 void spotnik_climate_learn(const struct spotnik_windows *windows, struct spotnik_climate *climate_out)
 {
-    struct exposure seen = {0};
+    struct exposure seen = { 0 };
 
     for (size_t i = 0; i < windows->count; i++)
         expose(&windows->windows[i], windows->tick_s, &seen);

@@ -20,7 +20,7 @@ struct spotnik_line spotnik_line_fit(const double *x, const double *y, const dou
         syy += w * y[i] * y[i];
     }
     double vx = sxx - sx * sx / sw, vy = syy - sy * sy / sw, cxy = sxy - sx * sy / sw;
-    struct spotnik_line line = {.slope = vx > 1e-12 * fabs(sxx) ? cxy / vx : 0};
+    struct spotnik_line line = { .slope = vx > 1e-12 * fabs(sxx) ? cxy / vx : 0 };
     line.intercept = (sy - line.slope * sx) / sw;
     line.r_squared = vx > 0 && vy > 0 ? cxy * cxy / (vx * vy) : 0;
     return line;
@@ -48,8 +48,9 @@ int spotnik_curve_fit(spotnik_residuals residuals, void *context, double *parame
                       size_t residual_count)
 {
     int n = (int)parameter_count, m = (int)residual_count, work_size = m * n + 5 * n + m;
-    struct call call = {residuals, context};
-    double *fvec = malloc(sizeof(double) * residual_count), *work = malloc(sizeof(double) * (size_t)work_size);
+    struct call call = { residuals, context };
+    double *fvec = malloc(sizeof(double) * residual_count),
+           *work = malloc(sizeof(double) * (size_t)work_size);
     int *pivots = malloc(sizeof(int) * parameter_count), info = 0;
 
     if (fvec && work && pivots && m >= n)

@@ -14,8 +14,8 @@ struct spotnik_line spotnik_line_fit(const double *x, const double *y, const dou
 
 typedef void (*spotnik_residuals)(void *context, const double *parameters, double *residuals);
 
-/* Minimises the sum of squared residuals from the given start; returns 0, or -1 when memory is short or nothing
- * converged (then the parameters are the best seen). */
+/* Minimises the sum of squared residuals from the given start; returns 0, or -1 when memory is short or
+ * nothing converged (then the parameters are the best seen). */
 int spotnik_curve_fit(spotnik_residuals residuals, void *context, double *parameters, size_t parameter_count,
                       size_t residual_count);
 

@@ -65,15 +65,18 @@ double spotnik_fleet_step_s(const struct spotnik_profile *profile, const struct 
     if (!machines)
         return INFINITY;
     /* a batch that does not fit is run in as many rounds as it takes */
-    double rounds = fmax(1, ceil(fleet->batch / room - 1e-9)), compute_s = rounds * fixed_s + fleet->batch / rate;
-    return spotnik_ring_step_s(compute_s, spotnik_ring_allreduce_s(profile->gradient_bytes, machines, link,
-                                                                   profile->hop_s), profile->overlap);
+    double rounds = fmax(1, ceil(fleet->batch / room - 1e-9)),
+           compute_s = rounds * fixed_s + fleet->batch / rate;
+    return spotnik_ring_step_s(
+        compute_s, spotnik_ring_allreduce_s(profile->gradient_bytes, machines, link, profile->hop_s),
+        profile->overlap);
 }
 
 static double steps_of(const struct spotnik_profile *profile, const struct spotnik_fleet *fleet,
                        const struct spotnik_work *work)
 {
-    return spotnik_profile_epochs(profile, work->epochs, fleet->batch) * profile->samples_per_epoch / fleet->batch;
+    return spotnik_profile_epochs(profile, work->epochs, fleet->batch) * profile->samples_per_epoch
+           / fleet->batch;
 }
 
 static double startup_of(const struct spotnik_profile *profile, const struct spotnik_fleet *fleet)
@@ -85,10 +88,11 @@ static double startup_of(const struct spotnik_profile *profile, const struct spo
     return waiting ? profile->startup_s + profile->join_s : 0;
 }
 
-struct spotnik_estimate spotnik_fleet_estimate(const struct spotnik_profile *profile, const struct spotnik_fleet *fleet,
+struct spotnik_estimate spotnik_fleet_estimate(const struct spotnik_profile *profile,
+                                               const struct spotnik_fleet *fleet,
                                                const struct spotnik_work *work)
 {
-    unsigned alive[SPOTNIK_FLEET_GROUPS] = {0};
+    unsigned alive[SPOTNIK_FLEET_GROUPS] = { 0 };
     struct spotnik_estimate e;
 
     for (size_t i = 0; i < fleet->group_count; i++)
@@ -153,8 +157,8 @@ static void run_pass(struct run *run, double stretch_s, double step_s)
     double stalled_s = fmin(stretch_s, fmax(0, run->stalled_until_s - run->now_s));
 
     for (size_t i = 0; i < run->fleet->group_count; i++)
-        run->cost_usd += (run->alive[i] + run->starting[i]) * group_usd_per_h(&run->fleet->groups[i]) * stretch_s
-                         / 3600;
+        run->cost_usd +=
+            (run->alive[i] + run->starting[i]) * group_usd_per_h(&run->fleet->groups[i]) * stretch_s / 3600;
     if (isfinite(step_s))
         run->left -= (stretch_s - stalled_s) / step_s;
     run->now_s += stretch_s;
@@ -193,7 +197,8 @@ static void run_join(struct run *run, size_t i)
 static bool run_step(struct run *run)
 {
     double step_s = spotnik_fleet_step_s(run->profile, run->fleet, run->alive) * run->slowness, hazard = 0;
-    double next_s = isfinite(step_s) ? fmax(0, run->stalled_until_s - run->now_s) + run->left * step_s : INFINITY;
+    double next_s =
+        isfinite(step_s) ? fmax(0, run->stalled_until_s - run->now_s) + run->left * step_s : INFINITY;
     size_t join = SPOTNIK_FLEET_GROUPS, count = run->fleet->group_count;
     bool lose = false;
 
@@ -256,17 +261,18 @@ static int by_value(const void *left, const void *right)
     return (*a > *b) - (*a < *b);
 }
 
-struct spotnik_outcome spotnik_fleet_simulate(const struct spotnik_profile *profile, const struct spotnik_fleet *fleet,
-                                              const struct spotnik_work *work, double deadline_s, double budget_usd,
-                                              unsigned runs, uint64_t seed)
+struct spotnik_outcome spotnik_fleet_simulate(const struct spotnik_profile *profile,
+                                              const struct spotnik_fleet *fleet,
+                                              const struct spotnik_work *work, double deadline_s,
+                                              double budget_usd, unsigned runs, uint64_t seed)
 {
     double times_s[SPOTNIK_FLEET_RUNS_MAX], costs_usd[SPOTNIK_FLEET_RUNS_MAX];
-    struct spotnik_outcome o = {0};
+    struct spotnik_outcome o = { 0 };
 
     if (runs > SPOTNIK_FLEET_RUNS_MAX)
         runs = SPOTNIK_FLEET_RUNS_MAX;
     for (unsigned i = 0; i < runs; i++) {
-        struct run run = {.profile = profile, .fleet = fleet, .work = work};
+        struct run run = { .profile = profile, .fleet = fleet, .work = work };
         spotnik_prng_seed(&run.prng, seed * 1000003 + i);
         run_once(&run);
         times_s[i] = run.now_s;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A fleet is up to four groups of equal machines, each spot or on-demand. Here: how fast it steps with some of its
- * machines gone, and what a job on it takes and costs, as a distribution over simulated runs.
+/* A fleet is up to four groups of equal machines, each spot or on-demand. Here: how fast it steps with
+ * some of its machines gone, and what a job on it takes and costs, as a distribution over simulated runs.
  *
- * Steps are synchronous (our ring): devices get shares of the batch in proportion to their speed, the ring runs at
- * the slowest link. A lost spot machine costs `recover_s`, then the survivors go on; its replacement starts up and
- * joins. Losses come together: with probability `together` a loss takes each other machine of its group with
- * probability one half (in the GCE data of docs/planning.md losses cluster). When nobody is left, work since the last
- * checkpoint is lost. */
+ * Steps are synchronous (our ring): devices get shares of the batch in proportion to their speed, the ring
+ * runs at the slowest link. A lost spot machine costs `recover_s`, then the survivors go on; its
+ * replacement starts up and joins. Losses come together: with probability `together` a loss takes each
+ * other machine of its group with probability one half (in the GCE data of docs/planning.md losses
+ * cluster). When nobody is left, work since the last checkpoint is lost. */
 #ifndef SPOTNIK_PLAN_FLEET_H
 #define SPOTNIK_PLAN_FLEET_H
 
@@ -36,8 +36,8 @@ struct spotnik_fleet {
 };
 
 struct spotnik_work {
-    double epochs;        /* at the reference batch */
-    double losses_per_h;  /* for offers that do not say; NAN: the default */
+    double epochs;       /* at the reference batch */
+    double losses_per_h; /* for offers that do not say; NAN: the default */
     double together;
 };
 
@@ -55,14 +55,17 @@ struct spotnik_outcome {
 
 unsigned spotnik_fleet_machines(const struct spotnik_fleet *fleet);
 double spotnik_fleet_usd_per_h(const struct spotnik_fleet *fleet);
-/* Seconds of one step with alive[i] machines of group i; infinite when the batch does not fit or nobody is alive. */
+/* Seconds of one step with alive[i] machines of group i; infinite when the batch does not fit or nobody is
+ * alive. */
 double spotnik_fleet_step_s(const struct spotnik_profile *profile, const struct spotnik_fleet *fleet,
                             const unsigned *alive);
-struct spotnik_estimate spotnik_fleet_estimate(const struct spotnik_profile *profile, const struct spotnik_fleet *fleet,
+struct spotnik_estimate spotnik_fleet_estimate(const struct spotnik_profile *profile,
+                                               const struct spotnik_fleet *fleet,
                                                const struct spotnik_work *work);
 /* Same seed, same outcome. `deadline_s` and `budget_usd` may be infinite. */
-struct spotnik_outcome spotnik_fleet_simulate(const struct spotnik_profile *profile, const struct spotnik_fleet *fleet,
-                                              const struct spotnik_work *work, double deadline_s, double budget_usd,
-                                              unsigned runs, uint64_t seed);
+struct spotnik_outcome spotnik_fleet_simulate(const struct spotnik_profile *profile,
+                                              const struct spotnik_fleet *fleet,
+                                              const struct spotnik_work *work, double deadline_s,
+                                              double budget_usd, unsigned runs, uint64_t seed);
 
 #endif

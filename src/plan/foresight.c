@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The programme. Work left C and slack S = time left - C are on a grid of step h; availability is a chain of phases,
- * one per age bucket for up and for down (a Coxian clock: a phase either ends the stretch or ages into the next). Per
- * step a machine that is running works h and keeps S; idling costs S; a changeover of d costs S by d. Work, money and
- * time only ever fall, so one sweep over (C, S) solves it exactly on the grid.
- * The deadline is not weighed against money here: states from which it could be missed have no idle or spot choice. */
+/* The programme. Work left C and slack S = time left - C are on a grid of step h; availability is a chain
+ * of phases, one per age bucket for up and for down (a Coxian clock: a phase either ends the stretch or
+ * ages into the next). Per step a machine that is running works h and keeps S; idling costs S; a
+ * changeover of d costs S by d. Work, money and time only ever fall, so one sweep over (C, S) solves it
+ * exactly on the grid. The deadline is not weighed against money here: states from which it could be
+ * missed have no idle or spot choice. */
 #include "plan/foresight.h"
 
 #include <math.h>
@@ -11,7 +12,7 @@
 #include <string.h>
 
 #define BUCKETS SPOTNIK_CLIMATE_BUCKETS
-#define PHASES (2 * BUCKETS)     /* down ages first, then up ages */
+#define PHASES (2 * BUCKETS) /* down ages first, then up ages */
 #define STEPS_PER_DEADLINE 300
 #define MACHINES 3
 
@@ -98,10 +99,11 @@ static float *cell(const struct spotnik_foresight *f, const struct solved *solve
     return solved->value + (c * f->slack_cells + s) * PHASES * MACHINES;
 }
 
-/* Expected cost to go at (work, slack), bilinear between cells, after the step that `row` is: for a job that is on
- * `machine` if there is spot then, and on `without` if there is none. */
-static double ahead(const struct spotnik_foresight *f, const struct solved *solved, double work_s, double slack_s,
-                    const struct row *row, enum spotnik_machine machine, enum spotnik_machine without)
+/* Expected cost to go at (work, slack), bilinear between cells, after the step that `row` is: for a job
+ * that is on `machine` if there is spot then, and on `without` if there is none. */
+static double ahead(const struct spotnik_foresight *f, const struct solved *solved, double work_s,
+                    double slack_s, const struct row *row, enum spotnik_machine machine,
+                    enum spotnik_machine without)
 {
     double c = fmin(fmax(work_s / f->h_s, 0), (double)f->work_cells - 1);
     double s = fmin(fmax(slack_s / f->h_s, 0), (double)f->slack_cells - 1);
@@ -122,7 +124,8 @@ static double ahead(const struct spotnik_foresight *f, const struct solved *solv
     return total;
 }
 
-/* On-demand works on while spot starts: both are paid for one long step; if spot is lost meanwhile nothing is. */
+/* On-demand works on while spot starts: both are paid for one long step; if spot is lost meanwhile nothing
+ * is. */
 static double overlap_cost(const struct spotnik_foresight *f, const struct solved *solved, double work_s,
                            double slack_s, size_t phase)
 {
@@ -131,15 +134,18 @@ static double overlap_cost(const struct spotnik_foresight *f, const struct solve
     if (slack_s < f->terms.changeover_s - 1)
         return INFINITY;
     return (f->terms.price_ratio + 1) * run_s / 3600
-           + ahead(f, solved, work_s - f->long_s, slack_s, &solved->long_step[phase], SPOTNIK_SPOT, SPOTNIK_ON_DEMAND);
+           + ahead(f, solved, work_s - f->long_s, slack_s, &solved->long_step[phase], SPOTNIK_SPOT,
+                   SPOTNIK_ON_DEMAND);
 }
 
-/* Cost (spot-hours) of choosing `to` now and acting optimally afterwards; infinite when the rules forbid it. */
+/* Cost (spot-hours) of choosing `to` now and acting optimally afterwards; infinite when the rules forbid
+ * it. */
 static double choice_cost(const struct spotnik_foresight *f, const struct solved *solved, double work_s,
                           double slack_s, size_t phase, enum spotnik_machine from, enum spotnik_machine to)
 {
     enum spotnik_machine without = to == SPOTNIK_SPOT ? SPOTNIK_IDLE : to;
-    double d_s = f->terms.changeover_s, price = to == SPOTNIK_ON_DEMAND ? f->terms.price_ratio : to == SPOTNIK_SPOT;
+    double d_s = f->terms.changeover_s,
+           price = to == SPOTNIK_ON_DEMAND ? f->terms.price_ratio : to == SPOTNIK_SPOT;
 
     if (to == SPOTNIK_SPOT && !phase_up(phase))
         return INFINITY;
@@ -148,15 +154,18 @@ static double choice_cost(const struct spotnik_foresight *f, const struct solved
     if (to != SPOTNIK_ON_DEMAND && from != SPOTNIK_SPOT && slack_s < 2 * d_s - 1)
         return INFINITY;
     if (to == SPOTNIK_IDLE)
-        return slack_s - f->h_s < d_s ? INFINITY
-                                      : ahead(f, solved, work_s, slack_s - f->h_s, &solved->step[phase], to, without);
+        return slack_s - f->h_s < d_s
+                   ? INFINITY
+                   : ahead(f, solved, work_s, slack_s - f->h_s, &solved->step[phase], to, without);
     if (to == from) {
         double run_s = fmin(f->h_s, work_s);
-        return price * run_s / 3600 + ahead(f, solved, work_s - f->h_s, slack_s, &solved->step[phase], to, without);
+        return price * run_s / 3600
+               + ahead(f, solved, work_s - f->h_s, slack_s, &solved->step[phase], to, without);
     }
     double run_s = fmin(f->long_s, d_s + work_s);
     return price * run_s / 3600
-           + ahead(f, solved, work_s - (f->long_s - d_s), slack_s - d_s, &solved->long_step[phase], to, without);
+           + ahead(f, solved, work_s - (f->long_s - d_s), slack_s - d_s, &solved->long_step[phase], to,
+                   without);
 }
 
 static void solve_cell(const struct spotnik_foresight *f, struct solved *solved, size_t c, size_t s)
@@ -172,8 +181,9 @@ static void solve_cell(const struct spotnik_foresight *f, struct solved *solved,
                 /* a move costs the same wherever it comes from, but for guards and overlap */
                 bool same = from != SPOTNIK_IDLE && from != to && !guarded
                             && !(f->terms.overlap && from == SPOTNIK_ON_DEMAND);
-                cost[from][to] = same && to != SPOTNIK_IDLE ? cost[SPOTNIK_IDLE][to]
-                                                            : choice_cost(f, solved, work_s, slack_s, phase, from, to);
+                cost[from][to] = same && to != SPOTNIK_IDLE
+                                     ? cost[SPOTNIK_IDLE][to]
+                                     : choice_cost(f, solved, work_s, slack_s, phase, from, to);
                 best = fmin(best, cost[from][to]);
             }
             values[phase * MACHINES + from] = (float)best;
@@ -182,7 +192,8 @@ static void solve_cell(const struct spotnik_foresight *f, struct solved *solved,
 }
 
 /* Slack below two changeovers leaves only on-demand to an idle job; the sweep starts from there. */
-static void solve(const struct spotnik_foresight *f, struct solved *solved, const struct spotnik_climate *climate)
+static void solve(const struct spotnik_foresight *f, struct solved *solved,
+                  const struct spotnik_climate *climate)
 {
     double step[PHASES][PHASES], long_step[PHASES][PHASES];
 
@@ -202,8 +213,8 @@ static void solve(const struct spotnik_foresight *f, struct solved *solved, cons
             solve_cell(f, solved, c, s);
 }
 
-/* A climate that nobody has seen yet: spot machines that last half as long. Learned from few places, a belief needs
- * room for worse ones; leave-one-trace-out on the training traces gains by it. */
+/* A climate that nobody has seen yet: spot machines that last half as long. Learned from few places, a
+ * belief needs room for worse ones; leave-one-trace-out on the training traces gains by it. */
 static struct spotnik_climate rougher(const struct spotnik_climate *climate)
 {
     struct spotnik_climate rough = *climate;
@@ -213,8 +224,8 @@ static struct spotnik_climate rougher(const struct spotnik_climate *climate)
     return rough;
 }
 
-int spotnik_foresight_new(const struct spotnik_job_terms *terms, const struct spotnik_climate *climates, size_t count,
-                          struct spotnik_foresight **foresight_out, struct spotnik_fault *fault)
+int spotnik_foresight_new(const struct spotnik_job_terms *terms, const struct spotnik_climate *climates,
+                          size_t count, struct spotnik_foresight **foresight_out, struct spotnik_fault *fault)
 {
     struct spotnik_foresight *f = calloc(1, sizeof(*f));
     double base_s = terms->deadline_s / STEPS_PER_DEADLINE;
@@ -223,7 +234,8 @@ int spotnik_foresight_new(const struct spotnik_job_terms *terms, const struct sp
         return spotnik_fault_set(fault, "out of memory");
     f->terms = *terms;
     f->count = 2 * count;
-    f->h_s = terms->changeover_s >= base_s ? terms->changeover_s / ceil(terms->changeover_s / base_s - 1e-9) : base_s;
+    f->h_s = terms->changeover_s >= base_s ? terms->changeover_s / ceil(terms->changeover_s / base_s - 1e-9)
+                                           : base_s;
     f->long_s = fmax(f->h_s, terms->changeover_s);
     f->work_cells = (size_t)ceil(terms->work_s / f->h_s) + 2;
     f->slack_cells = (size_t)ceil((terms->deadline_s - terms->work_s) / f->h_s) + 2;
@@ -276,7 +288,7 @@ static void foresight_observe(void *self, bool available, double age_s, double s
 static struct spotnik_choice foresight_choose(void *self, const struct spotnik_job_view *view)
 {
     const struct spotnik_foresight *f = self;
-    double cost[MACHINES] = {0}, highest = -INFINITY, slack_s = view->time_left_s - view->work_left_s;
+    double cost[MACHINES] = { 0 }, highest = -INFINITY, slack_s = view->time_left_s - view->work_left_s;
     size_t phase = phase_of(view->available, view->run_age_s);
     int best = SPOTNIK_ON_DEMAND;
 
@@ -287,8 +299,9 @@ static struct spotnik_choice foresight_choose(void *self, const struct spotnik_j
         if (weight < 1e-3)
             continue;
         for (int to = 0; to < MACHINES; to++)
-            cost[to] += weight * choice_cost(f, &f->solved[i], view->work_left_s, slack_s, phase,
-                                             view->machine, (enum spotnik_machine)to);
+            cost[to] += weight
+                        * choice_cost(f, &f->solved[i], view->work_left_s, slack_s, phase, view->machine,
+                                      (enum spotnik_machine)to);
     }
     for (int to = 0; to < MACHINES; to++)
         if (cost[to] < cost[best] - 1e-6)
@@ -296,11 +309,14 @@ static struct spotnik_choice foresight_choose(void *self, const struct spotnik_j
     int stay = view->joining ? SPOTNIK_SPOT : (int)view->machine;
     if (cost[stay] <= cost[best] + 1e-6)
         best = stay;
-    return (struct spotnik_choice){(enum spotnik_machine)best, f->h_s};
+    return (struct spotnik_choice){ (enum spotnik_machine)best, f->h_s };
 }
 
 struct spotnik_policy spotnik_policy_foresight(struct spotnik_foresight *foresight)
 {
-    return (struct spotnik_policy){.name = "foresight", .self = foresight, .start = foresight_start,
-                                   .observe = foresight_observe, .choose = foresight_choose};
+    return (struct spotnik_policy){ .name = "foresight",
+                                    .self = foresight,
+                                    .start = foresight_start,
+                                    .observe = foresight_observe,
+                                    .choose = foresight_choose };
 }

@@ -51,7 +51,8 @@ int spotnik_json_number(const char *path, const json_t *object, const char *key,
         return spotnik_fault_set(fault, "%s: key '%s' is not a number", path, key);
     double value = json_number_value(item);
     if (!(value >= least && value <= most))
-        return spotnik_fault_set(fault, "%s: key '%s' is %g, outside [%g, %g]", path, key, value, least, most);
+        return spotnik_fault_set(fault, "%s: key '%s' is %g, outside [%g, %g]", path, key, value, least,
+                                 most);
     *value_out = value;
     return 0;
 }

@@ -12,8 +12,8 @@
 int spotnik_json_load(const char *path, json_t **json_out, struct spotnik_fault *fault);
 /* True when the file's first byte that is not white space opens a JSON object or array. */
 bool spotnik_json_looks_like(const char *path);
-/* A finite number in [least, most] under `key`; when the key is missing, `fallback` if that is a number, else a
- * fault. Pass NAN for "must be there". */
+/* A finite number in [least, most] under `key`; when the key is missing, `fallback` if that is a number,
+ * else a fault. Pass NAN for "must be there". */
 int spotnik_json_number(const char *path, const json_t *object, const char *key, double least, double most,
                         double fallback, double *value_out, struct spotnik_fault *fault);
 

@@ -32,10 +32,10 @@ double spotnik_interval_waste(double interval_s, double write_s, double mttf_s, 
 
 struct programme {
     const struct spotnik_interval_terms *terms;
-    size_t jobs, ages, write;      /* in ticks */
-    double *lost, *moment;         /* F and the integral of t dF, per age tick */
-    float *cost;                   /* M(J, t) in ticks */
-    uint16_t *first;               /* the interval that attains it */
+    size_t jobs, ages, write; /* in ticks */
+    double *lost, *moment;    /* F and the integral of t dF, per age tick */
+    float *cost;              /* M(J, t) in ticks */
+    uint16_t *first;          /* the interval that attains it */
 };
 
 static void programme_free(struct programme *p)
@@ -66,8 +66,8 @@ static int programme_make(struct programme *p, const struct spotnik_interval_ter
     return 0;
 }
 
-/* Expected ticks when the next checkpoint comes after `i` ticks of work; the cost of starting over is left out and
- * its probability is returned. */
+/* Expected ticks when the next checkpoint comes after `i` ticks of work; the cost of starting over is left
+ * out and its probability is returned. */
 static double try_interval(const struct programme *p, size_t job, size_t age, size_t i, double *fail_out)
 {
     size_t end = age + i + p->write;
@@ -114,14 +114,15 @@ static void read_plan(const struct programme *p, struct spotnik_interval_plan *p
     }
 }
 
-int spotnik_interval_programme(const struct spotnik_interval_terms *terms, struct spotnik_interval_plan *plan_out,
-                               struct spotnik_fault *fault)
+int spotnik_interval_programme(const struct spotnik_interval_terms *terms,
+                               struct spotnik_interval_plan *plan_out, struct spotnik_fault *fault)
 {
-    struct programme p = {0};
+    struct programme p = { 0 };
 
     if (!(terms->tick_s > 0) || !(terms->job_s >= terms->tick_s) || terms->write_s < 0)
-        return spotnik_fault_set(fault, "the job must be at least one tick (%g s) long and a checkpoint not negative",
-                                 terms->tick_s);
+        return spotnik_fault_set(
+            fault, "the job must be at least one tick (%g s) long and a checkpoint not negative",
+            terms->tick_s);
     if (terms->job_s / terms->tick_s > SPOTNIK_INTERVAL_TICKS_MAX)
         return spotnik_fault_set(fault, "the job is longer than %d ticks; use a tick of at least %.0f s",
                                  SPOTNIK_INTERVAL_TICKS_MAX, ceil(terms->job_s / SPOTNIK_INTERVAL_TICKS_MAX));

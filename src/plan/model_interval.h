@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How often to write checkpoints: Young and Daly's closed forms, the availability-optimal one (Saxena et al., arXiv
- * 2410.18124), and the dynamic programme of "Temporally constrained preemptions" (Kadupitiya et al., HPDC'20) for
- * machines whose loss is likelier at some ages than at others. */
+/* How often to write checkpoints: Young and Daly's closed forms, the availability-optimal one (Saxena et
+ * al., arXiv 2410.18124), and the dynamic programme of "Temporally constrained preemptions" (Kadupitiya et
+ * al., HPDC'20) for machines whose loss is likelier at some ages than at others. */
 #ifndef SPOTNIK_PLAN_MODEL_INTERVAL_H
 #define SPOTNIK_PLAN_MODEL_INTERVAL_H
 
@@ -39,10 +39,11 @@ struct spotnik_interval_plan {
     double expected_s;
 };
 
-/* M(J, t) = min over i of P_ok (i + delta + M(J-i, t+i+delta)) + P_fail (E[lost] + restart + M(J, 0)): the work of a
- * job in ticks, a lost machine replaced by a fresh one. The printed equations have a wrong P_fail and let a failed
- * job stay on the old machine's clock; this is what the authors' released simulator does. */
-int spotnik_interval_programme(const struct spotnik_interval_terms *terms, struct spotnik_interval_plan *plan_out,
-                               struct spotnik_fault *fault);
+/* M(J, t) = min over i of P_ok (i + delta + M(J-i, t+i+delta)) + P_fail (E[lost] + restart + M(J, 0)): the
+ * work of a job in ticks, a lost machine replaced by a fresh one. The printed equations have a wrong
+ * P_fail and let a failed job stay on the old machine's clock; this is what the authors' released
+ * simulator does. */
+int spotnik_interval_programme(const struct spotnik_interval_terms *terms,
+                               struct spotnik_interval_plan *plan_out, struct spotnik_fault *fault);
 
 #endif

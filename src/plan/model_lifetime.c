@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-const struct spotnik_bathtub spotnik_bathtub_published = {0.4137, 0.9 * 3600, 0.76 * 3600, 24 * 3600};
+const struct spotnik_bathtub spotnik_bathtub_published = { 0.4137, 0.9 * 3600, 0.76 * 3600, 24 * 3600 };
 
 /* Losses before censorings at the same age, as usual: a machine that is seen at t was at risk at t. */
 static int by_age(const void *left, const void *right)
@@ -21,7 +21,7 @@ static int by_age(const void *left, const void *right)
 int spotnik_survival_estimate(struct spotnik_life *lives, size_t count, bool count_censored,
                               struct spotnik_survival *survival_out, struct spotnik_fault *fault)
 {
-    struct spotnik_survival s = {0};
+    struct spotnik_survival s = { 0 };
     double alive = 1, greenwood = 0;
     size_t at_risk = 0;
 
@@ -59,7 +59,7 @@ void spotnik_survival_free(struct spotnik_survival *survival)
     free(survival->age_s);
     free(survival->alive);
     free(survival->variance);
-    *survival = (struct spotnik_survival){0};
+    *survival = (struct spotnik_survival){ 0 };
 }
 
 double spotnik_survival_lost(const struct spotnik_survival *survival, double age_s, double *error_out)
@@ -88,8 +88,9 @@ double spotnik_bathtub_lost(const struct spotnik_bathtub *b, double age_s)
 /* The integral of t f(t) dt, without its constant. */
 static double bathtub_moment(const struct spotnik_bathtub *b, double t_s)
 {
-    return b->scale * (-(t_s + b->early_s) * exp(-t_s / b->early_s)
-                       + (t_s - b->late_s) * exp((t_s - b->cap_s) / b->late_s));
+    return b->scale
+           * (-(t_s + b->early_s) * exp(-t_s / b->early_s)
+              + (t_s - b->late_s) * exp((t_s - b->cap_s) / b->late_s));
 }
 
 double spotnik_bathtub_mean_s(const struct spotnik_bathtub *b)
@@ -113,7 +114,7 @@ static struct spotnik_bathtub bathtub_from(const double *x, double cap_s)
     /* tau2 between one minute and the cap, so that the fit cannot run away on data without an upturn */
     double late_s = 60 + (cap_s - 60) / (1 + exp(-x[2]));
 
-    return (struct spotnik_bathtub){exp(x[0]), exp(x[1]), late_s, cap_s};
+    return (struct spotnik_bathtub){ exp(x[0]), exp(x[1]), late_s, cap_s };
 }
 
 static void bathtub_residuals(void *context, const double *x, double *residuals)
@@ -125,11 +126,11 @@ static void bathtub_residuals(void *context, const double *x, double *residuals)
         residuals[i] = spotnik_bathtub_lost(&b, curve->age_s[i]) - curve->lost[i];
 }
 
-int spotnik_bathtub_fit(const struct spotnik_survival *survival, double cap_s, struct spotnik_bathtub *bathtub_out,
-                        double *r_squared_out)
+int spotnik_bathtub_fit(const struct spotnik_survival *survival, double cap_s,
+                        struct spotnik_bathtub *bathtub_out, double *r_squared_out)
 {
-    struct curve curve = {.cap_s = cap_s};
-    double mean = 0, total = 0, rest = 0, x[3] = {log(0.4), log(3600), -3}, residuals[FIT_POINTS];
+    struct curve curve = { .cap_s = cap_s };
+    double mean = 0, total = 0, rest = 0, x[3] = { log(0.4), log(3600), -3 }, residuals[FIT_POINTS];
 
     size_t before = 0;
     while (before < survival->count && survival->age_s[before] < cap_s)

@@ -56,9 +56,12 @@ int spotnik_batch_time_fit(const struct spotnik_batch_row *rows, size_t count, d
     }
     if (!(batch_least < batch_most) || !(workers_least < workers_most) || count < 4)
         return -1;
-    struct rows context = {rows, count, {.root_low = pow(batch_most, -0.5), .root_high = pow(batch_least, -0.5),
-                                         .sharpness = sharpness}};
-    double x[4] = {total_log, total_log, total_log - log(workers_most), total_log - log(workers_most)};
+    struct rows context = {
+        rows,
+        count,
+        { .root_low = pow(batch_most, -0.5), .root_high = pow(batch_least, -0.5), .sharpness = sharpness }
+    };
+    double x[4] = { total_log, total_log, total_log - log(workers_most), total_log - log(workers_most) };
     if (spotnik_curve_fit(batch_residuals, &context, x, 4, count))
         return -1;
     take(&context.model, x);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scavenger (Tyagi and Sharma, CCGrid'23): how noise, epochs, time and cost depend on the global batch B and on the
- * number of workers K in synchronous data-parallel training.
+/* Scavenger (Tyagi and Sharma, CCGrid'23): how noise, epochs, time and cost depend on the global batch B and
+ * on the number of workers K in synchronous data-parallel training.
  *
- *   gamma(B) = g0 + g1 B^-1/2      relative gradient noise (the paper: proportional to B^-1/2; the published rows
- *                                   have a large constant part, so the line is fitted with one)
+ *   gamma(B) = g0 + g1 B^-1/2      relative gradient noise (the paper: proportional to B^-1/2; the published
+ *                                   rows have a large constant part, so the line is fitted with one)
  *   epochs   = e* + theta gamma    linear in mean noise
  *   time     = epochs x iterations per epoch x iteration time;   cost = time K price
  *
- * Partial search: from the extremes of (B, K), time is K^-1 (a(B)^p + (c(B) K)^p)^(1/p): work that K machines share,
- * until a cost that grows with K takes over. ln a and ln c are linear in B^-1/2. */
+ * Partial search: from the extremes of (B, K), time is K^-1 (a(B)^p + (c(B) K)^p)^(1/p): work that K
+ * machines share, until a cost that grows with K takes over. ln a and ln c are linear in B^-1/2. */
 #ifndef SPOTNIK_PLAN_MODEL_NOISE_H
 #define SPOTNIK_PLAN_MODEL_NOISE_H
 
@@ -44,8 +44,8 @@ struct spotnik_tradeoff {
 
 /* The point furthest below the straight line between the ends of a Pareto front sorted by time (kneedle). */
 size_t spotnik_knee(const struct spotnik_tradeoff *front, size_t count);
-/* Keeps the points that no other point beats in both; sorts them by time; returns how many are left. `index` moves
- * along when it is not null. */
+/* Keeps the points that no other point beats in both; sorts them by time; returns how many are left.
+ * `index` moves along when it is not null. */
 size_t spotnik_pareto(struct spotnik_tradeoff *points, size_t *index, size_t count);
 
 #endif

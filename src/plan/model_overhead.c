@@ -18,7 +18,7 @@ int spotnik_remaining_fit(const double *step, const double *remaining_s, size_t 
     free(weight);
     if (count < 2 || line.slope >= 0)
         return -1;
-    *model_out = (struct spotnik_remaining){-1 / line.slope, line.intercept};
+    *model_out = (struct spotnik_remaining){ -1 / line.slope, line.intercept };
     return 0;
 }
 

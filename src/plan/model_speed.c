@@ -19,7 +19,7 @@ static struct spotnik_speed fit_two(double n, double speed_n, double m, double s
 {
     double y = pow(speed_n, -p), z = pow(speed_m, -p);
     double slope = (y - z) / (pow(n, -p) - pow(m, -p)), rest = y - slope * pow(n, -p);
-    struct spotnik_speed speed = {.sharpness = p, .cap_steps_per_s = INFINITY};
+    struct spotnik_speed speed = { .sharpness = p, .cap_steps_per_s = INFINITY };
 
     if (slope <= 0) { /* no faster with more workers: saturated from the start */
         speed.worker_steps_per_s = speed_n / n;
@@ -43,7 +43,7 @@ struct points {
 
 static struct spotnik_speed from_parameters(const double *x, double sharpness)
 {
-    return (struct spotnik_speed){exp(x[0]), exp(x[1]), sharpness};
+    return (struct spotnik_speed){ exp(x[0]), exp(x[1]), sharpness };
 }
 
 static void speed_residuals(void *context, const double *x, double *residuals)
@@ -65,14 +65,14 @@ struct spotnik_speed spotnik_speed_fit(const double *workers, const double *step
         most = workers[i] > workers[most] ? i : most;
     }
     if (workers[least] >= workers[most])
-        return (struct spotnik_speed){steps_per_s[least] / workers[least], INFINITY, sharpness};
-    struct spotnik_speed speed = fit_two(workers[least], steps_per_s[least], workers[most], steps_per_s[most],
-                                         sharpness);
+        return (struct spotnik_speed){ steps_per_s[least] / workers[least], INFINITY, sharpness };
+    struct spotnik_speed speed =
+        fit_two(workers[least], steps_per_s[least], workers[most], steps_per_s[most], sharpness);
     if (count == 2)
         return speed;
     double largest = steps_per_s[most];
-    double x[2] = {log(speed.worker_steps_per_s), log(fmin(speed.cap_steps_per_s, largest * 2))};
-    struct points points = {workers, steps_per_s, count, sharpness};
+    double x[2] = { log(speed.worker_steps_per_s), log(fmin(speed.cap_steps_per_s, largest * 2)) };
+    struct points points = { workers, steps_per_s, count, sharpness };
     if (spotnik_curve_fit(speed_residuals, &points, x, 2, count))
         return speed;
     speed = from_parameters(x, sharpness);

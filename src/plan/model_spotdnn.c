@@ -7,8 +7,17 @@
 #include <string.h>
 
 const struct spotnik_spotdnn_model spotnik_spotdnn_resnet110 = {
-    .alpha1 = 0.8, .beta1 = -1.92, .gamma1 = 876.5, .gamma2 = -0.2, .gamma3 = 2507.6, .gamma4 = -1, .gamma5 = 0.5,
-    .parameters_mb = 11.54, .request_mb_per_s = 142, .server_mb_per_s = 1200, .pcie_mb_per_s = 10000,
+    .alpha1 = 0.8,
+    .beta1 = -1.92,
+    .gamma1 = 876.5,
+    .gamma2 = -0.2,
+    .gamma3 = 2507.6,
+    .gamma4 = -1,
+    .gamma5 = 0.5,
+    .parameters_mb = 11.54,
+    .request_mb_per_s = 142,
+    .server_mb_per_s = 1200,
+    .pcie_mb_per_s = 10000,
 };
 
 static double worker_mb_per_s(const struct spotnik_spotdnn_model *model, double workers)
@@ -21,8 +30,8 @@ static double worker_mb_per_s(const struct spotnik_spotdnn_model *model, double 
     return contended * share + (1 - contended) * model->request_mb_per_s;
 }
 
-double spotnik_spotdnn_iteration_s(const struct spotnik_spotdnn_model *model, const struct spotnik_spotdnn_type *type,
-                                   double workers)
+double spotnik_spotdnn_iteration_s(const struct spotnik_spotdnn_model *model,
+                                   const struct spotnik_spotdnn_type *type, double workers)
 {
     double alone_s = type->batch / type->images_per_s, moved_mb = 2 * model->parameters_mb;
 
@@ -47,8 +56,8 @@ double spotnik_convergence_coefficient(const double *speed, const unsigned *coun
 }
 
 /* loss = goal solved for the number of updates. */
-static double iterations_for(const struct spotnik_spotdnn_model *model, const struct spotnik_spotdnn_result *result,
-                             double loss)
+static double iterations_for(const struct spotnik_spotdnn_model *model,
+                             const struct spotnik_spotdnn_result *result, double loss)
 {
     double spread = model->gamma4 < 0 ? 1 : result->coefficient + model->gamma4;
     double above = (model->gamma2 * result->batch + model->gamma3) * sqrt(spread * result->workers);
@@ -61,7 +70,7 @@ struct spotnik_spotdnn_result spotnik_spotdnn_evaluate(const struct spotnik_spot
                                                        const unsigned *count, size_t type_count,
                                                        const struct spotnik_spotdnn_goal *goal)
 {
-    struct spotnik_spotdnn_result result = {0};
+    struct spotnik_spotdnn_result result = { 0 };
     double updates_per_s = 0, images_per_s = 0, fastest = 0, squares = 0;
 
     for (size_t i = 0; i < type_count; i++)
@@ -69,7 +78,8 @@ struct spotnik_spotdnn_result spotnik_spotdnn_evaluate(const struct spotnik_spot
     for (size_t i = 0; i < type_count; i++) {
         if (!count[i])
             continue;
-        double each_s = spotnik_spotdnn_iteration_s(model, &types[i], result.workers), speed = types[i].batch / each_s;
+        double each_s = spotnik_spotdnn_iteration_s(model, &types[i], result.workers),
+               speed = types[i].batch / each_s;
         updates_per_s += count[i] / each_s;
         images_per_s += count[i] * speed;
         squares += count[i] * speed * speed;
@@ -77,8 +87,8 @@ struct spotnik_spotdnn_result spotnik_spotdnn_evaluate(const struct spotnik_spot
         result.usd_per_h += count[i] * types[i].usd_per_h;
     }
     double first = fastest / images_per_s;
-    result.coefficient = sqrt(fmax(0, squares / images_per_s / images_per_s - first * first
-                                          + (1 - first) * (1 - first)));
+    result.coefficient =
+        sqrt(fmax(0, squares / images_per_s / images_per_s - first * first + (1 - first) * (1 - first)));
     result.iteration_s = 1 / updates_per_s;
     result.batch = images_per_s * result.iteration_s;
     result.iterations = iterations_for(model, &result, goal->loss);
@@ -92,12 +102,13 @@ unsigned spotnik_spotdnn_upper(const struct spotnik_spotdnn_model *model)
     double root = (1 - model->beta1) / model->alpha1, upper = floor(root * root + 1e-9);
 
     return model->alpha1 <= 0 || upper > SPOTNIK_SPOTDNN_WORKERS_MAX ? SPOTNIK_SPOTDNN_WORKERS_MAX
-           : upper < 1                                                ? 1
-                                                                      : (unsigned)upper;
+           : upper < 1                                               ? 1
+                                                                     : (unsigned)upper;
 }
 
-unsigned spotnik_spotdnn_lower(const struct spotnik_spotdnn_model *model, const struct spotnik_spotdnn_type *types,
-                               size_t type_count, const struct spotnik_spotdnn_goal *goal)
+unsigned spotnik_spotdnn_lower(const struct spotnik_spotdnn_model *model,
+                               const struct spotnik_spotdnn_type *types, size_t type_count,
+                               const struct spotnik_spotdnn_goal *goal)
 {
     double least_batch = INFINITY, most_speed = 0;
 
@@ -109,8 +120,9 @@ unsigned spotnik_spotdnn_lower(const struct spotnik_spotdnn_model *model, const 
     }
     if (model->gamma4 < 0 || !isfinite(least_batch))
         return 1; /* the bound is derived from the loss with R; without R it does not hold */
-    double updates = (model->gamma2 * least_batch + model->gamma3) * sqrt(model->gamma4)
-                     / (goal->loss - model->gamma5) - model->gamma1;
+    double updates =
+        (model->gamma2 * least_batch + model->gamma3) * sqrt(model->gamma4) / (goal->loss - model->gamma5)
+        - model->gamma1;
     double lower = ceil(least_batch * updates / (most_speed * goal->deadline_s));
     return lower < 1 ? 1 : (unsigned)fmin(lower, SPOTNIK_SPOTDNN_WORKERS_MAX);
 }
@@ -140,7 +152,7 @@ static size_t entries_list(const struct spotnik_spotdnn_type *types, size_t type
     struct entry *list = malloc(sizeof(*list) * (total + 1));
     for (size_t i = 0; list && i < type_count; i++)
         for (unsigned j = 0; j < types[i].quota && j < upper; j++)
-            list[size++] = (struct entry){types[i].batch / types[i].images_per_s, i};
+            list[size++] = (struct entry){ types[i].batch / types[i].images_per_s, i };
     if (list)
         qsort(list, size, sizeof(*list), by_iteration);
     *list_out = list;
@@ -150,15 +162,18 @@ static size_t entries_list(const struct spotnik_spotdnn_type *types, size_t type
 /* All windows of n entries; they wrap around the end of the list, as in the released code. */
 static void windows_of(const struct spotnik_spotdnn_model *model, const struct spotnik_spotdnn_type *types,
                        size_t type_count, const struct spotnik_spotdnn_goal *goal, const struct entry *list,
-                       size_t size, size_t n, unsigned *trial, unsigned *count, struct spotnik_spotdnn_search *search)
+                       size_t size, size_t n, unsigned *trial, unsigned *count,
+                       struct spotnik_spotdnn_search *search)
 {
     memset(trial, 0, type_count * sizeof(*trial));
     for (size_t i = 0; i < n; i++)
         trial[list[i].type]++;
     for (size_t at = 0; at < size; at++) {
-        struct spotnik_spotdnn_result result = spotnik_spotdnn_evaluate(model, types, trial, type_count, goal);
+        struct spotnik_spotdnn_result result =
+            spotnik_spotdnn_evaluate(model, types, trial, type_count, goal);
         search->candidates++;
-        if (result.time_s <= goal->deadline_s && (!search->found || result.cost_usd < search->result.cost_usd)) {
+        if (result.time_s <= goal->deadline_s
+            && (!search->found || result.cost_usd < search->result.cost_usd)) {
             search->found = true;
             search->result = result;
             memcpy(count, trial, type_count * sizeof(*count));
@@ -170,16 +185,18 @@ static void windows_of(const struct spotnik_spotdnn_model *model, const struct s
     }
 }
 
-int spotnik_spotdnn_window(const struct spotnik_spotdnn_model *model, const struct spotnik_spotdnn_type *types,
-                           size_t type_count, const struct spotnik_spotdnn_goal *goal, unsigned *count,
+int spotnik_spotdnn_window(const struct spotnik_spotdnn_model *model,
+                           const struct spotnik_spotdnn_type *types, size_t type_count,
+                           const struct spotnik_spotdnn_goal *goal, unsigned *count,
                            struct spotnik_spotdnn_search *search_out, struct spotnik_fault *fault)
 {
-    unsigned upper = spotnik_spotdnn_upper(model), lower = spotnik_spotdnn_lower(model, types, type_count, goal);
+    unsigned upper = spotnik_spotdnn_upper(model),
+             lower = spotnik_spotdnn_lower(model, types, type_count, goal);
     unsigned *trial = calloc(type_count, sizeof(*trial));
     struct entry *list;
     size_t size = entries_list(types, type_count, upper, &list);
 
-    *search_out = (struct spotnik_spotdnn_search){0};
+    *search_out = (struct spotnik_spotdnn_search){ 0 };
     memset(count, 0, type_count * sizeof(*count));
     if (!trial || !list) {
         free(trial);
@@ -193,11 +210,12 @@ int spotnik_spotdnn_window(const struct spotnik_spotdnn_model *model, const stru
     return 0;
 }
 
-int spotnik_spotdnn_explain(const struct spotnik_spotdnn_model *model, const struct spotnik_spotdnn_type *types,
-                            size_t type_count, const struct spotnik_spotdnn_goal *goal, struct spotnik_fault *fault)
+int spotnik_spotdnn_explain(const struct spotnik_spotdnn_model *model,
+                            const struct spotnik_spotdnn_type *types, size_t type_count,
+                            const struct spotnik_spotdnn_goal *goal, struct spotnik_fault *fault)
 {
     unsigned *count = calloc(type_count, sizeof(*count));
-    struct spotnik_spotdnn_goal free_goal = {goal->loss, INFINITY, goal->takeover_s};
+    struct spotnik_spotdnn_goal free_goal = { goal->loss, INFINITY, goal->takeover_s };
     double fastest_s = INFINITY;
     unsigned total = 0;
 
@@ -227,7 +245,10 @@ int spotnik_spotdnn_explain(const struct spotnik_spotdnn_model *model, const str
     free(count);
     if (!total)
         return spotnik_fault_set(fault, "the quota binds: it allows no machine at all; raise --quota");
-    return spotnik_fault_set(fault, "the deadline binds: loss %g in %.0f s is out of reach; the fastest cluster that "
-                             "the quota and the server's bandwidth allow takes about %.0f s; nearest feasible: "
-                             "--deadline %.0f", goal->loss, goal->deadline_s, fastest_s, ceil(fastest_s));
+    return spotnik_fault_set(
+        fault,
+        "the deadline binds: loss %g in %.0f s is out of reach; the fastest cluster that "
+        "the quota and the server's bandwidth allow takes about %.0f s; nearest feasible: "
+        "--deadline %.0f",
+        goal->loss, goal->deadline_s, fastest_s, ceil(fastest_s));
 }

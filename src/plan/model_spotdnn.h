@@ -6,9 +6,9 @@
  *   T_exp = 1 / sum 1/T_i;  v = sum b_i/T_i;  b_w = v T_exp;  w_i = (b_i/T_i)/v sorted;  R = |w - (1,0,..,0)|
  *   loss(j) = (gamma2 b_w + gamma3) sqrt((R + gamma4) n) / (j + gamma1) + gamma5
  *
- * compute_i comes from a measured speed: b_i / speed_i minus the communication of an unconstrained worker (the
- * paper's sum; the released code subtracts the PCIe part with the wrong sign). The released code's loss has no R:
- * gamma4 below zero means that form. Then the published example comes out to the second. */
+ * compute_i comes from a measured speed: b_i / speed_i minus the communication of an unconstrained worker
+ * (the paper's sum; the released code subtracts the PCIe part with the wrong sign). The released code's loss has
+ * no R: gamma4 below zero means that form. Then the published example comes out to the second. */
 #ifndef SPOTNIK_PLAN_MODEL_SPOTDNN_H
 #define SPOTNIK_PLAN_MODEL_SPOTDNN_H
 
@@ -46,8 +46,8 @@ struct spotnik_spotdnn_result {
 };
 
 /* Seconds of one iteration of one worker in a cluster of n. */
-double spotnik_spotdnn_iteration_s(const struct spotnik_spotdnn_model *model, const struct spotnik_spotdnn_type *type,
-                                   double workers);
+double spotnik_spotdnn_iteration_s(const struct spotnik_spotdnn_model *model,
+                                   const struct spotnik_spotdnn_type *type, double workers);
 /* |W - (1,0,...)| of shares that need not be sorted or sum to 1. */
 double spotnik_convergence_coefficient(const double *speed, const unsigned *count, size_t types);
 /* count[i] machines of type i. */
@@ -57,8 +57,9 @@ struct spotnik_spotdnn_result spotnik_spotdnn_evaluate(const struct spotnik_spot
                                                        const struct spotnik_spotdnn_goal *goal);
 /* Beyond this many workers P is 1 and there is no more bandwidth to win. */
 unsigned spotnik_spotdnn_upper(const struct spotnik_spotdnn_model *model);
-unsigned spotnik_spotdnn_lower(const struct spotnik_spotdnn_model *model, const struct spotnik_spotdnn_type *types,
-                               size_t type_count, const struct spotnik_spotdnn_goal *goal);
+unsigned spotnik_spotdnn_lower(const struct spotnik_spotdnn_model *model,
+                               const struct spotnik_spotdnn_type *types, size_t type_count,
+                               const struct spotnik_spotdnn_goal *goal);
 
 struct spotnik_spotdnn_search {
     bool found;
@@ -67,17 +68,20 @@ struct spotnik_spotdnn_search {
     struct spotnik_spotdnn_result result;
 };
 
-/* Algorithm 1: windows of consecutive entries of the list sorted by iteration time. `count` has room for every type. */
-int spotnik_spotdnn_window(const struct spotnik_spotdnn_model *model, const struct spotnik_spotdnn_type *types,
-                           size_t type_count, const struct spotnik_spotdnn_goal *goal, unsigned *count,
+/* Algorithm 1: windows of consecutive entries of the list sorted by iteration time. `count` has room for
+ * every type. */
+int spotnik_spotdnn_window(const struct spotnik_spotdnn_model *model,
+                           const struct spotnik_spotdnn_type *types, size_t type_count,
+                           const struct spotnik_spotdnn_goal *goal, unsigned *count,
                            struct spotnik_spotdnn_search *search_out, struct spotnik_fault *fault);
-/* Branch and bound over all multisets with n up to the upper bound; starts from the window search's plan, so it is
- * never dearer. */
+/* Branch and bound over all multisets with n up to the upper bound; starts from the window search's plan,
+ * so it is never dearer. */
 int spotnik_spotdnn_exact(const struct spotnik_spotdnn_model *model, const struct spotnik_spotdnn_type *types,
                           size_t type_count, const struct spotnik_spotdnn_goal *goal, unsigned *count,
                           struct spotnik_spotdnn_search *search_out, struct spotnik_fault *fault);
 /* Why nothing was found, and the nearest goal that can be met. Always returns -1. */
-int spotnik_spotdnn_explain(const struct spotnik_spotdnn_model *model, const struct spotnik_spotdnn_type *types,
-                            size_t type_count, const struct spotnik_spotdnn_goal *goal, struct spotnik_fault *fault);
+int spotnik_spotdnn_explain(const struct spotnik_spotdnn_model *model,
+                            const struct spotnik_spotdnn_type *types, size_t type_count,
+                            const struct spotnik_spotdnn_goal *goal, struct spotnik_fault *fault);
 
 #endif

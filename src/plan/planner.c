@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The search. Candidates are kept by three closed-form scores (cost, time, and cost among those that are in time), so
- * that the simulation sees cheap, fast and balanced ones. */
+/* The search. Candidates are kept by three closed-form scores (cost, time, and cost among those that are
+ * in time), so that the simulation sees cheap, fast and balanced ones. */
 #include "plan/planner.h"
 #include "plan/model_noise.h"
 
@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PAIRED 24          /* options that are tried in pairs */
-#define BINS 48            /* time bins of the first pass; the cheapest fleet of each is kept */
+#define PAIRED 24 /* options that are tried in pairs */
+#define BINS 48   /* time bins of the first pass; the cheapest fleet of each is kept */
 
 struct option {
     const struct spotnik_offer *offer;
@@ -38,8 +38,8 @@ void spotnik_fleet_describe(const struct spotnik_fleet *fleet, char *text, size_
     for (size_t i = 0; i < fleet->group_count && used < size; i++) {
         const struct spotnik_group *g = &fleet->groups[i];
         used += (size_t)snprintf(text + used, size - used, "%s%u x %s %s%s%s%s", i ? " + " : "", g->machines,
-                                 g->offer->instance, g->spot ? "spot" : "on-demand", *g->offer->zone ? " " : "",
-                                 g->offer->zone, g->running ? " (kept)" : "");
+                                 g->offer->instance, g->spot ? "spot" : "on-demand",
+                                 *g->offer->zone ? " " : "", g->offer->zone, g->running ? " (kept)" : "");
     }
 }
 
@@ -53,7 +53,7 @@ static size_t bin_of(double time_s)
 
 static void consider(struct search *s, const struct spotnik_fleet *fleet)
 {
-    struct spotnik_candidate c = {.fleet = *fleet};
+    struct spotnik_candidate c = { .fleet = *fleet };
 
     c.estimate = spotnik_fleet_estimate(s->profile, fleet, &s->wish->work);
     s->looked_at++;
@@ -78,7 +78,7 @@ static void consider(struct search *s, const struct spotnik_fleet *fleet)
 /* All batches for a fleet; survivors of an earlier plan come with it. */
 static void consider_batches(struct search *s, const struct spotnik_group *groups, size_t count)
 {
-    struct spotnik_fleet fleet = {.group_count = s->wish->kept_count};
+    struct spotnik_fleet fleet = { .group_count = s->wish->kept_count };
 
     if (s->wish->kept_count + count > SPOTNIK_FLEET_GROUPS)
         return;
@@ -97,7 +97,7 @@ static void consider_batches(struct search *s, const struct spotnik_group *group
 
 static struct spotnik_group group_of(const struct option *option, unsigned machines)
 {
-    return (struct spotnik_group){option->offer, option->device, machines, option->spot, false};
+    return (struct spotnik_group){ option->offer, option->device, machines, option->spot, false };
 }
 
 /* 1, 2, 3, 4, 6, 8, 12, 16, 24, ... */
@@ -123,8 +123,8 @@ static void search_single(struct search *s)
     }
 }
 
-/* Pairs of the cheapest options per sample: two spot types against losses that come together, or a few on-demand
- * machines that keep the job alive under a spot fleet. */
+/* Pairs of the cheapest options per sample: two spot types against losses that come together, or a few on-
+ * demand machines that keep the job alive under a spot fleet. */
 static void search_pairs(struct search *s)
 {
     size_t most = s->option_count < PAIRED ? s->option_count : PAIRED;
@@ -135,7 +135,8 @@ static void search_pairs(struct search *s)
                 continue; /* a ring across regions pays for its traffic and waits for its links */
             for (unsigned n = 1; n <= s->wish->machines_most; n = next_size(n)) {
                 for (unsigned m = 1; m <= n && n + m <= s->wish->machines_most; m = next_size(m)) {
-                    struct spotnik_group groups[2] = {group_of(&s->options[i], n), group_of(&s->options[j], m)};
+                    struct spotnik_group groups[2] = { group_of(&s->options[i], n),
+                                                       group_of(&s->options[j], m) };
                     consider_batches(s, groups, 2);
                 }
             }
@@ -152,15 +153,15 @@ static int by_price(const void *left, const void *right)
     return strcmp(a->offer->instance, b->offer->instance);
 }
 
-static void option_add(struct search *s, const struct spotnik_offer *offer, const struct spotnik_device *device,
-                       bool spot)
+static void option_add(struct search *s, const struct spotnik_offer *offer,
+                       const struct spotnik_device *device, bool spot)
 {
     double usd = spot ? offer->spot_usd_per_h : offer->on_demand_usd_per_h;
     double devices = offer->accelerators > 0 ? offer->accelerators : fmax(1, offer->vcpus);
 
     if (isnan(usd) || (spot ? !s->wish->spot : !s->wish->on_demand))
         return;
-    s->options[s->option_count++] = (struct option){offer, device, spot, usd * device->sample_s / devices};
+    s->options[s->option_count++] = (struct option){ offer, device, spot, usd * device->sample_s / devices };
 }
 
 /* On-demand costs the same in every zone: one zone is enough for it. */
@@ -190,15 +191,17 @@ static int options_make(struct search *s, const struct spotnik_catalog *catalog,
     qsort(s->options, s->option_count, sizeof(*s->options), by_price);
     if (s->option_count)
         return 0;
-    return spotnik_fault_set(fault, "no machine of the catalog (%s) has an accelerator that the profile '%s' was "
-                             "measured on%s", catalog->source, s->profile->name,
+    return spotnik_fault_set(fault,
+                             "no machine of the catalog (%s) has an accelerator that the profile '%s' was "
+                             "measured on%s",
+                             catalog->source, s->profile->name,
                              s->wish->spot && !s->wish->on_demand ? ", or none of them is sold as spot" : "");
 }
 
 /* The bins, and the three best by one score each, without doubles. */
 static void shortlist(struct search *s, struct spotnik_plan *plan)
 {
-    const struct spotnik_candidate *extra[3] = {&s->fitting, &s->cheapest, &s->fastest};
+    const struct spotnik_candidate *extra[3] = { &s->fitting, &s->cheapest, &s->fastest };
 
     plan->count = 0;
     for (size_t i = 0; i < BINS && plan->count < SPOTNIK_PLAN_CANDIDATES - 3; i++)
@@ -220,7 +223,8 @@ static int better(const struct spotnik_candidate *a, const struct spotnik_candid
         return a->feasible ? -1 : 1;
     if (!a->feasible && a->outcome.both != b->outcome.both)
         return a->outcome.both > b->outcome.both ? -1 : 1;
-    return (a->outcome.cost_mean_usd > b->outcome.cost_mean_usd) - (a->outcome.cost_mean_usd < b->outcome.cost_mean_usd);
+    return (a->outcome.cost_mean_usd > b->outcome.cost_mean_usd)
+           - (a->outcome.cost_mean_usd < b->outcome.cost_mean_usd);
 }
 
 static int by_worth(const void *left, const void *right)
@@ -234,7 +238,8 @@ static int by_time(const void *left, const void *right)
 
     if (a->feasible != b->feasible)
         return a->feasible ? -1 : 1;
-    return (a->outcome.time_mean_s > b->outcome.time_mean_s) - (a->outcome.time_mean_s < b->outcome.time_mean_s);
+    return (a->outcome.time_mean_s > b->outcome.time_mean_s)
+           - (a->outcome.time_mean_s < b->outcome.time_mean_s);
 }
 
 static void explain(const struct spotnik_wish *wish, const struct spotnik_candidate *winner,
@@ -271,8 +276,8 @@ static void mark_front(struct spotnik_plan *plan)
     size_t index[SPOTNIK_PLAN_CANDIDATES];
 
     for (size_t i = 0; i < plan->count; i++) {
-        points[i] = (struct spotnik_tradeoff){plan->candidates[i].outcome.time_mean_s,
-                                              plan->candidates[i].outcome.cost_mean_usd};
+        points[i] = (struct spotnik_tradeoff){ plan->candidates[i].outcome.time_mean_s,
+                                               plan->candidates[i].outcome.cost_mean_usd };
         index[i] = i;
     }
     size_t kept = spotnik_pareto(points, index, plan->count);
@@ -287,8 +292,8 @@ static void knee_first(struct spotnik_plan *plan)
     size_t index[SPOTNIK_PLAN_CANDIDATES];
 
     for (size_t i = 0; i < plan->count; i++) {
-        points[i] = (struct spotnik_tradeoff){plan->candidates[i].outcome.time_mean_s,
-                                              plan->candidates[i].outcome.cost_mean_usd};
+        points[i] = (struct spotnik_tradeoff){ plan->candidates[i].outcome.time_mean_s,
+                                               plan->candidates[i].outcome.cost_mean_usd };
         index[i] = i;
     }
     size_t knee = index[spotnik_knee(points, spotnik_pareto(points, index, plan->count))];
@@ -314,16 +319,21 @@ static void tell_binding(const struct spotnik_wish *wish, struct spotnik_plan *p
             fastest_in_budget = c;
     }
     if (!cheapest_in_time)
-        snprintf(plan->binding, sizeof(plan->binding), "the deadline binds: the fastest fleet of at most %u machines "
-                 "needs %.2f h; nearest feasible: --deadline %.2fh with --budget %.2f", wish->machines_most,
-                 fastest->outcome.time_high_s / 3600, ceil(fastest->outcome.time_high_s / 36) / 100,
+        snprintf(plan->binding, sizeof(plan->binding),
+                 "the deadline binds: the fastest fleet of at most %u machines "
+                 "needs %.2f h; nearest feasible: --deadline %.2fh with --budget %.2f",
+                 wish->machines_most, fastest->outcome.time_high_s / 3600,
+                 ceil(fastest->outcome.time_high_s / 36) / 100,
                  ceil(fastest->outcome.cost_high_usd * 100) / 100);
     else if (!fastest_in_budget)
-        snprintf(plan->binding, sizeof(plan->binding), "the budget binds: in time, the cheapest fleet costs up to "
-                 "$%.2f; nearest feasible: --budget %.2f", cheapest_in_time->outcome.cost_high_usd,
+        snprintf(plan->binding, sizeof(plan->binding),
+                 "the budget binds: in time, the cheapest fleet costs up to "
+                 "$%.2f; nearest feasible: --budget %.2f",
+                 cheapest_in_time->outcome.cost_high_usd,
                  ceil(cheapest_in_time->outcome.cost_high_usd * 100) / 100);
     else
-        snprintf(plan->binding, sizeof(plan->binding), "deadline and budget bind together: nearest feasible: --budget "
+        snprintf(plan->binding, sizeof(plan->binding),
+                 "deadline and budget bind together: nearest feasible: --budget "
                  "%.2f with this deadline, or --deadline %.2fh with this budget",
                  ceil(cheapest_in_time->outcome.cost_high_usd * 100) / 100,
                  ceil(fastest_in_budget->outcome.time_high_s / 36) / 100);
@@ -335,8 +345,8 @@ static void simulate_all(struct search *s, struct spotnik_plan *plan)
 
     for (size_t i = 0; i < plan->count; i++) {
         struct spotnik_candidate *c = &plan->candidates[i];
-        c->outcome = spotnik_fleet_simulate(s->profile, &c->fleet, &wish->work, wish->deadline_s, wish->budget_usd,
-                                            wish->runs, wish->seed);
+        c->outcome = spotnik_fleet_simulate(s->profile, &c->fleet, &wish->work, wish->deadline_s,
+                                            wish->budget_usd, wish->runs, wish->seed);
         c->feasible = c->outcome.both >= wish->confidence;
     }
     bool time_only = !isfinite(wish->deadline_s) && isfinite(wish->budget_usd);
@@ -352,7 +362,8 @@ static void simulate_all(struct search *s, struct spotnik_plan *plan)
 }
 
 int spotnik_plan_make(const struct spotnik_catalog *catalog, const struct spotnik_profile *profile,
-                      const struct spotnik_wish *wish, struct spotnik_plan *plan_out, struct spotnik_fault *fault)
+                      const struct spotnik_wish *wish, struct spotnik_plan *plan_out,
+                      struct spotnik_fault *fault)
 {
     struct search *s = calloc(1, sizeof(*s));
 
@@ -370,8 +381,9 @@ int spotnik_plan_make(const struct spotnik_catalog *catalog, const struct spotni
     memset(plan_out, 0, sizeof(*plan_out));
     plan_out->looked_at = s->looked_at;
     plan_out->offers = s->option_count;
-    int rc = s->any ? 0 : spotnik_fault_set(fault, "no fleet of at most %u machines can run the job",
-                                            wish->machines_most);
+    int rc = s->any ? 0
+                    : spotnik_fault_set(fault, "no fleet of at most %u machines can run the job",
+                                        wish->machines_most);
     if (!rc) {
         shortlist(s, plan_out);
         simulate_all(s, plan_out);

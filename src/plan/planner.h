@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looks for the fleet and the batch with which a job meets its deadline and its budget. All machines of the catalog
- * that the profile knows, spot and on-demand, alone and in pairs, are estimated in closed form; the most promising are
- * simulated; the cheapest that is sure enough wins. Every other one keeps the reason for which it lost. */
+/* Looks for the fleet and the batch with which a job meets its deadline and its budget. All machines of
+ * the catalog that the profile knows, spot and on-demand, alone and in pairs, are estimated in closed
+ * form; the most promising are simulated; the cheapest that is sure enough wins. Every other one keeps the
+ * reason for which it lost. */
 #ifndef SPOTNIK_PLAN_PLANNER_H
 #define SPOTNIK_PLAN_PLANNER_H
 
@@ -37,7 +38,8 @@ struct spotnik_plan {
 };
 
 int spotnik_plan_make(const struct spotnik_catalog *catalog, const struct spotnik_profile *profile,
-                      const struct spotnik_wish *wish, struct spotnik_plan *plan_out, struct spotnik_fault *fault);
+                      const struct spotnik_wish *wish, struct spotnik_plan *plan_out,
+                      struct spotnik_fault *fault);
 /* "4 x p3.2xlarge spot + 1 x p3.2xlarge on-demand" */
 void spotnik_fleet_describe(const struct spotnik_fleet *fleet, char *text, size_t size);
 

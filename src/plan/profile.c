@@ -8,19 +8,24 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Rounded mixed-precision ResNet-50 rates (samples/s of one device), from public benchmark tables: for a first look
- * only, and said to be so in every output. */
+/* Rounded mixed-precision ResNet-50 rates (samples/s of one device), from public benchmark tables: for a
+ * first look only, and said to be so in every output. */
 static const struct {
     const char *accelerator;
     double samples_per_s;
-} example_rates[] = {{"K80", 50},   {"M60", 90},    {"T4", 250},    {"V100", 750}, {"A10G", 700},
-                     {"A100", 2200}, {"H100", 4000}, {"L4", 450},   {"cpu", 0.9}};
+} example_rates[] = { { "K80", 50 },    { "M60", 90 },    { "T4", 250 }, { "V100", 750 }, { "A10G", 700 },
+                      { "A100", 2200 }, { "H100", 4000 }, { "L4", 450 }, { "cpu", 0.9 } };
 
 static void defaults(struct spotnik_profile *p)
 {
-    *p = (struct spotnik_profile){
-        .critical_batch = INFINITY, .hop_s = 50e-6, .overlap = 0.5, .startup_s = 90, .recover_s = 2, .join_s = 10,
-        .checkpoint_every_s = 600, .error = 0.03};
+    *p = (struct spotnik_profile){ .critical_batch = INFINITY,
+                                   .hop_s = 50e-6,
+                                   .overlap = 0.5,
+                                   .startup_s = 90,
+                                   .recover_s = 2,
+                                   .join_s = 10,
+                                   .checkpoint_every_s = 600,
+                                   .error = 0.03 };
 }
 
 void spotnik_profile_builtin(struct spotnik_profile *profile_out)
@@ -48,12 +53,14 @@ void spotnik_profile_builtin(struct spotnik_profile *profile_out)
     *profile_out = p;
 }
 
-static int keys_check(const char *path, const json_t *object, const char *const *known, struct spotnik_fault *fault)
+static int keys_check(const char *path, const json_t *object, const char *const *known,
+                      struct spotnik_fault *fault)
 {
     const char *key;
     json_t *value;
 
-    json_object_foreach((json_t *)object, key, value) {
+    json_object_foreach((json_t *)object, key, value)
+    {
         size_t i = 0;
         while (known[i] && strcmp(known[i], key))
             i++;
@@ -64,21 +71,22 @@ static int keys_check(const char *path, const json_t *object, const char *const 
 }
 
 /* "devices": {"V100": {"samples_per_s": 750}} or {"V100": {"steps": [[batch, seconds], ...]}} */
-static int device_steps(const char *path, const char *name, const json_t *steps, struct spotnik_device *device,
-                        struct spotnik_fault *fault)
+static int device_steps(const char *path, const char *name, const json_t *steps,
+                        struct spotnik_device *device, struct spotnik_fault *fault)
 {
     double batch[64], seconds[64];
     size_t count = json_array_size(steps);
 
     if (count < 1 || count > 64)
-        return spotnik_fault_set(fault, "%s: device '%s': 'steps' is a list of 1 to 64 [batch, seconds]", path, name);
+        return spotnik_fault_set(fault, "%s: device '%s': 'steps' is a list of 1 to 64 [batch, seconds]",
+                                 path, name);
     for (size_t i = 0; i < count; i++) {
         const json_t *pair = json_array_get(steps, i);
         batch[i] = json_number_value(json_array_get(pair, 0));
         seconds[i] = json_number_value(json_array_get(pair, 1));
         if (json_array_size(pair) != 2 || !(batch[i] > 0) || !(seconds[i] > 0))
-            return spotnik_fault_set(fault, "%s: device '%s': step %zu is not [batch, seconds] above zero", path, name,
-                                     i + 1);
+            return spotnik_fault_set(fault, "%s: device '%s': step %zu is not [batch, seconds] above zero",
+                                     path, name, i + 1);
     }
     struct spotnik_line line = spotnik_line_fit(batch, seconds, NULL, count);
     if (count == 1 || line.slope <= 0 || line.intercept < 0) { /* through the origin */
@@ -95,7 +103,7 @@ static int device_steps(const char *path, const char *name, const json_t *steps,
 static int devices_parse(const char *path, const json_t *devices, struct spotnik_profile *p,
                          struct spotnik_fault *fault)
 {
-    static const char *const known[] = {"samples_per_s", "fixed_s", "steps", "batch_most", NULL};
+    static const char *const known[] = { "samples_per_s", "fixed_s", "steps", "batch_most", NULL };
     const char *name;
     json_t *item;
     double rate;
@@ -103,7 +111,8 @@ static int devices_parse(const char *path, const json_t *devices, struct spotnik
     if (!json_object_size(devices) || json_object_size(devices) > SPOTNIK_PROFILE_DEVICES_MAX)
         return spotnik_fault_set(fault, "%s: 'devices' is an object of 1 to %d accelerators", path,
                                  SPOTNIK_PROFILE_DEVICES_MAX);
-    json_object_foreach((json_t *)devices, name, item) {
+    json_object_foreach((json_t *)devices, name, item)
+    {
         struct spotnik_device *device = &p->devices[p->device_count++];
         const json_t *steps = json_object_get(item, "steps");
         snprintf(device->accelerator, sizeof(device->accelerator), "%s", name);
@@ -140,9 +149,23 @@ static int batches_parse(const char *path, const json_t *batches, struct spotnik
 int spotnik_profile_parse(const char *path, const json_t *json, struct spotnik_profile *profile_out,
                           struct spotnik_fault *fault)
 {
-    static const char *const known[] = {"name", "devices", "batches", "samples_per_epoch", "gradient_mb", "state_mb",
-                                        "reference_batch", "critical_batch", "link_gbps", "hop_us", "overlap",
-                                        "startup_s", "recover_s", "join_s", "checkpoint_every_s", "error", NULL};
+    static const char *const known[] = { "name",
+                                         "devices",
+                                         "batches",
+                                         "samples_per_epoch",
+                                         "gradient_mb",
+                                         "state_mb",
+                                         "reference_batch",
+                                         "critical_batch",
+                                         "link_gbps",
+                                         "hop_us",
+                                         "overlap",
+                                         "startup_s",
+                                         "recover_s",
+                                         "join_s",
+                                         "checkpoint_every_s",
+                                         "error",
+                                         NULL };
     struct spotnik_profile p;
     double gradient_mb, state_mb, gbps, hop_us;
     const char *name = json_string_value(json_object_get(json, "name"));
@@ -150,7 +173,8 @@ int spotnik_profile_parse(const char *path, const json_t *json, struct spotnik_p
     defaults(&p);
     if (!json_is_object(json))
         return spotnik_fault_set(fault, "%s: a profile is a JSON object", path);
-    if (keys_check(path, json, known, fault) || devices_parse(path, json_object_get(json, "devices"), &p, fault)
+    if (keys_check(path, json, known, fault)
+        || devices_parse(path, json_object_get(json, "devices"), &p, fault)
         || batches_parse(path, json_object_get(json, "batches"), &p, fault)
         || spotnik_json_number(path, json, "samples_per_epoch", 1, 1e15, NAN, &p.samples_per_epoch, fault)
         || spotnik_json_number(path, json, "gradient_mb", 0, 1e9, NAN, &gradient_mb, fault)
@@ -163,8 +187,8 @@ int spotnik_profile_parse(const char *path, const json_t *json, struct spotnik_p
         || spotnik_json_number(path, json, "startup_s", 0, 1e5, p.startup_s, &p.startup_s, fault)
         || spotnik_json_number(path, json, "recover_s", 0, 1e5, p.recover_s, &p.recover_s, fault)
         || spotnik_json_number(path, json, "join_s", 0, 1e5, p.join_s, &p.join_s, fault)
-        || spotnik_json_number(path, json, "checkpoint_every_s", 1, 1e7, p.checkpoint_every_s, &p.checkpoint_every_s,
-                               fault)
+        || spotnik_json_number(path, json, "checkpoint_every_s", 1, 1e7, p.checkpoint_every_s,
+                               &p.checkpoint_every_s, fault)
         || spotnik_json_number(path, json, "error", 0, 1, p.error, &p.error, fault))
         return -1;
     snprintf(p.name, sizeof(p.name), "%s", name ? name : "unnamed");
@@ -193,17 +217,18 @@ json_t *spotnik_profile_json(const struct spotnik_profile *p)
 
     for (size_t i = 0; i < p->device_count; i++)
         json_object_set_new(devices, p->devices[i].accelerator,
-                            json_pack("{s:f, s:f, s:f}", "samples_per_s", 1 / p->devices[i].sample_s, "fixed_s",
-                                      p->devices[i].fixed_s, "batch_most", p->devices[i].batch_most));
+                            json_pack("{s:f, s:f, s:f}", "samples_per_s", 1 / p->devices[i].sample_s,
+                                      "fixed_s", p->devices[i].fixed_s, "batch_most",
+                                      p->devices[i].batch_most));
     for (size_t i = 0; i < p->batch_count; i++)
         json_array_append_new(batches, json_real(p->batches[i]));
-    json_t *json = json_pack("{s:s, s:o, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "name",
-                             p->name, "devices", devices, "batches", batches, "samples_per_epoch",
-                             p->samples_per_epoch, "gradient_mb", p->gradient_bytes / 1e6, "state_mb",
-                             p->state_bytes / 1e6, "reference_batch", p->reference_batch, "link_gbps",
-                             p->link_bytes_per_s * 8 / 1e9, "hop_us", p->hop_s * 1e6, "overlap", p->overlap,
-                             "startup_s", p->startup_s, "recover_s", p->recover_s, "join_s", p->join_s,
-                             "checkpoint_every_s", p->checkpoint_every_s, "error", p->error);
+    json_t *json =
+        json_pack("{s:s, s:o, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "name",
+                  p->name, "devices", devices, "batches", batches, "samples_per_epoch", p->samples_per_epoch,
+                  "gradient_mb", p->gradient_bytes / 1e6, "state_mb", p->state_bytes / 1e6, "reference_batch",
+                  p->reference_batch, "link_gbps", p->link_bytes_per_s * 8 / 1e9, "hop_us", p->hop_s * 1e6,
+                  "overlap", p->overlap, "startup_s", p->startup_s, "recover_s", p->recover_s, "join_s",
+                  p->join_s, "checkpoint_every_s", p->checkpoint_every_s, "error", p->error);
     if (json && isfinite(p->critical_batch))
         json_object_set_new(json, "critical_batch", json_real(p->critical_batch));
     return json;
@@ -213,10 +238,12 @@ double spotnik_profile_epochs(const struct spotnik_profile *profile, double epoc
 {
     if (!isfinite(profile->critical_batch))
         return epochs;
-    return epochs * (1 + batch / profile->critical_batch) / (1 + profile->reference_batch / profile->critical_batch);
+    return epochs * (1 + batch / profile->critical_batch)
+           / (1 + profile->reference_batch / profile->critical_batch);
 }
 
-const struct spotnik_device *spotnik_profile_device(const struct spotnik_profile *profile, const char *accelerator)
+const struct spotnik_device *spotnik_profile_device(const struct spotnik_profile *profile,
+                                                    const char *accelerator)
 {
     for (size_t i = 0; i < profile->device_count; i++)
         if (!strcmp(profile->devices[i].accelerator, *accelerator ? accelerator : "cpu"))

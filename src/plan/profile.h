@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the planner knows of a job: how long a device takes for a batch, how many bytes are reduced, how the epochs
- * that a target needs depend on the global batch, and what losing and joining a machine costs. From a description
- * file, or from the store. */
+/* What the planner knows of a job: how long a device takes for a batch, how many bytes are reduced, how
+ * the epochs that a target needs depend on the global batch, and what losing and joining a machine costs.
+ * From a description file, or from the store. */
 #ifndef SPOTNIK_PLAN_PROFILE_H
 #define SPOTNIK_PLAN_PROFILE_H
 
@@ -32,8 +32,8 @@ struct spotnik_profile {
     double link_bytes_per_s; /* 0: the instance's own */
     double hop_s, overlap;
     double startup_s, recover_s, join_s, checkpoint_every_s;
-    double error;            /* relative standard error of a predicted time */
-    bool example;            /* the built-in one: numbers of nobody's job */
+    double error; /* relative standard error of a predicted time */
+    bool example; /* the built-in one: numbers of nobody's job */
 };
 
 void spotnik_profile_builtin(struct spotnik_profile *profile_out);
@@ -45,6 +45,7 @@ json_t *spotnik_profile_json(const struct spotnik_profile *profile);
 
 /* Epochs at a batch, when `epochs` are needed at the reference batch. */
 double spotnik_profile_epochs(const struct spotnik_profile *profile, double epochs, double batch);
-const struct spotnik_device *spotnik_profile_device(const struct spotnik_profile *profile, const char *accelerator);
+const struct spotnik_device *spotnik_profile_device(const struct spotnik_profile *profile,
+                                                    const char *accelerator);
 
 #endif

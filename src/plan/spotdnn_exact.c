@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The exact search for spotDNN's problem. For n workers let U = sum 1/T_i, V = sum b_i/T_i, P = sum of prices. Time is
- * (D - e V/U)/U with D, e > 0 fixed by n, so a plan is cheaper than the best known, B, only if
- *     P < B' U phi(V/U),  phi(b) = 1/(D - e b) convex:  below its chord on [b_low, b_high],
- * which is linear in U and V; and the deadline needs U >= (D - e b_high)/T_obj. Both together, with a multiplier for
- * the second, give every machine a reduced price: a partial plan whose cheapest completion in reduced prices is not
- * below the bound cannot win. The range of b is cut into pieces so that the chords lie close. */
+/* The exact search for spotDNN's problem. For n workers let U = sum 1/T_i, V = sum b_i/T_i, P = sum of
+ * prices. Time is (D - e V/U)/U with D, e > 0 fixed by n, so a plan is cheaper than the best known, B,
+ * only if P < B' U phi(V/U),  phi(b) = 1/(D - e b) convex:  below its chord on [b_low, b_high], which is
+ * linear in U and V; and the deadline needs U >= (D - e b_high)/T_obj. Both together, with a multiplier
+ * for the second, give every machine a reduced price: a partial plan whose cheapest completion in reduced
+ * prices is not below the bound cannot win. The range of b is cut into pieces so that the chords lie
+ * close. */
 #include "plan/model_spotdnn.h"
 
 #include <math.h>
@@ -36,8 +37,8 @@ struct exact {
 
 static void try_plan(struct exact *x)
 {
-    struct spotnik_spotdnn_result result = spotnik_spotdnn_evaluate(x->model, x->types, x->trial, x->type_count,
-                                                                   x->goal);
+    struct spotnik_spotdnn_result result =
+        spotnik_spotdnn_evaluate(x->model, x->types, x->trial, x->type_count, x->goal);
 
     x->search->candidates++;
     if (result.time_s > x->goal->deadline_s
@@ -61,7 +62,8 @@ static double completion(const struct exact *x, size_t kind, unsigned left)
     return left ? INFINITY : sum;
 }
 
-/* A cheaper plan changes the reduced prices; it only ever tightens them, so the old ones stay valid bounds. */
+/* A cheaper plan changes the reduced prices; it only ever tightens them, so the old ones stay valid
+ * bounds. */
 static void descend(struct exact *x, size_t kind, unsigned left, double reduced)
 {
     if (++x->nodes > NODES_MAX)
@@ -87,7 +89,8 @@ static int by_reduced(const void *left, const void *right)
     return (a->reduced > b->reduced) - (a->reduced < b->reduced);
 }
 
-/* Sets reduced prices for a multiplier and returns the root's margin: not below zero means that nothing can win. */
+/* Sets reduced prices for a multiplier and returns the root's margin: not below zero means that nothing
+ * can win. */
 static double reduce(struct exact *x, double multiplier, double best)
 {
     for (size_t i = 0; i < x->kind_count; i++) {
@@ -175,8 +178,9 @@ static void search_size(struct exact *x, unsigned workers)
         double each_s = spotnik_spotdnn_iteration_s(x->model, &x->types[i], workers);
         if (!x->types[i].quota)
             continue;
-        x->kinds[x->kind_count++] = (struct kind){i, 1 / each_s, x->types[i].batch / each_s, x->types[i].usd_per_h,
-                                                  0, x->types[i].quota};
+        x->kinds[x->kind_count++] =
+            (struct kind){ i, 1 / each_s,       x->types[i].batch / each_s, x->types[i].usd_per_h,
+                           0, x->types[i].quota };
         x->batch_low = fmin(x->batch_low, x->types[i].batch);
         x->batch_high = fmax(x->batch_high, x->types[i].batch);
     }
@@ -195,8 +199,12 @@ int spotnik_spotdnn_exact(const struct spotnik_spotdnn_model *model, const struc
                           size_t type_count, const struct spotnik_spotdnn_goal *goal, unsigned *count,
                           struct spotnik_spotdnn_search *search_out, struct spotnik_fault *fault)
 {
-    struct exact x = {.model = model, .types = types, .goal = goal, .search = search_out, .count = count,
-                      .type_count = type_count};
+    struct exact x = { .model = model,
+                       .types = types,
+                       .goal = goal,
+                       .search = search_out,
+                       .count = count,
+                       .type_count = type_count };
 
     if (spotnik_spotdnn_window(model, types, type_count, goal, count, search_out, fault))
         return -1;

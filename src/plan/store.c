@@ -18,13 +18,16 @@ struct spotnik_store {
 
 static const char layout[] =
     "BEGIN;"
-    "CREATE TABLE profiles(id INTEGER PRIMARY KEY, name TEXT NOT NULL, made TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP,"
+    "CREATE TABLE profiles(id INTEGER PRIMARY KEY, name TEXT NOT NULL, made TEXT NOT NULL DEFAULT "
+    "CURRENT_TIMESTAMP,"
     " body TEXT NOT NULL);"
-    "CREATE TABLE prices(id INTEGER PRIMARY KEY, taken TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP, instance TEXT NOT NULL,"
+    "CREATE TABLE prices(id INTEGER PRIMARY KEY, taken TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP, instance "
+    "TEXT NOT NULL,"
     " region TEXT NOT NULL, zone TEXT NOT NULL, accelerator TEXT NOT NULL, accelerators REAL, vcpus REAL,"
     " memory_gib REAL, on_demand_usd_per_h REAL, spot_usd_per_h REAL, losses_per_h REAL, link_gbps REAL);"
     "CREATE INDEX prices_place ON prices(instance, region, zone);"
-    "CREATE TABLE plans(id INTEGER PRIMARY KEY, made TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP, profile TEXT NOT NULL,"
+    "CREATE TABLE plans(id INTEGER PRIMARY KEY, made TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP, profile TEXT "
+    "NOT NULL,"
     " fleet TEXT NOT NULL, batch REAL NOT NULL, predicted_s REAL NOT NULL, predicted_usd REAL NOT NULL,"
     " measured_s REAL, measured_usd REAL);"
     "PRAGMA application_id=1397772364; PRAGMA user_version=1; COMMIT;";
@@ -53,16 +56,19 @@ static int layout_check(struct spotnik_store *store, struct spotnik_fault *fault
 {
     int version, id, tables;
 
-    if (pragma_number(store, "PRAGMA user_version", &version) || pragma_number(store, "PRAGMA application_id", &id)
+    if (pragma_number(store, "PRAGMA user_version", &version)
+        || pragma_number(store, "PRAGMA application_id", &id)
         || pragma_number(store, "SELECT count(*) FROM sqlite_master", &tables))
         return fail(store, "not a store", fault);
     if (!version && !id && !tables)
-        return sqlite3_exec(store->db, layout, NULL, NULL, NULL) == SQLITE_OK ? 0 : fail(store, "cannot be made", fault);
+        return sqlite3_exec(store->db, layout, NULL, NULL, NULL) == SQLITE_OK
+                   ? 0
+                   : fail(store, "cannot be made", fault);
     if (id != APPLICATION_ID)
         return spotnik_fault_set(fault, "%s: a database of something else; give another file", store->path);
     if (version > LAYOUT)
-        return spotnik_fault_set(fault, "%s: written by a newer spotnik (layout %d, this one knows %d)", store->path,
-                                 version, LAYOUT);
+        return spotnik_fault_set(fault, "%s: written by a newer spotnik (layout %d, this one knows %d)",
+                                 store->path, version, LAYOUT);
     return 0;
 }
 
@@ -108,8 +114,8 @@ bool spotnik_store_is(const char *path)
 }
 
 /* Runs a statement whose arguments are given as text ("s") and numbers ("d"; NAN is null). */
-static int put(struct spotnik_store *store, sqlite3_stmt *statement, const char *const *texts, size_t text_count,
-               const double *numbers, size_t number_count)
+static int put(struct spotnik_store *store, sqlite3_stmt *statement, const char *const *texts,
+               size_t text_count, const double *numbers, size_t number_count)
 {
     sqlite3_reset(statement);
     for (size_t i = 0; i < text_count; i++)
@@ -144,7 +150,7 @@ int spotnik_store_profile_put(struct spotnik_store *store, const struct spotnik_
 {
     json_t *json = spotnik_profile_json(profile);
     char *body = json ? json_dumps(json, JSON_COMPACT) : NULL;
-    const char *texts[] = {profile->name, body};
+    const char *texts[] = { profile->name, body };
 
     json_decref(json);
     if (!body)
@@ -154,15 +160,17 @@ int spotnik_store_profile_put(struct spotnik_store *store, const struct spotnik_
     return rc;
 }
 
-int spotnik_store_profile_get(struct spotnik_store *store, const char *name, struct spotnik_profile *profile_out,
-                              struct spotnik_fault *fault)
+int spotnik_store_profile_get(struct spotnik_store *store, const char *name,
+                              struct spotnik_profile *profile_out, struct spotnik_fault *fault)
 {
     sqlite3_stmt *statement;
     json_error_t error;
     int rc = -1;
 
-    if (sqlite3_prepare_v2(store->db, "SELECT body FROM profiles WHERE name = coalesce(?1, name) ORDER BY id DESC LIMIT 1",
-                           -1, &statement, NULL) != SQLITE_OK)
+    if (sqlite3_prepare_v2(
+            store->db, "SELECT body FROM profiles WHERE name = coalesce(?1, name) ORDER BY id DESC LIMIT 1",
+            -1, &statement, NULL)
+        != SQLITE_OK)
         return fail(store, "cannot read", fault);
     if (name)
         sqlite3_bind_text(statement, 1, name, -1, SQLITE_TRANSIENT);
@@ -185,16 +193,19 @@ int spotnik_store_prices_put(struct spotnik_store *store, const struct spotnik_c
     sqlite3_stmt *statement;
     int rc = 0;
 
-    if (sqlite3_prepare_v2(store->db, "INSERT INTO prices(instance, region, zone, accelerator, accelerators, vcpus,"
+    if (sqlite3_prepare_v2(store->db,
+                           "INSERT INTO prices(instance, region, zone, accelerator, accelerators, vcpus,"
                            " memory_gib, on_demand_usd_per_h, spot_usd_per_h, losses_per_h, link_gbps)"
-                           " VALUES(?,?,?,?,?,?,?,?,?,?,?)", -1, &statement, NULL) != SQLITE_OK)
+                           " VALUES(?,?,?,?,?,?,?,?,?,?,?)",
+                           -1, &statement, NULL)
+        != SQLITE_OK)
         return fail(store, "cannot write prices", fault);
     sqlite3_exec(store->db, "BEGIN", NULL, NULL, NULL);
     for (size_t i = 0; !rc && i < catalog->count; i++) {
         const struct spotnik_offer *o = &catalog->offers[i];
-        const char *texts[] = {o->instance, o->region, o->zone, o->accelerator};
-        const double numbers[] = {o->accelerators, o->vcpus, o->memory_gib, o->on_demand_usd_per_h, o->spot_usd_per_h,
-                                  o->losses_per_h, o->link_gbps};
+        const char *texts[] = { o->instance, o->region, o->zone, o->accelerator };
+        const double numbers[] = { o->accelerators,   o->vcpus,        o->memory_gib, o->on_demand_usd_per_h,
+                                   o->spot_usd_per_h, o->losses_per_h, o->link_gbps };
         rc = put(store, statement, texts, 4, numbers, 7);
     }
     if (rc)
@@ -206,27 +217,32 @@ int spotnik_store_prices_put(struct spotnik_store *store, const struct spotnik_c
 
 static double column_number(sqlite3_stmt *statement, int column)
 {
-    return sqlite3_column_type(statement, column) == SQLITE_NULL ? NAN : sqlite3_column_double(statement, column);
+    return sqlite3_column_type(statement, column) == SQLITE_NULL ? NAN
+                                                                 : sqlite3_column_double(statement, column);
 }
 
 int spotnik_store_prices_get(struct spotnik_store *store, struct spotnik_catalog *catalog_out,
                              struct spotnik_fault *fault)
 {
-    struct spotnik_catalog catalog = {0};
+    struct spotnik_catalog catalog = { 0 };
     sqlite3_stmt *statement;
     int rc = 0;
 
-    if (sqlite3_prepare_v2(store->db, "SELECT instance, region, zone, accelerator, accelerators, vcpus, memory_gib,"
-                           " on_demand_usd_per_h, spot_usd_per_h, losses_per_h, link_gbps FROM prices WHERE id IN"
-                           " (SELECT max(id) FROM prices GROUP BY instance, region, zone)", -1, &statement, NULL)
+    if (sqlite3_prepare_v2(
+            store->db,
+            "SELECT instance, region, zone, accelerator, accelerators, vcpus, memory_gib,"
+            " on_demand_usd_per_h, spot_usd_per_h, losses_per_h, link_gbps FROM prices WHERE id IN"
+            " (SELECT max(id) FROM prices GROUP BY instance, region, zone)",
+            -1, &statement, NULL)
         != SQLITE_OK)
         return fail(store, "cannot read prices", fault);
     while (!rc && sqlite3_step(statement) == SQLITE_ROW) {
-        struct spotnik_offer o = {0};
-        char *const texts[] = {o.instance, o.region, o.zone, o.accelerator};
-        const size_t sizes[] = {sizeof(o.instance), sizeof(o.region), sizeof(o.zone), sizeof(o.accelerator)};
-        double *const numbers[] = {&o.accelerators, &o.vcpus, &o.memory_gib, &o.on_demand_usd_per_h,
-                                   &o.spot_usd_per_h, &o.losses_per_h, &o.link_gbps};
+        struct spotnik_offer o = { 0 };
+        char *const texts[] = { o.instance, o.region, o.zone, o.accelerator };
+        const size_t sizes[] = { sizeof(o.instance), sizeof(o.region), sizeof(o.zone),
+                                 sizeof(o.accelerator) };
+        double *const numbers[] = { &o.accelerators,   &o.vcpus,        &o.memory_gib, &o.on_demand_usd_per_h,
+                                    &o.spot_usd_per_h, &o.losses_per_h, &o.link_gbps };
         for (int i = 0; i < 4; i++)
             snprintf(texts[i], sizes[i], "%s", (const char *)sqlite3_column_text(statement, i));
         for (int i = 0; i < 7; i++)
@@ -247,9 +263,10 @@ int spotnik_store_prices_get(struct spotnik_store *store, struct spotnik_catalog
 int spotnik_store_plan_put(struct spotnik_store *store, const char *profile, const char *fleet, double batch,
                            double time_s, double cost_usd, struct spotnik_fault *fault)
 {
-    const char *texts[] = {profile, fleet};
-    const double numbers[] = {batch, time_s, cost_usd};
+    const char *texts[] = { profile, fleet };
+    const double numbers[] = { batch, time_s, cost_usd };
 
-    return put_once(store, "INSERT INTO plans(profile, fleet, batch, predicted_s, predicted_usd) VALUES(?,?,?,?,?)",
+    return put_once(store,
+                    "INSERT INTO plans(profile, fleet, batch, predicted_s, predicted_usd) VALUES(?,?,?,?,?)",
                     texts, 2, numbers, 3, fault);
 }

@@ -17,8 +17,8 @@ bool spotnik_store_is(const char *path);
 int spotnik_store_profile_put(struct spotnik_store *store, const struct spotnik_profile *profile,
                               struct spotnik_fault *fault);
 /* The newest one; `name` null takes any. */
-int spotnik_store_profile_get(struct spotnik_store *store, const char *name, struct spotnik_profile *profile_out,
-                              struct spotnik_fault *fault);
+int spotnik_store_profile_get(struct spotnik_store *store, const char *name,
+                              struct spotnik_profile *profile_out, struct spotnik_fault *fault);
 int spotnik_store_prices_put(struct spotnik_store *store, const struct spotnik_catalog *catalog,
                              struct spotnik_fault *fault);
 /* The newest prices of every offer. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Strict CSV. Fields may be quoted; a quote inside a quoted field is doubled. The text is cut in place, so a table is
- * one copy of the file and one array of pointers. */
+/* Strict CSV. Fields may be quoted; a quote inside a quoted field is doubled. The text is cut in place, so
+ * a table is one copy of the file and one array of pointers. */
 #include "plan/table.h"
 
 #include <ctype.h>
@@ -46,7 +46,8 @@ int spotnik_file_read(const char *path, char **bytes_out, size_t *size_out, stru
     } while (got > 0);
     if (gzclose(file) != Z_OK || got < 0) {
         free(bytes);
-        return spotnik_fault_set(fault, "%s: cannot read to the end (a directory, or a damaged gzip file?)", path);
+        return spotnik_fault_set(fault, "%s: cannot read to the end (a directory, or a damaged gzip file?)",
+                                 path);
     }
     bytes[size] = '\0';
     *bytes_out = bytes;
@@ -54,7 +55,8 @@ int spotnik_file_read(const char *path, char **bytes_out, size_t *size_out, stru
     return 0;
 }
 
-/* Cuts one field out of the text at *at. Returns what ended it: ',' '\n' or '\0'; 0x7f when a quote is not closed. */
+/* Cuts one field out of the text at *at. Returns what ended it: ',' '\n' or '\0'; 0x7f when a quote is not
+ * closed. */
 static int field_cut(char **at, const char **field_out)
 {
     char *read = *at, *write = read;
@@ -121,8 +123,9 @@ static int row_cut(struct spotnik_table *table, char **at, size_t *line, const c
                                      SPOTNIK_TABLE_COLUMNS_MAX);
         end = field_cut(at, &row[count]);
         if (end == 0x7f)
-            return spotnik_fault_set(fault, "%s:%zu: field %zu: a quote is opened and not closed, or text follows it",
-                                     table->name, start, count + 1);
+            return spotnik_fault_set(
+                fault, "%s:%zu: field %zu: a quote is opened and not closed, or text follows it", table->name,
+                start, count + 1);
         *line += newlines_in(row[count]);
         count++;
     } while (end == ',');
@@ -148,8 +151,8 @@ static int table_fill(struct spotnik_table *table, struct spotnik_fault *fault)
         if (!table->columns)
             table->columns = count;
         if (count != table->columns)
-            return spotnik_fault_set(fault, "%s:%zu: %zu fields where the header has %zu%s", table->name, start,
-                                     count, table->columns,
+            return spotnik_fault_set(fault, "%s:%zu: %zu fields where the header has %zu%s", table->name,
+                                     start, count, table->columns,
                                      count > table->columns ? " (a decimal comma? write 1.5, not 1,5)" : "");
         if (table->rows == table->capacity && table_grow(table))
             return spotnik_fault_set(fault, "%s: out of memory", table->name);
@@ -278,11 +281,11 @@ int spotnik_table_number(const struct spotnik_table *table, size_t row, int colu
     double value;
 
     if (!*text)
-        return spotnik_fault_set(fault, "%s:%zu: column %d (%s): empty; a number is needed", table->name, line,
-                                 column + 1, name);
+        return spotnik_fault_set(fault, "%s:%zu: column %d (%s): empty; a number is needed", table->name,
+                                 line, column + 1, name);
     if (!spotnik_number_parse(text, &value))
-        return spotnik_fault_set(fault, "%s:%zu: column %d (%s): '%.40s' is not a number%s", table->name, line,
-                                 column + 1, name, text,
+        return spotnik_fault_set(fault, "%s:%zu: column %d (%s): '%.40s' is not a number%s", table->name,
+                                 line, column + 1, name, text,
                                  strchr(text, ',') ? " (decimals are written with a point)" : "");
     if (value < least || value > most)
         return spotnik_fault_set(fault, "%s:%zu: column %d (%s): %s is outside [%g, %g]", table->name, line,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A CSV file in memory, read strictly: a header line, then rows with the same number of fields. Plain or gzip.
- * Every value that is refused is refused with its line and column. Numbers have a decimal point whatever the locale
- * is. Nothing here knows what a column means. */
+/* A CSV file in memory, read strictly: a header line, then rows with the same number of fields. Plain or
+ * gzip. Every value that is refused is refused with its line and column. Numbers have a decimal point
+ * whatever the locale is. Nothing here knows what a column means. */
 #ifndef SPOTNIK_PLAN_TABLE_H
 #define SPOTNIK_PLAN_TABLE_H
 
@@ -49,7 +49,8 @@ bool spotnik_table_empty(const struct spotnik_table *table, size_t row, int colu
 bool spotnik_number_parse(const char *text, double *value_out);
 /* "6h", "90m", "1.5d", "12s"; a bare number is not a duration. */
 bool spotnik_duration_parse(const char *text, double *seconds_out);
-/* RFC 3339 with a zone ("Z" or "+01:00"); a time without a zone is refused, since it means nothing elsewhere. */
+/* RFC 3339 with a zone ("Z" or "+01:00"); a time without a zone is refused, since it means nothing
+ * elsewhere. */
 bool spotnik_timestamp_parse(const char *text, double *unix_s_out);
 
 #endif

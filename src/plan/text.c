@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers, durations and times of day as people write them in files and on command lines. The locale takes no part:
- * a German desktop must read the same price as an American one. */
+/* Numbers, durations and times of day as people write them in files and on command lines. The locale takes
+ * no part: a German desktop must read the same price as an American one. */
 #include "plan/table.h"
 
 #include <ctype.h>
@@ -41,7 +41,7 @@ bool spotnik_duration_parse(const char *text, double *seconds_out)
     static const struct {
         const char *unit;
         double seconds;
-    } units[] = {{"s", 1}, {"m", 60}, {"min", 60}, {"h", 3600}, {"d", 86400}};
+    } units[] = { { "s", 1 }, { "m", 60 }, { "min", 60 }, { "h", 3600 }, { "d", 86400 } };
     size_t digits = strspn(text, "0123456789.");
     char number[32];
     double value;
@@ -122,7 +122,7 @@ bool spotnik_timestamp_parse(const char *text, double *unix_s_out)
         return false;
     if (month < 1 || month > 12 || day < 1 || day > 31 || hour > 23 || minute > 59 || second > 60)
         return false;
-    *unix_s_out = (double)days_from_civil(year, month, day) * 86400 + (double)(hour * 3600 + minute * 60 + second)
-                  + fraction - offset_s;
+    *unix_s_out = (double)days_from_civil(year, month, day) * 86400
+                  + (double)(hour * 3600 + minute * 60 + second) + fraction - offset_s;
     return true;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads availability traces. An empty trace, a tick of no length and a letter other than 0 and 1 are refused with
- * the place where they are. */
+/* Reads availability traces. An empty trace, a tick of no length and a letter other than 0 and 1 are
+ * refused with the place where they are. */
 #include "plan/windows.h"
 #include "plan/jsonfile.h"
 
@@ -9,7 +9,8 @@
 #include <string.h>
 
 /* Room for `count` windows of `ticks` ticks altogether. */
-static int windows_reserve(struct spotnik_windows *windows, size_t count, size_t ticks, struct spotnik_fault *fault)
+static int windows_reserve(struct spotnik_windows *windows, size_t count, size_t ticks,
+                           struct spotnik_fault *fault)
 {
     windows->count = count;
     windows->windows = calloc(count, sizeof(*windows->windows));
@@ -26,23 +27,24 @@ static int letters_read(const char *path, const json_t *list, struct spotnik_win
     size_t total = 0, i;
     json_t *item;
 
-    json_array_foreach(list, i, item)
-        total += json_string_length(item);
+    json_array_foreach(list, i, item) total += json_string_length(item);
     if (windows_reserve(windows, json_array_size(list), total, fault))
         return -1;
     uint8_t *to = windows->storage;
-    json_array_foreach(list, i, item) {
+    json_array_foreach(list, i, item)
+    {
         const char *text = json_string_value(item);
         size_t ticks = json_string_length(item);
         if (!text || !ticks)
             return spotnik_fault_set(fault, "%s: window %zu is empty or not a string", path, i + 1);
         for (size_t j = 0; j < ticks; j++) {
             if (text[j] != '0' && text[j] != '1')
-                return spotnik_fault_set(fault, "%s: window %zu, column %zu: '%c'; only 0 (available) and 1 (not)",
+                return spotnik_fault_set(fault,
+                                         "%s: window %zu, column %zu: '%c'; only 0 (available) and 1 (not)",
                                          path, i + 1, j + 1, text[j]);
             to[j] = text[j] == '0';
         }
-        windows->windows[i] = (struct spotnik_window){to, ticks};
+        windows->windows[i] = (struct spotnik_window){ to, ticks };
         to += ticks;
     }
     return 0;
@@ -56,13 +58,14 @@ static int counts_read(const char *path, const json_t *list, struct spotnik_wind
 
     if (windows_reserve(windows, 1, json_array_size(list), fault))
         return -1;
-    json_array_foreach(list, i, item) {
+    json_array_foreach(list, i, item)
+    {
         double value = json_is_number(item) ? json_number_value(item) : -1;
         if (value < 0)
             return spotnik_fault_set(fault, "%s: data[%zu] is not a number of machines", path, i);
         windows->storage[i] = value > 255 ? 255 : (uint8_t)value;
     }
-    windows->windows[0] = (struct spotnik_window){windows->storage, json_array_size(list)};
+    windows->windows[0] = (struct spotnik_window){ windows->storage, json_array_size(list) };
     return 0;
 }
 
@@ -75,7 +78,8 @@ static int windows_read(const char *path, const json_t *json, struct spotnik_win
     const json_t *metadata = json_object_get(json, letters ? "metadata_of_last" : "metadata");
 
     if (!json_is_array(list))
-        return spotnik_fault_set(fault, "%s: neither 'traces_1_means_UNAVAILABLE' nor 'data' is a list", path);
+        return spotnik_fault_set(fault, "%s: neither 'traces_1_means_UNAVAILABLE' nor 'data' is a list",
+                                 path);
     if (!json_array_size(list) || json_array_size(list) > 10u * SPOTNIK_WINDOWS_MAX * 100u)
         return spotnik_fault_set(fault, "%s: the trace is empty (or absurdly long)", path);
     if (spotnik_json_number(path, metadata, "gap_seconds", 1e-3, 86400, NAN, &windows->tick_s, fault))
@@ -85,7 +89,7 @@ static int windows_read(const char *path, const json_t *json, struct spotnik_win
 
 int spotnik_windows_load(const char *path, struct spotnik_windows *windows_out, struct spotnik_fault *fault)
 {
-    struct spotnik_windows windows = {0};
+    struct spotnik_windows windows = { 0 };
     json_t *json;
 
     if (spotnik_json_load(path, &json, fault))
@@ -103,8 +107,9 @@ int spotnik_windows_load(const char *path, struct spotnik_windows *windows_out, 
 int spotnik_windows_cut(const struct spotnik_windows *from, double length_s, double stride_s,
                         struct spotnik_windows *windows_out, struct spotnik_fault *fault)
 {
-    size_t length = (size_t)ceil(length_s / from->tick_s), stride = (size_t)fmax(1, round(stride_s / from->tick_s));
-    struct spotnik_windows cut = {.tick_s = from->tick_s};
+    size_t length = (size_t)ceil(length_s / from->tick_s),
+           stride = (size_t)fmax(1, round(stride_s / from->tick_s));
+    struct spotnik_windows cut = { .tick_s = from->tick_s };
     size_t count = 0, at = 0;
 
     for (size_t i = 0; i < from->count; i++)
@@ -118,7 +123,7 @@ int spotnik_windows_cut(const struct spotnik_windows *from, double length_s, dou
         for (size_t j = 0; j + length <= from->windows[i].ticks; j += stride, at++) {
             uint8_t *to = cut.storage + at * length;
             memcpy(to, from->windows[i].machines + j, length);
-            cut.windows[at] = (struct spotnik_window){to, length};
+            cut.windows[at] = (struct spotnik_window){ to, length };
         }
     }
     *windows_out = cut;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Spot availability over time, one value per tick, as a set of windows. Two formats are read:
- *   {"metadata_of_last":{"gap_seconds":g}, "traces_1_means_UNAVAILABLE":["0011...", ...]}   (Can't Be Late windows)
- *   {"metadata":{"gap_seconds":g}, "data":[n, ...]}   n = machines available               (SkyPilot spot traces)
+ *   {"metadata_of_last":{"gap_seconds":g}, "traces_1_means_UNAVAILABLE":["0011...", ...]}   (Can't Be Late)
+ *   {"metadata":{"gap_seconds":g}, "data":[n, ...]}   n = machines available   (SkyPilot spot traces)
  * The second is one long window; spotnik_windows_cut makes many of it. */
 #ifndef SPOTNIK_PLAN_WINDOWS_H
 #define SPOTNIK_PLAN_WINDOWS_H
@@ -26,7 +26,8 @@ struct spotnik_windows {
 };
 
 int spotnik_windows_load(const char *path, struct spotnik_windows *windows_out, struct spotnik_fault *fault);
-/* Windows of `length_s` every `stride_s`, for each window that is longer; the result shares no memory with `from`. */
+/* Windows of `length_s` every `stride_s`, for each window that is longer; the result shares no memory with
+ * `from`. */
 int spotnik_windows_cut(const struct spotnik_windows *from, double length_s, double stride_s,
                         struct spotnik_windows *windows_out, struct spotnik_fault *fault);
 void spotnik_windows_free(struct spotnik_windows *windows);

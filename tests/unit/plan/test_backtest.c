@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The job simulator on windows that can be worked out by hand, and every policy's promise on random ones: no deadline
- * is missed, and hours add up. */
+/* The job simulator on windows that can be worked out by hand, and every policy's promise on random ones:
+ * no deadline is missed, and hours add up. */
 #include "plan/climate.h"
 #include "plan/foresight.h"
 #include "plan/policy.h"
@@ -20,8 +20,9 @@
 
 #define TICK_S 600.0
 
-static const struct spotnik_job_terms terms = {.work_s = 10 * 3600, .deadline_s = 15 * 3600, .changeover_s = 720,
-                                               .price_ratio = 3};
+static const struct spotnik_job_terms terms = {
+    .work_s = 10 * 3600, .deadline_s = 15 * 3600, .changeover_s = 720, .price_ratio = 3
+};
 
 static void near(double value, double wanted)
 {
@@ -32,7 +33,7 @@ static void near(double value, double wanted)
 static struct spotnik_job_result run(const uint8_t *machines, size_t ticks, const struct spotnik_job_terms *t,
                                      struct spotnik_policy policy)
 {
-    const struct spotnik_window window = {machines, ticks};
+    const struct spotnik_window window = { machines, ticks };
     struct spotnik_job_result result;
     struct spotnik_fault fault;
 
@@ -58,7 +59,7 @@ static void always_spot(void **state)
 
 static void never_spot(void **state)
 {
-    uint8_t machines[90] = {0};
+    uint8_t machines[90] = { 0 };
 
     (void)state;
     /* greedy waits for the safety net at R = C + 2 d: 15 h - 10 h - 0.4 h */
@@ -111,7 +112,7 @@ static void random_window(uint8_t *machines, size_t ticks, unsigned seed)
 
 static void nobody_is_late(void **state)
 {
-    struct spotnik_sliced sliced = {5};
+    struct spotnik_sliced sliced = { 5 };
     struct spotnik_foresight *foresight;
     struct spotnik_job_terms with = terms;
     uint8_t machines[90];
@@ -119,9 +120,9 @@ static void nobody_is_late(void **state)
     (void)state;
     with.overlap = true;
     assert_int_equal(spotnik_foresight_new(&with, spotnik_climates_builtin, 3, &foresight, NULL), 0);
-    const struct spotnik_policy policies[] = {spotnik_policy_greedy(), spotnik_policy_uniform(),
-                                              spotnik_policy_sliced(&sliced), spotnik_policy_on_demand(),
-                                              spotnik_policy_foresight(foresight)};
+    const struct spotnik_policy policies[] = { spotnik_policy_greedy(), spotnik_policy_uniform(),
+                                               spotnik_policy_sliced(&sliced), spotnik_policy_on_demand(),
+                                               spotnik_policy_foresight(foresight) };
     for (unsigned seed = 1; seed <= 300; seed++) {
         random_window(machines, 90, seed);
         for (size_t i = 0; i < 5; i++) {
@@ -152,8 +153,10 @@ static void climate_counts(void **state)
 {
     /* 100 stretches: up for 6 ticks (1 h), down for 3 (30 min) */
     static uint8_t machines[900];
-    const struct spotnik_window window = {machines, 900};
-    const struct spotnik_windows windows = {.tick_s = TICK_S, .count = 1, .windows = (struct spotnik_window *)&window};
+    const struct spotnik_window window = { machines, 900 };
+    const struct spotnik_windows windows = { .tick_s = TICK_S,
+                                             .count = 1,
+                                             .windows = (struct spotnik_window *)&window };
     struct spotnik_climate climate;
 
     (void)state;
@@ -198,9 +201,10 @@ static void bad_traces(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(always_spot),    cmocka_unit_test(never_spot),       cmocka_unit_test(one_revocation),
-        cmocka_unit_test(overlap_loses_no_time), cmocka_unit_test(nobody_is_late),
-        cmocka_unit_test(impossible_terms), cmocka_unit_test(climate_counts), cmocka_unit_test(bad_traces),
+        cmocka_unit_test(always_spot),    cmocka_unit_test(never_spot),
+        cmocka_unit_test(one_revocation), cmocka_unit_test(overlap_loses_no_time),
+        cmocka_unit_test(nobody_is_late), cmocka_unit_test(impossible_terms),
+        cmocka_unit_test(climate_counts), cmocka_unit_test(bad_traces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

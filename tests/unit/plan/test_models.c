@@ -22,8 +22,8 @@ static void near(double value, double wanted, double apart)
 
 static void speed_meets_two_points(void **state)
 {
-    const struct spotnik_speed truth = {2.5, 14, 6};
-    double n[] = {2, 8, 3, 5, 6}, x[5];
+    const struct spotnik_speed truth = { 2.5, 14, 6 };
+    double n[] = { 2, 8, 3, 5, 6 }, x[5];
 
     (void)state;
     for (size_t i = 0; i < 5; i++)
@@ -39,7 +39,7 @@ static void speed_meets_two_points(void **state)
 
 static void speed_more_than_linear_is_noise(void **state)
 {
-    double n[] = {2, 8}, x[] = {2, 8.2};
+    double n[] = { 2, 8 }, x[] = { 2, 8.2 };
 
     (void)state;
     struct spotnik_speed speed = spotnik_speed_fit(n, x, 2, 6);
@@ -58,7 +58,9 @@ static void ring_cost(void **state)
 
 static void batch_time_meets_corners(void **state)
 {
-    const struct spotnik_batch_row rows[] = {{384, 8, 12.4}, {384, 20, 6.8}, {1024, 8, 8.68}, {1024, 20, 4.26}};
+    const struct spotnik_batch_row rows[] = {
+        { 384, 8, 12.4 }, { 384, 20, 6.8 }, { 1024, 8, 8.68 }, { 1024, 20, 4.26 }
+    };
     struct spotnik_batch_time model;
 
     (void)state;
@@ -71,8 +73,8 @@ static void batch_time_meets_corners(void **state)
 
 static void pareto_and_knee(void **state)
 {
-    struct spotnik_tradeoff p[] = {{5, 5}, {1, 10}, {2, 3}, {3, 3}, {10, 1}, {4, 2}};
-    size_t index[] = {0, 1, 2, 3, 4, 5};
+    struct spotnik_tradeoff p[] = { { 5, 5 }, { 1, 10 }, { 2, 3 }, { 3, 3 }, { 10, 1 }, { 4, 2 } };
+    size_t index[] = { 0, 1, 2, 3, 4, 5 };
 
     (void)state;
     size_t kept = spotnik_pareto(p, index, 6);
@@ -85,7 +87,7 @@ static void pareto_and_knee(void **state)
 static void kaplan_meier_by_hand(void **state)
 {
     /* 5 machines: lost at 1 and 3, censored at 2, lost at 4, censored at 5 */
-    struct spotnik_life lives[] = {{3, true}, {1, true}, {2, false}, {5, false}, {4, true}};
+    struct spotnik_life lives[] = { { 3, true }, { 1, true }, { 2, false }, { 5, false }, { 4, true } };
     struct spotnik_survival s, naive;
     double error;
 
@@ -110,18 +112,18 @@ static void exponential_and_weibull(void **state)
     (void)state;
     for (size_t i = 0; i < 2000; i++) { /* quantiles of shape 0.7, scale 10 h, capped at 24 h */
         double age_h = 10 * pow(-log(1 - ((double)i + 0.5) / 2000), 1 / 0.7);
-        lives[i] = (struct spotnik_life){fmin(age_h, 24) * 3600, age_h < 24};
+        lives[i] = (struct spotnik_life){ fmin(age_h, 24) * 3600, age_h < 24 };
     }
     assert_int_equal(spotnik_weibull_fit(lives, 2000, 86400, &weibull), 0);
     near(weibull.shape, 0.7, 0.01);
     near(weibull.scale_s / 3600, 10, 0.15);
-    const struct spotnik_life plain[] = {{100, true}, {200, false}, {300, true}};
+    const struct spotnik_life plain[] = { { 100, true }, { 200, false }, { 300, true } };
     near(spotnik_exponential_fit(plain, 3, 1e9), 2 / 600.0, 1e-12);
 }
 
 static void bathtub_of_the_paper(void **state)
 {
-    const struct spotnik_bathtub b = {0.45, 3600, 0.8 * 3600, 86400};
+    const struct spotnik_bathtub b = { 0.45, 3600, 0.8 * 3600, 86400 };
 
     (void)state;
     near(spotnik_bathtub_job_s(&b, 36000) / 3600 - 10, 0.45, 0.01); /* "+30 min" */
@@ -130,7 +132,7 @@ static void bathtub_of_the_paper(void **state)
 
 static void losses_together(void **state)
 {
-    double alone[] = {100, 300, 200}, pairs[] = {10, 500, 11, 501};
+    double alone[] = { 100, 300, 200 }, pairs[] = { 10, 500, 11, 501 };
 
     (void)state;
     near(spotnik_loss_cluster(alone, 3, 5), 1, 1e-12);
@@ -146,9 +148,13 @@ static double paper_lost(const void *context, double age_s)
 static void check_programme(bool conditional, const double *minutes, size_t count, double expected_min)
 {
     static struct spotnik_interval_plan plan;
-    const struct spotnik_interval_terms terms = {
-        .job_s = 5 * 3600, .write_s = 60, .tick_s = 60, .lost_by = paper_lost, .context = &spotnik_bathtub_published,
-        .conditional = conditional, .exact_loss = conditional};
+    const struct spotnik_interval_terms terms = { .job_s = 5 * 3600,
+                                                  .write_s = 60,
+                                                  .tick_s = 60,
+                                                  .lost_by = paper_lost,
+                                                  .context = &spotnik_bathtub_published,
+                                                  .conditional = conditional,
+                                                  .exact_loss = conditional };
     double total = 0;
 
     assert_int_equal(spotnik_interval_programme(&terms, &plan, NULL), 0);
@@ -163,7 +169,7 @@ static void check_programme(bool conditional, const double *minutes, size_t coun
 
 static void checkpoint_programme(void **state)
 {
-    const double authors[] = {15, 18, 21, 27, 38, 59, 122}, right[] = {16, 18, 21, 25, 33, 50, 137};
+    const double authors[] = { 15, 18, 21, 27, 38, 59, 122 }, right[] = { 16, 18, 21, 25, 33, 50, 137 };
 
     (void)state;
     check_programme(false, authors, 7, 314.6);
@@ -182,14 +188,14 @@ static void closed_intervals(void **state)
 
 static void remaining_time(void **state)
 {
-    const double step[] = {0, 32000, 60000}, left_s[] = {3560, 1800, 260};
+    const double step[] = { 0, 32000, 60000 }, left_s[] = { 3560, 1800, 260 };
     struct spotnik_remaining model;
 
     (void)state;
     assert_int_equal(spotnik_remaining_fit(step, left_s, 3, &model), 0);
     near(model.steps_per_s, 18.18, 0.01);
     near(spotnik_remaining_s(&model, 1e9), 0, 0);
-    const double rising[] = {1, 2, 3};
+    const double rising[] = { 1, 2, 3 };
     assert_int_equal(spotnik_remaining_fit(step, rising, 3, &model), -1);
     near(spotnik_total_time_s(1000, 10, 100, 4, 2, 90), 100 + 40 + 180, 1e-12);
 }
@@ -197,12 +203,18 @@ static void remaining_time(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(speed_meets_two_points),  cmocka_unit_test(speed_more_than_linear_is_noise),
-        cmocka_unit_test(ring_cost),               cmocka_unit_test(batch_time_meets_corners),
-        cmocka_unit_test(pareto_and_knee),         cmocka_unit_test(kaplan_meier_by_hand),
-        cmocka_unit_test(exponential_and_weibull), cmocka_unit_test(bathtub_of_the_paper),
-        cmocka_unit_test(losses_together),         cmocka_unit_test(checkpoint_programme),
-        cmocka_unit_test(closed_intervals),        cmocka_unit_test(remaining_time),
+        cmocka_unit_test(speed_meets_two_points),
+        cmocka_unit_test(speed_more_than_linear_is_noise),
+        cmocka_unit_test(ring_cost),
+        cmocka_unit_test(batch_time_meets_corners),
+        cmocka_unit_test(pareto_and_knee),
+        cmocka_unit_test(kaplan_meier_by_hand),
+        cmocka_unit_test(exponential_and_weibull),
+        cmocka_unit_test(bathtub_of_the_paper),
+        cmocka_unit_test(losses_together),
+        cmocka_unit_test(checkpoint_programme),
+        cmocka_unit_test(closed_intervals),
+        cmocka_unit_test(remaining_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,19 +46,23 @@ static struct spotnik_profile profile(void)
     return p;
 }
 
-static struct spotnik_fleet fleet_of(const struct spotnik_profile *p, const struct spotnik_offer *offer, unsigned n,
-                                     bool spot)
+static struct spotnik_fleet fleet_of(const struct spotnik_profile *p, const struct spotnik_offer *offer,
+                                     unsigned n, bool spot)
 {
-    return (struct spotnik_fleet){{{offer, spotnik_profile_device(p, offer->accelerator), n, spot, false}}, 1, 1024};
+    return (struct spotnik_fleet){
+        { { offer, spotnik_profile_device(p, offer->accelerator), n, spot, false } }, 1, 1024
+    };
 }
 
-static const struct spotnik_offer v100 = {"p3.2xlarge", "us-east-1", "", "V100", 1, 8, 61, 3.06, 1.2, 0.5, 10};
+static const struct spotnik_offer v100 = {
+    "p3.2xlarge", "us-east-1", "", "V100", 1, 8, 61, 3.06, 1.2, 0.5, 10
+};
 
 static void without_losses_the_simulation_is_the_estimate(void **state)
 {
     struct spotnik_profile p = profile();
     struct spotnik_fleet fleet = fleet_of(&p, &v100, 4, false);
-    const struct spotnik_work work = {10, NAN, 0.25};
+    const struct spotnik_work work = { 10, NAN, 0.25 };
 
     (void)state;
     struct spotnik_estimate e = spotnik_fleet_estimate(&p, &fleet, &work);
@@ -74,13 +78,14 @@ static void losses_cost_time(void **state)
 {
     struct spotnik_profile p = profile();
     struct spotnik_fleet spot = fleet_of(&p, &v100, 4, true), sure = fleet_of(&p, &v100, 4, false);
-    const struct spotnik_work work = {10, NAN, 0.25};
+    const struct spotnik_work work = { 10, NAN, 0.25 };
 
     (void)state;
     struct spotnik_outcome a = spotnik_fleet_simulate(&p, &spot, &work, INFINITY, INFINITY, 400, 1);
     struct spotnik_outcome b = spotnik_fleet_simulate(&p, &sure, &work, INFINITY, INFINITY, 400, 1);
     struct spotnik_outcome again = spotnik_fleet_simulate(&p, &spot, &work, INFINITY, INFINITY, 400, 1);
-    assert_true(a.time_mean_s == again.time_mean_s && a.cost_high_usd == again.cost_high_usd && a.losses == again.losses);
+    assert_true(a.time_mean_s == again.time_mean_s && a.cost_high_usd == again.cost_high_usd
+                && a.losses == again.losses);
     assert_true(a.time_mean_s > b.time_mean_s && a.cost_mean_usd < b.cost_mean_usd);
     /* each machine is lost 0.5 times an hour, however losses cluster */
     double wanted = 4 * 0.5 * a.time_mean_s / 3600;
@@ -90,9 +95,15 @@ static void losses_cost_time(void **state)
 
 static struct spotnik_wish wish_of(double deadline_h, double budget_usd)
 {
-    return (struct spotnik_wish){.deadline_s = deadline_h * 3600, .budget_usd = budget_usd, .confidence = 0.95,
-                                 .work = {90, NAN, 0.25}, .machines_most = 16, .spot = true, .on_demand = true,
-                                 .seed = 1, .runs = 100};
+    return (struct spotnik_wish){ .deadline_s = deadline_h * 3600,
+                                  .budget_usd = budget_usd,
+                                  .confidence = 0.95,
+                                  .work = { 90, NAN, 0.25 },
+                                  .machines_most = 16,
+                                  .spot = true,
+                                  .on_demand = true,
+                                  .seed = 1,
+                                  .runs = 100 };
 }
 
 static void plan_meets_what_it_promises(void **state)
@@ -110,7 +121,8 @@ static void plan_meets_what_it_promises(void **state)
     for (size_t i = 1; i < plan->count; i++) {
         assert_true(plan->candidates[i].reason[0]);
         if (plan->candidates[i].feasible)
-            assert_true(plan->candidates[i].outcome.cost_mean_usd >= plan->candidates[0].outcome.cost_mean_usd);
+            assert_true(plan->candidates[i].outcome.cost_mean_usd
+                        >= plan->candidates[0].outcome.cost_mean_usd);
     }
     spotnik_catalog_free(&catalog);
     free(plan);
@@ -148,7 +160,7 @@ static void survivors_stay(void **state)
 
     (void)state;
     assert_int_equal(spotnik_catalog_builtin(&catalog, NULL), 0);
-    wish.kept[0] = (struct spotnik_group){&v100, spotnik_profile_device(&p, "V100"), 2, true, true};
+    wish.kept[0] = (struct spotnik_group){ &v100, spotnik_profile_device(&p, "V100"), 2, true, true };
     wish.kept_count = 1;
     assert_int_equal(spotnik_plan_make(&catalog, &p, &wish, plan, NULL), 0);
     for (size_t i = 0; i < plan->count; i++) {
@@ -161,7 +173,7 @@ static void survivors_stay(void **state)
 
 static void refused_prices(const char *text, const char *part)
 {
-    struct spotnik_catalog catalog = {0};
+    struct spotnik_catalog catalog = { 0 };
     struct spotnik_fault fault;
 
     assert_int_equal(spotnik_catalog_read(&catalog, file("p.csv", text), &fault), -1);
@@ -172,20 +184,30 @@ static void refused_prices(const char *text, const char *part)
 
 static void catalogs(void **state)
 {
-    struct spotnik_catalog catalog = {0};
+    struct spotnik_catalog catalog = { 0 };
 
     (void)state;
-    refused_prices("InstanceType,Price,SpotPrice\na,1.0,-0.2\n", "p.csv:2: column 3 (SpotPrice): -0.2 is outside");
+    refused_prices("InstanceType,Price,SpotPrice\na,1.0,-0.2\n",
+                   "p.csv:2: column 3 (SpotPrice): -0.2 is outside");
     refused_prices("InstanceType,Price,SpotPrice\na,,\n", "no row has a price");
     refused_prices("InstanceType,Price\na,\"1,5\"\n", "decimals are written with a point");
     refused_prices("type,Price\na,1\n", "no column 'InstanceType'");
-    assert_int_equal(spotnik_catalog_read(&catalog, file("q.csv", "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,"
-                                          "MemoryGiB,GpuInfo,Price,SpotPrice,Region,AvailabilityZone\n"
-                                          "p3.2xlarge,V100,1,8,61,\"{'Gpus': [{'Name': 'V100', 'Count': 1}]}\",3.06,,"
-                                          "us-east-1,us-east-1b\n"), NULL), 0);
-    assert_true(isnan(catalog.offers[0].spot_usd_per_h)); /* a zone without spot is not a zone with free spot */
-    assert_int_equal(spotnik_catalog_advise(&catalog, file("a.json", "{\"spot_advisor\":{\"us-east-1\":{\"Linux\":"
-                                            "{\"p3.2xlarge\":{\"s\":70,\"r\":1}}}}}"), NULL), 0);
+    assert_int_equal(
+        spotnik_catalog_read(&catalog,
+                             file("q.csv",
+                                  "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,"
+                                  "MemoryGiB,GpuInfo,Price,SpotPrice,Region,AvailabilityZone\n"
+                                  "p3.2xlarge,V100,1,8,61,\"{'Gpus': [{'Name': 'V100', 'Count': 1}]}\",3.06,,"
+                                  "us-east-1,us-east-1b\n"),
+                             NULL),
+        0);
+    assert_true(
+        isnan(catalog.offers[0].spot_usd_per_h)); /* a zone without spot is not a zone with free spot */
+    assert_int_equal(spotnik_catalog_advise(&catalog,
+                                            file("a.json", "{\"spot_advisor\":{\"us-east-1\":{\"Linux\":"
+                                                           "{\"p3.2xlarge\":{\"s\":70,\"r\":1}}}}}"),
+                                            NULL),
+                     0);
     assert_true(fabs(catalog.offers[0].spot_usd_per_h - 0.918) < 1e-9);
     assert_true(fabs(catalog.offers[0].losses_per_h - (1 - pow(0.89, 1 / 730.0))) < 1e-12);
     spotnik_catalog_complete(&catalog);
@@ -199,12 +221,16 @@ static void histories(void **state)
     double mean, highest, hours;
 
     (void)state;
-    assert_int_equal(spotnik_history_read(file("h.csv", "timestamp_utc,spot_usd_per_h\n2015-03-11T00:00:00Z,1\n"
-                                               "2015-03-11T03:00:00Z,2\n2015-03-11T05:00:00+01:00,9\n"), &mean,
-                                          &highest, &hours, NULL), 0);
+    assert_int_equal(
+        spotnik_history_read(file("h.csv", "timestamp_utc,spot_usd_per_h\n2015-03-11T00:00:00Z,1\n"
+                                           "2015-03-11T03:00:00Z,2\n2015-03-11T05:00:00+01:00,9\n"),
+                             &mean, &highest, &hours, NULL),
+        0);
     assert_true(fabs(mean - 1.25) < 1e-12 && highest == 9 && fabs(hours - 4) < 1e-12);
-    assert_int_equal(spotnik_history_read(file("h.csv", "timestamp_utc,spot_usd_per_h\n2015-03-11T00:00:00,1\n"), &mean,
-                                          &highest, &hours, &fault), -1);
+    assert_int_equal(
+        spotnik_history_read(file("h.csv", "timestamp_utc,spot_usd_per_h\n2015-03-11T00:00:00,1\n"), &mean,
+                             &highest, &hours, &fault),
+        -1);
     assert_non_null(strstr(fault.text, "h.csv:2: column 1"));
 }
 
@@ -214,9 +240,12 @@ static void profiles(void **state)
     struct spotnik_fault fault;
 
     (void)state;
-    assert_int_equal(spotnik_profile_read(file("j.json", "{\"name\":\"x\",\"devices\":{\"T4\":{\"steps\":[[10,0.2],[20,"
-                                               "0.3]]}},\"batches\":[32],\"samples_per_epoch\":100,\"gradient_mb\":1}"),
-                                          &p, NULL), 0);
+    assert_int_equal(
+        spotnik_profile_read(file("j.json",
+                                  "{\"name\":\"x\",\"devices\":{\"T4\":{\"steps\":[[10,0.2],[20,"
+                                  "0.3]]}},\"batches\":[32],\"samples_per_epoch\":100,\"gradient_mb\":1}"),
+                             &p, NULL),
+        0);
     assert_true(fabs(p.devices[0].fixed_s - 0.1) < 1e-12 && fabs(p.devices[0].sample_s - 0.01) < 1e-12);
     assert_int_equal(spotnik_profile_read(file("j.json", "{\"devises\":{}}"), &p, &fault), -1);
     assert_non_null(strstr(fault.text, "key 'devises' is not known"));
@@ -251,13 +280,15 @@ static void stores(void **state)
     spotnik_store_close(store);
     spotnik_catalog_free(&catalog);
     spotnik_catalog_free(&again);
-    assert_int_equal(spotnik_store_open(file("n.db", "not a database, but long enough to be looked at as one"), &store,
-                                        &fault), -1);
+    assert_int_equal(
+        spotnik_store_open(file("n.db", "not a database, but long enough to be looked at as one"), &store,
+                           &fault),
+        -1);
 }
 
 static int teardown(void **state)
 {
-    static const char *const names[] = {"p.csv", "q.csv", "a.json", "h.csv", "j.json", "s.db", "n.db"};
+    static const char *const names[] = { "p.csv", "q.csv", "a.json", "h.csv", "j.json", "s.db", "n.db" };
 
     (void)state;
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
@@ -268,10 +299,15 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_losses_the_simulation_is_the_estimate), cmocka_unit_test(losses_cost_time),
-        cmocka_unit_test(plan_meets_what_it_promises), cmocka_unit_test(impossible_wishes),
-        cmocka_unit_test(survivors_stay), cmocka_unit_test(catalogs), cmocka_unit_test(histories),
-        cmocka_unit_test(profiles), cmocka_unit_test(stores),
+        cmocka_unit_test(without_losses_the_simulation_is_the_estimate),
+        cmocka_unit_test(losses_cost_time),
+        cmocka_unit_test(plan_meets_what_it_promises),
+        cmocka_unit_test(impossible_wishes),
+        cmocka_unit_test(survivors_stay),
+        cmocka_unit_test(catalogs),
+        cmocka_unit_test(histories),
+        cmocka_unit_test(profiles),
+        cmocka_unit_test(stores),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -16,36 +16,39 @@
 static void example(void **state)
 {
     const struct spotnik_spotdnn_type types[] = {
-        {"p3.2xlarge", 1, 0.918, 1885, 1024, 2},     {"g4dn.4xlarge", 1, 0.3612, 750, 1024, 5},
-        {"g3.8xlarge", 2, 0.684, 1018, 1024, 5},     {"g3.16xlarge", 4, 1.5676, 1995, 2048, 8},
-        {"p2.8xlarge", 8, 2.16, 2115, 8192, 5},
+        { "p3.2xlarge", 1, 0.918, 1885, 1024, 2 }, { "g4dn.4xlarge", 1, 0.3612, 750, 1024, 5 },
+        { "g3.8xlarge", 2, 0.684, 1018, 1024, 5 }, { "g3.16xlarge", 4, 1.5676, 1995, 2048, 8 },
+        { "p2.8xlarge", 8, 2.16, 2115, 8192, 5 },
     };
-    const struct spotnik_spotdnn_goal goal = {0.9, 1900, 0};
-    const unsigned wanted[] = {2, 0, 2, 0, 0};
+    const struct spotnik_spotdnn_goal goal = { 0.9, 1900, 0 };
+    const unsigned wanted[] = { 2, 0, 2, 0, 0 };
     struct spotnik_spotdnn_search search;
     unsigned count[5];
 
     (void)state;
     assert_int_equal(spotnik_spotdnn_upper(&spotnik_spotdnn_resnet110), 13);
-    assert_int_equal(spotnik_spotdnn_window(&spotnik_spotdnn_resnet110, types, 5, &goal, count, &search, NULL), 0);
+    assert_int_equal(
+        spotnik_spotdnn_window(&spotnik_spotdnn_resnet110, types, 5, &goal, count, &search, NULL), 0);
     assert_true(search.found);
     assert_memory_equal(count, wanted, sizeof(wanted));
     assert_true(fabs(search.result.time_s / 1876 - 1) < 0.01);
-    assert_int_equal(spotnik_spotdnn_exact(&spotnik_spotdnn_resnet110, types, 5, &goal, count, &search, NULL), 0);
+    assert_int_equal(spotnik_spotdnn_exact(&spotnik_spotdnn_resnet110, types, 5, &goal, count, &search, NULL),
+                     0);
     assert_true(search.proved);
     assert_memory_equal(count, wanted, sizeof(wanted));
 }
 
 static void coefficients(void **state)
 {
-    const double fig2[] = {3, 1}, vgg[] = {0.64, 0.36}, g3[] = {1, 2};
+    const double fig2[] = { 3, 1 }, vgg[] = { 0.64, 0.36 }, g3[] = { 1, 2 };
     const struct {
         const double *speed;
         unsigned count[2];
         double printed;
     } cases[] = {
-        {fig2, {7, 3}, 0.93}, {fig2, {5, 5}, 0.90}, {fig2, {3, 7}, 0.87}, {vgg, {0, 2}, 0.71}, {vgg, {0, 3}, 0.82},
-        {vgg, {0, 4}, 0.87},  {vgg, {1, 1}, 0.51},  {vgg, {2, 1}, 0.75},  {g3, {1, 3}, 0.83},
+        { fig2, { 7, 3 }, 0.93 }, { fig2, { 5, 5 }, 0.90 }, { fig2, { 3, 7 }, 0.87 },
+        { vgg, { 0, 2 }, 0.71 },  { vgg, { 0, 3 }, 0.82 },  { vgg, { 0, 4 }, 0.87 },
+        { vgg, { 1, 1 }, 0.51 },  { vgg, { 2, 1 }, 0.75 },  { g3, { 1, 3 }, 0.83 },
     };
 
     (void)state;
@@ -55,7 +58,7 @@ static void coefficients(void **state)
             fail_msg("case %zu: %.4f, printed %.2f", i, r, cases[i].printed);
     }
     /* the printed .59 for [0,0,1,2,0]: two equal fastest workers cannot be below sqrt(1/2) */
-    const unsigned impossible[] = {1, 2};
+    const unsigned impossible[] = { 1, 2 };
     assert_true(spotnik_convergence_coefficient(g3, impossible, 2) > 0.707);
 }
 
@@ -71,8 +74,8 @@ struct brute {
 static void brute_force(struct brute *b, size_t type)
 {
     if (type == b->type_count) {
-        struct spotnik_spotdnn_result r = spotnik_spotdnn_evaluate(b->model, b->types, b->count, b->type_count,
-                                                                  b->goal);
+        struct spotnik_spotdnn_result r =
+            spotnik_spotdnn_evaluate(b->model, b->types, b->count, b->type_count, b->goal);
         if (r.workers && r.time_s <= b->goal->deadline_s)
             b->best = fmin(b->best, r.cost_usd);
         return;
@@ -91,8 +94,9 @@ static struct spotnik_spotdnn_type random_type(unsigned quota)
 {
     double speed = 300 + random() % 2700, batch = 256 << (random() % 5);
 
-    return (struct spotnik_spotdnn_type){"t", 1, speed / 1500 * (0.4 + (double)(random() % 1000) / 700), speed, batch,
-                                         quota};
+    return (struct spotnik_spotdnn_type){
+        "t", 1, speed / 1500 * (0.4 + (double)(random() % 1000) / 700), speed, batch, quota
+    };
 }
 
 static void exact_is_exact(void **state)
@@ -107,9 +111,14 @@ static void exact_is_exact(void **state)
         srandom(seed);
         for (size_t i = 0; i < 5; i++)
             types[i] = random_type(1 + (unsigned)random() % 4);
-        struct spotnik_spotdnn_goal goal = {0.8 + 0.01 * (double)(random() % 100), 700 + (double)(random() % 2000), 0};
-        struct brute brute = {.model = seed % 2 ? &paper : &spotnik_spotdnn_resnet110, .types = types, .goal = &goal,
-                              .type_count = 5, .left = 13, .best = INFINITY};
+        struct spotnik_spotdnn_goal goal = { 0.8 + 0.01 * (double)(random() % 100),
+                                             700 + (double)(random() % 2000), 0 };
+        struct brute brute = { .model = seed % 2 ? &paper : &spotnik_spotdnn_resnet110,
+                               .types = types,
+                               .goal = &goal,
+                               .type_count = 5,
+                               .left = 13,
+                               .best = INFINITY };
         struct spotnik_spotdnn_search window, exact;
         unsigned count[5];
         brute_force(&brute, 0);
@@ -132,7 +141,7 @@ static void exact_is_fast(void **state)
         size_t types;
         unsigned quota;
         double seconds;
-    } sizes[] = {{7, 10, 1}, {70, 1, 1}, {100, 10, 10}, {1000, 1, 10}};
+    } sizes[] = { { 7, 10, 1 }, { 70, 1, 1 }, { 100, 10, 10 }, { 1000, 1, 10 } };
     static struct spotnik_spotdnn_type types[1000];
     static unsigned count[1000];
     struct spotnik_spotdnn_search search;
@@ -143,14 +152,16 @@ static void exact_is_fast(void **state)
         for (size_t j = 0; j < sizes[i].types; j++)
             types[j] = random_type(sizes[i].quota);
         for (int hard = 0; hard < 2; hard++) {
-            const struct spotnik_spotdnn_goal goal = {0.9, hard ? 450 : 1500, 0};
+            const struct spotnik_spotdnn_goal goal = { 0.9, hard ? 450 : 1500, 0 };
             clock_t start = clock();
-            assert_int_equal(spotnik_spotdnn_exact(&spotnik_spotdnn_resnet110, types, sizes[i].types, &goal, count,
-                                                   &search, NULL), 0);
+            assert_int_equal(spotnik_spotdnn_exact(&spotnik_spotdnn_resnet110, types, sizes[i].types, &goal,
+                                                   count, &search, NULL),
+                             0);
             double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
-            print_message("%zu types x %u, deadline %.0f s: %.3f s, %s%s, $%.4f, %u workers\n", sizes[i].types,
-                          sizes[i].quota, goal.deadline_s, seconds, search.found ? "found" : "none",
-                          search.proved ? ", proved" : "", search.result.cost_usd, search.result.workers);
+            print_message("%zu types x %u, deadline %.0f s: %.3f s, %s%s, $%.4f, %u workers\n",
+                          sizes[i].types, sizes[i].quota, goal.deadline_s, seconds,
+                          search.found ? "found" : "none", search.proved ? ", proved" : "",
+                          search.result.cost_usd, search.result.workers);
             assert_true(search.proved);
             assert_true(seconds < sizes[i].seconds);
         }
@@ -159,8 +170,8 @@ static void exact_is_fast(void **state)
 
 static void explains(void **state)
 {
-    const struct spotnik_spotdnn_type type = {"p", 1, 1, 1885, 1024, 13};
-    const struct spotnik_spotdnn_goal goal = {0.9, 100, 0};
+    const struct spotnik_spotdnn_type type = { "p", 1, 1, 1885, 1024, 13 };
+    const struct spotnik_spotdnn_goal goal = { 0.9, 100, 0 };
     struct spotnik_spotdnn_type none = type;
     struct spotnik_fault fault;
 

@@ -23,7 +23,8 @@ static void fields_and_lines(void **state)
     double value;
 
     (void)state;
-    assert_int_equal(parse("\xef\xbb\xbfName,price\r\n\"a,\"\"b\"\"\nc\",1.5\r\n\nplain,2\n", &table, NULL), 0);
+    assert_int_equal(parse("\xef\xbb\xbfName,price\r\n\"a,\"\"b\"\"\nc\",1.5\r\n\nplain,2\n", &table, NULL),
+                     0);
     assert_int_equal(spotnik_table_rows(table), 2);
     assert_int_equal(spotnik_table_find(table, "NAME"), 0);
     assert_string_equal(spotnik_table_text(table, 0, 0), "a,\"b\"\nc");
@@ -55,7 +56,7 @@ static void bad_files(void **state)
 
 static void bad_numbers(void **state)
 {
-    static const char *const bad[] = {"", "1,5", "x", "nan", "inf", "0x10", "-1", "1e999", "1.5 USD"};
+    static const char *const bad[] = { "", "1,5", "x", "nan", "inf", "0x10", "-1", "1e999", "1.5 USD" };
     struct spotnik_fault fault;
     double value;
     char text[64];
@@ -112,8 +113,9 @@ static void times_need_a_zone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fields_and_lines), cmocka_unit_test(bad_files), cmocka_unit_test(bad_numbers),
-        cmocka_unit_test(numbers_ignore_the_locale), cmocka_unit_test(durations), cmocka_unit_test(times_need_a_zone),
+        cmocka_unit_test(fields_and_lines), cmocka_unit_test(bad_files),
+        cmocka_unit_test(bad_numbers),      cmocka_unit_test(numbers_ignore_the_locale),
+        cmocka_unit_test(durations),        cmocka_unit_test(times_need_a_zone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
