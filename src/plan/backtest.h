@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One job of a fixed amount of work, a deadline, and one machine that is spot, on-demand or none: what
  * Can't Be Late (Wu et al., NSDI'24) simulates, in continuous time. Availability changes at tick boundaries;
- * everything else (the end of a changeover, the safety net, the end of the work) happens when it happens, not at the next tick.
+ * everything else (the end of a changeover, the safety net, the end of the work) happens when it happens, not
+ * at the next tick.
  *
  * Rules that hold for every policy, so that no policy can miss the deadline:
  *   thrifty      nothing runs once the work is done;
@@ -9,7 +10,8 @@
  *   guard        on-demand is left only while two changeovers fit.
  * A changeover is paid (in time and money) at every move to a machine. With `overlap`, what an elastic
  * runtime can do: the spot machine starts up while the on-demand machine works on, and both are paid for
- * meanwhile. A spot machine that is lost while it starts then costs money but no time, and one changeover of slack is enough to try. */
+ * meanwhile. A spot machine that is lost while it starts then costs money but no time, and one
+ * changeover of slack is enough to try. */
 #ifndef SPOTNIK_PLAN_BACKTEST_H
 #define SPOTNIK_PLAN_BACKTEST_H
 

@@ -7,8 +7,8 @@
  *   loss(j) = (gamma2 b_w + gamma3) sqrt((R + gamma4) n) / (j + gamma1) + gamma5
  *
  * compute_i comes from a measured speed: b_i / speed_i minus the communication of an unconstrained worker
- * (the paper's sum; the released code subtracts the PCIe part with the wrong sign). The released code's loss has
- * no R: gamma4 below zero means that form. Then the published example comes out to the second. */
+ * (the paper's sum; the released code subtracts the PCIe part with the wrong sign). The released code's
+ * loss has no R: gamma4 below zero means that form. Then the published example comes out to the second. */
 #ifndef SPOTNIK_PLAN_MODEL_SPOTDNN_H
 #define SPOTNIK_PLAN_MODEL_SPOTDNN_H
 
