@@ -13,7 +13,8 @@
 #include <string.h>
 
 #define PIECES 12
-#define NODES_MAX 40000000ull
+#define NODES_SCOUT 20000ull
+#define NODES_MAX 8000000ull
 
 struct kind {
     size_t type;
@@ -28,10 +29,12 @@ struct exact {
     struct spotnik_spotdnn_search *search;
     struct kind *kinds;
     unsigned *count, *trial;
+    bool *survives;
     size_t type_count, kind_count;
     double batch_low, batch_high, threshold;
-    double phi_base, phi_slope, multiplier, updates_least;
-    unsigned long long nodes;
+    double phi_base, phi_slope, updates_least, piece_low, piece_high;
+    unsigned long long nodes, limit;
+    bool scouting, cut_short;
     unsigned workers;
 };
 
@@ -66,8 +69,10 @@ static double completion(const struct exact *x, size_t kind, unsigned left)
  * bounds. */
 static void descend(struct exact *x, size_t kind, unsigned left, double reduced)
 {
-    if (++x->nodes > NODES_MAX)
+    if (++x->nodes > x->limit) {
+        x->cut_short = true;
         return;
+    }
     if (!left) {
         try_plan(x);
         return;
@@ -89,36 +94,55 @@ static int by_reduced(const void *left, const void *right)
     return (a->reduced > b->reduced) - (a->reduced < b->reduced);
 }
 
-/* Sets reduced prices for a multiplier and returns the root's margin: not below zero means that nothing
- * can win. */
-static double reduce(struct exact *x, double multiplier, double best)
+/* Sets reduced prices for the multipliers of the deadline and of the range of b (above zero: its upper
+ * end, below: its lower end) and returns the root's margin: not below zero means that nothing can win. */
+static double reduce(struct exact *x, double deadline, double range, double best)
 {
+    double edge = range > 0 ? x->piece_high : x->piece_low;
+
     for (size_t i = 0; i < x->kind_count; i++) {
         struct kind *kind = &x->kinds[i];
         kind->reduced = kind->price - best * (x->phi_base * kind->updates + x->phi_slope * kind->images)
-                        - multiplier * kind->updates;
+                        - deadline * kind->updates + range * (kind->images - edge * kind->updates);
     }
     qsort(x->kinds, x->kind_count, sizeof(*x->kinds), by_reduced);
-    x->multiplier = multiplier;
-    x->threshold = -multiplier * x->updates_least;
+    x->threshold = -deadline * x->updates_least;
     return completion(x, 0, x->workers) - x->threshold;
 }
 
-/* The multiplier with the largest root margin, by golden section on a concave function. */
-static double reduce_best(struct exact *x, double best)
+/* Golden section over one multiplier with the other held; the margin is concave in each. */
+static double ascend(struct exact *x, double low, double high, bool over_deadline, double held, double best)
 {
-    double low = 0, high = 0;
-
-    for (size_t i = 0; i < x->kind_count; i++)
-        high = fmax(high, x->kinds[i].price / x->kinds[i].updates);
-    for (int i = 0; i < 40; i++) {
+    for (int i = 0; i < 24; i++) {
         double a = low + 0.382 * (high - low), b = low + 0.618 * (high - low);
-        if (reduce(x, a, best) >= reduce(x, b, best))
+        double at_a = over_deadline ? reduce(x, a, held, best) : reduce(x, held, a, best);
+        double at_b = over_deadline ? reduce(x, b, held, best) : reduce(x, held, b, best);
+        if (at_a >= at_b)
             high = b;
         else
             low = a;
     }
-    return reduce(x, low, best);
+    return (low + high) / 2;
+}
+
+/* Multipliers with a large root margin. */
+static double reduce_best(struct exact *x, double best)
+{
+    double per_update = 0, per_image = 0, deadline = 0, range = 0;
+
+    for (size_t i = 0; i < x->kind_count; i++) {
+        per_update = fmax(per_update, x->kinds[i].price / x->kinds[i].updates);
+        per_image = fmax(per_image, x->kinds[i].price / x->kinds[i].images);
+    }
+    for (int round = 0; round < 3; round++) {
+        deadline = ascend(x, 0, per_update, true, range, best);
+        if (reduce(x, deadline, range, best) >= 0)
+            return 0;
+        range = ascend(x, -per_image, per_image, false, deadline, best);
+        if (reduce(x, deadline, range, best) >= 0)
+            return 0;
+    }
+    return reduce(x, deadline, range, best);
 }
 
 /* The terms of time for n workers; the smallest possible R (none) is put in, so that bounds hold. */
@@ -135,9 +159,13 @@ static void search_piece(struct exact *x, double batch_low, double batch_high)
         at_low = at_high = 1;
     x->phi_slope = batch_high > batch_low ? (1 / at_high - 1 / at_low) / (batch_high - batch_low) : 0;
     x->phi_base = 1 / at_low - x->phi_slope * batch_low;
+    x->piece_low = batch_low;
+    x->piece_high = batch_high;
     x->updates_least = at_high / fmax(1, x->goal->deadline_s - x->goal->takeover_s);
     if (reduce_best(x, best) >= 0)
         return;
+    if (x->scouting)
+        x->limit = x->nodes + NODES_SCOUT;
     descend(x, 0, x->workers, 0);
 }
 
@@ -167,6 +195,36 @@ static void improve(struct exact *x)
     }
 }
 
+/* A machine that n others beat in price, updates and images is in no best plan of n machines: one of the n
+ * is free to take its place, as long as more updates never cost time, which holds while D > 2 e b for
+ * every batch. */
+static void drop_dominated(struct exact *x)
+{
+    const struct spotnik_spotdnn_model *m = x->model;
+    double spread = m->gamma4 < 0 ? 1 : m->gamma4;
+    double scale = sqrt(spread * x->workers) / (x->goal->loss - m->gamma5);
+    size_t kept = 0;
+
+    if (m->gamma4 >= 0 || scale * m->gamma3 - m->gamma1 <= 2 * -scale * m->gamma2 * x->batch_high)
+        return;
+    for (size_t i = 0; i < x->kind_count; i++) {
+        const struct kind *a = &x->kinds[i];
+        unsigned better = 0;
+        for (size_t j = 0; j < x->kind_count && better < x->workers; j++) {
+            const struct kind *b = &x->kinds[j];
+            bool beats = b->price <= a->price && b->updates >= a->updates && b->images >= a->images;
+            bool equal = b->price == a->price && b->updates == a->updates && b->images == a->images;
+            if (beats && (!equal || b->type < a->type))
+                better += b->quota < x->workers ? b->quota : x->workers;
+        }
+        x->survives[i] = better < x->workers;
+    }
+    for (size_t i = 0; i < x->kind_count; i++)
+        if (x->survives[i])
+            x->kinds[kept++] = x->kinds[i];
+    x->kind_count = kept;
+}
+
 static void search_size(struct exact *x, unsigned workers)
 {
     x->workers = workers;
@@ -184,6 +242,7 @@ static void search_size(struct exact *x, unsigned workers)
         x->batch_low = fmin(x->batch_low, x->types[i].batch);
         x->batch_high = fmax(x->batch_high, x->types[i].batch);
     }
+    drop_dominated(x);
     double ratio = pow(x->batch_high / x->batch_low, 1.0 / PIECES);
     if (ratio < 1 + 1e-9) {
         search_piece(x, x->batch_low, x->batch_high);
@@ -210,15 +269,25 @@ int spotnik_spotdnn_exact(const struct spotnik_spotdnn_model *model, const struc
         return -1;
     x.trial = calloc(type_count, sizeof(*x.trial));
     x.kinds = calloc(type_count, sizeof(*x.kinds));
-    if (!x.trial || !x.kinds) {
+    x.survives = calloc(type_count, sizeof(*x.survives));
+    if (!x.trial || !x.kinds || !x.survives) {
+        free(x.survives);
         free(x.trial);
         free(x.kinds);
         return spotnik_fault_set(fault, "out of memory");
     }
     improve(&x);
-    for (unsigned n = 1; n <= spotnik_spotdnn_upper(model); n++)
-        search_size(&x, n);
-    search_out->proved = x.nodes <= NODES_MAX;
+    /* a quick look at every size first: a good plan found late would have cut most of the search */
+    for (int pass = 0; pass < 2 && (!pass || x.cut_short); pass++) {
+        x.scouting = pass == 0;
+        x.cut_short = false;
+        x.limit = x.nodes + NODES_MAX;
+        for (unsigned n = 1; n <= spotnik_spotdnn_upper(model); n++)
+            search_size(&x, n);
+        improve(&x);
+    }
+    search_out->proved = !x.cut_short;
+    free(x.survives);
     free(x.trial);
     free(x.kinds);
     return 0;

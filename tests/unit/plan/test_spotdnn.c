@@ -142,6 +142,7 @@ static void exact_is_fast(void **state)
         unsigned quota;
         double seconds;
     } sizes[] = { { 7, 10, 1 }, { 70, 1, 1 }, { 100, 10, 10 }, { 1000, 1, 10 } };
+    const double deadlines_s[] = { 1500, 450, 250 };
     static struct spotnik_spotdnn_type types[1000];
     static unsigned count[1000];
     struct spotnik_spotdnn_search search;
@@ -151,8 +152,8 @@ static void exact_is_fast(void **state)
         srandom(7);
         for (size_t j = 0; j < sizes[i].types; j++)
             types[j] = random_type(sizes[i].quota);
-        for (int hard = 0; hard < 2; hard++) {
-            const struct spotnik_spotdnn_goal goal = { 0.9, hard ? 450 : 1500, 0 };
+        for (int hard = 0; hard < 3; hard++) {
+            const struct spotnik_spotdnn_goal goal = { 0.9, deadlines_s[hard], 0 };
             clock_t start = clock();
             assert_int_equal(spotnik_spotdnn_exact(&spotnik_spotdnn_resnet110, types, sizes[i].types, &goal,
                                                    count, &search, NULL),
