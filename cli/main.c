@@ -12,13 +12,13 @@ static const struct {
 } commands[] = {
     {"run", "start workers here; they survive each other", spotnik_cmd_run},
     {"status", "ask a running job how it is", spotnik_cmd_status},
-#ifdef HAVE_SIM
     {"sim", "play a whole cluster with faults, from a seed", spotnik_cmd_sim},
-#endif
-#ifdef HAVE_BENCH
     {"bench", "measure: recovery after revocations", spotnik_cmd_bench},
-#endif
     {"key", "make a job key", spotnik_cmd_key},
+    {"plan", "what to rent: machines, how many, which batch", spotnik_cmd_plan},
+    {"profile", "measure a job for the planner", spotnik_cmd_profile},
+    {"model", "the planner's models, one by one, on CSV", spotnik_cmd_model},
+    {"backtest", "replay spot windows under a policy", spotnik_cmd_backtest},
 };
 #define COMMANDS (sizeof(commands) / sizeof(*commands))
 

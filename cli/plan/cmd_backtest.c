@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `spotnik backtest`: a policy over many windows of spot availability; means and deviations as JSON. */
+#include "cmd_backtest.h"
+#include "plan/climate.h"
+#include "plan/foresight.h"
+#include "plan/policy.h"
+#include "plan_args.h"
+
+#include <getopt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char usage[] =
+    "usage: spotnik backtest --windows FILE [--windows FILE]... --policy P --work 48h --deadline 60h "
+    "--changeover 12m\n"
+    "                        [--price-ratio k] [--overlap] [--slices n] [--stride 6h] [--each] [--climates "
+    "FILE]...\n"
+    "       spotnik backtest --learn FILE...\n"
+    "\n"
+    "Policies: on-demand, greedy, sliced, uniform, foresight (one machine at a time), spotnik (foresight, "
+    "with the\n"
+    "on-demand machine working on while its spot successor starts: --overlap gives that to any policy).\n"
+    "Costs are in hours of spot price; changeovers are billed. A raw trace is cut into windows, one every "
+    "--stride.\n"
+    "--climates learns the policy's prior from other traces than the built-in ones; --learn prints such a "
+    "prior.\n";
+
+#define FILES_MAX 64
+
+struct call {
+    const char *windows[FILES_MAX], *climates[FILES_MAX], *policy;
+    size_t window_count, climate_count;
+    struct spotnik_job_terms terms;
+    double stride_s;
+    struct spotnik_sliced sliced;
+    bool each, learn;
+};
+
+struct sums {
+    double total, squares;
+};
+
+struct tally {
+    struct sums on_demand_h, spot_h, on_demand_billed_h, spot_billed_h, cost, work_cost, finish_h;
+    double changeovers, revocations;
+    size_t windows, missed;
+};
+
+static void sums_add(struct sums *sums, double value)
+{
+    sums->total += value;
+    sums->squares += value * value;
+}
+
+static double sums_sd(const struct sums *sums, size_t n)
+{
+    double mean = sums->total / (double)n;
+
+    return n > 1 ? sqrt(fmax(0, sums->squares - (double)n * mean * mean) / (double)(n - 1)) : 0;
+}
+
+static void tally_add(struct tally *tally, const struct spotnik_job_result *result, double price_ratio)
+{
+    sums_add(&tally->on_demand_h, result->on_demand_work_s / 3600);
+    sums_add(&tally->spot_h, result->spot_work_s / 3600);
+    sums_add(&tally->on_demand_billed_h, result->on_demand_billed_s / 3600);
+    sums_add(&tally->spot_billed_h, result->spot_billed_s / 3600);
+    sums_add(&tally->cost, spotnik_backtest_cost(result, price_ratio));
+    sums_add(&tally->work_cost, (result->spot_work_s + price_ratio * result->on_demand_work_s) / 3600);
+    sums_add(&tally->finish_h, result->finish_s / 3600);
+    tally->changeovers += result->changeovers;
+    tally->revocations += result->revocations;
+    tally->missed += result->missed;
+    tally->windows++;
+}
+
+/* Loads one file as windows that cover the deadline. */
+static int windows_ready(const struct call *call, const char *path, struct spotnik_windows *windows_out,
+                         struct spotnik_fault *fault)
+{
+    struct spotnik_windows raw;
+
+    if (spotnik_windows_load(path, &raw, fault))
+        return -1;
+    if (raw.count > 1
+        || (double)raw.windows[0].ticks * raw.tick_s < call->terms.deadline_s + call->stride_s) {
+        *windows_out = raw;
+        return 0;
+    }
+    int rc = spotnik_windows_cut(&raw, call->terms.deadline_s, call->stride_s, windows_out, fault);
+    spotnik_windows_free(&raw);
+    return rc;
+}
+
+static int file_run(const struct call *call, const char *path, const struct spotnik_policy *policy,
+                    struct tally *tally, struct spotnik_fault *fault)
+{
+    struct spotnik_job_result result;
+    struct spotnik_windows windows;
+    int rc = windows_ready(call, path, &windows, fault);
+
+    if (rc)
+        return rc;
+    for (size_t i = 0; !rc && i < windows.count; i++) {
+        rc = spotnik_backtest_run(&windows.windows[i], windows.tick_s, &call->terms, policy, &result, fault);
+        if (rc)
+            break;
+        tally_add(tally, &result, call->terms.price_ratio);
+        if (call->each)
+            fprintf(stderr, "%s window %zu: on-demand %.3f h, spot %.3f h, cost %.3f, finished at %.2f h%s\n",
+                    path, i + 1, result.on_demand_work_s / 3600, result.spot_work_s / 3600,
+                    spotnik_backtest_cost(&result, call->terms.price_ratio), result.finish_s / 3600,
+                    result.missed ? ", MISSED" : "");
+    }
+    spotnik_windows_free(&windows);
+    return rc;
+}
+
+static void put_sums(json_t *json, const char *name, const struct sums *sums, size_t n)
+{
+    char key[64];
+    double sd = sums_sd(sums, n);
+
+    json_object_set_new(json, name, json_real(sums->total / (double)n));
+    snprintf(key, sizeof(key), "%s_sd", name);
+    json_object_set_new(json, key, json_real(sd));
+    snprintf(key, sizeof(key), "%s_ci95", name);
+    json_object_set_new(json, key, json_real(1.96 * sd / sqrt((double)n)));
+}
+
+static json_t *tally_json(const struct call *call, const struct tally *tally)
+{
+    double n = (double)tally->windows, all = call->terms.work_s + call->terms.changeover_s;
+    json_t *json = json_pack("{s:s, s:I, s:f, s:f, s:f, s:f, s:b}", "policy", call->policy, "windows",
+                             (json_int_t)tally->windows, "work_h", call->terms.work_s / 3600, "deadline_h",
+                             call->terms.deadline_s / 3600, "changeover_h", call->terms.changeover_s / 3600,
+                             "price_ratio", call->terms.price_ratio, "overlap", (int)call->terms.overlap);
+
+    put_sums(json, "on_demand_hours", &tally->on_demand_h, tally->windows);
+    put_sums(json, "spot_hours", &tally->spot_h, tally->windows);
+    put_sums(json, "cost", &tally->cost, tally->windows);
+    json_object_set_new(json, "missed_deadlines", json_integer((json_int_t)tally->missed));
+    put_sums(json, "on_demand_billed_hours", &tally->on_demand_billed_h, tally->windows);
+    put_sums(json, "spot_billed_hours", &tally->spot_billed_h, tally->windows);
+    put_sums(json, "cost_of_work_only", &tally->work_cost, tally->windows);
+    put_sums(json, "finish_h", &tally->finish_h, tally->windows);
+    json_object_set_new(json, "changeovers", json_real(tally->changeovers / n));
+    json_object_set_new(json, "revocations", json_real(tally->revocations / n));
+    json_object_set_new(json, "cost_vs_on_demand",
+                        json_real(tally->cost.total / n / (all / 3600 * call->terms.price_ratio)));
+    return json;
+}
+
+static int climates_load(const struct call *call, struct spotnik_climate *climates,
+                         struct spotnik_fault *fault)
+{
+    for (size_t i = 0; i < call->climate_count; i++) {
+        struct spotnik_windows windows;
+        if (spotnik_windows_load(call->climates[i], &windows, fault))
+            return -1;
+        const char *slash = strrchr(call->climates[i], '/');
+        snprintf(climates[i].name, sizeof(climates[i].name), "%.47s", slash ? slash + 1 : call->climates[i]);
+        spotnik_climate_learn(&windows, &climates[i]);
+        spotnik_windows_free(&windows);
+    }
+    return 0;
+}
+
+static int learn(const struct call *call, struct spotnik_fault *fault)
+{
+    static struct spotnik_climate climates[FILES_MAX];
+
+    if (climates_load(call, climates, fault))
+        return -1;
+    for (size_t i = 0; i < call->climate_count; i++) {
+        printf("    {\"%s\",\n     {", climates[i].name);
+        for (int up = 0; up < 2; up++)
+            for (size_t b = 0; b < SPOTNIK_CLIMATE_BUCKETS; b++)
+                printf("%s%.3f%s",
+                       b    ? ", "
+                       : up ? "\n      {"
+                            : "{",
+                       climates[i].end_per_h[up][b],
+                       b < SPOTNIK_CLIMATE_BUCKETS - 1 ? ""
+                       : up                            ? "}}},\n"
+                                                       : "},");
+    }
+    return 0;
+}
+
+/* The policy by name; `foresight` is freed by the caller. */
+static int policy_make(struct call *call, struct spotnik_policy *policy_out,
+                       struct spotnik_foresight **foresight_out, struct spotnik_fault *fault)
+{
+    static struct spotnik_climate climates[FILES_MAX];
+    const char *name = call->policy;
+
+    if (!strcmp(name, "spotnik"))
+        call->terms.overlap = true;
+    if (!strcmp(name, "greedy"))
+        *policy_out = spotnik_policy_greedy();
+    else if (!strcmp(name, "uniform") || !strcmp(name, "uniform-progress") || !strcmp(name, "up"))
+        *policy_out = spotnik_policy_uniform();
+    else if (!strcmp(name, "sliced") || !strcmp(name, "time-sliced"))
+        *policy_out = spotnik_policy_sliced(&call->sliced);
+    else if (!strcmp(name, "on-demand"))
+        *policy_out = spotnik_policy_on_demand();
+    else if (strcmp(name, "foresight") && strcmp(name, "spotnik"))
+        return spotnik_fault_set(
+            fault,
+            "no policy '%s'; there are on-demand, greedy, sliced, uniform, foresight and "
+            "spotnik",
+            name);
+    else if (climates_load(call, climates, fault)
+             || spotnik_foresight_new(&call->terms, call->climate_count ? climates : spotnik_climates_builtin,
+                                      call->climate_count ? call->climate_count
+                                                          : spotnik_climates_builtin_count,
+                                      foresight_out, fault))
+        return -1;
+    else
+        *policy_out = spotnik_policy_foresight(*foresight_out);
+    return 0;
+}
+
+static int backtest(struct call *call, struct spotnik_fault *fault)
+{
+    struct spotnik_foresight *foresight = NULL;
+    struct spotnik_policy policy;
+    struct tally tally = { 0 };
+
+    if (spotnik_job_terms_check(&call->terms, fault) || policy_make(call, &policy, &foresight, fault))
+        return -1;
+    int rc = 0;
+    for (size_t i = 0; !rc && i < call->window_count; i++)
+        rc = file_run(call, call->windows[i], &policy, &tally, fault);
+    spotnik_foresight_free(foresight);
+    return rc ? rc : spotnik_cli_json(tally_json(call, &tally));
+}
+
+static bool take_file(const char **list, size_t *count, const char *path)
+{
+    if (*count == FILES_MAX) {
+        spotnik_cli_refuse("backtest", 0, "more than %d files", FILES_MAX);
+        return false;
+    }
+    list[(*count)++] = path;
+    return true;
+}
+
+static bool read_option(struct call *call, int option)
+{
+    double slices;
+
+    switch (option) {
+    case 'w':
+        return take_file(call->windows, &call->window_count, optarg);
+    case 'c':
+        return take_file(call->climates, &call->climate_count, optarg);
+    case 'p':
+        call->policy = optarg;
+        return true;
+    case 'W':
+        return spotnik_cli_duration("backtest", "--work", optarg, false, &call->terms.work_s);
+    case 'd':
+        return spotnik_cli_duration("backtest", "--deadline", optarg, false, &call->terms.deadline_s);
+    case 'o':
+        return spotnik_cli_duration("backtest", "--changeover", optarg, false, &call->terms.changeover_s);
+    case 't':
+        return spotnik_cli_duration("backtest", "--stride", optarg, false, &call->stride_s);
+    case 'k':
+        return spotnik_cli_number("backtest", "--price-ratio", optarg, 1e-3, 1e3, &call->terms.price_ratio);
+    case 's':
+        if (!spotnik_cli_number("backtest", "--slices", optarg, 1, 1e4, &slices))
+            return false;
+        call->sliced.slices = (unsigned)slices;
+        return true;
+    case 'v':
+        call->terms.overlap = true;
+        return true;
+    case 'e':
+        call->each = true;
+        return true;
+    case 'l':
+        call->learn = true;
+        return true;
+    default:
+        return false;
+    }
+}
+
+int spotnik_cmd_backtest(int argc, char **argv)
+{
+    static const struct option options[] = { { "windows", 1, 0, 'w' },    { "policy", 1, 0, 'p' },
+                                             { "work", 1, 0, 'W' },       { "deadline", 1, 0, 'd' },
+                                             { "changeover", 1, 0, 'o' }, { "price-ratio", 1, 0, 'k' },
+                                             { "slices", 1, 0, 's' },     { "stride", 1, 0, 't' },
+                                             { "overlap", 0, 0, 'v' },    { "each", 0, 0, 'e' },
+                                             { "learn", 0, 0, 'l' },      { "climates", 1, 0, 'c' },
+                                             { "help", 0, 0, 'h' },       { 0, 0, 0, 0 } };
+    /* p3.2xlarge: 3.06 USD/h on demand, 0.92 spot (Can't Be Late, section 6) */
+    struct call call = { .terms = { .price_ratio = 3.06 / 0.92 }, .stride_s = 6 * 3600, .sliced = { 10 } };
+    struct spotnik_fault fault;
+    int option;
+
+    optind = 1;
+    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+        if (option == 'h') {
+            fputs(usage, stdout);
+            return SPOTNIK_EXIT_OK;
+        }
+        if (!read_option(&call, option)) {
+            fputs(usage, stderr);
+            return SPOTNIK_EXIT_USAGE;
+        }
+    }
+    for (; call.learn && optind < argc; optind++)
+        if (!take_file(call.climates, &call.climate_count, argv[optind]))
+            return SPOTNIK_EXIT_USAGE;
+    if (optind < argc || (!call.learn && (!call.window_count || !call.policy || !(call.terms.work_s > 0)))) {
+        fputs(usage, stderr);
+        return SPOTNIK_EXIT_USAGE;
+    }
+    if (call.learn ? learn(&call, &fault) : backtest(&call, &fault))
+        return spotnik_cli_refuse("backtest", SPOTNIK_EXIT_FAILED, "%s", fault.text);
+    return SPOTNIK_EXIT_OK;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the planner's commands; decides no policy. */
+#include "plan_args.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int spotnik_cli_refuse(const char *command, int code, const char *format, ...)
+{
+    va_list arguments;
+
+    fprintf(stderr, "spotnik %s: ", command);
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+    return code;
+}
+
+bool spotnik_cli_duration(const char *command, const char *option, const char *text, bool bare_s,
+                          double *seconds_out)
+{
+    if (spotnik_duration_parse(text, seconds_out) || (bare_s && spotnik_number_parse(text, seconds_out)))
+        if (*seconds_out >= 0)
+            return true;
+    spotnik_cli_refuse(command, 0, "%s '%s' is not a duration; write 90s, 12m, 1.5h or 2d%s", option, text,
+                       strchr(text, ',') ? " (with a decimal point)"
+                       : bare_s          ? " or plain seconds"
+                                         : "");
+    return false;
+}
+
+bool spotnik_cli_number(const char *command, const char *option, const char *text, double least, double most,
+                        double *value_out)
+{
+    double value;
+
+    if (spotnik_number_parse(text, &value) && value >= least && value <= most) {
+        *value_out = value;
+        return true;
+    }
+    spotnik_cli_refuse(command, 0, "%s '%s' is not a number in [%g, %g]%s", option, text, least, most,
+                       strchr(text, ',') ? " (decimals are written with a point)" : "");
+    return false;
+}
+
+bool spotnik_cli_list(const char *text, double least, double *values, size_t most, size_t *count_out)
+{
+    size_t count = 0;
+    char *copy = strdup(text), *rest = copy, *item;
+    bool good = copy != NULL;
+
+    while (good && (item = strsep(&rest, ","))) {
+        good = count < most && spotnik_number_parse(item, &values[count]) && values[count] >= least;
+        count++;
+    }
+    free(copy);
+    *count_out = count;
+    return good;
+}
+
+void spotnik_cli_csv_field(const char *text, bool last)
+{
+    if (strpbrk(text, ",\"\n\r")) {
+        putchar('"');
+        for (; *text; text++) {
+            if (*text == '"')
+                putchar('"');
+            putchar(*text);
+        }
+        putchar('"');
+    } else {
+        fputs(text, stdout);
+    }
+    putchar(last ? '\n' : ',');
+}
+
+void spotnik_cli_csv_header(const struct spotnik_table *table)
+{
+    for (size_t i = 0; i < spotnik_table_columns(table); i++)
+        spotnik_cli_csv_field(spotnik_table_column_name(table, i), false);
+}
+
+void spotnik_cli_csv_row(const struct spotnik_table *table, size_t row)
+{
+    for (size_t i = 0; i < spotnik_table_columns(table); i++)
+        spotnik_cli_csv_field(spotnik_table_text(table, row, (int)i), false);
+}
+
+int spotnik_cli_json(json_t *json)
+{
+    if (!json || json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(8) | JSON_PRESERVE_ORDER))
+        return spotnik_cli_refuse("", SPOTNIK_EXIT_FAILED, "out of memory for the answer");
+    putchar('\n');
+    json_decref(json);
+    return SPOTNIK_EXIT_OK;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the planner's commands share: options with units, refusals, and CSV in and out. */
+#ifndef SPOTNIK_CLI_PLAN_ARGS_H
+#define SPOTNIK_CLI_PLAN_ARGS_H
+
+#include "plan/fault.h"
+#include "plan/table.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { SPOTNIK_EXIT_OK = 0, SPOTNIK_EXIT_FAILED = 1, SPOTNIK_EXIT_USAGE = 2 };
+
+/* Prints "spotnik <command>: <sentence>" to stderr and returns `code`. */
+int spotnik_cli_refuse(const char *command, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* "6h"; when `bare_s` a plain number is seconds. Prints what is wrong and returns false otherwise. */
+bool spotnik_cli_duration(const char *command, const char *option, const char *text, bool bare_s,
+                          double *seconds_out);
+/* A finite number in [least, most]. */
+bool spotnik_cli_number(const char *command, const char *option, const char *text, double least, double most,
+                        double *value_out);
+/* "1,2,3" into at most `most` numbers above `least`; false when it is anything else. */
+bool spotnik_cli_list(const char *text, double least, double *values, size_t most, size_t *count_out);
+
+/* A field of CSV, quoted when it has to be. */
+void spotnik_cli_csv_field(const char *text, bool last);
+/* The header of `table`, with a comma after it, and one of its rows likewise. */
+void spotnik_cli_csv_header(const struct spotnik_table *table);
+void spotnik_cli_csv_row(const struct spotnik_table *table, size_t row);
+
+/* Prints and frees a JSON value. */
+int spotnik_cli_json(json_t *json);
+
+#endif

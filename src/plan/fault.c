@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sentences about bad input. Nothing here decides whether input is bad. */
+#include "plan/fault.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+int spotnik_fault_set(struct spotnik_fault *fault, const char *format, ...)
+{
+    va_list arguments;
+
+    if (!fault)
+        return -1;
+    va_start(arguments, format);
+    vsnprintf(fault->text, sizeof(fault->text), format, arguments);
+    va_end(arguments);
+    return -1;
+}

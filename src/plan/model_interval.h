@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How often to write checkpoints: Young and Daly's closed forms, the availability-optimal one (Saxena et
+ * al., arXiv 2410.18124), and the dynamic programme of "Temporally constrained preemptions" (Kadupitiya et
+ * al., HPDC'20) for machines whose loss is likelier at some ages than at others. */
+#ifndef SPOTNIK_PLAN_MODEL_INTERVAL_H
+#define SPOTNIK_PLAN_MODEL_INTERVAL_H
+
+#include "plan/fault.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Young: sqrt(2 delta M). */
+double spotnik_interval_young_s(double write_s, double mttf_s);
+/* Daly's higher order form; M when delta >= 2 M. */
+double spotnik_interval_daly_s(double write_s, double mttf_s);
+/* T_s + sqrt(2 (T_f + T_r) T_s + T_s^2), T_s a checkpoint, T_f mean time to failure, T_r recovery. */
+double spotnik_interval_available_s(double write_s, double mttf_s, double recover_s);
+/* delta/tau + tau/(2 M) + R/M: the share of time that is lost, to first order. */
+double spotnik_interval_waste(double interval_s, double write_s, double mttf_s, double recover_s);
+
+/* Probability that a machine is lost by age t. */
+typedef double (*spotnik_lost_by)(const void *context, double age_s);
+
+struct spotnik_interval_terms {
+    double job_s, write_s, restart_s, start_age_s, tick_s;
+    spotnik_lost_by lost_by;
+    const void *context;
+    bool conditional; /* P(loss) given survival so far (right) or not (the authors' code) */
+    bool exact_loss;  /* expected work lost from the curve (right) or half the interval (the authors' code) */
+};
+
+#define SPOTNIK_INTERVALS_MAX 4096
+#define SPOTNIK_INTERVAL_TICKS_MAX 3000
+
+struct spotnik_interval_plan {
+    double interval_s[SPOTNIK_INTERVALS_MAX];
+    size_t count;
+    double expected_s;
+};
+
+/* M(J, t) = min over i of P_ok (i + delta + M(J-i, t+i+delta)) + P_fail (E[lost] + restart + M(J, 0)): the
+ * work of a job in ticks, a lost machine replaced by a fresh one. The printed equations have a wrong
+ * P_fail and let a failed job stay on the old machine's clock; this is what the authors' released
+ * simulator does. */
+int spotnik_interval_programme(const struct spotnik_interval_terms *terms,
+                               struct spotnik_interval_plan *plan_out, struct spotnik_fault *fault);
+
+#endif

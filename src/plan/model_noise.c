@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Scavenger's models. Pure functions; the header says what each assumes. */
+#include "plan/model_noise.h"
+
+#include <math.h>
+
+static double blend(const double ends[2], double share)
+{
+    return ends[0] + (ends[1] - ends[0]) * share;
+}
+
+double spotnik_batch_time_h(const struct spotnik_batch_time *model, double batch, double workers)
+{
+    double share = (pow(batch, -0.5) - model->root_low) / (model->root_high - model->root_low);
+    double shared = exp(blend(model->shared_log, share)), growing = exp(blend(model->growing_log, share));
+    double p = model->sharpness;
+
+    return pow(pow(shared, p) + pow(growing * workers, p), 1 / p) / workers;
+}
+
+struct rows {
+    const struct spotnik_batch_row *rows;
+    size_t count;
+    struct spotnik_batch_time model;
+};
+
+static void take(struct spotnik_batch_time *model, const double *x)
+{
+    for (int i = 0; i < 2; i++) {
+        model->shared_log[i] = x[i];
+        model->growing_log[i] = x[2 + i];
+    }
+}
+
+static void batch_residuals(void *context, const double *x, double *residuals)
+{
+    struct rows *rows = context;
+
+    take(&rows->model, x);
+    for (size_t i = 0; i < rows->count; i++)
+        residuals[i] = log(spotnik_batch_time_h(&rows->model, rows->rows[i].batch, rows->rows[i].workers)
+                           / rows->rows[i].time_h);
+}
+
+int spotnik_batch_time_fit(const struct spotnik_batch_row *rows, size_t count, double sharpness,
+                           struct spotnik_batch_time *model_out)
+{
+    double batch_least = INFINITY, batch_most = 0, workers_least = INFINITY, workers_most = 0, total_log = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        batch_least = fmin(batch_least, rows[i].batch);
+        batch_most = fmax(batch_most, rows[i].batch);
+        workers_least = fmin(workers_least, rows[i].workers);
+        workers_most = fmax(workers_most, rows[i].workers);
+        total_log += log(rows[i].time_h * rows[i].workers) / (double)count;
+    }
+    if (!(batch_least < batch_most) || !(workers_least < workers_most) || count < 4)
+        return -1;
+    struct rows context = {
+        rows,
+        count,
+        { .root_low = pow(batch_most, -0.5), .root_high = pow(batch_least, -0.5), .sharpness = sharpness }
+    };
+    double x[4] = { total_log, total_log, total_log - log(workers_most), total_log - log(workers_most) };
+    if (spotnik_curve_fit(batch_residuals, &context, x, 4, count))
+        return -1;
+    take(&context.model, x);
+    *model_out = context.model;
+    return 0;
+}
+
+double spotnik_cluster_cost_usd(double time_h, double workers, double usd_per_h)
+{
+    return time_h * workers * usd_per_h;
+}
+
+double spotnik_noise_relative(double mean_worker_norm2, double mean_gradient_norm2, double workers)
+{
+    return mean_worker_norm2 / mean_gradient_norm2 / workers;
+}
+
+size_t spotnik_knee(const struct spotnik_tradeoff *front, size_t count)
+{
+    size_t best = 0;
+    double furthest = -1;
+
+    if (count < 3)
+        return 0;
+    double wide = front[count - 1].time - front[0].time, high = front[0].cost - front[count - 1].cost;
+    for (size_t i = 0; i < count; i++) {
+        double x = (front[i].time - front[0].time) / wide, y = (front[0].cost - front[i].cost) / high;
+        if (y - x > furthest) {
+            furthest = y - x;
+            best = i;
+        }
+    }
+    return best;
+}
+
+static int before(const struct spotnik_tradeoff *a, const struct spotnik_tradeoff *b)
+{
+    return a->time < b->time || (a->time == b->time && a->cost < b->cost);
+}
+
+static void swap_points(struct spotnik_tradeoff *points, size_t *index, size_t i, size_t j)
+{
+    struct spotnik_tradeoff point = points[i];
+
+    points[i] = points[j];
+    points[j] = point;
+    if (index) {
+        size_t number = index[i];
+        index[i] = index[j];
+        index[j] = number;
+    }
+}
+
+/* Heap order by time, then cost. */
+static void sift(struct spotnik_tradeoff *points, size_t *index, size_t root, size_t count)
+{
+    for (size_t child; (child = 2 * root + 1) < count; root = child) {
+        if (child + 1 < count && before(&points[child], &points[child + 1]))
+            child++;
+        if (!before(&points[root], &points[child]))
+            return;
+        swap_points(points, index, root, child);
+    }
+}
+
+size_t spotnik_pareto(struct spotnik_tradeoff *points, size_t *index, size_t count)
+{
+    size_t kept = 0;
+
+    for (size_t i = count / 2; i-- > 0;)
+        sift(points, index, i, count);
+    for (size_t end = count; end-- > 1;) {
+        swap_points(points, index, 0, end);
+        sift(points, index, 0, end);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (kept && points[i].cost >= points[kept - 1].cost)
+            continue;
+        swap_points(points, index, kept, i);
+        kept++;
+    }
+    return kept;
+}

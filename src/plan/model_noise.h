@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Scavenger (Tyagi and Sharma, CCGrid'23): how noise, epochs, time and cost depend on the global batch B and
+ * on the number of workers K in synchronous data-parallel training.
+ *
+ *   gamma(B) = g0 + g1 B^-1/2      relative gradient noise (the paper: proportional to B^-1/2; the published
+ *                                   rows have a large constant part, so the line is fitted with one)
+ *   epochs   = e* + theta gamma    linear in mean noise
+ *   time     = epochs x iterations per epoch x iteration time;   cost = time K price
+ *
+ * Partial search: from the extremes of (B, K), time is K^-1 (a(B)^p + (c(B) K)^p)^(1/p): work that K
+ * machines share, until a cost that grows with K takes over. ln a and ln c are linear in B^-1/2. */
+#ifndef SPOTNIK_PLAN_MODEL_NOISE_H
+#define SPOTNIK_PLAN_MODEL_NOISE_H
+
+#include "plan/curvefit.h"
+
+#include <stddef.h>
+
+#define SPOTNIK_NOISE_SHARPNESS 4.0
+#define SPOTNIK_SCAVENGER_E2_STANDARD_4_USD_PER_H 0.13402
+
+struct spotnik_batch_time {
+    double shared_log[2], growing_log[2]; /* ln at the two ends of B^-1/2 */
+    double root_low, root_high;           /* B^-1/2 at those ends */
+    double sharpness;
+};
+
+struct spotnik_batch_row {
+    double batch, workers, time_h;
+};
+
+/* At least two batches and two worker counts must be among the rows; -1 otherwise. */
+int spotnik_batch_time_fit(const struct spotnik_batch_row *rows, size_t count, double sharpness,
+                           struct spotnik_batch_time *model_out);
+double spotnik_batch_time_h(const struct spotnik_batch_time *model, double batch, double workers);
+double spotnik_cluster_cost_usd(double time_h, double workers, double usd_per_h);
+
+/* gamma(t) from gradients: mean over workers of |g_k|^2 over |mean gradient|^2, divided by K. */
+double spotnik_noise_relative(double mean_worker_norm2, double mean_gradient_norm2, double workers);
+
+struct spotnik_tradeoff {
+    double time, cost;
+};
+
+/* The point furthest below the straight line between the ends of a Pareto front sorted by time (kneedle). */
+size_t spotnik_knee(const struct spotnik_tradeoff *front, size_t count);
+/* Keeps the points that no other point beats in both; sorts them by time; returns how many are left.
+ * `index` moves along when it is not null. */
+size_t spotnik_pareto(struct spotnik_tradeoff *points, size_t *index, size_t count);
+
+#endif

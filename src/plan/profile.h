@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the planner knows of a job: how long a device takes for a batch, how many bytes are reduced, how
+ * the epochs that a target needs depend on the global batch, and what losing and joining a machine costs.
+ * From a description file, or from the store. */
+#ifndef SPOTNIK_PLAN_PROFILE_H
+#define SPOTNIK_PLAN_PROFILE_H
+
+#include "plan/fault.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#define SPOTNIK_PROFILE_DEVICES_MAX 32
+#define SPOTNIK_PROFILE_BATCHES_MAX 32
+
+/* step compute time of one device = fixed_s + sample_s x its share of the batch */
+struct spotnik_device {
+    char accelerator[28]; /* "cpu": per vCPU */
+    double fixed_s, sample_s, batch_most;
+};
+
+struct spotnik_profile {
+    char name[64];
+    struct spotnik_device devices[SPOTNIK_PROFILE_DEVICES_MAX];
+    size_t device_count;
+    double batches[SPOTNIK_PROFILE_BATCHES_MAX];
+    size_t batch_count;
+    double samples_per_epoch, gradient_bytes, state_bytes;
+    double reference_batch;  /* the batch at which the user's number of epochs holds */
+    double critical_batch;   /* epochs(B) grow as 1 + B / critical; infinite: epochs do not depend on B */
+    double link_bytes_per_s; /* 0: the instance's own */
+    double hop_s, overlap;
+    double startup_s, recover_s, join_s, checkpoint_every_s;
+    double error; /* relative standard error of a predicted time */
+    bool example; /* the built-in one: numbers of nobody's job */
+};
+
+void spotnik_profile_builtin(struct spotnik_profile *profile_out);
+/* A description file. Unknown keys are faults: a misspelt key would silently be a default. */
+int spotnik_profile_read(const char *path, struct spotnik_profile *profile_out, struct spotnik_fault *fault);
+int spotnik_profile_parse(const char *path, const json_t *json, struct spotnik_profile *profile_out,
+                          struct spotnik_fault *fault);
+json_t *spotnik_profile_json(const struct spotnik_profile *profile);
+
+/* Epochs at a batch, when `epochs` are needed at the reference batch. */
+double spotnik_profile_epochs(const struct spotnik_profile *profile, double epochs, double batch);
+const struct spotnik_device *spotnik_profile_device(const struct spotnik_profile *profile,
+                                                    const char *accelerator);
+
+#endif

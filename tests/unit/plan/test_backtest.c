@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The job simulator on windows that can be worked out by hand, and every policy's promise on random ones:
+ * no deadline is missed, and hours add up. */
+#include "plan/climate.h"
+#include "plan/foresight.h"
+#include "plan/policy.h"
+#include "plan/windows.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TICK_S 600.0
+
+static const struct spotnik_job_terms terms = {
+    .work_s = 10 * 3600, .deadline_s = 15 * 3600, .changeover_s = 720, .price_ratio = 3
+};
+
+static void near(double value, double wanted)
+{
+    if (!(fabs(value - wanted) < 1e-3))
+        fail_msg("%.6f, wanted %.6f", value, wanted);
+}
+
+static struct spotnik_job_result run(const uint8_t *machines, size_t ticks, const struct spotnik_job_terms *t,
+                                     struct spotnik_policy policy)
+{
+    const struct spotnik_window window = { machines, ticks };
+    struct spotnik_job_result result;
+    struct spotnik_fault fault;
+
+    if (spotnik_backtest_run(&window, TICK_S, t, &policy, &result, &fault))
+        fail_msg("%s", fault.text);
+    return result;
+}
+
+static void always_spot(void **state)
+{
+    uint8_t machines[90];
+
+    (void)state;
+    memset(machines, 1, sizeof(machines));
+    struct spotnik_job_result r = run(machines, 90, &terms, spotnik_policy_greedy());
+    near(r.spot_work_s, 36000);
+    near(r.spot_billed_s, 36720);
+    near(r.finish_s, 36720);
+    near(r.on_demand_billed_s, 0);
+    assert_int_equal(r.changeovers, 1);
+    near(spotnik_backtest_cost(&r, 3), 10.2);
+}
+
+static void never_spot(void **state)
+{
+    uint8_t machines[90] = { 0 };
+
+    (void)state;
+    /* greedy waits for the safety net at R = C + 2 d: 15 h - 10 h - 0.4 h */
+    struct spotnik_job_result r = run(machines, 90, &terms, spotnik_policy_greedy());
+    near(r.finish_s, (15 - 0.2) * 3600);
+    near(r.on_demand_work_s, 36000);
+    assert_false(r.missed);
+}
+
+static void one_revocation(void **state)
+{
+    uint8_t machines[90];
+
+    (void)state;
+    memset(machines, 1, sizeof(machines));
+    machines[12] = 0; /* from 2 h 00 to 2 h 10 */
+    struct spotnik_job_result r = run(machines, 90, &terms, spotnik_policy_greedy());
+    near(r.finish_s, 36000 + 2 * 720 + 600);
+    assert_int_equal(r.revocations, 1);
+}
+
+static void overlap_loses_no_time(void **state)
+{
+    uint8_t machines[90];
+    struct spotnik_job_terms with = terms;
+
+    (void)state;
+    with.overlap = true;
+    memset(machines, 1, sizeof(machines));
+    memset(machines, 0, 36); /* none in the first 6 hours: uniform progress starts on on-demand */
+    struct spotnik_job_result apart = run(machines, 90, &terms, spotnik_policy_uniform());
+    struct spotnik_job_result both = run(machines, 90, &with, spotnik_policy_uniform());
+    near(apart.on_demand_work_s + apart.spot_work_s, 36000);
+    near(both.on_demand_work_s + both.spot_work_s, 36000);
+    assert_true(both.spot_billed_s > both.spot_work_s);
+    assert_true(both.finish_s <= apart.finish_s + 1);
+}
+
+static void random_window(uint8_t *machines, size_t ticks, unsigned seed)
+{
+    bool up = seed & 1;
+
+    srandom(seed);
+    for (size_t i = 0; i < ticks; i++) {
+        if (random() % 100 < (up ? 3 + seed % 40 : 2 + seed % 23))
+            up = !up;
+        machines[i] = up;
+    }
+}
+
+static void nobody_is_late(void **state)
+{
+    struct spotnik_sliced sliced = { 5 };
+    struct spotnik_foresight *foresight;
+    struct spotnik_job_terms with = terms;
+    uint8_t machines[90];
+
+    (void)state;
+    with.overlap = true;
+    assert_int_equal(spotnik_foresight_new(&with, spotnik_climates_builtin, 3, &foresight, NULL), 0);
+    const struct spotnik_policy policies[] = { spotnik_policy_greedy(), spotnik_policy_uniform(),
+                                               spotnik_policy_sliced(&sliced), spotnik_policy_on_demand(),
+                                               spotnik_policy_foresight(foresight) };
+    for (unsigned seed = 1; seed <= 300; seed++) {
+        random_window(machines, 90, seed);
+        for (size_t i = 0; i < 5; i++) {
+            for (int overlap = 0; overlap < 2; overlap++) {
+                const struct spotnik_job_terms *t = overlap ? &with : &terms;
+                struct spotnik_job_result r = run(machines, 90, t, policies[i]);
+                if (r.missed || fabs(r.on_demand_work_s + r.spot_work_s - t->work_s) > 1e-2)
+                    fail_msg("seed %u, %s: %.1f h", seed, policies[i].name, r.finish_s / 3600);
+            }
+        }
+    }
+    spotnik_foresight_free(foresight);
+}
+
+static void impossible_terms(void **state)
+{
+    struct spotnik_job_terms tight = terms;
+    struct spotnik_fault fault;
+
+    (void)state;
+    tight.deadline_s = tight.work_s;
+    assert_int_equal(spotnik_job_terms_check(&tight, &fault), -1);
+    assert_non_null(strstr(fault.text, "the deadline binds"));
+    assert_non_null(strstr(fault.text, "--deadline 10.40h"));
+}
+
+static void climate_counts(void **state)
+{
+    /* 100 stretches: up for 6 ticks (1 h), down for 3 (30 min) */
+    static uint8_t machines[900];
+    const struct spotnik_window window = { machines, 900 };
+    const struct spotnik_windows windows = { .tick_s = TICK_S,
+                                             .count = 1,
+                                             .windows = (struct spotnik_window *)&window };
+    struct spotnik_climate climate;
+
+    (void)state;
+    for (size_t i = 0; i < 900; i++)
+        machines[i] = i % 9 < 6;
+    spotnik_climate_learn(&windows, &climate);
+    assert_true(climate.end_per_h[true][2] > 1); /* all end between 36 and 75 minutes */
+    assert_true(climate.end_per_h[true][0] < 0.05);
+    assert_int_equal(spotnik_climate_bucket(0), 0);
+    assert_int_equal(spotnik_climate_bucket(1e9), SPOTNIK_CLIMATE_BUCKETS - 1);
+}
+
+static void refused(const char *text, const char *part)
+{
+    char path[] = "/tmp/spotnik-windows-XXXXXX";
+    struct spotnik_windows windows;
+    struct spotnik_fault fault;
+    int fd = mkstemp(path);
+
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    close(fd);
+    int rc = spotnik_windows_load(path, &windows, &fault);
+    unlink(path);
+    assert_int_equal(rc, -1);
+    if (!strstr(fault.text, part))
+        fail_msg("'%s' does not say '%s'", fault.text, part);
+}
+
+static void bad_traces(void **state)
+{
+    (void)state;
+    refused("{\"metadata\":{\"gap_seconds\":600},\"data\":[]}", "empty");
+    refused("{\"metadata\":{\"gap_seconds\":0},\"data\":[1]}", "gap_seconds");
+    refused("{\"metadata\":{\"gap_seconds\":600},\"data\":[1,-1]}", "data[1]");
+    refused("{\"metadata_of_last\":{\"gap_seconds\":600},\"traces_1_means_UNAVAILABLE\":[\"0102\"]}",
+            "window 1, column 4");
+    refused("{\"metadata\":{\n\"gap_seconds\":600,}", ":2:");
+    refused("{}", "neither");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(always_spot),    cmocka_unit_test(never_spot),
+        cmocka_unit_test(one_revocation), cmocka_unit_test(overlap_loses_no_time),
+        cmocka_unit_test(nobody_is_late), cmocka_unit_test(impossible_terms),
+        cmocka_unit_test(climate_counts), cmocka_unit_test(bad_traces),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The models against numbers that are known otherwise: closed forms, limits, and the printed examples. */
+#include "plan/model_interval.h"
+#include "plan/model_lifetime.h"
+#include "plan/model_noise.h"
+#include "plan/model_overhead.h"
+#include "plan/model_speed.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+
+static void near(double value, double wanted, double apart)
+{
+    if (!(fabs(value - wanted) <= apart))
+        fail_msg("%.9g, wanted %.9g within %g", value, wanted, apart);
+}
+
+static void speed_meets_two_points(void **state)
+{
+    const struct spotnik_speed truth = { 2.5, 14, 6 };
+    double n[] = { 2, 8, 3, 5, 6 }, x[5];
+
+    (void)state;
+    for (size_t i = 0; i < 5; i++)
+        x[i] = spotnik_speed_predict(&truth, n[i]);
+    struct spotnik_speed two = spotnik_speed_fit(n, x, 2, 6), five = spotnik_speed_fit(n, x, 5, 6);
+    near(two.worker_steps_per_s, 2.5, 1e-9);
+    near(two.cap_steps_per_s, 14, 1e-6);
+    near(five.worker_steps_per_s, 2.5, 1e-5);
+    near(five.cap_steps_per_s, 14, 1e-3);
+    struct spotnik_speed one = spotnik_speed_fit(n, x, 1, 6);
+    near(spotnik_speed_predict(&one, 4), 2 * x[0], 1e-9);
+}
+
+static void speed_more_than_linear_is_noise(void **state)
+{
+    double n[] = { 2, 8 }, x[] = { 2, 8.2 };
+
+    (void)state;
+    struct spotnik_speed speed = spotnik_speed_fit(n, x, 2, 6);
+    assert_true(isinf(speed.cap_steps_per_s));
+    near(spotnik_speed_predict(&speed, 4), 4.05, 0.02);
+}
+
+static void ring_cost(void **state)
+{
+    (void)state;
+    near(spotnik_ring_allreduce_s(1e9, 1, 1e9, 1e-3), 0, 0);
+    near(spotnik_ring_allreduce_s(1e9, 4, 1e9, 1e-3), 1.5 + 0.006, 1e-12);
+    near(spotnik_ring_step_s(1, 1.5, 1), 1.5, 1e-12);
+    near(spotnik_ring_step_s(1, 1.5, 0), 2.5, 1e-12);
+}
+
+static void batch_time_meets_corners(void **state)
+{
+    const struct spotnik_batch_row rows[] = {
+        { 384, 8, 12.4 }, { 384, 20, 6.8 }, { 1024, 8, 8.68 }, { 1024, 20, 4.26 }
+    };
+    struct spotnik_batch_time model;
+
+    (void)state;
+    assert_int_equal(spotnik_batch_time_fit(rows, 4, SPOTNIK_NOISE_SHARPNESS, &model), 0);
+    for (size_t i = 0; i < 4; i++)
+        near(spotnik_batch_time_h(&model, rows[i].batch, rows[i].workers), rows[i].time_h, 1e-6);
+    assert_int_equal(spotnik_batch_time_fit(rows, 2, SPOTNIK_NOISE_SHARPNESS, &model), -1);
+    near(spotnik_cluster_cost_usd(12.4, 8, 0.13402), 13.29, 0.01);
+}
+
+static void pareto_and_knee(void **state)
+{
+    struct spotnik_tradeoff p[] = { { 5, 5 }, { 1, 10 }, { 2, 3 }, { 3, 3 }, { 10, 1 }, { 4, 2 } };
+    size_t index[] = { 0, 1, 2, 3, 4, 5 };
+
+    (void)state;
+    size_t kept = spotnik_pareto(p, index, 6);
+    assert_int_equal(kept, 4);
+    assert_int_equal(index[0], 1);
+    assert_int_equal(index[3], 4);
+    assert_int_equal(index[spotnik_knee(p, kept)], 2);
+}
+
+static void kaplan_meier_by_hand(void **state)
+{
+    /* 5 machines: lost at 1 and 3, censored at 2, lost at 4, censored at 5 */
+    struct spotnik_life lives[] = { { 3, true }, { 1, true }, { 2, false }, { 5, false }, { 4, true } };
+    struct spotnik_survival s, naive;
+    double error;
+
+    (void)state;
+    assert_int_equal(spotnik_survival_estimate(lives, 5, true, &s, NULL), 0);
+    near(spotnik_survival_lost(&s, 0.5, NULL), 0, 0);
+    near(spotnik_survival_lost(&s, 1, &error), 0.2, 1e-12);
+    near(error, sqrt(0.64 / 20), 1e-12);
+    near(spotnik_survival_lost(&s, 3.5, NULL), 1 - 0.8 * 2 / 3, 1e-12);
+    near(spotnik_survival_lost(&s, 9, NULL), 1 - 0.8 * 2 / 3 / 2, 1e-12);
+    assert_int_equal(spotnik_survival_estimate(lives, 5, false, &naive, NULL), 0);
+    near(spotnik_survival_lost(&naive, 3.5, NULL), 2.0 / 3, 1e-12);
+    spotnik_survival_free(&s);
+    spotnik_survival_free(&naive);
+}
+
+static void exponential_and_weibull(void **state)
+{
+    struct spotnik_life lives[2000];
+    struct spotnik_weibull weibull;
+
+    (void)state;
+    for (size_t i = 0; i < 2000; i++) { /* quantiles of shape 0.7, scale 10 h, capped at 24 h */
+        double age_h = 10 * pow(-log(1 - ((double)i + 0.5) / 2000), 1 / 0.7);
+        lives[i] = (struct spotnik_life){ fmin(age_h, 24) * 3600, age_h < 24 };
+    }
+    assert_int_equal(spotnik_weibull_fit(lives, 2000, 86400, &weibull), 0);
+    near(weibull.shape, 0.7, 0.01);
+    near(weibull.scale_s / 3600, 10, 0.15);
+    const struct spotnik_life plain[] = { { 100, true }, { 200, false }, { 300, true } };
+    near(spotnik_exponential_fit(plain, 3, 1e9), 2 / 600.0, 1e-12);
+}
+
+static void bathtub_of_the_paper(void **state)
+{
+    const struct spotnik_bathtub b = { 0.45, 3600, 0.8 * 3600, 86400 };
+
+    (void)state;
+    near(spotnik_bathtub_job_s(&b, 36000) / 3600 - 10, 0.45, 0.01); /* "+30 min" */
+    near(spotnik_bathtub_lost(&b, 6 * 3600), 0.449, 0.001);
+}
+
+static void losses_together(void **state)
+{
+    double alone[] = { 100, 300, 200 }, pairs[] = { 10, 500, 11, 501 };
+
+    (void)state;
+    near(spotnik_loss_cluster(alone, 3, 5), 1, 1e-12);
+    near(spotnik_loss_cluster(pairs, 4, 5), 2, 1e-12);
+    near(spotnik_monthly_to_hourly(0.05), 7.026e-5, 1e-7);
+}
+
+static double paper_lost(const void *context, double age_s)
+{
+    return spotnik_bathtub_lost(context, age_s);
+}
+
+static void check_programme(bool conditional, const double *minutes, size_t count, double expected_min)
+{
+    static struct spotnik_interval_plan plan;
+    const struct spotnik_interval_terms terms = { .job_s = 5 * 3600,
+                                                  .write_s = 60,
+                                                  .tick_s = 60,
+                                                  .lost_by = paper_lost,
+                                                  .context = &spotnik_bathtub_published,
+                                                  .conditional = conditional,
+                                                  .exact_loss = conditional };
+    double total = 0;
+
+    assert_int_equal(spotnik_interval_programme(&terms, &plan, NULL), 0);
+    assert_int_equal(plan.count, count);
+    for (size_t i = 0; i < count; i++) {
+        near(plan.interval_s[i] / 60, minutes[i], 1e-9);
+        total += plan.interval_s[i];
+    }
+    near(total, terms.job_s, 1e-6);
+    near(plan.expected_s / 60, expected_min, 0.05);
+}
+
+static void checkpoint_programme(void **state)
+{
+    const double authors[] = { 15, 18, 21, 27, 38, 59, 122 }, right[] = { 16, 18, 21, 25, 33, 50, 137 };
+
+    (void)state;
+    check_programme(false, authors, 7, 314.6);
+    check_programme(true, right, 7, 316.4);
+}
+
+static void closed_intervals(void **state)
+{
+    (void)state;
+    near(spotnik_interval_young_s(60, 3600), 657.3, 0.1); /* "11 min" */
+    near(spotnik_interval_daly_s(100, 40), 40, 1e-12);
+    near(spotnik_interval_available_s(1, 100, 10), 1 + sqrt(221), 1e-12);
+    assert_true(spotnik_interval_waste(657, 60, 3600, 0) < spotnik_interval_waste(300, 60, 3600, 0));
+    assert_true(spotnik_interval_waste(657, 60, 3600, 0) < spotnik_interval_waste(1500, 60, 3600, 0));
+}
+
+static void remaining_time(void **state)
+{
+    const double step[] = { 0, 32000, 60000 }, left_s[] = { 3560, 1800, 260 };
+    struct spotnik_remaining model;
+
+    (void)state;
+    assert_int_equal(spotnik_remaining_fit(step, left_s, 3, &model), 0);
+    near(model.steps_per_s, 18.18, 0.01);
+    near(spotnik_remaining_s(&model, 1e9), 0, 0);
+    const double rising[] = { 1, 2, 3 };
+    assert_int_equal(spotnik_remaining_fit(step, rising, 3, &model), -1);
+    near(spotnik_total_time_s(1000, 10, 100, 4, 2, 90), 100 + 40 + 180, 1e-12);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(speed_meets_two_points),
+        cmocka_unit_test(speed_more_than_linear_is_noise),
+        cmocka_unit_test(ring_cost),
+        cmocka_unit_test(batch_time_meets_corners),
+        cmocka_unit_test(pareto_and_knee),
+        cmocka_unit_test(kaplan_meier_by_hand),
+        cmocka_unit_test(exponential_and_weibull),
+        cmocka_unit_test(bathtub_of_the_paper),
+        cmocka_unit_test(losses_together),
+        cmocka_unit_test(checkpoint_programme),
+        cmocka_unit_test(closed_intervals),
+        cmocka_unit_test(remaining_time),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

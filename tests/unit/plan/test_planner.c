@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fleets, the search, the catalog and the store. */
+#include "plan/planner.h"
+#include "plan/store.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/spotnik-plan-XXXXXX";
+
+static int setup(void **state)
+{
+    (void)state;
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static const char *file(const char *name, const char *text)
+{
+    static char path[128];
+
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    if (text) {
+        FILE *out = fopen(path, "w");
+        assert_non_null(out);
+        fputs(text, out);
+        fclose(out);
+    }
+    return path;
+}
+
+static struct spotnik_profile profile(void)
+{
+    struct spotnik_profile p;
+
+    spotnik_profile_builtin(&p);
+    p.error = 0;
+    return p;
+}
+
+static struct spotnik_fleet fleet_of(const struct spotnik_profile *p, const struct spotnik_offer *offer,
+                                     unsigned n, bool spot)
+{
+    return (struct spotnik_fleet){
+        { { offer, spotnik_profile_device(p, offer->accelerator), n, spot, false } }, 1, 1024
+    };
+}
+
+static const struct spotnik_offer v100 = {
+    "p3.2xlarge", "us-east-1", "", "V100", 1, 8, 61, 3.06, 1.2, 0.5, 10
+};
+
+static void without_losses_the_simulation_is_the_estimate(void **state)
+{
+    struct spotnik_profile p = profile();
+    struct spotnik_fleet fleet = fleet_of(&p, &v100, 4, false);
+    const struct spotnik_work work = { 10, NAN, 0.25 };
+
+    (void)state;
+    struct spotnik_estimate e = spotnik_fleet_estimate(&p, &fleet, &work);
+    struct spotnik_outcome o = spotnik_fleet_simulate(&p, &fleet, &work, INFINITY, INFINITY, 20, 1);
+    assert_true(fabs(o.time_mean_s / e.time_s - 1) < 1e-9);
+    assert_true(fabs(o.cost_mean_usd / e.cost_usd - 1) < 1e-9);
+    assert_true(o.time_low_s == o.time_high_s);
+    /* step: 10 ms + 1024 / 3000 s of compute; a ring of 102 MB over 10 Gbit/s is mostly hidden */
+    assert_true(fabs(e.step_s - (0.01 + 1024 / 3000.0)) < 1e-6);
+}
+
+static void losses_cost_time(void **state)
+{
+    struct spotnik_profile p = profile();
+    struct spotnik_fleet spot = fleet_of(&p, &v100, 4, true), sure = fleet_of(&p, &v100, 4, false);
+    const struct spotnik_work work = { 10, NAN, 0.25 };
+
+    (void)state;
+    struct spotnik_outcome a = spotnik_fleet_simulate(&p, &spot, &work, INFINITY, INFINITY, 400, 1);
+    struct spotnik_outcome b = spotnik_fleet_simulate(&p, &sure, &work, INFINITY, INFINITY, 400, 1);
+    struct spotnik_outcome again = spotnik_fleet_simulate(&p, &spot, &work, INFINITY, INFINITY, 400, 1);
+    assert_true(a.time_mean_s == again.time_mean_s && a.cost_high_usd == again.cost_high_usd
+                && a.losses == again.losses);
+    assert_true(a.time_mean_s > b.time_mean_s && a.cost_mean_usd < b.cost_mean_usd);
+    /* each machine is lost 0.5 times an hour, however losses cluster */
+    double wanted = 4 * 0.5 * a.time_mean_s / 3600;
+    if (fabs(a.losses / wanted - 1) > 0.15)
+        fail_msg("%.2f losses a run, %.2f wanted", a.losses, wanted);
+}
+
+static struct spotnik_wish wish_of(double deadline_h, double budget_usd)
+{
+    return (struct spotnik_wish){ .deadline_s = deadline_h * 3600,
+                                  .budget_usd = budget_usd,
+                                  .confidence = 0.95,
+                                  .work = { 90, NAN, 0.25 },
+                                  .machines_most = 16,
+                                  .spot = true,
+                                  .on_demand = true,
+                                  .seed = 1,
+                                  .runs = 100 };
+}
+
+static void plan_meets_what_it_promises(void **state)
+{
+    struct spotnik_profile p = profile();
+    struct spotnik_wish wish = wish_of(6, 100);
+    struct spotnik_catalog catalog;
+    struct spotnik_plan *plan = calloc(1, sizeof(*plan));
+
+    (void)state;
+    assert_int_equal(spotnik_catalog_builtin(&catalog, NULL), 0);
+    assert_int_equal(spotnik_plan_make(&catalog, &p, &wish, plan, NULL), 0);
+    assert_true(plan->found);
+    assert_true(plan->candidates[0].outcome.both >= 0.95);
+    for (size_t i = 1; i < plan->count; i++) {
+        assert_true(plan->candidates[i].reason[0]);
+        if (plan->candidates[i].feasible)
+            assert_true(plan->candidates[i].outcome.cost_mean_usd
+                        >= plan->candidates[0].outcome.cost_mean_usd);
+    }
+    spotnik_catalog_free(&catalog);
+    free(plan);
+}
+
+static void impossible_wishes(void **state)
+{
+    struct spotnik_profile p = profile();
+    struct spotnik_wish late = wish_of(0.05, 1e6), poor = wish_of(6, 1);
+    struct spotnik_catalog catalog;
+    struct spotnik_plan *plan = calloc(1, sizeof(*plan));
+    struct spotnik_fault fault;
+
+    (void)state;
+    assert_int_equal(spotnik_catalog_builtin(&catalog, NULL), 0);
+    assert_int_equal(spotnik_plan_make(&catalog, &p, &late, plan, NULL), 0);
+    assert_false(plan->found);
+    assert_non_null(strstr(plan->binding, "the deadline binds"));
+    assert_int_equal(spotnik_plan_make(&catalog, &p, &poor, plan, NULL), 0);
+    assert_non_null(strstr(plan->binding, "the budget binds"));
+    p.device_count = 1;
+    snprintf(p.devices[0].accelerator, sizeof(p.devices[0].accelerator), "TPU");
+    assert_int_equal(spotnik_plan_make(&catalog, &p, &poor, plan, &fault), -1);
+    assert_non_null(strstr(fault.text, "no machine of the catalog"));
+    spotnik_catalog_free(&catalog);
+    free(plan);
+}
+
+static void survivors_stay(void **state)
+{
+    struct spotnik_profile p = profile();
+    struct spotnik_wish wish = wish_of(60, 1000);
+    struct spotnik_catalog catalog;
+    struct spotnik_plan *plan = calloc(1, sizeof(*plan));
+
+    (void)state;
+    assert_int_equal(spotnik_catalog_builtin(&catalog, NULL), 0);
+    wish.kept[0] = (struct spotnik_group){ &v100, spotnik_profile_device(&p, "V100"), 2, true, true };
+    wish.kept_count = 1;
+    assert_int_equal(spotnik_plan_make(&catalog, &p, &wish, plan, NULL), 0);
+    for (size_t i = 0; i < plan->count; i++) {
+        assert_ptr_equal(plan->candidates[i].fleet.groups[0].offer, &v100);
+        assert_true(plan->candidates[i].fleet.groups[0].running);
+    }
+    spotnik_catalog_free(&catalog);
+    free(plan);
+}
+
+static void refused_prices(const char *text, const char *part)
+{
+    struct spotnik_catalog catalog = { 0 };
+    struct spotnik_fault fault;
+
+    assert_int_equal(spotnik_catalog_read(&catalog, file("p.csv", text), &fault), -1);
+    if (!strstr(fault.text, part))
+        fail_msg("'%s' does not say '%s'", fault.text, part);
+    spotnik_catalog_free(&catalog);
+}
+
+static void catalogs(void **state)
+{
+    struct spotnik_catalog catalog = { 0 };
+
+    (void)state;
+    refused_prices("InstanceType,Price,SpotPrice\na,1.0,-0.2\n",
+                   "p.csv:2: column 3 (SpotPrice): -0.2 is outside");
+    refused_prices("InstanceType,Price,SpotPrice\na,,\n", "no row has a price");
+    refused_prices("InstanceType,Price\na,\"1,5\"\n", "decimals are written with a point");
+    refused_prices("type,Price\na,1\n", "no column 'InstanceType'");
+    assert_int_equal(
+        spotnik_catalog_read(&catalog,
+                             file("q.csv",
+                                  "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,"
+                                  "MemoryGiB,GpuInfo,Price,SpotPrice,Region,AvailabilityZone\n"
+                                  "p3.2xlarge,V100,1,8,61,\"{'Gpus': [{'Name': 'V100', 'Count': 1}]}\",3.06,,"
+                                  "us-east-1,us-east-1b\n"),
+                             NULL),
+        0);
+    assert_true(
+        isnan(catalog.offers[0].spot_usd_per_h)); /* a zone without spot is not a zone with free spot */
+    assert_int_equal(spotnik_catalog_advise(&catalog,
+                                            file("a.json", "{\"spot_advisor\":{\"us-east-1\":{\"Linux\":"
+                                                           "{\"p3.2xlarge\":{\"s\":70,\"r\":1}}}}}"),
+                                            NULL),
+                     0);
+    assert_true(fabs(catalog.offers[0].spot_usd_per_h - 0.918) < 1e-9);
+    assert_true(fabs(catalog.offers[0].losses_per_h - (1 - pow(0.89, 1 / 730.0))) < 1e-12);
+    spotnik_catalog_complete(&catalog);
+    assert_true(catalog.offers[0].link_gbps == 2.5);
+    spotnik_catalog_free(&catalog);
+}
+
+static void histories(void **state)
+{
+    struct spotnik_fault fault;
+    double mean, highest, hours;
+
+    (void)state;
+    assert_int_equal(
+        spotnik_history_read(file("h.csv", "timestamp_utc,spot_usd_per_h\n2015-03-11T00:00:00Z,1\n"
+                                           "2015-03-11T03:00:00Z,2\n2015-03-11T05:00:00+01:00,9\n"),
+                             &mean, &highest, &hours, NULL),
+        0);
+    assert_true(fabs(mean - 1.25) < 1e-12 && highest == 9 && fabs(hours - 4) < 1e-12);
+    assert_int_equal(
+        spotnik_history_read(file("h.csv", "timestamp_utc,spot_usd_per_h\n2015-03-11T00:00:00,1\n"), &mean,
+                             &highest, &hours, &fault),
+        -1);
+    assert_non_null(strstr(fault.text, "h.csv:2: column 1"));
+}
+
+static void profiles(void **state)
+{
+    struct spotnik_profile p;
+    struct spotnik_fault fault;
+
+    (void)state;
+    assert_int_equal(
+        spotnik_profile_read(file("j.json",
+                                  "{\"name\":\"x\",\"devices\":{\"T4\":{\"steps\":[[10,0.2],[20,"
+                                  "0.3]]}},\"batches\":[32],\"samples_per_epoch\":100,\"gradient_mb\":1}"),
+                             &p, NULL),
+        0);
+    assert_true(fabs(p.devices[0].fixed_s - 0.1) < 1e-12 && fabs(p.devices[0].sample_s - 0.01) < 1e-12);
+    assert_int_equal(spotnik_profile_read(file("j.json", "{\"devises\":{}}"), &p, &fault), -1);
+    assert_non_null(strstr(fault.text, "key 'devises' is not known"));
+    p.critical_batch = 1000;
+    p.reference_batch = 100;
+    assert_true(fabs(spotnik_profile_epochs(&p, 11, 1000) - 20) < 1e-12);
+}
+
+static void stores(void **state)
+{
+    struct spotnik_profile p = profile(), back;
+    struct spotnik_catalog catalog, again;
+    struct spotnik_store *store;
+    struct spotnik_fault fault;
+
+    (void)state;
+    assert_int_equal(spotnik_store_open(file("s.db", NULL), &store, NULL), 0);
+    assert_int_equal(spotnik_store_profile_get(store, NULL, &back, &fault), -1);
+    assert_non_null(strstr(fault.text, "no profile"));
+    assert_int_equal(spotnik_store_profile_put(store, &p, NULL), 0);
+    assert_int_equal(spotnik_catalog_builtin(&catalog, NULL), 0);
+    assert_int_equal(spotnik_store_prices_put(store, &catalog, NULL), 0);
+    assert_int_equal(spotnik_store_plan_put(store, "x", "2 x y", 32, 10, 1.5, NULL), 0);
+    spotnik_store_close(store);
+    assert_true(spotnik_store_is(file("s.db", NULL)));
+    assert_int_equal(spotnik_store_open(file("s.db", NULL), &store, NULL), 0);
+    assert_int_equal(spotnik_store_profile_get(store, "resnet50-example", &back, NULL), 0);
+    assert_int_equal(back.device_count, p.device_count);
+    assert_int_equal(spotnik_store_prices_get(store, &again, NULL), 0);
+    assert_int_equal(again.count, catalog.count);
+    assert_true(isnan(again.offers[0].losses_per_h));
+    spotnik_store_close(store);
+    spotnik_catalog_free(&catalog);
+    spotnik_catalog_free(&again);
+    assert_int_equal(
+        spotnik_store_open(file("n.db", "not a database, but long enough to be looked at as one"), &store,
+                           &fault),
+        -1);
+}
+
+static int teardown(void **state)
+{
+    static const char *const names[] = { "p.csv", "q.csv", "a.json", "h.csv", "j.json", "s.db", "n.db" };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+        unlink(file(names[i], NULL));
+    return rmdir(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(without_losses_the_simulation_is_the_estimate),
+        cmocka_unit_test(losses_cost_time),
+        cmocka_unit_test(plan_meets_what_it_promises),
+        cmocka_unit_test(impossible_wishes),
+        cmocka_unit_test(survivors_stay),
+        cmocka_unit_test(catalogs),
+        cmocka_unit_test(histories),
+        cmocka_unit_test(profiles),
+        cmocka_unit_test(stores),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
