@@ -434,7 +434,7 @@ static void test_donor_sends_garbage(void **state)
     (void)state;
     fault_of[2] = CORRUPTS;
     join_and_compare();
-    assert_true(pieces_asked_of_liar > 0);
+    assert_true(__atomic_load_n(&pieces_asked_of_liar, __ATOMIC_SEQ_CST) > 0);
 }
 
 static void test_donor_dies_while_copying(void **state)
@@ -442,7 +442,7 @@ static void test_donor_dies_while_copying(void **state)
     (void)state;
     fault_of[1] = DIES;
     join_and_compare();
-    assert_true(pieces_asked_of_liar > 0);
+    assert_true(__atomic_load_n(&pieces_asked_of_liar, __ATOMIC_SEQ_CST) > 0);
 }
 
 /* A program that registers something else is told which tensor it is, and the donors never notice. */
