@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Build with a sanitizer and run the tests it is for: `address` (with undefined) for everything but the formal model,
-# `thread` for what has threads. The first finding ends a test. The simulation runs fewer seeds: it is slower here.
+# `thread` for what has threads (unit and e2e). The first finding ends a test, with status 66, which the end-to-end tests
+# know. The simulation runs fewer seeds: it is slower here.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -14,7 +15,7 @@ address)
 thread)
     build=build-tsan
     sanitize=thread
-    suites="--suite net --suite e2e"
+    suites="--suite unit --suite e2e"
     ;;
 *)
     echo "usage: dev/sanitize.sh address|thread" >&2
@@ -23,10 +24,10 @@ thread)
 esac
 
 [ -f "$build/build.ninja" ] ||
-    dev/build.sh "$build" -Db_sanitize="$sanitize" -Db_lundef=false -Doptimization=1 -Dsim_seeds=500 \
+    dev/build.sh "$build" -Db_sanitize="$sanitize" -Db_lundef=false -Doptimization=1 -Dsim_seeds=200 \
         -Dc_args=-fno-sanitize-recover=all
-export ASAN_OPTIONS="abort_on_error=1:detect_stack_use_after_return=1:${ASAN_OPTIONS:-}"
-export UBSAN_OPTIONS="print_stacktrace=1:${UBSAN_OPTIONS:-}"
-export TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1:${TSAN_OPTIONS:-}"
+export ASAN_OPTIONS="exitcode=66:detect_stack_use_after_return=1:${ASAN_OPTIONS:-}"
+export UBSAN_OPTIONS="exitcode=66:print_stacktrace=1:${UBSAN_OPTIONS:-}"
+export TSAN_OPTIONS="exitcode=66:halt_on_error=1:second_deadlock_stack=1:${TSAN_OPTIONS:-}"
 # shellcheck disable=SC2086
 exec dev/test.sh "$build" --timeout-multiplier 5 $suites

@@ -3,6 +3,7 @@
 #include "lineage.h"
 
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -113,8 +114,18 @@ void lineage_event(struct cluster *cluster, struct worker *worker, const char *l
     }
 }
 
+/* By a signal that no test sends, or by a finding of a sanitizer (status 66, see dev/sanitize.sh): never excused, also
+ * not in a member that has told its end or is about to be killed. */
+static bool has_crashed(int status)
+{
+    return status == 66
+           || (status > 128 && status != 128 + SIGKILL && status != 128 + SIGTERM && status != 128 + SIGINT);
+}
+
 void lineage_end(struct cluster *cluster, struct worker *worker)
 {
+    if (has_crashed(worker->status))
+        cluster_fail(cluster, "w%u crashed: it ended with %d", worker->number, worker->status);
     if (worker->over && worker->step)
         settle(cluster, worker, worker->step, worker->digest);
     else if (!worker->killed)
