@@ -287,7 +287,8 @@ void spotnik_check_view(struct sim_world *world, struct sim_process *process, ui
     sim_mix(world, epoch << 16 | fact->size);
 }
 
-void spotnik_check_link_up(struct sim_world *world, const struct sim_process *process, uint32_t peer)
+/* A link has come up, or was lost without proof: nothing has been heard on a link that stands. */
+void spotnik_check_unheard(struct sim_world *world, const struct sim_process *process, uint32_t peer)
 {
     if (!world->scale)
         world->facts->process[process->index].heard &= ~(UINT64_C(1) << peer);

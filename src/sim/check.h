@@ -90,7 +90,7 @@ void spotnik_check_proof(struct sim_world *world, const struct sim_process *proc
                          enum spotnik_event_kind kind);
 void spotnik_check_proposal(struct sim_world *world, const struct sim_process *process,
                             const struct spotnik_message *message);
-void spotnik_check_link_up(struct sim_world *world, const struct sim_process *process, uint32_t peer);
+void spotnik_check_unheard(struct sim_world *world, const struct sim_process *process, uint32_t peer);
 void spotnik_check_death(struct sim_world *world, const struct sim_process *process);
 void spotnik_check_exit(struct sim_world *world, const struct sim_process *process, bool left);
 void spotnik_check_process(struct sim_world *world, struct sim_process *process);

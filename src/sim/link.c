@@ -103,8 +103,10 @@ static void tell(struct sim_world *world, struct sim_process *process, enum spot
     struct spotnik_event event = {.kind = kind, .peer = process_at(world, peer)->member, .proof = proof};
     if (kind == SPOTNIK_EVENT_LINK_UP) {
         process->dial[peer] = 0;
-        spotnik_check_link_up(world, process, peer);
+        spotnik_check_unheard(world, process, peer);
     }
+    if (kind == SPOTNIK_EVENT_LINK_DOWN && proof == SPOTNIK_PROOF_NONE)
+        spotnik_check_unheard(world, process, peer);
     if (proof == SPOTNIK_PROOF_GONE || kind == SPOTNIK_EVENT_DEATH)
         spotnik_check_proof(world, process, peer, kind);
     sim_core_step(world, process, &event);

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The simulator itself: it repeats itself exactly, it catches every planted bug, it replays every seed that once broke
+ * something, and at a thousand members it counts messages as P6 wants them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "sim/sim.h"
+
+static struct spotnik_sim_result run(uint64_t seed, uint32_t members, uint32_t bugs, FILE *trace)
+{
+    struct spotnik_sim_options options;
+    struct spotnik_sim_result result;
+
+    spotnik_sim_options_draw(&options, seed, members);
+    options.bugs = bugs;
+    options.trace = trace;
+    spotnik_sim_run(&options, &result);
+    return result;
+}
+
+/* Claim: one seed is one run, told or not. */
+static void test_same_seed_same_run(void **state)
+{
+    FILE *trace = fopen("/dev/null", "w");
+    (void)state;
+
+    assert_non_null(trace);
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct spotnik_sim_result first = run(seed, 0, 0, NULL), second = run(seed, 0, 0, trace);
+        assert_int_equal(first.digest, second.digest);
+        assert_int_equal(first.happenings, second.happenings);
+        assert_int_equal(first.virtual_ns, second.virtual_ns);
+        assert_int_not_equal(first.digest, run(seed + 1, 0, 0, NULL).digest);
+    }
+    fclose(trace);
+}
+
+/* Claim: the swarm switches every kind of fault off in some runs and on in others, and draws 3 to 9 members. */
+static void test_swarm_draws_all_kinds(void **state)
+{
+    uint32_t on[SPOTNIK_SIM_FAULT_COUNT] = {0}, sizes[10] = {0};
+    (void)state;
+
+    for (uint64_t seed = 0; seed < 200; seed++) {
+        struct spotnik_sim_options options;
+        spotnik_sim_options_draw(&options, seed, 0);
+        assert_in_range(options.members, 3, 9);
+        sizes[options.members]++;
+        for (int i = 0; i < SPOTNIK_SIM_FAULT_COUNT; i++)
+            on[i] += options.weight[i] > 0;
+    }
+    for (int size = 3; size <= 9; size++)
+        assert_true(sizes[size] > 0);
+    for (int i = SPOTNIK_SIM_KILL_GROUP; i < SPOTNIK_SIM_FAULT_COUNT; i++)
+        assert_in_range(on[i], 20, 180);
+}
+
+static void assert_caught(uint32_t bug, uint64_t first, uint64_t count)
+{
+    for (uint64_t seed = first; seed < first + count; seed++)
+        if (run(seed, 0, bug, NULL).failed)
+            return;
+    fail_msg("planted bug %u is not caught by seeds %llu and on", bug, (unsigned long long)first);
+}
+
+/* Claim: breaking any one of these rules is noticed, within so many seeds. */
+static void test_planted_bugs_are_caught(void **state)
+{
+    (void)state;
+    assert_caught(SPOTNIK_BUG_COMMIT_AFTER_PROMISE, 1, 20);
+    assert_caught(SPOTNIK_BUG_ANY_QUORUM, 1, 60);
+    assert_caught(SPOTNIK_BUG_SKIP_HANDOVER, 1, 20);
+    assert_caught(SPOTNIK_BUG_FORGET_RETURNED, 1, 60);
+    assert_caught(SPOTNIK_BUG_IGNORE_ACCEPTED, 1100, 400);
+}
+
+/* Claim: what was broken once stays mended. One line of the list: seed, members (0: drawn), and why it is there. */
+static void test_regression_seeds(void **state)
+{
+    const char *name = getenv("SPOTNIK_SEEDS");
+    FILE *list = fopen(name ? name : "tests/sim/seeds.txt", "r");
+    char line[256];
+    uint32_t count = 0;
+    (void)state;
+
+    assert_non_null(list);
+    while (fgets(line, sizeof(line), list)) {
+        unsigned long long seed;
+        unsigned members;
+        if (sscanf(line, "%llu %u", &seed, &members) != 2)
+            continue;
+        struct spotnik_sim_result result = run(seed, members, 0, NULL);
+        if (result.failed)
+            fail_msg("%s is broken again: %s\n%s", result.promise, result.detail, line);
+        count++;
+    }
+    fclose(list);
+    assert_true(count > 0);
+}
+
+/* Claim (P6): control messages per survivor do not grow with the ring, and by a few with the losses. */
+static void test_messages_bounded_at_scale(void **state)
+{
+    static const uint32_t members[] = {20, 100}, losses[] = {1, 3};
+    (void)state;
+
+    for (int m = 0; m < 2; m++)
+        for (int k = 0; k < 2; k++) {
+            struct spotnik_sim_scale scale = {.members = members[m], .losses = losses[k], .seed = 1};
+            spotnik_sim_scale_run(&scale);
+            assert_false(scale.failed);
+            assert_int_equal(scale.survivors, members[m] - losses[k]);
+            assert_true(scale.messages >= 2 * scale.survivors);
+            assert_true(scale.messages <= (8 + 6 * losses[k]) * (uint64_t)scale.survivors);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_same_seed_same_run),
+        cmocka_unit_test(test_swarm_draws_all_kinds),
+        cmocka_unit_test(test_planted_bugs_are_caught),
+        cmocka_unit_test(test_regression_seeds),
+        cmocka_unit_test(test_messages_bounded_at_scale),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
