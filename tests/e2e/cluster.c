@@ -269,6 +269,7 @@ bool cluster_turn(struct cluster *cluster, int timeout_ms)
 void cluster_until(struct cluster *cluster, bool (*is_true)(struct cluster *), const char *what,
                    uint64_t limit_ms)
 {
+    limit_ms *= CLUSTER_SLOWNESS;
     uint64_t limit_ns = cluster_now_ns() + limit_ms * SPOTNIK_MS;
 
     while (!is_true(cluster)) {

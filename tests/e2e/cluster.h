@@ -17,6 +17,15 @@
 #include "base/prng.h"
 #include "net/slots.h"
 
+/* How much slower a build with a sanitizer is: limits on time that are no promise of Spotnik's grow with it. */
+#if defined __SANITIZE_THREAD__
+#define CLUSTER_SLOWNESS 5
+#elif defined __SANITIZE_ADDRESS__
+#define CLUSTER_SLOWNESS 3
+#else
+#define CLUSTER_SLOWNESS 1
+#endif
+
 enum { CLUSTER_PLACES = 64, CLUSTER_STEPS = 1 << 20 };
 
 struct worker {
@@ -67,7 +76,8 @@ void cluster_kill(struct cluster *cluster, uint32_t place, int signal);
 /* Read events and reap for at most timeout_ms, or until one was handled. True: something happened. */
 bool cluster_turn(struct cluster *cluster, int timeout_ms);
 
-/* Turn until `is_true`; fails the test with `what` after limit_ms. */
+/* Turn until `is_true`; fails the test with `what` after limit_ms, times
+ * CLUSTER_SLOWNESS. */
 void cluster_until(struct cluster *cluster, bool (*is_true)(struct cluster *), const char *what,
                    uint64_t limit_ms);
 

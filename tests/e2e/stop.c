@@ -21,7 +21,7 @@
 #include "cluster.h"
 
 #define PATIENCE_MS 30000
-#define LIMIT_MS 1000
+#define LIMIT_MS (1000 * CLUSTER_SLOWNESS)
 #define SHORT_NS (80 * SPOTNIK_MS)
 #define SHORT_ENOUGH_NS (150 * SPOTNIK_MS) /* a busy machine may wake us late */
 #define SHORT_TRIES 20
