@@ -14,8 +14,10 @@
 static const char help[] =
     "Usage: spotnik sim [--seed N] [--seeds COUNT] [--workers N] [--trace] [--data] [--json]\n"
     "       spotnik sim --scale MEMBERS [--losses A,B,...] [--seed N]\n\n"
-    "Play a whole cluster in one process under virtual time: members that are killed, stopped, cut off, slowed down,\n"
-    "that join and leave; then heal everything and see whether the living come together again. One checker for each\n"
+    "Play a whole cluster in one process under virtual time: members that are killed, stopped, cut off, "
+    "slowed down,\n"
+    "that join and leave; then heal everything and see whether the living come together again. One checker "
+    "for each\n"
     "promise P1 to P9 watches. The same seed is the same run, on every machine.\n\n"
     "  --seed N       the first (or only) seed; default 1\n"
     "  --seeds COUNT  so many seeds from there; stops at the first that breaks a promise\n"
@@ -23,10 +25,12 @@ static const char help[] =
     "  --keep-going   do not stop at the first; one line for each seed that breaks a promise\n"
     "  --trace        tell the run as a story: event, and indented what follows from it\n"
     "  --data         with every heartbeat and data frame\n"
-    "  --plant BUG    break a rule of the protocol on purpose: commit-after-promise, ignore-accepted, any-quorum,\n"
+    "  --plant BUG    break a rule of the protocol on purpose: commit-after-promise, ignore-accepted, "
+    "any-quorum,\n"
     "                 skip-handover, forget-returned\n"
     "  --json         results as JSON, one object per line\n"
-    "  --scale N      a view of N members, losses in one instant: what the recovery costs (default losses 1,3,10)\n\n"
+    "  --scale N      a view of N members, losses in one instant: what the recovery costs (default losses "
+    "1,3,10)\n\n"
     "  spotnik sim --seed 42 --trace | less    one run as a story\n"
     "  spotnik sim --seeds 10000               a sweep; on failure it prints how to reproduce it\n"
     "  spotnik sim --scale 1000 --losses 1,3,10\n\n"
@@ -44,11 +48,11 @@ static bool parse_bug(const char *text, uint32_t *bugs)
     static const struct {
         const char *name;
         uint32_t bug;
-    } known[] = {{"commit-after-promise", SPOTNIK_BUG_COMMIT_AFTER_PROMISE},
-                 {"ignore-accepted", SPOTNIK_BUG_IGNORE_ACCEPTED},
-                 {"any-quorum", SPOTNIK_BUG_ANY_QUORUM},
-                 {"skip-handover", SPOTNIK_BUG_SKIP_HANDOVER},
-                 {"forget-returned", SPOTNIK_BUG_FORGET_RETURNED}};
+    } known[] = { { "commit-after-promise", SPOTNIK_BUG_COMMIT_AFTER_PROMISE },
+                  { "ignore-accepted", SPOTNIK_BUG_IGNORE_ACCEPTED },
+                  { "any-quorum", SPOTNIK_BUG_ANY_QUORUM },
+                  { "skip-handover", SPOTNIK_BUG_SKIP_HANDOVER },
+                  { "forget-returned", SPOTNIK_BUG_FORGET_RETURNED } };
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
         if (!strcmp(text, known[i].name)) {
             *bugs |= known[i].bug;
@@ -97,7 +101,8 @@ static int parse(struct request *request, int argc, char **argv)
 /* -- Sweeps -- */
 
 struct totals {
-    uint64_t runs, steps, views, kills, joins, exclusions, leaves, parked, excused, orphans, faults, happenings;
+    uint64_t runs, steps, views, kills, joins, exclusions, leaves, parked, excused, orphans, faults,
+        happenings;
 };
 
 static void add(struct totals *totals, const struct spotnik_sim_result *result)
@@ -129,14 +134,15 @@ static void print_failure(const struct request *request, const struct spotnik_si
 
 static void print_json(const struct spotnik_sim_options *options, const struct spotnik_sim_result *result)
 {
-    printf("{\"seed\":%" PRIu64 ",\"members\":%u,\"ok\":%s,\"promise\":\"%s\",\"excused\":%s,\"steps\":%" PRIu64
+    printf("{\"seed\":%" PRIu64
+           ",\"members\":%u,\"ok\":%s,\"promise\":\"%s\",\"excused\":%s,\"steps\":%" PRIu64
            ",\"views\":%" PRIu64 ",\"kills\":%" PRIu64 ",\"joins\":%" PRIu64 ",\"exclusions\":%" PRIu64
            ",\"leaves\":%" PRIu64 ",\"orphans\":%" PRIu64 ",\"virtual_ms\":%.3f,\"happenings\":%" PRIu64
            ",\"digest\":\"%016" PRIx64 "\"}\n",
            options->seed, options->members, result->failed ? "false" : "true", result->promise,
            result->excused ? "true" : "false", result->steps, result->views, result->kills, result->joins,
-           result->exclusions, result->leaves, result->orphans, (double)result->virtual_ns / 1e6, result->happenings,
-           result->digest);
+           result->exclusions, result->leaves, result->orphans, (double)result->virtual_ns / 1e6,
+           result->happenings, result->digest);
 }
 
 static uint64_t seed_running;
@@ -145,7 +151,8 @@ static uint64_t seed_running;
 static void on_abort(int signal)
 {
     char text[80];
-    int length = snprintf(text, sizeof(text), "reproduce: spotnik sim --seed %" PRIu64 " --trace\n", seed_running);
+    int length =
+        snprintf(text, sizeof(text), "reproduce: spotnik sim --seed %" PRIu64 " --trace\n", seed_running);
     (void)signal;
     if (length > 0 && write(STDERR_FILENO, text, (size_t)length) < 0)
         _exit(134);
@@ -181,17 +188,18 @@ static void print_totals(const struct totals *totals, uint64_t first, uint64_t b
         printf("%" PRIu64 " broke a promise\n", broken);
     else
         puts("all promises kept");
-    printf("  %" PRIu64 " steps, %" PRIu64 " views, %" PRIu64 " faults, %" PRIu64 " kills, %" PRIu64 " joins, %" PRIu64
-           " exclusions, %" PRIu64 " leaves\n",
-           totals->steps, totals->views, totals->faults, totals->kills, totals->joins, totals->exclusions, totals->leaves);
-    printf("  parked in %" PRIu64 " runs; no quorum was possible after healing in %" PRIu64 " (verified); %" PRIu64
-           " unstable steps of members cut off were replaced\n",
+    printf("  %" PRIu64 " steps, %" PRIu64 " views, %" PRIu64 " faults, %" PRIu64 " kills, %" PRIu64
+           " joins, %" PRIu64 " exclusions, %" PRIu64 " leaves\n",
+           totals->steps, totals->views, totals->faults, totals->kills, totals->joins, totals->exclusions,
+           totals->leaves);
+    printf("  parked in %" PRIu64 " runs; no quorum was possible after healing in %" PRIu64
+           " (verified); %" PRIu64 " unstable steps of members cut off were replaced\n",
            totals->parked, totals->excused, totals->orphans);
 }
 
 static int sweep(const struct request *request)
 {
-    struct totals totals = {.runs = 0};
+    struct totals totals = { .runs = 0 };
     uint64_t broken = 0;
     bool lively = isatty(STDERR_FILENO) && !request->trace;
 
@@ -217,15 +225,18 @@ static void scale_row(const struct spotnik_sim_scale *scale, bool json)
 
     if (json)
         printf("{\"members\":%u,\"losses\":%u,\"messages_mean\":%.2f,\"messages_max\":%" PRIu64
-               ",\"detect_ms\":%.3f,\"reconcile_ms\":%.3f,\"accept_ms\":%.3f,\"restart_ms\":%.3f,\"commit_ms\":%.3f,"
+               ",\"detect_ms\":%.3f,\"reconcile_ms\":%.3f,\"accept_ms\":%.3f,\"restart_ms\":%.3f,\"commit_"
+               "ms\":%.3f,"
                "\"total_ms\":%.3f}\n",
                scale->members, scale->losses, mean, scale->messages_max, (double)scale->detect_ns / 1e6,
-               (double)scale->reconcile_ns / 1e6, (double)scale->accept_ns / 1e6, (double)scale->restart_ns / 1e6,
-               (double)scale->commit_ns / 1e6, (double)scale->total_ns / 1e6);
+               (double)scale->reconcile_ns / 1e6, (double)scale->accept_ns / 1e6,
+               (double)scale->restart_ns / 1e6, (double)scale->commit_ns / 1e6,
+               (double)scale->total_ns / 1e6);
     else
-        printf("%7u %6u %8.2f %5" PRIu64 " %8.1f %9.1f %8.1f %8.1f %9.1f %9.1f\n", scale->members, scale->losses, mean,
-               scale->messages_max, (double)scale->detect_ns / 1e6, (double)scale->reconcile_ns / 1e6,
-               (double)scale->accept_ns / 1e6, (double)scale->restart_ns / 1e6, (double)scale->commit_ns / 1e6,
+        printf("%7u %6u %8.2f %5" PRIu64 " %8.1f %9.1f %8.1f %8.1f %9.1f %9.1f\n", scale->members,
+               scale->losses, mean, scale->messages_max, (double)scale->detect_ns / 1e6,
+               (double)scale->reconcile_ns / 1e6, (double)scale->accept_ns / 1e6,
+               (double)scale->restart_ns / 1e6, (double)scale->commit_ns / 1e6,
                (double)scale->total_ns / 1e6);
     fflush(stdout);
 }
@@ -243,8 +254,9 @@ static int scale_all(const struct request *request)
         if (end == at || losses < 1 || losses >= request->scale || (*end && *end != ','))
             return option_refuse("sim", "--losses wants numbers from 1 below the members, as in 1,3,10");
         at = *end ? end + 1 : end;
-        struct spotnik_sim_scale scale = {
-            .members = (uint32_t)request->scale, .losses = (uint32_t)losses, .seed = request->seed};
+        struct spotnik_sim_scale scale = { .members = (uint32_t)request->scale,
+                                           .losses = (uint32_t)losses,
+                                           .seed = request->seed };
         spotnik_sim_scale_run(&scale);
         if (scale.failed) {
             printf("%u members, %u losses: %s\n", scale.members, scale.losses, scale.detail);
@@ -257,7 +269,7 @@ static int scale_all(const struct request *request)
 
 int spotnik_cmd_sim(int argc, char **argv)
 {
-    struct request request = {.seed = 1, .seeds = 1, .losses = "1,3,10"};
+    struct request request = { .seed = 1, .seeds = 1, .losses = "1,3,10" };
 
     if (argc == 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
         fputs(help, stdout);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A training loop in each simulated process: begin, compute for a while, start the buckets in any order, seal, and on
- * commit apply the result. What src/api does on the caller's thread. */
+/* A training loop in each simulated process: begin, compute for a while, start the buckets in any order,
+ * seal, and on commit apply the result. What src/api does on the caller's thread. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,22 +9,22 @@
 #include "sim/check.h"
 #include "sim/world.h"
 
-void sim_app_init(struct sim_world *world, struct sim_process *process)
+void spotnik_sim_app_init(struct sim_world *world, struct sim_process *process)
 {
     struct sim_app *app = &process->app;
 
     for (uint32_t i = 0; i < world->options.buckets; i++) {
-        size_t bytes = sim_bucket_bytes(&world->bucket[i]);
-        app->in[i] = sim_alloc(bytes + 1);
-        app->out[0][i] = sim_alloc(bytes + 1);
-        app->out[1][i] = sim_alloc(bytes + 1);
+        size_t bytes = spotnik_sim_bucket_bytes(&world->bucket[i]);
+        app->in[i] = spotnik_sim_alloc(bytes + 1);
+        app->out[0][i] = spotnik_sim_alloc(bytes + 1);
+        app->out[1][i] = spotnik_sim_alloc(bytes + 1);
     }
-    app->state_vector = sim_alloc((world->state_count + 1) * sizeof(float));
+    app->state_vector = spotnik_sim_alloc((world->state_count + 1) * sizeof(float));
     for (uint32_t i = 0; i < world->state_count; i++)
         app->state_vector[i] = 1.0f / (float)(i + 1);
 }
 
-void sim_app_free(struct sim_process *process)
+void spotnik_sim_app_free(struct sim_process *process)
 {
     struct sim_app *app = &process->app;
 
@@ -36,7 +36,7 @@ void sim_app_free(struct sim_process *process)
     }
     for (uint32_t i = 0; i < SIM_RESULTS_KEPT; i++) {
         free(app->kept[i].bytes);
-        app->kept[i] = (struct sim_result){0};
+        app->kept[i] = (struct sim_result){ 0 };
     }
     free(app->state_vector);
     app->state_vector = NULL;
@@ -44,15 +44,15 @@ void sim_app_free(struct sim_process *process)
     app->serial++;
 }
 
-void sim_app_later(struct sim_world *world, struct sim_process *process, uint64_t delay_ns)
+void spotnik_sim_app_later(struct sim_world *world, struct sim_process *process, uint64_t delay_ns)
 {
-    sim_push(world, SIM_APP, delay_ns, process->index, ++process->app.serial, NULL);
+    spotnik_sim_push(world, SIM_APP, delay_ns, process->index, ++process->app.serial, NULL);
 }
 
 static void call(struct sim_world *world, struct sim_process *process, enum spotnik_event_kind kind)
 {
-    struct spotnik_event event = {.kind = kind};
-    sim_core_step(world, process, &event);
+    struct spotnik_event event = { .kind = kind };
+    spotnik_sim_core_step(world, process, &event);
 }
 
 static void begin_or_leave(struct sim_world *world, struct sim_process *process)
@@ -63,19 +63,22 @@ static void begin_or_leave(struct sim_world *world, struct sim_process *process)
     call(world, process, app->leave ? SPOTNIK_EVENT_LEAVE : SPOTNIK_EVENT_STEP_BEGIN);
 }
 
-void sim_app_begun(struct sim_world *world, struct sim_process *process, const struct spotnik_action *action)
+void spotnik_sim_app_begun(struct sim_world *world, struct sim_process *process,
+                           const struct spotnik_action *action)
 {
     struct sim_app *app = &process->app;
 
     if (app->state != SIM_APP_WAIT_BEGUN || action->step != app->committed + 1)
-        sim_fail(world, "driver", "%u: step %llu begins unasked", process->index, (unsigned long long)action->step);
+        spotnik_sim_fail(world, "driver", "%u: step %llu begins unasked", process->index,
+                         (unsigned long long)action->step);
     app->state = SIM_APP_COMPUTE;
     app->step = action->step;
     app->replay = action->count != 0;
     app->samples = spotnik_core_share(process->core, app->range, &app->range_count);
     spotnik_check_begun(world, process);
-    uint64_t length = app->replay ? 100 * SPOTNIK_US : 1 + spotnik_prng_below(&world->app, world->options.compute_max_ns);
-    sim_app_later(world, process, length);
+    uint64_t length =
+        app->replay ? 100 * SPOTNIK_US : 1 + spotnik_prng_below(&world->app, world->options.compute_max_ns);
+    spotnik_sim_app_later(world, process, length);
 }
 
 static void shuffle(struct sim_world *world, struct sim_app *app)
@@ -95,19 +98,19 @@ static void computed(struct sim_world *world, struct sim_process *process)
     struct sim_app *app = &process->app;
 
     for (uint32_t i = 0; i < world->options.buckets; i++)
-        sim_gradient(world, process, i);
+        spotnik_sim_gradient(world, process, i);
     shuffle(world, app);
     app->state = SIM_APP_START;
     app->started = 0;
     app->weight = UINT64_MAX;
     if (!app->replay && spotnik_prng_chance(&world->app, 1, 8)) {
         app->weight = spotnik_prng_below(&world->app, 6);
-        struct spotnik_event event = {.kind = SPOTNIK_EVENT_WEIGHT, .weight = app->weight};
-        sim_core_step(world, process, &event);
+        struct spotnik_event event = { .kind = SPOTNIK_EVENT_WEIGHT, .weight = app->weight };
+        spotnik_sim_core_step(world, process, &event);
     }
     spotnik_check_input(world, process);
     if (sim_live(process))
-        sim_app_later(world, process, 0);
+        spotnik_sim_app_later(world, process, 0);
 }
 
 static void start_next(struct sim_world *world, struct sim_process *process)
@@ -121,40 +124,52 @@ static void start_next(struct sim_world *world, struct sim_process *process)
     }
     uint32_t number = app->order[app->started++];
     const struct sim_bucket *bucket = &world->bucket[number];
-    struct spotnik_event event = {.kind = SPOTNIK_EVENT_BUCKET_START, .bucket = number, .count = bucket->count,
-                                  .dtype = bucket->dtype, .op = bucket->op, .element_bytes = bucket->element_bytes};
-    sim_app_later(world, process, spotnik_prng_below(&world->app, 1 + world->options.compute_max_ns / 8));
-    sim_core_step(world, process, &event);
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_BUCKET_START,
+                                   .bucket = number,
+                                   .count = bucket->count,
+                                   .dtype = bucket->dtype,
+                                   .op = bucket->op,
+                                   .element_bytes = bucket->element_bytes };
+    spotnik_sim_app_later(world, process,
+                          spotnik_prng_below(&world->app, 1 + world->options.compute_max_ns / 8));
+    spotnik_sim_core_step(world, process, &event);
 }
 
-void sim_app_happens(struct sim_world *world, struct sim_process *process)
+void spotnik_sim_app_happens(struct sim_world *world, struct sim_process *process)
 {
     switch (process->app.state) {
-    case SIM_APP_IDLE: begin_or_leave(world, process); break;
-    case SIM_APP_COMPUTE: computed(world, process); break;
-    case SIM_APP_START: start_next(world, process); break;
+    case SIM_APP_IDLE:
+        begin_or_leave(world, process);
+        break;
+    case SIM_APP_COMPUTE:
+        computed(world, process);
+        break;
+    case SIM_APP_START:
+        start_next(world, process);
+        break;
     case SIM_APP_OFF:
     case SIM_APP_WAIT_BEGUN:
     case SIM_APP_WAIT_COMMIT:
-    case SIM_APP_LEAVING: break;
+    case SIM_APP_LEAVING:
+        break;
     }
 }
 
 /* Asked to leave: a step under way is finished first; a wait for the next one ends now. */
-void sim_app_notice(struct sim_world *world, struct sim_process *process)
+void spotnik_sim_app_notice(struct sim_world *world, struct sim_process *process)
 {
     if (process->app.state == SIM_APP_WAIT_BEGUN && !process->stopped)
         begin_or_leave(world, process);
 }
 
 /* After a stop: what should have happened meanwhile happens now. */
-void sim_app_resume(struct sim_world *world, struct sim_process *process)
+void spotnik_sim_app_resume(struct sim_world *world, struct sim_process *process)
 {
     enum sim_app_state state = process->app.state;
     if (process->app.leave && state == SIM_APP_WAIT_BEGUN)
-        sim_app_notice(world, process);
+        spotnik_sim_app_notice(world, process);
     if (state == SIM_APP_IDLE || state == SIM_APP_COMPUTE || state == SIM_APP_START)
-        sim_app_later(world, process, 0);
+        spotnik_sim_app_later(world, process, 0);
 }
 
 static void keep_result(struct sim_world *world, struct sim_process *process, uint64_t step)
@@ -165,25 +180,27 @@ static void keep_result(struct sim_world *world, struct sim_process *process, ui
     if (world->scale)
         return;
     if (!result->bytes)
-        result->bytes = sim_alloc(sim_result_bytes(world) + 1);
+        result->bytes = spotnik_sim_alloc(spotnik_sim_result_bytes(world) + 1);
     result->step = step;
     for (uint32_t i = 0; i < world->options.buckets; i++) {
-        size_t bytes = sim_bucket_bytes(&world->bucket[i]);
+        size_t bytes = spotnik_sim_bucket_bytes(&world->bucket[i]);
         memcpy(result->bytes + at, process->app.out[step & 1][i], bytes);
         at += bytes;
     }
 }
 
-void sim_app_committed(struct sim_world *world, struct sim_process *process, uint64_t step)
+void spotnik_sim_app_committed(struct sim_world *world, struct sim_process *process, uint64_t step)
 {
     struct sim_app *app = &process->app;
 
     if (app->state != SIM_APP_WAIT_COMMIT || step != app->step)
-        sim_fail(world, "driver", "%u: step %llu commits unasked", process->index, (unsigned long long)step);
+        spotnik_sim_fail(world, "driver", "%u: step %llu commits unasked", process->index,
+                         (unsigned long long)step);
     app->committed = step;
     keep_result(world, process, step);
-    sim_memory_apply(world, process, step);
+    spotnik_sim_memory_apply(world, process, step);
     spotnik_check_commit(world, process, step);
     app->state = SIM_APP_IDLE;
-    sim_app_later(world, process, spotnik_prng_below(&world->app, 1 + world->options.compute_max_ns / 16));
+    spotnik_sim_app_later(world, process,
+                          spotnik_prng_below(&world->app, 1 + world->options.compute_max_ns / 16));
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The book of facts behind the checkers: who installed, put in, committed, died. Decides only which view reduced a step
- * in the end; everything that can be wrong is judged in check_*.c. */
+/* The book of facts behind the checkers: who installed, put in, committed, died. Decides only which view
+ * reduced a step in the end; everything that can be wrong is judged in check_*.c. */
 #include "sim/check.h"
 
 #include <stdlib.h>
@@ -11,14 +11,15 @@
 
 const char *spotnik_sim_message_name(enum spotnik_message_kind kind)
 {
-    static const char *const name[] = {"?", "heartbeat", "reconcile", "accept", "restart", "fenced", "view ask", "enter"};
+    static const char *const name[] = { "?",       "heartbeat", "reconcile", "accept",
+                                        "restart", "fenced",    "view ask",  "enter" };
     return (size_t)kind < sizeof(name) / sizeof(name[0]) ? name[kind] : "?";
 }
 
 void spotnik_check_start(struct sim_world *world)
 {
-    world->facts = sim_alloc(sizeof(*world->facts));
-    world->facts->process = sim_alloc(world->options.processes_max * sizeof(*world->facts->process));
+    world->facts = spotnik_sim_alloc(sizeof(*world->facts));
+    world->facts->process = spotnik_sim_alloc(world->options.processes_max * sizeof(*world->facts->process));
 }
 
 static void view_free(struct fact_view *fact)
@@ -26,7 +27,7 @@ static void view_free(struct fact_view *fact)
     free(fact->member);
     free(fact->share);
     free(fact->flags);
-    *fact = (struct fact_view){0};
+    *fact = (struct fact_view){ 0 };
 }
 
 void spotnik_check_free(struct sim_world *world)
@@ -54,13 +55,13 @@ void spotnik_check_free(struct sim_world *world)
 
 /* -- Looking things up -- */
 
-const struct fact_view *fact_view_of(const struct sim_world *world, uint64_t epoch)
+const struct fact_view *spotnik_fact_view_of(const struct sim_world *world, uint64_t epoch)
 {
     const struct sim_facts *facts = world->facts;
     return epoch < facts->view_count && facts->view[epoch].known ? &facts->view[epoch] : NULL;
 }
 
-uint32_t fact_rank(const struct fact_view *view, uint32_t process)
+uint32_t spotnik_fact_rank(const struct fact_view *view, uint32_t process)
 {
     for (uint32_t i = 0; i < view->size; i++)
         if (view->member[i] == process)
@@ -68,7 +69,7 @@ uint32_t fact_rank(const struct fact_view *view, uint32_t process)
     return SPOTNIK_NO_RANK;
 }
 
-const struct fact_input *fact_input_of(const struct sim_world *world, uint32_t process, uint64_t step)
+const struct fact_input *spotnik_fact_input_of(const struct sim_world *world, uint32_t process, uint64_t step)
 {
     for (const struct fact_input *input = world->facts->process[process].input; input; input = input->before)
         if (input->step == step)
@@ -77,7 +78,7 @@ const struct fact_input *fact_input_of(const struct sim_world *world, uint32_t p
 }
 
 /* The view in which a step was reduced for good: the last one that did not start after it. */
-uint64_t fact_reducing_epoch(const struct sim_world *world, uint64_t step)
+uint64_t spotnik_fact_reducing_epoch(const struct sim_world *world, uint64_t step)
 {
     const struct sim_facts *facts = world->facts;
     for (uint64_t epoch = facts->view_count; epoch-- > 1;)
@@ -86,11 +87,11 @@ uint64_t fact_reducing_epoch(const struct sim_world *world, uint64_t step)
     return 0;
 }
 
-/* Committed before the lineage reduced the step for good, by members cut off or dead before anybody of a later view could
- * learn of it. */
-bool fact_is_orphan(const struct sim_world *world, const struct fact_commit *commit)
+/* Committed before the lineage reduced the step for good, by members cut off or dead before anybody of a
+ * later view could learn of it. */
+bool spotnik_fact_is_orphan(const struct sim_world *world, const struct fact_commit *commit)
 {
-    return commit->epoch && commit->epoch < fact_reducing_epoch(world, commit->step);
+    return commit->epoch && commit->epoch < spotnik_fact_reducing_epoch(world, commit->step);
 }
 
 /* -- Facts -- */
@@ -98,28 +99,29 @@ bool fact_is_orphan(const struct sim_world *world, const struct fact_commit *com
 void spotnik_check_begun(struct sim_world *world, const struct sim_process *process)
 {
     struct fact_process *book = &world->facts->process[process->index];
-    const struct fact_view *view = fact_view_of(world, process->epoch);
-    struct fact_input *input = sim_alloc(sizeof(*input));
-    uint32_t rank = view ? fact_rank(view, process->index) : SPOTNIK_NO_RANK;
+    const struct fact_view *view = spotnik_fact_view_of(world, process->epoch);
+    struct fact_input *input = spotnik_sim_alloc(sizeof(*input));
+    uint32_t rank = view ? spotnik_fact_rank(view, process->index) : SPOTNIK_NO_RANK;
 
     if (book->input && book->input->step >= process->app.step)
-        sim_fail(world, "P5", "%u begins step %llu twice", process->index, (unsigned long long)process->app.step);
+        spotnik_sim_fail(world, "P5", "%u begins step %llu twice", process->index,
+                         (unsigned long long)process->app.step);
     input->step = process->app.step;
     input->epoch = process->epoch;
     input->process = process->index;
     input->replay = process->app.replay;
-    input->has_share = !input->replay && rank != SPOTNIK_NO_RANK &&
-                       (process->app.step != view->settled + 1 || view->share[rank] != SPOTNIK_NO_SHARE);
+    input->has_share = !input->replay && rank != SPOTNIK_NO_RANK
+                       && (process->app.step != view->settled + 1 || view->share[rank] != SPOTNIK_NO_SHARE);
     input->samples = process->app.samples;
     input->data_epoch = spotnik_core_ledger(process->core)->data_epoch;
     input->range_count = process->app.range_count;
-    input->range = sim_alloc((input->range_count + 1) * sizeof(*input->range));
+    input->range = spotnik_sim_alloc((input->range_count + 1) * sizeof(*input->range));
     memcpy(input->range, process->app.range, input->range_count * sizeof(*input->range));
     input->before = book->input;
     book->input = input;
     if (!input->has_share && input->samples)
-        sim_fail(world, "P8", "%u has no share in step %llu and yet samples", process->index,
-                 (unsigned long long)input->step);
+        spotnik_sim_fail(world, "P8", "%u has no share in step %llu and yet samples", process->index,
+                         (unsigned long long)input->step);
 }
 
 void spotnik_check_input(struct sim_world *world, const struct sim_process *process)
@@ -127,16 +129,16 @@ void spotnik_check_input(struct sim_world *world, const struct sim_process *proc
     struct fact_input *input = world->facts->process[process->index].input;
     size_t at = 0;
 
-    input->bytes = sim_alloc(sim_result_bytes(world) + 1);
+    input->bytes = spotnik_sim_alloc(spotnik_sim_result_bytes(world) + 1);
     for (uint32_t i = 0; i < world->options.buckets; i++) {
-        memcpy(input->bytes + at, process->app.in[i], sim_bucket_bytes(&world->bucket[i]));
-        at += sim_bucket_bytes(&world->bucket[i]);
+        memcpy(input->bytes + at, process->app.in[i], spotnik_sim_bucket_bytes(&world->bucket[i]));
+        at += spotnik_sim_bucket_bytes(&world->bucket[i]);
     }
     input->filled = true;
-    input->weight = !input->has_share                    ? 0
+    input->weight = !input->has_share                   ? 0
                     : process->app.weight != UINT64_MAX ? process->app.weight
                     : world->options.samples            ? input->samples
-                                                         : 1;
+                                                        : 1;
 }
 
 static struct fact_commit *commit_new(struct sim_world *world)
@@ -148,7 +150,7 @@ static struct fact_commit *commit_new(struct sim_world *world)
         SPOTNIK_ASSERT(facts->commit != NULL);
     }
     struct fact_commit *commit = &facts->commit[facts->commit_count++];
-    *commit = (struct fact_commit){0};
+    *commit = (struct fact_commit){ 0 };
     return commit;
 }
 
@@ -160,21 +162,21 @@ static uint64_t state_digest(const struct sim_world *world, const struct sim_pro
 void spotnik_check_commit(struct sim_world *world, struct sim_process *process, uint64_t step)
 {
     struct sim_facts *facts = world->facts;
-    const struct fact_view *view = fact_view_of(world, process->epoch);
+    const struct fact_view *view = spotnik_fact_view_of(world, process->epoch);
     struct fact_commit *commit = commit_new(world);
 
     commit->step = step;
     commit->process = process->index;
     commit->epoch = process->epoch;
     commit->reduced = view && step > view->settled;
-    commit->result = sim_memory_digest(world, process, step);
+    commit->result = spotnik_sim_memory_digest(world, process, step);
     commit->state = state_digest(world, process);
     facts->process[process->index].committed = step;
     facts->process[process->index].served |= view && step >= view->settled;
     if (step > facts->steps_max)
         facts->steps_max = step;
-    sim_mix(world, commit->state);
-    check_step_commit(world, process, commit);
+    spotnik_sim_mix(world, commit->state);
+    spotnik_check_step_commit(world, process, commit);
 }
 
 void spotnik_check_copied(struct sim_world *world, struct sim_process *process)
@@ -194,7 +196,8 @@ static struct fact_view *view_slot(struct sim_world *world, uint64_t epoch)
         uint64_t capacity = 2 * epoch + 64;
         facts->view = realloc(facts->view, capacity * sizeof(*facts->view));
         SPOTNIK_ASSERT(facts->view != NULL);
-        memset(facts->view + facts->view_capacity, 0, (capacity - facts->view_capacity) * sizeof(*facts->view));
+        memset(facts->view + facts->view_capacity, 0,
+               (capacity - facts->view_capacity) * sizeof(*facts->view));
         facts->view_capacity = capacity;
     }
     if (epoch >= facts->view_count)
@@ -211,9 +214,9 @@ static void view_record(struct sim_world *world, struct fact_view *fact, const s
     fact->size = view->size;
     fact->share_count = view->share_count;
     fact->first_ns = world->now_ns;
-    fact->member = sim_alloc(view->size * sizeof(uint32_t));
-    fact->share = sim_alloc(view->size * sizeof(uint32_t));
-    fact->flags = sim_alloc(view->size * sizeof(uint32_t));
+    fact->member = spotnik_sim_alloc(view->size * sizeof(uint32_t));
+    fact->share = spotnik_sim_alloc(view->size * sizeof(uint32_t));
+    fact->flags = spotnik_sim_alloc(view->size * sizeof(uint32_t));
     for (uint32_t i = 0; i < view->size; i++) {
         fact->member[i] = sim_process_of(world, &view->entry[i].member)->index;
         fact->share[i] = view->entry[i].share;
@@ -230,7 +233,8 @@ void spotnik_check_proposal(struct sim_world *world, const struct sim_process *p
 
     if (world->scale || !carries || message->proposal->epoch < proposed->epoch)
         return;
-    struct spotnik_view view = {.entry = sim_alloc((message->proposal->entry_count + 1) * sizeof(*view.entry))};
+    struct spotnik_view view = { .entry = spotnik_sim_alloc((message->proposal->entry_count + 1)
+                                                            * sizeof(*view.entry)) };
     spotnik_view_from_proposal(&view, message->proposal);
     view_record(world, proposed, &view);
     free(view.entry);
@@ -238,20 +242,21 @@ void spotnik_check_proposal(struct sim_world *world, const struct sim_process *p
 
 static uint32_t *copy_of(const uint32_t *values, uint32_t count)
 {
-    uint32_t *copy = sim_alloc((count + 1) * sizeof(*copy));
+    uint32_t *copy = spotnik_sim_alloc((count + 1) * sizeof(*copy));
     memcpy(copy, values, count * sizeof(*copy));
     return copy;
 }
 
-/* Two views in one event: of the first only the epoch is still to be seen. Either it had been voted for, and is known from the messages;
- * or a member alone decided by itself, and its content is plain. */
+/* Two views in one event: of the first only the epoch is still to be seen. Either it had been voted for,
+ * and is known from the messages; or a member alone decided by itself, and its content is plain. */
 static void view_passed(struct sim_world *world, struct fact_view *fact, const struct sim_process *process,
                         uint64_t epoch)
 {
     const struct fact_view *proposed = &world->facts->process[process->index].proposed;
-    struct spotnik_entry self = {.member = process->member, .flags = SPOTNIK_ENTRY_MEMBER};
-    struct spotnik_view view = {.epoch = epoch, .settled_step = process->app.committed, .size = 1, .share_count = 1,
-                                .entry = &self};
+    struct spotnik_entry self = { .member = process->member, .flags = SPOTNIK_ENTRY_MEMBER };
+    struct spotnik_view view = {
+        .epoch = epoch, .settled_step = process->app.committed, .size = 1, .share_count = 1, .entry = &self
+    };
 
     if (proposed->epoch != epoch) {
         view_record(world, fact, &view);
@@ -270,21 +275,21 @@ void spotnik_check_view(struct sim_world *world, struct sim_process *process, ui
     bool first = !fact->known;
 
     if (epoch <= process->epoch)
-        sim_fail(world, "P2", "%u installs view %llu after view %llu", process->index, (unsigned long long)epoch,
-                 (unsigned long long)process->epoch);
+        spotnik_sim_fail(world, "P2", "%u installs view %llu after view %llu", process->index,
+                         (unsigned long long)epoch, (unsigned long long)process->epoch);
     process->epoch = epoch;
     if (first && epoch < view->epoch)
         view_passed(world, fact, process, epoch);
     else if (first)
         view_record(world, fact, view);
     world->facts->process[process->index].served |= process->app.committed >= fact->settled;
-    check_view_install(world, process, fact);
+    spotnik_check_view_install(world, process, fact);
     if (first)
-        check_lineage_view(world, fact);
-    check_step_view(world, process, fact);
-    check_join_view(world, process, fact);
-    check_recovery_view(world, process, fact);
-    sim_mix(world, epoch << 16 | fact->size);
+        spotnik_check_lineage_view(world, fact);
+    spotnik_check_step_view(world, process, fact);
+    spotnik_check_join_view(world, process, fact);
+    spotnik_check_recovery_view(world, process, fact);
+    spotnik_sim_mix(world, epoch << 16 | fact->size);
 }
 
 /* A link has come up, or was lost without proof: nothing has been heard on a link that stands. */
@@ -294,8 +299,8 @@ void spotnik_check_unheard(struct sim_world *world, const struct sim_process *pr
         world->facts->process[process->index].heard &= ~(UINT64_C(1) << peer);
 }
 
-void spotnik_check_message(struct sim_world *world, const struct sim_process *to, const struct sim_process *from,
-                           const struct spotnik_message *message)
+void spotnik_check_message(struct sim_world *world, const struct sim_process *to,
+                           const struct sim_process *from, const struct spotnik_message *message)
 {
     struct fact_process *book = &world->facts->process[to->index];
 
@@ -323,7 +328,7 @@ void spotnik_check_proof(struct sim_world *world, const struct sim_process *proc
 
 void spotnik_check_death(struct sim_world *world, const struct sim_process *process)
 {
-    sim_mix(world, process->index + UINT64_C(0xdead0000));
+    spotnik_sim_mix(world, process->index + UINT64_C(0xdead0000));
 }
 
 void spotnik_check_exit(struct sim_world *world, const struct sim_process *process, bool left)
@@ -333,7 +338,7 @@ void spotnik_check_exit(struct sim_world *world, const struct sim_process *proce
     else
         world->result->exclusions++;
     if (left && !process->app.leave)
-        sim_fail(world, "driver", "%u has left unasked", process->index);
+        spotnik_sim_fail(world, "driver", "%u has left unasked", process->index);
 }
 
 void spotnik_check_process(struct sim_world *world, struct sim_process *process)
@@ -342,16 +347,17 @@ void spotnik_check_process(struct sim_world *world, struct sim_process *process)
 
     spotnik_core_status(process->core, &status);
     if (status.committed != process->app.committed && status.role != SPOTNIK_ROLE_IDLE)
-        sim_fail(world, "driver", "%u: the core says %llu steps, its caller has seen %llu", process->index,
-                 (unsigned long long)status.committed, (unsigned long long)process->app.committed);
+        spotnik_sim_fail(world, "driver", "%u: the core says %llu steps, its caller has seen %llu",
+                         process->index, (unsigned long long)status.committed,
+                         (unsigned long long)process->app.committed);
 }
 
 void spotnik_check_end(struct sim_world *world)
 {
-    check_lineage_end(world);
-    check_step_end(world);
-    check_bits_end(world);
-    check_work_end(world);
-    check_join_end(world);
-    check_ledger_end(world);
+    spotnik_check_lineage_end(world);
+    spotnik_check_step_end(world);
+    spotnik_check_bits_end(world);
+    spotnik_check_work_end(world);
+    spotnik_check_join_end(world);
+    spotnik_check_ledger_end(world);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One checker per promise. The simulated world tells them facts; they keep their own books, know nothing of the core's
- * insides, and say what is broken by sim_fail(). In words: docs/simulation.md. Private to src/sim.
+/* One checker per promise. The simulated world tells them facts; they keep their own books, know nothing of the
+ * core's insides, and say what is broken by spotnik_sim_fail(). In words: docs/simulation.md. Private to src/sim.
  *
  *   check.c          the book of facts               check_work.c      P5 a survivor's gradient is used
  *   check_lineage.c  P1 one lineage                  check_recovery.c  P6 few messages, nothing blocks
@@ -19,14 +19,14 @@ struct fact_view {
     uint32_t *member; /* process */
     uint32_t *share, *flags;
     uint64_t first_ns;
-    uint32_t losses;  /* members of the view before that are not in it */
+    uint32_t losses; /* members of the view before that are not in it */
 };
 
 /* A process has committed a step, or copied the state after one. */
 struct fact_commit {
     uint64_t step, epoch; /* of the view it was in; 0: outside, as a joiner */
     uint32_t process;
-    bool reduced;         /* in that view; else handed over or copied */
+    bool reduced; /* in that view; else handed over or copied */
     bool copied;
     uint64_t result, state;
 };
@@ -36,11 +36,11 @@ struct fact_input {
     uint64_t step, epoch;
     uint32_t process;
     bool has_share, replay, filled;
-    uint64_t weight;      /* of MEAN */
+    uint64_t weight; /* of MEAN */
     uint64_t samples, data_epoch;
     uint32_t range_count;
     struct spotnik_range *range;
-    unsigned char *bytes; /* all buckets, in order */
+    unsigned char *bytes;      /* all buckets, in order */
     struct fact_input *before; /* of the same process */
 };
 
@@ -54,9 +54,9 @@ struct fact_process {
     uint64_t committed;       /* last, 0: none */
     uint64_t messages_at_view;
     uint64_t entered_epoch;
-    bool served;              /* has held the settled step of a view it stood in */
-    uint64_t heard, fenced;   /* bit per process: it has spoken on the present link; it has fenced us */
-    uint64_t witnesses;       /* of its death on a good link: bit per process */
+    bool served;               /* has held the settled step of a view it stood in */
+    uint64_t heard, fenced;    /* bit per process: it has spoken on the present link; it has fenced us */
+    uint64_t witnesses;        /* of its death on a good link: bit per process */
     struct fact_view proposed; /* the latest proposal it has handled */
 };
 
@@ -69,7 +69,7 @@ struct sim_facts {
     struct fact_result *result;
     size_t result_count, result_capacity;
     struct fact_process *process;
-    uint64_t steps_max;     /* highest step committed by anybody */
+    uint64_t steps_max; /* highest step committed by anybody */
     /* liveness */
     uint64_t uniform_epoch, uniform_from;
 };
@@ -83,9 +83,10 @@ void spotnik_check_input(struct sim_world *world, const struct sim_process *proc
 void spotnik_check_commit(struct sim_world *world, struct sim_process *process, uint64_t step);
 void spotnik_check_copied(struct sim_world *world, struct sim_process *process);
 void spotnik_check_view(struct sim_world *world, struct sim_process *process, uint64_t epoch);
-void spotnik_check_sent(struct sim_world *world, struct sim_process *process, const struct spotnik_message *message);
-void spotnik_check_message(struct sim_world *world, const struct sim_process *to, const struct sim_process *from,
-                           const struct spotnik_message *message);
+void spotnik_check_sent(struct sim_world *world, struct sim_process *process,
+                        const struct spotnik_message *message);
+void spotnik_check_message(struct sim_world *world, const struct sim_process *to,
+                           const struct sim_process *from, const struct spotnik_message *message);
 void spotnik_check_proof(struct sim_world *world, const struct sim_process *process, uint32_t dead,
                          enum spotnik_event_kind kind);
 void spotnik_check_proposal(struct sim_world *world, const struct sim_process *process,
@@ -97,27 +98,34 @@ void spotnik_check_process(struct sim_world *world, struct sim_process *process)
 void spotnik_check_end(struct sim_world *world);
 
 /* The book. */
-const struct fact_view *fact_view_of(const struct sim_world *world, uint64_t epoch);
-uint32_t fact_rank(const struct fact_view *view, uint32_t process);
-const struct fact_input *fact_input_of(const struct sim_world *world, uint32_t process, uint64_t step);
-uint64_t fact_reducing_epoch(const struct sim_world *world, uint64_t step);
-bool fact_is_orphan(const struct sim_world *world, const struct fact_commit *commit);
+const struct fact_view *spotnik_fact_view_of(const struct sim_world *world, uint64_t epoch);
+uint32_t spotnik_fact_rank(const struct fact_view *view, uint32_t process);
+const struct fact_input *spotnik_fact_input_of(const struct sim_world *world, uint32_t process,
+                                               uint64_t step);
+uint64_t spotnik_fact_reducing_epoch(const struct sim_world *world, uint64_t step);
+bool spotnik_fact_is_orphan(const struct sim_world *world, const struct fact_commit *commit);
 
 /* The promises. */
-void check_lineage_view(struct sim_world *world, const struct fact_view *view);
-void check_lineage_end(struct sim_world *world);
-void check_view_install(struct sim_world *world, const struct sim_process *process, struct fact_view *known);
-void check_step_commit(struct sim_world *world, const struct sim_process *process, const struct fact_commit *commit);
-void check_step_view(struct sim_world *world, const struct sim_process *process, const struct fact_view *view);
-void check_step_end(struct sim_world *world);
-bool check_bits_expected(struct sim_world *world, uint64_t epoch, uint64_t step, uint64_t *ret_digest);
-void check_bits_end(struct sim_world *world);
-void check_work_end(struct sim_world *world);
-void check_recovery_view(struct sim_world *world, struct sim_process *process, const struct fact_view *view);
-void check_join_view(struct sim_world *world, const struct sim_process *process, const struct fact_view *view);
-void check_join_end(struct sim_world *world);
-void check_ledger_end(struct sim_world *world);
-void check_progress_probe(struct sim_world *world);
+void spotnik_check_lineage_view(struct sim_world *world, const struct fact_view *view);
+void spotnik_check_lineage_end(struct sim_world *world);
+void spotnik_check_view_install(struct sim_world *world, const struct sim_process *process,
+                                struct fact_view *known);
+void spotnik_check_step_commit(struct sim_world *world, const struct sim_process *process,
+                               const struct fact_commit *commit);
+void spotnik_check_step_view(struct sim_world *world, const struct sim_process *process,
+                             const struct fact_view *view);
+void spotnik_check_step_end(struct sim_world *world);
+bool spotnik_check_bits_expected(struct sim_world *world, uint64_t epoch, uint64_t step,
+                                 uint64_t *ret_digest);
+void spotnik_check_bits_end(struct sim_world *world);
+void spotnik_check_work_end(struct sim_world *world);
+void spotnik_check_recovery_view(struct sim_world *world, struct sim_process *process,
+                                 const struct fact_view *view);
+void spotnik_check_join_view(struct sim_world *world, const struct sim_process *process,
+                             const struct fact_view *view);
+void spotnik_check_join_end(struct sim_world *world);
+void spotnik_check_ledger_end(struct sim_world *world);
+void spotnik_check_progress_probe(struct sim_world *world);
 
 const char *spotnik_sim_message_name(enum spotnik_message_kind kind);
 

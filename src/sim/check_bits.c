@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* P4, same bits. What a view must make of a step, computed apart from the core: segment j of a bucket is the sum of the
- * members' inputs taken from rank j on round the ring, weighted; every member must have exactly these bits. And after
- * every step of the lineage all replicas are equal. */
+/* P4, same bits. What a view must make of a step, computed apart from the core: segment j of a bucket is
+ * the sum of the members' inputs taken from rank j on round the ring, weighted; every member must have
+ * exactly these bits. And after every step of the lineage all replicas are equal. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,8 +21,8 @@ static uint64_t segment_begin(uint64_t count, uint32_t size, uint32_t segment)
     return count / size * segment + (segment < rest ? segment : rest);
 }
 
-static void start(const struct sim_bucket *bucket, unsigned char *out, const struct contribution *from, size_t at,
-                  size_t count)
+static void start(const struct sim_bucket *bucket, unsigned char *out, const struct contribution *from,
+                  size_t at, size_t count)
 {
     if (bucket->op == SPOTNIK_MEAN && from->weight)
         spotnik_reduce_scale(out + at, from->bytes + at, count, bucket->dtype, from->weight);
@@ -30,8 +30,8 @@ static void start(const struct sim_bucket *bucket, unsigned char *out, const str
         memcpy(out + at, from->bytes + at, count * bucket->element_bytes);
 }
 
-static void segment_reduce(const struct sim_bucket *bucket, unsigned char *out, const struct contribution *from,
-                           uint32_t size, uint32_t segment)
+static void segment_reduce(const struct sim_bucket *bucket, unsigned char *out,
+                           const struct contribution *from, uint32_t size, uint32_t segment)
 {
     uint64_t begin = segment_begin(bucket->count, size, segment);
     uint64_t count = segment_begin(bucket->count, size, segment + 1) - begin, total = 0;
@@ -44,7 +44,8 @@ static void segment_reduce(const struct sim_bucket *bucket, unsigned char *out, 
         if (i == 0 || (total == 0 && next->weight))
             start(bucket, out, next, at, count);
         else if (next->weight)
-            spotnik_reduce_combine(out + at, out + at, next->bytes + at, count, bucket->dtype, bucket->op, next->weight);
+            spotnik_reduce_combine(out + at, out + at, next->bytes + at, count, bucket->dtype, bucket->op,
+                                   next->weight);
         total += next->weight;
     }
     if (bucket->op == SPOTNIK_MEAN && size > 1)
@@ -57,9 +58,9 @@ static bool gather(struct sim_world *world, const struct fact_view *view, uint64
     size_t at = 0;
 
     for (uint32_t i = 0; i < number; i++)
-        at += sim_bucket_bytes(&world->bucket[i]);
+        at += spotnik_sim_bucket_bytes(&world->bucket[i]);
     for (uint32_t rank = 0; rank < view->size; rank++) {
-        const struct fact_input *input = fact_input_of(world, view->member[rank], step);
+        const struct fact_input *input = spotnik_fact_input_of(world, view->member[rank], step);
         if (!input || !input->filled)
             return false;
         from[rank].bytes = input->bytes + at;
@@ -68,23 +69,24 @@ static bool gather(struct sim_world *world, const struct fact_view *view, uint64
     return true;
 }
 
-static bool compute(struct sim_world *world, const struct fact_view *view, uint64_t step, uint64_t *ret_digest)
+static bool compute(struct sim_world *world, const struct fact_view *view, uint64_t step,
+                    uint64_t *ret_digest)
 {
-    struct contribution *from = sim_alloc(view->size * sizeof(*from));
+    struct contribution *from = spotnik_sim_alloc(view->size * sizeof(*from));
     struct spotnik_hash hash;
     bool complete = true;
 
     spotnik_hash_begin(&hash);
     for (uint32_t i = 0; i < world->options.buckets && complete; i++) {
         const struct sim_bucket *bucket = &world->bucket[i];
-        unsigned char *out = sim_alloc(sim_bucket_bytes(bucket) + 1);
+        unsigned char *out = spotnik_sim_alloc(spotnik_sim_bucket_bytes(bucket) + 1);
         complete = gather(world, view, step, i, from);
         for (uint32_t segment = 0; complete && segment < view->size; segment++)
             if (view->size > 1)
                 segment_reduce(bucket, out, from, view->size, segment);
             else
-                memcpy(out, from[0].bytes, sim_bucket_bytes(bucket));
-        spotnik_hash_add(&hash, out, sim_bucket_bytes(bucket));
+                memcpy(out, from[0].bytes, spotnik_sim_bucket_bytes(bucket));
+        spotnik_hash_add(&hash, out, spotnik_sim_bucket_bytes(bucket));
         free(out);
     }
     *ret_digest = spotnik_hash_end(&hash);
@@ -93,10 +95,10 @@ static bool compute(struct sim_world *world, const struct fact_view *view, uint6
 }
 
 /* Digest of all buckets of `step` as reduced in view `epoch`. False: some member had put nothing in. */
-bool check_bits_expected(struct sim_world *world, uint64_t epoch, uint64_t step, uint64_t *ret_digest)
+bool spotnik_check_bits_expected(struct sim_world *world, uint64_t epoch, uint64_t step, uint64_t *ret_digest)
 {
     struct sim_facts *facts = world->facts;
-    const struct fact_view *view = fact_view_of(world, epoch);
+    const struct fact_view *view = spotnik_fact_view_of(world, epoch);
 
     for (size_t i = facts->result_count; i-- > 0;)
         if (facts->result[i].epoch == epoch && facts->result[i].step == step) {
@@ -110,25 +112,27 @@ bool check_bits_expected(struct sim_world *world, uint64_t epoch, uint64_t step,
         facts->result = realloc(facts->result, facts->result_capacity * sizeof(*facts->result));
         SPOTNIK_ASSERT(facts->result != NULL);
     }
-    facts->result[facts->result_count++] = (struct fact_result){step, epoch, *ret_digest};
+    facts->result[facts->result_count++] = (struct fact_result){ step, epoch, *ret_digest };
     return true;
 }
 
-void check_bits_end(struct sim_world *world)
+void spotnik_check_bits_end(struct sim_world *world)
 {
     const struct sim_facts *facts = world->facts;
-    size_t *first = sim_alloc((facts->steps_max + 2) * sizeof(*first)); /* 1 + index of a commit of each step */
+    size_t *first =
+        spotnik_sim_alloc((facts->steps_max + 2) * sizeof(*first)); /* 1 + index of a commit of each step */
 
     for (size_t i = 0; i < facts->commit_count; i++) {
         const struct fact_commit *commit = &facts->commit[i];
         bool outside = commit->epoch == 0 && facts->process[commit->process].entered_epoch == 0;
-        if (outside || fact_is_orphan(world, commit) || commit->step == 0)
+        if (outside || spotnik_fact_is_orphan(world, commit) || commit->step == 0)
             continue;
         if (!first[commit->step])
             first[commit->step] = i + 1;
         else if (facts->commit[first[commit->step] - 1].state != commit->state)
-            sim_fail(world, "P4", "%u and %u differ after step %llu", facts->commit[first[commit->step] - 1].process,
-                     commit->process, (unsigned long long)commit->step);
+            spotnik_sim_fail(world, "P4", "%u and %u differ after step %llu",
+                             facts->commit[first[commit->step] - 1].process, commit->process,
+                             (unsigned long long)commit->step);
     }
     free(first);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* P7, joining costs nothing: who enters holds the very replica of the lineage at the settled step or one behind; a view
- * never changes for the sake of a joiner that is not in it, nor for nothing at all. (That members go on while a
- * joiner copies is checked by the steps they commit: check_progress.c.) */
+/* P7, joining costs nothing: who enters holds the very replica of the lineage at the settled step or one
+ * behind; a view never changes for the sake of a joiner that is not in it, nor for nothing at all. (That
+ * members go on while a joiner copies is checked by the steps they commit: check_progress.c.) */
 #include "base/time.h"
 #include "sim/check.h"
 
@@ -9,14 +9,14 @@ static uint32_t difference(const struct fact_view *a, const struct fact_view *b)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < a->size; i++)
-        count += fact_rank(b, a->member[i]) == SPOTNIK_NO_RANK;
+        count += spotnik_fact_rank(b, a->member[i]) == SPOTNIK_NO_RANK;
     for (uint32_t i = 0; i < b->size; i++)
-        count += fact_rank(a, b->member[i]) == SPOTNIK_NO_RANK;
+        count += spotnik_fact_rank(a, b->member[i]) == SPOTNIK_NO_RANK;
     return count;
 }
 
-/* A member that dies or leaves, a joiner that dies on the way in, or one that did not come near enough in the moment it
- * was given; and a leaver that must stay for one view to hand over what only it holds. */
+/* A member that dies or leaves, a joiner that dies on the way in, or one that did not come near enough in
+ * the moment it was given; and a leaver that must stay for one view to hand over what only it holds. */
 static bool somebody_moves(struct sim_world *world, uint64_t since_ns)
 {
     for (uint32_t i = 0; i < world->process_count; i++) {
@@ -28,16 +28,18 @@ static bool somebody_moves(struct sim_world *world, uint64_t since_ns)
     return false;
 }
 
-void check_join_view(struct sim_world *world, const struct sim_process *process, const struct fact_view *view)
+void spotnik_check_join_view(struct sim_world *world, const struct sim_process *process,
+                             const struct fact_view *view)
 {
     struct fact_process *book = &world->facts->process[process->index];
-    const struct fact_view *old = fact_view_of(world, view->epoch - 1);
+    const struct fact_view *old = spotnik_fact_view_of(world, view->epoch - 1);
 
     if (process->join != SIM_JOIN_NONE || !book->entered_epoch)
         book->entered_epoch = view->epoch;
-    if (world->clean && old && view->epoch > 1 && difference(old, view) == 0 && !somebody_moves(world, old->first_ns))
-        sim_fail(world, "P7", "view %llu has the members of view %llu: a change for nothing",
-                 (unsigned long long)view->epoch, (unsigned long long)old->epoch);
+    if (world->clean && old && view->epoch > 1 && difference(old, view) == 0
+        && !somebody_moves(world, old->first_ns))
+        spotnik_sim_fail(world, "P7", "view %llu has the members of view %llu: a change for nothing",
+                         (unsigned long long)view->epoch, (unsigned long long)old->epoch);
 }
 
 /* The last thing an entering process had committed or copied before its first view. */
@@ -55,12 +57,13 @@ static const struct fact_commit *lineage_commit(const struct sim_world *world, u
 {
     const struct sim_facts *facts = world->facts;
     for (size_t i = 0; i < facts->commit_count; i++)
-        if (facts->commit[i].step == step && facts->commit[i].reduced && !fact_is_orphan(world, &facts->commit[i]))
+        if (facts->commit[i].step == step && facts->commit[i].reduced
+            && !spotnik_fact_is_orphan(world, &facts->commit[i]))
             return &facts->commit[i];
     return NULL;
 }
 
-void check_join_end(struct sim_world *world)
+void spotnik_check_join_end(struct sim_world *world)
 {
     for (uint32_t i = 0; i < world->process_count; i++) {
         const struct fact_commit *last = brought(world, i);
@@ -68,8 +71,9 @@ void check_join_end(struct sim_world *world)
             continue;
         const struct fact_commit *truth = lineage_commit(world, last->step);
         if (truth && truth->state != last->state)
-            sim_fail(world, "P7", "%u entered view %llu with another replica after step %llu than %u has", i,
-                     (unsigned long long)world->facts->process[i].entered_epoch, (unsigned long long)last->step,
-                     truth->process);
+            spotnik_sim_fail(world, "P7",
+                             "%u entered view %llu with another replica after step %llu than %u has", i,
+                             (unsigned long long)world->facts->process[i].entered_epoch,
+                             (unsigned long long)last->step, truth->process);
     }
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* P1, one lineage. At every first installation: the members taken over from the view before must be more than half of
- * them, or half with the smallest id, or all that truly lived on. At the end: what was committed outside the lineage is
- * at most one step, the last one of its member, which never stood in a later view. */
+/* P1, one lineage. At every first installation: the members taken over from the view before must be more
+ * than half of them, or half with the smallest id, or all that truly lived on. At the end: what was
+ * committed outside the lineage is at most one step, the last one of its member, which never stood in a
+ * later view. */
 #include "base/id.h"
 #include "sim/check.h"
 
@@ -13,28 +14,29 @@ static bool goes_on(struct sim_world *world, uint32_t process)
 
 static bool is_taken(struct sim_world *world, const struct fact_view *view, uint32_t process)
 {
-    return fact_rank(view, process) != SPOTNIK_NO_RANK || world->process[process]->app.leave;
+    return spotnik_fact_rank(view, process) != SPOTNIK_NO_RANK || world->process[process]->app.leave;
 }
 
 static bool takes_smallest(struct sim_world *world, const struct fact_view *old, const struct fact_view *view)
 {
     uint32_t smallest = old->member[0];
     for (uint32_t i = 1; i < old->size; i++)
-        if (spotnik_id_compare(world->process[old->member[i]]->member.id, world->process[smallest]->member.id) < 0)
+        if (spotnik_id_compare(world->process[old->member[i]]->member.id, world->process[smallest]->member.id)
+            < 0)
             smallest = old->member[i];
     return is_taken(world, view, smallest);
 }
 
-void check_lineage_view(struct sim_world *world, const struct fact_view *view)
+void spotnik_check_lineage_view(struct sim_world *world, const struct fact_view *view)
 {
-    const struct fact_view *old = fact_view_of(world, view->epoch - 1);
+    const struct fact_view *old = spotnik_fact_view_of(world, view->epoch - 1);
     uint32_t left_behind = 0, taken = 0;
 
     if (view->epoch == 1)
         return;
     if (!old) {
-        sim_fail(world, "P1", "view %llu is installed before view %llu was", (unsigned long long)view->epoch,
-                 (unsigned long long)view->epoch - 1);
+        spotnik_sim_fail(world, "P1", "view %llu is installed before view %llu was",
+                         (unsigned long long)view->epoch, (unsigned long long)view->epoch - 1);
         return;
     }
     for (uint32_t i = 0; i < old->size; i++) {
@@ -44,28 +46,35 @@ void check_lineage_view(struct sim_world *world, const struct fact_view *view)
     }
     if (2 * taken > old->size || !left_behind || (2 * taken == old->size && takes_smallest(world, old, view)))
         return;
-    sim_fail(world, "P1", "view %llu takes over %u of the %u members of view %llu and leaves %u living ones behind",
-             (unsigned long long)view->epoch, taken, old->size, (unsigned long long)old->epoch, left_behind);
+    spotnik_sim_fail(
+        world, "P1",
+        "view %llu takes over %u of the %u members of view %llu and leaves %u living ones behind",
+        (unsigned long long)view->epoch, taken, old->size, (unsigned long long)old->epoch, left_behind);
 }
 
-void check_lineage_end(struct sim_world *world)
+void spotnik_check_lineage_end(struct sim_world *world)
 {
     const struct sim_facts *facts = world->facts;
 
     for (size_t i = 0; i < facts->commit_count; i++) {
         const struct fact_commit *orphan = &facts->commit[i];
-        if (!fact_is_orphan(world, orphan))
+        if (!spotnik_fact_is_orphan(world, orphan))
             continue;
         world->result->orphans++;
-        for (uint64_t epoch = fact_reducing_epoch(world, orphan->step); epoch < facts->view_count; epoch++)
-            if (facts->view[epoch].known && fact_rank(&facts->view[epoch], orphan->process) != SPOTNIK_NO_RANK)
-                sim_fail(world, "P1", "%u committed step %llu in view %llu, and stands in view %llu after it was reduced again",
-                         orphan->process, (unsigned long long)orphan->step, (unsigned long long)orphan->epoch,
-                         (unsigned long long)epoch);
+        for (uint64_t epoch = spotnik_fact_reducing_epoch(world, orphan->step); epoch < facts->view_count;
+             epoch++)
+            if (facts->view[epoch].known
+                && spotnik_fact_rank(&facts->view[epoch], orphan->process) != SPOTNIK_NO_RANK)
+                spotnik_sim_fail(
+                    world, "P1",
+                    "%u committed step %llu in view %llu, and stands in view %llu after it was reduced again",
+                    orphan->process, (unsigned long long)orphan->step, (unsigned long long)orphan->epoch,
+                    (unsigned long long)epoch);
         for (size_t k = i + 1; k < facts->commit_count; k++)
             if (facts->commit[k].process == orphan->process)
-                sim_fail(world, "P1", "%u goes on committing (step %llu) after step %llu outside the lineage",
-                         orphan->process, (unsigned long long)facts->commit[k].step,
-                         (unsigned long long)orphan->step);
+                spotnik_sim_fail(world, "P1",
+                                 "%u goes on committing (step %llu) after step %llu outside the lineage",
+                                 orphan->process, (unsigned long long)facts->commit[k].step,
+                                 (unsigned long long)orphan->step);
     }
 }

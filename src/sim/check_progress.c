@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* P9, progress. After everything has healed, all processes that live must come to stand in one view, all of them in
- * it, and commit so many further steps there, within a limit of virtual time. Excused only when the lineage rule itself
- * forbids it, which is verified from the facts: in some view still to be passed, the living members are not more
- * than half, nor half with the smallest id, and of some dead one no living member has witnessed the end on a good link. */
+/* P9, progress. After everything has healed, all processes that live must come to stand in one view, all of
+ * them in it, and commit so many further steps there, within a limit of virtual time. Excused only when the
+ * lineage rule itself forbids it, which is verified from the facts: in some view still to be passed, the
+ * living members are not more than half, nor half with the smallest id, and of some dead one no living
+ * member has witnessed the end on a good link. */
 #include "base/id.h"
 #include "base/time.h"
 #include "sim/check.h"
@@ -19,8 +20,8 @@ static bool witnessed(struct sim_world *world, const struct fact_view *view, uin
     return false;
 }
 
-/* All who live in it came in lagging and were not served: the settled step may have left the job, so they must not make it
- * anew; they are as good as outside. */
+/* All who live in it came in lagging and were not served: the settled step may have left the job, so they
+ * must not make it anew; they are as good as outside. */
 static bool only_unserved(struct sim_world *world, const struct fact_view *view)
 {
     for (uint32_t i = 0; i < view->size; i++) {
@@ -45,8 +46,9 @@ static bool quorum_possible(struct sim_world *world, const struct fact_view *vie
     }
     if (only_unserved(world, view))
         return false;
-    return voters && (2 * voters > view->size || voters + gone == view->size ||
-                      (2 * voters == view->size && sim_live(world->process[smallest])));
+    return voters
+           && (2 * voters > view->size || voters + gone == view->size
+               || (2 * voters == view->size && sim_live(world->process[smallest])));
 }
 
 /* The views that the living must still pass: from the newest one of a living member to the newest of all. */
@@ -60,15 +62,15 @@ static bool is_excused(struct sim_world *world)
     if (!newest)
         return true; /* every member is dead: the job is lost, as it must be */
     for (uint64_t epoch = newest; epoch < world->facts->view_count; epoch++) {
-        const struct fact_view *view = fact_view_of(world, epoch);
+        const struct fact_view *view = spotnik_fact_view_of(world, epoch);
         if (view && !quorum_possible(world, view))
             return true;
     }
     return false;
 }
 
-/* One view with all the living in it, or as many as a view may have while the others ask in vain; returns its epoch, 0 when there
- * is none. */
+/* One view with all the living in it, or as many as a view may have while the others ask in vain; returns
+ * its epoch, 0 when there is none. */
 static uint64_t uniform_epoch(struct sim_world *world, uint64_t *ret_committed_min)
 {
     uint64_t epoch = 0, least = UINT64_MAX;
@@ -89,7 +91,7 @@ static uint64_t uniform_epoch(struct sim_world *world, uint64_t *ret_committed_m
         if (process->app.committed < least)
             least = process->app.committed;
     }
-    const struct fact_view *view = fact_view_of(world, epoch);
+    const struct fact_view *view = spotnik_fact_view_of(world, epoch);
     *ret_committed_min = least;
     bool full = view && view->size == world->options.limits.members_max;
     return view && view->size == members && (!joiners || full) ? epoch : 0;
@@ -98,13 +100,13 @@ static uint64_t uniform_epoch(struct sim_world *world, uint64_t *ret_committed_m
 /* For whoever reads the trace: how things stand in the newest view. */
 static void tell(struct sim_world *world)
 {
-    const struct fact_view *view = fact_view_of(world, world->facts->view_count - 1);
+    const struct fact_view *view = spotnik_fact_view_of(world, world->facts->view_count - 1);
 
     for (uint32_t i = 0; view && i < view->size; i++)
-        sim_story(world, "view %llu: member %u %s", (unsigned long long)view->epoch, view->member[i],
-                  sim_live(world->process[view->member[i]]) ? "lives"
-                  : witnessed(world, view, view->member[i])       ? "is dead, and a living one witnessed it"
-                                                            : "is dead without a living witness");
+        spotnik_sim_story(world, "view %llu: member %u %s", (unsigned long long)view->epoch, view->member[i],
+                          sim_live(world->process[view->member[i]]) ? "lives"
+                          : witnessed(world, view, view->member[i]) ? "is dead, and a living one witnessed it"
+                                                                    : "is dead without a living witness");
 }
 
 static void not_yet(struct sim_world *world)
@@ -117,13 +119,14 @@ static void not_yet(struct sim_world *world)
         world->over = true;
     } else if (since > world->options.liveness_ns) {
         tell(world);
-        sim_fail(world, "P9", "no common view with progress %.1f s after everything healed", (double)since / 1e9);
+        spotnik_sim_fail(world, "P9", "no common view with progress %.1f s after everything healed",
+                         (double)since / 1e9);
     } else {
-        sim_push(world, SIM_PROBE, PROBE_NS, 0, 0, NULL);
+        spotnik_sim_push(world, SIM_PROBE, PROBE_NS, 0, 0, NULL);
     }
 }
 
-void check_progress_probe(struct sim_world *world)
+void spotnik_check_progress_probe(struct sim_world *world)
 {
     struct sim_facts *facts = world->facts;
     uint64_t least, epoch = uniform_epoch(world, &least);

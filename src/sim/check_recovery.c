@@ -1,39 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* P6, bounded recovery. Control messages (no heartbeats) that a survivor sends between two views, when nothing but deaths
- * with proof, joins and leaves happen: at most MESSAGES_BASE + MESSAGES_PER_CHANGE for each member lost, come or gone,
- * and each death on the way. Under silence and cuts retries are bounded by time instead, and only recorded. */
+/* P6, bounded recovery. Control messages (no heartbeats) that a survivor sends between two views, when
+ * nothing but deaths with proof, joins and leaves happen: at most MESSAGES_BASE + MESSAGES_PER_CHANGE for
+ * each member lost, come or gone, and each death on the way. Under silence and cuts retries are bounded by
+ * time instead, and only recorded. */
 #include "sim/check.h"
 
 enum { MESSAGES_BASE = 12, MESSAGES_PER_CHANGE = 10 };
 
-void spotnik_check_sent(struct sim_world *world, struct sim_process *process, const struct spotnik_message *message)
+void spotnik_check_sent(struct sim_world *world, struct sim_process *process,
+                        const struct spotnik_message *message)
 {
-    sim_mix(world, (uint64_t)message->kind << 48 | message->epoch << 24 | message->committed);
+    spotnik_sim_mix(world, (uint64_t)message->kind << 48 | message->epoch << 24 | message->committed);
     if (message->kind == SPOTNIK_MESSAGE_HEARTBEAT)
         return;
     spotnik_check_proposal(world, process, message);
     world->result->messages++;
     process->messages++;
-    process->recovery_messages += message->kind == SPOTNIK_MESSAGE_RECONCILE ||
-                                  message->kind == SPOTNIK_MESSAGE_ACCEPT || message->kind == SPOTNIK_MESSAGE_RESTART ||
-                                  message->kind == SPOTNIK_MESSAGE_FENCED;
+    process->recovery_messages +=
+        message->kind == SPOTNIK_MESSAGE_RECONCILE || message->kind == SPOTNIK_MESSAGE_ACCEPT
+        || message->kind == SPOTNIK_MESSAGE_RESTART || message->kind == SPOTNIK_MESSAGE_FENCED;
 }
 
 /* Who came, went or died since this process installed its last view. */
-static uint32_t changes(struct sim_world *world, const struct sim_process *process, const struct fact_view *view)
+static uint32_t changes(struct sim_world *world, const struct sim_process *process,
+                        const struct fact_view *view)
 {
-    const struct fact_view *old = fact_view_of(world, process->last_epoch);
+    const struct fact_view *old = spotnik_fact_view_of(world, process->last_epoch);
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < world->process_count; i++) {
         const struct sim_process *other = world->process[i];
-        bool was = old && fact_rank(old, i) != SPOTNIK_NO_RANK, is = fact_rank(view, i) != SPOTNIK_NO_RANK;
+        bool was = old && spotnik_fact_rank(old, i) != SPOTNIK_NO_RANK,
+             is = spotnik_fact_rank(view, i) != SPOTNIK_NO_RANK;
         count += was != is || (!sim_live(other) && (was || is || other->join != SIM_JOIN_NONE));
     }
     return count;
 }
 
-void check_recovery_view(struct sim_world *world, struct sim_process *process, const struct fact_view *view)
+void spotnik_check_recovery_view(struct sim_world *world, struct sim_process *process,
+                                 const struct fact_view *view)
 {
     uint32_t count = changes(world, process, view);
     uint64_t sent = process->recovery_messages;
@@ -43,6 +48,7 @@ void check_recovery_view(struct sim_world *world, struct sim_process *process, c
     if (sent > world->result->recovery_messages_max)
         world->result->recovery_messages_max = sent;
     if (world->clean && sent > MESSAGES_BASE + (uint64_t)MESSAGES_PER_CHANGE * count)
-        sim_fail(world, "P6", "%u sent %llu control messages on its way to view %llu, with %u changes", process->index,
-                 (unsigned long long)sent, (unsigned long long)view->epoch, count);
+        spotnik_sim_fail(world, "P6",
+                         "%u sent %llu control messages on its way to view %llu, with %u changes",
+                         process->index, (unsigned long long)sent, (unsigned long long)view->epoch, count);
 }

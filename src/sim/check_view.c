@@ -1,31 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* P2, same view: whoever installs epoch e installs the same members in the same order, from the same step, with the same
- * shares. */
+/* P2, same view: whoever installs epoch e installs the same members in the same order, from the same step,
+ * with the same shares. */
 #include "sim/check.h"
 
 static bool same(struct sim_world *world, const struct fact_view *known, const struct spotnik_view *view)
 {
-    if (known->settled != view->settled_step || known->size != view->size || known->share_count != view->share_count)
+    if (known->settled != view->settled_step || known->size != view->size
+        || known->share_count != view->share_count)
         return false;
     for (uint32_t i = 0; i < view->size; i++)
-        if (known->member[i] != sim_process_of(world, &view->entry[i].member)->index ||
-            known->share[i] != view->entry[i].share ||
-            ((known->flags[i] ^ view->entry[i].flags) & (SPOTNIK_ENTRY_LAGGARD | SPOTNIK_ENTRY_JOINER)))
+        if (known->member[i] != sim_process_of(world, &view->entry[i].member)->index
+            || known->share[i] != view->entry[i].share
+            || ((known->flags[i] ^ view->entry[i].flags) & (SPOTNIK_ENTRY_LAGGARD | SPOTNIK_ENTRY_JOINER)))
             return false;
     return true;
 }
 
-void check_view_install(struct sim_world *world, const struct sim_process *process, struct fact_view *known)
+void spotnik_check_view_install(struct sim_world *world, const struct sim_process *process,
+                                struct fact_view *known)
 {
     const struct spotnik_view *view = spotnik_core_view(process->core);
 
     bool passed = known->epoch < view->epoch; /* it has gone further in the same event: nothing to compare */
     if (!passed && !same(world, known, view))
-        sim_fail(world, "P2", "%u installs another view %llu than others did", process->index,
-                 (unsigned long long)known->epoch);
-    if (fact_rank(known, process->index) == SPOTNIK_NO_RANK)
-        sim_fail(world, "P2", "%u installs view %llu without being in it", process->index,
-                 (unsigned long long)known->epoch);
+        spotnik_sim_fail(world, "P2", "%u installs another view %llu than others did", process->index,
+                         (unsigned long long)known->epoch);
+    if (spotnik_fact_rank(known, process->index) == SPOTNIK_NO_RANK)
+        spotnik_sim_fail(world, "P2", "%u installs view %llu without being in it", process->index,
+                         (unsigned long long)known->epoch);
     if (known->epoch > 1 && known->first_ns == world->now_ns)
         world->result->views = known->epoch;
 }

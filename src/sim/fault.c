@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes wrong: a plan drawn at the start, and kills aimed at the passes of a recovery. A fault that would end the
- * job for certain (the last member) is left out when its time comes. */
+/* What goes wrong: a plan drawn at the start, and kills aimed at the passes of a recovery. A fault that
+ * would end the job for certain (the last member) is left out when its time comes. */
 #include <stdlib.h>
 
 #include "base/assert.h"
@@ -18,8 +18,8 @@ static uint32_t holders(struct sim_world *world)
         if (sim_live(world->process[i]) && world->process[i]->epoch > newest)
             newest = world->process[i]->epoch;
     for (uint32_t i = 0; i < world->process_count; i++)
-        count += newest && sim_live(world->process[i]) && world->process[i]->epoch == newest &&
-                 !world->process[i]->app.leave;
+        count += newest && sim_live(world->process[i]) && world->process[i]->epoch == newest
+                 && !world->process[i]->app.leave;
     return count;
 }
 
@@ -35,15 +35,17 @@ static struct sim_process *random_live(struct sim_world *world)
 
 static void replace(struct sim_world *world, const struct sim_process *dead)
 {
-    if (spotnik_prng_below(&world->fault, 100) < world->options.respawn_percent && !world->host_dead[dead->host])
-        sim_push(world, SIM_SPAWN, spotnik_prng_between(&world->fault, 1, 100) * SPOTNIK_MS, dead->host, 0, NULL);
+    if (spotnik_prng_below(&world->fault, 100) < world->options.respawn_percent
+        && !world->host_dead[dead->host])
+        spotnik_sim_push(world, SIM_SPAWN, spotnik_prng_between(&world->fault, 1, 100) * SPOTNIK_MS,
+                         dead->host, 0, NULL);
 }
 
 static void kill_one(struct sim_world *world, struct sim_process *process)
 {
     if (!process || !sim_live(process) || (process->epoch && holders(world) < 2))
         return;
-    sim_kill(world, process, false);
+    spotnik_sim_kill(world, process, false);
     replace(world, process);
 }
 
@@ -52,22 +54,23 @@ static void kill_host(struct sim_world *world, uint32_t host)
     uint32_t here = 0;
 
     for (uint32_t i = 0; i < world->process_count; i++)
-        here += sim_live(world->process[i]) && world->process[i]->host == host && world->process[i]->epoch != 0;
+        here +=
+            sim_live(world->process[i]) && world->process[i]->host == host && world->process[i]->epoch != 0;
     if (here >= holders(world))
         return;
     world->host_dead[host] = true;
     world->clean = false;
     for (uint32_t i = 0; i < world->process_count; i++)
         if (world->process[i]->host == host)
-            sim_kill(world, world->process[i], true);
+            spotnik_sim_kill(world, world->process[i], true);
 }
 
-bool sim_is_blocked(const struct sim_world *world, uint32_t from_host, uint32_t to_host)
+bool spotnik_sim_is_blocked(const struct sim_world *world, uint32_t from_host, uint32_t to_host)
 {
     if (from_host == to_host)
         return world->host_dead[from_host];
-    return world->host_dead[from_host] || world->host_dead[to_host] ||
-           world->blocked[(size_t)from_host * world->options.hosts + to_host] > 0;
+    return world->host_dead[from_host] || world->host_dead[to_host]
+           || world->blocked[(size_t)from_host * world->options.hosts + to_host] > 0;
 }
 
 /* Does the fault cut packets from host a to host b? */
@@ -84,8 +87,9 @@ static void break_lanes(struct sim_world *world, const struct sim_fault *fault)
 {
     for (struct sim_lane *lane = world->lanes; lane; lane = lane->all) {
         uint32_t a = world->process[lane->from]->host, b = world->process[lane->to]->host;
-        if (lane->open && (cuts(fault, a, b) || cuts(fault, b, a)) && spotnik_prng_chance(&world->fault, 1, 2))
-            sim_lane_break(world, lane);
+        if (lane->open && (cuts(fault, a, b) || cuts(fault, b, a))
+            && spotnik_prng_chance(&world->fault, 1, 2))
+            spotnik_sim_lane_break(world, lane);
     }
 }
 
@@ -135,8 +139,8 @@ static void leave(struct sim_world *world)
     if (!process || !process->epoch || staying < 2 || process->app.leave)
         return;
     process->app.leave = true;
-    sim_story(world, "%u is asked to leave", process->index);
-    sim_app_notice(world, process);
+    spotnik_sim_story(world, "%u is asked to leave", process->index);
+    spotnik_sim_app_notice(world, process);
 }
 
 static void kill_group(struct sim_world *world, uint32_t count)
@@ -158,76 +162,89 @@ static void begin(struct sim_world *world, struct sim_fault *fault)
     struct sim_process *process;
 
     switch (fault->kind) {
-    case SPOTNIK_SIM_KILL: kill_one(world, random_live(world)); break;
-    case SPOTNIK_SIM_KILL_GROUP: kill_group(world, fault->count); break;
-    case SPOTNIK_SIM_KILL_HOST: kill_host(world, fault->target % world->options.hosts); break;
+    case SPOTNIK_SIM_KILL:
+        kill_one(world, random_live(world));
+        break;
+    case SPOTNIK_SIM_KILL_GROUP:
+        kill_group(world, fault->count);
+        break;
+    case SPOTNIK_SIM_KILL_HOST:
+        kill_host(world, fault->target % world->options.hosts);
+        break;
     case SPOTNIK_SIM_CUT:
     case SPOTNIK_SIM_PARTITION:
-    case SPOTNIK_SIM_ONE_WAY: start_cut(world, fault); break;
+    case SPOTNIK_SIM_ONE_WAY:
+        start_cut(world, fault);
+        break;
     case SPOTNIK_SIM_STOP:
         world->clean = false;
         if ((process = random_live(world)))
-            sim_stop(world, process, fault->until_ns - fault->at_ns);
+            spotnik_sim_stop(world, process, fault->until_ns - fault->at_ns);
         break;
     case SPOTNIK_SIM_BREAK:
         world->clean = false;
         if (random_conn(world))
-            sim_link_break(world, random_conn(world));
+            spotnik_sim_link_break(world, random_conn(world));
         break;
     case SPOTNIK_SIM_LANE:
         world->clean = false;
         if (random_lane(world))
-            sim_lane_break(world, random_lane(world));
+            spotnik_sim_lane_break(world, random_lane(world));
         break;
     case SPOTNIK_SIM_SLOW:
         world->clean = false;
         fault->active = true;
         slow(world, fault, true);
         break;
-    case SPOTNIK_SIM_LEAVE: leave(world); break;
-    case SPOTNIK_SIM_JOIN: sim_push(world, SIM_SPAWN, 0, fault->target % world->options.hosts, 0, NULL); break;
-    case SPOTNIK_SIM_FAULT_COUNT: break;
+    case SPOTNIK_SIM_LEAVE:
+        leave(world);
+        break;
+    case SPOTNIK_SIM_JOIN:
+        spotnik_sim_push(world, SIM_SPAWN, 0, fault->target % world->options.hosts, 0, NULL);
+        break;
+    case SPOTNIK_SIM_FAULT_COUNT:
+        break;
     }
 }
 
-void sim_fault_happens(struct sim_world *world, uint32_t index)
+void spotnik_sim_fault_happens(struct sim_world *world, uint32_t index)
 {
     struct sim_fault *fault = &world->plan[index];
 
     if (world->healing)
         return;
-    sim_story(world, "fault: %s", spotnik_sim_fault_name(fault->kind));
-    sim_mix(world, fault->kind);
+    spotnik_sim_story(world, "fault: %s", spotnik_sim_fault_name(fault->kind));
+    spotnik_sim_mix(world, fault->kind);
     world->result->faults++;
     begin(world, fault);
     if (fault->active)
-        sim_push(world, SIM_HEAL, fault->until_ns - fault->at_ns, 0, index, NULL);
+        spotnik_sim_push(world, SIM_HEAL, fault->until_ns - fault->at_ns, 0, index, NULL);
 }
 
-void sim_fault_heals(struct sim_world *world, uint32_t index)
+void spotnik_sim_fault_heals(struct sim_world *world, uint32_t index)
 {
     struct sim_fault *fault = &world->plan[index];
 
     if (!fault->active)
         return;
     fault->active = false;
-    sim_story(world, "healed: %s", spotnik_sim_fault_name(fault->kind));
+    spotnik_sim_story(world, "healed: %s", spotnik_sim_fault_name(fault->kind));
     if (fault->kind == SPOTNIK_SIM_SLOW)
         slow(world, fault, false);
     else
         cut(world, fault, -1);
-    sim_links_release(world);
+    spotnik_sim_links_release(world);
 }
 
-void sim_faults_heal_all(struct sim_world *world)
+void spotnik_sim_faults_heal_all(struct sim_world *world)
 {
-    sim_story(world, "everything heals");
+    spotnik_sim_story(world, "everything heals");
     world->healing = true;
     world->heal_ns = world->now_ns;
     for (uint32_t i = 0; i < world->plan_count; i++)
-        sim_fault_heals(world, i);
+        spotnik_sim_fault_heals(world, i);
     for (uint32_t i = 0; i < world->process_count; i++)
-        sim_continue(world, world->process[i]);
+        spotnik_sim_continue(world, world->process[i]);
 }
 
 static enum spotnik_sim_fault draw_kind(struct sim_world *world)
@@ -259,36 +276,36 @@ static void plan_one(struct sim_world *world, struct sim_fault *fault)
                        : UINT64_C(1) << fault->target;
 }
 
-void sim_faults_plan(struct sim_world *world)
+void spotnik_sim_faults_plan(struct sim_world *world)
 {
-    static const enum spotnik_message_kind aims[] = {SPOTNIK_MESSAGE_RECONCILE, SPOTNIK_MESSAGE_ACCEPT,
-                                                     SPOTNIK_MESSAGE_RESTART, SPOTNIK_MESSAGE_FENCED,
-                                                     SPOTNIK_MESSAGE_ENTER};
+    static const enum spotnik_message_kind aims[] = { SPOTNIK_MESSAGE_RECONCILE, SPOTNIK_MESSAGE_ACCEPT,
+                                                      SPOTNIK_MESSAGE_RESTART, SPOTNIK_MESSAGE_FENCED,
+                                                      SPOTNIK_MESSAGE_ENTER };
 
     world->plan_count = world->options.faults;
-    world->plan = sim_alloc((world->plan_count + 1) * sizeof(*world->plan));
+    world->plan = spotnik_sim_alloc((world->plan_count + 1) * sizeof(*world->plan));
     for (uint32_t i = 0; i < world->plan_count; i++) {
         plan_one(world, &world->plan[i]);
-        sim_push(world, SIM_FAULT, world->plan[i].at_ns, 0, i, NULL);
+        spotnik_sim_push(world, SIM_FAULT, world->plan[i].at_ns, 0, i, NULL);
     }
     world->aim_count = world->options.aimed;
     SPOTNIK_ASSERT(world->aim_count <= sizeof(world->aim) / sizeof(world->aim[0]));
     for (uint32_t i = 0; i < world->aim_count; i++)
-        world->aim[i] = (struct sim_aim){
-            .kind = aims[spotnik_prng_below(&world->fault, 5)],
-            .countdown = (uint32_t)spotnik_prng_between(&world->fault, 1, 60),
-            .sender = spotnik_prng_chance(&world->fault, 1, 2),
-            .also = (uint32_t)spotnik_prng_below(&world->fault, 3)};
+        world->aim[i] = (struct sim_aim){ .kind = aims[spotnik_prng_below(&world->fault, 5)],
+                                          .countdown = (uint32_t)spotnik_prng_between(&world->fault, 1, 60),
+                                          .sender = spotnik_prng_chance(&world->fault, 1, 2),
+                                          .also = (uint32_t)spotnik_prng_below(&world->fault, 3) };
 }
 
 /* A message of a pass is being sent, or has arrived: the moment to die. */
-void sim_aimed(struct sim_world *world, struct sim_process *process, enum spotnik_message_kind kind, bool sender)
+void spotnik_sim_aimed(struct sim_world *world, struct sim_process *process, enum spotnik_message_kind kind,
+                       bool sender)
 {
     for (uint32_t i = 0; i < world->aim_count && !world->healing; i++) {
         struct sim_aim *aim = &world->aim[i];
         if (aim->kind != kind || aim->sender != sender || !aim->countdown || --aim->countdown)
             continue;
-        sim_story(world, "aimed at %s", spotnik_sim_message_name(kind));
+        spotnik_sim_story(world, "aimed at %s", spotnik_sim_message_name(kind));
         kill_one(world, process);
         kill_group(world, aim->also);
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A joiner outside the ring, as src/state drives it: find a donor, copy its state at a step boundary, replay committed
- * results streamed by a donor, ask to be let in, and take another donor when this one is lost. */
+/* A joiner outside the ring, as src/state drives it: find a donor, copy its state at a step boundary,
+ * replay committed results streamed by a donor, ask to be let in, and take another donor when this one is
+ * lost. */
 #include <string.h>
 
 #include "base/assert.h"
@@ -13,12 +14,13 @@
 
 static void later(struct sim_world *world, struct sim_process *process, uint64_t delay_ns)
 {
-    sim_push(world, SIM_JOINER, delay_ns, process->index, ++process->join_serial, NULL);
+    spotnik_sim_push(world, SIM_JOINER, delay_ns, process->index, ++process->join_serial, NULL);
 }
 
 static bool reachable(struct sim_world *world, const struct sim_process *a, const struct sim_process *b)
 {
-    return !sim_is_blocked(world, a->host, b->host) && !sim_is_blocked(world, b->host, a->host);
+    return !spotnik_sim_is_blocked(world, a->host, b->host)
+           && !spotnik_sim_is_blocked(world, b->host, a->host);
 }
 
 static bool keeps(const struct sim_process *donor, uint64_t step)
@@ -26,9 +28,11 @@ static bool keeps(const struct sim_process *donor, uint64_t step)
     return donor->app.committed < step || donor->app.kept[step % SIM_RESULTS_KEPT].step == step;
 }
 
-static bool may_donate(struct sim_world *world, const struct sim_process *process, const struct sim_process *donor)
+static bool may_donate(struct sim_world *world, const struct sim_process *process,
+                       const struct sim_process *donor)
 {
-    return donor != process && sim_live(donor) && !donor->stopped && donor->epoch != 0 && reachable(world, process, donor);
+    return donor != process && sim_live(donor) && !donor->stopped && donor->epoch != 0
+           && reachable(world, process, donor);
 }
 
 static uint64_t stable(const struct sim_process *donor)
@@ -38,14 +42,16 @@ static uint64_t stable(const struct sim_process *donor)
     return status.stable;
 }
 
-/* A random member that can be reached and still has what comes after `step`; SIM_NOBODY when there is none. */
-static uint32_t find_donor(struct sim_world *world, const struct sim_process *process, bool any_step, uint64_t step)
+/* A random member that can be reached and still has what comes after `step`; SIM_NOBODY: there is none. */
+static uint32_t find_donor(struct sim_world *world, const struct sim_process *process, bool any_step,
+                           uint64_t step)
 {
     uint32_t found = SIM_NOBODY, seen = 0;
 
     for (uint32_t i = 0; i < world->process_count; i++) {
         const struct sim_process *donor = world->process[i];
-        if (!may_donate(world, process, donor) || (!any_step && (donor->app.committed < step || !keeps(donor, step + 1))))
+        if (!may_donate(world, process, donor)
+            || (!any_step && (donor->app.committed < step || !keeps(donor, step + 1))))
             continue;
         if (spotnik_prng_below(&world->app, ++seen) == 0)
             found = i;
@@ -66,7 +72,8 @@ static void seek(struct sim_world *world, struct sim_process *process)
     process->copied_step = donor->app.committed;
     memcpy(process->app.state_vector, donor->app.state_vector, world->state_count * sizeof(float));
     process->join = SIM_JOIN_COPY;
-    uint64_t copy = 2 * sim_latency(world, process, donor) + spotnik_prng_below(&world->app, world->options.copy_max_ns);
+    uint64_t copy = 2 * spotnik_sim_latency(world, process, donor)
+                    + spotnik_prng_below(&world->app, world->options.copy_max_ns);
     later(world, process, copy);
 }
 
@@ -74,7 +81,7 @@ static void open_stream(struct sim_world *world, struct sim_process *process, ui
 {
     process->donor = donor;
     process->ready_told = false;
-    process->stream = sim_lane_new(world, donor, process->index, true);
+    process->stream = spotnik_sim_lane_new(world, donor, process->index, true);
     process->stream->next_step = process->app.committed + 1;
     world->process[donor]->donating++;
 }
@@ -84,7 +91,8 @@ static void copied(struct sim_world *world, struct sim_process *process)
     struct sim_process *donor = world->process[process->donor];
 
     if (!sim_live(donor) || !reachable(world, process, donor)) {
-        process->join = SIM_JOIN_SEEK; /* the real one resumes with other donors; here the copy starts again */
+        process->join =
+            SIM_JOIN_SEEK; /* the real one resumes with other donors; here the copy starts again */
         later(world, process, LOOK_AGAIN_NS);
         return;
     }
@@ -95,10 +103,10 @@ static void copied(struct sim_world *world, struct sim_process *process)
     process->join = SIM_JOIN_REPLAY;
     process->app.committed = process->copied_step;
     spotnik_check_copied(world, process);
-    struct spotnik_event event = {.kind = SPOTNIK_EVENT_JOIN, .committed = process->copied_step};
-    sim_core_step(world, process, &event);
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_JOIN, .committed = process->copied_step };
+    spotnik_sim_core_step(world, process, &event);
     process->app.state = SIM_APP_IDLE;
-    sim_app_later(world, process, 0);
+    spotnik_sim_app_later(world, process, 0);
     open_stream(world, process, process->donor);
     later(world, process, 1);
 }
@@ -106,69 +114,77 @@ static void copied(struct sim_world *world, struct sim_process *process)
 /* Too far behind for every donor, or nobody left: start anew as another member. */
 static void start_over(struct sim_world *world, struct sim_process *process)
 {
-    sim_story(world, "%u gives up and starts again", process->index);
-    sim_exit(world, process);
-    sim_push(world, SIM_SPAWN, LOOK_AGAIN_NS, process->host, 0, NULL);
+    spotnik_sim_story(world, "%u gives up and starts again", process->index);
+    spotnik_sim_exit(world, process);
+    spotnik_sim_push(world, SIM_SPAWN, LOOK_AGAIN_NS, process->host, 0, NULL);
 }
 
 static void follow(struct sim_world *world, struct sim_process *process)
 {
     struct sim_process *donor = world->process[process->donor];
-    bool lost = !process->stream || process->stream->closed || !may_donate(world, process, donor) ||
-                !keeps(donor, process->app.committed + 1);
+    bool lost = !process->stream || process->stream->closed || !may_donate(world, process, donor)
+                || !keeps(donor, process->app.committed + 1);
 
     if (lost) {
         uint32_t found = find_donor(world, process, false, process->app.committed);
-        if (found == SIM_NOBODY && find_donor(world, process, true, 0) != SIM_NOBODY &&
-            spotnik_prng_chance(&world->app, 1, 50)) {
+        if (found == SIM_NOBODY && find_donor(world, process, true, 0) != SIM_NOBODY
+            && spotnik_prng_chance(&world->app, 1, 50)) {
             start_over(world, process);
             return;
         }
         if (process->stream)
-            sim_lane_close(world, process->stream);
+            spotnik_sim_lane_close(world, process->stream);
         if (found != SIM_NOBODY)
             open_stream(world, process, found);
     } else if (!process->ready_told && donor->app.committed <= process->app.committed + READY_BEHIND) {
         process->ready_told = true;
-        struct spotnik_event event = {.kind = SPOTNIK_EVENT_ENTER_READY, .peer = donor->member};
-        sim_core_step(world, process, &event);
+        struct spotnik_event event = { .kind = SPOTNIK_EVENT_ENTER_READY, .peer = donor->member };
+        spotnik_sim_core_step(world, process, &event);
     }
     if (sim_live(process))
         later(world, process, LOOK_AGAIN_NS);
 }
 
-void sim_joiner_happens(struct sim_world *world, struct sim_process *process)
+void spotnik_sim_joiner_happens(struct sim_world *world, struct sim_process *process)
 {
     switch (process->join) {
-    case SIM_JOIN_SEEK: seek(world, process); break;
-    case SIM_JOIN_COPY: copied(world, process); break;
-    case SIM_JOIN_REPLAY: follow(world, process); break;
-    case SIM_JOIN_NONE: break;
+    case SIM_JOIN_SEEK:
+        seek(world, process);
+        break;
+    case SIM_JOIN_COPY:
+        copied(world, process);
+        break;
+    case SIM_JOIN_REPLAY:
+        follow(world, process);
+        break;
+    case SIM_JOIN_NONE:
+        break;
     }
 }
 
-void sim_joiner_committed(struct sim_world *world, struct sim_process *process)
+void spotnik_sim_joiner_committed(struct sim_world *world, struct sim_process *process)
 {
     if (process->join == SIM_JOIN_REPLAY && !process->ready_told)
         later(world, process, 0);
 }
 
-void sim_joiner_entered(struct sim_world *world, struct sim_process *process)
+void spotnik_sim_joiner_entered(struct sim_world *world, struct sim_process *process)
 {
     if (process->join == SIM_JOIN_NONE)
         return;
     process->join = SIM_JOIN_NONE;
     world->result->joins++;
     if (process->stream)
-        sim_lane_close(world, process->stream);
+        spotnik_sim_lane_close(world, process->stream);
     process->stream = NULL;
 }
 
 /* -- The donor's side -- */
 
-static struct sim_frame *result_frame(struct sim_world *world, struct sim_lane *lane, const struct sim_result *result)
+static struct sim_frame *result_frame(struct sim_world *world, struct sim_lane *lane,
+                                      const struct sim_result *result)
 {
-    struct sim_bucket barrier = {.count = 0, .element_bytes = 1, .dtype = SPOTNIK_U8, .op = SPOTNIK_MAX};
+    struct sim_bucket barrier = { .count = 0, .element_bytes = 1, .dtype = SPOTNIK_U8, .op = SPOTNIK_MAX };
     bool none = world->options.buckets == 0;
     const struct sim_bucket *bucket = none ? &barrier : &world->bucket[lane->next_bucket];
     uint64_t elements = world->options.limits.chunk_bytes / bucket->element_bytes;
@@ -177,13 +193,18 @@ static struct sim_frame *result_frame(struct sim_world *world, struct sim_lane *
     size_t at = from * bucket->element_bytes, size = count * bucket->element_bytes;
 
     for (uint32_t i = 0; !none && i < lane->next_bucket; i++)
-        at += sim_bucket_bytes(&world->bucket[i]);
-    struct sim_frame *frame = sim_alloc(sizeof(*frame) + size);
+        at += spotnik_sim_bucket_bytes(&world->bucket[i]);
+    struct sim_frame *frame = spotnik_sim_alloc(sizeof(*frame) + size);
     frame->lane = lane;
     frame->size = size;
-    frame->header = (struct spotnik_chunk_header){.handover = 1, .dtype = bucket->dtype, .op = bucket->op,
-        .bucket = none ? SPOTNIK_BUCKET_BARRIER : lane->next_bucket, .step = result->step,
-        .sequence = lane->next_sequence, .count = bucket->count};
+    frame->header =
+        (struct spotnik_chunk_header){ .handover = 1,
+                                       .dtype = bucket->dtype,
+                                       .op = bucket->op,
+                                       .bucket = none ? SPOTNIK_BUCKET_BARRIER : lane->next_bucket,
+                                       .step = result->step,
+                                       .sequence = lane->next_sequence,
+                                       .count = bucket->count };
     memcpy(frame->bytes, result->bytes + at, size);
     lane->next_sequence++;
     if (from + count >= bucket->count) {
@@ -194,7 +215,7 @@ static struct sim_frame *result_frame(struct sim_world *world, struct sim_lane *
 }
 
 /* The next frame of a committed result for the joiner at the other end. */
-bool sim_donor_next(struct sim_world *world, struct sim_lane *lane, struct sim_frame **ret)
+bool spotnik_sim_donor_next(struct sim_world *world, struct sim_lane *lane, struct sim_frame **ret)
 {
     const struct sim_process *donor = world->process[lane->from];
     const struct sim_result *result = &donor->app.kept[lane->next_step % SIM_RESULTS_KEPT];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Data connections: one direction, FIFO, a few frames deep. A frame's header arrives, is placed by the core, and its
- * payload arrives later; when a view change comes in between, the driver asks again where it belongs, as the contract
- * in core.h demands. WAIT leaves the frame in the socket, so the sender is held up in the end. */
+/* Data connections: one direction, FIFO, a few frames deep. A frame's header arrives, is placed by the
+ * core, and its payload arrives later; when a view change comes in between, the driver asks again where it
+ * belongs, as the contract in core.h demands. WAIT leaves the frame in the socket, so the sender is held up
+ * in the end. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,29 +10,29 @@
 #include "sim/check.h"
 #include "sim/world.h"
 
-struct sim_lane *sim_lane_new(struct sim_world *world, uint32_t from, uint32_t to, bool donor)
+struct sim_lane *spotnik_sim_lane_new(struct sim_world *world, uint32_t from, uint32_t to, bool donor)
 {
-    struct sim_lane *lane = sim_alloc(sizeof(*lane));
+    struct sim_lane *lane = spotnik_sim_alloc(sizeof(*lane));
     lane->from = from;
     lane->to = to;
     lane->donor = donor;
     lane->tail = &lane->head;
     lane->all = world->lanes;
     world->lanes = lane;
-    uint64_t rtt = 2 * sim_latency(world, world->process[from], world->process[to]);
-    sim_push(world, SIM_LANE_OPEN, 2 * rtt, from, 0, lane);
+    uint64_t rtt = 2 * spotnik_sim_latency(world, world->process[from], world->process[to]);
+    spotnik_sim_push(world, SIM_LANE_OPEN, 2 * rtt, from, 0, lane);
     return lane;
 }
 
-void sim_lane_expect(struct sim_world *world, struct sim_process *process, struct sim_process *peer)
+void spotnik_sim_lane_expect(struct sim_world *world, struct sim_process *process, struct sim_process *peer)
 {
     struct sim_lane *old = process->lane_out;
 
     if (old && !old->closed && old->to == peer->index)
         return;
     if (old)
-        sim_lane_close(world, old);
-    process->lane_out = sim_lane_new(world, process->index, peer->index, false);
+        spotnik_sim_lane_close(world, old);
+    process->lane_out = spotnik_sim_lane_new(world, process->index, peer->index, false);
 }
 
 static void lane_unlink(struct sim_process *process, struct sim_lane *lane)
@@ -44,7 +45,7 @@ static void lane_unlink(struct sim_process *process, struct sim_lane *lane)
 }
 
 /* The receiver forgets what it has not taken yet. */
-void sim_lane_close(struct sim_world *world, struct sim_lane *lane)
+void spotnik_sim_lane_close(struct sim_world *world, struct sim_lane *lane)
 {
     if (lane->closed)
         return;
@@ -62,46 +63,47 @@ void sim_lane_close(struct sim_world *world, struct sim_lane *lane)
 }
 
 /* Breaks while both processes live: both are told, when nobody is to be told by anything else. */
-void sim_lane_break(struct sim_world *world, struct sim_lane *lane)
+void spotnik_sim_lane_break(struct sim_world *world, struct sim_lane *lane)
 {
     if (lane->closed)
         return;
     bool was_open = lane->open;
-    sim_lane_close(world, lane);
+    spotnik_sim_lane_close(world, lane);
     if (lane->donor || !was_open)
         return;
-    sim_note(world, SIM_ITEM_LANE_DOWN, lane->to, lane->from, 0);
-    sim_note(world, SIM_ITEM_LANE_DOWN, lane->from, lane->to, 0);
+    spotnik_sim_note(world, SIM_ITEM_LANE_DOWN, lane->to, lane->from, 0);
+    spotnik_sim_note(world, SIM_ITEM_LANE_DOWN, lane->from, lane->to, 0);
 }
 
-void sim_lane_opens(struct sim_world *world, struct sim_lane *lane)
+void spotnik_sim_lane_opens(struct sim_world *world, struct sim_lane *lane)
 {
     struct sim_process *from = world->process[lane->from], *to = world->process[lane->to];
 
     if (lane->closed || !sim_live(from))
         return;
     if (!sim_live(to)) {
-        sim_lane_close(world, lane);
+        spotnik_sim_lane_close(world, lane);
         return;
     }
-    bool cut = sim_is_blocked(world, from->host, to->host) || sim_is_blocked(world, to->host, from->host);
+    bool cut = spotnik_sim_is_blocked(world, from->host, to->host)
+               || spotnik_sim_is_blocked(world, to->host, from->host);
     if (cut || from->stopped || to->stopped) {
-        sim_push(world, SIM_LANE_OPEN, 10 * 1000 * 1000, lane->from, 0, lane);
+        spotnik_sim_push(world, SIM_LANE_OPEN, 10 * 1000 * 1000, lane->from, 0, lane);
         return;
     }
     lane->open = true;
     lane->next_in = to->lane_in;
     to->lane_in = lane;
-    sim_pump(world, from);
+    spotnik_sim_pump(world, from);
 }
 
 /* -- Sending -- */
 
-static struct sim_frame *frame_of(struct sim_process *process, struct sim_lane *lane, const struct spotnik_transfer *transfer,
-                                  uint32_t element_bytes)
+static struct sim_frame *frame_of(struct sim_process *process, struct sim_lane *lane,
+                                  const struct spotnik_transfer *transfer, uint32_t element_bytes)
 {
     size_t size = transfer->count * element_bytes;
-    struct sim_frame *frame = sim_alloc(sizeof(*frame) + size);
+    struct sim_frame *frame = spotnik_sim_alloc(sizeof(*frame) + size);
     uint32_t bucket = transfer->header.bucket;
 
     frame->lane = lane;
@@ -119,8 +121,8 @@ static struct sim_frame *frame_of(struct sim_process *process, struct sim_lane *
 static void frame_travels(struct sim_world *world, struct sim_lane *lane, struct sim_frame *frame)
 {
     uint64_t bytes = lane->donor ? frame->size / 20 : frame->size + SPOTNIK_DATA_BYTES_ON_WIRE;
-    uint64_t delay = sim_latency(world, world->process[lane->from], world->process[lane->to]) +
-                     bytes * 1000000 / world->options.bytes_per_ms;
+    uint64_t delay = spotnik_sim_latency(world, world->process[lane->from], world->process[lane->to])
+                     + bytes * 1000000 / world->options.bytes_per_ms;
     uint64_t arrival = world->now_ns + delay;
 
     if (arrival < lane->last_ns)
@@ -128,21 +130,25 @@ static void frame_travels(struct sim_world *world, struct sim_lane *lane, struct
     lane->last_ns = arrival;
     frame->number = ++lane->sent;
     if (world->options.trace_data)
-        sim_story(world, "%u - frame to %u: epoch %llu step %llu bucket %u number %llu%s", lane->from, lane->to,
-                  (unsigned long long)frame->header.epoch, (unsigned long long)frame->header.step, frame->header.bucket,
-                  (unsigned long long)frame->header.sequence, frame->header.handover ? " handover" : "");
+        spotnik_sim_story(world, "%u - frame to %u: epoch %llu step %llu bucket %u number %llu%s", lane->from,
+                          lane->to, (unsigned long long)frame->header.epoch,
+                          (unsigned long long)frame->header.step, frame->header.bucket,
+                          (unsigned long long)frame->header.sequence,
+                          frame->header.handover ? " handover" : "");
     lane->in_flight++;
-    sim_push(world, SIM_FRAME, arrival - world->now_ns, lane->to, 0, frame);
+    spotnik_sim_push(world, SIM_FRAME, arrival - world->now_ns, lane->to, 0, frame);
 }
 
-static bool core_next(struct sim_world *world, struct sim_process *process, struct sim_lane *lane, struct sim_frame **ret)
+static bool core_next(struct sim_world *world, struct sim_process *process, struct sim_lane *lane,
+                      struct sim_frame **ret)
 {
     struct spotnik_transfer transfer;
 
     if (!spotnik_core_send_next(process->core, &transfer))
         return false;
     if (!spotnik_id_equal(transfer.to, world->process[lane->to]->member.id)) {
-        sim_fail(world, "driver", "%u must send to another member than LINK_EXPECT named", process->index);
+        spotnik_sim_fail(world, "driver", "%u must send to another member than LINK_EXPECT named",
+                         process->index);
         return false;
     }
     uint32_t bucket = transfer.header.bucket;
@@ -156,18 +162,20 @@ static void lane_pump(struct sim_world *world, struct sim_process *process, stru
 {
     struct sim_frame *frame;
 
-    /* The stream to a joiner is wide: it must be faster than a member that trains alone, which sends nothing. */
+    /* The stream to a joiner is wide: it must be faster than a member that trains alone, which sends
+     * nothing. */
     uint32_t frames_max = lane->donor ? 4096 : world->options.lane_frames;
 
     while (lane->open && lane->in_flight < frames_max && !world->over) {
-        bool any = lane->donor ? sim_donor_next(world, lane, &frame) : core_next(world, process, lane, &frame);
+        bool any = lane->donor ? spotnik_sim_donor_next(world, lane, &frame)
+                               : core_next(world, process, lane, &frame);
         if (!any)
             return;
         frame_travels(world, lane, frame);
     }
 }
 
-void sim_pump(struct sim_world *world, struct sim_process *process)
+void spotnik_sim_pump(struct sim_world *world, struct sim_process *process)
 {
     if (!sim_live(process) || process->stopped || world->over)
         return;
@@ -192,10 +200,11 @@ static void pop(struct sim_world *world, struct sim_lane *lane)
     lane->in_flight--;
     lane->placed = false;
     const struct sim_process *from = world->process[lane->from];
-    sim_push(world, SIM_PUMP, sim_latency(world, world->process[lane->to], from), lane->from, 0, NULL);
+    spotnik_sim_push(world, SIM_PUMP, spotnik_sim_latency(world, world->process[lane->to], from), lane->from,
+                     0, NULL);
 }
 
-static const char *const verdict_name[] = {"take", "drop", "wait", "bad"};
+static const char *const verdict_name[] = { "take", "drop", "wait", "bad" };
 
 /* Ask the core about the frame at the head. True: it is gone, the next one may be looked at. */
 static bool place_head(struct sim_world *world, struct sim_lane *lane)
@@ -203,61 +212,63 @@ static bool place_head(struct sim_world *world, struct sim_lane *lane)
     struct sim_process *process = world->process[lane->to];
     struct sim_frame *frame = lane->head;
 
-    lane->placement = spotnik_core_place(process->core, world->process[lane->from]->member.id, &frame->header);
+    lane->placement =
+        spotnik_core_place(process->core, world->process[lane->from]->member.id, &frame->header);
     enum spotnik_verdict verdict = lane->placement.verdict;
-    sim_mix(world, verdict);
+    spotnik_sim_mix(world, verdict);
     lane->waiting = verdict == SPOTNIK_VERDICT_WAIT;
     if (world->options.trace_data)
-        sim_story(world, "%u - frame of %u: %s: epoch %llu step %llu bucket %u number %llu%s", process->index, lane->from,
-                  verdict_name[verdict], (unsigned long long)frame->header.epoch,
-                  (unsigned long long)frame->header.step, frame->header.bucket,
-                  (unsigned long long)frame->header.sequence, frame->header.handover ? " handover" : "");
+        spotnik_sim_story(world, "%u - frame of %u: %s: epoch %llu step %llu bucket %u number %llu%s",
+                          process->index, lane->from, verdict_name[verdict],
+                          (unsigned long long)frame->header.epoch, (unsigned long long)frame->header.step,
+                          frame->header.bucket, (unsigned long long)frame->header.sequence,
+                          frame->header.handover ? " handover" : "");
     if (verdict == SPOTNIK_VERDICT_BAD)
-        sim_fail(world, "driver", "%u calls a frame of %u bad: step %llu bucket %u number %llu", process->index, lane->from,
-                 (unsigned long long)frame->header.step, frame->header.bucket,
-                 (unsigned long long)frame->header.sequence);
+        spotnik_sim_fail(world, "driver", "%u calls a frame of %u bad: step %llu bucket %u number %llu",
+                         process->index, lane->from, (unsigned long long)frame->header.step,
+                         frame->header.bucket, (unsigned long long)frame->header.sequence);
     if (verdict == SPOTNIK_VERDICT_TAKE) {
         lane->placed = true;
         lane->placed_serial = process->view_serial;
         if (world->options.zero_copy)
-            sim_memory_take_half(world, process, &frame->header, &lane->placement, frame->bytes);
+            spotnik_sim_memory_take_half(world, process, &frame->header, &lane->placement, frame->bytes);
         uint64_t rest = lane->donor ? 1000 : frame->size * 1000000 / world->options.bytes_per_ms;
-        sim_push(world, SIM_PAYLOAD, rest, lane->to, frame->number, lane);
+        spotnik_sim_push(world, SIM_PAYLOAD, rest, lane->to, frame->number, lane);
     }
     return verdict == SPOTNIK_VERDICT_DROP;
 }
 
-void sim_lane_serve(struct sim_world *world, struct sim_lane *lane)
+void spotnik_sim_lane_serve(struct sim_world *world, struct sim_lane *lane)
 {
     struct sim_process *process = world->process[lane->to];
 
-    while (lane->open && lane->head && !lane->placed && !lane->waiting && sim_live(process) && !process->stopped &&
-           !world->over) {
+    while (lane->open && lane->head && !lane->placed && !lane->waiting && sim_live(process)
+           && !process->stopped && !world->over) {
         bool gone = place_head(world, lane);
         if (gone)
             pop(world, lane);
-        sim_core_drain(world, process);
+        spotnik_sim_core_drain(world, process);
     }
 }
 
 /* core.h: ask again after any event that polled an action, or any event of the caller's side. */
-void sim_lanes_retry(struct sim_world *world, struct sim_process *process)
+void spotnik_sim_lanes_retry(struct sim_world *world, struct sim_process *process)
 {
     for (struct sim_lane *lane = process->lane_in, *next; lane && sim_live(process); lane = next) {
         next = lane->next_in;
         if (lane->waiting) {
             lane->waiting = false;
-            sim_lane_serve(world, lane);
+            spotnik_sim_lane_serve(world, lane);
         }
     }
 }
 
 static bool lane_is_cut(struct sim_world *world, const struct sim_lane *lane)
 {
-    return sim_is_blocked(world, world->process[lane->from]->host, world->process[lane->to]->host);
+    return spotnik_sim_is_blocked(world, world->process[lane->from]->host, world->process[lane->to]->host);
 }
 
-void sim_lane_frame(struct sim_world *world, struct sim_frame *frame)
+void spotnik_sim_lane_frame(struct sim_world *world, struct sim_frame *frame)
 {
     struct sim_lane *lane = frame->lane;
 
@@ -267,43 +278,43 @@ void sim_lane_frame(struct sim_world *world, struct sim_frame *frame)
     }
     if (lane_is_cut(world, lane)) { /* sent again until the line heals or breaks */
         lane->last_ns = world->now_ns + 5 * 1000 * 1000;
-        sim_push(world, SIM_FRAME, 5 * 1000 * 1000, lane->to, 0, frame);
+        spotnik_sim_push(world, SIM_FRAME, 5 * 1000 * 1000, lane->to, 0, frame);
         return;
     }
     if (frame->number != lane->arrived + 1) { /* an earlier one is still being sent again */
-        sim_push(world, SIM_FRAME, 1000 * 1000, lane->to, 0, frame);
+        spotnik_sim_push(world, SIM_FRAME, 1000 * 1000, lane->to, 0, frame);
         return;
     }
     lane->arrived++;
     frame->next = NULL;
     *lane->tail = frame;
     lane->tail = &frame->next;
-    sim_lane_serve(world, lane);
+    spotnik_sim_lane_serve(world, lane);
 }
 
-void sim_lane_payload(struct sim_world *world, struct sim_lane *lane, uint64_t number)
+void spotnik_sim_lane_payload(struct sim_world *world, struct sim_lane *lane, uint64_t number)
 {
     struct sim_process *process = world->process[lane->to];
 
     if (!lane->open || !lane->placed || !lane->head || lane->head->number != number || !sim_live(process))
         return;
     if (process->stopped) {
-        sim_push(world, SIM_PAYLOAD, 1000 * 1000, lane->to, number, lane);
+        spotnik_sim_push(world, SIM_PAYLOAD, 1000 * 1000, lane->to, number, lane);
         return;
     }
     if (lane->placed_serial != process->view_serial) { /* a recovery came in between */
         lane->placed = false;
-        sim_lane_serve(world, lane);
+        spotnik_sim_lane_serve(world, lane);
         return;
     }
-    struct spotnik_event event = {.kind = SPOTNIK_EVENT_CHUNK_DONE, .header = lane->head->header};
-    sim_memory_take(world, process, &lane->head->header, &lane->placement, lane->head->bytes);
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_CHUNK_DONE, .header = lane->head->header };
+    spotnik_sim_memory_take(world, process, &lane->head->header, &lane->placement, lane->head->bytes);
     pop(world, lane);
-    sim_core_step(world, process, &event);
-    sim_lane_serve(world, lane);
+    spotnik_sim_core_step(world, process, &event);
+    spotnik_sim_lane_serve(world, lane);
 }
 
-void sim_lanes_free(struct sim_world *world)
+void spotnik_sim_lanes_free(struct sim_world *world)
 {
     while (world->lanes) {
         struct sim_lane *lane = world->lanes;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The buckets of one simulated process: real bytes, combined by the real kernels of src/reduce exactly where the core
- * says, so that "same bits" (P4) is checked and not assumed. */
+/* The buckets of one simulated process: real bytes, combined by the real kernels of src/reduce exactly
+ * where the core says, so that "same bits" (P4) is checked and not assumed. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,32 +9,36 @@
 #include "reduce/reduce.h"
 #include "sim/world.h"
 
-size_t sim_bucket_bytes(const struct sim_bucket *bucket)
+size_t spotnik_sim_bucket_bytes(const struct sim_bucket *bucket)
 {
     return bucket->count * bucket->element_bytes;
 }
 
-size_t sim_result_bytes(const struct sim_world *world)
+size_t spotnik_sim_result_bytes(const struct sim_world *world)
 {
     size_t bytes = 0;
     for (uint32_t i = 0; i < world->options.buckets; i++)
-        bytes += sim_bucket_bytes(&world->bucket[i]);
+        bytes += spotnik_sim_bucket_bytes(&world->bucket[i]);
     return bytes;
 }
 
 static uint64_t draw_count(struct spotnik_prng *prng)
 {
     switch (spotnik_prng_below(prng, 4)) {
-    case 0: return spotnik_prng_below(prng, 2);          /* nothing, or one element */
-    case 1: return 1 + spotnik_prng_below(prng, 9);      /* about as many as members */
-    default: return 1 + spotnik_prng_below(prng, 40);    /* several chunks */
+    case 0:
+        return spotnik_prng_below(prng, 2); /* nothing, or one element */
+    case 1:
+        return 1 + spotnik_prng_below(prng, 9); /* about as many as members */
+    default:
+        return 1 + spotnik_prng_below(prng, 40); /* several chunks */
     }
 }
 
-void sim_buckets_draw(struct sim_world *world)
+void spotnik_sim_buckets_draw(struct sim_world *world)
 {
-    static const uint8_t dtypes[] = {SPOTNIK_F32, SPOTNIK_F32, SPOTNIK_F64, SPOTNIK_I32, SPOTNIK_I64, SPOTNIK_U8};
-    static const uint8_t ops[] = {SPOTNIK_MEAN, SPOTNIK_MEAN, SPOTNIK_SUM, SPOTNIK_MIN, SPOTNIK_MAX};
+    static const uint8_t dtypes[] = { SPOTNIK_F32, SPOTNIK_F32, SPOTNIK_F64,
+                                      SPOTNIK_I32, SPOTNIK_I64, SPOTNIK_U8 };
+    static const uint8_t ops[] = { SPOTNIK_MEAN, SPOTNIK_MEAN, SPOTNIK_SUM, SPOTNIK_MIN, SPOTNIK_MAX };
 
     SPOTNIK_ASSERT(world->options.buckets <= SIM_BUCKETS);
     for (uint32_t i = 0; i < world->options.buckets; i++) {
@@ -66,11 +70,21 @@ static void put(unsigned char *at, uint8_t dtype, double value, uint64_t bits)
     uint8_t u8 = (uint8_t)bits;
 
     switch (dtype) {
-    case SPOTNIK_F32: memcpy(at, &f32, sizeof(f32)); break;
-    case SPOTNIK_F64: memcpy(at, &value, sizeof(value)); break;
-    case SPOTNIK_I32: memcpy(at, &i32, sizeof(i32)); break;
-    case SPOTNIK_I64: memcpy(at, &i64, sizeof(i64)); break;
-    default: memcpy(at, &u8, sizeof(u8)); break;
+    case SPOTNIK_F32:
+        memcpy(at, &f32, sizeof(f32));
+        break;
+    case SPOTNIK_F64:
+        memcpy(at, &value, sizeof(value));
+        break;
+    case SPOTNIK_I32:
+        memcpy(at, &i32, sizeof(i32));
+        break;
+    case SPOTNIK_I64:
+        memcpy(at, &i64, sizeof(i64));
+        break;
+    default:
+        memcpy(at, &u8, sizeof(u8));
+        break;
     }
 }
 
@@ -82,16 +96,25 @@ static double get(const unsigned char *at, uint8_t dtype)
     int64_t i64;
 
     switch (dtype) {
-    case SPOTNIK_F32: memcpy(&f32, at, sizeof(f32)); return (double)f32;
-    case SPOTNIK_F64: memcpy(&f64, at, sizeof(f64)); return f64;
-    case SPOTNIK_I32: memcpy(&i32, at, sizeof(i32)); return i32;
-    case SPOTNIK_I64: memcpy(&i64, at, sizeof(i64)); return (double)(i64 >> 24);
-    default: return *at;
+    case SPOTNIK_F32:
+        memcpy(&f32, at, sizeof(f32));
+        return (double)f32;
+    case SPOTNIK_F64:
+        memcpy(&f64, at, sizeof(f64));
+        return f64;
+    case SPOTNIK_I32:
+        memcpy(&i32, at, sizeof(i32));
+        return i32;
+    case SPOTNIK_I64:
+        memcpy(&i64, at, sizeof(i64));
+        return (double)(i64 >> 24);
+    default:
+        return *at;
     }
 }
 
 /* A function of the weights and of the samples of the share: members that differ in either show it. */
-void sim_gradient(struct sim_world *world, struct sim_process *process, uint32_t number)
+void spotnik_sim_gradient(struct sim_world *world, struct sim_process *process, uint32_t number)
 {
     const struct sim_bucket *bucket = &world->bucket[number];
     struct sim_app *app = &process->app;
@@ -107,31 +130,35 @@ void sim_gradient(struct sim_world *world, struct sim_process *process, uint32_t
     for (uint64_t i = 0; i < bucket->count; i++) {
         uint64_t bits = scramble(mark + i);
         double noise = (double)(int64_t)(bits >> 12) / 4503599627370496.0 - 0.5;
-        put(app->in[number] + i * bucket->element_bytes, bucket->dtype, 0.1 * (double)app->state_vector[at + i] + noise,
-            bits);
+        put(app->in[number] + i * bucket->element_bytes, bucket->dtype,
+            0.1 * (double)app->state_vector[at + i] + noise, bits);
     }
 }
 
-void sim_memory_scale(struct sim_world *world, struct sim_process *process, const struct spotnik_action *action)
+void spotnik_sim_memory_scale(struct sim_world *world, struct sim_process *process,
+                              const struct spotnik_action *action)
 {
     if (action->bucket >= world->options.buckets || !action->count)
         return;
     const struct sim_bucket *bucket = &world->bucket[action->bucket];
     size_t offset = action->offset * bucket->element_bytes;
     spotnik_reduce_scale(process->app.out[action->step & 1][action->bucket] + offset,
-                         process->app.in[action->bucket] + offset, action->count, bucket->dtype, action->weight);
+                         process->app.in[action->bucket] + offset, action->count, bucket->dtype,
+                         action->weight);
 }
 
-void sim_memory_own(struct sim_world *world, struct sim_process *process, const struct spotnik_action *action)
+void spotnik_sim_memory_own(struct sim_world *world, struct sim_process *process,
+                            const struct spotnik_action *action)
 {
     if (action->bucket >= world->options.buckets)
         return;
     memcpy(process->app.out[action->step & 1][action->bucket], process->app.in[action->bucket],
-           sim_bucket_bytes(&world->bucket[action->bucket]));
+           spotnik_sim_bucket_bytes(&world->bucket[action->bucket]));
 }
 
-static void combine(const struct sim_bucket *bucket, unsigned char *out, const unsigned char *in, const void *received,
-                    const struct spotnik_chunk_header *header, const struct spotnik_placement *placement)
+static void combine(const struct sim_bucket *bucket, unsigned char *out, const unsigned char *in,
+                    const void *received, const struct spotnik_chunk_header *header,
+                    const struct spotnik_placement *placement)
 {
     size_t count = placement->count;
     bool mean = bucket->op == SPOTNIK_MEAN;
@@ -148,8 +175,9 @@ static void combine(const struct sim_bucket *bucket, unsigned char *out, const u
         spotnik_reduce_divide(out, count, bucket->dtype, placement->weight_total);
 }
 
-void sim_memory_take(struct sim_world *world, struct sim_process *process, const struct spotnik_chunk_header *header,
-                     const struct spotnik_placement *placement, const void *bytes)
+void spotnik_sim_memory_take(struct sim_world *world, struct sim_process *process,
+                             const struct spotnik_chunk_header *header,
+                             const struct spotnik_placement *placement, const void *bytes)
 {
     if (header->bucket >= world->options.buckets || !placement->count)
         return;
@@ -165,19 +193,19 @@ void sim_memory_take(struct sim_world *world, struct sim_process *process, const
 }
 
 /* The first bytes of a copied chunk are in place before the rest has come: what follows may be dropped. */
-void sim_memory_take_half(struct sim_world *world, struct sim_process *process,
-                          const struct spotnik_chunk_header *header, const struct spotnik_placement *placement,
-                          const void *bytes)
+void spotnik_sim_memory_take_half(struct sim_world *world, struct sim_process *process,
+                                  const struct spotnik_chunk_header *header,
+                                  const struct spotnik_placement *placement, const void *bytes)
 {
     if (header->bucket >= world->options.buckets || placement->kind != SPOTNIK_RING_COPY)
         return;
     const struct sim_bucket *bucket = &world->bucket[header->bucket];
-    memcpy(process->app.out[header->step & 1][header->bucket] + placement->offset * bucket->element_bytes, bytes,
-           placement->count * bucket->element_bytes / 2);
+    memcpy(process->app.out[header->step & 1][header->bucket] + placement->offset * bucket->element_bytes,
+           bytes, placement->count * bucket->element_bytes / 2);
 }
 
 /* w -= 0.01 * result, with integers scaled down so that they stay small. */
-void sim_memory_apply(struct sim_world *world, struct sim_process *process, uint64_t step)
+void spotnik_sim_memory_apply(struct sim_world *world, struct sim_process *process, uint64_t step)
 {
     uint32_t at = 0;
     for (uint32_t i = 0; i < world->options.buckets; i++) {
@@ -185,15 +213,17 @@ void sim_memory_apply(struct sim_world *world, struct sim_process *process, uint
         const unsigned char *out = process->app.out[step & 1][i];
         double rate = bucket->dtype == SPOTNIK_F32 || bucket->dtype == SPOTNIK_F64 ? 0.01 : 1e-6;
         for (uint64_t k = 0; k < bucket->count; k++, at++)
-            process->app.state_vector[at] -= (float)(rate * get(out + k * bucket->element_bytes, bucket->dtype));
+            process->app.state_vector[at] -=
+                (float)(rate * get(out + k * bucket->element_bytes, bucket->dtype));
     }
 }
 
-uint64_t sim_memory_digest(const struct sim_world *world, const struct sim_process *process, uint64_t step)
+uint64_t spotnik_sim_memory_digest(const struct sim_world *world, const struct sim_process *process,
+                                   uint64_t step)
 {
     struct spotnik_hash hash;
     spotnik_hash_begin(&hash);
     for (uint32_t i = 0; i < world->options.buckets; i++)
-        spotnik_hash_add(&hash, process->app.out[step & 1][i], sim_bucket_bytes(&world->bucket[i]));
+        spotnik_hash_add(&hash, process->app.out[step & 1][i], spotnik_sim_bucket_bytes(&world->bucket[i]));
     return spotnik_hash_end(&hash);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What kind of world a seed gives: swarm testing, so each run has only some kinds of faults, and some runs have none of a
- * kind that would hide others. Decides the shape of a run, never a happening in it. */
+/* What kind of world a seed gives: swarm testing, so each run has only some kinds of faults, and some runs
+ * have none of a kind that would hide others. Decides the shape of a run, never a happening in it. */
 #include <inttypes.h>
 
 #include "base/prng.h"
@@ -9,9 +9,10 @@
 
 const char *spotnik_sim_fault_name(enum spotnik_sim_fault fault)
 {
-    static const char *const name[SPOTNIK_SIM_FAULT_COUNT] = {
-        "kill", "kill-group", "kill-host", "cut", "partition", "one-way", "stop", "break", "lane", "slow", "leave",
-        "join"};
+    static const char *const name[SPOTNIK_SIM_FAULT_COUNT] = { "kill", "kill-group", "kill-host",
+                                                               "cut",  "partition",  "one-way",
+                                                               "stop", "break",      "lane",
+                                                               "slow", "leave",      "join" };
     return fault < SPOTNIK_SIM_FAULT_COUNT ? name[fault] : "?";
 }
 
@@ -22,16 +23,17 @@ static uint64_t pick(struct spotnik_prng *prng, const uint64_t *of, uint64_t cou
 
 static void draw_network(struct spotnik_sim_options *options, struct spotnik_prng *prng)
 {
-    static const uint64_t slowest[] = {60 * SPOTNIK_US, 500 * SPOTNIK_US, 3 * SPOTNIK_MS, 10 * SPOTNIK_MS};
+    static const uint64_t slowest[] = { 60 * SPOTNIK_US, 500 * SPOTNIK_US, 3 * SPOTNIK_MS, 10 * SPOTNIK_MS };
 
     options->latency_max_ns = pick(prng, slowest, 4);
     options->latency_min_ns = options->latency_max_ns / spotnik_prng_between(prng, 1, 10);
     options->jitter_ns = options->latency_max_ns / spotnik_prng_between(prng, 1, 8);
     options->bytes_per_ms = spotnik_prng_between(prng, 1, 100) * 2000;
-    options->tick_late_ns = pick(prng, (const uint64_t[]){0, 100 * SPOTNIK_US, 3 * SPOTNIK_MS}, 3);
+    options->tick_late_ns = pick(prng, (const uint64_t[]){ 0, 100 * SPOTNIK_US, 3 * SPOTNIK_MS }, 3);
     options->lane_frames = (uint32_t)spotnik_prng_between(prng, 1, 12);
     options->dial_timeout_ns = spotnik_prng_between(prng, 50, 400) * SPOTNIK_MS;
-    options->teardown_max_ns = pick(prng, (const uint64_t[]){0, SPOTNIK_MS, 20 * SPOTNIK_MS, 200 * SPOTNIK_MS}, 4);
+    options->teardown_max_ns =
+        pick(prng, (const uint64_t[]){ 0, SPOTNIK_MS, 20 * SPOTNIK_MS, 200 * SPOTNIK_MS }, 4);
     options->certificates = spotnik_prng_chance(prng, 1, 2);
     options->lost_with_death = spotnik_prng_chance(prng, 1, 6);
     options->zero_copy = spotnik_prng_chance(prng, 1, 2);
@@ -40,32 +42,36 @@ static void draw_network(struct spotnik_sim_options *options, struct spotnik_prn
 static void draw_limits(struct spotnik_sim_options *options, struct spotnik_prng *prng)
 {
     struct spotnik_limits *limits = &options->limits;
-    uint64_t round = options->members * (options->latency_max_ns + options->jitter_ns + options->tick_late_ns);
+    uint64_t round =
+        options->members * (options->latency_max_ns + options->jitter_ns + options->tick_late_ns);
 
     spotnik_limits_init(limits, 16);
     limits->warm_count = (uint32_t)spotnik_prng_between(prng, 1, 4);
     limits->chunk_bytes = (uint32_t)spotnik_prng_between(prng, 1, 6) * 8;
-    limits->silence_floor_ns = 60 * SPOTNIK_MS + 6 * (options->latency_max_ns + options->jitter_ns + options->tick_late_ns);
+    limits->silence_floor_ns =
+        60 * SPOTNIK_MS + 6 * (options->latency_max_ns + options->jitter_ns + options->tick_late_ns);
     limits->silence_ceiling_ns = limits->silence_floor_ns * spotnik_prng_between(prng, 2, 8);
     limits->heartbeat_ns = limits->silence_floor_ns / spotnik_prng_between(prng, 4, 8);
     limits->stagger_ns = spotnik_prng_between(prng, 1, 5) * SPOTNIK_MS;
     limits->retry_ns = 50 * SPOTNIK_MS + spotnik_prng_between(prng, 2, 4) * round;
-    limits->enter_wait_ns = spotnik_prng_between(prng, 5, 60) * SPOTNIK_MS + 6 * (options->latency_max_ns + options->jitter_ns);
+    limits->enter_wait_ns =
+        spotnik_prng_between(prng, 5, 60) * SPOTNIK_MS + 6 * (options->latency_max_ns + options->jitter_ns);
 }
 
 static void draw_faults(struct spotnik_sim_options *options, struct spotnik_prng *prng)
 {
-    static const uint32_t heavy[SPOTNIK_SIM_FAULT_COUNT] = {10, 4, 2, 3, 4, 3, 5, 2, 2, 2, 3, 5};
+    static const uint32_t heavy[SPOTNIK_SIM_FAULT_COUNT] = { 10, 4, 2, 3, 4, 3, 5, 2, 2, 2, 3, 5 };
 
     for (int i = 0; i < SPOTNIK_SIM_FAULT_COUNT; i++)
         options->weight[i] = spotnik_prng_chance(prng, 2, 5) ? heavy[i] : 0;
-    if (spotnik_prng_chance(prng, 1, 4)) /* only deaths with proof, so that P6 and P7 are held to the letter */
+    if (spotnik_prng_chance(prng, 1,
+                            4)) /* only deaths with proof, so that P6 and P7 are held to the letter */
         for (int i = SPOTNIK_SIM_KILL_HOST; i < SPOTNIK_SIM_LEAVE; i++)
             options->weight[i] = 0;
     options->weight[SPOTNIK_SIM_KILL] += 1;
     options->faults = (uint32_t)spotnik_prng_between(prng, 0, 12);
     options->aimed = spotnik_prng_chance(prng, 1, 2) ? (uint32_t)spotnik_prng_between(prng, 1, 4) : 0;
-    options->respawn_percent = (uint32_t)pick(prng, (const uint64_t[]){0, 50, 100}, 3);
+    options->respawn_percent = (uint32_t)pick(prng, (const uint64_t[]){ 0, 50, 100 }, 3);
 }
 
 void spotnik_sim_options_draw(struct spotnik_sim_options *options, uint64_t seed, uint32_t members)
@@ -73,11 +79,12 @@ void spotnik_sim_options_draw(struct spotnik_sim_options *options, uint64_t seed
     struct spotnik_prng prng;
 
     spotnik_prng_seed(&prng, seed ^ UINT64_C(0x53706f746e696b));
-    *options = (struct spotnik_sim_options){.seed = seed, .processes_max = 48};
+    *options = (struct spotnik_sim_options){ .seed = seed, .processes_max = 48 };
     options->members = members ? members : (uint32_t)spotnik_prng_between(&prng, 3, 9);
     options->members_min = (uint32_t)spotnik_prng_between(&prng, 1, 2);
-    options->hosts = spotnik_prng_chance(&prng, 1, 2) ? options->members
-                                                      : (uint32_t)spotnik_prng_between(&prng, 2, options->members);
+    options->hosts = spotnik_prng_chance(&prng, 1, 2)
+                         ? options->members
+                         : (uint32_t)spotnik_prng_between(&prng, 2, options->members);
     draw_network(options, &prng);
     draw_limits(options, &prng);
     draw_faults(options, &prng);
@@ -94,22 +101,29 @@ void spotnik_sim_options_draw(struct spotnik_sim_options *options, uint64_t seed
 
 void spotnik_sim_options_print(const struct spotnik_sim_options *options, FILE *out)
 {
-    fprintf(out, "seed %" PRIu64 ": %u members on %u hosts, members_min %u, warm %u, chunk %u bytes, %u buckets\n",
+    fprintf(out,
+            "seed %" PRIu64 ": %u members on %u hosts, members_min %u, warm %u, chunk %u bytes, %u buckets\n",
             options->seed, options->members, options->hosts, options->members_min, options->limits.warm_count,
             options->limits.chunk_bytes, options->buckets);
-    fprintf(out, "  latency %.3f..%.3f ms, jitter %.3f ms, lane %u frames at %" PRIu64 " bytes/ms, tick late %.3f ms\n",
+    fprintf(out,
+            "  latency %.3f..%.3f ms, jitter %.3f ms, lane %u frames at %" PRIu64
+            " bytes/ms, tick late %.3f ms\n",
             (double)options->latency_min_ns / 1e6, (double)options->latency_max_ns / 1e6,
             (double)options->jitter_ns / 1e6, options->lane_frames, options->bytes_per_ms,
             (double)options->tick_late_ns / 1e6);
-    fprintf(out, "  silence %.0f..%.0f ms, heartbeat %.0f ms, retry %.0f ms, dial %.0f ms, tear-down %.0f ms%s%s%s\n",
-            (double)options->limits.silence_floor_ns / 1e6, (double)options->limits.silence_ceiling_ns / 1e6,
-            (double)options->limits.heartbeat_ns / 1e6, (double)options->limits.retry_ns / 1e6,
-            (double)options->dial_timeout_ns / 1e6, (double)options->teardown_max_ns / 1e6,
-            options->certificates ? ", certificates" : "", options->lost_with_death ? ", last words lost" : "",
-            options->zero_copy ? ", zero copy" : "");
-    fprintf(out, "  %" PRIu64 " samples, batch %" PRIu64 "; compute %.0f ms, safety %.0f ms, %u faults, %u aimed at recovery:",
-            options->samples, options->batch, (double)options->compute_max_ns / 1e6, (double)options->safety_ns / 1e6,
-            options->faults, options->aimed);
+    fprintf(
+        out,
+        "  silence %.0f..%.0f ms, heartbeat %.0f ms, retry %.0f ms, dial %.0f ms, tear-down %.0f ms%s%s%s\n",
+        (double)options->limits.silence_floor_ns / 1e6, (double)options->limits.silence_ceiling_ns / 1e6,
+        (double)options->limits.heartbeat_ns / 1e6, (double)options->limits.retry_ns / 1e6,
+        (double)options->dial_timeout_ns / 1e6, (double)options->teardown_max_ns / 1e6,
+        options->certificates ? ", certificates" : "", options->lost_with_death ? ", last words lost" : "",
+        options->zero_copy ? ", zero copy" : "");
+    fprintf(out,
+            "  %" PRIu64 " samples, batch %" PRIu64
+            "; compute %.0f ms, safety %.0f ms, %u faults, %u aimed at recovery:",
+            options->samples, options->batch, (double)options->compute_max_ns / 1e6,
+            (double)options->safety_ns / 1e6, options->faults, options->aimed);
     for (int i = 0; i < SPOTNIK_SIM_FAULT_COUNT; i++)
         if (options->weight[i])
             fprintf(out, " %s", spotnik_sim_fault_name((enum spotnik_sim_fault)i));

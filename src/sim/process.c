@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One process drives its core: hands it events, does its actions at once and in order, keeps its clock. What src/net
- * does with epoll, by the numbered contract in core.h. And how a process ends. */
+/* One process drives its core: hands it events, does its actions at once and in order, keeps its clock.
+ * What src/net does with epoll, by the numbered contract in core.h. And how a process ends. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,20 +16,20 @@ static void send(struct sim_world *world, struct sim_process *process, const str
     enum spotnik_message_kind kind = action->message->kind;
 
     spotnik_check_sent(world, process, action->message);
-    sim_send(world, process, sim_process_of(world, &action->peer), action->message);
-    sim_aimed(world, process, kind, true);
+    spotnik_sim_send(world, process, sim_process_of(world, &action->peer), action->message);
+    spotnik_sim_aimed(world, process, kind, true);
 }
 
 static void act(struct sim_world *world, struct sim_process *process, const struct spotnik_action *action)
 {
-    sim_story_action(world, process, action);
-    sim_mix(world, (uint64_t)action->kind << 32 | action->step << 8 | action->bucket);
+    spotnik_sim_story_action(world, process, action);
+    spotnik_sim_mix(world, (uint64_t)action->kind << 32 | action->step << 8 | action->bucket);
     switch (action->kind) {
     case SPOTNIK_ACTION_DIAL:
-        sim_dial(world, process, sim_process_of(world, &action->peer));
+        spotnik_sim_dial(world, process, sim_process_of(world, &action->peer));
         break;
     case SPOTNIK_ACTION_HANG_UP:
-        sim_hang_up(world, process, sim_process_of(world, &action->peer));
+        spotnik_sim_hang_up(world, process, sim_process_of(world, &action->peer));
         break;
     case SPOTNIK_ACTION_SEND:
         send(world, process, action);
@@ -37,7 +37,7 @@ static void act(struct sim_world *world, struct sim_process *process, const stru
     case SPOTNIK_ACTION_VIEW:
         process->view_serial++;
         spotnik_check_view(world, process, action->step);
-        sim_joiner_entered(world, process);
+        spotnik_sim_joiner_entered(world, process);
         break;
     case SPOTNIK_ACTION_FROZEN:
         process->view_serial++;
@@ -45,32 +45,32 @@ static void act(struct sim_world *world, struct sim_process *process, const stru
     case SPOTNIK_ACTION_PARKED:
         world->result->parked++;
         if (!process->searching)
-            sim_push(world, SIM_SEARCH, SEARCH_NS, process->index, 0, NULL);
+            spotnik_sim_push(world, SIM_SEARCH, SEARCH_NS, process->index, 0, NULL);
         process->searching = true;
         break;
     case SPOTNIK_ACTION_STEP_BEGUN:
-        sim_app_begun(world, process, action);
+        spotnik_sim_app_begun(world, process, action);
         break;
     case SPOTNIK_ACTION_SCALE:
-        sim_memory_scale(world, process, action);
+        spotnik_sim_memory_scale(world, process, action);
         break;
     case SPOTNIK_ACTION_COPY_OWN:
-        sim_memory_own(world, process, action);
+        spotnik_sim_memory_own(world, process, action);
         break;
     case SPOTNIK_ACTION_COMMITTED:
-        sim_app_committed(world, process, action->step);
-        sim_joiner_committed(world, process);
+        spotnik_sim_app_committed(world, process, action->step);
+        spotnik_sim_joiner_committed(world, process);
         break;
     case SPOTNIK_ACTION_LINK_EXPECT:
-        sim_lane_expect(world, process, sim_process_of(world, &action->peer));
+        spotnik_sim_lane_expect(world, process, sim_process_of(world, &action->peer));
         break;
     case SPOTNIK_ACTION_EXCLUDED:
     case SPOTNIK_ACTION_LEFT:
         spotnik_check_exit(world, process, action->kind == SPOTNIK_ACTION_LEFT);
-        sim_exit(world, process);
+        spotnik_sim_exit(world, process);
         break;
     case SPOTNIK_ACTION_FAILED:
-        sim_fail(world, "driver", "%u: the core fails with error %d", process->index, action->error);
+        spotnik_sim_fail(world, "driver", "%u: the core fails with error %d", process->index, action->error);
         break;
     }
 }
@@ -81,10 +81,11 @@ static void keep_clock(struct sim_world *world, struct sim_process *process)
 
     if (deadline >= process->tick_at_ns)
         return;
-    uint64_t late = world->options.tick_late_ns ? spotnik_prng_below(&world->net, world->options.tick_late_ns) : 0;
+    uint64_t late =
+        world->options.tick_late_ns ? spotnik_prng_below(&world->net, world->options.tick_late_ns) : 0;
     uint64_t at = deadline > world->now_ns ? deadline : world->now_ns;
     process->tick_at_ns = at;
-    sim_push(world, SIM_TICK, at + late - world->now_ns, process->index, at, NULL);
+    spotnik_sim_push(world, SIM_TICK, at + late - world->now_ns, process->index, at, NULL);
 }
 
 /* Do what the core wants. Returns true when there was anything. */
@@ -100,7 +101,7 @@ static bool drain(struct sim_world *world, struct sim_process *process)
     return any;
 }
 
-void sim_core_drain(struct sim_world *world, struct sim_process *process)
+void spotnik_sim_core_drain(struct sim_world *world, struct sim_process *process)
 {
     drain(world, process);
     if (sim_live(process))
@@ -112,15 +113,16 @@ static bool is_callers(enum spotnik_event_kind kind)
     return kind >= SPOTNIK_EVENT_STEP_BEGIN && kind <= SPOTNIK_EVENT_ENTER_READY;
 }
 
-void sim_core_step(struct sim_world *world, struct sim_process *process, struct spotnik_event *event)
+void spotnik_sim_core_step(struct sim_world *world, struct sim_process *process, struct spotnik_event *event)
 {
     SPOTNIK_ASSERT(!process->in_core);
     if (!sim_live(process) || process->stopped || world->over)
         return;
     event->now_ns = world->now_ns;
-    sim_story_event(world, process, event);
-    sim_mix(world, (uint64_t)event->kind << 40 | (uint64_t)process->index << 32 | event->header.sequence << 8 | event->bucket);
-    sim_mix(world, world->now_ns);
+    spotnik_sim_story_event(world, process, event);
+    spotnik_sim_mix(world, (uint64_t)event->kind << 40 | (uint64_t)process->index << 32
+                               | event->header.sequence << 8 | event->bucket);
+    spotnik_sim_mix(world, world->now_ns);
     process->in_core = true;
     spotnik_core_step(process->core, event);
     bool any = drain(world, process);
@@ -128,15 +130,15 @@ void sim_core_step(struct sim_world *world, struct sim_process *process, struct 
     if (!sim_live(process) || world->over)
         return;
     keep_clock(world, process);
-    sim_pump(world, process);
+    spotnik_sim_pump(world, process);
     if (any || is_callers(event->kind))
-        sim_lanes_retry(world, process);
+        spotnik_sim_lanes_retry(world, process);
     spotnik_check_process(world, process);
 }
 
-void sim_tick(struct sim_world *world, struct sim_process *process)
+void spotnik_sim_tick(struct sim_world *world, struct sim_process *process)
 {
-    struct spotnik_event event = {.kind = SPOTNIK_EVENT_TICK};
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_TICK };
 
     process->tick_at_ns = SPOTNIK_NEVER;
     if (!sim_live(process) || process->stopped)
@@ -148,13 +150,13 @@ void sim_tick(struct sim_world *world, struct sim_process *process)
     process->ticks_in_a_row = process->core_now_ns == world->now_ns ? process->ticks_in_a_row + 1 : 0;
     process->core_now_ns = world->now_ns;
     if (process->ticks_in_a_row > 100)
-        sim_fail(world, "driver", "%u wants to be ticked without end", process->index);
-    sim_core_step(world, process, &event);
+        spotnik_sim_fail(world, "driver", "%u wants to be ticked without end", process->index);
+    spotnik_sim_core_step(world, process, &event);
 }
 
-/* As long as a process is parked it looks for the job where new members would look (src/peers), and links to whom it finds: the
- * others may have gone on, and all members it knows may be gone. */
-void sim_search(struct sim_world *world, struct sim_process *process)
+/* As long as a process is parked it looks for the job where new members would look (src/peers), and links
+ * to whom it finds: the others may have gone on, and all members it knows may be gone. */
+void spotnik_sim_search(struct sim_world *world, struct sim_process *process)
 {
     struct spotnik_core_status status;
     struct sim_process *found = NULL;
@@ -167,15 +169,15 @@ void sim_search(struct sim_world *world, struct sim_process *process)
     if (!status.parked || status.role != SPOTNIK_ROLE_MEMBER)
         return;
     for (uint32_t i = 0; i < world->process_count; i++)
-        if (i != process->index && sim_live(world->process[i]) && world->process[i]->epoch > process->epoch &&
-            spotnik_prng_below(&world->net, ++seen) == 0)
+        if (i != process->index && sim_live(world->process[i]) && world->process[i]->epoch > process->epoch
+            && spotnik_prng_below(&world->net, ++seen) == 0)
             found = world->process[i];
-    if (found && !sim_is_linked(world, process, found) && !process->dial[found->index])
-        sim_dial(world, process, found);
+    if (found && !spotnik_sim_is_linked(world, process, found) && !process->dial[found->index])
+        spotnik_sim_dial(world, process, found);
     if (found)
         process->search_dial = process->dial[found->index];
     process->searching = true;
-    sim_push(world, SIM_SEARCH, SEARCH_NS, process->index, 0, NULL);
+    spotnik_sim_push(world, SIM_SEARCH, SEARCH_NS, process->index, 0, NULL);
 }
 
 /* -- Ends -- */
@@ -190,7 +192,7 @@ static void release(struct sim_world *world, struct sim_process *process)
     process->inbox_end = &process->inbox;
     for (struct sim_lane *lane = world->lanes; lane; lane = lane->all)
         if (lane->from == process->index || lane->to == process->index)
-            sim_lane_close(world, lane);
+            spotnik_sim_lane_close(world, lane);
     memset(process->dial, 0, world->options.processes_max * sizeof(*process->dial));
 }
 
@@ -199,15 +201,15 @@ static void certify(struct sim_world *world, const struct sim_process *dead)
     for (uint32_t i = 0; i < world->process_count; i++) {
         const struct sim_process *other = world->process[i];
         if (other != dead && sim_live(other) && other->host == dead->host)
-            sim_note(world, SIM_ITEM_DEATH, dead->index, i, 200 * SPOTNIK_US);
+            spotnik_sim_note(world, SIM_ITEM_DEATH, dead->index, i, 200 * SPOTNIK_US);
     }
 }
 
-void sim_kill(struct sim_world *world, struct sim_process *process, bool silent)
+void spotnik_sim_kill(struct sim_world *world, struct sim_process *process, bool silent)
 {
     if (!sim_live(process))
         return;
-    sim_story(world, "%u is killed%s", process->index, silent ? " with its host" : "");
+    spotnik_sim_story(world, "%u is killed%s", process->index, silent ? " with its host" : "");
     world->result->kills++;
     process->life = SIM_DEAD;
     process->died_ns = world->now_ns;
@@ -217,63 +219,64 @@ void sim_kill(struct sim_world *world, struct sim_process *process, bool silent)
     if (silent)
         return;
     uint64_t teardown = spotnik_prng_below(&world->net, 1 + world->options.teardown_max_ns);
-    sim_push(world, SIM_TEARDOWN, teardown, process->index, 0, NULL);
+    spotnik_sim_push(world, SIM_TEARDOWN, teardown, process->index, 0, NULL);
     if (world->options.certificates)
         certify(world, process);
 }
 
 /* Excluded or left: says goodbye. An excluded one starts anew as another member of the same host. */
-void sim_exit(struct sim_world *world, struct sim_process *process)
+void spotnik_sim_exit(struct sim_world *world, struct sim_process *process)
 {
     struct spotnik_core_status status;
 
     spotnik_core_status(process->core, &status);
     bool again = status.role == SPOTNIK_ROLE_EXCLUDED;
 
-    sim_links_goodbye(world, process);
+    spotnik_sim_links_goodbye(world, process);
     process->life = SIM_EXITED;
     process->died_ns = world->now_ns;
     release(world, process);
     if (again)
-        sim_push(world, SIM_SPAWN, 1 + spotnik_prng_below(&world->net, 10 * SPOTNIK_MS), process->host, 0, NULL);
+        spotnik_sim_push(world, SIM_SPAWN, 1 + spotnik_prng_below(&world->net, 10 * SPOTNIK_MS),
+                         process->host, 0, NULL);
 }
 
-void sim_stop(struct sim_world *world, struct sim_process *process, uint64_t for_ns)
+void spotnik_sim_stop(struct sim_world *world, struct sim_process *process, uint64_t for_ns)
 {
     if (!sim_live(process) || process->stopped)
         return;
-    sim_story(world, "%u is stopped for %.1f ms", process->index, (double)for_ns / 1e6);
+    spotnik_sim_story(world, "%u is stopped for %.1f ms", process->index, (double)for_ns / 1e6);
     process->stopped = true;
-    sim_push(world, SIM_CONTINUE, for_ns, process->index, 0, NULL);
+    spotnik_sim_push(world, SIM_CONTINUE, for_ns, process->index, 0, NULL);
 }
 
 /* All that came in meanwhile is there at once, before the process notices that time has passed. */
-void sim_continue(struct sim_world *world, struct sim_process *process)
+void spotnik_sim_continue(struct sim_world *world, struct sim_process *process)
 {
     if (!process->stopped)
         return;
     process->stopped = false;
     if (!sim_live(process))
         return;
-    sim_story(world, "%u goes on", process->index);
+    spotnik_sim_story(world, "%u goes on", process->index);
     struct sim_item *item = process->inbox;
     process->inbox = NULL;
     process->inbox_end = &process->inbox;
     while (item) {
         struct sim_item *next = item->next;
-        sim_item_deliver(world, item);
+        spotnik_sim_item_deliver(world, item);
         item = next;
     }
     if (!sim_live(process))
         return;
     for (struct sim_lane *lane = process->lane_in, *next; lane; lane = next) {
         next = lane->next_in;
-        sim_lane_serve(world, lane);
+        spotnik_sim_lane_serve(world, lane);
     }
-    sim_pump(world, process);
+    spotnik_sim_pump(world, process);
     process->tick_at_ns = SPOTNIK_NEVER;
     keep_clock(world, process);
     if (process->app.state != SIM_APP_OFF)
-        sim_app_resume(world, process);
-    sim_push(world, SIM_JOINER, 0, process->index, ++process->join_serial, NULL);
+        spotnik_sim_app_resume(world, process);
+    spotnik_sim_push(world, SIM_JOINER, 0, process->index, ++process->join_serial, NULL);
 }

@@ -57,5 +57,5 @@ bool spotnik_sim_queue_pop(struct spotnik_sim_queue *queue, struct spotnik_sim_h
 void spotnik_sim_queue_free(struct spotnik_sim_queue *queue)
 {
     free(queue->heap);
-    *queue = (struct spotnik_sim_queue){.heap = NULL};
+    *queue = (struct spotnik_sim_queue){ .heap = NULL };
 }

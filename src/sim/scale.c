@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scale mode: a view of a thousand members, some killed in one instant, and what the recovery costs each survivor in
- * control messages and in virtual time, pass by pass. Members are put into one founded view directly: growing to a
- * thousand by joining is tested at sizes where it can be watched. */
+/* Scale mode: a view of a thousand members, some killed in one instant, and what the recovery costs each
+ * survivor in control messages and in virtual time, pass by pass. Members are put into one founded view
+ * directly: growing to a thousand by joining is tested at sizes where it can be watched. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,12 +11,21 @@
 
 static void options_of(struct spotnik_sim_options *options, const struct spotnik_sim_scale *scale)
 {
-    *options = (struct spotnik_sim_options){
-        .seed = scale->seed, .members = scale->members, .members_min = 1, .hosts = scale->members,
-        .processes_max = scale->members, .buckets = 1, .latency_min_ns = 50 * SPOTNIK_US,
-        .latency_max_ns = 150 * SPOTNIK_US, .jitter_ns = 20 * SPOTNIK_US, .bytes_per_ms = 1000000,
-        .compute_max_ns = 10 * SPOTNIK_MS, .lane_frames = 16, .dial_timeout_ns = SPOTNIK_S,
-        .teardown_max_ns = 200 * SPOTNIK_US, .happenings_max = UINT64_MAX};
+    *options = (struct spotnik_sim_options){ .seed = scale->seed,
+                                             .members = scale->members,
+                                             .members_min = 1,
+                                             .hosts = scale->members,
+                                             .processes_max = scale->members,
+                                             .buckets = 1,
+                                             .latency_min_ns = 50 * SPOTNIK_US,
+                                             .latency_max_ns = 150 * SPOTNIK_US,
+                                             .jitter_ns = 20 * SPOTNIK_US,
+                                             .bytes_per_ms = 1000000,
+                                             .compute_max_ns = 10 * SPOTNIK_MS,
+                                             .lane_frames = 16,
+                                             .dial_timeout_ns = SPOTNIK_S,
+                                             .teardown_max_ns = 200 * SPOTNIK_US,
+                                             .happenings_max = UINT64_MAX };
     spotnik_limits_init(&options->limits, scale->members);
     options->limits.heartbeat_ns = 200 * SPOTNIK_MS;
     options->limits.silence_floor_ns = 2 * SPOTNIK_S;
@@ -28,12 +37,14 @@ static void founding_view(struct sim_world *world, struct spotnik_proposal *view
 {
     uint32_t size = world->options.members;
 
-    *view = (struct spotnik_proposal){.epoch = 1, .share_count = size, .entry_count = size, .entry_max = size};
-    view->entry = sim_alloc(size * sizeof(*view->entry));
+    *view =
+        (struct spotnik_proposal){ .epoch = 1, .share_count = size, .entry_count = size, .entry_max = size };
+    view->entry = spotnik_sim_alloc(size * sizeof(*view->entry));
     spotnik_ledger_init(&view->ledger, 0, 0);
     for (uint32_t i = 0; i < size; i++)
-        view->entry[i] = (struct spotnik_entry){
-            .member = world->process[i]->member, .flags = SPOTNIK_ENTRY_MEMBER, .share = i};
+        view->entry[i] = (struct spotnik_entry){ .member = world->process[i]->member,
+                                                 .flags = SPOTNIK_ENTRY_MEMBER,
+                                                 .share = i };
 }
 
 /* Everybody installs the same founding view: RESTART of epoch 1, as from the next member on the ring. */
@@ -43,19 +54,20 @@ static void found_all(struct sim_world *world)
     uint32_t size = world->options.members;
 
     for (uint32_t i = 0; i < size; i++) {
-        struct spotnik_event join = {.kind = SPOTNIK_EVENT_JOIN};
-        sim_core_step(world, sim_spawn(world, i), &join);
+        struct spotnik_event join = { .kind = SPOTNIK_EVENT_JOIN };
+        spotnik_sim_core_step(world, spotnik_sim_spawn(world, i), &join);
     }
     founding_view(world, &view);
     for (uint32_t i = 0; i < size; i++)
-        sim_link_make(world, world->process[i], world->process[(i + 1) % size]);
+        spotnik_sim_link_make(world, world->process[i], world->process[(i + 1) % size]);
     for (uint32_t i = 0; i < size; i++) {
-        struct spotnik_message message = {.kind = SPOTNIK_MESSAGE_RESTART, .epoch = 1, .proposal = &view};
-        struct spotnik_event restart = {.kind = SPOTNIK_EVENT_MESSAGE, .message = &message,
-                                        .peer = world->process[(i + 1) % size]->member};
-        sim_core_step(world, world->process[i], &restart);
+        struct spotnik_message message = { .kind = SPOTNIK_MESSAGE_RESTART, .epoch = 1, .proposal = &view };
+        struct spotnik_event restart = { .kind = SPOTNIK_EVENT_MESSAGE,
+                                         .message = &message,
+                                         .peer = world->process[(i + 1) % size]->member };
+        spotnik_sim_core_step(world, world->process[i], &restart);
         world->process[i]->app.state = SIM_APP_IDLE;
-        sim_app_later(world, world->process[i], 0);
+        spotnik_sim_app_later(world, world->process[i], 0);
     }
     free(view.entry);
 }
@@ -68,10 +80,10 @@ static void run_to(struct sim_world *world, uint64_t epoch, uint64_t step)
 
     while (!world->over && next < world->process_count && spotnik_sim_queue_pop(&world->queue, &happening)) {
         world->now_ns = happening.at_ns;
-        sim_happen(world, &happening);
-        while (next < world->process_count &&
-               (!sim_live(world->process[next]) ||
-                (world->process[next]->app.committed >= step && world->process[next]->epoch >= epoch)))
+        spotnik_sim_happen(world, &happening);
+        while (next < world->process_count
+               && (!sim_live(world->process[next])
+                   || (world->process[next]->app.committed >= step && world->process[next]->epoch >= epoch)))
             next++;
     }
 }
@@ -79,11 +91,10 @@ static void run_to(struct sim_world *world, uint64_t epoch, uint64_t step)
 static void lose(struct sim_world *world, uint32_t losses)
 {
     while (losses) {
-        struct sim_process *process =
-            world->process[spotnik_prng_below(&world->fault, world->process_count)];
+        struct sim_process *process = world->process[spotnik_prng_below(&world->fault, world->process_count)];
         if (!sim_live(process))
             continue;
-        sim_kill(world, process, false);
+        spotnik_sim_kill(world, process, false);
         losses--;
     }
 }
@@ -118,12 +129,12 @@ static void measure(struct sim_world *world, struct spotnik_sim_scale *scale, ui
 
 void spotnik_sim_scale_run(struct spotnik_sim_scale *scale)
 {
-    struct sim_world *world = sim_alloc(sizeof(*world));
+    struct sim_world *world = spotnik_sim_alloc(sizeof(*world));
     struct spotnik_sim_options options;
     struct spotnik_sim_result result;
 
     options_of(&options, scale);
-    sim_world_start(world, &options, &result);
+    spotnik_sim_world_start(world, &options, &result);
     world->scale = scale;
     found_all(world);
     run_to(world, 1, 1);
@@ -135,6 +146,6 @@ void spotnik_sim_scale_run(struct spotnik_sim_scale *scale)
     measure(world, scale, lost_ns);
     scale->failed = result.failed;
     memcpy(scale->detail, result.detail, sizeof(scale->detail));
-    sim_world_end(world);
+    spotnik_sim_world_end(world);
     free(world);
 }

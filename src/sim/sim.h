@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The deterministic simulator: whole clusters of cores in one process, under virtual time, with a network and processes
- * that fail in every way a real one does, and one checker per promise P1..P9. One seed is one run, and the same seed
- * is the same run on every machine. docs/simulation.md says what is simulated and what each checker checks.
+/* The deterministic simulator: whole clusters of cores in one process, under virtual time, with a network
+ * and processes that fail in every way a real one does, and one checker per promise P1..P9. One seed is one
+ * run, and the same seed is the same run on every machine. docs/simulation.md says what is simulated and
+ * what each checker checks.
  *
- * A run has a safety phase under faults and a liveness phase: everything heals, no new faults, and the members that
- * live must come together in one view and commit on. Drives src/core only through its header, as src/net does. */
+ * A run has a safety phase under faults and a liveness phase: everything heals, no new faults, and the
+ * members that live must come together in one view and commit on. Drives src/core only through its header,
+ * as src/net does. */
 #ifndef SPOTNIK_SIM_SIM_H
 #define SPOTNIK_SIM_SIM_H
 
@@ -31,47 +33,48 @@ enum spotnik_sim_fault {
     SPOTNIK_SIM_FAULT_COUNT,
 };
 
-/* Everything that shapes a run. spotnik_sim_options_draw() fills it from the seed; a caller may change it after. */
+/* Everything that shapes a run. spotnik_sim_options_draw() fills it from the seed; a caller may change it
+ * after. */
 struct spotnik_sim_options {
     uint64_t seed;
-    uint32_t members;          /* at the start */
+    uint32_t members; /* at the start */
     uint32_t members_min;
     uint32_t hosts;
-    uint32_t processes_max;    /* ever started in one run */
+    uint32_t processes_max; /* ever started in one run */
     struct spotnik_limits limits;
-    uint64_t samples, batch;   /* of the ledger; 0: none */
-    uint32_t buckets;          /* per step, 0..4 */
+    uint64_t samples, batch; /* of the ledger; 0: none */
+    uint32_t buckets;        /* per step, 0..4 */
     uint64_t latency_min_ns, latency_max_ns, jitter_ns;
-    uint64_t bytes_per_ms;     /* of a data connection */
-    uint64_t tick_late_ns;     /* how late a process may notice that time has passed */
+    uint64_t bytes_per_ms; /* of a data connection */
+    uint64_t tick_late_ns; /* how late a process may notice that time has passed */
     uint64_t compute_max_ns;
-    uint64_t copy_max_ns;      /* of a joiner copying the state */
-    uint32_t respawn_percent;  /* how often a killed process is replaced by a new one */
-    uint32_t lane_frames;      /* frames a data connection holds before its sender must wait */
+    uint64_t copy_max_ns;     /* of a joiner copying the state */
+    uint32_t respawn_percent; /* how often a killed process is replaced by a new one */
+    uint32_t lane_frames;     /* frames a data connection holds before its sender must wait */
     uint64_t dial_timeout_ns;
-    uint64_t teardown_max_ns;  /* from the death of a process to the EOF on its links */
-    bool certificates;         /* members of one host learn of a death at once */
-    bool lost_with_death;      /* the last words of a dying process may be lost (then without proof of death) */
-    bool zero_copy;            /* copied chunks land in the result piece by piece */
+    uint64_t teardown_max_ns; /* from the death of a process to the EOF on its links */
+    bool certificates;        /* members of one host learn of a death at once */
+    bool lost_with_death; /* the last words of a dying process may be lost (then without proof of death) */
+    bool zero_copy;       /* copied chunks land in the result piece by piece */
     uint32_t weight[SPOTNIK_SIM_FAULT_COUNT]; /* of each kind of fault; 0: never in this run */
-    uint32_t faults;           /* planned over the safety phase */
-    uint32_t aimed;            /* kills aimed at recovery: at the n-th message of a pass sent or received */
-    uint64_t safety_ns;        /* length of the safety phase */
-    uint64_t liveness_ns;      /* limit of the liveness phase */
-    uint32_t liveness_steps;   /* to be committed in one view */
-    uint32_t bugs;             /* spotnik_bug: planted in every core */
-    uint64_t happenings_max;   /* more than that is a livelock */
-    FILE *trace;               /* the story; NULL: none */
-    bool trace_data;           /* with every data frame and heartbeat */
+    uint32_t faults;                          /* planned over the safety phase */
+    uint32_t aimed;          /* kills aimed at recovery: at the n-th message of a pass sent or received */
+    uint64_t safety_ns;      /* length of the safety phase */
+    uint64_t liveness_ns;    /* limit of the liveness phase */
+    uint32_t liveness_steps; /* to be committed in one view */
+    uint32_t bugs;           /* spotnik_bug: planted in every core */
+    uint64_t happenings_max; /* more than that is a livelock */
+    FILE *trace;             /* the story; NULL: none */
+    bool trace_data;         /* with every data frame and heartbeat */
 };
 
 struct spotnik_sim_result {
     bool failed;
-    char promise[8];           /* "P1".."P9", "driver" */
+    char promise[8]; /* "P1".."P9", "driver" */
     char detail[400];
     uint64_t failed_ns;
-    bool excused;              /* no quorum was possible after healing, and the checker has verified it */
-    uint64_t digest;           /* of everything that happened */
+    bool excused;    /* no quorum was possible after healing, and the checker has verified it */
+    uint64_t digest; /* of everything that happened */
     uint64_t happenings, virtual_ns;
     uint64_t steps, views, kills, joins, exclusions, leaves, parked, orphans, messages, faults;
     uint64_t recovery_messages_max; /* control messages of one survivor in one recovery */
@@ -91,9 +94,11 @@ struct spotnik_sim_scale {
     bool failed;
     char detail[400];
     uint32_t survivors;
-    uint64_t messages, messages_max; /* control messages of the recovery: all survivors together, and the most of one */
-    uint64_t detect_ns, reconcile_ns, accept_ns, restart_ns, commit_ns; /* each from the one before; worst survivor */
-    uint64_t total_ns;               /* from the loss until every survivor has committed */
+    uint64_t messages,
+        messages_max; /* control messages of the recovery: all survivors together, and the most of one */
+    uint64_t detect_ns, reconcile_ns, accept_ns, restart_ns,
+        commit_ns;     /* each from the one before; worst survivor */
+    uint64_t total_ns; /* from the loss until every survivor has committed */
 };
 void spotnik_sim_scale_run(struct spotnik_sim_scale *scale);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The trace of a run as a story: one line per event with its time and the process it happens to, one indented line per
- * action that follows. Decides nothing; formats nothing unless a trace is wanted. */
+/* The trace of a run as a story: one line per event with its time and the process it happens to, one
+ * indented line per action that follows. Decides nothing; formats nothing unless a trace is wanted. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "sim/check.h"
 #include "sim/world.h"
 
-void sim_story(struct sim_world *world, const char *format, ...)
+void spotnik_sim_story(struct sim_world *world, const char *format, ...)
 {
     va_list list;
 
@@ -36,7 +36,8 @@ static unsigned index_of_id(struct sim_world *world, struct spotnik_id id)
 
 static void ballot_text(struct sim_world *world, struct spotnik_ballot ballot)
 {
-    fprintf(world->options.trace, "ballot %" PRIu64 ".%u", ballot.round, index_of_id(world, ballot.initiator));
+    fprintf(world->options.trace, "ballot %" PRIu64 ".%u", ballot.round,
+            index_of_id(world, ballot.initiator));
 }
 
 static void proposal_text(struct sim_world *world, const struct spotnik_proposal *proposal)
@@ -48,7 +49,8 @@ static void proposal_text(struct sim_world *world, const struct spotnik_proposal
         const struct spotnik_entry *entry = &proposal->entry[i];
         fprintf(out, "%s%u", i ? " " : "", index_of(world, &entry->member));
         fprintf(out, "%s%s%s%s", entry->flags & SPOTNIK_ENTRY_MEMBER ? "" : "-",
-                entry->flags & SPOTNIK_ENTRY_VOTER ? "" : "'", entry->flags & SPOTNIK_ENTRY_LAGGARD ? "<" : "",
+                entry->flags & SPOTNIK_ENTRY_VOTER ? "" : "'",
+                entry->flags & SPOTNIK_ENTRY_LAGGARD ? "<" : "",
                 entry->flags & SPOTNIK_ENTRY_JOINER ? "+" : "");
     }
     fputs("] by ", out);
@@ -71,7 +73,8 @@ static void token_text(struct sim_world *world, const struct spotnik_token *toke
             fputc('L', out);
     }
     for (uint32_t i = 0; i < token->joiner_count; i++)
-        fprintf(out, " joiner %u@%" PRIu64, index_of(world, &token->joiner[i].member), token->joiner[i].committed);
+        fprintf(out, " joiner %u@%" PRIu64, index_of(world, &token->joiner[i].member),
+                token->joiner[i].committed);
     if (token->parked)
         fputs(" parked", out);
     if (token->accepted_ballot.round) {
@@ -82,7 +85,8 @@ static void token_text(struct sim_world *world, const struct spotnik_token *toke
 
 static void message_text(struct sim_world *world, const struct spotnik_message *message)
 {
-    fprintf(world->options.trace, "%s epoch %" PRIu64 " ", spotnik_sim_message_name(message->kind), message->epoch);
+    fprintf(world->options.trace, "%s epoch %" PRIu64 " ", spotnik_sim_message_name(message->kind),
+            message->epoch);
     if (message->kind == SPOTNIK_MESSAGE_RECONCILE)
         token_text(world, message->token);
     else if (message->kind == SPOTNIK_MESSAGE_ACCEPT || message->kind == SPOTNIK_MESSAGE_RESTART)
@@ -93,18 +97,21 @@ static void message_text(struct sim_world *world, const struct spotnik_message *
 
 static bool is_dull(const struct sim_world *world, const struct spotnik_event *event)
 {
-    return !world->options.trace_data &&
-           (event->kind == SPOTNIK_EVENT_TICK || event->kind == SPOTNIK_EVENT_CHUNK_DONE ||
-            (event->kind == SPOTNIK_EVENT_MESSAGE && event->message->kind == SPOTNIK_MESSAGE_HEARTBEAT));
+    return !world->options.trace_data
+           && (event->kind == SPOTNIK_EVENT_TICK || event->kind == SPOTNIK_EVENT_CHUNK_DONE
+               || (event->kind == SPOTNIK_EVENT_MESSAGE
+                   && event->message->kind == SPOTNIK_MESSAGE_HEARTBEAT));
 }
 
-void sim_story_event(struct sim_world *world, const struct sim_process *process, const struct spotnik_event *event)
+void spotnik_sim_story_event(struct sim_world *world, const struct sim_process *process,
+                             const struct spotnik_event *event)
 {
     FILE *out = world->options.trace;
 
     if (!out || is_dull(world, event))
         return;
-    fprintf(out, "[%11.3f ms] %u > %s", (double)world->now_ns / 1e6, process->index, spotnik_event_name(event->kind));
+    fprintf(out, "[%11.3f ms] %u > %s", (double)world->now_ns / 1e6, process->index,
+            spotnik_event_name(event->kind));
     if (!spotnik_id_is_none(event->peer.id))
         fprintf(out, " of %u", index_of(world, &event->peer));
     if (event->proof == SPOTNIK_PROOF_GONE)
@@ -115,19 +122,22 @@ void sim_story_event(struct sim_world *world, const struct sim_process *process,
     } else if (event->kind == SPOTNIK_EVENT_BUCKET_START) {
         fprintf(out, " %u of %" PRIu64, event->bucket, event->count);
     } else if (event->kind == SPOTNIK_EVENT_CHUNK_DONE) {
-        fprintf(out, " step %" PRIu64 " bucket %u number %" PRIu64 "%s", event->header.step, event->header.bucket,
-                event->header.sequence, event->header.handover ? " handover" : "");
+        fprintf(out, " step %" PRIu64 " bucket %u number %" PRIu64 "%s", event->header.step,
+                event->header.bucket, event->header.sequence, event->header.handover ? " handover" : "");
     }
     fputc('\n', out);
 }
 
-void sim_story_action(struct sim_world *world, const struct sim_process *process, const struct spotnik_action *action)
+void spotnik_sim_story_action(struct sim_world *world, const struct sim_process *process,
+                              const struct spotnik_action *action)
 {
     FILE *out = world->options.trace;
 
-    if (!out || (!world->options.trace_data &&
-                 (action->kind == SPOTNIK_ACTION_SCALE || action->kind == SPOTNIK_ACTION_COPY_OWN ||
-                  (action->kind == SPOTNIK_ACTION_SEND && action->message->kind == SPOTNIK_MESSAGE_HEARTBEAT))))
+    if (!out
+        || (!world->options.trace_data
+            && (action->kind == SPOTNIK_ACTION_SCALE || action->kind == SPOTNIK_ACTION_COPY_OWN
+                || (action->kind == SPOTNIK_ACTION_SEND
+                    && action->message->kind == SPOTNIK_MESSAGE_HEARTBEAT))))
         return;
     fprintf(out, "                 %u - %s", process->index, spotnik_action_name(action->kind));
     if (!spotnik_id_is_none(action->peer.id))
@@ -135,7 +145,8 @@ void sim_story_action(struct sim_world *world, const struct sim_process *process
     if (action->kind == SPOTNIK_ACTION_SEND) {
         fputs(": ", out);
         message_text(world, action->message);
-    } else if (action->kind == SPOTNIK_ACTION_VIEW && action->step == spotnik_core_view(process->core)->epoch) {
+    } else if (action->kind == SPOTNIK_ACTION_VIEW
+               && action->step == spotnik_core_view(process->core)->epoch) {
         const struct spotnik_view *view = spotnik_core_view(process->core);
         fprintf(out, " %" PRIu64 " settled %" PRIu64 " [", view->epoch, view->settled_step);
         for (uint32_t i = 0; i < view->size; i++)

@@ -19,30 +19,37 @@
 #define SPOTNIK_DATA_BYTES_ON_WIRE 72
 #define SIM_NOBODY UINT32_MAX
 
-enum sim_kind { /* of a happening */
-    SIM_TICK,      /* process */
-    SIM_APP,       /* process; number: serial of the app */
-    SIM_ITEM,      /* object: struct sim_item, arrives at its host */
-    SIM_DIAL_OVER, /* process; number: dial; object: NULL */
-    SIM_TEARDOWN,  /* process: its kernel closes its links */
-    SIM_CONTINUE,  /* process */
-    SIM_FRAME,     /* object: struct sim_frame, its header arrives */
-    SIM_PAYLOAD,   /* object: struct sim_lane; number: frame: its payload has arrived */
-    SIM_LANE_OPEN, /* object: struct sim_lane */
-    SIM_PUMP,      /* process: its lanes may take more */
-    SIM_FAULT,     /* number: index of the plan */
-    SIM_HEAL,      /* number: index of the plan */
-    SIM_JOINER,    /* process; number: serial */
-    SIM_SPAWN,     /* process: host */
-    SIM_SEARCH,    /* process: parked: is the job elsewhere? */
-    SIM_PROBE,     /* liveness: are we there yet? */
-    SIM_FLUSH,     /* object: struct sim_conn, number: end: a line that was cut goes on */
+enum sim_kind {                /* of a happening */
+                SIM_TICK,      /* process */
+                SIM_APP,       /* process; number: serial of the app */
+                SIM_ITEM,      /* object: struct sim_item, arrives at its host */
+                SIM_DIAL_OVER, /* process; number: dial; object: NULL */
+                SIM_TEARDOWN,  /* process: its kernel closes its links */
+                SIM_CONTINUE,  /* process */
+                SIM_FRAME,     /* object: struct sim_frame, its header arrives */
+                SIM_PAYLOAD,   /* object: struct sim_lane; number: frame: its payload has arrived */
+                SIM_LANE_OPEN, /* object: struct sim_lane */
+                SIM_PUMP,      /* process: its lanes may take more */
+                SIM_FAULT,     /* number: index of the plan */
+                SIM_HEAL,      /* number: index of the plan */
+                SIM_JOINER,    /* process; number: serial */
+                SIM_SPAWN,     /* process: host */
+                SIM_SEARCH,    /* process: parked: is the job elsewhere? */
+                SIM_PROBE,     /* liveness: are we there yet? */
+                SIM_FLUSH,     /* object: struct sim_conn, number: end: a line that was cut goes on */
 };
 
 /* One thing on its way to a process, over a link or beside it. */
 enum sim_item_kind {
-    SIM_ITEM_SYN, SIM_ITEM_UP, SIM_ITEM_REFUSED, SIM_ITEM_MESSAGE, SIM_ITEM_GOODBYE, SIM_ITEM_EOF,
-    SIM_ITEM_BREAK, SIM_ITEM_DEATH, SIM_ITEM_LANE_DOWN,
+    SIM_ITEM_SYN,
+    SIM_ITEM_UP,
+    SIM_ITEM_REFUSED,
+    SIM_ITEM_MESSAGE,
+    SIM_ITEM_GOODBYE,
+    SIM_ITEM_EOF,
+    SIM_ITEM_BREAK,
+    SIM_ITEM_DEATH,
+    SIM_ITEM_LANE_DOWN,
 };
 
 struct sim_item {
@@ -56,9 +63,9 @@ struct sim_item {
 };
 
 struct sim_direction {
-    uint64_t last_ns;  /* arrival of the last item: the next one is not earlier */
+    uint64_t last_ns; /* arrival of the last item: the next one is not earlier */
     uint64_t sent;
-    uint64_t lost_from; /* items from this number on are lost */
+    uint64_t lost_from;                /* items from this number on are lost */
     struct sim_item *held, **held_end; /* while the network is cut: TCP sends again later */
 };
 
@@ -66,8 +73,8 @@ struct sim_direction {
 struct sim_conn {
     struct sim_conn *all;
     uint32_t process[2];
-    bool open[2];    /* this end's core has been told LINK_UP and not LINK_DOWN */
-    bool coming_up;  /* UP is on its way to end 0 */
+    bool open[2];   /* this end's core has been told LINK_UP and not LINK_DOWN */
+    bool coming_up; /* UP is on its way to end 0 */
     struct sim_direction to[2];
 };
 
@@ -84,10 +91,10 @@ struct sim_frame {
 struct sim_lane {
     struct sim_lane *all, *next_in; /* of the world; of the receiver */
     uint32_t from, to;
-    bool donor;        /* fed from the results kept, not by the core */
+    bool donor; /* fed from the results kept, not by the core */
     bool open, closed;
-    bool waiting;      /* the core said WAIT */
-    bool placed;       /* the head's header has been placed, its payload is arriving */
+    bool waiting; /* the core said WAIT */
+    bool placed;  /* the head's header has been placed, its payload is arriving */
     struct spotnik_placement placement;
     uint64_t placed_serial; /* view_serial of the receiver at that time */
     uint32_t in_flight;
@@ -109,8 +116,15 @@ struct sim_result { /* of one committed step, as a donor keeps it */
     unsigned char *bytes;
 };
 
-enum sim_app_state { SIM_APP_OFF, SIM_APP_IDLE, SIM_APP_WAIT_BEGUN, SIM_APP_COMPUTE, SIM_APP_START, SIM_APP_WAIT_COMMIT,
-                     SIM_APP_LEAVING };
+enum sim_app_state {
+    SIM_APP_OFF,
+    SIM_APP_IDLE,
+    SIM_APP_WAIT_BEGUN,
+    SIM_APP_COMPUTE,
+    SIM_APP_START,
+    SIM_APP_WAIT_COMMIT,
+    SIM_APP_LEAVING
+};
 
 struct sim_app {
     enum sim_app_state state;
@@ -135,12 +149,12 @@ struct sim_process {
     struct spotnik_member member;
     enum sim_life life;
     bool stopped, silent_death, torn_down;
-    bool in_core;    /* inside spotnik_core_step */
+    bool in_core; /* inside spotnik_core_step */
     struct spotnik_core *core;
     uint64_t tick_at_ns, core_now_ns;
     uint32_t ticks_in_a_row;
-    uint64_t view_serial; /* counts FROZEN and VIEW */
-    uint64_t epoch;       /* of the installed view, 0: none */
+    uint64_t view_serial;                /* counts FROZEN and VIEW */
+    uint64_t epoch;                      /* of the installed view, 0: none */
     struct sim_item *inbox, **inbox_end; /* while stopped */
     struct sim_lane *lane_out, *lane_in;
     uint64_t search_dial; /* the driver's own, while parked */
@@ -161,7 +175,7 @@ struct sim_process {
 struct sim_fault {
     enum spotnik_sim_fault kind;
     uint64_t at_ns, until_ns;
-    uint64_t group;      /* a bit per host or process */
+    uint64_t group; /* a bit per host or process */
     uint32_t target, other;
     uint32_t count;
     bool active;
@@ -170,7 +184,7 @@ struct sim_fault {
 struct sim_aim { /* kill at the n-th message of a kind */
     enum spotnik_message_kind kind;
     uint32_t countdown;
-    bool sender; /* else the receiver, when it arrives */
+    bool sender;   /* else the receiver, when it arrives */
     uint32_t also; /* more victims at the same instant */
 };
 
@@ -184,20 +198,20 @@ struct sim_world {
     struct spotnik_sim_queue queue;
     struct sim_process **process;
     uint32_t process_count;
-    struct sim_conn **link;  /* per ordered pair: the latest link */
+    struct sim_conn **link; /* per ordered pair: the latest link */
     struct sim_conn *conns;
     struct sim_lane *lanes;
-    uint32_t *blocked;       /* per ordered pair of hosts: how many faults cut it */
+    uint32_t *blocked; /* per ordered pair of hosts: how many faults cut it */
     bool *host_dead;
-    uint64_t *slow_ns;       /* per ordered pair of hosts: extra latency */
-    uint64_t *latency_ns;    /* per ordered pair of hosts */
+    uint64_t *slow_ns;    /* per ordered pair of hosts: extra latency */
+    uint64_t *latency_ns; /* per ordered pair of hosts */
     struct sim_bucket bucket[SIM_BUCKETS];
-    uint32_t state_count;    /* elements of the state vector */
+    uint32_t state_count; /* elements of the state vector */
     struct sim_fault *plan;
     uint32_t plan_count;
     struct sim_aim aim[4];
     uint32_t aim_count;
-    bool healing, clean;     /* clean: nothing but deaths with proof, so P6 is exact */
+    bool healing, clean; /* clean: nothing but deaths with proof, so P6 is exact */
     bool over;
     uint64_t dials;
     uint64_t next_probe_ns, heal_ns;
@@ -207,109 +221,126 @@ struct sim_world {
 };
 
 /* world.c */
-void sim_world_start(struct sim_world *world, const struct spotnik_sim_options *options, struct spotnik_sim_result *result);
-void sim_world_end(struct sim_world *world);
-void sim_loop(struct sim_world *world);
-void sim_happen(struct sim_world *world, const struct spotnik_sim_happening *happening);
-void sim_push(struct sim_world *world, enum sim_kind kind, uint64_t delay_ns, uint32_t process, uint64_t number, void *object);
-void sim_fail(struct sim_world *world, const char *promise, const char *format, ...) __attribute__((format(printf, 3, 4)));
-void sim_mix(struct sim_world *world, uint64_t value);
-void *sim_alloc(size_t size);
-struct sim_process *sim_spawn(struct sim_world *world, uint32_t host);
-void sim_process_free(struct sim_process *process);
+void spotnik_sim_world_start(struct sim_world *world, const struct spotnik_sim_options *options,
+                             struct spotnik_sim_result *result);
+void spotnik_sim_world_end(struct sim_world *world);
+void spotnik_sim_loop(struct sim_world *world);
+void spotnik_sim_happen(struct sim_world *world, const struct spotnik_sim_happening *happening);
+void spotnik_sim_push(struct sim_world *world, enum sim_kind kind, uint64_t delay_ns, uint32_t process,
+                      uint64_t number, void *object);
+void spotnik_sim_fail(struct sim_world *world, const char *promise, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void spotnik_sim_mix(struct sim_world *world, uint64_t value);
+void *spotnik_sim_alloc(size_t size);
+struct sim_process *spotnik_sim_spawn(struct sim_world *world, uint32_t host);
+void spotnik_sim_process_free(struct sim_process *process);
 static inline struct sim_process *sim_process_of(struct sim_world *world, const struct spotnik_member *member)
 {
-    uint32_t index = (uint32_t)member->address[12] << 24 | (uint32_t)member->address[13] << 16 |
-                     (uint32_t)member->address[14] << 8 | member->address[15];
+    uint32_t index = (uint32_t)member->address[12] << 24 | (uint32_t)member->address[13] << 16
+                     | (uint32_t)member->address[14] << 8 | member->address[15];
     return world->process[index];
 }
 static inline bool sim_live(const struct sim_process *process)
 {
     return process->life == SIM_RUNNING;
 }
-bool sim_is_blocked(const struct sim_world *world, uint32_t from_host, uint32_t to_host);
+bool spotnik_sim_is_blocked(const struct sim_world *world, uint32_t from_host, uint32_t to_host);
 
 /* link.c */
-uint64_t sim_latency(struct sim_world *world, const struct sim_process *from, const struct sim_process *to);
-void sim_dial(struct sim_world *world, struct sim_process *from, struct sim_process *to);
-void sim_dial_over(struct sim_world *world, struct sim_process *process, uint64_t dial);
-void sim_link_make(struct sim_world *world, struct sim_process *a, struct sim_process *b);
-bool sim_is_linked(const struct sim_world *world, const struct sim_process *a, const struct sim_process *b);
-void sim_hang_up(struct sim_world *world, struct sim_process *process, struct sim_process *peer);
-void sim_send(struct sim_world *world, struct sim_process *from, struct sim_process *to, const struct spotnik_message *message);
-void sim_item_arrives(struct sim_world *world, struct sim_item *item);
-void sim_item_deliver(struct sim_world *world, struct sim_item *item);
-void sim_links_torn_down(struct sim_world *world, struct sim_process *process);
-void sim_links_goodbye(struct sim_world *world, struct sim_process *process);
-void sim_link_flush(struct sim_world *world, struct sim_conn *conn, int to_end);
-void sim_links_release(struct sim_world *world);
-void sim_link_break(struct sim_world *world, struct sim_conn *conn);
-void sim_note(struct sim_world *world, enum sim_item_kind kind, uint32_t from, uint32_t to, uint64_t delay_ns);
-void sim_links_free(struct sim_world *world);
+uint64_t spotnik_sim_latency(struct sim_world *world, const struct sim_process *from,
+                             const struct sim_process *to);
+void spotnik_sim_dial(struct sim_world *world, struct sim_process *from, struct sim_process *to);
+void spotnik_sim_dial_over(struct sim_world *world, struct sim_process *process, uint64_t dial);
+void spotnik_sim_link_make(struct sim_world *world, struct sim_process *a, struct sim_process *b);
+bool spotnik_sim_is_linked(const struct sim_world *world, const struct sim_process *a,
+                           const struct sim_process *b);
+void spotnik_sim_hang_up(struct sim_world *world, struct sim_process *process, struct sim_process *peer);
+void spotnik_sim_send(struct sim_world *world, struct sim_process *from, struct sim_process *to,
+                      const struct spotnik_message *message);
+void spotnik_sim_item_arrives(struct sim_world *world, struct sim_item *item);
+void spotnik_sim_item_deliver(struct sim_world *world, struct sim_item *item);
+void spotnik_sim_links_torn_down(struct sim_world *world, struct sim_process *process);
+void spotnik_sim_links_goodbye(struct sim_world *world, struct sim_process *process);
+void spotnik_sim_link_flush(struct sim_world *world, struct sim_conn *conn, int to_end);
+void spotnik_sim_links_release(struct sim_world *world);
+void spotnik_sim_link_break(struct sim_world *world, struct sim_conn *conn);
+void spotnik_sim_note(struct sim_world *world, enum sim_item_kind kind, uint32_t from, uint32_t to,
+                      uint64_t delay_ns);
+void spotnik_sim_links_free(struct sim_world *world);
 
 /* lane.c */
-void sim_lane_expect(struct sim_world *world, struct sim_process *process, struct sim_process *peer);
-struct sim_lane *sim_lane_new(struct sim_world *world, uint32_t from, uint32_t to, bool donor);
-void sim_lane_opens(struct sim_world *world, struct sim_lane *lane);
-void sim_lane_close(struct sim_world *world, struct sim_lane *lane);
-void sim_lane_break(struct sim_world *world, struct sim_lane *lane);
-void sim_lane_frame(struct sim_world *world, struct sim_frame *frame);
-void sim_lane_payload(struct sim_world *world, struct sim_lane *lane, uint64_t number);
-void sim_lane_serve(struct sim_world *world, struct sim_lane *lane);
-void sim_lanes_retry(struct sim_world *world, struct sim_process *process);
-void sim_pump(struct sim_world *world, struct sim_process *process);
-void sim_lanes_free(struct sim_world *world);
+void spotnik_sim_lane_expect(struct sim_world *world, struct sim_process *process, struct sim_process *peer);
+struct sim_lane *spotnik_sim_lane_new(struct sim_world *world, uint32_t from, uint32_t to, bool donor);
+void spotnik_sim_lane_opens(struct sim_world *world, struct sim_lane *lane);
+void spotnik_sim_lane_close(struct sim_world *world, struct sim_lane *lane);
+void spotnik_sim_lane_break(struct sim_world *world, struct sim_lane *lane);
+void spotnik_sim_lane_frame(struct sim_world *world, struct sim_frame *frame);
+void spotnik_sim_lane_payload(struct sim_world *world, struct sim_lane *lane, uint64_t number);
+void spotnik_sim_lane_serve(struct sim_world *world, struct sim_lane *lane);
+void spotnik_sim_lanes_retry(struct sim_world *world, struct sim_process *process);
+void spotnik_sim_pump(struct sim_world *world, struct sim_process *process);
+void spotnik_sim_lanes_free(struct sim_world *world);
 
 /* process.c */
-void sim_core_step(struct sim_world *world, struct sim_process *process, struct spotnik_event *event);
-void sim_core_drain(struct sim_world *world, struct sim_process *process);
-void sim_search(struct sim_world *world, struct sim_process *process);
-void sim_tick(struct sim_world *world, struct sim_process *process);
-void sim_kill(struct sim_world *world, struct sim_process *process, bool silent);
-void sim_exit(struct sim_world *world, struct sim_process *process);
-void sim_stop(struct sim_world *world, struct sim_process *process, uint64_t for_ns);
-void sim_continue(struct sim_world *world, struct sim_process *process);
+void spotnik_sim_core_step(struct sim_world *world, struct sim_process *process, struct spotnik_event *event);
+void spotnik_sim_core_drain(struct sim_world *world, struct sim_process *process);
+void spotnik_sim_search(struct sim_world *world, struct sim_process *process);
+void spotnik_sim_tick(struct sim_world *world, struct sim_process *process);
+void spotnik_sim_kill(struct sim_world *world, struct sim_process *process, bool silent);
+void spotnik_sim_exit(struct sim_world *world, struct sim_process *process);
+void spotnik_sim_stop(struct sim_world *world, struct sim_process *process, uint64_t for_ns);
+void spotnik_sim_continue(struct sim_world *world, struct sim_process *process);
 
 /* app.c */
-void sim_app_init(struct sim_world *world, struct sim_process *process);
-void sim_app_free(struct sim_process *process);
-void sim_app_later(struct sim_world *world, struct sim_process *process, uint64_t delay_ns);
-void sim_app_happens(struct sim_world *world, struct sim_process *process);
-void sim_app_notice(struct sim_world *world, struct sim_process *process);
-void sim_app_resume(struct sim_world *world, struct sim_process *process);
-void sim_app_begun(struct sim_world *world, struct sim_process *process, const struct spotnik_action *action);
-void sim_app_committed(struct sim_world *world, struct sim_process *process, uint64_t step);
+void spotnik_sim_app_init(struct sim_world *world, struct sim_process *process);
+void spotnik_sim_app_free(struct sim_process *process);
+void spotnik_sim_app_later(struct sim_world *world, struct sim_process *process, uint64_t delay_ns);
+void spotnik_sim_app_happens(struct sim_world *world, struct sim_process *process);
+void spotnik_sim_app_notice(struct sim_world *world, struct sim_process *process);
+void spotnik_sim_app_resume(struct sim_world *world, struct sim_process *process);
+void spotnik_sim_app_begun(struct sim_world *world, struct sim_process *process,
+                           const struct spotnik_action *action);
+void spotnik_sim_app_committed(struct sim_world *world, struct sim_process *process, uint64_t step);
 
 /* memory.c */
-void sim_buckets_draw(struct sim_world *world);
-size_t sim_bucket_bytes(const struct sim_bucket *bucket);
-size_t sim_result_bytes(const struct sim_world *world);
-void sim_gradient(struct sim_world *world, struct sim_process *process, uint32_t bucket);
-void sim_memory_scale(struct sim_world *world, struct sim_process *process, const struct spotnik_action *action);
-void sim_memory_own(struct sim_world *world, struct sim_process *process, const struct spotnik_action *action);
-void sim_memory_take(struct sim_world *world, struct sim_process *process, const struct spotnik_chunk_header *header,
-                     const struct spotnik_placement *placement, const void *bytes);
-void sim_memory_take_half(struct sim_world *world, struct sim_process *process, const struct spotnik_chunk_header *header,
-                          const struct spotnik_placement *placement, const void *bytes);
-void sim_memory_apply(struct sim_world *world, struct sim_process *process, uint64_t step);
-uint64_t sim_memory_digest(const struct sim_world *world, const struct sim_process *process, uint64_t step);
+void spotnik_sim_buckets_draw(struct sim_world *world);
+size_t spotnik_sim_bucket_bytes(const struct sim_bucket *bucket);
+size_t spotnik_sim_result_bytes(const struct sim_world *world);
+void spotnik_sim_gradient(struct sim_world *world, struct sim_process *process, uint32_t bucket);
+void spotnik_sim_memory_scale(struct sim_world *world, struct sim_process *process,
+                              const struct spotnik_action *action);
+void spotnik_sim_memory_own(struct sim_world *world, struct sim_process *process,
+                            const struct spotnik_action *action);
+void spotnik_sim_memory_take(struct sim_world *world, struct sim_process *process,
+                             const struct spotnik_chunk_header *header,
+                             const struct spotnik_placement *placement, const void *bytes);
+void spotnik_sim_memory_take_half(struct sim_world *world, struct sim_process *process,
+                                  const struct spotnik_chunk_header *header,
+                                  const struct spotnik_placement *placement, const void *bytes);
+void spotnik_sim_memory_apply(struct sim_world *world, struct sim_process *process, uint64_t step);
+uint64_t spotnik_sim_memory_digest(const struct sim_world *world, const struct sim_process *process,
+                                   uint64_t step);
 
 /* joiner.c */
-void sim_joiner_happens(struct sim_world *world, struct sim_process *process);
-void sim_joiner_committed(struct sim_world *world, struct sim_process *process);
-void sim_joiner_entered(struct sim_world *world, struct sim_process *process);
-bool sim_donor_next(struct sim_world *world, struct sim_lane *lane, struct sim_frame **ret);
+void spotnik_sim_joiner_happens(struct sim_world *world, struct sim_process *process);
+void spotnik_sim_joiner_committed(struct sim_world *world, struct sim_process *process);
+void spotnik_sim_joiner_entered(struct sim_world *world, struct sim_process *process);
+bool spotnik_sim_donor_next(struct sim_world *world, struct sim_lane *lane, struct sim_frame **ret);
 
 /* fault.c */
-void sim_faults_plan(struct sim_world *world);
-void sim_fault_happens(struct sim_world *world, uint32_t index);
-void sim_fault_heals(struct sim_world *world, uint32_t index);
-void sim_faults_heal_all(struct sim_world *world);
-void sim_aimed(struct sim_world *world, struct sim_process *process, enum spotnik_message_kind kind, bool sender);
+void spotnik_sim_faults_plan(struct sim_world *world);
+void spotnik_sim_fault_happens(struct sim_world *world, uint32_t index);
+void spotnik_sim_fault_heals(struct sim_world *world, uint32_t index);
+void spotnik_sim_faults_heal_all(struct sim_world *world);
+void spotnik_sim_aimed(struct sim_world *world, struct sim_process *process, enum spotnik_message_kind kind,
+                       bool sender);
 
 /* story.c: nothing is formatted unless a trace is wanted */
-void sim_story(struct sim_world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void sim_story_event(struct sim_world *world, const struct sim_process *process, const struct spotnik_event *event);
-void sim_story_action(struct sim_world *world, const struct sim_process *process, const struct spotnik_action *action);
+void spotnik_sim_story(struct sim_world *world, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void spotnik_sim_story_event(struct sim_world *world, const struct sim_process *process,
+                             const struct spotnik_event *event);
+void spotnik_sim_story_action(struct sim_world *world, const struct sim_process *process,
+                              const struct spotnik_action *action);
 
 #endif
