@@ -467,8 +467,10 @@ bool pair_turn(struct pair *pair)
         moved |= answer_dials(pair, i);
         for (uint32_t from = 0; from < pair->count && runs(&pair->node[i]); from++)
             moved |= receive_frame(pair, from, i);
-        if (runs(&pair->node[i]))
-            moved |= call(pair, i) | stream(pair, i);
+        if (runs(&pair->node[i])) {
+            moved |= call(pair, i);
+            moved |= stream(pair, i);
+        }
         if (runs(&pair->node[i]))
             moved |= send_frame(pair, i);
     }
