@@ -158,12 +158,29 @@ static void drop(struct spotnik_engine *engine, struct spotnik_link *link, enum 
         spotnik_engine_tell(engine, SPOTNIK_EVENT_LINK_DOWN, &peer, SPOTNIK_PROOF_NONE);
 }
 
+/* A cut shows in bytes of ours that nobody acknowledges, and in frames that come after a pause. */
+static uint64_t cut_limit_ns(const struct spotnik_engine *engine)
+{
+    return engine->config.limits.silence_floor_ns / 2;
+}
+
+static void watch_for_cut(const struct spotnik_engine *engine, struct spotnik_link *link)
+{
+    struct tcp_info info;
+    socklen_t size = sizeof info;
+    if (link->peer.host != engine->config.credentials.self.host
+        && getsockopt(link->socket.fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 && info.tcpi_unacked > 0
+        && info.tcpi_last_ack_recv * SPOTNIK_MS >= cut_limit_ns(engine))
+        link->cut_ns = spotnik_clock_ns();
+}
+
 void spotnik_link_send(struct spotnik_engine *engine, const struct spotnik_member *peer,
                        const struct spotnik_message *message)
 {
     struct spotnik_link *link = spotnik_link_find(engine, peer->id);
     if (link == NULL || link->broken || link->clogged)
         return; /* its end is on its way to the core */
+    watch_for_cut(engine, link);
     size_t bytes = spotnik_control_size(message);
     uint8_t *at = out_reserve(link, SPOTNIK_FRAME_BYTES + bytes, out_max(engine));
     if (at != NULL && spotnik_control_encode(message, at + SPOTNIK_FRAME_BYTES, bytes) == bytes
@@ -311,7 +328,10 @@ static bool frame_take(struct spotnik_engine *engine, struct spotnik_link *link,
         return false;
     link->receive_sequence++;
     link->heard = true;
-    link->heard_ns = spotnik_clock_ns();
+    uint64_t now_ns = spotnik_clock_ns();
+    if (spotnik_time_since(now_ns, link->heard_ns) >= cut_limit_ns(engine))
+        link->cut_ns = now_ns;
+    link->heard_ns = now_ns;
     if (frame->kind == SPOTNIK_FRAME_GOODBYE) {
         if (frame->payload_bytes != SPOTNIK_GOODBYE_BYTES || spotnik_goodbye_decode(payload, &reason) != 0)
             return false;
@@ -370,16 +390,18 @@ static bool in_parse(struct spotnik_engine *engine, struct spotnik_link *link)
 
 /* A kernel also answers with RST in the name of a process that ended while the network was cut, and then drops what that process
  * had still to say (FENCED). So RST counts only where no cut long enough to be excluded in can have come before: within one host,
- * or when the other kernel acknowledged our heartbeats a moment ago. */
+ * or when the other kernel acknowledged our heartbeats a moment ago. After a cut it acknowledges again before all that the dead had
+ * to say is through, and a RST then drops the rest: until a cut is long past, that is no sign either. */
 static bool reset_is_credible(const struct spotnik_engine *engine, const struct spotnik_link *link)
 {
     struct tcp_info info;
     socklen_t size = sizeof info;
-    uint64_t limit_ns = engine->config.limits.silence_floor_ns / 2;
     if (link->peer.host == engine->config.credentials.self.host)
         return true;
+    if (link->cut_ns != 0 && spotnik_time_since(spotnik_clock_ns(), link->cut_ns) < RESET_FRESH_NS)
+        return false;
     return getsockopt(link->socket.fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0
-           && info.tcpi_last_ack_recv * SPOTNIK_MS < limit_ns;
+           && info.tcpi_last_ack_recv * SPOTNIK_MS < cut_limit_ns(engine);
 }
 
 /* A bare end proves a death, except before the peer can have known of the link, and when the network gave up. FIN comes in sequence:

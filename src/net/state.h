@@ -69,6 +69,7 @@ struct spotnik_link {
     struct spotnik_auth send_auth, receive_auth;
     uint64_t send_sequence, receive_sequence;
     uint64_t heard_ns; /* the last good frame */
+    uint64_t cut_ns;   /* when the network last looked cut; 0: never */
     uint64_t deadline_ns;
     uint8_t *in, *out;
     size_t in_size, in_have;
