@@ -168,6 +168,10 @@ static void measure(const struct bench_crew *crew, uint64_t killed_ns, struct re
         restarted = recovery.restarted_ns > restarted ? recovery.restarted_ns : restarted;
         committed = recovery.committed_ns > committed ? recovery.committed_ns : committed;
     }
+    if (!accepted || accepted > restarted) /* a sole survivor asks nobody: the token is its own, and accepted at once */
+        accepted = reconciled ? reconciled : restarted;
+    if (!reconciled || reconciled > accepted)
+        reconciled = accepted;
     result->ms[DETECT][trial] = between_ms(killed_ns, detected);
     result->ms[RECONCILE][trial] = between_ms(detected, reconciled);
     result->ms[ACCEPT][trial] = between_ms(reconciled, accepted);
