@@ -75,6 +75,8 @@ void ballot_start(struct spotnik_core *core)
 static void sign_joiners(struct spotnik_core *core)
 {
     struct spotnik_token *token = &core->token;
+
+    enter_expire(core);
     for (uint32_t i = 0; i < core->joiner_count; i++) {
         uint32_t at = 0;
         while (at < token->joiner_count &&

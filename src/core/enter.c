@@ -72,10 +72,19 @@ static bool near_enough(struct spotnik_core *core, const struct spotnik_enter *j
     return true;
 }
 
+/* A joiner asks every heartbeat. One that has fallen silent would be let in dead, or keep us trying for ever. */
+void enter_expire(struct spotnik_core *core)
+{
+    for (uint32_t i = core->joiner_count; i-- > 0;)
+        if (spotnik_time_since(core->now_ns, core->joiner_ns[i]) > core->limits.silence_ceiling_ns)
+            enter_forget(core, core->joiner[i].member.id);
+}
+
 void enter_start(struct spotnik_core *core)
 {
     if (!quiet(core))
         return;
+    enter_expire(core);
     for (uint32_t i = 0; i < core->joiner_count; i++)
         if (near_enough(core, &core->joiner[i])) {
             ballot_start(core);
@@ -102,6 +111,7 @@ void on_enter(struct spotnik_core *core, struct peer *from, const struct spotnik
     if (!joiner)
         return;
     *joiner = message->enter;
+    core->joiner_ns[joiner - core->joiner] = core->now_ns;
     if (core->phase == PHASE_JOINER)
         token_returned(core);
     else

@@ -72,6 +72,7 @@ struct spotnik_core {
     uint64_t initiate_ns, retry_ns, enter_until_ns, leave_ns;
     uint32_t retries, leave_tries;
     struct spotnik_enter joiner[SPOTNIK_JOINERS_MAX];
+    uint64_t joiner_ns[SPOTNIK_JOINERS_MAX]; /* when it last asked */
     uint32_t joiner_count;
 
     /* Joiner. */
@@ -160,6 +161,7 @@ void fail(struct spotnik_core *core, int error);
 void enter_send(struct spotnik_core *core);
 void enter_next_sponsor(struct spotnik_core *core);
 void enter_start(struct spotnik_core *core);
+void enter_expire(struct spotnik_core *core);
 void enter_forget(struct spotnik_core *core, struct spotnik_id id);
 
 /* on_*.c: one file per event */
