@@ -94,7 +94,7 @@ void spotnik_sim_options_draw(struct spotnik_sim_options *options, uint64_t seed
     options->compute_max_ns = spotnik_prng_between(&prng, 1, 20) * SPOTNIK_MS;
     options->copy_max_ns = spotnik_prng_between(&prng, 1, 200) * SPOTNIK_MS;
     options->safety_ns = spotnik_prng_between(&prng, 300, 1500) * SPOTNIK_MS;
-    options->liveness_ns = 30 * SPOTNIK_S;
+    options->liveness_ns = 60 * SPOTNIK_S;
     options->liveness_steps = 4;
     options->happenings_max = 3000000;
 }
