@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Data-parallel training on machines that may vanish at any moment.
+
+This module needs no framework; with NumPy it has collectives on arrays. ``spotnik.torch`` is for PyTorch.
+"""
+
+from __future__ import annotations
+
+from .errors import (
+    ArgumentError,
+    ClosedError,
+    DoneError,
+    ExcludedError,
+    ForkError,
+    JobNameError,
+    KeyFileError,
+    LeavingError,
+    LibraryError,
+    LimitError,
+    MismatchError,
+    NoMemoryError,
+    ParkedError,
+    PeersError,
+    SpotnikError,
+    StateError,
+    SystemCallError,
+    VersionError,
+)
+from .job import Config, Dtype, Job, Op, Recovery, Status, Step
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ArgumentError",
+    "ClosedError",
+    "Config",
+    "DoneError",
+    "Dtype",
+    "ExcludedError",
+    "ForkError",
+    "Job",
+    "JobNameError",
+    "KeyFileError",
+    "LeavingError",
+    "LibraryError",
+    "LimitError",
+    "MismatchError",
+    "NoMemoryError",
+    "Op",
+    "ParkedError",
+    "PeersError",
+    "Recovery",
+    "SpotnikError",
+    "StateError",
+    "Status",
+    "Step",
+    "SystemCallError",
+    "VersionError",
+]

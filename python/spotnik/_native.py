@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The C interface of libspotnik, declared for ctypes: where the library is, its structs, its functions.
+
+Decides nothing and checks nothing but that library and package fit together. ``tests/python/base/test_native.py``
+compares every declaration here with ``include/spotnik/spotnik.h``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import enum
+import os
+import threading
+from ctypes import POINTER, c_char, c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p
+from pathlib import Path
+from typing import Any, Optional, TypeVar
+
+from .errors import LibraryError
+
+__all__ = ["Dtype", "Op", "load"]
+
+SONAME = "libspotnik.so.0"
+RANGES_MAX = 64
+RECOVERIES_KEPT = 16
+
+#: Room behind each struct that the library writes: a newer library may know more fields than this package.
+_SPARE_BYTES = 4096
+
+
+class Dtype(enum.IntEnum):
+    """Element type of registered state and of buckets."""
+
+    F32 = 1
+    F64 = 2
+    I32 = 3
+    I64 = 4
+    U8 = 5
+
+
+class Op(enum.IntEnum):
+    """Reduction of an all-reduce. MEAN is weighted; integers take SUM, MIN and MAX, U8 only MIN and MAX."""
+
+    SUM = 1
+    MEAN = 2
+    MIN = 3
+    MAX = 4
+
+
+class Minority(enum.IntEnum):
+    """What a member does that is cut off from the majority."""
+
+    WAIT = 0
+    CONTINUE = 1
+    STOP = 2
+
+
+class NativeConfig(ctypes.Structure):
+    """spotnik_config."""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("job_name", c_char_p),
+        ("key_file", c_char_p),
+        ("peers", c_char_p),
+        ("bind", c_char_p),
+        ("members_min", c_uint32),
+        ("members_max", c_uint32),
+        ("samples", c_uint64),
+        ("batch", c_uint64),
+        ("steps_max", c_uint64),
+        ("silence_floor_ns", c_uint64),
+        ("silence_ceiling_ns", c_uint64),
+        ("on_minority", c_int),
+        ("minority_wait_ns", c_uint64),
+    ]
+
+
+class NativeRange(ctypes.Structure):
+    """spotnik_range."""
+
+    _fields_ = [("begin", c_uint64), ("end", c_uint64)]
+
+
+class NativeStep(ctypes.Structure):
+    """spotnik_step."""
+
+    _fields_ = [
+        ("number", c_uint64),
+        ("view_epoch", c_uint64),
+        ("rank", c_uint32),
+        ("size", c_uint32),
+        ("data_epoch", c_uint64),
+        ("sample_count", c_uint64),
+        ("range_count", c_uint32),
+        ("samples", NativeRange * RANGES_MAX),
+        ("replay", c_uint32),
+    ]
+
+
+class NativeRecovery(ctypes.Structure):
+    """spotnik_recovery."""
+
+    _fields_ = [
+        ("epoch", c_uint64),
+        ("lost", c_uint32),
+        ("joined", c_uint32),
+        ("left", c_uint32),
+        ("detected_ns", c_uint64),
+        ("reconciled_ns", c_uint64),
+        ("accepted_ns", c_uint64),
+        ("restarted_ns", c_uint64),
+        ("committed_ns", c_uint64),
+    ]
+
+
+class NativeStatus(ctypes.Structure):
+    """spotnik_job_status."""
+
+    _fields_ = [
+        ("member", c_char * 33),
+        ("view_epoch", c_uint64),
+        ("rank", c_uint32),
+        ("size", c_uint32),
+        ("step_committed", c_uint64),
+        ("step_stable", c_uint64),
+        ("parked", c_uint32),
+        ("joining", c_uint32),
+        ("bytes_sent", c_uint64),
+        ("bytes_received", c_uint64),
+        ("control_messages", c_uint64),
+        ("losses", c_uint64),
+        ("joins", c_uint64),
+        ("leaves", c_uint64),
+        ("recovery_count", c_uint32),
+        ("recovery", NativeRecovery * RECOVERIES_KEPT),
+    ]
+
+
+STRUCTS: dict[str, type[ctypes.Structure]] = {
+    "spotnik_config": NativeConfig,
+    "spotnik_range": NativeRange,
+    "spotnik_step": NativeStep,
+    "spotnik_recovery": NativeRecovery,
+    "spotnik_job_status": NativeStatus,
+}
+
+_JOB = c_void_p
+
+#: Result and arguments of every function of the header.
+FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
+    "spotnik_config_init": (None, [POINTER(NativeConfig)]),
+    "spotnik_join": (c_int, [POINTER(NativeConfig), POINTER(_JOB)]),
+    "spotnik_state_add": (c_int, [_JOB, c_char_p, c_void_p, c_size_t, c_int]),
+    "spotnik_step_begin": (c_int, [_JOB, POINTER(NativeStep)]),
+    "spotnik_weight_set": (c_int, [_JOB, c_uint64]),
+    "spotnik_allreduce": (c_int, [_JOB, c_uint32, c_void_p, c_size_t, c_int, c_int]),
+    "spotnik_step_commit": (c_int, [_JOB]),
+    "spotnik_notice": (None, [_JOB]),
+    "spotnik_leave": (c_int, [_JOB]),
+    "spotnik_abandon": (None, [_JOB]),
+    "spotnik_status": (None, [_JOB, POINTER(NativeStatus)]),
+    "spotnik_state_digest": (c_uint64, [_JOB]),
+    "spotnik_strerror": (c_char_p, [c_int]),
+    "spotnik_last_error": (c_char_p, []),
+}
+
+_Struct = TypeVar("_Struct", bound=ctypes.Structure)
+_lock = threading.Lock()
+_library: Optional[ctypes.CDLL] = None
+
+
+def roomy(struct: type[_Struct]) -> _Struct:
+    """Return a zeroed struct with room behind it for fields that only a newer library knows."""
+    return struct.from_buffer(bytearray(ctypes.sizeof(struct) + _SPARE_BYTES))
+
+
+def _candidates() -> list[str]:
+    """Where the library may be: what the user says, what the wheel brought, what the system has."""
+    said = os.environ.get("SPOTNIK_LIBRARY")
+    if said:
+        return [said]
+    here = Path(__file__).resolve().parent
+    bundled = sorted(here.parent.glob(".spotnik.mesonpy.libs/libspotnik.so*"))
+    return [str(path) for path in bundled] + [SONAME]
+
+
+def _open() -> ctypes.CDLL:
+    failures = []
+    for candidate in _candidates():
+        try:
+            return ctypes.CDLL(candidate)
+        except OSError as error:
+            failures.append(f"{candidate}: {error}")
+    raise LibraryError(
+        "libspotnik cannot be loaded; install the package with pip, or set SPOTNIK_LIBRARY to the path of "
+        "libspotnik.so in a build folder. Tried " + "; ".join(failures)
+    )
+
+
+def _declare(library: ctypes.CDLL) -> ctypes.CDLL:
+    for name, (result, arguments) in FUNCTIONS.items():
+        try:
+            function = getattr(library, name)
+        except AttributeError:
+            raise LibraryError(
+                f"{library._name} lacks {name}: it is older than this package; build both from the same source, "
+                "and see that SPOTNIK_LIBRARY does not name an old build"
+            ) from None
+        function.restype = result
+        function.argtypes = arguments
+    config = roomy(NativeConfig)
+    library.spotnik_config_init(config)
+    if config.size < ctypes.sizeof(NativeConfig):
+        raise LibraryError(
+            f"{library._name} knows fewer settings than this package; build both from the same source"
+        )
+    return library
+
+
+def load() -> ctypes.CDLL:
+    """Return libspotnik with every function declared, loading it on first use.
+
+    Raises :class:`spotnik.LibraryError` when it cannot be found or does not fit.
+    """
+    global _library
+    with _lock:
+        if _library is None:
+            _library = _declare(_open())
+        return _library
