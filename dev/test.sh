@@ -13,6 +13,10 @@ if ! dev/build.sh "$build"; then
     echo "0 passed, 1 failed" | tee "$build/summary"
     exit 1
 fi
+case " $* " in
+*" --suite "*) case " $* " in *" python "*) dev/python.sh "$build/venv" || : ;; esac ;;
+*) dev/python.sh "$build/venv" || : ;; # without it the Python tests are skipped
+esac
 log=$build/meson-logs/testlog.json
 rm -f "$log"
 status=0

@@ -146,6 +146,9 @@ STRUCTS: dict[str, type[ctypes.Structure]] = {
 
 _JOB = c_void_p
 
+#: Types of function pointers, by the name of the argument.
+CALLBACKS: dict[str, Any] = {}
+
 #: Result and arguments of every function of the header.
 FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "spotnik_config_init": (None, [POINTER(NativeConfig)]),
