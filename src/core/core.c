@@ -14,7 +14,7 @@ void spotnik_limits_init(struct spotnik_limits *limits, uint32_t members_max)
 {
     *limits = (struct spotnik_limits){
         .members_max = members_max,
-        .warm_count = 8,
+        .warm_count = 32,
         .chunk_bytes = 256 * 1024,
         .heartbeat_ns = 50 * SPOTNIK_MS,
         .silence_floor_ns = 250 * SPOTNIK_MS,
@@ -96,7 +96,7 @@ struct spotnik_core *spotnik_core_init(void *memory, const struct spotnik_limits
 static void dispatch(struct spotnik_core *core, const struct spotnik_event *event)
 {
     switch (event->kind) {
-    case SPOTNIK_EVENT_FOUND: on_found(core); break;
+    case SPOTNIK_EVENT_FOUND: on_found(core, event); break;
     case SPOTNIK_EVENT_JOIN: on_join(core, event); break;
     case SPOTNIK_EVENT_LINK_UP: on_link_up(core, event); break;
     case SPOTNIK_EVENT_LINK_DOWN: on_link_down(core, event); break;

@@ -57,7 +57,7 @@ enum spotnik_role {
 
 enum spotnik_event_kind {
     /* once */
-    SPOTNIK_EVENT_FOUND,        /* become the only member of epoch 1 */
+    SPOTNIK_EVENT_FOUND,        /* become the only member of epoch 1; ledger: where the data begin (NULL: as in init) */
     SPOTNIK_EVENT_JOIN,         /* become a joiner; `committed`: the step whose state was copied (0: initial state) */
     /* links: control links only; a peer is known by its descriptor after the handshake */
     SPOTNIK_EVENT_LINK_UP,      /* peer: authenticated both ways, usable */
@@ -102,6 +102,7 @@ struct spotnik_event {
     const struct spotnik_message *message;
     struct spotnik_chunk_header header;
     uint64_t committed;
+    const struct spotnik_ledger *ledger;
     uint64_t weight;
     uint32_t bucket;
     uint64_t count;

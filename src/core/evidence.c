@@ -25,6 +25,8 @@ void evidence_add(struct spotnik_core *core, uint32_t rank, enum spotnik_evidenc
     report->evidence = merged;
     core->covered[rank] = false;
     recovery_note(core);
+    if (merged >= SPOTNIK_EVIDENCE_TAINTED)
+        freeze(core); /* never taken back, so a ballot must come: its token would wait at every hop for a member busy with data */
     pass_reroute(core, &core->view.entry[rank].member);
     evidence_schedule(core);
 }

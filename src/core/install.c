@@ -116,7 +116,7 @@ static void step_aside(struct spotnik_core *core, const struct spotnik_proposal 
     if (left) {
         memset(core->book, 0, core->limits.members_max * sizeof(*core->book));
         memset(core->rumoured, 0, core->limits.members_max * sizeof(*core->rumoured));
-        restart_forward(core);
+        restart_spread(core);
     }
     become(core, left ? SPOTNIK_ROLE_LEFT : SPOTNIK_ROLE_EXCLUDED);
 }
@@ -171,7 +171,7 @@ void view_install(struct spotnik_core *core, const struct spotnik_proposal *prop
     for (uint32_t i = 0; i < core->view.size; i++)
         enter_forget(core, core->view.entry[i].member.id);
     queue_action(core, SPOTNIK_ACTION_VIEW)->step = core->view.epoch;
-    restart_forward(core);
+    restart_spread(core);
     peers_after_view(core);
     step_restart(core);
     step_try_begin(core);

@@ -4,9 +4,11 @@
 #include "core/state.h"
 
 /* The only member of epoch 1. That nobody else does the same is src/peers' business. */
-void on_found(struct spotnik_core *core)
+void on_found(struct spotnik_core *core, const struct spotnik_event *event)
 {
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_IDLE);
+    if (event->ledger)
+        spotnik_ledger_copy(&core->ledger, event->ledger);
     struct spotnik_proposal *first = &core->accepted;
     first->epoch = 1;
     first->settled_step = 0;

@@ -1,22 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sending the three passes on, hop by hop: over a warm link at once, over a new one as soon as it is up, and round whoever turns
- * out to be dead meanwhile. Also the routes of ACCEPT (all voters) and RESTART (all entries). */
+/* Sending RECONCILE and ACCEPT on, hop by hop: over a warm link at once, over a new one as soon as it is up, and round whoever
+ * turns out to be dead meanwhile. Also the route of ACCEPT (all voters). RESTART goes its own way: spread.c. */
 #include "base/assert.h"
 #include "core/state.h"
 
 static const enum spotnik_message_kind message_of[PASS_COUNT] = {
     [PASS_RECONCILE] = SPOTNIK_MESSAGE_RECONCILE,
     [PASS_ACCEPT] = SPOTNIK_MESSAGE_ACCEPT,
-    [PASS_RESTART] = SPOTNIK_MESSAGE_RESTART,
 };
 
 static void pass_deliver(struct spotnik_core *core, enum pass pass, struct peer *peer)
 {
     core->hop[pass] = (struct spotnik_id){0};
-    if (pass == PASS_RESTART) {
-        tell_view(core, peer);
-        return;
-    }
     tell_view(core, peer); /* a peer an epoch behind must install ours before it can promise in it */
     peer_activate(core, peer); /* if it falls silent now, the pass is stuck there */
     send_message(core, peer, message_of[pass]);
@@ -42,14 +37,11 @@ void pass_flush(struct spotnik_core *core, struct peer *peer)
             pass_deliver(core, (enum pass)pass, peer);
 }
 
-/* The next hop proved unreachable before it got anything: RECONCILE and RESTART go round it. ACCEPT must reach every voter;
+/* The next hop proved unreachable before it got anything: RECONCILE goes round it. ACCEPT must reach every voter;
  * the new evidence starts a new ballot instead. */
 void pass_reroute(struct spotnik_core *core, const struct spotnik_member *failed)
 {
-    if (spotnik_id_equal(core->hop[PASS_RESTART], failed->id)) {
-        core->hop[PASS_RESTART] = (struct spotnik_id){0};
-        restart_forward(core);
-    }
+    restart_reroute(core, failed->id);
     if (spotnik_id_equal(core->hop[PASS_RECONCILE], failed->id)) {
         core->hop[PASS_RECONCILE] = (struct spotnik_id){0};
         token_sign(core);
@@ -73,32 +65,4 @@ void accept_forward(struct spotnik_core *core)
         return;
     }
     view_install(core, proposal); /* the only voter */
-}
-
-static bool known_out(const struct spotnik_core *core, struct spotnik_id id)
-{
-    uint32_t rank = spotnik_view_rank(&core->view, id);
-    return rank != SPOTNIK_NO_RANK && (spotnik_evidence_out(core->book[rank].evidence) || core->rumoured[rank]);
-}
-
-/* On to the next entry that may not have it yet; the initiator has. */
-void restart_forward(struct spotnik_core *core)
-{
-    const struct spotnik_proposal *proposal = &core->chosen;
-    uint32_t at = spotnik_proposal_find(proposal, core->self.id);
-
-    if (at == SPOTNIK_NO_RANK)
-        return;
-    for (uint32_t ahead = 1; ahead < proposal->entry_count; ahead++) {
-        const struct spotnik_entry *entry = &proposal->entry[(at + ahead) % proposal->entry_count];
-        struct peer *peer = peer_find(core, entry->member.id);
-        if (spotnik_id_equal(entry->member.id, proposal->ballot.initiator))
-            return;
-        if (known_out(core, entry->member.id))
-            continue;
-        if (peer && peer->told_epoch >= proposal->epoch)
-            return; /* it told us, or we told it: the pass has been there */
-        pass_send(core, PASS_RESTART, &entry->member);
-        return;
-    }
 }

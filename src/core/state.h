@@ -31,7 +31,7 @@ enum phase {
     PHASE_PARKED,     /* no quorum: retry later */
 };
 
-enum pass { PASS_RECONCILE, PASS_ACCEPT, PASS_RESTART, PASS_COUNT };
+enum pass { PASS_RECONCILE, PASS_ACCEPT, PASS_COUNT };
 
 struct queued_action {
     struct spotnik_action action;
@@ -137,7 +137,10 @@ void pass_send(struct spotnik_core *core, enum pass pass, const struct spotnik_m
 void pass_flush(struct spotnik_core *core, struct peer *peer);
 void pass_reroute(struct spotnik_core *core, const struct spotnik_member *failed);
 void accept_forward(struct spotnik_core *core);
-void restart_forward(struct spotnik_core *core);
+
+/* spread.c */
+void restart_spread(struct spotnik_core *core);
+void restart_reroute(struct spotnik_core *core, struct spotnik_id failed);
 
 /* accept.c */
 void proposal_accept(struct spotnik_core *core);
@@ -165,7 +168,7 @@ void enter_expire(struct spotnik_core *core);
 void enter_forget(struct spotnik_core *core, struct spotnik_id id);
 
 /* on_*.c: one file per event */
-void on_found(struct spotnik_core *core);
+void on_found(struct spotnik_core *core, const struct spotnik_event *event);
 void on_join(struct spotnik_core *core, const struct spotnik_event *event);
 void on_link_up(struct spotnik_core *core, const struct spotnik_event *event);
 void on_link_down(struct spotnik_core *core, const struct spotnik_event *event);

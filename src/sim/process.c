@@ -154,6 +154,15 @@ void spotnik_sim_tick(struct sim_world *world, struct sim_process *process)
     spotnik_sim_core_step(world, process, &event);
 }
 
+/* One at a time: the core, which knows nothing of it, may want the same peer. */
+static bool search_dials(const struct sim_world *world, const struct sim_process *process)
+{
+    for (uint32_t i = 0; i < world->process_count; i++)
+        if (process->search_dial && process->dial[i] == process->search_dial)
+            return true;
+    return false;
+}
+
 /* As long as a process is parked it looks for the job where new members would look (src/peers), and links
  * to whom it finds: the others may have gone on, and all members it knows may be gone. */
 void spotnik_sim_search(struct sim_world *world, struct sim_process *process)
@@ -172,10 +181,11 @@ void spotnik_sim_search(struct sim_world *world, struct sim_process *process)
         if (i != process->index && sim_live(world->process[i]) && world->process[i]->epoch > process->epoch
             && spotnik_prng_below(&world->net, ++seen) == 0)
             found = world->process[i];
-    if (found && !spotnik_sim_is_linked(world, process, found) && !process->dial[found->index])
-        spotnik_sim_dial(world, process, found);
-    if (found)
+    if (found && !search_dials(world, process)) {
+        if (!spotnik_sim_is_linked(world, process, found) && !process->dial[found->index])
+            spotnik_sim_dial(world, process, found);
         process->search_dial = process->dial[found->index];
+    }
     process->searching = true;
     spotnik_sim_push(world, SIM_SEARCH, SEARCH_NS, process->index, 0, NULL);
 }

@@ -112,12 +112,19 @@ void pair_renew(struct pair *pair, uint32_t index, uint64_t id, uint32_t members
 
 void pair_open(struct pair *pair, uint32_t count, uint32_t members_min, uint64_t samples, uint64_t batch)
 {
+    pair_open_warm(pair, count, members_min, samples, batch, NODES_MAX);
+}
+
+void pair_open_warm(struct pair *pair, uint32_t count, uint32_t members_min, uint64_t samples, uint64_t batch,
+                    uint32_t warm_count)
+{
     SPOTNIK_ASSERT(count <= NODES_MAX);
     memset(pair, 0, sizeof *pair);
     pair->count = count;
     pair->now_ns = SPOTNIK_S;
     spotnik_limits_init(&pair->limits, NODES_MAX);
     pair->limits.chunk_bytes = 4 * sizeof(double);
+    pair->limits.warm_count = warm_count;
     for (uint32_t i = 0; i < NODES_MAX; i++)
         for (uint32_t j = 0; j < NODES_MAX; j++) {
             pair->control_end[i][j] = &pair->control[i][j];

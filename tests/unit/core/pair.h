@@ -75,6 +75,8 @@ struct pair {
 
 /* `count` nodes with ids 1.., none started; members_min and the ledger are those of every node. */
 void pair_open(struct pair *pair, uint32_t count, uint32_t members_min, uint64_t samples, uint64_t batch);
+void pair_open_warm(struct pair *pair, uint32_t count, uint32_t members_min, uint64_t samples, uint64_t batch,
+                    uint32_t warm_count);
 void pair_close(struct pair *pair);
 
 /* Node 0 founds, the others join and enter at step 0; runs until they stand in one view. */

@@ -185,6 +185,57 @@ static void test_dies_in_a_second_ballot(void **state)
         }
 }
 
+static uint32_t told[NODES_MAX];
+
+static bool counts_restart(struct pair *of, uint32_t node, const struct spotnik_action *action)
+{
+    (void)of;
+    told[node] += action->kind == SPOTNIK_ACTION_SEND && action->message->kind == SPOTNIK_MESSAGE_RESTART;
+    return false;
+}
+
+/* Claim: RESTART reaches every survivor once, and nobody sends more than three, however far apart they stand. */
+static void test_restart_spreads(void **state)
+{
+    (void)state;
+    for (uint32_t warm = 1; warm <= 8; warm++) {
+        pair_open_warm(&pair, 8, 1, 0, 0, warm);
+        pair_assemble(&pair);
+        memset(told, 0, sizeof told);
+        pair.before = counts_restart;
+        pair_kill(&pair, 3);
+        pair_run(&pair, SPOTNIK_S);
+        assert_survivors(0, 0);
+        uint32_t total = 0;
+        for (uint32_t i = 0; i < 8; i++) {
+            assert_in_range(told[i], 0, 3);
+            total += told[i];
+        }
+        assert_in_range(total, 6, warm == 8 ? 6 : 12); /* over a link still to come up both ends may speak first */
+        pair_close(&pair);
+    }
+}
+
+/* Claim: whoever holds the proof of a death stops moving data at once, before any token: else the token would wait at every hop
+ * for a member busy with a step that cannot commit. */
+static void test_proof_freezes(void **state)
+{
+    (void)state;
+    assemble(4);
+    pair_goal(&pair, 1);
+    turns(10);
+    uint64_t ballots = pair_status(&pair, 0).ballots_started + pair_status(&pair, 1).ballots_started;
+    pair_stop(&pair, 2, true); /* it would start the ballot */
+    pair_kill(&pair, 3);
+    pair_turn(&pair);
+    assert_int_equal(pair_status(&pair, 0).ballots_started + pair_status(&pair, 1).ballots_started, ballots);
+    assert_true(pair_status(&pair, 0).frozen);
+    assert_true(pair_status(&pair, 1).frozen);
+    pair_stop(&pair, 2, false);
+    pair_run(&pair, SPOTNIK_S);
+    assert_survivors(1, 1);
+}
+
 /* Claim: two that die at once on opposite sides make two initiators, and still one view. */
 static void test_two_initiators(void **state)
 {
@@ -340,6 +391,8 @@ int main(void)
         cmocka_unit_test_teardown(test_any_moment, close_pair),
         cmocka_unit_test_teardown(test_dies_in_a_pass, close_pair),
         cmocka_unit_test_teardown(test_dies_in_a_second_ballot, close_pair),
+        cmocka_unit_test_teardown(test_restart_spreads, close_pair),
+        cmocka_unit_test_teardown(test_proof_freezes, close_pair),
         cmocka_unit_test_teardown(test_two_initiators, close_pair),
         cmocka_unit_test_teardown(test_all_but_one, close_pair),
         cmocka_unit_test_teardown(test_messages, close_pair),
