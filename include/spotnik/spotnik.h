@@ -103,6 +103,14 @@ typedef struct spotnik_config {
     uint64_t silence_ceiling_ns; /**< limit of its adaptation to jitter. Default 2 s */
     enum spotnik_minority on_minority; /**< SPOTNIK_ON_MINORITY: wait|continue|stop */
     uint64_t minority_wait_ns;   /**< patience of SPOTNIK_MINORITY_STOP. Default 60 s */
+    const char *checkpoint_dir;  /**< SPOTNIK_CHECKPOINT: directory that all members share; NULL: none. The founder of a
+                                      job loads the newest complete checkpoint in it, in its first step_begin */
+    uint64_t checkpoint_steps;   /**< SPOTNIK_CHECKPOINT_STEPS: one after every so many steps. 0: by time. Default 0 */
+    uint64_t checkpoint_interval_ns; /**< SPOTNIK_CHECKPOINT_S (seconds): time between two, where checkpoint_steps is
+                                      0. Default 10 min */
+    uint32_t checkpoint_keep;    /**< SPOTNIK_CHECKPOINT_KEEP: how many complete ones to keep, 1 or more. Default 3 */
+    uint64_t batch_per_member;   /**< instead of `batch`: samples each member consumes in a step, so that a step consumes
+                                      batch_per_member * size. Give one of both where samples > 0 */
 } spotnik_config;
 
 /** A half-open range of sample indices within an epoch of data. */
@@ -154,8 +162,11 @@ typedef struct spotnik_job_status {
 } spotnik_job_status;
 
 /** Fill @p cfg with defaults, then with what SPOTNIK_* in the environment says. Unusable values in the environment are
- *  reported by spotnik_join(). */
+ *  reported by spotnik_join(). A struct of an older header is filled as far as it goes: who calls this through a foreign
+ *  function interface calls spotnik_config_init_sized() with the size of its own struct. */
 SPOTNIK_API void spotnik_config_init(spotnik_config *cfg);
+SPOTNIK_API void spotnik_config_init_sized(spotnik_config *cfg, size_t size);
+#define spotnik_config_init(cfg) spotnik_config_init_sized((cfg), sizeof(spotnik_config))
 
 /**
  * Become a member: find the job at cfg->peers and get ready to join it, or found it.
@@ -175,6 +186,38 @@ SPOTNIK_API int spotnik_join(const spotnik_config *cfg, spotnik_job **ret_job);
  */
 SPOTNIK_API int spotnik_state_add(spotnik_job *job, const char *name, void *data, size_t count,
                                   enum spotnik_dtype dtype);
+
+/**
+ * Keep @p length bytes under @p name as part of the replica, in place of what was there: for what lives in objects
+ * (scheduler, random generator) and changes its length. The library copies them. Joiners and checkpoints receive all
+ * blobs as they stand at the boundary of their step, as they do registered memory; unlike that, blobs may differ between
+ * members. At most 64 of 32 MiB together.
+ *
+ * Call outside of a step, that is not between spotnik_step_begin() and spotnik_step_commit(). Errors: ARGUMENT, STATE
+ * (inside a step), LIMIT, MEMORY; the blob is unchanged then.
+ */
+SPOTNIK_API int spotnik_state_blob_set(spotnik_job *job, const char *name, const void *bytes, size_t length);
+
+/**
+ * Copy the blob @p name to @p ret_bytes (room for @p capacity bytes; NULL with capacity 0: only its length is wanted) and
+ * write its length, 0 when there is none of that name. Any time, on the thread of the job. Errors: ARGUMENT, LIMIT (it is
+ * longer than @p capacity: the detail says how long).
+ */
+SPOTNIK_API int spotnik_state_blob_get(spotnik_job *job, const char *name, void *ret_bytes, size_t capacity,
+                                       size_t *ret_length);
+
+/**
+ * Have @p refresh called inside spotnik_step_begin(), on the caller's thread, right before the state is copied for a joiner
+ * or a checkpoint: it brings registered memory and blobs up to date, so that a program need not pack its objects after
+ * every step. It may call spotnik_state_blob_set() and spotnik_state_blob_get(), nothing else of this library. NULL: no
+ * more. Errors: ARGUMENT.
+ */
+SPOTNIK_API int spotnik_state_refresh_set(spotnik_job *job, void (*refresh)(void *context), void *context);
+
+/** How often the state here was replaced from outside: copied from members (join, join again) or loaded from a checkpoint.
+ *  When it changed over a spotnik_step_begin(), that call has overwritten registered memory and blobs: take them over into
+ *  what was made of them. */
+SPOTNIK_API uint64_t spotnik_state_loads(spotnik_job *job);
 
 /**
  * Begin the next step: wait until the view has members_min members, admit joiners, take this member's share.

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Settings: defaults, what SPOTNIK_* says, and which combinations make sense. A number in the environment
+/* Settings: defaults, what SPOTNIK_* says, and which combinations make sense. A program may have been built with an
+ * older header, whose struct ends earlier: fields it does not have are never written, and read as their
+ * defaults. A number in the environment
  * that cannot be read becomes one that no program would set (NOT_A_NUMBER), so that the error comes from
  * spotnik_join(), where it can be reported. */
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,14 +49,15 @@ static enum spotnik_minority minority(void)
     return value ? NOT_A_MINORITY : SPOTNIK_MINORITY_WAIT;
 }
 
-void spotnik_config_init(spotnik_config *cfg)
+/* The struct of the first header ended here. */
+#define FIRST_SIZE offsetof(spotnik_config, checkpoint_dir)
+
+static void fill(spotnik_config *cfg)
 {
-    if (!cfg)
-        return;
     uint32_t silence_ms = number("SPOTNIK_SILENCE_MS", 250);
+    uint32_t checkpoint_s = number("SPOTNIK_CHECKPOINT_S", 600);
 
     *cfg = (spotnik_config){
-        .size = sizeof *cfg,
         .job_name = word("SPOTNIK_JOB") ? word("SPOTNIK_JOB") : "spotnik",
         .key_file = word("SPOTNIK_KEY_FILE"),
         .peers = word("SPOTNIK_PEERS"),
@@ -64,9 +68,40 @@ void spotnik_config_init(spotnik_config *cfg)
         .silence_ceiling_ns = 2 * SPOTNIK_S,
         .on_minority = minority(),
         .minority_wait_ns = 60 * SPOTNIK_S,
+        .checkpoint_dir = word("SPOTNIK_CHECKPOINT"),
+        .checkpoint_steps = number("SPOTNIK_CHECKPOINT_STEPS", 0),
+        .checkpoint_interval_ns = checkpoint_s == NOT_A_NUMBER ? 0 : checkpoint_s * SPOTNIK_S,
+        .checkpoint_keep = number("SPOTNIK_CHECKPOINT_KEEP", 3),
     };
     if (cfg->silence_ceiling_ns < cfg->silence_floor_ns)
         cfg->silence_ceiling_ns = cfg->silence_floor_ns;
+}
+
+void spotnik_config_init_sized(spotnik_config *cfg, size_t size)
+{
+    spotnik_config all;
+
+    if (!cfg || size < FIRST_SIZE)
+        return;
+    fill(&all);
+    all.size = size < sizeof all ? size : sizeof all;
+    memcpy(cfg, &all, all.size);
+}
+
+/* Who links to this symbol was built with the first header. */
+void(spotnik_config_init)(spotnik_config *cfg)
+{
+    spotnik_config_init_sized(cfg, FIRST_SIZE);
+}
+
+int spotnik_config_complete(const spotnik_config *config, spotnik_config *ret)
+{
+    if (!config || config->size < FIRST_SIZE || config->size > sizeof *ret)
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "fill the config with spotnik_config_init() first");
+    fill(ret);
+    memcpy(ret, config, config->size);
+    ret->size = sizeof *ret;
+    return 0;
 }
 
 static int wrong(const char *field, const char *variable, const char *what)
@@ -79,10 +114,21 @@ static int wrong(const char *field, const char *variable, const char *what)
     return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "%s %s", field, what);
 }
 
+static int checkpoint_check(const spotnik_config *config)
+{
+    if (!*config->checkpoint_dir || strlen(config->checkpoint_dir) > SPOTNIK_CHECKPOINT_DIR_MAX)
+        return wrong("checkpoint_dir", "SPOTNIK_CHECKPOINT", "must name a directory, in at most 3000 bytes");
+    if (config->checkpoint_steps == NOT_A_NUMBER)
+        return wrong("checkpoint_steps", "SPOTNIK_CHECKPOINT_STEPS", "must be a number of steps");
+    if (!config->checkpoint_steps && config->checkpoint_interval_ns < SPOTNIK_S)
+        return wrong("checkpoint_interval_ns", "SPOTNIK_CHECKPOINT_S", "must be 1 second or more");
+    if (config->checkpoint_keep < 1 || config->checkpoint_keep == NOT_A_NUMBER)
+        return wrong("checkpoint_keep", "SPOTNIK_CHECKPOINT_KEEP", "must be a number from 1");
+    return 0;
+}
+
 int spotnik_config_check(const spotnik_config *config)
 {
-    if (!config || config->size != sizeof *config)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "fill the config with spotnik_config_init() first");
     if (!config->job_name || !*config->job_name || strlen(config->job_name) > 255)
         return wrong("job_name", "SPOTNIK_JOB", "must have 1 to 255 bytes");
     if (config->members_max < 1 || config->members_max > MEMBERS_MAX_MAX)
@@ -95,12 +141,14 @@ int spotnik_config_check(const spotnik_config *config)
         return wrong("silence_ceiling_ns", "", "must not be below silence_floor_ns");
     if ((unsigned)config->on_minority > SPOTNIK_MINORITY_STOP)
         return wrong("on_minority", "SPOTNIK_ON_MINORITY", "must be wait, continue or stop");
-    if (config->samples && !config->batch)
-        return wrong("batch", "", "must be 1 or more where samples are given");
+    if (config->samples && !config->batch == !config->batch_per_member)
+        return wrong("batch", "", "or batch_per_member, one of both, must be 1 or more where samples are given");
+    if (config->batch_per_member > SPOTNIK_LEDGER_PER_MEMBER_MAX)
+        return wrong("batch_per_member", "", "is larger than any data set");
     if (config->peers && !config->key_file)
         return wrong("key_file", "SPOTNIK_KEY_FILE",
                      "is needed to meet others; make one with: spotnik key FILE");
     if (!config->peers && config->members_min > 1)
         return wrong("members_min", "SPOTNIK_MIN", "can only be 1 in a job without peers; set SPOTNIK_PEERS");
-    return 0;
+    return config->checkpoint_dir ? checkpoint_check(config) : 0;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/job.h"
+#include "api/key.h"
 #include "base/error.h"
 #include "base/time.h"
 #include "state/thread.h"
@@ -32,6 +33,20 @@ static struct spotnik_peers *peers_set(struct spotnik_job *job, struct spotnik_p
     return before;
 }
 
+static int found_job(struct spotnik_job *job, const spotnik_config *config)
+{
+    struct spotnik_ledger ledger;
+    int rc = spotnik_key_random(&job->registry.founding, sizeof job->registry.founding);
+
+    if (rc)
+        return rc;
+    if (config->batch_per_member)
+        spotnik_ledger_init_per_member(&ledger, config->samples, config->batch_per_member);
+    else
+        spotnik_ledger_init(&ledger, config->samples, config->batch);
+    return spotnik_engine_found(job->engine, &ledger);
+}
+
 /* Found the job, or learn of a member of it. */
 static int find(struct spotnik_job *job, const spotnik_config *config)
 {
@@ -49,7 +64,7 @@ static int find(struct spotnik_job *job, const spotnik_config *config)
     if (rc)
         return rc;
     if (found)
-        return spotnik_engine_found(job->engine);
+        return found_job(job, config);
     job->has_sponsor = job->outside = true;
     return 0;
 }
@@ -58,6 +73,7 @@ static void keep_settings(struct spotnik_job *job, const spotnik_config *config)
 {
     job->config = *config;
     job->config.job_name = job->config.key_file = job->config.peers = job->config.bind = NULL;
+    job->config.checkpoint_dir = NULL;
     snprintf(job->name, sizeof job->name, "%s", config->job_name);
     job->born_ns = spotnik_thread_now_ns();
 }
@@ -80,8 +96,11 @@ static void job_free(struct spotnik_job *job, bool goodbye)
 
 int spotnik_join(const spotnik_config *cfg, spotnik_job **ret_job)
 {
-    int rc = spotnik_config_check(cfg);
+    spotnik_config config;
+    int rc = spotnik_config_complete(cfg, &config);
 
+    if (!rc)
+        rc = spotnik_config_check(&config);
     if (rc)
         return rc;
     if (!ret_job)
@@ -90,12 +109,12 @@ int spotnik_join(const spotnik_config *cfg, spotnik_job **ret_job)
 
     if (!job)
         return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for a job");
-    keep_settings(job, cfg);
+    keep_settings(job, &config);
     pthread_mutex_init(&job->rate.lock, NULL);
     spotnik_registry_init(&job->registry);
-    rc = spotnik_job_open(job, cfg);
+    rc = spotnik_job_open(job, &config);
     if (!rc)
-        rc = find(job, cfg);
+        rc = find(job, &config);
     if (rc) {
         job_free(job, true);
         return rc;

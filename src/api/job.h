@@ -49,7 +49,13 @@ struct spotnik_job {
     bool noticed; /* any thread, signal handlers: __atomic builtins only */
     uint64_t born_ns;
     struct spotnik_rate rate;
+    uint64_t state_loads; /* how often the registered state was replaced from outside */
 };
+
+#define SPOTNIK_CHECKPOINT_DIR_MAX 3000
+
+/* A caller's config, perhaps of an older header, as a whole one. 0 or ARGUMENT. */
+int spotnik_config_complete(const spotnik_config *config, spotnik_config *ret);
 
 /* Check `config` (and the environment it came from). 0 or ARGUMENT, with the name of the setting. */
 int spotnik_config_check(const spotnik_config *config);

@@ -97,7 +97,8 @@ int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config)
     struct spotnik_engine_config engine = {
         .members_min = config->members_min,
         .samples = config->samples,
-        .batch = config->batch,
+        /* What the founder says of the data counts: spotnik_engine_found(), then the views. */
+        .batch = config->batch ? config->batch : config->batch_per_member,
         .on_minority = config->on_minority,
         .minority_wait_ns = config->minority_wait_ns,
         .hooks = { .context = job,

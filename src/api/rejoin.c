@@ -77,8 +77,10 @@ static int try_once(struct spotnik_job *job, uint64_t timeout_ns)
         return rc;
     job->has_sponsor = false;
     rc = spotnik_joiner_copy(job->joiner, &job->sponsor, &step);
-    if (!rc)
+    if (!rc) {
+        job->state_loads++;
         rc = follow(job, step);
+    }
     if (rc) {
         spotnik_joiner_free(job->joiner);
         job->joiner = NULL;

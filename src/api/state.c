@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Registered memory: what a joiner receives, and its digest. */
+/* Registered memory and blobs: what a joiner receives, what a checkpoint holds, and its digest. */
+#include <string.h>
+
 #include "api/job.h"
 #include "base/error.h"
 
@@ -17,4 +19,47 @@ int spotnik_state_add(spotnik_job *job, const char *name, void *data, size_t cou
 uint64_t spotnik_state_digest(spotnik_job *job)
 {
     return job ? spotnik_registry_digest(&job->registry) : 0;
+}
+
+int spotnik_state_blob_set(spotnik_job *job, const char *name, const void *bytes, size_t length)
+{
+    if (!job)
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no job was given");
+    if (job->begun)
+        return spotnik_error_return(SPOTNIK_ERR_STATE,
+                                    "blob %s: blobs belong to the boundary between two steps; set it after "
+                                    "spotnik_step_commit() and before spotnik_step_begin()",
+                                    name ? name : "");
+    return spotnik_blobs_set(&job->registry.blobs, name, bytes, length);
+}
+
+int spotnik_state_blob_get(spotnik_job *job, const char *name, void *ret_bytes, size_t capacity,
+                           size_t *ret_length)
+{
+    if (!job || !name || !ret_length || (!ret_bytes && capacity))
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no job, no name, or no place for the blob was given");
+    const struct spotnik_blob *blob = spotnik_blobs_find(&job->registry.blobs, name);
+    size_t size = blob ? blob->size : 0;
+
+    if (ret_bytes && size > capacity)
+        return spotnik_error_return(SPOTNIK_ERR_LIMIT, "blob %s has %zu bytes, there is room for %zu", name, size,
+                                    capacity);
+    if (ret_bytes && size)
+        memcpy(ret_bytes, blob->bytes, size);
+    *ret_length = size;
+    return 0;
+}
+
+int spotnik_state_refresh_set(spotnik_job *job, void (*refresh)(void *context), void *context)
+{
+    if (!job)
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no job was given");
+    job->registry.refresh = refresh;
+    job->registry.refresh_context = context;
+    return 0;
+}
+
+uint64_t spotnik_state_loads(spotnik_job *job)
+{
+    return job ? job->state_loads : 0;
 }

@@ -2,8 +2,8 @@
 /* Which member consumes which samples of which epoch of data, and what returns when a member is lost (P8).
  *
  * A replicated state machine: equal ledgers fed equal calls stay equal. Step s consumes a pool: the returned ranges
- * first, in order, then the range from the cursor on, `batch` samples in all, fewer at the end of the epoch of data
- * (a step never mixes two epochs). The pool is cut in `shares` nearly equal pieces: share i gets the positions
+ * first, in order, then the range from the cursor on, `batch` samples in all (or `batch` for each share, per_member), fewer at
+ * the end of the epoch of data (a step never mixes two epochs). The pool is cut in `shares` nearly equal pieces: share i gets the positions
  * [T*i/shares, T*(i+1)/shares) of the concatenated pool of T samples. When the step commits, shares whose member is in the view
  * are consumed, the others return. No allocation, no floats. */
 #ifndef SPOTNIK_LEDGER_LEDGER_H
@@ -15,10 +15,12 @@
 #include "spotnik/spotnik.h" /* spotnik_range, SPOTNIK_RANGES_MAX */
 
 #define SPOTNIK_LEDGER_RETURNED_MAX 1024
+#define SPOTNIK_LEDGER_PER_MEMBER_MAX (UINT64_MAX / SPOTNIK_LEDGER_RETURNED_MAX) /* that many shares at most have samples */
 
 struct spotnik_ledger {
     uint64_t samples;     /* in an epoch of data; 0: no ledger, every share is empty */
     uint64_t batch;       /* samples a step consumes; >= 1 when samples > 0 */
+    bool per_member;      /* `batch` is what each share of a step consumes, at most */
     uint64_t data_epoch;  /* from 0 */
     uint64_t cursor;      /* first index never handed out in this data epoch */
     uint32_t returned_count;
@@ -26,6 +28,12 @@ struct spotnik_ledger {
 };
 
 void spotnik_ledger_init(struct spotnik_ledger *ledger, uint64_t samples, uint64_t batch);
+
+/* 1 <= batch <= SPOTNIK_LEDGER_PER_MEMBER_MAX when samples > 0. */
+void spotnik_ledger_init_per_member(struct spotnik_ledger *ledger, uint64_t samples, uint64_t batch);
+
+/* Does it keep its invariants? For one that comes from outside (a peer, a file); all other functions take it for granted. */
+bool spotnik_ledger_is_valid(const struct spotnik_ledger *ledger);
 
 /* Copies only the used part (the ledger travels in proposals). */
 void spotnik_ledger_copy(struct spotnik_ledger *to, const struct spotnik_ledger *from);

@@ -94,8 +94,8 @@ struct spotnik_engine;
 int spotnik_engine_new(const struct spotnik_engine_config *config, struct spotnik_engine **ret_engine);
 const struct spotnik_credentials *spotnik_engine_credentials(const struct spotnik_engine *engine);
 
-/* [caller] Become the only member of epoch 1. */
-int spotnik_engine_found(struct spotnik_engine *engine);
+/* [caller] Become the only member of epoch 1, with the data as `ledger` says (NULL: as the config does). */
+int spotnik_engine_found(struct spotnik_engine *engine, const struct spotnik_ledger *ledger);
 
 /* [caller] Become a joiner that holds the state after step `committed`. Resets the core (fresh memory) if
  * it was in another role, so it also serves rejoining after EXCLUDED; `self.id` may be renewed by passing

@@ -74,6 +74,17 @@ static void draw_faults(struct spotnik_sim_options *options, struct spotnik_prng
     options->respawn_percent = (uint32_t)pick(prng, (const uint64_t[]){ 0, 50, 100 }, 3);
 }
 
+/* What came into the drawing later has a stream of its own, so that a seed gives the history it always gave but for this. */
+static void draw_later(struct spotnik_sim_options *options, uint64_t seed)
+{
+    struct spotnik_prng prng;
+
+    spotnik_prng_seed(&prng, seed ^ UINT64_C(0x6c61746572));
+    options->per_member = options->samples > 0 && spotnik_prng_chance(&prng, 1, 4);
+    if (options->per_member)
+        options->batch = 1 + options->batch / 4;
+}
+
 void spotnik_sim_options_draw(struct spotnik_sim_options *options, uint64_t seed, uint32_t members)
 {
     struct spotnik_prng prng;
@@ -97,6 +108,7 @@ void spotnik_sim_options_draw(struct spotnik_sim_options *options, uint64_t seed
     options->liveness_ns = 60 * SPOTNIK_S;
     options->liveness_steps = 4;
     options->happenings_max = 3000000;
+    draw_later(options, seed);
 }
 
 void spotnik_sim_options_print(const struct spotnik_sim_options *options, FILE *out)
@@ -121,8 +133,9 @@ void spotnik_sim_options_print(const struct spotnik_sim_options *options, FILE *
         options->zero_copy ? ", zero copy" : "");
     fprintf(out,
             "  %" PRIu64 " samples, batch %" PRIu64
-            "; compute %.0f ms, safety %.0f ms, %u faults, %u aimed at recovery:",
-            options->samples, options->batch, (double)options->compute_max_ns / 1e6,
+            "%s; compute %.0f ms, safety %.0f ms, %u faults, %u aimed at recovery:",
+            options->samples, options->batch, options->per_member ? " per member" : "",
+            (double)options->compute_max_ns / 1e6,
             (double)options->safety_ns / 1e6, options->faults, options->aimed);
     for (int i = 0; i < SPOTNIK_SIM_FAULT_COUNT; i++)
         if (options->weight[i])

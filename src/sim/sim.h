@@ -43,6 +43,7 @@ struct spotnik_sim_options {
     uint32_t processes_max; /* ever started in one run */
     struct spotnik_limits limits;
     uint64_t samples, batch; /* of the ledger; 0: none */
+    bool per_member;         /* batch is per member */
     uint32_t buckets;        /* per step, 0..4 */
     uint64_t latency_min_ns, latency_max_ns, jitter_ns;
     uint64_t bytes_per_ms; /* of a data connection */

@@ -110,8 +110,13 @@ void spotnik_sim_process_free(struct sim_process *process)
 static void found(struct sim_world *world)
 {
     struct sim_process *process = spotnik_sim_spawn(world, 0);
+    struct spotnik_ledger ledger;
     struct spotnik_event event = { .kind = SPOTNIK_EVENT_FOUND };
 
+    if (world->options.per_member) {
+        spotnik_ledger_init_per_member(&ledger, world->options.samples, world->options.batch);
+        event.ledger = &ledger;
+    }
     process->app.state = SIM_APP_IDLE;
     spotnik_sim_core_step(world, process, &event);
     spotnik_sim_app_later(world, process, 0);

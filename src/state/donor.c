@@ -154,6 +154,7 @@ void spotnik_snapshot_free(struct spotnik_snapshot *snapshot)
     if (!snapshot)
         return;
     munmap(snapshot->data, snapshot->bytes ? snapshot->bytes : 1);
+    free(snapshot->extra);
     free(snapshot);
 }
 
@@ -203,6 +204,21 @@ static struct spotnik_snapshot *present(struct spotnik_donor *donor)
     return NULL;
 }
 
+/* False: no memory. */
+static bool take_extra(const struct spotnik_registry *registry, struct spotnik_snapshot *snapshot)
+{
+    struct spotnik_writer writer;
+
+    snapshot->extra_bytes = spotnik_registry_extra_size(registry);
+    snapshot->extra = malloc(snapshot->extra_bytes);
+    if (!snapshot->extra)
+        return false;
+    spotnik_writer_init(&writer, snapshot->extra, snapshot->extra_bytes);
+    spotnik_registry_extra_write(registry, &writer);
+    SPOTNIK_ASSERT(!writer.failed && writer.at == writer.size);
+    return true;
+}
+
 /* Copy the state into the spare memory. The lock is given up meanwhile: only this thread changes the
  * state.
  * */
@@ -221,8 +237,15 @@ static struct spotnik_snapshot *take(struct spotnik_donor *donor)
     snapshot->data = donor->spare;
     donor->spare = NULL;
     pthread_mutex_unlock(&donor->lock);
-    spotnik_registry_read(donor->registry, 0, snapshot->data, snapshot->bytes);
+    spotnik_registry_refresh(donor->registry);
+    bool taken = take_extra(donor->registry, snapshot);
+    if (taken)
+        spotnik_registry_read(donor->registry, 0, snapshot->data, snapshot->bytes);
+    else
+        spotnik_snapshot_free(snapshot); /* the joiners wait on, and the hook comes again */
     pthread_mutex_lock(&donor->lock);
+    if (!taken)
+        return NULL;
     snapshot->next = donor->snapshot;
     donor->snapshot = snapshot;
     donor->snapshot_count++;

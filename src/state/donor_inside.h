@@ -17,6 +17,8 @@ struct spotnik_snapshot {
     uint64_t step, bytes;
     uint32_t references;
     uint8_t *data;
+    uint8_t *extra; /* the blobs, packed */
+    size_t extra_bytes;
     struct spotnik_snapshot *next;
 };
 

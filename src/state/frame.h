@@ -7,6 +7,7 @@
  *     ASK       nothing                                  VIEW    where the job stands, members, tensors
  *     SNAPSHOT  u64 step: not before it                  TAKEN   u64 step, u64 bytes
  *     FETCH     u64 piece                                PIECE   u64 piece, u64 hash, bytes
+ *     EXTRA     nothing                                  EXTRA   u64 hash, what travels beside the tensors
  *     STREAM    u64 first step                           RESULT  see spotnik_result; bytes
  *     ACK       u64 step: no more needed                 DRY     u64 step: all results up to it were sent
  *                                                        WAIT    nothing: still there
@@ -32,6 +33,7 @@ enum spotnik_frame_kind {
     SPOTNIK_FRAME_FETCH,
     SPOTNIK_FRAME_STREAM,
     SPOTNIK_FRAME_ACK,
+    SPOTNIK_FRAME_WANT_EXTRA,
     SPOTNIK_FRAME_VIEW = 16,
     SPOTNIK_FRAME_TAKEN,
     SPOTNIK_FRAME_PIECE,
@@ -39,6 +41,7 @@ enum spotnik_frame_kind {
     SPOTNIK_FRAME_DRY,
     SPOTNIK_FRAME_WAIT,
     SPOTNIK_FRAME_SORRY,
+    SPOTNIK_FRAME_EXTRA,
 };
 
 struct spotnik_frame {

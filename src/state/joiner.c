@@ -9,6 +9,7 @@
 
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/time.h"
 #include "spotnik/spotnik.h"
 #include "state/joiner_inside.h"
@@ -198,6 +199,40 @@ static int settle(struct spotnik_joiner *joiner, uint64_t at_least)
     return open ? 0 : rc ? rc : SPOTNIK_ERR_PEERS;
 }
 
+/* What travels beside the tensors, whole, from one of the sources: theirs may differ in bytes. */
+static int take_extra(struct spotnik_joiner *joiner, struct spotnik_giver *source)
+{
+    struct spotnik_reader reader;
+    int rc = spotnik_frame_send(source->fd, SPOTNIK_FRAME_WANT_EXTRA, NULL, 0, NULL, 0);
+
+    if (!rc)
+        rc = hear(joiner, source, SPOTNIK_FRAME_EXTRA);
+    if (rc)
+        return rc;
+    spotnik_reader_init(&reader, source->frame.body, source->frame.size);
+    uint64_t hash = spotnik_reader_u64(&reader);
+    if (reader.failed
+        || spotnik_hash_bytes(reader.data + reader.at, spotnik_reader_left(&reader)) != hash)
+        return spotnik_error_return(SPOTNIK_ERR_PEERS, "a donor's blobs arrived damaged");
+    return spotnik_registry_extra_read(joiner->config.registry, &reader);
+}
+
+static int fetch_extra(struct spotnik_joiner *joiner)
+{
+    int rc = SPOTNIK_ERR_PEERS;
+
+    for (uint32_t i = 0; i < joiner->source_count && rc == SPOTNIK_ERR_PEERS; i++) {
+        struct spotnik_giver *source = &joiner->source[i];
+
+        if (source->fd < 0)
+            continue;
+        rc = take_extra(joiner, source);
+        if (rc)
+            spotnik_giver_close(source);
+    }
+    return rc;
+}
+
 int spotnik_joiner_copy(struct spotnik_joiner *joiner, const struct spotnik_member *sponsor,
                         uint64_t *ret_step)
 {
@@ -210,6 +245,8 @@ int spotnik_joiner_copy(struct spotnik_joiner *joiner, const struct spotnik_memb
         rc = settle(joiner, at_least);
     if (!rc)
         rc = spotnik_joiner_fetch(joiner);
+    if (!rc)
+        rc = fetch_extra(joiner);
     if (rc) {
         close_all(joiner);
         return rc;

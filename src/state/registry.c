@@ -18,6 +18,7 @@ void spotnik_registry_init(struct spotnik_registry *registry)
 void spotnik_registry_done(struct spotnik_registry *registry)
 {
     free(registry->tensor);
+    spotnik_blobs_done(&registry->blobs);
     memset(registry, 0, sizeof *registry);
 }
 
@@ -144,6 +145,33 @@ void spotnik_registry_write(struct spotnik_registry *registry, uint64_t offset, 
                             size_t size)
 {
     move(registry, offset, NULL, bytes, size);
+}
+
+void spotnik_registry_refresh(const struct spotnik_registry *registry)
+{
+    if (registry->refresh)
+        registry->refresh(registry->refresh_context);
+}
+
+size_t spotnik_registry_extra_size(const struct spotnik_registry *registry)
+{
+    return 8 + spotnik_blobs_packed_size(&registry->blobs);
+}
+
+void spotnik_registry_extra_write(const struct spotnik_registry *registry, struct spotnik_writer *writer)
+{
+    spotnik_writer_u64(writer, registry->founding);
+    spotnik_blobs_write(&registry->blobs, writer);
+}
+
+int spotnik_registry_extra_read(struct spotnik_registry *registry, struct spotnik_reader *reader)
+{
+    uint64_t founding = spotnik_reader_u64(reader);
+    int rc = spotnik_blobs_read(&registry->blobs, reader);
+
+    if (!rc)
+        registry->founding = founding;
+    return rc;
 }
 
 uint64_t spotnik_registry_digest(const struct spotnik_registry *registry)

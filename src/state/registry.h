@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tensors that make up a replica, in order of registration, seen as one run of bytes: what a joiner
- * receives, what a digest covers. Knows names, types and places; it never owns the memory and decides
- * nothing about when it may be read (the caller's thread at a boundary) or written (a joiner inside
- * step_begin).
+/* What makes up a replica: the tensors, in order of registration, seen as one run of bytes (what a joiner
+ * receives, what a digest covers), and beside them the blobs. Knows names, types and places; it never owns
+ * the memory of tensors and decides nothing about when it may be read (the caller's thread at a boundary)
+ * or written (a joiner inside step_begin).
  *
  * Invariant: tensor[i].offset is the sum of the sizes before it; `bytes` the sum of all. Sealed: no more
  * tensors. */
@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
+#include "state/blobs.h"
 
 #define SPOTNIK_TENSORS_MAX 4096
 #define SPOTNIK_TENSOR_NAME_MAX 255
@@ -29,6 +30,10 @@ struct spotnik_registry {
     struct spotnik_tensor *tensor;
     uint32_t count, capacity;
     uint64_t bytes;
+    struct spotnik_blobs blobs;
+    uint64_t founding; /* random number of the founding of the job, 0: not known yet; travels with the state */
+    void (*refresh)(void *context); /* the program brings tensors and blobs up to date; NULL: they are */
+    void *refresh_context;
 };
 
 void spotnik_registry_init(struct spotnik_registry *registry);
@@ -45,6 +50,16 @@ int spotnik_registry_add(struct spotnik_registry *registry, const char *name, vo
 void spotnik_registry_read(const struct spotnik_registry *registry, uint64_t offset, void *out, size_t size);
 void spotnik_registry_write(struct spotnik_registry *registry, uint64_t offset, const void *bytes,
                             size_t size);
+
+/* [caller, at a boundary] Before a copy is taken. */
+void spotnik_registry_refresh(const struct spotnik_registry *registry);
+
+/* What travels beside the tensors, as bytes: u64 founding, and the blobs. */
+size_t spotnik_registry_extra_size(const struct spotnik_registry *registry);
+void spotnik_registry_extra_write(const struct spotnik_registry *registry, struct spotnik_writer *writer);
+
+/* Replace ours. Errors: PEERS (unreadable), MEMORY; nothing is changed then. */
+int spotnik_registry_extra_read(struct spotnik_registry *registry, struct spotnik_reader *reader);
 
 /* XXH3-64 over all tensors in order. */
 uint64_t spotnik_registry_digest(const struct spotnik_registry *registry);

@@ -68,6 +68,20 @@ static int on_fetch(struct spotnik_session *session, uint64_t piece)
                               size);
 }
 
+static int on_extra(struct spotnik_session *session)
+{
+    const struct spotnik_snapshot *snapshot = session->snapshot;
+    uint8_t head[8];
+    struct spotnik_writer writer;
+
+    if (!session->told_taken)
+        return sorry(session, "no snapshot to take from");
+    spotnik_writer_init(&writer, head, sizeof head);
+    spotnik_writer_u64(&writer, spotnik_hash_bytes(snapshot->extra, snapshot->extra_bytes));
+    return spotnik_frame_send(session->fd, SPOTNIK_FRAME_EXTRA, head, sizeof head, snapshot->extra,
+                              snapshot->extra_bytes);
+}
+
 static int on_stream(struct spotnik_session *session, uint64_t first_step)
 {
     if (!session->told_taken)
@@ -90,6 +104,11 @@ static int on_ack(struct spotnik_session *session, uint64_t step)
     return 0;
 }
 
+static bool has_number(uint8_t kind)
+{
+    return kind != SPOTNIK_FRAME_ASK && kind != SPOTNIK_FRAME_WANT_EXTRA;
+}
+
 static int on_request(struct spotnik_session *session)
 {
     struct spotnik_reader reader;
@@ -98,7 +117,7 @@ static int on_request(struct spotnik_session *session)
     if (rc)
         return rc;
     spotnik_reader_init(&reader, session->frame.body, session->frame.size);
-    uint64_t number = session->frame.kind == SPOTNIK_FRAME_ASK ? 0 : spotnik_reader_u64(&reader);
+    uint64_t number = has_number(session->frame.kind) ? spotnik_reader_u64(&reader) : 0;
     if (!spotnik_reader_is_done(&reader))
         return sorry(session, "a request of the wrong length");
     switch (session->frame.kind) {
@@ -109,6 +128,8 @@ static int on_request(struct spotnik_session *session)
         return on_snapshot(session, number);
     case SPOTNIK_FRAME_FETCH:
         return on_fetch(session, number);
+    case SPOTNIK_FRAME_WANT_EXTRA:
+        return on_extra(session);
     case SPOTNIK_FRAME_STREAM:
         return on_stream(session, number);
     case SPOTNIK_FRAME_ACK:

@@ -125,7 +125,8 @@ static void ledger_write(struct spotnik_writer *writer, const struct spotnik_led
     spotnik_writer_u64(writer, ledger->data_epoch);
     spotnik_writer_u64(writer, ledger->cursor);
     spotnik_writer_u32(writer, ledger->returned_count);
-    spotnik_writer_u32(writer, 0);
+    spotnik_writer_u8(writer, ledger->per_member);
+    spotnik_writer_skip(writer, 3);
     for (uint32_t i = 0; i < ledger->returned_count; i++) {
         spotnik_writer_u64(writer, ledger->returned[i].begin);
         spotnik_writer_u64(writer, ledger->returned[i].end);

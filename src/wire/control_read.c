@@ -56,31 +56,6 @@ static int report_read(struct spotnik_reader *reader, struct spotnik_report *ret
     return good ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;
 }
 
-/* Ascending, apart from each other, not empty, below the cursor, one batch at most: what ledger.c relies
- * on. */
-static bool returned_are_valid(const struct spotnik_ledger *ledger)
-{
-    uint64_t from = 0, room = ledger->batch;
-
-    for (uint32_t i = 0; i < ledger->returned_count; i++) {
-        struct spotnik_range range = ledger->returned[i];
-        if (range.begin < from || (i > 0 && range.begin == from) || range.end <= range.begin)
-            return false;
-        if (range.end > ledger->cursor || range.end - range.begin > room)
-            return false;
-        room -= range.end - range.begin;
-        from = range.end;
-    }
-    return true;
-}
-
-static bool ledger_is_valid(const struct spotnik_ledger *ledger)
-{
-    if (ledger->samples == 0)
-        return ledger->data_epoch == 0 && ledger->cursor == 0 && ledger->returned_count == 0;
-    return ledger->batch > 0 && ledger->cursor <= ledger->samples && returned_are_valid(ledger);
-}
-
 static int ledger_read(struct spotnik_reader *reader, struct spotnik_ledger *ret)
 {
     ret->samples = spotnik_reader_u64(reader);
@@ -88,7 +63,9 @@ static int ledger_read(struct spotnik_reader *reader, struct spotnik_ledger *ret
     ret->data_epoch = spotnik_reader_u64(reader);
     ret->cursor = spotnik_reader_u64(reader);
     uint32_t count = spotnik_reader_u32(reader);
-    bool good = spotnik_wire_zeros_read(reader, 4);
+    uint8_t per_member = spotnik_reader_u8(reader);
+    bool good = spotnik_wire_zeros_read(reader, 3) && per_member <= 1;
+    ret->per_member = per_member == 1;
     int rc = count_check(reader, count, SPOTNIK_LEDGER_RETURNED_MAX, SPOTNIK_WIRE_RANGE_BYTES);
     if (rc != SPOTNIK_OK)
         return rc;
@@ -97,7 +74,7 @@ static int ledger_read(struct spotnik_reader *reader, struct spotnik_ledger *ret
         ret->returned[i].begin = spotnik_reader_u64(reader);
         ret->returned[i].end = spotnik_reader_u64(reader);
     }
-    return good && ledger_is_valid(ret) ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;
+    return good && spotnik_ledger_is_valid(ret) ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;
 }
 
 static int entry_read(struct spotnik_reader *reader, uint32_t share_count, struct spotnik_entry *ret)

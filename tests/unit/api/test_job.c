@@ -14,7 +14,9 @@
 
 static const char *const variables[] = { "SPOTNIK_JOB",        "SPOTNIK_KEY_FILE",   "SPOTNIK_PEERS",
                                          "SPOTNIK_BIND",       "SPOTNIK_MIN",        "SPOTNIK_MAX",
-                                         "SPOTNIK_SILENCE_MS", "SPOTNIK_ON_MINORITY" };
+                                         "SPOTNIK_SILENCE_MS", "SPOTNIK_ON_MINORITY", "SPOTNIK_CHECKPOINT",
+                                         "SPOTNIK_CHECKPOINT_STEPS", "SPOTNIK_CHECKPOINT_S",
+                                         "SPOTNIK_CHECKPOINT_KEEP" };
 
 static int setup(void **state)
 {
@@ -211,7 +213,74 @@ static void test_wrong_config(void **state)
     assert_int_equal(spotnik_join(&config, NULL), SPOTNIK_ERR_ARGUMENT);
     config.samples = 10; /* and no batch */
     assert_int_equal(spotnik_join(&config, &job), SPOTNIK_ERR_ARGUMENT);
+    config.batch = config.batch_per_member = 3; /* nor both */
+    assert_int_equal(spotnik_join(&config, &job), SPOTNIK_ERR_ARGUMENT);
     assert_null(job);
+}
+
+/* A program built with the first header has a shorter struct: nothing is written behind it, and it gets a job. */
+static void test_config_of_an_older_header(void **state)
+{
+    size_t first = offsetof(spotnik_config, checkpoint_dir);
+    spotnik_config config;
+    spotnik_job *job = NULL;
+
+    (void)state;
+    memset(&config, 0xee, sizeof config);
+    (spotnik_config_init)(&config);
+    assert_int_equal(config.size, first);
+    for (size_t i = first; i < sizeof config; i++)
+        assert_int_equal(((unsigned char *)&config)[i], 0xee);
+    assert_int_equal(spotnik_join(&config, &job), 0);
+    spotnik_abandon(job);
+    config.size = sizeof config + 8; /* of a newer one */
+    assert_int_equal(spotnik_join(&config, &job), SPOTNIK_ERR_ARGUMENT);
+}
+
+/* A member alone consumes its batch in every step, as it would among others. */
+static void test_batch_per_member(void **state)
+{
+    spotnik_config config;
+    spotnik_job *job = NULL;
+    spotnik_step step;
+
+    (void)state;
+    spotnik_config_init(&config);
+    config.samples = 10;
+    config.batch_per_member = 4;
+    assert_int_equal(spotnik_join(&config, &job), 0);
+    for (uint64_t expected = 0; expected < 3; expected++) {
+        assert_int_equal(spotnik_step_begin(job, &step), 0);
+        assert_int_equal(step.sample_count, expected < 2 ? 4 : 2);
+        assert_int_equal(step.samples[0].begin, 4 * expected);
+        assert_int_equal(spotnik_step_commit(job), 0);
+    }
+    spotnik_abandon(job);
+}
+
+static void test_blobs(void **state)
+{
+    spotnik_job *job = join_one(0, 0, 0);
+    char out[8];
+    size_t length = 99;
+    spotnik_step step;
+
+    (void)state;
+    assert_int_equal(spotnik_state_blob_get(job, "rng", NULL, 0, &length), 0);
+    assert_int_equal(length, 0);
+    assert_int_equal(spotnik_state_blob_set(job, "rng", "seed", 4), 0);
+    assert_int_equal(spotnik_state_blob_get(job, "rng", out, 3, &length), SPOTNIK_ERR_LIMIT);
+    assert_int_equal(spotnik_state_blob_get(job, "rng", out, sizeof out, &length), 0);
+    assert_int_equal(length, 4);
+    assert_memory_equal(out, "seed", 4);
+    assert_int_equal(spotnik_step_begin(job, &step), 0);
+    assert_int_equal(spotnik_state_blob_set(job, "rng", "next", 4), SPOTNIK_ERR_STATE);
+    assert_int_equal(spotnik_step_commit(job), 0);
+    assert_int_equal(spotnik_state_blob_set(job, "rng", "longer now", 10), 0);
+    assert_int_equal(spotnik_state_blob_get(job, "rng", NULL, 0, &length), 0);
+    assert_int_equal(length, 10);
+    assert_int_equal(spotnik_state_loads(job), 0);
+    spotnik_abandon(job);
 }
 
 int main(void)
@@ -224,6 +293,9 @@ int main(void)
         cmocka_unit_test_setup(test_status, setup),
         cmocka_unit_test_setup(test_wrong_environment, setup),
         cmocka_unit_test_setup(test_wrong_config, setup),
+        cmocka_unit_test_setup(test_config_of_an_older_header, setup),
+        cmocka_unit_test_setup(test_batch_per_member, setup),
+        cmocka_unit_test_setup(test_blobs, setup),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

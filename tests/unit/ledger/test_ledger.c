@@ -42,7 +42,9 @@ static void ledger_check(const struct spotnik_ledger *ledger)
         if (i > 0)
             assert_true(ledger->returned[i - 1].end < ledger->returned[i].begin);
     }
-    assert_true(ranges_total(ledger->returned, ledger->returned_count) <= ledger->batch);
+    if (!ledger->per_member)
+        assert_true(ranges_total(ledger->returned, ledger->returned_count) <= ledger->batch);
+    assert_true(spotnik_ledger_is_valid(ledger));
 }
 
 /* One share: ranges ascending, not empty, within the epoch of data. Each of its samples gets one more
@@ -56,6 +58,8 @@ static uint64_t share_consume(const struct spotnik_ledger *ledger, uint32_t shar
 
     assert_true(count <= SPOTNIK_RANGES_MAX);
     assert_int_equal(total, ranges_total(ranges, count));
+    if (ledger->per_member)
+        assert_true(total <= ledger->batch);
     for (uint32_t i = 0; i < count; i++) {
         assert_true(ranges[i].begin < ranges[i].end && ranges[i].end <= ledger->samples);
         assert_true(i == 0 || ranges[i - 1].end < ranges[i].begin);
@@ -113,6 +117,79 @@ static void each_sample_once_under_random_losses(void **state)
     }
 }
 
+/* Members come and go by chance, many at once, so that a few inherit what many had begun. */
+static void each_sample_once_with_a_batch_per_member(void **state)
+{
+    (void)state;
+    static struct spotnik_ledger ledger;
+    struct spotnik_prng prng;
+    uint32_t waiting = 0;
+
+    for (uint64_t seed = 0; seed < 300; seed++) {
+        spotnik_prng_seed(&prng, seed);
+        memset(consumed, 0, sizeof consumed);
+        uint64_t samples = spotnik_prng_between(&prng, 1, 3000);
+        uint64_t lost_percent = spotnik_prng_below(&prng, 90);
+        uint32_t size_max = seed % 3 ? 12 : 200;
+        spotnik_ledger_init_per_member(&ledger, samples, spotnik_prng_between(&prng, 1, 60));
+        for (uint32_t steps = 0; ledger.data_epoch < 3; steps++) {
+            uint32_t shares = (uint32_t)spotnik_prng_between(&prng, 1, size_max);
+            lose_by_chance(&prng, shares, steps % 7 ? lost_percent : 0);
+            step(&ledger, shares);
+            waiting += ranges_total(ledger.returned, ledger.returned_count) > ledger.batch;
+        }
+    }
+    assert_true(waiting > 100); /* or more than one batch was never returned */
+}
+
+/* A step consumes as many batches as there are members, and fewer only at the end of the epoch of data. */
+static void a_batch_per_member_follows_the_members(void **state)
+{
+    (void)state;
+    static struct spotnik_ledger ledger;
+    struct spotnik_range ranges[SPOTNIK_RANGES_MAX];
+    uint32_t count;
+
+    spotnik_ledger_init_per_member(&ledger, 100, 10);
+    spotnik_ledger_commit(&ledger, 4, (const bool[]){ true, false, false, false });
+    assert_int_equal(ledger.cursor, 40);
+    assert_int_equal(spotnik_ledger_share(&ledger, 0, 1, ranges, &count), 10);
+    assert_int_equal(ranges[0].begin, 10);
+    spotnik_ledger_commit(&ledger, 1, (const bool[]){ true });
+    assert_int_equal(ledger.cursor, 40);
+    assert_int_equal(ledger.returned[0].begin, 20);
+    assert_int_equal(spotnik_ledger_share(&ledger, 2, 3, ranges, &count), 10);
+    assert_int_equal(ranges[0].begin, 40);
+    spotnik_ledger_commit(&ledger, 3, (const bool[]){ true, true, true });
+    assert_int_equal(ledger.returned_count, 0);
+    assert_int_equal(ledger.cursor, 50);
+    assert_int_equal(spotnik_ledger_share(&ledger, 7, 8, ranges, &count), 7); /* 50 are left for 8 */
+}
+
+/* The list is full to the brim, and still nobody gets more than a batch. */
+static void a_full_list_keeps_the_batch_per_member(void **state)
+{
+    (void)state;
+    static struct spotnik_ledger ledger;
+    struct spotnik_prng prng;
+    uint32_t most = 0;
+
+    for (uint64_t seed = 0; seed < 4; seed++) {
+        spotnik_prng_seed(&prng, seed);
+        memset(consumed, 0, sizeof consumed);
+        spotnik_ledger_init_per_member(&ledger, 100000, 20 + seed);
+        for (uint32_t steps = 0; ledger.data_epoch < 1; steps++) {
+            uint32_t n = steps < 60 ? 1024 - steps : 1 + steps % 9;
+            for (uint32_t i = 0; i < n; i++)
+                in_view[i] = steps >= 60 || ((i + steps / 3) % 2 && spotnik_prng_chance(&prng, 1, 4));
+            step(&ledger, n);
+            most = ledger.returned_count > most ? ledger.returned_count : most;
+            assert_true(steps < 20000);
+        }
+    }
+    assert_true(most > SPOTNIK_LEDGER_RETURNED_MAX / 2);
+}
+
 /* All the ways in which members can be lost, four steps deep. */
 static void explore(const struct spotnik_ledger *from, uint32_t shares, uint32_t depth)
 {
@@ -142,6 +219,9 @@ static void each_sample_once_in_every_small_case(void **state)
             for (uint32_t shares = 1; shares <= 3; shares++) {
                 memset(consumed, 0, sizeof consumed);
                 spotnik_ledger_init(&ledger, samples, batch);
+                explore(&ledger, shares, 4);
+                memset(consumed, 0, sizeof consumed);
+                spotnik_ledger_init_per_member(&ledger, samples, batch);
                 explore(&ledger, shares, 4);
             }
 }
@@ -366,6 +446,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_sample_once_under_random_losses),
+        cmocka_unit_test(each_sample_once_with_a_batch_per_member),
+        cmocka_unit_test(a_batch_per_member_follows_the_members),
+        cmocka_unit_test(a_full_list_keeps_the_batch_per_member),
         cmocka_unit_test(each_sample_once_in_every_small_case),
         cmocka_unit_test(shares_are_nearly_equal_and_cover_the_pool),
         cmocka_unit_test(returned_samples_come_first),

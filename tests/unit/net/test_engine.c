@@ -108,7 +108,7 @@ static void cluster_start(struct worker *worker, unsigned members)
         worker[i].index = i;
     }
     struct spotnik_member first = spotnik_engine_credentials(worker[0].engine)->self;
-    spotnik_engine_found(worker[0].engine);
+    spotnik_engine_found(worker[0].engine, NULL);
     for (unsigned i = 1; i < members; i++) {
         spotnik_engine_join(worker[i].engine, cluster_id(10 - i), 0);
         spotnik_engine_enter(worker[i].engine, &first);
@@ -278,7 +278,7 @@ static void notice_ends_the_wait(void **state)
     spotnik_step step;
     cluster_config(&config, 2);
     assert_int_equal(spotnik_engine_new(&config, &engine), 0);
-    spotnik_engine_found(engine);
+    spotnik_engine_found(engine, NULL);
     spotnik_engine_notice(engine);
     assert_int_equal(spotnik_engine_step_begin(engine, &step), SPOTNIK_ERR_LEAVING);
     assert_int_equal(spotnik_engine_leave(engine, 10 * SECOND), 0);

@@ -79,7 +79,7 @@ static void *seek(void *context)
     seeker->rc = spotnik_peers_find(seeker->peers, true, 20 * SECOND, is_never, NULL, &seeker->found,
                                     &seeker->sponsor);
     if (seeker->rc == 0 && seeker->found)
-        spotnik_engine_found(seeker->engine);
+        spotnik_engine_found(seeker->engine, NULL);
     return NULL;
 }
 
@@ -227,7 +227,7 @@ static void excluded_founder_finds_the_others(void **state)
     assert_true(seeker[0].found);
     seek_all(seeker + 1, 1);
     assert_false(seeker[1].found);
-    spotnik_engine_found(seeker[1].engine); /* stands for the view that went on */
+    spotnik_engine_found(seeker[1].engine, NULL); /* stands for the view that went on */
     spotnik_engine_free(seeker[0].engine, false);
     engine_start(&seeker[0], 1, 0);
     struct spotnik_peers *old = seeker[0].peers;

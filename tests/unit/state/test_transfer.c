@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -81,6 +82,16 @@ static void update_apply(struct replica *to, const struct update *update)
     to->step++;
 }
 
+/* What a program packs when a copy is wanted: its length changes from step to step. */
+static void refresh(void *context)
+{
+    struct replica *of = context;
+    char text[64];
+    int length = snprintf(text, sizeof text, "after step %lld%.*s", (long long)of->step, (int)(of->step % 9), ".........");
+
+    assert_int_equal(spotnik_blobs_set(&of->registry.blobs, "loop", text, (size_t)length), 0);
+}
+
 static void replica_new(struct replica *to)
 {
     to->word = calloc(WORDS, sizeof *to->word);
@@ -91,6 +102,9 @@ static void replica_new(struct replica *to)
     spotnik_registry_init(&to->registry);
     assert_int_equal(spotnik_registry_add(&to->registry, "word", to->word, WORDS, SPOTNIK_I64), 0);
     assert_int_equal(spotnik_registry_add(&to->registry, "step", &to->step, 1, SPOTNIK_I64), 0);
+    to->registry.refresh = refresh;
+    to->registry.refresh_context = to;
+    to->registry.founding = 4711;
 }
 
 /* --- the engine, played
@@ -384,6 +398,21 @@ static void wait_until_in(void)
     pthread_mutex_unlock(&joiner->lock);
 }
 
+/* The blobs are those of the boundary at which the tensors were copied. */
+static void expect_extra(struct replica *copy, uint64_t step)
+{
+    struct replica model = { .step = (int64_t)step };
+    const struct spotnik_blob *ours = spotnik_blobs_find(&copy->registry.blobs, "loop");
+
+    refresh(&model);
+    const struct spotnik_blob *expected = spotnik_blobs_find(&model.registry.blobs, "loop");
+    assert_non_null(ours);
+    assert_int_equal(copy->registry.founding, 4711);
+    assert_int_equal(ours->size, expected->size);
+    assert_memory_equal(ours->bytes, expected->bytes, ours->size);
+    spotnik_blobs_done(&model.registry.blobs);
+}
+
 /* The joiner's thread of life: copy, follow, be in; then its replica is what the members' was after that
  * step. */
 static void join_and_compare(void)
@@ -394,6 +423,7 @@ static void join_and_compare(void)
     bool holding = fault_of[1] > SILENT || fault_of[2] > SILENT;
     pthread_t members;
 
+    replica[MEMBERS].registry.founding = 0;
     memset(replica[MEMBERS].word, 0, WORDS * sizeof(uint64_t)); /* nothing but the copy can make it right */
     assert_int_equal(pthread_create(&members, NULL, members_run, &holding), 0);
     pthread_mutex_lock(&engine->lock);
@@ -403,6 +433,7 @@ static void join_and_compare(void)
     assert_int_equal(spotnik_joiner_new(&config, &joiner), 0);
     assert_int_equal(spotnik_joiner_copy(joiner, &engine_of[0].credentials.self, &engine->committed), 0);
     assert_int_equal(replica[MEMBERS].step, engine->committed);
+    expect_extra(&replica[MEMBERS], engine->committed);
     assert_true(!holding || engine->committed == HOLD_STEP);
     pthread_mutex_lock(&engine->lock);
     copied = true;

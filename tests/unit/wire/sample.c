@@ -56,6 +56,7 @@ static void sample_ledger(struct spotnik_prng *prng, struct spotnik_ledger *ledg
     ledger->samples = ledger->cursor + 1 + spotnik_prng_below(prng, 1000);
     ledger->batch = 1 + total + spotnik_prng_below(prng, 100);
     ledger->data_epoch = spotnik_prng_below(prng, 5);
+    ledger->per_member = ledger->cursor % 2;
 }
 
 /* In the tail nobody is a member of the new view: those are voters that must be told. */

@@ -315,6 +315,10 @@ static void impossible_ledgers_are_refused(void **state)
 
     WITH(message, ledger->batch, 0, SPOTNIK_ERR_ARGUMENT);
     WITH(message, ledger->batch, 9, SPOTNIK_ERR_ARGUMENT); /* ten have returned */
+    ledger->per_member = true;
+    WITH(message, ledger->batch, 9, SPOTNIK_OK);
+    WITH(message, ledger->batch, SPOTNIK_LEDGER_PER_MEMBER_MAX + 1, SPOTNIK_ERR_ARGUMENT);
+    ledger->per_member = false;
     ledger->batch = 100;
     WITH(message, ledger->cursor, 101, SPOTNIK_ERR_ARGUMENT);
     WITH(message, ledger->cursor, 24, SPOTNIK_ERR_ARGUMENT);
