@@ -86,7 +86,7 @@ static void hop(struct member *member, const float *send_from, uint32_t send_seg
         if (have < want)
             continue;
         if (add)
-            spotnik_reduce_combine(place, member->chunk, input, want / sizeof(float), SPOTNIK_F32, SPOTNIK_MEAN, 1);
+            spotnik_reduce_combine(place, member->chunk, input, want / sizeof(float), SPOTNIK_F32, SPOTNIK_MEAN, 1, 1);
         place += want / sizeof(float);
         input += want / sizeof(float);
         have = 0;

@@ -68,12 +68,27 @@ enum spotnik_error {
     SPOTNIK_ERR_DONE = -400,     /**< the job ended: steps_max reached, or all samples consumed */
 };
 
-/** Element types of tensors and buckets. */
-enum spotnik_dtype { SPOTNIK_F32 = 1, SPOTNIK_F64, SPOTNIK_I32, SPOTNIK_I64, SPOTNIK_U8 };
+/** Element types of tensors and buckets. F16 is IEEE 754 half precision, BF16 the upper half of an F32. */
+enum spotnik_dtype {
+    SPOTNIK_F32 = 1,
+    SPOTNIK_F64,
+    SPOTNIK_I32,
+    SPOTNIK_I64,
+    SPOTNIK_U8,
+    SPOTNIK_F16,
+    SPOTNIK_BF16,
+    SPOTNIK_I8,
+    SPOTNIK_I16,
+    SPOTNIK_U16,
+    SPOTNIK_U32,
+    SPOTNIK_U64
+};
 
-/** Reductions. MEAN is weighted by spotnik_weight_set(), by default the number of samples of the member's share
- *  (1 where the job has no ledger). Integer types take SUM, MIN and MAX; U8 takes MIN and MAX. */
-enum spotnik_op { SPOTNIK_SUM = 1, SPOTNIK_MEAN, SPOTNIK_MIN, SPOTNIK_MAX };
+/** Reductions; every type takes every one. MEAN is weighted by spotnik_weight_set(), by default the number of samples of
+ *  the member's share (1 where the job has no ledger). SUM and PRODUCT of integers wrap; their MEAN is rounded to nearest.
+ *  F16 and BF16 are computed in F32, but what travels between members has the element type: expect one rounding per member.
+ *  A result that is not a number is one and the same NaN on every machine; MIN and MAX pass NaN on. */
+enum spotnik_op { SPOTNIK_SUM = 1, SPOTNIK_MEAN, SPOTNIK_MIN, SPOTNIK_MAX, SPOTNIK_PRODUCT };
 
 /** What a member does that is cut off from the majority (promise P1). */
 enum spotnik_minority {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "api/job.h"
+#include "base/dtype.h"
 #include "base/error.h"
 
 static bool is_finished(struct spotnik_job *job)
@@ -81,20 +82,6 @@ int spotnik_weight_set(spotnik_job *job, uint64_t weight)
     return rc == SPOTNIK_ERR_PEERS ? 0 : rc; /* excluded: step_commit says so */
 }
 
-static bool fits(enum spotnik_dtype dtype, enum spotnik_op op)
-{
-    switch (op) {
-    case SPOTNIK_SUM:
-        return dtype != SPOTNIK_U8;
-    case SPOTNIK_MEAN:
-        return dtype == SPOTNIK_F32 || dtype == SPOTNIK_F64;
-    case SPOTNIK_MIN:
-    case SPOTNIK_MAX:
-        return true;
-    }
-    return false;
-}
-
 static int check(const struct spotnik_job *job, uint32_t bucket, const void *data, size_t count,
                  enum spotnik_dtype dtype, enum spotnik_op op)
 {
@@ -113,9 +100,8 @@ static int check(const struct spotnik_job *job, uint32_t bucket, const void *dat
     if (!element_bytes || count > SIZE_MAX / 2 / element_bytes)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
                                     "bucket %u: unknown element type or too many elements", bucket);
-    if (!fits(dtype, op))
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
-                                    "bucket %u: this operation is not defined for its type", bucket);
+    if (!spotnik_op_is_known((uint64_t)op))
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "bucket %u: unknown operation %d", bucket, (int)op);
     return 0;
 }
 

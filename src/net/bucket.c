@@ -83,7 +83,7 @@ void spotnik_bucket_combine(struct spotnik_bucket_memory *bucket, uint64_t step,
     else if (received_weight == 0)
         contribute(out, in, count, bucket->dtype[half], bucket->op[half], placement->weight);
     else
-        spotnik_reduce_combine(out, received, in, count, dtype, op, placement->weight);
+        spotnik_reduce_combine(out, received, in, count, dtype, op, placement->weight, received_weight);
     if (placement->kind == SPOTNIK_RING_REDUCE_LAST && op == SPOTNIK_MEAN)
         spotnik_reduce_divide(out, count, dtype, placement->weight_total);
 }

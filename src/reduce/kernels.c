@@ -1,105 +1,108 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels of one tier: plain loops that the compiler turns into the vector instructions it is allowed to
- * use. Compiled once per tier with SPOTNIK_REDUCE_TABLE naming the table it defines. Types of alignment 1
- * make unaligned pointers legal; INDEPENDENT tells the compiler what reduce.h asks of the caller, that arrays
- * are the same or do not overlap, without which it would fall back to one element at a time for out ==
- * received. */
+/* The kernels of one tier. Compiled once per tier, with SPOTNIK_REDUCE_LANES naming its lanes_*.h and
+ * SPOTNIK_REDUCE_TABLE the table it defines. What an operation is, bit for bit, stands here and only here. */
 #include "reduce/tiers.h"
 
-#if defined(__clang__)
-#define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
-#else
-#define INDEPENDENT _Pragma("GCC ivdep")
-#endif
+#include SPOTNIK_REDUCE_LANES
 
-/* may_alias: the arrays are raw bytes to everyone but us. */
-#define UNALIGNED(name, type) typedef type name __attribute__((aligned(1), may_alias))
-UNALIGNED(f32, float);
-UNALIGNED(f64, double);
-UNALIGNED(i32, int32_t);
-UNALIGNED(i64, int64_t);
-UNALIGNED(u8, uint8_t);
-UNALIGNED(u32, uint32_t);
-UNALIGNED(u64, uint64_t);
+#include "reduce/fold.h"
+#include "reduce/integer_mean.h"
 
-#define COMBINE(name, type, element)                                                                         \
-    static void name(void *out_bytes, const void *received_bytes, const void *input_bytes, size_t count,     \
-                     uint64_t weight)                                                                        \
+#define SAME(x) (x)
+
+#define FIRST(x, w) (x)
+#define FIRST_WEIGHTED(x, w) ((x) * (w))
+#define ADD(sum, x, w) ((sum) + (x))
+#define ADD_WEIGHTED(sum, x, w) ((sum) + (x) * (w))
+#define TIMES(sum, x, w) MULTIPLY(sum, x)
+#define LEAST(sum, x, w) SELECT((sum) < (x), (sum), (x))
+#define MOST(sum, x, w) SELECT((sum) > (x), (sum), (x))
+/* Not `sum < x ? sum : x`: that would lose a NaN in sum. */
+#define LEAST_FLOAT(sum, x, w) SELECT(((sum) < (x)) | ((sum) != (sum)), (sum), (x))
+#define MOST_FLOAT(sum, x, w) SELECT(((sum) > (x)) | ((sum) != (sum)), (sum), (x))
+#define LAST(sum, d) (sum)
+
+/* The one NaN of reduce.h, whatever the processor or the compiler's order of operands makes of payloads. */
+#define NUMBER(type, sum, d) SELECT((sum) != (sum), (type){ 0 } + (type##_nan), (sum))
+#define f32_v_nan __builtin_nanf("")
+#define f64_v_nan __builtin_nan("")
+#define LAST_F32(sum, d) NUMBER(f32_v, sum, d)
+#define LAST_F64(sum, d) NUMBER(f64_v, sum, d)
+
+/* Division costs as much as the memory; 1 is common and would change nothing. */
+static inline f32_v mean_f32(f32_v sum, float divisor)
+{
+    sum = divisor != 1 ? sum / divisor : sum;
+    return LAST_F32(sum, divisor);
+}
+
+static inline f64_v mean_f64(f64_v sum, double divisor)
+{
+    sum = divisor != 1 ? sum / divisor : sum;
+    return LAST_F64(sum, divisor);
+}
+
+#define FLOATS(name, element, held, work, unpack, pack, bits)                                                \
+    FOLD(name##_sum, element, held, work, unpack, pack, bits, FIRST, ADD, LAST_F##bits)                      \
+    FOLD(name##_mean, element, held, work, unpack, pack, bits, FIRST_WEIGHTED, ADD_WEIGHTED, mean_f##bits)   \
+    FOLD(name##_min, element, held, work, unpack, pack, bits, FIRST, LEAST_FLOAT, LAST_F##bits)              \
+    FOLD(name##_max, element, held, work, unpack, pack, bits, FIRST, MOST_FLOAT, LAST_F##bits)               \
+    FOLD(name##_product, element, held, work, unpack, pack, bits, FIRST, TIMES, LAST_F##bits)
+
+FLOATS(f32, 4, f32_v, f32_v, SAME, SAME, 32)
+FLOATS(f64, 8, f64_v, f64_v, SAME, SAME, 64)
+FLOATS(f16, 2, half_v, f32_v, f16_unpack, f16_pack, 32)
+FLOATS(bf16, 2, half_v, f32_v, bf16_unpack, bf16_pack, 32)
+
+/* Sums and products of signed integers are those of unsigned ones: their overflow is defined in C, and the bits
+ * are those of two's complement. */
+#define WRAPPING(name, element, vector)                                                                      \
+    FOLD(name##_sum, element, vector, vector, SAME, SAME, 32, FIRST, ADD, LAST)                              \
+    FOLD(name##_product, element, vector, vector, SAME, SAME, 32, FIRST, TIMES, LAST)
+#define ORDERED(name, element, vector)                                                                       \
+    FOLD(name##_min, element, vector, vector, SAME, SAME, 32, FIRST, LEAST, LAST)                            \
+    FOLD(name##_max, element, vector, vector, SAME, SAME, 32, FIRST, MOST, LAST)
+
+WRAPPING(u8, 1, u8_v)
+WRAPPING(u16, 2, u16_v)
+WRAPPING(u32, 4, u32_v)
+WRAPPING(u64, 8, u64_v)
+ORDERED(i8, 1, i8_v)
+ORDERED(i16, 2, i16_v)
+ORDERED(i32, 4, i32_v)
+ORDERED(i64, 8, i64_v)
+ORDERED(u8, 1, u8_v)
+ORDERED(u16, 2, u16_v)
+ORDERED(u32, 4, u32_v)
+ORDERED(u64, 8, u64_v)
+INTEGER_MEAN(i8, int8_t, TO_NARROW, INT8_MIN, INT8_MAX)
+INTEGER_MEAN(i16, int16_t, TO_NARROW, INT16_MIN, INT16_MAX)
+INTEGER_MEAN(i32, int32_t, TO_NARROW, INT32_MIN, INT32_MAX)
+INTEGER_MEAN(i64, int64_t, TO_WIDE, -0x1p63, 0x1p63)
+INTEGER_MEAN(u8, uint8_t, TO_NARROW, 0, UINT8_MAX)
+INTEGER_MEAN(u16, uint16_t, TO_NARROW, 0, UINT16_MAX)
+INTEGER_MEAN(u32, uint32_t, TO_U32, 0, UINT32_MAX)
+INTEGER_MEAN(u64, uint64_t, TO_WIDE, 0, 0x1p64)
+
+#define ROW(name, wrapping)                                                                                  \
     {                                                                                                        \
-        type *out = out_bytes;                                                                               \
-        const type *received = received_bytes;                                                               \
-        const type *input = input_bytes;                                                                     \
-                                                                                                             \
-        (void)weight;                                                                                        \
-        INDEPENDENT                                                                                          \
-        for (size_t i = 0; i < count; i++) {                                                                 \
-            type r = received[i], x = input[i];                                                              \
-            out[i] = (element);                                                                              \
-        }                                                                                                    \
+        [SPOTNIK_SUM] = wrapping##_sum, [SPOTNIK_MEAN] = name##_mean, [SPOTNIK_MIN] = name##_min,            \
+        [SPOTNIK_MAX] = name##_max, [SPOTNIK_PRODUCT] = wrapping##_product                                   \
     }
-
-/* Not `r < x ? r : x`: that would lose a NaN in r. Without short cut, so that it stays free of branches. */
-#define FLOATS(type)                                                                                         \
-    COMBINE(type##_sum, type, r + x)                                                                         \
-    COMBINE(type##_min, type, ((r < x) | (r != r)) ? r : x)                                                  \
-    COMBINE(type##_max, type, ((r > x) | (r != r)) ? r : x)                                                  \
-                                                                                                             \
-    static void type##_mean(void *out_bytes, const void *received_bytes, const void *input_bytes,            \
-                            size_t count, uint64_t weight)                                                   \
-    {                                                                                                        \
-        type *out = out_bytes;                                                                               \
-        const type *received = received_bytes;                                                               \
-        const type *input = input_bytes;                                                                     \
-        type w = (type)weight;                                                                               \
-                                                                                                             \
-        INDEPENDENT                                                                                          \
-        for (size_t i = 0; i < count; i++)                                                                   \
-            out[i] = received[i] + w * input[i];                                                             \
-    }                                                                                                        \
-                                                                                                             \
-    static void type##_scale(void *out_bytes, const void *input_bytes, size_t count, uint64_t weight)        \
-    {                                                                                                        \
-        type *out = out_bytes;                                                                               \
-        const type *input = input_bytes;                                                                     \
-        type w = (type)weight;                                                                               \
-                                                                                                             \
-        INDEPENDENT                                                                                          \
-        for (size_t i = 0; i < count; i++)                                                                   \
-            out[i] = w * input[i];                                                                           \
-    }                                                                                                        \
-                                                                                                             \
-    static void type##_divide(void *out_bytes, size_t count, uint64_t total)                                 \
-    {                                                                                                        \
-        type *out = out_bytes;                                                                               \
-        type t = (type)total;                                                                                \
-                                                                                                             \
-        for (size_t i = 0; i < count; i++)                                                                   \
-            out[i] = out[i] / t;                                                                             \
-    }
-
-FLOATS(f32)
-FLOATS(f64)
-
-/* Unsigned, because signed overflow is undefined in C; the bits are those of two's complement. */
-COMBINE(i32_sum, u32, r + x)
-COMBINE(i64_sum, u64, r + x)
-COMBINE(i32_min, i32, r < x ? r : x)
-COMBINE(i32_max, i32, r > x ? r : x)
-COMBINE(i64_min, i64, r < x ? r : x)
-COMBINE(i64_max, i64, r > x ? r : x)
-COMBINE(u8_min, u8, r < x ? r : x)
-COMBINE(u8_max, u8, r > x ? r : x)
 
 const struct spotnik_reduce_kernels SPOTNIK_REDUCE_TABLE = {
-    .combine = {
-        [SPOTNIK_F32] = { [SPOTNIK_SUM] = f32_sum, [SPOTNIK_MEAN] = f32_mean, [SPOTNIK_MIN] = f32_min,
-                          [SPOTNIK_MAX] = f32_max },
-        [SPOTNIK_F64] = { [SPOTNIK_SUM] = f64_sum, [SPOTNIK_MEAN] = f64_mean, [SPOTNIK_MIN] = f64_min,
-                          [SPOTNIK_MAX] = f64_max },
-        [SPOTNIK_I32] = { [SPOTNIK_SUM] = i32_sum, [SPOTNIK_MIN] = i32_min, [SPOTNIK_MAX] = i32_max },
-        [SPOTNIK_I64] = { [SPOTNIK_SUM] = i64_sum, [SPOTNIK_MIN] = i64_min, [SPOTNIK_MAX] = i64_max },
-        [SPOTNIK_U8] = { [SPOTNIK_MIN] = u8_min, [SPOTNIK_MAX] = u8_max },
+    .fold = {
+        [SPOTNIK_F32] = ROW(f32, f32),
+        [SPOTNIK_F64] = ROW(f64, f64),
+        [SPOTNIK_F16] = ROW(f16, f16),
+        [SPOTNIK_BF16] = ROW(bf16, bf16),
+        [SPOTNIK_I8] = ROW(i8, u8),
+        [SPOTNIK_I16] = ROW(i16, u16),
+        [SPOTNIK_I32] = ROW(i32, u32),
+        [SPOTNIK_I64] = ROW(i64, u64),
+        [SPOTNIK_U8] = ROW(u8, u8),
+        [SPOTNIK_U16] = ROW(u16, u16),
+        [SPOTNIK_U32] = ROW(u32, u32),
+        [SPOTNIK_U64] = ROW(u64, u64),
     },
-    .scale = { [SPOTNIK_F32] = f32_scale, [SPOTNIK_F64] = f64_scale },
-    .divide = { [SPOTNIK_F32] = f32_divide, [SPOTNIK_F64] = f64_divide },
 };

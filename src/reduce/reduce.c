@@ -1,127 +1,142 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Choice of the instruction tier, and the special weights that need no kernel. See reduce.h for what is
- * promised and tiers.h for how to add a tier or a type. */
+/* From the operations of reduce.h to folds of a tier: what weights mean for each type, and the special weights
+ * that need no kernel. The bits are made in kernels.c. */
 #include "reduce/reduce.h"
 
 #include "base/assert.h"
 #include "reduce/tiers.h"
 
-#include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
-
-static const size_t dtype_sizes[SPOTNIK_REDUCE_DTYPES] = {
-    [SPOTNIK_F32] = 4, [SPOTNIK_F64] = 8, [SPOTNIK_I32] = 4, [SPOTNIK_I64] = 8, [SPOTNIK_U8] = 1,
-};
-
-static bool always(void)
-{
-    return true;
-}
-
-#if defined(SPOTNIK_REDUCE_AVX2)
-static bool has_avx2(void)
-{
-    __builtin_cpu_init();
-    return __builtin_cpu_supports("avx2");
-}
-#endif
-
-const struct spotnik_reduce_tier spotnik_reduce_tiers[] = {
-    { "scalar", &spotnik_reduce_kernels_scalar, always },
-#if defined(SPOTNIK_REDUCE_AVX2)
-    { "avx2", &spotnik_reduce_kernels_avx2, has_avx2 },
-#endif
-};
-const size_t spotnik_reduce_tier_count = sizeof spotnik_reduce_tiers / sizeof spotnik_reduce_tiers[0];
-
-/* The best tier this processor has, but none after the one that SPOTNIK_CPU names. */
-static const struct spotnik_reduce_tier *tier_choose(void)
-{
-    const struct spotnik_reduce_tier *best = &spotnik_reduce_tiers[0];
-    const char *limit = getenv("SPOTNIK_CPU");
-
-    for (size_t i = 0; i < spotnik_reduce_tier_count; i++) {
-        const struct spotnik_reduce_tier *tier = &spotnik_reduce_tiers[i];
-        if (tier->is_supported())
-            best = tier;
-        if (limit && strcmp(limit, tier->name) == 0)
-            break;
-    }
-    return best;
-}
-
-/* Threads that come first together choose the same. */
-static const struct spotnik_reduce_tier *tier(void)
-{
-    static _Atomic(const struct spotnik_reduce_tier *) chosen;
-    const struct spotnik_reduce_tier *now = atomic_load_explicit(&chosen, memory_order_acquire);
-
-    if (!now) {
-        now = tier_choose();
-        atomic_store_explicit(&chosen, now, memory_order_release);
-    }
-    return now;
-}
-
-const char *spotnik_reduce_tier_name(void)
-{
-    return tier()->name;
-}
 
 size_t spotnik_dtype_size(enum spotnik_dtype dtype)
 {
-    return (unsigned)dtype < SPOTNIK_REDUCE_DTYPES ? dtype_sizes[dtype] : 0;
+    return spotnik_dtype_bytes((uint64_t)dtype);
 }
 
 bool spotnik_reduce_supported(enum spotnik_dtype dtype, enum spotnik_op op)
 {
-    return (unsigned)dtype < SPOTNIK_REDUCE_DTYPES && (unsigned)op < SPOTNIK_REDUCE_OPS
-           && spotnik_reduce_kernels_scalar.combine[dtype][op];
+    return spotnik_dtype_bytes((uint64_t)dtype) > 0 && spotnik_op_is_known((uint64_t)op);
 }
 
-static void copy(void *out, const void *from, size_t count, enum spotnik_dtype dtype)
+/* Whether partial results of MEAN are sums of weighted elements, not running means. */
+static bool carries_sums(enum spotnik_dtype dtype)
 {
-    if (count > 0 && out != from)
-        memmove(out, from, count * spotnik_dtype_size(dtype));
+    return dtype == SPOTNIK_F32 || dtype == SPOTNIK_F64;
 }
 
-static void clear(void *out, size_t count, enum spotnik_dtype dtype)
+static void copy(void *out, const void *from, size_t bytes)
 {
-    if (count > 0)
-        memset(out, 0, count * spotnik_dtype_size(dtype));
+    if (bytes > 0 && out != from)
+        memmove(out, from, bytes);
+}
+
+static void clear(void *out, size_t bytes)
+{
+    if (bytes > 0)
+        memset(out, 0, bytes);
+}
+
+static struct spotnik_reduce_input weighted(const void *data, uint64_t weight)
+{
+    return (struct spotnik_reduce_input){ data, (double)weight, (float)weight };
+}
+
+static void fold(void *out, const struct spotnik_reduce_input *input, size_t inputs, size_t bytes,
+                 enum spotnik_dtype dtype, enum spotnik_op op, uint64_t divisor, bool is_streamed)
+{
+    const struct spotnik_reduce_inputs in = { .input = input,
+                                              .inputs = inputs,
+                                              .bytes = bytes,
+                                              .divisor64 = (double)divisor,
+                                              .divisor32 = (float)divisor,
+                                              .is_streamed = is_streamed };
+
+    if (bytes > 0)
+        spotnik_reduce_tier()->kernels->fold[dtype][op](out, &in);
 }
 
 void spotnik_reduce_combine(void *out, const void *received, const void *input, size_t count,
-                            enum spotnik_dtype dtype, enum spotnik_op op, uint64_t weight)
+                            enum spotnik_dtype dtype, enum spotnik_op op, uint64_t weight,
+                            uint64_t received_weight)
 {
     SPOTNIK_ASSERT(spotnik_reduce_supported(dtype, op));
+    size_t bytes = count * spotnik_dtype_size(dtype);
+    bool sums = carries_sums(dtype);
+
     if (op == SPOTNIK_MEAN && weight == 0) {
-        copy(out, received, count, dtype);
+        copy(out, received, bytes);
         return;
     }
-    if (op == SPOTNIK_MEAN && weight == 1)
+    if (op == SPOTNIK_MEAN && sums && weight == 1)
         op = SPOTNIK_SUM;
-    tier()->kernels->combine[dtype][op](out, received, input, count, weight);
+    const struct spotnik_reduce_input both[2] = { weighted(received, sums ? 1 : received_weight),
+                                                  weighted(input, weight) };
+
+    fold(out, both, 2, bytes, dtype, op, sums ? 1 : received_weight + weight, false);
 }
 
 void spotnik_reduce_scale(void *out, const void *input, size_t count, enum spotnik_dtype dtype,
                           uint64_t weight)
 {
     SPOTNIK_ASSERT(spotnik_reduce_supported(dtype, SPOTNIK_MEAN));
+    const struct spotnik_reduce_input one = weighted(input, weight);
+    size_t bytes = count * spotnik_dtype_size(dtype);
+
     if (weight == 0)
-        clear(out, count, dtype);
-    else if (weight == 1)
-        copy(out, input, count, dtype);
+        clear(out, bytes);
+    else if (weight == 1 || !carries_sums(dtype))
+        copy(out, input, bytes);
     else
-        tier()->kernels->scale[dtype](out, input, count, weight);
+        fold(out, &one, 1, bytes, dtype, SPOTNIK_MEAN, 1, false);
 }
 
 void spotnik_reduce_divide(void *out, size_t count, enum spotnik_dtype dtype, uint64_t total)
 {
     SPOTNIK_ASSERT(spotnik_reduce_supported(dtype, SPOTNIK_MEAN));
+    const struct spotnik_reduce_input one = weighted(out, 1);
+    size_t bytes = count * spotnik_dtype_size(dtype);
+
     if (total == 0)
-        clear(out, count, dtype);
-    else if (total > 1)
-        tier()->kernels->divide[dtype](out, count, total);
+        clear(out, bytes);
+    else if (total > 1 && carries_sums(dtype))
+        fold(out, &one, 1, bytes, dtype, SPOTNIK_MEAN, total, false);
+}
+
+/* The sources that carry something, and the sum of their weights. */
+static size_t gather(const struct spotnik_reduce_source *source, size_t sources,
+                     struct spotnik_reduce_input *ret_input, uint64_t *ret_total)
+{
+    size_t inputs = 0;
+
+    *ret_total = 0;
+    for (size_t i = 0; i < sources; i++) {
+        if (source[i].weight > 0)
+            ret_input[inputs++] = weighted(source[i].data, source[i].weight);
+        *ret_total += source[i].weight;
+    }
+    return inputs;
+}
+
+void spotnik_reduce_flat(void *out, const struct spotnik_reduce_source *source, size_t sources, size_t count,
+                         enum spotnik_dtype dtype, enum spotnik_op op, unsigned flags)
+{
+    SPOTNIK_ASSERT(spotnik_reduce_supported(dtype, op));
+    SPOTNIK_ASSERT(sources >= 1 && sources <= SPOTNIK_REDUCE_SOURCES_MAX);
+    struct spotnik_reduce_input input[SPOTNIK_REDUCE_SOURCES_MAX];
+    size_t bytes = count * spotnik_dtype_size(dtype);
+    bool mean = op == SPOTNIK_MEAN, sums = carries_sums(dtype);
+    uint64_t total;
+    size_t inputs = gather(source, sources, input, &total);
+    uint64_t divisor = sums && (flags & SPOTNIK_REDUCE_PARTIAL) ? 1 : total;
+
+    if (mean && total == 0)
+        clear(out, bytes);
+    else if (total == 0)
+        copy(out, source[0].data, bytes);
+    else if (inputs == 1 && (!mean || !sums || total == 1))
+        copy(out, input[0].data, bytes);
+    else if (mean && sums && total == inputs && divisor == 1)
+        fold(out, input, inputs, bytes, dtype, SPOTNIK_SUM, 1, flags & SPOTNIK_REDUCE_STREAM);
+    else
+        fold(out, input, inputs, bytes, dtype, op, divisor, flags & SPOTNIK_REDUCE_STREAM);
 }

@@ -1,27 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The seam between the operations and the instruction sets: one table of kernels per tier. kernels.c is
- * compiled once per tier with that tier's flags. A further tier is a further static library in meson.build
- * and a line in reduce.c; a further element type is a block in kernels.c and a row in dtype_sizes. A missing
- * kernel is a NULL. */
+ * compiled once per tier, with that tier's flags and its lanes_<tier>.h. A further tier is such a header, a line
+ * in meson.build and one in tier.c; a further element type is a row in base/dtype.h and a block in kernels.c. */
 #ifndef SPOTNIK_REDUCE_TIERS_H
 #define SPOTNIK_REDUCE_TIERS_H
 
-#include "spotnik/spotnik.h"
+#include "base/dtype.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define SPOTNIK_REDUCE_DTYPES (SPOTNIK_U8 + 1)
-#define SPOTNIK_REDUCE_OPS (SPOTNIK_MAX + 1)
+#define SPOTNIK_REDUCE_DTYPES (SPOTNIK_DTYPE_LAST + 1)
+#define SPOTNIK_REDUCE_OPS (SPOTNIK_OP_LAST + 1)
+
+/* One source, its weight converted once to both types that kernels compute in. */
+struct spotnik_reduce_input {
+    const void *data;
+    double weight64;
+    float weight32;
+};
+
+/* What one call of a kernel is about, but for `out`. */
+struct spotnik_reduce_inputs {
+    const struct spotnik_reduce_input *input;
+    size_t inputs;    /* at least 1 */
+    size_t bytes;     /* of each input and of `out` */
+    double divisor64; /* MEAN: divide by it at the end; 1 divides not */
+    float divisor32;
+    bool is_streamed;
+};
+
+typedef void spotnik_reduce_fold(void *out, const struct spotnik_reduce_inputs *in);
 
 struct spotnik_reduce_kernels {
-    /* [dtype][op]. SPOTNIK_MEAN: out = received + weight * input; the others ignore the weight. */
-    void (*combine[SPOTNIK_REDUCE_DTYPES][SPOTNIK_REDUCE_OPS])(void *out, const void *received,
-                                                               const void *input, size_t count,
-                                                               uint64_t weight);
-    void (*scale[SPOTNIK_REDUCE_DTYPES])(void *out, const void *input, size_t count, uint64_t weight);
-    void (*divide[SPOTNIK_REDUCE_DTYPES])(void *out, size_t count, uint64_t total);
+    spotnik_reduce_fold
+        *fold[SPOTNIK_REDUCE_DTYPES][SPOTNIK_REDUCE_OPS]; /* NULL for what is no type or operation */
 };
 
 struct spotnik_reduce_tier {
@@ -30,11 +44,11 @@ struct spotnik_reduce_tier {
     bool (*is_supported)(void); /* by this processor */
 };
 
-extern const struct spotnik_reduce_kernels spotnik_reduce_kernels_scalar;
-extern const struct spotnik_reduce_kernels spotnik_reduce_kernels_avx2;
-
 /* Every tier of this build, slowest first; the first one runs everywhere. */
 extern const struct spotnik_reduce_tier spotnik_reduce_tiers[];
 extern const size_t spotnik_reduce_tier_count;
+
+/* The best tier this processor has, but none after the one that SPOTNIK_CPU names. Chosen once. */
+const struct spotnik_reduce_tier *spotnik_reduce_tier(void);
 
 #endif

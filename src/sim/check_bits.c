@@ -45,7 +45,7 @@ static void segment_reduce(const struct sim_bucket *bucket, unsigned char *out,
             start(bucket, out, next, at, count);
         else if (next->weight)
             spotnik_reduce_combine(out + at, out + at, next->bytes + at, count, bucket->dtype, bucket->op,
-                                   next->weight);
+                                   next->weight, total);
         total += next->weight;
     }
     if (bucket->op == SPOTNIK_MEAN && size > 1)

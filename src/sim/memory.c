@@ -170,7 +170,8 @@ static void combine(const struct sim_bucket *bucket, unsigned char *out, const u
     else if (header->weight == 0)
         memcpy(out, in, count * bucket->element_bytes);
     else
-        spotnik_reduce_combine(out, received, in, count, bucket->dtype, bucket->op, placement->weight);
+        spotnik_reduce_combine(out, received, in, count, bucket->dtype, bucket->op, placement->weight,
+                               header->weight);
     if (mean && placement->kind == SPOTNIK_RING_REDUCE_LAST)
         spotnik_reduce_divide(out, count, bucket->dtype, placement->weight_total);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/dtype.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "spotnik/spotnik.h"
@@ -24,17 +25,7 @@ void spotnik_registry_done(struct spotnik_registry *registry)
 
 uint32_t spotnik_registry_element_bytes(int dtype)
 {
-    switch (dtype) {
-    case SPOTNIK_F32:
-    case SPOTNIK_I32:
-        return 4;
-    case SPOTNIK_F64:
-    case SPOTNIK_I64:
-        return 8;
-    case SPOTNIK_U8:
-        return 1;
-    }
-    return 0;
+    return spotnik_dtype_bytes((uint64_t)dtype);
 }
 
 static int check(const struct spotnik_registry *registry, const char *name, const void *data, size_t count,

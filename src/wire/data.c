@@ -3,22 +3,7 @@
 #include "wire/data.h"
 
 #include "base/bytes.h"
-
-/* 0 for what is no spotnik_dtype. */
-static uint32_t bytes_of(uint8_t dtype)
-{
-    switch (dtype) {
-    case SPOTNIK_F32:
-    case SPOTNIK_I32:
-        return 4;
-    case SPOTNIK_F64:
-    case SPOTNIK_I64:
-        return 8;
-    case SPOTNIK_U8:
-        return 1;
-    }
-    return 0;
-}
+#include "base/dtype.h"
 
 void spotnik_chunk_encode(const struct spotnik_chunk_header *header, uint8_t ret_bytes[SPOTNIK_CHUNK_BYTES])
 {
@@ -40,8 +25,8 @@ void spotnik_chunk_encode(const struct spotnik_chunk_header *header, uint8_t ret
 /* Buckets of more than 2^60 elements exist nowhere; below that count * element size cannot overflow. */
 static bool is_possible(const struct spotnik_chunk_header *header)
 {
-    return header->handover <= 1 && bytes_of(header->dtype) > 0 && header->op >= SPOTNIK_SUM
-           && header->op <= SPOTNIK_MAX && header->bucket < SPOTNIK_BUCKETS_MAX && header->step > 0
+    return header->handover <= 1 && spotnik_dtype_bytes(header->dtype) > 0
+           && spotnik_op_is_known(header->op) && header->bucket < SPOTNIK_BUCKETS_MAX && header->step > 0
            && header->count <= UINT64_C(1) << 60 && (header->handover || header->epoch > 0);
 }
 
@@ -90,7 +75,7 @@ int spotnik_data_decode(const uint8_t bytes[SPOTNIK_CHUNK_BYTES], const struct s
     int rc = spotnik_chunk_decode(bytes, &header);
     if (rc != SPOTNIK_OK)
         return rc;
-    uint32_t one = bytes_of(header.dtype);
+    uint32_t one = spotnik_dtype_bytes(header.dtype);
     if (element_bytes % one != 0 || element_bytes / one > header.count)
         return SPOTNIK_ERR_ARGUMENT;
     *ret_header = header;

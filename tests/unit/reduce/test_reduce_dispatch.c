@@ -20,7 +20,7 @@ static void environment_masks_the_better_tiers(void **state)
         b[i] = 100 * i;
     }
     assert_string_equal(spotnik_reduce_tier_name(), "scalar");
-    spotnik_reduce_combine(a, a, b, 9, SPOTNIK_I32, SPOTNIK_SUM, 0);
+    spotnik_reduce_combine(a, a, b, 9, SPOTNIK_I32, SPOTNIK_SUM, 1, 1);
     for (int i = 0; i < 9; i++)
         assert_int_equal(a[i], 101 * i);
 }

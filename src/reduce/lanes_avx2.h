@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* 32 bytes at a time; half precision by F16C. */
+#ifndef SPOTNIK_REDUCE_LANES_AVX2_H
+#define SPOTNIK_REDUCE_LANES_AVX2_H
+
+#include <immintrin.h>
+#include <stdint.h>
+
+#define VECTOR_BYTES 32
+#include "reduce/lanes_vector.h"
+
+#define UNROLL 4
+#define STREAM_END() _mm_sfence()
+
+/* Past the caches; `to` is aligned. The size is known when this is compiled. */
+static inline void stream(void *to, const void *vector, size_t size)
+{
+    if (size == 32)
+        _mm256_stream_si256(to, _mm256_loadu_si256(vector));
+    else
+        _mm_stream_si128(to, _mm_loadu_si128(vector));
+}
+#define STREAM(to, value) stream((to), &(value), sizeof(value))
+
+static inline f32_v f16_unpack(half_v half)
+{
+    return (f32_v)_mm256_cvtph_ps((__m128i)half);
+}
+
+static inline half_v f16_pack(f32_v value)
+{
+    return (half_v)_mm256_cvtps_ph((__m256)value, _MM_FROUND_TO_NEAREST_INT);
+}
+
+static inline f32_v bf16_unpack(half_v half)
+{
+    return (f32_v)_mm256_slli_epi32(_mm256_cvtepu16_epi32((__m128i)half), 16);
+}
+
+/* As in lanes_scalar.h. */
+static inline half_v bf16_pack(f32_v value)
+{
+    u32_v bits = (u32_v)value;
+    __m256i wide = (__m256i)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+
+    return (half_v)_mm_packus_epi32(_mm256_castsi256_si128(wide), _mm256_extracti128_si256(wide, 1));
+}
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* 64 bytes at a time. */
+#ifndef SPOTNIK_REDUCE_LANES_AVX512_H
+#define SPOTNIK_REDUCE_LANES_AVX512_H
+
+#include <immintrin.h>
+#include <stdint.h>
+
+#define VECTOR_BYTES 64
+#include "reduce/lanes_vector.h"
+
+#define UNROLL 4
+#define STREAM_END() _mm_sfence()
+
+/* Past the caches; `to` is aligned. The size is known when this is compiled. */
+static inline void stream(void *to, const void *vector, size_t size)
+{
+    if (size == 64)
+        _mm512_stream_si512(to, _mm512_loadu_si512(vector));
+    else
+        _mm256_stream_si256(to, _mm256_loadu_si256(vector));
+}
+#define STREAM(to, value) stream((to), &(value), sizeof(value))
+
+static inline f32_v f16_unpack(half_v half)
+{
+    return (f32_v)_mm512_cvtph_ps((__m256i)half);
+}
+
+static inline half_v f16_pack(f32_v value)
+{
+    return (half_v)_mm512_cvtps_ph((__m512)value, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+static inline f32_v bf16_unpack(half_v half)
+{
+    return (f32_v)_mm512_slli_epi32(_mm512_cvtepu16_epi32((__m256i)half), 16);
+}
+
+/* As in lanes_scalar.h. */
+static inline half_v bf16_pack(f32_v value)
+{
+    u32_v bits = (u32_v)value;
+
+    return (half_v)_mm512_cvtepi32_epi16((__m512i)((bits + 0x7fff + (bits >> 16 & 1)) >> 16));
+}
+
+#endif
