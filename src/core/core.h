@@ -61,7 +61,7 @@ enum spotnik_event_kind {
     SPOTNIK_EVENT_JOIN,         /* become a joiner; `committed`: the step whose state was copied (0: initial state) */
     /* links: control links only; a peer is known by its descriptor after the handshake */
     SPOTNIK_EVENT_LINK_UP,      /* peer: authenticated both ways, usable */
-    SPOTNIK_EVENT_LINK_DOWN,    /* peer, proof: PROOF_GONE for EOF/RST without GOODBYE, PROOF_NONE for anything else */
+    SPOTNIK_EVENT_LINK_DOWN,    /* peer, proof: PROOF_GONE: it ended, and all it said was delivered; else PROOF_NONE */
     SPOTNIK_EVENT_DIAL_FAILED,  /* peer, proof: PROOF_GONE when its kernel refused, PROOF_NONE when unreachable */
     SPOTNIK_EVENT_DEATH,        /* peer: certificate of its host (robust futex, reaped by its agent) */
     SPOTNIK_EVENT_MESSAGE,      /* peer, message */

@@ -3,8 +3,8 @@
  *
  *     NONE < SILENT < TAINTED < GONE
  *
- * GONE      its process ended, and our link to it had delivered everything it ever said (EOF, or a RST that the driver
- *           believes, or a death certificate), and it never said FENCED: it cannot have voted for a view without us.
+ * GONE      its process ended, and our link to it had delivered everything it ever said (the driver's proof,
+ *           docs/design/0004-proof-of-death.md), and it never said FENCED: it cannot have voted for a view without us.
  * TAINTED   ended, but it had fenced us, or we had no working link to it at the end: it may have moved on with others first.
  * SILENT    no sign of life; taken back when we hear from it.
  *

@@ -46,7 +46,10 @@ struct spotnik_death {
     pthread_mutex_t lock;          /* of everything below */
     uint32_t target_count, proven_count;
     struct target target[SPOTNIK_DEATH_WATCHED_MAX];
-    struct spotnik_id proven[SPOTNIK_DEATH_WATCHED_MAX];
+    struct certificate {
+        struct spotnik_id peer;
+        uint64_t epoch;
+    } proven[SPOTNIK_DEATH_WATCHED_MAX];
 };
 
 static void futex_wake_all(uint32_t *word, int flags)
@@ -66,11 +69,11 @@ static void driver_wake(const struct spotnik_death *death)
 }
 
 /* Under the lock. A certificate nobody fetched in time may be dropped: EOF follows. */
-static void certificate_add(struct spotnik_death *death, struct target *target)
+static void certificate_add(struct spotnik_death *death, struct target *target, uint64_t epoch)
 {
     target->proven = true;
     if (death->proven_count < SPOTNIK_DEATH_WATCHED_MAX)
-        death->proven[death->proven_count++] = target->peer;
+        death->proven[death->proven_count++] = (struct certificate){ target->peer, epoch };
     driver_wake(death);
 }
 
@@ -85,14 +88,15 @@ static bool target_look(struct spotnik_death *death, struct target *target, stru
         return false;
     struct spotnik_slot *slot = &death->slots->slot[index];
     uint32_t word = __atomic_load_n(&slot->word, __ATOMIC_SEQ_CST);
+    uint64_t epoch = __atomic_load_n(&slot->epoch, __ATOMIC_SEQ_CST);
     struct spotnik_id owner;
-    /* The agent may have given the slot to another process in between: then the word says nothing about
-     * our target. */
+    /* The agent may have given the slot to another process in between: then word and epoch say nothing
+     * about our target. */
     if (!spotnik_slots_member(death->slots, index, &owner) || !spotnik_id_equal(owner, target->peer))
         return false;
     if ((word & FUTEX_OWNER_DIED) != 0) {
         futex_wake_all(&slot->word, 0);
-        certificate_add(death, target);
+        certificate_add(death, target, epoch);
         return false;
     }
     if ((word & FUTEX_TID_MASK) == 0)
@@ -239,8 +243,17 @@ void spotnik_death_renew(struct spotnik_death *death, struct spotnik_id self)
     if (death == NULL || death->own == NULL)
         return;
     __atomic_store_n(&death->own->id_high, 0, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&death->own->epoch, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&death->own->id_low, self.low, __ATOMIC_SEQ_CST);
     __atomic_store_n(&death->own->id_high, self.high, __ATOMIC_SEQ_CST);
+}
+
+void spotnik_death_move_on(struct spotnik_death *death, uint64_t epoch)
+{
+    if (death == NULL || death->own == NULL)
+        return;
+    if (epoch > __atomic_load_n(&death->own->epoch, __ATOMIC_SEQ_CST))
+        __atomic_store_n(&death->own->epoch, epoch, __ATOMIC_SEQ_CST);
 }
 
 void spotnik_death_unsign(struct spotnik_death *death)
@@ -282,14 +295,17 @@ void spotnik_death_watch(struct spotnik_death *death, const struct spotnik_id *p
         watcher_nudge(death);
 }
 
-bool spotnik_death_take(struct spotnik_death *death, struct spotnik_id *ret_peer)
+bool spotnik_death_take(struct spotnik_death *death, struct spotnik_id *ret_peer, uint64_t *ret_epoch)
 {
     if (death == NULL)
         return false;
     pthread_mutex_lock(&death->lock);
     bool found = death->proven_count > 0;
-    if (found)
-        *ret_peer = death->proven[--death->proven_count];
+    if (found) {
+        const struct certificate *certificate = &death->proven[--death->proven_count];
+        *ret_peer = certificate->peer;
+        *ret_epoch = certificate->epoch;
+    }
     pthread_mutex_unlock(&death->lock);
     return found;
 }

@@ -31,11 +31,15 @@ void spotnik_death_unsign(struct spotnik_death *death);
 /* Our slot belongs to a new member_id from now on. */
 void spotnik_death_renew(struct spotnik_death *death, struct spotnik_id self);
 
+/* We are about to vote for the view of this epoch, or have installed it. Whoever finds our certificate
+ * judges by it whether we may have moved on without it. */
+void spotnik_death_move_on(struct spotnik_death *death, uint64_t epoch);
+
 /* Watch these members, and no others; those without a slot are passed over. */
 void spotnik_death_watch(struct spotnik_death *death, const struct spotnik_id *peer, uint32_t count);
 
-/* The next member proven dead; false: none. */
-bool spotnik_death_take(struct spotnik_death *death, struct spotnik_id *ret_peer);
+/* The next member proven dead, and the latest view it had voted for or installed; false: none. */
+bool spotnik_death_take(struct spotnik_death *death, struct spotnik_id *ret_peer, uint64_t *ret_epoch);
 
 /* Has the agent asked us to leave? */
 bool spotnik_death_leave_requested(const struct spotnik_death *death);

@@ -92,6 +92,7 @@ static void view_installed(struct spotnik_engine *engine)
 {
     struct spotnik_core_status status;
     spotnik_core_status(engine->core, &status);
+    spotnik_death_move_on(engine->death, status.epoch);
     data_cut(engine);
     engine->parked_ns = 0;
     recovery_begin(engine, &status);
@@ -130,6 +131,8 @@ static void perform(struct spotnik_engine *engine, const struct spotnik_action *
         spotnik_link_hang_up(engine, &action->peer, SPOTNIK_GOODBYE_EXCLUDED);
         break;
     case SPOTNIK_ACTION_SEND:
+        if (action->message->kind == SPOTNIK_MESSAGE_ACCEPT)
+            spotnik_death_move_on(engine->death, action->message->epoch + 1);
         spotnik_link_send(engine, &action->peer, action->message);
         return; /* nobody waits for it */
     case SPOTNIK_ACTION_VIEW:

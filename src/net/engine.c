@@ -208,6 +208,8 @@ int spotnik_engine_join(struct spotnik_engine *engine, struct spotnik_id id, uin
     spotnik_core_status(engine->core, &status);
     if (status.role != SPOTNIK_ROLE_IDLE)
         past_forget(engine);
+    else
+        spotnik_links_retire(engine, SPOTNIK_GOODBYE_SHUTDOWN); /* the new core knows none of them */
     engine->config.credentials.self.id = id;
     spotnik_death_renew(engine->death, id);
     core_reset(engine);

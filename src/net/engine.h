@@ -28,6 +28,7 @@ enum spotnik_purpose {
     SPOTNIK_PURPOSE_STATE,  /* joiner -> donor: src/state speaks on it */
     SPOTNIK_PURPOSE_STATUS, /* spotnik status: one JSON text, then close. */
     SPOTNIK_PURPOSE_PEERS,  /* src/peers: one struct spotnik_answer, then close. */
+    SPOTNIK_PURPOSE_BACK,   /* the other direction of a link begun with CONTROL */
 };
 
 /* What a process says of itself to one that looks for the job. */

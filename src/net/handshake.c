@@ -10,6 +10,9 @@
 
 #include "net/auth.h"
 
+/* Where the nonce stands in HELLO and ANSWER (docs/wire-format.md). */
+#define NONCE_AT (SPOTNIK_HANDSHAKE_PREAMBLE_BYTES + SPOTNIK_JOB_HASH_BYTES)
+
 static void mac(void *context, const uint8_t key[SPOTNIK_KEY_BYTES], const void *bytes, size_t size,
                 uint8_t ret_mac[SPOTNIK_MAC_BYTES])
 {
@@ -31,14 +34,39 @@ static void init(struct spotnik_shake *shake, const struct spotnik_credentials *
     shake->in_want = SPOTNIK_HANDSHAKE_PREAMBLE_BYTES;
 }
 
-void spotnik_shake_init_client(struct spotnik_shake *shake, const struct spotnik_credentials *credentials,
-                               enum spotnik_purpose purpose)
+static void hello(struct spotnik_shake *shake, enum spotnik_purpose purpose)
 {
-    init(shake, credentials);
     shake->wire.purpose = (uint8_t)purpose;
     shake->state = SPOTNIK_SHAKE_READ_ANSWER;
     spotnik_handshake_hello(&shake->wire, shake->out);
     shake->out_size = SPOTNIK_HANDSHAKE_HELLO_BYTES;
+}
+
+void spotnik_shake_init_client(struct spotnik_shake *shake, const struct spotnik_credentials *credentials,
+                               enum spotnik_purpose purpose)
+{
+    init(shake, credentials);
+    hello(shake, purpose);
+}
+
+/* The second half stays random, and the first half was random when it was drawn: both sides' nonces are
+ * fresh. */
+void spotnik_shake_init_back(struct spotnik_shake *shake, const struct spotnik_credentials *credentials,
+                             const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
+{
+    init(shake, credentials);
+    memcpy(shake->wire.nonce, name, SPOTNIK_SHAKE_NAME_BYTES);
+    hello(shake, SPOTNIK_PURPOSE_BACK);
+}
+
+void spotnik_shake_name(const struct spotnik_shake *shake, uint8_t ret_name[SPOTNIK_SHAKE_NAME_BYTES])
+{
+    memcpy(ret_name, shake->wire.answer + NONCE_AT, SPOTNIK_SHAKE_NAME_BYTES);
+}
+
+void spotnik_shake_answers(const struct spotnik_shake *shake, uint8_t ret_name[SPOTNIK_SHAKE_NAME_BYTES])
+{
+    memcpy(ret_name, shake->wire.hello + NONCE_AT, SPOTNIK_SHAKE_NAME_BYTES);
 }
 
 void spotnik_shake_init_server(struct spotnik_shake *shake, const struct spotnik_credentials *credentials)

@@ -12,6 +12,9 @@
 #include "net/engine.h"
 #include "wire/handshake.h"
 
+/* What names a connection: drawn by its server, known to both sides after the handshake. */
+#define SPOTNIK_SHAKE_NAME_BYTES (SPOTNIK_NONCE_BYTES / 2)
+
 /* The handshake waits for the socket. */
 #define SPOTNIK_SHAKE_AGAIN 1
 
@@ -36,6 +39,16 @@ struct spotnik_shake {
 void spotnik_shake_init_client(struct spotnik_shake *shake, const struct spotnik_credentials *credentials,
                                enum spotnik_purpose purpose);
 void spotnik_shake_init_server(struct spotnik_shake *shake, const struct spotnik_credentials *credentials);
+
+/* Client of a connection that answers another one, on which it was the server: it says so by the first half
+ * of its nonce. */
+void spotnik_shake_init_back(struct spotnik_shake *shake, const struct spotnik_credentials *credentials,
+                             const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
+
+/* After success: the name of this connection; and, on the server of one that answers, the name of that which
+ * it answers. */
+void spotnik_shake_name(const struct spotnik_shake *shake, uint8_t ret_name[SPOTNIK_SHAKE_NAME_BYTES]);
+void spotnik_shake_answers(const struct spotnik_shake *shake, uint8_t ret_name[SPOTNIK_SHAKE_NAME_BYTES]);
 
 /* Go on as far as the socket allows (non-blocking, or blocking with timeouts set). 0: proven both ways,
  * shake->wire.peer is who answered. SPOTNIK_SHAKE_AGAIN: call again when the socket is ready. Else the

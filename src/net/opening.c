@@ -115,6 +115,15 @@ static uint64_t shunned_until(const struct spotnik_engine *engine, struct spotni
     return until_ns;
 }
 
+/* What is not dialled any more: nobody is told. */
+static void dial_forget(struct spotnik_engine *engine, struct spotnik_opening *opening)
+{
+    opening->error = 0;
+    opening->start_ns = 0;
+    opening->wants_hook = false;
+    close_opening(engine, opening);
+}
+
 /* The result comes later: as an event of the socket, or in opening->error. */
 static void connect_begin(struct spotnik_engine *engine, struct spotnik_opening *opening)
 {
@@ -130,35 +139,64 @@ static void connect_begin(struct spotnik_engine *engine, struct spotnik_opening 
     opening->error = -rc;
 }
 
-/* Failures are kept for the progress thread, because the core may be the one who asks. */
-void spotnik_opening_dial(struct spotnik_engine *engine, const struct spotnik_member *peer,
-                          enum spotnik_purpose purpose)
+/* NULL: no memory. Failures are kept for the progress thread, because the core may be the one who asks. */
+static struct spotnik_opening *dial_new(struct spotnik_engine *engine, const struct spotnik_member *peer,
+                                        enum spotnik_purpose purpose)
 {
-    if (is_dialling(engine, peer, purpose))
-        return;
     struct spotnik_opening *opening = opening_new(engine);
     spotnik_engine_kick(engine);
     if (opening == NULL)
-        return; /* without memory there is no telling either; the core asks again */
+        return NULL;
     opening->dialled = true;
     opening->purpose = purpose;
     opening->peer = *peer;
     opening->start_ns = shunned_until(engine, peer->id);
     spotnik_shake_init_client(&opening->shake, &engine->config.credentials, purpose);
+    return opening;
+}
+
+static void dial_start(struct spotnik_engine *engine, struct spotnik_opening *opening)
+{
     if (opening->start_ns <= spotnik_clock_ns())
         connect_begin(engine, opening);
 }
 
+void spotnik_opening_dial(struct spotnik_engine *engine, const struct spotnik_member *peer,
+                          enum spotnik_purpose purpose)
+{
+    if (is_dialling(engine, peer, purpose)
+        || (purpose == SPOTNIK_PURPOSE_CONTROL && spotnik_link_is_called(engine, peer->id)))
+        return;
+    struct spotnik_opening *opening = dial_new(engine, peer, purpose);
+    if (opening != NULL) /* without memory there is no telling either; the core asks again */
+        dial_start(engine, opening);
+}
+
+/* The other half of the link that `peer` has begun with the connection `name`. */
+void spotnik_opening_answer(struct spotnik_engine *engine, const struct spotnik_member *peer,
+                            const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
+{
+    struct spotnik_opening *opening = dial_new(engine, peer, SPOTNIK_PURPOSE_BACK);
+    if (opening == NULL)
+        return; /* the link waits for it, and is given up */
+    memcpy(opening->name, name, sizeof opening->name);
+    spotnik_shake_init_back(&opening->shake, &engine->config.credentials, name);
+    dial_start(engine, opening);
+}
+
+void spotnik_opening_cancel(struct spotnik_engine *engine, struct spotnik_id peer)
+{
+    for (struct spotnik_opening *opening = engine->openings; opening != NULL; opening = opening->next)
+        if (opening->dialled && opening->purpose == SPOTNIK_PURPOSE_CONTROL
+            && spotnik_id_equal(opening->peer.id, peer))
+            dial_forget(engine, opening);
+}
+
 void spotnik_openings_cancel(struct spotnik_engine *engine, bool lanes_only)
 {
-    for (struct spotnik_opening *opening = engine->openings; opening != NULL; opening = opening->next) {
-        if (lanes_only && !(opening->dialled && opening->purpose == SPOTNIK_PURPOSE_DATA))
-            continue;
-        opening->error = 0;
-        opening->start_ns = 0;
-        opening->wants_hook = false;
-        close_opening(engine, opening);
-    }
+    for (struct spotnik_opening *opening = engine->openings; opening != NULL; opening = opening->next)
+        if (!lanes_only || (opening->dialled && opening->purpose == SPOTNIK_PURPOSE_DATA))
+            dial_forget(engine, opening);
 }
 
 static void dial_failed(struct spotnik_engine *engine, struct spotnik_opening *opening,
@@ -169,6 +207,8 @@ static void dial_failed(struct spotnik_engine *engine, struct spotnik_opening *o
     close_opening(engine, opening);
     if (opening->purpose == SPOTNIK_PURPOSE_DATA)
         spotnik_lane_failed(engine, &peer);
+    else if (opening->purpose == SPOTNIK_PURPOSE_BACK)
+        spotnik_link_unanswered(engine, opening->name);
     else if (spotnik_link_find(engine, peer.id) == NULL)
         spotnik_engine_tell(engine, SPOTNIK_EVENT_DIAL_FAILED, &peer, proof);
 }
@@ -227,17 +267,21 @@ static void peers_reply(struct spotnik_engine *engine, struct spotnik_opening *o
 static void guest_enter(struct spotnik_engine *engine, struct spotnik_opening *opening)
 {
     struct spotnik_id peer = opening->shake.wire.peer.id;
+    /* We may have dialled the address of a dead member, which is ours now. */
+    bool ourselves = spotnik_id_equal(peer, engine->config.credentials.self.id);
     opening->purpose = (enum spotnik_purpose)opening->shake.wire.purpose;
     switch (opening->purpose) {
     case SPOTNIK_PURPOSE_CONTROL:
+        if (!ourselves)
+            spotnik_link_called(engine, opening);
+        break;
+    case SPOTNIK_PURPOSE_BACK:
+        spotnik_link_answered(engine, opening);
+        break;
     case SPOTNIK_PURPOSE_DATA:
-        if (spotnik_id_equal(peer, engine->config.credentials.self.id))
-            close_opening(engine, opening); /* we dialled the address of a dead member, which is ours now */
-        else if (opening->purpose == SPOTNIK_PURPOSE_CONTROL)
-            spotnik_link_adopt(engine, opening);
-        else
+        if (!ourselves)
             spotnik_stream_adopt(engine, opening);
-        return;
+        break;
     case SPOTNIK_PURPOSE_STATE:
     case SPOTNIK_PURPOSE_STATUS:
         opening->wants_hook = engine->hooks_due = true;
@@ -246,7 +290,7 @@ static void guest_enter(struct spotnik_engine *engine, struct spotnik_opening *o
         peers_reply(engine, opening);
         return;
     }
-    close_opening(engine, opening);
+    close_opening(engine, opening); /* unless it has become something else */
 }
 
 /* Somebody who holds the key answered where we dialled. Another id than expected: the expected process is
@@ -256,18 +300,19 @@ static void host_answered(struct spotnik_engine *engine, struct spotnik_opening 
     struct spotnik_id found = opening->shake.wire.peer.id;
     struct spotnik_member expected = opening->peer;
     bool ourselves = spotnik_id_equal(found, engine->config.credentials.self.id);
-    if (opening->purpose == SPOTNIK_PURPOSE_DATA) {
-        if (spotnik_id_equal(found, expected.id))
-            spotnik_lane_adopt(engine, opening);
-        else
-            dial_failed(engine, opening, SPOTNIK_PROOF_NONE);
+    bool as_expected = spotnik_id_equal(found, expected.id);
+    if (!as_expected && opening->purpose != SPOTNIK_PURPOSE_CONTROL) {
+        dial_failed(engine, opening, SPOTNIK_PROOF_NONE);
         return;
     }
-    if (ourselves)
-        close_opening(engine, opening);
-    else
-        spotnik_link_adopt(engine, opening);
-    if (!spotnik_id_equal(found, expected.id))
+    if (opening->purpose == SPOTNIK_PURPOSE_DATA)
+        spotnik_lane_adopt(engine, opening);
+    else if (opening->purpose == SPOTNIK_PURPOSE_BACK)
+        spotnik_link_answer(engine, opening);
+    else if (!ourselves)
+        spotnik_link_call(engine, opening);
+    close_opening(engine, opening); /* unless it has become something else */
+    if (!as_expected)
         spotnik_engine_tell(engine, SPOTNIK_EVENT_DIAL_FAILED, &expected, SPOTNIK_PROOF_GONE);
 }
 

@@ -90,15 +90,19 @@ static void hear(struct spotnik_engine *engine)
     }
 }
 
-/* A certificate counts as much as EOF because what the dead had sent is delivered before it. */
+/* What the dead had sent is read before its certificate counts; yet some of it may still be on its way. So
+ * the certificate is proof only of a member that had not voted for any view after ours: it cannot have
+ * fenced us. Of others FIN is awaited. */
 static void deaths(struct spotnik_engine *engine)
 {
     struct spotnik_id peer;
-    while (spotnik_death_take(engine->death, &peer)) {
+    uint64_t epoch;
+    while (spotnik_death_take(engine->death, &peer, &epoch)) {
         poll_now(engine);
         hear(engine);
-        spotnik_engine_tell(engine, SPOTNIK_EVENT_DEATH, &(struct spotnik_member){ .id = peer },
-                            SPOTNIK_PROOF_GONE);
+        if (epoch <= spotnik_core_view(engine->core)->epoch)
+            spotnik_engine_tell(engine, SPOTNIK_EVENT_DEATH, &(struct spotnik_member){ .id = peer },
+                                SPOTNIK_PROOF_GONE);
     }
 }
 
@@ -146,11 +150,11 @@ static uint64_t due(const struct spotnik_engine *engine)
 {
     uint64_t due_ns =
         spotnik_time_min(spotnik_core_deadline(engine->core), spotnik_openings_deadline(engine));
+    due_ns = spotnik_time_min(due_ns, spotnik_links_deadline(engine));
     return spotnik_time_min(due_ns, spotnik_lane_deadline(engine));
 }
 
-/* Leave in good order: GOODBYE on every link, and a moment for the peers to close first, because closing a
- * socket with unread bytes would send RST and may overtake the GOODBYE. */
+/* Leave in good order: GOODBYE on every link, and a moment for the kernel to take it. */
 static void say_goodbye(struct spotnik_engine *engine)
 {
     uint64_t until_ns = spotnik_time_add(spotnik_clock_ns(), GOODBYE_NS);

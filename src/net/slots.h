@@ -24,7 +24,8 @@ struct spotnik_slot {
     uint32_t word;            /* 0: no owner, or one that ended in good order */
     uint32_t leave_request;   /* 1: the agent asks the member to leave; also a futex */
     uint64_t id_high, id_low; /* member_id; both 0: not claimed yet */
-    uint8_t spare[40];
+    uint64_t epoch;           /* the latest view this member has voted for or installed */
+    uint8_t spare[32];
 };
 
 struct spotnik_slots {

@@ -8,7 +8,8 @@
  *     engine.c   life cycle             caller.c   the caller's side and its waiting
  *     progress.c the loop               drive.c    event -> core -> actions
  *     opening.c  connections on their way in or out, until the handshake is done
- *     link.c     control links          lane.c     data to the successor     stream.c  data that comes
+ *     link.c     control links          voice.c    the half we speak on      ear.c     the half we hear
+ *     lane.c     data to the successor  stream.c   data that comes
  *     spare.c    lanes in reserve       bucket.c   memory and kernels     death.c    certificates */
 #ifndef SPOTNIK_NET_STATE_H
 #define SPOTNIK_NET_STATE_H
@@ -44,36 +45,58 @@ struct spotnik_opening {
     enum spotnik_purpose purpose;
     struct spotnik_member peer; /* dialled: whom we expect */
     uint64_t deadline_ns;
+    uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]; /* BACK: of the connection we answer */
     struct spotnik_shake shake;
     char *reply; /* STATUS, PEERS: what is still to be written */
     size_t reply_at, reply_size;
 };
 
-/* A control link. RETIRING: GOODBYE is queued; it is read until the other side closes, so that no end without
- * GOODBYE is ever seen by a peer that still listens. */
-enum spotnik_link_state { SPOTNIK_LINK_UP, SPOTNIK_LINK_RETIRING };
-
-struct spotnik_link {
+/* The half of a link that we dialled and speak on. */
+struct spotnik_voice {
     struct spotnik_socket socket;
+    bool broken;  /* nobody reads it any more */
+    bool clogged; /* a frame found no room: what we say is not all of it any more */
+    bool resets;  /* closed now, it ends with RST */
+    struct spotnik_auth auth;
+    uint64_t sequence;
+    uint8_t *out;
+    size_t out_size, out_at, out_have;
+};
+
+/* The half that the peer dialled and speaks on. */
+struct spotnik_ear {
+    struct spotnik_socket socket;
+    struct spotnik_auth auth;
+    uint64_t sequence;
+    uint8_t *in;
+    size_t in_size, in_at, in_have;
+};
+
+enum spotnik_hearing {
+    SPOTNIK_HEARING_NOTHING, /* for the moment */
+    SPOTNIK_HEARING_MORE,
+    SPOTNIK_HEARING_END,     /* in order: the peer has said all it had to say */
+    SPOTNIK_HEARING_BROKEN,
+};
+
+enum spotnik_link_state {
+    SPOTNIK_LINK_CALLING,  /* our voice stands: waits for the peer to dial back */
+    SPOTNIK_LINK_CALLED,   /* our ear stands: we dial back, then wait for the first word */
+    SPOTNIK_LINK_UP,       /* the core has it; one for each peer at most */
+    SPOTNIK_LINK_RETIRING, /* GOODBYE is on its way out */
+};
+
+/* A control link: two connections, one for each direction (link.c). */
+struct spotnik_link {
+    struct spotnik_voice voice; /* first: its socket is what is buried */
+    struct spotnik_ear ear;
     struct spotnik_link *next;
     enum spotnik_link_state state;
-    bool dialled; /* by us */
-    bool heard;   /* a frame has come: the peer knows of this link */
-    bool primary; /* of all links to this peer: the one to send on */
-    bool deliver; /* RETIRING: what still comes in is for the core */
-    bool broken;  /* for writing: the kernel says so */
-    int error;    /* broken: how */
-    bool clogged; /* the queue is full: nothing more goes in */
-    bool shut;    /* our direction is closed */
+    bool dialled; /* by us first */
+    bool heard;   /* the peer has spoken on it */
+    uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]; /* of the connection that was dialled first */
     struct spotnik_member peer;
-    struct spotnik_auth send_auth, receive_auth;
-    uint64_t send_sequence, receive_sequence;
-    uint64_t heard_ns; /* the last good frame */
-    uint64_t cut_ns;   /* when the network last looked cut; 0: never */
-    uint64_t deadline_ns;
-    uint8_t *in, *out;
-    size_t in_size, in_have;
-    size_t out_size, out_at, out_have;
+    uint64_t deadline_ns; /* the end of patience with its present state; NEVER: none is needed */
 };
 
 /* One data frame on its way out. */
@@ -200,14 +223,42 @@ void spotnik_engine_bury(struct spotnik_engine *engine, struct spotnik_socket *s
 void spotnik_opening_accept(struct spotnik_engine *engine);
 void spotnik_opening_dial(struct spotnik_engine *engine, const struct spotnik_member *peer,
                           enum spotnik_purpose purpose);
+void spotnik_opening_answer(struct spotnik_engine *engine, const struct spotnik_member *peer,
+                            const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
+void spotnik_opening_cancel(struct spotnik_engine *engine, struct spotnik_id peer);
 void spotnik_openings_run(struct spotnik_engine *engine, uint64_t now_ns);
 void spotnik_openings_serve(struct spotnik_engine *engine); /* without the lock */
 void spotnik_openings_cancel(struct spotnik_engine *engine, bool lanes_only);
 uint64_t spotnik_openings_deadline(const struct spotnik_engine *engine);
 
-/* link.c */
+/* voice.c; what is opened takes the socket out of the opening, unless it fails before */
+int spotnik_voice_open(struct spotnik_engine *engine, struct spotnik_voice *voice,
+                       struct spotnik_opening *opening);
+void spotnik_voice_say(struct spotnik_voice *voice, const struct spotnik_message *message, size_t queue_max);
+void spotnik_voice_goodbye(struct spotnik_voice *voice, enum spotnik_goodbye reason);
+void spotnik_voice_flush(struct spotnik_voice *voice);
+void spotnik_voice_look(struct spotnik_voice *voice);
+bool spotnik_voice_is_done(const struct spotnik_voice *voice);
+void spotnik_voice_close(struct spotnik_engine *engine, struct spotnik_voice *voice);
+void spotnik_voice_free(struct spotnik_voice *voice);
+
+/* ear.c; `pass` counts bytes. A frame and its payload are valid until the next read or next. */
+int spotnik_ear_open(struct spotnik_engine *engine, struct spotnik_ear *ear, struct spotnik_opening *opening);
+enum spotnik_hearing spotnik_ear_read(struct spotnik_ear *ear, size_t *pass);
+enum spotnik_hearing spotnik_ear_next(struct spotnik_ear *ear, const struct spotnik_limits *limits,
+                                      struct spotnik_frame *ret_frame, const uint8_t **ret_payload);
+void spotnik_ear_close(struct spotnik_engine *engine, struct spotnik_ear *ear);
+void spotnik_ear_free(struct spotnik_ear *ear);
+
+/* link.c; call to answered: connections whose handshake is done, which stay the opening's when they are not
+ * wanted */
 struct spotnik_link *spotnik_link_find(struct spotnik_engine *engine, struct spotnik_id peer);
-void spotnik_link_adopt(struct spotnik_engine *engine, struct spotnik_opening *opening);
+bool spotnik_link_is_called(const struct spotnik_engine *engine, struct spotnik_id peer);
+void spotnik_link_call(struct spotnik_engine *engine, struct spotnik_opening *opening);
+void spotnik_link_called(struct spotnik_engine *engine, struct spotnik_opening *opening);
+void spotnik_link_answer(struct spotnik_engine *engine, struct spotnik_opening *opening);
+void spotnik_link_unanswered(struct spotnik_engine *engine, const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
+void spotnik_link_answered(struct spotnik_engine *engine, struct spotnik_opening *opening);
 void spotnik_link_send(struct spotnik_engine *engine, const struct spotnik_member *peer,
                        const struct spotnik_message *message);
 void spotnik_link_hang_up(struct spotnik_engine *engine, const struct spotnik_member *peer,
@@ -215,7 +266,7 @@ void spotnik_link_hang_up(struct spotnik_engine *engine, const struct spotnik_me
 void spotnik_links_retire(struct spotnik_engine *engine, enum spotnik_goodbye reason);
 bool spotnik_links_read(struct spotnik_engine *engine);
 void spotnik_links_flush(struct spotnik_engine *engine, uint64_t now_ns);
-bool spotnik_links_are_flushed(const struct spotnik_engine *engine);
+uint64_t spotnik_links_deadline(const struct spotnik_engine *engine);
 void spotnik_links_close(struct spotnik_engine *engine);
 
 /* lane.c */

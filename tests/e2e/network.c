@@ -9,7 +9,7 @@
  *              it comes back when the cable is mended
  *   pair       two neighbours do not reach each other, but all others: steps go on
  *   halves     2|2 of four: the half with the smallest id goes on, the other one is parked
- *   reset      two of four die and leave a RST each: the other two go on
+ *   reset      two of four die with input unread, which makes RSTs: FIN proves it all the same, the other two go on
  *   orphans    2|3, the three go on, commit and die all at once; when it heals the two learn of three deaths, and still
  *              commit nothing: what the three did is lost with them, not done again (P1)
  *
@@ -358,8 +358,8 @@ static void pair(struct cluster *cluster, uint32_t a)
            took_ms, views, (cluster_now_ns() - healed_ns) / SPOTNIK_MS);
 }
 
-/* On a network that is whole, half of the hosts' members die with heartbeats unread, so that their kernels say RST. That is proof
- * enough for the others to go on, whoever has the smallest id. */
+/* Half of the hosts' members die with heartbeats unread, so that their kernels say RST for the connections they heard on. Those they
+ * spoke on end with FIN: proof enough for the others to go on, whoever has the smallest id. */
 static void reset_half(struct cluster *cluster)
 {
     settle(cluster);

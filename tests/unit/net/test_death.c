@@ -24,6 +24,7 @@
 #include "net/slots.h"
 
 #define SLOTS 8
+#define VICTIM_EPOCH 7
 #define RESIDENT_BYTES ((size_t)512 << 20)
 
 static struct spotnik_slots *slots;
@@ -75,6 +76,8 @@ static void victim_main(int out, size_t resident, bool clean)
     if (spotnik_death_new(wake, &death) != 0 || death == NULL)
         _exit(2);
     spotnik_death_sign(death, victim_id);
+    spotnik_death_move_on(death, VICTIM_EPOCH);
+    spotnik_death_move_on(death, VICTIM_EPOCH - 1); /* never back */
     if (write(out, &byte, 1) != 1)
         _exit(4);
     if (clean && read(out, &byte, 1) == 1) {
@@ -134,37 +137,44 @@ static void certificate_precedes_eof(void **state)
     (void)state;
     int wake, fd;
     struct spotnik_id peer;
+    uint64_t epoch;
     pid_t pid = victim_start(&fd, RESIDENT_BYTES, false);
     struct spotnik_death *death = watch(&wake);
-    assert_false(spotnik_death_take(death, &peer));
+    assert_false(spotnik_death_take(death, &peer, &epoch));
     double killed = now_ms();
     kill(pid, SIGKILL);
     assert_true(wait_readable(wake, 10000));
     double certified = now_ms();
     bool open = !wait_readable(fd, 0);
-    assert_true(spotnik_death_take(death, &peer));
+    assert_true(spotnik_death_take(death, &peer, &epoch));
     assert_true(spotnik_id_equal(peer, victim_id));
     assert_true(wait_readable(fd, 10000));
     print_message("certificate after %.2f ms, EOF after %.2f ms\n", certified - killed, now_ms() - killed);
     assert_true(open);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
-    assert_false(spotnik_death_take(death, &peer));
+    assert_false(spotnik_death_take(death, &peer, &epoch));
     watch_end(death, wake);
     close(fd);
 }
 
-/* A death before anybody watched is certified when the watch begins. */
+/* A death before anybody watched is certified when the watch begins, with the latest view the dead had a
+ * part in. */
 static void late_watch_learns_it(void **state)
 {
     (void)state;
     int wake, fd;
     struct spotnik_id peer;
+    uint64_t epoch;
     pid_t pid = victim_start(&fd, 0, false);
     kill(pid, SIGKILL);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
     struct spotnik_death *death = watch(&wake);
     assert_true(wait_readable(wake, 10000));
-    assert_true(spotnik_death_take(death, &peer));
+    assert_true(spotnik_death_take(death, &peer, &epoch));
+    assert_int_equal(epoch, VICTIM_EPOCH);
+    spotnik_death_move_on(death, 3);
+    spotnik_death_renew(death, watcher_id);
+    assert_int_equal(slots->slot[0].epoch, 0); /* a new member has voted for nothing yet */
     watch_end(death, wake);
     close(fd);
 }
@@ -175,6 +185,7 @@ static void clean_end_is_no_death(void **state)
     (void)state;
     int wake, fd, status;
     struct spotnik_id peer;
+    uint64_t epoch;
     char byte = 0;
     pid_t pid = victim_start(&fd, 0, true);
     struct spotnik_death *death = watch(&wake);
@@ -184,7 +195,7 @@ static void clean_end_is_no_death(void **state)
     spotnik_death_watch(death, NULL, 0);
     spotnik_death_watch(death, &victim_id, 1); /* look once more, now that it has ended */
     assert_false(wait_readable(wake, 200));
-    assert_false(spotnik_death_take(death, &peer));
+    assert_false(spotnik_death_take(death, &peer, &epoch));
     close(fd);
     watch_end(death, wake);
 }
@@ -195,6 +206,7 @@ static void reused_slot_is_no_death(void **state)
     (void)state;
     int wake, fd;
     struct spotnik_id peer;
+    uint64_t epoch;
     pid_t pid = victim_start(&fd, 0, false);
     kill(pid, SIGKILL);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
@@ -204,7 +216,7 @@ static void reused_slot_is_no_death(void **state)
     assert_int_equal(slots->slot[1].word, 0);
     struct spotnik_death *death = watch(&wake);
     assert_false(wait_readable(wake, 200));
-    assert_false(spotnik_death_take(death, &peer));
+    assert_false(spotnik_death_take(death, &peer, &epoch));
     watch_end(death, wake);
     close(fd);
 }
@@ -232,12 +244,14 @@ static void off_without_table(void **state)
     (void)state;
     struct spotnik_death *death = NULL;
     struct spotnik_id peer;
+    uint64_t epoch;
     unsetenv("SPOTNIK_SLOTS_FD");
     assert_int_equal(spotnik_death_new(-1, &death), 0);
     assert_null(death);
     spotnik_death_sign(death, watcher_id);
+    spotnik_death_move_on(death, 1);
     spotnik_death_watch(death, &victim_id, 1);
-    assert_false(spotnik_death_take(death, &peer));
+    assert_false(spotnik_death_take(death, &peer, &epoch));
     assert_false(spotnik_death_leave_requested(death));
     spotnik_death_unsign(death);
     spotnik_death_free(death);

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The half of a control link that we dialled: frames go out, and nothing ever comes in. So the kernel, when
+ * it closes this socket for us, has no unread input and gets none, and says FIN after the last byte it was
+ * given: what makes our death provable (docs/design/0004-proof-of-death.md). While bytes wait here that the
+ * kernel has not taken, a close says RST instead, which proves nothing. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "net/state.h"
+
+/* Every voice finds room for the one frame that must always fit. */
+#define GOODBYE_FRAME_BYTES (SPOTNIK_FRAME_BYTES + SPOTNIK_GOODBYE_BYTES)
+
+int spotnik_voice_open(struct spotnik_engine *engine, struct spotnik_voice *voice,
+                       struct spotnik_opening *opening)
+{
+    uint8_t send_key[SPOTNIK_KEY_BYTES], receive_key[SPOTNIK_KEY_BYTES];
+    spotnik_handshake_keys(&opening->shake.wire, send_key, receive_key);
+    int rc = spotnik_auth_init(&voice->auth, send_key);
+    if (rc != 0)
+        return rc;
+    int fd = spotnik_socket_release(&opening->socket, engine->epoll_fd);
+    rc = spotnik_socket_watch(&voice->socket, engine->epoll_fd, fd, SPOTNIK_SOCKET_LINK);
+    if (rc != 0)
+        close(fd);
+    else
+        voice->socket.readable = voice->socket.writable = true;
+    return rc;
+}
+
+/* A close from now on says RST (true) or FIN. */
+static void linger(struct spotnik_voice *voice, bool reset)
+{
+    struct linger option = { .l_onoff = reset, .l_linger = 0 };
+    if (voice->resets == reset)
+        return;
+    setsockopt(voice->socket.fd, SOL_SOCKET, SO_LINGER, &option, sizeof option);
+    voice->resets = reset;
+}
+
+static void broke(struct spotnik_voice *voice)
+{
+    voice->broken = true;
+    voice->socket.readable = true; /* the loop is to see it */
+}
+
+static void send_all(struct spotnik_voice *voice)
+{
+    while (voice->out_at < voice->out_have) {
+        ssize_t sent =
+            send(voice->socket.fd, voice->out + voice->out_at, voice->out_have - voice->out_at, MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR)
+            continue;
+        if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+            voice->socket.writable = false;
+        else if (sent < 0 && errno != ENOBUFS && errno != ENOMEM)
+            broke(voice);
+        if (sent < 0)
+            return;
+        voice->out_at += (size_t)sent;
+    }
+    voice->out_at = voice->out_have = 0;
+}
+
+void spotnik_voice_flush(struct spotnik_voice *voice)
+{
+    if (voice->socket.fd < 0 || voice->broken)
+        return;
+    send_all(voice);
+    linger(voice, voice->out_have > 0 || voice->clogged);
+}
+
+/* Room for `bytes` more at the end of the queue; NULL beyond the limit. */
+static uint8_t *reserve(struct spotnik_voice *voice, size_t bytes, size_t max)
+{
+    if (voice->out_at > 0) {
+        memmove(voice->out, voice->out + voice->out_at, voice->out_have - voice->out_at);
+        voice->out_have -= voice->out_at;
+        voice->out_at = 0;
+    }
+    if (voice->out_have + bytes > max)
+        return NULL;
+    if (voice->out_have + bytes > voice->out_size) {
+        size_t size = 2 * (voice->out_have + bytes);
+        uint8_t *grown = realloc(voice->out, size);
+        if (grown == NULL)
+            return NULL;
+        voice->out = grown;
+        voice->out_size = size;
+    }
+    return voice->out + voice->out_have;
+}
+
+/* Sign and queue the frame whose payload stands behind `at`. */
+static bool commit(struct spotnik_voice *voice, uint8_t *at, enum spotnik_frame_kind kind,
+                   uint32_t payload_bytes)
+{
+    struct spotnik_frame frame = { .kind = kind, .payload_bytes = payload_bytes };
+    uint8_t input[SPOTNIK_FRAME_TAG_INPUT_BYTES], mac[SPOTNIK_AUTH_BYTES];
+    spotnik_frame_tag_input(&frame, voice->sequence, input);
+    const struct spotnik_auth_part part[] = { { input, sizeof input },
+                                              { at + SPOTNIK_FRAME_BYTES, payload_bytes } };
+    if (!spotnik_auth_mac(&voice->auth, part, 2, mac))
+        return false;
+    memcpy(frame.tag, mac, sizeof frame.tag);
+    spotnik_frame_encode(&frame, at);
+    voice->sequence++;
+    voice->out_have += SPOTNIK_FRAME_BYTES + payload_bytes;
+    return true;
+}
+
+void spotnik_voice_say(struct spotnik_voice *voice, const struct spotnik_message *message, size_t queue_max)
+{
+    size_t bytes = spotnik_control_size(message);
+    if (voice->broken || voice->clogged)
+        return; /* the loop is about to end the link */
+    uint8_t *at = reserve(voice, SPOTNIK_FRAME_BYTES + bytes, queue_max);
+    if (at == NULL || spotnik_control_encode(message, at + SPOTNIK_FRAME_BYTES, bytes) != bytes
+        || !commit(voice, at, SPOTNIK_FRAME_CONTROL, (uint32_t)bytes))
+        voice->clogged = true; /* the peer has not read for a long time, or memory is gone */
+    spotnik_voice_flush(voice);
+}
+
+void spotnik_voice_goodbye(struct spotnik_voice *voice, enum spotnik_goodbye reason)
+{
+    if (voice->socket.fd < 0 || voice->broken)
+        return;
+    uint8_t *at = reserve(voice, GOODBYE_FRAME_BYTES, SIZE_MAX);
+    voice->clogged = at == NULL; /* then only RST can end it, or it would look like a death */
+    if (at != NULL) {
+        spotnik_goodbye_encode(reason, at + SPOTNIK_FRAME_BYTES);
+        voice->clogged = !commit(voice, at, SPOTNIK_FRAME_GOODBYE, SPOTNIK_GOODBYE_BYTES);
+    }
+    spotnik_voice_flush(voice);
+}
+
+/* Nothing ever comes in but the end: the peer reads no more. */
+void spotnik_voice_look(struct spotnik_voice *voice)
+{
+    char byte;
+    if (voice->socket.fd < 0 || voice->broken || !voice->socket.readable)
+        return;
+    ssize_t got = recv(voice->socket.fd, &byte, 1, 0);
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+        voice->socket.readable = false;
+    else if (got >= 0 || errno != EINTR)
+        broke(voice);
+}
+
+bool spotnik_voice_is_done(const struct spotnik_voice *voice)
+{
+    return voice->socket.fd < 0 || voice->broken || (voice->out_have == 0 && !voice->clogged);
+}
+
+void spotnik_voice_close(struct spotnik_engine *engine, struct spotnik_voice *voice)
+{
+    if (voice->socket.fd >= 0)
+        close(spotnik_socket_release(&voice->socket, engine->epoll_fd));
+}
+
+void spotnik_voice_free(struct spotnik_voice *voice)
+{
+    spotnik_auth_done(&voice->auth);
+    free(voice->out);
+    voice->out = NULL;
+}
