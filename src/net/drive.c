@@ -7,7 +7,10 @@
 
 #include "base/assert.h"
 #include "base/time.h"
+#include "net/probe.h"
 #include "net/state.h"
+
+spotnik_net_probe_function *spotnik_net_probe;
 
 uint64_t spotnik_clock_ns(void)
 {
@@ -179,7 +182,9 @@ void spotnik_engine_act(struct spotnik_engine *engine)
 {
     struct spotnik_action action;
     while (spotnik_core_poll(engine->core, &action)) {
+        spotnik_net_look(NULL, &action, false);
         perform(engine, &action);
+        spotnik_net_look(NULL, &action, true);
         engine->placeable = true;
     }
 }
@@ -189,7 +194,9 @@ void spotnik_engine_drive(struct spotnik_engine *engine, struct spotnik_event *e
     SPOTNIK_ASSERT(!engine->driving);
     engine->driving = true;
     event->now_ns = spotnik_clock_ns();
+    spotnik_net_look(event, NULL, false);
     spotnik_core_step(engine->core, event);
+    spotnik_net_look(event, NULL, true);
     spotnik_engine_act(engine);
     engine->driving = false;
     if (event->kind >= SPOTNIK_EVENT_STEP_BEGIN && event->kind <= SPOTNIK_EVENT_ENTER_READY)

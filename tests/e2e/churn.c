@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The big one: a job whose members are killed at random instants, alone, in pairs and in triples, some while a recovery
- * is under way, each replaced by a new process. Claim: every stable commit has one digest on all members, no step is
- * skipped or doubled, every sample is used once, nothing hangs.
+ * is under way, each replaced by a new process. A third of all kills is aimed at points of the protocol (armed.h): a
+ * survivor of one kill dies before or after one exact act of the recovery, or of the steps around it. Claim: every stable
+ * commit has one digest on all members, no step is skipped or doubled, every sample is used once, nothing hangs; and
+ * members died in every phase.
  *
  *     e2e-churn WORKER [places=8] [kills=60] [seed=1] [count=20000] [us=2000] [seconds=60] [slots=1]
  *
- * us: time of a member's computation in a step. */
+ * WORKER: e2e-worker-armed. us: time of a member's computation in a step. The kills go on until every phase was hit. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -37,19 +39,94 @@ static bool is_further(struct cluster *cluster)
     return cluster->step_highest >= step_wanted;
 }
 
+static bool is_member(const struct worker *worker)
+{
+    return worker->pid && !worker->killed && worker->step && !worker->replay;
+}
+
+/* Members that are not about to die. */
+static uint32_t safe_members(const struct cluster *cluster)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < places; i++)
+        count += is_member(&cluster->worker[i]) && !cluster->worker[i].aim_wanted;
+    return count;
+}
+
+static uint32_t died(const struct cluster *cluster, enum armed_phase phase)
+{
+    return cluster->died_at[armed_aim(phase, false)] + cluster->died_at[armed_aim(phase, true)];
+}
+
+static uint32_t aimed_kills(const struct cluster *cluster)
+{
+    uint32_t count = 0;
+
+    for (int phase = 0; phase < ARMED_PHASES; phase++)
+        count += died(cluster, (enum armed_phase)phase);
+    return count;
+}
+
+/* FENCED goes to who does not vote and is linked. Where EOF is the only proof of death, the dead are no longer linked. */
+static bool every_phase_hit(const struct cluster *cluster)
+{
+    for (int phase = 0; phase < ARMED_PHASES; phase++)
+        if (!died(cluster, (enum armed_phase)phase) && !(cluster->without_slots && phase == ARMED_FENCED))
+            return false;
+    return true;
+}
+
+/* The point least tried so far, one of them at random. */
+static int next_aim(struct cluster *cluster)
+{
+    static uint32_t tries[ARMED_AIMS];
+    uint64_t seen = 0;
+    int found = 1;
+
+    for (int aim = 1; aim < ARMED_AIMS; aim++) {
+        seen = tries[aim] < tries[found] ? 0 : seen;
+        if (tries[aim] <= tries[found] && spotnik_prng_below(&cluster->prng, ++seen) == 0)
+            found = aim;
+    }
+    tries[found]++;
+    return found;
+}
+
+/* Who did not get where it should have died may have been asked for what does not happen to it. */
+static void disarm_all(struct cluster *cluster)
+{
+    for (uint32_t i = 0; i < places; i++)
+        if (cluster->worker[i].aim_wanted)
+            cluster_aim(cluster, i, 0);
+}
+
+/* One or two members that will die at a point of what the coming kill sets off, or of what comes later. */
+static void aim_some(struct cluster *cluster)
+{
+    uint64_t some = 1 + spotnik_prng_below(&cluster->prng, 2);
+    uint32_t first = (uint32_t)spotnik_prng_below(&cluster->prng, places);
+
+    for (uint32_t i = 0; i < places && some && safe_members(cluster) > 3; i++) {
+        uint32_t place = (first + i) % places;
+
+        if (!is_member(&cluster->worker[place]) || cluster->worker[place].aim_wanted)
+            continue;
+        cluster_aim(cluster, place, next_aim(cluster));
+        some--;
+    }
+}
+
 /* A member that is neither dead nor the last one in the job. */
 static void kill_one(struct cluster *cluster)
 {
-    uint32_t first = (uint32_t)spotnik_prng_below(&cluster->prng, places), inside = 0;
+    uint32_t first = (uint32_t)spotnik_prng_below(&cluster->prng, places), inside = safe_members(cluster);
 
-    for (uint32_t i = 0; i < places; i++)
-        inside += cluster->worker[i].pid && !cluster->worker[i].killed && cluster->worker[i].step
-                  && !cluster->worker[i].replay;
     for (uint32_t i = 0; i < places; i++) {
         const struct worker *worker = &cluster->worker[(first + i) % places];
         bool member = worker->step && !worker->replay;
 
-        if (!worker->pid || worker->killed || (member && inside < 3))
+        if (!worker->pid || worker->killed || worker->aim_wanted || (member && inside < 3))
             continue;
         cluster_kill(cluster, (first + i) % places, SIGKILL);
         return;
@@ -74,8 +151,11 @@ static void strike(struct cluster *cluster)
 /* Replacements start at once, or only after the survivors have gone on without the lost: both happen in life. */
 static void churn(struct cluster *cluster, uint64_t kills, uint64_t limit_ns)
 {
-    while (cluster->kills < kills && cluster_now_ns() < limit_ns) {
+    while ((cluster->kills < kills || !every_phase_hit(cluster)) && cluster_now_ns() < limit_ns) {
         cluster_spend(cluster, spotnik_prng_below(&cluster->prng, 300 * SPOTNIK_MS));
+        disarm_all(cluster);
+        if (2 * aimed_kills(cluster) <= cluster->kills)
+            aim_some(cluster);
         strike(cluster);
         if (spotnik_prng_chance(&cluster->prng, 1, 3)) {
             step_wanted = cluster->step_highest + 3;
@@ -85,6 +165,19 @@ static void churn(struct cluster *cluster, uint64_t kills, uint64_t limit_ns)
         if (spotnik_prng_chance(&cluster->prng, 1, 4))
             cluster_until(cluster, is_whole, "everybody in one view", PATIENCE_MS);
     }
+}
+
+static void report(const struct cluster *cluster)
+{
+    static const char *const name[ARMED_PHASES] = { "FROZEN",       "RECONCILE sent", "ACCEPT sent",
+                                                    "RESTART sent", "FENCED sent",    "VIEW",
+                                                    "STEP_BEGUN",   "first data",     "COMMITTED" };
+
+    puts("died at          before  after");
+    for (int phase = 0; phase < ARMED_PHASES; phase++)
+        printf("  %-14s %6u %6u\n", name[phase], cluster->died_at[armed_aim((enum armed_phase)phase, false)],
+               cluster->died_at[armed_aim((enum armed_phase)phase, true)]);
+    printf("%u of %u kills at such a point\n", aimed_kills(cluster), cluster->kills);
 }
 
 int main(int argc, char **argv)
@@ -108,6 +201,7 @@ int main(int argc, char **argv)
 
     cluster_until(&cluster, is_whole, "everybody in one view at the start", PATIENCE_MS);
     churn(&cluster, kills, begun_ns + seconds * SPOTNIK_S);
+    disarm_all(&cluster);
     cluster_until(&cluster, is_whole, "everybody in one view at the end", PATIENCE_MS);
     for (uint32_t i = 0; i < places; i++)
         cluster_kill(&cluster, i, SIGTERM);
@@ -117,7 +211,10 @@ int main(int argc, char **argv)
            " recoveries told, longest %.1f ms, %.1f s, seed %" PRIu64 "\n",
            cluster.kills, cluster.started, cluster.step_highest, cluster.commits, cluster.recoveries,
            (double)cluster.recovery_max_ns / 1e6, (double)(cluster_now_ns() - begun_ns) / 1e9, seed);
-    int rc = cluster.kills >= kills || cluster_now_ns() - begun_ns >= seconds * SPOTNIK_S ? 0 : 1;
+    report(&cluster);
+    int rc = every_phase_hit(&cluster) && 3 * aimed_kills(&cluster) >= cluster.kills ? 0 : 1;
+    if (rc)
+        puts("FAILED: too few kills at points of the protocol, or none at one of them; give it more seconds");
 
     cluster_free(&cluster);
     return rc;

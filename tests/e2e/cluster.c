@@ -196,6 +196,23 @@ void cluster_kill(struct cluster *cluster, uint32_t place, int signal)
     kill(worker->pid, signal);
 }
 
+void cluster_aim(struct cluster *cluster, uint32_t place, int aim)
+{
+    struct worker *worker = &cluster->worker[place];
+    uint64_t limit_ns = cluster_now_ns() + 10 * CLUSTER_SLOWNESS * SPOTNIK_S;
+
+    if (!worker->pid || worker->killed)
+        return;
+    worker->aim_wanted = aim;
+    if (sigqueue(worker->pid, SIGUSR1, (union sigval){ .sival_int = aim }) && errno != ESRCH)
+        cluster_fail(cluster, "cannot signal w%u: %m", worker->number);
+    while (worker->aim != aim && worker->events >= 0 && !worker->killed) {
+        cluster_turn(cluster, 10);
+        if (cluster_now_ns() > limit_ns)
+            cluster_fail(cluster, "w%u does not hear where to die", worker->number);
+    }
+}
+
 static void reap(struct cluster *cluster)
 {
     for (uint32_t i = 0; i < cluster->places; i++) {

@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "armed.h"
 #include "base/prng.h"
 #include "net/slots.h"
 
@@ -33,6 +34,7 @@ struct worker {
     int events;      /* read end; -1: closed */
     uint32_t number; /* counts starts */
     bool killed, stopped, ended;
+    int aim_wanted, aim; /* where to die (armed.h): asked for, and obeyed */
     int status; /* exit status when ended */
     char line[1024];
     size_t used;
@@ -57,6 +59,7 @@ struct cluster {
     struct worker worker[CLUSTER_PLACES];
     uint32_t places, started, kills;
     struct spotnik_prng prng;
+    uint32_t died_at[ARMED_AIMS]; /* kills at points of the protocol, among `kills` */
     /* the lineage */
     uint64_t *digest_of;   /* [step & (CLUSTER_STEPS - 1)], 0: none yet */
     uint64_t step_highest; /* stable */
@@ -72,6 +75,10 @@ void cluster_free(struct cluster *cluster);
 
 void cluster_start(struct cluster *cluster, uint32_t place);
 void cluster_kill(struct cluster *cluster, uint32_t place, int signal);
+
+/* Have a member die at a point of the protocol (armed.h), or no more: 0. Returns when it is so armed, or dead. The worker
+ * must be one that is built to obey, and have committed a step. */
+void cluster_aim(struct cluster *cluster, uint32_t place, int aim);
 
 /* Read events and reap for at most timeout_ms, or until one was handled. True: something happened. */
 bool cluster_turn(struct cluster *cluster, int timeout_ms);

@@ -94,6 +94,21 @@ static void on_over(struct cluster *cluster, struct worker *worker, const char *
     worker->digest = digest;
 }
 
+static void on_aim(struct cluster *cluster, struct worker *worker, const char *line)
+{
+    int aim;
+
+    if (sscanf(line, "%*s %d", &aim) != 1 || aim < 0 || aim >= ARMED_AIMS)
+        cluster_fail(cluster, "w%u said: %s", worker->number, line);
+    if (line[0] == 'a') {
+        worker->aim = aim;
+        return;
+    }
+    cluster->died_at[aim]++;
+    cluster->kills += !worker->killed;
+    worker->killed = true;
+}
+
 void lineage_event(struct cluster *cluster, struct worker *worker, const char *line)
 {
     if (!strncmp(line, "commit ", 7)) {
@@ -109,6 +124,8 @@ void lineage_event(struct cluster *cluster, struct worker *worker, const char *l
         on_exclusion(cluster, worker);
     } else if (!strncmp(line, "done ", 5) || !strncmp(line, "leaving ", 8)) {
         on_over(cluster, worker, line);
+    } else if (!strncmp(line, "aim ", 4) || !strncmp(line, "dies ", 5)) {
+        on_aim(cluster, worker, line);
     } else if (!worker->killed) {
         cluster_fail(cluster, "w%u said: %s", worker->number, line);
     }

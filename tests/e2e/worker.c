@@ -6,6 +6,7 @@
  *     commit STEP DIGEST EPOCH SIZE REPLAY NS  NS: CLOCK_MONOTONIC
  *     recovery EPOCH LOST JOINED DETECTED RECONCILED ACCEPTED RESTARTED COMMITTED
  *     excluded STEP      done STEP DIGEST      leaving STEP DIGEST      error CODE WORDS
+ *     aim VALUE          dies VALUE            where it is built to die at points of the protocol (armed.h)
  *
  * It checks the ledger itself: over each epoch of data the samples of all committed steps are every index once. */
 #include <getopt.h>
@@ -20,6 +21,9 @@
 #include <unistd.h>
 
 #include "spotnik/spotnik.h"
+#ifdef WORKER_ARMED
+#include "armed.h"
+#endif
 
 struct worker {
     int events;
@@ -323,6 +327,9 @@ int main(int argc, char **argv)
         worker.ballast[i] =
             (uint8_t)(i * 31 + (i >> 16)); /* the joiner's copy must come out like this, too */
     sigaction(SIGTERM, &action, NULL);
+#ifdef WORKER_ARMED
+    armed_obey(worker.events);
+#endif
     int status = run(&worker);
 
     free(worker.w);
