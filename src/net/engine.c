@@ -248,6 +248,14 @@ void spotnik_engine_vote_set(struct spotnik_engine *engine, const struct spotnik
     spotnik_engine_unlock(engine);
 }
 
+void spotnik_engine_greet(struct spotnik_engine *engine, const struct spotnik_member *peer)
+{
+    spotnik_engine_lock(engine);
+    if (!engine->stopping)
+        spotnik_opening_dial(engine, peer, SPOTNIK_PURPOSE_CONTROL);
+    spotnik_engine_unlock(engine);
+}
+
 uint64_t spotnik_engine_refusals(struct spotnik_engine *engine, char *text, size_t size)
 {
     spotnik_engine_lock(engine);

@@ -130,6 +130,10 @@ bool spotnik_engine_is_noticed(const struct spotnik_engine *engine);
 /* [any] The vote this process gives to those who ask by SPOTNIK_PURPOSE_PEERS. */
 void spotnik_engine_vote_set(struct spotnik_engine *engine, const struct spotnik_member *vote);
 
+/* [any] Open a control link to somebody who is no member of our view, as far as we know: it tells us if the
+ * job has gone on without us. */
+void spotnik_engine_greet(struct spotnik_engine *engine, const struct spotnik_member *peer);
+
 /* [any] What was refused last at our door (wrong key, job, version), and how often: "" and 0 when nothing
  * was. */
 uint64_t spotnik_engine_refusals(struct spotnik_engine *engine, char *text, size_t size);

@@ -17,8 +17,9 @@
 struct spotnik_peers {
     struct spotnik_engine *engine;
     struct spotnik_peers_spec spec;
-    pthread_t refresher;
-    bool refreshing;
+    pthread_t keeper;
+    bool keeping;
+    uint32_t look_next; /* keeper: whom to ask first when it looks for the job again */
     pthread_cond_t changed;
     pthread_mutex_t lock; /* of everything below */
     struct spotnik_credentials credentials;
@@ -50,6 +51,21 @@ struct spotnik_peers_search {
 
 void spotnik_peers_say(struct spotnik_peers_search *search, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* Monotonic. */
+uint64_t spotnik_peers_clock_ns(void);
+
+/* Under the lock: until then, or until somebody wants us. */
+void spotnik_peers_wait(struct spotnik_peers *peers, uint64_t until_ns);
+
+/* keeper.c: with a directory, our record is in it from now on. Errors: SYSTEM. */
+int spotnik_peers_keeper_start(struct spotnik_peers *peers);
+void spotnik_peers_keeper_stop(struct spotnik_peers *peers);
+void spotnik_peers_record_remove(const struct spotnik_peers *peers);
+
+/* Whom `spec` names now: at most `max`. 0, or SPOTNIK_ERR_SYSTEM for a directory that cannot be read. */
+int spotnik_peers_named(const struct spotnik_peers_spec *spec, const struct spotnik_credentials *credentials,
+                        struct spotnik_member *ret, uint32_t max, uint32_t *ret_count);
 
 enum spotnik_peers_round spotnik_peers_directory_round(struct spotnik_peers_search *search);
 enum spotnik_peers_round spotnik_peers_list_round(struct spotnik_peers_search *search);

@@ -13,9 +13,12 @@
  *   orphans    2|3, the three go on, commit and die all at once; when it heals the two learn of three deaths, and still
  *              commit nothing: what the three did is lost with them, not done again (P1)
  *
+ *   resettled  2|3, and the three are replaced one by one until nobody the two knew is left; when it heals the two find
+ *              the job all the same, by the peers directory, and join it
+ *
  * Needs root and the program `ip`; says so and is skipped (77) where they are missing.
  *
- *     e2e-network WORKER [limit_ms=500] [five=1] [four=1] [orphans=1] [apart_ms=500] */
+ *     e2e-network WORKER [limit_ms=500] [five=1] [four=1] [orphans=1] [resettled=1] [apart_ms=500] */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -432,6 +435,14 @@ static void four(const char *worker, uint64_t apart_ms)
     finish(&cluster);
 }
 
+/* The others go on without `gone`, too. */
+static void expect_without(struct cluster *cluster, uint32_t gone)
+{
+    among[gone] = false;
+    expect(cluster, 2, "two to go on");
+    among[gone] = true;
+}
+
 static bool the_rest_is_over(struct cluster *cluster)
 {
     for (uint32_t i = 0; i < cluster->places; i++)
@@ -473,6 +484,41 @@ static void orphans(const char *worker, uint64_t apart_ms)
     cluster_free(&cluster);
 }
 
+/* Everybody two hosts knew dies one after the other while they are cut off, each replaced before the next. */
+static void resettled(const char *worker)
+{
+    static struct cluster cluster;
+
+    start(&cluster, 5, worker);
+    settle(&cluster);
+    uint32_t a = smallest(&cluster), b = (a + 1) % 5;
+
+    all_but(&cluster, a, b);
+    cable(a, "master two");
+    cable(b, "master two");
+    expect(&cluster, 3, "the three to go on");
+    cluster_until(&cluster, all_are_parked, "the two to say that they are parked", PATIENCE_MS);
+    for (uint32_t i = 0; i < 5; i++) {
+        if (!among[i])
+            continue;
+        cluster_kill(&cluster, i, SIGKILL);
+        expect_without(&cluster, i);
+        cluster_start(&cluster, i);
+        expect(&cluster, 3, "a new member in its place");
+    }
+    uint64_t healed_ns = cluster_now_ns();
+
+    cable(a, "master one");
+    cable(b, "master one");
+    settle(&cluster);
+    if (!cluster.worker[a].exclusions || !cluster.worker[b].exclusions)
+        cluster_fail(&cluster, "the two never learnt that the job had gone on without them");
+    printf("resettled: all that the two knew were replaced; all together again for 100 steps %" PRIu64
+           " ms after it healed\n",
+           (cluster_now_ns() - healed_ns) / SPOTNIK_MS);
+    finish(&cluster);
+}
+
 int main(int argc, char **argv)
 {
     uint64_t apart_ms = cluster_argument(argc, argv, "apart_ms", 500);
@@ -498,5 +544,7 @@ int main(int argc, char **argv)
         four(argv[1], apart_ms);
     for (uint64_t i = cluster_argument(argc, argv, "orphans", 1); i > 0; i--)
         orphans(argv[1], apart_ms);
+    if (cluster_argument(argc, argv, "resettled", 1))
+        resettled(argv[1]);
     return 0;
 }
