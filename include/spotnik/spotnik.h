@@ -19,8 +19,9 @@
  *     spotnik_leave(job);
  *
  * Thread rule: all calls on one job come from one thread at a time, except spotnik_notice() (async-signal-safe) and
- * spotnik_status() (any thread). The library runs one progress thread of its own; it never prints, never exits, and
- * installs no signal handler.
+ * spotnik_status() and spotnik_members() (any thread). The library runs one progress thread of its own; it never prints,
+ * never exits, and installs no signal handler. A child made by fork() has no part in its parent's jobs: it must not use
+ * them, and their connections are closed in it, so that it does not keep a dead parent alive in the eyes of others.
  *
  * Results: 0, or a negative SPOTNIK_ERR_*; spotnik_strerror() says what happened and what to do next. Output
  * parameters are written on success only.
@@ -51,6 +52,7 @@ enum spotnik_error {
     SPOTNIK_ERR_STATE = -2,      /**< the call does not fit here (commit without begin, ...) */
     SPOTNIK_ERR_MEMORY = -3,     /**< memory could not be had */
     SPOTNIK_ERR_LIMIT = -4,      /**< more buckets, tensors or members than the limits allow */
+    SPOTNIK_ERR_AGAIN = -5,      /**< not ready within the patience of spotnik_patience_set(): call again */
     /* Finding the job: the job itself is undisturbed. */
     SPOTNIK_ERR_PEERS = -100,    /**< no member could be found or reached; see SPOTNIK_PEERS */
     SPOTNIK_ERR_KEY = -101,      /**< the other side has another job key */
@@ -146,6 +148,9 @@ typedef struct spotnik_step {
     spotnik_range samples[SPOTNIK_RANGES_MAX]; /**< the share: indices into the (shuffled) epoch of data */
     uint32_t replay;             /**< 1: a joiner repeating a committed step; the share is empty, the result is the
                                       committed one. No special handling is needed */
+    uint32_t share, shares;      /**< the step was dealt out in `shares`, and this is ours: the contribution of one share is
+                                      of one member whatever view reduces the step. share == shares: none; what we contribute
+                                      is left out. Both 0 in a replay */
 } spotnik_step;
 
 /** One recovery as seen by this member. Instants are CLOCK_MONOTONIC, nanoseconds; 0 where not reached. */
@@ -160,6 +165,12 @@ typedef struct spotnik_recovery {
 } spotnik_recovery;
 
 #define SPOTNIK_RECOVERIES_KEPT 16
+
+/** A member of the view. */
+typedef struct spotnik_job_member {
+    char member[33];             /**< member_id in hex */
+    char address[64];            /**< where it listens: "address:port" */
+} spotnik_job_member;
 
 /** A snapshot of the job for dashboards and tests. */
 typedef struct spotnik_job_status {
@@ -239,9 +250,18 @@ SPOTNIK_API uint64_t spotnik_state_loads(spotnik_job *job);
  *
  * In a joiner the first call copies the state from the members; the registered memory then holds what theirs holds, and
  * the steps that were committed meanwhile are replayed by the caller's own loop (step.replay).
- * Errors: DONE (regular end of the loop), LEAVING (a notice came: leave), PARKED, MISMATCH, PEERS, MEMORY.
+ * Errors: DONE (regular end of the loop), LEAVING (a notice came: leave), PARKED, MISMATCH, PEERS, MEMORY, AGAIN.
  */
 SPOTNIK_API int spotnik_step_begin(spotnik_job *job, spotnik_step *ret_step);
+
+/** How long spotnik_step_begin() and spotnik_step_commit() wait before they return SPOTNIK_ERR_AGAIN, with nothing changed:
+ *  the same call then goes on waiting. For programs that have to look at signals meanwhile. 0, the default: for ever.
+ *  Copying the state of others is not cut short. */
+SPOTNIK_API int spotnik_patience_set(spotnik_job *job, uint64_t patience_ns);
+
+/** The current step shall consume no samples: its shares stay in the pool, and MEAN weighs every member 1. For collectives
+ *  beside the training. Before the first spotnik_allreduce() of the step, on every member or on none. */
+SPOTNIK_API int spotnik_samples_decline(spotnik_job *job);
 
 /** Weight of this member's contribution to MEAN in the current step, instead of its sample count. 0 contributes nothing. */
 SPOTNIK_API int spotnik_weight_set(spotnik_job *job, uint64_t weight);
@@ -260,8 +280,8 @@ SPOTNIK_API int spotnik_allreduce(spotnik_job *job, uint32_t bucket, void *data,
 /**
  * Finish the step: wait for every bucket started in it; on 0 all of them hold the result, on every member the same bits.
  *
- * Losses, recoveries and joins happen inside. Errors: STATE, MISMATCH, PARKED, EXCLUDED (skip the update and go on with
- * spotnik_step_begin()). LEAVING is never returned here: a begun step is always finished. After an error the buckets hold
+ * Losses, recoveries and joins happen inside. Errors: STATE, MISMATCH, PARKED, AGAIN, EXCLUDED (skip the update and go on
+ * with spotnik_step_begin()). LEAVING is never returned here: a begun step is always finished. After an error the buckets hold
  * what the caller put in.
  */
 SPOTNIK_API int spotnik_step_commit(spotnik_job *job);
@@ -281,6 +301,9 @@ SPOTNIK_API void spotnik_abandon(spotnik_job *job);
 
 /** Fill @p ret with a consistent snapshot. Any thread. */
 SPOTNIK_API void spotnik_status(spotnik_job *job, spotnik_job_status *ret);
+
+/** Write the members of the view in order of rank, @p max at most. Returns how many were written. Any thread. */
+SPOTNIK_API uint32_t spotnik_members(spotnik_job *job, spotnik_job_member *ret, uint32_t max);
 
 /** XXH3-64 of all registered state, in order of registration: equal on all members between commit+apply and the next
  *  commit. Call from the thread that applies updates. */

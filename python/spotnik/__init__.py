@@ -7,6 +7,7 @@ This module needs no framework; with NumPy it has collectives on arrays. ``spotn
 from __future__ import annotations
 
 from .errors import (
+    EXIT_INTERRUPTED,
     ArgumentError,
     ClosedError,
     DoneError,
@@ -26,12 +27,14 @@ from .errors import (
     SystemCallError,
     VersionError,
 )
-from .job import Config, Dtype, Job, Op, Recovery, Status, Step
+from .job import Change, Config, Dtype, Job, Member, Op, Recovery, Status, Step, leave_on_sigterm
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "EXIT_INTERRUPTED",
     "ArgumentError",
+    "Change",
     "ClosedError",
     "Config",
     "DoneError",
@@ -44,6 +47,7 @@ __all__ = [
     "LeavingError",
     "LibraryError",
     "LimitError",
+    "Member",
     "MismatchError",
     "NoMemoryError",
     "Op",
@@ -56,4 +60,5 @@ __all__ = [
     "Step",
     "SystemCallError",
     "VersionError",
+    "leave_on_sigterm",
 ]

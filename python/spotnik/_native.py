@@ -28,22 +28,30 @@ _SPARE_BYTES = 4096
 
 
 class Dtype(enum.IntEnum):
-    """Element type of registered state and of buckets."""
+    """Element type of registered state and of buckets. BF16 is the upper half of an F32."""
 
     F32 = 1
     F64 = 2
     I32 = 3
     I64 = 4
     U8 = 5
+    F16 = 6
+    BF16 = 7
+    I8 = 8
+    I16 = 9
+    U16 = 10
+    U32 = 11
+    U64 = 12
 
 
 class Op(enum.IntEnum):
-    """Reduction of an all-reduce. MEAN is weighted; integers take SUM, MIN and MAX, U8 only MIN and MAX."""
+    """Reduction of an all-reduce. MEAN is weighted. SUM and PRODUCT of integers wrap, their MEAN is rounded."""
 
     SUM = 1
     MEAN = 2
     MIN = 3
     MAX = 4
+    PRODUCT = 5
 
 
 class Minority(enum.IntEnum):
@@ -72,6 +80,11 @@ class NativeConfig(ctypes.Structure):
         ("silence_ceiling_ns", c_uint64),
         ("on_minority", c_int),
         ("minority_wait_ns", c_uint64),
+        ("checkpoint_dir", c_char_p),
+        ("checkpoint_steps", c_uint64),
+        ("checkpoint_interval_ns", c_uint64),
+        ("checkpoint_keep", c_uint32),
+        ("batch_per_member", c_uint64),
     ]
 
 
@@ -94,6 +107,8 @@ class NativeStep(ctypes.Structure):
         ("range_count", c_uint32),
         ("samples", NativeRange * RANGES_MAX),
         ("replay", c_uint32),
+        ("share", c_uint32),
+        ("shares", c_uint32),
     ]
 
 
@@ -111,6 +126,12 @@ class NativeRecovery(ctypes.Structure):
         ("restarted_ns", c_uint64),
         ("committed_ns", c_uint64),
     ]
+
+
+class NativeMember(ctypes.Structure):
+    """spotnik_job_member."""
+
+    _fields_ = [("member", c_char * 33), ("address", c_char * 64)]
 
 
 class NativeStatus(ctypes.Structure):
@@ -141,20 +162,30 @@ STRUCTS: dict[str, type[ctypes.Structure]] = {
     "spotnik_range": NativeRange,
     "spotnik_step": NativeStep,
     "spotnik_recovery": NativeRecovery,
+    "spotnik_job_member": NativeMember,
     "spotnik_job_status": NativeStatus,
 }
 
 _JOB = c_void_p
 
+Refresh = ctypes.CFUNCTYPE(None, c_void_p)
+
 #: Types of function pointers, by the name of the argument.
-CALLBACKS: dict[str, Any] = {}
+CALLBACKS: dict[str, Any] = {"refresh": Refresh}
 
 #: Result and arguments of every function of the header.
 FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "spotnik_config_init": (None, [POINTER(NativeConfig)]),
+    "spotnik_config_init_sized": (None, [POINTER(NativeConfig), c_size_t]),
     "spotnik_join": (c_int, [POINTER(NativeConfig), POINTER(_JOB)]),
     "spotnik_state_add": (c_int, [_JOB, c_char_p, c_void_p, c_size_t, c_int]),
+    "spotnik_state_blob_set": (c_int, [_JOB, c_char_p, c_void_p, c_size_t]),
+    "spotnik_state_blob_get": (c_int, [_JOB, c_char_p, c_void_p, c_size_t, POINTER(c_size_t)]),
+    "spotnik_state_refresh_set": (c_int, [_JOB, Refresh, c_void_p]),
+    "spotnik_state_loads": (c_uint64, [_JOB]),
     "spotnik_step_begin": (c_int, [_JOB, POINTER(NativeStep)]),
+    "spotnik_patience_set": (c_int, [_JOB, c_uint64]),
+    "spotnik_samples_decline": (c_int, [_JOB]),
     "spotnik_weight_set": (c_int, [_JOB, c_uint64]),
     "spotnik_allreduce": (c_int, [_JOB, c_uint32, c_void_p, c_size_t, c_int, c_int]),
     "spotnik_step_commit": (c_int, [_JOB]),
@@ -162,6 +193,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "spotnik_leave": (c_int, [_JOB]),
     "spotnik_abandon": (None, [_JOB]),
     "spotnik_status": (None, [_JOB, POINTER(NativeStatus)]),
+    "spotnik_members": (c_uint32, [_JOB, POINTER(NativeMember), c_uint32]),
     "spotnik_state_digest": (c_uint64, [_JOB]),
     "spotnik_strerror": (c_char_p, [c_int]),
     "spotnik_last_error": (c_char_p, []),
@@ -175,6 +207,13 @@ _library: Optional[ctypes.CDLL] = None
 def roomy(struct: type[_Struct]) -> _Struct:
     """Return a zeroed struct with room behind it for fields that only a newer library knows."""
     return struct.from_buffer(bytearray(ctypes.sizeof(struct) + _SPARE_BYTES))
+
+
+def config_new(library: ctypes.CDLL) -> NativeConfig:
+    """Return the defaults and what the environment says."""
+    config = NativeConfig()
+    library.spotnik_config_init_sized(config, ctypes.sizeof(config))
+    return config
 
 
 def _candidates() -> list[str]:
@@ -211,12 +250,8 @@ def _declare(library: ctypes.CDLL) -> ctypes.CDLL:
             ) from None
         function.restype = result
         function.argtypes = arguments
-    config = roomy(NativeConfig)
-    library.spotnik_config_init(config)
-    if config.size < ctypes.sizeof(NativeConfig):
-        raise LibraryError(
-            f"{library._name} knows fewer settings than this package; build both from the same source"
-        )
+    if config_new(library).size < ctypes.sizeof(NativeConfig):
+        raise LibraryError(f"{library._name} knows fewer settings than this package; build both from the same source")
     return library
 
 

@@ -7,7 +7,11 @@ step, our membership, the job.
 
 from __future__ import annotations
 
+#: Exit status of a member that was asked to leave with work left: "start me again".
+EXIT_INTERRUPTED = 75
+
 __all__ = [
+    "EXIT_INTERRUPTED",
     "ArgumentError",
     "ClosedError",
     "DoneError",
@@ -30,9 +34,9 @@ __all__ = [
 
 
 class SpotnikError(RuntimeError):
-    """Everything this package raises. ``code`` is the library's SPOTNIK_ERR_*, 0 where the package itself refused."""
+    """Everything this package raises. ``number`` is the library's SPOTNIK_ERR_*, 0 where it has none."""
 
-    code: int = 0
+    number: int = 0
 
 
 class LibraryError(SpotnikError, ImportError):
@@ -42,13 +46,13 @@ class LibraryError(SpotnikError, ImportError):
 class ArgumentError(SpotnikError, ValueError):
     """An argument or a setting is out of range or of the wrong kind: nothing happened, correct it."""
 
-    code = -1
+    number = -1
 
 
 class StateError(SpotnikError):
     """The call does not fit here (commit without begin, ...): nothing happened."""
 
-    code = -2
+    number = -2
 
 
 class ClosedError(StateError):
@@ -62,82 +66,89 @@ class ForkError(StateError):
 class NoMemoryError(SpotnikError, MemoryError):
     """Memory could not be had: nothing happened."""
 
-    code = -3
+    number = -3
 
 
 class LimitError(SpotnikError):
     """More buckets, tensors or members than the limits allow."""
 
-    code = -4
+    number = -4
+
+
+class AgainError(SpotnikError):
+    """Not ready yet. Does not leave this package: calls go on waiting."""
+
+    number = -5
 
 
 class PeersError(SpotnikError, ConnectionError):
     """No member of the job could be found or reached."""
 
-    code = -100
+    number = -100
 
 
 class KeyFileError(SpotnikError):
     """The other side has another job key."""
 
-    code = -101
+    number = -101
 
 
 class JobNameError(SpotnikError):
     """The other side belongs to another job."""
 
-    code = -102
+    number = -102
 
 
 class VersionError(SpotnikError):
     """The other side speaks another wire version."""
 
-    code = -103
+    number = -103
 
 
 class SystemCallError(SpotnikError, OSError):
     """A system call failed; the message names it."""
 
-    code = -104
+    number = -104
 
 
 class MismatchError(SpotnikError):
     """Members run different programs: their buckets differ in number, size, type or operation."""
 
-    code = -200
+    number = -200
 
 
-class LeavingError(SpotnikError):
-    """A notice came: leave the job and exit with status 75."""
+class LeavingError(SpotnikError, SystemExit):
+    """A notice came: leave the job and exit with status 75. Uncaught, it ends the program with that status."""
 
-    code = -300
+    number = -300
 
 
 class ParkedError(SpotnikError):
     """Cut off from the majority for longer than the settings allow."""
 
-    code = -301
+    number = -301
 
 
 class ExcludedError(SpotnikError):
     """The others went on without this member; beginning a step joins again."""
 
-    code = -302
+    number = -302
 
 
 class DoneError(SpotnikError):
     """The regular end of the loop: the steps or the samples asked for are used up."""
 
-    code = -400
+    number = -400
 
 
 _BY_CODE: dict[int, type[SpotnikError]] = {
-    kind.code: kind
+    kind.number: kind
     for kind in (
         ArgumentError,
         StateError,
         NoMemoryError,
         LimitError,
+        AgainError,
         PeersError,
         KeyFileError,
         JobNameError,
@@ -157,5 +168,7 @@ def from_code(code: int, meaning: str, detail: str) -> SpotnikError:
     kind = _BY_CODE.get(code, SpotnikError)
     text = f"{detail}; {meaning}" if detail and detail not in meaning else meaning
     error = kind(text)
-    error.code = code
+    error.number = code
+    if isinstance(error, LeavingError):
+        error.code = EXIT_INTERRUPTED
     return error

@@ -1,215 +1,56 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The job as libspotnik knows it: join, steps, leave. Pointers and counts; arrays are ``collectives``' business.
+"""The job as libspotnik knows it: join, steps, leave. Pointers and counts; arrays are ``arrays``' business.
 
-Decides how C results become Python ones (exceptions, lifetimes, threads, forks) and nothing of the protocol.
-Blocking calls release the interpreter lock.
+Decides how C results become Python ones (exceptions, lifetimes, threads, signals, forks, the end of the interpreter)
+and nothing of the protocol. Blocking calls release the interpreter lock, and signal handlers run while they wait.
 """
 
 from __future__ import annotations
 
+import atexit
 import ctypes
-import dataclasses
 import os
+import signal
 import threading
 import weakref
-from types import TracebackType
-from typing import Any, Optional
+from collections.abc import Iterator
+from types import FrameType, TracebackType
+from typing import Callable, Generic, Optional, TypeVar
 
-from . import _native, errors
+from . import _native, errors, views
 from ._native import Dtype, Op
-from .errors import ArgumentError, ClosedError, ForkError, StateError
+from .config import Config, fill, whole
+from .errors import ClosedError, DoneError, ForkError, StateError
+from .views import Change, Member, Recovery, Status, Step
 
-__all__ = ["Config", "Dtype", "Job", "Op", "Recovery", "Status", "Step"]
+__all__ = ["Change", "Config", "Dtype", "Job", "Member", "Op", "Recovery", "Status", "Step", "leave_on_sigterm"]
 
-_NS = 1_000_000_000
-_DONE, _EXCLUDED = errors.DoneError.code, errors.ExcludedError.code
+_MEMBERS_MAX = 1024
+_PATIENCE_NS = 100_000_000  # between two looks at signals
+_INTERRUPT_S = 5.0  # how long an interrupted call may take to come back
+_AGAIN, _EXCLUDED, _PARKED = errors.AgainError.number, errors.ExcludedError.number, errors.ParkedError.number
 
-
-@dataclasses.dataclass
-class Config:
-    """Settings of a job. What is None is taken from the environment, then from the library's default.
-
-    Every member must give the same ``samples``, ``batch`` and ``steps_max``.
-    """
-
-    #: Name of the job (SPOTNIK_JOB): members of other jobs are refused. Default "spotnik".
-    job_name: Optional[str] = None
-    #: File with the 256-bit job key in hex, mode 0600 (SPOTNIK_KEY_FILE). Not needed by a job of one.
-    key_file: Optional[str] = None
-    #: "host:port,..." or "file:DIR" (SPOTNIK_PEERS). None and no such variable: a job of one.
-    peers: Optional[str] = None
-    #: "address[:port]" to listen on (SPOTNIK_BIND). Default 127.0.0.1, any port.
-    bind: Optional[str] = None
-    #: Steps wait until the view has so many members (SPOTNIK_MIN). Default 1.
-    members_min: Optional[int] = None
-    #: Joiners wait while the view has so many members (SPOTNIK_MAX). Default 256.
-    members_max: Optional[int] = None
-    #: Samples in one epoch of data; 0: no ledger, steps have no samples.
-    samples: Optional[int] = None
-    #: Samples a step consumes, over all members together.
-    batch: Optional[int] = None
-    #: The job is done after so many committed steps; 0: never.
-    steps_max: Optional[int] = None
-    #: Least silence, in seconds, that counts as loss (SPOTNIK_SILENCE_MS). Default 0.25.
-    silence_floor_s: Optional[float] = None
-    #: Limit, in seconds, of its adaptation to jitter. Default 2.
-    silence_ceiling_s: Optional[float] = None
-    #: "wait", "continue" or "stop" (SPOTNIK_ON_MINORITY): what a member does that is cut off from the majority.
-    on_minority: Optional[str] = None
-    #: Patience of "stop", in seconds. Default 60.
-    minority_wait_s: Optional[float] = None
-
-
-@dataclasses.dataclass(frozen=True)
-class Step:
-    """One step as this member sees it."""
-
-    #: From 1; committed at most once in the life of the job.
-    number: int
-    #: Epoch of the view in which the step was begun.
-    view_epoch: int
-    #: Place in that view, from 0, and its length. Both may be others in the next step.
-    rank: int
-    size: int
-    #: Which pass over the data, from 0: seed the shuffle with it.
-    data_epoch: int
-    #: Samples in this member's share; may be 0.
-    sample_count: int
-    #: The share: indices into the (shuffled) epoch of data.
-    ranges: list[range]
-    #: A joiner repeating a committed step: the share is empty, the result is the committed one.
-    replay: bool
-
-
-@dataclasses.dataclass(frozen=True)
-class Recovery:
-    """One recovery as this member saw it. Instants are CLOCK_MONOTONIC nanoseconds, 0 where not reached."""
-
-    epoch: int
-    lost: int
-    joined: int
-    left: int
-    detected_ns: int
-    reconciled_ns: int
-    accepted_ns: int
-    restarted_ns: int
-    committed_ns: int
-
-
-@dataclasses.dataclass(frozen=True)
-class Status:
-    """A snapshot of the job."""
-
-    #: Our member id, 32 hex digits.
-    member: str
-    view_epoch: int
-    rank: int
-    size: int
-    step_committed: int
-    step_stable: int
-    #: Cut off from the majority, waiting.
-    parked: bool
-    #: Copying state or replaying steps.
-    joining: bool
-    bytes_sent: int
-    bytes_received: int
-    control_messages: int
-    losses: int
-    joins: int
-    leaves: int
-    #: The last 16 at most, newest last.
-    recoveries: list[Recovery]
-
-
-def _encode(field: str, value: str) -> bytes:
-    if not isinstance(value, (str, os.PathLike)):
-        raise ArgumentError(f"{field} must be a string, not {type(value).__name__}")
-    return os.fsencode(value)
-
-
-def _whole(field: str, value: int, bits: int) -> int:
-    number = int(value)
-    if number != value or not 0 <= number < 1 << bits:
-        raise ArgumentError(f"{field} must be a whole number from 0 to 2**{bits}-1, not {value!r}")
-    return number
-
-
-def _nanoseconds(field: str, seconds: float) -> int:
-    return _whole(field, round(seconds * _NS), 64)
-
-
-def _minority(value: str) -> int:
-    try:
-        return int(_native.Minority[value.upper()])
-    except (KeyError, AttributeError):
-        raise ArgumentError(f'on_minority must be "wait", "continue" or "stop", not {value!r}') from None
-
-
-def _fill(native: _native.NativeConfig, config: Config) -> None:
-    """Write what `config` says over what the environment said."""
-    for field in ("job_name", "key_file", "peers", "bind"):
-        if getattr(config, field) is not None:
-            setattr(native, field, _encode(field, getattr(config, field)))
-    for field, bits in (("members_min", 32), ("members_max", 32), ("samples", 64), ("batch", 64), ("steps_max", 64)):
-        if getattr(config, field) is not None:
-            setattr(native, field, _whole(field, getattr(config, field), bits))
-    for field in ("silence_floor", "silence_ceiling", "minority_wait"):
-        seconds = getattr(config, field + "_s")
-        if seconds is not None:
-            setattr(native, field + "_ns", _nanoseconds(field + "_s", seconds))
-    if config.on_minority is not None:
-        native.on_minority = _minority(config.on_minority)
-
-
-def _step(native: _native.NativeStep) -> Step:
-    return Step(
-        number=native.number,
-        view_epoch=native.view_epoch,
-        rank=native.rank,
-        size=native.size,
-        data_epoch=native.data_epoch,
-        sample_count=native.sample_count,
-        ranges=[range(part.begin, part.end) for part in native.samples[: native.range_count]],
-        replay=bool(native.replay),
-    )
-
-
-def _status(native: _native.NativeStatus) -> Status:
-    return Status(
-        member=native.member.decode(),
-        view_epoch=native.view_epoch,
-        rank=native.rank,
-        size=native.size,
-        step_committed=native.step_committed,
-        step_stable=native.step_stable,
-        parked=bool(native.parked),
-        joining=bool(native.joining),
-        bytes_sent=native.bytes_sent,
-        bytes_received=native.bytes_received,
-        control_messages=native.control_messages,
-        losses=native.losses,
-        joins=native.joins,
-        leaves=native.leaves,
-        recoveries=[
-            Recovery(**{field.name: getattr(one, field.name) for field in dataclasses.fields(Recovery)})
-            for one in native.recovery[: native.recovery_count]
-        ],
-    )
-
-
+_Result = TypeVar("_Result")
 _jobs: weakref.WeakSet[Job] = weakref.WeakSet()
 
 
 class Job:
     """A job this process is, or will be, a member of.
 
-    All calls come from one thread at a time, but for :meth:`notice` and :meth:`status`, which any thread may make.
-    As a context manager it joins on entry, and leaves at the end, or abandons the job when an exception ends it.
+    All calls come from one thread at a time, but for :meth:`notice`, :meth:`status` and `members`, which any thread may
+    make. As a context manager it joins on entry, and leaves at the end, or abandons the job when an exception ends it.
+    Iterating begins steps until the job is done::
+
+        with spotnik.Job(config) as job:
+            job.state_add("w", ...)
+            for step in job:
+                job.allreduce_start(...)
+                if job.step_commit():
+                    ...  # apply the result
     """
 
     def __init__(self, config: Optional[Config] = None) -> None:
         self.config = config if config is not None else Config()
-        self._library = _native.load()
         self._handle: Optional[int] = None
         self._over = ""  # why there is no job any more
         self._forked = False
@@ -217,7 +58,14 @@ class Job:
         self._busy = threading.Lock()  # one call at a time
         self._state_owners: list[object] = []  # memory the library reads and writes until the end
         self._step_owners: list[object] = []  # ... until the commit
+        self._refresh: object = None  # the callback, which the library holds
+        self._refreshing: Optional[int] = None  # thread in which it runs
+        self._refresh_error: Optional[BaseException] = None
         self._begun: Optional[Step] = None
+        self._outside = True  # the next step_begin copies the state of others
+        self._seen = (0, 0)  # epoch and size of the view of the last step
+        self._watchers: list[Callable[[Change], object]] = []
+        self._library = _native.load()
         _jobs.add(self)
 
     # ---- joining ----
@@ -225,18 +73,17 @@ class Job:
     def join(self) -> None:
         """Find the job and get ready to join it, or found it. Does nothing when that was done before.
 
-        The state of the others is copied by the first :meth:`step_begin`.
+        The state of the others is copied by the first :meth:`step_begin`. Raises ArgumentError, PeersError,
+        KeyFileError, JobNameError, VersionError, SystemCallError, LeavingError.
         """
-        if self._handle is not None and not self._forked:
-            return
         self._check_usable()
-        native = _native.roomy(_native.NativeConfig)
-        self._library.spotnik_config_init(native)
-        _fill(native, self.config)
-        handle = ctypes.c_void_p()
-        with self._alone():
-            self._check(self._library.spotnik_join(native, ctypes.byref(handle)))
-            self._handle = handle.value
+        if self._handle is not None:
+            return
+        native = _native.config_new(self._library)
+        fill(native, self.config)
+        with _Alone(self):
+            self._handle = self._aside(lambda: self._join(native))
+            self._library.spotnik_patience_set(self._handle, _PATIENCE_NS)
 
     def state_add(self, name: str, pointer: int, count: int, dtype: Dtype, owner: object) -> None:
         """Register `count` elements at `pointer` as part of the replica: what a joiner receives.
@@ -244,9 +91,56 @@ class Job:
         Before the first :meth:`step_begin`; the same names, counts and types on every member. The memory may only
         change between a commit and the next begin. `owner` is kept alive until the job ends.
         """
-        with self._alone():
+        with _Alone(self):
             self._check(self._library.spotnik_state_add(self._job(), name.encode(), pointer, count, int(dtype)))
             self._state_owners.append(owner)
+
+    def blob_set(self, name: str, data: bytes) -> None:
+        """Keep `data` under `name` as part of the replica: for what lives in objects and changes its length.
+
+        Outside of a step. At most 64 blobs of 32 MiB together; they may differ between members.
+        """
+        data = bytes(data)
+        with _Alone(self):
+            self._check(self._library.spotnik_state_blob_set(self._job(), name.encode(), data, len(data)))
+
+    def blob_get(self, name: str) -> bytes:
+        """Return the blob `name` as it was set here, or as it came from others; empty when there is none."""
+        length = ctypes.c_size_t()
+        with _Alone(self):
+            get, job, key = self._library.spotnik_state_blob_get, self._job(), name.encode()
+            self._check(get(job, key, None, 0, ctypes.byref(length)))
+            room = ctypes.create_string_buffer(length.value + 1)
+            self._check(get(job, key, room, length.value, ctypes.byref(length)))
+            return room.raw[: length.value]
+
+    def refresh_set(self, refresh: Optional[Callable[[], object]]) -> None:
+        """Have `refresh` called inside :meth:`step_begin`, right before the state is copied for others or a checkpoint.
+
+        It brings registered memory and blobs up to date and may call :meth:`blob_set` and :meth:`blob_get`, nothing
+        else. What it raises is raised by that step_begin.
+        """
+
+        def called(_context: object) -> None:
+            self._refreshing = threading.get_ident()
+            try:
+                if refresh is not None:
+                    refresh()
+            except BaseException as error:  # C cannot pass it on
+                self._refresh_error = error
+            finally:
+                self._refreshing = None
+
+        with _Alone(self):
+            callback = _native.Refresh(called) if refresh is not None else _native.Refresh()
+            self._check(self._library.spotnik_state_refresh_set(self._job(), callback, None))
+            self._refresh = callback
+
+    @property
+    def loads(self) -> int:
+        """How often registered memory and blobs were replaced: copied from members or loaded from a checkpoint."""
+        with _Alone(self):
+            return int(self._library.spotnik_state_loads(self._job()))
 
     # ---- the step ----
 
@@ -256,24 +150,38 @@ class Job:
         Raises DoneError at the end of the job, LeavingError after a notice, ParkedError, MismatchError, PeersError.
         """
         native = _native.roomy(_native.NativeStep)
-        with self._alone():
-            self._check(self._library.spotnik_step_begin(self._job(), native))
-            self._begun = _step(native)
-            return self._begun
+        with _Alone(self):
+            if self._outside:
+                self._aside(lambda: self._begin(native))
+            else:
+                self._begin(native)
+            self._outside = False
+            self._begun = step = views.step_of(native)
+        self._look(step)
+        return step
+
+    def samples_decline(self) -> None:
+        """Let the running step consume no samples: for collectives beside the training. On every member or on none.
+
+        Before the first :meth:`allreduce_start` of the step; the ``ranges`` it was begun with are void then.
+        """
+        with _Alone(self):
+            self._check(self._library.spotnik_samples_decline(self._job()))
 
     def weight_set(self, weight: int) -> None:
         """Weigh this member's contribution to MEAN in the running step, instead of by its sample count."""
-        with self._alone():
-            self._check(self._library.spotnik_weight_set(self._job(), _whole("weight", weight, 64)))
+        weight = whole("weight", weight, 64)
+        with _Alone(self):
+            self._check(self._library.spotnik_weight_set(self._job(), weight))
 
     def allreduce_start(self, bucket: int, pointer: int, count: int, dtype: Dtype, op: Op, owner: object) -> None:
         """Start to all-reduce `count` elements at `pointer` in place; :meth:`step_commit` waits for the result.
 
-        The same buckets with the same sizes on every member. `owner` is kept alive until the commit; leave the
-        memory untouched until then.
+        `bucket` is 0 to 255; the same buckets with the same sizes on every member in every step. `owner` is kept alive
+        until the commit; leave the memory untouched until then.
         """
-        bucket = _whole("bucket", bucket, 32)
-        with self._alone():
+        bucket = whole("bucket", bucket, 32)
+        with _Alone(self):
             self._check(self._library.spotnik_allreduce(self._job(), bucket, pointer, count, int(dtype), int(op)))
             self._step_owners.append(owner)
 
@@ -281,17 +189,30 @@ class Job:
         """Finish the step: wait until every bucket holds the result. Losses, recoveries and joins happen inside.
 
         Returns False when the others went on without this member: apply nothing, and begin the next step, which joins
-        again. Raises MismatchError, ParkedError, StateError.
+        again. Raises MismatchError, ParkedError, StateError. When a signal handler raises meanwhile, the step is still
+        to be committed: call again, or :meth:`abandon`.
         """
-        with self._alone():
-            code = self._library.spotnik_step_commit(self._job())
-            if code != errors.ParkedError.code:
+        with _Alone(self):
+            job = self._job()
+            code = self._library.spotnik_step_commit(job)
+            while code == _AGAIN:
+                code = self._library.spotnik_step_commit(job)
+            if code not in (_PARKED, StateError.number):
                 self._begun = None
                 self._step_owners.clear()
             if code == _EXCLUDED:
+                self._outside = True
                 return False
             self._check(code)
             return True
+
+    def __iter__(self) -> Iterator[Step]:
+        while True:
+            try:
+                step = self.step_begin()
+            except DoneError:
+                return
+            yield step
 
     # ---- the end ----
 
@@ -308,14 +229,14 @@ class Job:
         """
         if self._forked or self._handle is None:
             return
-        with self._alone():
+        with _Alone(self):
             self._check(self._library.spotnik_leave(self._end("this member has left the job")))
 
     def abandon(self) -> None:
         """End the membership at once, without goodbye: to the others this member is lost. For error paths."""
         if self._forked or self._handle is None:
             return
-        with self._alone():
+        with _Alone(self):
             self._library.spotnik_abandon(self._end("this member has abandoned the job"))
 
     def __enter__(self) -> Job:
@@ -325,10 +246,15 @@ class Job:
     def __exit__(
         self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
     ) -> None:
-        if kind is None:
+        if kind is None or issubclass(kind, errors.LeavingError):
             self.leave()
         else:
             self.abandon()
+
+    def __del__(self) -> None:
+        handle = getattr(self, "_handle", None)
+        if handle is not None and not self._forked:
+            self._library.spotnik_abandon(handle)
 
     # ---- looking ----
 
@@ -337,13 +263,26 @@ class Job:
         native = _native.roomy(_native.NativeStatus)
         with self._life:
             self._library.spotnik_status(self._job(), native)
-        return _status(native)
+        return views.status_of(native)
+
+    @property
+    def members(self) -> list[Member]:
+        """The members of the view, in order of rank. Any thread."""
+        array = (_native.NativeMember * _MEMBERS_MAX)()
+        with self._life:
+            count = self._library.spotnik_members(self._job(), array, _MEMBERS_MAX)
+        return [Member(one.member.decode(), one.address.decode()) for one in array[:count]]
 
     @property
     def digest(self) -> int:
         """XXH3-64 of all registered state: equal on all members between applying a step and the next commit."""
-        with self._alone():
+        with _Alone(self):
             return int(self._library.spotnik_state_digest(self._job()))
+
+    @property
+    def running(self) -> Optional[Step]:
+        """The step that was begun and not committed yet; None outside of a step."""
+        return self._begun
 
     @property
     def rank(self) -> int:
@@ -365,16 +304,70 @@ class Job:
         """The running step; outside a step, the last one committed."""
         return self._begun.number if self._begun else self.status().step_committed
 
+    def on_change(self, callback: Callable[[Change], object]) -> None:
+        """Call `callback` from :meth:`step_begin` whenever the view is not that of the step before."""
+        self._watchers.append(callback)
+
+    def __repr__(self) -> str:
+        if self._forked:
+            return "<spotnik.Job of the parent process>"
+        if self._handle is None:
+            return f"<spotnik.Job: {self._over or 'not joined'}>"
+        return f"<spotnik.Job: rank {self.rank} of {self.size}, step {self.step}>"
+
     # ---- inside ----
 
-    def _alone(self) -> _Alone:
-        return _Alone(self)
+    def _join(self, native: _native.NativeConfig) -> int:
+        handle = ctypes.c_void_p()
+        self._check(self._library.spotnik_join(native, ctypes.byref(handle)))
+        assert handle.value is not None
+        if self._over:  # interrupted meanwhile: nobody waits for it any more
+            self._library.spotnik_abandon(handle)
+        return handle.value
+
+    def _begin(self, native: _native.NativeStep) -> None:
+        job = self._job()
+        code = _AGAIN
+        while code == _AGAIN and self._refresh_error is None:
+            code = self._library.spotnik_step_begin(job, native)
+        refresh_error, self._refresh_error = self._refresh_error, None
+        if refresh_error is not None:
+            raise refresh_error
+        self._check(code)
+
+    def _aside(self, call: Callable[[], _Result]) -> _Result:
+        """Make a call that the library does not cut short on a thread of its own, so that signals are seen meanwhile.
+
+        An interrupt asks the library to come back, and ends the job if it was not joined yet.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            return call()
+        errand = _Errand(call)
+        try:
+            errand.done.wait()
+        except BaseException:
+            if self._handle is None:
+                self._over = "joining was interrupted"
+            self.notice()
+            errand.done.wait(_INTERRUPT_S)
+            raise
+        return errand.value()
+
+    def _look(self, step: Step) -> None:
+        """Tell the watchers of a new view."""
+        epoch, size = self._seen
+        self._seen = (step.view_epoch, step.size)
+        if epoch in (0, step.view_epoch) or not self._watchers:
+            return
+        change = Change(step.view_epoch, step.rank, step.size, size, self.members)
+        for watcher in list(self._watchers):
+            watcher(change)
 
     def _check_usable(self) -> None:
         if self._forked:
             raise ForkError(
                 "this job belongs to the parent process and cannot be used after a fork; join a job in the child "
-                "itself, or keep spotnik out of it (DataLoader workers need none)"
+                "itself, or keep spotnik out of it (data loaders' workers need none)"
             )
         if self._over:
             raise ClosedError(f"{self._over}; make a new spotnik.Job to take part again")
@@ -403,26 +396,67 @@ class Job:
         self._life = threading.RLock()
         self._busy = threading.Lock()
 
-    def __repr__(self) -> str:
-        if self._forked:
-            return "<spotnik.Job of the parent process>"
-        if self._handle is None:
-            return f"<spotnik.Job: {self._over or 'not joined'}>"
-        return f"<spotnik.Job rank {self.rank} of {self.size}, step {self.step}>"
+    def _finish(self) -> None:
+        """At the end of the interpreter: goodbye between steps; in the middle of one the others must do without us."""
+        if self._handle is None or self._forked or not self._busy.acquire(blocking=False):
+            return
+        end = self._library.spotnik_abandon if self._begun else self._library.spotnik_leave
+        end(self._end("the interpreter is ending"))
 
 
 class _Alone:
-    """One call at a time: a second thread is told so instead of breaking the job."""
+    """One call at a time: a second thread is told so instead of breaking the job. A refresh is part of its call."""
 
     def __init__(self, job: Job) -> None:
         self._busy = job._busy
+        self._inside = job._refreshing == threading.get_ident()
 
     def __enter__(self) -> None:
-        if not self._busy.acquire(blocking=False):
-            raise StateError("another thread is in a call on this job; make all calls from one thread at a time")
+        if not self._inside and not self._busy.acquire(blocking=False):
+            raise StateError("another call on this job is under way; make all calls from one thread at a time")
 
-    def __exit__(self, *_: Any) -> None:
-        self._busy.release()
+    def __exit__(self, *_: object) -> None:
+        if not self._inside:
+            self._busy.release()
+
+
+class _Errand(Generic[_Result]):
+    """A call on a thread of its own, with its result."""
+
+    def __init__(self, call: Callable[[], _Result]) -> None:
+        self._call = call
+        self._result: list[_Result] = []
+        self._error: Optional[BaseException] = None
+        self.done = threading.Event()
+        threading.Thread(target=self._run, name="spotnik", daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            self._result.append(self._call())
+        except BaseException as error:
+            self._error = error
+        finally:
+            self.done.set()
+
+    def value(self) -> _Result:
+        """What the call returned, or raise what it raised."""
+        if self._error is not None:
+            raise self._error
+        return self._result[0]
+
+
+def leave_on_sigterm() -> None:
+    """Take SIGTERM as a notice for every job of this process: step_begin raises LeavingError.
+
+    Installs a signal handler, in place of the one before; to be called from the main thread. Without it SIGTERM ends
+    the process, and the others go on without it.
+    """
+    signal.signal(signal.SIGTERM, _on_sigterm)
+
+
+def _on_sigterm(_number: int, _frame: Optional[FrameType]) -> None:
+    for job in list(_jobs):
+        job.notice()
 
 
 def _after_fork() -> None:
@@ -430,4 +464,10 @@ def _after_fork() -> None:
         job._forget()
 
 
+def _at_exit() -> None:
+    for job in list(_jobs):
+        job._finish()
+
+
 os.register_at_fork(after_in_child=_after_fork)
+atexit.register(_at_exit)

@@ -2,12 +2,15 @@
 /* How the job is doing: numbers for the program, JSON for those who ask from outside, and the rate of
  * steps.
  * */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "api/job.h"
 #include "base/time.h"
 #include "metrics/status.h"
+#include "net/address.h"
 #include "state/thread.h"
 
 #define RATE_WINDOW_NS SPOTNIK_S
@@ -20,6 +23,21 @@ void spotnik_status(spotnik_job *job, spotnik_job_status *ret)
     memset(ret, 0, sizeof *ret);
     if (job)
         spotnik_engine_status(job->engine, ret);
+}
+
+uint32_t spotnik_members(spotnik_job *job, spotnik_job_member *ret, uint32_t max)
+{
+    uint64_t epoch;
+    struct spotnik_member *member = job && ret && max ? calloc(max, sizeof *member) : NULL;
+    uint32_t count = member ? spotnik_engine_members(job->engine, member, max, &epoch) : 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        snprintf(ret[i].member, sizeof ret[i].member, "%016llx%016llx", (unsigned long long)member[i].id.high,
+                 (unsigned long long)member[i].id.low);
+        spotnik_address_format(ret[i].address, member[i].address, member[i].port);
+    }
+    free(member);
+    return count;
 }
 
 void spotnik_rate_count(struct spotnik_rate *rate, uint64_t step)

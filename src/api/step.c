@@ -67,17 +67,44 @@ int spotnik_step_begin(spotnik_job *job, spotnik_step *ret_step)
     return 0;
 }
 
+int spotnik_patience_set(spotnik_job *job, uint64_t patience_ns)
+{
+    if (!job)
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no job was given");
+    spotnik_engine_patience_set(job->engine, patience_ns);
+    return 0;
+}
+
+static bool has_started(const spotnik_job *job)
+{
+    for (uint32_t i = 0; i < SPOTNIK_CALLER_BUCKETS; i++)
+        if (job->started[i])
+            return true;
+    return false;
+}
+
 int spotnik_weight_set(spotnik_job *job, uint64_t weight)
 {
     if (!job)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no job was given");
     if (!job->begun)
         return spotnik_error_return(SPOTNIK_ERR_STATE, "a weight belongs to a begun step");
-    for (uint32_t i = 0; i < SPOTNIK_CALLER_BUCKETS; i++)
-        if (job->started[i])
-            return spotnik_error_return(SPOTNIK_ERR_STATE,
-                                        "the weight must be set before the first allreduce");
+    if (has_started(job))
+        return spotnik_error_return(SPOTNIK_ERR_STATE, "the weight must be set before the first allreduce");
     int rc = spotnik_engine_weight_set(job->engine, weight);
+
+    return rc == SPOTNIK_ERR_PEERS ? 0 : rc; /* excluded: step_commit says so */
+}
+
+int spotnik_samples_decline(spotnik_job *job)
+{
+    if (!job)
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no job was given");
+    if (!job->begun)
+        return spotnik_error_return(SPOTNIK_ERR_STATE, "samples are those of a begun step");
+    if (has_started(job))
+        return spotnik_error_return(SPOTNIK_ERR_STATE, "samples must be declined before the first allreduce");
+    int rc = spotnik_engine_samples_decline(job->engine);
 
     return rc == SPOTNIK_ERR_PEERS ? 0 : rc; /* excluded: step_commit says so */
 }
@@ -137,7 +164,7 @@ int spotnik_step_commit(spotnik_job *job)
         spotnik_job_exclude(job);
         return spotnik_error_return(SPOTNIK_ERR_EXCLUDED, "the others went on without this member");
     }
-    job->begun = rc == SPOTNIK_ERR_PARKED; /* still ours to finish, should the caller want to wait on */
+    job->begun = rc == SPOTNIK_ERR_PARKED || rc == SPOTNIK_ERR_AGAIN; /* still ours to finish */
     if (!rc) {
         job->committed = job->step;
         spotnik_rate_count(&job->rate, job->committed);

@@ -22,6 +22,7 @@ static const struct {
     { SPOTNIK_ERR_MEMORY, "out of memory; nothing was changed: free some, or use smaller buckets" },
     { SPOTNIK_ERR_LIMIT,
       "more buckets, tensors or members than the limits allow; merge some into larger ones" },
+    { SPOTNIK_ERR_AGAIN, "not ready within the patience that was set; call again to go on waiting" },
     { SPOTNIK_ERR_PEERS,
       "no member of the job could be found or reached; check SPOTNIK_PEERS and that a member is running" },
     { SPOTNIK_ERR_KEY, "the other side has another job key; give every member the same SPOTNIK_KEY_FILE" },

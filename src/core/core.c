@@ -107,6 +107,7 @@ static void dispatch(struct spotnik_core *core, const struct spotnik_event *even
     case SPOTNIK_EVENT_TICK: on_tick(core); break;
     case SPOTNIK_EVENT_STEP_BEGIN: on_step_begin(core); break;
     case SPOTNIK_EVENT_WEIGHT: on_weight(core, event); break;
+    case SPOTNIK_EVENT_DECLINE: on_decline(core); break;
     case SPOTNIK_EVENT_BUCKET_START: on_bucket_start(core, event); break;
     case SPOTNIK_EVENT_STEP_SEAL: on_step_seal(core); break;
     case SPOTNIK_EVENT_LEAVE: on_leave(core); break;

@@ -71,6 +71,7 @@ enum spotnik_event_kind {
     /* the caller's side; answered by an action, at once or later */
     SPOTNIK_EVENT_STEP_BEGIN,   /* -> STEP_BEGUN when stable enough (view >= members_min, no recovery under way) */
     SPOTNIK_EVENT_WEIGHT,       /* weight: of our contributions in the begun step; before the first BUCKET_START */
+    SPOTNIK_EVENT_DECLINE,      /* the begun step consumes no samples; before the first BUCKET_START, on all members or none */
     SPOTNIK_EVENT_BUCKET_START, /* bucket, count, dtype, op: `in` is ready */
     SPOTNIK_EVENT_STEP_SEAL,    /* no further buckets in this step -> COMMITTED. Without any bucket the core adds number
                                    SPOTNIK_BUCKET_BARRIER of 0 elements: a step always synchronises */
@@ -209,6 +210,9 @@ const struct spotnik_view *spotnik_core_view(const struct spotnik_core *core);
 
 /* Our share of the begun step. Returns the number of samples. */
 uint64_t spotnik_core_share(const struct spotnik_core *core, struct spotnik_range *ret_ranges, uint32_t *ret_count);
+
+/* Which share of the begun step is ours (== shares: none), and in how many it was dealt out (0: replay). */
+uint32_t spotnik_core_share_number(const struct spotnik_core *core, uint32_t *ret_shares);
 
 const struct spotnik_ledger *spotnik_core_ledger(const struct spotnik_core *core);
 void spotnik_core_status(const struct spotnik_core *core, struct spotnik_core_status *ret);

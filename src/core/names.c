@@ -10,7 +10,8 @@ const char *spotnik_event_name(enum spotnik_event_kind kind)
         [SPOTNIK_EVENT_DIAL_FAILED] = "dial failed", [SPOTNIK_EVENT_DEATH] = "death",
         [SPOTNIK_EVENT_MESSAGE] = "message",       [SPOTNIK_EVENT_LANE_DOWN] = "lane down",
         [SPOTNIK_EVENT_TICK] = "tick",             [SPOTNIK_EVENT_STEP_BEGIN] = "step begin",
-        [SPOTNIK_EVENT_WEIGHT] = "weight",         [SPOTNIK_EVENT_BUCKET_START] = "bucket start",
+        [SPOTNIK_EVENT_WEIGHT] = "weight",         [SPOTNIK_EVENT_DECLINE] = "decline",
+        [SPOTNIK_EVENT_BUCKET_START] = "bucket start",
         [SPOTNIK_EVENT_STEP_SEAL] = "step seal",   [SPOTNIK_EVENT_LEAVE] = "leave",
         [SPOTNIK_EVENT_ENTER_READY] = "enter ready", [SPOTNIK_EVENT_CHUNK_DONE] = "chunk done",
     };

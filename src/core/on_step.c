@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The caller's side of a step: STEP_BEGIN, WEIGHT, BUCKET_START, STEP_SEAL. Wrong calls are the API's to refuse; here they
+/* The caller's side of a step: STEP_BEGIN, WEIGHT, DECLINE, BUCKET_START, STEP_SEAL. Wrong calls are the API's to refuse; here they
  * are broken invariants. */
 #include "base/assert.h"
 #include "core/state.h"
@@ -19,6 +19,14 @@ void on_weight(struct spotnik_core *core, const struct spotnik_event *event)
     core->weight_set = true;
 }
 
+/* What each member's caller says of the same step must agree, as their buckets must: the ledger is replicated. */
+void on_decline(struct spotnik_core *core)
+{
+    SPOTNIK_ASSERT(core->step.begun);
+    SPOTNIK_ASSERT(core->step.started == 0);
+    core->declined = true;
+}
+
 /* A member without a share in the step (a joiner, or one whose step was begun without it) contributes nothing to any operation. MEAN is
  * weighted by samples, or as the caller said; the rest is not weighted. */
 static uint64_t weight_of(const struct spotnik_core *core, uint8_t op)
@@ -33,7 +41,7 @@ static uint64_t weight_of(const struct spotnik_core *core, uint8_t op)
         return 1;
     if (core->weight_set)
         return core->weight;
-    return core->ledger.samples ? spotnik_core_share(core, ranges, &count) : 1;
+    return core->ledger.samples && !core->declined ? spotnik_core_share(core, ranges, &count) : 1;
 }
 
 void on_bucket_start(struct spotnik_core *core, const struct spotnik_event *event)

@@ -88,6 +88,7 @@ struct spotnik_core {
     uint32_t begun_share, begun_shares; /* of the begun step, fixed when it was begun */
     bool begin_wanted;
     bool replay_due;  /* joiner: a result of the next step is waiting in its stream */
+    bool declined;    /* the begun step consumes no samples */
     bool weight_set;
     uint64_t weight;
     bool *consumed; /* scratch of the ledger, per share */
@@ -185,6 +186,7 @@ void on_enter(struct spotnik_core *core, struct peer *from, const struct spotnik
 void on_tick(struct spotnik_core *core);
 void on_step_begin(struct spotnik_core *core);
 void on_weight(struct spotnik_core *core, const struct spotnik_event *event);
+void on_decline(struct spotnik_core *core);
 void on_bucket_start(struct spotnik_core *core, const struct spotnik_event *event);
 void on_step_seal(struct spotnik_core *core);
 void on_leave(struct spotnik_core *core);

@@ -51,7 +51,7 @@ void step_try_begin(struct spotnik_core *core)
 {
     if (!core->begin_wanted || core->step.begun || !may_begin(core))
         return;
-    core->begin_wanted = core->replay_due = core->weight_set = false;
+    core->begin_wanted = core->replay_due = core->weight_set = core->declined = false;
     spotnik_transaction_begin(&core->step);
     struct spotnik_action *action = queue_action(core, SPOTNIK_ACTION_STEP_BEGUN);
     action->step = core->step.committed + 1;
@@ -120,7 +120,7 @@ void step_try_commit(struct spotnik_core *core)
         spotnik_ledger_copy(&core->ledger, &core->chosen.ledger);
         core->ledger_known = true;
     }
-    else if (core->role == SPOTNIK_ROLE_MEMBER)
+    else if (core->role == SPOTNIK_ROLE_MEMBER && !core->declined)
         ledger_advance(core, step);
     if (core->status.restarted_ns && !core->status.committed_ns)
         core->status.committed_ns = core->now_ns;
@@ -137,10 +137,16 @@ uint64_t spotnik_core_share(const struct spotnik_core *core, struct spotnik_rang
     uint64_t step = core->step.committed + 1;
 
     *ret_count = 0;
-    if (core->role != SPOTNIK_ROLE_MEMBER || step_by_handover(core))
+    if (core->role != SPOTNIK_ROLE_MEMBER || step_by_handover(core) || core->declined)
         return 0;
     uint32_t share = spotnik_view_share(&core->view, core->rank, step);
     if (share == SPOTNIK_NO_SHARE)
         return 0;
     return spotnik_ledger_share(&core->ledger, share, spotnik_view_shares(&core->view, step), ret_ranges, ret_count);
+}
+
+uint32_t spotnik_core_share_number(const struct spotnik_core *core, uint32_t *ret_shares)
+{
+    *ret_shares = core->begun_shares;
+    return core->begun_share < core->begun_shares ? core->begun_share : core->begun_shares;
 }

@@ -42,6 +42,12 @@ static bool patience_is_over(const struct spotnik_engine *engine)
            && spotnik_time_since(spotnik_clock_ns(), engine->parked_ns) >= engine->config.minority_wait_ns;
 }
 
+/* When a call that begins to wait now has to come back; NEVER: when it is done. */
+static uint64_t patience_until(const struct spotnik_engine *engine)
+{
+    return engine->patience_ns == 0 ? SPOTNIK_NEVER : spotnik_time_add(spotnik_clock_ns(), engine->patience_ns);
+}
+
 /* Why waiting makes no sense any more; 0: it does. */
 static int trouble(const struct spotnik_engine *engine)
 {
@@ -77,12 +83,15 @@ static bool noticed(const struct spotnik_engine *engine)
 
 static int begin_wait(struct spotnik_engine *engine)
 {
+    uint64_t until_ns = patience_until(engine);
     while (!engine->begun) {
         int rc = trouble(engine);
         if (rc != 0)
             return rc;
         if (noticed(engine))
             return SPOTNIK_ERR_LEAVING;
+        if (spotnik_clock_ns() >= until_ns)
+            return SPOTNIK_ERR_AGAIN;
         changed_wait(engine, spotnik_time_add(spotnik_clock_ns(), BOUNDARY_NS));
         if (!engine->begun)
             boundary_call(engine, true);
@@ -101,6 +110,7 @@ static void step_describe(struct spotnik_engine *engine, spotnik_step *step)
     step->size = status.size > 0 ? status.size : 1;
     step->data_epoch = spotnik_core_ledger(engine->core)->data_epoch;
     step->sample_count = spotnik_core_share(engine->core, step->samples, &step->range_count);
+    step->share = spotnik_core_share_number(engine->core, &step->shares);
     step->replay = engine->replay;
 }
 
@@ -147,6 +157,24 @@ int spotnik_engine_weight_set(struct spotnik_engine *engine, uint64_t weight)
     return rc;
 }
 
+int spotnik_engine_samples_decline(struct spotnik_engine *engine)
+{
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_DECLINE };
+    spotnik_engine_lock(engine);
+    int rc = step_check(engine);
+    if (rc == 0)
+        post(engine, &event);
+    spotnik_engine_unlock(engine);
+    return rc;
+}
+
+void spotnik_engine_patience_set(struct spotnik_engine *engine, uint64_t patience_ns)
+{
+    spotnik_engine_lock(engine);
+    engine->patience_ns = patience_ns;
+    spotnik_engine_unlock(engine);
+}
+
 static int bucket_check(uint32_t number, const void *data, size_t count, enum spotnik_dtype dtype,
                         enum spotnik_op op)
 {
@@ -191,11 +219,14 @@ int spotnik_engine_allreduce(struct spotnik_engine *engine, uint32_t bucket, voi
 
 static int commit_wait(struct spotnik_engine *engine)
 {
+    uint64_t until_ns = patience_until(engine);
     while (engine->committed < engine->begun_step) {
         int rc = trouble(engine);
         if (rc != 0)
             return rc;
-        changed_wait(engine, spotnik_time_add(spotnik_clock_ns(), SPOTNIK_S));
+        if (spotnik_clock_ns() >= until_ns)
+            return SPOTNIK_ERR_AGAIN;
+        changed_wait(engine, spotnik_time_min(until_ns, spotnik_time_add(spotnik_clock_ns(), SPOTNIK_S)));
     }
     return 0;
 }

@@ -117,9 +117,13 @@ int spotnik_engine_handover(struct spotnik_engine *engine, const struct spotnik_
  * API rejoins and calls again). step_commit likewise. */
 int spotnik_engine_step_begin(struct spotnik_engine *engine, spotnik_step *ret_step);
 int spotnik_engine_weight_set(struct spotnik_engine *engine, uint64_t weight);
+int spotnik_engine_samples_decline(struct spotnik_engine *engine);
 int spotnik_engine_allreduce(struct spotnik_engine *engine, uint32_t bucket, void *data, size_t count,
                              enum spotnik_dtype dtype, enum spotnik_op op);
 int spotnik_engine_step_commit(struct spotnik_engine *engine);
+
+/* [caller] step_begin and step_commit return SPOTNIK_ERR_AGAIN after waiting so long; 0: never. */
+void spotnik_engine_patience_set(struct spotnik_engine *engine, uint64_t patience_ns);
 
 /* [any; async-signal-safe] */
 void spotnik_engine_notice(struct spotnik_engine *engine);

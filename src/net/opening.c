@@ -13,6 +13,7 @@
 #include "base/time.h"
 #include "net/address.h"
 #include "net/answer.h"
+#include "net/fork.h"
 #include "net/state.h"
 
 #define ACCEPT_AGAIN_NS (100 * SPOTNIK_MS)
@@ -81,6 +82,7 @@ void spotnik_opening_accept(struct spotnik_engine *engine)
     for (;;) {
         int fd = accept4(engine->listener.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
+            spotnik_fork_note(fd);
             stranger_admit(engine, fd);
             continue;
         }

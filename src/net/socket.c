@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "net/address.h"
+#include "net/fork.h"
 #include "spotnik/spotnik.h"
 
 #define LISTEN_BACKLOG 1024
@@ -58,7 +59,9 @@ static int bound(int fd, const uint8_t address[16], uint16_t *port)
 static int tcp_socket(const uint8_t address[16])
 {
     int family = spotnik_address_is_ipv4(address) ? AF_INET : AF_INET6;
-    return socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
+    int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
+    spotnik_fork_note(fd);
+    return fd;
 }
 
 int spotnik_socket_listen(const uint8_t address[16], uint16_t *port, int *ret_fd)

@@ -200,6 +200,7 @@ struct spotnik_engine {
     bool excluded, left, boundary_due;
     int failed;
     uint64_t parked_ns; /* since when; 0: not */
+    uint64_t patience_ns; /* of the caller's waits; 0: for ever */
     uint64_t step_epoch;
     uint32_t recovery_count;
     spotnik_recovery recovery[SPOTNIK_RECOVERIES_KEPT];

@@ -93,10 +93,23 @@ static void shuffle(struct sim_world *world, struct sim_app *app)
     }
 }
 
+/* In one world of three every fourth step is a collective beside the training. Not drawn: seeds keep their histories. */
+static void decline(struct sim_world *world, struct sim_process *process)
+{
+    struct sim_app *app = &process->app;
+
+    app->declined = world->options.samples && world->options.seed % 3 == 0 && app->step % 4 == 2;
+    if (!app->declined)
+        return;
+    call(world, process, SPOTNIK_EVENT_DECLINE);
+    app->samples = spotnik_core_share(process->core, app->range, &app->range_count);
+}
+
 static void computed(struct sim_world *world, struct sim_process *process)
 {
     struct sim_app *app = &process->app;
 
+    decline(world, process);
     for (uint32_t i = 0; i < world->options.buckets; i++)
         spotnik_sim_gradient(world, process, i);
     shuffle(world, app);

@@ -138,10 +138,13 @@ void spotnik_check_input(struct sim_world *world, const struct sim_process *proc
         at += spotnik_sim_bucket_bytes(&world->bucket[i]);
     }
     input->filled = true;
+    input->samples = process->app.samples;
+    input->range_count = process->app.range_count;
     input->weight = !input->has_share                   ? 0
                     : process->app.weight != UINT64_MAX ? process->app.weight
-                    : world->options.samples            ? input->samples
-                                                        : 1;
+                    : !world->options.samples           ? 1
+                    : process->app.declined             ? 1
+                                                        : input->samples;
 }
 
 static struct fact_commit *commit_new(struct sim_world *world)

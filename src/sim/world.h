@@ -131,6 +131,7 @@ struct sim_app {
     uint64_t serial, step, committed;
     bool leave, replay;
     uint32_t order[SIM_BUCKETS], started;
+    bool declined; /* the step consumes no samples */
     uint64_t weight;
     uint32_t range_count;
     struct spotnik_range range[SPOTNIK_RANGES_MAX];

@@ -5,10 +5,16 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <cmocka.h>
 
+#include "api/key.h"
 #include "base/hash.h"
 #include "spotnik/spotnik.h"
 
@@ -282,6 +288,127 @@ static void test_blobs(void **state)
     spotnik_abandon(job);
 }
 
+/* A collective beside the training: the samples stay in the pool, and are dealt out in the next step. */
+static void test_samples_declined(void **state)
+{
+    spotnik_job *job = join_one(10, 4, 0);
+    spotnik_step step;
+    float g[2] = { 1, 2 };
+
+    (void)state;
+    assert_int_equal(spotnik_samples_decline(job), SPOTNIK_ERR_STATE);
+    for (uint64_t i = 0; i < 9; i++) {
+        assert_int_equal(spotnik_step_begin(job, &step), 0);
+        assert_int_equal(step.data_epoch, i / 2 / 3);
+        assert_int_equal(step.samples[0].begin, 4 * (i / 2 % 3));
+        assert_int_equal(step.share, 0);
+        assert_int_equal(step.shares, 1);
+        if (i % 2 == 0)
+            assert_int_equal(spotnik_samples_decline(job), 0);
+        assert_int_equal(spotnik_allreduce(job, 0, g, 2, SPOTNIK_F32, SPOTNIK_MEAN), 0);
+        assert_int_equal(spotnik_samples_decline(job), SPOTNIK_ERR_STATE);
+        assert_int_equal(spotnik_step_commit(job), 0);
+        assert_true(g[0] == 1 && g[1] == 2);
+    }
+    spotnik_abandon(job);
+}
+
+/* A job for two, one of whom is missing; in a folder of its own. */
+static spotnik_job *join_a_pair(char folder[64])
+{
+    char key[96], peers[96];
+    spotnik_config config;
+    spotnik_job *job = NULL;
+
+    strcpy(folder, "/tmp/spotnik-test-XXXXXX");
+    assert_non_null(mkdtemp(folder));
+    snprintf(key, sizeof key, "%s/key", folder);
+    snprintf(peers, sizeof peers, "file:%s", folder);
+    assert_int_equal(spotnik_key_create(key), 0);
+    spotnik_config_init(&config);
+    config.key_file = key;
+    config.peers = peers;
+    config.members_min = 2;
+    assert_int_equal(spotnik_join(&config, &job), 0);
+    return job;
+}
+
+static void remove_folder(const char *folder)
+{
+    char command[96];
+
+    snprintf(command, sizeof command, "rm -rf -- %s", folder);
+    assert_int_equal(system(command), 0);
+}
+
+/* Waiting for somebody who does not come ends in time, and may be taken up again; and so may leaving. */
+static void test_patience(void **state)
+{
+    char folder[64];
+    spotnik_job *job = join_a_pair(folder);
+    spotnik_step step;
+
+    (void)state;
+    assert_int_equal(spotnik_patience_set(NULL, 1), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_patience_set(job, 5000000), 0);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(spotnik_step_begin(job, &step), SPOTNIK_ERR_AGAIN);
+    spotnik_notice(job);
+    assert_int_equal(spotnik_step_begin(job, &step), SPOTNIK_ERR_LEAVING);
+    assert_int_equal(spotnik_leave(job), 0);
+    remove_folder(folder);
+}
+
+static void test_members(void **state)
+{
+    char folder[64];
+    spotnik_job *job = join_a_pair(folder);
+    spotnik_job_member member[2];
+    spotnik_job_status status;
+
+    (void)state;
+    spotnik_status(job, &status);
+    assert_int_equal(spotnik_members(job, member, 2), 1);
+    assert_string_equal(member[0].member, status.member);
+    assert_int_equal(strncmp(member[0].address, "127.0.0.1:", 10), 0);
+    assert_int_equal(spotnik_members(job, member, 0), 0);
+    assert_int_equal(spotnik_members(NULL, member, 2), 0);
+    spotnik_abandon(job);
+    remove_folder(folder);
+}
+
+static int sockets_open(void)
+{
+    struct stat status;
+    int count = 0;
+
+    for (int fd = 0; fd < 1024; fd++)
+        count += fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode);
+    return count;
+}
+
+/* A child keeps none of our connections, and every descriptor that is not ours. */
+static void test_fork(void **state)
+{
+    int before = sockets_open(), pair[2], status;
+    char folder[64];
+    spotnik_job *job = join_a_pair(folder);
+
+    (void)state;
+    assert_true(sockets_open() > before);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(sockets_open() == before + 2 && write(pair[1], "x", 1) == 1 ? 0 : 1);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_true(sockets_open() > before + 2);
+    close(pair[0]);
+    close(pair[1]);
+    spotnik_abandon(job);
+    remove_folder(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -295,6 +422,10 @@ int main(void)
         cmocka_unit_test_setup(test_config_of_an_older_header, setup),
         cmocka_unit_test_setup(test_batch_per_member, setup),
         cmocka_unit_test_setup(test_blobs, setup),
+        cmocka_unit_test_setup(test_samples_declined, setup),
+        cmocka_unit_test_setup(test_patience, setup),
+        cmocka_unit_test_setup(test_members, setup),
+        cmocka_unit_test_setup(test_fork, setup),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

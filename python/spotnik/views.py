@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a program sees of a job: a step, the members, a status. Plain values, copied from the C structs."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from . import _native
+
+__all__ = ["Change", "Member", "Recovery", "Status", "Step"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """One step as this member sees it."""
+
+    #: From 1; committed at most once in the life of the job.
+    number: int
+    #: Epoch of the view in which the step was begun.
+    view_epoch: int
+    #: Place in that view, from 0. May be another in the next step.
+    rank: int
+    #: Length of that view.
+    size: int
+    #: Which pass over the data, from 0: seed the shuffle with it.
+    data_epoch: int
+    #: Samples in this member's share; may be 0.
+    sample_count: int
+    #: The share: indices into the (shuffled) epoch of data.
+    ranges: list[range]
+    #: A joiner repeating a committed step: the share is empty, the result is the committed one.
+    replay: bool
+    #: Which of the `shares` into which the step was dealt out is ours; equal to `shares`: none, and what we contribute
+    #: is left out. Shares keep their numbers while views change. Both 0 in a replay.
+    share: int = 0
+    shares: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Member:
+    """One member of the view."""
+
+    #: Its id, 32 hex digits; never used again.
+    member: str
+    #: Where it listens: "address:port".
+    address: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Change:
+    """A view that is not that of the step before."""
+
+    epoch: int
+    rank: int
+    size: int
+    #: Size of the view before.
+    size_before: int
+    #: All members, in order of rank.
+    members: list[Member]
+
+
+@dataclasses.dataclass(frozen=True)
+class Recovery:
+    """One recovery as this member saw it. Instants are CLOCK_MONOTONIC nanoseconds, 0 where not reached."""
+
+    #: Epoch of the view it led to.
+    epoch: int
+    lost: int
+    joined: int
+    left: int
+    detected_ns: int
+    reconciled_ns: int
+    accepted_ns: int
+    restarted_ns: int
+    committed_ns: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Status:
+    """A snapshot of the job."""
+
+    #: Our member id, 32 hex digits.
+    member: str
+    view_epoch: int
+    rank: int
+    size: int
+    step_committed: int
+    step_stable: int
+    #: Cut off from the majority, waiting.
+    parked: bool
+    #: Copying state or replaying steps.
+    joining: bool
+    bytes_sent: int
+    bytes_received: int
+    control_messages: int
+    losses: int
+    joins: int
+    leaves: int
+    #: The last 16 at most, newest last.
+    recoveries: list[Recovery]
+
+
+def step_of(native: _native.NativeStep) -> Step:
+    """Copy a spotnik_step."""
+    return Step(
+        number=native.number,
+        view_epoch=native.view_epoch,
+        rank=native.rank,
+        size=native.size,
+        data_epoch=native.data_epoch,
+        sample_count=native.sample_count,
+        ranges=[range(part.begin, part.end) for part in native.samples[: native.range_count]],
+        replay=bool(native.replay),
+        share=native.share,
+        shares=native.shares,
+    )
+
+
+def status_of(native: _native.NativeStatus) -> Status:
+    """Copy a spotnik_job_status."""
+    return Status(
+        member=native.member.decode(),
+        view_epoch=native.view_epoch,
+        rank=native.rank,
+        size=native.size,
+        step_committed=native.step_committed,
+        step_stable=native.step_stable,
+        parked=bool(native.parked),
+        joining=bool(native.joining),
+        bytes_sent=native.bytes_sent,
+        bytes_received=native.bytes_received,
+        control_messages=native.control_messages,
+        losses=native.losses,
+        joins=native.joins,
+        leaves=native.leaves,
+        recoveries=[
+            Recovery(**{field.name: getattr(one, field.name) for field in dataclasses.fields(Recovery)})
+            for one in native.recovery[: native.recovery_count]
+        ],
+    )
