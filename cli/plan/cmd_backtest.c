@@ -3,6 +3,7 @@
 #include "cmd_backtest.h"
 #include "plan/climate.h"
 #include "plan/foresight.h"
+#include "plan/omniscient.h"
 #include "plan/policy.h"
 #include "plan_args.h"
 
@@ -15,19 +16,28 @@
 static const char usage[] =
     "usage: spotnik backtest --windows FILE [--windows FILE]... --policy P --work 48h --deadline 60h "
     "--changeover 12m\n"
-    "                        [--price-ratio k] [--overlap] [--slices n] [--stride 6h] [--each] [--climates "
-    "FILE]...\n"
+    "                        [--price-ratio k | --spot-prices FILE [--on-demand-usd X]] [--pair-speed x] "
+    "[--notice 2m]\n"
+    "                        [--slices n] [--stride 6h] [--each] [--climates FILE]...\n"
     "       spotnik backtest --learn FILE...\n"
     "\n"
-    "Policies: on-demand, greedy, sliced, uniform, foresight (one machine at a time), spotnik (foresight, "
-    "with the\n"
-    "on-demand machine working on while its spot successor starts: --overlap gives that to any policy).\n"
-    "Costs are in hours of spot price; changeovers are billed. A raw trace is cut into windows, one every "
-    "--stride.\n"
-    "--climates learns the policy's prior from other traces than the built-in ones; --learn prints such a "
-    "prior.\n";
+    "Policies: on-demand, greedy, sliced, uniform, foresight (these hold one machine at a time), spotnik "
+    "(foresight,\n"
+    "holding a spot and an on-demand machine side by side when that pays), omniscient (a bound: knows the "
+    "future, in\n"
+    "ticks, one machine). --pair-speed says how fast two machines together are (1 to 2, spotnik: 1.8); with 1 "
+    "the old\n"
+    "machine only works on while its successor starts. Any policy but omniscient takes it.\n"
+    "Costs are in hours of spot price; changeovers are billed. With --spot-prices (timestamp_utc, "
+    "spot_usd_per_h) they\n"
+    "are in hours of the mean spot price, by the second, and window i starts i strides into the history. A "
+    "raw trace is\n"
+    "cut into windows, one every --stride. --notice warns before a loss. --climates learns the policy's prior "
+    "from other\n"
+    "traces than the built-in ones; --learn prints such a prior.\n";
 
 #define FILES_MAX 64
+#define PAIR_SPEED 1.8
 
 struct call {
     const char *windows[FILES_MAX], *climates[FILES_MAX], *policy;
@@ -36,6 +46,10 @@ struct call {
     double stride_s;
     struct spotnik_sliced sliced;
     bool each, learn;
+    const char *prices_path;
+    struct spotnik_prices prices;
+    double on_demand_usd_per_h; /* 0: the price ratio says it */
+    double mean_usd_per_h;      /* of the history */
 };
 
 struct sums {
@@ -104,7 +118,11 @@ static int file_run(const struct call *call, const char *path, const struct spot
     if (rc)
         return rc;
     for (size_t i = 0; !rc && i < windows.count; i++) {
-        rc = spotnik_backtest_run(&windows.windows[i], windows.tick_s, &call->terms, policy, &result, fault);
+        struct spotnik_job_terms terms = call->terms;
+        terms.prices_from_s = (double)i * call->stride_s; /* windows do not say when they were */
+        rc = policy->choose
+                 ? spotnik_backtest_run(&windows.windows[i], windows.tick_s, &terms, policy, &result, fault)
+                 : spotnik_omniscient_run(&windows.windows[i], windows.tick_s, &terms, &result, fault);
         if (rc)
             break;
         tally_add(tally, &result, call->terms.price_ratio);
@@ -133,10 +151,10 @@ static void put_sums(json_t *json, const char *name, const struct sums *sums, si
 static json_t *tally_json(const struct call *call, const struct tally *tally)
 {
     double n = (double)tally->windows, all = call->terms.work_s + call->terms.changeover_s;
-    json_t *json = json_pack("{s:s, s:I, s:f, s:f, s:f, s:f, s:b}", "policy", call->policy, "windows",
+    json_t *json = json_pack("{s:s, s:I, s:f, s:f, s:f, s:f, s:f}", "policy", call->policy, "windows",
                              (json_int_t)tally->windows, "work_h", call->terms.work_s / 3600, "deadline_h",
                              call->terms.deadline_s / 3600, "changeover_h", call->terms.changeover_s / 3600,
-                             "price_ratio", call->terms.price_ratio, "overlap", (int)call->terms.overlap);
+                             "price_ratio", call->terms.price_ratio, "pair_speed", call->terms.pair_speed);
 
     put_sums(json, "on_demand_hours", &tally->on_demand_h, tally->windows);
     put_sums(json, "spot_hours", &tally->spot_h, tally->windows);
@@ -145,6 +163,8 @@ static json_t *tally_json(const struct call *call, const struct tally *tally)
     put_sums(json, "on_demand_billed_hours", &tally->on_demand_billed_h, tally->windows);
     put_sums(json, "spot_billed_hours", &tally->spot_billed_h, tally->windows);
     put_sums(json, "cost_of_work_only", &tally->work_cost, tally->windows);
+    if (call->prices_path)
+        json_object_set_new(json, "mean_spot_usd_per_h", json_real(call->mean_usd_per_h));
     put_sums(json, "finish_h", &tally->finish_h, tally->windows);
     json_object_set_new(json, "changeovers", json_real(tally->changeovers / n));
     json_object_set_new(json, "revocations", json_real(tally->revocations / n));
@@ -197,21 +217,23 @@ static int policy_make(struct call *call, struct spotnik_policy *policy_out,
     static struct spotnik_climate climates[FILES_MAX];
     const char *name = call->policy;
 
-    if (!strcmp(name, "spotnik"))
-        call->terms.overlap = true;
+    if (!strcmp(name, "spotnik") && !(call->terms.pair_speed > 0))
+        call->terms.pair_speed = PAIR_SPEED;
     if (!strcmp(name, "greedy"))
         *policy_out = spotnik_policy_greedy();
     else if (!strcmp(name, "uniform") || !strcmp(name, "uniform-progress") || !strcmp(name, "up"))
         *policy_out = spotnik_policy_uniform();
     else if (!strcmp(name, "sliced") || !strcmp(name, "time-sliced"))
         *policy_out = spotnik_policy_sliced(&call->sliced);
+    else if (!strcmp(name, "omniscient"))
+        *policy_out = (struct spotnik_policy){ .name = name }; /* it does not choose as it goes */
     else if (!strcmp(name, "on-demand"))
         *policy_out = spotnik_policy_on_demand();
     else if (strcmp(name, "foresight") && strcmp(name, "spotnik"))
         return spotnik_fault_set(
             fault,
-            "no policy '%s'; there are on-demand, greedy, sliced, uniform, foresight and "
-            "spotnik",
+            "no policy '%s'; there are on-demand, greedy, sliced, uniform, foresight, spotnik and "
+            "omniscient",
             name);
     else if (climates_load(call, climates, fault)
              || spotnik_foresight_new(&call->terms, call->climate_count ? climates : spotnik_climates_builtin,
@@ -224,18 +246,37 @@ static int policy_make(struct call *call, struct spotnik_policy *policy_out,
     return 0;
 }
 
+/* Prices are counted in their own mean, as without a history. */
+static int prices_load(struct call *call, struct spotnik_fault *fault)
+{
+    if (!call->prices_path)
+        return call->on_demand_usd_per_h > 0
+                   ? spotnik_fault_set(fault, "--on-demand-usd needs --spot-prices; without, give --price-ratio")
+                   : 0;
+    if (spotnik_prices_read(call->prices_path, &call->prices, fault))
+        return -1;
+    if (call->on_demand_usd_per_h > 0)
+        call->terms.price_ratio = call->on_demand_usd_per_h / spotnik_prices_mean(&call->prices);
+    call->mean_usd_per_h = spotnik_prices_mean(&call->prices);
+    spotnik_prices_normalise(&call->prices);
+    call->terms.prices = &call->prices;
+    return 0;
+}
+
 static int backtest(struct call *call, struct spotnik_fault *fault)
 {
     struct spotnik_foresight *foresight = NULL;
     struct spotnik_policy policy;
     struct tally tally = { 0 };
 
-    if (spotnik_job_terms_check(&call->terms, fault) || policy_make(call, &policy, &foresight, fault))
+    if (prices_load(call, fault) || spotnik_job_terms_check(&call->terms, fault)
+        || policy_make(call, &policy, &foresight, fault))
         return -1;
     int rc = 0;
     for (size_t i = 0; !rc && i < call->window_count; i++)
         rc = file_run(call, call->windows[i], &policy, &tally, fault);
     spotnik_foresight_free(foresight);
+    spotnik_prices_free(&call->prices);
     return rc ? rc : spotnik_cli_json(tally_json(call, &tally));
 }
 
@@ -277,8 +318,14 @@ static bool read_option(struct call *call, int option)
         call->sliced.slices = (unsigned)slices;
         return true;
     case 'v':
-        call->terms.overlap = true;
+        return spotnik_cli_number("backtest", "--pair-speed", optarg, 0, 2, &call->terms.pair_speed);
+    case 'n':
+        return spotnik_cli_duration("backtest", "--notice", optarg, false, &call->terms.notice_s);
+    case 'H':
+        call->prices_path = optarg;
         return true;
+    case 'u':
+        return spotnik_cli_number("backtest", "--on-demand-usd", optarg, 1e-6, 1e4, &call->on_demand_usd_per_h);
     case 'e':
         call->each = true;
         return true;
@@ -296,7 +343,9 @@ int spotnik_cmd_backtest(int argc, char **argv)
                                              { "work", 1, 0, 'W' },       { "deadline", 1, 0, 'd' },
                                              { "changeover", 1, 0, 'o' }, { "price-ratio", 1, 0, 'k' },
                                              { "slices", 1, 0, 's' },     { "stride", 1, 0, 't' },
-                                             { "overlap", 0, 0, 'v' },    { "each", 0, 0, 'e' },
+                                             { "pair-speed", 1, 0, 'v' }, { "each", 0, 0, 'e' },
+                                             { "notice", 1, 0, 'n' },     { "spot-prices", 1, 0, 'H' },
+                                             { "on-demand-usd", 1, 0, 'u' },
                                              { "learn", 0, 0, 'l' },      { "climates", 1, 0, 'c' },
                                              { "help", 0, 0, 'h' },       { 0, 0, 0, 0 } };
     /* p3.2xlarge: 3.06 USD/h on demand, 0.92 spot (Can't Be Late, section 6) */

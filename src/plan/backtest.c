@@ -12,9 +12,10 @@ struct run {
     const struct spotnik_job_terms *terms;
     const struct spotnik_policy *policy;
     struct spotnik_job_result result;
-    double tick_s, now_s, work_left_s, delay_left_s, run_started_s, joining_left_s;
-    enum spotnik_machine machine;
-    bool committed, available, joining;
+    double tick_s, now_s, work_left_s, run_started_s;
+    double starts_in_s[SPOTNIK_BOTH]; /* by SPOTNIK_SPOT and SPOTNIK_ON_DEMAND: until it works; 0: it does */
+    unsigned held, goal;              /* sets; what is not in `goal` goes once something in it is up */
+    bool committed, available;
 };
 
 int spotnik_job_terms_check(const struct spotnik_job_terms *terms, struct spotnik_fault *fault)
@@ -25,6 +26,9 @@ int spotnik_job_terms_check(const struct spotnik_job_terms *terms, struct spotni
         return spotnik_fault_set(fault, "work and deadline must be above zero, the changeover not below it");
     if (!(terms->price_ratio > 0))
         return spotnik_fault_set(fault, "the price ratio (on-demand / spot) must be above zero");
+    if (terms->pair_speed != 0 && !(terms->pair_speed >= 1 && terms->pair_speed <= 2))
+        return spotnik_fault_set(fault, "two machines are as fast as 1 to 2 (0: one at a time), not %g",
+                                 terms->pair_speed);
     if (terms->deadline_s < least_s)
         return spotnik_fault_set(
             fault,
@@ -42,51 +46,78 @@ static bool available_at(const struct run *run, double now_s)
     return run->window->machines[tick < run->window->ticks ? tick : run->window->ticks - 1] > 0;
 }
 
+/* When the warning of the next loss comes, if it comes within this tick; infinite otherwise. */
+static double warning_s(const struct run *run)
+{
+    double at_s = (floor((run->now_s + TIME_EPSILON_S) / run->tick_s) + 1) * run->tick_s;
+
+    for (; at_s <= run->now_s + run->terms->notice_s + run->tick_s; at_s += run->tick_s)
+        if (!available_at(run, at_s))
+            return at_s - run->terms->notice_s;
+    return INFINITY;
+}
+
 static double slack_s(const struct run *run)
 {
     return run->terms->deadline_s - run->now_s - run->work_left_s;
 }
 
+static bool elastic(const struct run *run)
+{
+    return run->terms->pair_speed > 0;
+}
+
+/* The machines that are held and up. */
+static unsigned ready(const struct run *run)
+{
+    unsigned set = 0;
+
+    for (unsigned kind = SPOTNIK_SPOT; kind <= SPOTNIK_ON_DEMAND; kind++)
+        if ((run->held & kind) && run->starts_in_s[kind] <= TIME_EPSILON_S)
+            set |= kind;
+    return set;
+}
+
+static double speed(const struct run *run, unsigned set)
+{
+    return set == SPOTNIK_IDLE ? 0 : set == SPOTNIK_BOTH ? run->terms->pair_speed : 1;
+}
+
 /* Time passes with nothing changing but the clock, the work and the bill. */
 static void run_pass(struct run *run, double stretch_s)
 {
-    double delay_s = fmin(stretch_s, run->delay_left_s), work_s = stretch_s - delay_s;
+    unsigned working = ready(run);
+    double work_s = speed(run, working) * stretch_s, each_s = working == SPOTNIK_BOTH ? work_s / 2 : work_s;
 
-    if (run->machine != SPOTNIK_IDLE) {
-        bool spot = run->machine == SPOTNIK_SPOT;
-        *(spot ? &run->result.spot_billed_s : &run->result.on_demand_billed_s) += stretch_s;
-        *(spot ? &run->result.spot_work_s : &run->result.on_demand_work_s) += work_s;
-        run->delay_left_s -= delay_s;
-        run->work_left_s -= work_s;
-    }
-    if (run->joining) {
+    run->result.spot_work_s += working & SPOTNIK_SPOT ? each_s : 0;
+    run->result.on_demand_work_s += working & SPOTNIK_ON_DEMAND ? each_s : 0;
+    run->work_left_s -= work_s;
+    run->result.on_demand_billed_s += run->held & SPOTNIK_ON_DEMAND ? stretch_s : 0;
+    if (run->held & SPOTNIK_SPOT) {
         run->result.spot_billed_s += stretch_s;
-        run->joining_left_s -= stretch_s;
+        run->result.spot_paid_s +=
+            run->terms->prices
+                ? spotnik_prices_paid(run->terms->prices, run->terms->prices_from_s + run->now_s, stretch_s)
+                : stretch_s;
     }
+    for (unsigned kind = SPOTNIK_SPOT; kind <= SPOTNIK_ON_DEMAND; kind++)
+        run->starts_in_s[kind] = fmax(0, run->starts_in_s[kind] - stretch_s);
     if (run->policy->observe)
         run->policy->observe(run->policy->self, run->available, run->now_s - run->run_started_s, stretch_s,
                              false);
     run->now_s += stretch_s;
 }
 
-static void run_move(struct run *run, enum spotnik_machine machine)
+/* Holds `set` from now on: what is new in it starts, what is not in it is gone. */
+static void run_hold(struct run *run, unsigned set)
 {
-    if (machine == run->machine)
-        return;
-    run->machine = machine;
-    run->delay_left_s = machine == SPOTNIK_IDLE ? 0 : run->terms->changeover_s;
-    run->result.changeovers += machine != SPOTNIK_IDLE;
-    run->joining = false;
-}
-
-/* The successor starts while the on-demand machine, which must itself be up, works on. */
-static void run_join(struct run *run)
-{
-    if (run->joining || run->delay_left_s > 0)
-        return;
-    run->joining = true;
-    run->joining_left_s = run->terms->changeover_s;
-    run->result.changeovers++;
+    for (unsigned kind = SPOTNIK_SPOT; kind <= SPOTNIK_ON_DEMAND; kind++) {
+        if (!(set & ~run->held & kind))
+            continue;
+        run->starts_in_s[kind] = run->terms->changeover_s;
+        run->result.changeovers++;
+    }
+    run->held = set;
 }
 
 /* Looks at availability; a spot machine that is no longer available is gone. */
@@ -100,80 +131,88 @@ static void run_look(struct run *run)
         run->available = available;
         run->run_started_s = run->now_s;
     }
-    if (run->machine == SPOTNIK_SPOT && !available) {
-        run_move(run, SPOTNIK_IDLE);
+    if ((run->held & SPOTNIK_SPOT) && !available) {
+        run->held &= ~(unsigned)SPOTNIK_SPOT;
+        run->goal = run->held;
         run->result.revocations++;
     }
-    if (run->joining && !available) {
-        run->joining = false;
-        run->result.revocations++;
-    }
-    if (run->joining && run->joining_left_s <= TIME_EPSILON_S) {
-        run->machine = SPOTNIK_SPOT;
-        run->delay_left_s = 0;
-        run->joining = false;
-    }
+    if (ready(run) & run->goal)
+        run->held &= run->goal; /* the successor is up */
 }
 
 /* The policy's choice, as far as the guard lets it through. */
-static void run_obey(struct run *run, enum spotnik_machine machine)
+static void run_obey(struct run *run, unsigned set)
 {
-    bool overlap = run->terms->overlap && run->machine == SPOTNIK_ON_DEMAND && machine == SPOTNIK_SPOT;
-    double need_s = run->terms->changeover_s * (overlap ? 1 : 2);
+    double d_s = run->terms->changeover_s;
+    bool leaves = (run->held & SPOTNIK_ON_DEMAND) && !(set & SPOTNIK_ON_DEMAND);
+    bool covered = elastic(run) && (set == SPOTNIK_IDLE || ready(run));
+    bool alone = set == SPOTNIK_SPOT && !run->held; /* if it fails to start, a changeover is gone */
 
-    if (machine == SPOTNIK_SPOT && !run->available)
+    if ((set & SPOTNIK_SPOT) && !run->available)
         return;
-    if (run->machine == SPOTNIK_ON_DEMAND && machine != SPOTNIK_ON_DEMAND && slack_s(run) < need_s)
+    if ((leaves || alone) && slack_s(run) < d_s * (covered ? 1 : 2))
         return;
-    if (overlap)
-        run_join(run);
-    else
-        run_move(run, machine);
-    if (run->machine == SPOTNIK_ON_DEMAND && machine == SPOTNIK_ON_DEMAND)
-        run->joining = false;
+    if (!elastic(run) && set == SPOTNIK_BOTH)
+        return;
+    run->goal = set;
+    bool waits = elastic(run) && set && ready(run) && !(ready(run) & set);
+    run_hold(run, waits ? set | ready(run) : set);
 }
 
-/* The rules first, then the policy. Returns when to look again, as a stretch from now. */
-static double run_decide(struct run *run)
+/* What the policy is shown; nothing of the future but the warning. */
+static struct spotnik_choice run_ask(const struct run *run)
 {
-    double net_s = 2 * run->terms->changeover_s, again_s = INFINITY;
-
-    if (run->machine == SPOTNIK_IDLE && slack_s(run) < net_s + TIME_EPSILON_S) {
-        run->committed = !run->terms->overlap;
-        run_move(run, SPOTNIK_ON_DEMAND);
-    }
-    if (run->committed)
-        return again_s;
-    struct spotnik_job_view view = {
+    unsigned up = ready(run);
+    const struct spotnik_job_view view = {
         .terms = run->terms,
         .now_s = run->now_s,
         .work_left_s = run->work_left_s,
         .time_left_s = run->terms->deadline_s - run->now_s,
         .run_age_s = run->now_s - run->run_started_s,
-        .machine = run->machine,
+        .machine = (enum spotnik_machine)(up ? up : run->held),
+        .starting = (enum spotnik_machine)(run->held & ~up),
         .available = run->available,
-        .joining = run->joining,
+        .warned = run->terms->notice_s > 0 && warning_s(run) <= run->now_s + TIME_EPSILON_S,
     };
-    struct spotnik_choice choice = run->policy->choose(run->policy->self, &view);
+
+    return run->policy->choose(run->policy->self, &view);
+}
+
+/* The rules first, then the policy. Returns when to look again, as a stretch from now. */
+static double run_decide(struct run *run)
+{
+    double net_s = run->terms->changeover_s * (elastic(run) ? 1 : 2), again_s = INFINITY;
+
+    if (!run->held && slack_s(run) < net_s + TIME_EPSILON_S) {
+        run->committed = !elastic(run);
+        run->goal = SPOTNIK_ON_DEMAND;
+        run_hold(run, SPOTNIK_ON_DEMAND);
+    }
+    if (run->committed)
+        return again_s;
+    struct spotnik_choice choice = run_ask(run);
     run_obey(run, choice.machine);
     if (choice.again_s > 0)
         again_s = choice.again_s;
-    if (run->machine == SPOTNIK_IDLE)
+    if (!run->held)
         again_s = fmin(again_s, fmax(slack_s(run) - net_s, TIME_EPSILON_S));
+    if (run->terms->notice_s > 0 && warning_s(run) > run->now_s + TIME_EPSILON_S)
+        again_s = fmin(again_s, warning_s(run) - run->now_s);
     return again_s;
 }
 
 static void run_step(struct run *run)
 {
     run_look(run);
-    double stretch_s = run_decide(run);
+    double stretch_s = run_decide(run), now = speed(run, ready(run));
     double tick_end_s = (floor((run->now_s + TIME_EPSILON_S) / run->tick_s) + 1) * run->tick_s - run->now_s;
 
     stretch_s = fmin(stretch_s, tick_end_s);
-    if (run->machine != SPOTNIK_IDLE)
-        stretch_s = fmin(stretch_s, run->delay_left_s > 0 ? run->delay_left_s : run->work_left_s);
-    if (run->joining)
-        stretch_s = fmin(stretch_s, run->joining_left_s);
+    if (now > 0)
+        stretch_s = fmin(stretch_s, run->work_left_s / now);
+    for (unsigned kind = SPOTNIK_SPOT; kind <= SPOTNIK_ON_DEMAND; kind++)
+        if ((run->held & kind) && run->starts_in_s[kind] > TIME_EPSILON_S)
+            stretch_s = fmin(stretch_s, run->starts_in_s[kind]);
     run_pass(run, fmax(stretch_s, TIME_EPSILON_S));
 }
 
@@ -204,5 +243,5 @@ int spotnik_backtest_run(const struct spotnik_window *window, double tick_s,
 
 double spotnik_backtest_cost(const struct spotnik_job_result *result, double price_ratio)
 {
-    return (result->spot_billed_s + price_ratio * result->on_demand_billed_s) / 3600;
+    return (result->spot_paid_s + price_ratio * result->on_demand_billed_s) / 3600;
 }

@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PRICE_MAX_USD_PER_H 10000.0
-
 int spotnik_catalog_add(struct spotnik_catalog *catalog, const struct spotnik_offer *offer,
                         struct spotnik_fault *fault)
 {
@@ -30,6 +28,8 @@ int spotnik_catalog_add(struct spotnik_catalog *catalog, const struct spotnik_of
 void spotnik_catalog_free(struct spotnik_catalog *catalog)
 {
     free(catalog->offers);
+    for (size_t i = 0; i < catalog->history_count; i++)
+        spotnik_prices_free(&catalog->histories[i]);
     *catalog = (struct spotnik_catalog){ 0 };
 }
 
@@ -84,9 +84,9 @@ static int offer_read(const struct spotnik_table *table, size_t row, const int c
     if (number_take(table, row, columns[ACCELERATORS], 0, 1024, 0, &offer->accelerators, fault)
         || number_take(table, row, columns[VCPUS], 0, 1e5, 0, &offer->vcpus, fault)
         || number_take(table, row, columns[MEMORY], 0, 1e6, 0, &offer->memory_gib, fault)
-        || number_take(table, row, columns[PRICE], 1e-6, PRICE_MAX_USD_PER_H, NAN,
+        || number_take(table, row, columns[PRICE], 1e-6, SPOTNIK_PRICE_MAX_USD_PER_H, NAN,
                        &offer->on_demand_usd_per_h, fault)
-        || number_take(table, row, columns[SPOT], 1e-6, PRICE_MAX_USD_PER_H, NAN, &offer->spot_usd_per_h,
+        || number_take(table, row, columns[SPOT], 1e-6, SPOTNIK_PRICE_MAX_USD_PER_H, NAN, &offer->spot_usd_per_h,
                        fault))
         return -1;
     return 0;
@@ -207,62 +207,27 @@ int spotnik_catalog_advise(struct spotnik_catalog *catalog, const char *path, st
                                          : advise_csv(catalog, path, fault);
 }
 
-int spotnik_history_read(const char *path, double *mean_out, double *highest_out, double *hours_out,
-                         struct spotnik_fault *fault)
-{
-    struct spotnik_table *table;
-    double total = 0, since = 0, last = 0, price = 0, highest = 0, start = 0;
-    int rc = 0;
-
-    if (spotnik_table_load(path, &table, fault))
-        return -1;
-    int when = spotnik_table_need(table, "timestamp_utc", fault);
-    int what = when < 0 ? -1 : spotnik_table_need(table, "spot_usd_per_h", fault);
-    rc = what < 0 ? -1 : 0;
-    for (size_t row = 0; !rc && row < spotnik_table_rows(table); row++) {
-        const char *text = spotnik_table_text(table, row, when);
-        if (!spotnik_timestamp_parse(text, &since))
-            rc = spotnik_fault_set(fault,
-                                   "%s:%zu: column %d: '%s' is not a time with a zone, such as "
-                                   "2015-03-11T16:53:20Z",
-                                   path, spotnik_table_line(table, row), when + 1, text);
-        else if (row && since < last)
-            rc = spotnik_fault_set(fault, "%s:%zu: column %d: time goes backwards", path,
-                                   spotnik_table_line(table, row), when + 1);
-        if (rc)
-            break;
-        total += row ? price * (since - last) : 0;
-        start = row ? start : since;
-        last = since;
-        rc = spotnik_table_number(table, row, what, 1e-6, PRICE_MAX_USD_PER_H, &price, fault);
-        highest = fmax(highest, price);
-    }
-    spotnik_table_free(table);
-    if (rc)
-        return -1;
-    *mean_out = last > start ? total / (last - start) : price;
-    *highest_out = highest;
-    *hours_out = (last - start) / 3600;
-    return 0;
-}
-
 int spotnik_catalog_history(struct spotnik_catalog *catalog, const char *assignment,
                             struct spotnik_fault *fault)
 {
     const char *path = strchr(assignment, '=');
-    double mean, highest, hours;
     bool known = false;
 
     if (!path)
         return spotnik_fault_set(fault, "'%s': write INSTANCE=FILE", assignment);
-    if (spotnik_history_read(path + 1, &mean, &highest, &hours, fault))
+    if (catalog->history_count == SPOTNIK_HISTORIES_MAX)
+        return spotnik_fault_set(fault, "'%s': more than %d price histories", assignment, SPOTNIK_HISTORIES_MAX);
+    struct spotnik_prices *prices = &catalog->histories[catalog->history_count];
+    if (spotnik_prices_read(path + 1, prices, fault))
         return -1;
+    catalog->history_count++;
     for (size_t i = 0; i < catalog->count; i++) {
         struct spotnik_offer *offer = &catalog->offers[i];
         if (strncmp(offer->instance, assignment, (size_t)(path - assignment))
             || offer->instance[path - assignment])
             continue;
-        offer->spot_usd_per_h = mean;
+        offer->spot_usd_per_h = spotnik_prices_mean(prices);
+        offer->spot_prices = prices;
         known = true;
     }
     return known ? 0 : spotnik_fault_set(fault, "'%s': no such instance type in the catalog", assignment);

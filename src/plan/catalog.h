@@ -7,9 +7,12 @@
 #define SPOTNIK_PLAN_CATALOG_H
 
 #include "plan/fault.h"
+#include "plan/prices.h"
 
 #include <stdbool.h>
 #include <stddef.h>
+
+#define SPOTNIK_HISTORIES_MAX 16
 
 struct spotnik_offer {
     char instance[40], region[28], zone[32], accelerator[28];
@@ -18,11 +21,14 @@ struct spotnik_offer {
     double spot_usd_per_h;      /* NAN: not sold so */
     double losses_per_h;        /* NAN: unknown */
     double link_gbps;           /* NAN: unknown */
+    const struct spotnik_prices *spot_prices; /* its history, of which spot_usd_per_h is the mean; NULL: none */
 };
 
 struct spotnik_catalog {
     struct spotnik_offer *offers;
     size_t count, capacity;
+    struct spotnik_prices histories[SPOTNIK_HISTORIES_MAX];
+    size_t history_count;
     char source[256];
 };
 
@@ -40,17 +46,13 @@ int spotnik_catalog_read(struct spotnik_catalog *catalog, const char *path, stru
 /* Spot Advisor, as its JSON or as CSV: losses, and spot prices (on-demand less savings) where there are
  * none. */
 int spotnik_catalog_advise(struct spotnik_catalog *catalog, const char *path, struct spotnik_fault *fault);
-/* "INSTANCE=FILE": a history (timestamp_utc, spot_usd_per_h) whose time-weighted mean becomes the spot
- * price. */
+/* "INSTANCE=FILE": a price history (see prices.h). Its mean becomes the spot price; simulated runs pay what
+ * it says by the second. */
 int spotnik_catalog_history(struct spotnik_catalog *catalog, const char *assignment,
                             struct spotnik_fault *fault);
 
 int spotnik_catalog_add(struct spotnik_catalog *catalog, const struct spotnik_offer *offer,
                         struct spotnik_fault *fault);
 void spotnik_catalog_free(struct spotnik_catalog *catalog);
-
-/* Time-weighted mean of a price history from its first to its last row, and the highest price. */
-int spotnik_history_read(const char *path, double *mean_out, double *highest_out, double *hours_out,
-                         struct spotnik_fault *fault);
 
 #endif

@@ -114,6 +114,7 @@ struct run {
     double now_s, stalled_until_s, left, kept, kept_at_s, cost_usd, slowness;
     unsigned alive[SPOTNIK_FLEET_GROUPS], starting[SPOTNIK_FLEET_GROUPS], losses;
     double joins_s[SPOTNIK_FLEET_GROUPS];
+    double history_from_s[SPOTNIK_FLEET_GROUPS]; /* where in its price history the run starts */
 };
 
 static double uniform(struct run *run)
@@ -151,14 +152,23 @@ static unsigned total_alive(const struct run *run)
     return total;
 }
 
+/* What one machine of group i pays from now on, in (USD/h) s: by the second, at the price of the moment. */
+static double paid(const struct run *run, size_t i, double stretch_s)
+{
+    const struct spotnik_group *group = &run->fleet->groups[i];
+
+    if (!group->spot || !group->offer->spot_prices)
+        return group_usd_per_h(group) * stretch_s;
+    return spotnik_prices_paid(group->offer->spot_prices, run->history_from_s[i] + run->now_s, stretch_s);
+}
+
 /* `stretch_s` passes; steps happen while nothing stalls. */
 static void run_pass(struct run *run, double stretch_s, double step_s)
 {
     double stalled_s = fmin(stretch_s, fmax(0, run->stalled_until_s - run->now_s));
 
     for (size_t i = 0; i < run->fleet->group_count; i++)
-        run->cost_usd +=
-            (run->alive[i] + run->starting[i]) * group_usd_per_h(&run->fleet->groups[i]) * stretch_s / 3600;
+        run->cost_usd += (run->alive[i] + run->starting[i]) * paid(run, i, stretch_s) / 3600;
     if (isfinite(step_s))
         run->left -= (stretch_s - stalled_s) / step_s;
     run->now_s += stretch_s;
@@ -242,6 +252,8 @@ static void run_once(struct run *run)
     run->slowness = exp(error * normal(run) - error * error / 2);
     run->left = run->kept = steps_of(run->profile, fleet, run->work);
     for (size_t i = 0; i < fleet->group_count; i++) {
+        const struct spotnik_prices *prices = fleet->groups[i].offer->spot_prices;
+        run->history_from_s[i] = prices ? uniform(run) * spotnik_prices_length_s(prices) : 0;
         run->joins_s[i] = INFINITY;
         if (fleet->groups[i].running) {
             run->alive[i] = fleet->groups[i].machines;

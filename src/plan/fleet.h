@@ -6,7 +6,8 @@
  * runs at the slowest link. A lost spot machine costs `recover_s`, then the survivors go on; its
  * replacement starts up and joins. Losses come together: with probability `together` a loss takes each
  * other machine of its group with probability one half (in the GCE data of docs/planning.md losses
- * cluster). When nobody is left, work since the last checkpoint is lost. */
+ * cluster). When nobody is left, work since the last checkpoint is lost. A spot machine with a price history
+ * is billed by the second at the prices of the moment, each run from a random moment of the history on. */
 #ifndef SPOTNIK_PLAN_FLEET_H
 #define SPOTNIK_PLAN_FLEET_H
 

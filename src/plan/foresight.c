@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The programme. Work left C and slack S = time left - C are on a grid of step h; availability is a chain
  * of phases, one per age bucket for up and for down (a Coxian clock: a phase either ends the stretch or
- * ages into the next). Per step a machine that is running works h and keeps S; idling costs S; a
- * changeover of d costs S by d. Work, money and time only ever fall, so one sweep over (C, S) solves it
- * exactly on the grid. The deadline is not weighed against money here: states from which it could be
- * missed have no idle or spot choice. */
+ * ages into the next). The job holds a set of machines. Per step one that works does h and keeps S, two
+ * gain slack, none costs S; starting from nothing costs S by one changeover d. C never grows, and where it
+ * stays S falls, so one sweep over (C, S) solves it exactly on the grid. The deadline is not weighed against
+ * money here: a choice after which it could be missed is not there. */
 #include "plan/foresight.h"
 
 #include <math.h>
@@ -14,7 +14,8 @@
 #define BUCKETS SPOTNIK_CLIMATE_BUCKETS
 #define PHASES (2 * BUCKETS) /* down ages first, then up ages */
 #define STEPS_PER_DEADLINE 300
-#define MACHINES 3
+#define SETS 4         /* nothing, spot, on-demand, both: enum spotnik_machine as a set */
+#define SLACK_GROWTH 1.5 /* the grid ends at so much of the first slack; more than that counts as that */
 
 /* Where one phase goes to, without the phases that it cannot reach. */
 struct row {
@@ -23,7 +24,7 @@ struct row {
 };
 
 struct solved {
-    float *value; /* [C][S][phase][machine] */
+    float *ahead; /* [C][S][length][phase][set]: expected cost to go after a step of that length from here */
     struct row step[PHASES], long_step[PHASES];
     double log_end[2][BUCKETS], end_per_s[2][BUCKETS];
 };
@@ -32,8 +33,8 @@ struct spotnik_foresight {
     struct spotnik_job_terms terms;
     struct solved *solved;
     double *belief; /* log weights */
-    size_t count, work_cells, slack_cells;
-    double h_s, long_s; /* grid step; the step in which a changeover is paid */
+    size_t count, work_cells, slack_cells, lengths;
+    double h_s, long_s; /* grid step; the step in which a changeover is paid. Equal: lengths is 1 */
 };
 
 static bool phase_up(size_t phase)
@@ -94,104 +95,113 @@ static void rows_make(double chain[PHASES][PHASES], struct row rows[PHASES])
     }
 }
 
-static float *cell(const struct spotnik_foresight *f, const struct solved *solved, size_t c, size_t s)
+static float *cell(const struct spotnik_foresight *f, const struct solved *solved, size_t c, size_t s, bool changes)
 {
-    return solved->value + (c * f->slack_cells + s) * PHASES * MACHINES;
+    size_t length = changes && f->lengths == 2;
+
+    return solved->ahead + (((c * f->slack_cells + s) * f->lengths + length) * PHASES) * SETS;
 }
 
-/* Expected cost to go at (work, slack), bilinear between cells, after the step that `row` is: for a job
- * that is on `machine` if there is spot then, and on `without` if there is none. */
+/* Expected cost to go once (work, slack) is left after a step that was begun in `phase`; bilinear. */
 static double ahead(const struct spotnik_foresight *f, const struct solved *solved, double work_s,
-                    double slack_s, const struct row *row, enum spotnik_machine machine,
-                    enum spotnik_machine without)
+                    double slack_s, size_t phase, unsigned set, bool changes)
 {
     double c = fmin(fmax(work_s / f->h_s, 0), (double)f->work_cells - 1);
     double s = fmin(fmax(slack_s / f->h_s, 0), (double)f->slack_cells - 1);
     size_t c0 = (size_t)c, s0 = (size_t)s;
     double cf = c - (double)c0, sf = s - (double)s0, total = 0;
 
-    for (int corner = 0; corner < 4; corner++) {
+    for (unsigned corner = 0; corner < 4; corner++) {
         double weight = (corner & 1 ? cf : 1 - cf) * (corner & 2 ? sf : 1 - sf);
-        if (weight <= 1e-9)
-            continue;
-        const float *values = cell(f, solved, c0 + (corner & 1), s0 + (corner >> 1));
-        double sum = 0;
-        for (size_t i = 0; i < row->count; i++)
-            sum += row->share[i]
-                   * (double)values[row->phase[i] * MACHINES + (phase_up(row->phase[i]) ? machine : without)];
-        total += weight * sum;
+        if (weight > 1e-9)
+            total += weight
+                     * (double)cell(f, solved, c0 + (corner & 1), s0 + (corner >> 1), changes)[phase * SETS + set];
     }
     return total;
 }
 
-/* On-demand works on while spot starts: both are paid for one long step; if spot is lost meanwhile nothing
- * is. */
-static double overlap_cost(const struct spotnik_foresight *f, const struct solved *solved, double work_s,
-                           double slack_s, size_t phase)
+static double speed(const struct spotnik_foresight *f, unsigned set)
 {
-    double run_s = fmin(f->long_s, work_s);
-
-    if (slack_s < f->terms.changeover_s - 1)
-        return INFINITY;
-    return (f->terms.price_ratio + 1) * run_s / 3600
-           + ahead(f, solved, work_s - f->long_s, slack_s, &solved->long_step[phase], SPOTNIK_SPOT,
-                   SPOTNIK_ON_DEMAND);
+    return set == SPOTNIK_IDLE ? 0 : set == SPOTNIK_BOTH ? f->terms.pair_speed : 1;
 }
 
-/* Cost (spot-hours) of choosing `to` now and acting optimally afterwards; infinite when the rules forbid
- * it. */
+/* May `to` be held when `slack_s` will be left after the step, and still no deadline be missed? */
+static bool safe(const struct spotnik_foresight *f, double slack_s, double left_s, unsigned from, unsigned to)
+{
+    double d_s = f->terms.changeover_s - 1; /* a second of grace for the grid */
+
+    if (to & SPOTNIK_ON_DEMAND)
+        return true;
+    if (f->terms.pair_speed > 0)
+        return left_s >= d_s;
+    return (from == SPOTNIK_SPOT || slack_s >= 2 * d_s) && (to == SPOTNIK_SPOT || left_s >= d_s);
+}
+
+/* Cost (spot-hours) of holding `to` for one step and acting optimally afterwards; infinite when the rules
+ * forbid it. A step in which something starts is as long as a changeover; what an elastic job holds already
+ * works on meanwhile. */
 static double choice_cost(const struct spotnik_foresight *f, const struct solved *solved, double work_s,
-                          double slack_s, size_t phase, enum spotnik_machine from, enum spotnik_machine to)
+                          double slack_s, size_t phase, unsigned from, unsigned to)
 {
-    enum spotnik_machine without = to == SPOTNIK_SPOT ? SPOTNIK_IDLE : to;
-    double d_s = f->terms.changeover_s,
-           price = to == SPOTNIK_ON_DEMAND ? f->terms.price_ratio : to == SPOTNIK_SPOT;
+    bool changes = to & ~from, drops = from & ~to, elastic = f->terms.pair_speed > 0;
+    double long_s = changes ? f->long_s : f->h_s, d_s = changes ? f->terms.changeover_s : 0;
+    double price = (to & SPOTNIK_ON_DEMAND ? f->terms.price_ratio : 0) + (to & SPOTNIK_SPOT ? 1 : 0);
+    double before = elastic ? speed(f, from) : 0, after = speed(f, to);
+    double done_s = before * d_s + after * (long_s - d_s), left_s = slack_s + done_s - long_s;
 
-    if (to == SPOTNIK_SPOT && !phase_up(phase))
+    if (((to & SPOTNIK_SPOT) && !phase_up(phase)) || (to == SPOTNIK_BOTH && !elastic))
         return INFINITY;
-    if (f->terms.overlap && from == SPOTNIK_ON_DEMAND && to == SPOTNIK_SPOT)
-        return overlap_cost(f, solved, work_s, slack_s, phase);
-    if (to != SPOTNIK_ON_DEMAND && from != SPOTNIK_SPOT && slack_s < 2 * d_s - 1)
-        return INFINITY;
-    if (to == SPOTNIK_IDLE)
-        return slack_s - f->h_s < d_s
-                   ? INFINITY
-                   : ahead(f, solved, work_s, slack_s - f->h_s, &solved->step[phase], to, without);
-    if (to == from) {
-        double run_s = fmin(f->h_s, work_s);
-        return price * run_s / 3600
-               + ahead(f, solved, work_s - f->h_s, slack_s, &solved->step[phase], to, without);
-    }
-    double run_s = fmin(f->long_s, d_s + work_s);
-    return price * run_s / 3600
-           + ahead(f, solved, work_s - (f->long_s - d_s), slack_s - d_s, &solved->long_step[phase], to,
-                   without);
+    if ((elastic && changes && drops) || !safe(f, slack_s, left_s, from, to))
+        return INFINITY; /* an elastic job drops the old machine when the new one is up: the next choice */
+    double end_s = before > 0 && changes ? work_s / before : after > 0 ? d_s + work_s / after : long_s;
+    return price * fmin(long_s, end_s) / 3600
+           + ahead(f, solved, work_s - done_s, left_s, phase, to, changes);
 }
 
-static void solve_cell(const struct spotnik_foresight *f, struct solved *solved, size_t c, size_t s)
+/* The cost to go of every (phase, set) that may be found here. */
+static void values_make(const struct spotnik_foresight *f, const struct solved *solved, size_t c, size_t s,
+                        double values[PHASES][SETS])
 {
-    float *values = cell(f, solved, c, s);
-    double work_s = (double)c * f->h_s, slack_s = (double)s * f->h_s, cost[MACHINES][MACHINES];
-    bool guarded = slack_s < 2 * f->terms.changeover_s;
+    double work_s = (double)c * f->h_s, slack_s = (double)s * f->h_s;
 
     for (size_t phase = 0; phase < PHASES; phase++) {
-        for (int from = 0; from < MACHINES; from++) {
+        for (unsigned from = 0; from < SETS; from++) {
             double best = INFINITY;
-            for (int to = 0; to < MACHINES; to++) {
-                /* a move costs the same wherever it comes from, but for guards and overlap */
-                bool same = from != SPOTNIK_IDLE && from != to && !guarded
-                            && !(f->terms.overlap && from == SPOTNIK_ON_DEMAND);
-                cost[from][to] = same && to != SPOTNIK_IDLE
-                                     ? cost[SPOTNIK_IDLE][to]
-                                     : choice_cost(f, solved, work_s, slack_s, phase, from, to);
-                best = fmin(best, cost[from][to]);
-            }
-            values[phase * MACHINES + from] = (float)best;
+            for (unsigned to = 0; to < SETS && (phase_up(phase) || !(from & SPOTNIK_SPOT)); to++)
+                best = fmin(best, choice_cost(f, solved, work_s, slack_s, phase, from, to));
+            values[phase][from] = best;
         }
     }
 }
 
-/* Slack below two changeovers leaves only on-demand to an idle job; the sweep starts from there. */
+/* One step earlier: a set that holds spot goes on without it where the chain goes down. */
+static void solve_cell(const struct spotnik_foresight *f, const struct solved *solved, size_t c, size_t s)
+{
+    double values[PHASES][SETS];
+
+    values_make(f, solved, c, s, values);
+    for (size_t length = 0; length < f->lengths; length++) {
+        const struct row *rows = length ? solved->long_step : solved->step;
+        float *to = cell(f, solved, c, s, length);
+        for (size_t phase = 0; phase < PHASES; phase++) {
+            for (unsigned set = 0; set < SETS; set++) {
+                double sum = 0;
+                for (size_t i = 0; i < rows[phase].count; i++) {
+                    size_t next = rows[phase].phase[i];
+                    sum += rows[phase].share[i] * values[next][phase_up(next) ? set : set & SPOTNIK_ON_DEMAND];
+                }
+                to[phase * SETS + set] = (float)sum;
+            }
+        }
+    }
+}
+
+static size_t cells(const struct spotnik_foresight *f)
+{
+    return f->work_cells * f->slack_cells * f->lengths * PHASES * SETS;
+}
+
+/* Nothing is left to pay without work left; the sweep starts from there. */
 static void solve(const struct spotnik_foresight *f, struct solved *solved,
                   const struct spotnik_climate *climate)
 {
@@ -207,7 +217,7 @@ static void solve(const struct spotnik_foresight *f, struct solved *solved,
             solved->log_end[up][b] = log(climate->end_per_h[up][b]);
         }
     }
-    memset(cell(f, solved, 0, 0), 0, f->slack_cells * PHASES * MACHINES * sizeof(float));
+    memset(solved->ahead, 0, f->slack_cells * f->lengths * PHASES * SETS * sizeof(float));
     for (size_t c = 1; c < f->work_cells; c++)
         for (size_t s = 0; s < f->slack_cells; s++)
             solve_cell(f, solved, c, s);
@@ -238,14 +248,17 @@ int spotnik_foresight_new(const struct spotnik_job_terms *terms, const struct sp
                                            : base_s;
     f->long_s = fmax(f->h_s, terms->changeover_s);
     f->work_cells = (size_t)ceil(terms->work_s / f->h_s) + 2;
-    f->slack_cells = (size_t)ceil((terms->deadline_s - terms->work_s) / f->h_s) + 2;
+    f->lengths = f->long_s > f->h_s ? 2 : 1;
+    f->slack_cells = (size_t)ceil((terms->deadline_s - terms->work_s) / f->h_s
+                                  * (terms->pair_speed > 1 ? SLACK_GROWTH : 1))
+                     + 2;
     f->solved = calloc(f->count, sizeof(*f->solved));
     f->belief = calloc(f->count, sizeof(*f->belief));
     bool whole = f->solved && f->belief;
     for (size_t i = 0; whole && i < f->count; i++) {
         struct spotnik_climate climate = i < count ? climates[i] : rougher(&climates[i - count]);
-        f->solved[i].value = malloc(f->work_cells * f->slack_cells * PHASES * MACHINES * sizeof(float));
-        whole = f->solved[i].value != NULL;
+        f->solved[i].ahead = malloc(cells(f) * sizeof(float));
+        whole = f->solved[i].ahead != NULL;
         if (whole)
             solve(f, &f->solved[i], &climate);
     }
@@ -262,7 +275,7 @@ void spotnik_foresight_free(struct spotnik_foresight *f)
     if (!f)
         return;
     for (size_t i = 0; f->solved && i < f->count; i++)
-        free(f->solved[i].value);
+        free(f->solved[i].ahead);
     free(f->solved);
     free(f->belief);
     free(f);
@@ -285,30 +298,41 @@ static void foresight_observe(void *self, bool available, double age_s, double s
                               : -f->solved[i].end_per_s[available][bucket] * stretch_s;
 }
 
-static struct spotnik_choice foresight_choose(void *self, const struct spotnik_job_view *view)
+/* Expected cost of each set, under the belief. */
+static void costs_make(const struct spotnik_foresight *f, const struct spotnik_job_view *view, size_t phase,
+                       unsigned from, double cost[SETS])
 {
-    const struct spotnik_foresight *f = self;
-    double cost[MACHINES] = { 0 }, highest = -INFINITY, slack_s = view->time_left_s - view->work_left_s;
-    size_t phase = phase_of(view->available, view->run_age_s);
-    int best = SPOTNIK_ON_DEMAND;
+    double highest = -INFINITY, slack_s = view->time_left_s - view->work_left_s;
 
+    memset(cost, 0, SETS * sizeof(*cost));
     for (size_t i = 0; i < f->count; i++)
         highest = fmax(highest, f->belief[i]);
     for (size_t i = 0; i < f->count; i++) {
         double weight = exp(f->belief[i] - highest);
         if (weight < 1e-3)
             continue;
-        for (int to = 0; to < MACHINES; to++)
-            cost[to] += weight
-                        * choice_cost(f, &f->solved[i], view->work_left_s, slack_s, phase, view->machine,
-                                      (enum spotnik_machine)to);
+        for (unsigned to = 0; to < SETS; to++)
+            cost[to] += weight * choice_cost(f, &f->solved[i], view->work_left_s, slack_s, phase, from, to);
     }
-    for (int to = 0; to < MACHINES; to++)
+}
+
+/* With a warning, what would be chosen without spot is started now, and spot works on to its end. */
+static struct spotnik_choice foresight_choose(void *self, const struct spotnik_job_view *view)
+{
+    const struct spotnik_foresight *f = self;
+    bool losing = view->warned && (view->machine & SPOTNIK_SPOT) && f->terms.pair_speed > 0;
+    unsigned from = losing ? view->machine & SPOTNIK_ON_DEMAND : view->machine, best = SPOTNIK_ON_DEMAND;
+    unsigned stay = view->machine | view->starting;
+    double cost[SETS];
+
+    costs_make(f, view, losing ? phase_of(false, 0) : phase_of(view->available, view->run_age_s), from, cost);
+    for (unsigned to = 0; to < SETS; to++)
         if (cost[to] < cost[best] - 1e-6)
             best = to;
-    int stay = view->joining ? SPOTNIK_SPOT : (int)view->machine;
-    if (cost[stay] <= cost[best] + 1e-6)
+    if (!losing && cost[stay] <= cost[best] + 1e-6)
         best = stay;
+    if (losing)
+        best |= SPOTNIK_SPOT;
     return (struct spotnik_choice){ (enum spotnik_machine)best, f->h_s };
 }
 

@@ -3,6 +3,7 @@
  * no deadline is missed, and hours add up. */
 #include "plan/climate.h"
 #include "plan/foresight.h"
+#include "plan/omniscient.h"
 #include "plan/policy.h"
 #include "plan/windows.h"
 
@@ -87,7 +88,7 @@ static void overlap_loses_no_time(void **state)
     struct spotnik_job_terms with = terms;
 
     (void)state;
-    with.overlap = true;
+    with.pair_speed = 1;
     memset(machines, 1, sizeof(machines));
     memset(machines, 0, 36); /* none in the first 6 hours: uniform progress starts on on-demand */
     struct spotnik_job_result apart = run(machines, 90, &terms, spotnik_policy_uniform());
@@ -96,6 +97,112 @@ static void overlap_loses_no_time(void **state)
     near(both.on_demand_work_s + both.spot_work_s, 36000);
     assert_true(both.spot_billed_s > both.spot_work_s);
     assert_true(both.finish_s <= apart.finish_s + 1);
+}
+
+static void random_window(uint8_t *machines, size_t ticks, unsigned seed);
+
+/* A policy that always wants the same set. */
+static struct spotnik_choice wants(void *self, const struct spotnik_job_view *view)
+{
+    const enum spotnik_machine *set = self;
+
+    return (struct spotnik_choice){ view->available ? *set : SPOTNIK_ON_DEMAND, 1e30 };
+}
+
+static void two_are_faster(void **state)
+{
+    enum spotnik_machine both = SPOTNIK_BOTH;
+    const struct spotnik_policy policy = { .name = "both", .self = &both, .choose = wants };
+    struct spotnik_job_terms with = terms;
+    uint8_t machines[90];
+
+    (void)state;
+    memset(machines, 1, sizeof(machines));
+    with.pair_speed = 1.6;
+    struct spotnik_job_result r = run(machines, 90, &with, policy);
+    near(r.finish_s, 720 + 36000 / 1.6);
+    near(r.spot_work_s, 18000);
+    near(r.on_demand_work_s, 18000);
+    near(r.spot_billed_s, r.finish_s);
+    near(r.on_demand_billed_s, r.finish_s);
+    /* spot comes at 1 h 00 and is up at 1 h 12; on-demand, up at 0 h 12, has worked on since */
+    memset(machines, 0, 6);
+    r = run(machines, 90, &with, policy);
+    near(r.finish_s, 3600 + 720 + (36000 - 3600) / 1.6);
+    near(r.spot_billed_s, r.finish_s - 3600);
+}
+
+/* Greedy on spot, which asks for on-demand when it is warned. */
+static struct spotnik_choice heeds(void *self, const struct spotnik_job_view *view)
+{
+    (void)self;
+    if (!view->available)
+        return (struct spotnik_choice){ SPOTNIK_ON_DEMAND, 1e30 };
+    return (struct spotnik_choice){ view->warned ? SPOTNIK_BOTH : SPOTNIK_SPOT, 1e30 };
+}
+
+static void notice_saves_time(void **state)
+{
+    const struct spotnik_policy policy = { .name = "heeds", .choose = heeds };
+    struct spotnik_job_terms with = terms;
+    uint8_t machines[90];
+
+    (void)state;
+    memset(machines, 1, sizeof(machines));
+    memset(machines + 12, 0, 78); /* lost for good at 2 h 00 */
+    with.pair_speed = 1;
+    near(run(machines, 90, &with, policy).finish_s, 36000 + 2 * 720);
+    with.notice_s = 120; /* on-demand starts at 1 h 58 */
+    near(run(machines, 90, &with, policy).finish_s, 36000 + 2 * 720 - 120);
+    with.notice_s = 900; /* from 1 h 45: it is up at 1 h 57, before the loss */
+    near(run(machines, 90, &with, policy).finish_s, 36000 + 720);
+}
+
+static void prices_by_the_second(void **state)
+{
+    double at_s[] = { 0, 5400, 50000 }, usd_per_h[] = { 1, 3, 3 };
+    const struct spotnik_prices prices = { 3, at_s, usd_per_h };
+    struct spotnik_job_terms with = terms;
+    uint8_t machines[90];
+
+    (void)state;
+    memset(machines, 1, sizeof(machines));
+    with.prices = &prices;
+    struct spotnik_job_result r = run(machines, 90, &with, spotnik_policy_greedy());
+    near(r.spot_paid_s, 5400 + 3 * (36720 - 5400));
+    with.prices_from_s = 5400;
+    r = run(machines, 90, &with, spotnik_policy_greedy());
+    near(spotnik_backtest_cost(&r, 3), 3 * 10.2);
+}
+
+/* No policy that is told nothing beats the one that knows all; where spot is always there they agree. */
+static void omniscience_bounds(void **state)
+{
+    struct spotnik_job_terms whole = terms;
+    struct spotnik_job_result r;
+    struct spotnik_fault fault;
+    uint8_t machines[90];
+
+    (void)state;
+    whole.changeover_s = TICK_S; /* so that ticks and continuous time agree */
+    for (unsigned seed = 1; seed <= 100; seed++) {
+        const struct spotnik_window window = { machines, 90 };
+        random_window(machines, 90, seed);
+        assert_int_equal(spotnik_omniscient_run(&window, TICK_S, &whole, &r, &fault), 0);
+        double bound = spotnik_backtest_cost(&r, whole.price_ratio);
+        const struct spotnik_policy policies[] = { spotnik_policy_greedy(), spotnik_policy_uniform() };
+        for (size_t i = 0; i < 2; i++) {
+            struct spotnik_job_result other = run(machines, 90, &whole, policies[i]);
+            if (spotnik_backtest_cost(&other, whole.price_ratio) < bound - 0.51) /* a tick of on-demand */
+                fail_msg("seed %u: %s is cheaper", seed, policies[i].name);
+        }
+    }
+    memset(machines, 1, sizeof(machines));
+    assert_int_equal(
+        spotnik_omniscient_run(&(struct spotnik_window){ machines, 90 }, TICK_S, &terms, &r, &fault), 0);
+    near(r.spot_work_s, 36000);
+    assert_int_equal(r.changeovers, 1);
+    near(r.spot_billed_s, 62 * TICK_S);
 }
 
 static void random_window(uint8_t *machines, size_t ticks, unsigned seed)
@@ -118,7 +225,7 @@ static void nobody_is_late(void **state)
     uint8_t machines[90];
 
     (void)state;
-    with.overlap = true;
+    with.pair_speed = 1.6;
     assert_int_equal(spotnik_foresight_new(&with, spotnik_climates_builtin, 3, &foresight, NULL), 0);
     const struct spotnik_policy policies[] = { spotnik_policy_greedy(), spotnik_policy_uniform(),
                                                spotnik_policy_sliced(&sliced), spotnik_policy_on_demand(),
@@ -126,8 +233,8 @@ static void nobody_is_late(void **state)
     for (unsigned seed = 1; seed <= 300; seed++) {
         random_window(machines, 90, seed);
         for (size_t i = 0; i < 5; i++) {
-            for (int overlap = 0; overlap < 2; overlap++) {
-                const struct spotnik_job_terms *t = overlap ? &with : &terms;
+            for (int pair = 0; pair < 2; pair++) {
+                const struct spotnik_job_terms *t = pair ? &with : &terms;
                 struct spotnik_job_result r = run(machines, 90, t, policies[i]);
                 if (r.missed || fabs(r.on_demand_work_s + r.spot_work_s - t->work_s) > 1e-2)
                     fail_msg("seed %u, %s: %.1f h", seed, policies[i].name, r.finish_s / 3600);
@@ -204,6 +311,8 @@ int main(void)
         cmocka_unit_test(always_spot),    cmocka_unit_test(never_spot),
         cmocka_unit_test(one_revocation), cmocka_unit_test(overlap_loses_no_time),
         cmocka_unit_test(nobody_is_late), cmocka_unit_test(impossible_terms),
+        cmocka_unit_test(two_are_faster), cmocka_unit_test(notice_saves_time),
+        cmocka_unit_test(prices_by_the_second), cmocka_unit_test(omniscience_bounds),
         cmocka_unit_test(climate_counts), cmocka_unit_test(bad_traces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

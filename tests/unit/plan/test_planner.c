@@ -55,7 +55,7 @@ static struct spotnik_fleet fleet_of(const struct spotnik_profile *p, const stru
 }
 
 static const struct spotnik_offer v100 = {
-    "p3.2xlarge", "us-east-1", "", "V100", 1, 8, 61, 3.06, 1.2, 0.5, 10
+    "p3.2xlarge", "us-east-1", "", "V100", 1, 8, 61, 3.06, 1.2, 0.5, 10, NULL
 };
 
 static void without_losses_the_simulation_is_the_estimate(void **state)
@@ -217,21 +217,70 @@ static void catalogs(void **state)
 
 static void histories(void **state)
 {
+    struct spotnik_prices prices;
     struct spotnik_fault fault;
-    double mean, highest, hours;
 
     (void)state;
     assert_int_equal(
-        spotnik_history_read(file("h.csv", "timestamp_utc,spot_usd_per_h\n2015-03-11T00:00:00Z,1\n"
-                                           "2015-03-11T03:00:00Z,2\n2015-03-11T05:00:00+01:00,9\n"),
-                             &mean, &highest, &hours, NULL),
+        spotnik_prices_read(file("h.csv", "timestamp_utc,spot_usd_per_h\n2015-03-11T00:00:00Z,1\n"
+                                          "2015-03-11T03:00:00Z,2\n2015-03-11T05:00:00+01:00,9\n"),
+                            &prices, NULL),
         0);
-    assert_true(fabs(mean - 1.25) < 1e-12 && highest == 9 && fabs(hours - 4) < 1e-12);
+    assert_true(fabs(spotnik_prices_mean(&prices) - 1.25) < 1e-12 && spotnik_prices_highest(&prices) == 9);
+    /* 1 for three hours, 2 for one, and from the beginning again */
+    assert_true(fabs(spotnik_prices_paid(&prices, 0, 4 * 3600) / 3600 - 5) < 1e-9);
+    assert_true(fabs(spotnik_prices_paid(&prices, 9000, 3600) / 3600 - 1.5) < 1e-9);
+    assert_true(fabs(spotnik_prices_paid(&prices, 3 * 3600, 10 * 3600) / 3600 - 13) < 1e-9);
+    assert_true(fabs(spotnik_prices_paid(&prices, 4 * 3600, 7200) / 3600 - 2) < 1e-9);
+    spotnik_prices_normalise(&prices);
+    assert_true(fabs(spotnik_prices_mean(&prices) - 1) < 1e-12);
+    spotnik_prices_free(&prices);
     assert_int_equal(
-        spotnik_history_read(file("h.csv", "timestamp_utc,spot_usd_per_h\n2015-03-11T00:00:00,1\n"), &mean,
-                             &highest, &hours, &fault),
+        spotnik_prices_read(file("h.csv", "timestamp_utc,spot_usd_per_h\n2015-03-11T00:00:00,1\n"), &prices,
+                            &fault),
         -1);
     assert_non_null(strstr(fault.text, "h.csv:2: column 1"));
+    assert_int_equal(
+        spotnik_prices_read(file("h.csv", "timestamp_utc,spot_usd_per_h\n2015-03-11T01:00:00Z,1\n"
+                                          "2015-03-11T00:00:00Z,1\n"),
+                            &prices, &fault),
+        -1);
+    assert_non_null(strstr(fault.text, "backwards"));
+}
+
+/* Two prices in turns: the mean cost is that of the mean price, and single runs differ by the hour they hit. */
+static void prices_move_costs(void **state)
+{
+    struct spotnik_prices prices;
+    struct spotnik_profile profile;
+
+    (void)state;
+    spotnik_profile_builtin(&profile);
+    profile.error = 0;
+    assert_int_equal(
+        spotnik_prices_read(file("h.csv", "timestamp_utc,spot_usd_per_h\n2015-03-11T00:00:00Z,1\n"
+                                          "2015-03-12T00:00:00Z,3\n2015-03-13T00:00:00Z,1\n"),
+                            &prices, NULL),
+        0);
+    struct spotnik_offer offer = { .instance = "x",
+                                   .accelerator = "V100",
+                                   .accelerators = 1,
+                                   .spot_usd_per_h = 2,
+                                   .losses_per_h = 0,
+                                   .link_gbps = 10,
+                                   .spot_prices = &prices };
+    struct spotnik_fleet fleet = { .group_count = 1, .batch = 256 };
+    fleet.groups[0] =
+        (struct spotnik_group){ &offer, spotnik_profile_device(&profile, "V100"), 4, true, false };
+    const struct spotnik_work work = { .epochs = 10, .losses_per_h = 0 };
+    struct spotnik_outcome moving =
+        spotnik_fleet_simulate(&profile, &fleet, &work, INFINITY, INFINITY, 2000, 1);
+    offer.spot_prices = NULL;
+    struct spotnik_outcome still = spotnik_fleet_simulate(&profile, &fleet, &work, INFINITY, INFINITY, 2000, 1);
+    assert_true(fabs(moving.cost_mean_usd / still.cost_mean_usd - 1) < 0.05);
+    assert_true(still.cost_high_usd - still.cost_low_usd < 1e-6);
+    assert_true(moving.cost_high_usd > 2.5 * moving.cost_low_usd);
+    spotnik_prices_free(&prices);
 }
 
 static void profiles(void **state)
@@ -305,7 +354,7 @@ int main(void)
         cmocka_unit_test(impossible_wishes),
         cmocka_unit_test(survivors_stay),
         cmocka_unit_test(catalogs),
-        cmocka_unit_test(histories),
+        cmocka_unit_test(histories), cmocka_unit_test(prices_move_costs),
         cmocka_unit_test(profiles),
         cmocka_unit_test(stores),
     };
