@@ -6,6 +6,18 @@ This module needs no framework; with NumPy it has collectives on arrays. ``spotn
 
 from __future__ import annotations
 
+from .arrays import (
+    allgather,
+    allreduce,
+    barrier,
+    broadcast,
+    current,
+    init,
+    leave,
+    on_change,
+    register,
+    start,
+)
 from .errors import (
     EXIT_INTERRUPTED,
     ArgumentError,
@@ -60,5 +72,15 @@ __all__ = [
     "Step",
     "SystemCallError",
     "VersionError",
+    "allgather",
+    "allreduce",
+    "barrier",
+    "broadcast",
+    "current",
+    "init",
+    "leave",
     "leave_on_sigterm",
+    "on_change",
+    "register",
+    "start",
 ]

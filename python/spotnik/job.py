@@ -62,6 +62,7 @@ class Job:
         self._refreshing: Optional[int] = None  # thread in which it runs
         self._refresh_error: Optional[BaseException] = None
         self._begun: Optional[Step] = None
+        self._members_max = 0
         self._outside = True  # the next step_begin copies the state of others
         self._seen = (0, 0)  # epoch and size of the view of the last step
         self._watchers: list[Callable[[Change], object]] = []
@@ -76,13 +77,14 @@ class Job:
         The state of the others is copied by the first :meth:`step_begin`. Raises ArgumentError, PeersError,
         KeyFileError, JobNameError, VersionError, SystemCallError, LeavingError.
         """
-        self._check_usable()
+        self.check_usable()
         if self._handle is not None:
             return
         native = _native.config_new(self._library)
         fill(native, self.config)
         with _Alone(self):
             self._handle = self._aside(lambda: self._join(native))
+            self._members_max = native.members_max
             self._library.spotnik_patience_set(self._handle, _PATIENCE_NS)
 
     def state_add(self, name: str, pointer: int, count: int, dtype: Dtype, owner: object) -> None:
@@ -280,13 +282,32 @@ class Job:
             return int(self._library.spotnik_state_digest(self._job()))
 
     @property
+    def joined(self) -> bool:
+        """Between :meth:`join` and the end of the membership, in the process that joined."""
+        return self._handle is not None and not self._forked
+
+    @property
+    def members_max(self) -> int:
+        """How many members the job may have: the setting as it came out of program, environment and default."""
+        self._job()
+        return self._members_max
+
+    @property
+    def buckets_started(self) -> int:
+        """How many all-reduces of the running step have been started here."""
+        return len(self._step_owners)
+
+    @property
     def running(self) -> Optional[Step]:
         """The step that was begun and not committed yet; None outside of a step."""
         return self._begun
 
     @property
     def rank(self) -> int:
-        """Place in the view, from 0. Another after members came or went; within a step, that of the step."""
+        """Place in the view, from 0. Another after members came or went; within a step, that of the step.
+
+        -1 while this member is in no view yet: before its first step.
+        """
         return self._begun.rank if self._begun else self.status().rank
 
     @property
@@ -363,7 +384,8 @@ class Job:
         for watcher in list(self._watchers):
             watcher(change)
 
-    def _check_usable(self) -> None:
+    def check_usable(self) -> None:
+        """Raise ForkError or ClosedError where this job has ended for this process."""
         if self._forked:
             raise ForkError(
                 "this job belongs to the parent process and cannot be used after a fork; join a job in the child "
@@ -373,7 +395,7 @@ class Job:
             raise ClosedError(f"{self._over}; make a new spotnik.Job to take part again")
 
     def _job(self) -> int:
-        self._check_usable()
+        self.check_usable()
         if self._handle is None:
             raise StateError("not a member yet; call join() first")
         return self._handle
@@ -443,6 +465,11 @@ class _Errand(Generic[_Result]):
         if self._error is not None:
             raise self._error
         return self._result[0]
+
+
+def all_jobs() -> list[Job]:
+    """Return every job of this process, joined or not."""
+    return list(_jobs)
 
 
 def leave_on_sigterm() -> None:

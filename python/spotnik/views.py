@@ -82,6 +82,7 @@ class Status:
     #: Our member id, 32 hex digits.
     member: str
     view_epoch: int
+    #: Place in the view; -1: in none yet, as before the first step.
     rank: int
     size: int
     step_committed: int
@@ -116,12 +117,15 @@ def step_of(native: _native.NativeStep) -> Step:
     )
 
 
+_NO_RANK = 0xFFFFFFFF
+
+
 def status_of(native: _native.NativeStatus) -> Status:
     """Copy a spotnik_job_status."""
     return Status(
         member=native.member.decode(),
         view_epoch=native.view_epoch,
-        rank=native.rank,
+        rank=-1 if native.rank == _NO_RANK else native.rank,
         size=native.size,
         step_committed=native.step_committed,
         step_stable=native.step_stable,
