@@ -54,6 +54,12 @@ FLOATS(f64, 8, f64_v, f64_v, SAME, SAME, 64)
 FLOATS(f16, 2, half_v, f32_v, f16_unpack, f16_pack, 32)
 FLOATS(bf16, 2, half_v, f32_v, bf16_unpack, bf16_pack, 32)
 
+#include "reduce/convert.h"
+#include "reduce/quantise.h"
+
+CONVERT(f16, f16_unpack, f16_pack)
+CONVERT(bf16, bf16_unpack, bf16_pack)
+
 /* Sums and products of signed integers are those of unsigned ones: their overflow is defined in C, and the bits
  * are those of two's complement. */
 #define WRAPPING(name, element, vector)                                                                      \
@@ -105,4 +111,9 @@ const struct spotnik_reduce_kernels SPOTNIK_REDUCE_TABLE = {
         [SPOTNIK_U32] = ROW(u32, u32),
         [SPOTNIK_U64] = ROW(u64, u64),
     },
+    .widen = { [SPOTNIK_F16] = f16_widen, [SPOTNIK_BF16] = bf16_widen },
+    .narrow = { [SPOTNIK_F16] = f16_narrow, [SPOTNIK_BF16] = bf16_narrow },
+    .quantise = quantise,
+    .dequantise = dequantise,
+    .dequantise_add = dequantise_add,
 };

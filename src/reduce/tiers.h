@@ -36,6 +36,11 @@ typedef void spotnik_reduce_fold(void *out, const struct spotnik_reduce_inputs *
 struct spotnik_reduce_kernels {
     spotnik_reduce_fold
         *fold[SPOTNIK_REDUCE_DTYPES][SPOTNIK_REDUCE_OPS]; /* NULL for what is no type or operation */
+    void (*widen[SPOTNIK_REDUCE_DTYPES])(float *out, const void *in, size_t count); /* F16 and BF16 */
+    void (*narrow[SPOTNIK_REDUCE_DTYPES])(void *out, const float *in, size_t count);
+    void (*quantise)(void *out, const float *in, size_t count);
+    void (*dequantise)(float *out, const void *in, size_t count);
+    void (*dequantise_add)(float *out, const float *base, const void *in, size_t count);
 };
 
 struct spotnik_reduce_tier {

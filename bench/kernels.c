@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How fast the kernels of src/reduce are beside what memory allows: memcpy and a STREAM triad, measured in the same
+ * run, every cell once a round in turn; medians.
+ *
+ * GB/s counts bytes read and written by the program. The share compares with the triad (two reads, one write) that
+ * stores in the same way and ran right before, since the speed of memory drifts: its time, scaled by the traffic that
+ * must cross to memory. A plain store reads the line before it writes it, so a written byte counts twice there; a
+ * streaming store does not.
+ *
+ * Usage: kernels [ROUNDS [MIB]]. MIB is the size of each array beyond the caches, 64 by default. Let nothing else run. */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "reduce/compress.h"
+#include "reduce/tiers.h"
+
+enum { INPUTS_MAX = 8, CELLS_MAX = 400, ROUNDS_MAX = 1000, SMALL = 64 * 1024 };
+
+enum kind { MEMCPY, TRIAD, FOLD, NARROW, WIDEN, QUANTISE, DEQUANTISE, DEQUANTISE_ADD };
+
+struct cell {
+    enum kind kind;
+    const struct spotnik_reduce_tier *tier;
+    enum spotnik_dtype dtype;
+    enum spotnik_op op;
+    size_t inputs, bytes; /* bytes of each input of a fold; of the F32 side of the others */
+    bool is_streamed;
+    double ms[ROUNDS_MAX], median;
+    double shares[ROUNDS_MAX], share; /* of what the triad's traffic allows */
+};
+
+static const char *const dtype_names[] = { "",     "f32", "f64", "i32", "i64", "u8", "f16",
+                                           "bf16", "i8",  "i16", "u16", "u32", "u64" };
+static const char *const op_names[] = { "", "sum", "mean", "min", "max", "product" };
+
+static uint8_t *input[INPUTS_MAX], *output;
+static struct cell cells[CELLS_MAX];
+static size_t cell_count, large;
+static int rounds = 20;
+
+static double now_ms(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec * 1e3 + (double)time.tv_nsec / 1e6;
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) static void triad(double *out, const double *a, const double *b, size_t count,
+                                                  bool is_streamed)
+{
+    const __m256d factor = _mm256_set1_pd(3);
+    __m256d sum[4];
+
+    for (size_t i = 0; i + 16 <= count; i += 16) {
+        for (size_t k = 0; k < 4; k++)
+            sum[k] = _mm256_add_pd(_mm256_load_pd(a + i + 4 * k),
+                                   _mm256_mul_pd(factor, _mm256_load_pd(b + i + 4 * k)));
+        for (size_t k = 0; k < 4; k++)
+            if (is_streamed)
+                _mm256_stream_pd(out + i + 4 * k, sum[k]);
+            else
+                _mm256_store_pd(out + i + 4 * k, sum[k]);
+    }
+    _mm_sfence();
+}
+
+static bool triad_is_supported(void)
+{
+    return __builtin_cpu_supports("avx2");
+}
+#else
+static void triad(double *out, const double *a, const double *b, size_t count, bool is_streamed)
+{
+    (void)is_streamed;
+    for (size_t i = 0; i < count; i++)
+        out[i] = a[i] + 3 * b[i];
+}
+
+static bool triad_is_supported(void)
+{
+    return true;
+}
+#endif
+
+static void fold(const struct cell *cell)
+{
+    struct spotnik_reduce_input from[INPUTS_MAX];
+    struct spotnik_reduce_inputs in = { .input = from,
+                                        .inputs = cell->inputs,
+                                        .bytes = cell->bytes,
+                                        .divisor64 = 3 * (double)cell->inputs,
+                                        .divisor32 = 3 * (float)cell->inputs,
+                                        .is_streamed = cell->is_streamed };
+
+    for (size_t i = 0; i < cell->inputs; i++)
+        from[i] = (struct spotnik_reduce_input){ input[i], 3, 3 };
+    cell->tier->kernels->fold[cell->dtype][cell->op](output, &in);
+}
+
+static void run_once(const struct cell *cell)
+{
+    const struct spotnik_reduce_kernels *kernels = cell->tier ? cell->tier->kernels : NULL;
+    size_t count = cell->bytes / sizeof(float);
+
+    switch (cell->kind) {
+    case MEMCPY:
+        memcpy(output, input[0], cell->bytes);
+        break;
+    case TRIAD:
+        triad((double *)output, (double *)input[0], (double *)input[1], cell->bytes / sizeof(double),
+              cell->is_streamed);
+        break;
+    case FOLD:
+        fold(cell);
+        break;
+    case NARROW:
+        kernels->narrow[cell->dtype](output, (float *)input[0], count);
+        break;
+    case WIDEN:
+        kernels->widen[cell->dtype]((float *)output, input[0], count);
+        break;
+    case QUANTISE:
+        kernels->quantise(output, (float *)input[0], count);
+        break;
+    case DEQUANTISE:
+        kernels->dequantise((float *)output, input[0], count);
+        break;
+    case DEQUANTISE_ADD:
+        kernels->dequantise_add((float *)output, (float *)input[1], input[0], count);
+        break;
+    }
+}
+
+static void sizes(const struct cell *cell, double *ret_read, double *ret_written)
+{
+    double bytes = (double)cell->bytes;
+    double small = cell->kind == NARROW || cell->kind == WIDEN ? bytes / 2
+                                                               : (double)spotnik_quant_bytes(cell->bytes / 4);
+
+    *ret_read = cell->kind == NARROW || cell->kind == QUANTISE || cell->kind == MEMCPY ? bytes
+                : cell->kind == WIDEN || cell->kind == DEQUANTISE                      ? small
+                : cell->kind == DEQUANTISE_ADD                                         ? bytes + small
+                : cell->kind == TRIAD                                                  ? 2 * bytes
+                                      : (double)cell->inputs * bytes;
+    *ret_written = cell->kind == NARROW || cell->kind == QUANTISE ? small : bytes;
+}
+
+static struct cell *add(struct cell cell)
+{
+    if (cell_count == CELLS_MAX)
+        abort();
+    cells[cell_count] = cell;
+    return &cells[cell_count++];
+}
+
+/* Small arrays are gone over until as much has been done as one large array holds: the clock is coarse. */
+static double ms_of(const struct cell *cell)
+{
+    size_t repeats = cell->bytes == large ? 1 : 16 * 1024 * 1024 / cell->bytes;
+    double begin = now_ms();
+
+    for (size_t i = 0; i < repeats; i++)
+        run_once(cell);
+    return (now_ms() - begin) / (double)repeats;
+}
+
+/* Bytes that cross to memory. */
+static double traffic(const struct cell *cell)
+{
+    double read, written;
+
+    sizes(cell, &read, &written);
+    return read + (cell->is_streamed ? 1 : 2) * written;
+}
+
+static void measure(void)
+{
+    for (int round = -1; round < rounds; round++)
+        for (size_t i = 0; i < cell_count; i++) {
+            struct cell *cell = &cells[i];
+            const struct cell triad_cell = { .kind = TRIAD,
+                                             .bytes = cell->bytes,
+                                             .is_streamed = cell->is_streamed };
+            double allowed_ms = ms_of(&triad_cell) * traffic(cell) / traffic(&triad_cell), ms = ms_of(cell);
+            if (round >= 0) {
+                cell->ms[round] = ms;
+                cell->shares[round] = allowed_ms / ms;
+            }
+        }
+}
+
+static int compare(const void *a, const void *b)
+{
+    const double *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+static double gigabytes(const struct cell *cell)
+{
+    double read, written;
+
+    sizes(cell, &read, &written);
+    return (read + written) / cell->median / 1e6;
+}
+
+static void finish(void)
+{
+    for (size_t i = 0; i < cell_count; i++) {
+        qsort(cells[i].ms, (size_t)rounds, sizeof(double), compare);
+        qsort(cells[i].shares, (size_t)rounds, sizeof(double), compare);
+        cells[i].median = cells[i].ms[rounds / 2];
+        cells[i].share = cells[i].shares[rounds / 2];
+    }
+}
+
+struct baseline {
+    struct cell *copy, *triad, *triad_streamed, *copy_small, *triad_small;
+};
+
+static struct baseline baselines(void)
+{
+    return (struct baseline){
+        .copy = add((struct cell){ .kind = MEMCPY, .bytes = large }),
+        .triad = add((struct cell){ .kind = TRIAD, .bytes = large }),
+        .triad_streamed = add((struct cell){ .kind = TRIAD, .bytes = large, .is_streamed = true }),
+        .copy_small = add((struct cell){ .kind = MEMCPY, .bytes = SMALL }),
+        .triad_small = add((struct cell){ .kind = TRIAD, .bytes = SMALL }),
+    };
+}
+
+static void matrix_add(const struct spotnik_reduce_tier *best)
+{
+    for (enum spotnik_dtype dtype = SPOTNIK_F32; dtype <= SPOTNIK_DTYPE_LAST; dtype++)
+        for (enum spotnik_op op = SPOTNIK_SUM; op <= SPOTNIK_OP_LAST; op++)
+            add((struct cell) {
+                .kind = FOLD
+                , .tier = best, .dtype = dtype, .op = op, .inputs = 2, .bytes = large
+            });
+}
+
+static void matrix_print(const struct cell *first, const char *name)
+{
+    printf("\n%s, 2 inputs and 1 output of %zu MiB, plain stores: GB/s (share of the triad)\n%-6s", name,
+           large >> 20, "");
+    for (enum spotnik_op op = SPOTNIK_SUM; op <= SPOTNIK_OP_LAST; op++)
+        printf("%15s", op_names[op]);
+    printf("\n");
+    for (enum spotnik_dtype dtype = SPOTNIK_F32; dtype <= SPOTNIK_DTYPE_LAST; dtype++) {
+        printf("%-6s", dtype_names[dtype]);
+        for (enum spotnik_op op = SPOTNIK_SUM; op <= SPOTNIK_OP_LAST; op++, first++)
+            printf("%8.1f (%.2f)", gigabytes(first), first->share);
+        printf("\n");
+    }
+}
+
+struct line {
+    const char *name;
+    struct cell cell;
+};
+
+static const struct line lines[] = {
+    { "f32 sum, 2 inputs", { .kind = FOLD, .dtype = SPOTNIK_F32, .op = SPOTNIK_SUM, .inputs = 2 } },
+    { "f32 sum, 2 inputs, streamed",
+      { .kind = FOLD, .dtype = SPOTNIK_F32, .op = SPOTNIK_SUM, .inputs = 2, .is_streamed = true } },
+    { "f32 sum, 4 inputs, streamed",
+      { .kind = FOLD, .dtype = SPOTNIK_F32, .op = SPOTNIK_SUM, .inputs = 4, .is_streamed = true } },
+    { "f32 mean, 4 inputs, streamed",
+      { .kind = FOLD, .dtype = SPOTNIK_F32, .op = SPOTNIK_MEAN, .inputs = 4, .is_streamed = true } },
+    { "f32 sum, 8 inputs, streamed",
+      { .kind = FOLD, .dtype = SPOTNIK_F32, .op = SPOTNIK_SUM, .inputs = 8, .is_streamed = true } },
+    { "f16 sum, 2 inputs", { .kind = FOLD, .dtype = SPOTNIK_F16, .op = SPOTNIK_SUM, .inputs = 2 } },
+    { "bf16 sum, 2 inputs", { .kind = FOLD, .dtype = SPOTNIK_BF16, .op = SPOTNIK_SUM, .inputs = 2 } },
+    { "bf16 mean, 8 inputs, streamed",
+      { .kind = FOLD, .dtype = SPOTNIK_BF16, .op = SPOTNIK_MEAN, .inputs = 8, .is_streamed = true } },
+    { "i8 sum, 2 inputs", { .kind = FOLD, .dtype = SPOTNIK_I8, .op = SPOTNIK_SUM, .inputs = 2 } },
+    { "f32 to f16", { .kind = NARROW, .dtype = SPOTNIK_F16 } },
+    { "f16 to f32", { .kind = WIDEN, .dtype = SPOTNIK_F16 } },
+    { "f32 to bf16", { .kind = NARROW, .dtype = SPOTNIK_BF16 } },
+    { "bf16 to f32", { .kind = WIDEN, .dtype = SPOTNIK_BF16 } },
+    { "quantise", { .kind = QUANTISE } },
+    { "dequantise", { .kind = DEQUANTISE } },
+    { "dequantise and add", { .kind = DEQUANTISE_ADD } },
+};
+enum { LINES = sizeof lines / sizeof lines[0] };
+
+static void lines_add(size_t bytes)
+{
+    for (size_t line = 0; line < LINES; line++)
+        for (size_t t = 0; t < spotnik_reduce_tier_count; t++) {
+            struct cell cell = lines[line].cell;
+            cell.tier = &spotnik_reduce_tiers[t];
+            cell.bytes = bytes;
+            cell.is_streamed = cell.is_streamed && bytes == large;
+            if (cell.tier->is_supported())
+                add(cell);
+        }
+}
+
+static void lines_print(const struct cell *first, bool is_large)
+{
+    printf("\n%s: GB/s (share of the triad)\n%-32s",
+           is_large ? "Every tier, beyond the caches" : "Every tier, arrays of 64 KiB in cache, plain stores",
+           "");
+    for (size_t t = 0; t < spotnik_reduce_tier_count; t++)
+        printf("%15s", spotnik_reduce_tiers[t].is_supported() ? spotnik_reduce_tiers[t].name : "");
+    printf("\n");
+    for (size_t line = 0; line < LINES; line++) {
+        printf("%-32s", lines[line].name);
+        for (size_t t = 0; t < spotnik_reduce_tier_count; t++)
+            if (spotnik_reduce_tiers[t].is_supported()) {
+                printf("%8.1f (%.2f)", gigabytes(first), first->share);
+                first++;
+            }
+        printf("\n");
+    }
+}
+
+static void arrays_make(void)
+{
+    for (int i = 0; i < INPUTS_MAX; i++) {
+        input[i] = aligned_alloc(4096, large);
+        if (input[i] == NULL)
+            abort();
+        for (size_t k = 0; k < large / sizeof(float); k++)
+            ((float *)(void *)input[i])[k] = (float)(k % 1000) - 500;
+    }
+    output = aligned_alloc(4096, large);
+    if (output == NULL)
+        abort();
+    memset(output, 0, large);
+}
+
+int main(int argc, char **argv)
+{
+    size_t mib = argc > 2 ? strtoul(argv[2], NULL, 10) : 64;
+
+    rounds = argc > 1 ? atoi(argv[1]) : rounds;
+    if (rounds < 1 || rounds > ROUNDS_MAX || mib < 1 || mib > 4096 || !triad_is_supported()) {
+        fprintf(stderr, "usage: kernels [ROUNDS [MIB]], on a processor with AVX2 if it is an x86\n");
+        return 2;
+    }
+    large = mib << 20;
+    arrays_make();
+    struct baseline base = baselines();
+    const struct cell *matrix = &cells[cell_count];
+    matrix_add(spotnik_reduce_tier());
+    const struct cell *beyond = &cells[cell_count];
+    lines_add(large);
+    const struct cell *within = &cells[cell_count];
+    lines_add(SMALL);
+    measure();
+    finish();
+    printf("beyond the caches (%zu MiB): memcpy %.1f, triad %.1f, triad with streaming stores %.1f GB/s\n",
+           mib, gigabytes(base.copy), gigabytes(base.triad), gigabytes(base.triad_streamed));
+    printf("in cache (64 KiB): memcpy %.1f, triad %.1f GB/s\n", gigabytes(base.copy_small),
+           gigabytes(base.triad_small));
+    matrix_print(matrix, spotnik_reduce_tier()->name);
+    lines_print(beyond, true);
+    lines_print(within, false);
+    return 0;
+}

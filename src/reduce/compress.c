@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The functions of compress.h, by the kernels of the tier in use. */
+#include "reduce/compress.h"
+
+#include "base/assert.h"
+#include "reduce/tiers.h"
+
+static bool is_half(enum spotnik_dtype dtype)
+{
+    return dtype == SPOTNIK_F16 || dtype == SPOTNIK_BF16;
+}
+
+void spotnik_compress_narrow(void *out, const float *in, size_t count, enum spotnik_dtype dtype)
+{
+    SPOTNIK_ASSERT(is_half(dtype));
+    spotnik_reduce_tier()->kernels->narrow[dtype](out, in, count);
+}
+
+void spotnik_compress_widen(float *out, const void *in, size_t count, enum spotnik_dtype dtype)
+{
+    SPOTNIK_ASSERT(is_half(dtype));
+    spotnik_reduce_tier()->kernels->widen[dtype](out, in, count);
+}
+
+size_t spotnik_quant_bytes(size_t count)
+{
+    return count + (count + SPOTNIK_QUANT_BLOCK - 1) / SPOTNIK_QUANT_BLOCK * sizeof(float);
+}
+
+void spotnik_quant_encode(void *out, const float *in, size_t count)
+{
+    spotnik_reduce_tier()->kernels->quantise(out, in, count);
+}
+
+void spotnik_quant_decode(float *out, const void *in, size_t count)
+{
+    spotnik_reduce_tier()->kernels->dequantise(out, in, count);
+}
+
+void spotnik_quant_add(float *out, const float *base, const void *in, size_t count)
+{
+    spotnik_reduce_tier()->kernels->dequantise_add(out, base, in, count);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* F32 made smaller for the wire: as halves, or as bytes in blocks with a scale. Decides the bits of both
+ * directions, the same on every processor; who compresses what, and where errors go, is the caller's.
+ *
+ * Quantised form: blocks of 256 elements, the last one shorter. Each is its scale (F32) and then one signed byte q
+ * an element, from -127 to 127; it stands for q * scale. With m the greatest magnitude of the block:
+ *
+ *     scale = m / 127, the last 7 bits of its fraction cleared: so q * scale is exact, and never beyond m
+ *     q = x * (127 / m), rounded to nearest even; the error is below 0.51 * m / 127
+ *     m < 2^-119: scale 0 and zeros, since 127 / m would not be finite for the least of them
+ *     m infinite or NaN: scale NaN and zeros; the whole block comes out as NaN, rather than as numbers nobody sent
+ *
+ * Quantising is not a projection: who passes values on forwards the bytes. Pointers need no alignment. Casts and
+ * NaN are as in reduce.h. All functions may be called from any thread. */
+#ifndef SPOTNIK_REDUCE_COMPRESS_H
+#define SPOTNIK_REDUCE_COMPRESS_H
+
+#include "spotnik/spotnik.h"
+
+#include <stddef.h>
+
+/* out[i] = in[i] in the half type `dtype`, F16 or BF16; or back. The arrays do not overlap. */
+void spotnik_compress_narrow(void *out, const float *in, size_t count, enum spotnik_dtype dtype);
+void spotnik_compress_widen(float *out, const void *in, size_t count, enum spotnik_dtype dtype);
+
+#define SPOTNIK_QUANT_BLOCK 256
+#define SPOTNIK_QUANT_LEAST 0x1p-119f
+
+/* Bytes of the quantised form of `count` elements. Elements from a multiple of 256 on begin at
+ * spotnik_quant_bytes() of their number, so pieces may be worked on apart. */
+size_t spotnik_quant_bytes(size_t count);
+
+void spotnik_quant_encode(void *out, const float *in, size_t count);
+void spotnik_quant_decode(float *out, const void *in, size_t count);
+
+/* out[i] = base[i] + decoded[i]. `out` may be `base`. */
+void spotnik_quant_add(float *out, const float *base, const void *in, size_t count);
+
+#endif
