@@ -12,8 +12,8 @@ struct peer *peer_find(struct spotnik_core *core, struct spotnik_id id)
     return NULL;
 }
 
-/* A table full of strangers (excluded members, joiners that never enter) must not keep a member out: one of them, unlinked
- * if possible, makes room. There are more places than members, so there is always one. */
+/* A table full of strangers (excluded members, joiners that never enter) must not keep a member out: one of
+ * them, unlinked if possible, makes room. There are more places than members, so there is always one. */
 static struct peer *make_room(struct spotnik_core *core)
 {
     struct peer *victim = NULL;
@@ -58,7 +58,8 @@ void peer_dial(struct spotnik_core *core, struct peer *peer)
     queue_peer(core, SPOTNIK_ACTION_DIAL, &peer->member);
 }
 
-/* Of two members that both stand within each other's warm reach (small rings), the one with the smaller id dials. */
+/* Of two members that both stand within each other's warm reach (small rings), the one with the smaller id
+ * dials. */
 static bool we_dial(const struct spotnik_core *core, uint32_t rank)
 {
     uint32_t size = core->view.size;
@@ -69,19 +70,24 @@ static bool we_dial(const struct spotnik_core *core, uint32_t rank)
            spotnik_id_compare(core->self.id, core->view.entry[rank].member.id) < 0;
 }
 
+/* Who was watched before and is a ring neighbour still, or now, goes on being watched without a break: a
+ * silence that began before the view counts from its beginning. */
 static void forget_strangers(struct spotnik_core *core)
 {
     for (uint32_t i = 0; i < core->peer_max; i++) {
         struct peer *peer = &core->peer[i];
         if (!peer->used)
             continue;
-        peer->active = false;
-        if (spotnik_view_rank(&core->view, peer->member.id) == SPOTNIK_NO_RANK && !peer->linked && !peer->dialling)
+        uint32_t rank = spotnik_view_rank(&core->view, peer->member.id);
+        peer->active = peer->active && rank != SPOTNIK_NO_RANK && rank != core->rank
+                       && (rank == successor_rank(core) || rank == predecessor_rank(core));
+        if (rank == SPOTNIK_NO_RANK && !peer->linked && !peer->dialling)
             peer->used = false;
     }
 }
 
-/* A new view: watch both ring neighbours, keep links to the next few successors, forget who is neither linked nor in it. */
+/* A new view: watch both ring neighbours, keep links to the next few successors, forget who is neither
+ * linked nor in it. */
 void peers_after_view(struct spotnik_core *core)
 {
     uint32_t size = core->view.size;

@@ -50,8 +50,8 @@ static void assert_parked(uint32_t node)
     assert_int_equal(status.committed, 1);
 }
 
-/* Claim: of two that do not hear each other the smaller id goes on and the larger parks; once they hear each other again the
- * larger learns that it was left behind. */
+/* Claim: of two that do not hear each other the smaller id goes on and the larger parks; once they hear each
+ * other again the larger learns that it was left behind. */
 static void test_two_cut(void **state)
 {
     (void)state;
@@ -68,7 +68,8 @@ static void test_two_cut(void **state)
     assert_member(0, 1, 3);
 }
 
-/* Claim: the larger of two parks when the smaller is stopped, and goes on with it when it is heard again: nothing is lost. */
+/* Claim: the larger of two parks when the smaller is stopped, and goes on with it when it is heard again:
+ * nothing is lost. */
 static void test_two_smaller_stops(void **state)
 {
     (void)state;
@@ -97,8 +98,8 @@ static void test_two_smaller_dies(void **state)
     assert_member(1, 1, 3);
 }
 
-/* Claim: a stopped member that wakes to find FENCED and the clean end of all others does not take that for deaths it may
- * survive: they went on without it, committed, and only then died. */
+/* Claim: a stopped member that wakes to find FENCED and the clean end of all others does not take that for
+ * deaths it may survive: they went on without it, committed, and only then died. */
 static void test_fenced_is_not_gone(void **state)
 {
     (void)state;
@@ -132,7 +133,8 @@ static bool stuck_voter(struct pair *of, uint32_t node, const struct spotnik_act
     return false;
 }
 
-/* Claim: who has voted without a member says so first on every new link to it, also when hearing it makes it try again at once. */
+/* Claim: who has voted without a member says so first on every new link to it, also when hearing it makes it
+ * try again at once. */
 static void test_fenced_comes_first(void **state)
 {
     (void)state;
@@ -183,6 +185,37 @@ static void test_moved_on_is_not_gone(void **state)
     assert_parked(1);
 }
 
+/* The initiator is stopped the moment the last vote is on its way to it. */
+static bool stops_who_counts(struct pair *on, uint32_t node, const struct spotnik_action *action)
+{
+    (void)node;
+    if (action->kind != SPOTNIK_ACTION_SEND || action->message->kind != SPOTNIK_MESSAGE_ACCEPT
+        || !spotnik_id_equal(action->peer.id, action->message->proposal->ballot.initiator))
+        return false;
+    for (uint32_t i = 0; i < on->count; i++)
+        if (spotnik_id_equal(on->node[i].member.id, action->peer.id))
+            pair_stop(on, i, true);
+    on->before = NULL;
+    return false;
+}
+
+/* Claim: a silence that lasts across a view counts from where it began. The others must first install what
+ * the stopped one may have decided, a view that holds it, and are not patient with it a second time. */
+static void test_silence_across_a_view(void **state)
+{
+    (void)state;
+    uint32_t went_on = 0;
+    assemble(5);
+    pair.before = stops_who_counts;
+    pair_kill(&pair, 4);
+    pair_run(&pair, pair.limits.silence_floor_ns * 8 / 5);
+    assert_null(pair.before);
+    for (uint32_t i = 0; i < 4; i++)
+        went_on +=
+            !pair.node[i].stopped && pair_status(&pair, i).size == 3 && pair_status(&pair, i).committed == 3;
+    assert_int_equal(went_on, 3);
+}
+
 /* Claim: a link that ends before the other has said a word proves no clean death. */
 static void test_unheard_is_not_gone(void **state)
 {
@@ -201,7 +234,8 @@ static void test_unheard_is_not_gone(void **state)
     assert_parked(1);
 }
 
-/* Claim: of five, three go on; the two parked ones are left behind when the network heals, and may join anew. */
+/* Claim: of five, three go on; the two parked ones are left behind when the network heals, and may join
+ * anew. */
 static void test_majority(void **state)
 {
     (void)state;
@@ -239,8 +273,8 @@ static void test_halves(void **state)
     assert_parked(3);
 }
 
-/* Claim: nobody has a majority: all park. When healed, a majority goes on as soon as it has found itself, in one view, and whoever
- * was not in time is told so. */
+/* Claim: nobody has a majority: all park. When healed, a majority goes on as soon as it has found itself, in
+ * one view, and whoever was not in time is told so. */
 static void test_all_park(void **state)
 {
     uint32_t members = 0, excluded = 0;
@@ -325,6 +359,7 @@ int main(void)
         cmocka_unit_test_teardown(test_fenced_comes_first, close_pair),
         cmocka_unit_test_teardown(test_moved_on_is_not_gone, close_pair),
         cmocka_unit_test_teardown(test_unheard_is_not_gone, close_pair),
+        cmocka_unit_test_teardown(test_silence_across_a_view, close_pair),
         cmocka_unit_test_teardown(test_majority, close_pair),
         cmocka_unit_test_teardown(test_halves, close_pair),
         cmocka_unit_test_teardown(test_all_park, close_pair),
