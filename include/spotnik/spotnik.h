@@ -292,7 +292,8 @@ SPOTNIK_API void spotnik_notice(spotnik_job *job);
 
 /**
  * Leave the job: wait until the last committed step is known to all who need it, say goodbye, free the job.
- * When every member leaves, the job is over. Always frees @p job. Returns 0, or SPOTNIK_ERR_PARKED when it had to go without agreement.
+ * When every member leaves, the job is over. Always frees @p job. Returns 0; SPOTNIK_ERR_PARKED when it had to go without
+ * agreement; SPOTNIK_ERR_MISMATCH when another member runs another program, and could not finish the last step with it.
  */
 SPOTNIK_API int spotnik_leave(spotnik_job *job);
 

@@ -92,7 +92,7 @@ struct spotnik_chunk_header {
     uint64_t step;
     uint64_t sequence;  /* all-reduce: chunk number in the stream; handover: chunk number in the bucket */
     uint64_t count;     /* elements of the whole bucket */
-    uint64_t weight;
+    uint64_t weight;    /* in a handover among members: how many buckets the step has */
 };
 
 struct spotnik_event {

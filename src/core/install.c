@@ -96,6 +96,7 @@ static void settle(struct spotnik_core *core, const struct spotnik_proposal *pro
         core->ledger_known = true;
     }
     spotnik_transaction_cut(&core->step);
+    core->handed_buckets = 0;
     core->enter_wanted = false;
     core->enter_ns = SPOTNIK_NEVER;
     if (core->leaving) {

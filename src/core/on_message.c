@@ -25,6 +25,7 @@ void on_message(struct spotnik_core *core, const struct spotnik_event *event)
     case SPOTNIK_MESSAGE_FENCED: on_fenced(core, from, message); break;
     case SPOTNIK_MESSAGE_VIEW_ASK: on_view_ask(core, from); break;
     case SPOTNIK_MESSAGE_ENTER: on_enter(core, from, message); break;
+    case SPOTNIK_MESSAGE_MISMATCH: on_mismatch(core, from); break;
     case SPOTNIK_MESSAGE_KIND_COUNT: break;
     }
 }
@@ -36,6 +37,13 @@ void on_fenced(struct spotnik_core *core, struct peer *from, const struct spotni
     (void)core;
     if (message->epoch > from->fenced_epoch)
         from->fenced_epoch = message->epoch;
+}
+
+/* It has met our buckets on the ring and found them to be others than its own. Which of us is right nobody can say. */
+void on_mismatch(struct spotnik_core *core, const struct peer *from)
+{
+    if (core->role == SPOTNIK_ROLE_MEMBER && spotnik_view_rank(&core->view, from->member.id) != SPOTNIK_NO_RANK)
+        fail(core, SPOTNIK_ERR_MISMATCH);
 }
 
 void on_view_ask(struct spotnik_core *core, struct peer *from)

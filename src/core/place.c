@@ -27,6 +27,18 @@ static struct spotnik_chunk_header header_of(const struct spotnik_core *core, ui
                                          .count = bucket->count};
 }
 
+/* How many buckets the settled step has, by our own count or, while it is handed to us, by our donor's. */
+static uint64_t buckets_of(struct spotnik_core *core, uint64_t step)
+{
+    uint64_t count = 0;
+
+    if (step > core->step.committed)
+        return core->handed_buckets;
+    for (uint32_t i = 0; i < core->step.last[step & 1]; i++)
+        count += spotnik_transaction_bucket(&core->step, step, i)->used;
+    return count;
+}
+
 static bool next_handover(struct spotnik_core *core, struct spotnik_transfer *ret)
 {
     uint64_t step = core->view.settled_step, sequence;
@@ -41,6 +53,7 @@ static bool next_handover(struct spotnik_core *core, struct spotnik_transfer *re
     struct spotnik_ring_chunk chunk = spotnik_transaction_handover_chunk(bucket, core->limits.chunk_bytes, sequence);
     ret->header = header_of(core, step, number, bucket, sequence);
     ret->header.handover = 1;
+    ret->header.weight = buckets_of(core, step);
     ret->source = SPOTNIK_SOURCE_OUT;
     ret->offset = chunk.offset;
     ret->count = chunk.count;
@@ -82,20 +95,46 @@ static bool same_layout(const struct spotnik_bucket *bucket, const struct spotni
     return bucket->count == header->count && bucket->dtype == header->dtype && bucket->op == header->op;
 }
 
-static struct spotnik_placement mismatch(struct spotnik_core *core)
+/* The other side is told, which may have no way to notice: it has committed the step, and perhaps it was the last one. */
+void mismatch(struct spotnik_core *core, struct spotnik_id other)
 {
+    struct peer *peer = peer_find(core, other);
+
+    if (peer && peer->linked)
+        send_message(core, peer, SPOTNIK_MESSAGE_MISMATCH);
     fail(core, SPOTNIK_ERR_MISMATCH);
+}
+
+static struct spotnik_placement differs(struct spotnik_core *core, struct spotnik_id from)
+{
+    mismatch(core, from);
+    return verdict(SPOTNIK_VERDICT_DROP);
+}
+
+/* A frame of the step just committed is late, unless it is of a bucket that we never had in it. */
+static struct spotnik_placement place_late(struct spotnik_core *core, struct spotnik_id from,
+                                           const struct spotnik_chunk_header *header)
+{
+    uint64_t step = core->step.committed;
+    bool reduced_here = core->role == SPOTNIK_ROLE_MEMBER && step > core->view.settled_step;
+
+    if (!header->handover && header->step == step && reduced_here &&
+        !spotnik_transaction_bucket(&core->step, step, header->bucket)->used)
+        return differs(core, from);
     return verdict(SPOTNIK_VERDICT_DROP);
 }
 
 /* A frame of the step after the running one. Its sender has committed ours; so if we have started all we will and still lack something,
  * our programs differ. (A frame of two steps ahead cannot come: that step needs our contribution to the next.) */
-static struct spotnik_placement place_early(struct spotnik_core *core, const struct spotnik_chunk_header *header)
+static struct spotnik_placement place_early(struct spotnik_core *core, struct spotnik_id from,
+                                            const struct spotnik_chunk_header *header)
 {
+    bool joiner = core->role == SPOTNIK_ROLE_JOINER; /* its donor sends one step whole before the next */
+
     if (header->step != core->step.committed + 2)
-        return verdict(SPOTNIK_VERDICT_BAD);
-    if (core->step.sealed && !spotnik_transaction_done(&core->step) && !step_by_handover(core))
-        return mismatch(core);
+        return verdict(joiner ? SPOTNIK_VERDICT_WAIT : SPOTNIK_VERDICT_BAD);
+    if (core->step.sealed && !spotnik_transaction_done(&core->step) && (joiner || !step_by_handover(core)))
+        return differs(core, from);
     return verdict(SPOTNIK_VERDICT_WAIT);
 }
 
@@ -127,23 +166,28 @@ static struct spotnik_placement place_handover(struct spotnik_core *core, const 
 }
 
 /* The frame belongs to our view (or to a joiner's stream): which bucket, and is the caller that far? */
-static struct spotnik_placement place_here(struct spotnik_core *core, const struct spotnik_chunk_header *header)
+static struct spotnik_placement place_here(struct spotnik_core *core, struct spotnik_id from,
+                                           const struct spotnik_chunk_header *header)
 {
     uint64_t step = core->step.committed + 1;
 
     if (header->step < step)
-        return verdict(SPOTNIK_VERDICT_DROP);
+        return place_late(core, from, header);
     if (header->step > step)
-        return core->role == SPOTNIK_ROLE_JOINER ? verdict(SPOTNIK_VERDICT_WAIT) : place_early(core, header);
+        return place_early(core, from, header);
     if (!header->handover && step_by_handover(core))
         return verdict(SPOTNIK_VERDICT_BAD);
     if (header->handover && !step_by_handover(core))
         return verdict(SPOTNIK_VERDICT_DROP);
     struct spotnik_bucket *bucket = spotnik_transaction_bucket(&core->step, step, header->bucket);
     if (!core->step.begun || !bucket->used)
-        return core->step.begun && core->step.sealed ? mismatch(core) : verdict(SPOTNIK_VERDICT_WAIT);
+        return core->step.begun && core->step.sealed ? differs(core, from) : verdict(SPOTNIK_VERDICT_WAIT);
     if (!same_layout(bucket, header))
-        return mismatch(core);
+        return differs(core, from);
+    if (header->handover)
+        core->handed_buckets = header->weight;
+    if (handover_differs(core))
+        return differs(core, from);
     return header->handover ? place_handover(core, bucket, header) : place_chunk(core, bucket, header);
 }
 
@@ -157,7 +201,7 @@ struct spotnik_placement spotnik_core_place(struct spotnik_core *core, struct sp
             return verdict(SPOTNIK_VERDICT_WAIT); /* our predecessor in a view we are about to install */
         core->replay_due |= !core->step.begun && header->step == core->step.committed + 1;
         step_try_begin(core);
-        return place_here(core, header);
+        return place_here(core, from, header);
     }
     if (core->role != SPOTNIK_ROLE_MEMBER || header->epoch < core->view.epoch || frozen(core))
         return verdict(header->epoch > core->view.epoch && core->role == SPOTNIK_ROLE_MEMBER
@@ -167,7 +211,7 @@ struct spotnik_placement spotnik_core_place(struct spotnik_core *core, struct sp
         return verdict(SPOTNIK_VERDICT_WAIT);
     if (core->view.size < 2 || !spotnik_id_equal(from, core->view.entry[predecessor_rank(core)].member.id))
         return verdict(SPOTNIK_VERDICT_BAD);
-    return place_here(core, header);
+    return place_here(core, from, header);
 }
 
 static bool still_wanted(const struct spotnik_core *core, const struct spotnik_chunk_header *header)

@@ -85,6 +85,7 @@ struct spotnik_core {
     /* The step. */
     uint64_t copied_step; /* the step whose state was copied when joining: its result was never here */
     struct spotnik_transaction step;
+    uint64_t handed_buckets; /* how many its donor says the running step has; 0: not known */
     uint32_t begun_share, begun_shares; /* of the begun step, fixed when it was begun */
     bool begin_wanted;
     bool replay_due;  /* joiner: a result of the next step is waiting in its stream */
@@ -159,6 +160,10 @@ void step_try_commit(struct spotnik_core *core);
 void step_restart(struct spotnik_core *core);
 void bucket_start(struct spotnik_core *core, uint32_t bucket);
 bool step_by_handover(const struct spotnik_core *core);
+bool handover_differs(const struct spotnik_core *core);
+
+/* place.c */
+void mismatch(struct spotnik_core *core, struct spotnik_id other);
 void fail(struct spotnik_core *core, int error);
 
 /* enter.c */
@@ -181,6 +186,7 @@ void on_reconcile(struct spotnik_core *core, struct peer *from, const struct spo
 void on_accept(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
 void on_restart(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
 void on_fenced(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
+void on_mismatch(struct spotnik_core *core, const struct peer *from);
 void on_view_ask(struct spotnik_core *core, struct peer *from);
 void on_enter(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
 void on_tick(struct spotnik_core *core);

@@ -38,6 +38,13 @@ void fail(struct spotnik_core *core, int error)
     queue_action(core, SPOTNIK_ACTION_FAILED)->error = error;
 }
 
+/* Our donor has no result for one of our buckets: it committed the step without it. */
+bool handover_differs(const struct spotnik_core *core)
+{
+    return core->role == SPOTNIK_ROLE_MEMBER && step_by_handover(core) && core->step.sealed &&
+           core->handed_buckets && core->handed_buckets != core->step.started;
+}
+
 static bool may_begin(const struct spotnik_core *core)
 {
     if (core->role == SPOTNIK_ROLE_JOINER)
@@ -52,6 +59,7 @@ void step_try_begin(struct spotnik_core *core)
     if (!core->begin_wanted || core->step.begun || !may_begin(core))
         return;
     core->begin_wanted = core->replay_due = core->weight_set = core->declined = false;
+    core->handed_buckets = 0;
     spotnik_transaction_begin(&core->step);
     struct spotnik_action *action = queue_action(core, SPOTNIK_ACTION_STEP_BEGUN);
     action->step = core->step.committed + 1;
@@ -112,6 +120,10 @@ void step_try_commit(struct spotnik_core *core)
     uint64_t step = core->step.committed + 1;
     bool handed = step_by_handover(core);
 
+    if (handover_differs(core)) {
+        mismatch(core, core->view.entry[predecessor_rank(core)].member.id);
+        return;
+    }
     if (!spotnik_transaction_done(&core->step) ||
         (core->frozen && !(core->bugs & SPOTNIK_BUG_COMMIT_AFTER_PROMISE)))
         return; /* a promise says: nothing more is committed in this epoch */

@@ -20,6 +20,7 @@ enum spotnik_message_kind {
     SPOTNIK_MESSAGE_FENCED,        /* "I voted for a view of epoch + 1 without you" */
     SPOTNIK_MESSAGE_VIEW_ASK,      /* a joiner asks for the view; answered by RESTART */
     SPOTNIK_MESSAGE_ENTER,         /* a joiner asks to be let in */
+    SPOTNIK_MESSAGE_MISMATCH,      /* "your buckets are not ours": our programs differ */
     SPOTNIK_MESSAGE_KIND_COUNT,
 };
 

@@ -318,7 +318,7 @@ int spotnik_engine_leave(struct spotnik_engine *engine, uint64_t timeout_ns)
     post(engine, &event);
     while (!engine->left && !engine->excluded && engine->failed == 0 && spotnik_clock_ns() < until_ns)
         changed_wait(engine, until_ns);
-    int rc = engine->left || engine->excluded || engine->failed != 0 ? 0 : SPOTNIK_ERR_PARKED;
+    int rc = engine->left || engine->excluded ? 0 : engine->failed != 0 ? trouble(engine) : SPOTNIK_ERR_PARKED;
     spotnik_engine_unlock(engine);
     return rc;
 }

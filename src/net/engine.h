@@ -157,7 +157,7 @@ uint32_t spotnik_engine_members(struct spotnik_engine *engine, struct spotnik_me
                                 uint64_t *ret_epoch);
 
 /* [caller] Planned leave: returns 0 when LEFT, SPOTNIK_ERR_PARKED when no agreement was reached in
- * timeout_ns. */
+ * timeout_ns, SPOTNIK_ERR_MISMATCH when another member found that our programs differ. */
 int spotnik_engine_leave(struct spotnik_engine *engine, uint64_t timeout_ns);
 
 /* [caller] Stop the thread, close everything (with GOODBYE, or abruptly as if killed), free. Accepts NULL. */

@@ -87,6 +87,7 @@ size_t spotnik_control_size(const struct spotnik_message *message)
     case SPOTNIK_MESSAGE_HEARTBEAT:
     case SPOTNIK_MESSAGE_FENCED:
     case SPOTNIK_MESSAGE_VIEW_ASK:
+    case SPOTNIK_MESSAGE_MISMATCH:
     case SPOTNIK_MESSAGE_KIND_COUNT:
         break;
     }

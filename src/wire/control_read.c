@@ -182,6 +182,7 @@ static int body_read(struct spotnik_reader *reader, struct spotnik_wire_storage 
     case SPOTNIK_MESSAGE_HEARTBEAT:
     case SPOTNIK_MESSAGE_FENCED:
     case SPOTNIK_MESSAGE_VIEW_ASK:
+    case SPOTNIK_MESSAGE_MISMATCH:
         return SPOTNIK_OK;
     case SPOTNIK_MESSAGE_KIND_COUNT:
         break;

@@ -49,6 +49,14 @@ echo "SIGTERM: three planned leaves, exit status 75"
 "$spotnik" run -n 1 -- sh -c 'exit 7' >"$dir/out" 2>"$dir/err"
 status_is 7 $? "run of a worker that fails"
 
+# Two programs that differ in the number of buckets are both told so, even when it shows in the last step of the job.
+for odd in 0 1; do
+    timeout 60 "$spotnik" run -n 2 -- sh -c '[ "$SPOTNIK_SLOT" = "$1" ] && exec "$0" -s 1 -m; exec "$0" -s 1' \
+        "$worker" $odd >"$dir/out" 2>"$dir/err"
+    [ "$(grep -c 'error -200' "$dir/out")" = 2 ] || fail "different programs, odd one $odd: not both were told"
+done
+echo "different programs: both told, in the last step"
+
 # 4. Ask a live job.
 mkdir "$dir/peers"
 "$spotnik" key "$dir/key" >"$dir/out" 2>"$dir/err" || fail "spotnik key"

@@ -28,13 +28,14 @@
 struct worker {
     int events;
     uint64_t steps, count, samples, batch, state_bytes, compute_us, busy_us;
+    bool odd;   /* has a bucket that the others have not */
     bool light; /* the digest looks at the ballast here and there only */
     spotnik_job *job;
     float *w, *g;
     uint8_t *ballast; /* registered state that is never trained */
     int64_t
         ledger[3]; /* registered: sum of hashes and number of samples consumed in the data epoch ledger[2] */
-    int64_t consumed[2], data_epoch; /* buckets */
+    int64_t consumed[2], data_epoch, odd_bucket[1]; /* buckets */
     uint64_t recovery_epoch;         /* of the newest recovery told */
     char member[33];                 /* the id last told */
 };
@@ -208,6 +209,8 @@ static int reduce(struct worker *worker)
         rc = spotnik_allreduce(worker->job, 1, worker->consumed, 2, SPOTNIK_I64, SPOTNIK_SUM);
     if (!rc)
         rc = spotnik_allreduce(worker->job, 2, &worker->data_epoch, 1, SPOTNIK_I64, SPOTNIK_MAX);
+    if (!rc && worker->odd)
+        rc = spotnik_allreduce(worker->job, 3, worker->odd_bucket, 1, SPOTNIK_I64, SPOTNIK_SUM);
     return rc ? rc : spotnik_step_commit(worker->job);
 }
 
@@ -306,13 +309,15 @@ int main(int argc, char **argv)
     struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
     int c;
 
-    while ((c = getopt(argc, argv, "e:s:c:n:b:S:u:x:D")) != -1) {
+    while ((c = getopt(argc, argv, "e:s:c:n:b:S:u:x:Dm")) != -1) {
         uint64_t *number = option(&worker, c);
 
         if (c == 'e')
             worker.events = atoi(optarg);
         else if (c == 'D')
             worker.light = true;
+        else if (c == 'm')
+            worker.odd = true;
         else if (number)
             *number = strtoull(optarg, NULL, 10);
         else
