@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "metrics/pace.h"
 #include "net/engine.h"
 #include "peers/peers.h"
 #include "spotnik/spotnik.h"
@@ -49,6 +50,7 @@ struct spotnik_job {
     bool noticed; /* any thread, signal handlers: __atomic builtins only */
     uint64_t born_ns;
     struct spotnik_rate rate;
+    struct spotnik_pace pace;
     uint64_t state_loads; /* how often the registered state was replaced from outside */
 };
 

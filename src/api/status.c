@@ -101,6 +101,7 @@ size_t spotnik_job_status_text(void *context, char *text, size_t size)
         .refusals = spotnik_engine_refusals(engine, refusal, sizeof refusal),
         .refusal = refusal,
     };
+    spotnik_pace_read(&job->pace, &more.pace);
     more.uptime_ns = more.now_ns - job->born_ns;
     more.member_count = spotnik_engine_members(engine, member, MEMBERS_SHOWN, &more.view_epoch);
     return spotnik_status_text(&status, &more, text, size);

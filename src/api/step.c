@@ -10,6 +10,7 @@
 #include "api/job.h"
 #include "base/dtype.h"
 #include "base/error.h"
+#include "state/thread.h"
 
 static bool is_finished(struct spotnik_job *job)
 {
@@ -50,6 +51,7 @@ int spotnik_step_begin(spotnik_job *job, spotnik_step *ret_step)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no job or no step was given");
     if (job->begun)
         return spotnik_error_return(SPOTNIK_ERR_STATE, "the step begun before was not committed");
+    spotnik_pace_turn(&job->pace, SPOTNIK_PACE_BEGIN, spotnik_thread_now_ns());
     if (!job->sealed) {
         job->sealed = true;
         spotnik_donor_seal(job->donor);
@@ -64,6 +66,7 @@ int spotnik_step_begin(spotnik_job *job, spotnik_step *ret_step)
     job->begun = true;
     job->step = step.number;
     *ret_step = step;
+    spotnik_pace_turn(&job->pace, SPOTNIK_PACE_COMPUTE, spotnik_thread_now_ns());
     return 0;
 }
 
@@ -143,6 +146,8 @@ int spotnik_allreduce(spotnik_job *job, uint32_t bucket, void *data, size_t coun
         return rc;
     if (!job->excluded)
         rc = spotnik_engine_allreduce(job->engine, bucket, data, count, dtype, op);
+    if (!rc)
+        spotnik_pace_reduce(&job->pace, (uint64_t)count * spotnik_registry_element_bytes((int)dtype));
     if (rc == SPOTNIK_ERR_PEERS) { /* step_commit says so, where the caller's loop expects it */
         job->excluded = true;
         rc = 0;
@@ -157,8 +162,10 @@ int spotnik_step_commit(spotnik_job *job)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no job was given");
     if (!job->begun)
         return spotnik_error_return(SPOTNIK_ERR_STATE, "no step was begun");
+    spotnik_pace_turn(&job->pace, SPOTNIK_PACE_COMMIT, spotnik_thread_now_ns());
     int rc = job->excluded ? SPOTNIK_ERR_PEERS : spotnik_engine_step_commit(job->engine);
 
+    spotnik_pace_turn(&job->pace, SPOTNIK_PACE_APPLY, spotnik_thread_now_ns());
     tidy(job);
     if (rc == SPOTNIK_ERR_PEERS) {
         spotnik_job_exclude(job);
@@ -168,6 +175,7 @@ int spotnik_step_commit(spotnik_job *job)
     if (!rc) {
         job->committed = job->step;
         spotnik_rate_count(&job->rate, job->committed);
+        spotnik_pace_step(&job->pace);
     }
     return rc;
 }

@@ -83,6 +83,14 @@ static void add_numbers(struct text *text, const spotnik_job_status *status)
         status->joins, status->leaves);
 }
 
+static void add_pace(struct text *text, const struct spotnik_pace *pace)
+{
+    add(text, ",\"pace\":{\"steps\":%" PRIu64 ",\"begin_ns\":%" PRIu64 ",\"compute_ns\":%" PRIu64, pace->steps,
+        pace->part_ns[SPOTNIK_PACE_BEGIN], pace->part_ns[SPOTNIK_PACE_COMPUTE]);
+    add(text, ",\"commit_ns\":%" PRIu64 ",\"apply_ns\":%" PRIu64 ",\"reduce_bytes\":%" PRIu64 "}",
+        pace->part_ns[SPOTNIK_PACE_COMMIT], pace->part_ns[SPOTNIK_PACE_APPLY], pace->reduce_bytes);
+}
+
 size_t spotnik_status_text(const spotnik_job_status *status, const struct spotnik_status_more *more,
                            char *text, size_t size)
 {
@@ -93,6 +101,7 @@ size_t spotnik_status_text(const spotnik_job_status *status, const struct spotni
     add(&out, ",\"pid\":%" PRId64 ",\"now_ns\":%" PRIu64 ",\"uptime_ns\":%" PRIu64 ",\"steps_per_s\":%.3f",
         more->pid, more->now_ns, more->uptime_ns, more->steps_per_s);
     add_numbers(&out, status);
+    add_pace(&out, &more->pace);
     add(&out, ",\"donor\":{\"joiners\":%" PRIu32 ",\"log_bytes\":%" PRIu64 ",\"dropped\":%" PRIu64 "}",
         more->donor_sessions, more->donor_log_bytes, more->donor_dropped);
     add(&out, ",\"refusals\":%" PRIu64 ",\"refusal\":", more->refusals);

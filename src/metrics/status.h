@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "member/view.h"
+#include "metrics/pace.h"
 #include "spotnik/spotnik.h"
 
 /* What the text says beside spotnik_job_status. */
@@ -17,6 +18,7 @@ struct spotnik_status_more {
     uint64_t now_ns; /* CLOCK_MONOTONIC, to which the instants of recoveries relate */
     uint64_t uptime_ns;
     double steps_per_s;  /* over the last seconds */
+    struct spotnik_pace pace;
     uint64_t view_epoch; /* of `member` */
     uint32_t member_count;
     const struct spotnik_member *member;

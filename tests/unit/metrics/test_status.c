@@ -28,7 +28,10 @@ static size_t write_text(char *text, size_t size)
                                         .member_count = 2,
                                         .refusal = "bad\nkey",
                                         .refusals = 3,
-                                        .warning = "" };
+                                        .warning = "",
+                                        .pace = { .steps = 12, .reduce_bytes = 4096 } };
+
+    more.pace.part_ns[SPOTNIK_PACE_COMMIT] = 77;
 
     status.recovery[1] = (spotnik_recovery){ .epoch = 7, .lost = 2, .detected_ns = 5, .committed_ns = 9 };
     return spotnik_status_text(&status, &more, text, size);
@@ -45,6 +48,10 @@ static void test_is_json(void **state)
     assert_int_equal(length, strlen(text));
     assert_string_equal(json_string_value(json_object_get(root, "refusal")), "bad\nkey");
     assert_true(json_is_true(json_object_get(root, "parked")));
+    json_t *pace = json_object_get(root, "pace");
+    assert_int_equal(json_integer_value(json_object_get(pace, "steps")), 12);
+    assert_int_equal(json_integer_value(json_object_get(pace, "commit_ns")), 77);
+    assert_int_equal(json_integer_value(json_object_get(pace, "reduce_bytes")), 4096);
     json_t *members = json_object_get(root, "members"), *recoveries = json_object_get(root, "recoveries");
     assert_int_equal(json_array_size(members), 2);
     assert_string_equal(json_string_value(json_object_get(json_array_get(members, 0), "address")),
@@ -68,9 +75,37 @@ static void test_any_size(void **state)
     }
 }
 
+/* Every nanosecond belongs to one part; a step that was begun twice counts its bytes once. */
+static void test_pace(void **state)
+{
+    struct spotnik_pace pace = { 0 }, read;
+
+    (void)state;
+    spotnik_pace_turn(&pace, SPOTNIK_PACE_BEGIN, 100);
+    spotnik_pace_turn(&pace, SPOTNIK_PACE_COMPUTE, 103);
+    spotnik_pace_reduce(&pace, 999);
+    spotnik_pace_turn(&pace, SPOTNIK_PACE_COMMIT, 110);
+    spotnik_pace_turn(&pace, SPOTNIK_PACE_APPLY, 120);
+    spotnik_pace_turn(&pace, SPOTNIK_PACE_BEGIN, 121); /* the first one came to nothing */
+    spotnik_pace_turn(&pace, SPOTNIK_PACE_COMPUTE, 121);
+    spotnik_pace_reduce(&pace, 8);
+    spotnik_pace_reduce(&pace, 16);
+    spotnik_pace_turn(&pace, SPOTNIK_PACE_COMMIT, 130);
+    spotnik_pace_turn(&pace, SPOTNIK_PACE_APPLY, 131);
+    spotnik_pace_step(&pace);
+    spotnik_pace_read(&pace, &read);
+    assert_int_equal(read.part_ns[SPOTNIK_PACE_BEGIN], 3);
+    assert_int_equal(read.part_ns[SPOTNIK_PACE_COMPUTE], 7 + 9);
+    assert_int_equal(read.part_ns[SPOTNIK_PACE_COMMIT], 10 + 1);
+    assert_int_equal(read.part_ns[SPOTNIK_PACE_APPLY], 1);
+    assert_int_equal(read.steps, 1);
+    assert_int_equal(read.reduce_bytes, 24);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_is_json), cmocka_unit_test(test_any_size) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_is_json), cmocka_unit_test(test_any_size),
+                                        cmocka_unit_test(test_pace) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
