@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch: three changed lines, and the job survives.
+
+    import spotnik.torch as spotnik
+    model, optimizer = spotnik.prepare(model, optimizer)
+    for batch in spotnik.shard(loader):
+        ...                                              # the loop body stays as it is
+
+Under ``spotnik run -n 2:8 -- python train.py`` the members average their gradients while backward runs. When one is
+lost, the others finish the very step they were in; one that comes receives the state and enters. Without ``spotnik
+run`` the script is a job of one. What a step does, and when, is in docs/design/0006-pytorch.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Optional, Union
+
+import torch
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim import Optimizer
+
+from ..errors import ArgumentError
+from ..job import Config, Job
+from ._ddp import allreduce_hook, check_group, hook_on
+from ._leaves import Stateful
+from ._loader import Shard, shard
+from ._sampler import ElasticSampler
+from ._session import Options, Session, StepReport, current, find, install, share_hash
+
+__all__ = [
+    "ElasticSampler",
+    "Shard",
+    "StepReport",
+    "allreduce_hook",
+    "epochs",
+    "job",
+    "leave",
+    "prepare",
+    "rank",
+    "shard",
+    "share_hash",
+    "size",
+]
+
+
+def prepare(
+    model: torch.nn.Module,
+    optimizer: Union[Optimizer, Sequence[Optimizer]],
+    *extra_state: Stateful,
+    sync: str = "ssgd",
+    bucket_mb: float = 25,
+    accumulate: int = 1,
+    batch: str = "global",
+    lr_rule: str = "none",
+    lr_batch: Optional[int] = None,
+    sparse: str = "error",
+    seed: Optional[int] = None,
+    rng: bool = True,
+    checkpoint: Optional[str] = None,
+    config: Optional[Config] = None,
+    on_step: Optional[Callable[[StepReport], None]] = None,
+) -> tuple[Any, ...]:
+    """Make `model` and `optimizer` take their steps together with the other members of the job.
+
+    Returns what was given, in order: ``model, optimizer = prepare(model, optimizer)``. Both stay the objects they were.
+    From then on ``loss.backward()`` sends gradients off in buckets while it runs, and at its end waits until the step
+    is committed: every ``.grad`` is then the average over all samples of the step, the same bits on all members. So
+    ``clip_grad_norm_``, ``scaler.unscale_`` and what else comes between backward() and step() works on averages, as
+    usual. ``optimizer.step()`` applies them. The first step joins the job: it then holds the state of the others.
+
+    Part of the replica, which joiners and checkpoints receive: parameters, buffers, the state of the optimisers, all
+    learning-rate schedulers of theirs and gradient scalers that exist at the first step, and `extra_state`.
+
+    Args:
+        model: complete, on its device and of its type. Several models: ``torch.nn.ModuleList([a, b])``. A
+            DistributedDataParallel of world size 1 is accepted, too.
+        optimizer: one, or a sequence of several that each update some parameters; all step once per step.
+        extra_state: anything else with ``state_dict()`` and ``load_state_dict()``, for example an averaged model.
+        sync: how replicas are kept together; "ssgd": synchronous averaging of gradients.
+        bucket_mb: MiB of gradients that travel together.
+        accumulate: backward passes per optimizer.step(). The loop body is as usual (divide the loss by it).
+        batch: what the loader's batch_size means. "global": samples of a step over all members, so that the training
+            does not depend on how many there are. "per_member": samples of each, so that a step grows with the job.
+        lr_rule: by what the learning rate is scaled when a step has other than `lr_batch` samples: "none", "linear"
+            or "sqrt" of the ratio. Schedulers do not see it.
+        lr_batch: samples the learning rate was chosen for; default: one loader batch.
+        sparse: "error", or "dense" to send sparse gradients in full.
+        seed: of the shuffling; default: the founder's torch.initial_seed().
+        rng: seed PyTorch's generators at each step, by job, step and share, so that no two members draw the same
+            numbers and a step repeated is the same step.
+        checkpoint: directory, shared by all members, for surviving the loss of all of them.
+        config: settings of the job; default: from the environment (``spotnik run`` sets it).
+        on_step: called after each step that was committed and applied.
+
+    Raises ArgumentError for models and optimisers that cannot be kept equal, with what to do instead.
+    """
+    _check(sync, accumulate, batch, lr_rule, lr_batch, sparse)
+    optimizers = [optimizer] if isinstance(optimizer, Optimizer) else list(optimizer)
+    _check_objects(model, optimizers, extra_state)
+    inner = model
+    if isinstance(model, DistributedDataParallel):
+        check_group(model)
+        inner = model.module
+    _check_model(inner)
+    options = Options(
+        bucket_mb=bucket_mb,
+        accumulate=accumulate,
+        batch=batch,
+        lr_rule=lr_rule,
+        lr_batch=lr_batch,
+        sparse=sparse,
+        seed=seed,
+        rng=rng,
+        checkpoint=checkpoint,
+        config=config,
+        on_step=on_step,
+    )
+    session = Session(inner, optimizers, list(extra_state), options)
+    install(session)
+    if isinstance(model, DistributedDataParallel):
+        hook_on(model, session)
+    return (model, optimizer, *extra_state)
+
+
+def _check(sync: str, accumulate: int, batch: str, lr_rule: str, lr_batch: Optional[int], sparse: str) -> None:
+    choices = {"sync": (sync, ("ssgd",)), "batch": (batch, ("global", "per_member"))}
+    choices["lr_rule"] = (lr_rule, ("none", "linear", "sqrt"))
+    choices["sparse"] = (sparse, ("error", "dense"))
+    for name, (value, allowed) in choices.items():
+        if value not in allowed:
+            raise ArgumentError(f"{name}={value!r} is not known; say {' or '.join(repr(one) for one in allowed)}")
+    if accumulate < 1:
+        raise ArgumentError(f"accumulate is the number of backward passes per step, 1 or more, not {accumulate}")
+    if lr_batch is not None and lr_batch < 1:
+        raise ArgumentError(f"lr_batch is a number of samples, 1 or more, not {lr_batch}")
+
+
+def _check_objects(model: object, optimizers: list[Any], extra: Sequence[object]) -> None:
+    if not isinstance(model, torch.nn.Module):
+        raise ArgumentError(f"the model must be a torch.nn.Module, not {type(model).__name__}")
+    for one in optimizers:
+        if not isinstance(one, Optimizer):
+            raise ArgumentError(
+                f"prepare() takes (model, optimizer, *others): the second is a torch optimizer or a list of them, not "
+                f"{type(one).__name__}"
+            )
+    if not optimizers:
+        raise ArgumentError("no optimizer was given; prepare(model, optimizer)")
+    for other in extra:
+        if isinstance(other, Optimizer):
+            raise ArgumentError("give several optimizers as a list: prepare(model, [a, b], ...)")
+        if not (hasattr(other, "state_dict") and hasattr(other, "load_state_dict")):
+            raise ArgumentError(
+                f"{type(other).__name__} has no state_dict() and load_state_dict(); only what has both can be sent to "
+                "a joiner"
+            )
+
+
+def _check_model(model: torch.nn.Module) -> None:
+    devices = sorted({str(parameter.device) for parameter in model.parameters()})
+    if len(devices) > 1:
+        raise ArgumentError(
+            f"the parameters are on several devices ({', '.join(devices)}); move the model to one, model.to(device), "
+            "before making the optimizer"
+        )
+    if "meta" in devices:
+        raise ArgumentError(
+            "the parameters have no memory yet (device meta); call model.to_empty() and initialise them"
+        )
+    for name, module in model.named_modules():
+        if isinstance(module, torch.nn.SyncBatchNorm):
+            raise ArgumentError(
+                f"layer {name} is a SyncBatchNorm, which communicates by itself and cannot lose a member; use "
+                "BatchNorm (its statistics are averaged after each step) or GroupNorm"
+            )
+        if any(isinstance(p, torch.nn.parameter.UninitializedParameter) for p in module.parameters(recurse=False)):
+            raise ArgumentError(f"layer {name} is lazy and has no parameters yet; run a batch through the model first")
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise ArgumentError("the model has no parameter to train (requires_grad)")
+
+
+def epochs(count: int) -> Iterator[int]:
+    """Count epochs of data, ``for epoch in spotnik.epochs(10):``, from the one the job is in to `count` - 1.
+
+    Like ``range(count)`` for the first members; one that joins late, or a job resumed from a checkpoint, starts in the
+    epoch of the others instead of going through empty ones. Joins the job.
+    """
+    session = current()
+    if session.data is None:
+        raise ArgumentError("epochs() counts passes over sharded data; call shard(loader) first")
+    session.begin()
+    epoch = session.position[0]
+    while epoch < count:
+        session.epoch_floor = epoch
+        yield epoch
+        epoch += 1
+
+
+def job() -> Job:
+    """The job of the prepared model; joins it if that was not done."""
+    return current().open()
+
+
+def rank() -> int:
+    """This member's place in the view, from 0; another after members came or went. 0 before the first step.
+
+    ``if spotnik.rank() == 0: print(loss)`` prints once per step.
+    """
+    session = find()
+    if session is None or session.last_step is None:
+        return 0
+    return session.last_step.rank
+
+
+def size() -> int:
+    """How many members the view had when the present step was begun; 1 before the first step."""
+    session = find()
+    if session is None or session.last_step is None:
+        return 1
+    return session.last_step.size
+
+
+def leave() -> None:
+    """Leave the job after the last committed step; the model is an ordinary one again. At exit this is done for you."""
+    session = find()
+    if session is not None:
+        session.close()

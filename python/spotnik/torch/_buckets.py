@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which gradient travels in which bucket, and the memory it travels in.
+
+The layout is a function of the model alone (order, shapes and types of its parameters), so that a joiner and a
+veteran always agree. Parameters go in reverse order, as backward reaches them, and the first bucket is small, so that
+something travels early. Nothing here knows of steps.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+import torch
+
+from .._native import Dtype
+from ..errors import ArgumentError, LimitError
+
+FIRST_BYTES = 1 << 20
+BUCKETS_MAX = 240  #: of 256; the others are for what travels beside the gradients
+
+#: The type in which a gradient is summed: 16-bit types are summed in 32 bits.
+WIRE_TYPE = {
+    torch.float32: torch.float32,
+    torch.float64: torch.float64,
+    torch.float16: torch.float32,
+    torch.bfloat16: torch.float32,
+}
+NATIVE_TYPE = {
+    torch.float32: Dtype.F32,
+    torch.float64: Dtype.F64,
+    torch.int32: Dtype.I32,
+    torch.int64: Dtype.I64,
+    torch.uint8: Dtype.U8,
+}
+
+
+@dataclasses.dataclass
+class Slot:
+    """One parameter's place: where its gradient is summed, and how often it has arrived in this step."""
+
+    parameter: torch.nn.Parameter
+    name: str
+    bucket: int
+    view: torch.Tensor
+    fired: int = 0
+
+    @property
+    def is_cast(self) -> bool:
+        """Is the gradient summed in another type than it has?"""
+        return self.view.dtype != self.parameter.dtype
+
+
+@dataclasses.dataclass
+class Bucket:
+    """Contiguous memory for the gradients of some parameters."""
+
+    flat: torch.Tensor
+    slots: list[Slot]
+    missing: int = 0  #: gradients that have not arrived yet
+    started: bool = False
+
+    def reset(self) -> None:
+        """Get ready for another step."""
+        self.missing = len(self.slots)
+        self.started = False
+        for slot in self.slots:
+            slot.fired = 0
+
+
+def plan(sizes: Sequence[tuple[int, object]], bucket_bytes: int) -> list[list[int]]:
+    """Cut parameters, given as (bytes, kind), into buckets of one kind each; returns their indices, last ones first.
+
+    A bucket is closed when the next parameter would not fit in `bucket_bytes`; the first of a kind holds 1 MiB at
+    most, unless a single parameter is larger.
+    """
+    groups: list[list[int]] = []
+    open_group: dict[object, int] = {}
+    used: dict[object, int] = {}
+    limit: dict[object, int] = {}
+    for index in reversed(range(len(sizes))):
+        size, kind = sizes[index]
+        if kind in open_group and used[kind] + size > limit[kind]:
+            del open_group[kind]
+            limit[kind] = bucket_bytes
+        if kind not in open_group:
+            limit.setdefault(kind, min(FIRST_BYTES, bucket_bytes))
+            open_group[kind] = len(groups)
+            used[kind] = 0
+            groups.append([])
+        groups[open_group[kind]].append(index)
+        used[kind] += size
+    return groups
+
+
+def is_dense(tensor: torch.Tensor) -> bool:
+    """Does the tensor fill one piece of memory, in any order of its dimensions?"""
+    expected = 1
+    for stride, size in sorted((stride, size) for stride, size in zip(tensor.stride(), tensor.size()) if size != 1):
+        if stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+def _like(flat: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
+    """`flat` in the shape of the parameter, and in its memory order where that has no gaps."""
+    if is_dense(parameter):
+        return flat.as_strided(parameter.size(), parameter.stride(), flat.storage_offset())
+    return flat.view(parameter.size())
+
+
+def build(named: Iterable[tuple[str, torch.nn.Parameter]], bucket_mb: float) -> list[Bucket]:
+    """Lay out the gradients of `named` and allocate their buckets, zeroed, on the device of the parameters."""
+    if not bucket_mb > 0:
+        raise ArgumentError(f"bucket_mb is the size of a bucket in MiB and must be positive, not {bucket_mb}")
+    parameters = list(named)
+    sizes: list[tuple[int, object]] = []
+    for name, parameter in parameters:
+        if parameter.dtype not in WIRE_TYPE:
+            raise ArgumentError(
+                f"parameter {name} is of type {parameter.dtype}, which cannot be averaged; convert it to float32, "
+                "or freeze it with requires_grad_(False)"
+            )
+        wire = WIRE_TYPE[parameter.dtype]
+        sizes.append((parameter.numel() * wire.itemsize, wire))
+    groups = plan(sizes, int(bucket_mb * (1 << 20)))
+    total = sum(size for size, _ in sizes)
+    if len(groups) > BUCKETS_MAX:
+        raise LimitError(
+            f"{len(groups)} buckets of {bucket_mb} MiB, but at most {BUCKETS_MAX}: "
+            f"say bucket_mb={max(1, total // (BUCKETS_MAX << 19))} or more"
+        )
+    return [_allocate(number, [parameters[i] for i in group]) for number, group in enumerate(groups)]
+
+
+def _allocate(number: int, group: list[tuple[str, torch.nn.Parameter]]) -> Bucket:
+    first = group[0][1]
+    flat = torch.zeros(
+        sum(parameter.numel() for _, parameter in group), dtype=WIRE_TYPE[first.dtype], device=first.device
+    )
+    slots = []
+    at = 0
+    for name, parameter in group:
+        view = _like(flat[at : at + parameter.numel()], parameter)
+        slots.append(Slot(parameter, name, number, view))
+        at += parameter.numel()
+    return Bucket(flat, slots)

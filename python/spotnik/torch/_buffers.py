@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Buffers of the model (running statistics of BatchNorm, ...): bit-identical on all replicas after every step.
+
+A forward pass changes them on each member differently, and before the step is committed. So each buffer has a
+*committed* copy, which is what joiners receive. With every step travel, for each buffer, the member's new value and
+whether it changed at all. What nobody changed stays as it was; floating-point buffers become the mean over the members,
+weighted by samples; whole numbers (num_batches_tracked) the maximum.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import torch
+
+from ..errors import ArgumentError
+
+#: Larger buffers are taken for constants (tables, masks): they are part of the state, but do not travel each step.
+ELEMENTS_MAX = 1 << 16
+WHOLES_MAX = 1 << 10
+
+
+@dataclasses.dataclass
+class _Entry:
+    name: str
+    module: torch.nn.Module
+    key: str
+    committed: torch.Tensor
+    at: int  # in the mean or among the whole numbers
+
+    @property
+    def working(self) -> torch.Tensor:
+        value = self.module._buffers[self.key]
+        if value is None or value.shape != self.committed.shape or value.dtype != self.committed.dtype:
+            raise ArgumentError(
+                f"buffer {self.name} changed its shape or type after prepare(); prepare the model when it is complete"
+            )
+        return value
+
+
+def _named(model: torch.nn.Module) -> list[tuple[str, torch.nn.Module, str, torch.Tensor]]:
+    found, seen = [], set()
+    for prefix, module in model.named_modules():
+        for key, value in module._buffers.items():
+            if value is not None and value.numel() and id(value) not in seen:
+                seen.add(id(value))
+                found.append((f"{prefix}.{key}" if prefix else key, module, key, value))
+    return found
+
+
+class Buffers:
+    """All buffers of a model, what each contributes to a step, and what the step makes of them."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        self.means: list[_Entry] = []
+        self.wholes: list[_Entry] = []
+        self.constants: list[tuple[str, torch.Tensor, int]] = []
+        mean_count = whole_count = 0
+        for name, module, key, value in _named(model):
+            limit = ELEMENTS_MAX if value.is_floating_point() else WHOLES_MAX
+            if value.numel() > limit or value.is_complex():
+                self.constants.append((name, value, value._version))
+            elif value.is_floating_point():
+                self.means.append(_Entry(name, module, key, value.detach().clone(), mean_count))
+                mean_count += value.numel()
+            else:
+                self.wholes.append(_Entry(name, module, key, value.detach().clone(), whole_count))
+                whole_count += value.numel()
+        #: What travels as MEAN: float64, so that float32 values survive it unharmed.
+        self.mean = torch.zeros(mean_count, dtype=torch.float64)
+        self.whole_count = whole_count
+
+    @property
+    def flag_count(self) -> int:
+        """How many "it changed" flags travel."""
+        return len(self.means) + len(self.wholes)
+
+    def state(self) -> list[tuple[str, torch.Tensor]]:
+        """What a joiner receives."""
+        entries = [(f"buffer {entry.name}", entry.committed) for entry in self.means + self.wholes]
+        return entries + [(f"buffer {name}", value) for name, value, _ in self.constants]
+
+    @torch.no_grad()
+    def contribute(self) -> tuple[list[int], list[int]]:
+        """Fill `mean`; returns the whole numbers and the flags of this member."""
+        wholes: list[int] = []
+        flags = []
+        for entry in self.means:
+            value = entry.working
+            self.mean[entry.at : entry.at + value.numel()].copy_(value.reshape(-1))
+            flags.append(int(not torch.equal(value, entry.committed)))
+        for entry in self.wholes:
+            value = entry.working
+            wholes += value.reshape(-1).to(torch.int64).tolist()
+            flags.append(int(not torch.equal(value, entry.committed)))
+        for name, value, version in self.constants:
+            if value._version != version:
+                raise ArgumentError(
+                    f"buffer {name} ({value.numel()} elements) is changed by forward(), and buffers of more than "
+                    f"{ELEMENTS_MAX} elements ({WHOLES_MAX} of whole numbers) are not kept equal; split it, or keep it "
+                    "out of the model"
+                )
+        return wholes, flags
+
+    @torch.no_grad()
+    def adopt(self, wholes: list[int], flags: list[int]) -> None:
+        """Take over what the step made of them, in the committed copies and in the model."""
+        for entry, flag in zip(self.means, flags):
+            if flag > 0:
+                count = entry.committed.numel()
+                entry.committed.copy_(self.mean[entry.at : entry.at + count].view(entry.committed.shape))
+        for entry, flag in zip(self.wholes, flags[len(self.means) :]):
+            if flag > 0:
+                count = entry.committed.numel()
+                part = torch.tensor(wholes[entry.at : entry.at + count], dtype=torch.int64)
+                entry.committed.copy_(part.view(entry.committed.shape))
+        self.restore()
+
+    @torch.no_grad()
+    def keep(self) -> None:
+        """A job of one: what the model has is committed."""
+        for entry in self.means + self.wholes:
+            entry.committed.copy_(entry.working)
+
+    @torch.no_grad()
+    def restore(self) -> None:
+        """The model's buffers become what is committed."""
+        for entry in self.means + self.wholes:
+            entry.working.copy_(entry.committed)

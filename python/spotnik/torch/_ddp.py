@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""For programs that have DistributedDataParallel: its buckets travel through the job.
+
+DistributedDataParallel cannot lose a worker, so each process makes it a group of its own (world size 1); the
+communication hook does the averaging, and the job the surviving.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import torch
+from torch._C._distributed_c10d import GradBucket
+from torch.nn.parallel import DistributedDataParallel
+
+from ..errors import ArgumentError
+from ._buckets import Slot
+from ._session import Session, current
+
+
+def check_group(model: DistributedDataParallel) -> None:
+    """A group of several would wait for the lost for ever."""
+    size = model.process_group.size()
+    if size != 1:
+        raise ArgumentError(
+            f"this DistributedDataParallel is in a process group of {size}, which cannot lose any of them; give each "
+            'process its own: init_process_group("gloo", store=HashStore(), rank=0, world_size=1)'
+        )
+
+
+def hook_on(model: DistributedDataParallel, session: Session) -> None:
+    """Let the gradients of `model` come through its communication hook."""
+    session.gradients.by_ddp = True
+    model.register_comm_hook(session, allreduce_hook)
+
+
+class _Run:
+    """The buckets of one backward pass that wait for the commit."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[GradBucket, torch.futures.Future[torch.Tensor]]] = []
+
+
+_runs: dict[int, _Run] = {}
+
+
+def allreduce_hook(state: Optional[Session], bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
+    """Average a bucket of DistributedDataParallel over the members of the job.
+
+    For ``ddp.register_comm_hook(None, spotnik.allreduce_hook)`` after ``prepare(ddp.module, optimizer)``; prepare() of
+    the wrapped model registers it by itself. Buckets go out while backward runs; the last one waits for the commit.
+    """
+    session = state if state is not None else current()
+    gradients = session.gradients
+    gradients.by_ddp = True
+    run = _runs.setdefault(id(session), _Run())
+    slots = {id(slot.parameter): slot for slot in gradients.slots}
+    with torch.no_grad():
+        for parameter, gradient in zip(bucket.parameters(), bucket.gradients()):
+            _take(session, slots[id(parameter)], gradient)
+    future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
+    run.waiting.append((bucket, future))
+    if bucket.is_last():
+        del _runs[id(session)]
+        session.commit_for_ddp()
+        _deliver(run, slots)
+    return future
+
+
+def _take(session: Session, slot: Slot, gradient: torch.Tensor) -> None:
+    slot.fired = session.gradients.accumulate
+    session.gradients.take(slot, gradient)
+
+
+@torch.no_grad()
+def _deliver(run: _Run, slots: dict[int, Any]) -> None:
+    for bucket, future in run.waiting:
+        for parameter, gradient in zip(bucket.parameters(), bucket.gradients()):
+            slot = slots[id(parameter)]
+            gradient.copy_(slot.view)
+        future.set_result(bucket.buffer())

@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gradients on their way: from the hooks of backward into buckets, and back as averages.
+
+A hook per parameter copies the gradient to its place in a bucket; the last one of a bucket sends it off, while
+backward goes on. After the commit the parameter's ``grad`` *is* that place, so nothing is copied back. On an
+accelerator buckets pass through pinned host memory, see ``_staging``. Decides nothing about when a step begins or ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Optional
+
+import torch
+from torch.autograd import Variable
+
+from .._native import Op
+from ..errors import ArgumentError, StateError
+from ..job import Job
+from ._buckets import NATIVE_TYPE, Bucket, Slot, build
+from ._staging import Staging
+
+_EARLY = (
+    "backward() reached {name}, but no step was begun: iterate over spotnik.shard(loader), or call the prepared model "
+    "itself (model(x), not a part of it) before backward()"
+)
+_LATE = (
+    "backward() reached {name} again after its gradient had been sent: call optimizer.step() after each backward(), "
+    "or, to accumulate gradients over k backward passes, say prepare(..., accumulate=k)"
+)
+
+
+class Gradients:
+    """The gradients of one model over the steps of a job. `job` is None where there is nobody to average with."""
+
+    def __init__(
+        self,
+        named: Iterable[tuple[str, torch.nn.Parameter]],
+        bucket_mb: float,
+        accumulate: int,
+        sparse: str,
+        backward_done: Callable[[], None],
+    ) -> None:
+        self.buckets: list[Bucket] = build(named, bucket_mb)
+        self.slots: list[Slot] = [slot for bucket in self.buckets for slot in bucket.slots]
+        self.accumulate = accumulate
+        self.sparse = sparse
+        self.job: Optional[Job] = None
+        self.armed = False
+        self.committed = False
+        self.passes = 0
+        self.scale = 1.0  #: of the gradients of the running backward pass
+        self.by_ddp = False  #: gradients come from a communication hook, not from ours
+        self._backward_done = backward_done
+        self._callback_queued = False
+        self._versions: list[int] = []
+        self._staging: Optional[Staging] = None
+        first = self.buckets[0].flat if self.buckets else None
+        if first is not None and first.device.type != "cpu":
+            self._staging = Staging([bucket.flat for bucket in self.buckets])
+        self._handles = [self._hook(slot) for slot in self.slots]
+        if accumulate > 1:
+            for slot in self.slots:
+                self._handles.append(slot.parameter.register_hook(self._scale))  # type: ignore[no-untyped-call]
+
+    def _hook(self, slot: Slot) -> Any:
+        def arrived(_: torch.Tensor) -> None:
+            self._arrived(slot)
+
+        return slot.parameter.register_post_accumulate_grad_hook(arrived)  # type: ignore[no-untyped-call]
+
+    def close(self) -> None:
+        """Take all hooks away."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+
+    # ---- during backward ----
+
+    def _scale(self, gradient: torch.Tensor) -> Optional[torch.Tensor]:
+        return None if self.scale == 1.0 else gradient * self.scale
+
+    def _arrived(self, slot: Slot) -> None:
+        if self.by_ddp:
+            return
+        if not self.armed:
+            if self.committed:
+                raise StateError(_LATE.format(name=slot.name))
+            raise StateError(_EARLY.format(name=slot.name))
+        if not self._callback_queued:
+            self._callback_queued = True
+            Variable._execution_engine.queue_callback(self._end)
+        slot.fired += 1
+        if slot.fired == self.accumulate:
+            self.take(slot, slot.parameter.grad)
+        elif slot.fired > self.accumulate:
+            raise StateError(_LATE.format(name=slot.name))
+
+    def _end(self) -> None:
+        self._callback_queued = False
+        self.passes += 1
+        if self.passes == self.accumulate:
+            self._backward_done()
+
+    def take(self, slot: Slot, gradient: Optional[torch.Tensor]) -> None:
+        """The parameter's gradient of this step is complete (None: there is none): put it in its bucket."""
+        if self.job is None:
+            return
+        bucket = self.buckets[slot.bucket]
+        if bucket.started:
+            raise StateError(_LATE.format(name=slot.name))
+        if gradient is None:
+            slot.view.zero_()
+        else:
+            self._place(slot, gradient)
+        bucket.missing -= 1
+        if bucket.missing == 0:
+            self._start(slot.bucket)
+
+    def _place(self, slot: Slot, gradient: torch.Tensor) -> None:
+        if gradient is slot.view:
+            return
+        if gradient.is_sparse:
+            if self.sparse != "dense":
+                raise ArgumentError(
+                    f"the gradient of {slot.name} is sparse, and sparse gradients are not summed; make the layer with "
+                    'sparse=False, or say prepare(..., sparse="dense") to send it in full'
+                )
+            gradient = gradient.to_dense()
+        slot.view.copy_(gradient.detach())
+        if not slot.is_cast:
+            slot.parameter.grad = slot.view
+
+    def _start(self, number: int) -> None:
+        bucket = self.buckets[number]
+        bucket.started = True
+        if self._staging is not None:
+            self._staging.fetch(number)
+            for ready in self._staging.fetched():
+                self._send(ready, self._staging.host[ready])
+        else:
+            self._send(number, bucket.flat)
+
+    def _send(self, number: int, flat: torch.Tensor) -> None:
+        assert self.job is not None
+        self.job.allreduce_start(number, flat.data_ptr(), flat.numel(), NATIVE_TYPE[flat.dtype], Op.MEAN, flat)
+
+    # ---- the step ----
+
+    def arm(self, scale: float = 1.0) -> None:
+        """A step was begun: gradients may arrive."""
+        self.armed, self.committed, self.passes, self.scale = True, False, 0, scale
+        self._callback_queued = False
+        for bucket in self.buckets:
+            bucket.reset()
+
+    @property
+    def arrived(self) -> bool:
+        """Has any gradient arrived in this step?"""
+        return any(slot.fired for slot in self.slots) or (
+            self.armed and any(slot.parameter.grad is not None for slot in self.slots)
+        )
+
+    def send_rest(self) -> list[int]:
+        """Send what has not been sent: parameters that got no gradient contribute zeros.
+
+        Returns for each parameter whether it has a gradient here.
+        """
+        used = [int(slot.parameter.grad is not None) for slot in self.slots]
+        for slot in self.slots:
+            if slot.fired < self.accumulate and not self.buckets[slot.bucket].started:
+                slot.fired = self.accumulate
+                self.take(slot, slot.parameter.grad)
+        self._send_staged()
+        return used
+
+    def send_nothing(self) -> list[int]:
+        """Take part in a step without gradients."""
+        for number, bucket in enumerate(self.buckets):
+            if not bucket.started and self.job is not None:
+                bucket.flat.zero_()
+                self._start(number)
+        self._send_staged()
+        return [0] * len(self.slots)
+
+    def _send_staged(self) -> None:
+        if self._staging is None:
+            return
+        ready = self._staging.fetched(wait=True)
+        while ready:  # one at a time: it travels while the next one is waited for
+            self._send(ready[0], self._staging.host[ready[0]])
+            ready = self._staging.fetched(wait=True)
+
+    def finish(self, used: list[int]) -> None:
+        """The step is committed: every parameter that anybody used gets the average as its gradient."""
+        self.armed, self.committed = False, True
+        if self._staging is not None and self.job is not None:
+            self._staging.put_back()
+        if self.job is not None:
+            for slot, flag in zip(self.slots, used):
+                if flag <= 0:
+                    slot.parameter.grad = None
+                elif not slot.is_cast:
+                    slot.parameter.grad = slot.view
+                elif slot.parameter.grad is None:
+                    slot.parameter.grad = slot.view.to(slot.parameter.dtype)
+                else:
+                    with torch.no_grad():
+                        slot.parameter.grad.copy_(slot.view)
+        self._versions = self._look()
+
+    def drop(self) -> None:
+        """Nothing is to be applied: no parameter has a gradient."""
+        self.armed, self.committed = False, True
+        for slot in self.slots:
+            slot.parameter.grad = None
+        self._versions = self._look()
+
+    # ---- what the program does with the averages ----
+
+    def _look(self) -> list[int]:
+        seen = []
+        for slot in self.slots:
+            gradient = slot.parameter.grad
+            seen.append(0 if gradient is None else id(gradient))
+            seen.append(0 if gradient is None else gradient._version)
+        return seen
+
+    @property
+    def touched(self) -> bool:
+        """Were the averages changed (clipped, unscaled, ...) since the commit?"""
+        return self._look() != self._versions
+
+    @property
+    def finite(self) -> bool:
+        """Are all averages finite numbers?"""
+        return all(
+            bool(torch.isfinite(slot.parameter.grad).all()) for slot in self.slots if slot.parameter.grad is not None
+        )

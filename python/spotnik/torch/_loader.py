@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loading the batches of this member's shares, ahead of time where the loader has workers.
+
+Workers are asked for what the member will probably compute next. When somebody came or went the guess was wrong:
+what was loaded for nothing is dropped and the right batch is asked for, so prefetching never changes which samples are
+used. Workers are started before the member joins, so that they hold none of its connections.
+"""
+
+from __future__ import annotations
+
+import collections
+import itertools
+from collections.abc import Iterator
+from typing import Any, Generic, Optional, TypeVar
+
+import torch
+from torch.utils.data import DataLoader, IterableDataset, RandomSampler, SequentialSampler
+
+from ..errors import ArgumentError
+from ..job import Step
+from ._sampler import Course, Order, Piece, is_sequence
+from ._session import Session, find, mix, seeded
+
+T = TypeVar("T")
+
+#: What a worker gets: a seed, and indices; or nothing to do.
+Request = Optional[tuple[int, list[int]]]
+
+
+class _Samples:
+    """The data set as workers see it: fetches the samples of one request."""
+
+    def __init__(self, data: Any) -> None:
+        self.data = data
+
+    def __getitem__(self, index: int) -> Any:
+        return self.data[index]
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __getitems__(self, request: Request) -> Optional[list[Any]]:
+        return None if request is None else self.fetch(request)
+
+    def fetch(self, request: tuple[int, list[int]]) -> list[Any]:
+        seed, indices = request
+        if torch.utils.data.get_worker_info() is not None:
+            seeded(seed)  # augmentation is a function of seed and share, whichever worker does it
+        many = getattr(self.data, "__getitems__", None)
+        return list(many(indices)) if many else [self.data[index] for index in indices]
+
+
+class _Collate:
+    def __init__(self, collate: Any) -> None:
+        self.collate = collate
+
+    def __call__(self, samples: Optional[list[Any]]) -> Any:
+        return None if samples is None else self.collate(samples)
+
+
+class _Requests:
+    """What is asked of the loader, in order. As its batch sampler it is asked ahead of time."""
+
+    def __init__(self, course: Course) -> None:
+        self.course = course
+        self.pending: collections.deque[Optional[Piece]] = collections.deque()  # asked for, not yet received
+        self._coming: Iterator[Piece] = iter(())
+        self._session: Optional[Session] = None
+
+    def __iter__(self) -> Iterator[Request]:
+        while True:
+            piece = next(self._coming, None)
+            self.pending.append(piece)
+            if piece is None or self._session is None:
+                yield None
+            else:
+                seed = self._session.seed
+                yield mix(seed, piece.data_epoch, piece.ranges[0][0]), self.course.order.indices(seed, piece)
+
+    def want(self, session: Session, step: Step, pieces: list[Piece]) -> None:
+        """`pieces` of `step` are needed now, then what is likely to follow."""
+        self._session = session
+        self._coming = itertools.chain(pieces, self.course.guess(session, step))
+
+
+class Shard(Generic[T]):
+    """A loader whose batches are this member's shares. Made by :func:`shard`."""
+
+    def __init__(self, loader: DataLoader[T], course: Course) -> None:
+        self.loader = loader
+        self.dataset = loader.dataset
+        self._course = course
+        self._requests = _Requests(course)
+        self._inner: Optional[Iterator[Any]] = None
+        self.dropped = 0  #: batches that were loaded for nothing
+
+    def __len__(self) -> int:
+        """Batches in an epoch of data, as long as nobody is lost: the same for all members."""
+        session = self._course.session or find()
+        return self._course.steps() * (session.options.accumulate if session else 1)
+
+    def __iter__(self) -> Iterator[T]:
+        """One epoch of data: begins a step, yields its batch; the step is committed when it is asked for more."""
+        session = self.bind()
+        for piece, step in self._course.epoch():
+            yield self._load(session, step, piece)
+
+    def bind(self) -> Session:
+        """Connect to the prepared model, if that was not done; workers are started before the member joins."""
+        session = self._course.bind()
+        if self._inner is None:
+            if session.job is None:
+                session.before_open.append(self._start)
+            else:
+                self._start()
+        return session
+
+    def _start(self) -> None:
+        if self._inner is None:
+            self._inner = iter(self._open())
+
+    def _open(self) -> DataLoader[Any]:
+        loader = self.loader
+        workers: dict[str, Any] = {}
+        if loader.num_workers:
+            workers = {
+                "prefetch_factor": loader.prefetch_factor,
+                "multiprocessing_context": loader.multiprocessing_context,
+                "timeout": loader.timeout,
+            }
+        return DataLoader(
+            _Samples(loader.dataset),  # type: ignore[arg-type]
+            batch_sampler=self._requests,  # type: ignore[arg-type]
+            num_workers=loader.num_workers,
+            collate_fn=_Collate(loader.collate_fn),
+            pin_memory=loader.pin_memory,
+            worker_init_fn=loader.worker_init_fn,
+            generator=loader.generator,
+            **workers,
+        )
+
+    def _load(self, session: Session, step: Step, piece: Piece) -> T:
+        if not step.sample_count:
+            return self._load_here(session, piece)
+        requests = self._requests
+        if not requests.pending or requests.pending[0] != piece:
+            share = self._course.pieces(session, step)
+            requests.want(session, step, share[share.index(piece) :])
+            for _ in range(len(requests.pending)):
+                self._next()
+                self.dropped += 1
+        return self._next()  # type: ignore[no-any-return]
+
+    def _load_here(self, session: Session, piece: Piece) -> T:
+        """A batch of weight zero, on which nobody has guessed."""
+        request = (session.seed, self._course.order.indices(session.seed, piece))
+        return self.loader.collate_fn(_Samples(self.dataset).fetch(request))  # type: ignore[no-any-return]
+
+    def _next(self) -> Any:
+        assert self._inner is not None
+        pending = self._requests.pending
+        if pending:
+            pending.popleft()
+            return next(self._inner)
+        batch = next(self._inner)  # without workers: asked for and loaded in this call
+        pending.popleft()
+        return batch
+
+
+def _order_of(loader: DataLoader[Any]) -> Order:
+    sampler: Any = loader.sampler
+    data: Any = loader.dataset
+    if hasattr(sampler, "set_epoch"):
+        raise ArgumentError(
+            f"the loader has a {type(sampler).__name__}, which shards for a fixed number of workers; make it with "
+            "shuffle=True (or False) and no sampler: shard() does the rest"
+        )
+    if isinstance(sampler, RandomSampler) and (sampler.replacement or len(sampler) == len(data)):
+        if sampler.replacement:
+            raise ArgumentError(
+                "the loader draws samples with replacement, so they cannot be counted once each; use shuffle=True"
+            )
+        return Order(len(sampler), shuffle=True)
+    if isinstance(sampler, SequentialSampler):
+        return Order(len(sampler), shuffle=False)
+    if not hasattr(sampler, "__len__"):
+        raise ArgumentError(f"{type(sampler).__name__} has no length; give it a __len__, or use shuffle=True")
+    return Order(len(sampler), shuffle=True, sampler=sampler)
+
+
+def shard(loader: DataLoader[T]) -> Shard[T]:
+    """Share the batches of `loader` among the members of the job.
+
+    Iterate over the result as over the loader: every iteration is one epoch of data, in which each sample is
+    computed by one member once, whatever the churn; with ``shuffle=True`` the order is another one in each epoch. Its
+    `batch_size` is that of all members together (each gets its part), or of each member with
+    ``prepare(..., batch="per_member")``.
+    Members with nothing to compute, at the end of an epoch, take part without the loop seeing it.
+
+    The loader's data set, sampler, workers and collate function are used as they are; workers live from the first
+    iteration to the end. A member that joins late skips the epochs that are over; see :func:`epochs`.
+
+    Raises ArgumentError for data without a length, batch samplers, and samplers that shard by themselves.
+    """
+    if not isinstance(loader, DataLoader):
+        hint = "DataLoader(data, batch_size=...)" if is_sequence(loader) else "a data set with a length in a DataLoader"
+        raise ArgumentError(f"shard() takes a torch DataLoader, not {type(loader).__name__}; use {hint}")
+    if isinstance(loader.dataset, IterableDataset):
+        raise ArgumentError(
+            "shard() needs to know how many samples there are and to fetch any of them, and an IterableDataset has no "
+            "length; use a data set with __len__ and __getitem__ (for a stream: of its records or files)"
+        )
+    if not hasattr(loader.dataset, "__len__"):
+        raise ArgumentError(
+            f"shard() needs to know how many samples there are, and {type(loader.dataset).__name__} has no length; "
+            "give the data set a __len__"
+        )
+    if loader.batch_size is None or type(loader.batch_sampler) is not torch.utils.data.BatchSampler:
+        raise ArgumentError(
+            "the loader has a batch sampler of its own; make it with batch_size=... and, if need be, sampler=..."
+        )
+    course = Course(_order_of(loader), loader.batch_size, loader.drop_last)
+    sharded = Shard(loader, course)
+    if find() is not None:
+        sharded.bind()
+    return sharded

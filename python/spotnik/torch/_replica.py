@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What makes up a replica: parameters, buffers, optimiser state, and the numbers of schedulers and the like.
+
+Registers all of it with the job and takes it over when the job has replaced it: a joiner's copy, a checkpoint. What
+lives in tensors is registered where it lies; numbers and tensors of an accelerator have a copy in host memory, which
+is brought up to date when somebody wants a copy.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from .._native import Dtype
+from ..errors import ArgumentError, StateError
+from ..job import Job
+from ._buckets import NATIVE_TYPE, is_dense
+from ._buffers import Buffers
+from ._leaves import Leaves, Stateful, decode, encode, tensors
+from ._optimizers import materialise, plain_numbers, state_tensors
+
+# Places in Replica.control
+INSIDE, DATA_EPOCH, CONSUMED, SEED = range(4)
+#: Values of control[INSIDE]: may a joiner repeat steps without the program's loop?
+INSIDE_UNKNOWN, INSIDE_YES, INSIDE_NO = range(3)
+
+
+def discover(optimizers: Sequence[Optimizer], known: Sequence[object]) -> list[Stateful]:
+    """Find the schedulers of `optimizers` and the gradient scalers of this program that are not `known`."""
+    found: list[tuple[str, int, Any]] = []
+    for one in gc.get_objects():
+        try:
+            kind = type(one)
+            if issubclass(kind, LRScheduler) and getattr(one, "optimizer", None) in optimizers:
+                found.append((kind.__name__, optimizers.index(one.optimizer), one))
+            elif issubclass(kind, torch.amp.GradScaler):
+                found.append((kind.__name__, 0, one))
+        except Exception:  # some objects cannot even be asked for their type
+            continue
+    inner = {id(part) for _, _, one in found for part in getattr(one, "_schedulers", [])}
+    kept = [entry for entry in found if not any(entry[2] is one for one in known) and id(entry[2]) not in inner]
+    return [one for _, _, one in sorted(kept, key=lambda entry: entry[:2])]
+
+
+def _own_tensors(one: Stateful) -> list[tuple[str, torch.Tensor]]:
+    """The tensors an object consists of; they must be the same memory at every state_dict()."""
+    first, second = list(tensors(one.state_dict())), list(tensors(one.state_dict()))
+    if [t.data_ptr() for _, t in first] != [t.data_ptr() for _, t in second]:
+        raise ArgumentError(
+            f"{type(one).__name__}.state_dict() makes new tensors at every call, so nothing can be received in place; "
+            "return the tensors themselves (detach() is fine, clone() is not)"
+        )
+    return first
+
+
+class Replica:
+    """The state of one program, as the job sees it."""
+
+    def __init__(self, model: torch.nn.Module, optimizers: list[Optimizer], extras: list[Stateful], seed: int) -> None:
+        self.model = model
+        self.optimizers = optimizers
+        self.objects = [*extras, *discover(optimizers, extras)]
+        for optimizer in optimizers:
+            materialise(optimizer)
+        self.leaves = Leaves([group for optimizer in optimizers for group in optimizer.param_groups], self.objects)
+        self.buffers = Buffers(model)
+        self.control = torch.tensor([INSIDE_UNKNOWN, 0, 0, seed], dtype=torch.int64)
+        self._mirrors: list[tuple[torch.Tensor, torch.Tensor]] = []  # (host, device)
+        self._named: list[tuple[str, torch.Tensor]] = []
+        self._collect()
+        self._plain = plain_numbers(optimizers)
+        self._numbers = torch.zeros(len(self.leaves) + len(self._plain), dtype=torch.int64)
+        self._loads = 0
+
+    def _collect(self) -> None:
+        named = [(f"parameter {name}", p.detach()) for name, p in self.model.named_parameters()]
+        named += self.buffers.state()
+        named += state_tensors(self.optimizers)
+        own = {tensor.data_ptr() for _, tensor in named}
+        for number, one in enumerate(self.objects):
+            extra = [(f"{type(one).__name__} {number} {path}", t) for path, t in _own_tensors(one)]
+            extra = [(name, tensor) for name, tensor in extra if tensor.data_ptr() not in own]
+            if extra:  # the program changes them by itself after each step
+                self.control[INSIDE] = INSIDE_NO
+            named += extra
+        self._named = [(name, tensor) for name, tensor in named if tensor.numel()]
+
+    # ---- registration ----
+
+    def register(self, job: Job) -> None:
+        """Tell the job of everything."""
+        for number, (name, tensor) in enumerate(self._named):
+            self._register_one(job, f"{number} {name}"[:250], self._host(name, tensor))
+        if self._numbers.numel():
+            self._register_one(job, "numbers", self._numbers)
+        self._register_one(job, "control", self.control)
+        self.pack()
+        job.refresh_set(self.pack)
+        self._loads = job.loads
+
+    def _host(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
+        if not is_dense(tensor):
+            raise ArgumentError(f"{name} does not lie in one piece of memory; make it contiguous() before prepare()")
+        if tensor.device.type == "cpu":
+            return tensor
+        host = torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, pin_memory=True)
+        self._mirrors.append((host, tensor))
+        return host
+
+    @staticmethod
+    def _register_one(job: Job, name: str, tensor: torch.Tensor) -> None:
+        if tensor.dtype in NATIVE_TYPE:
+            job.state_add(name, tensor.data_ptr(), tensor.numel(), NATIVE_TYPE[tensor.dtype], tensor)
+        else:
+            job.state_add(name, tensor.data_ptr(), tensor.numel() * tensor.element_size(), Dtype.U8, tensor)
+
+    # ---- copies ----
+
+    @torch.no_grad()
+    def pack(self) -> None:
+        """Bring the registered memory up to date."""
+        numbers = [*self.leaves.read(), *(encode(state[key]) for state, key in self._plain)]
+        if numbers:
+            self._numbers.copy_(torch.tensor(numbers, dtype=torch.int64))
+        for host, device in self._mirrors:
+            host.copy_(device)
+
+    def note(self, codes: list[int]) -> None:
+        """A step was committed with these numbers: registered memory is the same on all members."""
+        numbers = [*codes, *(encode(state[key]) for state, key in self._plain)]
+        if numbers:
+            self._numbers.copy_(torch.tensor(numbers, dtype=torch.int64))
+
+    def after_begin(self, job: Job) -> bool:
+        """Was the registered memory replaced by the begin just done? Then take it over, and return True."""
+        loads = job.loads
+        replaced = loads != self._loads
+        self._loads = loads
+        if replaced:
+            self.unpack()
+        return replaced
+
+    @torch.no_grad()
+    def unpack(self) -> None:
+        """Give the program what the registered memory says."""
+        numbers = [int(code) for code in self._numbers.tolist()]
+        self.leaves.write(numbers[: len(self.leaves)])
+        for (state, key), code in zip(self._plain, numbers[len(self.leaves) :]):
+            state[key] = decode(code, state[key])
+        for host, device in self._mirrors:
+            device.copy_(host)
+        self.buffers.restore()
+
+
+class Watch:
+    """Notices that a model or its optimisers are not what they were at prepare()."""
+
+    def __init__(self, model: torch.nn.Module, optimizers: list[Optimizer]) -> None:
+        self.model = model
+        self.optimizers = optimizers
+        self.parameters = list(model.named_parameters())
+        self._pointers = [parameter.data_ptr() for _, parameter in self.parameters]
+        self._trained = [parameter.requires_grad for _, parameter in self.parameters]
+        self._grouped = self._count()
+        self._checks = 0
+        self._check_optimizers()
+
+    def _count(self) -> int:
+        return sum(len(group["params"]) for optimizer in self.optimizers for group in optimizer.param_groups)
+
+    def _check_optimizers(self) -> None:
+        own = {id(parameter) for _, parameter in self.parameters}
+        owner: dict[int, int] = {}
+        for number, optimizer in enumerate(self.optimizers):
+            for group in optimizer.param_groups:
+                for parameter in group["params"]:
+                    if id(parameter) not in own:
+                        raise ArgumentError(
+                            f"optimizer {number} updates a parameter of shape {tuple(parameter.shape)} that is not in "
+                            "the model; prepare all models together, as torch.nn.ModuleList([a, b]), or make the "
+                            "optimizer from model.parameters()"
+                        )
+                    if owner.setdefault(id(parameter), number) != number:
+                        raise ArgumentError("two optimizers update the same parameter; give each its own")
+
+    def check(self) -> None:
+        """Raise StateError when something was changed that cannot be."""
+        for (name, parameter), pointer, trained in zip(self.parameters, self._pointers, self._trained):
+            if parameter.data_ptr() != pointer:
+                self._complain(f"the memory of parameter {name} was replaced (model.to(), .data = ..., half()?)")
+            if parameter.requires_grad and not trained:
+                self._complain(f"parameter {name} was unfrozen")
+        if self._count() != self._grouped:
+            self._complain("an optimizer was given other parameters")
+        self._checks += 1
+        if self._checks <= 2 or self._checks % 64 == 0:
+            self._check_names()
+
+    def _check_names(self) -> None:
+        now = list(self.model.named_parameters())
+        if len(now) != len(self.parameters) or any(a is not b for (_, a), (_, b) in zip(now, self.parameters)):
+            self._complain("parameters were added to the model, removed or exchanged")
+
+    @staticmethod
+    def _complain(what: str) -> None:
+        raise StateError(
+            f"{what} after prepare(); call prepare() when the model is complete, on its device and of its type, "
+            "and the optimizer made from its parameters. To change it later, restart all members from a checkpoint"
+        )
+
+    def versions(self) -> int:
+        """Changes whenever any parameter is changed in place."""
+        return sum(parameter._version for _, parameter in self.parameters)

@@ -1,0 +1,579 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One program in one job: what happens between two batches.
+
+    begin   shard(), or the model's forward: take a share; as a joiner, repeat what was committed meanwhile
+    travel  backward's hooks send buckets (``_gradients``)
+    commit  at the end of backward: wait for the averages. Everything after it sees averages: clipping, unscaling
+    apply   optimizer.step(), which does nothing where nothing was committed
+
+With the gradients travel the *common numbers*: settings of the optimisers and schedulers, whole-number buffers, which
+buffers changed, which parameters were used. So every replica takes a step with the same numbers.
+
+Steps without samples for this member (a joiner's repeats, short tails) are taken in ``begin``, if the program did
+nothing to averages or parameters that is not in registered state; else its loop runs on a few samples of weight zero.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Optional
+
+import torch
+from torch.optim import Optimizer
+
+from .._native import Dtype, Op
+from ..errors import LeavingError, MismatchError, StateError
+from ..job import Config, Job, Step, leave_on_sigterm
+from ._gradients import Gradients
+from ._leaves import UNKNOWN, Stateful
+from ._replica import CONSUMED, DATA_EPOCH, INSIDE, INSIDE_NO, INSIDE_UNKNOWN, INSIDE_YES, SEED, Replica, Watch
+
+log = logging.getLogger("spotnik.torch")
+
+EXIT_INTERRUPTED = 75
+_COMMON, _TOTALS, _MEANS = 253, 252, 251  # numbers of the buckets beside the gradients
+_MASK = (1 << 64) - 1
+
+
+def mix(*parts: int) -> int:
+    """A 63-bit hash of whole numbers: equal everywhere, unlike hash()."""
+    z = 0x9E3779B97F4A7C15
+    for part in parts:
+        z = (z + (part & _MASK) + 0x9E3779B97F4A7C15) & _MASK
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
+        z ^= z >> 31
+    return z >> 1
+
+
+@dataclasses.dataclass(frozen=True)
+class StepReport:
+    """A step that was committed and applied here."""
+
+    #: Number of the step, from 1.
+    number: int
+    #: Pass over the data, from 0.
+    data_epoch: int
+    #: Samples and members whose gradients are in the average.
+    samples: int
+    members: int
+    #: Sum over these members of a hash of their shares: tells who they were (see :func:`share_hash`).
+    contributors: int
+    #: This member repeated the step as a joiner.
+    replay: bool
+    #: Samples this member computed in it: half-open ranges of places in the epoch of data.
+    share: tuple[tuple[int, int], ...]
+    #: Seconds between the end of backward and the commit: what was not hidden behind backward.
+    wait_s: float
+
+
+@dataclasses.dataclass
+class Options:
+    """Settings of prepare(); see there."""
+
+    bucket_mb: float
+    accumulate: int
+    batch: str
+    lr_rule: str
+    lr_batch: Optional[int]
+    sparse: str
+    seed: Optional[int]
+    rng: bool
+    checkpoint: Optional[str]
+    config: Optional[Config]
+    on_step: Optional[Callable[[StepReport], None]]
+
+
+@dataclasses.dataclass
+class Data:
+    """What the job consumes: samples in an epoch of data, and in a step (of one member, where `per_member`)."""
+
+    samples: int
+    batch: int
+    per_member: bool
+
+
+def share_hash(number: int, ranges: tuple[tuple[int, int], ...]) -> int:
+    """What a member adds to ``StepReport.contributors`` of step `number` for its share; 40 bits."""
+    return mix(number, *(edge for part in ranges for edge in part)) & ((1 << 40) - 1)
+
+
+class Session:
+    """The life of a prepared model. One per process at a time."""
+
+    def __init__(
+        self, model: torch.nn.Module, optimizers: list[Optimizer], extras: list[Stateful], options: Options
+    ) -> None:
+        self.model = model
+        self.optimizers = optimizers
+        self.extras = extras
+        self.options = options
+        self.watch = Watch(model, optimizers)
+        trained = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+        self.gradients = Gradients(trained, options.bucket_mb, options.accumulate, options.sparse, self._commit)
+        self.data: Optional[Data] = None
+        self.job: Optional[Job] = None
+        self.solo = False
+        self.step: Optional[Step] = None  #: begun and not committed
+        self.over = False
+        self.epoch_floor = 0  #: epochs of data before this one are not asked for
+        self.before_open: list[Callable[[], None]] = []
+        self.last_step: Optional[Step] = None
+        self.wait_s = 0.0
+        self._replica: Optional[Replica] = None
+        self._pending: set[int] = set()  # optimisers that have not applied the committed step
+        self._excluded = False
+        self._inside = False
+        self._touched = False
+        self._known = True  # do we know what the program did after the last step?
+        self._members = 1
+        self._samples = 0
+        self._contributors = 0
+        self._lr_before: list[tuple[dict[str, Any], Any]] = []
+        self._versions: Optional[int] = None
+        self._backward_s: Optional[float] = None
+        self._forward_hook = model.register_forward_pre_hook(_not_compiled(self._before_forward))
+        self._optimizer_hooks = [
+            handle
+            for optimizer in optimizers
+            for handle in (
+                optimizer.register_step_pre_hook(self._before_step),
+                optimizer.register_step_post_hook(self._after_step),
+            )
+        ]
+
+    # ---- joining ----
+
+    def attach(self, data: Data) -> None:
+        """Let the job hand out `data`: before the first step."""
+        if self.data is not None and data != self.data:
+            raise StateError(
+                "a job consumes one data set, and another loader was sharded before; shard() the training loader only "
+                "and iterate over validation loaders as they are"
+            )
+        if self.job is not None and self.data is None:
+            raise StateError("steps were taken before shard(); shard the loader before the first forward pass")
+        self.data = data
+        self._forward_hook.remove()  # the loader begins the steps
+
+    def open(self) -> Job:
+        """Join the job, or found it; registers the replica. Does nothing when done before."""
+        if self.job is not None:
+            return self.job
+        config = dataclasses.replace(self.options.config) if self.options.config is not None else Config()
+        self.solo = not (config.peers or os.environ.get("SPOTNIK_PEERS"))
+        if self.data is not None:
+            config.samples = self.data.samples
+            setattr(config, "batch_per_member" if self.data.per_member else "batch", self.data.batch)
+        if self.options.checkpoint is not None:
+            config.checkpoint_dir = self.options.checkpoint
+        seed = self.options.seed if self.options.seed is not None else torch.initial_seed()
+        self._replica = Replica(self.model, self.optimizers, self.extras, seed & (_MASK >> 1))
+        for start in self.before_open:
+            start()
+        job = Job(config)
+        job.join()
+        self._replica.register(job)
+        self.gradients.job = None if self.solo else job
+        self._make_buckets()
+        self.job = job
+        _heed_sigterm()
+        self._say_hello()
+        return job
+
+    def _make_buckets(self) -> None:
+        replica = self.replica
+        size = len(replica.leaves) + replica.buffers.whole_count + replica.buffers.flag_count
+        self._common = torch.zeros(size + len(self.gradients.slots) + 1, dtype=torch.int64)
+        self._totals = torch.zeros(3, dtype=torch.int64)
+
+    def _say_hello(self) -> None:
+        for one in self.replica.objects[len(self.extras) :]:
+            log.info("found %s: its state is part of the replica", type(one).__name__)
+        if self.data is not None:
+            log.info(
+                "%d samples an epoch; batch=%r: %d samples a step %s; lr_rule=%r",
+                self.data.samples,
+                "per_member" if self.data.per_member else "global",
+                self.data.batch,
+                "for each member" if self.data.per_member else "over all members together",
+                self.options.lr_rule,
+            )
+
+    @property
+    def replica(self) -> Replica:
+        """The registered state; there is one once the job is open."""
+        assert self._replica is not None
+        return self._replica
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """(epoch of data, samples of it that committed steps have consumed)."""
+        control = self.replica.control
+        return int(control[DATA_EPOCH]), int(control[CONSUMED])
+
+    @property
+    def seed(self) -> int:
+        """The job's seed: that of its founder."""
+        return int(self.replica.control[SEED])
+
+    # ---- begin ----
+
+    def begin(self) -> Step:
+        """Begin the next step that the program's loop has to take; takes those before it by itself.
+
+        Raises DoneError at the end of the job; leaves and exits with 75 after a notice.
+        """
+        if self.step is not None:
+            return self.step
+        if self.over:
+            raise StateError("the job was left; call prepare() again to take part in another")
+        job = self.open()
+        self._settle()
+        while True:
+            self.watch.check()
+            self._mark()
+            step = self._begin_or_leave(job)
+            if self.replica.after_begin(job):
+                self._known = True
+                log.info("state received at step %d", step.number - 1)
+            self._armed(step)
+            if not self._is_idle(step) or self.replica.control[INSIDE] != INSIDE_YES:
+                return step
+            self._take_inside()
+
+    def _begin_or_leave(self, job: Job) -> Step:
+        try:
+            return job.step_begin()
+        except LeavingError:
+            log.info("leaving the job after a notice; exit status %d asks for a restart", EXIT_INTERRUPTED)
+            self.close()
+            raise SystemExit(EXIT_INTERRUPTED) from None
+        except MismatchError as error:
+            raise self._mismatch(error) from error
+
+    def _mismatch(self, error: MismatchError) -> MismatchError:
+        slots = self.gradients.slots
+        return MismatchError(
+            f"{error}. Here the model has {sum(slot.parameter.numel() for slot in slots)} trained elements in "
+            f"{len(slots)} parameters and bucket_mb={self.options.bucket_mb}: start the same program with the same "
+            "arguments on all members"
+        )
+
+    def _armed(self, step: Step) -> None:
+        self.step = self.last_step = step
+        self._excluded = False
+        self.gradients.arm()
+        if self.options.rng:
+            first = step.ranges[0].start if step.ranges else step.rank + (1 << 40)
+            torch.manual_seed(mix(self.seed, step.number, first))
+
+    def _is_idle(self, step: Step) -> bool:
+        """Does this member contribute nothing to the step?"""
+        return step.replay or (self.data is not None and step.sample_count == 0)
+
+    def _settle(self) -> None:
+        """The program comes for another step: has it dealt with the last one?"""
+        if self._pending and not self._excluded:
+            if self._members and self.gradients.finite:
+                raise StateError(
+                    "backward() was called, but not optimizer.step(): the averaged gradient was not applied. Call "
+                    "step() of every prepared optimizer once for each backward(), or say prepare(..., accumulate=k) "
+                    "to accumulate gradients over k of them"
+                )
+            self._touched = True  # skipped on purpose, as a gradient scaler does
+        self._pending.clear()
+
+    def _mark(self) -> None:
+        """Write down whether a joiner may repeat steps without the program's loop."""
+        if self._versions is None:
+            return  # the last step, if any, was not taken by the loop
+        control = self.replica.control
+        if self._touched or self.watch.versions() != self._versions:
+            if control[INSIDE] == INSIDE_YES:
+                log.warning(
+                    "the program changes gradients or parameters in a step for the first time in step %d; members "
+                    "that join in this moment have to start again",
+                    self.last_step.number if self.last_step else 0,
+                )
+            control[INSIDE] = INSIDE_NO
+        elif control[INSIDE] == INSIDE_UNKNOWN:
+            control[INSIDE] = INSIDE_YES
+        self._touched, self._versions = False, None
+
+    def _before_forward(self, module: torch.nn.Module, _: Any) -> None:
+        if module.training and torch.is_grad_enabled() and not self._pending:
+            self.begin()
+
+    def _take_inside(self) -> None:
+        assert self.step is not None
+        self._inside = True
+        try:
+            self.gradients.send_nothing()
+            self._commit()
+            if not self._excluded:
+                for optimizer in self.optimizers:
+                    optimizer.step()
+        finally:
+            self._inside = False
+        self._known = self._excluded or not self.replica.leaves
+        for optimizer in self.optimizers:
+            optimizer.zero_grad(set_to_none=True)
+
+    def unsure(self) -> None:
+        """The program did something to its schedulers that it should not have: its numbers do not count."""
+        self._known = False
+
+    # ---- commit ----
+
+    def _commit(self) -> None:
+        step, job = self.step, self.job
+        if step is None or job is None:
+            return
+        ended = time.perf_counter()
+        idle = self._is_idle(step)
+        used = self.gradients.send_rest()
+        if not self.solo:
+            self._send_common(job, step, idle, used)
+        try:
+            committed = job.step_commit()
+        except MismatchError as error:
+            raise self._mismatch(error) from error
+        self.wait_s = time.perf_counter() - ended
+        self.step = None
+        if not committed:
+            self._exclude()
+        elif self.solo:
+            self._adopt_own(step, used)
+        else:
+            self._adopt(used)
+
+    def commit_for_ddp(self) -> None:
+        """All gradients of a backward pass have come by the communication hook."""
+        self.gradients.passes += 1
+        self._commit()
+
+    def _send_common(self, job: Job, step: Step, idle: bool, used: list[int]) -> None:
+        buffers, leaves = self.replica.buffers, self.replica.leaves
+        wholes, flags = buffers.contribute()
+        if idle:
+            wholes, flags, used = [UNKNOWN] * len(wholes), [0] * len(flags), [0] * len(used)
+        numbers = leaves.read() if self._known else [UNKNOWN] * len(leaves)
+        inside = int(self.replica.control[INSIDE])
+        self._common.copy_(torch.tensor([*numbers, *wholes, *flags, *used, inside], dtype=torch.int64))
+        share = tuple((part.start, part.stop) for part in step.ranges)
+        counted = not idle
+        self._totals.copy_(
+            torch.tensor([step.sample_count, int(counted), share_hash(step.number, share) if counted else 0])
+        )
+        self._start(job, _COMMON, self._common, Dtype.I64, Op.MAX)
+        self._start(job, _TOTALS, self._totals, Dtype.I64, Op.SUM)
+        if buffers.mean.numel():
+            self._start(job, _MEANS, buffers.mean, Dtype.F64, Op.MEAN)
+
+    @staticmethod
+    def _start(job: Job, bucket: int, tensor: torch.Tensor, dtype: Dtype, op: Op) -> None:
+        job.allreduce_start(bucket, tensor.data_ptr(), tensor.numel(), dtype, op, tensor)
+
+    def _exclude(self) -> None:
+        log.info("the others went on without this member; it joins again")
+        self._excluded = True
+        self._pending = set()
+        self._known = True
+        self._versions = None
+        self.gradients.drop()
+        self.replica.buffers.restore()
+
+    def _adopt_own(self, step: Step, used: list[int]) -> None:
+        self.replica.buffers.keep()
+        self._samples, self._members = step.sample_count, 1
+        self._contributors = share_hash(step.number, tuple((part.start, part.stop) for part in step.ranges))
+        self._account()
+        self.gradients.finish(used)
+        self._pending = set(range(len(self.optimizers)))
+
+    def _adopt(self, own: list[int]) -> None:
+        """Take over what the step says."""
+        replica = self.replica
+        common = [int(code) for code in self._common.tolist()]
+        self._samples, self._members, self._contributors = (int(number) for number in self._totals.tolist())
+        a = len(replica.leaves)
+        b = a + replica.buffers.whole_count
+        c = b + replica.buffers.flag_count
+        self._adopt_leaves(common[:a])
+        replica.buffers.adopt(common[a:b], common[b:c])
+        self._check_inside(common[-1])
+        self._account()
+        if self._members == 0:
+            self.gradients.drop()  # everybody with samples was lost: the step has no gradient
+        else:
+            self.gradients.finish(common[c:-1])
+        self._pending = set(range(len(self.optimizers)))
+
+    def _adopt_leaves(self, codes: list[int]) -> None:
+        own = self.replica.leaves.read()
+        codes = [mine if code == UNKNOWN else code for code, mine in zip(codes, own)]
+        self.replica.note(codes)
+        if codes == own:
+            return
+        changed = self.replica.leaves.write(codes)
+        if self._known:
+            log.warning("other members had other values for %s; theirs are used", ", ".join(changed[:4]))
+
+    def _check_inside(self, said: int) -> None:
+        """A joiner that repeated a step alone learns that the program did something in it."""
+        if said != INSIDE_NO:
+            return
+        was, self.replica.control[INSIDE] = int(self.replica.control[INSIDE]), INSIDE_NO
+        if was == INSIDE_YES and not self._known:
+            log.error("the program began to change gradients or parameters while this member joined; it starts again")
+            self.close(abandon=True)
+            raise SystemExit(EXIT_INTERRUPTED)
+
+    def _account(self) -> None:
+        if self.data is None:
+            return
+        control = self.replica.control
+        control[CONSUMED] += self._samples
+        if control[CONSUMED] >= self.data.samples:
+            control[DATA_EPOCH] += 1
+            control[CONSUMED] = 0
+
+    # ---- apply ----
+
+    def _before_step(self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        number = next(i for i, one in enumerate(self.optimizers) if one is optimizer)
+        if self.step is not None and not self._inside:
+            if not self.gradients.arrived:
+                raise StateError(
+                    "optimizer.step() without backward(): no parameter has a gradient in this step. Call "
+                    "loss.backward() first, on a loss that depends on the prepared model"
+                )
+            self._commit()
+        if self._excluded:
+            return
+        if number not in self._pending:
+            raise StateError(
+                "optimizer.step() was called twice for one backward(), or before the first; call it once after each "
+                "backward(). Losses with a backward() each: call all of them before the first step(), with "
+                "prepare(..., accumulate=how many)"
+            )
+        if not self._inside and (self.gradients.touched or len(args) > 1 or kwargs):
+            self._touched = True
+        self._scale_lr(optimizer)
+
+    def _scale_lr(self, optimizer: Optimizer) -> None:
+        factor = self.lr_factor
+        if factor == 1.0:
+            return
+        for group in optimizer.param_groups:
+            self._lr_before.append((group, group["lr"]))
+            group["lr"] = group["lr"] * factor
+
+    @property
+    def lr_factor(self) -> float:
+        """By how much the learning rates of the last committed step were scaled."""
+        if self.options.lr_rule == "none" or self.data is None or not self._members:
+            return 1.0
+        batch = self.data.batch * (self._members if self.data.per_member else 1)
+        ratio = batch / (self.options.lr_batch or self.data.batch)
+        return ratio if self.options.lr_rule == "linear" else ratio**0.5
+
+    def _after_step(self, optimizer: Optimizer, *_: Any) -> None:
+        for group, rate in self._lr_before:
+            group["lr"] = rate
+        self._lr_before.clear()
+        if self._excluded:
+            return
+        self._pending.discard(next(i for i, one in enumerate(self.optimizers) if one is optimizer))
+        if self._pending:
+            return
+        if not self._inside:
+            self._known = True
+            self._versions = self.watch.versions()
+        self._report()
+
+    def _report(self) -> None:
+        step = self.last_step
+        if self.options.on_step is None or step is None:
+            return
+        share = tuple((part.start, part.stop) for part in step.ranges)
+        self.options.on_step(
+            StepReport(
+                number=step.number,
+                data_epoch=step.data_epoch,
+                samples=self._samples,
+                members=self._members,
+                contributors=self._contributors,
+                replay=step.replay,
+                share=share,
+                wait_s=self.wait_s,
+            )
+        )
+
+    # ---- the end ----
+
+    def close(self, abandon: bool = False) -> None:
+        """Leave the job and take the hooks away; the model is an ordinary one again."""
+        global _current
+        self.over = True
+        self.gradients.close()
+        self._forward_hook.remove()
+        for handle in self._optimizer_hooks:
+            handle.remove()
+        if _current is self:
+            _current = None
+        job, self.job = self.job, None
+        if job is None:
+            return
+        if abandon:
+            job.abandon()
+        else:
+            job.leave()
+
+
+def _not_compiled(hook: Callable[..., None]) -> Callable[..., None]:
+    return torch.compiler.disable(hook)  # type: ignore[no-any-return, no-untyped-call]
+
+
+_current: Optional[Session] = None
+
+
+def install(session: Session) -> None:
+    """Make `session` the one that shard() and the other functions use."""
+    global _current
+    if _current is not None and not _current.over:
+        raise StateError("a model is prepared already; call spotnik.leave() before preparing another in this process")
+    _current = session
+
+
+def current() -> Session:
+    """The session that prepare() made."""
+    if _current is None:
+        raise StateError("no model is prepared; call model, optimizer = spotnik.prepare(model, optimizer) first")
+    return _current
+
+
+def find() -> Optional[Session]:
+    """The session, if there is one."""
+    return _current
+
+
+def _heed_sigterm() -> None:
+    """SIGTERM asks to leave after the running step, unless the program has its own handler."""
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+        leave_on_sigterm()
+
+
+def seeded(*parts: int) -> None:
+    """Seed Python's and PyTorch's generators: in workers that load data."""
+    seed = mix(*parts)
+    random.seed(seed)
+    torch.manual_seed(seed)

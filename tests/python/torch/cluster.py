@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Members of a job as forks of the test process, which has PyTorch loaded already: they start in milliseconds.
+
+Each tells what it does in JSON lines through a pipe; the test waits for lines, never for time. The test process itself
+never joins a job and never runs backward(): both would be inherited.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import secrets
+import selectors
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Optional
+
+import torch
+import torch._dynamo  # optimisers import it, which takes seconds: once here, not in every member
+
+LIMIT_S = 120.0  #: ends a test that hangs
+torch.set_num_threads(1)
+
+Tell = Callable[..., None]
+
+
+@dataclasses.dataclass
+class Member:
+    pid: int
+    pipe: int
+    number: int
+    text: bytes = b""
+    status: Optional[int] = None  # exit status, or minus the signal
+    lines: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+
+    @property
+    def running(self) -> bool:
+        return self.status is None
+
+
+def _run(program: Callable[..., Any], pipe: int, settings: dict[str, Any]) -> None:
+    """In the child."""
+
+    def tell(**what: Any) -> None:
+        os.write(pipe, json.dumps(what).encode() + b"\n")
+
+    status = 1
+    try:
+        program(tell, **settings)
+        status = 0
+        from spotnik.torch import leave
+
+        leave()
+    except SystemExit as end:
+        status = int(end.code or 0)
+    except BaseException as error:
+        tell(error=type(error).__name__, text=str(error), trace=traceback.format_exc()[-2000:])
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+class Cluster:
+    """Starts, kills and hears the members of one job."""
+
+    def __init__(self, folder: Path, minimum: int = 1) -> None:
+        self.folder = folder
+        self.members: list[Member] = []
+        self._selector = selectors.DefaultSelector()
+        (folder / "peers").mkdir(exist_ok=True)
+        key = folder / "key"
+        key.write_text(secrets.token_hex(32) + "\n")
+        key.chmod(0o600)
+        self.environment = {
+            "SPOTNIK_PEERS": f"file:{folder / 'peers'}",
+            "SPOTNIK_KEY_FILE": str(key),
+            "SPOTNIK_MIN": str(minimum),
+        }
+
+    def start(self, program: Callable[..., Any], **settings: Any) -> Member:
+        read, write = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(read)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            os.environ.update(self.environment)
+            _run(program, write, settings)
+        os.close(write)
+        member = Member(pid, read, len(self.members))
+        self.members.append(member)
+        self._selector.register(read, selectors.EVENT_READ, member)
+        return member
+
+    def kill(self, member: Member, number: int = signal.SIGKILL) -> None:
+        os.kill(member.pid, number)
+
+    def events(self, limit_s: float = LIMIT_S) -> Iterator[tuple[Member, dict[str, Any]]]:
+        """Lines as they come; ends when no member runs any more. A member that ends is told as {"ended": status}."""
+        until = time.monotonic() + limit_s
+        while self._selector.get_map():
+            ready = self._selector.select(timeout=max(0.0, until - time.monotonic()))
+            if not ready:
+                raise TimeoutError(f"nothing happened; last words: {[m.lines[-1:] for m in self.members if m.running]}")
+            for key, _ in ready:
+                yield from self._hear(key.data)
+
+    def _hear(self, member: Member) -> Iterator[tuple[Member, dict[str, Any]]]:
+        data = os.read(member.pipe, 1 << 16)
+        if not data:
+            self._selector.unregister(member.pipe)
+            os.close(member.pipe)
+            _, status = os.waitpid(member.pid, 0)
+            member.status = os.waitstatus_to_exitcode(status)
+            yield member, {"ended": member.status}
+            return
+        *lines, member.text = (member.text + data).split(b"\n")
+        for line in lines:
+            member.lines.append(json.loads(line))
+            yield member, member.lines[-1]
+
+    def wait(self, limit_s: float = LIMIT_S) -> None:
+        for _ in self.events(limit_s):
+            pass
+
+    def lines(self, key: str) -> list[dict[str, Any]]:
+        return [line for member in self.members for line in member.lines if key in line]
+
+    def errors(self) -> list[str]:
+        return [
+            f"member {member.number}: {line['error']}: {line['text']}\n{line['trace']}"
+            for member in self.members
+            for line in member.lines
+            if "error" in line
+        ]
+
+    def close(self) -> None:
+        for member in self.members:
+            if member.running:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(member.pid, signal.SIGKILL)
+                os.waitpid(member.pid, 0)
+                member.status = -signal.SIGKILL
+                os.close(member.pipe)
+        self._selector.close()
+
+
+def alone(program: Callable[..., Any], where: Path, **settings: Any) -> list[dict[str, Any]]:
+    """Run a program as a job of one, or as no job at all, and return what it told."""
+    cluster = Cluster(where)
+    cluster.environment = {}
+    try:
+        member = cluster.start(program, **settings)
+        cluster.wait()
+    finally:
+        cluster.close()
+    assert member.status == 0, cluster.errors() or member.status
+    return member.lines

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The training programs of the tests: ordinary loops, told what to do by keywords. All start from the same data."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from pathlib import Path
+from typing import Any, Optional
+
+import torch
+from cluster import Tell
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+import spotnik.torch as spotnik
+from spotnik import Config
+from spotnik.torch._session import current
+
+SAMPLES = 203
+
+
+def data(dtype: torch.dtype = torch.float64) -> TensorDataset:
+    generator = torch.Generator().manual_seed(5)
+    x = torch.randn(SAMPLES, 6, generator=generator, dtype=torch.float64).to(dtype)
+    return TensorDataset(x, (x[:, 0] * x[:, 1] > 0).long())
+
+
+def network(kind: str = "mlp", dtype: torch.dtype = torch.float64, seed: int = 1) -> nn.Module:
+    torch.manual_seed(seed)
+    if kind == "norm":
+        return nn.Sequential(nn.Linear(6, 16), nn.BatchNorm1d(16), nn.Tanh(), nn.Linear(16, 2)).to(dtype)
+    if kind == "dropout":
+        return nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Dropout(0.3), nn.Linear(16, 2)).to(dtype)
+    return nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 2)).to(dtype)
+
+
+def optimizer_for(model: nn.Module, kind: str) -> torch.optim.Optimizer:
+    if kind == "sgd":
+        return torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, weight_decay=1e-4)
+    return torch.optim.AdamW(model.parameters(), lr=0.01)
+
+
+def elastic(
+    tell: Tell,
+    steps: int,
+    folder: str,
+    model: str = "mlp",
+    optimizer: str = "adamw",
+    clip: Optional[float] = None,
+    scheduler: bool = True,
+    batch: int = 24,
+    shuffle: bool = True,
+    seed: int = 1,
+    workers: int = 0,
+    dtype: str = "float64",
+    compute_ms: float = 0,
+    **options: Any,
+) -> None:
+    """Train until `steps` are committed; tells every begun share and every committed step with a digest."""
+    kind = getattr(torch, dtype)
+    net = network(model, kind, seed)
+    opt = optimizer_for(net, optimizer)
+
+    def committed(report: spotnik.StepReport) -> None:
+        tell(
+            step=report.number,
+            epoch=report.data_epoch,
+            samples=report.samples,
+            members=report.members,
+            contributors=report.contributors,
+            replay=report.replay,
+            digest=spotnik.job().digest,
+            lr=opt.param_groups[0]["lr"],
+        )
+
+    net, opt = spotnik.prepare(net, opt, config=Config(steps_max=steps), on_step=committed, seed=7, **options)
+    schedule = torch.optim.lr_scheduler.StepLR(opt, step_size=3, gamma=0.97) if scheduler else None
+    sharded = spotnik.shard(DataLoader(data(kind), batch_size=batch, shuffle=shuffle, num_workers=workers))
+    for _ in itertools.count():
+        for x, y in sharded:
+            step = current().last_step
+            tell(
+                begin=step.number,
+                epoch=step.data_epoch,
+                share=[(part.start, part.stop) for part in step.ranges],
+                size=step.size,
+            )
+            time.sleep(compute_ms / 1000)  # the time a real backward pass takes
+            opt.zero_grad()
+            loss = nn.functional.cross_entropy(net(x), y) / options.get("accumulate", 1)
+            loss.backward()
+            if current().step is not None:
+                continue  # accumulating
+            if clip is not None:
+                nn.utils.clip_grad_norm_(net.parameters(), clip)
+            opt.step()
+            if schedule is not None:
+                schedule.step()
+        if spotnik.job().status().step_committed >= steps:
+            break
+    torch.save([p.detach() for p in net.parameters()], Path(folder) / f"final.{spotnik.job().status().member}.pt")
+    tell(done=spotnik.job().status().step_committed, digest=spotnik.job().digest, dropped=sharded.dropped)
+
+
+def replayed(
+    tell: Tell,
+    batches: list[list[int]],
+    path: str,
+    model: str = "mlp",
+    optimizer: str = "adamw",
+    clip: Optional[float] = None,
+    scheduler: bool = True,
+    dtype: str = "float64",
+) -> None:
+    """Plain PyTorch on given batches: what the job must have computed."""
+    kind = getattr(torch, dtype)
+    net = network(model, kind)
+    opt = optimizer_for(net, optimizer)
+    schedule = torch.optim.lr_scheduler.StepLR(opt, step_size=3, gamma=0.97) if scheduler else None
+    x, y = data(kind).tensors
+    for batch in batches:
+        opt.zero_grad()
+        nn.functional.cross_entropy(net(x[batch]), y[batch]).backward()
+        if clip is not None:
+            nn.utils.clip_grad_norm_(net.parameters(), clip)
+        opt.step()
+        if schedule is not None:
+            schedule.step()
+    torch.save([p.detach() for p in net.parameters()], path)
+    tell(done=len(batches))

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the job computes is what PyTorch computes on the union of the batches, with and without churn."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ledger
+import pytest
+from cluster import Cluster, alone
+from programs import SAMPLES, elastic, replayed
+
+Make = Callable[..., Cluster]
+
+#: Sums of members are added in another order than the sum over one batch: a few ulps of float64 a step.
+ROUNDING = 1e-10
+
+
+def finals(cluster: Cluster) -> list[str]:
+    return sorted(str(path) for path in cluster.folder.glob("final.*.pt"))
+
+
+def check_against_replay(cluster: Cluster, tmp_path: Path, rounding: float = ROUNDING, **settings: Any) -> int:
+    """Every replica ends where an undisturbed single process ends on the same contributions. Returns epochs of data."""
+    assert not cluster.errors()
+    steps = ledger.contributions(cluster)
+    epochs = ledger.check_every_sample_once(steps, SAMPLES)
+    path = tmp_path / "replayed.pt"
+    alone(replayed, cluster.folder, batches=ledger.batches(steps, SAMPLES, seed=7), path=str(path), **settings)
+    assert finals(cluster)
+    for final in finals(cluster):
+        assert ledger.distance(final, str(path)) < rounding
+    return epochs
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
+def test_four_members_equal_one_process_on_the_union_batch(cluster: Make, tmp_path: Path, optimizer: str) -> None:
+    job = cluster(minimum=4)
+    for _ in range(4):
+        job.start(elastic, steps=200, folder=str(job.folder), optimizer=optimizer)
+    job.wait()
+    assert check_against_replay(job, tmp_path, optimizer=optimizer) >= 20
+    assert len(finals(job)) == 4
+    assert {line["members"] for line in job.lines("step")} == {4}
+
+
+def test_a_job_of_one_computes_the_same_bits_as_plain_pytorch(tmp_path: Path) -> None:
+    lines = alone(elastic, tmp_path, steps=60, folder=str(tmp_path))
+    steps = [(line["epoch"], [tuple(map(tuple, line["share"]))]) for line in lines if "begin" in line]
+    path = tmp_path / "replayed.pt"
+    alone(replayed, tmp_path, batches=ledger.batches(steps, SAMPLES, seed=7), path=str(path))
+    assert ledger.distance(str(next(tmp_path.glob("final.*.pt"))), str(path)) == 0
+
+
+def churn(job: Cluster, kills: int, steps_between: int, **settings: Any) -> int:
+    """Kill a random member and start another, `kills` times, every few steps. Returns how many were killed."""
+    chance = random.Random(3)
+    killed, due = 0, steps_between
+    for _ in range(4):
+        job.start(elastic, folder=str(job.folder), **settings)
+    for _, line in job.events(300):
+        if line.get("step", 0) < due or killed == kills:
+            continue
+        active = [m for m in job.members if m.running and any("step" in told for told in m.lines)]
+        if len(active) < 3:
+            continue
+        job.kill(chance.choice(active))
+        job.start(elastic, folder=str(job.folder), **settings)
+        killed, due = killed + 1, line["step"] + steps_between
+    return killed
+
+
+@pytest.mark.parametrize("clip", [None, 0.05], ids=["inside", "through the loop"])
+def test_kills_and_joins_change_nothing(cluster: Make, tmp_path: Path, long_run: bool, clip: float) -> None:
+    kills = 60 if long_run else 10
+    job = cluster(minimum=2)
+    assert churn(job, kills, steps_between=5, steps=40 * kills + 100, clip=clip, compute_ms=15) == kills
+    assert check_against_replay(job, tmp_path, clip=clip) >= 5
+    replays = [line for line in job.lines("step") if line["replay"]]
+    print(f"{kills} kills, {len(job.members)} members, {len(replays)} steps repeated by joiners")
