@@ -59,6 +59,10 @@ static struct spotnik_core *lay_out(struct carver *carver, const struct spotnik_
     core->consumed = carve(carver, members * sizeof(*core->consumed));
     for (int i = 0; i < 4; i++)
         core->carried[i >> 1][i & 1] = carve(carver, 2 * members * sizeof(uint64_t));
+    core->flat.max = core->peer_max;
+    core->flat.peer = carve(carver, core->flat.max * sizeof(*core->flat.peer));
+    for (int i = 0; i < 2; i++)
+        core->flat.carried[i] = carve(carver, 2 * members * sizeof(bool));
     core->peer = carve(carver, core->peer_max * sizeof(*core->peer));
     core->queue = carve(carver, core->queue_max * sizeof(*core->queue));
     return real;
@@ -113,6 +117,9 @@ static void dispatch(struct spotnik_core *core, const struct spotnik_event *even
     case SPOTNIK_EVENT_LEAVE: on_leave(core); break;
     case SPOTNIK_EVENT_ENTER_READY: on_enter_ready(core, event); break;
     case SPOTNIK_EVENT_CHUNK_DONE: on_chunk_done(core, event); break;
+    case SPOTNIK_EVENT_SHARED: on_shared(core, event); break;
+    case SPOTNIK_EVENT_FLAT_DONE: on_flat_done(core, event); break;
+    case SPOTNIK_EVENT_FLAT_FAILED: on_flat_failed(core, event); break;
     }
 }
 

@@ -7,6 +7,8 @@
  *   1. memory of spotnik_core_size(&limits) bytes, spotnik_core_init().
  *   2. for every happening: spotnik_core_step(core, &event), then spotnik_core_poll() until it returns false, doing each
  *      action at once (a message belongs to the core and is valid until the next call of any spotnik_core_ function).
+ *      The action FLAT asks for a bucket by the flat algorithm, in memory that all members of the view share; the driver
+ *      says FLAT_DONE when it holds the whole result. Who shares memory with us it tells by SHARED.
  *   3. when the connection to the data successor can take bytes: spotnik_core_send_next() and send what it says.
  *   4. when a data frame's header has arrived: spotnik_core_place(); read the payload where it says; then
  *      the event CHUNK_DONE.
@@ -68,6 +70,7 @@ enum spotnik_event_kind {
     SPOTNIK_EVENT_LANE_DOWN,    /* peer: the data connection to it broke while its control link lives; the step is
                                    reduced again */
     SPOTNIK_EVENT_TICK,         /* time has passed; deliver what was received before it first */
+    SPOTNIK_EVENT_SHARED,       /* peer: count 1: its memory and ours are open to each other; 0: not any more */
     /* the caller's side; answered by an action, at once or later */
     SPOTNIK_EVENT_STEP_BEGIN,   /* -> STEP_BEGUN when stable enough (view >= members_min, no recovery under way) */
     SPOTNIK_EVENT_WEIGHT,       /* weight: of our contributions in the begun step; before the first BUCKET_START */
@@ -79,6 +82,8 @@ enum spotnik_event_kind {
     SPOTNIK_EVENT_ENTER_READY,  /* joiner: keep asking to be let in from now on; peer: the sponsor */
     /* data */
     SPOTNIK_EVENT_CHUNK_DONE,   /* header: the payload has been put where spotnik_core_place() said */
+    SPOTNIK_EVENT_FLAT_DONE,    /* header: bucket, step, epoch of a FLAT whose whole result we hold, whoever may die now */
+    SPOTNIK_EVENT_FLAT_FAILED,  /* header, error: a FLAT that cannot be done: MISMATCH, or else it is reduced again */
 };
 
 enum spotnik_proof { SPOTNIK_PROOF_NONE, SPOTNIK_PROOF_GONE };
@@ -87,6 +92,7 @@ enum spotnik_proof { SPOTNIK_PROOF_NONE, SPOTNIK_PROOF_GONE };
 struct spotnik_chunk_header {
     uint8_t handover;   /* 0: all-reduce stream; 1: finished result handed to a laggard or joiner */
     uint8_t dtype, op;
+    uint8_t sharing;    /* all-reduce: every contributor so far shares memory with the whole view */
     uint32_t bucket;
     uint64_t epoch;     /* of the view; ignored by joiners for handover */
     uint64_t step;
@@ -109,6 +115,7 @@ struct spotnik_event {
     uint64_t count;
     uint8_t dtype, op;
     uint32_t element_bytes;  /* BUCKET_START: size of one element */
+    int error;
 };
 
 enum spotnik_action_kind {
@@ -123,6 +130,7 @@ enum spotnik_action_kind {
     SPOTNIK_ACTION_STEP_BEGUN, /* step, and the share by spotnik_core_share(); count 1: replay */
     SPOTNIK_ACTION_SCALE,      /* bucket, step, offset, count, weight: out[step & 1] = weight * in over this segment */
     SPOTNIK_ACTION_COPY_OWN,   /* bucket, step: ring of one: out = in */
+    SPOTNIK_ACTION_FLAT,       /* bucket, step, weight: reduce it by the flat algorithm with all of the view -> FLAT_DONE */
     SPOTNIK_ACTION_COMMITTED,  /* step: out[step & 1] of every bucket holds the result */
     SPOTNIK_ACTION_LINK_EXPECT,/* peer: ring successor of the new view: open the data connection */
     SPOTNIK_ACTION_EXCLUDED,
@@ -226,6 +234,7 @@ enum spotnik_bug {
     SPOTNIK_BUG_ANY_QUORUM = (1u << 2),
     SPOTNIK_BUG_SKIP_HANDOVER = (1u << 3),
     SPOTNIK_BUG_FORGET_RETURNED = (1u << 4),
+    SPOTNIK_BUG_FLAT_UNASKED = (1u << 5),
 };
 void spotnik_core_plant(struct spotnik_core *core, uint32_t bugs);
 

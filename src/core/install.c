@@ -76,7 +76,7 @@ static void carry_ends(struct spotnik_core *core, const struct spotnik_proposal 
 
 static void forget_decision(struct spotnik_core *core)
 {
-    core->frozen = core->parked = false;
+    core->frozen = core->parked = core->flat.on = false;
     core->phase = PHASE_NONE;
     core->promised = core->accepted.ballot = (struct spotnik_ballot){0};
     core->round_seen = 0;

@@ -73,6 +73,7 @@ static bool next_chunk(struct spotnik_core *core, struct spotnik_transfer *ret)
     ret->header = header_of(core, step, number, bucket, sequence);
     ret->header.weight = chunk.hop == 0 ? bucket->weight
                                         : core->carried[step & 1][weighted(bucket->op)][chunk.hop - 1];
+    ret->header.sharing = chunk.hop == 0 ? core->flat.ours : core->flat.carried[step & 1][chunk.hop - 1];
     ret->source = chunk.hop == 0 && !scaled ? SPOTNIK_SOURCE_IN : SPOTNIK_SOURCE_OUT;
     ret->offset = chunk.offset;
     ret->count = chunk.count;
@@ -141,7 +142,7 @@ static struct spotnik_placement place_early(struct spotnik_core *core, struct sp
 static struct spotnik_placement place_chunk(struct spotnik_core *core, const struct spotnik_bucket *bucket,
                                             const struct spotnik_chunk_header *header)
 {
-    if (header->sequence != bucket->received || bucket->received >= spotnik_ring_total(&bucket->ring))
+    if (bucket->flat || header->sequence != bucket->received || bucket->received >= spotnik_ring_total(&bucket->ring))
         return verdict(SPOTNIK_VERDICT_BAD);
     struct spotnik_ring_chunk chunk = spotnik_ring_received(&bucket->ring, header->sequence);
     (void)core;
@@ -236,10 +237,14 @@ void on_chunk_done(struct spotnik_core *core, const struct spotnik_event *event)
         return;
     if (header->handover && header->sequence == bucket->handover_received) {
         spotnik_transaction_receive_handover(&core->step, bucket, core->limits.chunk_bytes);
-    } else if (!header->handover && header->sequence == bucket->received) {
+    } else if (!header->handover && !bucket->flat && header->sequence == bucket->received) {
         struct spotnik_ring_chunk chunk = spotnik_ring_received(&bucket->ring, header->sequence);
         core->carried[header->step & 1][weighted(bucket->op)][chunk.hop] =
             header->weight + (chunk.kind == SPOTNIK_RING_COPY ? 0 : bucket->weight);
+        bool sharing = header->sharing && (chunk.kind == SPOTNIK_RING_COPY || core->flat.ours);
+        core->flat.carried[header->step & 1][chunk.hop] = sharing;
+        if (chunk.kind != SPOTNIK_RING_REDUCE) /* everybody's word is in it */
+            core->flat.agreed[header->step & 1] = sharing;
         spotnik_transaction_receive(&core->step, bucket);
     }
     step_try_commit(core);

@@ -94,6 +94,14 @@ struct spotnik_core {
     uint64_t weight;
     bool *consumed; /* scratch of the ledger, per share */
     uint64_t *carried[2][2]; /* [generation][weighted]: per hop, the weight in the chunks received, ours added */
+    struct spotnik_flat_mode {
+        bool ours;            /* all members of the view share memory with us: as it was when the step was (re)started */
+        bool *carried[2];     /* [generation]: per hop, whether all contributors so far say so */
+        bool agreed[2];       /* [generation]: all contributors of that step say so */
+        bool on;              /* the steps of this view are reduced flat from now on */
+        struct spotnik_id *peer; /* who shares memory with us */
+        uint32_t count, max;
+    } flat;
 
     struct peer *peer;
     uint32_t peer_max;
@@ -165,6 +173,14 @@ bool handover_differs(const struct spotnik_core *core);
 /* place.c */
 void mismatch(struct spotnik_core *core, struct spotnik_id other);
 void fail(struct spotnik_core *core, int error);
+
+/* flat.c */
+void flat_latch(struct spotnik_core *core);
+void flat_settle(struct spotnik_core *core, bool handed);
+bool flat_start(struct spotnik_core *core, uint32_t number, struct spotnik_bucket *bucket);
+void on_shared(struct spotnik_core *core, const struct spotnik_event *event);
+void on_flat_done(struct spotnik_core *core, const struct spotnik_event *event);
+void on_flat_failed(struct spotnik_core *core, const struct spotnik_event *event);
 
 /* enter.c */
 void enter_send(struct spotnik_core *core);

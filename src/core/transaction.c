@@ -66,6 +66,7 @@ void step_try_begin(struct spotnik_core *core)
     action->count = step_by_handover(core);
     core->begun_share = action->count ? SPOTNIK_NO_SHARE : spotnik_view_share(&core->view, core->rank, action->step);
     core->begun_shares = action->count ? 0 : spotnik_view_shares(&core->view, action->step);
+    flat_latch(core);
 }
 
 /* (Re)start one bucket on the present ring. While frozen, or when the result will be handed to us, it only stands ready. */
@@ -74,7 +75,7 @@ void bucket_start(struct spotnik_core *core, uint32_t number)
     uint64_t step = core->step.committed + 1;
     struct spotnik_bucket *bucket = spotnik_transaction_bucket(&core->step, step, number);
 
-    if (step_by_handover(core) || core->frozen)
+    if (step_by_handover(core) || core->frozen || flat_start(core, number, bucket))
         return;
     spotnik_transaction_start(&core->step, bucket, core->view.size, core->rank, core->limits.chunk_bytes);
     struct spotnik_ring_chunk own = spotnik_ring_own(&bucket->ring);
@@ -94,6 +95,7 @@ void step_restart(struct spotnik_core *core)
 {
     uint64_t step = core->step.committed + 1;
 
+    flat_latch(core);
     if (core->step.begun && !step_by_handover(core))
         for (uint32_t i = 0; i < core->step.last[step & 1]; i++)
             if (spotnik_transaction_bucket(&core->step, step, i)->used)
@@ -128,6 +130,7 @@ void step_try_commit(struct spotnik_core *core)
         (core->frozen && !(core->bugs & SPOTNIK_BUG_COMMIT_AFTER_PROMISE)))
         return; /* a promise says: nothing more is committed in this epoch */
     spotnik_transaction_commit(&core->step);
+    flat_settle(core, handed);
     if (core->role == SPOTNIK_ROLE_MEMBER && handed) {
         spotnik_ledger_copy(&core->ledger, &core->chosen.ledger);
         core->ledger_known = true;

@@ -157,6 +157,8 @@ static void perform(struct spotnik_engine *engine, const struct spotnik_action *
     case SPOTNIK_ACTION_COPY_OWN:
         spotnik_bucket_copy_own(&engine->bucket[action->bucket], action);
         return;
+    case SPOTNIK_ACTION_FLAT:
+        break;
     case SPOTNIK_ACTION_COMMITTED:
         step_committed(engine, action);
         break;

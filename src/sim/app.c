@@ -132,6 +132,7 @@ static void start_next(struct sim_world *world, struct sim_process *process)
 
     if (app->started == world->options.buckets) {
         app->state = SIM_APP_WAIT_COMMIT;
+        spotnik_sim_flat_seal(world, process);
         call(world, process, SPOTNIK_EVENT_STEP_SEAL);
         return;
     }

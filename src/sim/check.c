@@ -61,6 +61,26 @@ const struct fact_view *spotnik_fact_view_of(const struct sim_world *world, uint
     return epoch < facts->view_count && facts->view[epoch].known ? &facts->view[epoch] : NULL;
 }
 
+/* A member reduces `step` in shared memory, and so do all: steps of a view change over to that once. */
+void spotnik_fact_flat(struct sim_world *world, uint64_t epoch, uint64_t step)
+{
+    struct fact_view *view = &world->facts->view[epoch];
+    SPOTNIK_ASSERT(spotnik_fact_view_of(world, epoch) == view);
+    if (view->flat_from == 0 || step < view->flat_from)
+        view->flat_from = step;
+}
+
+/* Is there a later view than its own without it? */
+bool spotnik_fact_excluded(const struct sim_world *world, const struct sim_process *process)
+{
+    for (uint64_t epoch = process->epoch + 1; epoch < world->facts->view_count; epoch++) {
+        const struct fact_view *view = spotnik_fact_view_of(world, epoch);
+        if (view && spotnik_fact_rank(view, process->index) == SPOTNIK_NO_RANK)
+            return true;
+    }
+    return false;
+}
+
 uint32_t spotnik_fact_rank(const struct fact_view *view, uint32_t process)
 {
     for (uint32_t i = 0; i < view->size; i++)

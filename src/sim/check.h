@@ -15,6 +15,7 @@
 struct fact_view {
     bool known;
     uint64_t epoch, settled;
+    uint64_t flat_from; /* the first step it reduces in shared memory; 0: none */
     uint32_t size, share_count;
     uint32_t *member; /* process */
     uint32_t *share, *flags;
@@ -78,6 +79,8 @@ void spotnik_check_start(struct sim_world *world);
 void spotnik_check_free(struct sim_world *world);
 
 /* Facts, as they happen. */
+void spotnik_fact_flat(struct sim_world *world, uint64_t epoch, uint64_t step);
+bool spotnik_fact_excluded(const struct sim_world *world, const struct sim_process *process);
 void spotnik_check_begun(struct sim_world *world, const struct sim_process *process);
 void spotnik_check_input(struct sim_world *world, const struct sim_process *process);
 void spotnik_check_commit(struct sim_world *world, struct sim_process *process, uint64_t step);

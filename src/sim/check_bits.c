@@ -52,6 +52,23 @@ static void segment_reduce(const struct sim_bucket *bucket, unsigned char *out,
         spotnik_reduce_divide(out + at, count, bucket->dtype, total);
 }
 
+/* In shared memory: the same order, by the kernel that takes all inputs at once. For floats that is the same. */
+static void segment_reduce_flat(const struct sim_bucket *bucket, unsigned char *out, const struct contribution *from,
+                                uint32_t size, uint32_t segment)
+{
+    struct spotnik_reduce_source source[SIM_MEMBERS_MAX];
+    uint64_t begin = segment_begin(bucket->count, size, segment);
+    uint64_t count = segment_begin(bucket->count, size, segment + 1) - begin;
+    size_t at = begin * bucket->element_bytes;
+
+    for (uint32_t i = 0; i < size; i++) {
+        const struct contribution *next = &from[(segment + i) % size];
+        source[i] = (struct spotnik_reduce_source){ next->bytes + at, next->weight };
+    }
+    if (count)
+        spotnik_reduce_flat(out + at, source, size, count, bucket->dtype, bucket->op, 0);
+}
+
 static bool gather(struct sim_world *world, const struct fact_view *view, uint64_t step, uint32_t number,
                    struct contribution *from)
 {
@@ -82,7 +99,9 @@ static bool compute(struct sim_world *world, const struct fact_view *view, uint6
         unsigned char *out = spotnik_sim_alloc(spotnik_sim_bucket_bytes(bucket) + 1);
         complete = gather(world, view, step, i, from);
         for (uint32_t segment = 0; complete && segment < view->size; segment++)
-            if (view->size > 1)
+            if (view->size > 1 && view->flat_from && step >= view->flat_from)
+                segment_reduce_flat(bucket, out, from, view->size, segment);
+            else if (view->size > 1)
                 segment_reduce(bucket, out, from, view->size, segment);
             else
                 memcpy(out, from[0].bytes, spotnik_sim_bucket_bytes(bucket));

@@ -99,7 +99,20 @@ void spotnik_sim_lane_opens(struct sim_world *world, struct sim_lane *lane)
 
 /* -- Sending -- */
 
-static struct sim_frame *frame_of(struct sim_process *process, struct sim_lane *lane,
+/* What a flat all-reduce made is handed on from where it lies. NULL: it lies with us. */
+static unsigned char *handed_from_memory(struct sim_world *world, const struct sim_process *process,
+                                         const struct spotnik_chunk_header *header)
+{
+    if (!header->handover || !world->options.flat)
+        return NULL;
+    unsigned char *whole = spotnik_sim_alloc(spotnik_sim_bucket_bytes(&world->bucket[header->bucket]) + 1);
+    if (spotnik_sim_flat_read(world, process, header->step, header->bucket, whole))
+        return whole;
+    free(whole);
+    return NULL;
+}
+
+static struct sim_frame *frame_of(struct sim_world *world, struct sim_process *process, struct sim_lane *lane,
                                   const struct spotnik_transfer *transfer, uint32_t element_bytes)
 {
     size_t size = transfer->count * element_bytes;
@@ -113,7 +126,9 @@ static struct sim_frame *frame_of(struct sim_process *process, struct sim_lane *
         const unsigned char *source = transfer->source == SPOTNIK_SOURCE_IN
                                           ? process->app.in[bucket]
                                           : process->app.out[transfer->header.step & 1][bucket];
-        memcpy(frame->bytes, source + transfer->offset * element_bytes, size);
+        unsigned char *whole = handed_from_memory(world, process, &transfer->header);
+        memcpy(frame->bytes, (whole ? whole : source) + transfer->offset * element_bytes, size);
+        free(whole);
     }
     return frame;
 }
@@ -154,7 +169,7 @@ static bool core_next(struct sim_world *world, struct sim_process *process, stru
     uint32_t bucket = transfer.header.bucket;
     bool barrier = bucket >= SIM_BUCKETS;
     SPOTNIK_ASSERT(!barrier || transfer.count == 0);
-    *ret = frame_of(process, lane, &transfer, barrier ? 1 : world->bucket[bucket].element_bytes);
+    *ret = frame_of(world, process, lane, &transfer, barrier ? 1 : world->bucket[bucket].element_bytes);
     return true;
 }
 

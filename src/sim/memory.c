@@ -152,6 +152,7 @@ void spotnik_sim_memory_own(struct sim_world *world, struct sim_process *process
 {
     if (action->bucket >= world->options.buckets)
         return;
+    spotnik_sim_flat_void(process, action->step, action->bucket);
     memcpy(process->app.out[action->step & 1][action->bucket], process->app.in[action->bucket],
            spotnik_sim_bucket_bytes(&world->bucket[action->bucket]));
 }
@@ -180,7 +181,10 @@ void spotnik_sim_memory_take(struct sim_world *world, struct sim_process *proces
                              const struct spotnik_chunk_header *header,
                              const struct spotnik_placement *placement, const void *bytes)
 {
-    if (header->bucket >= world->options.buckets || !placement->count)
+    if (header->bucket >= world->options.buckets)
+        return;
+    spotnik_sim_flat_void(process, header->step, header->bucket);
+    if (!placement->count)
         return;
     const struct sim_bucket *bucket = &world->bucket[header->bucket];
     SPOTNIK_ASSERT(placement->offset + placement->count <= bucket->count);

@@ -83,6 +83,11 @@ static void draw_later(struct spotnik_sim_options *options, uint64_t seed)
     options->per_member = options->samples > 0 && spotnik_prng_chance(&prng, 1, 4);
     if (options->per_member)
         options->batch = 1 + options->batch / 4;
+    options->flat = spotnik_prng_chance(&prng, 1, 2);
+    options->flat_small_bytes = pick(&prng, (const uint64_t[]){ 0, 40, 4096 }, 3);
+    options->flat_page_bytes = 8 * spotnik_prng_between(&prng, 1, 4);
+    options->flat_slice_bytes = 8 * spotnik_prng_between(&prng, 1, 16);
+    options->flat_slice_max_ns = pick(&prng, (const uint64_t[]){ SPOTNIK_US, 100 * SPOTNIK_US, 5 * SPOTNIK_MS }, 3);
 }
 
 void spotnik_sim_options_draw(struct spotnik_sim_options *options, uint64_t seed, uint32_t members)
@@ -131,6 +136,10 @@ void spotnik_sim_options_print(const struct spotnik_sim_options *options, FILE *
         (double)options->dial_timeout_ns / 1e6, (double)options->teardown_max_ns / 1e6,
         options->certificates ? ", certificates" : "", options->lost_with_death ? ", last words lost" : "",
         options->zero_copy ? ", zero copy" : "");
+    if (options->flat)
+        fprintf(out, "  shared memory: small up to %zu bytes, pages of %zu, slices of %zu within %.3f ms\n",
+                options->flat_small_bytes, options->flat_page_bytes, options->flat_slice_bytes,
+                (double)options->flat_slice_max_ns / 1e6);
     fprintf(out,
             "  %" PRIu64 " samples, batch %" PRIu64
             "%s; compute %.0f ms, safety %.0f ms, %u faults, %u aimed at recovery:",

@@ -37,10 +37,12 @@ static void act(struct sim_world *world, struct sim_process *process, const stru
     case SPOTNIK_ACTION_VIEW:
         process->view_serial++;
         spotnik_check_view(world, process, action->step);
+        spotnik_sim_flat_view(world, process);
         spotnik_sim_joiner_entered(world, process);
         break;
     case SPOTNIK_ACTION_FROZEN:
         process->view_serial++;
+        spotnik_sim_flat_cut(world, process);
         break;
     case SPOTNIK_ACTION_PARKED:
         world->result->parked++;
@@ -57,7 +59,14 @@ static void act(struct sim_world *world, struct sim_process *process, const stru
     case SPOTNIK_ACTION_COPY_OWN:
         spotnik_sim_memory_own(world, process, action);
         break;
+    case SPOTNIK_ACTION_FLAT:
+        spotnik_sim_flat_start(world, process, action);
+        break;
     case SPOTNIK_ACTION_COMMITTED:
+        if (!spotnik_sim_flat_committed(world, process, action->step)) {
+            spotnik_sim_exclude(world, process);
+            break;
+        }
         spotnik_sim_app_committed(world, process, action->step);
         spotnik_sim_joiner_committed(world, process);
         break;
@@ -251,6 +260,14 @@ void spotnik_sim_exit(struct sim_world *world, struct sim_process *process)
                          process->host, 0, NULL);
 }
 
+/* It has found out by itself that the others have gone on. */
+void spotnik_sim_exclude(struct sim_world *world, struct sim_process *process)
+{
+    spotnik_sim_story(world, "%u sees that it is excluded", process->index);
+    spotnik_sim_exit(world, process);
+    spotnik_sim_push(world, SIM_SPAWN, 1 + spotnik_prng_below(&world->net, 10 * SPOTNIK_MS), process->host, 0, NULL);
+}
+
 void spotnik_sim_stop(struct sim_world *world, struct sim_process *process, uint64_t for_ns)
 {
     if (!sim_live(process) || process->stopped)
@@ -288,5 +305,6 @@ void spotnik_sim_continue(struct sim_world *world, struct sim_process *process)
     keep_clock(world, process);
     if (process->app.state != SIM_APP_OFF)
         spotnik_sim_app_resume(world, process);
+    spotnik_sim_flat_later(world, process);
     spotnik_sim_push(world, SIM_JOINER, 0, process->index, ++process->join_serial, NULL);
 }

@@ -56,6 +56,9 @@ struct spotnik_sim_options {
     uint64_t teardown_max_ns; /* from the death of a process to the EOF on its links */
     bool certificates;        /* members of one host learn of a death at once */
     bool lost_with_death; /* the last words of a dying process may be lost (then without proof of death) */
+    bool flat;            /* all processes share memory, and reduce in it */
+    size_t flat_small_bytes, flat_page_bytes, flat_slice_bytes;
+    uint64_t flat_slice_max_ns; /* between two slices of work */
     bool zero_copy;       /* copied chunks land in the result piece by piece */
     uint32_t weight[SPOTNIK_SIM_FAULT_COUNT]; /* of each kind of fault; 0: never in this run */
     uint32_t faults;                          /* planned over the safety phase */

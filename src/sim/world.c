@@ -90,6 +90,7 @@ struct sim_process *spotnik_sim_spawn(struct sim_world *world, uint32_t host)
     spotnik_core_plant(process->core, options->bugs);
     world->process[world->process_count++] = process;
     spotnik_sim_app_init(world, process);
+    spotnik_sim_flat_init(world, process);
     spotnik_sim_story(world, "%u starts on host %u", process->index, host);
     return process;
 }
@@ -97,6 +98,7 @@ struct sim_process *spotnik_sim_spawn(struct sim_world *world, uint32_t host)
 void spotnik_sim_process_free(struct sim_process *process)
 {
     spotnik_sim_app_free(process);
+    spotnik_sim_flat_free(process);
     while (process->inbox) {
         struct sim_item *item = process->inbox;
         process->inbox = item->next;
@@ -165,6 +167,7 @@ void spotnik_sim_world_start(struct sim_world *world, const struct spotnik_sim_o
     spotnik_prng_seed(&world->net, options->seed);
     spotnik_prng_seed(&world->app, options->seed + UINT64_C(0x1000000000));
     spotnik_prng_seed(&world->fault, options->seed + UINT64_C(0x2000000000));
+    spotnik_prng_seed(&world->memory, options->seed + UINT64_C(0x3000000000));
     world->process = spotnik_sim_alloc(options->processes_max * sizeof(*world->process));
     world->link =
         spotnik_sim_alloc((size_t)options->processes_max * options->processes_max * sizeof(*world->link));
@@ -227,6 +230,12 @@ static void happen_to_process(struct sim_world *world, const struct spotnik_sim_
     if (process->stopped && (happening->kind == SIM_DIAL_OVER || happening->kind == SIM_SEARCH))
         spotnik_sim_push(world, (enum sim_kind)happening->kind, 5 * SPOTNIK_MS, happening->process,
                          happening->number, NULL);
+    if (happening->kind == SIM_SHARE && process->stopped)
+        spotnik_sim_push(world, SIM_SHARE, 5 * SPOTNIK_MS, happening->process, happening->number, NULL);
+    if (happening->kind == SIM_FLAT) {
+        spotnik_sim_flat_work(world, process);
+        return;
+    }
     if (process->stopped && happening->kind != SIM_CONTINUE)
         return; /* taken up again by spotnik_sim_continue() */
     if (happening->kind == SIM_TICK && process->tick_at_ns == happening->number)
@@ -237,6 +246,8 @@ static void happen_to_process(struct sim_world *world, const struct spotnik_sim_
         spotnik_sim_app_happens(world, process);
     else if (happening->kind == SIM_JOINER && sim_live(process) && process->join_serial == happening->number)
         spotnik_sim_joiner_happens(world, process);
+    else if (happening->kind == SIM_SHARE)
+        spotnik_sim_flat_share(world, process, (uint32_t)happening->number);
     else if (happening->kind == SIM_SEARCH)
         spotnik_sim_search(world, process);
     else if (happening->kind == SIM_PUMP)
@@ -255,6 +266,8 @@ void spotnik_sim_happen(struct sim_world *world, const struct spotnik_sim_happen
     case SIM_SEARCH:
     case SIM_CONTINUE:
     case SIM_DIAL_OVER:
+    case SIM_SHARE:
+    case SIM_FLAT:
         happen_to_process(world, happening);
         break;
     case SIM_ITEM:

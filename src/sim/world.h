@@ -5,12 +5,14 @@
  *   process.c  a process drives its core        lane.c   data connections: back-pressure, half-received frames
  *   app.c      its training loop                joiner.c copying state and replaying steps
  *   memory.c   its buckets, bit for bit         fault.c  what goes wrong, and when
+ *   flat.c     memory that processes share
  *   check*.c   one checker per promise          story.c  the trace */
 #ifndef SPOTNIK_SIM_WORLD_H
 #define SPOTNIK_SIM_WORLD_H
 
 #include "base/prng.h"
 #include "sim/queue.h"
+#include "shm/flat.h"
 #include "sim/sim.h"
 #include "wire/control.h"
 
@@ -36,6 +38,8 @@ enum sim_kind {                /* of a happening */
                 SIM_SPAWN,     /* process: host */
                 SIM_SEARCH,    /* process: parked: is the job elsewhere? */
                 SIM_PROBE,     /* liveness: are we there yet? */
+                SIM_SHARE,     /* process; number: whose memory it can read now */
+                SIM_FLAT,      /* process: a slice of work on shared memory */
                 SIM_FLUSH,     /* object: struct sim_conn, number: end: a line that was cut goes on */
 };
 
@@ -141,6 +145,27 @@ struct sim_app {
     struct sim_result kept[SIM_RESULTS_KEPT];
 };
 
+#define SIM_MEMBERS_MAX 64
+
+/* Where the result of a bucket lies after a flat all-reduce: with these, each its share. */
+struct sim_window {
+    uint64_t ticket, step;
+    uint32_t size, member[SIM_MEMBERS_MAX];
+};
+
+struct sim_flat {
+    struct spotnik_board *board; /* the segment */
+    size_t bytes;
+    struct spotnik_flat *work;
+    struct spotnik_flat_peer *peer;
+    struct spotnik_reduce_source *source;
+    bool *told; /* per process: the core knows that we share with it */
+    bool scheduled;
+    uint64_t epoch;
+    uint32_t member[SIM_MEMBERS_MAX]; /* by rank */
+    struct sim_window window[SIM_BUCKETS][2];
+};
+
 enum sim_life { SIM_RUNNING, SIM_DEAD, SIM_EXITED };
 
 enum sim_join_state { SIM_JOIN_NONE, SIM_JOIN_SEEK, SIM_JOIN_COPY, SIM_JOIN_REPLAY };
@@ -161,6 +186,7 @@ struct sim_process {
     uint64_t search_dial; /* the driver's own, while parked */
     uint64_t *dial;       /* per process: the dial under way, 0: none */
     struct sim_app app;
+    struct sim_flat flat;
     /* joiner */
     enum sim_join_state join;
     uint64_t join_serial, copied_step;
@@ -194,7 +220,7 @@ struct sim_facts;
 struct sim_world {
     struct spotnik_sim_options options;
     struct spotnik_sim_result *result;
-    struct spotnik_prng net, app, fault;
+    struct spotnik_prng net, app, fault, memory;
     uint64_t now_ns, digest;
     struct spotnik_sim_queue queue;
     struct sim_process **process;
@@ -289,6 +315,7 @@ void spotnik_sim_search(struct sim_world *world, struct sim_process *process);
 void spotnik_sim_tick(struct sim_world *world, struct sim_process *process);
 void spotnik_sim_kill(struct sim_world *world, struct sim_process *process, bool silent);
 void spotnik_sim_exit(struct sim_world *world, struct sim_process *process);
+void spotnik_sim_exclude(struct sim_world *world, struct sim_process *process);
 void spotnik_sim_stop(struct sim_world *world, struct sim_process *process, uint64_t for_ns);
 void spotnik_sim_continue(struct sim_world *world, struct sim_process *process);
 
@@ -321,6 +348,22 @@ void spotnik_sim_memory_take_half(struct sim_world *world, struct sim_process *p
 void spotnik_sim_memory_apply(struct sim_world *world, struct sim_process *process, uint64_t step);
 uint64_t spotnik_sim_memory_digest(const struct sim_world *world, const struct sim_process *process,
                                    uint64_t step);
+
+/* flat.c: nothing happens in worlds without shared memory */
+void spotnik_sim_flat_init(struct sim_world *world, struct sim_process *process);
+void spotnik_sim_flat_free(struct sim_process *process);
+void spotnik_sim_flat_view(struct sim_world *world, struct sim_process *process);
+void spotnik_sim_flat_share(struct sim_world *world, struct sim_process *process, uint32_t index);
+void spotnik_sim_flat_later(struct sim_world *world, struct sim_process *process);
+void spotnik_sim_flat_start(struct sim_world *world, struct sim_process *process,
+                            const struct spotnik_action *action);
+void spotnik_sim_flat_seal(struct sim_world *world, struct sim_process *process);
+void spotnik_sim_flat_work(struct sim_world *world, struct sim_process *process);
+void spotnik_sim_flat_cut(struct sim_world *world, struct sim_process *process);
+void spotnik_sim_flat_void(struct sim_process *process, uint64_t step, uint32_t number);
+bool spotnik_sim_flat_read(const struct sim_world *world, const struct sim_process *process, uint64_t step,
+                           uint32_t number, unsigned char *out);
+bool spotnik_sim_flat_committed(struct sim_world *world, struct sim_process *process, uint64_t step);
 
 /* joiner.c */
 void spotnik_sim_joiner_happens(struct sim_world *world, struct sim_process *process);

@@ -56,9 +56,19 @@ void spotnik_transaction_start(struct spotnik_transaction *step, struct spotnik_
     if (bucket->complete)
         step->completed--;
     bucket->ring = spotnik_ring_make(size, rank, bucket->count, chunk_count(chunk_bytes, bucket->element_bytes));
+    bucket->flat = false;
     bucket->sent = bucket->received = bucket->handed = bucket->handover_received = 0;
     bucket->complete = size == 1;
     step->completed += bucket->complete;
+}
+
+/* On a ring of one there is nothing to send. */
+void spotnik_transaction_start_flat(struct spotnik_transaction *step, struct spotnik_bucket *bucket)
+{
+    spotnik_transaction_start(step, bucket, 1, 0, 1);
+    bucket->flat = true;
+    bucket->complete = false;
+    step->completed--;
 }
 
 bool spotnik_transaction_done(const struct spotnik_transaction *step)
@@ -99,6 +109,12 @@ bool spotnik_transaction_receive(struct spotnik_transaction *step, struct spotni
     SPOTNIK_ASSERT(bucket->received < spotnik_ring_total(&bucket->ring));
     bucket->received++;
     return completed(step, bucket, bucket->received == spotnik_ring_total(&bucket->ring));
+}
+
+void spotnik_transaction_receive_flat(struct spotnik_transaction *step, struct spotnik_bucket *bucket)
+{
+    SPOTNIK_ASSERT(bucket->flat);
+    completed(step, bucket, true);
 }
 
 bool spotnik_transaction_receive_handover(struct spotnik_transaction *step, struct spotnik_bucket *bucket,

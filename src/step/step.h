@@ -17,6 +17,7 @@
 struct spotnik_bucket {
     bool used;      /* started by the caller in the step of this generation */
     bool complete;  /* out holds the result */
+    bool flat;      /* reduced in shared memory: nothing of it goes round the ring */
     uint8_t dtype, op;
     uint32_t element_bytes;
     uint64_t count;    /* elements */
@@ -56,6 +57,12 @@ struct spotnik_bucket *spotnik_transaction_add(struct spotnik_transaction *step,
 /* (Re)start a bucket of the running step on a ring of `size`: nothing sent, nothing received. */
 void spotnik_transaction_start(struct spotnik_transaction *step, struct spotnik_bucket *bucket, uint32_t size,
                         uint32_t rank, uint32_t chunk_bytes);
+
+/* (Re)start a bucket of the running step that is not to go round the ring. */
+void spotnik_transaction_start_flat(struct spotnik_transaction *step, struct spotnik_bucket *bucket);
+
+/* Its result is here. */
+void spotnik_transaction_receive_flat(struct spotnik_transaction *step, struct spotnik_bucket *bucket);
 
 /* Sealed, and every bucket complete? */
 bool spotnik_transaction_done(const struct spotnik_transaction *step);

@@ -280,6 +280,7 @@ static void do_action(struct pair *pair, uint32_t index, const struct spotnik_ac
         committed(node, action->step);
         break;
     case SPOTNIK_ACTION_LINK_EXPECT:
+    case SPOTNIK_ACTION_FLAT: /* these nodes share no memory */
         break;
     case SPOTNIK_ACTION_EXCLUDED:
         node->excluded++;

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* When steps are reduced in shared memory instead of round the ring (docs/design/0007-fast-path.md).
+ *
+ * All members of a view must choose alike, so the choice is agreed in-band: the first step of every view goes round the ring, and with
+ * its chunks travels one bit, "all contributors so far share memory with the whole view". Whoever commits that step in this view has
+ * everybody's word, and so has everybody else who does; from the next step on they reduce flat, until a view follows. How memory is
+ * shared and reduced is the driver's business. */
+#include "core/state.h"
+
+static uint32_t find(const struct spotnik_flat_mode *flat, struct spotnik_id id)
+{
+    uint32_t at = 0;
+    while (at < flat->count && !spotnik_id_equal(flat->peer[at], id))
+        at++;
+    return at;
+}
+
+/* What we say of ourselves in this step, the same for all its buckets. */
+void flat_latch(struct spotnik_core *core)
+{
+    core->flat.ours = core->role == SPOTNIK_ROLE_MEMBER;
+    for (uint32_t rank = 0; rank < core->view.size && core->flat.ours; rank++)
+        if (rank != core->rank && find(&core->flat, core->view.entry[rank].member.id) == core->flat.count)
+            core->flat.ours = false;
+}
+
+/* A step has been committed. Who was handed its result knows nobody's word; but then a view has begun with it, as for everybody. */
+void flat_settle(struct spotnik_core *core, bool handed)
+{
+    uint64_t generation = core->step.committed & 1;
+
+    if (core->role != SPOTNIK_ROLE_MEMBER || core->view.size < 2 || handed)
+        return;
+    core->flat.on |= core->flat.agreed[generation];
+    core->flat.on |= core->flat.ours && (core->bugs & SPOTNIK_BUG_FLAT_UNASKED);
+}
+
+/* False: round the ring. */
+bool flat_start(struct spotnik_core *core, uint32_t number, struct spotnik_bucket *bucket)
+{
+    if (!core->flat.on || core->view.size < 2)
+        return false;
+    spotnik_transaction_start_flat(&core->step, bucket);
+    struct spotnik_action *action = queue_action(core, SPOTNIK_ACTION_FLAT);
+    action->bucket = number;
+    action->step = core->step.committed + 1;
+    action->count = bucket->count;
+    action->weight = bucket->weight;
+    return true;
+}
+
+void on_shared(struct spotnik_core *core, const struct spotnik_event *event)
+{
+    struct spotnik_flat_mode *flat = &core->flat;
+    uint32_t at = find(flat, event->peer.id);
+
+    if (event->count == 0 && at < flat->count)
+        flat->peer[at] = flat->peer[--flat->count];
+    else if (event->count != 0 && at == flat->count && flat->count < flat->max)
+        flat->peer[flat->count++] = event->peer.id;
+}
+
+static bool still_wanted(const struct spotnik_core *core, const struct spotnik_chunk_header *header)
+{
+    return core->role == SPOTNIK_ROLE_MEMBER && !core->frozen && core->flat.on && core->step.begun &&
+           header->epoch == core->view.epoch && header->step == core->step.committed + 1 &&
+           header->bucket < SPOTNIK_BUCKETS_MAX;
+}
+
+void on_flat_done(struct spotnik_core *core, const struct spotnik_event *event)
+{
+    const struct spotnik_chunk_header *header = &event->header;
+
+    if (!still_wanted(core, header))
+        return;
+    struct spotnik_bucket *bucket = spotnik_transaction_bucket(&core->step, header->step, header->bucket);
+    if (!bucket->used || !bucket->flat || bucket->complete)
+        return;
+    spotnik_transaction_receive_flat(&core->step, bucket);
+    step_try_commit(core);
+}
+
+/* Our memory fails us, and nobody else knows: the step is reduced again, in a view of the same members and round the ring. */
+void on_flat_failed(struct spotnik_core *core, const struct spotnik_event *event)
+{
+    if (!still_wanted(core, &event->header))
+        return;
+    if (event->error == SPOTNIK_ERR_MISMATCH)
+        fail(core, SPOTNIK_ERR_MISMATCH);
+    else
+        ballot_start(core);
+}

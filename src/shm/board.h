@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The board of a member: what it tells those who share its memory. It lies at the start of the member's segment and
+ * is written by its owner alone; everybody else can only read. So whatever a stopped, excluded or dying member still
+ * does, it does to its own memory.
+ *
+ * A ticket names one step of one view. A slot's ticket says whose bytes lie at its offset, and 0 says nobody's: the
+ * owner takes a ticket down before it changes the bytes and puts one up after. A reader looks at the ticket before it
+ * reads, and again afterwards: if it still hangs there, what was read in between belongs to it. Members of another
+ * epoch have other tickets, so nothing they do is mistaken for ours.
+ *
+ * Decides no more than this order of loads and stores; who reads what and when is flat.h. */
+#ifndef SPOTNIK_SHM_BOARD_H
+#define SPOTNIK_SHM_BOARD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SPOTNIK_BOARD_MAGIC UINT64_C(0x6472616f426b6e53)
+#define SPOTNIK_BOARD_VERSION 1
+#define SPOTNIK_BOARD_BUCKETS 257 /* those of the core */
+
+/* Of one bucket, in the steps of one parity. */
+struct spotnik_board_slot {
+    uint64_t input;  /* ticket: our input lies at input_offset */
+    uint64_t result; /* ticket: our share of the result lies at result_offset */
+    uint64_t input_offset, result_offset; /* from the start of the segment */
+    uint64_t count, weight;
+    uint8_t dtype, op, spare[14];
+};
+
+struct spotnik_board {
+    uint64_t magic, version;
+    uint64_t id_high, id_low; /* member_id of the owner */
+    uint64_t kernels;         /* hash of its instruction tier: who adds up alone must add up alike */
+    uint8_t spare[24];
+    uint64_t sealed; /* ticket of the last step whose buckets have all been put up */
+    uint8_t spare_sealed[56];
+    uint32_t bell; /* futex: rung after every ticket */
+    uint8_t spare_bell[60];
+    uint32_t waiting; /* 1: the owner sleeps on the bell of somebody */
+    uint8_t spare_waiting[60];
+    struct spotnik_board_slot slot[SPOTNIK_BOARD_BUCKETS][2];
+};
+
+/* 0 when the numbers do not fit: such a step goes round the ring. */
+static inline uint64_t spotnik_board_ticket(uint64_t epoch, uint64_t step)
+{
+    return epoch >> 24 == 0 && step >> 40 == 0 ? epoch << 40 | step : 0;
+}
+
+static inline uint64_t spotnik_board_epoch_of(uint64_t ticket)
+{
+    return ticket >> 40;
+}
+
+/* What was written before can be read by whoever sees the ticket. */
+static inline void spotnik_board_put_up(uint64_t *ticket, uint64_t value)
+{
+    __atomic_store_n(ticket, value, __ATOMIC_RELEASE);
+}
+
+/* What is written after cannot be read by anybody who sees the ticket before and after. */
+static inline void spotnik_board_take_down(uint64_t *ticket)
+{
+    __atomic_store_n(ticket, 0, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+static inline bool spotnik_board_hangs(const uint64_t *ticket, uint64_t value)
+{
+    return __atomic_load_n(ticket, __ATOMIC_ACQUIRE) == value;
+}
+
+/* After reading what the ticket names. */
+static inline bool spotnik_board_still_hangs(const uint64_t *ticket, uint64_t value)
+{
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    return __atomic_load_n(ticket, __ATOMIC_RELAXED) == value;
+}
+
+#endif

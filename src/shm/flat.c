@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The phases of a flat all-reduce, and when each may go on. Every read of another member's memory stands between two looks at the
+ * ticket that names it. */
+#include "shm/flat.h"
+
+#include <string.h>
+
+#include "base/assert.h"
+#include "ring/ring.h"
+
+static struct spotnik_board *own(const struct spotnik_flat *flat)
+{
+    return flat->peer[flat->rank].board;
+}
+
+static struct spotnik_board_slot *slot_of(struct spotnik_board *board, uint32_t number, uint64_t step)
+{
+    return &board->slot[number][step & 1];
+}
+
+static const uint8_t *memory_of(const struct spotnik_flat *flat, uint32_t rank)
+{
+    return (const uint8_t *)flat->peer[rank].board;
+}
+
+static void ring_bell(struct spotnik_flat *flat)
+{
+    __atomic_add_fetch(&own(flat)->bell, 1, __ATOMIC_SEQ_CST);
+    flat->rung = true;
+}
+
+void spotnik_board_init(struct spotnik_board *board, uint64_t id_high, uint64_t id_low, uint64_t kernels)
+{
+    memset(board, 0, sizeof *board);
+    board->magic = SPOTNIK_BOARD_MAGIC;
+    board->version = SPOTNIK_BOARD_VERSION;
+    board->id_high = id_high;
+    board->id_low = id_low;
+    board->kernels = kernels;
+}
+
+void spotnik_flat_view(struct spotnik_flat *flat, const struct spotnik_flat_peer *peer,
+                       struct spotnik_reduce_source *source, uint32_t rank, uint32_t size)
+{
+    SPOTNIK_ASSERT(flat->active == 0);
+    SPOTNIK_ASSERT(rank < size);
+    flat->peer = peer;
+    flat->source = source;
+    flat->rank = rank;
+    flat->size = size;
+}
+
+bool spotnik_flat_is_small(const struct spotnik_flat *flat, size_t bytes)
+{
+    return bytes <= flat->limits.small_bytes;
+}
+
+static size_t edge(const struct spotnik_flat *flat, size_t bytes, uint32_t rank)
+{
+    size_t pages = (bytes + flat->limits.page_bytes - 1) / flat->limits.page_bytes;
+    size_t at = pages * rank / flat->size * flat->limits.page_bytes;
+    return at < bytes ? at : bytes;
+}
+
+void spotnik_flat_share(const struct spotnik_flat *flat, size_t bytes, uint32_t rank, size_t *ret_begin,
+                        size_t *ret_end)
+{
+    *ret_begin = edge(flat, bytes, rank);
+    *ret_end = edge(flat, bytes, rank + 1);
+}
+
+/* ---- our input ---- */
+
+static void seal_try(struct spotnik_flat *flat)
+{
+    if (flat->sealing == 0 || flat->copying > 0)
+        return;
+    spotnik_board_put_up(&own(flat)->sealed, flat->sealing);
+    flat->sealing = 0;
+    ring_bell(flat);
+}
+
+static void input_put_up(struct spotnik_flat *flat, uint32_t number, struct spotnik_flat_bucket *bucket)
+{
+    struct spotnik_board_slot *slot = slot_of(own(flat), number, bucket->order.step);
+    spotnik_board_put_up(&slot->input, bucket->order.ticket);
+    ring_bell(flat);
+    bucket->phase = SPOTNIK_FLAT_GATHER;
+    bucket->seen = 0;
+}
+
+/* What hangs there of earlier steps is read by nobody who could still commit it (0007, Overwriting). */
+static void slot_clear(struct spotnik_flat *flat, uint32_t number, const struct spotnik_flat_bucket *bucket)
+{
+    const struct spotnik_flat_order *order = &bucket->order;
+    struct spotnik_board_slot *slot = slot_of(own(flat), number, order->step);
+    spotnik_board_take_down(&slot->input);
+    spotnik_board_take_down(&slot->result);
+    slot->input_offset = (uint64_t)((const uint8_t *)order->input_area - memory_of(flat, flat->rank));
+    slot->result_offset =
+        bucket->small ? 0 : (uint64_t)((const uint8_t *)order->result_area - memory_of(flat, flat->rank));
+    slot->count = order->count;
+    slot->weight = order->weight;
+    slot->dtype = order->dtype;
+    slot->op = order->op;
+}
+
+void spotnik_flat_start(struct spotnik_flat *flat, uint32_t number, const struct spotnik_flat_order *order)
+{
+    struct spotnik_flat_bucket *bucket = &flat->bucket[number];
+    SPOTNIK_ASSERT(number < SPOTNIK_BOARD_BUCKETS && order->ticket != 0);
+    SPOTNIK_ASSERT(!spotnik_flat_is_active(flat, number));
+    *bucket = (struct spotnik_flat_bucket){ .order = *order };
+    bucket->one = spotnik_dtype_size((enum spotnik_dtype)order->dtype);
+    bucket->bytes = order->count * bucket->one;
+    bucket->small = spotnik_flat_is_small(flat, bucket->bytes);
+    if (bucket->small)
+        bucket->end = bucket->bytes;
+    else
+        spotnik_flat_share(flat, bucket->bytes, flat->rank, &bucket->begin, &bucket->end);
+    slot_clear(flat, number, bucket);
+    flat->active++;
+    if (number >= flat->last)
+        flat->last = number + 1;
+    if (bucket->small || order->in == order->input_area) {
+        if (order->in != order->input_area && bucket->bytes > 0)
+            memcpy(order->input_area, order->in, bucket->bytes);
+        input_put_up(flat, number, bucket);
+        return;
+    }
+    bucket->phase = SPOTNIK_FLAT_COPY;
+    flat->copying++;
+}
+
+void spotnik_flat_seal(struct spotnik_flat *flat, uint64_t ticket)
+{
+    flat->sealing = ticket;
+    seal_try(flat);
+}
+
+/* What the others read of our input: all but our own share. */
+static enum spotnik_flat_verdict copy_slice(struct spotnik_flat *flat, uint32_t number,
+                                            struct spotnik_flat_bucket *bucket)
+{
+    if (bucket->at >= bucket->begin && bucket->at < bucket->end)
+        bucket->at = bucket->end;
+    size_t until = bucket->at < bucket->begin ? bucket->begin : bucket->bytes;
+    size_t some = until - bucket->at < flat->limits.slice_bytes ? until - bucket->at : flat->limits.slice_bytes;
+    if (some > 0)
+        memcpy((uint8_t *)bucket->order.input_area + bucket->at, (const uint8_t *)bucket->order.in + bucket->at,
+               some);
+    bucket->at += some;
+    if (bucket->at < bucket->bytes)
+        return SPOTNIK_FLAT_MORE;
+    flat->copying--;
+    input_put_up(flat, number, bucket);
+    seal_try(flat);
+    return SPOTNIK_FLAT_MORE;
+}
+
+/* ---- the others ---- */
+
+static bool fits(const struct spotnik_flat *flat, uint32_t rank, const struct spotnik_flat_bucket *bucket,
+                 const struct spotnik_board_slot *slot)
+{
+    return slot->count == bucket->order.count && slot->dtype == bucket->order.dtype && slot->op == bucket->order.op
+           && slot->input_offset <= flat->peer[rank].bytes_max
+           && bucket->bytes <= flat->peer[rank].bytes_max - slot->input_offset;
+}
+
+static bool is_sealed(const struct spotnik_board *board, uint64_t ticket)
+{
+    uint64_t sealed = __atomic_load_n(&board->sealed, __ATOMIC_ACQUIRE);
+    return spotnik_board_epoch_of(sealed) == spotnik_board_epoch_of(ticket) && sealed >= ticket;
+}
+
+/* It has put up all it ever will in this step, and this bucket is not among it. The seal is looked at on both sides of the ticket:
+ * before, because it follows the inputs up; after, because a recovery takes it down before them. */
+static bool lacks(const struct spotnik_board *board, const uint64_t *input, uint64_t ticket)
+{
+    if (!is_sealed(board, ticket) || spotnik_board_hangs(input, ticket))
+        return false;
+    return is_sealed(board, ticket);
+}
+
+static uint32_t awaited(const struct spotnik_flat *flat, const struct spotnik_flat_bucket *bucket)
+{
+    return (flat->rank + 1 + bucket->seen) % flat->size;
+}
+
+/* One more of the others? BLOCKED: not yet. MORE: all are. */
+static enum spotnik_flat_verdict look_round(struct spotnik_flat *flat, uint32_t number,
+                                            struct spotnik_flat_bucket *bucket)
+{
+    bool gathering = bucket->phase == SPOTNIK_FLAT_GATHER;
+    for (; bucket->seen + 1 < flat->size; bucket->seen++) {
+        uint32_t rank = awaited(flat, bucket);
+        struct spotnik_board *board = flat->peer[rank].board;
+        const struct spotnik_board_slot *slot = slot_of(board, number, bucket->order.step);
+        if (!spotnik_board_hangs(gathering ? &slot->input : &slot->result, bucket->order.ticket)) {
+            bool mismatch = gathering && lacks(board, &slot->input, bucket->order.ticket);
+            return mismatch ? SPOTNIK_FLAT_MISMATCH : SPOTNIK_FLAT_BLOCKED;
+        }
+        if (gathering && !fits(flat, rank, bucket, slot)
+            && spotnik_board_still_hangs(&slot->input, bucket->order.ticket))
+            return SPOTNIK_FLAT_MISMATCH;
+    }
+    return SPOTNIK_FLAT_MORE;
+}
+
+/* Read it all, and it still hangs there. */
+static bool inputs_stood(const struct spotnik_flat *flat, uint32_t number, const struct spotnik_flat_bucket *bucket)
+{
+    for (uint32_t rank = 0; rank < flat->size; rank++) {
+        const struct spotnik_board_slot *slot = slot_of(flat->peer[rank].board, number, bucket->order.step);
+        if (!spotnik_board_still_hangs(&slot->input, bucket->order.ticket))
+            return false;
+    }
+    return true;
+}
+
+/* ---- sums ---- */
+
+/* The segment of the ring that element `at` belongs to. */
+static uint32_t segment_of(uint64_t count, uint32_t size, uint64_t at)
+{
+    uint64_t quotient = count / size, longer = count % size;
+    if (at < (quotient + 1) * longer)
+        return (uint32_t)(at / (quotient + 1));
+    return (uint32_t)(longer + (at - (quotient + 1) * longer) / quotient);
+}
+
+/* Elements [from, to) lie in one segment. */
+static void sum(struct spotnik_flat *flat, uint32_t number, const struct spotnik_flat_bucket *bucket, uint8_t *out,
+                uint32_t segment, uint64_t from, uint64_t to)
+{
+    for (uint32_t i = 0; i < flat->size; i++) {
+        uint32_t rank = (segment + i) % flat->size;
+        const struct spotnik_board_slot *slot = slot_of(flat->peer[rank].board, number, bucket->order.step);
+        const uint8_t *input =
+            rank == flat->rank ? bucket->order.in : memory_of(flat, rank) + slot->input_offset;
+        flat->source[i].data = input + from * bucket->one;
+        flat->source[i].weight = slot->weight;
+    }
+    spotnik_reduce_flat(out, flat->source, flat->size, to - from, (enum spotnik_dtype)bucket->order.dtype,
+                        (enum spotnik_op)bucket->order.op, 0);
+}
+
+static void sum_slice(struct spotnik_flat *flat, uint32_t number, struct spotnik_flat_bucket *bucket)
+{
+    const struct spotnik_flat_order *order = &bucket->order;
+    uint64_t from = bucket->at / bucket->one, to = bucket->end / bucket->one;
+    uint64_t most = flat->limits.slice_bytes / bucket->one;
+    uint8_t *out = bucket->small ? order->out : (uint8_t *)order->result_area - bucket->begin;
+    if (to - from > most)
+        to = from + most;
+    bucket->at = to * bucket->one;
+    while (from < to) {
+        uint32_t segment = segment_of(order->count, flat->size, from);
+        struct spotnik_ring ring = spotnik_ring_make(flat->size, segment, order->count, 1);
+        struct spotnik_ring_chunk whole = spotnik_ring_own(&ring);
+        uint64_t until = whole.offset + whole.count < to ? whole.offset + whole.count : to;
+        sum(flat, number, bucket, out + from * bucket->one, segment, from, until);
+        from = until;
+    }
+}
+
+static enum spotnik_flat_verdict finished(struct spotnik_flat *flat, struct spotnik_flat_bucket *bucket)
+{
+    bucket->phase = SPOTNIK_FLAT_DONE;
+    flat->active--;
+    return SPOTNIK_FLAT_READY;
+}
+
+static enum spotnik_flat_verdict reduce_slice(struct spotnik_flat *flat, uint32_t number,
+                                              struct spotnik_flat_bucket *bucket)
+{
+    if (bucket->at < bucket->end)
+        sum_slice(flat, number, bucket);
+    if (bucket->at < bucket->end)
+        return SPOTNIK_FLAT_MORE;
+    if (!inputs_stood(flat, number, bucket)) {
+        bucket->phase = SPOTNIK_FLAT_STALE;
+        return SPOTNIK_FLAT_BLOCKED;
+    }
+    if (bucket->small)
+        return finished(flat, bucket);
+    spotnik_board_put_up(&slot_of(own(flat), number, bucket->order.step)->result, bucket->order.ticket);
+    ring_bell(flat);
+    bucket->phase = SPOTNIK_FLAT_SPREAD;
+    bucket->seen = 0;
+    return SPOTNIK_FLAT_MORE;
+}
+
+static enum spotnik_flat_verdict gather(struct spotnik_flat *flat, uint32_t number,
+                                        struct spotnik_flat_bucket *bucket)
+{
+    enum spotnik_flat_verdict verdict = look_round(flat, number, bucket);
+    if (verdict != SPOTNIK_FLAT_MORE)
+        return verdict;
+    bucket->phase = SPOTNIK_FLAT_REDUCE;
+    bucket->at = bucket->begin;
+    return reduce_slice(flat, number, bucket);
+}
+
+static enum spotnik_flat_verdict spread(struct spotnik_flat *flat, uint32_t number,
+                                        struct spotnik_flat_bucket *bucket)
+{
+    enum spotnik_flat_verdict verdict = look_round(flat, number, bucket);
+    return verdict == SPOTNIK_FLAT_MORE ? finished(flat, bucket) : verdict;
+}
+
+enum spotnik_flat_verdict spotnik_flat_run(struct spotnik_flat *flat, uint32_t number)
+{
+    struct spotnik_flat_bucket *bucket = &flat->bucket[number];
+    switch (bucket->phase) {
+    case SPOTNIK_FLAT_COPY:
+        return copy_slice(flat, number, bucket);
+    case SPOTNIK_FLAT_GATHER:
+        return gather(flat, number, bucket);
+    case SPOTNIK_FLAT_REDUCE:
+        return reduce_slice(flat, number, bucket);
+    case SPOTNIK_FLAT_SPREAD:
+        return spread(flat, number, bucket);
+    case SPOTNIK_FLAT_IDLE:
+    case SPOTNIK_FLAT_DONE:
+    case SPOTNIK_FLAT_STALE:
+        break;
+    }
+    return SPOTNIK_FLAT_BLOCKED;
+}
+
+uint32_t spotnik_flat_awaits(const struct spotnik_flat *flat, uint32_t number)
+{
+    const struct spotnik_flat_bucket *bucket = &flat->bucket[number];
+    bool waits = bucket->phase == SPOTNIK_FLAT_GATHER || bucket->phase == SPOTNIK_FLAT_SPREAD;
+    return waits && bucket->seen + 1 < flat->size ? awaited(flat, bucket) : flat->size;
+}
+
+/* ---- the end of a step, and of a view ---- */
+
+void spotnik_flat_commit(struct spotnik_flat *flat)
+{
+    for (uint32_t i = 0; i < flat->last; i++) {
+        struct spotnik_flat_bucket *bucket = &flat->bucket[i];
+        SPOTNIK_ASSERT(!spotnik_flat_is_active(flat, i));
+        if (bucket->phase == SPOTNIK_FLAT_DONE && !bucket->small)
+            spotnik_board_take_down(&slot_of(own(flat), i, bucket->order.step)->input);
+        bucket->phase = SPOTNIK_FLAT_IDLE;
+    }
+    flat->last = 0;
+}
+
+void spotnik_flat_cut(struct spotnik_flat *flat)
+{
+    if (flat->peer != NULL) {
+        spotnik_board_put_up(&own(flat)->sealed, 0);
+        for (uint32_t i = 0; i < SPOTNIK_BOARD_BUCKETS; i++)
+            for (int parity = 0; parity < 2; parity++)
+                spotnik_board_put_up(&own(flat)->slot[i][parity].input, 0);
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    }
+    for (uint32_t i = 0; i < flat->last; i++)
+        flat->bucket[i].phase = SPOTNIK_FLAT_IDLE;
+    flat->last = flat->active = flat->copying = 0;
+    flat->sealing = 0;
+}

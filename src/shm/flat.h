@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The flat all-reduce: members that can read each other's memory reduce a bucket without passing it on
+ * (docs/design/0007-fast-path.md). One slice of work at a time, whenever the driver has time for it.
+ *
+ *     small   put up our input; when all inputs hang there, add up all of it ourselves
+ *     large   put up our input; when all inputs hang there, add up our share and put it up; when all shares hang
+ *             there, the whole result is held: it lies in the members' memory, which outlives them
+ *
+ * The additions are those of the ring, in its order: element e of segment j starts with rank j. Shares are cut at pages,
+ * so that a result can be mapped as one piece (window.h); the order does not depend on them.
+ *
+ * No system call, no allocation: the driver gives the memory, wakes who waits, and maps what must be seen. The same
+ * code runs over segments (src/net) and in the simulator. Not for more than one thread at a time. */
+#ifndef SPOTNIK_SHM_FLAT_H
+#define SPOTNIK_SHM_FLAT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "reduce/reduce.h"
+#include "shm/board.h"
+
+/* A member of the view, by rank: its board, at the start of its memory as we see it. */
+struct spotnik_flat_peer {
+    struct spotnik_board *board; /* ours alone is written */
+    uint64_t bytes_max;          /* what can be read of its memory */
+};
+
+/* Sizes on which all members must agree. */
+struct spotnik_flat_limits {
+    size_t small_bytes; /* buckets up to this are small */
+    size_t page_bytes;  /* shares are cut at multiples of this, itself a multiple of 8 */
+    size_t slice_bytes; /* of the result, per slice of work: a multiple of 8 */
+};
+
+enum spotnik_flat_phase {
+    SPOTNIK_FLAT_IDLE,
+    SPOTNIK_FLAT_COPY,   /* our input into our memory */
+    SPOTNIK_FLAT_GATHER, /* until all inputs hang there */
+    SPOTNIK_FLAT_REDUCE,
+    SPOTNIK_FLAT_SPREAD, /* until all shares hang there */
+    SPOTNIK_FLAT_DONE,
+    SPOTNIK_FLAT_STALE,  /* an input went away while it was read: the view is over, though we do not know it yet */
+};
+
+/* What a bucket is to be reduced with. */
+struct spotnik_flat_order {
+    uint64_t ticket; /* not 0 */
+    uint64_t step;
+    uint64_t count, weight;
+    uint8_t dtype, op;
+    const void *in;
+    void *input_area;  /* in our memory; equal to `in`: it lies there already. Else bytes for a copy, and not one that
+                          a step of the other parity may still read: small buckets have an area per parity */
+    void *result_area; /* large: in our memory, spotnik_flat_share() bytes; one per parity */
+    void *out;         /* small: the result */
+};
+
+struct spotnik_flat_bucket {
+    enum spotnik_flat_phase phase;
+    struct spotnik_flat_order order;
+    size_t bytes, one;
+    size_t begin, end, at; /* bytes: our share; how far the slices have got */
+    uint32_t seen;         /* of the others, from our successor on, that are ready in this phase */
+    bool small;
+};
+
+struct spotnik_flat {
+    struct spotnik_flat_limits limits;
+    const struct spotnik_flat_peer *peer;
+    uint32_t rank, size;
+    uint32_t active;   /* buckets neither idle nor done */
+    uint32_t copying;  /* of them in COPY */
+    uint32_t last;     /* one past the highest bucket in use */
+    uint64_t sealing;  /* ticket to be put up when all inputs are; 0: none */
+    bool rung;         /* our bell was rung: the driver wakes who waits, and sets it back */
+    struct spotnik_reduce_source *source; /* scratch, one per rank */
+    struct spotnik_flat_bucket bucket[SPOTNIK_BOARD_BUCKETS];
+};
+
+enum spotnik_flat_verdict {
+    SPOTNIK_FLAT_MORE,     /* call again */
+    SPOTNIK_FLAT_BLOCKED,  /* waits for the member spotnik_flat_awaits() names */
+    SPOTNIK_FLAT_READY,    /* done now: the whole result is held */
+    SPOTNIK_FLAT_MISMATCH, /* the programs differ */
+};
+
+void spotnik_board_init(struct spotnik_board *board, uint64_t id_high, uint64_t id_low, uint64_t kernels);
+
+/* The members of a new view; nothing may be active. `peer` and `source` (one per member) are borrowed. */
+void spotnik_flat_view(struct spotnik_flat *flat, const struct spotnik_flat_peer *peer,
+                       struct spotnik_reduce_source *source, uint32_t rank, uint32_t size);
+
+bool spotnik_flat_is_small(const struct spotnik_flat *flat, size_t bytes);
+
+/* The share of a rank in a large bucket: bytes from *ret_begin to *ret_end. */
+void spotnik_flat_share(const struct spotnik_flat *flat, size_t bytes, uint32_t rank, size_t *ret_begin,
+                        size_t *ret_end);
+
+/* Begin with a bucket. A small one is put up at once. */
+void spotnik_flat_start(struct spotnik_flat *flat, uint32_t number, const struct spotnik_flat_order *order);
+
+/* No more buckets follow in this step: say so when all inputs are up. */
+void spotnik_flat_seal(struct spotnik_flat *flat, uint64_t ticket);
+
+/* A slice of work on an active bucket. */
+enum spotnik_flat_verdict spotnik_flat_run(struct spotnik_flat *flat, uint32_t number);
+
+/* The rank that a blocked bucket waits for; flat->size: nobody in particular, the view is over. */
+uint32_t spotnik_flat_awaits(const struct spotnik_flat *flat, uint32_t number);
+
+/* The step of all buckets in use has been committed: its large inputs are the caller's again. */
+void spotnik_flat_commit(struct spotnik_flat *flat);
+
+/* A recovery has begun: take all inputs down and forget what is active. Results stay, for those that hold them. */
+void spotnik_flat_cut(struct spotnik_flat *flat);
+
+static inline bool spotnik_flat_is_active(const struct spotnik_flat *flat, uint32_t number)
+{
+    enum spotnik_flat_phase phase = flat->bucket[number].phase;
+    return phase != SPOTNIK_FLAT_IDLE && phase != SPOTNIK_FLAT_DONE;
+}
+
+#endif

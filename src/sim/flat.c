@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory that simulated processes share: each has a segment of its own that all others can read, alive or dead, stopped or
+ * cut off from the network, on whatever host; and the flat all-reduce of src/shm runs over it, slice by slice in virtual time.
+ * That is worse than any real host: whoever is excluded goes on reading and writing next to those who excluded it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/time.h"
+#include "reduce/reduce.h"
+#include "sim/check.h"
+#include "sim/world.h"
+
+#define AREAS 4 /* of a bucket: the input and our share of the result, per parity */
+
+static size_t area_bytes(const struct sim_world *world, uint32_t bucket)
+{
+    return (spotnik_sim_bucket_bytes(&world->bucket[bucket]) + 64) & ~(size_t)63;
+}
+
+static unsigned char *area(const struct sim_world *world, const struct sim_process *process, uint32_t bucket, uint32_t which)
+{
+    size_t at = sizeof(struct spotnik_board);
+    for (uint32_t i = 0; i < bucket; i++)
+        at += AREAS * area_bytes(world, i);
+    return (unsigned char *)process->flat.board + at + which * area_bytes(world, bucket);
+}
+
+void spotnik_sim_flat_init(struct sim_world *world, struct sim_process *process)
+{
+    struct sim_flat *flat = &process->flat;
+    size_t bytes = sizeof(struct spotnik_board) + 64;
+
+    if (!world->options.flat)
+        return;
+    for (uint32_t i = 0; i < world->options.buckets; i++)
+        bytes += AREAS * area_bytes(world, i);
+    flat->board = spotnik_sim_alloc(bytes);
+    flat->bytes = bytes;
+    flat->work = spotnik_sim_alloc(sizeof(*flat->work));
+    flat->peer = spotnik_sim_alloc(world->options.limits.members_max * sizeof(*flat->peer));
+    flat->source = spotnik_sim_alloc(world->options.limits.members_max * sizeof(*flat->source));
+    flat->told = spotnik_sim_alloc(world->options.processes_max * sizeof(*flat->told));
+    flat->work->limits = (struct spotnik_flat_limits){ .small_bytes = world->options.flat_small_bytes,
+                                                       .page_bytes = world->options.flat_page_bytes,
+                                                       .slice_bytes = world->options.flat_slice_bytes };
+    spotnik_board_init(flat->board, process->member.id.high, process->member.id.low, 0);
+}
+
+void spotnik_sim_flat_free(struct sim_process *process)
+{
+    free(process->flat.board);
+    free(process->flat.work);
+    free(process->flat.peer);
+    free(process->flat.source);
+    free(process->flat.told);
+}
+
+static uint64_t moment(struct sim_world *world)
+{
+    return 1 + spotnik_prng_below(&world->memory, world->options.flat_slice_max_ns);
+}
+
+/* -- Who shares with whom -- */
+
+/* A new view: the segments of those who have none of us yet come over a socket, a little later. */
+void spotnik_sim_flat_view(struct sim_world *world, struct sim_process *process)
+{
+    const struct spotnik_view *view = spotnik_core_view(process->core);
+
+    spotnik_sim_flat_cut(world, process);
+    if (!world->options.flat || spotnik_view_rank(view, process->member.id) == SPOTNIK_NO_RANK)
+        return;
+    for (uint32_t rank = 0; rank < view->size; rank++) {
+        struct sim_process *other = sim_process_of(world, &view->entry[rank].member);
+        process->flat.peer[rank] = (struct spotnik_flat_peer){ other->flat.board, other->flat.bytes };
+        process->flat.member[rank] = other->index;
+        if (other != process && !process->flat.told[other->index])
+            spotnik_sim_push(world, SIM_SHARE, 10 * moment(world), process->index, other->index, NULL);
+    }
+    spotnik_flat_view(process->flat.work, process->flat.peer, process->flat.source,
+                      spotnik_view_rank(view, process->member.id), view->size);
+}
+
+void spotnik_sim_flat_share(struct sim_world *world, struct sim_process *process, uint32_t index)
+{
+    const struct sim_process *other = world->process[index];
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_SHARED, .peer = other->member, .count = 1 };
+
+    if (!sim_live(process) || !sim_live(other) || process->flat.told[index])
+        return;
+    process->flat.told[index] = true;
+    spotnik_sim_core_step(world, process, &event);
+}
+
+/* -- Work -- */
+
+void spotnik_sim_flat_later(struct sim_world *world, struct sim_process *process)
+{
+    if (!world->options.flat || process->flat.scheduled || process->flat.work->active == 0)
+        return;
+    process->flat.scheduled = true;
+    spotnik_sim_push(world, SIM_FLAT, moment(world), process->index, 0, NULL);
+}
+
+/* Everybody who may wait for our bell looks again. */
+static void wake_others(struct sim_world *world, struct sim_process *process)
+{
+    if (!process->flat.work->rung)
+        return;
+    process->flat.work->rung = false;
+    for (uint32_t i = 0; i < world->process_count; i++)
+        if (i != process->index && sim_live(world->process[i]))
+            spotnik_sim_flat_later(world, world->process[i]);
+}
+
+static unsigned char no_elements[8];
+
+void spotnik_sim_flat_start(struct sim_world *world, struct sim_process *process, const struct spotnik_action *action)
+{
+    bool barrier = action->bucket >= world->options.buckets;
+    uint32_t number = barrier ? 0 : action->bucket, parity = action->step & 1;
+    const struct sim_bucket *bucket = &world->bucket[number];
+    bool some = !barrier && spotnik_sim_bucket_bytes(bucket) > 0;
+    size_t bytes = some ? spotnik_sim_bucket_bytes(bucket) : 0;
+    bool small = spotnik_flat_is_small(process->flat.work, bytes);
+    struct spotnik_flat_order order = {
+        .ticket = spotnik_board_ticket(process->epoch, action->step),
+        .step = action->step,
+        .count = action->count,
+        .weight = action->weight,
+        .dtype = barrier ? (uint8_t)SPOTNIK_U8 : bucket->dtype,
+        .op = barrier ? (uint8_t)SPOTNIK_MAX : bucket->op,
+        .in = some ? process->app.in[number] : no_elements,
+        .input_area = some ? area(world, process, number, small ? parity : 0) : (unsigned char *)process->flat.board,
+        .result_area = some ? area(world, process, number, 2 + parity) : (unsigned char *)process->flat.board,
+        .out = some ? process->app.out[parity][number] : no_elements,
+    };
+
+    spotnik_fact_flat(world, process->epoch, action->step);
+    spotnik_flat_start(process->flat.work, action->bucket, &order);
+    process->flat.epoch = process->epoch;
+    if (!barrier)
+        process->flat.window[number][parity] = (struct sim_window){ 0 };
+    wake_others(world, process);
+    spotnik_sim_flat_later(world, process);
+}
+
+void spotnik_sim_flat_seal(struct sim_world *world, struct sim_process *process)
+{
+    if (!world->options.flat || process->flat.work->last == 0)
+        return;
+    spotnik_flat_seal(process->flat.work, spotnik_board_ticket(process->epoch, process->app.step));
+    wake_others(world, process);
+}
+
+/* What we now hold lies in the memory of these, and stays there. */
+static void window_keep(struct sim_world *world, struct sim_process *process, uint32_t number)
+{
+    const struct spotnik_flat_bucket *bucket = &process->flat.work->bucket[number];
+    if (number >= world->options.buckets || bucket->small)
+        return;
+    struct sim_window *window = &process->flat.window[number][bucket->order.step & 1];
+    window->ticket = bucket->order.ticket;
+    window->step = bucket->order.step;
+    window->size = process->flat.work->size;
+    memcpy(window->member, process->flat.member, sizeof(window->member));
+}
+
+static void done(struct sim_world *world, struct sim_process *process, uint32_t number)
+{
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_FLAT_DONE };
+
+    window_keep(world, process, number);
+    event.header.bucket = number;
+    event.header.epoch = process->flat.epoch;
+    event.header.step = process->flat.work->bucket[number].order.step;
+    spotnik_sim_flat_later(world, process);
+    wake_others(world, process);
+    spotnik_sim_core_step(world, process, &event);
+}
+
+/* One slice of every bucket. */
+void spotnik_sim_flat_work(struct sim_world *world, struct sim_process *process)
+{
+    struct spotnik_flat *work = process->flat.work;
+    bool more = false;
+
+    process->flat.scheduled = false;
+    if (!sim_live(process) || process->stopped)
+        return;
+    for (uint32_t i = 0; i < work->last; i++) {
+        if (!spotnik_flat_is_active(work, i))
+            continue;
+        enum spotnik_flat_verdict verdict = spotnik_flat_run(work, i);
+        if (verdict == SPOTNIK_FLAT_MISMATCH) {
+            spotnik_sim_fail(world, "driver", "%u finds that programs differ in bucket %u", process->index, i);
+            return;
+        }
+        if (verdict == SPOTNIK_FLAT_READY) {
+            done(world, process, i);
+            return;
+        }
+        more |= verdict == SPOTNIK_FLAT_MORE;
+    }
+    wake_others(world, process);
+    if (more)
+        spotnik_sim_flat_later(world, process);
+}
+
+void spotnik_sim_flat_cut(struct sim_world *world, struct sim_process *process)
+{
+    if (!world->options.flat)
+        return;
+    spotnik_flat_cut(process->flat.work);
+    wake_others(world, process);
+}
+
+/* Bytes of this bucket come another way: what was held, but never committed, is void. Until then it counts: whoever turns out to be
+ * a laggard is handed only what it lacks. */
+void spotnik_sim_flat_void(struct sim_process *process, uint64_t step, uint32_t number)
+{
+    process->flat.window[number][step & 1] = (struct sim_window){ 0 };
+}
+
+/* -- Results -- */
+
+static const struct sim_process *holder(const struct sim_world *world, const struct sim_window *window, uint32_t rank)
+{
+    return world->process[window->member[rank]];
+}
+
+/* The result of a bucket as it lies in the members' memory. False: it does not. */
+bool spotnik_sim_flat_read(const struct sim_world *world, const struct sim_process *process, uint64_t step,
+                           uint32_t number, unsigned char *out)
+{
+    const struct sim_window *window = &process->flat.window[number][step & 1];
+    size_t bytes = spotnik_sim_bucket_bytes(&world->bucket[number]), begin, end;
+    struct spotnik_flat shares = { .limits = { .page_bytes = world->options.flat_page_bytes }, .size = window->size };
+
+    if (!world->options.flat || window->ticket == 0 || window->step != step)
+        return false;
+    for (uint32_t rank = 0; rank < window->size; rank++) {
+        spotnik_flat_share(&shares, bytes, rank, &begin, &end);
+        memcpy(out + begin, area(world, holder(world, window, rank), number, 2 + (step & 1)), end - begin);
+    }
+    return true;
+}
+
+static bool window_stands(const struct sim_world *world, const struct sim_process *process, uint64_t step, uint32_t number)
+{
+    const struct sim_window *window = &process->flat.window[number][step & 1];
+    for (uint32_t rank = 0; rank < window->size; rank++) {
+        const struct spotnik_board *board = holder(world, window, rank)->flat.board;
+        if (!spotnik_board_still_hangs(&board->slot[number][step & 1].result, window->ticket))
+            return false;
+    }
+    return true;
+}
+
+/* The step is committed: copy the results out. False: they are not there any more, because the others have gone on without us: the
+ * caller gets no result but an error, and starts anew. */
+bool spotnik_sim_flat_committed(struct sim_world *world, struct sim_process *process, uint64_t step)
+{
+    if (!world->options.flat)
+        return true;
+    spotnik_flat_commit(process->flat.work);
+    for (uint32_t i = 0; i < world->options.buckets; i++)
+        if (spotnik_sim_flat_read(world, process, step, i, process->app.out[step & 1][i])
+            && !window_stands(world, process, step, i)) {
+            if (!spotnik_fact_excluded(world, process))
+                spotnik_sim_fail(world, "P3", "%u cannot read the result of step %llu, and is not excluded",
+                                 process->index, (unsigned long long)step);
+            return false;
+        }
+    return true;
+}
