@@ -7,15 +7,17 @@ communication hook does the averaging, and the job the surviving.
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 import torch
-from torch._C._distributed_c10d import GradBucket
 from torch.nn.parallel import DistributedDataParallel
 
 from ..errors import ArgumentError
 from ._buckets import Slot
 from ._session import Session, current
+
+if TYPE_CHECKING:
+    from torch._C._distributed_c10d import GradBucket
 
 
 def check_group(model: DistributedDataParallel) -> None:
@@ -65,6 +67,12 @@ def allreduce_hook(state: Optional[Session], bucket: GradBucket) -> torch.future
         session.commit_for_ddp()
         _deliver(run, slots)
     return future
+
+
+if torch.distributed.is_available():  # register_comm_hook() looks at annotations, and wants them as types
+    allreduce_hook.__annotations__.update(
+        {"bucket": torch.distributed.GradBucket, "return": torch.futures.Future[torch.Tensor]}  # type: ignore[attr-defined]
+    )
 
 
 def _take(session: Session, slot: Slot, gradient: torch.Tensor) -> None:

@@ -55,6 +55,7 @@ def elastic(
     workers: int = 0,
     dtype: str = "float64",
     compute_ms: float = 0,
+    batch_mode: str = "global",
     **options: Any,
 ) -> None:
     """Train until `steps` are committed; tells every begun share and every committed step with a digest."""
@@ -74,7 +75,8 @@ def elastic(
             lr=opt.param_groups[0]["lr"],
         )
 
-    net, opt = spotnik.prepare(net, opt, config=Config(steps_max=steps), on_step=committed, seed=7, **options)
+    settings = {"config": Config(steps_max=steps), "on_step": committed, "seed": 7, "batch": batch_mode, **options}
+    net, opt = spotnik.prepare(net, opt, **settings)
     schedule = torch.optim.lr_scheduler.StepLR(opt, step_size=3, gamma=0.97) if scheduler else None
     sharded = spotnik.shard(DataLoader(data(kind), batch_size=batch, shuffle=shuffle, num_workers=workers))
     for _ in itertools.count():
@@ -87,7 +89,6 @@ def elastic(
                 size=step.size,
             )
             time.sleep(compute_ms / 1000)  # the time a real backward pass takes
-            opt.zero_grad()
             loss = nn.functional.cross_entropy(net(x), y) / options.get("accumulate", 1)
             loss.backward()
             if current().step is not None:
@@ -95,6 +96,7 @@ def elastic(
             if clip is not None:
                 nn.utils.clip_grad_norm_(net.parameters(), clip)
             opt.step()
+            opt.zero_grad()
             if schedule is not None:
                 schedule.step()
         if spotnik.job().status().step_committed >= steps:

@@ -23,16 +23,17 @@ def finals(cluster: Cluster) -> list[str]:
     return sorted(str(path) for path in cluster.folder.glob("final.*.pt"))
 
 
-def check_against_replay(cluster: Cluster, tmp_path: Path, rounding: float = ROUNDING, **settings: Any) -> int:
+def check_against_replay(cluster: Cluster, tmp_path: Path, shuffle: bool = True, **settings: Any) -> int:
     """Every replica ends where an undisturbed single process ends on the same contributions. Returns epochs of data."""
     assert not cluster.errors()
     steps = ledger.contributions(cluster)
     epochs = ledger.check_every_sample_once(steps, SAMPLES)
     path = tmp_path / "replayed.pt"
-    alone(replayed, cluster.folder, batches=ledger.batches(steps, SAMPLES, seed=7), path=str(path), **settings)
+    batches = ledger.batches(steps, SAMPLES, seed=7, shuffle=shuffle)
+    alone(replayed, cluster.folder, batches=batches, path=str(path), **settings)
     assert finals(cluster)
     for final in finals(cluster):
-        assert ledger.distance(final, str(path)) < rounding
+        assert ledger.distance(final, str(path)) < ROUNDING
     return epochs
 
 
@@ -60,7 +61,7 @@ def churn(job: Cluster, kills: int, steps_between: int, **settings: Any) -> int:
     chance = random.Random(3)
     killed, due = 0, steps_between
     for _ in range(4):
-        job.start(elastic, folder=str(job.folder), **settings)
+        job.start(elastic, **settings)
     for _, line in job.events(300):
         if line.get("step", 0) < due or killed == kills:
             continue
@@ -68,7 +69,7 @@ def churn(job: Cluster, kills: int, steps_between: int, **settings: Any) -> int:
         if len(active) < 3:
             continue
         job.kill(chance.choice(active))
-        job.start(elastic, folder=str(job.folder), **settings)
+        job.start(elastic, **settings)
         killed, due = killed + 1, line["step"] + steps_between
     return killed
 
@@ -77,7 +78,8 @@ def churn(job: Cluster, kills: int, steps_between: int, **settings: Any) -> int:
 def test_kills_and_joins_change_nothing(cluster: Make, tmp_path: Path, long_run: bool, clip: float) -> None:
     kills = 60 if long_run else 10
     job = cluster(minimum=2)
-    assert churn(job, kills, steps_between=5, steps=40 * kills + 100, clip=clip, compute_ms=15) == kills
+    settings = {"steps": 40 * kills + 100, "folder": str(job.folder), "clip": clip, "compute_ms": 15}
+    assert churn(job, kills, steps_between=5, **settings) == kills
     assert check_against_replay(job, tmp_path, clip=clip) >= 5
     replays = [line for line in job.lines("step") if line["replay"]]
     print(f"{kills} kills, {len(job.members)} members, {len(replays)} steps repeated by joiners")
