@@ -286,10 +286,21 @@ static void frames_take(struct spotnik_engine *engine, struct spotnik_link *link
     }
 }
 
+/* Who does not hear us is not heard either: a cable that works one way only is as good as cut, and that its
+ * words still come must not keep a member in the view. What it says waits in the socket. */
+static bool is_deaf(const struct spotnik_engine *engine, const struct spotnik_link *link)
+{
+    uint64_t limit_ns = engine->config.limits.silence_floor_ns / 3;
+    return link->state == SPOTNIK_LINK_UP && !link->ear.socket.ending
+           && !spotnik_voice_is_heard(&link->voice, spotnik_clock_ns(), limit_ns);
+}
+
 /* True: there may be more to read. */
 static bool hear_link(struct spotnik_engine *engine, struct spotnik_link *link)
 {
     size_t pass = 0;
+    if (link->ear.socket.fd >= 0 && link->ear.socket.readable && is_deaf(engine, link))
+        return false; /* looked at again with the next heartbeat at the latest */
     while (link->ear.socket.fd >= 0 && link->ear.socket.readable && pass < PASS_MAX) {
         enum spotnik_hearing hearing = spotnik_ear_read(&link->ear, &pass);
         if (hearing == SPOTNIK_HEARING_MORE)

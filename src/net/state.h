@@ -57,6 +57,7 @@ struct spotnik_voice {
     bool broken;  /* nobody reads it any more */
     bool clogged; /* a frame found no room: what we say is not all of it any more */
     bool resets;  /* closed now, it ends with RST */
+    uint64_t asked_ns; /* when we last said something with all before it acknowledged */
     struct spotnik_auth auth;
     uint64_t sequence;
     uint8_t *out;
@@ -239,6 +240,7 @@ void spotnik_voice_say(struct spotnik_voice *voice, const struct spotnik_message
 void spotnik_voice_goodbye(struct spotnik_voice *voice, enum spotnik_goodbye reason);
 void spotnik_voice_flush(struct spotnik_voice *voice);
 void spotnik_voice_look(struct spotnik_voice *voice);
+bool spotnik_voice_is_heard(const struct spotnik_voice *voice, uint64_t now_ns, uint64_t limit_ns);
 bool spotnik_voice_is_done(const struct spotnik_voice *voice);
 void spotnik_voice_close(struct spotnik_engine *engine, struct spotnik_voice *voice);
 void spotnik_voice_free(struct spotnik_voice *voice);

@@ -4,11 +4,14 @@
  * given: what makes our death provable (docs/design/0004-proof-of-death.md). While bytes wait here that the
  * kernel has not taken, a close says RST instead, which proves nothing. */
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/time.h"
 #include "net/state.h"
 
 /* Every voice finds room for the one frame that must always fit. */
@@ -112,11 +115,34 @@ static bool commit(struct spotnik_voice *voice, uint8_t *at, enum spotnik_frame_
     return true;
 }
 
+/* True, with the age of the last acknowledgement: the kernel of the peer owes us one. */
+static bool is_owed(const struct spotnik_voice *voice, uint64_t *ret_age_ns)
+{
+    struct tcp_info info;
+    socklen_t size = sizeof info;
+    if (getsockopt(voice->socket.fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 || info.tcpi_unacked == 0)
+        return false;
+    *ret_age_ns = info.tcpi_last_ack_recv * SPOTNIK_MS;
+    return true;
+}
+
+/* Does what we say arrive? A kernel acknowledges at once, whatever its process does. */
+bool spotnik_voice_is_heard(const struct spotnik_voice *voice, uint64_t now_ns, uint64_t limit_ns)
+{
+    uint64_t age_ns;
+    if (voice->socket.fd < 0 || voice->broken || spotnik_time_since(now_ns, voice->asked_ns) < limit_ns)
+        return true;
+    return !is_owed(voice, &age_ns) || age_ns < limit_ns;
+}
+
 void spotnik_voice_say(struct spotnik_voice *voice, const struct spotnik_message *message, size_t queue_max)
 {
     size_t bytes = spotnik_control_size(message);
+    uint64_t age_ns;
     if (voice->broken || voice->clogged)
         return; /* the loop is about to end the link */
+    if (!is_owed(voice, &age_ns))
+        voice->asked_ns = spotnik_clock_ns();
     uint8_t *at = reserve(voice, SPOTNIK_FRAME_BYTES + bytes, queue_max);
     if (at == NULL || spotnik_control_encode(message, at + SPOTNIK_FRAME_BYTES, bytes) != bytes
         || !commit(voice, at, SPOTNIK_FRAME_CONTROL, (uint32_t)bytes))

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <linux/filter.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -239,6 +240,43 @@ static void unsent_words_forbid_a_clean_end(void **state)
     close(engine.epoll_fd);
 }
 
+/* Whatever comes to this socket is lost before TCP sees it, and so never acknowledged. */
+static void deafen(int fd, bool deaf)
+{
+    struct sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
+    struct sock_fprog program = { .len = 1, .filter = &nothing };
+    assert_int_equal(
+        setsockopt(fd, SOL_SOCKET, deaf ? SO_ATTACH_FILTER : SO_DETACH_FILTER, &program, sizeof program), 0);
+}
+
+/* A voice whose words are not acknowledged for a while is not heard; as soon as they are, it is again. To be
+ * quiet is no sign. */
+static void unacknowledged_is_unheard(void **state)
+{
+    (void)state;
+    struct spotnik_engine engine = { .epoll_fd = epoll_create1(EPOLL_CLOEXEC) };
+    struct spotnik_voice voice;
+    struct spotnik_message message = { .kind = SPOTNIK_MESSAGE_HEARTBEAT, .epoch = 1 };
+    const uint64_t limit_ns = 50 * SPOTNIK_MS;
+
+    int other = voice_start(&engine, &voice);
+    poll(NULL, 0, 2 * (int)(limit_ns / SPOTNIK_MS));
+    assert_true(spotnik_voice_is_heard(&voice, spotnik_clock_ns(), limit_ns));
+    deafen(other, true);
+    spotnik_voice_say(&voice, &message, 1 << 20);
+    uint64_t said_ns = spotnik_clock_ns();
+    while (spotnik_voice_is_heard(&voice, spotnik_clock_ns(), limit_ns))
+        assert_true(spotnik_time_since(spotnik_clock_ns(), said_ns) < PATIENCE_NS);
+    assert_true(spotnik_time_since(spotnik_clock_ns(), said_ns) >= limit_ns / 2);
+    deafen(other, false); /* the next repetition arrives */
+    while (!spotnik_voice_is_heard(&voice, spotnik_clock_ns(), limit_ns))
+        assert_true(spotnik_time_since(spotnik_clock_ns(), said_ns) < PATIENCE_NS);
+    spotnik_voice_close(&engine, &voice);
+    spotnik_voice_free(&voice);
+    close(other);
+    close(engine.epoll_fd);
+}
+
 struct glance {
     unsigned links, up;
     uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]; /* of one of them */
@@ -305,6 +343,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unsent_words_forbid_a_clean_end),
+        cmocka_unit_test(unacknowledged_is_unheard),
         cmocka_unit_test(both_call_at_once),
         cmocka_unit_test(death_with_unread_input_is_proven),
         cmocka_unit_test(reset_proves_nothing),
