@@ -96,7 +96,7 @@ def prepare(
     Raises ArgumentError for models and optimisers that cannot be kept equal, with what to do instead.
     """
     _check(sync, accumulate, batch, lr_rule, lr_batch, sparse)
-    optimizers = [optimizer] if isinstance(optimizer, Optimizer) else list(optimizer)
+    optimizers = list(optimizer) if isinstance(optimizer, Sequence) else [optimizer]
     _check_objects(model, optimizers, extra_state)
     inner = model
     if isinstance(model, DistributedDataParallel):
@@ -136,7 +136,7 @@ def _check(sync: str, accumulate: int, batch: str, lr_rule: str, lr_batch: Optio
         raise ArgumentError(f"lr_batch is a number of samples, 1 or more, not {lr_batch}")
 
 
-def _check_objects(model: object, optimizers: list[Any], extra: Sequence[object]) -> None:
+def _check_objects(model: object, optimizers: Sequence[object], extra: Sequence[object]) -> None:
     if not isinstance(model, torch.nn.Module):
         raise ArgumentError(f"the model must be a torch.nn.Module, not {type(model).__name__}")
     for one in optimizers:

@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every misuse gets a message that names the fix."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from cluster import Cluster, Tell, alone
+from programs import data, network
+from torch import nn
+from torch.utils.data import DataLoader, Dataset, DistributedSampler, IterableDataset, RandomSampler
+
+import spotnik.torch as spotnik
+from spotnik import ArgumentError, Config, MismatchError, SpotnikError, StateError
+
+Loss = Callable[[], torch.Tensor]
+
+
+def prepared(**options: Any) -> tuple[nn.Module, torch.optim.Optimizer, DataLoader[Any]]:
+    net = network()
+    opt = torch.optim.SGD(net.parameters(), lr=0.1)
+    spotnik.prepare(net, opt, **options)
+    return net, opt, DataLoader(data(), batch_size=16)
+
+
+def loss_of(net: nn.Module, batch: Any) -> torch.Tensor:
+    return nn.functional.cross_entropy(net(batch[0]), batch[1])
+
+
+def memory_replaced() -> None:
+    net, opt, loader = prepared()
+    for batch in spotnik.shard(loader):
+        loss_of(net, batch).backward()
+        opt.step()
+        net[0].weight.data = net[0].weight.data.clone()
+
+
+def layer_added() -> None:
+    net, opt, loader = prepared()
+    for batch in spotnik.shard(loader):
+        loss_of(net, batch).backward()
+        opt.step()
+        net.append(nn.Linear(2, 2).double())
+
+
+def unfrozen() -> None:
+    net = network()
+    net[0].requires_grad_(False)
+    opt = torch.optim.SGD(net.parameters(), lr=0.1)
+    spotnik.prepare(net, opt)
+    for batch in spotnik.shard(DataLoader(data(), batch_size=16)):
+        loss_of(net, batch).backward()
+        opt.step()
+        net[0].requires_grad_(True)
+
+
+def backward_without_step() -> None:
+    net, _, loader = prepared()
+    for batch in spotnik.shard(loader):
+        loss_of(net, batch).backward()
+
+
+def step_without_backward() -> None:
+    net, opt, loader = prepared()
+    for batch in spotnik.shard(loader):
+        loss_of(net, batch)
+        opt.step()
+
+
+def step_before_anything() -> None:
+    _, opt, _ = prepared()
+    opt.step()
+
+
+def step_twice() -> None:
+    net, opt, loader = prepared()
+    for batch in spotnik.shard(loader):
+        loss_of(net, batch).backward()
+        opt.step()
+        opt.step()
+
+
+def backward_twice() -> None:
+    net, opt, loader = prepared()
+    for batch in spotnik.shard(loader):
+        loss_of(net, batch).backward()
+        loss_of(net, batch).backward()
+        opt.step()
+
+
+def batch_skipped() -> None:
+    net, _, loader = prepared()
+    for batch in spotnik.shard(loader):
+        loss_of(net, batch)
+
+
+def backward_outside() -> None:
+    net, _, loader = prepared()
+    spotnik.shard(loader)
+    loss_of(net, next(iter(loader))).backward()
+
+
+def two_loaders() -> None:
+    _, _, loader = prepared()
+    spotnik.shard(loader)
+    spotnik.shard(DataLoader(data(), batch_size=3))
+
+
+def shard_unprepared() -> None:
+    next(iter(spotnik.shard(DataLoader(data(), batch_size=16))))
+
+
+class Stream(IterableDataset[int]):
+    def __iter__(self) -> Any:
+        return iter(range(3))
+
+
+class Endless(Dataset[int]):
+    def __getitem__(self, index: int) -> int:
+        return index
+
+
+def prepare(net: Any, *others: Any, **options: Any) -> Callable[[], None]:
+    def program() -> None:
+        spotnik.prepare(net(), *(other() for other in others), **options)
+
+    return program
+
+
+def shard(loader: Callable[[], Any]) -> Callable[[], None]:
+    return lambda: spotnik.shard(loader()) and None
+
+
+def sgd(*modules: nn.Module, **settings: Any) -> torch.optim.Optimizer:
+    parameters = [p for module in modules for p in module.parameters()]
+    return torch.optim.SGD(parameters, lr=0.1, **settings)
+
+
+def with_own_optimizer(net: nn.Module, *extra: nn.Module, **settings: Any) -> Callable[[], None]:
+    def program() -> None:
+        spotnik.prepare(net, sgd(net, *extra, **settings))
+        list(spotnik.shard(DataLoader(data(), batch_size=16)))
+
+    return program
+
+
+def sparse() -> None:
+    net = nn.Sequential(nn.Embedding(4, 2, sparse=True))
+    opt = torch.optim.SGD(net.parameters(), lr=0.1)
+    spotnik.prepare(net, opt, config=Config(peers=PEERS, key_file=KEY))
+    net(torch.tensor([1])).sum().backward()
+
+
+def half_buffer() -> None:
+    class Table(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(6, 2).double()
+            self.register_buffer("seen", torch.zeros(100_000))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.seen += 1
+            return self.layer(x)
+
+    net = Table()
+    opt = torch.optim.SGD(net.parameters(), lr=0.1)
+    spotnik.prepare(net, opt, config=Config(peers=PEERS, key_file=KEY))
+    for batch in spotnik.shard(DataLoader(data(), batch_size=16)):
+        loss_of(net, batch).backward()
+
+
+PEERS = KEY = ""
+
+CASES: list[tuple[Callable[[], None], type[SpotnikError], str]] = [
+    (memory_replaced, StateError, r"memory of parameter 0.weight was replaced .* call prepare\(\) when"),
+    (layer_added, StateError, r"parameters were added .* call prepare\(\) when the model is complete"),
+    (unfrozen, StateError, r"parameter 0.weight was unfrozen .* call prepare\(\) when"),
+    (backward_without_step, StateError, r"not optimizer.step\(\).*accumulate=k"),
+    (step_without_backward, StateError, r"step\(\) without backward\(\).*loss.backward\(\) first"),
+    (step_before_anything, StateError, r"before the first; call it once after each backward"),
+    (step_twice, StateError, r"twice for one backward\(\)"),
+    (backward_twice, StateError, r"again after its gradient had been sent.*accumulate=k"),
+    (batch_skipped, StateError, r"without backward\(\) on the last one; call loss.backward"),
+    (backward_outside, StateError, r"no step was begun: iterate over spotnik.shard\(loader\)"),
+    (two_loaders, StateError, r"shard\(\) the training loader only"),
+    (shard_unprepared, StateError, r"call model, optimizer = spotnik.prepare"),
+    (sparse, ArgumentError, r'sparse=False, or say prepare\(..., sparse="dense"\)'),
+    (half_buffer, ArgumentError, r"buffer seen .* is changed by forward\(\).*split it"),
+    (with_own_optimizer(network(), nn.Linear(2, 2)), ArgumentError, r"not in the model; prepare all models together"),
+    (with_own_optimizer(network(), momentum=0.9, dampening=0.1), ArgumentError, r"say dampening=0"),
+    (prepare(network, lambda: 3), ArgumentError, r"the second is a torch optimizer"),
+    (prepare(lambda: 3, lambda: sgd(network())), ArgumentError, r"must be a torch.nn.Module, not int"),
+    (prepare(network, lambda: sgd(network()), sync="sma"), ArgumentError, r"sync='sma' is not known; say 'ssgd'"),
+    (prepare(network, lambda: sgd(network()), lr_rule="x"), ArgumentError, r"say 'none' or 'linear' or 'sqrt'"),
+    (prepare(network, lambda: sgd(network()), lambda: object()), ArgumentError, r"has no state_dict\(\)"),
+    (
+        prepare(lambda: nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2, device="meta")]), lambda: sgd(network())),
+        ArgumentError,
+        r"several devices \(cpu, meta\); move the model to one, model.to\(device\)",
+    ),
+    (prepare(lambda: nn.SyncBatchNorm(3), lambda: sgd(network())), ArgumentError, r"use BatchNorm"),
+    (prepare(lambda: nn.LazyLinear(3), lambda: sgd(network())), ArgumentError, r"run a batch through the model first"),
+    (shard(lambda: [1, 2]), ArgumentError, r"takes a torch DataLoader, not list; use DataLoader"),
+    (shard(lambda: DataLoader(Stream())), ArgumentError, r"IterableDataset has no length; use a data set with __len__"),
+    (shard(lambda: DataLoader(Endless(), sampler=range(3))), ArgumentError, r"Endless has no length; give the data"),
+    (
+        shard(lambda: DataLoader(data(), sampler=DistributedSampler(data(), 2, 0))),
+        ArgumentError,
+        r"DistributedSampler, which shards for a fixed number of workers; make it with shuffle=True",
+    ),
+    (
+        shard(lambda: DataLoader(data(), sampler=RandomSampler(data(), replacement=True))),
+        ArgumentError,
+        r"with replacement.*use shuffle=True",
+    ),
+    (shard(lambda: DataLoader(data(), batch_size=None)), ArgumentError, r"make it with batch_size="),
+    (shard(lambda: DataLoader(data(), batch_size=300, drop_last=True)), ArgumentError, r"use a smaller batch_size"),
+    (lambda: spotnik.ElasticSampler(Stream(), 3) and None, ArgumentError, r"has no length"),  # type: ignore[arg-type]
+    (lambda: spotnik.job() and None, StateError, r"call model, optimizer = spotnik.prepare"),
+]
+
+
+def attempt(tell: Tell, case: int, peers: str, key: str) -> None:
+    global PEERS, KEY
+    PEERS, KEY = peers, key
+    program, kind, words = CASES[case]
+    try:
+        program()
+    except SpotnikError as error:
+        fits = isinstance(error, kind) and re.search(words, str(error)) is not None
+        tell(raised=fits, got=f"{type(error).__name__}: {error}")
+    else:
+        tell(raised=False, got="nothing")
+
+
+@pytest.mark.parametrize("case", range(len(CASES)), ids=lambda case: CASES[case][2][:40])
+def test_misuse_is_told_with_the_fix(tmp_path: Path, case: int) -> None:
+    job = Cluster(tmp_path)
+    peers, key = job.environment["SPOTNIK_PEERS"], job.environment["SPOTNIK_KEY_FILE"]
+    (told,) = alone(attempt, tmp_path, case=case, peers=peers, key=key)
+    assert told["raised"], told["got"]
+
+
+# ---- members that differ ----
+
+
+def differing(tell: Tell, width: int, steps: int) -> None:
+    torch.manual_seed(1)
+    net = nn.Sequential(nn.Linear(6, width), nn.Tanh(), nn.Linear(width, 2)).double()
+    opt = torch.optim.SGD(net.parameters(), lr=0.1)
+    spotnik.prepare(net, opt, config=Config(steps_max=steps))
+    try:
+        sharded = spotnik.shard(DataLoader(data(), batch_size=16))
+        while spotnik.job().status().step_committed < steps:
+            for batch in sharded:
+                loss_of(net, batch).backward()
+                opt.step()
+                tell(step=spotnik.job().status().step_committed)
+    except MismatchError as error:
+        tell(mismatch=str(error))
+    except SpotnikError as error:
+        tell(other=f"{type(error).__name__} {error}")
+
+
+def test_another_model_is_refused_with_the_reason(tmp_path: Path) -> None:
+    job = Cluster(tmp_path)
+    try:
+        first = job.start(differing, width=8, steps=100_000)
+        second = None
+        for member, line in job.events():
+            if second is None and member is first and line.get("step") == 1:
+                second = job.start(differing, width=9, steps=100_000)
+            if member is second:
+                break
+        assert second is not None
+        assert any("step" in line for line in first.lines)
+        words = [line.get("mismatch", line.get("other", "")) for line in second.lines]
+        print(words)
+        assert any("same program with the same arguments" in text for text in words), words
+    finally:
+        job.close()
