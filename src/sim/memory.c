@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/dtype.h"
 #include "base/hash.h"
+#include "reduce/compress.h"
 #include "reduce/reduce.h"
 #include "sim/world.h"
 
@@ -34,25 +36,6 @@ static uint64_t draw_count(struct spotnik_prng *prng)
     }
 }
 
-void spotnik_sim_buckets_draw(struct sim_world *world)
-{
-    static const uint8_t dtypes[] = { SPOTNIK_F32, SPOTNIK_F32, SPOTNIK_F64,
-                                      SPOTNIK_I32, SPOTNIK_I64, SPOTNIK_U8 };
-    static const uint8_t ops[] = { SPOTNIK_MEAN, SPOTNIK_MEAN, SPOTNIK_SUM, SPOTNIK_MIN, SPOTNIK_MAX };
-
-    SPOTNIK_ASSERT(world->options.buckets <= SIM_BUCKETS);
-    for (uint32_t i = 0; i < world->options.buckets; i++) {
-        struct sim_bucket *bucket = &world->bucket[i];
-        bucket->dtype = dtypes[spotnik_prng_below(&world->app, sizeof(dtypes))];
-        do
-            bucket->op = ops[spotnik_prng_below(&world->app, sizeof(ops))];
-        while (!spotnik_reduce_supported(bucket->dtype, bucket->op));
-        bucket->element_bytes = (uint32_t)spotnik_dtype_size(bucket->dtype);
-        bucket->count = world->scale ? 1 : draw_count(&world->app);
-        world->state_count += (uint32_t)bucket->count;
-    }
-}
-
 static uint64_t scramble(uint64_t x)
 {
     x ^= x >> 31;
@@ -62,12 +45,43 @@ static uint64_t scramble(uint64_t x)
     return x ^ (x >> 32);
 }
 
+/* The pairs there were when the first seeds were kept: redrawing anything else would change their worlds. */
+static bool is_first_kind(uint8_t dtype, uint8_t op)
+{
+    bool is_float = dtype == SPOTNIK_F32 || dtype == SPOTNIK_F64;
+
+    return is_float || op == SPOTNIK_MIN || op == SPOTNIK_MAX || (op == SPOTNIK_SUM && dtype != SPOTNIK_U8);
+}
+
+void spotnik_sim_buckets_draw(struct sim_world *world)
+{
+    static const uint8_t dtypes[] = { SPOTNIK_F32, SPOTNIK_F32, SPOTNIK_F64,
+                                      SPOTNIK_I32, SPOTNIK_I64, SPOTNIK_U8 };
+    static const uint8_t ops[] = { SPOTNIK_MEAN, SPOTNIK_MEAN, SPOTNIK_SUM, SPOTNIK_MIN, SPOTNIK_MAX };
+
+    SPOTNIK_ASSERT(world->options.buckets <= SIM_BUCKETS);
+    for (uint32_t i = 0; i < world->options.buckets; i++) {
+        struct sim_bucket *bucket = &world->bucket[i];
+        uint64_t other = scramble(world->options.seed * SIM_BUCKETS + i);
+        bucket->dtype = dtypes[spotnik_prng_below(&world->app, sizeof(dtypes))];
+        do
+            bucket->op = ops[spotnik_prng_below(&world->app, sizeof(ops))];
+        while (!is_first_kind(bucket->dtype, bucket->op));
+        if (world->options.all_types) {
+            bucket->dtype = (uint8_t)(SPOTNIK_F32 + other % SPOTNIK_DTYPE_LAST);
+            bucket->op = (uint8_t)(SPOTNIK_SUM + other / SPOTNIK_DTYPE_LAST % SPOTNIK_OP_LAST);
+        }
+        bucket->element_bytes = (uint32_t)spotnik_dtype_size(bucket->dtype);
+        bucket->count = world->scale ? 1 : draw_count(&world->app);
+        world->state_count += (uint32_t)bucket->count;
+    }
+}
+
 static void put(unsigned char *at, uint8_t dtype, double value, uint64_t bits)
 {
     float f32 = (float)value;
-    int32_t i32 = (int32_t)(bits & 0xffff) - 0x8000;
-    int64_t i64 = (int64_t)(bits >> 20) - (INT64_C(1) << 43);
-    uint8_t u8 = (uint8_t)bits;
+    uint32_t i32 = (uint32_t)(bits & 0xffff) - 0x8000;
+    uint64_t i64 = (bits >> 20) - (UINT64_C(1) << 43);
 
     switch (dtype) {
     case SPOTNIK_F32:
@@ -76,24 +90,32 @@ static void put(unsigned char *at, uint8_t dtype, double value, uint64_t bits)
     case SPOTNIK_F64:
         memcpy(at, &value, sizeof(value));
         break;
+    case SPOTNIK_F16:
+    case SPOTNIK_BF16:
+        spotnik_compress_narrow(at, &f32, 1, dtype);
+        break;
     case SPOTNIK_I32:
+    case SPOTNIK_U32:
         memcpy(at, &i32, sizeof(i32));
         break;
     case SPOTNIK_I64:
+    case SPOTNIK_U64:
         memcpy(at, &i64, sizeof(i64));
         break;
     default:
-        memcpy(at, &u8, sizeof(u8));
+        memcpy(at, &bits, spotnik_dtype_size(dtype));
         break;
     }
 }
 
+/* Small whatever it was: weights are made of it for ever. */
 static double get(const unsigned char *at, uint8_t dtype)
 {
-    float f32;
+    float f32 = 0;
     double f64;
     int32_t i32;
     int64_t i64;
+    int16_t i16;
 
     switch (dtype) {
     case SPOTNIK_F32:
@@ -102,12 +124,22 @@ static double get(const unsigned char *at, uint8_t dtype)
     case SPOTNIK_F64:
         memcpy(&f64, at, sizeof(f64));
         return f64;
+    case SPOTNIK_F16:
+    case SPOTNIK_BF16:
+        spotnik_compress_widen(&f32, at, 1, dtype);
+        return (double)f32;
     case SPOTNIK_I32:
+    case SPOTNIK_U32:
         memcpy(&i32, at, sizeof(i32));
         return i32;
     case SPOTNIK_I64:
+    case SPOTNIK_U64:
         memcpy(&i64, at, sizeof(i64));
         return (double)(i64 >> 24);
+    case SPOTNIK_I16:
+    case SPOTNIK_U16:
+        memcpy(&i16, at, sizeof(i16));
+        return i16;
     default:
         return *at;
     }
@@ -216,7 +248,9 @@ void spotnik_sim_memory_apply(struct sim_world *world, struct sim_process *proce
     for (uint32_t i = 0; i < world->options.buckets; i++) {
         const struct sim_bucket *bucket = &world->bucket[i];
         const unsigned char *out = process->app.out[step & 1][i];
-        double rate = bucket->dtype == SPOTNIK_F32 || bucket->dtype == SPOTNIK_F64 ? 0.01 : 1e-6;
+        bool is_float = bucket->dtype == SPOTNIK_F32 || bucket->dtype == SPOTNIK_F64
+                        || bucket->dtype == SPOTNIK_F16 || bucket->dtype == SPOTNIK_BF16;
+        double rate = is_float ? 0.01 : 1e-6;
         for (uint64_t k = 0; k < bucket->count; k++, at++)
             process->app.state_vector[at] -=
                 (float)(rate * get(out + k * bucket->element_bytes, bucket->dtype));

@@ -88,6 +88,7 @@ static void draw_later(struct spotnik_sim_options *options, uint64_t seed)
     options->flat_page_bytes = 8 * spotnik_prng_between(&prng, 1, 4);
     options->flat_slice_bytes = 8 * spotnik_prng_between(&prng, 1, 16);
     options->flat_slice_max_ns = pick(&prng, (const uint64_t[]){ SPOTNIK_US, 100 * SPOTNIK_US, 5 * SPOTNIK_MS }, 3);
+    options->all_types = spotnik_prng_chance(&prng, 1, 3);
 }
 
 void spotnik_sim_options_draw(struct spotnik_sim_options *options, uint64_t seed, uint32_t members)
@@ -142,8 +143,9 @@ void spotnik_sim_options_print(const struct spotnik_sim_options *options, FILE *
                 (double)options->flat_slice_max_ns / 1e6);
     fprintf(out,
             "  %" PRIu64 " samples, batch %" PRIu64
-            "%s; compute %.0f ms, safety %.0f ms, %u faults, %u aimed at recovery:",
+            "%s%s; compute %.0f ms, safety %.0f ms, %u faults, %u aimed at recovery:",
             options->samples, options->batch, options->per_member ? " per member" : "",
+            options->all_types ? ", all types" : "",
             (double)options->compute_max_ns / 1e6,
             (double)options->safety_ns / 1e6, options->faults, options->aimed);
     for (int i = 0; i < SPOTNIK_SIM_FAULT_COUNT; i++)
