@@ -195,6 +195,7 @@ static struct spotnik_message small_token(struct fixture *f)
 
     message.token->report_count = 2;
     message.token->joiner_count = 1;
+    message.token->joiner[0] = (struct spotnik_enter){ spotnik_sample_member(&f->prng), 5 }; /* the sample may hold none */
     message.token->accepted_ballot.round = 0;
     memset(message.token->report, 0, 2 * sizeof message.token->report[0]);
     spotnik_ledger_init(&message.token->ledger, 0, 0);
@@ -355,7 +356,7 @@ static void what_exceeds_the_limits_is_refused(void **state)
     struct fixture *f = *state;
     struct spotnik_limits wide = { .members_max = f->limits.members_max + 1, .chunk_bytes = 4096 };
     struct spotnik_wire_storage *kept = f->drawn;
-    void *memory = malloc(spotnik_wire_storage_size(&wide));
+    void *memory = calloc(1, spotnik_wire_storage_size(&wide)); /* reports that the sample does not fill are sent too */
 
     assert_non_null(memory);
     f->drawn = spotnik_wire_storage_init(memory, &wide);
