@@ -1,22 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `spotnik profile`: checks a description of a job, shows what the planner makes of it, and keeps it in
- * the store. */
+/* `spotnik profile`: measures a job, or checks a description of one; shows what the planner makes of it, and
+ * keeps it in the store. */
 #include "cmd_plan.h"
 #include "plan/store.h"
 #include "plan_args.h"
+#include "profile_measure.h"
 
 #include <getopt.h>
 #include <stdio.h>
+#include <string.h>
 
 static const char usage[] =
-    "usage: spotnik profile --describe FILE.json [--store run.db]\n"
+    "usage: spotnik profile --batches 256,512 [--workers 1,2,4] [--seconds 5] [--device cpu] [--name NAME]\n"
+    "                       [--samples-per-epoch N] [--store run.db] -- command [argument]...\n"
+    "       spotnik profile --describe FILE.json [--store run.db]\n"
     "\n"
-    "The description: {\"name\", \"devices\": {\"V100\": {\"samples_per_s\": 750} or {\"steps\": [[batch, "
-    "seconds], ...]}},\n"
-    "\"batches\": [256, 512], \"samples_per_epoch\", \"gradient_mb\"} and, optionally, state_mb, "
-    "reference_batch,\n"
-    "critical_batch, link_gbps, hop_us, overlap, startup_s, recover_s, join_s, checkpoint_every_s, error.\n"
-    "The device \"cpu\" is one vCPU. The profile as the planner will use it is printed as JSON.\n";
+    "The first form runs the command here, with each number of workers and each global batch, and reads from "
+    "the job's own\n"
+    "status how long a step computes and waits, and what it reduces; at the end it kills a worker to see what "
+    "a loss costs.\n"
+    "\"{batch}\" in the command becomes the batch, which is also in SPOTNIK_BATCH. The job must last longer than "
+    "--seconds.\n"
+    "The second form reads a description: {\"name\", \"devices\": {\"V100\": {\"samples_per_s\": 750} or "
+    "{\"steps\":\n"
+    "[[batch, seconds], ...]}}, \"batches\": [256, 512], \"samples_per_epoch\", \"gradient_mb\"} and, "
+    "optionally, state_mb,\n"
+    "reference_batch, critical_batch, link_gbps, hop_us, overlap, startup_s, recover_s, join_s, "
+    "checkpoint_every_s, error,\n"
+    "measured ([[device, how many, batch, step seconds], ...]). The device \"cpu\" is one vCPU.\n"
+    "The profile as the planner will use it is printed as JSON.\n"
+    "\n"
+    "  spotnik profile --batches 256,512 --store run.db -- charlm --batch {batch} --steps 0 --quiet\n";
+
+struct call {
+    struct spotnik_profile_order order;
+    const char *describe, *store;
+};
 
 static int keep(const char *path, const struct spotnik_profile *profile, struct spotnik_fault *fault)
 {
@@ -29,32 +48,99 @@ static int keep(const char *path, const struct spotnik_profile *profile, struct 
     return rc;
 }
 
+static bool read_list(const char *option, double least, double *values, size_t *count)
+{
+    bool good = spotnik_cli_list(optarg, least, values, SPOTNIK_GRID_MAX, count) && *count;
+
+    for (size_t i = 1; good && i < *count; i++)
+        good = values[i] > values[i - 1];
+    if (!good)
+        spotnik_cli_refuse("profile", 0, "%s '%s' is not a list of 1 to %d numbers, growing", option, optarg,
+                           SPOTNIK_GRID_MAX);
+    return good;
+}
+
+static bool read_option(struct call *call, int option)
+{
+    switch (option) {
+    case 'd':
+        call->describe = optarg;
+        return true;
+    case 's':
+        call->store = optarg;
+        return true;
+    case 'b':
+        return read_list("--batches", 1, call->order.batches, &call->order.batch_count);
+    case 'w':
+        return read_list("--workers", 1, call->order.workers, &call->order.worker_count);
+    case 't':
+        return spotnik_cli_number("profile", "--seconds", optarg, 0.1, 3600, &call->order.seconds);
+    case 'e':
+        return spotnik_cli_number("profile", "--samples-per-epoch", optarg, 1, 1e15,
+                                  &call->order.samples_per_epoch);
+    case 'D':
+        call->order.device = optarg;
+        return true;
+    case 'n':
+        call->order.name = optarg;
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* What was not said: one and two workers, an epoch as long as the job counts samples for one step. */
+static void complete(struct call *call, char **command)
+{
+    const char *slash = strrchr(command[0], '/');
+
+    call->order.command = command;
+    if (!call->order.worker_count) {
+        call->order.worker_count = 2;
+        call->order.workers[0] = 1;
+        call->order.workers[1] = 2;
+    }
+    if (!call->order.name)
+        call->order.name = slash ? slash + 1 : command[0];
+    if (!(call->order.samples_per_epoch > 0)) {
+        call->order.samples_per_epoch = call->order.batches[0];
+        fprintf(stderr, "an epoch is taken as one step of %.0f samples; plan with --target steps=N or samples=N, "
+                        "or give --samples-per-epoch\n", call->order.batches[0]);
+    }
+}
+
 int spotnik_cmd_profile(int argc, char **argv)
 {
-    static const struct option options[] = {
-        { "describe", 1, 0, 'd' }, { "store", 1, 0, 's' }, { "help", 0, 0, 'h' }, { 0, 0, 0, 0 }
-    };
-    const char *describe = NULL, *store = NULL;
+    static const struct option options[] = { { "describe", 1, 0, 'd' }, { "store", 1, 0, 's' },
+                                             { "batches", 1, 0, 'b' },  { "workers", 1, 0, 'w' },
+                                             { "seconds", 1, 0, 't' },  { "samples-per-epoch", 1, 0, 'e' },
+                                             { "device", 1, 0, 'D' },   { "name", 1, 0, 'n' },
+                                             { "help", 0, 0, 'h' },     { 0, 0, 0, 0 } };
+    struct call call = { .order = { .device = "cpu", .seconds = 5 } };
     struct spotnik_profile profile;
     struct spotnik_fault fault;
     int option;
 
-    optind = 1;
-    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-        if (option == 'd')
-            describe = optarg;
-        else if (option == 's')
-            store = optarg;
-        else {
-            fputs(usage, option == 'h' ? stdout : stderr);
-            return option == 'h' ? SPOTNIK_EXIT_OK : SPOTNIK_EXIT_USAGE;
+    optind = 0;
+    while ((option = getopt_long(argc, argv, "+h", options, NULL)) != -1) {
+        if (option == 'h') {
+            fputs(usage, stdout);
+            return SPOTNIK_EXIT_OK;
+        }
+        if (!read_option(&call, option)) {
+            fputs(usage, stderr);
+            return SPOTNIK_EXIT_USAGE;
         }
     }
-    if (!describe || optind < argc) {
+    if ((call.describe != NULL) == (optind < argc) || (!call.describe && !call.order.batch_count)) {
         fputs(usage, stderr);
         return SPOTNIK_EXIT_USAGE;
     }
-    if (spotnik_profile_read(describe, &profile, &fault) || (store && keep(store, &profile, &fault)))
+    if (!call.describe)
+        complete(&call, argv + optind);
+    if ((call.describe ? spotnik_profile_read(call.describe, &profile, &fault)
+                       : spotnik_profile_measure(&call.order, &profile, &fault))
+        || (call.store && keep(call.store, &profile, &fault)))
         return spotnik_cli_refuse("profile", SPOTNIK_EXIT_FAILED, "%s", fault.text);
     return spotnik_cli_json(spotnik_profile_json(&profile));
 }

@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define LINK_GBPS_UNKNOWN 5.0
 #define EVENTS_MAX 200000
@@ -45,6 +46,25 @@ static double link_of(const struct spotnik_profile *profile, const struct spotni
     return profile->link_bytes_per_s > 0 ? profile->link_bytes_per_s : gbps * 1e9 / 8;
 }
 
+/* A step that was measured with just these machines; NAN when none was, or when they are of several kinds. */
+static double measured_of(const struct spotnik_profile *profile, const struct spotnik_fleet *fleet,
+                          const unsigned *alive)
+{
+    const char *kind = NULL;
+    double devices = 0;
+
+    for (size_t i = 0; i < fleet->group_count; i++) {
+        const struct spotnik_device *device = fleet->groups[i].device;
+        if (!alive[i])
+            continue;
+        if (kind && strcmp(kind, device->accelerator))
+            return NAN;
+        kind = device->accelerator;
+        devices += alive[i] * devices_of(&fleet->groups[i]);
+    }
+    return kind ? spotnik_profile_measured_s(profile, kind, devices, fleet->batch) : NAN;
+}
+
 double spotnik_fleet_step_s(const struct spotnik_profile *profile, const struct spotnik_fleet *fleet,
                             const unsigned *alive)
 {
@@ -64,6 +84,9 @@ double spotnik_fleet_step_s(const struct spotnik_profile *profile, const struct 
     }
     if (!machines)
         return INFINITY;
+    double measured_s = measured_of(profile, fleet, alive);
+    if (!isnan(measured_s))
+        return measured_s;
     /* a batch that does not fit is run in as many rounds as it takes */
     double rounds = fmax(1, ceil(fleet->batch / room - 1e-9)),
            compute_s = rounds * fixed_s + fleet->batch / rate;

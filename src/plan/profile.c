@@ -16,7 +16,7 @@ static const struct {
 } example_rates[] = { { "K80", 50 },    { "M60", 90 },    { "T4", 250 }, { "V100", 750 }, { "A10G", 700 },
                       { "A100", 2200 }, { "H100", 4000 }, { "L4", 450 }, { "cpu", 0.9 } };
 
-static void defaults(struct spotnik_profile *p)
+void spotnik_profile_empty(struct spotnik_profile *p)
 {
     *p = (struct spotnik_profile){ .critical_batch = INFINITY,
                                    .hop_s = 50e-6,
@@ -32,7 +32,7 @@ void spotnik_profile_builtin(struct spotnik_profile *profile_out)
 {
     struct spotnik_profile p;
 
-    defaults(&p);
+    spotnik_profile_empty(&p);
     snprintf(p.name, sizeof(p.name), "resnet50-example");
     for (size_t i = 0; i < sizeof(example_rates) / sizeof(*example_rates); i++) {
         struct spotnik_device *device = &p.devices[p.device_count++];
@@ -146,6 +146,41 @@ static int batches_parse(const char *path, const json_t *batches, struct spotnik
     return 0;
 }
 
+/* "measured": [["cpu", devices, batch, seconds], ...] */
+static int measured_parse(const char *path, const json_t *list, struct spotnik_profile *p,
+                          struct spotnik_fault *fault)
+{
+    json_t *item;
+    size_t i;
+
+    if (json_array_size(list) > SPOTNIK_PROFILE_MEASURED_MAX || (list && !json_is_array(list)))
+        return spotnik_fault_set(fault, "%s: 'measured' is a list of at most %d steps", path,
+                                 SPOTNIK_PROFILE_MEASURED_MAX);
+    json_array_foreach((json_t *)list, i, item)
+    {
+        struct spotnik_measured *m = &p->measured[p->measured_count++];
+        const char *name = json_string_value(json_array_get(item, 0));
+        m->devices = json_number_value(json_array_get(item, 1));
+        m->batch = json_number_value(json_array_get(item, 2));
+        m->step_s = json_number_value(json_array_get(item, 3));
+        if (!name || json_array_size(item) != 4 || !(m->devices >= 1) || !(m->batch > 0) || !(m->step_s > 0))
+            return spotnik_fault_set(fault, "%s: measured[%zu] is not [device, how many, batch, seconds]", path, i);
+        snprintf(m->accelerator, sizeof(m->accelerator), "%s", name);
+    }
+    return 0;
+}
+
+double spotnik_profile_measured_s(const struct spotnik_profile *profile, const char *accelerator, double devices,
+                                  double batch)
+{
+    for (size_t i = 0; i < profile->measured_count; i++) {
+        const struct spotnik_measured *m = &profile->measured[i];
+        if (m->devices == devices && m->batch == batch && !strcmp(m->accelerator, accelerator))
+            return m->step_s;
+    }
+    return NAN;
+}
+
 int spotnik_profile_parse(const char *path, const json_t *json, struct spotnik_profile *profile_out,
                           struct spotnik_fault *fault)
 {
@@ -165,17 +200,19 @@ int spotnik_profile_parse(const char *path, const json_t *json, struct spotnik_p
                                          "join_s",
                                          "checkpoint_every_s",
                                          "error",
+                                         "measured",
                                          NULL };
     struct spotnik_profile p;
     double gradient_mb, state_mb, gbps, hop_us;
     const char *name = json_string_value(json_object_get(json, "name"));
 
-    defaults(&p);
+    spotnik_profile_empty(&p);
     if (!json_is_object(json))
         return spotnik_fault_set(fault, "%s: a profile is a JSON object", path);
     if (keys_check(path, json, known, fault)
         || devices_parse(path, json_object_get(json, "devices"), &p, fault)
         || batches_parse(path, json_object_get(json, "batches"), &p, fault)
+        || measured_parse(path, json_object_get(json, "measured"), &p, fault)
         || spotnik_json_number(path, json, "samples_per_epoch", 1, 1e15, NAN, &p.samples_per_epoch, fault)
         || spotnik_json_number(path, json, "gradient_mb", 0, 1e9, NAN, &gradient_mb, fault)
         || spotnik_json_number(path, json, "state_mb", 0, 1e9, 2 * gradient_mb, &state_mb, fault)
@@ -231,6 +268,14 @@ json_t *spotnik_profile_json(const struct spotnik_profile *p)
                   p->join_s, "checkpoint_every_s", p->checkpoint_every_s, "error", p->error);
     if (json && isfinite(p->critical_batch))
         json_object_set_new(json, "critical_batch", json_real(p->critical_batch));
+    json_t *measured = p->measured_count ? json_array() : NULL;
+    for (size_t i = 0; i < p->measured_count; i++) {
+        const struct spotnik_measured *m = &p->measured[i];
+        json_array_append_new(measured,
+                              json_pack("[s, f, f, f]", m->accelerator, m->devices, m->batch, m->step_s));
+    }
+    if (json && measured)
+        json_object_set_new(json, "measured", measured);
     return json;
 }
 

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs the user's job for some seconds on this machine and reads from its own status where its time goes. The
+ * job is run by `spotnik run`, asked by `spotnik status`: nothing here knows the runtime but by those two. */
+#ifndef SPOTNIK_CLI_PROBE_H
+#define SPOTNIK_CLI_PROBE_H
+
+#include "plan/fault.h"
+
+#include <stdbool.h>
+
+struct spotnik_probe_order {
+    char *const *command; /* "{batch}" in a word becomes the batch, which is also in SPOTNIK_BATCH */
+    unsigned workers;
+    double batch, seconds; /* seconds to measure, after the first steps */
+    bool lose_one;         /* kill a worker at the end, and see what its loss and its successor cost */
+};
+
+struct spotnik_probe {
+    double step_s;    /* between commits */
+    double compute_s; /* of a step, with the optimiser; mean over the members that were asked */
+    double exposed_s; /* of a step: waiting in commit and in begin */
+    double reduce_bytes;
+    double steps;
+    double recover_s, startup_s, join_s; /* with lose_one */
+};
+
+/* Blocks for as long as the order says and a few seconds more. The fault tells what the job printed last. */
+int spotnik_probe_run(const struct spotnik_probe_order *order, struct spotnik_probe *probe_out,
+                      struct spotnik_fault *fault);
+
+#endif
