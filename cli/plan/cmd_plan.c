@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `spotnik plan`: how many of which machine, spot or not, with which batch, to be done by a deadline or
  * under a budget, and how sure. */
+#include "../churn.h"
 #include "cmd_plan.h"
-#include "plan/jsonfile.h"
 #include "plan/store.h"
 #include "plan_args.h"
 #include "plan_output.h"
+#include "plan_status.h"
 
 #include <getopt.h>
 #include <math.h>
@@ -15,15 +16,18 @@
 static const char usage[] =
     "usage: spotnik plan [explain] [--deadline 6h] [--budget 40] --target epochs=90 [--profile run.db|FILE]\n"
     "                    [--prices FILE]... [--advisor FILE] [--history TYPE=FILE]... [--confidence 0.95]\n"
-    "                    [--machines 64] [--only spot|on-demand] [--losses-per-h X] [--from-status FILE]\n"
-    "                    [--store FILE.db] [--seed N] [--runs N] [--plot FILE.svg]\n"
+    "                    [--machines 64] [--only spot|on-demand] [--losses-per-h X | --churn TRACE [--speedup X]]\n"
+    "                    [--from-status FILE [--running TYPE[@ZONE]=spot|on-demand[:N]]... [--batch N] [--elapsed 2h]\n"
+    "                    [--spent X]] [--store FILE.db] [--seed N] [--runs N] [--plot FILE.svg]\n"
     "                    [-o table|json|skypilot|ec2-fleet|kubernetes|slurm] [-- command...]\n"
     "\n"
     "Without --prices the built-in table is used, without --profile an example job. --target is epochs=N, "
     "steps=N or\n"
-    "samples=N. Without deadline and budget the knee of the Pareto front is chosen. --from-status re-plans: "
-    "what is\n"
-    "done, spent and still running is read from a JSON file and the running machines stay.\n"
+    "samples=N. Without deadline and budget the knee of the Pareto front is chosen. --churn replays a trace "
+    "(lines of\n"
+    "milliseconds,add|remove,node; node j is the fleet's j-th spot machine) instead of drawing losses. "
+    "--from-status re-plans\n"
+    "from what `spotnik status --json` printed: --running says what the members are rented as, and they stay.\n"
     "Exit status: 0 a plan, 1 no plan or bad input, 2 bad usage.\n";
 
 #define FILES_MAX 16
@@ -33,8 +37,11 @@ struct call {
     struct spotnik_profile profile;
     struct spotnik_catalog catalog;
     struct spotnik_plan_context context;
-    const char *profile_path, *prices[FILES_MAX], *histories[FILES_MAX], *advisor, *status, *store, *plot,
-        *format;
+    const char *profile_path, *prices[FILES_MAX], *histories[FILES_MAX], *advisor, *store, *plot, *format,
+        *churn_path;
+    struct spotnik_standing standing;
+    struct spotnik_churn churn;
+    double speedup; /* of the trace */
     const char *target;
     size_t price_count, history_count;
     bool explain;
@@ -109,74 +116,27 @@ static int prices_load(struct call *call, struct spotnik_fault *fault)
     return rc;
 }
 
-/* One machine group that is still running; it must be in the catalog to have a price. */
-static int survivor_read(struct call *call, const json_t *item, size_t number, struct spotnik_fault *fault)
+/* A trace to replay; its first event is the beginning. */
+static int churn_load(struct call *call, struct spotnik_fault *fault)
 {
-    const char *instance = json_string_value(json_object_get(item, "instance"));
-    const char *capacity = json_string_value(json_object_get(item, "capacity"));
-    const char *zone = json_string_value(json_object_get(item, "zone"));
-    double machines;
+    struct churn trace;
+    char error[256];
 
-    if (!instance || !capacity || (strcmp(capacity, "spot") && strcmp(capacity, "on-demand")))
-        return spotnik_fault_set(fault,
-                                 "%s: machine %zu: 'instance' and 'capacity' (spot or on-demand) are needed",
-                                 call->status, number);
-    if (spotnik_json_number(call->status, item, "count", 1, 1e6, 1, &machines, fault))
-        return -1;
-    if (call->wish.kept_count == SPOTNIK_FLEET_GROUPS - 1)
-        return spotnik_fault_set(fault, "%s: more than %d kinds of machines", call->status,
-                                 SPOTNIK_FLEET_GROUPS - 1);
-    for (size_t i = 0; i < call->catalog.count; i++) {
-        const struct spotnik_offer *offer = &call->catalog.offers[i];
-        bool spot = !strcmp(capacity, "spot");
-        const struct spotnik_device *device = spotnik_profile_device(&call->profile, offer->accelerator);
-        if (strcmp(offer->instance, instance) || (zone && *zone && strcmp(offer->zone, zone)) || !device
-            || isnan(spot ? offer->spot_usd_per_h : offer->on_demand_usd_per_h))
-            continue;
-        call->wish.kept[call->wish.kept_count++] =
-            (struct spotnik_group){ offer, device, (unsigned)machines, spot, true };
+    if (!call->churn_path)
         return 0;
-    }
-    return spotnik_fault_set(fault,
-                             "%s: machine %zu: no %s price for %s%s%s in the catalog, or the profile was not "
-                             "measured on its accelerator",
-                             call->status, number, capacity, instance, zone ? " in " : "", zone ? zone : "");
-}
-
-/* What is done comes off the work, what is spent off the budget, the time gone off the deadline. */
-static int status_read(struct call *call, struct spotnik_fault *fault)
-{
-    double epochs_done, elapsed_s, spent_usd;
-    json_t *json, *item;
-    size_t i;
-    int rc = 0;
-
-    if (!call->status)
-        return 0;
-    if (spotnik_json_load(call->status, &json, fault))
-        return -1;
-    if (spotnik_json_number(call->status, json, "epochs_done", 0, 1e12, NAN, &epochs_done, fault)
-        || spotnik_json_number(call->status, json, "elapsed_s", 0, 1e10, 0, &elapsed_s, fault)
-        || spotnik_json_number(call->status, json, "spent_usd", 0, 1e10, 0, &spent_usd, fault))
-        rc = -1;
-    json_array_foreach(json_object_get(json, "machines"), i, item) if (!rc) rc =
-        survivor_read(call, item, i + 1, fault);
-    json_decref(json);
-    if (rc)
-        return rc;
-    if (epochs_done >= call->wish.work.epochs)
-        return spotnik_fault_set(fault, "%s: %g epochs are done, %g were wanted: nothing is left to plan",
-                                 call->status, epochs_done, call->wish.work.epochs);
-    if (elapsed_s >= call->wish.deadline_s)
-        return spotnik_fault_set(fault, "%s: the deadline binds: it passed %.0f s ago", call->status,
-                                 elapsed_s - call->wish.deadline_s);
-    if (spent_usd >= call->wish.budget_usd)
-        return spotnik_fault_set(fault, "%s: the budget binds: $%.2f of $%.2f are spent", call->status,
-                                 spent_usd, call->wish.budget_usd);
-    call->wish.work.epochs -= epochs_done;
-    call->wish.deadline_s -= elapsed_s;
-    call->wish.budget_usd -= spent_usd;
-    return 0;
+    if (!churn_read(call->churn_path, &trace, error, sizeof(error)))
+        return spotnik_fault_set(fault, "%s: %s", call->churn_path, error);
+    struct spotnik_churn_event *events = malloc(trace.event_count * sizeof(*events));
+    for (size_t i = 0; events && i < trace.event_count; i++)
+        events[i] = (struct spotnik_churn_event){
+            .at_s = (double)(trace.event[i].at_ms - trace.event[0].at_ms) / 1e3 / call->speedup,
+            .node = trace.event[i].node,
+            .add = trace.event[i].add,
+        };
+    call->churn = (struct spotnik_churn){ trace.event_count, events, trace.node_count };
+    call->wish.work.churn = &call->churn;
+    churn_free(&trace);
+    return events ? 0 : spotnik_fault_set(fault, "out of memory for the trace");
 }
 
 static int remember(struct call *call, const struct spotnik_plan *plan, struct spotnik_fault *fault)
@@ -210,7 +170,8 @@ static int plan_run(struct call *call, spotnik_plan_printer print, struct spotni
     int rc = plan ? 0 : spotnik_fault_set(fault, "out of memory");
     if (!rc)
         rc = profile_load(call, fault) || target_read(call, fault) || prices_load(call, fault)
-                     || status_read(call, fault)
+                     || churn_load(call, fault)
+                     || spotnik_standing_apply(&call->standing, &call->profile, &call->catalog, &call->wish, fault)
                      || spotnik_plan_make(&call->catalog, &call->profile, &call->wish, plan, fault)
                      || (call->plot && spotnik_plan_plot(&call->context, call->plot, fault))
                      || remember(call, plan, fault)
@@ -220,6 +181,7 @@ static int plan_run(struct call *call, spotnik_plan_printer print, struct spotni
         rc = spotnik_fault_set(fault, "%s", *plan->binding ? plan->binding : "cannot write the plan");
     else if (!rc && !plan->found)
         rc = spotnik_fault_set(fault, "%s", plan->binding);
+    free((void *)call->churn.events);
     free(plan);
     return rc;
 }
@@ -234,6 +196,16 @@ static bool take_file(const char **list, size_t *count, const char *path)
     return true;
 }
 
+static bool take_running(struct call *call, const char *text)
+{
+    if (call->standing.running_count == SPOTNIK_RUNNING_MAX) {
+        spotnik_cli_refuse("plan", 0, "more than %d kinds of running machines", SPOTNIK_RUNNING_MAX);
+        return false;
+    }
+    call->standing.running[call->standing.running_count++] = text;
+    return true;
+}
+
 static bool read_number(struct call *call, int option)
 {
     double value;
@@ -245,6 +217,14 @@ static bool read_number(struct call *call, int option)
                    || spotnik_cli_refuse("plan", 0, "--deadline is not above zero"));
     case 'b':
         return spotnik_cli_number("plan", "--budget", optarg, 1e-9, 1e12, &call->wish.budget_usd);
+    case 'B':
+        return spotnik_cli_number("plan", "--batch", optarg, 1, 1e9, &call->standing.batch);
+    case 'E':
+        return spotnik_cli_duration("plan", "--elapsed", optarg, false, &call->standing.elapsed_s);
+    case 'X':
+        return spotnik_cli_number("plan", "--spent", optarg, 0, 1e12, &call->standing.spent_usd);
+    case 'U':
+        return spotnik_cli_number("plan", "--speedup", optarg, 1e-3, 1e6, &call->speedup);
     case 'c':
         return spotnik_cli_number("plan", "--confidence", optarg, 0.01, 0.9999, &call->wish.confidence);
     case 'l':
@@ -286,7 +266,12 @@ static bool read_option(struct call *call, int option)
         call->advisor = optarg;
         return true;
     case 's':
-        call->status = optarg;
+        call->standing.path = optarg;
+        return true;
+    case 'R':
+        return take_running(call, optarg);
+    case 'C':
+        call->churn_path = optarg;
         return true;
     case 'S':
         call->store = optarg;
@@ -352,6 +337,12 @@ int spotnik_cmd_plan(int argc, char **argv)
                                              { "only", 1, 0, 'y' },
                                              { "losses-per-h", 1, 0, 'l' },
                                              { "from-status", 1, 0, 's' },
+                                             { "running", 1, 0, 'R' },
+                                             { "batch", 1, 0, 'B' },
+                                             { "elapsed", 1, 0, 'E' },
+                                             { "spent", 1, 0, 'X' },
+                                             { "churn", 1, 0, 'C' },
+                                             { "speedup", 1, 0, 'U' },
                                              { "store", 1, 0, 'S' },
                                              { "seed", 1, 0, 'e' },
                                              { "runs", 1, 0, 'r' },
@@ -368,6 +359,8 @@ int spotnik_cmd_plan(int argc, char **argv)
                                    .seed = 1,
                                    .runs = 400,
                                    .work = { .losses_per_h = NAN, .together = SPOTNIK_LOSSES_TOGETHER } },
+                         .standing = { .elapsed_s = NAN, .spent_usd = NAN },
+                         .speedup = 1,
                          .format = "table" };
     struct spotnik_fault fault;
     int option;

@@ -289,6 +289,19 @@ static void run_once(struct run *run)
         ;
 }
 
+/* The trace says who comes and goes; only the error of the predicted step is drawn. */
+static void run_traced(struct run *run)
+{
+    double error = run->profile->error, slowness = exp(error * normal(run) - error * error / 2);
+    struct spotnik_replay replay =
+        spotnik_fleet_replay(run->profile, run->fleet, run->work->churn,
+                             steps_of(run->profile, run->fleet, run->work), slowness);
+
+    run->now_s = replay.time_s;
+    run->cost_usd = replay.cost_usd;
+    run->losses = replay.losses;
+}
+
 static int by_value(const void *left, const void *right)
 {
     const double *a = left, *b = right;
@@ -309,7 +322,10 @@ struct spotnik_outcome spotnik_fleet_simulate(const struct spotnik_profile *prof
     for (unsigned i = 0; i < runs; i++) {
         struct run run = { .profile = profile, .fleet = fleet, .work = work };
         spotnik_prng_seed(&run.prng, seed * 1000003 + i);
-        run_once(&run);
+        if (work->churn)
+            run_traced(&run);
+        else
+            run_once(&run);
         times_s[i] = run.now_s;
         costs_usd[i] = run.cost_usd;
         o.time_mean_s += run.now_s / runs;

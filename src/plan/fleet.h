@@ -13,6 +13,7 @@
 
 #include "plan/catalog.h"
 #include "plan/profile.h"
+#include "plan/replay.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -40,6 +41,7 @@ struct spotnik_work {
     double epochs;       /* at the reference batch */
     double losses_per_h; /* for offers that do not say; NAN: the default */
     double together;
+    const struct spotnik_churn *churn; /* a trace to replay instead of drawing losses; NULL: draw */
 };
 
 struct spotnik_estimate {

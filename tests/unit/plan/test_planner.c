@@ -62,7 +62,7 @@ static void without_losses_the_simulation_is_the_estimate(void **state)
 {
     struct spotnik_profile p = profile();
     struct spotnik_fleet fleet = fleet_of(&p, &v100, 4, false);
-    const struct spotnik_work work = { 10, NAN, 0.25 };
+    const struct spotnik_work work = { 10, NAN, 0.25, NULL };
 
     (void)state;
     struct spotnik_estimate e = spotnik_fleet_estimate(&p, &fleet, &work);
@@ -78,7 +78,7 @@ static void losses_cost_time(void **state)
 {
     struct spotnik_profile p = profile();
     struct spotnik_fleet spot = fleet_of(&p, &v100, 4, true), sure = fleet_of(&p, &v100, 4, false);
-    const struct spotnik_work work = { 10, NAN, 0.25 };
+    const struct spotnik_work work = { 10, NAN, 0.25, NULL };
 
     (void)state;
     struct spotnik_outcome a = spotnik_fleet_simulate(&p, &spot, &work, INFINITY, INFINITY, 400, 1);
@@ -98,7 +98,7 @@ static struct spotnik_wish wish_of(double deadline_h, double budget_usd)
     return (struct spotnik_wish){ .deadline_s = deadline_h * 3600,
                                   .budget_usd = budget_usd,
                                   .confidence = 0.95,
-                                  .work = { 90, NAN, 0.25 },
+                                  .work = { 90, NAN, 0.25, NULL },
                                   .machines_most = 16,
                                   .spot = true,
                                   .on_demand = true,
@@ -248,6 +248,43 @@ static void histories(void **state)
     assert_non_null(strstr(fault.text, "backwards"));
 }
 
+/* Two spot machines and a trace: both at 0, the second lost at 100 s and back at 200 s; startup 10 s. */
+static void replays(void **state)
+{
+    const struct spotnik_churn_event events[] = {
+        { 0, 0, true }, { 0, 1, true }, { 100, 1, false }, { 200, 1, true }
+    };
+    const struct spotnik_churn churn = { 4, events, 2 };
+    struct spotnik_profile p;
+
+    (void)state;
+    spotnik_profile_empty(&p);
+    snprintf(p.devices[0].accelerator, sizeof(p.devices[0].accelerator), "V100");
+    p.device_count = 1;
+    p.batches[0] = 100;
+    p.batch_count = 1;
+    p.measured_count = 2;
+    p.measured[0] = (struct spotnik_measured){ "V100", 1, 100, 2 };
+    p.measured[1] = (struct spotnik_measured){ "V100", 2, 100, 1 };
+    p.startup_s = 10;
+    p.recover_s = 5;
+    p.join_s = 3;
+    struct spotnik_fleet fleet = { .group_count = 1, .batch = 100 };
+    fleet.groups[0] = (struct spotnik_group){ &v100, &p.devices[0], 2, true, false };
+    /* 10 to 100 s: 90 steps; 105 to 210 s at half speed: 52.5; from 213 s on 57.5 more */
+    struct spotnik_replay r = spotnik_fleet_replay(&p, &fleet, &churn, 200, 1);
+    assert_true(fabs(r.time_s - 270.5) < 1e-9);
+    assert_int_equal(r.losses, 1);
+    assert_true(fabs(r.cost_usd - 1.2 * (270.5 + 100 + 70.5) / 3600) < 1e-9);
+    /* a trace that ends with nobody left never finishes */
+    const struct spotnik_churn_event end[] = { { 0, 0, true }, { 0, 1, true }, { 50, 0, false }, { 60, 1, false } };
+    const struct spotnik_churn over = { 4, end, 2 };
+    assert_true(isinf(spotnik_fleet_replay(&p, &fleet, &over, 200, 1).time_s));
+    /* on-demand machines are not in the trace, and stay */
+    fleet.groups[0].spot = false;
+    assert_true(fabs(spotnik_fleet_replay(&p, &fleet, &over, 200, 1).time_s - 210) < 1e-9);
+}
+
 /* Two prices in turns: the mean cost is that of the mean price, and single runs differ by the hour they hit. */
 static void prices_move_costs(void **state)
 {
@@ -354,7 +391,7 @@ int main(void)
         cmocka_unit_test(impossible_wishes),
         cmocka_unit_test(survivors_stay),
         cmocka_unit_test(catalogs),
-        cmocka_unit_test(histories), cmocka_unit_test(prices_move_costs),
+        cmocka_unit_test(histories), cmocka_unit_test(prices_move_costs), cmocka_unit_test(replays),
         cmocka_unit_test(profiles),
         cmocka_unit_test(stores),
     };
