@@ -7,6 +7,7 @@ int spotnik_cmd_run(int argc, char **argv);
 int spotnik_cmd_status(int argc, char **argv);
 int spotnik_cmd_sim(int argc, char **argv);
 int spotnik_cmd_bench(int argc, char **argv);
+int spotnik_cmd_checkpoint(int argc, char **argv);
 int spotnik_cmd_key(int argc, char **argv);
 int spotnik_cmd_plan(int argc, char **argv);
 int spotnik_cmd_profile(int argc, char **argv);

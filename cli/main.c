@@ -15,6 +15,7 @@ static const struct {
     {"sim", "play a whole cluster with faults, from a seed", spotnik_cmd_sim},
     {"bench", "measure: recovery after revocations", spotnik_cmd_bench},
     {"key", "make a job key", spotnik_cmd_key},
+    {"checkpoint", "list and verify the checkpoints of a job", spotnik_cmd_checkpoint},
     {"plan", "what to rent: machines, how many, which batch", spotnik_cmd_plan},
     {"profile", "measure a job for the planner", spotnik_cmd_profile},
     {"model", "the planner's models, one by one, on CSV", spotnik_cmd_model},
@@ -27,7 +28,7 @@ static int help(FILE *out)
     fprintf(out, "spotnik " SPOTNIK_VERSION ": training that goes on when machines vanish\n\n"
                  "Usage: spotnik COMMAND [OPTION]...\n\n");
     for (size_t i = 0; i < COMMANDS; i++)
-        fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].purpose);
+        fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].purpose);
     fprintf(out, "\nFirst steps:\n"
                  "  spotnik run -n 2:4 --respawn --kill-every 5s -- ./train\n"
                  "                                four workers, one killed every 5 s and replaced\n"

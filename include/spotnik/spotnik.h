@@ -59,6 +59,8 @@ enum spotnik_error {
     SPOTNIK_ERR_JOB = -102,      /**< the other side belongs to another job */
     SPOTNIK_ERR_VERSION = -103,  /**< the other side speaks another wire version */
     SPOTNIK_ERR_SYSTEM = -104,   /**< a system call failed; spotnik_last_error() names it */
+    SPOTNIK_ERR_CHECKPOINT = -105, /**< checkpoint_dir holds checkpoints that cannot be used: another job's, another model's,
+                                      or all damaged; spotnik_last_error() says which */
     /* The step. */
     SPOTNIK_ERR_MISMATCH = -200, /**< members run different programs: buckets differ in size, type or number */
     /* Our membership. */
@@ -187,6 +189,20 @@ typedef struct spotnik_job_status {
     spotnik_recovery recovery[SPOTNIK_RECOVERIES_KEPT];
 } spotnik_job_status;
 
+/** Checkpoints as this member sees them. */
+typedef struct spotnik_checkpoint_info {
+    size_t size;                 /**< set by the caller: sizeof(spotnik_checkpoint_info) */
+    uint64_t resumed_step;       /**< the job was founded here from the checkpoint after this step; 0: it was not */
+    uint64_t complete_step;      /**< of the last checkpoint that is known here to be complete; 0: none yet */
+    uint64_t complete_count;     /**< of this member's life */
+    uint64_t left_out_count;     /**< due, but not completed: the one before was still being written, a member was lost, the
+                                      disk was full, ... */
+    uint64_t copy_ns, copy_bytes; /**< the last copy of this member's part: how long the caller was held up, and its size */
+    uint64_t write_ns;           /**< how long writing it took, in the background */
+    char message[512];           /**< what went wrong last, or which damaged checkpoint was left out at the start; "" when
+                                      all is well */
+} spotnik_checkpoint_info;
+
 /** Fill @p cfg with defaults, then with what SPOTNIK_* in the environment says. Unusable values in the environment are
  *  reported by spotnik_join(). A struct of an older header is filled as far as it goes: who calls this through a foreign
  *  function interface calls spotnik_config_init_sized() with the size of its own struct. */
@@ -250,7 +266,10 @@ SPOTNIK_API uint64_t spotnik_state_loads(spotnik_job *job);
  *
  * In a joiner the first call copies the state from the members; the registered memory then holds what theirs holds, and
  * the steps that were committed meanwhile are replayed by the caller's own loop (step.replay).
- * Errors: DONE (regular end of the loop), LEAVING (a notice came: leave), PARKED, MISMATCH, PEERS, MEMORY, AGAIN.
+ * In the founder of a job with a checkpoint_dir it loads the newest complete checkpoint, if there is one: the registered
+ * memory, the blobs, the number of the last step and the position in the data are then those after its step.
+ * Errors: DONE (regular end of the loop), LEAVING (a notice came: leave), PARKED, MISMATCH, PEERS, MEMORY, CHECKPOINT, SYSTEM,
+ * AGAIN.
  */
 SPOTNIK_API int spotnik_step_begin(spotnik_job *job, spotnik_step *ret_step);
 
@@ -302,6 +321,9 @@ SPOTNIK_API void spotnik_abandon(spotnik_job *job);
 
 /** Fill @p ret with a consistent snapshot. Any thread. */
 SPOTNIK_API void spotnik_status(spotnik_job *job, spotnik_job_status *ret);
+
+/** Fill @p ret, as far as ret->size goes, with what is known of checkpoints. All zeros without checkpoint_dir. Any thread. */
+SPOTNIK_API void spotnik_checkpoint_status(spotnik_job *job, spotnik_checkpoint_info *ret);
 
 /** Write the members of the view in order of rank, @p max at most. Returns how many were written. Any thread. */
 SPOTNIK_API uint32_t spotnik_members(spotnik_job *job, spotnik_job_member *ret, uint32_t max);

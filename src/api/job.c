@@ -12,6 +12,7 @@
 
 #define FIND_TIMEOUT_NS (30 * SPOTNIK_S)
 #define LEAVE_TIMEOUT_NS (60 * SPOTNIK_S)
+#define FINISH_TIMEOUT_NS (60 * SPOTNIK_S)
 
 bool spotnik_job_is_noticed(const struct spotnik_job *job)
 {
@@ -40,10 +41,8 @@ static int found_job(struct spotnik_job *job, const spotnik_config *config)
 
     if (rc)
         return rc;
-    if (config->batch_per_member)
-        spotnik_ledger_init_per_member(&ledger, config->samples, config->batch_per_member);
-    else
-        spotnik_ledger_init(&ledger, config->samples, config->batch);
+    job->founder = true;
+    spotnik_job_ledger(config, &ledger);
     return spotnik_engine_found(job->engine, &ledger);
 }
 
@@ -75,6 +74,7 @@ static void keep_settings(struct spotnik_job *job, const spotnik_config *config)
     job->config.job_name = job->config.key_file = job->config.peers = job->config.bind = NULL;
     job->config.checkpoint_dir = NULL;
     snprintf(job->name, sizeof job->name, "%s", config->job_name);
+    snprintf(job->checkpoint_dir, sizeof job->checkpoint_dir, "%s", config->checkpoint_dir ? config->checkpoint_dir : "");
     job->born_ns = spotnik_thread_now_ns();
 }
 
@@ -87,6 +87,8 @@ static void job_free(struct spotnik_job *job, bool goodbye)
     spotnik_joiner_free(job->joiner);
     if (job->donor)
         spotnik_donor_stop(job->donor);
+    struct spotnik_checkpoint *checkpoint = spotnik_job_checkpoint_set(job, NULL);
+    spotnik_checkpoint_free(checkpoint); /* it asks the engine */
     spotnik_engine_free(job->engine, goodbye);
     spotnik_donor_free(job->donor);
     spotnik_registry_done(&job->registry);
@@ -113,6 +115,8 @@ int spotnik_join(const spotnik_config *cfg, spotnik_job **ret_job)
     pthread_mutex_init(&job->rate.lock, NULL);
     spotnik_registry_init(&job->registry);
     rc = spotnik_job_open(job, &config);
+    if (!rc && config.checkpoint_dir)
+        rc = spotnik_job_checkpoint_open(job);
     if (!rc)
         rc = find(job, &config);
     if (rc) {
@@ -145,6 +149,8 @@ int spotnik_leave(spotnik_job *job)
     spotnik_engine_status(job->engine, &status);
     if (!job->outside && !job->begun && !status.joining)
         rc = spotnik_engine_leave(job->engine, patience_ns);
+    if (job->checkpoint)
+        spotnik_checkpoint_finish(job->checkpoint, !rc && !job->outside && !job->begun, FINISH_TIMEOUT_NS);
     job_free(job, true);
     return rc;
 }

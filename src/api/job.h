@@ -14,12 +14,14 @@
 #include "net/engine.h"
 #include "peers/peers.h"
 #include "spotnik/spotnik.h"
+#include "state/checkpoint.h"
 #include "state/donor.h"
 #include "state/joiner.h"
 #include "state/registry.h"
 
 #define SPOTNIK_CALLER_BUCKETS 256
 #define SPOTNIK_MEMBERS_KNOWN 64
+#define SPOTNIK_CHECKPOINT_DIR_MAX 3000
 
 /* Steps per second over the last second or so. */
 struct spotnik_rate {
@@ -35,6 +37,9 @@ struct spotnik_job {
     struct spotnik_peers *peers; /* NULL: a job of one; changed under rate.lock */
     struct spotnik_registry registry;
     struct spotnik_donor *donor;
+    struct spotnik_checkpoint *checkpoint; /* NULL: no checkpoint_dir; changed under rate.lock */
+    char checkpoint_dir[SPOTNIK_CHECKPOINT_DIR_MAX + 1];
+    bool founder; /* founded the job: it is this member that loads a checkpoint */
     struct spotnik_joiner *joiner; /* while we follow the job into its view */
     struct spotnik_member sponsor; /* a live member to ask first; valid when has_sponsor */
     bool has_sponsor;
@@ -54,8 +59,6 @@ struct spotnik_job {
     uint64_t state_loads; /* how often the registered state was replaced from outside */
 };
 
-#define SPOTNIK_CHECKPOINT_DIR_MAX 3000
-
 /* A caller's config, perhaps of an older header, as a whole one. 0 or ARGUMENT. */
 int spotnik_config_complete(const spotnik_config *config, spotnik_config *ret);
 
@@ -66,6 +69,19 @@ int spotnik_config_check(const spotnik_config *config);
 int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config);
 
 bool spotnik_job_is_noticed(const struct spotnik_job *job);
+
+/* Where the data stand when this job begins. */
+void spotnik_job_ledger(const spotnik_config *config, struct spotnik_ledger *ret);
+
+/* With checkpoint_dir. Errors: SYSTEM, MEMORY. */
+int spotnik_job_checkpoint_open(struct spotnik_job *job);
+
+/* Whoever asks for our status looks at it. Returns what was there. */
+struct spotnik_checkpoint *spotnik_job_checkpoint_set(struct spotnik_job *job, struct spotnik_checkpoint *checkpoint);
+
+/* Before the first step: the registry is complete. The founder loads the newest checkpoint; writing begins. Errors:
+ * CHECKPOINT, SYSTEM, MEMORY, ARGUMENT. Blocking. */
+int spotnik_job_seal(struct spotnik_job *job);
 
 /* Copy the state and become a joiner of the engine. Blocking. */
 int spotnik_job_rejoin(struct spotnik_job *job);

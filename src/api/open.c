@@ -74,6 +74,8 @@ static void on_boundary(void *context, uint64_t committed, bool waiting)
     struct spotnik_job *job = context;
 
     spotnik_donor_boundary(job->donor, committed, waiting);
+    if (job->checkpoint)
+        spotnik_checkpoint_boundary(job->checkpoint, committed, false);
 }
 
 static void on_committed(void *context, uint64_t step, uint32_t bucket_count,
@@ -82,6 +84,8 @@ static void on_committed(void *context, uint64_t step, uint32_t bucket_count,
     struct spotnik_job *job = context;
 
     spotnik_donor_committed(job->donor, step, bucket_count, result);
+    if (job->checkpoint)
+        spotnik_checkpoint_committed(job->checkpoint, step);
 }
 
 static void fill_limits(const spotnik_config *config, struct spotnik_limits *limits)

@@ -120,6 +120,8 @@ void spotnik_job_exclude(struct spotnik_job *job)
     spotnik_joiner_free(job->joiner);
     job->joiner = NULL;
     spotnik_donor_reset(job->donor);
+    if (job->checkpoint)
+        spotnik_checkpoint_reset(job->checkpoint);
     job->outside = true;
     job->has_sponsor = false;
     job->known_count = spotnik_engine_members(job->engine, job->known, SPOTNIK_MEMBERS_KNOWN, &epoch);

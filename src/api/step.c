@@ -33,6 +33,8 @@ static int begin(struct spotnik_job *job, spotnik_step *ret_step)
 
         if (rc)
             return rc;
+        if (is_finished(job) && job->checkpoint)
+            spotnik_checkpoint_boundary(job->checkpoint, job->committed, true);
         if (is_finished(job))
             return spotnik_error_return(SPOTNIK_ERR_DONE, "%llu steps are committed",
                                         (unsigned long long)job->config.steps_max);
@@ -52,16 +54,17 @@ int spotnik_step_begin(spotnik_job *job, spotnik_step *ret_step)
     if (job->begun)
         return spotnik_error_return(SPOTNIK_ERR_STATE, "the step begun before was not committed");
     spotnik_pace_turn(&job->pace, SPOTNIK_PACE_BEGIN, spotnik_thread_now_ns());
-    if (!job->sealed) {
-        job->sealed = true;
-        spotnik_donor_seal(job->donor);
-    }
-    memset(&step, 0, sizeof step);
-    int rc = begin(job, &step);
+    int rc = job->sealed ? 0 : spotnik_job_seal(job);
 
+    if (rc)
+        return rc;
+    memset(&step, 0, sizeof step);
+    rc = begin(job, &step);
     tidy(job);
     if (rc)
         return rc;
+    if (job->checkpoint)
+        spotnik_checkpoint_begun(job->checkpoint, &step);
     memset(job->started, 0, sizeof job->started);
     job->begun = true;
     job->step = step.number;

@@ -30,6 +30,8 @@ static const struct {
     { SPOTNIK_ERR_VERSION,
       "the other side speaks another wire version; run one version of spotnik everywhere" },
     { SPOTNIK_ERR_SYSTEM, "a system call failed; spotnik_last_error() names it" },
+    { SPOTNIK_ERR_CHECKPOINT,
+      "the checkpoints in the checkpoint directory cannot be used; spotnik_last_error() says why" },
     { SPOTNIK_ERR_MISMATCH, "members run different programs: buckets differ in size, type or number; start "
                             "all from the same code" },
     { SPOTNIK_ERR_LEAVING, "a notice arrived; call spotnik_leave() and exit with status 75" },

@@ -101,6 +101,7 @@ static void dispatch(struct spotnik_core *core, const struct spotnik_event *even
 {
     switch (event->kind) {
     case SPOTNIK_EVENT_FOUND: on_found(core, event); break;
+    case SPOTNIK_EVENT_RESUME: on_resume(core, event); break;
     case SPOTNIK_EVENT_JOIN: on_join(core, event); break;
     case SPOTNIK_EVENT_LINK_UP: on_link_up(core, event); break;
     case SPOTNIK_EVENT_LINK_DOWN: on_link_down(core, event); break;
@@ -149,6 +150,11 @@ const struct spotnik_view *spotnik_core_view(const struct spotnik_core *core)
 const struct spotnik_ledger *spotnik_core_ledger(const struct spotnik_core *core)
 {
     return &core->ledger;
+}
+
+bool spotnik_core_ledger_known(const struct spotnik_core *core, uint64_t committed)
+{
+    return core->role == SPOTNIK_ROLE_MEMBER && core->ledger_known && core->step.committed == committed;
 }
 
 void spotnik_core_plant(struct spotnik_core *core, uint32_t bugs)

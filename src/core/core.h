@@ -60,6 +60,8 @@ enum spotnik_role {
 enum spotnik_event_kind {
     /* once */
     SPOTNIK_EVENT_FOUND,        /* become the only member of epoch 1; ledger: where the data begin (NULL: as in init) */
+    SPOTNIK_EVENT_RESUME,       /* the founder, before anybody has joined and before its first step: go on after step
+                                   `committed`, with the data at `ledger`, from a checkpoint */
     SPOTNIK_EVENT_JOIN,         /* become a joiner; `committed`: the step whose state was copied (0: initial state) */
     /* links: control links only; a peer is known by its descriptor after the handshake */
     SPOTNIK_EVENT_LINK_UP,      /* peer: authenticated both ways, usable */
@@ -223,6 +225,10 @@ uint64_t spotnik_core_share(const struct spotnik_core *core, struct spotnik_rang
 uint32_t spotnik_core_share_number(const struct spotnik_core *core, uint32_t *ret_shares);
 
 const struct spotnik_ledger *spotnik_core_ledger(const struct spotnik_core *core);
+
+/* Is that the ledger after step `committed`? Not in a joiner, nor in one that came in lagging. */
+bool spotnik_core_ledger_known(const struct spotnik_core *core, uint64_t committed);
+
 void spotnik_core_status(const struct spotnik_core *core, struct spotnik_core_status *ret);
 const char *spotnik_event_name(enum spotnik_event_kind kind);
 const char *spotnik_action_name(enum spotnik_action_kind kind);

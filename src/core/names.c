@@ -6,6 +6,7 @@ const char *spotnik_event_name(enum spotnik_event_kind kind)
 {
     static const char *const names[] = {
         [SPOTNIK_EVENT_FOUND] = "found",           [SPOTNIK_EVENT_JOIN] = "join",
+        [SPOTNIK_EVENT_RESUME] = "resume",
         [SPOTNIK_EVENT_LINK_UP] = "link up",       [SPOTNIK_EVENT_LINK_DOWN] = "link down",
         [SPOTNIK_EVENT_DIAL_FAILED] = "dial failed", [SPOTNIK_EVENT_DEATH] = "death",
         [SPOTNIK_EVENT_MESSAGE] = "message",       [SPOTNIK_EVENT_LANE_DOWN] = "lane down",

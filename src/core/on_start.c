@@ -1,7 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FOUND and JOIN: the two ways to start. */
+/* FOUND and JOIN, the two ways to start, and RESUME, which follows the first where a job goes on that had lost everybody. */
 #include "base/assert.h"
 #include "core/state.h"
+
+/* A view of ourselves at the step we hold. */
+static void install_alone(struct spotnik_core *core)
+{
+    struct spotnik_proposal *alone = &core->accepted;
+
+    alone->epoch = core->view.epoch + 1;
+    alone->settled_step = core->step.committed;
+    alone->share_count = 1;
+    alone->entry_count = 1;
+    alone->entry[0] = (struct spotnik_entry){.member = core->self, .flags = SPOTNIK_ENTRY_MEMBER, .share = 0};
+    spotnik_ledger_copy(&alone->ledger, &core->ledger);
+    view_install(core, alone);
+}
 
 /* The only member of epoch 1. That nobody else does the same is src/peers' business. */
 void on_found(struct spotnik_core *core, const struct spotnik_event *event)
@@ -9,14 +23,18 @@ void on_found(struct spotnik_core *core, const struct spotnik_event *event)
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_IDLE);
     if (event->ledger)
         spotnik_ledger_copy(&core->ledger, event->ledger);
-    struct spotnik_proposal *first = &core->accepted;
-    first->epoch = 1;
-    first->settled_step = 0;
-    first->share_count = 1;
-    first->entry_count = 1;
-    first->entry[0] = (struct spotnik_entry){.member = core->self, .flags = SPOTNIK_ENTRY_MEMBER, .share = 0};
-    spotnik_ledger_copy(&first->ledger, &core->ledger);
-    view_install(core, first);
+    install_alone(core);
+}
+
+/* To all others it is one more view of a job that has seen no step yet: nobody can have copied its state before. */
+void on_resume(struct spotnik_core *core, const struct spotnik_event *event)
+{
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER && core->view.size == 1);
+    SPOTNIK_ASSERT(core->step.committed == 0 && !core->step.begun && !core->begin_wanted);
+    core->copied_step = event->committed;
+    spotnik_transaction_init(&core->step, event->committed);
+    spotnik_ledger_copy(&core->ledger, event->ledger);
+    install_alone(core);
 }
 
 void on_join(struct spotnik_core *core, const struct spotnik_event *event)

@@ -191,6 +191,7 @@ void enter_forget(struct spotnik_core *core, struct spotnik_id id);
 
 /* on_*.c: one file per event */
 void on_found(struct spotnik_core *core, const struct spotnik_event *event);
+void on_resume(struct spotnik_core *core, const struct spotnik_event *event);
 void on_join(struct spotnik_core *core, const struct spotnik_event *event);
 void on_link_up(struct spotnik_core *core, const struct spotnik_event *event);
 void on_link_down(struct spotnik_core *core, const struct spotnik_event *event);

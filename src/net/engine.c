@@ -185,6 +185,25 @@ int spotnik_engine_found(struct spotnik_engine *engine, const struct spotnik_led
     return 0;
 }
 
+void spotnik_engine_resume(struct spotnik_engine *engine, uint64_t committed, const struct spotnik_ledger *ledger)
+{
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_RESUME, .committed = committed, .ledger = ledger };
+    spotnik_engine_lock(engine);
+    engine->committed = committed;
+    spotnik_engine_drive(engine, &event);
+    spotnik_engine_unlock(engine);
+}
+
+bool spotnik_engine_ledger(struct spotnik_engine *engine, uint64_t committed, struct spotnik_ledger *ret)
+{
+    spotnik_engine_lock(engine);
+    bool known = spotnik_core_ledger_known(engine->core, committed);
+    if (known)
+        spotnik_ledger_copy(ret, spotnik_core_ledger(engine->core));
+    spotnik_engine_unlock(engine);
+    return known;
+}
+
 /* Everything that belonged to the member we were. Its links say GOODBYE and end by themselves. */
 static void past_forget(struct spotnik_engine *engine)
 {

@@ -98,6 +98,12 @@ const struct spotnik_credentials *spotnik_engine_credentials(const struct spotni
 /* [caller] Become the only member of epoch 1, with the data as `ledger` says (NULL: as the config does). */
 int spotnik_engine_found(struct spotnik_engine *engine, const struct spotnik_ledger *ledger);
 
+/* [caller] The founder, before its first step: go on after step `committed`, with the data at `ledger`. */
+void spotnik_engine_resume(struct spotnik_engine *engine, uint64_t committed, const struct spotnik_ledger *ledger);
+
+/* [caller] The ledger after step `committed`. False: this member does not know it, or is at another step. */
+bool spotnik_engine_ledger(struct spotnik_engine *engine, uint64_t committed, struct spotnik_ledger *ret);
+
 /* [caller] Become a joiner that holds the state after step `committed`. Resets the core (fresh memory) if
  * it was in another role, so it also serves rejoining after EXCLUDED; `self.id` may be renewed by passing
  * a new id (a restarted member is a new member). */

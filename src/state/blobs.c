@@ -39,8 +39,9 @@ static int check(const struct spotnik_blobs *blobs, const struct spotnik_blob *b
     if (!bytes && size)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "blob %s: no bytes given", name);
     if (!before && blobs->count == SPOTNIK_BLOBS_MAX)
-        return spotnik_error_return(SPOTNIK_ERR_LIMIT, "blob %s: at most %d blobs can be kept; pack some together",
-                                    name, SPOTNIK_BLOBS_MAX);
+        return spotnik_error_return(SPOTNIK_ERR_LIMIT,
+                                    "blob %s: at most %d blobs can be kept; pack some together", name,
+                                    SPOTNIK_BLOBS_MAX);
     if (size > SPOTNIK_BLOBS_BYTES_MAX - others)
         return spotnik_error_return(SPOTNIK_ERR_LIMIT,
                                     "blob %s: %zu bytes are too many; blobs hold at most %zu MiB together: "
@@ -105,7 +106,8 @@ static int read_one(struct spotnik_blobs *blobs, struct spotnik_reader *reader)
 
     spotnik_reader_bytes(reader, name, length);
     uint64_t size = spotnik_reader_u64(reader);
-    const uint8_t *bytes = size <= spotnik_reader_left(reader) ? spotnik_reader_skip(reader, (size_t)size) : NULL;
+    const uint8_t *bytes =
+        size <= spotnik_reader_left(reader) ? spotnik_reader_skip(reader, (size_t)size) : NULL;
 
     if (reader->failed || !bytes || strlen(name) != length || find(blobs, name))
         return SPOTNIK_ERR_PEERS;

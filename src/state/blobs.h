@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Named runs of bytes that belong to a replica beside its tensors: what a program keeps in objects (the state of a
- * scheduler, of a random generator) and hands to us packed. Their lengths may change between steps. Unlike tensors they
- * need not be the same bytes on every member, since packing the same thing twice may give different bytes: whoever
- * receives them takes all of them from one giver. Owns copies; decides nothing about when they are read. */
+/* Named runs of bytes that belong to a replica beside its tensors: what a program keeps in objects (the
+ * state of a scheduler, of a random generator) and hands to us packed. Their lengths may change between
+ * steps. Unlike tensors they need not be the same bytes on every member, since packing the same thing twice
+ * may give different bytes: whoever receives them takes all of them from one giver. Owns copies; decides
+ * nothing about when they are read. */
 #ifndef SPOTNIK_STATE_BLOBS_H
 #define SPOTNIK_STATE_BLOBS_H
 
@@ -30,8 +31,8 @@ struct spotnik_blobs {
 
 void spotnik_blobs_done(struct spotnik_blobs *blobs);
 
-/* Put a copy under `name`, in place of what was there. Errors: ARGUMENT (name, or no bytes given), LIMIT, MEMORY;
- * nothing is changed then. */
+/* Put a copy under `name`, in place of what was there. Errors: ARGUMENT (name, or no bytes given), LIMIT,
+ * MEMORY; nothing is changed then. */
 int spotnik_blobs_set(struct spotnik_blobs *blobs, const char *name, const void *bytes, size_t size);
 
 /* NULL: no such name. */

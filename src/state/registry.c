@@ -28,8 +28,7 @@ uint32_t spotnik_registry_element_bytes(int dtype)
     return spotnik_dtype_bytes((uint64_t)dtype);
 }
 
-static int check(const struct spotnik_registry *registry, const char *name, const void *data, size_t count,
-                 int dtype)
+static int check(const struct spotnik_registry *registry, const char *name, uint64_t count, int dtype)
 {
     uint32_t element_bytes = spotnik_registry_element_bytes(dtype);
 
@@ -38,11 +37,9 @@ static int check(const struct spotnik_registry *registry, const char *name, cons
                                     SPOTNIK_TENSOR_NAME_MAX);
     if (!element_bytes)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "tensor %s: unknown element type %d", name, dtype);
-    if (!data && count)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "tensor %s: no memory given", name);
     if (count > (UINT64_MAX / 2 - registry->bytes) / element_bytes)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "tensor %s: %zu elements are too many", name,
-                                    count);
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "tensor %s: %llu elements are too many", name,
+                                    (unsigned long long)count);
     for (uint32_t i = 0; i < registry->count; i++)
         if (!strcmp(registry->tensor[i].name, name))
             return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "tensor %s is registered already", name);
@@ -67,10 +64,9 @@ static int grow(struct spotnik_registry *registry)
     return 0;
 }
 
-int spotnik_registry_add(struct spotnik_registry *registry, const char *name, void *data, size_t count,
-                         int dtype)
+int spotnik_registry_add_shape(struct spotnik_registry *registry, const char *name, uint64_t count, int dtype)
 {
-    int rc = check(registry, name, data, count, dtype);
+    int rc = check(registry, name, count, dtype);
 
     if (!rc)
         rc = grow(registry);
@@ -80,13 +76,24 @@ int spotnik_registry_add(struct spotnik_registry *registry, const char *name, vo
 
     memset(tensor, 0, sizeof *tensor);
     memcpy(tensor->name, name, strlen(name));
-    tensor->data = data;
     tensor->count = count;
-    tensor->bytes = (uint64_t)count * spotnik_registry_element_bytes(dtype);
+    tensor->bytes = count * spotnik_registry_element_bytes(dtype);
     tensor->offset = registry->bytes;
     tensor->dtype = (uint8_t)dtype;
     registry->bytes += tensor->bytes;
     return 0;
+}
+
+int spotnik_registry_add(struct spotnik_registry *registry, const char *name, void *data, size_t count,
+                         int dtype)
+{
+    if (!data && count && name)
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "tensor %s: no memory given", name);
+    int rc = spotnik_registry_add_shape(registry, name, count, dtype);
+
+    if (!rc)
+        registry->tensor[registry->count - 1].data = data;
+    return rc;
 }
 
 /* The first tensor that ends behind `offset`. */
@@ -132,7 +139,7 @@ void spotnik_registry_read(const struct spotnik_registry *registry, uint64_t off
     move(registry, offset, out, NULL, size);
 }
 
-void spotnik_registry_write(struct spotnik_registry *registry, uint64_t offset, const void *bytes,
+void spotnik_registry_write(const struct spotnik_registry *registry, uint64_t offset, const void *bytes,
                             size_t size)
 {
     move(registry, offset, NULL, bytes, size);
@@ -212,6 +219,24 @@ static int compare(const struct spotnik_tensor *ours, const char *name, uint8_t 
         return spotnik_error_return(SPOTNIK_ERR_MISMATCH,
                                     "tensor %s has %llu elements here and %llu in the job", name,
                                     (unsigned long long)ours->count, (unsigned long long)count);
+    return 0;
+}
+
+int spotnik_registry_compare(const struct spotnik_registry *registry, const struct spotnik_registry *other)
+{
+    for (uint32_t i = 0; i < other->count; i++) {
+        const struct spotnik_tensor *theirs = &other->tensor[i];
+
+        if (i >= registry->count)
+            return spotnik_error_return(SPOTNIK_ERR_MISMATCH, "it has a tensor %s that this program lacks",
+                                        theirs->name);
+        int rc = compare(&registry->tensor[i], theirs->name, theirs->dtype, theirs->count);
+        if (rc)
+            return rc;
+    }
+    if (other->count < registry->count)
+        return spotnik_error_return(SPOTNIK_ERR_MISMATCH, "it has no tensor %s, which this program registers",
+                                    registry->tensor[other->count].name);
     return 0;
 }
 

@@ -46,9 +46,12 @@ uint32_t spotnik_registry_element_bytes(int dtype);
 int spotnik_registry_add(struct spotnik_registry *registry, const char *name, void *data, size_t count,
                          int dtype);
 
+/* The same for a tensor that only has a shape, as a file describes it: its bytes can be neither read nor written. */
+int spotnik_registry_add_shape(struct spotnik_registry *registry, const char *name, uint64_t count, int dtype);
+
 /* Copy bytes [offset, offset + size) of the replica out or in. The range must lie inside. */
 void spotnik_registry_read(const struct spotnik_registry *registry, uint64_t offset, void *out, size_t size);
-void spotnik_registry_write(struct spotnik_registry *registry, uint64_t offset, const void *bytes,
+void spotnik_registry_write(const struct spotnik_registry *registry, uint64_t offset, const void *bytes,
                             size_t size);
 
 /* [caller, at a boundary] Before a copy is taken. */
@@ -67,6 +70,9 @@ uint64_t spotnik_registry_digest(const struct spotnik_registry *registry);
 /* Names, types and counts as bytes: what both sides of a copy must agree on. */
 size_t spotnik_registry_schema_size(const struct spotnik_registry *registry);
 void spotnik_registry_schema_write(const struct spotnik_registry *registry, struct spotnik_writer *writer);
+
+/* Compare ours with those of a checkpoint. 0, or SPOTNIK_ERR_MISMATCH with a detail that names the tensor. */
+int spotnik_registry_compare(const struct spotnik_registry *registry, const struct spotnik_registry *other);
 
 /* Compare ours with the schema of a donor. 0, or SPOTNIK_ERR_MISMATCH with a detail that names the tensor. */
 int spotnik_registry_schema_check(const struct spotnik_registry *registry, struct spotnik_reader *reader);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Claims: blobs keep copies under their names, change their lengths, come through packing unchanged, and no cut or
- * changed packing replaces what was there. */
+/* Claims: blobs keep copies under their names, change their lengths, come through packing unchanged, and no
+ * cut or changed packing replaces what was there. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Checkpoints of a job: opening the directory, loading as its founder, and what a program can ask about
+ * them. */
+#include <stdio.h>
+#include <string.h>
+
+#include "api/job.h"
+#include "base/error.h"
+#include "state/resume.h"
+
+struct spotnik_checkpoint *spotnik_job_checkpoint_set(struct spotnik_job *job,
+                                                      struct spotnik_checkpoint *checkpoint)
+{
+    pthread_mutex_lock(&job->rate.lock);
+    struct spotnik_checkpoint *before = job->checkpoint;
+    job->checkpoint = checkpoint;
+    pthread_mutex_unlock(&job->rate.lock);
+    return before;
+}
+
+int spotnik_job_checkpoint_open(struct spotnik_job *job)
+{
+    struct spotnik_checkpoint_config config = { .dir = job->checkpoint_dir,
+                                                .job = job->name,
+                                                .steps = job->config.checkpoint_steps,
+                                                .interval_ns = job->config.checkpoint_interval_ns,
+                                                .keep = job->config.checkpoint_keep };
+    struct spotnik_checkpoint *checkpoint = NULL;
+    int rc = spotnik_checkpoint_new(&config, &job->registry, job->engine, &checkpoint);
+
+    spotnik_job_checkpoint_set(job, checkpoint);
+    return rc;
+}
+
+void spotnik_job_ledger(const spotnik_config *config, struct spotnik_ledger *ret)
+{
+    if (config->batch_per_member)
+        spotnik_ledger_init_per_member(ret, config->samples, config->batch_per_member);
+    else
+        spotnik_ledger_init(ret, config->samples, config->batch);
+}
+
+/* The position is the checkpoint's, the batch this run's, which may be another one. */
+static int place(const struct spotnik_job *job, struct spotnik_resume *resume)
+{
+    struct spotnik_ledger ours;
+
+    spotnik_job_ledger(&job->config, &ours);
+    if (ours.samples != resume->ledger.samples)
+        return spotnik_error_return(
+            SPOTNIK_ERR_CHECKPOINT,
+            "checkpoint %s is of a job with %llu samples, this one has %llu: the data are not "
+            "the same, so its position means nothing",
+            resume->name, (unsigned long long)resume->ledger.samples, (unsigned long long)ours.samples);
+    resume->ledger.batch = ours.batch;
+    resume->ledger.per_member = ours.per_member;
+    if (!spotnik_ledger_is_valid(&resume->ledger))
+        return spotnik_error_return(
+            SPOTNIK_ERR_CHECKPOINT,
+            "a batch of %llu is too small to go on from checkpoint %s, in which more samples "
+            "than that wait to be consumed again: use the batch of then",
+            (unsigned long long)ours.batch, resume->name);
+    return 0;
+}
+
+static int resume(struct spotnik_job *job)
+{
+    struct spotnik_resume found;
+    int rc = spotnik_checkpoint_load(job->checkpoint_dir, job->name, &job->registry, &found);
+
+    if (!rc && found.step)
+        rc = place(job, &found);
+    if (rc)
+        return rc;
+    spotnik_checkpoint_resumed(job->checkpoint, found.step, found.message);
+    if (!found.step)
+        return 0;
+    spotnik_engine_resume(job->engine, found.step, &found.ledger);
+    job->committed = found.step;
+    job->state_loads++;
+    return 0;
+}
+
+int spotnik_job_seal(struct spotnik_job *job)
+{
+    int rc = job->checkpoint && job->founder ? resume(job) : 0;
+
+    if (rc)
+        return rc;
+    job->founder = false; /* it was done; what comes later is for joiners */
+    rc = job->checkpoint ? spotnik_checkpoint_seal(job->checkpoint) : 0;
+    if (rc)
+        return rc;
+    job->sealed = true;
+    spotnik_donor_seal(job->donor);
+    return 0;
+}
+
+void spotnik_checkpoint_status(spotnik_job *job, spotnik_checkpoint_info *ret)
+{
+    if (!ret || ret->size < sizeof ret->size)
+        return;
+    size_t size = ret->size;
+
+    memset(ret, 0, size);
+    ret->size = size;
+    if (!job)
+        return;
+    pthread_mutex_lock(&job->rate.lock);
+    if (job->checkpoint)
+        spotnik_checkpoint_info_get(job->checkpoint, ret);
+    pthread_mutex_unlock(&job->rate.lock);
+}

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Checkpoints in the caller's thread: is one due, and the copy, which is all that training waits for. */
+#include "state/checkpoint.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/assert.h"
+#include "base/error.h"
+#include "base/time.h"
+#include "state/checkpoint_inside.h"
+#include "state/shelf.h"
+#include "state/thread.h"
+
+#define LAST_PATIENCE_NS (60 * SPOTNIK_S)
+
+static void locks_init(struct spotnik_checkpoint *checkpoint)
+{
+    pthread_condattr_t attributes;
+
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&checkpoint->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    pthread_mutex_init(&checkpoint->lock, NULL);
+}
+
+int spotnik_checkpoint_new(const struct spotnik_checkpoint_config *config,
+                           const struct spotnik_registry *registry, struct spotnik_engine *engine,
+                           struct spotnik_checkpoint **ret_checkpoint)
+{
+    int rc = spotnik_shelf_open(config->dir);
+    struct spotnik_checkpoint *checkpoint = rc ? NULL : calloc(1, sizeof *checkpoint);
+
+    if (rc)
+        return rc;
+    if (!checkpoint)
+        return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for checkpoints");
+    checkpoint->config = *config;
+    snprintf(checkpoint->dir, sizeof checkpoint->dir, "%s", config->dir);
+    snprintf(checkpoint->job, sizeof checkpoint->job, "%s", config->job);
+    checkpoint->config.dir = checkpoint->dir;
+    checkpoint->config.job = checkpoint->job;
+    checkpoint->registry = registry;
+    checkpoint->engine = engine;
+    locks_init(checkpoint);
+    *ret_checkpoint = checkpoint;
+    return 0;
+}
+
+static int parts_make(struct spotnik_checkpoint *checkpoint)
+{
+    int rc = spotnik_layout_check(checkpoint->registry);
+    uint32_t count = spotnik_layout_parts(checkpoint->registry);
+
+    if (rc || checkpoint->part)
+        return rc;
+    checkpoint->part = calloc(count, sizeof *checkpoint->part);
+    if (!checkpoint->part)
+        return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for checkpoints");
+    for (uint32_t i = 0; i < count && !rc; i++) {
+        rc = spotnik_part_init(&checkpoint->part[i], checkpoint->registry, count, i);
+        checkpoint->part_count += !rc;
+    }
+    return rc;
+}
+
+int spotnik_checkpoint_seal(struct spotnik_checkpoint *checkpoint)
+{
+    int rc = parts_make(checkpoint);
+
+    checkpoint->due_next_ns = spotnik_time_add(spotnik_thread_now_ns(), checkpoint->config.interval_ns);
+    if (!rc)
+        rc = spotnik_thread_start(spotnik_checkpoint_run, checkpoint, &checkpoint->thread);
+    checkpoint->started = rc == 0;
+    return rc;
+}
+
+uint64_t spotnik_checkpoint_share(const struct spotnik_checkpoint *checkpoint, uint32_t rank, uint32_t size)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = rank; i < checkpoint->part_count; i += size)
+        bytes += checkpoint->part[i].data_bytes;
+    return bytes;
+}
+
+void spotnik_checkpoint_left_out(struct spotnik_checkpoint *checkpoint, uint64_t step, const char *why)
+{
+    checkpoint->info.left_out_count++;
+    snprintf(checkpoint->info.message, sizeof checkpoint->info.message,
+             "the checkpoint after step %llu was not completed: %s", (unsigned long long)step, why);
+}
+
+/* --- hooks
+ * ------------------------------------------------------------------------------------------------------- */
+
+void spotnik_checkpoint_begun(struct spotnik_checkpoint *checkpoint, const spotnik_step *step)
+{
+    pthread_mutex_lock(&checkpoint->lock);
+    checkpoint->begun_step = step->replay ? 0 : step->number;
+    checkpoint->view_epoch = step->view_epoch;
+    checkpoint->rank = step->rank;
+    checkpoint->size = step->size;
+    checkpoint->founding = checkpoint->registry->founding;
+    checkpoint->wanted = step->replay ? 0 : spotnik_checkpoint_share(checkpoint, step->rank, step->size);
+    if (checkpoint->wanted > checkpoint->capacity)
+        pthread_cond_broadcast(&checkpoint->changed);
+    pthread_mutex_unlock(&checkpoint->lock);
+}
+
+static void release(struct spotnik_checkpoint *checkpoint)
+{
+    checkpoint->slot.phase = SPOTNIK_CHECKPOINT_WRITING;
+    pthread_cond_broadcast(&checkpoint->changed);
+}
+
+void spotnik_checkpoint_committed(struct spotnik_checkpoint *checkpoint, uint64_t step)
+{
+    uint64_t now_ns = spotnik_thread_now_ns();
+
+    pthread_mutex_lock(&checkpoint->lock);
+    uint64_t took_ns = checkpoint->committed_ns ? spotnik_time_since(now_ns, checkpoint->committed_ns) : 0;
+    checkpoint->step_ns =
+        checkpoint->step_ns ? checkpoint->step_ns - checkpoint->step_ns / 8 + took_ns / 8 : took_ns;
+    checkpoint->committed_ns = now_ns;
+    /* Everybody has contributed to this step, and so has committed the one before. */
+    if (checkpoint->slot.phase == SPOTNIK_CHECKPOINT_COPIED && step > checkpoint->slot.step)
+        release(checkpoint);
+    pthread_mutex_unlock(&checkpoint->lock);
+}
+
+void spotnik_checkpoint_reset(struct spotnik_checkpoint *checkpoint)
+{
+    pthread_mutex_lock(&checkpoint->lock);
+    checkpoint->begun_step = 0;
+    if (checkpoint->slot.phase == SPOTNIK_CHECKPOINT_COPIED) {
+        spotnik_checkpoint_left_out(checkpoint, checkpoint->slot.step,
+                                    "the others went on without this member");
+        free(checkpoint->slot.blobs);
+        memset(&checkpoint->slot, 0, sizeof checkpoint->slot);
+    }
+    pthread_mutex_unlock(&checkpoint->lock);
+}
+
+/* Whether the core says what the hooks cannot see: a step that nothing followed is stable after all. */
+static void look(struct spotnik_checkpoint *checkpoint)
+{
+    spotnik_job_status status;
+
+    if (checkpoint->slot.phase != SPOTNIK_CHECKPOINT_COPIED)
+        return;
+    spotnik_engine_status(checkpoint->engine, &status);
+    if (!status.joining && status.step_stable >= checkpoint->slot.step)
+        release(checkpoint);
+}
+
+static bool is_due(const struct spotnik_checkpoint *checkpoint, bool last)
+{
+    uint64_t step = checkpoint->committed;
+
+    if (!step || step != checkpoint->begun_step || step == checkpoint->taken_step)
+        return false;
+    if (last)
+        return true;
+    return checkpoint->config.steps ? step % checkpoint->config.steps == 0 : step == checkpoint->due_step;
+}
+
+/* Under the lock, which is given up: the thread keeps away from an EMPTY slot whose buffer is not growing. */
+static bool room(struct spotnik_checkpoint *checkpoint, uint64_t bytes)
+{
+    while (checkpoint->growing)
+        pthread_cond_wait(&checkpoint->changed, &checkpoint->lock);
+    if (bytes <= checkpoint->capacity)
+        return true;
+    /* The view has only just changed; rather a slow copy than none. */
+    if (checkpoint->buffer)
+        munmap(checkpoint->buffer, checkpoint->capacity);
+    checkpoint->capacity = 0;
+    checkpoint->buffer = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (checkpoint->buffer == MAP_FAILED) {
+        checkpoint->buffer = NULL;
+        return false;
+    }
+    checkpoint->capacity = bytes;
+    return true;
+}
+
+static void copy_parts(struct spotnik_checkpoint *checkpoint)
+{
+    uint8_t *at = checkpoint->buffer;
+
+    for (uint32_t i = checkpoint->rank; i < checkpoint->part_count; i += checkpoint->size) {
+        spotnik_part_copy_out(&checkpoint->part[i], checkpoint->registry, at);
+        at += checkpoint->part[i].data_bytes;
+    }
+}
+
+/* The slot is ours; the lock is not held: reading the state, and asking the engine, may take their time. */
+static int fill(struct spotnik_checkpoint *checkpoint, uint64_t *ret_copy_ns)
+{
+    struct spotnik_checkpoint_slot *slot = &checkpoint->slot;
+    int rc = 0;
+
+    spotnik_registry_refresh(checkpoint->registry);
+    uint64_t begun_ns = spotnik_thread_now_ns();
+    copy_parts(checkpoint);
+    *ret_copy_ns = spotnik_thread_now_ns() - begun_ns;
+    slot->has_ledger = spotnik_engine_ledger(checkpoint->engine, slot->step, &slot->ledger);
+    slot->member = spotnik_engine_credentials(checkpoint->engine)->self.id.high;
+    if (slot->rank == 0)
+        rc = spotnik_blobs_file(&checkpoint->registry->blobs, &slot->blobs, &slot->blobs_bytes);
+    return rc;
+}
+
+static void copy(struct spotnik_checkpoint *checkpoint)
+{
+    struct spotnik_checkpoint_slot *slot = &checkpoint->slot;
+    uint64_t copy_ns = 0, bytes = spotnik_checkpoint_share(checkpoint, checkpoint->rank, checkpoint->size);
+
+    checkpoint->taken_step = checkpoint->committed;
+    if (!room(checkpoint, bytes)) {
+        spotnik_checkpoint_left_out(checkpoint, checkpoint->committed,
+                                    "there is no memory for a copy of the state");
+        return;
+    }
+    slot->step = checkpoint->committed;
+    slot->founding = checkpoint->founding;
+    slot->view_epoch = checkpoint->view_epoch;
+    slot->rank = checkpoint->rank;
+    slot->size = checkpoint->size;
+    checkpoint->growing = true; /* keeps the thread off the buffer */
+    pthread_mutex_unlock(&checkpoint->lock);
+    int rc = fill(checkpoint, &copy_ns);
+    pthread_mutex_lock(&checkpoint->lock);
+    checkpoint->growing = false;
+    checkpoint->info.copy_ns = copy_ns;
+    checkpoint->info.copy_bytes = bytes;
+    if (rc)
+        spotnik_checkpoint_left_out(checkpoint, slot->step, spotnik_last_error());
+    else
+        slot->phase = SPOTNIK_CHECKPOINT_COPIED;
+}
+
+static void await_empty(struct spotnik_checkpoint *checkpoint, uint64_t timeout_ns)
+{
+    uint64_t until_ns = spotnik_time_add(spotnik_thread_now_ns(), timeout_ns);
+    struct timespec until = { .tv_sec = (time_t)(until_ns / SPOTNIK_S),
+                              .tv_nsec = (long)(until_ns % SPOTNIK_S) };
+    int late = 0;
+
+    while (checkpoint->slot.phase == SPOTNIK_CHECKPOINT_WRITING && !late)
+        late = pthread_cond_timedwait(&checkpoint->changed, &checkpoint->lock, &until);
+}
+
+void spotnik_checkpoint_boundary(struct spotnik_checkpoint *checkpoint, uint64_t committed, bool last)
+{
+    if (!checkpoint->started)
+        return;
+    pthread_mutex_lock(&checkpoint->lock);
+    checkpoint->committed = committed;
+    look(checkpoint);
+    if (is_due(checkpoint, last)) {
+        if (last)
+            await_empty(checkpoint, LAST_PATIENCE_NS); /* the loop is over: nothing is held up */
+        if (checkpoint->slot.phase == SPOTNIK_CHECKPOINT_EMPTY)
+            copy(checkpoint);
+        else
+            spotnik_checkpoint_left_out(checkpoint, committed, "the one before is still being written");
+        checkpoint->taken_step = committed;
+        look(checkpoint);
+    }
+    pthread_mutex_unlock(&checkpoint->lock);
+}
+
+/* --- the end
+ * ----------------------------------------------------------------------------------------------------- */
+
+void spotnik_checkpoint_finish(struct spotnik_checkpoint *checkpoint, bool agreed, uint64_t timeout_ns)
+{
+    if (!checkpoint->started)
+        return;
+    pthread_mutex_lock(&checkpoint->lock);
+    if (agreed && checkpoint->slot.phase == SPOTNIK_CHECKPOINT_COPIED)
+        release(checkpoint);
+    await_empty(checkpoint, timeout_ns);
+    pthread_mutex_unlock(&checkpoint->lock);
+}
+
+void spotnik_checkpoint_info_get(struct spotnik_checkpoint *checkpoint, spotnik_checkpoint_info *ret)
+{
+    size_t size = ret->size;
+
+    pthread_mutex_lock(&checkpoint->lock);
+    spotnik_checkpoint_info info = checkpoint->info;
+    pthread_mutex_unlock(&checkpoint->lock);
+    info.size = size;
+    memcpy(ret, &info, size < sizeof info ? size : sizeof info);
+}
+
+void spotnik_checkpoint_resumed(struct spotnik_checkpoint *checkpoint, uint64_t step, const char *message)
+{
+    pthread_mutex_lock(&checkpoint->lock);
+    checkpoint->info.resumed_step = step;
+    snprintf(checkpoint->info.message, sizeof checkpoint->info.message, "%s", message);
+    pthread_mutex_unlock(&checkpoint->lock);
+}
+
+void spotnik_checkpoint_free(struct spotnik_checkpoint *checkpoint)
+{
+    if (!checkpoint)
+        return;
+    pthread_mutex_lock(&checkpoint->lock);
+    checkpoint->stopping = true;
+    pthread_cond_broadcast(&checkpoint->changed);
+    pthread_mutex_unlock(&checkpoint->lock);
+    if (checkpoint->started)
+        pthread_join(checkpoint->thread, NULL);
+    for (uint32_t i = 0; i < checkpoint->part_count; i++)
+        spotnik_part_done(&checkpoint->part[i]);
+    free(checkpoint->part);
+    free(checkpoint->slot.blobs);
+    if (checkpoint->buffer)
+        munmap(checkpoint->buffer, checkpoint->capacity);
+    pthread_cond_destroy(&checkpoint->changed);
+    pthread_mutex_destroy(&checkpoint->lock);
+    free(checkpoint);
+}

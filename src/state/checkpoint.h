@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Writing checkpoints while the job trains (docs/design/0005-checkpoint.md). At a due boundary every member
+ * copies its parts of the state; a thread writes them once the step is stable, and the member of rank 0 the
+ * manifest once all parts are there. Nobody waits for anybody in training: what a lost or slow member has
+ * not written is missing, that checkpoint stays incomplete, and is never used.
+ *
+ * Who writes what: part p belongs to rank p mod size of the view in which the step was begun. Members that
+ * saw the step in different views may leave a part unwritten or write it twice; what is written twice is
+ * the same bytes.
+ *
+ * Functions marked [caller] come from the one thread that owns the job. */
+#ifndef SPOTNIK_STATE_CHECKPOINT_H
+#define SPOTNIK_STATE_CHECKPOINT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "net/engine.h"
+#include "state/registry.h"
+
+struct spotnik_checkpoint;
+
+struct spotnik_checkpoint_config {
+    const char *dir, *job; /* copied */
+    uint64_t steps;        /* one after every so many; 0: by time */
+    uint64_t interval_ns;
+    uint32_t keep;
+};
+
+/* `registry` and `engine` are borrowed until _free. Makes the directory. Errors: SYSTEM, MEMORY. */
+int spotnik_checkpoint_new(const struct spotnik_checkpoint_config *config,
+                           const struct spotnik_registry *registry, struct spotnik_engine *engine,
+                           struct spotnik_checkpoint **ret_checkpoint);
+
+/* [caller] The registry is complete: start the thread. Errors: ARGUMENT (a name), SYSTEM, MEMORY. */
+int spotnik_checkpoint_seal(struct spotnik_checkpoint *checkpoint);
+
+/* [caller] A step was begun. A replayed one is none of ours: the copy of the state is younger. */
+void spotnik_checkpoint_begun(struct spotnik_checkpoint *checkpoint, const spotnik_step *step);
+
+/* [caller, inside step_begin, and when the loop ends] At the boundary after `committed`. `last`: no other
+ * follows, so a checkpoint is due. */
+void spotnik_checkpoint_boundary(struct spotnik_checkpoint *checkpoint, uint64_t committed, bool last);
+
+/* [caller, inside step_commit] */
+void spotnik_checkpoint_committed(struct spotnik_checkpoint *checkpoint, uint64_t step);
+
+/* [caller] The others went on without us: what is not stable will not be. */
+void spotnik_checkpoint_reset(struct spotnik_checkpoint *checkpoint);
+
+/* [caller] After leaving: finish what is under way, for at most timeout_ns. `agreed`: the last step is
+ * stable. */
+void spotnik_checkpoint_finish(struct spotnik_checkpoint *checkpoint, bool agreed, uint64_t timeout_ns);
+
+/* [any] */
+void spotnik_checkpoint_info_get(struct spotnik_checkpoint *checkpoint, spotnik_checkpoint_info *ret);
+
+/* [caller] For the founder, before _seal: what was loaded, and what was left out. */
+void spotnik_checkpoint_resumed(struct spotnik_checkpoint *checkpoint, uint64_t step, const char *message);
+
+/* Ends the thread, giving up what is under way. Accepts NULL. */
+void spotnik_checkpoint_free(struct spotnik_checkpoint *checkpoint);
+
+#endif

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The thread behind checkpoints: it writes what was copied, keeps memory for the next copy, and where
+ * checkpoints go by time, agrees with the others on the boundary of the next.
+ *
+ * That agreement needs no message: the member of rank 0 announces a step well ahead in the directory that
+ * all share. Who does not see it in time leaves its part out; the next one finds them together again. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/error.h"
+#include "base/time.h"
+#include "state/checkpoint_inside.h"
+#include "state/shelf.h"
+#include "state/thread.h"
+
+#define LEAD_MIN_NS (500 * SPOTNIK_MS)
+#define LEAD_MAX_NS (60 * SPOTNIK_S)
+
+static void wait_until(struct spotnik_checkpoint *checkpoint, uint64_t until_ns)
+{
+    struct timespec until = { .tv_sec = (time_t)(until_ns / SPOTNIK_S),
+                              .tv_nsec = (long)(until_ns % SPOTNIK_S) };
+
+    pthread_cond_timedwait(&checkpoint->changed, &checkpoint->lock, &until);
+}
+
+bool spotnik_checkpoint_pause(struct spotnik_checkpoint *checkpoint, uint64_t wait_ns)
+{
+    pthread_mutex_lock(&checkpoint->lock);
+    if (!checkpoint->stopping && wait_ns)
+        wait_until(checkpoint, spotnik_time_add(spotnik_thread_now_ns(), wait_ns));
+    bool stopping = checkpoint->stopping;
+    pthread_mutex_unlock(&checkpoint->lock);
+    return stopping;
+}
+
+/* --- memory for the next copy
+ * ------------------------------------------------------------------------------------ */
+
+static bool must_grow(const struct spotnik_checkpoint *checkpoint)
+{
+    return !checkpoint->growing && checkpoint->slot.phase == SPOTNIK_CHECKPOINT_EMPTY
+           && checkpoint->wanted > checkpoint->capacity;
+}
+
+/* Touched here, so that the copy finds it warm. */
+static void grow(struct spotnik_checkpoint *checkpoint)
+{
+    uint64_t wanted = checkpoint->wanted;
+    uint8_t *before = checkpoint->buffer;
+    uint64_t before_bytes = checkpoint->capacity;
+
+    checkpoint->growing = true;
+    checkpoint->buffer = NULL;
+    checkpoint->capacity = 0;
+    pthread_mutex_unlock(&checkpoint->lock);
+    if (before)
+        munmap(before, before_bytes);
+    void *memory =
+        mmap(NULL, wanted, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    pthread_mutex_lock(&checkpoint->lock);
+    checkpoint->growing = false;
+    if (memory != MAP_FAILED) {
+        checkpoint->buffer = memory;
+        checkpoint->capacity = wanted;
+    } else {
+        checkpoint->wanted = 0; /* not again before the view changes; the copy tries for itself */
+    }
+    pthread_cond_broadcast(&checkpoint->changed);
+}
+
+/* --- by time
+ * ----------------------------------------------------------------------------------------------------- */
+
+static uint64_t lead_ns(const struct spotnik_checkpoint *checkpoint)
+{
+    uint64_t lead = checkpoint->config.interval_ns / 8;
+
+    return lead < LEAD_MIN_NS ? LEAD_MIN_NS : lead > LEAD_MAX_NS ? LEAD_MAX_NS : lead;
+}
+
+/* The step that will be running when the others have surely seen it. */
+static uint64_t step_ahead(const struct spotnik_checkpoint *checkpoint)
+{
+    uint64_t steps = checkpoint->step_ns ? lead_ns(checkpoint) / checkpoint->step_ns : 0;
+
+    return checkpoint->committed + (steps < 2 ? 2 : steps);
+}
+
+static void announce(struct spotnik_checkpoint *checkpoint)
+{
+    uint64_t step = step_ahead(checkpoint), founding = checkpoint->founding;
+
+    checkpoint->due_next_ns = spotnik_time_add(spotnik_thread_now_ns(), checkpoint->config.interval_ns);
+    pthread_mutex_unlock(&checkpoint->lock);
+    int rc = spotnik_shelf_due_set(checkpoint->dir, founding, step);
+    pthread_mutex_lock(&checkpoint->lock);
+    if (rc)
+        spotnik_checkpoint_left_out(checkpoint, step, spotnik_last_error());
+    else
+        checkpoint->due_step = step;
+}
+
+static void listen(struct spotnik_checkpoint *checkpoint)
+{
+    uint64_t founding = checkpoint->founding;
+
+    pthread_mutex_unlock(&checkpoint->lock);
+    uint64_t step = spotnik_shelf_due(checkpoint->dir, founding);
+    pthread_mutex_lock(&checkpoint->lock);
+    if (step <= checkpoint->committed || step == checkpoint->due_step)
+        return;
+    checkpoint->due_step = step;
+    /* Should rank 0 be lost, whoever follows it begins to count here. */
+    checkpoint->due_next_ns = spotnik_time_add(spotnik_thread_now_ns(), checkpoint->config.interval_ns);
+}
+
+static void agree(struct spotnik_checkpoint *checkpoint)
+{
+    if (!checkpoint->begun_step)
+        return;
+    if (checkpoint->rank)
+        listen(checkpoint);
+    else if (spotnik_time_add(spotnik_thread_now_ns(), lead_ns(checkpoint)) >= checkpoint->due_next_ns
+             && checkpoint->slot.phase == SPOTNIK_CHECKPOINT_EMPTY)
+        announce(checkpoint);
+}
+
+/* --- the thread
+ * -------------------------------------------------------------------------------------------------- */
+
+static void write_slot(struct spotnik_checkpoint *checkpoint)
+{
+    struct spotnik_checkpoint_slot *slot = &checkpoint->slot;
+    uint64_t begun_ns = spotnik_thread_now_ns();
+
+    pthread_mutex_unlock(&checkpoint->lock);
+    int rc = spotnik_checkpoint_write(checkpoint);
+    pthread_mutex_lock(&checkpoint->lock);
+    if (rc) {
+        spotnik_checkpoint_left_out(checkpoint, slot->step, spotnik_last_error());
+    } else {
+        checkpoint->info.complete_step = slot->step;
+        checkpoint->info.complete_count++;
+        checkpoint->info.write_ns = spotnik_thread_now_ns() - begun_ns;
+    }
+    free(slot->blobs);
+    memset(slot, 0, sizeof *slot);
+    pthread_cond_broadcast(&checkpoint->changed);
+}
+
+void *spotnik_checkpoint_run(void *argument)
+{
+    struct spotnik_checkpoint *checkpoint = argument;
+    bool agreed = false; /* on the next boundary, a moment ago */
+
+    pthread_mutex_lock(&checkpoint->lock);
+    while (!checkpoint->stopping) {
+        if (checkpoint->slot.phase == SPOTNIK_CHECKPOINT_WRITING)
+            write_slot(checkpoint);
+        else if (must_grow(checkpoint))
+            grow(checkpoint);
+        else if (checkpoint->config.steps)
+            pthread_cond_wait(&checkpoint->changed, &checkpoint->lock);
+        else if (!agreed)
+            agree(checkpoint); /* gives up the lock: look again whether there is work before waiting */
+        else
+            wait_until(checkpoint, spotnik_time_add(spotnik_thread_now_ns(), lead_ns(checkpoint) / 4));
+        agreed = !agreed;
+    }
+    pthread_mutex_unlock(&checkpoint->lock);
+    return NULL;
+}
