@@ -11,7 +11,7 @@ DESTDIR ?=
 FUZZ_SECONDS ?= 60
 export BUILD MESON_OPTIONS
 
-.PHONY: all demo test bench check-asan check-tsan fuzz format install clean
+.PHONY: all demo test bench check-asan check-tsan fuzz format reference install clean
 
 all:
 	@dev/setup.sh build
@@ -42,6 +42,9 @@ fuzz:
 format:
 	@dev/setup.sh format
 	@dev/format.sh
+
+reference: all
+	@dev/reference.sh $(BUILD)
 
 install: all
 	@dev/install.sh $(BUILD) "$(PREFIX)" "$(DESTDIR)"
