@@ -16,9 +16,12 @@
  *   resettled  2|3, and the three are replaced one by one until nobody the two knew is left; when it heals the two find
  *              the job all the same, by the peers directory, and join it
  *
+ *   storm      cuts, kills and heals at random instants; whoever is left at the end: never two results for one step (P1)
+ *
  * Needs root and the program `ip`; says so and is skipped (77) where they are missing.
  *
- *     e2e-network WORKER [limit_ms=500] [five=1] [four=1] [orphans=1] [resettled=1] [apart_ms=500] */
+ *     e2e-network WORKER [limit_ms=500] [five=1] [four=1] [orphans=1] [resettled=1] [storms=2] [seed=1]
+ *                 [apart_ms=500] */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -519,6 +522,82 @@ static void resettled(const char *worker)
     finish(&cluster);
 }
 
+/* Random instants up to 600 ms apart: short ones hit ballots and last words under way, long ones make silence count. */
+static void wait_a_while(struct cluster *cluster)
+{
+    static const uint64_t longest_ms[] = { 5, 60, 300, 600 };
+
+    cluster_spend(
+        cluster,
+        spotnik_prng_below(&cluster->prng, longest_ms[spotnik_prng_below(&cluster->prng, 4)] * SPOTNIK_MS));
+}
+
+/* Nobody who lives is in a view that could go on: each is parked, or looks for the job. */
+static bool all_are_out(struct cluster *cluster)
+{
+    char text[16384];
+
+    for (uint32_t i = 0; i < cluster->places; i++) {
+        if (!cluster->worker[i].pid || cluster->worker[i].killed || cluster->worker[i].step == 0)
+            continue; /* dead, or excluded and not in again */
+        struct spotnik_member member = probe_member(cluster, i);
+        if (!probe_status(cluster, i, &member, text, sizeof text)
+            || (!strstr(text, "\"parked\":true") && !strstr(text, "\"joining\":true")))
+            return false;
+    }
+    return true;
+}
+
+/* One death leaves a quorum of everybody else, whatever was cut meanwhile: then somebody goes on. */
+static bool is_decided(struct cluster *cluster)
+{
+    return cluster_step(cluster) > step_wanted || (cluster->kills > 1 && all_are_out(cluster));
+}
+
+/* Some hosts are cut off, some members die on either side, the cable is mended, more die. Then whoever lives goes on, or knows that
+ * it may not. What the two sides did is compared step by step, that of the dead included. */
+static void storm(const char *worker, uint64_t seed)
+{
+    static struct cluster cluster;
+    uint32_t cut = 0;
+
+    start(&cluster, 5, worker);
+    spotnik_prng_seed(&cluster.prng, seed);
+    settle(&cluster);
+    for (int round = 0; round < 2; round++) {
+        uint32_t side = 1 + (uint32_t)spotnik_prng_below(&cluster.prng, 30); /* never nobody, never all */
+
+        for (uint32_t i = 0; i < 5; i++)
+            if (side >> i & 1)
+                cable(i, "master two"), cut++;
+        for (int kills = 0; kills < 2; kills++) {
+            uint32_t victim = (uint32_t)spotnik_prng_below(&cluster.prng, 8);
+
+            wait_a_while(&cluster);
+            if (victim < 5 && cluster_alive(&cluster) > 1 && cluster.worker[victim].pid
+                && !cluster.worker[victim].killed) {
+                if (spotnik_prng_below(&cluster.prng, 3) == 0) /* with unread input */
+                    cluster_kill(&cluster, victim, SIGSTOP), wait_a_while(&cluster);
+                cluster_kill(&cluster, victim, SIGKILL);
+            }
+        }
+        wait_a_while(&cluster);
+        for (uint32_t i = 0; i < 5; i++)
+            if (side >> i & 1)
+                cable(i, "master one");
+        wait_a_while(&cluster);
+    }
+    step_wanted = cluster_step(&cluster) + 50;
+    cluster_until(&cluster, is_decided, "the rest to go on, or to be out", PATIENCE_MS);
+    printf("storm %" PRIu64 ": %u hosts cut, %u members killed: %s\n", seed, cut, cluster.kills,
+           cluster_step(&cluster) > step_wanted ? "the rest goes on" : "the rest is parked or out");
+    for (uint32_t i = 0; i < 5; i++)
+        if (cluster.worker[i].pid)
+            cluster_kill(&cluster, i, SIGKILL);
+    cluster_until(&cluster, cluster_is_over, "all to be dead", PATIENCE_MS);
+    cluster_free(&cluster);
+}
+
 int main(int argc, char **argv)
 {
     uint64_t apart_ms = cluster_argument(argc, argv, "apart_ms", 500);
@@ -546,5 +625,7 @@ int main(int argc, char **argv)
         orphans(argv[1], apart_ms);
     if (cluster_argument(argc, argv, "resettled", 1))
         resettled(argv[1]);
+    for (uint64_t i = 0; i < cluster_argument(argc, argv, "storms", 2); i++)
+        storm(argv[1], cluster_argument(argc, argv, "seed", 1) + i);
     return 0;
 }
