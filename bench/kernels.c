@@ -5,7 +5,8 @@
  * GB/s counts bytes read and written by the program. The share compares with the triad (two reads, one write) that
  * stores in the same way and ran right before, since the speed of memory drifts: its time, scaled by the traffic that
  * must cross to memory. A plain store reads the line before it writes it, so a written byte counts twice there; a
- * streaming store does not.
+ * streaming store does not. Where that would have a core read faster than a loop that does nothing but read, the
+ * time of that loop counts instead.
  *
  * Usage: kernels [ROUNDS [MIB]]. MIB is the size of each array beyond the caches, 64 by default. Let nothing else run. */
 #include <stdbool.h>
@@ -24,7 +25,7 @@
 
 enum { INPUTS_MAX = 8, CELLS_MAX = 400, ROUNDS_MAX = 1000, SMALL = 64 * 1024 };
 
-enum kind { MEMCPY, TRIAD, FOLD, NARROW, WIDEN, QUANTISE, DEQUANTISE, DEQUANTISE_ADD };
+enum kind { MEMCPY, READ, TRIAD, FOLD, NARROW, WIDEN, QUANTISE, DEQUANTISE, DEQUANTISE_ADD };
 
 struct cell {
     enum kind kind;
@@ -34,7 +35,7 @@ struct cell {
     size_t inputs, bytes; /* bytes of each input of a fold; of the F32 side of the others */
     bool is_streamed;
     double ms[ROUNDS_MAX], median;
-    double shares[ROUNDS_MAX], share; /* of what the triad's traffic allows */
+    double shares[ROUNDS_MAX], share; /* of the speed that memory allows */
 };
 
 static const char *const dtype_names[] = { "",     "f32", "f64", "i32", "i64", "u8", "f16",
@@ -45,6 +46,7 @@ static uint8_t *input[INPUTS_MAX], *output;
 static struct cell cells[CELLS_MAX];
 static size_t cell_count, large;
 static int rounds = 20;
+static volatile double sink;
 
 static double now_ms(void)
 {
@@ -73,11 +75,37 @@ __attribute__((target("avx2"))) static void triad(double *out, const double *a, 
     _mm_sfence();
 }
 
+__attribute__((target("avx2"))) static double read_all(const double *a, size_t count)
+{
+    __m256d sum[8];
+    double lanes[4];
+
+    for (size_t k = 0; k < 8; k++)
+        sum[k] = _mm256_setzero_pd();
+    for (size_t i = 0; i + 32 <= count; i += 32)
+        for (size_t k = 0; k < 8; k++)
+            sum[k] = _mm256_add_pd(sum[k], _mm256_load_pd(a + i + 4 * k));
+    for (size_t k = 1; k < 8; k++)
+        sum[0] = _mm256_add_pd(sum[0], sum[k]);
+    _mm256_storeu_pd(lanes, sum[0]);
+    return lanes[0] + lanes[1] + lanes[2] + lanes[3];
+}
+
 static bool triad_is_supported(void)
 {
     return __builtin_cpu_supports("avx2");
 }
 #else
+static double read_all(const double *a, size_t count)
+{
+    double sum[8] = { 0 };
+
+    for (size_t i = 0; i + 8 <= count; i += 8)
+        for (size_t k = 0; k < 8; k++)
+            sum[k] += a[i + k];
+    return sum[0] + sum[1] + sum[2] + sum[3] + sum[4] + sum[5] + sum[6] + sum[7];
+}
+
 static void triad(double *out, const double *a, const double *b, size_t count, bool is_streamed)
 {
     (void)is_streamed;
@@ -115,6 +143,9 @@ static void run_once(const struct cell *cell)
     case MEMCPY:
         memcpy(output, input[0], cell->bytes);
         break;
+    case READ:
+        sink = read_all((double *)input[0], cell->bytes / sizeof(double));
+        break;
     case TRIAD:
         triad((double *)output, (double *)input[0], (double *)input[1], cell->bytes / sizeof(double),
               cell->is_streamed);
@@ -146,12 +177,13 @@ static void sizes(const struct cell *cell, double *ret_read, double *ret_written
     double small = cell->kind == NARROW || cell->kind == WIDEN ? bytes / 2
                                                                : (double)spotnik_quant_bytes(cell->bytes / 4);
 
-    *ret_read = cell->kind == NARROW || cell->kind == QUANTISE || cell->kind == MEMCPY ? bytes
-                : cell->kind == WIDEN || cell->kind == DEQUANTISE                      ? small
-                : cell->kind == DEQUANTISE_ADD                                         ? bytes + small
-                : cell->kind == TRIAD                                                  ? 2 * bytes
-                                      : (double)cell->inputs * bytes;
-    *ret_written = cell->kind == NARROW || cell->kind == QUANTISE ? small : bytes;
+    *ret_read = cell->kind == NARROW || cell->kind == QUANTISE || cell->kind == MEMCPY || cell->kind == READ
+                    ? bytes
+                : cell->kind == WIDEN || cell->kind == DEQUANTISE ? small
+                : cell->kind == DEQUANTISE_ADD                    ? bytes + small
+                : cell->kind == TRIAD                             ? 2 * bytes
+                                                                  : (double)cell->inputs * bytes;
+    *ret_written = cell->kind == READ ? 0 : cell->kind == NARROW || cell->kind == QUANTISE ? small : bytes;
 }
 
 static struct cell *add(struct cell cell)
@@ -173,13 +205,28 @@ static double ms_of(const struct cell *cell)
     return (now_ms() - begin) / (double)repeats;
 }
 
-/* Bytes that cross to memory. */
-static double traffic(const struct cell *cell)
+/* Bytes that cross from and to memory. */
+static void traffic(const struct cell *cell, double *ret_in, double *ret_both)
 {
     double read, written;
 
     sizes(cell, &read, &written);
-    return read + (cell->is_streamed ? 1 : 2) * written;
+    *ret_in = read + (cell->is_streamed ? 0 : written);
+    *ret_both = *ret_in + written;
+}
+
+/* What memory allows right now: measures. */
+static double allowed_ms(const struct cell *cell)
+{
+    const struct cell reading = { .kind = READ, .bytes = cell->bytes };
+    const struct cell scaled = { .kind = TRIAD, .bytes = cell->bytes, .is_streamed = cell->is_streamed };
+    double in, both, scaled_in, scaled_both;
+
+    traffic(cell, &in, &both);
+    traffic(&scaled, &scaled_in, &scaled_both);
+    double by_triad = ms_of(&scaled) * both / scaled_both,
+           by_reading = ms_of(&reading) * in / (double)cell->bytes;
+    return by_triad > by_reading ? by_triad : by_reading;
 }
 
 static void measure(void)
@@ -187,13 +234,10 @@ static void measure(void)
     for (int round = -1; round < rounds; round++)
         for (size_t i = 0; i < cell_count; i++) {
             struct cell *cell = &cells[i];
-            const struct cell triad_cell = { .kind = TRIAD,
-                                             .bytes = cell->bytes,
-                                             .is_streamed = cell->is_streamed };
-            double allowed_ms = ms_of(&triad_cell) * traffic(cell) / traffic(&triad_cell), ms = ms_of(cell);
+            double allowed = allowed_ms(cell), ms = ms_of(cell);
             if (round >= 0) {
                 cell->ms[round] = ms;
-                cell->shares[round] = allowed_ms / ms;
+                cell->shares[round] = allowed / ms;
             }
         }
 }
@@ -223,13 +267,14 @@ static void finish(void)
 }
 
 struct baseline {
-    struct cell *copy, *triad, *triad_streamed, *copy_small, *triad_small;
+    struct cell *copy, *reading, *triad, *triad_streamed, *copy_small, *triad_small;
 };
 
 static struct baseline baselines(void)
 {
     return (struct baseline){
         .copy = add((struct cell){ .kind = MEMCPY, .bytes = large }),
+        .reading = add((struct cell){ .kind = READ, .bytes = large }),
         .triad = add((struct cell){ .kind = TRIAD, .bytes = large }),
         .triad_streamed = add((struct cell){ .kind = TRIAD, .bytes = large, .is_streamed = true }),
         .copy_small = add((struct cell){ .kind = MEMCPY, .bytes = SMALL }),
@@ -249,8 +294,8 @@ static void matrix_add(const struct spotnik_reduce_tier *best)
 
 static void matrix_print(const struct cell *first, const char *name)
 {
-    printf("\n%s, 2 inputs and 1 output of %zu MiB, plain stores: GB/s (share of the triad)\n%-6s", name,
-           large >> 20, "");
+    printf("\n%s, 2 inputs and 1 output of %zu MiB, plain stores: GB/s (share of what memory allows)\n%-6s",
+           name, large >> 20, "");
     for (enum spotnik_op op = SPOTNIK_SUM; op <= SPOTNIK_OP_LAST; op++)
         printf("%15s", op_names[op]);
     printf("\n");
@@ -307,7 +352,7 @@ static void lines_add(size_t bytes)
 
 static void lines_print(const struct cell *first, bool is_large)
 {
-    printf("\n%s: GB/s (share of the triad)\n%-32s",
+    printf("\n%s: GB/s (share of what memory allows)\n%-32s",
            is_large ? "Every tier, beyond the caches" : "Every tier, arrays of 64 KiB in cache, plain stores",
            "");
     for (size_t t = 0; t < spotnik_reduce_tier_count; t++)
@@ -359,8 +404,10 @@ int main(int argc, char **argv)
     lines_add(SMALL);
     measure();
     finish();
-    printf("beyond the caches (%zu MiB): memcpy %.1f, triad %.1f, triad with streaming stores %.1f GB/s\n",
-           mib, gigabytes(base.copy), gigabytes(base.triad), gigabytes(base.triad_streamed));
+    printf("beyond the caches (%zu MiB): memcpy %.1f, reading alone %.1f, triad %.1f, streamed triad %.1f "
+           "GB/s\n",
+           mib, gigabytes(base.copy), gigabytes(base.reading), gigabytes(base.triad),
+           gigabytes(base.triad_streamed));
     printf("in cache (64 KiB): memcpy %.1f, triad %.1f GB/s\n", gigabytes(base.copy_small),
            gigabytes(base.triad_small));
     matrix_print(matrix, spotnik_reduce_tier()->name);

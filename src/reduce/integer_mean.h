@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MEAN of integers: sums in F64, a block at a time, rounded to nearest (ties to even) and kept within the type.
- * Plain loops, from which the compiler makes what vectors it can. */
+/* MEAN of integers: computed in F64, rounded to nearest (ties to even), kept within the type. Up to 32 bits it is a
+ * fold; 64 bits have no vectors to convert them everywhere, and need limits: plain loops, a block at a time. */
 #ifndef SPOTNIK_REDUCE_INTEGER_MEAN_H
 #define SPOTNIK_REDUCE_INTEGER_MEAN_H
 
@@ -8,6 +8,22 @@
 
 #include <math.h>
 #include <string.h>
+
+#define WIDEN_F64(x) CONVERTED(x, f64_v)
+#define WIDEN_TWICE(x) CONVERTED(CONVERTED(x, i32_few), f64_v)
+
+/* Adding 1.5 * 2^52 leaves the whole number, rounded, in the lowest bits. It is within the type: the mean of up to
+ * 1024 numbers of 32 bits is less than 2^-9 away from what exact arithmetic gives, which is between them. */
+#define WHOLE(mean, type) CONVERTED(BITS_OF_F64((mean) + 0x1.8p52), type)
+
+#define NARROW_MEAN(name, element, held, widen)                                                              \
+    static inline held name##_whole(f64_v mean)                                                              \
+    {                                                                                                        \
+        return WHOLE(mean, held);                                                                            \
+    }                                                                                                        \
+                                                                                                             \
+    FOLD(name##_mean, element, held, f64_v, widen, name##_whole, 64, FIRST_WEIGHTED, ADD_WEIGHTED, DIVIDED)
+#define DIVIDED(sum, d) ((sum) / (d))
 
 enum { MEAN_BLOCK = 256 };
 
@@ -19,20 +35,12 @@ static inline double nearest(double value)
     return copysign(magnitude < 0x1p52 ? whole : magnitude, value);
 }
 
-static inline double between(double value, double low, double high)
-{
-    value = value < low ? low : value;
-    return value > high ? high : value;
-}
-
-#define TO_NARROW(type, low, high, value) ((type)(int32_t)between((value), (low), (high)))
-#define TO_U32(type, low, high, value) ((type)(int64_t)between((value), (low), (high)))
 /* `high` is 2^63 or 2^64: a double, but one more than the type holds. */
 #define TO_WIDE(type, low, high, value)                                                                      \
     ((value) >= (high) ? (type)(((uint64_t)((high) / 2) - 1) * 2 + 1)                                        \
                        : (type)((value) < (low) ? (low) : (value)))
 
-#define INTEGER_MEAN(name, type, to, low, high)                                                              \
+#define WIDE_MEAN(name, type, low, high)                                                                     \
     static void name##_mean_add(double *sum, const uint8_t *from, size_t count, double weight)               \
     {                                                                                                        \
         for (size_t i = 0; i < count; i++) {                                                                 \
@@ -46,7 +54,7 @@ static inline double between(double value, double low, double high)
     {                                                                                                        \
         for (size_t i = 0; i < count; i++) {                                                                 \
             double mean = nearest(sum[i] / divisor);                                                         \
-            type x = to(type, low, high, mean);                                                              \
+            type x = TO_WIDE(type, low, high, mean);                                                         \
             memcpy(out + i * sizeof x, &x, sizeof x);                                                        \
         }                                                                                                    \
     }                                                                                                        \

@@ -5,6 +5,7 @@
 
 #include <immintrin.h>
 #include <stdint.h>
+#include <string.h>
 
 #define VECTOR_BYTES 64
 #include "reduce/lanes_vector.h"
@@ -12,13 +13,15 @@
 #define UNROLL 4
 #define STREAM_END() _mm_sfence()
 
-/* Past the caches; `to` is aligned. The size is known when this is compiled. */
+/* Past the caches; `to` is aligned. The size is known when this is compiled; small ones are plain stores. */
 static inline void stream(void *to, const void *vector, size_t size)
 {
     if (size == 64)
         _mm512_stream_si512(to, _mm512_loadu_si512(vector));
-    else
+    else if (size == 32)
         _mm256_stream_si256(to, _mm256_loadu_si256(vector));
+    else
+        memcpy(to, vector, size);
 }
 #define STREAM(to, value) stream((to), &(value), sizeof(value))
 

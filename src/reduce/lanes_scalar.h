@@ -17,11 +17,19 @@ typedef uint16_t u16_v;
 typedef uint32_t u32_v;
 typedef uint64_t u64_v;
 typedef uint16_t half_v;
+typedef int8_t i8_few;
+typedef int16_t i16_few;
+typedef int32_t i32_few;
+typedef uint8_t u8_few;
+typedef uint16_t u16_few;
+typedef uint32_t u32_few;
 
 #define UNROLL 8
 #define SELECT(condition, yes, no) ((condition) ? (yes) : (no))
 /* Unsigned before it is multiplied: U16 would become int, and overflow. */
 #define MULTIPLY(a, b) ((a) * (__typeof__((a) + 1u))(b))
+#define CONVERTED(value, type) ((type)(value))
+#define BITS_OF_F64(value) bits_of_f64(value)
 #define STREAM(to, value) memcpy((to), &(value), sizeof(value))
 #define STREAM_END() ((void)0)
 
@@ -39,6 +47,14 @@ static inline float float_of(uint32_t bits)
 
     memcpy(&value, &bits, sizeof value);
     return value;
+}
+
+static inline int64_t bits_of_f64(double value)
+{
+    int64_t bits;
+
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
 }
 
 /* 5 bits of exponent with bias 15, 10 of fraction. The fraction of denormals counts units of 2^-24. */

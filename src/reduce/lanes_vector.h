@@ -16,6 +16,13 @@ VECTOR(u16_v, uint16_t, VECTOR_BYTES);
 VECTOR(u32_v, uint32_t, VECTOR_BYTES);
 VECTOR(u64_v, uint64_t, VECTOR_BYTES);
 VECTOR(half_v, uint16_t, VECTOR_BYTES / 2); /* F16 or BF16 in memory, as many as f32_v has lanes */
+/* As many integers as f64_v has lanes. */
+VECTOR(i8_few, int8_t, VECTOR_BYTES / 8);
+VECTOR(i16_few, int16_t, VECTOR_BYTES / 4);
+VECTOR(i32_few, int32_t, VECTOR_BYTES / 2);
+VECTOR(u8_few, uint8_t, VECTOR_BYTES / 8);
+VECTOR(u16_few, uint16_t, VECTOR_BYTES / 4);
+VECTOR(u32_few, uint32_t, VECTOR_BYTES / 2);
 
 /* A comparison gives all ones or all zeros in every lane. */
 #define SELECT(condition, yes, no)                                                                           \
@@ -24,5 +31,7 @@ VECTOR(half_v, uint16_t, VECTOR_BYTES / 2); /* F16 or BF16 in memory, as many as
         (__typeof__(yes))((lanes_ & (__typeof__(lanes_))(yes)) | (~lanes_ & (__typeof__(lanes_))(no)));      \
     })
 #define MULTIPLY(a, b) ((a) * (b))
+#define CONVERTED(value, type) __builtin_convertvector(value, type)
+#define BITS_OF_F64(value) ((i64_v)(value))
 
 #endif

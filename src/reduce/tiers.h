@@ -24,9 +24,10 @@ struct spotnik_reduce_input {
 /* What one call of a kernel is about, but for `out`. */
 struct spotnik_reduce_inputs {
     const struct spotnik_reduce_input *input;
-    size_t inputs;    /* at least 1 */
-    size_t bytes;     /* of each input and of `out` */
-    double divisor64; /* MEAN: divide by it at the end; 1 divides not */
+    size_t inputs; /* at least 1 */
+    size_t bytes;  /* of each input and of `out` */
+    double
+        divisor64; /* MEAN: divide by it at the end. The sum of the weights; for F32 and F64 also 1, for not yet */
     float divisor32;
     bool is_streamed;
 };

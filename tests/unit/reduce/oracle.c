@@ -218,9 +218,8 @@ static uint64_t awkward_bits(enum spotnik_dtype dtype, uint64_t pick)
     static const uint64_t brain[] = {
         0, 1, 0x7f, 0x80, 0x3f80, 0x3f81, 0x7f7f, 0x7f80, 0x7fc0, 0x7fd5, 0x7f81
     };
-    static const uint64_t whole[] = {
-        0, 1, 2, 127, 128, 255, 256, 0x7fff, 0x7fffffff, 0x80000000, 0x8000000000000000
-    };
+    static const uint64_t whole[] = { 0,          1,          INT64_MAX,         127, 128, 255, 256, 0x7fff,
+                                      0x7fffffff, 0x80000000, 0x8000000000000000 };
     const uint64_t *of = dtype == SPOTNIK_F64    ? wide
                          : dtype == SPOTNIK_F32  ? single
                          : dtype == SPOTNIK_F16  ? half
