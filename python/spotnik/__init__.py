@@ -21,6 +21,7 @@ from .arrays import (
 from .errors import (
     EXIT_INTERRUPTED,
     ArgumentError,
+    CheckpointError,
     ClosedError,
     DoneError,
     ExcludedError,
@@ -39,7 +40,7 @@ from .errors import (
     SystemCallError,
     VersionError,
 )
-from .job import Change, Config, Dtype, Job, Member, Op, Recovery, Status, Step, leave_on_sigterm
+from .job import Change, CheckpointStatus, Config, Dtype, Job, Member, Op, Recovery, Status, Step, leave_on_sigterm
 
 __version__ = "0.1.0"
 
@@ -47,6 +48,8 @@ __all__ = [
     "EXIT_INTERRUPTED",
     "ArgumentError",
     "Change",
+    "CheckpointError",
+    "CheckpointStatus",
     "ClosedError",
     "Config",
     "DoneError",

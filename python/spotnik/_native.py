@@ -157,6 +157,22 @@ class NativeStatus(ctypes.Structure):
     ]
 
 
+class NativeCheckpointInfo(ctypes.Structure):
+    """spotnik_checkpoint_info."""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("resumed_step", c_uint64),
+        ("complete_step", c_uint64),
+        ("complete_count", c_uint64),
+        ("left_out_count", c_uint64),
+        ("copy_ns", c_uint64),
+        ("copy_bytes", c_uint64),
+        ("write_ns", c_uint64),
+        ("message", c_char * 512),
+    ]
+
+
 STRUCTS: dict[str, type[ctypes.Structure]] = {
     "spotnik_config": NativeConfig,
     "spotnik_range": NativeRange,
@@ -164,6 +180,7 @@ STRUCTS: dict[str, type[ctypes.Structure]] = {
     "spotnik_recovery": NativeRecovery,
     "spotnik_job_member": NativeMember,
     "spotnik_job_status": NativeStatus,
+    "spotnik_checkpoint_info": NativeCheckpointInfo,
 }
 
 _JOB = c_void_p
@@ -193,6 +210,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "spotnik_leave": (c_int, [_JOB]),
     "spotnik_abandon": (None, [_JOB]),
     "spotnik_status": (None, [_JOB, POINTER(NativeStatus)]),
+    "spotnik_checkpoint_status": (None, [_JOB, POINTER(NativeCheckpointInfo)]),
     "spotnik_members": (c_uint32, [_JOB, POINTER(NativeMember), c_uint32]),
     "spotnik_state_digest": (c_uint64, [_JOB]),
     "spotnik_strerror": (c_char_p, [c_int]),

@@ -7,12 +7,15 @@ step, our membership, the job.
 
 from __future__ import annotations
 
+import re
+
 #: Exit status of a member that was asked to leave with work left: "start me again".
 EXIT_INTERRUPTED = 75
 
 __all__ = [
     "EXIT_INTERRUPTED",
     "ArgumentError",
+    "CheckpointError",
     "ClosedError",
     "DoneError",
     "ExcludedError",
@@ -111,6 +114,12 @@ class SystemCallError(SpotnikError, OSError):
     number = -104
 
 
+class CheckpointError(SpotnikError):
+    """The checkpoints in ``checkpoint_dir`` cannot be used: another job's, another model's, or all damaged."""
+
+    number = -105
+
+
 class MismatchError(SpotnikError):
     """Members run different programs: their buckets differ in number, size, type or operation."""
 
@@ -154,6 +163,7 @@ _BY_CODE: dict[int, type[SpotnikError]] = {
         JobNameError,
         VersionError,
         SystemCallError,
+        CheckpointError,
         MismatchError,
         LeavingError,
         ParkedError,
@@ -164,10 +174,16 @@ _BY_CODE: dict[int, type[SpotnikError]] = {
 
 
 def from_code(code: int, meaning: str, detail: str) -> SpotnikError:
-    """Make the exception for a code of the library from its texts: the detail first, then what to do."""
+    """Make the exception for a code of the library from its texts: the detail, if there is one, then what to do."""
     kind = _BY_CODE.get(code, SpotnikError)
-    text = f"{detail}; {meaning}" if detail and detail not in meaning else meaning
-    error = kind(text)
+    _, _, advice = meaning.partition("; ")
+    if not detail:
+        text = meaning
+    elif kind in (SystemCallError, CheckpointError) or not advice or advice in detail:
+        text = detail
+    else:
+        text = f"{detail}; {advice}"
+    error = kind(re.sub(r"\bspotnik_(\w+\(\))", r"\1", text))  # as the calls are named here
     error.number = code
     if isinstance(error, LeavingError):
         error.code = EXIT_INTERRUPTED

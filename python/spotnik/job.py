@@ -21,9 +21,21 @@ from . import _native, errors, views
 from ._native import Dtype, Op
 from .config import Config, fill, whole
 from .errors import ClosedError, DoneError, ForkError, StateError
-from .views import Change, Member, Recovery, Status, Step
+from .views import Change, CheckpointStatus, Member, Recovery, Status, Step
 
-__all__ = ["Change", "Config", "Dtype", "Job", "Member", "Op", "Recovery", "Status", "Step", "leave_on_sigterm"]
+__all__ = [
+    "Change",
+    "CheckpointStatus",
+    "Config",
+    "Dtype",
+    "Job",
+    "Member",
+    "Op",
+    "Recovery",
+    "Status",
+    "Step",
+    "leave_on_sigterm",
+]
 
 _MEMBERS_MAX = 1024
 _PATIENCE_NS = 100_000_000  # between two looks at signals
@@ -149,7 +161,8 @@ class Job:
     def step_begin(self) -> Step:
         """Begin the next step: wait for ``members_min`` members, admit joiners, take this member's share.
 
-        Raises DoneError at the end of the job, LeavingError after a notice, ParkedError, MismatchError, PeersError.
+        Raises DoneError at the end of the job, LeavingError after a notice, ParkedError, MismatchError, PeersError,
+        CheckpointError.
         """
         native = _native.roomy(_native.NativeStep)
         with _Alone(self):
@@ -274,6 +287,14 @@ class Job:
         with self._life:
             count = self._library.spotnik_members(self._job(), array, _MEMBERS_MAX)
         return [Member(one.member.decode(), one.address.decode()) for one in array[:count]]
+
+    @property
+    def checkpoint(self) -> CheckpointStatus:
+        """How the checkpoints of this member are doing. Any thread."""
+        native = _native.NativeCheckpointInfo(size=ctypes.sizeof(_native.NativeCheckpointInfo))
+        with self._life:
+            self._library.spotnik_checkpoint_status(self._job(), native)
+        return views.checkpoint_of(native)
 
     @property
     def digest(self) -> int:

@@ -7,7 +7,7 @@ import dataclasses
 
 from . import _native
 
-__all__ = ["Change", "Member", "Recovery", "Status", "Step"]
+__all__ = ["Change", "CheckpointStatus", "Member", "Recovery", "Status", "Step"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,6 +117,27 @@ def step_of(native: _native.NativeStep) -> Step:
     )
 
 
+@dataclasses.dataclass(frozen=True)
+class CheckpointStatus:
+    """Checkpoints as this member sees them; all zeros without ``checkpoint_dir``."""
+
+    #: The job was founded here from the checkpoint after this step; 0: it was not.
+    resumed_step: int
+    #: Step of the last checkpoint known here to be complete; 0: none yet.
+    complete_step: int
+    #: Complete ones in this member's life.
+    complete_count: int
+    #: Due, but not completed.
+    left_out_count: int
+    #: How long the last copy of this member's part held up the caller, and its size.
+    copy_ns: int
+    copy_bytes: int
+    #: How long writing it took, in the background.
+    write_ns: int
+    #: What went wrong last, or which damaged checkpoint was left out; "" when all is well.
+    message: str
+
+
 _NO_RANK = 0xFFFFFFFF
 
 
@@ -141,4 +162,12 @@ def status_of(native: _native.NativeStatus) -> Status:
             Recovery(**{field.name: getattr(one, field.name) for field in dataclasses.fields(Recovery)})
             for one in native.recovery[: native.recovery_count]
         ],
+    )
+
+
+def checkpoint_of(native: _native.NativeCheckpointInfo) -> CheckpointStatus:
+    """Copy a spotnik_checkpoint_info."""
+    names = [field.name for field in dataclasses.fields(CheckpointStatus) if field.name != "message"]
+    return CheckpointStatus(
+        **{name: getattr(native, name) for name in names}, message=native.message.decode(errors="replace")
     )

@@ -147,11 +147,15 @@ int spotnik_leave(spotnik_job *job)
     spotnik_job_status status;
 
     spotnik_engine_status(job->engine, &status);
-    if (!job->outside && !job->begun && !status.joining)
+    bool is_member = !job->outside && !status.joining;
+
+    if (is_member && !job->begun)
         rc = spotnik_engine_leave(job->engine, patience_ns);
     if (job->checkpoint)
         spotnik_checkpoint_finish(job->checkpoint, !rc && !job->outside && !job->begun, FINISH_TIMEOUT_NS);
-    job_free(job, true);
+    /* Others who have not agreed to it cannot tell a goodbye from silence, and may wait for us for ever: end as the dead
+     * do. */
+    job_free(job, !is_member || (!job->begun && !rc));
     return rc;
 }
 

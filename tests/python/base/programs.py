@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What members do in these tests. Usage: programs.py NAME JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from typing import Any
+
+import numpy as np
+
+import spotnik
+
+PACE_S = 0.003  # of steps that do nothing: a joiner repeats them, and must be faster than they come
+
+
+def tell(value: Any) -> None:
+    print(json.dumps(value), flush=True)
+
+
+def train(samples: int = 120, epochs: int = 4, batch: int = 8, pause_s: float = 0.02, aside_every: int = 3) -> None:
+    """Count how often each sample was used, in the replica itself: under any churn it must come out as `epochs`."""
+    job = spotnik.init(samples=samples, batch=batch, members_max=16)
+    w, seen = np.ones(1000, dtype=np.float32), np.zeros(samples, dtype=np.int32)
+    spotnik.register("w", w)
+    spotnik.register("seen", seen)
+    for step in job:
+        if step.number % aside_every == 0:  # as spotnik.allreduce() does, in a loop that joiners can repeat
+            job.samples_decline()
+            aside = np.full(10, 1 + step.rank, dtype=np.float64)
+            spotnik.start(aside, op="max", bucket=255)
+            if job.step_commit():
+                w += np.float32(aside[0])
+            continue
+        indices = [index for part in step.ranges for index in part]
+        used = np.zeros(samples, dtype=np.int32)
+        used[indices] = 1
+        gradient = sum((np.sin(w * (index + 1)) for index in indices), np.zeros_like(w)) / max(len(indices), 1)
+        time.sleep(pause_s)
+        spotnik.start(gradient)
+        spotnik.start(used, op="sum")
+        if job.step_commit():
+            w -= 0.01 * gradient
+            seen += used
+            if seen.sum() == samples * epochs:
+                break
+    tell({"digest": job.digest, "fewest": int(seen.min()), "most": int(seen.max()), "step": job.step})
+    spotnik.leave()
+
+
+def collectives(members: int) -> None:
+    """Each collective once; results to the test. `members` of them."""
+    job = spotnik.init(members_min=members, members_max=8)
+    changes: list[int] = []
+    spotnik.on_change(lambda change: changes.append(change.size))
+    spotnik.barrier()
+    mine = np.arange(3, dtype=np.float32) + job.rank
+    inplace = mine.copy()
+    same = spotnik.allreduce(inplace, op="sum", out=inplace)
+    tell(
+        {
+            "rank": job.rank,
+            "size": job.size,
+            "members": sorted(member.member for member in job.members),
+            "sum": spotnik.allreduce(mine, op="sum").tolist(),
+            "inplace": inplace.tolist() if same is inplace else None,
+            "mean": spotnik.allreduce(mine).tolist(),
+            "product": spotnik.allreduce(np.int64(job.rank + 1), op="product").tolist(),
+            "half": spotnik.allreduce(np.float16(job.rank), op=spotnik.Op.MAX).tolist(),
+            "all": bool(spotnik.allreduce(job.rank >= 0, op="min")),
+            "none": bool(spotnik.allreduce([job.rank == 99], op="max")[0]),
+            "gathered": spotnik.allgather(np.array([job.rank, -1], dtype=np.int16)).tolist(),
+            "strings": [text.decode() for text in spotnik.allgather(np.array(f"r{job.rank}", dtype="S4")).tolist()],
+            "empty": list(spotnik.allgather(np.zeros((0, 2))).shape),
+            "from_one": spotnik.broadcast(np.array([[job.rank + 0.5]]), root=1).tolist(),
+            "changes": changes,
+        }
+    )
+    spotnik.leave()
+
+
+def gather(job: spotnik.Job, members: int) -> None:
+    """Step until so many take part; the steps are as those that follow, since others may be further."""
+    while job.size < members or job.status().joining:
+        spotnik.allreduce(np.ones(4))
+        time.sleep(PACE_S)
+
+
+def no_such_root() -> None:
+    job = spotnik.init(members_min=2)
+    try:
+        spotnik.broadcast(1.0, root=7)
+    except spotnik.ArgumentError as error:
+        tell(str(error))
+    job.leave()
+
+
+def steps(fork: bool = False, count: int = 1_000_000) -> None:
+    """Step after step, telling the number of each. With `fork`, while a child lives that never execs."""
+    job = spotnik.init(steps_max=count)
+    gather(job, 3)
+    child = os.fork() if fork else -1
+    if child == 0:
+        time.sleep(600)
+        os._exit(0)
+    tell("ready")
+    job_step(job)
+    spotnik.leave()
+
+
+def job_step(job: spotnik.Job) -> None:
+    try:
+        while True:
+            spotnik.allreduce(np.ones(4))
+            tell({"step": job.step, "size": job.size, "losses": job.status().losses, "leaves": job.status().leaves})
+            time.sleep(PACE_S)
+    except spotnik.DoneError:
+        pass
+
+
+def alone(members_min: int = 1, sigterm: bool = False) -> None:
+    """Begin one step, which waits for others; then end without leaving."""
+    if sigterm:
+        spotnik.leave_on_sigterm()
+    job = spotnik.init(members_min=members_min)
+    try:
+        tell("waiting")
+        job.step_begin()
+    except KeyboardInterrupt:
+        tell("interrupted")
+        return
+    tell("begun")
+
+
+def end(middle: bool, members: int) -> None:
+    """Steps until `members` take part; then the script just ends, in the middle of one or between two."""
+    job = spotnik.init(members_min=members)
+    for step in job:
+        job.step_commit()
+        if not step.replay and step.size == members:
+            break
+    if middle:
+        job.step_begin()
+    tell("ends")
+
+
+def follow() -> None:
+    """Steps until somebody goes; tells how."""
+    job = spotnik.init(members_min=1)
+    status = job.status()
+    while not status.losses + status.leaves:
+        spotnik.barrier()
+        time.sleep(PACE_S)
+        status = job.status()
+    tell({"losses": status.losses, "leaves": status.leaves})
+    spotnik.leave()
+
+
+def join(**settings: Any) -> None:
+    """Join and commit one step; tell what came of it."""
+    try:
+        spotnik.init(**settings)
+        spotnik.barrier()
+        tell("in")
+        while True:
+            spotnik.barrier()
+            time.sleep(PACE_S)
+    except spotnik.SpotnikError as error:
+        tell({"error": type(error).__name__, "text": str(error)})
+
+
+def differ(length: int) -> None:
+    """An all-reduce whose length is not that of the others."""
+    spotnik.init(members_min=2)
+    spotnik.barrier()
+    try:
+        spotnik.allreduce(np.zeros(length))
+        tell("no error")
+    except spotnik.MismatchError as error:
+        tell(str(error))
+
+
+def stop_and_go_on() -> None:
+    """Stops itself in the middle of a step; tells what becomes of it."""
+    job = spotnik.init()
+    gather(job, 3)
+    results = []
+    for _ in range(2):
+        step, mine = job.step_begin(), np.ones(4)
+        if not results:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        job.samples_decline()
+        spotnik.start(mine, bucket=255)
+        results.append((job.step_commit(), step.number))
+    tell({"committed": [result[0] for result in results], "later": results[1][1] > results[0][1]})
+    spotnik.leave()
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](**json.loads(sys.argv[2]))

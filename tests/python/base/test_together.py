@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Members as processes: collectives, churn, ends of all kinds, and what a member is told that does not fit."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import struct
+import subprocess
+import threading
+from pathlib import Path
+
+from workers import LIMIT_S, Cluster, command
+
+TRACE = [
+    *((0, "add", name) for name in "abcd"),
+    (1500, "remove", "b"),
+    (1800, "add", "e"),
+    (2400, "remove", "a"),
+    (2400, "remove", "c"),
+    (2600, "add", "f"),
+    (3000, "add", "g"),
+    (3500, "remove", "d"),
+    (3800, "add", "h"),
+    (4200, "remove", "e"),
+]
+
+
+def run(arguments: list[str], program: str, **settings: object) -> tuple[int, str, str]:
+    done = subprocess.run(
+        ["spotnik", "run", *arguments, "--", *command(program, **settings)],
+        capture_output=True,
+        text=True,
+        timeout=2 * LIMIT_S,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_churn_keeps_replicas_equal_and_uses_every_sample_once(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.csv"
+    trace.write_text("".join(f"{ms},{what},{node}\n" for ms, what, node in TRACE))
+    status, out, error = run(["-n", "1:4", "--churn", str(trace)], "train", epochs=12, pause_s=0.025)
+    assert status == 0, out + error
+    killed = re.search(r"(\d+) killed by us", error)
+    assert killed, error
+    assert int(killed.group(1)) == 5, error
+    ends = re.findall(r'"digest": (\d+), "fewest": (\d+), "most": (\d+)', out)
+    assert ends, out + error
+    assert {end[0] for end in ends} == {ends[0][0]}, out
+    assert {end[1:] for end in ends} == {("12", "12")}, out
+
+
+def test_collectives(cluster: Cluster) -> None:
+    workers = [cluster.start("collectives", members=3) for _ in range(3)]
+    results = sorted((worker.hear() for worker in workers), key=lambda result: result["rank"])
+    for rank, result in enumerate(results):
+        assert result == {**results[0], "rank": rank, "changes": result["changes"]}
+    assert {worker.end()[0] for worker in workers} == {0}
+    result = results[0]
+    assert len(set(result["members"])) == 3
+    assert result["sum"] == result["inplace"] == [3.0, 6.0, 9.0]
+    assert result["mean"] == [1.0, 2.0, 3.0]
+    assert (result["product"], result["half"]) == (6, 2.0)
+    assert result["all"] and not result["none"]
+    assert result["gathered"] == [[0, -1], [1, -1], [2, -1]]
+    assert result["strings"] == ["r0", "r1", "r2"]
+    assert result["empty"] == [3, 0, 2]
+    assert result["from_one"] == [[1.5]]
+
+
+def test_broadcast_from_a_rank_that_is_not(cluster: Cluster) -> None:
+    for worker in [cluster.start("no_such_root") for _ in range(2)]:
+        assert worker.hear() == "root 7: the job has members of rank 0 to 1"
+
+
+def test_a_forked_child_does_not_keep_a_dead_parent_alive(cluster: Cluster) -> None:
+    """One of three goes on only when the deaths of the others are proven, which open connections would prevent."""
+    killed = [cluster.start("steps", fork=True) for _ in range(2)]
+    rest = cluster.start("steps")
+    for worker in (*killed, rest):
+        assert worker.hear() == "ready"
+    for worker in killed:
+        worker.kill()
+    while rest.hear()["losses"] < 2:
+        pass
+
+
+def test_the_end_of_a_script_is_a_leave(cluster: Cluster) -> None:
+    follower = cluster.start("follow")
+    assert cluster.start("end", middle=False, members=2).end() == (0, "")
+    assert follower.hear() == {"losses": 0, "leaves": 1}
+
+
+def test_the_end_of_a_script_within_a_step_is_a_loss(cluster: Cluster) -> None:
+    follower = cluster.start("follow")
+    assert cluster.start("end", middle=True, members=2).end() == (0, "")
+    assert follower.hear() == {"losses": 1, "leaves": 0}
+
+
+def test_interrupt_while_waiting_for_others(cluster: Cluster) -> None:
+    worker = cluster.start("alone", members_min=2)
+    assert worker.hear() == "waiting"
+    worker.signal(signal.SIGINT)
+    assert worker.hear() == "interrupted"
+    assert worker.end() == (0, "")
+
+
+def test_sigterm_as_a_notice_ends_with_75(cluster: Cluster) -> None:
+    worker = cluster.start("alone", members_min=2, sigterm=True)
+    assert worker.hear() == "waiting"
+    worker.signal(signal.SIGTERM)
+    assert worker.end() == (75, "")
+
+
+def test_spotnik_run_ends_with_75_when_interrupted() -> None:
+    arguments = ["spotnik", "run", "-n", "3", "--", *command("steps")]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as agent:
+        assert agent.stdout is not None
+        for line in agent.stdout:
+            if '"step": 20' in line:
+                break
+        agent.send_signal(signal.SIGTERM)
+        agent.stdout.read()
+    assert agent.returncode == 75
+
+
+def test_a_member_that_was_stopped_applies_nothing_and_joins_again(cluster: Cluster) -> None:
+    stopped, other, _ = cluster.start("stop_and_go_on"), cluster.start("steps"), cluster.start("steps")
+    assert other.hear() == "ready"
+    while not other.hear()["losses"]:
+        pass
+    stopped.signal(signal.SIGCONT)
+    assert stopped.hear() == {"committed": [False, True], "later": True}
+    assert stopped.end() == (0, "")
+
+
+# ---- what does not fit ----
+
+
+def test_wrong_key(cluster: Cluster) -> None:
+    assert cluster.start("join").hear() == "in"
+    stranger = cluster.start("join", {"SPOTNIK_KEY_FILE": str(cluster.key_new("other"))})
+    said = stranger.hear()
+    assert said["error"] == "KeyFileError"
+    assert "same SPOTNIK_KEY_FILE" in said["text"]
+
+
+def test_wrong_job(cluster: Cluster) -> None:
+    assert cluster.start("join").hear() == "in"
+    said = cluster.start("join", job_name="another").hear()
+    assert said["error"] == "JobNameError"
+    assert "SPOTNIK_JOB" in said["text"]
+
+
+def test_missing_key_file(cluster: Cluster) -> None:
+    said = cluster.start("join", {"SPOTNIK_KEY_FILE": str(cluster.folder / "none")}).hear()
+    assert "none" in said["text"]
+    said = cluster.start("join", {"SPOTNIK_KEY_FILE": ""}).hear()
+    assert said["error"] == "ArgumentError"
+    assert "spotnik key FILE" in said["text"]
+
+
+def test_other_wire_version(cluster: Cluster) -> None:
+    """A peer of a later version, as far as every version must speak: it refuses, with its version."""
+    refusal = struct.pack("<8sHBBIH6s", b"SPOTNIK1", 999, 4, 1, 24, 1, b"")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                with connection:
+                    connection.recv(112)
+                    connection.sendall(refusal)
+
+        threading.Thread(target=serve, daemon=True).start()
+        here, there = f"127.0.0.1:{free_port()}", f"127.0.0.1:{server.getsockname()[1]}"
+        said = cluster.start("join", {"SPOTNIK_PEERS": f"{here},{there}", "SPOTNIK_BIND": here}).hear()
+        server.shutdown(socket.SHUT_RDWR)
+    assert said["error"] == "VersionError"
+    assert "speaks another wire version" in said["text"]
+    assert "one version of spotnik everywhere" in said["text"]
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def test_different_programs(cluster: Cluster) -> None:
+    """Who notices first fails; to the other that is a loss, if it has not noticed too."""
+    workers = [cluster.start("differ", length=length) for length in (4, 5)]
+    said = [text for text in (worker.hear() for worker in workers) if text != "no error"]
+    assert said
+    for text in said:
+        assert text == (
+            "the members run different programs: their buckets differ in number, size, type or operation; "
+            "start all from the same code"
+        )
