@@ -23,10 +23,12 @@ from torch.optim import Optimizer
 from ..errors import ArgumentError
 from ..job import Config, Job
 from ._ddp import allreduce_hook, check_group, hook_on
+from ._exchange import share_hash
 from ._leaves import Stateful
 from ._loader import Shard, shard
+from ._options import Options, StepReport
 from ._sampler import ElasticSampler
-from ._session import Options, Session, StepReport, current, find, install, share_hash
+from ._session import Session, current, find, install
 
 __all__ = [
     "ElasticSampler",

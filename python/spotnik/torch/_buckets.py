@@ -3,13 +3,16 @@
 
 The layout is a function of the model alone (order, shapes and types of its parameters), so that a joiner and a
 veteran always agree. Parameters go in reverse order, as backward reaches them, and the first bucket is small, so that
-something travels early. Nothing here knows of steps.
+something travels early. Large gradients travel alone, and on the CPU from where autograd has put them, without a copy.
+Nothing here knows of steps.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterable, Sequence
+from typing import Optional
 
 import torch
 
@@ -17,6 +20,8 @@ from .._native import Dtype
 from ..errors import ArgumentError, LimitError
 
 FIRST_BYTES = 1 << 20
+ALONE_BYTES = 1 << 20  #: a gradient of so many bytes travels alone,
+ALONE_MAX = 120  #: as long as there are not more of them
 BUCKETS_MAX = 240  #: of 256; the others are for what travels beside the gradients
 
 #: The type in which a gradient is summed: 16-bit types are summed in 32 bits.
@@ -42,28 +47,55 @@ class Slot:
     parameter: torch.nn.Parameter
     name: str
     bucket: int
-    view: torch.Tensor
     fired: int = 0
+    offset: int = 0
+    memory: Optional[torch.Tensor] = None
 
     @property
     def is_cast(self) -> bool:
         """Is the gradient summed in another type than it has?"""
-        return self.view.dtype != self.parameter.dtype
+        return WIRE_TYPE[self.parameter.dtype] != self.parameter.dtype
 
 
 @dataclasses.dataclass
 class Bucket:
-    """Contiguous memory for the gradients of some parameters."""
+    """The gradients of some parameters, in contiguous memory."""
 
-    flat: torch.Tensor
     slots: list[Slot]
     missing: int = 0  #: gradients that have not arrived yet
     started: bool = False
+    own: Optional[torch.Tensor] = None  #: in place of `flat`: the one gradient of this step where it lies
+
+    @functools.cached_property
+    def flat(self) -> torch.Tensor:
+        """The memory; made when it is first needed."""
+        first = self.slots[0].parameter
+        return torch.zeros(self.count, dtype=WIRE_TYPE[first.dtype], device=first.device)
+
+    @property
+    def count(self) -> int:
+        """Elements."""
+        return sum(slot.parameter.numel() for slot in self.slots)
+
+    def view(self, slot: Slot) -> torch.Tensor:
+        """The memory of one gradient, in the shape of its parameter."""
+        if slot.memory is None:
+            slot.memory = _like(self.flat[slot.offset : slot.offset + slot.parameter.numel()], slot.parameter)
+        return slot.memory
+
+    def lend(self, gradient: torch.Tensor) -> bool:
+        """Let this gradient travel from where it lies; False: it has to be copied."""
+        parameter = self.slots[0].parameter
+        fits = gradient.dtype == parameter.dtype and gradient.stride() == parameter.stride() and is_dense(gradient)
+        if len(self.slots) > 1 or not fits or gradient.device.type != "cpu" or gradient.requires_grad:
+            return False
+        self.own = gradient
+        return True
 
     def reset(self) -> None:
         """Get ready for another step."""
         self.missing = len(self.slots)
-        self.started = False
+        self.started, self.own = False, None
         for slot in self.slots:
             slot.fired = 0
 
@@ -72,14 +104,18 @@ def plan(sizes: Sequence[tuple[int, object]], bucket_bytes: int) -> list[list[in
     """Cut parameters, given as (bytes, kind), into buckets of one kind each; returns their indices, last ones first.
 
     A bucket is closed when the next parameter would not fit in `bucket_bytes`; the first of a kind holds 1 MiB at
-    most, unless a single parameter is larger.
+    most. Parameters of 1 MiB or more have a bucket of their own.
     """
+    alone = _alone([size for size, _ in sizes])
     groups: list[list[int]] = []
     open_group: dict[object, int] = {}
     used: dict[object, int] = {}
     limit: dict[object, int] = {}
     for index in reversed(range(len(sizes))):
         size, kind = sizes[index]
+        if index in alone:
+            groups.append([index])
+            continue
         if kind in open_group and used[kind] + size > limit[kind]:
             del open_group[kind]
             limit[kind] = bucket_bytes
@@ -91,6 +127,11 @@ def plan(sizes: Sequence[tuple[int, object]], bucket_bytes: int) -> list[list[in
         groups[open_group[kind]].append(index)
         used[kind] += size
     return groups
+
+
+def _alone(sizes: list[int]) -> set[int]:
+    largest = sorted(range(len(sizes)), key=lambda index: (-sizes[index], index))[:ALONE_MAX]
+    return {index for index in largest if sizes[index] >= ALONE_BYTES}
 
 
 def is_dense(tensor: torch.Tensor) -> bool:
@@ -111,7 +152,7 @@ def _like(flat: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
 
 
 def build(named: Iterable[tuple[str, torch.nn.Parameter]], bucket_mb: float) -> list[Bucket]:
-    """Lay out the gradients of `named` and allocate their buckets, zeroed, on the device of the parameters."""
+    """Lay out the gradients of `named`; their memory is on the device of the parameters."""
     if not bucket_mb > 0:
         raise ArgumentError(f"bucket_mb is the size of a bucket in MiB and must be positive, not {bucket_mb}")
     parameters = list(named)
@@ -131,18 +172,13 @@ def build(named: Iterable[tuple[str, torch.nn.Parameter]], bucket_mb: float) -> 
             f"{len(groups)} buckets of {bucket_mb} MiB, but at most {BUCKETS_MAX}: "
             f"say bucket_mb={max(1, total // (BUCKETS_MAX << 19))} or more"
         )
-    return [_allocate(number, [parameters[i] for i in group]) for number, group in enumerate(groups)]
+    return [_bucket(number, [parameters[i] for i in group]) for number, group in enumerate(groups)]
 
 
-def _allocate(number: int, group: list[tuple[str, torch.nn.Parameter]]) -> Bucket:
-    first = group[0][1]
-    flat = torch.zeros(
-        sum(parameter.numel() for _, parameter in group), dtype=WIRE_TYPE[first.dtype], device=first.device
-    )
+def _bucket(number: int, group: list[tuple[str, torch.nn.Parameter]]) -> Bucket:
     slots = []
     at = 0
     for name, parameter in group:
-        view = _like(flat[at : at + parameter.numel()], parameter)
-        slots.append(Slot(parameter, name, number, view))
+        slots.append(Slot(parameter, name, number, offset=at))
         at += parameter.numel()
-    return Bucket(flat, slots)
+    return Bucket(slots)

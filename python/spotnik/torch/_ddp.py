@@ -7,13 +7,13 @@ communication hook does the averaging, and the job the surviving.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Optional
 
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
 from ..errors import ArgumentError
-from ._buckets import Slot
+from ._buckets import Bucket, Slot
 from ._session import Session, current
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def allreduce_hook(state: Optional[Session], bucket: GradBucket) -> torch.future
     if bucket.is_last():
         del _runs[id(session)]
         session.commit_for_ddp()
-        _deliver(run, slots)
+        _deliver(run, slots, gradients.buckets)
     return future
 
 
@@ -81,9 +81,9 @@ def _take(session: Session, slot: Slot, gradient: torch.Tensor) -> None:
 
 
 @torch.no_grad()
-def _deliver(run: _Run, slots: dict[int, Any]) -> None:
+def _deliver(run: _Run, slots: dict[int, Slot], buckets: list[Bucket]) -> None:
     for bucket, future in run.waiting:
         for parameter, gradient in zip(bucket.parameters(), bucket.gradients()):
             slot = slots[id(parameter)]
-            gradient.copy_(slot.view)
+            gradient.copy_(buckets[slot.bucket].view(slot))
         future.set_result(bucket.buffer())

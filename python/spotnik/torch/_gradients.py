@@ -55,8 +55,7 @@ class Gradients:
         self._callback_queued = False
         self._versions: list[int] = []
         self._staging: Optional[Staging] = None
-        first = self.buckets[0].flat if self.buckets else None
-        if first is not None and first.device.type != "cpu":
+        if self.slots and self.slots[0].parameter.device.type != "cpu":
             self._staging = Staging([bucket.flat for bucket in self.buckets])
         self._handles = [self._hook(slot) for slot in self.slots]
         if accumulate > 1:
@@ -110,15 +109,15 @@ class Gradients:
         if bucket.started:
             raise StateError(_LATE.format(name=slot.name))
         if gradient is None:
-            slot.view.zero_()
+            bucket.view(slot).zero_()
         else:
-            self._place(slot, gradient)
+            self._place(bucket, slot, gradient)
         bucket.missing -= 1
         if bucket.missing == 0:
             self._start(slot.bucket)
 
-    def _place(self, slot: Slot, gradient: torch.Tensor) -> None:
-        if gradient is slot.view:
+    def _place(self, bucket: Bucket, slot: Slot, gradient: torch.Tensor) -> None:
+        if gradient is slot.memory or (not gradient.is_sparse and not self.by_ddp and bucket.lend(gradient)):
             return
         if gradient.is_sparse:
             if self.sparse != "dense":
@@ -127,9 +126,9 @@ class Gradients:
                     'sparse=False, or say prepare(..., sparse="dense") to send it in full'
                 )
             gradient = gradient.to_dense()
-        slot.view.copy_(gradient.detach())
+        bucket.view(slot).copy_(gradient.detach())
         if not slot.is_cast:
-            slot.parameter.grad = slot.view
+            slot.parameter.grad = bucket.view(slot)
 
     def _start(self, number: int) -> None:
         bucket = self.buckets[number]
@@ -139,7 +138,7 @@ class Gradients:
             for ready in self._staging.fetched():
                 self._send(ready, self._staging.host[ready])
         else:
-            self._send(number, bucket.flat)
+            self._send(number, bucket.flat if bucket.own is None else bucket.own)
 
     def _send(self, number: int, flat: torch.Tensor) -> None:
         assert self.job is not None
@@ -155,11 +154,14 @@ class Gradients:
             bucket.reset()
 
     @property
+    def fired(self) -> bool:
+        """Has backward() been called in this step?"""
+        return any(slot.fired for slot in self.slots)
+
+    @property
     def arrived(self) -> bool:
-        """Has any gradient arrived in this step?"""
-        return any(slot.fired for slot in self.slots) or (
-            self.armed and any(slot.parameter.grad is not None for slot in self.slots)
-        )
+        """Is there any gradient in this step?"""
+        return self.fired or (self.armed and any(slot.parameter.grad is not None for slot in self.slots))
 
     def send_rest(self) -> list[int]:
         """Send what has not been sent: parameters that got no gradient contribute zeros.
@@ -198,16 +200,15 @@ class Gradients:
             self._staging.put_back()
         if self.job is not None:
             for slot, flag in zip(self.slots, used):
-                if flag <= 0:
-                    slot.parameter.grad = None
-                elif not slot.is_cast:
-                    slot.parameter.grad = slot.view
-                elif slot.parameter.grad is None:
-                    slot.parameter.grad = slot.view.to(slot.parameter.dtype)
-                else:
-                    with torch.no_grad():
-                        slot.parameter.grad.copy_(slot.view)
+                slot.parameter.grad = self._average(slot) if flag > 0 else None
         self._versions = self._look()
+
+    def _average(self, slot: Slot) -> torch.Tensor:
+        bucket = self.buckets[slot.bucket]
+        if bucket.own is not None:
+            return bucket.own
+        view = bucket.view(slot)
+        return view.to(slot.parameter.dtype) if slot.is_cast else view
 
     def drop(self) -> None:
         """Nothing is to be applied: no parameter has a gradient."""

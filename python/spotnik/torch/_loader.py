@@ -18,8 +18,9 @@ from torch.utils.data import DataLoader, IterableDataset, RandomSampler, Sequent
 
 from ..errors import ArgumentError
 from ..job import Step
+from ._exchange import mix
 from ._sampler import Course, Order, Piece, is_sequence
-from ._session import Session, find, mix, seeded
+from ._session import Session, find, seeded
 
 T = TypeVar("T")
 

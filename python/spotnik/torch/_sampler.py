@@ -16,7 +16,9 @@ from torch.utils.data import Sampler
 
 from ..errors import ArgumentError, DoneError, StateError
 from ..job import Step
-from ._session import Data, Session, current, mix
+from ._exchange import mix, pairs
+from ._options import Data
+from ._session import Session, current
 
 Ranges = tuple[tuple[int, int], ...]
 
@@ -64,11 +66,6 @@ def pieces(data_epoch: int, ranges: Ranges, accumulate: int, samples: int) -> li
         scale = count * accumulate / total if total else 0.0
         result.append(Piece(data_epoch, part or idle, scale))
     return result
-
-
-def share_of(step: Step) -> Ranges:
-    """The step's share as pairs."""
-    return tuple((part.start, part.stop) for part in step.ranges)
 
 
 class Order:
@@ -181,7 +178,7 @@ class Course:
 
     def pieces(self, session: Session, step: Step) -> list[Piece]:
         """The mini-batches of this member's share."""
-        return pieces(session.position[0], share_of(step), session.options.accumulate, self.samples)
+        return pieces(session.position[0], pairs(step), session.options.accumulate, self.samples)
 
     def guess(self, session: Session, step: Step) -> Iterator[Piece]:
         """The mini-batches that follow `step` for this member as long as nobody comes or goes."""

@@ -6,8 +6,8 @@
     commit  at the end of backward: wait for the averages. Everything after it sees averages: clipping, unscaling
     apply   optimizer.step(), which does nothing where nothing was committed
 
-With the gradients travel the *common numbers*: settings of the optimisers and schedulers, whole-number buffers, which
-buffers changed, which parameters were used. So every replica takes a step with the same numbers.
+With the gradients travel the numbers of optimisers and schedulers (``_exchange``), so that every replica takes a step
+with the same ones.
 
 Steps without samples for this member (a joiner's repeats, short tails) are taken in ``begin``, if the program did
 nothing to averages or parameters that is not in registered state; else its loop runs on a few samples of weight zero.
@@ -28,83 +28,17 @@ from typing import Any, Optional
 import torch
 from torch.optim import Optimizer
 
-from .._native import Dtype, Op
 from ..errors import LeavingError, MismatchError, StateError
 from ..job import Config, Job, Step, leave_on_sigterm
+from ._exchange import Exchange, mix, pairs, share_hash
 from ._gradients import Gradients
 from ._leaves import UNKNOWN, Stateful
+from ._options import Data, Options, StepReport
 from ._replica import CONSUMED, DATA_EPOCH, INSIDE, INSIDE_NO, INSIDE_UNKNOWN, INSIDE_YES, SEED, Replica, Watch
 
 log = logging.getLogger("spotnik.torch")
 
 EXIT_INTERRUPTED = 75
-_COMMON, _TOTALS, _MEANS = 253, 252, 251  # numbers of the buckets beside the gradients
-_MASK = (1 << 64) - 1
-
-
-def mix(*parts: int) -> int:
-    """A 63-bit hash of whole numbers: equal everywhere, unlike hash()."""
-    z = 0x9E3779B97F4A7C15
-    for part in parts:
-        z = (z + (part & _MASK) + 0x9E3779B97F4A7C15) & _MASK
-        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
-        z ^= z >> 31
-    return z >> 1
-
-
-@dataclasses.dataclass(frozen=True)
-class StepReport:
-    """A step that was committed and applied here."""
-
-    #: Number of the step, from 1.
-    number: int
-    #: Pass over the data, from 0.
-    data_epoch: int
-    #: Samples and members whose gradients are in the average.
-    samples: int
-    members: int
-    #: Sum over these members of a hash of their shares: tells who they were (see :func:`share_hash`).
-    contributors: int
-    #: This member repeated the step as a joiner.
-    replay: bool
-    #: Samples this member computed in it: half-open ranges of places in the epoch of data.
-    share: tuple[tuple[int, int], ...]
-    #: Seconds between the end of backward and the commit: what was not hidden behind backward.
-    wait_s: float
-
-
-@dataclasses.dataclass
-class Options:
-    """Settings of prepare(); see there."""
-
-    bucket_mb: float
-    accumulate: int
-    batch: str
-    lr_rule: str
-    lr_batch: Optional[int]
-    sparse: str
-    seed: Optional[int]
-    rng: bool
-    checkpoint: Optional[str]
-    config: Optional[Config]
-    on_step: Optional[Callable[[StepReport], None]]
-
-
-@dataclasses.dataclass
-class Data:
-    """What the job consumes: samples in an epoch of data, and in a step (of one member, where `per_member`)."""
-
-    samples: int
-    batch: int
-    per_member: bool
-
-
-def share_hash(number: int, ranges: tuple[tuple[int, int], ...]) -> int:
-    """What a member adds to ``StepReport.contributors`` of step `number` for its share; 40 bits."""
-    return mix(number, *(edge for part in ranges for edge in part)) & ((1 << 40) - 1)
-
-
 class Session:
     """The life of a prepared model. One per process at a time."""
 
@@ -128,6 +62,7 @@ class Session:
         self.last_step: Optional[Step] = None
         self.wait_s = 0.0
         self._replica: Optional[Replica] = None
+        self._exchange: Exchange
         self._pending: set[int] = set()  # optimisers that have not applied the committed step
         self._excluded = False
         self._inside = False
@@ -135,6 +70,7 @@ class Session:
         self._known = True  # do we know what the program did after the last step?
         self._members = 1
         self._samples = 0
+        self._in_closure: Optional[Optimizer] = None  # the optimiser that computes its own gradients
         self._contributors = 0
         self._lr_before: list[tuple[dict[str, Any], Any]] = []
         self._versions: Optional[int] = None
@@ -175,24 +111,18 @@ class Session:
         if self.options.checkpoint is not None:
             config.checkpoint_dir = self.options.checkpoint
         seed = self.options.seed if self.options.seed is not None else torch.initial_seed()
-        self._replica = Replica(self.model, self.optimizers, self.extras, seed & (_MASK >> 1))
+        self._replica = Replica(self.model, self.optimizers, self.extras, seed & ((1 << 63) - 1))
         for start in self.before_open:
             start()
         job = Job(config)
         job.join()
         self._replica.register(job)
         self.gradients.job = None if self.solo else job
-        self._make_buckets()
+        self._exchange = Exchange(self._replica, len(self.gradients.slots))
         self.job = job
         _heed_sigterm()
         self._say_hello()
         return job
-
-    def _make_buckets(self) -> None:
-        replica = self.replica
-        size = len(replica.leaves) + replica.buffers.whole_count + replica.buffers.flag_count
-        self._common = torch.zeros(size + len(self.gradients.slots) + 1, dtype=torch.int64)
-        self._totals = torch.zeros(3, dtype=torch.int64)
 
     def _say_hello(self) -> None:
         for one in self.replica.objects[len(self.extras) :]:
@@ -273,7 +203,7 @@ class Session:
         self.gradients.arm()
         if self.options.rng:
             first = step.ranges[0].start if step.ranges else step.rank + (1 << 40)
-            torch.manual_seed(mix(self.seed, step.number, first))
+            _seed_generators(mix(self.seed, step.number, first))
 
     def _is_idle(self, step: Step) -> bool:
         """Does this member contribute nothing to the step?"""
@@ -338,10 +268,9 @@ class Session:
         if step is None or job is None:
             return
         ended = time.perf_counter()
-        idle = self._is_idle(step)
         used = self.gradients.send_rest()
         if not self.solo:
-            self._send_common(job, step, idle, used)
+            self._exchange.send(job, step, used, self._is_idle(step), self._known)
         try:
             committed = job.step_commit()
         except MismatchError as error:
@@ -353,34 +282,14 @@ class Session:
         elif self.solo:
             self._adopt_own(step, used)
         else:
-            self._adopt(used)
+            self._adopt()
+        if self._in_closure is not None and committed:
+            self._scale_lr(self._in_closure)
 
     def commit_for_ddp(self) -> None:
         """All gradients of a backward pass have come by the communication hook."""
         self.gradients.passes += 1
         self._commit()
-
-    def _send_common(self, job: Job, step: Step, idle: bool, used: list[int]) -> None:
-        buffers, leaves = self.replica.buffers, self.replica.leaves
-        wholes, flags = buffers.contribute()
-        if idle:
-            wholes, flags, used = [UNKNOWN] * len(wholes), [0] * len(flags), [0] * len(used)
-        numbers = leaves.read() if self._known else [UNKNOWN] * len(leaves)
-        inside = int(self.replica.control[INSIDE])
-        self._common.copy_(torch.tensor([*numbers, *wholes, *flags, *used, inside], dtype=torch.int64))
-        share = tuple((part.start, part.stop) for part in step.ranges)
-        counted = not idle
-        self._totals.copy_(
-            torch.tensor([step.sample_count, int(counted), share_hash(step.number, share) if counted else 0])
-        )
-        self._start(job, _COMMON, self._common, Dtype.I64, Op.MAX)
-        self._start(job, _TOTALS, self._totals, Dtype.I64, Op.SUM)
-        if buffers.mean.numel():
-            self._start(job, _MEANS, buffers.mean, Dtype.F64, Op.MEAN)
-
-    @staticmethod
-    def _start(job: Job, bucket: int, tensor: torch.Tensor, dtype: Dtype, op: Op) -> None:
-        job.allreduce_start(bucket, tensor.data_ptr(), tensor.numel(), dtype, op, tensor)
 
     def _exclude(self) -> None:
         log.info("the others went on without this member; it joins again")
@@ -394,27 +303,23 @@ class Session:
     def _adopt_own(self, step: Step, used: list[int]) -> None:
         self.replica.buffers.keep()
         self._samples, self._members = step.sample_count, 1
-        self._contributors = share_hash(step.number, tuple((part.start, part.stop) for part in step.ranges))
+        self._contributors = share_hash(step.number, pairs(step))
         self._account()
         self.gradients.finish(used)
         self._pending = set(range(len(self.optimizers)))
 
-    def _adopt(self, own: list[int]) -> None:
+    def _adopt(self) -> None:
         """Take over what the step says."""
-        replica = self.replica
-        common = [int(code) for code in self._common.tolist()]
-        self._samples, self._members, self._contributors = (int(number) for number in self._totals.tolist())
-        a = len(replica.leaves)
-        b = a + replica.buffers.whole_count
-        c = b + replica.buffers.flag_count
-        self._adopt_leaves(common[:a])
-        replica.buffers.adopt(common[a:b], common[b:c])
-        self._check_inside(common[-1])
+        common = self._exchange.receive()
+        self._samples, self._members, self._contributors = common.samples, common.members, common.contributors
+        self._adopt_leaves(common.numbers)
+        self.replica.buffers.adopt(common.wholes, common.buffers_changed)
+        self._check_inside(common.inside)
         self._account()
         if self._members == 0:
             self.gradients.drop()  # everybody with samples was lost: the step has no gradient
         else:
-            self.gradients.finish(common[c:-1])
+            self.gradients.finish(common.used)
         self._pending = set(range(len(self.optimizers)))
 
     def _adopt_leaves(self, codes: list[int]) -> None:
@@ -450,6 +355,10 @@ class Session:
 
     def _before_step(self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         number = next(i for i, one in enumerate(self.optimizers) if one is optimizer)
+        closure = kwargs.get("closure") or (args[1] if len(args) > 1 else None)
+        if callable(closure) and self.step is not None and not self.gradients.fired:
+            self._in_closure = optimizer  # it calls backward(), which commits
+            return
         if self.step is not None and not self._inside:
             if not self.gradients.arrived:
                 raise StateError(
@@ -490,8 +399,11 @@ class Session:
         for group, rate in self._lr_before:
             group["lr"] = rate
         self._lr_before.clear()
+        in_closure, self._in_closure = self._in_closure, None
         if self._excluded:
             return
+        if in_closure is not None:
+            self._settle_closure()
         self._pending.discard(next(i for i, one in enumerate(self.optimizers) if one is optimizer))
         if self._pending:
             return
@@ -500,11 +412,18 @@ class Session:
             self._versions = self.watch.versions()
         self._report()
 
+    def _settle_closure(self) -> None:
+        if self.step is not None:
+            raise StateError(
+                "the closure given to optimizer.step() did not call backward(); let it compute the loss, call "
+                "loss.backward() and return the loss"
+            )
+        self._touched |= self.gradients.touched
+
     def _report(self) -> None:
         step = self.last_step
         if self.options.on_step is None or step is None:
             return
-        share = tuple((part.start, part.stop) for part in step.ranges)
         self.options.on_step(
             StepReport(
                 number=step.number,
@@ -513,7 +432,7 @@ class Session:
                 members=self._members,
                 contributors=self._contributors,
                 replay=step.replay,
-                share=share,
+                share=pairs(step),
                 wait_s=self.wait_s,
             )
         )
@@ -570,6 +489,13 @@ def _heed_sigterm() -> None:
     """SIGTERM asks to leave after the running step, unless the program has its own handler."""
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
         leave_on_sigterm()
+
+
+def _seed_generators(seed: int) -> None:
+    """As torch.manual_seed() does, but without its record of the caller for accelerators that are not in use."""
+    torch.default_generator.manual_seed(seed)
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        torch.cuda.manual_seed_all(seed)
 
 
 def seeded(*parts: int) -> None:

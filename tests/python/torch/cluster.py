@@ -125,6 +125,12 @@ class Cluster:
             member.lines.append(json.loads(line))
             yield member, member.lines[-1]
 
+    def dismiss_latecomers(self) -> None:
+        """The job is done: who has not taken a step yet would wait for others for ever."""
+        for member in self.members:
+            if member.running and not any("step" in line for line in member.lines):
+                self.kill(member)
+
     def wait(self, limit_s: float = LIMIT_S) -> None:
         for _ in self.events(limit_s):
             pass

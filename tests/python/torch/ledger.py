@@ -10,25 +10,46 @@ from typing import Any
 import torch
 from cluster import Cluster
 
+from spotnik.torch._exchange import share_hash
 from spotnik.torch._sampler import Order, Piece
-from spotnik.torch._session import share_hash
 
 Share = tuple[tuple[int, int], ...]
 
 
-def reports(cluster: Cluster) -> dict[int, dict[str, Any]]:
-    """One report per step; fails unless all members that told of a step told the same."""
+def agreed(cluster: Cluster) -> dict[int, dict[str, Any]]:
+    """One report per step; fails unless all members that told of a step told the same.
+
+    The last step of a member that was lost may have been committed by it alone, before the others, who did not have the
+    result, committed it without it: its word counts only where it is the only one.
+    """
     by_step: dict[int, dict[str, Any]] = {}
-    for line in cluster.lines("step"):
-        first = by_step.setdefault(line["step"], line)
-        for key in ("samples", "members", "contributors", "digest"):
-            assert line[key] == first[key], f"replicas differ after step {line['step']}: {key} {line} {first}"
+    last_words: list[dict[str, Any]] = []
+    for member in cluster.members:
+        lines = [line for line in member.lines if "step" in line]
+        lives = itertools.groupby(lines, key=lambda line: line["member"])  # excluded, it comes back as another
+        told = [list(life) for _, life in lives]
+        finished = any("done" in line for line in member.lines)
+        for number, life in enumerate(told):
+            if not (finished and number == len(told) - 1):
+                last_words.append(life.pop())
+            for line in life:
+                first = by_step.setdefault(line["step"], line)
+                for key in ("samples", "members", "contributors", "digest"):
+                    assert line[key] == first[key], f"replicas differ after step {line['step']}: {line} {first}"
+    for line in last_words:
+        by_step.setdefault(line["step"], line)
+    return by_step
+
+
+def reports(cluster: Cluster) -> dict[int, dict[str, Any]]:
+    """The same, of every step from the first to the last."""
+    by_step = agreed(cluster)
     assert sorted(by_step) == list(range(1, max(by_step) + 1))
     return by_step
 
 
-def contributions(cluster: Cluster) -> list[tuple[int, list[Share]]]:
-    """For each step its epoch of data and the shares whose gradients are in it.
+def contributions(cluster: Cluster, since: int = 1, until: int = 1 << 40) -> list[tuple[int, list[Share]]]:
+    """For each step from `since` to `until` its epoch of data and the shares whose gradients are in it.
 
     A member that was lost in a step may or may not be in it: the sum of hashes that travelled with the step tells.
     """
@@ -39,9 +60,11 @@ def contributions(cluster: Cluster) -> list[tuple[int, list[Share]]]:
         if share:
             begun[line["begin"]].add(share)
             epochs[line["begin"]] = line["epoch"]
-    told = reports(cluster)
+    told = agreed(cluster)
+    numbers = [number for number in sorted(told) if number <= until]
+    assert numbers == list(range(since, max(numbers) + 1))
     result = []
-    for number in sorted(told):
+    for number in numbers:
         wanted = told[number]
         found = [
             list(chosen)

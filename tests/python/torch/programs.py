@@ -72,6 +72,7 @@ def elastic(
             contributors=report.contributors,
             replay=report.replay,
             digest=spotnik.job().digest,
+            member=spotnik.job().status().member,
             lr=opt.param_groups[0]["lr"],
         )
 

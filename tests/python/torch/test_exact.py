@@ -62,7 +62,9 @@ def churn(job: Cluster, kills: int, steps_between: int, **settings: Any) -> int:
     killed, due = 0, steps_between
     for _ in range(4):
         job.start(elastic, **settings)
-    for _, line in job.events(300):
+    for _, line in job.events(400):
+        if "done" in line:
+            job.dismiss_latecomers()
         if line.get("step", 0) < due or killed == kills:
             continue
         active = [m for m in job.members if m.running and any("step" in told for told in m.lines)]

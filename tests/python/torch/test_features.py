@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Optional
@@ -38,6 +39,8 @@ def disturbed(job: Cluster, program: Callable[..., Any], kills: int, **settings:
     for _ in range(3):
         job.start(program, **settings)
     for _, line in job.events():
+        if "done" in line:
+            job.dismiss_latecomers()
         if kills and line.get("step", 0) >= due:
             active = [m for m in job.members if m.running and any("step" in told for told in m.lines)]
             if len(active) > 1:
@@ -57,6 +60,7 @@ def told(tell: Tell) -> Callable[[spotnik.StepReport], None]:
             contributors=report.contributors,
             replay=report.replay,
             digest=spotnik.job().digest,
+            member=spotnik.job().status().member,
         )
 
     return committed
@@ -65,7 +69,9 @@ def told(tell: Tell) -> Callable[[spotnik.StepReport], None]:
 def forever(loader: DataLoader[Any], steps: int) -> Iterator[Any]:
     sharded = spotnik.shard(loader)
     while spotnik.job().status().step_committed < steps:
-        yield from sharded
+        for batch in sharded:
+            time.sleep(0.01)  # the time a real backward pass takes
+            yield batch
 
 
 # ---- the loop of programs.elastic ----
@@ -125,11 +131,7 @@ def scaled(tell: Tell, steps: int) -> None:
 def test_gradient_scaler_skips_on_all_members_alike(cluster: Make) -> None:
     job = cluster(minimum=2)
     disturbed(job, scaled, kills=2, steps=60)
-    by_step: dict[int, set[int]] = {}
-    for line in job.lines("step"):
-        by_step.setdefault(line["step"], set()).add(line["digest"])
-    assert all(len(digests) == 1 for digests in by_step.values())
-    assert 30 < len(by_step) < 60  # the scale is too large again and again
+    assert 30 < len(ledger.agreed(job)) < 60  # the scale is too large again and again
     assert len({(line["done"], line["scale"]) for line in job.lines("done")}) == 1
 
 
@@ -308,6 +310,7 @@ def free(tell: Tell, steps: int, seed: Optional[int] = None) -> None:
     x, y = data().tensors
     while spotnik.job().status().step_committed < steps:
         batch = torch.randint(0, SAMPLES, (8,))
+        time.sleep(0.01)
         opt.zero_grad()
         nn.functional.cross_entropy(net(x[batch]), y[batch]).backward()
         opt.step()

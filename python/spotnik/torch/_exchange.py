@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What travels with the gradients: the common numbers, the totals, and the means of buffers.
+
+Common numbers are settings of optimisers and schedulers, whole-number buffers, which buffers changed, which parameters
+got a gradient, and whether joiners may repeat steps by themselves. They are combined by MAX; a member that does not
+know a number says UNKNOWN, the least of all. Totals are sums: samples, members, and a hash of the shares.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import torch
+
+from .._native import Dtype, Op
+from ..job import Job, Step
+from ._leaves import UNKNOWN
+from ._replica import INSIDE, Replica
+
+_COMMON, _TOTALS, _MEANS = 253, 252, 251  # numbers of the buckets beside the gradients
+_MASK = (1 << 64) - 1
+
+
+def mix(*parts: int) -> int:
+    """A 63-bit hash of whole numbers: equal everywhere, unlike hash()."""
+    z = 0x9E3779B97F4A7C15
+    for part in parts:
+        z = (z + (part & _MASK) + 0x9E3779B97F4A7C15) & _MASK
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
+        z ^= z >> 31
+    return z >> 1
+
+
+def pairs(step: Step) -> tuple[tuple[int, int], ...]:
+    """The step's share as half-open ranges."""
+    return tuple((part.start, part.stop) for part in step.ranges)
+
+
+def share_hash(number: int, ranges: tuple[tuple[int, int], ...]) -> int:
+    """What a member adds to ``StepReport.contributors`` of step `number` for its share; 40 bits."""
+    return mix(number, *(edge for part in ranges for edge in part)) & ((1 << 40) - 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Common:
+    """What a committed step says, the same on all members."""
+
+    numbers: list[int]
+    wholes: list[int]
+    buffers_changed: list[int]
+    used: list[int]
+    inside: int
+    samples: int
+    members: int
+    contributors: int
+
+
+class Exchange:
+    """The memory in which it travels."""
+
+    def __init__(self, replica: Replica, parameters: int) -> None:
+        self.replica = replica
+        self._ends = [len(replica.leaves)]
+        for count in (replica.buffers.whole_count, replica.buffers.flag_count, parameters):
+            self._ends.append(self._ends[-1] + count)
+        self._common = torch.zeros(self._ends[-1] + 1, dtype=torch.int64)
+        self._totals = torch.zeros(3, dtype=torch.int64)
+
+    def send(self, job: Job, step: Step, used: list[int], idle: bool, known: bool) -> None:
+        """Send what this member has to say; nothing, but for its numbers, if it is `idle` in this step."""
+        buffers, leaves = self.replica.buffers, self.replica.leaves
+        wholes, flags = buffers.contribute()
+        if idle:
+            wholes, flags, used = [UNKNOWN] * len(wholes), [0] * len(flags), [0] * len(used)
+        numbers = leaves.read() if known else [UNKNOWN] * len(leaves)
+        inside = int(self.replica.control[INSIDE])
+        self._common.copy_(torch.tensor([*numbers, *wholes, *flags, *used, inside], dtype=torch.int64))
+        contributor = 0 if idle else share_hash(step.number, pairs(step))
+        self._totals.copy_(torch.tensor([step.sample_count, int(not idle), contributor]))
+        self._start(job, _COMMON, self._common, Dtype.I64, Op.MAX)
+        self._start(job, _TOTALS, self._totals, Dtype.I64, Op.SUM)
+        if buffers.mean.numel():
+            self._start(job, _MEANS, buffers.mean, Dtype.F64, Op.MEAN)
+
+    @staticmethod
+    def _start(job: Job, bucket: int, tensor: torch.Tensor, dtype: Dtype, op: Op) -> None:
+        job.allreduce_start(bucket, tensor.data_ptr(), tensor.numel(), dtype, op, tensor)
+
+    def receive(self) -> Common:
+        """After the commit: what all members together said. Means of buffers are in ``buffers.mean``."""
+        common = [int(code) for code in self._common.tolist()]
+        samples, members, contributors = (int(total) for total in self._totals.tolist())
+        a, b, c, d = self._ends
+        return Common(common[:a], common[a:b], common[b:c], common[c:d], common[d], samples, members, contributors)
