@@ -46,6 +46,28 @@ uint32_t agent_running(const struct agent *agent)
     return running;
 }
 
+static void variable_set(const char *name, uint32_t value)
+{
+    char text[16];
+
+    snprintf(text, sizeof(text), "%u", (unsigned)value);
+    setenv(name, text, 1);
+}
+
+/* What torchrun tells its workers, for libraries that look for it. A rank here is a place on this host, which a replacement
+ * takes over; the rank and size of the job are the library's to say, and change. MASTER_* are set once for all, by cmd_run.c. */
+static void set_torchrun_variables(const struct agent *agent, uint32_t place)
+{
+    variable_set("RANK", place);
+    variable_set("LOCAL_RANK", place);
+    variable_set("WORLD_SIZE", agent->places);
+    variable_set("LOCAL_WORLD_SIZE", agent->places);
+    variable_set("GROUP_RANK", 0);
+    variable_set("GROUP_WORLD_SIZE", 1);
+    variable_set("ROLE_RANK", place);
+    variable_set("ROLE_WORLD_SIZE", agent->places);
+}
+
 /* In the child: environment, standard streams, a process group of its own so that the terminal's Ctrl-C reaches the agent alone. */
 static void become_worker(const struct agent *agent, const struct agent_worker *worker, int out, int err)
 {
@@ -60,10 +82,9 @@ static void become_worker(const struct agent *agent, const struct agent_worker *
     fcntl(agent->slots_fd, F_SETFD, 0);
     snprintf(text, sizeof(text), "%d", agent->slots_fd);
     setenv("SPOTNIK_SLOTS_FD", text, 1);
-    snprintf(text, sizeof(text), "%u", (unsigned)(worker - agent->worker));
-    setenv("SPOTNIK_SLOT", text, 1);
-    snprintf(text, sizeof(text), "%u", worker->number);
-    setenv("SPOTNIK_WORKER", text, 1);
+    variable_set("SPOTNIK_SLOT", (uint32_t)(worker - agent->worker));
+    variable_set("SPOTNIK_WORKER", worker->number);
+    set_torchrun_variables(agent, (uint32_t)(worker - agent->worker));
     execvp(agent->command[0], agent->command);
     fprintf(stderr, "cannot run %s: %s\n", agent->command[0], strerror(errno));
     _exit(127);

@@ -2,9 +2,11 @@
 /* spotnik run: its options, the workers' environment, and the temporary folder of a job that is all on this host. */
 #include <errno.h>
 #include <getopt.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -157,10 +159,28 @@ static void remove_folder(struct request *request)
     free(request->folder);
 }
 
+/* torchrun's meeting point, for libraries that look for it: a port that was free a moment ago. Nothing of ours listens there. */
+static void set_master(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(address);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    char text[16];
+
+    if (fd >= 0 && !bind(fd, (struct sockaddr *)&address, size) && !getsockname(fd, (struct sockaddr *)&address, &size)) {
+        snprintf(text, sizeof(text), "%u", (unsigned)ntohs(address.sin_port));
+        setenv("MASTER_ADDR", "127.0.0.1", 0);
+        setenv("MASTER_PORT", text, 0);
+    }
+    if (fd >= 0)
+        close(fd);
+}
+
 static bool set_environment(struct request *request)
 {
     char text[16];
 
+    set_master();
     snprintf(text, sizeof(text), "%u", request->run.min);
     setenv("SPOTNIK_MIN", text, 1);
     if (!request->peers)

@@ -57,6 +57,16 @@ for odd in 0 1; do
 done
 echo "different programs: both told, in the last step"
 
+# torchrun's variables: a rank is a place, and all see the same meeting point.
+"$spotnik" run -q -n 2 -- sh -c 'echo "$RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $GROUP_RANK $MASTER_ADDR $MASTER_PORT"; exit 3' \
+    >"$dir/out" 2>"$dir/err"
+status_is 3 $? "run that prints its variables"
+sed 's/^\[w[0-9]*\] //' "$dir/out" | sort >"$dir/variables"
+[ "$(cut -d' ' -f1-6 "$dir/variables")" = "0 0 2 2 0 127.0.0.1
+1 1 2 2 0 127.0.0.1" ] || fail "torchrun's variables"
+[ "$(cut -d' ' -f7 "$dir/variables" | sort -u | grep -c '^[0-9][0-9]*$')" = 1 ] || fail "MASTER_PORT"
+echo "torchrun's variables: set"
+
 # 4. Ask a live job.
 mkdir "$dir/peers"
 "$spotnik" key "$dir/key" >"$dir/out" 2>"$dir/err" || fail "spotnik key"
