@@ -297,6 +297,26 @@ SPOTNIK_API int spotnik_allreduce(spotnik_job *job, uint32_t bucket, void *data,
                                   enum spotnik_dtype dtype, enum spotnik_op op);
 
 /**
+ * The same, but @p data stays as it is, and the result is read with spotnik_result(): where members share a host and the
+ * data comes from spotnik_alloc(), nothing is copied at all. The caller leaves the data untouched until
+ * spotnik_step_commit() returns. Errors as spotnik_allreduce(). One form or the other for a bucket, member by member as
+ * each likes.
+ */
+SPOTNIK_API int spotnik_allreduce_from(spotnik_job *job, uint32_t bucket, const void *data, size_t count,
+                                       enum spotnik_dtype dtype, enum spotnik_op op);
+
+/** The result of a bucket of the step that was committed last, or NULL where it was not used in it. Read only; valid until the next
+ *  all-reduce is started. */
+SPOTNIK_API const void *spotnik_result(spotnik_job *job, uint32_t bucket);
+
+/** Memory for buckets, zeroed and aligned to pages. Members of the same host reduce it where it lies. Valid until
+ *  spotnik_free() or the end of the job. NULL: there is none, see spotnik_last_error(). */
+SPOTNIK_API void *spotnik_alloc(spotnik_job *job, size_t bytes);
+
+/** Give memory from spotnik_alloc() back; not between the start of its all-reduce and the commit. NULL is allowed. */
+SPOTNIK_API void spotnik_free(spotnik_job *job, void *memory);
+
+/**
  * Finish the step: wait for every bucket started in it; on 0 all of them hold the result, on every member the same bits.
  *
  * Losses, recoveries and joins happen inside. Errors: STATE, MISMATCH, PARKED, AGAIN, EXCLUDED (skip the update and go on

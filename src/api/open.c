@@ -3,6 +3,7 @@
  * which it asks for state, status and snapshots. */
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -105,6 +106,7 @@ int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config)
         .batch = config->batch ? config->batch : config->batch_per_member,
         .on_minority = config->on_minority,
         .minority_wait_ns = config->minority_wait_ns,
+        .transport = getenv("SPOTNIK_TRANSPORT"),
         .hooks = { .context = job,
                    .state_connection = on_state_connection,
                    .boundary = on_boundary,

@@ -138,8 +138,8 @@ static int check(const struct spotnik_job *job, uint32_t bucket, const void *dat
     return 0;
 }
 
-int spotnik_allreduce(spotnik_job *job, uint32_t bucket, void *data, size_t count, enum spotnik_dtype dtype,
-                      enum spotnik_op op)
+static int reduce(spotnik_job *job, uint32_t bucket, void *data, size_t count, enum spotnik_dtype dtype,
+                  enum spotnik_op op, bool from)
 {
     if (!job)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no job was given");
@@ -148,7 +148,8 @@ int spotnik_allreduce(spotnik_job *job, uint32_t bucket, void *data, size_t coun
     if (rc)
         return rc;
     if (!job->excluded)
-        rc = spotnik_engine_allreduce(job->engine, bucket, data, count, dtype, op);
+        rc = from ? spotnik_engine_allreduce_from(job->engine, bucket, data, count, dtype, op)
+                  : spotnik_engine_allreduce(job->engine, bucket, data, count, dtype, op);
     if (!rc)
         spotnik_pace_reduce(&job->pace, (uint64_t)count * spotnik_registry_element_bytes((int)dtype));
     if (rc == SPOTNIK_ERR_PEERS) { /* step_commit says so, where the caller's loop expects it */
@@ -157,6 +158,37 @@ int spotnik_allreduce(spotnik_job *job, uint32_t bucket, void *data, size_t coun
     }
     job->started[bucket] = rc == 0;
     return rc;
+}
+
+int spotnik_allreduce(spotnik_job *job, uint32_t bucket, void *data, size_t count, enum spotnik_dtype dtype,
+                      enum spotnik_op op)
+{
+    return reduce(job, bucket, data, count, dtype, op, false);
+}
+
+int spotnik_allreduce_from(spotnik_job *job, uint32_t bucket, const void *data, size_t count, enum spotnik_dtype dtype,
+                           enum spotnik_op op)
+{
+    return reduce(job, bucket, (void *)(uintptr_t)data, count, dtype, op, true);
+}
+
+const void *spotnik_result(spotnik_job *job, uint32_t bucket)
+{
+    return job && bucket < SPOTNIK_CALLER_BUCKETS ? spotnik_engine_result(job->engine, bucket) : NULL;
+}
+
+void *spotnik_alloc(spotnik_job *job, size_t bytes)
+{
+    if (job)
+        return spotnik_engine_alloc(job->engine, bytes);
+    (void)spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no job was given");
+    return NULL;
+}
+
+void spotnik_free(spotnik_job *job, void *memory)
+{
+    if (job && memory)
+        spotnik_engine_unalloc(job->engine, memory);
 }
 
 int spotnik_step_commit(spotnik_job *job)

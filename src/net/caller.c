@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/time.h"
+#include "net/share.h"
 #include "net/state.h"
 #include "reduce/reduce.h"
 
@@ -27,7 +28,7 @@ static void changed_wait(struct spotnik_engine *engine, uint64_t until_ns)
 static void post(struct spotnik_engine *engine, struct spotnik_event *event)
 {
     spotnik_engine_drive(engine, event);
-    pthread_cond_broadcast(&engine->changed); /* a donor's frame may wait for this bucket */
+    spotnik_engine_changed(engine); /* a donor's frame may wait for this bucket */
     bool more = spotnik_streams_are_waiting(engine) && spotnik_streams_read(engine, INLINE_BYTES);
     more |= spotnik_lane_pump(engine, INLINE_BYTES);
     if (more)
@@ -123,6 +124,8 @@ int spotnik_engine_step_begin(struct spotnik_engine *engine, spotnik_step *ret_s
         rc = spotnik_error_return(SPOTNIK_ERR_STATE, "step %llu is begun and not committed",
                                   (unsigned long long)engine->begun_step);
     if (rc == 0)
+        spotnik_share_prune(engine);
+    if (rc == 0)
         boundary_call(engine, false);
     if (rc == 0 && noticed(engine))
         rc = SPOTNIK_ERR_LEAVING;
@@ -190,8 +193,8 @@ static int bucket_check(uint32_t number, const void *data, size_t count, enum sp
     return 0;
 }
 
-int spotnik_engine_allreduce(struct spotnik_engine *engine, uint32_t bucket, void *data, size_t count,
-                             enum spotnik_dtype dtype, enum spotnik_op op)
+static int reduce(struct spotnik_engine *engine, uint32_t bucket, void *data, size_t count, enum spotnik_dtype dtype,
+                  enum spotnik_op op, bool kept)
 {
     int rc = bucket_check(bucket, data, count, dtype, op);
     if (rc != 0)
@@ -205,6 +208,7 @@ int spotnik_engine_allreduce(struct spotnik_engine *engine, uint32_t bucket, voi
     if (rc == 0)
         rc = spotnik_bucket_prepare(memory, engine->begun_step, data, count, dtype, op);
     if (rc == 0) {
+        memory->kept = kept;
         struct spotnik_event event = { .kind = SPOTNIK_EVENT_BUCKET_START,
                                        .bucket = bucket,
                                        .count = count,
@@ -217,6 +221,31 @@ int spotnik_engine_allreduce(struct spotnik_engine *engine, uint32_t bucket, voi
     return rc;
 }
 
+int spotnik_engine_allreduce(struct spotnik_engine *engine, uint32_t bucket, void *data, size_t count,
+                             enum spotnik_dtype dtype, enum spotnik_op op)
+{
+    return reduce(engine, bucket, data, count, dtype, op, false);
+}
+
+int spotnik_engine_allreduce_from(struct spotnik_engine *engine, uint32_t bucket, const void *data, size_t count,
+                                  enum spotnik_dtype dtype, enum spotnik_op op)
+{
+    return reduce(engine, bucket, (void *)(uintptr_t)data, count, dtype, op, true); /* inputs are never written */
+}
+
+/* Towards the commit: our part of the work in shared memory, or sleep until others have done theirs. */
+static void step_on(struct spotnik_engine *engine, uint64_t until_ns)
+{
+    if (!spotnik_share_is_busy(engine)) {
+        changed_wait(engine, until_ns);
+    } else if (!spotnik_share_work(engine)) {
+        spotnik_share_wait(engine, until_ns);
+    } else {
+        spotnik_engine_unlock(engine); /* the progress thread may have something to say */
+        spotnik_engine_lock(engine);
+    }
+}
+
 static int commit_wait(struct spotnik_engine *engine)
 {
     uint64_t until_ns = patience_until(engine);
@@ -226,7 +255,7 @@ static int commit_wait(struct spotnik_engine *engine)
             return rc;
         if (spotnik_clock_ns() >= until_ns)
             return SPOTNIK_ERR_AGAIN;
-        changed_wait(engine, spotnik_time_min(until_ns, spotnik_time_add(spotnik_clock_ns(), SPOTNIK_S)));
+        step_on(engine, spotnik_time_min(until_ns, spotnik_time_add(spotnik_clock_ns(), SPOTNIK_S)));
     }
     return 0;
 }
@@ -242,8 +271,9 @@ static uint32_t results_list(const struct spotnik_engine *engine, uint64_t step,
         if (bucket->step[half] != step)
             continue;
         /* An empty bucket is used all the same. */
-        result[i] = (struct spotnik_bucket_result){ .data = bucket->out[half] != NULL ? bucket->out[half]
-                                                                                      : engine->sink,
+        const void *shared = spotnik_share_result(engine, i, step);
+        const void *data = bucket->out[half] != NULL ? bucket->out[half] : engine->sink;
+        result[i] = (struct spotnik_bucket_result){ .data = shared != NULL ? shared : data,
                                                     .count = bucket->count[half],
                                                     .dtype = bucket->dtype[half],
                                                     .op = bucket->op[half] };
@@ -254,8 +284,9 @@ static uint32_t results_list(const struct spotnik_engine *engine, uint64_t step,
 
 /* Without the lock: until the caller starts buckets again, nobody writes these results and nobody reads
  * the inputs. */
-static void results_deliver(struct spotnik_engine *engine, uint64_t step)
+static bool results_deliver(struct spotnik_engine *engine, uint64_t step)
 {
+    bool stand = true;
     struct spotnik_bucket_result result[SPOTNIK_BUCKET_BARRIER];
     const struct spotnik_engine_hooks *hooks = &engine->config.hooks;
     uint32_t count = results_list(engine, step, result);
@@ -263,9 +294,25 @@ static void results_deliver(struct spotnik_engine *engine, uint64_t step)
         hooks->committed(hooks->context, step, count, result);
     for (uint32_t i = 0; i < count; i++) {
         size_t one = spotnik_dtype_size((enum spotnik_dtype)result[i].dtype);
-        if (result[i].data != NULL && result[i].count > 0)
+        bool kept = engine->bucket[i].kept;
+        if (spotnik_share_result(engine, i, step) != NULL)
+            stand &= spotnik_share_deliver(engine, i, step, kept ? NULL : engine->bucket[i].in);
+        else if (kept)
+            continue;
+        else if (result[i].data != NULL && result[i].count > 0)
             memcpy(engine->bucket[i].in, result[i].data, result[i].count * one);
     }
+    return stand;
+}
+
+const void *spotnik_engine_result(struct spotnik_engine *engine, uint32_t bucket)
+{
+    struct spotnik_bucket_result result[SPOTNIK_BUCKET_BARRIER];
+    spotnik_engine_lock(engine);
+    uint64_t step = engine->committed;
+    uint32_t count = engine->begun && !engine->sealed ? 0 : results_list(engine, step, result);
+    spotnik_engine_unlock(engine);
+    return bucket < count ? result[bucket].data : NULL;
 }
 
 int spotnik_engine_step_commit(struct spotnik_engine *engine)
@@ -276,6 +323,7 @@ int spotnik_engine_step_commit(struct spotnik_engine *engine)
     if (rc == 0 && !engine->sealed) {
         engine->sealed = true;
         post(engine, &event);
+        spotnik_share_seal(engine);
     }
     if (rc == 0)
         rc = commit_wait(engine);
@@ -283,8 +331,14 @@ int spotnik_engine_step_commit(struct spotnik_engine *engine)
     spotnik_engine_unlock(engine);
     if (rc != 0)
         return rc;
-    results_deliver(engine, step);
+    bool delivered = results_deliver(engine, step);
     spotnik_engine_lock(engine);
+    if (!delivered) { /* the memory they lay in is used again, so a view has been made without us */
+        engine->excluded = true;
+        rc = trouble(engine);
+        spotnik_engine_unlock(engine);
+        return rc;
+    }
     engine->begun = engine->handed_out = engine->sealed = false;
     spotnik_engine_unlock(engine);
     return 0;
@@ -297,7 +351,7 @@ void spotnik_engine_interrupt(struct spotnik_engine *engine)
     spotnik_core_status(engine->core, &status);
     if (status.role != SPOTNIK_ROLE_MEMBER) {
         engine->excluded = true;
-        pthread_cond_broadcast(&engine->changed);
+        spotnik_engine_changed(engine);
     }
     spotnik_engine_unlock(engine);
 }
@@ -306,7 +360,7 @@ void spotnik_engine_wake(struct spotnik_engine *engine)
 {
     spotnik_engine_lock(engine);
     engine->boundary_due = true;
-    pthread_cond_broadcast(&engine->changed);
+    spotnik_engine_changed(engine);
     spotnik_engine_unlock(engine);
 }
 

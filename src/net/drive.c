@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "base/time.h"
 #include "net/probe.h"
+#include "net/share.h"
 #include "net/state.h"
 
 spotnik_net_probe_function *spotnik_net_probe;
@@ -33,6 +34,12 @@ void spotnik_engine_bury(struct spotnik_engine *engine, struct spotnik_socket *s
     SPOTNIK_ASSERT(socket->fd < 0);
     socket->grave = engine->graves;
     engine->graves = socket;
+}
+
+void spotnik_engine_changed(struct spotnik_engine *engine)
+{
+    pthread_cond_broadcast(&engine->changed);
+    spotnik_share_changed(engine);
 }
 
 /* ---- what the caller waits for ---- */
@@ -89,6 +96,7 @@ static void data_cut(struct spotnik_engine *engine)
 {
     spotnik_lane_cut(engine);
     spotnik_streams_cut(engine);
+    spotnik_share_cut(engine);
 }
 
 static void view_installed(struct spotnik_engine *engine)
@@ -97,6 +105,7 @@ static void view_installed(struct spotnik_engine *engine)
     spotnik_core_status(engine->core, &status);
     spotnik_death_move_on(engine->death, status.epoch);
     data_cut(engine);
+    spotnik_share_view(engine);
     engine->parked_ns = 0;
     recovery_begin(engine, &status);
     engine->watch_due = true;
@@ -114,6 +123,7 @@ static void step_begun(struct spotnik_engine *engine, const struct spotnik_actio
 static void step_committed(struct spotnik_engine *engine, const struct spotnik_action *action)
 {
     engine->committed = action->step;
+    spotnik_share_committed(engine);
     recovery_commit(engine);
 }
 
@@ -155,10 +165,12 @@ static void perform(struct spotnik_engine *engine, const struct spotnik_action *
         spotnik_bucket_scale(&engine->bucket[action->bucket], action);
         return;
     case SPOTNIK_ACTION_COPY_OWN:
+        spotnik_share_void(engine, action->bucket, action->step);
         spotnik_bucket_copy_own(&engine->bucket[action->bucket], action);
         return;
     case SPOTNIK_ACTION_FLAT:
-        break;
+        spotnik_share_start(engine, action);
+        return;
     case SPOTNIK_ACTION_COMMITTED:
         step_committed(engine, action);
         break;
@@ -175,7 +187,7 @@ static void perform(struct spotnik_engine *engine, const struct spotnik_action *
         engine->failed = action->error;
         break;
     }
-    pthread_cond_broadcast(&engine->changed);
+    spotnik_engine_changed(engine);
 }
 
 /* Everything the core wants done now. What actions cause in turn (a refused connection, a clogged link) is

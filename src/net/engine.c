@@ -14,6 +14,7 @@
 #include "base/hash.h"
 #include "base/time.h"
 #include "net/address.h"
+#include "net/share.h"
 #include "net/state.h"
 
 #define CORE_ALIGNMENT 64u
@@ -125,6 +126,8 @@ static void engine_release(struct spotnik_engine *engine)
     spotnik_spares_close(engine);
     spotnik_streams_close(engine);
     spotnik_links_close(engine);
+    spotnik_owned_release(engine);
+    spotnik_share_free(engine);
     while (engine->graves != NULL) {
         struct spotnik_socket *socket = engine->graves;
         engine->graves = socket->grave;
@@ -161,6 +164,9 @@ int spotnik_engine_new(const struct spotnik_engine_config *config, struct spotni
         rc = memory_get(engine);
     if (rc == 0)
         rc = spotnik_death_new(engine->wake.fd, &engine->death);
+    if (rc == 0)
+        rc = spotnik_share_new(engine, engine->config.transport);
+    engine->config.transport = NULL;
     if (rc == 0)
         rc = thread_start(engine);
     if (rc != 0) {
@@ -231,6 +237,7 @@ int spotnik_engine_join(struct spotnik_engine *engine, struct spotnik_id id, uin
         spotnik_links_retire(engine, SPOTNIK_GOODBYE_SHUTDOWN); /* the new core knows none of them */
     engine->config.credentials.self.id = id;
     spotnik_death_renew(engine->death, id);
+    spotnik_share_reset(engine);
     core_reset(engine);
     engine->committed = committed;
     struct spotnik_event event = { .kind = SPOTNIK_EVENT_JOIN, .committed = committed };
@@ -331,7 +338,7 @@ void spotnik_engine_free(struct spotnik_engine *engine, bool goodbye)
     spotnik_engine_lock(engine);
     engine->stopping = true;
     engine->abrupt = !goodbye;
-    pthread_cond_broadcast(&engine->changed);
+    spotnik_engine_changed(engine);
     spotnik_engine_kick(engine);
     spotnik_engine_unlock(engine);
     pthread_join(engine->thread, NULL);

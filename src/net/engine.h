@@ -29,6 +29,7 @@ enum spotnik_purpose {
     SPOTNIK_PURPOSE_STATUS, /* spotnik status: one JSON text, then close. */
     SPOTNIK_PURPOSE_PEERS,  /* src/peers: one struct spotnik_answer, then close. */
     SPOTNIK_PURPOSE_BACK,   /* the other direction of a link begun with CONTROL */
+    SPOTNIK_PURPOSE_SHARE,  /* over a Unix socket only: file descriptors of shared memory */
 };
 
 /* What a process says of itself to one that looks for the job. */
@@ -87,6 +88,7 @@ struct spotnik_engine_config {
     enum spotnik_minority on_minority;
     uint64_t minority_wait_ns;
     struct spotnik_engine_hooks hooks;
+    const char *transport; /* "auto" (also NULL), "shm", "tcp"; borrowed for spotnik_engine_new() */
 };
 
 struct spotnik_engine;
@@ -126,6 +128,12 @@ int spotnik_engine_weight_set(struct spotnik_engine *engine, uint64_t weight);
 int spotnik_engine_samples_decline(struct spotnik_engine *engine);
 int spotnik_engine_allreduce(struct spotnik_engine *engine, uint32_t bucket, void *data, size_t count,
                              enum spotnik_dtype dtype, enum spotnik_op op);
+/* The caller's data stays as it is; the result is read by spotnik_engine_result(). */
+int spotnik_engine_allreduce_from(struct spotnik_engine *engine, uint32_t bucket, const void *data, size_t count,
+                                  enum spotnik_dtype dtype, enum spotnik_op op);
+const void *spotnik_engine_result(struct spotnik_engine *engine, uint32_t bucket);
+void *spotnik_engine_alloc(struct spotnik_engine *engine, size_t bytes);
+void spotnik_engine_unalloc(struct spotnik_engine *engine, void *memory);
 int spotnik_engine_step_commit(struct spotnik_engine *engine);
 
 /* [caller] step_begin and step_commit return SPOTNIK_ERR_AGAIN after waiting so long; 0: never. */

@@ -10,6 +10,7 @@
 
 #include "base/assert.h"
 #include "base/time.h"
+#include "net/share.h"
 #include "net/state.h"
 #include "reduce/reduce.h"
 
@@ -120,6 +121,9 @@ static void frame_make(struct spotnik_engine *engine, const struct spotnik_trans
     size_t bytes = transfer->count * one;
     const uint8_t *source =
         transfer->source == SPOTNIK_SOURCE_IN ? bucket->in : bucket->out[header->step & 1];
+    const uint8_t *shared = header->handover ? spotnik_share_result(engine, header->bucket, header->step) : NULL;
+    if (shared != NULL)
+        source = shared;
     SPOTNIK_ASSERT(bytes <= engine->config.limits.chunk_bytes);
     SPOTNIK_ASSERT(bytes == 0 || source != NULL);
     spotnik_data_encode(header, (uint32_t)bytes, frame->prefix);

@@ -14,6 +14,7 @@
 #include "net/address.h"
 #include "net/answer.h"
 #include "net/fork.h"
+#include "net/share.h"
 #include "net/state.h"
 
 #define ACCEPT_AGAIN_NS (100 * SPOTNIK_MS)
@@ -61,7 +62,7 @@ static void strangers_bound(struct spotnik_engine *engine)
         close_opening(engine, oldest);
 }
 
-static void stranger_admit(struct spotnik_engine *engine, int fd)
+void spotnik_opening_admit(struct spotnik_engine *engine, int fd)
 {
     strangers_bound(engine);
     struct spotnik_opening *opening = opening_new(engine);
@@ -83,7 +84,7 @@ void spotnik_opening_accept(struct spotnik_engine *engine)
         int fd = accept4(engine->listener.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
             spotnik_fork_note(fd);
-            stranger_admit(engine, fd);
+            spotnik_opening_admit(engine, fd);
             continue;
         }
         if (errno == EINTR || errno == ECONNABORTED)
@@ -132,7 +133,9 @@ static void connect_begin(struct spotnik_engine *engine, struct spotnik_opening 
     int fd = -1;
     opening->start_ns = 0;
     opening->connecting = true;
-    int rc = spotnik_socket_connect(opening->peer.address, opening->peer.port, &fd);
+    int rc = opening->purpose == SPOTNIK_PURPOSE_SHARE
+                 ? spotnik_share_connect(engine, &opening->peer, &fd)
+                 : spotnik_socket_connect(opening->peer.address, opening->peer.port, &fd);
     if (rc == 0
         && spotnik_socket_watch(&opening->socket, engine->epoll_fd, fd, SPOTNIK_SOCKET_OPENING) != 0) {
         close(fd);
@@ -207,6 +210,8 @@ static void dial_failed(struct spotnik_engine *engine, struct spotnik_opening *o
     struct spotnik_member peer = opening->peer;
     opening->error = 0;
     close_opening(engine, opening);
+    if (opening->purpose == SPOTNIK_PURPOSE_SHARE)
+        return; /* it is tried again; until then steps go round the ring */
     if (opening->purpose == SPOTNIK_PURPOSE_DATA)
         spotnik_lane_failed(engine, &peer);
     else if (opening->purpose == SPOTNIK_PURPOSE_BACK)
@@ -288,6 +293,9 @@ static void guest_enter(struct spotnik_engine *engine, struct spotnik_opening *o
     case SPOTNIK_PURPOSE_STATUS:
         opening->wants_hook = engine->hooks_due = true;
         return;
+    case SPOTNIK_PURPOSE_SHARE:
+        spotnik_share_adopt(engine, opening);
+        break;
     case SPOTNIK_PURPOSE_PEERS:
         peers_reply(engine, opening);
         return;
@@ -311,6 +319,8 @@ static void host_answered(struct spotnik_engine *engine, struct spotnik_opening 
         spotnik_lane_adopt(engine, opening);
     else if (opening->purpose == SPOTNIK_PURPOSE_BACK)
         spotnik_link_answer(engine, opening);
+    else if (opening->purpose == SPOTNIK_PURPOSE_SHARE)
+        spotnik_share_adopt(engine, opening);
     else if (!ourselves)
         spotnik_link_call(engine, opening);
     close_opening(engine, opening); /* unless it has become something else */

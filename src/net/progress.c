@@ -10,6 +10,7 @@
 
 #include "base/time.h"
 #include "net/hurry.h"
+#include "net/share.h"
 #include "net/state.h"
 
 #define EVENTS 64
@@ -85,6 +86,7 @@ static void hear(struct spotnik_engine *engine)
     for (int i = 0; more && i < HEAR_MAX; i++) {
         if (engine->listener.readable || spotnik_clock_ns() >= engine->accept_ns)
             spotnik_opening_accept(engine);
+        spotnik_share_accept(engine);
         more = spotnik_links_read(engine);
         spotnik_openings_run(engine, spotnik_clock_ns());
     }
@@ -111,7 +113,7 @@ static void notice_look(struct spotnik_engine *engine)
     if (spotnik_death_leave_requested(engine->death))
         __atomic_store_n(&engine->noticed, 1, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&engine->noticed, __ATOMIC_SEQ_CST) != 0)
-        pthread_cond_broadcast(&engine->changed);
+        spotnik_engine_changed(engine);
 }
 
 /* If we are late, we were stopped or starved: what waits in the sockets comes before any judgement about
@@ -137,6 +139,8 @@ static bool pass(struct spotnik_engine *engine)
     more |= spotnik_lane_pump(engine, PORTION);
     uint64_t now_ns = spotnik_clock_ns();
     spotnik_lane_look(engine, now_ns);
+    spotnik_share_read(engine);
+    spotnik_share_look(engine, now_ns);
     spotnik_links_flush(engine, now_ns);
     if (engine->hooks_due) {
         spotnik_engine_unlock(engine);
@@ -151,6 +155,7 @@ static uint64_t due(const struct spotnik_engine *engine)
     uint64_t due_ns =
         spotnik_time_min(spotnik_core_deadline(engine->core), spotnik_openings_deadline(engine));
     due_ns = spotnik_time_min(due_ns, spotnik_links_deadline(engine));
+    due_ns = spotnik_time_min(due_ns, spotnik_share_deadline(engine));
     return spotnik_time_min(due_ns, spotnik_lane_deadline(engine));
 }
 
@@ -176,7 +181,7 @@ void *spotnik_progress_main(void *context)
     spotnik_engine_lock(engine);
     spotnik_death_sign(engine->death, engine->config.credentials.self.id);
     engine->thread_started = true;
-    pthread_cond_broadcast(&engine->changed);
+    spotnik_engine_changed(engine);
     while (!engine->stopping) {
         bool more = pass(engine);
         if (!engine->stopping)

@@ -18,6 +18,7 @@ enum spotnik_socket_kind {
     SPOTNIK_SOCKET_LINK,
     SPOTNIK_SOCKET_LANE,
     SPOTNIK_SOCKET_STREAM,
+    SPOTNIK_SOCKET_SHARER,
 };
 
 /* First member of what it belongs to. `readable` and `writable` are set by epoll and cleared by whoever

@@ -10,6 +10,7 @@
  *     opening.c  connections on their way in or out, until the handshake is done
  *     link.c     control links          voice.c    the half we speak on      ear.c     the half we hear
  *     lane.c     data to the successor  stream.c   data that comes
+ *     share.c    memory shared with members of this host (share.h)
  *     spare.c    lanes in reserve       bucket.c   memory and kernels     death.c    certificates */
 #ifndef SPOTNIK_NET_STATE_H
 #define SPOTNIK_NET_STATE_H
@@ -151,6 +152,7 @@ struct spotnik_bucket_memory {
     uint64_t step[2]; /* the step out[] was last used in */
     uint64_t count[2];
     uint8_t dtype[2], op[2];
+    bool kept; /* `in` stays as it is: the caller reads the result where it lies */
 };
 
 struct spotnik_engine {
@@ -188,6 +190,13 @@ struct spotnik_engine {
     struct spotnik_spare spare[SPOTNIK_SPARES];
     uint64_t spares_epoch; /* of the view they are for */
     struct spotnik_bucket_memory bucket[SPOTNIK_BUCKET_SLOTS];
+    struct spotnik_share *share; /* NULL: none */
+    struct spotnik_owned {
+        struct spotnik_owned *next;
+        void *memory;
+        size_t bytes;
+    } *owned; /* what the caller has from spotnik_engine_alloc() */
+    struct spotnik_event share_failed; /* error 0: none; to be told when no actions run */
     uint8_t *sink;      /* one chunk that nobody reads */
     uint64_t accept_ns; /* NEVER, or when to try again after running out of file descriptors */
     uint64_t bytes_sent, bytes_received;
@@ -221,7 +230,11 @@ void spotnik_engine_kick(struct spotnik_engine *engine);
 void spotnik_engine_watch_neighbours(struct spotnik_engine *engine);
 void spotnik_engine_bury(struct spotnik_engine *engine, struct spotnik_socket *socket);
 
+/* Wake everybody of this process who waits for something to change. */
+void spotnik_engine_changed(struct spotnik_engine *engine);
+
 /* opening.c */
+void spotnik_opening_admit(struct spotnik_engine *engine, int fd);
 void spotnik_opening_accept(struct spotnik_engine *engine);
 void spotnik_opening_dial(struct spotnik_engine *engine, const struct spotnik_member *peer,
                           enum spotnik_purpose purpose);
@@ -306,6 +319,9 @@ void spotnik_bucket_copy_own(struct spotnik_bucket_memory *bucket, const struct 
 void spotnik_bucket_combine(struct spotnik_bucket_memory *bucket, uint64_t step, const void *received,
                             const struct spotnik_placement *placement, uint64_t received_weight);
 void spotnik_bucket_free(struct spotnik_bucket_memory *bucket);
+
+/* owned.c */
+void spotnik_owned_release(struct spotnik_engine *engine);
 
 /* progress.c */
 void *spotnik_progress_main(void *context);

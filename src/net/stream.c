@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "net/share.h"
 #include "net/state.h"
 #include "reduce/reduce.h"
 
@@ -71,6 +72,7 @@ static bool target_set(struct spotnik_engine *engine, struct spotnik_stream *str
     unsigned half = stream->header.step & 1;
     if (stream->bytes != placement->count * one)
         return false;
+    spotnik_share_void(engine, stream->header.bucket, stream->header.step);
     SPOTNIK_ASSERT(stream->bytes == 0
                    || (bucket->step[half] == stream->header.step
                        && placement->offset + placement->count <= bucket->count[half]));

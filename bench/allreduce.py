@@ -1,0 +1,214 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""All-reduce of float32 sums among processes of one host: Spotnik beside its peers, in one run.
+
+    bench/allreduce.py BUILD [--members 2,4,8] [--sizes 4KiB,256KiB,4MiB,25MiB,100MiB] [--only NAME,...]
+
+Every contender runs the same loop: warm up, then all-reduces back to back; one iteration is the time from the end of the
+one before to its own end, on rank 0. For Spotnik an iteration is a whole step (begin, all-reduce, commit). Contenders
+take turns, in rounds, so that all see the same weather; a cell is the median over all rounds. Every run checks its sums.
+Peers that are not installed are named and left out. TCP figures name the congestion control in use.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+UNITS = {"KiB": 1 << 10, "MiB": 1 << 20}
+TORCH_LOOP = HERE / "allreduce_torch.py"
+
+Start = Callable[[Path, int, int, int], list[subprocess.Popen[str]]]
+"""Scratch directory, members, bytes, iterations -> the processes of one run."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """Somebody who all-reduces. `ours` is compared with the best of those that are not."""
+
+    name: str
+    start: Start
+    ours: bool = False
+
+
+def spawn(command: list[str], **extra: str) -> subprocess.Popen[str]:
+    """Start a command with `extra` in its environment; its output is read later."""
+    return subprocess.Popen(command, env={**os.environ, **extra}, text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def spotnik(build: Path, mode: str, transport: str) -> Start:
+    """Our own members, found by a directory, as `spotnik run` would start them."""
+
+    def start(scratch: Path, members: int, size: int, iterations: int) -> list[subprocess.Popen[str]]:
+        key, peers = scratch / "key", scratch / "peers"
+        subprocess.run([build / "cli" / "spotnik", "key", key], check=True, capture_output=True)
+        peers.mkdir()
+        worker = [str(build / "bench" / "allreduce_worker"), mode, str(size), str(iterations)]
+        return [spawn(worker, SPOTNIK_KEY_FILE=str(key), SPOTNIK_PEERS=f"file:{peers}",
+                      SPOTNIK_MIN=str(members), SPOTNIK_TRANSPORT=transport) for _ in range(members)]
+
+    return start
+
+
+def mpi(launcher: list[str], program: Path) -> Start:
+    """One launcher that starts all ranks."""
+
+    def start(scratch: Path, members: int, size: int, iterations: int) -> list[subprocess.Popen[str]]:
+        del scratch
+        return [spawn([*launcher, "-n", str(members), str(program), str(size), str(iterations)])]
+
+    return start
+
+
+def ranked(command: list[str]) -> Start:
+    """Programs that are told rank, size and a directory to meet in."""
+
+    def start(scratch: Path, members: int, size: int, iterations: int) -> list[subprocess.Popen[str]]:
+        return [spawn([*command, str(rank), str(members), str(scratch), str(size), str(iterations)])
+                for rank in range(members)]
+
+    return start
+
+
+def compiled(command: list[str], program: Path) -> bool:
+    """Compile a peer's loop. False where its compiler or library is missing."""
+    if shutil.which(command[0]) is None:
+        return False
+    return subprocess.run([*command, "-o", str(program)], capture_output=True, check=False).returncode == 0
+
+
+def contenders(build: Path, tools: Path) -> tuple[list[Contender], list[str]]:
+    """Who is here, and the names of those who are not."""
+    here = [Contender("spotnik shm", spotnik(build, "plain", "shm"), ours=True),
+            Contender("spotnik shm, owned", spotnik(build, "owned", "shm"), ours=True),
+            Contender("spotnik tcp", spotnik(build, "plain", "tcp"), ours=True)]
+    missing = []
+    loop = str(HERE / "allreduce_mpi.c")
+    if compiled(["mpicc.openmpi", "-O2", loop], tools / "openmpi"):
+        launcher = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe"]
+        here.append(Contender("open mpi", mpi(launcher, tools / "openmpi")))
+        here.append(Contender("open mpi, tcp", mpi([*launcher, "--mca", "btl", "tcp,self"], tools / "openmpi")))
+    else:
+        missing.append("open mpi")
+    if compiled(["mpicc.mpich", "-O2", loop], tools / "mpich"):
+        here.append(Contender("mpich", mpi(["mpirun.mpich"], tools / "mpich")))
+    else:
+        missing.append("mpich")
+    gloo = ["g++", "-O2", "-std=c++17", str(HERE / "allreduce_gloo.cc"), "-lgloo", "-lpthread"]
+    if compiled(gloo, tools / "gloo"):
+        here.append(Contender("gloo", ranked([str(tools / "gloo")])))
+    else:
+        missing.append("gloo")
+    torch = subprocess.run([sys.executable, "-c", "import torch.distributed"], capture_output=True, check=False)
+    if torch.returncode == 0:
+        here.append(Contender("pytorch gloo", ranked([sys.executable, str(TORCH_LOOP)])))
+    else:
+        missing.append("pytorch gloo")
+    return here, missing
+
+
+def run(contender: Contender, members: int, size: int, iterations: int, patience_s: float) -> list[float]:
+    """Seconds of each iteration. RuntimeError when the run fails or sums are wrong."""
+    with tempfile.TemporaryDirectory() as scratch:
+        processes = contender.start(Path(scratch), members, size, iterations)
+        try:
+            outputs = [process.communicate(timeout=patience_s) for process in processes]
+        except subprocess.TimeoutExpired as slow:
+            raise RuntimeError(f"{contender.name} did not end within {patience_s:.0f} s") from slow
+        finally:
+            for process in processes:
+                process.kill()
+    words = " ".join(out for out, _ in outputs).split()
+    if "wrong" in words or "right" not in words:
+        raise RuntimeError(f"{contender.name}: {' '.join(words[-1:])} {outputs[0][1][-300:]}")
+    return [float(word) for word in words if word != "right"]
+
+
+def parse_size(text: str) -> int:
+    """ "4MiB" -> bytes."""
+    for unit, factor in UNITS.items():
+        if text.endswith(unit):
+            return int(text[: -len(unit)]) * factor
+    return int(text)
+
+
+def duration(seconds: float) -> str:
+    """Three digits and a unit."""
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.3g} us"
+    return f"{seconds * 1e3:.3g} ms"
+
+
+def iterations_for(size: int) -> int:
+    """Per round; together with the rounds at least 20, and more where an iteration is short."""
+    return 400 if size < 1 << 20 else 40 if size < 16 << 20 else 10
+
+
+def measure_cell(here: list[Contender], members: int, size: int, rounds: int) -> dict[str, float]:
+    """Medians in seconds by name; those that fail are told and left out of the cell."""
+    taken: dict[str, list[float]] = {contender.name: [] for contender in here}
+    for _ in range(rounds):
+        for contender in here:
+            try:
+                taken[contender.name] += run(contender, members, size, iterations_for(size), 120)
+            except RuntimeError as error:
+                print(f"  left out: {error}", file=sys.stderr)
+    return {name: statistics.median(times) for name, times in taken.items() if times}
+
+
+def print_cell(here: list[Contender], members: int, label: str, cell: dict[str, float]) -> None:
+    """One line per contender; ours with the ratio to the fastest peer, above 1 where we are faster."""
+    peers = [cell[c.name] for c in here if not c.ours and c.name in cell]
+    for contender in here:
+        if contender.name not in cell:
+            continue
+        ratio = f"{min(peers) / cell[contender.name]:6.2f} x" if contender.ours and peers else ""
+        print(f"{members:7d}  {label:>8}  {contender.name:<20} {duration(cell[contender.name]):>10}  {ratio}")
+
+
+def main() -> int:
+    """Run the matrix and print the table; --json FILE keeps the medians."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", type=Path, help="a build directory of Spotnik")
+    parser.add_argument("--members", default="2,4,8")
+    parser.add_argument("--sizes", default="4KiB,256KiB,4MiB,25MiB,100MiB")
+    parser.add_argument("--only", help="names of contenders, separated by commas; a name with a comma: by its start")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as tools:
+        here, missing = contenders(options.build.resolve(), Path(tools))
+        if options.only:
+            wanted = options.only.split(",")
+            here = [c for c in here if any(c.name == w or c.name.replace(",", "") == w for w in wanted)]
+        control = Path("/proc/sys/net/ipv4/tcp_congestion_control")
+        print(f"{os.cpu_count()} processors, TCP: {control.read_text().strip() if control.exists() else '?'}"
+              f" by default, reno for Spotnik; medians of {options.rounds} interleaved rounds")
+        for name in missing:
+            print(f"not installed, left out: {name}")
+        print("members      size  who                        median  to the fastest peer")
+        kept: dict[str, dict[str, float]] = {}
+        for members in map(int, options.members.split(",")):
+            for label in options.sizes.split(","):
+                cell = measure_cell(here, members, parse_size(label), options.rounds)
+                print_cell(here, members, label, cell)
+                sys.stdout.flush()
+                kept[f"{members} {label}"] = cell
+        if options.json:
+            options.json.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

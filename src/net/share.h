@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared memory in the engine (docs/design/0007-fast-path.md). Private to src/net; everything under the engine's lock but where it
+ * says so.
+ *
+ *     share.c       our segment, and whose segments we have: Unix sockets, one per member of this host
+ *     share_work.c  flat all-reduces over them, and the caller's waiting for them
+ *
+ * Is absent (engine->share NULL) where the transport is TCP or the system offers no such memory; all functions then do
+ * nothing and say "no". */
+#ifndef SPOTNIK_NET_SHARE_H
+#define SPOTNIK_NET_SHARE_H
+
+#include "net/state.h"
+#include "shm/bell.h"
+#include "shm/flat.h"
+#include "shm/segment.h"
+#include "shm/window.h"
+
+/* A member of this host. */
+struct spotnik_sharer {
+    struct spotnik_socket socket;
+    struct spotnik_sharer *next;
+    struct spotnik_member peer;
+    struct spotnik_board *board; /* of its segment, to read; NULL: not here yet */
+    size_t bytes;
+    bool told; /* the core knows */
+};
+
+struct spotnik_share_areas {
+    uint8_t *input[2], *result[2]; /* small inputs per parity, large ones in input[0] */
+    size_t input_bytes[2], result_bytes[2];
+};
+
+struct spotnik_share {
+    struct spotnik_segment segment;
+    struct spotnik_board *board;
+    struct spotnik_socket listener;
+    struct spotnik_sharer *sharers;
+    uint64_t kernels;
+    uint64_t dial_ns, dial_wait_ns; /* when to look for those who are missing */
+    struct spotnik_flat flat;
+    struct spotnik_flat_peer *peer;
+    struct spotnik_reduce_source *source;
+    uint32_t members_max;
+    uint64_t epoch;    /* that flat is set up for; 0: none, somebody's memory is not here */
+    uint64_t spin_ns;
+    uint32_t word;     /* futex of this process: something changed */
+    bool sleeping;     /* somebody waits with it */
+    bool given_up;
+    struct spotnik_share_areas areas[SPOTNIK_BUCKET_SLOTS];
+    struct spotnik_window window[SPOTNIK_BUCKET_SLOTS][2];
+    bool shown[SPOTNIK_BUCKET_SLOTS][2]; /* the result of bucket.step[] is what the window shows */
+};
+
+/* share.c */
+int spotnik_share_new(struct spotnik_engine *engine, const char *transport);
+void spotnik_share_free(struct spotnik_engine *engine);
+void spotnik_share_reset(struct spotnik_engine *engine); /* we are a new member */
+void spotnik_share_accept(struct spotnik_engine *engine);
+int spotnik_share_connect(struct spotnik_engine *engine, const struct spotnik_member *peer, int *ret_fd);
+void spotnik_share_adopt(struct spotnik_engine *engine, struct spotnik_opening *opening);
+void spotnik_share_read(struct spotnik_engine *engine);
+void spotnik_share_look(struct spotnik_engine *engine, uint64_t now_ns);
+uint64_t spotnik_share_deadline(const struct spotnik_engine *engine);
+void spotnik_share_prune(struct spotnik_engine *engine); /* caller's thread, holding no result */
+void spotnik_share_give_up(struct spotnik_engine *engine);
+struct spotnik_sharer *spotnik_share_find(const struct spotnik_share *share, struct spotnik_id peer);
+
+/* share_work.c */
+void spotnik_share_view(struct spotnik_engine *engine);
+void spotnik_share_cut(struct spotnik_engine *engine);
+void spotnik_share_start(struct spotnik_engine *engine, const struct spotnik_action *action);
+void spotnik_share_seal(struct spotnik_engine *engine);
+void spotnik_share_committed(struct spotnik_engine *engine);
+void spotnik_share_void(struct spotnik_engine *engine, uint32_t bucket, uint64_t step);
+bool spotnik_share_is_busy(const struct spotnik_engine *engine);
+bool spotnik_share_work(struct spotnik_engine *engine); /* true: something was done */
+void spotnik_share_wait(struct spotnik_engine *engine, uint64_t until_ns); /* gives up the lock meanwhile */
+void spotnik_share_changed(struct spotnik_engine *engine);
+
+/* The result of a bucket of `step`, or NULL when it is not in shared memory. */
+const uint8_t *spotnik_share_result(const struct spotnik_engine *engine, uint32_t bucket, uint64_t step);
+
+/* Without the lock, caller's thread, after the commit of `step`: copy the result of a bucket to `data`, the input it came from (NULL: only look). False:
+ * the others have gone on without us, and `data` is as it was. */
+bool spotnik_share_deliver(struct spotnik_engine *engine, uint32_t bucket, uint64_t step, void *data);
+
+#endif

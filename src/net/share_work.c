@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Flat all-reduces of the engine: memory for them, slices of work on the caller's thread while it waits for its step, and
+ * the way of a result to the caller. Each slice holds the lock, so that a recovery comes between two of them and
+ * never into one. */
+#include <sched.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "base/time.h"
+#include "net/share.h"
+
+#define SPIN_NS (30 * SPOTNIK_US)
+
+/* ---- views ---- */
+
+static uint32_t processors(void)
+{
+    cpu_set_t set;
+    int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    return count > 0 ? (uint32_t)count : 1;
+}
+
+static bool peers_find(struct spotnik_share *share, const struct spotnik_view *view, uint32_t own)
+{
+    for (uint32_t rank = 0; rank < view->size; rank++) {
+        struct spotnik_sharer *sharer =
+            rank == own ? NULL : spotnik_share_find(share, view->entry[rank].member.id);
+        if (rank != own && (sharer == NULL || sharer->board == NULL))
+            return false;
+        share->peer[rank] = rank == own
+                                ? (struct spotnik_flat_peer){ share->board, share->segment.reserved }
+                                : (struct spotnik_flat_peer){ sharer->board, sharer->bytes };
+    }
+    return true;
+}
+
+/* Once per view: at its first flat step, when everybody has said that it has everybody's memory. */
+static bool setup(struct spotnik_engine *engine)
+{
+    struct spotnik_share *share = engine->share;
+    const struct spotnik_view *view = spotnik_core_view(engine->core);
+    uint32_t own = spotnik_view_rank(view, engine->config.credentials.self.id);
+    if (share->epoch == view->epoch)
+        return true;
+    if (own == SPOTNIK_NO_RANK || view->size > share->members_max || !peers_find(share, view, own))
+        return false;
+    spotnik_flat_view(&share->flat, share->peer, share->source, own, view->size);
+    share->spin_ns = view->size <= processors() ? SPIN_NS : 0;
+    share->epoch = view->epoch;
+    return true;
+}
+
+static void wake(struct spotnik_share *share)
+{
+    if (!share->flat.rung)
+        return;
+    share->flat.rung = false;
+    spotnik_bells_wake(&share->flat);
+}
+
+/* A recovery: nothing of the running epoch is touched any more. */
+void spotnik_share_cut(struct spotnik_engine *engine)
+{
+    struct spotnik_share *share = engine->share;
+    if (share == NULL || share->epoch == 0)
+        return;
+    spotnik_flat_cut(&share->flat);
+    share->flat.rung = false;
+    share->epoch = 0;
+}
+
+void spotnik_share_view(struct spotnik_engine *engine)
+{
+    if (engine->share == NULL)
+        return;
+    spotnik_share_cut(engine);
+    engine->share->dial_ns = 0;
+    engine->share->dial_wait_ns = 20 * SPOTNIK_MS;
+    spotnik_engine_kick(engine);
+}
+
+/* ---- a bucket ---- */
+
+/* An area of at least `bytes`; what was there may still be read, so a larger one is new. */
+static uint8_t *area(struct spotnik_share *share, uint8_t **at, size_t *have, size_t bytes)
+{
+    if (*at != NULL && *have >= bytes)
+        return *at;
+    *at = spotnik_segment_take(&share->segment, bytes);
+    *have = *at != NULL ? bytes : 0;
+    return *at;
+}
+
+static bool areas_get(struct spotnik_share *share, uint32_t number, const void *in, size_t bytes, unsigned parity,
+                      struct spotnik_flat_order *order)
+{
+    struct spotnik_share_areas *areas = &share->areas[number];
+    size_t begin, end;
+    if (spotnik_flat_is_small(&share->flat, bytes)) {
+        order->input_area = area(share, &areas->input[parity], &areas->input_bytes[parity], bytes);
+        return order->input_area != NULL;
+    }
+    spotnik_flat_share(&share->flat, bytes, share->flat.rank, &begin, &end);
+    if (spotnik_segment_holds(&share->segment, in, bytes))
+        order->input_area = (void *)in;
+    else
+        order->input_area = area(share, &areas->input[0], &areas->input_bytes[0], bytes);
+    order->result_area = area(share, &areas->result[parity], &areas->result_bytes[parity], end - begin);
+    return order->input_area != NULL && order->result_area != NULL;
+}
+
+static void failed(struct spotnik_engine *engine, uint32_t number, uint64_t step, int error)
+{
+    engine->share_failed = (struct spotnik_event){ .kind = SPOTNIK_EVENT_FLAT_FAILED, .error = error };
+    engine->share_failed.header.bucket = number;
+    engine->share_failed.header.epoch = spotnik_core_view(engine->core)->epoch;
+    engine->share_failed.header.step = step;
+}
+
+/* While the core's actions run: what goes wrong is told later. */
+void spotnik_share_start(struct spotnik_engine *engine, const struct spotnik_action *action)
+{
+    struct spotnik_share *share = engine->share;
+    uint32_t number = action->bucket;
+    struct spotnik_bucket_memory *bucket = &engine->bucket[number];
+    unsigned parity = action->step & 1;
+    bool barrier = number == SPOTNIK_BUCKET_BARRIER;
+    SPOTNIK_ASSERT(share != NULL);
+    struct spotnik_flat_order order = {
+        .step = action->step,
+        .count = action->count,
+        .weight = action->weight,
+        .dtype = barrier ? (uint8_t)SPOTNIK_U8 : bucket->dtype[parity],
+        .op = barrier ? (uint8_t)SPOTNIK_MAX : bucket->op[parity],
+        .in = bucket->in,
+        .out = bucket->out[parity],
+    };
+    size_t bytes = action->count * spotnik_dtype_size((enum spotnik_dtype)order.dtype);
+    order.ticket = spotnik_board_ticket(spotnik_core_view(engine->core)->epoch, action->step);
+    share->shown[number][parity] = false;
+    if (order.ticket == 0 || !setup(engine) || !areas_get(share, number, bucket->in, bytes, parity, &order)) {
+        failed(engine, number, action->step, SPOTNIK_ERR_MEMORY);
+        return;
+    }
+    spotnik_flat_start(&share->flat, number, &order);
+    wake(share);
+}
+
+void spotnik_share_seal(struct spotnik_engine *engine)
+{
+    struct spotnik_share *share = engine->share;
+    if (share == NULL || share->epoch == 0 || share->flat.last == 0)
+        return;
+    spotnik_flat_seal(&share->flat, spotnik_board_ticket(share->epoch, engine->begun_step));
+    wake(share);
+}
+
+void spotnik_share_committed(struct spotnik_engine *engine)
+{
+    if (engine->share != NULL && engine->share->epoch != 0)
+        spotnik_flat_commit(&engine->share->flat);
+}
+
+/* ---- work ---- */
+
+bool spotnik_share_is_busy(const struct spotnik_engine *engine)
+{
+    return engine->share != NULL && (engine->share->flat.active > 0 || engine->share_failed.error != 0);
+}
+
+static void tell_done(struct spotnik_engine *engine, uint32_t number)
+{
+    struct spotnik_share *share = engine->share;
+    const struct spotnik_flat_bucket *bucket = &share->flat.bucket[number];
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_FLAT_DONE };
+    unsigned parity = bucket->order.step & 1;
+    event.header.bucket = number;
+    event.header.epoch = share->epoch;
+    event.header.step = bucket->order.step;
+    if (!bucket->small) {
+        int rc = spotnik_window_show(&share->window[number][parity], &share->flat, number);
+        if (rc != 0) {
+            failed(engine, number, bucket->order.step, rc);
+            return;
+        }
+        share->shown[number][parity] = true;
+        engine->bytes_received += bucket->bytes;
+        engine->bytes_sent += bucket->bytes;
+    }
+    spotnik_engine_drive(engine, &event);
+}
+
+/* A slice of one bucket. True: it got on. */
+static bool work_on(struct spotnik_engine *engine, uint32_t number)
+{
+    struct spotnik_share *share = engine->share;
+    enum spotnik_flat_verdict verdict = spotnik_flat_run(&share->flat, number);
+    wake(share);
+    switch (verdict) {
+    case SPOTNIK_FLAT_MORE:
+        return true;
+    case SPOTNIK_FLAT_READY:
+        tell_done(engine, number);
+        return true;
+    case SPOTNIK_FLAT_MISMATCH:
+        failed(engine, number, share->flat.bucket[number].order.step, SPOTNIK_ERR_MISMATCH);
+        return true;
+    case SPOTNIK_FLAT_BLOCKED:
+        break;
+    }
+    return false;
+}
+
+/* The first bucket that gets on: the others come after it, or after a recovery that comes in between. */
+bool spotnik_share_work(struct spotnik_engine *engine)
+{
+    struct spotnik_share *share = engine->share;
+    if (engine->share_failed.error != 0) {
+        struct spotnik_event event = engine->share_failed;
+        engine->share_failed.error = 0;
+        if (event.error != SPOTNIK_ERR_MISMATCH)
+            spotnik_share_give_up(engine);
+        spotnik_engine_drive(engine, &event);
+        spotnik_engine_kick(engine);
+        return true;
+    }
+    for (uint32_t i = 0; i < share->flat.last; i++)
+        if (spotnik_flat_is_active(&share->flat, i) && work_on(engine, i))
+            return true;
+    return false;
+}
+
+void spotnik_share_wait(struct spotnik_engine *engine, uint64_t until_ns)
+{
+    struct spotnik_share *share = engine->share;
+    struct spotnik_bells bells;
+    spotnik_bells_listen(&share->flat, &bells);
+    uint32_t word = __atomic_load_n(&share->word, __ATOMIC_RELAXED);
+    share->sleeping = true;
+    if (!spotnik_share_work(engine)) {
+        spotnik_engine_unlock(engine);
+        spotnik_bells_wait(&bells, &share->word, word, share->spin_ns, until_ns);
+        spotnik_engine_lock(engine);
+    }
+    share->sleeping = false;
+    spotnik_bells_ignore(share->board);
+}
+
+/* Beside the condition variable: who waits for others in shared memory waits here. */
+void spotnik_share_changed(struct spotnik_engine *engine)
+{
+    struct spotnik_share *share = engine->share;
+    if (share == NULL || !share->sleeping)
+        return;
+    __atomic_add_fetch(&share->word, 1, __ATOMIC_RELEASE);
+    spotnik_bells_word_wake(&share->word);
+}
+
+/* ---- results ---- */
+
+/* Bytes come another way; what was held in shared memory is not the result (it was never committed). */
+void spotnik_share_void(struct spotnik_engine *engine, uint32_t bucket, uint64_t step)
+{
+    if (engine->share != NULL)
+        engine->share->shown[bucket][step & 1] = false;
+}
+
+const uint8_t *spotnik_share_result(const struct spotnik_engine *engine, uint32_t bucket, uint64_t step)
+{
+    const struct spotnik_share *share = engine->share;
+    return share != NULL && share->shown[bucket][step & 1] ? share->window[bucket][step & 1].base : NULL;
+}
+
+/* The others' parts first: should they be gone, what was there stands in the copy that we made for the others. Our own part was not
+ * copied, but our own result cannot go. */
+bool spotnik_share_deliver(struct spotnik_engine *engine, uint32_t bucket, uint64_t step, void *data)
+{
+    struct spotnik_share *share = engine->share;
+    const struct spotnik_window *window = &share->window[bucket][step & 1];
+    const uint8_t *copy = share->areas[bucket].input[0];
+    size_t begin = window->own_begin, end = window->own_end;
+    uint8_t *to = data;
+    if (to == NULL)
+        return spotnik_window_stands(window);
+    memcpy(to, window->base, begin);
+    memcpy(to + end, window->base + end, window->bytes - end);
+    bool stands = spotnik_window_stands(window);
+    if (stands) {
+        memcpy(to + begin, window->base + begin, end - begin);
+    } else if (!spotnik_segment_holds(&share->segment, data, window->bytes)) {
+        memcpy(to, copy, begin);
+        memcpy(to + end, copy + end, window->bytes - end);
+    }
+    return stands;
+}

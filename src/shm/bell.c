@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* futex calls. A sleeper has put up `waiting` before it looked at the bells, and who rings looks at `waiting` after
+ * ringing; both in one order for all, so one of them sees the other. */
+#include "shm/bell.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/time.h"
+
+#ifndef SYS_futex_waitv
+#define SYS_futex_waitv 449
+#endif
+
+#define SLEEP_BLIND_NS SPOTNIK_MS /* without futex_waitv: how long one bell may keep us from hearing the others */
+
+static uint64_t clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * SPOTNIK_S + (uint64_t)now.tv_nsec;
+}
+
+static void listen_to(struct spotnik_bells *bells, const uint32_t *bell)
+{
+    for (uint32_t i = 0; i < bells->count; i++)
+        if (bells->of[i].bell == bell)
+            return;
+    bells->of[bells->count].bell = bell;
+    bells->of[bells->count++].heard = __atomic_load_n(bell, __ATOMIC_SEQ_CST);
+}
+
+void spotnik_bells_listen(struct spotnik_flat *flat, struct spotnik_bells *ret)
+{
+    ret->count = 0;
+    __atomic_store_n(&flat->peer[flat->rank].board->waiting, 1, __ATOMIC_SEQ_CST);
+    for (uint32_t i = 0; i < flat->last && ret->count < SPOTNIK_BELLS_MAX; i++) {
+        uint32_t rank = spotnik_flat_is_active(flat, i) ? spotnik_flat_awaits(flat, i) : flat->size;
+        if (rank != flat->size)
+            listen_to(ret, &flat->peer[rank].board->bell);
+    }
+}
+
+void spotnik_bells_ignore(struct spotnik_board *own)
+{
+    __atomic_store_n(&own->waiting, 0, __ATOMIC_RELAXED);
+}
+
+bool spotnik_bells_rang(const struct spotnik_bells *bells, const uint32_t *word, uint32_t value)
+{
+    if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != value)
+        return true;
+    for (uint32_t i = 0; i < bells->count; i++)
+        if (__atomic_load_n(bells->of[i].bell, __ATOMIC_ACQUIRE) != bells->of[i].heard)
+            return true;
+    return false;
+}
+
+static void pause_briefly(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* True: something rang. */
+static bool look(const struct spotnik_bells *bells, const uint32_t *word, uint32_t value, uint64_t spin_ns)
+{
+    uint64_t until_ns = spin_ns > 0 ? clock_ns() + spin_ns : 0;
+    do {
+        for (int i = 0; i < 64; i++) {
+            if (spotnik_bells_rang(bells, word, value))
+                return true;
+            if (spin_ns == 0)
+                return false;
+            pause_briefly();
+        }
+    } while (clock_ns() < until_ns);
+    return false;
+}
+
+static struct timespec timespec_of(uint64_t ns)
+{
+    return (struct timespec){ .tv_sec = (time_t)(ns / SPOTNIK_S), .tv_nsec = (long)(ns % SPOTNIK_S) };
+}
+
+/* One futex only: the first bell, or the word; and not for long. */
+static void sleep_blind(const struct spotnik_bells *bells, const uint32_t *word, uint32_t value)
+{
+    struct timespec most = timespec_of(SLEEP_BLIND_NS);
+    const uint32_t *futex = bells->count > 0 ? bells->of[0].bell : word;
+    uint32_t seen = bells->count > 0 ? bells->of[0].heard : value;
+    syscall(SYS_futex, futex, bells->count > 0 ? FUTEX_WAIT : FUTEX_WAIT_PRIVATE, seen, &most, NULL, 0);
+}
+
+void spotnik_bells_wait(const struct spotnik_bells *bells, const uint32_t *word, uint32_t value, uint64_t spin_ns,
+                        uint64_t until_ns)
+{
+    struct futex_waitv waiter[SPOTNIK_BELLS_MAX + 1];
+    struct timespec until = timespec_of(until_ns);
+    uint32_t count = 0;
+    if (look(bells, word, value, spin_ns))
+        return;
+    waiter[count++] =
+        (struct futex_waitv){ .val = value, .uaddr = (uintptr_t)word, .flags = FUTEX_32 | FUTEX_PRIVATE_FLAG };
+    for (uint32_t i = 0; i < bells->count; i++)
+        waiter[count++] = (struct futex_waitv){ .val = bells->of[i].heard,
+                                                .uaddr = (uintptr_t)bells->of[i].bell,
+                                                .flags = FUTEX_32 };
+    long rc = syscall(SYS_futex_waitv, waiter, count, 0, &until, CLOCK_MONOTONIC);
+    if (rc < 0 && (errno == ENOSYS || errno == EPERM))
+        sleep_blind(bells, word, value);
+}
+
+void spotnik_bells_wake(const struct spotnik_flat *flat)
+{
+    for (uint32_t rank = 0; rank < flat->size; rank++)
+        if (rank != flat->rank && __atomic_load_n(&flat->peer[rank].board->waiting, __ATOMIC_SEQ_CST) != 0) {
+            syscall(SYS_futex, &flat->peer[flat->rank].board->bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+            return;
+        }
+}
+
+void spotnik_bells_word_wake(uint32_t *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}

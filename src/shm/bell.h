@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Waiting for others in shared memory: a short look where there is a processor for everybody, then sleep, on the bells of
+ * those awaited and on a word of our own process. Nobody burns a processor that somebody else needs. */
+#ifndef SPOTNIK_SHM_BELL_H
+#define SPOTNIK_SHM_BELL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "shm/flat.h"
+
+#define SPOTNIK_BELLS_MAX 32
+
+/* Whose bells to wait for, each with the value before which nothing had been heard. */
+struct spotnik_bells {
+    uint32_t count;
+    struct {
+        const uint32_t *bell;
+        uint32_t heard;
+    } of[SPOTNIK_BELLS_MAX];
+};
+
+/* Say that we are about to wait: from now on others wake us. Look at tickets again after it. */
+void spotnik_bells_listen(struct spotnik_flat *flat, struct spotnik_bells *ret);
+void spotnik_bells_ignore(struct spotnik_board *own);
+
+/* Did any of them ring, or `word` change from `value`? */
+bool spotnik_bells_rang(const struct spotnik_bells *bells, const uint32_t *word, uint32_t value);
+
+/* Look for `spin_ns` at most, then sleep until `until_ns` at most (CLOCK_MONOTONIC). */
+void spotnik_bells_wait(const struct spotnik_bells *bells, const uint32_t *word, uint32_t value, uint64_t spin_ns,
+                        uint64_t until_ns);
+
+/* Our bell was rung: wake those who sleep. */
+void spotnik_bells_wake(const struct spotnik_flat *flat);
+
+/* Wake the threads of this process that wait with `word`, which has been changed. */
+void spotnik_bells_word_wake(uint32_t *word);
+
+#endif

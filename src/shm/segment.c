@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* memfd, seals and areas. */
+#include "shm/segment.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "spotnik/spotnik.h"
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+
+/* Of address space, in every member for every other on its host. */
+#define RESERVED ((size_t)1 << 36)
+
+/* Otherwise identical areas would begin at equal offsets from a power of two, in all members: the caches would have
+ * them compete for the same few lines. */
+#define GAP SPOTNIK_SEGMENT_PAGE
+
+struct spotnik_segment_hole {
+    struct spotnik_segment_hole *next;
+    uint8_t *base;
+    size_t bytes;
+};
+
+static size_t whole_pages(size_t bytes)
+{
+    return (bytes + SPOTNIK_SEGMENT_PAGE - 1) & ~(size_t)(SPOTNIK_SEGMENT_PAGE - 1);
+}
+
+static int seal(int fd)
+{
+    if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) != 0)
+        return -1;
+    fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE); /* Linux before 5.1 has none: then good manners must do */
+    return fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL);
+}
+
+int spotnik_segment_new(struct spotnik_segment *segment)
+{
+    *segment = (struct spotnik_segment){ .fd = memfd_create("spotnik", MFD_CLOEXEC | MFD_ALLOW_SEALING) };
+    if (segment->fd < 0)
+        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot make shared memory: %m");
+    void *base =
+        mmap(NULL, RESERVED, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, segment->fd, 0);
+    if (base == MAP_FAILED || seal(segment->fd) != 0) {
+        int rc = spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot map or seal shared memory: %m");
+        if (base != MAP_FAILED)
+            munmap(base, RESERVED);
+        close(segment->fd);
+        segment->fd = -1;
+        return rc;
+    }
+    madvise(base, RESERVED, MADV_DONTDUMP);
+    segment->base = base;
+    segment->reserved = RESERVED;
+    return 0;
+}
+
+static void *hole_take(struct spotnik_segment *segment, size_t bytes)
+{
+    for (struct spotnik_segment_hole **at = &segment->holes; *at != NULL; at = &(*at)->next) {
+        struct spotnik_segment_hole *hole = *at;
+        if (hole->bytes < bytes)
+            continue;
+        uint8_t *base = hole->base;
+        hole->base += bytes;
+        hole->bytes -= bytes;
+        if (hole->bytes == 0) {
+            *at = hole->next;
+            free(hole);
+        }
+        return base;
+    }
+    return NULL;
+}
+
+void *spotnik_segment_take(struct spotnik_segment *segment, size_t bytes)
+{
+    size_t size = whole_pages(bytes > 0 ? bytes : 1), at = segment->used;
+    if (size < bytes || size + GAP > segment->reserved - at)
+        return NULL;
+    void *hole = hole_take(segment, size);
+    if (hole != NULL)
+        return hole;
+    /* Pages now: later there is nobody to tell that memory has run out but a signal. */
+    if (fallocate(segment->fd, 0, (off_t)at, (off_t)(size + GAP)) != 0)
+        return NULL;
+    segment->used = at + size + GAP;
+    return segment->base + at;
+}
+
+void spotnik_segment_give(struct spotnik_segment *segment, void *area, size_t bytes)
+{
+    struct spotnik_segment_hole *hole = malloc(sizeof *hole);
+    if (hole == NULL)
+        return; /* lost until the segment goes */
+    *hole = (struct spotnik_segment_hole){ segment->holes, area, whole_pages(bytes > 0 ? bytes : 1) };
+    segment->holes = hole;
+}
+
+bool spotnik_segment_holds(const struct spotnik_segment *segment, const void *data, size_t bytes)
+{
+    uintptr_t at = (uintptr_t)data, base = (uintptr_t)segment->base;
+    return segment->base != NULL && at >= base && at - base <= segment->used && bytes <= segment->used - (at - base);
+}
+
+void spotnik_segment_free(struct spotnik_segment *segment)
+{
+    while (segment->holes != NULL) {
+        struct spotnik_segment_hole *hole = segment->holes;
+        segment->holes = hole->next;
+        free(hole);
+    }
+    if (segment->base != NULL)
+        munmap(segment->base, segment->reserved);
+    if (segment->fd >= 0)
+        close(segment->fd);
+    *segment = (struct spotnik_segment){ .fd = -1 };
+}
+
+int spotnik_segment_map(int fd, void **ret_base, size_t *ret_bytes)
+{
+    int seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
+        return spotnik_error_return(SPOTNIK_ERR_PEERS, "a member offered memory that it could take away again");
+    void *base = mmap(NULL, RESERVED, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    if (base == MAP_FAILED)
+        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot map shared memory: %m");
+    madvise(base, RESERVED, MADV_DONTDUMP);
+    madvise(base, RESERVED, MADV_DONTFORK);
+    *ret_base = base;
+    *ret_bytes = RESERVED;
+    return 0;
+}
+
+void spotnik_segment_unmap(void *base)
+{
+    if (base != NULL)
+        munmap(base, RESERVED);
+}
+
+size_t spotnik_segment_size(int fd)
+{
+    struct stat status;
+    return fstat(fd, &status) == 0 && status.st_size > 0 ? (size_t)status.st_size : 0;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A member's segment: memory of its own that it lets others read. It has no name: the file descriptor is passed to those
+ * who have proved the job key, and with the last process that has it open or mapped it is gone. The kernel keeps
+ * everybody else from writing to it, and its owner from shrinking it under a reader (seals).
+ *
+ * The owner maps a large range once and the file grows into it, so that addresses last; what areas are for is decided
+ * elsewhere. */
+#ifndef SPOTNIK_SHM_SEGMENT_H
+#define SPOTNIK_SHM_SEGMENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SPOTNIK_SEGMENT_PAGE 4096u
+
+struct spotnik_segment_hole;
+
+struct spotnik_segment {
+    int fd; /* -1: none */
+    uint8_t *base;
+    size_t reserved, used;
+    struct spotnik_segment_hole *holes; /* areas given back */
+};
+
+/* Empty. 0 or SPOTNIK_ERR_SYSTEM (a kernel without memfd, or a limit on address space). */
+int spotnik_segment_new(struct spotnik_segment *segment);
+
+/* An area of whole pages, with memory behind it, zero when it has not been used before. NULL: there is none. */
+void *spotnik_segment_take(struct spotnik_segment *segment, size_t bytes);
+
+/* Give an area back that nobody reads any more. */
+void spotnik_segment_give(struct spotnik_segment *segment, void *area, size_t bytes);
+
+/* Does [data, data + bytes) lie in it? */
+bool spotnik_segment_holds(const struct spotnik_segment *segment, const void *data, size_t bytes);
+
+void spotnik_segment_free(struct spotnik_segment *segment);
+
+/* Map a segment that came from its owner, for reading. *ret_bytes: how much of it can be looked at, now or later; what
+ * is not there yet must not be. 0, SPOTNIK_ERR_PEERS when it is no sealed segment, or SPOTNIK_ERR_SYSTEM. */
+int spotnik_segment_map(int fd, void **ret_base, size_t *ret_bytes);
+void spotnik_segment_unmap(void *base);
+
+/* Bytes of memory behind a segment that came from its owner, at this moment. */
+size_t spotnik_segment_size(int fd);
+
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Mapping shares side by side: mremap() of nothing makes another mapping of the same shared pages. */
+#include "shm/window.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "base/error.h"
+#include "shm/segment.h"
+#include "spotnik/spotnik.h"
+
+static const struct spotnik_board_slot *slot_of(const struct spotnik_board *board, uint32_t number, uint32_t parity)
+{
+    return &board->slot[number][parity];
+}
+
+/* The same pages at the same places as the last time? Then there is nothing to map. */
+static bool is_mapped(const struct spotnik_window *window, const struct spotnik_flat *flat, size_t bytes)
+{
+    if (window->base == NULL || window->bytes != bytes || window->size != flat->size)
+        return false;
+    for (uint32_t rank = 0; rank < flat->size; rank++) {
+        const struct spotnik_window_holder *holder = &window->holder[rank];
+        if (holder->board != flat->peer[rank].board
+            || holder->offset != slot_of(holder->board, window->number, window->parity)->result_offset)
+            return false;
+    }
+    return true;
+}
+
+static int space_get(struct spotnik_window *window, size_t bytes, uint32_t size)
+{
+    struct spotnik_window_holder *holder = realloc(window->holder, size * sizeof *holder);
+    if (holder == NULL)
+        return SPOTNIK_ERR_MEMORY;
+    window->holder = holder;
+    if (window->base != NULL && window->mapped >= bytes)
+        return 0;
+    if (window->base != NULL)
+        munmap(window->base, window->mapped);
+    size_t pages = (bytes + SPOTNIK_SEGMENT_PAGE - 1) & ~(size_t)(SPOTNIK_SEGMENT_PAGE - 1);
+    void *base = mmap(NULL, pages, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    window->base = base == MAP_FAILED ? NULL : base;
+    window->mapped = base == MAP_FAILED ? 0 : pages;
+    return window->base != NULL ? 0 : SPOTNIK_ERR_SYSTEM;
+}
+
+static int share_map(struct spotnik_window *window, const struct spotnik_flat *flat, uint32_t rank, size_t bytes)
+{
+    size_t begin, end;
+    struct spotnik_board *board = flat->peer[rank].board;
+    uint64_t offset = slot_of(board, window->number, window->parity)->result_offset;
+    spotnik_flat_share(flat, bytes, rank, &begin, &end);
+    window->holder[rank] = (struct spotnik_window_holder){ board, offset };
+    if (rank == flat->rank) {
+        window->own_begin = begin;
+        window->own_end = end;
+    }
+    if (begin == end)
+        return 0;
+    size_t pages = (end - begin + SPOTNIK_SEGMENT_PAGE - 1) & ~(size_t)(SPOTNIK_SEGMENT_PAGE - 1);
+    if (offset % SPOTNIK_SEGMENT_PAGE != 0 || offset > flat->peer[rank].bytes_max
+        || pages > flat->peer[rank].bytes_max - offset)
+        return spotnik_error_return(SPOTNIK_ERR_PEERS, "a member's share of a result lies outside its memory");
+    void *got = mremap((uint8_t *)board + offset, 0, pages, MREMAP_MAYMOVE | MREMAP_FIXED, window->base + begin);
+    if (got == MAP_FAILED)
+        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot map a result: %m");
+    mprotect(got, pages, PROT_READ);
+    return 0;
+}
+
+int spotnik_window_show(struct spotnik_window *window, const struct spotnik_flat *flat, uint32_t number)
+{
+    const struct spotnik_flat_bucket *bucket = &flat->bucket[number];
+    window->ticket = bucket->order.ticket;
+    window->number = number;
+    window->parity = bucket->order.step & 1;
+    if (is_mapped(window, flat, bucket->bytes))
+        return 0;
+    int rc = space_get(window, bucket->bytes, flat->size);
+    for (uint32_t rank = 0; rc == 0 && rank < flat->size; rank++)
+        rc = share_map(window, flat, rank, bucket->bytes);
+    window->bytes = rc == 0 ? bucket->bytes : 0;
+    window->size = flat->size;
+    return rc;
+}
+
+bool spotnik_window_stands(const struct spotnik_window *window)
+{
+    for (uint32_t rank = 0; rank < window->size; rank++)
+        if (!spotnik_board_still_hangs(&slot_of(window->holder[rank].board, window->number, window->parity)->result,
+                                       window->ticket))
+            return false;
+    return true;
+}
+
+void spotnik_window_free(struct spotnik_window *window)
+{
+    if (window->base != NULL)
+        munmap(window->base, window->mapped);
+    free(window->holder);
+    *window = (struct spotnik_window){ .base = NULL };
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The result of a large bucket as one piece of memory: the members' shares, which lie in their segments, mapped one behind
+ * the other. The mapping keeps the pages, whatever becomes of their owners. */
+#ifndef SPOTNIK_SHM_WINDOW_H
+#define SPOTNIK_SHM_WINDOW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "shm/flat.h"
+
+struct spotnik_window {
+    uint8_t *base; /* NULL: none */
+    size_t bytes, mapped;
+    size_t own_begin, own_end; /* our share */
+    uint64_t ticket;
+    uint32_t number, parity, size;
+    struct spotnik_window_holder {
+        const struct spotnik_board *board;
+        uint64_t offset;
+    } *holder; /* by rank */
+};
+
+/* Show the result of a bucket that is READY. 0, SPOTNIK_ERR_MEMORY or _SYSTEM. */
+int spotnik_window_show(struct spotnik_window *window, const struct spotnik_flat *flat, uint32_t number);
+
+/* Is what it shows still that result? The holders' boards must be mapped. */
+bool spotnik_window_stands(const struct spotnik_window *window);
+
+void spotnik_window_free(struct spotnik_window *window);
+
+#endif

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Waiting: two processes hand a step back and forth, always asleep in between, and none is ever left sleeping. */
+#include "shm/bell.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/time.h"
+#include "shm/segment.h"
+
+#define STEPS 2000
+#define PATIENCE_NS (20 * SPOTNIK_S)
+
+static uint64_t clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * SPOTNIK_S + (uint64_t)now.tv_nsec;
+}
+
+/* One of two members; never spins. True: all steps were done in time. */
+static bool member(const struct spotnik_flat_peer *peer, uint8_t *area[2], uint32_t rank)
+{
+    static struct spotnik_flat flat;
+    struct spotnik_reduce_source source[2];
+    struct spotnik_bells bells;
+    uint32_t word = 0;
+    uint64_t until_ns = clock_ns() + PATIENCE_NS;
+    float in[8] = { (float)rank }, out[8];
+    flat.limits = (struct spotnik_flat_limits){ 4096, 4096, 4096 };
+    spotnik_flat_view(&flat, peer, source, rank, 2);
+    for (uint64_t step = 1; step <= STEPS; step++) {
+        struct spotnik_flat_order order = { .ticket = spotnik_board_ticket(1, step), .step = step, .count = 8, .weight = 1,
+                                            .dtype = SPOTNIK_F32, .op = SPOTNIK_SUM, .in = in,
+                                            .input_area = area[rank] + (step & 1) * 4096, .out = out };
+        spotnik_flat_start(&flat, 0, &order);
+        spotnik_bells_wake(&flat);
+        while (flat.bucket[0].phase != SPOTNIK_FLAT_DONE) {
+            spotnik_bells_listen(&flat, &bells);
+            if (spotnik_flat_run(&flat, 0) == SPOTNIK_FLAT_BLOCKED)
+                spotnik_bells_wait(&bells, &word, 0, 0, until_ns);
+            spotnik_bells_ignore(peer[rank].board);
+            if (clock_ns() > until_ns)
+                return false;
+        }
+        if (out[0] != 1)
+            return false;
+        spotnik_flat_commit(&flat);
+    }
+    return true;
+}
+
+static void test_nobody_oversleeps(void **state)
+{
+    struct spotnik_segment segment[2];
+    struct spotnik_flat_peer peer[2];
+    uint8_t *area[2];
+    int status;
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(spotnik_segment_new(&segment[i]), 0);
+        peer[i] = (struct spotnik_flat_peer){ spotnik_segment_take(&segment[i], sizeof(struct spotnik_board)),
+                                              segment[i].reserved };
+        area[i] = spotnik_segment_take(&segment[i], 8192);
+        spotnik_board_init(peer[i].board, 1, (uint64_t)i, 0);
+    }
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        _exit(member(peer, area, 1) ? 0 : 1);
+    assert_true(member(peer, area, 0));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    for (int i = 0; i < 2; i++)
+        spotnik_segment_free(&segment[i]);
+}
+
+/* Claim: a change of the word ends a wait for bells that never ring. */
+static void test_word(void **state)
+{
+    struct spotnik_board *board = calloc(1, sizeof *board);
+    struct spotnik_bells bells = { .count = 1 };
+    uint32_t word = 5;
+    (void)state;
+    bells.of[0].bell = &board->bell;
+    bells.of[0].heard = board->bell;
+    assert_false(spotnik_bells_rang(&bells, &word, 5));
+    uint64_t before_ns = clock_ns();
+    spotnik_bells_wait(&bells, &word, 4, 0, before_ns + PATIENCE_NS); /* it has changed already: returns at once */
+    assert_true(clock_ns() - before_ns < PATIENCE_NS / 2);
+    board->bell++;
+    assert_true(spotnik_bells_rang(&bells, &word, 5));
+    free(board);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_nobody_oversleeps), cmocka_unit_test(test_word) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

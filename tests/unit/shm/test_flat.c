@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The flat all-reduce over plain memory: right sums in the ring's order at all sizes, and nobody takes the bytes of one step or view
+ * for those of another, whoever stops where. */
+#include "shm/flat.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MEMBERS_MAX 7
+#define AREA 4096
+
+struct member {
+    struct spotnik_board *board;
+    struct spotnik_flat flat;
+    struct spotnik_flat_peer peer[MEMBERS_MAX];
+    struct spotnik_reduce_source source[MEMBERS_MAX];
+    float in[256], out[256];
+};
+
+struct group {
+    uint32_t size;
+    struct member member[MEMBERS_MAX];
+};
+
+static uint8_t *area(const struct member *member, int which)
+{
+    return (uint8_t *)member->board + sizeof(struct spotnik_board) + which * AREA;
+}
+
+static struct group *group_new(uint32_t size, size_t small_bytes)
+{
+    struct group *group = calloc(1, sizeof *group);
+    group->size = size;
+    for (uint32_t i = 0; i < size; i++) {
+        struct member *member = &group->member[i];
+        member->board = calloc(1, sizeof(struct spotnik_board) + 4 * AREA);
+        spotnik_board_init(member->board, 1, i, 0);
+        member->flat.limits = (struct spotnik_flat_limits){ small_bytes, 16, 24 };
+        for (int k = 0; k < 256; k++)
+            member->in[k] = 0.1f * (float)(i + 1) + 1.7f * (float)k;
+    }
+    for (uint32_t i = 0; i < size; i++) {
+        for (uint32_t k = 0; k < size; k++)
+            group->member[i].peer[k] =
+                (struct spotnik_flat_peer){ group->member[k].board, sizeof(struct spotnik_board) + 4 * AREA };
+        spotnik_flat_view(&group->member[i].flat, group->member[i].peer, group->member[i].source, i, size);
+    }
+    return group;
+}
+
+static void group_free(struct group *group)
+{
+    for (uint32_t i = 0; i < group->size; i++)
+        free(group->member[i].board);
+    free(group);
+}
+
+static void start(struct group *group, uint32_t index, uint64_t epoch, uint64_t step, uint64_t count, uint8_t op)
+{
+    struct member *member = &group->member[index];
+    bool small = spotnik_flat_is_small(&member->flat, count * sizeof(float));
+    struct spotnik_flat_order order = { .ticket = spotnik_board_ticket(epoch, step),
+                                        .step = step,
+                                        .count = count,
+                                        .weight = op == SPOTNIK_MEAN ? index + 1 : 1,
+                                        .dtype = SPOTNIK_F32,
+                                        .op = op,
+                                        .in = member->in,
+                                        .input_area = area(member, small ? (int)(step & 1) : 0),
+                                        .result_area = area(member, 2 + (int)(step & 1)),
+                                        .out = member->out };
+    spotnik_flat_start(&member->flat, 3, &order);
+}
+
+/* As long as anything gets on. Returns how many have the result. */
+static uint32_t run_all(struct group *group)
+{
+    uint32_t ready = 0;
+    for (bool any = true; any;) {
+        any = false;
+        for (uint32_t i = 0; i < group->size; i++) {
+            struct spotnik_flat *flat = &group->member[i].flat;
+            if (!spotnik_flat_is_active(flat, 3))
+                continue;
+            enum spotnik_flat_verdict verdict = spotnik_flat_run(flat, 3);
+            ready += verdict == SPOTNIK_FLAT_READY;
+            any |= verdict == SPOTNIK_FLAT_MORE || verdict == SPOTNIK_FLAT_READY;
+            assert_int_not_equal(verdict, SPOTNIK_FLAT_MISMATCH);
+        }
+    }
+    return ready;
+}
+
+/* Whole result as `index` sees it: its own, or everybody's shares. */
+static void result_of(struct group *group, uint32_t index, uint64_t step, uint64_t count, float *out)
+{
+    struct member *member = &group->member[index];
+    size_t bytes = count * sizeof(float), begin, end;
+    if (spotnik_flat_is_small(&member->flat, bytes)) {
+        memcpy(out, member->out, bytes);
+        return;
+    }
+    for (uint32_t rank = 0; rank < group->size; rank++) {
+        spotnik_flat_share(&member->flat, bytes, rank, &begin, &end);
+        memcpy((uint8_t *)out + begin, area(&group->member[rank], 2 + (int)(step & 1)), end - begin);
+    }
+}
+
+/* Element by element, from the rank of its ring segment on. */
+static float expected(const struct group *group, uint64_t count, uint64_t at, uint8_t op)
+{
+    uint64_t begin = 0;
+    uint32_t segment = 0;
+    float sum = 0, weights = 0;
+    while (at >= begin + count / group->size + (segment < count % group->size))
+        begin += count / group->size + (segment++ < count % group->size);
+    for (uint32_t i = 0; i < group->size; i++) {
+        uint32_t rank = (segment + i) % group->size;
+        float weight = op == SPOTNIK_MEAN ? (float)(rank + 1) : 1;
+        float term = weight == 1 ? group->member[rank].in[at] : weight * group->member[rank].in[at];
+        sum = i == 0 ? term : sum + term;
+        weights += weight;
+    }
+    return op == SPOTNIK_MEAN ? sum / weights : sum;
+}
+
+/* Claim: every N up to 7, lengths from nothing to many pages, small and large: the ring's sums, bit for bit, on all members. */
+static void test_sums(void **state)
+{
+    static const uint64_t counts[] = { 0, 1, 2, 3, 5, 7, 8, 31, 64, 65, 250 };
+    (void)state;
+    for (uint32_t size = 1; size <= MEMBERS_MAX; size++)
+        for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
+            for (int small = 0; small < 2; small++)
+                for (int op = SPOTNIK_SUM; op <= SPOTNIK_MEAN; op++) {
+                    struct group *group = group_new(size, small ? 4096 : 0);
+                    float out[256];
+                    for (uint32_t i = 0; i < size; i++)
+                        start(group, i, 1, 5, counts[c], (uint8_t)op);
+                    assert_int_equal(run_all(group), size);
+                    for (uint32_t i = 0; i < size; i++) {
+                        result_of(group, i, 5, counts[c], out);
+                        for (uint64_t k = 0; k < counts[c]; k++)
+                            assert_true(out[k] == expected(group, counts[c], k, (uint8_t)op));
+                    }
+                    group_free(group);
+                }
+}
+
+/* Claim: steps follow each other, though some members are one ahead; a small step leaves readers of the one before alone. */
+static void test_steps_follow(void **state)
+{
+    (void)state;
+    for (int small = 0; small < 2; small++) {
+        struct group *group = group_new(3, small ? 4096 : 0);
+        for (uint64_t step = 1; step < 9; step++) {
+            for (uint32_t i = 0; i < 3; i++) {
+                group->member[i].in[0] = (float)step;
+                start(group, i, 1, step, 40, SPOTNIK_SUM);
+            }
+            assert_int_equal(run_all(group), 3);
+            float out[256];
+            result_of(group, 1, step, 40, out);
+            assert_true(out[0] == 3 * (float)step);
+            for (uint32_t i = 0; i < 3; i++)
+                spotnik_flat_commit(&group->member[i].flat);
+        }
+        group_free(group);
+    }
+}
+
+/* Claim: nobody completes a step that a member has put nothing into; nor one of which a share is missing. */
+static void test_everybody_is_needed(void **state)
+{
+    (void)state;
+    for (int small = 0; small < 2; small++) {
+        struct group *group = group_new(4, small ? 4096 : 0);
+        for (uint32_t i = 0; i < 3; i++)
+            start(group, i, 1, 1, 100, SPOTNIK_SUM);
+        assert_int_equal(run_all(group), 0);
+        assert_int_equal(spotnik_flat_awaits(&group->member[0].flat, 3), 3);
+        start(group, 3, 1, 1, 100, SPOTNIK_SUM);
+        while (group->member[3].flat.bucket[3].phase != SPOTNIK_FLAT_GATHER)
+            spotnik_flat_run(&group->member[3].flat, 3);
+        group->size = 3; /* the last one stops here, its input up, its share not made */
+        assert_int_equal(run_all(group), small ? 3 : 0);
+        group->size = 4;
+        group_free(group);
+    }
+}
+
+/* Claim: a member of another epoch, or one epoch behind, is not mistaken for one of ours. */
+static void test_epochs_do_not_mix(void **state)
+{
+    (void)state;
+    struct group *group = group_new(2, 0);
+    start(group, 0, 1, 7, 50, SPOTNIK_SUM);
+    start(group, 1, 2, 7, 50, SPOTNIK_SUM);
+    assert_int_equal(run_all(group), 0);
+    group_free(group);
+}
+
+/* Claim: an input that goes away while it is read is noticed, and what was made of it is not put up. */
+static void test_second_look(void **state)
+{
+    (void)state;
+    for (int small = 0; small < 2; small++) {
+        struct group *group = group_new(2, small ? 4096 : 0);
+        struct spotnik_flat *reader = &group->member[0].flat;
+        for (uint32_t i = 0; i < 2; i++)
+            start(group, i, 1, 1, 200, SPOTNIK_SUM);
+        while (group->member[1].flat.bucket[3].phase != SPOTNIK_FLAT_GATHER)
+            spotnik_flat_run(&group->member[1].flat, 3);
+        while (reader->bucket[3].phase != SPOTNIK_FLAT_REDUCE)
+            assert_int_equal(spotnik_flat_run(reader, 3), SPOTNIK_FLAT_MORE);
+        spotnik_flat_cut(&group->member[1].flat); /* a recovery, of which the reader knows nothing yet */
+        memset(area(&group->member[1], 0), 0xff, AREA);
+        enum spotnik_flat_verdict verdict;
+        do
+            verdict = spotnik_flat_run(reader, 3);
+        while (verdict == SPOTNIK_FLAT_MORE);
+        assert_int_equal(verdict, SPOTNIK_FLAT_BLOCKED);
+        assert_int_equal(reader->bucket[3].phase, SPOTNIK_FLAT_STALE);
+        assert_int_equal(group->member[0].board->slot[3][1].result, 0);
+        spotnik_flat_cut(reader);
+        assert_int_equal(reader->active, 0);
+        group_free(group);
+    }
+}
+
+/* Claim: after a cut no input hangs anywhere, so nobody reads what the caller may now change; results stay up. */
+static void test_cut(void **state)
+{
+    (void)state;
+    struct group *group = group_new(2, 0);
+    for (uint32_t i = 0; i < 2; i++)
+        start(group, i, 1, 1, 100, SPOTNIK_SUM);
+    assert_int_equal(run_all(group), 2);
+    spotnik_flat_seal(&group->member[0].flat, spotnik_board_ticket(1, 1));
+    assert_int_not_equal(group->member[0].board->sealed, 0);
+    spotnik_flat_cut(&group->member[0].flat);
+    assert_int_equal(group->member[0].board->sealed, 0);
+    assert_int_equal(group->member[0].board->slot[3][1].input, 0);
+    assert_int_equal(group->member[0].board->slot[3][1].result, spotnik_board_ticket(1, 1));
+    group_free(group);
+}
+
+/* Claim: members whose programs differ find out: by size, by operation, or by a bucket that the other has not. */
+static void test_mismatch(void **state)
+{
+    (void)state;
+    struct group *group = group_new(2, 4096);
+    start(group, 0, 1, 1, 10, SPOTNIK_SUM);
+    start(group, 1, 1, 1, 11, SPOTNIK_SUM);
+    assert_int_equal(spotnik_flat_run(&group->member[0].flat, 3), SPOTNIK_FLAT_MISMATCH);
+    group_free(group);
+    group = group_new(2, 4096);
+    start(group, 0, 1, 1, 10, SPOTNIK_SUM);
+    start(group, 1, 1, 1, 10, SPOTNIK_MAX);
+    assert_int_equal(spotnik_flat_run(&group->member[0].flat, 3), SPOTNIK_FLAT_MISMATCH);
+    group_free(group);
+    group = group_new(2, 4096);
+    start(group, 0, 1, 1, 10, SPOTNIK_SUM);
+    assert_int_equal(spotnik_flat_run(&group->member[0].flat, 3), SPOTNIK_FLAT_BLOCKED);
+    spotnik_flat_seal(&group->member[1].flat, spotnik_board_ticket(1, 1));
+    assert_int_equal(spotnik_flat_run(&group->member[0].flat, 3), SPOTNIK_FLAT_MISMATCH);
+    group_free(group);
+}
+
+/* Claim: a seal waits for the copies of large inputs. */
+static void test_seal_comes_last(void **state)
+{
+    (void)state;
+    struct group *group = group_new(2, 0);
+    struct spotnik_flat *flat = &group->member[0].flat;
+    uint64_t ticket = spotnik_board_ticket(1, 1);
+    start(group, 0, 1, 1, 200, SPOTNIK_SUM);
+    spotnik_flat_seal(flat, ticket);
+    assert_int_equal(group->member[0].board->sealed, 0);
+    while (flat->bucket[3].phase == SPOTNIK_FLAT_COPY)
+        spotnik_flat_run(flat, 3);
+    assert_int_equal(group->member[0].board->sealed, ticket);
+    group_free(group);
+}
+
+/* Claim: numbers too large for a ticket give none, and the smallest of two epochs differ. */
+static void test_tickets(void **state)
+{
+    (void)state;
+    assert_int_equal(spotnik_board_ticket(UINT64_C(1) << 24, 1), 0);
+    assert_int_equal(spotnik_board_ticket(1, UINT64_C(1) << 40), 0);
+    assert_int_not_equal(spotnik_board_ticket(1, 2), spotnik_board_ticket(2, 1));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sums),        cmocka_unit_test(test_steps_follow),
+        cmocka_unit_test(test_everybody_is_needed), cmocka_unit_test(test_epochs_do_not_mix),
+        cmocka_unit_test(test_second_look), cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_mismatch),    cmocka_unit_test(test_seal_comes_last),
+        cmocka_unit_test(test_tickets),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
