@@ -292,6 +292,7 @@ static bool is_deaf(const struct spotnik_engine *engine, const struct spotnik_li
 {
     uint64_t limit_ns = engine->config.limits.silence_floor_ns / 3;
     return link->state == SPOTNIK_LINK_UP && !link->ear.socket.ending
+           && link->peer.host != engine->config.credentials.self.host /* no cable between us */
            && !spotnik_voice_is_heard(&link->voice, spotnik_clock_ns(), limit_ns);
 }
 
@@ -300,7 +301,7 @@ static bool hear_link(struct spotnik_engine *engine, struct spotnik_link *link)
 {
     size_t pass = 0;
     if (link->ear.socket.fd >= 0 && link->ear.socket.readable && is_deaf(engine, link))
-        return false; /* looked at again with the next heartbeat at the latest */
+        return false; /* looked at again one heartbeat later at the latest */
     while (link->ear.socket.fd >= 0 && link->ear.socket.readable && pass < PASS_MAX) {
         enum spotnik_hearing hearing = spotnik_ear_read(&link->ear, &pass);
         if (hearing == SPOTNIK_HEARING_MORE)
@@ -372,11 +373,21 @@ void spotnik_links_flush(struct spotnik_engine *engine, uint64_t now_ns)
     }
 }
 
+/* Its words are left in the socket, because it does not hear us. */
+static bool is_waiting(const struct spotnik_link *link)
+{
+    return link->state == SPOTNIK_LINK_UP && link->ear.socket.readable;
+}
+
 uint64_t spotnik_links_deadline(const struct spotnik_engine *engine)
 {
     uint64_t due_ns = SPOTNIK_NEVER;
-    for (const struct spotnik_link *link = engine->links; link != NULL; link = link->next)
+    uint64_t again_ns = spotnik_time_add(spotnik_clock_ns(), engine->config.limits.heartbeat_ns);
+    for (const struct spotnik_link *link = engine->links; link != NULL; link = link->next) {
         due_ns = spotnik_time_min(due_ns, link->deadline_ns);
+        if (is_waiting(link))
+            due_ns = spotnik_time_min(due_ns, again_ns);
+    }
     return due_ns;
 }
 

@@ -137,7 +137,8 @@ static int search_run(struct spotnik_peers_search *search, uint64_t until_ns, bo
         if (spotnik_peers_clock_ns() >= until_ns || (stop != NULL && stop(context)))
             return nobody(search);
         pthread_mutex_lock(&peers->lock);
-        spotnik_peers_wait(peers, spotnik_time_min(until_ns, spotnik_peers_clock_ns() + SPOTNIK_PEERS_AGAIN_NS));
+        spotnik_peers_wait(peers,
+                           spotnik_time_min(until_ns, spotnik_peers_clock_ns() + SPOTNIK_PEERS_AGAIN_NS));
         pthread_mutex_unlock(&peers->lock);
     }
 }

@@ -22,121 +22,23 @@
  *
  *     e2e-network WORKER [limit_ms=500] [five=1] [four=1] [orphans=1] [resettled=1] [storms=2] [seed=1]
  *                 [apart_ms=500] */
-#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/time.h"
 #include "cluster.h"
+#include "netns.h"
 #include "probe.h"
 
 #define PATIENCE_MS 30000
-#define NOWHERE "02:00:00:00:99:99"
 
-enum { HOSTS = 5 };
-
-static char host[HOSTS][32], address[HOSTS][32], net[32];
 static uint64_t step_wanted;
 static uint32_t size_wanted;
-static bool among[HOSTS]; /* those that go on */
-static int alive_fd = -1;
-static pid_t janitor;
-
-static int shell(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-static int shell(const char *format, ...)
-{
-    char command[512];
-    va_list arguments;
-
-    va_start(arguments, format);
-    vsnprintf(command, sizeof command, format, arguments);
-    va_end(arguments);
-    return system(command);
-}
-
-/* ---- the network ---- */
-
-static void tear_down(void)
-{
-    int left = shell("ip netns del %s 2>/dev/null", net);
-
-    for (int i = 0; i < HOSTS; i++)
-        left += shell("ip netns del %s 2>/dev/null", host[i]);
-    (void)left; /* what was not there need not go */
-}
-
-/* Takes the network down when the test has ended, however it ended: it waits for the other end of a pipe to close. */
-static void hire_janitor(void)
-{
-    int ends[2];
-    char c;
-
-    if (pipe2(ends, O_CLOEXEC) || (janitor = fork()) < 0)
-        exit(2);
-    if (janitor > 0) {
-        close(ends[0]);
-        alive_fd = ends[1];
-        return;
-    }
-    setsid();
-    close(ends[1]);
-    if (read(ends[0], &c, 1) >= 0)
-        tear_down();
-    _exit(0);
-}
-
-static void dismiss_janitor(void)
-{
-    close(alive_fd);
-    waitpid(janitor, NULL, 0);
-}
-
-/* One namespace is the switch, with two bridges: hosts hang on `one`, and a partition moves some to `two`. */
-static bool set_up(void)
-{
-    snprintf(net, sizeof net, "sp%d-net", (int)getpid());
-    for (int i = 0; i < HOSTS; i++) {
-        snprintf(host[i], sizeof host[i], "sp%d-%d", (int)getpid(), i);
-        snprintf(address[i], sizeof address[i], "10.99.7.%d", i + 1);
-    }
-    if (shell("ip netns add %s 2>/dev/null", net))
-        return false;
-    hire_janitor();
-    if (shell("ip -n %s link add one type bridge && ip -n %s link add two type bridge && "
-              "ip -n %s link set one up && ip -n %s link set two up",
-              net, net, net, net))
-        return false;
-    for (int i = 0; i < HOSTS; i++)
-        if (shell("ip netns add %s && ip -n %s link add eth0 type veth peer name h%d netns %s && "
-                  "ip -n %s link set h%d master one up && ip -n %s addr add %s/24 dev eth0 && "
-                  "ip -n %s link set eth0 up && ip -n %s link set lo up",
-                  host[i], host[i], i, net, net, i, host[i], address[i], host[i], host[i]))
-            return false;
-    return true;
-}
-
-static void cable(uint32_t of, const char *what)
-{
-    if (shell("ip -n %s link set h%u %s", net, of, what))
-        exit(2);
-}
-
-/* What `from` sends to `to` arrives nowhere; the other direction is left as it is. */
-static void one_way(uint32_t from, uint32_t to, bool cut)
-{
-    int rc = cut ? shell("ip -n %s neigh replace %s lladdr " NOWHERE " dev eth0 nud permanent", host[from],
-                         address[to])
-                 : shell("ip -n %s neigh del %s dev eth0", host[from], address[to]);
-    if (rc)
-        exit(2);
-}
+static bool among[NETNS_HOSTS]; /* those that go on */
 
 /* ---- what is waited for ---- */
 
@@ -230,7 +132,7 @@ static void cut_one(struct cluster *cluster, uint32_t victim, uint64_t limit_ms)
     all_but(cluster, victim, victim);
     uint64_t cut_ns = cluster_now_ns();
 
-    cable(victim, "down");
+    netns_cable(victim, "down");
     expect(cluster, cluster->places - 1, "the others to go on without the one cut off");
     uint64_t took_ms = resumed_ms(cluster, cut_ns, &pause_ms);
 
@@ -239,7 +141,7 @@ static void cut_one(struct cluster *cluster, uint32_t victim, uint64_t limit_ms)
            took_ms, pause_ms);
     if (took_ms > limit_ms || pause_ms > limit_ms)
         cluster_fail(cluster, "that is more than %" PRIu64 " ms", limit_ms);
-    cable(victim, "up");
+    netns_cable(victim, "up");
     uint64_t healed_ns = cluster_now_ns();
 
     settle(cluster);
@@ -250,14 +152,14 @@ static void cut_one(struct cluster *cluster, uint32_t victim, uint64_t limit_ms)
 /* `a` and `b` are cut off together, for apart_ms and 300 steps. */
 static void partition(struct cluster *cluster, uint32_t a, uint32_t b, uint64_t apart_ms, const char *name)
 {
-    uint64_t commits[HOSTS], pause_ms;
+    uint64_t commits[NETNS_HOSTS], pause_ms;
 
     settle(cluster);
     all_but(cluster, a, b);
     uint64_t cut_ns = cluster_now_ns();
 
-    cable(a, "master two");
-    cable(b, "master two");
+    netns_cable(a, "master two");
+    netns_cable(b, "master two");
     expect(cluster, cluster->places - 2, "the others to go on");
     uint64_t took_ms = resumed_ms(cluster, cut_ns, &pause_ms), from = cluster_step(cluster);
 
@@ -271,8 +173,8 @@ static void partition(struct cluster *cluster, uint32_t a, uint32_t b, uint64_t 
         cluster_fail(cluster, "somebody committed a step on the wrong side");
     uint64_t steps = cluster_step(cluster) - from, healed_ns = cluster_now_ns();
 
-    cable(a, "master one");
-    cable(b, "master one");
+    netns_cable(a, "master one");
+    netns_cable(b, "master one");
     settle(cluster);
     if (!cluster->worker[a].exclusions || !cluster->worker[b].exclusions)
         cluster_fail(cluster, "the two never learnt that they were excluded");
@@ -292,7 +194,7 @@ static void one_way_cut(struct cluster *cluster, uint32_t victim, bool mute)
 
     for (uint32_t i = 0; i < cluster->places; i++)
         if (i != victim)
-            one_way(mute ? victim : i, mute ? i : victim, true);
+            netns_one_way(mute ? victim : i, mute ? i : victim, true);
     expect(cluster, cluster->places - 1, "the others to go on without the one that is cut off one way");
     uint64_t took_ms = resumed_ms(cluster, cut_ns, &pause_ms), step = cluster_step(cluster);
 
@@ -302,7 +204,7 @@ static void one_way_cut(struct cluster *cluster, uint32_t victim, bool mute)
 
     for (uint32_t i = 0; i < cluster->places; i++)
         if (i != victim)
-            one_way(mute ? victim : i, mute ? i : victim, false);
+            netns_one_way(mute ? victim : i, mute ? i : victim, false);
     settle(cluster);
     printf("%s: the others commit again after %" PRIu64 " ms; it is back for 100 steps %" PRIu64
            " ms after the cable was "
@@ -321,7 +223,7 @@ static uint32_t successor(struct cluster *cluster, uint32_t place)
 {
     struct spotnik_member member = probe_member(cluster, place);
     uint32_t first = place, next = place;
-    const char *at[HOSTS];
+    const char *at[NETNS_HOSTS];
     char text[16384];
 
     probe_until(cluster, place, &member, "\"members\":", PATIENCE_MS, text, sizeof text);
@@ -347,8 +249,8 @@ static void pair(struct cluster *cluster, uint32_t a)
     uint32_t b = successor(cluster, a);
     uint64_t step = cluster_step(cluster), epoch = cluster->worker[0].epoch, cut_ns = cluster_now_ns();
 
-    one_way(a, b, true);
-    one_way(b, a, true);
+    netns_one_way(a, b, true);
+    netns_one_way(b, a, true);
     step_wanted = step + 500;
     cluster_until(cluster, somebody_goes_on, "500 steps although two cannot reach each other", PATIENCE_MS);
     uint64_t took_ms = (cluster_now_ns() - cut_ns) / SPOTNIK_MS, views = 0, healed_ns = cluster_now_ns();
@@ -356,8 +258,8 @@ static void pair(struct cluster *cluster, uint32_t a)
     for (uint32_t i = 0; i < cluster->places; i++)
         if (cluster->worker[i].epoch > epoch + views)
             views = cluster->worker[i].epoch - epoch;
-    one_way(a, b, false);
-    one_way(b, a, false);
+    netns_one_way(a, b, false);
+    netns_one_way(b, a, false);
     settle(cluster);
     printf("pair (two cannot reach each other): 500 steps in %" PRIu64 " ms and %" PRIu64
            " views; all together again for 100 steps %" PRIu64 " ms after it healed\n",
@@ -392,8 +294,8 @@ static void start(struct cluster *cluster, uint32_t places, const char *worker)
     cluster->without_slots = true; /* hosts share no memory */
     cluster->tolerant = true;
     for (uint32_t i = 0; i < places; i++) {
-        cluster->bind[i] = address[i];
-        cluster->netns[i] = host[i];
+        cluster->bind[i] = netns_address[i];
+        cluster->netns[i] = netns_host[i];
         cluster_start(cluster, i);
     }
 }
@@ -463,8 +365,8 @@ static void orphans(const char *worker, uint64_t apart_ms)
     uint32_t a = smallest(&cluster), b = (a + 1) % 5;
 
     all_but(&cluster, a, b);
-    cable(a, "master two");
-    cable(b, "master two");
+    netns_cable(a, "master two");
+    netns_cable(b, "master two");
     expect(&cluster, 3, "the three to go on");
     cluster_until(&cluster, all_are_parked, "the two to say that they are parked", PATIENCE_MS);
     uint64_t commits = cluster.worker[a].commits + cluster.worker[b].commits;
@@ -474,8 +376,8 @@ static void orphans(const char *worker, uint64_t apart_ms)
             cluster_kill(&cluster, i, SIGKILL);
     cluster_until(&cluster, the_rest_is_over, "the three to be dead", PATIENCE_MS);
     cluster_spend(&cluster, apart_ms * SPOTNIK_MS);
-    cable(a, "master one");
-    cable(b, "master one");
+    netns_cable(a, "master one");
+    netns_cable(b, "master one");
     cluster_spend(&cluster, 2 * SPOTNIK_S); /* time enough for many ballots */
     cluster_until(&cluster, all_are_parked, "the two to be parked still", PATIENCE_MS);
     if (cluster.worker[a].commits + cluster.worker[b].commits != commits)
@@ -497,8 +399,8 @@ static void resettled(const char *worker)
     uint32_t a = smallest(&cluster), b = (a + 1) % 5;
 
     all_but(&cluster, a, b);
-    cable(a, "master two");
-    cable(b, "master two");
+    netns_cable(a, "master two");
+    netns_cable(b, "master two");
     expect(&cluster, 3, "the three to go on");
     cluster_until(&cluster, all_are_parked, "the two to say that they are parked", PATIENCE_MS);
     for (uint32_t i = 0; i < 5; i++) {
@@ -511,8 +413,8 @@ static void resettled(const char *worker)
     }
     uint64_t healed_ns = cluster_now_ns();
 
-    cable(a, "master one");
-    cable(b, "master one");
+    netns_cable(a, "master one");
+    netns_cable(b, "master one");
     settle(&cluster);
     if (!cluster.worker[a].exclusions || !cluster.worker[b].exclusions)
         cluster_fail(&cluster, "the two never learnt that the job had gone on without them");
@@ -569,7 +471,7 @@ static void storm(const char *worker, uint64_t seed)
 
         for (uint32_t i = 0; i < 5; i++)
             if (side >> i & 1)
-                cable(i, "master two"), cut++;
+                netns_cable(i, "master two"), cut++;
         for (int kills = 0; kills < 2; kills++) {
             uint32_t victim = (uint32_t)spotnik_prng_below(&cluster.prng, 8);
 
@@ -584,7 +486,7 @@ static void storm(const char *worker, uint64_t seed)
         wait_a_while(&cluster);
         for (uint32_t i = 0; i < 5; i++)
             if (side >> i & 1)
-                cable(i, "master one");
+                netns_cable(i, "master one");
         wait_a_while(&cluster);
     }
     step_wanted = cluster_step(&cluster) + 50;
@@ -609,11 +511,7 @@ int main(int argc, char **argv)
         printf("skipped: network namespaces need root\n");
         return 77;
     }
-    bool ready = set_up();
-
-    if (alive_fd >= 0)
-        atexit(dismiss_janitor);
-    if (!ready) {
+    if (!netns_set_up()) {
         printf("skipped: cannot make network namespaces here (needs `ip` and the right to use it)\n");
         return 77;
     }
