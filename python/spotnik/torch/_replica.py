@@ -100,8 +100,8 @@ class Replica:
             self._register_one(job, "numbers", self._numbers)
         self._register_one(job, "control", self.control)
         self.pack()
-        job.refresh_set(self.pack)
         self._loads = job.loads
+        job.refresh_set(lambda: self._refresh(job))
 
     def _host(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
         if not is_dense(tensor):
@@ -120,6 +120,10 @@ class Replica:
             job.state_add(name, tensor.data_ptr(), tensor.numel() * tensor.element_size(), Dtype.U8, tensor)
 
     # ---- copies ----
+
+    def _refresh(self, job: Job) -> None:
+        if job.loads == self._loads:  # else the memory is newer than the program, which has not taken it over yet
+            self.pack()
 
     @torch.no_grad()
     def pack(self) -> None:

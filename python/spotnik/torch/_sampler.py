@@ -184,7 +184,7 @@ class Course:
         """The mini-batches that follow `step` for this member as long as nobody comes or goes."""
         assert session.data is not None
         data, (epoch, at) = session.data, session.position
-        batch = data.batch * (step.size if data.per_member else 1)
+        batch = data.batch * (step.shares if data.per_member else 1)
         accumulate = session.options.accumulate
         at += min(batch, self.samples - at)  # the running step
         idle = 0  # steps in a row without anything for us
@@ -192,7 +192,7 @@ class Course:
             if at >= self.samples:
                 epoch, at = epoch + 1, 0
             total = min(batch, self.samples - at)
-            begin, end = total * step.rank // step.size, total * (step.rank + 1) // step.size
+            begin, end = total * step.share // step.shares, total * (step.share + 1) // step.shares
             idle = 0 if end > begin else idle + 1
             if not idle:
                 yield from pieces(epoch, ((at + begin, at + end),), accumulate, self.samples)

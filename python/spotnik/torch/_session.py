@@ -207,7 +207,7 @@ class Session:
 
     def _is_idle(self, step: Step) -> bool:
         """Does this member contribute nothing to the step?"""
-        return step.replay or (self.data is not None and step.sample_count == 0)
+        return step.replay or step.share >= step.shares or (self.data is not None and step.sample_count == 0)
 
     def _settle(self) -> None:
         """The program comes for another step: has it dealt with the last one?"""

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All members lost at once: the job goes on from its newest checkpoint, at the exact sample."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import ledger
+from cluster import Cluster, alone
+from programs import SAMPLES, elastic, replayed
+from test_exact import ROUNDING
+
+Make = Callable[..., Cluster]
+
+
+def test_a_job_that_lost_every_member_resumes(cluster: Make, tmp_path: Path) -> None:
+    directory = tmp_path / "checkpoints"
+    directory.mkdir()
+    before, after = cluster(minimum=2), cluster(minimum=2)
+    for job in (before, after):
+        job.environment.update(SPOTNIK_CHECKPOINT=str(directory), SPOTNIK_CHECKPOINT_STEPS="7")
+    settings = {"steps": 90, "compute_ms": 5}
+    for _ in range(2):
+        before.start(elastic, folder=str(before.folder), **settings)
+    killed = False
+    for _, line in before.events():
+        if line.get("step", 0) >= 45 and not killed:
+            killed = True
+            for member in before.members:
+                before.kill(member)
+    assert killed
+    for _ in range(2):
+        after.start(elastic, folder=str(after.folder), **settings)
+    after.wait()
+    assert not before.errors() and not after.errors()
+
+    second = ledger.agreed(after)
+    first = min(second)
+    assert 1 < first <= 46
+    assert (first - 1) % 7 == 0
+    # The steps up to the checkpoint as the first members took them, the rest as the others did.
+    steps = ledger.contributions(before, until=first - 1) + ledger.contributions(after, since=first)
+    assert len(steps) == 90
+    ledger.check_every_sample_once(steps, SAMPLES)
+    path = tmp_path / "replayed.pt"
+    alone(replayed, tmp_path, batches=ledger.batches(steps, SAMPLES, seed=7), path=str(path))
+    for final in after.folder.glob("final.*.pt"):
+        assert ledger.distance(str(final), str(path)) < ROUNDING
