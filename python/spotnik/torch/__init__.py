@@ -13,6 +13,7 @@ run`` the script is a job of one. What a step does, and when, is in docs/design/
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Optional, Union
 
@@ -30,12 +31,15 @@ from ._options import Options, StepReport
 from ._sampler import ElasticSampler
 from ._session import Session, current, find, install
 
+_TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
 __all__ = [
     "ElasticSampler",
     "Shard",
     "StepReport",
     "allreduce_hook",
     "epochs",
+    "hide_torchrun",
     "job",
     "leave",
     "prepare",
@@ -197,6 +201,18 @@ def epochs(count: int) -> Iterator[int]:
         session.epoch_floor = epoch
         yield epoch
         epoch += 1
+
+
+def hide_torchrun() -> None:
+    """Take torchrun's variables (RANK, WORLD_SIZE, MASTER_ADDR, ...) out of the environment of this process.
+
+    ``spotnik run`` sets them for libraries that look for them. Accelerate, Lightning and others start a process group
+    of a fixed size when they see them, which waits for the lost for ever: call this first, so that for them each
+    process is by itself, and leave the averaging to :func:`prepare`.
+    """
+    for name in list(os.environ):
+        if name in _TORCHRUN or name.startswith(("TORCHELASTIC_", "ROLE_", "GROUP_")):
+            del os.environ[name]
 
 
 def job() -> Job:

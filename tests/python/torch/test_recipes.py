@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,16 @@ import spotnik.torch as spotnik
 
 Make = Callable[..., Cluster]
 EPOCHS = 3
+#: As `spotnik run` sets them: a library that believed them would wait for a second process for ever.
+TORCHRUN = {
+    "RANK": "0",
+    "WORLD_SIZE": "2",
+    "LOCAL_RANK": "0",
+    "LOCAL_WORLD_SIZE": "2",
+    "MASTER_ADDR": "127.0.0.1",
+    "MASTER_PORT": "1",
+    "TORCHELASTIC_RUN_ID": "x",
+}
 
 
 def loader() -> DataLoader[Any]:
@@ -66,6 +75,7 @@ def with_closure(tell: Tell, path: str) -> None:
 def with_accelerate(tell: Tell, path: str) -> None:
     import accelerate
 
+    spotnik.hide_torchrun()
     net, opt, schedule = begin()
     net, opt = spotnik.prepare(net, opt)
     sharded = spotnik.shard(loader())
@@ -83,6 +93,8 @@ def with_accelerate(tell: Tell, path: str) -> None:
 
 def with_lightning(tell: Tell, path: str) -> None:
     import lightning
+
+    spotnik.hide_torchrun()
 
     class Task(lightning.LightningModule):
         def __init__(self) -> None:
@@ -122,8 +134,7 @@ def test_recipe_equals_the_plain_loop(cluster: Make, tmp_path: Path, program: An
     if needs != "torch":
         pytest.importorskip(needs, reason=f"{needs} is not installed")
     job = cluster(minimum=2)
-    for variable in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):
-        assert variable not in os.environ
+    job.environment.update(TORCHRUN)
     path = str(tmp_path / "final.pt")
     for _ in range(2):
         job.start(program, path=path)
