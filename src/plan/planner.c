@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The search. Candidates are kept by three closed-form scores (cost, time, and cost among those that are
- * in time), so that the simulation sees cheap, fast and balanced ones. */
+ * in time), so that the simulation sees cheap, fast and balanced ones; each for fleets of spot only, of both,
+ * and of on-demand only, since the closed form does not see that the dearer ones are lost less often. */
 #include "plan/planner.h"
 #include "plan/model_noise.h"
 
@@ -10,7 +11,8 @@
 #include <string.h>
 
 #define PAIRED 24 /* options that are tried in pairs */
-#define BINS 48   /* time bins of the first pass; the cheapest fleet of each is kept */
+#define KINDS 3   /* spot only, both, on-demand only */
+#define BINS 46   /* time bins of the first pass, per kind; the cheapest fleet of each is kept */
 
 struct option {
     const struct spotnik_offer *offer;
@@ -19,15 +21,20 @@ struct option {
     double usd_per_sample;
 };
 
+/* The best of one kind. */
+struct kept {
+    struct spotnik_candidate bins[BINS];
+    bool filled[BINS];
+    struct spotnik_candidate cheapest, fastest, fitting; /* fitting: cheapest in time with a margin */
+    bool any, any_fitting;
+};
+
 struct search {
     const struct spotnik_profile *profile;
     const struct spotnik_wish *wish;
     struct option *options;
     size_t option_count, looked_at;
-    struct spotnik_candidate bins[BINS];
-    bool filled[BINS];
-    struct spotnik_candidate cheapest, fastest, fitting; /* fitting: cheapest in time with a margin */
-    bool any, any_fitting;
+    struct kept kinds[KINDS];
 };
 
 void spotnik_fleet_describe(const struct spotnik_fleet *fleet, char *text, size_t size)
@@ -43,12 +50,40 @@ void spotnik_fleet_describe(const struct spotnik_fleet *fleet, char *text, size_
     }
 }
 
-/* Bins are logarithmic in time, from one minute to about 40 days. */
+/* Bins are logarithmic in time, from one second to about 40 days. */
 static size_t bin_of(double time_s)
 {
-    double share = log(fmax(time_s, 60) / 60) / log(60000.0);
+    double share = log(fmax(time_s, 1)) / log(3.6e6);
 
     return (size_t)fmin(BINS - 1, fmax(0, share * BINS));
+}
+
+static size_t kind_of(const struct spotnik_fleet *fleet)
+{
+    bool spot = false, on_demand = false;
+
+    for (size_t i = 0; i < fleet->group_count; i++)
+        *(fleet->groups[i].spot ? &spot : &on_demand) = true;
+    return spot && on_demand ? 1 : on_demand ? 2 : 0;
+}
+
+static void keep(struct kept *kept, const struct spotnik_candidate *c, double deadline_s)
+{
+    size_t bin = bin_of(c->estimate.time_s);
+
+    if (!kept->filled[bin] || c->estimate.cost_usd < kept->bins[bin].estimate.cost_usd)
+        kept->bins[bin] = *c;
+    kept->filled[bin] = true;
+    if (!kept->any || c->estimate.cost_usd < kept->cheapest.estimate.cost_usd)
+        kept->cheapest = *c;
+    if (!kept->any || c->estimate.time_s < kept->fastest.estimate.time_s)
+        kept->fastest = *c;
+    kept->any = true;
+    bool fits = c->estimate.time_s <= 0.9 * deadline_s;
+    if (fits && (!kept->any_fitting || c->estimate.cost_usd < kept->fitting.estimate.cost_usd)) {
+        kept->fitting = *c;
+        kept->any_fitting = true;
+    }
 }
 
 static void consider(struct search *s, const struct spotnik_fleet *fleet)
@@ -57,22 +92,8 @@ static void consider(struct search *s, const struct spotnik_fleet *fleet)
 
     c.estimate = spotnik_fleet_estimate(s->profile, fleet, &s->wish->work);
     s->looked_at++;
-    if (!isfinite(c.estimate.time_s) || isnan(c.estimate.cost_usd))
-        return;
-    size_t bin = bin_of(c.estimate.time_s);
-    if (!s->filled[bin] || c.estimate.cost_usd < s->bins[bin].estimate.cost_usd)
-        s->bins[bin] = c;
-    s->filled[bin] = true;
-    if (!s->any || c.estimate.cost_usd < s->cheapest.estimate.cost_usd)
-        s->cheapest = c;
-    if (!s->any || c.estimate.time_s < s->fastest.estimate.time_s)
-        s->fastest = c;
-    s->any = true;
-    bool fits = c.estimate.time_s <= 0.9 * s->wish->deadline_s;
-    if (fits && (!s->any_fitting || c.estimate.cost_usd < s->fitting.estimate.cost_usd)) {
-        s->fitting = c;
-        s->any_fitting = true;
-    }
+    if (isfinite(c.estimate.time_s) && !isnan(c.estimate.cost_usd))
+        keep(&s->kinds[kind_of(fleet)], &c, s->wish->deadline_s);
 }
 
 /* All batches for a fleet; survivors of an earlier plan come with it. */
@@ -198,21 +219,23 @@ static int options_make(struct search *s, const struct spotnik_catalog *catalog,
                              s->wish->spot && !s->wish->on_demand ? ", or none of them is sold as spot" : "");
 }
 
-/* The bins, and the three best by one score each, without doubles. */
-static void shortlist(struct search *s, struct spotnik_plan *plan)
+/* The bins of every kind, and its three best by one score each, without doubles. */
+static void shortlist(const struct search *s, struct spotnik_plan *plan)
 {
-    const struct spotnik_candidate *extra[3] = { &s->fitting, &s->cheapest, &s->fastest };
-
     plan->count = 0;
-    for (size_t i = 0; i < BINS && plan->count < SPOTNIK_PLAN_CANDIDATES - 3; i++)
-        if (s->filled[i] && s->bins[i].estimate.time_s <= 20 * s->wish->deadline_s)
-            plan->candidates[plan->count++] = s->bins[i];
-    for (size_t i = s->any_fitting ? 0 : 1; i < 3; i++) {
-        bool there = false;
-        for (size_t j = 0; j < plan->count; j++)
-            there = there || !memcmp(&plan->candidates[j].fleet, &extra[i]->fleet, sizeof(extra[i]->fleet));
-        if (!there)
-            plan->candidates[plan->count++] = *extra[i];
+    for (size_t kind = 0; kind < KINDS; kind++) {
+        const struct kept *kept = &s->kinds[kind];
+        const struct spotnik_candidate *extra[3] = { &kept->fitting, &kept->cheapest, &kept->fastest };
+        for (size_t i = 0; i < BINS; i++)
+            if (kept->filled[i] && kept->bins[i].estimate.time_s <= 20 * s->wish->deadline_s)
+                plan->candidates[plan->count++] = kept->bins[i];
+        for (size_t i = kept->any_fitting ? 0 : 1; kept->any && i < 3; i++) {
+            bool there = false;
+            for (size_t j = 0; j < plan->count; j++)
+                there = there || !memcmp(&plan->candidates[j].fleet, &extra[i]->fleet, sizeof(extra[i]->fleet));
+            if (!there)
+                plan->candidates[plan->count++] = *extra[i];
+        }
     }
 }
 
@@ -381,7 +404,8 @@ int spotnik_plan_make(const struct spotnik_catalog *catalog, const struct spotni
     memset(plan_out, 0, sizeof(*plan_out));
     plan_out->looked_at = s->looked_at;
     plan_out->offers = s->option_count;
-    int rc = s->any ? 0
+    bool any = s->kinds[0].any || s->kinds[1].any || s->kinds[2].any;
+    int rc = any ? 0
                     : spotnik_fault_set(fault, "no fleet of at most %u machines can run the job",
                                         wish->machines_most);
     if (!rc) {

@@ -28,7 +28,7 @@ struct spotnik_candidate {
     bool feasible, on_front;
 };
 
-#define SPOTNIK_PLAN_CANDIDATES 48
+#define SPOTNIK_PLAN_CANDIDATES 150
 
 struct spotnik_plan {
     struct spotnik_candidate candidates[SPOTNIK_PLAN_CANDIDATES]; /* the winner first, when there is one */

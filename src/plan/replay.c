@@ -18,7 +18,7 @@ struct run {
     const struct spotnik_fleet *fleet;
     struct machine machines[MACHINES_MAX];
     unsigned count, alive[SPOTNIK_FLEET_GROUPS];
-    double now_s, left, stalled_until_s, slowness;
+    double now_s, left, kept, stalled_until_s, slowness; /* kept: what was left at the last checkpoint */
     struct spotnik_replay result;
 };
 
@@ -44,12 +44,15 @@ static void machine_remove(struct run *run, struct machine *machine)
     if (!machine->held)
         return;
     machine_bill(run, machine);
-    if (machine->up) {
-        run->alive[machine->group]--;
-        run->result.losses++;
-        run->stalled_until_s = fmax(run->stalled_until_s, run->now_s + run->profile->recover_s);
-    }
-    machine->held = machine->up = false;
+    machine->held = false;
+    if (!machine->up)
+        return;
+    machine->up = false;
+    run->alive[machine->group]--;
+    run->result.losses++;
+    run->stalled_until_s = fmax(run->stalled_until_s, run->now_s + run->profile->recover_s);
+    if (isinf(spotnik_fleet_step_s(run->profile, run->fleet, run->alive)))
+        run->left = run->kept; /* nobody is left */
 }
 
 /* Those of the beginning find each other; later ones join a running job. */
@@ -93,6 +96,9 @@ static bool run_until(struct run *run, double until_s)
         run->now_s = begins_s + run->left * step_s;
         return true;
     }
+    double mark_s = floor(until_s / run->profile->checkpoint_every_s) * run->profile->checkpoint_every_s;
+    if (mark_s > run->now_s && isfinite(mark_s))
+        run->kept = isfinite(step_s) ? run->left - fmax(0, mark_s - begins_s) / step_s : run->left;
     if (isfinite(step_s))
         run->left -= fmax(0, until_s - begins_s) / step_s;
     run->now_s = until_s;
@@ -123,7 +129,7 @@ struct spotnik_replay spotnik_fleet_replay(const struct spotnik_profile *profile
                                            const struct spotnik_churn *churn, double steps, double slowness)
 {
     struct machine *of_node[MACHINES_MAX] = { NULL };
-    struct run run = { .profile = profile, .fleet = fleet, .left = steps, .slowness = slowness };
+    struct run run = { .profile = profile, .fleet = fleet, .left = steps, .kept = steps, .slowness = slowness };
     size_t at = 0;
 
     machines_make(&run, churn, of_node);

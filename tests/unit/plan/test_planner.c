@@ -276,6 +276,13 @@ static void replays(void **state)
     assert_true(fabs(r.time_s - 270.5) < 1e-9);
     assert_int_equal(r.losses, 1);
     assert_true(fabs(r.cost_usd - 1.2 * (270.5 + 100 + 70.5) / 3600) < 1e-9);
+    /* both gone from 50 to 100 s: all 40 steps are lost, for the last checkpoint was at 0 */
+    const struct spotnik_churn_event gap[] = {
+        { 0, 0, true }, { 0, 1, true }, { 50, 0, false }, { 50, 1, false }, { 100, 0, true }, { 100, 1, true }
+    };
+    const struct spotnik_churn both = { 6, gap, 2 };
+    r = spotnik_fleet_replay(&p, &fleet, &both, 200, 1);
+    assert_true(fabs(r.time_s - (110 + 3 + 200)) < 1e-9);
     /* a trace that ends with nobody left never finishes */
     const struct spotnik_churn_event end[] = { { 0, 0, true }, { 0, 1, true }, { 50, 0, false }, { 60, 1, false } };
     const struct spotnik_churn over = { 4, end, 2 };
