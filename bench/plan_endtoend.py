@@ -51,7 +51,7 @@ class Bench:
 
 
 def profile(bench):
-    return bench.ask("profile", "--batches", f"{SMALL},{LARGE}", "--workers", "1,2", "--seconds", "3", "--", bench.charlm,
+    return bench.ask("profile", "--batches", f"{SMALL},{LARGE}", "--workers", "1,2", "--seconds", "4", "--", bench.charlm,
                      "--batch", "{batch}", "--steps", "0", "--quiet")
 
 
@@ -59,6 +59,8 @@ def trace(losses, spot, on_demand, scale):
     """Lines of a trace: all machines at 0, spot ones lost and back; on-demand ones only for `spotnik run`."""
     events = [(0, "add", f"s{i}") for i in range(spot)]
     for node, lost, back in losses:
+        if int(node[1:]) >= spot:
+            continue
         events += [(int(1000 * scale * lost), "remove", node), (int(1000 * scale * back), "add", node)]
     events += [(0, "add", f"d{i}") for i in range(on_demand)]
     return "".join(f"{at},{verb},{node}\n" for at, verb, node in sorted(events, key=lambda event: event[0]))
