@@ -22,6 +22,8 @@ static const char help[] =
     "  --seed N       the first (or only) seed; default 1\n"
     "  --seeds COUNT  so many seeds from there; stops at the first that breaks a promise\n"
     "  --workers N    members at the start, 2 to 16; default: drawn from the seed, 3 to 9\n"
+    "  --eventful     fail too when a sweep of 500 seeds or more saw fewer faults than such worlds are full "
+    "of\n"
     "  --keep-going   do not stop at the first; one line for each seed that breaks a promise\n"
     "  --trace        tell the run as a story: event, and indented what follows from it\n"
     "  --data         with every heartbeat and data frame\n"
@@ -39,7 +41,7 @@ static const char help[] =
 struct request {
     uint64_t seed, seeds, workers, scale;
     const char *losses;
-    bool trace, data, json, keep_going;
+    bool trace, data, json, keep_going, eventful;
     uint32_t bugs;
 };
 
@@ -90,6 +92,8 @@ static int parse(struct request *request, int argc, char **argv)
             request->json = true;
         else if (!strcmp(argv[i], "--keep-going"))
             request->keep_going = true;
+        else if (!strcmp(argv[i], "--eventful"))
+            request->eventful = true;
         else if (i + 1 < argc && parse_value(request, argv[i], argv[i + 1]))
             i++;
         else
@@ -198,6 +202,16 @@ static void print_totals(const struct totals *totals, uint64_t first, uint64_t b
            totals->parked, totals->excused, totals->orphans);
 }
 
+/* What 500 seeds hold at the least, far below what is usual: a sweep of quiet worlds proves nothing. */
+static bool is_eventful(const struct totals *totals)
+{
+    uint64_t lots = totals->runs / 500;
+    return totals->steps >= lots * 5000 && totals->views >= lots * 1000 && totals->kills >= lots * 400
+           && totals->joins >= lots * 1000 && totals->exclusions >= lots * 20 && totals->leaves >= lots * 20
+           && totals->parked >= lots * 30 && totals->orphans >= lots * 2
+           && totals->excused <= totals->runs / 5;
+}
+
 static int sweep(const struct request *request)
 {
     struct totals totals = { .runs = 0 };
@@ -215,6 +229,10 @@ static int sweep(const struct request *request)
         fputs("\r                                        \r", stderr);
     if (!request->json)
         print_totals(&totals, request->seed, broken);
+    if (request->eventful && !is_eventful(&totals)) {
+        puts("too little happened: the swarm has gone tame");
+        return 1;
+    }
     return broken != 0;
 }
 
@@ -247,7 +265,8 @@ static int scale_all(const struct request *request)
     const char *at = request->losses;
 
     if (!request->json)
-        puts("            control messages     virtual time, worst survivor, each from the one before (ms)\n"
+        puts("            control messages     virtual time to the last survivor, each from the one before "
+             "(ms)\n"
              "members losses  mean   max   detect reconcile   accept  restart re-reduce     total");
     while (*at) {
         char *end;

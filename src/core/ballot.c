@@ -80,14 +80,14 @@ static void sign_joiners(struct spotnik_core *core)
     for (uint32_t i = 0; i < core->joiner_count; i++) {
         uint32_t at = 0;
         while (at < token->joiner_count &&
-               !spotnik_id_equal(token->joiner[at].member.id, core->joiner[i].member.id))
+               !spotnik_id_equal(token->joiner[at].member.id, core->joiner[i].enter.member.id))
             at++;
         if (at == token->joiner_count) {
             if (at == SPOTNIK_JOINERS_MAX)
                 return;
-            token->joiner[token->joiner_count++] = core->joiner[i];
-        } else if (token->joiner[at].committed < core->joiner[i].committed) {
-            token->joiner[at].committed = core->joiner[i].committed;
+            token->joiner[token->joiner_count++] = core->joiner[i].enter;
+        } else if (token->joiner[at].committed < core->joiner[i].enter.committed) {
+            token->joiner[at].committed = core->joiner[i].enter.committed;
         }
     }
 }
@@ -154,6 +154,11 @@ void token_forward(struct spotnik_core *core)
  * parked side does this, or one member's old silence would outlive the cut. */
 void redial_silent(struct spotnik_core *core)
 {
+    for (uint32_t i = 0; i < core->peer_max; i++) {
+        struct peer *peer = &core->peer[i];
+        if (peer->used && peer->linked && spotnik_view_rank(&core->view, peer->member.id) == SPOTNIK_NO_RANK)
+            send_message(core, peer, SPOTNIK_MESSAGE_VIEW_ASK); /* once a joiner, it may be where the job has gone on */
+    }
     for (uint32_t rank = 0; rank < core->view.size; rank++) {
         if (core->book[rank].evidence != SPOTNIK_EVIDENCE_SILENT)
             continue;
@@ -188,6 +193,22 @@ static bool worth_waiting(const struct spotnik_core *core)
         if (!spotnik_proposal_admits(&core->token.joiner[i], settled) && core->token.joiner[i].committed < settled)
             return true;
     return false;
+}
+
+/* Everybody is frozen meanwhile, and computes on. So that nobody takes the token for lost, it goes round again now and then. */
+static bool joiner_awaited(struct spotnik_core *core)
+{
+    if (core->enter_limit_ns == SPOTNIK_NEVER) {
+        uint64_t shortest_ns = spotnik_time_add(core->now_ns, core->limits.enter_wait_ns);
+        core->enter_limit_ns = shortest_ns > core->patience_until_ns ? shortest_ns : core->patience_until_ns;
+    }
+    if (!worth_waiting(core) || core->now_ns >= core->enter_limit_ns)
+        return false;
+    if (core->phase != PHASE_JOINER)
+        arm_retry(core, 3 * core->limits.retry_ns);
+    core->phase = PHASE_JOINER;
+    core->enter_until_ns = core->enter_limit_ns;
+    return true;
 }
 
 /* Who knows the most of those who promised joined lagging, and has not been served since: then nobody has the ledger. They must not make
@@ -232,13 +253,7 @@ void token_returned(struct spotnik_core *core)
         ballot_start(core); /* who knew the most signed it and died since: gather again, from those who live */
         return;
     }
-    if (worth_waiting(core) && core->phase != PHASE_JOINER) {
-        core->phase = PHASE_JOINER;
-        core->enter_until_ns = spotnik_time_add(core->now_ns, core->limits.enter_wait_ns);
-        arm_retry(core, core->limits.retry_ns);
-        return;
-    }
-    if (core->phase == PHASE_JOINER && worth_waiting(core) && core->now_ns < core->enter_until_ns)
+    if (joiner_awaited(core))
         return;
     core->enter_until_ns = SPOTNIK_NEVER;
     core->phase = PHASE_ACCEPT;

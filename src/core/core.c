@@ -90,7 +90,7 @@ struct spotnik_core *spotnik_core_init(void *memory, const struct spotnik_limits
     core->self = *self;
     core->members_min = members_min ? members_min : 1;
     core->rank = SPOTNIK_NO_RANK;
-    core->initiate_ns = core->retry_ns = core->enter_until_ns = SPOTNIK_NEVER;
+    core->initiate_ns = core->retry_ns = core->enter_until_ns = core->enter_limit_ns = SPOTNIK_NEVER;
     core->leave_ns = core->enter_ns = core->heartbeat_ns = SPOTNIK_NEVER;
     spotnik_ledger_init(&core->ledger, ledger_samples, ledger_batch);
     spotnik_transaction_init(&core->step, 0);

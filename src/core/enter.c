@@ -6,8 +6,15 @@
 #include "base/time.h"
 #include "core/state.h"
 
-/* In steps; and how many times enter_wait_ns lie between two tries for a far one. */
-enum { ENTER_NEAR = 2, ENTER_FAR = 64, ENTER_FAR_PAUSE = 16 };
+enum {
+    ENTER_NEAR = 2,       /* steps behind: the members wait for it */
+    ENTER_FAR = 64,       /* steps behind: not even a try */
+    ENTER_FAR_PAUSE = 16, /* times enter_wait_ns between two tries for a far one */
+    ENTER_STALLED = 8,    /* steps of ours in which it came no nearer */
+    ENTER_PATIENCE = 2,   /* times as long as a step of ours that replaying one may take it */
+    ENTER_REST = 8,       /* times as long as the wait for it was, when that was in vain; */
+    ENTER_TRIES = 3,      /* doublings of our patience after that */
+};
 
 void enter_send(struct spotnik_core *core)
 {
@@ -58,15 +65,45 @@ static bool quiet(const struct spotnik_core *core)
            core->view.size < core->limits.members_max;
 }
 
-/* A joiner two steps behind will be near enough when the token has gone round, and gets enter_wait_ns to make up for the rest. One that
- * looks further behind may only be far away, in a job that steps faster than news travels: it is worth a try now and then. */
-static bool near_enough(struct spotnik_core *core, const struct spotnik_enter *joiner)
+static uint64_t steps_behind(const struct spotnik_core *core, const struct joiner *joiner)
 {
-    uint64_t behind = core->step.committed - joiner->committed;
+    uint64_t ours = core->step.committed, its = joiner->enter.committed;
+    return its < ours ? ours - its : 0;
+}
 
-    if (joiner->committed >= core->step.committed || behind <= ENTER_NEAR)
+/* NULL: it need not rest and never had to. */
+static struct resting *resting_find(struct spotnik_core *core, struct spotnik_id id)
+{
+    for (uint32_t i = 0; i < RESTING_MAX; i++)
+        if (spotnik_id_equal(core->resting[i].id, id))
+            return &core->resting[i];
+    return NULL;
+}
+
+/* One that replays no faster than we step will never come near while we go on. */
+static bool stalled(const struct spotnik_core *core, const struct joiner *joiner)
+{
+    return core->step.committed - joiner->nearest_step >= ENTER_STALLED &&
+           core->now_ns - joiner->nearest_ns >= 2 * core->limits.enter_wait_ns;
+}
+
+/* A joiner two steps behind will be near enough when the token has gone round, or when it has replayed the rest: everybody waits for it. The
+ * same is done for one that comes no nearer. Any other that looks further behind may only be far away, in a job that steps
+ * faster than news travels: it is worth a try now and then, with enter_wait_ns to make up for the rest. */
+static bool worth_a_try(struct spotnik_core *core, const struct joiner *joiner)
+{
+    const struct resting *resting = resting_find(core, joiner->enter.member.id);
+    uint64_t behind = steps_behind(core, joiner);
+
+    core->patience_until_ns = 0;
+    if ((resting && core->now_ns < resting->until_ns) || behind > ENTER_FAR)
+        return false;
+    if (behind <= ENTER_NEAR || stalled(core, joiner)) {
+        uint64_t patience_ns = core->limits.enter_wait_ns + behind * ENTER_PATIENCE * core->step_ns;
+        core->patience_until_ns = spotnik_time_add(core->now_ns, patience_ns << (resting ? resting->tries : 0));
         return true;
-    if (behind > ENTER_FAR || core->now_ns < core->enter_far_ns)
+    }
+    if (core->now_ns < core->enter_far_ns)
         return false;
     core->enter_far_ns = spotnik_time_add(core->now_ns, ENTER_FAR_PAUSE * core->limits.enter_wait_ns);
     return true;
@@ -76,8 +113,8 @@ static bool near_enough(struct spotnik_core *core, const struct spotnik_enter *j
 void enter_expire(struct spotnik_core *core)
 {
     for (uint32_t i = core->joiner_count; i-- > 0;)
-        if (spotnik_time_since(core->now_ns, core->joiner_ns[i]) > core->limits.silence_ceiling_ns)
-            enter_forget(core, core->joiner[i].member.id);
+        if (spotnik_time_since(core->now_ns, core->joiner[i].heard_ns) > core->limits.silence_ceiling_ns)
+            enter_forget(core, core->joiner[i].enter.member.id);
 }
 
 void enter_start(struct spotnik_core *core)
@@ -86,51 +123,98 @@ void enter_start(struct spotnik_core *core)
         return;
     enter_expire(core);
     for (uint32_t i = 0; i < core->joiner_count; i++)
-        if (near_enough(core, &core->joiner[i])) {
+        if (worth_a_try(core, &core->joiner[i])) {
             ballot_start(core);
             return;
         }
 }
 
-static struct spotnik_enter *remember(struct spotnik_core *core, const struct spotnik_enter *enter)
+static void rest(struct spotnik_core *core, struct spotnik_id id, uint64_t for_ns)
+{
+    struct resting *resting = resting_find(core, id);
+
+    if (!resting) {
+        resting = &core->resting[core->resting_next++ % RESTING_MAX];
+        *resting = (struct resting){.id = id};
+    }
+    resting->until_ns = spotnik_time_add(core->now_ns, for_ns);
+    resting->tries += resting->tries < ENTER_TRIES;
+}
+
+/* A view without somebody who wanted to be in it: a joiner that could not make up in the time it was given. So that one that never will does
+ * not hold us up again and again, it rests many times as long as this took, at every member. */
+void enter_rest(struct spotnik_core *core, const struct spotnik_proposal *proposal)
+{
+    const struct spotnik_token *token = &core->token;
+    uint64_t took_ns = core->now_ns - core->status.detected_ns;
+
+    if (took_ns < core->limits.enter_wait_ns || !core->promised.round ||
+        spotnik_ballot_compare(token->ballot, core->promised) != 0)
+        return;
+    for (uint32_t i = 0; i < token->joiner_count; i++)
+        if (spotnik_proposal_find(proposal, token->joiner[i].member.id) == SPOTNIK_NO_RANK)
+            rest(core, token->joiner[i].member.id, ENTER_REST * took_ns);
+}
+
+static struct joiner *find(struct spotnik_core *core, struct spotnik_id id)
 {
     for (uint32_t i = 0; i < core->joiner_count; i++)
-        if (spotnik_id_equal(core->joiner[i].member.id, enter->member.id))
+        if (spotnik_id_equal(core->joiner[i].enter.member.id, id))
             return &core->joiner[i];
-    if (core->joiner_count == SPOTNIK_JOINERS_MAX)
+    return NULL;
+}
+
+static struct joiner *remember(struct spotnik_core *core, const struct spotnik_enter *enter)
+{
+    struct joiner *joiner = find(core, enter->member.id);
+
+    if (!joiner && core->joiner_count < SPOTNIK_JOINERS_MAX) {
+        joiner = &core->joiner[core->joiner_count++];
+        joiner->nearest = UINT64_MAX;
+    }
+    if (!joiner)
         return NULL; /* it asks again, or somebody else */
-    return &core->joiner[core->joiner_count++];
+    joiner->enter = *enter;
+    joiner->heard_ns = core->now_ns;
+    uint64_t behind = steps_behind(core, joiner);
+    if (behind < joiner->nearest) {
+        joiner->nearest = behind;
+        joiner->nearest_step = core->step.committed;
+        joiner->nearest_ns = core->now_ns;
+    }
+    return joiner;
 }
 
 void on_enter(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message)
 {
     if (core->role != SPOTNIK_ROLE_MEMBER || !spotnik_id_equal(from->member.id, message->enter.member.id) ||
-        spotnik_view_rank(&core->view, from->member.id) != SPOTNIK_NO_RANK)
+        spotnik_view_rank(&core->view, from->member.id) != SPOTNIK_NO_RANK ||
+        !remember(core, &message->enter))
         return;
-    struct spotnik_enter *joiner = remember(core, &message->enter);
-    if (!joiner)
-        return;
-    *joiner = message->enter;
-    core->joiner_ns[joiner - core->joiner] = core->now_ns;
     if (core->phase == PHASE_JOINER)
         token_returned(core);
     else
         enter_start(core);
 }
 
-static void drop(struct spotnik_enter *joiner, uint32_t *count, struct spotnik_id id)
+static void drop_from_token(struct spotnik_token *token, struct spotnik_id id)
 {
-    for (uint32_t i = 0; i < *count; i++)
-        if (spotnik_id_equal(joiner[i].member.id, id)) {
-            joiner[i] = joiner[--*count];
+    for (uint32_t i = 0; i < token->joiner_count; i++)
+        if (spotnik_id_equal(token->joiner[i].member.id, id)) {
+            token->joiner[i] = token->joiner[--token->joiner_count];
             return;
         }
 }
 
-/* It is in, or gone: also from the token of a ballot that is waiting for it, or a dead joiner would be let in. */
+/* It is in, or gone: also from the token of a ballot that is waiting for it, or a dead joiner would be let in; and nobody waits for it any more. */
 void enter_forget(struct spotnik_core *core, struct spotnik_id id)
 {
-    drop(core->joiner, &core->joiner_count, id);
-    if (core->phase == PHASE_JOINER)
-        drop(core->token.joiner, &core->token.joiner_count, id);
+    struct joiner *joiner = find(core, id);
+
+    if (joiner)
+        *joiner = core->joiner[--core->joiner_count];
+    if (core->phase != PHASE_JOINER)
+        return;
+    drop_from_token(&core->token, id);
+    core->enter_until_ns = core->now_ns;
 }

@@ -24,6 +24,7 @@ void evidence_add(struct spotnik_core *core, uint32_t rank, enum spotnik_evidenc
         return;
     report->evidence = merged;
     core->covered[rank] = false;
+    core->patience_until_ns = core->enter_limit_ns = core->now_ns; /* a loss is no time to wait for joiners */
     recovery_note(core);
     if (merged >= SPOTNIK_EVIDENCE_TAINTED)
         freeze(core); /* never taken back, so a ballot must come: its token would wait at every hop for a member busy with data */

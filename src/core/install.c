@@ -81,7 +81,8 @@ static void forget_decision(struct spotnik_core *core)
     core->promised = core->accepted.ballot = (struct spotnik_ballot){0};
     core->round_seen = 0;
     core->retries = 0;
-    core->initiate_ns = core->retry_ns = core->enter_until_ns = SPOTNIK_NEVER;
+    core->initiate_ns = core->retry_ns = core->enter_until_ns = core->enter_limit_ns = SPOTNIK_NEVER;
+    core->patience_until_ns = 0;
     memset(core->hop, 0, sizeof(core->hop));
     memset(core->covered, 0, core->limits.members_max * sizeof(*core->covered));
     memset(core->rumoured, 0, core->limits.members_max * sizeof(*core->rumoured));
@@ -156,6 +157,7 @@ void view_install(struct spotnik_core *core, const struct spotnik_proposal *prop
     }
     if (core->role == SPOTNIK_ROLE_MEMBER) {
         count_changes(core, proposal);
+        enter_rest(core, proposal);
         carry_book(core, proposal);
     } else {
         memset(core->book, 0, core->limits.members_max * sizeof(*core->book));

@@ -74,7 +74,7 @@ static void tick_member(struct spotnik_core *core)
         ballot_start(core);
     }
     if (core->role == SPOTNIK_ROLE_MEMBER && core->now_ns >= core->retry_ns) {
-        core->retries++;
+        core->retries += core->phase != PHASE_JOINER;
         ballot_start(core);
     }
     if (core->role == SPOTNIK_ROLE_MEMBER && core->now_ns >= core->leave_ns) {

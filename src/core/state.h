@@ -22,6 +22,23 @@ struct peer {
     struct spotnik_detector detector;
 };
 
+/* Somebody outside that asked us to be let in. */
+struct joiner {
+    struct spotnik_enter enter;
+    uint64_t heard_ns; /* when it last asked */
+    uint64_t nearest;  /* the fewest steps it was behind us, */
+    uint64_t nearest_step, nearest_ns; /* at which step of ours, and when */
+};
+
+/* View changes waited for it in vain: it is not tried again before, and then with more patience. */
+struct resting {
+    struct spotnik_id id;
+    uint64_t until_ns;
+    uint32_t tries;
+};
+
+#define RESTING_MAX 16
+
 /* What the initiator of the promised ballot is waiting for. */
 enum phase {
     PHASE_NONE,       /* not the initiator */
@@ -71,9 +88,12 @@ struct spotnik_core {
     struct spotnik_id hop[PASS_COUNT];/* next hop that is still being dialled; none when sent */
     uint64_t initiate_ns, retry_ns, enter_until_ns, leave_ns;
     uint32_t retries, leave_tries;
-    struct spotnik_enter joiner[SPOTNIK_JOINERS_MAX];
-    uint64_t joiner_ns[SPOTNIK_JOINERS_MAX]; /* when it last asked */
+    struct joiner joiner[SPOTNIK_JOINERS_MAX];
     uint32_t joiner_count;
+    struct resting resting[RESTING_MAX];
+    uint32_t resting_next;
+    uint64_t patience_until_ns; /* our ballot is for a joiner's sake: how long everybody waits for it; 0: it is not */
+    uint64_t enter_limit_ns;    /* when the wait of this epoch ends; NEVER: it has not begun */
 
     /* Joiner. */
     bool enter_wanted;
@@ -85,6 +105,8 @@ struct spotnik_core {
     /* The step. */
     uint64_t copied_step; /* the step whose state was copied when joining: its result was never here */
     struct spotnik_transaction step;
+    uint64_t step_ns; /* what a step takes, on the average; 0: not known */
+    uint64_t commit_ns, commit_epoch; /* of the last commit */
     uint64_t handed_buckets; /* how many its donor says the running step has; 0: not known */
     uint32_t begun_share, begun_shares; /* of the begun step, fixed when it was begun */
     bool begin_wanted;
@@ -188,6 +210,7 @@ void enter_next_sponsor(struct spotnik_core *core);
 void enter_start(struct spotnik_core *core);
 void enter_expire(struct spotnik_core *core);
 void enter_forget(struct spotnik_core *core, struct spotnik_id id);
+void enter_rest(struct spotnik_core *core, const struct spotnik_proposal *proposal);
 
 /* on_*.c: one file per event */
 void on_found(struct spotnik_core *core, const struct spotnik_event *event);

@@ -12,6 +12,21 @@ bool step_by_handover(const struct spotnik_core *core)
     return core->role == SPOTNIK_ROLE_JOINER || core->step.committed < core->view.settled_step;
 }
 
+/* Somebody has promised having committed more than we: everybody contributed to that, and so had committed what we have. A donor could not
+ * know it otherwise while all are frozen, waiting for the very joiner that wants this step. */
+static bool outrun(const struct spotnik_core *core)
+{
+    const struct spotnik_token *token = &core->token;
+
+    if (!core->frozen || !core->promised.round ||
+        spotnik_ballot_compare(token->ballot, core->promised) != 0)
+        return false;
+    for (uint32_t rank = 0; rank < core->view.size; rank++)
+        if (token->report[rank].promised && token->report[rank].committed > core->step.committed)
+            return true;
+    return false;
+}
+
 /* Stable: no later view can commit it differently. So is what precedes the last step, since that one needed everybody; the settled step of a
  * view that no old member entered lagging; and whatever a member alone commits. (Who joins lagging waits for it: ballot.c.) */
 uint64_t step_stable(const struct spotnik_core *core)
@@ -19,7 +34,8 @@ uint64_t step_stable(const struct spotnik_core *core)
     uint64_t committed = core->step.committed;
     bool agreed = committed == core->view.settled_step && !spotnik_proposal_losable(&core->view);
 
-    if (core->role != SPOTNIK_ROLE_MEMBER || core->view.size == 1 || committed < core->view.settled_step || agreed)
+    if (core->role != SPOTNIK_ROLE_MEMBER || core->view.size == 1 || committed < core->view.settled_step || agreed ||
+        outrun(core))
         return committed;
     return committed - 1; /* it is beyond the settled step, so not 0; or the settled step, lagged behind, so not 0 either */
 }
@@ -117,6 +133,17 @@ static void ledger_advance(struct spotnik_core *core, uint64_t step)
     spotnik_ledger_commit(&core->ledger, shares, core->consumed);
 }
 
+/* How long a step takes when nothing comes in between: how patient to be with a joiner that replays one. */
+static void step_time(struct spotnik_core *core)
+{
+    uint64_t took_ns = core->now_ns - core->commit_ns;
+
+    if (core->commit_ns && core->commit_epoch == core->view.epoch)
+        core->step_ns = core->step_ns ? (3 * core->step_ns + took_ns) / 4 : took_ns;
+    core->commit_ns = core->now_ns;
+    core->commit_epoch = core->view.epoch;
+}
+
 void step_try_commit(struct spotnik_core *core)
 {
     uint64_t step = core->step.committed + 1;
@@ -130,6 +157,7 @@ void step_try_commit(struct spotnik_core *core)
         (core->frozen && !(core->bugs & SPOTNIK_BUG_COMMIT_AFTER_PROMISE)))
         return; /* a promise says: nothing more is committed in this epoch */
     spotnik_transaction_commit(&core->step);
+    step_time(core);
     flat_settle(core, handed);
     if (core->role == SPOTNIK_ROLE_MEMBER && handed) {
         spotnik_ledger_copy(&core->ledger, &core->chosen.ledger);

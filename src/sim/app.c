@@ -63,6 +63,16 @@ static void begin_or_leave(struct sim_world *world, struct sim_process *process)
     call(world, process, app->leave ? SPOTNIK_EVENT_LEAVE : SPOTNIK_EVENT_STEP_BEGIN);
 }
 
+/* Without samples there is little to do, unless the program takes its time all the same. */
+static uint64_t computing(struct sim_world *world, const struct sim_app *app)
+{
+    uint64_t longest_ns = world->options.compute_max_ns;
+
+    if (!app->replay)
+        return 1 + spotnik_prng_below(&world->app, longest_ns);
+    return world->options.slow_replay ? longest_ns : 100 * SPOTNIK_US;
+}
+
 void spotnik_sim_app_begun(struct sim_world *world, struct sim_process *process,
                            const struct spotnik_action *action)
 {
@@ -76,9 +86,7 @@ void spotnik_sim_app_begun(struct sim_world *world, struct sim_process *process,
     app->replay = action->count != 0;
     app->samples = spotnik_core_share(process->core, app->range, &app->range_count);
     spotnik_check_begun(world, process);
-    uint64_t length =
-        app->replay ? 100 * SPOTNIK_US : 1 + spotnik_prng_below(&world->app, world->options.compute_max_ns);
-    spotnik_sim_app_later(world, process, length);
+    spotnik_sim_app_later(world, process, computing(world, app));
 }
 
 static void shuffle(struct sim_world *world, struct sim_app *app)

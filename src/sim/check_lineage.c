@@ -3,6 +3,8 @@
  * than half of them, or half with the smallest id, or all that truly lived on. At the end: what was
  * committed outside the lineage is at most one step, the last one of its member, which never stood in a
  * later view. */
+#include <string.h>
+
 #include "base/id.h"
 #include "sim/check.h"
 
@@ -12,9 +14,18 @@ static bool goes_on(struct sim_world *world, uint32_t process)
     return sim_live(world->process[process]) || world->process[process]->app.leave;
 }
 
+/* It voted for this very view: one that lacks the settled step, where nobody is left to serve it, votes for the view without it. */
+static bool voted(const struct sim_world *world, const struct fact_view *view, uint32_t process)
+{
+    const struct fact_view *proposed = &world->facts->process[process].proposed;
+    return proposed->epoch == view->epoch && proposed->size == view->size
+           && !memcmp(proposed->member, view->member, view->size * sizeof(*view->member));
+}
+
 static bool is_taken(struct sim_world *world, const struct fact_view *view, uint32_t process)
 {
-    return spotnik_fact_rank(view, process) != SPOTNIK_NO_RANK || world->process[process]->app.leave;
+    return spotnik_fact_rank(view, process) != SPOTNIK_NO_RANK || world->process[process]->app.leave
+           || voted(world, view, process);
 }
 
 static bool takes_smallest(struct sim_world *world, const struct fact_view *old, const struct fact_view *view)

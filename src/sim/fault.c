@@ -276,6 +276,26 @@ static void plan_one(struct sim_world *world, struct sim_fault *fault)
                        : UINT64_C(1) << fault->target;
 }
 
+/* Drawn apart, so that a seed gives the other faults it always gave. Half of them hit an initiator whose view is chosen and known to
+ * nobody else: the others have voted for it, and must find it again. */
+static void plan_strikes(struct sim_world *world)
+{
+    static const enum spotnik_action_kind kinds[] = { SPOTNIK_ACTION_VIEW, SPOTNIK_ACTION_VIEW,
+                                                      SPOTNIK_ACTION_FROZEN, SPOTNIK_ACTION_COMMITTED };
+    struct spotnik_prng prng;
+
+    spotnik_prng_seed(&prng, world->options.seed ^ UINT64_C(0x737472756b65));
+    world->strike_count = world->options.struck;
+    SPOTNIK_ASSERT(world->strike_count <= sizeof(world->strike) / sizeof(world->strike[0]));
+    for (uint32_t i = 0; i < world->strike_count; i++) {
+        enum spotnik_action_kind kind = kinds[spotnik_prng_below(&prng, 4)];
+        uint64_t latest = kind == SPOTNIK_ACTION_VIEW ? 10 : 60;
+        world->strike[i] =
+            (struct sim_strike){ .kind = kind,
+                                 .countdown = (uint32_t)spotnik_prng_between(&prng, 1, latest) };
+    }
+}
+
 void spotnik_sim_faults_plan(struct sim_world *world)
 {
     static const enum spotnik_message_kind aims[] = { SPOTNIK_MESSAGE_RECONCILE, SPOTNIK_MESSAGE_ACCEPT,
@@ -295,6 +315,48 @@ void spotnik_sim_faults_plan(struct sim_world *world)
                                           .countdown = (uint32_t)spotnik_prng_between(&world->fault, 1, 60),
                                           .sender = spotnik_prng_chance(&world->fault, 1, 2),
                                           .also = (uint32_t)spotnik_prng_below(&world->fault, 3) };
+    plan_strikes(world);
+}
+
+/* Others that can go on without it: they stand in its view, or in the one before and are about to. */
+static uint32_t heirs(struct sim_world *world, const struct sim_process *process)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < world->process_count; i++) {
+        const struct sim_process *other = world->process[i];
+        count += other != process && sim_live(other) && other->epoch != 0
+                 && other->epoch + 1 >= process->epoch && !other->app.leave;
+    }
+    return count;
+}
+
+static bool raise_to(uint64_t *highest, uint64_t value)
+{
+    bool higher = value > *highest;
+    *highest = higher ? value : *highest;
+    return higher;
+}
+
+/* The process has just done it, and nothing that follows from it. */
+void spotnik_sim_struck(struct sim_world *world, struct sim_process *process,
+                        const struct spotnik_action *action)
+{
+    bool counts = action->kind == SPOTNIK_ACTION_FROZEN
+                  || (action->kind == SPOTNIK_ACTION_VIEW && raise_to(&world->epoch_highest, action->step))
+                  || (action->kind == SPOTNIK_ACTION_COMMITTED && process->epoch != 0
+                      && raise_to(&world->step_highest, action->step));
+
+    for (uint32_t i = 0; counts && i < world->strike_count && !world->healing; i++) {
+        struct sim_strike *strike = &world->strike[i];
+        if (strike->kind != action->kind || !strike->countdown || --strike->countdown)
+            continue;
+        if (!sim_live(process) || heirs(world, process) < 2)
+            continue;
+        spotnik_sim_story(world, "struck in the act");
+        spotnik_sim_kill(world, process, false);
+        replace(world, process);
+    }
 }
 
 /* A message of a pass is being sent, or has arrived: the moment to die. */

@@ -91,6 +91,18 @@ static void draw_later(struct spotnik_sim_options *options, uint64_t seed)
     options->all_types = spotnik_prng_chance(&prng, 1, 3);
 }
 
+/* And later still. */
+static void draw_latest(struct spotnik_sim_options *options, uint64_t seed)
+{
+    struct spotnik_prng prng;
+
+    spotnik_prng_seed(&prng, seed ^ UINT64_C(0x6c6174657374));
+    options->slow_replay = spotnik_prng_chance(&prng, 1, 4);
+    if (options->slow_replay && options->limits.enter_wait_ns > options->compute_max_ns / 4)
+        options->limits.enter_wait_ns = 1 + options->compute_max_ns / 4;
+    options->struck = spotnik_prng_chance(&prng, 1, 2) ? (uint32_t)spotnik_prng_between(&prng, 1, 4) : 0;
+}
+
 void spotnik_sim_options_draw(struct spotnik_sim_options *options, uint64_t seed, uint32_t members)
 {
     struct spotnik_prng prng;
@@ -115,6 +127,7 @@ void spotnik_sim_options_draw(struct spotnik_sim_options *options, uint64_t seed
     options->liveness_steps = 4;
     options->happenings_max = 3000000;
     draw_later(options, seed);
+    draw_latest(options, seed);
 }
 
 void spotnik_sim_options_print(const struct spotnik_sim_options *options, FILE *out)
@@ -143,11 +156,11 @@ void spotnik_sim_options_print(const struct spotnik_sim_options *options, FILE *
                 (double)options->flat_slice_max_ns / 1e6);
     fprintf(out,
             "  %" PRIu64 " samples, batch %" PRIu64
-            "%s%s; compute %.0f ms, safety %.0f ms, %u faults, %u aimed at recovery:",
+            "%s%s; compute %.0f ms%s, safety %.0f ms, %u faults, %u aimed at recovery, %u struck in the act:",
             options->samples, options->batch, options->per_member ? " per member" : "",
-            options->all_types ? ", all types" : "",
-            (double)options->compute_max_ns / 1e6,
-            (double)options->safety_ns / 1e6, options->faults, options->aimed);
+            options->all_types ? ", all types" : "", (double)options->compute_max_ns / 1e6,
+            options->slow_replay ? ", a replay the same" : "", (double)options->safety_ns / 1e6, options->faults,
+            options->aimed, options->struck);
     for (int i = 0; i < SPOTNIK_SIM_FAULT_COUNT; i++)
         if (options->weight[i])
             fprintf(out, " %s", spotnik_sim_fault_name((enum spotnik_sim_fault)i));

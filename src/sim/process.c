@@ -106,6 +106,7 @@ static bool drain(struct sim_world *world, struct sim_process *process)
     while (sim_live(process) && !world->over && spotnik_core_poll(process->core, &action)) {
         any = true;
         act(world, process, &action);
+        spotnik_sim_struck(world, process, &action);
     }
     return any;
 }

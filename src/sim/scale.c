@@ -99,14 +99,25 @@ static void lose(struct sim_world *world, uint32_t losses)
     }
 }
 
-static void longest(uint64_t *longest_ns, uint64_t from_ns, uint64_t to_ns)
+/* Of an instant that each survivor has its own of (0: it has none): the first and the last. */
+struct span {
+    uint64_t first_ns, last_ns;
+};
+
+static void span_add(struct span *span, uint64_t at_ns)
 {
-    if (from_ns && to_ns > from_ns && to_ns - from_ns > *longest_ns)
-        *longest_ns = to_ns - from_ns;
+    if (at_ns && (!span->first_ns || at_ns < span->first_ns))
+        span->first_ns = at_ns;
+    if (at_ns > span->last_ns)
+        span->last_ns = at_ns;
 }
 
+/* The first to detect starts the recovery; RECONCILE has come back when the first says so, its initiator, and so has ACCEPT; the view
+ * is there, and the step committed, when the last survivor says so. */
 static void measure(struct sim_world *world, struct spotnik_sim_scale *scale, uint64_t lost_ns)
 {
+    struct span detected = { 0 }, reconciled = { 0 }, accepted = { 0 }, restarted = { 0 }, committed = { 0 };
+
     for (uint32_t i = 0; i < world->process_count; i++) {
         const struct sim_process *process = world->process[i];
         struct spotnik_core_status status;
@@ -117,13 +128,17 @@ static void measure(struct sim_world *world, struct spotnik_sim_scale *scale, ui
         scale->messages += process->messages;
         if (process->messages > scale->messages_max)
             scale->messages_max = process->messages;
-        if (status.detected_ns && (!scale->detect_ns || status.detected_ns - lost_ns < scale->detect_ns))
-            scale->detect_ns = status.detected_ns - lost_ns; /* the first to know starts the recovery */
-        longest(&scale->reconcile_ns, status.detected_ns, status.reconciled_ns);
-        longest(&scale->accept_ns, status.reconciled_ns, status.accepted_ns);
-        longest(&scale->restart_ns, status.accepted_ns, status.restarted_ns);
-        longest(&scale->commit_ns, status.restarted_ns, status.committed_ns);
+        span_add(&detected, status.detected_ns);
+        span_add(&reconciled, status.reconciled_ns);
+        span_add(&accepted, status.accepted_ns);
+        span_add(&restarted, status.restarted_ns);
+        span_add(&committed, status.committed_ns);
     }
+    scale->detect_ns = detected.first_ns - lost_ns;
+    scale->reconcile_ns = reconciled.first_ns - detected.first_ns;
+    scale->accept_ns = accepted.first_ns - reconciled.first_ns;
+    scale->restart_ns = restarted.last_ns - accepted.first_ns;
+    scale->commit_ns = committed.last_ns - restarted.last_ns;
     scale->total_ns = world->now_ns - lost_ns;
 }
 

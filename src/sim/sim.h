@@ -50,6 +50,7 @@ struct spotnik_sim_options {
     uint64_t bytes_per_ms; /* of a data connection */
     uint64_t tick_late_ns; /* how late a process may notice that time has passed */
     uint64_t compute_max_ns;
+    bool slow_replay;         /* replaying a step takes a joiner as long as computing it takes the slowest member */
     uint64_t copy_max_ns;     /* of a joiner copying the state */
     uint32_t respawn_percent; /* how often a killed process is replaced by a new one */
     uint32_t lane_frames;     /* frames a data connection holds before its sender must wait */
@@ -64,6 +65,7 @@ struct spotnik_sim_options {
     uint32_t weight[SPOTNIK_SIM_FAULT_COUNT]; /* of each kind of fault; 0: never in this run */
     uint32_t faults;                          /* planned over the safety phase */
     uint32_t aimed;          /* kills aimed at recovery: at the n-th message of a pass sent or received */
+    uint32_t struck;         /* kills at an act of the protocol, before what follows from it: see sim_strike */
     uint64_t safety_ns;      /* length of the safety phase */
     uint64_t liveness_ns;    /* limit of the liveness phase */
     uint32_t liveness_steps; /* to be committed in one view */
@@ -102,7 +104,7 @@ struct spotnik_sim_scale {
     uint64_t messages,
         messages_max; /* control messages of the recovery: all survivors together, and the most of one */
     uint64_t detect_ns, reconcile_ns, accept_ns, restart_ns,
-        commit_ns;     /* each from the one before; worst survivor */
+        commit_ns;     /* each from the one before: first notice, passes back at the initiator, last survivor's view and commit */
     uint64_t total_ns; /* from the loss until every survivor has committed */
 };
 void spotnik_sim_scale_run(struct spotnik_sim_scale *scale);

@@ -215,6 +215,11 @@ struct sim_aim { /* kill at the n-th message of a kind */
     uint32_t also; /* more victims at the same instant */
 };
 
+struct sim_strike { /* kill in the act: when a process freezes, or is the first of all to install a view or to commit a step */
+    enum spotnik_action_kind kind;
+    uint32_t countdown;
+};
+
 struct sim_facts;
 
 struct sim_world {
@@ -238,6 +243,9 @@ struct sim_world {
     uint32_t plan_count;
     struct sim_aim aim[4];
     uint32_t aim_count;
+    struct sim_strike strike[4];
+    uint32_t strike_count;
+    uint64_t epoch_highest, step_highest; /* that anybody has installed, committed */
     bool healing, clean; /* clean: nothing but deaths with proof, so P6 is exact */
     bool over;
     uint64_t dials;
@@ -378,6 +386,8 @@ void spotnik_sim_fault_heals(struct sim_world *world, uint32_t index);
 void spotnik_sim_faults_heal_all(struct sim_world *world);
 void spotnik_sim_aimed(struct sim_world *world, struct sim_process *process, enum spotnik_message_kind kind,
                        bool sender);
+void spotnik_sim_struck(struct sim_world *world, struct sim_process *process,
+                        const struct spotnik_action *action);
 
 /* story.c: nothing is formatted unless a trace is wanted */
 void spotnik_sim_story(struct sim_world *world, const char *format, ...)
