@@ -36,6 +36,7 @@ _source.loader.exec_module(images)
 spotnik = images.spotnik
 
 Tell = Callable[[Any], None]
+Cost = tuple[float, float]
 
 
 def make(width: int) -> tuple[nn.Module, torch.optim.Optimizer]:
@@ -50,13 +51,18 @@ def batch_of(count: int, size: int) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.randn(count, 3, size, size), torch.randint(0, 10, (count,))
 
 
-def step(model: nn.Module, optimizer: torch.optim.Optimizer, batch: tuple[torch.Tensor, torch.Tensor]) -> float:
-    """One step; returns its seconds."""
-    begun = time.perf_counter()
+def step(model: nn.Module, optimizer: torch.optim.Optimizer, batch: tuple[torch.Tensor, torch.Tensor]) -> Cost:
+    """One step; returns its seconds, and the seconds of processor time that all threads of this process took."""
+    begun, busy = time.perf_counter(), time.process_time()
     optimizer.zero_grad()
     functional.cross_entropy(model(batch[0]), batch[1]).backward()
     optimizer.step()
-    return time.perf_counter() - begun
+    return time.perf_counter() - begun, time.process_time() - busy
+
+
+def split(costs: list[Cost]) -> dict[str, list[float]]:
+    """Costs as what workers tell."""
+    return {"step": [wall for wall, _ in costs], "busy": [busy for _, busy in costs]}
 
 
 def with_ddp(options: argparse.Namespace, rank: int, folder: str, tell: Tell) -> None:
@@ -66,7 +72,7 @@ def with_ddp(options: argparse.Namespace, rank: int, folder: str, tell: Tell) ->
     model, optimizer = make(options.width)
     wrapped = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
     batch = batch_of(options.batch, options.size)
-    tell({"step": [step(wrapped, optimizer, batch) for _ in range(options.warmup + options.steps)]})
+    tell(split([step(wrapped, optimizer, batch) for _ in range(options.warmup + options.steps)]))
     dist.barrier()
     os._exit(0)
 
@@ -83,7 +89,7 @@ def with_spotnik(options: argparse.Namespace, rank: int, folder: str, tell: Tell
     times = [step(model, optimizer, batch) for _ in range(options.warmup + options.steps)]
     overlapped = waits[:]
     alone = [exchange(model, optimizer) for _ in range(options.warmup + 10)]
-    tell({"step": times, "wait": overlapped, "alone": alone})
+    tell({**split(times), "wait": overlapped, "alone": alone})
     spotnik.leave()
     os._exit(0)
 
@@ -154,9 +160,10 @@ def cost_of_one(options: argparse.Namespace) -> None:
     os.close(write)
     pairs = json.loads(b"".join(iter(lambda: os.read(read, 65536), b"")))
     os.wait()
-    without, with_ = (statistics.median(pair[i] for pair in pairs) for i in (0, 1))
-    ratio = statistics.median(b / a for a, b in pairs)
-    print(f"job of one: {without * 1e3:.1f} ms a step, prepared {with_ * 1e3:.1f} ms; median ratio {ratio:.3f}")
+    for number, what in enumerate(("a step", "of processor time")):
+        without, with_ = (statistics.median(pair[i][number] for pair in pairs) for i in (0, 1))
+        ratio = statistics.median(b[number] / a[number] for a, b in pairs)
+        print(f"job of one: {without * 1e3:.1f} ms {what}, prepared {with_ * 1e3:.1f} ms; median ratio {ratio:.3f}")
 
 
 def parse() -> argparse.Namespace:
@@ -191,9 +198,11 @@ def main() -> None:
         a, b = median(ddp, "step", options.warmup), median(own, "step", options.warmup)
         wait, alone = median(own, "wait", options.warmup), median(own, "alone", options.warmup)
         ratios.append(b / a)
+        busy = [median(told, "busy", options.warmup) for told in (ddp, own)]
         print(
             f"round {number + 1}: DDP+Gloo {a * 1e3:.0f} ms a step, spotnik {b * 1e3:.0f} ms, ratio {b / a:.2f}; "
-            f"an exchange alone takes {alone * 1e3:.0f} ms, after backward {wait * 1e3:.0f} ms are left: "
+            f"processor time a worker {busy[0] * 1e3:.0f} and {busy[1] * 1e3:.0f} ms\n"
+            f"         an exchange alone takes {alone * 1e3:.0f} ms, after backward {wait * 1e3:.0f} ms are left: "
             f"{max(0.0, 1 - wait / alone):.0%} hidden",
             flush=True,
         )
