@@ -168,11 +168,11 @@ static bool is_due(const struct spotnik_checkpoint *checkpoint, bool last)
     return checkpoint->config.steps ? step % checkpoint->config.steps == 0 : step == checkpoint->due_step;
 }
 
-/* Under the lock, which is given up: the thread keeps away from an EMPTY slot whose buffer is not growing. */
+/* Under the lock: the thread keeps away from an EMPTY slot whose buffer is not growing. */
 static bool room(struct spotnik_checkpoint *checkpoint, uint64_t bytes)
 {
-    while (checkpoint->growing)
-        pthread_cond_wait(&checkpoint->changed, &checkpoint->lock);
+    if (checkpoint->growing)
+        return false; /* training is not held up for more than a copy */
     if (bytes <= checkpoint->capacity)
         return true;
     /* The view has only just changed; rather a slow copy than none. */
@@ -223,7 +223,7 @@ static void copy(struct spotnik_checkpoint *checkpoint)
     checkpoint->taken_step = checkpoint->committed;
     if (!room(checkpoint, bytes)) {
         spotnik_checkpoint_left_out(checkpoint, checkpoint->committed,
-                                    "there is no memory for a copy of the state");
+                                    "the memory for a copy of the state was not ready, or there is none");
         return;
     }
     slot->step = checkpoint->committed;
@@ -251,7 +251,7 @@ static void await_empty(struct spotnik_checkpoint *checkpoint, uint64_t timeout_
                               .tv_nsec = (long)(until_ns % SPOTNIK_S) };
     int late = 0;
 
-    while (checkpoint->slot.phase == SPOTNIK_CHECKPOINT_WRITING && !late)
+    while ((checkpoint->slot.phase == SPOTNIK_CHECKPOINT_WRITING || checkpoint->growing) && !late)
         late = pthread_cond_timedwait(&checkpoint->changed, &checkpoint->lock, &until);
 }
 

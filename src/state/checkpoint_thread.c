@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/time.h"
 #include "state/checkpoint_inside.h"
+#include "state/memory.h"
 #include "state/shelf.h"
 #include "state/thread.h"
 
@@ -57,11 +58,10 @@ static void grow(struct spotnik_checkpoint *checkpoint)
     pthread_mutex_unlock(&checkpoint->lock);
     if (before)
         munmap(before, before_bytes);
-    void *memory =
-        mmap(NULL, wanted, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    void *memory = spotnik_memory_warm(wanted);
     pthread_mutex_lock(&checkpoint->lock);
     checkpoint->growing = false;
-    if (memory != MAP_FAILED) {
+    if (memory) {
         checkpoint->buffer = memory;
         checkpoint->capacity = wanted;
     } else {

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/time.h"
 #include "state/donor_inside.h"
+#include "state/memory.h"
 #include "state/thread.h"
 
 #define LOG_BYTES_MIN (UINT64_C(64) << 20)
@@ -124,15 +125,13 @@ bool spotnik_donor_provide(struct spotnik_donor *donor)
     pthread_mutex_unlock(&donor->lock);
     if (!wanted)
         return true;
-    void *memory = mmap(NULL, mapped_bytes(donor), PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-
+    void *memory = spotnik_memory_warm(mapped_bytes(donor));
     pthread_mutex_lock(&donor->lock);
     donor->spare_coming = false;
-    if (memory != MAP_FAILED)
+    if (memory)
         donor->spare = memory;
     pthread_mutex_unlock(&donor->lock);
-    return memory != MAP_FAILED;
+    return memory != NULL;
 }
 
 struct spotnik_snapshot *spotnik_donor_release(struct spotnik_donor *donor, struct spotnik_snapshot *snapshot)

@@ -139,6 +139,49 @@ static void test_members_min(void **state)
     assert_int_equal(pair_status(&pair, 1).committed, 1);
 }
 
+/* Claim: a founder that holds the state of a checkpoint goes on behind its step and at its place in the data; who joins
+ * copies that state, and a loss in the first step is recovered from although nobody has the result of the one before. */
+static void test_resume(void **state)
+{
+    struct spotnik_ledger ledger;
+
+    (void)state;
+    pair_open(&pair, 3, 3, 100, 8);
+    spotnik_ledger_init(&ledger, 100, 8);
+    ledger.data_epoch = 2;
+    ledger.cursor = 40;
+    ledger.returned_count = 1;
+    ledger.returned[0] = (struct spotnik_range){ 3, 6 };
+    pair_event(&pair, 0, (struct spotnik_event){ .kind = SPOTNIK_EVENT_FOUND });
+    pair_event(&pair, 0,
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_RESUME, .committed = 7, .ledger = &ledger });
+    assert_int_equal(pair_status(&pair, 0).committed, 7);
+    assert_int_equal(pair_status(&pair, 0).stable, 7);
+    for (uint32_t i = 1; i < 3; i++)
+        pair_join(&pair, i, 7, 0, 0);
+    pair_goal(&pair, 8);
+    pair.node[1].hold = true; /* step 8 is begun, and stays so */
+    pair_run(&pair, SPOTNIK_S);
+    assert_int_equal(pair_status(&pair, 0).size, 3);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(pair.node[i].step, 8);
+    uint64_t lost = pair.node[2].drawn[8];
+    assert_true(spotnik_core_ledger_known(pair.node[0].core, 7));
+    pair_kill(&pair, 2);
+    pair.node[1].hold = false;
+    pair_run(&pair, SPOTNIK_S);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(pair_status(&pair, i).committed, 8);
+        const struct spotnik_ledger *after = spotnik_core_ledger(pair.node[i].core);
+        assert_int_equal(after->data_epoch, 2);
+        assert_int_equal(after->cursor, 45); /* a batch of 8: 3 that had returned, 5 fresh ones */
+        uint64_t waiting = 0;
+        for (uint32_t r = 0; r < after->returned_count; r++)
+            waiting += after->returned[r].end - after->returned[r].begin;
+        assert_int_equal(waiting, lost);
+    }
+}
+
 /* Claim: a step without buckets still waits for everybody. */
 static void test_barrier(void **state)
 {
@@ -244,6 +287,7 @@ int main(void)
         cmocka_unit_test_teardown(test_weighted_mean, close_pair),
         cmocka_unit_test_teardown(test_ledger_weights, close_pair),
         cmocka_unit_test_teardown(test_members_min, close_pair),
+        cmocka_unit_test_teardown(test_resume, close_pair),
         cmocka_unit_test_teardown(test_barrier, close_pair),
         cmocka_unit_test_teardown(test_joiner_replays, close_pair),
         cmocka_unit_test_teardown(test_joiner_enters_as_laggard, close_pair),
