@@ -25,14 +25,16 @@ static const char usage[] =
     "(foresight,\n"
     "holding a spot and an on-demand machine side by side when that pays), omniscient (a bound: knows the "
     "future, in\n"
-    "ticks, one machine). --pair-speed says how fast two machines together are (1 to 2, spotnik: 1.8); with 1 "
+    "ticks, one machine). --pair-speed says how fast two machines together are (1 to 2, spotnik: 1.8); with "
+    "1 "
     "the old\n"
     "machine only works on while its successor starts. Any policy but omniscient takes it.\n"
     "Costs are in hours of spot price; changeovers are billed. With --spot-prices (timestamp_utc, "
     "spot_usd_per_h) they\n"
     "are in hours of the mean spot price, by the second, and window i starts i strides into the history. A "
     "raw trace is\n"
-    "cut into windows, one every --stride. --notice warns before a loss. --climates learns the policy's prior "
+    "cut into windows, one every --stride. --notice warns before a loss. --climates learns the policy's "
+    "prior "
     "from other\n"
     "traces than the built-in ones; --learn prints such a prior.\n";
 
@@ -250,9 +252,9 @@ static int policy_make(struct call *call, struct spotnik_policy *policy_out,
 static int prices_load(struct call *call, struct spotnik_fault *fault)
 {
     if (!call->prices_path)
-        return call->on_demand_usd_per_h > 0
-                   ? spotnik_fault_set(fault, "--on-demand-usd needs --spot-prices; without, give --price-ratio")
-                   : 0;
+        return call->on_demand_usd_per_h > 0 ? spotnik_fault_set(
+                   fault, "--on-demand-usd needs --spot-prices; without, give --price-ratio")
+                                             : 0;
     if (spotnik_prices_read(call->prices_path, &call->prices, fault))
         return -1;
     if (call->on_demand_usd_per_h > 0)
@@ -280,25 +282,16 @@ static int backtest(struct call *call, struct spotnik_fault *fault)
     return rc ? rc : spotnik_cli_json(tally_json(call, &tally));
 }
 
-static bool take_file(const char **list, size_t *count, const char *path)
+static bool read_option(void *context, int option)
 {
-    if (*count == FILES_MAX) {
-        spotnik_cli_refuse("backtest", 0, "more than %d files", FILES_MAX);
-        return false;
-    }
-    list[(*count)++] = path;
-    return true;
-}
-
-static bool read_option(struct call *call, int option)
-{
+    struct call *call = context;
     double slices;
 
     switch (option) {
     case 'w':
-        return take_file(call->windows, &call->window_count, optarg);
+        return spotnik_cli_append("backtest", optarg, call->windows, &call->window_count, FILES_MAX);
     case 'c':
-        return take_file(call->climates, &call->climate_count, optarg);
+        return spotnik_cli_append("backtest", optarg, call->climates, &call->climate_count, FILES_MAX);
     case 'p':
         call->policy = optarg;
         return true;
@@ -325,7 +318,8 @@ static bool read_option(struct call *call, int option)
         call->prices_path = optarg;
         return true;
     case 'u':
-        return spotnik_cli_number("backtest", "--on-demand-usd", optarg, 1e-6, 1e4, &call->on_demand_usd_per_h);
+        return spotnik_cli_number("backtest", "--on-demand-usd", optarg, 1e-6, 1e4,
+                                  &call->on_demand_usd_per_h);
     case 'e':
         call->each = true;
         return true;
@@ -339,33 +333,31 @@ static bool read_option(struct call *call, int option)
 
 int spotnik_cmd_backtest(int argc, char **argv)
 {
-    static const struct option options[] = { { "windows", 1, 0, 'w' },    { "policy", 1, 0, 'p' },
-                                             { "work", 1, 0, 'W' },       { "deadline", 1, 0, 'd' },
-                                             { "changeover", 1, 0, 'o' }, { "price-ratio", 1, 0, 'k' },
-                                             { "slices", 1, 0, 's' },     { "stride", 1, 0, 't' },
-                                             { "pair-speed", 1, 0, 'v' }, { "each", 0, 0, 'e' },
-                                             { "notice", 1, 0, 'n' },     { "spot-prices", 1, 0, 'H' },
+    static const struct option options[] = { { "windows", 1, 0, 'w' },
+                                             { "policy", 1, 0, 'p' },
+                                             { "work", 1, 0, 'W' },
+                                             { "deadline", 1, 0, 'd' },
+                                             { "changeover", 1, 0, 'o' },
+                                             { "price-ratio", 1, 0, 'k' },
+                                             { "slices", 1, 0, 's' },
+                                             { "stride", 1, 0, 't' },
+                                             { "pair-speed", 1, 0, 'v' },
+                                             { "each", 0, 0, 'e' },
+                                             { "notice", 1, 0, 'n' },
+                                             { "spot-prices", 1, 0, 'H' },
                                              { "on-demand-usd", 1, 0, 'u' },
-                                             { "learn", 0, 0, 'l' },      { "climates", 1, 0, 'c' },
-                                             { "help", 0, 0, 'h' },       { 0, 0, 0, 0 } };
+                                             { "learn", 0, 0, 'l' },
+                                             { "climates", 1, 0, 'c' },
+                                             { "help", 0, 0, 'h' },
+                                             { 0, 0, 0, 0 } };
     /* p3.2xlarge: 3.06 USD/h on demand, 0.92 spot (Can't Be Late, section 6) */
     struct call call = { .terms = { .price_ratio = 3.06 / 0.92 }, .stride_s = 6 * 3600, .sliced = { 10 } };
     struct spotnik_fault fault;
-    int option;
-
-    optind = 1;
-    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-        if (option == 'h') {
-            fputs(usage, stdout);
-            return SPOTNIK_EXIT_OK;
-        }
-        if (!read_option(&call, option)) {
-            fputs(usage, stderr);
-            return SPOTNIK_EXIT_USAGE;
-        }
-    }
+    int done = spotnik_cli_options(argc, argv, "h", options, usage, read_option, &call);
+    if (done >= 0)
+        return done;
     for (; call.learn && optind < argc; optind++)
-        if (!take_file(call.climates, &call.climate_count, argv[optind]))
+        if (!spotnik_cli_append("backtest", argv[optind], call.climates, &call.climate_count, FILES_MAX))
             return SPOTNIK_EXIT_USAGE;
     if (optind < argc || (!call.learn && (!call.window_count || !call.policy || !(call.terms.work_s > 0)))) {
         fputs(usage, stderr);

@@ -16,8 +16,10 @@
 static const char usage[] =
     "usage: spotnik plan [explain] [--deadline 6h] [--budget 40] --target epochs=90 [--profile run.db|FILE]\n"
     "                    [--prices FILE]... [--advisor FILE] [--history TYPE=FILE]... [--confidence 0.95]\n"
-    "                    [--machines 64] [--only spot|on-demand] [--losses-per-h X | --churn TRACE [--speedup X]]\n"
-    "                    [--from-status FILE [--running TYPE[@ZONE]=spot|on-demand[:N]]... [--batch N] [--elapsed 2h]\n"
+    "                    [--machines 64] [--only spot|on-demand] [--losses-per-h X | --churn TRACE "
+    "[--speedup X]]\n"
+    "                    [--from-status FILE [--running TYPE[@ZONE]=spot|on-demand[:N]]... [--batch N] "
+    "[--elapsed 2h]\n"
     "                    [--spent X]] [--store FILE.db] [--seed N] [--runs N] [--plot FILE.svg]\n"
     "                    [-o table|json|skypilot|ec2-fleet|kubernetes|slurm] [-- command...]\n"
     "\n"
@@ -27,7 +29,8 @@ static const char usage[] =
     "(lines of\n"
     "milliseconds,add|remove,node; node j is the fleet's j-th spot machine) instead of drawing losses. "
     "--from-status re-plans\n"
-    "from what `spotnik status --json` printed: --running says what the members are rented as, and they stay.\n"
+    "from what `spotnik status --json` printed: --running says what the members are rented as, and they "
+    "stay.\n"
     "Exit status: 0 a plan, 1 no plan or bad input, 2 bad usage.\n";
 
 #define FILES_MAX 16
@@ -171,7 +174,8 @@ static int plan_run(struct call *call, spotnik_plan_printer print, struct spotni
     if (!rc)
         rc = profile_load(call, fault) || target_read(call, fault) || prices_load(call, fault)
                      || churn_load(call, fault)
-                     || spotnik_standing_apply(&call->standing, &call->profile, &call->catalog, &call->wish, fault)
+                     || spotnik_standing_apply(&call->standing, &call->profile, &call->catalog, &call->wish,
+                                               fault)
                      || spotnik_plan_make(&call->catalog, &call->profile, &call->wish, plan, fault)
                      || (call->plot && spotnik_plan_plot(&call->context, call->plot, fault))
                      || remember(call, plan, fault)
@@ -184,26 +188,6 @@ static int plan_run(struct call *call, spotnik_plan_printer print, struct spotni
     free((void *)call->churn.events);
     free(plan);
     return rc;
-}
-
-static bool take_file(const char **list, size_t *count, const char *path)
-{
-    if (*count == FILES_MAX) {
-        spotnik_cli_refuse("plan", 0, "more than %d files of one kind", FILES_MAX);
-        return false;
-    }
-    list[(*count)++] = path;
-    return true;
-}
-
-static bool take_running(struct call *call, const char *text)
-{
-    if (call->standing.running_count == SPOTNIK_RUNNING_MAX) {
-        spotnik_cli_refuse("plan", 0, "more than %d kinds of running machines", SPOTNIK_RUNNING_MAX);
-        return false;
-    }
-    call->standing.running[call->standing.running_count++] = text;
-    return true;
 }
 
 static bool read_number(struct call *call, int option)
@@ -249,8 +233,9 @@ static bool read_number(struct call *call, int option)
     }
 }
 
-static bool read_option(struct call *call, int option)
+static bool read_option(void *context, int option)
 {
+    struct call *call = context;
     switch (option) {
     case 't':
         call->target = optarg;
@@ -259,9 +244,9 @@ static bool read_option(struct call *call, int option)
         call->profile_path = optarg;
         return true;
     case 'P':
-        return take_file(call->prices, &call->price_count, optarg);
+        return spotnik_cli_append("plan", optarg, call->prices, &call->price_count, FILES_MAX);
     case 'H':
-        return take_file(call->histories, &call->history_count, optarg);
+        return spotnik_cli_append("plan", optarg, call->histories, &call->history_count, FILES_MAX);
     case 'a':
         call->advisor = optarg;
         return true;
@@ -269,7 +254,8 @@ static bool read_option(struct call *call, int option)
         call->standing.path = optarg;
         return true;
     case 'R':
-        return take_running(call, optarg);
+        return spotnik_cli_append("plan", optarg, call->standing.running, &call->standing.running_count,
+                                  SPOTNIK_RUNNING_MAX);
     case 'C':
         call->churn_path = optarg;
         return true;
@@ -363,24 +349,15 @@ int spotnik_cmd_plan(int argc, char **argv)
                          .speedup = 1,
                          .format = "table" };
     struct spotnik_fault fault;
-    int option;
 
     call.explain = argc > 1 && !strcmp(argv[1], "explain");
     if (call.explain) {
         argc--;
         argv++;
     }
-    optind = 1;
-    while ((option = getopt_long(argc, argv, "+o:h", options, NULL)) != -1) {
-        if (option == 'h') {
-            fputs(usage, stdout);
-            return SPOTNIK_EXIT_OK;
-        }
-        if (!read_option(&call, option)) {
-            fputs(usage, stderr);
-            return SPOTNIK_EXIT_USAGE;
-        }
-    }
+    int done = spotnik_cli_options(argc, argv, "+o:h", options, usage, read_option, &call);
+    if (done >= 0)
+        return done;
     spotnik_plan_printer print =
         call.explain ? spotnik_plan_print_explain : spotnik_plan_printer_find(call.format);
     if (!print)

@@ -17,9 +17,11 @@ static const char usage[] =
     "\n"
     "The first form runs the command here, with each number of workers and each global batch, and reads from "
     "the job's own\n"
-    "status how long a step computes and waits, and what it reduces; at the end it kills a worker to see what "
+    "status how long a step computes and waits, and what it reduces; at the end it kills a worker to see "
+    "what "
     "a loss costs.\n"
-    "\"{batch}\" in the command becomes the batch, which is also in SPOTNIK_BATCH. The job must last longer than "
+    "\"{batch}\" in the command becomes the batch, which is also in SPOTNIK_BATCH. The job must last longer "
+    "than "
     "--seconds.\n"
     "The second form reads a description: {\"name\", \"devices\": {\"V100\": {\"samples_per_s\": 750} or "
     "{\"steps\":\n"
@@ -60,8 +62,9 @@ static bool read_list(const char *option, double least, double *values, size_t *
     return good;
 }
 
-static bool read_option(struct call *call, int option)
+static bool read_option(void *context, int option)
 {
+    struct call *call = context;
     switch (option) {
     case 'd':
         call->describe = optarg;
@@ -104,8 +107,10 @@ static void complete(struct call *call, char **command)
         call->order.name = slash ? slash + 1 : command[0];
     if (!(call->order.samples_per_epoch > 0)) {
         call->order.samples_per_epoch = call->order.batches[0];
-        fprintf(stderr, "an epoch is taken as one step of %.0f samples; plan with --target steps=N or samples=N, "
-                        "or give --samples-per-epoch\n", call->order.batches[0]);
+        fprintf(stderr,
+                "an epoch is taken as one step of %.0f samples; plan with --target steps=N or samples=N, "
+                "or give --samples-per-epoch\n",
+                call->order.batches[0]);
     }
 }
 
@@ -119,19 +124,9 @@ int spotnik_cmd_profile(int argc, char **argv)
     struct call call = { .order = { .device = "cpu", .seconds = 5 } };
     struct spotnik_profile profile;
     struct spotnik_fault fault;
-    int option;
-
-    optind = 0;
-    while ((option = getopt_long(argc, argv, "+h", options, NULL)) != -1) {
-        if (option == 'h') {
-            fputs(usage, stdout);
-            return SPOTNIK_EXIT_OK;
-        }
-        if (!read_option(&call, option)) {
-            fputs(usage, stderr);
-            return SPOTNIK_EXIT_USAGE;
-        }
-    }
+    int done = spotnik_cli_options(argc, argv, "+h", options, usage, read_option, &call);
+    if (done >= 0)
+        return done;
     if ((call.describe != NULL) == (optind < argc) || (!call.describe && !call.order.batch_count)) {
         fputs(usage, stderr);
         return SPOTNIK_EXIT_USAGE;

@@ -2,6 +2,7 @@
 /* Shared by the planner's commands; decides no policy. */
 #include "plan_args.h"
 
+#include <getopt.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,6 +19,35 @@ int spotnik_cli_refuse(const char *command, int code, const char *format, ...)
     va_end(arguments);
     fputc('\n', stderr);
     return code;
+}
+
+int spotnik_cli_options(int argc, char **argv, const char *letters, const struct option *options,
+                        const char *usage, bool (*take)(void *call, int option), void *call)
+{
+    int option;
+
+    optind = 0; /* from the beginning, whoever looked before */
+    while ((option = getopt_long(argc, argv, letters, options, NULL)) != -1) {
+        if (option == 'h') {
+            fputs(usage, stdout);
+            return SPOTNIK_EXIT_OK;
+        }
+        if (!take(call, option)) {
+            fputs(usage, stderr);
+            return SPOTNIK_EXIT_USAGE;
+        }
+    }
+    return -1;
+}
+
+bool spotnik_cli_append(const char *command, const char *text, const char **list, size_t *count, size_t most)
+{
+    if (*count == most) {
+        spotnik_cli_refuse(command, 0, "more than %zu of one kind: '%s'", most, text);
+        return false;
+    }
+    list[(*count)++] = text;
+    return true;
 }
 
 bool spotnik_cli_duration(const char *command, const char *option, const char *text, bool bare_s,

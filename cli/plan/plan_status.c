@@ -14,15 +14,15 @@ struct progress {
 };
 
 /* One group of machines that runs; it must be in the catalog to have a price. */
-static int keep(const char *path, const char *instance, const char *zone, const char *capacity, double machines,
-                const struct spotnik_profile *profile, const struct spotnik_catalog *catalog,
+static int keep(const char *path, const char *instance, const char *zone, const char *capacity,
+                double machines, const struct spotnik_profile *profile, const struct spotnik_catalog *catalog,
                 struct spotnik_wish *wish, struct spotnik_fault *fault)
 {
     bool spot = capacity && !strcmp(capacity, "spot");
 
     if (!instance || !capacity || (!spot && strcmp(capacity, "on-demand")))
-        return spotnik_fault_set(fault, "%s: machines: 'instance' and 'capacity' (spot or on-demand) are needed",
-                                 path);
+        return spotnik_fault_set(
+            fault, "%s: machines: 'instance' and 'capacity' (spot or on-demand) are needed", path);
     if (wish->kept_count == SPOTNIK_RUNNING_MAX)
         return spotnik_fault_set(fault, "%s: more than %d kinds of machines", path, SPOTNIK_RUNNING_MAX);
     for (size_t i = 0; i < catalog->count; i++) {
@@ -35,10 +35,11 @@ static int keep(const char *path, const char *instance, const char *zone, const 
             (struct spotnik_group){ offer, device, (unsigned)machines, spot, true };
         return 0;
     }
-    return spotnik_fault_set(fault,
-                             "%s: no %s price for %s%s%s in the catalog, or the profile was not measured on its "
-                             "accelerator",
-                             path, capacity, instance, zone && *zone ? " in " : "", zone ? zone : "");
+    return spotnik_fault_set(
+        fault,
+        "%s: no %s price for %s%s%s in the catalog, or the profile was not measured on its "
+        "accelerator",
+        path, capacity, instance, zone && *zone ? " in " : "", zone ? zone : "");
 }
 
 static int handmade_read(const struct spotnik_standing *standing, const json_t *json,
@@ -59,7 +60,8 @@ static int handmade_read(const struct spotnik_standing *standing, const json_t *
         if (spotnik_json_number(path, item, "count", 1, 1e6, 1, &machines, fault)
             || keep(path, json_string_value(json_object_get(item, "instance")),
                     json_string_value(json_object_get(item, "zone")),
-                    json_string_value(json_object_get(item, "capacity")), machines, profile, catalog, wish, fault))
+                    json_string_value(json_object_get(item, "capacity")), machines, profile, catalog, wish,
+                    fault))
             return -1;
     }
     return 0;
@@ -84,7 +86,8 @@ static int running_read(const struct spotnik_standing *standing, const char *tex
         *zone++ = '\0';
     if (count)
         *count++ = '\0';
-    if (!capacity || (count && !spotnik_number_parse(count, &machines)) || !(machines >= 1) || machines > *left)
+    if (!capacity || (count && !spotnik_number_parse(count, &machines)) || !(machines >= 1)
+        || machines > *left)
         return spotnik_fault_set(fault,
                                  "--running '%s' is not TYPE[@ZONE]=spot|on-demand[:N] with at most the %.0f "
                                  "members that %s leaves over",
@@ -98,7 +101,8 @@ static int runtime_read(const struct spotnik_standing *standing, const json_t *j
                         const struct spotnik_profile *profile, const struct spotnik_catalog *catalog,
                         struct spotnik_wish *wish, struct progress *progress, struct spotnik_fault *fault)
 {
-    double steps, members, uptime_ns, batch = standing->batch > 0 ? standing->batch : profile->reference_batch;
+    double steps, members, uptime_ns,
+        batch = standing->batch > 0 ? standing->batch : profile->reference_batch;
     double usd_per_h = 0;
 
     if (spotnik_json_number(standing->path, json, "step_committed", 0, 1e18, NAN, &steps, fault)
@@ -136,8 +140,8 @@ static int subtract(const struct spotnik_standing *standing, const struct progre
     const char *path = standing->path;
 
     if (progress->epochs_done >= wish->work.epochs)
-        return spotnik_fault_set(fault, "%s: %g epochs are done, %g were wanted: nothing is left to plan", path,
-                                 progress->epochs_done, wish->work.epochs);
+        return spotnik_fault_set(fault, "%s: %g epochs are done, %g were wanted: nothing is left to plan",
+                                 path, progress->epochs_done, wish->work.epochs);
     if (progress->elapsed_s >= wish->deadline_s)
         return spotnik_fault_set(fault, "%s: the deadline binds: it passed %.0f s ago", path,
                                  progress->elapsed_s - wish->deadline_s);

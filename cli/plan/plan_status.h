@@ -16,7 +16,7 @@ struct spotnik_standing {
     double spent_usd; /* NAN: what the machines that run cost in that time */
 };
 
-/* Reads the file: the runtime's own (`spotnik status --json`), or one made by hand (see docs/planning.md). What
+/* Reads the file: the runtime's own (`spotnik status --json`), or one made by hand. What
  * is done comes off the work, what is spent off the budget, the time gone off the deadline, and the machines
  * that run stay in every fleet. Nothing is done without a path. */
 int spotnik_standing_apply(const struct spotnik_standing *standing, const struct spotnik_profile *profile,

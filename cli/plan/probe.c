@@ -92,7 +92,8 @@ static int bench_make(struct bench *bench, struct spotnik_fault *fault)
     const char *base = getenv("TMPDIR");
     char directory[300];
 
-    snprintf(bench->folder, sizeof(bench->folder), "%.200s/spotnik-profile-XXXXXX", base && *base ? base : "/tmp");
+    snprintf(bench->folder, sizeof(bench->folder), "%.200s/spotnik-profile-XXXXXX",
+             base && *base ? base : "/tmp");
     if (!mkdtemp(bench->folder))
         return spotnik_fault_set(fault, "%s: %s; set TMPDIR to a folder that can be written", bench->folder,
                                  strerror(errno));
@@ -137,15 +138,16 @@ static char *word_fill(const char *word, const char *batch)
     return filled;
 }
 
-static int job_start(struct bench *bench, const struct spotnik_probe_order *order, struct spotnik_fault *fault)
+static int job_start(struct bench *bench, const struct spotnik_probe_order *order,
+                     struct spotnik_fault *fault)
 {
     char *words[WORDS_MAX + 16], span[32], batch[32];
     size_t used = 0, first;
 
     snprintf(span, sizeof(span), "%u:%u", order->lose_one ? 1 : order->workers, order->workers);
     snprintf(batch, sizeof(batch), "%.0f", order->batch);
-    const char *const head[] = { "spotnik", "run",          "-q",       "-n", span, "--peers",
-                                 bench->peers, "--key-file", bench->key };
+    const char *const head[] = { "spotnik", "run",        "-q",         "-n",      span,
+                                 "--peers", bench->peers, "--key-file", bench->key };
     for (; used < sizeof(head) / sizeof(*head); used++)
         words[used] = (char *)head[used];
     if (order->lose_one)
@@ -186,7 +188,7 @@ static bool job_runs(struct bench *bench)
 /* The status of some member at `peers`; NULL when nobody answers (yet). */
 static json_t *ask(const struct bench *bench, const char *peers)
 {
-    char *const words[] = { (char *)"spotnik", (char *)"status", (char *)"--json", (char *)"--peers",
+    char *const words[] = { (char *)"spotnik", (char *)"status",     (char *)"--json",   (char *)"--peers",
                             (char *)peers,     (char *)"--key-file", (char *)bench->key, NULL };
     int ends[2];
 
@@ -253,7 +255,8 @@ static int measure(struct bench *bench, const struct spotnik_probe_order *order,
         if (job_runs(bench) && look(bench, &to) && to.pid == from->pid)
             break;
     if (!job_runs(bench) || to.pid != from->pid || to.size != order->workers)
-        return complain(bench, "the job ended, or lost a worker, while it was measured; give it more steps", fault);
+        return complain(bench, "the job ended, or lost a worker, while it was measured; give it more steps",
+                        fault);
     probe->steps = to.steps - from->steps;
     if (probe->steps < 2)
         return spotnik_fault_set(fault, "%.0f steps in %.1f s are too few to measure; give more --seconds",
@@ -300,7 +303,8 @@ static bool victim_find(const json_t *json, long *pid_out, char *survivor, size_
         if (!self || !id || !address || !strcmp(id, self))
             continue;
         *pid_out = (long)number(json, "pid");
-        snprintf(survivor, size, strchr(address, ':') ? "[%s]:%.0f" : "%s:%.0f", address, number(item, "port"));
+        snprintf(survivor, size, strchr(address, ':') ? "[%s]:%.0f" : "%s:%.0f", address,
+                 number(item, "port"));
         return true;
     }
     return false;

@@ -32,9 +32,10 @@ static int grid_run(struct grid *grid, struct spotnik_fault *fault)
             struct spotnik_probe *probe = &grid->at[i][j];
             if (spotnik_probe_run(&one, probe, fault))
                 return -1;
-            fprintf(stderr, "%u workers, batch %.0f: %.2f ms a step (computes %.2f, waits %.2f), %.0f steps\n",
-                    one.workers, one.batch, 1e3 * probe->step_s, 1e3 * probe->compute_s, 1e3 * probe->exposed_s,
-                    probe->steps);
+            fprintf(stderr,
+                    "%u workers, batch %.0f: %.2f ms a step (computes %.2f, waits %.2f), %.0f steps\n",
+                    one.workers, one.batch, 1e3 * probe->step_s, 1e3 * probe->compute_s,
+                    1e3 * probe->exposed_s, probe->steps);
             if (one.lose_one)
                 grid->loss = *probe;
         }

@@ -86,8 +86,8 @@ static int offer_read(const struct spotnik_table *table, size_t row, const int c
         || number_take(table, row, columns[MEMORY], 0, 1e6, 0, &offer->memory_gib, fault)
         || number_take(table, row, columns[PRICE], 1e-6, SPOTNIK_PRICE_MAX_USD_PER_H, NAN,
                        &offer->on_demand_usd_per_h, fault)
-        || number_take(table, row, columns[SPOT], 1e-6, SPOTNIK_PRICE_MAX_USD_PER_H, NAN, &offer->spot_usd_per_h,
-                       fault))
+        || number_take(table, row, columns[SPOT], 1e-6, SPOTNIK_PRICE_MAX_USD_PER_H, NAN,
+                       &offer->spot_usd_per_h, fault))
         return -1;
     return 0;
 }
@@ -216,7 +216,8 @@ int spotnik_catalog_history(struct spotnik_catalog *catalog, const char *assignm
     if (!path)
         return spotnik_fault_set(fault, "'%s': write INSTANCE=FILE", assignment);
     if (catalog->history_count == SPOTNIK_HISTORIES_MAX)
-        return spotnik_fault_set(fault, "'%s': more than %d price histories", assignment, SPOTNIK_HISTORIES_MAX);
+        return spotnik_fault_set(fault, "'%s': more than %d price histories", assignment,
+                                 SPOTNIK_HISTORIES_MAX);
     struct spotnik_prices *prices = &catalog->histories[catalog->history_count];
     if (spotnik_prices_read(path + 1, prices, fault))
         return -1;

@@ -21,7 +21,8 @@ struct spotnik_offer {
     double spot_usd_per_h;      /* NAN: not sold so */
     double losses_per_h;        /* NAN: unknown */
     double link_gbps;           /* NAN: unknown */
-    const struct spotnik_prices *spot_prices; /* its history, of which spot_usd_per_h is the mean; NULL: none */
+    const struct spotnik_prices
+        *spot_prices; /* its history, of which spot_usd_per_h is the mean; NULL: none */
 };
 
 struct spotnik_catalog {

@@ -293,9 +293,8 @@ static void run_once(struct run *run)
 static void run_traced(struct run *run)
 {
     double error = run->profile->error, slowness = exp(error * normal(run) - error * error / 2);
-    struct spotnik_replay replay =
-        spotnik_fleet_replay(run->profile, run->fleet, run->work->churn,
-                             steps_of(run->profile, run->fleet, run->work), slowness);
+    struct spotnik_replay replay = spotnik_fleet_replay(
+        run->profile, run->fleet, run->work->churn, steps_of(run->profile, run->fleet, run->work), slowness);
 
     run->now_s = replay.time_s;
     run->cost_usd = replay.cost_usd;

@@ -14,7 +14,7 @@
 #define BUCKETS SPOTNIK_CLIMATE_BUCKETS
 #define PHASES (2 * BUCKETS) /* down ages first, then up ages */
 #define STEPS_PER_DEADLINE 300
-#define SETS 4         /* nothing, spot, on-demand, both: enum spotnik_machine as a set */
+#define SETS 4           /* nothing, spot, on-demand, both: enum spotnik_machine as a set */
 #define SLACK_GROWTH 1.5 /* the grid ends at so much of the first slack; more than that counts as that */
 
 /* Where one phase goes to, without the phases that it cannot reach. */
@@ -95,7 +95,8 @@ static void rows_make(double chain[PHASES][PHASES], struct row rows[PHASES])
     }
 }
 
-static float *cell(const struct spotnik_foresight *f, const struct solved *solved, size_t c, size_t s, bool changes)
+static float *cell(const struct spotnik_foresight *f, const struct solved *solved, size_t c, size_t s,
+                   bool changes)
 {
     size_t length = changes && f->lengths == 2;
 
@@ -114,8 +115,9 @@ static double ahead(const struct spotnik_foresight *f, const struct solved *solv
     for (unsigned corner = 0; corner < 4; corner++) {
         double weight = (corner & 1 ? cf : 1 - cf) * (corner & 2 ? sf : 1 - sf);
         if (weight > 1e-9)
-            total += weight
-                     * (double)cell(f, solved, c0 + (corner & 1), s0 + (corner >> 1), changes)[phase * SETS + set];
+            total +=
+                weight
+                * (double)cell(f, solved, c0 + (corner & 1), s0 + (corner >> 1), changes)[phase * SETS + set];
     }
     return total;
 }
@@ -154,8 +156,7 @@ static double choice_cost(const struct spotnik_foresight *f, const struct solved
     if ((elastic && changes && drops) || !safe(f, slack_s, left_s, from, to))
         return INFINITY; /* an elastic job drops the old machine when the new one is up: the next choice */
     double end_s = before > 0 && changes ? work_s / before : after > 0 ? d_s + work_s / after : long_s;
-    return price * fmin(long_s, end_s) / 3600
-           + ahead(f, solved, work_s - done_s, left_s, phase, to, changes);
+    return price * fmin(long_s, end_s) / 3600 + ahead(f, solved, work_s - done_s, left_s, phase, to, changes);
 }
 
 /* The cost to go of every (phase, set) that may be found here. */
@@ -188,7 +189,8 @@ static void solve_cell(const struct spotnik_foresight *f, const struct solved *s
                 double sum = 0;
                 for (size_t i = 0; i < rows[phase].count; i++) {
                     size_t next = rows[phase].phase[i];
-                    sum += rows[phase].share[i] * values[next][phase_up(next) ? set : set & SPOTNIK_ON_DEMAND];
+                    sum +=
+                        rows[phase].share[i] * values[next][phase_up(next) ? set : set & SPOTNIK_ON_DEMAND];
                 }
                 to[phase * SETS + set] = (float)sum;
             }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a job on one machine at a time would pay if it knew the availability of the whole window: the bound
  * that Can't Be Late (NSDI'24) calls Omniscient and solves as an integer programme. Like there, a machine is
- * held for whole ticks, a start takes one changeover off the work done, and the machine of each tick is chosen
+ * held for whole ticks, a start takes one changeover off the work done, the machine of each tick is chosen
  * so that the cost is least. */
 #ifndef SPOTNIK_PLAN_OMNISCIENT_H
 #define SPOTNIK_PLAN_OMNISCIENT_H

@@ -232,7 +232,8 @@ static void shortlist(const struct search *s, struct spotnik_plan *plan)
         for (size_t i = kept->any_fitting ? 0 : 1; kept->any && i < 3; i++) {
             bool there = false;
             for (size_t j = 0; j < plan->count; j++)
-                there = there || !memcmp(&plan->candidates[j].fleet, &extra[i]->fleet, sizeof(extra[i]->fleet));
+                there =
+                    there || !memcmp(&plan->candidates[j].fleet, &extra[i]->fleet, sizeof(extra[i]->fleet));
             if (!there)
                 plan->candidates[plan->count++] = *extra[i];
         }
@@ -406,8 +407,8 @@ int spotnik_plan_make(const struct spotnik_catalog *catalog, const struct spotni
     plan_out->offers = s->option_count;
     bool any = s->kinds[0].any || s->kinds[1].any || s->kinds[2].any;
     int rc = any ? 0
-                    : spotnik_fault_set(fault, "no fleet of at most %u machines can run the job",
-                                        wish->machines_most);
+                 : spotnik_fault_set(fault, "no fleet of at most %u machines can run the job",
+                                     wish->machines_most);
     if (!rc) {
         shortlist(s, plan_out);
         simulate_all(s, plan_out);

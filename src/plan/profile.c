@@ -164,14 +164,15 @@ static int measured_parse(const char *path, const json_t *list, struct spotnik_p
         m->batch = json_number_value(json_array_get(item, 2));
         m->step_s = json_number_value(json_array_get(item, 3));
         if (!name || json_array_size(item) != 4 || !(m->devices >= 1) || !(m->batch > 0) || !(m->step_s > 0))
-            return spotnik_fault_set(fault, "%s: measured[%zu] is not [device, how many, batch, seconds]", path, i);
+            return spotnik_fault_set(fault, "%s: measured[%zu] is not [device, how many, batch, seconds]",
+                                     path, i);
         snprintf(m->accelerator, sizeof(m->accelerator), "%s", name);
     }
     return 0;
 }
 
-double spotnik_profile_measured_s(const struct spotnik_profile *profile, const char *accelerator, double devices,
-                                  double batch)
+double spotnik_profile_measured_s(const struct spotnik_profile *profile, const char *accelerator,
+                                  double devices, double batch)
 {
     for (size_t i = 0; i < profile->measured_count; i++) {
         const struct spotnik_measured *m = &profile->measured[i];

@@ -53,8 +53,8 @@ int spotnik_profile_read(const char *path, struct spotnik_profile *profile_out, 
 int spotnik_profile_parse(const char *path, const json_t *json, struct spotnik_profile *profile_out,
                           struct spotnik_fault *fault);
 /* The measured step of so many devices of one kind, or NAN. */
-double spotnik_profile_measured_s(const struct spotnik_profile *profile, const char *accelerator, double devices,
-                                  double batch);
+double spotnik_profile_measured_s(const struct spotnik_profile *profile, const char *accelerator,
+                                  double devices, double batch);
 json_t *spotnik_profile_json(const struct spotnik_profile *profile);
 
 /* Epochs at a batch, when `epochs` are needed at the reference batch. */

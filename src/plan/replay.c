@@ -125,11 +125,14 @@ static void bill_all(struct run *run)
     run->result.time_s = run->now_s;
 }
 
-struct spotnik_replay spotnik_fleet_replay(const struct spotnik_profile *profile, const struct spotnik_fleet *fleet,
+struct spotnik_replay spotnik_fleet_replay(const struct spotnik_profile *profile,
+                                           const struct spotnik_fleet *fleet,
                                            const struct spotnik_churn *churn, double steps, double slowness)
 {
     struct machine *of_node[MACHINES_MAX] = { NULL };
-    struct run run = { .profile = profile, .fleet = fleet, .left = steps, .kept = steps, .slowness = slowness };
+    struct run run = {
+        .profile = profile, .fleet = fleet, .left = steps, .kept = steps, .slowness = slowness
+    };
     size_t at = 0;
 
     machines_make(&run, churn, of_node);

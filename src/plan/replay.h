@@ -30,9 +30,10 @@ struct spotnik_replay {
     unsigned losses;
 };
 
-/* `steps` steps, each `slowness` times as long as predicted. A machine is billed from its add to its remove or
- * the end, and works profile->startup_s after its add. */
-struct spotnik_replay spotnik_fleet_replay(const struct spotnik_profile *profile, const struct spotnik_fleet *fleet,
+/* `steps` steps, each `slowness` times as long as predicted. A machine is billed from its add to its remove
+ * or the end, and works profile->startup_s after its add. */
+struct spotnik_replay spotnik_fleet_replay(const struct spotnik_profile *profile,
+                                           const struct spotnik_fleet *fleet,
                                            const struct spotnik_churn *churn, double steps, double slowness);
 
 #endif

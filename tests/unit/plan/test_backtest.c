@@ -308,12 +308,12 @@ static void bad_traces(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(always_spot),    cmocka_unit_test(never_spot),
-        cmocka_unit_test(one_revocation), cmocka_unit_test(overlap_loses_no_time),
-        cmocka_unit_test(nobody_is_late), cmocka_unit_test(impossible_terms),
-        cmocka_unit_test(two_are_faster), cmocka_unit_test(notice_saves_time),
+        cmocka_unit_test(always_spot),          cmocka_unit_test(never_spot),
+        cmocka_unit_test(one_revocation),       cmocka_unit_test(overlap_loses_no_time),
+        cmocka_unit_test(nobody_is_late),       cmocka_unit_test(impossible_terms),
+        cmocka_unit_test(two_are_faster),       cmocka_unit_test(notice_saves_time),
         cmocka_unit_test(prices_by_the_second), cmocka_unit_test(omniscience_bounds),
-        cmocka_unit_test(climate_counts), cmocka_unit_test(bad_traces),
+        cmocka_unit_test(climate_counts),       cmocka_unit_test(bad_traces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

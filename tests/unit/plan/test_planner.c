@@ -54,9 +54,8 @@ static struct spotnik_fleet fleet_of(const struct spotnik_profile *p, const stru
     };
 }
 
-static const struct spotnik_offer v100 = {
-    "p3.2xlarge", "us-east-1", "", "V100", 1, 8, 61, 3.06, 1.2, 0.5, 10, NULL
-};
+static const struct spotnik_offer v100 = { "p3.2xlarge", "us-east-1", "",  "V100", 1,  8,
+                                           61,           3.06,        1.2, 0.5,    10, NULL };
 
 static void without_losses_the_simulation_is_the_estimate(void **state)
 {
@@ -277,14 +276,15 @@ static void replays(void **state)
     assert_int_equal(r.losses, 1);
     assert_true(fabs(r.cost_usd - 1.2 * (270.5 + 100 + 70.5) / 3600) < 1e-9);
     /* both gone from 50 to 100 s: all 40 steps are lost, for the last checkpoint was at 0 */
-    const struct spotnik_churn_event gap[] = {
-        { 0, 0, true }, { 0, 1, true }, { 50, 0, false }, { 50, 1, false }, { 100, 0, true }, { 100, 1, true }
-    };
+    const struct spotnik_churn_event gap[] = { { 0, 0, true },   { 0, 1, true },   { 50, 0, false },
+                                               { 50, 1, false }, { 100, 0, true }, { 100, 1, true } };
     const struct spotnik_churn both = { 6, gap, 2 };
     r = spotnik_fleet_replay(&p, &fleet, &both, 200, 1);
     assert_true(fabs(r.time_s - (110 + 3 + 200)) < 1e-9);
     /* a trace that ends with nobody left never finishes */
-    const struct spotnik_churn_event end[] = { { 0, 0, true }, { 0, 1, true }, { 50, 0, false }, { 60, 1, false } };
+    const struct spotnik_churn_event end[] = {
+        { 0, 0, true }, { 0, 1, true }, { 50, 0, false }, { 60, 1, false }
+    };
     const struct spotnik_churn over = { 4, end, 2 };
     assert_true(isinf(spotnik_fleet_replay(&p, &fleet, &over, 200, 1).time_s));
     /* on-demand machines are not in the trace, and stay */
@@ -320,7 +320,8 @@ static void prices_move_costs(void **state)
     struct spotnik_outcome moving =
         spotnik_fleet_simulate(&profile, &fleet, &work, INFINITY, INFINITY, 2000, 1);
     offer.spot_prices = NULL;
-    struct spotnik_outcome still = spotnik_fleet_simulate(&profile, &fleet, &work, INFINITY, INFINITY, 2000, 1);
+    struct spotnik_outcome still =
+        spotnik_fleet_simulate(&profile, &fleet, &work, INFINITY, INFINITY, 2000, 1);
     assert_true(fabs(moving.cost_mean_usd / still.cost_mean_usd - 1) < 0.05);
     assert_true(still.cost_high_usd - still.cost_low_usd < 1e-6);
     assert_true(moving.cost_high_usd > 2.5 * moving.cost_low_usd);
@@ -398,7 +399,9 @@ int main(void)
         cmocka_unit_test(impossible_wishes),
         cmocka_unit_test(survivors_stay),
         cmocka_unit_test(catalogs),
-        cmocka_unit_test(histories), cmocka_unit_test(prices_move_costs), cmocka_unit_test(replays),
+        cmocka_unit_test(histories),
+        cmocka_unit_test(prices_move_costs),
+        cmocka_unit_test(replays),
         cmocka_unit_test(profiles),
         cmocka_unit_test(stores),
     };
