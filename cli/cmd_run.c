@@ -33,6 +33,7 @@ static const char help[] =
     "      --peers SPEC        where to find the job: host:port,... or file:DIR    [a folder made for this run]\n"
     "      --key-file FILE     the job key; see spotnik key                        [a key made for this run]\n"
     "      --bind ADDRESS      address that workers listen on                      [127.0.0.1]\n"
+    "      --transport WAY     shm, tcp, or auto: shared memory among members of one host    [auto]\n"
     "      --grace TIME        how long workers may take to leave before SIGTERM, and then SIGKILL     [10s]\n"
     "  -q, --quiet             no lines of our own\n\n"
     "SIGTERM or Ctrl-C asks the workers to leave: they finish the step they are in and say goodbye.\n"
@@ -44,7 +45,7 @@ static const char help[] =
     "  spotnik run --peers file:/shared/job --key-file job.key -n 1:8 -- ./train   join a job across hosts\n";
 
 enum { OPTION_RESPAWN = 256, OPTION_KILL, OPTION_CHURN, OPTION_SPEEDUP, OPTION_SEED, OPTION_PEERS, OPTION_KEY, OPTION_BIND,
-       OPTION_GRACE };
+       OPTION_GRACE, OPTION_TRANSPORT };
 
 static const struct option names[] = {
     {"workers", required_argument, NULL, 'n'},        {"respawn", no_argument, NULL, OPTION_RESPAWN},
@@ -52,6 +53,7 @@ static const struct option names[] = {
     {"speedup", required_argument, NULL, OPTION_SPEEDUP}, {"seed", required_argument, NULL, OPTION_SEED},
     {"peers", required_argument, NULL, OPTION_PEERS}, {"key-file", required_argument, NULL, OPTION_KEY},
     {"bind", required_argument, NULL, OPTION_BIND},   {"grace", required_argument, NULL, OPTION_GRACE},
+    {"transport", required_argument, NULL, OPTION_TRANSPORT},
     {"quiet", no_argument, NULL, 'q'},                {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
 };
@@ -61,6 +63,11 @@ struct request {
     const char *peers, *key_file, *churn_file;
     char *folder; /* made by us, to be removed; NULL: none */
 };
+
+static bool is_transport(const char *value)
+{
+    return strcmp(value, "auto") == 0 || strcmp(value, "shm") == 0 || strcmp(value, "tcp") == 0;
+}
 
 static bool take_option(struct request *ret, int option, const char *value)
 {
@@ -76,6 +83,7 @@ static bool take_option(struct request *ret, int option, const char *value)
     case OPTION_PEERS: ret->peers = value; return true;
     case OPTION_KEY: ret->key_file = value; return true;
     case OPTION_BIND: return setenv("SPOTNIK_BIND", value, 1) == 0;
+    case OPTION_TRANSPORT: return is_transport(value) && setenv("SPOTNIK_TRANSPORT", value, 1) == 0;
     default: return false;
     }
 }

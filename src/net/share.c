@@ -367,8 +367,12 @@ static void release(struct spotnik_engine *engine)
 /* "tcp": none. "shm": it must be possible. "auto": if it is. */
 int spotnik_share_new(struct spotnik_engine *engine, const char *transport)
 {
+    bool only = transport != NULL && strcmp(transport, "shm") == 0;
     if (transport != NULL && strcmp(transport, "tcp") == 0)
         return 0;
+    if (transport != NULL && !only && strcmp(transport, "auto") != 0)
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "SPOTNIK_TRANSPORT is \"%.40s\"; it must be auto, shm or tcp",
+                                    transport);
     struct spotnik_share *share = engine->share = calloc(1, sizeof *share);
     if (share == NULL)
         return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for the engine");
@@ -382,7 +386,7 @@ int spotnik_share_new(struct spotnik_engine *engine, const char *transport)
     if (rc == 0)
         return 0;
     release(engine);
-    return transport != NULL && strcmp(transport, "shm") == 0 ? rc : 0;
+    return only ? rc : 0;
 }
 
 /* Results of the member we were stay readable until we reduce again: somebody may be handing them on. */
