@@ -17,7 +17,7 @@
 
 #define PATIENCE_MS 30000
 
-static uint32_t places;
+static uint32_t places, massacres;
 static uint64_t step_wanted;
 
 static void refill(struct cluster *cluster)
@@ -52,6 +52,31 @@ static uint32_t safe_members(const struct cluster *cluster)
     for (uint32_t i = 0; i < places; i++)
         count += is_member(&cluster->worker[i]) && !cluster->worker[i].aim_wanted;
     return count;
+}
+
+/* The view may hold those of the newest report and anybody who has come since without a report, alive or dead. */
+static uint32_t view_at_most(const struct cluster *cluster)
+{
+    uint64_t epoch = 0;
+    uint32_t size = 0, unseen = 0;
+
+    for (uint32_t i = 0; i < places; i++) {
+        const struct worker *worker = &cluster->worker[i];
+        unseen += worker->number && (!worker->step || worker->replay);
+        if (worker->epoch >= epoch && worker->step && !worker->replay) {
+            epoch = worker->epoch;
+            size = worker->size;
+        }
+    }
+    return size + unseen;
+}
+
+/* With more than half of the view left nobody has to wait (P1). With fewer it depends on what can be proven of the dead: see
+ * massacre(). */
+static bool can_spare_one(const struct cluster *cluster)
+{
+    uint32_t safe = safe_members(cluster);
+    return safe > 2 && 2 * (safe - 1) > view_at_most(cluster);
 }
 
 static uint32_t died(const struct cluster *cluster, enum armed_phase phase)
@@ -107,7 +132,7 @@ static void aim_some(struct cluster *cluster)
     uint64_t some = 1 + spotnik_prng_below(&cluster->prng, 2);
     uint32_t first = (uint32_t)spotnik_prng_below(&cluster->prng, places);
 
-    for (uint32_t i = 0; i < places && some && safe_members(cluster) > 3; i++) {
+    for (uint32_t i = 0; i < places && some && can_spare_one(cluster); i++) {
         uint32_t place = (first + i) % places;
 
         if (!is_member(&cluster->worker[place]) || cluster->worker[place].aim_wanted)
@@ -117,16 +142,17 @@ static void aim_some(struct cluster *cluster)
     }
 }
 
-/* A member that is neither dead nor the last one in the job. */
+/* Anybody whom the job can lose and go on. */
 static void kill_one(struct cluster *cluster)
 {
-    uint32_t first = (uint32_t)spotnik_prng_below(&cluster->prng, places), inside = safe_members(cluster);
+    uint32_t first = (uint32_t)spotnik_prng_below(&cluster->prng, places);
+    bool spare = can_spare_one(cluster);
 
     for (uint32_t i = 0; i < places; i++) {
         const struct worker *worker = &cluster->worker[(first + i) % places];
         bool member = worker->step && !worker->replay;
 
-        if (!worker->pid || worker->killed || worker->aim_wanted || (member && inside < 3))
+        if (!worker->pid || worker->killed || worker->aim_wanted || (member && !spare))
             continue;
         cluster_kill(cluster, (first + i) % places, SIGKILL);
         return;
@@ -148,6 +174,22 @@ static void strike(struct cluster *cluster)
     }
 }
 
+/* All but two or three at the same instant, out of one quiet view: too few are left for a majority, but every death is proven to
+ * them, so they go on. */
+static void massacre(struct cluster *cluster)
+{
+    uint64_t left = 2 + spotnik_prng_below(&cluster->prng, 2);
+    uint32_t first = (uint32_t)spotnik_prng_below(&cluster->prng, places);
+
+    disarm_all(cluster);
+    cluster_until(cluster, is_whole, "everybody in one view", PATIENCE_MS);
+    for (uint32_t i = 0; i + left < places; i++)
+        cluster_kill(cluster, (first + i) % places, SIGKILL);
+    massacres++;
+    step_wanted = cluster->step_highest + 3;
+    cluster_until(cluster, is_further, "three more steps after a massacre", PATIENCE_MS);
+}
+
 /* Replacements start at once, or only after the survivors have gone on without the lost: both happen in life. */
 static void churn(struct cluster *cluster, uint64_t kills, uint64_t limit_ns)
 {
@@ -156,7 +198,10 @@ static void churn(struct cluster *cluster, uint64_t kills, uint64_t limit_ns)
         disarm_all(cluster);
         if (2 * aimed_kills(cluster) <= cluster->kills)
             aim_some(cluster);
-        strike(cluster);
+        if (spotnik_prng_chance(&cluster->prng, 1, 20))
+            massacre(cluster);
+        else
+            strike(cluster);
         if (spotnik_prng_chance(&cluster->prng, 1, 3)) {
             step_wanted = cluster->step_highest + 3;
             cluster_until(cluster, is_further, "three more steps after a loss", PATIENCE_MS);
@@ -177,7 +222,8 @@ static void report(const struct cluster *cluster)
     for (int phase = 0; phase < ARMED_PHASES; phase++)
         printf("  %-14s %6u %6u\n", name[phase], cluster->died_at[armed_aim((enum armed_phase)phase, false)],
                cluster->died_at[armed_aim((enum armed_phase)phase, true)]);
-    printf("%u of %u kills at such a point\n", aimed_kills(cluster), cluster->kills);
+    printf("%u of %u kills at such a point; %u times all but two or three at once\n", aimed_kills(cluster), cluster->kills,
+           massacres);
 }
 
 int main(int argc, char **argv)
