@@ -27,8 +27,9 @@ struct spotnik_sharer {
 };
 
 struct spotnik_share_areas {
-    uint8_t *input[2], *result[2]; /* small inputs per parity, large ones in input[0] */
-    size_t input_bytes[2], result_bytes[2];
+    /* Large inputs have an area of their own: a small one may still be read when the next step begins, and that may be large. */
+    uint8_t *small[2], *large, *result[2];
+    size_t small_bytes[2], large_bytes, result_bytes[2];
 };
 
 struct spotnik_share {

@@ -10,7 +10,8 @@
 #include "base/time.h"
 #include "net/share.h"
 
-#define SPIN_NS (30 * SPOTNIK_US)
+#define SPIN_LEAST_NS (2 * SPOTNIK_US)
+#define SPIN_MOST_NS (32 * SPOTNIK_US)
 
 /* ---- views ---- */
 
@@ -46,7 +47,7 @@ static bool setup(struct spotnik_engine *engine)
     if (own == SPOTNIK_NO_RANK || view->size > share->members_max || !peers_find(share, view, own))
         return false;
     spotnik_flat_view(&share->flat, share->peer, share->source, own, view->size);
-    share->spin_ns = view->size <= processors() ? SPIN_NS : 0;
+    share->spin_ns = view->size <= processors() ? SPIN_MOST_NS : 0;
     share->epoch = view->epoch;
     return true;
 }
@@ -98,14 +99,14 @@ static bool areas_get(struct spotnik_share *share, uint32_t number, const void *
     struct spotnik_share_areas *areas = &share->areas[number];
     size_t begin, end;
     if (spotnik_flat_is_small(&share->flat, bytes)) {
-        order->input_area = area(share, &areas->input[parity], &areas->input_bytes[parity], bytes);
+        order->input_area = area(share, &areas->small[parity], &areas->small_bytes[parity], bytes);
         return order->input_area != NULL;
     }
     spotnik_flat_share(&share->flat, bytes, share->flat.rank, &begin, &end);
     if (spotnik_segment_holds(&share->segment, in, bytes))
         order->input_area = (void *)in;
     else
-        order->input_area = area(share, &areas->input[0], &areas->input_bytes[0], bytes);
+        order->input_area = area(share, &areas->large, &areas->large_bytes, bytes);
     order->result_area = area(share, &areas->result[parity], &areas->result_bytes[parity], end - begin);
     return order->input_area != NULL && order->result_area != NULL;
 }
@@ -231,6 +232,17 @@ bool spotnik_share_work(struct spotnik_engine *engine)
     return false;
 }
 
+/* Looking pays where the others run beside us; where other programs have their processors, it only keeps them waiting longer. */
+static void spin_adapt(struct spotnik_share *share, bool was_enough)
+{
+    if (share->spin_ns == 0)
+        return;
+    if (was_enough)
+        share->spin_ns = spotnik_time_min(2 * share->spin_ns, SPIN_MOST_NS);
+    else if (share->spin_ns > SPIN_LEAST_NS)
+        share->spin_ns /= 2;
+}
+
 void spotnik_share_wait(struct spotnik_engine *engine, uint64_t until_ns)
 {
     struct spotnik_share *share = engine->share;
@@ -240,7 +252,7 @@ void spotnik_share_wait(struct spotnik_engine *engine, uint64_t until_ns)
     share->sleeping = true;
     if (!spotnik_share_work(engine)) {
         spotnik_engine_unlock(engine);
-        spotnik_bells_wait(&bells, &share->word, word, share->spin_ns, until_ns);
+        spin_adapt(share, spotnik_bells_wait(&bells, &share->word, word, share->spin_ns, until_ns));
         spotnik_engine_lock(engine);
     }
     share->sleeping = false;
@@ -278,7 +290,7 @@ bool spotnik_share_deliver(struct spotnik_engine *engine, uint32_t bucket, uint6
 {
     struct spotnik_share *share = engine->share;
     const struct spotnik_window *window = &share->window[bucket][step & 1];
-    const uint8_t *copy = share->areas[bucket].input[0];
+    const uint8_t *copy = share->areas[bucket].large;
     size_t begin = window->own_begin, end = window->own_end;
     uint8_t *to = data;
     if (to == NULL)

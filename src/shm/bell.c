@@ -99,14 +99,14 @@ static void sleep_blind(const struct spotnik_bells *bells, const uint32_t *word,
     syscall(SYS_futex, futex, bells->count > 0 ? FUTEX_WAIT : FUTEX_WAIT_PRIVATE, seen, &most, NULL, 0);
 }
 
-void spotnik_bells_wait(const struct spotnik_bells *bells, const uint32_t *word, uint32_t value, uint64_t spin_ns,
+bool spotnik_bells_wait(const struct spotnik_bells *bells, const uint32_t *word, uint32_t value, uint64_t spin_ns,
                         uint64_t until_ns)
 {
     struct futex_waitv waiter[SPOTNIK_BELLS_MAX + 1];
     struct timespec until = timespec_of(until_ns);
     uint32_t count = 0;
     if (look(bells, word, value, spin_ns))
-        return;
+        return true;
     waiter[count++] =
         (struct futex_waitv){ .val = value, .uaddr = (uintptr_t)word, .flags = FUTEX_32 | FUTEX_PRIVATE_FLAG };
     for (uint32_t i = 0; i < bells->count; i++)
@@ -116,6 +116,7 @@ void spotnik_bells_wait(const struct spotnik_bells *bells, const uint32_t *word,
     long rc = syscall(SYS_futex_waitv, waiter, count, 0, &until, CLOCK_MONOTONIC);
     if (rc < 0 && (errno == ENOSYS || errno == EPERM))
         sleep_blind(bells, word, value);
+    return false;
 }
 
 void spotnik_bells_wake(const struct spotnik_flat *flat)

@@ -27,8 +27,8 @@ void spotnik_bells_ignore(struct spotnik_board *own);
 /* Did any of them ring, or `word` change from `value`? */
 bool spotnik_bells_rang(const struct spotnik_bells *bells, const uint32_t *word, uint32_t value);
 
-/* Look for `spin_ns` at most, then sleep until `until_ns` at most (CLOCK_MONOTONIC). */
-void spotnik_bells_wait(const struct spotnik_bells *bells, const uint32_t *word, uint32_t value, uint64_t spin_ns,
+/* Look for `spin_ns` at most, then sleep until `until_ns` at most (CLOCK_MONOTONIC). True: looking was enough. */
+bool spotnik_bells_wait(const struct spotnik_bells *bells, const uint32_t *word, uint32_t value, uint64_t spin_ns,
                         uint64_t until_ns);
 
 /* Our bell was rung: wake those who sleep. */
