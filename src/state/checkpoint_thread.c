@@ -88,11 +88,19 @@ static uint64_t step_ahead(const struct spotnik_checkpoint *checkpoint)
     return checkpoint->committed + (steps < 2 ? 2 : steps);
 }
 
+/* The interval begins when the one just announced is due. */
+static void count_from_here(struct spotnik_checkpoint *checkpoint)
+{
+    uint64_t due_ns = spotnik_time_add(spotnik_thread_now_ns(), lead_ns(checkpoint));
+
+    checkpoint->due_next_ns = spotnik_time_add(due_ns, checkpoint->config.interval_ns);
+}
+
 static void announce(struct spotnik_checkpoint *checkpoint)
 {
     uint64_t step = step_ahead(checkpoint), founding = checkpoint->founding;
 
-    checkpoint->due_next_ns = spotnik_time_add(spotnik_thread_now_ns(), checkpoint->config.interval_ns);
+    count_from_here(checkpoint);
     pthread_mutex_unlock(&checkpoint->lock);
     int rc = spotnik_shelf_due_set(checkpoint->dir, founding, step);
     pthread_mutex_lock(&checkpoint->lock);
@@ -113,7 +121,7 @@ static void listen(struct spotnik_checkpoint *checkpoint)
         return;
     checkpoint->due_step = step;
     /* Should rank 0 be lost, whoever follows it begins to count here. */
-    checkpoint->due_next_ns = spotnik_time_add(spotnik_thread_now_ns(), checkpoint->config.interval_ns);
+    count_from_here(checkpoint);
 }
 
 static void agree(struct spotnik_checkpoint *checkpoint)
@@ -123,6 +131,7 @@ static void agree(struct spotnik_checkpoint *checkpoint)
     if (checkpoint->rank)
         listen(checkpoint);
     else if (spotnik_time_add(spotnik_thread_now_ns(), lead_ns(checkpoint)) >= checkpoint->due_next_ns
+             && checkpoint->due_step <= checkpoint->committed /* or it would never be taken */
              && checkpoint->slot.phase == SPOTNIK_CHECKPOINT_EMPTY)
         announce(checkpoint);
 }

@@ -202,7 +202,7 @@ static uint64_t pair(char *worker, uint64_t seed, uint64_t deaths)
     static struct cluster cluster;
 
     begin(&cluster, seed, 2, 2);
-    cluster_use(&cluster, worker, "-c", "3000", "-n", "5000", "-b", "64", "-u", "500", "-s", "400", NULL);
+    cluster_use(&cluster, worker, "-c", "3000", "-n", "5000", "-b", "64", "-u", "500", "-s", "405", NULL);
     for (uint64_t i = 0; i < deaths; i++) {
         struct spotnik_shelf_entry entry;
 
@@ -219,10 +219,38 @@ static uint64_t pair(char *worker, uint64_t seed, uint64_t deaths)
     cluster_expect_end(&cluster, 0);
     uint64_t digest = cluster.worker[0].digest, step = cluster.worker[0].step;
 
-    if (step != 400)
-        cluster_fail(&cluster, "the pair ended at step %" PRIu64, step);
+    struct spotnik_shelf_entry last;
+
+    if (step != 405 || newest(&last) != 405)
+        cluster_fail(&cluster, "the pair ended at step %" PRIu64 ", its last checkpoint is after %" PRIu64,
+                     step, newest(&last));
     cluster_free(&cluster);
     return digest;
+}
+
+/* Without a number of steps the members agree on a boundary by the directory alone. */
+static void by_time(char *worker, uint64_t seed)
+{
+    static struct cluster cluster;
+    struct spotnik_shelf_entry entry;
+
+    unsetenv("SPOTNIK_CHECKPOINT_STEPS");
+    setenv("SPOTNIK_CHECKPOINT_S", "1", 1);
+    begin(&cluster, seed, 3, 3);
+    cluster_use(&cluster, worker, "-c", "3000", "-n", "5000", "-b", "64", "-u", "2000", "-D", "-S",
+                "40000000", NULL);
+    refill(&cluster);
+    for (int i = 0; i < 2; i++) {
+        checkpoint_wanted = cluster.step_highest + 1;
+        cluster_until(&cluster, has_checkpoint, "a complete checkpoint by time", PATIENCE_MS);
+    }
+    kill_all(&cluster);
+    uint64_t step = newest(&entry);
+
+    expect_resumed(&cluster, step);
+    finish(&cluster);
+    printf("by time: two checkpoints of three members, goes on from step %" PRIu64 "\n", step);
+    cluster_free(&cluster);
 }
 
 int main(int argc, char **argv)
@@ -238,11 +266,12 @@ int main(int argc, char **argv)
     lives_under_churn(argc, argv, cluster_argument(argc, argv, "lives", 5), seed);
     uint64_t undisturbed = pair(argv[1], seed, 0), disturbed = pair(argv[1], seed + 1, 4);
 
-    printf("a pair after 400 steps: %016" PRIx64 " undisturbed, %016" PRIx64 " with 4 total losses\n",
+    printf("a pair after 405 steps: %016" PRIx64 " undisturbed, %016" PRIx64 " with 4 total losses\n",
            undisturbed, disturbed);
     if (undisturbed != disturbed) {
         puts("FAILED: total losses have changed what was trained");
         return 1;
     }
+    by_time(argv[1], seed);
     return 0;
 }
