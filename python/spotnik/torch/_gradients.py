@@ -210,11 +210,15 @@ class Gradients:
         view = bucket.view(slot)
         return view.to(slot.parameter.dtype) if slot.is_cast else view
 
-    def drop(self) -> None:
-        """Nothing is to be applied: no parameter has a gradient."""
+    @torch.no_grad()
+    def drop(self, scaled: bool) -> None:
+        """Nothing is to be applied: no parameter has a gradient, or an infinite one for a gradient scaler to skip."""
         self.armed, self.committed = False, True
         for slot in self.slots:
-            slot.parameter.grad = None
+            if scaled and slot.parameter.grad is not None:
+                slot.parameter.grad.fill_(float("inf"))
+            else:
+                slot.parameter.grad = None
         self._versions = self._look()
 
     # ---- what the program does with the averages ----
@@ -231,6 +235,11 @@ class Gradients:
     def touched(self) -> bool:
         """Were the averages changed (clipped, unscaled, ...) since the commit?"""
         return self._look() != self._versions
+
+    @property
+    def present(self) -> bool:
+        """Has any parameter a gradient?"""
+        return any(slot.parameter.grad is not None for slot in self.slots)
 
     @property
     def finite(self) -> bool:

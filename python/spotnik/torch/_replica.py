@@ -77,6 +77,11 @@ class Replica:
         self._numbers = torch.zeros(len(self.leaves) + len(self._plain), dtype=torch.int64)
         self._loads = 0
 
+    @property
+    def scaled(self) -> bool:
+        """Does a gradient scaler look at the gradients before they are applied?"""
+        return any(isinstance(one, torch.amp.GradScaler) and one.is_enabled() for one in self.objects)
+
     def _collect(self) -> None:
         named = [(f"parameter {name}", p.detach()) for name, p in self.model.named_parameters()]
         named += self.buffers.state()
@@ -172,7 +177,12 @@ class Watch:
         self._trained = [parameter.requires_grad for _, parameter in self.parameters]
         self._grouped = self._count()
         self._checks = 0
+        self._states: list[object] = []
         self._check_optimizers()
+
+    def seal(self) -> None:
+        """From now on the optimisers' state is registered where it lies."""
+        self._states = [optimizer.state for optimizer in self.optimizers]
 
     def _count(self) -> int:
         return sum(len(group["params"]) for optimizer in self.optimizers for group in optimizer.param_groups)
@@ -201,6 +211,11 @@ class Watch:
                 self._complain(f"parameter {name} was unfrozen")
         if self._count() != self._grouped:
             self._complain("an optimizer was given other parameters")
+        if any(optimizer.state is not state for optimizer, state in zip(self.optimizers, self._states)):
+            raise StateError(
+                "the state of an optimizer was replaced after the first step (load_state_dict()?); load it before the "
+                "first step: the members that join receive it from there"
+            )
         self._checks += 1
         if self._checks <= 2 or self._checks % 64 == 0:
             self._check_names()

@@ -114,6 +114,7 @@ class Session:
         self._replica = Replica(self.model, self.optimizers, self.extras, seed & ((1 << 63) - 1))
         for start in self.before_open:
             start()
+        self.watch.seal()
         job = Job(config)
         job.join()
         self._replica.register(job)
@@ -212,7 +213,7 @@ class Session:
     def _settle(self) -> None:
         """The program comes for another step: has it dealt with the last one?"""
         if self._pending and not self._excluded:
-            if self._members and self.gradients.finite:
+            if self._members and not self._skipped:
                 raise StateError(
                     "backward() was called, but not optimizer.step(): the averaged gradient was not applied. Call "
                     "step() of every prepared optimizer once for each backward(), or say prepare(..., accumulate=k) "
@@ -220,6 +221,11 @@ class Session:
                 )
             self._touched = True  # skipped on purpose, as a gradient scaler does
         self._pending.clear()
+
+    @property
+    def _skipped(self) -> bool:
+        """Was the committed step left out on purpose? A gradient scaler does so; and zero_grad() may have followed."""
+        return not self.gradients.finite or (self.replica.scaled and not self.gradients.present)
 
     def _mark(self) -> None:
         """Write down whether a joiner may repeat steps without the program's loop."""
@@ -239,7 +245,9 @@ class Session:
         self._touched, self._versions = False, None
 
     def _before_forward(self, module: torch.nn.Module, _: Any) -> None:
-        if module.training and torch.is_grad_enabled() and not self._pending:
+        if not module.training or not torch.is_grad_enabled():
+            return
+        if not self._pending or self._skipped:
             self.begin()
 
     def _take_inside(self) -> None:
@@ -297,7 +305,7 @@ class Session:
         self._pending = set()
         self._known = True
         self._versions = None
-        self.gradients.drop()
+        self.gradients.drop(self.replica.scaled)
         self.replica.buffers.restore()
 
     def _adopt_own(self, step: Step, used: list[int]) -> None:
@@ -317,7 +325,7 @@ class Session:
         self._check_inside(common.inside)
         self._account()
         if self._members == 0:
-            self.gradients.drop()  # everybody with samples was lost: the step has no gradient
+            self.gradients.drop(self.replica.scaled)  # everybody with samples was lost: the step has no gradient
         else:
             self.gradients.finish(common.used)
         self._pending = set(range(len(self.optimizers)))

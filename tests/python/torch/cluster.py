@@ -107,7 +107,7 @@ class Cluster:
         while self._selector.get_map():
             ready = self._selector.select(timeout=max(0.0, until - time.monotonic()))
             if not ready:
-                raise TimeoutError(f"nothing happened; last words: {[m.lines[-1:] for m in self.members if m.running]}")
+                raise TimeoutError(f"nothing happened; last words: {[(m.status, m.lines[-1:]) for m in self.members]}")
             for key, _ in ready:
                 yield from self._hear(key.data)
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -74,6 +75,13 @@ def forever(loader: DataLoader[Any], steps: int) -> Iterator[Any]:
             yield batch
 
 
+def own(loader: DataLoader[Any], steps: int) -> Iterator[Any]:
+    while spotnik.job().status().step_committed < steps:
+        for batch in itertools.islice(loader, steps - spotnik.job().status().step_committed):
+            time.sleep(0.01)
+            yield batch
+
+
 # ---- the loop of programs.elastic ----
 
 
@@ -113,14 +121,15 @@ def test_prefetching_workers_survive_churn(cluster: Make, tmp_path: Path) -> Non
 # ---- gradient scaling: steps are skipped, by all or by none ----
 
 
-def scaled(tell: Tell, steps: int) -> None:
+def scaled(tell: Tell, steps: int, sharded: bool) -> None:
     net = network(dtype=torch.float32)
     opt = torch.optim.SGD(net.parameters(), lr=0.05)
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0**120, growth_interval=3)
     net, opt = spotnik.prepare(net, opt, config=Config(steps_max=steps), on_step=told(tell))
-    for x, y in forever(DataLoader(data(torch.float32), batch_size=16), steps):
+    loader = DataLoader(data(torch.float32), batch_size=16, drop_last=True)
+    for x, y in forever(loader, steps) if sharded else own(loader, steps):
         opt.zero_grad()
-        scaler.scale(nn.functional.cross_entropy(net(x), y)).backward()
+        scaler.scale(8 * nn.functional.cross_entropy(net(x), y)).backward()
         scaler.unscale_(opt)
         nn.utils.clip_grad_norm_(net.parameters(), 0.5)
         scaler.step(opt)
@@ -128,9 +137,10 @@ def scaled(tell: Tell, steps: int) -> None:
     tell(done=spotnik.job().digest, scale=scaler.get_scale())
 
 
-def test_gradient_scaler_skips_on_all_members_alike(cluster: Make) -> None:
+@pytest.mark.parametrize("sharded", [True, False])
+def test_gradient_scaler_skips_on_all_members_alike(cluster: Make, sharded: bool) -> None:
     job = cluster(minimum=2)
-    disturbed(job, scaled, kills=2, steps=60)
+    disturbed(job, scaled, kills=2, steps=60, sharded=sharded)
     assert 30 < len(ledger.agreed(job)) < 60  # the scale is too large again and again
     assert len({(line["done"], line["scale"]) for line in job.lines("done")}) == 1
 

@@ -59,6 +59,17 @@ def unfrozen() -> None:
         net[0].requires_grad_(True)
 
 
+def optimizer_loaded() -> None:
+    net = network()
+    opt = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+    spotnik.prepare(net, opt)
+    opt.load_state_dict(opt.state_dict())
+    for batch in spotnik.shard(DataLoader(data(), batch_size=16)):
+        loss_of(net, batch).backward()
+        opt.step()
+        opt.load_state_dict(opt.state_dict())
+
+
 def backward_without_step() -> None:
     net, _, loader = prepared()
     for batch in spotnik.shard(loader):
@@ -180,6 +191,7 @@ CASES: list[tuple[Callable[[], None], type[SpotnikError], str]] = [
     (memory_replaced, StateError, r"memory of parameter 0.weight was replaced .* call prepare\(\) when"),
     (layer_added, StateError, r"parameters were added .* call prepare\(\) when the model is complete"),
     (unfrozen, StateError, r"parameter 0.weight was unfrozen .* call prepare\(\) when"),
+    (optimizer_loaded, StateError, r"replaced after the first step .* load it before the first step"),
     (backward_without_step, StateError, r"not optimizer.step\(\).*accumulate=k"),
     (step_without_backward, StateError, r"step\(\) without backward\(\).*loss.backward\(\) first"),
     (step_before_anything, StateError, r"before the first; call it once after each backward"),
