@@ -35,17 +35,15 @@ void on_link_up(struct spotnik_core *core, const struct spotnik_event *event)
 /* What a proven death is worth: GONE only where a link on which it had spoken delivered its last words, and these neither fenced us in
  * our epoch or a later one nor came from a later epoch (then it had moved on). Its first words on a link are FENCED if there is cause,
  * so a link that ended before any word proves nothing. */
-static enum spotnik_evidence worth(const struct spotnik_core *core, const struct peer *peer, bool linked)
+static enum spotnik_evidence worth(const struct spotnik_core *core, const struct peer *peer, bool clean)
 {
     bool moved_on = peer->fenced_epoch >= core->view.epoch || peer->heard_epoch > core->view.epoch;
-    return linked && peer->heard && !moved_on ? SPOTNIK_EVIDENCE_GONE : SPOTNIK_EVIDENCE_TAINTED;
+    return clean && !moved_on ? SPOTNIK_EVIDENCE_GONE : SPOTNIK_EVIDENCE_TAINTED;
 }
 
-static void proven(struct spotnik_core *core, struct peer *peer, bool linked)
+static void proven(struct spotnik_core *core, struct peer *peer, bool clean)
 {
     uint32_t rank = spotnik_view_rank(&core->view, peer->member.id);
-
-    bool clean = linked && peer->heard;
 
     enter_forget(core, peer->member.id);
     peer->ended = spotnik_evidence_merge(peer->ended, clean ? SPOTNIK_EVIDENCE_GONE : SPOTNIK_EVIDENCE_TAINTED);
@@ -55,7 +53,7 @@ static void proven(struct spotnik_core *core, struct peer *peer, bool linked)
             enter_next_sponsor(core);
         return;
     }
-    evidence_add(core, rank, worth(core, peer, linked));
+    evidence_add(core, rank, worth(core, peer, clean));
 }
 
 static bool watched(const struct spotnik_core *core, const struct peer *peer)
@@ -72,7 +70,7 @@ void on_link_down(struct spotnik_core *core, const struct spotnik_event *event)
         return;
     peer->linked = false;
     if (event->proof == SPOTNIK_PROOF_GONE) {
-        proven(core, peer, true);
+        proven(core, peer, peer->heard);
         return;
     }
     enter_forget(core, peer->member.id);
@@ -100,17 +98,12 @@ void on_dial_failed(struct spotnik_core *core, const struct spotnik_event *event
         enter_next_sponsor(core);
 }
 
-/* The certificate comes with everything the dead had sent already delivered to us (the driver drains the link first), so it is worth as
- * much as EOF. */
+/* A certificate says itself that the dead had voted for no view after ours (the driver looks), and comes with everything it had sent
+ * to us already delivered. So it is worth as much as EOF, and needs no link: a joiner may die before it is linked to most of us, and
+ * its death must not cost them the quorum. */
 void on_death(struct spotnik_core *core, const struct spotnik_event *event)
 {
-    struct peer *peer = peer_find(core, event->peer.id);
-
-    if (!peer && spotnik_view_rank(&core->view, event->peer.id) == SPOTNIK_NO_RANK)
-        return;
-    if (!peer)
-        peer = peer_want(core, &event->peer);
-    proven(core, peer, peer->linked);
+    proven(core, peer_want(core, &event->peer), true); /* a stranger may stand in the next view: see carry_ends() */
 }
 
 /* Frames may be lost with a data connection. Its peer lives, so nobody else will start a ballot: the step is reduced again in a

@@ -348,7 +348,7 @@ void spotnik_check_proof(struct sim_world *world, const struct sim_process *proc
     if (world->scale || kind == SPOTNIK_EVENT_DIAL_FAILED)
         return;
     uint64_t bit = UINT64_C(1) << dead;
-    if ((book->heard & bit) && !(book->fenced & bit))
+    if ((kind == SPOTNIK_EVENT_DEATH || (book->heard & bit)) && !(book->fenced & bit))
         world->facts->process[dead].witnesses |= UINT64_C(1) << process->index;
 }
 

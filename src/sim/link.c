@@ -364,7 +364,8 @@ static void deliver(struct sim_world *world, struct sim_process *process, const 
         end_closes(world, conn, end, SPOTNIK_PROOF_GONE);
         break;
     case SIM_ITEM_DEATH:
-        tell(world, process, SPOTNIK_EVENT_DEATH, item->from, SPOTNIK_PROOF_NONE);
+        if (process_at(world, item->from)->voted_epoch <= spotnik_core_view(process->core)->epoch)
+            tell(world, process, SPOTNIK_EVENT_DEATH, item->from, SPOTNIK_PROOF_GONE);
         break;
     case SIM_ITEM_LANE_DOWN:
         tell(world, process, SPOTNIK_EVENT_LANE_DOWN, item->from, SPOTNIK_PROOF_NONE);

@@ -15,6 +15,8 @@ static void send(struct sim_world *world, struct sim_process *process, const str
 {
     enum spotnik_message_kind kind = action->message->kind;
 
+    if (kind == SPOTNIK_MESSAGE_ACCEPT)
+        process->voted_epoch = action->message->epoch + 1;
     spotnik_check_sent(world, process, action->message);
     spotnik_sim_send(world, process, sim_process_of(world, &action->peer), action->message);
     spotnik_sim_aimed(world, process, kind, true);
@@ -35,6 +37,7 @@ static void act(struct sim_world *world, struct sim_process *process, const stru
         send(world, process, action);
         break;
     case SPOTNIK_ACTION_VIEW:
+        process->voted_epoch = spotnik_core_view(process->core)->epoch;
         process->view_serial++;
         spotnik_check_view(world, process, action->step);
         spotnik_sim_flat_view(world, process);

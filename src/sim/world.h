@@ -181,6 +181,7 @@ struct sim_process {
     uint32_t ticks_in_a_row;
     uint64_t view_serial;                /* counts FROZEN and VIEW */
     uint64_t epoch;                      /* of the installed view, 0: none */
+    uint64_t voted_epoch;                /* the latest it has voted for or installed: its certificate says so */
     struct sim_item *inbox, **inbox_end; /* while stopped */
     struct sim_lane *lane_out, *lane_in;
     uint64_t search_dial; /* the driver's own, while parked */
