@@ -44,7 +44,8 @@ struct spotnik_share {
     struct spotnik_reduce_source *source;
     uint32_t members_max;
     uint64_t epoch;    /* that flat is set up for; 0: none, somebody's memory is not here */
-    uint64_t spin_ns;
+    uint64_t spin_ns; /* 0: never, the others need our processor */
+    uint32_t waits;
     uint32_t word;     /* futex of this process: something changed */
     bool sleeping;     /* somebody waits with it */
     bool given_up;

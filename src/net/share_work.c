@@ -12,6 +12,7 @@
 
 #define SPIN_LEAST_NS (2 * SPOTNIK_US)
 #define SPIN_MOST_NS (32 * SPOTNIK_US)
+#define SPIN_TRY_AGAIN 32 /* waits */
 
 /* ---- views ---- */
 
@@ -232,14 +233,16 @@ bool spotnik_share_work(struct spotnik_engine *engine)
     return false;
 }
 
-/* Looking pays where the others run beside us; where other programs have their processors, it only keeps them waiting longer. */
-static void spin_adapt(struct spotnik_share *share, bool was_enough)
+/* Looking pays where the others run beside us; where other programs have their processors, it only keeps them waiting longer. It is tried
+ * in full now and then, or a short look that has failed would never learn that a longer one had not. */
+static void look_and_sleep(struct spotnik_share *share, const struct spotnik_bells *bells, uint32_t word, uint64_t until_ns)
 {
-    if (share->spin_ns == 0)
-        return;
-    if (was_enough)
-        share->spin_ns = spotnik_time_min(2 * share->spin_ns, SPIN_MOST_NS);
-    else if (share->spin_ns > SPIN_LEAST_NS)
+    bool in_full = share->spin_ns != 0 && ++share->waits % SPIN_TRY_AGAIN == 0;
+    uint64_t spin_ns = in_full ? SPIN_MOST_NS : share->spin_ns;
+    bool enough = spotnik_bells_wait(bells, &share->word, word, spin_ns, until_ns);
+    if (spin_ns != 0 && enough)
+        share->spin_ns = SPIN_MOST_NS;
+    else if (!in_full && spin_ns > SPIN_LEAST_NS)
         share->spin_ns /= 2;
 }
 
@@ -252,7 +255,7 @@ void spotnik_share_wait(struct spotnik_engine *engine, uint64_t until_ns)
     share->sleeping = true;
     if (!spotnik_share_work(engine)) {
         spotnik_engine_unlock(engine);
-        spin_adapt(share, spotnik_bells_wait(&bells, &share->word, word, share->spin_ns, until_ns));
+        look_and_sleep(share, &bells, word, until_ns);
         spotnik_engine_lock(engine);
     }
     share->sleeping = false;
