@@ -75,10 +75,11 @@ static void ended(struct spotnik_engine *engine, struct spotnik_link *link, enum
 {
     enum spotnik_link_state state = link->state;
     struct spotnik_member peer = link->peer;
+    bool awaited = state == SPOTNIK_LINK_CALLING || (state == SPOTNIK_LINK_CALLED && link->awaited);
     retire(engine, link, reason);
     if (state == SPOTNIK_LINK_UP)
         spotnik_engine_tell(engine, SPOTNIK_EVENT_LINK_DOWN, &peer, proof);
-    else if (state == SPOTNIK_LINK_CALLING && spotnik_link_find(engine, peer.id) == NULL)
+    else if (awaited && spotnik_link_find(engine, peer.id) == NULL)
         spotnik_engine_tell(engine, SPOTNIK_EVENT_DIAL_FAILED, &peer, SPOTNIK_PROOF_NONE);
 }
 
@@ -158,13 +159,19 @@ void spotnik_link_call(struct spotnik_engine *engine, struct spotnik_opening *op
 /* A peer calls: dial back. It has given up what it called before. */
 void spotnik_link_called(struct spotnik_engine *engine, struct spotnik_opening *opening)
 {
+    bool awaited = false;
     for (struct spotnik_link *link = engine->links; link != NULL; link = link->next)
         if (link->state == SPOTNIK_LINK_CALLED
-            && spotnik_id_equal(link->peer.id, opening->shake.wire.peer.id))
+            && spotnik_id_equal(link->peer.id, opening->shake.wire.peer.id)) {
+            awaited |= link->awaited;
             retire(engine, link, SPOTNIK_GOODBYE_DUPLICATE);
+        }
     struct spotnik_link *link = link_new(engine, opening, SPOTNIK_LINK_CALLED);
     if (link == NULL)
         return;
+    link->awaited = awaited;
+    const struct spotnik_link *old = spotnik_link_find(engine, link->peer.id);
+    link->again = old != NULL && old->heard;
     if (spotnik_ear_open(engine, &link->ear, opening) != 0)
         link->state = SPOTNIK_LINK_RETIRING;
     else
@@ -217,17 +224,34 @@ void spotnik_link_send(struct spotnik_engine *engine, const struct spotnik_membe
 /* ---- in ---- */
 
 /* The first word of who called: it has our answer. If both called at once and both were answered, the call
- * of the smaller id stays: the larger id hears that one, too, and leaves its own. */
+ * of the smaller id stays: the larger id hears that one, too, and leaves its own. That it has done so already,
+ * and speaks on ours, is no reason to leave ours for the call that it has left. */
 static bool is_first_choice(struct spotnik_engine *engine, const struct spotnik_link *link)
 {
     const struct spotnik_link *old = spotnik_link_find(engine, link->peer.id);
-    return old == NULL || !old->dialled || old->heard
+    return old == NULL || !old->dialled || link->again
            || spotnik_id_compare(engine->config.credentials.self.id, link->peer.id) > 0;
+}
+
+/* Left for the call of the peer, which is on its way to us: a failure only if that comes to nothing. */
+static bool is_left_for_another(struct spotnik_engine *engine, const struct spotnik_link *call)
+{
+    for (struct spotnik_link *link = engine->links; link != NULL; link = link->next)
+        if (call->state == SPOTNIK_LINK_CALLING && link->state == SPOTNIK_LINK_CALLED
+            && spotnik_id_equal(link->peer.id, call->peer.id)) {
+            link->awaited = true;
+            return true;
+        }
+    return false;
 }
 
 static void goodbye_take(struct spotnik_engine *engine, struct spotnik_link *link,
                          enum spotnik_goodbye reason)
 {
+    if (reason == SPOTNIK_GOODBYE_DUPLICATE && is_left_for_another(engine, link)) {
+        retire(engine, link, SPOTNIK_GOODBYE_DUPLICATE);
+        return;
+    }
     if (reason == SPOTNIK_GOODBYE_PROTOCOL || reason == SPOTNIK_GOODBYE_VERSION)
         shun(engine, link->peer.id);
     ended(engine, link, SPOTNIK_GOODBYE_SHUTDOWN, SPOTNIK_PROOF_NONE);

@@ -96,6 +96,8 @@ struct spotnik_link {
     enum spotnik_link_state state;
     bool dialled; /* by us first */
     bool heard;   /* the peer has spoken on it */
+    bool again;   /* called while another link to the peer was up and had been heard: the peer has given that up */
+    bool awaited; /* called, and our own call was given up for it: our core waits for this one */
     uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]; /* of the connection that was dialled first */
     struct spotnik_member peer;
     uint64_t deadline_ns; /* the end of patience with its present state; NEVER: none is needed */
