@@ -22,7 +22,9 @@
 
 #define PATIENCE_MS 30000
 /* On one host silence counts after 750 ms, however many view changes come in between. */
-#define LIMIT_MS (1200 * CLUSTER_SLOWNESS)
+/* Silence of a member of the same host counts after 750 ms. A token may then run into the next stopped one, which its sender has not
+ * missed so far: once more as long. */
+#define LIMIT_MS (2 * 750 + 450) * CLUSTER_SLOWNESS
 #define SHORT_NS (80 * SPOTNIK_MS)
 #define SHORT_ENOUGH_NS (150 * SPOTNIK_MS) /* a busy machine may wake us late */
 #define SHORT_TRIES 20

@@ -180,6 +180,7 @@ static void lives_under_churn(int argc, char **argv, uint64_t lives, uint64_t se
 
     snprintf(bytes, sizeof bytes, "%" PRIu64, cluster_argument(argc, argv, "mib", 36) << 20);
     begin(&cluster, seed, 4, 2);
+    setenv("SPOTNIK_CHECKPOINT_STEPS", "100", 1); /* in less than it takes to write one, most would be left out */
     cluster_use(&cluster, argv[1], "-c", "5000", "-n", "10000", "-b", "320", "-u", "2000", "-D", "-S", bytes,
                 NULL);
     for (uint64_t life = 0; life < lives; life++) {
@@ -264,6 +265,7 @@ int main(int argc, char **argv)
     setenv("SPOTNIK_CHECKPOINT_STEPS", every, 1);
     setenv("SPOTNIK_CHECKPOINT_KEEP", "3", 1);
     lives_under_churn(argc, argv, cluster_argument(argc, argv, "lives", 5), seed);
+    setenv("SPOTNIK_CHECKPOINT_STEPS", every, 1);
     uint64_t undisturbed = pair(argv[1], seed, 0), disturbed = pair(argv[1], seed + 1, 4);
 
     printf("a pair after 405 steps: %016" PRIx64 " undisturbed, %016" PRIx64 " with 4 total losses\n",
