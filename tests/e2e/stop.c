@@ -21,10 +21,9 @@
 #include "cluster.h"
 
 #define PATIENCE_MS 30000
-/* On one host silence counts after 750 ms, however many view changes come in between. */
-/* Silence of a member of the same host counts after 750 ms. A token may then run into the next stopped one, which its sender has not
- * missed so far: once more as long. */
-#define LIMIT_MS (2 * 750 + 450) * CLUSTER_SLOWNESS
+/* On one host silence counts after 750 ms. Two that stop together mostly cost one silence, but 1483 to 1513 ms were seen, twice
+ * that; why is not traced (perhaps a token runs into the second, which its sender has not missed so far). */
+#define LIMIT_MS ((2 * 750 + 450) * CLUSTER_SLOWNESS)
 #define SHORT_NS (80 * SPOTNIK_MS)
 #define SHORT_ENOUGH_NS (150 * SPOTNIK_MS) /* a busy machine may wake us late */
 #define SHORT_TRIES 20
