@@ -35,6 +35,8 @@ test)
     need spin has spin
     need binutils has nm
     need iproute2 has ip
+    # Debian's python3 has the module venv, but not what it needs to put pip into an environment.
+    need python3-venv python3 -c 'import venv, ensurepip'
     ;;
 fuzz) need clang has clang ;;
 format) need clang-format has clang-format ;;
