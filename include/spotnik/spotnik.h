@@ -63,6 +63,8 @@ enum spotnik_error {
                                       or all damaged; spotnik_last_error() says which */
     /* The step. */
     SPOTNIK_ERR_MISMATCH = -200, /**< members run different programs: buckets differ in size, type or number */
+    SPOTNIK_ERR_ROOT = -201,     /**< step_commit: the step is committed, but the root of a broadcast was lost in it before its
+                                      data were with the others, see spotnik_broadcast() */
     /* Our membership. */
     SPOTNIK_ERR_LEAVING = -300,  /**< a notice arrived (spotnik_notice): call spotnik_leave() and exit with 75 */
     SPOTNIK_ERR_PARKED = -301,   /**< cut off from the majority and on_minority asked to give up waiting */
@@ -320,8 +322,8 @@ SPOTNIK_API void spotnik_free(spotnik_job *job, void *memory);
  * Finish the step: wait for every bucket started in it; on 0 all of them hold the result, on every member the same bits.
  *
  * Losses, recoveries and joins happen inside. Errors: STATE, MISMATCH, PARKED, AGAIN, EXCLUDED (skip the update and go on
- * with spotnik_step_begin()). LEAVING is never returned here: a begun step is always finished. After an error the buckets hold
- * what the caller put in.
+ * with spotnik_step_begin()), ROOT (of broadcasts only: committed all the same). LEAVING is never returned here: a begun step is
+ * always finished. After an error but ROOT the buckets hold what the caller put in.
  */
 SPOTNIK_API int spotnik_step_commit(spotnik_job *job);
 
@@ -357,6 +359,66 @@ SPOTNIK_API const char *spotnik_strerror(int error);
 
 /** Detail of the last error on the calling thread (addresses, names, errno). Never NULL; valid until the next call. */
 SPOTNIK_API const char *spotnik_last_error(void);
+
+/* ---- Collectives ----
+ *
+ * Buckets of a step like those of spotnik_allreduce(): started between begin and commit, the same ones with the same
+ * arguments on every member, finished by spotnik_step_commit() for everybody or for nobody, whoever is lost meanwhile.
+ *
+ * Members are named by their share in the step (step.share of step.shares), which is their rank unless the view changed while
+ * the step ran. Who contributed is the same for all buckets of a step and known to every member afterwards
+ * (spotnik_contributors()): a member lost before its data were with the others is missing from all of them; one without a
+ * share, or in a replay, contributes nothing and receives what everybody does.
+ *
+ * Bytes travel as they are, NaN and -0 included. Each costs what an all-reduce of its bytes costs, which is up to twice what
+ * a transport without losses needs (docs/collectives.md). In a step that uses one, bucket 255 belongs to the library.
+ * Common errors: ARGUMENT, STATE (no step begun, bucket used already), LIMIT, MEMORY; nothing was started then. */
+
+/**
+ * Start to give @p data of member @p root to all: @p count elements, which hold the root's when the step is committed.
+ * The root's own are not written. Left alone until then by everybody.
+ *
+ * When the root is lost before its data are with the others, spotnik_step_commit() returns SPOTNIK_ERR_ROOT on every member:
+ * the step is committed, every other bucket holds its result, and @p data is as it was. Broadcast again in the next step;
+ * root 0 is somebody else then. Errors: as above; ARGUMENT also when @p root is not below step.shares.
+ */
+SPOTNIK_API int spotnik_broadcast(spotnik_job *job, uint32_t bucket, void *data, size_t count, enum spotnik_dtype dtype,
+                                  uint32_t root);
+
+/**
+ * Start to collect @p data, @p count elements, of all members: after the commit @p out holds those of the contributors, one
+ * after the other in order of share; the rest of it is as it was.
+ *
+ * @param slots  how many members @p out (slots * count elements) has room for: at least step.shares, and the same number on
+ *               every member in every step, so that joiners can repeat it; what the job has as members_max will do. The cost
+ *               is that of an all-reduce of slots * count elements.
+ * @p data is copied at once; @p out must stay valid until the commit. Errors: as above; LIMIT: more members than slots.
+ */
+SPOTNIK_API int spotnik_allgather(spotnik_job *job, uint32_t bucket, const void *data, size_t count,
+                                  enum spotnik_dtype dtype, void *out, uint32_t slots);
+
+/**
+ * Start to reduce @p data, @p count elements, and keep one part of the result: after the commit elements [begin, end) of
+ * @p data hold it, and *@p ret_part says which (NULL: not wanted). The rest of @p data is as it was.
+ *
+ * The parts of all contributors, in order of share, make up the whole, as evenly as can be; who contributed nothing has an
+ * empty one. Since a lost member's part must not be lost with it, everybody holds the whole in spotnik_result().
+ * @p ret_part is written by spotnik_step_commit() and must stay valid until then. Errors: as above.
+ */
+SPOTNIK_API int spotnik_reduce_scatter(spotnik_job *job, uint32_t bucket, void *data, size_t count, enum spotnik_dtype dtype,
+                                       enum spotnik_op op, spotnik_range *ret_part);
+
+/**
+ * The shares whose data are in the collectives of the step that was committed last, ascending, @p max of them at most
+ * (@p ret_shares NULL: none). Returns how many there are; 0 after a step without collectives. On the thread of the job.
+ */
+SPOTNIK_API uint32_t spotnik_contributors(spotnik_job *job, uint32_t *ret_shares, uint32_t max);
+
+/**
+ * Wait until every member has come here: a step of its own that consumes no samples (every commit is a barrier already).
+ * Errors: those of spotnik_step_begin() and spotnik_step_commit(); STATE inside a step. After AGAIN and PARKED call it again.
+ */
+SPOTNIK_API int spotnik_barrier(spotnik_job *job);
 
 #ifdef __cplusplus
 }

@@ -29,6 +29,7 @@ __all__ = [
     "NoMemoryError",
     "ParkedError",
     "PeersError",
+    "RootError",
     "SpotnikError",
     "StateError",
     "SystemCallError",
@@ -126,6 +127,12 @@ class MismatchError(SpotnikError):
     number = -200
 
 
+class RootError(SpotnikError):
+    """The step is committed, but the root of a broadcast was lost in it: its array is as it was; broadcast again."""
+
+    number = -201
+
+
 class LeavingError(SpotnikError, SystemExit):
     """A notice came: leave the job and exit with status 75. Uncaught, it ends the program with that status."""
 
@@ -165,6 +172,7 @@ _BY_CODE: dict[int, type[SpotnikError]] = {
         SystemCallError,
         CheckpointError,
         MismatchError,
+        RootError,
         LeavingError,
         ParkedError,
         ExcludedError,

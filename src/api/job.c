@@ -91,6 +91,7 @@ static void job_free(struct spotnik_job *job, bool goodbye)
     spotnik_checkpoint_free(checkpoint); /* it asks the engine */
     spotnik_engine_free(job->engine, goodbye);
     spotnik_donor_free(job->donor);
+    free(job->collectives);
     spotnik_registry_done(&job->registry);
     pthread_mutex_destroy(&job->rate.lock);
     free(job);

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "api/collective.h"
 #include "metrics/pace.h"
 #include "net/engine.h"
 #include "peers/peers.h"
@@ -51,7 +52,10 @@ struct spotnik_job {
     bool begun;               /* between step_begin and step_commit */
     bool excluded;            /* found out in the running step */
     uint64_t step, committed; /* the begun step; the last one whose result the caller has */
+    uint32_t share, shares;   /* of the begun step */
     bool started[SPOTNIK_CALLER_BUCKETS];
+    struct spotnik_collectives *collectives; /* NULL: none yet */
+    bool barrier;                            /* the begun step is that of spotnik_barrier() */
     bool noticed; /* any thread, signal handlers: __atomic builtins only */
     uint64_t born_ns;
     struct spotnik_rate rate;
@@ -82,6 +86,12 @@ struct spotnik_checkpoint *spotnik_job_checkpoint_set(struct spotnik_job *job, s
 /* Before the first step: the registry is complete. The founder loads the newest checkpoint; writing begins. Errors:
  * CHECKPOINT, SYSTEM, MEMORY, ARGUMENT. Blocking. */
 int spotnik_job_seal(struct spotnik_job *job);
+
+/* Start to all-reduce in the begun step, as the caller's; what the first one refuses has changed nothing. */
+int spotnik_job_reduce_check(const struct spotnik_job *job, uint32_t bucket, const void *data, size_t count,
+                             enum spotnik_dtype dtype, enum spotnik_op op);
+int spotnik_job_reduce(struct spotnik_job *job, uint32_t bucket, void *data, size_t count, enum spotnik_dtype dtype,
+                       enum spotnik_op op, bool from);
 
 /* Copy the state and become a joiner of the engine. Blocking. */
 int spotnik_job_rejoin(struct spotnik_job *job);

@@ -66,8 +66,12 @@ int spotnik_step_begin(spotnik_job *job, spotnik_step *ret_step)
     if (job->checkpoint)
         spotnik_checkpoint_begun(job->checkpoint, &step);
     memset(job->started, 0, sizeof job->started);
+    spotnik_collectives_begin(job->collectives);
     job->begun = true;
+    job->barrier = false;
     job->step = step.number;
+    job->share = step.share;
+    job->shares = step.shares;
     *ret_step = step;
     spotnik_pace_turn(&job->pace, SPOTNIK_PACE_COMPUTE, spotnik_thread_now_ns());
     return 0;
@@ -115,8 +119,8 @@ int spotnik_samples_decline(spotnik_job *job)
     return rc == SPOTNIK_ERR_PEERS ? 0 : rc; /* excluded: step_commit says so */
 }
 
-static int check(const struct spotnik_job *job, uint32_t bucket, const void *data, size_t count,
-                 enum spotnik_dtype dtype, enum spotnik_op op)
+int spotnik_job_reduce_check(const struct spotnik_job *job, uint32_t bucket, const void *data, size_t count,
+                             enum spotnik_dtype dtype, enum spotnik_op op)
 {
     uint32_t element_bytes = spotnik_registry_element_bytes((int)dtype);
 
@@ -138,12 +142,12 @@ static int check(const struct spotnik_job *job, uint32_t bucket, const void *dat
     return 0;
 }
 
-static int reduce(spotnik_job *job, uint32_t bucket, void *data, size_t count, enum spotnik_dtype dtype,
-                  enum spotnik_op op, bool from)
+int spotnik_job_reduce(struct spotnik_job *job, uint32_t bucket, void *data, size_t count, enum spotnik_dtype dtype,
+                       enum spotnik_op op, bool from)
 {
     if (!job)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no job was given");
-    int rc = check(job, bucket, data, count, dtype, op);
+    int rc = spotnik_job_reduce_check(job, bucket, data, count, dtype, op);
 
     if (rc)
         return rc;
@@ -163,13 +167,13 @@ static int reduce(spotnik_job *job, uint32_t bucket, void *data, size_t count, e
 int spotnik_allreduce(spotnik_job *job, uint32_t bucket, void *data, size_t count, enum spotnik_dtype dtype,
                       enum spotnik_op op)
 {
-    return reduce(job, bucket, data, count, dtype, op, false);
+    return spotnik_job_reduce(job, bucket, data, count, dtype, op, false);
 }
 
 int spotnik_allreduce_from(spotnik_job *job, uint32_t bucket, const void *data, size_t count, enum spotnik_dtype dtype,
                            enum spotnik_op op)
 {
-    return reduce(job, bucket, (void *)(uintptr_t)data, count, dtype, op, true);
+    return spotnik_job_reduce(job, bucket, (void *)(uintptr_t)data, count, dtype, op, true);
 }
 
 const void *spotnik_result(spotnik_job *job, uint32_t bucket)
@@ -211,6 +215,7 @@ int spotnik_step_commit(spotnik_job *job)
         job->committed = job->step;
         spotnik_rate_count(&job->rate, job->committed);
         spotnik_pace_step(&job->pace);
+        rc = spotnik_collectives_outcome(job->collectives);
     }
     return rc;
 }

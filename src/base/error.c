@@ -34,6 +34,8 @@ static const struct {
       "the checkpoints in the checkpoint directory cannot be used; spotnik_last_error() says why" },
     { SPOTNIK_ERR_MISMATCH, "members run different programs: buckets differ in size, type or number; start "
                             "all from the same code" },
+    { SPOTNIK_ERR_ROOT, "the root of a broadcast was lost in this step; the step is committed without that bucket: go on "
+                        "with the next step, and broadcast again from a member that is there" },
     { SPOTNIK_ERR_LEAVING, "a notice arrived; call spotnik_leave() and exit with status 75" },
     { SPOTNIK_ERR_PARKED,
       "cut off from the majority for too long; check the network, then start this member again" },

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collectives of a step that are all-reduces underneath (docs/design/0009-collectives.md): what each bucket is to become
+ * when the step has been committed. Decides whose bytes go where; moving, adding and committing them is the engine's.
+ *
+ * Bytes travel as sums of U8 in which all but one source are zero: exact for every type. Who is in the step is said by the
+ * census, a bucket of one bit per share, which has the same contributors as every other bucket of the step.
+ * Everything belongs to the caller's thread. */
+#ifndef SPOTNIK_API_COLLECTIVE_H
+#define SPOTNIK_API_COLLECTIVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "net/engine.h"
+#include "spotnik/spotnik.h"
+
+#define SPOTNIK_CENSUS_BUCKET 255
+#define SPOTNIK_CENSUS_SHARES 1024
+#define SPOTNIK_CENSUS_WORDS (SPOTNIK_CENSUS_SHARES / 64)
+
+enum spotnik_collective_kind {
+    SPOTNIK_COLLECTIVE_NONE, /* a plain all-reduce, or nothing */
+    SPOTNIK_COLLECTIVE_BROADCAST,
+    SPOTNIK_COLLECTIVE_ALLGATHER,
+    SPOTNIK_COLLECTIVE_REDUCE_SCATTER,
+};
+
+/* Of one bucket. */
+struct spotnik_collective {
+    enum spotnik_collective_kind kind;
+    void *data;           /* the caller's: where results go */
+    size_t count, one;    /* elements as the caller counts them; bytes of each */
+    uint32_t root, slots; /* broadcast; all-gather */
+    spotnik_range *part;  /* reduce-scatter: NULL or the caller's */
+    uint8_t *table;       /* all-gather: a row per slot, zero but for [dirty_at, dirty_at + dirty_bytes). The engine's */
+    size_t table_bytes, dirty_at, dirty_bytes;
+};
+
+struct spotnik_collectives {
+    bool used;                              /* in the running step */
+    uint32_t share, shares;                 /* ours, of how many; both 0 in a replay */
+    uint64_t census[SPOTNIK_CENSUS_WORDS];  /* our bit */
+    uint64_t present[SPOTNIK_CENSUS_WORDS]; /* everybody's, of the step committed last */
+    const void *zeros;                      /* what those contribute who have nothing to say. The engine's */
+    size_t zeros_bytes;
+    uint32_t rootless; /* 1 + a bucket whose root was lost in the step committed last; 0: none */
+    struct spotnik_collective of[SPOTNIK_CENSUS_BUCKET];
+};
+
+/* A step was begun; NULL: this job has had no collectives yet. */
+void spotnik_collectives_begin(struct spotnik_collectives *all);
+
+/* The step was committed: copy what the caller is to have. NULL is allowed. */
+void spotnik_collectives_deliver(struct spotnik_collectives *all, uint32_t bucket_count,
+                                 const struct spotnik_bucket_result *result);
+
+/* After that: 0, or ROOT. */
+int spotnik_collectives_outcome(const struct spotnik_collectives *all);
+
+/* Bit of a share in a census. */
+static inline bool spotnik_census_has(const uint64_t *census, uint32_t share)
+{
+    return census[share / 64] >> (share % 64) & 1;
+}
+
+uint32_t spotnik_census_count(const uint64_t *census, uint32_t below);
+
+/* Part `index` of `parts` of `count` elements, as even as can be, the longer ones first. */
+spotnik_range spotnik_part_of(size_t count, uint32_t index, uint32_t parts);
+
+#endif
