@@ -7,7 +7,8 @@
 Every contender runs the same loop: warm up, then all-reduces back to back; one iteration is the time from the end of the
 one before to its own end, on rank 0. For Spotnik an iteration is a whole step (begin, all-reduce, commit). Contenders
 take turns, in rounds, so that all see the same weather; a cell is the median over all rounds. Every run checks its sums.
-Peers that are not installed are named and left out. TCP figures name the congestion control in use.
+Peers that are not installed are named and left out. The bare probes are no peers but what shared memory allows without any
+protocol: ours are compared with the one that copies as they do. TCP figures name the congestion control in use.
 """
 
 from __future__ import annotations
@@ -34,11 +35,13 @@ Start = Callable[[Path, int, int, int], list[subprocess.Popen[str]]]
 
 @dataclass(frozen=True)
 class Contender:
-    """Somebody who all-reduces. `ours` is compared with the best of those that are not."""
+    """Somebody who all-reduces. Ours have a `bound`, are compared with it ("" for none) and with the best of the peers."""
 
     name: str
     start: Start
     ours: bool = False
+    bound: str = ""
+    peer: bool = True
 
 
 def spawn(command: list[str], **extra: str) -> subprocess.Popen[str]:
@@ -57,6 +60,16 @@ def spotnik(build: Path, mode: str, transport: str) -> Start:
         worker = [str(build / "bench" / "allreduce_worker"), mode, str(size), str(iterations)]
         return [spawn(worker, SPOTNIK_KEY_FILE=str(key), SPOTNIK_PEERS=f"file:{peers}",
                       SPOTNIK_MIN=str(members), SPOTNIK_TRANSPORT=transport) for _ in range(members)]
+
+    return start
+
+
+def probe(build: Path, mode: str) -> Start:
+    """Barriers and sums in shared memory, nothing else."""
+
+    def start(scratch: Path, members: int, size: int, iterations: int) -> list[subprocess.Popen[str]]:
+        del scratch
+        return [spawn([str(build / "bench" / "allreduce_probe"), mode, str(members), str(size), str(iterations)])]
 
     return start
 
@@ -90,9 +103,11 @@ def compiled(command: list[str], program: Path) -> bool:
 
 def contenders(build: Path, tools: Path) -> tuple[list[Contender], list[str]]:
     """Who is here, and the names of those who are not."""
-    here = [Contender("spotnik shm", spotnik(build, "plain", "shm"), ours=True),
-            Contender("spotnik shm, owned", spotnik(build, "owned", "shm"), ours=True),
-            Contender("spotnik tcp", spotnik(build, "plain", "tcp"), ours=True)]
+    here = [Contender("spotnik shm", spotnik(build, "plain", "shm"), ours=True, bound="bare probe"),
+            Contender("spotnik shm, owned", spotnik(build, "owned", "shm"), ours=True, bound="bare probe, owned"),
+            Contender("spotnik tcp", spotnik(build, "plain", "tcp"), ours=True),
+            Contender("bare probe", probe(build, "plain"), peer=False),
+            Contender("bare probe, owned", probe(build, "owned"), peer=False)]
     missing = []
     loop = str(HERE / "allreduce_mpi.c")
     if compiled(["mpicc.openmpi", "-O2", loop], tools / "openmpi"):
@@ -150,30 +165,32 @@ def duration(seconds: float) -> str:
     return f"{seconds * 1e3:.3g} ms"
 
 
-def iterations_for(size: int) -> int:
+def iterations_for(size: int, most: int) -> int:
     """Per round; together with the rounds at least 20, and more where an iteration is short."""
-    return 400 if size < 1 << 20 else 40 if size < 16 << 20 else 10
+    return min(most, 400 if size < 1 << 20 else 40 if size < 16 << 20 else 10)
 
 
-def measure_cell(here: list[Contender], members: int, size: int, rounds: int) -> dict[str, float]:
+def measure_cell(here: list[Contender], members: int, size: int, rounds: int, most: int) -> dict[str, float]:
     """Medians in seconds by name; those that fail are told and left out of the cell."""
     taken: dict[str, list[float]] = {contender.name: [] for contender in here}
     for _ in range(rounds):
         for contender in here:
             try:
-                taken[contender.name] += run(contender, members, size, iterations_for(size), 120)
+                taken[contender.name] += run(contender, members, size, iterations_for(size, most), 120)
             except RuntimeError as error:
                 print(f"  left out: {error}", file=sys.stderr)
     return {name: statistics.median(times) for name, times in taken.items() if times}
 
 
 def print_cell(here: list[Contender], members: int, label: str, cell: dict[str, float]) -> None:
-    """One line per contender; ours with the ratio to the fastest peer, above 1 where we are faster."""
-    peers = [cell[c.name] for c in here if not c.ours and c.name in cell]
+    """One line per contender; ours with the ratio to the fastest peer, above 1 where we are faster, and to the bound."""
+    peers = [cell[c.name] for c in here if c.peer and not c.ours and c.name in cell]
     for contender in here:
         if contender.name not in cell:
             continue
-        ratio = f"{min(peers) / cell[contender.name]:6.2f} x" if contender.ours and peers else ""
+        ratio = f"{min(peers) / cell[contender.name]:6.2f} x" if contender.ours and peers else " " * 8
+        if contender.bound in cell:
+            ratio += f"  {cell[contender.name] / cell[contender.bound]:8.2f} x"
         print(f"{members:7d}  {label:>8}  {contender.name:<20} {duration(cell[contender.name]):>10}  {ratio}")
 
 
@@ -185,6 +202,7 @@ def main() -> int:
     parser.add_argument("--sizes", default="4KiB,256KiB,4MiB,25MiB,100MiB")
     parser.add_argument("--only", help="names of contenders, separated by commas; a name with a comma: by its start")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--most", type=int, default=400, help="iterations of a round, at most")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as tools:
@@ -197,11 +215,11 @@ def main() -> int:
               f" by default, reno for Spotnik; medians of {options.rounds} interleaved rounds")
         for name in missing:
             print(f"not installed, left out: {name}")
-        print("members      size  who                        median  to the fastest peer")
+        print("members      size  who                        median  fastest peer / ours   ours / bare probe")
         kept: dict[str, dict[str, float]] = {}
         for members in map(int, options.members.split(",")):
             for label in options.sizes.split(","):
-                cell = measure_cell(here, members, parse_size(label), options.rounds)
+                cell = measure_cell(here, members, parse_size(label), options.rounds, options.most)
                 print_cell(here, members, label, cell)
                 sys.stdout.flush()
                 kept[f"{members} {label}"] = cell

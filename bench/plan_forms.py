@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """How well can time be foretold from the four extremes of (batch, workers)? The form that Scavenger's formulas imply, and
-the best that any smooth surface through the four corners could do. Used by plan_results.py."""
+the best that any smooth surface through the four corners could do. And how well could a form that is exactly right do, when
+the epochs that runs need differ by chance as much as the published ones do? Used by plan_results.py."""
 import math
+import random
+import statistics
 
 CORNERS = ((384, 8), (384, 20), (1024, 8), (1024, 20))
 BATCHES, WORKERS = (384, 512, 768, 1024), (8, 12, 16, 20)
@@ -58,3 +61,37 @@ def oracle_mape(observed):
                     inner, moved = tried, True
         step = step if moved else step / 2
     return miss(inner)
+
+
+def epochs_scatter(rows):
+    """Deviation of ln epochs between runs of the same batch; rows: (batch, epochs). Worker counts are taken to not matter."""
+    runs = {}
+    for batch, epochs in rows:
+        runs.setdefault(batch, []).append(math.log(epochs))
+    squares = sum((x - statistics.fmean(same)) ** 2 for same in runs.values() for x in same)
+    return math.sqrt(squares / (len(rows) - len(runs)))
+
+
+def through_corners(observed, sharpness):
+    """The form of model_noise.h: T(batch, workers) through the four corners, for positive times."""
+    def parts(batch):
+        ends = [(workers, (observed[batch, workers] * workers) ** sharpness) for workers in (8, 20)]
+        growing = (ends[1][1] - ends[0][1]) / (20 ** sharpness - 8 ** sharpness)
+        return [math.log(max(x, 1e-12)) / sharpness for x in (ends[0][1] - growing * 8 ** sharpness, growing)]
+
+    high, low = parts(384), parts(1024)
+
+    def predicted(batch, workers):
+        share = (batch ** -0.5 - 1024 ** -0.5) / (384 ** -0.5 - 1024 ** -0.5)
+        shared, growing = (math.exp(y + (x - y) * share) for x, y in zip(high, low))
+        return (shared ** sharpness + (growing * workers) ** sharpness) ** (1 / sharpness) / workers
+    return predicted
+
+
+def exact_form_mapes(observed, scatter, sharpness=4.0, draws=4000):
+    """MAPEs, sorted, of the right form when all sixteen times, the corners too, scatter by `scatter` (of ln T)."""
+    truth, rng, mapes = through_corners(observed, sharpness), random.Random(1), []
+    for _ in range(draws):
+        seen = {key: truth(*key) * math.exp(rng.gauss(0, scatter)) for key in observed}
+        mapes.append(mape(through_corners(seen, sharpness), seen))
+    return sorted(mapes)

@@ -75,6 +75,7 @@ def other_windows(p, folder):
                   if all(text.startswith(windows[i], s) for text, windows in known.values())]
         assert len(places) == 1, (i, places)
         starts.append((places[0], length))
+    assert max(sum(start) for start in starts) == a.RECORDED_TICKS
     files = []
     for zone in ("2a_v100_1", "2a_v100_8", "2b_v100_1", "2b_v100_8"):
         text = raw_trace(p, zone)
@@ -113,8 +114,12 @@ def published(p, out, groups, hours):
             windows.append(json.load(source)["traces_1_means_UNAVAILABLE"])
         traces.append(raw_trace(p, os.path.basename(path)[len("us-west-"):].split("_overhead")[0].replace(".json", "")))
     ours = {policy: tuple(sum(column) / len(column) for column in zip(*pairs)) for policy, pairs in hours.items()}
-    latest = 1213  # the last start that the released windows show
-    plan_published.section(out, table, windows, traces, latest, ours)
+    latest = a.RECORDED_TICKS - len(windows[0][0])  # the last start that the released windows show
+    whole = {}
+    for name, ticks in {"as far as the released ones reach": a.RECORDED_TICKS, "of 13 days": 13 * 144, "of 14 days": 14 * 144}.items():
+        got = a.printed(p, tuple(a.PRINTED), ticks, "2h")
+        whole[name] = {policy: (result["on_demand_hours"], result["spot_hours"]) for policy, result in got.items()}
+    plan_published.section(out, table, windows, traces, latest, ours, a.PRINTED, whole)
 
 
 def backtests(p, out, folder):
@@ -188,6 +193,14 @@ def scavenger(p, out, folder):
             f"{plan_forms.paper_mape(observed):.2f} % off from the same four rows (the paper prints 4 % for partial search); a "
             f"surface through the four corners whose inner levels were fitted to the very rows it is tested on still misses by "
             f"{plan_forms.oracle_mape(observed):.2f} %.", ""]
+    runs = [(r["global_batch_B"], float(r["epochs_to_target"]))
+            for r in csv.DictReader(open(p.path("scavenger", "scavenger_fig8_noise_epochs_resnet18.csv")))]
+    scatter = plan_forms.epochs_scatter(runs)
+    exact = plan_forms.exact_form_mapes(observed, scatter)
+    out += [f"Runs with the same batch need epochs that differ by {100 * scatter:.1f} % (deviation, figure 8). With that scatter in "
+            f"all sixteen rows a form that is exactly right is {sum(exact) / len(exact):.2f} % off on average (5 % to 95 %: "
+            f"{exact[len(exact) // 20]:.2f} to {exact[-len(exact) // 20]:.2f}), and within 2 % in "
+            f"{100 * sum(x <= 2 for x in exact) / len(exact):.0f} % of all draws.", ""]
     fit = p.run("model", "noise", "--fit", p.path("scavenger", "scavenger_fig8_noise_epochs_resnet18.csv"))
     out += ["Noise and epochs: " + " ".join(fit.stderr.split()), ""]
     plot(os.path.join(folder, "plan_scavenger.svg"), "Scavenger, ResNet-18: hours, predicted from four extremes",
