@@ -382,10 +382,10 @@ static void run_one(struct spotnik_engine *engine, struct spotnik_opening *openi
         }
         opening->connecting = false;
     }
-    if (opening->reply != NULL)
-        reply_on(engine, opening);
-    else if (!opening->connecting && (opening->socket.readable || opening->socket.writable))
+    if (opening->reply == NULL && !opening->connecting && (opening->socket.readable || opening->socket.writable))
         shake_on(engine, opening);
+    if (opening->reply != NULL && opening->socket.fd >= 0)
+        reply_on(engine, opening); /* in the same turn: an idle process may not be woken for another */
     if (opening->socket.fd < 0 || opening->wants_hook || now_ns < opening->deadline_ns)
         return;
     if (opening->dialled)
