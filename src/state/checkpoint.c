@@ -15,6 +15,7 @@
 #include "state/thread.h"
 
 #define LAST_PATIENCE_NS (60 * SPOTNIK_S)
+#define VIEW_PATIENCE_NS (5 * SPOTNIK_S) /* with a view that has changed since */
 
 static void locks_init(struct spotnik_checkpoint *checkpoint)
 {
@@ -113,7 +114,7 @@ void spotnik_checkpoint_begun(struct spotnik_checkpoint *checkpoint, const spotn
 
 static void release(struct spotnik_checkpoint *checkpoint)
 {
-    checkpoint->slot.phase = SPOTNIK_CHECKPOINT_WRITING;
+    checkpoint->slot.phase = SPOTNIK_CHECKPOINT_READY;
     pthread_cond_broadcast(&checkpoint->changed);
 }
 
@@ -162,17 +163,26 @@ static bool is_due(const struct spotnik_checkpoint *checkpoint, bool last)
     uint64_t step = checkpoint->committed;
 
     if (!step || step != checkpoint->begun_step || step == checkpoint->taken_step)
-        return false;
+        return false; /* also a moment ago, where step_begin waits */
     if (last)
         return true;
     return checkpoint->config.steps ? step % checkpoint->config.steps == 0 : step == checkpoint->due_step;
 }
 
-/* Under the lock: the thread keeps away from an EMPTY slot whose buffer is not growing. */
+bool spotnik_checkpoint_is_settled(const struct spotnik_checkpoint *checkpoint)
+{
+    return checkpoint->info.complete_step >= checkpoint->taken_step;
+}
+
+bool spotnik_checkpoint_is_busy(const struct spotnik_checkpoint *checkpoint)
+{
+    return checkpoint->growing || checkpoint->slot.phase != SPOTNIK_CHECKPOINT_EMPTY
+           || checkpoint->work.phase == SPOTNIK_CHECKPOINT_WRITING;
+}
+
+/* Under the lock: the thread keeps away from a buffer that is not busy. */
 static bool room(struct spotnik_checkpoint *checkpoint, uint64_t bytes)
 {
-    if (checkpoint->growing)
-        return false; /* training is not held up for more than a copy */
     if (bytes <= checkpoint->capacity)
         return true;
     /* The view has only just changed; rather a slow copy than none. */
@@ -218,14 +228,8 @@ static int fill(struct spotnik_checkpoint *checkpoint, uint64_t *ret_copy_ns)
 static void copy(struct spotnik_checkpoint *checkpoint)
 {
     struct spotnik_checkpoint_slot *slot = &checkpoint->slot;
-    uint64_t copy_ns = 0, bytes = spotnik_checkpoint_share(checkpoint, checkpoint->rank, checkpoint->size);
+    uint64_t copy_ns = 0;
 
-    checkpoint->taken_step = checkpoint->committed;
-    if (!room(checkpoint, bytes)) {
-        spotnik_checkpoint_left_out(checkpoint, checkpoint->committed,
-                                    "the memory for a copy of the state was not ready, or there is none");
-        return;
-    }
     slot->step = checkpoint->committed;
     slot->founding = checkpoint->founding;
     slot->view_epoch = checkpoint->view_epoch;
@@ -237,22 +241,57 @@ static void copy(struct spotnik_checkpoint *checkpoint)
     pthread_mutex_lock(&checkpoint->lock);
     checkpoint->growing = false;
     checkpoint->info.copy_ns = copy_ns;
-    checkpoint->info.copy_bytes = bytes;
+    checkpoint->info.copy_bytes = spotnik_checkpoint_share(checkpoint, slot->rank, slot->size);
     if (rc)
         spotnik_checkpoint_left_out(checkpoint, slot->step, spotnik_last_error());
     else
         slot->phase = SPOTNIK_CHECKPOINT_COPIED;
 }
 
-static void await_empty(struct spotnik_checkpoint *checkpoint, uint64_t timeout_ns)
+static void wait_while(struct spotnik_checkpoint *checkpoint,
+                       bool (*is_true)(const struct spotnik_checkpoint *), uint64_t timeout_ns)
 {
     uint64_t until_ns = spotnik_time_add(spotnik_thread_now_ns(), timeout_ns);
     struct timespec until = { .tv_sec = (time_t)(until_ns / SPOTNIK_S),
                               .tv_nsec = (long)(until_ns % SPOTNIK_S) };
     int late = 0;
 
-    while ((checkpoint->slot.phase == SPOTNIK_CHECKPOINT_WRITING || checkpoint->growing) && !late)
+    while (is_true(checkpoint) && !late)
         late = pthread_cond_timedwait(&checkpoint->changed, &checkpoint->lock, &until);
+}
+
+/* Why not here and now; NULL: nothing is in the way. After the last step there is time to wait for the disk. */
+static const char *obstacle(struct spotnik_checkpoint *checkpoint, bool settled, bool last)
+{
+    uint64_t bytes = spotnik_checkpoint_share(checkpoint, checkpoint->rank, checkpoint->size);
+
+    if (last)
+        wait_while(checkpoint, spotnik_checkpoint_is_busy, LAST_PATIENCE_NS);
+    else if (checkpoint->config.steps
+             && !spotnik_rhythm_is_turn(&checkpoint->rhythm, checkpoint->committed / checkpoint->config.steps,
+                                        settled))
+        return "the one before is not complete yet, and is given more time";
+    if (checkpoint->growing)
+        return "the memory for a copy of the state is not ready yet: the view has just changed";
+    if (spotnik_checkpoint_is_busy(checkpoint))
+        return "this member is still writing its part of the one before";
+    return room(checkpoint, bytes) ? NULL : "there is no memory for a copy of the state";
+}
+
+static void consider(struct spotnik_checkpoint *checkpoint, bool last)
+{
+    bool settled = spotnik_checkpoint_is_settled(checkpoint);
+    const char *why = obstacle(checkpoint, settled, last);
+
+    if (!why) {
+        spotnik_rhythm_take(&checkpoint->rhythm, settled);
+        checkpoint->taken_step = checkpoint->committed;
+        copy(checkpoint);
+        look(checkpoint);
+    } else if (checkpoint->refused_step != checkpoint->committed) {
+        checkpoint->refused_step = checkpoint->committed;
+        spotnik_checkpoint_left_out(checkpoint, checkpoint->committed, why);
+    }
 }
 
 void spotnik_checkpoint_boundary(struct spotnik_checkpoint *checkpoint, uint64_t committed, bool last)
@@ -262,21 +301,21 @@ void spotnik_checkpoint_boundary(struct spotnik_checkpoint *checkpoint, uint64_t
     pthread_mutex_lock(&checkpoint->lock);
     checkpoint->committed = committed;
     look(checkpoint);
-    if (is_due(checkpoint, last)) {
-        if (last)
-            await_empty(checkpoint, LAST_PATIENCE_NS); /* the loop is over: nothing is held up */
-        if (checkpoint->slot.phase == SPOTNIK_CHECKPOINT_EMPTY)
-            copy(checkpoint);
-        else
-            spotnik_checkpoint_left_out(checkpoint, committed, "the one before is still being written");
-        checkpoint->taken_step = committed;
-        look(checkpoint);
-    }
+    if (is_due(checkpoint, last))
+        consider(checkpoint, last);
     pthread_mutex_unlock(&checkpoint->lock);
 }
 
 /* --- the end
  * ----------------------------------------------------------------------------------------------------- */
+
+/* What others count on: our parts, and where we are rank 0, the manifest. */
+static bool is_owing(const struct spotnik_checkpoint *checkpoint)
+{
+    return checkpoint->growing || checkpoint->slot.phase == SPOTNIK_CHECKPOINT_READY
+           || checkpoint->work.phase == SPOTNIK_CHECKPOINT_WRITING
+           || (checkpoint->work.phase == SPOTNIK_CHECKPOINT_WAITING && checkpoint->work.rank == 0);
+}
 
 void spotnik_checkpoint_finish(struct spotnik_checkpoint *checkpoint, bool agreed, uint64_t timeout_ns)
 {
@@ -285,7 +324,13 @@ void spotnik_checkpoint_finish(struct spotnik_checkpoint *checkpoint, bool agree
     pthread_mutex_lock(&checkpoint->lock);
     if (agreed && checkpoint->slot.phase == SPOTNIK_CHECKPOINT_COPIED)
         release(checkpoint);
-    await_empty(checkpoint, timeout_ns);
+    const struct spotnik_checkpoint_slot *newest =
+        checkpoint->slot.phase == SPOTNIK_CHECKPOINT_READY ? &checkpoint->slot : &checkpoint->work;
+
+    /* Whoever is lost will not write its part. */
+    if (checkpoint->view_epoch != newest->view_epoch)
+        timeout_ns = spotnik_time_min(timeout_ns, VIEW_PATIENCE_NS);
+    wait_while(checkpoint, is_owing, timeout_ns);
     pthread_mutex_unlock(&checkpoint->lock);
 }
 
@@ -322,6 +367,7 @@ void spotnik_checkpoint_free(struct spotnik_checkpoint *checkpoint)
         spotnik_part_done(&checkpoint->part[i]);
     free(checkpoint->part);
     free(checkpoint->slot.blobs);
+    free(checkpoint->work.blobs);
     if (checkpoint->buffer)
         munmap(checkpoint->buffer, checkpoint->capacity);
     pthread_cond_destroy(&checkpoint->changed);

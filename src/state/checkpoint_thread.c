@@ -4,6 +4,7 @@
  *
  * That agreement needs no message: the member of rank 0 announces a step well ahead in the directory that
  * all share. Who does not see it in time leaves its part out; the next one finds them together again. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -18,6 +19,9 @@
 #define LEAD_MIN_NS (500 * SPOTNIK_MS)
 #define LEAD_MAX_NS (60 * SPOTNIK_S)
 
+#define LOOK_MIN_NS (10 * SPOTNIK_MS)
+#define LOOK_MAX_NS SPOTNIK_S
+
 static void wait_until(struct spotnik_checkpoint *checkpoint, uint64_t until_ns)
 {
     struct timespec until = { .tv_sec = (time_t)(until_ns / SPOTNIK_S),
@@ -26,11 +30,9 @@ static void wait_until(struct spotnik_checkpoint *checkpoint, uint64_t until_ns)
     pthread_cond_timedwait(&checkpoint->changed, &checkpoint->lock, &until);
 }
 
-bool spotnik_checkpoint_pause(struct spotnik_checkpoint *checkpoint, uint64_t wait_ns)
+bool spotnik_checkpoint_is_stopping(struct spotnik_checkpoint *checkpoint)
 {
     pthread_mutex_lock(&checkpoint->lock);
-    if (!checkpoint->stopping && wait_ns)
-        wait_until(checkpoint, spotnik_time_add(spotnik_thread_now_ns(), wait_ns));
     bool stopping = checkpoint->stopping;
     pthread_mutex_unlock(&checkpoint->lock);
     return stopping;
@@ -41,8 +43,7 @@ bool spotnik_checkpoint_pause(struct spotnik_checkpoint *checkpoint, uint64_t wa
 
 static bool must_grow(const struct spotnik_checkpoint *checkpoint)
 {
-    return !checkpoint->growing && checkpoint->slot.phase == SPOTNIK_CHECKPOINT_EMPTY
-           && checkpoint->wanted > checkpoint->capacity;
+    return !spotnik_checkpoint_is_busy(checkpoint) && checkpoint->wanted > checkpoint->capacity;
 }
 
 /* Touched here, so that the copy finds it warm. */
@@ -124,59 +125,119 @@ static void listen(struct spotnik_checkpoint *checkpoint)
     count_from_here(checkpoint);
 }
 
+/* One that is not complete is given longer the more often that happened, as with steps. */
+static uint64_t due_ns(const struct spotnik_checkpoint *checkpoint)
+{
+    bool settled = spotnik_checkpoint_is_settled(checkpoint);
+    uint64_t intervals = UINT64_C(1) << spotnik_rhythm_coarse(&checkpoint->rhythm, settled);
+
+    return spotnik_time_add(checkpoint->due_next_ns, (intervals - 1) * checkpoint->config.interval_ns);
+}
+
 static void agree(struct spotnik_checkpoint *checkpoint)
 {
+    uint64_t now_ns = spotnik_thread_now_ns();
+
+    checkpoint->agree_ns = spotnik_time_add(now_ns, lead_ns(checkpoint) / 4);
     if (!checkpoint->begun_step)
         return;
     if (checkpoint->rank)
         listen(checkpoint);
-    else if (spotnik_time_add(spotnik_thread_now_ns(), lead_ns(checkpoint)) >= checkpoint->due_next_ns
+    else if (spotnik_time_add(now_ns, lead_ns(checkpoint)) >= due_ns(checkpoint)
              && checkpoint->due_step <= checkpoint->committed /* or it would never be taken */
-             && checkpoint->slot.phase == SPOTNIK_CHECKPOINT_EMPTY)
+             && !spotnik_checkpoint_is_busy(checkpoint))
         announce(checkpoint);
+}
+
+/* --- one checkpoint: our parts, then a look now and then for the rest, until it is complete or the next comes
+ * ------------ */
+
+static void done(struct spotnik_checkpoint *checkpoint, bool complete, const char *why)
+{
+    struct spotnik_checkpoint_slot *work = &checkpoint->work;
+
+    if (complete) {
+        checkpoint->info.complete_step = work->step;
+        checkpoint->info.complete_count++;
+        checkpoint->info.write_ns = spotnik_thread_now_ns() - work->begun_ns;
+    } else {
+        spotnik_checkpoint_left_out(checkpoint, work->step, why);
+    }
+    free(work->blobs);
+    memset(work, 0, sizeof *work);
+    pthread_cond_broadcast(&checkpoint->changed);
+}
+
+/* `given_up`: a later one is there to be written. */
+static void look(struct spotnik_checkpoint *checkpoint, bool given_up)
+{
+    char why[256] = "";
+    bool complete = false;
+
+    pthread_mutex_unlock(&checkpoint->lock);
+    int rc = spotnik_checkpoint_look(checkpoint, &complete);
+    if (rc)
+        snprintf(why, sizeof why, "%s", spotnik_last_error());
+    else if (given_up && !complete)
+        spotnik_checkpoint_missing(checkpoint, why, sizeof why);
+    pthread_mutex_lock(&checkpoint->lock);
+    uint64_t now_ns = spotnik_thread_now_ns(), wait_ns = (now_ns - checkpoint->work.begun_ns) / 10;
+
+    wait_ns = wait_ns < LOOK_MIN_NS ? LOOK_MIN_NS : spotnik_time_min(wait_ns, LOOK_MAX_NS);
+    checkpoint->look_ns = now_ns + wait_ns;
+    if (rc || complete || given_up)
+        done(checkpoint, complete, why);
+}
+
+static void write_slot(struct spotnik_checkpoint *checkpoint)
+{
+    if (checkpoint->work.phase == SPOTNIK_CHECKPOINT_WAITING)
+        look(checkpoint, true);
+    checkpoint->work = checkpoint->slot;
+    checkpoint->work.phase = SPOTNIK_CHECKPOINT_WRITING;
+    checkpoint->work.begun_ns = spotnik_thread_now_ns();
+    memset(&checkpoint->slot, 0, sizeof checkpoint->slot);
+    pthread_mutex_unlock(&checkpoint->lock);
+    int rc = spotnik_checkpoint_write(checkpoint);
+    pthread_mutex_lock(&checkpoint->lock);
+    checkpoint->work.phase = SPOTNIK_CHECKPOINT_WAITING;
+    checkpoint->look_ns = 0;
+    if (rc)
+        done(checkpoint, false, spotnik_last_error());
+    pthread_cond_broadcast(&checkpoint->changed);
 }
 
 /* --- the thread
  * -------------------------------------------------------------------------------------------------- */
 
-static void write_slot(struct spotnik_checkpoint *checkpoint)
+static void rest(struct spotnik_checkpoint *checkpoint, uint64_t until_ns)
 {
-    struct spotnik_checkpoint_slot *slot = &checkpoint->slot;
-    uint64_t begun_ns = spotnik_thread_now_ns();
-
-    pthread_mutex_unlock(&checkpoint->lock);
-    int rc = spotnik_checkpoint_write(checkpoint);
-    pthread_mutex_lock(&checkpoint->lock);
-    if (rc) {
-        spotnik_checkpoint_left_out(checkpoint, slot->step, spotnik_last_error());
-    } else {
-        checkpoint->info.complete_step = slot->step;
-        checkpoint->info.complete_count++;
-        checkpoint->info.write_ns = spotnik_thread_now_ns() - begun_ns;
-    }
-    free(slot->blobs);
-    memset(slot, 0, sizeof *slot);
-    pthread_cond_broadcast(&checkpoint->changed);
+    if (until_ns == SPOTNIK_NEVER)
+        pthread_cond_wait(&checkpoint->changed, &checkpoint->lock);
+    else
+        wait_until(checkpoint, until_ns);
 }
 
 void *spotnik_checkpoint_run(void *argument)
 {
     struct spotnik_checkpoint *checkpoint = argument;
-    bool agreed = false; /* on the next boundary, a moment ago */
 
     pthread_mutex_lock(&checkpoint->lock);
     while (!checkpoint->stopping) {
-        if (checkpoint->slot.phase == SPOTNIK_CHECKPOINT_WRITING)
+        bool waiting = checkpoint->work.phase == SPOTNIK_CHECKPOINT_WAITING;
+        uint64_t now_ns = spotnik_thread_now_ns(), look_ns = waiting ? checkpoint->look_ns : SPOTNIK_NEVER;
+        uint64_t agree_ns = checkpoint->config.steps ? SPOTNIK_NEVER : checkpoint->agree_ns;
+
+        if (checkpoint->slot.phase == SPOTNIK_CHECKPOINT_READY)
             write_slot(checkpoint);
         else if (must_grow(checkpoint))
             grow(checkpoint);
-        else if (checkpoint->config.steps)
-            pthread_cond_wait(&checkpoint->changed, &checkpoint->lock);
-        else if (!agreed)
-            agree(checkpoint); /* gives up the lock: look again whether there is work before waiting */
+        else if (now_ns >= look_ns)
+            look(checkpoint, false);
+        else if (now_ns >= agree_ns)
+            agree(checkpoint);
         else
-            wait_until(checkpoint, spotnik_time_add(spotnik_thread_now_ns(), lead_ns(checkpoint) / 4));
-        agreed = !agreed;
+            rest(checkpoint, spotnik_time_min(look_ns, agree_ns));
     }
     pthread_mutex_unlock(&checkpoint->lock);
     return NULL;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The files of one checkpoint. Every member writes its parts and then waits, in the background, until the
- * checkpoint is complete or given up: so all are free again at the same time, and take the next one
- * together. */
+/* The files of one checkpoint. Every member writes its parts; rank 0 writes the manifest when all of them are there,
+ * and the others see by it that the checkpoint is complete. Nothing here waits. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -11,21 +10,10 @@
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "base/time.h"
 #include "state/checkpoint_inside.h"
 #include "state/shelf.h"
-#include "state/thread.h"
 
 #define WRITE_BYTES ((size_t)8 << 20)
-#define PATIENCE_NS (600 * SPOTNIK_S)
-#define PATIENCE_VIEW_NS (5 * SPOTNIK_S) /* with a view that has changed since: somebody may be lost */
-#define LOOK_MIN_NS (10 * SPOTNIK_MS)
-#define LOOK_MAX_NS SPOTNIK_S
-
-static int stopped(void)
-{
-    return spotnik_error_return(SPOTNIK_ERR_STATE, "this member ended before it was written");
-}
 
 /* --- our parts
  * --------------------------------------------------------------------------------------------------- */
@@ -42,9 +30,9 @@ static int add_tensors(struct spotnik_checkpoint *checkpoint, struct spotnik_she
     while (size) {
         size_t some = size < WRITE_BYTES ? (size_t)size : WRITE_BYTES;
 
-        if (spotnik_checkpoint_pause(checkpoint, 0)) {
+        if (spotnik_checkpoint_is_stopping(checkpoint)) {
             spotnik_shelf_file_end(file, NULL);
-            return stopped();
+            return spotnik_error_return(SPOTNIK_ERR_STATE, "this member ended before it was written");
         }
         int rc = add(file, hash, bytes, some);
         if (rc)
@@ -67,7 +55,7 @@ static int write_part(struct spotnik_checkpoint *checkpoint, const char *entry, 
     char prefix[32], name[SPOTNIK_MANIFEST_FILE_NAME_MAX + 1];
     struct spotnik_shelf_file file;
     struct spotnik_hash hash;
-    int rc = spotnik_shelf_file_begin(&file, checkpoint->dir, entry, checkpoint->slot.member);
+    int rc = spotnik_shelf_file_begin(&file, checkpoint->dir, entry, checkpoint->work.member);
 
     spotnik_hash_begin(&hash);
     if (!rc)
@@ -86,7 +74,7 @@ static int write_parts(struct spotnik_checkpoint *checkpoint, const char *entry)
     const uint8_t *at = checkpoint->buffer;
     int rc = 0;
 
-    for (uint32_t i = checkpoint->slot.rank; i < checkpoint->part_count && !rc; i += checkpoint->slot.size) {
+    for (uint32_t i = checkpoint->work.rank; i < checkpoint->part_count && !rc; i += checkpoint->work.size) {
         rc = write_part(checkpoint, entry, i, at);
         at += checkpoint->part[i].data_bytes;
     }
@@ -147,132 +135,96 @@ static int gather(struct spotnik_checkpoint *checkpoint, struct spotnik_manifest
     return rc;
 }
 
-/* --- waiting for the others
- * -------------------------------------------------------------------------------------- */
-
-static bool others_went_on(const struct spotnik_checkpoint *checkpoint)
+void spotnik_checkpoint_missing(struct spotnik_checkpoint *checkpoint, char *text, size_t size)
 {
-    struct spotnik_shelf_list list;
-    bool later = false;
+    struct spotnik_manifest *manifest = calloc(1, sizeof *manifest);
+    char entry[SPOTNIK_SHELF_NAME_MAX + 1];
+    uint32_t missing = 0, first = 0;
+    bool all = false;
 
-    if (spotnik_shelf_list(checkpoint->dir, &list))
-        return false;
-    for (uint32_t i = 0; i < list.count; i++)
-        later |=
-            list.entry[i].founding == checkpoint->slot.founding && list.entry[i].step > checkpoint->slot.step;
-    spotnik_shelf_list_done(&list);
-    return later;
-}
-
-struct patience {
-    uint64_t begun_ns, until_ns;
-};
-
-/* 0: look again. */
-static int wait_more(struct spotnik_checkpoint *checkpoint, struct patience *patience)
-{
-    uint64_t now_ns = spotnik_thread_now_ns();
-    uint64_t wait_ns = (now_ns - patience->begun_ns) / 10;
-
-    if (others_went_on(checkpoint))
-        return spotnik_error_return(SPOTNIK_ERR_STATE, "the others have gone on to a later one");
-    if (now_ns >= patience->until_ns)
-        return spotnik_error_return(SPOTNIK_ERR_STATE,
-                                    "a member was lost, or did not write its part in time");
-    pthread_mutex_lock(&checkpoint->lock);
-    bool changed = checkpoint->view_epoch != checkpoint->slot.view_epoch;
-    pthread_mutex_unlock(&checkpoint->lock);
-    if (changed)
-        patience->until_ns = spotnik_time_min(patience->until_ns, now_ns + PATIENCE_VIEW_NS);
-    wait_ns = wait_ns < LOOK_MIN_NS ? LOOK_MIN_NS : spotnik_time_min(wait_ns, LOOK_MAX_NS);
-    return spotnik_checkpoint_pause(checkpoint, wait_ns) ? stopped() : 0;
-}
-
-/* Not rank 0: until the manifest is there. */
-static int await(struct spotnik_checkpoint *checkpoint, const char *entry)
-{
-    struct patience patience = { .begun_ns = spotnik_thread_now_ns() };
-    int rc = 0;
-
-    patience.until_ns = patience.begun_ns + PATIENCE_NS;
-    while (!rc && !spotnik_shelf_has(checkpoint->dir, entry, SPOTNIK_MANIFEST_NAME))
-        rc = wait_more(checkpoint, &patience);
-    return rc;
+    snprintf(text, size, "the next one came before the parts of all members were there");
+    spotnik_shelf_entry_name(checkpoint->work.step, checkpoint->work.founding, entry);
+    if (manifest && !gather(checkpoint, manifest, entry, &all))
+        for (uint32_t i = checkpoint->part_count; i > 0; i--)
+            if (!manifest->part[i - 1].name[0]) {
+                missing++;
+                first = i - 1;
+            }
+    if (missing)
+        snprintf(text, size,
+                 "when the next one came, %u of %u parts were missing, part %u first: it was for rank %u of "
+                 "%u to write",
+                 missing, checkpoint->part_count, first + 1, first % checkpoint->work.size,
+                 checkpoint->work.size);
+    free(manifest);
 }
 
 /* --- rank 0
  * ------------------------------------------------------------------------------------------------------ */
 
-static int write_blobs(struct spotnik_checkpoint *checkpoint, const char *entry,
-                       struct spotnik_manifest_file *ret)
+static int write_blobs(struct spotnik_checkpoint *checkpoint, const char *entry)
 {
-    const struct spotnik_checkpoint_slot *slot = &checkpoint->slot;
+    struct spotnik_checkpoint_slot *work = &checkpoint->work;
+    struct spotnik_manifest_file *file = &work->blobs_file;
 
-    snprintf(ret->name, sizeof ret->name, "blobs-%016llx.safetensors", (unsigned long long)slot->member);
-    ret->bytes = slot->blobs_bytes;
-    ret->hash = spotnik_hash_bytes(slot->blobs, slot->blobs_bytes);
-    return spotnik_shelf_put(checkpoint->dir, entry, ret->name, slot->member, slot->blobs, slot->blobs_bytes);
+    snprintf(file->name, sizeof file->name, "blobs-%016llx.safetensors", (unsigned long long)work->member);
+    file->bytes = work->blobs_bytes;
+    file->hash = spotnik_hash_bytes(work->blobs, work->blobs_bytes);
+    return spotnik_shelf_put(checkpoint->dir, entry, file->name, work->member, work->blobs,
+                             work->blobs_bytes);
 }
 
 static int write_manifest(struct spotnik_checkpoint *checkpoint, const char *entry,
                           struct spotnik_manifest *manifest)
 {
-    const struct spotnik_checkpoint_slot *slot = &checkpoint->slot;
+    const struct spotnik_checkpoint_slot *work = &checkpoint->work;
     char *text;
     size_t size;
 
     snprintf(manifest->job, sizeof manifest->job, "%s", checkpoint->job);
-    manifest->step = slot->step;
-    manifest->founding = slot->founding;
-    manifest->size = slot->size;
+    manifest->step = work->step;
+    manifest->founding = work->founding;
+    manifest->size = work->size;
     manifest->part_count = checkpoint->part_count;
-    spotnik_ledger_copy(&manifest->ledger, &slot->ledger);
+    manifest->blobs = work->blobs_file;
+    spotnik_ledger_copy(&manifest->ledger, &work->ledger);
     int rc = spotnik_manifest_write(manifest, checkpoint->registry, &text, &size);
 
     if (rc)
         return rc;
-    rc = spotnik_shelf_put(checkpoint->dir, entry, SPOTNIK_MANIFEST_NAME, slot->member, text, size);
+    rc = spotnik_shelf_put(checkpoint->dir, entry, SPOTNIK_MANIFEST_NAME, work->member, text, size);
     free(text);
     return rc;
 }
 
-static int gather_all(struct spotnik_checkpoint *checkpoint, const char *entry,
-                      struct spotnik_manifest *manifest)
-{
-    struct patience patience = { .begun_ns = spotnik_thread_now_ns() };
-    bool all = false;
-    int rc = gather(checkpoint, manifest, entry, &all);
-
-    patience.until_ns = patience.begun_ns + PATIENCE_NS;
-    while (!rc && !all) {
-        rc = wait_more(checkpoint, &patience);
-        if (!rc)
-            rc = gather(checkpoint, manifest, entry, &all);
-    }
-    return rc;
-}
-
-static int complete(struct spotnik_checkpoint *checkpoint, const char *entry)
+static int complete(struct spotnik_checkpoint *checkpoint, const char *entry, bool *ret_complete)
 {
     struct spotnik_manifest *manifest = calloc(1, sizeof *manifest);
-    uint64_t begun_ns = spotnik_thread_now_ns();
-    int rc = manifest ? 0 : spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for a manifest");
+    bool all = false;
+    int rc = manifest ? gather(checkpoint, manifest, entry, &all)
+                      : spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for a manifest");
 
-    if (!rc && !checkpoint->slot.has_ledger)
-        rc = spotnik_error_return(SPOTNIK_ERR_STATE, "this member had come in behind the others");
-    if (!rc)
-        rc = write_blobs(checkpoint, entry, &manifest->blobs);
-    if (!rc)
-        rc = gather_all(checkpoint, entry, manifest);
-    if (!rc)
+    if (!rc && all)
         rc = write_manifest(checkpoint, entry, manifest);
     free(manifest);
-    if (rc)
+    if (rc || !all)
         return rc;
     spotnik_shelf_prune(checkpoint->dir, checkpoint->config.keep);
-    /* The others see the manifest a little later; be the last to be free again. */
-    if (checkpoint->slot.size > 1)
-        spotnik_checkpoint_pause(checkpoint, 2 * LOOK_MIN_NS + (spotnik_thread_now_ns() - begun_ns) / 5);
+    *ret_complete = true;
+    return 0;
+}
+
+/* --- for the thread
+ * ---------------------------------------------------------------------------------------------- */
+
+int spotnik_checkpoint_look(struct spotnik_checkpoint *checkpoint, bool *ret_complete)
+{
+    char entry[SPOTNIK_SHELF_NAME_MAX + 1];
+
+    spotnik_shelf_entry_name(checkpoint->work.step, checkpoint->work.founding, entry);
+    if (checkpoint->work.rank == 0)
+        return complete(checkpoint, entry, ret_complete);
+    *ret_complete = spotnik_shelf_has(checkpoint->dir, entry, SPOTNIK_MANIFEST_NAME);
     return 0;
 }
 
@@ -280,12 +232,14 @@ int spotnik_checkpoint_write(struct spotnik_checkpoint *checkpoint)
 {
     char entry[SPOTNIK_SHELF_NAME_MAX + 1];
 
-    spotnik_shelf_entry_name(checkpoint->slot.step, checkpoint->slot.founding, entry);
+    spotnik_shelf_entry_name(checkpoint->work.step, checkpoint->work.founding, entry);
     int rc = spotnik_shelf_entry_make(checkpoint->dir, entry);
 
     if (!rc)
         rc = write_parts(checkpoint, entry);
-    if (!rc)
-        rc = checkpoint->slot.rank ? await(checkpoint, entry) : complete(checkpoint, entry);
-    return rc;
+    if (rc || checkpoint->work.rank)
+        return rc;
+    if (!checkpoint->work.has_ledger)
+        return spotnik_error_return(SPOTNIK_ERR_STATE, "rank 0, this member, had come in behind the others");
+    return write_blobs(checkpoint, entry);
 }
