@@ -116,7 +116,8 @@ def published(p, out, groups, hours):
     ours = {policy: tuple(sum(column) / len(column) for column in zip(*pairs)) for policy, pairs in hours.items()}
     latest = a.RECORDED_TICKS - len(windows[0][0])  # the last start that the released windows show
     whole = {}
-    for name, ticks in {"as far as the released ones reach": a.RECORDED_TICKS, "of 13 days": 13 * 144, "of 14 days": 14 * 144}.items():
+    reaches = {"as far as the released ones reach": a.RECORDED_TICKS, "of 13 days": 13 * 144, "of 14 days": 14 * 144}
+    for name, ticks in reaches.items():
         got = a.printed(p, tuple(a.PRINTED), ticks, "2h")
         whole[name] = {policy: (result["on_demand_hours"], result["spot_hours"]) for policy, result in got.items()}
     plan_published.section(out, table, windows, traces, latest, ours, a.PRINTED, whole)
@@ -197,8 +198,8 @@ def scavenger(p, out, folder):
             for r in csv.DictReader(open(p.path("scavenger", "scavenger_fig8_noise_epochs_resnet18.csv")))]
     scatter = plan_forms.epochs_scatter(runs)
     exact = plan_forms.exact_form_mapes(observed, scatter)
-    out += [f"Runs with the same batch need epochs that differ by {100 * scatter:.1f} % (deviation, figure 8). With that scatter in "
-            f"all sixteen rows a form that is exactly right is {sum(exact) / len(exact):.2f} % off on average (5 % to 95 %: "
+    out += [f"Runs with the same batch need epochs that differ by {100 * scatter:.1f} % (deviation, figure 8). With that "
+            f"scatter in all sixteen rows a form that is exactly right is {sum(exact) / len(exact):.2f} % off on average (5 % to 95 %: "
             f"{exact[len(exact) // 20]:.2f} to {exact[-len(exact) // 20]:.2f}), and within 2 % in "
             f"{100 * sum(x <= 2 for x in exact) / len(exact):.0f} % of all draws.", ""]
     fit = p.run("model", "noise", "--fit", p.path("scavenger", "scavenger_fig8_noise_epochs_resnet18.csv"))
