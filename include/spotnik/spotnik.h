@@ -409,6 +409,16 @@ SPOTNIK_API int spotnik_reduce_scatter(spotnik_job *job, uint32_t bucket, void *
                                        enum spotnik_op op, spotnik_range *ret_part);
 
 /**
+ * Start to all-reduce F32 @p data in place, as spotnik_allreduce() does, but have it travel as @p wire, F16 or BF16: half the
+ * bytes on every link, for gradients that can bear it. The result is that of an all-reduce of halves (rounded once where
+ * members share memory, at every hop of a ring), the same bits on every member; spotnik_result() shows the halves.
+ * @p data is read at once and written by the commit; @p bucket is 0 to 254. Beyond 65504 a number is infinite as F16.
+ * Errors: as above. Every member must give the same @p wire.
+ */
+SPOTNIK_API int spotnik_allreduce_compressed(spotnik_job *job, uint32_t bucket, float *data, size_t count,
+                                             enum spotnik_dtype wire, enum spotnik_op op);
+
+/**
  * The shares whose data are in the collectives of the step that was committed last, ascending, @p max of them at most
  * (@p ret_shares NULL: none). Returns how many there are; 0 after a step without collectives. On the thread of the job.
  */

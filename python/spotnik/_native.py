@@ -11,7 +11,7 @@ import ctypes
 import enum
 import os
 import threading
-from ctypes import POINTER, c_char, c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, c_char, c_char_p, c_float, c_int, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any, Optional, TypeVar
 
@@ -209,6 +209,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "spotnik_broadcast": (c_int, [_JOB, c_uint32, c_void_p, c_size_t, c_int, c_uint32]),
     "spotnik_allgather": (c_int, [_JOB, c_uint32, c_void_p, c_size_t, c_int, c_void_p, c_uint32]),
     "spotnik_reduce_scatter": (c_int, [_JOB, c_uint32, c_void_p, c_size_t, c_int, c_int, POINTER(NativeRange)]),
+    "spotnik_allreduce_compressed": (c_int, [_JOB, c_uint32, POINTER(c_float), c_size_t, c_int, c_int]),
     "spotnik_contributors": (c_uint32, [_JOB, POINTER(c_uint32), c_uint32]),
     "spotnik_barrier": (c_int, [_JOB]),
     "spotnik_notice": (None, [_JOB]),

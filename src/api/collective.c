@@ -12,20 +12,19 @@ static bool has_share(const struct spotnik_collectives *all)
     return all->share < all->shares;
 }
 
-static int get(spotnik_job *job, struct spotnik_collectives **ret)
+struct spotnik_collectives *spotnik_collectives_of(spotnik_job *job)
 {
     if (!job->collectives)
         job->collectives = calloc(1, sizeof *job->collectives);
     if (!job->collectives)
-        return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for collectives");
-    *ret = job->collectives;
-    return 0;
+        (void)spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for collectives");
+    return job->collectives;
 }
 
 /* With the first collective of a step. All members start the same buckets, so all have it or none. */
 static int census(spotnik_job *job, struct spotnik_collectives *all)
 {
-    if (all->used)
+    if (all->counted)
         return 0;
     all->share = job->share;
     all->shares = job->shares;
@@ -38,7 +37,7 @@ static int census(spotnik_job *job, struct spotnik_collectives *all)
     if (rc == SPOTNIK_ERR_STATE)
         return spotnik_error_return(SPOTNIK_ERR_STATE, "bucket %d belongs to the library in a step with collectives; "
                                     "number yours from 0", SPOTNIK_CENSUS_BUCKET);
-    all->used = rc == 0;
+    all->counted = rc == 0;
     return rc;
 }
 
@@ -53,9 +52,10 @@ static int prepare(spotnik_job *job, uint32_t bucket, const void *data, size_t c
     if (!rc && bucket == SPOTNIK_CENSUS_BUCKET)
         rc = spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "bucket %u belongs to the library in a step with collectives; use "
                                   "0 to %d", bucket, SPOTNIK_CENSUS_BUCKET - 1);
-    if (!rc)
-        rc = get(job, ret);
-    return rc ? rc : census(job, *ret);
+    if (rc)
+        return rc;
+    *ret = spotnik_collectives_of(job);
+    return *ret ? census(job, *ret) : SPOTNIK_ERR_MEMORY;
 }
 
 static int start(spotnik_job *job, uint32_t bucket, const void *source, size_t bytes, struct spotnik_collective what)
@@ -68,8 +68,7 @@ static int start(spotnik_job *job, uint32_t bucket, const void *source, size_t b
     return rc;
 }
 
-/* Memory of the engine lives as long as the job: smaller ones, which may be in use, are left to it. */
-static void *grow(spotnik_job *job, const void *have, size_t *have_bytes, size_t bytes)
+void *spotnik_collective_grow(spotnik_job *job, const void *have, size_t *have_bytes, size_t bytes)
 {
     if (have && *have_bytes >= bytes)
         return (void *)(uintptr_t)have;
@@ -104,7 +103,7 @@ int spotnik_broadcast(spotnik_job *job, uint32_t bucket, void *data, size_t coun
     const void *source = data;
 
     if (!has_share(all) || all->share != root) {
-        const void *zeros = grow(job, all->zeros, &all->zeros_bytes, bytes);
+        const void *zeros = spotnik_collective_grow(job, all->zeros, &all->zeros_bytes, bytes);
         if (!zeros)
             return SPOTNIK_ERR_MEMORY;
         source = all->zeros = zeros;
@@ -121,7 +120,7 @@ int spotnik_broadcast(spotnik_job *job, uint32_t bucket, void *data, size_t coun
 static int table_fill(spotnik_job *job, struct spotnik_collective *what, uint32_t share, const void *row, size_t row_bytes)
 {
     size_t before = what->table_bytes;
-    uint8_t *table = grow(job, what->table, &what->table_bytes, row_bytes * what->slots);
+    uint8_t *table = spotnik_collective_grow(job, what->table, &what->table_bytes, row_bytes * what->slots);
 
     if (!table)
         return SPOTNIK_ERR_MEMORY;

@@ -24,6 +24,7 @@ enum spotnik_collective_kind {
     SPOTNIK_COLLECTIVE_BROADCAST,
     SPOTNIK_COLLECTIVE_ALLGATHER,
     SPOTNIK_COLLECTIVE_REDUCE_SCATTER,
+    SPOTNIK_COLLECTIVE_COMPRESSED, /* an all-reduce of F32 that travels as halves */
 };
 
 /* Of one bucket. */
@@ -35,10 +36,13 @@ struct spotnik_collective {
     spotnik_range *part;  /* reduce-scatter: NULL or the caller's */
     uint8_t *table;       /* all-gather: a row per slot, zero but for [dirty_at, dirty_at + dirty_bytes). The engine's */
     size_t table_bytes, dirty_at, dirty_bytes;
+    uint8_t *halves; /* compressed: what travels. The engine's */
+    size_t halves_bytes;
+    enum spotnik_dtype wire;
 };
 
 struct spotnik_collectives {
-    bool used;                              /* in the running step */
+    bool counted;                           /* the running step has a census */
     uint32_t share, shares;                 /* ours, of how many; both 0 in a replay */
     uint64_t census[SPOTNIK_CENSUS_WORDS];  /* our bit */
     uint64_t present[SPOTNIK_CENSUS_WORDS]; /* everybody's, of the step committed last */
@@ -47,6 +51,13 @@ struct spotnik_collectives {
     uint32_t rootless; /* 1 + a bucket whose root was lost in the step committed last; 0: none */
     struct spotnik_collective of[SPOTNIK_CENSUS_BUCKET];
 };
+
+/* The collectives of a job, made with the first; NULL: no memory. */
+struct spotnik_collectives *spotnik_collectives_of(spotnik_job *job);
+
+/* Memory of the engine in which at least `bytes` fit: `have`, or more, zeroed, written to *have_bytes. It lives as long as
+ * the job, so smaller ones, which may be in use, are left to the engine. NULL: no memory. */
+void *spotnik_collective_grow(spotnik_job *job, const void *have, size_t *have_bytes, size_t bytes);
 
 /* A step was begun; NULL: this job has had no collectives yet. */
 void spotnik_collectives_begin(struct spotnik_collectives *all);

@@ -5,12 +5,13 @@
 
 #include "api/job.h"
 #include "base/error.h"
+#include "reduce/compress.h"
 
 void spotnik_collectives_begin(struct spotnik_collectives *all)
 {
     if (!all)
         return;
-    all->used = false;
+    all->counted = false;
     all->rootless = 0;
     for (uint32_t i = 0; i < SPOTNIK_CENSUS_BUCKET; i++)
         all->of[i].kind = SPOTNIK_COLLECTIVE_NONE;
@@ -82,10 +83,9 @@ void spotnik_collectives_deliver(struct spotnik_collectives *all, uint32_t bucke
     if (!all)
         return;
     memset(all->present, 0, sizeof all->present);
-    if (!all->used || bucket_count <= SPOTNIK_CENSUS_BUCKET)
-        return;
-    memcpy(all->present, result[SPOTNIK_CENSUS_BUCKET].data, sizeof all->present);
-    for (uint32_t i = 0; i < SPOTNIK_CENSUS_BUCKET; i++)
+    if (all->counted && bucket_count > SPOTNIK_CENSUS_BUCKET)
+        memcpy(all->present, result[SPOTNIK_CENSUS_BUCKET].data, sizeof all->present);
+    for (uint32_t i = 0; i < SPOTNIK_CENSUS_BUCKET && i < bucket_count; i++)
         switch (all->of[i].kind) {
         case SPOTNIK_COLLECTIVE_BROADCAST:
             broadcast(all, i, result[i].data);
@@ -95,6 +95,9 @@ void spotnik_collectives_deliver(struct spotnik_collectives *all, uint32_t bucke
             break;
         case SPOTNIK_COLLECTIVE_REDUCE_SCATTER:
             reduce_scatter(all, &all->of[i], result[i].data);
+            break;
+        case SPOTNIK_COLLECTIVE_COMPRESSED:
+            spotnik_compress_widen(all->of[i].data, result[i].data, all->of[i].count, all->of[i].wire);
             break;
         case SPOTNIK_COLLECTIVE_NONE:
             break;

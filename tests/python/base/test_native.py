@@ -24,6 +24,7 @@ SCALARS = {
     "uint32_t": ctypes.c_uint32,
     "uint64_t": ctypes.c_uint64,
     "double": ctypes.c_double,
+    "float": ctypes.c_float,
 }
 
 

@@ -15,6 +15,7 @@
 
 #include "api/collective.h"
 #include "api/key.h"
+#include "reduce/compress.h"
 #include "spotnik/spotnik.h"
 
 enum { MEMBERS = 3, SLOTS = 5, ROW = 7, LARGE = 300001, SUMS = 1003 };
@@ -176,6 +177,39 @@ static void check_bereaved(struct member *member, float sum)
     check_sums(member, share, 2);
 }
 
+/* Halves hold small integers; a third is rounded alike by everybody, to the bits of spotnik_result(). */
+static void check_halves(struct member *member, const float *sums, const float *mean)
+{
+    float widened[SUMS];
+
+    for (uint32_t i = 0; i < SUMS; i++)
+        EXPECT(member, sums[i] == 6);
+    spotnik_compress_widen(widened, spotnik_result(member->job, 5), SUMS, SPOTNIK_F16);
+    EXPECT(member, memcmp(widened, mean, sizeof widened) == 0);
+    EXPECT(member, mean[0] == 0.66650390625f && mean[SUMS - 1] == mean[0]); /* 2/3 of 11 bits */
+}
+
+static void *halved(void *context)
+{
+    struct member *member = context;
+    float sums[SUMS], mean[SUMS];
+
+    join(member, MEMBERS);
+    for (uint32_t i = 0; i < 4 && !member->failure[0]; i++) {
+        EXPECT(member, spotnik_step_begin(member->job, &member->step) == 0);
+        for (uint32_t k = 0; k < SUMS; k++) {
+            sums[k] = (float)(member->step.share + 1);
+            mean[k] = (float)(member->step.share % 2 + 1) * 0.5f;
+        }
+        EXPECT(member, spotnik_allreduce_compressed(member->job, 4, sums, SUMS, SPOTNIK_BF16, SPOTNIK_SUM) == 0);
+        EXPECT(member, spotnik_allreduce_compressed(member->job, 5, mean, SUMS, SPOTNIK_F16, SPOTNIK_MEAN) == 0);
+        EXPECT(member, spotnik_step_commit(member->job) == 0);
+        check_halves(member, sums, mean);
+    }
+    EXPECT(member, spotnik_leave(member->job) == 0);
+    return NULL;
+}
+
 /* Everybody has begun; then the root goes without a word. */
 static void *bereaved(void *context)
 {
@@ -315,6 +349,13 @@ static void test_calm(void **state)
     together(calm, MEMBERS, "auto");
 }
 
+static void test_compressed(void **state)
+{
+    (void)state;
+    together(halved, MEMBERS, "tcp");
+    together(halved, MEMBERS, "auto");
+}
+
 static void test_lost_root(void **state)
 {
     (void)state;
@@ -372,6 +413,7 @@ static void test_wrong_calls(void **state)
 {
     spotnik_job *job = join_alone();
     uint8_t data[2] = { 1, 2 };
+    float values[2] = { 1, 2 };
     spotnik_step step;
 
     (void)state;
@@ -388,6 +430,9 @@ static void test_wrong_calls(void **state)
     assert_int_equal(spotnik_allgather(job, 0, data, 2, SPOTNIK_U8, data, 0), SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_allgather(job, 0, data, 2, SPOTNIK_U8, data, 1025), SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_allgather(job, 0, data, 2, SPOTNIK_U8, NULL, 1), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_allreduce_compressed(job, 0, values, 2, SPOTNIK_F32, SPOTNIK_SUM), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_allreduce_compressed(job, 255, values, 2, SPOTNIK_F16, SPOTNIK_SUM), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_allreduce_compressed(job, 0, NULL, 2, SPOTNIK_F16, SPOTNIK_SUM), SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_allreduce(job, 255, data, 2, SPOTNIK_U8, SPOTNIK_SUM), 0); /* nothing has claimed it yet */
     assert_int_equal(spotnik_broadcast(job, 0, data, 2, SPOTNIK_U8, 0), SPOTNIK_ERR_STATE);
     assert_int_equal(spotnik_step_commit(job), 0);
@@ -434,8 +479,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parts),     cmocka_unit_test(test_census), cmocka_unit_test(test_alone),
-        cmocka_unit_test(test_wrong_calls), cmocka_unit_test(test_calm), cmocka_unit_test(test_lost_root),
-        cmocka_unit_test(test_latecomer),
+        cmocka_unit_test(test_wrong_calls), cmocka_unit_test(test_calm), cmocka_unit_test(test_compressed),
+        cmocka_unit_test(test_lost_root),         cmocka_unit_test(test_latecomer),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
