@@ -156,11 +156,21 @@ static void become(const struct cluster *cluster, uint32_t place, int events)
     _exit(127);
 }
 
+/* A killed member is dead some time after the kill only, the longer the more memory it had. */
+static void await_death(struct cluster *cluster, const struct worker *worker)
+{
+    uint64_t limit_ns = cluster_now_ns() + 10 * CLUSTER_SLOWNESS * SPOTNIK_S;
+
+    while (worker->pid && worker->killed && cluster_now_ns() < limit_ns)
+        cluster_turn(cluster, 10);
+}
+
 void cluster_start(struct cluster *cluster, uint32_t place)
 {
     struct worker *worker = &cluster->worker[place];
     int ends[2];
 
+    await_death(cluster, worker);
     if (worker->pid)
         cluster_fail(cluster, "place %u is taken", place);
     if (worker->events >= 0)

@@ -73,6 +73,7 @@ void cluster_new(struct cluster *cluster, uint32_t places, uint64_t seed);
 /* Kill what is left, remove the directory. */
 void cluster_free(struct cluster *cluster);
 
+/* A member at a place that is free, or about to be: where the member before was killed. */
 void cluster_start(struct cluster *cluster, uint32_t place);
 void cluster_kill(struct cluster *cluster, uint32_t place, int signal);
 

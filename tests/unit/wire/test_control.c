@@ -19,6 +19,13 @@
 
 #define BYTES_MAX 65536
 
+/* Decoding has no threads, so the thread sanitizer has nothing to find here, and is thirty times slower: every ninth bit there. */
+#if defined __SANITIZE_THREAD__
+#define BIT_STEP 9
+#else
+#define BIT_STEP 1
+#endif
+
 struct fixture {
     struct spotnik_limits limits;
     struct spotnik_wire_storage *drawn, *decoded;
@@ -133,7 +140,7 @@ static void every_flipped_bit_is_refused_or_means_itself(void **state)
         for (uint32_t i = 0; i < 3; i++) {
             struct spotnik_message drawn;
             message_draw(f, (enum spotnik_message_kind)kind, &drawn);
-            for (size_t bit = 0; bit < 8 * f->size; bit++) {
+            for (size_t bit = 0; bit < 8 * f->size; bit += BIT_STEP) {
                 f->bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
                 assert_refused_or_canonical(f, f->bytes, f->size);
                 f->bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
