@@ -42,6 +42,8 @@ static int found_job(struct spotnik_job *job, const spotnik_config *config)
     if (rc)
         return rc;
     job->founder = true;
+    if (job->peers)
+        spotnik_peers_founding_set(job->peers, job->registry.founding);
     spotnik_job_ledger(config, &ledger);
     return spotnik_engine_found(job->engine, &ledger);
 }
@@ -136,6 +138,16 @@ void spotnik_notice(spotnik_job *job)
     spotnik_engine_notice(job->engine);
 }
 
+/* Nobody stays behind in the view that let us go. */
+static void end_if_last(struct spotnik_job *job)
+{
+    spotnik_job_status status;
+
+    spotnik_engine_status(job->engine, &status);
+    if (job->peers && status.size == 0)
+        spotnik_peers_over_set(job->peers);
+}
+
 int spotnik_leave(spotnik_job *job)
 {
     int rc = 0;
@@ -154,6 +166,8 @@ int spotnik_leave(spotnik_job *job)
         rc = spotnik_engine_leave(job->engine, patience_ns);
     if (job->checkpoint)
         spotnik_checkpoint_finish(job->checkpoint, !rc && !job->outside && !job->begun, FINISH_TIMEOUT_NS);
+    if (is_member && !job->begun && !rc)
+        end_if_last(job);
     /* Others who have not agreed to it cannot tell a goodbye from silence, and may wait for us for ever: end as the dead
      * do. */
     job_free(job, !is_member || (!job->begun && !rc));

@@ -8,9 +8,12 @@
 #include "api/key.h"
 #include "base/error.h"
 #include "base/time.h"
+#include "state/resume.h"
+#include "state/shelf.h"
 #include "state/thread.h"
 
 #define REJOIN_TIMEOUT_NS (60 * SPOTNIK_S)
+#define LAST_STATE_TIMEOUT_NS (10 * SPOTNIK_S)
 #define PAUSE_NS (20 * SPOTNIK_MS)
 
 static bool stop(void *context)
@@ -35,6 +38,46 @@ static void pause_a_little(void)
     nanosleep(&pause, NULL);
 }
 
+/* After the last step a checkpoint is written, if checkpoints are at all; rank 0 of the last view may be at it now. */
+static bool has_last_state(const struct spotnik_job *job)
+{
+    struct spotnik_shelf_list list;
+    bool has = false;
+
+    if (!job->checkpoint || !job->config.steps_max || spotnik_shelf_list(job->checkpoint_dir, &list))
+        return false;
+    for (uint32_t i = 0; i < list.count; i++)
+        has |= list.entry[i].written_s && list.entry[i].founding == job->registry.founding
+               && list.entry[i].step >= job->config.steps_max;
+    spotnik_shelf_list_done(&list);
+    return has;
+}
+
+/* All others have left in good order. With the last checkpoint this member is where they were; without, it must not
+ * look as if it were. */
+static int ended(struct spotnik_job *job)
+{
+    uint64_t until_ns = spotnik_time_add(spotnik_thread_now_ns(), job->checkpoint ? LAST_STATE_TIMEOUT_NS : 0);
+    struct spotnik_resume found = { .step = 0 };
+    int rc = 0;
+
+    while (!has_last_state(job) && !stop(job) && spotnik_thread_now_ns() < until_ns)
+        pause_a_little();
+    if (has_last_state(job))
+        rc = spotnik_checkpoint_load(job->checkpoint_dir, job->name, &job->registry, &found);
+    if (rc || !found.step || found.step < job->config.steps_max)
+        return rc ? rc
+                  : spotnik_error_return(SPOTNIK_ERR_PEERS,
+                                         "the job is over: all its other members have left in good order, after step "
+                                         "%llu or later, and this one was cut off from them; the state here is not the "
+                                         "last one",
+                                         (unsigned long long)job->committed);
+    job->state_loads++;
+    job->committed = found.step;
+    return spotnik_error_return(SPOTNIK_ERR_DONE, "the job is over; its last state was loaded from checkpoint %s",
+                                found.name);
+}
+
 static int follow(struct spotnik_job *job, uint64_t step)
 {
     struct spotnik_id id;
@@ -45,6 +88,7 @@ static int follow(struct spotnik_job *job, uint64_t step)
     if (rc)
         return rc;
     job->committed = step;
+    spotnik_peers_founding_set(job->peers, job->registry.founding);
     spotnik_peers_renew(job->peers);
     return spotnik_joiner_follow(job->joiner);
 }
@@ -94,7 +138,7 @@ int spotnik_job_rejoin(struct spotnik_job *job)
 
     if (!job->peers)
         return spotnik_error_return(SPOTNIK_ERR_PEERS, "a job of one has nobody to join again");
-    for (;;) {
+    while (!spotnik_peers_is_over(job->peers)) {
         uint64_t spent_ns = spotnik_time_since(spotnik_thread_now_ns(), begun_ns);
 
         if (spotnik_job_is_noticed(job))
@@ -110,6 +154,7 @@ int spotnik_job_rejoin(struct spotnik_job *job)
             return rc;
         pause_a_little();
     }
+    return spotnik_job_is_noticed(job) ? SPOTNIK_ERR_LEAVING : ended(job);
 }
 
 void spotnik_job_exclude(struct spotnik_job *job)

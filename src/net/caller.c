@@ -356,6 +356,18 @@ void spotnik_engine_interrupt(struct spotnik_engine *engine)
     spotnik_engine_unlock(engine);
 }
 
+void spotnik_engine_over(struct spotnik_engine *engine)
+{
+    struct spotnik_core_status status;
+    spotnik_engine_lock(engine);
+    spotnik_core_status(engine->core, &status);
+    if (status.role == SPOTNIK_ROLE_MEMBER && status.parked) {
+        engine->excluded = true;
+        spotnik_engine_changed(engine);
+    }
+    spotnik_engine_unlock(engine);
+}
+
 void spotnik_engine_wake(struct spotnik_engine *engine)
 {
     spotnik_engine_lock(engine);

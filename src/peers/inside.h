@@ -24,6 +24,7 @@ struct spotnik_peers {
     pthread_mutex_t lock; /* of everything below */
     struct spotnik_credentials credentials;
     bool stopping;
+    uint64_t founding; /* of our lineage; 0: none */
     char warning[256];
     /* List, used by the searching thread only: */
     struct spotnik_member vote; /* ours; id none: not given */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What goes on between searches, on a thread of its own: our record in the directory is kept fresh; and
  * while this member is parked it looks where new members look, because everybody it knew may be dead and the
- * job may go on elsewhere. It only introduces the two to each other: what follows (we were excluded, we join
+ * job may go on elsewhere, or be over. It only introduces the two to each other: what follows (we were excluded, we join
  * again) is the core's and the API's. */
 #include <dirent.h>
 #include <errno.h>
@@ -140,6 +140,46 @@ static void look_round(struct spotnik_peers *peers, uint64_t epoch)
     explicit_bzero(&credentials, sizeof credentials);
 }
 
+/* ---- the end of the job ---- */
+
+/* The name of the file that says so. False: we have no lineage, or there is no directory. */
+static bool over_name(struct spotnik_peers *peers, char name[64])
+{
+    pthread_mutex_lock(&peers->lock);
+    uint64_t founding = peers->founding;
+    pthread_mutex_unlock(&peers->lock);
+    snprintf(name, 64, "over-%016llx", (unsigned long long)founding);
+    return peers->spec.is_directory && founding != 0;
+}
+
+void spotnik_peers_founding_set(struct spotnik_peers *peers, uint64_t founding)
+{
+    pthread_mutex_lock(&peers->lock);
+    peers->founding = founding;
+    pthread_mutex_unlock(&peers->lock);
+}
+
+void spotnik_peers_over_set(struct spotnik_peers *peers)
+{
+    struct spotnik_credentials credentials = credentials_copy(peers);
+    char name[64];
+    if (over_name(peers, name))
+        (void)spotnik_record_write(&credentials, peers->spec.directory, name, false);
+    explicit_bzero(&credentials, sizeof credentials);
+}
+
+bool spotnik_peers_is_over(struct spotnik_peers *peers)
+{
+    struct spotnik_credentials credentials = credentials_copy(peers);
+    struct spotnik_record record;
+    bool readable, over = false;
+    char name[64];
+    if (over_name(peers, name)) /* signed, as all records are */
+        over = spotnik_record_read(&credentials, peers->spec.directory, name, &record, &readable) == 0;
+    explicit_bzero(&credentials, sizeof credentials);
+    return over;
+}
+
 /* ---- the thread ---- */
 
 static void keep(struct spotnik_peers *peers)
@@ -148,7 +188,9 @@ static void keep(struct spotnik_peers *peers)
     if (peers->spec.is_directory)
         record_refresh(peers);
     spotnik_engine_status(peers->engine, &status);
-    if (status.parked)
+    if (status.parked && spotnik_peers_is_over(peers))
+        spotnik_engine_over(peers->engine);
+    else if (status.parked)
         look_round(peers, status.view_epoch);
 }
 

@@ -34,6 +34,16 @@ int spotnik_peers_find(struct spotnik_peers *peers, bool may_found, uint64_t tim
 /* Our member_id changed (rejoined as a new member): refresh the file. */
 void spotnik_peers_renew(struct spotnik_peers *peers);
 
+/* Our lineage, by the random number of its founding (src/api): the one that the next two are about. 0: none yet. */
+void spotnik_peers_founding_set(struct spotnik_peers *peers, uint64_t founding);
+
+/* All members have left it in good order, we with the last of them: say so in the directory to whoever was cut off,
+ * who would wait for them for ever. Decides nothing about a new founding. With a list there is no place to say it. */
+void spotnik_peers_over_set(struct spotnik_peers *peers);
+
+/* Has that been said? */
+bool spotnik_peers_is_over(struct spotnik_peers *peers);
+
 /* What is wrong with the directory just now (full, vanished), "" when nothing is. Training does not depend
  * on it. */
 void spotnik_peers_warning(struct spotnik_peers *peers, char *text, size_t size);

@@ -218,9 +218,11 @@ static int reduce(struct worker *worker)
 static int train(struct worker *worker, uint64_t *ret_step)
 {
     spotnik_step step;
+    uint64_t loads = spotnik_state_loads(worker->job);
     int rc;
 
     while ((rc = spotnik_step_begin(worker->job, &step)) == 0) {
+        loads = spotnik_state_loads(worker->job);
         compute(worker, &step);
         rc = reduce(worker);
         if (rc == SPOTNIK_ERR_EXCLUDED) {
@@ -232,6 +234,10 @@ static int train(struct worker *worker, uint64_t *ret_step)
         *ret_step = step.number;
         if (apply(worker, &step))
             return SPOTNIK_ERR_STATE;
+    }
+    if (rc == SPOTNIK_ERR_DONE && spotnik_state_loads(worker->job) != loads) {
+        tell(worker, "excluded %" PRIu64, *ret_step); /* others made the last steps, and left us their result */
+        *ret_step = worker->steps;
     }
     return rc;
 }

@@ -295,6 +295,36 @@ static void vanished_directory_is_a_warning(void **state)
     seekers_free(first, 1);
 }
 
+/* That a job is over is said about one lineage, by one who holds the key. */
+static void the_end_is_told(void **state)
+{
+    (void)state;
+    struct seeker last[1] = { 0 }, cut_off[1] = { 0 };
+    char path[256];
+    engine_start(last, 1, 0);
+    engine_start(cut_off, 2, 0);
+    snprintf(last->spec, sizeof last->spec, "file:%s", directory);
+    assert_int_equal(spotnik_peers_new(last->spec, last->engine, &last->peers), 0);
+    assert_int_equal(spotnik_peers_new(last->spec, cut_off->engine, &cut_off->peers), 0);
+    spotnik_peers_over_set(last->peers); /* of no lineage: nothing is said */
+    assert_false(spotnik_peers_is_over(cut_off->peers));
+    spotnik_peers_founding_set(cut_off->peers, 0xabc);
+    snprintf(path, sizeof path, "%s/over-%016x", directory, 0xabc);
+    FILE *forged = fopen(path, "w");
+    assert_non_null(forged);
+    fclose(forged);
+    assert_false(spotnik_peers_is_over(cut_off->peers));
+    spotnik_peers_founding_set(last->peers, 0xabd);
+    spotnik_peers_over_set(last->peers);
+    assert_true(spotnik_peers_is_over(last->peers));
+    assert_false(spotnik_peers_is_over(cut_off->peers));
+    spotnik_peers_founding_set(last->peers, 0xabc);
+    spotnik_peers_over_set(last->peers);
+    assert_true(spotnik_peers_is_over(cut_off->peers));
+    seekers_free(last, 1);
+    seekers_free(cut_off, 1);
+}
+
 /* Whoever has nothing else to do answers at once, too: those that start together ask each other all the time, and who
  * hears nothing of one dares not found the job. A few may be late on a busy machine. */
 static void an_idle_process_answers(void **state)
@@ -383,6 +413,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(excluded_founder_finds_the_others, directory_make, directory_clear),
         cmocka_unit_test_setup_teardown(directory_errors_are_clear, directory_make, directory_clear),
         cmocka_unit_test_setup_teardown(vanished_directory_is_a_warning, directory_make, directory_clear),
+        cmocka_unit_test_setup_teardown(the_end_is_told, directory_make, directory_clear),
         cmocka_unit_test(an_idle_process_answers),
         cmocka_unit_test(list_has_one_founder),
         cmocka_unit_test(list_needs_a_majority),
