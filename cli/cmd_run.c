@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -184,11 +185,24 @@ static void set_master(void)
         close(fd);
 }
 
+/* Workers of one host share its processors. Libraries that compute (BLAS, OpenMP, PyTorch) start as many threads as there are
+ * processors in each of them, which wait for one another by spinning: a step then takes many times as long. */
+static void set_threads(uint32_t workers)
+{
+    char text[16];
+    cpu_set_t set;
+    uint32_t processors = sched_getaffinity(0, sizeof(set), &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
+
+    snprintf(text, sizeof(text), "%u", processors > workers ? processors / workers : 1);
+    setenv("OMP_NUM_THREADS", text, 0);
+}
+
 static bool set_environment(struct request *request)
 {
     char text[16];
 
     set_master();
+    set_threads(request->run.max);
     snprintf(text, sizeof(text), "%u", request->run.min);
     setenv("SPOTNIK_MIN", text, 1);
     if (!request->peers)

@@ -67,6 +67,16 @@ sed 's/^\[w[0-9]*\] //' "$dir/out" | sort >"$dir/variables"
 [ "$(cut -d' ' -f7 "$dir/variables" | sort -u | grep -c '^[0-9][0-9]*$')" = 1 ] || fail "MASTER_PORT"
 echo "torchrun's variables: set"
 
+# The workers share the processors of this host, unless the user says otherwise.
+share=$(($(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc) / 2))
+[ "$share" -ge 1 ] || share=1
+for said in "" 7; do
+    env -u OMP_NUM_THREADS ${said:+OMP_NUM_THREADS=$said} "$spotnik" run -q -n 2 -- sh -c 'echo "$OMP_NUM_THREADS"' \
+        >"$dir/out" 2>"$dir/err"
+    [ "$(sed 's/^\[w[0-9]*\] //' "$dir/out" | sort -u)" = "${said:-$share}" ] || fail "OMP_NUM_THREADS: $(cat "$dir/out")"
+done
+echo "processors: shared"
+
 # 4. Ask a live job.
 mkdir "$dir/peers"
 "$spotnik" key "$dir/key" >"$dir/out" 2>"$dir/err" || fail "spotnik key"
