@@ -317,8 +317,8 @@ static void members_at(uint64_t step, bool settled)
     }
 }
 
-/* A liar cannot know at which step the honest copy, so all wait at the boundary after HOLD_STEP, as
- * step_begin does when members are too few, until the joiner has its copy. */
+/* A liar cannot know at which step the honest copy, so all wait at the boundary after HOLD_STEP, as step_begin does
+ * when members are too few, until the joiner has its copy. */
 static void hold(void)
 {
     struct spotnik_engine *joiner = &engine_of[MEMBERS];
@@ -343,7 +343,6 @@ static void *members_run(void *argument)
                                                [7] = { update.small, SMALL, SPOTNIK_F32, SPOTNIK_MEAN } };
 
     bool holding = *(bool *)argument;
-
     for (uint64_t step = 1; !is_over() && step < STEPS_MAX; step++) {
         if (holding && step == HOLD_STEP + 1)
             hold();
