@@ -2,8 +2,9 @@
 /* Every member of a job is killed at one instant, again and again, while it writes checkpoints and its
  * members come and go; each time it is started anew in the same place. Claims: it goes on from the newest
  * complete checkpoint, at the very next step, with every sample of every epoch of data used once (the
- * members check that themselves, over the deaths); from the one before when that was damaged; what it
- * trains is, bit for bit, what the same members without deaths would have.
+ * members check that themselves, over the deaths); from the one before when that was damaged; also when it is
+ * lost again and again before it could write another; checkpoints are completed while members are lost and come
+ * all the time; what it trains is, bit for bit, what the same members without deaths would have.
  *
  *     e2e-totalloss WORKER [lives=5] [seed=1] [mib=36] [every=20] */
 #include <dirent.h>
@@ -20,6 +21,7 @@
 #include "state/shelf.h"
 
 #define PATIENCE_MS 60000
+#define CHURN_MAX 20
 
 static uint32_t places;
 static uint64_t step_wanted, checkpoint_wanted;
@@ -80,6 +82,25 @@ static void kill_all(struct cluster *cluster)
     for (uint32_t i = 0; i < places; i++)
         cluster_kill(cluster, i, SIGKILL);
     cluster_until(cluster, cluster_is_over, "everybody to be dead", PATIENCE_MS);
+}
+
+/* Somebody is lost and replaced all the time, until a checkpoint is complete all the same: each time a little later, so
+ * that a slow disk is no reason to fail. */
+static void write_under_churn(struct cluster *cluster)
+{
+    uint64_t losses = 0;
+
+    checkpoint_wanted = cluster->step_highest + 1;
+    while (!has_checkpoint(cluster)) {
+        if (++losses > CHURN_MAX)
+            cluster_fail(cluster, "no checkpoint is completed while members come and go");
+        cluster_kill(cluster, (uint32_t)spotnik_prng_below(&cluster->prng, places), SIGKILL);
+        step_wanted = cluster->step_highest + 5;
+        cluster_until(cluster, is_further, "five more steps after a loss", PATIENCE_MS);
+        refill(cluster);
+        cluster_spend(cluster, losses * 200 * SPOTNIK_MS);
+    }
+    printf("a checkpoint is complete after %" PRIu64 " losses\n", losses);
 }
 
 /* Steps after the checkpoint are as if they had never been. */
@@ -190,6 +211,13 @@ static void lives_under_churn(int argc, char **argv, uint64_t lives, uint64_t se
                cluster.step_highest, step, life == 2 ? ", the one before the newest, which was torn" : "");
         steps += cluster.step_highest - step;
         expect_resumed(&cluster, step);
+    }
+    write_under_churn(&cluster);
+    for (int i = 0; i < 3; i++) { /* in a row: it has hardly gone on */
+        struct spotnik_shelf_entry entry;
+
+        kill_all(&cluster);
+        expect_resumed(&cluster, newest(&entry));
     }
     finish(&cluster);
     printf("%u kills, %u starts, %" PRIu64 " steps done twice\n", cluster.kills, cluster.started, steps);
