@@ -3,7 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+import signal
+import socket
+import struct
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +23,7 @@ from torch.utils.data import DataLoader, Dataset, DistributedSampler, IterableDa
 
 import spotnik.torch as spotnik
 from spotnik import ArgumentError, Config, MismatchError, SpotnikError, StateError
+from spotnik.torch._session import current
 
 Loss = Callable[[], torch.Tensor]
 
@@ -296,3 +303,71 @@ def test_another_model_is_refused_with_the_reason(tmp_path: Path) -> None:
         assert any("same program with the same arguments" in text for text in words), words
     finally:
         job.close()
+
+
+# ---- members that do not belong together ----
+
+
+def joining(tell: Tell, **environment: str) -> None:
+    os.environ.update(environment)
+    net = network()
+    spotnik.prepare(net, torch.optim.SGD(net.parameters(), lr=0.1))
+    try:
+        for batch in spotnik.shard(DataLoader(data(), batch_size=16)):
+            tell(step=spotnik.job().status().step_committed + 1)
+            loss_of(net, batch).backward()
+            current().optimizers[0].step()
+            tell(applied=True)
+            signal.pause()
+    except SpotnikError as error:
+        tell(refused=type(error).__name__, text=str(error))
+
+
+def refusal(job: Cluster, **environment: str) -> dict[str, Any]:
+    member = job.start(joining, **environment)
+    for told, line in job.events():
+        if told is member and ("refused" in line or "ended" in line):
+            return line
+    raise AssertionError("it ended without a word")
+
+
+def test_a_wrong_key_is_told_with_the_fix(tmp_path: Path) -> None:
+    job = Cluster(tmp_path)
+    try:
+        job.start(joining)
+        next(line for _, line in job.events() if "applied" in line)
+        other = tmp_path / "other"
+        other.touch(mode=0o600)
+        other.write_text("ab" * 32 + "\n")
+        said = refusal(job, SPOTNIK_KEY_FILE=str(other))
+    finally:
+        job.close()
+    assert said["refused"] == "KeyFileError", said
+    assert "same SPOTNIK_KEY_FILE" in said["text"]
+
+
+def test_another_version_of_spotnik_is_told_with_the_fix(tmp_path: Path) -> None:
+    """The other one is a socket that answers as a later wire version does: a refusal that all versions understand."""
+    later = struct.pack("<8sHBBIH6s", b"SPOTNIK1", 999, 4, 1, 24, 1, b"")
+    job = Cluster(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = server.accept()
+                    with connection:
+                        connection.recv(112)
+                        connection.sendall(later)
+
+        threading.Thread(target=serve, daemon=True).start()
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            here = f"127.0.0.1:{free.getsockname()[1]}"
+        there = f"127.0.0.1:{server.getsockname()[1]}"
+        try:
+            said = refusal(job, SPOTNIK_PEERS=f"{here},{there}", SPOTNIK_BIND=here)
+        finally:
+            job.close()
+            server.shutdown(socket.SHUT_RDWR)
+    assert said["refused"] == "VersionError", said
+    assert "one version of spotnik everywhere" in said["text"]
