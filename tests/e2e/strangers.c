@@ -26,9 +26,10 @@
 #include "wire/handshake.h"
 
 #define PATIENCE_MS 40000
-#define HEAR_MS 2000
+#define HEAR_MS 20000
+#define STEADY 5 /* times in a row that members have as many files open as before */
 
-enum { MEMBERS = 3, SILENT = 200, SCANS = 200, TALKERS = 8, OTHER_VERSION = 9 };
+enum { MEMBERS = 3, SOME = 2 * MEMBERS, SILENT = 200, SCANS = 200, TALKERS = 8, OTHER_VERSION = 9 };
 
 static char door[MEMBERS + 1][32];
 static int silent[SILENT], files[MEMBERS];
@@ -48,6 +49,19 @@ static int listener(uint16_t *ret_port)
         exit(2);
     *ret_port = ntohs(address.sin_port);
     return fd;
+}
+
+/* A port of ours for as long as the test runs: nobody else gets it, and who binds it by name may listen there. */
+static uint16_t reserve(void)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t size = sizeof address;
+    int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one)
+        || bind(fd, (struct sockaddr *)&address, size) || getsockname(fd, (struct sockaddr *)&address, &size))
+        exit(2);
+    return ntohs(address.sin_port);
 }
 
 static uint16_t port_of(uint32_t place)
@@ -104,12 +118,26 @@ static bool is_further(struct cluster *cluster)
     return cluster_step(cluster) >= step_wanted;
 }
 
+/* But for what members open among themselves now and then. */
 static bool files_are_closed(struct cluster *cluster)
 {
     for (uint32_t i = 0; i < MEMBERS; i++)
-        if (probe_files(cluster->worker[i].pid) > files[i])
+        if (probe_files(cluster->worker[i].pid) > files[i] + SOME)
             return false;
     return true;
+}
+
+/* How many files are open when nobody comes: once all that members share has been set up, which may be long after their first step. */
+static bool files_are_steady(struct cluster *cluster)
+{
+    static int times;
+    int now[MEMBERS];
+
+    for (uint32_t i = 0; i < MEMBERS; i++)
+        now[i] = probe_files(cluster->worker[i].pid);
+    times = memcmp(now, files, sizeof now) ? 0 : times + 1;
+    memcpy(files, now, sizeof now);
+    return times >= STEADY;
 }
 
 static void expect_calm(struct cluster *cluster, const char *after)
@@ -267,7 +295,7 @@ static int call(struct cluster *cluster, uint16_t port, enum spotnik_purpose pur
 
     probe_credentials(cluster, &credentials);
     memcpy(credentials.self.address, loopback, sizeof loopback);
-    return spotnik_net_dial(&credentials, loopback, port, purpose, 5 * SPOTNIK_S, ret_fd, &peer);
+    return spotnik_net_dial(&credentials, loopback, port, purpose, HEAR_MS * SPOTNIK_MS, ret_fd, &peer);
 }
 
 static void other_version(struct cluster *cluster)
@@ -360,11 +388,7 @@ static void found_job(struct cluster *cluster, const char *worker, uint64_t seed
     cluster_new(cluster, MEMBERS + 1, seed);
     cluster_use(cluster, worker, "-c", "5000", "-n", "10000", "-b", "64", "-u", "1000", NULL);
     for (uint32_t i = 0; i <= MEMBERS; i++) {
-        uint16_t port;
-
-        close(listener(
-            &port)); /* whoever takes it before the member does fails the test with a clear message */
-        snprintf(door[i], sizeof door[i], "127.0.0.1:%u", port);
+        snprintf(door[i], sizeof door[i], "127.0.0.1:%u", reserve());
         cluster->bind[i] = door[i];
     }
     for (uint32_t i = 0; i < MEMBERS; i++)
@@ -380,8 +404,7 @@ static double measure_calm(struct cluster *cluster)
     uint64_t step = cluster_step(cluster), begun_ns = cluster_now_ns();
 
     cluster_spend(cluster, SPOTNIK_S);
-    for (uint32_t i = 0; i < MEMBERS; i++)
-        files[i] = probe_files(cluster->worker[i].pid);
+    cluster_until(cluster, files_are_steady, "members to have set up what they share", PATIENCE_MS);
     return (double)(cluster_step(cluster) - step) * 1e9 / (double)(cluster_now_ns() - begun_ns);
 }
 
