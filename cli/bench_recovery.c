@@ -16,6 +16,7 @@
 
 #include "base/prng.h"
 #include "base/time.h"
+#include "bench_allreduce.h"
 #include "bench_worker.h"
 #include "commands.h"
 #include "options.h"
@@ -40,7 +41,8 @@ struct result {
 };
 
 static const char help[] =
-    "Usage: spotnik bench recovery [OPTION]...\n\n"
+    "Usage: spotnik bench recovery [OPTION]...\n"
+    "       spotnik bench allreduce [OPTION]...   (--help says more)\n\n"
     "Start workers that do nothing but all-reduce, SIGKILL some at random instants, and measure from the kill to the next\n"
     "commit on ALL survivors; then start replacements, and again.\n\n"
     "      --workers LIST    how many workers                        [4,8,16,32]\n"
@@ -105,7 +107,7 @@ static int parse(int argc, char **argv, struct request *request)
             return option_refuse("bench", "\"%s\" is no value for %s", optarg, argv[optind - 2]);
     }
     if (optind != argc - 1 || strcmp(argv[optind], "recovery"))
-        return option_refuse("bench", "what to measure? There is: spotnik bench recovery");
+        return option_refuse("bench", "what to measure? There is: spotnik bench recovery, spotnik bench allreduce");
     return 0;
 }
 
@@ -285,6 +287,8 @@ int spotnik_cmd_bench(int argc, char **argv)
 {
     struct request request = {.workers = {4, 8, 16, 32}, .workers_count = 4, .losses = {1, 2, 3}, .losses_count = 3,
                               .trials = 20, .bytes = 4 << 20, .seed = 1};
+    if (argc > 1 && !strcmp(argv[1], "allreduce"))
+        return spotnik_bench_allreduce(argc - 1, argv + 1);
     int refused = parse(argc, argv, &request);
 
     if (refused)

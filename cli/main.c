@@ -13,7 +13,7 @@ static const struct {
     {"run", "start workers here; they survive each other", spotnik_cmd_run},
     {"status", "ask a running job how it is", spotnik_cmd_status},
     {"sim", "play a whole cluster with faults, from a seed", spotnik_cmd_sim},
-    {"bench", "measure: recovery after revocations", spotnik_cmd_bench},
+    {"bench", "measure: recovery after revocations, all-reduce", spotnik_cmd_bench},
     {"key", "make a job key", spotnik_cmd_key},
     {"checkpoint", "list and verify the checkpoints of a job", spotnik_cmd_checkpoint},
     {"plan", "what to rent: machines, how many, which batch", spotnik_cmd_plan},

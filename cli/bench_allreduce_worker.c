@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Workers of the all-reduce benchmark, and the parent's side of them. They look into the engine for the algorithm it has taken:
+ * a guess from outside would explain what the guesser believes. */
+#include "bench_allreduce_worker.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "api/job.h"
+#include "api/key.h"
+#include "net/share.h"
+
+enum { WARM_UP = 5 };
+
+struct worker {
+    const struct allreduce_plan *plan;
+    struct allreduce_board *board;
+    const char *folder;
+    uint32_t place;
+    spotnik_job *job[ALLREDUCE_WAYS]; /* owned and shared: the same */
+    float *data[ALLREDUCE_WAYS];
+};
+
+static double now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+/* ---- in the worker ---- */
+
+static void give_up(const struct worker *worker, const char *what, int rc)
+{
+    snprintf(worker->board->failure, sizeof worker->board->failure, "worker %u: %s: %s (%s)", worker->place, what,
+             spotnik_strerror(rc), spotnik_last_error());
+    _exit(1);
+}
+
+static spotnik_job *join(const struct worker *worker, const char *transport)
+{
+    char key[96], peers[96];
+    spotnik_config config;
+    spotnik_job *job = NULL;
+
+    snprintf(key, sizeof key, "%s/key", worker->folder);
+    snprintf(peers, sizeof peers, "file:%s/%s", worker->folder, transport);
+    setenv("SPOTNIK_TRANSPORT", transport, 1);
+    spotnik_config_init(&config);
+    config.job_name = transport;
+    config.key_file = key;
+    config.peers = peers;
+    config.members_min = worker->plan->workers;
+    config.members_max = ALLREDUCE_WORKERS_MAX;
+    int rc = spotnik_join(&config, &job);
+
+    if (rc)
+        give_up(worker, "join", rc);
+    return job;
+}
+
+static void prepare(struct worker *worker, size_t bytes)
+{
+    worker->job[ALLREDUCE_OWNED] = worker->job[ALLREDUCE_SHARED] = join(worker, "auto");
+    worker->job[ALLREDUCE_TCP] = join(worker, "tcp");
+    worker->data[ALLREDUCE_OWNED] = spotnik_alloc(worker->job[ALLREDUCE_OWNED], bytes);
+    worker->data[ALLREDUCE_SHARED] = worker->data[ALLREDUCE_TCP] = calloc(1, bytes);
+    if (!worker->data[ALLREDUCE_OWNED] || !worker->data[ALLREDUCE_SHARED])
+        give_up(worker, "memory", SPOTNIK_ERR_MEMORY);
+}
+
+static double step_ms(const struct worker *worker, enum allreduce_way way, size_t count)
+{
+    spotnik_job *job = worker->job[way];
+    float *data = worker->data[way];
+    double begun_ms = now_ms();
+    spotnik_step step;
+    int rc = spotnik_step_begin(job, &step);
+
+    if (!rc)
+        rc = way == ALLREDUCE_OWNED ? spotnik_allreduce_from(job, 0, data, count, SPOTNIK_F32, SPOTNIK_SUM)
+                                    : spotnik_allreduce(job, 0, data, count, SPOTNIK_F32, SPOTNIK_SUM);
+    if (!rc)
+        rc = spotnik_step_commit(job);
+    if (rc)
+        give_up(worker, "step", rc);
+    return now_ms() - begun_ms;
+}
+
+static enum allreduce_algorithm algorithm_of(spotnik_job *job, enum allreduce_way way, size_t bytes)
+{
+    struct spotnik_engine *engine = job->engine;
+    enum allreduce_algorithm algorithm = ALLREDUCE_RING_APART;
+
+    spotnik_engine_lock(engine);
+    if (!engine->share || engine->share->given_up)
+        algorithm = way == ALLREDUCE_TCP ? ALLREDUCE_RING : ALLREDUCE_RING_NO_MEMORY;
+    else if (engine->share->epoch)
+        algorithm = spotnik_flat_is_small(&engine->share->flat, bytes) ? ALLREDUCE_FLAT_SMALL : ALLREDUCE_FLAT_LARGE;
+    spotnik_engine_unlock(engine);
+    return algorithm;
+}
+
+static void one_size(const struct worker *worker, uint32_t index)
+{
+    struct allreduce_cell *cell = worker->board->cell[index];
+    size_t bytes = worker->plan->bytes[index];
+
+    for (int i = -WARM_UP; i < (int)worker->plan->steps; i++)
+        for (enum allreduce_way way = 0; way < ALLREDUCE_WAYS; way++) {
+            double ms = step_ms(worker, way, bytes / sizeof(float));
+            if (i >= 0 && worker->place == 0)
+                cell[way].ms[i] = ms;
+        }
+    for (enum allreduce_way way = 0; way < ALLREDUCE_WAYS && worker->place == 0; way++)
+        cell[way].algorithm = algorithm_of(worker->job[way], way, bytes);
+}
+
+static void note_limits(const struct worker *worker)
+{
+    const struct spotnik_engine *engine = worker->job[ALLREDUCE_SHARED]->engine;
+
+    worker->board->chunk_bytes = engine->config.limits.chunk_bytes;
+    worker->board->small_bytes = engine->share ? engine->share->flat.limits.small_bytes : 0;
+}
+
+static void work(struct worker *worker)
+{
+    size_t most = 4;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (uint32_t i = 0; i < worker->plan->sizes; i++)
+        most = worker->plan->bytes[i] > most ? worker->plan->bytes[i] : most;
+    prepare(worker, most);
+    if (worker->place == 0)
+        note_limits(worker);
+    for (uint32_t i = 0; i < worker->plan->sizes; i++)
+        one_size(worker, i);
+    spotnik_leave(worker->job[ALLREDUCE_TCP]);
+    spotnik_leave(worker->job[ALLREDUCE_SHARED]);
+    _exit(0);
+}
+
+/* ---- in the parent ---- */
+
+/* The first that fails ends the others, who would wait for it. */
+static bool await(pid_t *pid, uint32_t workers)
+{
+    bool good = true;
+
+    for (uint32_t left = workers; left > 0; left--) {
+        int status;
+        pid_t ended = wait(&status);
+        for (uint32_t i = 0; i < workers; i++)
+            if (pid[i] == ended)
+                pid[i] = 0;
+        if (good && status)
+            for (uint32_t i = 0; i < workers; i++)
+                if (pid[i] > 0)
+                    kill(pid[i], SIGKILL);
+        good = good && !status;
+    }
+    return good;
+}
+
+static bool make_folder(char folder[64])
+{
+    char text[96];
+
+    strcpy(folder, "/tmp/spotnik-bench-XXXXXX");
+    if (!mkdtemp(folder))
+        return false;
+    snprintf(text, sizeof text, "%s/auto", folder);
+    if (mkdir(text, 0700))
+        return false;
+    snprintf(text, sizeof text, "%s/tcp", folder);
+    if (mkdir(text, 0700))
+        return false;
+    snprintf(text, sizeof text, "%s/key", folder);
+    return spotnik_key_create(text) == 0;
+}
+
+static void remove_folder(const char *folder)
+{
+    char command[96];
+
+    snprintf(command, sizeof command, "rm -rf -- %s", folder);
+    if (system(command))
+        fprintf(stderr, "spotnik bench: could not remove %s\n", folder);
+}
+
+bool allreduce_measure(const struct allreduce_plan *plan, struct allreduce_board *board)
+{
+    pid_t pid[ALLREDUCE_WORKERS_MAX];
+    char folder[64];
+    uint32_t started = 0;
+
+    if (!make_folder(folder)) {
+        snprintf(board->failure, sizeof board->failure, "no folder for the job can be made in /tmp: %m");
+        return false;
+    }
+    fflush(NULL);
+    for (; started < plan->workers; started++) {
+        struct worker worker = { .plan = plan, .board = board, .folder = folder, .place = started };
+        pid[started] = fork();
+        if (pid[started] < 0)
+            break;
+        if (pid[started] == 0)
+            work(&worker);
+    }
+    for (uint32_t i = 0; started < plan->workers && i < started; i++)
+        kill(pid[i], SIGKILL);
+    bool good = await(pid, started) && started == plan->workers;
+
+    if (!good && !board->failure[0])
+        snprintf(board->failure, sizeof board->failure, "a worker ended before its time");
+    remove_folder(folder);
+    return good;
+}
