@@ -24,6 +24,7 @@ int spotnik_donor_new(const struct spotnik_registry *registry, uint32_t chunk_by
                       struct spotnik_donor **ret_donor)
 {
     struct spotnik_donor *donor = calloc(1, sizeof *donor);
+    pthread_condattr_t attributes;
 
     if (!donor)
         return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for the state transfer");
@@ -31,6 +32,10 @@ int spotnik_donor_new(const struct spotnik_registry *registry, uint32_t chunk_by
     donor->chunk_bytes = chunk_bytes;
     pthread_mutex_init(&donor->lock, NULL);
     pthread_cond_init(&donor->ended, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&donor->nearer, &attributes);
+    pthread_condattr_destroy(&attributes);
     *ret_donor = donor;
     return 0;
 }
@@ -294,6 +299,8 @@ void spotnik_donor_boundary(struct spotnik_donor *donor, uint64_t committed, boo
         }
         spotnik_donor_prune(donor);
     }
+    if (!waiting)
+        spotnik_donor_await(donor);
     pthread_mutex_unlock(&donor->lock);
     spotnik_snapshot_free(untaken);
 }
@@ -429,6 +436,7 @@ void spotnik_donor_free(struct spotnik_donor *donor)
         return;
     SPOTNIK_ASSERT(!donor->session_count && !donor->snapshot && !donor->log.first);
     pthread_cond_destroy(&donor->ended);
+    pthread_cond_destroy(&donor->nearer);
     pthread_mutex_destroy(&donor->lock);
     free(donor);
 }

@@ -32,6 +32,11 @@ struct spotnik_session {
     struct spotnik_snapshot *snapshot;
     uint64_t needed; /* the first step whose result the joiner may still ask for; valid with a snapshot */
     bool dropped;    /* too slow: the connection is shut down */
+    bool following;  /* it has its copy, and we stream to it */
+    /* for donor_wait.c: since when, and from where, we look whether it comes nearer (0: not yet); */
+    uint64_t window_ns, window_step, window_behind;
+    uint64_t rest_until_ns; /* no wait for it before; */
+    uint32_t waits;         /* and how many there were in vain */
     /* the session's thread only */
     bool asked, told_taken, streaming, told_dry;
     uint64_t stream_next;
@@ -42,7 +47,8 @@ struct spotnik_donor {
     const struct spotnik_registry *registry;
     uint32_t chunk_bytes;
     pthread_mutex_t lock;
-    pthread_cond_t ended; /* a session has ended */
+    pthread_cond_t ended;  /* a session has ended */
+    pthread_cond_t nearer; /* a joiner has acknowledged a step, or a session has ended; monotonic clock */
     /* under the lock */
     struct spotnik_engine *engine;
     bool sealed, stopping;
@@ -61,6 +67,13 @@ struct spotnik_donor {
     bool waiting;
     uint64_t step_ns, committed_ns; /* mean time of a step; instant of the last commit */
 };
+
+/* How long we look at least whether a joiner comes nearer by itself. */
+#define SPOTNIK_DONOR_WINDOW_NS (500 * UINT64_C(1000000))
+
+/* Under the lock, which is given up meanwhile, in the caller's thread at a boundary: wait for a joiner that is far behind
+ * and comes no nearer. */
+void spotnik_donor_await(struct spotnik_donor *donor);
 
 /* Thread of one session; frees it. */
 void *spotnik_session_run(void *session);

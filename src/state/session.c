@@ -86,6 +86,9 @@ static int on_stream(struct spotnik_session *session, uint64_t first_step)
 {
     if (!session->told_taken)
         return sorry(session, "no snapshot to stream from");
+    pthread_mutex_lock(&session->donor->lock);
+    session->following = session->snapshot != NULL;
+    pthread_mutex_unlock(&session->donor->lock);
     session->streaming = true;
     session->told_dry = false;
     session->stream_next = first_step;
@@ -100,6 +103,7 @@ static int on_ack(struct spotnik_session *session, uint64_t step)
     if (session->snapshot && step < UINT64_MAX && step + 1 > session->needed)
         session->needed = step + 1;
     spotnik_donor_prune(donor);
+    pthread_cond_broadcast(&donor->nearer);
     pthread_mutex_unlock(&donor->lock);
     return 0;
 }
@@ -337,6 +341,7 @@ static void end(struct spotnik_session *session)
     close(session->event);
     spotnik_frame_done(&session->frame);
     free(session);
+    pthread_cond_broadcast(&donor->nearer);
     pthread_cond_broadcast(&donor->ended);
     /* The last access to the donor: who waits for `ended` may free it now. */
     pthread_mutex_unlock(&donor->lock);
