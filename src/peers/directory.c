@@ -16,7 +16,6 @@
 /* Rounds in which everybody was dead before a new generation is founded: a member may be entering a view
  * right now, on the word of one that has just died. */
 #define QUIET_ROUNDS 3
-#define STALE_S 30 /* age at which the record of a dead process is taken away */
 
 struct listing {
     uint64_t generation; /* highest genesis-<n>; 0: none */
@@ -99,7 +98,7 @@ static void stale_remove(struct spotnik_peers_search *search, const struct listi
                          const struct spotnik_record *record)
 {
     char name[64], path[PATH_MAX];
-    if (listing->record[0].written.tv_sec - record->written.tv_sec < STALE_S)
+    if (listing->record[0].written.tv_sec - record->written.tv_sec < SPOTNIK_PEERS_STALE_S)
         return;
     spotnik_record_name(record->member.id, name);
     snprintf(path, sizeof path, "%s/%s", search->peers->spec.directory, name);

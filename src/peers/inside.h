@@ -13,12 +13,14 @@
 #define SPOTNIK_PEERS_RECORDS_MAX 1024
 #define SPOTNIK_PEERS_ASK_NS (500 * UINT64_C(1000000))   /* patience with one address */
 #define SPOTNIK_PEERS_AGAIN_NS (100 * UINT64_C(1000000)) /* between two rounds */
+#define SPOTNIK_PEERS_STALE_S 30 /* age at which the record of a dead process is taken away */
 
 struct spotnik_peers {
     struct spotnik_engine *engine;
     struct spotnik_peers_spec spec;
     pthread_t keeper;
     bool keeping;
+    uint64_t sweep_ns;  /* keeper: when to look again for what the dead have left */
     uint32_t look_next; /* keeper: whom to ask first when it looks for the job again */
     pthread_cond_t changed;
     pthread_mutex_t lock; /* of everything below */
@@ -67,6 +69,9 @@ void spotnik_peers_record_remove(const struct spotnik_peers *peers);
 /* Whom `spec` names now: at most `max`. 0, or SPOTNIK_ERR_SYSTEM for a directory that cannot be read. */
 int spotnik_peers_named(const struct spotnik_peers_spec *spec, const struct spotnik_credentials *credentials,
                         struct spotnik_member *ret, uint32_t max, uint32_t *ret_count);
+
+/* sweep.c: take away what the dead have left in the directory. Blocking, about two seconds at most. */
+void spotnik_peers_sweep(struct spotnik_peers *peers, const struct spotnik_credentials *self);
 
 enum spotnik_peers_round spotnik_peers_directory_round(struct spotnik_peers_search *search);
 enum spotnik_peers_round spotnik_peers_list_round(struct spotnik_peers_search *search);

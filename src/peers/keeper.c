@@ -182,11 +182,25 @@ bool spotnik_peers_is_over(struct spotnik_peers *peers)
 
 /* ---- the thread ---- */
 
+/* Each member at a time of its own, so that they share the work. */
+static void sweep(struct spotnik_peers *peers)
+{
+    struct spotnik_credentials credentials = credentials_copy(peers);
+    uint64_t now_ns = spotnik_peers_clock_ns(), pause_ns = SPOTNIK_PEERS_STALE_S * SPOTNIK_S;
+    if (peers->sweep_ns == 0)
+        peers->sweep_ns = now_ns + credentials.self.id.low % pause_ns;
+    if (now_ns >= peers->sweep_ns) {
+        peers->sweep_ns = now_ns + pause_ns;
+        spotnik_peers_sweep(peers, &credentials);
+    }
+    explicit_bzero(&credentials, sizeof credentials);
+}
+
 static void keep(struct spotnik_peers *peers)
 {
     spotnik_job_status status;
-    if (peers->spec.is_directory)
-        record_refresh(peers);
+    if (peers->spec.is_directory && record_refresh(peers) == 0)
+        sweep(peers);
     spotnik_engine_status(peers->engine, &status);
     if (status.parked && spotnik_peers_is_over(peers))
         spotnik_engine_over(peers->engine);

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #include "../net/cluster.h"
+#include "peers/inside.h"
 #include "peers/peers.h"
 #include "peers/record.h"
 #include "peers/spec.h"
@@ -295,6 +297,53 @@ static void vanished_directory_is_a_warning(void **state)
     seekers_free(first, 1);
 }
 
+static void record_put(const struct spotnik_credentials *self, const char *name, bool old)
+{
+    struct timespec long_ago[2] = { { .tv_nsec = UTIME_OMIT }, { .tv_sec = 1 } };
+    char path[256];
+    assert_int_equal(spotnik_record_write(self, directory, name, false), 0);
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    assert_int_equal(old ? utimensat(AT_FDCWD, path, long_ago, 0) : 0, 0);
+}
+
+static bool record_is_there(const char *name)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    return access(path, F_OK) == 0;
+}
+
+/* Records of the dead go, and half of one; whoever lives keeps its own, however old; nothing else is touched. */
+static void the_dead_are_swept_away(void **state)
+{
+    (void)state;
+    struct seeker sweeper[1] = { 0 }, alive[1] = { 0 }, dead[1] = { 0 };
+    engine_start(sweeper, 1, 0);
+    engine_start(alive, 2, 0);
+    engine_start(dead, 3, 0);
+    snprintf(sweeper->spec, sizeof sweeper->spec, "file:%s", directory);
+    assert_int_equal(spotnik_peers_new(sweeper->spec, sweeper->engine, &sweeper->peers), 0);
+    struct spotnik_credentials gone = *spotnik_engine_credentials(dead->engine);
+    spotnik_engine_free(dead->engine, true);
+    record_put(&gone, "member-old-and-dead", true);
+    record_put(&gone, "member-dead", false);
+    record_put(&gone, ".member-half", true);
+    record_put(&gone, "genesis-1", true);
+    record_put(spotnik_engine_credentials(alive->engine), "member-alive", true);
+    gone = *spotnik_engine_credentials(alive->engine);
+    gone.self.id = cluster_id(4); /* its port is another's now */
+    record_put(&gone, "member-replaced", true);
+    spotnik_peers_sweep(sweeper->peers, spotnik_engine_credentials(sweeper->engine));
+    assert_false(record_is_there("member-old-and-dead"));
+    assert_false(record_is_there(".member-half"));
+    assert_false(record_is_there("member-replaced"));
+    assert_true(record_is_there("member-dead"));
+    assert_true(record_is_there("member-alive"));
+    assert_true(record_is_there("genesis-1"));
+    seekers_free(sweeper, 1);
+    seekers_free(alive, 1);
+}
+
 /* That a job is over is said about one lineage, by one who holds the key. */
 static void the_end_is_told(void **state)
 {
@@ -413,6 +462,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(excluded_founder_finds_the_others, directory_make, directory_clear),
         cmocka_unit_test_setup_teardown(directory_errors_are_clear, directory_make, directory_clear),
         cmocka_unit_test_setup_teardown(vanished_directory_is_a_warning, directory_make, directory_clear),
+        cmocka_unit_test_setup_teardown(the_dead_are_swept_away, directory_make, directory_clear),
         cmocka_unit_test_setup_teardown(the_end_is_told, directory_make, directory_clear),
         cmocka_unit_test(an_idle_process_answers),
         cmocka_unit_test(list_has_one_founder),
