@@ -15,7 +15,7 @@
 #include "state/thread.h"
 
 #define LAST_PATIENCE_NS (60 * SPOTNIK_S)
-#define VIEW_PATIENCE_NS (5 * SPOTNIK_S) /* with a view that has changed since */
+#define OTHERS_PATIENCE_NS (5 * SPOTNIK_S)
 
 static void locks_init(struct spotnik_checkpoint *checkpoint)
 {
@@ -286,6 +286,7 @@ static void consider(struct spotnik_checkpoint *checkpoint, bool last)
     if (!why) {
         spotnik_rhythm_take(&checkpoint->rhythm, settled);
         checkpoint->taken_step = checkpoint->committed;
+        checkpoint->slot.last = last;
         copy(checkpoint);
         look(checkpoint);
     } else if (checkpoint->refused_step != checkpoint->committed) {
@@ -309,28 +310,42 @@ void spotnik_checkpoint_boundary(struct spotnik_checkpoint *checkpoint, uint64_t
 /* --- the end
  * ----------------------------------------------------------------------------------------------------- */
 
-/* What others count on: our parts, and where we are rank 0, the manifest. */
-static bool is_owing(const struct spotnik_checkpoint *checkpoint)
+static bool is_writing(const struct spotnik_checkpoint *checkpoint)
 {
     return checkpoint->growing || checkpoint->slot.phase == SPOTNIK_CHECKPOINT_READY
-           || checkpoint->work.phase == SPOTNIK_CHECKPOINT_WRITING
-           || (checkpoint->work.phase == SPOTNIK_CHECKPOINT_WAITING && checkpoint->work.rank == 0);
+           || checkpoint->work.phase == SPOTNIK_CHECKPOINT_WRITING;
+}
+
+static bool is_completing(const struct spotnik_checkpoint *checkpoint)
+{
+    return checkpoint->work.phase == SPOTNIK_CHECKPOINT_WAITING && checkpoint->work.rank == 0;
+}
+
+/* How long rank 0 waits for the parts of others before it leaves. After the last step all take part; of any other
+ * checkpoint somebody may have left its part out, and those that did not write no longer than we did. */
+static uint64_t patience_ns(const struct spotnik_checkpoint *checkpoint)
+{
+    const struct spotnik_checkpoint_slot *work = &checkpoint->work;
+
+    if (checkpoint->view_epoch != work->view_epoch)
+        return OTHERS_PATIENCE_NS; /* whoever is lost will not write its part */
+    return work->last ? SPOTNIK_NEVER : OTHERS_PATIENCE_NS + 2 * work->wrote_ns;
 }
 
 void spotnik_checkpoint_finish(struct spotnik_checkpoint *checkpoint, bool agreed, uint64_t timeout_ns)
 {
     if (!checkpoint->started)
         return;
+    uint64_t begun_ns = spotnik_thread_now_ns();
+
     pthread_mutex_lock(&checkpoint->lock);
     if (agreed && checkpoint->slot.phase == SPOTNIK_CHECKPOINT_COPIED)
         release(checkpoint);
-    const struct spotnik_checkpoint_slot *newest =
-        checkpoint->slot.phase == SPOTNIK_CHECKPOINT_READY ? &checkpoint->slot : &checkpoint->work;
+    wait_while(checkpoint, is_writing, timeout_ns);
+    uint64_t spent_ns = spotnik_time_since(spotnik_thread_now_ns(), begun_ns);
 
-    /* Whoever is lost will not write its part. */
-    if (checkpoint->view_epoch != newest->view_epoch)
-        timeout_ns = spotnik_time_min(timeout_ns, VIEW_PATIENCE_NS);
-    wait_while(checkpoint, is_owing, timeout_ns);
+    timeout_ns = spotnik_time_min(spotnik_time_since(timeout_ns, spent_ns), patience_ns(checkpoint));
+    wait_while(checkpoint, is_completing, timeout_ns);
     pthread_mutex_unlock(&checkpoint->lock);
 }
 

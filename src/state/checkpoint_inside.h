@@ -26,12 +26,12 @@ struct spotnik_checkpoint_slot {
     uint64_t step, founding, member;
     uint64_t view_epoch;
     uint32_t rank, size;
-    bool has_ledger;
+    bool has_ledger, last; /* last: the loop is over, all take part in it */
     struct spotnik_ledger ledger;
     uint8_t *blobs; /* rank 0: the blobs as a file, */
     size_t blobs_bytes;
     struct spotnik_manifest_file blobs_file; /* and as it was written */
-    uint64_t begun_ns;                       /* when writing began */
+    uint64_t begun_ns, wrote_ns;             /* when writing began, and how long our parts took */
 };
 
 /* At most two are under way: `work` waits for the parts of others while the next is copied into `slot`. The buffer

@@ -201,6 +201,7 @@ static void write_slot(struct spotnik_checkpoint *checkpoint)
     int rc = spotnik_checkpoint_write(checkpoint);
     pthread_mutex_lock(&checkpoint->lock);
     checkpoint->work.phase = SPOTNIK_CHECKPOINT_WAITING;
+    checkpoint->work.wrote_ns = spotnik_thread_now_ns() - checkpoint->work.begun_ns;
     checkpoint->look_ns = 0;
     if (rc)
         done(checkpoint, false, spotnik_last_error());
