@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The worker's end of a kill point: which act is which phase, and the end at it. */
+/* The worker's end of a kill point: which act is which phase, and the end at it. And a pulse: whether the machine
+ * lets this process run. */
 #include "armed.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/time.h"
 #include "net/probe.h"
+
+#define PULSE_NS (20 * SPOTNIK_MS)
+#define UNIT_NS (100 * SPOTNIK_MS) /* of what is told */
 
 static int events_fd;
 static int aim;       /* atomic: set by a signal, read where the protocol runs */
@@ -90,11 +97,39 @@ static void look(const struct spotnik_event *event, const struct spotnik_action 
     abort(); /* not reached */
 }
 
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * SPOTNIK_S + (uint64_t)now.tv_nsec;
+}
+
+/* A thread that wants nothing but to be woken every few milliseconds, and tells when it was not for long. It has no part in the
+ * protocol: what it sees is the machine. */
+static void *feel_pulse(void *context)
+{
+    const struct timespec pause = { .tv_nsec = PULSE_NS };
+
+    for (uint64_t last_ns = now_ns();;) {
+        nanosleep(&pause, NULL);
+        uint64_t gap_ns = now_ns() - last_ns;
+
+        last_ns += gap_ns;
+        if (gap_ns >= ARMED_STARVED * UNIT_NS)
+            tell("starved ", gap_ns / UNIT_NS < 99 ? (int)(gap_ns / UNIT_NS) : 99);
+    }
+    return context;
+}
+
 void armed_obey(int events)
 {
     struct sigaction action = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART };
+    pthread_t pulse;
 
     events_fd = events;
     spotnik_net_probe = look;
     sigaction(SIGUSR1, &action, NULL);
+    if (pthread_create(&pulse, NULL, feel_pulse, NULL) == 0)
+        pthread_detach(pulse);
 }

@@ -290,6 +290,7 @@ bool cluster_turn(struct cluster *cluster, int timeout_ms)
         if (wait[i].revents)
             read_events(cluster, &cluster->worker[place[i]]);
     reap(cluster);
+    lineage_judge(cluster);
     return ready > 0;
 }
 
@@ -387,6 +388,8 @@ void cluster_expect_end(struct cluster *cluster, int status)
 
         if (!worker->ended || worker->killed)
             continue;
+        if (worker->accusing_ns)
+            cluster_fail(cluster, "w%u was excluded although nothing had happened to it", worker->number);
         if (worker->status != status)
             cluster_fail(cluster, "w%u ended with %d, not %d", worker->number, worker->status, status);
         if (status == 0 && digest && (worker->digest != digest || worker->step != step))

@@ -44,6 +44,8 @@ struct worker {
     uint32_t size;
     bool replay, over; /* over: done or leaving was told */
     uint64_t commits, exclusions, joined_ns, entered_ns, last_commit_ns, longest_step_ns;
+    uint64_t starved_ns;  /* when it last told that it was not let run */
+    uint64_t accusing_ns; /* since when it stands excluded for no reason known so far; 0: not */
     uint64_t view_ns; /* of the first commit in the view of `epoch` */
 };
 
@@ -57,7 +59,7 @@ struct cluster {
     int slots_fd;
     bool without_slots; /* members learn of deaths by EOF alone */
     struct worker worker[CLUSTER_PLACES];
-    uint32_t places, started, kills;
+    uint32_t places, started, kills, starvations;
     struct spotnik_prng prng;
     uint32_t died_at[ARMED_AIMS]; /* kills at points of the protocol, among `kills` */
     /* the lineage */

@@ -7,6 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/time.h"
+
+#define EXCUSED_NS (3 * SPOTNIK_S) /* between a starvation and the exclusion for it, as they are told */
+
 /* Step `step` is stable: this member committed the one after it, or ended in good order. */
 static void settle(struct cluster *cluster, const struct worker *worker, uint64_t step, uint64_t digest)
 {
@@ -74,12 +78,33 @@ static void on_recovery(struct cluster *cluster, const struct worker *worker, co
 
 static void on_exclusion(struct cluster *cluster, struct worker *worker)
 {
-    if (worker->entered_ns && !cluster->tolerant) /* a joiner may be turned away, and tries again */
-        cluster_fail(cluster, "w%u was excluded in step %" PRIu64 " although nothing had happened to it",
-                     worker->number, worker->step);
+    uint64_t now_ns = cluster_now_ns();
+
+    if (worker->entered_ns && !cluster->tolerant /* a joiner may be turned away, and tries again */
+        && !(worker->starved_ns && now_ns - worker->starved_ns < EXCUSED_NS))
+        worker->accusing_ns = now_ns;
     worker->exclusions++;
     worker->step = worker->last_commit_ns = worker->entered_ns =
         0; /* its last commit may not have been stable */
+}
+
+/* Not to be let run for long is a reason to be excluded. It may be told a moment after the exclusion. */
+static void on_starved(struct cluster *cluster, struct worker *worker, const char *line)
+{
+    printf("w%u was not let run for %s00 ms\n", worker->number, strchr(line, ' ') + 1);
+    worker->starved_ns = cluster_now_ns();
+    worker->accusing_ns = 0;
+    cluster->starvations++;
+}
+
+void lineage_judge(struct cluster *cluster)
+{
+    for (uint32_t i = 0; i < cluster->places; i++) {
+        const struct worker *worker = &cluster->worker[i];
+
+        if (worker->accusing_ns && !worker->killed && cluster_now_ns() - worker->accusing_ns > EXCUSED_NS)
+            cluster_fail(cluster, "w%u was excluded although nothing had happened to it", worker->number);
+    }
 }
 
 static void on_over(struct cluster *cluster, struct worker *worker, const char *line)
@@ -124,6 +149,8 @@ void lineage_event(struct cluster *cluster, struct worker *worker, const char *l
         on_exclusion(cluster, worker);
     } else if (!strncmp(line, "done ", 5) || !strncmp(line, "leaving ", 8)) {
         on_over(cluster, worker, line);
+    } else if (!strncmp(line, "starved ", 8)) {
+        on_starved(cluster, worker, line);
     } else if (!strncmp(line, "aim ", 4) || !strncmp(line, "dies ", 5)) {
         on_aim(cluster, worker, line);
     } else if (!worker->killed) {
