@@ -47,12 +47,15 @@ class Bench:
         done = subprocess.run([self.spotnik, *words], capture_output=True, text=True)
         if done.returncode:
             raise SystemExit(f"spotnik {' '.join(words)}: {done.stderr}")
+        for line in done.stderr.splitlines():  # what a profile says of itself
+            if line.startswith(("warning", "steps differ")):
+                print(line, flush=True)
         return json.loads(done.stdout)
 
 
 def profile(bench):
-    return bench.ask("profile", "--batches", f"{SMALL},{LARGE}", "--workers", "1,2", "--seconds", "4", "--", bench.charlm,
-                     "--batch", "{batch}", "--steps", "0", "--quiet")
+    return bench.ask("profile", "--batches", f"{SMALL},{LARGE}", "--workers", "1,2", "--seconds", "2", "--rounds", "3",
+                     "--", bench.charlm, "--batch", "{batch}", "--steps", "0", "--quiet")
 
 
 def trace(losses, spot, on_demand, scale):

@@ -285,7 +285,6 @@ static int backtest(struct call *call, struct spotnik_fault *fault)
 static bool read_option(void *context, int option)
 {
     struct call *call = context;
-    double slices;
 
     switch (option) {
     case 'w':
@@ -306,10 +305,7 @@ static bool read_option(void *context, int option)
     case 'k':
         return spotnik_cli_number("backtest", "--price-ratio", optarg, 1e-3, 1e3, &call->terms.price_ratio);
     case 's':
-        if (!spotnik_cli_number("backtest", "--slices", optarg, 1, 1e4, &slices))
-            return false;
-        call->sliced.slices = (unsigned)slices;
-        return true;
+        return spotnik_cli_count("backtest", "--slices", optarg, 1, 10000, &call->sliced.slices);
     case 'v':
         return spotnik_cli_number("backtest", "--pair-speed", optarg, 0, 2, &call->terms.pair_speed);
     case 'n':

@@ -132,10 +132,8 @@ static int run_csv(int (*model)(const struct spotnik_model_call *, struct spotni
     struct spotnik_fault fault;
     const char *fit = NULL, *predict = NULL;
 
-    if (read_options(&call, argc, argv, &fit, &predict)) {
-        fputs(usage, stderr);
-        return SPOTNIK_EXIT_USAGE;
-    }
+    if (read_options(&call, argc, argv, &fit, &predict))
+        return spotnik_cli_refuse("model", SPOTNIK_EXIT_USAGE, "--help tells all options");
     int rc = spotnik_table_load(fit, &call.fit, &fault);
     if (!rc && predict)
         rc = spotnik_table_load(predict, &call.predict, &fault);
@@ -164,11 +162,12 @@ int spotnik_cmd_model(int argc, char **argv)
         { "coefficient", NULL, spotnik_model_coefficient },
     };
 
-    for (size_t i = 0; argc > 1 && i < sizeof(models) / sizeof(*models); i++)
+    const char *last = argv[argc - 1]; /* "model --help" and "model speed --help" */
+    bool help = argc > 1 && argc < 4 && (!strcmp(last, "--help") || !strcmp(last, "-h"));
+    for (size_t i = 0; argc > 1 && !help && i < sizeof(models) / sizeof(*models); i++)
         if (!strcmp(argv[1], models[i].name))
             return models[i].csv ? run_csv(models[i].csv, argc - 1, argv + 1)
                                  : models[i].own(argc - 1, argv + 1);
-    bool help = argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"));
     fputs(usage, help ? stdout : stderr);
     return help ? SPOTNIK_EXIT_OK : SPOTNIK_EXIT_USAGE;
 }

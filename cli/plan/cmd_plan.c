@@ -59,7 +59,9 @@ static int target_read(struct call *call, struct spotnik_fault *fault)
         if (strncmp(call->target, kinds[i], strlen(kinds[i])))
             continue;
         if (!spotnik_number_parse(call->target + strlen(kinds[i]), &value) || !(value > 0))
-            return spotnik_fault_set(fault, "--target '%s': the number is not above zero", call->target);
+            return spotnik_fault_set(fault, "--target '%s': what follows '=' is not a number above zero%s",
+                                     call->target,
+                                     strchr(call->target, ',') ? " (decimals are written with a point)" : "");
         double samples = i == 1 ? value * call->profile.reference_batch : value;
         call->wish.work.epochs = i == 0 ? value : samples / call->profile.samples_per_epoch;
         return 0;
@@ -214,15 +216,9 @@ static bool read_number(struct call *call, int option)
     case 'l':
         return spotnik_cli_number("plan", "--losses-per-h", optarg, 0, 1000, &call->wish.work.losses_per_h);
     case 'm':
-        if (!spotnik_cli_number("plan", "--machines", optarg, 1, 1024, &value))
-            return false;
-        call->wish.machines_most = (unsigned)value;
-        return true;
+        return spotnik_cli_count("plan", "--machines", optarg, 1, 1024, &call->wish.machines_most);
     case 'r':
-        if (!spotnik_cli_number("plan", "--runs", optarg, 20, SPOTNIK_FLEET_RUNS_MAX, &value))
-            return false;
-        call->wish.runs = (unsigned)value;
-        return true;
+        return spotnik_cli_count("plan", "--runs", optarg, 20, SPOTNIK_FLEET_RUNS_MAX, &call->wish.runs);
     case 'e':
         if (!spotnik_cli_number("plan", "--seed", optarg, 0, 9e15, &value))
             return false;
@@ -352,6 +348,7 @@ int spotnik_cmd_plan(int argc, char **argv)
 
     call.explain = argc > 1 && !strcmp(argv[1], "explain");
     if (call.explain) {
+        argv[1] = argv[0];
         argc--;
         argv++;
     }

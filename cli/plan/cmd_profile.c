@@ -11,8 +11,8 @@
 #include <string.h>
 
 static const char usage[] =
-    "usage: spotnik profile --batches 256,512 [--workers 1,2,4] [--seconds 5] [--device cpu] [--name NAME]\n"
-    "                       [--samples-per-epoch N] [--store run.db] -- command [argument]...\n"
+    "usage: spotnik profile --batches 256,512 [--workers 1,2,4] [--seconds 3] [--rounds 3] [--device cpu]\n"
+    "                       [--name NAME] [--samples-per-epoch N] [--store run.db] -- command [argument]...\n"
     "       spotnik profile --describe FILE.json [--store run.db]\n"
     "\n"
     "The first form runs the command here, with each number of workers and each global batch, and reads from "
@@ -20,6 +20,10 @@ static const char usage[] =
     "status how long a step computes and waits, and what it reduces; at the end it kills a worker to see "
     "what "
     "a loss costs.\n"
+    "All that is done --rounds times; medians count, and how far the rounds are apart becomes the error of "
+    "the "
+    "profile. A host\n"
+    "that is busy with something else is waited out for a while, then reported.\n"
     "\"{batch}\" in the command becomes the batch, which is also in SPOTNIK_BATCH. The job must last longer "
     "than "
     "--seconds.\n"
@@ -65,6 +69,7 @@ static bool read_list(const char *option, double least, double *values, size_t *
 static bool read_option(void *context, int option)
 {
     struct call *call = context;
+
     switch (option) {
     case 'd':
         call->describe = optarg;
@@ -78,6 +83,8 @@ static bool read_option(void *context, int option)
         return read_list("--workers", 1, call->order.workers, &call->order.worker_count);
     case 't':
         return spotnik_cli_number("profile", "--seconds", optarg, 0.1, 3600, &call->order.seconds);
+    case 'r':
+        return spotnik_cli_count("profile", "--rounds", optarg, 1, SPOTNIK_ROUNDS_MAX, &call->order.rounds);
     case 'e':
         return spotnik_cli_number("profile", "--samples-per-epoch", optarg, 1, 1e15,
                                   &call->order.samples_per_epoch);
@@ -116,12 +123,18 @@ static void complete(struct call *call, char **command)
 
 int spotnik_cmd_profile(int argc, char **argv)
 {
-    static const struct option options[] = { { "describe", 1, 0, 'd' }, { "store", 1, 0, 's' },
-                                             { "batches", 1, 0, 'b' },  { "workers", 1, 0, 'w' },
-                                             { "seconds", 1, 0, 't' },  { "samples-per-epoch", 1, 0, 'e' },
-                                             { "device", 1, 0, 'D' },   { "name", 1, 0, 'n' },
-                                             { "help", 0, 0, 'h' },     { 0, 0, 0, 0 } };
-    struct call call = { .order = { .device = "cpu", .seconds = 5 } };
+    static const struct option options[] = { { "describe", 1, 0, 'd' },
+                                             { "store", 1, 0, 's' },
+                                             { "batches", 1, 0, 'b' },
+                                             { "workers", 1, 0, 'w' },
+                                             { "seconds", 1, 0, 't' },
+                                             { "rounds", 1, 0, 'r' },
+                                             { "samples-per-epoch", 1, 0, 'e' },
+                                             { "device", 1, 0, 'D' },
+                                             { "name", 1, 0, 'n' },
+                                             { "help", 0, 0, 'h' },
+                                             { 0, 0, 0, 0 } };
+    struct call call = { .order = { .device = "cpu", .seconds = 3, .rounds = 3 } };
     struct spotnik_profile profile;
     struct spotnik_fault fault;
     int done = spotnik_cli_options(argc, argv, "+h", options, usage, read_option, &call);

@@ -32,10 +32,9 @@ int spotnik_cli_options(int argc, char **argv, const char *letters, const struct
             fputs(usage, stdout);
             return SPOTNIK_EXIT_OK;
         }
-        if (!take(call, option)) {
-            fputs(usage, stderr);
-            return SPOTNIK_EXIT_USAGE;
-        }
+        if (!take(call, option)) /* it, or getopt, has said what is wrong: that is not to scroll away */
+            return spotnik_cli_refuse(argv[0], SPOTNIK_EXIT_USAGE, "spotnik %s --help tells all options",
+                                      argv[0]);
     }
     return -1;
 }
@@ -74,6 +73,19 @@ bool spotnik_cli_number(const char *command, const char *option, const char *tex
     }
     spotnik_cli_refuse(command, 0, "%s '%s' is not a number in [%g, %g]%s", option, text, least, most,
                        strchr(text, ',') ? " (decimals are written with a point)" : "");
+    return false;
+}
+
+bool spotnik_cli_count(const char *command, const char *option, const char *text, unsigned least,
+                       unsigned most, unsigned *count_out)
+{
+    double value;
+
+    if (spotnik_number_parse(text, &value) && value >= least && value <= most && value == floor(value)) {
+        *count_out = (unsigned)value;
+        return true;
+    }
+    spotnik_cli_refuse(command, 0, "%s '%s' is not a whole number in [%u, %u]", option, text, least, most);
     return false;
 }
 

@@ -31,6 +31,9 @@ bool spotnik_cli_duration(const char *command, const char *option, const char *t
 /* A finite number in [least, most]. */
 bool spotnik_cli_number(const char *command, const char *option, const char *text, double least, double most,
                         double *value_out);
+/* A whole number in [least, most]. */
+bool spotnik_cli_count(const char *command, const char *option, const char *text, unsigned least,
+                       unsigned most, unsigned *count_out);
 /* "1,2,3" into at most `most` numbers above `least`; false when it is anything else. */
 bool spotnik_cli_list(const char *text, double least, double *values, size_t most, size_t *count_out);
 

@@ -21,10 +21,15 @@ struct spotnik_probe {
     double exposed_s; /* of a step: waiting in commit and in begin */
     double reduce_bytes;
     double steps;
+    double others; /* processors that something else kept busy meanwhile; NAN: unknown */
     double recover_s, startup_s, join_s; /* with lose_one */
 };
 
-/* Blocks for as long as the order says and a few seconds more. The fault tells what the job printed last. */
+/* Others may have so much of all processors before a measurement is taken again. */
+#define SPOTNIK_PROBE_OTHERS_MOST 0.05
+
+/* Blocks for as long as the order says and a few seconds more, three times as long on a busy host: the quietest
+ * of the three counts. The fault tells what the job printed last. */
 int spotnik_probe_run(const struct spotnik_probe_order *order, struct spotnik_probe *probe_out,
                       struct spotnik_fault *fault);
 

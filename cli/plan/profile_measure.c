@@ -3,23 +3,49 @@
  * the smallest number of workers, the link from what larger rings wait for. Every point is kept as measured
  * beside the formulas. */
 #include "profile_measure.h"
+#include "hostload.h"
 #include "plan/curvefit.h"
 #include "probe.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define HOP_S 50e-6 /* not seen apart from the link with one size of gradient */
 #define LINK_BYTES_PER_S_MOST 1e12
 
+#define ERROR_LEAST 0.01
+
 struct grid {
     const struct spotnik_profile_order *order;
-    struct spotnik_probe at[SPOTNIK_GRID_MAX][SPOTNIK_GRID_MAX]; /* [workers][batch] */
+    struct spotnik_probe rounds[SPOTNIK_ROUNDS_MAX][SPOTNIK_GRID_MAX][SPOTNIK_GRID_MAX];
+    struct spotnik_probe at[SPOTNIK_GRID_MAX][SPOTNIK_GRID_MAX]; /* [workers][batch]: medians of the rounds */
     struct spotnik_probe loss;
+    double error; /* half of how far rounds are apart, relative, where that is most */
+    unsigned busy, runs;
 };
 
-static int grid_run(struct grid *grid, struct spotnik_fault *fault)
+static void run_tell(const struct spotnik_probe_order *one, const struct spotnik_probe *probe)
+{
+    fprintf(stderr, "%u workers, batch %.0f: %.2f ms a step (computes %.2f, waits %.2f), %.0f steps\n",
+            one->workers, one->batch, 1e3 * probe->step_s, 1e3 * probe->compute_s, 1e3 * probe->exposed_s,
+            probe->steps);
+}
+
+static bool run_disturbed(const struct spotnik_probe *probe)
+{
+    double processors = spotnik_host_processors();
+
+    if (!(probe->others > SPOTNIK_PROBE_OTHERS_MOST * processors))
+        return false;
+    fprintf(stderr, "  the host was busy with something else: %.1f of %.0f processors, three times\n",
+            probe->others, processors);
+    return true;
+}
+
+static int round_run(struct grid *grid, unsigned number, struct spotnik_fault *fault)
 {
     const struct spotnik_profile_order *order = grid->order;
 
@@ -29,17 +55,82 @@ static int grid_run(struct grid *grid, struct spotnik_fault *fault)
             const struct spotnik_probe_order one = { order->command, (unsigned)order->workers[i],
                                                      order->batches[j], order->seconds,
                                                      last && order->workers[i] > 1 };
-            struct spotnik_probe *probe = &grid->at[i][j];
+            struct spotnik_probe *probe = &grid->rounds[number][i][j];
             if (spotnik_probe_run(&one, probe, fault))
                 return -1;
-            fprintf(stderr,
-                    "%u workers, batch %.0f: %.2f ms a step (computes %.2f, waits %.2f), %.0f steps\n",
-                    one.workers, one.batch, 1e3 * probe->step_s, 1e3 * probe->compute_s,
-                    1e3 * probe->exposed_s, probe->steps);
-            if (one.lose_one)
-                grid->loss = *probe;
+            run_tell(&one, probe);
+            grid->busy += run_disturbed(probe);
+            grid->runs++;
         }
     }
+    return 0;
+}
+
+static int double_order(const void *left, const void *right)
+{
+    const double *a = left, *b = right;
+
+    return (*a > *b) - (*a < *b);
+}
+
+/* The median over the rounds of one number of a probe, which is `offset` bytes into it. */
+static double median(const struct grid *grid, size_t i, size_t j, size_t offset, double *apart_out)
+{
+    double values[SPOTNIK_ROUNDS_MAX];
+    unsigned n = grid->order->rounds;
+
+    for (unsigned r = 0; r < n; r++)
+        values[r] = *(const double *)(const void *)((const char *)&grid->rounds[r][i][j] + offset);
+    qsort(values, n, sizeof(*values), double_order);
+    double middle = (values[(n - 1) / 2] + values[n / 2]) / 2;
+    if (apart_out)
+        *apart_out = middle > 0 ? (values[n - 1] - values[0]) / 2 / middle : 0;
+    return middle;
+}
+
+static struct spotnik_probe probe_median(struct grid *grid, size_t i, size_t j)
+{
+    struct spotnik_probe probe = grid->rounds[0][i][j];
+    double apart;
+
+    probe.step_s = median(grid, i, j, offsetof(struct spotnik_probe, step_s), &apart);
+    probe.compute_s = median(grid, i, j, offsetof(struct spotnik_probe, compute_s), NULL);
+    probe.exposed_s = median(grid, i, j, offsetof(struct spotnik_probe, exposed_s), NULL);
+    probe.recover_s = median(grid, i, j, offsetof(struct spotnik_probe, recover_s), NULL);
+    probe.startup_s = median(grid, i, j, offsetof(struct spotnik_probe, startup_s), NULL);
+    probe.join_s = median(grid, i, j, offsetof(struct spotnik_probe, join_s), NULL);
+    grid->error = fmax(grid->error, apart);
+    return probe;
+}
+
+static void grid_warn(const struct grid *grid)
+{
+    if (grid->busy)
+        fprintf(
+            stderr,
+            "warning: the host was busy during %u of %u runs; steps on a quiet host are shorter than these. "
+            "Profile again in quiet before you rely on a plan\n",
+            grid->busy, grid->runs);
+    if (grid->order->rounds > 1)
+        fprintf(stderr, "steps differ by up to +-%.1f %% between %u rounds%s\n", 100 * grid->error,
+                grid->order->rounds,
+                grid->error > 0.05 ? ": a plan from them is no better; a quieter host, or more --seconds"
+                                   : "");
+}
+
+static int grid_run(struct grid *grid, struct spotnik_fault *fault)
+{
+    const struct spotnik_profile_order *order = grid->order;
+
+    for (unsigned r = 0; r < order->rounds; r++)
+        if (round_run(grid, r, fault))
+            return -1;
+    for (size_t i = 0; i < order->worker_count; i++)
+        for (size_t j = 0; j < order->batch_count; j++)
+            grid->at[i][j] = probe_median(grid, i, j);
+    if (order->workers[order->worker_count - 1] > 1)
+        grid->loss = grid->at[order->worker_count - 1][order->batch_count - 1];
+    grid_warn(grid);
     return 0;
 }
 
@@ -127,6 +218,8 @@ int spotnik_profile_measure(const struct spotnik_profile_order *order, struct sp
         p.startup_s = grid.loss.startup_s;
         p.join_s = grid.loss.join_s;
     }
+    if (order->rounds > 1)
+        p.error = fmax(ERROR_LEAST, grid.error);
     points_keep(&grid, &p);
     *profile_out = p;
     return 0;

@@ -13,9 +13,14 @@ struct spotnik_profile_order {
     double workers[SPOTNIK_GRID_MAX], batches[SPOTNIK_GRID_MAX]; /* ascending */
     size_t worker_count, batch_count;
     double seconds, samples_per_epoch;
+    unsigned
+        rounds; /* so often the whole grid; medians count, and how far they are apart is the profile's error */
 };
 
-/* Runs the job with every number of workers and every batch; what each run showed goes to stderr. */
+#define SPOTNIK_ROUNDS_MAX 9
+
+/* Runs the job with every number of workers and every batch, and that some rounds; what each run showed goes to
+ * stderr, and so does a warning when the host was busy with something else. */
 int spotnik_profile_measure(const struct spotnik_profile_order *order, struct spotnik_profile *profile_out,
                             struct spotnik_fault *fault);
 

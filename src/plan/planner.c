@@ -197,6 +197,8 @@ static bool on_demand_known(const struct search *s, const struct spotnik_offer *
 
 static int options_make(struct search *s, const struct spotnik_catalog *catalog, struct spotnik_fault *fault)
 {
+    bool known = false;
+
     s->options = calloc(2 * catalog->count + 1, sizeof(*s->options));
     if (!s->options)
         return spotnik_fault_set(fault, "out of memory");
@@ -205,6 +207,7 @@ static int options_make(struct search *s, const struct spotnik_catalog *catalog,
         const struct spotnik_device *device = spotnik_profile_device(s->profile, offer->accelerator);
         if (!device || (!(offer->accelerators > 0) && !(offer->vcpus > 0)))
             continue; /* unknown hardware has no predictable speed */
+        known = true;
         option_add(s, offer, device, true);
         if (!on_demand_known(s, offer))
             option_add(s, offer, device, false);
@@ -212,11 +215,20 @@ static int options_make(struct search *s, const struct spotnik_catalog *catalog,
     qsort(s->options, s->option_count, sizeof(*s->options), by_price);
     if (s->option_count)
         return 0;
+    if (known)
+        return spotnik_fault_set(
+            fault,
+            "the catalog (%s) has machines that the profile '%s' was measured on, but no %s "
+            "price of theirs%s",
+            catalog->source, s->profile->name,
+            !s->wish->spot       ? "on-demand"
+            : s->wish->on_demand ? "spot or on-demand"
+                                 : "spot",
+            s->wish->spot && s->wish->on_demand ? "" : "; leave --only out");
     return spotnik_fault_set(fault,
                              "no machine of the catalog (%s) has an accelerator that the profile '%s' was "
-                             "measured on%s",
-                             catalog->source, s->profile->name,
-                             s->wish->spot && !s->wish->on_demand ? ", or none of them is sold as spot" : "");
+                             "measured on",
+                             catalog->source, s->profile->name);
 }
 
 /* The bins of every kind, and its three best by one score each, without doubles. */
