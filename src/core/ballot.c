@@ -108,7 +108,7 @@ void token_sign(struct spotnik_core *core)
         .promised = 1, .leaving = core->leaving, .begun = core->step.begun,
         .bare = core->copied_step && core->step.committed == core->copied_step, .committed = core->step.committed,
         .share = core->step.begun ? core->begun_share : SPOTNIK_NO_SHARE,
-        .share_count = core->step.begun ? core->begun_shares : 0};
+        .share_count = core->step.begun ? core->begun_shares : 0, .apart = flat_apart(core)};
     sign_joiners(core);
     if (core->ledger_known &&
         (token->ledger_step == SPOTNIK_NO_LEDGER || core->step.committed >= token->ledger_step)) {

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* When steps are reduced in shared memory instead of round the ring (docs/design/0007-fast-path.md).
  *
- * All members of a view must choose alike, so the choice is agreed in-band: the first step of every view goes round the ring, and with
- * its chunks travels one bit, "all contributors so far share memory with the whole view". Whoever commits that step in this view has
- * everybody's word, and so has everybody else who does; from the next step on they reduce flat, until a view follows. How memory is
- * shared and reduced is the driver's business. */
+ * All members of a view must choose alike, and neither way to that costs a message. Either the view was chosen so: everybody's report in
+ * RECONCILE says with whom it shares no memory, and the proposal says whether all that stay share it; whoever installs the view
+ * installs that word with it. Or, since who has just come in cannot have any memory yet, the first step of the view goes
+ * round the ring, and with its chunks travels one bit, "all contributors so far share memory with the whole view". Whoever commits that
+ * step in this view has everybody's word, and so has everybody else who does; from the next step on they reduce flat, until a view
+ * follows. How memory is shared and reduced is the driver's business. */
 #include "core/state.h"
 
 static uint32_t find(const struct spotnik_flat_mode *flat, struct spotnik_id id)
@@ -22,6 +24,27 @@ void flat_latch(struct spotnik_core *core)
     for (uint32_t rank = 0; rank < core->view.size && core->flat.ours; rank++)
         if (rank != core->rank && find(&core->flat, core->view.entry[rank].member.id) == core->flat.count)
             core->flat.ours = false;
+}
+
+/* Our word in RECONCILE. Once it has failed in a view, the next one begins on the ring, or two might fail for ever. */
+uint64_t flat_apart(const struct spotnik_core *core)
+{
+    uint64_t apart = 0;
+
+    if (core->flat.failed)
+        return UINT64_MAX;
+    for (uint32_t rank = 0; rank < core->view.size; rank++)
+        if (rank != core->rank && find(&core->flat, core->view.entry[rank].member.id) == core->flat.count)
+            apart |= UINT64_C(1) << rank % 64;
+    return apart;
+}
+
+void flat_install(struct spotnik_core *core)
+{
+    core->flat.failed = false;
+    core->flat.on = core->chosen.flat;
+    flat_latch(core);
+    core->flat.on |= core->flat.ours && (core->bugs & SPOTNIK_BUG_FLAT_UNASKED);
 }
 
 /* A step has been committed. Who was handed its result knows nobody's word; but then a view has begun with it, as for everybody. */
@@ -80,13 +103,16 @@ void on_flat_done(struct spotnik_core *core, const struct spotnik_event *event)
     step_try_commit(core);
 }
 
-/* Our memory fails us, and nobody else knows: the step is reduced again, in a view of the same members and round the ring. */
+/* Our memory fails us, and nobody else knows: the step is reduced again, in a view of the same members and round the ring. (Only a
+ * proposal made earlier, and found again, may say otherwise once more.) */
 void on_flat_failed(struct spotnik_core *core, const struct spotnik_event *event)
 {
     if (!still_wanted(core, &event->header))
         return;
-    if (event->error == SPOTNIK_ERR_MISMATCH)
+    if (event->error == SPOTNIK_ERR_MISMATCH) {
         fail(core, SPOTNIK_ERR_MISMATCH);
-    else
-        ballot_start(core);
+        return;
+    }
+    core->flat.failed = true;
+    ballot_start(core);
 }

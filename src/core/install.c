@@ -76,7 +76,7 @@ static void carry_ends(struct spotnik_core *core, const struct spotnik_proposal 
 
 static void forget_decision(struct spotnik_core *core)
 {
-    core->frozen = core->parked = core->flat.on = false;
+    core->frozen = core->parked = false;
     core->phase = PHASE_NONE;
     core->promised = core->accepted.ballot = (struct spotnik_ballot){0};
     core->round_seen = 0;
@@ -168,6 +168,7 @@ void view_install(struct spotnik_core *core, const struct spotnik_proposal *prop
     spotnik_view_from_proposal(&core->view, proposal);
     core->rank = spotnik_view_rank(&core->view, core->self.id);
     forget_decision(core);
+    flat_install(core);
     settle(core, proposal);
     core->status.restarted_ns = core->now_ns;
     core->heartbeat_ns = core->now_ns;

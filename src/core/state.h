@@ -121,6 +121,7 @@ struct spotnik_core {
         bool *carried[2];     /* [generation]: per hop, whether all contributors so far say so */
         bool agreed[2];       /* [generation]: all contributors of that step say so */
         bool on;              /* the steps of this view are reduced flat from now on */
+        bool failed;          /* in this view, and with us */
         struct spotnik_id *peer; /* who shares memory with us */
         uint32_t count, max;
     } flat;
@@ -198,6 +199,8 @@ void fail(struct spotnik_core *core, int error);
 
 /* flat.c */
 void flat_latch(struct spotnik_core *core);
+uint64_t flat_apart(const struct spotnik_core *core);
+void flat_install(struct spotnik_core *core);
 void flat_settle(struct spotnik_core *core, bool handed);
 bool flat_start(struct spotnik_core *core, uint32_t number, struct spotnik_bucket *bucket);
 void on_shared(struct spotnik_core *core, const struct spotnik_event *event);

@@ -202,6 +202,25 @@ static void share_out(struct spotnik_proposal *proposal, const struct spotnik_vi
     proposal->share_count = keep ? spotnik_view_shares(view, step) : next;
 }
 
+/* Every two of the next view share memory, by the word of both. Dead or left out members do not count; who comes in has no word yet. */
+static bool share_memory(const struct spotnik_proposal *proposal, const struct spotnik_view *view,
+                         const struct spotnik_token *token)
+{
+    uint64_t stays = 0, apart = 0;
+
+    for (uint32_t i = 0; i < proposal->entry_count; i++) {
+        const struct spotnik_entry *entry = &proposal->entry[i];
+        uint32_t rank = spotnik_view_rank(view, entry->member.id);
+        if (!(entry->flags & SPOTNIK_ENTRY_MEMBER))
+            continue;
+        if (rank == SPOTNIK_NO_RANK)
+            return false;
+        stays |= UINT64_C(1) << rank % 64;
+        apart |= token->report[rank].apart;
+    }
+    return (stays & apart) == 0;
+}
+
 /* The value stands; only the route of ACCEPT (who votes now) is this ballot's. Voters the value leaves out are told by it. */
 static void propose_again(struct spotnik_proposal *ret, const struct spotnik_view *view,
                           const struct spotnik_token *token)
@@ -245,4 +264,5 @@ void spotnik_proposal_make(struct spotnik_proposal *ret, const struct spotnik_vi
     add_joiners(ret, token, members_max);
     arrange(ret, view, token);
     share_out(ret, view, token);
+    ret->flat = share_memory(ret, view, token);
 }

@@ -23,6 +23,7 @@ void spotnik_proposal_copy(struct spotnik_proposal *to, const struct spotnik_pro
     to->settled_step = from->settled_step;
     to->ballot = from->ballot;
     to->share_count = from->share_count;
+    to->flat = from->flat;
     to->entry_count = from->entry_count;
     spotnik_ledger_copy(&to->ledger, &from->ledger);
     memcpy(to->entry, from->entry, from->entry_count * sizeof(*to->entry));

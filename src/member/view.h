@@ -46,6 +46,7 @@ struct spotnik_proposal {
     uint64_t settled_step; /* committed by all of the view once laggards are served; the view reduces settled_step + 1 */
     struct spotnik_ballot ballot;
     uint32_t share_count;  /* shares the first step is cut in */
+    bool flat;             /* all of the view share memory: its first step is reduced there already */
     uint32_t entry_count;  /* ring order: the old view's order, then joiners */
     uint32_t entry_max;    /* capacity of entry[] */
     struct spotnik_ledger ledger; /* after settled_step */

@@ -23,12 +23,21 @@ static uint32_t processors(void)
     return count > 0 ? (uint32_t)count : 1;
 }
 
+/* The memory of one that has ended does as well: no ticket will come up there, and a recovery is near. */
+static const struct spotnik_sharer *memory_find(const struct spotnik_share *share, struct spotnik_id id)
+{
+    const struct spotnik_sharer *found = NULL;
+    for (const struct spotnik_sharer *sharer = share->sharers; sharer != NULL; sharer = sharer->next)
+        if (sharer->board != NULL && spotnik_id_equal(sharer->peer.id, id) && (found == NULL || sharer->socket.fd >= 0))
+            found = sharer;
+    return found;
+}
+
 static bool peers_find(struct spotnik_share *share, const struct spotnik_view *view, uint32_t own)
 {
     for (uint32_t rank = 0; rank < view->size; rank++) {
-        struct spotnik_sharer *sharer =
-            rank == own ? NULL : spotnik_share_find(share, view->entry[rank].member.id);
-        if (rank != own && (sharer == NULL || sharer->board == NULL))
+        const struct spotnik_sharer *sharer = rank == own ? NULL : memory_find(share, view->entry[rank].member.id);
+        if (rank != own && sharer == NULL)
             return false;
         share->peer[rank] = rank == own
                                 ? (struct spotnik_flat_peer){ share->board, share->segment.reserved }
@@ -141,8 +150,9 @@ void spotnik_share_start(struct spotnik_engine *engine, const struct spotnik_act
     size_t bytes = action->count * spotnik_dtype_size((enum spotnik_dtype)order.dtype);
     order.ticket = spotnik_board_ticket(spotnik_core_view(engine->core)->epoch, action->step);
     share->shown[number][parity] = false;
-    if (order.ticket == 0 || !setup(engine) || !areas_get(share, number, bucket->in, bytes, parity, &order)) {
-        failed(engine, number, action->step, SPOTNIK_ERR_MEMORY);
+    bool ready = setup(engine); /* or else somebody's memory was here when the view was proposed, and is not */
+    if (!ready || order.ticket == 0 || !areas_get(share, number, bucket->in, bytes, parity, &order)) {
+        failed(engine, number, action->step, ready ? SPOTNIK_ERR_MEMORY : SPOTNIK_ERR_AGAIN);
         return;
     }
     spotnik_flat_start(&share->flat, number, &order);
@@ -152,8 +162,8 @@ void spotnik_share_start(struct spotnik_engine *engine, const struct spotnik_act
 void spotnik_share_seal(struct spotnik_engine *engine)
 {
     struct spotnik_share *share = engine->share;
-    if (share == NULL || share->epoch == 0 || share->flat.last == 0)
-        return;
+    if (share == NULL || share->epoch == 0 || share->flat.last == 0 || engine->share_failed.error != 0)
+        return; /* what failed is not up, and our programs do not differ for that */
     spotnik_flat_seal(&share->flat, spotnik_board_ticket(share->epoch, engine->begun_step));
     wake(share);
 }
@@ -221,12 +231,14 @@ bool spotnik_share_work(struct spotnik_engine *engine)
     if (engine->share_failed.error != 0) {
         struct spotnik_event event = engine->share_failed;
         engine->share_failed.error = 0;
-        if (event.error != SPOTNIK_ERR_MISMATCH)
+        if (event.error != SPOTNIK_ERR_MISMATCH && event.error != SPOTNIK_ERR_AGAIN)
             spotnik_share_give_up(engine);
         spotnik_engine_drive(engine, &event);
         spotnik_engine_kick(engine);
         return true;
     }
+    if (engine->sealed)
+        spotnik_share_seal(engine); /* again, after a recovery */
     for (uint32_t i = 0; i < share->flat.last; i++)
         if (spotnik_flat_is_active(&share->flat, i) && work_on(engine, i))
             return true;

@@ -134,6 +134,8 @@ void spotnik_flat_start(struct spotnik_flat *flat, uint32_t number, const struct
 
 void spotnik_flat_seal(struct spotnik_flat *flat, uint64_t ticket)
 {
+    if (flat->sealing == ticket || __atomic_load_n(&own(flat)->sealed, __ATOMIC_RELAXED) == ticket)
+        return; /* a recovery took the seal down; whoever asks again need not know whether there was one */
     flat->sealing = ticket;
     seal_try(flat);
 }

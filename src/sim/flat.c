@@ -87,9 +87,39 @@ void spotnik_sim_flat_share(struct sim_world *world, struct sim_process *process
     const struct sim_process *other = world->process[index];
     struct spotnik_event event = { .kind = SPOTNIK_EVENT_SHARED, .peer = other->member, .count = 1 };
 
-    if (!sim_live(process) || !sim_live(other) || process->flat.told[index])
+    if (!sim_live(process) || !sim_live(other) || process->flat.told[index] || process->flat.given_up)
         return;
     process->flat.told[index] = true;
+    spotnik_sim_core_step(world, process, &event);
+}
+
+/* -- Failing -- */
+
+static bool is_failing(struct sim_world *world)
+{
+    uint32_t of = world->options.flat_fails_of;
+    return of != 0 && !world->healing && spotnik_prng_chance(&world->memory, 1, of);
+}
+
+/* One in two shares nothing with anybody any more; the other only lacked this once. */
+static void fail_one(struct sim_world *world, struct sim_process *process)
+{
+    struct sim_flat *flat = &process->flat;
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_FLAT_FAILED, .error = SPOTNIK_ERR_MEMORY };
+
+    event.header.bucket = flat->failed_bucket;
+    event.header.epoch = flat->failed_epoch;
+    event.header.step = flat->failed_step;
+    flat->failed_step = 0;
+    world->clean = false;
+    flat->given_up |= event.header.step % 2;
+    spotnik_sim_story(world, "%u has no shared memory%s", process->index, flat->given_up ? " any more" : "");
+    for (uint32_t i = 0; i < world->process_count && flat->given_up; i++) {
+        struct spotnik_event apart = { .kind = SPOTNIK_EVENT_SHARED, .peer = world->process[i]->member };
+        if (flat->told[i])
+            spotnik_sim_core_step(world, process, &apart);
+        flat->told[i] = false;
+    }
     spotnik_sim_core_step(world, process, &event);
 }
 
@@ -97,7 +127,8 @@ void spotnik_sim_flat_share(struct sim_world *world, struct sim_process *process
 
 void spotnik_sim_flat_later(struct sim_world *world, struct sim_process *process)
 {
-    if (!world->options.flat || process->flat.scheduled || process->flat.work->active == 0)
+    if (!world->options.flat || process->flat.scheduled
+        || (process->flat.work->active == 0 && process->flat.failed_step == 0))
         return;
     process->flat.scheduled = true;
     spotnik_sim_push(world, SIM_FLAT, moment(world), process->index, 0, NULL);
@@ -137,6 +168,13 @@ void spotnik_sim_flat_start(struct sim_world *world, struct sim_process *process
         .out = some ? process->app.out[parity][number] : no_elements,
     };
 
+    if (is_failing(world)) {
+        process->flat.failed_bucket = action->bucket;
+        process->flat.failed_step = action->step;
+        process->flat.failed_epoch = process->epoch;
+        spotnik_sim_flat_later(world, process);
+        return;
+    }
     spotnik_fact_flat(world, process->epoch, action->step);
     spotnik_flat_start(process->flat.work, action->bucket, &order);
     process->flat.epoch = process->epoch;
@@ -148,8 +186,8 @@ void spotnik_sim_flat_start(struct sim_world *world, struct sim_process *process
 
 void spotnik_sim_flat_seal(struct sim_world *world, struct sim_process *process)
 {
-    if (!world->options.flat || process->flat.work->last == 0)
-        return;
+    if (!world->options.flat || process->flat.work->last == 0 || process->flat.failed_step != 0)
+        return; /* what failed is not up, and our programs do not differ for that */
     spotnik_flat_seal(process->flat.work, spotnik_board_ticket(process->epoch, process->app.step));
     wake_others(world, process);
 }
@@ -189,6 +227,13 @@ void spotnik_sim_flat_work(struct sim_world *world, struct sim_process *process)
     process->flat.scheduled = false;
     if (!sim_live(process) || process->stopped)
         return;
+    if (process->flat.failed_step != 0) {
+        fail_one(world, process);
+        spotnik_sim_flat_later(world, process);
+        return;
+    }
+    if (process->app.state == SIM_APP_WAIT_COMMIT)
+        spotnik_sim_flat_seal(world, process); /* again, after a recovery */
     for (uint32_t i = 0; i < work->last; i++) {
         if (!spotnik_flat_is_active(work, i))
             continue;

@@ -101,6 +101,7 @@ static void draw_latest(struct spotnik_sim_options *options, uint64_t seed)
     if (options->slow_replay && options->limits.enter_wait_ns > options->compute_max_ns / 4)
         options->limits.enter_wait_ns = 1 + options->compute_max_ns / 4;
     options->struck = spotnik_prng_chance(&prng, 1, 2) ? (uint32_t)spotnik_prng_between(&prng, 1, 4) : 0;
+    options->flat_fails_of = options->flat && spotnik_prng_chance(&prng, 1, 3) ? 100 : 0;
 }
 
 void spotnik_sim_options_draw(struct spotnik_sim_options *options, uint64_t seed, uint32_t members)
@@ -151,9 +152,9 @@ void spotnik_sim_options_print(const struct spotnik_sim_options *options, FILE *
         options->certificates ? ", certificates" : "", options->lost_with_death ? ", last words lost" : "",
         options->zero_copy ? ", zero copy" : "");
     if (options->flat)
-        fprintf(out, "  shared memory: small up to %zu bytes, pages of %zu, slices of %zu within %.3f ms\n",
+        fprintf(out, "  shared memory: small up to %zu bytes, pages of %zu, slices of %zu within %.3f ms%s\n",
                 options->flat_small_bytes, options->flat_page_bytes, options->flat_slice_bytes,
-                (double)options->flat_slice_max_ns / 1e6);
+                (double)options->flat_slice_max_ns / 1e6, options->flat_fails_of ? ", fails at times" : "");
     fprintf(out,
             "  %" PRIu64 " samples, batch %" PRIu64
             "%s%s; compute %.0f ms%s, safety %.0f ms, %u faults, %u aimed at recovery, %u struck in the act:",

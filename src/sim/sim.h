@@ -61,6 +61,7 @@ struct spotnik_sim_options {
     bool flat;            /* all processes share memory, and reduce in it */
     size_t flat_small_bytes, flat_page_bytes, flat_slice_bytes;
     uint64_t flat_slice_max_ns; /* between two slices of work */
+    uint32_t flat_fails_of;     /* one in so many buckets cannot be started for want of memory; 0: none */
     bool zero_copy;       /* copied chunks land in the result piece by piece */
     uint32_t weight[SPOTNIK_SIM_FAULT_COUNT]; /* of each kind of fault; 0: never in this run */
     uint32_t faults;                          /* planned over the safety phase */

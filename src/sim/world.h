@@ -160,7 +160,9 @@ struct sim_flat {
     struct spotnik_flat_peer *peer;
     struct spotnik_reduce_source *source;
     bool *told; /* per process: the core knows that we share with it */
-    bool scheduled;
+    bool scheduled, given_up;
+    uint64_t failed_step, failed_epoch; /* of a bucket that could not be started; 0: none */
+    uint32_t failed_bucket;
     uint64_t epoch;
     uint32_t member[SIM_MEMBERS_MAX]; /* by rank */
     struct sim_window window[SIM_BUCKETS][2];

@@ -117,6 +117,7 @@ static void report_write(struct spotnik_writer *writer, const struct spotnik_rep
     spotnik_writer_u64(writer, report->committed);
     spotnik_writer_u32(writer, report->share);
     spotnik_writer_u32(writer, report->share_count);
+    spotnik_writer_u64(writer, report->apart);
 }
 
 static void ledger_write(struct spotnik_writer *writer, const struct spotnik_ledger *ledger)
@@ -141,6 +142,8 @@ static void proposal_write(struct spotnik_writer *writer, const struct spotnik_p
     ballot_write(writer, &proposal->ballot);
     spotnik_writer_u32(writer, proposal->share_count);
     spotnik_writer_u32(writer, proposal->entry_count);
+    spotnik_writer_u8(writer, proposal->flat);
+    spotnik_writer_skip(writer, 7);
     ledger_write(writer, &proposal->ledger);
     for (uint32_t i = 0; i < proposal->entry_count; i++) {
         spotnik_wire_member_write(writer, &proposal->entry[i].member);

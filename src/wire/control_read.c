@@ -50,6 +50,7 @@ static int report_read(struct spotnik_reader *reader, struct spotnik_report *ret
     ret->committed = spotnik_reader_u64(reader);
     ret->share = spotnik_reader_u32(reader);
     ret->share_count = spotnik_reader_u32(reader);
+    ret->apart = spotnik_reader_u64(reader);
     good = good && (!ret->begun || ret->share == SPOTNIK_NO_SHARE || ret->share < ret->share_count);
     good = good && ret->evidence <= SPOTNIK_EVIDENCE_GONE;
     good = good && ret->leaving <= 1 && ret->promised <= 1 && ret->begun <= 1 && ret->bare <= 1;
@@ -108,10 +109,13 @@ static int proposal_read(struct spotnik_reader *reader, uint32_t members_max, st
     ret->ballot = ballot_read(reader);
     ret->share_count = spotnik_reader_u32(reader);
     uint32_t count = spotnik_reader_u32(reader);
+    uint8_t flat = spotnik_reader_u8(reader);
+    bool good = spotnik_wire_zeros_read(reader, 7) && flat <= 1;
+    ret->flat = flat == 1;
     int rc = ledger_read(reader, &ret->ledger);
     if (rc != SPOTNIK_OK)
         return rc;
-    if (ret->epoch == 0)
+    if (!good || ret->epoch == 0)
         return SPOTNIK_ERR_ARGUMENT;
     if (ret->share_count > members_max)
         return SPOTNIK_ERR_LIMIT;

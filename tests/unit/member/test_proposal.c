@@ -103,6 +103,40 @@ static void test_same_again(void **state)
     }
 }
 
+static void assert_flat(bool flat)
+{
+    make();
+    assert_int_equal(scene.proposal.flat, flat);
+}
+
+/* Claim: the next view is flat when no two that stay in it say that they share no memory: whom the dead, the lost and the leaving did
+ * not share it with does not matter. One that fails, or has only just come in, keeps it on the ring; a proposal found again stays as
+ * it was. */
+static void test_flat(void **state)
+{
+    (void)state;
+    set(4);
+    assert_flat(true);
+    scene.report[1].apart = 1u << 3;
+    assert_flat(false);
+    scene.report[3].evidence = SPOTNIK_EVIDENCE_GONE;
+    assert_flat(true);
+    scene.report[3] = (struct spotnik_report){ .promised = 1, .committed = 10, .leaving = 1, .apart = 7 };
+    assert_flat(true);
+    scene.report[0].apart = UINT64_MAX;
+    assert_flat(false);
+    scene.report[0].apart = 0;
+    join(9, 10);
+    assert_flat(false);
+    scene.token.joiner_count = 0;
+    spotnik_proposal_copy(&scene.token.accepted, &scene.proposal);
+    scene.token.accepted_ballot.round = 2;
+    assert_flat(false);
+    scene.token.accepted.flat = true;
+    scene.report[0].apart = UINT64_MAX;
+    assert_flat(true);
+}
+
 /* Claim: who has not promised, and who has but is accused by a later hop, is not in it. */
 static void test_lost(void **state)
 {
@@ -370,7 +404,8 @@ static void test_again(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_again),       cmocka_unit_test(test_lost),
+        cmocka_unit_test(test_same_again),
+        cmocka_unit_test(test_flat),       cmocka_unit_test(test_lost),
         cmocka_unit_test(test_laggards),         cmocka_unit_test(test_leaver),
         cmocka_unit_test(test_leaver_lags),      cmocka_unit_test(test_leaver_holds),
         cmocka_unit_test(test_everybody_leaves), cmocka_unit_test(test_everybody_leaves_one_lags),

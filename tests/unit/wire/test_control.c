@@ -184,6 +184,7 @@ static struct spotnik_message small_accept(struct fixture *f)
     struct spotnik_proposal *proposal = message.proposal;
 
     proposal->share_count = 3;
+    proposal->flat = true;
     proposal->entry_count = 2;
     for (uint32_t i = 0; i < 2; i++)
         proposal->entry[i] =
@@ -237,7 +238,7 @@ static void proposals_lie_as_documented(void **state)
     struct spotnik_message message = small_accept(f);
     const struct spotnik_proposal *proposal = message.proposal;
 
-    assert_int_equal(spotnik_control_encode(&message, f->bytes, BYTES_MAX), 24 + 48 + 40 + 2 * 16 + 2 * 56);
+    assert_int_equal(spotnik_control_encode(&message, f->bytes, BYTES_MAX), 24 + 56 + 40 + 2 * 16 + 2 * 56);
     assert_int_equal(at(f, 0, 8), 3);
     assert_int_equal(at(f, 8, 8), message.epoch);
     assert_int_equal(at(f, 16, 8), message.committed);
@@ -248,16 +249,17 @@ static void proposals_lie_as_documented(void **state)
     assert_int_equal(at(f, 56, 8), proposal->ballot.initiator.low);
     assert_int_equal(at(f, 64, 4), 3);
     assert_int_equal(at(f, 68, 4), 2);
-    assert_int_equal(at(f, 72, 8), 100); /* samples */
-    assert_int_equal(at(f, 80, 8), 10);  /* batch */
-    assert_int_equal(at(f, 96, 8), 50);  /* cursor */
-    assert_int_equal(at(f, 104, 4), 2);  /* ranges */
-    assert_int_equal(at(f, 128, 8), 20); /* begin of the second */
-    assert_int_equal(at(f, 200, 8), proposal->entry[1].member.id.high);
-    assert_int_equal(at(f, 216, 8), proposal->entry[1].member.host);
-    assert_int_equal(at(f, 240, 2), proposal->entry[1].member.port);
-    assert_int_equal(at(f, 248, 4), 1); /* flags */
-    assert_int_equal(at(f, 252, 4), 1); /* share */
+    assert_int_equal(at(f, 72, 8), 1);   /* flat */
+    assert_int_equal(at(f, 80, 8), 100); /* samples */
+    assert_int_equal(at(f, 88, 8), 10);  /* batch */
+    assert_int_equal(at(f, 104, 8), 50);  /* cursor */
+    assert_int_equal(at(f, 112, 4), 2);  /* ranges */
+    assert_int_equal(at(f, 136, 8), 20); /* begin of the second */
+    assert_int_equal(at(f, 208, 8), proposal->entry[1].member.id.high);
+    assert_int_equal(at(f, 224, 8), proposal->entry[1].member.host);
+    assert_int_equal(at(f, 248, 2), proposal->entry[1].member.port);
+    assert_int_equal(at(f, 256, 4), 1); /* flags */
+    assert_int_equal(at(f, 260, 4), 1); /* share */
 }
 
 static void tokens_lie_as_documented(void **state)
@@ -268,20 +270,22 @@ static void tokens_lie_as_documented(void **state)
 
     token->parked = 1;
     token->report[1] = (struct spotnik_report){
-        .evidence = 3, .leaving = 1, .begun = 1, .bare = 1, .committed = 99, .share = 2, .share_count = 5 };
-    assert_int_equal(spotnik_control_encode(&message, f->bytes, BYTES_MAX), 24 + 72 + 2 * 24 + 56 + 40);
+        .evidence = 3, .leaving = 1, .begun = 1, .bare = 1, .committed = 99, .share = 2, .share_count = 5,
+        .apart = 1u << 20 };
+    assert_int_equal(spotnik_control_encode(&message, f->bytes, BYTES_MAX), 24 + 72 + 2 * 32 + 56 + 40);
     assert_int_equal(at(f, 24, 8), token->ballot.round);
     assert_int_equal(at(f, 48, 8), token->ledger_step);
     assert_int_equal(at(f, 56, 8), 0); /* nothing accepted */
     assert_int_equal(at(f, 80, 4), 2);
     assert_int_equal(at(f, 84, 4), 1);
     assert_int_equal(at(f, 88, 8), 1);
-    assert_int_equal(at(f, 120, 8), 0x0101000103);
-    assert_int_equal(at(f, 128, 8), 99);
-    assert_int_equal(at(f, 136, 4), 2);
-    assert_int_equal(at(f, 140, 4), 5);
-    assert_int_equal(at(f, 144, 8), token->joiner[0].member.id.high);
-    assert_int_equal(at(f, 192, 8), token->joiner[0].committed);
+    assert_int_equal(at(f, 128, 8), 0x0101000103);
+    assert_int_equal(at(f, 136, 8), 99);
+    assert_int_equal(at(f, 144, 4), 2);
+    assert_int_equal(at(f, 148, 4), 5);
+    assert_int_equal(at(f, 152, 8), 1u << 20);
+    assert_int_equal(at(f, 160, 8), token->joiner[0].member.id.high);
+    assert_int_equal(at(f, 208, 8), token->joiner[0].committed);
 }
 
 /* Set a field for one try, restore it after. */
@@ -425,7 +429,7 @@ static void the_largest_message_is_as_long_as_the_limit(void **state)
     assert_int_equal(spotnik_control_size(&message), spotnik_control_bytes_max(&f->limits));
     assert_int_equal(spotnik_control_encode(&message, f->bytes, BYTES_MAX), spotnik_control_size(&message));
     struct spotnik_limits usual = { .members_max = 256 };
-    assert_int_equal(spotnik_control_bytes_max(&usual), 40160 + 136 * 256); /* docs/wire-format.md */
+    assert_int_equal(spotnik_control_bytes_max(&usual), 40168 + 144 * 256); /* docs/wire-format.md */
 }
 
 static void unknown_kinds_are_refused(void **state)
