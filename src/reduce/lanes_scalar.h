@@ -17,6 +17,9 @@ typedef uint16_t u16_v;
 typedef uint32_t u32_v;
 typedef uint64_t u64_v;
 typedef uint16_t half_v;
+typedef int8_t i8_part;
+typedef uint8_t u8_part;
+typedef int16_t i16_part;
 typedef int8_t i8_few;
 typedef int16_t i16_few;
 typedef int32_t i32_few;
@@ -30,6 +33,7 @@ typedef uint32_t u32_few;
 #define MULTIPLY(a, b) ((a) * (__typeof__((a) + 1u))(b))
 #define CONVERTED(value, type) ((type)(value))
 #define BITS_OF_F64(value) bits_of_f64(value)
+#define BITS_OF_F32(value) bits_of(value)
 #define STREAM(to, value) memcpy((to), &(value), sizeof(value))
 #define STREAM_END() ((void)0)
 

@@ -16,6 +16,10 @@ VECTOR(u16_v, uint16_t, VECTOR_BYTES);
 VECTOR(u32_v, uint32_t, VECTOR_BYTES);
 VECTOR(u64_v, uint64_t, VECTOR_BYTES);
 VECTOR(half_v, uint16_t, VECTOR_BYTES / 2); /* F16 or BF16 in memory, as many as f32_v has lanes */
+/* As many integers as f32_v has lanes; half_v stands for those of 16 bits without sign. */
+VECTOR(i8_part, int8_t, VECTOR_BYTES / 4);
+VECTOR(u8_part, uint8_t, VECTOR_BYTES / 4);
+VECTOR(i16_part, int16_t, VECTOR_BYTES / 2);
 /* As many integers as f64_v has lanes. */
 VECTOR(i8_few, int8_t, VECTOR_BYTES / 8);
 VECTOR(i16_few, int16_t, VECTOR_BYTES / 4);
@@ -33,5 +37,6 @@ VECTOR(u32_few, uint32_t, VECTOR_BYTES / 2);
 #define MULTIPLY(a, b) ((a) * (b))
 #define CONVERTED(value, type) __builtin_convertvector(value, type)
 #define BITS_OF_F64(value) ((i64_v)(value))
+#define BITS_OF_F32(value) ((i32_v)(value))
 
 #endif

@@ -159,11 +159,76 @@ static void every_half_survives(void **state)
         }
 }
 
+/* To nearest, ties to even, in whole numbers alone. */
+static int64_t mean_of(int64_t sum, int64_t divisor)
+{
+    int64_t floor = sum / divisor - (sum % divisor < 0), twice = 2 * (sum - floor * divisor);
+
+    return floor + (twice > divisor || (twice == divisor && (floor & 1)));
+}
+
+static int64_t integer_at(const void *array, uint32_t i, enum spotnik_dtype dtype)
+{
+    switch ((int)dtype) {
+    case SPOTNIK_I8: return ((const int8_t *)array)[i];
+    case SPOTNIK_U8: return ((const uint8_t *)array)[i];
+    case SPOTNIK_I16: return ((const int16_t *)array)[i];
+    default: return ((const uint16_t *)array)[i];
+    }
+}
+
+static void check_means(const struct spotnik_reduce_tier *tier, enum spotnik_dtype dtype, const void *a, const void *b,
+                        uint32_t weight_a, uint32_t weight_b)
+{
+    static uint16_t out[65536];
+    const struct spotnik_reduce_input two[2] = { { a, weight_a, (float)weight_a }, { b, weight_b, (float)weight_b } };
+    const uint32_t divisor = weight_a + weight_b;
+    const struct spotnik_reduce_inputs in = { .input = two,
+                                              .inputs = 2,
+                                              .bytes = 65536 * spotnik_dtype_bytes((uint64_t)dtype),
+                                              .divisor64 = divisor,
+                                              .divisor32 = (float)divisor };
+
+    tier->kernels->fold[dtype][SPOTNIK_MEAN](out, &in);
+    for (uint32_t i = 0; i < 65536; i++) {
+        int64_t sum = weight_a * integer_at(a, i, dtype) + weight_b * integer_at(b, i, dtype);
+        if (integer_at(out, i, dtype) != mean_of(sum, divisor))
+            fail_msg("%s, type %d, element %u: (%u * %d + %u * %d) / %u", tier->name, (int)dtype, i, weight_a,
+                     (int)integer_at(a, i, dtype), weight_b, (int)integer_at(b, i, dtype), divisor);
+    }
+}
+
+/* All pairs of bytes; of 16 bits every number with one that makes a tie now and then. The weights are small, at both sides of
+ * where F32 is exact, and large. */
+static void means_of_small_integers_are_exact(void **state)
+{
+    (void)state;
+    static const uint32_t weights[][2] = { { 1, 1 },   { 1, 2 },    { 3, 5 },       { 127, 128 },   { 254, 1 },
+                                           { 255, 1 }, { 1000, 24 }, { 32767, 32768 }, { 65534, 1 }, { 65535, 1 } };
+    static uint8_t a8[65536], b8[65536];
+    static uint16_t a16[65536], b16[65536];
+
+    for (uint32_t i = 0; i < 65536; i++) {
+        a8[i] = (uint8_t)i;
+        b8[i] = (uint8_t)(i >> 8);
+        a16[i] = (uint16_t)i;
+        b16[i] = (uint16_t)(i * 40503u + (i >> 3));
+    }
+    for (size_t t = 0; t < spotnik_reduce_tier_count; t++)
+        for (size_t w = 0; w < sizeof weights / sizeof weights[0] && spotnik_reduce_tiers[t].is_supported(); w++) {
+            check_means(&spotnik_reduce_tiers[t], SPOTNIK_I8, a8, b8, weights[w][0], weights[w][1]);
+            check_means(&spotnik_reduce_tiers[t], SPOTNIK_U8, a8, b8, weights[w][0], weights[w][1]);
+            check_means(&spotnik_reduce_tiers[t], SPOTNIK_I16, a16, b16, weights[w][0], weights[w][1]);
+            check_means(&spotnik_reduce_tiers[t], SPOTNIK_U16, a16, b16, weights[w][0], weights[w][1]);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kernel_equals_the_oracle),
         cmocka_unit_test(every_half_survives),
+        cmocka_unit_test(means_of_small_integers_are_exact),
     };
     return cmocka_run_group_tests(tests, memory_make, memory_free);
 }
