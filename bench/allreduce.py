@@ -4,11 +4,12 @@
 
     bench/allreduce.py BUILD [--members 2,4,8] [--sizes 4KiB,256KiB,4MiB,25MiB,100MiB] [--only NAME,...]
 
-Every contender runs the same loop: warm up, then all-reduces back to back; one iteration is the time from the end of the
-one before to its own end, on rank 0. For Spotnik an iteration is a whole step (begin, all-reduce, commit). Contenders
-take turns, in rounds, so that all see the same weather; a cell is the median over all rounds. Every run checks its sums.
-Peers that are not installed are named and left out. The bare probes are no peers but what shared memory allows without any
-protocol: ours are compared with the one that copies as they do. TCP figures name the congestion control in use.
+Every contender runs the same loop: warm up, then all-reduces back to back; one iteration is the time from the end of
+the one before to its own end, on rank 0. For Spotnik an iteration is a whole step (begin, all-reduce, commit).
+Contenders take turns, in rounds, so that all see the same weather; a cell is the median over all rounds. Every run
+checks its sums. Peers that are not installed are named and left out. Ours over TCP are compared with peers over TCP,
+ours in shared memory with all of them, and with the bare probe that copies as they do: no peer, but what shared memory
+allows without any protocol. TCP figures name the congestion control in use.
 """
 
 from __future__ import annotations
@@ -35,11 +36,12 @@ Start = Callable[[Path, int, int, int], list[subprocess.Popen[str]]]
 
 @dataclass(frozen=True)
 class Contender:
-    """Somebody who all-reduces. Ours have a `bound`, are compared with it ("" for none) and with the best of the peers."""
+    """Somebody who all-reduces. Ours are compared with the best of the peers, and with their `bound` ("" for none)."""
 
     name: str
     start: Start
     ours: bool = False
+    tcp: bool = False
     bound: str = ""
     peer: bool = True
 
@@ -105,7 +107,7 @@ def contenders(build: Path, tools: Path) -> tuple[list[Contender], list[str]]:
     """Who is here, and the names of those who are not."""
     here = [Contender("spotnik shm", spotnik(build, "plain", "shm"), ours=True, bound="bare probe"),
             Contender("spotnik shm, owned", spotnik(build, "owned", "shm"), ours=True, bound="bare probe, owned"),
-            Contender("spotnik tcp", spotnik(build, "plain", "tcp"), ours=True),
+            Contender("spotnik tcp", spotnik(build, "plain", "tcp"), ours=True, tcp=True),
             Contender("bare probe", probe(build, "plain"), peer=False),
             Contender("bare probe, owned", probe(build, "owned"), peer=False)]
     missing = []
@@ -113,7 +115,8 @@ def contenders(build: Path, tools: Path) -> tuple[list[Contender], list[str]]:
     if compiled(["mpicc.openmpi", "-O2", loop], tools / "openmpi"):
         launcher = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe"]
         here.append(Contender("open mpi", mpi(launcher, tools / "openmpi")))
-        here.append(Contender("open mpi, tcp", mpi([*launcher, "--mca", "btl", "tcp,self"], tools / "openmpi")))
+        over_tcp = [*launcher, "--mca", "btl", "tcp,self"]
+        here.append(Contender("open mpi, tcp", mpi(over_tcp, tools / "openmpi"), tcp=True))
     else:
         missing.append("open mpi")
     if compiled(["mpicc.mpich", "-O2", loop], tools / "mpich"):
@@ -122,12 +125,12 @@ def contenders(build: Path, tools: Path) -> tuple[list[Contender], list[str]]:
         missing.append("mpich")
     gloo = ["g++", "-O2", "-std=c++17", str(HERE / "allreduce_gloo.cc"), "-lgloo", "-lpthread"]
     if compiled(gloo, tools / "gloo"):
-        here.append(Contender("gloo", ranked([str(tools / "gloo")])))
+        here.append(Contender("gloo", ranked([str(tools / "gloo")]), tcp=True))
     else:
         missing.append("gloo")
     torch = subprocess.run([sys.executable, "-c", "import torch.distributed"], capture_output=True, check=False)
     if torch.returncode == 0:
-        here.append(Contender("pytorch gloo", ranked([sys.executable, str(TORCH_LOOP)])))
+        here.append(Contender("pytorch gloo", ranked([sys.executable, str(TORCH_LOOP)]), tcp=True))
     else:
         missing.append("pytorch gloo")
     return here, missing
@@ -183,12 +186,13 @@ def measure_cell(here: list[Contender], members: int, size: int, rounds: int, mo
 
 
 def print_cell(here: list[Contender], members: int, label: str, cell: dict[str, float]) -> None:
-    """One line per contender; ours with the ratio to the fastest peer, above 1 where we are faster, and to the bound."""
-    peers = [cell[c.name] for c in here if c.peer and not c.ours and c.name in cell]
+    """One line per contender; ours with the ratio to the fastest peer, above 1 where we are faster, and the bound."""
+    peers = {c.name: c.tcp for c in here if c.peer and not c.ours and c.name in cell}
     for contender in here:
         if contender.name not in cell:
             continue
-        ratio = f"{min(peers) / cell[contender.name]:6.2f} x" if contender.ours and peers else " " * 8
+        rivals = [cell[name] for name, tcp in peers.items() if contender.ours and (tcp or not contender.tcp)]
+        ratio = f"{min(rivals) / cell[contender.name]:6.2f} x" if rivals else " " * 8
         if contender.bound in cell:
             ratio += f"  {cell[contender.name] / cell[contender.bound]:8.2f} x"
         print(f"{members:7d}  {label:>8}  {contender.name:<20} {duration(cell[contender.name]):>10}  {ratio}")

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the step transaction costs: spotnik's all-reduce beside a plain ring over the same kind of sockets, in the same processes, in turn.
+/* What the step transaction costs: spotnik's all-reduce beside the same transfer without it, in the same processes, in turn.
  *
+ * tcp: a plain ring over the same kind of sockets.
  * The plain ring has no headers, no steps, no commit, no membership: each member sends a segment to its successor while it receives
  * one from its predecessor, and adds what arrives chunk by chunk with the same kernels; its input is kept intact as ours is.
- * Prints a table of medians and the ratio spotnik / plain. Usage: atomicity [ITERATIONS]. Let nothing else run meanwhile. */
+ * shm: the plain flat all-reduce: copy in what others read, barrier, add up our share, barrier, copy out.
+ * Prints tables of medians and the ratio spotnik / plain. Usage: atomicity [ITERATIONS [tcp|shm]]. Let nothing else run. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,13 +28,16 @@
 #include "reduce/reduce.h"
 #include "spotnik/spotnik.h"
 
-enum { SIZE_MAX_MEMBERS = 8, CHUNK = 256 * 1024 / sizeof(float), ROUNDS_MAX = 1000 };
+enum { SIZE_MAX_MEMBERS = 8, CHUNK = 256 * 1024 / sizeof(float), SLICE = 128 * 1024 / sizeof(float), ROUNDS_MAX = 1000 };
 
 struct member {
     uint32_t rank, size;
     int to, from; /* ring neighbours of the plain ring */
     size_t count;
     float *in, *out, *chunk;
+    bool shared;
+    pthread_barrier_t *barrier; /* of the plain flat all-reduce, and its memory */
+    float *input[SIZE_MAX_MEMBERS], *result;
 };
 
 struct board { /* shared with the parent, filled by rank 0 */
@@ -107,6 +114,24 @@ static void plain_allreduce(struct member *member)
     memcpy(member->in, member->out, member->count * sizeof(float)); /* in place, as our API has it */
 }
 
+static void plain_flat(struct member *member)
+{
+    size_t begin = begin_of(member, member->rank), end = begin_of(member, member->rank + 1);
+    struct spotnik_reduce_source source[SIZE_MAX_MEMBERS];
+    float *own = member->input[member->rank];
+
+    memcpy(own, member->in, begin * sizeof(float));
+    memcpy(own + end, member->in + end, (member->count - end) * sizeof(float));
+    pthread_barrier_wait(member->barrier);
+    for (size_t at = begin; at < end; at += SLICE) {
+        for (uint32_t i = 0; i < member->size; i++)
+            source[i] = (struct spotnik_reduce_source){(i == member->rank ? member->in : member->input[i]) + at, 1};
+        spotnik_reduce_flat(member->result + at, source, member->size, end - at < SLICE ? end - at : SLICE, SPOTNIK_F32, SPOTNIK_MEAN, 0);
+    }
+    pthread_barrier_wait(member->barrier);
+    memcpy(member->in, member->result, member->count * sizeof(float));
+}
+
 static void spotnik_allreduce_once(spotnik_job *job, struct member *member)
 {
     spotnik_step step;
@@ -141,7 +166,7 @@ static void member_main(struct member *member, struct board *board, int rounds)
         die(spotnik_last_error());
     for (int i = -3; i < rounds; i++) { /* three to warm up */
         double begun = now_ms();
-        plain_allreduce(member);
+        member->shared ? plain_flat(member) : plain_allreduce(member);
         double middle = now_ms();
         spotnik_allreduce_once(job, member);
         double end = now_ms();
@@ -169,16 +194,48 @@ static void connect_pair(int pair[2])
     close(listener);
 }
 
-static void run(uint32_t size, size_t bytes, int rounds, struct board *board)
+static void *share(size_t bytes)
 {
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (memory == MAP_FAILED)
+        die("shared memory");
+    return memory;
+}
+
+static void share_all(struct member *member, size_t bytes)
+{
+    pthread_barrierattr_t attributes;
+
+    member->barrier = share(sizeof(*member->barrier));
+    pthread_barrierattr_init(&attributes);
+    pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+    pthread_barrier_init(member->barrier, &attributes, member->size);
+    member->result = share(bytes);
+    for (uint32_t i = 0; i < member->size; i++)
+        member->input[i] = share(bytes);
+}
+
+static void unshare_all(const struct member *member, size_t bytes)
+{
+    munmap(member->barrier, sizeof(*member->barrier));
+    munmap(member->result, bytes);
+    for (uint32_t i = 0; i < member->size; i++)
+        munmap(member->input[i], bytes);
+}
+
+static void run(uint32_t size, size_t bytes, int rounds, bool shared, struct board *board)
+{
+    struct member member = {.size = size, .count = bytes / sizeof(float), .shared = shared};
     int pair[SIZE_MAX_MEMBERS][2], status;
     pid_t pid[SIZE_MAX_MEMBERS];
 
+    share_all(&member, bytes);
     for (uint32_t i = 0; i < size; i++)
         connect_pair(pair[i]); /* from rank i to i + 1 */
     for (uint32_t i = 0; i < size; i++) {
-        struct member member = {.rank = i, .size = size, .count = bytes / sizeof(float), .to = pair[i][0],
-                                .from = pair[(i + size - 1) % size][1]};
+        member.rank = i;
+        member.to = pair[i][0];
+        member.from = pair[(i + size - 1) % size][1];
         fflush(NULL);
         if (!(pid[i] = fork()))
             member_main(&member, board, rounds);
@@ -189,6 +246,7 @@ static void run(uint32_t size, size_t bytes, int rounds, struct board *board)
         if (waitpid(pid[i], &status, 0) < 0 || status)
             exit(1);
     }
+    unshare_all(&member, bytes);
 }
 
 static int ascending(const void *a, const void *b)
@@ -213,24 +271,19 @@ static void make_job(char *folder)
         die("key");
 }
 
-int main(int argc, char **argv)
+static void table(bool shared, int rounds, struct board *board)
 {
     static const uint32_t sizes[] = {2, 4};
     static const size_t bytes[] = {4096, 256 << 10, 4 << 20, 25 << 20};
-    int rounds = argc > 1 ? atoi(argv[1]) : 21;
-    struct board *board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
-    if (rounds < 1 || rounds > ROUNDS_MAX || board == MAP_FAILED) {
-        fprintf(stderr, "usage: atomicity [ITERATIONS from 1 to %d]\n", ROUNDS_MAX);
-        return 2;
-    }
-    printf("all-reduce of float32, loopback TCP, medians of %d in turn (ms)\n", rounds);
+    setenv("SPOTNIK_TRANSPORT", shared ? "shm" : "tcp", 1);
+    printf("all-reduce of float32, %s, medians of %d in turn (ms)\n", shared ? "shared memory" : "loopback TCP", rounds);
     printf("members      bytes     plain   spotnik   spotnik/plain\n");
     for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
         for (size_t j = 0; j < sizeof(bytes) / sizeof(*bytes); j++) {
             char folder[] = "/tmp/spotnik-atomicity-XXXXXX", command[64];
             make_job(folder);
-            run(sizes[i], bytes[j], rounds, board);
+            run(sizes[i], bytes[j], rounds, shared, board);
             qsort(board->plain_ms, (size_t)rounds, sizeof(double), ascending);
             qsort(board->spotnik_ms, (size_t)rounds, sizeof(double), ascending);
             double plain = board->plain_ms[rounds / 2], ours = board->spotnik_ms[rounds / 2];
@@ -238,7 +291,24 @@ int main(int argc, char **argv)
             fflush(stdout);
             snprintf(command, sizeof(command), "rm -rf -- %s", folder);
             if (system(command))
-                return 1;
+                exit(1);
         }
+}
+
+int main(int argc, char **argv)
+{
+    int rounds = argc > 1 ? atoi(argv[1]) : 21;
+    const char *only = argc > 2 ? argv[2] : "";
+    bool known = !*only || !strcmp(only, "tcp") || !strcmp(only, "shm");
+
+    if (rounds < 1 || rounds > ROUNDS_MAX || !known) {
+        fprintf(stderr, "usage: atomicity [ITERATIONS from 1 to %d [tcp|shm]]\n", ROUNDS_MAX);
+        return 2;
+    }
+    struct board *board = share(sizeof(*board));
+    if (strcmp(only, "shm"))
+        table(false, rounds, board);
+    if (strcmp(only, "tcp"))
+        table(true, rounds, board);
     return 0;
 }
