@@ -31,34 +31,39 @@ static int census(spotnik_job *job, struct spotnik_collectives *all)
     memset(all->census, 0, sizeof all->census);
     if (has_share(all))
         all->census[all->share / 64] = UINT64_C(1) << (all->share % 64);
-    int rc = spotnik_job_reduce(job, SPOTNIK_CENSUS_BUCKET, all->census, SPOTNIK_CENSUS_WORDS, SPOTNIK_U64, SPOTNIK_SUM,
-                                true);
+    int rc = spotnik_job_reduce(job, SPOTNIK_CENSUS_BUCKET, all->census, SPOTNIK_CENSUS_WORDS, SPOTNIK_U64,
+                                SPOTNIK_SUM, true);
 
     if (rc == SPOTNIK_ERR_STATE)
-        return spotnik_error_return(SPOTNIK_ERR_STATE, "bucket %d belongs to the library in a step with collectives; "
-                                    "number yours from 0", SPOTNIK_CENSUS_BUCKET);
+        return spotnik_error_return(SPOTNIK_ERR_STATE,
+                                    "bucket %d belongs to the library in a step with collectives; "
+                                    "number yours from 0",
+                                    SPOTNIK_CENSUS_BUCKET);
     all->counted = rc == 0;
     return rc;
 }
 
 /* Everything that can be wrong with any of them, and the census. */
-static int prepare(spotnik_job *job, uint32_t bucket, const void *data, size_t count, enum spotnik_dtype dtype,
-                   enum spotnik_op op, struct spotnik_collectives **ret)
+static int prepare(spotnik_job *job, uint32_t bucket, const void *data, size_t count,
+                   enum spotnik_dtype dtype, enum spotnik_op op, struct spotnik_collectives **ret)
 {
     if (!job)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no job was given");
     int rc = spotnik_job_reduce_check(job, bucket, data, count, dtype, op);
 
     if (!rc && bucket == SPOTNIK_CENSUS_BUCKET)
-        rc = spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "bucket %u belongs to the library in a step with collectives; use "
-                                  "0 to %d", bucket, SPOTNIK_CENSUS_BUCKET - 1);
+        rc = spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                  "bucket %u belongs to the library in a step with collectives; use "
+                                  "0 to %d",
+                                  bucket, SPOTNIK_CENSUS_BUCKET - 1);
     if (rc)
         return rc;
     *ret = spotnik_collectives_of(job);
     return *ret ? census(job, *ret) : SPOTNIK_ERR_MEMORY;
 }
 
-static int start(spotnik_job *job, uint32_t bucket, const void *source, size_t bytes, struct spotnik_collective what)
+static int start(spotnik_job *job, uint32_t bucket, const void *source, size_t bytes,
+                 struct spotnik_collective what)
 {
     struct spotnik_collective *to = &job->collectives->of[bucket];
     int rc = spotnik_job_reduce(job, bucket, (void *)(uintptr_t)source, bytes, SPOTNIK_U8, SPOTNIK_SUM, true);
@@ -85,11 +90,14 @@ static int root_check(const struct spotnik_job *job, uint32_t bucket, uint32_t r
     uint32_t most = job->shares ? job->shares : SPOTNIK_CENSUS_SHARES; /* a replay does not know */
 
     return root < most ? 0
-                       : spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "bucket %u: root %u, but the step was dealt out to "
-                                              "members 0 to %u only", bucket, root, most - 1);
+                       : spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                              "bucket %u: root %u, but the step was dealt out to "
+                                              "members 0 to %u only",
+                                              bucket, root, most - 1);
 }
 
-int spotnik_broadcast(spotnik_job *job, uint32_t bucket, void *data, size_t count, enum spotnik_dtype dtype, uint32_t root)
+int spotnik_broadcast(spotnik_job *job, uint32_t bucket, void *data, size_t count, enum spotnik_dtype dtype,
+                      uint32_t root)
 {
     struct spotnik_collectives *all;
     int rc = job && job->begun ? root_check(job, bucket, root) : 0;
@@ -117,7 +125,8 @@ int spotnik_broadcast(spotnik_job *job, uint32_t bucket, void *data, size_t coun
 }
 
 /* Our row of the table, the rest zero. */
-static int table_fill(spotnik_job *job, struct spotnik_collective *what, uint32_t share, const void *row, size_t row_bytes)
+static int table_fill(spotnik_job *job, struct spotnik_collective *what, uint32_t share, const void *row,
+                      size_t row_bytes)
 {
     size_t before = what->table_bytes;
     uint8_t *table = spotnik_collective_grow(job, what->table, &what->table_bytes, row_bytes * what->slots);
@@ -134,21 +143,27 @@ static int table_fill(spotnik_job *job, struct spotnik_collective *what, uint32_
     return 0;
 }
 
-static int slots_check(const struct spotnik_job *job, uint32_t bucket, const void *out, uint32_t slots, size_t row_bytes)
+static int slots_check(const struct spotnik_job *job, uint32_t bucket, const void *out, uint32_t slots,
+                       size_t row_bytes)
 {
     if (!slots || slots > SPOTNIK_CENSUS_SHARES || (row_bytes && slots > SIZE_MAX / 2 / row_bytes))
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "bucket %u: slots is 1 to %d, and all of them together must fit "
-                                    "into memory", bucket, SPOTNIK_CENSUS_SHARES);
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                    "bucket %u: slots is 1 to %d, and all of them together must fit "
+                                    "into memory",
+                                    bucket, SPOTNIK_CENSUS_SHARES);
     if (!out && row_bytes)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "bucket %u: no memory given for the result", bucket);
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "bucket %u: no memory given for the result",
+                                    bucket);
     if (job->shares > slots)
-        return spotnik_error_return(SPOTNIK_ERR_LIMIT, "bucket %u: %u slots for %u members; give as many as the job may "
-                                    "have members", bucket, slots, job->shares);
+        return spotnik_error_return(SPOTNIK_ERR_LIMIT,
+                                    "bucket %u: %u slots for %u members; give as many as the job may "
+                                    "have members",
+                                    bucket, slots, job->shares);
     return 0;
 }
 
-int spotnik_allgather(spotnik_job *job, uint32_t bucket, const void *data, size_t count, enum spotnik_dtype dtype, void *out,
-                      uint32_t slots)
+int spotnik_allgather(spotnik_job *job, uint32_t bucket, const void *data, size_t count,
+                      enum spotnik_dtype dtype, void *out, uint32_t slots)
 {
     size_t one = spotnik_registry_element_bytes((int)dtype);
     struct spotnik_collectives *all;
@@ -174,8 +189,8 @@ int spotnik_allgather(spotnik_job *job, uint32_t bucket, const void *data, size_
     return start(job, bucket, what.table, count * one * slots, what);
 }
 
-int spotnik_reduce_scatter(spotnik_job *job, uint32_t bucket, void *data, size_t count, enum spotnik_dtype dtype,
-                           enum spotnik_op op, spotnik_range *ret_part)
+int spotnik_reduce_scatter(spotnik_job *job, uint32_t bucket, void *data, size_t count,
+                           enum spotnik_dtype dtype, enum spotnik_op op, spotnik_range *ret_part)
 {
     struct spotnik_collectives *all;
     int rc = prepare(job, bucket, data, count, dtype, op, &all);
@@ -201,8 +216,10 @@ int spotnik_barrier(spotnik_job *job)
     if (!job)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no job was given");
     if (job->begun && !job->barrier)
-        return spotnik_error_return(SPOTNIK_ERR_STATE, "a barrier is a step of its own, and step %llu is begun: its commit "
-                                    "is a barrier already", (unsigned long long)job->step);
+        return spotnik_error_return(SPOTNIK_ERR_STATE,
+                                    "a barrier is a step of its own, and step %llu is begun: its commit "
+                                    "is a barrier already",
+                                    (unsigned long long)job->step);
     if (!job->begun)
         rc = spotnik_step_begin(job, &step);
     if (!rc && !job->barrier)

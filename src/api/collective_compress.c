@@ -6,13 +6,14 @@
 #include "api/job.h"
 #include "base/error.h"
 
-int spotnik_allreduce_compressed(spotnik_job *job, uint32_t bucket, float *data, size_t count, enum spotnik_dtype wire,
-                                 enum spotnik_op op)
+int spotnik_allreduce_compressed(spotnik_job *job, uint32_t bucket, float *data, size_t count,
+                                 enum spotnik_dtype wire, enum spotnik_op op)
 {
     if (!job)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no job was given");
     if (bucket >= SPOTNIK_CENSUS_BUCKET || (wire != SPOTNIK_F16 && wire != SPOTNIK_BF16))
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "bucket %u: compressed ones are 0 to %d and travel as F16 or BF16",
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                    "bucket %u: compressed ones are 0 to %d and travel as F16 or BF16",
                                     bucket, SPOTNIK_CENSUS_BUCKET - 1);
     int rc = spotnik_job_reduce_check(job, bucket, data, count, SPOTNIK_F32, op);
 

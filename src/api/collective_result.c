@@ -53,7 +53,8 @@ static void broadcast(struct spotnik_collectives *all, uint32_t bucket, const ui
         copy(one->data, result, one->count * one->one);
 }
 
-static void allgather(const struct spotnik_collectives *all, const struct spotnik_collective *one, const uint8_t *result)
+static void allgather(const struct spotnik_collectives *all, const struct spotnik_collective *one,
+                      const uint8_t *result)
 {
     size_t row = one->count * one->one;
     uint8_t *to = one->data;
@@ -65,14 +66,16 @@ static void allgather(const struct spotnik_collectives *all, const struct spotni
         }
 }
 
-static void reduce_scatter(const struct spotnik_collectives *all, const struct spotnik_collective *one, const uint8_t *result)
+static void reduce_scatter(const struct spotnik_collectives *all, const struct spotnik_collective *one,
+                           const uint8_t *result)
 {
     spotnik_range part = { 0, 0 };
 
     if (all->share < all->shares && spotnik_census_has(all->present, all->share))
         part = spotnik_part_of(one->count, spotnik_census_count(all->present, all->share),
                                spotnik_census_count(all->present, SPOTNIK_CENSUS_SHARES));
-    copy((uint8_t *)one->data + part.begin * one->one, result + part.begin * one->one, (part.end - part.begin) * one->one);
+    copy((uint8_t *)one->data + part.begin * one->one, result + part.begin * one->one,
+         (part.end - part.begin) * one->one);
     if (one->part)
         *one->part = part;
 }
@@ -110,8 +113,10 @@ int spotnik_collectives_outcome(const struct spotnik_collectives *all)
         return 0;
     uint32_t bucket = all->rootless - 1;
 
-    return spotnik_error_return(SPOTNIK_ERR_ROOT, "bucket %u: root %u was lost before its data were with the others; it "
-                                "holds what it held before, every other bucket its result", bucket, all->of[bucket].root);
+    return spotnik_error_return(SPOTNIK_ERR_ROOT,
+                                "bucket %u: root %u was lost before its data were with the others; it "
+                                "holds what it held before, every other bucket its result",
+                                bucket, all->of[bucket].root);
 }
 
 uint32_t spotnik_contributors(spotnik_job *job, uint32_t *ret_shares, uint32_t max)

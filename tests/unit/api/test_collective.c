@@ -31,7 +31,7 @@ struct member {
     pthread_t thread;
     spotnik_job *job;
     spotnik_step step;
-    uint8_t *bytes;             /* broadcast: LARGE */
+    uint8_t *bytes; /* broadcast: LARGE */
     uint16_t row[ROW], table[SLOTS * ROW];
     float sums[SUMS];
     spotnik_range part;
@@ -42,7 +42,7 @@ struct member {
 #define EXPECT(member, condition)                                                                            \
     do {                                                                                                     \
         if (!(condition) && !(member)->failure[0])                                                           \
-            snprintf((member)->failure, sizeof (member)->failure, "line %d: %s; step %llu: %s", __LINE__,    \
+            snprintf((member)->failure, sizeof(member)->failure, "line %d: %s; step %llu: %s", __LINE__,     \
                      #condition, (unsigned long long)(member)->step.number, spotnik_last_error());           \
     } while (0)
 
@@ -64,6 +64,8 @@ static void join(struct member *member, uint32_t members_min)
     config.peers = peers;
     config.members_min = members_min;
     config.members_max = SLOTS;
+    config.silence_floor_ns = config.silence_ceiling_ns =
+        UINT64_C(10000000000); /* no stranger to a busy machine */
     member->bytes = malloc(LARGE);
     EXPECT(member, member->bytes && spotnik_join(&config, &member->job) == 0);
 }
@@ -81,17 +83,19 @@ static void start_all(struct member *member, uint32_t root, size_t bytes)
         member->row[i] = (uint16_t)(1000 * step->share + 10 * step->number + i);
     for (uint32_t i = 0; i < SUMS; i++)
         member->sums[i] = (float)(step->share + 1);
-    EXPECT(member, spotnik_reduce_scatter(member->job, 3, member->sums, SUMS, SPOTNIK_F32, SPOTNIK_SUM, &member->part) == 0);
+    EXPECT(member,
+           spotnik_reduce_scatter(member->job, 3, member->sums, SUMS, SPOTNIK_F32, SPOTNIK_SUM, &member->part)
+               == 0);
     EXPECT(member, spotnik_broadcast(member->job, 0, member->bytes, bytes, SPOTNIK_U8, root) == 0);
-    EXPECT(member, spotnik_allgather(member->job, 2, member->row, ROW, SPOTNIK_U16, member->table, SLOTS) == 0);
+    EXPECT(member,
+           spotnik_allgather(member->job, 2, member->row, ROW, SPOTNIK_U16, member->table, SLOTS) == 0);
 }
 
 static void check_table(struct member *member, const uint32_t *share, uint32_t count)
 {
     for (uint32_t i = 0; i < SLOTS * ROW; i++) {
-        uint16_t expected = i / ROW < count
-                                ? (uint16_t)(1000 * share[i / ROW] + 10 * member->step.number + i % ROW)
-                                : 0xeeee;
+        uint16_t expected =
+            i / ROW < count ? (uint16_t)(1000 * share[i / ROW] + 10 * member->step.number + i % ROW) : 0xeeee;
         EXPECT(member, member->table[i] == expected);
     }
 }
@@ -108,7 +112,8 @@ static void check_sums(struct member *member, const uint32_t *share, uint32_t co
     spotnik_range part = own < count ? spotnik_part_of(SUMS, own, count) : (spotnik_range){ 0, 0 };
     EXPECT(member, member->part.begin == part.begin && member->part.end == part.end);
     for (uint32_t i = 0; i < SUMS; i++)
-        EXPECT(member, member->sums[i] == (i >= part.begin && i < part.end ? whole : (float)(member->step.share + 1)));
+        EXPECT(member, member->sums[i]
+                           == (i >= part.begin && i < part.end ? whole : (float)(member->step.share + 1)));
     const float *result = spotnik_result(member->job, 3);
     EXPECT(member, result && result[0] == whole && result[SUMS - 1] == whole);
 }
@@ -133,9 +138,11 @@ static void *calm(void *context)
         size_t bytes = i % 2 ? LARGE : 13;
         EXPECT(member, spotnik_step_begin(member->job, &member->step) == 0);
         EXPECT(member, member->step.shares == MEMBERS);
-        EXPECT(member, spotnik_broadcast(member->job, 0, member->bytes, 1, SPOTNIK_U8, MEMBERS) == SPOTNIK_ERR_ARGUMENT);
-        EXPECT(member, spotnik_allgather(member->job, 2, member->row, ROW, SPOTNIK_U16, member->table, MEMBERS - 1)
-                           == SPOTNIK_ERR_LIMIT);
+        EXPECT(member, spotnik_broadcast(member->job, 0, member->bytes, 1, SPOTNIK_U8, MEMBERS)
+                           == SPOTNIK_ERR_ARGUMENT);
+        EXPECT(member,
+               spotnik_allgather(member->job, 2, member->row, ROW, SPOTNIK_U16, member->table, MEMBERS - 1)
+                   == SPOTNIK_ERR_LIMIT);
         start_all(member, i % MEMBERS, bytes);
         EXPECT(member, spotnik_step_commit(member->job) == 0);
         check_all(member, i % MEMBERS, bytes, MEMBERS);
@@ -201,8 +208,10 @@ static void *halved(void *context)
             sums[k] = (float)(member->step.share + 1);
             mean[k] = (float)(member->step.share % 2 + 1) * 0.5f;
         }
-        EXPECT(member, spotnik_allreduce_compressed(member->job, 4, sums, SUMS, SPOTNIK_BF16, SPOTNIK_SUM) == 0);
-        EXPECT(member, spotnik_allreduce_compressed(member->job, 5, mean, SUMS, SPOTNIK_F16, SPOTNIK_MEAN) == 0);
+        EXPECT(member,
+               spotnik_allreduce_compressed(member->job, 4, sums, SUMS, SPOTNIK_BF16, SPOTNIK_SUM) == 0);
+        EXPECT(member,
+               spotnik_allreduce_compressed(member->job, 5, mean, SUMS, SPOTNIK_F16, SPOTNIK_MEAN) == 0);
         EXPECT(member, spotnik_step_commit(member->job) == 0);
         check_halves(member, sums, mean);
     }
@@ -291,8 +300,9 @@ static void *late(void *context)
 
 static void clear_environment(void)
 {
-    static const char *const names[] = { "SPOTNIK_JOB", "SPOTNIK_KEY_FILE", "SPOTNIK_PEERS", "SPOTNIK_MIN", "SPOTNIK_MAX",
-                                         "SPOTNIK_TRANSPORT", "SPOTNIK_CHECKPOINT", "SPOTNIK_BIND" };
+    static const char *const names[] = { "SPOTNIK_JOB",        "SPOTNIK_KEY_FILE", "SPOTNIK_PEERS",
+                                         "SPOTNIK_MIN",        "SPOTNIK_MAX",      "SPOTNIK_TRANSPORT",
+                                         "SPOTNIK_CHECKPOINT", "SPOTNIK_BIND" };
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         unsetenv(names[i]);
@@ -420,7 +430,8 @@ static void test_wrong_calls(void **state)
     assert_int_equal(spotnik_broadcast(NULL, 0, data, 2, SPOTNIK_U8, 0), SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_broadcast(job, 0, data, 2, SPOTNIK_U8, 0), SPOTNIK_ERR_STATE);
     assert_int_equal(spotnik_allgather(job, 0, data, 2, SPOTNIK_U8, data, 1), SPOTNIK_ERR_STATE);
-    assert_int_equal(spotnik_reduce_scatter(job, 0, data, 2, SPOTNIK_U8, SPOTNIK_SUM, NULL), SPOTNIK_ERR_STATE);
+    assert_int_equal(spotnik_reduce_scatter(job, 0, data, 2, SPOTNIK_U8, SPOTNIK_SUM, NULL),
+                     SPOTNIK_ERR_STATE);
     assert_int_equal(spotnik_step_begin(job, &step), 0);
     assert_int_equal(spotnik_barrier(job), SPOTNIK_ERR_STATE);
     assert_int_equal(spotnik_broadcast(job, 255, data, 2, SPOTNIK_U8, 0), SPOTNIK_ERR_ARGUMENT);
@@ -430,15 +441,20 @@ static void test_wrong_calls(void **state)
     assert_int_equal(spotnik_allgather(job, 0, data, 2, SPOTNIK_U8, data, 0), SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_allgather(job, 0, data, 2, SPOTNIK_U8, data, 1025), SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_allgather(job, 0, data, 2, SPOTNIK_U8, NULL, 1), SPOTNIK_ERR_ARGUMENT);
-    assert_int_equal(spotnik_allreduce_compressed(job, 0, values, 2, SPOTNIK_F32, SPOTNIK_SUM), SPOTNIK_ERR_ARGUMENT);
-    assert_int_equal(spotnik_allreduce_compressed(job, 255, values, 2, SPOTNIK_F16, SPOTNIK_SUM), SPOTNIK_ERR_ARGUMENT);
-    assert_int_equal(spotnik_allreduce_compressed(job, 0, NULL, 2, SPOTNIK_F16, SPOTNIK_SUM), SPOTNIK_ERR_ARGUMENT);
-    assert_int_equal(spotnik_allreduce(job, 255, data, 2, SPOTNIK_U8, SPOTNIK_SUM), 0); /* nothing has claimed it yet */
+    assert_int_equal(spotnik_allreduce_compressed(job, 0, values, 2, SPOTNIK_F32, SPOTNIK_SUM),
+                     SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_allreduce_compressed(job, 255, values, 2, SPOTNIK_F16, SPOTNIK_SUM),
+                     SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_allreduce_compressed(job, 0, NULL, 2, SPOTNIK_F16, SPOTNIK_SUM),
+                     SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_allreduce(job, 255, data, 2, SPOTNIK_U8, SPOTNIK_SUM),
+                     0); /* nothing has claimed it yet */
     assert_int_equal(spotnik_broadcast(job, 0, data, 2, SPOTNIK_U8, 0), SPOTNIK_ERR_STATE);
     assert_int_equal(spotnik_step_commit(job), 0);
     assert_int_equal(spotnik_step_begin(job, &step), 0);
     assert_int_equal(spotnik_reduce_scatter(job, 0, data, 2, SPOTNIK_U8, SPOTNIK_SUM, NULL), 0);
-    assert_int_equal(spotnik_reduce_scatter(job, 0, data, 2, SPOTNIK_U8, SPOTNIK_SUM, NULL), SPOTNIK_ERR_STATE);
+    assert_int_equal(spotnik_reduce_scatter(job, 0, data, 2, SPOTNIK_U8, SPOTNIK_SUM, NULL),
+                     SPOTNIK_ERR_STATE);
     assert_int_equal(spotnik_allreduce(job, 255, data, 2, SPOTNIK_U8, SPOTNIK_SUM), SPOTNIK_ERR_STATE);
     assert_int_equal(spotnik_step_commit(job), 0);
     assert_int_equal(spotnik_leave(job), 0);
@@ -466,7 +482,8 @@ static void test_census(void **state)
     uint64_t census[SPOTNIK_CENSUS_WORDS] = { 0x8000000000000001u, 2 };
 
     (void)state;
-    assert_true(spotnik_census_has(census, 0) && spotnik_census_has(census, 63) && spotnik_census_has(census, 65));
+    assert_true(spotnik_census_has(census, 0) && spotnik_census_has(census, 63)
+                && spotnik_census_has(census, 65));
     assert_false(spotnik_census_has(census, 64));
     assert_int_equal(spotnik_census_count(census, 0), 0);
     assert_int_equal(spotnik_census_count(census, 63), 1);
@@ -478,9 +495,10 @@ static void test_census(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parts),     cmocka_unit_test(test_census), cmocka_unit_test(test_alone),
-        cmocka_unit_test(test_wrong_calls), cmocka_unit_test(test_calm), cmocka_unit_test(test_compressed),
-        cmocka_unit_test(test_lost_root),         cmocka_unit_test(test_latecomer),
+        cmocka_unit_test(test_parts),     cmocka_unit_test(test_census),
+        cmocka_unit_test(test_alone),     cmocka_unit_test(test_wrong_calls),
+        cmocka_unit_test(test_calm),      cmocka_unit_test(test_compressed),
+        cmocka_unit_test(test_lost_root), cmocka_unit_test(test_latecomer),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
