@@ -107,7 +107,7 @@ def train(model: Gpt, text: Text, options: argparse.Namespace) -> None:
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: min(1, (step + 1) / 50) * 0.5 * (1 + math.cos(math.pi * min(1, step / total)))
     )
-    started, done = time.monotonic(), 0
+    started = time.monotonic()
     for epoch in spotnik.epochs(options.epochs):  # one that joins late starts in the epoch of the others
         for codes, following in loader:
             optimizer.zero_grad()
@@ -116,11 +116,10 @@ def train(model: Gpt, text: Text, options: argparse.Namespace) -> None:
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)  # of the averages: they are there after backward()
             optimizer.step()
             schedule.step()
-            done += 1
-            if done % 50 == 0 and spotnik.rank() == 0:
-                pace = (time.monotonic() - started) / done
-                told = f"epoch {epoch}: loss {loss.item():.3f}, {spotnik.size()} workers, {pace:.3f} s a step"
-                print(told, flush=True)
+            step = spotnik.job().step
+            if step % 20 == 0 and spotnik.rank() == 0:
+                told = f"epoch {epoch}, step {step}: loss {loss.item():.3f}, {spotnik.size()} workers"
+                print(f"{told}, {time.monotonic() - started:.0f} s", flush=True)
 
 
 def parse(arguments: Optional[list[str]] = None) -> argparse.Namespace:
