@@ -63,7 +63,7 @@ void ballot_start(struct spotnik_core *core)
     core->enter_until_ns = SPOTNIK_NEVER;
     core->initiate_ns = SPOTNIK_NEVER;
     /* A hop still being dialled belonged to an older ballot: this one's token must not leave twice. */
-    core->hop[PASS_RECONCILE] = core->hop[PASS_ACCEPT] = (struct spotnik_id){0};
+    core->hop[PASS_RECONCILE] = core->hop[PASS_ACCEPT] = core->token_at = (struct spotnik_id){0};
     freeze(core);
     core->status.reconciled_ns = core->status.accepted_ns = 0;
     token_clear(core);
@@ -140,7 +140,8 @@ void token_forward(struct spotnik_core *core)
     }
     for (uint32_t ahead = 1; ahead < core->view.size; ahead++) {
         uint32_t rank = (core->rank + ahead) % core->view.size;
-        if (lost(core, rank) || (token->report[rank].promised && rank != origin))
+        bool done = token->report[rank].promised && rank != origin;
+        if (lost(core, rank) || done || (rank != origin && evidence_is_quiet(core, rank)))
             continue;
         pass_send(core, PASS_RECONCILE, &core->view.entry[rank].member);
         return;
@@ -234,6 +235,7 @@ static bool servant_left(const struct spotnik_core *core)
 void token_returned(struct spotnik_core *core)
 {
     SPOTNIK_ASSERT(is_self(core, core->token.ballot.initiator));
+    core->token_at = (struct spotnik_id){0};
     evidence_learn(core, &core->token);
     token_sign(core);
     core->status.reconciled_ns = core->now_ns;

@@ -55,6 +55,7 @@ static struct spotnik_core *lay_out(struct carver *carver, const struct spotnik_
     core->book = carve(carver, members * sizeof(*core->book));
     core->covered = carve(carver, members * sizeof(*core->covered));
     core->rumoured = carve(carver, members * sizeof(*core->rumoured));
+    core->quiet_until_ns = carve(carver, members * sizeof(*core->quiet_until_ns));
     core->fenced = carve(carver, members * sizeof(*core->fenced));
     core->consumed = carve(carver, members * sizeof(*core->consumed));
     for (int i = 0; i < 4; i++)

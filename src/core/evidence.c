@@ -69,8 +69,14 @@ void evidence_schedule(struct spotnik_core *core)
         core->initiate_ns = SPOTNIK_NEVER;
 }
 
-/* Facts found in somebody's token that stay true whatever becomes of its ballot: deaths, to go round them, and leaves. What another
- * witnessed is never kept as our own evidence. */
+/* Another's word that it does not answer. It may again, and nobody tells us; so the word fades before the next retry asks it anew. */
+bool evidence_is_quiet(const struct spotnik_core *core, uint32_t rank)
+{
+    return core->now_ns < core->quiet_until_ns[rank];
+}
+
+/* Facts found in somebody's token that stay true whatever becomes of its ballot: deaths, to go round them, and leaves; and silences, for
+ * a while. What another witnessed is never kept as our own evidence. */
 void evidence_learn(struct spotnik_core *core, const struct spotnik_token *token)
 {
     for (uint32_t rank = 0; rank < core->view.size; rank++) {
@@ -80,6 +86,8 @@ void evidence_learn(struct spotnik_core *core, const struct spotnik_token *token
             known->leaving = 1;
         if (rank != core->rank && told->evidence >= SPOTNIK_EVIDENCE_TAINTED)
             core->rumoured[rank] = true;
+        if (rank != core->rank && told->evidence == SPOTNIK_EVIDENCE_SILENT && !told->promised)
+            core->quiet_until_ns[rank] = spotnik_time_add(core->now_ns, core->limits.retry_ns / 2);
     }
 }
 
@@ -93,6 +101,8 @@ void evidence_hear(struct spotnik_core *core, struct peer *peer)
     if (core->role != SPOTNIK_ROLE_MEMBER)
         return;
     rank = spotnik_view_rank(&core->view, peer->member.id);
+    if (rank != SPOTNIK_NO_RANK)
+        core->quiet_until_ns[rank] = 0;
     if (rank == SPOTNIK_NO_RANK || core->book[rank].evidence != SPOTNIK_EVIDENCE_SILENT)
         return;
     core->book[rank].evidence = SPOTNIK_EVIDENCE_NONE;

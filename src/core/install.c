@@ -84,8 +84,10 @@ static void forget_decision(struct spotnik_core *core)
     core->initiate_ns = core->retry_ns = core->enter_until_ns = core->enter_limit_ns = SPOTNIK_NEVER;
     core->patience_until_ns = 0;
     memset(core->hop, 0, sizeof(core->hop));
+    core->token_at = (struct spotnik_id){0};
     memset(core->covered, 0, core->limits.members_max * sizeof(*core->covered));
     memset(core->rumoured, 0, core->limits.members_max * sizeof(*core->rumoured));
+    memset(core->quiet_until_ns, 0, core->limits.members_max * sizeof(*core->quiet_until_ns));
     memset(core->fenced, 0, core->limits.members_max * sizeof(*core->fenced));
 }
 

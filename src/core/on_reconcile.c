@@ -17,17 +17,26 @@ static void promise(struct spotnik_core *core, const struct spotnik_token *token
         queue_action(core, SPOTNIK_ACTION_PARKED);
     }
     /* A hop still being dialled belonged to an older ballot. */
-    core->hop[PASS_RECONCILE] = core->hop[PASS_ACCEPT] = (struct spotnik_id){0};
+    core->hop[PASS_RECONCILE] = core->hop[PASS_ACCEPT] = core->token_at = (struct spotnik_id){0};
+}
+
+/* Is the token that we passed on held up where, as we now hear, nobody answers? */
+static bool is_stuck(const struct spotnik_core *core)
+{
+    uint32_t rank = spotnik_view_rank(&core->view, core->token_at);
+    bool voted = spotnik_ballot_compare(core->accepted.ballot, core->promised) == 0;
+
+    return rank != SPOTNIK_NO_RANK && !voted && evidence_is_quiet(core, rank);
 }
 
 /* Outbid. Its facts may be new to us and to the ballot that outbid it, whose token may have passed already. And if that ballot
- * has been under way for long, it is probably lost: bid higher than both. */
+ * has been under way for long, or is where this token's witnesses heard nothing, it is lost: bid higher than both. */
 static void outbid(struct spotnik_core *core, const struct spotnik_token *token)
 {
     bool stale = core->now_ns - core->promised_ns > core->limits.retry_ns;
 
     evidence_learn(core, token);
-    if (core->frozen && (core->phase == PHASE_PARKED || stale))
+    if (core->frozen && (core->phase == PHASE_PARKED || stale || is_stuck(core)))
         ballot_start(core);
     else
         evidence_schedule(core);

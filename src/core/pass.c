@@ -12,6 +12,8 @@ static const enum spotnik_message_kind message_of[PASS_COUNT] = {
 static void pass_deliver(struct spotnik_core *core, enum pass pass, struct peer *peer)
 {
     core->hop[pass] = (struct spotnik_id){0};
+    if (pass == PASS_RECONCILE)
+        core->token_at = peer->member.id;
     tell_view(core, peer); /* a peer an epoch behind must install ours before it can promise in it */
     peer_activate(core, peer); /* if it falls silent now, the pass is stuck there */
     send_message(core, peer, message_of[pass]);

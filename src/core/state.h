@@ -75,6 +75,8 @@ struct spotnik_core {
     struct spotnik_report *book;      /* per rank: what we know ourselves */
     bool *covered;                    /* per rank: its evidence was in the last token we passed on */
     bool *rumoured;                   /* per rank: others told us it is dead; passes go round it */
+    uint64_t *quiet_until_ns;         /* per rank: another's token called it silent; RECONCILE goes round it until then */
+    struct spotnik_id token_at;       /* who got the token of the promised ballot from us; none: nobody yet */
     bool *fenced;                     /* per rank: we voted in a ballot in which it did not */
     bool frozen;                      /* promised: nothing more is committed in this epoch */
     bool parked;
@@ -154,6 +156,7 @@ void evidence_add(struct spotnik_core *core, uint32_t rank, enum spotnik_evidenc
 void evidence_hear(struct spotnik_core *core, struct peer *peer);
 void evidence_schedule(struct spotnik_core *core);
 void evidence_learn(struct spotnik_core *core, const struct spotnik_token *token);
+bool evidence_is_quiet(const struct spotnik_core *core, uint32_t rank);
 
 /* ballot.c */
 void recovery_note(struct spotnik_core *core);

@@ -252,6 +252,36 @@ static void test_two_initiators(void **state)
     assert_int_equal(pair_status(&pair, 0).epoch, pair_status(&pair, 3).epoch);
 }
 
+/* How long a group of 8 takes to go on without two that stop answering at the same instant. */
+static uint64_t without_two(uint32_t first, uint32_t second)
+{
+    uint32_t observer = 0;
+
+    assemble(8);
+    pair_stop(&pair, first, true);
+    pair_stop(&pair, second, true);
+    while (observer == first || observer == second)
+        observer++;
+    uint64_t since_ns = pair.now_ns;
+    while (pair_status(&pair, observer).size != 6 && pair.now_ns - since_ns < 10 * SPOTNIK_S)
+        pair_run(&pair, SPOTNIK_MS);
+    uint64_t took_ns = pair.now_ns - since_ns;
+    pair_close(&pair);
+    return took_ns;
+}
+
+/* Claim: two silences that begin together cost one, wherever the two stand. A token that has gone to the second before anybody knew of
+ * it is made good by the next witness's, also where that is outbid. */
+static void test_two_silences(void **state)
+{
+    (void)state;
+    for (uint32_t first = 0; first < 8; first++)
+        for (uint32_t apart = 1; apart <= 4; apart++) {
+            uint64_t took_ns = without_two(first, (first + apart) % 8);
+            assert_in_range(took_ns, 200 * SPOTNIK_MS, 260 * SPOTNIK_MS); /* 250: of one */
+        }
+}
+
 /* Claim: all but one may die at once, cleanly; the last one goes on by itself. */
 static void test_all_but_one(void **state)
 {
@@ -398,6 +428,7 @@ int main(void)
         cmocka_unit_test_teardown(test_messages, close_pair),
         cmocka_unit_test_teardown(test_lane_down, close_pair),
         cmocka_unit_test_teardown(test_samples_return, close_pair),
+        cmocka_unit_test(test_two_silences),
         cmocka_unit_test_teardown(test_chosen_stands, close_pair),
         cmocka_unit_test_teardown(test_settles_while_waiting, close_pair),
     };
