@@ -27,6 +27,13 @@ wait_for() {
     timeout 20 sh -c 'tail -n +1 -f "$0" | grep -q -m1 -e "$1"' "$dir/out" "$1" || fail "never saw: $1"
 }
 
+# begin COMMAND...: in the background, as $run. What the last command said must be gone before anybody waits for what this one says.
+begin() {
+    : >"$dir/out"
+    "$@" >"$dir/out" 2>"$dir/err" &
+    run=$!
+}
+
 # 1. Kills and respawns; every worker that ends in good order ends with the same replica.
 "$spotnik" run -n 2:3 --respawn --kill-every 300ms --seed 1 -- "$worker" -s 800 -u 1000 >"$dir/out" 2>"$dir/err"
 status_is 0 $? "run with kills"
@@ -36,8 +43,7 @@ sed -n 's/^\[w[0-9]*\] done //p' "$dir/out" | grep -q '^800 ' || fail "not all s
 echo "kills and respawns: $(grep -c 'lost (SIGKILL)' "$dir/err") lost, all ends equal"
 
 # 2. SIGTERM is a planned leave of all.
-"$spotnik" run -n 3 -- "$worker" -u 1000 >"$dir/out" 2>"$dir/err" &
-run=$!
+begin "$spotnik" run -n 3 -- "$worker" -u 1000
 wait_for 'commit 20 '
 kill -TERM $run
 wait $run
@@ -81,8 +87,7 @@ echo "processors: shared"
 mkdir "$dir/peers"
 "$spotnik" key "$dir/key" >"$dir/out" 2>"$dir/err" || fail "spotnik key"
 "$spotnik" key "$dir/key" >"$dir/out" 2>"$dir/err" && fail "spotnik key overwrote a key"
-"$spotnik" run -n 3 --peers "file:$dir/peers" --key-file "$dir/key" -- "$worker" -u 1000 >"$dir/out" 2>"$dir/err" &
-run=$!
+begin "$spotnik" run -n 3 --peers "file:$dir/peers" --key-file "$dir/key" -- "$worker" -u 1000
 wait_for 'commit 50 '
 "$spotnik" status --peers "file:$dir/peers" --key-file "$dir/key" --json >"$dir/status" 2>&1 || fail "spotnik status"
 grep -q '"size": *3' "$dir/status" || fail "status does not show three members: $(cat "$dir/status")"
