@@ -39,6 +39,8 @@ from ._replica import CONSUMED, DATA_EPOCH, INSIDE, INSIDE_NO, INSIDE_UNKNOWN, I
 log = logging.getLogger("spotnik.torch")
 
 EXIT_INTERRUPTED = 75
+
+
 class Session:
     """The life of a prepared model. One per process at a time."""
 
@@ -337,7 +339,8 @@ class Session:
         if codes == own:
             return
         changed = self.replica.leaves.write(codes)
-        if self._known:
+        repeated = self.last_step is not None and self.last_step.replay  # its copy may be a scheduler's tick older
+        if self._known and not repeated:
             log.warning("other members had other values for %s; theirs are used", ", ".join(changed[:4]))
 
     def _check_inside(self, said: int) -> None:
