@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Exact proportional division. First the bounds: whoever would exceed one is fixed at it and the rest is divided among
- * the others, until nobody does; each round fixes at least one, on the side that errs more, so it ends. Then the
- * remainders. Decides nothing beyond apportion.h. */
+/* Exact proportional division. First the bounds: whoever would exceed one is fixed at it and the rest is
+ * divided among the others, until nobody does; each round fixes at least one, on the side that errs more,
+ * so it ends. Then the remainders. Decides nothing beyond apportion.h. */
 #include "batch/apportion.h"
 
 #include "base/assert.h"
@@ -53,7 +53,8 @@ static double clipped(const struct division *d, uint32_t i)
     return d->quota[i] > (double)d->most[i] ? (double)d->most[i] : d->quota[i];
 }
 
-/* Fix those out of bounds: all below, or all above, whichever is the larger amount. Returns whether there were any. */
+/* Fix those out of bounds: all below, or all above, whichever is the larger amount. Returns whether there
+ * were any. */
 static bool fix(struct division *d)
 {
     double below = 0, above = 0;

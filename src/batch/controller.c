@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The proportional controller of controller.h. One adjustment: candidates by the rule, made whole within the bounds, and
- * taken if any of them leaves the dead-band. */
+/* The proportional controller of controller.h. One adjustment: candidates by the rule, made whole within
+ * the bounds, and taken if any of them leaves the dead-band. */
 #include "batch/controller.h"
 
 #include <string.h>
@@ -107,8 +107,8 @@ static double mean_time(const controller_t *c)
     return sum / c->size;
 }
 
-/* Slower after the increase than before it: the batch before it is as much as this member takes with profit (a cache, a
- * memory, a saturated device). */
+/* Slower after the increase than before it: the batch before it is as much as this member takes with
+ * profit (a cache, a memory, a saturated device). */
 static void learn_bound(const struct spotnik_batch_config *config, struct spotnik_batch_member *member)
 {
     double speed = (double)member->samples / member->time_s;

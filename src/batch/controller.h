@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dynamic batching: how many samples of the global batch each member of a heterogeneous job takes, so that all finish a
- * step together. Tyagi and Sharma, "Taming Resource Heterogeneity in Distributed ML Training with Dynamic Batching",
- * ACSOS'20 (arXiv 2305.12213). Their rules, by equation:
+/* Dynamic batching: how many samples of the global batch each member of a heterogeneous job takes, so that
+ * all finish a step together. Tyagi and Sharma, "Taming Resource Heterogeneity in Distributed ML Training
+ * with Dynamic Batching", ACSOS'20 (arXiv 2305.12213). Their rules, by equation:
  *
- *   (3)   g = sum_k lambda_k g_k, lambda_k = b_k / sum b: MEAN weighted by samples is that; no code here. As printed it has
- *         a factor 1/K, which contradicts sum lambda = 1; we follow the text.
+ *   (3)   g = sum_k lambda_k g_k, lambda_k = b_k / sum b: MEAN weighted by samples is that; no code here.
+ *         As printed it has a factor 1/K, which contradicts sum lambda = 1; we follow the text.
  *   (4,5) proportional controller: Delta b_k = -X_k (t_k - tbar), X_k = b_k / t_k, so b_k' = b_k tbar / t_k
  *         t_k: EWMA of iteration times since the last change; tbar: their mean
  *   dead-band: act only where max_k |Delta b_k| / b_k > 0.05; if one moves, all move
  *   bounds: [b_min, b_max]; if throughput has fallen after an increase, b_max is the batch before it
  *
- * Where the paper is silent: the global batch is conserved exactly (largest remainder; their rule as printed lets it drift),
- * the fall that teaches a bound must exceed `fall_band` (measured times are noisy; 0 is the paper's rule), and an
- * adjustment needs `window` steps behind it.
+ * Where the paper is silent: the global batch is conserved exactly (largest remainder; their rule as
+ * printed lets it drift), the fall that teaches a bound must exceed `fall_band` (measured times are noisy;
+ * 0 is the paper's rule), and an adjustment needs `window` steps behind it.
  *
- * Pure; times come from a committed all-reduce, so all members decide alike (sync/agreed.h). The controller is plain data: it
- * is part of the registered state, so joiners get it too. */
+ * Pure; times come from a committed all-reduce, so all members decide alike (sync/agreed.h). The
+ * controller is plain data: it is part of the registered state, so joiners get it too. */
 #ifndef SPOTNIK_BATCH_CONTROLLER_H
 #define SPOTNIK_BATCH_CONTROLLER_H
 
@@ -56,21 +56,22 @@ struct spotnik_batch_controller {
 /* window 5, smoothing 0.5, dead-band and fall-band 5 %, least 1, no upper bound. */
 void spotnik_batch_config_init(struct spotnik_batch_config *config, uint64_t batch);
 
-/* Divide the batch evenly over `size` members, or by `speed` (the paper's static "variable batching": core counts, FLOPS)
- * where that is not NULL. 0; SPOTNIK_ERR_ARGUMENT for a config that cannot be meant; SPOTNIK_ERR_LIMIT when the bounds do
- * not admit the batch at this size: change the batch or the bounds. The controller is usable after 0 only. */
+/* Divide the batch evenly over `size` members, or by `speed` (the paper's static "variable batching": core
+ * counts, FLOPS) where that is not NULL. 0; SPOTNIK_ERR_ARGUMENT for a config that cannot be meant;
+ * SPOTNIK_ERR_LIMIT when the bounds do not admit the batch at this size: change the batch or the bounds.
+ * The controller is usable after 0 only. */
 int spotnik_batch_controller_init(struct spotnik_batch_controller *controller,
                                   const struct spotnik_batch_config *config, uint32_t size,
                                   const double *speed);
 
-/* One step's compute time of every member, in seconds, as agreed. A time that is not above 0 and finite (a member that
- * had no samples, a clock that stood still) is left out. Returns whether member[].samples have changed: they are for the
- * next step. */
+/* One step's compute time of every member, in seconds, as agreed. A time that is not above 0 and finite (a
+ * member that had no samples, a clock that stood still) is left out. Returns whether member[].samples have
+ * changed: they are for the next step. */
 bool spotnik_batch_controller_observe(struct spotnik_batch_controller *controller, const double *time_s);
 
-/* A new view: its member i was number from[i] of the old one, or SPOTNIK_BATCH_NEWCOMER. Survivors keep their proportion
- * and what they have learnt, newcomers start at the survivors' mean; the global batch is conserved. Errors as init; on
- * SPOTNIK_ERR_LIMIT nothing has changed. */
+/* A new view: its member i was number from[i] of the old one, or SPOTNIK_BATCH_NEWCOMER. Survivors keep
+ * their proportion and what they have learnt, newcomers start at the survivors' mean; the global batch is
+ * conserved. Errors as init; on SPOTNIK_ERR_LIMIT nothing has changed. */
 int spotnik_batch_controller_view(struct spotnik_batch_controller *controller, uint32_t size,
                                   const uint32_t *from);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The estimators of noise.h. E|g_k|^2 = |G|^2 + S / b_k and E|g|^2 = |G|^2 + S / B are two equations for |G|^2 and S. */
+/* The estimators of noise.h. E|g_k|^2 = |G|^2 + S / b_k and E|g|^2 = |G|^2 + S / B are two equations for
+ * |G|^2 and S. */
 #include "batch/noise.h"
 
 #include "sync/agreed.h"

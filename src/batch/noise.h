@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How noisy gradients are, from three numbers a step that the all-reduce already carries or each member can add to it:
- * its own |g_k|^2, the |g|^2 of the averaged gradient, and the samples behind each. Norms here are squared norms.
+/* How noisy gradients are, from three numbers a step that the all-reduce already carries or each member
+ * can add to it: its own |g_k|^2, the |g|^2 of the averaged gradient, and the samples behind each. Norms
+ * here are squared norms.
  *
- * Gradient noise scale: McCandlish et al., "An Empirical Model of Large-Batch Training" (arXiv 1812.06162), appendix A.1,
- * smoothed and divided as KungFu does (OSDI'20). With mini-batches of different size, B_small is their harmonic mean: then
- * the mean of |g_k|^2 is |G|^2 + S / B_small, and both estimates stay without bias.
+ * Gradient noise scale: McCandlish et al., "An Empirical Model of Large-Batch Training" (arXiv
+ * 1812.06162), appendix A.1, smoothed and divided as KungFu does (OSDI'20). With mini-batches of different
+ * size, B_small is their harmonic mean: then the mean of |g_k|^2 is |G|^2 + S / B_small, and both
+ * estimates stay without bias.
  *
  * Relative noise: Scavenger (CCGrid'23, arXiv 2303.06659): gamma = mean_k |g_k|^2 / |g|^2 / K, smoothed.
  *
- * Estimates only: nothing is decided here. No square roots: `deviation2` is the square of the relative deviation. */
+ * Estimates only: nothing is decided here. No square roots: `deviation2` is the square of the relative
+ * deviation. */
 #ifndef SPOTNIK_BATCH_NOISE_H
 #define SPOTNIK_BATCH_NOISE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Exponentially weighted mean; the first value initialises it. `keep` is the weight of the past, in [0, 1). */
+/* Exponentially weighted mean; the first value initialises it. `keep` is the weight of the past,
+ * in [0, 1). */
 struct spotnik_ewma {
     double value, keep;
     bool known;
@@ -28,18 +32,16 @@ static inline void spotnik_ewma_add(struct spotnik_ewma *ewma, double x)
 }
 
 struct spotnik_noise {
-    struct spotnik_ewma signal; /* |G|^2: squared norm of the true gradient */
-    struct spotnik_ewma
-        variance; /* S = tr(Sigma): variance of the gradient of one sample, summed over parameters */
+    struct spotnik_ewma signal;   /* |G|^2: squared norm of the true gradient */
+    struct spotnik_ewma variance; /* S = tr(Sigma): variance of one sample's gradient */
     struct spotnik_ewma relative; /* Scavenger's gamma */
 };
 
 /* One step, as agreed. */
 struct spotnik_noise_step {
-    uint32_t members; /* that contributed, >= 2 for anything to be learnt */
-    double batch;     /* samples of all together */
-    double
-        small_batch; /* harmonic mean of the members' samples; their number of samples where all have the same */
+    uint32_t members;     /* that contributed, >= 2 for anything to be learnt */
+    double batch;         /* samples of all together */
+    double small_batch;   /* harmonic mean of the members' samples */
     double members_norm2; /* mean over members of |g_k|^2, g_k the mean gradient over k's samples */
     double average_norm2; /* |g|^2, g = sum_k lambda_k g_k */
 };
@@ -47,16 +49,16 @@ struct spotnik_noise_step {
 /* KungFu's optimiser wrapper keeps 0.9, its operator 0.6. */
 void spotnik_noise_init(struct spotnik_noise *noise, double keep);
 
-/* Returns false, and learns nothing, from a step that says nothing: one member, no spread between batch sizes, norms that
- * are not finite or an average gradient of 0. */
+/* Returns false, and learns nothing, from a step that says nothing: one member, no spread between batch
+ * sizes, norms that are not finite or an average gradient of 0. */
 bool spotnik_noise_observe(struct spotnik_noise *noise, const struct spotnik_noise_step *step);
 
-/* S / |G|^2, in samples: the batch at which noise and signal are equal. 0 while unknown; not above 0 also means that
- * too few steps have been averaged. */
+/* S / |G|^2, in samples: the batch at which noise and signal are equal. 0 while unknown; not above 0 also
+ * means that too few steps have been averaged. */
 double spotnik_noise_scale(const struct spotnik_noise *noise);
 
-/* (S / batch) / |G|^2: the square of the relative deviation of a gradient over `batch` samples, which itself is
- * proportional to batch^-1/2. */
+/* (S / batch) / |G|^2: the square of the relative deviation of a gradient over `batch` samples, which
+ * itself is proportional to batch^-1/2. */
 double spotnik_noise_deviation2(const struct spotnik_noise *noise, double batch);
 
 #endif

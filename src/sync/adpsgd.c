@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* AD-PSGD: asynchronous decentralised parallel SGD, in two forms. Nobody waits for anybody.
  *
- * `adpsgd`, one-sided, as in KungFu (OSDI'20), PairAveragingOptimizer: a random peer t (of self: the next one), pull its
- * snapshot, v <- (v + v_t) / 2, apply the local gradient, publish. The peer is not changed.
+ * `adpsgd`, one-sided, as in KungFu (OSDI'20), PairAveragingOptimizer: a random peer t (of self: the next
+ * one), pull its snapshot, v <- (v + v_t) / 2, apply the local gradient, publish. The peer is not changed.
  *
- * `adpsgd-symmetric`: Lian et al., "Asynchronous Decentralized Parallel Stochastic Gradient Descent", ICML'18, algorithm 1:
- * both ends take the mean, so the sum of the models is kept. As there, the graph is bipartite so that no two wait for each
- * other: even ranks are active and choose a random odd one, which is passive. */
+ * `adpsgd-symmetric`: Lian et al., "Asynchronous Decentralized Parallel Stochastic Gradient Descent",
+ * ICML'18, algorithm 1: both ends take the mean, so the sum of the models is kept. As there, the graph is
+ * bipartite so that no two wait for each other: even ranks are active and choose a random odd one, which
+ * is passive. */
 #include "sync/strategy.h"
 
 #include "base/assert.h"
@@ -56,7 +57,8 @@ static void begin_symmetric(struct spotnik_sync_replica *replica, const struct s
     use->exchange(use->context, peer, replica->scratch, replica->count);
 }
 
-/* What others left is settled after our own: both are differences to the model that was there when they were made. */
+/* What others left is settled after our own: both are differences to the model that was there when they
+ * were made. */
 static void finish_symmetric(struct spotnik_sync_replica *replica, const struct spotnik_sync_primitives *use)
 {
     if (is_active(replica) && replica->arrived)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ASP: asynchronous parallel SGD around a parameter store (Ho et al., NeurIPS'13, with unbounded staleness; Dean et al.,
- * NeurIPS'12). The store is the members themselves (shards.h, store.h); what is pushed is the update that the member's own
- * optimiser makes of its gradient, so that any optimiser will do; for plain SGD that is the classical rule. Where nothing
- * can be fetched, the member goes on from its own update. */
+/* ASP: asynchronous parallel SGD around a parameter store (Ho et al., NeurIPS'13, with unbounded
+ * staleness; Dean et al., NeurIPS'12). The store is the members themselves (shards.h, store.h); what is
+ * pushed is the update that the member's own optimiser makes of its gradient, so that any optimiser will
+ * do; for plain SGD that is the classical rule. Where nothing can be fetched, the member goes on from its
+ * own update. */
 #include "sync/strategy.h"
 
 static void begin(struct spotnik_sync_replica *replica, const struct spotnik_sync_primitives *use)

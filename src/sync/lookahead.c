@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lookahead: k steps forward, one step back, around any other strategy. Zhang, Lucas, Hinton and Ba, NeurIPS'19 (arXiv
- * 1907.08610), algorithm 1: after k steps of the fast weights, slow <- slow + alpha (fast - slow), fast <- slow; k = 5,
- * alpha = 0.5. Needs no communication of its own: bits are as equal as those of the inner strategy. */
+/* Lookahead: k steps forward, one step back, around any other strategy. Zhang, Lucas, Hinton and Ba,
+ * NeurIPS'19 (arXiv 1907.08610), algorithm 1: after k steps of the fast weights, slow <- slow + alpha
+ * (fast - slow), fast <- slow; k = 5, alpha = 0.5. Needs no communication of its own: bits are as equal as
+ * those of the inner strategy. */
 #include "sync/strategy.h"
 
 static void enter(struct spotnik_sync_replica *replica, const struct spotnik_sync_primitives *use)

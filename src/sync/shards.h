@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the bytes of the shared parameter store of ASP lie: cut by bytes over the members of the view, each range held by
- * several. Decides who holds what, and after a view change who takes which bytes from whom; a function of the two views, so
- * that everybody computes the same and nobody asks. Moves nothing. */
+/* Where the bytes of the shared parameter store of ASP lie: cut by bytes over the members of the view,
+ * each range held by several. Decides who holds what, and after a view change who takes which bytes from
+ * whom; a function of the two views, so that everybody computes the same and nobody asks. Moves nothing. */
 #ifndef SPOTNIK_SYNC_SHARDS_H
 #define SPOTNIK_SYNC_SHARDS_H
 
@@ -29,14 +29,16 @@ struct spotnik_shard spotnik_shards_range(const struct spotnik_shards *shards, u
 /* Which range a byte lies in. byte < bytes. */
 uint32_t spotnik_shards_of(const struct spotnik_shards *shards, uint64_t byte);
 
-/* Rank of a holder of range i; copy 0 is the primary, the others stand after it in the ring. copy < copies. */
+/* Rank of a holder of range i; copy 0 is the primary, the others stand after it in the ring. copy <
+ * copies. */
 uint32_t spotnik_shards_holder(const struct spotnik_shards *shards, uint32_t i, uint32_t copy);
 bool spotnik_shards_holds(const struct spotnik_shards *shards, uint32_t rank, uint32_t i);
 
-/* After a view change, where `to` (a rank of the new view) finds the bytes from `begin` on that it holds from now on:
- * *ret_end is the end of the piece that lies in one range of either view; the result is a rank of the new view, `to` itself
- * where it has held them before; SPOTNIK_SHARD_NOBODY: all old holders are lost. `now[r]` is the rank in the new view of rank r
- * of the old one, or SPOTNIK_SHARD_NOBODY. Receivers are spread over the holders. */
+/* After a view change, where `to` (a rank of the new view) finds the bytes from `begin` on that it holds
+ * from now on: *ret_end is the end of the piece that lies in one range of either view; the result is a
+ * rank of the new view, `to` itself where it has held them before; SPOTNIK_SHARD_NOBODY: all old holders
+ * are lost. `now[r]` is the rank in the new view of rank r of the old one, or SPOTNIK_SHARD_NOBODY.
+ * Receivers are spread over the holders. */
 uint32_t spotnik_shards_source(const struct spotnik_shards *old, const struct spotnik_shards *new,
                                const uint32_t *now, uint32_t to, uint64_t begin, uint64_t *ret_end);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One holder's part of the shared parameter store of ASP. Updates are numbered by their sender, 1, 2, 3, ...; each counts
- * once however often it is repeated after a loss. Copies are fed by the primary in its order, so they hold its bits; after a
- * fail-over, updates of different senders may come in another order, and sums differ in rounding: asynchronous SGD asks for no
- * more. Decides whether an update is new. Who repeats, and to whom, is the driver's matter. */
+/* One holder's part of the shared parameter store of ASP. Updates are numbered by their sender, 1, 2, 3,
+ * ...; each counts once however often it is repeated after a loss. Copies are fed by the primary in its
+ * order, so they hold its bits; after a fail-over, updates of different senders may come in another order,
+ * and sums differ in rounding: asynchronous SGD asks for no more. Decides whether an update is new. Who
+ * repeats, and to whom, is the driver's matter. */
 #ifndef SPOTNIK_SYNC_STORE_H
 #define SPOTNIK_SYNC_STORE_H
 
@@ -19,8 +20,8 @@ struct spotnik_store {
 
 void spotnik_store_init(struct spotnik_store *store, float *data, uint64_t count);
 
-/* Add the update, unless it is in already. Returns whether it was added. Numbers follow each other: one that comes too early
- * is refused (false) as well, *ret_expected is then what is wanted; it may be NULL. */
+/* Add the update, unless it is in already. Returns whether it was added. Numbers follow each other: one
+ * that comes too early is refused (false) as well, *ret_expected is then what is wanted; it may be NULL. */
 bool spotnik_store_add(struct spotnik_store *store, uint32_t sender, uint64_t number, const float *update,
                        uint64_t *ret_expected);
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Strategies: how replicas of the model are kept together. Each is one short file: what it starts when a gradient is
- * ready (`begin`), and what it does to the model when all that is complete (`finish`).
+/* Strategies: how replicas of the model are kept together. Each is one short file: what it starts when a
+ * gradient is ready (`begin`), and what it does to the model when all that is complete (`finish`).
  *
  *     driver                          strategy                        primitives
  *     gradient computed  ---begin-->  average(gradient)  ----------->  start an all-reduce
  *     ... losses, recoveries, other members' requests ...              wait until complete
  *     complete           ---finish->  apply(model, gradient) ------->  the user's optimiser
  *
- * Between the two, memory given to a primitive belongs to it; the driver starts operations again after losses, so each of the
- * two runs once a step. `begin` leaves the model as it is. Pure; decides nothing about when to change strategy
- * (policy.h). */
+ * Between the two, memory given to a primitive belongs to it; the driver starts operations again after
+ * losses, so each of the two runs once a step. `begin` leaves the model as it is. Pure; decides nothing
+ * about when to change strategy (policy.h). */
 #ifndef SPOTNIK_SYNC_STRATEGY_H
 #define SPOTNIK_SYNC_STRATEGY_H
 
@@ -18,8 +18,9 @@
 
 #include "base/prng.h"
 
-/* What a strategy may use. Filled in by a driver: real ones, or a cluster in memory. `start` means: complete before
- * `finish`, and replica->arrived tells whether it brought anything (nobody could answer: it did not). */
+/* What a strategy may use. Filled in by a driver: real ones, or a cluster in memory. `start` means:
+ * complete before `finish`, and replica->arrived tells whether it brought anything (nobody could answer:
+ * it did not). */
 struct spotnik_sync_primitives {
     void *context;
     /* Start: data becomes its mean over all members, weighted by samples; the same bits on all of them. */
@@ -28,8 +29,8 @@ struct spotnik_sync_primitives {
     void (*pull)(void *context, uint32_t rank, float *ret, uint64_t count);
     /* At once: what others pull from now on is a copy of this. */
     void (*publish)(void *context, const float *model, uint64_t count);
-    /* Start: `data` holds our model, and becomes what to add to it so that it is the mean of ours and of member `rank`'s. The
-     * other one finds the opposite in its settle(). */
+    /* Start: `data` holds our model, and becomes what to add to it so that it is the mean of ours and of
+     * member `rank`'s. The other one finds the opposite in its settle(). */
     void (*exchange)(void *context, uint32_t rank, float *data, uint64_t count);
     /* At once: add to our model what exchanges by others have left for it. */
     void (*settle)(void *context, float *model, uint64_t count);
@@ -69,8 +70,7 @@ struct spotnik_sync_replica {
 struct spotnik_sync_strategy {
     const char *name;
     bool synchronous; /* all members take part in every average at the same step */
-    bool
-        same_bits; /* replicas are bit-identical after every finish; otherwise the centre is, if synchronous */
+    bool same_bits;   /* replicas are bit-identical after every finish; else the centre, if synchronous */
     struct spotnik_sync_options options; /* usual ones */
     void (*enter)(struct spotnik_sync_replica *replica, const struct spotnik_sync_primitives *use);
     void (*begin)(struct spotnik_sync_replica *replica, const struct spotnik_sync_primitives *use);

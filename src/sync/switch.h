@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a job changes between synchronous and asynchronous: at the commit of step s all members get the same wish from the same
- * numbers; step s + 1 is the switch. To synchronous it is an average of the models, so that from its commit on replicas
- * are the same bits (P4). A function of committed steps only, so losses in the midst of it need no rule of their own: whoever
- * is handed step s (P3), or copies this state as a joiner, does the same. Plain data, part of the registered state. */
+/* How a job changes between synchronous and asynchronous: at the commit of step s all members get the same
+ * wish from the same numbers; step s + 1 is the switch. To synchronous it is an average of the models, so
+ * that from its commit on replicas are the same bits (P4). A function of committed steps only, so losses
+ * in the midst of it need no rule of their own: whoever is handed step s (P3), or copies this state as a
+ * joiner, does the same. Plain data, part of the registered state. */
 #ifndef SPOTNIK_SYNC_SWITCH_H
 #define SPOTNIK_SYNC_SWITCH_H
 
@@ -11,9 +12,9 @@
 #include "sync/policy.h"
 
 enum spotnik_sync_act {
-    SPOTNIK_SYNC_ACT_RUN, /* an ordinary step of the strategy of `mode` */
-    SPOTNIK_SYNC_ACT_PART, /* publish the model, then run the asynchronous strategy: nobody waits from here on */
-    SPOTNIK_SYNC_ACT_AVERAGE, /* start no more pulls; average model and centre; nothing else is in this step */
+    SPOTNIK_SYNC_ACT_RUN,     /* an ordinary step of the strategy of `mode` */
+    SPOTNIK_SYNC_ACT_PART,    /* publish the model, then run the asynchronous strategy */
+    SPOTNIK_SYNC_ACT_AVERAGE, /* no more pulls; average model and centre, nothing else */
 };
 
 struct spotnik_sync_switch {
@@ -24,8 +25,8 @@ struct spotnik_sync_switch {
     uint32_t switches;
 };
 
-/* Step `committed` + 1 has committed and the policy wishes for `wanted`. Returns the act of the next one. Call once for each
- * step, in order. */
+/* Step `committed` + 1 has committed and the policy wishes for `wanted`. Returns the act of the next one.
+ * Call once for each step, in order. */
 enum spotnik_sync_act spotnik_sync_switch_commit(struct spotnik_sync_switch *sw, uint64_t step,
                                                  enum spotnik_sync_mode wanted);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The controller of dynamic batching on standard input and output, for models in other languages.
- * Usage: batch_stepper SIZE BATCH DEAD_BAND WINDOW. Writes the batches of all members on one line; then, for every line
- * of SIZE times in seconds, the batches of the next step. Exits with 1 when it cannot go on. */
+/* The controller of dynamic batching on standard input and output, for models in other languages. Usage:
+ * batch_stepper SIZE BATCH DEAD_BAND WINDOW. Writes the batches of all members on one line; then, for
+ * every line of SIZE times in seconds, the batches of the next step. Exits with 1 when it cannot go on. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Exact proportional division: published shares, properties on random divisions, bounds that leave no choice. */
+/* Exact proportional division: published shares, properties on random divisions, bounds that leave no
+ * choice. */
 #include "batch/apportion.h"
 
 #include <setjmp.h>
@@ -42,7 +43,8 @@ static void test_largest_remainder(void **state)
     assert_true(ret[0] == 3 && ret[1] == 3 && ret[2] == 4);
 }
 
-/* Claim: what one bound cuts off is divided among the others in proportion, and it may push another to its bound. */
+/* Claim: what one bound cuts off is divided among the others in proportion, and it may push another to its
+ * bound. */
 static void test_bounds_pass_on(void **state)
 {
     uint64_t least[4] = { 1, 1, 1, 1 }, most[4] = { 100, 20, 100, 100 }, ret[4];
@@ -96,7 +98,8 @@ static struct random_case draw(struct spotnik_prng *prng)
     return c;
 }
 
-/* Claim: conserved exactly and within bounds, always; without bounds every share is within one sample of its quota. */
+/* Claim: conserved exactly and within bounds, always; without bounds every share is within one sample of
+ * its quota. */
 static void test_properties(void **state)
 {
     struct spotnik_prng prng;
@@ -121,8 +124,8 @@ static void test_properties(void **state)
     }
 }
 
-/* Claim: in a bounded division, nobody who could take more is further below its proportion than somebody who could
- * give: members off their bounds all have the same samples per weight, but for rounding. */
+/* Claim: in a bounded division, nobody who could take more is further below its proportion than somebody
+ * who could give: members off their bounds all have the same samples per weight, but for rounding. */
 static void test_bounded_is_proportional(void **state)
 {
     struct spotnik_prng prng;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The controller of dynamic batching against a model of workers: a step takes overhead + samples / speed, give or take
- * noise. Published cases (ACSOS'20), what the dead-band is for, learnt bounds, views that change, conservation. */
+/* The controller of dynamic batching against a model of workers: a step takes overhead + samples / speed,
+ * give or take noise. Published cases (ACSOS'20), what the dead-band is for, learnt bounds, views that
+ * change, conservation. */
 #include "batch/controller.h"
 
 #include <setjmp.h>
@@ -92,8 +93,8 @@ static const double cores[3][3] = { { 9, 12, 18 },
                                     { 3, 18, 18 },
                                     { 2, 17, 20 } }; /* H = 2, 6, 10; 39 in all */
 
-/* Claim: with times in proportion to samples, uniform batches become just the published shares 9:12:18, 2:17:20 and one
- * between, in one adjustment, and stay. */
+/* Claim: with times in proportion to samples, uniform batches become just the published shares 9:12:18,
+ * 2:17:20 and one between, in one adjustment, and stay. */
 static void test_published_shares(void **state)
 {
     struct workers w;
@@ -110,8 +111,8 @@ static void test_published_shares(void **state)
     }
 }
 
-/* Claim: also with an overhead that does not scale (10 % of the mean step) and 2 % noise, iteration times are within 5 %
- * of each other after two adjustments, in all three cases. */
+/* Claim: also with an overhead that does not scale (10 % of the mean step) and 2 % noise, iteration times
+ * are within 5 % of each other after two adjustments, in all three cases. */
 static void test_two_adjustments(void **state)
 {
     struct workers w;
@@ -143,7 +144,8 @@ static uint64_t adjustments_after_convergence(double dead_band)
     return controller.adjustments;
 }
 
-/* Claim (Fig 4b): without dead-band batches never come to rest on noisy times; with 5 % nothing moves at all. */
+/* Claim (Fig 4b): without dead-band batches never come to rest on noisy times; with 5 % nothing moves at
+ * all. */
 static void test_oscillation(void **state)
 {
     (void)state;
@@ -194,8 +196,8 @@ static double cliff_time(uint64_t samples)
     return (double)samples / (samples > 400 ? 70 : 100);
 }
 
-/* Claim: throughput that falls after an increase teaches a bound, the batch before it; the rest goes to the others and
- * the global batch is kept. */
+/* Claim: throughput that falls after an increase teaches a bound, the batch before it; the rest goes to
+ * the others and the global batch is kept. */
 static void test_learns_bound(void **state)
 {
     struct spotnik_batch_config config;
@@ -239,7 +241,8 @@ static void test_bounds_and_views(void **state)
     assert_true(controller.size == 2 && total() == 900);
 }
 
-/* Claim: survivors keep their proportion, newcomers start at the survivors' mean, the global batch is kept. */
+/* Claim: survivors keep their proportion, newcomers start at the survivors' mean, the global batch is
+ * kept. */
 static void test_view(void **state)
 {
     double speed[4] = { 1, 2, 3, 4 };
@@ -257,7 +260,8 @@ static void test_view(void **state)
     assert_int_equal(controller.member[3].samples, 300);
 }
 
-/* Claim: lambda_k weighs mean gradients to the mean over the union of all mini-batches, for any split (to rounding). */
+/* Claim: lambda_k weighs mean gradients to the mean over the union of all mini-batches, for any split (to
+ * rounding). */
 static void test_lambda(void **state)
 {
     struct spotnik_prng prng;
@@ -284,9 +288,9 @@ static void test_lambda(void **state)
     }
 }
 
-/* Claim: whatever is measured (zeros, infinities, nonsense) and whoever comes and goes: conserved, every member within
- * the bounds of memory always, and within what it has learnt but for the dead-band; and two controllers fed alike are
- * equal to the last bit. */
+/* Claim: whatever is measured (zeros, infinities, nonsense) and whoever comes and goes: conserved, every
+ * member within the bounds of memory always, and within what it has learnt but for the dead-band; and two
+ * controllers fed alike are equal to the last bit. */
 static void test_churn(void **state)
 {
     static struct spotnik_batch_controller twin;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Noise estimators on a quadratic whose noise is known: f(x) = |x - c|^2 / 2, the gradient of one sample is x - c + sigma z,
- * z normal in D dimensions. So |G|^2 = |x - c|^2 and S = D sigma^2, exactly. */
+/* Noise estimators on a quadratic whose noise is known: f(x) = |x - c|^2 / 2, the gradient of one sample
+ * is x - c + sigma z, z normal in D dimensions. So |G|^2 = |x - c|^2 and S = D sigma^2, exactly. */
 #include "batch/noise.h"
 
 #include <setjmp.h>
@@ -66,7 +66,8 @@ static void assert_near(double value, double expected, double tolerance)
     assert_true(fabs(value - expected) <= tolerance * fabs(expected));
 }
 
-/* Claim: |G|^2, S and the noise scale within 10 % of what they are, for equal mini-batches of several sizes. */
+/* Claim: |G|^2, S and the noise scale within 10 % of what they are, for equal mini-batches of several
+ * sizes. */
 static void test_noise_scale(void **state)
 {
     (void)state;
@@ -110,8 +111,8 @@ static void test_relative(void **state)
         }
 }
 
-/* Claim: the relative deviation of the averaged gradient is proportional to B^-1/2: over a range of 64 in B, the
- * slope of its logarithm is -1/2 within 0.03. */
+/* Claim: the relative deviation of the averaged gradient is proportional to B^-1/2: over a range of 64 in
+ * B, the slope of its logarithm is -1/2 within 0.03. */
 static void test_deviation_slope(void **state)
 {
     double first = 0, last = 0;
@@ -127,8 +128,9 @@ static void test_deviation_slope(void **state)
     assert_true(slope > -0.53 && slope < -0.47);
 }
 
-/* Claim: in the middle of its range gamma falls as B^-1/2: with K = 9 members, where B |G|^2 = 3 S, the slope is -1/2 within
- * 0.05; at both ends it is flat (1/K for large batches, 1 for small ones). So the law of the paper is one of a range. */
+/* Claim: in the middle of its range gamma falls as B^-1/2: with K = 9 members, where B |G|^2 = 3 S, the
+ * slope is -1/2 within 0.05; at both ends it is flat (1/K for large batches, 1 for small ones). So the law
+ * of the paper is one of a range. */
 static void test_relative_slope(void **state)
 {
     struct spotnik_noise noise[2];

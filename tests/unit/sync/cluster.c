@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cluster of cluster.h. Operations are noted when they are started and done at once when the step is complete; what
- * is averaged is added in the order of ranks, once, and copied to all. */
+/* The cluster of cluster.h. Operations are noted when they are started and done at once when the step is
+ * complete; what is averaged is added in the order of ranks, once, and copied to all. */
 #include "cluster.h"
 
 #include <math.h>

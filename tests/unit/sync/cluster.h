@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A cluster in memory for strategies: replicas of a small model, the primitives without a network, and a quadratic to
- * minimise. Members have data of their own: f_k(x) = sum_i a_i (x_i - c_ki)^2 / 2, gradients carry noise; the mean of
- * the c_k is the optimum. */
+/* A cluster in memory for strategies: replicas of a small model, the primitives without a network, and a
+ * quadratic to minimise. Members have data of their own: f_k(x) = sum_i a_i (x_i - c_ki)^2 / 2, gradients
+ * carry noise; the mean of the c_k is the optimum. */
 #ifndef SPOTNIK_TESTS_SYNC_CLUSTER_H
 #define SPOTNIK_TESTS_SYNC_CLUSTER_H
 
@@ -51,7 +51,8 @@ void cluster_turn(struct cluster *cluster, uint32_t rank);
 /* Compute a member's gradient at its model. */
 void cluster_gradient(struct cluster *cluster, uint32_t rank);
 
-/* Largest distance of an element of the mean model from the optimum; and of any replica from the mean model. */
+/* Largest distance of an element of the mean model from the optimum; and of any replica from the mean
+ * model. */
 double cluster_error(const struct cluster *cluster);
 double cluster_disagreement(const struct cluster *cluster);
 

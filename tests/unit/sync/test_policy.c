@@ -21,7 +21,8 @@ static enum spotnik_sync_mode throughput(double ratio)
     return spotnik_sync_policy_throughput(&policy, &usual, &metrics);
 }
 
-/* Claim: asynchronous after three windows below 40 %, not at it; synchronous again after three above 50 %, not between. */
+/* Claim: asynchronous after three windows below 40 %, not at it; synchronous again after three above 50 %,
+ * not between. */
 static void test_throughput(void **state)
 {
     (void)state;
@@ -44,8 +45,9 @@ static void test_throughput(void **state)
     assert_int_equal(policy.reason, SPOTNIK_SYNC_REASON_FAST);
 }
 
-/* Workers are added one by one, as in the paper's figure 6: S-SGD per worker falls as 1 / (1 + 0.13 (n - 1)), which passes
- * 40 % between 12 and 13 workers; measurements are 4 % noisy. Returns the size at the switch. */
+/* Workers are added one by one, as in the paper's figure 6: S-SGD per worker falls as 1 / (1 + 0.13 (n -
+ * 1)), which passes 40 % between 12 and 13 workers; measurements are 4 % noisy. Returns the size at the
+ * switch. */
 static uint32_t grow(struct spotnik_prng *prng, uint32_t *ret_switches)
 {
     enum spotnik_sync_mode before = SPOTNIK_SYNC_SYNCHRONOUS;
@@ -86,8 +88,8 @@ static enum spotnik_sync_mode waiting(double mean_s, double max_s)
     return spotnik_sync_policy_waiting(&policy, &usual, &metrics);
 }
 
-/* Claim: a straggler that makes all wait for more than 30 % of a step ends synchrony after three windows; less than
- * 15 % brings it back. */
+/* Claim: a straggler that makes all wait for more than 30 % of a step ends synchrony after three windows;
+ * less than 15 % brings it back. */
 static void test_waiting(void **state)
 {
     (void)state;

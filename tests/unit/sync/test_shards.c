@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sharded store: ranges cover everything once, holders are distinct, and after any loss that leaves a holder of each range
- * every new holder finds every byte at somebody who has it. */
+/* The sharded store: ranges cover everything once, holders are distinct, and after any loss that leaves a
+ * holder of each range every new holder finds every byte at somebody who has it. */
 #include "sync/shards.h"
 
 #include <setjmp.h>
@@ -14,8 +14,8 @@
 
 #define SIZE_MAX_TESTED 12
 
-/* Claim: for all sizes, lengths and alignments, ranges follow each other without gap, begin aligned, and differ by one
- * unit at most; and every byte is found in its range. */
+/* Claim: for all sizes, lengths and alignments, ranges follow each other without gap, begin aligned, and
+ * differ by one unit at most; and every byte is found in its range. */
 static void test_ranges(void **state)
 {
     (void)state;
@@ -38,7 +38,8 @@ static void test_ranges(void **state)
             }
 }
 
-/* Claim: each range has so many different holders; `holds` says who. A job smaller than that has as many as members. */
+/* Claim: each range has so many different holders; `holds` says who. A job smaller than that has as many
+ * as members. */
 static void test_holders(void **state)
 {
     (void)state;
@@ -113,8 +114,8 @@ static uint64_t follow(const struct change *c, uint32_t to, uint32_t range)
     return missing;
 }
 
-/* Claim: 20 000 view changes: sources are live and hold what they are asked for; nothing is missing while each range has
- * one holder left, and something is when not. */
+/* Claim: 20 000 view changes: sources are live and hold what they are asked for; nothing is missing while
+ * each range has one holder left, and something is when not. */
 static void test_changes(void **state)
 {
     struct spotnik_prng prng;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every strategy on a quadratic with noisy gradients and data that differ between members: the mean of the replicas comes
- * to the optimum within a stated tolerance; which bits are equal; and each one's rule, on numbers computed by hand. */
+/* Every strategy on a quadratic with noisy gradients and data that differ between members: the mean of the
+ * replicas comes to the optimum within a stated tolerance; which bits are equal; and each one's rule, on
+ * numbers computed by hand. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,8 +22,9 @@ struct expectation {
     double disagreement; /* between replicas and their mean */
 };
 
-/* Members' own optima are 0.2 away from the common one, so replicas that are pulled together weakly stand apart; and who
- * happens to take more turns of late (ASP) pulls the model to its own optimum. Noise alone leaves 0.02 with one member. */
+/* Members' own optima are 0.2 away from the common one, so replicas that are pulled together weakly stand
+ * apart; and who happens to take more turns of late (ASP) pulls the model to its own optimum. Noise alone
+ * leaves 0.02 with one member. */
 static const struct expectation expected[] = {
     { &spotnik_sync_ssgd, 0.03, 0 },
     { &spotnik_sync_lookahead, 0.03, 0 },
@@ -56,7 +58,8 @@ static void train(struct cluster *c, int steps)
     }
 }
 
-/* Claim: 4000 steps, sizes 1 to 8, three seeds: the mean of the replicas is within its tolerance of the optimum. */
+/* Claim: 4000 steps, sizes 1 to 8, three seeds: the mean of the replicas is within its tolerance of the
+ * optimum. */
 static void test_converges(void **state)
 {
     (void)state;
@@ -82,8 +85,8 @@ static bool all_equal(const float *first, size_t stride)
     return true;
 }
 
-/* Claim: where it says same_bits, replicas are bit-identical after every step; in all other synchronous strategies the
- * centre is, and the replicas are not (else the claim about the centre would say nothing). */
+/* Claim: where it says same_bits, replicas are bit-identical after every step; in all other synchronous
+ * strategies the centre is, and the replicas are not (else the claim about the centre would say nothing). */
 static void test_bits(void **state)
 {
     (void)state;
@@ -124,7 +127,8 @@ static void test_sma_rule(void **state)
     assert_true(cluster.node[0].centre[0] == 15);
 }
 
-/* Claim: EA-SGD with beta 0.9 and two members: alpha 0.45, both from the centre before the step; nothing in between. */
+/* Claim: EA-SGD with beta 0.9 and two members: alpha 0.45, both from the centre before the step; nothing
+ * in between. */
 static void test_easgd_rule(void **state)
 {
     (void)state;
@@ -187,7 +191,8 @@ static void test_adpsgd_rule(void **state)
     assert_true(cluster.node[1].model[0] == 20 && cluster.node[1].published[0] == 18);
 }
 
-/* Claim: symmetric AD-PSGD moves both ends by opposite amounts, the passive one at its own next step: the sum is kept. */
+/* Claim: symmetric AD-PSGD moves both ends by opposite amounts, the passive one at its own next step: the
+ * sum is kept. */
 static void test_symmetric_rule(void **state)
 {
     (void)state;
@@ -199,8 +204,8 @@ static void test_symmetric_rule(void **state)
     assert_true(cluster.node[0].model[0] == 15 && cluster.node[1].model[0] == 15);
 }
 
-/* Claim: peers are chosen from all others, and never oneself (the driver asserts that). The next rank stands in for self, as
- * in KungFu, and so is chosen twice as often as any other. */
+/* Claim: peers are chosen from all others, and never oneself (the driver asserts that). The next rank
+ * stands in for self, as in KungFu, and so is chosen twice as often as any other. */
 static void test_peers(void **state)
 {
     uint32_t chosen[4] = { 0 };
@@ -217,7 +222,8 @@ static void test_peers(void **state)
     assert_in_range(chosen[1], 900, 1100);
 }
 
-/* Claim: a member that nobody answers goes on by itself, to its own optimum, in every asynchronous strategy. */
+/* Claim: a member that nobody answers goes on by itself, to its own optimum, in every asynchronous
+ * strategy. */
 static void test_nobody_answers(void **state)
 {
     (void)state;
