@@ -14,11 +14,18 @@ static bool goes_on(struct sim_world *world, uint32_t process)
     return sim_live(world->process[process]) || world->process[process]->app.leave;
 }
 
-/* It voted for this very view: one that lacks the settled step, where nobody is left to serve it, votes for the view without it. */
+/* The last value it voted for is this very view. P1 rests on votes: the members taken over are voters, but not all voters are taken over. A
+ * leaver is not; nor is one that lacks the settled step where nobody is left to serve it, which votes for the view without
+ * itself and is excluded (member/proposal.c: drop_laggards). Counting it is right: whoever else would decide this epoch needs a
+ * quorum that meets this one, and so a member that promised to it and reported this value, or did not vote for it; and who only
+ * looks on, or has voted for any other value since, is not counted. Votes in different ballots count together, which is
+ * more than a quorum of one ballot. It hides nothing: they are votes for one value, and a second value in the same epoch breaks
+ * the check that each epoch has one view (check.c). */
 static bool voted(const struct sim_world *world, const struct fact_view *view, uint32_t process)
 {
     const struct fact_view *proposed = &world->facts->process[process].proposed;
-    return proposed->epoch == view->epoch && proposed->size == view->size
+    return proposed->epoch == view->epoch && proposed->size == view->size && proposed->settled == view->settled
+           && proposed->share_count == view->share_count
            && !memcmp(proposed->member, view->member, view->size * sizeof(*view->member));
 }
 
