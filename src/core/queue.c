@@ -70,8 +70,8 @@ bool spotnik_core_poll(struct spotnik_core *core, struct spotnik_action *ret)
         if (ret->kind != SPOTNIK_ACTION_SEND)
             return true;
         ret->message = compose(core, slot->message);
-        if (slot->message == SPOTNIK_MESSAGE_FENCED)
-            core->outgoing.epoch = slot->epoch;
+        if (slot->message == SPOTNIK_MESSAGE_FENCED || slot->message == SPOTNIK_MESSAGE_HEARTBEAT)
+            core->outgoing.epoch = slot->epoch; /* a view that came in the same event is told of only after what it fences */
         return true;
     }
     return false;
