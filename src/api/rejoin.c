@@ -172,4 +172,5 @@ void spotnik_job_exclude(struct spotnik_job *job)
     job->known_count = spotnik_engine_members(job->engine, job->known, SPOTNIK_MEMBERS_KNOWN, &epoch);
     job->known_at = 0;
     job->begun = job->excluded = false;
+    spotnik_engine_forget(job->engine);
 }

@@ -226,6 +226,20 @@ static void past_forget(struct spotnik_engine *engine)
     engine->parked_ns = 0;
 }
 
+void spotnik_engine_forget(struct spotnik_engine *engine)
+{
+    struct spotnik_core_status status;
+    spotnik_engine_lock(engine);
+    spotnik_core_status(engine->core, &status);
+    if (status.role != SPOTNIK_ROLE_IDLE) {
+        past_forget(engine);
+        spotnik_share_reset(engine);
+        core_reset(engine);
+        spotnik_engine_kick(engine);
+    }
+    spotnik_engine_unlock(engine);
+}
+
 int spotnik_engine_join(struct spotnik_engine *engine, struct spotnik_id id, uint64_t committed)
 {
     struct spotnik_core_status status;

@@ -161,6 +161,10 @@ uint64_t spotnik_engine_refusals(struct spotnik_engine *engine, char *text, size
  * whose donors are lost, and before the threads that feed the engine are ended. */
 void spotnik_engine_interrupt(struct spotnik_engine *engine);
 
+/* [caller] We are outside, and the others shall know: the member that we were, or asked to be, says goodbye. Without it a joiner that
+ * has lost its donors would go on asking, and be let into a view in which nobody steps for it. */
+void spotnik_engine_forget(struct spotnik_engine *engine);
+
 /* [any] The caller has proof from elsewhere that all others of our view have left the job in good order: a parked
  * member is excluded, as if one of them had told it. Does nothing to one that is not parked. */
 void spotnik_engine_over(struct spotnik_engine *engine);

@@ -286,6 +286,30 @@ static void notice_ends_the_wait(void **state)
 }
 
 /* Strangers get the right error and disturb nothing; the door remembers the last one. */
+/* A joiner asks to be let in and then gives up (its donors are lost, say). It must not be in the view for good: nobody steps for it, and
+ * the others would wait for ever. */
+static void joiner_that_gives_up_is_not_waited_for(void **state)
+{
+    struct worker worker[2] = { { .steps = 10, .buckets = 2 }, { .steps = 0 } };
+    struct spotnik_engine_config config;
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        cluster_config(&config, 1);
+        config.credentials.self.id = cluster_id(10 - i);
+        assert_int_equal(spotnik_engine_new(&config, &worker[i].engine), 0);
+    }
+    struct spotnik_member first = spotnik_engine_credentials(worker[0].engine)->self;
+    spotnik_engine_found(worker[0].engine, NULL);
+    spotnik_engine_join(worker[1].engine, cluster_id(9), 0);
+    spotnik_engine_enter(worker[1].engine, &first);
+    spotnik_engine_interrupt(worker[1].engine);
+    spotnik_engine_forget(worker[1].engine);
+    cluster_run(worker, 1);
+    assert_int_equal(worker[0].rc, 0);
+    assert_int_equal(worker[0].committed, 10);
+    cluster_free(worker, 2);
+}
+
 static void strangers_are_refused(void **state)
 {
     (void)state;
@@ -396,6 +420,7 @@ int main(void)
         cmocka_unit_test(last_one_goes_on),
         cmocka_unit_test(mismatch_is_an_error),
         cmocka_unit_test(notice_ends_the_wait),
+        cmocka_unit_test(joiner_that_gives_up_is_not_waited_for),
         cmocka_unit_test(strangers_are_refused),
         cmocka_unit_test(nonsense_after_the_handshake),
         cmocka_unit_test(half_open_connections_are_bounded),
