@@ -247,15 +247,31 @@ bool spotnik_share_work(struct spotnik_engine *engine)
 
 /* Looking pays where the others run beside us; where other programs have their processors, it only keeps them waiting longer. It is tried
  * in full now and then, or a short look that has failed would never learn that a longer one had not. */
-static void look_and_sleep(struct spotnik_share *share, const struct spotnik_bells *bells, uint32_t word, uint64_t until_ns)
+static uint64_t spin_choose(struct spotnik_share *share)
 {
     bool in_full = share->spin_ns != 0 && ++share->waits % SPIN_TRY_AGAIN == 0;
-    uint64_t spin_ns = in_full ? SPIN_MOST_NS : share->spin_ns;
-    bool enough = spotnik_bells_wait(bells, &share->word, word, spin_ns, until_ns);
-    if (spin_ns != 0 && enough)
+    return in_full ? SPIN_MOST_NS : share->spin_ns;
+}
+
+static void spin_learn(struct spotnik_share *share, uint64_t spun_ns, bool enough)
+{
+    if (share->spin_ns == 0)
+        return;
+    if (enough)
         share->spin_ns = SPIN_MOST_NS;
-    else if (!in_full && spin_ns > SPIN_LEAST_NS)
+    else if (spun_ns == share->spin_ns && spun_ns > SPIN_LEAST_NS)
         share->spin_ns /= 2;
+}
+
+/* Without the lock only copies are used: a view that begins meanwhile sets all this up anew. */
+static bool look_and_sleep(struct spotnik_engine *engine, const struct spotnik_bells *bells, uint32_t word,
+                           uint64_t spin_ns, uint64_t until_ns)
+{
+    uint32_t *own_word = &engine->share->word;
+    spotnik_engine_unlock(engine);
+    bool enough = spotnik_bells_wait(bells, own_word, word, spin_ns, until_ns);
+    spotnik_engine_lock(engine);
+    return enough;
 }
 
 void spotnik_share_wait(struct spotnik_engine *engine, uint64_t until_ns)
@@ -266,9 +282,8 @@ void spotnik_share_wait(struct spotnik_engine *engine, uint64_t until_ns)
     uint32_t word = __atomic_load_n(&share->word, __ATOMIC_RELAXED);
     share->sleeping = true;
     if (!spotnik_share_work(engine)) {
-        spotnik_engine_unlock(engine);
-        look_and_sleep(share, &bells, word, until_ns);
-        spotnik_engine_lock(engine);
+        uint64_t spin_ns = spin_choose(share);
+        spin_learn(share, spin_ns, look_and_sleep(engine, &bells, word, spin_ns, until_ns));
     }
     share->sleeping = false;
     spotnik_bells_ignore(share->board);
