@@ -22,6 +22,7 @@ struct spotnik_peers {
     bool keeping;
     uint64_t sweep_ns;  /* keeper: when to look again for what the dead have left */
     uint32_t look_next; /* keeper: whom to ask first when it looks for the job again */
+    pthread_mutex_t writing; /* our record */
     pthread_cond_t changed;
     pthread_mutex_t lock; /* of everything below */
     struct spotnik_credentials credentials;
@@ -64,7 +65,9 @@ void spotnik_peers_wait(struct spotnik_peers *peers, uint64_t until_ns);
 /* keeper.c: with a directory, our record is in it from now on. Errors: SYSTEM. */
 int spotnik_peers_keeper_start(struct spotnik_peers *peers);
 void spotnik_peers_keeper_stop(struct spotnik_peers *peers);
-void spotnik_peers_record_remove(const struct spotnik_peers *peers);
+/* Blocking. 0, or minus an errno; the warning says so, too. */
+int spotnik_peers_record_refresh(struct spotnik_peers *peers);
+void spotnik_peers_record_remove(const struct spotnik_peers *peers, const char *name);
 
 /* Whom `spec` names now: at most `max`. 0, or SPOTNIK_ERR_SYSTEM for a directory that cannot be read. */
 int spotnik_peers_named(const struct spotnik_peers_spec *spec, const struct spotnik_credentials *credentials,

@@ -41,12 +41,14 @@ static struct spotnik_credentials credentials_copy(struct spotnik_peers *peers)
 
 /* ---- our record ---- */
 
-static int record_refresh(struct spotnik_peers *peers)
+int spotnik_peers_record_refresh(struct spotnik_peers *peers)
 {
     struct spotnik_credentials credentials = credentials_copy(peers);
     char name[64];
     spotnik_record_name(credentials.self.id, name);
+    pthread_mutex_lock(&peers->writing); /* two at once would share a temporary name */
     int rc = spotnik_record_write(&credentials, peers->spec.directory, name, false);
+    pthread_mutex_unlock(&peers->writing);
     explicit_bzero(&credentials, sizeof credentials);
     pthread_mutex_lock(&peers->lock);
     peers->warning[0] = '\0';
@@ -57,14 +59,20 @@ static int record_refresh(struct spotnik_peers *peers)
     return rc;
 }
 
-void spotnik_peers_record_remove(const struct spotnik_peers *peers)
+void spotnik_peers_record_remove(const struct spotnik_peers *peers, const char *name)
 {
-    char name[64], path[PATH_MAX];
+    char path[PATH_MAX];
     if (!peers->spec.is_directory || !peers->keeping)
         return;
-    spotnik_record_name(peers->credentials.self.id, name);
     snprintf(path, sizeof path, "%s/%s", peers->spec.directory, name);
     unlink(path);
+}
+
+static void own_record_remove(const struct spotnik_peers *peers)
+{
+    char name[64];
+    spotnik_record_name(peers->credentials.self.id, name);
+    spotnik_peers_record_remove(peers, name);
 }
 
 /* ---- the job, elsewhere ---- */
@@ -199,7 +207,7 @@ static void sweep(struct spotnik_peers *peers)
 static void keep(struct spotnik_peers *peers)
 {
     spotnik_job_status status;
-    if (peers->spec.is_directory && record_refresh(peers) == 0)
+    if (peers->spec.is_directory && spotnik_peers_record_refresh(peers) == 0)
         sweep(peers);
     spotnik_engine_status(peers->engine, &status);
     if (status.parked && spotnik_peers_is_over(peers))
@@ -226,7 +234,7 @@ static void *keeper_main(void *context)
 
 int spotnik_peers_keeper_start(struct spotnik_peers *peers)
 {
-    int rc = peers->spec.is_directory ? record_refresh(peers) : 0;
+    int rc = peers->spec.is_directory ? spotnik_peers_record_refresh(peers) : 0;
     if (rc != 0) {
         errno = -rc;
         return spotnik_error_return(
@@ -237,7 +245,7 @@ int spotnik_peers_keeper_start(struct spotnik_peers *peers)
     rc = pthread_create(&peers->keeper, NULL, keeper_main, peers);
     if (rc == 0)
         return 0;
-    spotnik_peers_record_remove(peers);
+    own_record_remove(peers);
     peers->keeping = false;
     return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot start a thread: %s", strerror(rc));
 }
@@ -251,5 +259,5 @@ void spotnik_peers_keeper_stop(struct spotnik_peers *peers)
     pthread_cond_broadcast(&peers->changed);
     pthread_mutex_unlock(&peers->lock);
     pthread_join(peers->keeper, NULL);
-    spotnik_peers_record_remove(peers);
+    own_record_remove(peers);
 }

@@ -23,6 +23,7 @@ static void locks_init(struct spotnik_peers *peers)
     pthread_cond_init(&peers->changed, &attributes);
     pthread_condattr_destroy(&attributes);
     pthread_mutex_init(&peers->lock, NULL);
+    pthread_mutex_init(&peers->writing, NULL);
 }
 
 int spotnik_peers_new(const char *spec, struct spotnik_engine *engine, struct spotnik_peers **ret_peers)
@@ -51,19 +52,25 @@ void spotnik_peers_free(struct spotnik_peers *peers)
     spotnik_peers_keeper_stop(peers);
     pthread_cond_destroy(&peers->changed);
     pthread_mutex_destroy(&peers->lock);
+    pthread_mutex_destroy(&peers->writing);
     explicit_bzero(peers, sizeof *peers);
     free(peers);
 }
 
+/* Never without a record: whoever looks while the founder is dead and we are in no list would found the job anew beside us (P1). The
+ * old one names our address as well, so it may stay when the new one cannot be written. */
 void spotnik_peers_renew(struct spotnik_peers *peers)
 {
+    char old[64], new[64];
     if (peers == NULL)
         return;
     pthread_mutex_lock(&peers->lock);
-    spotnik_peers_record_remove(peers);
+    spotnik_record_name(peers->credentials.self.id, old);
     peers->credentials = *spotnik_engine_credentials(peers->engine);
-    pthread_cond_broadcast(&peers->changed);
+    spotnik_record_name(peers->credentials.self.id, new);
     pthread_mutex_unlock(&peers->lock);
+    if (peers->spec.is_directory && spotnik_peers_record_refresh(peers) == 0 && strcmp(old, new) != 0)
+        spotnik_peers_record_remove(peers, old);
 }
 
 void spotnik_peers_warning(struct spotnik_peers *peers, char *text, size_t size)

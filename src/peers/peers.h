@@ -31,7 +31,7 @@ int spotnik_peers_find(struct spotnik_peers *peers, bool may_found, uint64_t tim
                        bool (*stop)(void *context), void *context, bool *ret_found,
                        struct spotnik_member *ret_sponsor);
 
-/* Our member_id changed (rejoined as a new member): refresh the file. */
+/* Our member_id has changed: before it can be in a view it must be in the directory, so the file is there when this returns. */
 void spotnik_peers_renew(struct spotnik_peers *peers);
 
 /* Our lineage, by the random number of its founding (src/api): the one that the next two are about. 0: none yet. */

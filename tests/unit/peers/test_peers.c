@@ -313,6 +313,27 @@ static bool record_is_there(const char *name)
     return access(path, F_OK) == 0;
 }
 
+/* Who looks while the founder is dead and a member has no record founds the job a second time beside it: there must be no such moment. */
+static void a_new_id_is_in_the_directory_at_once(void **state)
+{
+    (void)state;
+    struct seeker first[1] = { 0 };
+    char before[64], after[64];
+    engine_start(first, 1, 0);
+    snprintf(first->spec, sizeof first->spec, "file:%s", directory);
+    seek_all(first, 1);
+    for (uint64_t id = 100; id < 110; id++) {
+        spotnik_record_name(spotnik_engine_credentials(first->engine)->self.id, before);
+        assert_int_equal(spotnik_engine_join(first->engine, cluster_id(id), 0), 0);
+        assert_true(record_is_there(before));
+        spotnik_peers_renew(first->peers);
+        spotnik_record_name(cluster_id(id), after);
+        assert_true(record_is_there(after));
+        assert_false(record_is_there(before));
+    }
+    seekers_free(first, 1);
+}
+
 /* Records of the dead go, and half of one; whoever lives keeps its own, however old; nothing else is touched. */
 static void the_dead_are_swept_away(void **state)
 {
@@ -462,6 +483,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(excluded_founder_finds_the_others, directory_make, directory_clear),
         cmocka_unit_test_setup_teardown(directory_errors_are_clear, directory_make, directory_clear),
         cmocka_unit_test_setup_teardown(vanished_directory_is_a_warning, directory_make, directory_clear),
+        cmocka_unit_test_setup_teardown(a_new_id_is_in_the_directory_at_once, directory_make, directory_clear),
         cmocka_unit_test_setup_teardown(the_dead_are_swept_away, directory_make, directory_clear),
         cmocka_unit_test_setup_teardown(the_end_is_told, directory_make, directory_clear),
         cmocka_unit_test(an_idle_process_answers),
