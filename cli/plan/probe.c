@@ -246,13 +246,14 @@ static int job_wait(struct bench *bench, const struct spotnik_probe_order *order
     return complain(bench, "the workers do not step together; does the command call spotnik_join()?", fault);
 }
 
-/* What the same member says after `seconds`. */
+/* What the same member says after `seconds`, or a little later: it is not always the one that answers. */
 static int look_later(struct bench *bench, const struct spotnik_probe_order *order, const struct look *from,
                       struct look *to, struct spotnik_fault *fault)
 {
     doze(order->seconds);
-    for (double until_s = now_s() + order->seconds; now_s() < until_s; doze(LOOK_AGAIN_MS / 1000.0))
-        if (job_runs(bench) && look(bench, to) && to->pid == from->pid)
+    for (double until_s = now_s() + LOSS_LIMIT_S; job_runs(bench) && now_s() < until_s;
+         doze(LOOK_AGAIN_MS / 1000.0))
+        if (look(bench, to) && (to->pid == from->pid || to->size != order->workers))
             break;
     if (!job_runs(bench) || to->pid != from->pid || to->size != order->workers)
         return complain(bench, "the job ended, or lost a worker, while it was measured; give it more steps",
