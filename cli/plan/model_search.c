@@ -96,8 +96,8 @@ static int model_json(const char *path, const json_t *json, struct spotnik_spotd
                                 fields[i].value, fault))
             return -1;
     if (m->gamma2 > 0)
-        return spotnik_fault_set(
-            fault, "%s: gamma2 must not be above zero (a larger batch needs fewer updates)", path);
+        return spotnik_json_fault(fault, path, json, "gamma2", 0,
+                                  "gamma2 must not be above zero (a larger batch needs fewer updates)");
     return 0;
 }
 
@@ -113,8 +113,8 @@ static int constants_json(const char *path, struct constants *constants, struct 
     constants->count = json_array_size(list);
     constants->types = calloc(constants->count + 1, sizeof(*constants->types));
     if (!rc && (!constants->count || constants->count > SPOTNIK_SPOTDNN_TYPES_MAX))
-        rc = spotnik_fault_set(fault, "%s: 'instances' is not a list of 1 to %d types", path,
-                               SPOTNIK_SPOTDNN_TYPES_MAX);
+        rc = spotnik_json_fault(fault, path, json, "instances", 0,
+                                "'instances' is not a list of 1 to %d types", SPOTNIK_SPOTDNN_TYPES_MAX);
     json_array_foreach(list, i, item)
     {
         struct spotnik_spotdnn_type *type = &constants->types[i];
@@ -124,7 +124,7 @@ static int constants_json(const char *path, struct constants *constants, struct 
             break;
         snprintf(type->name, sizeof(type->name), "%s", name ? name : "");
         if (!name)
-            rc = spotnik_fault_set(fault, "%s: instance %zu has no name", path, i + 1);
+            rc = spotnik_json_fault(fault, path, list, NULL, i, "instance %zu has no name", i + 1);
         else if (spotnik_json_number(path, item, "gpus", 1, 64, 1, &type->gpus, fault)
                  || spotnik_json_number(path, item, "speed_img_per_s", 1e-6, 1e9, NAN, &type->images_per_s,
                                         fault)

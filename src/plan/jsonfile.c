@@ -43,16 +43,16 @@ int spotnik_json_number(const char *path, const json_t *object, const char *key,
 
     if (!item) {
         if (isnan(fallback))
-            return spotnik_fault_set(fault, "%s: key '%s' is missing", path, key);
+            return spotnik_json_fault(fault, path, object, key, 0, "key '%s' is missing", key);
         *value_out = fallback;
         return 0;
     }
     if (!json_is_number(item))
-        return spotnik_fault_set(fault, "%s: key '%s' is not a number", path, key);
+        return spotnik_json_fault(fault, path, object, key, 0, "key '%s' is not a number", key);
     double value = json_number_value(item);
     if (!(value >= least && value <= most))
-        return spotnik_fault_set(fault, "%s: key '%s' is %g, outside [%g, %g]", path, key, value, least,
-                                 most);
+        return spotnik_json_fault(fault, path, object, key, 0, "key '%s' is %g, outside [%g, %g]", key, value,
+                                  least, most);
     *value_out = value;
     return 0;
 }

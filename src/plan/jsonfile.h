@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON files (plain or gzip) with faults that name line and column, and getters that name the key. */
+/* JSON files (plain or gzip) with faults that name line and column, of the text and of the values in it. */
 #ifndef SPOTNIK_PLAN_JSONFILE_H
 #define SPOTNIK_PLAN_JSONFILE_H
 
@@ -16,5 +16,11 @@ bool spotnik_json_looks_like(const char *path);
  * else a fault. Pass NAN for "must be there". */
 int spotnik_json_number(const char *path, const json_t *object, const char *key, double least, double most,
                         double fallback, double *value_out, struct spotnik_fault *fault);
+
+/* Says what is wrong with the value under `key` of an object (or, key null, with the index-th of a list), naming
+ * line and column in the file; of the container when that value is missing. Returns -1. */
+int spotnik_json_fault(struct spotnik_fault *fault, const char *path, const json_t *container,
+                       const char *key, size_t index, const char *format, ...)
+    __attribute__((format(printf, 6, 7)));
 
 #endif

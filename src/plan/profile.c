@@ -65,7 +65,7 @@ static int keys_check(const char *path, const json_t *object, const char *const 
         while (known[i] && strcmp(known[i], key))
             i++;
         if (!known[i])
-            return spotnik_fault_set(fault, "%s: key '%s' is not known here", path, key);
+            return spotnik_json_fault(fault, path, object, key, 0, "key '%s' is not known here", key);
     }
     return 0;
 }
@@ -85,8 +85,9 @@ static int device_steps(const char *path, const char *name, const json_t *steps,
         batch[i] = json_number_value(json_array_get(pair, 0));
         seconds[i] = json_number_value(json_array_get(pair, 1));
         if (json_array_size(pair) != 2 || !(batch[i] > 0) || !(seconds[i] > 0))
-            return spotnik_fault_set(fault, "%s: device '%s': step %zu is not [batch, seconds] above zero",
-                                     path, name, i + 1);
+            return spotnik_json_fault(fault, path, steps, NULL, i,
+                                      "device '%s': step %zu is not [batch, seconds] above zero", name,
+                                      i + 1);
     }
     struct spotnik_line line = spotnik_line_fit(batch, seconds, NULL, count);
     if (count == 1 || line.slope <= 0 || line.intercept < 0) { /* through the origin */
@@ -100,17 +101,19 @@ static int device_steps(const char *path, const char *name, const json_t *steps,
     return 0;
 }
 
-static int devices_parse(const char *path, const json_t *devices, struct spotnik_profile *p,
+static int devices_parse(const char *path, const json_t *json, struct spotnik_profile *p,
                          struct spotnik_fault *fault)
 {
+    const json_t *devices = json_object_get(json, "devices");
     static const char *const known[] = { "samples_per_s", "fixed_s", "steps", "batch_most", NULL };
     const char *name;
     json_t *item;
     double rate;
 
     if (!json_object_size(devices) || json_object_size(devices) > SPOTNIK_PROFILE_DEVICES_MAX)
-        return spotnik_fault_set(fault, "%s: 'devices' is an object of 1 to %d accelerators", path,
-                                 SPOTNIK_PROFILE_DEVICES_MAX);
+        return spotnik_json_fault(fault, path, json, "devices", 0,
+                                  "'devices' is an object of 1 to %d accelerators",
+                                  SPOTNIK_PROFILE_DEVICES_MAX);
     json_object_foreach((json_t *)devices, name, item)
     {
         struct spotnik_device *device = &p->devices[p->device_count++];
@@ -129,33 +132,37 @@ static int devices_parse(const char *path, const json_t *devices, struct spotnik
     return 0;
 }
 
-static int batches_parse(const char *path, const json_t *batches, struct spotnik_profile *p,
+static int batches_parse(const char *path, const json_t *json, struct spotnik_profile *p,
                          struct spotnik_fault *fault)
 {
+    const json_t *batches = json_object_get(json, "batches");
     size_t count = json_array_size(batches);
 
     if (count < 1 || count > SPOTNIK_PROFILE_BATCHES_MAX)
-        return spotnik_fault_set(fault, "%s: 'batches' is a list of 1 to %d global batches", path,
-                                 SPOTNIK_PROFILE_BATCHES_MAX);
+        return spotnik_json_fault(fault, path, json, "batches", 0,
+                                  "'batches' is a list of 1 to %d global batches",
+                                  SPOTNIK_PROFILE_BATCHES_MAX);
     for (size_t i = 0; i < count; i++) {
         double batch = json_number_value(json_array_get(batches, i));
         if (!(batch >= 1))
-            return spotnik_fault_set(fault, "%s: batch %zu is not a number of at least 1", path, i + 1);
+            return spotnik_json_fault(fault, path, batches, NULL, i,
+                                      "batch %zu is not a number of at least 1", i + 1);
         p->batches[p->batch_count++] = batch;
     }
     return 0;
 }
 
 /* "measured": [["cpu", devices, batch, seconds], ...] */
-static int measured_parse(const char *path, const json_t *list, struct spotnik_profile *p,
+static int measured_parse(const char *path, const json_t *json, struct spotnik_profile *p,
                           struct spotnik_fault *fault)
 {
+    const json_t *list = json_object_get(json, "measured");
     json_t *item;
     size_t i;
 
     if (json_array_size(list) > SPOTNIK_PROFILE_MEASURED_MAX || (list && !json_is_array(list)))
-        return spotnik_fault_set(fault, "%s: 'measured' is a list of at most %d steps", path,
-                                 SPOTNIK_PROFILE_MEASURED_MAX);
+        return spotnik_json_fault(fault, path, json, "measured", 0,
+                                  "'measured' is a list of at most %d steps", SPOTNIK_PROFILE_MEASURED_MAX);
     json_array_foreach((json_t *)list, i, item)
     {
         struct spotnik_measured *m = &p->measured[p->measured_count++];
@@ -164,8 +171,8 @@ static int measured_parse(const char *path, const json_t *list, struct spotnik_p
         m->batch = json_number_value(json_array_get(item, 2));
         m->step_s = json_number_value(json_array_get(item, 3));
         if (!name || json_array_size(item) != 4 || !(m->devices >= 1) || !(m->batch > 0) || !(m->step_s > 0))
-            return spotnik_fault_set(fault, "%s: measured[%zu] is not [device, how many, batch, seconds]",
-                                     path, i);
+            return spotnik_json_fault(fault, path, list, NULL, i,
+                                      "measured[%zu] is not [device, how many, batch, seconds]", i);
         snprintf(m->accelerator, sizeof(m->accelerator), "%s", name);
     }
     return 0;
@@ -210,10 +217,8 @@ int spotnik_profile_parse(const char *path, const json_t *json, struct spotnik_p
     spotnik_profile_empty(&p);
     if (!json_is_object(json))
         return spotnik_fault_set(fault, "%s: a profile is a JSON object", path);
-    if (keys_check(path, json, known, fault)
-        || devices_parse(path, json_object_get(json, "devices"), &p, fault)
-        || batches_parse(path, json_object_get(json, "batches"), &p, fault)
-        || measured_parse(path, json_object_get(json, "measured"), &p, fault)
+    if (keys_check(path, json, known, fault) || devices_parse(path, json, &p, fault)
+        || batches_parse(path, json, &p, fault) || measured_parse(path, json, &p, fault)
         || spotnik_json_number(path, json, "samples_per_epoch", 1, 1e15, NAN, &p.samples_per_epoch, fault)
         || spotnik_json_number(path, json, "gradient_mb", 0, 1e9, NAN, &gradient_mb, fault)
         || spotnik_json_number(path, json, "state_mb", 0, 1e9, 2 * gradient_mb, &state_mb, fault)

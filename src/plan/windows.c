@@ -36,12 +36,13 @@ static int letters_read(const char *path, const json_t *list, struct spotnik_win
         const char *text = json_string_value(item);
         size_t ticks = json_string_length(item);
         if (!text || !ticks)
-            return spotnik_fault_set(fault, "%s: window %zu is empty or not a string", path, i + 1);
+            return spotnik_json_fault(fault, path, list, NULL, i, "window %zu is empty or not a string",
+                                      i + 1);
         for (size_t j = 0; j < ticks; j++) {
             if (text[j] != '0' && text[j] != '1')
-                return spotnik_fault_set(fault,
-                                         "%s: window %zu, column %zu: '%c'; only 0 (available) and 1 (not)",
-                                         path, i + 1, j + 1, text[j]);
+                return spotnik_json_fault(fault, path, list, NULL, i,
+                                          "window %zu, tick %zu: '%c'; only 0 (available) and 1 (not)", i + 1,
+                                          j + 1, text[j]);
             to[j] = text[j] == '0';
         }
         windows->windows[i] = (struct spotnik_window){ to, ticks };
@@ -62,7 +63,7 @@ static int counts_read(const char *path, const json_t *list, struct spotnik_wind
     {
         double value = json_is_number(item) ? json_number_value(item) : -1;
         if (value < 0)
-            return spotnik_fault_set(fault, "%s: data[%zu] is not a number of machines", path, i);
+            return spotnik_json_fault(fault, path, list, NULL, i, "data[%zu] is not a number of machines", i);
         windows->storage[i] = value > 255 ? 255 : (uint8_t)value;
     }
     windows->windows[0] = (struct spotnik_window){ windows->storage, json_array_size(list) };

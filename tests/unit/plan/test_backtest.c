@@ -300,7 +300,7 @@ static void bad_traces(void **state)
     refused("{\"metadata\":{\"gap_seconds\":0},\"data\":[1]}", "gap_seconds");
     refused("{\"metadata\":{\"gap_seconds\":600},\"data\":[1,-1]}", "data[1]");
     refused("{\"metadata_of_last\":{\"gap_seconds\":600},\"traces_1_means_UNAVAILABLE\":[\"0102\"]}",
-            "window 1, column 4");
+            ":1:71: window 1, tick 4");
     refused("{\"metadata\":{\n\"gap_seconds\":600,}", ":2:");
     refused("{}", "neither");
 }

@@ -348,6 +348,34 @@ static void profiles(void **state)
     assert_true(fabs(spotnik_profile_epochs(&p, 11, 1000) - 20) < 1e-12);
 }
 
+/* Each profile has one value that is JSON and makes no sense; the fault points at it. */
+static void faults_have_places(void **state)
+{
+    static const struct {
+        const char *text, *where;
+    } cases[] = {
+        { "{\n  \"devises\": {}}", ":2:14: key 'devises' is not known" },
+        { "{\"name\": \"a \\\" { [\",\n \"devices\": {\"T4\": {\"samples_per_s\":\n  -5}}}",
+          ":3:3: key 'samples_per_s'" },
+        { "{\"devices\": {\"A\": {\"samples_per_s\": 5},\n\"B\": {\"samples_per_s\": \"5\"}}}",
+          ":2:24: key 'samples_per_s' is not" },
+        { "{\"devices\": {\"A\": {\"samples_per_s\": 5}},\n\"batches\": [1,\n\n  0]}",
+          ":4:3: batch 2 is not" },
+        { "{\"devices\": {\"A\": {\"steps\": [[1, 1], [1]]}}}", ":1:38: device 'A': step 2 is not" },
+        { "{\"devices\": {\"A\":\n {\"fixed_s\": 1}}}", ":2:2: key 'samples_per_s' is missing" },
+        { "{\"name\": \"x\", \"devices\": 7}", ":1:26: 'devices' is an object" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct spotnik_profile p;
+        struct spotnik_fault fault;
+        assert_int_equal(spotnik_profile_read(file("p.json", cases[i].text), &p, &fault), -1);
+        if (!strstr(fault.text, cases[i].where))
+            fail_msg("wanted '%s' in '%s'", cases[i].where, fault.text);
+    }
+}
+
 static void stores(void **state)
 {
     struct spotnik_profile p = profile(), back;
@@ -403,6 +431,7 @@ int main(void)
         cmocka_unit_test(prices_move_costs),
         cmocka_unit_test(replays),
         cmocka_unit_test(profiles),
+        cmocka_unit_test(faults_have_places),
         cmocka_unit_test(stores),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
