@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "api/agreed.h"
 #include "api/collective.h"
 #include "metrics/pace.h"
 #include "net/engine.h"
@@ -53,8 +54,10 @@ struct spotnik_job {
     bool excluded;            /* found out in the running step */
     uint64_t step, committed; /* the begun step; the last one whose result the caller has */
     uint32_t share, shares;   /* of the begun step */
+    uint64_t samples;         /* of our share of it */
     bool started[SPOTNIK_CALLER_BUCKETS];
     struct spotnik_collectives *collectives; /* NULL: none yet */
+    struct spotnik_agreed_table *agreed;     /* NULL: nobody decides by it */
     bool barrier;                            /* the begun step is that of spotnik_barrier() */
     bool noticed; /* any thread, signal handlers: __atomic builtins only */
     uint64_t born_ns;

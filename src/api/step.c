@@ -67,11 +67,13 @@ int spotnik_step_begin(spotnik_job *job, spotnik_step *ret_step)
         spotnik_checkpoint_begun(job->checkpoint, &step);
     memset(job->started, 0, sizeof job->started);
     spotnik_collectives_begin(job->collectives);
+    spotnik_agreed_begin(job);
     job->begun = true;
     job->barrier = false;
     job->step = step.number;
     job->share = step.share;
     job->shares = step.shares;
+    job->samples = step.sample_count;
     *ret_step = step;
     spotnik_pace_turn(&job->pace, SPOTNIK_PACE_COMPUTE, spotnik_thread_now_ns());
     return 0;
@@ -202,8 +204,10 @@ int spotnik_step_commit(spotnik_job *job)
     if (!job->begun)
         return spotnik_error_return(SPOTNIK_ERR_STATE, "no step was begun");
     spotnik_pace_turn(&job->pace, SPOTNIK_PACE_COMMIT, spotnik_thread_now_ns());
-    int rc = job->excluded ? SPOTNIK_ERR_PEERS : spotnik_engine_step_commit(job->engine);
+    int rc = job->excluded ? SPOTNIK_ERR_PEERS : spotnik_agreed_start(job);
 
+    if (!rc)
+        rc = spotnik_engine_step_commit(job->engine);
     spotnik_pace_turn(&job->pace, SPOTNIK_PACE_APPLY, spotnik_thread_now_ns());
     tidy(job);
     if (rc == SPOTNIK_ERR_PEERS) {

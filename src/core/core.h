@@ -29,8 +29,9 @@
 #include "member/view.h"
 #include "ring/ring.h"
 
-#define SPOTNIK_BUCKETS_MAX 257            /* 0..255 are the caller's */
-#define SPOTNIK_BUCKET_BARRIER 256
+#define SPOTNIK_BUCKETS_MAX 258            /* 0..255 are the caller's */
+#define SPOTNIK_BUCKET_AGREED 256          /* the library's own: numbers that all members decide by (src/api/agreed.h) */
+#define SPOTNIK_BUCKET_BARRIER 257
 
 struct spotnik_limits {
     uint32_t members_max;      /* in a view, joiners included */

@@ -16,8 +16,8 @@
 #include <stdint.h>
 
 #define SPOTNIK_BOARD_MAGIC UINT64_C(0x6472616f426b6e53)
-#define SPOTNIK_BOARD_VERSION 1
-#define SPOTNIK_BOARD_BUCKETS 257 /* those of the core */
+#define SPOTNIK_BOARD_VERSION 2
+#define SPOTNIK_BOARD_BUCKETS 258 /* those of the core */
 
 /* Of one bucket, in the steps of one parity. */
 struct spotnik_board_slot {

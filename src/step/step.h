@@ -12,7 +12,7 @@
 
 #include "ring/ring.h"
 
-#define SPOTNIK_STEP_BUCKETS 257 /* = SPOTNIK_BUCKETS_MAX of core.h */
+#define SPOTNIK_STEP_BUCKETS 258 /* = SPOTNIK_BUCKETS_MAX of core.h */
 
 struct spotnik_bucket {
     bool used;      /* started by the caller in the step of this generation */

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The bucket of agreed.h: a table with a row per share, all zeros but ours, summed up as integers, which is a gather.
+ * There are as many rows as the job may have members, because a joiner that repeats a step does not know how many took
+ * part in it. */
+#include "api/agreed.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/job.h"
+#include "base/error.h"
+
+#define ROW_WORDS (sizeof(struct spotnik_agreed_row) / sizeof(uint64_t))
+
+_Static_assert(sizeof(struct spotnik_agreed_row) == 32, "a row is four words, without holes");
+
+struct spotnik_agreed_table {
+    struct spotnik_agreed agreed;
+    struct spotnik_agreed_row *mine; /* the engine's: what we contribute */
+    struct spotnik_agreed_row *all;  /* of the step committed last */
+    uint32_t filled;                 /* the row of `mine` that is not zero */
+    bool started;                    /* our row is in the begun step */
+    uint64_t part_ns[SPOTNIK_PACE_PARTS]; /* of the pace, as the last row told it */
+    uint32_t check;
+    double noise;
+};
+
+int spotnik_agreed_on(struct spotnik_job *job)
+{
+    uint32_t slots = job->config.members_max;
+
+    if (job->agreed)
+        return 0;
+    if (job->sealed)
+        return spotnik_error_return(SPOTNIK_ERR_STATE, "agreed numbers begin with the first step");
+    struct spotnik_agreed_table *table = calloc(1, sizeof *table);
+
+    if (table) {
+        table->mine = spotnik_engine_alloc(job->engine, slots * sizeof *table->mine);
+        table->all = calloc(slots, sizeof *table->all);
+    }
+    if (!table || !table->mine || !table->all) {
+        if (table)
+            free(table->all);
+        free(table);
+        return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for the numbers of %u members", slots);
+    }
+    table->agreed = (struct spotnik_agreed){ .slots = slots, .row = table->all };
+    job->agreed = table;
+    return 0;
+}
+
+void spotnik_agreed_free(struct spotnik_job *job)
+{
+    if (job->agreed)
+        free(job->agreed->all); /* `mine` ends with the engine */
+    free(job->agreed);
+    job->agreed = NULL;
+}
+
+const struct spotnik_agreed *spotnik_agreed_get(const struct spotnik_job *job)
+{
+    return job->agreed ? &job->agreed->agreed : NULL;
+}
+
+void spotnik_agreed_noise_set(struct spotnik_job *job, double noise)
+{
+    if (job->agreed)
+        job->agreed->noise = noise;
+}
+
+void spotnik_agreed_check_set(struct spotnik_job *job, uint32_t check)
+{
+    if (job->agreed)
+        job->agreed->check = check;
+}
+
+static bool is_given(const struct spotnik_agreed_row *row)
+{
+    return row->compute_us != 0;
+}
+
+bool spotnik_agreed_differs(const struct spotnik_agreed *agreed)
+{
+    const struct spotnik_agreed_row *first = NULL;
+
+    for (uint32_t i = 0; i < agreed->slots; i++) {
+        if (!is_given(&agreed->row[i]))
+            continue;
+        if (!first)
+            first = &agreed->row[i];
+        if (agreed->row[i].check != first->check)
+            return true;
+    }
+    return false;
+}
+
+static uint32_t microseconds(uint64_t ns)
+{
+    return ns / 1000 < UINT32_MAX ? (uint32_t)(ns / 1000) : UINT32_MAX;
+}
+
+/* How long a part of the steps took since the last row. */
+static uint64_t spent_ns(struct spotnik_agreed_table *table, const struct spotnik_pace *pace,
+                         enum spotnik_pace_part part)
+{
+    uint64_t ns = pace->part_ns[part] - table->part_ns[part];
+
+    table->part_ns[part] = pace->part_ns[part];
+    return ns;
+}
+
+static void row_fill(struct spotnik_job *job, struct spotnik_agreed_table *table, struct spotnik_agreed_row *row)
+{
+    struct spotnik_pace pace;
+
+    spotnik_pace_read(&job->pace, &pace);
+    uint64_t wait_ns = spent_ns(table, &pace, SPOTNIK_PACE_BEGIN) + spent_ns(table, &pace, SPOTNIK_PACE_COMMIT);
+
+    *row = (struct spotnik_agreed_row){
+        .compute_us = microseconds(spent_ns(table, &pace, SPOTNIK_PACE_COMPUTE)),
+        .apply_us = microseconds(spent_ns(table, &pace, SPOTNIK_PACE_APPLY)),
+        .wait_us = microseconds(wait_ns),
+        .samples = job->samples < UINT32_MAX ? (uint32_t)job->samples : UINT32_MAX,
+        .check = table->check,
+        .noise = table->noise,
+    };
+    row->compute_us += row->compute_us == 0;
+    table->noise = 0;
+}
+
+void spotnik_agreed_begin(struct spotnik_job *job)
+{
+    if (job->agreed)
+        job->agreed->started = false;
+}
+
+int spotnik_agreed_start(struct spotnik_job *job)
+{
+    struct spotnik_agreed_table *table = job->agreed;
+
+    if (!table || table->started)
+        return 0;
+    memset(&table->mine[table->filled], 0, sizeof *table->mine);
+    table->filled = job->share < table->agreed.slots ? job->share : 0;
+    row_fill(job, table, &table->mine[table->filled]);
+    if (job->share >= job->shares) /* we have none; what was measured is gone all the same */
+        memset(&table->mine[table->filled], 0, sizeof *table->mine);
+    int rc = spotnik_engine_allreduce_from(job->engine, SPOTNIK_BUCKET_AGREED, table->mine,
+                                           table->agreed.slots * ROW_WORDS, SPOTNIK_U64, SPOTNIK_SUM);
+
+    table->started = rc == 0;
+    return rc;
+}
+
+void spotnik_agreed_deliver(struct spotnik_job *job, uint64_t step, uint32_t bucket_count,
+                            const struct spotnik_bucket_result *result)
+{
+    struct spotnik_agreed_table *table = job->agreed;
+
+    if (!table || bucket_count <= SPOTNIK_BUCKET_AGREED || !result[SPOTNIK_BUCKET_AGREED].data)
+        return;
+    memcpy(table->all, result[SPOTNIK_BUCKET_AGREED].data, table->agreed.slots * sizeof *table->all);
+    table->agreed.step = step;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Numbers that all members know alike: each gives a row of its own measurements into bucket SPOTNIK_BUCKET_AGREED of
+ * every step, and whoever commits the step reads all rows, the same bits everywhere (P3, P4). What is decided from
+ * them (strategy, shares) is decided by everybody, alike and at the same step, without another word.
+ *
+ * One bucket for all who decide; it is there in every step or in none: turned on before the first step, on all
+ * members. Gathers and hands out; decides nothing. Everything belongs to the caller's thread. */
+#ifndef SPOTNIK_API_AGREED_H
+#define SPOTNIK_API_AGREED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "net/engine.h"
+#include "spotnik/spotnik.h"
+
+/* Of one share, about the step it belongs to. All zeros: that share gave nothing. */
+struct spotnik_agreed_row {
+    uint32_t compute_us; /* from the return of step_begin to the call of step_commit; at least 1 */
+    uint32_t apply_us;   /* from the return of the last step_commit to the call of step_begin */
+    uint32_t wait_us;    /* within the last step_commit and within step_begin */
+    uint32_t samples;    /* of the share; UINT32_MAX stands for more */
+    uint32_t check;      /* hash of what this member decided last: all rows have the same, or members differ */
+    uint32_t spare;
+    double noise;        /* what spotnik_agreed_noise_set() said in this step; else 0 */
+};
+
+struct spotnik_agreed {
+    uint64_t step;  /* of `row`; 0: none has been committed since this member came */
+    uint32_t slots; /* rows, by share */
+    const struct spotnik_agreed_row *row;
+};
+
+struct spotnik_job;
+
+/* Have the bucket in every step from now on; nothing where it is on already. Errors: STATE (after the first step_begin),
+ * MEMORY. */
+int spotnik_agreed_on(struct spotnik_job *job);
+
+/* What the step committed last has said; NULL: not turned on. Valid until the next commit. */
+const struct spotnik_agreed *spotnik_agreed_get(const struct spotnik_job *job);
+
+/* For our row of the begun step. Nothing where it is not on. */
+void spotnik_agreed_noise_set(struct spotnik_job *job, double noise);
+
+/* For our rows from now on. */
+void spotnik_agreed_check_set(struct spotnik_job *job, uint32_t check);
+
+/* Do rows of the step committed last name different decisions? Then our programs differ. */
+bool spotnik_agreed_differs(const struct spotnik_agreed *agreed);
+
+/* step.c: a step was begun. */
+void spotnik_agreed_begin(struct spotnik_job *job);
+
+/* step.c: our row goes into the step that is about to be sealed; once, whatever is called again. As
+ * spotnik_engine_allreduce_from(). */
+int spotnik_agreed_start(struct spotnik_job *job);
+
+/* open.c: the engine's `committed` hook. */
+void spotnik_agreed_deliver(struct spotnik_job *job, uint64_t step, uint32_t bucket_count,
+                            const struct spotnik_bucket_result *result);
+
+void spotnik_agreed_free(struct spotnik_job *job);
+
+#endif
