@@ -116,6 +116,7 @@ static void dispatch(struct spotnik_core *core, const struct spotnik_event *even
     case SPOTNIK_EVENT_DECLINE: on_decline(core); break;
     case SPOTNIK_EVENT_BUCKET_START: on_bucket_start(core, event); break;
     case SPOTNIK_EVENT_STEP_SEAL: on_step_seal(core); break;
+    case SPOTNIK_EVENT_DEAL: on_deal(core, event); break;
     case SPOTNIK_EVENT_LEAVE: on_leave(core); break;
     case SPOTNIK_EVENT_ENTER_READY: on_enter_ready(core, event); break;
     case SPOTNIK_EVENT_CHUNK_DONE: on_chunk_done(core, event); break;

@@ -44,6 +44,7 @@ struct spotnik_limits {
     uint64_t retry_ns;         /* a ballot that has not come round is started again; parked members retry */
     uint64_t enter_wait_ns;    /* how long a view change waits for a joiner that is a step behind */
     bool minority_continues;   /* SPOTNIK_MINORITY_CONTINUE: waives P1 */
+    bool deals;                /* shares are uneven: DEAL is asked for before every commit; the same on every member */
 };
 
 /* Sensible values for `members_max` members on real networks. */
@@ -82,6 +83,8 @@ enum spotnik_event_kind {
     SPOTNIK_EVENT_BUCKET_START, /* bucket, count, dtype, op: `in` is ready */
     SPOTNIK_EVENT_STEP_SEAL,    /* no further buckets in this step -> COMMITTED. Without any bucket the core adds number
                                    SPOTNIK_BUCKET_BARRIER of 0 elements: a step always synchronises */
+    SPOTNIK_EVENT_DEAL,         /* weight_of, count: the answer to the action DEAL, before any other event: weights for the
+                                   shares of the running step, made of its results as they are now; fewer: deal evenly */
     SPOTNIK_EVENT_LEAVE,        /* -> LEFT */
     SPOTNIK_EVENT_ENTER_READY,  /* joiner: keep asking to be let in from now on; peer: the sponsor */
     /* data */
@@ -115,6 +118,7 @@ struct spotnik_event {
     uint64_t committed;
     const struct spotnik_ledger *ledger;
     uint64_t weight;
+    const uint32_t *weight_of;
     uint32_t bucket;
     uint64_t count;
     uint8_t dtype, op;
@@ -135,6 +139,8 @@ enum spotnik_action_kind {
     SPOTNIK_ACTION_SCALE,      /* bucket, step, offset, count, weight: out[step & 1] = weight * in over this segment */
     SPOTNIK_ACTION_COPY_OWN,   /* bucket, step: ring of one: out = in */
     SPOTNIK_ACTION_FLAT,       /* bucket, step, weight: reduce it by the flat algorithm with all of the view -> FLAT_DONE */
+    SPOTNIK_ACTION_DEAL,       /* step: out[step & 1] of every bucket will hold the result when all actions of this event are done: say
+                                  by DEAL how the next steps are dealt out, and it is committed */
     SPOTNIK_ACTION_COMMITTED,  /* step: out[step & 1] of every bucket holds the result */
     SPOTNIK_ACTION_LINK_EXPECT,/* peer: ring successor of the new view: open the data connection */
     SPOTNIK_ACTION_EXCLUDED,

@@ -16,7 +16,7 @@ const char *spotnik_event_name(enum spotnik_event_kind kind)
         [SPOTNIK_EVENT_STEP_SEAL] = "step seal",   [SPOTNIK_EVENT_LEAVE] = "leave",
         [SPOTNIK_EVENT_ENTER_READY] = "enter ready", [SPOTNIK_EVENT_CHUNK_DONE] = "chunk done",
         [SPOTNIK_EVENT_SHARED] = "shared",         [SPOTNIK_EVENT_FLAT_DONE] = "flat done",
-        [SPOTNIK_EVENT_FLAT_FAILED] = "flat failed",
+        [SPOTNIK_EVENT_FLAT_FAILED] = "flat failed", [SPOTNIK_EVENT_DEAL] = "deal",
     };
     return names[kind];
 }
@@ -31,7 +31,7 @@ const char *spotnik_action_name(enum spotnik_action_kind kind)
         [SPOTNIK_ACTION_COPY_OWN] = "copy own",   [SPOTNIK_ACTION_COMMITTED] = "committed",
         [SPOTNIK_ACTION_LINK_EXPECT] = "link expect", [SPOTNIK_ACTION_EXCLUDED] = "excluded",
         [SPOTNIK_ACTION_LEFT] = "left",           [SPOTNIK_ACTION_FAILED] = "failed",
-        [SPOTNIK_ACTION_FLAT] = "flat",
+        [SPOTNIK_ACTION_FLAT] = "flat",           [SPOTNIK_ACTION_DEAL] = "deal",
     };
     return names[kind];
 }

@@ -23,6 +23,7 @@ void on_found(struct spotnik_core *core, const struct spotnik_event *event)
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_IDLE);
     if (event->ledger)
         spotnik_ledger_copy(&core->ledger, event->ledger);
+    spotnik_ledger_deal_set(&core->ledger, 0, NULL); /* for members that are gone */
     install_alone(core);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The caller's side of a step: STEP_BEGIN, WEIGHT, DECLINE, BUCKET_START, STEP_SEAL. Wrong calls are the API's to refuse; here they
+/* The caller's side of a step: STEP_BEGIN, WEIGHT, DECLINE, BUCKET_START, STEP_SEAL, DEAL. Wrong calls are the API's to refuse; here they
  * are broken invariants. */
 #include "base/assert.h"
 #include "core/state.h"
@@ -68,4 +68,10 @@ void on_step_seal(struct spotnik_core *core)
         add_barrier(core);
     core->step.sealed = true;
     step_try_commit(core);
+}
+
+void on_deal(struct spotnik_core *core, const struct spotnik_event *event)
+{
+    SPOTNIK_ASSERT(core->deal_asked);
+    step_dealt(core, event);
 }

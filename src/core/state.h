@@ -114,6 +114,7 @@ struct spotnik_core {
     bool begin_wanted;
     bool replay_due;  /* joiner: a result of the next step is waiting in its stream */
     bool declined;    /* the begun step consumes no samples */
+    bool deal_asked;  /* the action DEAL is out */
     bool weight_set;
     uint64_t weight;
     bool *consumed; /* scratch of the ledger, per share */
@@ -191,6 +192,7 @@ uint64_t step_stable(const struct spotnik_core *core);
 bool step_needs_settling(const struct spotnik_core *core);
 void step_try_begin(struct spotnik_core *core);
 void step_try_commit(struct spotnik_core *core);
+void step_dealt(struct spotnik_core *core, const struct spotnik_event *deal);
 void step_restart(struct spotnik_core *core);
 void bucket_start(struct spotnik_core *core, uint32_t bucket);
 bool step_by_handover(const struct spotnik_core *core);
@@ -239,6 +241,7 @@ void on_tick(struct spotnik_core *core);
 void on_step_begin(struct spotnik_core *core);
 void on_weight(struct spotnik_core *core, const struct spotnik_event *event);
 void on_decline(struct spotnik_core *core);
+void on_deal(struct spotnik_core *core, const struct spotnik_event *event);
 void on_bucket_start(struct spotnik_core *core, const struct spotnik_event *event);
 void on_step_seal(struct spotnik_core *core);
 void on_leave(struct spotnik_core *core);

@@ -119,10 +119,8 @@ void step_restart(struct spotnik_core *core)
     step_try_commit(core);
 }
 
-static void ledger_advance(struct spotnik_core *core, uint64_t step)
+static void samples_consume(struct spotnik_core *core, uint64_t step, uint32_t shares)
 {
-    uint32_t shares = spotnik_view_shares(&core->view, step);
-
     SPOTNIK_ASSERT(shares <= core->limits.members_max);
     memset(core->consumed, (core->bugs & SPOTNIK_BUG_FORGET_RETURNED) != 0, shares * sizeof(*core->consumed));
     for (uint32_t rank = 0; rank < core->view.size; rank++) {
@@ -131,6 +129,29 @@ static void ledger_advance(struct spotnik_core *core, uint64_t step)
             core->consumed[share] = true;
     }
     spotnik_ledger_commit(&core->ledger, shares, core->consumed);
+}
+
+/* The shares of the steps after this one are the ranks of the view: weights follow their members. */
+static void deal_follow(struct spotnik_core *core, uint64_t step, uint32_t shares)
+{
+    uint32_t from[SPOTNIK_LEDGER_DEAL_MAX];
+
+    if (core->ledger.deal_count == 0)
+        return;
+    for (uint32_t rank = 0; rank < core->view.size && rank < SPOTNIK_LEDGER_DEAL_MAX; rank++)
+        from[rank] = spotnik_view_share(&core->view, rank, step);
+    spotnik_ledger_deal_map(&core->ledger, shares, core->view.size, from);
+}
+
+static void ledger_advance(struct spotnik_core *core, uint64_t step, const struct spotnik_event *deal)
+{
+    uint32_t shares = spotnik_view_shares(&core->view, step);
+
+    if (!core->declined)
+        samples_consume(core, step, shares);
+    if (deal)
+        spotnik_ledger_deal_set(&core->ledger, deal->count < shares ? 0 : shares, deal->weight_of);
+    deal_follow(core, step, shares);
 }
 
 /* How long a step takes when nothing comes in between: how patient to be with a joiner that replays one. */
@@ -144,18 +165,12 @@ static void step_time(struct spotnik_core *core)
     core->commit_epoch = core->view.epoch;
 }
 
-void step_try_commit(struct spotnik_core *core)
+/* `deal`: NULL, or how the next steps are dealt out. */
+static void step_commit(struct spotnik_core *core, const struct spotnik_event *deal)
 {
     uint64_t step = core->step.committed + 1;
     bool handed = step_by_handover(core);
 
-    if (handover_differs(core)) {
-        mismatch(core, core->view.entry[predecessor_rank(core)].member.id);
-        return;
-    }
-    if (!spotnik_transaction_done(&core->step) ||
-        (core->frozen && !(core->bugs & SPOTNIK_BUG_COMMIT_AFTER_PROMISE)))
-        return; /* a promise says: nothing more is committed in this epoch */
     spotnik_transaction_commit(&core->step);
     step_time(core);
     flat_settle(core, handed);
@@ -163,8 +178,8 @@ void step_try_commit(struct spotnik_core *core)
         spotnik_ledger_copy(&core->ledger, &core->chosen.ledger);
         core->ledger_known = true;
     }
-    else if (core->role == SPOTNIK_ROLE_MEMBER && !core->declined)
-        ledger_advance(core, step);
+    else if (core->role == SPOTNIK_ROLE_MEMBER)
+        ledger_advance(core, step, deal);
     if (core->status.restarted_ns && !core->status.committed_ns)
         core->status.committed_ns = core->now_ns;
     queue_action(core, SPOTNIK_ACTION_COMMITTED)->step = step;
@@ -172,6 +187,43 @@ void step_try_commit(struct spotnik_core *core)
         enter_send(core);
     else
         enter_start(core);
+}
+
+/* A promise says: nothing more is committed in this epoch. */
+static bool may_commit(const struct spotnik_core *core)
+{
+    return spotnik_transaction_done(&core->step) &&
+           (!core->frozen || (core->bugs & SPOTNIK_BUG_COMMIT_AFTER_PROMISE));
+}
+
+/* Who is handed a step is handed what follows from it as well: nobody asks. */
+static bool deal_wanted(const struct spotnik_core *core)
+{
+    return core->limits.deals && core->ledger.samples && core->role == SPOTNIK_ROLE_MEMBER && !step_by_handover(core);
+}
+
+void step_try_commit(struct spotnik_core *core)
+{
+    if (handover_differs(core)) {
+        mismatch(core, core->view.entry[predecessor_rank(core)].member.id);
+        return;
+    }
+    if (!may_commit(core) || core->deal_asked)
+        return;
+    if (!deal_wanted(core)) {
+        step_commit(core, NULL);
+        return;
+    }
+    core->deal_asked = true;
+    queue_action(core, SPOTNIK_ACTION_DEAL)->step = core->step.committed + 1;
+}
+
+/* What asked may have gone on to promise, or to install a view, before it came to an end: then it is asked again. */
+void step_dealt(struct spotnik_core *core, const struct spotnik_event *deal)
+{
+    core->deal_asked = false;
+    if (may_commit(core))
+        step_commit(core, deal_wanted(core) ? deal : NULL);
 }
 
 /* Samples of the begun step for us: none for a joiner, nor in a step that was settled without us. */

@@ -10,7 +10,10 @@
  *    (shares - 1) / 2 times in a step, or shares / 2 where returned ranges wait and nothing is fresh. While ranges + 1 fresh one + (shares - 1) / 2 might not fit
  *    ("crowded"), the pool is the returned ranges alone and a share is a number of whole ranges, or the
  *    beginning of them that its member can consume: nothing is split, so their number can only fall. Shares from the 1024th on are empty: so an empty list is never
- *    crowded. */
+ *    crowded.
+ *
+ * Neither depends on how long shares are, so uneven ones (the deal) need no rule of their own: weights and their sum have 32 bits, and
+ * amount * weight / sum is exact in 64 without a wider product. */
 #include "ledger/ledger.h"
 
 #include <stddef.h>
@@ -23,8 +26,8 @@ struct pool {
     const struct spotnik_ledger *ledger;
     uint64_t fresh;  /* samples from the cursor on */
     uint64_t total;  /* samples in all */
-    uint64_t limit;  /* samples in one share at most */
     uint32_t shares; /* the first so many get something */
+    uint64_t weights; /* of all shares */
     bool crowded;
 };
 
@@ -58,6 +61,34 @@ static uint64_t returned_total(const struct spotnik_ledger *ledger, uint32_t cou
     return total;
 }
 
+static bool is_dealt(const struct pool *pool)
+{
+    return pool->ledger->deal_count != 0 && pool->ledger->deal_count == pool->shares;
+}
+
+static uint32_t weight_of(const struct pool *pool, uint32_t share)
+{
+    return is_dealt(pool) ? pool->ledger->deal[share] : 1;
+}
+
+/* Of the shares before `share`. */
+static uint64_t weights_before(const struct pool *pool, uint32_t share)
+{
+    uint64_t sum = 0;
+
+    if (!is_dealt(pool))
+        return share;
+    for (uint32_t i = 0; i < share; i++)
+        sum += pool->ledger->deal[i];
+    return sum;
+}
+
+/* amount * part / whole, rounded down; part <= whole < 2^32, so that nothing overflows. */
+static uint64_t portion(uint64_t amount, uint64_t part, uint64_t whole)
+{
+    return amount / whole * part + amount % whole * part / whole;
+}
+
 static struct pool pool_of(const struct spotnik_ledger *ledger, uint32_t shares)
 {
     struct pool pool = { .ledger = ledger };
@@ -67,7 +98,7 @@ static struct pool pool_of(const struct spotnik_ledger *ledger, uint32_t shares)
         return pool;
     SPOTNIK_ASSERT(ledger->per_member || returned <= ledger->batch);
     pool.shares = (uint32_t)least(shares, SPOTNIK_LEDGER_RETURNED_MAX);
-    pool.limit = ledger->per_member ? ledger->batch : UINT64_MAX;
+    pool.weights = weights_before(&pool, pool.shares);
     pool.crowded =
         pool.shares > 0 && ledger->returned_count + 1 + (pool.shares - 1) / 2 > SPOTNIK_LEDGER_RETURNED_MAX;
     pool.total = returned;
@@ -80,20 +111,22 @@ static struct pool pool_of(const struct spotnik_ledger *ledger, uint32_t shares)
     return pool;
 }
 
-/* Where share `share` begins, in samples: amount * share / shares without overflow, rounded to whole ranges
- * when crowded. */
-static uint64_t share_begin(const struct pool *pool, uint32_t share)
+/* Where a share begins, in samples, when so many weights stand before it; rounded to whole ranges when crowded. */
+static uint64_t begin_of(const struct pool *pool, uint64_t weights)
 {
     uint64_t amount = pool->crowded ? pool->ledger->returned_count : pool->total;
-    uint64_t at = amount / pool->shares * share + amount % pool->shares * share / pool->shares;
+    uint64_t at = portion(amount, weights, pool->weights);
 
     return pool->crowded ? returned_total(pool->ledger, (uint32_t)at) : at;
 }
 
-/* Samples from the beginning of the share on that it consumes; what follows up to the next share stays. */
-static uint64_t share_length(const struct pool *pool, uint32_t share)
+/* The most a share consumes; only a crowded pool offers more. Whoever has a weight gets something, or nobody might. */
+static uint64_t limit_of(const struct pool *pool, uint32_t weight)
 {
-    return least(share_begin(pool, share + 1) - share_begin(pool, share), pool->limit);
+    if (!pool->ledger->per_member)
+        return UINT64_MAX;
+    uint64_t most = portion(pool->ledger->batch * pool->shares, weight, pool->weights);
+    return most == 0 && weight > 0 ? 1 : most;
 }
 
 static struct spotnik_range range_at(const struct pool *pool, uint32_t index)
@@ -188,8 +221,27 @@ static bool returned_are_valid(const struct spotnik_ledger *ledger)
     return true;
 }
 
+static uint64_t deal_sum(uint32_t shares, const uint32_t *weight)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < shares; i++)
+        sum += weight[i];
+    return sum;
+}
+
+static bool deal_is_valid(const struct spotnik_ledger *ledger)
+{
+    if (ledger->deal_count > SPOTNIK_LEDGER_DEAL_MAX || ledger->samples == 0)
+        return false;
+    uint64_t sum = deal_sum(ledger->deal_count, ledger->deal);
+    return sum > 0 && sum <= UINT32_MAX;
+}
+
 bool spotnik_ledger_is_valid(const struct spotnik_ledger *ledger)
 {
+    if (ledger->deal_count && !deal_is_valid(ledger))
+        return false;
     if (ledger->samples == 0)
         return ledger->data_epoch == 0 && ledger->cursor == 0 && ledger->returned_count == 0 && !ledger->per_member;
     if (ledger->per_member && ledger->batch > SPOTNIK_LEDGER_PER_MEMBER_MAX)
@@ -200,8 +252,53 @@ bool spotnik_ledger_is_valid(const struct spotnik_ledger *ledger)
 void spotnik_ledger_copy(struct spotnik_ledger *to, const struct spotnik_ledger *from)
 {
     SPOTNIK_ASSERT(from->returned_count <= SPOTNIK_LEDGER_RETURNED_MAX);
-    memmove(to, from,
-            offsetof(struct spotnik_ledger, returned) + from->returned_count * sizeof from->returned[0]);
+    SPOTNIK_ASSERT(from->deal_count <= SPOTNIK_LEDGER_DEAL_MAX);
+    if (to == from)
+        return;
+    memcpy(to, from, offsetof(struct spotnik_ledger, deal) + from->deal_count * sizeof from->deal[0]);
+    memcpy(to->returned, from->returned, from->returned_count * sizeof from->returned[0]);
+}
+
+void spotnik_ledger_deal_set(struct spotnik_ledger *ledger, uint32_t shares, const uint32_t *weight)
+{
+    ledger->deal_count = 0;
+    if (ledger->samples == 0 || shares > SPOTNIK_LEDGER_DEAL_MAX)
+        return;
+    uint64_t sum = deal_sum(shares, weight);
+    if (sum == 0 || sum > UINT32_MAX)
+        return;
+    ledger->deal_count = shares;
+    memmove(ledger->deal, weight, shares * sizeof weight[0]);
+}
+
+/* Of the weights that stay, rounded; at least 1, or a new member would never be given anything to be measured by. */
+static uint32_t mean_weight(const struct spotnik_ledger *ledger, uint32_t shares, const uint32_t *from)
+{
+    uint64_t sum = 0, count = 0;
+
+    for (uint32_t i = 0; i < shares; i++)
+        if (from[i] < ledger->deal_count) {
+            sum += ledger->deal[from[i]];
+            count++;
+        }
+    uint64_t mean = count ? (sum + count / 2) / count : 0;
+    return mean ? (uint32_t)mean : 1;
+}
+
+void spotnik_ledger_deal_map(struct spotnik_ledger *ledger, uint32_t old, uint32_t shares, const uint32_t *from)
+{
+    uint32_t deal[SPOTNIK_LEDGER_DEAL_MAX];
+
+    if (ledger->deal_count == 0)
+        return;
+    if (ledger->deal_count != old || shares > SPOTNIK_LEDGER_DEAL_MAX) {
+        ledger->deal_count = 0;
+        return;
+    }
+    uint32_t mean = mean_weight(ledger, shares, from);
+    for (uint32_t i = 0; i < shares; i++)
+        deal[i] = from[i] < ledger->deal_count ? ledger->deal[from[i]] : mean;
+    spotnik_ledger_deal_set(ledger, shares, deal);
 }
 
 uint64_t spotnik_ledger_share(const struct spotnik_ledger *ledger, uint32_t share, uint32_t shares,
@@ -214,9 +311,10 @@ uint64_t spotnik_ledger_share(const struct spotnik_ledger *ledger, uint32_t shar
     uint64_t taken = 0;
 
     if (share < pool.shares) {
-        uint64_t begin = share_begin(&pool, share);
+        uint64_t before = weights_before(&pool, share), weight = weight_of(&pool, share);
+        uint64_t begin = begin_of(&pool, before), length = begin_of(&pool, before + weight) - begin;
         walk_take(&pool, &walk, begin, &nothing, NULL);
-        taken = walk_take(&pool, &walk, share_length(&pool, share), &out, NULL);
+        taken = walk_take(&pool, &walk, least(length, limit_of(&pool, (uint32_t)weight)), &out, NULL);
     }
     *ret_count = out.count;
     return taken;
@@ -237,14 +335,17 @@ void spotnik_ledger_commit(struct spotnik_ledger *ledger, uint32_t shares, const
     struct list nothing = { .range = NULL };
     struct pool pool = pool_of(ledger, shares);
     struct walk walk = { 0 };
-    uint64_t begin = 0;
+    uint64_t begin = 0, weights = 0;
 
     if (pool.shares == 0)
         return;
     for (uint32_t i = 0; i < pool.shares; i++) {
         /* A lost share has no room: all of it goes back. */
         struct list share = { .range = used, .max = consumed[i] ? SPOTNIK_RANGES_MAX : 0 };
-        uint64_t end = share_begin(&pool, i + 1), length = share_length(&pool, i);
+        uint32_t weight = weight_of(&pool, i);
+        weights += weight;
+        /* What lies between its last sample and the next share stays in the pool. */
+        uint64_t end = begin_of(&pool, weights), length = least(end - begin, limit_of(&pool, weight));
         walk_take(&pool, &walk, length, &share, &rest);
         walk_take(&pool, &walk, end - begin - length, &nothing, &rest);
         begin = end;
@@ -261,6 +362,7 @@ void spotnik_ledger_commit(struct spotnik_ledger *ledger, uint32_t shares, const
 bool spotnik_ledger_equal(const struct spotnik_ledger *a, const struct spotnik_ledger *b)
 {
     return a->samples == b->samples && a->batch == b->batch && a->per_member == b->per_member && a->data_epoch == b->data_epoch
-           && a->cursor == b->cursor && a->returned_count == b->returned_count
+           && a->cursor == b->cursor && a->returned_count == b->returned_count && a->deal_count == b->deal_count
+           && memcmp(a->deal, b->deal, a->deal_count * sizeof a->deal[0]) == 0
            && memcmp(a->returned, b->returned, a->returned_count * sizeof a->returned[0]) == 0;
 }

@@ -4,7 +4,8 @@
  * A replicated state machine: equal ledgers fed equal calls stay equal. Step s consumes a pool: the returned ranges
  * first, in order, then the range from the cursor on, `batch` samples in all (or `batch` for each share, per_member), fewer at
  * the end of the epoch of data (a step never mixes two epochs). The pool is cut in `shares` nearly equal pieces: share i gets the positions
- * [T*i/shares, T*(i+1)/shares) of the concatenated pool of T samples. When the step commits, shares whose member is in the view
+ * [T*i/shares, T*(i+1)/shares) of the concatenated pool of T samples; with a deal of weights w, uneven shares, share i begins at
+ * T*(w[0] + ... + w[i-1])/(sum of w). When the step commits, shares whose member is in the view
  * are consumed, the others return. No allocation, no floats. */
 #ifndef SPOTNIK_LEDGER_LEDGER_H
 #define SPOTNIK_LEDGER_LEDGER_H
@@ -15,15 +16,18 @@
 #include "spotnik/spotnik.h" /* spotnik_range, SPOTNIK_RANGES_MAX */
 
 #define SPOTNIK_LEDGER_RETURNED_MAX 1024
-#define SPOTNIK_LEDGER_PER_MEMBER_MAX (UINT64_MAX / SPOTNIK_LEDGER_RETURNED_MAX) /* that many shares at most have samples */
+#define SPOTNIK_LEDGER_DEAL_MAX SPOTNIK_LEDGER_RETURNED_MAX /* that many shares at most have samples */
+#define SPOTNIK_LEDGER_PER_MEMBER_MAX (UINT64_MAX / SPOTNIK_LEDGER_DEAL_MAX)
 
 struct spotnik_ledger {
     uint64_t samples;     /* in an epoch of data; 0: no ledger, every share is empty */
     uint64_t batch;       /* samples a step consumes; >= 1 when samples > 0 */
-    bool per_member;      /* `batch` is what each share of a step consumes, at most */
+    bool per_member;      /* `batch` is what each share of a step consumes, at most; with a deal, on the average */
     uint64_t data_epoch;  /* from 0 */
     uint64_t cursor;      /* first index never handed out in this data epoch */
+    uint32_t deal_count;  /* shares of the coming step, weighted by deal[]; 0, or another number: they are even */
     uint32_t returned_count;
+    uint32_t deal[SPOTNIK_LEDGER_DEAL_MAX]; /* together 1..UINT32_MAX; 0: an empty share */
     struct spotnik_range returned[SPOTNIK_LEDGER_RETURNED_MAX]; /* disjoint, ascending, below cursor */
 };
 
@@ -31,6 +35,14 @@ void spotnik_ledger_init(struct spotnik_ledger *ledger, uint64_t samples, uint64
 
 /* 1 <= batch <= SPOTNIK_LEDGER_PER_MEMBER_MAX when samples > 0. */
 void spotnik_ledger_init_per_member(struct spotnik_ledger *ledger, uint64_t samples, uint64_t batch);
+
+/* Deal the coming steps by `weight`, one for each of their `shares`; 0 shares: evenly. Weights that cannot be meant (too many
+ * shares, a sum of 0 or above UINT32_MAX, a ledger without samples) deal evenly too. */
+void spotnik_ledger_deal_set(struct spotnik_ledger *ledger, uint32_t shares, const uint32_t *weight);
+
+/* The same weights for other shares: the new share i is the old share from[i], UINT32_MAX: a new one, which gets the mean of those
+ * that stay. `old`: how many shares the deal must be for; another one is dropped. */
+void spotnik_ledger_deal_map(struct spotnik_ledger *ledger, uint32_t old, uint32_t shares, const uint32_t *from);
 
 /* Does it keep its invariants? For one that comes from outside (a peer, a file); all other functions take it for granted. */
 bool spotnik_ledger_is_valid(const struct spotnik_ledger *ledger);

@@ -178,6 +178,25 @@ static void share_again(struct spotnik_proposal *proposal, const struct spotnik_
     }
 }
 
+/* Weights follow their members to the shares of the new view; who comes in gets the mean. Those of a step that is made again without
+ * anybody who had begun it are for shares that nobody knows any more. */
+static void deal_out(struct spotnik_proposal *proposal, const struct spotnik_view *view)
+{
+    uint64_t step = proposal->settled_step + 1;
+    uint32_t from[SPOTNIK_LEDGER_DEAL_MAX], shares = 0;
+
+    if (proposal->ledger.deal_count == 0)
+        return;
+    for (uint32_t i = 0; i < proposal->entry_count && shares < SPOTNIK_LEDGER_DEAL_MAX; i++) {
+        uint32_t rank = spotnik_view_rank(view, proposal->entry[i].member.id);
+        if (!(proposal->entry[i].flags & SPOTNIK_ENTRY_MEMBER))
+            continue;
+        from[shares++] = rank == SPOTNIK_NO_RANK ? SPOTNIK_NO_SHARE : spotnik_view_share(view, rank, step);
+    }
+    bool known = step > view->settled_step && shares > 0;
+    spotnik_ledger_deal_map(&proposal->ledger, known ? spotnik_view_shares(view, step) : 0, shares, from);
+}
+
 /* A step somebody has begun keeps the shares it was begun with, or two members would consume the same samples; a joiner gets
  * none of it. Otherwise the new view shares it afresh. */
 static void share_out(struct spotnik_proposal *proposal, const struct spotnik_view *view,
@@ -200,6 +219,8 @@ static void share_out(struct spotnik_proposal *proposal, const struct spotnik_vi
             entry->share = rank == SPOTNIK_NO_RANK ? SPOTNIK_NO_SHARE : spotnik_view_share(view, rank, step);
     }
     proposal->share_count = keep ? spotnik_view_shares(view, step) : next;
+    if (!keep)
+        deal_out(proposal, view);
 }
 
 /* Every two of the next view share memory, by the word of both. Dead or left out members do not count; who comes in has no word yet. */

@@ -260,8 +260,8 @@ static int commit_wait(struct spotnik_engine *engine)
     return 0;
 }
 
-static uint32_t results_list(const struct spotnik_engine *engine, uint64_t step,
-                             struct spotnik_bucket_result *result)
+uint32_t spotnik_engine_results(const struct spotnik_engine *engine, uint64_t step,
+                                struct spotnik_bucket_result *result)
 {
     unsigned half = step & 1;
     uint32_t count = 0;
@@ -289,7 +289,7 @@ static bool results_deliver(struct spotnik_engine *engine, uint64_t step)
     bool stand = true;
     struct spotnik_bucket_result result[SPOTNIK_BUCKET_BARRIER];
     const struct spotnik_engine_hooks *hooks = &engine->config.hooks;
-    uint32_t count = results_list(engine, step, result);
+    uint32_t count = spotnik_engine_results(engine, step, result);
     if (hooks->committed != NULL)
         hooks->committed(hooks->context, step, count, result);
     for (uint32_t i = 0; i < count; i++) {
@@ -310,7 +310,7 @@ const void *spotnik_engine_result(struct spotnik_engine *engine, uint32_t bucket
     struct spotnik_bucket_result result[SPOTNIK_BUCKET_BARRIER];
     spotnik_engine_lock(engine);
     uint64_t step = engine->committed;
-    uint32_t count = engine->begun && !engine->sealed ? 0 : results_list(engine, step, result);
+    uint32_t count = engine->begun && !engine->sealed ? 0 : spotnik_engine_results(engine, step, result);
     spotnik_engine_unlock(engine);
     return bucket < count ? result[bucket].data : NULL;
 }

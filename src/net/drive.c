@@ -171,6 +171,9 @@ static void perform(struct spotnik_engine *engine, const struct spotnik_action *
     case SPOTNIK_ACTION_FLAT:
         spotnik_share_start(engine, action);
         return;
+    case SPOTNIK_ACTION_DEAL:
+        engine->deal_due = true;
+        return;
     case SPOTNIK_ACTION_COMMITTED:
         step_committed(engine, action);
         break;
@@ -190,17 +193,36 @@ static void perform(struct spotnik_engine *engine, const struct spotnik_action *
     spotnik_engine_changed(engine);
 }
 
+/* How the next steps are dealt out, from the results that are about to be committed. */
+static void deal(struct spotnik_engine *engine)
+{
+    struct spotnik_bucket_result result[SPOTNIK_BUCKET_BARRIER];
+    const struct spotnik_engine_hooks *hooks = &engine->config.hooks;
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_DEAL, .now_ns = spotnik_clock_ns() };
+    uint32_t count = spotnik_engine_results(engine, engine->begun_step, result);
+
+    engine->deal_due = false;
+    event.count = hooks->deal(hooks->context, engine->begun_step, count, result, &event.weight_of);
+    spotnik_net_look(&event, NULL, false);
+    spotnik_core_step(engine->core, &event);
+    spotnik_net_look(&event, NULL, true);
+}
+
 /* Everything the core wants done now. What actions cause in turn (a refused connection, a clogged link) is
  * kept for the progress thread: the core must not be entered again before its queue is empty. */
 void spotnik_engine_act(struct spotnik_engine *engine)
 {
     struct spotnik_action action;
-    while (spotnik_core_poll(engine->core, &action)) {
-        spotnik_net_look(NULL, &action, false);
-        perform(engine, &action);
-        spotnik_net_look(NULL, &action, true);
-        engine->placeable = true;
-    }
+    do {
+        if (engine->deal_due)
+            deal(engine);
+        while (spotnik_core_poll(engine->core, &action)) {
+            spotnik_net_look(NULL, &action, false);
+            perform(engine, &action);
+            spotnik_net_look(NULL, &action, true);
+            engine->placeable = true;
+        }
+    } while (engine->deal_due);
 }
 
 void spotnik_engine_drive(struct spotnik_engine *engine, struct spotnik_event *event)

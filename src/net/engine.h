@@ -73,6 +73,11 @@ struct spotnik_engine_hooks {
      * step_begin waits (at least every 5 ms, and at once after spotnik_engine_wake()): take snapshots that
      * are due. The registered state is constant. */
     void (*boundary)(void *context, uint64_t committed, bool waiting);
+    /* any thread, with the engine's lock, before a step is committed whose result was reduced here: set *ret_weight to the
+     * weights of its shares in the next steps and return how many there are (0: even). A function of the results alone. NULL:
+     * always even; the same on every member. */
+    uint32_t (*deal)(void *context, uint64_t step, uint32_t bucket_count, const struct spotnik_bucket_result *result,
+                     const uint32_t **ret_weight);
     /* caller's thread, inside step_commit before results are copied out: result of bucket i is result[i]
      * (bytes[i] bytes, NULL when not used in this step); src/state keeps a copy while joiners are
      * attached. */

@@ -176,6 +176,7 @@ struct spotnik_engine {
     bool driving;
     bool stopping, abrupt;
     bool kicked;    /* the progress thread has been woken and has not looked yet */
+    bool deal_due;  /* asked by the core: answered as soon as its queue is empty */
     bool placeable; /* something happened: waiting frames may fit now */
     bool hooks_due;
     bool watch_due;   /* a new view: watch other neighbours */
@@ -234,6 +235,10 @@ void spotnik_engine_bury(struct spotnik_engine *engine, struct spotnik_socket *s
 
 /* Wake everybody of this process who waits for something to change. */
 void spotnik_engine_changed(struct spotnik_engine *engine);
+
+/* The results of `step`, of the caller's buckets and the library's; up to the last used one. room: SPOTNIK_BUCKET_BARRIER. */
+uint32_t spotnik_engine_results(const struct spotnik_engine *engine, uint64_t step,
+                                struct spotnik_bucket_result *result);
 
 /* opening.c */
 void spotnik_opening_admit(struct spotnik_engine *engine, int fd);

@@ -211,6 +211,28 @@ static void keep_result(struct sim_world *world, struct sim_process *process, ui
     }
 }
 
+/* Weights are made of the step's number, as a driver makes them of its results: the same on every member. Some are far apart, some 0,
+ * and in some steps there are too few, or all are 0. */
+void spotnik_sim_app_deal(struct sim_world *world, struct sim_process *process)
+{
+    uint32_t weight[SIM_DEAL_SHARES], count = SIM_DEAL_SHARES;
+    struct spotnik_prng prng;
+
+    spotnik_prng_seed(&prng, world->options.seed ^ (process->app.step << 20));
+    uint64_t most = UINT64_C(1) << spotnik_prng_below(&prng, 12);
+    bool zeros = spotnik_prng_chance(&prng, 1, 4);
+    if (spotnik_prng_chance(&prng, 1, 8))
+        count = 0;
+    for (uint32_t i = 0; i < SIM_DEAL_SHARES; i++)
+        weight[i] = zeros && spotnik_prng_chance(&prng, 1, 2) ? 0 : (uint32_t)spotnik_prng_below(&prng, most) + !zeros;
+    struct spotnik_event event = {
+        .kind = SPOTNIK_EVENT_DEAL, .now_ns = world->now_ns, .count = count, .weight_of = weight
+    };
+    spotnik_sim_story_event(world, process, &event);
+    spotnik_sim_mix(world, (uint64_t)event.kind << 40 | process->index);
+    spotnik_core_step(process->core, &event);
+}
+
 void spotnik_sim_app_committed(struct sim_world *world, struct sim_process *process, uint64_t step)
 {
     struct sim_app *app = &process->app;

@@ -142,7 +142,7 @@ void spotnik_check_begun(struct sim_world *world, const struct sim_process *proc
     if (!input->has_share && input->samples)
         spotnik_sim_fail(world, "P8", "%u has no share in step %llu and yet samples", process->index,
                          (unsigned long long)input->step);
-    if (world->options.per_member && input->samples > world->options.batch)
+    if (world->options.per_member && !world->options.limits.deals && input->samples > world->options.batch)
         spotnik_sim_fail(world, "P8", "%u gets more than its batch in step %llu", process->index,
                          (unsigned long long)input->step);
 }

@@ -129,6 +129,7 @@ void spotnik_sim_options_draw(struct spotnik_sim_options *options, uint64_t seed
     options->happenings_max = 3000000;
     draw_later(options, seed);
     draw_latest(options, seed);
+    options->limits.deals = seed % 3 == 1 || seed % 12 == 0; /* not drawn: the others keep their histories */
 }
 
 void spotnik_sim_options_print(const struct spotnik_sim_options *options, FILE *out)
@@ -157,8 +158,9 @@ void spotnik_sim_options_print(const struct spotnik_sim_options *options, FILE *
                 (double)options->flat_slice_max_ns / 1e6, options->flat_fails_of ? ", fails at times" : "");
     fprintf(out,
             "  %" PRIu64 " samples, batch %" PRIu64
-            "%s%s; compute %.0f ms%s, safety %.0f ms, %u faults, %u aimed at recovery, %u struck in the act:",
+            "%s%s%s; compute %.0f ms%s, safety %.0f ms, %u faults, %u aimed at recovery, %u struck in the act:",
             options->samples, options->batch, options->per_member ? " per member" : "",
+            options->limits.deals ? " dealt unevenly" : "",
             options->all_types ? ", all types" : "", (double)options->compute_max_ns / 1e6,
             options->slow_replay ? ", a replay the same" : "", (double)options->safety_ns / 1e6, options->faults,
             options->aimed, options->struck);

@@ -65,6 +65,9 @@ static void act(struct sim_world *world, struct sim_process *process, const stru
     case SPOTNIK_ACTION_FLAT:
         spotnik_sim_flat_start(world, process, action);
         break;
+    case SPOTNIK_ACTION_DEAL:
+        process->deal_due = true;
+        break;
     case SPOTNIK_ACTION_COMMITTED:
         if (!spotnik_sim_flat_committed(world, process, action->step)) {
             spotnik_sim_exclude(world, process);
@@ -100,8 +103,8 @@ static void keep_clock(struct sim_world *world, struct sim_process *process)
     spotnik_sim_push(world, SIM_TICK, at + late - world->now_ns, process->index, at, NULL);
 }
 
-/* Do what the core wants. Returns true when there was anything. */
-static bool drain(struct sim_world *world, struct sim_process *process)
+/* Do what the core wants, but for the answer that it waits for. */
+static bool drain_once(struct sim_world *world, struct sim_process *process)
 {
     struct spotnik_action action;
     bool any = false;
@@ -110,6 +113,19 @@ static bool drain(struct sim_world *world, struct sim_process *process)
         any = true;
         act(world, process, &action);
         spotnik_sim_struck(world, process, &action);
+    }
+    return any;
+}
+
+/* Do what the core wants. Returns true when there was anything. */
+static bool drain(struct sim_world *world, struct sim_process *process)
+{
+    bool any = drain_once(world, process);
+
+    while (process->deal_due && sim_live(process) && !world->over) {
+        process->deal_due = false;
+        spotnik_sim_app_deal(world, process);
+        drain_once(world, process);
     }
     return any;
 }

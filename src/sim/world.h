@@ -17,6 +17,7 @@
 #include "wire/control.h"
 
 #define SIM_BUCKETS 4
+#define SIM_DEAL_SHARES 64 /* more than there are members at once */
 #define SIM_RESULTS_KEPT 64
 #define SPOTNIK_DATA_BYTES_ON_WIRE 72
 #define SIM_NOBODY UINT32_MAX
@@ -178,6 +179,7 @@ struct sim_process {
     enum sim_life life;
     bool stopped, silent_death, torn_down;
     bool in_core; /* inside spotnik_core_step */
+    bool deal_due; /* the core has asked how to deal */
     struct spotnik_core *core;
     uint64_t tick_at_ns, core_now_ns;
     uint32_t ticks_in_a_row;
@@ -339,6 +341,7 @@ void spotnik_sim_app_notice(struct sim_world *world, struct sim_process *process
 void spotnik_sim_app_resume(struct sim_world *world, struct sim_process *process);
 void spotnik_sim_app_begun(struct sim_world *world, struct sim_process *process,
                            const struct spotnik_action *action);
+void spotnik_sim_app_deal(struct sim_world *world, struct sim_process *process);
 void spotnik_sim_app_committed(struct sim_world *world, struct sim_process *process, uint64_t step);
 
 /* memory.c */

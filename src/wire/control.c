@@ -43,7 +43,8 @@ struct spotnik_wire_storage *spotnik_wire_storage_init(void *memory, const struc
 
 static size_t ledger_size(const struct spotnik_ledger *ledger)
 {
-    return SPOTNIK_WIRE_LEDGER_BYTES + ledger->returned_count * (size_t)SPOTNIK_WIRE_RANGE_BYTES;
+    return SPOTNIK_WIRE_LEDGER_BYTES + ledger->deal_count * (size_t)SPOTNIK_WIRE_DEAL_BYTES
+           + ledger->returned_count * (size_t)SPOTNIK_WIRE_RANGE_BYTES;
 }
 
 static size_t proposal_size(const struct spotnik_proposal *proposal)
@@ -64,7 +65,8 @@ uint32_t spotnik_control_bytes_max(const struct spotnik_limits *limits)
 {
     uint64_t members = limits->members_max;
     uint64_t ledger =
-        SPOTNIK_WIRE_LEDGER_BYTES + (uint64_t)SPOTNIK_LEDGER_RETURNED_MAX * SPOTNIK_WIRE_RANGE_BYTES;
+        SPOTNIK_WIRE_LEDGER_BYTES + (uint64_t)SPOTNIK_LEDGER_DEAL_MAX * SPOTNIK_WIRE_DEAL_BYTES
+        + (uint64_t)SPOTNIK_LEDGER_RETURNED_MAX * SPOTNIK_WIRE_RANGE_BYTES;
     uint64_t proposal =
         SPOTNIK_WIRE_PROPOSAL_BYTES + ledger + entries_max(limits->members_max) * SPOTNIK_WIRE_ENTRY_BYTES;
     uint64_t token = SPOTNIK_WIRE_TOKEN_BYTES + members * SPOTNIK_WIRE_REPORT_BYTES
@@ -129,6 +131,10 @@ static void ledger_write(struct spotnik_writer *writer, const struct spotnik_led
     spotnik_writer_u32(writer, ledger->returned_count);
     spotnik_writer_u8(writer, ledger->per_member);
     spotnik_writer_skip(writer, 3);
+    spotnik_writer_u32(writer, ledger->deal_count);
+    spotnik_writer_skip(writer, 4);
+    for (uint32_t i = 0; i < ledger->deal_count; i++)
+        spotnik_writer_u32(writer, ledger->deal[i]);
     for (uint32_t i = 0; i < ledger->returned_count; i++) {
         spotnik_writer_u64(writer, ledger->returned[i].begin);
         spotnik_writer_u64(writer, ledger->returned[i].end);

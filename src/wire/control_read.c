@@ -67,7 +67,15 @@ static int ledger_read(struct spotnik_reader *reader, struct spotnik_ledger *ret
     uint8_t per_member = spotnik_reader_u8(reader);
     bool good = spotnik_wire_zeros_read(reader, 3) && per_member <= 1;
     ret->per_member = per_member == 1;
-    int rc = count_check(reader, count, SPOTNIK_LEDGER_RETURNED_MAX, SPOTNIK_WIRE_RANGE_BYTES);
+    uint32_t deal_count = spotnik_reader_u32(reader);
+    good = spotnik_wire_zeros_read(reader, 4) && good;
+    int rc = count_check(reader, deal_count, SPOTNIK_LEDGER_DEAL_MAX, SPOTNIK_WIRE_DEAL_BYTES);
+    if (rc != SPOTNIK_OK)
+        return rc;
+    ret->deal_count = deal_count;
+    for (uint32_t i = 0; i < deal_count; i++)
+        ret->deal[i] = spotnik_reader_u32(reader);
+    rc = count_check(reader, count, SPOTNIK_LEDGER_RETURNED_MAX, SPOTNIK_WIRE_RANGE_BYTES);
     if (rc != SPOTNIK_OK)
         return rc;
     ret->returned_count = count;
@@ -166,7 +174,7 @@ static int token_read(struct spotnik_reader *reader, uint32_t members_max, struc
         rc = ledger_read(reader, &ret->ledger);
     if (rc != SPOTNIK_OK)
         return rc;
-    ret->accepted.entry_count = ret->accepted.ledger.returned_count = 0;
+    ret->accepted.entry_count = ret->accepted.ledger.returned_count = ret->accepted.ledger.deal_count = 0;
     return ret->accepted_ballot.round ? proposal_read(reader, members_max, &ret->accepted) : SPOTNIK_OK;
 }
 

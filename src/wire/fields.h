@@ -19,7 +19,8 @@ enum {
     SPOTNIK_WIRE_RANGE_BYTES = 16,
     SPOTNIK_WIRE_ENTER_BYTES = SPOTNIK_WIRE_MEMBER_BYTES + 8,
     SPOTNIK_WIRE_ENTRY_BYTES = SPOTNIK_WIRE_MEMBER_BYTES + 8,
-    SPOTNIK_WIRE_LEDGER_BYTES = 40,                               /* and ranges */
+    SPOTNIK_WIRE_LEDGER_BYTES = 48,                               /* and deal, ranges */
+    SPOTNIK_WIRE_DEAL_BYTES = 4,
     SPOTNIK_WIRE_PROPOSAL_BYTES = 32 + SPOTNIK_WIRE_BALLOT_BYTES, /* and ledger, entries */
     SPOTNIK_WIRE_TOKEN_BYTES =
         24 + 2 * SPOTNIK_WIRE_BALLOT_BYTES, /* and reports, joiners, ledger, accepted */

@@ -115,6 +115,17 @@ void pair_open(struct pair *pair, uint32_t count, uint32_t members_min, uint64_t
     pair_open_warm(pair, count, members_min, samples, batch, NODES_MAX);
 }
 
+void pair_open_dealt(struct pair *pair, uint32_t count, uint32_t members_min, uint64_t samples, uint64_t batch,
+                     const uint32_t *deal)
+{
+    pair_open(pair, 0, members_min, samples, batch);
+    pair->limits.deals = true;
+    pair->deal = deal;
+    pair->count = count;
+    for (uint32_t i = 0; i < count; i++)
+        pair_renew(pair, i, i + 1, members_min, samples, batch);
+}
+
 void pair_open_warm(struct pair *pair, uint32_t count, uint32_t members_min, uint64_t samples, uint64_t batch,
                     uint32_t warm_count)
 {
@@ -276,6 +287,9 @@ static void do_action(struct pair *pair, uint32_t index, const struct spotnik_ac
         if (action->bucket < BUCKETS)
             do_scale(node, action);
         break;
+    case SPOTNIK_ACTION_DEAL:
+        node->deal_due = true;
+        break;
     case SPOTNIK_ACTION_COMMITTED:
         committed(node, action->step);
         break;
@@ -295,7 +309,7 @@ static void do_action(struct pair *pair, uint32_t index, const struct spotnik_ac
     }
 }
 
-static void poll(struct pair *pair, uint32_t index)
+static void poll_once(struct pair *pair, uint32_t index)
 {
     struct spotnik_action action;
     while (pair->node[index].alive && spotnik_core_poll(pair->node[index].core, &action)) {
@@ -303,6 +317,17 @@ static void poll(struct pair *pair, uint32_t index)
             pair_kill(pair, index);
         else
             do_action(pair, index, &action);
+    }
+}
+
+static void poll(struct pair *pair, uint32_t index)
+{
+    for (poll_once(pair, index); pair->node[index].alive && pair->node[index].deal_due; poll_once(pair, index)) {
+        struct spotnik_event event = {
+            .kind = SPOTNIK_EVENT_DEAL, .now_ns = pair->now_ns, .count = NODES_MAX, .weight_of = pair->deal
+        };
+        pair->node[index].deal_due = false;
+        spotnik_core_step(pair->node[index].core, &event);
     }
 }
 

@@ -54,6 +54,7 @@ struct node {
     uint32_t frozen, views, parked, excluded, left, failed, frames, bad;
     uint64_t streamed; /* joiner: frames were pushed up to this step */
     int error;
+    bool deal_due;
     bool linked[NODES_MAX], dialling[NODES_MAX];
 };
 
@@ -69,6 +70,8 @@ struct pair {
     uint32_t donor[NODES_MAX]; /* of a joiner: index + 1 */
     uint32_t slow;             /* index + 1 of a node that takes a frame in every eighth turn only */
     uint32_t turn;
+    /* How every node deals what follows each step; NODES_MAX weights. NULL: evenly, nobody is asked. */
+    const uint32_t *deal;
     /* The script's hook: true kills the node instead of doing the action. */
     bool (*before)(struct pair *pair, uint32_t node, const struct spotnik_action *action);
 };
@@ -78,6 +81,10 @@ void pair_open(struct pair *pair, uint32_t count, uint32_t members_min, uint64_t
 void pair_open_warm(struct pair *pair, uint32_t count, uint32_t members_min, uint64_t samples, uint64_t batch,
                     uint32_t warm_count);
 void pair_close(struct pair *pair);
+
+/* The same, with uneven shares: a weight for each of NODES_MAX. */
+void pair_open_dealt(struct pair *pair, uint32_t count, uint32_t members_min, uint64_t samples, uint64_t batch,
+                     const uint32_t *deal);
 
 /* Node 0 founds, the others join and enter at step 0; runs until they stand in one view. */
 void pair_assemble(struct pair *pair);

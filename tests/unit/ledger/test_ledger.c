@@ -65,7 +65,7 @@ static uint64_t share_consume(const struct spotnik_ledger *ledger, uint32_t shar
 
     assert_true(count <= SPOTNIK_RANGES_MAX);
     assert_int_equal(total, ranges_total(ranges, count));
-    if (ledger->per_member)
+    if (ledger->per_member && ledger->deal_count != shares)
         assert_true(total <= ledger->batch);
     for (uint32_t i = 0; i < count; i++) {
         assert_true(ranges[i].begin < ranges[i].end && ranges[i].end <= ledger->samples);
@@ -377,6 +377,126 @@ static void nothing_changes_when_everybody_is_lost(void **state)
     assert_int_equal(ranges[0].end, 30);
 }
 
+/* Weights by lot, some of them 0, some of them huge. */
+static void deal_by_chance(struct spotnik_prng *prng, struct spotnik_ledger *ledger, uint32_t shares)
+{
+    uint32_t weight[SHARES_MAX];
+    uint64_t most = UINT64_C(1) << spotnik_prng_below(prng, 24);
+
+    for (uint32_t i = 0; i < shares; i++)
+        weight[i] = spotnik_prng_chance(prng, 1, 4) ? 0 : (uint32_t)spotnik_prng_below(prng, most);
+    spotnik_ledger_deal_set(ledger, shares, weight);
+}
+
+/* Uneven shares, whoever is lost and whatever the weights: every sample once, and something is always consumed when nobody is lost. */
+static void each_sample_once_with_any_deal(void **state)
+{
+    (void)state;
+    static struct spotnik_ledger ledger;
+    struct spotnik_prng prng;
+
+    for (uint64_t seed = 0; seed < HISTORIES(300); seed++) {
+        spotnik_prng_seed(&prng, seed);
+        memset(consumed, 0, sizeof consumed);
+        uint64_t samples = spotnik_prng_between(&prng, 1, 2000), lost_percent = spotnik_prng_below(&prng, 90);
+        uint64_t batch = spotnik_prng_between(&prng, 1, samples + samples / 4);
+        if (seed % 3 == 0)
+            spotnik_ledger_init_per_member(&ledger, samples, 1 + batch / 8);
+        else
+            spotnik_ledger_init(&ledger, samples, batch);
+        while (ledger.data_epoch < 3) {
+            uint32_t shares = (uint32_t)spotnik_prng_between(&prng, 1, 12);
+            if (spotnik_prng_chance(&prng, 3, 4))
+                deal_by_chance(&prng, &ledger, shares);
+            bool nobody = spotnik_prng_chance(&prng, 1, 3);
+            lose_by_chance(&prng, shares, nobody ? 0 : lost_percent);
+            uint64_t total = step(&ledger, shares);
+            assert_true(!nobody || total > 0);
+        }
+    }
+}
+
+/* Weights that add up to the pool are the shares, exactly; where it holds less they shrink in proportion. */
+static void weights_are_batches(void **state)
+{
+    (void)state;
+    static struct spotnik_ledger ledger;
+    static const uint32_t weight[3] = { 2 * 32, 17 * 32, 20 * 32 };
+    struct spotnik_range ranges[SPOTNIK_RANGES_MAX];
+    uint32_t count;
+
+    spotnik_ledger_init(&ledger, 39 * 32 + 39, 39 * 32);
+    spotnik_ledger_deal_set(&ledger, 3, weight);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(spotnik_ledger_share(&ledger, i, 3, ranges, &count), weight[i]);
+    assert_int_equal(spotnik_ledger_share(&ledger, 1, 4, ranges, &count), 39 * 32 / 4); /* dealt for others: even */
+    ledger.cursor = 39 * 32;
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(spotnik_ledger_share(&ledger, i, 3, ranges, &count), weight[i] / 32);
+    spotnik_ledger_init_per_member(&ledger, 100000, 13 * 32);
+    spotnik_ledger_deal_set(&ledger, 3, weight);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(spotnik_ledger_share(&ledger, i, 3, ranges, &count), weight[i]);
+}
+
+/* Who stays keeps its weight, who comes gets the mean of those, who goes takes its weight along. A deal for other shares, or one that
+ * cannot be meant, is dropped. */
+static void weights_follow_their_members(void **state)
+{
+    (void)state;
+    static struct spotnik_ledger ledger;
+    static const uint32_t weight[4] = { 9, 12, 18, 4 }, from[4] = { 2, UINT32_MAX, 0, 1 };
+    static const uint32_t huge[2] = { UINT32_MAX, 1 }, none[2] = { 0, 0 };
+
+    spotnik_ledger_init(&ledger, 1000, 100);
+    spotnik_ledger_deal_set(&ledger, 4, weight);
+    spotnik_ledger_deal_map(&ledger, 4, 4, from);
+    assert_int_equal(ledger.deal_count, 4);
+    assert_true(ledger.deal[0] == 18 && ledger.deal[1] == 13 && ledger.deal[2] == 9 && ledger.deal[3] == 12);
+    ledger_check(&ledger);
+    spotnik_ledger_deal_map(&ledger, 3, 3, from);
+    assert_int_equal(ledger.deal_count, 0);
+    spotnik_ledger_deal_set(&ledger, 2, huge);
+    assert_int_equal(ledger.deal_count, 0);
+    spotnik_ledger_deal_set(&ledger, 2, none);
+    assert_int_equal(ledger.deal_count, 0);
+    spotnik_ledger_deal_set(&ledger, 1, huge);
+    assert_true(ledger.deal_count == 1 && spotnik_ledger_is_valid(&ledger));
+    spotnik_ledger_init(&ledger, 0, 0);
+    spotnik_ledger_deal_set(&ledger, 4, weight);
+    assert_int_equal(ledger.deal_count, 0);
+}
+
+/* A list of ranges that is nearly full is dealt in whole ranges, unevenly too; nothing is lost and it empties. */
+static void a_full_list_is_dealt_unevenly(void **state)
+{
+    (void)state;
+    static struct spotnik_ledger ledger;
+    struct spotnik_prng prng;
+
+    for (uint64_t seed = 0; seed < HISTORIES(20); seed++) {
+        spotnik_prng_seed(&prng, seed);
+        memset(consumed, 0, sizeof consumed);
+        spotnik_ledger_init(&ledger, 4096, 4096);
+        if (seed % 2)
+            spotnik_ledger_init_per_member(&ledger, 4096, 40);
+        for (uint32_t i = 0; i < SPOTNIK_LEDGER_RETURNED_MAX; i++) {
+            ledger.returned[i] = (struct spotnik_range){ 4 * i, 4 * i + 1 + spotnik_prng_below(&prng, 3) };
+            for (uint64_t k = ledger.returned[i].end; k < 4 * i + 4; k++)
+                consumed[k] = 1;
+        }
+        ledger.returned_count = SPOTNIK_LEDGER_RETURNED_MAX;
+        ledger.cursor = 4096;
+        for (uint32_t steps = 0; ledger.data_epoch < 1; steps++) {
+            uint32_t shares = (uint32_t)spotnik_prng_between(&prng, 1, 30);
+            deal_by_chance(&prng, &ledger, shares);
+            lose_by_chance(&prng, shares, 20);
+            step(&ledger, shares);
+            assert_true(steps < 10000);
+        }
+    }
+}
+
 static void equal_ledgers_stay_equal(void **state)
 {
     (void)state;
@@ -463,6 +583,10 @@ int main(void)
         cmocka_unit_test(a_full_list_of_ranges_loses_nothing),
         cmocka_unit_test(slow_growth_stops_at_the_limit),
         cmocka_unit_test(nothing_changes_when_everybody_is_lost),
+        cmocka_unit_test(each_sample_once_with_any_deal),
+        cmocka_unit_test(weights_are_batches),
+        cmocka_unit_test(weights_follow_their_members),
+        cmocka_unit_test(a_full_list_is_dealt_unevenly),
         cmocka_unit_test(equal_ledgers_stay_equal),
         cmocka_unit_test(without_samples_every_share_is_empty),
         cmocka_unit_test(a_member_without_a_share_gets_nothing),

@@ -57,6 +57,9 @@ static void sample_ledger(struct spotnik_prng *prng, struct spotnik_ledger *ledg
     ledger->batch = 1 + total + spotnik_prng_below(prng, 100);
     ledger->data_epoch = spotnik_prng_below(prng, 5);
     ledger->per_member = ledger->cursor % 2;
+    ledger->deal_count = spotnik_prng_chance(prng, 1, 20) ? SPOTNIK_LEDGER_DEAL_MAX : below(prng, 6);
+    for (uint32_t i = 0; i < ledger->deal_count; i++)
+        ledger->deal[i] = (i == 0) + below(prng, 1000);
 }
 
 /* In the tail nobody is a member of the new view: those are voters that must be told. */

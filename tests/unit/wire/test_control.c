@@ -194,6 +194,9 @@ static struct spotnik_message small_accept(struct fixture *f)
     proposal->ledger.returned_count = 2;
     proposal->ledger.returned[0] = (struct spotnik_range){ 10, 15 };
     proposal->ledger.returned[1] = (struct spotnik_range){ 20, 25 };
+    proposal->ledger.deal_count = 2;
+    proposal->ledger.deal[0] = 7;
+    proposal->ledger.deal[1] = 3;
     return message;
 }
 
@@ -238,7 +241,7 @@ static void proposals_lie_as_documented(void **state)
     struct spotnik_message message = small_accept(f);
     const struct spotnik_proposal *proposal = message.proposal;
 
-    assert_int_equal(spotnik_control_encode(&message, f->bytes, BYTES_MAX), 24 + 56 + 40 + 2 * 16 + 2 * 56);
+    assert_int_equal(spotnik_control_encode(&message, f->bytes, BYTES_MAX), 24 + 56 + 48 + 2 * 4 + 2 * 16 + 2 * 56);
     assert_int_equal(at(f, 0, 8), 3);
     assert_int_equal(at(f, 8, 8), message.epoch);
     assert_int_equal(at(f, 16, 8), message.committed);
@@ -254,12 +257,15 @@ static void proposals_lie_as_documented(void **state)
     assert_int_equal(at(f, 88, 8), 10);  /* batch */
     assert_int_equal(at(f, 104, 8), 50);  /* cursor */
     assert_int_equal(at(f, 112, 4), 2);  /* ranges */
-    assert_int_equal(at(f, 136, 8), 20); /* begin of the second */
-    assert_int_equal(at(f, 208, 8), proposal->entry[1].member.id.high);
-    assert_int_equal(at(f, 224, 8), proposal->entry[1].member.host);
-    assert_int_equal(at(f, 248, 2), proposal->entry[1].member.port);
-    assert_int_equal(at(f, 256, 4), 1); /* flags */
-    assert_int_equal(at(f, 260, 4), 1); /* share */
+    assert_int_equal(at(f, 120, 8), 2);  /* weights */
+    assert_int_equal(at(f, 128, 4), 7);
+    assert_int_equal(at(f, 132, 4), 3);
+    assert_int_equal(at(f, 152, 8), 20); /* begin of the second */
+    assert_int_equal(at(f, 224, 8), proposal->entry[1].member.id.high);
+    assert_int_equal(at(f, 240, 8), proposal->entry[1].member.host);
+    assert_int_equal(at(f, 264, 2), proposal->entry[1].member.port);
+    assert_int_equal(at(f, 272, 4), 1); /* flags */
+    assert_int_equal(at(f, 276, 4), 1); /* share */
 }
 
 static void tokens_lie_as_documented(void **state)
@@ -272,7 +278,7 @@ static void tokens_lie_as_documented(void **state)
     token->report[1] = (struct spotnik_report){
         .evidence = 3, .leaving = 1, .begun = 1, .bare = 1, .committed = 99, .share = 2, .share_count = 5,
         .apart = 1u << 20 };
-    assert_int_equal(spotnik_control_encode(&message, f->bytes, BYTES_MAX), 24 + 72 + 2 * 32 + 56 + 40);
+    assert_int_equal(spotnik_control_encode(&message, f->bytes, BYTES_MAX), 24 + 72 + 2 * 32 + 56 + 48);
     assert_int_equal(at(f, 24, 8), token->ballot.round);
     assert_int_equal(at(f, 48, 8), token->ledger_step);
     assert_int_equal(at(f, 56, 8), 0); /* nothing accepted */
@@ -341,6 +347,10 @@ static void impossible_ledgers_are_refused(void **state)
     WITH(message, ledger->returned[1].begin, 15, SPOTNIK_ERR_ARGUMENT); /* is one range with the first */
     WITH(message, ledger->returned[1].begin, 14, SPOTNIK_ERR_ARGUMENT);
     WITH(message, ledger->returned[1].end, UINT64_MAX, SPOTNIK_ERR_ARGUMENT);
+    WITH(message, ledger->deal[0], UINT32_MAX - 3, SPOTNIK_OK);
+    WITH(message, ledger->deal[0], UINT32_MAX - 2, SPOTNIK_ERR_ARGUMENT); /* the sum is too large */
+    ledger->deal[1] = 0;
+    WITH(message, ledger->deal[0], 0, SPOTNIK_ERR_ARGUMENT); /* nobody gets anything */
 }
 
 static void impossible_tokens_are_refused(void **state)
@@ -426,10 +436,11 @@ static void the_largest_message_is_as_long_as_the_limit(void **state)
     token->accepted_ballot.round = 1;
     token->accepted.entry_count = token->accepted.entry_max;
     token->ledger.returned_count = token->accepted.ledger.returned_count = SPOTNIK_LEDGER_RETURNED_MAX;
+    token->ledger.deal_count = token->accepted.ledger.deal_count = SPOTNIK_LEDGER_DEAL_MAX;
     assert_int_equal(spotnik_control_size(&message), spotnik_control_bytes_max(&f->limits));
     assert_int_equal(spotnik_control_encode(&message, f->bytes, BYTES_MAX), spotnik_control_size(&message));
     struct spotnik_limits usual = { .members_max = 256 };
-    assert_int_equal(spotnik_control_bytes_max(&usual), 40168 + 144 * 256); /* docs/wire-format.md */
+    assert_int_equal(spotnik_control_bytes_max(&usual), 48376 + 144 * 256); /* docs/wire-format.md */
 }
 
 static void unknown_kinds_are_refused(void **state)
