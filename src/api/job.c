@@ -94,6 +94,7 @@ static void job_free(struct spotnik_job *job, bool goodbye)
     spotnik_engine_free(job->engine, goodbye);
     spotnik_donor_free(job->donor);
     free(job->collectives);
+    spotnik_sync_free(job->sync);
     spotnik_agreed_free(job);
     spotnik_registry_done(&job->registry);
     pthread_mutex_destroy(&job->rate.lock);

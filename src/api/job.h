@@ -64,6 +64,7 @@ struct spotnik_job {
     struct spotnik_rate rate;
     struct spotnik_pace pace;
     uint64_t state_loads; /* how often the registered state was replaced from outside */
+    struct spotnik_sync *sync; /* NULL: the program averages gradients itself */
 };
 
 /* A caller's config, perhaps of an older header, as a whole one. 0 or ARGUMENT. */
@@ -98,6 +99,9 @@ int spotnik_job_reduce(struct spotnik_job *job, uint32_t bucket, void *data, siz
 
 /* Copy the state and become a joiner of the engine. Blocking. */
 int spotnik_job_rejoin(struct spotnik_job *job);
+
+/* End of a model under a strategy; NULL is allowed. */
+void spotnik_sync_free(struct spotnik_sync *sync);
 
 /* The others went on without us: stand outside, as a new member. */
 void spotnik_job_exclude(struct spotnik_job *job);

@@ -70,6 +70,7 @@ static void finish_symmetric(struct spotnik_sync_replica *replica, const struct 
 
 const struct spotnik_sync_strategy spotnik_sync_adpsgd = {
     .name = "adpsgd",
+    .early = true,
     .options = { .period = 1 },
     .enter = enter,
     .begin = begin,
@@ -78,6 +79,7 @@ const struct spotnik_sync_strategy spotnik_sync_adpsgd = {
 
 const struct spotnik_sync_strategy spotnik_sync_adpsgd_symmetric = {
     .name = "adpsgd-symmetric",
+    .early = true,
     .options = { .period = 1 },
     .enter = enter,
     .begin = begin_symmetric,

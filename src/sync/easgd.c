@@ -36,6 +36,7 @@ static void finish(struct spotnik_sync_replica *replica, const struct spotnik_sy
 const struct spotnik_sync_strategy spotnik_sync_easgd = {
     .name = "easgd",
     .synchronous = true,
+    .early = true,
     .options = { .alpha = 0.9f, .period = 4 },
     .begin = begin,
     .finish = finish,

@@ -21,6 +21,7 @@ static void finish(struct spotnik_sync_replica *replica, const struct spotnik_sy
 const struct spotnik_sync_strategy spotnik_sync_sma = {
     .name = "sma",
     .synchronous = true,
+    .early = true,
     .options = { .alpha = 0.1f, .period = 1 },
     .begin = begin,
     .finish = finish,

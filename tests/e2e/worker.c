@@ -8,6 +8,7 @@
  *     excluded STEP      done STEP DIGEST      leaving STEP DIGEST      error CODE WORDS
  *     aim VALUE          dies VALUE            where it is built to die at points of the protocol (armed.h)
  *
+ * With SPOTNIK_SYNC in the environment its weights are under that strategy, and the digest is that of the agreed ones.
  * It checks the ledger itself: over each epoch of data the samples of all committed steps are every index once. */
 #include <getopt.h>
 #include <inttypes.h>
@@ -21,6 +22,7 @@
 #include <unistd.h>
 
 #include "spotnik/spotnik.h"
+#include "spotnik/sync.h"
 #ifdef WORKER_ARMED
 #include "armed.h"
 #endif
@@ -32,6 +34,7 @@ struct worker {
     bool slow;  /* a replayed step takes half as long again as any other */
     bool light; /* the digest looks at the ballast here and there only */
     spotnik_job *job;
+    spotnik_sync *sync; /* NULL: it averages gradients itself */
     float *w, *g;
     uint8_t *ballast; /* registered state that is never trained */
     int64_t
@@ -169,6 +172,8 @@ static uint64_t digest(const struct worker *worker)
 {
     uint64_t hash = 1;
 
+    if (worker->sync)
+        return mix(spotnik_sync_digest(worker->sync) ^ mix((uint64_t)worker->ledger[0]) ^ (uint64_t)worker->ledger[1]);
     if (!worker->light)
         return spotnik_state_digest(worker->job);
     for (uint64_t i = 0; i < worker->count; i++) {
@@ -182,12 +187,19 @@ static uint64_t digest(const struct worker *worker)
     return hash;
 }
 
+static void descend(void *context, float *w, const float *g, size_t count)
+{
+    (void)context;
+    for (size_t i = 0; i < count; i++)
+        w[i] -= 0.1f * g[i];
+}
+
 static int apply(struct worker *worker, const spotnik_step *step)
 {
     spotnik_job_status status;
 
-    for (uint64_t i = 0; i < worker->count; i++)
-        worker->w[i] -= 0.1f * worker->g[i];
+    if (!worker->sync)
+        descend(NULL, worker->w, worker->g, worker->count);
     if (!account(worker)) {
         tell(worker,
              "error 0 ledger: the samples of an epoch of data were not consumed once each, step %" PRIu64,
@@ -204,15 +216,24 @@ static int apply(struct worker *worker, const spotnik_step *step)
 
 static int reduce(struct worker *worker)
 {
-    int rc = spotnik_allreduce(worker->job, 0, worker->g, worker->count, SPOTNIK_F32, SPOTNIK_MEAN);
+    int rc = 0;
 
+    if (!worker->sync)
+        rc = spotnik_allreduce(worker->job, 0, worker->g, worker->count, SPOTNIK_F32, SPOTNIK_MEAN);
     if (!rc)
         rc = spotnik_allreduce(worker->job, 1, worker->consumed, 2, SPOTNIK_I64, SPOTNIK_SUM);
     if (!rc)
         rc = spotnik_allreduce(worker->job, 2, &worker->data_epoch, 1, SPOTNIK_I64, SPOTNIK_MAX);
     if (!rc && worker->odd)
         rc = spotnik_allreduce(worker->job, 3, worker->odd_bucket, 1, SPOTNIK_I64, SPOTNIK_SUM);
-    return rc ? rc : spotnik_step_commit(worker->job);
+    if (rc)
+        return rc;
+    return worker->sync ? spotnik_sync_step(worker->sync, worker->g) : spotnik_step_commit(worker->job);
+}
+
+static int begin(struct worker *worker, spotnik_step *ret_step)
+{
+    return worker->sync ? spotnik_sync_begin(worker->sync, ret_step) : spotnik_step_begin(worker->job, ret_step);
 }
 
 static int train(struct worker *worker, uint64_t *ret_step)
@@ -221,7 +242,7 @@ static int train(struct worker *worker, uint64_t *ret_step)
     uint64_t loads = spotnik_state_loads(worker->job);
     int rc;
 
-    while ((rc = spotnik_step_begin(worker->job, &step)) == 0) {
+    while ((rc = begin(worker, &step)) == 0) {
         loads = spotnik_state_loads(worker->job);
         compute(worker, &step);
         rc = reduce(worker);
@@ -258,7 +279,10 @@ static int enrol(struct worker *worker)
     noticed_job = worker->job;
     spotnik_status(worker->job, &status);
     tell_member(worker, &status);
-    rc = spotnik_state_add(worker->job, "w", worker->w, worker->count, SPOTNIK_F32);
+    if (getenv("SPOTNIK_SYNC"))
+        rc = spotnik_sync_open(worker->job, NULL, worker->w, worker->count, descend, NULL, &worker->sync);
+    else
+        rc = spotnik_state_add(worker->job, "w", worker->w, worker->count, SPOTNIK_F32);
     if (!rc)
         rc = spotnik_state_add(worker->job, "ledger", worker->ledger, 3, SPOTNIK_I64);
     if (!rc && worker->state_bytes)

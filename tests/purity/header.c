@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public header compiles alone, with the strictest common settings, and its limits are what users rely on. */
-#include "spotnik/spotnik.h"
+/* The public headers compile alone, with the strictest common settings, and their limits are what users rely on. */
+#include "spotnik/sync.h"
 
 int main(void)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The public header is C++ too. */
-#include "spotnik/spotnik.h"
+#include "spotnik/sync.h"
 
 int main()
 {

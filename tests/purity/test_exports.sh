@@ -1,11 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The shared library exports exactly what the public header declares, under names of ours, and carries the SONAME that
-# programs are linked against. Usage: test_exports.sh NM OBJDUMP LIBRARY HEADER
+# The shared library exports exactly what the public headers declare, under names of ours, and carries the SONAME that
+# programs are linked against. Usage: test_exports.sh NM OBJDUMP LIBRARY HEADER...
 set -eu
 
 exported=$("$1" -D --defined-only "$3" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort -u)
-declared=$(grep '^SPOTNIK_API ' "$4" | sed 's/(.*//; s/.*[ *]//' | sort -u)
+objdump=$2 library=$3
+shift 3
+declared=$(grep -h '^SPOTNIK_API ' "$@" | sed 's/(.*//; s/.*[ *]//' | sort -u)
 
 foreign=$(echo "$exported" | grep -v '^spotnik_' || :)
 [ -z "$foreign" ] || { echo "exported, but not ours:" $foreign; exit 1; }
@@ -16,4 +18,4 @@ done
 for name in $declared; do
     echo "$exported" | grep -qx "$name" || { echo "declared in the header, but not exported: $name"; exit 1; }
 done
-"$2" -p "$3" | grep -q 'SONAME *libspotnik\.so\.0$' || { echo "the SONAME is not libspotnik.so.0"; exit 1; }
+"$objdump" -p "$library" | grep -q 'SONAME *libspotnik\.so\.0$' || { echo "the SONAME is not libspotnik.so.0"; exit 1; }

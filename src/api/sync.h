@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A model under a strategy (include/spotnik/sync.h): the strategies of src/sync on the real primitives. What is decided, and by
+ * whom: strategies decide what travels and how the model changes; sync/switch.h when modes change; the hooks (a policy) what is
+ * wished for. Here is only the order of things. Everything belongs to the caller's thread.
+ *
+ *     begin   spotnik_step_begin -> take over a state that was loaded -> [rounds: tell] -> [early: strategy begin]
+ *     step    [strategy begin] -> tell -> wait for peers -> commit -> strategy finish -> agree -> hooks -> switch
+ *
+ * Registered, hence the same bits on every member: the centre, slow weights, and the state of the switch. The model is not: in most
+ * strategies it is each member's own. */
+#ifndef SPOTNIK_API_SYNC_H
+#define SPOTNIK_API_SYNC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "api/job.h"
+#include "spotnik/sync.h"
+#include "sync/strategy.h"
+#include "sync/switch.h"
+
+#define SPOTNIK_SYNC_VECTORS 4 /* averages in one step; buckets VECTOR, VECTOR - 1, ... */
+#define SPOTNIK_SYNC_BUCKET_VECTOR 250
+#define SPOTNIK_SYNC_BUCKET_TELL 246
+#define SPOTNIK_SYNC_STATES 16 /* of the optimiser; buckets STATE, STATE - 1, ... */
+#define SPOTNIK_SYNC_BUCKET_STATE 245
+
+/* Who wishes for another mode: a policy. */
+struct spotnik_sync_hooks {
+    void *context;
+    /* After every commit, those a joiner repeats included, in order, when the agreed numbers of the step are at hand: the mode wanted. */
+    enum spotnik_sync_mode (*decide)(void *context, uint64_t step);
+    void (*free)(void *context); /* NULL: nothing to do */
+};
+
+/* What the running step does. */
+enum spotnik_sync_deed {
+    SPOTNIK_SYNC_DEED_STRATEGY, /* what the strategy says */
+    SPOTNIK_SYNC_DEED_REFRESH,  /* asynchronous: the models are replaced by their average */
+    SPOTNIK_SYNC_DEED_MEET,     /* asynchronous to synchronous: model, gradient and optimiser are averaged */
+};
+
+struct spotnik_sync_state {
+    void *data;
+    size_t count;
+    enum spotnik_dtype dtype;
+};
+
+struct spotnik_sync {
+    spotnik_job *job;
+    struct spotnik_sync_replica replica;
+    struct spotnik_sync_primitives use;
+    const struct spotnik_sync_strategy *of[2]; /* by mode; NULL: there is none */
+    struct spotnik_sync_strategy wrapped;      /* Lookahead around another, or a rule of the program */
+    char wrapped_name[32];                     /* "lookahead+NAME" */
+    struct spotnik_sync_config config;         /* strategy: NULL, it was borrowed */
+    struct spotnik_sync_hooks hooks;
+    struct spotnik_sync_switch sw; /* registered */
+    uint64_t identity;             /* registered: which strategies the job runs */
+    uint64_t own_identity;         /* and which this member was given */
+    void (*apply)(void *context, float *model, const float *gradient, size_t count);
+    void *apply_context;
+    void (*rule_begin)(void *context, spotnik_sync *sync, const spotnik_sync_view *view);
+    void (*rule_finish)(void *context, spotnik_sync *sync, const spotnik_sync_view *view);
+    void *rule_context;
+    struct spotnik_sync_state state[SPOTNIK_SYNC_STATES];
+    uint32_t state_count;
+    /* the running step */
+    spotnik_step step;
+    enum spotnik_sync_deed deed;
+    bool begun;    /* spotnik_sync_begin() has returned */
+    bool started;  /* the strategy's begin has run */
+    bool told;     /* the bucket of numbers is under way */
+    bool complete; /* the gradient is here: on to the commit */
+    bool peers;    /* a pull or exchange was asked for */
+    float *averaged[SPOTNIK_SYNC_VECTORS];
+    uint32_t averaged_count;
+    int error; /* of a primitive */
+    double tell[1 + SPOTNIK_SYNC_TELL_MAX], sum[1 + SPOTNIK_SYNC_TELL_MAX]; /* [0]: contributors; sum: in the bucket */
+    double heard[1 + SPOTNIK_SYNC_TELL_MAX];                                /* of the last commit */
+    uint64_t loads; /* of the registered state, as far as taken over */
+    bool entered;
+};
+
+static inline const struct spotnik_sync_strategy *spotnik_sync_running(const struct spotnik_sync *sync)
+{
+    return sync->of[sync->sw.mode];
+}
+
+/* Are models equal after every finish of `strategy`? */
+bool spotnik_sync_keeps_equal(const struct spotnik_sync_strategy *strategy);
+
+/* Does this member contribute to the running step? */
+bool spotnik_sync_contributes(const struct spotnik_sync *sync);
+
+/* Set sync->use; end what is under way. */
+void spotnik_sync_use_fill(struct spotnik_sync *sync);
+void spotnik_sync_use_free(struct spotnik_sync *sync);
+
+/* Start to average a vector, F32; a refused one leaves sync->error. */
+void spotnik_sync_use_average(struct spotnik_sync *sync, float *data);
+
+/* Take in what others have left for us. */
+void spotnik_sync_use_settle(struct spotnik_sync *sync);
+
+/* Wait for what was asked of single members. Sets replica.arrived. */
+void spotnik_sync_use_wait(struct spotnik_sync *sync);
+
+/* The model of another member in place of ours, if one comes: a joiner among members that run apart. */
+void spotnik_sync_use_catch_up(struct spotnik_sync *sync);
+
+/* Whether the strategies of this member can run: what they need is there. 0 or ARGUMENT. */
+int spotnik_sync_use_check(const struct spotnik_sync *sync);
+
+/* The strategies that `name` stands for, into sync->of. 0 or ARGUMENT. */
+int spotnik_sync_choose(struct spotnik_sync *sync, const char *name);
+
+/* Is `name` that of a policy? Then, before the first step: its state is registered, its hooks and strategies are set. */
+int spotnik_sync_policy_open(struct spotnik_sync *sync, const char *name, bool *ret_mine);
+
+#endif
