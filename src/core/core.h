@@ -9,7 +9,7 @@
  *      action at once (a message belongs to the core and is valid until the next call of any spotnik_core_ function).
  *      The action FLAT asks for a bucket by the flat algorithm, in memory that all members of the view share; the driver
  *      says FLAT_DONE when it holds the whole result. Who shares memory with us it tells by SHARED.
- *   3. when the connection to the data successor can take bytes: spotnik_core_send_next() and send what it says.
+ *   3. when a data connection can take bytes: spotnik_core_send_next() for its peer, and send what it says.
  *   4. when a data frame's header has arrived: spotnik_core_place(); read the payload where it says; then
  *      the event CHUNK_DONE.
  *   5. call with TICK no later than spotnik_core_deadline().
@@ -142,7 +142,8 @@ enum spotnik_action_kind {
     SPOTNIK_ACTION_DEAL,       /* step: out[step & 1] of every bucket will hold the result when all actions of this event are done: say
                                   by DEAL how the next steps are dealt out, and it is committed */
     SPOTNIK_ACTION_COMMITTED,  /* step: out[step & 1] of every bucket holds the result */
-    SPOTNIK_ACTION_LINK_EXPECT,/* peer: ring successor of the new view: open the data connection */
+    SPOTNIK_ACTION_LINK_EXPECT,/* peer: the new view sends data to it: open the data connection. Comes after VIEW, once for each;
+                                  a connection of the old view that is not named again is closed */
     SPOTNIK_ACTION_EXCLUDED,
     SPOTNIK_ACTION_LEFT,
     SPOTNIK_ACTION_FAILED,     /* error */
@@ -158,10 +159,9 @@ struct spotnik_action {
     int error;
 };
 
-/* What to put on the data connection to the successor. */
+/* What to put on a data connection. */
 enum spotnik_source { SPOTNIK_SOURCE_IN, SPOTNIK_SOURCE_OUT };
 struct spotnik_transfer {
-    struct spotnik_id to;
     struct spotnik_chunk_header header;
     enum spotnik_source source; /* OUT: out[header.step & 1] */
     uint64_t offset, count;     /* elements */
@@ -215,9 +215,9 @@ bool spotnik_core_poll(struct spotnik_core *core, struct spotnik_action *ret);
 /* The instant at which TICK is due; SPOTNIK_NEVER when nothing is pending. */
 uint64_t spotnik_core_deadline(const struct spotnik_core *core);
 
-/* Next frame for the data connection to the ring successor. The core takes it for granted that a transfer it gave
- * out is sent, in order, or the connection breaks. False: nothing to send now. */
-bool spotnik_core_send_next(struct spotnik_core *core, struct spotnik_transfer *ret);
+/* Next frame for the data connection to `to`. The core takes it for granted that a transfer it gave out is sent, in order, or
+ * the connection breaks. False: nothing to send there now. */
+bool spotnik_core_send_next(struct spotnik_core *core, struct spotnik_id to, struct spotnik_transfer *ret);
 
 /* Where a data frame from `from` belongs. Handover frames of a donor's stream to a joiner carry epoch 0. Changes nothing, except that a detected MISMATCH queues FAILED. */
 struct spotnik_placement spotnik_core_place(struct spotnik_core *core, struct spotnik_id from,

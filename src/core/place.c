@@ -80,14 +80,12 @@ static bool next_chunk(struct spotnik_core *core, struct spotnik_transfer *ret)
     return true;
 }
 
-bool spotnik_core_send_next(struct spotnik_core *core, struct spotnik_transfer *ret)
+bool spotnik_core_send_next(struct spotnik_core *core, struct spotnik_id to, struct spotnik_transfer *ret)
 {
-    if (core->role != SPOTNIK_ROLE_MEMBER || frozen(core) || core->view.size < 2)
+    if (core->role != SPOTNIK_ROLE_MEMBER || frozen(core) || core->view.size < 2 ||
+        !spotnik_id_equal(to, core->view.entry[successor_rank(core)].member.id))
         return false;
-    if (!next_handover(core, ret) && !next_chunk(core, ret))
-        return false;
-    ret->to = core->view.entry[successor_rank(core)].member.id;
-    return true;
+    return next_handover(core, ret) || next_chunk(core, ret);
 }
 
 /* Same program on both sides? */

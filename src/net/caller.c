@@ -30,10 +30,10 @@ static void post(struct spotnik_engine *engine, struct spotnik_event *event)
     spotnik_engine_drive(engine, event);
     spotnik_engine_changed(engine); /* a donor's frame may wait for this bucket */
     bool more = spotnik_streams_are_waiting(engine) && spotnik_streams_read(engine, INLINE_BYTES);
-    more |= spotnik_lane_pump(engine, INLINE_BYTES);
+    more |= spotnik_lanes_pump(engine, INLINE_BYTES);
     if (more)
         spotnik_engine_kick(engine);
-    if (engine->lane.socket.readable || engine->lane.down_ns != SPOTNIK_NEVER)
+    if (spotnik_lanes_want_a_look(engine))
         spotnik_engine_kick(engine);
 }
 

@@ -94,7 +94,7 @@ void spotnik_engine_watch_neighbours(struct spotnik_engine *engine)
 
 static void data_cut(struct spotnik_engine *engine)
 {
-    spotnik_lane_cut(engine);
+    spotnik_lanes_cut(engine);
     spotnik_streams_cut(engine);
     spotnik_share_cut(engine);
 }
@@ -105,6 +105,7 @@ static void view_installed(struct spotnik_engine *engine)
     spotnik_core_status(engine->core, &status);
     spotnik_death_move_on(engine->death, status.epoch);
     data_cut(engine);
+    spotnik_lanes_doubt(engine);
     spotnik_share_view(engine);
     engine->parked_ns = 0;
     recovery_begin(engine, &status);

@@ -122,7 +122,7 @@ static void engine_release(struct spotnik_engine *engine)
 {
     spotnik_openings_cancel(engine, false);
     spotnik_openings_run(engine, 0); /* nothing is left but to be freed */
-    spotnik_lane_close(engine);
+    spotnik_lanes_close(engine);
     spotnik_spares_close(engine);
     spotnik_streams_close(engine);
     spotnik_links_close(engine);
@@ -155,8 +155,9 @@ int spotnik_engine_new(const struct spotnik_engine_config *config, struct spotni
     if (engine == NULL)
         return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for the engine");
     engine->config = *config;
-    engine->epoll_fd = engine->listener.fd = engine->wake.fd = engine->lane.socket.fd = -1;
-    engine->lane.redial_ns = engine->lane.down_ns = engine->accept_ns = SPOTNIK_NEVER;
+    engine->epoll_fd = engine->listener.fd = engine->wake.fd = -1;
+    engine->accept_ns = SPOTNIK_NEVER;
+    spotnik_lanes_init(engine);
     self_complete(&engine->config.credentials.self);
     locks_init(engine);
     int rc = sockets_open(engine);
@@ -215,7 +216,7 @@ static void past_forget(struct spotnik_engine *engine)
 {
     spotnik_links_retire(engine, SPOTNIK_GOODBYE_EXCLUDED);
     spotnik_openings_cancel(engine, false);
-    spotnik_lane_close(engine);
+    spotnik_lanes_close(engine);
     spotnik_spares_close(engine);
     spotnik_streams_close(engine);
     for (uint32_t i = 0; i < SPOTNIK_BUCKET_SLOTS; i++)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The data connection to the ring successor: headers and payload go out straight from the caller's inputs
- * and our results, pulled from the core when the socket takes them. What a new view leaves half sent is
- * ended with zeros, so that framing holds and the caller's memory is not touched after its step. */
+/* The data connections to those whom the view makes us send to: the ring successor, and who else the core names.
+ * Headers and payload go out straight from the caller's inputs and our results, pulled from the core when the
+ * socket takes them. What a new view leaves half sent is ended with zeros, so that framing holds and the caller's
+ * memory is not touched after its step. */
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -21,33 +22,43 @@
 
 static const uint8_t zeros[65536];
 
-static void close_socket(struct spotnik_engine *engine)
+static void close_socket(struct spotnik_engine *engine, struct spotnik_lane *lane)
 {
-    struct spotnik_lane *lane = &engine->lane;
     if (lane->up)
         close(spotnik_socket_release(&lane->socket, engine->epoll_fd));
     lane->up = false;
     lane->count = 0;
 }
 
-void spotnik_lane_close(struct spotnik_engine *engine)
+static void lane_close(struct spotnik_engine *engine, struct spotnik_lane *lane)
 {
-    close_socket(engine);
-    engine->lane.wanted = engine->lane.opening = false;
-    engine->lane.redial_ns = engine->lane.down_ns = SPOTNIK_NEVER;
+    close_socket(engine, lane);
+    lane->wanted = lane->expected = lane->opening = false;
+    lane->redial_ns = lane->down_ns = SPOTNIK_NEVER;
 }
 
-static void dial(struct spotnik_engine *engine)
+void spotnik_lanes_init(struct spotnik_engine *engine)
 {
-    engine->lane.opening = true;
-    engine->lane.redial_ns = SPOTNIK_NEVER;
-    spotnik_opening_dial(engine, &engine->lane.peer, SPOTNIK_PURPOSE_DATA);
+    for (uint32_t i = 0; i < SPOTNIK_LANES; i++)
+        engine->lane[i] = (struct spotnik_lane){ .socket.fd = -1, .redial_ns = SPOTNIK_NEVER, .down_ns = SPOTNIK_NEVER };
+}
+
+void spotnik_lanes_close(struct spotnik_engine *engine)
+{
+    for (uint32_t i = 0; i < SPOTNIK_LANES; i++)
+        lane_close(engine, &engine->lane[i]);
+}
+
+static void dial(struct spotnik_engine *engine, struct spotnik_lane *lane)
+{
+    lane->opening = true;
+    lane->redial_ns = SPOTNIK_NEVER;
+    spotnik_opening_dial(engine, &lane->peer, SPOTNIK_PURPOSE_DATA);
 }
 
 /* The connection becomes our lane. False: it is still the caller's. */
-static bool adopt(struct spotnik_engine *engine, int fd)
+static bool adopt(struct spotnik_engine *engine, struct spotnik_lane *lane, int fd)
 {
-    struct spotnik_lane *lane = &engine->lane;
     if (spotnik_socket_watch(&lane->socket, engine->epoll_fd, fd, SPOTNIK_SOCKET_LANE) != 0)
         return false;
     lane->opening = false;
@@ -56,60 +67,124 @@ static bool adopt(struct spotnik_engine *engine, int fd)
     return true;
 }
 
+/* ---- which ---- */
+
+static struct spotnik_lane *lane_find(struct spotnik_engine *engine, struct spotnik_id peer)
+{
+    for (uint32_t i = 0; i < SPOTNIK_LANES; i++) {
+        struct spotnik_lane *lane = &engine->lane[i];
+        if ((lane->wanted || lane->down_ns != SPOTNIK_NEVER) && spotnik_id_equal(lane->peer.id, peer))
+            return lane;
+    }
+    return NULL;
+}
+
+bool spotnik_lane_leads_to(struct spotnik_engine *engine, struct spotnik_id peer)
+{
+    return lane_find(engine, peer) != NULL;
+}
+
+bool spotnik_lanes_are_up(const struct spotnik_engine *engine)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < SPOTNIK_LANES; i++) {
+        any |= engine->lane[i].expected && engine->lane[i].up;
+        if (engine->lane[i].expected && !engine->lane[i].up)
+            return false;
+    }
+    return any;
+}
+
+/* A new view: those that it does not name are closed. */
+void spotnik_lanes_doubt(struct spotnik_engine *engine)
+{
+    for (uint32_t i = 0; i < SPOTNIK_LANES; i++)
+        engine->lane[i].expected = false;
+}
+
+static void close_doubted(struct spotnik_engine *engine)
+{
+    for (uint32_t i = 0; i < SPOTNIK_LANES; i++)
+        if (engine->lane[i].wanted && !engine->lane[i].expected)
+            lane_close(engine, &engine->lane[i]);
+}
+
+/* One that leads nowhere, or one of the old view. */
+static struct spotnik_lane *room_find(struct spotnik_engine *engine)
+{
+    struct spotnik_lane *room = NULL;
+    for (uint32_t i = 0; i < SPOTNIK_LANES; i++)
+        if (!engine->lane[i].expected && (room == NULL || room->wanted))
+            room = &engine->lane[i];
+    SPOTNIK_ASSERT(room != NULL);
+    return room;
+}
+
 void spotnik_lane_expect(struct spotnik_engine *engine, const struct spotnik_member *peer)
 {
-    struct spotnik_lane *lane = &engine->lane;
-    if (lane->wanted && spotnik_id_equal(lane->peer.id, peer->id) && (lane->up || lane->opening))
+    struct spotnik_lane *lane = lane_find(engine, peer->id);
+    if (lane != NULL && lane->wanted && (lane->up || lane->opening)) {
+        lane->expected = true;
         return;
-    spotnik_lane_close(engine);
-    lane->wanted = true;
+    }
+    if (lane == NULL)
+        lane = room_find(engine);
+    lane_close(engine, lane);
+    lane->wanted = lane->expected = true;
     lane->peer = *peer;
     int fd = spotnik_spare_take(engine, peer->id);
-    if (fd >= 0 && adopt(engine, fd))
+    if (fd >= 0 && adopt(engine, lane, fd))
         return;
     lane->opening = spotnik_spare_cede(engine, peer->id);
     if (!lane->opening)
-        dial(engine);
+        dial(engine, lane);
 }
 
 void spotnik_lane_adopt(struct spotnik_engine *engine, struct spotnik_opening *opening)
 {
-    struct spotnik_lane *lane = &engine->lane;
     struct spotnik_id peer = opening->shake.wire.peer.id;
+    struct spotnik_lane *lane = lane_find(engine, peer);
     int fd = spotnik_socket_release(&opening->socket, engine->epoll_fd);
-    bool ours = lane->wanted && !lane->up && spotnik_id_equal(lane->peer.id, peer);
-    if (ours ? !adopt(engine, fd) : !spotnik_spare_adopt(engine, fd, peer))
+    bool ours = lane != NULL && lane->wanted && !lane->up;
+    if (ours ? !adopt(engine, lane, fd) : !spotnik_spare_adopt(engine, fd, peer))
         close(fd);
 }
 
 void spotnik_lane_failed(struct spotnik_engine *engine, const struct spotnik_member *peer)
 {
-    struct spotnik_lane *lane = &engine->lane;
+    struct spotnik_lane *lane = lane_find(engine, peer->id);
     spotnik_spare_failed(engine, peer->id);
-    if (!lane->opening || !spotnik_id_equal(lane->peer.id, peer->id))
+    if (lane == NULL || !lane->opening)
         return;
     lane->opening = false;
     lane->redial_ns = spotnik_time_add(spotnik_clock_ns(), REDIAL_NS);
 }
 
 /* What was given out is lost, so a redial would leave a hole: the core has to begin the step anew. */
-static void broke(struct spotnik_engine *engine)
+static void broke(struct spotnik_engine *engine, struct spotnik_lane *lane)
 {
-    close_socket(engine);
-    engine->lane.wanted = false;
-    engine->lane.down_ns = spotnik_time_add(spotnik_clock_ns(), DOWN_NS);
+    close_socket(engine, lane);
+    lane->wanted = lane->expected = false;
+    lane->down_ns = spotnik_time_add(spotnik_clock_ns(), DOWN_NS);
 }
 
-/* A view change: frames of the old epoch that have not begun to leave never will. */
-void spotnik_lane_cut(struct spotnik_engine *engine)
+/* ---- frames ---- */
+
+static void cut(struct spotnik_lane *lane)
 {
-    struct spotnik_lane *lane = &engine->lane;
     if (lane->count > 0 && lane->frame[0].sent > 0) {
         lane->frame[0].payload = NULL;
         lane->count = 1;
     } else {
         lane->count = 0;
     }
+}
+
+/* A view change: frames of the old epoch that have not begun to leave never will. */
+void spotnik_lanes_cut(struct spotnik_engine *engine)
+{
+    for (uint32_t i = 0; i < SPOTNIK_LANES; i++)
+        cut(&engine->lane[i]);
 }
 
 static void frame_make(struct spotnik_engine *engine, const struct spotnik_transfer *transfer,
@@ -132,16 +207,14 @@ static void frame_make(struct spotnik_engine *engine, const struct spotnik_trans
     frame->sent = 0;
 }
 
-static void queue_fill(struct spotnik_engine *engine)
+static void queue_fill(struct spotnik_engine *engine, struct spotnik_lane *lane)
 {
-    struct spotnik_lane *lane = &engine->lane;
     struct spotnik_transfer transfer;
     size_t queued = 0;
     for (uint32_t i = 0; i < lane->count; i++)
         queued += lane->frame[i].bytes - lane->frame[i].sent;
     while (lane->count < SPOTNIK_LANE_FRAMES && queued < QUEUE_BYTES
-           && spotnik_core_send_next(engine->core, &transfer)) {
-        SPOTNIK_ASSERT(spotnik_id_equal(transfer.to, lane->peer.id));
+           && spotnik_core_send_next(engine->core, lane->peer.id, &transfer)) {
         frame_make(engine, &transfer, &lane->frame[lane->count]);
         queued += lane->frame[lane->count++].bytes;
     }
@@ -207,9 +280,8 @@ static void queue_advance(struct spotnik_lane *lane, size_t sent)
 }
 
 /* One call of sendmsg. Returns the bytes gone, 0 when the socket takes no more. */
-static size_t send_some(struct spotnik_engine *engine)
+static size_t send_some(struct spotnik_engine *engine, struct spotnik_lane *lane)
 {
-    struct spotnik_lane *lane = &engine->lane;
     struct iovec piece[IOV_MAX_USED];
     struct msghdr message = { .msg_iov = piece, .msg_iovlen = (size_t)queue_pieces(lane, piece) };
     ssize_t sent;
@@ -219,7 +291,7 @@ static size_t send_some(struct spotnik_engine *engine)
     if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         lane->socket.writable = false;
     else if (sent < 0)
-        broke(engine);
+        broke(engine, lane);
     if (sent <= 0)
         return 0;
     queue_advance(lane, (size_t)sent);
@@ -227,43 +299,48 @@ static size_t send_some(struct spotnik_engine *engine)
     return (size_t)sent;
 }
 
-/* Send what the core has to send, up to about `bytes_max`. True: there is more, and the socket may take
- * it. */
-bool spotnik_lane_pump(struct spotnik_engine *engine, size_t bytes_max)
+/* Up to about `bytes_max`. True: there is more, and the socket may take it. */
+static bool pump(struct spotnik_engine *engine, struct spotnik_lane *lane, size_t bytes_max)
 {
-    struct spotnik_lane *lane = &engine->lane;
     size_t total = 0;
     while (lane->up && lane->socket.writable) {
-        queue_fill(engine);
+        queue_fill(engine, lane);
         if (lane->count == 0)
             return false;
         if (total >= bytes_max)
             return true;
-        total += send_some(engine);
+        total += send_some(engine, lane);
     }
     return false;
 }
 
-/* Nothing ever comes back on a lane but its end. */
-static void end_look(struct spotnik_engine *engine)
+/* Send what the core has to send, up to about `bytes_max` on each lane. True: there is more, and a socket may take
+ * it. */
+bool spotnik_lanes_pump(struct spotnik_engine *engine, size_t bytes_max)
 {
-    struct spotnik_lane *lane = &engine->lane;
+    bool more = false;
+    for (uint32_t i = 0; i < SPOTNIK_LANES; i++)
+        more |= pump(engine, &engine->lane[i], bytes_max);
+    return more;
+}
+
+/* Nothing ever comes back on a lane but its end. */
+static void end_look(struct spotnik_engine *engine, struct spotnik_lane *lane)
+{
     uint8_t byte;
     ssize_t got = recv(lane->socket.fd, &byte, 1, 0);
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         lane->socket.readable = false;
     else if (got >= 0 || errno != EINTR)
-        broke(engine);
+        broke(engine, lane);
 }
 
-void spotnik_lane_look(struct spotnik_engine *engine, uint64_t now_ns)
+static void look(struct spotnik_engine *engine, struct spotnik_lane *lane, uint64_t now_ns)
 {
-    struct spotnik_lane *lane = &engine->lane;
     if (lane->up && lane->socket.readable)
-        end_look(engine);
-    spotnik_spares_look(engine);
+        end_look(engine, lane);
     if (now_ns >= lane->redial_ns && lane->wanted && !lane->up && !lane->opening)
-        dial(engine);
+        dial(engine, lane);
     if (now_ns < lane->down_ns)
         return;
     lane->down_ns = SPOTNIK_NEVER;
@@ -271,7 +348,26 @@ void spotnik_lane_look(struct spotnik_engine *engine, uint64_t now_ns)
         spotnik_engine_tell(engine, SPOTNIK_EVENT_LANE_DOWN, &lane->peer, SPOTNIK_PROOF_NONE);
 }
 
-uint64_t spotnik_lane_deadline(const struct spotnik_engine *engine)
+void spotnik_lanes_look(struct spotnik_engine *engine, uint64_t now_ns)
 {
-    return spotnik_time_min(engine->lane.redial_ns, engine->lane.down_ns);
+    close_doubted(engine);
+    for (uint32_t i = 0; i < SPOTNIK_LANES; i++)
+        look(engine, &engine->lane[i], now_ns);
+    spotnik_spares_look(engine);
+}
+
+bool spotnik_lanes_want_a_look(const struct spotnik_engine *engine)
+{
+    for (uint32_t i = 0; i < SPOTNIK_LANES; i++)
+        if (engine->lane[i].socket.readable || engine->lane[i].down_ns != SPOTNIK_NEVER)
+            return true;
+    return false;
+}
+
+uint64_t spotnik_lanes_deadline(const struct spotnik_engine *engine)
+{
+    uint64_t due_ns = SPOTNIK_NEVER;
+    for (uint32_t i = 0; i < SPOTNIK_LANES; i++)
+        due_ns = spotnik_time_min(due_ns, spotnik_time_min(engine->lane[i].redial_ns, engine->lane[i].down_ns));
+    return due_ns;
 }

@@ -136,9 +136,9 @@ static bool pass(struct spotnik_engine *engine)
     notice_look(engine);
     tick(engine);
     bool more = spotnik_streams_read(engine, PORTION);
-    more |= spotnik_lane_pump(engine, PORTION);
+    more |= spotnik_lanes_pump(engine, PORTION);
     uint64_t now_ns = spotnik_clock_ns();
-    spotnik_lane_look(engine, now_ns);
+    spotnik_lanes_look(engine, now_ns);
     spotnik_share_read(engine);
     spotnik_share_look(engine, now_ns);
     spotnik_links_flush(engine, now_ns);
@@ -156,7 +156,7 @@ static uint64_t due(const struct spotnik_engine *engine)
         spotnik_time_min(spotnik_core_deadline(engine->core), spotnik_openings_deadline(engine));
     due_ns = spotnik_time_min(due_ns, spotnik_links_deadline(engine));
     due_ns = spotnik_time_min(due_ns, spotnik_share_deadline(engine));
-    return spotnik_time_min(due_ns, spotnik_lane_deadline(engine));
+    return spotnik_time_min(due_ns, spotnik_lanes_deadline(engine));
 }
 
 /* Leave in good order: GOODBYE on every link, and a moment for the kernel to take it. */

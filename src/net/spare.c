@@ -93,8 +93,8 @@ static bool is_wanted(const struct spotnik_view *view, uint32_t rank, struct spo
 
 static void open_one(struct spotnik_engine *engine, const struct spotnik_member *peer)
 {
-    if (spare_find(engine, peer->id) != NULL)
-        return;
+    if (spare_find(engine, peer->id) != NULL || spotnik_lane_leads_to(engine, peer->id))
+        return; /* a second connection would make the peer close the first */
     for (uint32_t i = 0; i < SPOTNIK_SPARES; i++) {
         struct spotnik_spare *spare = &engine->spare[i];
         if (spare->up || spare->opening)
@@ -124,7 +124,7 @@ void spotnik_spares_look(struct spotnik_engine *engine)
     const struct spotnik_view *view = spotnik_core_view(engine->core);
     for (uint32_t i = 0; i < SPOTNIK_SPARES; i++)
         end_look(engine, &engine->spare[i]);
-    if (engine->spares_epoch == view->epoch || !engine->lane.up || engine->committed <= view->settled_step)
+    if (engine->spares_epoch == view->epoch || !spotnik_lanes_are_up(engine) || engine->committed <= view->settled_step)
         return;
     engine->spares_epoch = view->epoch;
     renew(engine, view);

@@ -9,7 +9,7 @@
  *     progress.c the loop               drive.c    event -> core -> actions
  *     opening.c  connections on their way in or out, until the handshake is done
  *     link.c     control links          voice.c    the half we speak on      ear.c     the half we hear
- *     lane.c     data to the successor  stream.c   data that comes
+ *     lane.c     data that goes         stream.c   data that comes
  *     share.c    memory shared with members of this host (share.h)
  *     spare.c    lanes in reserve       bucket.c   memory and kernels     death.c    certificates */
 #ifndef SPOTNIK_NET_STATE_H
@@ -32,6 +32,7 @@
 #define SPOTNIK_OPENING_NS (5 * UINT64_C(1000000000)) /* patience with a handshake */
 #define SPOTNIK_HALF_OPEN_MAX 128                     /* strangers at the door; the oldest goes first */
 #define SPOTNIK_LANE_FRAMES 8
+#define SPOTNIK_LANES 8 /* data connections of a view that we send on, at most */
 #define SPOTNIK_SHUNNED 8
 #define SPOTNIK_BUCKET_SLOTS SPOTNIK_BUCKETS_MAX /* those of the caller, and the barrier of 0 elements */
 
@@ -113,6 +114,7 @@ struct spotnik_outgoing {
 struct spotnik_lane {
     struct spotnik_socket socket;
     bool wanted, up, opening;
+    bool expected; /* by the present view */
     struct spotnik_member peer;
     uint64_t redial_ns; /* NEVER: not due */
     uint64_t down_ns; /* when to tell the core that the lane broke, unless its link tells of a death first */
@@ -189,7 +191,7 @@ struct spotnik_engine {
     } shunned[SPOTNIK_SHUNNED]; /* peers with whom we do not understand each other: not dialled before then */
     uint32_t shunned_next;
     struct spotnik_stream *streams;
-    struct spotnik_lane lane;
+    struct spotnik_lane lane[SPOTNIK_LANES];
     struct spotnik_spare spare[SPOTNIK_SPARES];
     uint64_t spares_epoch; /* of the view they are for */
     struct spotnik_bucket_memory bucket[SPOTNIK_BUCKET_SLOTS];
@@ -296,11 +298,16 @@ void spotnik_links_close(struct spotnik_engine *engine);
 void spotnik_lane_expect(struct spotnik_engine *engine, const struct spotnik_member *peer);
 void spotnik_lane_adopt(struct spotnik_engine *engine, struct spotnik_opening *opening);
 void spotnik_lane_failed(struct spotnik_engine *engine, const struct spotnik_member *peer);
-void spotnik_lane_cut(struct spotnik_engine *engine);
-void spotnik_lane_close(struct spotnik_engine *engine);
-bool spotnik_lane_pump(struct spotnik_engine *engine, size_t bytes_max);
-void spotnik_lane_look(struct spotnik_engine *engine, uint64_t now_ns);
-uint64_t spotnik_lane_deadline(const struct spotnik_engine *engine);
+bool spotnik_lane_leads_to(struct spotnik_engine *engine, struct spotnik_id peer);
+void spotnik_lanes_init(struct spotnik_engine *engine);
+void spotnik_lanes_doubt(struct spotnik_engine *engine);
+void spotnik_lanes_cut(struct spotnik_engine *engine);
+void spotnik_lanes_close(struct spotnik_engine *engine);
+bool spotnik_lanes_are_up(const struct spotnik_engine *engine);
+bool spotnik_lanes_pump(struct spotnik_engine *engine, size_t bytes_max);
+void spotnik_lanes_look(struct spotnik_engine *engine, uint64_t now_ns);
+bool spotnik_lanes_want_a_look(const struct spotnik_engine *engine);
+uint64_t spotnik_lanes_deadline(const struct spotnik_engine *engine);
 
 /* spare.c: take returns -1 when there is none; adopt is false when the connection is not wanted and still
  * the caller's */

@@ -26,13 +26,34 @@ struct sim_lane *spotnik_sim_lane_new(struct sim_world *world, uint32_t from, ui
 
 void spotnik_sim_lane_expect(struct sim_world *world, struct sim_process *process, struct sim_process *peer)
 {
-    struct sim_lane *old = process->lane_out;
+    uint32_t free = SIM_LANES;
 
-    if (old && !old->closed && old->to == peer->index)
+    for (uint32_t i = 0; i < SIM_LANES; i++) {
+        struct sim_lane *old = process->lane_out[i];
+        if (old && old->to == peer->index) {
+            old->expected = true;
+            return;
+        }
+        free = !process->lane_out[i] && free == SIM_LANES ? i : free;
+    }
+    SPOTNIK_ASSERT(free < SIM_LANES);
+    process->lane_out[free] = spotnik_sim_lane_new(world, process->index, peer->index, false);
+    process->lane_out[free]->expected = true;
+}
+
+/* A new view was installed: what it does not name is closed. */
+void spotnik_sim_lanes_renew(struct sim_world *world, struct sim_process *process)
+{
+    if (process->lanes_epoch == process->epoch)
         return;
-    if (old)
-        spotnik_sim_lane_close(world, old);
-    process->lane_out = spotnik_sim_lane_new(world, process->index, peer->index, false);
+    process->lanes_epoch = process->epoch;
+    for (uint32_t i = 0; i < SIM_LANES; i++) {
+        struct sim_lane *lane = process->lane_out[i];
+        if (lane && !lane->expected)
+            spotnik_sim_lane_close(world, lane);
+        else if (lane)
+            lane->expected = false;
+    }
 }
 
 static void lane_unlink(struct sim_process *process, struct sim_lane *lane)
@@ -52,8 +73,9 @@ void spotnik_sim_lane_close(struct sim_world *world, struct sim_lane *lane)
     lane->closed = true;
     lane->open = lane->placed = false;
     lane_unlink(world->process[lane->to], lane);
-    if (world->process[lane->from]->lane_out == lane)
-        world->process[lane->from]->lane_out = NULL;
+    for (uint32_t i = 0; i < SIM_LANES; i++)
+        if (world->process[lane->from]->lane_out[i] == lane)
+            world->process[lane->from]->lane_out[i] = NULL;
     while (lane->head) {
         struct sim_frame *frame = lane->head;
         lane->head = frame->next;
@@ -159,13 +181,8 @@ static bool core_next(struct sim_world *world, struct sim_process *process, stru
 {
     struct spotnik_transfer transfer;
 
-    if (!spotnik_core_send_next(process->core, &transfer))
+    if (!spotnik_core_send_next(process->core, world->process[lane->to]->member.id, &transfer))
         return false;
-    if (!spotnik_id_equal(transfer.to, world->process[lane->to]->member.id)) {
-        spotnik_sim_fail(world, "driver", "%u must send to another member than LINK_EXPECT named",
-                         process->index);
-        return false;
-    }
     uint32_t bucket = transfer.header.bucket;
     bool barrier = bucket >= SIM_BUCKETS;
     SPOTNIK_ASSERT(!barrier || transfer.count == 0);
@@ -194,8 +211,9 @@ void spotnik_sim_pump(struct sim_world *world, struct sim_process *process)
 {
     if (!sim_live(process) || process->stopped || world->over)
         return;
-    if (process->lane_out)
-        lane_pump(world, process, process->lane_out);
+    for (uint32_t i = 0; i < SIM_LANES; i++)
+        if (process->lane_out[i])
+            lane_pump(world, process, process->lane_out[i]);
     if (!process->donating)
         return;
     for (struct sim_lane *lane = world->lanes; lane; lane = lane->all)

@@ -114,6 +114,8 @@ static bool drain_once(struct sim_world *world, struct sim_process *process)
         act(world, process, &action);
         spotnik_sim_struck(world, process, &action);
     }
+    if (sim_live(process) && !world->over)
+        spotnik_sim_lanes_renew(world, process);
     return any;
 }
 

@@ -18,6 +18,7 @@
 
 #define SIM_BUCKETS 4
 #define SIM_DEAL_SHARES 64 /* more than there are members at once */
+#define SIM_LANES 12
 #define SIM_RESULTS_KEPT 64
 #define SPOTNIK_DATA_BYTES_ON_WIRE 72
 #define SIM_NOBODY UINT32_MAX
@@ -92,12 +93,13 @@ struct sim_frame {
     unsigned char bytes[];
 };
 
-/* A data connection: from a member to its ring successor, or from a donor to a joiner. */
+/* A data connection: from a member to one whom its view makes it send to, or from a donor to a joiner. */
 struct sim_lane {
     struct sim_lane *all, *next_in; /* of the world; of the receiver */
     uint32_t from, to;
     bool donor; /* fed from the results kept, not by the core */
     bool open, closed;
+    bool expected; /* named by the view that is being installed */
     bool waiting; /* the core said WAIT */
     bool placed;  /* the head's header has been placed, its payload is arriving */
     struct spotnik_placement placement;
@@ -187,7 +189,8 @@ struct sim_process {
     uint64_t epoch;                      /* of the installed view, 0: none */
     uint64_t voted_epoch;                /* the latest it has voted for or installed: its certificate says so */
     struct sim_item *inbox, **inbox_end; /* while stopped */
-    struct sim_lane *lane_out, *lane_in;
+    struct sim_lane *lane_out[SIM_LANES], *lane_in;
+    uint64_t lanes_epoch; /* of the view they are for */
     uint64_t search_dial; /* the driver's own, while parked */
     uint64_t *dial;       /* per process: the dial under way, 0: none */
     struct sim_app app;
@@ -311,6 +314,7 @@ void spotnik_sim_links_free(struct sim_world *world);
 /* lane.c */
 void spotnik_sim_lane_expect(struct sim_world *world, struct sim_process *process, struct sim_process *peer);
 struct sim_lane *spotnik_sim_lane_new(struct sim_world *world, uint32_t from, uint32_t to, bool donor);
+void spotnik_sim_lanes_renew(struct sim_world *world, struct sim_process *process);
 void spotnik_sim_lane_opens(struct sim_world *world, struct sim_lane *lane);
 void spotnik_sim_lane_close(struct sim_world *world, struct sim_lane *lane);
 void spotnik_sim_lane_break(struct sim_world *world, struct sim_lane *lane);

@@ -447,20 +447,29 @@ static bool receive_control(struct pair *pair, uint32_t from, uint32_t to)
     return true;
 }
 
-static bool send_frame(struct pair *pair, uint32_t index)
+static bool send_frame_to(struct pair *pair, uint32_t index, uint32_t to)
 {
     struct spotnik_transfer transfer;
     struct node *node = &pair->node[index];
 
-    if (!spotnik_core_send_next(node->core, &transfer))
+    if (!spotnik_core_send_next(node->core, pair->node[to].member.id, &transfer))
         return false;
-    uint32_t bucket = transfer.header.bucket, to = index_of(pair, transfer.to);
+    uint32_t bucket = transfer.header.bucket;
     const double *from = bucket >= BUCKETS                      ? node->in[0]
                          : transfer.source == SPOTNIK_SOURCE_IN ? node->in[bucket]
                                                                 : node->out[transfer.header.step & 1][bucket];
-    if (to < NODES_MAX && pair->node[to].alive)
+    if (pair->node[to].alive)
         put_frame(pair, index, to, &transfer.header, from + transfer.offset, transfer.count);
     return true;
+}
+
+/* To a dead node too: its kernel still takes it. (A former process of a node that was renewed gets nothing.) */
+static bool send_frame(struct pair *pair, uint32_t index)
+{
+    for (uint32_t to = 0; to < pair->count; to++)
+        if (to != index && send_frame_to(pair, index, to))
+            return true;
+    return false;
 }
 
 /* A donor hands the next stable result to its joiner: every bucket in chunks, no regard to segments. */

@@ -95,7 +95,7 @@ static void test_frozen(void **state)
     header = frame();
     header.epoch++;
     assert_int_equal(place(0, header), SPOTNIK_VERDICT_WAIT);
-    assert_false(spotnik_core_send_next(pair.node[1].core, &transfer));
+    assert_false(spotnik_core_send_next(pair.node[1].core, pair.node[2].member.id, &transfer));
 }
 
 /* Claim: a payload that was being read when the recovery began does not count. */
