@@ -27,6 +27,7 @@ int spotnik_bucket_prepare(struct spotnik_bucket_memory *bucket, uint64_t step, 
         bucket->capacity[half] = rounded;
     }
     bucket->in = in;
+    bucket->flat_begun = false;
     bucket->step[half] = step;
     bucket->count[half] = count;
     bucket->dtype[half] = (uint8_t)dtype;

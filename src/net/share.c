@@ -254,10 +254,16 @@ static void windows_forget(struct spotnik_share *share)
         share->window[i][0].size = share->window[i][1].size = 0;
 }
 
+/* Unmapping takes a while, and the first steps after a loss are in a hurry. */
+static bool is_in_a_hurry(const struct spotnik_share *share)
+{
+    return share->epoch != 0 && share->commits < SPOTNIK_SHARE_SETTLED;
+}
+
 /* Let go of those who have ended, and of their memory. The running view still may name them. */
 void spotnik_share_prune(struct spotnik_engine *engine)
 {
-    if (engine->share == NULL)
+    if (engine->share == NULL || is_in_a_hurry(engine->share))
         return;
     for (struct spotnik_sharer **at = &engine->share->sharers; *at != NULL;) {
         struct spotnik_sharer *sharer = *at;

@@ -16,6 +16,8 @@
 #include "shm/segment.h"
 #include "shm/window.h"
 
+#define SPOTNIK_SHARE_SETTLED 4 /* steps of a view, after which nobody waits for it any more */
+
 /* A member of this host. */
 struct spotnik_sharer {
     struct spotnik_socket socket;
@@ -44,6 +46,7 @@ struct spotnik_share {
     struct spotnik_reduce_source *source;
     uint32_t members_max;
     uint64_t epoch;    /* that flat is set up for; 0: none, somebody's memory is not here */
+    uint32_t commits;  /* of it, SPOTNIK_SHARE_SETTLED at most */
     uint64_t spin_ns; /* 0: never, the others need our processor */
     uint32_t waits;
     uint32_t word;     /* futex of this process: something changed */

@@ -59,6 +59,7 @@ static bool setup(struct spotnik_engine *engine)
     spotnik_flat_view(&share->flat, share->peer, share->source, own, view->size);
     share->spin_ns = view->size <= processors() ? SPIN_MOST_NS : 0;
     share->epoch = view->epoch;
+    share->commits = 0;
     return true;
 }
 
@@ -103,21 +104,27 @@ static uint8_t *area(struct spotnik_share *share, uint8_t **at, size_t *have, si
     return *at;
 }
 
+/* Room for our share, also when a quarter of the members is lost: then no memory need be found in the middle of a recovery. */
+static size_t result_room(const struct spotnik_share *share, size_t bytes)
+{
+    uint32_t size = share->flat.size, left = size - (size > 4 ? size / 4 : 1);
+    size_t page = SPOTNIK_SEGMENT_PAGE, pages = (bytes + page - 1) / page;
+    return (pages + left - 1) / left * page;
+}
+
 static bool areas_get(struct spotnik_share *share, uint32_t number, const void *in, size_t bytes, unsigned parity,
                       struct spotnik_flat_order *order)
 {
     struct spotnik_share_areas *areas = &share->areas[number];
-    size_t begin, end;
     if (spotnik_flat_is_small(&share->flat, bytes)) {
         order->input_area = area(share, &areas->small[parity], &areas->small_bytes[parity], bytes);
         return order->input_area != NULL;
     }
-    spotnik_flat_share(&share->flat, bytes, share->flat.rank, &begin, &end);
     if (spotnik_segment_holds(&share->segment, in, bytes))
         order->input_area = (void *)in;
     else
         order->input_area = area(share, &areas->large, &areas->large_bytes, bytes);
-    order->result_area = area(share, &areas->result[parity], &areas->result_bytes[parity], end - begin);
+    order->result_area = area(share, &areas->result[parity], &areas->result_bytes[parity], result_room(share, bytes));
     return order->input_area != NULL && order->result_area != NULL;
 }
 
@@ -146,6 +153,7 @@ void spotnik_share_start(struct spotnik_engine *engine, const struct spotnik_act
         .op = barrier ? (uint8_t)SPOTNIK_MAX : bucket->op[parity],
         .in = bucket->in,
         .out = bucket->out[parity],
+        .again = bucket->flat_begun,
     };
     size_t bytes = action->count * spotnik_dtype_size((enum spotnik_dtype)order.dtype);
     order.ticket = spotnik_board_ticket(spotnik_core_view(engine->core)->epoch, action->step);
@@ -155,6 +163,7 @@ void spotnik_share_start(struct spotnik_engine *engine, const struct spotnik_act
         failed(engine, number, action->step, ready ? SPOTNIK_ERR_MEMORY : SPOTNIK_ERR_AGAIN);
         return;
     }
+    bucket->flat_begun = true;
     spotnik_flat_start(&share->flat, number, &order);
     wake(share);
 }
@@ -168,10 +177,43 @@ void spotnik_share_seal(struct spotnik_engine *engine)
     wake(share);
 }
 
+static void peer_touch(const struct spotnik_flat_peer *peer, uint64_t offset, size_t bytes)
+{
+    if (offset < peer->bytes_max && bytes <= peer->bytes_max - offset)
+        spotnik_segment_touch((const uint8_t *)peer->board + offset, bytes);
+}
+
+/* When somebody is lost, all shares are cut anew, and ours lies a share further up or down at most: have those parts of the others'
+ * inputs at hand before, and all that they have for results. */
+static void neighbourhood_touch(const struct spotnik_share *share, uint32_t number)
+{
+    const struct spotnik_flat *flat = &share->flat;
+    const struct spotnik_flat_bucket *bucket = &flat->bucket[number];
+    size_t wide = bucket->end - bucket->begin;
+    size_t begin = bucket->begin > wide ? bucket->begin - wide : 0;
+    size_t end = bucket->bytes - bucket->end > wide ? bucket->end + wide : bucket->bytes;
+    for (uint32_t rank = 0; rank < flat->size; rank++) {
+        const struct spotnik_board_slot *slot = &flat->peer[rank].board->slot[number][bucket->order.step & 1];
+        if (rank == flat->rank)
+            continue;
+        peer_touch(&flat->peer[rank], slot->input_offset + begin, end - begin);
+        peer_touch(&flat->peer[rank], slot->result_offset, result_room(share, bucket->bytes));
+    }
+}
+
+/* At the second and third steps of a view (results of either parity have an area of their own): the first is what everybody has been
+ * waiting for. */
 void spotnik_share_committed(struct spotnik_engine *engine)
 {
-    if (engine->share != NULL && engine->share->epoch != 0)
-        spotnik_flat_commit(&engine->share->flat);
+    struct spotnik_share *share = engine->share;
+    if (share == NULL || share->epoch == 0)
+        return;
+    share->commits += share->commits < SPOTNIK_SHARE_SETTLED;
+    bool settled_in = share->commits == 2 || share->commits == 3;
+    for (uint32_t i = 0; settled_in && i < share->flat.last; i++)
+        if (share->flat.bucket[i].phase == SPOTNIK_FLAT_DONE && !share->flat.bucket[i].small)
+            neighbourhood_touch(share, i);
+    spotnik_flat_commit(&share->flat);
 }
 
 /* ---- work ---- */
@@ -325,8 +367,7 @@ bool spotnik_share_deliver(struct spotnik_engine *engine, uint32_t bucket, uint6
     uint8_t *to = data;
     if (to == NULL)
         return spotnik_window_stands(window);
-    memcpy(to, window->base, begin);
-    memcpy(to + end, window->base + end, window->bytes - end);
+    spotnik_window_copy(window, to);
     bool stands = spotnik_window_stands(window);
     if (stands) {
         memcpy(to + begin, window->base + begin, end - begin);

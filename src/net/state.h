@@ -157,6 +157,7 @@ struct spotnik_bucket_memory {
     uint64_t count[2];
     uint8_t dtype[2], op[2];
     bool kept; /* `in` stays as it is: the caller reads the result where it lies */
+    bool flat_begun; /* the flat all-reduce of this very input has been started before */
 };
 
 struct spotnik_engine {

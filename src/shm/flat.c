@@ -105,9 +105,17 @@ static void slot_clear(struct spotnik_flat *flat, uint32_t number, const struct 
     slot->op = order->op;
 }
 
+/* After a recovery the area still holds what we copied, and lacks only what was our own share then. */
+static bool is_copied(const struct spotnik_flat_bucket *before, const struct spotnik_flat_order *order)
+{
+    return order->again && before->copied && before->order.step == order->step && before->order.in == order->in
+           && before->order.input_area == order->input_area && before->order.count == order->count
+           && before->order.dtype == order->dtype;
+}
+
 void spotnik_flat_start(struct spotnik_flat *flat, uint32_t number, const struct spotnik_flat_order *order)
 {
-    struct spotnik_flat_bucket *bucket = &flat->bucket[number];
+    struct spotnik_flat_bucket *bucket = &flat->bucket[number], before = *bucket;
     SPOTNIK_ASSERT(number < SPOTNIK_BOARD_BUCKETS && order->ticket != 0);
     SPOTNIK_ASSERT(!spotnik_flat_is_active(flat, number));
     *bucket = (struct spotnik_flat_bucket){ .order = *order };
@@ -128,7 +136,10 @@ void spotnik_flat_start(struct spotnik_flat *flat, uint32_t number, const struct
         input_put_up(flat, number, bucket);
         return;
     }
+    bool copied = is_copied(&before, order);
     bucket->phase = SPOTNIK_FLAT_COPY;
+    bucket->at = copied ? before.begin : 0;
+    bucket->copy_end = copied ? before.end : bucket->bytes;
     flat->copying++;
 }
 
@@ -146,14 +157,18 @@ static enum spotnik_flat_verdict copy_slice(struct spotnik_flat *flat, uint32_t 
 {
     if (bucket->at >= bucket->begin && bucket->at < bucket->end)
         bucket->at = bucket->end;
-    size_t until = bucket->at < bucket->begin ? bucket->begin : bucket->bytes;
-    size_t some = until - bucket->at < flat->limits.slice_bytes ? until - bucket->at : flat->limits.slice_bytes;
+    size_t until = bucket->copy_end;
+    if (bucket->at < bucket->begin && bucket->begin < until)
+        until = bucket->begin;
+    size_t some = until > bucket->at ? until - bucket->at : 0;
+    some = some < flat->limits.slice_bytes ? some : flat->limits.slice_bytes;
     if (some > 0)
         memcpy((uint8_t *)bucket->order.input_area + bucket->at, (const uint8_t *)bucket->order.in + bucket->at,
                some);
     bucket->at += some;
-    if (bucket->at < bucket->bytes)
+    if (bucket->at < bucket->copy_end)
         return SPOTNIK_FLAT_MORE;
+    bucket->copied = true;
     flat->copying--;
     input_put_up(flat, number, bucket);
     seal_try(flat);

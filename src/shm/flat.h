@@ -53,6 +53,7 @@ struct spotnik_flat_order {
     const void *in;
     void *input_area;  /* in our memory; equal to `in`: it lies there already. Else bytes for a copy, and not one that
                           a step of the other parity may still read: small buckets have an area per parity */
+    bool again;        /* this very input was begun with before, in this step: what stands in the area need not be copied */
     void *result_area; /* large: in our memory, spotnik_flat_share() bytes; one per parity */
     void *out;         /* small: the result */
 };
@@ -62,8 +63,10 @@ struct spotnik_flat_bucket {
     struct spotnik_flat_order order;
     size_t bytes, one;
     size_t begin, end, at; /* bytes: our share; how far the slices have got */
+    size_t copy_end;       /* bytes: the copy of the input ends here */
     uint32_t seen;         /* of the others, from our successor on, that are ready in this phase */
     bool small;
+    bool copied;           /* the area holds our input, but for [begin, end) */
 };
 
 struct spotnik_flat {

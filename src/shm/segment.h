@@ -42,6 +42,10 @@ void spotnik_segment_free(struct spotnik_segment *segment);
 int spotnik_segment_map(int fd, void **ret_base, size_t *ret_bytes);
 void spotnik_segment_unmap(void *base);
 
+/* Have [data, data + bytes) of mapped memory at hand before it is read: one call instead of a fault for every few pages. A hint; what
+ * is not there is left alone. */
+void spotnik_segment_touch(const void *data, size_t bytes);
+
 /* Bytes of memory behind a segment that came from its owner, at this moment. */
 size_t spotnik_segment_size(int fd);
 

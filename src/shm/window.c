@@ -3,6 +3,7 @@
 #include "shm/window.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "base/error.h"
@@ -34,8 +35,12 @@ static int space_get(struct spotnik_window *window, size_t bytes, uint32_t size)
     if (holder == NULL)
         return SPOTNIK_ERR_MEMORY;
     window->holder = holder;
-    if (window->base != NULL && window->mapped >= bytes)
-        return 0;
+    if (window->base != NULL && window->mapped >= bytes) /* all old shares at once: each alone would cost a flush */
+        return mmap(window->base, window->mapped, PROT_NONE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0)
+                       == MAP_FAILED
+                   ? SPOTNIK_ERR_SYSTEM
+                   : 0;
     if (window->base != NULL)
         munmap(window->base, window->mapped);
     size_t pages = (bytes + SPOTNIK_SEGMENT_PAGE - 1) & ~(size_t)(SPOTNIK_SEGMENT_PAGE - 1);
@@ -51,7 +56,7 @@ static int share_map(struct spotnik_window *window, const struct spotnik_flat *f
     struct spotnik_board *board = flat->peer[rank].board;
     uint64_t offset = slot_of(board, window->number, window->parity)->result_offset;
     spotnik_flat_share(flat, bytes, rank, &begin, &end);
-    window->holder[rank] = (struct spotnik_window_holder){ board, offset };
+    window->holder[rank] = (struct spotnik_window_holder){ board, offset, begin, end };
     if (rank == flat->rank) {
         window->own_begin = begin;
         window->own_end = end;
@@ -65,7 +70,8 @@ static int share_map(struct spotnik_window *window, const struct spotnik_flat *f
     void *got = mremap((uint8_t *)board + offset, 0, pages, MREMAP_MAYMOVE | MREMAP_FIXED, window->base + begin);
     if (got == MAP_FAILED)
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot map a result: %m");
-    mprotect(got, pages, PROT_READ);
+    if (rank == flat->rank)
+        mprotect(got, pages, PROT_READ); /* theirs we have to read only */
     return 0;
 }
 
@@ -83,6 +89,15 @@ int spotnik_window_show(struct spotnik_window *window, const struct spotnik_flat
     window->bytes = rc == 0 ? bucket->bytes : 0;
     window->size = flat->size;
     return rc;
+}
+
+void spotnik_window_copy(const struct spotnik_window *window, uint8_t *to)
+{
+    for (uint32_t rank = 0; rank < window->size; rank++) {
+        const struct spotnik_window_holder *holder = &window->holder[rank];
+        if (holder->begin != window->own_begin && holder->begin < holder->end)
+            memcpy(to + holder->begin, (const uint8_t *)holder->board + holder->offset, holder->end - holder->begin);
+    }
 }
 
 bool spotnik_window_stands(const struct spotnik_window *window)

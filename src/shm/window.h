@@ -19,11 +19,15 @@ struct spotnik_window {
     struct spotnik_window_holder {
         const struct spotnik_board *board;
         uint64_t offset;
+        size_t begin, end; /* its share */
     } *holder; /* by rank */
 };
 
 /* Show the result of a bucket that is READY. 0, SPOTNIK_ERR_MEMORY or _SYSTEM. */
 int spotnik_window_show(struct spotnik_window *window, const struct spotnik_flat *flat, uint32_t number);
+
+/* Copy the shares of all others, from where they lie: having the window's own pages at hand would cost more than the copy. */
+void spotnik_window_copy(const struct spotnik_window *window, uint8_t *to);
 
 /* Is what it shows still that result? The holders' boards must be mapped. */
 bool spotnik_window_stands(const struct spotnik_window *window);

@@ -166,6 +166,7 @@ void spotnik_sim_flat_start(struct sim_world *world, struct sim_process *process
         .input_area = some ? area(world, process, number, small ? parity : 0) : (unsigned char *)process->flat.board,
         .result_area = some ? area(world, process, number, 2 + parity) : (unsigned char *)process->flat.board,
         .out = some ? process->app.out[parity][number] : no_elements,
+        .again = true, /* nobody begins a step twice here */
     };
 
     if (is_failing(world)) {

@@ -27,6 +27,7 @@ struct member {
 struct group {
     uint32_t size;
     struct member member[MEMBERS_MAX];
+    bool again;
 };
 
 static uint8_t *area(const struct member *member, int which)
@@ -75,7 +76,8 @@ static void start(struct group *group, uint32_t index, uint64_t epoch, uint64_t 
                                         .in = member->in,
                                         .input_area = area(member, small ? (int)(step & 1) : 0),
                                         .result_area = area(member, 2 + (int)(step & 1)),
-                                        .out = member->out };
+                                        .out = member->out,
+                                        .again = group->again };
     spotnik_flat_start(&member->flat, 3, &order);
 }
 
@@ -253,6 +255,92 @@ static void test_cut(void **state)
 }
 
 /* Claim: members whose programs differ find out: by size, by operation, or by a bucket that the other has not. */
+static uint32_t slices_of_copy(struct group *group, uint32_t index)
+{
+    struct spotnik_flat *flat = &group->member[index].flat;
+    uint32_t slices = 0;
+    for (; flat->bucket[3].phase == SPOTNIK_FLAT_COPY; slices++)
+        spotnik_flat_run(flat, 3);
+    return slices;
+}
+
+static void view_without_last(struct group *group)
+{
+    group->size--;
+    for (uint32_t i = 0; i < group->size; i++) {
+        spotnik_flat_cut(&group->member[i].flat);
+        spotnik_flat_view(&group->member[i].flat, group->member[i].peer, group->member[i].source, i, group->size);
+    }
+}
+
+static void check_sums(struct group *group, uint64_t step, uint64_t count)
+{
+    float out[256];
+    assert_int_equal(run_all(group), group->size);
+    for (uint32_t i = 0; i < group->size; i++) {
+        result_of(group, i, step, count, out);
+        for (uint64_t at = 0; at < count; at++)
+            assert_true(out[at] == expected(group, count, at, SPOTNIK_SUM));
+    }
+}
+
+/* Claim: a step that is reduced again copies only what was its own share before, whether one recovery came between or two, and sums come
+ * out right. The area is scribbled over where it must be copied anew. */
+static void test_again_copies_little(void **state)
+{
+    enum { COUNT = 250 };
+    (void)state;
+    for (uint32_t left = 2; left <= 5; left++) {
+        struct group *group = group_new(6, 16);
+        group->again = true;
+        for (uint32_t i = 0; i < group->size; i++) {
+            size_t begin, end;
+            start(group, i, 1, 1, COUNT, SPOTNIK_SUM);
+            assert_in_range(slices_of_copy(group, i), 34, 40);
+            spotnik_flat_share(&group->member[i].flat, COUNT * sizeof(float), i, &begin, &end);
+            memset(area(&group->member[i], 0) + begin, 0xee, end - begin); /* nobody was to read that */
+        }
+        while (group->size > left) {
+            view_without_last(group);
+            for (uint32_t i = 0; i < group->size; i++) {
+                start(group, i, 8 - group->size, 1, COUNT, SPOTNIK_SUM);
+                assert_in_range(slices_of_copy(group, i), 1, 22);
+            }
+        }
+        check_sums(group, 1, COUNT);
+        group_free(group);
+    }
+}
+
+/* Claim: a copy that a recovery cut short is made from the start, and so is that of another step, or of an input begun anew. */
+static void test_again_only_what_stands(void **state)
+{
+    enum { COUNT = 250 };
+    struct group *group = group_new(4, 16);
+    (void)state;
+    group->again = true;
+    for (uint32_t i = 0; i < group->size; i++) {
+        start(group, i, 1, 1, COUNT, SPOTNIK_SUM);
+        spotnik_flat_run(&group->member[i].flat, 3);
+        memset(area(&group->member[i], 0), 0xee, COUNT * sizeof(float));
+    }
+    view_without_last(group);
+    for (uint32_t i = 0; i < group->size; i++)
+        start(group, i, 2, 1, COUNT, SPOTNIK_SUM);
+    check_sums(group, 1, COUNT);
+    for (uint32_t anew = 0; anew < 2; anew++) {
+        group->again = anew == 0; /* the next step; then the same once more, as by a member that has joined anew */
+        for (uint32_t i = 0; i < group->size; i++) {
+            spotnik_flat_commit(&group->member[i].flat);
+            for (uint32_t k = 0; k < COUNT; k++)
+                group->member[i].in[k] += 1;
+            start(group, i, 2 + anew, 2, COUNT, SPOTNIK_SUM);
+        }
+        check_sums(group, 2, COUNT);
+    }
+    group_free(group);
+}
+
 static void test_mismatch(void **state)
 {
     (void)state;
@@ -307,6 +395,7 @@ int main(void)
         cmocka_unit_test(test_second_look), cmocka_unit_test(test_cut),
         cmocka_unit_test(test_mismatch),    cmocka_unit_test(test_seal_comes_last),
         cmocka_unit_test(test_tickets),
+        cmocka_unit_test(test_again_copies_little), cmocka_unit_test(test_again_only_what_stands),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
