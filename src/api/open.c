@@ -99,6 +99,14 @@ static void fill_limits(const spotnik_config *config, struct spotnik_limits *lim
     limits->minority_continues = config->on_minority == SPOTNIK_MINORITY_CONTINUE;
 }
 
+/* Shared memory knows no slow links. */
+static const char *transport(void)
+{
+    const char *wanted = getenv("SPOTNIK_TRANSPORT"), *shape = getenv("SPOTNIK_SHAPE");
+
+    return wanted || !shape || !*shape ? wanted : "tcp";
+}
+
 int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config)
 {
     struct spotnik_engine_config engine = {
@@ -108,7 +116,8 @@ int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config)
         .batch = config->batch ? config->batch : config->batch_per_member,
         .on_minority = config->on_minority,
         .minority_wait_ns = config->minority_wait_ns,
-        .transport = getenv("SPOTNIK_TRANSPORT"),
+        .transport = transport(),
+        .shape = getenv("SPOTNIK_SHAPE"),
         .hooks = { .context = job,
                    .state_connection = on_state_connection,
                    .boundary = on_boundary,

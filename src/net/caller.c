@@ -33,7 +33,7 @@ static void post(struct spotnik_engine *engine, struct spotnik_event *event)
     more |= spotnik_lanes_pump(engine, INLINE_BYTES);
     if (more)
         spotnik_engine_kick(engine);
-    if (spotnik_lanes_want_a_look(engine))
+    if (spotnik_lanes_want_a_look(engine) || engine->held_ns < engine->wake_ns)
         spotnik_engine_kick(engine);
 }
 

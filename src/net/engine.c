@@ -14,6 +14,7 @@
 #include "base/hash.h"
 #include "base/time.h"
 #include "net/address.h"
+#include "net/shape.h"
 #include "net/share.h"
 #include "net/state.h"
 
@@ -156,11 +157,14 @@ int spotnik_engine_new(const struct spotnik_engine_config *config, struct spotni
         return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for the engine");
     engine->config = *config;
     engine->epoll_fd = engine->listener.fd = engine->wake.fd = -1;
-    engine->accept_ns = SPOTNIK_NEVER;
+    engine->accept_ns = engine->held_ns = SPOTNIK_NEVER;
     spotnik_lanes_init(engine);
     self_complete(&engine->config.credentials.self);
     locks_init(engine);
-    int rc = sockets_open(engine);
+    int rc = spotnik_shape_set(config->shape);
+    engine->config.shape = NULL;
+    if (rc == 0)
+        rc = sockets_open(engine);
     if (rc == 0)
         rc = memory_get(engine);
     if (rc == 0)

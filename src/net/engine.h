@@ -94,6 +94,7 @@ struct spotnik_engine_config {
     uint64_t minority_wait_ns;
     struct spotnik_engine_hooks hooks;
     const char *transport; /* "auto" (also NULL), "shm", "tcp"; borrowed for spotnik_engine_new() */
+    const char *shape;     /* of this process, see shape.h: NULL: none; borrowed as well */
 };
 
 struct spotnik_engine;

@@ -11,6 +11,7 @@
 
 #include "base/assert.h"
 #include "base/time.h"
+#include "net/shape.h"
 #include "net/share.h"
 #include "net/state.h"
 #include "reduce/reduce.h"
@@ -279,18 +280,42 @@ static void queue_advance(struct spotnik_lane *lane, size_t sent)
     memmove(lane->frame, lane->frame + done, lane->count * sizeof *lane->frame);
 }
 
+/* As much of the pieces as a shaped link lets go now. Returns their number; 0: later, and held_ns says when. */
+static int pieces_let(struct spotnik_engine *engine, struct iovec *piece, int count, size_t *ret_bytes)
+{
+    size_t wanted = 0;
+    int used = 0;
+    for (int i = 0; i < count; i++)
+        wanted += piece[i].iov_len;
+    size_t let = spotnik_shape_take(wanted, &engine->held_ns);
+    *ret_bytes = let;
+    for (; used < count && let > 0; used++) {
+        if (piece[used].iov_len > let)
+            piece[used].iov_len = let;
+        let -= piece[used].iov_len;
+    }
+    return used;
+}
+
 /* One call of sendmsg. Returns the bytes gone, 0 when the socket takes no more. */
 static size_t send_some(struct spotnik_engine *engine, struct spotnik_lane *lane)
 {
     struct iovec piece[IOV_MAX_USED];
     struct msghdr message = { .msg_iov = piece, .msg_iovlen = (size_t)queue_pieces(lane, piece) };
+    size_t let = 0;
     ssize_t sent;
+    if (spotnik_shape_is_on()
+        && (message.msg_iovlen = (size_t)pieces_let(engine, piece, (int)message.msg_iovlen, &let)) == 0)
+        return 0;
     do
         sent = sendmsg(lane->socket.fd, &message, MSG_NOSIGNAL);
     while (sent < 0 && errno == EINTR);
-    if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+    int error = sent < 0 ? errno : 0;
+    if (spotnik_shape_is_on())
+        spotnik_shape_give_back(let - (sent > 0 ? (size_t)sent : 0));
+    if (error == EAGAIN || error == EWOULDBLOCK)
         lane->socket.writable = false;
-    else if (sent < 0)
+    else if (error != 0)
         broke(engine, lane);
     if (sent <= 0)
         return 0;
@@ -303,7 +328,7 @@ static size_t send_some(struct spotnik_engine *engine, struct spotnik_lane *lane
 static bool pump(struct spotnik_engine *engine, struct spotnik_lane *lane, size_t bytes_max)
 {
     size_t total = 0;
-    while (lane->up && lane->socket.writable) {
+    while (lane->up && lane->socket.writable && engine->held_ns == SPOTNIK_NEVER) {
         queue_fill(engine, lane);
         if (lane->count == 0)
             return false;
@@ -319,8 +344,10 @@ static bool pump(struct spotnik_engine *engine, struct spotnik_lane *lane, size_
 bool spotnik_lanes_pump(struct spotnik_engine *engine, size_t bytes_max)
 {
     bool more = false;
+    engine->held_ns = SPOTNIK_NEVER;
+    uint32_t first = spotnik_shape_is_on() ? engine->lane_turn++ : 0; /* they share what it lets go */
     for (uint32_t i = 0; i < SPOTNIK_LANES; i++)
-        more |= pump(engine, &engine->lane[i], bytes_max);
+        more |= pump(engine, &engine->lane[(first + i) % SPOTNIK_LANES], bytes_max);
     return more;
 }
 
@@ -366,7 +393,7 @@ bool spotnik_lanes_want_a_look(const struct spotnik_engine *engine)
 
 uint64_t spotnik_lanes_deadline(const struct spotnik_engine *engine)
 {
-    uint64_t due_ns = SPOTNIK_NEVER;
+    uint64_t due_ns = engine->held_ns;
     for (uint32_t i = 0; i < SPOTNIK_LANES; i++)
         due_ns = spotnik_time_min(due_ns, spotnik_time_min(engine->lane[i].redial_ns, engine->lane[i].down_ns));
     return due_ns;

@@ -204,6 +204,8 @@ struct spotnik_engine {
     } *owned; /* what the caller has from spotnik_engine_alloc() */
     struct spotnik_event share_failed; /* error 0: none; to be told when no actions run */
     uint8_t *sink;      /* one chunk that nobody reads */
+    uint64_t held_ns;   /* NEVER, or when a shaped link lets the lanes send again */
+    uint32_t lane_turn; /* which of them is first then */
     uint64_t accept_ns; /* NEVER, or when to try again after running out of file descriptors */
     uint64_t bytes_sent, bytes_received;
     struct spotnik_member vote;

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/time.h"
+#include "net/shape.h"
 #include "state/donor_inside.h"
 #include "state/view.h"
 
@@ -64,6 +65,7 @@ static int on_fetch(struct spotnik_session *session, uint64_t piece)
     spotnik_writer_init(&writer, head, sizeof head);
     spotnik_writer_u64(&writer, piece);
     spotnik_writer_u64(&writer, spotnik_hash_bytes(snapshot->data + offset, size));
+    spotnik_shape_wait(sizeof head + size);
     return spotnik_frame_send(session->fd, SPOTNIK_FRAME_PIECE, head, sizeof head, snapshot->data + offset,
                               size);
 }
@@ -78,6 +80,7 @@ static int on_extra(struct spotnik_session *session)
         return sorry(session, "no snapshot to take from");
     spotnik_writer_init(&writer, head, sizeof head);
     spotnik_writer_u64(&writer, spotnik_hash_bytes(snapshot->extra, snapshot->extra_bytes));
+    spotnik_shape_wait(sizeof head + snapshot->extra_bytes);
     return spotnik_frame_send(session->fd, SPOTNIK_FRAME_EXTRA, head, sizeof head, snapshot->extra,
                               snapshot->extra_bytes);
 }
@@ -223,6 +226,7 @@ static int send_bucket(struct spotnik_session *session, const struct spotnik_log
 
         result.hash = spotnik_hash_bytes(bucket->data + offset, size);
         spotnik_result_write(&result, head);
+        spotnik_shape_wait(sizeof head + size);
         int rc = spotnik_frame_send(session->fd, SPOTNIK_FRAME_RESULT, head, sizeof head,
                                     bucket->data + offset, size);
         if (rc)

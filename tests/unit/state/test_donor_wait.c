@@ -13,6 +13,7 @@
 #include <pthread.h>
 
 #include "base/time.h"
+#include "net/shape.h"
 #include "state/donor_inside.h"
 #include "state/thread.h"
 
@@ -45,6 +46,11 @@ uint32_t spotnik_engine_members(struct spotnik_engine *engine, struct spotnik_me
     (void)engine, (void)ret, (void)max;
     *ret_epoch = 1;
     return 0;
+}
+
+void spotnik_shape_wait(size_t bytes)
+{
+    (void)bytes; /* no slow link here */
 }
 
 void spotnik_engine_wake(struct spotnik_engine *engine)
