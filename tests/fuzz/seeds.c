@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes the first inputs of the fuzzers of the wire: tests/fuzz/corpus was begun with it, and is begun
- * anew with it when a layout changes. Usage: fuzz_seeds CORPUS (with folders control, data and handshake
- * in it) */
+ * anew with it when a layout changes. Usage: fuzz_seeds CORPUS (with folders control, data,
+ * exchange and handshake in it) */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +10,7 @@
 #include "sample.h"
 #include "shake.h"
 #include "wire/data.h"
+#include "wire/exchange.h"
 
 #define BYTES_MAX 65536
 
@@ -75,6 +76,23 @@ static void data_seeds(struct spotnik_prng *prng)
     }
 }
 
+static void exchange_seeds(void)
+{
+    uint8_t bytes[2 * SPOTNIK_EXCHANGE_HEAD_BYTES + 16] = { 0 };
+
+    for (unsigned kind = 1; kind < SPOTNIK_EXCHANGE_KIND_COUNT; kind++) {
+        struct spotnik_exchange_head head = { .kind = (uint8_t)kind, .sequence = kind };
+        bool data = kind == SPOTNIK_EXCHANGE_PULL || kind == SPOTNIK_EXCHANGE_SNAPSHOT
+                    || kind == SPOTNIK_EXCHANGE_OFFER || kind == SPOTNIK_EXCHANGE_ANSWER;
+        head.dtype = data ? SPOTNIK_F32 : 0;
+        head.bytes = data ? 16 : 0;
+        memcpy(head.name, "model", 5);
+        spotnik_exchange_encode(&head, bytes);
+        spotnik_exchange_encode(&head, bytes + SPOTNIK_EXCHANGE_HEAD_BYTES + head.bytes);
+        put("exchange", "two", kind, bytes, 2 * SPOTNIK_EXCHANGE_HEAD_BYTES + head.bytes);
+    }
+}
+
 static void handshake_seeds(void)
 {
     struct spotnik_handshake client = spotnik_shake_client(), server = spotnik_shake_server();
@@ -111,6 +129,7 @@ int main(int argc, char **argv)
     spotnik_prng_seed(&prng, 1);
     control_seeds(&prng);
     data_seeds(&prng);
+    exchange_seeds();
     handshake_seeds();
     return 0;
 }

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What two members say on an EXCHANGE connection, outside of steps: heads of one size, each followed by as
+ * many bytes of payload as its kind says. Decides whether bytes are a head at all; src/exchange decides what
+ * is done about it.
+ *
+ *     the one that asks                                  the one that is asked
+ *     PULL    name, type, bytes, version at least        SNAPSHOT  version, bytes | payload
+ *     OFFER   name, type, bytes, sequence                GO        send the payload
+ *     ANSWER  sequence, bytes | payload: our model       ANSWER    sequence, bytes | payload: half the difference
+ *     COMMIT  sequence: we hold all of it                DONE      sequence: settled here
+ *                                                        WAIT      still there; the answer follows
+ *                                                        ABSENT    nothing of that kind here
+ *                                                        OTHER     there is, but of another size or type
+ *
+ * Like data frames, heads carry no tag: their connection has proved the key (wire/data.h says what that
+ * leaves open). */
+#ifndef SPOTNIK_WIRE_EXCHANGE_H
+#define SPOTNIK_WIRE_EXCHANGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/id.h"
+
+#define SPOTNIK_EXCHANGE_HEAD_BYTES 128
+#define SPOTNIK_EXCHANGE_NAME_MAX 63
+#define SPOTNIK_EXCHANGE_BYTES_MAX (UINT64_C(1) << 48)
+
+enum spotnik_exchange_kind {
+    SPOTNIK_EXCHANGE_PULL = 1,
+    SPOTNIK_EXCHANGE_SNAPSHOT,
+    SPOTNIK_EXCHANGE_OFFER,
+    SPOTNIK_EXCHANGE_GO,
+    SPOTNIK_EXCHANGE_ANSWER,
+    SPOTNIK_EXCHANGE_COMMIT,
+    SPOTNIK_EXCHANGE_DONE,
+    SPOTNIK_EXCHANGE_WAIT,
+    SPOTNIK_EXCHANGE_ABSENT,
+    SPOTNIK_EXCHANGE_OTHER,
+    SPOTNIK_EXCHANGE_KIND_COUNT,
+};
+
+/* Fields that a kind does not use are zero. */
+struct spotnik_exchange_head {
+    uint8_t kind;
+    uint8_t dtype;                          /* spotnik_dtype; 0: no data are spoken of */
+    char name[SPOTNIK_EXCHANGE_NAME_MAX + 1]; /* ends with a zero byte */
+    struct spotnik_id owner;                /* of an update that is passed on */
+    uint64_t epoch;                         /* of the sender's view */
+    uint64_t version, sequence;
+    uint64_t offset, bytes;                 /* of the payload, in the whole of that name */
+};
+
+void spotnik_exchange_encode(const struct spotnik_exchange_head *head,
+                             uint8_t ret_bytes[SPOTNIK_EXCHANGE_HEAD_BYTES]);
+
+/* 0 or SPOTNIK_ERR_ARGUMENT. */
+int spotnik_exchange_decode(const uint8_t bytes[SPOTNIK_EXCHANGE_HEAD_BYTES],
+                            struct spotnik_exchange_head *ret_head);
+
+/* Is this a name: 1 to 63 bytes, none of them below blank? */
+bool spotnik_exchange_is_name(const char *name);
+
+#endif
