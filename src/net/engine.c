@@ -218,7 +218,6 @@ bool spotnik_engine_ledger(struct spotnik_engine *engine, uint64_t committed, st
 /* Everything that belonged to the member we were. Its links say GOODBYE and end by themselves. */
 static void past_forget(struct spotnik_engine *engine)
 {
-    spotnik_links_retire(engine, SPOTNIK_GOODBYE_EXCLUDED);
     spotnik_openings_cancel(engine, false);
     spotnik_lanes_close(engine);
     spotnik_spares_close(engine);
@@ -237,6 +236,7 @@ void spotnik_engine_forget(struct spotnik_engine *engine)
     spotnik_engine_lock(engine);
     spotnik_core_status(engine->core, &status);
     if (status.role != SPOTNIK_ROLE_IDLE) {
+        spotnik_links_die(engine);
         past_forget(engine);
         spotnik_share_reset(engine);
         core_reset(engine);
@@ -250,9 +250,10 @@ int spotnik_engine_join(struct spotnik_engine *engine, struct spotnik_id id, uin
     struct spotnik_core_status status;
     spotnik_engine_lock(engine);
     spotnik_core_status(engine->core, &status);
-    if (status.role != SPOTNIK_ROLE_IDLE)
+    if (status.role != SPOTNIK_ROLE_IDLE) {
+        spotnik_links_retire(engine, SPOTNIK_GOODBYE_EXCLUDED);
         past_forget(engine);
-    else
+    } else
         spotnik_links_retire(engine, SPOTNIK_GOODBYE_SHUTDOWN); /* the new core knows none of them */
     engine->config.credentials.self.id = id;
     spotnik_death_renew(engine->death, id);

@@ -167,7 +167,7 @@ uint64_t spotnik_engine_refusals(struct spotnik_engine *engine, char *text, size
  * whose donors are lost, and before the threads that feed the engine are ended. */
 void spotnik_engine_interrupt(struct spotnik_engine *engine);
 
-/* [caller] We are outside, and the others shall know: the member that we were, or asked to be, says goodbye. Without it a joiner that
+/* [caller] We are outside, and the others shall know: the member that we were, or asked to be, is dead. Without it a joiner that
  * has lost its donors would go on asking, and be let into a view in which nobody steps for it. */
 void spotnik_engine_forget(struct spotnik_engine *engine);
 

@@ -51,16 +51,22 @@ static struct spotnik_link *half_find(struct spotnik_engine *engine, enum spotni
 
 /* ---- down ---- */
 
-/* Say why and go. What is queued goes out first; what the peer still says is not heard any more. */
+/* What is queued goes out first; what the peer still says is not heard any more. */
+static void wind_up(struct spotnik_engine *engine, struct spotnik_link *link)
+{
+    link->state = SPOTNIK_LINK_RETIRING;
+    link->deadline_ns = spotnik_time_add(spotnik_clock_ns(), RETIRE_NS);
+    spotnik_ear_close(engine, &link->ear);
+    spotnik_engine_kick(engine);
+}
+
+/* Say why and go. */
 static void retire(struct spotnik_engine *engine, struct spotnik_link *link, enum spotnik_goodbye reason)
 {
     if (link->state == SPOTNIK_LINK_RETIRING)
         return;
-    link->state = SPOTNIK_LINK_RETIRING;
-    link->deadline_ns = spotnik_time_add(spotnik_clock_ns(), RETIRE_NS);
-    spotnik_ear_close(engine, &link->ear);
+    wind_up(engine, link);
     spotnik_voice_goodbye(&link->voice, reason);
-    spotnik_engine_kick(engine);
 }
 
 /* Somebody does not understand the other: trying again at once would only go round in circles. */
@@ -101,6 +107,15 @@ void spotnik_links_retire(struct spotnik_engine *engine, enum spotnik_goodbye re
 {
     for (struct spotnik_link *link = engine->links; link != NULL; link = link->next)
         retire(engine, link, reason);
+}
+
+/* The member that we were is no more, and will never act again. Without a GOODBYE that is what the peer reads from the end of our
+ * words: a death. A GOODBYE proves none, and a view of two that is left by its smaller id would have no quorum for ever. */
+void spotnik_links_die(struct spotnik_engine *engine)
+{
+    for (struct spotnik_link *link = engine->links; link != NULL; link = link->next)
+        if (link->state != SPOTNIK_LINK_RETIRING)
+            wind_up(engine, link);
 }
 
 /* ---- up ---- */
