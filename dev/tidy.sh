@@ -12,7 +12,7 @@
 set -eu
 cd "${1:-$(dirname "$0")/..}"
 
-layers="base reduce ring ledger member step sync batch core wire shm net sim state notice peers plan metrics api"
+layers="base reduce ring ledger member step sync batch core wire shm net sim state exchange notice peers plan metrics api"
 pure="ring ledger member step sync batch core wire"
 pure_headers="limits.h stdalign.h stdbool.h stddef.h stdint.h string.h"
 

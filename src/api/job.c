@@ -89,10 +89,13 @@ static void job_free(struct spotnik_job *job, bool goodbye)
     spotnik_joiner_free(job->joiner);
     if (job->donor)
         spotnik_donor_stop(job->donor);
+    if (job->exchange)
+        spotnik_exchange_stop(job->exchange);
     struct spotnik_checkpoint *checkpoint = spotnik_job_checkpoint_set(job, NULL);
     spotnik_checkpoint_free(checkpoint); /* it asks the engine */
     spotnik_engine_free(job->engine, goodbye);
     spotnik_donor_free(job->donor);
+    spotnik_exchange_free(job->exchange);
     free(job->collectives);
     spotnik_sync_free(job->sync);
     spotnik_agreed_free(job);

@@ -12,6 +12,7 @@
 
 #include "api/agreed.h"
 #include "api/collective.h"
+#include "exchange/exchange.h"
 #include "metrics/pace.h"
 #include "net/engine.h"
 #include "peers/peers.h"
@@ -39,6 +40,7 @@ struct spotnik_job {
     struct spotnik_peers *peers; /* NULL: a job of one; changed under rate.lock */
     struct spotnik_registry registry;
     struct spotnik_donor *donor;
+    struct spotnik_exchange *exchange;
     struct spotnik_checkpoint *checkpoint; /* NULL: no checkpoint_dir; changed under rate.lock */
     char checkpoint_dir[SPOTNIK_CHECKPOINT_DIR_MAX + 1];
     bool founder; /* founded the job: it is this member that loads a checkpoint */

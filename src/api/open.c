@@ -70,6 +70,20 @@ static void on_state_connection(void *context, int fd, const struct spotnik_memb
     spotnik_donor_accept(job->donor, fd);
 }
 
+static void on_exchange_connection(void *context, int fd, const struct spotnik_member *peer)
+{
+    struct spotnik_job *job = context;
+
+    spotnik_exchange_accept(job->exchange, fd, peer);
+}
+
+static void on_view(void *context)
+{
+    struct spotnik_job *job = context;
+
+    spotnik_exchange_view(job->exchange);
+}
+
 static void on_boundary(void *context, uint64_t committed, bool waiting)
 {
     struct spotnik_job *job = context;
@@ -120,6 +134,8 @@ int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config)
         .shape = getenv("SPOTNIK_SHAPE"),
         .hooks = { .context = job,
                    .state_connection = on_state_connection,
+                   .exchange_connection = on_exchange_connection,
+                   .view_installed = on_view,
                    .boundary = on_boundary,
                    .committed = on_committed,
                    .status_text = spotnik_job_status_text },
@@ -132,11 +148,14 @@ int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config)
     fill_limits(config, &engine.limits);
     rc = spotnik_donor_new(&job->registry, engine.limits.chunk_bytes, &job->donor);
     if (!rc)
+        rc = spotnik_exchange_new(config->silence_ceiling_ns, &job->exchange);
+    if (!rc)
         rc = spotnik_engine_new(&engine, &opened);
     memset(&engine.credentials, 0, sizeof engine.credentials);
     if (rc)
         return rc;
     __atomic_store_n(&job->engine, opened, __ATOMIC_RELEASE); /* the progress thread looks at it already */
     spotnik_donor_attach(job->donor, opened);
+    spotnik_exchange_attach(job->exchange, opened);
     return 0;
 }

@@ -165,6 +165,7 @@ void spotnik_job_exclude(struct spotnik_job *job)
     spotnik_joiner_free(job->joiner);
     job->joiner = NULL;
     spotnik_donor_reset(job->donor);
+    spotnik_exchange_reset(job->exchange);
     if (job->checkpoint)
         spotnik_checkpoint_reset(job->checkpoint);
     job->outside = true;

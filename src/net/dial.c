@@ -12,17 +12,24 @@
 #include "base/time.h"
 #include "net/address.h"
 #include "net/answer.h"
+#include "net/share.h"
 #include "net/state.h"
 
-/* Wait until the socket is ready for `events` or the time is over: 0, or SPOTNIK_ERR_PEERS. */
-static int ready_wait(int fd, short events, uint64_t until_ns)
+/* Until when, and what ends it before. */
+struct patience {
+    uint64_t until_ns;
+    int stop_fd; /* readable: no more; -1: never */
+};
+
+/* Wait until the socket is ready for `events` or patience is over: 0, or SPOTNIK_ERR_PEERS. */
+static int ready_wait(int fd, short events, const struct patience *patience)
 {
     for (;;) {
-        uint64_t left_ns = spotnik_time_since(until_ns, spotnik_clock_ns());
-        struct pollfd entry = { .fd = fd, .events = events };
-        int rc = poll(&entry, 1, (int)((left_ns + SPOTNIK_MS - 1) / SPOTNIK_MS));
+        uint64_t left_ns = spotnik_time_since(patience->until_ns, spotnik_clock_ns());
+        struct pollfd entry[2] = { { .fd = fd, .events = events }, { .fd = patience->stop_fd, .events = POLLIN } };
+        int rc = poll(entry, 2, (int)((left_ns + SPOTNIK_MS - 1) / SPOTNIK_MS));
         if (rc > 0)
-            return 0;
+            return entry[1].revents != 0 ? SPOTNIK_ERR_PEERS : 0;
         if (rc == 0 || errno != EINTR)
             return SPOTNIK_ERR_PEERS;
     }
@@ -36,13 +43,13 @@ static int refused(const char *name, int error, bool *ret_refused)
     return spotnik_error_return(SPOTNIK_ERR_PEERS, "cannot reach %s: %m", name);
 }
 
-static int connect_wait(const char *name, const uint8_t address[16], uint16_t port, uint64_t until_ns,
+static int connect_wait(const char *name, const uint8_t address[16], uint16_t port, const struct patience *patience,
                         int *ret_fd, bool *ret_refused)
 {
     int fd = -1, rc = spotnik_socket_connect(address, port, &fd);
     if (rc != 0)
         return refused(name, -rc, ret_refused);
-    int error = ready_wait(fd, POLLOUT, until_ns) == 0 ? spotnik_socket_error(fd) : ETIMEDOUT;
+    int error = ready_wait(fd, POLLOUT, patience) == 0 ? spotnik_socket_error(fd) : ETIMEDOUT;
     if (error != 0) {
         close(fd);
         return refused(name, error, ret_refused);
@@ -51,7 +58,7 @@ static int connect_wait(const char *name, const uint8_t address[16], uint16_t po
     return 0;
 }
 
-static int shake_wait(struct spotnik_shake *shake, const char *name, int fd, uint64_t until_ns)
+static int shake_wait(struct spotnik_shake *shake, const char *name, int fd, const struct patience *patience)
 {
     for (;;) {
         int rc = spotnik_shake_run(shake, fd);
@@ -62,50 +69,93 @@ static int shake_wait(struct spotnik_shake *shake, const char *name, int fd, uin
             return rc == SPOTNIK_ERR_ARGUMENT ? SPOTNIK_ERR_PEERS : rc;
         }
         short events = shake->out_at < shake->out_size ? POLLOUT : POLLIN;
-        if (ready_wait(fd, events, until_ns) != 0)
+        if (ready_wait(fd, events, patience) != 0)
             return spotnik_error_return(SPOTNIK_ERR_PEERS, "%s does not answer", name);
     }
 }
 
-static int dial(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port,
-                enum spotnik_purpose purpose, uint64_t until_ns, int *ret_fd, struct spotnik_member *ret_peer,
-                bool *ret_refused)
+/* Prove the key both ways on a connected socket, which is closed on failure and blocking on success. */
+static int introduce(const struct spotnik_credentials *credentials, const char *name, int fd,
+                     enum spotnik_purpose purpose, const struct patience *patience, struct spotnik_member *ret_peer)
 {
-    char name[SPOTNIK_ADDRESS_TEXT];
     struct spotnik_shake shake;
-    int fd = -1;
-    spotnik_address_format(name, address, port);
-    int rc = connect_wait(name, address, port, until_ns, &fd, ret_refused);
-    if (rc != 0)
-        return rc;
     spotnik_shake_init_client(&shake, credentials, purpose);
-    rc = shake_wait(&shake, name, fd, until_ns);
+    int rc = shake_wait(&shake, name, fd, patience);
     spotnik_shake_done(&shake);
     if (rc == 0 && fcntl(fd, F_SETFL, 0) != 0)
         rc = spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot make a socket blocking: %m");
-    if (rc != 0) {
+    if (rc != 0)
         close(fd);
-        return rc;
-    }
-    *ret_fd = fd;
-    *ret_peer = shake.wire.peer;
-    return 0;
+    else
+        *ret_peer = shake.wire.peer;
+    return rc;
+}
+
+static int dial(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port,
+                enum spotnik_purpose purpose, const struct patience *patience, int *ret_fd,
+                struct spotnik_member *ret_peer, bool *ret_refused)
+{
+    char name[SPOTNIK_ADDRESS_TEXT];
+    int fd = -1;
+    spotnik_address_format(name, address, port);
+    int rc = connect_wait(name, address, port, patience, &fd, ret_refused);
+    if (rc == 0)
+        rc = introduce(credentials, name, fd, purpose, patience, ret_peer);
+    if (rc == 0)
+        *ret_fd = fd;
+    return rc;
 }
 
 int spotnik_net_dial(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port,
                      enum spotnik_purpose purpose, uint64_t timeout_ns, int *ret_fd,
                      struct spotnik_member *ret_peer)
 {
-    uint64_t until_ns = spotnik_time_add(spotnik_clock_ns(), timeout_ns);
-    return dial(credentials, address, port, purpose, until_ns, ret_fd, ret_peer, NULL);
+    struct patience patience = { spotnik_time_add(spotnik_clock_ns(), timeout_ns), -1 };
+    return dial(credentials, address, port, purpose, &patience, ret_fd, ret_peer, NULL);
 }
 
-static int answer_read(int fd, uint64_t until_ns, struct spotnik_answer *ret_answer)
+/* -1: there is none, or nobody behind it. */
+static int unix_socket(struct spotnik_engine *engine, const struct spotnik_member *self, const struct spotnik_member *peer)
+{
+    int fd = -1;
+    if (engine->share == NULL || peer->host != self->host || spotnik_share_connect(engine, peer, &fd) != 0)
+        return -1;
+    return fd;
+}
+
+int spotnik_engine_dial(struct spotnik_engine *engine, const struct spotnik_member *peer, uint64_t timeout_ns, int stop_fd,
+                        int *ret_fd)
+{
+    struct patience patience = { spotnik_time_add(spotnik_clock_ns(), timeout_ns), stop_fd };
+    struct spotnik_member found;
+    char name[SPOTNIK_ADDRESS_TEXT];
+    spotnik_engine_lock(engine); /* we may be about to become another member */
+    struct spotnik_credentials credentials = engine->config.credentials;
+    spotnik_engine_unlock(engine);
+    int fd = unix_socket(engine, &credentials.self, peer), rc;
+    spotnik_address_format(name, peer->address, peer->port);
+    if (fd >= 0)
+        rc = introduce(&credentials, name, fd, SPOTNIK_PURPOSE_EXCHANGE, &patience, &found);
+    else
+        rc = dial(&credentials, peer->address, peer->port, SPOTNIK_PURPOSE_EXCHANGE, &patience, &fd, &found, NULL);
+    explicit_bzero(&credentials, sizeof credentials);
+    if (rc != 0)
+        return rc;
+    if (!spotnik_id_equal(found.id, peer->id)) {
+        close(fd);
+        return spotnik_error_return(SPOTNIK_ERR_PEERS, "%s is somebody else by now", name);
+    }
+    spotnik_socket_yield(fd);
+    *ret_fd = fd;
+    return 0;
+}
+
+static int answer_read(int fd, const struct patience *patience, struct spotnik_answer *ret_answer)
 {
     uint8_t bytes[SPOTNIK_ANSWER_BYTES];
     size_t have = 0;
     while (have < sizeof bytes) {
-        if (ready_wait(fd, POLLIN, until_ns) != 0)
+        if (ready_wait(fd, POLLIN, patience) != 0)
             return SPOTNIK_ERR_PEERS;
         ssize_t got = recv(fd, bytes + have, sizeof bytes - have, 0);
         if (got < 0 && errno == EINTR)
@@ -120,16 +170,16 @@ static int answer_read(int fd, uint64_t until_ns, struct spotnik_answer *ret_ans
 int spotnik_net_ask(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port,
                     uint64_t timeout_ns, struct spotnik_answer *ret_answer, bool *ret_refused)
 {
-    uint64_t until_ns = spotnik_time_add(spotnik_clock_ns(), timeout_ns);
+    struct patience patience = { spotnik_time_add(spotnik_clock_ns(), timeout_ns), -1 };
     struct spotnik_member peer;
     char name[SPOTNIK_ADDRESS_TEXT];
     int fd;
     if (ret_refused != NULL)
         *ret_refused = false;
-    int rc = dial(credentials, address, port, SPOTNIK_PURPOSE_PEERS, until_ns, &fd, &peer, ret_refused);
+    int rc = dial(credentials, address, port, SPOTNIK_PURPOSE_PEERS, &patience, &fd, &peer, ret_refused);
     if (rc != 0)
         return rc;
-    rc = answer_read(fd, until_ns, ret_answer);
+    rc = answer_read(fd, &patience, ret_answer);
     close(fd);
     if (rc == 0 && !spotnik_id_equal(ret_answer->self.id, peer.id))
         rc = SPOTNIK_ERR_PEERS;

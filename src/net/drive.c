@@ -110,6 +110,8 @@ static void view_installed(struct spotnik_engine *engine)
     engine->parked_ns = 0;
     recovery_begin(engine, &status);
     engine->watch_due = true;
+    if (engine->config.hooks.view_installed != NULL)
+        engine->config.hooks.view_installed(engine->config.hooks.context);
 }
 
 static void step_begun(struct spotnik_engine *engine, const struct spotnik_action *action)

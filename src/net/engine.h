@@ -30,6 +30,7 @@ enum spotnik_purpose {
     SPOTNIK_PURPOSE_PEERS,  /* src/peers: one struct spotnik_answer, then close. */
     SPOTNIK_PURPOSE_BACK,   /* the other direction of a link begun with CONTROL */
     SPOTNIK_PURPOSE_SHARE,  /* over a Unix socket only: file descriptors of shared memory */
+    SPOTNIK_PURPOSE_EXCHANGE, /* src/exchange speaks on it; over a Unix socket between members of one host */
 };
 
 /* What a process says of itself to one that looks for the job. */
@@ -49,6 +50,13 @@ int spotnik_net_dial(const struct spotnik_credentials *credentials, const uint8_
                      enum spotnik_purpose purpose, uint64_t timeout_ns, int *ret_fd,
                      struct spotnik_member *ret_peer);
 
+/* [any] The same to a member, for an EXCHANGE connection: through a Unix socket where it shares memory with us. Ends with
+ * SPOTNIK_ERR_PEERS as soon as `stop_fd` is readable (-1: never), or when somebody else answers. Data of steps go before
+ * what is sent on it, where the network knows of priorities. */
+struct spotnik_engine;
+int spotnik_engine_dial(struct spotnik_engine *engine, const struct spotnik_member *peer, uint64_t timeout_ns, int stop_fd,
+                        int *ret_fd);
+
 /* [any] Ask whoever listens at address:port. Blocking; errors as spotnik_net_dial(). *ret_refused, if not
  * NULL: its kernel refused the connection, so no process listens there. */
 int spotnik_net_ask(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port,
@@ -67,6 +75,10 @@ struct spotnik_engine_hooks {
     /* progress thread: an authenticated STATE connection; the hook owns fd (blocking) from now on. Must
      * not block: start a thread. */
     void (*state_connection)(void *context, int fd, const struct spotnik_member *peer);
+    /* progress thread: an authenticated EXCHANGE connection; as state_connection. */
+    void (*exchange_connection)(void *context, int fd, const struct spotnik_member *peer);
+    /* any thread, under the engine's lock: there is a new view. Must not wait. */
+    void (*view_installed)(void *context);
     /* progress thread: write the status JSON of this member; returns its length. */
     size_t (*status_text)(void *context, char *text, size_t size);
     /* caller's thread, inside step_begin at the boundary after `committed`, also repeatedly while

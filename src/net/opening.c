@@ -290,6 +290,7 @@ static void guest_enter(struct spotnik_engine *engine, struct spotnik_opening *o
             spotnik_stream_adopt(engine, opening);
         break;
     case SPOTNIK_PURPOSE_STATE:
+    case SPOTNIK_PURPOSE_EXCHANGE:
     case SPOTNIK_PURPOSE_STATUS:
         opening->wants_hook = engine->hooks_due = true;
         return;
@@ -430,18 +431,23 @@ uint64_t spotnik_openings_deadline(const struct spotnik_engine *engine)
 
 /* ---- guests that are served by the rooms above, without the lock ---- */
 
-static void state_serve(struct spotnik_engine *engine, struct spotnik_opening *opening)
+static void hand_over(struct spotnik_engine *engine, struct spotnik_opening *opening)
 {
     const struct spotnik_engine_hooks *hooks = &engine->config.hooks;
+    bool exchange = opening->purpose == SPOTNIK_PURPOSE_EXCHANGE;
+    void (*take)(void *, int, const struct spotnik_member *) =
+        exchange ? hooks->exchange_connection : hooks->state_connection;
     struct spotnik_member peer = opening->shake.wire.peer;
     spotnik_engine_lock(engine);
     int fd = spotnik_socket_release(&opening->socket, engine->epoll_fd);
     opening->wants_hook = false;
     spotnik_engine_unlock(engine);
-    if (hooks->state_connection == NULL || fcntl(fd, F_SETFL, 0) != 0)
+    if (exchange)
+        spotnik_socket_yield(fd);
+    if (take == NULL || fcntl(fd, F_SETFL, 0) != 0)
         close(fd);
     else
-        hooks->state_connection(hooks->context, fd, &peer);
+        take(hooks->context, fd, &peer);
 }
 
 static void status_serve(struct spotnik_engine *engine, struct spotnik_opening *opening)
@@ -479,8 +485,8 @@ void spotnik_openings_serve(struct spotnik_engine *engine)
 {
     struct spotnik_opening *opening;
     while ((opening = next_guest(engine)) != NULL) {
-        if (opening->purpose == SPOTNIK_PURPOSE_STATE)
-            state_serve(engine, opening);
+        if (opening->purpose != SPOTNIK_PURPOSE_STATUS)
+            hand_over(engine, opening);
         else
             status_serve(engine, opening);
     }

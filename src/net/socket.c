@@ -113,3 +113,9 @@ void spotnik_socket_tune(int fd, const uint8_t address[16])
     if (spotnik_address_is_loopback(address))
         setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4); /* bbr halves loopback */
 }
+
+void spotnik_socket_yield(int fd)
+{
+    int priority = 2; /* TC_PRIO_BULK */
+    setsockopt(fd, SOL_SOCKET, SO_PRIORITY, &priority, sizeof priority);
+}

@@ -58,4 +58,7 @@ int spotnik_socket_error(int fd);
 /* No delay; megabytes for data; reno instead of a default that paces where peers share a host. */
 void spotnik_socket_tune(int fd, const uint8_t address[16]);
 
+/* What is sent on it can wait: data of steps go first where queues know of priorities. */
+void spotnik_socket_yield(int fd);
+
 #endif

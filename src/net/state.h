@@ -41,7 +41,7 @@ struct spotnik_opening {
     struct spotnik_socket socket;
     struct spotnik_opening *next;
     bool dialled, connecting;
-    bool wants_hook;   /* STATE, STATUS: to be served without the lock */
+    bool wants_hook;   /* STATE, EXCHANGE, STATUS: to be served without the lock */
     int error;         /* errno of a failed connect */
     uint64_t start_ns; /* connect then; 0: has been done */
     enum spotnik_purpose purpose;

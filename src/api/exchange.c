@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Point to point in the public API: what a caller may ask for. The work is done in src/exchange. */
+#include "api/job.h"
+#include "base/dtype.h"
+#include "base/error.h"
+#include "wire/exchange.h"
+
+/* What all these calls have in common; `data` may be absent where there is nothing to move. */
+static int check(const struct spotnik_job *job, const char *name, const void *data, size_t count,
+                 enum spotnik_dtype dtype)
+{
+    uint32_t one = spotnik_dtype_bytes((uint64_t)dtype);
+
+    if (!job)
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no job was given");
+    if (!name || !spotnik_exchange_is_name(name))
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "a name of 1 to %d printable bytes is needed",
+                                    SPOTNIK_EXCHANGE_NAME_MAX);
+    if (!one || count > SPOTNIK_EXCHANGE_BYTES_MAX / one || (!data && count))
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "%s: no memory, an unknown element type, or too many elements",
+                                    name);
+    return 0;
+}
+
+int spotnik_publish(spotnik_job *job, const char *name, const void *data, size_t count, enum spotnik_dtype dtype,
+                    uint64_t version)
+{
+    int rc = check(job, name, data, count, dtype);
+
+    if (!rc && version == 0)
+        rc = spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "%s: versions count from 1", name);
+    return rc ? rc : spotnik_exchange_publish(job->exchange, name, data, count, dtype, version);
+}
+
+int spotnik_pull(spotnik_job *job, const char *name, uint32_t rank, uint64_t version_min, void *data, size_t count,
+                 enum spotnik_dtype dtype, uint64_t timeout_ns, spotnik_request **ret_request)
+{
+    int rc = check(job, name, data, count, dtype);
+
+    if (!rc && !ret_request)
+        rc = spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "%s: no place for the request was given", name);
+    return rc ? rc
+              : spotnik_exchange_pull(job->exchange, name, rank, version_min, data, count, dtype, timeout_ns,
+                                      ret_request);
+}
+
+int spotnik_exchange(spotnik_job *job, const char *name, uint32_t rank, float *data, size_t count, uint64_t timeout_ns,
+                     spotnik_request **ret_request)
+{
+    int rc = check(job, name, data, count, SPOTNIK_F32);
+
+    if (!rc && !ret_request)
+        rc = spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "%s: no place for the request was given", name);
+    return rc ? rc : spotnik_exchange_pair(job->exchange, name, rank, data, count, timeout_ns, ret_request);
+}
+
+int spotnik_settle(spotnik_job *job, const char *name, float *data, size_t count, uint32_t *ret_settled)
+{
+    int rc = check(job, name, data, count, SPOTNIK_F32);
+
+    return rc ? rc : spotnik_exchange_settle(job->exchange, name, data, count, ret_settled);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Point to point between members, outside of steps: published snapshots, pulls, pairwise averages
+ * (docs/design/0008-adaptive.md). The caller publishes and starts requests; threads of this layer serve others and
+ * carry requests out, so that neither the caller nor the progress thread waits for anybody.
+ *
+ *     topic.c     what is published under one name: buffers, readers' pins, changes left by others
+ *     prepared.c  pairwise averages that are computed here and not settled yet
+ *     serve.c     a thread for each connection that others have opened to us
+ *     request.c   a thread for each request of ours; pull.c, pair.c: what it says
+ *     peers.c     whom to ask next; connections kept      pipe.c   bytes over a connection, with patience
+ *
+ * Decides nothing of views and needs no detection of its own: a connection that ends, a member that leaves the view
+ * or silence turns a request to the next member. */
+#ifndef SPOTNIK_EXCHANGE_EXCHANGE_H
+#define SPOTNIK_EXCHANGE_EXCHANGE_H
+
+#include <stdint.h>
+
+#include "net/engine.h"
+#include "spotnik/spotnik.h"
+
+struct spotnik_exchange;
+
+/* Errors: MEMORY. `silence_ns`: how long a member that is spoken to may say nothing. */
+int spotnik_exchange_new(uint64_t silence_ns, struct spotnik_exchange **ret_exchange);
+
+/* [caller] The engine exists; before that, nothing may be asked for. */
+void spotnik_exchange_attach(struct spotnik_exchange *exchange, struct spotnik_engine *engine);
+
+/* Hooks of the engine: [progress thread] a connection, whose fd is ours from now on; [any] a new view. */
+void spotnik_exchange_accept(struct spotnik_exchange *exchange, int fd, const struct spotnik_member *peer);
+void spotnik_exchange_view(struct spotnik_exchange *exchange);
+
+/* [caller] We were excluded, and the model is about to be replaced: what was published here or left here is void. */
+void spotnik_exchange_reset(struct spotnik_exchange *exchange);
+
+/* [any] The calls of the public API, which has the words; arguments have been checked. */
+int spotnik_exchange_publish(struct spotnik_exchange *exchange, const char *name, const void *data, uint64_t count,
+                             enum spotnik_dtype dtype, uint64_t version);
+int spotnik_exchange_pull(struct spotnik_exchange *exchange, const char *name, uint32_t rank, uint64_t version_min,
+                          void *data, uint64_t count, enum spotnik_dtype dtype, uint64_t timeout_ns,
+                          struct spotnik_request **ret_request);
+int spotnik_exchange_pair(struct spotnik_exchange *exchange, const char *name, uint32_t rank, float *data,
+                          uint64_t count, uint64_t timeout_ns, struct spotnik_request **ret_request);
+int spotnik_exchange_settle(struct spotnik_exchange *exchange, const char *name, float *data, uint64_t count,
+                            uint32_t *ret_settled);
+
+/* [caller] End all sessions and requests, wait for their threads, refuse new ones: before the engine is freed. */
+void spotnik_exchange_stop(struct spotnik_exchange *exchange);
+
+/* After _stop, and after the engine was freed. Requests that were not freed are freed with it. Accepts NULL. */
+void spotnik_exchange_free(struct spotnik_exchange *exchange);
+
+#endif

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the files of src/exchange; not for others. One lock guards all of it; it is never held while bytes are
+ * moved or the engine is asked. The engine's lock may be held by those who take it, never the other way round. */
+#ifndef SPOTNIK_EXCHANGE_INSIDE_H
+#define SPOTNIK_EXCHANGE_INSIDE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "exchange/exchange.h"
+#include "exchange/pipe.h"
+#include "wire/exchange.h"
+
+#define SPOTNIK_EXCHANGE_SESSIONS_MAX 1024
+#define SPOTNIK_EXCHANGE_REQUESTS_MAX 64
+#define SPOTNIK_EXCHANGE_TOPICS_MAX 256
+#define SPOTNIK_EXCHANGE_MEMBERS_MAX 1024
+
+/* One publication. Not changed while somebody refers to it: by a pin, or as the newest. */
+struct spotnik_edition {
+    struct spotnik_edition *next;
+    uint8_t *data;
+    uint64_t version;
+    uint32_t pins;
+};
+
+struct spotnik_topic {
+    struct spotnik_topic *next;
+    char name[SPOTNIK_EXCHANGE_NAME_MAX + 1];
+    enum spotnik_dtype dtype;
+    uint64_t count, bytes;
+    struct spotnik_edition *editions, *newest;
+    struct spotnik_prepared *left, **left_last; /* changes by others that its owner has not added yet, oldest first */
+    uint32_t left_count;                        /* and those that may yet become such */
+};
+
+/* A pairwise average computed here, of which the other side may or may not hold its half. */
+struct spotnik_prepared {
+    struct spotnik_prepared *next;
+    struct spotnik_topic *topic;
+    struct spotnik_id peer;
+    uint64_t sequence;
+    float *half;                              /* to be added to our model */
+    struct spotnik_exchange_session *session; /* NULL: it has ended, and the outcome is in doubt */
+    bool answering;                           /* the session still reads `half` */
+};
+
+/* Somebody who asks us, on a thread of its own. */
+struct spotnik_exchange_session {
+    struct spotnik_exchange *exchange;
+    struct spotnik_exchange_session *next;
+    struct spotnik_member peer;
+    struct spotnik_pipe pipe; /* pipe.wake_fd: something was published, or we stop */
+};
+
+enum spotnik_request_kind { SPOTNIK_REQUEST_PULL, SPOTNIK_REQUEST_PAIR };
+
+struct spotnik_request {
+    struct spotnik_exchange *exchange;
+    struct spotnik_request *next;
+    enum spotnik_request_kind kind;
+    char name[SPOTNIK_EXCHANGE_NAME_MAX + 1];
+    enum spotnik_dtype dtype;
+    uint8_t *data;
+    uint64_t bytes, version_min, sequence;
+    uint64_t until_ns;
+    uint32_t rank; /* of the member to ask first */
+    struct spotnik_id self;
+    int wake_fd;   /* an eventfd: the view has changed, or it is cancelled */
+    /* under the lock */
+    bool started, ended, cancelled;
+    pthread_t thread;
+    int error;
+    spotnik_arrival arrival;
+    /* the thread's own */
+    struct spotnik_member peer; /* whom it speaks to */
+    struct spotnik_id *asked;   /* whom it has spoken to */
+    bool decided;               /* PAIR: our half is here, so the peer's must be settled whatever the time */
+};
+
+/* A connection that waits for its next use. */
+struct spotnik_kept {
+    struct spotnik_kept *next;
+    struct spotnik_id peer;
+    int fd;
+};
+
+struct spotnik_exchange {
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* a request or a session has ended; monotonic clock */
+    struct spotnik_engine *engine;
+    uint64_t silence_ns;
+    bool stopping;
+    struct spotnik_topic *topics;
+    uint32_t topic_count;
+    struct spotnik_prepared *prepared;
+    struct spotnik_exchange_session *sessions;
+    uint32_t session_count;
+    struct spotnik_request *requests;
+    uint32_t request_count;
+    struct spotnik_kept *kept;
+    uint64_t sequence; /* of the last pairwise average we asked for */
+};
+
+/* topic.c; under the lock */
+struct spotnik_topic *spotnik_topic_find(const struct spotnik_exchange *exchange, const char *name);
+int spotnik_topic_pin(struct spotnik_exchange *exchange, const struct spotnik_exchange_head *asked,
+                      struct spotnik_topic **ret_topic, struct spotnik_edition **ret_edition);
+void spotnik_topic_unpin(struct spotnik_topic *topic, struct spotnik_edition *edition);
+void spotnik_topics_clear(struct spotnik_exchange *exchange);
+void spotnik_topics_free(struct spotnik_exchange *exchange);
+
+/* prepared.c; prune: without the lock, the others under it */
+struct spotnik_prepared *spotnik_prepared_new(struct spotnik_exchange_session *session, struct spotnik_topic *topic,
+                                              uint64_t sequence);
+void spotnik_prepared_free(struct spotnik_prepared *prepared);
+void spotnik_prepared_add(struct spotnik_exchange *exchange, struct spotnik_prepared *prepared);
+bool spotnik_prepared_settle(struct spotnik_exchange *exchange, struct spotnik_id peer, uint64_t sequence);
+void spotnik_prepared_drop(struct spotnik_exchange *exchange, struct spotnik_prepared *prepared);
+void spotnik_prepared_orphan(struct spotnik_exchange *exchange, const struct spotnik_exchange_session *session);
+void spotnik_prepared_drop_before(struct spotnik_exchange *exchange, struct spotnik_id peer, uint64_t sequence);
+void spotnik_prepared_prune(struct spotnik_exchange *exchange);
+
+/* serve.c */
+void *spotnik_exchange_serve(void *session);
+
+/* peers.c; without the lock, but for _close */
+bool spotnik_peer_is_in_view(struct spotnik_exchange *exchange, struct spotnik_id peer);
+bool spotnik_peer_choose(struct spotnik_request *request);
+int spotnik_peer_kept(struct spotnik_exchange *exchange, struct spotnik_id peer);
+int spotnik_peer_dial(struct spotnik_request *request, int *ret_fd);
+void spotnik_peer_keep(struct spotnik_exchange *exchange, struct spotnik_id peer, int fd);
+void spotnik_kept_close(struct spotnik_exchange *exchange);
+
+/* What asking one member has led to. */
+enum spotnik_asked {
+    SPOTNIK_ASKED_ARRIVED, /* the request is fulfilled */
+    SPOTNIK_ASKED_ABSENT,  /* it has nothing for us: the next one; the connection is as good as new */
+    SPOTNIK_ASKED_LOST,    /* it is of no use any more: the next one */
+    SPOTNIK_ASKED_OTHER,   /* our programs differ */
+    SPOTNIK_ASKED_OVER,    /* cancelled, or out of time */
+};
+
+/* pull.c, pair.c: the conversation with request->peer. */
+enum spotnik_asked spotnik_pull_ask(struct spotnik_request *request, struct spotnik_pipe *pipe);
+enum spotnik_asked spotnik_pair_ask(struct spotnik_request *request, struct spotnik_pipe *pipe, float *half);
+
+/* PAIR: the connection broke between our decision and the peer's. */
+enum spotnik_asked spotnik_pair_insist(struct spotnik_request *request, struct spotnik_pipe *pipe);
+
+/* request.c: does it go on at all? Then the failure of a pipe is the peer's. */
+bool spotnik_request_is_over(struct spotnik_request *request);
+
+#endif

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whom a request turns to, in order of rank from the one that was named, each once; and connections between two
+ * requests, which are kept because opening one costs several ways there and back. */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "exchange/inside.h"
+
+#define KEPT_MAX 64
+
+static struct spotnik_engine *engine_of(struct spotnik_exchange *exchange)
+{
+    pthread_mutex_lock(&exchange->lock);
+    struct spotnik_engine *engine = exchange->engine;
+    pthread_mutex_unlock(&exchange->lock);
+    return engine;
+}
+
+static uint32_t members(struct spotnik_exchange *exchange, struct spotnik_member *ret)
+{
+    struct spotnik_engine *engine = engine_of(exchange);
+    uint64_t epoch;
+
+    return engine ? spotnik_engine_members(engine, ret, SPOTNIK_EXCHANGE_MEMBERS_MAX, &epoch) : 0;
+}
+
+/* Before there is an engine nobody is known to be out of view. */
+bool spotnik_peer_is_in_view(struct spotnik_exchange *exchange, struct spotnik_id peer)
+{
+    struct spotnik_member member[SPOTNIK_EXCHANGE_MEMBERS_MAX];
+    uint32_t size = members(exchange, member);
+
+    for (uint32_t i = 0; i < size; i++)
+        if (spotnik_id_equal(member[i].id, peer))
+            return true;
+    return size == 0;
+}
+
+static bool was_asked(const struct spotnik_request *request, struct spotnik_id peer)
+{
+    for (uint64_t i = 0; i < request->arrival.tried; i++)
+        if (spotnik_id_equal(request->asked[i], peer))
+            return true;
+    return false;
+}
+
+/* False: there is nobody left. */
+bool spotnik_peer_choose(struct spotnik_request *request)
+{
+    struct spotnik_member member[SPOTNIK_EXCHANGE_MEMBERS_MAX];
+    uint32_t size = members(request->exchange, member);
+
+    for (uint32_t i = 0; i < size && request->arrival.tried < SPOTNIK_EXCHANGE_MEMBERS_MAX; i++) {
+        uint32_t rank = (uint32_t)(((uint64_t)request->rank + i) % size);
+        if (spotnik_id_equal(member[rank].id, request->self) || was_asked(request, member[rank].id))
+            continue;
+        request->peer = member[rank];
+        request->arrival.rank = rank;
+        request->asked[request->arrival.tried++] = member[rank].id;
+        return true;
+    }
+    return false;
+}
+
+/* ---- connections ---- */
+
+/* Nothing is due on it: what can be read is its end. */
+static bool is_alive(int fd)
+{
+    uint8_t byte;
+
+    return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+}
+
+/* -1: there is none. */
+int spotnik_peer_kept(struct spotnik_exchange *exchange, struct spotnik_id peer)
+{
+    struct spotnik_kept *found = NULL;
+
+    pthread_mutex_lock(&exchange->lock);
+    for (struct spotnik_kept **at = &exchange->kept; *at; at = &(*at)->next) {
+        if (!spotnik_id_equal((*at)->peer, peer))
+            continue;
+        found = *at;
+        *at = found->next;
+        break;
+    }
+    pthread_mutex_unlock(&exchange->lock);
+    int fd = found ? found->fd : -1;
+    free(found);
+    if (fd >= 0 && !is_alive(fd)) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+/* Members come and go: connections whose other end has gone are closed when a new one is made. */
+static void prune(struct spotnik_exchange *exchange)
+{
+    uint32_t count = 0;
+
+    pthread_mutex_lock(&exchange->lock);
+    for (struct spotnik_kept **at = &exchange->kept; *at;) {
+        struct spotnik_kept *one = *at;
+        if (++count < KEPT_MAX && is_alive(one->fd)) {
+            at = &one->next;
+            continue;
+        }
+        *at = one->next;
+        close(one->fd);
+        free(one);
+    }
+    pthread_mutex_unlock(&exchange->lock);
+}
+
+int spotnik_peer_dial(struct spotnik_request *request, int *ret_fd)
+{
+    prune(request->exchange);
+    return spotnik_engine_dial(engine_of(request->exchange), &request->peer, request->exchange->silence_ns,
+                               request->wake_fd, ret_fd);
+}
+
+void spotnik_peer_keep(struct spotnik_exchange *exchange, struct spotnik_id peer, int fd)
+{
+    struct spotnik_kept *kept = malloc(sizeof *kept);
+
+    if (!kept) {
+        close(fd);
+        return;
+    }
+    pthread_mutex_lock(&exchange->lock);
+    *kept = (struct spotnik_kept){ .next = exchange->kept, .peer = peer, .fd = fd };
+    exchange->kept = kept;
+    pthread_mutex_unlock(&exchange->lock);
+}
+
+/* Under the lock, or when nobody else is left. */
+void spotnik_kept_close(struct spotnik_exchange *exchange)
+{
+    while (exchange->kept) {
+        struct spotnik_kept *kept = exchange->kept;
+        exchange->kept = kept->next;
+        close(kept->fd);
+        free(kept);
+    }
+}

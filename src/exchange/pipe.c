@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Waiting with poll, moving bytes without blocking. */
+#include "exchange/pipe.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <time.h>
+
+#include "base/error.h"
+#include "base/time.h"
+#include "spotnik/spotnik.h"
+#include "state/thread.h"
+
+static int broken(void)
+{
+    return spotnik_error_return(SPOTNIK_ERR_PEERS, "exchange connection: %m");
+}
+
+static int ended(const char *why)
+{
+    return spotnik_error_return(SPOTNIK_ERR_PEERS, "exchange connection: %s", why);
+}
+
+/* 1: ready for `events`; 0: woken or late, and the pipe goes on; SPOTNIK_ERR_PEERS. */
+static int wait_once(const struct spotnik_pipe *pipe, short events, uint64_t timeout_ns)
+{
+    struct pollfd entry[2] = { { .fd = pipe->fd, .events = events }, { .fd = pipe->wake_fd, .events = POLLIN } };
+    uint64_t now_ns = spotnik_thread_now_ns();
+    uint64_t wait_ns = spotnik_time_min(timeout_ns, spotnik_time_since(pipe->until_ns, now_ns));
+    struct timespec wait = { .tv_sec = (time_t)(wait_ns / SPOTNIK_S), .tv_nsec = (long)(wait_ns % SPOTNIK_S) };
+    int rc = ppoll(entry, 2, timeout_ns == SPOTNIK_NEVER && pipe->until_ns == SPOTNIK_NEVER ? NULL : &wait, NULL);
+    eventfd_t drained;
+
+    if (rc < 0 && errno != EINTR)
+        return broken();
+    if (entry[1].revents)
+        (void)!eventfd_read(pipe->wake_fd, &drained);
+    if ((rc == 0 || entry[1].revents) && pipe->goes_on && !pipe->goes_on(pipe->context))
+        return ended("given up");
+    return rc > 0 && entry[0].revents != 0;
+}
+
+/* Until ready, or nothing has moved for too long. */
+static int ready(const struct spotnik_pipe *pipe, short events)
+{
+    uint64_t limit_ns = spotnik_time_add(spotnik_thread_now_ns(), pipe->silence_ns);
+
+    for (;;) {
+        uint64_t now_ns = spotnik_thread_now_ns();
+        if (now_ns >= limit_ns)
+            return ended("the other side is silent");
+        int rc = wait_once(pipe, events, limit_ns - now_ns);
+        if (rc != 0)
+            return rc < 0 ? rc : 0;
+    }
+}
+
+int spotnik_pipe_await(const struct spotnik_pipe *pipe)
+{
+    int rc;
+
+    while ((rc = wait_once(pipe, POLLIN, SPOTNIK_NEVER)) == 0)
+        continue;
+    return rc < 0 ? rc : 0;
+}
+
+int spotnik_pipe_look(const struct spotnik_pipe *pipe, uint64_t timeout_ns)
+{
+    return wait_once(pipe, POLLIN, timeout_ns);
+}
+
+static bool is_full(void)
+{
+    return errno == EAGAIN || errno == EWOULDBLOCK;
+}
+
+static void advance(struct iovec *part, int *first, size_t sent)
+{
+    while (*first < 2 && sent >= part[*first].iov_len) {
+        sent -= part[*first].iov_len;
+        ++*first;
+    }
+    if (*first < 2) {
+        part[*first].iov_base = (uint8_t *)part[*first].iov_base + sent;
+        part[*first].iov_len -= sent;
+    }
+}
+
+int spotnik_pipe_write(const struct spotnik_pipe *pipe, const struct spotnik_exchange_head *head, const void *payload)
+{
+    uint8_t bytes[SPOTNIK_EXCHANGE_HEAD_BYTES];
+    struct iovec part[2] = { { bytes, sizeof bytes },
+                             { (void *)(uintptr_t)payload, payload ? (size_t)head->bytes : 0 } };
+    int first = 0;
+
+    spotnik_exchange_encode(head, bytes);
+    while (first < 2) {
+        struct msghdr message = { .msg_iov = part + first, .msg_iovlen = (size_t)(2 - first) };
+        ssize_t sent = sendmsg(pipe->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent >= 0) {
+            advance(part, &first, (size_t)sent);
+            continue;
+        }
+        if (errno == EINTR)
+            continue;
+        if (!is_full())
+            return broken();
+        int rc = ready(pipe, POLLOUT);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+int spotnik_pipe_read(const struct spotnik_pipe *pipe, void *bytes, size_t size)
+{
+    size_t have = 0;
+
+    while (have < size) {
+        ssize_t got = recv(pipe->fd, (uint8_t *)bytes + have, size - have, MSG_DONTWAIT);
+        if (got > 0) {
+            have += (size_t)got;
+            continue;
+        }
+        if (got == 0)
+            return ended("the other side has closed it");
+        if (errno == EINTR)
+            continue;
+        if (!is_full())
+            return broken();
+        int rc = ready(pipe, POLLIN);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+int spotnik_pipe_read_head(const struct spotnik_pipe *pipe, struct spotnik_exchange_head *ret_head)
+{
+    uint8_t bytes[SPOTNIK_EXCHANGE_HEAD_BYTES];
+    int rc = spotnik_pipe_read(pipe, bytes, sizeof bytes);
+
+    if (!rc && spotnik_exchange_decode(bytes, ret_head))
+        rc = ended("bytes that are no message");
+    return rc;
+}

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The life of a request: started by the caller, carried out by a thread that asks one member after the other, waited
+ * for, freed. Its memory is the caller's again when it has ended. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/dtype.h"
+#include "base/error.h"
+#include "base/time.h"
+#include "exchange/inside.h"
+#include "state/thread.h"
+
+#define INSIST_PAUSE_NS (20 * SPOTNIK_MS)
+
+/* ---- the thread ---- */
+
+static bool is_cancelled(struct spotnik_request *request)
+{
+    pthread_mutex_lock(&request->exchange->lock);
+    bool cancelled = request->cancelled || request->exchange->stopping;
+    pthread_mutex_unlock(&request->exchange->lock);
+    return cancelled;
+}
+
+bool spotnik_request_is_over(struct spotnik_request *request)
+{
+    return is_cancelled(request) || (!request->decided && spotnik_thread_now_ns() >= request->until_ns);
+}
+
+static bool goes_on(void *context)
+{
+    struct spotnik_request *request = context;
+
+    return !spotnik_request_is_over(request) && spotnik_peer_is_in_view(request->exchange, request->peer.id);
+}
+
+static struct spotnik_pipe pipe_of(struct spotnik_request *request, int fd)
+{
+    return (struct spotnik_pipe){
+        .fd = fd,
+        .wake_fd = request->wake_fd,
+        .silence_ns = request->exchange->silence_ns,
+        .until_ns = request->decided ? SPOTNIK_NEVER : request->until_ns,
+        .goes_on = goes_on,
+        .context = request,
+    };
+}
+
+static enum spotnik_asked converse(struct spotnik_request *request, int fd, float *half)
+{
+    struct spotnik_pipe pipe = pipe_of(request, fd);
+    enum spotnik_asked asked = request->decided                       ? spotnik_pair_insist(request, &pipe)
+                               : request->kind == SPOTNIK_REQUEST_PULL ? spotnik_pull_ask(request, &pipe)
+                                                                      : spotnik_pair_ask(request, &pipe, half);
+
+    if (asked == SPOTNIK_ASKED_ARRIVED || asked == SPOTNIK_ASKED_ABSENT || asked == SPOTNIK_ASKED_OTHER)
+        spotnik_peer_keep(request->exchange, request->peer.id, fd);
+    else
+        close(fd);
+    return asked == SPOTNIK_ASKED_LOST && spotnik_request_is_over(request) ? SPOTNIK_ASKED_OVER : asked;
+}
+
+/* A kept connection may have ended since: then on a new one. A view that changes cuts a dial short; dial again. */
+static enum spotnik_asked ask(struct spotnik_request *request, float *half)
+{
+    enum spotnik_asked asked = SPOTNIK_ASKED_LOST;
+    int fd = spotnik_peer_kept(request->exchange, request->peer.id);
+
+    if (fd >= 0)
+        asked = converse(request, fd, half);
+    eventfd_t changed = 1;
+    while (asked == SPOTNIK_ASKED_LOST && changed != 0 && goes_on(request)) {
+        if (spotnik_peer_dial(request, &fd) == 0) {
+            asked = converse(request, fd, half);
+            break;
+        }
+        changed = 0;
+        (void)!eventfd_read(request->wake_fd, &changed);
+    }
+    return asked == SPOTNIK_ASKED_LOST && spotnik_request_is_over(request) ? SPOTNIK_ASKED_OVER : asked;
+}
+
+/* Between our decision and the peer's word that it knows. It has our half and is told again; a pause, for it may be
+ * starved of everything but time. */
+static enum spotnik_asked insist(struct spotnik_request *request)
+{
+    enum spotnik_asked asked = SPOTNIK_ASKED_LOST;
+    struct timespec pause = { .tv_nsec = INSIST_PAUSE_NS };
+
+    while (asked == SPOTNIK_ASKED_LOST && goes_on(request)) {
+        asked = ask(request, NULL);
+        if (asked == SPOTNIK_ASKED_LOST)
+            nanosleep(&pause, NULL);
+    }
+    return asked == SPOTNIK_ASKED_OVER ? asked : SPOTNIK_ASKED_ARRIVED; /* who has left knows nothing any more */
+}
+
+static void run_turns(struct spotnik_request *request, float *half)
+{
+    enum spotnik_asked asked = SPOTNIK_ASKED_ABSENT;
+
+    while ((asked == SPOTNIK_ASKED_ABSENT || asked == SPOTNIK_ASKED_LOST) && spotnik_peer_choose(request)) {
+        asked = ask(request, half);
+        if (asked == SPOTNIK_ASKED_LOST && request->decided)
+            asked = insist(request);
+    }
+    if (asked == SPOTNIK_ASKED_ARRIVED)
+        request->arrival.source = request->peer.id.high;
+    else
+        request->arrival.version = 0;
+    if (asked != SPOTNIK_ASKED_OTHER)
+        return;
+    request->error = SPOTNIK_ERR_MISMATCH;
+}
+
+static void *run(void *argument)
+{
+    struct spotnik_request *request = argument;
+    struct spotnik_exchange *exchange = request->exchange;
+    float *half = request->kind == SPOTNIK_REQUEST_PAIR ? malloc(request->bytes ? request->bytes : 1) : NULL;
+
+    request->asked = calloc(SPOTNIK_EXCHANGE_MEMBERS_MAX, sizeof *request->asked);
+    if (!request->asked || (!half && request->kind == SPOTNIK_REQUEST_PAIR))
+        request->error = SPOTNIK_ERR_MEMORY;
+    else
+        run_turns(request, half);
+    free(half);
+    free(request->asked);
+    pthread_mutex_lock(&exchange->lock);
+    request->ended = true;
+    pthread_cond_broadcast(&exchange->changed);
+    pthread_mutex_unlock(&exchange->lock);
+    return NULL;
+}
+
+/* ---- the caller ---- */
+
+static void take_out(struct spotnik_request *request)
+{
+    struct spotnik_request **at = &request->exchange->requests;
+
+    while (*at != request)
+        at = &(*at)->next;
+    *at = request->next;
+    request->exchange->request_count--;
+}
+
+/* Under the lock. */
+static int admit(struct spotnik_exchange *exchange, struct spotnik_request *request)
+{
+    if (exchange->stopping || !exchange->engine)
+        return spotnik_error_return(SPOTNIK_ERR_STATE, "the job has ended");
+    if (exchange->request_count >= SPOTNIK_EXCHANGE_REQUESTS_MAX)
+        return spotnik_error_return(SPOTNIK_ERR_LIMIT, "at most %d requests at a time: free those that have ended",
+                                    SPOTNIK_EXCHANGE_REQUESTS_MAX);
+    for (const struct spotnik_request *one = exchange->requests; one; one = one->next)
+        if (one->kind == SPOTNIK_REQUEST_PAIR && request->kind == SPOTNIK_REQUEST_PAIR && !one->ended)
+            return spotnik_error_return(SPOTNIK_ERR_STATE, "one exchange at a time: wait for the one of %s", one->name);
+    int rc = spotnik_thread_start(run, request, &request->thread);
+    if (rc)
+        return rc;
+    request->started = true;
+    request->next = exchange->requests;
+    exchange->requests = request;
+    exchange->request_count++;
+    return 0;
+}
+
+static int start(struct spotnik_exchange *exchange, const struct spotnik_request *wanted, uint64_t timeout_ns,
+                 struct spotnik_request **ret)
+{
+    struct spotnik_request *request = malloc(sizeof *request);
+
+    if (!request)
+        return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for a request");
+    *request = *wanted;
+    request->exchange = exchange;
+    request->until_ns = timeout_ns ? spotnik_time_add(spotnik_thread_now_ns(), timeout_ns) : SPOTNIK_NEVER;
+    request->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int rc = request->wake_fd < 0 ? spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot make an eventfd: %m") : 0;
+    if (!rc) {
+        request->self = spotnik_engine_credentials(exchange->engine)->self.id;
+        pthread_mutex_lock(&exchange->lock);
+        rc = admit(exchange, request);
+        pthread_mutex_unlock(&exchange->lock);
+    }
+    if (!rc) {
+        *ret = request;
+        return 0;
+    }
+    if (request->wake_fd >= 0)
+        close(request->wake_fd);
+    free(request);
+    return rc;
+}
+
+static void name_set(struct spotnik_request *request, const char *name)
+{
+    memcpy(request->name, name, strlen(name) + 1);
+}
+
+int spotnik_exchange_pull(struct spotnik_exchange *exchange, const char *name, uint32_t rank, uint64_t version_min,
+                          void *data, uint64_t count, enum spotnik_dtype dtype, uint64_t timeout_ns,
+                          struct spotnik_request **ret_request)
+{
+    struct spotnik_request wanted = { .kind = SPOTNIK_REQUEST_PULL, .rank = rank, .version_min = version_min,
+                                      .data = data, .bytes = count * spotnik_dtype_bytes(dtype), .dtype = dtype };
+
+    name_set(&wanted, name);
+    return start(exchange, &wanted, timeout_ns, ret_request);
+}
+
+int spotnik_exchange_pair(struct spotnik_exchange *exchange, const char *name, uint32_t rank, float *data,
+                          uint64_t count, uint64_t timeout_ns, struct spotnik_request **ret_request)
+{
+    struct spotnik_request wanted = { .kind = SPOTNIK_REQUEST_PAIR, .rank = rank, .data = (uint8_t *)(void *)data,
+                                      .bytes = count * sizeof *data, .dtype = SPOTNIK_F32 };
+
+    name_set(&wanted, name);
+    return start(exchange, &wanted, timeout_ns, ret_request);
+}
+
+static void arrival_give(const struct spotnik_request *request, spotnik_arrival *ret)
+{
+    uint32_t size = ret->size < sizeof request->arrival ? ret->size : (uint32_t)sizeof request->arrival;
+
+    if (size <= sizeof ret->size)
+        return;
+    memcpy((uint8_t *)ret + sizeof ret->size, (const uint8_t *)&request->arrival + sizeof ret->size,
+           size - sizeof ret->size);
+}
+
+int spotnik_request_wait(spotnik_request *request, uint64_t timeout_ns, spotnik_arrival *ret)
+{
+    if (!request)
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no request was given");
+    struct spotnik_exchange *exchange = request->exchange;
+    uint64_t until_ns = spotnik_time_add(spotnik_thread_now_ns(), timeout_ns);
+    if (until_ns > INT64_MAX)
+        until_ns = INT64_MAX;
+    struct timespec until = { .tv_sec = (time_t)(until_ns / SPOTNIK_S), .tv_nsec = (long)(until_ns % SPOTNIK_S) };
+    bool late = timeout_ns == 0;
+
+    pthread_mutex_lock(&exchange->lock);
+    while (!request->ended && !late)
+        late = pthread_cond_timedwait(&exchange->changed, &exchange->lock, &until) != 0;
+    bool ended = request->ended;
+    pthread_mutex_unlock(&exchange->lock);
+    if (!ended)
+        return spotnik_error_return(SPOTNIK_ERR_AGAIN, "the request for %s has not ended yet", request->name);
+    if (request->error == SPOTNIK_ERR_MISMATCH)
+        return spotnik_error_return(request->error, "%s is of another size or type on the member of rank %u", request->name,
+                                    request->arrival.rank);
+    if (request->error)
+        return spotnik_error_return(request->error, "no memory for the request for %s", request->name);
+    if (ret)
+        arrival_give(request, ret);
+    return 0;
+}
+
+void spotnik_request_free(spotnik_request *request)
+{
+    if (!request)
+        return;
+    struct spotnik_exchange *exchange = request->exchange;
+
+    pthread_mutex_lock(&exchange->lock);
+    request->cancelled = true;
+    eventfd_write(request->wake_fd, 1);
+    bool started = request->started;
+    request->started = false;
+    pthread_mutex_unlock(&exchange->lock);
+    if (started)
+        pthread_join(request->thread, NULL);
+    pthread_mutex_lock(&exchange->lock);
+    take_out(request);
+    pthread_mutex_unlock(&exchange->lock);
+    close(request->wake_fd);
+    free(request);
+}

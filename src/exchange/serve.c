@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One who asks us, from its first question to the end of its connection. The owner of what is published takes no part in
+ * it: questions are answered from pinned buffers. */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/time.h"
+#include "exchange/inside.h"
+
+#define SIGN_OF_LIFE_NS (200 * SPOTNIK_MS)
+
+static bool goes_on(void *context)
+{
+    struct spotnik_exchange_session *session = context;
+
+    pthread_mutex_lock(&session->exchange->lock);
+    bool on = !session->exchange->stopping;
+    pthread_mutex_unlock(&session->exchange->lock);
+    return on;
+}
+
+static int say(struct spotnik_exchange_session *session, enum spotnik_exchange_kind kind, uint64_t sequence)
+{
+    struct spotnik_exchange_head head = { .kind = (uint8_t)kind, .sequence = sequence };
+
+    return spotnik_pipe_write(&session->pipe, &head, NULL);
+}
+
+/* Pin what is asked for; *ret_edition NULL: it is not there. 0, SPOTNIK_ERR_MISMATCH. */
+static int pin(struct spotnik_exchange_session *session, const struct spotnik_exchange_head *asked,
+               struct spotnik_topic **ret_topic, struct spotnik_edition **ret_edition)
+{
+    pthread_mutex_lock(&session->exchange->lock);
+    int rc = spotnik_topic_pin(session->exchange, asked, ret_topic, ret_edition);
+    pthread_mutex_unlock(&session->exchange->lock);
+    return rc;
+}
+
+static void unpin(struct spotnik_exchange_session *session, struct spotnik_topic *topic, struct spotnik_edition *edition)
+{
+    pthread_mutex_lock(&session->exchange->lock);
+    spotnik_topic_unpin(topic, edition);
+    pthread_mutex_unlock(&session->exchange->lock);
+}
+
+/* ---- pulls ---- */
+
+/* Until it is published; whoever asked may go away meanwhile. 0: look again. */
+static int await_news(struct spotnik_exchange_session *session)
+{
+    int rc = spotnik_pipe_look(&session->pipe, SIGN_OF_LIFE_NS);
+
+    if (rc != 0)
+        return SPOTNIK_ERR_PEERS; /* the end, or somebody who talks out of turn */
+    return say(session, SPOTNIK_EXCHANGE_WAIT, 0);
+}
+
+static int give(struct spotnik_exchange_session *session, struct spotnik_exchange_head head)
+{
+    struct spotnik_topic *topic;
+    struct spotnik_edition *edition = NULL;
+    int rc;
+
+    while ((rc = pin(session, &head, &topic, &edition)) == 0 && !edition) {
+        if (head.version == 0)
+            return say(session, SPOTNIK_EXCHANGE_ABSENT, 0);
+        rc = await_news(session);
+        if (rc)
+            return rc;
+    }
+    if (rc)
+        return say(session, SPOTNIK_EXCHANGE_OTHER, 0);
+    head.kind = SPOTNIK_EXCHANGE_SNAPSHOT;
+    head.version = edition->version;
+    rc = spotnik_pipe_write(&session->pipe, &head, edition->data);
+    unpin(session, topic, edition);
+    return rc;
+}
+
+/* ---- pairwise averages: the passive side ---- */
+
+/* half = (theirs - ours) / 2, where theirs lies now. */
+static void halve(float *half, const float *ours, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++)
+        half[i] = (half[i] - ours[i]) * 0.5f;
+}
+
+/* The other side's model, and what it means against our edition. */
+static int prepare(struct spotnik_exchange_session *session, struct spotnik_prepared *prepared,
+                   const struct spotnik_edition *edition)
+{
+    struct spotnik_exchange_head head;
+    int rc = say(session, SPOTNIK_EXCHANGE_GO, prepared->sequence);
+
+    if (!rc)
+        rc = spotnik_pipe_read_head(&session->pipe, &head);
+    if (!rc && (head.kind != SPOTNIK_EXCHANGE_ANSWER || head.sequence != prepared->sequence
+                || head.bytes != prepared->topic->bytes))
+        rc = SPOTNIK_ERR_PEERS;
+    if (!rc)
+        rc = spotnik_pipe_read(&session->pipe, prepared->half, prepared->topic->bytes);
+    if (!rc)
+        halve(prepared->half, (const float *)(const void *)edition->data, prepared->topic->count);
+    return rc;
+}
+
+/* From here on the other side may decide. If not all of our answer has left, it never will. */
+static int answer(struct spotnik_exchange_session *session, struct spotnik_prepared *prepared,
+                  struct spotnik_exchange_head head)
+{
+    struct spotnik_exchange *exchange = session->exchange;
+
+    pthread_mutex_lock(&exchange->lock);
+    spotnik_prepared_add(exchange, prepared);
+    pthread_mutex_unlock(&exchange->lock);
+    head.kind = SPOTNIK_EXCHANGE_ANSWER;
+    int rc = spotnik_pipe_write(&session->pipe, &head, prepared->half);
+    pthread_mutex_lock(&exchange->lock);
+    prepared->answering = false;
+    if (rc)
+        spotnik_prepared_drop(exchange, prepared);
+    pthread_cond_broadcast(&exchange->changed);
+    pthread_mutex_unlock(&exchange->lock);
+    return rc;
+}
+
+static int average(struct spotnik_exchange_session *session, const struct spotnik_exchange_head *offer)
+{
+    struct spotnik_exchange_head head = *offer;
+    struct spotnik_topic *topic;
+    struct spotnik_edition *edition;
+
+    head.version = 0;
+    int rc = head.dtype == SPOTNIK_F32 ? pin(session, &head, &topic, &edition) : SPOTNIK_ERR_MISMATCH;
+    if (rc)
+        return say(session, SPOTNIK_EXCHANGE_OTHER, 0);
+    pthread_mutex_lock(&session->exchange->lock);
+    spotnik_prepared_drop_before(session->exchange, session->peer.id, offer->sequence);
+    pthread_mutex_unlock(&session->exchange->lock);
+    struct spotnik_prepared *prepared = edition ? spotnik_prepared_new(session, topic, offer->sequence) : NULL;
+    if (prepared) {
+        head.version = edition->version;
+        rc = prepare(session, prepared, edition);
+    }
+    if (edition)
+        unpin(session, topic, edition);
+    if (!prepared)
+        return say(session, SPOTNIK_EXCHANGE_ABSENT, 0);
+    if (!rc)
+        return answer(session, prepared, head);
+    pthread_mutex_lock(&session->exchange->lock);
+    spotnik_prepared_free(prepared);
+    pthread_mutex_unlock(&session->exchange->lock);
+    return rc;
+}
+
+static int commit(struct spotnik_exchange_session *session, uint64_t sequence)
+{
+    struct spotnik_exchange *exchange = session->exchange;
+
+    pthread_mutex_lock(&exchange->lock);
+    bool settled = spotnik_prepared_settle(exchange, session->peer.id, sequence);
+    pthread_mutex_unlock(&exchange->lock);
+    return say(session, settled ? SPOTNIK_EXCHANGE_DONE : SPOTNIK_EXCHANGE_ABSENT, sequence);
+}
+
+/* ---- the session ---- */
+
+static int turn(struct spotnik_exchange_session *session)
+{
+    struct spotnik_exchange_head head;
+    int rc = spotnik_pipe_await(&session->pipe);
+
+    if (!rc)
+        rc = spotnik_pipe_read_head(&session->pipe, &head);
+    if (rc)
+        return rc;
+    switch (head.kind) {
+    case SPOTNIK_EXCHANGE_PULL:
+        return give(session, head);
+    case SPOTNIK_EXCHANGE_OFFER:
+        return average(session, &head);
+    case SPOTNIK_EXCHANGE_COMMIT:
+        return commit(session, head.sequence);
+    default:
+        return SPOTNIK_ERR_PEERS;
+    }
+}
+
+static void end(struct spotnik_exchange_session *session)
+{
+    struct spotnik_exchange *exchange = session->exchange;
+    struct spotnik_exchange_session **at = &exchange->sessions;
+
+    pthread_mutex_lock(&exchange->lock);
+    while (*at != session)
+        at = &(*at)->next;
+    *at = session->next;
+    exchange->session_count--;
+    close(session->pipe.fd);
+    close(session->pipe.wake_fd);
+    free(session);
+    pthread_cond_broadcast(&exchange->changed);
+    /* The last access: who waits for the last session may free everything now. */
+    pthread_mutex_unlock(&exchange->lock);
+}
+
+void *spotnik_exchange_serve(void *argument)
+{
+    struct spotnik_exchange_session *session = argument;
+
+    session->pipe.goes_on = goes_on;
+    session->pipe.context = session;
+    while (goes_on(session) && turn(session) == 0)
+        continue;
+    pthread_mutex_lock(&session->exchange->lock);
+    spotnik_prepared_orphan(session->exchange, session);
+    pthread_mutex_unlock(&session->exchange->lock);
+    spotnik_prepared_prune(session->exchange);
+    end(session);
+    return NULL;
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is published under one name. The writer takes a buffer that is neither the newest nor pinned, so it never waits:
+ * with readers that are done before two more publications, three buffers do. A slower reader keeps its own until it is
+ * done, and the writer gets another; there are never more than readers and two. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#include "base/assert.h"
+#include "base/dtype.h"
+#include "base/error.h"
+#include "exchange/inside.h"
+
+#define EDITIONS_KEPT 3
+
+struct spotnik_topic *spotnik_topic_find(const struct spotnik_exchange *exchange, const char *name)
+{
+    struct spotnik_topic *topic = exchange->topics;
+
+    while (topic && strcmp(topic->name, name) != 0)
+        topic = topic->next;
+    return topic;
+}
+
+/* ---- the writer ---- */
+
+static int topic_new(struct spotnik_exchange *exchange, const char *name, uint64_t count, enum spotnik_dtype dtype,
+                     struct spotnik_topic **ret)
+{
+    struct spotnik_topic *topic = calloc(1, sizeof *topic);
+
+    if (exchange->topic_count >= SPOTNIK_EXCHANGE_TOPICS_MAX) {
+        free(topic);
+        return spotnik_error_return(SPOTNIK_ERR_LIMIT, "%s: at most %d names can be published", name,
+                                    SPOTNIK_EXCHANGE_TOPICS_MAX);
+    }
+    if (!topic)
+        return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory to publish %s", name);
+    memcpy(topic->name, name, strlen(name) + 1);
+    topic->dtype = dtype;
+    topic->count = count;
+    topic->bytes = count * spotnik_dtype_bytes(dtype);
+    topic->left_last = &topic->left;
+    topic->next = exchange->topics;
+    exchange->topics = topic;
+    exchange->topic_count++;
+    *ret = topic;
+    return 0;
+}
+
+static int topic_get(struct spotnik_exchange *exchange, const char *name, uint64_t count, enum spotnik_dtype dtype,
+                     struct spotnik_topic **ret)
+{
+    struct spotnik_topic *topic = spotnik_topic_find(exchange, name);
+
+    if (!topic)
+        return topic_new(exchange, name, count, dtype, ret);
+    if (topic->count != count || topic->dtype != dtype)
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "%s was published with %llu elements of type %d before; give "
+                                    "another name to something else", name, (unsigned long long)topic->count,
+                                    (int)topic->dtype);
+    *ret = topic;
+    return 0;
+}
+
+static void edition_free(struct spotnik_edition *edition)
+{
+    free(edition->data);
+    free(edition);
+}
+
+/* Pinned for the writer. NULL: no memory. */
+static struct spotnik_edition *edition_take(struct spotnik_topic *topic)
+{
+    struct spotnik_edition *edition = topic->editions;
+
+    while (edition && (edition->pins || edition == topic->newest))
+        edition = edition->next;
+    if (!edition) {
+        edition = calloc(1, sizeof *edition);
+        if (edition)
+            edition->data = malloc(topic->bytes ? topic->bytes : 1);
+        if (!edition || !edition->data) {
+            free(edition);
+            return NULL;
+        }
+        edition->next = topic->editions;
+        topic->editions = edition;
+    }
+    edition->pins++;
+    return edition;
+}
+
+static void wake_sessions(struct spotnik_exchange *exchange)
+{
+    for (struct spotnik_exchange_session *session = exchange->sessions; session; session = session->next)
+        eventfd_write(session->pipe.wake_fd, 1);
+}
+
+int spotnik_exchange_publish(struct spotnik_exchange *exchange, const char *name, const void *data, uint64_t count,
+                             enum spotnik_dtype dtype, uint64_t version)
+{
+    struct spotnik_topic *topic = NULL;
+
+    pthread_mutex_lock(&exchange->lock);
+    int rc = topic_get(exchange, name, count, dtype, &topic);
+    struct spotnik_edition *edition = rc ? NULL : edition_take(topic);
+    pthread_mutex_unlock(&exchange->lock);
+    if (!edition)
+        return rc ? rc : spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory to publish %s", name);
+    if (topic->bytes)
+        memcpy(edition->data, data, topic->bytes);
+    pthread_mutex_lock(&exchange->lock);
+    edition->version = version;
+    topic->newest = edition;
+    spotnik_topic_unpin(topic, edition);
+    wake_sessions(exchange);
+    pthread_mutex_unlock(&exchange->lock);
+    return 0;
+}
+
+/* ---- readers ---- */
+
+/* 0: *ret_edition is pinned; NULL: there is none that is new enough. MISMATCH: not what was asked for. */
+int spotnik_topic_pin(struct spotnik_exchange *exchange, const struct spotnik_exchange_head *asked,
+                      struct spotnik_topic **ret_topic, struct spotnik_edition **ret_edition)
+{
+    struct spotnik_topic *topic = spotnik_topic_find(exchange, asked->name);
+    struct spotnik_edition *newest = topic ? topic->newest : NULL;
+
+    if (topic && (topic->bytes != asked->bytes || (uint8_t)topic->dtype != asked->dtype))
+        return SPOTNIK_ERR_MISMATCH;
+    *ret_topic = topic;
+    *ret_edition = newest && newest->version >= asked->version ? newest : NULL;
+    if (*ret_edition)
+        newest->pins++;
+    return 0;
+}
+
+/* What a slow reader had kept is given back, unless it will be needed again. */
+void spotnik_topic_unpin(struct spotnik_topic *topic, struct spotnik_edition *edition)
+{
+    uint32_t count = 0;
+
+    SPOTNIK_ASSERT(edition->pins > 0);
+    edition->pins--;
+    for (struct spotnik_edition **at = &topic->editions; *at;) {
+        struct spotnik_edition *one = *at;
+        if (++count > EDITIONS_KEPT && one->pins == 0 && one != topic->newest) {
+            *at = one->next;
+            edition_free(one);
+        } else {
+            at = &one->next;
+        }
+    }
+}
+
+/* ---- changes that others leave ---- */
+
+/* One order of additions: that in which they were settled. */
+static uint32_t add_all(struct spotnik_prepared *left, float *data, uint64_t count)
+{
+    uint32_t added = 0;
+
+    while (left) {
+        struct spotnik_prepared *one = left;
+        left = one->next;
+        for (uint64_t i = 0; data && i < count; i++)
+            data[i] += one->half[i];
+        free(one->half);
+        free(one);
+        added++;
+    }
+    return added;
+}
+
+static struct spotnik_prepared *left_take(struct spotnik_topic *topic)
+{
+    struct spotnik_prepared *left = topic->left;
+
+    for (const struct spotnik_prepared *one = left; one; one = one->next)
+        topic->left_count--;
+    topic->left = NULL;
+    topic->left_last = &topic->left;
+    return left;
+}
+
+int spotnik_exchange_settle(struct spotnik_exchange *exchange, const char *name, float *data, uint64_t count,
+                            uint32_t *ret_settled)
+{
+    struct spotnik_prepared *left = NULL;
+
+    spotnik_prepared_prune(exchange);
+    pthread_mutex_lock(&exchange->lock);
+    struct spotnik_topic *topic = spotnik_topic_find(exchange, name);
+    bool fits = !topic || (topic->count == count && topic->dtype == SPOTNIK_F32);
+    if (topic && fits)
+        left = left_take(topic);
+    pthread_mutex_unlock(&exchange->lock);
+    if (!fits)
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "%s was published with another number or type of elements", name);
+    uint32_t settled = add_all(left, data, count);
+    if (ret_settled)
+        *ret_settled = settled;
+    return 0;
+}
+
+/* What was published here, and left here, was that of another member. */
+void spotnik_topics_clear(struct spotnik_exchange *exchange)
+{
+    for (struct spotnik_topic *topic = exchange->topics; topic; topic = topic->next) {
+        topic->newest = NULL;
+        (void)add_all(left_take(topic), NULL, 0);
+    }
+}
+
+void spotnik_topics_free(struct spotnik_exchange *exchange)
+{
+    while (exchange->topics) {
+        struct spotnik_topic *topic = exchange->topics;
+        exchange->topics = topic->next;
+        while (topic->editions) {
+            struct spotnik_edition *edition = topic->editions;
+            topic->editions = edition->next;
+            edition_free(edition);
+        }
+        (void)add_all(left_take(topic), NULL, 0);
+        free(topic);
+    }
+}
