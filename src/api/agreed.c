@@ -9,10 +9,11 @@
 
 #include "api/job.h"
 #include "base/error.h"
+#include "base/hash.h"
 
 #define ROW_WORDS (sizeof(struct spotnik_agreed_row) / sizeof(uint64_t))
 
-_Static_assert(sizeof(struct spotnik_agreed_row) == 32, "a row is four words, without holes");
+_Static_assert(sizeof(struct spotnik_agreed_row) == 40, "a row is five words, without holes");
 
 struct spotnik_agreed_table {
     struct spotnik_agreed agreed;
@@ -21,8 +22,11 @@ struct spotnik_agreed_table {
     uint32_t filled;                 /* the row of `mine` that is not zero */
     bool started;                    /* our row is in the begun step */
     uint64_t part_ns[SPOTNIK_PACE_PARTS]; /* of the pace, as the last row told it */
-    uint32_t check;
+    const void *decisions;
+    size_t decisions_size;
     double noise;
+    uint32_t cost_us;
+    uint32_t before;
 };
 
 int spotnik_agreed_on(struct spotnik_job *job)
@@ -69,15 +73,31 @@ void spotnik_agreed_noise_set(struct spotnik_job *job, double noise)
         job->agreed->noise = noise;
 }
 
-void spotnik_agreed_check_set(struct spotnik_job *job, uint32_t check)
+void spotnik_agreed_cost_set(struct spotnik_job *job, uint32_t cost_us)
 {
     if (job->agreed)
-        job->agreed->check = check;
+        job->agreed->cost_us = cost_us;
+}
+
+void spotnik_agreed_check_watch(struct spotnik_job *job, const void *decisions, size_t size)
+{
+    if (!job->agreed)
+        return;
+    job->agreed->decisions = decisions;
+    job->agreed->decisions_size = size;
 }
 
 static bool is_given(const struct spotnik_agreed_row *row)
 {
     return row->compute_us != 0;
+}
+
+bool spotnik_agreed_read(const void *words, uint64_t count, uint32_t share, struct spotnik_agreed_row *ret)
+{
+    if (share >= count / ROW_WORDS)
+        return false;
+    memcpy(ret, (const uint64_t *)words + share * ROW_WORDS, sizeof *ret);
+    return is_given(ret);
 }
 
 bool spotnik_agreed_differs(const struct spotnik_agreed *agreed)
@@ -110,6 +130,11 @@ static uint64_t spent_ns(struct spotnik_agreed_table *table, const struct spotni
     return ns;
 }
 
+static uint32_t check_of(const struct spotnik_agreed_table *table)
+{
+    return table->decisions ? (uint32_t)spotnik_hash_bytes(table->decisions, table->decisions_size) : 0;
+}
+
 static void row_fill(struct spotnik_job *job, struct spotnik_agreed_table *table, struct spotnik_agreed_row *row)
 {
     struct spotnik_pace pace;
@@ -118,15 +143,18 @@ static void row_fill(struct spotnik_job *job, struct spotnik_agreed_table *table
     uint64_t wait_ns = spent_ns(table, &pace, SPOTNIK_PACE_BEGIN) + spent_ns(table, &pace, SPOTNIK_PACE_COMMIT);
 
     *row = (struct spotnik_agreed_row){
-        .compute_us = microseconds(spent_ns(table, &pace, SPOTNIK_PACE_COMPUTE)),
+        .compute_us = microseconds(pace.computed_ns),
         .apply_us = microseconds(spent_ns(table, &pace, SPOTNIK_PACE_APPLY)),
         .wait_us = microseconds(wait_ns),
         .samples = job->samples < UINT32_MAX ? (uint32_t)job->samples : UINT32_MAX,
-        .check = table->check,
+        .check = check_of(table),
+        .before = table->before,
         .noise = table->noise,
+        .cost_us = table->cost_us,
     };
     row->compute_us += row->compute_us == 0;
     table->noise = 0;
+    table->cost_us = 0;
 }
 
 void spotnik_agreed_begin(struct spotnik_job *job)
@@ -160,6 +188,17 @@ void spotnik_agreed_deliver(struct spotnik_job *job, uint64_t step, uint32_t buc
 
     if (!table || bucket_count <= SPOTNIK_BUCKET_AGREED || !result[SPOTNIK_BUCKET_AGREED].data)
         return;
+    table->before = job->share < job->shares ? 1 + job->share : 0;
     memcpy(table->all, result[SPOTNIK_BUCKET_AGREED].data, table->agreed.slots * sizeof *table->all);
     table->agreed.step = step;
+}
+
+int spotnik_agreed_outcome(const struct spotnik_job *job)
+{
+    if (!job->agreed || job->agreed->agreed.step != job->committed || !spotnik_agreed_differs(&job->agreed->agreed))
+        return 0;
+    return spotnik_error_return(SPOTNIK_ERR_MISMATCH,
+                                "step %llu: members have decided differently from the same numbers; give every member the "
+                                "same program, and policies that depend on agreed numbers alone",
+                                (unsigned long long)job->committed);
 }

@@ -14,15 +14,18 @@
 #include "net/engine.h"
 #include "spotnik/spotnik.h"
 
-/* Of one share, about the step it belongs to. All zeros: that share gave nothing. */
+/* Of one share, about the step it belongs to. All zeros: that share gave nothing. Where the row is given early
+ * (spotnik_agreed_start() right after step_begin), compute_us is that of the step before. */
 struct spotnik_agreed_row {
     uint32_t compute_us; /* from the return of step_begin to the call of step_commit; at least 1 */
     uint32_t apply_us;   /* from the return of the last step_commit to the call of step_begin */
     uint32_t wait_us;    /* within the last step_commit and within step_begin */
     uint32_t samples;    /* of the share; UINT32_MAX stands for more */
     uint32_t check;      /* hash of what this member decided last: all rows have the same, or members differ */
-    uint32_t spare;
+    uint32_t before;     /* 1 + the share this member had in the last step it committed; 0: it had none */
     double noise;        /* what spotnik_agreed_noise_set() said in this step; else 0 */
+    uint32_t cost_us;    /* what spotnik_agreed_cost_set() said in this step; else 0 */
+    uint32_t spare;
 };
 
 struct spotnik_agreed {
@@ -40,11 +43,15 @@ int spotnik_agreed_on(struct spotnik_job *job);
 /* What the step committed last has said; NULL: not turned on. Valid until the next commit. */
 const struct spotnik_agreed *spotnik_agreed_get(const struct spotnik_job *job);
 
+/* Row `share` of a result of the bucket, `count` words of it. Pure; false: no such row, or nothing was given. */
+bool spotnik_agreed_read(const void *words, uint64_t count, uint32_t share, struct spotnik_agreed_row *ret);
+
 /* For our row of the begun step. Nothing where it is not on. */
 void spotnik_agreed_noise_set(struct spotnik_job *job, double noise);
+void spotnik_agreed_cost_set(struct spotnik_job *job, uint32_t cost_us);
 
-/* For our rows from now on. */
-void spotnik_agreed_check_set(struct spotnik_job *job, uint32_t check);
+/* What `check` is the hash of from now on: registered memory, without holes, in which decisions are kept. */
+void spotnik_agreed_check_watch(struct spotnik_job *job, const void *decisions, size_t size);
 
 /* Do rows of the step committed last name different decisions? Then our programs differ. */
 bool spotnik_agreed_differs(const struct spotnik_agreed *agreed);
@@ -52,13 +59,16 @@ bool spotnik_agreed_differs(const struct spotnik_agreed *agreed);
 /* step.c: a step was begun. */
 void spotnik_agreed_begin(struct spotnik_job *job);
 
-/* step.c: our row goes into the step that is about to be sealed; once, whatever is called again. As
- * spotnik_engine_allreduce_from(). */
+/* Our row goes into the begun step; once, whatever is called again. Called by step_commit, or, by who wants the step to be
+ * complete early, right after step_begin. As spotnik_engine_allreduce_from(). */
 int spotnik_agreed_start(struct spotnik_job *job);
 
 /* open.c: the engine's `committed` hook. */
 void spotnik_agreed_deliver(struct spotnik_job *job, uint64_t step, uint32_t bucket_count,
                             const struct spotnik_bucket_result *result);
+
+/* step.c, after a commit: 0, or MISMATCH where members have decided differently. */
+int spotnik_agreed_outcome(const struct spotnik_job *job);
 
 void spotnik_agreed_free(struct spotnik_job *job);
 

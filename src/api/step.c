@@ -219,7 +219,9 @@ int spotnik_step_commit(spotnik_job *job)
         job->committed = job->step;
         spotnik_rate_count(&job->rate, job->committed);
         spotnik_pace_step(&job->pace);
-        rc = spotnik_collectives_outcome(job->collectives);
+        rc = spotnik_agreed_outcome(job);
+        if (!rc)
+            rc = spotnik_collectives_outcome(job->collectives);
     }
     return rc;
 }

@@ -18,6 +18,7 @@ struct spotnik_pace {
     uint64_t part_ns[SPOTNIK_PACE_PARTS];
     uint64_t steps;        /* committed while this member computed them */
     uint64_t reduce_bytes; /* given to allreduce in the last committed step */
+    uint64_t computed_ns;  /* the last COMPUTE that has ended */
     uint64_t since_ns, bytes;
     enum spotnik_pace_part part; /* the running one, since since_ns (0: none has begun) */
 };

@@ -31,6 +31,7 @@ struct member {
     uint64_t last;    /* step */
     double noise;
     bool end;
+    uint32_t before;
     float model;
     char failure[256];
 };
@@ -81,8 +82,11 @@ static void look(struct member *member, spotnik_job *job, const spotnik_step *st
         EXPECT(member, agreed->row[step->share].noise == member->noise);
         EXPECT(member, agreed->row[step->share].samples == step->sample_count);
         EXPECT(member, agreed->row[step->share].compute_us >= 1);
+        EXPECT(member, agreed->row[step->share].cost_us == 10 + member->number);
+        EXPECT(member, agreed->row[step->share].before == member->before);
     }
     member->digest[step->number] = spotnik_hash_bytes(agreed->row, agreed->slots * sizeof *agreed->row) | 1;
+    member->before = step->share < step->shares ? 1 + step->share : 0;
     member->last = step->number;
     EXPECT(member, spotnik_agreed_differs(agreed) == (step->number == ODD));
     for (uint32_t i = 0; i < agreed->slots; i++)
@@ -94,15 +98,20 @@ static void look(struct member *member, spotnik_job *job, const spotnik_step *st
 static void run(struct member *member, spotnik_job *job)
 {
     spotnik_step step;
-    uint32_t computed = 0;
+    uint32_t computed = 0, decision = 55;
 
+    spotnik_agreed_check_watch(job, &decision, sizeof decision);
     while (!member->failure[0] && !member->end) {
         EXPECT(member, spotnik_step_begin(job, &step) == 0 && step.number < STEPS);
         computed += step.shares > 0;
         member->noise = member->number == 2 ? END + computed : member->number + 0.5;
         spotnik_agreed_noise_set(job, member->noise);
-        spotnik_agreed_check_set(job, step.number == ODD && member->number == 1 ? 77 : 55);
-        EXPECT(member, spotnik_step_commit(job) == 0);
+        spotnik_agreed_cost_set(job, 10 + member->number);
+        decision = step.number == ODD && member->number == 1 ? 77 : 55;
+        if (step.number % 3 == 0)
+            EXPECT(member, spotnik_agreed_start(job) == 0);
+        int rc = spotnik_step_commit(job);
+        EXPECT(member, rc == (step.number == ODD ? SPOTNIK_ERR_MISMATCH : 0));
         if (!member->failure[0])
             look(member, job, &step);
         if (step.number == LATE && member->number == 0)
@@ -210,6 +219,13 @@ static void test_alone(void **state)
         assert_int_equal(spotnik_agreed_get(job)->row[0].samples, step.sample_count);
         assert_true(spotnik_agreed_get(job)->row[0].noise == 0.25 * (double)i);
         assert_false(spotnik_agreed_differs(spotnik_agreed_get(job)));
+        const struct spotnik_agreed *agreed = spotnik_agreed_get(job);
+        uint64_t words = agreed->slots * sizeof *agreed->row / sizeof(uint64_t);
+        struct spotnik_agreed_row row;
+        assert_true(spotnik_agreed_read(agreed->row, words, 0, &row));
+        assert_memory_equal(&row, &agreed->row[0], sizeof row);
+        assert_false(spotnik_agreed_read(agreed->row, words, 1, &row)); /* nobody's */
+        assert_false(spotnik_agreed_read(agreed->row, words, agreed->slots, &row));
     }
     spotnik_leave(job);
 }
