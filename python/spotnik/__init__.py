@@ -42,6 +42,7 @@ from .errors import (
     VersionError,
 )
 from .job import Change, CheckpointStatus, Config, Dtype, Job, Member, Op, Recovery, Status, Step, leave_on_sigterm
+from .sync import Rule, Sync, Vectors
 
 __version__ = "0.1.0"
 
@@ -71,11 +72,14 @@ __all__ = [
     "PeersError",
     "Recovery",
     "RootError",
+    "Rule",
     "SpotnikError",
     "StateError",
     "Status",
     "Step",
+    "Sync",
     "SystemCallError",
+    "Vectors",
     "VersionError",
     "allgather",
     "allreduce",

@@ -2,7 +2,7 @@
 """The C interface of libspotnik, declared for ctypes: where the library is, its structs, its functions.
 
 Decides nothing and checks nothing but that library and package fit together. ``tests/python/base/test_native.py``
-compares every declaration here with ``include/spotnik/spotnik.h``.
+compares every declaration here with ``include/spotnik/spotnik.h`` and ``sync.h``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import ctypes
 import enum
 import os
 import threading
-from ctypes import POINTER, c_char, c_char_p, c_float, c_int, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, c_char, c_char_p, c_double, c_float, c_int, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any, Optional, TypeVar
 
@@ -173,6 +173,37 @@ class NativeCheckpointInfo(ctypes.Structure):
     ]
 
 
+class NativeSyncConfig(ctypes.Structure):
+    """spotnik_sync_config."""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("strategy", c_char_p),
+        ("alpha", c_float),
+        ("period", c_uint32),
+        ("lookahead_alpha", c_float),
+        ("lookahead_period", c_uint32),
+        ("average_period", c_uint32),
+    ]
+
+
+class NativeSyncView(ctypes.Structure):
+    """spotnik_sync_view."""
+
+    _fields_ = [
+        ("count", c_size_t),
+        ("model", POINTER(c_float)),
+        ("gradient", POINTER(c_float)),
+        ("scratch", POINTER(c_float)),
+        ("centre", POINTER(c_float)),
+        ("slow", POINTER(c_float)),
+        ("step", c_uint64),
+        ("rank", c_uint32),
+        ("size", c_uint32),
+        ("arrived", c_uint32),
+    ]
+
+
 STRUCTS: dict[str, type[ctypes.Structure]] = {
     "spotnik_config": NativeConfig,
     "spotnik_range": NativeRange,
@@ -181,16 +212,22 @@ STRUCTS: dict[str, type[ctypes.Structure]] = {
     "spotnik_job_member": NativeMember,
     "spotnik_job_status": NativeStatus,
     "spotnik_checkpoint_info": NativeCheckpointInfo,
+    "spotnik_sync_config": NativeSyncConfig,
+    "spotnik_sync_view": NativeSyncView,
 }
 
 _JOB = c_void_p
+_SYNC = c_void_p
+_VECTOR = c_void_p  # of floats
 
 Refresh = ctypes.CFUNCTYPE(None, c_void_p)
+SyncApply = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_void_p, c_size_t)
+SyncRule = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, POINTER(NativeSyncView))
 
 #: Types of function pointers, by the name of the argument.
-CALLBACKS: dict[str, Any] = {"refresh": Refresh}
+CALLBACKS: dict[str, Any] = {"refresh": Refresh, "apply": SyncApply, "begin": SyncRule, "finish": SyncRule}
 
-#: Result and arguments of every function of the header.
+#: Result and arguments of every function of the headers.
 FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "spotnik_config_init": (None, [POINTER(NativeConfig)]),
     "spotnik_config_init_sized": (None, [POINTER(NativeConfig), c_size_t]),
@@ -221,6 +258,23 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "spotnik_state_digest": (c_uint64, [_JOB]),
     "spotnik_strerror": (c_char_p, [c_int]),
     "spotnik_last_error": (c_char_p, []),
+    "spotnik_sync_config_init_sized": (None, [POINTER(NativeSyncConfig), c_size_t]),
+    "spotnik_sync_open": (
+        c_int,
+        [_JOB, POINTER(NativeSyncConfig), _VECTOR, c_size_t, SyncApply, c_void_p, POINTER(_SYNC)],
+    ),
+    "spotnik_sync_state_add": (c_int, [_SYNC, c_char_p, c_void_p, c_size_t, c_int]),
+    "spotnik_sync_begin": (c_int, [_SYNC, POINTER(NativeStep)]),
+    "spotnik_sync_step": (c_int, [_SYNC, _VECTOR]),
+    "spotnik_sync_name": (c_char_p, [_SYNC]),
+    "spotnik_sync_is_same_bits": (c_int, [_SYNC]),
+    "spotnik_sync_agreed": (_VECTOR, [_SYNC]),
+    "spotnik_sync_digest": (c_uint64, [_SYNC]),
+    "spotnik_sync_tell": (c_int, [_SYNC, c_uint32, c_double]),
+    "spotnik_sync_told": (c_double, [_SYNC, c_uint32]),
+    "spotnik_sync_rule_set": (c_int, [_SYNC, c_char_p, c_uint32, SyncRule, SyncRule, c_void_p]),
+    "spotnik_sync_average": (None, [_SYNC, _VECTOR]),
+    "spotnik_sync_apply": (None, [_SYNC, _VECTOR, _VECTOR]),
 }
 
 _Struct = TypeVar("_Struct", bound=ctypes.Structure)

@@ -74,6 +74,7 @@ class Job:
         self._refreshing: Optional[int] = None  # thread in which it runs
         self._refresh_error: Optional[BaseException] = None
         self._begun: Optional[Step] = None
+        self._sync: Optional[int] = None  # the handle of a spotnik.Sync: steps are begun through it
         self._members_max = 0
         self._outside = True  # the next step_begin copies the state of others
         self._seen = (0, 0)  # epoch and size of the view of the last step
@@ -207,11 +208,14 @@ class Job:
         again. Raises MismatchError, ParkedError, StateError. When a signal handler raises meanwhile, the step is still
         to be committed: call again, or :meth:`abandon`.
         """
+        return self.step_finish(lambda: int(self._library.spotnik_step_commit(self._job())))
+
+    def step_finish(self, commit: Callable[[], int]) -> bool:
+        """Finish the step by calling `commit` until it is through; :meth:`step_commit` says what is returned."""
         with _Alone(self):
-            job = self._job()
-            code = self._library.spotnik_step_commit(job)
+            code = commit()
             while code == _AGAIN:
-                code = self._library.spotnik_step_commit(job)
+                code = commit()
             if code not in (_PARKED, StateError.number):
                 self._begun = None
                 self._step_owners.clear()
@@ -367,11 +371,27 @@ class Job:
             self._library.spotnik_abandon(handle)
         return handle.value
 
+    def sync_open(
+        self, config: _native.NativeSyncConfig, model: int, count: int, apply: object, owner: object
+    ) -> int:
+        """For :class:`spotnik.Sync`: put a model under a strategy; from now on steps are begun through that."""
+        handle = ctypes.c_void_p()
+        with _Alone(self):
+            open_sync = self._library.spotnik_sync_open
+            self._check(open_sync(self._job(), config, model, count, apply, None, ctypes.byref(handle)))
+            self._state_owners.append(owner)
+            self._sync = handle.value
+        assert handle.value is not None
+        return handle.value
+
     def _begin(self, native: _native.NativeStep) -> None:
         job = self._job()
         code = _AGAIN
         while code == _AGAIN and self._refresh_error is None:
-            code = self._library.spotnik_step_begin(job, native)
+            if self._sync is not None:
+                code = self._library.spotnik_sync_begin(self._sync, native)
+            else:
+                code = self._library.spotnik_step_begin(job, native)
         refresh_error, self._refresh_error = self._refresh_error, None
         if refresh_error is not None:
             raise refresh_error
@@ -424,8 +444,12 @@ class Job:
     def _end(self, why: str) -> int:
         with self._life:
             handle = self._job()
-            self._handle, self._over, self._begun = None, why, None
+            self._handle, self._over, self._begun, self._sync = None, why, None, None
             return handle
+
+    def check(self, code: int) -> None:
+        """Raise what `code` of a call of the library means, unless it is 0. On the thread that made the call."""
+        self._check(code)
 
     def _check(self, code: int) -> None:
         """Raise what `code` means, unless it is 0. On the thread that made the call."""

@@ -51,6 +51,72 @@ def train(samples: int = 120, epochs: int = 4, batch: int = 8, pause_s: float = 
     spotnik.leave()
 
 
+class Nearer:
+    """A rule of a program's own: every third step the models go half of the way to their average."""
+
+    name, synchronous, same_bits, early = "nearer", True, False, True
+
+    def begin(self, sync: Any, now: Any) -> None:
+        if now.step % 3 == 0:
+            now.scratch[:] = now.model
+            sync.average(now.scratch)
+
+    def finish(self, sync: Any, now: Any) -> None:
+        if now.step % 3 == 0:
+            now.centre[:] = now.scratch
+            now.model += 0.5 * (now.centre - now.model)
+        sync.apply(now.model, now.gradient)
+
+
+def under(strategy: str, steps: int = 150, pause_s: float = PACE_S) -> None:
+    """Find the middle of the samples, under a strategy; tells the digest of what is agreed after every step."""
+    job = spotnik.init(samples=64, batch=16, members_min=3, members_max=16, steps_max=steps)
+    w = np.full(500, 5.0, dtype=np.float32)
+    target = np.random.default_rng(1).standard_normal((64, 500)).astype(np.float32)
+
+    def apply(model: Any, gradient: Any) -> None:
+        model -= np.float32(0.1) * gradient
+
+    rule = Nearer() if strategy == "nearer" else None
+    sync = spotnik.Sync(job, w, apply, strategy=None if rule else strategy, rule=rule)
+    for step in job:
+        indices = [index for part in step.ranges for index in part]
+        time.sleep(pause_s)
+        gradient = np.zeros_like(w) + (w - target[indices].mean(axis=0) if indices else 0)
+        sync.tell(0, len(indices))
+        if sync.step(gradient):
+            tell([step.number, sync.digest, sync.told(0)])
+    error = float(np.abs(sync.agreed - target.mean(axis=0)).max())
+    tell({"name": sync.name, "digest": sync.digest, "error": error, "same": sync.same_bits})
+    spotnik.leave()
+
+
+def misuse() -> None:
+    """What goes wrong with strategies, as the text of the error."""
+    job = spotnik.init(samples=4, batch=4, steps_max=2)
+    w = np.zeros(3, dtype=np.float32)
+    said = []
+    for wrong in (np.zeros(3), np.zeros((3, 2), dtype=np.float32)[:, 0]):
+        try:
+            spotnik.Sync(job, wrong, lambda model, gradient: None)
+        except spotnik.ArgumentError as error:
+            said.append(str(error))
+    try:
+        spotnik.Sync(job, w, lambda model, gradient: None, strategy="gossip")
+    except spotnik.ArgumentError as error:
+        said.append(str(error))
+    spotnik.leave()
+    job = spotnik.init(samples=4, batch=4, steps_max=2)
+    sync = spotnik.Sync(job, w, lambda model, gradient: 1 / 0, strategy="sma")
+    job.step_begin()
+    try:
+        sync.step(np.ones(3, dtype=np.float32))
+    except ZeroDivisionError as error:
+        said.append(str(error))
+    tell(said)
+    job.abandon()
+
+
 def collectives(members: int) -> None:
     """Each collective once; results to the test. `members` of them."""
     job = spotnik.init(members_min=members, members_max=8)
