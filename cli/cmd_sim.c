@@ -29,7 +29,7 @@ static const char help[] =
     "  --data         with every heartbeat and data frame\n"
     "  --plant BUG    break a rule of the protocol on purpose: commit-after-promise, ignore-accepted, "
     "any-quorum,\n"
-    "                 skip-handover, forget-returned, flat-unasked\n"
+    "                 skip-handover, forget-returned, flat-unasked, small-early\n"
     "  --json         results as JSON, one object per line\n"
     "  --scale N      a view of N members, losses in one instant: what the recovery costs (default losses "
     "1,3,10)\n\n"
@@ -55,7 +55,8 @@ static bool parse_bug(const char *text, uint32_t *bugs)
                   { "any-quorum", SPOTNIK_BUG_ANY_QUORUM },
                   { "skip-handover", SPOTNIK_BUG_SKIP_HANDOVER },
                   { "forget-returned", SPOTNIK_BUG_FORGET_RETURNED },
-                  { "flat-unasked", SPOTNIK_BUG_FLAT_UNASKED } };
+                  { "flat-unasked", SPOTNIK_BUG_FLAT_UNASKED },
+                  { "small-early", SPOTNIK_BUG_SMALL_EARLY } };
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
         if (!strcmp(text, known[i].name)) {
             *bugs |= known[i].bug;

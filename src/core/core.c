@@ -22,6 +22,7 @@ void spotnik_limits_init(struct spotnik_limits *limits, uint32_t members_max)
         .stagger_ns = 2 * SPOTNIK_MS,
         .retry_ns = 100 * SPOTNIK_MS,
         .enter_wait_ns = 50 * SPOTNIK_MS,
+        .choice = spotnik_choice_measured,
     };
 }
 
@@ -84,6 +85,7 @@ struct spotnik_core *spotnik_core_init(void *memory, const struct spotnik_limits
 
     SPOTNIK_ASSERT(limits->members_max >= 1);
     SPOTNIK_ASSERT(limits->chunk_bytes >= 8 && limits->chunk_bytes % 8 == 0);
+    SPOTNIK_ASSERT(spotnik_choice_members(limits->choice, 0) <= SPOTNIK_SMALL_MEMBERS_MAX);
     SPOTNIK_ASSERT(!spotnik_id_is_none(self->id));
     memset(memory, 0, spotnik_core_size(limits));
     struct spotnik_core *core = lay_out(&carver, limits);

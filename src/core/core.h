@@ -15,7 +15,8 @@
  *   5. call with TICK no later than spotnik_core_deadline().
  *
  * The memory of buckets is the driver's: for each bucket a caller-owned `in`, never written, and two driver-owned
- * results `out[0]`, `out[1]`; step s writes out[s & 1] and the other still holds the result of s - 1 for laggards.
+ * results `out[0]`, `out[1]`; step s writes out[s & 1] and the other still holds the result of s - 1 for laggards. For each bucket of
+ * which spotnik_choice_members() is not 0 also as many places for inputs of others, and `offer[0]`, `offer[1]` for its own.
  *
  * event->now_ns must not run backwards. */
 #ifndef SPOTNIK_CORE_CORE_H
@@ -27,6 +28,7 @@
 
 #include "member/message.h"
 #include "member/view.h"
+#include "ring/choice.h"
 #include "ring/ring.h"
 
 #define SPOTNIK_BUCKETS_MAX 258            /* 0..255 are the caller's */
@@ -44,6 +46,7 @@ struct spotnik_limits {
     uint64_t retry_ns;         /* a ballot that has not come round is started again; parked members retry */
     uint64_t enter_wait_ns;    /* how long a view change waits for a joiner that is a step behind */
     bool minority_continues;   /* SPOTNIK_MINORITY_CONTINUE: waives P1 */
+    const struct spotnik_choice *choice; /* which buckets do not go round the ring; the same for all members. NULL: all do */
     bool deals;                /* shares are uneven: DEAL is asked for before every commit; the same on every member */
 };
 
@@ -100,10 +103,12 @@ struct spotnik_chunk_header {
     uint8_t handover;   /* 0: all-reduce stream; 1: finished result handed to a laggard or joiner */
     uint8_t dtype, op;
     uint8_t sharing;    /* all-reduce: every contributor so far shares memory with the whole view */
+    uint8_t schedule;   /* all-reduce: enum spotnik_schedule */
     uint32_t bucket;
     uint64_t epoch;     /* of the view; ignored by joiners for handover */
     uint64_t step;
-    uint64_t sequence;  /* all-reduce: chunk number in the stream; handover: chunk number in the bucket */
+    uint64_t sequence;  /* all-reduce: chunk number in the stream round the ring, or, of a small bucket, the sender's rank for an input
+                           and the size of the view for the result; handover: chunk number in the bucket */
     uint64_t count;     /* elements of the whole bucket */
     uint64_t weight;    /* in a handover among members: how many buckets the step has */
 };
@@ -138,6 +143,9 @@ enum spotnik_action_kind {
     SPOTNIK_ACTION_STEP_BEGUN, /* step, and the share by spotnik_core_share(); count 1: replay */
     SPOTNIK_ACTION_SCALE,      /* bucket, step, offset, count, weight: out[step & 1] = weight * in over this segment */
     SPOTNIK_ACTION_COPY_OWN,   /* bucket, step: ring of one: out = in */
+    SPOTNIK_ACTION_OFFER,      /* bucket, step, count: offer[step & 1] = in: to be sent from there */
+    SPOTNIK_ACTION_SUM,        /* bucket, step; offset: our rank, count: members, weight: ours: out[step & 1] = all inputs added up, ours from
+                                  `in`, the others' where KEEP put them; segment j of the ring (ring.h) from rank j on */
     SPOTNIK_ACTION_FLAT,       /* bucket, step, weight: reduce it by the flat algorithm with all of the view -> FLAT_DONE */
     SPOTNIK_ACTION_DEAL,       /* step: out[step & 1] of every bucket will hold the result when all actions of this event are done: say
                                   by DEAL how the next steps are dealt out, and it is committed */
@@ -160,10 +168,10 @@ struct spotnik_action {
 };
 
 /* What to put on a data connection. */
-enum spotnik_source { SPOTNIK_SOURCE_IN, SPOTNIK_SOURCE_OUT };
+enum spotnik_source { SPOTNIK_SOURCE_IN, SPOTNIK_SOURCE_OUT, SPOTNIK_SOURCE_OFFER };
 struct spotnik_transfer {
     struct spotnik_chunk_header header;
-    enum spotnik_source source; /* OUT: out[header.step & 1] */
+    enum spotnik_source source; /* OUT: out[header.step & 1], OFFER: offer[header.step & 1] */
     uint64_t offset, count;     /* elements */
 };
 
@@ -177,7 +185,8 @@ enum spotnik_verdict {
 };
 struct spotnik_placement {
     enum spotnik_verdict verdict;
-    enum spotnik_ring_kind kind; /* REDUCE and REDUCE_LAST combine with `in` */
+    enum spotnik_ring_kind kind; /* REDUCE and REDUCE_LAST combine with `in`; KEEP: not to `out` but to place header.sequence of the
+                                    inputs of others, with header.weight */
     uint64_t offset, count;      /* elements */
     uint64_t weight;             /* of our own contribution, for combine; 0: `received` goes through unchanged. When
                                     header.weight is 0, `received` carries nothing: out = weight * in instead (both 0: copy) */
@@ -249,6 +258,7 @@ enum spotnik_bug {
     SPOTNIK_BUG_SKIP_HANDOVER = (1u << 3),
     SPOTNIK_BUG_FORGET_RETURNED = (1u << 4),
     SPOTNIK_BUG_FLAT_UNASKED = (1u << 5),
+    SPOTNIK_BUG_SMALL_EARLY = (1u << 6),
 };
 void spotnik_core_plant(struct spotnik_core *core, uint32_t bugs);
 

@@ -112,6 +112,6 @@ void on_lane_down(struct spotnik_core *core, const struct spotnik_event *event)
 {
     if (core->role != SPOTNIK_ROLE_MEMBER || core->frozen || core->view.size < 2)
         return;
-    if (spotnik_id_equal(core->view.entry[successor_rank(core)].member.id, event->peer.id))
+    if (spotnik_view_rank(&core->view, event->peer.id) != SPOTNIK_NO_RANK)
         ballot_start(core);
 }

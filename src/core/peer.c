@@ -86,6 +86,15 @@ static void forget_strangers(struct spotnik_core *core)
     }
 }
 
+/* To the ring successor; and in a small view to all the others, for small buckets. */
+static void expect_lanes(struct spotnik_core *core)
+{
+    uint32_t size = core->view.size, last = spotnik_choice_members(core->limits.choice, 0) >= size ? size - 1 : 1;
+
+    for (uint32_t ahead = 1; ahead < size && ahead <= last; ahead++)
+        queue_peer(core, SPOTNIK_ACTION_LINK_EXPECT, &core->view.entry[(core->rank + ahead) % size].member);
+}
+
 /* A new view: watch both ring neighbours, keep links to the next few successors, forget who is neither
  * linked nor in it. */
 void peers_after_view(struct spotnik_core *core)
@@ -104,6 +113,5 @@ void peers_after_view(struct spotnik_core *core)
         if (we_dial(core, rank))
             peer_dial(core, peer);
     }
-    if (size > 1)
-        queue_peer(core, SPOTNIK_ACTION_LINK_EXPECT, &core->view.entry[successor_rank(core)].member);
+    expect_lanes(core);
 }

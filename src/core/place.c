@@ -23,8 +23,8 @@ static struct spotnik_chunk_header header_of(const struct spotnik_core *core, ui
                                              const struct spotnik_bucket *bucket, uint64_t sequence)
 {
     return (struct spotnik_chunk_header){.dtype = bucket->dtype, .op = bucket->op, .bucket = number,
-                                         .epoch = core->view.epoch, .step = step, .sequence = sequence,
-                                         .count = bucket->count};
+                                         .schedule = (uint8_t)bucket->schedule, .epoch = core->view.epoch,
+                                         .step = step, .sequence = sequence, .count = bucket->count};
 }
 
 /* How many buckets the settled step has, by our own count or, while it is handed to us, by our donor's. */
@@ -53,6 +53,7 @@ static bool next_handover(struct spotnik_core *core, struct spotnik_transfer *re
     struct spotnik_ring_chunk chunk = spotnik_transaction_handover_chunk(bucket, core->limits.chunk_bytes, sequence);
     ret->header = header_of(core, step, number, bucket, sequence);
     ret->header.handover = 1;
+    ret->header.schedule = 0;
     ret->header.weight = buckets_of(core, step);
     ret->source = SPOTNIK_SOURCE_OUT;
     ret->offset = chunk.offset;
@@ -60,17 +61,21 @@ static bool next_handover(struct spotnik_core *core, struct spotnik_transfer *re
     return true;
 }
 
-static bool next_chunk(struct spotnik_core *core, struct spotnik_transfer *ret)
+static bool next_chunk(struct spotnik_core *core, uint32_t to, struct spotnik_transfer *ret)
 {
     uint64_t step, sequence;
     uint32_t number;
 
-    if (!spotnik_transaction_next(&core->step, &step, &number, &sequence))
+    if (!spotnik_transaction_next(&core->step, to, to == successor_rank(core), &step, &number, &sequence))
         return false;
     const struct spotnik_bucket *bucket = spotnik_transaction_bucket(&core->step, step, number);
+    ret->header = header_of(core, step, number, bucket, sequence);
+    if (bucket->schedule != SPOTNIK_SCHEDULE_RING) {
+        small_next(bucket, ret);
+        return true;
+    }
     struct spotnik_ring_chunk chunk = spotnik_ring_sent(&bucket->ring, sequence);
     bool scaled = weighted(bucket->op) && bucket->weight > 1;
-    ret->header = header_of(core, step, number, bucket, sequence);
     ret->header.weight = chunk.hop == 0 ? bucket->weight
                                         : core->carried[step & 1][weighted(bucket->op)][chunk.hop - 1];
     ret->header.sharing = chunk.hop == 0 ? core->flat.ours : core->flat.carried[step & 1][chunk.hop - 1];
@@ -80,12 +85,23 @@ static bool next_chunk(struct spotnik_core *core, struct spotnik_transfer *ret)
     return true;
 }
 
+static uint32_t rank_of(const struct spotnik_core *core, struct spotnik_id id)
+{
+    if (spotnik_id_equal(id, core->view.entry[successor_rank(core)].member.id))
+        return successor_rank(core);
+    if (spotnik_id_equal(id, core->view.entry[predecessor_rank(core)].member.id))
+        return predecessor_rank(core);
+    return spotnik_view_rank(&core->view, id);
+}
+
 bool spotnik_core_send_next(struct spotnik_core *core, struct spotnik_id to, struct spotnik_transfer *ret)
 {
-    if (core->role != SPOTNIK_ROLE_MEMBER || frozen(core) || core->view.size < 2 ||
-        !spotnik_id_equal(to, core->view.entry[successor_rank(core)].member.id))
+    if (core->role != SPOTNIK_ROLE_MEMBER || frozen(core) || core->view.size < 2)
         return false;
-    return next_handover(core, ret) || next_chunk(core, ret);
+    uint32_t rank = rank_of(core, to);
+    if (rank == SPOTNIK_NO_RANK || rank == core->rank)
+        return false;
+    return (rank == successor_rank(core) && next_handover(core, ret)) || next_chunk(core, rank, ret);
 }
 
 /* Same program on both sides? */
@@ -123,8 +139,31 @@ static struct spotnik_placement place_late(struct spotnik_core *core, struct spo
     return verdict(SPOTNIK_VERDICT_DROP);
 }
 
-/* A frame of the step after the running one. Its sender has committed ours; so if we have started all we will and still lack something,
- * our programs differ. (A frame of two steps ahead cannot come: that step needs our contribution to the next.) */
+/* Has `from` still to send us something of a bucket of the running step? */
+static bool awaits(const struct spotnik_core *core, const struct spotnik_bucket *bucket, struct spotnik_id from)
+{
+    uint32_t rank = core->role == SPOTNIK_ROLE_MEMBER ? rank_of(core, from) : SPOTNIK_NO_RANK;
+
+    if (rank == SPOTNIK_NO_RANK || bucket->schedule == SPOTNIK_SCHEDULE_RING)
+        return !bucket->complete && (rank == SPOTNIK_NO_RANK || bucket->flat || rank == predecessor_rank(core));
+    return spotnik_transaction_awaits(bucket, rank);
+}
+
+static bool awaits_any(struct spotnik_core *core, struct spotnik_id from)
+{
+    uint64_t step = core->step.committed + 1;
+
+    for (uint32_t i = 0; i < core->step.last[step & 1]; i++) {
+        const struct spotnik_bucket *bucket = spotnik_transaction_bucket(&core->step, step, i);
+        if (bucket->used && awaits(core, bucket, from))
+            return true;
+    }
+    return false;
+}
+
+/* A frame of the step after the running one. Its sender has committed ours, and sent us all it had for us; so if we have started all we
+ * will and still lack something of it, our programs differ. (A frame of two steps ahead cannot come: that step needs our
+ * contribution to the next.) */
 static struct spotnik_placement place_early(struct spotnik_core *core, struct spotnik_id from,
                                             const struct spotnik_chunk_header *header)
 {
@@ -132,18 +171,21 @@ static struct spotnik_placement place_early(struct spotnik_core *core, struct sp
 
     if (header->step != core->step.committed + 2)
         return verdict(joiner ? SPOTNIK_VERDICT_WAIT : SPOTNIK_VERDICT_BAD);
-    if (core->step.sealed && !spotnik_transaction_done(&core->step) && (joiner || !step_by_handover(core)))
+    if (core->step.sealed && (joiner || !step_by_handover(core)) && awaits_any(core, from))
         return differs(core, from);
     return verdict(SPOTNIK_VERDICT_WAIT);
 }
 
-static struct spotnik_placement place_chunk(struct spotnik_core *core, const struct spotnik_bucket *bucket,
+static struct spotnik_placement place_chunk(struct spotnik_core *core, const struct spotnik_bucket *bucket, uint32_t rank,
                                             const struct spotnik_chunk_header *header)
 {
-    if (bucket->flat || header->sequence != bucket->received || bucket->received >= spotnik_ring_total(&bucket->ring))
+    bool ours = rank == predecessor_rank(core) && !bucket->flat;
+
+    if (bucket->schedule != SPOTNIK_SCHEDULE_RING)
+        return small_place(core, bucket, rank, header);
+    if (!ours || header->sequence != bucket->received || bucket->received >= spotnik_ring_total(&bucket->ring))
         return verdict(SPOTNIK_VERDICT_BAD);
     struct spotnik_ring_chunk chunk = spotnik_ring_received(&bucket->ring, header->sequence);
-    (void)core;
     return (struct spotnik_placement){.verdict = SPOTNIK_VERDICT_TAKE, .kind = chunk.kind, .offset = chunk.offset,
                                       .count = chunk.count, .weight = bucket->weight,
                                       .weight_total = header->weight + bucket->weight};
@@ -181,13 +223,13 @@ static struct spotnik_placement place_here(struct spotnik_core *core, struct spo
     struct spotnik_bucket *bucket = spotnik_transaction_bucket(&core->step, step, header->bucket);
     if (!core->step.begun || !bucket->used)
         return core->step.begun && core->step.sealed ? differs(core, from) : verdict(SPOTNIK_VERDICT_WAIT);
-    if (!same_layout(bucket, header))
+    if (!same_layout(bucket, header) || (!header->handover && header->schedule != bucket->schedule))
         return differs(core, from);
     if (header->handover)
         core->handed_buckets = header->weight;
     if (handover_differs(core))
         return differs(core, from);
-    return header->handover ? place_handover(core, bucket, header) : place_chunk(core, bucket, header);
+    return header->handover ? place_handover(core, bucket, header) : place_chunk(core, bucket, rank_of(core, from), header);
 }
 
 struct spotnik_placement spotnik_core_place(struct spotnik_core *core, struct spotnik_id from,
@@ -208,7 +250,8 @@ struct spotnik_placement spotnik_core_place(struct spotnik_core *core, struct sp
                            : SPOTNIK_VERDICT_DROP);
     if (header->epoch > core->view.epoch)
         return verdict(SPOTNIK_VERDICT_WAIT);
-    if (core->view.size < 2 || !spotnik_id_equal(from, core->view.entry[predecessor_rank(core)].member.id))
+    uint32_t rank = core->view.size < 2 ? SPOTNIK_NO_RANK : rank_of(core, from);
+    if (rank == SPOTNIK_NO_RANK || rank == core->rank || (header->handover && rank != predecessor_rank(core)))
         return verdict(SPOTNIK_VERDICT_BAD);
     return place_here(core, from, header);
 }
@@ -235,6 +278,8 @@ void on_chunk_done(struct spotnik_core *core, const struct spotnik_event *event)
         return;
     if (header->handover && header->sequence == bucket->handover_received) {
         spotnik_transaction_receive_handover(&core->step, bucket, core->limits.chunk_bytes);
+    } else if (!header->handover && bucket->schedule != SPOTNIK_SCHEDULE_RING) {
+        small_receive(core, bucket, header);
     } else if (!header->handover && !bucket->flat && header->sequence == bucket->received) {
         struct spotnik_ring_chunk chunk = spotnik_ring_received(&bucket->ring, header->sequence);
         core->carried[header->step & 1][weighted(bucket->op)][chunk.hop] =

@@ -212,6 +212,14 @@ void on_shared(struct spotnik_core *core, const struct spotnik_event *event);
 void on_flat_done(struct spotnik_core *core, const struct spotnik_event *event);
 void on_flat_failed(struct spotnik_core *core, const struct spotnik_event *event);
 
+/* small.c */
+enum spotnik_schedule small_choose(const struct spotnik_core *core, const struct spotnik_bucket *bucket);
+bool small_start(struct spotnik_core *core, uint32_t number, struct spotnik_bucket *bucket);
+void small_next(const struct spotnik_bucket *bucket, struct spotnik_transfer *ret);
+struct spotnik_placement small_place(const struct spotnik_core *core, const struct spotnik_bucket *bucket, uint32_t from,
+                                     const struct spotnik_chunk_header *header);
+void small_receive(struct spotnik_core *core, struct spotnik_bucket *bucket, const struct spotnik_chunk_header *header);
+
 /* enter.c */
 void enter_send(struct spotnik_core *core);
 void enter_next_sponsor(struct spotnik_core *core);

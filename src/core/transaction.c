@@ -91,7 +91,7 @@ void bucket_start(struct spotnik_core *core, uint32_t number)
     uint64_t step = core->step.committed + 1;
     struct spotnik_bucket *bucket = spotnik_transaction_bucket(&core->step, step, number);
 
-    if (step_by_handover(core) || core->frozen || flat_start(core, number, bucket))
+    if (step_by_handover(core) || core->frozen || flat_start(core, number, bucket) || small_start(core, number, bucket))
         return;
     spotnik_transaction_start(&core->step, bucket, core->view.size, core->rank, core->limits.chunk_bytes);
     struct spotnik_ring_chunk own = spotnik_ring_own(&bucket->ring);

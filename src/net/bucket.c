@@ -5,17 +5,43 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "net/state.h"
 #include "reduce/reduce.h"
 
 #define ALIGNMENT 4096u
 
-int spotnik_bucket_prepare(struct spotnik_bucket_memory *bucket, uint64_t step, void *in, uint64_t count,
-                           enum spotnik_dtype dtype, enum spotnik_op op)
+static bool grow(uint8_t **memory, size_t *capacity, size_t bytes)
+{
+    if (bytes <= *capacity)
+        return true;
+    uint8_t *fresh = malloc(bytes);
+    if (fresh == NULL)
+        return false;
+    free(*memory);
+    *memory = fresh;
+    *capacity = bytes;
+    return true;
+}
+
+/* For a view of any size that does not send a bucket of this size round the ring. What the step before offered may still be on its way
+ * out; the inputs of others to it are not needed any more. */
+static bool small_prepare(struct spotnik_bucket_memory *bucket, const struct spotnik_limits *limits, unsigned half, size_t bytes)
+{
+    uint32_t members = spotnik_choice_members(limits->choice, bytes);
+    return members == 0
+           || (grow(&bucket->offer[half], &bucket->offer_bytes[half], bytes)
+               && grow(&bucket->tray, &bucket->tray_bytes, members * bytes));
+}
+
+int spotnik_bucket_prepare(struct spotnik_bucket_memory *bucket, const struct spotnik_limits *limits, uint64_t step, void *in,
+                           uint64_t count, enum spotnik_dtype dtype, enum spotnik_op op)
 {
     unsigned half = step & 1;
     size_t bytes = count * spotnik_dtype_size(dtype);
+    if (!small_prepare(bucket, limits, half, bytes))
+        return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory to exchange a bucket of %zu bytes", bytes);
     if (bytes > bucket->capacity[half]) {
         size_t rounded = (bytes + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
         uint8_t *memory = rounded >= bytes ? aligned_alloc(ALIGNMENT, rounded) : NULL;
@@ -89,8 +115,42 @@ void spotnik_bucket_combine(struct spotnik_bucket_memory *bucket, uint64_t step,
         spotnik_reduce_divide(out, count, dtype, placement->weight_total);
 }
 
+void spotnik_bucket_offer(struct spotnik_bucket_memory *bucket, const struct spotnik_action *action)
+{
+    unsigned half = action->step & 1;
+    size_t bytes = action->count * spotnik_dtype_size((enum spotnik_dtype)bucket->dtype[half]);
+    if (bytes > 0)
+        memcpy(bucket->offer[half], bucket->in, bytes);
+}
+
+/* Where the input of another member goes. */
+uint8_t *spotnik_bucket_place(struct spotnik_bucket_memory *bucket, const struct spotnik_chunk_header *header)
+{
+    size_t bytes = header->count * spotnik_dtype_size((enum spotnik_dtype)header->dtype);
+    SPOTNIK_ASSERT((header->sequence + 1) * bytes <= bucket->tray_bytes);
+    return bytes > 0 ? bucket->tray + header->sequence * bytes : NULL;
+}
+
+void spotnik_bucket_sum(struct spotnik_bucket_memory *bucket, const struct spotnik_action *action)
+{
+    unsigned half = action->step & 1;
+    struct spotnik_reduce_source source[SPOTNIK_SMALL_MEMBERS_MAX];
+    enum spotnik_dtype dtype = (enum spotnik_dtype)bucket->dtype[half];
+    size_t bytes = bucket->count[half] * spotnik_dtype_size(dtype);
+    if (bytes == 0 || bucket->step[half] != action->step)
+        return; /* empty, as the barrier is */
+    for (uint32_t rank = 0; rank < action->count; rank++)
+        source[rank] = (struct spotnik_reduce_source){ bucket->tray + rank * bytes, bucket->tray_weight[rank] };
+    source[action->offset] = (struct spotnik_reduce_source){ bucket->in, action->weight };
+    spotnik_reduce_rounds(bucket->out[half], source, (uint32_t)action->count, bucket->count[half], dtype,
+                          (enum spotnik_op)bucket->op[half]);
+}
+
 void spotnik_bucket_free(struct spotnik_bucket_memory *bucket)
 {
+    free(bucket->offer[0]);
+    free(bucket->offer[1]);
+    free(bucket->tray);
     free(bucket->out[0]);
     free(bucket->out[1]);
     memset(bucket, 0, sizeof *bucket);

@@ -206,7 +206,7 @@ static int reduce(struct spotnik_engine *engine, uint32_t bucket, void *data, si
         rc = spotnik_error_return(SPOTNIK_ERR_STATE, "bucket %u was already started in step %llu", bucket,
                                   (unsigned long long)engine->begun_step);
     if (rc == 0)
-        rc = spotnik_bucket_prepare(memory, engine->begun_step, data, count, dtype, op);
+        rc = spotnik_bucket_prepare(memory, &engine->config.limits, engine->begun_step, data, count, dtype, op);
     if (rc == 0) {
         memory->kept = kept;
         struct spotnik_event event = { .kind = SPOTNIK_EVENT_BUCKET_START,

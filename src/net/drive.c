@@ -171,6 +171,13 @@ static void perform(struct spotnik_engine *engine, const struct spotnik_action *
         spotnik_share_void(engine, action->bucket, action->step);
         spotnik_bucket_copy_own(&engine->bucket[action->bucket], action);
         return;
+    case SPOTNIK_ACTION_OFFER:
+        spotnik_bucket_offer(&engine->bucket[action->bucket], action);
+        return;
+    case SPOTNIK_ACTION_SUM:
+        spotnik_share_void(engine, action->bucket, action->step);
+        spotnik_bucket_sum(&engine->bucket[action->bucket], action);
+        return;
     case SPOTNIK_ACTION_FLAT:
         spotnik_share_start(engine, action);
         return;

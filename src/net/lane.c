@@ -195,8 +195,9 @@ static void frame_make(struct spotnik_engine *engine, const struct spotnik_trans
     const struct spotnik_bucket_memory *bucket = &engine->bucket[header->bucket];
     size_t one = spotnik_dtype_size((enum spotnik_dtype)header->dtype);
     size_t bytes = transfer->count * one;
-    const uint8_t *source =
-        transfer->source == SPOTNIK_SOURCE_IN ? bucket->in : bucket->out[header->step & 1];
+    const uint8_t *source = transfer->source == SPOTNIK_SOURCE_IN      ? bucket->in
+                            : transfer->source == SPOTNIK_SOURCE_OFFER ? bucket->offer[header->step & 1]
+                                                                       : bucket->out[header->step & 1];
     const uint8_t *shared = header->handover ? spotnik_share_result(engine, header->bucket, header->step) : NULL;
     if (shared != NULL)
         source = shared;

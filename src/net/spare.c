@@ -82,10 +82,18 @@ static void end_look(struct spotnik_engine *engine, struct spotnik_spare *spare)
         close_spare(engine, spare);
 }
 
-/* Is `peer` one of the successors two to SPOTNIK_SPARES + 1 steps ahead? */
-static bool is_wanted(const struct spotnik_view *view, uint32_t rank, struct spotnik_id peer)
+/* How far lanes reach: to the successor, or in a small view to all others. */
+static uint32_t lanes_reach(const struct spotnik_engine *engine, const struct spotnik_view *view)
 {
-    for (uint32_t ahead = 2; ahead < view->size && ahead < SPOTNIK_SPARES + 2; ahead++)
+    bool all = spotnik_choice_members(engine->config.limits.choice, 0) >= view->size;
+    return all ? view->size - 1 : 1;
+}
+
+/* Is `peer` one of the successors two to SPOTNIK_SPARES + 1 steps ahead? */
+static bool is_wanted(const struct spotnik_engine *engine, const struct spotnik_view *view, uint32_t rank,
+                      struct spotnik_id peer)
+{
+    for (uint32_t ahead = lanes_reach(engine, view) + 1; ahead < view->size && ahead < SPOTNIK_SPARES + 2; ahead++)
         if (spotnik_id_equal(view->entry[(rank + ahead) % view->size].member.id, peer))
             return true;
     return false;
@@ -112,9 +120,9 @@ static void renew(struct spotnik_engine *engine, const struct spotnik_view *view
     if (rank == SPOTNIK_NO_RANK)
         return;
     for (uint32_t i = 0; i < SPOTNIK_SPARES; i++)
-        if (engine->spare[i].up && !is_wanted(view, rank, engine->spare[i].peer.id))
+        if (engine->spare[i].up && !is_wanted(engine, view, rank, engine->spare[i].peer.id))
             close_spare(engine, &engine->spare[i]);
-    for (uint32_t ahead = 2; ahead < view->size && ahead < SPOTNIK_SPARES + 2; ahead++)
+    for (uint32_t ahead = lanes_reach(engine, view) + 1; ahead < view->size && ahead < SPOTNIK_SPARES + 2; ahead++)
         open_one(engine, &view->entry[(rank + ahead) % view->size].member);
 }
 

@@ -32,7 +32,7 @@
 #define SPOTNIK_OPENING_NS (5 * UINT64_C(1000000000)) /* patience with a handshake */
 #define SPOTNIK_HALF_OPEN_MAX 128                     /* strangers at the door; the oldest goes first */
 #define SPOTNIK_LANE_FRAMES 8
-#define SPOTNIK_LANES 8 /* data connections of a view that we send on, at most */
+#define SPOTNIK_LANES SPOTNIK_SMALL_MEMBERS_MAX /* data connections of a view that we send on, at most */
 #define SPOTNIK_SHUNNED 8
 #define SPOTNIK_BUCKET_SLOTS SPOTNIK_BUCKETS_MAX /* those of the caller, and the barrier of 0 elements */
 
@@ -133,7 +133,7 @@ struct spotnik_spare {
 
 enum spotnik_stream_state { SPOTNIK_STREAM_PREFIX, SPOTNIK_STREAM_WAIT, SPOTNIK_STREAM_BODY };
 
-/* Data from one predecessor. */
+/* Data from one member. */
 struct spotnik_stream {
     struct spotnik_socket socket;
     struct spotnik_stream *next;
@@ -153,6 +153,10 @@ struct spotnik_bucket_memory {
     void *in;
     uint8_t *out[2];
     size_t capacity[2];
+    /* Of a small bucket, that may not go round the ring: copies of `in` to send, and the others' inputs by rank. */
+    uint8_t *offer[2], *tray;
+    uint64_t tray_weight[SPOTNIK_SMALL_MEMBERS_MAX];
+    size_t offer_bytes[2], tray_bytes;
     uint64_t step[2]; /* the step out[] was last used in */
     uint64_t count[2];
     uint8_t dtype[2], op[2];
@@ -330,8 +334,11 @@ bool spotnik_streams_are_waiting(const struct spotnik_engine *engine);
 void spotnik_streams_close(struct spotnik_engine *engine);
 
 /* bucket.c */
-int spotnik_bucket_prepare(struct spotnik_bucket_memory *bucket, uint64_t step, void *in, uint64_t count,
-                           enum spotnik_dtype dtype, enum spotnik_op op);
+int spotnik_bucket_prepare(struct spotnik_bucket_memory *bucket, const struct spotnik_limits *limits, uint64_t step, void *in,
+                           uint64_t count, enum spotnik_dtype dtype, enum spotnik_op op);
+uint8_t *spotnik_bucket_place(struct spotnik_bucket_memory *bucket, const struct spotnik_chunk_header *header);
+void spotnik_bucket_offer(struct spotnik_bucket_memory *bucket, const struct spotnik_action *action);
+void spotnik_bucket_sum(struct spotnik_bucket_memory *bucket, const struct spotnik_action *action);
 void spotnik_bucket_scale(struct spotnik_bucket_memory *bucket, const struct spotnik_action *action);
 void spotnik_bucket_copy_own(struct spotnik_bucket_memory *bucket, const struct spotnik_action *action);
 void spotnik_bucket_combine(struct spotnik_bucket_memory *bucket, uint64_t step, const void *received,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Data connections from predecessors: header in, ask the core where it belongs, payload straight to its
+/* Data connections from the predecessor, and in a small view from all others: header in, ask the core where it belongs, payload straight to its
  * place (or through a scratch chunk where it is reduced). One read takes the rest of a payload and the
  * next header together. */
 #include <errno.h>
@@ -72,6 +72,11 @@ static bool target_set(struct spotnik_engine *engine, struct spotnik_stream *str
     unsigned half = stream->header.step & 1;
     if (stream->bytes != placement->count * one)
         return false;
+    if (placement->kind == SPOTNIK_RING_KEEP) {
+        stream->target = stream->bytes > 0 ? spotnik_bucket_place(&engine->bucket[stream->header.bucket], &stream->header)
+                                           : stream->scratch;
+        return true;
+    }
     spotnik_share_void(engine, stream->header.bucket, stream->header.step);
     SPOTNIK_ASSERT(stream->bytes == 0
                    || (bucket->step[half] == stream->header.step
@@ -115,7 +120,10 @@ static void body_done(struct spotnik_engine *engine, struct spotnik_stream *stre
     stream->state = SPOTNIK_STREAM_PREFIX;
     if (stream->target == NULL)
         return;
-    if (stream->placement.kind != SPOTNIK_RING_COPY)
+    bool combines = stream->placement.kind == SPOTNIK_RING_REDUCE || stream->placement.kind == SPOTNIK_RING_REDUCE_LAST;
+    if (stream->placement.kind == SPOTNIK_RING_KEEP)
+        engine->bucket[header->bucket].tray_weight[header->sequence] = header->weight;
+    if (combines)
         spotnik_bucket_combine(&engine->bucket[header->bucket], header->step, stream->target,
                                &stream->placement, header->weight);
     struct spotnik_event event = { .kind = SPOTNIK_EVENT_CHUNK_DONE,

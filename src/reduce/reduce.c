@@ -140,3 +140,28 @@ void spotnik_reduce_flat(void *out, const struct spotnik_reduce_source *source, 
     else
         fold(out, input, inputs, bytes, dtype, op, divisor, flags & SPOTNIK_REDUCE_STREAM);
 }
+
+/* As src/ring cuts a bucket. */
+static uint64_t segment_begin(uint64_t count, uint32_t size, uint32_t segment)
+{
+    uint64_t rest = count % size;
+    return count / size * segment + (segment < rest ? segment : rest);
+}
+
+void spotnik_reduce_rounds(void *out, const struct spotnik_reduce_source *source, uint32_t sources, uint64_t count,
+                           enum spotnik_dtype dtype, enum spotnik_op op)
+{
+    struct spotnik_reduce_source turned[SPOTNIK_REDUCE_SOURCES_MAX];
+    size_t one = spotnik_dtype_size(dtype);
+
+    SPOTNIK_ASSERT(sources >= 2 && sources <= SPOTNIK_REDUCE_SOURCES_MAX);
+    for (uint32_t segment = 0; segment < sources; segment++) {
+        uint64_t begin = segment_begin(count, sources, segment), end = segment_begin(count, sources, segment + 1);
+        for (uint32_t i = 0; i < sources; i++) {
+            const struct spotnik_reduce_source *next = &source[(segment + i) % sources];
+            turned[i] = (struct spotnik_reduce_source){ (const uint8_t *)next->data + begin * one, next->weight };
+        }
+        if (begin < end)
+            spotnik_reduce_flat((uint8_t *)out + begin * one, turned, sources, end - begin, dtype, op, 0);
+    }
+}

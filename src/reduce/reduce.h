@@ -77,6 +77,11 @@ enum spotnik_reduce_flags {
 void spotnik_reduce_flat(void *out, const struct spotnik_reduce_source *source, size_t sources, size_t count,
                          enum spotnik_dtype dtype, enum spotnik_op op, unsigned flags);
 
+/* The same for a whole bucket in the order of the ring: segment j of `sources` is added up from source j on, so that F32 and F64 get the
+ * bits which a ring of as many members gives them. 2 <= sources. */
+void spotnik_reduce_rounds(void *out, const struct spotnik_reduce_source *source, uint32_t sources, uint64_t count,
+                           enum spotnik_dtype dtype, enum spotnik_op op);
+
 /* The tier in use: "scalar", "avx2", "avx512" or "neon". The best one this processor has, but none above what
  * SPOTNIK_CPU names in the environment of the first call. */
 const char *spotnik_reduce_tier_name(void);

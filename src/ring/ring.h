@@ -25,6 +25,7 @@ enum spotnik_ring_kind {
     SPOTNIK_RING_REDUCE,       /* out = received (op) in, more contributions follow */
     SPOTNIK_RING_REDUCE_LAST,  /* the same, and now every contribution is in: finish the mean */
     SPOTNIK_RING_COPY,         /* out = received: a finished segment */
+    SPOTNIK_RING_KEEP,         /* of a small bucket, which does not go round: an input to be added up when all are here */
 };
 
 struct spotnik_ring_chunk {

@@ -18,6 +18,9 @@ void spotnik_sim_app_init(struct sim_world *world, struct sim_process *process)
         app->in[i] = spotnik_sim_alloc(bytes + 1);
         app->out[0][i] = spotnik_sim_alloc(bytes + 1);
         app->out[1][i] = spotnik_sim_alloc(bytes + 1);
+        app->offer[0][i] = spotnik_sim_alloc(bytes + 1);
+        app->offer[1][i] = spotnik_sim_alloc(bytes + 1);
+        app->tray[i] = spotnik_sim_alloc(SPOTNIK_SMALL_MEMBERS_MAX * bytes + 1);
     }
     app->state_vector = spotnik_sim_alloc((world->state_count + 1) * sizeof(float));
     for (uint32_t i = 0; i < world->state_count; i++)
@@ -32,7 +35,10 @@ void spotnik_sim_app_free(struct sim_process *process)
         free(app->in[i]);
         free(app->out[0][i]);
         free(app->out[1][i]);
-        app->in[i] = app->out[0][i] = app->out[1][i] = NULL;
+        free(app->offer[0][i]);
+        free(app->offer[1][i]);
+        free(app->tray[i]);
+        app->in[i] = app->out[0][i] = app->out[1][i] = app->offer[0][i] = app->offer[1][i] = app->tray[i] = NULL;
     }
     for (uint32_t i = 0; i < SIM_RESULTS_KEPT; i++) {
         free(app->kept[i].bytes);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* P4, same bits. What a view must make of a step, computed apart from the core: segment j of a bucket is
- * the sum of the members' inputs taken from rank j on round the ring, weighted; every member must have
+ * the sum of the members' inputs taken from rank j on round the ring, weighted, whichever way the bucket went; every member must have
  * exactly these bits. And after every step of the lineage all replicas are equal. */
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +52,7 @@ static void segment_reduce(const struct sim_bucket *bucket, unsigned char *out,
         spotnik_reduce_divide(out + at, count, bucket->dtype, total);
 }
 
-/* In shared memory: the same order, by the kernel that takes all inputs at once. For floats that is the same. */
+/* In shared memory, and where all inputs meet in one place: the same order, by the kernel that takes all inputs at once. For floats that is the same. */
 static void segment_reduce_flat(const struct sim_bucket *bucket, unsigned char *out, const struct contribution *from,
                                 uint32_t size, uint32_t segment)
 {
@@ -86,6 +86,15 @@ static bool gather(struct sim_world *world, const struct fact_view *view, uint64
     return true;
 }
 
+static bool is_flat(const struct sim_world *world, const struct fact_view *view, uint64_t step, const struct sim_bucket *bucket)
+{
+    uint64_t bytes = spotnik_sim_bucket_bytes(bucket);
+    bool small = bytes <= world->options.limits.chunk_bytes
+                 && spotnik_choice_take(world->options.limits.choice, view->size, bytes) != SPOTNIK_SCHEDULE_RING;
+
+    return (view->flat_from && step >= view->flat_from) || small;
+}
+
 static bool compute(struct sim_world *world, const struct fact_view *view, uint64_t step,
                     uint64_t *ret_digest)
 {
@@ -99,7 +108,7 @@ static bool compute(struct sim_world *world, const struct fact_view *view, uint6
         unsigned char *out = spotnik_sim_alloc(spotnik_sim_bucket_bytes(bucket) + 1);
         complete = gather(world, view, step, i, from);
         for (uint32_t segment = 0; complete && segment < view->size; segment++)
-            if (view->size > 1 && view->flat_from && step >= view->flat_from)
+            if (view->size > 1 && is_flat(world, view, step, bucket))
                 segment_reduce_flat(bucket, out, from, view->size, segment);
             else if (view->size > 1)
                 segment_reduce(bucket, out, from, view->size, segment);

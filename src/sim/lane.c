@@ -145,9 +145,10 @@ static struct sim_frame *frame_of(struct sim_world *world, struct sim_process *p
     frame->header = transfer->header;
     frame->size = size;
     if (size) {
-        const unsigned char *source = transfer->source == SPOTNIK_SOURCE_IN
-                                          ? process->app.in[bucket]
-                                          : process->app.out[transfer->header.step & 1][bucket];
+        unsigned half = transfer->header.step & 1;
+        const unsigned char *source = transfer->source == SPOTNIK_SOURCE_IN      ? process->app.in[bucket]
+                                      : transfer->source == SPOTNIK_SOURCE_OFFER ? process->app.offer[half][bucket]
+                                                                                 : process->app.out[half][bucket];
         unsigned char *whole = handed_from_memory(world, process, &transfer->header);
         memcpy(frame->bytes, (whole ? whole : source) + transfer->offset * element_bytes, size);
         free(whole);

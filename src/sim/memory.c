@@ -189,6 +189,42 @@ void spotnik_sim_memory_own(struct sim_world *world, struct sim_process *process
            spotnik_sim_bucket_bytes(&world->bucket[action->bucket]));
 }
 
+void spotnik_sim_memory_offer(struct sim_world *world, struct sim_process *process,
+                              const struct spotnik_action *action)
+{
+    if (action->bucket < world->options.buckets)
+        memcpy(process->app.offer[action->step & 1][action->bucket], process->app.in[action->bucket],
+               spotnik_sim_bucket_bytes(&world->bucket[action->bucket]));
+}
+
+void spotnik_sim_memory_sum(struct sim_world *world, struct sim_process *process,
+                            const struct spotnik_action *action)
+{
+    struct spotnik_reduce_source source[SPOTNIK_SMALL_MEMBERS_MAX];
+
+    if (action->bucket >= world->options.buckets)
+        return;
+    const struct sim_bucket *bucket = &world->bucket[action->bucket];
+    size_t bytes = spotnik_sim_bucket_bytes(bucket);
+    spotnik_sim_flat_void(process, action->step, action->bucket);
+    for (uint32_t rank = 0; rank < action->count; rank++)
+        source[rank] = (struct spotnik_reduce_source){ process->app.tray[action->bucket] + rank * bytes,
+                                                       process->app.tray_weight[action->bucket][rank] };
+    source[action->offset] = (struct spotnik_reduce_source){ process->app.in[action->bucket], action->weight };
+    spotnik_reduce_rounds(process->app.out[action->step & 1][action->bucket], source, (uint32_t)action->count,
+                          bucket->count, bucket->dtype, bucket->op);
+}
+
+static void keep(struct sim_world *world, struct sim_process *process, const struct spotnik_chunk_header *header,
+                 const void *bytes)
+{
+    size_t size = spotnik_sim_bucket_bytes(&world->bucket[header->bucket]);
+
+    SPOTNIK_ASSERT(header->sequence < SPOTNIK_SMALL_MEMBERS_MAX);
+    memcpy(process->app.tray[header->bucket] + header->sequence * size, bytes, size);
+    process->app.tray_weight[header->bucket][header->sequence] = header->weight;
+}
+
 static void combine(const struct sim_bucket *bucket, unsigned char *out, const unsigned char *in,
                     const void *received, const struct spotnik_chunk_header *header,
                     const struct spotnik_placement *placement)
@@ -215,6 +251,10 @@ void spotnik_sim_memory_take(struct sim_world *world, struct sim_process *proces
 {
     if (header->bucket >= world->options.buckets)
         return;
+    if (placement->kind == SPOTNIK_RING_KEEP) {
+        keep(world, process, header, bytes);
+        return;
+    }
     spotnik_sim_flat_void(process, header->step, header->bucket);
     if (!placement->count)
         return;

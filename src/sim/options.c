@@ -104,6 +104,22 @@ static void draw_latest(struct spotnik_sim_options *options, uint64_t seed)
     options->flat_fails_of = options->flat && spotnik_prng_chance(&prng, 1, 3) ? 100 : 0;
 }
 
+/* Which buckets do not go round the ring. */
+static void draw_choice(struct spotnik_sim_options *options, uint64_t seed)
+{
+    static const struct spotnik_choice table[][3] = {
+        { { 16, 64, SPOTNIK_SCHEDULE_DIRECT } },
+        { { 16, 64, SPOTNIK_SCHEDULE_HUB } },
+        { { 4, 64, SPOTNIK_SCHEDULE_DIRECT }, { 8, 64, SPOTNIK_SCHEDULE_HUB } },
+        { { 5, 8, SPOTNIK_SCHEDULE_HUB }, { 3, 64, SPOTNIK_SCHEDULE_DIRECT } },
+        { { 16, 8, SPOTNIK_SCHEDULE_DIRECT }, { 16, 24, SPOTNIK_SCHEDULE_HUB } },
+    };
+    struct spotnik_prng prng;
+
+    spotnik_prng_seed(&prng, seed ^ UINT64_C(0x736d616c6c));
+    options->limits.choice = spotnik_prng_chance(&prng, 1, 3) ? NULL : table[spotnik_prng_below(&prng, 5)];
+}
+
 void spotnik_sim_options_draw(struct spotnik_sim_options *options, uint64_t seed, uint32_t members)
 {
     struct spotnik_prng prng;
@@ -129,6 +145,7 @@ void spotnik_sim_options_draw(struct spotnik_sim_options *options, uint64_t seed
     options->happenings_max = 3000000;
     draw_later(options, seed);
     draw_latest(options, seed);
+    draw_choice(options, seed);
     options->limits.deals = seed % 3 == 1 || seed % 12 == 0; /* not drawn: the others keep their histories */
 }
 
@@ -138,6 +155,9 @@ void spotnik_sim_options_print(const struct spotnik_sim_options *options, FILE *
             "seed %" PRIu64 ": %u members on %u hosts, members_min %u, warm %u, chunk %u bytes, %u buckets\n",
             options->seed, options->members, options->hosts, options->members_min, options->limits.warm_count,
             options->limits.chunk_bytes, options->buckets);
+    for (const struct spotnik_choice *row = options->limits.choice; row && row->members_max; row++)
+        fprintf(out, "  up to %u members and %" PRIu64 " bytes: %s\n", row->members_max, row->bytes_max,
+                spotnik_schedule_name(row->schedule));
     fprintf(out,
             "  latency %.3f..%.3f ms, jitter %.3f ms, lane %u frames at %" PRIu64
             " bytes/ms, tick late %.3f ms\n",

@@ -62,6 +62,12 @@ static void act(struct sim_world *world, struct sim_process *process, const stru
     case SPOTNIK_ACTION_COPY_OWN:
         spotnik_sim_memory_own(world, process, action);
         break;
+    case SPOTNIK_ACTION_OFFER:
+        spotnik_sim_memory_offer(world, process, action);
+        break;
+    case SPOTNIK_ACTION_SUM:
+        spotnik_sim_memory_sum(world, process, action);
+        break;
     case SPOTNIK_ACTION_FLAT:
         spotnik_sim_flat_start(world, process, action);
         break;

@@ -18,7 +18,7 @@
 
 #define SIM_BUCKETS 4
 #define SIM_DEAL_SHARES 64 /* more than there are members at once */
-#define SIM_LANES 12
+#define SIM_LANES 32 /* of a view, and those of the view before */
 #define SIM_RESULTS_KEPT 64
 #define SPOTNIK_DATA_BYTES_ON_WIRE 72
 #define SIM_NOBODY UINT32_MAX
@@ -145,6 +145,8 @@ struct sim_app {
     uint64_t samples;
     float *state_vector;
     unsigned char *in[SIM_BUCKETS], *out[2][SIM_BUCKETS];
+    unsigned char *offer[2][SIM_BUCKETS], *tray[SIM_BUCKETS]; /* of small buckets: what is sent, and the others' inputs by rank */
+    uint64_t tray_weight[SIM_BUCKETS][SPOTNIK_SMALL_MEMBERS_MAX];
     struct sim_result kept[SIM_RESULTS_KEPT];
 };
 
@@ -356,6 +358,10 @@ void spotnik_sim_gradient(struct sim_world *world, struct sim_process *process, 
 void spotnik_sim_memory_scale(struct sim_world *world, struct sim_process *process,
                               const struct spotnik_action *action);
 void spotnik_sim_memory_own(struct sim_world *world, struct sim_process *process,
+                            const struct spotnik_action *action);
+void spotnik_sim_memory_offer(struct sim_world *world, struct sim_process *process,
+                              const struct spotnik_action *action);
+void spotnik_sim_memory_sum(struct sim_world *world, struct sim_process *process,
                             const struct spotnik_action *action);
 void spotnik_sim_memory_take(struct sim_world *world, struct sim_process *process,
                              const struct spotnik_chunk_header *header,

@@ -57,6 +57,7 @@ void spotnik_transaction_start(struct spotnik_transaction *step, struct spotnik_
         step->completed--;
     bucket->ring = spotnik_ring_make(size, rank, bucket->count, chunk_count(chunk_bytes, bucket->element_bytes));
     bucket->flat = false;
+    bucket->schedule = SPOTNIK_SCHEDULE_RING;
     bucket->sent = bucket->received = bucket->handed = bucket->handover_received = 0;
     bucket->complete = size == 1;
     step->completed += bucket->complete;
@@ -91,6 +92,7 @@ void spotnik_transaction_cut(struct spotnik_transaction *step)
         for (uint32_t i = 0; i < step->last[generation]; i++) {
             struct spotnik_bucket *bucket = &step->bucket[generation][i];
             bucket->sent = spotnik_ring_total(&bucket->ring);
+            bucket->told = UINT64_MAX;
             bucket->handed = bucket->handover_received = 0;
         }
 }

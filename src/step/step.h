@@ -3,13 +3,14 @@
  *
  * Step s lives in generation s & 1, and so do its results (out[s & 1] in the driver). When s commits, its generation stays as it is
  * until s + 2 begins: chunks of s that our successor still lacks go on being sent, and laggards are served (design 0001).
- * A bucket's progress is two counters over the stream of ring.h. Knows ranks, not members. */
+ * A bucket's progress is two counters over the stream of ring.h, or two sets of ranks (small.c). Knows ranks, not members. */
 #ifndef SPOTNIK_STEP_STEP_H
 #define SPOTNIK_STEP_STEP_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "ring/choice.h"
 #include "ring/ring.h"
 
 #define SPOTNIK_STEP_BUCKETS 258 /* = SPOTNIK_BUCKETS_MAX of core.h */
@@ -27,6 +28,10 @@ struct spotnik_bucket {
     uint64_t handed;   /* handover chunks given to the driver */
     uint64_t handover_received;
     struct spotnik_ring ring;
+    enum spotnik_schedule schedule;
+    uint32_t size, rank;   /* not of the ring: of the view it was started in, */
+    uint64_t heard, told;  /* whose inputs are in place, and to whom ours, or the result, was given to the driver */
+    bool sharing;          /* all heard so far share memory with the whole view */
 };
 
 struct spotnik_transaction {
@@ -64,6 +69,20 @@ void spotnik_transaction_start_flat(struct spotnik_transaction *step, struct spo
 /* Its result is here. */
 void spotnik_transaction_receive_flat(struct spotnik_transaction *step, struct spotnik_bucket *bucket);
 
+/* (Re)start a bucket of the running step that goes to everybody (DIRECT) or to rank 0 and back (HUB). */
+void spotnik_transaction_start_small(struct spotnik_transaction *step, struct spotnik_bucket *bucket,
+                                     enum spotnik_schedule schedule, uint32_t size, uint32_t rank);
+
+/* Of such a bucket: is something for rank `to` ready that was not given out? Does rank `from` owe us something? */
+bool spotnik_transaction_owes(const struct spotnik_bucket *bucket, uint32_t to);
+bool spotnik_transaction_awaits(const struct spotnik_bucket *bucket, uint32_t from);
+
+/* The number of its frame from one rank to another: the sender's rank for an input, the size of the view for the result. */
+uint64_t spotnik_transaction_small_sequence(const struct spotnik_bucket *bucket, uint32_t from, uint32_t to);
+
+/* What `from` owed us is in place. True: that was all. */
+bool spotnik_transaction_receive_small(struct spotnik_transaction *step, struct spotnik_bucket *bucket, uint32_t from);
+
 /* Sealed, and every bucket complete? */
 bool spotnik_transaction_done(const struct spotnik_transaction *step);
 
@@ -72,8 +91,9 @@ void spotnik_transaction_commit(struct spotnik_transaction *step);
 /* A new view: what the last step still had to send on the old ring is void, its buckets can be handed over from the start. */
 void spotnik_transaction_cut(struct spotnik_transaction *step);
 
-/* The next chunk of the all-reduce stream to send, the last step's remainder first. Advances. False: none ready. */
-bool spotnik_transaction_next(struct spotnik_transaction *step, uint64_t *ret_step, uint32_t *ret_bucket,
+/* The next chunk to send to rank `to`, the last step's remainder first: of the stream round the ring if `to` is the `successor`, and of
+ * buckets that do not go round. Advances. False: none ready. */
+bool spotnik_transaction_next(struct spotnik_transaction *step, uint32_t to, bool successor, uint64_t *ret_step, uint32_t *ret_bucket,
                        uint64_t *ret_sequence);
 
 /* The next chunk of the finished result of step `number` to hand to a laggard. Advances. False: none ready. */

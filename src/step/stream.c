@@ -4,26 +4,43 @@
 #include "base/assert.h"
 #include "step/step.h"
 
-static bool next_of(struct spotnik_transaction *step, uint64_t number, uint32_t *ret_bucket,
-                    uint64_t *ret_sequence)
+static bool next_small(struct spotnik_bucket *bucket, uint32_t to, uint64_t *ret_sequence)
+{
+    if (!spotnik_transaction_owes(bucket, to))
+        return false;
+    bucket->told |= UINT64_C(1) << to;
+    *ret_sequence = spotnik_transaction_small_sequence(bucket, bucket->rank, to);
+    return true;
+}
+
+static bool next_round(struct spotnik_bucket *bucket, uint64_t *ret_sequence)
+{
+    uint64_t received = bucket->complete ? spotnik_ring_total(&bucket->ring) : bucket->received;
+    if (!spotnik_ring_ready(&bucket->ring, bucket->sent, received))
+        return false;
+    *ret_sequence = bucket->sent++;
+    return true;
+}
+
+static bool next_of(struct spotnik_transaction *step, uint64_t number, uint32_t to, bool successor,
+                    uint32_t *ret_bucket, uint64_t *ret_sequence)
 {
     for (uint32_t i = 0; i < step->last[number & 1]; i++) {
         struct spotnik_bucket *bucket = spotnik_transaction_bucket(step, number, i);
-        uint64_t received = bucket->complete ? spotnik_ring_total(&bucket->ring) : bucket->received;
-        if (!bucket->used || !spotnik_ring_ready(&bucket->ring, bucket->sent, received))
-            continue;
+        bool small = bucket->schedule != SPOTNIK_SCHEDULE_RING;
         *ret_bucket = i;
-        *ret_sequence = bucket->sent++;
-        return true;
+        if (bucket->used && small ? next_small(bucket, to, ret_sequence)
+                                  : bucket->used && successor && next_round(bucket, ret_sequence))
+            return true;
     }
     return false;
 }
 
-bool spotnik_transaction_next(struct spotnik_transaction *step, uint64_t *ret_step, uint32_t *ret_bucket,
-                       uint64_t *ret_sequence)
+bool spotnik_transaction_next(struct spotnik_transaction *step, uint32_t to, bool successor, uint64_t *ret_step,
+                       uint32_t *ret_bucket, uint64_t *ret_sequence)
 {
     for (uint64_t number = step->committed; number <= step->committed + step->begun; number++)
-        if (next_of(step, number, ret_bucket, ret_sequence)) {
+        if (next_of(step, number, to, successor, ret_bucket, ret_sequence)) {
             *ret_step = number;
             return true;
         }

@@ -13,7 +13,7 @@ void spotnik_chunk_encode(const struct spotnik_chunk_header *header, uint8_t ret
     spotnik_writer_u8(&writer, header->handover);
     spotnik_writer_u8(&writer, header->dtype);
     spotnik_writer_u8(&writer, header->op);
-    spotnik_writer_u8(&writer, header->sharing);
+    spotnik_writer_u8(&writer, (uint8_t)(header->sharing | header->schedule << 1));
     spotnik_writer_u32(&writer, header->bucket);
     spotnik_writer_u64(&writer, header->epoch);
     spotnik_writer_u64(&writer, header->step);
@@ -25,7 +25,7 @@ void spotnik_chunk_encode(const struct spotnik_chunk_header *header, uint8_t ret
 /* Buckets of more than 2^60 elements exist nowhere; below that count * element size cannot overflow. */
 static bool is_possible(const struct spotnik_chunk_header *header)
 {
-    return header->handover <= 1 && header->sharing <= 1 && spotnik_dtype_bytes(header->dtype) > 0
+    return header->handover <= 1 && header->schedule <= SPOTNIK_SCHEDULE_HUB && spotnik_dtype_bytes(header->dtype) > 0
            && spotnik_op_is_known(header->op) && header->bucket < SPOTNIK_BUCKETS_MAX && header->step > 0
            && header->count <= UINT64_C(1) << 60 && (header->handover || header->epoch > 0);
 }
@@ -40,6 +40,8 @@ int spotnik_chunk_decode(const uint8_t bytes[SPOTNIK_CHUNK_BYTES], struct spotni
     header.dtype = spotnik_reader_u8(&reader);
     header.op = spotnik_reader_u8(&reader);
     header.sharing = spotnik_reader_u8(&reader);
+    header.schedule = header.sharing >> 1;
+    header.sharing &= 1;
     header.bucket = spotnik_reader_u32(&reader);
     header.epoch = spotnik_reader_u64(&reader);
     header.step = spotnik_reader_u64(&reader);

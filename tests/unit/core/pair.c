@@ -134,6 +134,7 @@ void pair_open_warm(struct pair *pair, uint32_t count, uint32_t members_min, uin
     pair->count = count;
     pair->now_ns = SPOTNIK_S;
     spotnik_limits_init(&pair->limits, NODES_MAX);
+    pair->limits.choice = NULL;
     pair->limits.chunk_bytes = 4 * sizeof(double);
     pair->limits.warm_count = warm_count;
     for (uint32_t i = 0; i < NODES_MAX; i++)
@@ -294,7 +295,9 @@ static void do_action(struct pair *pair, uint32_t index, const struct spotnik_ac
         committed(node, action->step);
         break;
     case SPOTNIK_ACTION_LINK_EXPECT:
-    case SPOTNIK_ACTION_FLAT: /* these nodes share no memory */
+    case SPOTNIK_ACTION_FLAT:  /* these nodes share no memory, */
+    case SPOTNIK_ACTION_OFFER: /* and know no way but the ring */
+    case SPOTNIK_ACTION_SUM:
         break;
     case SPOTNIK_ACTION_EXCLUDED:
         node->excluded++;

@@ -139,6 +139,7 @@ struct spotnik_chunk_header spotnik_sample_chunk(struct spotnik_prng *prng)
     return (struct spotnik_chunk_header){
         .handover = (uint8_t)below(prng, 2),
         .sharing = (uint8_t)below(prng, 2),
+        .schedule = (uint8_t)below(prng, 3),
         .dtype = (uint8_t)(SPOTNIK_F32 + below(prng, 5)),
         .op = (uint8_t)(SPOTNIK_SUM + below(prng, 4)),
         .bucket = below(prng, SPOTNIK_BUCKETS_MAX),

@@ -15,7 +15,7 @@
 
 static bool same(const struct spotnik_chunk_header *a, const struct spotnik_chunk_header *b)
 {
-    return a->handover == b->handover && a->sharing == b->sharing && a->dtype == b->dtype && a->op == b->op && a->bucket == b->bucket
+    return a->handover == b->handover && a->sharing == b->sharing && a->schedule == b->schedule && a->dtype == b->dtype && a->op == b->op && a->bucket == b->bucket
            && a->epoch == b->epoch && a->step == b->step && a->sequence == b->sequence && a->count == b->count
            && a->weight == b->weight;
 }
@@ -126,7 +126,8 @@ static void impossible_headers_are_refused(void **state)
     assert_verdict(&header, SPOTNIK_OK);
     WITH(handover, 2, SPOTNIK_ERR_ARGUMENT);
     WITH(sharing, 1, SPOTNIK_OK);
-    WITH(sharing, 2, SPOTNIK_ERR_ARGUMENT);
+    WITH(schedule, SPOTNIK_SCHEDULE_HUB, SPOTNIK_OK);
+    WITH(schedule, SPOTNIK_SCHEDULE_HUB + 1, SPOTNIK_ERR_ARGUMENT);
     WITH(dtype, 0, SPOTNIK_ERR_ARGUMENT);
     WITH(dtype, SPOTNIK_U64, SPOTNIK_OK);
     WITH(dtype, SPOTNIK_U64 + 1, SPOTNIK_ERR_ARGUMENT);
