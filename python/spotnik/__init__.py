@@ -6,6 +6,7 @@ This module needs no framework; with NumPy it has collectives on arrays. ``spotn
 
 from __future__ import annotations
 
+from .apart import Arrival, Request, exchange, publish, pull, settle
 from .arrays import (
     allgather,
     allreduce,
@@ -49,6 +50,7 @@ __version__ = "0.1.0"
 __all__ = [
     "EXIT_INTERRUPTED",
     "ArgumentError",
+    "Arrival",
     "Change",
     "CheckpointError",
     "CheckpointStatus",
@@ -71,6 +73,7 @@ __all__ = [
     "ParkedError",
     "PeersError",
     "Recovery",
+    "Request",
     "RootError",
     "Rule",
     "SpotnikError",
@@ -86,10 +89,14 @@ __all__ = [
     "barrier",
     "broadcast",
     "current",
+    "exchange",
     "init",
     "leave",
     "leave_on_sigterm",
     "on_change",
+    "publish",
+    "pull",
     "register",
+    "settle",
     "start",
 ]

@@ -204,6 +204,18 @@ class NativeSyncView(ctypes.Structure):
     ]
 
 
+class NativeArrival(ctypes.Structure):
+    """spotnik_arrival."""
+
+    _fields_ = [
+        ("size", c_uint32),
+        ("rank", c_uint32),
+        ("source", c_uint64),
+        ("version", c_uint64),
+        ("tried", c_uint64),
+    ]
+
+
 STRUCTS: dict[str, type[ctypes.Structure]] = {
     "spotnik_config": NativeConfig,
     "spotnik_range": NativeRange,
@@ -212,11 +224,13 @@ STRUCTS: dict[str, type[ctypes.Structure]] = {
     "spotnik_job_member": NativeMember,
     "spotnik_job_status": NativeStatus,
     "spotnik_checkpoint_info": NativeCheckpointInfo,
+    "spotnik_arrival": NativeArrival,
     "spotnik_sync_config": NativeSyncConfig,
     "spotnik_sync_view": NativeSyncView,
 }
 
 _JOB = c_void_p
+_REQUEST = c_void_p
 _SYNC = c_void_p
 _VECTOR = c_void_p  # of floats
 
@@ -249,6 +263,18 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "spotnik_allreduce_compressed": (c_int, [_JOB, c_uint32, POINTER(c_float), c_size_t, c_int, c_int]),
     "spotnik_contributors": (c_uint32, [_JOB, POINTER(c_uint32), c_uint32]),
     "spotnik_barrier": (c_int, [_JOB]),
+    "spotnik_publish": (c_int, [_JOB, c_char_p, c_void_p, c_size_t, c_int, c_uint64]),
+    "spotnik_pull": (
+        c_int,
+        [_JOB, c_char_p, c_uint32, c_uint64, c_void_p, c_size_t, c_int, c_uint64, POINTER(_REQUEST)],
+    ),
+    "spotnik_exchange": (
+        c_int,
+        [_JOB, c_char_p, c_uint32, POINTER(c_float), c_size_t, c_uint64, POINTER(_REQUEST)],
+    ),
+    "spotnik_settle": (c_int, [_JOB, c_char_p, POINTER(c_float), c_size_t, POINTER(c_uint32)]),
+    "spotnik_request_wait": (c_int, [_REQUEST, c_uint64, POINTER(NativeArrival)]),
+    "spotnik_request_free": (None, [_REQUEST]),
     "spotnik_notice": (None, [_JOB]),
     "spotnik_leave": (c_int, [_JOB]),
     "spotnik_abandon": (None, [_JOB]),

@@ -15,7 +15,7 @@ import threading
 import weakref
 from collections.abc import Iterator
 from types import FrameType, TracebackType
-from typing import Callable, Generic, Optional, TypeVar
+from typing import Callable, Generic, Optional, Protocol, TypeVar
 
 from . import _native, errors, views
 from ._native import Dtype, Op
@@ -43,6 +43,15 @@ _INTERRUPT_S = 5.0  # how long an interrupted call may take to come back
 _AGAIN, _EXCLUDED, _PARKED = errors.AgainError.number, errors.ExcludedError.number, errors.ParkedError.number
 
 _Result = TypeVar("_Result")
+
+
+class Closable(Protocol):
+    """What lives no longer than its job."""
+
+    def close(self) -> None:
+        """Let go of everything."""
+
+
 _jobs: weakref.WeakSet[Job] = weakref.WeakSet()
 
 
@@ -79,6 +88,7 @@ class Job:
         self._outside = True  # the next step_begin copies the state of others
         self._seen = (0, 0)  # epoch and size of the view of the last step
         self._watchers: list[Callable[[Change], object]] = []
+        self._closables: weakref.WeakSet[Closable] = weakref.WeakSet()
         self._library = _native.load()
         _jobs.add(self)
 
@@ -107,7 +117,7 @@ class Job:
         change between a commit and the next begin. `owner` is kept alive until the job ends.
         """
         with _Alone(self):
-            self._check(self._library.spotnik_state_add(self._job(), name.encode(), pointer, count, int(dtype)))
+            self.check(self._library.spotnik_state_add(self._job(), name.encode(), pointer, count, int(dtype)))
             self._state_owners.append(owner)
 
     def blob_set(self, name: str, data: bytes) -> None:
@@ -117,16 +127,16 @@ class Job:
         """
         data = bytes(data)
         with _Alone(self):
-            self._check(self._library.spotnik_state_blob_set(self._job(), name.encode(), data, len(data)))
+            self.check(self._library.spotnik_state_blob_set(self._job(), name.encode(), data, len(data)))
 
     def blob_get(self, name: str) -> bytes:
         """Return the blob `name` as it was set here, or as it came from others; empty when there is none."""
         length = ctypes.c_size_t()
         with _Alone(self):
             get, job, key = self._library.spotnik_state_blob_get, self._job(), name.encode()
-            self._check(get(job, key, None, 0, ctypes.byref(length)))
+            self.check(get(job, key, None, 0, ctypes.byref(length)))
             room = ctypes.create_string_buffer(length.value + 1)
-            self._check(get(job, key, room, length.value, ctypes.byref(length)))
+            self.check(get(job, key, room, length.value, ctypes.byref(length)))
             return room.raw[: length.value]
 
     def refresh_set(self, refresh: Optional[Callable[[], object]]) -> None:
@@ -148,7 +158,7 @@ class Job:
 
         with _Alone(self):
             callback = _native.Refresh(called) if refresh is not None else _native.Refresh()
-            self._check(self._library.spotnik_state_refresh_set(self._job(), callback, None))
+            self.check(self._library.spotnik_state_refresh_set(self._job(), callback, None))
             self._refresh = callback
 
     @property
@@ -182,13 +192,13 @@ class Job:
         Before the first :meth:`allreduce_start` of the step; the ``ranges`` it was begun with are void then.
         """
         with _Alone(self):
-            self._check(self._library.spotnik_samples_decline(self._job()))
+            self.check(self._library.spotnik_samples_decline(self._job()))
 
     def weight_set(self, weight: int) -> None:
         """Weigh this member's contribution to MEAN in the running step, instead of by its sample count."""
         weight = whole("weight", weight, 64)
         with _Alone(self):
-            self._check(self._library.spotnik_weight_set(self._job(), weight))
+            self.check(self._library.spotnik_weight_set(self._job(), weight))
 
     def allreduce_start(self, bucket: int, pointer: int, count: int, dtype: Dtype, op: Op, owner: object) -> None:
         """Start to all-reduce `count` elements at `pointer` in place; :meth:`step_commit` waits for the result.
@@ -198,7 +208,7 @@ class Job:
         """
         bucket = whole("bucket", bucket, 32)
         with _Alone(self):
-            self._check(self._library.spotnik_allreduce(self._job(), bucket, pointer, count, int(dtype), int(op)))
+            self.check(self._library.spotnik_allreduce(self._job(), bucket, pointer, count, int(dtype), int(op)))
             self._step_owners.append(owner)
 
     def step_commit(self) -> bool:
@@ -222,7 +232,7 @@ class Job:
             if code == _EXCLUDED:
                 self._outside = True
                 return False
-            self._check(code)
+            self.check(code)
             return True
 
     def __iter__(self) -> Iterator[Step]:
@@ -249,7 +259,7 @@ class Job:
         if self._forked or self._handle is None:
             return
         with _Alone(self):
-            self._check(self._library.spotnik_leave(self._end("this member has left the job")))
+            self.check(self._library.spotnik_leave(self._end("this member has left the job")))
 
     def abandon(self) -> None:
         """End the membership at once, without goodbye: to the others this member is lost. For error paths."""
@@ -273,7 +283,25 @@ class Job:
     def __del__(self) -> None:
         handle = getattr(self, "_handle", None)
         if handle is not None and not self._forked:
+            self._handle = None
             self._library.spotnik_abandon(handle)
+
+    # ---- for the modules of this package ----
+
+    def call(self, function: str, *arguments: object) -> None:
+        """Call a function of the library whose first argument is the job. Raises what its result means."""
+        with _Alone(self):
+            self.check(getattr(self._library, function)(self._job(), *arguments))
+
+    def check(self, code: int) -> None:
+        """Raise what `code` means, unless it is 0. On the thread that made the call."""
+        if code:
+            meaning = self._library.spotnik_strerror(code).decode()
+            raise errors.from_code(code, meaning, self._library.spotnik_last_error().decode(errors="replace"))
+
+    def at_end(self, closable: Closable) -> None:
+        """Have `closable` closed before the membership ends, unless it is gone by then."""
+        self._closables.add(closable)
 
     # ---- looking ----
 
@@ -365,7 +393,7 @@ class Job:
 
     def _join(self, native: _native.NativeConfig) -> int:
         handle = ctypes.c_void_p()
-        self._check(self._library.spotnik_join(native, ctypes.byref(handle)))
+        self.check(self._library.spotnik_join(native, ctypes.byref(handle)))
         assert handle.value is not None
         if self._over:  # interrupted meanwhile: nobody waits for it any more
             self._library.spotnik_abandon(handle)
@@ -378,7 +406,7 @@ class Job:
         handle = ctypes.c_void_p()
         with _Alone(self):
             open_sync = self._library.spotnik_sync_open
-            self._check(open_sync(self._job(), config, model, count, apply, None, ctypes.byref(handle)))
+            self.check(open_sync(self._job(), config, model, count, apply, None, ctypes.byref(handle)))
             self._state_owners.append(owner)
             self._sync = handle.value
         assert handle.value is not None
@@ -395,7 +423,7 @@ class Job:
         refresh_error, self._refresh_error = self._refresh_error, None
         if refresh_error is not None:
             raise refresh_error
-        self._check(code)
+        self.check(code)
 
     def _aside(self, call: Callable[[], _Result]) -> _Result:
         """Make a call that the library does not cut short on a thread of its own, so that signals are seen meanwhile.
@@ -442,20 +470,12 @@ class Job:
         return self._handle
 
     def _end(self, why: str) -> int:
+        for closable in list(self._closables):
+            closable.close()
         with self._life:
             handle = self._job()
             self._handle, self._over, self._begun, self._sync = None, why, None, None
             return handle
-
-    def check(self, code: int) -> None:
-        """Raise what `code` of a call of the library means, unless it is 0. On the thread that made the call."""
-        self._check(code)
-
-    def _check(self, code: int) -> None:
-        """Raise what `code` means, unless it is 0. On the thread that made the call."""
-        if code:
-            meaning = self._library.spotnik_strerror(code).decode()
-            raise errors.from_code(code, meaning, self._library.spotnik_last_error().decode(errors="replace"))
 
     def _forget(self) -> None:
         """In a forked child: threads and connections stayed with the parent."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import array
 import json
 import os
 import signal
@@ -263,6 +264,48 @@ def stop_and_go_on() -> None:
         results.append((job.step_commit(), step.number))
     tell({"committed": [result[0] for result in results], "later": results[1][1] > results[0][1]})
     spotnik.leave()
+
+
+def apart(members: int = 3) -> None:
+    """Point to point: once calmly, then with a member that is killed while others wait for it."""
+    job = spotnik.init(members_min=members, members_max=8)
+    spotnik.barrier()
+    rank, following = job.rank, (job.rank + 1) % members
+    w, out = np.full((2, 3), rank + 1, dtype=np.float32), np.zeros((2, 3), dtype=np.float32)
+    spotnik.publish("model", w, version=1)
+    spotnik.publish("counts", array.array("q", [rank, 7]), version=1)
+    arrival = spotnik.pull("model", following, out, version_min=1).wait()
+    counts = array.array("q", [0, 0])
+    with spotnik.pull("counts", following, counts, version_min=1) as request:
+        counted = request.wait()
+    with spotnik.pull("unknown", 0, np.zeros(4)) as request:
+        nothing = request.wait()
+    change = w.copy()
+    if rank == 0 and spotnik.exchange("model", 1, change).wait():
+        w += change
+    spotnik.barrier()
+    settled = spotnik.settle("model", w)
+    tell(
+        {
+            "rank": rank,
+            "came": [bool(arrival), arrival and arrival.version, arrival and arrival.rank, out.tolist()],
+            "counts": [bool(counted), counts.tolist()],
+            "nothing": bool(nothing),
+            "settled": settled,
+            "w": float(w[0, 0]),
+        }
+    )
+    request = spotnik.pull("model", following, out, version_min=2)
+    tell("waiting")
+    while rank == 2 and len(job.members) == members and not request.wait(0.02):
+        pass
+    if rank == 2 or request.wait():
+        spotnik.publish("model", w, version=2)
+    tell({"came": bool(request.wait()), "value": float(out[0, 0])})
+    given_up = spotnik.pull("model", following, out, version_min=3)
+    assert given_up.wait(0) is None
+    job.abandon()  # closes it
+    tell(repr(job))
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ def c_type(text: str, stars: int, vectors: bool = False) -> object:
         return _native.STRUCTS.get(name) or SCALARS[name]
     if name == "char" and stars == 1:
         return ctypes.c_char_p
-    if name in ("void", "spotnik_job", "spotnik_sync") or (name == "float" and vectors):
+    if name in ("void", "spotnik_job", "spotnik_request", "spotnik_sync") or (name == "float" and vectors):
         return ctypes.c_void_p if stars == 1 else ctypes.POINTER(ctypes.c_void_p)
     return ctypes.POINTER(_native.STRUCTS.get(name) or SCALARS[name])
 

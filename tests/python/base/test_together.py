@@ -69,6 +69,29 @@ def test_collectives(cluster: Cluster) -> None:
     assert result["from_one"] == [[1.5]]
 
 
+def test_point_to_point(cluster: Cluster) -> None:
+    workers = [cluster.start("apart") for _ in range(3)]
+    told = {worker: worker.hear() for worker in workers}
+    workers.sort(key=lambda worker: int(told[worker]["rank"]))
+    for rank, worker in enumerate(workers):
+        following = (rank + 1) % 3
+        assert told[worker] == {
+            "rank": rank,
+            "came": [True, 1, following, [[following + 1.0] * 3] * 2],
+            "counts": [True, [following, 7]],
+            "nothing": False,
+            "settled": int(rank == 1),
+            "w": 3.0 if rank == 2 else 1.5,
+        }
+        assert worker.hear() == "waiting"
+    workers[1].kill()
+    assert workers[0].hear() == {"came": True, "value": 3.0}
+    assert workers[2].hear() == {"came": True, "value": 1.5}
+    for worker in (workers[0], workers[2]):
+        assert worker.hear() == "<spotnik.Job: this member has abandoned the job>"
+        assert worker.end() == (0, "")
+
+
 def test_broadcast_from_a_rank_that_is_not(cluster: Cluster) -> None:
     for worker in [cluster.start("no_such_root") for _ in range(2)]:
         assert worker.hear() == "root 7: the job has members of rank 0 to 1"
