@@ -87,7 +87,9 @@ enum spotnik_dtype {
     SPOTNIK_I16,
     SPOTNIK_U16,
     SPOTNIK_U32,
-    SPOTNIK_U64
+    SPOTNIK_U64,
+    SPOTNIK_Q8   /**< 8 bits and a scale for every 252 numbers: how F32 may travel, see spotnik_allreduce_compressed(); nothing else
+                      takes it. */
 };
 
 /** Reductions; every type takes every one. MEAN is weighted by spotnik_weight_set(), by default the number of samples of
@@ -409,10 +411,12 @@ SPOTNIK_API int spotnik_reduce_scatter(spotnik_job *job, uint32_t bucket, void *
                                        enum spotnik_op op, spotnik_range *ret_part);
 
 /**
- * Start to all-reduce F32 @p data in place, as spotnik_allreduce() does, but have it travel as @p wire, F16 or BF16: half the
- * bytes on every link, for gradients that can bear it. The result is that of an all-reduce of halves (rounded once where
- * members share memory, at every hop of a ring), the same bits on every member; spotnik_result() shows the halves.
- * @p data is read at once and written by the commit; @p bucket is 0 to 254. Beyond 65504 a number is infinite as F16.
+ * Start to all-reduce F32 @p data in place, as spotnik_allreduce() does, but have it travel as @p wire: F16 or BF16, half the
+ * bytes on every link, or Q8, a quarter, for gradients that can bear it. The result is that of an all-reduce of what travels
+ * (rounded once where members share memory, at every hop of a ring), the same bits on every member; spotnik_result() shows that.
+ * @p data is read at once and written by the commit; @p bucket is 0 to 254. Beyond 65504 a number is infinite as F16. In Q8 every
+ * rounding moves a number by up to 1/249 of the greatest magnitude among 252 neighbours, and one that is infinite or not a number
+ * makes them all not numbers. What rounding loses is lost: to have it count later, add it to the next step's gradient.
  * Errors: as above. Every member must give the same @p wire.
  */
 SPOTNIK_API int spotnik_allreduce_compressed(spotnik_job *job, uint32_t bucket, float *data, size_t count,

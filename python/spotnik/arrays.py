@@ -52,6 +52,7 @@ _NAMES = {
     "uint32": Dtype.U32,
     "uint64": Dtype.U64,
 }
+_WIRES = {"f16": Dtype.F16, "bf16": Dtype.BF16, "q8": Dtype.Q8}
 _default: Optional[Job] = None
 
 
@@ -117,18 +118,29 @@ def register(name: str, array: Array, job: Optional[Job] = None) -> None:
     (job or current()).state_add(name, array.ctypes.data, array.size, _dtype(array), array)
 
 
-def start(array: Array, op: Union[str, Op] = "mean", bucket: Optional[int] = None, job: Optional[Job] = None) -> None:
+def start(
+    array: Array,
+    op: Union[str, Op] = "mean",
+    bucket: Optional[int] = None,
+    job: Optional[Job] = None,
+    compress: Optional[str] = None,
+) -> None:
     """Start to all-reduce `array` in place in the running step; ``job.step_commit()`` waits for the result.
 
     `op` is "mean" (weighted by samples), "sum", "min", "max" or "product". Without `bucket`, arrays are numbered as
     they come: start them in the same order on every member.
+
+    With `compress` an array of float32 travels as "f16" or "bf16" (half the bytes) or as "q8" (a quarter: 8 bits, and a
+    scale for every 252 numbers), the same on every member, and is rounded on its way, to the same bits everywhere.
+    Beyond 65504 a number is infinite as "f16"; one rounding to "q8" moves a number by 1/249 of the greatest near it.
+    Raises ArgumentError for another type of array, or another word.
     """
     job = job or current()
     if job.running is None:
         raise StateError("no step is running; call job.step_begin() first, or use allreduce(), which is its own step")
     _check_memory("start()", array)
     number = job.buckets_started if bucket is None else bucket
-    job.allreduce_start(number, array.ctypes.data, array.size, _dtype(array), _op(op), array)
+    job.allreduce_start(number, array.ctypes.data, array.size, _dtype(array), _op(op), array, _wire(compress))
 
 
 # ---- collectives: each a step of its own ----
@@ -263,6 +275,15 @@ def _op(op: Union[str, Op]) -> Op:
         return Op[op.upper()]
     except (KeyError, AttributeError):
         raise ArgumentError(f'op must be "sum", "mean", "min", "max" or "product", not {op!r}') from None
+
+
+def _wire(compress: Optional[str]) -> Optional[Dtype]:
+    if compress is None:
+        return None
+    try:
+        return _WIRES[compress]
+    except (KeyError, TypeError):
+        raise ArgumentError(f'compress must be "f16", "bf16" or "q8" (or None), not {compress!r}') from None
 
 
 def _dtype(array: Array) -> Dtype:

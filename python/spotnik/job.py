@@ -20,7 +20,7 @@ from typing import Callable, Generic, Optional, Protocol, TypeVar
 from . import _native, errors, views
 from ._native import Dtype, Op
 from .config import Config, fill, whole
-from .errors import ClosedError, DoneError, ForkError, StateError
+from .errors import ArgumentError, ClosedError, DoneError, ForkError, StateError
 from .views import Change, CheckpointStatus, Member, Recovery, Status, Step
 
 __all__ = [
@@ -200,15 +200,33 @@ class Job:
         with _Alone(self):
             self.check(self._library.spotnik_weight_set(self._job(), weight))
 
-    def allreduce_start(self, bucket: int, pointer: int, count: int, dtype: Dtype, op: Op, owner: object) -> None:
+    def allreduce_start(
+        self,
+        bucket: int,
+        pointer: int,
+        count: int,
+        dtype: Dtype,
+        op: Op,
+        owner: object,
+        wire: Optional[Dtype] = None,
+    ) -> None:
         """Start to all-reduce `count` elements at `pointer` in place; :meth:`step_commit` waits for the result.
 
         `bucket` is 0 to 255; the same buckets with the same sizes on every member in every step. `owner` is kept alive
-        until the commit; leave the memory untouched until then.
+        until the commit; leave the memory untouched until then. With `wire` (F16, BF16 or Q8; `bucket` up to 254) F32
+        travels as that, and is rounded: see :func:`spotnik.start`. Raises ArgumentError for another `dtype` with it.
         """
         bucket = whole("bucket", bucket, 32)
+        if wire is not None and dtype != Dtype.F32:
+            raise ArgumentError(f"only float32 can travel as {wire.name}, not {dtype.name}")
         with _Alone(self):
-            self.check(self._library.spotnik_allreduce(self._job(), bucket, pointer, count, int(dtype), int(op)))
+            job = self._job()
+            if wire is None:
+                code = self._library.spotnik_allreduce(job, bucket, pointer, count, int(dtype), int(op))
+            else:
+                memory = ctypes.cast(pointer, ctypes.POINTER(ctypes.c_float))
+                code = self._library.spotnik_allreduce_compressed(job, bucket, memory, count, int(wire), int(op))
+            self.check(code)
             self._step_owners.append(owner)
 
     def step_commit(self) -> bool:

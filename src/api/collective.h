@@ -24,7 +24,7 @@ enum spotnik_collective_kind {
     SPOTNIK_COLLECTIVE_BROADCAST,
     SPOTNIK_COLLECTIVE_ALLGATHER,
     SPOTNIK_COLLECTIVE_REDUCE_SCATTER,
-    SPOTNIK_COLLECTIVE_COMPRESSED, /* an all-reduce of F32 that travels as halves */
+    SPOTNIK_COLLECTIVE_COMPRESSED, /* an all-reduce of F32 that travels as something shorter */
 };
 
 /* Of one bucket. */
@@ -36,8 +36,8 @@ struct spotnik_collective {
     spotnik_range *part;  /* reduce-scatter: NULL or the caller's */
     uint8_t *table;       /* all-gather: a row per slot, zero but for [dirty_at, dirty_at + dirty_bytes). The engine's */
     size_t table_bytes, dirty_at, dirty_bytes;
-    uint8_t *halves; /* compressed: what travels. The engine's */
-    size_t halves_bytes;
+    uint8_t *narrowed; /* compressed: what travels. The engine's */
+    size_t narrowed_bytes;
     enum spotnik_dtype wire;
 };
 

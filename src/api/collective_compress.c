@@ -1,19 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All-reduces of F32 that travel as halves: what is contributed is narrowed here, once, and kept until the commit, so that
+/* All-reduces of F32 that travel as something shorter: what is contributed is narrowed here, once, and kept until the commit, so that
  * a step reduced again is reduced from the same bits. The conversions are src/reduce's, the way back collective_result.c's. */
 #include "reduce/compress.h"
 
 #include "api/job.h"
 #include "base/error.h"
 
+static bool is_wire(enum spotnik_dtype wire)
+{
+    return wire == SPOTNIK_F16 || wire == SPOTNIK_BF16 || wire == SPOTNIK_Q8;
+}
+
+static void narrow(void *out, const float *in, size_t count, enum spotnik_dtype wire)
+{
+    if (wire == SPOTNIK_Q8)
+        spotnik_quant_pack(out, in, count);
+    else
+        spotnik_compress_narrow(out, in, count, wire);
+}
+
 int spotnik_allreduce_compressed(spotnik_job *job, uint32_t bucket, float *data, size_t count,
                                  enum spotnik_dtype wire, enum spotnik_op op)
 {
     if (!job)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no job was given");
-    if (bucket >= SPOTNIK_CENSUS_BUCKET || (wire != SPOTNIK_F16 && wire != SPOTNIK_BF16))
+    if (bucket >= SPOTNIK_CENSUS_BUCKET || !is_wire(wire))
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
-                                    "bucket %u: compressed ones are 0 to %d and travel as F16 or BF16",
+                                    "bucket %u: compressed ones are 0 to %d and travel as F16, BF16 or Q8",
                                     bucket, SPOTNIK_CENSUS_BUCKET - 1);
     int rc = spotnik_job_reduce_check(job, bucket, data, count, SPOTNIK_F32, op);
 
@@ -24,13 +37,15 @@ int spotnik_allreduce_compressed(spotnik_job *job, uint32_t bucket, float *data,
     if (!all)
         return SPOTNIK_ERR_MEMORY;
     struct spotnik_collective *one = &all->of[bucket];
-    uint8_t *halves = spotnik_collective_grow(job, one->halves, &one->halves_bytes, 2 * count);
+    size_t elements = wire == SPOTNIK_Q8 ? spotnik_quant_blocks(count) : count;
+    uint8_t *narrowed = spotnik_collective_grow(job, one->narrowed, &one->narrowed_bytes,
+                                                elements * spotnik_registry_element_bytes((int)wire));
 
-    if (!halves)
+    if (!narrowed)
         return SPOTNIK_ERR_MEMORY;
-    one->halves = halves;
-    spotnik_compress_narrow(halves, data, count, wire);
-    rc = spotnik_job_reduce(job, bucket, halves, count, wire, op, true);
+    one->narrowed = narrowed;
+    narrow(narrowed, data, count, wire);
+    rc = spotnik_job_reduce(job, bucket, narrowed, elements, wire, op, true);
     if (rc)
         return rc;
     one->kind = SPOTNIK_COLLECTIVE_COMPRESSED;

@@ -80,6 +80,14 @@ static void reduce_scatter(const struct spotnik_collectives *all, const struct s
         *one->part = part;
 }
 
+static void widen(const struct spotnik_collective *one, const void *result)
+{
+    if (one->wire == SPOTNIK_Q8)
+        spotnik_quant_decode(one->data, result, one->count);
+    else
+        spotnik_compress_widen(one->data, result, one->count, one->wire);
+}
+
 void spotnik_collectives_deliver(struct spotnik_collectives *all, uint32_t bucket_count,
                                  const struct spotnik_bucket_result *result)
 {
@@ -100,7 +108,7 @@ void spotnik_collectives_deliver(struct spotnik_collectives *all, uint32_t bucke
             reduce_scatter(all, &all->of[i], result[i].data);
             break;
         case SPOTNIK_COLLECTIVE_COMPRESSED:
-            spotnik_compress_widen(all->of[i].data, result[i].data, all->of[i].count, all->of[i].wire);
+            widen(&all->of[i], result[i].data);
             break;
         case SPOTNIK_COLLECTIVE_NONE:
             break;

@@ -121,8 +121,8 @@ int spotnik_samples_decline(spotnik_job *job)
     return rc == SPOTNIK_ERR_PEERS ? 0 : rc; /* excluded: step_commit says so */
 }
 
-int spotnik_job_reduce_check(const struct spotnik_job *job, uint32_t bucket, const void *data, size_t count,
-                             enum spotnik_dtype dtype, enum spotnik_op op)
+static int reduce_check(const struct spotnik_job *job, uint32_t bucket, const void *data, size_t count,
+                        enum spotnik_dtype dtype, enum spotnik_op op)
 {
     uint32_t element_bytes = spotnik_registry_element_bytes((int)dtype);
 
@@ -144,12 +144,21 @@ int spotnik_job_reduce_check(const struct spotnik_job *job, uint32_t bucket, con
     return 0;
 }
 
+int spotnik_job_reduce_check(const struct spotnik_job *job, uint32_t bucket, const void *data, size_t count,
+                             enum spotnik_dtype dtype, enum spotnik_op op)
+{
+    if (dtype == SPOTNIK_Q8)
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                    "bucket %u: Q8 is only how F32 travels; use spotnik_allreduce_compressed()", bucket);
+    return reduce_check(job, bucket, data, count, dtype, op);
+}
+
 int spotnik_job_reduce(struct spotnik_job *job, uint32_t bucket, void *data, size_t count, enum spotnik_dtype dtype,
                        enum spotnik_op op, bool from)
 {
     if (!job)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no job was given");
-    int rc = spotnik_job_reduce_check(job, bucket, data, count, dtype, op);
+    int rc = reduce_check(job, bucket, data, count, dtype, op);
 
     if (rc)
         return rc;
@@ -169,13 +178,17 @@ int spotnik_job_reduce(struct spotnik_job *job, uint32_t bucket, void *data, siz
 int spotnik_allreduce(spotnik_job *job, uint32_t bucket, void *data, size_t count, enum spotnik_dtype dtype,
                       enum spotnik_op op)
 {
-    return spotnik_job_reduce(job, bucket, data, count, dtype, op, false);
+    int rc = job ? spotnik_job_reduce_check(job, bucket, data, count, dtype, op) : 0;
+
+    return rc ? rc : spotnik_job_reduce(job, bucket, data, count, dtype, op, false);
 }
 
 int spotnik_allreduce_from(spotnik_job *job, uint32_t bucket, const void *data, size_t count, enum spotnik_dtype dtype,
                            enum spotnik_op op)
 {
-    return spotnik_job_reduce(job, bucket, (void *)(uintptr_t)data, count, dtype, op, true);
+    int rc = job ? spotnik_job_reduce_check(job, bucket, data, count, dtype, op) : 0;
+
+    return rc ? rc : spotnik_job_reduce(job, bucket, (void *)(uintptr_t)data, count, dtype, op, true);
 }
 
 const void *spotnik_result(spotnik_job *job, uint32_t bucket)

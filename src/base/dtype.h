@@ -9,7 +9,8 @@
 
 #include "spotnik/spotnik.h"
 
-#define SPOTNIK_DTYPE_LAST SPOTNIK_U64
+#define SPOTNIK_DTYPE_LAST SPOTNIK_U64 /* of those that hold one number an element; SPOTNIK_Q8 follows */
+#define SPOTNIK_DTYPE_BYTES_MAX 256
 #define SPOTNIK_OP_LAST SPOTNIK_PRODUCT
 
 /* Bytes of one element; 0 for what is no spotnik_dtype, so a caller may ask it about bytes from the wire. */
@@ -32,6 +33,8 @@ static inline uint32_t spotnik_dtype_bytes(uint64_t dtype)
     case SPOTNIK_I64:
     case SPOTNIK_U64:
         return 8;
+    case SPOTNIK_Q8: /* a block of them: src/reduce/compress.h */
+        return 256;
     }
     return 0;
 }

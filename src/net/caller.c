@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/assert.h"
+#include "base/dtype.h"
 #include "base/error.h"
 #include "base/time.h"
 #include "net/share.h"
@@ -187,7 +188,7 @@ static int bucket_check(uint32_t number, const void *data, size_t count, enum sp
     if (!spotnik_reduce_supported(dtype, op))
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "bucket %u: this type does not take this operation",
                                     number);
-    if ((data == NULL && count > 0) || count > SIZE_MAX / 16)
+    if ((data == NULL && count > 0) || count > SIZE_MAX / 2 / SPOTNIK_DTYPE_BYTES_MAX)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "bucket %u: no data, or more than memory holds",
                                     number);
     return 0;

@@ -57,6 +57,8 @@ FLOATS(bf16, 2, half_v, f32_v, bf16_unpack, bf16_pack, 32)
 #include "reduce/convert.h"
 #include "reduce/quantise.h"
 
+#include "reduce/blocks.h"
+
 CONVERT(f16, f16_unpack, f16_pack)
 CONVERT(bf16, bf16_unpack, bf16_pack)
 
@@ -110,6 +112,7 @@ const struct spotnik_reduce_kernels SPOTNIK_REDUCE_TABLE = {
         [SPOTNIK_U16] = ROW(u16, u16),
         [SPOTNIK_U32] = ROW(u32, u32),
         [SPOTNIK_U64] = ROW(u64, u64),
+        [SPOTNIK_Q8] = ROW(q8, q8),
     },
     .widen = { [SPOTNIK_F16] = f16_widen, [SPOTNIK_BF16] = bf16_widen },
     .narrow = { [SPOTNIK_F16] = f16_narrow, [SPOTNIK_BF16] = bf16_narrow },

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SPOTNIK_REDUCE_DTYPES (SPOTNIK_DTYPE_LAST + 1)
+#define SPOTNIK_REDUCE_DTYPES (SPOTNIK_Q8 + 1)
 #define SPOTNIK_REDUCE_OPS (SPOTNIK_OP_LAST + 1)
 
 /* One source, its weight converted once to both types that kernels compute in. */

@@ -71,10 +71,22 @@ void spotnik_sim_buckets_draw(struct sim_world *world)
             bucket->dtype = (uint8_t)(SPOTNIK_F32 + other % SPOTNIK_DTYPE_LAST);
             bucket->op = (uint8_t)(SPOTNIK_SUM + other / SPOTNIK_DTYPE_LAST % SPOTNIK_OP_LAST);
         }
+        if (world->options.blocks && scramble(other) % 2 == 0)
+            bucket->dtype = SPOTNIK_Q8;
         bucket->element_bytes = (uint32_t)spotnik_dtype_size(bucket->dtype);
         bucket->count = world->scale ? 1 : draw_count(&world->app);
         world->state_count += (uint32_t)bucket->count;
     }
+}
+
+/* All of a block differ, so that no part of it could be another's. */
+static void put_block(unsigned char *at, float value)
+{
+    float values[SPOTNIK_QUANT_BLOCK];
+
+    for (int i = 0; i < SPOTNIK_QUANT_BLOCK; i++)
+        values[i] = value * (1 - (float)i / 200);
+    spotnik_quant_pack(at, values, SPOTNIK_QUANT_BLOCK);
 }
 
 static void put(unsigned char *at, uint8_t dtype, double value, uint64_t bits)
@@ -93,6 +105,9 @@ static void put(unsigned char *at, uint8_t dtype, double value, uint64_t bits)
     case SPOTNIK_F16:
     case SPOTNIK_BF16:
         spotnik_compress_narrow(at, &f32, 1, dtype);
+        break;
+    case SPOTNIK_Q8:
+        put_block(at, f32);
         break;
     case SPOTNIK_I32:
     case SPOTNIK_U32:
@@ -127,6 +142,9 @@ static double get(const unsigned char *at, uint8_t dtype)
     case SPOTNIK_F16:
     case SPOTNIK_BF16:
         spotnik_compress_widen(&f32, at, 1, dtype);
+        return (double)f32;
+    case SPOTNIK_Q8:
+        spotnik_quant_decode(&f32, at, 1);
         return (double)f32;
     case SPOTNIK_I32:
     case SPOTNIK_U32:
@@ -289,7 +307,8 @@ void spotnik_sim_memory_apply(struct sim_world *world, struct sim_process *proce
         const struct sim_bucket *bucket = &world->bucket[i];
         const unsigned char *out = process->app.out[step & 1][i];
         bool is_float = bucket->dtype == SPOTNIK_F32 || bucket->dtype == SPOTNIK_F64
-                        || bucket->dtype == SPOTNIK_F16 || bucket->dtype == SPOTNIK_BF16;
+                        || bucket->dtype == SPOTNIK_F16 || bucket->dtype == SPOTNIK_BF16
+                        || bucket->dtype == SPOTNIK_Q8;
         double rate = is_float ? 0.01 : 1e-6;
         for (uint64_t k = 0; k < bucket->count; k++, at++)
             process->app.state_vector[at] -=

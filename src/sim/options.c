@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "base/prng.h"
+#include "base/dtype.h"
 #include "base/time.h"
 #include "sim/sim.h"
 
@@ -120,6 +121,17 @@ static void draw_choice(struct spotnik_sim_options *options, uint64_t seed)
     options->limits.choice = spotnik_prng_chance(&prng, 1, 3) ? NULL : table[spotnik_prng_below(&prng, 5)];
 }
 
+/* Nothing may cut an element in two: an element is as long as a whole chunk was. */
+static void draw_blocks(struct spotnik_sim_options *options, uint64_t seed)
+{
+    options->blocks = options->all_types && options->buckets > 0 && seed % 5 == 2;
+    if (!options->blocks)
+        return;
+    options->limits.chunk_bytes *= SPOTNIK_DTYPE_BYTES_MAX / 8;
+    options->flat_page_bytes *= SPOTNIK_DTYPE_BYTES_MAX / 8;
+    options->flat_slice_bytes *= SPOTNIK_DTYPE_BYTES_MAX / 8;
+}
+
 void spotnik_sim_options_draw(struct spotnik_sim_options *options, uint64_t seed, uint32_t members)
 {
     struct spotnik_prng prng;
@@ -146,6 +158,7 @@ void spotnik_sim_options_draw(struct spotnik_sim_options *options, uint64_t seed
     draw_later(options, seed);
     draw_latest(options, seed);
     draw_choice(options, seed);
+    draw_blocks(options, seed);
     options->limits.deals = seed % 3 == 1 || seed % 12 == 0; /* not drawn: the others keep their histories */
 }
 
@@ -181,7 +194,7 @@ void spotnik_sim_options_print(const struct spotnik_sim_options *options, FILE *
             "%s%s%s; compute %.0f ms%s, safety %.0f ms, %u faults, %u aimed at recovery, %u struck in the act:",
             options->samples, options->batch, options->per_member ? " per member" : "",
             options->limits.deals ? " dealt unevenly" : "",
-            options->all_types ? ", all types" : "", (double)options->compute_max_ns / 1e6,
+            options->blocks ? ", all types and blocks" : options->all_types ? ", all types" : "", (double)options->compute_max_ns / 1e6,
             options->slow_replay ? ", a replay the same" : "", (double)options->safety_ns / 1e6, options->faults,
             options->aimed, options->struck);
     for (int i = 0; i < SPOTNIK_SIM_FAULT_COUNT; i++)

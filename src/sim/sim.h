@@ -46,6 +46,7 @@ struct spotnik_sim_options {
     bool per_member;         /* batch is per member */
     uint32_t buckets;        /* per step, 0..4 */
     bool all_types;          /* buckets of any type and operation, not only of the first five and four */
+    bool blocks;             /* and some of quantised blocks */
     uint64_t latency_min_ns, latency_max_ns, jitter_ns;
     uint64_t bytes_per_ms; /* of a data connection */
     uint64_t tick_late_ns; /* how late a process may notice that time has passed */

@@ -35,8 +35,8 @@ static int check(const struct spotnik_registry *registry, const char *name, uint
     if (!name || !*name || strlen(name) > SPOTNIK_TENSOR_NAME_MAX)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "a tensor needs a name of 1 to %d bytes",
                                     SPOTNIK_TENSOR_NAME_MAX);
-    if (!element_bytes)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "tensor %s: unknown element type %d", name, dtype);
+    if (!element_bytes || dtype == SPOTNIK_Q8)
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "tensor %s: no element type of tensors: %d", name, dtype);
     if (count > (UINT64_MAX / 2 - registry->bytes) / element_bytes)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "tensor %s: %llu elements are too many", name,
                                     (unsigned long long)count);

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import time
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 
@@ -22,7 +22,14 @@ def tell(value: Any) -> None:
     print(json.dumps(value), flush=True)
 
 
-def train(samples: int = 120, epochs: int = 4, batch: int = 8, pause_s: float = 0.02, aside_every: int = 3) -> None:
+def train(
+    samples: int = 120,
+    epochs: int = 4,
+    batch: int = 8,
+    pause_s: float = 0.02,
+    aside_every: int = 3,
+    compress: Optional[str] = None,
+) -> None:
     """Count how often each sample was used, in the replica itself: under any churn it must come out as `epochs`."""
     job = spotnik.init(samples=samples, batch=batch, members_max=16)
     w, seen = np.ones(1000, dtype=np.float32), np.zeros(samples, dtype=np.int32)
@@ -41,7 +48,7 @@ def train(samples: int = 120, epochs: int = 4, batch: int = 8, pause_s: float = 
         used[indices] = 1
         gradient = sum((np.sin(w * (index + 1)) for index in indices), np.zeros_like(w)) / max(len(indices), 1)
         time.sleep(pause_s)
-        spotnik.start(gradient)
+        spotnik.start(gradient, compress=compress)
         spotnik.start(used, op="sum")
         if job.step_commit():
             w -= 0.01 * gradient
@@ -306,6 +313,33 @@ def apart(members: int = 3) -> None:
     assert given_up.wait(0) is None
     job.abandon()  # closes it
     tell(repr(job))
+
+
+def compressed() -> None:
+    """An array of float32 in each of the forms it may travel in; and what cannot."""
+    job = spotnik.init(members_min=2)
+    step = job.step_begin()
+    job.samples_decline()
+    mine = np.linspace(-1, 1, 1000, dtype=np.float32) * np.float32(step.share + 1)
+    sent = {form: mine.copy() for form in ("f16", "bf16", "q8")}
+    refused = 0
+    for given, form in ((mine, "q9"), (np.zeros(3), "q8")):
+        try:
+            spotnik.start(given, compress=form)
+        except spotnik.ArgumentError:
+            refused += 1
+    for form, given in sent.items():
+        spotnik.start(given, op="sum", compress=form)
+    job.step_commit()
+    want = 3 * np.linspace(-1, 1, 1000)
+    tell(
+        {
+            "refused": refused,
+            "error": {form: float(np.abs(came - want).max()) for form, came in sent.items()},
+            "bits": {form: hash(came.tobytes()) for form, came in sent.items()},
+        }
+    )
+    spotnik.leave()
 
 
 if __name__ == "__main__":

@@ -10,7 +10,9 @@ import struct
 import subprocess
 import threading
 from pathlib import Path
+from typing import Optional
 
+import pytest
 from workers import LIMIT_S, Cluster, command
 
 TRACE = [
@@ -37,10 +39,11 @@ def run(arguments: list[str], program: str, **settings: object) -> tuple[int, st
     return done.returncode, done.stdout, done.stderr
 
 
-def test_churn_keeps_replicas_equal_and_uses_every_sample_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("compress", [None, "q8"])
+def test_churn_keeps_replicas_equal_and_uses_every_sample_once(tmp_path: Path, compress: Optional[str]) -> None:
     trace = tmp_path / "trace.csv"
     trace.write_text("".join(f"{ms},{what},{node}\n" for ms, what, node in TRACE))
-    status, out, error = run(["-n", "1:4", "--churn", str(trace)], "train", epochs=12, pause_s=0.025)
+    status, out, error = run(["-n", "1:4", "--churn", str(trace)], "train", epochs=12, pause_s=0.025, compress=compress)
     assert status == 0, out + error
     killed = re.search(r"(\d+) killed by us", error)
     assert killed, error
@@ -90,6 +93,16 @@ def test_point_to_point(cluster: Cluster) -> None:
     for worker in (workers[0], workers[2]):
         assert worker.hear() == "<spotnik.Job: this member has abandoned the job>"
         assert worker.end() == (0, "")
+
+
+def test_compressed_arrays(cluster: Cluster) -> None:
+    workers = [cluster.start("compressed", environment={"PYTHONHASHSEED": "1"}) for _ in range(2)]
+    first, second = (worker.hear() for worker in workers)
+    assert first == second
+    assert {worker.end()[0] for worker in workers} == {0}
+    assert first["refused"] == 2
+    assert 0 < first["error"]["f16"] < 3 / 512 and first["error"]["f16"] < first["error"]["bf16"] < 3 / 64
+    assert 0 < first["error"]["q8"] < 8 / 249  # 1 + 2 put in, up to 3 rounded on
 
 
 def test_broadcast_from_a_rank_that_is_not(cluster: Cluster) -> None:

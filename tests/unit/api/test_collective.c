@@ -3,9 +3,11 @@
  * TCP and over shared memory. Claims: every member receives the same bits, whatever they mean; a member lost in mid-step is
  * missing from all collectives of the step alike, and a broadcast of it is an error and not zeros; a joiner that repeats
  * steps receives what the others had; wrong calls start nothing. */
+#include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +17,7 @@
 
 #include "api/collective.h"
 #include "api/key.h"
+#include "base/hash.h"
 #include "reduce/compress.h"
 #include "spotnik/spotnik.h"
 
@@ -24,6 +27,7 @@ struct meeting {
     char folder[64];
     pthread_barrier_t begun;
     struct member *third; /* who may come later */
+    _Atomic uint64_t digest[4]; /* by step: of what had travelled as bytes, by whoever was first */
 };
 
 struct member {
@@ -196,10 +200,23 @@ static void check_halves(struct member *member, const float *sums, const float *
     EXPECT(member, mean[0] == 0.66650390625f && mean[SUMS - 1] == mean[0]); /* 2/3 of 11 bits */
 }
 
+/* Rounded at most once for each member's input and once a hop; and to the same bits by everybody (the digest of whoever was first). */
+static void check_bytes(struct member *member, const float *bytes, uint32_t step)
+{
+    float decoded[SUMS];
+    uint64_t none = 0, own = spotnik_hash_bytes(bytes, SUMS * sizeof *bytes) | 1;
+
+    for (uint32_t k = 0; k < SUMS; k++)
+        EXPECT(member, fabsf(bytes[k] - 6 * (float)((int)k % 9 - 4)) <= 2 * MEMBERS * 24.0f / 249);
+    spotnik_quant_decode(decoded, spotnik_result(member->job, 6), SUMS);
+    EXPECT(member, memcmp(decoded, bytes, sizeof decoded) == 0);
+    EXPECT(member, atomic_compare_exchange_strong(&member->meeting->digest[step], &none, own) || none == own);
+}
+
 static void *halved(void *context)
 {
     struct member *member = context;
-    float sums[SUMS], mean[SUMS];
+    float sums[SUMS], mean[SUMS], bytes[SUMS];
 
     join(member, MEMBERS);
     for (uint32_t i = 0; i < 4 && !member->failure[0]; i++) {
@@ -207,13 +224,17 @@ static void *halved(void *context)
         for (uint32_t k = 0; k < SUMS; k++) {
             sums[k] = (float)(member->step.share + 1);
             mean[k] = (float)(member->step.share % 2 + 1) * 0.5f;
+            bytes[k] = (float)(member->step.share + 1) * (float)((int)k % 9 - 4);
         }
         EXPECT(member,
                spotnik_allreduce_compressed(member->job, 4, sums, SUMS, SPOTNIK_BF16, SPOTNIK_SUM) == 0);
         EXPECT(member,
                spotnik_allreduce_compressed(member->job, 5, mean, SUMS, SPOTNIK_F16, SPOTNIK_MEAN) == 0);
+        EXPECT(member,
+               spotnik_allreduce_compressed(member->job, 6, bytes, SUMS, SPOTNIK_Q8, SPOTNIK_SUM) == 0);
         EXPECT(member, spotnik_step_commit(member->job) == 0);
         check_halves(member, sums, mean);
+        check_bytes(member, bytes, i);
     }
     EXPECT(member, spotnik_leave(member->job) == 0);
     return NULL;
@@ -314,6 +335,7 @@ static void meet(struct meeting *meeting, const char *transport)
 
     clear_environment();
     setenv("SPOTNIK_TRANSPORT", transport, 1);
+    memset(meeting->digest, 0, sizeof meeting->digest);
     strcpy(meeting->folder, "/tmp/spotnik-test-XXXXXX");
     assert_non_null(mkdtemp(meeting->folder));
     snprintf(key, sizeof key, "%s/key", meeting->folder);
@@ -447,6 +469,9 @@ static void test_wrong_calls(void **state)
                      SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_allreduce_compressed(job, 0, NULL, 2, SPOTNIK_F16, SPOTNIK_SUM),
                      SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_allreduce(job, 0, data, 1, SPOTNIK_Q8, SPOTNIK_SUM), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_allreduce_from(job, 0, data, 1, SPOTNIK_Q8, SPOTNIK_SUM), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_broadcast(job, 0, data, 1, SPOTNIK_Q8, 0), SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_allreduce(job, 255, data, 2, SPOTNIK_U8, SPOTNIK_SUM),
                      0); /* nothing has claimed it yet */
     assert_int_equal(spotnik_broadcast(job, 0, data, 2, SPOTNIK_U8, 0), SPOTNIK_ERR_STATE);

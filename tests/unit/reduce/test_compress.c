@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Casts and quantisation of every tier against their definition in compress.h, computed here one element at a
- * time: all lengths to 257 and beyond a block, alignments, awkward values, ties; and the error that is promised. */
+ * time: all lengths to 520 and beyond, alignments, awkward values, ties; and the error that is promised. */
 #include "reduce/compress.h"
 
 #include "oracle.h"
@@ -16,7 +16,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { COUNT_MAX = 1100, ROOM = COUNT_MAX * 4 + 128, GUARD = 0x5a };
+enum { BLOCK = SPOTNIK_QUANT_BLOCK, COUNT_MAX = 1100, ROOM = COUNT_MAX * 4 + 128, GUARD = 0x5a };
 
 /* Halves and ties between halves, moved by one bit of F32 to either side; and any bits. */
 static uint32_t tie_bits(struct spotnik_prng *prng, enum spotnik_dtype dtype)
@@ -121,7 +121,7 @@ static void check_block(const uint8_t *in, const uint8_t *form, const uint8_t *d
                         size_t end)
 {
     float most = block_greatest(in, begin, end), scale, want;
-    const uint8_t *block = form + begin / 256 * 260;
+    const uint8_t *block = form + begin / BLOCK * SPOTNIK_QUANT_BLOCK_BYTES;
 
     memcpy(&scale, block, sizeof scale);
     want = isnan(most) ? NAN : most >= 0x1p-119f ? scale_of(most) : 0;
@@ -170,8 +170,8 @@ static void check_quantised(const struct spotnik_reduce_kernels *kernels, size_t
     out[4 * count] = GUARD;
     kernels->dequantise((void *)out, form, count);
     assert_int_equal(out[4 * count], GUARD);
-    for (size_t begin = 0; begin < count; begin += 256)
-        check_block(in, form, out, begin, begin + 256 < count ? begin + 256 : count);
+    for (size_t begin = 0; begin < count; begin += BLOCK)
+        check_block(in, form, out, begin, begin + BLOCK < count ? begin + BLOCK : count);
     for (size_t i = 0; i < count; i++) {
         volatile float sum = float_of(base, i) + float_of(out, i);
         float want = isnan(sum) ? NAN : sum;
@@ -194,6 +194,68 @@ static void quantised_blocks_equal_their_definition(void **state)
                 check_quantised(spotnik_reduce_tiers[t].kernels, count, &prng);
 }
 
+/* What the operation makes of element `at`, in F32, one member after the other. */
+static float folded(const struct spotnik_reduce_inputs *in, const float *decoded, size_t stride, size_t at, enum spotnik_op op)
+{
+    volatile float sum = 0;
+
+    for (size_t i = 0; i < in->inputs; i++) {
+        volatile float x = decoded[i * stride + at];
+        if (op == SPOTNIK_MEAN)
+            x = x * in->input[i].weight32;
+        if (i == 0)
+            sum = x;
+        else if (op == SPOTNIK_MIN || op == SPOTNIK_MAX)
+            sum = isnan(sum) || (op == SPOTNIK_MIN ? sum < x : sum > x) ? sum : x;
+        else
+            sum = op == SPOTNIK_PRODUCT ? sum * x : sum + x;
+    }
+    if (op == SPOTNIK_MEAN)
+        sum = sum / in->divisor32;
+    return sum;
+}
+
+/* Blocks as elements: operation and rounding as written, in every tier, at any alignment, also in place. */
+static void check_blocks(const struct spotnik_reduce_kernels *kernels, enum spotnik_op op, struct spotnik_prng *prng)
+{
+    enum { BLOCKS = 3, MOST = 5, COUNT = BLOCKS * BLOCK, BYTES = BLOCKS * 256 };
+    static uint8_t form[MOST][BYTES + 64], result[BYTES + 64];
+    static float decoded[MOST * COUNT], want[COUNT], got[COUNT];
+    struct spotnik_reduce_input input[MOST];
+    struct spotnik_reduce_inputs in = { .input = input, .inputs = 1 + spotnik_prng_below(prng, MOST), .bytes = BYTES };
+    uint64_t total = 0;
+
+    for (size_t i = 0; i < in.inputs; i++) {
+        uint64_t weight = 1 + spotnik_prng_below(prng, 3) * spotnik_prng_below(prng, 1000);
+        uint8_t *data = form[i] + spotnik_prng_below(prng, 64);
+        fill_floats((uint8_t *)want, COUNT, prng);
+        spotnik_quant_encode(data, want, COUNT);
+        spotnik_quant_decode(decoded + i * COUNT, data, COUNT);
+        input[i] = (struct spotnik_reduce_input){ data, (double)weight, (float)weight };
+        total += weight;
+    }
+    in.divisor32 = (float)total;
+    for (size_t k = 0; k < COUNT; k++)
+        want[k] = folded(&in, decoded, COUNT, k, op);
+    uint8_t *out = spotnik_prng_below(prng, 2) ? (uint8_t *)(uintptr_t)input[0].data : result + spotnik_prng_below(prng, 64);
+    kernels->fold[SPOTNIK_Q8][op](out, &in);
+    kernels->dequantise(got, out, COUNT);
+    for (size_t k = 0; k < COUNT; k += BLOCK)
+        check_block((uint8_t *)want, out, (uint8_t *)got, k, k + BLOCK);
+}
+
+static void blocks_are_reduced_by_definition(void **state)
+{
+    (void)state;
+    struct spotnik_prng prng;
+
+    spotnik_prng_seed(&prng, 7);
+    for (size_t t = 0; t < spotnik_reduce_tier_count; t++)
+        for (enum spotnik_op op = SPOTNIK_SUM; op <= SPOTNIK_PRODUCT && spotnik_reduce_tiers[t].is_supported(); op++)
+            for (int round = 0; round < 100; round++)
+                check_blocks(spotnik_reduce_tiers[t].kernels, op, &prng);
+}
+
 /* The greatest float must not come back as infinity; a NaN or an infinity must not come back as a number. */
 static void quantised_extremes(void **state)
 {
@@ -202,20 +264,20 @@ static void quantised_extremes(void **state)
     uint8_t form[700];
 
     for (int i = 0; i < 600; i++)
-        in[i] = i < 256 ? FLT_MAX : i < 512 ? 0x1p-118f : 0x1p-120f;
+        in[i] = i < BLOCK ? FLT_MAX : i < 2 * BLOCK ? 0x1p-118f : 0x1p-120f;
     assert_int_equal(spotnik_quant_bytes(600), 612);
     spotnik_quant_encode(form, in, 600);
     spotnik_quant_decode(out, form, 600);
     assert_true(isfinite(out[0]) && out[0] >= FLT_MAX * 0.999f);
-    assert_true(out[256] > 0x1.fep-119f && out[256] < 0x1.01p-118f);
-    assert_true(out[512] == 0);
+    assert_true(out[BLOCK] > 0x1.fep-119f && out[BLOCK] < 0x1.01p-118f);
+    assert_true(out[2 * BLOCK] == 0);
     in[7] = -INFINITY;
     in[300] = NAN;
     spotnik_quant_encode(form, in, 600);
     spotnik_quant_decode(out, form, 600);
-    for (int i = 0; i < 512; i++)
+    for (int i = 0; i < 2 * BLOCK; i++)
         assert_true(isnan(out[i]));
-    assert_true(out[512] == 0);
+    assert_true(out[2 * BLOCK] == 0);
 }
 
 static void public_casts_round_trip(void **state)
@@ -238,6 +300,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(casts_equal_the_oracle),
         cmocka_unit_test(quantised_blocks_equal_their_definition),
+        cmocka_unit_test(blocks_are_reduced_by_definition),
         cmocka_unit_test(quantised_extremes),
         cmocka_unit_test(public_casts_round_trip),
     };

@@ -183,10 +183,10 @@ static void partial_leaves_the_division_out(void **state)
 static void what_is_supported(void **state)
 {
     (void)state;
-    static const size_t sizes[13] = { 0, 4, 8, 4, 8, 1, 2, 2, 1, 2, 2, 4, 8 };
+    static const size_t sizes[14] = { 0, 4, 8, 4, 8, 1, 2, 2, 1, 2, 2, 4, 8, 256 };
 
     for (int dtype = -1; dtype <= 300; dtype++) {
-        bool known = dtype >= 1 && dtype <= 12;
+        bool known = dtype >= 1 && dtype <= 13;
         assert_int_equal(spotnik_dtype_size((enum spotnik_dtype)dtype), known ? sizes[dtype] : 0);
         for (int op = -1; op <= 300; op++)
             assert_int_equal(spotnik_reduce_supported((enum spotnik_dtype)dtype, (enum spotnik_op)op),
@@ -195,6 +195,7 @@ static void what_is_supported(void **state)
     /* Numbers that travel between members and stand in checkpoints: they stay. */
     assert_int_equal(SPOTNIK_U8, 5);
     assert_int_equal(SPOTNIK_U64, 12);
+    assert_int_equal(SPOTNIK_Q8, 13);
     assert_int_equal(SPOTNIK_PRODUCT, 5);
 }
 

@@ -61,6 +61,7 @@ static void test_wrong_registrations(void **state)
     assert_int_equal(spotnik_registry_add(&registry, NULL, w, 2, SPOTNIK_F32), SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_registry_add(&registry, "x", NULL, 2, SPOTNIK_F32), SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_registry_add(&registry, "x", w, 2, 99), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_registry_add(&registry, "x", w, 2, SPOTNIK_Q8), SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_registry_add(&registry, "x", w, SIZE_MAX / 2, SPOTNIK_F64),
                      SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(registry.count, 1);
