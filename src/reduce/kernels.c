@@ -62,6 +62,8 @@ FLOATS(bf16, 2, half_v, f32_v, bf16_unpack, bf16_pack, 32)
 CONVERT(f16, f16_unpack, f16_pack)
 CONVERT(bf16, bf16_unpack, bf16_pack)
 
+#include "reduce/squares.h" /* stands on the conversions */
+
 /* Sums and products of signed integers are those of unsigned ones: their overflow is defined in C, and the bits
  * are those of two's complement. */
 #define WRAPPING(name, element, vector)                                                                      \
@@ -116,6 +118,7 @@ const struct spotnik_reduce_kernels SPOTNIK_REDUCE_TABLE = {
     },
     .widen = { [SPOTNIK_F16] = f16_widen, [SPOTNIK_BF16] = bf16_widen },
     .narrow = { [SPOTNIK_F16] = f16_narrow, [SPOTNIK_BF16] = bf16_narrow },
+    .norm2 = { [SPOTNIK_F32] = f32_norm, [SPOTNIK_F64] = f64_norm, [SPOTNIK_F16] = f16_norm, [SPOTNIK_BF16] = bf16_norm },
     .quantise = quantise,
     .dequantise = dequantise,
     .dequantise_add = dequantise_add,

@@ -165,3 +165,11 @@ void spotnik_reduce_rounds(void *out, const struct spotnik_reduce_source *source
             spotnik_reduce_flat((uint8_t *)out + begin * one, turned, sources, end - begin, dtype, op, 0);
     }
 }
+
+double spotnik_reduce_norm2(const void *in, size_t count, enum spotnik_dtype dtype)
+{
+    if ((unsigned)dtype >= SPOTNIK_REDUCE_DTYPES)
+        return 0;
+    double (*norm2)(const void *, size_t) = spotnik_reduce_tier()->kernels->norm2[dtype];
+    return norm2 ? norm2(in, count) : 0;
+}

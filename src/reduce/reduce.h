@@ -82,6 +82,9 @@ void spotnik_reduce_flat(void *out, const struct spotnik_reduce_source *source, 
 void spotnik_reduce_rounds(void *out, const struct spotnik_reduce_source *source, uint32_t sources, uint64_t count,
                            enum spotnik_dtype dtype, enum spotnik_op op);
 
+/* The sum of the squares of all elements, in F64 and in one order that no tier changes (squares.h). 0 for integers. */
+double spotnik_reduce_norm2(const void *in, size_t count, enum spotnik_dtype dtype);
+
 /* The tier in use: "scalar", "avx2", "avx512" or "neon". The best one this processor has, but none above what
  * SPOTNIK_CPU names in the environment of the first call. */
 const char *spotnik_reduce_tier_name(void);

@@ -39,6 +39,7 @@ struct spotnik_reduce_kernels {
         *fold[SPOTNIK_REDUCE_DTYPES][SPOTNIK_REDUCE_OPS]; /* NULL for what is no type or operation */
     void (*widen[SPOTNIK_REDUCE_DTYPES])(float *out, const void *in, size_t count); /* F16 and BF16 */
     void (*narrow[SPOTNIK_REDUCE_DTYPES])(void *out, const float *in, size_t count);
+    double (*norm2[SPOTNIK_REDUCE_DTYPES])(const void *in, size_t count); /* of floating types */
     void (*quantise)(void *out, const float *in, size_t count);
     void (*dequantise)(float *out, const void *in, size_t count);
     void (*dequantise_add)(float *out, const float *base, const void *in, size_t count);
