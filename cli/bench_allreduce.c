@@ -11,6 +11,7 @@
 
 #include "bench_allreduce_worker.h"
 #include "options.h"
+#include "spotnik/spotnik.h"
 
 #define LIST_MAX ALLREDUCE_SIZES_MAX
 
@@ -32,13 +33,15 @@ static const char help[] =
     "      --workers LIST    how many workers                        [2,4,8]\n"
     "      --sizes LIST      of the bucket                           [4KiB,32KiB,256KiB,4MiB,25MiB,100MiB]\n"
     "      --steps N         per cell                                [20]\n"
+    "      --compress FORM   have it travel as f16, bf16 or q8, and print the error\n"
     "      --explain         say which algorithm was taken, and why\n"
     "      --json            one JSON object per line\n\n"
     "  shm, owned   memory of spotnik_alloc(), result read where it lies: nothing is copied\n"
     "  shm          a pointer of the caller's, as PyTorch's are: copied in and out\n"
     "  tcp          the same over sockets, as between hosts (SPOTNIK_TRANSPORT=tcp)\n\n"
     "GB/s is 2(N-1)/N of the bucket by the median time: what a ring would have had to move on each link, so numbers for different N\n"
-    "compare. Let nothing else run meanwhile.\n";
+    "compare. With --compress the bucket is still counted as float32. Its errors are those against a sum in float64: the greatest, as a\n"
+    "share of the greatest sum, and the root of the mean square, as a share of the sums'. Let nothing else run meanwhile.\n";
 
 static bool take_list(const char *text, bool is_bytes, uint64_t max, uint64_t *ret, uint32_t *ret_count)
 {
@@ -54,12 +57,28 @@ static bool take_list(const char *text, bool is_bytes, uint64_t max, uint64_t *r
     return true;
 }
 
+static bool take_form(const char *text, int *ret)
+{
+    static const struct {
+        const char *name;
+        int wire;
+    } form[] = {{"f16", SPOTNIK_F16}, {"bf16", SPOTNIK_BF16}, {"q8", SPOTNIK_Q8}};
+
+    for (size_t i = 0; i < sizeof(form) / sizeof(*form); i++)
+        if (!strcmp(text, form[i].name)) {
+            *ret = form[i].wire;
+            return true;
+        }
+    return false;
+}
+
 static bool take_option(struct request *request, int option, const char *value)
 {
     switch (option) {
     case 'w': return take_list(value, false, ALLREDUCE_WORKERS_MAX, request->workers, &request->workers_count);
     case 's': return take_list(value, true, 0, request->plan.bytes, &request->plan.sizes);
     case 'n': return option_u64(value, 1, ALLREDUCE_STEPS_MAX, &request->steps);
+    case 'c': return take_form(value, &request->plan.wire);
     case 'e': request->explain = true; return true;
     case 'j': request->json = true; return true;
     default: return false;
@@ -71,6 +90,7 @@ static int parse(int argc, char **argv, struct request *request)
 {
     static const struct option names[] = {
         {"workers", required_argument, NULL, 'w'}, {"sizes", required_argument, NULL, 's'}, {"steps", required_argument, NULL, 'n'},
+        {"compress", required_argument, NULL, 'c'},
         {"explain", no_argument, NULL, 'e'},       {"json", no_argument, NULL, 'j'},        {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0}};
     int option;
@@ -111,6 +131,15 @@ static double gigabytes_per_s(uint32_t workers, uint64_t bytes, double ms)
     return 2.0 * (workers - 1) / workers * (double)bytes / ms / 1e6;
 }
 
+static void print_error(const struct request *request, const struct allreduce_cell *cell)
+{
+    if (request->json && request->plan.wire)
+        printf(",\"error_most\":%.3g,\"error_mean\":%.3g", cell->error_most, cell->error_mean);
+    else if (request->plan.wire)
+        printf(" %11.2g %11.2g", cell->error_most, cell->error_mean);
+    puts(request->json ? "}" : "");
+}
+
 static void print_cell(const struct request *request, const struct allreduce_plan *plan, uint32_t size, enum allreduce_way way,
                        struct allreduce_cell *cell)
 {
@@ -121,11 +150,12 @@ static void print_cell(const struct request *request, const struct allreduce_pla
     size_text(plan->bytes[size], text);
     if (request->json)
         printf("{\"workers\":%u,\"bytes\":%llu,\"way\":\"%s\",\"algorithm\":\"%s\",\"steps\":%u,\"median_ms\":%.5f,\"min_ms\":%.5f,"
-               "\"max_ms\":%.5f,\"gb_per_s\":%.3f}\n", plan->workers, (unsigned long long)plan->bytes[size], way_text[way],
+               "\"max_ms\":%.5f,\"gb_per_s\":%.3f", plan->workers, (unsigned long long)plan->bytes[size], way_text[way],
                algorithm_text[cell->algorithm], plan->steps, median, cell->ms[0], cell->ms[plan->steps - 1], rate);
     else
-        printf("%7u %10s  %-11s %-11s %10.3f %10.3f %9.2f\n", plan->workers, text, way_text[way], algorithm_text[cell->algorithm],
+        printf("%7u %10s  %-11s %-11s %10.3f %10.3f %9.2f", plan->workers, text, way_text[way], algorithm_text[cell->algorithm],
                median, cell->ms[0], rate);
+    print_error(request, cell);
 }
 
 /* Each reason once, for the ways and sizes it holds for. */
@@ -195,7 +225,8 @@ int spotnik_bench_allreduce(int argc, char **argv)
         return 1;
     }
     if (!request.json)
-        printf("%7s %10s  %-11s %-11s %10s %10s %9s\n", "workers", "bucket", "way", "algorithm", "median ms", "least ms", "GB/s");
+        printf("%7s %10s  %-11s %-11s %10s %10s %9s%s\n", "workers", "bucket", "way", "algorithm", "median ms", "least ms", "GB/s",
+               request.plan.wire ? " error: most        mean" : "");
     bool good = true;
     for (uint32_t i = 0; good && i < request.workers_count; i++)
         good = one_count(&request, (uint32_t)request.workers[i], board);

@@ -3,6 +3,7 @@
  * a guess from outside would explain what the guesser believes. */
 #include "bench_allreduce_worker.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@
 #include "api/job.h"
 #include "api/key.h"
 #include "net/share.h"
+#include "reduce/compress.h"
 
 enum { WARM_UP = 5 };
 
@@ -85,7 +87,9 @@ static double step_ms(const struct worker *worker, enum allreduce_way way, size_
     spotnik_step step;
     int rc = spotnik_step_begin(job, &step);
 
-    if (!rc)
+    if (!rc && worker->plan->wire)
+        rc = spotnik_allreduce_compressed(job, 0, data, count, (enum spotnik_dtype)worker->plan->wire, SPOTNIK_SUM);
+    else if (!rc)
         rc = way == ALLREDUCE_OWNED ? spotnik_allreduce_from(job, 0, data, count, SPOTNIK_F32, SPOTNIK_SUM)
                                     : spotnik_allreduce(job, 0, data, count, SPOTNIK_F32, SPOTNIK_SUM);
     if (!rc)
@@ -109,6 +113,49 @@ static enum allreduce_algorithm algorithm_of(spotnik_job *job, enum allreduce_wa
     return algorithm;
 }
 
+/* What a member puts in: sums of a few uniform numbers, most of them small, as gradients are. */
+static float gradient_of(uint32_t place, uint64_t at)
+{
+    uint64_t x = (at + 1) * UINT64_C(0x9E3779B97F4A7C15) + place * UINT64_C(0xBF58476D1CE4E5B9);
+    double sum = 0;
+
+    for (int i = 0; i < 4; i++) {
+        x = (x ^ (x >> 29)) * UINT64_C(0x94D049BB133111EB);
+        sum += (double)(int64_t)x;
+    }
+    return (float)(sum * 0x1p-64);
+}
+
+/* One more step, with numbers in it, and how far its result is from the sum in F64. */
+static void error_measure(const struct worker *worker, enum allreduce_way way, size_t count, struct allreduce_cell *cell)
+{
+    double most = 0, error_most = 0, squares = 0, error_squares = 0;
+
+    for (size_t i = 0; i < count; i++)
+        worker->data[way][i] = gradient_of(worker->place, i);
+    step_ms(worker, way, count);
+    for (size_t i = 0; i < count && worker->place == 0; i++) {
+        double exact = 0;
+        for (uint32_t place = 0; place < worker->plan->workers; place++)
+            exact += (double)gradient_of(place, i);
+        double error = fabs((double)worker->data[way][i] - exact);
+        most = fmax(most, fabs(exact));
+        error_most = fmax(error_most, error);
+        squares += exact * exact;
+        error_squares += error * error;
+    }
+    if (worker->place == 0) {
+        cell->error_most = error_most / most;
+        cell->error_mean = sqrt(error_squares / squares);
+    }
+    memset(worker->data[way], 0, count * sizeof(float));
+}
+
+static size_t bytes_on_the_way(const struct allreduce_plan *plan, size_t bytes)
+{
+    return plan->wire == 0 ? bytes : plan->wire == SPOTNIK_Q8 ? spotnik_quant_blocks(bytes / 4) * 256 : bytes / 2;
+}
+
 static void one_size(const struct worker *worker, uint32_t index)
 {
     struct allreduce_cell *cell = worker->board->cell[index];
@@ -121,7 +168,9 @@ static void one_size(const struct worker *worker, uint32_t index)
                 cell[way].ms[i] = ms;
         }
     for (enum allreduce_way way = 0; way < ALLREDUCE_WAYS && worker->place == 0; way++)
-        cell[way].algorithm = algorithm_of(worker->job[way], way, bytes);
+        cell[way].algorithm = algorithm_of(worker->job[way], way, bytes_on_the_way(worker->plan, bytes));
+    for (enum allreduce_way way = 0; way < ALLREDUCE_WAYS && worker->plan->wire; way++)
+        error_measure(worker, way, bytes / sizeof(float), &cell[way]);
 }
 
 static void note_limits(const struct worker *worker)

@@ -26,6 +26,7 @@ enum allreduce_algorithm {
 struct allreduce_cell {
     enum allreduce_algorithm algorithm;
     double ms[ALLREDUCE_STEPS_MAX];
+    double error_most, error_mean; /* against sums in F64: the greatest, of the greatest sum; root of the mean square, of the sums' */
 };
 
 /* Shared with the workers; the first of them writes. */
@@ -37,6 +38,7 @@ struct allreduce_board {
 
 struct allreduce_plan {
     uint32_t workers, steps, sizes;
+    int wire; /* enum spotnik_dtype: how F32 travels; 0: as it is */
     uint64_t bytes[ALLREDUCE_SIZES_MAX];
 };
 

@@ -28,7 +28,7 @@ _SPARE_BYTES = 4096
 
 
 class Dtype(enum.IntEnum):
-    """Element type of registered state and of buckets. BF16: the upper half of an F32; Q8 is only how F32 may travel."""
+    """Element type of registered state and of buckets. BF16: the upper half of an F32; Q8 is how F32 may travel."""
 
     F32 = 1
     F64 = 2
