@@ -31,7 +31,8 @@ typedef struct spotnik_sync spotnik_sync;
 typedef struct spotnik_sync_config {
     size_t size;                 /**< sizeof(spotnik_sync_config), set by spotnik_sync_config_init() */
     const char *strategy;        /**< SPOTNIK_SYNC: "ssgd", "sma", "easgd", "localsgd", "lookahead", "lookahead+NAME" around another,
-                                      "adpsgd", "adpsgd-symmetric". Default "ssgd" */
+                                      "adpsgd", "adpsgd-symmetric"; or a policy that chooses between two while the job runs, "auto":
+                                      see below. Default "ssgd" */
     float alpha;                 /**< how strongly the model is pulled to the average: sma 0.1, easgd 0.9 */
     uint32_t period;             /**< steps between two averages: easgd 4, localsgd 8 */
     float lookahead_alpha;       /**< 0.5 */
@@ -118,6 +119,48 @@ SPOTNIK_API uint64_t spotnik_sync_digest(const spotnik_sync *sync);
  *  contribute to the step. In asynchronous strategies it is added up with the next step, so that nobody waits. */
 SPOTNIK_API int spotnik_sync_tell(spotnik_sync *sync, uint32_t index, double value);
 SPOTNIK_API double spotnik_sync_told(const spotnik_sync *sync, uint32_t index);
+
+/* ---- Policies ----
+ *
+ * "auto[:POLICY][:SYNCHRONOUS/ASYNCHRONOUS]" changes between two strategies ("ssgd/adpsgd") when the cluster says so, at the same
+ * step on every member, with the same processes and connections. POLICY is one of
+ *     throughput[=LOW[,HIGH]]  asynchronous below LOW (0.4) of what a member does alone, back above HIGH (0.5); the default
+ *     waiting[=HIGH[,LOW]]     asynchronous while more than HIGH (0.3) of a step would be spent waiting for the slowest, back below LOW (0.15)
+ *     schedule=PART            synchronous for the first PART of the work (steps_max steps), asynchronous from then on
+ * each three windows of 8 steps in a row, but for the schedule. While members run apart, throughput is measured in the steps that average
+ * all models (average_period). */
+
+/** What a policy decides by: the same numbers on every member. */
+typedef struct spotnik_sync_numbers {
+    size_t size;                 /**< of this struct */
+    uint64_t step;               /**< the one committed last */
+    uint32_t members;            /**< that contributed to it */
+    uint32_t asynchronous;       /**< 1: members run apart now */
+    double throughput;           /**< of a member in a synchronous step, relative to one alone; 0: not known yet in this mode */
+    double mean_compute_s, max_compute_s; /**< of a step, over members; medians of a window; 0: not known yet */
+    uint64_t samples_done, samples_total; /**< work of the job; steps in a job without a fixed batch. Total 0: unknown */
+    double *memory;              /**< 8 numbers for the policy to keep: registered state, 0 at first */
+} spotnik_sync_numbers;
+
+/** Use @p policy in place of that of "auto", before the first step: called once a window of 8 steps, returns 1 for asynchronous, 0 for
+ *  synchronous. It must depend on @p numbers alone (memory included): members that ever differ stop with SPOTNIK_ERR_MISMATCH one step
+ *  later. Errors: ARGUMENT, STATE. */
+SPOTNIK_API int spotnik_sync_policy_set(spotnik_sync *sync,
+                                        int (*policy)(void *context, const spotnik_sync_numbers *numbers), void *context);
+
+/** What has been decided, for the log. */
+typedef struct spotnik_sync_report {
+    size_t size;                 /**< set by the caller: sizeof(spotnik_sync_report) */
+    uint32_t asynchronous;       /**< 1: members run apart */
+    uint32_t switches;           /**< since the job began */
+    uint64_t switched_step;      /**< the step in which the last switch was made; 0: none */
+    const char *reason;          /**< of the last change, in words. Static storage */
+    double value, limit;         /**< what was compared then */
+    double throughput, waiting;  /**< as measured last; 0: not yet */
+} spotnik_sync_report;
+
+/** Errors: ARGUMENT. */
+SPOTNIK_API int spotnik_sync_report_get(const spotnik_sync *sync, spotnik_sync_report *ret);
 
 /* ---- Rules of the program's own ----
  *

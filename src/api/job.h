@@ -33,6 +33,16 @@ struct spotnik_rate {
     uint64_t begun_ns, begun_step;               /* the running one */
 };
 
+/* The strategy as others see it, under rate.lock; written by the caller's thread alone. */
+struct spotnik_sync_shown {
+    char strategy[32]; /* that runs; "": there is none */
+    char policy[128];  /* as it was named; "": none */
+    uint32_t mode, reason, switches;
+    uint64_t switched_step;
+    double value, limit;        /* of the last change of mind */
+    double throughput, waiting; /* as measured last; 0: not yet */
+};
+
 struct spotnik_job {
     spotnik_config config; /* strings replaced by NULL: they were borrowed */
     char name[256];
@@ -63,6 +73,7 @@ struct spotnik_job {
     bool barrier;                            /* the begun step is that of spotnik_barrier() */
     bool noticed; /* any thread, signal handlers: __atomic builtins only */
     uint64_t born_ns;
+    struct spotnik_sync_shown sync_shown;
     struct spotnik_rate rate;
     struct spotnik_pace pace;
     uint64_t state_loads; /* how often the registered state was replaced from outside */

@@ -119,4 +119,7 @@ int spotnik_sync_choose(struct spotnik_sync *sync, const char *name);
 /* Is `name` that of a policy? Then, before the first step: its state is registered, its hooks and strategies are set. */
 int spotnik_sync_policy_open(struct spotnik_sync *sync, const char *name, bool *ret_mine);
 
+/* For those who ask for our status: what runs since the step that was finished last. */
+void spotnik_sync_show(struct spotnik_sync *sync);
+
 #endif

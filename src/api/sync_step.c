@@ -5,6 +5,7 @@
 #include "api/sync.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "state/thread.h"
 
 #define CONTRIBUTORS 0 /* place in tell[] */
 
@@ -113,6 +114,8 @@ static void numbers_start(struct spotnik_sync *sync)
                                 sizeof sync->sum / sizeof *sync->sum, SPOTNIK_F64, SPOTNIK_SUM, false);
 
     sync->told = true;
+    if (!rc)
+        rc = spotnik_agreed_start(sync->job);
     if (rc && !sync->error)
         sync->error = rc;
 }
@@ -190,6 +193,7 @@ static void start(struct spotnik_sync *sync, float *gradient)
     else if (!sync->started)
         strategy_begin(sync);
     sync->complete = true;
+    spotnik_pace_turn(&sync->job->pace, SPOTNIK_PACE_COMMIT, spotnik_thread_now_ns()); /* waiting is not computing */
     spotnik_sync_use_wait(sync);
 }
 
@@ -238,6 +242,7 @@ static void look_ahead(struct spotnik_sync *sync)
 
     if (act == SPOTNIK_SYNC_ACT_PART)
         enter(sync);
+    spotnik_sync_show(sync);
 }
 
 int spotnik_sync_step(spotnik_sync *sync, float *gradient)

@@ -80,7 +80,7 @@ void spotnik_sync_use_catch_up(struct spotnik_sync *sync)
 
 int spotnik_sync_use_check(const struct spotnik_sync *sync)
 {
-    if (sync->of[SPOTNIK_SYNC_ASYNCHRONOUS])
+    if (sync->of[SPOTNIK_SYNC_ASYNCHRONOUS] && !sync->of[SPOTNIK_SYNC_ASYNCHRONOUS]->synchronous)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "%s needs exchanges between single members",
                                     sync->of[SPOTNIK_SYNC_ASYNCHRONOUS]->name);
     return 0;

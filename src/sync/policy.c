@@ -96,6 +96,8 @@ const char *spotnik_sync_reason_text(enum spotnik_sync_reason reason)
         return "the part of a step spent waiting for stragglers is below the limit again";
     case SPOTNIK_SYNC_REASON_WORK_DONE:
         return "the synchronous part of the work is done";
+    case SPOTNIK_SYNC_REASON_OWN:
+        return "the policy of the program asked for it";
     }
     return "unknown";
 }

@@ -17,6 +17,8 @@ struct spotnik_sync_metrics {
     double mean_time_s; /* compute time of a step, mean over members */
     double max_time_s;  /* of the slowest */
     uint64_t samples_done, samples_total; /* work of the whole job; total 0: unknown */
+    uint64_t step;                        /* the one committed last */
+    uint32_t members;                     /* that contributed to it */
 };
 
 enum spotnik_sync_reason {
@@ -26,6 +28,7 @@ enum spotnik_sync_reason {
     SPOTNIK_SYNC_REASON_WAITING,   /* too much time would be spent waiting for stragglers */
     SPOTNIK_SYNC_REASON_EVEN,      /* stragglers are gone */
     SPOTNIK_SYNC_REASON_WORK_DONE, /* the synchronous part of the work is done */
+    SPOTNIK_SYNC_REASON_OWN,       /* the policy of the program has asked for it */
 };
 
 /* Two limits with room between them, and patience: what decides must hold for so many windows in a row. */
