@@ -105,6 +105,12 @@ enum spotnik_minority {
     SPOTNIK_MINORITY_STOP,         /**< step_commit/step_begin return SPOTNIK_ERR_PARKED after minority_wait_ns */
 };
 
+/** How the samples of a step are shared. */
+enum spotnik_batching_mode {
+    SPOTNIK_BATCHING_EVEN = 0,     /**< every member gets as many as the next */
+    SPOTNIK_BATCHING_DYNAMIC,      /**< so many that all take equally long, whatever their speed; the global batch stays as it is */
+};
+
 /** A job this process is a member of. Opaque. */
 typedef struct spotnik_job spotnik_job;
 
@@ -134,6 +140,14 @@ typedef struct spotnik_config {
     uint32_t checkpoint_keep;    /**< SPOTNIK_CHECKPOINT_KEEP: how many complete ones to keep, 1 or more. Default 3 */
     uint64_t batch_per_member;   /**< instead of `batch`: samples each member consumes in a step, so that a step consumes
                                       batch_per_member * size. Give one of both where samples > 0 */
+    enum spotnik_batching_mode batching; /**< SPOTNIK_BATCHING: even|dynamic, see spotnik_batch_status(). The same on every
+                                      member, as is members_max then. Default even */
+    uint32_t batch_window;       /**< SPOTNIK_BATCH_WINDOW: steps between two changes of shares, at least. Default 5 */
+    uint32_t batch_dead_band;    /**< SPOTNIK_BATCH_DEAD_BAND, percent: shares move only when one would by more. Default 5 */
+    uint64_t batch_least;        /**< SPOTNIK_BATCH_LEAST: samples a member takes at least, 1 or more. Default 1 */
+    uint64_t batch_most;         /**< SPOTNIK_BATCH_MOST: and at most, what its memory holds. 0, the default: no bound */
+    uint32_t noise;              /**< SPOTNIK_NOISE: off|scale: 1: measure how noisy gradients are, see
+                                      spotnik_batch_status(). The same on every member. Default 0 */
 } spotnik_config;
 
 /** A half-open range of sample indices within an epoch of data. */
@@ -206,6 +220,22 @@ typedef struct spotnik_checkpoint_info {
     char message[512];           /**< what went wrong last, or which damaged checkpoint was left out at the start; "" when
                                       all is well */
 } spotnik_checkpoint_info;
+
+/** Shares and gradient noise as this member sees them; all members of a view come to the same numbers. */
+typedef struct spotnik_batch_info {
+    size_t size;                 /**< set by the caller: sizeof(spotnik_batch_info) */
+    uint32_t dynamic;            /**< 1: shares follow the members' speed */
+    uint32_t members;            /**< that the shares below are for; 0: they are even, or nothing is known yet */
+    uint64_t adjustments;        /**< how often shares were changed, view changes apart */
+    uint64_t share, share_least, share_most; /**< samples: ours, the smallest and the largest one in the next step */
+    uint64_t noise_steps;        /**< steps that went into the estimates below; 0: they are not known */
+    uint32_t noise_every;        /**< one in so many steps is measured, so that it costs 1 % at most */
+    double noise_scale;          /**< McCandlish's B_simple = tr(S)/|G|^2, in samples: up to about that batch, twice the batch is
+                                      worth twice the progress. Not above 0: too few steps yet */
+    double gradient_norm2;       /**< |G|^2: squared norm of the true gradient, estimated */
+    double sample_variance;      /**< tr(S): variance of the gradient of one sample, estimated */
+    double relative_noise;       /**< Scavenger's: mean |g_k|^2 / |g|^2 / members */
+} spotnik_batch_info;
 
 /** Fill @p cfg with defaults, then with what SPOTNIK_* in the environment says. Unusable values in the environment are
  *  reported by spotnik_join(). A struct of an older header is filled as far as it goes: who calls this through a foreign
@@ -348,6 +378,16 @@ SPOTNIK_API void spotnik_status(spotnik_job *job, spotnik_job_status *ret);
 
 /** Fill @p ret, as far as ret->size goes, with what is known of checkpoints. All zeros without checkpoint_dir. Any thread. */
 SPOTNIK_API void spotnik_checkpoint_status(spotnik_job *job, spotnik_checkpoint_info *ret);
+
+/**
+ * Fill @p ret, as far as ret->size goes, with what is known of shares and gradient noise. Any thread.
+ *
+ * With SPOTNIK_BATCHING_DYNAMIC a member's share (step.sample_count) follows its speed: compute times, from the return of
+ * spotnik_step_begin() to the call of spotnik_step_commit(), go into every step, and all members compute the same shares from
+ * them. MEAN is weighted by samples, so the result stays the mean over the union of all shares. Noise is that of what goes into
+ * MEAN of floating buckets 0 to 229, taken as the mean gradient over the member's share.
+ */
+SPOTNIK_API void spotnik_batch_status(spotnik_job *job, spotnik_batch_info *ret);
 
 /** Write the members of the view in order of rank, @p max at most. Returns how many were written. Any thread. */
 SPOTNIK_API uint32_t spotnik_members(spotnik_job *job, spotnik_job_member *ret, uint32_t max);

@@ -42,7 +42,20 @@ from .errors import (
     SystemCallError,
     VersionError,
 )
-from .job import Change, CheckpointStatus, Config, Dtype, Job, Member, Op, Recovery, Status, Step, leave_on_sigterm
+from .job import (
+    BatchStatus,
+    Change,
+    CheckpointStatus,
+    Config,
+    Dtype,
+    Job,
+    Member,
+    Op,
+    Recovery,
+    Status,
+    Step,
+    leave_on_sigterm,
+)
 from .sync import Rule, Sync, Vectors
 
 __version__ = "0.1.0"
@@ -52,6 +65,7 @@ __all__ = [
     "ArgumentError",
     "Arrival",
     "Change",
+    "BatchStatus",
     "CheckpointError",
     "CheckpointStatus",
     "ClosedError",

@@ -63,6 +63,13 @@ class Minority(enum.IntEnum):
     STOP = 2
 
 
+class Batching(enum.IntEnum):
+    """How the samples of a step are shared."""
+
+    EVEN = 0
+    DYNAMIC = 1
+
+
 class NativeConfig(ctypes.Structure):
     """spotnik_config."""
 
@@ -86,6 +93,12 @@ class NativeConfig(ctypes.Structure):
         ("checkpoint_interval_ns", c_uint64),
         ("checkpoint_keep", c_uint32),
         ("batch_per_member", c_uint64),
+        ("batching", c_int),
+        ("batch_window", c_uint32),
+        ("batch_dead_band", c_uint32),
+        ("batch_least", c_uint64),
+        ("batch_most", c_uint64),
+        ("noise", c_uint32),
     ]
 
 
@@ -217,6 +230,26 @@ class NativeArrival(ctypes.Structure):
     ]
 
 
+class NativeBatchInfo(ctypes.Structure):
+    """spotnik_batch_info."""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("dynamic", c_uint32),
+        ("members", c_uint32),
+        ("adjustments", c_uint64),
+        ("share", c_uint64),
+        ("share_least", c_uint64),
+        ("share_most", c_uint64),
+        ("noise_steps", c_uint64),
+        ("noise_every", c_uint32),
+        ("noise_scale", c_double),
+        ("gradient_norm2", c_double),
+        ("sample_variance", c_double),
+        ("relative_noise", c_double),
+    ]
+
+
 STRUCTS: dict[str, type[ctypes.Structure]] = {
     "spotnik_config": NativeConfig,
     "spotnik_range": NativeRange,
@@ -228,6 +261,7 @@ STRUCTS: dict[str, type[ctypes.Structure]] = {
     "spotnik_arrival": NativeArrival,
     "spotnik_sync_config": NativeSyncConfig,
     "spotnik_sync_view": NativeSyncView,
+    "spotnik_batch_info": NativeBatchInfo,
 }
 
 _JOB = c_void_p
@@ -281,6 +315,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "spotnik_abandon": (None, [_JOB]),
     "spotnik_status": (None, [_JOB, POINTER(NativeStatus)]),
     "spotnik_checkpoint_status": (None, [_JOB, POINTER(NativeCheckpointInfo)]),
+    "spotnik_batch_status": (None, [_JOB, POINTER(NativeBatchInfo)]),
     "spotnik_members": (c_uint32, [_JOB, POINTER(NativeMember), c_uint32]),
     "spotnik_state_digest": (c_uint64, [_JOB]),
     "spotnik_strerror": (c_char_p, [c_int]),

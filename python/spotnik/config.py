@@ -61,6 +61,18 @@ class Config:
     checkpoint_interval_s: Optional[float] = None
     #: How many complete checkpoints to keep (SPOTNIK_CHECKPOINT_KEEP). Default 3.
     checkpoint_keep: Optional[int] = None
+    #: "even", or "dynamic" (SPOTNIK_BATCHING): shares follow the members' speed. The same on every member.
+    batching: Optional[str] = None
+    #: Steps between two changes of shares, at least (SPOTNIK_BATCH_WINDOW). Default 5.
+    batch_window: Optional[int] = None
+    #: Percent: shares move only when one of them would by more (SPOTNIK_BATCH_DEAD_BAND). Default 5.
+    batch_dead_band: Optional[int] = None
+    #: Samples a member takes at least (SPOTNIK_BATCH_LEAST). Default 1.
+    batch_least: Optional[int] = None
+    #: And at most, what its memory holds (SPOTNIK_BATCH_MOST). 0, the default: no bound.
+    batch_most: Optional[int] = None
+    #: "off", or "scale" (SPOTNIK_NOISE): measure how noisy gradients are. The same on every member.
+    noise: Optional[str] = None
 
 
 _TEXTS = ("job_name", "key_file", "peers", "bind", "checkpoint_dir")
@@ -73,7 +85,12 @@ _NUMBERS = {
     "batch_per_member": 64,
     "steps_max": 64,
     "checkpoint_steps": 64,
+    "batch_window": 32,
+    "batch_dead_band": 32,
+    "batch_least": 64,
+    "batch_most": 64,
 }
+_WORDS = {"batching": ("even", "dynamic"), "noise": ("off", "scale")}
 _TIMES = ("silence_floor", "silence_ceiling", "minority_wait", "checkpoint_interval")
 
 
@@ -123,5 +140,11 @@ def fill(native: _native.NativeConfig, config: Config) -> None:
         seconds = getattr(config, field + "_s")
         if seconds is not None:
             setattr(native, field + "_ns", _nanoseconds(field + "_s", seconds))
+    for field, words in _WORDS.items():
+        word = getattr(config, field)
+        if word is not None and word not in words:
+            raise ArgumentError(f'{field} must be "{words[0]}" or "{words[1]}", not {word!r}')
+        if word is not None:
+            setattr(native, field, words.index(word))
     if config.on_minority is not None:
         native.on_minority = _minority(config.on_minority)

@@ -21,9 +21,10 @@ from . import _native, errors, views
 from ._native import Dtype, Op
 from .config import Config, fill, whole
 from .errors import ArgumentError, ClosedError, DoneError, ForkError, StateError
-from .views import Change, CheckpointStatus, Member, Recovery, Status, Step
+from .views import BatchStatus, Change, CheckpointStatus, Member, Recovery, Status, Step
 
 __all__ = [
+    "BatchStatus",
     "Change",
     "CheckpointStatus",
     "Config",
@@ -345,6 +346,14 @@ class Job:
         with self._life:
             self._library.spotnik_checkpoint_status(self._job(), native)
         return views.checkpoint_of(native)
+
+    @property
+    def batch_status(self) -> BatchStatus:
+        """How samples are shared, and how noisy gradients are. Any thread."""
+        native = _native.NativeBatchInfo(size=ctypes.sizeof(_native.NativeBatchInfo))
+        with self._life:
+            self._library.spotnik_batch_status(self._job(), native)
+        return views.batch_of(native)
 
     @property
     def digest(self) -> int:

@@ -7,7 +7,7 @@ import dataclasses
 
 from . import _native
 
-__all__ = ["Change", "CheckpointStatus", "Member", "Recovery", "Status", "Step"]
+__all__ = ["BatchStatus", "Change", "CheckpointStatus", "Member", "Recovery", "Status", "Step"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,6 +138,33 @@ class CheckpointStatus:
     message: str
 
 
+@dataclasses.dataclass(frozen=True)
+class BatchStatus:
+    """Shares and gradient noise; all members of a view come to the same numbers."""
+
+    #: Shares follow the members' speed.
+    dynamic: bool
+    #: That the shares below are for; 0: they are even, or nothing is known yet.
+    members: int
+    #: How often shares were changed, view changes apart.
+    adjustments: int
+    #: Samples: ours, the smallest and the largest one in the next step.
+    share: int
+    share_least: int
+    share_most: int
+    #: Steps that went into the estimates below; 0: they are not known.
+    noise_steps: int
+    #: One in so many steps is measured, so that it costs 1 % at most.
+    noise_every: int
+    #: McCandlish's B_simple, in samples: up to about that batch, twice the batch is worth twice the progress.
+    noise_scale: float
+    #: Squared norm of the true gradient, and variance of the gradient of one sample, estimated.
+    gradient_norm2: float
+    sample_variance: float
+    #: Scavenger's relative noise.
+    relative_noise: float
+
+
 _NO_RANK = 0xFFFFFFFF
 
 
@@ -170,4 +197,22 @@ def checkpoint_of(native: _native.NativeCheckpointInfo) -> CheckpointStatus:
     names = [field.name for field in dataclasses.fields(CheckpointStatus) if field.name != "message"]
     return CheckpointStatus(
         **{name: getattr(native, name) for name in names}, message=native.message.decode(errors="replace")
+    )
+
+
+def batch_of(native: _native.NativeBatchInfo) -> BatchStatus:
+    """Copy a spotnik_batch_info."""
+    return BatchStatus(
+        dynamic=bool(native.dynamic),
+        members=native.members,
+        adjustments=native.adjustments,
+        share=native.share,
+        share_least=native.share_least,
+        share_most=native.share_most,
+        noise_steps=native.noise_steps,
+        noise_every=native.noise_every,
+        noise_scale=native.noise_scale,
+        gradient_norm2=native.gradient_norm2,
+        sample_variance=native.sample_variance,
+        relative_noise=native.relative_noise,
     )

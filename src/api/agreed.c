@@ -27,6 +27,7 @@ struct spotnik_agreed_table {
     double noise;
     uint32_t cost_us;
     uint32_t before;
+    uint64_t loads; /* of the job, when `before` was looked at last */
 };
 
 int spotnik_agreed_on(struct spotnik_job *job)
@@ -159,8 +160,14 @@ static void row_fill(struct spotnik_job *job, struct spotnik_agreed_table *table
 
 void spotnik_agreed_begin(struct spotnik_job *job)
 {
-    if (job->agreed)
-        job->agreed->started = false;
+    struct spotnik_agreed_table *table = job->agreed;
+
+    if (!table)
+        return;
+    table->started = false;
+    if (table->loads != job->state_loads) /* a new member, perhaps: nobody has seen us before */
+        table->before = 0;
+    table->loads = job->state_loads;
 }
 
 int spotnik_agreed_start(struct spotnik_job *job)

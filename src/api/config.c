@@ -18,6 +18,8 @@
 #define MEMBERS_MAX_MAX 1024
 #define NOT_A_MINORITY ((enum spotnik_minority)99)
 
+static const char *const batching_names[] = { "even", "dynamic" };
+static const char *const noise_names[] = { "off", "scale" };
 static const char *const minority_names[] = { "wait", "continue", "stop" };
 
 static const char *word(const char *name)
@@ -49,6 +51,17 @@ static enum spotnik_minority minority(void)
     return value ? NOT_A_MINORITY : SPOTNIK_MINORITY_WAIT;
 }
 
+/* Which of two words; 0 where nothing is said, NOT_A_NUMBER for another one. */
+static uint32_t choice(const char *name, const char *const *words)
+{
+    const char *value = word(name);
+
+    for (uint32_t i = 0; value && i < 2; i++)
+        if (!strcmp(value, words[i]))
+            return i;
+    return value ? NOT_A_NUMBER : 0;
+}
+
 /* The struct of the first header ended here. */
 #define FIRST_SIZE offsetof(spotnik_config, checkpoint_dir)
 
@@ -72,6 +85,12 @@ static void fill(spotnik_config *cfg)
         .checkpoint_steps = number("SPOTNIK_CHECKPOINT_STEPS", 0),
         .checkpoint_interval_ns = checkpoint_s == NOT_A_NUMBER ? 0 : checkpoint_s * SPOTNIK_S,
         .checkpoint_keep = number("SPOTNIK_CHECKPOINT_KEEP", 3),
+        .batching = (enum spotnik_batching_mode)choice("SPOTNIK_BATCHING", batching_names),
+        .batch_window = number("SPOTNIK_BATCH_WINDOW", 5),
+        .batch_dead_band = number("SPOTNIK_BATCH_DEAD_BAND", 5),
+        .batch_least = number("SPOTNIK_BATCH_LEAST", 1),
+        .batch_most = number("SPOTNIK_BATCH_MOST", 0),
+        .noise = choice("SPOTNIK_NOISE", noise_names),
     };
     if (cfg->silence_ceiling_ns < cfg->silence_floor_ns)
         cfg->silence_ceiling_ns = cfg->silence_floor_ns;
@@ -127,6 +146,29 @@ static int checkpoint_check(const spotnik_config *config)
     return 0;
 }
 
+static int batching_check(const spotnik_config *config)
+{
+    uint64_t batch = config->batch ? config->batch : config->batch_per_member;
+
+    if ((unsigned)config->batching > SPOTNIK_BATCHING_DYNAMIC)
+        return wrong("batching", "SPOTNIK_BATCHING", "must be even or dynamic");
+    if (config->noise > 1)
+        return wrong("noise", "SPOTNIK_NOISE", "must be off or scale");
+    if (!config->batching)
+        return 0;
+    if (config->batch_window < 1 || config->batch_window == NOT_A_NUMBER)
+        return wrong("batch_window", "SPOTNIK_BATCH_WINDOW", "must be a number of steps from 1");
+    if (config->batch_dead_band > 1000)
+        return wrong("batch_dead_band", "SPOTNIK_BATCH_DEAD_BAND", "must be a number of percent");
+    if (config->batch_least < 1 || config->batch_least == NOT_A_NUMBER)
+        return wrong("batch_least", "SPOTNIK_BATCH_LEAST", "must be a number of samples from 1");
+    if (config->batch_most == NOT_A_NUMBER || (config->batch_most && config->batch_most < config->batch_least))
+        return wrong("batch_most", "SPOTNIK_BATCH_MOST", "must be 0, or a number of samples not below batch_least");
+    if (batch > UINT32_MAX / config->members_max)
+        return wrong("batch", "", "is too large for dynamic shares: below 2^32 over all members");
+    return 0;
+}
+
 int spotnik_config_check(const spotnik_config *config)
 {
     if (!config->job_name || !*config->job_name || strlen(config->job_name) > 255)
@@ -150,5 +192,7 @@ int spotnik_config_check(const spotnik_config *config)
                      "is needed to meet others; make one with: spotnik key FILE");
     if (!config->peers && config->members_min > 1)
         return wrong("members_min", "SPOTNIK_MIN", "can only be 1 in a job without peers; set SPOTNIK_PEERS");
-    return config->checkpoint_dir ? checkpoint_check(config) : 0;
+    int rc = batching_check(config);
+
+    return !rc && config->checkpoint_dir ? checkpoint_check(config) : rc;
 }

@@ -99,6 +99,8 @@ static void job_free(struct spotnik_job *job, bool goodbye)
     free(job->collectives);
     spotnik_sync_free(job->sync);
     spotnik_agreed_free(job);
+    free(job->batching);
+    free(job->noise);
     spotnik_registry_done(&job->registry);
     pthread_mutex_destroy(&job->rate.lock);
     free(job);
@@ -122,7 +124,14 @@ int spotnik_join(const spotnik_config *cfg, spotnik_job **ret_job)
     keep_settings(job, &config);
     pthread_mutex_init(&job->rate.lock, NULL);
     spotnik_registry_init(&job->registry);
-    rc = spotnik_job_open(job, &config);
+    spotnik_job_refresh_open(job);
+    rc = spotnik_batching_open(job);
+    if (!rc)
+        rc = spotnik_noise_open(job);
+    if (!rc)
+        rc = spotnik_job_open(job, &config);
+    if (!rc && (job->batching || job->noise))
+        rc = spotnik_agreed_on(job);
     if (!rc && config.checkpoint_dir)
         rc = spotnik_job_checkpoint_open(job);
     if (!rc)

@@ -11,8 +11,10 @@
 #include <stdint.h>
 
 #include "api/agreed.h"
+#include "api/batching.h"
 #include "api/collective.h"
 #include "exchange/exchange.h"
+#include "api/noise.h"
 #include "metrics/pace.h"
 #include "net/engine.h"
 #include "peers/peers.h"
@@ -69,13 +71,18 @@ struct spotnik_job {
     uint64_t samples;         /* of our share of it */
     bool started[SPOTNIK_CALLER_BUCKETS];
     struct spotnik_collectives *collectives; /* NULL: none yet */
+    struct spotnik_batching *batching;       /* NULL: shares are even */
+    struct spotnik_noise_watch *noise;       /* NULL: not watched */
     struct spotnik_agreed_table *agreed;     /* NULL: nobody decides by it */
     bool barrier;                            /* the begun step is that of spotnik_barrier() */
     bool noticed; /* any thread, signal handlers: __atomic builtins only */
     uint64_t born_ns;
     struct spotnik_sync_shown sync_shown;
     struct spotnik_rate rate;
+    spotnik_batch_info batch_info; /* under rate.lock */
     struct spotnik_pace pace;
+    void (*refresh)(void *context); /* the program's, of spotnik_state_refresh_set() */
+    void *refresh_context;
     uint64_t state_loads; /* how often the registered state was replaced from outside */
     struct spotnik_sync *sync; /* NULL: the program averages gradients itself */
 };
@@ -90,6 +97,9 @@ int spotnik_config_check(const spotnik_config *config);
 int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config);
 
 bool spotnik_job_is_noticed(const struct spotnik_job *job);
+
+/* The registry asks us to bring it up to date, and we the program. */
+void spotnik_job_refresh_open(struct spotnik_job *job);
 
 /* Where the data stand when this job begins. */
 void spotnik_job_ledger(const spotnik_config *config, struct spotnik_ledger *ret);
@@ -118,6 +128,9 @@ void spotnik_sync_free(struct spotnik_sync *sync);
 
 /* The others went on without us: stand outside, as a new member. */
 void spotnik_job_exclude(struct spotnik_job *job);
+
+/* What spotnik_batch_status() and the status text say, as it stands after a commit. */
+void spotnik_batch_publish(struct spotnik_job *job);
 
 void spotnik_rate_count(struct spotnik_rate *rate, uint64_t step);
 double spotnik_rate_per_s(struct spotnik_rate *rate);

@@ -100,6 +100,7 @@ static void on_committed(void *context, uint64_t step, uint32_t bucket_count,
 
     spotnik_collectives_deliver(job->collectives, bucket_count, result);
     spotnik_agreed_deliver(job, step, bucket_count, result);
+    spotnik_batching_committed(job, step, bucket_count, result);
     spotnik_donor_committed(job->donor, step, bucket_count, result);
     if (job->checkpoint)
         spotnik_checkpoint_committed(job->checkpoint, step);
@@ -138,6 +139,7 @@ int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config)
                    .view_installed = on_view,
                    .boundary = on_boundary,
                    .committed = on_committed,
+                   .deal = job->batching ? spotnik_batching_deal : NULL,
                    .status_text = spotnik_job_status_text },
     };
     struct spotnik_engine *opened = NULL;
@@ -146,6 +148,7 @@ int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config)
     if (rc)
         return rc;
     fill_limits(config, &engine.limits);
+    engine.limits.deals = job->batching != NULL;
     rc = spotnik_donor_new(&job->registry, engine.limits.chunk_bytes, &job->donor);
     if (!rc)
         rc = spotnik_exchange_new(config->silence_ceiling_ns, &job->exchange);

@@ -50,12 +50,28 @@ int spotnik_state_blob_get(spotnik_job *job, const char *name, void *ret_bytes, 
     return 0;
 }
 
+/* Ours first: the program's may look at nothing of it. */
+static void all_refresh(void *context)
+{
+    struct spotnik_job *job = context;
+
+    spotnik_batching_refresh(job);
+    if (job->refresh)
+        job->refresh(job->refresh_context);
+}
+
+void spotnik_job_refresh_open(struct spotnik_job *job)
+{
+    job->registry.refresh = all_refresh;
+    job->registry.refresh_context = job;
+}
+
 int spotnik_state_refresh_set(spotnik_job *job, void (*refresh)(void *context), void *context)
 {
     if (!job)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no job was given");
-    job->registry.refresh = refresh;
-    job->registry.refresh_context = context;
+    job->refresh = refresh;
+    job->refresh_context = context;
     return 0;
 }
 

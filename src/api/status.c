@@ -87,8 +87,10 @@ size_t spotnik_job_status_text(void *context, char *text, size_t size)
     pthread_mutex_lock(&job->rate.lock); /* spotnik_leave() takes `peers` away under it */
     if (job->peers)
         spotnik_peers_warning(job->peers, warning, sizeof warning);
+    spotnik_batch_info batch = job->batch_info;
     pthread_mutex_unlock(&job->rate.lock);
     struct spotnik_status_more more = {
+        .batch = &batch,
         .job_name = job->name,
         .pid = getpid(),
         .now_ns = spotnik_thread_now_ns(),

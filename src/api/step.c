@@ -68,12 +68,14 @@ int spotnik_step_begin(spotnik_job *job, spotnik_step *ret_step)
     memset(job->started, 0, sizeof job->started);
     spotnik_collectives_begin(job->collectives);
     spotnik_agreed_begin(job);
+    spotnik_batching_begin(job);
     job->begun = true;
     job->barrier = false;
     job->step = step.number;
     job->share = step.share;
     job->shares = step.shares;
     job->samples = step.sample_count;
+    spotnik_noise_begin(job);
     *ret_step = step;
     spotnik_pace_turn(&job->pace, SPOTNIK_PACE_COMPUTE, spotnik_thread_now_ns());
     return 0;
@@ -162,6 +164,7 @@ int spotnik_job_reduce(struct spotnik_job *job, uint32_t bucket, void *data, siz
 
     if (rc)
         return rc;
+    spotnik_noise_reduce(job, bucket, data, count, dtype, op);
     if (!job->excluded)
         rc = from ? spotnik_engine_allreduce_from(job->engine, bucket, data, count, dtype, op)
                   : spotnik_engine_allreduce(job->engine, bucket, data, count, dtype, op);
@@ -217,6 +220,7 @@ int spotnik_step_commit(spotnik_job *job)
     if (!job->begun)
         return spotnik_error_return(SPOTNIK_ERR_STATE, "no step was begun");
     spotnik_pace_turn(&job->pace, SPOTNIK_PACE_COMMIT, spotnik_thread_now_ns());
+    spotnik_noise_seal(job);
     int rc = job->excluded ? SPOTNIK_ERR_PEERS : spotnik_agreed_start(job);
 
     if (!rc)
@@ -230,6 +234,8 @@ int spotnik_step_commit(spotnik_job *job)
     job->begun = rc == SPOTNIK_ERR_PARKED || rc == SPOTNIK_ERR_AGAIN; /* still ours to finish */
     if (!rc) {
         job->committed = job->step;
+        spotnik_noise_committed(job);
+        spotnik_batch_publish(job);
         spotnik_rate_count(&job->rate, job->committed);
         spotnik_pace_step(&job->pace);
         rc = spotnik_agreed_outcome(job);

@@ -91,6 +91,25 @@ static void add_pace(struct text *text, const struct spotnik_pace *pace)
         pace->part_ns[SPOTNIK_PACE_COMMIT], pace->part_ns[SPOTNIK_PACE_APPLY], pace->reduce_bytes);
 }
 
+/* JSON has no word for what is not finite. */
+static double spoken(double x)
+{
+    return x > -1e300 && x < 1e300 ? x : 0;
+}
+
+static void add_batch(struct text *text, const spotnik_batch_info *batch)
+{
+    if (batch->dynamic)
+        add(text, ",\"batching\":{\"members\":%" PRIu32 ",\"adjustments\":%" PRIu64 ",\"share\":%" PRIu64
+                  ",\"share_least\":%" PRIu64 ",\"share_most\":%" PRIu64 "}",
+            batch->members, batch->adjustments, batch->share, batch->share_least, batch->share_most);
+    if (batch->noise_every || batch->noise_steps)
+        add(text, ",\"noise\":{\"steps\":%" PRIu64 ",\"every\":%" PRIu32 ",\"scale\":%.9g,\"gradient_norm2\":%.9g"
+                  ",\"sample_variance\":%.9g,\"relative\":%.9g}",
+            batch->noise_steps, batch->noise_every, spoken(batch->noise_scale), spoken(batch->gradient_norm2),
+            spoken(batch->sample_variance), spoken(batch->relative_noise));
+}
+
 size_t spotnik_status_text(const spotnik_job_status *status, const struct spotnik_status_more *more,
                            char *text, size_t size)
 {
@@ -102,6 +121,8 @@ size_t spotnik_status_text(const spotnik_job_status *status, const struct spotni
         more->pid, more->now_ns, more->uptime_ns, more->steps_per_s);
     add_numbers(&out, status);
     add_pace(&out, &more->pace);
+    if (more->batch)
+        add_batch(&out, more->batch);
     add(&out, ",\"donor\":{\"joiners\":%" PRIu32 ",\"log_bytes\":%" PRIu64 ",\"dropped\":%" PRIu64 "}",
         more->donor_sessions, more->donor_log_bytes, more->donor_dropped);
     add(&out, ",\"refusals\":%" PRIu64 ",\"refusal\":", more->refusals);

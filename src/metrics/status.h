@@ -19,6 +19,7 @@ struct spotnik_status_more {
     uint64_t uptime_ns;
     double steps_per_s;  /* over the last seconds */
     struct spotnik_pace pace;
+    const spotnik_batch_info *batch; /* NULL: as one of zeros, shares are even and noise is not measured */
     uint64_t view_epoch; /* of `member` */
     uint32_t member_count;
     const struct spotnik_member *member;

@@ -306,6 +306,18 @@ static bool results_deliver(struct spotnik_engine *engine, uint64_t step)
     return stand;
 }
 
+uint32_t spotnik_engine_results_get(struct spotnik_engine *engine, uint64_t step, uint32_t max,
+                                    struct spotnik_bucket_result *ret)
+{
+    struct spotnik_bucket_result result[SPOTNIK_BUCKET_BARRIER];
+    spotnik_engine_lock(engine);
+    uint32_t count = spotnik_engine_results(engine, step, result);
+    spotnik_engine_unlock(engine);
+    count = count < max ? count : max;
+    memcpy(ret, result, count * sizeof *ret);
+    return count;
+}
+
 const void *spotnik_engine_result(struct spotnik_engine *engine, uint32_t bucket)
 {
     struct spotnik_bucket_result result[SPOTNIK_BUCKET_BARRIER];

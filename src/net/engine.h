@@ -149,6 +149,9 @@ int spotnik_engine_allreduce(struct spotnik_engine *engine, uint32_t bucket, voi
 /* The caller's data stays as it is; the result is read by spotnik_engine_result(). */
 int spotnik_engine_allreduce_from(struct spotnik_engine *engine, uint32_t bucket, const void *data, size_t count,
                                   enum spotnik_dtype dtype, enum spotnik_op op);
+/* All of the step committed last, buckets below `max`; returns the number of the last used one + 1. As long as a result stands. */
+uint32_t spotnik_engine_results_get(struct spotnik_engine *engine, uint64_t step, uint32_t max,
+                                    struct spotnik_bucket_result *result);
 const void *spotnik_engine_result(struct spotnik_engine *engine, uint32_t bucket);
 void *spotnik_engine_alloc(struct spotnik_engine *engine, size_t bytes);
 void spotnik_engine_unalloc(struct spotnik_engine *engine, void *memory);

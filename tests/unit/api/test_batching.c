@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From agreed rows to weights, on a model of workers: shares come to those of the speeds, members are followed by what their rows say
+ * of themselves, a step that is reduced again counts once, and the state travels. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "api/batching.h"
+#include "api/noise.h"
+
+enum { SLOTS = 8, BATCH = 39 * 32 };
+
+static struct spotnik_batching batching, other;
+static struct spotnik_agreed_row row[SLOTS];
+static uint64_t step;
+
+static void start(void)
+{
+    memset(&batching, 0, sizeof batching);
+    memset(row, 0, sizeof row);
+    spotnik_batch_config_init(&batching.config, BATCH);
+    batching.config.window = 1;
+    step = 0;
+}
+
+/* Share `share` takes `samples` at so many samples per ms, and was share `before` - 1. */
+static void give(uint32_t share, uint64_t samples, double per_ms, uint32_t before)
+{
+    row[share] = (struct spotnik_agreed_row){
+        .compute_us = (uint32_t)(1000 * (double)samples / per_ms), .samples = (uint32_t)samples, .before = before
+    };
+}
+
+static void observe(void)
+{
+    spotnik_batching_observe(&batching, ++step, SLOTS, row);
+    assert_int_equal(spotnik_batching_weights(&batching, SLOTS), SLOTS);
+}
+
+static uint64_t weights(void)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < SLOTS; i++)
+        sum += batching.weight[i];
+    return sum;
+}
+
+/* Three members of these speeds for so many steps; the first is dealt evenly. */
+static void run(const double *speed, int steps)
+{
+    for (int n = 0; n < steps; n++) {
+        for (uint32_t i = 0; i < 3; i++)
+            give(i, step ? batching.weight[i] : BATCH / 3, speed[i], step ? i + 1 : 0);
+        observe();
+        assert_int_equal(weights(), BATCH);
+    }
+}
+
+static void test_shares_come_to_the_speeds(void **state)
+{
+    static const double speed[3] = { 2, 17, 20 };
+
+    (void)state;
+    start();
+    run(speed, 4);
+    assert_true(batching.weight[0] == 64 && batching.weight[1] == 544 && batching.weight[2] == 640);
+    assert_true(batching.now.controller.adjustments <= 2);
+}
+
+/* The second is lost, and the others stand the other way round; then somebody comes. */
+static void test_members_are_followed(void **state)
+{
+    static const double speed[3] = { 2, 17, 20 };
+
+    (void)state;
+    start();
+    run(speed, 6);
+    memset(row, 0, sizeof row);
+    give(1, 64, 2, 1);
+    give(4, 640, 20, 3); /* shares may lie apart: who had those between is lost */
+    observe();
+    assert_true(batching.weight[0] == 0 && batching.weight[2] == 0);
+    assert_int_equal(weights(), BATCH);
+    assert_true(batching.weight[4] > 9 * batching.weight[1] && batching.weight[4] < 11 * batching.weight[1]);
+    memset(row, 0, sizeof row);
+    give(0, 113, 2, 2);
+    give(1, 1135, 20, 5);
+    row[2] = (struct spotnik_agreed_row){ .compute_us = 1 };
+    observe();
+    assert_int_equal(weights(), BATCH);
+    assert_true(batching.weight[2] > 300 && batching.weight[2] < 500); /* the mean of the others, made to fit */
+}
+
+/* With a batch for each member, the job's grows and shrinks with it. */
+static void test_a_batch_of_each(void **state)
+{
+    (void)state;
+    start();
+    batching.per_member = true;
+    batching.config.batch = 100;
+    for (uint32_t i = 0; i < 3; i++)
+        give(i, 100, 1, 0);
+    observe();
+    assert_int_equal(weights(), 300);
+    memset(&row[1], 0, sizeof row[1]);
+    give(0, 100, 1, 1);
+    give(2, 100, 1, 3);
+    observe();
+    assert_int_equal(weights(), 200);
+}
+
+/* A step whose result was seen, but not committed, is observed anew when it comes with another one; with the same it is not. */
+static void test_a_step_counts_once(void **state)
+{
+    static const double speed[3] = { 2, 17, 20 };
+    struct spotnik_agreed_row kept[SLOTS];
+
+    (void)state;
+    start();
+    run(speed, 1);
+    memcpy(&other, &batching, sizeof other);
+    for (uint32_t i = 0; i < 3; i++)
+        give(i, batching.weight[i], speed[i], i + 1);
+    memcpy(kept, row, sizeof kept);
+    give(1, 1, 17, 2);
+    observe();
+    memcpy(row, kept, sizeof row);
+    step--;
+    observe();
+    spotnik_batching_observe(&batching, step, SLOTS, row);
+    spotnik_batching_observe(&other, step, SLOTS, row);
+    spotnik_batching_weights(&other, SLOTS);
+    assert_memory_equal(batching.weight, other.weight, sizeof batching.weight);
+    assert_int_equal(batching.now.controller.observed, other.now.controller.observed);
+}
+
+/* A joiner that takes the state over goes on as the others do. Bytes that make no sense leave nothing. */
+static void test_the_state_travels(void **state)
+{
+    static const double speed[3] = { 9, 12, 18 };
+    static unsigned char bytes[sizeof(struct spotnik_batching_state) + 64];
+
+    (void)state;
+    start();
+    run(speed, 3);
+    size_t size = spotnik_batching_pack(&batching, bytes, sizeof bytes);
+    assert_true(size > 0 && size < 400);
+    assert_int_equal(spotnik_batching_pack(&batching, bytes, size - 1), 0);
+    memset(&other, 0, sizeof other);
+    other.config = batching.config;
+    assert_true(spotnik_batching_unpack(&other, bytes, size));
+    for (uint32_t i = 0; i < 3; i++)
+        give(i, batching.weight[i], 10 + i, i + 1);
+    observe();
+    spotnik_batching_observe(&other, step, SLOTS, row);
+    spotnik_batching_weights(&other, SLOTS);
+    assert_memory_equal(batching.weight, other.weight, sizeof batching.weight);
+    assert_false(spotnik_batching_unpack(&other, bytes, size - 1));
+    assert_int_equal(spotnik_batching_weights(&other, SLOTS), 0);
+    memset(bytes + 16, 0xff, 60);
+    assert_false(spotnik_batching_unpack(&other, bytes, size));
+    assert_false(spotnik_batching_unpack(&other, NULL, 0));
+}
+
+/* Bounds that the batch does not fit into: even, until it does. */
+static void test_impossible_bounds_are_even(void **state)
+{
+    (void)state;
+    start();
+    batching.config.most = BATCH / 2;
+    give(0, BATCH, 1, 0);
+    spotnik_batching_observe(&batching, ++step, SLOTS, row);
+    assert_int_equal(spotnik_batching_weights(&batching, SLOTS), 0);
+    give(0, BATCH / 2, 1, 1);
+    give(1, BATCH / 2, 1, 0);
+    observe();
+    assert_int_equal(weights(), BATCH);
+}
+
+/* Two passes over the gradients stay within 1 % of the time of the steps. */
+static void test_noise_is_measured_seldom_enough(void **state)
+{
+    (void)state;
+    assert_int_equal(spotnik_noise_interval(1000, 0.1), 1);
+    for (uint64_t bytes = 1 << 10; bytes <= UINT64_C(1) << 30; bytes *= 4)
+        for (double step_s = 1e-3; step_s < 10; step_s *= 10) {
+            uint32_t every = spotnik_noise_interval(bytes, step_s);
+            assert_true((every & (every - 1)) == 0);
+            assert_true(2 * (double)bytes / 2.5e9 <= 0.01 * step_s * every);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shares_come_to_the_speeds), cmocka_unit_test(test_members_are_followed),
+        cmocka_unit_test(test_a_batch_of_each),           cmocka_unit_test(test_a_step_counts_once),
+        cmocka_unit_test(test_the_state_travels),         cmocka_unit_test(test_impossible_bounds_are_even),
+        cmocka_unit_test(test_noise_is_measured_seldom_enough),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
