@@ -76,9 +76,9 @@ class Nearer:
         sync.apply(now.model, now.gradient)
 
 
-def under(strategy: str, steps: int = 150, pause_s: float = PACE_S) -> None:
+def under(strategy: str, steps: int = 600, pause_s: float = PACE_S) -> None:
     """Find the middle of the samples, under a strategy; tells the digest of what is agreed after every step."""
-    job = spotnik.init(samples=64, batch=16, members_min=3, members_max=16, steps_max=steps)
+    job = spotnik.init(samples=64, batch=16, members_min=2, members_max=16, steps_max=steps)
     w = np.full(500, 5.0, dtype=np.float32)
     target = np.random.default_rng(1).standard_normal((64, 500)).astype(np.float32)
 

@@ -37,8 +37,8 @@ def test_agreed_is_agreed(cluster: Cluster, strategy: str) -> None:
         for number, digest, samples in steps:
             assert digests.setdefault(number, digest) == digest, f"step {number} of {strategy}"
             assert 0 < samples <= 16
-    assert sorted(digests) == list(range(min(digests), 151))
-    assert {end["digest"] for end in ends} == {digests[150]}
+    assert sorted(digests) == list(range(min(digests), 601))
+    assert {end["digest"] for end in ends} == {digests[600]}
     assert {end["name"] for end in ends} == {strategy}
     assert {end["same"] for end in ends} == {strategy in ("ssgd", "lookahead")}
     assert ends[0]["error"] < 0.2, "it started at 5"
