@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Optional, Union
 
 import torch
@@ -23,6 +24,7 @@ from torch.optim import Optimizer
 
 from ..errors import ArgumentError
 from ..job import Config, Job
+from ..sync import Rule
 from ._ddp import allreduce_hook, check_group, hook_on
 from ._exchange import share_hash
 from ._leaves import Stateful
@@ -37,7 +39,9 @@ __all__ = [
     "ElasticSampler",
     "Shard",
     "StepReport",
+    "agreed",
     "allreduce_hook",
+    "digest",
     "epochs",
     "hide_torchrun",
     "job",
@@ -54,7 +58,7 @@ def prepare(
     model: torch.nn.Module,
     optimizer: Union[Optimizer, Sequence[Optimizer]],
     *extra_state: Stateful,
-    sync: str = "ssgd",
+    sync: Union[str, Rule, None] = None,
     bucket_mb: float = 25,
     accumulate: int = 1,
     batch: str = "global",
@@ -83,7 +87,10 @@ def prepare(
             DistributedDataParallel of world size 1 is accepted, too.
         optimizer: one, or a sequence of several that each update some parameters; all step once per step.
         extra_state: anything else with ``state_dict()`` and ``load_state_dict()``, for example an averaged model.
-        sync: how replicas are kept together; "ssgd": synchronous averaging of gradients.
+        sync: how replicas are kept together: a strategy of :class:`spotnik.Sync`, or a rule of your own; default: what
+            SPOTNIK_SYNC says, or "ssgd". "ssgd": gradients are averaged in every step. In all others ``.grad`` is this
+            member's own, so clipping is too; the model is averaged by the strategy in ``optimizer.step()``. Validate
+            and save inside ``with spotnik.agreed():``.
         bucket_mb: MiB of gradients that travel together.
         accumulate: backward passes per optimizer.step(). The loop body is as usual (divide the loss by it).
         batch: what the loader's batch_size means. "global": samples of a step over all members, so that the training
@@ -101,15 +108,20 @@ def prepare(
 
     Raises ArgumentError for models and optimisers that cannot be kept equal, with what to do instead.
     """
-    _check(sync, accumulate, batch, lr_rule, lr_batch, sparse)
+    if sync is None:
+        sync = os.environ.get("SPOTNIK_SYNC") or "ssgd"
+    _check(accumulate, batch, lr_rule, lr_batch, sparse)
     optimizers = list(optimizer) if isinstance(optimizer, Sequence) else [optimizer]
     _check_objects(model, optimizers, extra_state)
     inner = model
     if isinstance(model, DistributedDataParallel):
+        if sync != "ssgd":
+            raise ArgumentError(f"sync={sync!r} keeps models together by itself; give it model.module")
         check_group(model)
         inner = model.module
     _check_model(inner)
     options = Options(
+        sync=sync,
         bucket_mb=bucket_mb,
         accumulate=accumulate,
         batch=batch,
@@ -129,8 +141,8 @@ def prepare(
     return (model, optimizer, *extra_state)
 
 
-def _check(sync: str, accumulate: int, batch: str, lr_rule: str, lr_batch: Optional[int], sparse: str) -> None:
-    choices = {"sync": (sync, ("ssgd",)), "batch": (batch, ("global", "per_member"))}
+def _check(accumulate: int, batch: str, lr_rule: str, lr_batch: Optional[int], sparse: str) -> None:
+    choices: dict[str, tuple[str, tuple[str, ...]]] = {"batch": (batch, ("global", "per_member"))}
     choices["lr_rule"] = (lr_rule, ("none", "linear", "sqrt"))
     choices["sparse"] = (sparse, ("error", "dense"))
     for name, (value, allowed) in choices.items():
@@ -218,6 +230,28 @@ def hide_torchrun() -> None:
 def job() -> Job:
     """The job of the prepared model; joins it if that was not done."""
     return current().open()
+
+
+@contextmanager
+def agreed() -> Iterator[None]:
+    """Inside, the model is what all members agree on, to be validated and saved: ``with spotnik.agreed(): ...``.
+
+    With "ssgd" that is the model itself. Between two steps only; parameters are put back at the end.
+    """
+    session = current()
+    if session.strategy is None:
+        yield
+        return
+    with session.strategy.agreed():
+        yield
+
+
+def digest() -> int:
+    """A hash of the model that all members agree on: equal on all of them after each step."""
+    session = current()
+    if session.strategy is None:
+        return session.open().digest
+    return session.strategy.sync.digest
 
 
 def rank() -> int:

@@ -67,10 +67,14 @@ class Exchange:
         self._common = torch.zeros(self._ends[-1] + 1, dtype=torch.int64)
         self._totals = torch.zeros(3, dtype=torch.int64)
 
-    def send(self, job: Job, step: Step, used: list[int], idle: bool, known: bool) -> None:
+    def send(
+        self, job: Job, step: Step, used: list[int], idle: bool, known: bool, with_buffers: bool = True
+    ) -> None:
         """Send what this member has to say; nothing, but for its numbers, if it is `idle` in this step."""
         buffers, leaves = self.replica.buffers, self.replica.leaves
         wholes, flags = buffers.contribute()
+        if not with_buffers:
+            wholes, flags = [UNKNOWN] * len(wholes), [0] * len(flags)
         if idle:
             wholes, flags, used = [UNKNOWN] * len(wholes), [0] * len(flags), [0] * len(used)
         numbers = leaves.read() if known else [UNKNOWN] * len(leaves)
@@ -80,7 +84,7 @@ class Exchange:
         self._totals.copy_(torch.tensor([step.sample_count, int(not idle), contributor]))
         self._start(job, _COMMON, self._common, Dtype.I64, Op.MAX)
         self._start(job, _TOTALS, self._totals, Dtype.I64, Op.SUM)
-        if buffers.mean.numel():
+        if buffers.mean.numel() and with_buffers:
             self._start(job, _MEANS, buffers.mean, Dtype.F64, Op.MEAN)
 
     @staticmethod

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Optional
+from typing import Optional, Union
 
 from ..job import Config
+from ..sync import Rule
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +36,7 @@ class StepReport:
 class Options:
     """Settings of prepare(); see there."""
 
+    sync: Union[str, Rule]
     bucket_mb: float
     accumulate: int
     batch: str

@@ -61,8 +61,16 @@ def _own_tensors(one: Stateful) -> list[tuple[str, torch.Tensor]]:
 class Replica:
     """The state of one program, as the job sees it."""
 
-    def __init__(self, model: torch.nn.Module, optimizers: list[Optimizer], extras: list[Stateful], seed: int) -> None:
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        optimizers: list[Optimizer],
+        extras: list[Stateful],
+        seed: int,
+        under_strategy: bool = False,
+    ) -> None:
         self.model = model
+        self._under_strategy = under_strategy  # which registers what is agreed of the trained parameters
         self.optimizers = optimizers
         self.objects = [*extras, *discover(optimizers, extras)]
         for optimizer in optimizers:
@@ -83,7 +91,9 @@ class Replica:
         return any(isinstance(one, torch.amp.GradScaler) and one.is_enabled() for one in self.objects)
 
     def _collect(self) -> None:
-        named = [(f"parameter {name}", p.detach()) for name, p in self.model.named_parameters()]
+        parameters = self.model.named_parameters()
+        kept = [(name, p) for name, p in parameters if not (self._under_strategy and p.requires_grad)]
+        named = [(f"parameter {name}", p.detach()) for name, p in kept]
         named += self.buffers.state()
         named += state_tensors(self.optimizers)
         own = {tensor.data_ptr() for _, tensor in named}

@@ -6,6 +6,9 @@
     commit  at the end of backward: wait for the averages. Everything after it sees averages: clipping, unscaling
     apply   optimizer.step(), which does nothing where nothing was committed
 
+Under a strategy other than "ssgd" (``_strategies``) gradients stay this member's own, and the step is committed inside
+optimizer.step(), which calls the optimisers where the strategy wants them.
+
 With the gradients travel the numbers of optimisers and schedulers (``_exchange``), so that every replica takes a step
 with the same ones.
 
@@ -30,11 +33,12 @@ from torch.optim import Optimizer
 
 from ..errors import LeavingError, MismatchError, StateError
 from ..job import Config, Job, Step, leave_on_sigterm
-from ._exchange import Exchange, mix, pairs, share_hash
+from ._exchange import Common, Exchange, mix, pairs, share_hash
 from ._gradients import Gradients
 from ._leaves import UNKNOWN, Stateful
 from ._options import Data, Options, StepReport
 from ._replica import CONSUMED, DATA_EPOCH, INSIDE, INSIDE_NO, INSIDE_UNKNOWN, INSIDE_YES, SEED, Replica, Watch
+from ._strategies import Strategy
 
 log = logging.getLogger("spotnik.torch")
 
@@ -63,6 +67,9 @@ class Session:
         self.before_open: list[Callable[[], None]] = []
         self.last_step: Optional[Step] = None
         self.wait_s = 0.0
+        self.strategy: Optional[Strategy] = None  #: other than averaging the gradients of every step
+        self._optimising = False  # the strategy runs the optimisers
+        self._used: list[int] = []
         self._replica: Optional[Replica] = None
         self._exchange: Exchange
         self._pending: set[int] = set()  # optimisers that have not applied the committed step
@@ -113,14 +120,23 @@ class Session:
         if self.options.checkpoint is not None:
             config.checkpoint_dir = self.options.checkpoint
         seed = self.options.seed if self.options.seed is not None else torch.initial_seed()
-        self._replica = Replica(self.model, self.optimizers, self.extras, seed & ((1 << 63) - 1))
+        strategic = self.options.sync != "ssgd"
+        self._replica = Replica(self.model, self.optimizers, self.extras, seed & ((1 << 63) - 1), strategic)
+        if strategic and self._replica.scaled:
+            raise StateError(
+                f"sync={self.options.sync!r} does not take a gradient scaler, which may leave out steps; train in "
+                "bfloat16, or with sync='ssgd'"
+            )
         for start in self.before_open:
             start()
         self.watch.seal()
         job = Job(config)
         job.join()
         self._replica.register(job)
-        self.gradients.job = None if self.solo else job
+        if strategic:
+            trained = [slot.parameter for slot in self.gradients.slots]
+            self.strategy = Strategy(job, trained, self.options.sync, self._optimise)
+        self.gradients.job = None if self.solo or strategic else job
         self._exchange = Exchange(self._replica, len(self.gradients.slots))
         self.job = job
         _heed_sigterm()
@@ -165,6 +181,8 @@ class Session:
         Raises DoneError at the end of the job; leaves and exits with 75 after a notice.
         """
         if self.step is not None:
+            if self.strategy is not None:
+                self._settle()  # backward() was called: the step ends in optimizer.step()
             return self.step
         if self.over:
             raise StateError("the job was left; call prepare() again to take part in another")
@@ -176,6 +194,8 @@ class Session:
             step = self._begin_or_leave(job)
             if self.replica.after_begin(job):
                 self._known = True
+                if self.strategy is not None:
+                    self.strategy.spread(self.strategy.model)
                 log.info("state received at step %d", step.number - 1)
             self._armed(step)
             if not self._is_idle(step) or self.replica.control[INSIDE] != INSIDE_YES:
@@ -204,6 +224,11 @@ class Session:
         self.step = self.last_step = step
         self._excluded = False
         self.gradients.arm()
+        self._used = []
+        if self.strategy is not None and self.strategy.apart and not self.solo and self.job is not None:
+            # What is said at once keeps nobody waiting.
+            ones = [1] * len(self.gradients.slots)
+            self._exchange.send(self.job, step, ones, self._is_idle(step), self._known, with_buffers=False)
         if self.options.rng:
             first = step.ranges[0].start if step.ranges else step.rank + (1 << 40)
             _seed_generators(mix(self.seed, step.number, first))
@@ -256,8 +281,12 @@ class Session:
         assert self.step is not None
         self._inside = True
         try:
-            self.gradients.send_nothing()
-            self._commit()
+            self._used = self.gradients.send_nothing()
+            if self.strategy is not None:
+                self.gradients.drop(scaled=False)
+                self._finish_by_strategy(self.strategy)
+            else:
+                self._commit()
             if not self._excluded:
                 for optimizer in self.optimizers:
                     optimizer.step()
@@ -276,6 +305,11 @@ class Session:
     def _commit(self) -> None:
         step, job = self.step, self.job
         if step is None or job is None:
+            return
+        if self.strategy is not None:  # gradients are our own, to be clipped or whatever, until optimizer.step()
+            self._used = self.gradients.send_rest()
+            self.gradients.finish(self._used)
+            self._pending = set(range(len(self.optimizers)))
             return
         ended = time.perf_counter()
         used = self.gradients.send_rest()
@@ -296,6 +330,39 @@ class Session:
         if self._in_closure is not None and committed:
             self._scale_lr(self._in_closure)
 
+    def _finish_by_strategy(self, strategy: Strategy) -> None:
+        """Commit the step as the strategy wants it. Afterwards parameters are as they shall be, without gradients."""
+        step, job = self.step, self.job
+        assert step is not None and job is not None
+        began = time.perf_counter()
+        apart = strategy.apart
+        if not self.solo and not apart:
+            self._exchange.send(job, step, self._used, self._is_idle(step), self._known)
+        self._optimising = True
+        try:
+            committed = strategy.step()
+        except MismatchError as error:
+            raise self._mismatch(error) from error
+        finally:
+            self._optimising = False
+        self.wait_s = time.perf_counter() - began
+        self.step = None
+        if not committed:
+            self._exclude()
+            return
+        if apart or self.solo:
+            self.replica.buffers.keep()
+        if self.solo:
+            self._adopt_totals(step.sample_count, 1, share_hash(step.number, pairs(step)))
+        else:
+            self._adopt_common()
+        self.gradients.drop(scaled=False)
+        self._pending = set(range(len(self.optimizers)))
+
+    def _optimise(self) -> None:
+        for optimizer in self.optimizers:
+            optimizer.step()
+
     def commit_for_ddp(self) -> None:
         """All gradients of a backward pass have come by the communication hook."""
         self.gradients.passes += 1
@@ -312,20 +379,26 @@ class Session:
 
     def _adopt_own(self, step: Step, used: list[int]) -> None:
         self.replica.buffers.keep()
-        self._samples, self._members = step.sample_count, 1
-        self._contributors = share_hash(step.number, pairs(step))
-        self._account()
+        self._adopt_totals(step.sample_count, 1, share_hash(step.number, pairs(step)))
         self.gradients.finish(used)
         self._pending = set(range(len(self.optimizers)))
 
-    def _adopt(self) -> None:
-        """Take over what the step says."""
+    def _adopt_totals(self, samples: int, members: int, contributors: int) -> None:
+        self._samples, self._members, self._contributors = samples, members, contributors
+        self._account()
+
+    def _adopt_common(self) -> Common:
+        """Take over what the step says, but for gradients."""
         common = self._exchange.receive()
-        self._samples, self._members, self._contributors = common.samples, common.members, common.contributors
         self._adopt_leaves(common.numbers)
         self.replica.buffers.adopt(common.wholes, common.buffers_changed)
         self._check_inside(common.inside)
-        self._account()
+        self._adopt_totals(common.samples, common.members, common.contributors)
+        return common
+
+    def _adopt(self) -> None:
+        """Take over what the step says."""
+        common = self._adopt_common()
         if self._members == 0:
             self.gradients.drop(self.replica.scaled)  # everybody with samples was lost: the step has no gradient
         else:
@@ -365,8 +438,13 @@ class Session:
     # ---- apply ----
 
     def _before_step(self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if self._optimising:
+            self._scale_lr(optimizer)
+            return
         number = next(i for i, one in enumerate(self.optimizers) if one is optimizer)
         closure = kwargs.get("closure") or (args[1] if len(args) > 1 else None)
+        if callable(closure) and self.strategy is not None:
+            raise StateError(f"sync={self.options.sync!r}: call backward() before optimizer.step(), not in a closure")
         if callable(closure) and self.step is not None and not self.gradients.fired:
             self._in_closure = optimizer  # it calls backward(), which commits
             return
@@ -376,7 +454,10 @@ class Session:
                     "optimizer.step() without backward(): no parameter has a gradient in this step. Call "
                     "loss.backward() first, on a loss that depends on the prepared model"
                 )
-            self._commit()
+            if self.strategy is not None:
+                self._finish_by_strategy(self.strategy)
+            else:
+                self._commit()
         if self._excluded:
             return
         if number not in self._pending:
@@ -385,6 +466,8 @@ class Session:
                 "backward(). Losses with a backward() each: call all of them before the first step(), with "
                 "prepare(..., accumulate=how many)"
             )
+        if self.strategy is not None:
+            return  # it has taken the step; without gradients this one does nothing
         if not self._inside and (self.gradients.touched or len(args) > 1 or kwargs):
             self._touched = True
         self._scale_lr(optimizer)
@@ -410,6 +493,8 @@ class Session:
         for group, rate in self._lr_before:
             group["lr"] = rate
         self._lr_before.clear()
+        if self._optimising:
+            return
         in_closure, self._in_closure = self._in_closure, None
         if self._excluded:
             return

@@ -214,7 +214,7 @@ CASES: list[tuple[Callable[[], None], type[SpotnikError], str]] = [
     (with_own_optimizer(network(), momentum=0.9, dampening=0.1), ArgumentError, r"say dampening=0"),
     (prepare(network, lambda: 3), ArgumentError, r"the second is a torch optimizer"),
     (prepare(lambda: 3, lambda: sgd(network())), ArgumentError, r"must be a torch.nn.Module, not int"),
-    (prepare(network, lambda: sgd(network()), sync="sma"), ArgumentError, r"sync='sma' is not known; say 'ssgd'"),
+    (prepare(network, lambda: sgd(network()), batch="all"), ArgumentError, r"batch='all' is not known; say 'global'"),
     (prepare(network, lambda: sgd(network()), lr_rule="x"), ArgumentError, r"say 'none' or 'linear' or 'sqrt'"),
     (prepare(network, lambda: sgd(network()), lambda: object()), ArgumentError, r"has no state_dict\(\)"),
     (

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The trained parameters of a model as one vector under a strategy (``spotnik.sync``).
+
+The vector lives in host memory as float32. The optimiser stays the program's: where the strategy wants a step of it,
+the vector is spread over the parameters, the optimiser runs on their ``grad``, and the result is gathered again.
+Decides nothing about when steps begin or end.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Optional, Union
+
+import torch
+
+from ..errors import ArgumentError
+from ..job import Job
+from ..sync import Rule, Sync
+
+#: Strategies in which members do not wait for each other.
+_APART = ("adpsgd", "adpsgd-symmetric", "asp")
+
+
+def _vector(pointer: int, count: int) -> torch.Tensor:
+    memory: Any = (ctypes.c_float * count).from_address(pointer)
+    return torch.frombuffer(memory, dtype=torch.float32)
+
+
+def _address(vector: torch.Tensor) -> int:
+    if vector.dtype != torch.float32 or not vector.is_contiguous() or vector.device.type != "cpu":
+        raise ArgumentError("models and gradients of strategies are contiguous float32 tensors in host memory")
+    return vector.data_ptr()
+
+
+class Strategy:
+    """The parameters of one model under one strategy."""
+
+    def __init__(
+        self,
+        job: Job,
+        parameters: Iterable[torch.nn.Parameter],
+        choice: Union[str, Rule],
+        optimise: Callable[[], None],
+    ) -> None:
+        self.parameters = list(parameters)
+        count = sum(parameter.numel() for parameter in self.parameters)
+        self.model = torch.zeros(count, dtype=torch.float32)
+        self.gradient = torch.zeros(count, dtype=torch.float32)
+        self._optimise = optimise
+        self._rule: Optional[Rule] = None if isinstance(choice, str) else choice
+        self.gather(self.model)
+        self.sync: Sync[torch.Tensor] = Sync(
+            job,
+            self.model,
+            self._apply,
+            strategy=choice if isinstance(choice, str) else None,
+            rule=self._rule,
+            vector=_vector,
+            address=_address,
+            count=count,
+        )
+
+    @property
+    def apart(self) -> bool:
+        """Do members go on without waiting for each other in the running step?"""
+        if self._rule is not None:
+            return not self._rule.synchronous
+        return self.sync.name in _APART
+
+    def step(self) -> bool:
+        """Finish the job's step with the gradients that the parameters have; False: the others went on without us."""
+        self._gather_gradients()
+        committed = self.sync.step(self.gradient)
+        self.spread(self.model)
+        return committed
+
+    def _apply(self, model: torch.Tensor, gradient: torch.Tensor) -> None:
+        self.spread(model)
+        self._spread_gradients(gradient)
+        self._optimise()
+        self.gather(model)
+
+    # ---- vectors and parameters ----
+
+    def _parts(self, vector: torch.Tensor) -> Iterator[tuple[torch.nn.Parameter, torch.Tensor]]:
+        at = 0
+        for parameter in self.parameters:
+            yield parameter, vector[at : at + parameter.numel()].view(parameter.shape)
+            at += parameter.numel()
+
+    @torch.no_grad()
+    def gather(self, vector: torch.Tensor) -> None:
+        """Make `vector` what the parameters are."""
+        for parameter, part in self._parts(vector):
+            part.copy_(parameter)
+
+    @torch.no_grad()
+    def spread(self, vector: torch.Tensor) -> None:
+        """Make the parameters what `vector` is."""
+        for parameter, part in self._parts(vector):
+            parameter.copy_(part)
+
+    @torch.no_grad()
+    def _gather_gradients(self) -> None:
+        for parameter, part in self._parts(self.gradient):
+            if parameter.grad is None:
+                part.zero_()
+            else:
+                part.copy_(parameter.grad.to_dense() if parameter.grad.is_sparse else parameter.grad)
+
+    @torch.no_grad()
+    def _spread_gradients(self, gradient: torch.Tensor) -> None:
+        """A parameter that nobody used has no gradient, but where gradients are averaged nobody knows who did."""
+        everywhere = self.sync.same_bits
+        for parameter, part in self._parts(gradient):
+            if parameter.grad is not None or everywhere:
+                parameter.grad = part.to(parameter.device, parameter.dtype, copy=True)
+
+    @contextmanager
+    def agreed(self) -> Iterator[None]:
+        """Inside, the parameters hold what all members agree on."""
+        own = torch.empty_like(self.model)
+        self.gather(own)
+        self.spread(self.sync.agreed)
+        try:
+            yield
+        finally:
+            self.spread(own)
