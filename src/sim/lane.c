@@ -158,7 +158,7 @@ static struct sim_frame *frame_of(struct sim_world *world, struct sim_process *p
 
 static void frame_travels(struct sim_world *world, struct sim_lane *lane, struct sim_frame *frame)
 {
-    uint64_t bytes = lane->donor ? frame->size / 20 : frame->size + SPOTNIK_DATA_BYTES_ON_WIRE;
+    uint64_t bytes = lane->donor ? frame->size / 20 : frame->size + (world->scale ? 0 : SPOTNIK_DATA_BYTES_ON_WIRE);
     uint64_t delay = spotnik_sim_latency(world, world->process[lane->from], world->process[lane->to])
                      + bytes * 1000000 / world->options.bytes_per_ms;
     uint64_t arrival = world->now_ns + delay;

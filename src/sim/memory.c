@@ -73,8 +73,12 @@ void spotnik_sim_buckets_draw(struct sim_world *world)
         }
         if (world->options.blocks && scramble(other) % 2 == 0)
             bucket->dtype = SPOTNIK_Q8;
+        if (world->options.elements) {
+            bucket->dtype = SPOTNIK_F32;
+            bucket->op = SPOTNIK_MEAN;
+        }
         bucket->element_bytes = (uint32_t)spotnik_dtype_size(bucket->dtype);
-        bucket->count = world->scale ? 1 : draw_count(&world->app);
+        bucket->count = world->options.elements ? world->options.elements : draw_count(&world->app);
         world->state_count += (uint32_t)bucket->count;
     }
 }

@@ -1,13 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Scale mode: a view of a thousand members, some killed in one instant, and what the recovery costs each
- * survivor in control messages and in virtual time, pass by pass. Members are put into one founded view
- * directly: growing to a thousand by joining is tested at sizes where it can be watched. */
+ * survivor in control messages and in virtual time, pass by pass; and how long a step takes without. Members are put
+ * into one founded view directly: growing to a thousand by joining is tested at sizes where it can be watched.
+ *
+ * A thousand buckets of many megabytes do not fit here. What the processes hold is a model, smaller than what is meant by
+ * a factor, and so are chunks and what a link carries in a millisecond: it all takes as long. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/time.h"
 #include "sim/check.h"
 #include "sim/world.h"
+
+#define MODEL_BYTES 65536u /* of a bucket, at most */
+#define STEPS 3
+
+static void model(struct spotnik_sim_options *options, const struct spotnik_sim_scale *scale)
+{
+    uint64_t bytes = scale->bytes < MODEL_BYTES ? scale->bytes : MODEL_BYTES;
+    uint64_t chunk_bytes = options->limits.chunk_bytes * bytes / scale->bytes & ~UINT64_C(7);
+
+    options->elements = (bytes + sizeof(float) - 1) / sizeof(float);
+    options->limits.chunk_bytes = chunk_bytes < 8 ? 8 : (uint32_t)chunk_bytes;
+    options->bytes_per_ms = scale->bytes_per_ms * bytes / scale->bytes;
+    options->bytes_per_ms += options->bytes_per_ms == 0;
+    options->compute_max_ns = 1;
+}
 
 static void options_of(struct spotnik_sim_options *options, const struct spotnik_sim_scale *scale)
 {
@@ -31,6 +49,8 @@ static void options_of(struct spotnik_sim_options *options, const struct spotnik
     options->limits.silence_floor_ns = 2 * SPOTNIK_S;
     options->limits.silence_ceiling_ns = 4 * SPOTNIK_S;
     options->limits.retry_ns = 2 * SPOTNIK_S;
+    if (scale->bytes > 0)
+        model(options, scale);
 }
 
 static void founding_view(struct sim_world *world, struct spotnik_proposal *view)
@@ -153,11 +173,15 @@ void spotnik_sim_scale_run(struct spotnik_sim_scale *scale)
     world->scale = scale;
     found_all(world);
     run_to(world, 1, 1);
+    uint64_t first_ns = world->now_ns;
+    run_to(world, 1, 1 + STEPS);
+    scale->step_ns = (world->now_ns - first_ns) / STEPS;
     for (uint32_t i = 0; i < world->process_count; i++)
         world->process[i]->messages = 0;
     uint64_t lost_ns = world->now_ns;
     lose(world, scale->losses);
-    run_to(world, 2, 2);
+    if (scale->losses > 0)
+        run_to(world, 2, 2 + STEPS);
     measure(world, scale, lost_ns);
     scale->failed = result.failed;
     memcpy(scale->detail, result.detail, sizeof(scale->detail));

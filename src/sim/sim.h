@@ -47,6 +47,7 @@ struct spotnik_sim_options {
     uint32_t buckets;        /* per step, 0..4 */
     bool all_types;          /* buckets of any type and operation, not only of the first five and four */
     bool blocks;             /* and some of quantised blocks */
+    uint64_t elements;       /* of every bucket, F32; 0: drawn */
     uint64_t latency_min_ns, latency_max_ns, jitter_ns;
     uint64_t bytes_per_ms; /* of a data connection */
     uint64_t tick_late_ns; /* how late a process may notice that time has passed */
@@ -100,6 +101,7 @@ void spotnik_sim_run(const struct spotnik_sim_options *options, struct spotnik_s
 struct spotnik_sim_scale {
     uint32_t members, losses;
     uint64_t seed;
+    uint64_t bytes, bytes_per_ms; /* of the bucket of a step, and of every link; 0: a bucket that takes no time, and members that compute */
     bool failed;
     char detail[400];
     uint32_t survivors;
@@ -108,6 +110,7 @@ struct spotnik_sim_scale {
     uint64_t detect_ns, reconcile_ns, accept_ns, restart_ns,
         commit_ns;     /* each from the one before: first notice, passes back at the initiator, last survivor's view and commit */
     uint64_t total_ns; /* from the loss until every survivor has committed */
+    uint64_t step_ns;  /* of a step before the loss, on the average */
 };
 void spotnik_sim_scale_run(struct spotnik_sim_scale *scale);
 
