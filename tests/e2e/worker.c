@@ -9,6 +9,7 @@
  *     aim VALUE          dies VALUE            where it is built to die at points of the protocol (armed.h)
  *
  * With SPOTNIK_SYNC in the environment its weights are under that strategy, and the digest is that of the agreed ones.
+ * With WORKER_ALL_KINDS there are collectives of every kind in its steps (all_kinds.h).
  * It checks the ledger itself: over each epoch of data the samples of all committed steps are every index once. */
 #include <getopt.h>
 #include <inttypes.h>
@@ -21,6 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "all_kinds.h"
 #include "spotnik/spotnik.h"
 #include "spotnik/sync.h"
 #ifdef WORKER_ARMED
@@ -35,6 +37,7 @@ struct worker {
     bool light; /* the digest looks at the ballast here and there only */
     spotnik_job *job;
     spotnik_sync *sync; /* NULL: it averages gradients itself */
+    struct all_kinds *all; /* NULL: with all-reduces only */
     float *w, *g;
     uint8_t *ballast; /* registered state that is never trained */
     int64_t
@@ -214,11 +217,13 @@ static int apply(struct worker *worker, const spotnik_step *step)
     return 0;
 }
 
-static int reduce(struct worker *worker)
+static int reduce(struct worker *worker, const spotnik_step *step)
 {
     int rc = 0;
 
-    if (!worker->sync)
+    if (worker->all)
+        rc = all_kinds_start(worker->all, step);
+    else if (!worker->sync)
         rc = spotnik_allreduce(worker->job, 0, worker->g, worker->count, SPOTNIK_F32, SPOTNIK_MEAN);
     if (!rc)
         rc = spotnik_allreduce(worker->job, 1, worker->consumed, 2, SPOTNIK_I64, SPOTNIK_SUM);
@@ -228,6 +233,8 @@ static int reduce(struct worker *worker)
         rc = spotnik_allreduce(worker->job, 3, worker->odd_bucket, 1, SPOTNIK_I64, SPOTNIK_SUM);
     if (rc)
         return rc;
+    if (worker->all)
+        return all_kinds_finish(worker->all, spotnik_step_commit(worker->job));
     return worker->sync ? spotnik_sync_step(worker->sync, worker->g) : spotnik_step_commit(worker->job);
 }
 
@@ -245,7 +252,7 @@ static int train(struct worker *worker, uint64_t *ret_step)
     while ((rc = begin(worker, &step)) == 0) {
         loads = spotnik_state_loads(worker->job);
         compute(worker, &step);
-        rc = reduce(worker);
+        rc = reduce(worker, &step);
         if (rc == SPOTNIK_ERR_EXCLUDED) {
             tell(worker, "excluded %" PRIu64, step.number);
             continue;
@@ -283,6 +290,10 @@ static int enrol(struct worker *worker)
         rc = spotnik_sync_open(worker->job, NULL, worker->w, worker->count, descend, NULL, &worker->sync);
     else
         rc = spotnik_state_add(worker->job, "w", worker->w, worker->count, SPOTNIK_F32);
+    if (!rc && getenv("WORKER_ALL_KINDS")) {
+        worker->all = all_kinds_new(worker->job, worker->w, worker->g, worker->count);
+        rc = worker->all ? 0 : SPOTNIK_ERR_MEMORY;
+    }
     if (!rc)
         rc = spotnik_state_add(worker->job, "ledger", worker->ledger, 3, SPOTNIK_I64);
     if (!rc && worker->state_bytes)
@@ -370,6 +381,7 @@ int main(int argc, char **argv)
 #endif
     int status = run(&worker);
 
+    all_kinds_free(worker.all);
     free(worker.w);
     free(worker.g);
     free(worker.ballast);
