@@ -36,6 +36,8 @@ static const char help[] =
     "      --key-file FILE     the job key; see spotnik key                        [a key made for this run]\n"
     "      --bind ADDRESS      address that workers listen on                      [127.0.0.1]\n"
     "      --transport WAY     shm, tcp, or auto: shared memory among members of one host    [auto]\n"
+    "      --sync STRATEGY     how replicas are kept together, in programs that leave it to Spotnik: ssgd, sma, easgd,\n"
+    "                          localsgd, adpsgd, lookahead+..., or auto[:throughput|:waiting|:schedule=PART][:A/B]\n"
     "      --shape SPEED       no worker sends more than this, as if behind a slow link: 300kbit, 100mbit, 2.5gbit;\n"
     "                          for tests and demonstrations. Implies --transport tcp\n"
     "      --grace TIME        how long workers may take to leave before SIGTERM, and then SIGKILL     [10s]\n"
@@ -49,7 +51,7 @@ static const char help[] =
     "  spotnik run --peers file:/shared/job --key-file job.key -n 1:8 -- ./train   join a job across hosts\n";
 
 enum { OPTION_RESPAWN = 256, OPTION_KILL, OPTION_CHURN, OPTION_SPEEDUP, OPTION_SEED, OPTION_PEERS, OPTION_KEY, OPTION_BIND,
-       OPTION_GRACE, OPTION_TRANSPORT, OPTION_SHAPE };
+       OPTION_GRACE, OPTION_TRANSPORT, OPTION_SHAPE, OPTION_SYNC };
 
 static const struct option names[] = {
     {"workers", required_argument, NULL, 'n'},        {"respawn", no_argument, NULL, OPTION_RESPAWN},
@@ -58,6 +60,7 @@ static const struct option names[] = {
     {"peers", required_argument, NULL, OPTION_PEERS}, {"key-file", required_argument, NULL, OPTION_KEY},
     {"bind", required_argument, NULL, OPTION_BIND},   {"grace", required_argument, NULL, OPTION_GRACE},
     {"transport", required_argument, NULL, OPTION_TRANSPORT}, {"shape", required_argument, NULL, OPTION_SHAPE},
+    {"sync", required_argument, NULL, OPTION_SYNC},
     {"quiet", no_argument, NULL, 'q'},                {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
 };
@@ -95,6 +98,7 @@ static bool take_option(struct request *ret, int option, const char *value)
     case OPTION_KEY: ret->key_file = value; return true;
     case OPTION_BIND: return setenv("SPOTNIK_BIND", value, 1) == 0;
     case OPTION_TRANSPORT: return is_transport(value) && setenv("SPOTNIK_TRANSPORT", value, 1) == 0;
+    case OPTION_SYNC: ret->run.watch_sync = true; return setenv("SPOTNIK_SYNC", value, 1) == 0;
     case OPTION_SHAPE: return is_shape(value) && setenv("SPOTNIK_SHAPE", value, 1) == 0;
     default: return false;
     }

@@ -146,6 +146,28 @@ static void print_recoveries(const json_t *answer)
     }
 }
 
+static double real(const json_t *object, const char *name)
+{
+    return json_number_value(json_object_get(object, name));
+}
+
+static void print_sync(const json_t *sync)
+{
+    const char *policy = json_string_value(json_object_get(sync, "policy"));
+
+    if (!sync)
+        return;
+    printf("strategy %s", json_string_value(json_object_get(sync, "strategy")));
+    if (policy && *policy)
+        printf(" by %s, %lld switches", policy, number(sync, "switches"));
+    if (number(sync, "switches"))
+        printf("; since step %lld, because %s (%.3f, limit %.3f)", number(sync, "switched_step"),
+               json_string_value(json_object_get(sync, "reason")), real(sync, "value"), real(sync, "limit"));
+    if (real(sync, "throughput") > 0)
+        printf("; throughput of a member now %.2f of one alone", real(sync, "throughput"));
+    putchar('\n');
+}
+
 static void print_members(const json_t *answer)
 {
     const json_t *list = json_object_get(answer, "members"), *member;
@@ -170,6 +192,7 @@ static void show(const json_t *answer)
            state);
     printf("since this member came: %lld lost, %lld joined, %lld left\n", number(answer, "losses"), number(answer, "joins"),
            number(answer, "leaves"));
+    print_sync(json_object_get(answer, "sync"));
     if (warning && *warning)
         printf("warning: %s\n", warning);
     print_members(answer);

@@ -15,10 +15,12 @@
 #include "base/prng.h"
 #include "base/time.h"
 #include "run.h"
+#include "sync/policy.h"
 
 /* A worker that fails by itself within this time was never well: so many in a row, and respawning stops. */
 #define EARLY_NS (2 * SPOTNIK_S)
 #define EARLY_MAX 5
+#define LOOK_MS 200 /* how often to look whether members have changed strategy */
 
 struct run {
     const struct run_options *options;
@@ -27,6 +29,7 @@ struct run {
     int signals;
     uint64_t begun_ns, kill_ns, patience_ns;
     uint32_t early_failures, respawns;
+    uint64_t told_step;   /* of the last change of strategy we have told of */
     uint32_t stage;       /* how often the user, or patience, has asked to end: 0 none, 1 leave, 2 SIGTERM, 3 SIGKILL */
     size_t churn_at;
     bool finished;        /* a worker has ended with 0: the job is done, nobody is replaced any more */
@@ -242,10 +245,35 @@ static uint32_t gather(struct run *run, struct pollfd *fds, struct agent_pipe **
 
 static int wait_ms(const struct run *run)
 {
-    uint64_t due = due_ns(run), now = now_ns();
+    uint64_t due = due_ns(run), now = now_ns(), most = run->options->watch_sync ? LOOK_MS : 60000;
     if (due == SPOTNIK_NEVER)
-        return -1;
-    return due <= now ? 0 : (int)spotnik_time_min((due - now) / SPOTNIK_MS + 1, 60000);
+        return run->options->watch_sync ? LOOK_MS : -1;
+    return due <= now ? 0 : (int)spotnik_time_min((due - now) / SPOTNIK_MS + 1, most);
+}
+
+static double real(const uint64_t *bits)
+{
+    uint64_t read = __atomic_load_n(bits, __ATOMIC_RELAXED);
+    double value;
+    memcpy(&value, &read, sizeof(value));
+    return value;
+}
+
+/* Members change strategy together: whoever is seen first speaks for all. */
+static void look_at_sync(struct run *run)
+{
+    for (uint32_t i = 0; i < run->agent.places && run->options->watch_sync; i++) {
+        const struct spotnik_slot *slot = &run->agent.slots->slot[i];
+        uint64_t step = __atomic_load_n(&slot->told_step, __ATOMIC_ACQUIRE);
+        if (step <= run->told_step)
+            continue;
+        uint64_t what = __atomic_load_n(&slot->told_what, __ATOMIC_RELAXED);
+        run->told_step = step;
+        say(run, "step %llu: %s from here on: %s (%.3f, limit %.3f)", (unsigned long long)step,
+            (what & 0xff) == SPOTNIK_SYNC_ASYNCHRONOUS ? "asynchronous" : "synchronous",
+            spotnik_sync_reason_text((enum spotnik_sync_reason)(what >> 8 & 0xff)), real(&slot->told_value),
+            real(&slot->told_limit));
+    }
 }
 
 static void turn(struct run *run, struct pollfd *fds, struct agent_pipe **pipes, struct agent_worker **owners)
@@ -257,6 +285,7 @@ static void turn(struct run *run, struct pollfd *fds, struct agent_pipe **pipes,
     for (uint32_t i = 1; i < count; i++)
         if (fds[i].revents)
             agent_read(owners[i], pipes[i]);
+    look_at_sync(run);
     take_signals(run);
     do_due(run);
 }

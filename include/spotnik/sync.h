@@ -127,6 +127,7 @@ SPOTNIK_API double spotnik_sync_told(const spotnik_sync *sync, uint32_t index);
  *     throughput[=LOW[,HIGH]]  asynchronous below LOW (0.4) of what a member does alone, back above HIGH (0.5); the default
  *     waiting[=HIGH[,LOW]]     asynchronous while more than HIGH (0.3) of a step would be spent waiting for the slowest, back below LOW (0.15)
  *     schedule=PART            synchronous for the first PART of the work (steps_max steps), asynchronous from then on
+ *     turns                    to and fro once a window: for tests
  * each three windows of 8 steps in a row, but for the schedule. While members run apart, throughput is measured in the steps that average
  * all models (average_period). */
 

@@ -12,6 +12,7 @@
 #include "metrics/status.h"
 #include "net/address.h"
 #include "state/thread.h"
+#include "sync/policy.h"
 
 #define RATE_WINDOW_NS SPOTNIK_S
 #define MEMBERS_SHOWN 256
@@ -70,6 +71,26 @@ double spotnik_rate_per_s(struct spotnik_rate *rate)
     return known && took_ns ? (double)steps * 1e9 / (double)took_ns : 0;
 }
 
+/* `shown` keeps the strings. */
+static struct spotnik_status_sync sync_status(struct spotnik_job *job, struct spotnik_sync_shown *shown)
+{
+    pthread_mutex_lock(&job->rate.lock);
+    *shown = job->sync_shown;
+    pthread_mutex_unlock(&job->rate.lock);
+    return (struct spotnik_status_sync){
+        .strategy = shown->strategy,
+        .policy = shown->policy,
+        .reason = spotnik_sync_reason_text((enum spotnik_sync_reason)shown->reason),
+        .asynchronous = shown->mode == SPOTNIK_SYNC_ASYNCHRONOUS,
+        .switches = shown->switches,
+        .switched_step = shown->switched_step,
+        .value = shown->value,
+        .limit = shown->limit,
+        .throughput = shown->throughput,
+        .waiting = shown->waiting,
+    };
+}
+
 size_t spotnik_job_status_text(void *context, char *text, size_t size)
 {
     struct spotnik_job *job = context;
@@ -103,6 +124,10 @@ size_t spotnik_job_status_text(void *context, char *text, size_t size)
         .refusals = spotnik_engine_refusals(engine, refusal, sizeof refusal),
         .refusal = refusal,
     };
+    struct spotnik_sync_shown shown;
+    struct spotnik_status_sync sync = sync_status(job, &shown);
+
+    more.sync = shown.strategy[0] ? &sync : NULL;
     spotnik_pace_read(&job->pace, &more.pace);
     more.uptime_ns = more.now_ns - job->born_ns;
     more.member_count = spotnik_engine_members(engine, member, MEMBERS_SHOWN, &more.view_epoch);

@@ -83,6 +83,12 @@ static bool waiting_take(struct spotnik_sync_rules *rules, const char *text)
     return count == 0 || (count > 0 && limits_take(rules, part[0], part[1], false));
 }
 
+static bool turns_take(struct spotnik_sync_rules *rules, const char *text)
+{
+    rules->rule = SPOTNIK_SYNC_RULE_TURNS;
+    return *text == 0;
+}
+
 static bool schedule_take(struct spotnik_sync_rules *rules, const char *text)
 {
     double part[2];
@@ -118,7 +124,8 @@ static bool rule_take(struct spotnik_sync_rules *rules, const char *token)
     static const struct {
         const char *name;
         bool (*take)(struct spotnik_sync_rules *rules, const char *text);
-    } known[] = { { "throughput", throughput_take }, { "waiting", waiting_take }, { "schedule", schedule_take } };
+    } known[] = { { "throughput", throughput_take }, { "waiting", waiting_take }, { "schedule", schedule_take },
+                  { "turns", turns_take } };
 
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         size_t length = strlen(known[i].name);
@@ -315,6 +322,9 @@ void spotnik_sync_show(struct spotnik_sync *sync)
 
     if (shown->strategy[0] && shown->switches == sync->sw.switches)
         return;
+    if (shown->switches != sync->sw.switches)
+        spotnik_engine_tell_agent(sync->job->engine, sync->sw.switched_step, sync->sw.mode | (uint64_t)shown->reason << 8,
+                                  shown->value, shown->limit);
     pthread_mutex_lock(&sync->job->rate.lock);
     snprintf(shown->strategy, sizeof shown->strategy, "%s", spotnik_sync_name(sync));
     shown->switches = sync->sw.switches;

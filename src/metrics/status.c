@@ -110,6 +110,19 @@ static void add_batch(struct text *text, const spotnik_batch_info *batch)
             spoken(batch->sample_variance), spoken(batch->relative_noise));
 }
 
+static void add_sync(struct text *text, const struct spotnik_status_sync *sync)
+{
+    add(text, ",\"sync\":{\"strategy\":");
+    add_string(text, sync->strategy);
+    add(text, ",\"policy\":");
+    add_string(text, sync->policy);
+    add(text, ",\"asynchronous\":%s,\"switches\":%" PRIu32 ",\"switched_step\":%" PRIu64 ",\"reason\":",
+        sync->asynchronous ? "true" : "false", sync->switches, sync->switched_step);
+    add_string(text, sync->reason);
+    add(text, ",\"value\":%.6f,\"limit\":%.6f,\"throughput\":%.6f,\"waiting\":%.6f}", sync->value, sync->limit,
+        sync->throughput, sync->waiting);
+}
+
 size_t spotnik_status_text(const spotnik_job_status *status, const struct spotnik_status_more *more,
                            char *text, size_t size)
 {
@@ -123,6 +136,8 @@ size_t spotnik_status_text(const spotnik_job_status *status, const struct spotni
     add_pace(&out, &more->pace);
     if (more->batch)
         add_batch(&out, more->batch);
+    if (more->sync != NULL)
+        add_sync(&out, more->sync);
     add(&out, ",\"donor\":{\"joiners\":%" PRIu32 ",\"log_bytes\":%" PRIu64 ",\"dropped\":%" PRIu64 "}",
         more->donor_sessions, more->donor_log_bytes, more->donor_dropped);
     add(&out, ",\"refusals\":%" PRIu64 ",\"refusal\":", more->refusals);

@@ -4,12 +4,23 @@
 #ifndef SPOTNIK_METRICS_STATUS_H
 #define SPOTNIK_METRICS_STATUS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "member/view.h"
 #include "metrics/pace.h"
 #include "spotnik/spotnik.h"
+
+/* Of the strategy by which replicas are kept together. */
+struct spotnik_status_sync {
+    const char *strategy, *policy; /* that runs; "": none */
+    const char *reason;            /* of the last switch */
+    bool asynchronous;
+    uint32_t switches;
+    uint64_t switched_step;
+    double value, limit, throughput, waiting;
+};
 
 /* What the text says beside spotnik_job_status. */
 struct spotnik_status_more {
@@ -28,6 +39,7 @@ struct spotnik_status_more {
     uint64_t refusals;   /* strangers turned away at our door */
     const char *refusal; /* why the last one was; "" for none */
     const char *warning; /* of the peers directory; "" for none */
+    const struct spotnik_status_sync *sync; /* NULL: the program averages by itself */
 };
 
 /* Write at most `size` bytes, with a final 0. Returns the length; 0 when it did not fit. */

@@ -326,3 +326,23 @@ void spotnik_death_free(struct spotnik_death *death)
     spotnik_slots_unmap(death->slots);
     free(death);
 }
+
+static void put(uint64_t *to, double value)
+{
+    uint64_t bits;
+
+    memcpy(&bits, &value, sizeof bits);
+    __atomic_store_n(to, bits, __ATOMIC_RELAXED);
+}
+
+void spotnik_death_tell(struct spotnik_death *death, uint64_t step, uint64_t what, double value, double limit)
+{
+    struct spotnik_slot *own = death->own;
+
+    if (own == NULL)
+        return;
+    __atomic_store_n(&own->told_what, what, __ATOMIC_RELAXED);
+    put(&own->told_value, value);
+    put(&own->told_limit, limit);
+    __atomic_store_n(&own->told_step, step, __ATOMIC_RELEASE);
+}

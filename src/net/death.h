@@ -47,4 +47,7 @@ bool spotnik_death_leave_requested(const struct spotnik_death *death);
 /* Stop the watcher and free. After _unsign. */
 void spotnik_death_free(struct spotnik_death *death);
 
+/* For the log of the agent, if there is one: a change of strategy. Any thread. */
+void spotnik_death_tell(struct spotnik_death *death, uint64_t step, uint64_t what, double value, double limit);
+
 #endif

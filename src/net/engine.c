@@ -287,6 +287,11 @@ bool spotnik_engine_is_noticed(const struct spotnik_engine *engine)
     return __atomic_load_n(&engine->noticed, __ATOMIC_SEQ_CST) != 0;
 }
 
+void spotnik_engine_tell_agent(struct spotnik_engine *engine, uint64_t step, uint64_t what, double value, double limit)
+{
+    spotnik_death_tell(engine->death, step, what, value, limit);
+}
+
 void spotnik_engine_vote_set(struct spotnik_engine *engine, const struct spotnik_member *vote)
 {
     spotnik_engine_lock(engine);

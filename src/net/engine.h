@@ -190,6 +190,9 @@ void spotnik_engine_forget(struct spotnik_engine *engine);
  * member is excluded, as if one of them had told it. Does nothing to one that is not parked. */
 void spotnik_engine_over(struct spotnik_engine *engine);
 
+/* [any] For the log of the agent that started us, if there is one: a change of strategy (slots.h). */
+void spotnik_engine_tell_agent(struct spotnik_engine *engine, uint64_t step, uint64_t what, double value, double limit);
+
 /* [any] Make a waiting step_begin call the boundary hook now. */
 void spotnik_engine_wake(struct spotnik_engine *engine);
 

@@ -91,6 +91,7 @@ void spotnik_slots_assign(struct spotnik_slots *slots, uint32_t index)
     __atomic_store_n(&slot->id_high, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&slot->id_low, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&slot->leave_request, 0, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&slot->told_step, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&slot->word, 0, __ATOMIC_SEQ_CST);
     syscall(SYS_futex, &slot->word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }

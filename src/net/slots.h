@@ -25,7 +25,9 @@ struct spotnik_slot {
     uint32_t leave_request;   /* 1: the agent asks the member to leave; also a futex */
     uint64_t id_high, id_low; /* member_id; both 0: not claimed yet */
     uint64_t epoch;           /* the latest view this member has voted for or installed */
-    uint8_t spare[32];
+    uint64_t told_step;       /* of the last change of strategy the member has made, written last; 0: none */
+    uint64_t told_what;       /* low byte: enum spotnik_sync_mode; the next: enum spotnik_sync_reason */
+    uint64_t told_value, told_limit; /* bits of doubles: what was compared */
 };
 
 struct spotnik_slots {

@@ -24,7 +24,12 @@ struct spotnik_sync_row {
     uint32_t samples;
 };
 
-enum spotnik_sync_rule { SPOTNIK_SYNC_RULE_THROUGHPUT, SPOTNIK_SYNC_RULE_WAITING, SPOTNIK_SYNC_RULE_SCHEDULE };
+enum spotnik_sync_rule {
+    SPOTNIK_SYNC_RULE_THROUGHPUT,
+    SPOTNIK_SYNC_RULE_WAITING,
+    SPOTNIK_SYNC_RULE_SCHEDULE,
+    SPOTNIK_SYNC_RULE_TURNS, /* for tests: to and fro, once a window */
+};
 
 struct spotnik_sync_rules {
     enum spotnik_sync_rule rule;

@@ -99,6 +99,23 @@ wait $run
 status_is 75 $? "run that was asked"
 echo "status: a live job answers who has the key"
 
+# A job that changes its strategy says when and why, in the log and when asked.
+mkdir "$dir/switching"
+begin "$spotnik" run -n 2 --sync auto:turns:ssgd/localsgd --peers "file:$dir/switching" --key-file "$dir/key" -- "$worker" -u 1000
+wait_for 'commit 50 '
+"$spotnik" status --peers "file:$dir/switching" --key-file "$dir/key" >"$dir/status" 2>&1 || fail "spotnik status of a job that switches"
+grep -q '^strategy .* by auto:turns:ssgd/localsgd, [1-9][0-9]* switches; since step' "$dir/status" ||
+    fail "status does not name the strategy: $(cat "$dir/status")"
+kill -TERM $run
+wait $run
+status_is 75 $? "run that switches and was asked"
+grep -q "spotnik: step [0-9]*: asynchronous from here on: it is the other one's turn" "$dir/err" ||
+    fail "the log does not tell of switches: $(cat "$dir/err")"
+"$spotnik" run -q -n 1 --sync auto:sometimes -- "$worker" -s 5 >"$dir/out" 2>"$dir/err" && fail "a policy that does not exist"
+"$spotnik" run -q -n 1 --shape fast -- "$worker" -s 5 >"$dir/out" 2>"$dir/err"
+status_is 2 $? "run with a speed that is none"
+echo "strategies: switches are in the log and in the status"
+
 # 5. A trace: adds and removes at their instants; lines that are no trace are named.
 printf '0,add,a\n0,add,b\n0,add,c\n900,remove,b\n1200,add,d\n' >"$dir/trace"
 "$spotnik" run -n 1:4 --churn "$dir/trace" -- "$worker" -s 1500 -u 1000 >"$dir/out" 2>"$dir/err"

@@ -31,6 +31,15 @@ static size_t write_text(char *text, size_t size)
                                         .warning = "",
                                         .pace = { .steps = 12, .reduce_bytes = 4096 } };
 
+    static const struct spotnik_status_sync sync = { .strategy = "ssgd",
+                                                     .policy = "auto:\"x\"",
+                                                     .reason = "because",
+                                                     .asynchronous = true,
+                                                     .switches = 2,
+                                                     .switched_step = 77,
+                                                     .value = 0.25 };
+
+    more.sync = &sync;
     more.pace.part_ns[SPOTNIK_PACE_COMMIT] = 77;
 
     status.recovery[1] = (spotnik_recovery){ .epoch = 7, .lost = 2, .detected_ns = 5, .committed_ns = 9 };
@@ -52,6 +61,11 @@ static void test_is_json(void **state)
     assert_int_equal(json_integer_value(json_object_get(pace, "steps")), 12);
     assert_int_equal(json_integer_value(json_object_get(pace, "commit_ns")), 77);
     assert_int_equal(json_integer_value(json_object_get(pace, "reduce_bytes")), 4096);
+    json_t *kept = json_object_get(root, "sync");
+    assert_string_equal(json_string_value(json_object_get(kept, "policy")), "auto:\"x\"");
+    assert_true(json_is_true(json_object_get(kept, "asynchronous")));
+    assert_int_equal(json_integer_value(json_object_get(kept, "switched_step")), 77);
+    assert_true(json_number_value(json_object_get(kept, "value")) == 0.25);
     json_t *members = json_object_get(root, "members"), *recoveries = json_object_get(root, "recoveries");
     assert_int_equal(json_array_size(members), 2);
     assert_string_equal(json_string_value(json_object_get(json_array_get(members, 0), "address")),
