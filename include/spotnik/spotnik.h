@@ -487,13 +487,13 @@ SPOTNIK_API int spotnik_barrier(spotnik_job *job);
  *     if (spotnik_request_wait(request, UINT64_MAX, &arrival) == 0 && arrival.version) average(w, other);
  *     spotnik_request_free(request);
  *
- * Threads: publish, pull, exchange and settle on the thread of the job; spotnik_request_wait() and
+ * Threads: all but the last two on the thread of the job; spotnik_request_wait() and
  * spotnik_request_free() on any one. Others are served by threads of the library, without the caller's help.
  * A request turns to the next member of the view at once when the one it asks dies, leaves, or says nothing for longer than
  * silence_ceiling_ns; each member is asked once. Between members of one host bytes go through a Unix socket, else over TCP, below
  * the data of steps in priority. */
 
-/** A pull or an exchange under way. Opaque. */
+/** A pull, exchange, push or fetch under way. Opaque. */
 typedef struct spotnik_request spotnik_request;
 
 /** What a request has brought. */
@@ -551,6 +551,35 @@ SPOTNIK_API int spotnik_exchange(spotnik_job *job, const char *name, uint32_t ra
  * passed over by others after a while. Errors: ARGUMENT.
  */
 SPOTNIK_API int spotnik_settle(spotnik_job *job, const char *name, float *data, size_t count, uint32_t *ret_settled);
+
+/**
+ * Open the store @p name, @p count elements of F32, which all members hold together: it is cut by bytes over the members of the
+ * view, each part on @p copies of them (1 to 8; 2 survives the loss of any member, 3 of any two at a time). Every member opens it,
+ * with the same arguments, and pushes wait for those that have not. What it begins with is @p initial, the same on every member;
+ * one that comes later takes over what the others have. Copied at once.
+ *
+ * When the view changes, its parts are cut anew and move by themselves. When all holders of a part are lost at once, the newest
+ * content that is left anywhere takes its place. Costs every member memory for one more copy of the whole. Errors: ARGUMENT (also: it is open
+ * already), MEMORY, SYSTEM.
+ */
+SPOTNIK_API int spotnik_store_open(spotnik_job *job, const char *name, const float *initial, size_t count,
+                                   uint32_t copies);
+
+/**
+ * Start to add @p update, as many elements as the store has, to the store: exactly once, whoever is lost meanwhile. When the
+ * request ends with a version, all copies have all of it; with version 0, by @p timeout_ns or by being freed before, it may count in part.
+ * One push at a time. @p update is left alone until the request has ended. Errors: as spotnik_pull(); STATE (the store is not open, or
+ * the last push has not ended).
+ */
+SPOTNIK_API int spotnik_push(spotnik_job *job, const char *name, const float *update, size_t count,
+                             uint64_t timeout_ns, spotnik_request **ret_request);
+
+/**
+ * Start to copy the store to @p data: all pushes of ours that have ended with a version are in it, and of others' what has arrived;
+ * parts of it may be of different instants. Errors: as spotnik_push().
+ */
+SPOTNIK_API int spotnik_fetch(spotnik_job *job, const char *name, float *data, size_t count, uint64_t timeout_ns,
+                              spotnik_request **ret_request);
 
 /**
  * Wait at most @p timeout_ns (0: only look, UINT64_MAX: for ever) until the request has ended. 0: it has, and its memory is

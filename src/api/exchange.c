@@ -54,6 +54,36 @@ int spotnik_exchange(spotnik_job *job, const char *name, uint32_t rank, float *d
     return rc ? rc : spotnik_exchange_pair(job->exchange, name, rank, data, count, timeout_ns, ret_request);
 }
 
+int spotnik_store_open(spotnik_job *job, const char *name, const float *initial, size_t count, uint32_t copies)
+{
+    int rc = check(job, name, initial, count, SPOTNIK_F32);
+
+    if (!rc && (count == 0 || copies < 1 || copies > SPOTNIK_EXCHANGE_COPIES_MAX))
+        rc = spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "%s: a store has elements, and 1 to %d copies of each", name,
+                                  SPOTNIK_EXCHANGE_COPIES_MAX);
+    return rc ? rc : spotnik_exchange_store_open(job->exchange, name, initial, count, copies);
+}
+
+int spotnik_push(spotnik_job *job, const char *name, const float *update, size_t count, uint64_t timeout_ns,
+                 spotnik_request **ret_request)
+{
+    int rc = check(job, name, update, count, SPOTNIK_F32);
+
+    if (!rc && !ret_request)
+        rc = spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "%s: no place for the request was given", name);
+    return rc ? rc : spotnik_exchange_push(job->exchange, name, update, count, timeout_ns, ret_request);
+}
+
+int spotnik_fetch(spotnik_job *job, const char *name, float *data, size_t count, uint64_t timeout_ns,
+                  spotnik_request **ret_request)
+{
+    int rc = check(job, name, data, count, SPOTNIK_F32);
+
+    if (!rc && !ret_request)
+        rc = spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "%s: no place for the request was given", name);
+    return rc ? rc : spotnik_exchange_fetch(job->exchange, name, data, count, timeout_ns, ret_request);
+}
+
 int spotnik_settle(spotnik_job *job, const char *name, float *data, size_t count, uint32_t *ret_settled)
 {
     int rc = check(job, name, data, count, SPOTNIK_F32);

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/time.h"
+#include "exchange/depot.h"
 #include "exchange/inside.h"
 #include "state/thread.h"
 
@@ -87,6 +88,8 @@ void spotnik_exchange_view(struct spotnik_exchange *exchange)
     pthread_mutex_lock(&exchange->lock);
     for (struct spotnik_request *request = exchange->requests; request; request = request->next)
         eventfd_write(request->wake_fd, 1);
+    for (struct spotnik_depot *depot = exchange->depots; depot; depot = depot->next)
+        eventfd_write(depot->wake_fd, 1);
     pthread_mutex_unlock(&exchange->lock);
 }
 
@@ -115,6 +118,17 @@ static void requests_end(struct spotnik_exchange *exchange)
     }
 }
 
+/* As above. */
+static void depots_end(struct spotnik_exchange *exchange)
+{
+    for (struct spotnik_depot *depot = exchange->depots; depot; depot = depot->next) {
+        eventfd_write(depot->wake_fd, 1);
+        pthread_mutex_unlock(&exchange->lock);
+        pthread_join(depot->thread, NULL);
+        pthread_mutex_lock(&exchange->lock);
+    }
+}
+
 void spotnik_exchange_stop(struct spotnik_exchange *exchange)
 {
     pthread_mutex_lock(&exchange->lock);
@@ -122,6 +136,7 @@ void spotnik_exchange_stop(struct spotnik_exchange *exchange)
     for (struct spotnik_exchange_session *session = exchange->sessions; session; session = session->next)
         eventfd_write(session->pipe.wake_fd, 1);
     requests_end(exchange);
+    depots_end(exchange);
     while (exchange->session_count > 0)
         pthread_cond_wait(&exchange->changed, &exchange->lock);
     spotnik_kept_close(exchange);
@@ -137,6 +152,7 @@ void spotnik_exchange_free(struct spotnik_exchange *exchange)
     while (exchange->prepared)
         spotnik_prepared_drop(exchange, exchange->prepared);
     spotnik_topics_free(exchange);
+    spotnik_depots_free(exchange);
     pthread_cond_destroy(&exchange->changed);
     pthread_mutex_destroy(&exchange->lock);
     free(exchange);

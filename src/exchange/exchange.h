@@ -7,6 +7,7 @@
  *     prepared.c  pairwise averages that are computed here and not settled yet
  *     serve.c     a thread for each connection that others have opened to us
  *     request.c   a thread for each request of ours; pull.c, pair.c: what it says
+ *     depot.c     the parameter store that all members share: depot.h
  *     peers.c     whom to ask next; connections kept      pipe.c   bytes over a connection, with patience
  *
  * Decides nothing of views and needs no detection of its own: a connection that ends, a member that leaves the view
@@ -20,6 +21,8 @@
 #include "spotnik/spotnik.h"
 
 struct spotnik_exchange;
+
+#define SPOTNIK_EXCHANGE_COPIES_MAX 8 /* of a part of a store */
 
 /* Errors: MEMORY. `silence_ns`: how long a member that is spoken to may say nothing. */
 int spotnik_exchange_new(uint64_t silence_ns, struct spotnik_exchange **ret_exchange);
@@ -44,6 +47,13 @@ int spotnik_exchange_pair(struct spotnik_exchange *exchange, const char *name, u
                           uint64_t count, uint64_t timeout_ns, struct spotnik_request **ret_request);
 int spotnik_exchange_settle(struct spotnik_exchange *exchange, const char *name, float *data, uint64_t count,
                             uint32_t *ret_settled);
+
+int spotnik_exchange_store_open(struct spotnik_exchange *exchange, const char *name, const float *initial,
+                                uint64_t count, uint32_t copies);
+int spotnik_exchange_push(struct spotnik_exchange *exchange, const char *name, const float *update, uint64_t count,
+                          uint64_t timeout_ns, struct spotnik_request **ret_request);
+int spotnik_exchange_fetch(struct spotnik_exchange *exchange, const char *name, float *data, uint64_t count,
+                           uint64_t timeout_ns, struct spotnik_request **ret_request);
 
 /* [caller] End all sessions and requests, wait for their threads, refuse new ones: before the engine is freed. */
 void spotnik_exchange_stop(struct spotnik_exchange *exchange);

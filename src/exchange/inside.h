@@ -54,7 +54,7 @@ struct spotnik_exchange_session {
     struct spotnik_pipe pipe; /* pipe.wake_fd: something was published, or we stop */
 };
 
-enum spotnik_request_kind { SPOTNIK_REQUEST_PULL, SPOTNIK_REQUEST_PAIR };
+enum spotnik_request_kind { SPOTNIK_REQUEST_PULL, SPOTNIK_REQUEST_PAIR, SPOTNIK_REQUEST_PUSH, SPOTNIK_REQUEST_FETCH };
 
 struct spotnik_request {
     struct spotnik_exchange *exchange;
@@ -66,6 +66,7 @@ struct spotnik_request {
     uint64_t bytes, version_min, sequence;
     uint64_t until_ns;
     uint32_t rank; /* of the member to ask first */
+    struct spotnik_depot *depot; /* PUSH, FETCH */
     struct spotnik_id self;
     int wake_fd;   /* an eventfd: the view has changed, or it is cancelled */
     /* under the lock */
@@ -101,6 +102,7 @@ struct spotnik_exchange {
     uint32_t request_count;
     struct spotnik_kept *kept;
     uint64_t sequence; /* of the last pairwise average we asked for */
+    struct spotnik_depot *depots;
 };
 
 /* topic.c; under the lock */
@@ -125,11 +127,17 @@ void spotnik_prepared_prune(struct spotnik_exchange *exchange);
 /* serve.c */
 void *spotnik_exchange_serve(void *session);
 
+/* depot.c; after all threads have ended */
+void spotnik_depots_free(struct spotnik_exchange *exchange);
+
 /* peers.c; without the lock, but for _close */
 bool spotnik_peer_is_in_view(struct spotnik_exchange *exchange, struct spotnik_id peer);
 bool spotnik_peer_choose(struct spotnik_request *request);
 int spotnik_peer_kept(struct spotnik_exchange *exchange, struct spotnik_id peer);
-int spotnik_peer_dial(struct spotnik_request *request, int *ret_fd);
+int spotnik_peer_dial(struct spotnik_exchange *exchange, const struct spotnik_member *peer, int stop_fd, int *ret_fd);
+struct spotnik_id spotnik_peers_self(struct spotnik_exchange *exchange);
+uint64_t spotnik_peers_epoch(struct spotnik_exchange *exchange);
+uint32_t spotnik_peers_view(struct spotnik_exchange *exchange, struct spotnik_member *ret, uint64_t *ret_epoch);
 void spotnik_peer_keep(struct spotnik_exchange *exchange, struct spotnik_id peer, int fd);
 void spotnik_kept_close(struct spotnik_exchange *exchange);
 

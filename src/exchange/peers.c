@@ -18,19 +18,33 @@ static struct spotnik_engine *engine_of(struct spotnik_exchange *exchange)
     return engine;
 }
 
-static uint32_t members(struct spotnik_exchange *exchange, struct spotnik_member *ret)
+uint32_t spotnik_peers_view(struct spotnik_exchange *exchange, struct spotnik_member *ret, uint64_t *ret_epoch)
 {
     struct spotnik_engine *engine = engine_of(exchange);
+
+    *ret_epoch = 0;
+    return engine ? spotnik_engine_members(engine, ret, SPOTNIK_EXCHANGE_MEMBERS_MAX, ret_epoch) : 0;
+}
+
+struct spotnik_id spotnik_peers_self(struct spotnik_exchange *exchange)
+{
+    return spotnik_engine_id(engine_of(exchange));
+}
+
+uint64_t spotnik_peers_epoch(struct spotnik_exchange *exchange)
+{
     uint64_t epoch;
 
-    return engine ? spotnik_engine_members(engine, ret, SPOTNIK_EXCHANGE_MEMBERS_MAX, &epoch) : 0;
+    (void)spotnik_engine_members(engine_of(exchange), NULL, 0, &epoch);
+    return epoch;
 }
 
 /* Before there is an engine nobody is known to be out of view. */
 bool spotnik_peer_is_in_view(struct spotnik_exchange *exchange, struct spotnik_id peer)
 {
     struct spotnik_member member[SPOTNIK_EXCHANGE_MEMBERS_MAX];
-    uint32_t size = members(exchange, member);
+    uint64_t epoch;
+    uint32_t size = spotnik_peers_view(exchange, member, &epoch);
 
     for (uint32_t i = 0; i < size; i++)
         if (spotnik_id_equal(member[i].id, peer))
@@ -50,7 +64,8 @@ static bool was_asked(const struct spotnik_request *request, struct spotnik_id p
 bool spotnik_peer_choose(struct spotnik_request *request)
 {
     struct spotnik_member member[SPOTNIK_EXCHANGE_MEMBERS_MAX];
-    uint32_t size = members(request->exchange, member);
+    uint64_t epoch;
+    uint32_t size = spotnik_peers_view(request->exchange, member, &epoch);
 
     for (uint32_t i = 0; i < size && request->arrival.tried < SPOTNIK_EXCHANGE_MEMBERS_MAX; i++) {
         uint32_t rank = (uint32_t)(((uint64_t)request->rank + i) % size);
@@ -116,11 +131,10 @@ static void prune(struct spotnik_exchange *exchange)
     pthread_mutex_unlock(&exchange->lock);
 }
 
-int spotnik_peer_dial(struct spotnik_request *request, int *ret_fd)
+int spotnik_peer_dial(struct spotnik_exchange *exchange, const struct spotnik_member *peer, int stop_fd, int *ret_fd)
 {
-    prune(request->exchange);
-    return spotnik_engine_dial(engine_of(request->exchange), &request->peer, request->exchange->silence_ns,
-                               request->wake_fd, ret_fd);
+    prune(exchange);
+    return spotnik_engine_dial(engine_of(exchange), peer, exchange->silence_ns, stop_fd, ret_fd);
 }
 
 void spotnik_peer_keep(struct spotnik_exchange *exchange, struct spotnik_id peer, int fd)

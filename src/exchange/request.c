@@ -10,6 +10,7 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/time.h"
+#include "exchange/depot.h"
 #include "exchange/inside.h"
 #include "state/thread.h"
 
@@ -73,7 +74,7 @@ static enum spotnik_asked ask(struct spotnik_request *request, float *half)
         asked = converse(request, fd, half);
     eventfd_t changed = 1;
     while (asked == SPOTNIK_ASKED_LOST && changed != 0 && goes_on(request)) {
-        if (spotnik_peer_dial(request, &fd) == 0) {
+        if (spotnik_peer_dial(request->exchange, &request->peer, request->wake_fd, &fd) == 0) {
             asked = converse(request, fd, half);
             break;
         }
@@ -116,10 +117,16 @@ static void run_turns(struct spotnik_request *request, float *half)
     request->error = SPOTNIK_ERR_MISMATCH;
 }
 
-static void *run(void *argument)
+/* Of the store: nobody in particular is asked. */
+static void run_store(struct spotnik_request *request)
 {
-    struct spotnik_request *request = argument;
-    struct spotnik_exchange *exchange = request->exchange;
+    bool complete = request->kind == SPOTNIK_REQUEST_PUSH ? spotnik_depot_push(request) : spotnik_depot_fetch(request);
+
+    request->arrival.version = complete ? request->sequence : 0;
+}
+
+static void run_asking(struct spotnik_request *request)
+{
     float *half = request->kind == SPOTNIK_REQUEST_PAIR ? malloc(request->bytes ? request->bytes : 1) : NULL;
 
     request->asked = calloc(SPOTNIK_EXCHANGE_MEMBERS_MAX, sizeof *request->asked);
@@ -129,6 +136,17 @@ static void *run(void *argument)
         run_turns(request, half);
     free(half);
     free(request->asked);
+}
+
+static void *run(void *argument)
+{
+    struct spotnik_request *request = argument;
+    struct spotnik_exchange *exchange = request->exchange;
+
+    if (request->depot)
+        run_store(request);
+    else
+        run_asking(request);
     pthread_mutex_lock(&exchange->lock);
     request->ended = true;
     pthread_cond_broadcast(&exchange->changed);
@@ -182,7 +200,7 @@ static int start(struct spotnik_exchange *exchange, const struct spotnik_request
     request->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int rc = request->wake_fd < 0 ? spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot make an eventfd: %m") : 0;
     if (!rc) {
-        request->self = spotnik_engine_credentials(exchange->engine)->self.id;
+        request->self = spotnik_peers_self(exchange);
         pthread_mutex_lock(&exchange->lock);
         rc = admit(exchange, request);
         pthread_mutex_unlock(&exchange->lock);
@@ -221,6 +239,66 @@ int spotnik_exchange_pair(struct spotnik_exchange *exchange, const char *name, u
 
     name_set(&wanted, name);
     return start(exchange, &wanted, timeout_ns, ret_request);
+}
+
+/* Of the store, which must fit. *ret_wanted->depot. */
+static int depot_get(struct spotnik_exchange *exchange, const char *name, uint64_t count,
+                     struct spotnik_request *wanted)
+{
+    pthread_mutex_lock(&exchange->lock);
+    wanted->depot = spotnik_depot_find(exchange, name);
+    pthread_mutex_unlock(&exchange->lock);
+    if (!wanted->depot)
+        return spotnik_error_return(SPOTNIK_ERR_STATE, "the store %s is not open; call spotnik_store_open() first", name);
+    if (wanted->depot->count != count)
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "the store %s has %llu elements", name,
+                                    (unsigned long long)wanted->depot->count);
+    name_set(wanted, name);
+    return 0;
+}
+
+/* Numbers follow each other, so one push waits for the one before. */
+static int push_admit(struct spotnik_depot *depot, struct spotnik_request *wanted)
+{
+    pthread_mutex_lock(&depot->lock);
+    bool busy = depot->pushing;
+    if (!busy) {
+        depot->pushing = true;
+        wanted->sequence = ++depot->sequence;
+    }
+    pthread_mutex_unlock(&depot->lock);
+    return busy ? spotnik_error_return(SPOTNIK_ERR_STATE, "one push at a time: wait for the last one to %s", depot->name)
+                : 0;
+}
+
+int spotnik_exchange_push(struct spotnik_exchange *exchange, const char *name, const float *update, uint64_t count,
+                          uint64_t timeout_ns, struct spotnik_request **ret_request)
+{
+    struct spotnik_request wanted = { .kind = SPOTNIK_REQUEST_PUSH, .data = (uint8_t *)(uintptr_t)update,
+                                      .bytes = count * sizeof *update, .dtype = SPOTNIK_F32 };
+    int rc = depot_get(exchange, name, count, &wanted);
+
+    if (!rc)
+        rc = push_admit(wanted.depot, &wanted);
+    if (rc)
+        return rc;
+    rc = start(exchange, &wanted, timeout_ns, ret_request);
+    if (rc) {
+        pthread_mutex_lock(&wanted.depot->lock);
+        wanted.depot->pushing = false;
+        pthread_mutex_unlock(&wanted.depot->lock);
+    }
+    return rc;
+}
+
+int spotnik_exchange_fetch(struct spotnik_exchange *exchange, const char *name, float *data, uint64_t count,
+                           uint64_t timeout_ns, struct spotnik_request **ret_request)
+{
+    struct spotnik_request wanted = { .kind = SPOTNIK_REQUEST_FETCH, .data = (uint8_t *)(void *)data, .sequence = 1,
+                                      .bytes = count * sizeof *data, .dtype = SPOTNIK_F32 };
+    int rc = depot_get(exchange, name, count, &wanted);
+
+    return rc ? rc : start(exchange, &wanted, timeout_ns, ret_request);
 }
 
 static void arrival_give(const struct spotnik_request *request, spotnik_arrival *ret)

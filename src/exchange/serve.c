@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/time.h"
+#include "exchange/depot.h"
 #include "exchange/inside.h"
 
 #define SIGN_OF_LIFE_NS (200 * SPOTNIK_MS)
@@ -183,6 +184,12 @@ static int turn(struct spotnik_exchange_session *session)
         return average(session, &head);
     case SPOTNIK_EXCHANGE_COMMIT:
         return commit(session, head.sequence);
+    case SPOTNIK_EXCHANGE_PUSH:
+    case SPOTNIK_EXCHANGE_PASS:
+    case SPOTNIK_EXCHANGE_FETCH:
+    case SPOTNIK_EXCHANGE_HAVE:
+    case SPOTNIK_EXCHANGE_TAKE:
+        return spotnik_depot_serve(session, &head);
     default:
         return SPOTNIK_ERR_PEERS;
     }

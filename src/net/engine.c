@@ -316,6 +316,14 @@ uint64_t spotnik_engine_refusals(struct spotnik_engine *engine, char *text, size
     return count;
 }
 
+struct spotnik_id spotnik_engine_id(struct spotnik_engine *engine)
+{
+    spotnik_engine_lock(engine);
+    struct spotnik_id id = engine->config.credentials.self.id;
+    spotnik_engine_unlock(engine);
+    return id;
+}
+
 uint32_t spotnik_engine_members(struct spotnik_engine *engine, struct spotnik_member *ret, uint32_t max,
                                 uint64_t *ret_epoch)
 {

@@ -202,6 +202,9 @@ void spotnik_engine_status(struct spotnik_engine *engine, spotnik_job_status *re
 uint32_t spotnik_engine_members(struct spotnik_engine *engine, struct spotnik_member *ret, uint32_t max,
                                 uint64_t *ret_epoch);
 
+/* [any] Who we are now: another member after spotnik_engine_join(). */
+struct spotnik_id spotnik_engine_id(struct spotnik_engine *engine);
+
 /* [caller] Planned leave: returns 0 when LEFT, SPOTNIK_ERR_PARKED when no agreement was reached in
  * timeout_ns, SPOTNIK_ERR_MISMATCH when another member found that our programs differ. */
 int spotnik_engine_leave(struct spotnik_engine *engine, uint64_t timeout_ns);

@@ -63,8 +63,22 @@ static bool is_field(const char name[SPOTNIK_EXCHANGE_NAME_MAX + 1])
 
 static bool speaks_of_data(uint8_t kind)
 {
-    return kind == SPOTNIK_EXCHANGE_PULL || kind == SPOTNIK_EXCHANGE_SNAPSHOT || kind == SPOTNIK_EXCHANGE_OFFER
-           || kind == SPOTNIK_EXCHANGE_ANSWER;
+    switch (kind) {
+    case SPOTNIK_EXCHANGE_PULL:
+    case SPOTNIK_EXCHANGE_SNAPSHOT:
+    case SPOTNIK_EXCHANGE_OFFER:
+    case SPOTNIK_EXCHANGE_ANSWER:
+    case SPOTNIK_EXCHANGE_PUSH:
+    case SPOTNIK_EXCHANGE_PASS:
+    case SPOTNIK_EXCHANGE_FETCH:
+    case SPOTNIK_EXCHANGE_SHARD:
+    case SPOTNIK_EXCHANGE_HAVE:
+    case SPOTNIK_EXCHANGE_TAKE:
+    case SPOTNIK_EXCHANGE_BLOCK:
+        return true;
+    default:
+        return false;
+    }
 }
 
 static bool is_possible(const struct spotnik_exchange_head *head)

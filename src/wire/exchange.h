@@ -8,6 +8,12 @@
  *     OFFER   name, type, bytes, sequence                GO        send the payload
  *     ANSWER  sequence, bytes | payload: our model       ANSWER    sequence, bytes | payload: half the difference
  *     COMMIT  sequence: we hold all of it                DONE      sequence: settled here
+ *     PUSH    owner, sequence | payload: an update       DONE      all copies have it
+ *     PASS    the same, from the primary to a copy       DONE      this copy has it
+ *     FETCH   a range of the store                       SHARD     bytes | payload
+ *     HAVE    a block of the store                       HOLD      version: how new it is here
+ *     TAKE    a block of the store                       BLOCK     version, sequence: rows | payload: rows, elements
+ *                                                        LATER     not in this view, or not yet: ask again
  *                                                        WAIT      still there; the answer follows
  *                                                        ABSENT    nothing of that kind here
  *                                                        OTHER     there is, but of another size or type
@@ -37,6 +43,15 @@ enum spotnik_exchange_kind {
     SPOTNIK_EXCHANGE_WAIT,
     SPOTNIK_EXCHANGE_ABSENT,
     SPOTNIK_EXCHANGE_OTHER,
+    SPOTNIK_EXCHANGE_PUSH,
+    SPOTNIK_EXCHANGE_PASS,
+    SPOTNIK_EXCHANGE_FETCH,
+    SPOTNIK_EXCHANGE_SHARD,
+    SPOTNIK_EXCHANGE_HAVE,
+    SPOTNIK_EXCHANGE_HOLD,
+    SPOTNIK_EXCHANGE_TAKE,
+    SPOTNIK_EXCHANGE_BLOCK,
+    SPOTNIK_EXCHANGE_LATER,
     SPOTNIK_EXCHANGE_KIND_COUNT,
 };
 
@@ -46,7 +61,7 @@ struct spotnik_exchange_head {
     uint8_t dtype;                          /* spotnik_dtype; 0: no data are spoken of */
     char name[SPOTNIK_EXCHANGE_NAME_MAX + 1]; /* ends with a zero byte */
     struct spotnik_id owner;                /* of an update that is passed on */
-    uint64_t epoch;                         /* of the sender's view */
+    uint64_t epoch;                         /* of the view by which the sender knows who holds what */
     uint64_t version, sequence;
     uint64_t offset, bytes;                 /* of the payload, in the whole of that name */
 };

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Blocks of a store, and what is done with them under its lock. */
+#include "exchange/depot.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "base/bytes.h"
+#include "base/error.h"
+#include "state/thread.h"
+
+struct spotnik_depot *spotnik_depot_find(const struct spotnik_exchange *exchange, const char *name)
+{
+    struct spotnik_depot *depot = exchange->depots;
+
+    while (depot && strcmp(depot->name, name) != 0)
+        depot = depot->next;
+    return depot;
+}
+
+uint64_t spotnik_block_bytes(const struct spotnik_depot *depot, uint32_t i)
+{
+    uint64_t left = depot->bytes - i * depot->block_bytes;
+
+    return left < depot->block_bytes ? left : depot->block_bytes;
+}
+
+/* The blocks of a range that begins with one and ends with one. */
+void spotnik_range_blocks(const struct spotnik_depot *depot, uint64_t offset, uint64_t bytes, uint32_t *ret_first,
+                          uint32_t *ret_end)
+{
+    *ret_first = (uint32_t)(offset / depot->block_bytes);
+    *ret_end = (uint32_t)((offset + bytes + depot->block_bytes - 1) / depot->block_bytes);
+}
+
+static bool is_range(const struct spotnik_depot *depot, uint64_t offset, uint64_t bytes)
+{
+    return bytes > 0 && offset < depot->bytes && bytes <= depot->bytes - offset && offset % depot->block_bytes == 0
+           && ((offset + bytes) % depot->block_bytes == 0 || offset + bytes == depot->bytes);
+}
+
+/* Do we hold all of that range, in the view of that epoch? */
+bool spotnik_depot_covers(const struct spotnik_depot *depot, uint64_t epoch, uint64_t offset, uint64_t bytes)
+{
+    uint32_t first, end;
+
+    if (epoch == 0 || epoch != depot->cut.epoch || !is_range(depot, offset, bytes))
+        return false;
+    spotnik_range_blocks(depot, offset, bytes, &first, &end);
+    for (uint32_t i = first; i < end; i++)
+        if (!depot->block[i].held)
+            return false;
+    return true;
+}
+
+/* ---- who sends ---- */
+
+static bool is_member(const struct spotnik_depot_cut *cut, struct spotnik_id id)
+{
+    for (uint32_t i = 0; i < cut->shards.size; i++)
+        if (spotnik_id_equal(cut->member[i].id, id))
+            return true;
+    return false;
+}
+
+/* A column that no member needs any more. */
+static bool column_free(const struct spotnik_depot *depot, uint32_t *ret)
+{
+    for (uint32_t i = 0; i < depot->sender_count; i++)
+        if (!is_member(&depot->cut, depot->sender[i])) {
+            *ret = i;
+            return true;
+        }
+    return false;
+}
+
+/* False: more senders than can be. */
+static bool column_of(struct spotnik_depot *depot, struct spotnik_id sender, uint32_t *ret)
+{
+    for (*ret = 0; *ret < depot->sender_count; ++*ret)
+        if (spotnik_id_equal(depot->sender[*ret], sender))
+            return true;
+    if (depot->sender_count < SPOTNIK_STORE_SENDERS_MAX)
+        depot->sender_count++;
+    else if (!column_free(depot, ret))
+        return false;
+    depot->sender[*ret] = sender;
+    for (uint32_t i = 0; i < depot->block_count; i++)
+        depot->block[i].store.applied[*ret] = 0;
+    return true;
+}
+
+/* Numbers that are missing belong to pushes that were given up: they will not come. */
+static void add_once(struct spotnik_store *store, uint32_t column, uint64_t sequence, const float *update)
+{
+    if (store->applied[column] >= sequence)
+        return;
+    store->applied[column] = sequence - 1;
+    bool added = spotnik_store_add(store, column, sequence, update, NULL);
+    SPOTNIK_ASSERT(added);
+}
+
+bool spotnik_depot_apply(struct spotnik_depot *depot, struct spotnik_id owner, uint64_t sequence, uint64_t offset,
+                         uint64_t bytes, const float *update)
+{
+    uint32_t column, first, end;
+
+    if (sequence == 0 || !column_of(depot, owner, &column))
+        return false;
+    spotnik_range_blocks(depot, offset, bytes, &first, &end);
+    for (uint32_t i = first; i < end; i++)
+        add_once(&depot->block[i].store, column, sequence,
+                 update + (i * depot->block_bytes - offset) / sizeof *update);
+    return true;
+}
+
+/* ---- a block as it travels ---- */
+
+/* How new what is here is, for somebody who follows the same view. */
+uint64_t spotnik_block_stamp(const struct spotnik_depot *depot, uint32_t i)
+{
+    return depot->block[i].held ? depot->cut.epoch + 1 : depot->block[i].stamp;
+}
+
+int spotnik_block_write(const struct spotnik_depot *depot, uint32_t i, struct spotnik_body *body, uint64_t *ret_rows)
+{
+    const struct spotnik_store *store = &depot->block[i].store;
+    struct spotnik_writer writer;
+    uint64_t size = (uint64_t)depot->sender_count * SPOTNIK_DEPOT_ROW_BYTES + spotnik_block_bytes(depot, i);
+    int rc = spotnik_body_reserve(body, size);
+
+    if (rc)
+        return rc;
+    spotnik_writer_init(&writer, body->bytes, size);
+    for (uint32_t column = 0; column < depot->sender_count; column++) {
+        spotnik_writer_id(&writer, depot->sender[column]);
+        spotnik_writer_u64(&writer, store->applied[column]);
+    }
+    spotnik_writer_bytes(&writer, store->data, spotnik_block_bytes(depot, i));
+    SPOTNIK_ASSERT(!writer.failed && writer.at == size);
+    body->size = size;
+    *ret_rows = depot->sender_count;
+    return 0;
+}
+
+/* In place of what is here. False: nonsense, or more senders than can be; what is here is of no use any more. */
+bool spotnik_block_read(struct spotnik_depot *depot, uint32_t i, const uint8_t *bytes, uint64_t size, uint64_t rows)
+{
+    struct spotnik_store *store = &depot->block[i].store;
+    uint64_t data = spotnik_block_bytes(depot, i);
+    struct spotnik_reader reader;
+
+    if (rows > SPOTNIK_STORE_SENDERS_MAX || size != rows * SPOTNIK_DEPOT_ROW_BYTES + data)
+        return false;
+    spotnik_reader_init(&reader, bytes, size);
+    depot->block[i].stamp = 0;
+    memset(store->applied, 0, sizeof store->applied);
+    for (uint64_t row = 0; row < rows; row++) {
+        struct spotnik_id sender = spotnik_reader_id(&reader);
+        uint64_t number = spotnik_reader_u64(&reader);
+        uint32_t column;
+        if (number == 0)
+            continue;
+        if (!column_of(depot, sender, &column))
+            return false;
+        store->applied[column] = number;
+    }
+    spotnik_reader_bytes(&reader, store->data, data);
+    return true;
+}
+
+/* ---- life ---- */
+
+static uint64_t block_bytes(uint64_t bytes)
+{
+    uint64_t even = (bytes + SPOTNIK_DEPOT_BLOCKS_MAX - 1) / SPOTNIK_DEPOT_BLOCKS_MAX;
+    uint64_t unit = SPOTNIK_DEPOT_BLOCK_BYTES_MIN;
+
+    return (even + unit - 1) / unit * unit;
+}
+
+static void depot_free(struct spotnik_depot *depot)
+{
+    if (depot->wake_fd >= 0)
+        close(depot->wake_fd);
+    pthread_mutex_destroy(&depot->lock);
+    free(depot->data);
+    free(depot->block);
+    free(depot);
+}
+
+static struct spotnik_depot *depot_new(struct spotnik_exchange *exchange, const char *name, const float *initial,
+                                       uint64_t count, uint32_t copies)
+{
+    struct spotnik_depot *depot = calloc(1, sizeof *depot);
+
+    if (!depot)
+        return NULL;
+    pthread_mutex_init(&depot->lock, NULL);
+    depot->exchange = exchange;
+    memcpy(depot->name, name, strlen(name) + 1);
+    depot->count = count;
+    depot->bytes = count * sizeof *depot->data;
+    depot->block_bytes = block_bytes(depot->bytes);
+    depot->block_count = (uint32_t)((depot->bytes + depot->block_bytes - 1) / depot->block_bytes);
+    depot->copies = copies;
+    depot->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    depot->data = malloc(depot->bytes);
+    depot->block = calloc(depot->block_count, sizeof *depot->block);
+    if (depot->wake_fd < 0 || !depot->data || !depot->block) {
+        depot_free(depot);
+        return NULL;
+    }
+    memcpy(depot->data, initial, depot->bytes);
+    for (uint32_t i = 0; i < depot->block_count; i++) {
+        spotnik_store_init(&depot->block[i].store, depot->data + i * depot->block_bytes / sizeof *depot->data,
+                           spotnik_block_bytes(depot, i) / sizeof *depot->data);
+        depot->block[i].stamp = 1;
+    }
+    return depot;
+}
+
+int spotnik_exchange_store_open(struct spotnik_exchange *exchange, const char *name, const float *initial,
+                                uint64_t count, uint32_t copies)
+{
+    struct spotnik_depot *depot = depot_new(exchange, name, initial, count, copies);
+
+    if (!depot)
+        return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for the store %s", name);
+    pthread_mutex_lock(&exchange->lock);
+    int rc = 0;
+    if (exchange->stopping || spotnik_depot_find(exchange, name))
+        rc = spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "the store %s is open already", name);
+    if (!rc)
+        rc = spotnik_thread_start(spotnik_depot_follow, depot, &depot->thread);
+    if (!rc) {
+        depot->next = exchange->depots;
+        exchange->depots = depot;
+    }
+    pthread_mutex_unlock(&exchange->lock);
+    if (rc)
+        depot_free(depot);
+    return rc;
+}
+
+/* After the threads have ended. */
+void spotnik_depots_free(struct spotnik_exchange *exchange)
+{
+    while (exchange->depots) {
+        struct spotnik_depot *depot = exchange->depots;
+        exchange->depots = depot->next;
+        depot_free(depot);
+    }
+}

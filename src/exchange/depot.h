@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The parameter store that all members share: who holds which part of it follows from the view (sync/shards.h), updates
+ * count once (sync/store.h). Private to src/exchange.
+ *
+ * The store is cut into blocks that never change. Each block knows which updates are in it, so it can move as a whole; a
+ * range, which belongs to one primary and its copies, is a run of blocks.
+ *
+ *     depot.c       blocks, and what is done with them under the lock
+ *     depot_move.c  a thread that follows views and fetches the blocks it has come to hold
+ *     depot_ask.c   push and fetch: our requests        depot_serve.c   those of others
+ *
+ * Why no update that was answered is lost, and none counts twice:
+ *   - Everything said of a store names an epoch, and is done only where the store follows the view of that epoch. An update
+ *     is answered when all holders of the epoch have it. Who holds a block newly says "later" until it has its content.
+ *   - Content is taken from somebody who follows the view already, so nothing of an older epoch can be added to it behind
+ *     our back; and from the one whose content is the newest: `stamp`, the last epoch (plus one) in which it was complete. All
+ *     holders of an epoch had every update that was answered in it.
+ *   - An update that was not answered is sent again, to whoever holds the range then, under its (owner, sequence). A primary
+ *     that knows it already passes it on all the same: a copy may lack it. */
+#ifndef SPOTNIK_EXCHANGE_DEPOT_H
+#define SPOTNIK_EXCHANGE_DEPOT_H
+
+#include "exchange/call.h"
+#include "sync/shards.h"
+#include "sync/store.h"
+
+#define SPOTNIK_DEPOT_BLOCKS_MAX 128
+#define SPOTNIK_DEPOT_BLOCK_BYTES_MIN 4096
+#define SPOTNIK_DEPOT_ROW_BYTES 24 /* of a block's table, as it travels: id, number */
+#define SPOTNIK_DEPOT_PAUSE_NS (5 * UINT64_C(1000000))
+
+struct spotnik_block {
+    struct spotnik_store store;
+    uint64_t stamp; /* of what is here: 0 nothing; 1 the initial values; else an epoch plus one */
+    bool held;      /* complete, and ours in the view that is followed */
+    bool wanted;    /* ours, but not complete yet */
+};
+
+/* Who holds what. */
+struct spotnik_depot_cut {
+    uint64_t epoch; /* 0: none yet */
+    uint32_t rank;  /* ours; size: we are not in it */
+    struct spotnik_shards shards;
+    struct spotnik_member member[SPOTNIK_EXCHANGE_MEMBERS_MAX];
+};
+
+struct spotnik_depot {
+    struct spotnik_depot *next;
+    struct spotnik_exchange *exchange;
+    char name[SPOTNIK_EXCHANGE_NAME_MAX + 1];
+    uint64_t count, bytes, block_bytes;
+    uint32_t block_count, copies;
+    float *data; /* all of it; that of blocks that are not held is old */
+    struct spotnik_block *block;
+    pthread_mutex_t lock;
+    pthread_t thread;
+    int wake_fd; /* of the thread: there is a new view */
+    /* under the lock */
+    struct spotnik_depot_cut cut;
+    struct spotnik_id sender[SPOTNIK_STORE_SENDERS_MAX]; /* columns of the blocks' tables */
+    uint32_t sender_count;
+    bool pushing;
+    uint64_t sequence; /* of our last push */
+};
+
+/* depot.c; _find under the exchange's lock, the rest under the depot's own */
+struct spotnik_depot *spotnik_depot_find(const struct spotnik_exchange *exchange, const char *name);
+uint64_t spotnik_block_bytes(const struct spotnik_depot *depot, uint32_t i);
+void spotnik_range_blocks(const struct spotnik_depot *depot, uint64_t offset, uint64_t bytes, uint32_t *ret_first,
+                          uint32_t *ret_end);
+bool spotnik_depot_covers(const struct spotnik_depot *depot, uint64_t epoch, uint64_t offset, uint64_t bytes);
+bool spotnik_depot_apply(struct spotnik_depot *depot, struct spotnik_id owner, uint64_t sequence, uint64_t offset,
+                         uint64_t bytes, const float *update);
+uint64_t spotnik_block_stamp(const struct spotnik_depot *depot, uint32_t i);
+int spotnik_block_write(const struct spotnik_depot *depot, uint32_t i, struct spotnik_body *body, uint64_t *ret_rows);
+bool spotnik_block_read(struct spotnik_depot *depot, uint32_t i, const uint8_t *bytes, uint64_t size, uint64_t rows);
+
+/* depot_serve.c: an update for a range that we hold, on the way to all its holders. False: not now. */
+bool spotnik_depot_take_in(struct spotnik_depot *depot, const struct spotnik_caller *caller,
+                           const struct spotnik_exchange_head *push, const void *update);
+int spotnik_depot_serve(struct spotnik_exchange_session *session, const struct spotnik_exchange_head *asked);
+
+/* depot_move.c */
+void *spotnik_depot_follow(void *depot);
+
+/* depot_ask.c: a request of ours. False: it was given up. */
+bool spotnik_depot_push(struct spotnik_request *request);
+bool spotnik_depot_fetch(struct spotnik_request *request);
+
+#endif
