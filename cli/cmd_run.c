@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "api/key.h"
+#include "api/throttle.h"
 #include "base/time.h"
 #include "commands.h"
 #include "net/shape.h"
@@ -40,6 +41,9 @@ static const char help[] =
     "                          localsgd, adpsgd, lookahead+..., or auto[:throughput|:waiting|:schedule=PART][:A/B]\n"
     "      --shape SPEED       no worker sends more than this, as if behind a slow link: 300kbit, 100mbit, 2.5gbit;\n"
     "                          for tests and demonstrations. Implies --transport tcp\n"
+    "      --batching HOW      even; dynamic: every worker gets as many samples of a step as it is fast   [even]\n"
+    "      --throttle SPEEDS   workers of these relative speeds, 9:12:18, by a duty cycle on their processor time; or\n"
+    "                          0.25: all of them at a quarter. For tests and demonstrations\n"
     "      --grace TIME        how long workers may take to leave before SIGTERM, and then SIGKILL     [10s]\n"
     "  -q, --quiet             no lines of our own\n\n"
     "SIGTERM or Ctrl-C asks the workers to leave: they finish the step they are in and say goodbye.\n"
@@ -51,7 +55,7 @@ static const char help[] =
     "  spotnik run --peers file:/shared/job --key-file job.key -n 1:8 -- ./train   join a job across hosts\n";
 
 enum { OPTION_RESPAWN = 256, OPTION_KILL, OPTION_CHURN, OPTION_SPEEDUP, OPTION_SEED, OPTION_PEERS, OPTION_KEY, OPTION_BIND,
-       OPTION_GRACE, OPTION_TRANSPORT, OPTION_SHAPE, OPTION_SYNC };
+       OPTION_GRACE, OPTION_TRANSPORT, OPTION_SHAPE, OPTION_SYNC, OPTION_BATCHING, OPTION_THROTTLE };
 
 static const struct option names[] = {
     {"workers", required_argument, NULL, 'n'},        {"respawn", no_argument, NULL, OPTION_RESPAWN},
@@ -61,6 +65,7 @@ static const struct option names[] = {
     {"bind", required_argument, NULL, OPTION_BIND},   {"grace", required_argument, NULL, OPTION_GRACE},
     {"transport", required_argument, NULL, OPTION_TRANSPORT}, {"shape", required_argument, NULL, OPTION_SHAPE},
     {"sync", required_argument, NULL, OPTION_SYNC},
+    {"batching", required_argument, NULL, OPTION_BATCHING}, {"throttle", required_argument, NULL, OPTION_THROTTLE},
     {"quiet", no_argument, NULL, 'q'},                {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
 };
@@ -83,6 +88,18 @@ static bool is_shape(const char *value)
     return spotnik_shape_parse(value, &bytes_per_s) && bytes_per_s > 0;
 }
 
+static bool is_batching(const char *value)
+{
+    return strcmp(value, "even") == 0 || strcmp(value, "dynamic") == 0;
+}
+
+static bool is_throttle(const char *value)
+{
+    double speed;
+
+    return spotnik_throttle_parse(value, 0, 1, &speed);
+}
+
 static bool take_option(struct request *ret, int option, const char *value)
 {
     switch (option) {
@@ -100,6 +117,8 @@ static bool take_option(struct request *ret, int option, const char *value)
     case OPTION_TRANSPORT: return is_transport(value) && setenv("SPOTNIK_TRANSPORT", value, 1) == 0;
     case OPTION_SYNC: ret->run.watch_sync = true; return setenv("SPOTNIK_SYNC", value, 1) == 0;
     case OPTION_SHAPE: return is_shape(value) && setenv("SPOTNIK_SHAPE", value, 1) == 0;
+    case OPTION_BATCHING: return is_batching(value) && setenv("SPOTNIK_BATCHING", value, 1) == 0;
+    case OPTION_THROTTLE: return is_throttle(value) && setenv("SPOTNIK_THROTTLE", value, 1) == 0;
     default: return false;
     }
 }

@@ -92,6 +92,19 @@ static int log_recoveries(struct training_log *log, const spotnik_job_status *st
     return rc;
 }
 
+/* Where shares follow the members' speed: ours, and how far apart the members' times are. */
+static void log_batch(struct line *line, spotnik_job *job)
+{
+    spotnik_batch_info info = { .size = sizeof info };
+
+    spotnik_batch_status(job, &info);
+    if (info.dynamic)
+        add(line, ",\"adjustments\":%" PRIu64 ",\"compute_us\":[%u,%u]", info.adjustments, info.compute_least_us,
+            info.compute_most_us);
+    if (info.noise_steps)
+        add(line, ",\"noise_scale\":%.6g,\"relative_noise\":%.6g", info.noise_scale, info.relative_noise);
+}
+
 int training_log_step(struct training_log *log, spotnik_job *job, const spotnik_step *step, double loss,
                       double count)
 {
@@ -112,6 +125,7 @@ int training_log_step(struct training_log *log, spotnik_job *job, const spotnik_
     for (uint32_t r = 0; r < step->range_count; r++)
         add(&line, "%s[%" PRIu64 ",%" PRIu64 "]", r ? "," : "", step->samples[r].begin, step->samples[r].end);
     add(&line, "]");
+    log_batch(&line, job);
     if (log->digest_every && step->number % log->digest_every == 0)
         add(&line, ",\"digest\":\"%016" PRIx64 "\"", spotnik_state_digest(job));
     return end(&line, log->fd);

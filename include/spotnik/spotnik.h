@@ -235,6 +235,7 @@ typedef struct spotnik_batch_info {
     double gradient_norm2;       /**< |G|^2: squared norm of the true gradient, estimated */
     double sample_variance;      /**< tr(S): variance of the gradient of one sample, estimated */
     double relative_noise;       /**< Scavenger's: mean |g_k|^2 / |g|^2 / members */
+    uint32_t compute_least_us, compute_most_us; /**< the shortest and the longest compute time of a member in the last step */
 } spotnik_batch_info;
 
 /** Fill @p cfg with defaults, then with what SPOTNIK_* in the environment says. Unusable values in the environment are

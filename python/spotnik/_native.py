@@ -247,6 +247,8 @@ class NativeBatchInfo(ctypes.Structure):
         ("gradient_norm2", c_double),
         ("sample_variance", c_double),
         ("relative_noise", c_double),
+        ("compute_least_us", c_uint32),
+        ("compute_most_us", c_uint32),
     ]
 
 

@@ -163,6 +163,9 @@ class BatchStatus:
     sample_variance: float
     #: Scavenger's relative noise.
     relative_noise: float
+    #: The shortest and the longest compute time of a member in the last step.
+    compute_least_us: int
+    compute_most_us: int
 
 
 _NO_RANK = 0xFFFFFFFF
@@ -215,4 +218,6 @@ def batch_of(native: _native.NativeBatchInfo) -> BatchStatus:
         gradient_norm2=native.gradient_norm2,
         sample_variance=native.sample_variance,
         relative_noise=native.relative_noise,
+        compute_least_us=native.compute_least_us,
+        compute_most_us=native.compute_most_us,
     )

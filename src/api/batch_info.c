@@ -32,6 +32,17 @@ static void noise_fill(const struct spotnik_noise_watch *watch, spotnik_batch_in
     info->relative_noise = watch->noise.relative.value;
 }
 
+static void times_fill(const struct spotnik_agreed *agreed, spotnik_batch_info *info)
+{
+    for (uint32_t i = 0; i < agreed->slots; i++) {
+        uint32_t compute_us = agreed->row[i].compute_us;
+        if (compute_us && (!info->compute_least_us || compute_us < info->compute_least_us))
+            info->compute_least_us = compute_us;
+        if (compute_us > info->compute_most_us)
+            info->compute_most_us = compute_us;
+    }
+}
+
 void spotnik_batch_publish(struct spotnik_job *job)
 {
     spotnik_batch_info info = { .size = sizeof info };
@@ -40,6 +51,7 @@ void spotnik_batch_publish(struct spotnik_job *job)
         return;
     if (job->batching)
         shares_fill(job, &info);
+    times_fill(spotnik_agreed_get(job), &info);
     if (job->noise)
         noise_fill(job->noise, &info);
     pthread_mutex_lock(&job->rate.lock);

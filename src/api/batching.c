@@ -10,6 +10,9 @@
 #include "base/error.h"
 #include "base/hash.h"
 
+/* A fall of throughput that teaches an upper bound: on machines that others use too, less than that comes and goes by itself. */
+#define FALL_BAND 0.2
+
 static bool is_given(const struct spotnik_agreed_row *row)
 {
     return row->compute_us != 0;
@@ -225,6 +228,7 @@ int spotnik_batching_open(struct spotnik_job *job)
     batching->config.most = config->batch_most;
     batching->config.window = config->batch_window;
     batching->config.dead_band = (double)config->batch_dead_band / 100;
+    batching->config.fall_band = FALL_BAND;
     job->batching = batching;
     return 0;
 }

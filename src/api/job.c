@@ -125,7 +125,9 @@ int spotnik_join(const spotnik_config *cfg, spotnik_job **ret_job)
     pthread_mutex_init(&job->rate.lock, NULL);
     spotnik_registry_init(&job->registry);
     spotnik_job_refresh_open(job);
-    rc = spotnik_batching_open(job);
+    rc = spotnik_throttle_open(&job->throttle);
+    if (!rc)
+        rc = spotnik_batching_open(job);
     if (!rc)
         rc = spotnik_noise_open(job);
     if (!rc)

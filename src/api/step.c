@@ -77,6 +77,7 @@ int spotnik_step_begin(spotnik_job *job, spotnik_step *ret_step)
     job->samples = step.sample_count;
     spotnik_noise_begin(job);
     *ret_step = step;
+    spotnik_throttle_begin(&job->throttle);
     spotnik_pace_turn(&job->pace, SPOTNIK_PACE_COMPUTE, spotnik_thread_now_ns());
     return 0;
 }
@@ -219,6 +220,7 @@ int spotnik_step_commit(spotnik_job *job)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no job was given");
     if (!job->begun)
         return spotnik_error_return(SPOTNIK_ERR_STATE, "no step was begun");
+    spotnik_throttle_end(&job->throttle);
     spotnik_pace_turn(&job->pace, SPOTNIK_PACE_COMMIT, spotnik_thread_now_ns());
     spotnik_noise_seal(job);
     int rc = job->excluded ? SPOTNIK_ERR_PEERS : spotnik_agreed_start(job);

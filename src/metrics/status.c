@@ -101,8 +101,10 @@ static void add_batch(struct text *text, const spotnik_batch_info *batch)
 {
     if (batch->dynamic)
         add(text, ",\"batching\":{\"members\":%" PRIu32 ",\"adjustments\":%" PRIu64 ",\"share\":%" PRIu64
-                  ",\"share_least\":%" PRIu64 ",\"share_most\":%" PRIu64 "}",
-            batch->members, batch->adjustments, batch->share, batch->share_least, batch->share_most);
+                  ",\"share_least\":%" PRIu64 ",\"share_most\":%" PRIu64 ",\"compute_least_us\":%" PRIu32
+                  ",\"compute_most_us\":%" PRIu32 "}",
+            batch->members, batch->adjustments, batch->share, batch->share_least, batch->share_most,
+            batch->compute_least_us, batch->compute_most_us);
     if (batch->noise_every || batch->noise_steps)
         add(text, ",\"noise\":{\"steps\":%" PRIu64 ",\"every\":%" PRIu32 ",\"scale\":%.9g,\"gradient_norm2\":%.9g"
                   ",\"sample_variance\":%.9g,\"relative\":%.9g}",

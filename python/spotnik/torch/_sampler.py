@@ -68,6 +68,19 @@ def pieces(data_epoch: int, ranges: Ranges, accumulate: int, samples: int) -> li
     return result
 
 
+def _portion(step: Step, at: int, total: int) -> tuple[int, int, int]:
+    """Where our share of `step` begins and ends, and of how many: of its samples, from `at` on, where that can be told.
+
+    Shares may be uneven (dynamic batching), and then the next one is probably what this one is.
+    """
+    ranges = pairs(step)
+    if len(ranges) == 1:
+        begin, end = ranges[0]
+        if at <= begin and end <= at + total:
+            return begin - at, end - at, total
+    return step.share, step.share + 1, step.shares
+
+
 class Order:
     """The order of the samples in each epoch of data."""
 
@@ -186,13 +199,14 @@ class Course:
         data, (epoch, at) = session.data, session.position
         batch = data.batch * (step.shares if data.per_member else 1)
         accumulate = session.options.accumulate
+        share = _portion(step, at, min(batch, self.samples - at))
         at += min(batch, self.samples - at)  # the running step
         idle = 0  # steps in a row without anything for us
         while idle <= 2 * (self.samples // batch + 1):
             if at >= self.samples:
                 epoch, at = epoch + 1, 0
             total = min(batch, self.samples - at)
-            begin, end = total * step.share // step.shares, total * (step.share + 1) // step.shares
+            begin, end = total * share[0] // share[2], total * share[1] // share[2]
             idle = 0 if end > begin else idle + 1
             if not idle:
                 yield from pieces(epoch, ((at + begin, at + end),), accumulate, self.samples)

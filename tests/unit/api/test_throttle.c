@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Emulated speeds: what the text means, and that a step takes as long as it says. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "api/throttle.h"
+#include "spotnik/spotnik.h"
+
+static bool is_near(double a, double b)
+{
+    return a > b - 1e-9 && a < b + 1e-9;
+}
+
+static void test_texts(void **state)
+{
+    static const char *const wrong[] = { "", "0", "-1", "1.5", "x", "9:", ":9", "9:0:2", "9 12", "nan", "inf", "0.5x", "2:1e9" };
+    double speed;
+
+    (void)state;
+    assert_true(spotnik_throttle_parse("0.25", 7, 2, &speed) && is_near(speed, 0.25));
+    assert_true(spotnik_throttle_parse("1", 0, 2, &speed) && is_near(speed, 1));
+    assert_true(spotnik_throttle_parse("9:12:18", 2, 64, &speed) && is_near(speed, 1));
+    assert_true(spotnik_throttle_parse("9:12:18", 0, 64, &speed) && is_near(speed, 0.5));
+    assert_true(spotnik_throttle_parse("9:12:18", 4, 64, &speed) && is_near(speed, 12. / 18)); /* place 4 of 3 */
+    double all = 0;
+    for (uint32_t place = 0; place < 3; place++) {
+        assert_true(spotnik_throttle_parse("2:17:20", place, 1, &speed));
+        all += speed;
+    }
+    assert_true(is_near(all, 0.9)); /* all of them at once, on one processor */
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        assert_false(spotnik_throttle_parse(wrong[i], 0, 2, &speed));
+}
+
+/* Half the speed: at least twice the processor time. (A busy machine makes it longer.) */
+static void test_a_step_takes_as_long(void **state)
+{
+    struct spotnik_throttle throttle;
+    struct timespec from, cpu_from, to, cpu_to;
+    volatile double x = 1;
+
+    (void)state;
+    assert_int_equal(setenv("SPOTNIK_THROTTLE", "0.5", 1), 0);
+    assert_int_equal(spotnik_throttle_open(&throttle), 0);
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu_from);
+    spotnik_throttle_begin(&throttle);
+    for (int i = 0; i < 5000000; i++)
+        x = x * 1.0000001;
+    spotnik_throttle_end(&throttle);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu_to);
+    spotnik_throttle_end(&throttle); /* once for a step */
+    clock_gettime(CLOCK_MONOTONIC, &to);
+    double wall = (double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec);
+    double cpu = (double)(cpu_to.tv_sec - cpu_from.tv_sec) + 1e-9 * (double)(cpu_to.tv_nsec - cpu_from.tv_nsec);
+    assert_true(wall > 1.8 * cpu);
+    assert_int_equal(setenv("SPOTNIK_THROTTLE", "half", 1), 0);
+    assert_int_equal(spotnik_throttle_open(&throttle), SPOTNIK_ERR_ARGUMENT);
+    unsetenv("SPOTNIK_THROTTLE");
+    assert_int_equal(spotnik_throttle_open(&throttle), 0);
+    assert_true(throttle.speed == 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_a_step_takes_as_long),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
