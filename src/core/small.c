@@ -1,8 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Buckets that do not go round the ring because they are small (docs/design/0011-small-buckets.md): where a frame of one belongs, what it
  * completes, and which way a bucket goes at all. Who owes whom what is in src/step/small.c; the table in src/ring/choice.h. */
-#include "base/assert.h"
+#include <string.h>
+
 #include "core/state.h"
+
+/* Do all members of the view have one address? */
+static bool near(const struct spotnik_view *view)
+{
+    for (uint32_t rank = 1; rank < view->size; rank++)
+        if (memcmp(view->entry[rank].member.address, view->entry[0].member.address, sizeof(view->entry[0].member.address)) != 0)
+            return false;
+    return true;
+}
 
 /* Every member of a view comes to the same answer: it depends on the view, on the bucket, and on the table of this version. */
 enum spotnik_schedule small_choose(const struct spotnik_core *core, const struct spotnik_bucket *bucket)
@@ -11,7 +21,7 @@ enum spotnik_schedule small_choose(const struct spotnik_core *core, const struct
 
     if (core->view.size < 2 || core->view.size > SPOTNIK_SMALL_MEMBERS_MAX || bytes > core->limits.chunk_bytes)
         return SPOTNIK_SCHEDULE_RING;
-    return spotnik_choice_take(core->limits.choice, core->view.size, bytes);
+    return spotnik_choice_take(core->limits.choice, core->view.size, near(&core->view), bytes);
 }
 
 /* Our input is sent from a copy where others may lack it still when we have committed; to the hub it has gone by then. */

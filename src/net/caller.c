@@ -217,6 +217,8 @@ static int reduce(struct spotnik_engine *engine, uint32_t bucket, void *data, si
                                        .op = (uint8_t)op,
                                        .element_bytes = (uint32_t)spotnik_dtype_size(dtype) };
         post(engine, &event);
+        if (event.element_bytes * count > INLINE_BYTES)
+            spotnik_attend_resume(engine);
     }
     spotnik_engine_unlock(engine);
     return rc;
@@ -238,7 +240,7 @@ int spotnik_engine_allreduce_from(struct spotnik_engine *engine, uint32_t bucket
 static void step_on(struct spotnik_engine *engine, uint64_t until_ns)
 {
     if (!spotnik_share_is_busy(engine)) {
-        changed_wait(engine, until_ns);
+        spotnik_attend(engine, until_ns);
     } else if (!spotnik_share_work(engine)) {
         spotnik_share_wait(engine, until_ns);
     } else {
@@ -250,15 +252,16 @@ static void step_on(struct spotnik_engine *engine, uint64_t until_ns)
 static int commit_wait(struct spotnik_engine *engine)
 {
     uint64_t until_ns = patience_until(engine);
-    while (engine->committed < engine->begun_step) {
-        int rc = trouble(engine);
-        if (rc != 0)
-            return rc;
-        if (spotnik_clock_ns() >= until_ns)
-            return SPOTNIK_ERR_AGAIN;
-        step_on(engine, spotnik_time_min(until_ns, spotnik_time_add(spotnik_clock_ns(), SPOTNIK_S)));
+    int rc = 0;
+    while (rc == 0 && engine->committed < engine->begun_step) {
+        rc = trouble(engine);
+        if (rc == 0 && spotnik_clock_ns() >= until_ns)
+            rc = SPOTNIK_ERR_AGAIN;
+        if (rc == 0)
+            step_on(engine, spotnik_time_min(until_ns, spotnik_time_add(spotnik_clock_ns(), SPOTNIK_S)));
     }
-    return 0;
+    spotnik_attend_leave(engine);
+    return rc;
 }
 
 uint32_t spotnik_engine_results(const struct spotnik_engine *engine, uint64_t step,

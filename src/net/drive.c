@@ -39,6 +39,7 @@ void spotnik_engine_bury(struct spotnik_engine *engine, struct spotnik_socket *s
 void spotnik_engine_changed(struct spotnik_engine *engine)
 {
     pthread_cond_broadcast(&engine->changed);
+    spotnik_attend_changed(engine);
     spotnik_share_changed(engine);
 }
 
@@ -107,6 +108,7 @@ static void view_installed(struct spotnik_engine *engine)
     data_cut(engine);
     spotnik_lanes_doubt(engine);
     spotnik_share_view(engine);
+    spotnik_attend_view(engine);
     engine->parked_ns = 0;
     recovery_begin(engine, &status);
     engine->watch_due = true;

@@ -85,7 +85,7 @@ static int sockets_open(struct spotnik_engine *engine)
     rc = spotnik_socket_watch(&engine->listener, engine->epoll_fd, fd, SPOTNIK_SOCKET_LISTENER);
     if (rc == 0)
         rc = spotnik_socket_watch(&engine->wake, engine->epoll_fd, engine->wake.fd, SPOTNIK_SOCKET_WAKE);
-    return rc;
+    return rc != 0 ? rc : spotnik_attend_init(engine);
 }
 
 static void locks_init(struct spotnik_engine *engine)
@@ -137,6 +137,7 @@ static void engine_release(struct spotnik_engine *engine)
     spotnik_death_free(engine->death);
     close_fd(engine->listener.fd);
     close_fd(engine->wake.fd);
+    spotnik_attend_free(engine);
     close_fd(engine->epoll_fd);
     for (uint32_t i = 0; i < SPOTNIK_BUCKET_SLOTS; i++)
         spotnik_bucket_free(&engine->bucket[i]);
@@ -157,6 +158,7 @@ int spotnik_engine_new(const struct spotnik_engine_config *config, struct spotni
         return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for the engine");
     engine->config = *config;
     engine->epoll_fd = engine->listener.fd = engine->wake.fd = -1;
+    engine->attend.data.fd = engine->attend.timer.fd = engine->attend.wake.fd = -1;
     engine->accept_ns = engine->held_ns = SPOTNIK_NEVER;
     spotnik_lanes_init(engine);
     self_complete(&engine->config.credentials.self);

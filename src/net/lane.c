@@ -26,7 +26,7 @@ static const uint8_t zeros[65536];
 static void close_socket(struct spotnik_engine *engine, struct spotnik_lane *lane)
 {
     if (lane->up)
-        close(spotnik_socket_release(&lane->socket, engine->epoll_fd));
+        close(spotnik_socket_release(&lane->socket, engine->attend.data.fd));
     lane->up = false;
     lane->count = 0;
 }
@@ -60,7 +60,7 @@ static void dial(struct spotnik_engine *engine, struct spotnik_lane *lane)
 /* The connection becomes our lane. False: it is still the caller's. */
 static bool adopt(struct spotnik_engine *engine, struct spotnik_lane *lane, int fd)
 {
-    if (spotnik_socket_watch(&lane->socket, engine->epoll_fd, fd, SPOTNIK_SOCKET_LANE) != 0)
+    if (spotnik_socket_watch(&lane->socket, engine->attend.data.fd, fd, SPOTNIK_SOCKET_LANE) != 0)
         return false;
     lane->opening = false;
     lane->up = true;
@@ -382,6 +382,15 @@ void spotnik_lanes_look(struct spotnik_engine *engine, uint64_t now_ns)
     for (uint32_t i = 0; i < SPOTNIK_LANES; i++)
         look(engine, &engine->lane[i], now_ns);
     spotnik_spares_look(engine);
+}
+
+/* Nothing of ours is on its way out. */
+bool spotnik_lanes_are_empty(const struct spotnik_engine *engine)
+{
+    for (uint32_t i = 0; i < SPOTNIK_LANES; i++)
+        if (engine->lane[i].count > 0)
+            return false;
+    return true;
 }
 
 bool spotnik_lanes_want_a_look(const struct spotnik_engine *engine)

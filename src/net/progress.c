@@ -19,11 +19,25 @@
 #define HEAR_MAX 64                   /* rounds: a peer that never stops talking must not stop time */
 #define GOODBYE_NS (300 * SPOTNIK_MS) /* patience for peers to read our GOODBYE */
 
-static void mark(struct spotnik_engine *engine, const struct epoll_event *event)
+void spotnik_progress_mark(struct spotnik_engine *engine, const struct epoll_event *event)
 {
     struct spotnik_socket *socket = event->data.ptr;
     if (socket->fd < 0)
         return; /* closed since */
+    if (socket->kind == SPOTNIK_SOCKET_DATA) {
+        if (!engine->attend.caller)
+            spotnik_attend_collect(engine);
+        return;
+    }
+    if (socket->kind == SPOTNIK_SOCKET_CHANGED) {
+        eventfd_t count;
+        eventfd_read(socket->fd, &count);
+        return;
+    }
+    if (socket->kind == SPOTNIK_SOCKET_TIMER) {
+        spotnik_attend_expired(engine);
+        return;
+    }
     if (socket->kind == SPOTNIK_SOCKET_WAKE) {
         eventfd_t count;
         eventfd_read(socket->fd, &count);
@@ -43,12 +57,15 @@ static void poll_now(struct spotnik_engine *engine)
     do {
         count = epoll_wait(engine->epoll_fd, event, EVENTS, 0);
         for (int i = 0; i < count; i++)
-            mark(engine, &event[i]);
+            spotnik_progress_mark(engine, &event[i]);
     } while (count == EVENTS);
 }
 
+/* Not while the caller reads data: it may have events in its hands that name them. */
 static void free_graves(struct spotnik_engine *engine)
 {
+    if (engine->attend.caller)
+        return;
     while (engine->graves != NULL) {
         struct spotnik_socket *socket = engine->graves;
         engine->graves = socket->grave;
@@ -76,7 +93,7 @@ static void rest(struct spotnik_engine *engine, uint64_t until_ns)
     spotnik_engine_lock(engine);
     engine->wake_ns = 0;
     for (int i = 0; i < count; i++)
-        mark(engine, &event[i]);
+        spotnik_progress_mark(engine, &event[i]);
 }
 
 /* All that peers have said so far. */

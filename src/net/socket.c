@@ -21,7 +21,9 @@
 int spotnik_socket_watch(struct spotnik_socket *socket, int epoll_fd, int fd, enum spotnik_socket_kind kind)
 {
     struct epoll_event event = { .events = EPOLLIN | EPOLLET, .data.ptr = socket };
-    if (kind != SPOTNIK_SOCKET_LISTENER && kind != SPOTNIK_SOCKET_WAKE)
+    if (kind == SPOTNIK_SOCKET_DATA)
+        event.events = EPOLLIN;
+    else if (kind != SPOTNIK_SOCKET_LISTENER && kind != SPOTNIK_SOCKET_WAKE && kind < SPOTNIK_SOCKET_DATA)
         event.events |= EPOLLOUT | EPOLLRDHUP;
     if (epoll_ctl(epoll_fd, EPOLL_CTL_MOD, fd, &event) != 0
         && epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0)

@@ -19,6 +19,9 @@ enum spotnik_socket_kind {
     SPOTNIK_SOCKET_LANE,
     SPOTNIK_SOCKET_STREAM,
     SPOTNIK_SOCKET_SHARER,
+    SPOTNIK_SOCKET_DATA,  /* the set of data connections (attend.c) */
+    SPOTNIK_SOCKET_TIMER, /* of attend.c, */
+    SPOTNIK_SOCKET_CHANGED, /* and an eventfd of it */
 };
 
 /* First member of what it belongs to. `readable` and `writable` are set by epoll and cleared by whoever

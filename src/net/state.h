@@ -11,7 +11,8 @@
  *     link.c     control links          voice.c    the half we speak on      ear.c     the half we hear
  *     lane.c     data that goes         stream.c   data that comes
  *     share.c    memory shared with members of this host (share.h)
- *     spare.c    lanes in reserve       bucket.c   memory and kernels     death.c    certificates */
+ *     spare.c    lanes in reserve       bucket.c   memory and kernels     death.c    certificates
+ *     attend.c   who reads the data */
 #ifndef SPOTNIK_NET_STATE_H
 #define SPOTNIK_NET_STATE_H
 
@@ -164,6 +165,16 @@ struct spotnik_bucket_memory {
     bool flat_begun; /* the flat all-reduce of this very input has been started before */
 };
 
+/* Who reads the data connections (attend.c). */
+struct spotnik_attend {
+    struct spotnik_socket data, timer, wake; /* the set, the end of a caller's grace; an eventfd in the set */
+    bool caller;   /* a caller that waits for its commit, and not the progress thread */
+    bool apart;    /* the set is not in the progress thread's */
+    bool sleeping; /* the caller, on the set */
+    uint64_t spin_ns; /* 0: never, the others need our processor */
+    uint32_t waits;
+};
+
 struct spotnik_engine {
     struct spotnik_engine_config config;
     pthread_mutex_t queue, lock; /* the lock, and the queue before it (lock.h) */
@@ -196,6 +207,7 @@ struct spotnik_engine {
     } shunned[SPOTNIK_SHUNNED]; /* peers with whom we do not understand each other: not dialled before then */
     uint32_t shunned_next;
     struct spotnik_stream *streams;
+    struct spotnik_attend attend;
     struct spotnik_lane lane[SPOTNIK_LANES];
     struct spotnik_spare spare[SPOTNIK_SPARES];
     uint64_t spares_epoch; /* of the view they are for */
@@ -314,6 +326,7 @@ void spotnik_lanes_close(struct spotnik_engine *engine);
 bool spotnik_lanes_are_up(const struct spotnik_engine *engine);
 bool spotnik_lanes_pump(struct spotnik_engine *engine, size_t bytes_max);
 void spotnik_lanes_look(struct spotnik_engine *engine, uint64_t now_ns);
+bool spotnik_lanes_are_empty(const struct spotnik_engine *engine);
 bool spotnik_lanes_want_a_look(const struct spotnik_engine *engine);
 uint64_t spotnik_lanes_deadline(const struct spotnik_engine *engine);
 
@@ -345,10 +358,23 @@ void spotnik_bucket_combine(struct spotnik_bucket_memory *bucket, uint64_t step,
                             const struct spotnik_placement *placement, uint64_t received_weight);
 void spotnik_bucket_free(struct spotnik_bucket_memory *bucket);
 
+/* attend.c */
+int spotnik_attend_init(struct spotnik_engine *engine);
+void spotnik_attend_free(struct spotnik_engine *engine);
+void spotnik_attend_view(struct spotnik_engine *engine);
+void spotnik_attend_collect(struct spotnik_engine *engine);
+void spotnik_attend_expired(struct spotnik_engine *engine);
+void spotnik_attend(struct spotnik_engine *engine, uint64_t until_ns); /* caller's thread; gives up the lock meanwhile */
+void spotnik_attend_resume(struct spotnik_engine *engine);
+void spotnik_attend_leave(struct spotnik_engine *engine);
+void spotnik_attend_changed(struct spotnik_engine *engine);
+
 /* owned.c */
 void spotnik_owned_release(struct spotnik_engine *engine);
 
 /* progress.c */
 void *spotnik_progress_main(void *context);
+struct epoll_event;
+void spotnik_progress_mark(struct spotnik_engine *engine, const struct epoll_event *event);
 
 #endif

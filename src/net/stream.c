@@ -17,7 +17,7 @@
 static void close_stream(struct spotnik_engine *engine, struct spotnik_stream *stream)
 {
     if (stream->socket.fd >= 0)
-        close(spotnik_socket_release(&stream->socket, engine->epoll_fd));
+        close(spotnik_socket_release(&stream->socket, engine->attend.data.fd));
 }
 
 /* A predecessor has one stream to us: a new one means that the old one is dead. */
@@ -34,7 +34,7 @@ void spotnik_stream_adopt(struct spotnik_engine *engine, struct spotnik_opening 
     struct spotnik_stream *stream = calloc(1, sizeof *stream);
     replace_older(engine, opening->shake.wire.peer.id);
     if (stream == NULL || (stream->scratch = malloc(engine->config.limits.chunk_bytes)) == NULL
-        || spotnik_socket_watch(&stream->socket, engine->epoll_fd, fd, SPOTNIK_SOCKET_STREAM) != 0) {
+        || spotnik_socket_watch(&stream->socket, engine->attend.data.fd, fd, SPOTNIK_SOCKET_STREAM) != 0) {
         if (stream != NULL)
             free(stream->scratch);
         free(stream);

@@ -4,6 +4,7 @@
 #ifndef SPOTNIK_RING_CHOICE_H
 #define SPOTNIK_RING_CHOICE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum spotnik_schedule {
@@ -19,12 +20,13 @@ struct spotnik_choice {
     uint32_t members_max;
     uint64_t bytes_max;
     enum spotnik_schedule schedule;
+    bool near; /* only where all members have one address: bytes cost processor time then, and no link is narrow */
 };
 
 extern const struct spotnik_choice spotnik_choice_measured[];
 
 /* `table` NULL: always RING. */
-enum spotnik_schedule spotnik_choice_take(const struct spotnik_choice *table, uint32_t members, uint64_t bytes);
+enum spotnik_schedule spotnik_choice_take(const struct spotnik_choice *table, uint32_t members, bool near, uint64_t bytes);
 
 /* The largest view in which a bucket of `bytes` does not go round the ring; 0: none. */
 uint32_t spotnik_choice_members(const struct spotnik_choice *table, uint64_t bytes);

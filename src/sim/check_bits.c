@@ -90,7 +90,7 @@ static bool is_flat(const struct sim_world *world, const struct fact_view *view,
 {
     uint64_t bytes = spotnik_sim_bucket_bytes(bucket);
     bool small = bytes <= world->options.limits.chunk_bytes
-                 && spotnik_choice_take(world->options.limits.choice, view->size, bytes) != SPOTNIK_SCHEDULE_RING;
+                 && spotnik_choice_take(world->options.limits.choice, view->size, false, bytes) != SPOTNIK_SCHEDULE_RING;
 
     return (view->flat_from && step >= view->flat_from) || small;
 }

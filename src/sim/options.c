@@ -109,11 +109,11 @@ static void draw_latest(struct spotnik_sim_options *options, uint64_t seed)
 static void draw_choice(struct spotnik_sim_options *options, uint64_t seed)
 {
     static const struct spotnik_choice table[][3] = {
-        { { 16, 64, SPOTNIK_SCHEDULE_DIRECT } },
-        { { 16, 64, SPOTNIK_SCHEDULE_HUB } },
-        { { 4, 64, SPOTNIK_SCHEDULE_DIRECT }, { 8, 64, SPOTNIK_SCHEDULE_HUB } },
-        { { 5, 8, SPOTNIK_SCHEDULE_HUB }, { 3, 64, SPOTNIK_SCHEDULE_DIRECT } },
-        { { 16, 8, SPOTNIK_SCHEDULE_DIRECT }, { 16, 24, SPOTNIK_SCHEDULE_HUB } },
+        { { 16, 64, SPOTNIK_SCHEDULE_DIRECT, false } },
+        { { 16, 64, SPOTNIK_SCHEDULE_HUB, false } },
+        { { 4, 64, SPOTNIK_SCHEDULE_DIRECT, false }, { 8, 64, SPOTNIK_SCHEDULE_HUB, false } },
+        { { 5, 8, SPOTNIK_SCHEDULE_HUB, false }, { 3, 64, SPOTNIK_SCHEDULE_DIRECT, false } },
+        { { 16, 8, SPOTNIK_SCHEDULE_DIRECT, false }, { 16, 24, SPOTNIK_SCHEDULE_HUB, false } },
     };
     struct spotnik_prng prng;
 

@@ -310,6 +310,28 @@ static void joiner_that_gives_up_is_not_waited_for(void **state)
     cluster_free(worker, 2);
 }
 
+/* A caller that waits for its commit looks for a moment and then sleeps, and so does its progress thread: both members together, one waiting
+ * for the other for a second, take less than 2 % of a processor. Time is what is measured here. */
+static void waiting_costs_no_processor(void **state)
+{
+    struct worker worker[2] = { { .steps = 1, .buckets = 2 }, { .steps = 1, .buckets = 2 } };
+    struct timespec second = { .tv_sec = 1 }, begin, end;
+    (void)state;
+    cluster_start(worker, 2);
+    pthread_create(&worker[0].thread, NULL, worker_main, &worker[0]);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
+    nanosleep(&second, NULL);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
+    pthread_create(&worker[1].thread, NULL, worker_main, &worker[1]);
+    for (unsigned i = 0; i < 2; i++)
+        pthread_join(worker[i].thread, NULL);
+    assert_int_equal(worker[0].committed, 1);
+    double used_s = (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) * 1e-9;
+    print_message("a second of waiting took %.2f ms of processor time\n", used_s * 1e3);
+    assert_true(used_s < 0.02);
+    cluster_free(worker, 2);
+}
+
 static void strangers_are_refused(void **state)
 {
     (void)state;
@@ -421,6 +443,7 @@ int main(void)
         cmocka_unit_test(mismatch_is_an_error),
         cmocka_unit_test(notice_ends_the_wait),
         cmocka_unit_test(joiner_that_gives_up_is_not_waited_for),
+        cmocka_unit_test(waiting_costs_no_processor),
         cmocka_unit_test(strangers_are_refused),
         cmocka_unit_test(nonsense_after_the_handshake),
         cmocka_unit_test(half_open_connections_are_bounded),

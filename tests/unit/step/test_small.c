@@ -174,19 +174,22 @@ static void test_restart(void **state)
 /* Claim: the first row that fits counts, none means the ring, and the largest view of a size is found. */
 static void test_choice(void **state)
 {
-    static const struct spotnik_choice table[] = { { 2, 100, SPOTNIK_SCHEDULE_DIRECT },
-                                                   { 5, 10, SPOTNIK_SCHEDULE_HUB },
-                                                   { 0, 0, SPOTNIK_SCHEDULE_RING } };
+    static const struct spotnik_choice table[] = { { 2, 100, SPOTNIK_SCHEDULE_DIRECT, false },
+                                                   { 5, 20, SPOTNIK_SCHEDULE_DIRECT, true },
+                                                   { 5, 10, SPOTNIK_SCHEDULE_HUB, false },
+                                                   { 0, 0, SPOTNIK_SCHEDULE_RING, false } };
 
     (void)state;
-    assert_int_equal(spotnik_choice_take(table, 2, 100), SPOTNIK_SCHEDULE_DIRECT);
-    assert_int_equal(spotnik_choice_take(table, 2, 101), SPOTNIK_SCHEDULE_RING);
-    assert_int_equal(spotnik_choice_take(table, 3, 10), SPOTNIK_SCHEDULE_HUB);
-    assert_int_equal(spotnik_choice_take(table, 3, 11), SPOTNIK_SCHEDULE_RING);
-    assert_int_equal(spotnik_choice_take(table, 6, 1), SPOTNIK_SCHEDULE_RING);
-    assert_int_equal(spotnik_choice_take(NULL, 2, 1), SPOTNIK_SCHEDULE_RING);
+    assert_int_equal(spotnik_choice_take(table, 2, false, 100), SPOTNIK_SCHEDULE_DIRECT);
+    assert_int_equal(spotnik_choice_take(table, 2, false, 101), SPOTNIK_SCHEDULE_RING);
+    assert_int_equal(spotnik_choice_take(table, 3, false, 10), SPOTNIK_SCHEDULE_HUB);
+    assert_int_equal(spotnik_choice_take(table, 3, false, 11), SPOTNIK_SCHEDULE_RING);
+    assert_int_equal(spotnik_choice_take(table, 6, false, 1), SPOTNIK_SCHEDULE_RING);
+    assert_int_equal(spotnik_choice_take(table, 3, true, 11), SPOTNIK_SCHEDULE_DIRECT);
+    assert_int_equal(spotnik_choice_take(table, 3, true, 21), SPOTNIK_SCHEDULE_RING);
+    assert_int_equal(spotnik_choice_take(NULL, 2, false, 1), SPOTNIK_SCHEDULE_RING);
     assert_int_equal(spotnik_choice_members(table, 0), 5);
-    assert_int_equal(spotnik_choice_members(table, 11), 2);
+    assert_int_equal(spotnik_choice_members(table, 21), 2);
     assert_int_equal(spotnik_choice_members(table, 101), 0);
     assert_int_equal(spotnik_choice_members(NULL, 0), 0);
     assert_true(spotnik_choice_members(spotnik_choice_measured, 0) <= SPOTNIK_SMALL_MEMBERS_MAX);

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who reads the data connections. They have an epoll set of their own, which lies in the progress thread's set like a socket. A caller
+ * that waits for its commit takes it out and attends to it itself: what comes then wakes one thread, the one that waits for it, and not the
+ * progress thread first. Control links never change hands. Decides nothing about what is read. */
+#include <errno.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/time.h"
+#include "net/state.h"
+
+#define EVENTS 64
+#define PORTION (1u << 20) /* before the progress thread may have the lock */
+#define SPIN_MOST_NS (32 * SPOTNIK_US)
+#define SPIN_LEAST_NS (2 * SPOTNIK_US)
+#define SPIN_TRY_AGAIN 32 /* waits */
+/* A caller that has gone away is mostly back soon, with the next step: until then nobody is woken for what comes, which can only be of
+ * that step and has to wait for it. */
+#define GRACE_NS SPOTNIK_MS
+
+int spotnik_attend_init(struct spotnik_engine *engine)
+{
+    struct spotnik_attend *attend = &engine->attend;
+
+    attend->data.fd = epoll_create1(EPOLL_CLOEXEC);
+    attend->timer.fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    attend->wake.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (attend->data.fd < 0 || attend->timer.fd < 0 || attend->wake.fd < 0)
+        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot make epoll, timerfd or eventfd: %m");
+    int rc = spotnik_socket_watch(&attend->timer, engine->epoll_fd, attend->timer.fd, SPOTNIK_SOCKET_TIMER);
+    if (rc == 0)
+        rc = spotnik_socket_watch(&attend->wake, attend->data.fd, attend->wake.fd, SPOTNIK_SOCKET_CHANGED);
+    return rc != 0 ? rc : spotnik_socket_watch(&attend->data, engine->epoll_fd, attend->data.fd, SPOTNIK_SOCKET_DATA);
+}
+
+void spotnik_attend_free(struct spotnik_engine *engine)
+{
+    int fd[] = { engine->attend.data.fd, engine->attend.timer.fd, engine->attend.wake.fd };
+    for (unsigned i = 0; i < 3; i++)
+        if (fd[i] >= 0)
+            close(fd[i]);
+}
+
+/* A new view. To look for what comes takes a processor, which members of this host may need. */
+void spotnik_attend_view(struct spotnik_engine *engine)
+{
+    const struct spotnik_view *view = spotnik_core_view(engine->core);
+    uint64_t host = engine->config.credentials.self.host;
+    long processors = sysconf(_SC_NPROCESSORS_ONLN), here = 0;
+
+    for (uint32_t rank = 0; rank < view->size; rank++)
+        here += view->entry[rank].member.host == host;
+    engine->attend.spin_ns = here <= processors ? SPIN_MOST_NS : 0;
+}
+
+void spotnik_attend_collect(struct spotnik_engine *engine)
+{
+    struct epoll_event event[EVENTS];
+    int count;
+    do {
+        count = epoll_wait(engine->attend.data.fd, event, EVENTS, 0);
+        for (int i = 0; i < count; i++)
+            spotnik_progress_mark(engine, &event[i]);
+    } while (count == EVENTS);
+}
+
+static void grace_begin(struct spotnik_engine *engine)
+{
+    struct itimerspec grace = { .it_value.tv_nsec = GRACE_NS };
+    timerfd_settime(engine->attend.timer.fd, 0, &grace, NULL);
+}
+
+/* The grace is over, or the caller has put in more than it should wait for: the progress thread reads. */
+void spotnik_attend_resume(struct spotnik_engine *engine)
+{
+    struct spotnik_attend *attend = &engine->attend;
+
+    if (attend->caller || !attend->apart)
+        return;
+    struct epoll_event event = { .events = EPOLLIN, .data.ptr = &attend->data };
+    attend->apart = epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, attend->data.fd, &event) != 0;
+    if (attend->apart)
+        grace_begin(engine); /* the kernel has no memory for it: again in a moment */
+}
+
+void spotnik_attend_expired(struct spotnik_engine *engine)
+{
+    uint64_t times;
+    if (read(engine->attend.timer.fd, &times, sizeof times) > 0)
+        spotnik_attend_resume(engine);
+}
+
+static void take(struct spotnik_engine *engine)
+{
+    struct spotnik_attend *attend = &engine->attend;
+
+    attend->caller = true;
+    if (!attend->apart && epoll_ctl(engine->epoll_fd, EPOLL_CTL_DEL, attend->data.fd, NULL) == 0)
+        attend->apart = true;
+}
+
+void spotnik_attend_leave(struct spotnik_engine *engine)
+{
+    if (!engine->attend.caller)
+        return;
+    engine->attend.caller = false;
+    if (spotnik_lanes_are_empty(engine))
+        grace_begin(engine);
+    else
+        spotnik_attend_resume(engine);
+}
+
+/* Something else happened that the caller waits for. */
+void spotnik_attend_changed(struct spotnik_engine *engine)
+{
+    if (!engine->attend.sleeping)
+        return;
+    engine->attend.sleeping = false;
+    eventfd_write(engine->attend.wake.fd, 1);
+}
+
+/* See spotnik_share_wait(): the same considerations. */
+static uint64_t spin_choose(struct spotnik_attend *attend)
+{
+    bool in_full = attend->spin_ns != 0 && ++attend->waits % SPIN_TRY_AGAIN == 0;
+    return in_full ? SPIN_MOST_NS : attend->spin_ns;
+}
+
+static void spin_learn(struct spotnik_attend *attend, uint64_t spun_ns, bool enough)
+{
+    if (attend->spin_ns == 0)
+        return;
+    if (enough)
+        attend->spin_ns = SPIN_MOST_NS;
+    else if (spun_ns == attend->spin_ns && spun_ns > SPIN_LEAST_NS)
+        attend->spin_ns /= 2;
+}
+
+/* Without the lock. Returns how many events there are; *ret_enough: looking was enough. What they name is not freed as long as a
+ * caller attends (spotnik_progress_main()). */
+static int look_and_sleep(int fd, struct epoll_event *event, uint64_t spin_ns, uint64_t until_ns, bool *ret_enough)
+{
+    uint64_t begin_ns = spotnik_clock_ns(), now_ns = begin_ns;
+    int count = 0;
+
+    while (spin_ns > 0 && now_ns - begin_ns < spin_ns) {
+        count = epoll_wait(fd, event, EVENTS, 0);
+        if (count > 0)
+            break;
+        now_ns = spotnik_clock_ns();
+    }
+    *ret_enough = count > 0;
+    if (count > 0)
+        return count;
+    uint64_t wait_ns = spotnik_time_since(until_ns, now_ns);
+    struct timespec wait = { .tv_sec = (time_t)(wait_ns / SPOTNIK_S), .tv_nsec = (long)(wait_ns % SPOTNIK_S) };
+    count = epoll_pwait2(fd, event, EVENTS, &wait, NULL);
+    if (count < 0 && errno == ENOSYS)
+        count = epoll_wait(fd, event, EVENTS, (int)((wait_ns + SPOTNIK_MS - 1) / SPOTNIK_MS));
+    return count;
+}
+
+static void await(struct spotnik_engine *engine, uint64_t until_ns)
+{
+    struct spotnik_attend *attend = &engine->attend;
+    struct epoll_event event[EVENTS];
+    uint64_t spin_ns = spin_choose(attend);
+    bool enough;
+
+    attend->sleeping = true;
+    spotnik_engine_unlock(engine);
+    int count = look_and_sleep(attend->data.fd, event, spin_ns, until_ns, &enough);
+    spotnik_engine_lock(engine);
+    attend->sleeping = false;
+    for (int i = 0; i < count; i++)
+        spotnik_progress_mark(engine, &event[i]);
+    spin_learn(attend, spin_ns, enough);
+}
+
+/* One round on behalf of the caller: take what has come, send what may go, and sleep when there was nothing. */
+void spotnik_attend(struct spotnik_engine *engine, uint64_t until_ns)
+{
+    uint64_t committed = engine->committed;
+
+    if (!engine->attend.caller) {
+        take(engine);
+        spotnik_attend_collect(engine);
+    }
+    bool more = spotnik_streams_read(engine, PORTION);
+    more |= spotnik_lanes_pump(engine, PORTION);
+    if (spotnik_lanes_want_a_look(engine) || engine->held_ns < engine->wake_ns)
+        spotnik_engine_kick(engine);
+    if (engine->committed != committed)
+        return;
+    if (!more) {
+        await(engine, until_ns);
+        return;
+    }
+    spotnik_engine_unlock(engine); /* the progress thread may have something to say */
+    spotnik_engine_lock(engine);
+}
