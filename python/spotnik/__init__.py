@@ -6,7 +6,7 @@ This module needs no framework; with NumPy it has collectives on arrays. ``spotn
 
 from __future__ import annotations
 
-from .apart import Arrival, Request, exchange, publish, pull, settle
+from .apart import Arrival, Request, exchange, fetch, publish, pull, push, settle, store_open
 from .arrays import (
     allgather,
     allreduce,
@@ -104,13 +104,16 @@ __all__ = [
     "broadcast",
     "current",
     "exchange",
+    "fetch",
     "init",
     "leave",
     "leave_on_sigterm",
     "on_change",
     "publish",
     "pull",
+    "push",
     "register",
     "settle",
     "start",
+    "store_open",
 ]

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     Array = numpy.ndarray[Any, numpy.dtype[Any]]
 
-__all__ = ["Arrival", "Request", "exchange", "publish", "pull", "settle"]
+__all__ = ["Arrival", "Request", "exchange", "fetch", "publish", "pull", "push", "settle", "store_open"]
 
 _LOOK_NS = 100_000_000  # between two looks at signals
 _AGAIN = errors.AgainError.number
@@ -52,7 +52,7 @@ class Arrival:
 
 
 class Request:
-    """A pull or an exchange under way, made by :func:`pull` and :func:`exchange`.
+    """A request under way, made by :func:`pull`, :func:`exchange`, :func:`push` and :func:`fetch`.
 
     Leave its array alone until :meth:`wait` has returned an arrival, or :meth:`close` has returned. As a context
     manager it is closed at the end. It ends with its job.
@@ -186,6 +186,48 @@ def settle(name: str, array: Any, job: Optional[Job] = None) -> int:
     return int(settled.value)
 
 
+# ---- a store that all members hold together ----
+
+
+def store_open(name: str, initial: Any, copies: int = 2, job: Optional[Job] = None) -> None:
+    """Open the store `name`, which begins as `initial`, float32: the same on every member, which all open it.
+
+    Its parts lie on `copies` members each (1 to 8) and move by themselves when members come or go; a member that opens
+    it later takes over what the others have. Raises ArgumentError (also: it is open already), NoMemoryError.
+    """
+    job = job or current()
+    source = _numpy().ascontiguousarray(_look_at(initial))
+    _check_single(source)
+    job.call("spotnik_store_open", name.encode(), _floats(source), source.size, whole("copies", copies, 32))
+
+
+def push(name: str, update: Any, timeout: Optional[float] = None, job: Optional[Job] = None) -> Request:
+    """Start to add `update`, float32, to the store `name`: exactly once, whoever is lost meanwhile.
+
+    When there is an arrival, all copies have it. Without one, after `timeout` seconds or :meth:`Request.close`, it may
+    count in part. One push at a time. Raises ArgumentError, StateError (not open, or the last one has not ended).
+    """
+    job = job or current()
+    source = _numpy().ascontiguousarray(_look_at(update))
+    _check_single(source)
+    return _store_request("spotnik_push", name, source, timeout, job)
+
+
+def fetch(name: str, out: Any, timeout: Optional[float] = None, job: Optional[Job] = None) -> Request:
+    """Start to copy the store `name` into `out`, float32: with all of our pushes that have arrived.
+
+    Parts of it may be of different instants. Raises ArgumentError, StateError (not open).
+    """
+    return _store_request("spotnik_fetch", name, _single(out), timeout, job or current())
+
+
+def _store_request(function: str, name: str, array: Array, timeout: Optional[float], job: Job) -> Request:
+    handle = ctypes.c_void_p()
+    job.call(function, name.encode(), _floats(array), array.size, _ns(timeout), ctypes.byref(handle))
+    assert handle.value is not None
+    return Request(job, handle.value, array)
+
+
 # ---- inside ----
 
 
@@ -211,10 +253,14 @@ def _writable(array: Any) -> Array:
     return looked
 
 
+def _check_single(array: Array) -> None:
+    if array.dtype.name != "float32" or not array.dtype.isnative:
+        raise ArgumentError(f"averages and stores are of float32, not {array.dtype}; convert with astype()")
+
+
 def _single(array: Any) -> Array:
     looked = _writable(array)
-    if looked.dtype.name != "float32" or not looked.dtype.isnative:
-        raise ArgumentError(f"pairwise averages are of float32, not {looked.dtype}; convert with astype()")
+    _check_single(looked)
     return looked
 
 

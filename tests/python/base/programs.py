@@ -302,6 +302,12 @@ def apart(members: int = 3) -> None:
             "w": float(w[0, 0]),
         }
     )
+    spotnik.store_open("store", np.ones((3, 5), dtype=np.float32))
+    assert spotnik.push("store", np.full((3, 5), rank + 1, dtype=np.float32)).wait()
+    spotnik.barrier()
+    whole = np.zeros((3, 5), dtype=np.float32)
+    assert spotnik.fetch("store", whole).wait()
+    tell([float(whole.min()), float(whole.max())])
     request = spotnik.pull("model", following, out, version_min=2)
     tell("waiting")
     while rank == 2 and len(job.members) == members and not request.wait(0.02):
@@ -309,6 +315,7 @@ def apart(members: int = 3) -> None:
     if rank == 2 or request.wait():
         spotnik.publish("model", w, version=2)
     tell({"came": bool(request.wait()), "value": float(out[0, 0])})
+    spotnik.barrier()  # who leaves serves nobody any more
     given_up = spotnik.pull("model", following, out, version_min=3)
     assert given_up.wait(0) is None
     job.abandon()  # closes it

@@ -86,6 +86,7 @@ def test_point_to_point(cluster: Cluster) -> None:
             "settled": int(rank == 1),
             "w": 3.0 if rank == 2 else 1.5,
         }
+        assert worker.hear() == [7.0, 7.0]
         assert worker.hear() == "waiting"
     workers[1].kill()
     assert workers[0].hear() == {"came": True, "value": 3.0}
