@@ -59,7 +59,9 @@ static bool parse_bug(const char *text, uint32_t *bugs)
                   { "skip-handover", SPOTNIK_BUG_SKIP_HANDOVER },
                   { "forget-returned", SPOTNIK_BUG_FORGET_RETURNED },
                   { "flat-unasked", SPOTNIK_BUG_FLAT_UNASKED },
-                  { "small-early", SPOTNIK_BUG_SMALL_EARLY } };
+                  { "small-early", SPOTNIK_BUG_SMALL_EARLY },
+                  { "policy-not-copied", SPOTNIK_BUG_POLICY_NOT_COPIED },
+                  { "policy-alone", SPOTNIK_BUG_POLICY_ALONE } };
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
         if (!strcmp(text, known[i].name)) {
             *bugs |= known[i].bug;

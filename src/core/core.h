@@ -259,6 +259,8 @@ enum spotnik_bug {
     SPOTNIK_BUG_FORGET_RETURNED = (1u << 4),
     SPOTNIK_BUG_FLAT_UNASKED = (1u << 5),
     SPOTNIK_BUG_SMALL_EARLY = (1u << 6),
+    SPOTNIK_BUG_POLICY_NOT_COPIED = (1u << 7), /* of the simulated driver: joiners begin to judge anew */
+    SPOTNIK_BUG_POLICY_ALONE = (1u << 8),      /* and members judge by their own numbers */
 };
 void spotnik_core_plant(struct spotnik_core *core, uint32_t bugs);
 

@@ -25,6 +25,7 @@ void spotnik_sim_app_init(struct sim_world *world, struct sim_process *process)
     app->state_vector = spotnik_sim_alloc((world->state_count + 1) * sizeof(float));
     for (uint32_t i = 0; i < world->state_count; i++)
         app->state_vector[i] = 1.0f / (float)(i + 1);
+    spotnik_sim_strategy_init(process);
 }
 
 void spotnik_sim_app_free(struct sim_process *process)
@@ -126,6 +127,7 @@ static void computed(struct sim_world *world, struct sim_process *process)
     decline(world, process);
     for (uint32_t i = 0; i < world->options.buckets; i++)
         spotnik_sim_gradient(world, process, i);
+    spotnik_sim_strategy_input(world, process);
     shuffle(world, app);
     app->state = SIM_APP_START;
     app->started = 0;
@@ -249,6 +251,7 @@ void spotnik_sim_app_committed(struct sim_world *world, struct sim_process *proc
     app->committed = step;
     keep_result(world, process, step);
     spotnik_sim_memory_apply(world, process, step);
+    spotnik_sim_strategy_committed(world, process, step);
     spotnik_check_commit(world, process, step);
     app->state = SIM_APP_IDLE;
     spotnik_sim_app_later(world, process,

@@ -157,6 +157,7 @@ void spotnik_check_input(struct sim_world *world, const struct sim_process *proc
         memcpy(input->bytes + at, process->app.in[i], spotnik_sim_bucket_bytes(&world->bucket[i]));
         at += spotnik_sim_bucket_bytes(&world->bucket[i]);
     }
+    input->runs = 1 + process->app.strategy.sw.mode + 2 * (uint32_t)process->app.strategy.sw.act;
     input->filled = true;
     input->samples = process->app.samples;
     input->range_count = process->app.range_count;
@@ -180,6 +181,15 @@ static struct fact_commit *commit_new(struct sim_world *world)
     return commit;
 }
 
+static void strategy_note(struct fact_commit *commit, const struct sim_process *process)
+{
+    const struct sim_strategy *strategy = &process->app.strategy;
+
+    commit->ran = commit->copied ? 0 : strategy->ran;
+    commit->decided = spotnik_sim_strategy_decided(process);
+    commit->own = strategy->equal ? spotnik_hash_bytes(strategy->own, sizeof strategy->own) | 1 : 0;
+}
+
 static uint64_t state_digest(const struct sim_world *world, const struct sim_process *process)
 {
     return spotnik_hash_bytes(process->app.state_vector, world->state_count * sizeof(float));
@@ -197,6 +207,7 @@ void spotnik_check_commit(struct sim_world *world, struct sim_process *process, 
     commit->reduced = view && step > view->settled;
     commit->result = spotnik_sim_memory_digest(world, process, step);
     commit->state = state_digest(world, process);
+    strategy_note(commit, process);
     facts->process[process->index].committed = step;
     facts->process[process->index].served |= view && step >= view->settled;
     if (step > facts->steps_max)
@@ -212,6 +223,7 @@ void spotnik_check_copied(struct sim_world *world, struct sim_process *process)
     commit->process = process->index;
     commit->copied = true;
     commit->state = state_digest(world, process);
+    strategy_note(commit, process);
     world->facts->process[process->index].committed = process->copied_step;
 }
 
@@ -383,6 +395,7 @@ void spotnik_check_end(struct sim_world *world)
     spotnik_check_lineage_end(world);
     spotnik_check_step_end(world);
     spotnik_check_bits_end(world);
+    spotnik_check_strategy_end(world);
     spotnik_check_work_end(world);
     spotnik_check_join_end(world);
     spotnik_check_ledger_end(world);

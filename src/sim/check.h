@@ -6,7 +6,8 @@
  *   check_lineage.c  P1 one lineage                  check_recovery.c  P6 few messages, nothing blocks
  *   check_view.c     P2 same view                    check_join.c      P7 joining costs nothing
  *   check_step.c     P3 atomic step                  check_ledger.c    P8 every sample once
- *   check_bits.c     P4 same bits                    check_progress.c  P9 progress */
+ *   check_bits.c     P4 same bits                    check_progress.c  P9 progress
+ *   check_strategy.c one strategy */
 #ifndef SPOTNIK_SIM_CHECK_H
 #define SPOTNIK_SIM_CHECK_H
 
@@ -30,6 +31,8 @@ struct fact_commit {
     bool reduced; /* in that view; else handed over or copied */
     bool copied;
     uint64_t result, state;
+    uint32_t ran;          /* which strategy, see strategy.c; 0: copied */
+    uint64_t decided, own; /* digests; own 0: models may differ */
 };
 
 /* What a process put into a step. */
@@ -38,6 +41,7 @@ struct fact_input {
     uint32_t process;
     bool has_share, replay, filled;
     uint64_t weight; /* of MEAN */
+    uint32_t runs;   /* as struct fact_commit.ran */
     uint64_t samples, data_epoch;
     uint32_t range_count;
     struct spotnik_range *range;
@@ -128,6 +132,7 @@ void spotnik_check_join_view(struct sim_world *world, const struct sim_process *
                              const struct fact_view *view);
 void spotnik_check_join_end(struct sim_world *world);
 void spotnik_check_ledger_end(struct sim_world *world);
+void spotnik_check_strategy_end(struct sim_world *world);
 void spotnik_check_progress_probe(struct sim_world *world);
 
 const char *spotnik_sim_message_name(enum spotnik_message_kind kind);

@@ -71,6 +71,7 @@ static void seek(struct sim_world *world, struct sim_process *process)
     process->donor = found;
     process->copied_step = donor->app.committed;
     memcpy(process->app.state_vector, donor->app.state_vector, world->state_count * sizeof(float));
+    spotnik_sim_strategy_copy(world, process, donor);
     process->join = SIM_JOIN_COPY;
     uint64_t copy = 2 * spotnik_sim_latency(world, process, donor)
                     + spotnik_prng_below(&world->app, world->options.copy_max_ns);

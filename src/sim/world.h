@@ -5,7 +5,7 @@
  *   process.c  a process drives its core        lane.c   data connections: back-pressure, half-received frames
  *   app.c      its training loop                joiner.c copying state and replaying steps
  *   memory.c   its buckets, bit for bit         fault.c  what goes wrong, and when
- *   flat.c     memory that processes share
+ *   flat.c     memory that processes share              strategy.c  its strategy, and when it changes
  *   check*.c   one checker per promise          story.c  the trace */
 #ifndef SPOTNIK_SIM_WORLD_H
 #define SPOTNIK_SIM_WORLD_H
@@ -14,6 +14,8 @@
 #include "sim/queue.h"
 #include "shm/flat.h"
 #include "sim/sim.h"
+#include "sync/judge.h"
+#include "sync/switch.h"
 #include "wire/control.h"
 
 #define SIM_BUCKETS 4
@@ -133,6 +135,17 @@ enum sim_app_state {
     SIM_APP_LEAVING
 };
 
+#define SIM_OWN 4  /* elements of a process's own model */
+#define SIM_ROWS 4 /* of measurements in a step, at most */
+
+struct sim_strategy {
+    struct spotnik_sync_judge judge;
+    struct spotnik_sync_switch sw;
+    float own[SIM_OWN];
+    uint32_t ran; /* the step committed last: 1 + mode + 2 * act; 0: none here */
+    bool equal;   /* models are to be equal after it */
+};
+
 struct sim_app {
     enum sim_app_state state;
     uint64_t serial, step, committed;
@@ -148,6 +161,7 @@ struct sim_app {
     unsigned char *offer[2][SIM_BUCKETS], *tray[SIM_BUCKETS]; /* of small buckets: what is sent, and the others' inputs by rank */
     uint64_t tray_weight[SIM_BUCKETS][SPOTNIK_SMALL_MEMBERS_MAX];
     struct sim_result kept[SIM_RESULTS_KEPT];
+    struct sim_strategy strategy;
 };
 
 #define SIM_MEMBERS_MAX 64
@@ -372,6 +386,13 @@ void spotnik_sim_memory_take_half(struct sim_world *world, struct sim_process *p
 void spotnik_sim_memory_apply(struct sim_world *world, struct sim_process *process, uint64_t step);
 uint64_t spotnik_sim_memory_digest(const struct sim_world *world, const struct sim_process *process,
                                    uint64_t step);
+
+/* strategy.c */
+void spotnik_sim_strategy_init(struct sim_process *process);
+void spotnik_sim_strategy_copy(const struct sim_world *world, struct sim_process *to, const struct sim_process *from);
+void spotnik_sim_strategy_input(const struct sim_world *world, struct sim_process *process);
+void spotnik_sim_strategy_committed(const struct sim_world *world, struct sim_process *process, uint64_t step);
+uint64_t spotnik_sim_strategy_decided(const struct sim_process *process);
 
 /* flat.c: nothing happens in worlds without shared memory */
 void spotnik_sim_flat_init(struct sim_world *world, struct sim_process *process);

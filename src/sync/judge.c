@@ -65,15 +65,20 @@ static void remember(struct spotnik_sync_judge *judge, const struct measured *no
         judge->ratio[judge->ratios++] = now->mean_busy_us / (now->max_busy_us + now->min_wait_us);
 }
 
-/* Members that run apart measure the exchange seldom: each time counts for a window. */
-static bool ratios_are_complete(const struct spotnik_sync_judge *judge)
+static uint64_t window_of(const struct spotnik_sync_rules *rules)
 {
-    return judge->ratios >= (judge->mode == SPOTNIK_SYNC_ASYNCHRONOUS ? 1 : SPOTNIK_SYNC_WINDOW);
+    return rules->window > 0 && rules->window < SPOTNIK_SYNC_WINDOW ? rules->window : SPOTNIK_SYNC_WINDOW;
+}
+
+/* Members that run apart measure the exchange seldom: each time counts for a window. */
+static bool ratios_are_complete(const struct spotnik_sync_judge *judge, const struct spotnik_sync_rules *rules)
+{
+    return judge->ratios >= (judge->mode == SPOTNIK_SYNC_ASYNCHRONOUS ? 1 : window_of(rules));
 }
 
 static bool window_close(struct spotnik_sync_judge *judge, const struct spotnik_sync_rules *rules)
 {
-    bool by_ratio = ratios_are_complete(judge), by_times = judge->times == SPOTNIK_SYNC_WINDOW;
+    bool by_ratio = ratios_are_complete(judge, rules), by_times = judge->times >= window_of(rules);
     bool due = rules->rule == SPOTNIK_SYNC_RULE_THROUGHPUT && !rules->own ? by_ratio : by_times;
 
     if (by_ratio) {
