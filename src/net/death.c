@@ -337,7 +337,7 @@ static void put(uint64_t *to, double value)
 
 void spotnik_death_tell(struct spotnik_death *death, uint64_t step, uint64_t what, double value, double limit)
 {
-    struct spotnik_slot *own = death->own;
+    struct spotnik_slot *own = death != NULL ? death->own : NULL;
 
     if (own == NULL)
         return;
