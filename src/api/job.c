@@ -89,6 +89,7 @@ static void job_free(struct spotnik_job *job, bool goodbye)
     spotnik_joiner_free(job->joiner);
     if (job->donor)
         spotnik_donor_stop(job->donor);
+    spotnik_sync_use_end(job->sync);
     if (job->exchange)
         spotnik_exchange_stop(job->exchange);
     struct spotnik_checkpoint *checkpoint = spotnik_job_checkpoint_set(job, NULL);

@@ -125,7 +125,8 @@ int spotnik_job_reduce(struct spotnik_job *job, uint32_t bucket, void *data, siz
 /* Copy the state and become a joiner of the engine. Blocking. */
 int spotnik_job_rejoin(struct spotnik_job *job);
 
-/* End of a model under a strategy; NULL is allowed. */
+/* A model under a strategy gives up what it has asked of others; then its end. NULL is allowed. */
+void spotnik_sync_use_end(struct spotnik_sync *sync);
 void spotnik_sync_free(struct spotnik_sync *sync);
 
 /* The others went on without us: stand outside, as a new member. */

@@ -73,7 +73,9 @@ struct spotnik_sync {
     bool started;  /* the strategy's begin has run */
     bool told;     /* the bucket of numbers is under way */
     bool complete; /* the gradient is here: on to the commit */
-    bool peers;    /* a pull or exchange was asked for */
+    spotnik_request *request; /* a pull or exchange under way, perhaps for steps; NULL: none */
+    float *incoming;          /* its memory */
+    uint64_t version;         /* published last */
     float *averaged[SPOTNIK_SYNC_VECTORS];
     uint32_t averaged_count;
     int error; /* of a primitive */
@@ -81,6 +83,7 @@ struct spotnik_sync {
     double heard[1 + SPOTNIK_SYNC_TELL_MAX];                                /* of the last commit */
     uint64_t loads; /* of the registered state, as far as taken over */
     bool entered;
+    bool behind; /* a joiner that has not yet looked at the models of members that run apart */
 };
 
 static inline const struct spotnik_sync_strategy *spotnik_sync_running(const struct spotnik_sync *sync)
@@ -94,17 +97,16 @@ bool spotnik_sync_keeps_equal(const struct spotnik_sync_strategy *strategy);
 /* Does this member contribute to the running step? */
 bool spotnik_sync_contributes(const struct spotnik_sync *sync);
 
-/* Set sync->use; end what is under way. */
+/* Set sync->use. */
 void spotnik_sync_use_fill(struct spotnik_sync *sync);
-void spotnik_sync_use_free(struct spotnik_sync *sync);
 
 /* Start to average a vector, F32; a refused one leaves sync->error. */
 void spotnik_sync_use_average(struct spotnik_sync *sync, float *data);
 
-/* Take in what others have left for us. */
+/* Take in what others have left for us, and give up what is under way. */
 void spotnik_sync_use_settle(struct spotnik_sync *sync);
 
-/* Wait for what was asked of single members. Sets replica.arrived. */
+/* Look for what was asked of single members. Sets replica.arrived. */
 void spotnik_sync_use_wait(struct spotnik_sync *sync);
 
 /* The model of another member in place of ours, if one comes: a joiner among members that run apart. */

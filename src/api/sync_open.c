@@ -5,11 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/key.h"
 #include "api/sync.h"
 #include "base/error.h"
 #include "base/hash.h"
 
-#define STRATEGIES "ssgd, sma, easgd, localsgd, lookahead, lookahead+NAME around another of these"
+#define STRATEGIES "ssgd, sma, easgd, localsgd, lookahead, lookahead+NAME around another of these, adpsgd, adpsgd-symmetric"
 #define WRAPPER "lookahead"
 
 void spotnik_sync_config_init_sized(spotnik_sync_config *config, size_t size)
@@ -146,8 +147,14 @@ static int config_take(struct spotnik_sync *sync, const spotnik_sync_config *con
 
 static int memory_make(struct spotnik_sync *sync, float *model, size_t count)
 {
+    uint64_t seed = 0;
+    int seeded = spotnik_key_random(&seed, sizeof seed);
+
+    if (seeded)
+        return seeded;
     sync->replica.model = model;
     sync->replica.count = count;
+    spotnik_prng_seed(&sync->replica.prng, seed);
     sync->replica.scratch = calloc(count, sizeof(float));
     sync->replica.centre = calloc(count, sizeof(float));
     if (!sync->replica.scratch || !sync->replica.centre)
@@ -196,7 +203,7 @@ void spotnik_sync_free(struct spotnik_sync *sync)
         return;
     if (sync->hooks.free)
         sync->hooks.free(sync->hooks.context);
-    spotnik_sync_use_free(sync);
+    free(sync->incoming);
     free(sync->replica.scratch);
     free(sync->replica.centre);
     free(sync->replica.slow);

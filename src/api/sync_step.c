@@ -82,10 +82,7 @@ static int adopt(struct spotnik_sync *sync)
     if (replica->slow && !spotnik_sync_keeps_equal(spotnik_sync_running(sync)))
         spotnik_sync_copy(replica->slow, replica->centre, replica->count);
     options_set(sync);
-    if (!spotnik_sync_running(sync)->synchronous) {
-        spotnik_sync_use_catch_up(sync);
-        enter(sync);
-    }
+    sync->behind = !spotnik_sync_running(sync)->synchronous;
     sync->entered = true;
     return 0;
 }
@@ -99,10 +96,17 @@ static enum spotnik_sync_deed deed_of(const struct spotnik_sync *sync)
     return SPOTNIK_SYNC_DEED_STRATEGY;
 }
 
+/* What members that run apart did in a step is not in it: a joiner that repeats it finds nothing to do. */
+static bool is_nothing(const struct spotnik_sync *sync)
+{
+    return sync->step.replay && sync->deed == SPOTNIK_SYNC_DEED_STRATEGY && !spotnik_sync_running(sync)->synchronous;
+}
+
 static void strategy_begin(struct spotnik_sync *sync)
 {
     sync->started = true;
-    spotnik_sync_running(sync)->begin(&sync->replica, &sync->use);
+    if (!is_nothing(sync))
+        spotnik_sync_running(sync)->begin(&sync->replica, &sync->use);
 }
 
 /* Steps of members that run apart are rounds: everybody says at once that it is there, and is free. */
@@ -130,10 +134,20 @@ static void step_arm(struct spotnik_sync *sync)
     replica->gradient = NULL;
     replica->arrived = false;
     sync->begun = true;
-    sync->started = sync->told = sync->complete = sync->peers = false;
+    sync->started = sync->told = sync->complete = false;
     sync->averaged_count = 0;
     sync->error = 0;
     sync->deed = deed_of(sync);
+}
+
+/* A joiner among members that run apart, in its first step of its own: the average that it has copied is of a while ago. */
+static void catch_up(struct spotnik_sync *sync)
+{
+    sync->behind = false;
+    if (spotnik_sync_running(sync)->synchronous)
+        return;
+    spotnik_sync_use_catch_up(sync);
+    enter(sync);
 }
 
 int spotnik_sync_begin(spotnik_sync *sync, spotnik_step *ret_step)
@@ -154,6 +168,8 @@ int spotnik_sync_begin(spotnik_sync *sync, spotnik_step *ret_step)
     step_arm(sync);
     if (sync->deed == SPOTNIK_SYNC_DEED_STRATEGY && !spotnik_sync_running(sync)->synchronous)
         numbers_start(sync);
+    if (sync->behind && !sync->step.replay)
+        catch_up(sync);
     if (sync->deed == SPOTNIK_SYNC_DEED_STRATEGY && spotnik_sync_running(sync)->early)
         strategy_begin(sync);
     *ret_step = sync->step;
@@ -216,7 +232,7 @@ static void finish(struct spotnik_sync *sync)
 
     if (sync->deed != SPOTNIK_SYNC_DEED_STRATEGY)
         finish_average(sync);
-    else
+    else if (!is_nothing(sync))
         running->finish(replica, &sync->use);
     if (equal)
         spotnik_sync_copy(replica->centre, replica->model, replica->count);

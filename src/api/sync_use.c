@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The primitives of strategies, on the real job: averages are buckets of the running step, so they survive losses as every bucket
- * does; the optimiser is the caller's. Decides whose gradient counts: none where there was no share. */
+ * does; what is exchanged between two is no part of a step; the optimiser is the caller's. Decides whose gradient counts: none where there was no share. */
+#include <stdlib.h>
+
 #include "api/sync.h"
 #include "base/error.h"
+#include "base/time.h"
+
+#define TOPIC "spotnik sync"
+#define SETTLE_NS (2 * SPOTNIK_S)   /* the patience for a pairwise average before the average of all */
+#define CATCH_UP_NS (2 * SPOTNIK_S) /* a joiner's, for the model of one of the others */
 
 static bool is_average(const struct spotnik_sync *sync, const float *data)
 {
@@ -44,45 +51,140 @@ static void apply(void *context, float *model, const float *gradient, uint64_t c
         sync->apply(sync->apply_context, model, gradient, (size_t)count);
 }
 
+/* What others pull. It waits for nobody, so it may fail for want of memory only. */
 static void publish(void *context, const float *model, uint64_t count)
 {
-    (void)context;
-    (void)model;
+    struct spotnik_sync *sync = context;
+    int rc = spotnik_publish(sync->job, TOPIC, model, (size_t)count, SPOTNIK_F32, ++sync->version);
+
+    if (rc && !sync->error)
+        sync->error = rc;
+}
+
+/* One at a time, and as long as it takes: where links are slow a step does not wait for what was asked in it. What comes is kept
+ * apart until a finish can take it. */
+static void ask(struct spotnik_sync *sync, uint32_t rank, const float *ours)
+{
+    size_t count = (size_t)sync->replica.count;
+
+    if (sync->request)
+        return;
+    if (!sync->incoming)
+        sync->incoming = malloc(count * sizeof *sync->incoming);
+    int rc = sync->incoming ? 0 : spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for another's model");
+
+    if (!rc && ours)
+        spotnik_sync_copy(sync->incoming, ours, count);
+    if (!rc && ours)
+        rc = spotnik_exchange(sync->job, TOPIC, rank, sync->incoming, count, 0, &sync->request);
+    else if (!rc)
+        rc = spotnik_pull(sync->job, TOPIC, rank, 0, sync->incoming, count, SPOTNIK_F32, 0, &sync->request);
+    if (rc && !sync->error)
+        sync->error = rc;
+}
+
+static void pull(void *context, uint32_t rank, float *ret, uint64_t count)
+{
+    (void)ret;
     (void)count;
+    ask(context, rank, NULL);
+}
+
+static void exchange(void *context, uint32_t rank, float *data, uint64_t count)
+{
+    (void)count;
+    ask(context, rank, data);
+}
+
+static void settle(void *context, float *model, uint64_t count)
+{
+    struct spotnik_sync *sync = context;
+    int rc = spotnik_settle(sync->job, TOPIC, model, (size_t)count, NULL);
+
+    if (rc && !sync->error)
+        sync->error = rc;
 }
 
 void spotnik_sync_use_fill(struct spotnik_sync *sync)
 {
-    sync->use = (struct spotnik_sync_primitives){
-        .context = sync, .average = average, .publish = publish, .apply = apply
-    };
+    sync->use = (struct spotnik_sync_primitives){ .context = sync,
+                                                  .average = average,
+                                                  .pull = pull,
+                                                  .publish = publish,
+                                                  .exchange = exchange,
+                                                  .settle = settle,
+                                                  .apply = apply };
 }
 
-void spotnik_sync_use_free(struct spotnik_sync *sync)
+void spotnik_sync_use_end(struct spotnik_sync *sync)
 {
-    (void)sync;
+    if (!sync)
+        return;
+    spotnik_request_free(sync->request);
+    sync->request = NULL;
 }
 
-void spotnik_sync_use_settle(struct spotnik_sync *sync)
+/* Has something come? Into `to`, then. */
+static bool take(struct spotnik_sync *sync, float *to, uint64_t patience_ns)
 {
-    (void)sync;
+    spotnik_arrival arrival = { .size = sizeof arrival };
+
+    if (!sync->request)
+        return false;
+    int rc = spotnik_request_wait(sync->request, patience_ns, &arrival);
+
+    if (rc == SPOTNIK_ERR_AGAIN)
+        return false;
+    spotnik_sync_use_end(sync);
+    if (rc && !sync->error)
+        sync->error = rc;
+    if (!rc && arrival.version)
+        spotnik_sync_copy(to, sync->incoming, sync->replica.count);
+    return !rc && arrival.version;
 }
 
 void spotnik_sync_use_wait(struct spotnik_sync *sync)
 {
-    sync->replica.arrived = false;
+    sync->replica.arrived = take(sync, sync->replica.scratch, 0);
+}
+
+static bool settles(const struct spotnik_sync *sync)
+{
+    const struct spotnik_sync_strategy *apart = sync->of[SPOTNIK_SYNC_ASYNCHRONOUS];
+
+    return apart && apart->settles;
+}
+
+/* What was agreed with one of the others is added before all are averaged: the sum of the models is kept. */
+void spotnik_sync_use_settle(struct spotnik_sync *sync)
+{
+    struct spotnik_sync_replica *replica = &sync->replica;
+
+    if (settles(sync) && take(sync, replica->scratch, SETTLE_NS))
+        for (uint64_t i = 0; i < replica->count; i++)
+            replica->model[i] += replica->scratch[i];
+    spotnik_sync_use_end(sync);
+    if (settles(sync))
+        settle(sync, replica->model, replica->count);
 }
 
 void spotnik_sync_use_catch_up(struct spotnik_sync *sync)
 {
-    (void)sync;
+    spotnik_sync_use_end(sync);
+    if (sync->step.size < 2)
+        return;
+    ask(sync, (sync->step.rank + 1) % sync->step.size, NULL);
+    if (take(sync, sync->replica.scratch, CATCH_UP_NS))
+        spotnik_sync_copy(sync->replica.model, sync->replica.scratch, sync->replica.count);
+    spotnik_sync_use_end(sync);
 }
 
 int spotnik_sync_use_check(const struct spotnik_sync *sync)
 {
-    if (sync->of[SPOTNIK_SYNC_ASYNCHRONOUS] && !sync->of[SPOTNIK_SYNC_ASYNCHRONOUS]->synchronous)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "%s needs exchanges between single members",
-                                    sync->of[SPOTNIK_SYNC_ASYNCHRONOUS]->name);
+    const struct spotnik_sync_strategy *apart = sync->of[SPOTNIK_SYNC_ASYNCHRONOUS];
+
+    if (apart == &spotnik_sync_asp)
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "%s needs a store among the members", apart->name);
     return 0;
 }
 

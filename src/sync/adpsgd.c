@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* AD-PSGD: asynchronous decentralised parallel SGD, in two forms. Nobody waits for anybody.
  *
- * `adpsgd`, one-sided, as in KungFu (OSDI'20), PairAveragingOptimizer: a random peer t (of self: the next
- * one), pull its snapshot, v <- (v + v_t) / 2, apply the local gradient, publish. The peer is not changed.
+ * `adpsgd`, one-sided, as in KungFu (OSDI'20), PairAveragingOptimizer: a random peer t, pull its snapshot,
+ * v <- (v + v_t) / 2, apply the local gradient, publish. The peer is not changed. There each member chooses
+ * for itself; here all turn by the same random number of places, so that in a step nobody is asked twice
+ * and every peer is as likely as before.
  *
  * `adpsgd-symmetric`: Lian et al., "Asynchronous Decentralized Parallel Stochastic Gradient Descent",
  * ICML'18, algorithm 1: both ends take the mean, so the sum of the models is kept. As there, the graph is
@@ -19,9 +21,10 @@ static void enter(struct spotnik_sync_replica *replica, const struct spotnik_syn
 
 static uint32_t any_other(struct spotnik_sync_replica *replica)
 {
-    uint32_t peer = (uint32_t)spotnik_prng_below(&replica->prng, replica->size);
+    struct spotnik_prng shared;
 
-    return peer == replica->rank ? (peer + 1) % replica->size : peer;
+    spotnik_prng_seed(&shared, replica->step);
+    return (replica->rank + 1 + (uint32_t)spotnik_prng_below(&shared, replica->size - 1)) % replica->size;
 }
 
 static void begin(struct spotnik_sync_replica *replica, const struct spotnik_sync_primitives *use)
@@ -80,6 +83,7 @@ const struct spotnik_sync_strategy spotnik_sync_adpsgd = {
 const struct spotnik_sync_strategy spotnik_sync_adpsgd_symmetric = {
     .name = "adpsgd-symmetric",
     .early = true,
+    .settles = true,
     .options = { .period = 1 },
     .enter = enter,
     .begin = begin_symmetric,

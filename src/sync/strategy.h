@@ -72,6 +72,7 @@ struct spotnik_sync_strategy {
     bool synchronous; /* all members take part in every average at the same step */
     bool same_bits;   /* replicas are bit-identical after every finish; else the centre, if synchronous */
     bool early;       /* `begin` does not need the gradient: what it starts may travel while that is computed */
+    bool settles;     /* others change our model by half of the difference to theirs: exchange, settle */
     struct spotnik_sync_options options; /* usual ones */
     void (*enter)(struct spotnik_sync_replica *replica, const struct spotnik_sync_primitives *use);
     void (*begin)(struct spotnik_sync_replica *replica, const struct spotnik_sync_primitives *use);
