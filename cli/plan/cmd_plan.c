@@ -86,7 +86,7 @@ static int profile_load(struct call *call, struct spotnik_fault *fault)
         *name++ = '\0';
     if (!spotnik_store_is(path))
         return spotnik_profile_read(call->profile_path, &call->profile, fault);
-    if (spotnik_store_open(path, &store, fault))
+    if (spotnik_plan_store_open(path, &store, fault))
         return -1;
     int rc = spotnik_store_profile_get(store, name, &call->profile, fault);
     spotnik_store_close(store);
@@ -105,7 +105,7 @@ static int prices_load(struct call *call, struct spotnik_fault *fault)
             rc = spotnik_catalog_read(&call->catalog, call->prices[i], fault);
             continue;
         }
-        rc = spotnik_store_open(call->prices[i], &store, fault);
+        rc = spotnik_plan_store_open(call->prices[i], &store, fault);
         if (!rc) {
             spotnik_catalog_free(&call->catalog);
             rc = spotnik_store_prices_get(store, &call->catalog, fault);
@@ -151,7 +151,7 @@ static int remember(struct call *call, const struct spotnik_plan *plan, struct s
 
     if (!call->store)
         return 0;
-    if (spotnik_store_open(call->store, &store, fault))
+    if (spotnik_plan_store_open(call->store, &store, fault))
         return -1;
     int rc = call->price_count ? spotnik_store_prices_put(store, &call->catalog, fault) : 0;
     if (!rc && plan->found) {

@@ -47,7 +47,7 @@ static int keep(const char *path, const struct spotnik_profile *profile, struct 
 {
     struct spotnik_store *store;
 
-    if (spotnik_store_open(path, &store, fault))
+    if (spotnik_plan_store_open(path, &store, fault))
         return -1;
     int rc = spotnik_store_profile_put(store, profile, fault);
     spotnik_store_close(store);

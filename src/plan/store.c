@@ -72,7 +72,7 @@ static int layout_check(struct spotnik_store *store, struct spotnik_fault *fault
     return 0;
 }
 
-int spotnik_store_open(const char *path, struct spotnik_store **store_out, struct spotnik_fault *fault)
+int spotnik_plan_store_open(const char *path, struct spotnik_store **store_out, struct spotnik_fault *fault)
 {
     struct spotnik_store *store = calloc(1, sizeof(*store));
 

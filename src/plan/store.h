@@ -9,7 +9,7 @@
 struct spotnik_store;
 
 /* Opens or makes the file. A file that is not a store of ours is a fault, and is left as it is. */
-int spotnik_store_open(const char *path, struct spotnik_store **store_out, struct spotnik_fault *fault);
+int spotnik_plan_store_open(const char *path, struct spotnik_store **store_out, struct spotnik_fault *fault);
 void spotnik_store_close(struct spotnik_store *store);
 /* True when the file starts as SQLite files do. */
 bool spotnik_store_is(const char *path);

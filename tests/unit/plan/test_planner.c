@@ -384,7 +384,7 @@ static void stores(void **state)
     struct spotnik_fault fault;
 
     (void)state;
-    assert_int_equal(spotnik_store_open(file("s.db", NULL), &store, NULL), 0);
+    assert_int_equal(spotnik_plan_store_open(file("s.db", NULL), &store, NULL), 0);
     assert_int_equal(spotnik_store_profile_get(store, NULL, &back, &fault), -1);
     assert_non_null(strstr(fault.text, "no profile"));
     assert_int_equal(spotnik_store_profile_put(store, &p, NULL), 0);
@@ -393,7 +393,7 @@ static void stores(void **state)
     assert_int_equal(spotnik_store_plan_put(store, "x", "2 x y", 32, 10, 1.5, NULL), 0);
     spotnik_store_close(store);
     assert_true(spotnik_store_is(file("s.db", NULL)));
-    assert_int_equal(spotnik_store_open(file("s.db", NULL), &store, NULL), 0);
+    assert_int_equal(spotnik_plan_store_open(file("s.db", NULL), &store, NULL), 0);
     assert_int_equal(spotnik_store_profile_get(store, "resnet50-example", &back, NULL), 0);
     assert_int_equal(back.device_count, p.device_count);
     assert_int_equal(spotnik_store_prices_get(store, &again, NULL), 0);
@@ -403,7 +403,7 @@ static void stores(void **state)
     spotnik_catalog_free(&catalog);
     spotnik_catalog_free(&again);
     assert_int_equal(
-        spotnik_store_open(file("n.db", "not a database, but long enough to be looked at as one"), &store,
+        spotnik_plan_store_open(file("n.db", "not a database, but long enough to be looked at as one"), &store,
                            &fault),
         -1);
 }
