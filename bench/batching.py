@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Dynamic batching and gradient noise in running jobs: three workers of the character model at emulated speeds.
+
+Speeds are a duty cycle on processor time (`spotnik run --throttle`), so on few cores they are relative: all workers together
+use nine tenths of the machine. Uniform shares are the same program with a dead-band that nothing leaves, so both runs do the same
+but for the shares.
+
+Usage: bench/batching.py BUILD DATA PART     run a part (shares, overhead, noise) and keep what it gave in DATA (JSON); each takes
+                                             one or two minutes and wants a machine with nothing else on it
+       bench/batching.py table DATA [docs/results]   print the tables; with a folder, write batching.md and batching.svg there
+Needs nothing but Python 3.9 and the examples of the build.
+"""
+
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+MIXES = (("H = 2", (9, 12, 18)), ("H = 6", (3, 18, 18)), ("H = 10", (2, 17, 20)))
+WAYS = (("uniform", 1000), ("dynamic", 5), ("no dead-band", 0))  # dead-band in percent
+BATCH, STEPS, SMOOTHED = 39 * 32, 120, 10
+NOISE_BATCHES = (48, 96, 192, 384, 768, 1536, 3072)
+NOISE_STEPS = (40, 80)
+COLOURS = {"uniform": "#c0392b", "dynamic": "#1f5fbf", "no dead-band": "#888888"}
+
+
+def run(build, options, environment, steps, batch):
+    """The lines of one worker's log, a step each."""
+    with tempfile.TemporaryDirectory() as folder:
+        log = os.path.join(folder, "log")
+        command = [f"{build}/cli/spotnik", "run", "-q", *options, "--", f"{build}/examples/charlm", "--steps", str(steps),
+                   "--batch", str(batch), "--log", log]
+        told = {**os.environ, "SPOTNIK_MAX": "8", **environment}
+        subprocess.run(command, env=told, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True, timeout=110)
+        with open(log, encoding="utf-8") as lines:
+            entries = [json.loads(line) for line in lines]
+    workers = {}
+    for entry in entries:
+        if entry["kind"] == "step":
+            workers.setdefault(entry["pid"], {})[entry["step"]] = entry
+    return [whole for _, whole in sorted(workers.items()) if len(whole) == steps]
+
+
+def shares(build):
+    result = {}
+    for name, speeds in MIXES:
+        for way, band in WAYS:
+            workers = run(build, ["-n", "3", "--batching", "dynamic", "--throttle", ":".join(map(str, speeds))],
+                          {"SPOTNIK_BATCH_DEAD_BAND": str(band)}, STEPS, BATCH)
+            one = workers[0]
+            result[f"{name} {way}"] = {
+                "t_s": [(one[s]["t_ns"] - one[1]["t_ns"]) / 1e9 for s in range(1, STEPS + 1)],
+                "loss": [one[s]["loss"] for s in range(1, STEPS + 1)],
+                "compute_us": [one[s]["compute_us"] for s in range(1, STEPS + 1)],
+                "adjustments": [one[s]["adjustments"] for s in range(1, STEPS + 1)],
+                "shares": [[sum(b - a for a, b in w[s]["samples"]) for w in workers] for s in range(1, STEPS + 1)],
+            }
+            print(name, way, "done", flush=True)
+    return result
+
+
+def overhead(build):
+    """Two workers at full speed: time of a step with everything on, and with everything off, one run after the other."""
+    result = {"off": [], "on": []}
+    on = {"SPOTNIK_BATCHING": "dynamic", "SPOTNIK_NOISE": "scale", "SPOTNIK_BATCH_DEAD_BAND": "1000"}
+    for _ in range(8):
+        for name, environment in (("off", {}), ("on", on)):
+            one = run(build, ["-n", "2"], environment, 150, 4 * BATCH)[0]
+            times = [(one[s]["t_ns"] - one[s - 1]["t_ns"]) / 1e6 for s in range(30, 151)]
+            result[name].append(statistics.median(times))
+    return result
+
+
+def noise(build):
+    """What is estimated at the same point of training, for other and other batches."""
+    result = {}
+    for batch in NOISE_BATCHES:
+        one = run(build, ["-n", "3"], {"SPOTNIK_NOISE": "scale"}, NOISE_STEPS[1], batch)[0]
+        part = [one[s] for s in range(NOISE_STEPS[0], NOISE_STEPS[1] + 1) if "noise_scale" in one[s]]
+        result[str(batch)] = {key: statistics.mean(entry[key] for entry in part) for key in ("noise_scale", "relative_noise")}
+        result[str(batch)]["loss"] = statistics.mean(one[s]["loss"] for s in range(NOISE_STEPS[0], NOISE_STEPS[1] + 1))
+    return result
+
+
+def smoothed(loss):
+    return [statistics.mean(loss[max(0, i - SMOOTHED + 1):i + 1]) for i in range(len(loss))]
+
+
+def settled(entry):
+    """The first step dealt after two adjustments; the last step where there were fewer."""
+    return next((i for i, n in enumerate(entry["adjustments"]) if n >= 2), len(entry["adjustments"]) // 2) + 1
+
+
+def spread(entry, first):
+    """(slowest - fastest) / slowest of the members' compute times, median over the steps from `first` on that moved no share."""
+    values = [1 - least / most for least, most in entry["compute_us"][first:]]
+    return statistics.median(values)
+
+
+def slope(points):
+    """Of log y over log x, least squares."""
+    xs, ys = [math.log(x) for x, _ in points], [math.log(y) for _, y in points]
+    x0, y0 = statistics.mean(xs), statistics.mean(ys)
+    return sum((x - x0) * (y - y0) for x, y in zip(xs, ys)) / sum((x - x0) ** 2 for x in xs)
+
+
+def shares_table(data):
+    lines = ["| speeds | shares, uniform | shares, dynamic | spread, uniform | spread after 2 | step, uniform | step, dynamic | speed-up | "
+             "bound | time to loss, uniform | dynamic | ratio | changes, no dead-band | 5 % |",
+             "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|"]
+    for name, speeds in MIXES:
+        uniform, dynamic, free = (data[f"{name} {way}"] for way, _ in WAYS)
+        target = max(smoothed(entry["loss"])[-1] for entry in (uniform, dynamic))
+        reach = [next(t for t, loss in zip(entry["t_s"], smoothed(entry["loss"])) if loss <= target)
+                 for entry in (uniform, dynamic)]
+        first = settled(dynamic)
+        step = [statistics.median(b - a for a, b in zip(entry["t_s"][first:], entry["t_s"][first + 1:]))
+                for entry in (uniform, dynamic)]
+        bound = statistics.mean(speeds) / min(speeds)
+        cells = [":".join(map(str, speeds)), ":".join(map(str, uniform["shares"][-1])), ":".join(map(str, dynamic["shares"][-1])),
+                 f"{spread(uniform, first):.0%}", f"{spread(dynamic, first):.1%}", f"{1000 * step[0]:.1f} ms",
+                 f"{1000 * step[1]:.1f} ms", f"{step[0] / step[1]:.2f}", f"{bound:.2f}", f"{reach[0]:.2f} s", f"{reach[1]:.2f} s",
+                 f"{reach[0] / reach[1]:.2f}", str(free["adjustments"][-1]), str(dynamic["adjustments"][-1])]
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def noise_table(data):
+    lines = ["| batch | noise scale | relative deviation | Scavenger's relative noise | loss |", "|---|---|---|---|---|"]
+    for batch, entry in sorted(data.items(), key=lambda item: int(item[0])):
+        deviation = math.sqrt(max(entry["noise_scale"], 0) / int(batch))
+        lines.append(f"| {batch} | {entry['noise_scale']:.0f} | {deviation:.2f} | {entry['relative_noise']:.3f} | {entry['loss']:.2f} |")
+    return lines
+
+
+def noise_slopes(data):
+    known = [(int(batch), entry) for batch, entry in data.items() if entry["noise_scale"] > 0]
+    return (slope([(batch, math.sqrt(entry["noise_scale"] / batch)) for batch, entry in known]),
+            slope([(batch, entry["relative_noise"]) for batch, entry in known]))
+
+
+def plot(data):
+    svg = ["<svg xmlns='http://www.w3.org/2000/svg' width='900' height='310' font-family='sans-serif' font-size='11'>",
+           "<rect width='900' height='310' fill='white'/>"]
+    for panel, (name, speeds) in enumerate(MIXES):
+        left, top, width, height = 50 + 295 * panel, 40, 240, 210
+        entries = {way: data[f"{name} {way}"] for way, _ in WAYS}
+        most = max(us[1] for us in entries["uniform"]["compute_us"]) / 1000
+        svg.append(f"<text x='{left}' y='25'>{':'.join(map(str, speeds))}: slowest member's time, ms, by step</text>")
+        svg.append(f"<path d='M{left},{top} V{top + height} H{left + width}' fill='none' stroke='#444'/>")
+        svg.append(f"<text x='{left - 4}' y='{top + 4}' text-anchor='end'>{most:.0f}</text>")
+        svg.append(f"<text x='{left - 4}' y='{top + height}' text-anchor='end'>0</text>")
+        svg.append(f"<text x='{left + width}' y='{top + height + 14}' text-anchor='end'>{STEPS}</text>")
+        for way, entry in entries.items():
+            points = " ".join(f"{left + width * i / STEPS:.1f},{top + height - height * us[1] / 1000 / most:.1f}"
+                              for i, us in enumerate(entry["compute_us"]))
+            svg.append(f"<polyline points='{points}' fill='none' stroke='{COLOURS[way]}' stroke-width='1.2'/>")
+    for i, way in enumerate(COLOURS):
+        svg.append(f"<text x='{50 + 120 * i}' y='295' fill='{COLOURS[way]}'>{way}</text>")
+    return "\n".join([*svg, "</svg>", ""])
+
+
+def page(data):
+    lines = ["# Dynamic batching and gradient noise: runs", "",
+             "Three workers of the character model (`examples/charlm`) on one machine of two cores, at emulated speeds; made by",
+             "`bench/batching.py`. Speeds are a duty cycle on processor time and relative: together the workers use nine tenths of the",
+             f"machine. Global batch {BATCH}, {STEPS} steps, window 5. *Uniform* is the same program with a dead-band nothing leaves.", ""]
+    if "shares" in data:
+        lines += [*shares_table(data["shares"]), "",
+                  "*spread*: (slowest − fastest) / slowest of the members' compute times, median of the steps from the second adjustment on.",
+                  "*bound*: mean(X) / min(X), what sharing the work can give at most when nothing else takes time. *time to loss*: from the first",
+                  f"commit until the loss, mean of {SMOOTHED} steps, is at the worse of the two runs' last; batch and weighted gradient are the",
+                  "same, so both need the same steps, to rounding. *changes*: of shares in the whole run.", "",
+                  "![slowest member's time](batching.svg)", ""]
+    if "overhead" in data:
+        off, on = (statistics.median(data["overhead"][key]) for key in ("off", "on"))
+        runs = "; ".join(f"{key} {', '.join(f'{x:.2f}' for x in data['overhead'][key])}" for key in ("off", "on"))
+        lines += ["## Overhead", "",
+                  f"Two workers at full speed, batch {4 * BATCH}, median step of runs in turn, everything off and everything on (agreed bucket,",
+                  f"controller, gradient norms): {off:.2f} ms and {on:.2f} ms, {on / off - 1:+.1%}. Single runs, ms: {runs}.", ""]
+    if "noise" in data:
+        deviation, relative = noise_slopes(data["noise"])
+        lines += ["## Noise of gradients by batch", "", *noise_table(data["noise"]), "",
+                  f"Three workers, estimates over steps {NOISE_STEPS[0]} to {NOISE_STEPS[1]}. *Relative deviation*: (noise scale / batch)^½ of the averaged",
+                  f"gradient; its slope in a log-log plot is {deviation:.2f} (−½ where the noise scale does not depend on the batch). Scavenger's",
+                  f"relative noise: slope {relative:.2f}; it is flat where noise is much larger or much smaller than the signal.", ""]
+    return "\n".join(lines)
+
+
+def main(arguments):
+    if len(arguments) >= 2 and arguments[0] == "table":
+        with open(arguments[1], encoding="utf-8") as file:
+            data = json.load(file)
+        print(page(data))
+        if len(arguments) == 3:
+            with open(os.path.join(arguments[2], "batching.md"), "w", encoding="utf-8") as file:
+                file.write(page(data))
+            if "shares" in data:
+                with open(os.path.join(arguments[2], "batching.svg"), "w", encoding="utf-8") as file:
+                    file.write(plot(data["shares"]))
+        return
+    parts = {"shares": shares, "overhead": overhead, "noise": noise}
+    if len(arguments) != 3 or arguments[2] not in parts:
+        raise SystemExit(__doc__)
+    data = {}
+    if os.path.exists(arguments[1]):
+        with open(arguments[1], encoding="utf-8") as file:
+            data = json.load(file)
+    data[arguments[2]] = parts[arguments[2]](arguments[0])
+    with open(arguments[1], "w", encoding="utf-8") as file:
+        json.dump(data, file)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
