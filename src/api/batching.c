@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "api/job.h"
+#include "batch/async.h"
 #include "base/error.h"
 #include "base/hash.h"
 
@@ -289,4 +290,28 @@ void spotnik_batching_refresh(struct spotnik_job *job)
     size = spotnik_batching_pack(job->batching, bytes, size);
     (void)spotnik_blobs_set(&job->registry.blobs, SPOTNIK_BATCHING_BLOB, bytes, size);
     free(bytes);
+}
+
+bool spotnik_batching_async(const struct spotnik_job *job, const struct spotnik_batch_config *config, uint64_t *ret_samples,
+                            double *ret_lambda)
+{
+    const struct spotnik_agreed *agreed = spotnik_agreed_get(job);
+    struct spotnik_batch_published published[SPOTNIK_BATCH_MEMBERS_MAX];
+    uint32_t count = 0, self = UINT32_MAX;
+
+    if (!agreed || agreed->step != job->committed || !agreed->step)
+        return false;
+    for (uint32_t i = 0; i < agreed->slots && count < SPOTNIK_BATCH_MEMBERS_MAX; i++) {
+        const struct spotnik_agreed_row *row = &agreed->row[i];
+        if (!is_given(row) || !row->samples)
+            continue;
+        if (i == job->share && job->share < job->shares)
+            self = count;
+        published[count++] = (struct spotnik_batch_published){ row->samples, (double)row->compute_us / 1e6 };
+    }
+    if (self == UINT32_MAX)
+        return false;
+    *ret_samples = spotnik_batch_async(config, published, count, self);
+    *ret_lambda = spotnik_batch_async_lambda(published, count, self);
+    return true;
 }

@@ -50,6 +50,12 @@ int spotnik_batching_open(struct spotnik_job *job);
 /* step.c: a step was begun; the state may have been replaced. */
 void spotnik_batching_begin(struct spotnik_job *job);
 
+/* For strategies whose members draw their own batches, without steps in common (batch/async.h): what this member goes on with, and the
+ * scale of its gradient, from the agreed rows of the last committed step. False: no such rows, or we had none among them. The job
+ * needs no dynamic batching for it, but agreed rows; `config` says the global batch and the bounds. Caller's thread. */
+bool spotnik_batching_async(const struct spotnik_job *job, const struct spotnik_batch_config *config, uint64_t *ret_samples,
+                            double *ret_lambda);
+
 /* open.c: the engine's hooks. */
 uint32_t spotnik_batching_deal(void *job, uint64_t step, uint32_t bucket_count, const struct spotnik_bucket_result *result,
                                const uint32_t **ret_weight);
