@@ -58,11 +58,14 @@ void enter_next_sponsor(struct spotnik_core *core)
     ask(core, &core->view.entry[rank].member);
 }
 
-/* Sponsor: is there anybody to let in, and is this a quiet moment? */
+/* Sponsor: is this a quiet moment? So is any in which we are too few to begin a step, once all have the last one: those who have begun the
+ * next wait for those who have not, and these for a joiner. */
 static bool quiet(const struct spotnik_core *core)
 {
-    return core->role == SPOTNIK_ROLE_MEMBER && !core->frozen && core->step.started == 0 &&
-           core->view.size < core->limits.members_max;
+    bool too_few = core->view.size < core->members_min && step_stable(core) == core->step.committed;
+    bool waiting = core->step.started == 0 || too_few;
+
+    return core->role == SPOTNIK_ROLE_MEMBER && !core->frozen && waiting && core->view.size < core->limits.members_max;
 }
 
 static uint64_t steps_behind(const struct spotnik_core *core, const struct joiner *joiner)

@@ -174,6 +174,7 @@ void view_install(struct spotnik_core *core, const struct spotnik_proposal *prop
     settle(core, proposal);
     core->status.restarted_ns = core->now_ns;
     core->heartbeat_ns = core->now_ns;
+    core->settle_ns = spotnik_time_add(core->now_ns, core->limits.heartbeat_ns << core->settles);
     for (uint32_t i = 0; i < core->view.size; i++)
         enter_forget(core, core->view.entry[i].member.id);
     queue_action(core, SPOTNIK_ACTION_VIEW)->step = core->view.epoch;

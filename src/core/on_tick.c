@@ -19,6 +19,7 @@ static void forgive_lateness(struct spotnik_core *core)
 /* A peer on our own host shares our processors: its silence mostly means that the host is busy, while its death comes by certificate or
  * EOF. Only a stopped process is noticed by silence there, and that may take a little longer. */
 #define HOST_PATIENCE 3
+#define SETTLES_MAX 12
 
 static bool silent(const struct spotnik_core *core, const struct peer *peer)
 {
@@ -57,6 +58,15 @@ static bool accuse_one(struct spotnik_core *core)
     return false;
 }
 
+/* Each try gives the next view twice as long to hand over its last step: a view change in the middle begins that anew. */
+static void settle_try(struct spotnik_core *core)
+{
+    if (core->role != SPOTNIK_ROLE_MEMBER || core->now_ns < core->settle_ns || !step_needs_settling(core))
+        return;
+    core->settles += core->settles < SETTLES_MAX;
+    ballot_start(core);
+}
+
 static void tick_member(struct spotnik_core *core)
 {
     if (core->now_ns >= core->heartbeat_ns) {
@@ -64,8 +74,7 @@ static void tick_member(struct spotnik_core *core)
         heartbeat(core);
         while (accuse_one(core))
             ;
-        if (core->role == SPOTNIK_ROLE_MEMBER && step_needs_settling(core))
-            ballot_start(core);
+        settle_try(core);
     }
     if (core->role == SPOTNIK_ROLE_MEMBER && core->now_ns >= core->enter_until_ns && core->phase == PHASE_JOINER)
         token_returned(core);

@@ -132,6 +132,8 @@ struct spotnik_core {
     struct peer *peer;
     uint32_t peer_max;
     uint64_t heartbeat_ns;
+    uint64_t settle_ns; /* not before: see step_needs_settling() */
+    uint32_t settles;   /* since the last commit */
 
     struct queued_action *queue; /* ring buffer */
     uint32_t queue_head, queue_count, queue_max;

@@ -40,10 +40,13 @@ uint64_t step_stable(const struct spotnik_core *core)
     return committed - 1; /* it is beyond the settled step, so not 0; or the settled step, lagged behind, so not 0 either */
 }
 
-/* Waiting for more members with a step that is not stable, so that no joiner may have it: a view of the same members makes it so. */
+/* Too few to go on, with a step that is not stable, so that no joiner may have it: a view of the same members makes it so. Whoever has begun
+ * the next one waits as well, for those who cannot. */
 bool step_needs_settling(const struct spotnik_core *core)
 {
-    return core->rank == 0 && core->begin_wanted && !core->frozen && core->view.size < core->members_min &&
+    bool waiting = core->begin_wanted || core->step.begun;
+
+    return core->rank == 0 && waiting && !core->frozen && core->view.size < core->members_min &&
            step_stable(core) < core->step.committed;
 }
 
@@ -172,6 +175,7 @@ static void step_commit(struct spotnik_core *core, const struct spotnik_event *d
     bool handed = step_by_handover(core);
 
     spotnik_transaction_commit(&core->step);
+    core->settles = 0;
     step_time(core);
     flat_settle(core, handed);
     if (core->role == SPOTNIK_ROLE_MEMBER && handed) {

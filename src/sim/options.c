@@ -159,6 +159,8 @@ void spotnik_sim_options_draw(struct spotnik_sim_options *options, uint64_t seed
     draw_latest(options, seed);
     draw_choice(options, seed);
     draw_blocks(options, seed);
+    if (seed % 7 == 5) /* a job that waits whenever one is missing */
+        options->members_min = options->members - (uint32_t)(seed / 7 % 2);
     options->limits.deals = seed % 3 == 1 || seed % 12 == 0; /* not drawn: the others keep their histories */
 }
 
