@@ -90,7 +90,7 @@ void spotnik_check_input(struct sim_world *world, const struct sim_process *proc
 void spotnik_check_commit(struct sim_world *world, struct sim_process *process, uint64_t step);
 void spotnik_check_copied(struct sim_world *world, struct sim_process *process);
 void spotnik_check_view(struct sim_world *world, struct sim_process *process, uint64_t epoch);
-void spotnik_check_sent(struct sim_world *world, struct sim_process *process,
+void spotnik_check_sent(struct sim_world *world, struct sim_process *process, const struct sim_process *to,
                         const struct spotnik_message *message);
 void spotnik_check_message(struct sim_world *world, const struct sim_process *to,
                            const struct sim_process *from, const struct spotnik_message *message);

@@ -7,7 +7,14 @@
 
 enum { MESSAGES_BASE = 12, MESSAGES_PER_CHANGE = 10 };
 
-void spotnik_check_sent(struct sim_world *world, struct sim_process *process,
+/* A joiner that asks is told of the view, however often it asks: that is no part of a recovery. */
+static bool is_recovery(enum spotnik_message_kind kind, const struct sim_process *to)
+{
+    return kind == SPOTNIK_MESSAGE_RECONCILE || kind == SPOTNIK_MESSAGE_ACCEPT || kind == SPOTNIK_MESSAGE_FENCED
+           || (kind == SPOTNIK_MESSAGE_RESTART && to->join == SIM_JOIN_NONE);
+}
+
+void spotnik_check_sent(struct sim_world *world, struct sim_process *process, const struct sim_process *to,
                         const struct spotnik_message *message)
 {
     spotnik_sim_mix(world, (uint64_t)message->kind << 48 | message->epoch << 24 | message->committed);
@@ -16,9 +23,7 @@ void spotnik_check_sent(struct sim_world *world, struct sim_process *process,
     spotnik_check_proposal(world, process, message);
     world->result->messages++;
     process->messages++;
-    process->recovery_messages +=
-        message->kind == SPOTNIK_MESSAGE_RECONCILE || message->kind == SPOTNIK_MESSAGE_ACCEPT
-        || message->kind == SPOTNIK_MESSAGE_RESTART || message->kind == SPOTNIK_MESSAGE_FENCED;
+    process->recovery_messages += is_recovery(message->kind, to);
 }
 
 /* Who came, went or died since this process installed its last view. */

@@ -14,11 +14,12 @@
 static void send(struct sim_world *world, struct sim_process *process, const struct spotnik_action *action)
 {
     enum spotnik_message_kind kind = action->message->kind;
+    struct sim_process *to = sim_process_of(world, &action->peer);
 
     if (kind == SPOTNIK_MESSAGE_ACCEPT)
         process->voted_epoch = action->message->epoch + 1;
-    spotnik_check_sent(world, process, action->message);
-    spotnik_sim_send(world, process, sim_process_of(world, &action->peer), action->message);
+    spotnik_check_sent(world, process, to, action->message);
+    spotnik_sim_send(world, process, to, action->message);
     spotnik_sim_aimed(world, process, kind, true);
 }
 
