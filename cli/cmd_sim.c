@@ -29,7 +29,8 @@ static const char help[] =
     "  --data         with every heartbeat and data frame\n"
     "  --plant BUG    break a rule of the protocol on purpose: commit-after-promise, ignore-accepted, "
     "any-quorum,\n"
-    "                 skip-handover, forget-returned, flat-unasked, small-early\n"
+    "                 skip-handover, forget-returned, flat-unasked, small-early,\n"
+    "                 policy-not-copied, policy-alone, holder-alone, judge-any-lane\n"
     "  --json         results as JSON, one object per line\n"
     "  --scale N      a view of N members, losses in one instant: what the recovery costs (default losses "
     "1,3,10),\n"
@@ -61,7 +62,9 @@ static bool parse_bug(const char *text, uint32_t *bugs)
                   { "flat-unasked", SPOTNIK_BUG_FLAT_UNASKED },
                   { "small-early", SPOTNIK_BUG_SMALL_EARLY },
                   { "policy-not-copied", SPOTNIK_BUG_POLICY_NOT_COPIED },
-                  { "policy-alone", SPOTNIK_BUG_POLICY_ALONE } };
+                  { "policy-alone", SPOTNIK_BUG_POLICY_ALONE },
+                  { "holder-alone", SPOTNIK_BUG_HOLDER_ALONE },
+                  { "judge-any-lane", SPOTNIK_BUG_JUDGE_ANY_LANE } };
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
         if (!strcmp(text, known[i].name)) {
             *bugs |= known[i].bug;

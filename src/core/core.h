@@ -7,8 +7,8 @@
  *   1. memory of spotnik_core_size(&limits) bytes, spotnik_core_init().
  *   2. for every happening: spotnik_core_step(core, &event), then spotnik_core_poll() until it returns false, doing each
  *      action at once (a message belongs to the core and is valid until the next call of any spotnik_core_ function).
- *      The action FLAT asks for a bucket by the flat algorithm, in memory that all members of the view share; the driver
- *      says FLAT_DONE when it holds the whole result. Who shares memory with us it tells by SHARED.
+ *      The action FLAT asks for a bucket by the flat algorithm, in memory that all members of the view share, or all of our host;
+ *      the driver says FLAT_DONE when it holds the whole result. Who shares memory with us it tells by SHARED.
  *   3. when a data connection can take bytes: spotnik_core_send_next() for its peer, and send what it says.
  *   4. when a data frame's header has arrived: spotnik_core_place(); read the payload where it says; then
  *      the event CHUNK_DONE.
@@ -47,6 +47,7 @@ struct spotnik_limits {
     uint64_t enter_wait_ns;    /* how long a view change waits for a joiner that is a step behind */
     bool minority_continues;   /* SPOTNIK_MINORITY_CONTINUE: waives P1 */
     const struct spotnik_choice *choice; /* which buckets do not go round the ring; the same for all members. NULL: all do */
+    bool hierarchy;            /* members of one host add up in memory and send one stream to the next host, where they can */
     bool deals;                /* shares are uneven: DEAL is asked for before every commit; the same on every member */
 };
 
@@ -92,7 +93,8 @@ enum spotnik_event_kind {
     SPOTNIK_EVENT_ENTER_READY,  /* joiner: keep asking to be let in from now on; peer: the sponsor */
     /* data */
     SPOTNIK_EVENT_CHUNK_DONE,   /* header: the payload has been put where spotnik_core_place() said */
-    SPOTNIK_EVENT_FLAT_DONE,    /* header: bucket, step, epoch of a FLAT whose whole result we hold, whoever may die now */
+    SPOTNIK_EVENT_FLAT_DONE,    /* header: bucket, step, epoch of a FLAT whose whole result we hold, whoever may die now; or, for
+                                   the holder of a host's stream, whose sum over the host is in out, of header.weight */
     SPOTNIK_EVENT_FLAT_FAILED,  /* header, error: a FLAT that cannot be done: MISMATCH, or else it is reduced again */
 };
 
@@ -146,7 +148,10 @@ enum spotnik_action_kind {
     SPOTNIK_ACTION_OFFER,      /* bucket, step, count: offer[step & 1] = in: to be sent from there */
     SPOTNIK_ACTION_SUM,        /* bucket, step; offset: our rank, count: members, weight: ours: out[step & 1] = all inputs added up, ours from
                                   `in`, the others' where KEEP put them; segment j of the ring (ring.h) from rank j on */
-    SPOTNIK_ACTION_FLAT,       /* bucket, step, weight: reduce it by the flat algorithm with all of the view -> FLAT_DONE */
+    SPOTNIK_ACTION_FLAT,       /* bucket, step, weight: reduce it by the flat algorithm with all of the view -> FLAT_DONE.
+                                  `part` HOLDER, SERVED: with the members of our host only; the first of them gets their sum (of
+                                  MEAN without the division) and SPREADs the result of all, which the others wait for */
+    SPOTNIK_ACTION_SPREAD,     /* bucket, step: of a FLAT as HOLDER: out[step & 1] holds the result of all now; show it to our host */
     SPOTNIK_ACTION_DEAL,       /* step: out[step & 1] of every bucket will hold the result when all actions of this event are done: say
                                   by DEAL how the next steps are dealt out, and it is committed */
     SPOTNIK_ACTION_COMMITTED,  /* step: out[step & 1] of every bucket holds the result */
@@ -157,8 +162,16 @@ enum spotnik_action_kind {
     SPOTNIK_ACTION_FAILED,     /* error */
 };
 
+/* Our part in the reduction on a host. */
+enum spotnik_host_part {
+    SPOTNIK_PART_ALL,    /* one of all members of the view */
+    SPOTNIK_PART_HOLDER, /* of our host; the sum goes on to other hosts from here */
+    SPOTNIK_PART_SERVED, /* of our host; the result comes from the holder */
+};
+
 struct spotnik_action {
     enum spotnik_action_kind kind;
+    enum spotnik_host_part part;
     struct spotnik_member peer;
     const struct spotnik_message *message;
     uint64_t step;
@@ -179,8 +192,8 @@ struct spotnik_transfer {
 enum spotnik_verdict {
     SPOTNIK_VERDICT_TAKE,  /* put `count` elements to out[step & 1] + offset as `kind` says, then CHUNK_DONE */
     SPOTNIK_VERDICT_DROP,  /* read the payload and forget it */
-    SPOTNIK_VERDICT_WAIT,  /* leave it in the socket; ask again after any later event that polled an action, or any
-                              event of the caller's side */
+    SPOTNIK_VERDICT_WAIT,  /* leave it in the socket; ask again after any later event that polled an action, any event of the
+                              caller's side, and FLAT_DONE */
     SPOTNIK_VERDICT_BAD,   /* the peer breaks the protocol: hang up */
 };
 struct spotnik_placement {
@@ -191,6 +204,7 @@ struct spotnik_placement {
     uint64_t weight;             /* of our own contribution, for combine; 0: `received` goes through unchanged. When
                                     header.weight is 0, `received` carries nothing: out = weight * in instead (both 0: copy) */
     uint64_t weight_total;       /* REDUCE_LAST: divide MEAN by this */
+    bool summed;                 /* our own contribution is the sum of our host, in out: it is weighted already */
 };
 
 struct spotnik_core_status {
@@ -261,6 +275,8 @@ enum spotnik_bug {
     SPOTNIK_BUG_SMALL_EARLY = (1u << 6),
     SPOTNIK_BUG_POLICY_NOT_COPIED = (1u << 7), /* of the simulated driver: joiners begin to judge anew */
     SPOTNIK_BUG_POLICY_ALONE = (1u << 8),      /* and members judge by their own numbers */
+    SPOTNIK_BUG_HOLDER_ALONE = (1u << 9),    /* the sum of a host goes on with the weight of its holder */
+    SPOTNIK_BUG_JUDGE_ANY_LANE = (1u << 10), /* what overtakes on another connection counts as a different program */
 };
 void spotnik_core_plant(struct spotnik_core *core, uint32_t bugs);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When steps are reduced in shared memory instead of round the ring (docs/design/0007-fast-path.md).
+/* When steps are reduced in shared memory instead of round the ring (docs/design/0007-fast-path.md), or in the memory of each host and
+ * between hosts round a ring of those (0010-hierarchy.md): the same decision, only that members of different hosts need not share.
  *
  * All members of a view must choose alike, and neither way to that costs a message. Either the view was chosen so: everybody's report in
  * RECONCILE says with whom it shares no memory, and the proposal says whether all that stay share it; whoever installs the view
@@ -17,13 +18,20 @@ static uint32_t find(const struct spotnik_flat_mode *flat, struct spotnik_id id)
     return at;
 }
 
+/* Do we lack memory that we should share with this member? */
+static bool is_apart(const struct spotnik_core *core, uint32_t rank)
+{
+    if (rank == core->rank || (core->limits.hierarchy && !spotnik_hosts_mate(&core->view, rank, core->rank)))
+        return false;
+    return find(&core->flat, core->view.entry[rank].member.id) == core->flat.count;
+}
+
 /* What we say of ourselves in this step, the same for all its buckets. */
 void flat_latch(struct spotnik_core *core)
 {
     core->flat.ours = core->role == SPOTNIK_ROLE_MEMBER;
     for (uint32_t rank = 0; rank < core->view.size && core->flat.ours; rank++)
-        if (rank != core->rank && find(&core->flat, core->view.entry[rank].member.id) == core->flat.count)
-            core->flat.ours = false;
+        core->flat.ours = !is_apart(core, rank);
 }
 
 /* Our word in RECONCILE. Once it has failed in a view, the next one begins on the ring, or two might fail for ever. */
@@ -34,7 +42,7 @@ uint64_t flat_apart(const struct spotnik_core *core)
     if (core->flat.failed)
         return UINT64_MAX;
     for (uint32_t rank = 0; rank < core->view.size; rank++)
-        if (rank != core->rank && find(&core->flat, core->view.entry[rank].member.id) == core->flat.count)
+        if (is_apart(core, rank))
             apart |= UINT64_C(1) << rank % 64;
     return apart;
 }
@@ -43,6 +51,7 @@ void flat_install(struct spotnik_core *core)
 {
     core->flat.failed = false;
     core->flat.on = core->chosen.flat;
+    core->hosts = core->limits.hierarchy ? spotnik_hosts_of(&core->view, core->rank) : (struct spotnik_hosts){.count = 1};
     flat_latch(core);
     core->flat.on |= core->flat.ours && (core->bugs & SPOTNIK_BUG_FLAT_UNASKED);
 }
@@ -58,18 +67,61 @@ void flat_settle(struct spotnik_core *core, bool handed)
     core->flat.on |= core->flat.ours && (core->bugs & SPOTNIK_BUG_FLAT_UNASKED);
 }
 
-/* False: round the ring. */
-bool flat_start(struct spotnik_core *core, uint32_t number, struct spotnik_bucket *bucket)
+/* Several hosts, and not everybody alone. */
+static bool are_hosts_mixed(const struct spotnik_core *core)
 {
-    if (!core->flat.on || core->view.size < 2)
-        return false;
+    return core->hosts.count > 1 && core->hosts.count < core->view.size;
+}
+
+/* Do we hold the stream of our host? It may be used in this view, now or after its first step. */
+bool flat_streams(const struct spotnik_core *core)
+{
+    return are_hosts_mixed(core) && core->hosts.place == 0;
+}
+
+/* The running step is reduced on each host and between hosts. */
+bool flat_by_hosts(const struct spotnik_core *core)
+{
+    return core->flat.on && are_hosts_mixed(core);
+}
+
+static void start_in_memory(struct spotnik_core *core, uint32_t number, struct spotnik_bucket *bucket, enum spotnik_host_part part)
+{
     spotnik_transaction_start_flat(&core->step, bucket);
+    bucket->hosts = part == SPOTNIK_PART_HOLDER;
     struct spotnik_action *action = queue_action(core, SPOTNIK_ACTION_FLAT);
+    action->part = part;
     action->bucket = number;
     action->step = core->step.committed + 1;
     action->count = bucket->count;
     action->weight = bucket->weight;
+}
+
+/* False: round the ring of all. */
+bool flat_start(struct spotnik_core *core, uint32_t number, struct spotnik_bucket *bucket)
+{
+    bool hosts = flat_by_hosts(core);
+
+    if (!core->flat.on || core->view.size < 2 || (core->hosts.count > 1 && !hosts))
+        return false;
+    if (hosts && core->hosts.members == 1) {
+        spotnik_transaction_start_hosts(&core->step, bucket, core->hosts.count, core->hosts.index, core->limits.chunk_bytes);
+        bucket_scale(core, number, bucket);
+        return true;
+    }
+    start_in_memory(core, number, bucket,
+                    !hosts ? SPOTNIK_PART_ALL : core->hosts.place == 0 ? SPOTNIK_PART_HOLDER : SPOTNIK_PART_SERVED);
     return true;
+}
+
+/* The result of all has come round: the others on our host wait for it. */
+void flat_spread(struct spotnik_core *core, uint32_t number, const struct spotnik_bucket *bucket, uint64_t step)
+{
+    if (!bucket->summed)
+        return;
+    struct spotnik_action *action = queue_action(core, SPOTNIK_ACTION_SPREAD);
+    action->bucket = number;
+    action->step = step;
 }
 
 void on_shared(struct spotnik_core *core, const struct spotnik_event *event)
@@ -99,6 +151,12 @@ void on_flat_done(struct spotnik_core *core, const struct spotnik_event *event)
     struct spotnik_bucket *bucket = spotnik_transaction_bucket(&core->step, header->step, header->bucket);
     if (!bucket->used || !bucket->flat || bucket->complete)
         return;
+    if (bucket->hosts) {
+        uint64_t weight = core->bugs & SPOTNIK_BUG_HOLDER_ALONE ? bucket->weight : header->weight;
+        spotnik_transaction_start_summed(&core->step, bucket, core->hosts.count, core->hosts.index, core->limits.chunk_bytes,
+                                         weight);
+        return;
+    }
     spotnik_transaction_receive_flat(&core->step, bucket);
     step_try_commit(core);
 }

@@ -86,13 +86,16 @@ static void forget_strangers(struct spotnik_core *core)
     }
 }
 
-/* To the ring successor; and in a small view to all the others, for small buckets. */
+/* To the ring successor; to the next host, where we hold the stream of ours; and in a small view to all the others, for small buckets. */
 static void expect_lanes(struct spotnik_core *core)
 {
     uint32_t size = core->view.size, last = spotnik_choice_members(core->limits.choice, 0) >= size ? size - 1 : 1;
 
-    for (uint32_t ahead = 1; ahead < size && ahead <= last; ahead++)
-        queue_peer(core, SPOTNIK_ACTION_LINK_EXPECT, &core->view.entry[(core->rank + ahead) % size].member);
+    for (uint32_t ahead = 1; ahead < size; ahead++) {
+        uint32_t rank = (core->rank + ahead) % size;
+        if (ahead <= last || (flat_streams(core) && rank == core->hosts.next))
+            queue_peer(core, SPOTNIK_ACTION_LINK_EXPECT, &core->view.entry[rank].member);
+    }
 }
 
 /* A new view: watch both ring neighbours, keep links to the next few successors, forget who is neither
@@ -104,13 +107,14 @@ void peers_after_view(struct spotnik_core *core)
     forget_strangers(core);
     for (uint32_t ahead = 1; ahead < size; ahead++) {
         uint32_t rank = (core->rank + ahead) % size;
+        bool stream = flat_streams(core) && rank == core->hosts.next;
         bool near = ahead <= core->limits.warm_count || ahead == size - 1;
-        if (!near)
+        if (!near && !stream)
             continue;
         struct peer *peer = peer_want(core, &core->view.entry[rank].member);
         if (ahead == 1 || ahead == size - 1)
             peer_activate(core, peer);
-        if (we_dial(core, rank))
+        if (we_dial(core, rank) || (stream && !near))
             peer_dial(core, peer);
     }
     expect_lanes(core);

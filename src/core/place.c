@@ -61,12 +61,14 @@ static bool next_handover(struct spotnik_core *core, struct spotnik_transfer *re
     return true;
 }
 
+/* `to` follows us in the ring of the members, in that of the hosts, in both, or gets small buckets only. */
 static bool next_chunk(struct spotnik_core *core, uint32_t to, struct spotnik_transfer *ret)
 {
     uint64_t step, sequence;
     uint32_t number;
 
-    if (!spotnik_transaction_next(&core->step, to, to == successor_rank(core), &step, &number, &sequence))
+    bool next_host = flat_streams(core) && to == core->hosts.next;
+    if (!spotnik_transaction_next(&core->step, to, to == successor_rank(core), next_host, &step, &number, &sequence))
         return false;
     const struct spotnik_bucket *bucket = spotnik_transaction_bucket(&core->step, step, number);
     ret->header = header_of(core, step, number, bucket, sequence);
@@ -75,8 +77,8 @@ static bool next_chunk(struct spotnik_core *core, uint32_t to, struct spotnik_tr
         return true;
     }
     struct spotnik_ring_chunk chunk = spotnik_ring_sent(&bucket->ring, sequence);
-    bool scaled = weighted(bucket->op) && bucket->weight > 1;
-    ret->header.weight = chunk.hop == 0 ? bucket->weight
+    bool scaled = bucket->summed || (weighted(bucket->op) && bucket->weight > 1);
+    ret->header.weight = chunk.hop == 0 ? bucket->ring_weight
                                         : core->carried[step & 1][weighted(bucket->op)][chunk.hop - 1];
     ret->header.sharing = chunk.hop == 0 ? core->flat.ours : core->flat.carried[step & 1][chunk.hop - 1];
     ret->source = chunk.hop == 0 && !scaled ? SPOTNIK_SOURCE_IN : SPOTNIK_SOURCE_OUT;
@@ -139,13 +141,22 @@ static struct spotnik_placement place_late(struct spotnik_core *core, struct spo
     return verdict(SPOTNIK_VERDICT_DROP);
 }
 
-/* Has `from` still to send us something of a bucket of the running step? */
+/* From whom the stream of a bucket comes. */
+static uint32_t source_rank(const struct spotnik_core *core, const struct spotnik_bucket *bucket)
+{
+    return bucket->hosts ? core->hosts.previous : predecessor_rank(core);
+}
+
+/* Has `from` still to send us something of a bucket of the running step? (It may have sent us nothing yet of a step that goes round another
+ * ring than the next: then that one's frames overtake.) */
 static bool awaits(const struct spotnik_core *core, const struct spotnik_bucket *bucket, struct spotnik_id from)
 {
     uint32_t rank = core->role == SPOTNIK_ROLE_MEMBER ? rank_of(core, from) : SPOTNIK_NO_RANK;
+    bool flat = bucket->flat && !bucket->hosts;
 
     if (rank == SPOTNIK_NO_RANK || bucket->schedule == SPOTNIK_SCHEDULE_RING)
-        return !bucket->complete && (rank == SPOTNIK_NO_RANK || bucket->flat || rank == predecessor_rank(core));
+        return !bucket->complete && (rank == SPOTNIK_NO_RANK || flat || rank == source_rank(core, bucket) ||
+                                     (core->bugs & SPOTNIK_BUG_JUDGE_ANY_LANE));
     return spotnik_transaction_awaits(bucket, rank);
 }
 
@@ -179,16 +190,17 @@ static struct spotnik_placement place_early(struct spotnik_core *core, struct sp
 static struct spotnik_placement place_chunk(struct spotnik_core *core, const struct spotnik_bucket *bucket, uint32_t rank,
                                             const struct spotnik_chunk_header *header)
 {
-    bool ours = rank == predecessor_rank(core) && !bucket->flat;
-
     if (bucket->schedule != SPOTNIK_SCHEDULE_RING)
         return small_place(core, bucket, rank, header);
+    bool ours = rank == source_rank(core, bucket) && (bucket->hosts || !bucket->flat);
+    if (ours && bucket->flat)
+        return verdict(SPOTNIK_VERDICT_WAIT); /* until we know the sum of our own host */
     if (!ours || header->sequence != bucket->received || bucket->received >= spotnik_ring_total(&bucket->ring))
         return verdict(SPOTNIK_VERDICT_BAD);
     struct spotnik_ring_chunk chunk = spotnik_ring_received(&bucket->ring, header->sequence);
     return (struct spotnik_placement){.verdict = SPOTNIK_VERDICT_TAKE, .kind = chunk.kind, .offset = chunk.offset,
-                                      .count = chunk.count, .weight = bucket->weight,
-                                      .weight_total = header->weight + bucket->weight};
+                                      .count = chunk.count, .weight = bucket->ring_weight,
+                                      .weight_total = header->weight + bucket->ring_weight, .summed = bucket->summed};
 }
 
 static struct spotnik_placement place_handover(struct spotnik_core *core, const struct spotnik_bucket *bucket,
@@ -283,12 +295,13 @@ void on_chunk_done(struct spotnik_core *core, const struct spotnik_event *event)
     } else if (!header->handover && !bucket->flat && header->sequence == bucket->received) {
         struct spotnik_ring_chunk chunk = spotnik_ring_received(&bucket->ring, header->sequence);
         core->carried[header->step & 1][weighted(bucket->op)][chunk.hop] =
-            header->weight + (chunk.kind == SPOTNIK_RING_COPY ? 0 : bucket->weight);
+            header->weight + (chunk.kind == SPOTNIK_RING_COPY ? 0 : bucket->ring_weight);
         bool sharing = header->sharing && (chunk.kind == SPOTNIK_RING_COPY || core->flat.ours);
         core->flat.carried[header->step & 1][chunk.hop] = sharing;
         if (chunk.kind != SPOTNIK_RING_REDUCE) /* everybody's word is in it */
             core->flat.agreed[header->step & 1] = sharing;
-        spotnik_transaction_receive(&core->step, bucket);
+        if (spotnik_transaction_receive(&core->step, bucket))
+            flat_spread(core, header->bucket, bucket, header->step);
     }
     step_try_commit(core);
 }

@@ -5,6 +5,7 @@
 
 #include "core/core.h"
 #include "member/detector.h"
+#include "member/hosts.h"
 #include "member/lineage.h"
 #include "member/proposal.h"
 #include "step/step.h"
@@ -120,14 +121,15 @@ struct spotnik_core {
     bool *consumed; /* scratch of the ledger, per share */
     uint64_t *carried[2][2]; /* [generation][weighted]: per hop, the weight in the chunks received, ours added */
     struct spotnik_flat_mode {
-        bool ours;            /* all members of the view share memory with us: as it was when the step was (re)started */
+        bool ours;            /* all with whom we have to share memory with us: as it was when the step was (re)started */
         bool *carried[2];     /* [generation]: per hop, whether all contributors so far say so */
         bool agreed[2];       /* [generation]: all contributors of that step say so */
-        bool on;              /* the steps of this view are reduced flat from now on */
+        bool on;              /* the steps of this view are reduced in memory from now on */
         bool failed;          /* in this view, and with us */
         struct spotnik_id *peer; /* who shares memory with us */
         uint32_t count, max;
     } flat;
+    struct spotnik_hosts hosts; /* of the view; count 1 where there is no hierarchy */
 
     struct peer *peer;
     uint32_t peer_max;
@@ -197,6 +199,7 @@ void step_try_commit(struct spotnik_core *core);
 void step_dealt(struct spotnik_core *core, const struct spotnik_event *deal);
 void step_restart(struct spotnik_core *core);
 void bucket_start(struct spotnik_core *core, uint32_t bucket);
+void bucket_scale(struct spotnik_core *core, uint32_t number, const struct spotnik_bucket *bucket);
 bool step_by_handover(const struct spotnik_core *core);
 bool handover_differs(const struct spotnik_core *core);
 
@@ -210,6 +213,9 @@ uint64_t flat_apart(const struct spotnik_core *core);
 void flat_install(struct spotnik_core *core);
 void flat_settle(struct spotnik_core *core, bool handed);
 bool flat_start(struct spotnik_core *core, uint32_t number, struct spotnik_bucket *bucket);
+bool flat_streams(const struct spotnik_core *core);
+bool flat_by_hosts(const struct spotnik_core *core);
+void flat_spread(struct spotnik_core *core, uint32_t number, const struct spotnik_bucket *bucket, uint64_t step);
 void on_shared(struct spotnik_core *core, const struct spotnik_event *event);
 void on_flat_done(struct spotnik_core *core, const struct spotnik_event *event);
 void on_flat_failed(struct spotnik_core *core, const struct spotnik_event *event);

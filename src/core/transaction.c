@@ -88,6 +88,21 @@ void step_try_begin(struct spotnik_core *core)
     flat_latch(core);
 }
 
+/* What we put into the ring at hop 0. */
+void bucket_scale(struct spotnik_core *core, uint32_t number, const struct spotnik_bucket *bucket)
+{
+    struct spotnik_ring_chunk own = spotnik_ring_own(&bucket->ring);
+    bool alone = core->view.size == 1;
+    if (!alone && (bucket->op != SPOTNIK_MEAN || bucket->weight <= 1 || !own.count))
+        return;
+    struct spotnik_action *action = queue_action(core, alone ? SPOTNIK_ACTION_COPY_OWN : SPOTNIK_ACTION_SCALE);
+    action->bucket = number;
+    action->step = core->step.committed + 1;
+    action->offset = own.offset;
+    action->count = own.count;
+    action->weight = bucket->weight;
+}
+
 /* (Re)start one bucket on the present ring. While frozen, or when the result will be handed to us, it only stands ready. */
 void bucket_start(struct spotnik_core *core, uint32_t number)
 {
@@ -97,16 +112,7 @@ void bucket_start(struct spotnik_core *core, uint32_t number)
     if (step_by_handover(core) || core->frozen || flat_start(core, number, bucket) || small_start(core, number, bucket))
         return;
     spotnik_transaction_start(&core->step, bucket, core->view.size, core->rank, core->limits.chunk_bytes);
-    struct spotnik_ring_chunk own = spotnik_ring_own(&bucket->ring);
-    bool alone = core->view.size == 1;
-    if (!alone && (bucket->op != SPOTNIK_MEAN || bucket->weight <= 1 || !own.count))
-        return;
-    struct spotnik_action *action = queue_action(core, alone ? SPOTNIK_ACTION_COPY_OWN : SPOTNIK_ACTION_SCALE);
-    action->bucket = number;
-    action->step = step;
-    action->offset = own.offset;
-    action->count = own.count;
-    action->weight = bucket->weight;
+    bucket_scale(core, number, bucket);
 }
 
 /* A new view: reduce the running step again from the inputs, which nobody has touched (P5). */

@@ -54,6 +54,7 @@ int spotnik_bucket_prepare(struct spotnik_bucket_memory *bucket, const struct sp
     }
     bucket->in = in;
     bucket->flat_begun = false;
+    bucket->spread[half] = NULL;
     bucket->step[half] = step;
     bucket->count[half] = count;
     bucket->dtype[half] = (uint8_t)dtype;
@@ -78,7 +79,7 @@ void spotnik_bucket_scale(struct spotnik_bucket_memory *bucket, const struct spo
     unsigned half = action->step & 1;
     size_t at = action->offset * spotnik_dtype_size((enum spotnik_dtype)bucket->dtype[half]);
     if (action->count > 0)
-        contribute(bucket->out[half] + at, (const uint8_t *)bucket->in + at, action->count,
+        contribute(spotnik_bucket_out(bucket, half) + at, (const uint8_t *)bucket->in + at, action->count,
                    bucket->dtype[half], bucket->op[half], action->weight);
 }
 
@@ -88,7 +89,7 @@ void spotnik_bucket_copy_own(struct spotnik_bucket_memory *bucket, const struct 
     unsigned half = action->step & 1;
     uint64_t weight = action->weight > 0 ? 1 : 0;
     if (bucket->step[half] == action->step)
-        contribute(bucket->out[half], bucket->in, bucket->count[half], bucket->dtype[half], bucket->op[half],
+        contribute(spotnik_bucket_out(bucket, half), bucket->in, bucket->count[half], bucket->dtype[half], bucket->op[half],
                    weight);
 }
 
@@ -103,14 +104,17 @@ void spotnik_bucket_combine(struct spotnik_bucket_memory *bucket, uint64_t step,
     uint64_t count = placement->count;
     if (count == 0)
         return;
-    uint8_t *out = bucket->out[half] + at;
-    const uint8_t *in = (const uint8_t *)bucket->in + at;
+    uint8_t *out = spotnik_bucket_out(bucket, half) + at;
+    const uint8_t *in = placement->summed ? out : (const uint8_t *)bucket->in + at;
+    uint64_t weight = placement->summed && spotnik_reduce_sums_mean(dtype) ? 1 : placement->weight;
     if (placement->weight == 0)
         memcpy(out, received, count * spotnik_dtype_size(dtype));
+    else if (received_weight == 0 && placement->summed)
+        (void)out; /* it is there */
     else if (received_weight == 0)
         contribute(out, in, count, bucket->dtype[half], bucket->op[half], placement->weight);
     else
-        spotnik_reduce_combine(out, received, in, count, dtype, op, placement->weight, received_weight);
+        spotnik_reduce_combine(out, received, in, count, dtype, op, weight, received_weight);
     if (placement->kind == SPOTNIK_RING_REDUCE_LAST && op == SPOTNIK_MEAN)
         spotnik_reduce_divide(out, count, dtype, placement->weight_total);
 }
@@ -142,7 +146,7 @@ void spotnik_bucket_sum(struct spotnik_bucket_memory *bucket, const struct spotn
     for (uint32_t rank = 0; rank < action->count; rank++)
         source[rank] = (struct spotnik_reduce_source){ bucket->tray + rank * bytes, bucket->tray_weight[rank] };
     source[action->offset] = (struct spotnik_reduce_source){ bucket->in, action->weight };
-    spotnik_reduce_rounds(bucket->out[half], source, (uint32_t)action->count, bucket->count[half], dtype,
+    spotnik_reduce_rounds(spotnik_bucket_out(bucket, half), source, (uint32_t)action->count, bucket->count[half], dtype,
                           (enum spotnik_op)bucket->op[half]);
 }
 

@@ -30,6 +30,11 @@ static void post(struct spotnik_engine *engine, struct spotnik_event *event)
 {
     spotnik_engine_drive(engine, event);
     spotnik_engine_changed(engine); /* a donor's frame may wait for this bucket */
+    spotnik_engine_move(engine);
+}
+
+void spotnik_engine_move(struct spotnik_engine *engine)
+{
     bool more = spotnik_streams_are_waiting(engine) && spotnik_streams_read(engine, INLINE_BYTES);
     more |= spotnik_lanes_pump(engine, INLINE_BYTES);
     if (more)
@@ -276,7 +281,8 @@ uint32_t spotnik_engine_results(const struct spotnik_engine *engine, uint64_t st
             continue;
         /* An empty bucket is used all the same. */
         const void *shared = spotnik_share_result(engine, i, step);
-        const void *data = bucket->out[half] != NULL ? bucket->out[half] : engine->sink;
+        const uint8_t *out = spotnik_bucket_out(bucket, half);
+        const void *data = out != NULL ? out : engine->sink;
         result[i] = (struct spotnik_bucket_result){ .data = shared != NULL ? shared : data,
                                                     .count = bucket->count[half],
                                                     .dtype = bucket->dtype[half],
@@ -417,7 +423,7 @@ static int handover_take(struct spotnik_engine *engine, const struct spotnik_chu
         return spotnik_error_return(SPOTNIK_ERR_PEERS, "a donor sent a result of the wrong size");
     if (bytes > 0) {
         SPOTNIK_ASSERT(bucket->step[half] == header->step);
-        memcpy(bucket->out[half] + placement->offset * one, payload, bytes);
+        memcpy(spotnik_bucket_out(bucket, half) + placement->offset * one, payload, bytes);
     }
     struct spotnik_event event = { .kind = SPOTNIK_EVENT_CHUNK_DONE, .header = *header };
     spotnik_engine_drive(engine, &event);

@@ -183,6 +183,9 @@ static void perform(struct spotnik_engine *engine, const struct spotnik_action *
     case SPOTNIK_ACTION_FLAT:
         spotnik_share_start(engine, action);
         return;
+    case SPOTNIK_ACTION_SPREAD:
+        spotnik_share_spread(engine, action);
+        return;
     case SPOTNIK_ACTION_DEAL:
         engine->deal_due = true;
         return;
@@ -247,7 +250,8 @@ void spotnik_engine_drive(struct spotnik_engine *engine, struct spotnik_event *e
     spotnik_net_look(event, NULL, true);
     spotnik_engine_act(engine);
     engine->driving = false;
-    if (event->kind >= SPOTNIK_EVENT_STEP_BEGIN && event->kind <= SPOTNIK_EVENT_ENTER_READY)
+    if ((event->kind >= SPOTNIK_EVENT_STEP_BEGIN && event->kind <= SPOTNIK_EVENT_ENTER_READY)
+        || event->kind == SPOTNIK_EVENT_FLAT_DONE)
         engine->placeable = true;
     if (engine->wake_ns != 0 && spotnik_core_deadline(engine->core) < engine->wake_ns)
         spotnik_engine_kick(engine);

@@ -197,7 +197,7 @@ static void frame_make(struct spotnik_engine *engine, const struct spotnik_trans
     size_t bytes = transfer->count * one;
     const uint8_t *source = transfer->source == SPOTNIK_SOURCE_IN      ? bucket->in
                             : transfer->source == SPOTNIK_SOURCE_OFFER ? bucket->offer[header->step & 1]
-                                                                       : bucket->out[header->step & 1];
+                                                                       : spotnik_bucket_out(bucket, header->step & 1);
     const uint8_t *shared = header->handover ? spotnik_share_result(engine, header->bucket, header->step) : NULL;
     if (shared != NULL)
         source = shared;

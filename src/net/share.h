@@ -30,8 +30,8 @@ struct spotnik_sharer {
 
 struct spotnik_share_areas {
     /* Large inputs have an area of their own: a small one may still be read when the next step begins, and that may be large. */
-    uint8_t *small[2], *large, *result[2];
-    size_t small_bytes[2], large_bytes, result_bytes[2];
+    uint8_t *small[2], *large, *result[2], *whole[2];
+    size_t small_bytes[2], large_bytes, result_bytes[2], whole_bytes[2];
 };
 
 struct spotnik_share {
@@ -75,6 +75,7 @@ struct spotnik_sharer *spotnik_share_find(const struct spotnik_share *share, str
 void spotnik_share_view(struct spotnik_engine *engine);
 void spotnik_share_cut(struct spotnik_engine *engine);
 void spotnik_share_start(struct spotnik_engine *engine, const struct spotnik_action *action);
+void spotnik_share_spread(struct spotnik_engine *engine, const struct spotnik_action *action);
 void spotnik_share_seal(struct spotnik_engine *engine);
 void spotnik_share_committed(struct spotnik_engine *engine);
 void spotnik_share_void(struct spotnik_engine *engine, uint32_t bucket, uint64_t step);

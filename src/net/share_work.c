@@ -8,6 +8,7 @@
 
 #include "base/assert.h"
 #include "base/time.h"
+#include "member/hosts.h"
 #include "net/share.h"
 
 #define SPIN_LEAST_NS (2 * SPOTNIK_US)
@@ -33,31 +34,41 @@ static const struct spotnik_sharer *memory_find(const struct spotnik_share *shar
     return found;
 }
 
-static bool peers_find(struct spotnik_share *share, const struct spotnik_view *view, uint32_t own)
+/* Everybody's memory; or that of our host, if we are one of several (`part` of the action). How many they are; 0: somebody's is not here. */
+static uint32_t peers_find(struct spotnik_share *share, const struct spotnik_view *view, uint32_t own, enum spotnik_host_part part,
+                           uint32_t *ret_place)
 {
+    uint32_t size = 0;
     for (uint32_t rank = 0; rank < view->size; rank++) {
+        if (part != SPOTNIK_PART_ALL && !spotnik_hosts_mate(view, rank, own))
+            continue;
         const struct spotnik_sharer *sharer = rank == own ? NULL : memory_find(share, view->entry[rank].member.id);
         if (rank != own && sharer == NULL)
-            return false;
-        share->peer[rank] = rank == own
+            return 0;
+        if (rank == own)
+            *ret_place = size;
+        share->peer[size++] = rank == own
                                 ? (struct spotnik_flat_peer){ share->board, share->segment.reserved }
                                 : (struct spotnik_flat_peer){ sharer->board, sharer->bytes };
     }
-    return true;
+    return size;
 }
 
 /* Once per view: at its first flat step, when everybody has said that it has everybody's memory. */
-static bool setup(struct spotnik_engine *engine)
+static bool setup(struct spotnik_engine *engine, enum spotnik_host_part part)
 {
     struct spotnik_share *share = engine->share;
     const struct spotnik_view *view = spotnik_core_view(engine->core);
-    uint32_t own = spotnik_view_rank(view, engine->config.credentials.self.id);
+    uint32_t own = spotnik_view_rank(view, engine->config.credentials.self.id), place = 0;
     if (share->epoch == view->epoch)
         return true;
-    if (own == SPOTNIK_NO_RANK || view->size > share->members_max || !peers_find(share, view, own))
+    if (own == SPOTNIK_NO_RANK || view->size > share->members_max)
         return false;
-    spotnik_flat_view(&share->flat, share->peer, share->source, own, view->size);
-    share->spin_ns = view->size <= processors() ? SPIN_MOST_NS : 0;
+    uint32_t size = peers_find(share, view, own, part, &place);
+    if (size == 0)
+        return false;
+    spotnik_flat_view(&share->flat, share->peer, share->source, place, size);
+    share->spin_ns = size <= processors() ? SPIN_MOST_NS : 0;
     share->epoch = view->epoch;
     share->commits = 0;
     return true;
@@ -116,6 +127,12 @@ static bool areas_get(struct spotnik_share *share, uint32_t number, const void *
                       struct spotnik_flat_order *order)
 {
     struct spotnik_share_areas *areas = &share->areas[number];
+    if (order->part == SPOTNIK_FLAT_HOLDER) { /* the sum is made where the others will read the result */
+        order->whole_area = area(share, &areas->whole[parity], &areas->whole_bytes[parity], bytes);
+        order->out = order->whole_area;
+        if (order->whole_area == NULL)
+            return false;
+    }
     if (spotnik_flat_is_small(&share->flat, bytes)) {
         order->input_area = area(share, &areas->small[parity], &areas->small_bytes[parity], bytes);
         return order->input_area != NULL;
@@ -146,6 +163,7 @@ void spotnik_share_start(struct spotnik_engine *engine, const struct spotnik_act
     bool barrier = number == SPOTNIK_BUCKET_BARRIER;
     SPOTNIK_ASSERT(share != NULL);
     struct spotnik_flat_order order = {
+        .part = (enum spotnik_flat_part)action->part,
         .step = action->step,
         .count = action->count,
         .weight = action->weight,
@@ -158,13 +176,22 @@ void spotnik_share_start(struct spotnik_engine *engine, const struct spotnik_act
     size_t bytes = action->count * spotnik_dtype_size((enum spotnik_dtype)order.dtype);
     order.ticket = spotnik_board_ticket(spotnik_core_view(engine->core)->epoch, action->step);
     share->shown[number][parity] = false;
-    bool ready = setup(engine); /* or else somebody's memory was here when the view was proposed, and is not */
+    bool ready = setup(engine, action->part); /* or else somebody's memory was here when the view was proposed, and is not */
     if (!ready || order.ticket == 0 || !areas_get(share, number, bucket->in, bytes, parity, &order)) {
         failed(engine, number, action->step, ready ? SPOTNIK_ERR_MEMORY : SPOTNIK_ERR_AGAIN);
         return;
     }
     bucket->flat_begun = true;
+    bucket->spread[parity] = order.whole_area;
     spotnik_flat_start(&share->flat, number, &order);
+    wake(share);
+}
+
+void spotnik_share_spread(struct spotnik_engine *engine, const struct spotnik_action *action)
+{
+    struct spotnik_share *share = engine->share;
+    SPOTNIK_ASSERT(share->epoch != 0);
+    spotnik_flat_spread(&share->flat, action->bucket, engine->bucket[action->bucket].spread[action->step & 1]);
     wake(share);
 }
 
@@ -211,7 +238,8 @@ void spotnik_share_committed(struct spotnik_engine *engine)
     share->commits += share->commits < SPOTNIK_SHARE_SETTLED;
     bool settled_in = share->commits == 2 || share->commits == 3;
     for (uint32_t i = 0; settled_in && i < share->flat.last; i++)
-        if (share->flat.bucket[i].phase == SPOTNIK_FLAT_DONE && !share->flat.bucket[i].small)
+        if (share->flat.bucket[i].phase == SPOTNIK_FLAT_DONE && !share->flat.bucket[i].small
+            && share->flat.bucket[i].order.part == SPOTNIK_FLAT_ALL)
             neighbourhood_touch(share, i);
     spotnik_flat_commit(&share->flat);
 }
@@ -232,7 +260,9 @@ static void tell_done(struct spotnik_engine *engine, uint32_t number)
     event.header.bucket = number;
     event.header.epoch = share->epoch;
     event.header.step = bucket->order.step;
-    if (!bucket->small) {
+    event.header.weight = bucket->weight_sum;
+    bool holder = bucket->order.part == SPOTNIK_FLAT_HOLDER;
+    if (!bucket->small && !holder) {
         int rc = spotnik_window_show(&share->window[number][parity], &share->flat, number);
         if (rc != 0) {
             failed(engine, number, bucket->order.step, rc);
@@ -243,6 +273,8 @@ static void tell_done(struct spotnik_engine *engine, uint32_t number)
         engine->bytes_sent += bucket->bytes;
     }
     spotnik_engine_drive(engine, &event);
+    if (holder)
+        spotnik_engine_move(engine);
 }
 
 /* A slice of one bucket. True: it got on. */

@@ -152,7 +152,8 @@ struct spotnik_stream {
 /* Memory of one bucket. Results are ours, kept for two steps; `in` is the caller's. */
 struct spotnik_bucket_memory {
     void *in;
-    uint8_t *out[2];
+    uint8_t *out[2];    /* never by itself: spotnik_bucket_out() */
+    uint8_t *spread[2]; /* what takes the place of out[] in the step it was last used in: memory that our host reads; NULL: nothing */
     size_t capacity[2];
     /* Of a small bucket, that may not go round the ring: copies of `in` to send, and the others' inputs by rank. */
     uint8_t *offer[2], *tray;
@@ -248,6 +249,7 @@ void spotnik_engine_unlock(struct spotnik_engine *engine);
 uint64_t spotnik_clock_ns(void);
 void spotnik_engine_drive(struct spotnik_engine *engine, struct spotnik_event *event);
 void spotnik_engine_act(struct spotnik_engine *engine);
+void spotnik_engine_move(struct spotnik_engine *engine); /* caller's thread: receive and send a little */
 void spotnik_engine_tell(struct spotnik_engine *engine, enum spotnik_event_kind kind,
                          const struct spotnik_member *peer, enum spotnik_proof proof);
 void spotnik_engine_kick(struct spotnik_engine *engine);
@@ -349,6 +351,10 @@ void spotnik_streams_close(struct spotnik_engine *engine);
 /* bucket.c */
 int spotnik_bucket_prepare(struct spotnik_bucket_memory *bucket, const struct spotnik_limits *limits, uint64_t step, void *in,
                            uint64_t count, enum spotnik_dtype dtype, enum spotnik_op op);
+static inline uint8_t *spotnik_bucket_out(const struct spotnik_bucket_memory *bucket, unsigned half)
+{
+    return bucket->spread[half] != NULL ? bucket->spread[half] : bucket->out[half];
+}
 uint8_t *spotnik_bucket_place(struct spotnik_bucket_memory *bucket, const struct spotnik_chunk_header *header);
 void spotnik_bucket_offer(struct spotnik_bucket_memory *bucket, const struct spotnik_action *action);
 void spotnik_bucket_sum(struct spotnik_bucket_memory *bucket, const struct spotnik_action *action);

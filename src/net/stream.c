@@ -82,7 +82,7 @@ static bool target_set(struct spotnik_engine *engine, struct spotnik_stream *str
                    || (bucket->step[half] == stream->header.step
                        && placement->offset + placement->count <= bucket->count[half]));
     if (placement->kind == SPOTNIK_RING_COPY && stream->bytes > 0)
-        stream->target = bucket->out[half] + placement->offset * one;
+        stream->target = spotnik_bucket_out(bucket, half) + placement->offset * one;
     else
         stream->target = stream->scratch;
     return true;

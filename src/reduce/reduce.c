@@ -18,8 +18,7 @@ bool spotnik_reduce_supported(enum spotnik_dtype dtype, enum spotnik_op op)
     return spotnik_dtype_bytes((uint64_t)dtype) > 0 && spotnik_op_is_known((uint64_t)op);
 }
 
-/* Whether partial results of MEAN are sums of weighted elements, not running means. */
-static bool carries_sums(enum spotnik_dtype dtype)
+bool spotnik_reduce_sums_mean(enum spotnik_dtype dtype)
 {
     return dtype == SPOTNIK_F32 || dtype == SPOTNIK_F64;
 }
@@ -61,7 +60,7 @@ void spotnik_reduce_combine(void *out, const void *received, const void *input, 
 {
     SPOTNIK_ASSERT(spotnik_reduce_supported(dtype, op));
     size_t bytes = count * spotnik_dtype_size(dtype);
-    bool sums = carries_sums(dtype);
+    bool sums = spotnik_reduce_sums_mean(dtype);
 
     if (op == SPOTNIK_MEAN && weight == 0) {
         copy(out, received, bytes);
@@ -84,7 +83,7 @@ void spotnik_reduce_scale(void *out, const void *input, size_t count, enum spotn
 
     if (weight == 0)
         clear(out, bytes);
-    else if (weight == 1 || !carries_sums(dtype))
+    else if (weight == 1 || !spotnik_reduce_sums_mean(dtype))
         copy(out, input, bytes);
     else
         fold(out, &one, 1, bytes, dtype, SPOTNIK_MEAN, 1, false);
@@ -98,7 +97,7 @@ void spotnik_reduce_divide(void *out, size_t count, enum spotnik_dtype dtype, ui
 
     if (total == 0)
         clear(out, bytes);
-    else if (total > 1 && carries_sums(dtype))
+    else if (total > 1 && spotnik_reduce_sums_mean(dtype))
         fold(out, &one, 1, bytes, dtype, SPOTNIK_MEAN, total, false);
 }
 
@@ -124,7 +123,7 @@ void spotnik_reduce_flat(void *out, const struct spotnik_reduce_source *source, 
     SPOTNIK_ASSERT(sources >= 1 && sources <= SPOTNIK_REDUCE_SOURCES_MAX);
     struct spotnik_reduce_input input[SPOTNIK_REDUCE_SOURCES_MAX];
     size_t bytes = count * spotnik_dtype_size(dtype);
-    bool mean = op == SPOTNIK_MEAN, sums = carries_sums(dtype);
+    bool mean = op == SPOTNIK_MEAN, sums = spotnik_reduce_sums_mean(dtype);
     uint64_t total;
     size_t inputs = gather(source, sources, input, &total);
     uint64_t divisor = sums && (flags & SPOTNIK_REDUCE_PARTIAL) ? 1 : total;

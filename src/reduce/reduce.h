@@ -56,6 +56,9 @@ void spotnik_reduce_scale(void *out, const void *input, size_t count, enum spotn
  * zeros. */
 void spotnik_reduce_divide(void *out, size_t count, enum spotnik_dtype dtype, uint64_t total);
 
+/* Is a partial MEAN of this type the weighted sum (else the running mean)? */
+bool spotnik_reduce_sums_mean(enum spotnik_dtype dtype);
+
 struct spotnik_reduce_source {
     const void *data;
     uint64_t weight; /* MEAN: counts so often. 0: carries nothing and is not read, whatever the operation */

@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #define SPOTNIK_BOARD_MAGIC UINT64_C(0x6472616f426b6e53)
-#define SPOTNIK_BOARD_VERSION 2
+#define SPOTNIK_BOARD_VERSION 3
 #define SPOTNIK_BOARD_BUCKETS 258 /* those of the core */
 
 /* Of one bucket, in the steps of one parity. */
@@ -26,6 +26,11 @@ struct spotnik_board_slot {
     uint64_t input_offset, result_offset; /* from the start of the segment */
     uint64_t count, weight;
     uint8_t dtype, op, spare[14];
+};
+
+/* The result of all hosts, in the memory of the one that holds the stream of its host. */
+struct spotnik_board_whole {
+    uint64_t ticket, offset;
 };
 
 struct spotnik_board {
@@ -40,6 +45,7 @@ struct spotnik_board {
     uint32_t waiting; /* 1: the owner sleeps on the bell of somebody */
     uint8_t spare_waiting[60];
     struct spotnik_board_slot slot[SPOTNIK_BOARD_BUCKETS][2];
+    struct spotnik_board_whole whole[SPOTNIK_BOARD_BUCKETS][2];
 };
 
 /* 0 when the numbers do not fit: such a step goes round the ring. */

@@ -18,6 +18,11 @@ static struct spotnik_board_slot *slot_of(struct spotnik_board *board, uint32_t 
     return &board->slot[number][step & 1];
 }
 
+static struct spotnik_board_whole *whole_of(struct spotnik_board *board, uint32_t number, uint64_t step)
+{
+    return &board->whole[number][step & 1];
+}
+
 static const uint8_t *memory_of(const struct spotnik_flat *flat, uint32_t rank)
 {
     return (const uint8_t *)flat->peer[rank].board;
@@ -85,7 +90,8 @@ static void input_put_up(struct spotnik_flat *flat, uint32_t number, struct spot
     struct spotnik_board_slot *slot = slot_of(own(flat), number, bucket->order.step);
     spotnik_board_put_up(&slot->input, bucket->order.ticket);
     ring_bell(flat);
-    bucket->phase = SPOTNIK_FLAT_GATHER;
+    bool alone = bucket->small && bucket->order.part == SPOTNIK_FLAT_SERVED; /* the holder adds up all of it */
+    bucket->phase = alone ? SPOTNIK_FLAT_AWAIT : SPOTNIK_FLAT_GATHER;
     bucket->seen = 0;
 }
 
@@ -96,9 +102,12 @@ static void slot_clear(struct spotnik_flat *flat, uint32_t number, const struct 
     struct spotnik_board_slot *slot = slot_of(own(flat), number, order->step);
     spotnik_board_take_down(&slot->input);
     spotnik_board_take_down(&slot->result);
+    spotnik_board_take_down(&whole_of(own(flat), number, order->step)->ticket);
     slot->input_offset = (uint64_t)((const uint8_t *)order->input_area - memory_of(flat, flat->rank));
     slot->result_offset =
-        bucket->small ? 0 : (uint64_t)((const uint8_t *)order->result_area - memory_of(flat, flat->rank));
+        order->result_area == NULL ? 0 : (uint64_t)((const uint8_t *)order->result_area - memory_of(flat, flat->rank));
+    whole_of(own(flat), number, order->step)->offset =
+        order->whole_area == NULL ? 0 : (uint64_t)((const uint8_t *)order->whole_area - memory_of(flat, flat->rank));
     slot->count = order->count;
     slot->weight = order->weight;
     slot->dtype = order->dtype;
@@ -138,8 +147,12 @@ void spotnik_flat_start(struct spotnik_flat *flat, uint32_t number, const struct
     }
     bool copied = is_copied(&before, order);
     bucket->phase = SPOTNIK_FLAT_COPY;
-    bucket->at = copied ? before.begin : 0;
-    bucket->copy_end = copied ? before.end : bucket->bytes;
+    bucket->at = copied ? before.gap_begin : 0;
+    bucket->copy_end = copied ? before.gap_end : bucket->bytes;
+    if (order->part != SPOTNIK_FLAT_SERVED) { /* our own input is what it goes back to when the result is lost: 0007, Overwriting */
+        bucket->gap_begin = bucket->begin;
+        bucket->gap_end = bucket->end;
+    }
     flat->copying++;
 }
 
@@ -151,15 +164,15 @@ void spotnik_flat_seal(struct spotnik_flat *flat, uint64_t ticket)
     seal_try(flat);
 }
 
-/* What the others read of our input: all but our own share. */
+/* What the others read of our input, which is all but our own share, and what is needed to put it back. */
 static enum spotnik_flat_verdict copy_slice(struct spotnik_flat *flat, uint32_t number,
                                             struct spotnik_flat_bucket *bucket)
 {
-    if (bucket->at >= bucket->begin && bucket->at < bucket->end)
-        bucket->at = bucket->end;
+    if (bucket->at >= bucket->gap_begin && bucket->at < bucket->gap_end)
+        bucket->at = bucket->gap_end;
     size_t until = bucket->copy_end;
-    if (bucket->at < bucket->begin && bucket->begin < until)
-        until = bucket->begin;
+    if (bucket->at < bucket->gap_begin && bucket->gap_begin < until)
+        until = bucket->gap_begin;
     size_t some = until > bucket->at ? until - bucket->at : 0;
     some = some < flat->limits.slice_bytes ? some : flat->limits.slice_bytes;
     if (some > 0)
@@ -260,7 +273,8 @@ static void sum(struct spotnik_flat *flat, uint32_t number, const struct spotnik
         flat->source[i].weight = slot->weight;
     }
     spotnik_reduce_flat(out, flat->source, flat->size, to - from, (enum spotnik_dtype)bucket->order.dtype,
-                        (enum spotnik_op)bucket->order.op, 0);
+                        (enum spotnik_op)bucket->order.op,
+                        bucket->order.part == SPOTNIK_FLAT_ALL ? 0 : SPOTNIK_REDUCE_PARTIAL);
 }
 
 static void sum_slice(struct spotnik_flat *flat, uint32_t number, struct spotnik_flat_bucket *bucket)
@@ -268,7 +282,8 @@ static void sum_slice(struct spotnik_flat *flat, uint32_t number, struct spotnik
     const struct spotnik_flat_order *order = &bucket->order;
     uint64_t from = bucket->at / bucket->one, to = bucket->end / bucket->one;
     uint64_t most = flat->limits.slice_bytes / bucket->one;
-    uint8_t *out = bucket->small ? order->out : (uint8_t *)order->result_area - bucket->begin;
+    bool in_out = bucket->small || order->part == SPOTNIK_FLAT_HOLDER;
+    uint8_t *out = in_out ? order->out : (uint8_t *)order->result_area - bucket->begin;
     if (to - from > most)
         to = from + most;
     bucket->at = to * bucket->one;
@@ -289,6 +304,43 @@ static enum spotnik_flat_verdict finished(struct spotnik_flat *flat, struct spot
     return SPOTNIK_FLAT_READY;
 }
 
+static enum spotnik_flat_verdict stale(struct spotnik_flat_bucket *bucket)
+{
+    bucket->phase = SPOTNIK_FLAT_STALE;
+    return SPOTNIK_FLAT_BLOCKED;
+}
+
+static uint64_t weights(const struct spotnik_flat *flat, uint32_t number, const struct spotnik_flat_bucket *bucket)
+{
+    uint64_t sum = 0;
+    for (uint32_t rank = 0; rank < flat->size; rank++)
+        sum += slot_of(flat->peer[rank].board, number, bucket->order.step)->weight;
+    return sum;
+}
+
+static enum spotnik_flat_verdict summed(struct spotnik_flat *flat, struct spotnik_flat_bucket *bucket)
+{
+    bucket->phase = SPOTNIK_FLAT_SUMMED;
+    flat->active--;
+    return SPOTNIK_FLAT_READY;
+}
+
+/* Our share is put up, or, with the holder, in place. */
+static enum spotnik_flat_verdict share_done(struct spotnik_flat *flat, uint32_t number, struct spotnik_flat_bucket *bucket)
+{
+    static const enum spotnik_flat_phase next[] = { [SPOTNIK_FLAT_ALL] = SPOTNIK_FLAT_SPREAD,
+                                                    [SPOTNIK_FLAT_HOLDER] = SPOTNIK_FLAT_COLLECT,
+                                                    [SPOTNIK_FLAT_SERVED] = SPOTNIK_FLAT_AWAIT };
+    bucket->phase = next[bucket->order.part];
+    bucket->seen = 0;
+    bucket->at = 0;
+    if (bucket->order.part == SPOTNIK_FLAT_HOLDER)
+        return SPOTNIK_FLAT_MORE;
+    spotnik_board_put_up(&slot_of(own(flat), number, bucket->order.step)->result, bucket->order.ticket);
+    ring_bell(flat);
+    return SPOTNIK_FLAT_MORE;
+}
+
 static enum spotnik_flat_verdict reduce_slice(struct spotnik_flat *flat, uint32_t number,
                                               struct spotnik_flat_bucket *bucket)
 {
@@ -296,17 +348,12 @@ static enum spotnik_flat_verdict reduce_slice(struct spotnik_flat *flat, uint32_
         sum_slice(flat, number, bucket);
     if (bucket->at < bucket->end)
         return SPOTNIK_FLAT_MORE;
-    if (!inputs_stood(flat, number, bucket)) {
-        bucket->phase = SPOTNIK_FLAT_STALE;
-        return SPOTNIK_FLAT_BLOCKED;
-    }
+    bucket->weight_sum = weights(flat, number, bucket);
+    if (!inputs_stood(flat, number, bucket))
+        return stale(bucket);
     if (bucket->small)
-        return finished(flat, bucket);
-    spotnik_board_put_up(&slot_of(own(flat), number, bucket->order.step)->result, bucket->order.ticket);
-    ring_bell(flat);
-    bucket->phase = SPOTNIK_FLAT_SPREAD;
-    bucket->seen = 0;
-    return SPOTNIK_FLAT_MORE;
+        return bucket->order.part == SPOTNIK_FLAT_HOLDER ? summed(flat, bucket) : finished(flat, bucket);
+    return share_done(flat, number, bucket);
 }
 
 static enum spotnik_flat_verdict gather(struct spotnik_flat *flat, uint32_t number,
@@ -327,6 +374,69 @@ static enum spotnik_flat_verdict spread(struct spotnik_flat *flat, uint32_t numb
     return verdict == SPOTNIK_FLAT_MORE ? finished(flat, bucket) : verdict;
 }
 
+/* ---- one host of several ---- */
+
+static bool is_within(const struct spotnik_flat_peer *peer, uint64_t offset, size_t bytes)
+{
+    return offset <= peer->bytes_max && bytes <= peer->bytes_max - offset;
+}
+
+/* A slice of the share of the next of the others. The whole share is looked at again when it is here: until then its owner may have
+ * gone on to another view. */
+static enum spotnik_flat_verdict collect(struct spotnik_flat *flat, uint32_t number, struct spotnik_flat_bucket *bucket)
+{
+    if (bucket->seen + 1 == flat->size)
+        return summed(flat, bucket);
+    uint32_t rank = awaited(flat, bucket);
+    const struct spotnik_flat_peer *peer = &flat->peer[rank];
+    const struct spotnik_board_slot *slot = slot_of(peer->board, number, bucket->order.step);
+    size_t begin, end;
+    if (!spotnik_board_hangs(&slot->result, bucket->order.ticket))
+        return bucket->at == 0 ? SPOTNIK_FLAT_BLOCKED : stale(bucket);
+    spotnik_flat_share(flat, bucket->bytes, rank, &begin, &end);
+    if (!is_within(peer, slot->result_offset, end - begin))
+        return SPOTNIK_FLAT_MISMATCH;
+    size_t left = end - begin - bucket->at, some = left < flat->limits.slice_bytes ? left : flat->limits.slice_bytes;
+    if (some > 0)
+        memcpy((uint8_t *)bucket->order.out + begin + bucket->at, memory_of(flat, rank) + slot->result_offset + bucket->at, some);
+    bucket->at += some;
+    if (some < left)
+        return SPOTNIK_FLAT_MORE;
+    if (!spotnik_board_still_hangs(&slot->result, bucket->order.ticket))
+        return stale(bucket);
+    bucket->at = 0;
+    bucket->seen++;
+    return SPOTNIK_FLAT_MORE;
+}
+
+void spotnik_flat_spread(struct spotnik_flat *flat, uint32_t number, const void *result)
+{
+    struct spotnik_flat_bucket *bucket = &flat->bucket[number];
+    SPOTNIK_ASSERT(bucket->phase == SPOTNIK_FLAT_SUMMED);
+    if (bucket->bytes > 0)
+        memcpy(bucket->order.whole_area, result, bucket->bytes);
+    spotnik_board_put_up(&whole_of(own(flat), number, bucket->order.step)->ticket, bucket->order.ticket);
+    ring_bell(flat);
+    bucket->phase = SPOTNIK_FLAT_DONE;
+}
+
+/* Small: copied out of the holder's memory, and looked at again. Large: stays there. */
+static enum spotnik_flat_verdict await(struct spotnik_flat *flat, uint32_t number, struct spotnik_flat_bucket *bucket)
+{
+    struct spotnik_board *holder = flat->peer[0].board;
+    const struct spotnik_board_whole *whole = whole_of(holder, number, bucket->order.step);
+    uint64_t ticket = bucket->order.ticket;
+    if (!spotnik_board_hangs(&whole->ticket, ticket))
+        return bucket->small && lacks(holder, &slot_of(holder, number, bucket->order.step)->input, ticket)
+                   ? SPOTNIK_FLAT_MISMATCH
+                   : SPOTNIK_FLAT_BLOCKED;
+    if (!is_within(&flat->peer[0], whole->offset, bucket->bytes))
+        return SPOTNIK_FLAT_MISMATCH;
+    if (bucket->small && bucket->bytes > 0)
+        memcpy(bucket->order.out, memory_of(flat, 0) + whole->offset, bucket->bytes);
+    return spotnik_board_still_hangs(&whole->ticket, ticket) ? finished(flat, bucket) : stale(bucket);
+}
+
 enum spotnik_flat_verdict spotnik_flat_run(struct spotnik_flat *flat, uint32_t number)
 {
     struct spotnik_flat_bucket *bucket = &flat->bucket[number];
@@ -339,7 +449,12 @@ enum spotnik_flat_verdict spotnik_flat_run(struct spotnik_flat *flat, uint32_t n
         return reduce_slice(flat, number, bucket);
     case SPOTNIK_FLAT_SPREAD:
         return spread(flat, number, bucket);
+    case SPOTNIK_FLAT_COLLECT:
+        return collect(flat, number, bucket);
+    case SPOTNIK_FLAT_AWAIT:
+        return await(flat, number, bucket);
     case SPOTNIK_FLAT_IDLE:
+    case SPOTNIK_FLAT_SUMMED:
     case SPOTNIK_FLAT_DONE:
     case SPOTNIK_FLAT_STALE:
         break;
@@ -350,7 +465,10 @@ enum spotnik_flat_verdict spotnik_flat_run(struct spotnik_flat *flat, uint32_t n
 uint32_t spotnik_flat_awaits(const struct spotnik_flat *flat, uint32_t number)
 {
     const struct spotnik_flat_bucket *bucket = &flat->bucket[number];
-    bool waits = bucket->phase == SPOTNIK_FLAT_GATHER || bucket->phase == SPOTNIK_FLAT_SPREAD;
+    bool waits = bucket->phase == SPOTNIK_FLAT_GATHER || bucket->phase == SPOTNIK_FLAT_SPREAD
+                 || bucket->phase == SPOTNIK_FLAT_COLLECT;
+    if (bucket->phase == SPOTNIK_FLAT_AWAIT)
+        return 0;
     return waits && bucket->seen + 1 < flat->size ? awaited(flat, bucket) : flat->size;
 }
 

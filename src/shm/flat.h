@@ -6,6 +6,10 @@
  *     large   put up our input; when all inputs hang there, add up our share and put it up; when all shares hang
  *             there, the whole result is held: it lies in the members' memory, which outlives them
  *
+ * Where the members of one host are a part of a job only (docs/design/0010-hierarchy.md), the first of them holds their stream to other
+ * hosts. It gathers the shares in memory of its own, where they stay as they are, and when the result of all hosts has come, it
+ * spreads that: puts it up whole. The others wait for it.
+ *
  * The additions are those of the ring, in its order: element e of segment j starts with rank j. Shares are cut at pages,
  * so that a result can be mapped as one piece (window.h); the order does not depend on them.
  *
@@ -40,12 +44,22 @@ enum spotnik_flat_phase {
     SPOTNIK_FLAT_GATHER, /* until all inputs hang there */
     SPOTNIK_FLAT_REDUCE,
     SPOTNIK_FLAT_SPREAD, /* until all shares hang there */
+    SPOTNIK_FLAT_COLLECT,/* holder: the others' shares into out */
+    SPOTNIK_FLAT_SUMMED, /* holder: until the result of all hosts is here */
+    SPOTNIK_FLAT_AWAIT,  /* until the holder has put up the result of all hosts */
     SPOTNIK_FLAT_DONE,
     SPOTNIK_FLAT_STALE,  /* an input went away while it was read: the view is over, though we do not know it yet */
 };
 
+enum spotnik_flat_part {
+    SPOTNIK_FLAT_ALL,    /* of a whole view */
+    SPOTNIK_FLAT_HOLDER, /* of one host of several, as rank 0 */
+    SPOTNIK_FLAT_SERVED, /* as any other rank */
+};
+
 /* What a bucket is to be reduced with. */
 struct spotnik_flat_order {
+    enum spotnik_flat_part part;
     uint64_t ticket; /* not 0 */
     uint64_t step;
     uint64_t count, weight;
@@ -55,7 +69,8 @@ struct spotnik_flat_order {
                           a step of the other parity may still read: small buckets have an area per parity */
     bool again;        /* this very input was begun with before, in this step: what stands in the area need not be copied */
     void *result_area; /* large: in our memory, spotnik_flat_share() bytes; one per parity */
-    void *out;         /* small: the result */
+    void *out;         /* small: the result; HOLDER, of any size: the sum of the host (of MEAN without the division) */
+    void *whole_area;  /* HOLDER: in our memory, bytes, at a multiple of page_bytes; one per parity */
 };
 
 struct spotnik_flat_bucket {
@@ -63,10 +78,12 @@ struct spotnik_flat_bucket {
     struct spotnik_flat_order order;
     size_t bytes, one;
     size_t begin, end, at; /* bytes: our share; how far the slices have got */
+    size_t gap_begin, gap_end; /* bytes: what of the input nobody else reads, so that it is not copied */
     size_t copy_end;       /* bytes: the copy of the input ends here */
+    uint64_t weight_sum;   /* HOLDER: of all inputs */
     uint32_t seen;         /* of the others, from our successor on, that are ready in this phase */
     bool small;
-    bool copied;           /* the area holds our input, but for [begin, end) */
+    bool copied;           /* the area holds our input, but for the gap */
 };
 
 struct spotnik_flat {
@@ -85,7 +102,7 @@ struct spotnik_flat {
 enum spotnik_flat_verdict {
     SPOTNIK_FLAT_MORE,     /* call again */
     SPOTNIK_FLAT_BLOCKED,  /* waits for the member spotnik_flat_awaits() names */
-    SPOTNIK_FLAT_READY,    /* done now: the whole result is held */
+    SPOTNIK_FLAT_READY,    /* done now: the whole result is held; HOLDER: the sum of the host is */
     SPOTNIK_FLAT_MISMATCH, /* the programs differ */
 };
 
@@ -110,6 +127,9 @@ void spotnik_flat_seal(struct spotnik_flat *flat, uint64_t ticket);
 /* A slice of work on an active bucket. */
 enum spotnik_flat_verdict spotnik_flat_run(struct spotnik_flat *flat, uint32_t number);
 
+/* HOLDER: the result of all hosts, for the others to see. */
+void spotnik_flat_spread(struct spotnik_flat *flat, uint32_t number, const void *result);
+
 /* The rank that a blocked bucket waits for; flat->size: nobody in particular, the view is over. */
 uint32_t spotnik_flat_awaits(const struct spotnik_flat *flat, uint32_t number);
 
@@ -122,7 +142,7 @@ void spotnik_flat_cut(struct spotnik_flat *flat);
 static inline bool spotnik_flat_is_active(const struct spotnik_flat *flat, uint32_t number)
 {
     enum spotnik_flat_phase phase = flat->bucket[number].phase;
-    return phase != SPOTNIK_FLAT_IDLE && phase != SPOTNIK_FLAT_DONE;
+    return phase != SPOTNIK_FLAT_IDLE && phase != SPOTNIK_FLAT_DONE && phase != SPOTNIK_FLAT_SUMMED;
 }
 
 #endif

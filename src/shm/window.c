@@ -15,15 +15,20 @@ static const struct spotnik_board_slot *slot_of(const struct spotnik_board *boar
     return &board->slot[number][parity];
 }
 
-/* The same pages at the same places as the last time? Then there is nothing to map. */
-static bool is_mapped(const struct spotnik_window *window, const struct spotnik_flat *flat, size_t bytes)
+static uint64_t offset_of(const struct spotnik_window *window, const struct spotnik_board *board)
 {
-    if (window->base == NULL || window->bytes != bytes || window->size != flat->size)
+    return window->whole ? board->whole[window->number][window->parity].offset
+                         : slot_of(board, window->number, window->parity)->result_offset;
+}
+
+/* The same pages at the same places as the last time? Then there is nothing to map. */
+static bool is_mapped(const struct spotnik_window *window, const struct spotnik_flat *flat, size_t bytes, uint32_t size)
+{
+    if (window->base == NULL || window->bytes != bytes || window->size != size)
         return false;
-    for (uint32_t rank = 0; rank < flat->size; rank++) {
+    for (uint32_t rank = 0; rank < size; rank++) {
         const struct spotnik_window_holder *holder = &window->holder[rank];
-        if (holder->board != flat->peer[rank].board
-            || holder->offset != slot_of(holder->board, window->number, window->parity)->result_offset)
+        if (holder->board != flat->peer[rank].board || holder->offset != offset_of(window, holder->board))
             return false;
     }
     return true;
@@ -54,11 +59,14 @@ static int share_map(struct spotnik_window *window, const struct spotnik_flat *f
 {
     size_t begin, end;
     struct spotnik_board *board = flat->peer[rank].board;
-    uint64_t offset = slot_of(board, window->number, window->parity)->result_offset;
-    spotnik_flat_share(flat, bytes, rank, &begin, &end);
+    uint64_t offset = offset_of(window, board);
+    begin = 0;
+    end = bytes;
+    if (!window->whole)
+        spotnik_flat_share(flat, bytes, rank, &begin, &end);
     window->holder[rank] = (struct spotnik_window_holder){ board, offset, begin, end };
-    if (rank == flat->rank) {
-        window->own_begin = begin;
+    if (rank == flat->rank || window->whole) {
+        window->own_begin = window->whole ? end : begin;
         window->own_end = end;
     }
     if (begin == end)
@@ -81,13 +89,16 @@ int spotnik_window_show(struct spotnik_window *window, const struct spotnik_flat
     window->ticket = bucket->order.ticket;
     window->number = number;
     window->parity = bucket->order.step & 1;
-    if (is_mapped(window, flat, bucket->bytes))
+    bool whole = bucket->order.part == SPOTNIK_FLAT_SERVED;
+    uint32_t size = whole ? 1 : flat->size;
+    if (window->whole == whole && is_mapped(window, flat, bucket->bytes, size))
         return 0;
-    int rc = space_get(window, bucket->bytes, flat->size);
-    for (uint32_t rank = 0; rc == 0 && rank < flat->size; rank++)
+    window->whole = whole;
+    int rc = space_get(window, bucket->bytes, size);
+    for (uint32_t rank = 0; rc == 0 && rank < size; rank++)
         rc = share_map(window, flat, rank, bucket->bytes);
     window->bytes = rc == 0 ? bucket->bytes : 0;
-    window->size = flat->size;
+    window->size = size;
     return rc;
 }
 
@@ -102,10 +113,13 @@ void spotnik_window_copy(const struct spotnik_window *window, uint8_t *to)
 
 bool spotnik_window_stands(const struct spotnik_window *window)
 {
-    for (uint32_t rank = 0; rank < window->size; rank++)
-        if (!spotnik_board_still_hangs(&slot_of(window->holder[rank].board, window->number, window->parity)->result,
-                                       window->ticket))
+    for (uint32_t rank = 0; rank < window->size; rank++) {
+        const struct spotnik_board *board = window->holder[rank].board;
+        const uint64_t *ticket = window->whole ? &board->whole[window->number][window->parity].ticket
+                                               : &slot_of(board, window->number, window->parity)->result;
+        if (!spotnik_board_still_hangs(ticket, window->ticket))
             return false;
+    }
     return true;
 }
 

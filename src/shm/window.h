@@ -13,9 +13,10 @@
 struct spotnik_window {
     uint8_t *base; /* NULL: none */
     size_t bytes, mapped;
-    size_t own_begin, own_end; /* our share */
+    size_t own_begin, own_end; /* our share; of a whole result of one member, an empty one at its end */
     uint64_t ticket;
     uint32_t number, parity, size;
+    bool whole; /* the result of all hosts, as their holder has put it up, and not the shares of all members */
     struct spotnik_window_holder {
         const struct spotnik_board *board;
         uint64_t offset;

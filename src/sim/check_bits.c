@@ -13,6 +13,7 @@
 struct contribution {
     const unsigned char *bytes; /* of this bucket */
     uint64_t weight;
+    bool summed; /* of a whole host: weighted already */
 };
 
 static uint64_t segment_begin(uint64_t count, uint32_t size, uint32_t segment)
@@ -24,7 +25,7 @@ static uint64_t segment_begin(uint64_t count, uint32_t size, uint32_t segment)
 static void start(const struct sim_bucket *bucket, unsigned char *out, const struct contribution *from,
                   size_t at, size_t count)
 {
-    if (bucket->op == SPOTNIK_MEAN && from->weight)
+    if (bucket->op == SPOTNIK_MEAN && from->weight && !from->summed)
         spotnik_reduce_scale(out + at, from->bytes + at, count, bucket->dtype, from->weight);
     else
         memcpy(out + at, from->bytes + at, count * bucket->element_bytes);
@@ -45,7 +46,7 @@ static void segment_reduce(const struct sim_bucket *bucket, unsigned char *out,
             start(bucket, out, next, at, count);
         else if (next->weight)
             spotnik_reduce_combine(out + at, out + at, next->bytes + at, count, bucket->dtype, bucket->op,
-                                   next->weight, total);
+                                   next->summed && spotnik_reduce_sums_mean(bucket->dtype) ? 1 : next->weight, total);
         total += next->weight;
     }
     if (bucket->op == SPOTNIK_MEAN && size > 1)
@@ -54,7 +55,7 @@ static void segment_reduce(const struct sim_bucket *bucket, unsigned char *out,
 
 /* In shared memory, and where all inputs meet in one place: the same order, by the kernel that takes all inputs at once. For floats that is the same. */
 static void segment_reduce_flat(const struct sim_bucket *bucket, unsigned char *out, const struct contribution *from,
-                                uint32_t size, uint32_t segment)
+                                uint32_t size, uint32_t segment, unsigned flags)
 {
     struct spotnik_reduce_source source[SIM_MEMBERS_MAX];
     uint64_t begin = segment_begin(bucket->count, size, segment);
@@ -66,7 +67,93 @@ static void segment_reduce_flat(const struct sim_bucket *bucket, unsigned char *
         source[i] = (struct spotnik_reduce_source){ next->bytes + at, next->weight };
     }
     if (count)
-        spotnik_reduce_flat(out + at, source, size, count, bucket->dtype, bucket->op, 0);
+        spotnik_reduce_flat(out + at, source, size, count, bucket->dtype, bucket->op, flags);
+}
+
+/* -- By hosts: the sum of each, then those round a ring in the order of their first members -- */
+
+static uint32_t host_at(const struct sim_world *world, const struct fact_view *view, uint32_t rank)
+{
+    return world->process[view->member[rank]]->host;
+}
+
+static bool is_first_of_host(const struct sim_world *world, const struct fact_view *view, uint32_t rank)
+{
+    for (uint32_t before = 0; before < rank; before++)
+        if (host_at(world, view, before) == host_at(world, view, rank))
+            return false;
+    return true;
+}
+
+static uint32_t hosts_of(const struct sim_world *world, const struct fact_view *view)
+{
+    uint32_t hosts = 0;
+    for (uint32_t rank = 0; rank < view->size; rank++)
+        hosts += is_first_of_host(world, view, rank);
+    return hosts;
+}
+
+/* `sum`: memory for it. */
+static struct contribution host_contributes(const struct sim_world *world, const struct fact_view *view, const struct sim_bucket *bucket,
+                                            const struct contribution *from, uint32_t first, unsigned char *sum)
+{
+    struct contribution mates[SIM_MEMBERS_MAX], all = { .bytes = sum, .summed = true };
+    uint32_t size = 0;
+
+    for (uint32_t rank = first; rank < view->size; rank++)
+        if (host_at(world, view, rank) == host_at(world, view, first)) {
+            all.weight += from[rank].weight;
+            mates[size++] = from[rank];
+        }
+    if (size == 1)
+        return mates[0];
+    for (uint32_t segment = 0; segment < size; segment++)
+        segment_reduce_flat(bucket, sum, mates, size, segment, SPOTNIK_REDUCE_PARTIAL);
+    return all;
+}
+
+static void reduce_by_hosts(const struct sim_world *world, const struct fact_view *view, const struct sim_bucket *bucket,
+                            unsigned char *out, const struct contribution *from)
+{
+    struct contribution host[SIM_MEMBERS_MAX];
+    size_t bytes = spotnik_sim_bucket_bytes(bucket);
+    unsigned char *sums = spotnik_sim_alloc(view->size * bytes + 1);
+    uint32_t hosts = 0;
+
+    for (uint32_t rank = 0; rank < view->size; rank++)
+        if (is_first_of_host(world, view, rank)) {
+            host[hosts] = host_contributes(world, view, bucket, from, rank, sums + hosts * bytes);
+            hosts++;
+        }
+    for (uint32_t segment = 0; segment < hosts; segment++)
+        segment_reduce(bucket, out, host, hosts, segment);
+    free(sums);
+}
+
+static bool is_small(const struct sim_world *world, const struct fact_view *view, const struct sim_bucket *bucket)
+{
+    uint64_t bytes = spotnik_sim_bucket_bytes(bucket);
+    return bytes <= world->options.limits.chunk_bytes
+           && spotnik_choice_take(world->options.limits.choice, view->size, false, bytes) != SPOTNIK_SCHEDULE_RING;
+}
+
+/* Whichever way the view reduces the step. */
+static void reduce(const struct sim_world *world, const struct fact_view *view, uint64_t step, const struct sim_bucket *bucket,
+                   unsigned char *out, const struct contribution *from)
+{
+    bool in_memory = view->flat_from && step >= view->flat_from, flat = in_memory || is_small(world, view, bucket);
+
+    if (view->size == 1) {
+        memcpy(out, from[0].bytes, spotnik_sim_bucket_bytes(bucket));
+    } else if (in_memory && world->options.limits.hierarchy && hosts_of(world, view) > 1) {
+        reduce_by_hosts(world, view, bucket, out, from);
+    } else {
+        for (uint32_t segment = 0; segment < view->size; segment++)
+            if (flat)
+                segment_reduce_flat(bucket, out, from, view->size, segment, 0);
+            else
+                segment_reduce(bucket, out, from, view->size, segment);
+    }
 }
 
 static bool gather(struct sim_world *world, const struct fact_view *view, uint64_t step, uint32_t number,
@@ -86,15 +173,6 @@ static bool gather(struct sim_world *world, const struct fact_view *view, uint64
     return true;
 }
 
-static bool is_flat(const struct sim_world *world, const struct fact_view *view, uint64_t step, const struct sim_bucket *bucket)
-{
-    uint64_t bytes = spotnik_sim_bucket_bytes(bucket);
-    bool small = bytes <= world->options.limits.chunk_bytes
-                 && spotnik_choice_take(world->options.limits.choice, view->size, false, bytes) != SPOTNIK_SCHEDULE_RING;
-
-    return (view->flat_from && step >= view->flat_from) || small;
-}
-
 static bool compute(struct sim_world *world, const struct fact_view *view, uint64_t step,
                     uint64_t *ret_digest)
 {
@@ -107,13 +185,8 @@ static bool compute(struct sim_world *world, const struct fact_view *view, uint6
         const struct sim_bucket *bucket = &world->bucket[i];
         unsigned char *out = spotnik_sim_alloc(spotnik_sim_bucket_bytes(bucket) + 1);
         complete = gather(world, view, step, i, from);
-        for (uint32_t segment = 0; complete && segment < view->size; segment++)
-            if (view->size > 1 && is_flat(world, view, step, bucket))
-                segment_reduce_flat(bucket, out, from, view->size, segment);
-            else if (view->size > 1)
-                segment_reduce(bucket, out, from, view->size, segment);
-            else
-                memcpy(out, from[0].bytes, spotnik_sim_bucket_bytes(bucket));
+        if (complete)
+            reduce(world, view, step, bucket, out, from);
         spotnik_hash_add(&hash, out, spotnik_sim_bucket_bytes(bucket));
         free(out);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that simulated processes share: each has a segment of its own that all others can read, alive or dead, stopped or
- * cut off from the network, on whatever host; and the flat all-reduce of src/shm runs over it, slice by slice in virtual time.
+ * cut off from the network, on whatever host (in worlds of hierarchy: on its own); and the flat all-reduce of src/shm runs over it, slice by slice in virtual time.
  * That is worse than any real host: whoever is excluded goes on reading and writing next to those who excluded it. */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "sim/check.h"
 #include "sim/world.h"
 
-#define AREAS 4 /* of a bucket: the input and our share of the result, per parity */
+#define AREAS 6 /* of a bucket: the input, our share of the result, and the whole of it, per parity */
 
 static size_t area_bytes(const struct sim_world *world, uint32_t bucket)
 {
@@ -68,18 +68,22 @@ void spotnik_sim_flat_view(struct sim_world *world, struct sim_process *process)
 {
     const struct spotnik_view *view = spotnik_core_view(process->core);
 
+    uint32_t size = 0, own = 0;
+
     spotnik_sim_flat_cut(world, process);
     if (!world->options.flat || spotnik_view_rank(view, process->member.id) == SPOTNIK_NO_RANK)
         return;
     for (uint32_t rank = 0; rank < view->size; rank++) {
         struct sim_process *other = sim_process_of(world, &view->entry[rank].member);
-        process->flat.peer[rank] = (struct spotnik_flat_peer){ other->flat.board, other->flat.bytes };
-        process->flat.member[rank] = other->index;
+        if (world->options.limits.hierarchy && other->host != process->host)
+            continue;
+        own = other == process ? size : own;
+        process->flat.peer[size] = (struct spotnik_flat_peer){ other->flat.board, other->flat.bytes };
+        process->flat.member[size++] = other->index;
         if (other != process && !process->flat.told[other->index])
             spotnik_sim_push(world, SIM_SHARE, 10 * moment(world), process->index, other->index, NULL);
     }
-    spotnik_flat_view(process->flat.work, process->flat.peer, process->flat.source,
-                      spotnik_view_rank(view, process->member.id), view->size);
+    spotnik_flat_view(process->flat.work, process->flat.peer, process->flat.source, own, size);
 }
 
 void spotnik_sim_flat_share(struct sim_world *world, struct sim_process *process, uint32_t index)
@@ -156,6 +160,7 @@ void spotnik_sim_flat_start(struct sim_world *world, struct sim_process *process
     size_t bytes = some ? spotnik_sim_bucket_bytes(bucket) : 0;
     bool small = spotnik_flat_is_small(process->flat.work, bytes);
     struct spotnik_flat_order order = {
+        .part = (enum spotnik_flat_part)action->part,
         .ticket = spotnik_board_ticket(process->epoch, action->step),
         .step = action->step,
         .count = action->count,
@@ -165,6 +170,7 @@ void spotnik_sim_flat_start(struct sim_world *world, struct sim_process *process
         .in = some ? process->app.in[number] : no_elements,
         .input_area = some ? area(world, process, number, small ? parity : 0) : (unsigned char *)process->flat.board,
         .result_area = some ? area(world, process, number, 2 + parity) : (unsigned char *)process->flat.board,
+        .whole_area = some ? area(world, process, number, 4 + parity) : (unsigned char *)process->flat.board,
         .out = some ? process->app.out[parity][number] : no_elements,
         .again = true, /* nobody begins a step twice here */
     };
@@ -197,12 +203,13 @@ void spotnik_sim_flat_seal(struct sim_world *world, struct sim_process *process)
 static void window_keep(struct sim_world *world, struct sim_process *process, uint32_t number)
 {
     const struct spotnik_flat_bucket *bucket = &process->flat.work->bucket[number];
-    if (number >= world->options.buckets || bucket->small)
+    if (number >= world->options.buckets || bucket->small || bucket->order.part == SPOTNIK_FLAT_HOLDER)
         return;
     struct sim_window *window = &process->flat.window[number][bucket->order.step & 1];
+    window->whole = bucket->order.part == SPOTNIK_FLAT_SERVED;
     window->ticket = bucket->order.ticket;
     window->step = bucket->order.step;
-    window->size = process->flat.work->size;
+    window->size = window->whole ? 1 : process->flat.work->size;
     memcpy(window->member, process->flat.member, sizeof(window->member));
 }
 
@@ -214,9 +221,18 @@ static void done(struct sim_world *world, struct sim_process *process, uint32_t 
     event.header.bucket = number;
     event.header.epoch = process->flat.epoch;
     event.header.step = process->flat.work->bucket[number].order.step;
+    event.header.weight = process->flat.work->bucket[number].weight_sum;
     spotnik_sim_flat_later(world, process);
     wake_others(world, process);
     spotnik_sim_core_step(world, process, &event);
+}
+
+void spotnik_sim_flat_spread(struct sim_world *world, struct sim_process *process, const struct spotnik_action *action)
+{
+    bool barrier = action->bucket >= world->options.buckets;
+
+    spotnik_flat_spread(process->flat.work, action->bucket, barrier ? no_elements : process->app.out[action->step & 1][action->bucket]);
+    wake_others(world, process);
 }
 
 /* One slice of every bucket. */
@@ -286,10 +302,12 @@ bool spotnik_sim_flat_read(const struct sim_world *world, const struct sim_proce
 
     if (!world->options.flat || window->ticket == 0 || window->step != step)
         return false;
-    for (uint32_t rank = 0; rank < window->size; rank++) {
+    for (uint32_t rank = 0; rank < window->size && !window->whole; rank++) {
         spotnik_flat_share(&shares, bytes, rank, &begin, &end);
         memcpy(out + begin, area(world, holder(world, window, rank), number, 2 + (step & 1)), end - begin);
     }
+    if (window->whole)
+        memcpy(out, area(world, holder(world, window, 0), number, 4 + (step & 1)), bytes);
     return true;
 }
 
@@ -298,7 +316,8 @@ static bool window_stands(const struct sim_world *world, const struct sim_proces
     const struct sim_window *window = &process->flat.window[number][step & 1];
     for (uint32_t rank = 0; rank < window->size; rank++) {
         const struct spotnik_board *board = holder(world, window, rank)->flat.board;
-        if (!spotnik_board_still_hangs(&board->slot[number][step & 1].result, window->ticket))
+        const uint64_t *ticket = window->whole ? &board->whole[number][step & 1].ticket : &board->slot[number][step & 1].result;
+        if (!spotnik_board_still_hangs(ticket, window->ticket))
             return false;
     }
     return true;

@@ -253,15 +253,18 @@ static void combine(const struct sim_bucket *bucket, unsigned char *out, const u
 {
     size_t count = placement->count;
     bool mean = bucket->op == SPOTNIK_MEAN;
+    uint64_t weight = placement->summed && spotnik_reduce_sums_mean(bucket->dtype) ? 1 : placement->weight;
 
     if (placement->weight == 0)
         memcpy(out, received, count * bucket->element_bytes);
+    else if (header->weight == 0 && placement->summed)
+        (void)out; /* it is there */
     else if (header->weight == 0 && mean)
         spotnik_reduce_scale(out, in, count, bucket->dtype, placement->weight);
     else if (header->weight == 0)
         memcpy(out, in, count * bucket->element_bytes);
     else
-        spotnik_reduce_combine(out, received, in, count, bucket->dtype, bucket->op, placement->weight,
+        spotnik_reduce_combine(out, received, in, count, bucket->dtype, bucket->op, weight,
                                header->weight);
     if (mean && placement->kind == SPOTNIK_RING_REDUCE_LAST)
         spotnik_reduce_divide(out, count, bucket->dtype, placement->weight_total);
@@ -288,7 +291,7 @@ void spotnik_sim_memory_take(struct sim_world *world, struct sim_process *proces
     if (placement->kind == SPOTNIK_RING_COPY)
         memcpy(out, bytes, placement->count * bucket->element_bytes);
     else
-        combine(bucket, out, process->app.in[header->bucket] + offset, bytes, header, placement);
+        combine(bucket, out, placement->summed ? out : process->app.in[header->bucket] + offset, bytes, header, placement);
 }
 
 /* The first bytes of a copied chunk are in place before the rest has come: what follows may be dropped. */

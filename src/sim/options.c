@@ -132,6 +132,17 @@ static void draw_blocks(struct spotnik_sim_options *options, uint64_t seed)
     options->flat_slice_bytes *= SPOTNIK_DTYPE_BYTES_MAX / 8;
 }
 
+/* Half of the worlds that share memory share it by hosts, of which there are fewer than members. */
+static void draw_hierarchy(struct spotnik_sim_options *options, uint64_t seed)
+{
+    struct spotnik_prng prng;
+
+    spotnik_prng_seed(&prng, seed ^ UINT64_C(0x686f737473));
+    options->limits.hierarchy = options->flat && spotnik_prng_chance(&prng, 1, 2);
+    if (options->limits.hierarchy)
+        options->hosts = (uint32_t)spotnik_prng_between(&prng, 2, options->members > 3 ? options->members - 1 : 2);
+}
+
 void spotnik_sim_options_draw(struct spotnik_sim_options *options, uint64_t seed, uint32_t members)
 {
     struct spotnik_prng prng;
@@ -161,6 +172,7 @@ void spotnik_sim_options_draw(struct spotnik_sim_options *options, uint64_t seed
     draw_blocks(options, seed);
     if (seed % 7 == 5) /* a job that waits whenever one is missing */
         options->members_min = options->members - (uint32_t)(seed / 7 % 2);
+    draw_hierarchy(options, seed);
     options->limits.deals = seed % 3 == 1 || seed % 12 == 0; /* not drawn: the others keep their histories */
 }
 
@@ -191,6 +203,8 @@ void spotnik_sim_options_print(const struct spotnik_sim_options *options, FILE *
         fprintf(out, "  shared memory: small up to %zu bytes, pages of %zu, slices of %zu within %.3f ms%s\n",
                 options->flat_small_bytes, options->flat_page_bytes, options->flat_slice_bytes,
                 (double)options->flat_slice_max_ns / 1e6, options->flat_fails_of ? ", fails at times" : "");
+    if (options->limits.hierarchy)
+        fprintf(out, "  reduced on each host, and between hosts by one member of each\n");
     fprintf(out,
             "  %" PRIu64 " samples, batch %" PRIu64
             "%s%s%s; compute %.0f ms%s, safety %.0f ms, %u faults, %u aimed at recovery, %u struck in the act:",

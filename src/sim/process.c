@@ -72,6 +72,9 @@ static void act(struct sim_world *world, struct sim_process *process, const stru
     case SPOTNIK_ACTION_FLAT:
         spotnik_sim_flat_start(world, process, action);
         break;
+    case SPOTNIK_ACTION_SPREAD:
+        spotnik_sim_flat_spread(world, process, action);
+        break;
     case SPOTNIK_ACTION_DEAL:
         process->deal_due = true;
         break;
@@ -146,9 +149,10 @@ void spotnik_sim_core_drain(struct sim_world *world, struct sim_process *process
         keep_clock(world, process);
 }
 
+/* After which frames that were left waiting are placed again, whether there was an action or not. */
 static bool is_callers(enum spotnik_event_kind kind)
 {
-    return kind >= SPOTNIK_EVENT_STEP_BEGIN && kind <= SPOTNIK_EVENT_ENTER_READY;
+    return (kind >= SPOTNIK_EVENT_STEP_BEGIN && kind <= SPOTNIK_EVENT_ENTER_READY) || kind == SPOTNIK_EVENT_FLAT_DONE;
 }
 
 void spotnik_sim_core_step(struct sim_world *world, struct sim_process *process, struct spotnik_event *event)

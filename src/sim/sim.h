@@ -60,7 +60,7 @@ struct spotnik_sim_options {
     uint64_t teardown_max_ns; /* from the death of a process to the EOF on its links */
     bool certificates;        /* members of one host learn of a death at once */
     bool lost_with_death; /* the last words of a dying process may be lost (then without proof of death) */
-    bool flat;            /* all processes share memory, and reduce in it */
+    bool flat;            /* all processes share memory, and reduce in it; with limits.hierarchy, those of one host do */
     size_t flat_small_bytes, flat_page_bytes, flat_slice_bytes;
     uint64_t flat_slice_max_ns; /* between two slices of work */
     uint32_t flat_fails_of;     /* one in so many buckets cannot be started for want of memory; 0: none */

@@ -169,6 +169,7 @@ struct sim_app {
 /* Where the result of a bucket lies after a flat all-reduce: with these, each its share. */
 struct sim_window {
     uint64_t ticket, step;
+    bool whole; /* all of it with the first of these */
     uint32_t size, member[SIM_MEMBERS_MAX];
 };
 
@@ -402,6 +403,8 @@ void spotnik_sim_flat_share(struct sim_world *world, struct sim_process *process
 void spotnik_sim_flat_later(struct sim_world *world, struct sim_process *process);
 void spotnik_sim_flat_start(struct sim_world *world, struct sim_process *process,
                             const struct spotnik_action *action);
+void spotnik_sim_flat_spread(struct sim_world *world, struct sim_process *process,
+                             const struct spotnik_action *action);
 void spotnik_sim_flat_seal(struct sim_world *world, struct sim_process *process);
 void spotnik_sim_flat_work(struct sim_world *world, struct sim_process *process);
 void spotnik_sim_flat_cut(struct sim_world *world, struct sim_process *process);

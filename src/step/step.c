@@ -56,7 +56,8 @@ void spotnik_transaction_start(struct spotnik_transaction *step, struct spotnik_
     if (bucket->complete)
         step->completed--;
     bucket->ring = spotnik_ring_make(size, rank, bucket->count, chunk_count(chunk_bytes, bucket->element_bytes));
-    bucket->flat = false;
+    bucket->flat = bucket->hosts = bucket->summed = false;
+    bucket->ring_weight = bucket->weight;
     bucket->schedule = SPOTNIK_SCHEDULE_RING;
     bucket->sent = bucket->received = bucket->handed = bucket->handover_received = 0;
     bucket->complete = size == 1;
@@ -70,6 +71,21 @@ void spotnik_transaction_start_flat(struct spotnik_transaction *step, struct spo
     bucket->flat = true;
     bucket->complete = false;
     step->completed--;
+}
+
+void spotnik_transaction_start_hosts(struct spotnik_transaction *step, struct spotnik_bucket *bucket, uint32_t hosts,
+                        uint32_t index, uint32_t chunk_bytes)
+{
+    spotnik_transaction_start(step, bucket, hosts, index, chunk_bytes);
+    bucket->hosts = true;
+}
+
+void spotnik_transaction_start_summed(struct spotnik_transaction *step, struct spotnik_bucket *bucket, uint32_t hosts,
+                        uint32_t index, uint32_t chunk_bytes, uint64_t weight)
+{
+    spotnik_transaction_start_hosts(step, bucket, hosts, index, chunk_bytes);
+    bucket->summed = true;
+    bucket->ring_weight = weight;
 }
 
 bool spotnik_transaction_done(const struct spotnik_transaction *step)

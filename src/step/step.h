@@ -18,11 +18,14 @@
 struct spotnik_bucket {
     bool used;      /* started by the caller in the step of this generation */
     bool complete;  /* out holds the result */
-    bool flat;      /* reduced in shared memory: nothing of it goes round the ring */
+    bool flat;      /* being reduced in shared memory: nothing of it goes round a ring */
+    bool hosts;     /* its ring is that of the hosts; with `flat`: it will be, when the sum of our host is here */
+    bool summed;    /* what we put into the ring is the sum of our host, and lies in out already */
     uint8_t dtype, op;
     uint32_t element_bytes;
     uint64_t count;    /* elements */
     uint64_t weight;   /* of our contribution */
+    uint64_t ring_weight; /* of what we put into the ring */
     uint64_t sent;     /* chunks given to the driver */
     uint64_t received; /* chunks in place */
     uint64_t handed;   /* handover chunks given to the driver */
@@ -66,6 +69,13 @@ void spotnik_transaction_start(struct spotnik_transaction *step, struct spotnik_
 /* (Re)start a bucket of the running step that is not to go round the ring. */
 void spotnik_transaction_start_flat(struct spotnik_transaction *step, struct spotnik_bucket *bucket);
 
+/* (Re)start a bucket of the running step on the ring of hosts: with our contribution, or, when it was reduced in memory before, with
+ * the sum of our host, of this weight. */
+void spotnik_transaction_start_hosts(struct spotnik_transaction *step, struct spotnik_bucket *bucket, uint32_t hosts,
+                        uint32_t index, uint32_t chunk_bytes);
+void spotnik_transaction_start_summed(struct spotnik_transaction *step, struct spotnik_bucket *bucket, uint32_t hosts,
+                        uint32_t index, uint32_t chunk_bytes, uint64_t weight);
+
 /* Its result is here. */
 void spotnik_transaction_receive_flat(struct spotnik_transaction *step, struct spotnik_bucket *bucket);
 
@@ -91,9 +101,9 @@ void spotnik_transaction_commit(struct spotnik_transaction *step);
 /* A new view: what the last step still had to send on the old ring is void, its buckets can be handed over from the start. */
 void spotnik_transaction_cut(struct spotnik_transaction *step);
 
-/* The next chunk to send to rank `to`, the last step's remainder first: of the stream round the ring if `to` is the `successor`, and of
- * buckets that do not go round. Advances. False: none ready. */
-bool spotnik_transaction_next(struct spotnik_transaction *step, uint32_t to, bool successor, uint64_t *ret_step, uint32_t *ret_bucket,
+/* The next chunk to send to rank `to`, the last step's remainder first: of the stream round the ring of the members if that is where `to`
+ * follows us, of the stream round the ring of the hosts likewise, and of buckets that do not go round. Advances. False: none ready. */
+bool spotnik_transaction_next(struct spotnik_transaction *step, uint32_t to, bool successor, bool next_host, uint64_t *ret_step, uint32_t *ret_bucket,
                        uint64_t *ret_sequence);
 
 /* The next chunk of the finished result of step `number` to hand to a laggard. Advances. False: none ready. */

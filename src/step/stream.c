@@ -22,25 +22,25 @@ static bool next_round(struct spotnik_bucket *bucket, uint64_t *ret_sequence)
     return true;
 }
 
-static bool next_of(struct spotnik_transaction *step, uint64_t number, uint32_t to, bool successor,
+static bool next_of(struct spotnik_transaction *step, uint64_t number, uint32_t to, bool successor, bool next_host,
                     uint32_t *ret_bucket, uint64_t *ret_sequence)
 {
     for (uint32_t i = 0; i < step->last[number & 1]; i++) {
         struct spotnik_bucket *bucket = spotnik_transaction_bucket(step, number, i);
-        bool small = bucket->schedule != SPOTNIK_SCHEDULE_RING;
+        bool small = bucket->schedule != SPOTNIK_SCHEDULE_RING, round = bucket->hosts ? next_host : successor;
         *ret_bucket = i;
         if (bucket->used && small ? next_small(bucket, to, ret_sequence)
-                                  : bucket->used && successor && next_round(bucket, ret_sequence))
+                                  : bucket->used && round && next_round(bucket, ret_sequence))
             return true;
     }
     return false;
 }
 
-bool spotnik_transaction_next(struct spotnik_transaction *step, uint32_t to, bool successor, uint64_t *ret_step,
+bool spotnik_transaction_next(struct spotnik_transaction *step, uint32_t to, bool successor, bool next_host, uint64_t *ret_step,
                        uint32_t *ret_bucket, uint64_t *ret_sequence)
 {
     for (uint64_t number = step->committed; number <= step->committed + step->begun; number++)
-        if (next_of(step, number, to, successor, ret_bucket, ret_sequence)) {
+        if (next_of(step, number, to, successor, next_host, ret_bucket, ret_sequence)) {
             *ret_step = number;
             return true;
         }

@@ -5,8 +5,9 @@
  * commit has one digest on all members, no step is skipped or doubled, every sample is used once, nothing hangs; and
  * members died in every phase.
  *
- *     e2e-churn WORKER [places=8] [kills=60] [seed=1] [count=20000] [us=2000] [seconds=60] [slots=1]
+ *     e2e-churn WORKER [places=8] [kills=60] [seed=1] [count=20000] [us=2000] [seconds=60] [slots=1] [hosts=0]
  *
+ * hosts: the places stand on so many hosts, as far as they know; reduced on each, and between them by one member of each.
  * WORKER: e2e-worker-armed. us: time of a member's computation in a step. The kills go on until every phase was hit. */
 #include <inttypes.h>
 #include <signal.h>
@@ -268,6 +269,7 @@ int main(int argc, char **argv)
     snprintf(us, sizeof us, "%" PRIu64, cluster_argument(argc, argv, "us", 2000));
     cluster_new(&cluster, places, seed);
     cluster.min = 2;
+    cluster.hosts = (uint32_t)cluster_argument(argc, argv, "hosts", 0);
     cluster.without_slots = !cluster_argument(argc, argv, "slots", 1);
     leftovers_watch(&cluster);
     cluster_use(&cluster, argv[1], "-c", count, "-n", "100000", "-b", "640", "-u", us, NULL);

@@ -54,6 +54,7 @@ struct cluster {
     const char *command[32];           /* of the worker; NULL-terminated */
     const char *bind[CLUSTER_PLACES];  /* SPOTNIK_BIND of a place; NULL: default */
     const char *netns[CLUSTER_PLACES]; /* network namespace of a place; NULL: ours */
+    uint32_t hosts;                    /* places stand on so many hosts in turn, which share no memory; 0: on one */
     uint32_t min;                      /* SPOTNIK_MIN */
     struct spotnik_slots *slots;
     int slots_fd;

@@ -56,7 +56,7 @@ static bool send(uint32_t r, uint32_t to)
     uint32_t bucket;
 
     if (r == to || member[to].end[r] == QUEUE_MAX
-        || !spotnik_transaction_next(&member[r].step, to, to == (r + 1) % size, &frame.step, &bucket, &frame.sequence))
+        || !spotnik_transaction_next(&member[r].step, to, to == (r + 1) % size, false, &frame.step, &bucket, &frame.sequence))
         return false;
     assert_int_equal(bucket, 0);
     member[to].queue[r][member[to].end[r]++] = frame;
@@ -142,13 +142,13 @@ static void test_remainder_first(void **state)
         spotnik_transaction_receive_small(&member[0].step, spotnik_transaction_bucket(&member[0].step, 11, 0), from);
     spotnik_transaction_commit(&member[0].step);
     begin(0, SPOTNIK_SCHEDULE_DIRECT);
-    assert_true(spotnik_transaction_next(&member[0].step, 2, false, &step, &bucket, &sequence));
+    assert_true(spotnik_transaction_next(&member[0].step, 2, false, false, &step, &bucket, &sequence));
     assert_int_equal(step, 11);
-    assert_true(spotnik_transaction_next(&member[0].step, 2, false, &step, &bucket, &sequence));
+    assert_true(spotnik_transaction_next(&member[0].step, 2, false, false, &step, &bucket, &sequence));
     assert_int_equal(step, 12);
-    assert_false(spotnik_transaction_next(&member[0].step, 2, false, &step, &bucket, &sequence));
+    assert_false(spotnik_transaction_next(&member[0].step, 2, false, false, &step, &bucket, &sequence));
     spotnik_transaction_cut(&member[0].step);
-    assert_false(spotnik_transaction_next(&member[0].step, 1, true, &step, &bucket, &sequence));
+    assert_false(spotnik_transaction_next(&member[0].step, 1, true, false, &step, &bucket, &sequence));
 }
 
 /* Claim: started again, a bucket has heard nobody and told nobody, complete or not. */

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which members of a view share a host, and who of them holds its stream: a pure function of the view, so that all members agree on it
+ * and nobody has to say it (docs/design/0010-hierarchy.md).
+ *
+ * Hosts are numbered in ring order of their holders; the holder of a host is its member of lowest rank. When a holder is lost, the next
+ * view has another. What is done with that is the core's business, and who shares memory is not asked here. */
+#ifndef SPOTNIK_MEMBER_HOSTS_H
+#define SPOTNIK_MEMBER_HOSTS_H
+
+#include <stdbool.h>
+
+#include "member/view.h"
+
+struct spotnik_hosts {
+    uint32_t count;   /* of the view */
+    uint32_t index;   /* of ours */
+    uint32_t members; /* of the view on our host, we among them */
+    uint32_t place;   /* ours among them, in ring order: 0 holds the stream */
+    uint32_t next, previous; /* ranks of the holders of the next and of the previous host; one host: of our own */
+};
+
+struct spotnik_hosts spotnik_hosts_of(const struct spotnik_view *view, uint32_t rank);
+
+static inline bool spotnik_hosts_mate(const struct spotnik_view *view, uint32_t a, uint32_t b)
+{
+    return view->entry[a].member.host == view->entry[b].member.host;
+}
+
+#endif

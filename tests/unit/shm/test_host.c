@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Members of one host of several: the holder gets their sum and nobody else gets anything, until the holder spreads the result of all; and
+ * nothing of another view is taken for a share or for a result. */
+#include "shm/flat.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MEMBERS_MAX 5
+#define AREA 4096
+#define AREAS 5 /* input, share and whole; small inputs and shares by parity are not needed here */
+#define BUCKET 7
+
+struct member {
+    struct spotnik_board *board;
+    struct spotnik_flat flat;
+    struct spotnik_flat_peer peer[MEMBERS_MAX];
+    struct spotnik_reduce_source source[MEMBERS_MAX];
+    float in[256], out[256];
+};
+
+struct host {
+    uint32_t size;
+    struct member member[MEMBERS_MAX];
+};
+
+static uint8_t *area(const struct member *member, int which)
+{
+    return (uint8_t *)member->board + sizeof(struct spotnik_board) + which * AREA;
+}
+
+static struct host *host_new(uint32_t size, size_t small_bytes)
+{
+    struct host *host = calloc(1, sizeof *host);
+    host->size = size;
+    for (uint32_t i = 0; i < size; i++) {
+        struct member *member = &host->member[i];
+        member->board = calloc(1, sizeof(struct spotnik_board) + AREAS * AREA);
+        spotnik_board_init(member->board, 1, i, 0);
+        member->flat.limits = (struct spotnik_flat_limits){ small_bytes, 16, 24 };
+        for (int k = 0; k < 256; k++)
+            member->in[k] = 0.1f * (float)(i + 1) + 1.7f * (float)k;
+    }
+    for (uint32_t i = 0; i < size; i++) {
+        for (uint32_t k = 0; k < size; k++)
+            host->member[i].peer[k] =
+                (struct spotnik_flat_peer){ host->member[k].board, sizeof(struct spotnik_board) + AREAS * AREA };
+        spotnik_flat_view(&host->member[i].flat, host->member[i].peer, host->member[i].source, i, size);
+    }
+    return host;
+}
+
+static void host_free(struct host *host)
+{
+    for (uint32_t i = 0; i < host->size; i++)
+        free(host->member[i].board);
+    free(host);
+}
+
+static void start(struct host *host, uint32_t index, uint64_t epoch, uint64_t count, uint8_t op)
+{
+    struct member *member = &host->member[index];
+    struct spotnik_flat_order order = { .part = index == 0 ? SPOTNIK_FLAT_HOLDER : SPOTNIK_FLAT_SERVED,
+                                        .ticket = spotnik_board_ticket(epoch, 5),
+                                        .step = 5,
+                                        .count = count,
+                                        .weight = op == SPOTNIK_MEAN ? index + 1 : 1,
+                                        .dtype = SPOTNIK_F32,
+                                        .op = op,
+                                        .in = member->in,
+                                        .input_area = area(member, 0),
+                                        .result_area = area(member, 1),
+                                        .whole_area = index == 0 ? area(member, 2) : NULL,
+                                        .out = member->out };
+    spotnik_flat_start(&member->flat, BUCKET, &order);
+}
+
+/* As long as anything gets on. Returns a bit for each that became ready. */
+static uint32_t run_all(struct host *host)
+{
+    uint32_t ready = 0;
+    for (bool any = true; any;) {
+        any = false;
+        for (uint32_t i = 0; i < host->size; i++) {
+            struct spotnik_flat *flat = &host->member[i].flat;
+            if (!spotnik_flat_is_active(flat, BUCKET))
+                continue;
+            enum spotnik_flat_verdict verdict = spotnik_flat_run(flat, BUCKET);
+            ready |= (uint32_t)(verdict == SPOTNIK_FLAT_READY) << i;
+            any |= verdict == SPOTNIK_FLAT_MORE || verdict == SPOTNIK_FLAT_READY;
+            assert_int_not_equal(verdict, SPOTNIK_FLAT_MISMATCH);
+        }
+    }
+    return ready;
+}
+
+/* From the rank of its segment on, weighted and not divided. */
+static float expected(const struct host *host, uint64_t count, uint64_t at, uint8_t op)
+{
+    uint64_t begin = 0;
+    uint32_t segment = 0;
+    float sum = 0;
+    while (at >= begin + count / host->size + (segment < count % host->size))
+        begin += count / host->size + (segment++ < count % host->size);
+    for (uint32_t i = 0; i < host->size; i++) {
+        uint32_t rank = (segment + i) % host->size;
+        float weight = op == SPOTNIK_MEAN ? (float)(rank + 1) : 1;
+        float term = weight == 1 ? host->member[rank].in[at] : weight * host->member[rank].in[at];
+        sum = i == 0 ? term : sum + term;
+    }
+    return sum;
+}
+
+static void check_sum(struct host *host, uint64_t count, uint8_t op)
+{
+    const struct member *holder = &host->member[0];
+    uint64_t weights = op == SPOTNIK_MEAN ? host->size * (host->size + 1) / 2 : host->size;
+    assert_int_equal(holder->flat.bucket[BUCKET].weight_sum, weights);
+    for (uint64_t at = 0; at < count; at++)
+        assert_true(holder->out[at] == expected(host, count, at, op));
+}
+
+static void check_spread(struct host *host, uint64_t count, bool small)
+{
+    float result[256];
+    for (int i = 0; i < 256; i++)
+        result[i] = 1000.0f + (float)i;
+    spotnik_flat_spread(&host->member[0].flat, BUCKET, result);
+    assert_int_equal(run_all(host), ((1u << host->size) - 1) & ~1u);
+    for (uint32_t i = 1; i < host->size; i++)
+        assert_memory_equal(small ? (void *)host->member[i].out : area(&host->member[0], 2), result, count * sizeof(float));
+    for (uint32_t i = 0; i < host->size; i++) {
+        spotnik_flat_commit(&host->member[i].flat);
+        assert_int_equal(host->member[i].flat.active, 0);
+    }
+}
+
+/* Claim: two to five members, lengths from nothing to many pages, small and large, sums and weighted means: the sum is the holder's
+ * alone, with all weights, and the result comes to the others only when it is spread. */
+static void test_sum_then_spread(void **state)
+{
+    static const uint64_t counts[] = { 0, 1, 2, 3, 5, 8, 31, 64, 65, 250 };
+    (void)state;
+    for (uint32_t size = 2; size <= MEMBERS_MAX; size++)
+        for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
+            for (int small = 0; small < 2; small++)
+                for (int op = SPOTNIK_SUM; op <= SPOTNIK_MEAN; op++) {
+                    struct host *host = host_new(size, small ? 4096 : 0);
+                    for (uint32_t i = 0; i < size; i++)
+                        start(host, i, 1, counts[c], (uint8_t)op);
+                    assert_int_equal(run_all(host), 1);
+                    check_sum(host, counts[c], (uint8_t)op);
+                    check_spread(host, counts[c], small || counts[c] == 0);
+                    host_free(host);
+                }
+}
+
+/* Claim: whoever is missing, the holder has no sum; and what members of another view put up is nothing to it. */
+static void test_everybody_is_needed(void **state)
+{
+    (void)state;
+    for (int small = 0; small < 2; small++)
+        for (uint32_t missing = 0; missing < 3; missing++) {
+            struct host *host = host_new(3, small ? 4096 : 0);
+            for (uint32_t i = 0; i < 3; i++)
+                start(host, i, i == missing ? 2 : 1, 100, SPOTNIK_SUM);
+            assert_int_equal(run_all(host), 0);
+            host_free(host);
+        }
+}
+
+/* Claim: a share that its owner takes down while it is collected is not in the sum: the bucket stands still until the view changes. */
+static void test_share_taken_down(void **state)
+{
+    (void)state;
+    struct host *host = host_new(2, 0);
+    for (uint32_t i = 0; i < 2; i++)
+        start(host, i, 1, 200, SPOTNIK_SUM);
+    while (host->member[1].flat.bucket[BUCKET].phase != SPOTNIK_FLAT_AWAIT)
+        for (uint32_t i = 0; i < 2; i++)
+            if (host->member[0].flat.bucket[BUCKET].phase != SPOTNIK_FLAT_COLLECT || i == 1)
+                spotnik_flat_run(&host->member[i].flat, BUCKET);
+    while (host->member[0].flat.bucket[BUCKET].phase != SPOTNIK_FLAT_COLLECT)
+        spotnik_flat_run(&host->member[0].flat, BUCKET);
+    assert_int_equal(spotnik_flat_run(&host->member[0].flat, BUCKET), SPOTNIK_FLAT_MORE); /* a slice of it */
+    spotnik_flat_cut(&host->member[1].flat);
+    start(host, 1, 2, 200, SPOTNIK_SUM);
+    assert_int_equal(spotnik_flat_run(&host->member[0].flat, BUCKET), SPOTNIK_FLAT_BLOCKED);
+    assert_int_equal(host->member[0].flat.bucket[BUCKET].phase, SPOTNIK_FLAT_STALE);
+    host_free(host);
+}
+
+/* Claim: what a holder of an earlier view has spread is not the result of this one. */
+static void test_old_result(void **state)
+{
+    (void)state;
+    for (int small = 0; small < 2; small++) {
+        struct host *host = host_new(3, small ? 4096 : 0);
+        for (uint32_t i = 0; i < 3; i++)
+            start(host, i, 1, 100, SPOTNIK_SUM);
+        assert_int_equal(run_all(host), 1);
+        spotnik_flat_spread(&host->member[0].flat, BUCKET, host->member[0].out);
+        for (uint32_t i = 1; i < 3; i++) {
+            spotnik_flat_cut(&host->member[i].flat);
+            start(host, i, 2, 100, SPOTNIK_SUM);
+        }
+        assert_int_equal(run_all(host), 0);
+        host_free(host);
+    }
+}
+
+/* Claim: members of one host whose programs differ find out. */
+static void test_mismatch(void **state)
+{
+    (void)state;
+    struct host *host = host_new(2, 4096);
+    start(host, 1, 1, 10, SPOTNIK_SUM);
+    assert_int_equal(spotnik_flat_run(&host->member[1].flat, BUCKET), SPOTNIK_FLAT_BLOCKED);
+    spotnik_flat_seal(&host->member[0].flat, spotnik_board_ticket(1, 5));
+    assert_int_equal(spotnik_flat_run(&host->member[1].flat, BUCKET), SPOTNIK_FLAT_MISMATCH);
+    host_free(host);
+    host = host_new(2, 4096);
+    start(host, 0, 1, 10, SPOTNIK_SUM);
+    start(host, 1, 1, 11, SPOTNIK_SUM);
+    assert_int_equal(spotnik_flat_run(&host->member[0].flat, BUCKET), SPOTNIK_FLAT_MISMATCH);
+    host_free(host);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sum_then_spread), cmocka_unit_test(test_everybody_is_needed),
+        cmocka_unit_test(test_share_taken_down), cmocka_unit_test(test_old_result),
+        cmocka_unit_test(test_mismatch),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
