@@ -56,7 +56,7 @@ from .job import (
     Step,
     leave_on_sigterm,
 )
-from .sync import Rule, Sync, Vectors
+from .sync import Numbers, Rule, Sync, SyncReport, Vectors
 
 __version__ = "0.1.0"
 
@@ -83,6 +83,7 @@ __all__ = [
     "Member",
     "MismatchError",
     "NoMemoryError",
+    "Numbers",
     "Op",
     "ParkedError",
     "PeersError",
@@ -95,6 +96,7 @@ __all__ = [
     "Status",
     "Step",
     "Sync",
+    "SyncReport",
     "SystemCallError",
     "Vectors",
     "VersionError",

@@ -218,6 +218,39 @@ class NativeSyncView(ctypes.Structure):
     ]
 
 
+class NativeSyncNumbers(ctypes.Structure):
+    """spotnik_sync_numbers."""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("step", c_uint64),
+        ("members", c_uint32),
+        ("asynchronous", c_uint32),
+        ("throughput", c_double),
+        ("mean_compute_s", c_double),
+        ("max_compute_s", c_double),
+        ("samples_done", c_uint64),
+        ("samples_total", c_uint64),
+        ("memory", POINTER(c_double)),
+    ]
+
+
+class NativeSyncReport(ctypes.Structure):
+    """spotnik_sync_report."""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("asynchronous", c_uint32),
+        ("switches", c_uint32),
+        ("switched_step", c_uint64),
+        ("reason", c_char_p),
+        ("value", c_double),
+        ("limit", c_double),
+        ("throughput", c_double),
+        ("waiting", c_double),
+    ]
+
+
 class NativeArrival(ctypes.Structure):
     """spotnik_arrival."""
 
@@ -263,6 +296,8 @@ STRUCTS: dict[str, type[ctypes.Structure]] = {
     "spotnik_arrival": NativeArrival,
     "spotnik_sync_config": NativeSyncConfig,
     "spotnik_sync_view": NativeSyncView,
+    "spotnik_sync_numbers": NativeSyncNumbers,
+    "spotnik_sync_report": NativeSyncReport,
     "spotnik_batch_info": NativeBatchInfo,
 }
 
@@ -274,9 +309,16 @@ _VECTOR = c_void_p  # of floats
 Refresh = ctypes.CFUNCTYPE(None, c_void_p)
 SyncApply = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_void_p, c_size_t)
 SyncRule = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, POINTER(NativeSyncView))
+SyncPolicy = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(NativeSyncNumbers))
 
 #: Types of function pointers, by the name of the argument.
-CALLBACKS: dict[str, Any] = {"refresh": Refresh, "apply": SyncApply, "begin": SyncRule, "finish": SyncRule}
+CALLBACKS: dict[str, Any] = {
+    "refresh": Refresh,
+    "apply": SyncApply,
+    "begin": SyncRule,
+    "finish": SyncRule,
+    "policy": SyncPolicy,
+}
 
 #: Result and arguments of every function of the headers.
 FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
@@ -340,6 +382,8 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "spotnik_sync_tell": (c_int, [_SYNC, c_uint32, c_double]),
     "spotnik_sync_told": (c_double, [_SYNC, c_uint32]),
     "spotnik_sync_rule_set": (c_int, [_SYNC, c_char_p, c_uint32, SyncRule, SyncRule, c_void_p]),
+    "spotnik_sync_policy_set": (c_int, [_SYNC, SyncPolicy, c_void_p]),
+    "spotnik_sync_report_get": (c_int, [_SYNC, POINTER(NativeSyncReport)]),
     "spotnik_sync_average": (None, [_SYNC, _VECTOR]),
     "spotnik_sync_apply": (None, [_SYNC, _VECTOR, _VECTOR]),
 }

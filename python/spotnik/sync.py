@@ -21,7 +21,7 @@ from . import _native
 from .errors import ArgumentError, LibraryError
 from .job import Job
 
-__all__ = ["Rule", "Sync", "Vectors"]
+__all__ = ["Numbers", "Rule", "Sync", "SyncReport", "Vectors"]
 
 Vector = TypeVar("Vector")
 
@@ -48,6 +48,46 @@ class Vectors(Generic[Vector]):
     size: int
     #: In finish: what was pulled or exchanged has come.
     arrived: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Numbers:
+    """What a policy decides by: the same on every member. Times in seconds; 0 where not known yet."""
+
+    #: The step committed last, and how many contributed to it.
+    step: int
+    members: int
+    #: Members run apart now.
+    asynchronous: bool
+    #: Of a member in a synchronous step, relative to one alone.
+    throughput: float
+    #: Compute of a step: mean and most over the members, medians of a window of 8 steps.
+    mean_compute_s: float
+    max_compute_s: float
+    #: Work of the job; steps in a job without a fixed batch. `samples_total` 0: unknown.
+    samples_done: int
+    samples_total: int
+    #: 8 numbers for the policy to keep, 0 at first; joiners receive them. Keep nothing anywhere else.
+    memory: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class SyncReport:
+    """What a policy has decided, for the log."""
+
+    #: Members run apart.
+    asynchronous: bool
+    #: Changes since the job began, and the step of the last one (0: none).
+    switches: int
+    switched_step: int
+    #: Why it was made, in words, and what was compared then.
+    reason: str
+    value: float
+    limit: float
+    #: As measured last (0: not yet): throughput of a member in a synchronous step, relative to one alone; the part of a
+    #: step spent waiting for the slowest.
+    throughput: float
+    waiting: float
 
 
 class Rule(Protocol):
@@ -98,9 +138,11 @@ class Sync(Generic[Vector]):
         job: joined.
         model: float32, contiguous; changed in place by steps.
         apply: one step of the optimiser: changes its first argument by the second. The first is not always `model`.
-        strategy: "ssgd", "sma", "easgd", "localsgd", "lookahead", "lookahead+NAME", ...; default: what SPOTNIK_SYNC
-            says, or "ssgd".
+        strategy: "ssgd", "sma", "easgd", "localsgd", "lookahead", "lookahead+NAME", ..., or a policy that chooses
+            between two, "auto[:throughput|:waiting|:schedule=PART][:A/B]"; default: what SPOTNIK_SYNC says, or "ssgd".
         rule: a strategy of the program's own instead.
+        policy: in place of that of "auto": called once a window of 8 steps; True: run apart. A function of its
+            argument alone: members that ever differ stop with MismatchError one step later.
         alpha: how strongly the model is pulled to the average (sma 0.1, easgd 0.9).
         period: steps between two averages (easgd 4, localsgd 8).
         average_period: asynchronous strategies: steps between two averages of all models (64).
@@ -116,6 +158,7 @@ class Sync(Generic[Vector]):
         *,
         strategy: Optional[str] = None,
         rule: Optional[Rule] = None,
+        policy: Optional[Callable[[Numbers], bool]] = None,
         alpha: float = 0,
         period: int = 0,
         average_period: int = 0,
@@ -135,7 +178,7 @@ class Sync(Generic[Vector]):
         self._library = _native.load()
         config = _native.NativeSyncConfig()
         self._library.spotnik_sync_config_init_sized(config, ctypes.sizeof(config))
-        name = "ssgd" if rule is not None else strategy
+        name = "ssgd" if rule is not None else "auto" if policy is not None and strategy is None else strategy
         if name is not None:
             config.strategy = name.encode()
         config.alpha, config.period = alpha, period
@@ -143,6 +186,9 @@ class Sync(Generic[Vector]):
         self._handle = job.sync_open(config, address(model), self._count, self._owner[1], self)
         if rule is not None:
             self._rule(rule)
+        if policy is not None:
+            self._policy = _native.SyncPolicy(lambda _context, numbers: self._asked(policy, numbers[0]))
+            self.job.check(self._library.spotnik_sync_policy_set(self._handle, self._policy, None))
 
     def _rule(self, rule: Rule) -> None:
         promises = _SYNCHRONOUS * rule.synchronous + _SAME_BITS * rule.same_bits + _EARLY * rule.early
@@ -210,7 +256,47 @@ class Sync(Generic[Vector]):
         """XXH3-64 of the agreed model: equal on all members after a step."""
         return int(self._library.spotnik_sync_digest(self._handle))
 
+    @property
+    def report(self) -> SyncReport:
+        """What the policy has decided so far."""
+        report = _native.NativeSyncReport()
+        report.size = ctypes.sizeof(report)
+        self.job.check(self._library.spotnik_sync_report_get(self._handle, report))
+        return SyncReport(
+            bool(report.asynchronous),
+            report.switches,
+            report.switched_step,
+            report.reason.decode(),
+            report.value,
+            report.limit,
+            report.throughput,
+            report.waiting,
+        )
+
     # ---- inside ----
+
+    def _asked(self, policy: Callable[[Numbers], bool], numbers: _native.NativeSyncNumbers) -> int:
+        said = [bool(numbers.asynchronous)]
+
+        def ask() -> None:
+            said[0] = bool(
+                policy(
+                    Numbers(
+                        numbers.step,
+                        numbers.members,
+                        said[0],
+                        numbers.throughput,
+                        numbers.mean_compute_s,
+                        numbers.max_compute_s,
+                        numbers.samples_done,
+                        numbers.samples_total,
+                        numbers.memory,
+                    )
+                )
+            )
+
+        self._guarded(ask)
+        return int(said[0])
 
     def _vector(self, pointer: int) -> Vector:
         if pointer not in self._made:

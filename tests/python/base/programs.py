@@ -125,6 +125,36 @@ def misuse() -> None:
     job.abandon()
 
 
+def policy() -> None:
+    """A job of one under a policy of its own: the strategy of every step, the last report, what a wrong one raises."""
+    job = spotnik.init(samples=4, batch=4, steps_max=60)
+    w = np.zeros(3, dtype=np.float32)
+
+    def descend(model: Any, gradient: Any) -> None:
+        model -= 0.1 * gradient
+
+    def in_turns(numbers: spotnik.Numbers) -> bool:
+        numbers.memory[7] += 1
+        return int(numbers.memory[7]) % 2 == 1
+
+    sync = spotnik.Sync(job, w, descend, strategy="auto:ssgd/localsgd", policy=in_turns)
+    names = []
+    for _ in job:
+        sync.step(np.ones(3, dtype=np.float32))
+        names.append(sync.name)
+    report = sync.report
+    tell([names, report.switches, report.reason, report.asynchronous])
+    spotnik.leave()
+    job = spotnik.init(samples=4, batch=4, steps_max=60)
+    sync = spotnik.Sync(job, w, descend, strategy="auto:ssgd/localsgd", policy=lambda numbers: numbers.members / 0 > 1)
+    try:
+        for _ in job:
+            sync.step(np.ones(3, dtype=np.float32))
+    except ZeroDivisionError as error:
+        tell([str(error), job.status().step_committed])
+    job.abandon()
+
+
 def collectives(members: int) -> None:
     """Each collective once; results to the test. `members` of them."""
     job = spotnik.init(members_min=members, members_max=8)

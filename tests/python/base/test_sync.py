@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from typing import Any
@@ -50,3 +51,15 @@ def test_misuse_says_what_to_do() -> None:
     assert "ssgd, sma, easgd" in done.stdout
     assert "division by zero" in done.stdout
     assert sys.executable  # the program ran to its end: check=True
+
+
+def test_a_policy_of_the_program() -> None:
+    done = subprocess.run(command("policy"), capture_output=True, text=True, timeout=LIMIT_S, check=True)
+    told, wrong = (json.loads(line) for line in done.stdout.splitlines())
+    names, switches, reason, asynchronous = told
+    assert names[:8] == ["ssgd"] * 8 and set(names) == {"ssgd", "localsgd"}
+    changes = sum(a != b for a, b in zip(names, names[1:]))
+    assert switches == changes == 7
+    assert asynchronous == (names[-1] == "localsgd")
+    assert "policy of the program" in reason
+    assert wrong == ["division by zero", 8]
