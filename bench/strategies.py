@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Does every strategy learn as well as S-SGD, undisturbed and with a worker revoked every five seconds?
 
-    bench/strategies.py --build build --text FILE --images FOLDER --out docs/results/strategies
+    PYTHONPATH=python SPOTNIK_LIBRARY=build/src/libspotnik.so bench/strategies.py --build build --text FILE --images FOLDER --out docs/results/strategies
 
-For each strategy a small character model and a small image model are trained for the same number of steps by three workers
-under `spotnik run`; with --kill-every 5s --respawn in the disturbed runs. What is compared is the validation loss of what the
+For each strategy a small character model and a small image model (NumPy, Adam, cosine schedule) are trained for the same number
+of steps by three workers under `spotnik run`; with --kill-every 5s --respawn in the disturbed runs. What is compared is the validation loss of what the
 members agree on at the end. Writes OUT.json, OUT.md and OUT.svg. --text: any text; --images: a folder with IDX files (MNIST).
 """
 
@@ -23,6 +23,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+import spotnik
+
 STRATEGIES = [
     "ssgd", "sma", "easgd", "localsgd", "lookahead", "lookahead+sma", "adpsgd", "adpsgd-symmetric",
 ]  # fmt: skip
@@ -34,10 +38,8 @@ CONTEXT = 16
 
 def characters(path: str) -> Any:
     """((contexts, next), ...) for training and validation: the last tenth of the text is kept aside."""
-    import torch
-
-    codes = torch.frombuffer(bytearray(Path(path).read_bytes()[:400_000]), dtype=torch.uint8).long()
-    windows = codes.unfold(0, CONTEXT + 1, 1)
+    codes = np.frombuffer(Path(path).read_bytes()[:400_000], dtype=np.uint8)
+    windows = np.lib.stride_tricks.sliding_window_view(codes, CONTEXT + 1)
     kept = len(windows) // 10
     some = windows[-kept:][:: max(1, kept // 4000)]
     return (windows[:-kept, :-1], windows[:-kept, -1]), (some[:, :-1], some[:, -1])
@@ -45,58 +47,108 @@ def characters(path: str) -> Any:
 
 def images(folder: str) -> Any:
     """The same of pictures and their classes."""
-    import torch
 
     def idx(pattern: str) -> Any:
         path = next(iter(sorted(Path(folder).rglob(pattern))))
         data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
         sizes = [int.from_bytes(data[4 + 4 * i : 8 + 4 * i], "big") for i in range(data[3])]
-        return torch.frombuffer(bytearray(data[4 + 4 * len(sizes) :]), dtype=torch.uint8).view(sizes)
+        return np.frombuffer(data, dtype=np.uint8, offset=4 + 4 * len(sizes)).reshape(sizes)
 
-    x, y = idx("*images*idx3*")[:, None].float() / 255, idx("*labels*idx1*").long()
+    x, y = idx("*images*idx3*"), idx("*labels*idx1*")
+    x = x.reshape(len(x), -1).astype(np.float32) / 255
     kept = len(x) // 10
     return (x[:-kept], y[:-kept]), (x[-kept:], y[-kept:])
 
 
+class Network:
+    """[embedding of bytes,] a hidden layer of tanh, softmax; all parameters and gradients in one vector each."""
+
+    def __init__(self, inputs: int, hidden: int, classes: int, embedded: int = 0) -> None:
+        self.embedded = embedded
+        shapes = [(inputs, hidden), (hidden,), (hidden, classes), (classes,)] + [(256, embedded)] * bool(embedded)
+        count = sum(math.prod(shape) for shape in shapes)
+        generator = np.random.default_rng(1)
+        self.w, self.g = np.zeros(count, dtype=np.float32), np.zeros(count, dtype=np.float32)
+        self.shapes, at = shapes, 0
+        for shape in shapes:
+            part = self.w[at : at + math.prod(shape)]
+            if len(shape) > 1:
+                part[:] = generator.standard_normal(part.size) / math.sqrt(shape[0] if shape[0] != 256 else 4)
+            at += part.size
+
+    def parts(self, vector: Any) -> list[Any]:
+        """The arrays in a vector."""
+        ends = np.cumsum([math.prod(shape) for shape in self.shapes])
+        return [part.reshape(shape) for part, shape in zip(np.split(vector, ends[:-1]), self.shapes)]
+
+    def loss(self, w: Any, x: Any, y: Any, gradient: bool = False) -> float:
+        """Mean loss at `w`; its gradient is then in self.g."""
+        w1, b1, w2, b2, *table = self.parts(w)
+        flat = table[0][x].reshape(len(x), -1) if self.embedded else x
+        h = np.tanh(flat @ w1 + b1)
+        logits = h @ w2 + b2
+        logits -= logits.max(axis=1, keepdims=True)
+        p = np.exp(logits)
+        p /= p.sum(axis=1, keepdims=True)
+        loss = float(-np.log(p[np.arange(len(y)), y] + 1e-30).mean())
+        if gradient:
+            g1, gb1, g2, gb2, *gtable = self.parts(self.g)
+            p[np.arange(len(y)), y] -= 1
+            p /= len(y)
+            g2[:], gb2[:] = h.T @ p, p.sum(axis=0)
+            dh = (p @ w2.T) * (1 - h * h)
+            g1[:], gb1[:] = flat.T @ dh, dh.sum(axis=0)
+            if self.embedded:
+                gtable[0][:] = 0
+                np.add.at(gtable[0], x.reshape(-1), (dh @ w1.T).reshape(-1, self.embedded))
+        return loss
+
+
+class Adam:
+    """Adam whose learning rate falls to zero over `steps`, or momentum, as registered state."""
+
+    def __init__(self, count: int, steps: int, rate: float) -> None:
+        self.m, self.v = np.zeros(count, dtype=np.float32), np.zeros(count, dtype=np.float32)
+        self.t = np.zeros(1)
+        self.steps, self.rate, self.now = steps, rate, 1
+        for name in ("m", "v", "t"):
+            spotnik.register(name, getattr(self, name))
+
+    def apply(self, w: Any, g: Any) -> None:
+        """One step at the job's step `now`."""
+        self.t += 1
+        self.m += np.float32(0.1) * (g - self.m)
+        self.v += np.float32(0.01) * (g * g - self.v)
+        rate = self.rate * 0.5 * (1 + math.cos(math.pi * min(1.0, self.now / self.steps)))
+        first, second = 1 - 0.9 ** self.t[0], 1 - 0.99 ** self.t[0]
+        w -= np.float32(rate / first) * self.m / (np.sqrt(self.v / np.float32(second)) + np.float32(1e-8))
+
+
 def work(options: argparse.Namespace) -> None:
     """Train in the job that `spotnik run` has set up, and write what was learnt."""
-    import torch
-    from torch import nn
-    from torch.utils.data import DataLoader, TensorDataset
-
-    import spotnik.torch as spotnik
-    from spotnik import Config
-
-    torch.set_num_threads(1)
-    torch.manual_seed(1)
-    if options.work == "characters":
-        training, validation = characters(options.text)
-        layers = [nn.Embedding(256, 16), nn.Flatten(), nn.Linear(16 * CONTEXT, 128), nn.Tanh(), nn.Linear(128, 256)]
-        model: nn.Module = nn.Sequential(*layers)
-        optimizer: torch.optim.Optimizer = torch.optim.AdamW(model.parameters(), lr=0.004)
-    else:
-        training, validation = images(options.images)
-        model = nn.Sequential(
-            nn.Conv2d(1, 8, 5, 2), nn.ReLU(), nn.Conv2d(8, 16, 5, 2), nn.ReLU(), nn.Flatten(), nn.Linear(256, 10)
-        )
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
-    config = Config(steps_max=options.steps)
-    model, optimizer = spotnik.prepare(model, optimizer, sync=options.sync, config=config, seed=1)
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: 0.5 * (1 + math.cos(math.pi * min(1, step / options.steps)))
-    )
-    loader = spotnik.shard(DataLoader(TensorDataset(*training), batch_size=96, shuffle=True))
-    while spotnik.job().status().step_committed < options.steps:
-        for x, y in loader:
-            optimizer.zero_grad()
-            nn.functional.cross_entropy(model(x), y).backward()
-            optimizer.step()
-            schedule.step()
-    with spotnik.agreed(), torch.no_grad():
-        loss = nn.functional.cross_entropy(model.eval()(validation[0]), validation[1]).item()
-    told = {"loss": loss, "digest": f"{spotnik.digest():016x}", "losses": spotnik.job().status().losses}
+    text = options.work == "characters"
+    (x, y), validation = characters(options.text) if text else images(options.images)
+    network = Network(16 * CONTEXT, 128, 256, 16) if text else Network(x.shape[1], 64, 10)
+    job = spotnik.init(samples=len(x), batch=96, steps_max=options.steps)
+    optimiser = Adam(len(network.w), options.steps, 0.004 if text else 0.002)
+    sync = spotnik.Sync(job, network.w, optimiser.apply, strategy=options.sync)
+    order, epoch = np.arange(len(x)), -1
+    for step in job:
+        if step.data_epoch != epoch:
+            epoch = step.data_epoch
+            order = np.random.default_rng(epoch).permutation(len(x))
+        share = order[[index for part in step.ranges for index in part]]
+        optimiser.now = step.number
+        network.g[:] = 0
+        if len(share):
+            network.loss(network.w, x[share], y[share], gradient=True)
+        time.sleep(options.pause / 1000)
+        sync.step(network.g)
+    told = {"loss": network.loss(sync.agreed, *validation), "digest": f"{sync.digest:016x}"}
+    told["losses"] = job.status().losses
     with open(options.result, "a") as file:
         file.write(json.dumps(told) + "\n")
+    spotnik.leave()
 
 
 # ---- all runs ----
@@ -111,6 +163,7 @@ def run(options: argparse.Namespace, kind: str, strategy: str, disturbed: bool) 
             command += ["--respawn", "--kill-every", "5s", "--seed", "1"]
         command += ["--", sys.executable, __file__, "--work", kind, "--sync", strategy, "--result", str(result)]
         command += ["--text", options.text, "--images", options.images, "--steps", str(options.steps)]
+        command += ["--pause", str(options.pause)]
         root = Path(__file__).resolve().parent.parent
         environment = {**os.environ, "PYTHONPATH": str(root / "python"), "OMP_NUM_THREADS": "1"}
         environment["SPOTNIK_LIBRARY"] = f"{options.build}/src/libspotnik.so"
@@ -189,7 +242,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--text", default="")
     parser.add_argument("--images", default="")
     parser.add_argument("--out", type=Path, default=Path("docs/results/strategies"))
-    parser.add_argument("--steps", type=int, default=1500)
+    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--pause", type=float, default=4, help="milliseconds of sleep in a step: a run lasts long enough to kill")
     parser.add_argument("--tolerance", type=float, default=0.1)
     parser.add_argument("--limit", type=float, default=180, help="seconds after which a run is given up")
     parser.add_argument("--only", nargs="*", default=STRATEGIES)
@@ -210,9 +264,9 @@ def main() -> None:
     store = options.out.with_suffix(".json")
     rows: list[dict[str, Any]] = json.loads(store.read_text()) if store.exists() else []
     kinds = [kind for kind, given in (("characters", options.text), ("images", options.images)) if given]
-    for disturbed in (False, True):
+    for strategy in options.only:
         for kind in kinds:
-            for strategy in options.only:
+            for disturbed in (False, True):
                 key = (kind, strategy, disturbed)
                 if any((row["model"], row["strategy"], row["disturbed"]) == key for row in rows):
                     continue
