@@ -28,7 +28,7 @@ import numpy as np
 import spotnik
 
 STRATEGIES = [
-    "ssgd", "sma", "easgd", "localsgd", "lookahead", "lookahead+sma", "adpsgd", "adpsgd-symmetric",
+    "ssgd", "sma", "easgd", "localsgd", "lookahead", "lookahead+sma", "adpsgd", "adpsgd-symmetric", "asp",
 ]  # fmt: skip
 CONTEXT = 16
 
@@ -223,7 +223,7 @@ def chart(rows: list[dict[str, Any]]) -> str:
         parts.append(f'<line x1="60" x2="890" y1="{floor - 100}" y2="{floor - 100}" stroke="#999" stroke-dasharray="4"/>')
         parts.append(f'<text x="30" y="{floor - 96}">1.0</text>')
         for row in (row for row in rows if row["model"] == kind):
-            at = 70 + 102 * STRATEGIES.index(row["strategy"]) + 40 * row["disturbed"]
+            at = 70 + 91 * STRATEGIES.index(row["strategy"]) + 38 * row["disturbed"]
             height = min(140.0, 100 * row["loss"] / base[kind])
             colour = "#d95f02" if row["disturbed"] else "#1b9e77"
             parts.append(f'<rect x="{at}" y="{floor - height:.1f}" width="36" height="{height:.1f}" fill="{colour}"/>')

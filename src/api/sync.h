@@ -75,6 +75,7 @@ struct spotnik_sync {
     bool complete; /* the gradient is here: on to the commit */
     spotnik_request *request; /* a pull or exchange under way, perhaps for steps; NULL: none */
     float *incoming;          /* its memory */
+    bool fetched;             /* the store's content has come in this step */
     uint64_t version;         /* published last */
     float *averaged[SPOTNIK_SYNC_VECTORS];
     uint32_t averaged_count;
@@ -112,8 +113,8 @@ void spotnik_sync_use_wait(struct spotnik_sync *sync);
 /* The model of another member in place of ours, if one comes: a joiner among members that run apart. */
 void spotnik_sync_use_catch_up(struct spotnik_sync *sync);
 
-/* Whether the strategies of this member can run: what they need is there. 0 or ARGUMENT. */
-int spotnik_sync_use_check(const struct spotnik_sync *sync);
+/* What the strategies of this member need is there, or is made: the store of ASP. 0, ARGUMENT, or as spotnik_store_open(). */
+int spotnik_sync_use_check(struct spotnik_sync *sync);
 
 /* The strategies that `name` stands for, into sync->of. 0 or ARGUMENT. */
 int spotnik_sync_choose(struct spotnik_sync *sync, const char *name);

@@ -9,6 +9,8 @@
 
 #define TOPIC "spotnik sync"
 #define SETTLE_NS (2 * SPOTNIK_S)   /* the patience for a pairwise average before the average of all */
+#define STORE_NS (10 * SPOTNIK_S)  /* for an update to be with all copies, or all parts to be here */
+#define STORE_COPIES 2
 #define CATCH_UP_NS (2 * SPOTNIK_S) /* a joiner's, for the model of one of the others */
 
 static bool is_average(const struct spotnik_sync *sync, const float *data)
@@ -105,6 +107,36 @@ static void settle(void *context, float *model, uint64_t count)
         sync->error = rc;
 }
 
+/* The update counts once, whoever is lost; the store is then looked at with it. Both are of this step: they are waited for. */
+static void push(void *context, const float *update, uint64_t count)
+{
+    struct spotnik_sync *sync = context;
+    int rc = 0;
+
+    spotnik_sync_use_end(sync);
+    if (spotnik_sync_contributes(sync))
+        rc = spotnik_push(sync->job, TOPIC, update, (size_t)count, STORE_NS, &sync->request);
+    if (!rc && sync->request)
+        rc = spotnik_request_wait(sync->request, UINT64_MAX, NULL);
+    spotnik_sync_use_end(sync);
+    if (rc && !sync->error)
+        sync->error = rc;
+}
+
+static void fetch(void *context, float *ret, uint64_t count)
+{
+    struct spotnik_sync *sync = context;
+    int rc = spotnik_fetch(sync->job, TOPIC, ret, (size_t)count, STORE_NS, &sync->request);
+    spotnik_arrival arrival = { .size = sizeof arrival };
+
+    if (!rc)
+        rc = spotnik_request_wait(sync->request, UINT64_MAX, &arrival);
+    spotnik_sync_use_end(sync);
+    sync->fetched = !rc && arrival.version > 0;
+    if (rc && !sync->error)
+        sync->error = rc;
+}
+
 void spotnik_sync_use_fill(struct spotnik_sync *sync)
 {
     sync->use = (struct spotnik_sync_primitives){ .context = sync,
@@ -113,6 +145,8 @@ void spotnik_sync_use_fill(struct spotnik_sync *sync)
                                                   .publish = publish,
                                                   .exchange = exchange,
                                                   .settle = settle,
+                                                  .push = push,
+                                                  .fetch = fetch,
                                                   .apply = apply };
 }
 
@@ -145,7 +179,8 @@ static bool take(struct spotnik_sync *sync, float *to, uint64_t patience_ns)
 
 void spotnik_sync_use_wait(struct spotnik_sync *sync)
 {
-    sync->replica.arrived = take(sync, sync->replica.scratch, 0);
+    sync->replica.arrived = sync->fetched || take(sync, sync->replica.scratch, 0);
+    sync->fetched = false;
 }
 
 static bool settles(const struct spotnik_sync *sync)
@@ -179,13 +214,13 @@ void spotnik_sync_use_catch_up(struct spotnik_sync *sync)
     spotnik_sync_use_end(sync);
 }
 
-int spotnik_sync_use_check(const struct spotnik_sync *sync)
+int spotnik_sync_use_check(struct spotnik_sync *sync)
 {
-    const struct spotnik_sync_strategy *apart = sync->of[SPOTNIK_SYNC_ASYNCHRONOUS];
-
-    if (apart == &spotnik_sync_asp)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "%s needs a store among the members", apart->name);
-    return 0;
+    if (sync->of[SPOTNIK_SYNC_ASYNCHRONOUS] != &spotnik_sync_asp)
+        return 0;
+    if (sync->of[SPOTNIK_SYNC_SYNCHRONOUS])
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "asp keeps its store from the first step on: run it alone, not under a policy");
+    return spotnik_store_open(sync->job, TOPIC, sync->replica.model, (size_t)sync->replica.count, STORE_COPIES);
 }
 
 void spotnik_sync_average(spotnik_sync *sync, float *data)

@@ -2,8 +2,9 @@
 /* ASP: asynchronous parallel SGD around a parameter store (Ho et al., NeurIPS'13, with unbounded
  * staleness; Dean et al., NeurIPS'12). The store is the members themselves (shards.h, store.h); what is
  * pushed is the update that the member's own optimiser makes of its gradient, so that any optimiser will
- * do; for plain SGD that is the classical rule. Where nothing can be fetched, the member goes on from its
- * own update. */
+ * do; for plain SGD that is the classical rule. What is fetched comes where the gradient was, which is of no
+ * more use; the centre is what all agree on. Where nothing can be fetched, the member goes on from its own
+ * update. */
 #include "sync/strategy.h"
 
 static void begin(struct spotnik_sync_replica *replica, const struct spotnik_sync_primitives *use)
@@ -13,14 +14,14 @@ static void begin(struct spotnik_sync_replica *replica, const struct spotnik_syn
     for (uint64_t i = 0; i < replica->count; i++)
         replica->scratch[i] -= replica->model[i];
     use->push(use->context, replica->scratch, replica->count);
-    use->fetch(use->context, replica->centre, replica->count);
+    use->fetch(use->context, replica->gradient, replica->count);
 }
 
 static void finish(struct spotnik_sync_replica *replica, const struct spotnik_sync_primitives *use)
 {
     (void)use;
     if (replica->arrived) {
-        spotnik_sync_copy(replica->model, replica->centre, replica->count);
+        spotnik_sync_copy(replica->model, replica->gradient, replica->count);
         return;
     }
     for (uint64_t i = 0; i < replica->count; i++)

@@ -19,7 +19,7 @@ from spotnik import Config
 from spotnik.sync import Sync, Vectors
 
 Make = Callable[..., Cluster]
-STRATEGIES = ["sma", "easgd", "localsgd", "lookahead", "lookahead+sma"]
+STRATEGIES = ["sma", "easgd", "localsgd", "lookahead", "lookahead+sma", "adpsgd", "asp"]
 STEPS = 300
 
 
