@@ -16,6 +16,7 @@ void spotnik_limits_init(struct spotnik_limits *limits, uint32_t members_max)
         .members_max = members_max,
         .warm_count = 32,
         .chunk_bytes = 256 * 1024,
+        .flat_small_bytes = 32 * 1024,
         .heartbeat_ns = 50 * SPOTNIK_MS,
         .silence_floor_ns = 250 * SPOTNIK_MS,
         .silence_ceiling_ns = 2 * SPOTNIK_S,

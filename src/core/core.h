@@ -39,6 +39,7 @@ struct spotnik_limits {
     uint32_t members_max;      /* in a view, joiners included */
     uint32_t warm_count;       /* successors to keep links to, >= 1 */
     uint32_t chunk_bytes;      /* of a data frame's payload, a multiple of 8 */
+    uint32_t flat_small_bytes; /* buckets up to this are small where memory is shared: their results lie with each member alone */
     uint64_t heartbeat_ns;     /* between heartbeats on a link to a ring neighbour */
     uint64_t silence_floor_ns; /* the adaptive limit stays between these two */
     uint64_t silence_ceiling_ns;
@@ -152,6 +153,8 @@ enum spotnik_action_kind {
                                   `part` HOLDER, SERVED: with the members of our host only; the first of them gets their sum (of
                                   MEAN without the division) and SPREADs the result of all, which the others wait for */
     SPOTNIK_ACTION_SPREAD,     /* bucket, step: of a FLAT as HOLDER: out[step & 1] holds the result of all now; show it to our host */
+    SPOTNIK_ACTION_FLAT_LATE,  /* bucket, step: its whole result was put up in the view before, by all of it: look -> FLAT_DONE, or
+                                  FLAT_FAILED and it is handed to us */
     SPOTNIK_ACTION_DEAL,       /* step: out[step & 1] of every bucket will hold the result when all actions of this event are done: say
                                   by DEAL how the next steps are dealt out, and it is committed */
     SPOTNIK_ACTION_COMMITTED,  /* step: out[step & 1] of every bucket holds the result */

@@ -7,7 +7,10 @@
  * installs that word with it. Or, since who has just come in cannot have any memory yet, the first step of the view goes
  * round the ring, and with its chunks travels one bit, "all contributors so far share memory with the whole view". Whoever commits that
  * step in this view has everybody's word, and so has everybody else who does; from the next step on they reduce flat, until a view
- * follows. How memory is shared and reduced is the driver's business. */
+ * follows. How memory is shared and reduced is the driver's business.
+ *
+ * A step that one member has committed flat is there for all to see: whoever else was in that view has all shares of it mapped. So if the
+ * next view settles that step, and all of it share memory, large results are taken from there, and nobody hands them over. */
 #include "core/state.h"
 
 static uint32_t find(const struct spotnik_flat_mode *flat, struct spotnik_id id)
@@ -89,6 +92,8 @@ static void start_in_memory(struct spotnik_core *core, uint32_t number, struct s
 {
     spotnik_transaction_start_flat(&core->step, bucket);
     bucket->hosts = part == SPOTNIK_PART_HOLDER;
+    if (part == SPOTNIK_PART_ALL)
+        core->flat.begun_epoch[(core->step.committed + 1) & 1] = core->view.epoch;
     struct spotnik_action *action = queue_action(core, SPOTNIK_ACTION_FLAT);
     action->part = part;
     action->bucket = number;
@@ -122,6 +127,35 @@ void flat_spread(struct spotnik_core *core, uint32_t number, const struct spotni
     struct spotnik_action *action = queue_action(core, SPOTNIK_ACTION_SPREAD);
     action->bucket = number;
     action->step = step;
+}
+
+/* Every member of a view that was chosen flat was in the view before, and so says the same of each bucket. */
+static bool lies_there(const struct spotnik_core *core, const struct spotnik_bucket *bucket)
+{
+    uint64_t epoch = core->flat.begun_epoch[core->view.settled_step & 1];
+
+    return core->chosen.flat && epoch != 0 && epoch + 1 == core->view.epoch && bucket->used && bucket->flat &&
+           bucket->count * bucket->element_bytes > core->limits.flat_small_bytes;
+}
+
+/* A new view: what needs no handing over, and, if we lag, what we take ourselves. */
+void flat_take_late(struct spotnik_core *core)
+{
+    uint64_t step = core->view.settled_step;
+
+    if (core->step.committed > step || core->step.committed + 1 < step)
+        return;
+    for (uint32_t i = 0; i < core->step.last[step & 1]; i++) {
+        struct spotnik_bucket *bucket = spotnik_transaction_bucket(&core->step, step, i);
+        if (!lies_there(core, bucket))
+            continue;
+        bucket->handed = spotnik_transaction_handover_total(bucket, core->limits.chunk_bytes);
+        if (bucket->complete)
+            continue;
+        struct spotnik_action *action = queue_action(core, SPOTNIK_ACTION_FLAT_LATE);
+        action->bucket = i;
+        action->step = step;
+    }
 }
 
 void on_shared(struct spotnik_core *core, const struct spotnik_event *event)

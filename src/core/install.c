@@ -180,6 +180,7 @@ void view_install(struct spotnik_core *core, const struct spotnik_proposal *prop
     queue_action(core, SPOTNIK_ACTION_VIEW)->step = core->view.epoch;
     restart_spread(core);
     peers_after_view(core);
+    flat_take_late(core);
     step_restart(core);
     step_try_begin(core);
     evidence_schedule(core);

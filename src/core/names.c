@@ -31,6 +31,7 @@ const char *spotnik_action_name(enum spotnik_action_kind kind)
         [SPOTNIK_ACTION_COPY_OWN] = "copy own",   [SPOTNIK_ACTION_COMMITTED] = "committed",
         [SPOTNIK_ACTION_LINK_EXPECT] = "link expect", [SPOTNIK_ACTION_EXCLUDED] = "excluded",
         [SPOTNIK_ACTION_LEFT] = "left",           [SPOTNIK_ACTION_FAILED] = "failed",
+        [SPOTNIK_ACTION_FLAT_LATE] = "flat late",
         [SPOTNIK_ACTION_FLAT] = "flat",           [SPOTNIK_ACTION_DEAL] = "deal",
         [SPOTNIK_ACTION_OFFER] = "offer",         [SPOTNIK_ACTION_SUM] = "sum",
         [SPOTNIK_ACTION_SPREAD] = "spread",

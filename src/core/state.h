@@ -126,6 +126,7 @@ struct spotnik_core {
         bool agreed[2];       /* [generation]: all contributors of that step say so */
         bool on;              /* the steps of this view are reduced in memory from now on */
         bool failed;          /* in this view, and with us */
+        uint64_t begun_epoch[2]; /* [generation]: the view in which that step was started flat; 0: none */
         struct spotnik_id *peer; /* who shares memory with us */
         uint32_t count, max;
     } flat;
@@ -211,6 +212,7 @@ void fail(struct spotnik_core *core, int error);
 void flat_latch(struct spotnik_core *core);
 uint64_t flat_apart(const struct spotnik_core *core);
 void flat_install(struct spotnik_core *core);
+void flat_take_late(struct spotnik_core *core);
 void flat_settle(struct spotnik_core *core, bool handed);
 bool flat_start(struct spotnik_core *core, uint32_t number, struct spotnik_bucket *bucket);
 bool flat_streams(const struct spotnik_core *core);

@@ -79,6 +79,7 @@ void step_try_begin(struct spotnik_core *core)
         return;
     core->begin_wanted = core->replay_due = core->weight_set = core->declined = false;
     core->handed_buckets = 0;
+    core->flat.begun_epoch[(core->step.committed + 1) & 1] = 0;
     spotnik_transaction_begin(&core->step);
     struct spotnik_action *action = queue_action(core, SPOTNIK_ACTION_STEP_BEGUN);
     action->step = core->step.committed + 1;

@@ -23,7 +23,6 @@
 #define WORD_SEGMENT 's'
 
 static const struct spotnik_flat_limits limits = {
-    .small_bytes = 32 * 1024,
     .page_bytes = SPOTNIK_SEGMENT_PAGE,
     .slice_bytes = 128 * 1024,
 };
@@ -386,6 +385,7 @@ int spotnik_share_new(struct spotnik_engine *engine, const char *transport)
     share->dial_ns = SPOTNIK_NEVER;
     share->dial_wait_ns = DIAL_FIRST_NS;
     share->flat.limits = limits;
+    share->flat.limits.small_bytes = engine->config.limits.flat_small_bytes;
     int rc = memory_get(share, engine);
     if (rc == 0)
         rc = door_open(engine);

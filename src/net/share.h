@@ -54,6 +54,8 @@ struct spotnik_share {
     bool given_up;
     struct spotnik_share_areas areas[SPOTNIK_BUCKET_SLOTS];
     struct spotnik_window window[SPOTNIK_BUCKET_SLOTS][2];
+    uint32_t late_count; /* of late[] */
+    uint64_t late[SPOTNIK_BUCKET_SLOTS]; /* the step whose result of this bucket is to be looked for, in the view before; 0: none */
     bool shown[SPOTNIK_BUCKET_SLOTS][2]; /* the result of bucket.step[] is what the window shows */
 };
 
@@ -76,6 +78,7 @@ void spotnik_share_view(struct spotnik_engine *engine);
 void spotnik_share_cut(struct spotnik_engine *engine);
 void spotnik_share_start(struct spotnik_engine *engine, const struct spotnik_action *action);
 void spotnik_share_spread(struct spotnik_engine *engine, const struct spotnik_action *action);
+void spotnik_share_late(struct spotnik_engine *engine, const struct spotnik_action *action);
 void spotnik_share_seal(struct spotnik_engine *engine);
 void spotnik_share_committed(struct spotnik_engine *engine);
 void spotnik_share_void(struct spotnik_engine *engine, uint32_t bucket, uint64_t step);

@@ -86,7 +86,11 @@ static void wake(struct spotnik_share *share)
 void spotnik_share_cut(struct spotnik_engine *engine)
 {
     struct spotnik_share *share = engine->share;
-    if (share == NULL || share->epoch == 0)
+    if (share == NULL)
+        return;
+    memset(share->late, 0, sizeof share->late);
+    share->late_count = 0;
+    if (share->epoch == 0)
         return;
     spotnik_flat_cut(&share->flat);
     share->flat.rung = false;
@@ -248,7 +252,38 @@ void spotnik_share_committed(struct spotnik_engine *engine)
 
 bool spotnik_share_is_busy(const struct spotnik_engine *engine)
 {
-    return engine->share != NULL && (engine->share->flat.active > 0 || engine->share_failed.error != 0);
+    const struct spotnik_share *share = engine->share;
+    return share != NULL && (share->flat.active > 0 || engine->share_failed.error != 0 || share->late_count > 0);
+}
+
+/* While the core's actions run: looked for later, by the caller's thread. */
+void spotnik_share_late(struct spotnik_engine *engine, const struct spotnik_action *action)
+{
+    struct spotnik_share *share = engine->share;
+    SPOTNIK_ASSERT(share != NULL);
+    share->late_count += share->late[action->bucket] == 0;
+    share->late[action->bucket] = action->step;
+}
+
+/* The members and orders of the view before stand until the next flat step is started, and so do their shares (0007). */
+static void take_late(struct spotnik_engine *engine, uint32_t number)
+{
+    struct spotnik_share *share = engine->share;
+    uint64_t step = share->late[number];
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_FLAT_DONE };
+    share->late[number] = 0;
+    share->late_count--;
+    if (!spotnik_flat_stands(&share->flat, number, step)
+        || spotnik_window_show(&share->window[number][step & 1], &share->flat, number) != 0) {
+        failed(engine, number, step, SPOTNIK_ERR_AGAIN);
+        return;
+    }
+    share->shown[number][step & 1] = true;
+    engine->bytes_received += share->flat.bucket[number].bytes;
+    event.header.bucket = number;
+    event.header.epoch = spotnik_core_view(engine->core)->epoch;
+    event.header.step = step;
+    spotnik_engine_drive(engine, &event);
 }
 
 static void tell_done(struct spotnik_engine *engine, uint32_t number)
@@ -311,6 +346,11 @@ bool spotnik_share_work(struct spotnik_engine *engine)
         spotnik_engine_kick(engine);
         return true;
     }
+    for (uint32_t i = 0; i < SPOTNIK_BUCKET_SLOTS && share->late_count > 0; i++)
+        if (share->late[i] != 0) {
+            take_late(engine, i);
+            return true;
+        }
     if (engine->sealed)
         spotnik_share_seal(engine); /* again, after a recovery */
     for (uint32_t i = 0; i < share->flat.last; i++)

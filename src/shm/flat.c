@@ -249,6 +249,17 @@ static bool inputs_stood(const struct spotnik_flat *flat, uint32_t number, const
     return true;
 }
 
+bool spotnik_flat_stands(const struct spotnik_flat *flat, uint32_t number, uint64_t step)
+{
+    const struct spotnik_flat_bucket *bucket = &flat->bucket[number];
+    if (bucket->order.step != step || bucket->small)
+        return false;
+    for (uint32_t rank = 0; rank < flat->size; rank++)
+        if (!spotnik_board_hangs(&slot_of(flat->peer[rank].board, number, step)->result, bucket->order.ticket))
+            return false;
+    return true;
+}
+
 /* ---- sums ---- */
 
 /* The segment of the ring that element `at` belongs to. */

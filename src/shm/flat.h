@@ -130,6 +130,10 @@ enum spotnik_flat_verdict spotnik_flat_run(struct spotnik_flat *flat, uint32_t n
 /* HOLDER: the result of all hosts, for the others to see. */
 void spotnik_flat_spread(struct spotnik_flat *flat, uint32_t number, const void *result);
 
+/* After a recovery, and before the next view is set up: has everybody put up its share of this large bucket of `step`, as it was
+ * started last? Then the whole result is held. */
+bool spotnik_flat_stands(const struct spotnik_flat *flat, uint32_t number, uint64_t step);
+
 /* The rank that a blocked bucket waits for; flat->size: nobody in particular, the view is over. */
 uint32_t spotnik_flat_awaits(const struct spotnik_flat *flat, uint32_t number);
 

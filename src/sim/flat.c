@@ -71,6 +71,8 @@ void spotnik_sim_flat_view(struct sim_world *world, struct sim_process *process)
     uint32_t size = 0, own = 0;
 
     spotnik_sim_flat_cut(world, process);
+    process->flat.before.size = process->flat.work ? process->flat.work->size : 0;
+    memcpy(process->flat.before.member, process->flat.member, sizeof(process->flat.member));
     if (!world->options.flat || spotnik_view_rank(view, process->member.id) == SPOTNIK_NO_RANK)
         return;
     for (uint32_t rank = 0; rank < view->size; rank++) {
@@ -132,7 +134,7 @@ static void fail_one(struct sim_world *world, struct sim_process *process)
 void spotnik_sim_flat_later(struct sim_world *world, struct sim_process *process)
 {
     if (!world->options.flat || process->flat.scheduled
-        || (process->flat.work->active == 0 && process->flat.failed_step == 0))
+        || (process->flat.work->active == 0 && process->flat.failed_step == 0 && process->flat.late_count == 0))
         return;
     process->flat.scheduled = true;
     spotnik_sim_push(world, SIM_FLAT, moment(world), process->index, 0, NULL);
@@ -235,6 +237,63 @@ void spotnik_sim_flat_spread(struct sim_world *world, struct sim_process *proces
     wake_others(world, process);
 }
 
+static const struct sim_process *holder(const struct sim_world *world, const struct sim_window *window, uint32_t rank)
+{
+    return world->process[window->member[rank]];
+}
+
+static bool window_stands(const struct sim_world *world, const struct sim_process *process, uint64_t step, uint32_t number)
+{
+    const struct sim_window *window = &process->flat.window[number][step & 1];
+    for (uint32_t rank = 0; rank < window->size; rank++) {
+        const struct spotnik_board *board = holder(world, window, rank)->flat.board;
+        const uint64_t *ticket = window->whole ? &board->whole[number][step & 1].ticket : &board->slot[number][step & 1].result;
+        if (!spotnik_board_still_hangs(ticket, window->ticket))
+            return false;
+    }
+    return true;
+}
+
+void spotnik_sim_flat_late(struct sim_world *world, struct sim_process *process, const struct spotnik_action *action)
+{
+    process->flat.late[action->bucket] = action->step;
+    process->flat.late_count++;
+    spotnik_sim_flat_later(world, process);
+}
+
+/* The first bucket of them. It must be there: somebody has committed it. But we may be unable to look. */
+static void take_late(struct sim_world *world, struct sim_process *process)
+{
+    struct sim_flat *flat = &process->flat;
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_FLAT_DONE };
+    uint32_t number = 0;
+
+    while (!flat->late[number])
+        number++;
+    uint64_t step = flat->late[number];
+    struct sim_window *window = &flat->window[number][step & 1];
+    flat->late[number] = 0;
+    flat->late_count--;
+    if (is_failing(world)) {
+        flat->failed_bucket = number;
+        flat->failed_step = step;
+        flat->failed_epoch = process->epoch;
+        return;
+    }
+    *window = flat->before;
+    window->ticket = flat->work->bucket[number].order.ticket;
+    window->step = step;
+    if (flat->work->bucket[number].order.step != step || !window_stands(world, process, step, number))
+        spotnik_sim_fail(world, "P3", "%u does not find the result of step %llu, bucket %u, which others have committed",
+                         process->index, (unsigned long long)step, number);
+    spotnik_sim_story(world, "%u finds the result of step %llu in memory, bucket %u", process->index,
+                      (unsigned long long)step, number);
+    event.header.bucket = number;
+    event.header.epoch = process->epoch;
+    event.header.step = step;
+    spotnik_sim_core_step(world, process, &event);
+}
+
 /* One slice of every bucket. */
 void spotnik_sim_flat_work(struct sim_world *world, struct sim_process *process)
 {
@@ -246,6 +305,11 @@ void spotnik_sim_flat_work(struct sim_world *world, struct sim_process *process)
         return;
     if (process->flat.failed_step != 0) {
         fail_one(world, process);
+        spotnik_sim_flat_later(world, process);
+        return;
+    }
+    if (process->flat.late_count > 0) {
+        take_late(world, process);
         spotnik_sim_flat_later(world, process);
         return;
     }
@@ -274,6 +338,8 @@ void spotnik_sim_flat_cut(struct sim_world *world, struct sim_process *process)
 {
     if (!world->options.flat)
         return;
+    memset(process->flat.late, 0, sizeof(process->flat.late));
+    process->flat.late_count = 0;
     spotnik_flat_cut(process->flat.work);
     wake_others(world, process);
 }
@@ -286,11 +352,6 @@ void spotnik_sim_flat_void(struct sim_process *process, uint64_t step, uint32_t 
 }
 
 /* -- Results -- */
-
-static const struct sim_process *holder(const struct sim_world *world, const struct sim_window *window, uint32_t rank)
-{
-    return world->process[window->member[rank]];
-}
 
 /* The result of a bucket as it lies in the members' memory. False: it does not. */
 bool spotnik_sim_flat_read(const struct sim_world *world, const struct sim_process *process, uint64_t step,
@@ -308,18 +369,6 @@ bool spotnik_sim_flat_read(const struct sim_world *world, const struct sim_proce
     }
     if (window->whole)
         memcpy(out, area(world, holder(world, window, 0), number, 4 + (step & 1)), bytes);
-    return true;
-}
-
-static bool window_stands(const struct sim_world *world, const struct sim_process *process, uint64_t step, uint32_t number)
-{
-    const struct sim_window *window = &process->flat.window[number][step & 1];
-    for (uint32_t rank = 0; rank < window->size; rank++) {
-        const struct spotnik_board *board = holder(world, window, rank)->flat.board;
-        const uint64_t *ticket = window->whole ? &board->whole[number][step & 1].ticket : &board->slot[number][step & 1].result;
-        if (!spotnik_board_still_hangs(ticket, window->ticket))
-            return false;
-    }
     return true;
 }
 

@@ -86,6 +86,7 @@ static void draw_later(struct spotnik_sim_options *options, uint64_t seed)
         options->batch = 1 + options->batch / 4;
     options->flat = spotnik_prng_chance(&prng, 1, 2);
     options->flat_small_bytes = pick(&prng, (const uint64_t[]){ 0, 40, 4096 }, 3);
+    options->limits.flat_small_bytes = (uint32_t)options->flat_small_bytes;
     options->flat_page_bytes = 8 * spotnik_prng_between(&prng, 1, 4);
     options->flat_slice_bytes = 8 * spotnik_prng_between(&prng, 1, 16);
     options->flat_slice_max_ns = pick(&prng, (const uint64_t[]){ SPOTNIK_US, 100 * SPOTNIK_US, 5 * SPOTNIK_MS }, 3);

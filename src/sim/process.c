@@ -69,6 +69,9 @@ static void act(struct sim_world *world, struct sim_process *process, const stru
     case SPOTNIK_ACTION_SUM:
         spotnik_sim_memory_sum(world, process, action);
         break;
+    case SPOTNIK_ACTION_FLAT_LATE:
+        spotnik_sim_flat_late(world, process, action);
+        break;
     case SPOTNIK_ACTION_FLAT:
         spotnik_sim_flat_start(world, process, action);
         break;

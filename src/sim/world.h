@@ -185,6 +185,9 @@ struct sim_flat {
     uint32_t failed_bucket;
     uint64_t epoch;
     uint32_t member[SIM_MEMBERS_MAX]; /* by rank */
+    struct sim_window before;         /* the members of the view before */
+    uint64_t late[SIM_BUCKETS];       /* the step whose result of this bucket they hold, and we are to look for; 0: none */
+    uint32_t late_count;
     struct sim_window window[SIM_BUCKETS][2];
 };
 
@@ -401,6 +404,7 @@ void spotnik_sim_flat_free(struct sim_process *process);
 void spotnik_sim_flat_view(struct sim_world *world, struct sim_process *process);
 void spotnik_sim_flat_share(struct sim_world *world, struct sim_process *process, uint32_t index);
 void spotnik_sim_flat_later(struct sim_world *world, struct sim_process *process);
+void spotnik_sim_flat_late(struct sim_world *world, struct sim_process *process, const struct spotnik_action *action);
 void spotnik_sim_flat_start(struct sim_world *world, struct sim_process *process,
                             const struct spotnik_action *action);
 void spotnik_sim_flat_spread(struct sim_world *world, struct sim_process *process,

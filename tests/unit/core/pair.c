@@ -295,6 +295,7 @@ static void do_action(struct pair *pair, uint32_t index, const struct spotnik_ac
         committed(node, action->step);
         break;
     case SPOTNIK_ACTION_LINK_EXPECT:
+    case SPOTNIK_ACTION_FLAT_LATE:
     case SPOTNIK_ACTION_FLAT:  /* these nodes share no memory, */
     case SPOTNIK_ACTION_SPREAD:
     case SPOTNIK_ACTION_OFFER: /* and know no way but the ring */

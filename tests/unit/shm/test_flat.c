@@ -341,6 +341,30 @@ static void test_again_only_what_stands(void **state)
     group_free(group);
 }
 
+/* Claim: a member that was cut before it looked finds the result of its step afterwards, if everybody had put up its share, and not
+ * otherwise, nor in another step's. */
+static void test_late_look(void **state)
+{
+    enum { COUNT = 250 };
+    struct group *group = group_new(3, 16);
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++)
+        start(group, i, 1, 1, COUNT, SPOTNIK_SUM);
+    for (uint32_t i = 0; i < 2; i++)
+        while (spotnik_flat_run(&group->member[i].flat, 3) == SPOTNIK_FLAT_MORE)
+            continue;
+    assert_false(spotnik_flat_stands(&group->member[0].flat, 3, 1)); /* nobody has even reduced */
+    assert_int_equal(run_all(group), 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        spotnik_flat_cut(&group->member[i].flat);
+        assert_true(spotnik_flat_stands(&group->member[i].flat, 3, 1));
+        assert_false(spotnik_flat_stands(&group->member[i].flat, 3, 3));
+    }
+    start(group, 1, 2, 1, COUNT, SPOTNIK_SUM); /* would be a mistake: the step was settled */
+    assert_false(spotnik_flat_stands(&group->member[0].flat, 3, 1));
+    group_free(group);
+}
+
 static void test_mismatch(void **state)
 {
     (void)state;
@@ -395,6 +419,7 @@ int main(void)
         cmocka_unit_test(test_second_look), cmocka_unit_test(test_cut),
         cmocka_unit_test(test_mismatch),    cmocka_unit_test(test_seal_comes_last),
         cmocka_unit_test(test_tickets),
+        cmocka_unit_test(test_late_look),
         cmocka_unit_test(test_again_copies_little), cmocka_unit_test(test_again_only_what_stands),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
