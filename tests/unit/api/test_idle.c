@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a member costs that has done its part and waits for another one: next to nothing, on either transport. The other one is a
+ * process of its own that takes its time; the waiting one counts its processor time, all threads. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "api/key.h"
+#include "spotnik/spotnik.h"
+
+enum { COUNT = 1 << 18, QUICK = 20, PATIENCE_S = 3 };
+
+static double seconds_of(struct timeval time)
+{
+    return (double)time.tv_sec + (double)time.tv_usec / 1e6;
+}
+
+static double processor_s(void)
+{
+    struct rusage usage;
+
+    assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
+    return seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
+}
+
+static spotnik_job *join(const char *folder, const char *transport)
+{
+    char key[96], peers[96];
+    spotnik_config config;
+    spotnik_job *job = NULL;
+
+    snprintf(key, sizeof key, "%s/key", folder);
+    snprintf(peers, sizeof peers, "file:%s/%s", folder, transport);
+    setenv("SPOTNIK_TRANSPORT", transport, 1);
+    spotnik_config_init(&config);
+    config.key_file = key;
+    config.peers = peers;
+    config.members_min = 2;
+    config.members_max = 2;
+    return spotnik_join(&config, &job) ? NULL : job;
+}
+
+/* One step. The time from the last call to its end goes to the member that is slow. */
+static int step(spotnik_job *job, float *data, unsigned busy_s)
+{
+    struct timespec busy = { .tv_sec = busy_s };
+    spotnik_step begun;
+    int rc = spotnik_step_begin(job, &begun);
+
+    while (busy_s && nanosleep(&busy, &busy))
+        continue;
+    if (!rc)
+        rc = spotnik_allreduce(job, 0, data, COUNT, SPOTNIK_F32, SPOTNIK_SUM);
+    return rc ? rc : spotnik_step_commit(job);
+}
+
+static void slow_member(const char *folder, const char *transport)
+{
+    static float data[COUNT];
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    spotnik_job *job = join(folder, transport);
+    for (int i = 0; i < QUICK + 1 && job; i++)
+        if (step(job, data, i == QUICK ? PATIENCE_S : 0))
+            _exit(1);
+    _exit(!job || spotnik_leave(job));
+}
+
+static void wait_beside(const char *transport)
+{
+    static float data[COUNT];
+    char folder[] = "/tmp/spotnik-test-XXXXXX", text[96];
+    int status;
+
+    assert_non_null(mkdtemp(folder));
+    snprintf(text, sizeof text, "%s/%s", folder, transport);
+    assert_int_equal(mkdir(text, 0700), 0);
+    snprintf(text, sizeof text, "%s/key", folder);
+    assert_int_equal(spotnik_key_create(text), 0);
+    pid_t other = fork();
+    if (other == 0)
+        slow_member(folder, transport);
+    spotnik_job *job = join(folder, transport);
+    assert_non_null(job);
+    for (int i = 0; i < QUICK; i++)
+        assert_int_equal(step(job, data, 0), 0);
+    double before_s = processor_s();
+    assert_int_equal(step(job, data, 0), 0);
+    double share = (processor_s() - before_s) / PATIENCE_S;
+    print_message("%s: %.2f %% of a processor while waiting\n", transport, 100 * share);
+    assert_true(share < 0.01);
+    assert_int_equal(spotnik_leave(job), 0);
+    assert_int_equal(waitpid(other, &status, 0), other);
+    assert_int_equal(status, 0);
+    snprintf(text, sizeof text, "rm -rf -- %s", folder);
+    assert_int_equal(system(text), 0);
+}
+
+static void test_shared_memory(void **state)
+{
+    (void)state;
+    wait_beside("auto");
+}
+
+static void test_tcp(void **state)
+{
+    (void)state;
+    wait_beside("tcp");
+}
+
+int main(void)
+{
+    static const char *const settings[] = { "SPOTNIK_PEERS", "SPOTNIK_KEY_FILE", "SPOTNIK_JOB", "SPOTNIK_MIN" };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_shared_memory), cmocka_unit_test(test_tcp) };
+
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+        unsetenv(settings[i]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
