@@ -273,8 +273,8 @@ def main() -> None:
                 rows.append(run(options, kind, strategy, disturbed))
                 print(json.dumps(rows[-1]), flush=True)
                 store.write_text(json.dumps(rows, indent=1) + "\n")
-    options.out.with_suffix(".md").write_text(table(rows, options))
-    options.out.with_suffix(".svg").write_text(chart(rows))
+                options.out.with_suffix(".md").write_text(table(rows, options))
+                options.out.with_suffix(".svg").write_text(chart(rows))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A model under a strategy, in a job of one: what calls are refused, what a strategy makes of a step, what is agreed. Several
+ * members: test_switch.c, and e2e_sync_*. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "spotnik/sync.h"
+
+enum { COUNT = 5, STEPS = 20 };
+
+static void descend(void *context, float *w, const float *g, size_t count)
+{
+    (void)context;
+    for (size_t i = 0; i < count; i++)
+        w[i] -= 0.5f * g[i];
+}
+
+static spotnik_job *job_new(uint64_t samples)
+{
+    spotnik_config config;
+    spotnik_job *job = NULL;
+
+    spotnik_config_init(&config);
+    config.samples = samples;
+    config.batch = samples;
+    config.steps_max = STEPS;
+    assert_int_equal(spotnik_join(&config, &job), 0);
+    return job;
+}
+
+static int open_named(spotnik_job *job, const char *name, float *w, spotnik_sync **ret)
+{
+    spotnik_sync_config config;
+
+    spotnik_sync_config_init(&config);
+    config.strategy = name;
+    return spotnik_sync_open(job, &config, w, COUNT, descend, NULL, ret);
+}
+
+/* w <- w - 0.5 (w - 1), STEPS times. */
+static void train(spotnik_sync *sync, float *w)
+{
+    float g[COUNT];
+    spotnik_step step;
+    int rc;
+
+    while ((rc = spotnik_sync_begin(sync, &step)) == 0) {
+        for (int i = 0; i < COUNT; i++)
+            g[i] = w[i] - 1;
+        spotnik_sync_tell(sync, 1, 7);
+        assert_int_equal(spotnik_sync_step(sync, g), 0);
+    }
+    assert_int_equal(rc, SPOTNIK_ERR_DONE);
+}
+
+static void test_every_strategy_trains_alone(void **unused)
+{
+    static const char *const names[] = { "ssgd",          "sma",    "easgd",            "localsgd", "lookahead",
+                                         "lookahead+sma", "adpsgd", "adpsgd-symmetric", "asp" };
+
+    (void)unused;
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+        spotnik_job *job = job_new(0);
+        spotnik_sync *sync = NULL;
+        float w[COUNT] = { 9, 8, 7, 6, 5 };
+        float near = strncmp(names[n], "lookahead", 9) == 0 ? 1.7f : 1.2f; /* one step back after five forward */
+
+        assert_int_equal(open_named(job, names[n], w, &sync), 0);
+        assert_string_equal(spotnik_sync_name(sync), names[n]);
+        assert_int_equal(spotnik_sync_is_same_bits(sync), n == 0 || n == 4);
+        train(sync, w);
+        for (int i = 0; i < COUNT; i++)
+            assert_true(w[i] > 0.8f && w[i] < near);
+        assert_true(spotnik_sync_told(sync, 1) > 0);
+        if (spotnik_sync_is_same_bits(sync))
+            assert_memory_equal(spotnik_sync_agreed(sync), w, sizeof w);
+        assert_int_equal(spotnik_leave(job), 0);
+    }
+}
+
+static void test_what_does_not_fit_is_refused(void **unused)
+{
+    spotnik_job *job = job_new(0);
+    spotnik_sync *sync = NULL;
+    float w[COUNT] = { 0 }, g[COUNT] = { 0 };
+    spotnik_step step;
+
+    (void)unused;
+    assert_int_equal(spotnik_sync_open(job, NULL, w, 0, descend, NULL, &sync), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_sync_open(job, NULL, w, COUNT, NULL, NULL, &sync), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(open_named(job, "gossip", w, &sync), SPOTNIK_ERR_ARGUMENT);
+    assert_non_null(strstr(spotnik_last_error(), "ssgd, sma"));
+    assert_int_equal(open_named(job, "ssgd", w, &sync), SPOTNIK_ERR_STATE); /* one for a job, refused or not */
+    spotnik_abandon(job);
+
+    job = job_new(0);
+    assert_int_equal(open_named(job, "lookahead+adpsgd", w, &sync), SPOTNIK_ERR_ARGUMENT);
+    spotnik_abandon(job);
+
+    job = job_new(0);
+    assert_int_equal(open_named(job, "sma", w, &sync), 0);
+    assert_int_equal(spotnik_sync_step(sync, g), SPOTNIK_ERR_STATE);
+    assert_int_equal(spotnik_sync_tell(sync, SPOTNIK_SYNC_TELL_MAX, 0), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_sync_begin(sync, &step), 0);
+    assert_int_equal(spotnik_sync_state_add(sync, "late", g, COUNT, SPOTNIK_F32), SPOTNIK_ERR_STATE);
+    assert_int_equal(spotnik_allreduce(job, 250, g, 1, SPOTNIK_F32, SPOTNIK_SUM), SPOTNIK_ERR_STATE); /* sma's */
+    assert_int_equal(spotnik_sync_step(sync, NULL), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_sync_step(sync, g), 0);
+    spotnik_abandon(job);
+}
+
+struct asked {
+    int begun, finished;
+};
+
+static void rule_begin(void *context, spotnik_sync *sync, const spotnik_sync_view *now)
+{
+    ((struct asked *)context)->begun++;
+    memcpy(now->scratch, now->model, now->count * sizeof *now->model);
+    for (int i = 0; i < 5; i++) /* one more than there may be */
+        spotnik_sync_average(sync, now->scratch);
+}
+
+static void rule_finish(void *context, spotnik_sync *sync, const spotnik_sync_view *now)
+{
+    (void)sync;
+    (void)now;
+    ((struct asked *)context)->finished++;
+}
+
+static void test_a_rule_that_averages_too_much_is_told(void **unused)
+{
+    spotnik_job *job = job_new(0);
+    spotnik_sync *sync = NULL;
+    float w[COUNT] = { 0 }, g[COUNT] = { 0 };
+    struct asked asked = { 0 };
+    spotnik_step step;
+
+    (void)unused;
+    assert_int_equal(open_named(job, "ssgd", w, &sync), 0);
+    assert_int_equal(spotnik_sync_rule_set(sync, "x", 64, rule_begin, rule_finish, &asked), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_sync_rule_set(sync, "x", SPOTNIK_RULE_SYNCHRONOUS, rule_begin, rule_finish, &asked), 0);
+    assert_string_equal(spotnik_sync_name(sync), "x");
+    assert_int_equal(spotnik_sync_begin(sync, &step), 0);
+    assert_int_equal(spotnik_sync_step(sync, g), SPOTNIK_ERR_LIMIT);
+    assert_int_equal(asked.begun, 1);
+    assert_int_equal(asked.finished, 0);
+    spotnik_abandon(job);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_strategy_trains_alone),
+        cmocka_unit_test(test_what_does_not_fit_is_refused),
+        cmocka_unit_test(test_a_rule_that_averages_too_much_is_told),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
