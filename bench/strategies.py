@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Does every strategy learn as well as S-SGD, undisturbed and with a worker revoked every five seconds?
+"""Does every strategy learn as well as S-SGD, undisturbed and with workers revoked?
 
     PYTHONPATH=python SPOTNIK_LIBRARY=build/src/libspotnik.so bench/strategies.py --build build --text FILE --images FOLDER --out docs/results/strategies
 
 For each strategy a small character model and a small image model (NumPy, Adam, cosine schedule) are trained for the same number
-of steps by three workers under `spotnik run`; with --kill-every 5s --respawn in the disturbed runs. What is compared is the validation loss of what the
+of steps by three workers under `spotnik run`; with --kill-every and --respawn in the disturbed runs. What is compared is the validation loss of what the
 members agree on at the end. Writes OUT.json, OUT.md and OUT.svg. --text: any text; --images: a folder with IDX files (MNIST).
 """
 
@@ -160,7 +160,7 @@ def run(options: argparse.Namespace, kind: str, strategy: str, disturbed: bool) 
         result = Path(folder) / "result"
         command = [f"{options.build}/cli/spotnik", "run", "-q", "-n", "2:3"]
         if disturbed:
-            command += ["--respawn", "--kill-every", "5s", "--seed", "1"]
+            command += ["--respawn", "--kill-every", options.kill_every, "--seed", "1"]
         command += ["--", sys.executable, __file__, "--work", kind, "--sync", strategy, "--result", str(result)]
         command += ["--text", options.text, "--images", options.images, "--steps", str(options.steps)]
         command += ["--pause", str(options.pause)]
@@ -191,8 +191,8 @@ def table(rows: list[dict[str, Any]], options: argparse.Namespace) -> str:
         "# Strategies: the same validation loss as S-SGD?",
         "",
         f"Made by `bench/strategies.py`: three workers on one machine, {options.steps} steps of 96 samples, cosine schedule, no",
-        "setting tuned for a strategy. Loss is that of the model the members agree on. *Disturbed*: `spotnik run --kill-every 5s",
-        f"--respawn`. Tolerance: {options.tolerance:.0%} of undisturbed S-SGD's loss.",
+        "setting tuned for a strategy. Loss is that of the model the members agree on. *Disturbed*: `spotnik run",
+        f"--kill-every {options.kill_every} --respawn`. Tolerance: {options.tolerance:.0%} of undisturbed S-SGD's loss.",
         "",
         "| model | strategy | undisturbed | disturbed | members lost | worst against S-SGD | within tolerance | all agree |",
         "|---|---|---:|---:|---:|---:|---|---|",
@@ -231,7 +231,7 @@ def chart(rows: list[dict[str, Any]]) -> str:
             if not row["disturbed"]:
                 parts.append(f'<text x="{at}" y="{floor + 14}" font-size="11">{row["strategy"]}</text>')
     parts.append('<rect x="560" y="22" width="10" height="10" fill="#1b9e77"/><text x="575" y="31">undisturbed</text>')
-    parts.append('<rect x="660" y="22" width="10" height="10" fill="#d95f02"/><text x="675" y="31">one killed every 5 s</text>')
+    parts.append('<rect x="660" y="22" width="10" height="10" fill="#d95f02"/><text x="675" y="31">workers killed</text>')
     return "\n".join([*parts, "</svg>", ""])
 
 
@@ -244,6 +244,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=Path("docs/results/strategies"))
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--pause", type=float, default=4, help="milliseconds of sleep in a step: a run lasts long enough to kill")
+    parser.add_argument("--kill-every", default="5s")
     parser.add_argument("--tolerance", type=float, default=0.1)
     parser.add_argument("--limit", type=float, default=180, help="seconds after which a run is given up")
     parser.add_argument("--only", nargs="*", default=STRATEGIES)
