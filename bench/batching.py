@@ -3,7 +3,7 @@
 """Dynamic batching and gradient noise in running jobs: three workers of the character model at emulated speeds.
 
 Speeds are a duty cycle on processor time (`spotnik run --throttle`), so on few cores they are relative: all workers together
-use nine tenths of the machine. Uniform shares are the same program with a dead-band that nothing leaves, so both runs do the same
+use half of the machine. Uniform shares are the same program with a dead-band that nothing leaves, so both runs do the same
 but for the shares.
 
 Usage: bench/batching.py BUILD DATA PART     run a part (shares, overhead, noise) and keep what it gave in DATA (JSON); each takes
@@ -22,7 +22,7 @@ import tempfile
 
 MIXES = (("H = 2", (9, 12, 18)), ("H = 6", (3, 18, 18)), ("H = 10", (2, 17, 20)))
 WAYS = (("uniform", 1000), ("dynamic", 5), ("no dead-band", 0))  # dead-band in percent
-BATCH, STEPS, SMOOTHED = 39 * 32, 120, 10
+BATCH, STEPS, SMOOTHED = 39 * 32, 100, 10
 NOISE_BATCHES = (48, 96, 192, 384, 768, 1536, 3072)
 NOISE_STEPS = (40, 80)
 COLOURS = {"uniform": "#c0392b", "dynamic": "#1f5fbf", "no dead-band": "#888888"}
@@ -167,7 +167,7 @@ def plot(data):
 def page(data):
     lines = ["# Dynamic batching and gradient noise: runs", "",
              "Three workers of the character model (`examples/charlm`) on one machine of two cores, at emulated speeds; made by",
-             "`bench/batching.py`. Speeds are a duty cycle on processor time and relative: together the workers use nine tenths of the",
+             "`bench/batching.py`. Speeds are a duty cycle on processor time and relative: together the workers use half of the",
              f"machine. Global batch {BATCH}, {STEPS} steps, window 5. *Uniform* is the same program with a dead-band nothing leaves.", ""]
     if "shares" in data:
         lines += [*shares_table(data["shares"]), "",

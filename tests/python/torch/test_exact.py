@@ -85,3 +85,22 @@ def test_kills_and_joins_change_nothing(cluster: Make, tmp_path: Path, long_run:
     assert check_against_replay(job, tmp_path, clip=clip) >= 5
     replays = [line for line in job.lines("step") if line["replay"]]
     print(f"{kills} kills, {len(job.members)} members, {len(replays)} steps repeated by joiners")
+
+
+@pytest.mark.parametrize("kills", [0, 4])
+def test_uneven_shares_compute_the_gradient_of_the_union(cluster: Make, tmp_path: Path, kills: int) -> None:
+    """Dynamic batching with shares that move after every step, of members at speeds of 1 to 4; undisturbed and under kills."""
+    job = cluster(minimum=2 if kills else 3)
+    job.environment.update(
+        SPOTNIK_BATCHING="dynamic", SPOTNIK_BATCH_WINDOW="1", SPOTNIK_BATCH_DEAD_BAND="0", SPOTNIK_NOISE="scale"
+    )
+    if kills:
+        assert churn(job, kills, steps_between=12, steps=200, folder=str(job.folder), compute_ms=15) == kills
+    else:
+        for speed in ("0.2", "0.4", "0.8"):
+            job.environment["SPOTNIK_THROTTLE"] = speed
+            job.start(elastic, steps=120, folder=str(job.folder))
+        job.wait()
+    check_against_replay(job, tmp_path)
+    sizes = [sum(b - a for a, b in line["share"]) for line in job.lines("begin") if line["begin"] > 10]
+    assert max(sizes) > min(size for size in sizes if size)  # else nothing was uneven
