@@ -559,7 +559,9 @@ SPOTNIK_API int spotnik_settle(spotnik_job *job, const char *name, float *data, 
  * with the same arguments, and pushes wait for those that have not. What it begins with is @p initial, the same on every member;
  * one that comes later takes over what the others have. Copied at once.
  *
- * When the view changes, its parts are cut anew and move by themselves. When all holders of a part are lost at once, the newest
+ * Open it before the first spotnik_step_begin(): from then on this member may have to hold a part of it.
+ * When the view changes, its parts are cut anew and move by themselves, while pushes wait. Members that leave take what they
+ * hold with them: as many as there are copies may not leave at the same instant, as they may not die. When all holders of a part are lost at once, the newest
  * content that is left anywhere takes its place. Costs every member memory for one more copy of the whole. Errors: ARGUMENT (also: it is open
  * already), MEMORY, SYSTEM.
  */

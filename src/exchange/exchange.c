@@ -90,6 +90,7 @@ void spotnik_exchange_view(struct spotnik_exchange *exchange)
         eventfd_write(request->wake_fd, 1);
     for (struct spotnik_depot *depot = exchange->depots; depot; depot = depot->next)
         eventfd_write(depot->wake_fd, 1);
+    spotnik_kept_prune(exchange); /* those of the dead */
     pthread_mutex_unlock(&exchange->lock);
 }
 

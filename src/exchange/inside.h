@@ -130,7 +130,7 @@ void *spotnik_exchange_serve(void *session);
 /* depot.c; after all threads have ended */
 void spotnik_depots_free(struct spotnik_exchange *exchange);
 
-/* peers.c; without the lock, but for _close */
+/* peers.c; without the lock, but for spotnik_kept_... */
 bool spotnik_peer_is_in_view(struct spotnik_exchange *exchange, struct spotnik_id peer);
 bool spotnik_peer_choose(struct spotnik_request *request);
 int spotnik_peer_kept(struct spotnik_exchange *exchange, struct spotnik_id peer);
@@ -139,6 +139,7 @@ struct spotnik_id spotnik_peers_self(struct spotnik_exchange *exchange);
 uint64_t spotnik_peers_epoch(struct spotnik_exchange *exchange);
 uint32_t spotnik_peers_view(struct spotnik_exchange *exchange, struct spotnik_member *ret, uint64_t *ret_epoch);
 void spotnik_peer_keep(struct spotnik_exchange *exchange, struct spotnik_id peer, int fd);
+void spotnik_kept_prune(struct spotnik_exchange *exchange);
 void spotnik_kept_close(struct spotnik_exchange *exchange);
 
 /* What asking one member has led to. */

@@ -9,6 +9,7 @@
 #include "exchange/inside.h"
 
 #define KEPT_MAX 64
+#define KEPT_OF_ONE 2 /* a member is spoken to by several threads, but seldom at once */
 
 static struct spotnik_engine *engine_of(struct spotnik_exchange *exchange)
 {
@@ -112,12 +113,11 @@ int spotnik_peer_kept(struct spotnik_exchange *exchange, struct spotnik_id peer)
     return fd;
 }
 
-/* Members come and go: connections whose other end has gone are closed when a new one is made. */
-static void prune(struct spotnik_exchange *exchange)
+/* Members come and go: connections whose other end has gone are closed. Under the lock. */
+void spotnik_kept_prune(struct spotnik_exchange *exchange)
 {
     uint32_t count = 0;
 
-    pthread_mutex_lock(&exchange->lock);
     for (struct spotnik_kept **at = &exchange->kept; *at;) {
         struct spotnik_kept *one = *at;
         if (++count < KEPT_MAX && is_alive(one->fd)) {
@@ -128,26 +128,31 @@ static void prune(struct spotnik_exchange *exchange)
         close(one->fd);
         free(one);
     }
-    pthread_mutex_unlock(&exchange->lock);
 }
 
 int spotnik_peer_dial(struct spotnik_exchange *exchange, const struct spotnik_member *peer, int stop_fd, int *ret_fd)
 {
-    prune(exchange);
+    pthread_mutex_lock(&exchange->lock);
+    spotnik_kept_prune(exchange);
+    pthread_mutex_unlock(&exchange->lock);
     return spotnik_engine_dial(engine_of(exchange), peer, exchange->silence_ns, stop_fd, ret_fd);
 }
 
 void spotnik_peer_keep(struct spotnik_exchange *exchange, struct spotnik_id peer, int fd)
 {
     struct spotnik_kept *kept = malloc(sizeof *kept);
+    uint32_t count = 0;
 
-    if (!kept) {
-        close(fd);
-        return;
-    }
     pthread_mutex_lock(&exchange->lock);
-    *kept = (struct spotnik_kept){ .next = exchange->kept, .peer = peer, .fd = fd };
-    exchange->kept = kept;
+    for (const struct spotnik_kept *one = exchange->kept; one; one = one->next)
+        count += spotnik_id_equal(one->peer, peer);
+    if (kept && count < KEPT_OF_ONE) {
+        *kept = (struct spotnik_kept){ .next = exchange->kept, .peer = peer, .fd = fd };
+        exchange->kept = kept;
+    } else {
+        free(kept);
+        close(fd);
+    }
     pthread_mutex_unlock(&exchange->lock);
 }
 

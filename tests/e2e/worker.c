@@ -10,6 +10,7 @@
  *
  * With SPOTNIK_SYNC in the environment its weights are under that strategy, and the digest is that of the agreed ones.
  * With WORKER_ALL_KINDS there are collectives of every kind in its steps (all_kinds.h).
+ * With WORKER_APART it goes on after each of them outside of steps (apart.h).
  * It checks the ledger itself: over each epoch of data the samples of all committed steps are every index once. */
 #include <getopt.h>
 #include <inttypes.h>
@@ -23,6 +24,7 @@
 #include <unistd.h>
 
 #include "all_kinds.h"
+#include "apart.h"
 #include "spotnik/spotnik.h"
 #include "spotnik/sync.h"
 #ifdef WORKER_ARMED
@@ -38,6 +40,7 @@ struct worker {
     spotnik_job *job;
     spotnik_sync *sync; /* NULL: it averages gradients itself */
     struct all_kinds *all; /* NULL: with all-reduces only */
+    struct apart *apart;   /* NULL: nothing outside of steps */
     float *w, *g;
     uint8_t *ballast; /* registered state that is never trained */
     int64_t
@@ -214,7 +217,10 @@ static int apply(struct worker *worker, const spotnik_step *step)
     tell(worker, "commit %" PRIu64 " %016" PRIx64 " %" PRIu64 " %u %u %" PRIu64, step->number, digest(worker),
          status.view_epoch, status.size, step->replay, now_ns());
     tell_recoveries(worker, &status);
-    return 0;
+    const char *wrong = worker->apart && !step->replay ? apart_turn(worker->apart, status.size) : NULL;
+    if (wrong)
+        tell(worker, "error 0 outside of step %" PRIu64 ": %s", step->number, wrong);
+    return wrong != NULL;
 }
 
 static int reduce(struct worker *worker, const spotnik_step *step)
@@ -286,6 +292,11 @@ static int enrol(struct worker *worker)
     noticed_job = worker->job;
     spotnik_status(worker->job, &status);
     tell_member(worker, &status);
+    if (getenv("WORKER_APART")) {
+        worker->apart = apart_new(worker->job, (uint32_t)atoi(getenv("WORKER_APART")));
+        if (!worker->apart)
+            return SPOTNIK_ERR_MEMORY;
+    }
     if (getenv("SPOTNIK_SYNC"))
         rc = spotnik_sync_open(worker->job, NULL, worker->w, worker->count, descend, NULL, &worker->sync);
     else
@@ -382,6 +393,7 @@ int main(int argc, char **argv)
     int status = run(&worker);
 
     all_kinds_free(worker.all);
+    apart_free(worker.apart);
     free(worker.w);
     free(worker.g);
     free(worker.ballast);

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Point to point after each step: publish, pull, average pairwise with a random member, add to the shared store. For
+ * e2e-worker, with WORKER_APART in its environment: how many copies the store has.
+ *
+ * Checks that what comes is whole (all elements of each model are the same, whoever dies in the midst of it), and that
+ * every update of ours is in the store exactly once: each process adds to an element that is its own. */
+#ifndef SPOTNIK_TESTS_APART_H
+#define SPOTNIK_TESTS_APART_H
+
+#include "spotnik/spotnik.h"
+
+struct apart;
+
+/* Right after spotnik_join(). NULL: no memory, or the store could not be opened. */
+struct apart *apart_new(spotnik_job *job, uint32_t copies);
+
+/* One turn in the view of `size` members. NULL, or what is wrong. */
+const char *apart_turn(struct apart *apart, uint32_t size);
+
+/* Before the job ends. Accepts NULL. */
+void apart_free(struct apart *apart);
+
+#endif
