@@ -19,6 +19,7 @@
 #include "metrics/pace.h"
 #include "net/engine.h"
 #include "peers/peers.h"
+#include "spotnik/apart.h"
 #include "spotnik/spotnik.h"
 #include "state/checkpoint.h"
 #include "state/donor.h"

@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #include "net/engine.h"
-#include "spotnik/spotnik.h"
+#include "spotnik/apart.h"
 
 struct spotnik_exchange;
 

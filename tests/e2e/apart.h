@@ -7,7 +7,7 @@
 #ifndef SPOTNIK_TESTS_APART_H
 #define SPOTNIK_TESTS_APART_H
 
-#include "spotnik/spotnik.h"
+#include "spotnik/apart.h"
 
 struct apart;
 

@@ -14,7 +14,7 @@ from spotnik import _native, errors
 
 FOLDER = Path(os.environ["SPOTNIK_ROOT"]) / "include/spotnik"
 HEADER = re.sub(
-    r"/\*.*?\*/", " ", "".join((FOLDER / name).read_text() for name in ("spotnik.h", "sync.h")), flags=re.S
+    r"/\*.*?\*/", " ", "".join((FOLDER / name).read_text() for name in ("spotnik.h", "apart.h", "sync.h")), flags=re.S
 )
 CONSTANTS = {name: int(value) for name, value in re.findall(r"#define (SPOTNIK_\w+) (\d+)", HEADER)}
 SCALARS = {

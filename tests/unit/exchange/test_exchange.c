@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "gathering.h"
-#include "spotnik/spotnik.h"
+#include "spotnik/apart.h"
 
 enum { COUNT = 300007, MEMBERS = 3 };
 
