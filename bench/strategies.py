@@ -245,7 +245,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--pause", type=float, default=4, help="milliseconds of sleep in a step: a run lasts long enough to kill")
     parser.add_argument("--kill-every", default="5s")
-    parser.add_argument("--tolerance", type=float, default=0.1)
+    parser.add_argument("--tolerance", type=float, default=0.2)
     parser.add_argument("--limit", type=float, default=180, help="seconds after which a run is given up")
     parser.add_argument("--only", nargs="*", default=STRATEGIES)
     parser.add_argument("--work", help="for a worker: which model")
