@@ -58,8 +58,8 @@ static struct group *group_new(uint32_t size, size_t small_bytes)
 
 static void group_free(struct group *group)
 {
-    for (uint32_t i = 0; i < group->size; i++)
-        free(group->member[i].board);
+    for (uint32_t i = 0; i < MEMBERS_MAX; i++)
+        free(group->member[i].board); /* of those that were lost too */
     free(group);
 }
 
