@@ -13,8 +13,8 @@
 #define BLOCK_ADD(sum, x, w) ((sum) + (x))
 #define BLOCK_ADD_WEIGHTED(sum, x, w) ((sum) + (x) * (w))
 #define BLOCK_TIMES(sum, x, w) ((sum) * (x))
-#define BLOCK_LEAST(sum, x, w) (((sum) < (x)) | ((sum) != (sum)) ? (sum) : (x))
-#define BLOCK_MOST(sum, x, w) (((sum) > (x)) | ((sum) != (sum)) ? (sum) : (x))
+#define BLOCK_LEAST(sum, x, w) ((((sum) < (x)) | ((sum) != (sum))) ? (sum) : (x))
+#define BLOCK_MOST(sum, x, w) ((((sum) > (x)) | ((sum) != (sum))) ? (sum) : (x))
 
 /* `out` may be one of the inputs: they have been read when it is written. */
 #define BLOCKS(name, first, next)                                                                            \
