@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop of allreduce_worker.c over Gloo's TCP transport on loopback. allreduce.py compiles it where libgloo-dev is installed.
+/* The loop of allreduce_worker.c over Gloo's TCP transport, on loopback or the address in WIRE_ADDRESS. allreduce.py and wire.py compile
+ * it where libgloo-dev is installed.
  *
  *     allreduce_gloo RANK SIZE DIRECTORY BYTES ITERATIONS */
 #include <chrono>
@@ -28,7 +29,8 @@ int main(int argc, char **argv)
     size_t count = std::strtoull(argv[4], nullptr, 10) / sizeof(float);
     long iterations = std::strtol(argv[5], nullptr, 10);
     gloo::transport::tcp::attr attr;
-    attr.hostname = "127.0.0.1";
+    const char *address = std::getenv("WIRE_ADDRESS");
+    attr.hostname = address ? address : "127.0.0.1";
     auto device = gloo::transport::tcp::CreateDevice(attr);
     gloo::rendezvous::FileStore store(argv[3]);
     auto context = std::make_shared<gloo::rendezvous::Context>(rank, size);

@@ -3,31 +3,43 @@
 """How much of the wire an all-reduce gets: hosts in network namespaces, each behind a link of a given rate.
 
 Every host is a namespace with one member, joined by a bridge; its link is shaped to RATE in both directions by token
-buckets. In turn, in one run: spotnik, and PyTorch's Gloo where torch is installed. The bound for N hosts is
-2(N-1)/N * bytes / rate. Prints medians and the share of the bound that was reached.
+buckets (tbf), which count whole frames, headers and all. With --delay a relay in user space (wire_delay.c) holds what a
+host sends for so long; there is no netem everywhere. Contenders take turns, each with a job of its own: ours with a
+plain pointer and with memory of spotnik_alloc(), Gloo and Open MPI over TCP where they are installed.
 
-    sudo python3 bench/wire.py [--hosts 4] [--rate 1gbit] [--sizes 4KiB,256KiB,4MiB,25MiB,100MiB] [--rounds 20]
+The bound for N hosts is 2(N-1)/N * bytes / RATE. A frame of MTU bytes carries MTU - 52 of payload and has 14 more on the
+wire, so 95.6 % of it is all that can be had with an MTU of 1500, and 99.3 % with 9000.
 
-Needs root (namespaces), `ip` and `tc`, NumPy, and the Python package (PYTHONPATH=python SPOTNIK_LIBRARY=...).
+    sudo bench/wire.py BUILD [--hosts 4] [--rate 1gbit] [--mtu 1500] [--delay MS] [--sizes 25MiB,100MiB] [--svg FILE]
+
+Needs root (namespaces), `ip` and `tc`.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from pathlib import Path
 
+HERE = Path(__file__).resolve().parent
 NET = "10.77.0"
-UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+UNITS = {"KiB": 1 << 10, "MiB": 1 << 20}
 RATES = {"mbit": 1e6, "gbit": 1e9}
+PATIENCE_S = 100
+COLOURS = {"spotnik": "#1b6ca8", "spotnik, owned": "#0a3d62", "gloo": "#b0b0b0", "open mpi": "#808080"}
+
+Start = Callable[["Network", Path, int, int], list["subprocess.Popen[str]"]]
+"""Network, scratch directory, bytes, iterations -> the processes of one run."""
 
 
 def bytes_of(text: str) -> int:
+    """ "4MiB" -> bytes."""
     for unit, factor in UNITS.items():
         if text.endswith(unit):
             return int(float(text[: -len(unit)]) * factor)
@@ -35,180 +47,221 @@ def bytes_of(text: str) -> int:
 
 
 def bits_per_second(text: str) -> float:
+    """ "1gbit" -> 1e9. SystemExit for anything else: say what tc understands."""
     for unit, factor in RATES.items():
         if text.endswith(unit):
             return float(text[: -len(unit)]) * factor
     raise SystemExit(f"wire: a rate is a number and mbit or gbit, such as 1gbit, not {text}")
 
 
-# ---- one member ----
-
-
-def spotnik_rounds(sizes: list[int], rounds: int) -> dict[int, list[float]]:
-    import numpy
-    from spotnik import Config, Dtype, Job, Op
-
-    times: dict[int, list[float]] = {size: [] for size in sizes}
-    hosts = int(os.environ["WIRE_HOSTS"])
-    plan = [size for size in sizes for _ in range(rounds + 2)]
-    with Job(Config(members_min=hosts, members_max=hosts, steps_max=len(plan))) as job:
-        buffers = {size: numpy.ones(size // 4, dtype=numpy.float32) for size in sizes}
-        for size, step in zip(plan, job):
-            data = buffers[size]
-            data[:] = 1
-            begin = time.perf_counter()
-            job.allreduce_start(0, data.ctypes.data, data.size, Dtype.F32, Op.SUM, data)
-            if not job.step_commit():
-                raise SystemExit("wire: a member was excluded; the network is not what it should be")
-            times[size].append(time.perf_counter() - begin)
-            if data[0] != step.size or data[-1] != step.size:
-                raise SystemExit("wire: a wrong sum")
-    return times
-
-
-def gloo_rounds(sizes: list[int], rounds: int) -> dict[int, list[float]]:
-    import torch
-    import torch.distributed as dist
-
-    dist.init_process_group("gloo", rank=int(os.environ["RANK"]), world_size=int(os.environ["WIRE_HOSTS"]))
-    times: dict[int, list[float]] = {size: [] for size in sizes}
-    for size in sizes:
-        data = torch.ones(size // 4)
-        for _ in range(rounds + 2):
-            data.fill_(1)
-            dist.barrier()
-            begin = time.perf_counter()
-            dist.all_reduce(data)
-            times[size].append(time.perf_counter() - begin)
-    dist.destroy_process_group()
-    return times
-
-
-def member(kind: str, sizes: list[int], rounds: int, report: str) -> None:
-    times = {"spotnik": spotnik_rounds, "gloo": gloo_rounds}[kind](sizes, rounds)
-    with open(report, "w", encoding="utf-8") as file:
-        json.dump({str(size): seconds[2:] for size, seconds in times.items()}, file)
-
-
-# ---- the network ----
-
-
 def ip(*words: str) -> None:
+    """Run ip(8). CalledProcessError when it refuses: this needs root."""
     subprocess.run(["ip", *words], check=True)
 
 
 class Network:
     """A bridge and `hosts` namespaces, gone at the end of the with."""
 
-    def __init__(self, hosts: int, rate: str, congestion: str) -> None:
-        self.names = [f"wire{os.getpid()}-{i}" for i in range(hosts)]
+    def __init__(self, options: argparse.Namespace, tools: Path) -> None:
+        self.names = [f"wire{os.getpid()}-{i}" for i in range(options.hosts)]
         self.bridge = f"wire{os.getpid() % 10000}"
-        self.rate = rate
-        self.congestion = congestion
+        self.options = options
+        self.tools = tools
+        self.relays: list[subprocess.Popen[str]] = []
 
     def __enter__(self) -> Network:
         ip("link", "add", self.bridge, "type", "bridge")
-        ip("link", "set", self.bridge, "up")
+        ip("link", "set", self.bridge, "mtu", str(self.options.mtu), "up")
         for i, name in enumerate(self.names):
             self._host(i, name)
         return self
 
+    def _line(self, outer: str, inner: str) -> None:
+        """Two ends of a line, delayed or not."""
+        mtu = str(self.options.mtu)
+        if not self.options.delay:
+            ip("link", "add", outer, "mtu", mtu, "type", "veth", "peer", "name", inner, "mtu", mtu)
+            return
+        command = [str(self.tools / "delay"), outer, inner, str(self.options.delay)]
+        relay = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.relays.append(relay)
+        if relay.stdout is None or relay.stdout.readline() != "ready\n":
+            raise SystemExit("wire: the relay cannot make tap devices; what it said is above")
+        for end in (outer, inner):
+            ip("link", "set", end, "mtu", mtu, "txqueuelen", "10000")
+
     def _host(self, i: int, name: str) -> None:
-        outer = f"{self.bridge}v{i}"
+        outer, inner = f"{self.bridge}v{i}", f"{self.bridge}h{i}"
         ip("netns", "add", name)
-        ip("link", "add", outer, "type", "veth", "peer", "name", "eth0", "netns", name)
+        self._line(outer, inner)
         ip("link", "set", outer, "master", self.bridge, "up")
+        ip("link", "set", inner, "netns", name)
+        ip("-n", name, "link", "set", inner, "name", "eth0")
         ip("-n", name, "addr", "add", f"{NET}.{i + 1}/24", "dev", "eth0")
         ip("-n", name, "link", "set", "eth0", "up")
         ip("-n", name, "link", "set", "lo", "up")
-        if self.congestion:
-            control = f"net.ipv4.tcp_congestion_control={self.congestion}"
+        if self.options.congestion:
+            control = f"net.ipv4.tcp_congestion_control={self.options.congestion}"
             subprocess.run(["ip", "netns", "exec", name, "sysctl", "-qw", control], check=True)
-        shape = ["root", "tbf", "rate", self.rate, "burst", "256kb", "latency", "50ms"]
+        shape = ["root", "tbf", "rate", self.options.rate, "burst", "256kb", "latency", "50ms"]
         subprocess.run(["tc", "qdisc", "add", "dev", outer, *shape], check=True)
         subprocess.run(["tc", "-n", name, "qdisc", "add", "dev", "eth0", *shape], check=True)
 
     def __exit__(self, *_: object) -> None:
         for name in self.names:
             subprocess.run(["ip", "netns", "del", name], check=False)
+        for relay in self.relays:
+            relay.kill()
         subprocess.run(["ip", "link", "del", self.bridge], check=False)
 
-
-def environment(kind: str, i: int, hosts: int, folder: str) -> dict[str, str]:
-    peers = ",".join(f"{NET}.{k + 1}:4100" for k in range(hosts))
-    return {
-        **os.environ,
-        "WIRE_HOSTS": str(hosts),
-        "RANK": str(i),
-        "MASTER_ADDR": f"{NET}.1",
-        "MASTER_PORT": "4200",
-        "GLOO_SOCKET_IFNAME": "eth0",
-        "SPOTNIK_PEERS": peers,
-        "SPOTNIK_BIND": f"{NET}.{i + 1}:4100",
-        "SPOTNIK_KEY_FILE": f"{folder}/key",
-        "SPOTNIK_JOB": f"wire-{kind}",
-    }
+    def spawn(self, i: int, command: list[str], **extra: str) -> subprocess.Popen[str]:
+        """Start a command on host i."""
+        return subprocess.Popen(["ip", "netns", "exec", self.names[i], *command], env={**os.environ, **extra},
+                                text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def run(network: Network, kind: str, arguments: argparse.Namespace) -> dict[int, float]:
-    """One job over the network; the slowest member's time of each round counts. Milliseconds, medians."""
-    hosts = len(network.names)
-    with tempfile.TemporaryDirectory() as folder:
-        with open(f"{folder}/key", "w", encoding="ascii") as key:
-            os.fchmod(key.fileno(), 0o600)
-            key.write(os.urandom(32).hex() + "\n")
-        members = [
-            subprocess.Popen(
-                ["ip", "netns", "exec", name, sys.executable, __file__, "--member", kind, "--sizes", arguments.sizes]
-                + ["--rounds", str(arguments.rounds), "--report", f"{folder}/{i}"],
-                env=environment(kind, i, hosts, folder),
-            )
-            for i, name in enumerate(network.names)
-        ]
-        if any([one.wait() for one in members]):
-            raise SystemExit(f"wire: a member of {kind} failed; what it said is above")
-        reports = []
-        for i in range(hosts):
-            with open(f"{folder}/{i}", encoding="utf-8") as file:
-                reports.append(json.load(file))
-    return {
-        int(size): statistics.median(max(times) for times in zip(*(one[size] for one in reports))) * 1e3
-        for size in reports[0]
-    }
+def spotnik(build: Path, mode: str) -> Start:
+    """Our own members, found by a list of addresses."""
+
+    def start(network: Network, scratch: Path, size: int, iterations: int) -> list[subprocess.Popen[str]]:
+        hosts = range(len(network.names))
+        subprocess.run([build / "cli" / "spotnik", "key", scratch / "key"], check=True, capture_output=True)
+        common = {"SPOTNIK_KEY_FILE": str(scratch / "key"), "SPOTNIK_MIN": str(len(hosts)), "SPOTNIK_TRANSPORT": "tcp",
+                  "SPOTNIK_PEERS": ",".join(f"{NET}.{i + 1}:4100" for i in hosts)}
+        worker = [str(build / "bench" / "allreduce_worker"), mode, str(size), str(iterations)]
+        return [network.spawn(i, worker, SPOTNIK_BIND=f"{NET}.{i + 1}:4100", **common) for i in hosts]
+
+    return start
 
 
-def has_torch() -> bool:
-    return subprocess.run([sys.executable, "-c", "import torch"], stderr=subprocess.DEVNULL, check=False).returncode == 0
+def gloo(program: Path) -> Start:
+    """Gloo's ring."""
+
+    def start(network: Network, scratch: Path, size: int, iterations: int) -> list[subprocess.Popen[str]]:
+        hosts = range(len(network.names))
+        words = [str(len(hosts)), str(scratch), str(size), str(iterations)]
+        return [network.spawn(i, [str(program), str(i), *words], WIRE_ADDRESS=f"{NET}.{i + 1}") for i in hosts]
+
+    return start
+
+
+def open_mpi(program: Path) -> Start:
+    """mpirun on the first host; a stand-in for ssh enters the namespaces of the others."""
+
+    def start(network: Network, scratch: Path, size: int, iterations: int) -> list[subprocess.Popen[str]]:
+        agent = scratch / "agent"
+        cases = "".join(f"{NET}.{i + 1}) n={name};; " for i, name in enumerate(network.names))
+        agent.write_text(f'#!/bin/sh\ncase $1 in {cases}esac\nshift\nexec ip netns exec $n sh -c "$*"\n', encoding="ascii")
+        agent.chmod(0o755)
+        hosts = ",".join(f"{NET}.{i + 1}:1" for i in range(len(network.names)))
+        only = [word for which in ("btl_tcp", "oob_tcp") for word in ("--mca", f"{which}_if_include", "eth0")]
+        return [network.spawn(0, ["mpirun.openmpi", "--allow-run-as-root", "--host", hosts, "--mca", "plm_rsh_agent",
+                                  str(agent), "--mca", "btl", "tcp,self", *only, str(program), str(size), str(iterations)])]
+
+    return start
+
+
+def run(network: Network, start: Start, size: int, iterations: int) -> list[float]:
+    """Seconds of each iteration on rank 0. RuntimeError when the run fails or sums are wrong."""
+    with tempfile.TemporaryDirectory() as scratch:
+        processes = start(network, Path(scratch), size, iterations)
+        until = time.monotonic() + PATIENCE_S
+        try:
+            outputs = [process.communicate(timeout=max(1, until - time.monotonic())) for process in processes]
+        except subprocess.TimeoutExpired as slow:
+            raise RuntimeError(f"not done within {PATIENCE_S} s") from slow
+        finally:
+            for process in processes:
+                process.kill()
+    words = " ".join(out for out, _ in outputs).split()
+    if "wrong" in words or "right" not in words:
+        raise RuntimeError(f"{' '.join(words[-1:])} {outputs[0][1][-400:]}")
+    return [float(word) for word in words if word != "right"]
+
+
+def compiled(command: list[str], program: Path) -> bool:
+    """Compile a loop. False where its compiler or library is missing."""
+    try:
+        return subprocess.run([*command, "-o", str(program)], capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+def contenders(build: Path, tools: Path) -> dict[str, Start]:
+    """Who is here."""
+    here = {"spotnik": spotnik(build, "plain"), "spotnik, owned": spotnik(build, "owned")}
+    source = str(HERE / "allreduce_gloo.cc")
+    if compiled(["g++", "-O2", "-std=c++17", source, "-lgloo", "-lpthread"], tools / "gloo"):
+        here["gloo"] = gloo(tools / "gloo")
+    if compiled(["mpicc.openmpi", "-O2", str(HERE / "allreduce_mpi.c")], tools / "openmpi"):
+        here["open mpi"] = open_mpi(tools / "openmpi")
+    return here
+
+
+def svg(shares: dict[tuple[str, str], float], title: str) -> str:
+    """Bars: the share of the bound, per size and contender."""
+    sizes = list(dict.fromkeys(label for label, _ in shares))
+    rows, at = [], 40
+    for label in sizes:
+        rows.append(f'<text x="10" y="{at + 12}" font-weight="bold">{label}</text>')
+        at += 20
+        for (size, name), share in shares.items():
+            if size != label:
+                continue
+            rows.append(f'<text x="120" y="{at + 11}" text-anchor="end">{name}</text>'
+                        f'<rect x="130" y="{at}" width="{share * 400:.0f}" height="14" fill="{COLOURS[name]}"/>'
+                        f'<text x="{135 + share * 400:.0f}" y="{at + 11}">{share:.1%}</text>')
+            at += 18
+        at += 8
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" width="620" height="{at + 10}" font-family="sans-serif" '
+            f'font-size="11"><rect width="100%" height="100%" fill="white"/><text x="10" y="20" font-size="13">{title}'
+            f'</text><line x1="530" y1="30" x2="530" y2="{at}" stroke="#c00" stroke-dasharray="3"/>'
+            f'{"".join(rows)}</svg>\n')
+
+
+def measure(options: argparse.Namespace, tools: Path) -> dict[tuple[str, str], float]:
+    """Print a line per size and contender; returns shares of the bound by both."""
+    rate, shares = bits_per_second(options.rate), {}
+    here = contenders(options.build.resolve(), tools)
+    wanted = options.only.split("+") if options.only else list(here)
+    with Network(options, tools) as network:
+        for label in options.sizes.split(","):
+            bound = 2 * (options.hosts - 1) / options.hosts * bytes_of(label) * 8 / rate
+            for name in (name for name in here if name in wanted):
+                try:
+                    median = statistics.median(run(network, here[name], bytes_of(label), options.rounds))
+                except RuntimeError as error:
+                    print(f"  left out: {name}, {label}: {error}", file=sys.stderr)
+                    continue
+                shares[label, name] = bound / median
+                print(f"{label:>8}  {name:<16} {median * 1e3:10.2f} ms {bound * 1e3:10.2f} ms  {bound / median:6.1%}")
+                sys.stdout.flush()
+    return shares
 
 
 def main() -> None:
+    """Options, the table, and the picture."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", type=Path, help="a build directory of Spotnik")
     parser.add_argument("--hosts", type=int, default=4)
     parser.add_argument("--rate", default="1gbit")
+    parser.add_argument("--mtu", type=int, default=1500)
+    parser.add_argument("--delay", type=float, default=0, help="milliseconds that each host's link holds what it sends")
     parser.add_argument("--congestion", default="", help="TCP congestion control of the hosts, else the system's")
-    parser.add_argument("--sizes", default="4KiB,256KiB,4MiB,25MiB,100MiB")
-    parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--member", help=argparse.SUPPRESS)
-    parser.add_argument("--report", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    sizes = [bytes_of(size) for size in arguments.sizes.split(",")]
-    if arguments.member:
-        member(arguments.member, sizes, arguments.rounds, arguments.report)
-        return
-    kinds = ["spotnik"] + (["gloo"] if has_torch() else [])
-    with Network(arguments.hosts, arguments.rate, arguments.congestion) as network:
-        results = {kind: run(network, kind, arguments) for kind in kinds}
-    show(results, arguments, sizes)
-
-
-def show(results: dict[str, dict[int, float]], arguments: argparse.Namespace, sizes: list[int]) -> None:
-    hosts, rate = arguments.hosts, bits_per_second(arguments.rate)
-    print(f"{hosts} hosts, {arguments.rate} links, float32 sum, medians of {arguments.rounds} (ms, share of the bound)")
-    print(f"{'bytes':>12} {'bound':>10}" + "".join(f" {kind:>20}" for kind in results))
-    for size in sizes:
-        bound = 2 * (hosts - 1) / hosts * size * 8 / rate * 1e3
-        cells = "".join(f" {times[size]:11.2f} ({bound / times[size]:5.1%})" for times in results.values())
-        print(f"{size:>12} {bound:>10.2f}{cells}")
+    parser.add_argument("--sizes", default="25MiB,100MiB")
+    parser.add_argument("--rounds", type=int, default=5, help="iterations of each contender, after 5 to warm up")
+    parser.add_argument("--only", default="", help="contenders, with + between them")
+    parser.add_argument("--svg", type=Path)
+    options = parser.parse_args()
+    title = (f"{options.hosts} hosts, {options.rate}, MTU {options.mtu}, delay {options.delay:g} ms, "
+             f"{options.congestion or 'default congestion control'}: share of 2(N-1)/N bytes/rate")
+    with tempfile.TemporaryDirectory() as tools:
+        if options.delay and not compiled(["cc", "-O2", "-D_GNU_SOURCE", str(HERE / "wire_delay.c")], Path(tools) / "delay"):
+            raise SystemExit("wire: no C compiler for the relay (wire_delay.c)")
+        print(f"{title}\n    size  who                   median      bound   share")
+        shares = measure(options, Path(tools))
+    if options.svg:
+        options.svg.write_text(svg(shares, title), encoding="utf-8")
 
 
 if __name__ == "__main__":

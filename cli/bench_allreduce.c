@@ -11,6 +11,7 @@
 
 #include "bench_allreduce_worker.h"
 #include "options.h"
+#include "ring/choice.h"
 #include "spotnik/spotnik.h"
 
 #define LIST_MAX ALLREDUCE_SIZES_MAX
@@ -24,7 +25,8 @@ struct request {
 };
 
 static const char *const way_text[] = {"shm, owned", "shm", "tcp"};
-static const char *const algorithm_text[] = {"-", "flat small", "flat large", "ring", "ring", "ring"};
+static const char *const algorithm_text[] = {"-", "flat small", "flat large", "ring", "ring", "ring",
+                                             "direct", "hub"};
 
 static const char help[] =
     "Usage: spotnik bench allreduce [OPTION]...\n\n"
@@ -158,10 +160,23 @@ static void print_cell(const struct request *request, const struct allreduce_pla
     print_error(request, cell);
 }
 
+static void explain_table(void)
+{
+    char bytes[24];
+
+    printf("               The table (first row that fits; else ring):");
+    for (const struct spotnik_choice *row = spotnik_choice_measured; row->members_max; row++) {
+        size_text(row->bytes_max, bytes);
+        printf("%s up to %u members%s and %s: %s", row == spotnik_choice_measured ? "" : ";", row->members_max,
+               row->near ? " of one host" : "", bytes, spotnik_schedule_name(row->schedule));
+    }
+    printf("\n");
+}
+
 /* Each reason once, for the ways and sizes it holds for. */
 static void explain(const struct allreduce_plan *plan, const struct allreduce_board *board)
 {
-    bool seen[ALLREDUCE_RING_APART + 1] = {false};
+    bool seen[ALLREDUCE_HUB + 1] = {false};
     char small[24], chunk[24];
 
     for (uint32_t size = 0; size < plan->sizes; size++)
@@ -182,6 +197,15 @@ static void explain(const struct allreduce_plan *plan, const struct allreduce_bo
         printf("  ring         bytes go over TCP, so each link is used evenly: %u hops of 1/%u of the bucket, in chunks of at most %s\n"
                "               that follow each other. So do the first step of every view, and views that span hosts.\n",
                2 * (plan->workers - 1), plan->workers, chunk);
+    if (seen[ALLREDUCE_DIRECT])
+        printf("  direct       small, over TCP: everybody sends everybody its input and adds up all of them. One hop, %u messages.\n",
+               plan->workers * (plan->workers - 1));
+    if (seen[ALLREDUCE_HUB])
+        printf("  hub          small, over TCP on one host: everybody sends rank 0 its input and gets the result. Two hops, %u messages, where\n"
+               "               the ring has %u hops and %u messages.\n",
+               2 * (plan->workers - 1), 2 * (plan->workers - 1), 2 * plan->workers * (plan->workers - 1));
+    if (seen[ALLREDUCE_DIRECT] || seen[ALLREDUCE_HUB])
+        explain_table();
     if (seen[ALLREDUCE_RING_NO_MEMORY])
         printf("  ring (shm)   memory cannot be shared here: the system offers none (memfd, futex_waitv), a limit on address space is in\n"
                "               the way, or SPOTNIK_CPU differs. SPOTNIK_TRANSPORT=shm says what is missing.\n");

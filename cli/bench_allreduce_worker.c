@@ -109,7 +109,11 @@ static enum allreduce_algorithm algorithm_of(spotnik_job *job, enum allreduce_wa
         algorithm = way == ALLREDUCE_TCP ? ALLREDUCE_RING : ALLREDUCE_RING_NO_MEMORY;
     else if (engine->share->epoch)
         algorithm = spotnik_flat_is_small(&engine->share->flat, bytes) ? ALLREDUCE_FLAT_SMALL : ALLREDUCE_FLAT_LARGE;
+    enum spotnik_schedule small =
+        spotnik_choice_take(engine->config.limits.choice, spotnik_core_view(engine->core)->size, true, bytes);
     spotnik_engine_unlock(engine);
+    if (algorithm == ALLREDUCE_RING && small != SPOTNIK_SCHEDULE_RING)
+        algorithm = small == SPOTNIK_SCHEDULE_DIRECT ? ALLREDUCE_DIRECT : ALLREDUCE_HUB;
     return algorithm;
 }
 

@@ -21,6 +21,8 @@ enum allreduce_algorithm {
     ALLREDUCE_RING,           /* asked for */
     ALLREDUCE_RING_NO_MEMORY, /* this process cannot share memory */
     ALLREDUCE_RING_APART,     /* not everybody shares memory with everybody */
+    ALLREDUCE_DIRECT,         /* small, over TCP */
+    ALLREDUCE_HUB,
 };
 
 struct allreduce_cell {
