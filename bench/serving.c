@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What it costs a member that others pull its model, outside of steps (spotnik/apart.h). One process computes and publishes;
+ * another pulls each publication, or none. Steps of three kinds in turn, so that all see the same machine: compute alone,
+ * compute and publish, and the same while the other one pulls. Prints medians, and their ratios.
+ *
+ *     serving [mib=4] [ms=20] [rounds=20] [steps=10]        SPOTNIK_TRANSPORT=tcp: not over a Unix socket */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "api/key.h"
+#include "spotnik/apart.h"
+
+enum kind { ALONE, PUBLISHED, PULLED, KINDS };
+enum { WORK = 16384, SAMPLES_MAX = 100000 };
+
+static const char *const kind_names[KINDS] = { "compute alone", "and publish", "and be pulled" };
+static uint64_t sample_ns[KINDS][SAMPLES_MAX];
+static char folder[] = "/tmp/spotnik-serving-XXXXXX";
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static uint64_t argument(int argc, char **argv, const char *name, uint64_t otherwise)
+{
+    size_t size = strlen(name);
+
+    for (int i = 1; i < argc; i++)
+        if (strncmp(argv[i], name, size) == 0 && argv[i][size] == '=')
+            return strtoull(argv[i] + size + 1, NULL, 10);
+    return otherwise;
+}
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "serving: %s: %s\n", what, spotnik_last_error());
+    exit(1);
+}
+
+static spotnik_job *join(void)
+{
+    char key[64], peers[64];
+    spotnik_config config;
+    spotnik_job *job;
+    spotnik_step step;
+
+    snprintf(key, sizeof key, "%s/key", folder);
+    snprintf(peers, sizeof peers, "file:%s", folder);
+    spotnik_config_init(&config);
+    config.key_file = key;
+    config.peers = peers;
+    config.members_min = 2;
+    if (spotnik_join(&config, &job) || spotnik_step_begin(job, &step) || spotnik_step_commit(job))
+        fail("join");
+    return job;
+}
+
+/* One pull for each byte, until the pipe ends. */
+static void pull_on(int words, size_t count)
+{
+    spotnik_job *job = join();
+    float *data = malloc(count * sizeof *data);
+    spotnik_job_status status;
+    uint64_t version = 0;
+    char word;
+
+    spotnik_status(job, &status);
+    while (data && read(words, &word, 1) == 1) {
+        spotnik_arrival arrival = { .size = sizeof arrival };
+        spotnik_request *request;
+        if (spotnik_pull(job, "model", 1 - status.rank, version + 1, data, count, SPOTNIK_F32, 0, &request))
+            fail("pull");
+        if (spotnik_request_wait(request, UINT64_MAX, &arrival))
+            fail("wait");
+        spotnik_request_free(request);
+        version = arrival.version;
+    }
+    spotnik_abandon(job);
+    _exit(0);
+}
+
+/* The same number of operations in every step. */
+static void compute(float *work, uint64_t passes)
+{
+    for (uint64_t pass = 0; pass < passes; pass++)
+        for (int i = 0; i < WORK; i++)
+            work[i] = work[i] * 0.999f + 0.001f;
+}
+
+static uint64_t passes_of(float *work, uint64_t ms)
+{
+    uint64_t begun_ns = now_ns();
+
+    compute(work, 2000);
+    return ms * 1000000 * 2000 / (now_ns() - begun_ns) + 1;
+}
+
+static int order(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+static void report(uint64_t count, size_t mib, uint64_t ms)
+{
+    uint64_t median_ns[KINDS];
+
+    printf("A model of %zu MiB, about %" PRIu64 " ms of computation in a step, %" PRIu64 " steps of each kind\n\n", mib, ms,
+           count);
+    printf("| step | median ms | against computation alone | against publishing |\n|---|---|---|---|\n");
+    for (int kind = 0; kind < KINDS; kind++) {
+        qsort(sample_ns[kind], count, sizeof **sample_ns, order);
+        median_ns[kind] = sample_ns[kind][count / 2];
+        printf("| %s | %.3f | %+.2f %% | %+.2f %% |\n", kind_names[kind], (double)median_ns[kind] * 1e-6,
+               ((double)median_ns[kind] / (double)median_ns[ALONE] - 1) * 100,
+               ((double)median_ns[kind] / (double)median_ns[kind < PUBLISHED ? kind : PUBLISHED] - 1) * 100);
+    }
+}
+
+static void measure(int words, size_t count, uint64_t ms, uint64_t rounds, uint64_t steps)
+{
+    static float work[WORK];
+    spotnik_job *job = join();
+    float *model = calloc(count, sizeof *model);
+    uint64_t version = 0, passes = passes_of(work, ms), taken = 0;
+
+    for (uint64_t round = 0; round < rounds; round++)
+        for (int kind = 0; kind < KINDS; kind++)
+            for (uint64_t step = 0; step < steps && round * steps + step < SAMPLES_MAX; step++) {
+                uint64_t begun_ns = now_ns();
+                if (kind == PULLED && write(words, "p", 1) != 1)
+                    fail("pipe");
+                if (kind != ALONE && spotnik_publish(job, "model", model, count, SPOTNIK_F32, ++version))
+                    fail("publish");
+                compute(work, passes);
+                taken = round * steps + step;
+                sample_ns[kind][taken] = now_ns() - begun_ns;
+            }
+    free(model);
+    close(words);
+    report(taken + 1, count * sizeof *model >> 20, ms);
+    spotnik_abandon(job);
+}
+
+int main(int argc, char **argv)
+{
+    size_t count = argument(argc, argv, "mib", 4) << 18;
+    char key[64], command[80];
+    int words[2];
+
+    if (!mkdtemp(folder) || pipe(words))
+        return 1;
+    snprintf(key, sizeof key, "%s/key", folder);
+    if (spotnik_key_create(key))
+        fail("key");
+    pid_t child = fork();
+    if (child == 0) {
+        close(words[1]);
+        pull_on(words[0], count);
+    }
+    close(words[0]);
+    signal(SIGPIPE, SIG_IGN);
+    measure(words[1], count, argument(argc, argv, "ms", 20), argument(argc, argv, "rounds", 20),
+            argument(argc, argv, "steps", 10));
+    waitpid(child, NULL, 0);
+    snprintf(command, sizeof command, "rm -rf -- %s", folder);
+    return system(command) != 0;
+}
