@@ -170,6 +170,7 @@ class Sync(Generic[Vector]):
         self._address = address
         self._make = vector
         self._made: dict[int, Vector] = {}
+        self._states: list[Vector] = []
         self._count = len(model) if count is None else count  # type: ignore[arg-type]
         self._error: Optional[BaseException] = None
         self._user = apply
@@ -199,6 +200,20 @@ class Sync(Generic[Vector]):
         self._rules = (call(rule.begin), call(rule.finish), rule.name.encode())
         begin, finish, name = self._rules
         self.job.check(self._library.spotnik_sync_rule_set(self._handle, name, promises, begin, finish, None))
+
+    def state_add(self, name: str, vector: Vector, count: Optional[int] = None) -> None:
+        """Register float32 memory of the optimiser, before the first step, under a name of its own.
+
+        Joiners receive it, and it is averaged with the models when the job goes over from a strategy in which members
+        run apart to one in which their models are equal. At most 16; raises StateError, LimitError when too late or
+        too many.
+        """
+        count = len(vector) if count is None else count  # type: ignore[arg-type]
+        pointer = self._address(vector)
+        self._states.append(vector)  # alive as long as the library knows it
+        self.job.check(
+            self._library.spotnik_sync_state_add(self._handle, name.encode(), pointer, count, int(_native.Dtype.F32))
+        )
 
     # ---- steps ----
 

@@ -135,7 +135,7 @@ class Session:
         self._replica.register(job)
         if strategic:
             trained = [slot.parameter for slot in self.gradients.slots]
-            self.strategy = Strategy(job, trained, self.options.sync, self._optimise)
+            self.strategy = Strategy(job, trained, self.options.sync, self._optimise, self.optimizers)
         self.gradients.job = None if self.solo or strategic else job
         self._exchange = Exchange(self._replica, len(self.gradients.slots))
         self.job = job

@@ -34,6 +34,42 @@ def _address(vector: torch.Tensor) -> int:
     return vector.data_ptr()
 
 
+class _Moments:
+    """The optimisers' momenta in one vector, where a policy may go from models that differ to models that are equal.
+
+    It is averaged then, with the models, or equal gradients would make them differ again.
+    """
+
+    def __init__(self, optimizers: Iterable[torch.optim.Optimizer]) -> None:
+        self._parts = [
+            value
+            for optimizer in optimizers
+            for group in optimizer.param_groups
+            for parameter in group["params"]
+            for value in optimizer.state.get(parameter, {}).values()
+            if isinstance(value, torch.Tensor) and value.is_floating_point()
+        ]
+        self.count = sum(part.numel() for part in self._parts)
+        self.vector = torch.zeros(self.count, dtype=torch.float32)
+        self.gather()
+
+    def _pairs(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        at = 0
+        for part in self._parts:
+            yield part, self.vector[at : at + part.numel()].view(part.shape)
+            at += part.numel()
+
+    @torch.no_grad()
+    def gather(self) -> None:
+        for part, place in self._pairs():
+            place.copy_(part)
+
+    @torch.no_grad()
+    def spread(self) -> None:
+        for part, place in self._pairs():
+            part.copy_(place)
+
+
 class Strategy:
     """The parameters of one model under one strategy."""
 
@@ -43,6 +79,7 @@ class Strategy:
         parameters: Iterable[torch.nn.Parameter],
         choice: Union[str, Rule],
         optimise: Callable[[], None],
+        optimizers: Iterable[torch.optim.Optimizer] = (),
     ) -> None:
         self.parameters = list(parameters)
         count = sum(parameter.numel() for parameter in self.parameters)
@@ -61,6 +98,9 @@ class Strategy:
             address=_address,
             count=count,
         )
+        self._moments = _Moments(optimizers) if isinstance(choice, str) and choice.startswith("auto") else None
+        if self._moments is not None and self._moments.count:
+            self.sync.state_add("sync.moments", self._moments.vector, self._moments.count)
 
     @property
     def apart(self) -> bool:
@@ -79,7 +119,11 @@ class Strategy:
     def _apply(self, model: torch.Tensor, gradient: torch.Tensor) -> None:
         self.spread(model)
         self._spread_gradients(gradient)
+        if self._moments is not None:
+            self._moments.spread()
         self._optimise()
+        if self._moments is not None:
+            self._moments.gather()
         self.gather(model)
 
     # ---- vectors and parameters ----

@@ -94,7 +94,7 @@ def digests(job: Cluster) -> dict[int, int]:
     return told
 
 
-@pytest.mark.parametrize("strategy", [*STRATEGIES, "halfway"])
+@pytest.mark.parametrize("strategy", [*STRATEGIES, "halfway", "auto:turns"])
 def test_learns_while_members_are_killed(cluster: Make, strategy: str) -> None:
     """Three members, one killed every 60 steps and replaced."""
     job = cluster(minimum=2)
