@@ -118,12 +118,11 @@ static void on_committed(void *context, uint64_t step, uint32_t bucket_count,
 /* SPOTNIK_ALGORITHM: how a bucket goes from host to host. What a member alone does not want, its view does without. */
 static int choose(const char *name, struct spotnik_limits *limits)
 {
-    if (!name || !*name || !strcmp(name, "auto"))
+    bool ring = name && !strcmp(name, "ring");
+
+    limits->hierarchy = !ring;
+    if (!name || !*name || ring || !strcmp(name, "auto") || !strcmp(name, "hierarchy"))
         return 0;
-    if (!strcmp(name, "hierarchy") || !strcmp(name, "ring")) {
-        limits->hierarchy = name[0] == 'h';
-        return 0;
-    }
     return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "SPOTNIK_ALGORITHM is \"%.40s\"; it must be auto, hierarchy or ring", name);
 }
 
