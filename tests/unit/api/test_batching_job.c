@@ -157,6 +157,8 @@ static void *live(void *context)
 
     while (job && one(member, job))
         continue;
+    if (lost && member->failure[0])
+        pthread_barrier_wait(&member->meeting->late); /* or the latecomer would wait for us, and all for it */
     if (lost)
         spotnik_abandon(job);
     else
