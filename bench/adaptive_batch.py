@@ -130,7 +130,7 @@ PAGE = """# Dynamic batching: a model, not a run
 
 **No worker ran for this page.** The library's controller (`src/batch`) was driven by a formula for the workers: a step of b
 samples takes an overhead + b / cores seconds, 2 % noise; a synchronous step takes its slowest worker's time + the all-reduce.
-Made by `bench/adaptive_batch.py`. Runs of real processes are outstanding.
+Made by `bench/adaptive_batch.py`. Runs of real processes: [batching.md](batching.md).
 
 {table}
 
