@@ -125,11 +125,15 @@ static void *feel_pulse(void *context)
 void armed_obey(int events)
 {
     struct sigaction action = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART };
+    sigset_t all, before;
     pthread_t pulse;
 
     events_fd = events;
     spotnik_net_probe = look;
     sigaction(SIGUSR1, &action, NULL);
+    sigfillset(&all); /* signals are for the thread that holds the job: the handlers read what it writes */
+    pthread_sigmask(SIG_BLOCK, &all, &before);
     if (pthread_create(&pulse, NULL, feel_pulse, NULL) == 0)
         pthread_detach(pulse);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
