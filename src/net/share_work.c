@@ -119,10 +119,11 @@ static uint8_t *area(struct spotnik_share *share, uint8_t **at, size_t *have, si
     return *at;
 }
 
-/* Room for our share, also when a quarter of the members is lost: then no memory need be found in the middle of a recovery. */
+/* Room for our share, also when a quarter of the members is lost: then no memory need be found in the middle of a recovery. Who is
+ * alone (the last one of the view, or of its host) has the whole for its share. */
 static size_t result_room(const struct spotnik_share *share, size_t bytes)
 {
-    uint32_t size = share->flat.size, left = size - (size > 4 ? size / 4 : 1);
+    uint32_t size = share->flat.size, lost = size > 4 ? size / 4 : 1, left = size > lost ? size - lost : 1;
     size_t page = SPOTNIK_SEGMENT_PAGE, pages = (bytes + page - 1) / page;
     return (pages + left - 1) / left * page;
 }
@@ -166,6 +167,8 @@ void spotnik_share_start(struct spotnik_engine *engine, const struct spotnik_act
     unsigned parity = action->step & 1;
     bool barrier = number == SPOTNIK_BUCKET_BARRIER;
     SPOTNIK_ASSERT(share != NULL);
+    if (spotnik_core_view(engine->core)->size < 2)
+        return; /* one event installed two views, and this was meant for the first */
     struct spotnik_flat_order order = {
         .part = (enum spotnik_flat_part)action->part,
         .step = action->step,
