@@ -13,13 +13,13 @@
 
 #include "api/agreed.h"
 #include "api/job.h"
-#include "api/key.h"
 #include "base/hash.h"
+#include "place.h"
 
 enum { MEMBERS = 3, SLOTS = 4, STEPS = 1 << 22, LATE = 4, ODD = 6, END = 1000 };
 
 struct meeting {
-    char folder[64];
+    struct place place;
     pthread_barrier_t begun;
 };
 
@@ -36,31 +36,16 @@ struct member {
     char failure[256];
 };
 
-/* cmocka's assertions belong to its own thread. */
-#define EXPECT(member, condition)                                                                            \
-    do {                                                                                                     \
-        if (!(condition) && !(member)->failure[0])                                                           \
-            snprintf((member)->failure, sizeof(member)->failure, "line %d: %s: %s", __LINE__, #condition,    \
-                     spotnik_last_error());                                                                  \
-    } while (0)
-
 static spotnik_job *join(struct member *member, uint32_t members_min)
 {
-    char key[96], peers[96];
     spotnik_config config;
     spotnik_job *job = NULL;
 
-    snprintf(key, sizeof key, "%s/key", member->meeting->folder);
-    snprintf(peers, sizeof peers, "file:%s", member->meeting->folder);
-    spotnik_config_init(&config);
-    config.key_file = key;
-    config.peers = peers;
+    place_config(&member->meeting->place, &config);
     config.members_min = members_min;
     config.members_max = SLOTS;
     config.samples = 600;
     config.batch = 30;
-    config.silence_floor_ns = config.silence_ceiling_ns =
-        UINT64_C(10000000000); /* no stranger to a busy machine */
     EXPECT(member, spotnik_join(&config, &job) == 0);
     EXPECT(member, job && spotnik_agreed_on(job) == 0);
     EXPECT(member, job && spotnik_state_add(job, "model", &member->model, 1, SPOTNIK_F32) == 0);
@@ -144,22 +129,14 @@ static void *late(void *context)
 
 static void meeting_open(struct meeting *meeting)
 {
-    char key[96];
-
-    strcpy(meeting->folder, "/tmp/spotnik-agreed-XXXXXX");
-    assert_non_null(mkdtemp(meeting->folder));
-    snprintf(key, sizeof key, "%s/key", meeting->folder);
-    assert_int_equal(spotnik_key_create(key), 0);
+    place_open(&meeting->place);
     assert_int_equal(pthread_barrier_init(&meeting->begun, NULL, 2), 0);
 }
 
 static void meeting_close(struct meeting *meeting)
 {
-    char command[96];
-
     pthread_barrier_destroy(&meeting->begun);
-    snprintf(command, sizeof command, "rm -rf %s", meeting->folder);
-    assert_int_equal(system(command), 0);
+    place_close(&meeting->place);
 }
 
 static void test_same_everywhere(void **state)

@@ -15,8 +15,8 @@
 #include <cmocka.h>
 
 #include "api/batching.h"
-#include "api/key.h"
 #include "base/prng.h"
+#include "place.h"
 #include "spotnik/spotnik.h"
 
 enum { MEMBERS = 4, SIZE = 4096, BATCH = 70, STEPS = 90, LOST_AT = 60 };
@@ -26,7 +26,7 @@ enum { MEMBERS = 4, SIZE = 4096, BATCH = 70, STEPS = 90, LOST_AT = 60 };
 #define SAMPLE_NS 200000
 
 struct meeting {
-    char folder[64];
+    struct place place;
     pthread_barrier_t late;
 };
 
@@ -40,24 +40,12 @@ struct member {
     char failure[256];
 };
 
-#define EXPECT(member, condition)                                                                            \
-    do {                                                                                                     \
-        if (!(condition) && !(member)->failure[0])                                                           \
-            snprintf((member)->failure, sizeof(member)->failure, "line %d: %s: %s", __LINE__, #condition,    \
-                     spotnik_last_error());                                                                  \
-    } while (0)
-
 static spotnik_job *join(struct member *member)
 {
-    char key[96], peers[96];
     spotnik_config config;
     spotnik_job *job = NULL;
 
-    snprintf(key, sizeof key, "%s/key", member->meeting->folder);
-    snprintf(peers, sizeof peers, "file:%s", member->meeting->folder);
-    spotnik_config_init(&config);
-    config.key_file = key;
-    config.peers = peers;
+    place_config(&member->meeting->place, &config);
     config.members_min = 3;
     config.members_max = 8;
     config.samples = 1000 * BATCH;
@@ -66,7 +54,6 @@ static spotnik_job *join(struct member *member)
     config.batching = SPOTNIK_BATCHING_DYNAMIC;
     config.batch_window = 3;
     config.noise = 1;
-    config.silence_floor_ns = config.silence_ceiling_ns = UINT64_C(10000000000); /* no stranger to a busy machine */
     EXPECT(member, spotnik_join(&config, &job) == 0);
     EXPECT(member, job && spotnik_state_add(job, "model", &member->model, 1, SPOTNIK_F64) == 0);
     return member->failure[0] ? NULL : job;
@@ -170,13 +157,9 @@ static void test_uneven_members(void **state)
 {
     struct meeting meeting;
     static struct member member[MEMBERS];
-    char text[96];
 
     (void)state;
-    strcpy(meeting.folder, "/tmp/spotnik-batching-XXXXXX");
-    assert_non_null(mkdtemp(meeting.folder));
-    snprintf(text, sizeof text, "%s/key", meeting.folder);
-    assert_int_equal(spotnik_key_create(text), 0);
+    place_open(&meeting.place);
     assert_int_equal(pthread_barrier_init(&meeting.late, NULL, 2), 0);
     for (uint32_t i = 0; i < MEMBERS; i++) {
         member[i].meeting = &meeting;
@@ -200,8 +183,7 @@ static void test_uneven_members(void **state)
         assert_true(member[i].info.share_least == member[0].info.share_least
                     && member[i].info.share_most == member[0].info.share_most);
     pthread_barrier_destroy(&meeting.late);
-    snprintf(text, sizeof text, "rm -rf %s", meeting.folder);
-    assert_int_equal(system(text), 0);
+    place_close(&meeting.place);
 }
 
 int main(void)

@@ -16,15 +16,15 @@
 #include <cmocka.h>
 
 #include "api/collective.h"
-#include "api/key.h"
 #include "base/hash.h"
+#include "place.h"
 #include "reduce/compress.h"
 #include "spotnik/spotnik.h"
 
 enum { MEMBERS = 3, SLOTS = 5, ROW = 7, LARGE = 300001, SUMS = 1003 };
 
 struct meeting {
-    char folder[64];
+    struct place place;
     pthread_barrier_t begun;
     struct member *third; /* who may come later */
     _Atomic uint64_t digest[4]; /* by step: of what had travelled as bytes, by whoever was first */
@@ -42,14 +42,6 @@ struct member {
     char failure[256];
 };
 
-/* cmocka's assertions belong to its own thread. */
-#define EXPECT(member, condition)                                                                            \
-    do {                                                                                                     \
-        if (!(condition) && !(member)->failure[0])                                                           \
-            snprintf((member)->failure, sizeof(member)->failure, "line %d: %s; step %llu: %s", __LINE__,     \
-                     #condition, (unsigned long long)(member)->step.number, spotnik_last_error());           \
-    } while (0)
-
 /* Every byte, so every NaN and every zero, of any type. */
 static uint8_t byte_of(uint64_t step, uint32_t root, size_t at)
 {
@@ -58,18 +50,11 @@ static uint8_t byte_of(uint64_t step, uint32_t root, size_t at)
 
 static void join(struct member *member, uint32_t members_min)
 {
-    char key[96], peers[96];
     spotnik_config config;
 
-    snprintf(key, sizeof key, "%s/key", member->meeting->folder);
-    snprintf(peers, sizeof peers, "file:%s", member->meeting->folder);
-    spotnik_config_init(&config);
-    config.key_file = key;
-    config.peers = peers;
+    place_config(&member->meeting->place, &config);
     config.members_min = members_min;
     config.members_max = SLOTS;
-    config.silence_floor_ns = config.silence_ceiling_ns =
-        UINT64_C(10000000000); /* no stranger to a busy machine */
     member->bytes = malloc(LARGE);
     EXPECT(member, member->bytes && spotnik_join(&config, &member->job) == 0);
 }
@@ -331,25 +316,17 @@ static void clear_environment(void)
 
 static void meet(struct meeting *meeting, const char *transport)
 {
-    char key[96];
-
     clear_environment();
     setenv("SPOTNIK_TRANSPORT", transport, 1);
     memset(meeting->digest, 0, sizeof meeting->digest);
-    strcpy(meeting->folder, "/tmp/spotnik-test-XXXXXX");
-    assert_non_null(mkdtemp(meeting->folder));
-    snprintf(key, sizeof key, "%s/key", meeting->folder);
-    assert_int_equal(spotnik_key_create(key), 0);
+    place_open(&meeting->place);
     assert_int_equal(pthread_barrier_init(&meeting->begun, NULL, MEMBERS), 0);
 }
 
 static void part(struct meeting *meeting)
 {
-    char command[96];
-
     pthread_barrier_destroy(&meeting->begun);
-    snprintf(command, sizeof command, "rm -rf -- %s", meeting->folder);
-    assert_int_equal(system(command), 0);
+    place_close(&meeting->place);
     clear_environment();
 }
 

@@ -14,14 +14,14 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "api/key.h"
 #include "base/hash.h"
+#include "place.h"
 #include "spotnik/sync.h"
 
 enum { MEMBERS = 3, SLOTS = 4, COUNT = 37, STEPS = 1 << 20, END = 6, PERIOD = 3 };
 
 struct meeting {
-    char folder[64];
+    struct place place;
     pthread_barrier_t begun;
     int liar; /* its policy answers something else in the end; -1: none */
 };
@@ -38,13 +38,6 @@ struct member {
     double done;
     char failure[256];
 };
-
-#define EXPECT(member, condition)                                                                            \
-    do {                                                                                                     \
-        if (!(condition) && !(member)->failure[0])                                                           \
-            snprintf((member)->failure, sizeof(member)->failure, "line %d: %s: %s", __LINE__, #condition,    \
-                     spotnik_last_error());                                                                  \
-    } while (0)
 
 static void descend(void *context, float *model, const float *gradient, size_t count)
 {
@@ -67,21 +60,15 @@ static int to_and_fro(void *context, const spotnik_sync_numbers *numbers)
 
 static spotnik_job *join(struct member *member, float *model, spotnik_sync **ret_sync)
 {
-    char key[96], peers[96];
     spotnik_config config;
     spotnik_sync_config how;
     spotnik_job *job = NULL;
 
-    snprintf(key, sizeof key, "%s/key", member->meeting->folder);
-    snprintf(peers, sizeof peers, "file:%s", member->meeting->folder);
-    spotnik_config_init(&config);
-    config.key_file = key;
-    config.peers = peers;
+    place_config(&member->meeting->place, &config);
     config.members_min = 2;
     config.members_max = SLOTS;
     config.samples = 600;
     config.batch = 30;
-    config.silence_floor_ns = config.silence_ceiling_ns = UINT64_C(10000000000);
     spotnik_sync_config_init(&how);
     how.strategy = "auto:ssgd/localsgd";
     how.period = PERIOD;
@@ -156,13 +143,8 @@ static void *live(void *context)
 
 static void meeting_open(struct meeting *meeting, int liar)
 {
-    char key[96];
-
     meeting->liar = liar;
-    strcpy(meeting->folder, "/tmp/spotnik-switch-XXXXXX");
-    assert_non_null(mkdtemp(meeting->folder));
-    snprintf(key, sizeof key, "%s/key", meeting->folder);
-    assert_int_equal(spotnik_key_create(key), 0);
+    place_open(&meeting->place);
     assert_int_equal(pthread_barrier_init(&meeting->begun, NULL, 2), 0);
 }
 
@@ -182,16 +164,13 @@ static void meet(struct meeting *meeting, struct member member[MEMBERS])
 
 static void part(struct meeting *meeting, struct member member[MEMBERS])
 {
-    char command[96];
-
     for (int i = 0; i < MEMBERS; i++) {
         free(member[i].agreed);
         free(member[i].model);
         free(member[i].mode);
     }
     pthread_barrier_destroy(&meeting->begun);
-    snprintf(command, sizeof command, "rm -rf %s", meeting->folder);
-    assert_int_equal(system(command), 0);
+    place_close(&meeting->place);
 }
 
 static void test_all_switch_alike(void **state)

@@ -11,8 +11,6 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "api/key.h"
-
 struct arriving {
     struct gathering *gathering;
     uint32_t member;
@@ -22,17 +20,11 @@ struct arriving {
 
 static int join(struct gathering *gathering, uint32_t member)
 {
-    char key[96], peers[96];
     spotnik_config config;
     spotnik_step step;
 
-    snprintf(key, sizeof key, "%s/key", gathering->folder);
-    snprintf(peers, sizeof peers, "file:%s", gathering->folder);
-    spotnik_config_init(&config);
-    config.key_file = key;
-    config.peers = peers;
+    place_config(&gathering->place, &config);
     config.members_min = gathering->count;
-    config.silence_floor_ns = config.silence_ceiling_ns = UINT64_C(10000000000); /* no stranger to a busy machine */
     int rc = spotnik_join(&config, &gathering->job[member]);
     if (rc == 0)
         rc = spotnik_step_begin(gathering->job[member], &step);
@@ -65,16 +57,12 @@ void gathering_begin(struct gathering *gathering, uint32_t count, const char *tr
 {
     struct arriving arriving[GATHERING_MAX];
     pthread_t thread[GATHERING_MAX];
-    char key[96];
 
     assert_true(count <= GATHERING_MAX);
     environment_clear(transport);
     memset(gathering, 0, sizeof *gathering);
     gathering->count = count;
-    strcpy(gathering->folder, "/tmp/spotnik-test-XXXXXX");
-    assert_non_null(mkdtemp(gathering->folder));
-    snprintf(key, sizeof key, "%s/key", gathering->folder);
-    assert_int_equal(spotnik_key_create(key), 0);
+    place_open(&gathering->place);
     for (uint32_t i = 0; i < count; i++) {
         arriving[i] = (struct arriving){ .gathering = gathering, .member = i };
         assert_int_equal(pthread_create(&thread[i], NULL, arrive, &arriving[i]), 0);
@@ -103,10 +91,7 @@ uint32_t gathering_of_rank(const struct gathering *gathering, uint32_t rank)
 
 void gathering_end(struct gathering *gathering)
 {
-    char command[96];
-
     for (uint32_t i = 0; i < gathering->count; i++)
         spotnik_abandon(gathering->job[i]);
-    snprintf(command, sizeof command, "rm -rf -- %s", gathering->folder);
-    assert_int_equal(system(command), 0);
+    place_close(&gathering->place);
 }

@@ -6,12 +6,12 @@
 
 #include <stdint.h>
 
-#include "spotnik/spotnik.h"
+#include "place.h"
 
 #define GATHERING_MAX 4
 
 struct gathering {
-    char folder[64];
+    struct place place;
     uint32_t count;
     spotnik_job *job[GATHERING_MAX]; /* NULL: gone */
     uint32_t rank[GATHERING_MAX];

@@ -32,13 +32,6 @@ struct worker {
     char failure[256];
 };
 
-#define EXPECT(worker, condition)                                                                            \
-    do {                                                                                                     \
-        if (!(condition) && !(worker)->failure[0])                                                           \
-            snprintf((worker)->failure, sizeof(worker)->failure, "line %d: %s: %s", __LINE__, #condition,    \
-                     spotnik_last_error());                                                                  \
-    } while (0)
-
 static uint64_t finish(spotnik_request *request)
 {
     spotnik_arrival arrival = { .size = sizeof arrival };
