@@ -166,6 +166,15 @@ size_t spotnik_batching_pack(const struct spotnik_batching *batching, void *byte
     return all;
 }
 
+static bool is_sane_timing(const struct spotnik_batch_timing *timing)
+{
+    for (uint32_t i = 0; i < timing->filled && i < SPOTNIK_BATCH_BLOCK; i++)
+        if (!(timing->block[i] > 0 && timing->block[i] < 1e9))
+            return false;
+    return timing->filled < SPOTNIK_BATCH_BLOCK && timing->time_s >= 0 && timing->time_s < 1e9 && timing->last_s >= 0
+           && timing->last_s < 1e9 && timing->doubt2 >= 0 && timing->doubt2 <= 1 && timing->noise >= 0 && timing->noise < 1e9;
+}
+
 /* What the controller takes for granted: whole batches that add up, times and settings that are numbers. */
 static bool is_sane(const struct spotnik_batch_controller *controller)
 {
@@ -174,7 +183,7 @@ static bool is_sane(const struct spotnik_batch_controller *controller)
 
     for (uint32_t i = 0; i < controller->size; i++) {
         const struct spotnik_batch_member *member = &controller->member[i];
-        if (member->samples < 1 || member->samples > UINT32_MAX || !(member->time_s >= 0 && member->time_s < 1e9)
+        if (member->samples < 1 || member->samples > UINT32_MAX || !is_sane_timing(&member->timing)
             || !(member->speed_before >= 0 && member->speed_before < 1e18))
             return false;
         sum += member->samples;
@@ -182,6 +191,7 @@ static bool is_sane(const struct spotnik_batch_controller *controller)
     return controller->size == 0
            || (sum == config->batch && sum <= UINT32_MAX && config->least >= 1 && config->window >= 1
                && config->smoothing > 0 && config->smoothing <= 1 && config->dead_band >= 0 && config->dead_band < 1e6
+               && config->caution >= 0 && config->caution < 1e6
                && config->fall_band >= 0 && config->fall_band < 1);
 }
 

@@ -9,6 +9,8 @@
 #include "sync/agreed.h"
 #include "spotnik/spotnik.h"
 
+#define ROUNDING 0.75 /* of a sample that an exact share is away from the whole one before that moves alone */
+
 typedef struct spotnik_batch_controller controller_t;
 
 void spotnik_batch_config_init(struct spotnik_batch_config *config, uint64_t batch)
@@ -17,8 +19,9 @@ void spotnik_batch_config_init(struct spotnik_batch_config *config, uint64_t bat
         .batch = batch,
         .least = 1,
         .window = 5,
-        .smoothing = 0.5,
+        .smoothing = 0.2,
         .dead_band = SPOTNIK_BATCH_DEAD_BAND,
+        .caution = 4,
         .fall_band = SPOTNIK_BATCH_DEAD_BAND,
     };
 }
@@ -27,7 +30,7 @@ static bool is_valid(const struct spotnik_batch_config *config, uint32_t size)
 {
     return size >= 1 && size <= SPOTNIK_BATCH_MEMBERS_MAX && config->batch <= SPOTNIK_BATCH_TOTAL_MAX
            && config->least >= 1 && config->window >= 1 && config->smoothing > 0 && config->smoothing <= 1
-           && config->dead_band >= 0 && config->fall_band >= 0 && config->fall_band < 1;
+           && config->dead_band >= 0 && config->caution >= 0 && config->fall_band >= 0 && config->fall_band < 1;
 }
 
 static uint64_t most_of(const struct spotnik_batch_config *config)
@@ -84,25 +87,15 @@ int spotnik_batch_controller_init(controller_t *c, const struct spotnik_batch_co
     return SPOTNIK_OK;
 }
 
-static void smooth(const struct spotnik_batch_config *config, struct spotnik_batch_member *member,
-                   double time_s)
-{
-    if (!is_time(time_s))
-        return;
-    member->time_s = is_time(member->time_s)
-                         ? config->smoothing * time_s + (1 - config->smoothing) * member->time_s
-                         : time_s;
-}
-
 /* tbar; 0 while somebody has not been timed since the last change. */
 static double mean_time(const controller_t *c)
 {
     double sum = 0;
 
     for (uint32_t i = 0; i < c->size; i++) {
-        if (!is_time(c->member[i].time_s))
+        if (!is_time(c->member[i].timing.time_s))
             return 0;
-        sum += c->member[i].time_s;
+        sum += c->member[i].timing.time_s;
     }
     return sum / c->size;
 }
@@ -111,7 +104,7 @@ static double mean_time(const controller_t *c)
  * profit (a cache, a memory, a saturated device). */
 static void learn_bound(const struct spotnik_batch_config *config, struct spotnik_batch_member *member)
 {
-    double speed = (double)member->samples / member->time_s;
+    double speed = (double)member->samples / member->timing.time_s;
     bool grew = member->samples > member->samples_before;
 
     if (member->speed_before > 0 && grew && speed < member->speed_before * (1 - config->fall_band))
@@ -119,27 +112,84 @@ static void learn_bound(const struct spotnik_batch_config *config, struct spotni
     member->speed_before = 0;
 }
 
-static bool leaves_dead_band(const controller_t *c, const uint64_t *samples)
+/* Relative variance of every member's time. Nobody is thought to be less noisy than members are on average: the own noise is known from
+ * a few steps alone. */
+static void doubts(const controller_t *c, double *ret_doubt2)
 {
+    double noise = 0;
+    uint32_t heard = 0;
+
+    for (uint32_t i = 0; i < c->size; i++) {
+        heard += c->member[i].timing.heard > 0;
+        noise += c->member[i].timing.noise;
+    }
+    noise = heard ? noise / heard : 0;
+    for (uint32_t i = 0; i < c->size; i++) {
+        const struct spotnik_batch_timing *timing = &c->member[i].timing;
+        double own = timing->noise > noise ? timing->noise : noise;
+        ret_doubt2[i] = own * own * timing->doubt2;
+    }
+}
+
+/* Does anything move but by rounding? `wanted` is exact, but for the batch as a whole. */
+static bool moves(const controller_t *c, const double *wanted, const uint64_t *samples)
+{
+    double sum = 0, batch = (double)c->config.batch;
+
+    for (uint32_t i = 0; i < c->size; i++)
+        sum += wanted[i];
     for (uint32_t i = 0; i < c->size; i++) {
         double before = (double)c->member[i].samples, change = (double)samples[i] - before;
-        if ((change < 0 ? -change : change) > c->config.dead_band * before)
+        double exact = wanted[i] * batch / sum - before;
+        if (change * change > 1 || (change * exact > ROUNDING && c->config.dead_band > 0)
+            || (change * change > 0 && !(c->config.dead_band > 0)))
             return true;
     }
     return false;
+}
+
+/* By how much the longest time is above the shortest follows from how much shares are to grow. A share is
+ * speed_k / sum of speeds, so that of growth_a / growth_b has the relative variance d_a + d_b. */
+static bool leaves_dead_band(const controller_t *c, const uint64_t *samples)
+{
+    double doubt2[SPOTNIK_BATCH_MEMBERS_MAX] = { 0 }, growth[SPOTNIK_BATCH_MEMBERS_MAX] = { 0 };
+    double caution = c->config.dead_band > 0 ? c->config.caution : 0;
+    uint32_t least = 0, most = 0;
+
+    for (uint32_t i = 0; i < c->size; i++) {
+        growth[i] = (double)samples[i] / (double)c->member[i].samples;
+        least = growth[i] < growth[least] ? i : least;
+        most = growth[i] > growth[most] ? i : most;
+        if (c->member[i].samples > c->member[i].most) /* what a bound takes away is not measured */
+            caution = 0;
+    }
+    doubts(c, doubt2);
+    double apart = 1 - growth[least] / growth[most];
+    return apart > c->config.dead_band && apart * apart > caution * caution * (doubt2[least] + doubt2[most]);
 }
 
 static void adjust(controller_t *c, const uint64_t *samples)
 {
     for (uint32_t i = 0; i < c->size; i++) {
         struct spotnik_batch_member *member = &c->member[i];
-        member->speed_before = (double)member->samples / member->time_s;
+        member->speed_before = (double)member->samples / member->timing.time_s;
         member->samples_before = member->samples;
         member->samples = samples[i];
-        member->time_s = 0;
+        spotnik_batch_timing_restart(&member->timing);
     }
     c->observed = 0;
     c->adjustments++;
+}
+
+static void times_add(controller_t *c, const double *time_s)
+{
+    struct spotnik_batch_pace pace = { .block = c->config.window, .smoothing = c->config.smoothing, .band = c->config.dead_band };
+
+    if (pace.block > SPOTNIK_BATCH_BLOCK)
+        pace.block = SPOTNIK_BATCH_BLOCK;
+    for (uint32_t i = 0; i < c->size; i++)
+        if (is_time(time_s[i]))
+            spotnik_batch_timing_add(&c->member[i].timing, &pace, time_s[i]);
 }
 
 bool spotnik_batch_controller_observe(controller_t *c, const double *time_s)
@@ -147,8 +197,7 @@ bool spotnik_batch_controller_observe(controller_t *c, const double *time_s)
     double weight[SPOTNIK_BATCH_MEMBERS_MAX] = { 0 };
     uint64_t samples[SPOTNIK_BATCH_MEMBERS_MAX] = { 0 };
 
-    for (uint32_t i = 0; i < c->size; i++)
-        smooth(&c->config, &c->member[i], time_s[i]);
+    times_add(c, time_s);
     c->observed += c->observed < UINT32_MAX;
     double mean_s = mean_time(c);
     if (c->observed < c->config.window || !is_time(mean_s))
@@ -156,9 +205,9 @@ bool spotnik_batch_controller_observe(controller_t *c, const double *time_s)
     for (uint32_t i = 0; i < c->size; i++) {
         struct spotnik_batch_member *member = &c->member[i];
         learn_bound(&c->config, member);
-        weight[i] = (double)member->samples * mean_s / member->time_s;
+        weight[i] = (double)member->samples * mean_s / member->timing.time_s;
     }
-    if (!divide(c, weight, samples) || !leaves_dead_band(c, samples))
+    if (!divide(c, weight, samples) || !moves(c, weight, samples) || !leaves_dead_band(c, samples))
         return false;
     adjust(c, samples);
     return true;
@@ -198,7 +247,8 @@ int spotnik_batch_controller_view(controller_t *c, uint32_t size, const uint32_t
     for (uint32_t i = 0; i < size; i++) {
         bool is_new = from[i] == SPOTNIK_BATCH_NEWCOMER;
         next.member[i] = is_new ? fresh : c->member[from[i]];
-        next.member[i].time_s = next.member[i].speed_before = 0;
+        next.member[i].speed_before = 0;
+        spotnik_batch_timing_restart(&next.member[i].timing);
         weight[i] = is_new ? usual : (double)next.member[i].samples;
     }
     if (!divide(&next, weight, samples))

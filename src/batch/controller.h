@@ -6,13 +6,19 @@
  *   (3)   g = sum_k lambda_k g_k, lambda_k = b_k / sum b: MEAN weighted by samples is that; no code here.
  *         As printed it has a factor 1/K, which contradicts sum lambda = 1; we follow the text.
  *   (4,5) proportional controller: Delta b_k = -X_k (t_k - tbar), X_k = b_k / t_k, so b_k' = b_k tbar / t_k
- *         t_k: EWMA of iteration times since the last change; tbar: their mean
- *   dead-band: act only where max_k |Delta b_k| / b_k > 0.05; if one moves, all move
+ *         t_k: smoothed iteration times since the last change; tbar: their mean
+ *   dead-band: act only where max_k |Delta b_k| / b_k > 0.05; if one moves, all move. Measured from a member to the mean, it lets
+ *   members rest 10 % apart; here it is from the member that is to grow most to the one that is to grow least, so that times rest
+ *   within 5 % of each other
  *   bounds: [b_min, b_max]; if throughput has fallen after an increase, b_max is the batch before it
  *
  * Where the paper is silent: the global batch is conserved exactly (largest remainder; their rule as
  * printed lets it drift), the fall that teaches a bound must exceed `fall_band` (measured times are noisy;
  * 0 is the paper's rule), and an adjustment needs `window` steps behind it.
+ *
+ * Where we differ: t_k is no plain EWMA, but robust (timing.h), and a change must also be above what noise makes of
+ * t_k (`caution`; 0 is the paper's rule): with 5 % noise a mean of five steps leaves a dead-band of 5 % every few
+ * windows though nothing has changed. With every step more is known, so what is really uneven is seen in the end.
  *
  * Pure; times come from a committed all-reduce, so all members decide alike (sync/agreed.h). The
  * controller is plain data: it is part of the registered state, so joiners get it too. */
@@ -23,6 +29,7 @@
 #include <stdint.h>
 
 #include "batch/apportion.h"
+#include "batch/timing.h"
 
 #define SPOTNIK_BATCH_DEAD_BAND 0.05
 #define SPOTNIK_BATCH_NEWCOMER UINT32_MAX
@@ -32,8 +39,9 @@ struct spotnik_batch_config {
     uint64_t least;   /* samples a member takes at least, >= 1 */
     uint64_t most;    /* and at most: what fits into its memory. 0: no bound */
     uint32_t window;  /* steps between two adjustments, at least; >= 1 */
-    double smoothing; /* weight of the newest time in the EWMA, in (0, 1] */
-    double dead_band; /* relative change below which nothing moves; 0: none */
+    double smoothing; /* weight of the newest block of steps in the EWMA, at least; in (0, 1] */
+    double dead_band; /* relative change below which nothing moves; 0: none, and no caution */
+    double caution;   /* and below so many standard deviations of what was measured; 0: the dead-band alone */
     double fall_band; /* relative fall of throughput that teaches an upper bound */
 };
 
@@ -41,8 +49,8 @@ struct spotnik_batch_member {
     uint64_t samples;        /* b_k: its share of the global batch */
     uint64_t most;           /* learnt bound, at most config.most */
     uint64_t samples_before; /* before the last adjustment */
-    double time_s;           /* EWMA of its compute time since the last adjustment; 0: none yet */
     double speed_before;     /* samples/s before the last adjustment; 0: unknown */
+    struct spotnik_batch_timing timing; /* its compute time since the last adjustment */
 };
 
 struct spotnik_batch_controller {
@@ -53,7 +61,7 @@ struct spotnik_batch_controller {
     struct spotnik_batch_member member[SPOTNIK_BATCH_MEMBERS_MAX];
 };
 
-/* window 5, smoothing 0.5, dead-band and fall-band 5 %, least 1, no upper bound. */
+/* window 5, smoothing 0.2, dead-band and fall-band 5 %, caution 4, least 1, no upper bound. */
 void spotnik_batch_config_init(struct spotnik_batch_config *config, uint64_t batch);
 
 /* Divide the batch evenly over `size` members, or by `speed` (the paper's static "variable batching": core

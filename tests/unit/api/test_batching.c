@@ -149,7 +149,7 @@ static void test_the_state_travels(void **state)
     start();
     run(speed, 3);
     size_t size = spotnik_batching_pack(&batching, bytes, sizeof bytes);
-    assert_true(size > 0 && size < 400);
+    assert_true(size > 0 && size < 600);
     assert_int_equal(spotnik_batching_pack(&batching, bytes, size - 1), 0);
     memset(&other, 0, sizeof other);
     other.config = batching.config;

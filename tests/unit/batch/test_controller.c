@@ -17,11 +17,13 @@
 #include "spotnik/spotnik.h"
 
 #define WORKERS_MAX 32
+#define SEEDS 20
 
 struct workers {
     uint32_t count;
     double speed[WORKERS_MAX]; /* samples/s */
     double overhead_s, noise;  /* relative, uniform in +-noise */
+    double deviation, spikes;  /* relative, normal; part of the steps that take three times as long */
     struct spotnik_prng prng;
 };
 
@@ -39,6 +41,8 @@ static void times(struct workers *w, double *ret_s)
     for (uint32_t i = 0; i < w->count; i++) {
         double exact = w->overhead_s + (double)controller.member[i].samples / w->speed[i];
         ret_s[i] = exact * (1 + w->noise * (2 * uniform(&w->prng) - 1));
+        if (w->deviation > 0)
+            ret_s[i] = exact * (1 + w->deviation * normal(&w->prng)) * (uniform(&w->prng) < w->spikes ? 3 : 1);
     }
 }
 
@@ -151,6 +155,86 @@ static void test_oscillation(void **state)
     (void)state;
     assert_true(adjustments_after_convergence(0) > 150); /* of 200 windows */
     assert_int_equal(adjustments_after_convergence(SPOTNIK_BATCH_DEAD_BAND), 0);
+}
+
+struct restlessness {
+    double early, late; /* changes of shares, mean over seeds: in the first 100 steps, in the 900 after them */
+    double spread;      /* after 100 */
+};
+
+/* As a job runs it: only a fall by half teaches a bound. */
+static struct restlessness noisy(const double *speed, double deviation, double spikes, double caution)
+{
+    struct restlessness result = { 0, 0, 0 };
+    struct spotnik_batch_config config;
+    struct workers w;
+
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        workers_set(&w, 3, speed, 0);
+        w.deviation = deviation;
+        w.spikes = spikes;
+        spotnik_prng_seed(&w.prng, seed);
+        spotnik_batch_config_init(&config, 39 * 128);
+        config.fall_band = 0.5;
+        config.caution = caution;
+        assert_int_equal(spotnik_batch_controller_init(&controller, &config, 3, NULL), 0);
+        for (int i = 0; i < 100; i++)
+            step(&w);
+        result.early += (double)controller.adjustments / SEEDS;
+        result.spread += spread(&w) / SEEDS;
+        for (int i = 0; i < 900; i++)
+            step(&w);
+        result.late += (double)controller.adjustments / SEEDS;
+    }
+    result.late -= result.early;
+    return result;
+}
+
+/* Claim: on machines of 1, 2, 5 and 10 % noise, and with one step in twenty that takes three times as long, shares come to the speeds
+ * in two changes and stay; what is left between the members' times is below what one step differs from the next. */
+static void test_noise_levels(void **state)
+{
+    static const double deviation[4] = { 0.01, 0.02, 0.05, 0.10 }, even[3] = { 1, 1, 1 };
+
+    (void)state;
+    for (int n = 0; n < 4; n++)
+        for (int spiky = 0; spiky < 2; spiky++) {
+            for (int h = 0; h < 3; h++) {
+                struct restlessness r = noisy(cores[h], deviation[n], 0.05 * spiky, 4);
+                assert_true(r.early >= 1 && r.early <= 2);
+                assert_true(r.late <= 0.6);
+                assert_true(r.spread < 0.02 + 0.6 * deviation[n]);
+            }
+            struct restlessness r = noisy(even, deviation[n], 0.05 * spiky, 4);
+            assert_true(r.early <= 0.1 && r.late <= 0.1);
+        }
+}
+
+/* Claim: that is what caution is for: with the dead-band alone, 10 % noise moves shares in most of the 180 windows for nothing. */
+static void test_without_caution(void **state)
+{
+    (void)state;
+    assert_true(noisy(cores[0], 0.10, 0, 0).late > 90);
+    assert_true(noisy(cores[0], 0.05, 0, 0).late > 2);
+}
+
+/* Claim: with shares so small that no whole number is right, they rest as well. */
+static void test_small_batches(void **state)
+{
+    struct workers w;
+
+    (void)state;
+    for (uint64_t batch = 6; batch < 60; batch++) {
+        workers_set(&w, 3, cores[0], 0.02);
+        start(batch, 3);
+        for (int i = 0; i < 100; i++)
+            step(&w);
+        uint64_t before = controller.adjustments;
+        assert_true(before <= 2);
+        for (int i = 0; i < 500; i++)
+            step(&w);
+        assert_true(controller.adjustments - before <= 1);
+    }
 }
 
 /* Claim: "if one moves, move all": members within their own dead-band move too. */
@@ -352,7 +436,8 @@ int main(void)
         cmocka_unit_test(test_follows),          cmocka_unit_test(test_learns_bound),
         cmocka_unit_test(test_bounds_and_views), cmocka_unit_test(test_view),
         cmocka_unit_test(test_lambda),           cmocka_unit_test(test_churn),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_refusals),         cmocka_unit_test(test_noise_levels),
+        cmocka_unit_test(test_without_caution),  cmocka_unit_test(test_small_batches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
