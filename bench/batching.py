@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dynamic batching and gradient noise in running jobs: three workers of the character model at emulated speeds.
 
-Speeds are a duty cycle on processor time (`spotnik run --throttle`), so on few cores they are relative: all workers together
-use half of the machine. Uniform shares are the same program with a dead-band that nothing leaves, so both runs do the same
-but for the shares.
+Speeds are emulated (`spotnik run --throttle`): a worker computes its samples and then waits until they have taken as long as they
+would on so many cores (CORE_MS a sample and core). In the part `duty` times follow the processor time that the samples really take,
+so that they are as noisy as the machine. Uniform shares are the same program with a dead-band that nothing leaves, so both runs do
+the same but for the shares.
 
-Usage: bench/batching.py BUILD DATA PART     run a part (shares, overhead, noise) and keep what it gave in DATA (JSON); each takes
-                                             one or two minutes and wants a machine with nothing else on it
+Usage: bench/batching.py BUILD DATA PART     run a part and keep what it gave in DATA (JSON): h2, h6, h10 (speeds 9:12:18, 3:18:18,
+                                             2:17:20; about 35, 65, 90 s), duty (the last one by processor time; 80 s), noise (100 s);
+                                             each wants a machine with nothing else on it
        bench/batching.py table DATA [docs/results]   print the tables; with a folder, write batching.md and batching.svg there
 Needs Python 3.9 and the examples of the build; the noise part also numpy, and SPOTNIK_DATA, the folder that holds mnist10k/.
 """
@@ -20,9 +22,11 @@ import subprocess
 import sys
 import tempfile
 
-MIXES = (("H = 2", (9, 12, 18)), ("H = 6", (3, 18, 18)), ("H = 10", (2, 17, 20)))
+MIXES = (("H = 2", (9, 12, 18)), ("H = 6", (3, 18, 18)), ("H = 10", (2, 17, 20)))  # cores; 39 in all
+DUTY = "H = 10, processor time"
 WAYS = (("uniform", 1000), ("dynamic", 5), ("no dead-band", 0))  # dead-band in percent
-BATCH, STEPS, SMOOTHED = 39 * 32, 100, 10
+BATCH, STEPS, SMOOTHED = 39 * 64, 60, 10
+CORE_MS = 2.5  # of one sample on one core; a step of balanced shares takes 2.5 ms * 64 = 160 ms
 NOISE_BATCHES, NOISE_SAMPLES = (48, 96, 192, 384, 768, 1536, 3072), 9216
 COLOURS = {"uniform": "#c0392b", "dynamic": "#1f5fbf", "no dead-band": "#888888"}
 
@@ -44,33 +48,25 @@ def run(build, options, environment, steps, batch):
     return [whole for _, whole in sorted(workers.items()) if len(whole) == steps]
 
 
-def shares(build):
+def throttle(speeds, paced):
+    text = ":".join(map(str, speeds))
+    return f"{text}@{1000 * CORE_MS / max(speeds):.3f}us" if paced else text
+
+
+def shares(build, name, speeds, paced=True):
     result = {}
-    for name, speeds in MIXES:
-        for way, band in WAYS:
-            workers = run(build, ["-n", "3", "--batching", "dynamic", "--throttle", ":".join(map(str, speeds))],
-                          {"SPOTNIK_BATCH_DEAD_BAND": str(band)}, STEPS, BATCH)
-            one = workers[0]
-            result[f"{name} {way}"] = {
-                "t_s": [(one[s]["t_ns"] - one[1]["t_ns"]) / 1e9 for s in range(1, STEPS + 1)],
-                "loss": [one[s]["loss"] for s in range(1, STEPS + 1)],
-                "compute_us": [one[s]["compute_us"] for s in range(1, STEPS + 1)],
-                "adjustments": [one[s]["adjustments"] for s in range(1, STEPS + 1)],
-                "shares": [[sum(b - a for a, b in w[s]["samples"]) for w in workers] for s in range(1, STEPS + 1)],
-            }
-            print(name, way, "done", flush=True)
-    return result
-
-
-def overhead(build):
-    """Two workers at full speed: time of a step with everything on, and with everything off, one run after the other."""
-    result = {"off": [], "on": []}
-    on = {"SPOTNIK_BATCHING": "dynamic", "SPOTNIK_NOISE": "scale", "SPOTNIK_BATCH_DEAD_BAND": "1000"}
-    for _ in range(6):
-        for name, environment in (("off", {}), ("on", on)):
-            one = run(build, ["-n", "2"], environment, 150, 4 * BATCH)[0]
-            times = [(one[s]["t_ns"] - one[s - 1]["t_ns"]) / 1e6 for s in range(30, 151)]
-            result[name].append(statistics.median(times))
+    for way, band in WAYS:
+        workers = run(build, ["-n", "3", "--batching", "dynamic", "--throttle", throttle(speeds, paced)],
+                      {"SPOTNIK_BATCH_DEAD_BAND": str(band)}, STEPS, BATCH)
+        one = workers[0]
+        result[f"{name} {way}"] = {
+            "t_s": [(one[s]["t_ns"] - one[1]["t_ns"]) / 1e9 for s in range(1, STEPS + 1)],
+            "loss": [one[s]["loss"] for s in range(1, STEPS + 1)],
+            "compute_us": [one[s]["compute_us"] for s in range(1, STEPS + 1)],
+            "adjustments": [one[s]["adjustments"] for s in range(1, STEPS + 1)],
+            "shares": [[sum(b - a for a, b in w[s]["samples"]) for w in workers] for s in range(1, STEPS + 1)],
+        }
+        print(name, way, "done", flush=True)
     return result
 
 
@@ -98,9 +94,15 @@ def settled(entry):
 
 
 def spread(entry, first):
-    """(slowest - fastest) / slowest of the members' compute times, median over the steps from `first` on that moved no share."""
+    """(slowest - fastest) / slowest of the members' compute times, median over the steps from `first` on."""
     values = [1 - least / most for least, most in entry["compute_us"][first:]]
     return statistics.median(values)
+
+
+def outside(entry, first):
+    """Part of those steps in which the members' times were more than 5 % apart."""
+    times = entry["compute_us"][first:]
+    return sum(1 - least / most > 0.05 for least, most in times) / len(times)
 
 
 def slope(points):
@@ -111,10 +113,10 @@ def slope(points):
 
 
 def shares_table(data):
-    lines = ["| speeds | shares, uniform | shares, dynamic | spread, uniform | spread after 2 | step, uniform | step, dynamic | speed-up | "
+    lines = ["| speeds | shares, uniform | shares, dynamic | spread, uniform | spread after 2 | above 5 % | step, uniform | step, dynamic | speed-up | "
              "bound | time to loss, uniform | dynamic | ratio | changes, no dead-band | 5 % |",
-             "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|"]
-    for name, speeds in MIXES:
+             "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|"]
+    for name, speeds in (*MIXES, (DUTY, MIXES[-1][1])):
         if f"{name} dynamic" not in data:
             continue
         uniform, dynamic, free = (data.get(f"{name} {way}") for way, _ in WAYS)
@@ -125,8 +127,9 @@ def shares_table(data):
         step = [statistics.median(b - a for a, b in zip(entry["t_s"][first:], entry["t_s"][first + 1:]))
                 for entry in (uniform, dynamic)]
         bound = statistics.mean(speeds) / min(speeds)
-        cells = [":".join(map(str, speeds)), ":".join(map(str, uniform["shares"][-1])), ":".join(map(str, dynamic["shares"][-1])),
-                 f"{spread(uniform, first):.0%}", f"{spread(dynamic, first):.1%}", f"{1000 * step[0]:.1f} ms",
+        mark = ", processor time" if name == DUTY else ""
+        cells = [":".join(map(str, speeds)) + mark, ":".join(map(str, uniform["shares"][-1])), ":".join(map(str, dynamic["shares"][-1])),
+                 f"{spread(uniform, first):.0%}", f"{spread(dynamic, first):.1%}", f"{outside(dynamic, first):.0%}", f"{1000 * step[0]:.1f} ms",
                  f"{1000 * step[1]:.1f} ms", f"{step[0] / step[1]:.2f}", f"{bound:.2f}", f"{reach[0]:.2f} s", f"{reach[1]:.2f} s",
                  f"{reach[0] / reach[1]:.2f}", str(free["adjustments"][-1]) if free else "not run", str(dynamic["adjustments"][-1])]
         lines.append("| " + " | ".join(cells) + " |")
@@ -175,22 +178,19 @@ def plot(data):
 def page(data):
     lines = ["# Dynamic batching and gradient noise: runs", "",
              "Three workers of the character model (`examples/charlm`) on one machine of two cores, at emulated speeds; made by",
-             "`bench/batching.py`. Speeds are a duty cycle on processor time and relative: together the workers use half of the",
-             f"machine. Global batch {BATCH}, {STEPS} steps, window 5. *Uniform* is the same program with a dead-band nothing leaves.", ""]
+             "`bench/batching.py`. Workers compute their samples, and wait until these have taken as long as they would on so many cores,",
+             f"at {CORE_MS} ms a sample and core (`--throttle 2:17:20@...us`); in the row *processor time*, as long as the processor time they",
+             "took makes it (`--throttle 2:17:20`): there times are as noisy as the machine.",
+             f"Global batch {BATCH}, {STEPS} steps, window 5. *Uniform* is the same program with a dead-band nothing leaves.", ""]
     if "shares" in data:
         lines += [*shares_table(data["shares"]), "",
-                  "*spread*: (slowest − fastest) / slowest of the members' compute times, median of the steps from the second adjustment on.",
+                  "*spread*: (slowest − fastest) / slowest of the members' compute times, median of the steps from the second adjustment on;",
+                  "*above 5 %*: part of those steps in which it was more. *speed-up*: medians of the same steps.",
                   "*bound*: mean(X) / min(X), what sharing the work can give at most when nothing else takes time. *time to loss*: from the first",
                   f"commit until the loss, mean of {SMOOTHED} steps, is at the worse of the two runs' last; batch and weighted gradient are the",
                   "same, so both need the same steps, to rounding. *changes*: of shares in the whole run.", "",
                   "![slowest member's time](batching.svg)", ""]
     lines += [*data.get("remarks", []), ""]
-    if "overhead" in data:
-        off, on = (statistics.median(data["overhead"][key]) for key in ("off", "on"))
-        runs = "; ".join(f"{key} {', '.join(f'{x:.2f}' for x in data['overhead'][key])}" for key in ("off", "on"))
-        lines += ["## Overhead", "",
-                  f"Two workers at full speed, batch {4 * BATCH}, median step of runs in turn, everything off and everything on (agreed bucket,",
-                  f"controller, gradient norms): {off:.2f} ms and {on:.2f} ms, {on / off - 1:+.1%}. Single runs, ms: {runs}.", ""]
     if "noise" in data:
         deviation, relative = noise_slopes(data["noise"])
         lines += ["## Noise of gradients by batch", "", *noise_table(data["noise"]), "",
@@ -214,14 +214,18 @@ def main(arguments):
                 with open(os.path.join(arguments[2], "batching.svg"), "w", encoding="utf-8") as file:
                     file.write(plot(data["shares"]))
         return
-    parts = {"shares": shares, "overhead": overhead, "noise": noise}
+    mixes = {name.replace("H = ", "h"): (name, speeds) for name, speeds in MIXES}
+    parts = {**mixes, "duty": (DUTY, MIXES[-1][1], False), "noise": None}
     if len(arguments) != 3 or arguments[2] not in parts:
         raise SystemExit(__doc__)
     data = {}
     if os.path.exists(arguments[1]):
         with open(arguments[1], encoding="utf-8") as file:
             data = json.load(file)
-    data[arguments[2]] = parts[arguments[2]](arguments[0])
+    if arguments[2] == "noise":
+        data["noise"] = noise(arguments[0])
+    else:
+        data["shares"] = {**data.get("shares", {}), **shares(arguments[0], *parts[arguments[2]])}
     with open(arguments[1], "w", encoding="utf-8") as file:
         json.dump(data, file)
 

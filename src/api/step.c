@@ -77,7 +77,7 @@ int spotnik_step_begin(spotnik_job *job, spotnik_step *ret_step)
     job->samples = step.sample_count;
     spotnik_noise_begin(job);
     *ret_step = step;
-    spotnik_throttle_begin(&job->throttle);
+    spotnik_throttle_begin(&job->throttle, job->config.samples ? step.sample_count : 1);
     spotnik_pace_turn(&job->pace, SPOTNIK_PACE_COMPUTE, spotnik_thread_now_ns());
     return 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processor time, not time: what a member loses to others on a busy machine is no part of its speed. */
+/* Processor time, not time: what a member loses to others on a busy machine is no part of its speed. But processors that share caches
+ * and execution units with others take more processor time, too; a time of samples does without all of that. */
 #include "api/throttle.h"
 
 #include <errno.h>
@@ -22,24 +23,50 @@ static uint64_t clock_ns(clockid_t clock)
     return (uint64_t)now.tv_sec * SPOTNIK_S + (uint64_t)now.tv_nsec;
 }
 
-bool spotnik_throttle_parse(const char *text, uint32_t place, uint32_t cpus, double *ret_speed)
+/* A time such as 30us or 0.4ms, and nothing behind it. */
+static bool sample_time(const char *text, double *ret_ns)
 {
-    double speed[SPOTNIK_THROTTLE_MAX], most = 0, sum = 0;
-    uint32_t count = 0;
+    char *end;
 
-    for (char *end;; text = end + 1) {
-        if (count == SPOTNIK_THROTTLE_MAX || !*text || strchr("+- \t", *text))
-            return false;
-        speed[count] = strtod(text, &end);
-        if (end == text || !(speed[count] > 0) || speed[count] > 1e6 || (*end && *end != ':'))
-            return false;
-        sum += speed[count];
-        most = speed[count] > most ? speed[count] : most;
+    if (strchr("+- \t", *text))
+        return false;
+    *ret_ns = strtod(text, &end) * (!strcmp(end, "ms") ? 1e6 : 1e3);
+    return end != text && (!strcmp(end, "us") || !strcmp(end, "ms")) && *ret_ns >= 1 && *ret_ns <= 60e9;
+}
+
+/* Speeds up to the end of the text or an '@', where *ret_end is. Returns how many; 0: they are none. */
+static uint32_t speeds(const char *text, double *ret_speed, const char **ret_end)
+{
+    for (uint32_t count = 0; count < SPOTNIK_THROTTLE_MAX; text++) {
+        char *end;
+        if (!*text || strchr("+- \t", *text))
+            return 0;
+        ret_speed[count] = strtod(text, &end);
+        if (end == text || !(ret_speed[count] > 0) || ret_speed[count] > 1e6 || (*end && !strchr(":@", *end)))
+            return 0;
         count++;
-        if (!*end)
-            break;
+        *ret_end = text = end;
+        if (*end != ':')
+            return count;
     }
-    double possible = count > 1 && sum > ROOM * cpus * most ? ROOM * cpus * most / sum : 1;
+    return 0;
+}
+
+bool spotnik_throttle_parse(const char *text, uint32_t place, uint32_t cpus, double *ret_speed, double *ret_sample_ns)
+{
+    double speed[SPOTNIK_THROTTLE_MAX], most = 0, sum = 0, possible = 1;
+    const char *end = text;
+    uint32_t count = speeds(text, speed, &end);
+
+    *ret_sample_ns = 0;
+    if (!count || (*end && !sample_time(end + 1, ret_sample_ns)))
+        return false;
+    for (uint32_t i = 0; i < count; i++) {
+        sum += speed[i];
+        most = speed[i] > most ? speed[i] : most;
+    }
+    if (*ret_sample_ns <= 0 && sum > ROOM * cpus * most)
+        possible = ROOM * cpus * most / sum;
     *ret_speed = count > 1 ? possible * speed[place % count] / most : speed[0];
     return *ret_speed <= 1;
 }
@@ -59,18 +86,19 @@ int spotnik_throttle_open(struct spotnik_throttle *throttle)
     *throttle = (struct spotnik_throttle){ .speed = 0 };
     if (!text || !*text)
         return 0;
-    if (!spotnik_throttle_parse(text, place, cpus_here(), &throttle->speed))
+    if (!spotnik_throttle_parse(text, place, cpus_here(), &throttle->speed, &throttle->sample_ns))
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
                                     "SPOTNIK_THROTTLE is \"%s\"; it must be a speed above 0 and up to 1, or relative speeds "
-                                    "of the workers such as 9:12:18",
+                                    "of the workers such as 9:12:18; behind it, perhaps, the time of a sample: @30us",
                                     text);
     return 0;
 }
 
-void spotnik_throttle_begin(struct spotnik_throttle *throttle)
+void spotnik_throttle_begin(struct spotnik_throttle *throttle, uint64_t samples)
 {
     if (throttle->speed == 0)
         return;
+    throttle->samples = samples;
     throttle->begun_ns = clock_ns(CLOCK_MONOTONIC);
     throttle->begun_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     throttle->due = true;
@@ -81,8 +109,9 @@ void spotnik_throttle_end(struct spotnik_throttle *throttle)
     if (!throttle->due)
         return;
     throttle->due = false;
-    uint64_t cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - throttle->begun_cpu_ns;
-    uint64_t until_ns = throttle->begun_ns + (uint64_t)((double)cpu_ns / throttle->speed);
+    double took_ns = throttle->sample_ns > 0 ? throttle->sample_ns * (double)throttle->samples
+                                             : (double)(clock_ns(CLOCK_PROCESS_CPUTIME_ID) - throttle->begun_cpu_ns);
+    uint64_t until_ns = throttle->begun_ns + (uint64_t)(took_ns / throttle->speed);
     struct timespec until = { .tv_sec = (time_t)(until_ns / SPOTNIK_S), .tv_nsec = (long)(until_ns % SPOTNIK_S) };
 
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A slower processor than there is, for tests and demonstrations (SPOTNIK_THROTTLE): a duty cycle on the processor time that a
- * program takes from step_begin to step_commit. It sleeps on the caller's thread alone, so the member answers as ever. Decides how long. */
+ * program takes from step_begin to step_commit; or, where the text says how long a sample takes ("@30us"), a step that takes just that
+ * long for its samples, whatever the real processor needs and whoever shares it. It sleeps on the caller's thread alone, so the member
+ * answers as ever. Decides how long. */
 #ifndef SPOTNIK_API_THROTTLE_H
 #define SPOTNIK_API_THROTTLE_H
 
@@ -10,19 +12,23 @@
 #define SPOTNIK_THROTTLE_MAX 64
 
 struct spotnik_throttle {
-    double speed; /* in (0, 1): of this processor; 0: as it is */
+    double speed;     /* in (0, 1]: of this processor; 0: as it is */
+    double sample_ns; /* of a sample at speed 1; 0: what it takes */
+    uint64_t samples; /* of the begun step */
     uint64_t begun_ns, begun_cpu_ns;
     bool due;
 };
 
 /* "0.25": a quarter of the processor. "9:12:18": relative speeds of workers by place (SPOTNIK_SLOT), the largest as fast as `cpus`
- * processors can make them all at once. False: not such a text. */
-bool spotnik_throttle_parse(const char *text, uint32_t place, uint32_t cpus, double *ret_speed);
+ * processors can make them all at once. "...@30us" or "...@0.4ms": the time of a sample at speed 1, which is that of the fastest then.
+ * ret_sample_ns: 0 without. False: not such a text. */
+bool spotnik_throttle_parse(const char *text, uint32_t place, uint32_t cpus, double *ret_speed, double *ret_sample_ns);
 
 /* From the environment; NULL or empty: none. 0 or ARGUMENT. */
 int spotnik_throttle_open(struct spotnik_throttle *throttle);
 
-void spotnik_throttle_begin(struct spotnik_throttle *throttle);
+/* `samples` of the step that begins now. */
+void spotnik_throttle_begin(struct spotnik_throttle *throttle, uint64_t samples);
 
 /* Sleeps until the step has taken as long as it would at that speed. Once for a step. */
 void spotnik_throttle_end(struct spotnik_throttle *throttle);
