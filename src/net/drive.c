@@ -105,6 +105,7 @@ static void view_installed(struct spotnik_engine *engine)
     struct spotnik_core_status status;
     spotnik_core_status(engine->core, &status);
     spotnik_death_move_on(engine->death, status.epoch);
+    engine->frozen = false;
     data_cut(engine);
     spotnik_lanes_doubt(engine);
     spotnik_share_view(engine);
@@ -157,6 +158,7 @@ static void perform(struct spotnik_engine *engine, const struct spotnik_action *
         view_installed(engine);
         break;
     case SPOTNIK_ACTION_FROZEN:
+        engine->frozen = true;
         data_cut(engine);
         break;
     case SPOTNIK_ACTION_PARKED:

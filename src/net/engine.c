@@ -227,7 +227,7 @@ static void past_forget(struct spotnik_engine *engine)
     for (uint32_t i = 0; i < SPOTNIK_BUCKET_SLOTS; i++)
         engine->bucket[i].step[0] = engine->bucket[i].step[1] = 0;
     engine->begun = engine->handed_out = engine->sealed = false;
-    engine->excluded = engine->left = false;
+    engine->excluded = engine->left = engine->frozen = false;
     engine->failed = 0;
     engine->parked_ns = 0;
 }

@@ -2,7 +2,7 @@
 /* The data connections to those whom the view makes us send to: the ring successor, and who else the core names.
  * Headers and payload go out straight from the caller's inputs and our results, pulled from the core when the
  * socket takes them. What a new view leaves half sent is ended with zeros, so that framing holds and the caller's
- * memory is not touched after its step. */
+ * memory is not touched after its step; from the promise to that view it stays half sent. */
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -325,11 +325,20 @@ static size_t send_some(struct spotnik_engine *engine, struct spotnik_lane *lane
     return (size_t)sent;
 }
 
+/* Zeros must not come before the promise of whoever reads them: without one, it might count them in. The next view proves that it has
+ * promised, if it is in it. */
+static bool is_held(const struct spotnik_engine *engine, const struct spotnik_lane *lane)
+{
+    const struct spotnik_outgoing *first = &lane->frame[0];
+    bool zeros_next = lane->count > 0 && first->payload == NULL && first->bytes > sizeof first->prefix;
+    return zeros_next && (engine->frozen || !lane->expected);
+}
+
 /* Up to about `bytes_max`. True: there is more, and the socket may take it. */
 static bool pump(struct spotnik_engine *engine, struct spotnik_lane *lane, size_t bytes_max)
 {
     size_t total = 0;
-    while (lane->up && lane->socket.writable && engine->held_ns == SPOTNIK_NEVER) {
+    while (lane->up && lane->socket.writable && engine->held_ns == SPOTNIK_NEVER && !is_held(engine, lane)) {
         queue_fill(engine, lane);
         if (lane->count == 0)
             return false;

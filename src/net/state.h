@@ -193,6 +193,7 @@ struct spotnik_engine {
     struct spotnik_core *core;
     struct spotnik_wire_storage *storage;
     bool driving;
+    bool frozen; /* by a promise: what a cut left half sent stays so until the next view is here */
     bool stopping, abrupt;
     bool kicked;    /* the progress thread has been woken and has not looked yet */
     bool deal_due;  /* asked by the core: answered as soon as its queue is empty */
