@@ -10,9 +10,9 @@
 #include <string.h>
 
 #if defined(__clang__)
-#define EACH_VECTOR(u) _Pragma("clang loop unroll(full)") for (size_t u = 0; u < UNROLL; u++)
+#define EACH_VECTOR(u, held) _Pragma("clang loop unroll(full)") for (size_t u = 0; u < UNROLL(held); u++)
 #else
-#define EACH_VECTOR(u) _Pragma("GCC unroll 16") for (size_t u = 0; u < UNROLL; u++)
+#define EACH_VECTOR(u, held) _Pragma("GCC unroll 16") for (size_t u = 0; u < UNROLL(held); u++)
 #endif
 
 /* How many bytes to do before `out` is aligned for streaming stores. SIZE_MAX: it never will be. */
@@ -49,26 +49,26 @@ static inline size_t bytes_before_stream(const void *out, size_t bytes, size_t e
     {                                                                                                        \
         const struct spotnik_reduce_input *input = in->input, *end = input + in->inputs;                     \
         const uint8_t *from = (const uint8_t *)input->data + at;                                             \
-        held x[UNROLL];                                                                                      \
-        work sum[UNROLL];                                                                                    \
+        held x[UNROLL(held)];                                                                                \
+        work sum[UNROLL(held)];                                                                              \
                                                                                                              \
-        EACH_VECTOR(u) memcpy(&x[u], from + u * sizeof(held), sizeof(held));                                 \
-        EACH_VECTOR(u) sum[u] = first(unpack(x[u]), input->weight##bits);                                    \
+        EACH_VECTOR(u, held) memcpy(&x[u], from + u * sizeof(held), sizeof(held));                           \
+        EACH_VECTOR(u, held) sum[u] = first(unpack(x[u]), input->weight##bits);                              \
         while (++input < end) {                                                                              \
             from = (const uint8_t *)input->data + at;                                                        \
-            EACH_VECTOR(u) memcpy(&x[u], from + u * sizeof(held), sizeof(held));                             \
-            EACH_VECTOR(u) sum[u] = next(sum[u], unpack(x[u]), input->weight##bits);                         \
+            EACH_VECTOR(u, held) memcpy(&x[u], from + u * sizeof(held), sizeof(held));                       \
+            EACH_VECTOR(u, held) sum[u] = next(sum[u], unpack(x[u]), input->weight##bits);                   \
         }                                                                                                    \
-        EACH_VECTOR(u) x[u] = pack(last(sum[u], in->divisor##bits));                                         \
+        EACH_VECTOR(u, held) x[u] = pack(last(sum[u], in->divisor##bits));                                   \
         if (is_streamed)                                                                                     \
-            EACH_VECTOR(u) STREAM(out + at + u * sizeof(held), x[u]);                                        \
+            EACH_VECTOR(u, held) STREAM(out + at + u * sizeof(held), x[u]);                                  \
         else                                                                                                 \
-            EACH_VECTOR(u) memcpy(out + at + u * sizeof(held), &x[u], sizeof(held));                         \
+            EACH_VECTOR(u, held) memcpy(out + at + u * sizeof(held), &x[u], sizeof(held));                   \
     }                                                                                                        \
                                                                                                              \
     static void name(void *out, const struct spotnik_reduce_inputs *in)                                      \
     {                                                                                                        \
-        size_t at = 0, bytes = in->bytes, step = UNROLL * sizeof(held);                                      \
+        size_t at = 0, bytes = in->bytes, step = UNROLL(held) * sizeof(held);                                \
         size_t before = bytes_before_stream(out, bytes, element, sizeof(held));                              \
         bool is_streamed = in->is_streamed && before != SIZE_MAX;                                            \
                                                                                                              \

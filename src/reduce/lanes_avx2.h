@@ -10,7 +10,8 @@
 #define VECTOR_BYTES 32
 #include "reduce/lanes_vector.h"
 
-#define UNROLL 4
+/* Two lines of each input in turn: see lanes_avx512.h. More than 8 sums would not stay in the 16 registers. */
+#define UNROLL(held) (128 / sizeof(held) < 8 ? 128 / sizeof(held) : 8)
 #define STREAM_END() _mm_sfence()
 
 /* Past the caches; `to` is aligned. The size is known when this is compiled; small ones are plain stores. */

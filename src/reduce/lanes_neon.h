@@ -11,7 +11,7 @@
 #define VECTOR_BYTES 16
 #include "reduce/lanes_vector.h"
 
-#define UNROLL 4
+#define UNROLL(held) 4
 #define STREAM(to, value) memcpy((to), &(value), sizeof(value))
 #define STREAM_END() ((void)0)
 

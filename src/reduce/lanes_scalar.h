@@ -27,7 +27,7 @@ typedef uint8_t u8_few;
 typedef uint16_t u16_few;
 typedef uint32_t u32_few;
 
-#define UNROLL 8
+#define UNROLL(held) 8
 #define SELECT(condition, yes, no) ((condition) ? (yes) : (no))
 /* Unsigned before it is multiplied: U16 would become int, and overflow. */
 #define MULTIPLY(a, b) ((a) * (__typeof__((a) + 1u))(b))
