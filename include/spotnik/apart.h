@@ -17,8 +17,9 @@
  * Threads: all but the last two on the thread of the job; spotnik_request_wait() and
  * spotnik_request_free() on any one. Others are served by threads of the library, without the caller's help.
  * A request turns to the next member of the view at once when the one it asks dies, leaves, or says nothing for longer than
- * silence_ceiling_ns; each member is asked once. Between members of one host bytes go through a Unix socket, else over TCP, below
- * the data of steps in priority. */
+ * silence_ceiling_ns; each member is asked once. Members of one host read each other's snapshots where they lie, in shared memory: it costs
+ * the owner nothing. What else passes between them goes through a Unix socket; between hosts it is TCP, below the data of steps
+ * in priority. */
 #ifndef SPOTNIK_APART_H
 #define SPOTNIK_APART_H
 
@@ -44,7 +45,7 @@ typedef struct spotnik_arrival {
 /**
  * Let others pull a copy of @p data, @p count elements, from now on: as the snapshot @p name (1 to 63 printable bytes),
  * number @p version, 1 and up, growing. Costs one copy; waits for nobody. Three copies are kept in the steady state, and one
- * more for each reader that is slower than two publications.
+ * more for each reader on another host that is slower than two publications.
  *
  * Errors: ARGUMENT (also: @p name was published with another count or type before), LIMIT (more than 256 names), MEMORY;
  * what was published before stays then.

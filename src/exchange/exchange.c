@@ -25,7 +25,9 @@ int spotnik_exchange_new(uint64_t silence_ns, struct spotnik_exchange **ret_exch
     if (!exchange)
         return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for exchanges");
     exchange->silence_ns = silence_ns;
+    exchange->segment.fd = -1;
     pthread_mutex_init(&exchange->lock, NULL);
+    pthread_mutex_init(&exchange->lend_lock, NULL);
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&exchange->changed, &attributes);
@@ -91,6 +93,7 @@ void spotnik_exchange_view(struct spotnik_exchange *exchange)
     for (struct spotnik_depot *depot = exchange->depots; depot; depot = depot->next)
         eventfd_write(depot->wake_fd, 1);
     spotnik_kept_prune(exchange); /* those of the dead */
+    spotnik_loans_prune(exchange);
     pthread_mutex_unlock(&exchange->lock);
 }
 
@@ -141,6 +144,7 @@ void spotnik_exchange_stop(struct spotnik_exchange *exchange)
     while (exchange->session_count > 0)
         pthread_cond_wait(&exchange->changed, &exchange->lock);
     spotnik_kept_close(exchange);
+    spotnik_loans_end(exchange);
     pthread_mutex_unlock(&exchange->lock);
 }
 
@@ -154,7 +158,9 @@ void spotnik_exchange_free(struct spotnik_exchange *exchange)
         spotnik_prepared_drop(exchange, exchange->prepared);
     spotnik_topics_free(exchange);
     spotnik_depots_free(exchange);
+    spotnik_lend_free(exchange);
     pthread_cond_destroy(&exchange->changed);
     pthread_mutex_destroy(&exchange->lock);
+    pthread_mutex_destroy(&exchange->lend_lock);
     free(exchange);
 }

@@ -8,6 +8,7 @@
  *     serve.c     a thread for each connection that others have opened to us
  *     request.c   a thread for each request of ours; pull.c, pair.c: what it says
  *     depot.c     the parameter store that all members share: depot.h
+ *     shelf.c     snapshots in memory that members of this host read themselves: lend.c, ours; borrow.c, another's
  *     peers.c     whom to ask next; connections kept      pipe.c   bytes over a connection, with patience
  *
  * Decides nothing of views and needs no detection of its own: a connection that ends, a member that leaves the view

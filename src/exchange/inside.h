@@ -10,6 +10,8 @@
 
 #include "exchange/exchange.h"
 #include "exchange/pipe.h"
+#include "exchange/shelf.h"
+#include "shm/segment.h"
 #include "wire/exchange.h"
 
 #define SPOTNIK_EXCHANGE_SESSIONS_MAX 1024
@@ -20,8 +22,10 @@
 /* One publication. Not changed while somebody refers to it: by a pin, or as the newest. */
 struct spotnik_edition {
     struct spotnik_edition *next;
-    uint8_t *data;
+    struct spotnik_shelf_copy *copy; /* and its data behind it */
+    bool lent;                       /* it lies in memory that others may read */
     uint64_t version;
+    uint64_t taken; /* counts publications */
     uint32_t pins;
 };
 
@@ -31,6 +35,9 @@ struct spotnik_topic {
     enum spotnik_dtype dtype;
     uint64_t count, bytes;
     struct spotnik_edition *editions, *newest;
+    uint32_t edition_count;
+    uint64_t published;
+    struct spotnik_shelf_row *row; /* NULL: others cannot read it themselves */
     struct spotnik_prepared *left, **left_last; /* changes by others that its owner has not added yet, oldest first */
     uint32_t left_count;                        /* and those that may yet become such */
 };
@@ -52,6 +59,7 @@ struct spotnik_exchange_session {
     struct spotnik_exchange_session *next;
     struct spotnik_member peer;
     struct spotnik_pipe pipe; /* pipe.wake_fd: something was published, or we stop */
+    bool awaits;              /* under the lock: a publication */
 };
 
 enum spotnik_request_kind { SPOTNIK_REQUEST_PULL, SPOTNIK_REQUEST_PAIR, SPOTNIK_REQUEST_PUSH, SPOTNIK_REQUEST_FETCH };
@@ -76,8 +84,21 @@ struct spotnik_request {
     spotnik_arrival arrival;
     /* the thread's own */
     struct spotnik_member peer; /* whom it speaks to */
+    uint64_t host;              /* ours */
     struct spotnik_id *asked;   /* whom it has spoken to */
     bool decided;               /* PAIR: our half is here, so the peer's must be settled whatever the time */
+};
+
+/* Memory of another member of this host, which we read. Its connection says whether the member lives; nothing else is said
+ * on it. Under the lock, but that who counts among the users may read it without. */
+struct spotnik_loan {
+    struct spotnik_loan *next;
+    struct spotnik_id peer;
+    int link_fd, memory_fd;
+    void *base;
+    size_t size;    /* of what is there to be read, when we last looked */
+    uint32_t users;
+    bool over;      /* to be given back by its last user; in no list any more */
 };
 
 /* A connection that waits for its next use. */
@@ -101,6 +122,11 @@ struct spotnik_exchange {
     struct spotnik_request *requests;
     uint32_t request_count;
     struct spotnik_kept *kept;
+    struct spotnik_loan *loans;
+    pthread_mutex_t lend_lock;      /* guards `segment` where it grows, which may take long; may be held before `lock` */
+    struct spotnik_segment segment; /* fd -1: none */
+    struct spotnik_shelf *shelf;    /* in it; set once, under the lock. NULL: nothing is lent */
+    bool lend_tried;
     uint64_t sequence; /* of the last pairwise average we asked for */
     struct spotnik_depot *depots;
 };
@@ -112,6 +138,13 @@ int spotnik_topic_pin(struct spotnik_exchange *exchange, const struct spotnik_ex
 void spotnik_topic_unpin(struct spotnik_topic *topic, struct spotnik_edition *edition);
 void spotnik_topics_clear(struct spotnik_exchange *exchange);
 void spotnik_topics_free(struct spotnik_exchange *exchange);
+
+/* lend.c; without the lock. Open: once there is something to publish. Take: room for a copy of so many bytes, NULL: there is none. */
+void spotnik_lend_open(struct spotnik_exchange *exchange);
+struct spotnik_shelf_copy *spotnik_lend_take(struct spotnik_exchange *exchange, uint64_t bytes);
+uint64_t spotnik_lend_offset(const struct spotnik_exchange *exchange, const struct spotnik_edition *edition);
+int spotnik_lend_serve(struct spotnik_exchange_session *session);
+void spotnik_lend_free(struct spotnik_exchange *exchange);
 
 /* prepared.c; prune: without the lock, the others under it */
 struct spotnik_prepared *spotnik_prepared_new(struct spotnik_exchange_session *session, struct spotnik_topic *topic,
@@ -142,6 +175,10 @@ void spotnik_peer_keep(struct spotnik_exchange *exchange, struct spotnik_id peer
 void spotnik_kept_prune(struct spotnik_exchange *exchange);
 void spotnik_kept_close(struct spotnik_exchange *exchange);
 
+/* borrow.c; under the lock, or when nobody else is left. Prune: those of the dead. */
+void spotnik_loans_prune(struct spotnik_exchange *exchange);
+void spotnik_loans_end(struct spotnik_exchange *exchange);
+
 /* What asking one member has led to. */
 enum spotnik_asked {
     SPOTNIK_ASKED_ARRIVED, /* the request is fulfilled */
@@ -149,7 +186,11 @@ enum spotnik_asked {
     SPOTNIK_ASKED_LOST,    /* it is of no use any more: the next one */
     SPOTNIK_ASKED_OTHER,   /* our programs differ */
     SPOTNIK_ASKED_OVER,    /* cancelled, or out of time */
+    SPOTNIK_ASKED_NOT,     /* not this way: by a connection */
 };
+
+/* borrow.c: a PULL from request->peer, by reading its memory. */
+enum spotnik_asked spotnik_borrow_pull(struct spotnik_request *request);
 
 /* pull.c, pair.c: the conversation with request->peer. */
 enum spotnik_asked spotnik_pull_ask(struct spotnik_request *request, struct spotnik_pipe *pipe);
@@ -160,5 +201,11 @@ enum spotnik_asked spotnik_pair_insist(struct spotnik_request *request, struct s
 
 /* request.c: does it go on at all? Then the failure of a pipe is the peer's. */
 bool spotnik_request_is_over(struct spotnik_request *request);
+
+/* request.c: a connection on its behalf. */
+struct spotnik_pipe spotnik_request_pipe(struct spotnik_request *request, int fd);
+
+/* request.c: the same, or the peer is no member any more. For pipes and calls. */
+bool spotnik_request_goes_on(void *request);
 
 #endif

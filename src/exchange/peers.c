@@ -68,6 +68,9 @@ bool spotnik_peer_choose(struct spotnik_request *request)
     uint64_t epoch;
     uint32_t size = spotnik_peers_view(request->exchange, member, &epoch);
 
+    for (uint32_t rank = 0; rank < size; rank++)
+        if (spotnik_id_equal(member[rank].id, request->self))
+            request->host = member[rank].host;
     for (uint32_t i = 0; i < size && request->arrival.tried < SPOTNIK_EXCHANGE_MEMBERS_MAX; i++) {
         uint32_t rank = (uint32_t)(((uint64_t)request->rank + i) % size);
         if (spotnik_id_equal(member[rank].id, request->self) || was_asked(request, member[rank].id))

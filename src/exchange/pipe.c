@@ -4,10 +4,12 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/time.h"
@@ -173,6 +175,107 @@ int spotnik_pipe_read(const struct spotnik_pipe *pipe, void *bytes, size_t size)
             return rc;
     }
     return 0;
+}
+
+/* ---- files ---- */
+
+/* Room for one, as the kernel counts: what is there may be two. */
+union control {
+    struct cmsghdr header;
+    char bytes[CMSG_SPACE(sizeof(int))];
+};
+
+bool spotnik_pipe_is_local(int fd)
+{
+    int domain = 0;
+    socklen_t size = sizeof domain;
+
+    return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX;
+}
+
+int spotnik_pipe_write_file(const struct spotnik_pipe *pipe, const struct spotnik_exchange_head *head, int fd)
+{
+    uint8_t bytes[SPOTNIK_EXCHANGE_HEAD_BYTES];
+    struct iovec part = { bytes, sizeof bytes };
+    union control control = { .bytes = { 0 } };
+    struct msghdr message = { .msg_iov = &part,
+                              .msg_iovlen = 1,
+                              .msg_control = control.bytes,
+                              .msg_controllen = sizeof control.bytes };
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    ssize_t sent;
+
+    spotnik_exchange_encode(head, bytes);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof fd);
+    memcpy(CMSG_DATA(header), &fd, sizeof fd);
+    while ((sent = sendmsg(pipe->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT)) < 0) {
+        if (errno != EINTR && !is_full())
+            return broken();
+        if (is_full() && ready(pipe, POLLOUT))
+            return SPOTNIK_ERR_PEERS;
+    }
+    return sent == (ssize_t)sizeof bytes ? 0 : ended("a head was cut in two");
+}
+
+/* One is kept, others are closed. */
+static int file_take(struct msghdr *message)
+{
+    int kept = -1, fd;
+
+    for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header; header = CMSG_NXTHDR(message, header)) {
+        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
+            continue;
+        for (size_t at = 0; CMSG_LEN(at + sizeof fd) <= header->cmsg_len; at += sizeof fd) {
+            memcpy(&fd, CMSG_DATA(header) + at, sizeof fd);
+            if (kept >= 0)
+                close(kept);
+            kept = fd;
+        }
+    }
+    return kept;
+}
+
+static int head_take(const struct spotnik_pipe *pipe, uint8_t bytes[SPOTNIK_EXCHANGE_HEAD_BYTES], int *ret_fd)
+{
+    struct iovec part = { bytes, SPOTNIK_EXCHANGE_HEAD_BYTES };
+    union control control;
+    ssize_t got;
+
+    for (;;) {
+        struct msghdr message = { .msg_iov = &part,
+                                  .msg_iovlen = 1,
+                                  .msg_control = control.bytes,
+                                  .msg_controllen = sizeof control.bytes };
+        got = recvmsg(pipe->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+        if (got >= 0) {
+            *ret_fd = file_take(&message);
+            break;
+        }
+        if (errno != EINTR && !is_full())
+            return broken();
+        if (is_full() && ready(pipe, POLLIN))
+            return SPOTNIK_ERR_PEERS;
+    }
+    if (got == 0)
+        return ended("the other side has closed it");
+    return spotnik_pipe_read(pipe, bytes + got, SPOTNIK_EXCHANGE_HEAD_BYTES - (size_t)got);
+}
+
+int spotnik_pipe_read_file(const struct spotnik_pipe *pipe, struct spotnik_exchange_head *ret_head, int *ret_fd)
+{
+    uint8_t bytes[SPOTNIK_EXCHANGE_HEAD_BYTES];
+
+    *ret_fd = -1;
+    int rc = head_take(pipe, bytes, ret_fd);
+    if (!rc && spotnik_exchange_decode(bytes, ret_head))
+        rc = ended("bytes that are no message");
+    if (rc && *ret_fd >= 0) {
+        close(*ret_fd);
+        *ret_fd = -1;
+    }
+    return rc;
 }
 
 int spotnik_pipe_read_head(const struct spotnik_pipe *pipe, struct spotnik_exchange_head *ret_head)

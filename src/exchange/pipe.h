@@ -23,6 +23,11 @@ int spotnik_pipe_write(const struct spotnik_pipe *pipe, const struct spotnik_exc
 int spotnik_pipe_read(const struct spotnik_pipe *pipe, void *bytes, size_t size);
 int spotnik_pipe_read_head(const struct spotnik_pipe *pipe, struct spotnik_exchange_head *ret_head);
 
+/* The same over a Unix socket, with a file beside the head. *ret_fd: the caller's; -1: there was none. */
+int spotnik_pipe_write_file(const struct spotnik_pipe *pipe, const struct spotnik_exchange_head *head, int fd);
+int spotnik_pipe_read_file(const struct spotnik_pipe *pipe, struct spotnik_exchange_head *ret_head, int *ret_fd);
+bool spotnik_pipe_is_local(int fd);
+
 /* Wait for a first byte, without limit. */
 int spotnik_pipe_await(const struct spotnik_pipe *pipe);
 

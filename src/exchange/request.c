@@ -31,28 +31,28 @@ bool spotnik_request_is_over(struct spotnik_request *request)
     return is_cancelled(request) || (!request->decided && spotnik_thread_now_ns() >= request->until_ns);
 }
 
-static bool goes_on(void *context)
+bool spotnik_request_goes_on(void *context)
 {
     struct spotnik_request *request = context;
 
     return !spotnik_request_is_over(request) && spotnik_peer_is_in_view(request->exchange, request->peer.id);
 }
 
-static struct spotnik_pipe pipe_of(struct spotnik_request *request, int fd)
+struct spotnik_pipe spotnik_request_pipe(struct spotnik_request *request, int fd)
 {
     return (struct spotnik_pipe){
         .fd = fd,
         .wake_fd = request->wake_fd,
         .silence_ns = request->exchange->silence_ns,
         .until_ns = request->decided ? SPOTNIK_NEVER : request->until_ns,
-        .goes_on = goes_on,
+        .goes_on = spotnik_request_goes_on,
         .context = request,
     };
 }
 
 static enum spotnik_asked converse(struct spotnik_request *request, int fd, float *half)
 {
-    struct spotnik_pipe pipe = pipe_of(request, fd);
+    struct spotnik_pipe pipe = spotnik_request_pipe(request, fd);
     enum spotnik_asked asked = request->decided                       ? spotnik_pair_insist(request, &pipe)
                                : request->kind == SPOTNIK_REQUEST_PULL ? spotnik_pull_ask(request, &pipe)
                                                                       : spotnik_pair_ask(request, &pipe, half);
@@ -67,13 +67,16 @@ static enum spotnik_asked converse(struct spotnik_request *request, int fd, floa
 /* A kept connection may have ended since: then on a new one. A view that changes cuts a dial short; dial again. */
 static enum spotnik_asked ask(struct spotnik_request *request, float *half)
 {
-    enum spotnik_asked asked = SPOTNIK_ASKED_LOST;
-    int fd = spotnik_peer_kept(request->exchange, request->peer.id);
+    enum spotnik_asked asked = request->kind == SPOTNIK_REQUEST_PULL ? spotnik_borrow_pull(request) : SPOTNIK_ASKED_NOT;
 
+    if (asked != SPOTNIK_ASKED_NOT)
+        return asked;
+    int fd = spotnik_peer_kept(request->exchange, request->peer.id);
+    asked = SPOTNIK_ASKED_LOST;
     if (fd >= 0)
         asked = converse(request, fd, half);
     eventfd_t changed = 1;
-    while (asked == SPOTNIK_ASKED_LOST && changed != 0 && goes_on(request)) {
+    while (asked == SPOTNIK_ASKED_LOST && changed != 0 && spotnik_request_goes_on(request)) {
         if (spotnik_peer_dial(request->exchange, &request->peer, request->wake_fd, &fd) == 0) {
             asked = converse(request, fd, half);
             break;
@@ -91,7 +94,7 @@ static enum spotnik_asked insist(struct spotnik_request *request)
     enum spotnik_asked asked = SPOTNIK_ASKED_LOST;
     struct timespec pause = { .tv_nsec = INSIST_PAUSE_NS };
 
-    while (asked == SPOTNIK_ASKED_LOST && goes_on(request)) {
+    while (asked == SPOTNIK_ASKED_LOST && spotnik_request_goes_on(request)) {
         asked = ask(request, NULL);
         if (asked == SPOTNIK_ASKED_LOST)
             nanosleep(&pause, NULL);

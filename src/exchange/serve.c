@@ -33,6 +33,7 @@ static int pin(struct spotnik_exchange_session *session, const struct spotnik_ex
 {
     pthread_mutex_lock(&session->exchange->lock);
     int rc = spotnik_topic_pin(session->exchange, asked, ret_topic, ret_edition);
+    session->awaits = !rc && !*ret_edition; /* in one go with the look, or what comes now would be missed */
     pthread_mutex_unlock(&session->exchange->lock);
     return rc;
 }
@@ -56,6 +57,13 @@ static int await_news(struct spotnik_exchange_session *session)
     return say(session, SPOTNIK_EXCHANGE_WAIT, 0);
 }
 
+static int ready(struct spotnik_exchange_session *session, uint64_t version)
+{
+    struct spotnik_exchange_head head = { .kind = SPOTNIK_EXCHANGE_READY, .version = version };
+
+    return spotnik_pipe_write(&session->pipe, &head, NULL);
+}
+
 static int give(struct spotnik_exchange_session *session, struct spotnik_exchange_head head)
 {
     struct spotnik_topic *topic;
@@ -71,9 +79,10 @@ static int give(struct spotnik_exchange_session *session, struct spotnik_exchang
     }
     if (rc)
         return say(session, SPOTNIK_EXCHANGE_OTHER, 0);
+    bool is_read_there = head.kind == SPOTNIK_EXCHANGE_AWAIT;
     head.kind = SPOTNIK_EXCHANGE_SNAPSHOT;
     head.version = edition->version;
-    rc = spotnik_pipe_write(&session->pipe, &head, edition->data);
+    rc = is_read_there ? ready(session, head.version) : spotnik_pipe_write(&session->pipe, &head, edition->copy + 1);
     unpin(session, topic, edition);
     return rc;
 }
@@ -102,7 +111,7 @@ static int prepare(struct spotnik_exchange_session *session, struct spotnik_prep
     if (!rc)
         rc = spotnik_pipe_read(&session->pipe, prepared->half, prepared->topic->bytes);
     if (!rc)
-        halve(prepared->half, (const float *)(const void *)edition->data, prepared->topic->count);
+        halve(prepared->half, (const float *)(const void *)(edition->copy + 1), prepared->topic->count);
     return rc;
 }
 
@@ -179,7 +188,10 @@ static int turn(struct spotnik_exchange_session *session)
         return rc;
     switch (head.kind) {
     case SPOTNIK_EXCHANGE_PULL:
+    case SPOTNIK_EXCHANGE_AWAIT:
         return give(session, head);
+    case SPOTNIK_EXCHANGE_BORROW:
+        return spotnik_lend_serve(session);
     case SPOTNIK_EXCHANGE_OFFER:
         return average(session, &head);
     case SPOTNIK_EXCHANGE_COMMIT:

@@ -41,6 +41,8 @@ static int topic_new(struct spotnik_exchange *exchange, const char *name, uint64
     topic->count = count;
     topic->bytes = count * spotnik_dtype_bytes(dtype);
     topic->left_last = &topic->left;
+    if (exchange->shelf)
+        topic->row = spotnik_shelf_add(exchange->shelf, name, (uint64_t)dtype, topic->bytes);
     topic->next = exchange->topics;
     exchange->topics = topic;
     exchange->topic_count++;
@@ -63,38 +65,74 @@ static int topic_get(struct spotnik_exchange *exchange, const char *name, uint64
     return 0;
 }
 
+/* Room that is lent has no other use, and stays with its topic. */
 static void edition_free(struct spotnik_edition *edition)
 {
-    free(edition->data);
+    if (!edition->lent)
+        free(edition->copy);
     free(edition);
 }
 
-/* Pinned for the writer. NULL: no memory. */
-static struct spotnik_edition *edition_take(struct spotnik_topic *topic)
+/* The one that was published first, so that those who read it themselves have had the longest to do so. NULL: a new one is needed. */
+static struct spotnik_edition *edition_find(const struct spotnik_topic *topic)
 {
-    struct spotnik_edition *edition = topic->editions;
+    struct spotnik_edition *oldest = NULL;
 
-    while (edition && (edition->pins || edition == topic->newest))
-        edition = edition->next;
+    for (struct spotnik_edition *one = topic->editions; one && topic->edition_count >= EDITIONS_KEPT; one = one->next)
+        if (!one->pins && one != topic->newest && (!oldest || one->taken < oldest->taken))
+            oldest = one;
+    return oldest;
+}
+
+/* Without the lock: megabytes are not had in no time. NULL: no memory. */
+static struct spotnik_edition *edition_new(struct spotnik_exchange *exchange, const struct spotnik_topic *topic)
+{
+    struct spotnik_edition *edition = calloc(1, sizeof *edition);
+
+    if (!edition)
+        return NULL;
+    edition->copy = topic->row ? spotnik_lend_take(exchange, topic->bytes) : NULL;
+    edition->lent = edition->copy != NULL;
+    if (!edition->copy)
+        edition->copy = calloc(1, sizeof *edition->copy + topic->bytes);
+    if (edition->copy)
+        return edition;
+    free(edition);
+    return NULL;
+}
+
+/* Pinned for the writer. Under the lock, which is given up meanwhile. NULL: no memory. */
+static struct spotnik_edition *edition_take(struct spotnik_exchange *exchange, struct spotnik_topic *topic)
+{
+    struct spotnik_edition *edition = edition_find(topic);
+
     if (!edition) {
-        edition = calloc(1, sizeof *edition);
-        if (edition)
-            edition->data = malloc(topic->bytes ? topic->bytes : 1);
-        if (!edition || !edition->data) {
-            free(edition);
+        pthread_mutex_unlock(&exchange->lock);
+        edition = edition_new(exchange, topic);
+        pthread_mutex_lock(&exchange->lock);
+        if (!edition)
             return NULL;
-        }
         edition->next = topic->editions;
         topic->editions = edition;
+        topic->edition_count++;
     }
     edition->pins++;
+    edition->taken = ++topic->published;
     return edition;
 }
 
+/* Those that wait for something, and look whether this is it. */
 static void wake_sessions(struct spotnik_exchange *exchange)
 {
     for (struct spotnik_exchange_session *session = exchange->sessions; session; session = session->next)
-        eventfd_write(session->pipe.wake_fd, 1);
+        if (session->awaits)
+            eventfd_write(session->pipe.wake_fd, 1);
+}
+
+static void show(const struct spotnik_exchange *exchange, const struct spotnik_topic *topic)
+{
+    if (topic->row)
+        spotnik_shelf_show(topic->row, topic->newest ? spotnik_lend_offset(exchange, topic->newest) : SPOTNIK_SHELF_NOTHING);
 }
 
 int spotnik_exchange_publish(struct spotnik_exchange *exchange, const char *name, const void *data, uint64_t count,
@@ -102,17 +140,18 @@ int spotnik_exchange_publish(struct spotnik_exchange *exchange, const char *name
 {
     struct spotnik_topic *topic = NULL;
 
+    spotnik_lend_open(exchange);
     pthread_mutex_lock(&exchange->lock);
     int rc = topic_get(exchange, name, count, dtype, &topic);
-    struct spotnik_edition *edition = rc ? NULL : edition_take(topic);
+    struct spotnik_edition *edition = rc ? NULL : edition_take(exchange, topic);
     pthread_mutex_unlock(&exchange->lock);
     if (!edition)
         return rc ? rc : spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory to publish %s", name);
-    if (topic->bytes)
-        memcpy(edition->data, data, topic->bytes);
+    spotnik_shelf_write(edition->copy, data, topic->bytes, version);
     pthread_mutex_lock(&exchange->lock);
     edition->version = version;
     topic->newest = edition;
+    show(exchange, topic);
     spotnik_topic_unpin(topic, edition);
     wake_sessions(exchange);
     pthread_mutex_unlock(&exchange->lock);
@@ -140,14 +179,13 @@ int spotnik_topic_pin(struct spotnik_exchange *exchange, const struct spotnik_ex
 /* What a slow reader had kept is given back, unless it will be needed again. */
 void spotnik_topic_unpin(struct spotnik_topic *topic, struct spotnik_edition *edition)
 {
-    uint32_t count = 0;
-
     SPOTNIK_ASSERT(edition->pins > 0);
     edition->pins--;
     for (struct spotnik_edition **at = &topic->editions; *at;) {
         struct spotnik_edition *one = *at;
-        if (++count > EDITIONS_KEPT && one->pins == 0 && one != topic->newest) {
+        if (topic->edition_count > EDITIONS_KEPT && one->pins == 0 && one != topic->newest && !one->lent) {
             *at = one->next;
+            topic->edition_count--;
             edition_free(one);
         } else {
             at = &one->next;
@@ -210,6 +248,7 @@ void spotnik_topics_clear(struct spotnik_exchange *exchange)
 {
     for (struct spotnik_topic *topic = exchange->topics; topic; topic = topic->next) {
         topic->newest = NULL;
+        show(exchange, topic);
         (void)add_all(left_take(topic), NULL, 0);
     }
 }

@@ -123,6 +123,11 @@ static int unix_socket(struct spotnik_engine *engine, const struct spotnik_membe
     return fd;
 }
 
+bool spotnik_engine_is_sharing(const struct spotnik_engine *engine)
+{
+    return engine->share != NULL;
+}
+
 int spotnik_engine_dial(struct spotnik_engine *engine, const struct spotnik_member *peer, uint64_t timeout_ns, int stop_fd,
                         int *ret_fd)
 {

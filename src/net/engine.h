@@ -57,6 +57,9 @@ struct spotnik_engine;
 int spotnik_engine_dial(struct spotnik_engine *engine, const struct spotnik_member *peer, uint64_t timeout_ns, int stop_fd,
                         int *ret_fd);
 
+/* [any] Do members of one host reach each other's memory at all? */
+bool spotnik_engine_is_sharing(const struct spotnik_engine *engine);
+
 /* [any] Ask whoever listens at address:port. Blocking; errors as spotnik_net_dial(). *ret_refused, if not
  * NULL: its kernel refused the connection, so no process listens there. */
 int spotnik_net_ask(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port,

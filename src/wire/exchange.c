@@ -75,6 +75,7 @@ static bool speaks_of_data(uint8_t kind)
     case SPOTNIK_EXCHANGE_HAVE:
     case SPOTNIK_EXCHANGE_TAKE:
     case SPOTNIK_EXCHANGE_BLOCK:
+    case SPOTNIK_EXCHANGE_AWAIT:
         return true;
     default:
         return false;

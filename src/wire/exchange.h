@@ -13,6 +13,8 @@
  *     FETCH   a range of the store                       SHARD     bytes | payload
  *     HAVE    a block of the store                       HOLD      version: how new it is here
  *     TAKE    a block of the store                       BLOCK     version, sequence: rows | payload: rows, elements
+ *     BORROW  let me read your snapshots myself          LEND      here is the memory they lie in (Unix sockets)
+ *     AWAIT   as PULL, but I will read it myself         READY     version: it is there
  *                                                        LATER     not in this view, or not yet: ask again
  *                                                        WAIT      still there; the answer follows
  *                                                        ABSENT    nothing of that kind here
@@ -52,6 +54,10 @@ enum spotnik_exchange_kind {
     SPOTNIK_EXCHANGE_TAKE,
     SPOTNIK_EXCHANGE_BLOCK,
     SPOTNIK_EXCHANGE_LATER,
+    SPOTNIK_EXCHANGE_BORROW,
+    SPOTNIK_EXCHANGE_LEND,
+    SPOTNIK_EXCHANGE_AWAIT,
+    SPOTNIK_EXCHANGE_READY,
     SPOTNIK_EXCHANGE_KIND_COUNT,
 };
 

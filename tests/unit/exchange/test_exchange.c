@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -87,6 +88,48 @@ static void test_pull(void **state)
                 expect_all(data, (float)(100 * expected + version));
             }
     }
+    free(data);
+    gathering_end(&gathering);
+}
+
+/* Memory of others that this process only reads. */
+static uint32_t borrowed(void)
+{
+    char line[512];
+    uint32_t count = 0;
+    FILE *maps = fopen("/proc/self/maps", "re");
+
+    assert_non_null(maps);
+    while (fgets(line, sizeof line, maps))
+        count += strstr(line, "r--s") && strstr(line, "memfd:spotnik");
+    fclose(maps);
+    return count;
+}
+
+/* On one host a snapshot is read where it lies, which is asked for once; and given back when its owner is no more. */
+static void test_read_in_place(void **state)
+{
+    struct gathering gathering;
+    float *data = vector(0);
+    bool is_local = strcmp(transport(state), "tcp") != 0;
+
+    gathering_begin(&gathering, MEMBERS, transport(state));
+    uint32_t doomed = gathering_of_rank(&gathering, (gathering.rank[0] + 1) % MEMBERS), before = borrowed();
+    for (uint64_t version = 1; version <= 3; version++) {
+        publish(gathering.job[doomed], (float)version, version);
+        assert_int_equal(pull(gathering.job[0], gathering.rank[doomed], 0, data, 0).version, version);
+        expect_all(data, (float)version);
+    }
+    assert_int_equal(borrowed() - before, is_local);
+    assert_int_equal(spotnik_publish(gathering.job[doomed], "another", data, 5, SPOTNIK_F32, 1), 0);
+    spotnik_request *request;
+    assert_int_equal(spotnik_pull(gathering.job[0], "another", gathering.rank[doomed], 0, data, 5, SPOTNIK_F32, 0, &request), 0);
+    assert_int_equal(finish(request).version, 1);
+    assert_int_equal(borrowed() - before, is_local);
+    before = borrowed();
+    gathering_lose(&gathering, doomed);
+    assert_int_equal(pull(gathering.job[0], gathering.rank[doomed], 0, data, 0).version, 0);
+    assert_true(!is_local || borrowed() < before);
     free(data);
     gathering_end(&gathering);
 }
@@ -382,7 +425,7 @@ int main(void)
         BOTH(test_pull),           BOTH(test_nothing_came),  BOTH(test_wait_for_a_version),
         BOTH(test_fail_over),      BOTH(test_whole_publications), BOTH(test_exchange),
         BOTH(test_sums_are_kept),  BOTH(test_who_never_settles),  BOTH(test_one_exchange_at_a_time),
-        BOTH(test_wrong_calls),
+        BOTH(test_read_in_place),  BOTH(test_wrong_calls),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Our snapshots in memory that other members of this host may read: a segment without a name, whose file is passed to those
+ * who ask for it over a Unix socket that has proved the key. Nobody but us can write to it or take it away, and with the last process that
+ * has it open it is gone. Not where links are made slow (net/shape.h): memory would go past them. */
+#include <stdlib.h>
+
+#include "exchange/inside.h"
+#include "net/shape.h"
+
+static bool is_wanted(struct spotnik_exchange *exchange)
+{
+    pthread_mutex_lock(&exchange->lock);
+    bool wanted = !exchange->shelf && !exchange->lend_tried && exchange->engine
+                  && spotnik_engine_is_sharing(exchange->engine) && !spotnik_shape_is_on();
+    exchange->lend_tried |= exchange->engine != NULL;
+    pthread_mutex_unlock(&exchange->lock);
+    return wanted;
+}
+
+/* Without it snapshots lie in memory of our own, and are sent to those who want them. */
+void spotnik_lend_open(struct spotnik_exchange *exchange)
+{
+    struct spotnik_shelf *shelf = NULL;
+
+    if (!is_wanted(exchange))
+        return;
+    pthread_mutex_lock(&exchange->lend_lock);
+    if (exchange->segment.fd < 0 && spotnik_segment_new(&exchange->segment) == 0)
+        shelf = spotnik_segment_take(&exchange->segment, sizeof *shelf);
+    pthread_mutex_unlock(&exchange->lend_lock);
+    if (!shelf)
+        return;
+    spotnik_shelf_init(shelf);
+    pthread_mutex_lock(&exchange->lock);
+    exchange->shelf = shelf;
+    pthread_mutex_unlock(&exchange->lock);
+}
+
+struct spotnik_shelf_copy *spotnik_lend_take(struct spotnik_exchange *exchange, uint64_t bytes)
+{
+    pthread_mutex_lock(&exchange->lend_lock);
+    struct spotnik_shelf_copy *copy = spotnik_segment_take(&exchange->segment, sizeof *copy + bytes);
+    pthread_mutex_unlock(&exchange->lend_lock);
+    return copy;
+}
+
+uint64_t spotnik_lend_offset(const struct spotnik_exchange *exchange, const struct spotnik_edition *edition)
+{
+    if (!edition->lent)
+        return SPOTNIK_SHELF_ELSEWHERE;
+    return (uint64_t)((const uint8_t *)edition->copy - exchange->segment.base);
+}
+
+int spotnik_lend_serve(struct spotnik_exchange_session *session)
+{
+    struct spotnik_exchange *exchange = session->exchange;
+    struct spotnik_exchange_head head = { .kind = SPOTNIK_EXCHANGE_LEND };
+
+    pthread_mutex_lock(&exchange->lock);
+    bool lent = exchange->shelf != NULL;
+    pthread_mutex_unlock(&exchange->lock);
+    if (lent && spotnik_pipe_is_local(session->pipe.fd))
+        return spotnik_pipe_write_file(&session->pipe, &head, exchange->segment.fd);
+    head.kind = SPOTNIK_EXCHANGE_ABSENT;
+    return spotnik_pipe_write(&session->pipe, &head, NULL);
+}
+
+void spotnik_lend_free(struct spotnik_exchange *exchange)
+{
+    if (exchange->segment.fd >= 0)
+        spotnik_segment_free(&exchange->segment);
+}

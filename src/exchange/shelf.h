@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How published snapshots lie in memory that other processes of the host may read, and how a whole one is read from
+ * there while its owner goes on writing: the owner waits for nobody, knows of no reader, and a reader that is killed in
+ * the midst of it leaves nothing behind. No system calls, no locks; whose memory it is, is the business of lend.c (ours) and
+ * borrow.c (another's).
+ *
+ * The shelf, at the beginning of the segment, has a row for each name; a row says where the newest copy lies. Each copy counts its turns: odd
+ * while it is being written. A reader that finds the same even number before and after has read one whole publication.
+ *
+ * What lies in another's segment is not trusted: offsets and sizes are looked at once, and checked against the memory
+ * that is there. */
+#ifndef SPOTNIK_EXCHANGE_SHELF_H
+#define SPOTNIK_EXCHANGE_SHELF_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wire/exchange.h"
+
+#define SPOTNIK_SHELF_MAGIC UINT64_C(0x31666c6568735350) /* "PShelf1" and what follows: no other layout has it */
+#define SPOTNIK_SHELF_ROWS 256
+#define SPOTNIK_SHELF_LINE 64 /* bytes; copies lie on multiples of it */
+#define SPOTNIK_SHELF_NOTHING 0 /* in place of an offset: nothing is published */
+#define SPOTNIK_SHELF_ELSEWHERE 1 /* it is, but not here: ask */
+
+struct spotnik_shelf_row {
+    char name[SPOTNIK_EXCHANGE_NAME_MAX + 1]; /* zeros after its end */
+    uint64_t dtype, bytes;
+    uint64_t newest; /* offset of a copy in the segment, or one of the two words above */
+    uint64_t rest[5];
+};
+
+struct spotnik_shelf {
+    uint64_t magic;
+    uint64_t count; /* of rows; they only get more */
+    uint64_t rest[6];
+    struct spotnik_shelf_row row[SPOTNIK_SHELF_ROWS];
+};
+
+/* In front of its data. */
+struct spotnik_shelf_copy {
+    uint64_t turn; /* odd: it is being written */
+    uint64_t version;
+    uint64_t bytes;
+    uint64_t rest[5];
+};
+
+/* ---- the owner; calls of one shelf do not overlap, but for those of _write for different copies ---- */
+
+void spotnik_shelf_init(struct spotnik_shelf *shelf);
+
+/* NULL: the shelf is full. */
+struct spotnik_shelf_row *spotnik_shelf_add(struct spotnik_shelf *shelf, const char *name, uint64_t dtype,
+                                            uint64_t bytes);
+
+/* `data` into the memory behind `copy`, past the caches where there is much of it: the next to read it is somebody else. */
+void spotnik_shelf_write(struct spotnik_shelf_copy *copy, const void *data, uint64_t bytes, uint64_t version);
+
+/* From now on it is the newest: an offset, or one of the two words. */
+void spotnik_shelf_show(struct spotnik_shelf_row *row, uint64_t newest);
+
+/* ---- a reader ---- */
+
+enum spotnik_shelf_sight {
+    SPOTNIK_SHELF_READ,  /* a whole copy, and its version */
+    SPOTNIK_SHELF_NONE,  /* nothing of that name, or nothing that is new enough */
+    SPOTNIK_SHELF_OTHER, /* it is of another size or type */
+    SPOTNIK_SHELF_TORN,  /* it was written over meanwhile, again and again: ask its owner */
+    SPOTNIK_SHELF_WRONG, /* not to be found here: ask its owner. Also for bytes that are no shelf */
+    SPOTNIK_SHELF_SHORT, /* it lies beyond `size`: look how large the segment is by now */
+};
+
+/* What is looked for; name as in a row. */
+struct spotnik_shelf_wanted {
+    char name[SPOTNIK_EXCHANGE_NAME_MAX + 1];
+    uint64_t dtype, bytes, version_min;
+};
+
+/* `base`: `size` bytes that can be read. `data`: of unspecified content unless it returns READ. */
+enum spotnik_shelf_sight spotnik_shelf_look(const void *base, size_t size, const struct spotnik_shelf_wanted *wanted,
+                                            void *data, uint64_t *ret_version);
+
+#endif
