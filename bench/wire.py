@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -255,6 +256,7 @@ def main() -> None:
     options = parser.parse_args()
     title = (f"{options.hosts} hosts, {options.rate}, MTU {options.mtu}, delay {options.delay:g} ms, "
              f"{options.congestion or 'default congestion control'}: share of 2(N-1)/N bytes/rate")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("wire: terminated"))  # so that the namespaces go
     with tempfile.TemporaryDirectory() as tools:
         if options.delay and not compiled(["cc", "-O2", "-D_GNU_SOURCE", str(HERE / "wire_delay.c")], Path(tools) / "delay"):
             raise SystemExit("wire: no C compiler for the relay (wire_delay.c)")

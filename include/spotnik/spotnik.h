@@ -325,7 +325,8 @@ SPOTNIK_API int spotnik_weight_set(spotnik_job *job, uint64_t weight);
  *
  * @param bucket  0 <= bucket < 256; the same set with the same sizes on every member in every step.
  * @param data    count elements; the caller leaves them untouched until spotnik_step_commit() returns 0, when they hold
- *                the result. Inputs are never overwritten before that, so a step can be reduced again after a loss.
+ *                the result. Inputs are kept until then, so a step can be reduced again after a loss: @p data does not
+ *                change before spotnik_step_commit() is called; while it runs it may, and is put back when the call fails.
  * Errors: ARGUMENT, STATE (no step begun, or the bucket was already started in this step), LIMIT, MEMORY.
  */
 SPOTNIK_API int spotnik_allreduce(spotnik_job *job, uint32_t bucket, void *data, size_t count,

@@ -3,6 +3,7 @@
  * that waits for its commit takes it out and attends to it itself: what comes then wakes one thread, the one that waits for it, and not the
  * progress thread first. Control links never change hands. Decides nothing about what is read. */
 #include <errno.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
@@ -44,6 +45,18 @@ void spotnik_attend_free(struct spotnik_engine *engine)
             close(fd[i]);
 }
 
+/* Does the stream that we add to come over a wire? */
+static bool is_far(const struct spotnik_engine *engine, const struct spotnik_view *view)
+{
+    const struct spotnik_member *self = &engine->config.credentials.self;
+    uint32_t rank = spotnik_view_rank(view, self->id);
+
+    if (view->size < 2 || rank == SPOTNIK_NO_RANK)
+        return false;
+    const struct spotnik_member *before = &view->entry[(rank + view->size - 1) % view->size].member;
+    return memcmp(before->address, self->address, sizeof self->address) != 0;
+}
+
 /* A new view. To look for what comes takes a processor, which members of this host may need. */
 void spotnik_attend_view(struct spotnik_engine *engine)
 {
@@ -54,6 +67,7 @@ void spotnik_attend_view(struct spotnik_engine *engine)
     for (uint32_t rank = 0; rank < view->size; rank++)
         here += view->entry[rank].member.host == host;
     engine->attend.spin_ns = here <= processors ? SPIN_MOST_NS : 0;
+    engine->attend.far = is_far(engine, view);
 }
 
 void spotnik_attend_collect(struct spotnik_engine *engine)
@@ -195,10 +209,12 @@ void spotnik_attend(struct spotnik_engine *engine, uint64_t until_ns)
         spotnik_engine_kick(engine);
     if (engine->committed != committed)
         return;
-    if (!more) {
+    if (!more && !spotnik_deliver_early(engine)) {
         await(engine, until_ns);
         return;
     }
+    if (!more)
+        spotnik_attend_collect(engine);
     spotnik_engine_unlock(engine); /* the progress thread may have something to say */
     spotnik_engine_lock(engine);
 }

@@ -152,6 +152,7 @@ void spotnik_bucket_sum(struct spotnik_bucket_memory *bucket, const struct spotn
 
 void spotnik_bucket_free(struct spotnik_bucket_memory *bucket)
 {
+    spotnik_early_free(bucket->early);
     free(bucket->offer[0]);
     free(bucket->offer[1]);
     free(bucket->tray);

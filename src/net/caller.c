@@ -266,53 +266,9 @@ static int commit_wait(struct spotnik_engine *engine)
             step_on(engine, spotnik_time_min(until_ns, spotnik_time_add(spotnik_clock_ns(), SPOTNIK_S)));
     }
     spotnik_attend_leave(engine);
+    if (rc != 0)
+        spotnik_deliver_undo(engine);
     return rc;
-}
-
-uint32_t spotnik_engine_results(const struct spotnik_engine *engine, uint64_t step,
-                                struct spotnik_bucket_result *result)
-{
-    unsigned half = step & 1;
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < SPOTNIK_BUCKET_BARRIER; i++) {
-        const struct spotnik_bucket_memory *bucket = &engine->bucket[i];
-        result[i] = (struct spotnik_bucket_result){ .data = NULL };
-        if (bucket->step[half] != step)
-            continue;
-        /* An empty bucket is used all the same. */
-        const void *shared = spotnik_share_result(engine, i, step);
-        const uint8_t *out = spotnik_bucket_out(bucket, half);
-        const void *data = out != NULL ? out : engine->sink;
-        result[i] = (struct spotnik_bucket_result){ .data = shared != NULL ? shared : data,
-                                                    .count = bucket->count[half],
-                                                    .dtype = bucket->dtype[half],
-                                                    .op = bucket->op[half] };
-        count = i + 1;
-    }
-    return count;
-}
-
-/* Without the lock: until the caller starts buckets again, nobody writes these results and nobody reads
- * the inputs. */
-static bool results_deliver(struct spotnik_engine *engine, uint64_t step)
-{
-    bool stand = true;
-    struct spotnik_bucket_result result[SPOTNIK_BUCKET_BARRIER];
-    const struct spotnik_engine_hooks *hooks = &engine->config.hooks;
-    uint32_t count = spotnik_engine_results(engine, step, result);
-    if (hooks->committed != NULL)
-        hooks->committed(hooks->context, step, count, result);
-    for (uint32_t i = 0; i < count; i++) {
-        size_t one = spotnik_dtype_size((enum spotnik_dtype)result[i].dtype);
-        bool kept = engine->bucket[i].kept;
-        if (spotnik_share_result(engine, i, step) != NULL)
-            stand &= spotnik_share_deliver(engine, i, step, kept ? NULL : engine->bucket[i].in);
-        else if (kept)
-            continue;
-        else if (result[i].data != NULL && result[i].count > 0)
-            memcpy(engine->bucket[i].in, result[i].data, result[i].count * one);
-    }
-    return stand;
 }
 
 uint32_t spotnik_engine_results_get(struct spotnik_engine *engine, uint64_t step, uint32_t max,
@@ -353,7 +309,7 @@ int spotnik_engine_step_commit(struct spotnik_engine *engine)
     spotnik_engine_unlock(engine);
     if (rc != 0)
         return rc;
-    bool delivered = results_deliver(engine, step);
+    bool delivered = spotnik_deliver(engine, step);
     spotnik_engine_lock(engine);
     if (!delivered) { /* the memory they lay in is used again, so a view has been made without us */
         engine->excluded = true;

@@ -98,6 +98,7 @@ static void data_cut(struct spotnik_engine *engine)
     spotnik_lanes_cut(engine);
     spotnik_streams_cut(engine);
     spotnik_share_cut(engine);
+    spotnik_deliver_undo(engine);
 }
 
 static void view_installed(struct spotnik_engine *engine)

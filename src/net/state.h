@@ -12,7 +12,7 @@
  *     lane.c     data that goes         stream.c   data that comes
  *     share.c    memory shared with members of this host (share.h)
  *     spare.c    lanes in reserve       bucket.c   memory and kernels     death.c    certificates
- *     attend.c   who reads the data */
+ *     attend.c   who reads the data     early.c    results that reach the caller before the commit */
 #ifndef SPOTNIK_NET_STATE_H
 #define SPOTNIK_NET_STATE_H
 
@@ -23,6 +23,7 @@
 
 #include "net/auth.h"
 #include "net/death.h"
+#include "net/early.h"
 #include "net/engine.h"
 #include "net/handshake.h"
 #include "net/socket.h"
@@ -162,6 +163,7 @@ struct spotnik_bucket_memory {
     uint64_t step[2]; /* the step out[] was last used in */
     uint64_t count[2];
     uint8_t dtype[2], op[2];
+    struct spotnik_early *early; /* NULL: never needed so far */
     bool kept; /* `in` stays as it is: the caller reads the result where it lies */
     bool flat_begun; /* the flat all-reduce of this very input has been started before */
 };
@@ -174,6 +176,7 @@ struct spotnik_attend {
     bool sleeping; /* the caller, on the set */
     uint64_t spin_ns; /* 0: never, the others need our processor */
     uint32_t waits;
+    bool far; /* what we add to comes from another host: there is time to copy meanwhile */
 };
 
 struct spotnik_engine {
@@ -364,6 +367,14 @@ void spotnik_bucket_copy_own(struct spotnik_bucket_memory *bucket, const struct 
 void spotnik_bucket_combine(struct spotnik_bucket_memory *bucket, uint64_t step, const void *received,
                             const struct spotnik_placement *placement, uint64_t received_weight);
 void spotnik_bucket_free(struct spotnik_bucket_memory *bucket);
+
+/* deliver.c: results to the caller, what can be before the commit. moves, deliver: caller's thread, inside step_commit; deliver: without
+ * the lock, false: they were gone */
+void spotnik_deliver_final(struct spotnik_engine *engine, const struct spotnik_chunk_header *header,
+                           const struct spotnik_placement *placement);
+bool spotnik_deliver_early(struct spotnik_engine *engine);
+void spotnik_deliver_undo(struct spotnik_engine *engine);
+bool spotnik_deliver(struct spotnik_engine *engine, uint64_t step);
 
 /* attend.c */
 int spotnik_attend_init(struct spotnik_engine *engine);

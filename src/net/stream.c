@@ -126,6 +126,8 @@ static void body_done(struct spotnik_engine *engine, struct spotnik_stream *stre
     if (combines)
         spotnik_bucket_combine(&engine->bucket[header->bucket], header->step, stream->target,
                                &stream->placement, header->weight);
+    if (stream->placement.kind == SPOTNIK_RING_COPY || stream->placement.kind == SPOTNIK_RING_REDUCE_LAST)
+        spotnik_deliver_final(engine, header, &stream->placement);
     struct spotnik_event event = { .kind = SPOTNIK_EVENT_CHUNK_DONE,
                                    .peer = stream->peer,
                                    .header = *header };

@@ -5,8 +5,9 @@
  * commit has one digest on all members, no step is skipped or doubled, every sample is used once, nothing hangs; and
  * members died in every phase.
  *
- *     e2e-churn WORKER [places=8] [kills=60] [seed=1] [count=20000] [us=2000] [seconds=60] [slots=1] [hosts=0]
+ *     e2e-churn WORKER [places=8] [kills=60] [seed=1] [count=20000] [us=2000] [seconds=60] [slots=1] [hosts=0] [addresses=0]
  *
+ * addresses: 1: each place has a loopback address of its own, so that its members take the others for distant.
  * hosts: the places stand on so many hosts, as far as they know; reduced on each, and between them by one member of each.
  * WORKER: e2e-worker-armed. us: time of a member's computation in a step. The kills go on until every phase was hit. */
 #include <inttypes.h>
@@ -257,6 +258,7 @@ static void report(const struct cluster *cluster)
 int main(int argc, char **argv)
 {
     static struct cluster cluster;
+    static char address[CLUSTER_PLACES][16];
     uint64_t seed = cluster_argument(argc, argv, "seed", 1),
              kills = cluster_argument(argc, argv, "kills", 60);
     uint64_t seconds = cluster_argument(argc, argv, "seconds", 60);
@@ -270,6 +272,10 @@ int main(int argc, char **argv)
     cluster_new(&cluster, places, seed);
     cluster.min = 2;
     cluster.hosts = (uint32_t)cluster_argument(argc, argv, "hosts", 0);
+    for (uint32_t i = 0; i < places && cluster_argument(argc, argv, "addresses", 0); i++) {
+        snprintf(address[i], sizeof address[i], "127.0.0.%u", i + 2);
+        cluster.bind[i] = address[i];
+    }
     cluster.without_slots = !cluster_argument(argc, argv, "slots", 1);
     leftovers_watch(&cluster);
     cluster_use(&cluster, argv[1], "-c", count, "-n", "100000", "-b", "640", "-u", us, NULL);

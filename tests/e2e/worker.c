@@ -10,6 +10,7 @@
  *
  * With SPOTNIK_SYNC in the environment its weights are under that strategy, and the digest is that of the agreed ones.
  * With WORKER_ALL_KINDS there are collectives of every kind in its steps (all_kinds.h).
+ * With WORKER_ONES there is a bucket of so many ones in each, whose sum must be the same whole number everywhere.
  * With WORKER_APART it goes on after each of them outside of steps (apart.h).
  * It checks the ledger itself: over each epoch of data the samples of all committed steps are every index once. */
 #include <getopt.h>
@@ -41,7 +42,8 @@ struct worker {
     spotnik_sync *sync; /* NULL: it averages gradients itself */
     struct all_kinds *all; /* NULL: with all-reduces only */
     struct apart *apart;   /* NULL: nothing outside of steps */
-    float *w, *g;
+    float *w, *g, *ones;
+    uint64_t ones_count; /* 0: without */
     uint8_t *ballast; /* registered state that is never trained */
     int64_t
         ledger[3]; /* registered: sum of hashes and number of samples consumed in the data epoch ledger[2] */
@@ -193,6 +195,15 @@ static uint64_t digest(const struct worker *worker)
     return hash;
 }
 
+/* An input that is not what was put in shows here, though all members agree on what they make of it. */
+static bool ones_are_right(const struct worker *worker)
+{
+    for (uint64_t i = 0; i < worker->ones_count; i++)
+        if (worker->ones[i] != worker->ones[0] || worker->ones[i] < 1 || worker->ones[i] > 64)
+            return false;
+    return true;
+}
+
 static void descend(void *context, float *w, const float *g, size_t count)
 {
     (void)context;
@@ -206,6 +217,10 @@ static int apply(struct worker *worker, const spotnik_step *step)
 
     if (!worker->sync)
         descend(NULL, worker->w, worker->g, worker->count);
+    if (!ones_are_right(worker)) {
+        tell(worker, "error 0 sum: step %" PRIu64 " added up something else than ones", step->number);
+        return 1;
+    }
     if (!account(worker)) {
         tell(worker,
              "error 0 ledger: the samples of an epoch of data were not consumed once each, step %" PRIu64,
@@ -227,6 +242,12 @@ static int reduce(struct worker *worker, const spotnik_step *step)
 {
     int rc = 0;
 
+    for (uint64_t i = 0; i < worker->ones_count; i++)
+        worker->ones[i] = 1;
+    if (worker->ones_count)
+        rc = spotnik_allreduce(worker->job, 4, worker->ones, worker->ones_count, SPOTNIK_F32, SPOTNIK_SUM);
+    if (rc)
+        return rc;
     if (worker->all)
         rc = all_kinds_start(worker->all, step);
     else if (!worker->sync)
@@ -381,7 +402,9 @@ int main(int argc, char **argv)
     worker.w = calloc(worker.count, sizeof *worker.w);
     worker.g = calloc(worker.count, sizeof *worker.g);
     worker.ballast = malloc(worker.state_bytes + 1);
-    if (!worker.w || !worker.g || !worker.ballast)
+    worker.ones_count = getenv("WORKER_ONES") ? strtoull(getenv("WORKER_ONES"), NULL, 10) : 0;
+    worker.ones = calloc(worker.ones_count + 1, sizeof *worker.ones);
+    if (!worker.w || !worker.g || !worker.ballast || !worker.ones)
         return 2;
     for (uint64_t i = 0; i < worker.state_bytes; i++)
         worker.ballast[i] =
@@ -396,6 +419,7 @@ int main(int argc, char **argv)
     apart_free(worker.apart);
     free(worker.w);
     free(worker.g);
+    free(worker.ones);
     free(worker.ballast);
     return status;
 }

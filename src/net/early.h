@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Results on their way to the caller before the commit, so that little is left to copy after it.
+ *
+ * The input must outlive the reduction, since a loss is repaired from it (P5). So each piece of it is saved before the piece of the
+ * result takes its place, and put back when the step does not commit after all, or is reduced again. Only the caller's thread, inside
+ * of spotnik_step_commit(), moves pieces, and only when it would sleep otherwise: on a wire that is slower than memory.
+ *
+ *     found in `data`      not final: input        moved: result
+ *     found in `saved`                             moved: input
+ *
+ * Plain memory and plain counters: no lock, no clock. Who may call when is caller.c's. */
+#ifndef SPOTNIK_NET_EARLY_H
+#define SPOTNIK_NET_EARLY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SPOTNIK_EARLY_RANGES 64
+#define SPOTNIK_EARLY_LEAST (256u * 1024) /* bytes: a smaller bucket is copied in no time */
+
+/* Bytes of the result that will not change any more: [begin, end); the caller has [begin, moved). */
+struct spotnik_early_range {
+    size_t begin, end, moved;
+};
+
+struct spotnik_early {
+    uint64_t step;
+    uint8_t *saved; /* the input, where the caller's memory holds the result */
+    size_t saved_bytes;
+    bool refused;   /* no memory, or somebody else's input lies in the same place */
+    uint32_t count;
+    struct spotnik_early_range range[SPOTNIK_EARLY_RANGES];
+};
+
+/* [begin, end) of the result of `step` is final. More ranges than there is room for are left to the end. */
+void spotnik_early_add(struct spotnik_early *early, uint64_t step, size_t begin, size_t end);
+
+/* Is there a piece of `step` to move? */
+bool spotnik_early_is_due(struct spotnik_early *early, uint64_t step);
+
+/* Move one piece of at most `most` bytes. `bytes`: of the bucket. Refuses from then on when there is no memory to save to. */
+void spotnik_early_move(struct spotnik_early *early, uint8_t *data, const uint8_t *result, size_t bytes, size_t most);
+
+/* `data` holds the input again, and nothing is final. */
+void spotnik_early_undo(struct spotnik_early *early, uint8_t *data);
+
+/* The step is committed: copy what was not moved. */
+void spotnik_early_finish(struct spotnik_early *early, uint8_t *data, const uint8_t *result, size_t bytes);
+
+void spotnik_early_free(struct spotnik_early *early);
+
+#endif
