@@ -128,6 +128,8 @@ bool spotnik_deliver(struct spotnik_engine *engine, uint64_t step)
     for (uint32_t i = 0; i < count; i++) {
         size_t one = spotnik_dtype_size((enum spotnik_dtype)result[i].dtype);
         bool kept = engine->bucket[i].kept;
+        if (engine->bucket[i].step[step & 1] != step)
+            continue; /* left out in this step: what is shown, and where it went, are of an earlier one */
         if (spotnik_share_result(engine, i, step) != NULL)
             stand &= spotnik_share_deliver(engine, i, step, kept ? NULL : engine->bucket[i].in);
         else if (kept)

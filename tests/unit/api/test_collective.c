@@ -2,7 +2,7 @@
 /* Collectives of a step, in a job of one and among members that are threads of this process with engines of their own, over
  * TCP and over shared memory. Claims: every member receives the same bits, whatever they mean; a member lost in mid-step is
  * missing from all collectives of the step alike, and a broadcast of it is an error and not zeros; a joiner that repeats
- * steps receives what the others had; wrong calls start nothing. */
+ * steps receives what the others had; a step writes nothing where only earlier ones did; wrong calls start nothing. */
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -137,6 +137,27 @@ static void *calm(void *context)
         check_all(member, i % MEMBERS, bytes, MEMBERS);
         EXPECT(member, spotnik_barrier(member->job) == 0);
         EXPECT(member, spotnik_contributors(member->job, NULL, 0) == 0);
+    }
+    EXPECT(member, spotnik_leave(member->job) == 0);
+    return NULL;
+}
+
+/* A bucket that a step leaves out: where it went in earlier steps belongs to the program again, or to nobody. */
+static void *frugal(void *context)
+{
+    struct member *member = context;
+
+    join(member, MEMBERS);
+    for (uint32_t i = 0; i < 12 && !member->failure[0]; i++) {
+        bool whole = i < 6;
+        memset(member->bytes, whole ? 1 : 0x77, LARGE);
+        EXPECT(member, spotnik_step_begin(member->job, &member->step) == 0);
+        if (whole)
+            EXPECT(member, spotnik_allreduce(member->job, 0, member->bytes, LARGE, SPOTNIK_U8, SPOTNIK_SUM) == 0);
+        EXPECT(member, spotnik_allreduce(member->job, 1, member->row, ROW, SPOTNIK_U16, SPOTNIK_MAX) == 0);
+        EXPECT(member, spotnik_step_commit(member->job) == 0);
+        for (size_t at = 0; at < LARGE; at++)
+            EXPECT(member, member->bytes[at] == (whole ? MEMBERS : 0x77));
     }
     EXPECT(member, spotnik_leave(member->job) == 0);
     return NULL;
@@ -358,6 +379,13 @@ static void test_calm(void **state)
     together(calm, MEMBERS, "auto");
 }
 
+static void test_left_out(void **state)
+{
+    (void)state;
+    together(frugal, MEMBERS, "tcp");
+    together(frugal, MEMBERS, "auto");
+}
+
 static void test_compressed(void **state)
 {
     (void)state;
@@ -501,6 +529,7 @@ int main(void)
         cmocka_unit_test(test_alone),     cmocka_unit_test(test_wrong_calls),
         cmocka_unit_test(test_calm),      cmocka_unit_test(test_compressed),
         cmocka_unit_test(test_lost_root), cmocka_unit_test(test_latecomer),
+        cmocka_unit_test(test_left_out),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
