@@ -90,15 +90,16 @@ SPOTNIK_API int spotnik_settle(spotnik_job *job, const char *name, float *data, 
 
 /**
  * Open the store @p name, @p count elements of F32, which all members hold together: it is cut by bytes over the members of the
- * view, each part on @p copies of them (1 to 8; 2 survives the loss of any member, 3 of any two at a time). Every member opens it,
- * with the same arguments, and pushes wait for those that have not. What it begins with is @p initial, the same on every member;
- * one that comes later takes over what the others have. Copied at once.
+ * view, each part on @p copies of them (1 to 8; 2 survives the loss of any member, 3 of any two at a time). What it begins with is
+ * @p initial, the same on every member, copied at once; one that opens it later takes over what the others have.
  *
- * Open it before the first spotnik_step_begin(): from then on this member may have to hold a part of it.
+ * Any time: before the first step, between steps, in a program that joins when others have pushed for long. Members that have not
+ * opened it hold their part all the same, from when somebody else has; so nobody waits for anybody's call. Every member that does open it
+ * gives the same count and copies; where they differ, pushes and fetches end with MISMATCH, or this call with ARGUMENT.
  * When the view changes, its parts are cut anew and move by themselves, while pushes wait. Members that leave take what they
  * hold with them: as many as there are copies may not leave at the same instant, as they may not die. When all holders of a part are lost at once, the newest
  * content that is left anywhere takes its place. Costs every member memory for one more copy of the whole. Errors: ARGUMENT (also: it is open
- * already), MEMORY, SYSTEM.
+ * already, or open elsewhere with other numbers), MEMORY, SYSTEM.
  */
 SPOTNIK_API int spotnik_store_open(spotnik_job *job, const char *name, const float *initial, size_t count,
                                    uint32_t copies);
@@ -106,7 +107,7 @@ SPOTNIK_API int spotnik_store_open(spotnik_job *job, const char *name, const flo
 /**
  * Start to add @p update, as many elements as the store has, to the store: exactly once, whoever is lost meanwhile. When the
  * request ends with a version, all copies have all of it; with version 0, by @p timeout_ns or by being freed before, it may count in part.
- * One push at a time. @p update is left alone until the request has ended. Errors: as spotnik_pull(); STATE (the store is not open, or
+ * One push at a time. @p update is left alone until the request has ended. Errors: as spotnik_pull(); STATE (the store is not open here, or
  * the last push has not ended).
  */
 SPOTNIK_API int spotnik_push(spotnik_job *job, const char *name, const float *update, size_t count,

@@ -190,10 +190,11 @@ def settle(name: str, array: Any, job: Optional[Job] = None) -> int:
 
 
 def store_open(name: str, initial: Any, copies: int = 2, job: Optional[Job] = None) -> None:
-    """Open the store `name`, which begins as `initial`, float32: the same on every member, which all open it.
+    """Open the store `name`, which begins as `initial`, float32: the same on every member that opens it.
 
-    Its parts lie on `copies` members each (1 to 8) and move by themselves when members come or go; a member that opens
-    it later takes over what the others have. Raises ArgumentError (also: it is open already), NoMemoryError.
+    Its parts lie on `copies` members each (1 to 8) and move by themselves when members come or go. Open it at any time:
+    members that have not do hold their part, and one that opens it later takes over what the others have. Raises
+    ArgumentError (also: it is open already, or open elsewhere with another size or number of copies), NoMemoryError.
     """
     job = job or current()
     source = _numpy().ascontiguousarray(_look_at(initial))

@@ -12,6 +12,11 @@
 #include "base/error.h"
 #include "state/thread.h"
 
+#define EXTENT_COPIES 16
+#define DEPOTS_MAX 256 /* that others may have us open */
+
+_Static_assert(SPOTNIK_EXCHANGE_COPIES_MAX < EXTENT_COPIES, "an extent holds both numbers");
+
 struct spotnik_depot *spotnik_depot_find(const struct spotnik_exchange *exchange, const char *name)
 {
     struct spotnik_depot *depot = exchange->depots;
@@ -192,8 +197,21 @@ static void depot_free(struct spotnik_depot *depot)
     free(depot);
 }
 
-static struct spotnik_depot *depot_new(struct spotnik_exchange *exchange, const char *name, const float *initial,
-                                       uint64_t count, uint32_t copies)
+/* Blocks that have had no content take over what the store begins with. Under the lock. */
+static void initial_take(struct spotnik_depot *depot, const float *initial)
+{
+    for (uint32_t i = 0; i < depot->block_count; i++) {
+        struct spotnik_block *block = &depot->block[i];
+        if (block->held || block->stamp > 0)
+            continue;
+        memcpy(block->store.data, initial + i * depot->block_bytes / sizeof *initial, spotnik_block_bytes(depot, i));
+        block->stamp = 1;
+    }
+    depot->opened = true;
+}
+
+static struct spotnik_depot *depot_new(struct spotnik_exchange *exchange, const char *name, uint64_t bytes,
+                                       uint32_t copies)
 {
     struct spotnik_depot *depot = calloc(1, sizeof *depot);
 
@@ -202,48 +220,114 @@ static struct spotnik_depot *depot_new(struct spotnik_exchange *exchange, const 
     pthread_mutex_init(&depot->lock, NULL);
     depot->exchange = exchange;
     memcpy(depot->name, name, strlen(name) + 1);
-    depot->count = count;
-    depot->bytes = count * sizeof *depot->data;
+    depot->count = bytes / sizeof *depot->data;
+    depot->bytes = bytes;
     depot->block_bytes = block_bytes(depot->bytes);
     depot->block_count = (uint32_t)((depot->bytes + depot->block_bytes - 1) / depot->block_bytes);
     depot->copies = copies;
     depot->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    depot->data = malloc(depot->bytes);
+    depot->data = calloc(1, depot->bytes);
     depot->block = calloc(depot->block_count, sizeof *depot->block);
     if (depot->wake_fd < 0 || !depot->data || !depot->block) {
         depot_free(depot);
         return NULL;
     }
-    memcpy(depot->data, initial, depot->bytes);
-    for (uint32_t i = 0; i < depot->block_count; i++) {
+    for (uint32_t i = 0; i < depot->block_count; i++)
         spotnik_store_init(&depot->block[i].store, depot->data + i * depot->block_bytes / sizeof *depot->data,
                            spotnik_block_bytes(depot, i) / sizeof *depot->data);
-        depot->block[i].stamp = 1;
-    }
     return depot;
+}
+
+/* Find it, or put `fresh` there and let it follow the views. Under the exchange's lock. NULL: it cannot be started. */
+static struct spotnik_depot *get(struct spotnik_exchange *exchange, struct spotnik_depot *fresh)
+{
+    struct spotnik_depot *depot = spotnik_depot_find(exchange, fresh->name);
+
+    if (depot)
+        return depot;
+    if (exchange->stopping || spotnik_thread_start(spotnik_depot_follow, fresh, &fresh->thread))
+        return NULL;
+    fresh->next = exchange->depots;
+    exchange->depots = fresh;
+    return fresh;
+}
+
+static int open_here(struct spotnik_depot *depot, uint64_t extent, const float *initial)
+{
+    int rc = 0;
+
+    pthread_mutex_lock(&depot->lock);
+    if (depot->opened)
+        rc = spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "the store %s is open already", depot->name);
+    else if (spotnik_depot_extent(depot) != extent)
+        rc = spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "the store %s has %llu elements and %u copies with other members; "
+                                  "open it with the same numbers everywhere", depot->name,
+                                  (unsigned long long)depot->count, depot->copies);
+    else
+        initial_take(depot, initial);
+    pthread_mutex_unlock(&depot->lock);
+    eventfd_write(depot->wake_fd, 1); /* now there is something to be held */
+    return rc;
 }
 
 int spotnik_exchange_store_open(struct spotnik_exchange *exchange, const char *name, const float *initial,
                                 uint64_t count, uint32_t copies)
 {
-    struct spotnik_depot *depot = depot_new(exchange, name, initial, count, copies);
+    struct spotnik_depot *fresh = depot_new(exchange, name, count * sizeof *initial, copies);
 
-    if (!depot)
+    if (!fresh)
         return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for the store %s", name);
+    uint64_t extent = spotnik_depot_extent(fresh);
     pthread_mutex_lock(&exchange->lock);
-    int rc = 0;
-    if (exchange->stopping || spotnik_depot_find(exchange, name))
-        rc = spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "the store %s is open already", name);
-    if (!rc)
-        rc = spotnik_thread_start(spotnik_depot_follow, depot, &depot->thread);
-    if (!rc) {
-        depot->next = exchange->depots;
-        exchange->depots = depot;
-    }
+    struct spotnik_depot *depot = get(exchange, fresh);
     pthread_mutex_unlock(&exchange->lock);
-    if (rc)
-        depot_free(depot);
-    return rc;
+    if (depot != fresh)
+        depot_free(fresh);
+    if (!depot)
+        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot start a thread for the store, or the job has ended");
+    return open_here(depot, extent, initial);
+}
+
+/* ---- for others' sake ---- */
+
+/* What every question about a store says in `version`: how large it is, and how many copies of each part there are. */
+uint64_t spotnik_depot_extent(const struct spotnik_depot *depot)
+{
+    return depot->bytes * EXTENT_COPIES + depot->copies;
+}
+
+static bool is_extent(uint64_t bytes, uint64_t copies)
+{
+    return bytes > 0 && bytes % sizeof(float) == 0 && bytes <= SPOTNIK_EXCHANGE_BYTES_MAX && copies > 0
+           && copies <= SPOTNIK_EXCHANGE_COPIES_MAX;
+}
+
+static uint32_t depot_count(const struct spotnik_exchange *exchange)
+{
+    uint32_t count = 0;
+
+    for (const struct spotnik_depot *depot = exchange->depots; depot; depot = depot->next)
+        count++;
+    return count;
+}
+
+struct spotnik_depot *spotnik_depot_for(struct spotnik_exchange *exchange, const struct spotnik_exchange_head *asked)
+{
+    uint64_t bytes = asked->version / EXTENT_COPIES, copies = asked->version % EXTENT_COPIES;
+
+    pthread_mutex_lock(&exchange->lock);
+    struct spotnik_depot *depot = spotnik_depot_find(exchange, asked->name);
+    bool room = depot_count(exchange) < DEPOTS_MAX;
+    pthread_mutex_unlock(&exchange->lock);
+    if (!depot && room && is_extent(bytes, copies)) {
+        struct spotnik_depot *fresh = depot_new(exchange, asked->name, bytes, (uint32_t)copies);
+        pthread_mutex_lock(&exchange->lock);
+        depot = fresh ? get(exchange, fresh) : NULL;
+        pthread_mutex_unlock(&exchange->lock);
+        if (fresh && depot != fresh)
+            depot_free(fresh);
+    }
+    return depot;
 }
 
 /* After the threads have ended. */

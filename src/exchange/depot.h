@@ -15,6 +15,8 @@
  *   - Content is taken from somebody who follows the view already, so nothing of an older epoch can be added to it behind
  *     our back; and from the one whose content is the newest: `stamp`, the last epoch (plus one) in which it was complete. All
  *     holders of an epoch had every update that was answered in it.
+ *   - A member that has not opened the store holds its part all the same: the first question about it opens it there, empty, since each
+ *     says how large the store is. So nobody waits for somebody else's call. What is empty is never taken for content.
  *   - An update that was not answered is sent again, to whoever holds the range then, under its (owner, sequence). A primary
  *     that knows it already passes it on all the same: a copy may lack it. */
 #ifndef SPOTNIK_EXCHANGE_DEPOT_H
@@ -57,14 +59,17 @@ struct spotnik_depot {
     int wake_fd; /* of the thread: there is a new view */
     /* under the lock */
     struct spotnik_depot_cut cut;
+    bool opened; /* by our caller; else for others' sake alone: with nothing of our own in it */
     struct spotnik_id sender[SPOTNIK_STORE_SENDERS_MAX]; /* columns of the blocks' tables */
     uint32_t sender_count;
     bool pushing;
     uint64_t sequence; /* of our last push */
 };
 
-/* depot.c; _find under the exchange's lock, the rest under the depot's own */
+/* depot.c; _find under the exchange's lock, _for without any (NULL: not to be had), the rest under the depot's own */
 struct spotnik_depot *spotnik_depot_find(const struct spotnik_exchange *exchange, const char *name);
+struct spotnik_depot *spotnik_depot_for(struct spotnik_exchange *exchange, const struct spotnik_exchange_head *asked);
+uint64_t spotnik_depot_extent(const struct spotnik_depot *depot);
 uint64_t spotnik_block_bytes(const struct spotnik_depot *depot, uint32_t i);
 void spotnik_range_blocks(const struct spotnik_depot *depot, uint64_t offset, uint64_t bytes, uint32_t *ret_first,
                           uint32_t *ret_end);

@@ -19,6 +19,16 @@ struct asking {
     bool done[SPOTNIK_DEPOT_BLOCKS_MAX];
 };
 
+/* Somebody's store of this name has another size: it will not go away. */
+static bool is_other(struct asking *asking, uint32_t rank, const struct spotnik_exchange_head *answer)
+{
+    if (answer->kind != SPOTNIK_EXCHANGE_OTHER)
+        return false;
+    asking->request->error = SPOTNIK_ERR_MISMATCH;
+    asking->request->arrival.rank = rank;
+    return true;
+}
+
 /* In the view that we have in mind; with a new one we ask somebody else. */
 static bool goes_on(void *context)
 {
@@ -53,6 +63,7 @@ static struct spotnik_exchange_head head_of(const struct asking *asking, enum sp
         .kind = (uint8_t)kind,
         .dtype = SPOTNIK_F32,
         .epoch = asking->cut.epoch,
+        .version = spotnik_depot_extent(asking->depot),
         .owner = asking->request->self,
         .sequence = asking->request->sequence,
         .offset = range.begin,
@@ -72,7 +83,7 @@ static bool push_range(struct asking *asking, uint32_t i, struct spotnik_shard r
     if (rank == asking->cut.rank)
         return spotnik_depot_take_in(asking->depot, &asking->caller, &head, update);
     return spotnik_call(&asking->caller, &asking->cut.member[rank], &head, update, &answer, NULL, 0) == 0
-           && answer.kind == SPOTNIK_EXCHANGE_DONE;
+           && !is_other(asking, rank, &answer) && answer.kind == SPOTNIK_EXCHANGE_DONE;
 }
 
 static bool fetch_here(struct asking *asking, struct spotnik_shard range)
@@ -93,7 +104,7 @@ static bool fetch_there(struct asking *asking, uint32_t rank, struct spotnik_sha
     struct spotnik_exchange_head head = head_of(asking, SPOTNIK_EXCHANGE_FETCH, range), answer;
 
     if (spotnik_call(&asking->caller, &asking->cut.member[rank], &head, NULL, &answer, &asking->body, head.bytes)
-        || answer.kind != SPOTNIK_EXCHANGE_SHARD || answer.bytes != head.bytes)
+        || is_other(asking, rank, &answer) || answer.kind != SPOTNIK_EXCHANGE_SHARD || answer.bytes != head.bytes)
         return false;
     memcpy(asking->request->data + range.begin, asking->body.bytes, head.bytes);
     return true;
@@ -167,7 +178,7 @@ static bool carry_out(struct spotnik_request *request,
                                               .until_ns = request->until_ns,
                                               .goes_on = goes_on,
                                               .context = asking };
-    while (!complete && !spotnik_request_is_over(request)) {
+    while (!complete && !request->error && !spotnik_request_is_over(request)) {
         cut_take(asking);
         complete = round_make(asking, one);
         if (!complete)

@@ -101,6 +101,7 @@ static struct spotnik_exchange_head question(const struct mover *mover, enum spo
         .kind = (uint8_t)kind,
         .dtype = SPOTNIK_F32,
         .epoch = mover->cut.epoch,
+        .version = spotnik_depot_extent(mover->depot),
         .offset = i * mover->depot->block_bytes,
         .bytes = spotnik_block_bytes(mover->depot, i),
     };
@@ -140,11 +141,11 @@ static bool take_from(struct mover *mover, uint32_t rank, uint32_t i, uint64_t s
     return here;
 }
 
-/* What we have is as new as anybody's. */
+/* What we have is as new as anybody's. False: nobody has anything, until somebody opens the store. */
 static bool take_own(struct mover *mover, uint32_t i)
 {
     pthread_mutex_lock(&mover->depot->lock);
-    bool here = settle(mover, i);
+    bool here = mover->depot->block[i].stamp > 0 && settle(mover, i);
     pthread_mutex_unlock(&mover->depot->lock);
     return here;
 }

@@ -7,14 +7,6 @@
 #include "base/time.h"
 #include "exchange/depot.h"
 
-static struct spotnik_depot *find(struct spotnik_exchange *exchange, const char *name)
-{
-    pthread_mutex_lock(&exchange->lock);
-    struct spotnik_depot *depot = spotnik_depot_find(exchange, name);
-    pthread_mutex_unlock(&exchange->lock);
-    return depot;
-}
-
 /* ---- updates ---- */
 
 /* Add it to what is here. *ret_count, ret_copy: who else must have it. False: not now. */
@@ -73,15 +65,32 @@ static int say(struct spotnik_exchange_session *session, enum spotnik_exchange_k
     return spotnik_pipe_write(&session->pipe, &head, NULL);
 }
 
+/* Of no use: read past it. */
+static int skip(struct spotnik_exchange_session *session, uint64_t bytes)
+{
+    uint8_t some[4096];
+    int rc = 0;
+
+    for (uint64_t part; !rc && bytes > 0; bytes -= part) {
+        part = bytes < sizeof some ? bytes : sizeof some;
+        rc = spotnik_pipe_read(&session->pipe, some, part);
+    }
+    return rc;
+}
+
 /* The payload is on its way whatever we think of it. */
 static int take_update(struct spotnik_exchange_session *session, struct spotnik_depot *depot,
                        const struct spotnik_exchange_head *push)
 {
     struct spotnik_caller caller = caller_of(session);
-    uint8_t *update = depot && push->bytes <= depot->bytes ? malloc(push->bytes ? push->bytes : 1) : NULL;
 
+    if (spotnik_depot_extent(depot) != push->version) {
+        int rc = skip(session, push->bytes);
+        return rc ? rc : say(session, SPOTNIK_EXCHANGE_OTHER, 0);
+    }
+    uint8_t *update = push->bytes <= depot->bytes ? malloc(push->bytes ? push->bytes : 1) : NULL;
     if (!update)
-        return SPOTNIK_ERR_PEERS; /* whoever is so early, or so wrong, asks again on another connection */
+        return SPOTNIK_ERR_PEERS;
     int rc = spotnik_pipe_read(&session->pipe, update, push->bytes);
     if (!rc) {
         bool taken = spotnik_depot_take_in(depot, &caller, push, update);
@@ -151,12 +160,14 @@ static int give_block(struct spotnik_exchange_session *session, struct spotnik_d
 
 int spotnik_depot_serve(struct spotnik_exchange_session *session, const struct spotnik_exchange_head *asked)
 {
-    struct spotnik_depot *depot = find(session->exchange, asked->name);
+    struct spotnik_depot *depot = spotnik_depot_for(session->exchange, asked);
 
+    if (!depot)
+        return SPOTNIK_ERR_PEERS; /* no memory, or we are about to go: to others we are a member that has died */
     if (asked->kind == SPOTNIK_EXCHANGE_PUSH || asked->kind == SPOTNIK_EXCHANGE_PASS)
         return take_update(session, depot, asked);
-    if (!depot)
-        return say(session, SPOTNIK_EXCHANGE_ABSENT, 0);
+    if (spotnik_depot_extent(depot) != asked->version)
+        return say(session, SPOTNIK_EXCHANGE_OTHER, 0);
     return asked->kind == SPOTNIK_EXCHANGE_FETCH ? give_shard(session, depot, *asked)
                                                  : give_block(session, depot, asked);
 }

@@ -251,6 +251,12 @@ static int depot_get(struct spotnik_exchange *exchange, const char *name, uint64
     pthread_mutex_lock(&exchange->lock);
     wanted->depot = spotnik_depot_find(exchange, name);
     pthread_mutex_unlock(&exchange->lock);
+    if (wanted->depot) {
+        pthread_mutex_lock(&wanted->depot->lock);
+        bool opened = wanted->depot->opened;
+        pthread_mutex_unlock(&wanted->depot->lock);
+        wanted->depot = opened ? wanted->depot : NULL;
+    }
     if (!wanted->depot)
         return spotnik_error_return(SPOTNIK_ERR_STATE, "the store %s is not open; call spotnik_store_open() first", name);
     if (wanted->depot->count != count)

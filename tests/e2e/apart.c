@@ -13,7 +13,7 @@ struct apart {
     spotnik_job *job;
     float model[COUNT], other[COUNT], change[COUNT];
     float update[SLOTS], store[SLOTS];
-    uint32_t slot;
+    uint32_t slot, copies;
     uint64_t turns, pushes, random;
     float base; /* of our element, before our first push */
     char wrong[200];
@@ -37,10 +37,8 @@ struct apart *apart_new(spotnik_job *job, uint32_t copies)
     apart->update[apart->slot] = 1;
     for (uint32_t i = 0; i < COUNT; i++)
         apart->model[i] = (float)apart->slot;
-    if (spotnik_store_open(job, "store", apart->store, SLOTS, copies) == 0)
-        return apart;
-    free(apart);
-    return NULL;
+    apart->copies = copies;
+    return apart;
 }
 
 void apart_free(struct apart *apart)
@@ -123,6 +121,9 @@ static void push(struct apart *apart)
 
 const char *apart_turn(struct apart *apart, uint32_t size)
 {
+    /* In the midst of steps: others have pushed long before we come to this. */
+    if (apart->turns == 0)
+        check(apart, spotnik_store_open(apart->job, "store", apart->store, SLOTS, apart->copies) == 0, "store_open");
     int rc = spotnik_publish(apart->job, "model", apart->model, COUNT, SPOTNIK_F32, apart->turns + 1);
 
     check(apart, rc == 0, "publish");

@@ -11,7 +11,7 @@
 
 struct apart;
 
-/* Right after spotnik_join(). NULL: no memory, or the store could not be opened. */
+/* Right after spotnik_join(); the store is opened after the first step, when others have pushed long before. NULL: no memory. */
 struct apart *apart_new(spotnik_job *job, uint32_t copies);
 
 /* One turn in the view of `size` members. NULL, or what is wrong. */

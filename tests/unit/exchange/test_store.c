@@ -82,15 +82,21 @@ static void *work(void *context)
     return NULL;
 }
 
-static void open_all(struct gathering *gathering, uint32_t copies)
+static int open_one(struct gathering *gathering, uint32_t member, uint32_t modulus, uint32_t copies)
 {
     float *initial = malloc(COUNT * sizeof *initial);
 
     for (uint32_t i = 0; i < COUNT; i++)
-        initial[i] = (float)(i % 7);
-    for (uint32_t i = 0; i < gathering->count; i++)
-        assert_int_equal(spotnik_store_open(gathering->job[i], "w", initial, COUNT, copies), 0);
+        initial[i] = (float)(i % modulus);
+    int rc = spotnik_store_open(gathering->job[member], "w", initial, COUNT, copies);
     free(initial);
+    return rc;
+}
+
+static void open_all(struct gathering *gathering, uint32_t copies)
+{
+    for (uint32_t i = 0; i < gathering->count; i++)
+        assert_int_equal(open_one(gathering, i, 7, copies), 0);
 }
 
 /* Everything that was answered, and of each of the dead one more at most. */
@@ -174,12 +180,69 @@ static void test_wrong_calls(void **state)
     assert_int_equal(spotnik_store_open(job, "w", data, 4, 2), SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_push(job, "w", data, 3, 0, &request), SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_push(job, "w", data, 4, 0, NULL), SPOTNIK_ERR_ARGUMENT);
-    assert_int_equal(spotnik_push(job, "w", data, 4, 0, &request), 0); /* the other has not opened it: not yet */
-    assert_int_equal(spotnik_request_wait(request, 20000000, NULL), SPOTNIK_ERR_AGAIN);
-    spotnik_request *second;
-    assert_int_equal(spotnik_push(job, "w", data, 4, 0, &second), SPOTNIK_ERR_STATE);
-    assert_int_equal(spotnik_store_open(gathering.job[1], "w", data, 4, 2), 0);
-    assert_true(finish(request) != 0);
+    uint32_t refused = 0;
+    for (int i = 0; i < 50; i++) {
+        spotnik_request *second;
+        assert_int_equal(spotnik_push(job, "w", data, 4, 0, &request), 0);
+        int rc = spotnik_push(job, "w", data, 4, 0, &second);
+        refused += rc == SPOTNIK_ERR_STATE;
+        assert_true(finish(request) != 0);
+        assert_true(rc == SPOTNIK_ERR_STATE || finish(second) != 0); /* the first one had ended */
+    }
+    assert_true(refused > 0);
+    gathering_end(&gathering);
+}
+
+/* Others need not have opened it to hold their parts, nor to be lost; they open it later, and find what was pushed. */
+static void test_opened_by_one(void **state)
+{
+    struct gathering gathering;
+    struct worker worker = { .gathering = &gathering, .pushes = 3 };
+    spotnik_request *request;
+
+    gathering_begin(&gathering, 4, transport(state));
+    assert_int_equal(open_one(&gathering, 0, 7, 2), 0);
+    work(&worker);
+    assert_string_equal(worker.failure, "");
+    gathering_lose(&gathering, 3);
+    check(&gathering, 0, 3, 0);
+    assert_int_equal(spotnik_fetch(gathering.job[1], "w", NULL, 0, 0, &request), SPOTNIK_ERR_STATE);
+    assert_int_equal(open_one(&gathering, 1, 5, 3), SPOTNIK_ERR_ARGUMENT); /* not as the others have it */
+    assert_non_null(strstr(spotnik_last_error(), "70001 elements and 2 copies"));
+    assert_int_equal(open_one(&gathering, 1, 5, 2), 0);
+    check(&gathering, 1, 3, 0);
+    gathering_lose(&gathering, 0);
+    check(&gathering, 1, 3, 0);
+    assert_int_equal(open_one(&gathering, 2, 5, 2), 0);
+    assert_int_equal(open_one(&gathering, 2, 5, 2), SPOTNIK_ERR_ARGUMENT);
+    worker = (struct worker){ .gathering = &gathering, .member = 2, .pushes = 2 };
+    work(&worker);
+    assert_string_equal(worker.failure, "");
+    check(&gathering, 1, 5, 0);
+    gathering_end(&gathering);
+}
+
+/* Members whose stores differ are told so, and nobody waits for ever. */
+static void test_opened_differently(void **state)
+{
+    struct gathering gathering;
+    spotnik_request *request;
+    float data[2000] = { 0 };
+
+    gathering_begin(&gathering, 2, transport(state));
+    assert_int_equal(spotnik_store_open(gathering.job[0], "w", data, 2000, 1), 0);
+    int other = spotnik_store_open(gathering.job[1], "w", data, 1999, 1);
+    for (uint32_t i = 0; i < 2; i++) {
+        int rc = spotnik_push(gathering.job[i], "w", data, 2000 - i, 0, &request);
+        if (i == 1 && other) { /* it knew already */
+            assert_int_equal(rc, SPOTNIK_ERR_STATE);
+            continue;
+        }
+        assert_int_equal(rc, 0);
+        rc = spotnik_request_wait(request, UINT64_MAX, NULL);
+        assert_int_equal(rc, other ? 0 : SPOTNIK_ERR_MISMATCH);
+        spotnik_request_free(request);
+    }
     gathering_end(&gathering);
 }
 
@@ -188,6 +251,7 @@ int main(void)
     static char tcp[] = "tcp", any[] = "auto";
 #define BOTH(test) { #test " tcp", test, NULL, NULL, tcp }, { #test " unix", test, NULL, NULL, any }
     const struct CMUnitTest tests[] = {
+        BOTH(test_opened_by_one), BOTH(test_opened_differently),
         BOTH(test_calm),
         BOTH(test_one_is_lost),
         BOTH(test_two_are_lost),
