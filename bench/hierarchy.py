@@ -80,13 +80,16 @@ def main() -> None:
     parser.add_argument("--hosts", type=int, default=2)
     parser.add_argument("--each", type=int, default=4)
     parser.add_argument("--rate", default="1gbit")
+    parser.add_argument("--mtu", type=int, default=1500)
+    parser.add_argument("--delay", type=float, default=0, help="milliseconds that each host's link holds what it sends")
+    parser.add_argument("--congestion", default="", help="TCP congestion control of the hosts, else the system's")
     parser.add_argument("--sizes", default="256KiB,4MiB,25MiB")
     parser.add_argument("--rounds", type=int, default=20)
     arguments = parser.parse_args()
     hosts = arguments.hosts
     print(f"{hosts} hosts of {arguments.each} members, {arguments.rate} links; medians of {arguments.rounds} steps")
     print(f"{'bytes':>10} {'bound ms':>9} {'algorithm':>10} {'ms':>9} {'sent by a host':>15} {'of 2(H-1)/H B':>14}")
-    with Network(hosts, arguments.rate, "") as network:
+    with Network(arguments, arguments.build / "bench") as network:
         for size in (bytes_of(text) for text in arguments.sizes.split(",")):
             least = 2 * (hosts - 1) / hosts * size
             bound = least * 8 / bits_per_second(arguments.rate) * 1e3

@@ -30,7 +30,7 @@ static const char help[] =
     "  --plant BUG    break a rule of the protocol on purpose: commit-after-promise, ignore-accepted, "
     "any-quorum,\n"
     "                 skip-handover, forget-returned, flat-unasked, small-early,\n"
-    "                 policy-not-copied, policy-alone, holder-alone, judge-any-lane\n"
+    "                 policy-not-copied, policy-alone, holder-alone, judge-any-lane, sum-early\n"
     "  --json         results as JSON, one object per line\n"
     "  --scale N      a view of N members, losses in one instant: what the recovery costs (default losses "
     "1,3,10),\n"
@@ -64,7 +64,8 @@ static bool parse_bug(const char *text, uint32_t *bugs)
                   { "policy-not-copied", SPOTNIK_BUG_POLICY_NOT_COPIED },
                   { "policy-alone", SPOTNIK_BUG_POLICY_ALONE },
                   { "holder-alone", SPOTNIK_BUG_HOLDER_ALONE },
-                  { "judge-any-lane", SPOTNIK_BUG_JUDGE_ANY_LANE } };
+                  { "judge-any-lane", SPOTNIK_BUG_JUDGE_ANY_LANE },
+                  { "sum-early", SPOTNIK_BUG_SUM_EARLY } };
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
         if (!strcmp(text, known[i].name)) {
             *bugs |= known[i].bug;

@@ -95,7 +95,8 @@ enum spotnik_event_kind {
     /* data */
     SPOTNIK_EVENT_CHUNK_DONE,   /* header: the payload has been put where spotnik_core_place() said */
     SPOTNIK_EVENT_FLAT_DONE,    /* header: bucket, step, epoch of a FLAT whose whole result we hold, whoever may die now; or, for
-                                   the holder of a host's stream, whose sum over the host is in out, of header.weight */
+                                   the holder of a host's stream, whose sum over the host is in out, of header.weight: the first
+                                   `count` chunks of every segment of the ring of hosts, and more of them each time */
     SPOTNIK_EVENT_FLAT_FAILED,  /* header, error: a FLAT that cannot be done: MISMATCH, or else it is reduced again */
 };
 
@@ -149,9 +150,9 @@ enum spotnik_action_kind {
     SPOTNIK_ACTION_OFFER,      /* bucket, step, count: offer[step & 1] = in: to be sent from there */
     SPOTNIK_ACTION_SUM,        /* bucket, step; offset: our rank, count: members, weight: ours: out[step & 1] = all inputs added up, ours from
                                   `in`, the others' where KEEP put them; segment j of the ring (ring.h) from rank j on */
-    SPOTNIK_ACTION_FLAT,       /* bucket, step, weight: reduce it by the flat algorithm with all of the view -> FLAT_DONE.
-                                  `part` HOLDER, SERVED: with the members of our host only; the first of them gets their sum (of
-                                  MEAN without the division) and SPREADs the result of all, which the others wait for */
+    SPOTNIK_ACTION_FLAT,       /* bucket, step, count, weight: reduce it by the flat algorithm with all of the view -> FLAT_DONE.
+                                  `part` HOLDER, SERVED: with the members of our host only, one of `offset`; the first of them gets their
+                                  sum (of MEAN without the division) and SPREADs the result of all, which the others wait for */
     SPOTNIK_ACTION_SPREAD,     /* bucket, step: of a FLAT as HOLDER: out[step & 1] holds the result of all now; show it to our host */
     SPOTNIK_ACTION_FLAT_LATE,  /* bucket, step: its whole result was put up in the view before, by all of it: look -> FLAT_DONE, or
                                   FLAT_FAILED and it is handed to us */
@@ -280,6 +281,7 @@ enum spotnik_bug {
     SPOTNIK_BUG_POLICY_ALONE = (1u << 8),      /* and members judge by their own numbers */
     SPOTNIK_BUG_HOLDER_ALONE = (1u << 9),    /* the sum of a host goes on with the weight of its holder */
     SPOTNIK_BUG_JUDGE_ANY_LANE = (1u << 10), /* what overtakes on another connection counts as a different program */
+    SPOTNIK_BUG_SUM_EARLY = (1u << 11),      /* a host's sum goes on before all of what is sent is there */
 };
 void spotnik_core_plant(struct spotnik_core *core, uint32_t bugs);
 

@@ -98,6 +98,7 @@ static void start_in_memory(struct spotnik_core *core, uint32_t number, struct s
     action->part = part;
     action->bucket = number;
     action->step = core->step.committed + 1;
+    action->offset = part == SPOTNIK_PART_ALL ? 1 : core->hosts.count;
     action->count = bucket->count;
     action->weight = bucket->weight;
 }
@@ -176,6 +177,20 @@ static bool still_wanted(const struct spotnik_core *core, const struct spotnik_c
            header->bucket < SPOTNIK_BUCKETS_MAX;
 }
 
+/* More of the sum of our host is there. With the first of it the bucket is begun on the ring of hosts. */
+static void host_summed(struct spotnik_core *core, struct spotnik_bucket *bucket, const struct spotnik_event *event)
+{
+    uint64_t weight = core->bugs & SPOTNIK_BUG_HOLDER_ALONE ? bucket->weight : event->header.weight;
+
+    if (bucket->flat)
+        spotnik_transaction_start_summed(&core->step, bucket, core->hosts.count, core->hosts.index, core->limits.chunk_bytes,
+                                         weight);
+    else if (!bucket->summed)
+        return;
+    bool early = (core->bugs & SPOTNIK_BUG_SUM_EARLY) && event->count < bucket->ring.chunks - 1;
+    bucket->ready = event->count + early;
+}
+
 void on_flat_done(struct spotnik_core *core, const struct spotnik_event *event)
 {
     const struct spotnik_chunk_header *header = &event->header;
@@ -183,14 +198,14 @@ void on_flat_done(struct spotnik_core *core, const struct spotnik_event *event)
     if (!still_wanted(core, header))
         return;
     struct spotnik_bucket *bucket = spotnik_transaction_bucket(&core->step, header->step, header->bucket);
-    if (!bucket->used || !bucket->flat || bucket->complete)
+    if (!bucket->used || bucket->complete)
         return;
     if (bucket->hosts) {
-        uint64_t weight = core->bugs & SPOTNIK_BUG_HOLDER_ALONE ? bucket->weight : header->weight;
-        spotnik_transaction_start_summed(&core->step, bucket, core->hosts.count, core->hosts.index, core->limits.chunk_bytes,
-                                         weight);
+        host_summed(core, bucket, event);
         return;
     }
+    if (!bucket->flat)
+        return;
     spotnik_transaction_receive_flat(&core->step, bucket);
     step_try_commit(core);
 }

@@ -198,6 +198,8 @@ static struct spotnik_placement place_chunk(struct spotnik_core *core, const str
     if (!ours || header->sequence != bucket->received || bucket->received >= spotnik_ring_total(&bucket->ring))
         return verdict(SPOTNIK_VERDICT_BAD);
     struct spotnik_ring_chunk chunk = spotnik_ring_received(&bucket->ring, header->sequence);
+    if (chunk.kind != SPOTNIK_RING_COPY && header->sequence % bucket->ring.chunks >= bucket->ready)
+        return verdict(SPOTNIK_VERDICT_WAIT); /* until this part of it is there */
     return (struct spotnik_placement){.verdict = SPOTNIK_VERDICT_TAKE, .kind = chunk.kind, .offset = chunk.offset,
                                       .count = chunk.count, .weight = bucket->ring_weight,
                                       .weight_total = header->weight + bucket->ring_weight, .summed = bucket->summed};

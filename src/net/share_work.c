@@ -10,6 +10,7 @@
 #include "base/time.h"
 #include "member/hosts.h"
 #include "net/share.h"
+#include "step/step.h"
 
 #define SPIN_LEAST_NS (2 * SPOTNIK_US)
 #define SPIN_MOST_NS (32 * SPOTNIK_US)
@@ -121,10 +122,12 @@ static uint8_t *area(struct spotnik_share *share, uint8_t **at, size_t *have, si
 
 /* Room for our share, also when a quarter of the members is lost: then no memory need be found in the middle of a recovery. Who is
  * alone (the last one of the view, or of its host) has the whole for its share. */
-static size_t result_room(const struct spotnik_share *share, size_t bytes)
+static size_t result_room(const struct spotnik_share *share, const struct spotnik_flat_order *order, size_t bytes)
 {
     uint32_t size = share->flat.size, lost = size > 4 ? size / 4 : 1, left = size > lost ? size - lost : 1;
     size_t page = SPOTNIK_SEGMENT_PAGE, pages = (bytes + page - 1) / page;
+    if (order->part == SPOTNIK_FLAT_SERVED)
+        return spotnik_flat_pipeline_room(order->count, bytes / order->count, order->hosts, order->chunk_count, left);
     return (pages + left - 1) / left * page;
 }
 
@@ -146,7 +149,9 @@ static bool areas_get(struct spotnik_share *share, uint32_t number, const void *
         order->input_area = (void *)in;
     else
         order->input_area = area(share, &areas->large, &areas->large_bytes, bytes);
-    order->result_area = area(share, &areas->result[parity], &areas->result_bytes[parity], result_room(share, bytes));
+    if (order->part == SPOTNIK_FLAT_HOLDER)
+        return order->input_area != NULL;
+    order->result_area = area(share, &areas->result[parity], &areas->result_bytes[parity], result_room(share, order, bytes));
     return order->input_area != NULL && order->result_area != NULL;
 }
 
@@ -180,7 +185,9 @@ void spotnik_share_start(struct spotnik_engine *engine, const struct spotnik_act
         .out = bucket->out[parity],
         .again = bucket->flat_begun,
     };
-    size_t bytes = action->count * spotnik_dtype_size((enum spotnik_dtype)order.dtype);
+    size_t one = spotnik_dtype_size((enum spotnik_dtype)order.dtype), bytes = action->count * one;
+    order.hosts = (uint32_t)action->offset;
+    order.chunk_count = spotnik_transaction_chunk_count(engine->config.limits.chunk_bytes, (uint32_t)one);
     order.ticket = spotnik_board_ticket(spotnik_core_view(engine->core)->epoch, action->step);
     share->shown[number][parity] = false;
     bool ready = setup(engine, action->part); /* or else somebody's memory was here when the view was proposed, and is not */
@@ -231,7 +238,7 @@ static void neighbourhood_touch(const struct spotnik_share *share, uint32_t numb
         if (rank == flat->rank)
             continue;
         peer_touch(&flat->peer[rank], slot->input_offset + begin, end - begin);
-        peer_touch(&flat->peer[rank], slot->result_offset, result_room(share, bucket->bytes));
+        peer_touch(&flat->peer[rank], slot->result_offset, result_room(share, &bucket->order, bucket->bytes));
     }
 }
 
@@ -299,6 +306,7 @@ static void tell_done(struct spotnik_engine *engine, uint32_t number)
     event.header.epoch = share->epoch;
     event.header.step = bucket->order.step;
     event.header.weight = bucket->weight_sum;
+    event.count = spotnik_flat_collected(&share->flat, number);
     bool holder = bucket->order.part == SPOTNIK_FLAT_HOLDER;
     if (!bucket->small && !holder) {
         int rc = spotnik_window_show(&share->window[number][parity], &share->flat, number);
@@ -324,6 +332,7 @@ static bool work_on(struct spotnik_engine *engine, uint32_t number)
     switch (verdict) {
     case SPOTNIK_FLAT_MORE:
         return true;
+    case SPOTNIK_FLAT_PART:
     case SPOTNIK_FLAT_READY:
         tell_done(engine, number);
         return true;

@@ -62,6 +62,13 @@ struct spotnik_ring_chunk spotnik_ring_received(const struct spotnik_ring *ring,
     return stream_chunk(ring, (ring->rank + ring->size - 1) % ring->size, q);
 }
 
+struct spotnik_ring_chunk spotnik_ring_at(const struct spotnik_ring *ring, uint32_t segment, uint64_t index)
+{
+    SPOTNIK_ASSERT(segment < ring->size);
+    SPOTNIK_ASSERT(index < ring->chunks);
+    return chunk_of(ring, segment, 0, index);
+}
+
 bool spotnik_ring_ready(const struct spotnik_ring *ring, uint64_t q, uint64_t received)
 {
     return q < spotnik_ring_total(ring) && (q < ring->chunks || q - ring->chunks < received);

@@ -39,9 +39,9 @@ void spotnik_bells_listen(struct spotnik_flat *flat, struct spotnik_bells *ret)
     ret->count = 0;
     __atomic_store_n(&flat->peer[flat->rank].board->waiting, 1, __ATOMIC_SEQ_CST);
     for (uint32_t i = 0; i < flat->last && ret->count < SPOTNIK_BELLS_MAX; i++) {
-        uint32_t rank = spotnik_flat_is_active(flat, i) ? spotnik_flat_awaits(flat, i) : flat->size;
-        if (rank != flat->size)
-            listen_to(ret, &flat->peer[rank].board->bell);
+        uint32_t rank[2], count = spotnik_flat_is_active(flat, i) ? spotnik_flat_awaits(flat, i, rank) : 0;
+        for (uint32_t k = 0; k < count && ret->count < SPOTNIK_BELLS_MAX; k++)
+            listen_to(ret, &flat->peer[rank[k]].board->bell);
     }
 }
 

@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #define SPOTNIK_BOARD_MAGIC UINT64_C(0x6472616f426b6e53)
-#define SPOTNIK_BOARD_VERSION 3
+#define SPOTNIK_BOARD_VERSION 4
 #define SPOTNIK_BOARD_BUCKETS 258 /* those of the core */
 
 /* Of one bucket, in the steps of one parity. */
@@ -25,7 +25,8 @@ struct spotnik_board_slot {
     uint64_t result; /* ticket: our share of the result lies at result_offset */
     uint64_t input_offset, result_offset; /* from the start of the segment */
     uint64_t count, weight;
-    uint8_t dtype, op, spare[14];
+    uint8_t dtype, op, spare[6];
+    uint32_t inputs, results; /* pipelined (pipeline.c): how many pieces of them lie there so far */
 };
 
 /* The result of all hosts, in the memory of the one that holds the stream of its host. */
@@ -57,6 +58,17 @@ static inline uint64_t spotnik_board_ticket(uint64_t epoch, uint64_t step)
 static inline uint64_t spotnik_board_epoch_of(uint64_t ticket)
 {
     return ticket >> 40;
+}
+
+/* Pieces of what a ticket names; put up after they are written, and set back only while the ticket is down. */
+static inline void spotnik_board_count_up(uint32_t *pieces, uint32_t value)
+{
+    __atomic_store_n(pieces, value, __ATOMIC_RELEASE);
+}
+
+static inline uint32_t spotnik_board_counted(const uint32_t *pieces)
+{
+    return __atomic_load_n(pieces, __ATOMIC_ACQUIRE);
 }
 
 /* What was written before can be read by whoever sees the ticket. */

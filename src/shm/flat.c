@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The phases of a flat all-reduce, and when each may go on. Every read of another member's memory stands between two looks at the
  * ticket that names it. */
-#include "shm/flat.h"
+#include "shm/slices.h"
 
 #include <string.h>
 
 #include "base/assert.h"
-#include "ring/ring.h"
 
 static struct spotnik_board *own(const struct spotnik_flat *flat)
 {
@@ -23,12 +22,7 @@ static struct spotnik_board_whole *whole_of(struct spotnik_board *board, uint32_
     return &board->whole[number][step & 1];
 }
 
-static const uint8_t *memory_of(const struct spotnik_flat *flat, uint32_t rank)
-{
-    return (const uint8_t *)flat->peer[rank].board;
-}
-
-static void ring_bell(struct spotnik_flat *flat)
+void spotnik_flat_ring_bell(struct spotnik_flat *flat)
 {
     __atomic_add_fetch(&own(flat)->bell, 1, __ATOMIC_SEQ_CST);
     flat->rung = true;
@@ -82,14 +76,14 @@ static void seal_try(struct spotnik_flat *flat)
         return;
     spotnik_board_put_up(&own(flat)->sealed, flat->sealing);
     flat->sealing = 0;
-    ring_bell(flat);
+    spotnik_flat_ring_bell(flat);
 }
 
 static void input_put_up(struct spotnik_flat *flat, uint32_t number, struct spotnik_flat_bucket *bucket)
 {
     struct spotnik_board_slot *slot = slot_of(own(flat), number, bucket->order.step);
     spotnik_board_put_up(&slot->input, bucket->order.ticket);
-    ring_bell(flat);
+    spotnik_flat_ring_bell(flat);
     bool alone = bucket->small && bucket->order.part == SPOTNIK_FLAT_SERVED; /* the holder adds up all of it */
     bucket->phase = alone ? SPOTNIK_FLAT_AWAIT : SPOTNIK_FLAT_GATHER;
     bucket->seen = 0;
@@ -103,15 +97,17 @@ static void slot_clear(struct spotnik_flat *flat, uint32_t number, const struct 
     spotnik_board_take_down(&slot->input);
     spotnik_board_take_down(&slot->result);
     spotnik_board_take_down(&whole_of(own(flat), number, order->step)->ticket);
-    slot->input_offset = (uint64_t)((const uint8_t *)order->input_area - memory_of(flat, flat->rank));
+    slot->input_offset = (uint64_t)((const uint8_t *)order->input_area - spotnik_flat_memory(flat, flat->rank));
     slot->result_offset =
-        order->result_area == NULL ? 0 : (uint64_t)((const uint8_t *)order->result_area - memory_of(flat, flat->rank));
+        order->result_area == NULL ? 0 : (uint64_t)((const uint8_t *)order->result_area - spotnik_flat_memory(flat, flat->rank));
     whole_of(own(flat), number, order->step)->offset =
-        order->whole_area == NULL ? 0 : (uint64_t)((const uint8_t *)order->whole_area - memory_of(flat, flat->rank));
+        order->whole_area == NULL ? 0 : (uint64_t)((const uint8_t *)order->whole_area - spotnik_flat_memory(flat, flat->rank));
     slot->count = order->count;
     slot->weight = order->weight;
     slot->dtype = order->dtype;
     slot->op = order->op;
+    spotnik_board_count_up(&slot->inputs, 0);
+    spotnik_board_count_up(&slot->results, 0);
 }
 
 /* After a recovery the area still holds what we copied, and lacks only what was our own share then. */
@@ -139,20 +135,22 @@ void spotnik_flat_start(struct spotnik_flat *flat, uint32_t number, const struct
     flat->active++;
     if (number >= flat->last)
         flat->last = number + 1;
+    bool copied = is_copied(&before, order);
+    if (!bucket->small && order->part != SPOTNIK_FLAT_ALL) {
+        spotnik_flat_pipeline_start(flat, number, bucket, copied && before.gap_begin == before.gap_end);
+        return;
+    }
     if (bucket->small || order->in == order->input_area) {
         if (order->in != order->input_area && bucket->bytes > 0)
             memcpy(order->input_area, order->in, bucket->bytes);
         input_put_up(flat, number, bucket);
         return;
     }
-    bool copied = is_copied(&before, order);
     bucket->phase = SPOTNIK_FLAT_COPY;
     bucket->at = copied ? before.gap_begin : 0;
     bucket->copy_end = copied ? before.gap_end : bucket->bytes;
-    if (order->part != SPOTNIK_FLAT_SERVED) { /* our own input is what it goes back to when the result is lost: 0007, Overwriting */
-        bucket->gap_begin = bucket->begin;
-        bucket->gap_end = bucket->end;
-    }
+    bucket->gap_begin = bucket->begin;
+    bucket->gap_end = bucket->end;
     flat->copying++;
 }
 
@@ -218,11 +216,9 @@ static uint32_t awaited(const struct spotnik_flat *flat, const struct spotnik_fl
     return (flat->rank + 1 + bucket->seen) % flat->size;
 }
 
-/* One more of the others? BLOCKED: not yet. MORE: all are. */
-static enum spotnik_flat_verdict look_round(struct spotnik_flat *flat, uint32_t number,
-                                            struct spotnik_flat_bucket *bucket)
+enum spotnik_flat_verdict spotnik_flat_look_round(struct spotnik_flat *flat, uint32_t number, struct spotnik_flat_bucket *bucket)
 {
-    bool gathering = bucket->phase == SPOTNIK_FLAT_GATHER;
+    bool gathering = bucket->phase != SPOTNIK_FLAT_SPREAD;
     for (; bucket->seen + 1 < flat->size; bucket->seen++) {
         uint32_t rank = awaited(flat, bucket);
         struct spotnik_board *board = flat->peer[rank].board;
@@ -238,8 +234,7 @@ static enum spotnik_flat_verdict look_round(struct spotnik_flat *flat, uint32_t 
     return SPOTNIK_FLAT_MORE;
 }
 
-/* Read it all, and it still hangs there. */
-static bool inputs_stood(const struct spotnik_flat *flat, uint32_t number, const struct spotnik_flat_bucket *bucket)
+bool spotnik_flat_inputs_stood(const struct spotnik_flat *flat, uint32_t number, const struct spotnik_flat_bucket *bucket)
 {
     for (uint32_t rank = 0; rank < flat->size; rank++) {
         const struct spotnik_board_slot *slot = slot_of(flat->peer[rank].board, number, bucket->order.step);
@@ -279,7 +274,7 @@ static void sum(struct spotnik_flat *flat, uint32_t number, const struct spotnik
         uint32_t rank = (segment + i) % flat->size;
         const struct spotnik_board_slot *slot = slot_of(flat->peer[rank].board, number, bucket->order.step);
         const uint8_t *input =
-            rank == flat->rank ? bucket->order.in : memory_of(flat, rank) + slot->input_offset;
+            rank == flat->rank ? bucket->order.in : spotnik_flat_memory(flat, rank) + slot->input_offset;
         flat->source[i].data = input + from * bucket->one;
         flat->source[i].weight = slot->weight;
     }
@@ -288,24 +283,29 @@ static void sum(struct spotnik_flat *flat, uint32_t number, const struct spotnik
                         bucket->order.part == SPOTNIK_FLAT_ALL ? 0 : SPOTNIK_REDUCE_PARTIAL);
 }
 
+void spotnik_flat_add(struct spotnik_flat *flat, uint32_t number, const struct spotnik_flat_bucket *bucket, uint8_t *out, uint64_t from,
+                      uint64_t to)
+{
+    for (uint64_t at = from; at < to;) {
+        uint32_t segment = segment_of(bucket->order.count, flat->size, at);
+        struct spotnik_ring ring = spotnik_ring_make(flat->size, segment, bucket->order.count, 1);
+        struct spotnik_ring_chunk whole = spotnik_ring_own(&ring);
+        uint64_t until = whole.offset + whole.count < to ? whole.offset + whole.count : to;
+        sum(flat, number, bucket, out + (at - from) * bucket->one, segment, at, until);
+        at = until;
+    }
+}
+
 static void sum_slice(struct spotnik_flat *flat, uint32_t number, struct spotnik_flat_bucket *bucket)
 {
     const struct spotnik_flat_order *order = &bucket->order;
     uint64_t from = bucket->at / bucket->one, to = bucket->end / bucket->one;
     uint64_t most = flat->limits.slice_bytes / bucket->one;
-    bool in_out = bucket->small || order->part == SPOTNIK_FLAT_HOLDER;
-    uint8_t *out = in_out ? order->out : (uint8_t *)order->result_area - bucket->begin;
+    uint8_t *out = bucket->small ? order->out : (uint8_t *)order->result_area - bucket->begin;
     if (to - from > most)
         to = from + most;
+    spotnik_flat_add(flat, number, bucket, out + from * bucket->one, from, to);
     bucket->at = to * bucket->one;
-    while (from < to) {
-        uint32_t segment = segment_of(order->count, flat->size, from);
-        struct spotnik_ring ring = spotnik_ring_make(flat->size, segment, order->count, 1);
-        struct spotnik_ring_chunk whole = spotnik_ring_own(&ring);
-        uint64_t until = whole.offset + whole.count < to ? whole.offset + whole.count : to;
-        sum(flat, number, bucket, out + from * bucket->one, segment, from, until);
-        from = until;
-    }
 }
 
 static enum spotnik_flat_verdict finished(struct spotnik_flat *flat, struct spotnik_flat_bucket *bucket)
@@ -315,13 +315,13 @@ static enum spotnik_flat_verdict finished(struct spotnik_flat *flat, struct spot
     return SPOTNIK_FLAT_READY;
 }
 
-static enum spotnik_flat_verdict stale(struct spotnik_flat_bucket *bucket)
+enum spotnik_flat_verdict spotnik_flat_stale(struct spotnik_flat_bucket *bucket)
 {
     bucket->phase = SPOTNIK_FLAT_STALE;
     return SPOTNIK_FLAT_BLOCKED;
 }
 
-static uint64_t weights(const struct spotnik_flat *flat, uint32_t number, const struct spotnik_flat_bucket *bucket)
+uint64_t spotnik_flat_weights(const struct spotnik_flat *flat, uint32_t number, const struct spotnik_flat_bucket *bucket)
 {
     uint64_t sum = 0;
     for (uint32_t rank = 0; rank < flat->size; rank++)
@@ -329,26 +329,19 @@ static uint64_t weights(const struct spotnik_flat *flat, uint32_t number, const 
     return sum;
 }
 
-static enum spotnik_flat_verdict summed(struct spotnik_flat *flat, struct spotnik_flat_bucket *bucket)
+enum spotnik_flat_verdict spotnik_flat_summed(struct spotnik_flat *flat, struct spotnik_flat_bucket *bucket)
 {
     bucket->phase = SPOTNIK_FLAT_SUMMED;
     flat->active--;
     return SPOTNIK_FLAT_READY;
 }
 
-/* Our share is put up, or, with the holder, in place. */
 static enum spotnik_flat_verdict share_done(struct spotnik_flat *flat, uint32_t number, struct spotnik_flat_bucket *bucket)
 {
-    static const enum spotnik_flat_phase next[] = { [SPOTNIK_FLAT_ALL] = SPOTNIK_FLAT_SPREAD,
-                                                    [SPOTNIK_FLAT_HOLDER] = SPOTNIK_FLAT_COLLECT,
-                                                    [SPOTNIK_FLAT_SERVED] = SPOTNIK_FLAT_AWAIT };
-    bucket->phase = next[bucket->order.part];
+    bucket->phase = SPOTNIK_FLAT_SPREAD;
     bucket->seen = 0;
-    bucket->at = 0;
-    if (bucket->order.part == SPOTNIK_FLAT_HOLDER)
-        return SPOTNIK_FLAT_MORE;
     spotnik_board_put_up(&slot_of(own(flat), number, bucket->order.step)->result, bucket->order.ticket);
-    ring_bell(flat);
+    spotnik_flat_ring_bell(flat);
     return SPOTNIK_FLAT_MORE;
 }
 
@@ -359,18 +352,18 @@ static enum spotnik_flat_verdict reduce_slice(struct spotnik_flat *flat, uint32_
         sum_slice(flat, number, bucket);
     if (bucket->at < bucket->end)
         return SPOTNIK_FLAT_MORE;
-    bucket->weight_sum = weights(flat, number, bucket);
-    if (!inputs_stood(flat, number, bucket))
-        return stale(bucket);
+    bucket->weight_sum = spotnik_flat_weights(flat, number, bucket);
+    if (!spotnik_flat_inputs_stood(flat, number, bucket))
+        return spotnik_flat_stale(bucket);
     if (bucket->small)
-        return bucket->order.part == SPOTNIK_FLAT_HOLDER ? summed(flat, bucket) : finished(flat, bucket);
+        return bucket->order.part == SPOTNIK_FLAT_HOLDER ? spotnik_flat_summed(flat, bucket) : finished(flat, bucket);
     return share_done(flat, number, bucket);
 }
 
 static enum spotnik_flat_verdict gather(struct spotnik_flat *flat, uint32_t number,
                                         struct spotnik_flat_bucket *bucket)
 {
-    enum spotnik_flat_verdict verdict = look_round(flat, number, bucket);
+    enum spotnik_flat_verdict verdict = spotnik_flat_look_round(flat, number, bucket);
     if (verdict != SPOTNIK_FLAT_MORE)
         return verdict;
     bucket->phase = SPOTNIK_FLAT_REDUCE;
@@ -381,53 +374,20 @@ static enum spotnik_flat_verdict gather(struct spotnik_flat *flat, uint32_t numb
 static enum spotnik_flat_verdict spread(struct spotnik_flat *flat, uint32_t number,
                                         struct spotnik_flat_bucket *bucket)
 {
-    enum spotnik_flat_verdict verdict = look_round(flat, number, bucket);
+    enum spotnik_flat_verdict verdict = spotnik_flat_look_round(flat, number, bucket);
     return verdict == SPOTNIK_FLAT_MORE ? finished(flat, bucket) : verdict;
 }
 
 /* ---- one host of several ---- */
 
-static bool is_within(const struct spotnik_flat_peer *peer, uint64_t offset, size_t bytes)
-{
-    return offset <= peer->bytes_max && bytes <= peer->bytes_max - offset;
-}
-
-/* A slice of the share of the next of the others. The whole share is looked at again when it is here: until then its owner may have
- * gone on to another view. */
-static enum spotnik_flat_verdict collect(struct spotnik_flat *flat, uint32_t number, struct spotnik_flat_bucket *bucket)
-{
-    if (bucket->seen + 1 == flat->size)
-        return summed(flat, bucket);
-    uint32_t rank = awaited(flat, bucket);
-    const struct spotnik_flat_peer *peer = &flat->peer[rank];
-    const struct spotnik_board_slot *slot = slot_of(peer->board, number, bucket->order.step);
-    size_t begin, end;
-    if (!spotnik_board_hangs(&slot->result, bucket->order.ticket))
-        return bucket->at == 0 ? SPOTNIK_FLAT_BLOCKED : stale(bucket);
-    spotnik_flat_share(flat, bucket->bytes, rank, &begin, &end);
-    if (!is_within(peer, slot->result_offset, end - begin))
-        return SPOTNIK_FLAT_MISMATCH;
-    size_t left = end - begin - bucket->at, some = left < flat->limits.slice_bytes ? left : flat->limits.slice_bytes;
-    if (some > 0)
-        memcpy((uint8_t *)bucket->order.out + begin + bucket->at, memory_of(flat, rank) + slot->result_offset + bucket->at, some);
-    bucket->at += some;
-    if (some < left)
-        return SPOTNIK_FLAT_MORE;
-    if (!spotnik_board_still_hangs(&slot->result, bucket->order.ticket))
-        return stale(bucket);
-    bucket->at = 0;
-    bucket->seen++;
-    return SPOTNIK_FLAT_MORE;
-}
-
 void spotnik_flat_spread(struct spotnik_flat *flat, uint32_t number, const void *result)
 {
     struct spotnik_flat_bucket *bucket = &flat->bucket[number];
     SPOTNIK_ASSERT(bucket->phase == SPOTNIK_FLAT_SUMMED);
-    if (bucket->bytes > 0)
+    if (bucket->bytes > 0 && result != bucket->order.whole_area)
         memcpy(bucket->order.whole_area, result, bucket->bytes);
     spotnik_board_put_up(&whole_of(own(flat), number, bucket->order.step)->ticket, bucket->order.ticket);
-    ring_bell(flat);
+    spotnik_flat_ring_bell(flat);
     bucket->phase = SPOTNIK_FLAT_DONE;
 }
 
@@ -438,14 +398,15 @@ static enum spotnik_flat_verdict await(struct spotnik_flat *flat, uint32_t numbe
     const struct spotnik_board_whole *whole = whole_of(holder, number, bucket->order.step);
     uint64_t ticket = bucket->order.ticket;
     if (!spotnik_board_hangs(&whole->ticket, ticket))
-        return bucket->small && lacks(holder, &slot_of(holder, number, bucket->order.step)->input, ticket)
+        return lacks(holder, &slot_of(holder, number, bucket->order.step)->input, ticket)
+                       && !spotnik_board_hangs(&whole->ticket, ticket) /* it has committed, and taken its input down */
                    ? SPOTNIK_FLAT_MISMATCH
                    : SPOTNIK_FLAT_BLOCKED;
-    if (!is_within(&flat->peer[0], whole->offset, bucket->bytes))
+    if (!spotnik_flat_is_within(&flat->peer[0], whole->offset, bucket->bytes))
         return SPOTNIK_FLAT_MISMATCH;
     if (bucket->small && bucket->bytes > 0)
-        memcpy(bucket->order.out, memory_of(flat, 0) + whole->offset, bucket->bytes);
-    return spotnik_board_still_hangs(&whole->ticket, ticket) ? finished(flat, bucket) : stale(bucket);
+        memcpy(bucket->order.out, spotnik_flat_memory(flat, 0) + whole->offset, bucket->bytes);
+    return spotnik_board_still_hangs(&whole->ticket, ticket) ? finished(flat, bucket) : spotnik_flat_stale(bucket);
 }
 
 enum spotnik_flat_verdict spotnik_flat_run(struct spotnik_flat *flat, uint32_t number)
@@ -460,8 +421,8 @@ enum spotnik_flat_verdict spotnik_flat_run(struct spotnik_flat *flat, uint32_t n
         return reduce_slice(flat, number, bucket);
     case SPOTNIK_FLAT_SPREAD:
         return spread(flat, number, bucket);
-    case SPOTNIK_FLAT_COLLECT:
-        return collect(flat, number, bucket);
+    case SPOTNIK_FLAT_PIPELINE:
+        return spotnik_flat_pipeline_run(flat, number, bucket);
     case SPOTNIK_FLAT_AWAIT:
         return await(flat, number, bucket);
     case SPOTNIK_FLAT_IDLE:
@@ -473,14 +434,14 @@ enum spotnik_flat_verdict spotnik_flat_run(struct spotnik_flat *flat, uint32_t n
     return SPOTNIK_FLAT_BLOCKED;
 }
 
-uint32_t spotnik_flat_awaits(const struct spotnik_flat *flat, uint32_t number)
+uint32_t spotnik_flat_awaits(const struct spotnik_flat *flat, uint32_t number, uint32_t ret_rank[2])
 {
     const struct spotnik_flat_bucket *bucket = &flat->bucket[number];
-    bool waits = bucket->phase == SPOTNIK_FLAT_GATHER || bucket->phase == SPOTNIK_FLAT_SPREAD
-                 || bucket->phase == SPOTNIK_FLAT_COLLECT;
-    if (bucket->phase == SPOTNIK_FLAT_AWAIT)
-        return 0;
-    return waits && bucket->seen + 1 < flat->size ? awaited(flat, bucket) : flat->size;
+    bool waits = bucket->phase == SPOTNIK_FLAT_GATHER || bucket->phase == SPOTNIK_FLAT_SPREAD;
+    if (bucket->phase == SPOTNIK_FLAT_PIPELINE)
+        return spotnik_flat_pipeline_awaits(flat, number, bucket, ret_rank);
+    ret_rank[0] = bucket->phase == SPOTNIK_FLAT_AWAIT ? 0 : awaited(flat, bucket);
+    return bucket->phase == SPOTNIK_FLAT_AWAIT || (waits && bucket->seen + 1 < flat->size);
 }
 
 /* ---- the end of a step, and of a view ---- */

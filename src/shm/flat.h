@@ -7,8 +7,8 @@
  *             there, the whole result is held: it lies in the members' memory, which outlives them
  *
  * Where the members of one host are a part of a job only (docs/design/0010-hierarchy.md), the first of them holds their stream to other
- * hosts. It gathers the shares in memory of its own, where they stay as they are, and when the result of all hosts has come, it
- * spreads that: puts it up whole. The others wait for it.
+ * hosts. It gathers the sums in memory of its own, where they stay as they are, and when the result of all hosts has come, it
+ * spreads that: puts it up whole. The others wait for it. Large buckets come piece by piece (pipeline.c).
  *
  * The additions are those of the ring, in its order: element e of segment j starts with rank j. Shares are cut at pages,
  * so that a result can be mapped as one piece (window.h); the order does not depend on them.
@@ -23,6 +23,7 @@
 #include <stdint.h>
 
 #include "reduce/reduce.h"
+#include "ring/ring.h"
 #include "shm/board.h"
 
 /* A member of the view, by rank: its board, at the start of its memory as we see it. */
@@ -44,7 +45,7 @@ enum spotnik_flat_phase {
     SPOTNIK_FLAT_GATHER, /* until all inputs hang there */
     SPOTNIK_FLAT_REDUCE,
     SPOTNIK_FLAT_SPREAD, /* until all shares hang there */
-    SPOTNIK_FLAT_COLLECT,/* holder: the others' shares into out */
+    SPOTNIK_FLAT_PIPELINE, /* large, one host of several: until all is added up, and with the holder */
     SPOTNIK_FLAT_SUMMED, /* holder: until the result of all hosts is here */
     SPOTNIK_FLAT_AWAIT,  /* until the holder has put up the result of all hosts */
     SPOTNIK_FLAT_DONE,
@@ -68,9 +69,18 @@ struct spotnik_flat_order {
     void *input_area;  /* in our memory; equal to `in`: it lies there already. Else bytes for a copy, and not one that
                           a step of the other parity may still read: small buckets have an area per parity */
     bool again;        /* this very input was begun with before, in this step: what stands in the area need not be copied */
-    void *result_area; /* large: in our memory, spotnik_flat_share() bytes; one per parity */
+    void *result_area; /* large: in our memory, spotnik_flat_share() bytes, or, SERVED, spotnik_flat_pipeline_room(); one per parity */
     void *out;         /* small: the result; HOLDER, of any size: the sum of the host (of MEAN without the division) */
+    uint32_t hosts;    /* HOLDER, SERVED: of the view, more than one, */
+    uint64_t chunk_count; /* and the elements of a chunk of their ring */
     void *whole_area;  /* HOLDER: in our memory, bytes, at a multiple of page_bytes; one per parity */
+};
+
+/* How far a large bucket of one host of several has got in one kind of work. */
+struct spotnik_flat_cursor {
+    uint64_t chunk; /* the one in work, */
+    size_t at;      /* and so many bytes of it are done */
+    uint32_t pieces;
 };
 
 struct spotnik_flat_bucket {
@@ -82,6 +92,10 @@ struct spotnik_flat_bucket {
     size_t copy_end;       /* bytes: the copy of the input ends here */
     uint64_t weight_sum;   /* HOLDER: of all inputs */
     uint32_t seen;         /* of the others, from our successor on, that are ready in this phase */
+    struct spotnik_ring ring; /* PIPELINE: of the hosts; only its lengths matter here */
+    uint64_t grain;           /* chunks of each segment in a piece */
+    uint32_t pieces;
+    struct spotnik_flat_cursor copy, add, collect;
     bool small;
     bool copied;           /* the area holds our input, but for the gap */
 };
@@ -101,7 +115,8 @@ struct spotnik_flat {
 
 enum spotnik_flat_verdict {
     SPOTNIK_FLAT_MORE,     /* call again */
-    SPOTNIK_FLAT_BLOCKED,  /* waits for the member spotnik_flat_awaits() names */
+    SPOTNIK_FLAT_BLOCKED,  /* waits for the members spotnik_flat_awaits() names */
+    SPOTNIK_FLAT_PART,     /* HOLDER: more of the sum is in out; call again */
     SPOTNIK_FLAT_READY,    /* done now: the whole result is held; HOLDER: the sum of the host is */
     SPOTNIK_FLAT_MISMATCH, /* the programs differ */
 };
@@ -127,6 +142,12 @@ void spotnik_flat_seal(struct spotnik_flat *flat, uint64_t ticket);
 /* A slice of work on an active bucket. */
 enum spotnik_flat_verdict spotnik_flat_run(struct spotnik_flat *flat, uint32_t number);
 
+/* Bytes for the sums of a SERVED member among `size`. */
+size_t spotnik_flat_pipeline_room(uint64_t count, size_t one, uint32_t hosts, uint64_t chunk_count, uint32_t size);
+
+/* HOLDER: how many chunks of every segment of the ring of hosts are in out; UINT64_MAX: all. */
+uint64_t spotnik_flat_collected(const struct spotnik_flat *flat, uint32_t number);
+
 /* HOLDER: the result of all hosts, for the others to see. */
 void spotnik_flat_spread(struct spotnik_flat *flat, uint32_t number, const void *result);
 
@@ -134,8 +155,8 @@ void spotnik_flat_spread(struct spotnik_flat *flat, uint32_t number, const void 
  * started last? Then the whole result is held. */
 bool spotnik_flat_stands(const struct spotnik_flat *flat, uint32_t number, uint64_t step);
 
-/* The rank that a blocked bucket waits for; flat->size: nobody in particular, the view is over. */
-uint32_t spotnik_flat_awaits(const struct spotnik_flat *flat, uint32_t number);
+/* The ranks that a blocked bucket waits for, any of them. Returns how many; 0: nobody in particular, the view is over. */
+uint32_t spotnik_flat_awaits(const struct spotnik_flat *flat, uint32_t number, uint32_t ret_rank[2]);
 
 /* The step of all buckets in use has been committed: its large inputs are the caller's again. */
 void spotnik_flat_commit(struct spotnik_flat *flat);

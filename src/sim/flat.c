@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "base/time.h"
 #include "reduce/reduce.h"
+#include "step/step.h"
 #include "sim/check.h"
 #include "sim/world.h"
 
@@ -15,7 +16,8 @@
 
 static size_t area_bytes(const struct sim_world *world, uint32_t bucket)
 {
-    return (spotnik_sim_bucket_bytes(&world->bucket[bucket]) + 64) & ~(size_t)63;
+    size_t chunk = world->options.limits.chunk_bytes + 8; /* sums of a host lie in whole ones */
+    return (spotnik_sim_bucket_bytes(&world->bucket[bucket]) + (world->options.limits.members_max + 2) * chunk + 64) & ~(size_t)63;
 }
 
 static unsigned char *area(const struct sim_world *world, const struct sim_process *process, uint32_t bucket, uint32_t which)
@@ -58,7 +60,8 @@ void spotnik_sim_flat_free(struct sim_process *process)
 
 static uint64_t moment(struct sim_world *world)
 {
-    return 1 + spotnik_prng_below(&world->memory, world->options.flat_slice_max_ns);
+    uint64_t slow = spotnik_prng_chance(&world->memory, 1, 64) ? 64 : 1; /* now and then others have the processor for long */
+    return 1 + slow * spotnik_prng_below(&world->memory, world->options.flat_slice_max_ns);
 }
 
 /* -- Who shares with whom -- */
@@ -174,9 +177,12 @@ void spotnik_sim_flat_start(struct sim_world *world, struct sim_process *process
         .result_area = some ? area(world, process, number, 2 + parity) : (unsigned char *)process->flat.board,
         .whole_area = some ? area(world, process, number, 4 + parity) : (unsigned char *)process->flat.board,
         .out = some ? process->app.out[parity][number] : no_elements,
+        .hosts = (uint32_t)action->offset,
         .again = true, /* nobody begins a step twice here */
     };
 
+    order.chunk_count = spotnik_transaction_chunk_count(world->options.limits.chunk_bytes,
+                                                        (uint32_t)spotnik_dtype_size((enum spotnik_dtype)order.dtype));
     if (is_failing(world)) {
         process->flat.failed_bucket = action->bucket;
         process->flat.failed_step = action->step;
@@ -224,6 +230,7 @@ static void done(struct sim_world *world, struct sim_process *process, uint32_t 
     event.header.epoch = process->flat.epoch;
     event.header.step = process->flat.work->bucket[number].order.step;
     event.header.weight = process->flat.work->bucket[number].weight_sum;
+    event.count = spotnik_flat_collected(process->flat.work, number);
     spotnik_sim_flat_later(world, process);
     wake_others(world, process);
     spotnik_sim_core_step(world, process, &event);
@@ -323,7 +330,7 @@ void spotnik_sim_flat_work(struct sim_world *world, struct sim_process *process)
             spotnik_sim_fail(world, "driver", "%u finds that programs differ in bucket %u", process->index, i);
             return;
         }
-        if (verdict == SPOTNIK_FLAT_READY) {
+        if (verdict == SPOTNIK_FLAT_READY || verdict == SPOTNIK_FLAT_PART) {
             done(world, process, i);
             return;
         }

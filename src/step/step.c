@@ -44,7 +44,7 @@ struct spotnik_bucket *spotnik_transaction_add(struct spotnik_transaction *step,
     return added;
 }
 
-static uint64_t chunk_count(uint32_t chunk_bytes, uint32_t element_bytes)
+uint64_t spotnik_transaction_chunk_count(uint32_t chunk_bytes, uint32_t element_bytes)
 {
     return chunk_bytes > element_bytes ? chunk_bytes / element_bytes : 1;
 }
@@ -55,9 +55,11 @@ void spotnik_transaction_start(struct spotnik_transaction *step, struct spotnik_
     SPOTNIK_ASSERT(bucket->used);
     if (bucket->complete)
         step->completed--;
-    bucket->ring = spotnik_ring_make(size, rank, bucket->count, chunk_count(chunk_bytes, bucket->element_bytes));
+    bucket->ring = spotnik_ring_make(size, rank, bucket->count,
+                                     spotnik_transaction_chunk_count(chunk_bytes, bucket->element_bytes));
     bucket->flat = bucket->hosts = bucket->summed = false;
     bucket->ring_weight = bucket->weight;
+    bucket->ready = UINT64_MAX;
     bucket->schedule = SPOTNIK_SCHEDULE_RING;
     bucket->sent = bucket->received = bucket->handed = bucket->handover_received = 0;
     bucket->complete = size == 1;
@@ -86,6 +88,7 @@ void spotnik_transaction_start_summed(struct spotnik_transaction *step, struct s
     spotnik_transaction_start_hosts(step, bucket, hosts, index, chunk_bytes);
     bucket->summed = true;
     bucket->ring_weight = weight;
+    bucket->ready = 0;
 }
 
 bool spotnik_transaction_done(const struct spotnik_transaction *step)
@@ -146,7 +149,7 @@ bool spotnik_transaction_receive_handover(struct spotnik_transaction *step, stru
 
 uint64_t spotnik_transaction_handover_total(const struct spotnik_bucket *bucket, uint32_t chunk_bytes)
 {
-    uint64_t elements = chunk_count(chunk_bytes, bucket->element_bytes);
+    uint64_t elements = spotnik_transaction_chunk_count(chunk_bytes, bucket->element_bytes);
     uint64_t total = (bucket->count + elements - 1) / elements;
     return total ? total : 1; /* an empty bucket is handed over as one empty chunk, or nobody would notice it */
 }
@@ -154,7 +157,7 @@ uint64_t spotnik_transaction_handover_total(const struct spotnik_bucket *bucket,
 struct spotnik_ring_chunk spotnik_transaction_handover_chunk(const struct spotnik_bucket *bucket, uint32_t chunk_bytes,
                                                       uint64_t sequence)
 {
-    uint64_t elements = chunk_count(chunk_bytes, bucket->element_bytes);
+    uint64_t elements = spotnik_transaction_chunk_count(chunk_bytes, bucket->element_bytes);
     uint64_t offset = sequence * elements;
     uint64_t left = offset < bucket->count ? bucket->count - offset : 0;
     return (struct spotnik_ring_chunk){

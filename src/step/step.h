@@ -26,6 +26,7 @@ struct spotnik_bucket {
     uint64_t count;    /* elements */
     uint64_t weight;   /* of our contribution */
     uint64_t ring_weight; /* of what we put into the ring */
+    uint64_t ready; /* of every segment so many chunks of it are there, the first ones */
     uint64_t sent;     /* chunks given to the driver */
     uint64_t received; /* chunks in place */
     uint64_t handed;   /* handover chunks given to the driver */
@@ -69,12 +70,15 @@ void spotnik_transaction_start(struct spotnik_transaction *step, struct spotnik_
 /* (Re)start a bucket of the running step that is not to go round the ring. */
 void spotnik_transaction_start_flat(struct spotnik_transaction *step, struct spotnik_bucket *bucket);
 
-/* (Re)start a bucket of the running step on the ring of hosts: with our contribution, or, when it was reduced in memory before, with
- * the sum of our host, of this weight. */
+/* (Re)start a bucket of the running step on the ring of hosts: with our contribution, or with the sum of our host, of this weight: then
+ * none of it is there yet (`ready`). */
 void spotnik_transaction_start_hosts(struct spotnik_transaction *step, struct spotnik_bucket *bucket, uint32_t hosts,
                         uint32_t index, uint32_t chunk_bytes);
 void spotnik_transaction_start_summed(struct spotnik_transaction *step, struct spotnik_bucket *bucket, uint32_t hosts,
                         uint32_t index, uint32_t chunk_bytes, uint64_t weight);
+
+/* Elements in a chunk: of a ring, and of a handover. */
+uint64_t spotnik_transaction_chunk_count(uint32_t chunk_bytes, uint32_t element_bytes);
 
 /* Its result is here. */
 void spotnik_transaction_receive_flat(struct spotnik_transaction *step, struct spotnik_bucket *bucket);

@@ -15,6 +15,8 @@ static bool next_small(struct spotnik_bucket *bucket, uint32_t to, uint64_t *ret
 
 static bool next_round(struct spotnik_bucket *bucket, uint64_t *ret_sequence)
 {
+    if (bucket->sent < bucket->ring.chunks && bucket->sent >= bucket->ready)
+        return false; /* the sum of our host, and it is not there yet */
     uint64_t received = bucket->complete ? spotnik_ring_total(&bucket->ring) : bucket->received;
     if (!spotnik_ring_ready(&bucket->ring, bucket->sent, received))
         return false;

@@ -84,6 +84,7 @@ static void test_planted_bugs_are_caught(void **state)
     assert_caught(SPOTNIK_BUG_POLICY_ALONE, 1, 20);
     assert_caught(SPOTNIK_BUG_HOLDER_ALONE, 1, 60);
     assert_caught(SPOTNIK_BUG_JUDGE_ANY_LANE, 1, 60);
+    assert_caught(SPOTNIK_BUG_SUM_EARLY, 1, 60);
     assert_caught(SPOTNIK_BUG_IGNORE_ACCEPTED, 1, 60);
 }
 

@@ -27,7 +27,8 @@ struct member {
 };
 
 struct host {
-    uint32_t size;
+    uint32_t size, hosts;
+    uint64_t chunk_count;
     struct member member[MEMBERS_MAX];
 };
 
@@ -40,6 +41,8 @@ static struct host *host_new(uint32_t size, size_t small_bytes)
 {
     struct host *host = calloc(1, sizeof *host);
     host->size = size;
+    host->hosts = 2;
+    host->chunk_count = 7;
     for (uint32_t i = 0; i < size; i++) {
         struct member *member = &host->member[i];
         member->board = calloc(1, sizeof(struct spotnik_board) + AREAS * AREA);
@@ -77,6 +80,8 @@ static void start(struct host *host, uint32_t index, uint64_t epoch, uint64_t co
                                         .in = member->in,
                                         .input_area = area(member, 0),
                                         .result_area = area(member, 1),
+                                        .hosts = host->hosts,
+                                        .chunk_count = host->chunk_count,
                                         .whole_area = index == 0 ? area(member, 2) : NULL,
                                         .out = member->out };
     spotnik_flat_start(&member->flat, BUCKET, &order);
@@ -94,7 +99,7 @@ static uint32_t run_all(struct host *host)
                 continue;
             enum spotnik_flat_verdict verdict = spotnik_flat_run(flat, BUCKET);
             ready |= (uint32_t)(verdict == SPOTNIK_FLAT_READY) << i;
-            any |= verdict == SPOTNIK_FLAT_MORE || verdict == SPOTNIK_FLAT_READY;
+            any |= verdict != SPOTNIK_FLAT_BLOCKED;
             assert_int_not_equal(verdict, SPOTNIK_FLAT_MISMATCH);
         }
     }
@@ -153,6 +158,8 @@ static void test_sum_then_spread(void **state)
             for (int small = 0; small < 2; small++)
                 for (int op = SPOTNIK_SUM; op <= SPOTNIK_MEAN; op++) {
                     struct host *host = host_new(size, small ? 4096 : 0);
+                    host->hosts = 2 + (uint32_t)c % 3;
+                    host->chunk_count = 1 + c;
                     for (uint32_t i = 0; i < size; i++)
                         start(host, i, 1, counts[c], (uint8_t)op);
                     assert_int_equal(run_all(host), 1);
@@ -176,25 +183,107 @@ static void test_everybody_is_needed(void **state)
         }
 }
 
-/* Claim: a share that its owner takes down while it is collected is not in the sum: the bucket stands still until the view changes. */
-static void test_share_taken_down(void **state)
+/* Claim: the sum comes to the holder piece by piece, while inputs are still being copied, and what it is told is there is there: the first
+ * chunks of every segment of the ring of hosts. */
+static void test_pieces(void **state)
 {
     (void)state;
-    struct host *host = host_new(2, 0);
-    for (uint32_t i = 0; i < 2; i++)
-        start(host, i, 1, 200, SPOTNIK_SUM);
-    while (host->member[1].flat.bucket[BUCKET].phase != SPOTNIK_FLAT_AWAIT)
-        for (uint32_t i = 0; i < 2; i++)
-            if (host->member[0].flat.bucket[BUCKET].phase != SPOTNIK_FLAT_COLLECT || i == 1)
-                spotnik_flat_run(&host->member[i].flat, BUCKET);
-    while (host->member[0].flat.bucket[BUCKET].phase != SPOTNIK_FLAT_COLLECT)
-        spotnik_flat_run(&host->member[0].flat, BUCKET);
-    assert_int_equal(spotnik_flat_run(&host->member[0].flat, BUCKET), SPOTNIK_FLAT_MORE); /* a slice of it */
-    spotnik_flat_cut(&host->member[1].flat);
-    start(host, 1, 2, 200, SPOTNIK_SUM);
-    assert_int_equal(spotnik_flat_run(&host->member[0].flat, BUCKET), SPOTNIK_FLAT_BLOCKED);
-    assert_int_equal(host->member[0].flat.bucket[BUCKET].phase, SPOTNIK_FLAT_STALE);
+    struct host *host = host_new(3, 0);
+    struct spotnik_ring ring = spotnik_ring_make(host->hosts, 0, 250, host->chunk_count);
+    uint32_t parts = 0;
+    for (uint32_t i = 0; i < 3; i++)
+        start(host, i, 1, 250, SPOTNIK_SUM);
+    while (host->member[0].flat.bucket[BUCKET].phase != SPOTNIK_FLAT_SUMMED)
+        for (uint32_t i = 0; i < 3; i++) {
+            struct spotnik_flat *flat = &host->member[i].flat;
+            if (!spotnik_flat_is_active(flat, BUCKET) || spotnik_flat_run(flat, BUCKET) != SPOTNIK_FLAT_PART)
+                continue;
+            assert_int_equal(i, 0);
+            assert_true(flat->bucket[BUCKET].copy.pieces < flat->bucket[BUCKET].pieces || parts > 0);
+            assert_int_equal(spotnik_flat_collected(flat, BUCKET), ++parts * flat->bucket[BUCKET].grain);
+            for (uint32_t segment = 0; segment < host->hosts; segment++)
+                for (uint64_t k = 0; k < spotnik_flat_collected(flat, BUCKET); k++) {
+                    struct spotnik_ring_chunk chunk = spotnik_ring_at(&ring, segment, k);
+                    for (uint64_t at = chunk.offset; at < chunk.offset + chunk.count; at++)
+                        assert_true(host->member[0].out[at] == expected(host, 250, at, SPOTNIK_SUM));
+                }
+        }
+    assert_in_range(parts, 4, 15);
+    assert_true(spotnik_flat_collected(&host->member[0].flat, BUCKET) == UINT64_MAX);
     host_free(host);
+}
+
+/* One slice each, in turn. True: the holder has the whole sum. */
+static bool run_slice(struct host *host, uint32_t turn)
+{
+    struct spotnik_flat *flat = &host->member[turn % host->size].flat;
+    return spotnik_flat_is_active(flat, BUCKET) && spotnik_flat_run(flat, BUCKET) == SPOTNIK_FLAT_READY;
+}
+
+/* Claim: at whatever moment a member goes on to another view, and writes other inputs and sums to its memory, what the holder is told is
+ * there is the sum of its own view: and unless all of it was there, it never is. */
+static void test_overwritten(void **state)
+{
+    (void)state;
+    bool summed = false;
+    uint32_t stale = 0;
+    for (uint32_t slices = 0; !summed; slices++) {
+        struct host *host = host_new(3, 0);
+        struct spotnik_ring ring = spotnik_ring_make(host->hosts, 0, 200, host->chunk_count);
+        struct spotnik_flat *holder = &host->member[0].flat;
+        float sum[200];
+        for (uint64_t at = 0; at < 200; at++)
+            sum[at] = expected(host, 200, at, SPOTNIK_SUM);
+        for (uint32_t i = 0; i < 3; i++)
+            start(host, i, 1, 200, SPOTNIK_SUM);
+        for (uint32_t turn = 0; turn < slices; turn++)
+            summed |= run_slice(host, turn);
+        spotnik_flat_cut(&host->member[2].flat);
+        for (int at = 0; at < 256; at++)
+            host->member[2].in[at] = -1000;
+        start(host, 2, 2, 200, SPOTNIK_SUM);
+        for (uint32_t turn = 0; turn < 3000; turn++)
+            assert_true(!run_slice(host, turn) || summed);
+        stale += holder->bucket[BUCKET].phase == SPOTNIK_FLAT_STALE;
+        for (uint32_t segment = 0; segment < host->hosts; segment++)
+            for (uint64_t k = 0; k < ring.chunks && k < spotnik_flat_collected(holder, BUCKET); k++) {
+                struct spotnik_ring_chunk chunk = spotnik_ring_at(&ring, segment, k);
+                assert_memory_equal(host->member[0].out + chunk.offset, sum + chunk.offset, chunk.count * sizeof(float));
+            }
+        host_free(host);
+    }
+    assert_true(stale > 10);
+}
+
+/* Claim: whoever has nothing to add up, or has added up all it had to, may come to look when all others have committed the step and taken
+ * their inputs down: it gets the result all the same, and takes nobody's program for another. */
+static void test_slow_one(void **state)
+{
+    (void)state;
+    for (uint64_t count = 3; count <= 250; count += 13) {
+        struct host *host = host_new(3, 0);
+        struct spotnik_flat *slow = &host->member[2].flat;
+        host->chunk_count = 125;
+        for (uint32_t i = 0; i < 3; i++)
+            start(host, i, 1, count, SPOTNIK_SUM);
+        for (bool summed = false; !summed;) {
+            summed |= run_slice(host, 0);
+            run_slice(host, 1);
+            if (slow->bucket[BUCKET].copy.pieces < slow->bucket[BUCKET].pieces)
+                run_slice(host, 2); /* its input is all that the others need */
+        }
+        for (uint32_t i = 0; i < 3; i++)
+            spotnik_flat_seal(&host->member[i].flat, spotnik_board_ticket(1, 5));
+        spotnik_flat_spread(&host->member[0].flat, BUCKET, host->member[0].out);
+        while (!run_slice(host, 1))
+            ;
+        for (uint32_t i = 0; i < 2; i++)
+            spotnik_flat_commit(&host->member[i].flat);
+        for (int turn = 0; turn < 100 && slow->bucket[BUCKET].phase != SPOTNIK_FLAT_DONE; turn++)
+            assert_int_not_equal(spotnik_flat_run(slow, BUCKET), SPOTNIK_FLAT_MISMATCH);
+        assert_int_equal(slow->bucket[BUCKET].phase, SPOTNIK_FLAT_DONE);
+        host_free(host);
+    }
 }
 
 /* Claim: what a holder of an earlier view has spread is not the result of this one. */
@@ -237,7 +326,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sum_then_spread), cmocka_unit_test(test_everybody_is_needed),
-        cmocka_unit_test(test_share_taken_down), cmocka_unit_test(test_old_result),
+        cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_overwritten), cmocka_unit_test(test_slow_one), cmocka_unit_test(test_old_result),
         cmocka_unit_test(test_mismatch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
