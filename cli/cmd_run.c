@@ -38,7 +38,7 @@ static const char help[] =
     "      --bind ADDRESS      address that workers listen on                      [127.0.0.1]\n"
     "      --transport WAY     shm, tcp, or auto: shared memory among members of one host    [auto]\n"
     "      --sync STRATEGY     how replicas are kept together, in programs that leave it to Spotnik: ssgd, sma, easgd,\n"
-    "                          localsgd, adpsgd, lookahead+..., or auto[:throughput|:waiting|:schedule=PART][:A/B]\n"
+    "                          localsgd, adpsgd, lookahead+..., or auto[:fastest|:waiting|:schedule=PART][:A/B]\n"
     "      --shape SPEED       no worker sends more than this, as if behind a slow link: 300kbit, 100mbit, 2.5gbit;\n"
     "                          for tests and demonstrations. Implies --transport tcp\n"
     "      --batching HOW      even; dynamic: every worker gets as many samples of a step as it is fast   [even]\n"

@@ -125,6 +125,7 @@ SPOTNIK_API double spotnik_sync_told(const spotnik_sync *sync, uint32_t index);
  * "auto[:POLICY][:SYNCHRONOUS/ASYNCHRONOUS]" changes between two strategies ("ssgd/adpsgd") when the cluster says so, at the same
  * step on every member, with the same processes and connections. POLICY is one of
  *     throughput[=LOW[,HIGH]]  asynchronous below LOW (0.4) of what a member does alone, back above HIGH (0.5); the default
+ *     fastest                  throughput=0.9,0.95: whichever of the two gets more done
  *     waiting[=HIGH[,LOW]]     asynchronous while more than HIGH (0.3) of a step would be spent waiting for the slowest, back below LOW (0.15)
  *     schedule=PART            synchronous for the first PART of the work (steps_max steps), asynchronous from then on
  *     turns                    to and fro once a window: for tests

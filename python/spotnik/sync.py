@@ -139,7 +139,7 @@ class Sync(Generic[Vector]):
         model: float32, contiguous; changed in place by steps.
         apply: one step of the optimiser: changes its first argument by the second. The first is not always `model`.
         strategy: "ssgd", "sma", "easgd", "localsgd", "lookahead", "lookahead+NAME", ..., or a policy that chooses
-            between two, "auto[:throughput|:waiting|:schedule=PART][:A/B]"; default: what SPOTNIK_SYNC says, or "ssgd".
+            between two, "auto[:throughput|:fastest|:waiting|:schedule=PART][:A/B]"; default: SPOTNIK_SYNC, or "ssgd".
         rule: a strategy of the program's own instead.
         policy: in place of that of "auto": called once a window of 8 steps; True: run apart. A function of its
             argument alone: members that ever differ stop with MismatchError one step later.

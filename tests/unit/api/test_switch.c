@@ -230,6 +230,8 @@ static void test_names_are_read_strictly(void **state)
         { "auto:ssgd/localsgd", 0 },
         { "auto:throughput:ssgd/localsgd", 0 },
         { "auto:throughput=0.3,0.6:sma/localsgd", 0 },
+        { "auto:fastest:ssgd/localsgd", 0 },
+        { "auto:fastest=0.9:ssgd/localsgd", SPOTNIK_ERR_ARGUMENT },
         { "auto:ssgd/localsgd:waiting=0.5", 0 },
         { "auto:schedule=0.25:lookahead/localsgd", 0 },
         { "auto:schedule:ssgd/localsgd", SPOTNIK_ERR_ARGUMENT },
