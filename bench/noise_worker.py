@@ -18,7 +18,6 @@ import numpy as np
 
 import spotnik
 
-
 SAMPLES = 9216  # a multiple of every batch: no step has fewer samples than others
 
 

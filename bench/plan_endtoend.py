@@ -78,7 +78,7 @@ def fleet(plan):
 
 
 def choose(bench, described, number, samples, scale, tight_s):
-    name, wish, critical, losses = WISHES[number]
+    _, wish, critical, losses = WISHES[number]
     described = dict(described, samples_per_epoch=samples, error=0.02)
     if critical:
         described["critical_batch"] = critical

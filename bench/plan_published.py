@@ -80,7 +80,7 @@ def section(out, table, windows, traces, latest, ours, printed, whole):
     rows = []
     for policy, want in printed.items():
         ticks = in_ticks(windows, policy) if policy != "omniscient" else ours[policy]
-        moved = ("%.2f ± %.2f" % redraw(traces, latest, policy)) if policy != "omniscient" else ""
+        moved = "{:.2f} ± {:.2f}".format(*redraw(traces, latest, policy)) if policy != "omniscient" else ""
         rows.append([policy, *(against(*pair) for hours in (ours[policy], ticks) for pair in zip(hours, want)), *want, moved])
     out += ["### Against the printed hours", "", "On the released windows:", ""]
     table(out, ["policy", "on-demand h", "spot h", "on-demand h, in ticks", "spot h, in ticks", "printed on-demand h",

@@ -44,7 +44,7 @@ def plot(path, title, x_label, y_label, series, x_most, y_most, lines=True):
     for n, (name, points) in enumerate(series.items()):
         colour = COLOURS[n % len(COLOURS)]
         marks = [at(x, y) for x, y in points]
-        if lines and len(marks) > 20 or lines is True:
+        if (lines and len(marks) > 20) or lines is True:
             path_data = " ".join(f"{x:.1f},{y:.1f}" for x, y in marks)
             svg.append(f"<polyline points='{path_data}' fill='none' stroke='{colour}' stroke-width='1.6'/>")
         if len(marks) <= 20:
@@ -52,7 +52,7 @@ def plot(path, title, x_label, y_label, series, x_most, y_most, lines=True):
         svg.append(f"<rect x='645' y='{60 + 20 * n}' width='10' height='10' fill='{colour}'/>"
                    f"<text x='660' y='{69 + 20 * n}'>{name}</text>")
     with open(path, "w") as out:
-        out.write("\n".join(svg + ["</svg>", ""]))
+        out.write("\n".join([*svg, "</svg>", ""]))
 
 
 def raw_trace(p, zone):
@@ -178,6 +178,11 @@ def speeds(p, out, folder):
                                    for r in rows if r["model"] == s] for s in series}, 80, 80, lines=False)
 
 
+def rows_of(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
 def scavenger(p, out, folder):
     rows = a.scavenger(p)
     errors = sorted(abs(float(r["error_pct"])) for r in rows)
@@ -189,13 +194,13 @@ def scavenger(p, out, folder):
     out.append(f"MAPE {a.mape(rows):.2f} %, median {(errors[5] + errors[6]) / 2:.2f} %, worst {errors[-1]:.2f} %; fitted "
                f"to all sixteen rows the same form is {every:.2f} % off.")
     observed = {(float(r["global_batch_B"]), float(r["workers_K"])): float(r["time_h_observed"])
-                for r in csv.DictReader(open(p.path("scavenger", "scavenger_fig10_resnet18.csv")))}
+                for r in rows_of(p.path("scavenger", "scavenger_fig10_resnet18.csv"))}
     out += [f"The paper's own form, epochs linear in B^-1/2 and an iteration linear in B and K, is "
             f"{plan_forms.paper_mape(observed):.2f} % off from the same four rows (the paper prints 4 % for partial search); a "
             f"surface through the four corners whose inner levels were fitted to the very rows it is tested on still misses by "
             f"{plan_forms.oracle_mape(observed):.2f} %.", ""]
     runs = [(r["global_batch_B"], float(r["epochs_to_target"]))
-            for r in csv.DictReader(open(p.path("scavenger", "scavenger_fig8_noise_epochs_resnet18.csv")))]
+            for r in rows_of(p.path("scavenger", "scavenger_fig8_noise_epochs_resnet18.csv"))]
     scatter = plan_forms.epochs_scatter(runs)
     exact = plan_forms.exact_form_mapes(observed, scatter)
     out += [f"Runs with the same batch need epochs that differ by {100 * scatter:.1f} % (deviation, figure 8). With that "

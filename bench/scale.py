@@ -63,7 +63,7 @@ def plot(path, series):
                    f"<rect x='645' y='{60 + 20 * n}' width='10' height='10' fill='{COLOURS[n]}'/>"
                    f"<text x='660' y='{69 + 20 * n}'>{name}</text>")
     with open(path, "w") as out:
-        out.write("\n".join(svg + ["</svg>", ""]))
+        out.write("\n".join([*svg, "</svg>", ""]))
 
 
 def table(results):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A strategy of the program's own, from the primitives: every fourth step all models go half of the way to their average.
+"""A strategy of the program's own, from the primitives: every fourth step, models go half of the way to their average.
 
     spotnik run -n 2:4 --respawn --kill-every 5s -- python examples/sync_rule.py
 
