@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A job under `spotnik run`, heard line by line: what its members commit, what the log and `spotnik status` say.
+
+Waits for lines, never for time; limits only end a test that hangs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import secrets
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Optional
+
+import pytest
+
+WORKER = Path(__file__).with_name("worker.py")
+LIMIT_S = 40
+SWITCHED = re.compile(r"step (\d+): (a?synchronous) from here on: (.*) \(")
+
+
+class Job:
+    """What all runs of one job have told so far."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "peers").mkdir()
+        self.key = folder / "key"
+        self.key.touch(mode=0o600)
+        self.key.write_text(secrets.token_hex(32) + "\n")
+        self.lines: list[dict[str, Any]] = []  #: commits, in the order heard; each with the "run" it comes from
+        self.log: list[str] = []
+        self.heard = threading.Condition()
+        self.runs: list[Run] = []
+
+    @property
+    def where(self) -> list[str]:
+        return ["--peers", f"file:{self.folder / 'peers'}", "--key-file", str(self.key)]
+
+    def run(self, *options: str, environment: Optional[dict[str, str]] = None, **settings: Any) -> Run:
+        run = Run(self, len(self.runs), options, environment or {}, settings)
+        self.runs.append(run)
+        return run
+
+    def pace(self, slot: int, seconds: float) -> None:
+        """What a step of the worker at that place takes from now on."""
+        (self.folder / f"pace-{slot}").write_text(str(seconds))
+
+    def until(self, is_true: Callable[[], bool], what: str) -> None:
+        end = time.monotonic() + LIMIT_S
+        with self.heard:
+            while not is_true():
+                if not self.heard.wait(max(0, end - time.monotonic())):
+                    pytest.fail(f"{what} did not come within {LIMIT_S} s; {self.lines[-4:]}, {self.log[-8:]}")
+
+    @property
+    def switches(self) -> list[tuple[int, str, str]]:
+        """Step, mode and reason of each switch in the logs."""
+        found = (SWITCHED.search(line) for line in self.log)
+        return sorted({(int(hit[1]), hit[2], hit[3]) for hit in found if hit})
+
+    def last(self) -> int:
+        """The last step that anybody has told of."""
+        return int(self.lines[-1]["step"]) if self.lines else 0
+
+    def until_size(self, size: int) -> None:
+        self.until(lambda: bool(self.lines) and self.lines[-1]["size"] == size, f"a view of {size}")
+
+    def until_steps(self, more: int) -> None:
+        """So many more steps than now."""
+        goal = self.last() + more
+        self.until(lambda: self.last() >= goal, f"step {goal}")
+
+    def until_switches(self, count: int) -> None:
+        """The log has so many, and a step was committed since."""
+        self.until(lambda: len(self.switches) >= count, f"switch number {count}")
+        at = self.switches[-1][0]
+        self.until(lambda: self.last() > at, f"a step after {at}")
+
+    def status(self) -> str:
+        words = ["spotnik", "status", *self.where]
+        return subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S, check=True).stdout
+
+    def clean(self) -> None:
+        for run in self.runs:
+            run.clean()
+
+
+class Run:
+    """One `spotnik run`: the workers of one host."""
+
+    def __init__(
+        self, job: Job, number: int, options: tuple[str, ...], environment: dict[str, str], settings: dict[str, Any]
+    ) -> None:
+        self.job, self.number = job, number
+        words = ["spotnik", "run", *options, *job.where, "--", sys.executable, str(WORKER), str(job.folder)]
+        self.process = subprocess.Popen(
+            [*words, json.dumps(settings)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **environment},
+            start_new_session=True,
+        )
+        self._readers = [threading.Thread(target=read, daemon=True) for read in (self._read_commits, self._read_log)]
+        for reader in self._readers:
+            reader.start()
+
+    def _read_commits(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            rest = line.partition("] ")[2]
+            with self.job.heard:
+                if rest.startswith("{"):
+                    self.job.lines.append({**json.loads(rest), "run": self.number})
+                else:
+                    self.job.log.append(line.rstrip())
+                self.job.heard.notify_all()
+
+    def _read_log(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            with self.job.heard:
+                self.job.log.append(line.rstrip())
+                self.job.heard.notify_all()
+
+    def pid(self, slot: int) -> int:
+        """The worker at that place."""
+        with self.job.heard:
+            own = [line for line in self.job.lines if (line["run"], line["slot"]) == (self.number, slot)]
+        return int(own[-1]["pid"])
+
+    def kill(self, slot: int) -> None:
+        """Revoke one worker."""
+        os.kill(self.pid(slot), signal.SIGKILL)
+
+    def replace(self, slot: int) -> None:
+        """Revoke one worker, of a run with --respawn; returns when another at its place has committed a step."""
+        old = self.pid(slot)
+        os.kill(old, signal.SIGKILL)
+
+        def is_back() -> bool:
+            own = [line for line in self.job.lines if (line["run"], line["slot"]) == (self.number, slot)]
+            return own[-1]["pid"] != old and not own[-1]["replay"]
+
+        self.job.until(is_back, f"a replacement for worker {slot}")
+
+    def vanish(self) -> None:
+        """Revoke the host: the agent and all its workers at once."""
+        with self.job.heard:
+            pids = {line["slot"]: int(line["pid"]) for line in self.job.lines if line["run"] == self.number}
+        for pid in [self.process.pid, *pids.values()]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def end(self) -> int:
+        """Exit status, when all its workers have ended and all they said is heard."""
+        status = self.process.wait(timeout=LIMIT_S)
+        for reader in self._readers:
+            reader.join(LIMIT_S)
+        return status
+
+    def leave(self) -> int:
+        """Ask its workers to leave."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.end()
+
+    def clean(self) -> None:
+        if self.process.poll() is None:
+            self.vanish()
+        self.process.wait()
+        for reader in self._readers:
+            reader.join()
+        for stream in (self.process.stdout, self.process.stderr):
+            if stream is not None:
+                stream.close()
