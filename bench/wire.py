@@ -4,13 +4,14 @@
 
 Every host is a namespace with one member, joined by a bridge; its link is shaped to RATE in both directions by token
 buckets (tbf), which count whole frames, headers and all. With --delay a relay in user space (wire_delay.c) holds what a
-host sends for so long; there is no netem everywhere. Contenders take turns, each with a job of its own: ours with a
+host sends for so long; there is no netem everywhere. With --flow it lets each TCP connection have so much and no more, as clouds
+do. Contenders take turns, each with a job of its own: ours with a
 plain pointer and with memory of spotnik_alloc(), Gloo and Open MPI over TCP where they are installed.
 
 The bound for N hosts is 2(N-1)/N * bytes / RATE. A frame of MTU bytes carries MTU - 52 of payload and has 14 more on the
 wire, so 95.6 % of it is all that can be had with an MTU of 1500, and 99.3 % with 9000.
 
-    sudo bench/wire.py BUILD [--hosts 4] [--rate 1gbit] [--mtu 1500] [--delay MS] [--sizes 25MiB,100MiB] [--svg FILE]
+    sudo bench/wire.py BUILD [--hosts 4] [--rate 1gbit] [--mtu 1500] [--delay MS] [--flow 250mbit] [--lanes auto] [--sizes 25MiB,100MiB] [--svg FILE]
 
 Needs root (namespaces), `ip` and `tc`.
 """
@@ -80,10 +81,11 @@ class Network:
     def _line(self, outer: str, inner: str) -> None:
         """Two ends of a line, delayed or not."""
         mtu = str(self.options.mtu)
-        if not self.options.delay:
+        if not self.options.delay and not self.options.flow:
             ip("link", "add", outer, "mtu", mtu, "type", "veth", "peer", "name", inner, "mtu", mtu)
             return
-        command = [str(self.tools / "delay"), outer, inner, str(self.options.delay)]
+        flow = bits_per_second(self.options.flow) / 1e6 if self.options.flow else 0
+        command = [str(self.tools / "delay"), outer, inner, str(self.options.delay), str(flow)]
         relay = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         self.relays.append(relay)
         if relay.stdout is None or relay.stdout.readline() != "ready\n":
@@ -128,7 +130,7 @@ def spotnik(build: Path, mode: str) -> Start:
         hosts = range(len(network.names))
         subprocess.run([build / "cli" / "spotnik", "key", scratch / "key"], check=True, capture_output=True)
         common = {"SPOTNIK_KEY_FILE": str(scratch / "key"), "SPOTNIK_MIN": str(len(hosts)), "SPOTNIK_TRANSPORT": "tcp",
-                  "SPOTNIK_PEERS": ",".join(f"{NET}.{i + 1}:4100" for i in hosts)}
+                  "SPOTNIK_LANES": network.options.lanes, "SPOTNIK_PEERS": ",".join(f"{NET}.{i + 1}:4100" for i in hosts)}
         worker = [str(build / "bench" / "allreduce_worker"), mode, str(size), str(iterations)]
         return [network.spawn(i, worker, SPOTNIK_BIND=f"{NET}.{i + 1}:4100", **common) for i in hosts]
 
@@ -248,6 +250,8 @@ def main() -> None:
     parser.add_argument("--rate", default="1gbit")
     parser.add_argument("--mtu", type=int, default=1500)
     parser.add_argument("--delay", type=float, default=0, help="milliseconds that each host's link holds what it sends")
+    parser.add_argument("--flow", default="", help="what one TCP connection gets at most, else all of the link")
+    parser.add_argument("--lanes", default="auto", help="SPOTNIK_LANES of our own members")
     parser.add_argument("--congestion", default="", help="TCP congestion control of the hosts, else the system's")
     parser.add_argument("--sizes", default="25MiB,100MiB")
     parser.add_argument("--rounds", type=int, default=5, help="iterations of each contender, after 5 to warm up")
@@ -255,10 +259,11 @@ def main() -> None:
     parser.add_argument("--svg", type=Path)
     options = parser.parse_args()
     title = (f"{options.hosts} hosts, {options.rate}, MTU {options.mtu}, delay {options.delay:g} ms, "
+             f"{options.flow or 'no cap'} per flow, {options.lanes} lanes, "
              f"{options.congestion or 'default congestion control'}: share of 2(N-1)/N bytes/rate")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("wire: terminated"))  # so that the namespaces go
     with tempfile.TemporaryDirectory() as tools:
-        if options.delay and not compiled(["cc", "-O2", "-D_GNU_SOURCE", str(HERE / "wire_delay.c")], Path(tools) / "delay"):
+        if (options.delay or options.flow) and not compiled(["cc", "-O2", "-D_GNU_SOURCE", str(HERE / "wire_delay.c")], Path(tools) / "delay"):
             raise SystemExit("wire: no C compiler for the relay (wire_delay.c)")
         print(f"{title}\n    size  who                   median      bound   share")
         shares = measure(options, Path(tools))
