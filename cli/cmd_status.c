@@ -180,6 +180,26 @@ static void print_members(const json_t *answer)
                (long long)index == number(answer, "rank") ? "   (answering)" : "");
 }
 
+/* What the answering member sends its data on. */
+static void print_lanes(const json_t *answer)
+{
+    const json_t *list = json_object_get(answer, "lanes"), *lane;
+    size_t index;
+
+    if (!json_array_size(list))
+        return;
+    printf("sends to  connections (carrying)    bytes/s  round trip  congestion control\n");
+    json_array_foreach(list, index, lane) {
+        printf("  %.8s  %11lld (%lld)", json_string_value(json_object_get(lane, "member")), number(lane, "connections"),
+               number(lane, "carrying"));
+        if (number(lane, "bytes_per_s"))
+            printf("  %12.1f M", real(lane, "bytes_per_s") / 1e6);
+        else
+            printf("  %14s", "-");
+        printf("  %7.2f ms  %s\n", real(lane, "round_trip_us") / 1e3, json_string_value(json_object_get(lane, "congestion")));
+    }
+}
+
 static void show(const json_t *answer)
 {
     const char *warning = json_string_value(json_object_get(answer, "warning"));
@@ -196,6 +216,7 @@ static void show(const json_t *answer)
     if (warning && *warning)
         printf("warning: %s\n", warning);
     print_members(answer);
+    print_lanes(answer);
     print_recoveries(answer);
 }
 

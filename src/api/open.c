@@ -154,6 +154,7 @@ int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config)
         .minority_wait_ns = config->minority_wait_ns,
         .transport = transport(),
         .shape = getenv("SPOTNIK_SHAPE"),
+        .lanes = getenv("SPOTNIK_LANES"),
         .hooks = { .context = job,
                    .state_connection = on_state_connection,
                    .exchange_connection = on_exchange_connection,

@@ -16,6 +16,7 @@
 
 #define RATE_WINDOW_NS SPOTNIK_S
 #define MEMBERS_SHOWN 256
+#define LANES_SHOWN 16
 
 void spotnik_status(spotnik_job *job, spotnik_job_status *ret)
 {
@@ -95,6 +96,7 @@ size_t spotnik_job_status_text(void *context, char *text, size_t size)
 {
     struct spotnik_job *job = context;
     struct spotnik_member member[MEMBERS_SHOWN];
+    struct spotnik_lane_status lane[LANES_SHOWN];
     struct spotnik_donor_status donor;
     spotnik_job_status status;
     char warning[256] = "", refusal[256] = "";
@@ -117,6 +119,7 @@ size_t spotnik_job_status_text(void *context, char *text, size_t size)
         .now_ns = spotnik_thread_now_ns(),
         .steps_per_s = spotnik_rate_per_s(&job->rate),
         .member = member,
+        .lane = lane,
         .donor_sessions = donor.sessions,
         .donor_log_bytes = donor.log_bytes,
         .donor_dropped = donor.dropped,
@@ -130,6 +133,7 @@ size_t spotnik_job_status_text(void *context, char *text, size_t size)
     more.sync = shown.strategy[0] ? &sync : NULL;
     spotnik_pace_read(&job->pace, &more.pace);
     more.uptime_ns = more.now_ns - job->born_ns;
+    more.lane_count = spotnik_engine_lanes(engine, lane, LANES_SHOWN);
     more.member_count = spotnik_engine_members(engine, member, MEMBERS_SHOWN, &more.view_epoch);
     return spotnik_status_text(&status, &more, text, size);
 }

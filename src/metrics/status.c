@@ -91,6 +91,16 @@ static void add_pace(struct text *text, const struct spotnik_pace *pace)
         pace->part_ns[SPOTNIK_PACE_COMMIT], pace->part_ns[SPOTNIK_PACE_APPLY], pace->reduce_bytes);
 }
 
+static void add_lane(struct text *text, const struct spotnik_lane_status *lane)
+{
+    add(text, "{\"member\":\"%016" PRIx64 "%016" PRIx64 "\",\"connections\":%" PRIu32 ",\"carrying\":%" PRIu32,
+        lane->peer.high, lane->peer.low, lane->connections, lane->carrying);
+    add(text, ",\"bytes_per_s\":%" PRIu64 ",\"round_trip_us\":%" PRIu64 ",\"congestion\":", lane->bytes_per_s,
+        lane->round_trip_ns / 1000);
+    add_string(text, lane->congestion);
+    add(text, "}");
+}
+
 /* JSON has no word for what is not finite. */
 static double spoken(double x)
 {
@@ -150,6 +160,11 @@ size_t spotnik_status_text(const spotnik_job_status *status, const struct spotni
     for (uint32_t i = 0; i < more->member_count; i++) {
         add(&out, "%s", i ? "," : "");
         add_member(&out, &more->member[i]);
+    }
+    add(&out, "],\"lanes\":[");
+    for (uint32_t i = 0; i < more->lane_count; i++) {
+        add(&out, "%s", i ? "," : "");
+        add_lane(&out, &more->lane[i]);
     }
     add(&out, "],\"recoveries\":[");
     for (uint32_t i = 0; i < status->recovery_count; i++) {

@@ -10,6 +10,7 @@
 
 #include "member/view.h"
 #include "metrics/pace.h"
+#include "net/engine.h"
 #include "spotnik/spotnik.h"
 
 /* Of the strategy by which replicas are kept together. */
@@ -34,6 +35,8 @@ struct spotnik_status_more {
     uint64_t view_epoch; /* of `member` */
     uint32_t member_count;
     const struct spotnik_member *member;
+    uint32_t lane_count; /* data connections that we send on */
+    const struct spotnik_lane_status *lane;
     uint32_t donor_sessions; /* joiners that copy from us */
     uint64_t donor_log_bytes, donor_dropped;
     uint64_t refusals;   /* strangers turned away at our door */

@@ -123,7 +123,7 @@ static void engine_release(struct spotnik_engine *engine)
 {
     spotnik_openings_cancel(engine, false);
     spotnik_openings_run(engine, 0); /* nothing is left but to be freed */
-    spotnik_lanes_close(engine);
+    spotnik_lanes_free(engine);
     spotnik_spares_close(engine);
     spotnik_streams_close(engine);
     spotnik_links_close(engine);
@@ -165,6 +165,9 @@ int spotnik_engine_new(const struct spotnik_engine_config *config, struct spotni
     locks_init(engine);
     int rc = spotnik_shape_set(config->shape);
     engine->config.shape = NULL;
+    if (rc == 0)
+        rc = spotnik_widen_parse(config->lanes, &engine->width);
+    engine->config.lanes = NULL;
     if (rc == 0)
         rc = sockets_open(engine);
     if (rc == 0)

@@ -31,6 +31,7 @@ enum spotnik_purpose {
     SPOTNIK_PURPOSE_BACK,   /* the other direction of a link begun with CONTROL */
     SPOTNIK_PURPOSE_SHARE,  /* over a Unix socket only: file descriptors of shared memory */
     SPOTNIK_PURPOSE_EXCHANGE, /* src/exchange speaks on it; over a Unix socket between members of one host */
+    SPOTNIK_PURPOSE_WIDEN,  /* one more connection for the data that another began to carry with DATA */
 };
 
 /* What a process says of itself to one that looks for the job. */
@@ -110,6 +111,7 @@ struct spotnik_engine_config {
     struct spotnik_engine_hooks hooks;
     const char *transport; /* "auto" (also NULL), "shm", "tcp"; borrowed for spotnik_engine_new() */
     const char *shape;     /* of this process, see shape.h: NULL: none; borrowed as well */
+    const char *lanes;     /* connections that carry data to one member: "1" to "8", or "auto" (also NULL); borrowed as well */
 };
 
 struct spotnik_engine;
@@ -204,6 +206,19 @@ void spotnik_engine_status(struct spotnik_engine *engine, spotnik_job_status *re
 /* [any] The job's view as this engine knows it. Returns the number of members written (at most max). */
 uint32_t spotnik_engine_members(struct spotnik_engine *engine, struct spotnik_member *ret, uint32_t max,
                                 uint64_t *ret_epoch);
+
+/* What carries data to one member. */
+struct spotnik_lane_status {
+    struct spotnik_id peer;
+    uint32_t connections; /* that are open, */
+    uint32_t carrying;    /* and that get frames */
+    uint64_t bytes_per_s; /* as last measured, while it was pressed (width.h); 0: never was for long enough */
+    uint64_t round_trip_ns;
+    char congestion[16];  /* the congestion control of the first connection */
+};
+
+/* [any] Our data connections, by member; returns how many (at most max). */
+uint32_t spotnik_engine_lanes(struct spotnik_engine *engine, struct spotnik_lane_status *ret, uint32_t max);
 
 /* [any] Who we are now: another member after spotnik_engine_join(). */
 struct spotnik_id spotnik_engine_id(struct spotnik_engine *engine);

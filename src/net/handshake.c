@@ -51,12 +51,24 @@ void spotnik_shake_init_client(struct spotnik_shake *shake, const struct spotnik
 
 /* The second half stays random, and the first half was random when it was drawn: both sides' nonces are
  * fresh. */
-void spotnik_shake_init_back(struct spotnik_shake *shake, const struct spotnik_credentials *credentials,
-                             const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
+static void init_named(struct spotnik_shake *shake, const struct spotnik_credentials *credentials,
+                       const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES], enum spotnik_purpose purpose)
 {
     init(shake, credentials);
     memcpy(shake->wire.nonce, name, SPOTNIK_SHAKE_NAME_BYTES);
-    hello(shake, SPOTNIK_PURPOSE_BACK);
+    hello(shake, purpose);
+}
+
+void spotnik_shake_init_back(struct spotnik_shake *shake, const struct spotnik_credentials *credentials,
+                             const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
+{
+    init_named(shake, credentials, name, SPOTNIK_PURPOSE_BACK);
+}
+
+void spotnik_shake_init_widen(struct spotnik_shake *shake, const struct spotnik_credentials *credentials,
+                              const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
+{
+    init_named(shake, credentials, name, SPOTNIK_PURPOSE_WIDEN);
 }
 
 void spotnik_shake_name(const struct spotnik_shake *shake, uint8_t ret_name[SPOTNIK_SHAKE_NAME_BYTES])

@@ -45,8 +45,12 @@ void spotnik_shake_init_server(struct spotnik_shake *shake, const struct spotnik
 void spotnik_shake_init_back(struct spotnik_shake *shake, const struct spotnik_credentials *credentials,
                              const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
 
-/* After success: the name of this connection; and, on the server of one that answers, the name of that which
- * it answers. */
+/* Client of one that widens another one, of which it was the client, too. */
+void spotnik_shake_init_widen(struct spotnik_shake *shake, const struct spotnik_credentials *credentials,
+                              const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
+
+/* After success: the name of this connection; and, on the server of one that answers or widens another, the name of
+ * that. */
 void spotnik_shake_name(const struct spotnik_shake *shake, uint8_t ret_name[SPOTNIK_SHAKE_NAME_BYTES]);
 void spotnik_shake_answers(const struct spotnik_shake *shake, uint8_t ret_name[SPOTNIK_SHAKE_NAME_BYTES]);
 

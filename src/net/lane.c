@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The data connections to those whom the view makes us send to: the ring successor, and who else the core names.
+/* The data connections to those whom the view makes us send to: the ring successor, and who else the core names. Each is a lane of one
+ * connection, or of more (widen.c).
  * Headers and payload go out straight from the caller's inputs and our results, pulled from the core when the
  * socket takes them. What a new view leaves half sent is ended with zeros, so that framing holds and the caller's
  * memory is not touched after its step; from the promise to that view it stays half sent. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -23,17 +25,19 @@
 
 static const uint8_t zeros[65536];
 
-static void close_socket(struct spotnik_engine *engine, struct spotnik_lane *lane)
+static void close_sockets(struct spotnik_engine *engine, struct spotnik_lane *lane)
 {
-    if (lane->up)
-        close(spotnik_socket_release(&lane->socket, engine->attend.data.fd));
-    lane->up = false;
-    lane->count = 0;
+    struct spotnik_track *first = &lane->first;
+    spotnik_widen_end(engine, lane);
+    if (first->up)
+        close(spotnik_socket_release(&first->socket, engine->attend.data.fd));
+    first->up = false;
+    first->count = 0;
 }
 
 static void lane_close(struct spotnik_engine *engine, struct spotnik_lane *lane)
 {
-    close_socket(engine, lane);
+    close_sockets(engine, lane);
     lane->wanted = lane->expected = lane->opening = false;
     lane->redial_ns = lane->down_ns = SPOTNIK_NEVER;
 }
@@ -41,13 +45,20 @@ static void lane_close(struct spotnik_engine *engine, struct spotnik_lane *lane)
 void spotnik_lanes_init(struct spotnik_engine *engine)
 {
     for (uint32_t i = 0; i < SPOTNIK_LANES; i++)
-        engine->lane[i] = (struct spotnik_lane){ .socket.fd = -1, .redial_ns = SPOTNIK_NEVER, .down_ns = SPOTNIK_NEVER };
+        engine->lane[i] = (struct spotnik_lane){ .first.socket.fd = -1, .used = 1, .redial_ns = SPOTNIK_NEVER, .down_ns = SPOTNIK_NEVER };
 }
 
 void spotnik_lanes_close(struct spotnik_engine *engine)
 {
     for (uint32_t i = 0; i < SPOTNIK_LANES; i++)
         lane_close(engine, &engine->lane[i]);
+}
+
+void spotnik_lanes_free(struct spotnik_engine *engine)
+{
+    spotnik_lanes_close(engine);
+    for (uint32_t i = 0; i < SPOTNIK_LANES; i++)
+        free(engine->lane[i].more);
 }
 
 static void dial(struct spotnik_engine *engine, struct spotnik_lane *lane)
@@ -58,19 +69,22 @@ static void dial(struct spotnik_engine *engine, struct spotnik_lane *lane)
 }
 
 /* The connection becomes our lane. False: it is still the caller's. */
-static bool adopt(struct spotnik_engine *engine, struct spotnik_lane *lane, int fd)
+static bool adopt(struct spotnik_engine *engine, struct spotnik_lane *lane, int fd, const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
 {
-    if (spotnik_socket_watch(&lane->socket, engine->attend.data.fd, fd, SPOTNIK_SOCKET_LANE) != 0)
+    if (spotnik_socket_watch(&lane->first.socket, engine->attend.data.fd, fd, SPOTNIK_SOCKET_LANE) != 0)
         return false;
     lane->opening = false;
-    lane->up = true;
-    lane->socket.writable = true;
+    lane->first.up = true;
+    lane->first.socket.writable = true;
+    lane->turn_epoch = 0;
+    memcpy(lane->name, name, sizeof lane->name);
+    spotnik_widen_begin(engine, lane);
     return true;
 }
 
 /* ---- which ---- */
 
-static struct spotnik_lane *lane_find(struct spotnik_engine *engine, struct spotnik_id peer)
+struct spotnik_lane *spotnik_lane_find(struct spotnik_engine *engine, struct spotnik_id peer)
 {
     for (uint32_t i = 0; i < SPOTNIK_LANES; i++) {
         struct spotnik_lane *lane = &engine->lane[i];
@@ -82,15 +96,15 @@ static struct spotnik_lane *lane_find(struct spotnik_engine *engine, struct spot
 
 bool spotnik_lane_leads_to(struct spotnik_engine *engine, struct spotnik_id peer)
 {
-    return lane_find(engine, peer) != NULL;
+    return spotnik_lane_find(engine, peer) != NULL;
 }
 
 bool spotnik_lanes_are_up(const struct spotnik_engine *engine)
 {
     bool any = false;
     for (uint32_t i = 0; i < SPOTNIK_LANES; i++) {
-        any |= engine->lane[i].expected && engine->lane[i].up;
-        if (engine->lane[i].expected && !engine->lane[i].up)
+        any |= engine->lane[i].expected && engine->lane[i].first.up;
+        if (engine->lane[i].expected && !engine->lane[i].first.up)
             return false;
     }
     return any;
@@ -123,8 +137,9 @@ static struct spotnik_lane *room_find(struct spotnik_engine *engine)
 
 void spotnik_lane_expect(struct spotnik_engine *engine, const struct spotnik_member *peer)
 {
-    struct spotnik_lane *lane = lane_find(engine, peer->id);
-    if (lane != NULL && lane->wanted && (lane->up || lane->opening)) {
+    struct spotnik_lane *lane = spotnik_lane_find(engine, peer->id);
+    uint8_t name[SPOTNIK_SHAKE_NAME_BYTES];
+    if (lane != NULL && lane->wanted && (lane->first.up || lane->opening)) {
         lane->expected = true;
         return;
     }
@@ -133,8 +148,8 @@ void spotnik_lane_expect(struct spotnik_engine *engine, const struct spotnik_mem
     lane_close(engine, lane);
     lane->wanted = lane->expected = true;
     lane->peer = *peer;
-    int fd = spotnik_spare_take(engine, peer->id);
-    if (fd >= 0 && adopt(engine, lane, fd))
+    int fd = spotnik_spare_take(engine, peer->id, name);
+    if (fd >= 0 && adopt(engine, lane, fd, name))
         return;
     lane->opening = spotnik_spare_cede(engine, peer->id);
     if (!lane->opening)
@@ -144,16 +159,18 @@ void spotnik_lane_expect(struct spotnik_engine *engine, const struct spotnik_mem
 void spotnik_lane_adopt(struct spotnik_engine *engine, struct spotnik_opening *opening)
 {
     struct spotnik_id peer = opening->shake.wire.peer.id;
-    struct spotnik_lane *lane = lane_find(engine, peer);
+    struct spotnik_lane *lane = spotnik_lane_find(engine, peer);
     int fd = spotnik_socket_release(&opening->socket, engine->epoll_fd);
-    bool ours = lane != NULL && lane->wanted && !lane->up;
-    if (ours ? !adopt(engine, lane, fd) : !spotnik_spare_adopt(engine, fd, peer))
+    uint8_t name[SPOTNIK_SHAKE_NAME_BYTES];
+    spotnik_shake_name(&opening->shake, name);
+    bool ours = lane != NULL && lane->wanted && !lane->first.up;
+    if (ours ? !adopt(engine, lane, fd, name) : !spotnik_spare_adopt(engine, fd, peer, name))
         close(fd);
 }
 
 void spotnik_lane_failed(struct spotnik_engine *engine, const struct spotnik_member *peer)
 {
-    struct spotnik_lane *lane = lane_find(engine, peer->id);
+    struct spotnik_lane *lane = spotnik_lane_find(engine, peer->id);
     spotnik_spare_failed(engine, peer->id);
     if (lane == NULL || !lane->opening)
         return;
@@ -164,20 +181,20 @@ void spotnik_lane_failed(struct spotnik_engine *engine, const struct spotnik_mem
 /* What was given out is lost, so a redial would leave a hole: the core has to begin the step anew. */
 static void broke(struct spotnik_engine *engine, struct spotnik_lane *lane)
 {
-    close_socket(engine, lane);
+    close_sockets(engine, lane);
     lane->wanted = lane->expected = false;
     lane->down_ns = spotnik_time_add(spotnik_clock_ns(), DOWN_NS);
 }
 
 /* ---- frames ---- */
 
-static void cut(struct spotnik_lane *lane)
+static void cut(struct spotnik_track *track)
 {
-    if (lane->count > 0 && lane->frame[0].sent > 0) {
-        lane->frame[0].payload = NULL;
-        lane->count = 1;
+    if (track->count > 0 && track->frame[0].sent > 0) {
+        track->frame[0].payload = NULL;
+        track->count = 1;
     } else {
-        lane->count = 0;
+        track->count = 0;
     }
 }
 
@@ -185,10 +202,21 @@ static void cut(struct spotnik_lane *lane)
 void spotnik_lanes_cut(struct spotnik_engine *engine)
 {
     for (uint32_t i = 0; i < SPOTNIK_LANES; i++)
-        cut(&engine->lane[i]);
+        for (uint32_t k = 0; k <= engine->lane[i].more_up; k++)
+            cut(spotnik_lane_track(&engine->lane[i], k));
 }
 
-static void frame_make(struct spotnik_engine *engine, const struct spotnik_transfer *transfer,
+/* Frames of one epoch have their turn one after the other, on whichever connection they come. What a cut throws away leaves no gap
+ * that matters: nothing of that epoch is sent after it. */
+static uint64_t turn_next(struct spotnik_lane *lane, uint64_t epoch)
+{
+    if (epoch != lane->turn_epoch)
+        lane->turn = 0;
+    lane->turn_epoch = epoch;
+    return lane->turn++;
+}
+
+static void frame_make(struct spotnik_engine *engine, const struct spotnik_transfer *transfer, uint64_t turn,
                        struct spotnik_outgoing *frame)
 {
     const struct spotnik_chunk_header *header = &transfer->header;
@@ -203,22 +231,23 @@ static void frame_make(struct spotnik_engine *engine, const struct spotnik_trans
         source = shared;
     SPOTNIK_ASSERT(bytes <= engine->config.limits.chunk_bytes);
     SPOTNIK_ASSERT(bytes == 0 || source != NULL);
-    spotnik_data_encode(header, (uint32_t)bytes, frame->prefix);
+    spotnik_data_encode(header, turn, (uint32_t)bytes, frame->prefix);
     frame->payload = bytes > 0 ? source + transfer->offset * one : NULL;
     frame->bytes = sizeof frame->prefix + bytes;
     frame->sent = 0;
 }
 
-static void queue_fill(struct spotnik_engine *engine, struct spotnik_lane *lane)
+/* With several connections each takes one frame at a time: what waits for one must not hold up what the others have sent. */
+static void queue_fill(struct spotnik_engine *engine, struct spotnik_lane *lane, struct spotnik_track *track)
 {
     struct spotnik_transfer transfer;
+    uint32_t most = lane->used > 1 ? 1 : SPOTNIK_LANE_FRAMES;
     size_t queued = 0;
-    for (uint32_t i = 0; i < lane->count; i++)
-        queued += lane->frame[i].bytes - lane->frame[i].sent;
-    while (lane->count < SPOTNIK_LANE_FRAMES && queued < QUEUE_BYTES
-           && spotnik_core_send_next(engine->core, lane->peer.id, &transfer)) {
-        frame_make(engine, &transfer, &lane->frame[lane->count]);
-        queued += lane->frame[lane->count++].bytes;
+    for (uint32_t i = 0; i < track->count; i++)
+        queued += track->frame[i].bytes - track->frame[i].sent;
+    while (track->count < most && queued < QUEUE_BYTES && spotnik_core_send_next(engine->core, lane->peer.id, &transfer)) {
+        frame_make(engine, &transfer, turn_next(lane, transfer.header.epoch), &track->frame[track->count]);
+        queued += track->frame[track->count++].bytes;
     }
 }
 
@@ -252,12 +281,12 @@ static bool is_whole(const struct spotnik_outgoing *frame, const struct iovec *p
     return bytes == frame->bytes;
 }
 
-static int queue_pieces(const struct spotnik_lane *lane, struct iovec *piece)
+static int queue_pieces(const struct spotnik_track *track, struct iovec *piece)
 {
     int count = 0;
-    for (uint32_t i = 0; i < lane->count && count < IOV_MAX_USED - 1; i++) {
-        int used = frame_pieces(&lane->frame[i], piece + count, IOV_MAX_USED - count);
-        bool whole = is_whole(&lane->frame[i], piece + count, used);
+    for (uint32_t i = 0; i < track->count && count < IOV_MAX_USED - 1; i++) {
+        int used = frame_pieces(&track->frame[i], piece + count, IOV_MAX_USED - count);
+        bool whole = is_whole(&track->frame[i], piece + count, used);
         count += used;
         if (!whole)
             break; /* what follows must not overtake its rest */
@@ -265,11 +294,11 @@ static int queue_pieces(const struct spotnik_lane *lane, struct iovec *piece)
     return count;
 }
 
-static void queue_advance(struct spotnik_lane *lane, size_t sent)
+static void queue_advance(struct spotnik_track *track, size_t sent)
 {
     uint32_t done = 0;
-    while (sent > 0 && done < lane->count) {
-        struct spotnik_outgoing *frame = &lane->frame[done];
+    while (sent > 0 && done < track->count) {
+        struct spotnik_outgoing *frame = &track->frame[done];
         size_t left = frame->bytes - frame->sent, some = sent < left ? sent : left;
         frame->sent += some;
         sent -= some;
@@ -277,8 +306,8 @@ static void queue_advance(struct spotnik_lane *lane, size_t sent)
             break;
         done++;
     }
-    lane->count -= done;
-    memmove(lane->frame, lane->frame + done, lane->count * sizeof *lane->frame);
+    track->count -= done;
+    memmove(track->frame, track->frame + done, track->count * sizeof *track->frame);
 }
 
 /* As much of the pieces as a shaped link lets go now. Returns their number; 0: later, and held_ns says when. */
@@ -299,54 +328,87 @@ static int pieces_let(struct spotnik_engine *engine, struct iovec *piece, int co
 }
 
 /* One call of sendmsg. Returns the bytes gone, 0 when the socket takes no more. */
-static size_t send_some(struct spotnik_engine *engine, struct spotnik_lane *lane)
+static size_t send_some(struct spotnik_engine *engine, struct spotnik_lane *lane, struct spotnik_track *track)
 {
     struct iovec piece[IOV_MAX_USED];
-    struct msghdr message = { .msg_iov = piece, .msg_iovlen = (size_t)queue_pieces(lane, piece) };
+    struct msghdr message = { .msg_iov = piece, .msg_iovlen = (size_t)queue_pieces(track, piece) };
     size_t let = 0;
     ssize_t sent;
     if (spotnik_shape_is_on()
         && (message.msg_iovlen = (size_t)pieces_let(engine, piece, (int)message.msg_iovlen, &let)) == 0)
         return 0;
     do
-        sent = sendmsg(lane->socket.fd, &message, MSG_NOSIGNAL);
+        sent = sendmsg(track->socket.fd, &message, MSG_NOSIGNAL);
     while (sent < 0 && errno == EINTR);
     int error = sent < 0 ? errno : 0;
     if (spotnik_shape_is_on())
         spotnik_shape_give_back(let - (sent > 0 ? (size_t)sent : 0));
     if (error == EAGAIN || error == EWOULDBLOCK)
-        lane->socket.writable = false;
+        track->socket.writable = false;
     else if (error != 0)
         broke(engine, lane);
     if (sent <= 0)
         return 0;
-    queue_advance(lane, (size_t)sent);
+    queue_advance(track, (size_t)sent);
+    lane->sent += (size_t)sent;
     engine->bytes_sent += (size_t)sent;
     return (size_t)sent;
 }
 
 /* Zeros must not come before the promise of whoever reads them: without one, it might count them in. The next view proves that it has
  * promised, if it is in it. */
-static bool is_held(const struct spotnik_engine *engine, const struct spotnik_lane *lane)
+static bool is_held(const struct spotnik_engine *engine, const struct spotnik_lane *lane, const struct spotnik_track *track)
 {
-    const struct spotnik_outgoing *first = &lane->frame[0];
-    bool zeros_next = lane->count > 0 && first->payload == NULL && first->bytes > sizeof first->prefix;
+    const struct spotnik_outgoing *first = &track->frame[0];
+    bool zeros_next = track->count > 0 && first->payload == NULL && first->bytes > sizeof first->prefix;
     return zeros_next && (engine->frozen || !lane->expected);
 }
 
-/* Up to about `bytes_max`. True: there is more, and the socket may take it. */
-static bool pump(struct spotnik_engine *engine, struct spotnik_lane *lane, size_t bytes_max)
+static bool is_open(const struct spotnik_engine *engine, const struct spotnik_lane *lane, const struct spotnik_track *track)
 {
+    return track->up && track->socket.writable && engine->held_ns == SPOTNIK_NEVER && !is_held(engine, lane, track);
+}
+
+/* Up to about `bytes_max`. True: there is more, and the socket may take it. */
+static bool pump_one(struct spotnik_engine *engine, struct spotnik_lane *lane, size_t bytes_max)
+{
+    struct spotnik_track *track = &lane->first;
     size_t total = 0;
-    while (lane->up && lane->socket.writable && engine->held_ns == SPOTNIK_NEVER && !is_held(engine, lane)) {
-        queue_fill(engine, lane);
-        if (lane->count == 0)
+    while (is_open(engine, lane, track)) {
+        queue_fill(engine, lane, track);
+        if (track->count == 0)
             return false;
         if (total >= bytes_max)
             return true;
-        total += send_some(engine, lane);
+        total += send_some(engine, lane, track);
     }
     return false;
+}
+
+/* The same on several: who has room gets the next frame. One that is not used any more gets none, but ends what it has. */
+static bool pump_all(struct spotnik_engine *engine, struct spotnik_lane *lane, size_t bytes_max)
+{
+    size_t total = 0, before;
+    do {
+        before = total;
+        for (uint32_t i = 0; i <= lane->more_up; i++) {
+            struct spotnik_track *track = spotnik_lane_track(lane, i);
+            if (!is_open(engine, lane, track))
+                continue;
+            if (i < lane->used)
+                queue_fill(engine, lane, track);
+            if (track->count > 0)
+                total += send_some(engine, lane, track);
+        }
+    } while (total > before && total < bytes_max);
+    return total > before;
+}
+
+static bool pump(struct spotnik_engine *engine, struct spotnik_lane *lane, size_t bytes_max)
+{
+    bool more = lane->more_up == 0 ? pump_one(engine, lane, bytes_max) : pump_all(engine, lane, bytes_max);
+    spotnik_widen_measure(engine, lane);
+    return more;
 }
 
 /* Send what the core has to send, up to about `bytes_max` on each lane. True: there is more, and a socket may take
@@ -362,21 +424,25 @@ bool spotnik_lanes_pump(struct spotnik_engine *engine, size_t bytes_max)
 }
 
 /* Nothing ever comes back on a lane but its end. */
-static void end_look(struct spotnik_engine *engine, struct spotnik_lane *lane)
+static void end_look(struct spotnik_engine *engine, struct spotnik_lane *lane, struct spotnik_track *track)
 {
     uint8_t byte;
-    ssize_t got = recv(lane->socket.fd, &byte, 1, 0);
+    ssize_t got = recv(track->socket.fd, &byte, 1, 0);
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-        lane->socket.readable = false;
+        track->socket.readable = false;
     else if (got >= 0 || errno != EINTR)
         broke(engine, lane);
 }
 
 static void look(struct spotnik_engine *engine, struct spotnik_lane *lane, uint64_t now_ns)
 {
-    if (lane->up && lane->socket.readable)
-        end_look(engine, lane);
-    if (now_ns >= lane->redial_ns && lane->wanted && !lane->up && !lane->opening)
+    for (uint32_t i = 0; lane->first.up && i <= lane->more_up; i++) {
+        struct spotnik_track *track = spotnik_lane_track(lane, i);
+        if (track->socket.readable)
+            end_look(engine, lane, track);
+    }
+    spotnik_widen_look(engine, lane);
+    if (now_ns >= lane->redial_ns && lane->wanted && !lane->first.up && !lane->opening)
         dial(engine, lane);
     if (now_ns < lane->down_ns)
         return;
@@ -397,15 +463,24 @@ void spotnik_lanes_look(struct spotnik_engine *engine, uint64_t now_ns)
 bool spotnik_lanes_are_empty(const struct spotnik_engine *engine)
 {
     for (uint32_t i = 0; i < SPOTNIK_LANES; i++)
-        if (engine->lane[i].count > 0)
-            return false;
+        for (uint32_t k = 0; k <= engine->lane[i].more_up; k++)
+            if (spotnik_lane_track((struct spotnik_lane *)&engine->lane[i], k)->count > 0)
+                return false;
     return true;
+}
+
+static bool wants_a_look(const struct spotnik_lane *lane)
+{
+    bool readable = lane->first.socket.readable;
+    for (uint32_t i = 0; i < lane->more_up; i++)
+        readable |= lane->more[i].socket.readable;
+    return readable || lane->down_ns != SPOTNIK_NEVER;
 }
 
 bool spotnik_lanes_want_a_look(const struct spotnik_engine *engine)
 {
     for (uint32_t i = 0; i < SPOTNIK_LANES; i++)
-        if (engine->lane[i].socket.readable || engine->lane[i].down_ns != SPOTNIK_NEVER)
+        if (wants_a_look(&engine->lane[i]))
             return true;
     return false;
 }

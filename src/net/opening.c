@@ -189,6 +189,18 @@ void spotnik_opening_answer(struct spotnik_engine *engine, const struct spotnik_
     dial_start(engine, opening);
 }
 
+/* One more connection beside `name`, which leads from us to `peer`. */
+void spotnik_opening_widen(struct spotnik_engine *engine, const struct spotnik_member *peer,
+                           const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
+{
+    struct spotnik_opening *opening = dial_new(engine, peer, SPOTNIK_PURPOSE_WIDEN);
+    if (opening == NULL)
+        return; /* the lane stays as wide as it is */
+    memcpy(opening->name, name, sizeof opening->name);
+    spotnik_shake_init_widen(&opening->shake, &engine->config.credentials, name);
+    dial_start(engine, opening);
+}
+
 void spotnik_opening_cancel(struct spotnik_engine *engine, struct spotnik_id peer)
 {
     for (struct spotnik_opening *opening = engine->openings; opening != NULL; opening = opening->next)
@@ -214,6 +226,8 @@ static void dial_failed(struct spotnik_engine *engine, struct spotnik_opening *o
         return; /* it is tried again; until then steps go round the ring */
     if (opening->purpose == SPOTNIK_PURPOSE_DATA)
         spotnik_lane_failed(engine, &peer);
+    else if (opening->purpose == SPOTNIK_PURPOSE_WIDEN)
+        spotnik_widen_failed(engine, opening);
     else if (opening->purpose == SPOTNIK_PURPOSE_BACK)
         spotnik_link_unanswered(engine, opening->name);
     else if (spotnik_link_find(engine, peer.id) == NULL)
@@ -289,6 +303,9 @@ static void guest_enter(struct spotnik_engine *engine, struct spotnik_opening *o
         if (!ourselves)
             spotnik_stream_adopt(engine, opening);
         break;
+    case SPOTNIK_PURPOSE_WIDEN:
+        spotnik_stream_widen(engine, opening);
+        break;
     case SPOTNIK_PURPOSE_STATE:
     case SPOTNIK_PURPOSE_EXCHANGE:
     case SPOTNIK_PURPOSE_STATUS:
@@ -318,6 +335,8 @@ static void host_answered(struct spotnik_engine *engine, struct spotnik_opening 
     }
     if (opening->purpose == SPOTNIK_PURPOSE_DATA)
         spotnik_lane_adopt(engine, opening);
+    else if (opening->purpose == SPOTNIK_PURPOSE_WIDEN)
+        spotnik_widen_adopt(engine, opening);
     else if (opening->purpose == SPOTNIK_PURPOSE_BACK)
         spotnik_link_answer(engine, opening);
     else if (opening->purpose == SPOTNIK_PURPOSE_SHARE)

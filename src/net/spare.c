@@ -3,6 +3,7 @@
  * is taken over at once: dialling and shaking hands in the middle of a recovery would cost more than the
  * passes. Made in quiet times, one view at a time; one that fails is not tried again before the next view. */
 #include <errno.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -32,12 +33,13 @@ static struct spotnik_spare *spare_find(struct spotnik_engine *engine, struct sp
     return NULL;
 }
 
-int spotnik_spare_take(struct spotnik_engine *engine, struct spotnik_id peer)
+int spotnik_spare_take(struct spotnik_engine *engine, struct spotnik_id peer, uint8_t ret_name[SPOTNIK_SHAKE_NAME_BYTES])
 {
     struct spotnik_spare *spare = spare_find(engine, peer);
     if (spare == NULL || !spare->up)
         return -1;
     spare->up = false;
+    memcpy(ret_name, spare->name, sizeof spare->name);
     return spotnik_socket_release(&spare->socket, engine->epoll_fd);
 }
 
@@ -51,7 +53,8 @@ bool spotnik_spare_cede(struct spotnik_engine *engine, struct spotnik_id peer)
     return true;
 }
 
-bool spotnik_spare_adopt(struct spotnik_engine *engine, int fd, struct spotnik_id peer)
+bool spotnik_spare_adopt(struct spotnik_engine *engine, int fd, struct spotnik_id peer,
+                         const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
 {
     struct spotnik_spare *spare = spare_find(engine, peer);
     if (spare == NULL || spare->up
@@ -59,6 +62,7 @@ bool spotnik_spare_adopt(struct spotnik_engine *engine, int fd, struct spotnik_i
         return false;
     spare->opening = false;
     spare->up = true;
+    memcpy(spare->name, name, sizeof spare->name);
     return true;
 }
 

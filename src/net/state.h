@@ -10,6 +10,7 @@
  *     opening.c  connections on their way in or out, until the handshake is done
  *     link.c     control links          voice.c    the half we speak on      ear.c     the half we hear
  *     lane.c     data that goes         stream.c   data that comes
+ *     widen.c    more connections for it, as many as width.h says
  *     share.c    memory shared with members of this host (share.h)
  *     spare.c    lanes in reserve       bucket.c   memory and kernels     death.c    certificates
  *     attend.c   who reads the data     early.c    results that reach the caller before the commit */
@@ -27,6 +28,7 @@
 #include "net/engine.h"
 #include "net/handshake.h"
 #include "net/socket.h"
+#include "net/width.h"
 #include "wire/control.h"
 #include "wire/data.h"
 #include "wire/frame.h"
@@ -49,7 +51,7 @@ struct spotnik_opening {
     enum spotnik_purpose purpose;
     struct spotnik_member peer; /* dialled: whom we expect */
     uint64_t deadline_ns;
-    uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]; /* BACK: of the connection we answer */
+    uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]; /* BACK, WIDEN: of the connection that we answer, or widen */
     struct spotnik_shake shake;
     char *reply; /* STATUS, PEERS: what is still to be written */
     size_t reply_at, reply_size;
@@ -113,15 +115,32 @@ struct spotnik_outgoing {
     size_t bytes, sent;     /* of prefix and payload together */
 };
 
-struct spotnik_lane {
+/* One connection of a lane. */
+struct spotnik_track {
     struct spotnik_socket socket;
-    bool wanted, up, opening;
-    bool expected; /* by the present view */
-    struct spotnik_member peer;
-    uint64_t redial_ns; /* NEVER: not due */
-    uint64_t down_ns; /* when to tell the core that the lane broke, unless its link tells of a death first */
+    bool up;
     uint32_t count;
     struct spotnik_outgoing frame[SPOTNIK_LANE_FRAMES]; /* frame[0] first */
+};
+
+/* The way of data to one member: one connection, or several side by side that share what there is to send, frame by frame. */
+struct spotnik_lane {
+    struct spotnik_track first;
+    struct spotnik_track *more; /* SPOTNIK_WIDTH_MAX - 1 of them; NULL: never needed yet */
+    uint32_t more_up;           /* so many of those are up */
+    uint32_t used;              /* the first so many of all get frames */
+    bool wanted, opening;
+    bool expected; /* by the present view */
+    bool widening; /* one more is being opened */
+    struct spotnik_member peer;
+    uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]; /* of the first connection */
+    uint64_t turn_epoch, turn; /* of the next frame */
+    uint64_t redial_ns; /* NEVER: not due */
+    uint64_t down_ns; /* when to tell the core that the lane broke, unless its link tells of a death first */
+    struct spotnik_width width;
+    uint64_t sent;          /* bytes, since it is up */
+    uint64_t pressed_ns;    /* since when it is pressed (width.h), or when that was last reported; 0: it is not */
+    uint64_t pressed_sent;  /* bytes until then */
 };
 
 #define SPOTNIK_SPARES 3
@@ -131,18 +150,29 @@ struct spotnik_spare {
     struct spotnik_socket socket;
     bool up, opening;
     struct spotnik_member peer;
+    uint8_t name[SPOTNIK_SHAKE_NAME_BYTES];
 };
 
-enum spotnik_stream_state { SPOTNIK_STREAM_PREFIX, SPOTNIK_STREAM_WAIT, SPOTNIK_STREAM_BODY };
+enum spotnik_stream_state {
+    SPOTNIK_STREAM_PREFIX,
+    SPOTNIK_STREAM_AHEAD, /* a frame before its turn: its payload comes into the scratch meanwhile */
+    SPOTNIK_STREAM_WAIT,
+    SPOTNIK_STREAM_BODY,
+};
 
-/* Data from one member. */
+/* Data from one member: one connection of its lane. */
 struct spotnik_stream {
     struct spotnik_socket socket;
     struct spotnik_stream *next;
     enum spotnik_stream_state state;
     struct spotnik_member peer;
+    struct spotnik_stream *head; /* the first connection of the lane, which may be this one, and closes with all others */
+    uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]; /* head: of the connection; */
+    uint32_t width;                         /* how many there are, */
+    uint64_t epoch, turn;                   /* and which frame is next on whichever of them */
     uint8_t prefix[SPOTNIK_DATA_PREFIX_BYTES];
     size_t prefix_have;
+    uint64_t frame_turn; /* of the header below */
     struct spotnik_chunk_header header;
     struct spotnik_placement placement;
     uint8_t *target;  /* where the payload goes; NULL: to the sink */
@@ -214,6 +244,7 @@ struct spotnik_engine {
     struct spotnik_stream *streams;
     struct spotnik_attend attend;
     struct spotnik_lane lane[SPOTNIK_LANES];
+    uint32_t width; /* connections of each; 0: as many as it takes */
     struct spotnik_spare spare[SPOTNIK_SPARES];
     uint64_t spares_epoch; /* of the view they are for */
     struct spotnik_bucket_memory bucket[SPOTNIK_BUCKET_SLOTS];
@@ -274,6 +305,8 @@ void spotnik_opening_dial(struct spotnik_engine *engine, const struct spotnik_me
                           enum spotnik_purpose purpose);
 void spotnik_opening_answer(struct spotnik_engine *engine, const struct spotnik_member *peer,
                             const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
+void spotnik_opening_widen(struct spotnik_engine *engine, const struct spotnik_member *peer,
+                           const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
 void spotnik_opening_cancel(struct spotnik_engine *engine, struct spotnik_id peer);
 void spotnik_openings_run(struct spotnik_engine *engine, uint64_t now_ns);
 void spotnik_openings_serve(struct spotnik_engine *engine); /* without the lock */
@@ -329,24 +362,41 @@ void spotnik_lanes_init(struct spotnik_engine *engine);
 void spotnik_lanes_doubt(struct spotnik_engine *engine);
 void spotnik_lanes_cut(struct spotnik_engine *engine);
 void spotnik_lanes_close(struct spotnik_engine *engine);
+void spotnik_lanes_free(struct spotnik_engine *engine);
 bool spotnik_lanes_are_up(const struct spotnik_engine *engine);
 bool spotnik_lanes_pump(struct spotnik_engine *engine, size_t bytes_max);
 void spotnik_lanes_look(struct spotnik_engine *engine, uint64_t now_ns);
 bool spotnik_lanes_are_empty(const struct spotnik_engine *engine);
+struct spotnik_lane *spotnik_lane_find(struct spotnik_engine *engine, struct spotnik_id peer);
+static inline struct spotnik_track *spotnik_lane_track(struct spotnik_lane *lane, uint32_t i)
+{
+    return i == 0 ? &lane->first : &lane->more[i - 1];
+}
 bool spotnik_lanes_want_a_look(const struct spotnik_engine *engine);
 uint64_t spotnik_lanes_deadline(const struct spotnik_engine *engine);
 
+/* widen.c */
+int spotnik_widen_parse(const char *text, uint32_t *ret_width);
+void spotnik_widen_begin(struct spotnik_engine *engine, struct spotnik_lane *lane); /* its first connection is up */
+void spotnik_widen_end(struct spotnik_engine *engine, struct spotnik_lane *lane);   /* and is not any more */
+void spotnik_widen_look(struct spotnik_engine *engine, struct spotnik_lane *lane);
+void spotnik_widen_adopt(struct spotnik_engine *engine, struct spotnik_opening *opening);
+void spotnik_widen_failed(struct spotnik_engine *engine, const struct spotnik_opening *opening);
+void spotnik_widen_measure(struct spotnik_engine *engine, struct spotnik_lane *lane);
+
 /* spare.c: take returns -1 when there is none; adopt is false when the connection is not wanted and still
  * the caller's */
-int spotnik_spare_take(struct spotnik_engine *engine, struct spotnik_id peer);
+int spotnik_spare_take(struct spotnik_engine *engine, struct spotnik_id peer, uint8_t ret_name[SPOTNIK_SHAKE_NAME_BYTES]);
 bool spotnik_spare_cede(struct spotnik_engine *engine, struct spotnik_id peer);
-bool spotnik_spare_adopt(struct spotnik_engine *engine, int fd, struct spotnik_id peer);
+bool spotnik_spare_adopt(struct spotnik_engine *engine, int fd, struct spotnik_id peer,
+                         const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
 void spotnik_spare_failed(struct spotnik_engine *engine, struct spotnik_id peer);
 void spotnik_spares_look(struct spotnik_engine *engine);
 void spotnik_spares_close(struct spotnik_engine *engine);
 
 /* stream.c */
 void spotnik_stream_adopt(struct spotnik_engine *engine, struct spotnik_opening *opening);
+void spotnik_stream_widen(struct spotnik_engine *engine, struct spotnik_opening *opening);
 void spotnik_streams_cut(struct spotnik_engine *engine);
 bool spotnik_streams_read(struct spotnik_engine *engine, size_t bytes_max);
 bool spotnik_streams_are_waiting(const struct spotnik_engine *engine);

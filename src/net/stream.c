@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Data connections from the predecessor, and in a small view from all others: header in, ask the core where it belongs, payload straight to its
  * place (or through a scratch chunk where it is reduced). One read takes the rest of a payload and the
- * next header together. */
+ * next header together.
+ *
+ * A lane may be several connections (widen.c). Each frame says which turn it has among those of its epoch, and the core sees them
+ * in that order, as if they had come on one: one before its turn is read into the scratch, and stays there. A frame of an epoch before
+ * our own is void, and one before another that has come: its sender has gone over to a view that needs our promise, or goes on
+ * without us. So the gaps that a cut leaves in the turns of an epoch hold up nothing. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,10 +19,21 @@
 #include "net/state.h"
 #include "reduce/reduce.h"
 
+static void close_one(struct spotnik_engine *engine, struct spotnik_stream *stream)
+{
+    if (stream->socket.fd < 0)
+        return;
+    close(spotnik_socket_release(&stream->socket, engine->attend.data.fd));
+    stream->head->width--;
+}
+
+/* With all that stand beside it, if it is the first of its lane. */
 static void close_stream(struct spotnik_engine *engine, struct spotnik_stream *stream)
 {
-    if (stream->socket.fd >= 0)
-        close(spotnik_socket_release(&stream->socket, engine->attend.data.fd));
+    close_one(engine, stream);
+    for (struct spotnik_stream *other = engine->streams; stream->head == stream && other != NULL; other = other->next)
+        if (other->head == stream)
+            close_one(engine, other);
 }
 
 /* A predecessor has one stream to us: a new one means that the old one is dead. */
@@ -28,11 +44,11 @@ static void replace_older(struct spotnik_engine *engine, struct spotnik_id peer)
             close_stream(engine, stream);
 }
 
-void spotnik_stream_adopt(struct spotnik_engine *engine, struct spotnik_opening *opening)
+/* `head`: NULL: it is one itself. */
+static void stream_new(struct spotnik_engine *engine, struct spotnik_opening *opening, struct spotnik_stream *head)
 {
     int fd = spotnik_socket_release(&opening->socket, engine->epoll_fd);
     struct spotnik_stream *stream = calloc(1, sizeof *stream);
-    replace_older(engine, opening->shake.wire.peer.id);
     if (stream == NULL || (stream->scratch = malloc(engine->config.limits.chunk_bytes)) == NULL
         || spotnik_socket_watch(&stream->socket, engine->attend.data.fd, fd, SPOTNIK_SOCKET_STREAM) != 0) {
         if (stream != NULL)
@@ -42,9 +58,32 @@ void spotnik_stream_adopt(struct spotnik_engine *engine, struct spotnik_opening 
         return;
     }
     stream->peer = opening->shake.wire.peer;
+    stream->head = head != NULL ? head : stream;
+    stream->head->width++;
+    spotnik_shake_name(&opening->shake, stream->name);
     stream->socket.readable = true;
     stream->next = engine->streams;
     engine->streams = stream;
+}
+
+void spotnik_stream_adopt(struct spotnik_engine *engine, struct spotnik_opening *opening)
+{
+    replace_older(engine, opening->shake.wire.peer.id);
+    stream_new(engine, opening, NULL);
+}
+
+/* One more beside the one that it names. Closed by the caller if there is none. */
+void spotnik_stream_widen(struct spotnik_engine *engine, struct spotnik_opening *opening)
+{
+    uint8_t name[SPOTNIK_SHAKE_NAME_BYTES];
+    struct spotnik_stream *head = engine->streams;
+    spotnik_shake_answers(&opening->shake, name);
+    while (head != NULL
+           && !(head->head == head && head->socket.fd >= 0 && spotnik_id_equal(head->peer.id, opening->shake.wire.peer.id)
+                && memcmp(head->name, name, sizeof name) == 0))
+        head = head->next;
+    if (head != NULL && head->width < SPOTNIK_WIDTH_MAX)
+        stream_new(engine, opening, head);
 }
 
 /* A view change: the rest of what is half received goes nowhere. */
@@ -62,6 +101,37 @@ bool spotnik_streams_are_waiting(const struct spotnik_engine *engine)
             return true;
     return false;
 }
+
+/* ---- turns ---- */
+
+enum turn { TURN_NOW, TURN_LATER, TURN_VOID, TURN_WRONG };
+
+static enum turn turn_of(struct spotnik_engine *engine, const struct spotnik_stream *stream)
+{
+    struct spotnik_stream *head = stream->head;
+    if (stream->header.epoch < head->epoch || stream->header.epoch < spotnik_core_view(engine->core)->epoch)
+        return TURN_VOID;
+    if (stream->header.epoch > head->epoch) {
+        head->epoch = stream->header.epoch;
+        head->turn = 0;
+        engine->placeable = true; /* what is void now goes nowhere */
+    }
+    if (stream->frame_turn == head->turn)
+        return TURN_NOW;
+    return stream->frame_turn > head->turn && head->width > 1 ? TURN_LATER : TURN_WRONG;
+}
+
+/* The frame is dealt with: the next may be waiting on another connection. */
+static void turn_pass(struct spotnik_engine *engine, const struct spotnik_stream *stream)
+{
+    struct spotnik_stream *head = stream->head;
+    if (stream->header.epoch != head->epoch || stream->frame_turn != head->turn)
+        return;
+    head->turn++;
+    engine->placeable |= head->width > 1;
+}
+
+/* ---- places ---- */
 
 /* Where the payload goes by the core's word. False: header and place do not fit each other. */
 static bool target_set(struct spotnik_engine *engine, struct spotnik_stream *stream)
@@ -88,18 +158,44 @@ static bool target_set(struct spotnik_engine *engine, struct spotnik_stream *str
     return true;
 }
 
+/* What came before its turn goes where it belongs. */
+static void staged_move(struct spotnik_stream *stream)
+{
+    if (stream->have > 0 && stream->target != NULL && stream->target != stream->scratch)
+        memcpy(stream->target, stream->scratch, stream->have);
+}
+
 /* Ask the core. False: the peer breaks the protocol. */
-static bool place(struct spotnik_engine *engine, struct spotnik_stream *stream)
+static bool place_now(struct spotnik_engine *engine, struct spotnik_stream *stream)
 {
     stream->placement = spotnik_core_place(engine->core, stream->peer.id, &stream->header);
     enum spotnik_verdict verdict = stream->placement.verdict;
     stream->state = verdict == SPOTNIK_VERDICT_WAIT ? SPOTNIK_STREAM_WAIT : SPOTNIK_STREAM_BODY;
-    stream->have = 0;
     stream->target = NULL;
     bool good =
         verdict != SPOTNIK_VERDICT_BAD && (verdict != SPOTNIK_VERDICT_TAKE || target_set(engine, stream));
+    if (good)
+        staged_move(stream);
     spotnik_engine_act(engine); /* placing may begin a step, or find that programs differ */
     return good;
+}
+
+static bool place(struct spotnik_engine *engine, struct spotnik_stream *stream)
+{
+    switch (turn_of(engine, stream)) {
+    case TURN_NOW:
+        return place_now(engine, stream);
+    case TURN_LATER:
+        stream->state = SPOTNIK_STREAM_AHEAD;
+        return true;
+    case TURN_VOID:
+        stream->state = SPOTNIK_STREAM_BODY;
+        stream->target = NULL;
+        return true;
+    case TURN_WRONG:
+        break;
+    }
+    return false;
 }
 
 static bool prefix_take(struct spotnik_engine *engine, struct spotnik_stream *stream)
@@ -111,6 +207,8 @@ static bool prefix_take(struct spotnik_engine *engine, struct spotnik_stream *st
         || spotnik_data_decode(stream->prefix + SPOTNIK_FRAME_BYTES, &frame, &stream->header, &bytes) != 0)
         return false;
     stream->bytes = bytes;
+    stream->have = 0;
+    stream->frame_turn = frame.turn;
     return place(engine, stream);
 }
 
@@ -118,6 +216,7 @@ static void body_done(struct spotnik_engine *engine, struct spotnik_stream *stre
 {
     const struct spotnik_chunk_header *header = &stream->header;
     stream->state = SPOTNIK_STREAM_PREFIX;
+    turn_pass(engine, stream);
     if (stream->target == NULL)
         return;
     bool combines = stream->placement.kind == SPOTNIK_RING_REDUCE || stream->placement.kind == SPOTNIK_RING_REDUCE_LAST;
@@ -139,9 +238,10 @@ static ssize_t read_some(struct spotnik_engine *engine, struct spotnik_stream *s
 {
     struct iovec piece[2];
     size_t count = 0, left = 0;
-    if (stream->state == SPOTNIK_STREAM_BODY && stream->have < stream->bytes) {
+    if (stream->state != SPOTNIK_STREAM_PREFIX && stream->have < stream->bytes) {
         left = stream->bytes - stream->have;
-        uint8_t *to = stream->target != NULL ? stream->target + stream->have : engine->sink;
+        uint8_t *place = stream->state == SPOTNIK_STREAM_AHEAD ? stream->scratch : stream->target;
+        uint8_t *to = place != NULL ? place + stream->have : engine->sink;
         piece[count++] = (struct iovec){ .iov_base = to, .iov_len = left };
     }
     piece[count++] = (struct iovec){ .iov_base = stream->prefix + stream->prefix_have,
@@ -173,11 +273,18 @@ static bool advance(struct spotnik_engine *engine, struct spotnik_stream *stream
     }
 }
 
+/* Nothing waits for something else to happen first. */
+static bool is_open(const struct spotnik_stream *stream)
+{
+    return stream->socket.fd >= 0 && stream->state != SPOTNIK_STREAM_WAIT
+           && !(stream->state == SPOTNIK_STREAM_AHEAD && stream->have == stream->bytes);
+}
+
 /* True: there may be more to read now. */
 static bool read_stream(struct spotnik_engine *engine, struct spotnik_stream *stream, size_t bytes_max)
 {
     size_t pass = 0;
-    while (stream->socket.fd >= 0 && stream->socket.readable && stream->state != SPOTNIK_STREAM_WAIT) {
+    while (stream->socket.readable && is_open(stream)) {
         if (pass >= bytes_max)
             return true;
         ssize_t got = read_some(engine, stream);
@@ -187,8 +294,12 @@ static bool read_stream(struct spotnik_engine *engine, struct spotnik_stream *st
             stream->socket.readable = false;
             return false;
         }
-        if (got <= 0 || !advance(engine, stream)) {
+        if (got <= 0) {
             close_stream(engine, stream);
+            return false;
+        }
+        if (!advance(engine, stream)) {
+            close_stream(engine, stream->head);
             return false;
         }
         pass += (size_t)got;
@@ -202,9 +313,9 @@ static void place_again(struct spotnik_engine *engine)
     while (engine->placeable) {
         engine->placeable = false;
         for (struct spotnik_stream *stream = engine->streams; stream != NULL; stream = stream->next)
-            if (stream->state == SPOTNIK_STREAM_WAIT && stream->socket.fd >= 0
+            if ((stream->state == SPOTNIK_STREAM_WAIT || stream->state == SPOTNIK_STREAM_AHEAD) && stream->socket.fd >= 0
                 && (!place(engine, stream) || !advance(engine, stream)))
-                close_stream(engine, stream);
+                close_stream(engine, stream->head);
     }
 }
 
@@ -224,15 +335,29 @@ static void reap(struct spotnik_engine *engine)
     }
 }
 
+/* Frames whose turn came while others were read. True: connections that waited for that can be read on. */
+static bool turns_take(struct spotnik_engine *engine)
+{
+    place_again(engine);
+    for (const struct spotnik_stream *stream = engine->streams; stream != NULL; stream = stream->next)
+        if (stream->socket.readable && is_open(stream))
+            return true;
+    return false;
+}
+
 /* Take what waited and what has come, about `bytes_max` of each stream. True: some stream has more to
  * give. */
 bool spotnik_streams_read(struct spotnik_engine *engine, size_t bytes_max)
 {
-    bool more = false;
+    bool more = false, wide = false;
     place_again(engine);
-    for (struct spotnik_stream *stream = engine->streams; stream != NULL; stream = stream->next)
+    for (struct spotnik_stream *stream = engine->streams; stream != NULL; stream = stream->next) {
         if (stream->socket.fd >= 0 && stream->socket.readable)
             more |= read_stream(engine, stream, bytes_max);
+        wide |= stream->socket.fd >= 0 && stream->head->width > 1;
+    }
+    if (wide)
+        more |= turns_take(engine);
     reap(engine);
     return more || (engine->placeable && spotnik_streams_are_waiting(engine));
 }

@@ -54,12 +54,13 @@ int spotnik_chunk_decode(const uint8_t bytes[SPOTNIK_CHUNK_BYTES], struct spotni
     return SPOTNIK_OK;
 }
 
-void spotnik_data_encode(const struct spotnik_chunk_header *header, uint32_t element_bytes,
+void spotnik_data_encode(const struct spotnik_chunk_header *header, uint64_t turn, uint32_t element_bytes,
                          uint8_t ret_bytes[SPOTNIK_DATA_PREFIX_BYTES])
 {
     struct spotnik_frame frame = {
         .kind = SPOTNIK_FRAME_DATA,
         .payload_bytes = SPOTNIK_CHUNK_BYTES + element_bytes,
+        .turn = turn,
     };
 
     spotnik_frame_encode(&frame, ret_bytes);

@@ -22,7 +22,7 @@ void spotnik_chunk_encode(const struct spotnik_chunk_header *header, uint8_t ret
 int spotnik_chunk_decode(const uint8_t bytes[SPOTNIK_CHUNK_BYTES], struct spotnik_chunk_header *ret_header);
 
 /* Everything of a data frame that stands before its elements. */
-void spotnik_data_encode(const struct spotnik_chunk_header *header, uint32_t element_bytes,
+void spotnik_data_encode(const struct spotnik_chunk_header *header, uint64_t turn, uint32_t element_bytes,
                          uint8_t ret_bytes[SPOTNIK_DATA_PREFIX_BYTES]);
 
 /* The first bytes of the payload of a DATA frame that passed spotnik_frame_decode(). *ret_element_bytes:

@@ -8,6 +8,7 @@
 #include "wire/data.h"
 
 #define MAGIC 'S'
+#define TURN_BYTES 8
 
 uint32_t spotnik_frame_payload_max(enum spotnik_frame_kind kind, const struct spotnik_limits *limits)
 {
@@ -50,8 +51,10 @@ void spotnik_frame_encode(const struct spotnik_frame *frame, uint8_t ret_bytes[S
     head_write(frame, &writer);
     if (spotnik_frame_is_tagged(frame->kind))
         spotnik_writer_bytes(&writer, frame->tag, SPOTNIK_FRAME_TAG_BYTES);
-    else
-        spotnik_writer_skip(&writer, SPOTNIK_FRAME_TAG_BYTES);
+    else {
+        spotnik_writer_u64(&writer, frame->turn);
+        spotnik_writer_skip(&writer, SPOTNIK_FRAME_TAG_BYTES - TURN_BYTES);
+    }
 }
 
 static bool is_zero(const uint8_t *bytes, uint32_t size)
@@ -66,7 +69,7 @@ static bool is_zero(const uint8_t *bytes, uint32_t size)
 int spotnik_frame_decode(const uint8_t bytes[SPOTNIK_FRAME_BYTES], const struct spotnik_limits *limits,
                          struct spotnik_frame *ret_frame)
 {
-    struct spotnik_frame frame;
+    struct spotnik_frame frame = { .turn = 0 };
     struct spotnik_reader reader;
 
     spotnik_reader_init(&reader, bytes, SPOTNIK_FRAME_BYTES);
@@ -84,9 +87,13 @@ int spotnik_frame_decode(const uint8_t bytes[SPOTNIK_FRAME_BYTES], const struct 
         return SPOTNIK_ERR_LIMIT;
     if (frame.payload_bytes < payload_min(frame.kind))
         return SPOTNIK_ERR_ARGUMENT;
-    spotnik_reader_bytes(&reader, frame.tag, SPOTNIK_FRAME_TAG_BYTES);
-    if (!spotnik_frame_is_tagged(frame.kind) && !is_zero(frame.tag, SPOTNIK_FRAME_TAG_BYTES))
-        return SPOTNIK_ERR_ARGUMENT;
+    if (spotnik_frame_is_tagged(frame.kind)) {
+        spotnik_reader_bytes(&reader, frame.tag, SPOTNIK_FRAME_TAG_BYTES);
+    } else {
+        frame.turn = spotnik_reader_u64(&reader);
+        if (!is_zero(bytes + SPOTNIK_FRAME_BYTES - SPOTNIK_FRAME_TAG_BYTES + TURN_BYTES, SPOTNIK_FRAME_TAG_BYTES - TURN_BYTES))
+            return SPOTNIK_ERR_ARGUMENT;
+    }
     *ret_frame = frame;
     return SPOTNIK_OK;
 }

@@ -5,6 +5,7 @@
  *
  *     0      1        2     3      4              8                24
  *     | 'S'  version  kind  zero | payload bytes | tag (16)       | payload ...
+ *                                DATA:           | turn (8)  zero |
  *
  * Every frame but DATA carries a tag: the first 16 bytes of HMAC-SHA-256, under the sender's key of this
  * connection (spotnik_handshake_keys()), over the input that spotnik_frame_tag_input() begins and the
@@ -27,7 +28,7 @@
 enum spotnik_frame_kind {
     SPOTNIK_FRAME_CONTROL = 1, /* control.h; tagged */
     SPOTNIK_FRAME_GOODBYE,     /* a reason; tagged; nothing follows */
-    SPOTNIK_FRAME_DATA,        /* data.h; the tag is zero */
+    SPOTNIK_FRAME_DATA,        /* data.h; a turn in place of the tag */
     SPOTNIK_FRAME_KIND_COUNT,
 };
 
@@ -35,6 +36,7 @@ struct spotnik_frame {
     enum spotnik_frame_kind kind;
     uint32_t payload_bytes;
     uint8_t tag[SPOTNIK_FRAME_TAG_BYTES];
+    uint64_t turn; /* DATA: which of those of its epoch that the sender has for this member, from 0, over all connections between them */
 };
 
 /* Why a connection is closed by somebody who lives on: an end without one of these is a death. */

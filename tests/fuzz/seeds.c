@@ -61,7 +61,7 @@ static void data_seeds(struct spotnik_prng *prng)
         size_t size = 0;
         for (unsigned k = 0; k <= i % 3; k++) {
             struct spotnik_chunk_header header = spotnik_sample_chunk(prng);
-            spotnik_data_encode(&header, 8 * (i + k), bytes + size);
+            spotnik_data_encode(&header, i + k, 8 * (i + k), bytes + size);
             memset(bytes + size + SPOTNIK_DATA_PREFIX_BYTES, (int)i, 8 * (i + k));
             size += SPOTNIK_DATA_PREFIX_BYTES + 8 * (i + k);
         }

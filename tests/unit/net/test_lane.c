@@ -35,13 +35,13 @@ static int half_sent(struct spotnik_engine *engine, struct spotnik_lane *lane)
     int fd[2];
     spotnik_engine_lock(engine);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd), 0);
-    assert_int_equal(spotnik_socket_watch(&lane->socket, engine->attend.data.fd, fd[0], SPOTNIK_SOCKET_LANE), 0);
+    assert_int_equal(spotnik_socket_watch(&lane->first.socket, engine->attend.data.fd, fd[0], SPOTNIK_SOCKET_LANE), 0);
     memset(payload, 0xab, sizeof payload);
-    lane->wanted = lane->expected = lane->up = lane->socket.writable = true;
+    lane->wanted = lane->expected = lane->first.up = lane->first.socket.writable = true;
     lane->peer = (struct spotnik_member){ .id = cluster_id(2) };
-    lane->frame[0] = (struct spotnik_outgoing){ .payload = payload, .bytes = SPOTNIK_DATA_PREFIX_BYTES + PAYLOAD_BYTES,
+    lane->first.frame[0] = (struct spotnik_outgoing){ .payload = payload, .bytes = SPOTNIK_DATA_PREFIX_BYTES + PAYLOAD_BYTES,
                                                 .sent = SENT_BYTES };
-    lane->count = 1;
+    lane->first.count = 1;
     return fd[1];
 }
 

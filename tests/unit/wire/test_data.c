@@ -35,15 +35,17 @@ static void lies_as_documented(void **state)
         .weight = 7,
     };
     static const uint8_t expected[SPOTNIK_DATA_PREFIX_BYTES] = {
-        'S', 4, 3, 0, 0x40, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+        'S', 4, 3, 0, 0x40, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
         1,   2, 2, 0, 0x99, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0,
         5,   0, 0, 0, 0,    0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0,
     };
     uint8_t bytes[SPOTNIK_DATA_PREFIX_BYTES];
 
-    spotnik_data_encode(&header, 16, bytes);
+    spotnik_data_encode(&header, 9, 16, bytes);
     assert_memory_equal(bytes, expected, sizeof expected);
 }
+
+static uint64_t turn_seen; /* by the last call of data_decode() */
 
 static int data_decode(const uint8_t *bytes, struct spotnik_chunk_header *ret, uint32_t *ret_bytes)
 {
@@ -51,6 +53,8 @@ static int data_decode(const uint8_t *bytes, struct spotnik_chunk_header *ret, u
     struct spotnik_frame frame;
     int rc = spotnik_frame_decode(bytes, &limits, &frame);
 
+    if (rc == SPOTNIK_OK)
+        turn_seen = frame.turn;
     return rc ? rc : spotnik_data_decode(bytes + SPOTNIK_FRAME_BYTES, &frame, ret, ret_bytes);
 }
 
@@ -64,8 +68,9 @@ static void goes_there_and_back(void **state)
         struct spotnik_chunk_header header = spotnik_sample_chunk(&prng), decoded;
         uint8_t bytes[SPOTNIK_DATA_PREFIX_BYTES];
         uint32_t size = 8 * (uint32_t)spotnik_prng_below(&prng, 513), decoded_size;
-        spotnik_data_encode(&header, size, bytes);
+        spotnik_data_encode(&header, i, size, bytes);
         assert_int_equal(data_decode(bytes, &decoded, &decoded_size), SPOTNIK_OK);
+        assert_int_equal(turn_seen, i);
         assert_true(same(&header, &decoded));
         assert_int_equal(size, decoded_size);
     }
@@ -82,11 +87,11 @@ static void flipped_bits_are_refused_or_mean_themselves(void **state)
         struct spotnik_chunk_header header = spotnik_sample_chunk(&prng), decoded;
         uint8_t bytes[SPOTNIK_DATA_PREFIX_BYTES], again[SPOTNIK_DATA_PREFIX_BYTES];
         uint32_t size;
-        spotnik_data_encode(&header, 64, bytes);
+        spotnik_data_encode(&header, 0, 64, bytes);
         for (uint32_t bit = 0; bit < 8 * sizeof bytes; bit++) {
             bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
             if (data_decode(bytes, &decoded, &size) == SPOTNIK_OK) {
-                spotnik_data_encode(&decoded, size, again);
+                spotnik_data_encode(&decoded, turn_seen, size, again);
                 assert_memory_equal(bytes, again, sizeof again);
             }
             bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
@@ -162,7 +167,7 @@ static void payloads_are_whole_elements_of_the_bucket(void **state)
     for (uint32_t size = 0; size <= 100; size++) {
         uint32_t decoded_size;
         int expected = size % 8 == 0 && size <= 80 ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;
-        spotnik_data_encode(&header, size, bytes);
+        spotnik_data_encode(&header, 0, size, bytes);
         assert_int_equal(data_decode(bytes, &decoded, &decoded_size), expected);
     }
 }

@@ -39,7 +39,7 @@ static void lies_as_documented(void **state)
 static bool same(const struct spotnik_frame *a, const struct spotnik_frame *b)
 {
     return a->kind == b->kind && a->payload_bytes == b->payload_bytes
-           && memcmp(a->tag, b->tag, sizeof a->tag) == 0;
+           && memcmp(a->tag, b->tag, sizeof a->tag) == 0 && a->turn == b->turn;
 }
 
 static void goes_there_and_back(void **state)
@@ -54,10 +54,12 @@ static void goes_there_and_back(void **state)
     for (uint32_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         struct spotnik_frame frame = { .kind = (enum spotnik_frame_kind)sizes[i][0],
                                        .payload_bytes = sizes[i][1] };
-        struct spotnik_frame decoded;
+        struct spotnik_frame decoded = { .turn = 0 };
         uint8_t bytes[SPOTNIK_FRAME_BYTES];
         if (spotnik_frame_is_tagged(frame.kind))
             memset(frame.tag, 0x5a, sizeof frame.tag);
+        else
+            frame.turn = UINT64_C(0x0102030405060708) + i;
         spotnik_frame_encode(&frame, bytes);
         assert_int_equal(spotnik_frame_decode(bytes, &limits, &decoded), SPOTNIK_OK);
         assert_true(same(&frame, &decoded));
@@ -124,16 +126,20 @@ static void lengths_are_held_to_the_limits(void **state)
     assert_length(SPOTNIK_FRAME_DATA, data + 1, SPOTNIK_ERR_LIMIT);
 }
 
-static void data_frames_have_no_tag(void **state)
+static void data_frames_have_a_turn_and_no_tag(void **state)
 {
     (void)state;
-    struct spotnik_frame frame = { .kind = SPOTNIK_FRAME_DATA, .payload_bytes = 48, .tag = { 1 } };
+    struct spotnik_frame frame = { .kind = SPOTNIK_FRAME_DATA, .payload_bytes = 48, .tag = { 1 }, .turn = 0x0304 };
     uint8_t bytes[SPOTNIK_FRAME_BYTES];
 
     spotnik_frame_encode(&frame, bytes);
-    assert_int_equal(bytes[8], 0);
-    bytes[23] = 1;
-    assert_refused(bytes, SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(bytes[8], 4);
+    assert_int_equal(bytes[9], 3);
+    for (uint32_t i = 16; i < SPOTNIK_FRAME_BYTES; i++) {
+        bytes[i] = 1;
+        assert_refused(bytes, SPOTNIK_ERR_ARGUMENT);
+        bytes[i] = 0;
+    }
 }
 
 /* What the tag covers differs with everything that is in a header, and with the sequence number. */
@@ -194,7 +200,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lies_as_documented),          cmocka_unit_test(goes_there_and_back),
         cmocka_unit_test(every_other_head_is_refused), cmocka_unit_test(lengths_are_held_to_the_limits),
-        cmocka_unit_test(data_frames_have_no_tag),     cmocka_unit_test(the_tag_covers_sequence_and_head),
+        cmocka_unit_test(data_frames_have_a_turn_and_no_tag),     cmocka_unit_test(the_tag_covers_sequence_and_head),
         cmocka_unit_test(goodbyes_have_known_reasons), cmocka_unit_test(equality_sees_every_byte),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
