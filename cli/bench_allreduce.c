@@ -26,13 +26,14 @@ struct request {
 
 static const char *const way_text[] = {"shm, owned", "shm", "tcp"};
 static const char *const algorithm_text[] = {"-", "flat small", "flat large", "ring", "ring", "ring",
-                                             "direct", "hub"};
+                                             "direct", "hub", "hierarchy"};
 
 static const char help[] =
     "Usage: spotnik bench allreduce [OPTION]...\n\n"
     "Start workers on this host that all-reduce float32 sums, and measure whole steps: begin, all-reduce, commit. Every worker is a\n"
     "member of two jobs, one in shared memory and one over TCP, and they take turns.\n\n"
     "      --workers LIST    how many workers                        [2,4,8]\n"
+    "      --hosts N         have the workers take themselves for those of N hosts, in turn; they share memory with their own only [1]\n"
     "      --sizes LIST      of the bucket                           [4KiB,32KiB,256KiB,4MiB,25MiB,100MiB]\n"
     "      --steps N         per cell                                [20]\n"
     "      --compress FORM   have it travel as f16, bf16 or q8, and print the error\n"
@@ -74,10 +75,21 @@ static bool take_form(const char *text, int *ret)
     return false;
 }
 
+static bool take_hosts(const char *text, uint32_t *ret)
+{
+    uint64_t hosts;
+
+    if (!option_u64(text, 1, ALLREDUCE_WORKERS_MAX, &hosts))
+        return false;
+    *ret = (uint32_t)hosts;
+    return true;
+}
+
 static bool take_option(struct request *request, int option, const char *value)
 {
     switch (option) {
     case 'w': return take_list(value, false, ALLREDUCE_WORKERS_MAX, request->workers, &request->workers_count);
+    case 'H': return take_hosts(value, &request->plan.hosts);
     case 's': return take_list(value, true, 0, request->plan.bytes, &request->plan.sizes);
     case 'n': return option_u64(value, 1, ALLREDUCE_STEPS_MAX, &request->steps);
     case 'c': return take_form(value, &request->plan.wire);
@@ -92,7 +104,7 @@ static int parse(int argc, char **argv, struct request *request)
 {
     static const struct option names[] = {
         {"workers", required_argument, NULL, 'w'}, {"sizes", required_argument, NULL, 's'}, {"steps", required_argument, NULL, 'n'},
-        {"compress", required_argument, NULL, 'c'},
+        {"compress", required_argument, NULL, 'c'}, {"hosts", required_argument, NULL, 'H'},
         {"explain", no_argument, NULL, 'e'},       {"json", no_argument, NULL, 'j'},        {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0}};
     int option;
@@ -164,7 +176,7 @@ static void explain_table(void)
 {
     char bytes[24];
 
-    printf("               The table (first row that fits; else ring):");
+    printf("  the table    of buckets that go over TCP, by measurement (first row that fits; else ring):\n              ");
     for (const struct spotnik_choice *row = spotnik_choice_measured; row->members_max; row++) {
         size_text(row->bytes_max, bytes);
         printf("%s up to %u members%s and %s: %s", row == spotnik_choice_measured ? "" : ";", row->members_max,
@@ -173,10 +185,21 @@ static void explain_table(void)
     printf("\n");
 }
 
+static void explain_hosts(const struct allreduce_plan *plan, const char *small)
+{
+    uint32_t hosts = plan->hosts;
+
+    printf("  hierarchy    %u hosts, some of several members: each adds up in its memory what its members put in, and one member of each sends\n"
+           "               the sum round a ring of the %u hosts. So a host sends 2 * %u/%u of the bucket over its card, where in a ring of\n"
+           "               all each of its members would send 2 * %u/%u of it. Up to %s that member adds up all of it; more comes in\n"
+           "               pieces, the first on the wire while the last are added up.\n",
+           hosts, hosts, hosts - 1, hosts, plan->workers - 1, plan->workers, small);
+}
+
 /* Each reason once, for the ways and sizes it holds for. */
 static void explain(const struct allreduce_plan *plan, const struct allreduce_board *board)
 {
-    bool seen[ALLREDUCE_HUB + 1] = {false};
+    bool seen[ALLREDUCE_HOSTS + 1] = {false};
     char small[24], chunk[24];
 
     for (uint32_t size = 0; size < plan->sizes; size++)
@@ -184,7 +207,7 @@ static void explain(const struct allreduce_plan *plan, const struct allreduce_bo
             seen[board->cell[size][way].algorithm] = true;
     size_text(board->small_bytes, small);
     size_text(board->chunk_bytes, chunk);
-    printf("\nWhy, with %u workers:\n", plan->workers);
+    printf("\nWhy, with %u workers%s:\n", plan->workers, plan->hosts > 1 ? ", each of one of several hosts" : "");
     if (seen[ALLREDUCE_FLAT_SMALL])
         printf("  flat small   all members share memory, and the bucket has at most %s: each puts its input up and adds up all of\n"
                "               them itself. One wait for the others; to divide the work would take a second one, which costs more.\n",
@@ -193,9 +216,11 @@ static void explain(const struct allreduce_plan *plan, const struct allreduce_bo
         printf("  flat large   all members share memory, and the bucket is larger than %s: each adds up 1/%u of it from all inputs\n"
                "               where they lie, and reads the others' parts. Two waits; a byte is read where it was written.\n",
                small, plan->workers);
+    if (seen[ALLREDUCE_HOSTS])
+        explain_hosts(plan, small);
     if (seen[ALLREDUCE_RING])
         printf("  ring         bytes go over TCP, so each link is used evenly: %u hops of 1/%u of the bucket, in chunks of at most %s\n"
-               "               that follow each other. So do the first step of every view, and views that span hosts.\n",
+               "               that follow each other. So do the first step of every view, and views in which nobody shares a host.\n",
                2 * (plan->workers - 1), plan->workers, chunk);
     if (seen[ALLREDUCE_DIRECT])
         printf("  direct       small, over TCP: everybody sends everybody its input and adds up all of them. One hop, %u messages.\n",
@@ -204,8 +229,7 @@ static void explain(const struct allreduce_plan *plan, const struct allreduce_bo
         printf("  hub          small, over TCP on one host: everybody sends rank 0 its input and gets the result. Two hops, %u messages, where\n"
                "               the ring has %u hops and %u messages.\n",
                2 * (plan->workers - 1), 2 * (plan->workers - 1), 2 * plan->workers * (plan->workers - 1));
-    if (seen[ALLREDUCE_DIRECT] || seen[ALLREDUCE_HUB])
-        explain_table();
+    explain_table();
     if (seen[ALLREDUCE_RING_NO_MEMORY])
         printf("  ring (shm)   memory cannot be shared here: the system offers none (memfd, futex_waitv), a limit on address space is in\n"
                "               the way, or SPOTNIK_CPU differs. SPOTNIK_TRANSPORT=shm says what is missing.\n");

@@ -17,6 +17,7 @@
 
 #include "api/job.h"
 #include "api/key.h"
+#include "member/hosts.h"
 #include "net/share.h"
 #include "reduce/compress.h"
 
@@ -49,13 +50,17 @@ static void give_up(const struct worker *worker, const char *what, int rc)
 
 static spotnik_job *join(const struct worker *worker, const char *transport)
 {
-    char key[96], peers[96];
+    char key[96], peers[96], host[24];
     spotnik_config config;
     spotnik_job *job = NULL;
 
     snprintf(key, sizeof key, "%s/key", worker->folder);
     snprintf(peers, sizeof peers, "file:%s/%s", worker->folder, transport);
     setenv("SPOTNIK_TRANSPORT", transport, 1);
+    if (worker->plan->hosts > 1) {
+        snprintf(host, sizeof host, "bench-%u", worker->place % worker->plan->hosts);
+        setenv("SPOTNIK_HOST", host, 1);
+    }
     spotnik_config_init(&config);
     config.job_name = transport;
     config.key_file = key;
@@ -99,16 +104,29 @@ static double step_ms(const struct worker *worker, enum allreduce_way way, size_
     return now_ms() - begun_ms;
 }
 
+/* What is done in memory, if anything is. The first worker is on a host with the most members: where any are shared, it shares its own. */
+static enum allreduce_algorithm memory_of(const struct spotnik_engine *engine, enum allreduce_way way, size_t bytes)
+{
+    const struct spotnik_view *view = spotnik_core_view(engine->core);
+    struct spotnik_hosts hosts = spotnik_hosts_of(view, spotnik_view_rank(view, engine->config.credentials.self.id));
+
+    if (way == ALLREDUCE_TCP || hosts.count == view->size)
+        return ALLREDUCE_RING;
+    if (!engine->share || engine->share->given_up)
+        return ALLREDUCE_RING_NO_MEMORY;
+    if (!engine->share->epoch)
+        return ALLREDUCE_RING_APART;
+    if (hosts.count > 1)
+        return ALLREDUCE_HOSTS;
+    return spotnik_flat_is_small(&engine->share->flat, bytes) ? ALLREDUCE_FLAT_SMALL : ALLREDUCE_FLAT_LARGE;
+}
+
 static enum allreduce_algorithm algorithm_of(spotnik_job *job, enum allreduce_way way, size_t bytes)
 {
     struct spotnik_engine *engine = job->engine;
-    enum allreduce_algorithm algorithm = ALLREDUCE_RING_APART;
 
     spotnik_engine_lock(engine);
-    if (!engine->share || engine->share->given_up)
-        algorithm = way == ALLREDUCE_TCP ? ALLREDUCE_RING : ALLREDUCE_RING_NO_MEMORY;
-    else if (engine->share->epoch)
-        algorithm = spotnik_flat_is_small(&engine->share->flat, bytes) ? ALLREDUCE_FLAT_SMALL : ALLREDUCE_FLAT_LARGE;
+    enum allreduce_algorithm algorithm = memory_of(engine, way, bytes);
     enum spotnik_schedule small =
         spotnik_choice_take(engine->config.limits.choice, spotnik_core_view(engine->core)->size, true, bytes);
     spotnik_engine_unlock(engine);

@@ -23,6 +23,7 @@ enum allreduce_algorithm {
     ALLREDUCE_RING_APART,     /* not everybody shares memory with everybody */
     ALLREDUCE_DIRECT,         /* small, over TCP */
     ALLREDUCE_HUB,
+    ALLREDUCE_HOSTS,          /* on each host in memory, and between hosts round a ring of those */
 };
 
 struct allreduce_cell {
@@ -40,6 +41,7 @@ struct allreduce_board {
 
 struct allreduce_plan {
     uint32_t workers, steps, sizes;
+    uint32_t hosts; /* that the workers take themselves for, in turn */
     int wire; /* enum spotnik_dtype: how F32 travels; 0: as it is */
     uint64_t bytes[ALLREDUCE_SIZES_MAX];
 };
