@@ -146,8 +146,11 @@ typedef struct spotnik_config {
     uint32_t batch_dead_band;    /**< SPOTNIK_BATCH_DEAD_BAND, percent: shares move only when one would by more. Default 5 */
     uint64_t batch_least;        /**< SPOTNIK_BATCH_LEAST: samples a member takes at least, 1 or more. Default 1 */
     uint64_t batch_most;         /**< SPOTNIK_BATCH_MOST: and at most, what its memory holds. 0, the default: no bound */
-    uint32_t noise;              /**< SPOTNIK_NOISE: off|scale: 1: measure how noisy gradients are, see
-                                      spotnik_batch_status(). The same on every member. Default 0 */
+    uint32_t noise;              /**< SPOTNIK_NOISE: off|scale|variance: 1: measure how noisy gradients are, see
+                                      spotnik_batch_status(); 2: KungFu's gradient variance as well, which takes bucket 254. The
+                                      same on every member. Default 0 */
+    uint64_t noise_every;        /**< SPOTNIK_NOISE_EVERY: one in so many steps the variance is measured: that step all-reduces
+                                      twice as much. The same on every member. Default 100 */
 } spotnik_config;
 
 /** A half-open range of sample indices within an epoch of data. */
@@ -236,6 +239,10 @@ typedef struct spotnik_batch_info {
     double sample_variance;      /**< tr(S): variance of the gradient of one sample, estimated */
     double relative_noise;       /**< Scavenger's: mean |g_k|^2 / |g|^2 / members */
     uint32_t compute_least_us, compute_most_us; /**< the shortest and the longest compute time of a member in the last step */
+    double noise_error;          /**< relative standard error of gradient_norm2, and so nearly of noise_scale: trust them where it is
+                                      well below 1. 0: not known */
+    uint64_t variance_steps;     /**< steps in which gradient_variance was measured; 0: it is not known */
+    double gradient_variance;    /**< KungFu's, in the last of these: sum over buckets of |mean_k(g_k^2) - (mean_k g_k)^2| */
 } spotnik_batch_info;
 
 /** Fill @p cfg with defaults, then with what SPOTNIK_* in the environment says. Unusable values in the environment are

@@ -99,6 +99,7 @@ class NativeConfig(ctypes.Structure):
         ("batch_least", c_uint64),
         ("batch_most", c_uint64),
         ("noise", c_uint32),
+        ("noise_every", c_uint64),
     ]
 
 
@@ -282,6 +283,9 @@ class NativeBatchInfo(ctypes.Structure):
         ("relative_noise", c_double),
         ("compute_least_us", c_uint32),
         ("compute_most_us", c_uint32),
+        ("noise_error", c_double),
+        ("variance_steps", c_uint64),
+        ("gradient_variance", c_double),
     ]
 
 

@@ -166,6 +166,14 @@ class BatchStatus:
     #: The shortest and the longest compute time of a member in the last step.
     compute_least_us: int
     compute_most_us: int
+    #: Relative standard error of ``gradient_norm2``, and so nearly of ``noise_scale``: trust them where it is well below
+    #: 1.
+    noise_error: float
+    #: Steps in which the variance was measured; 0: it is not known.
+    variance_steps: int
+    #: KungFu's gradient variance in the last of these: sum over buckets of the norm of mean(g**2) - mean(g)**2 over
+    #: members.
+    gradient_variance: float
 
 
 _NO_RANK = 0xFFFFFFFF
@@ -220,4 +228,7 @@ def batch_of(native: _native.NativeBatchInfo) -> BatchStatus:
         relative_noise=native.relative_noise,
         compute_least_us=native.compute_least_us,
         compute_most_us=native.compute_most_us,
+        noise_error=native.noise_error,
+        variance_steps=native.variance_steps,
+        gradient_variance=native.gradient_variance,
     )

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What others see of dynamic batching and gradient noise: a copy made after each commit, for any thread. */
+#include <math.h>
 #include <string.h>
 
 #include "api/job.h"
@@ -30,6 +31,7 @@ static void noise_fill(const struct spotnik_noise_watch *watch, spotnik_batch_in
     info->gradient_norm2 = watch->noise.signal.value;
     info->sample_variance = watch->noise.variance.value;
     info->relative_noise = watch->noise.relative.value;
+    info->noise_error = sqrt(spotnik_noise_error2(&watch->noise));
 }
 
 static void times_fill(const struct spotnik_agreed *agreed, spotnik_batch_info *info)
@@ -54,6 +56,10 @@ void spotnik_batch_publish(struct spotnik_job *job)
     times_fill(spotnik_agreed_get(job), &info);
     if (job->noise)
         noise_fill(job->noise, &info);
+    if (job->variance) {
+        info.variance_steps = job->variance->steps;
+        info.gradient_variance = job->variance->value;
+    }
     pthread_mutex_lock(&job->rate.lock);
     job->batch_info = info;
     pthread_mutex_unlock(&job->rate.lock);

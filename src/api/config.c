@@ -19,7 +19,7 @@
 #define NOT_A_MINORITY ((enum spotnik_minority)99)
 
 static const char *const batching_names[] = { "even", "dynamic" };
-static const char *const noise_names[] = { "off", "scale" };
+static const char *const noise_names[] = { "off", "scale", "variance" };
 static const char *const minority_names[] = { "wait", "continue", "stop" };
 
 static const char *word(const char *name)
@@ -51,12 +51,12 @@ static enum spotnik_minority minority(void)
     return value ? NOT_A_MINORITY : SPOTNIK_MINORITY_WAIT;
 }
 
-/* Which of two words; 0 where nothing is said, NOT_A_NUMBER for another one. */
-static uint32_t choice(const char *name, const char *const *words)
+/* Which of these words; 0 where nothing is said, NOT_A_NUMBER for another one. */
+static uint32_t choice(const char *name, const char *const *words, uint32_t count)
 {
     const char *value = word(name);
 
-    for (uint32_t i = 0; value && i < 2; i++)
+    for (uint32_t i = 0; value && i < count; i++)
         if (!strcmp(value, words[i]))
             return i;
     return value ? NOT_A_NUMBER : 0;
@@ -85,12 +85,13 @@ static void fill(spotnik_config *cfg)
         .checkpoint_steps = number("SPOTNIK_CHECKPOINT_STEPS", 0),
         .checkpoint_interval_ns = checkpoint_s == NOT_A_NUMBER ? 0 : checkpoint_s * SPOTNIK_S,
         .checkpoint_keep = number("SPOTNIK_CHECKPOINT_KEEP", 3),
-        .batching = (enum spotnik_batching_mode)choice("SPOTNIK_BATCHING", batching_names),
+        .batching = (enum spotnik_batching_mode)choice("SPOTNIK_BATCHING", batching_names, 2),
         .batch_window = number("SPOTNIK_BATCH_WINDOW", 5),
         .batch_dead_band = number("SPOTNIK_BATCH_DEAD_BAND", 5),
         .batch_least = number("SPOTNIK_BATCH_LEAST", 1),
         .batch_most = number("SPOTNIK_BATCH_MOST", 0),
-        .noise = choice("SPOTNIK_NOISE", noise_names),
+        .noise = choice("SPOTNIK_NOISE", noise_names, 3),
+        .noise_every = number("SPOTNIK_NOISE_EVERY", 100),
     };
     if (cfg->silence_ceiling_ns < cfg->silence_floor_ns)
         cfg->silence_ceiling_ns = cfg->silence_floor_ns;
@@ -152,8 +153,10 @@ static int batching_check(const spotnik_config *config)
 
     if ((unsigned)config->batching > SPOTNIK_BATCHING_DYNAMIC)
         return wrong("batching", "SPOTNIK_BATCHING", "must be even or dynamic");
-    if (config->noise > 1)
-        return wrong("noise", "SPOTNIK_NOISE", "must be off or scale");
+    if (config->noise > SPOTNIK_NOISE_VARIANCE)
+        return wrong("noise", "SPOTNIK_NOISE", "must be off, scale or variance");
+    if (config->noise_every < 1 || config->noise_every == NOT_A_NUMBER)
+        return wrong("noise_every", "SPOTNIK_NOISE_EVERY", "must be a number of steps from 1");
     if (!config->batching)
         return 0;
     if (config->batch_window < 1 || config->batch_window == NOT_A_NUMBER)

@@ -16,6 +16,7 @@
 #include "api/throttle.h"
 #include "exchange/exchange.h"
 #include "api/noise.h"
+#include "api/variance.h"
 #include "metrics/pace.h"
 #include "net/engine.h"
 #include "peers/peers.h"
@@ -75,6 +76,7 @@ struct spotnik_job {
     struct spotnik_collectives *collectives; /* NULL: none yet */
     struct spotnik_batching *batching;       /* NULL: shares are even */
     struct spotnik_noise_watch *noise;       /* NULL: not watched */
+    struct spotnik_variance *variance;       /* NULL: not watched */
     struct spotnik_agreed_table *agreed;     /* NULL: nobody decides by it */
     bool barrier;                            /* the begun step is that of spotnik_barrier() */
     bool noticed; /* any thread, signal handlers: __atomic builtins only */

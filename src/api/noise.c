@@ -21,7 +21,7 @@ int spotnik_noise_open(struct spotnik_job *job)
     if (!job->noise)
         return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory to watch the noise of gradients");
     spotnik_noise_init(&job->noise->noise, KEEP);
-    return 0;
+    return spotnik_variance_open(job);
 }
 
 uint32_t spotnik_noise_interval(uint64_t bytes, double step_s)
@@ -38,6 +38,7 @@ void spotnik_noise_begin(struct spotnik_job *job)
 {
     struct spotnik_noise_watch *watch = job->noise;
 
+    spotnik_variance_begin(job);
     if (!watch)
         return;
     watch->measuring = watch->every && job->step % watch->every == 0 && job->samples > 0;
@@ -65,12 +66,14 @@ void spotnik_noise_reduce(struct spotnik_job *job, uint32_t bucket, const void *
     watch->bytes += (uint64_t)count * spotnik_dtype_size(dtype);
     if (watch->measuring)
         watch->norm2 += spotnik_reduce_norm2(data, count, dtype);
+    spotnik_variance_reduce(job, bucket, data, count, dtype);
 }
 
-void spotnik_noise_seal(struct spotnik_job *job)
+int spotnik_noise_seal(struct spotnik_job *job)
 {
     if (job->noise && job->noise->measuring)
         spotnik_agreed_noise_set(job, job->noise->norm2);
+    return spotnik_variance_seal(job);
 }
 
 /* What the rows say of the step; false: not everybody who had samples has measured. */
@@ -129,6 +132,7 @@ void spotnik_noise_committed(struct spotnik_job *job)
     const struct spotnik_agreed *agreed = spotnik_agreed_get(job);
     struct spotnik_noise_step step;
 
+    spotnik_variance_committed(job);
     if (!watch || !agreed || agreed->step != job->step)
         return;
     if (watch->measuring && step_of(agreed, &step)) {

@@ -15,6 +15,8 @@
 #include "spotnik/spotnik.h"
 
 #define SPOTNIK_NOISE_BUCKETS 230
+#define SPOTNIK_NOISE_SCALE 1    /* config.noise: norms of gradients */
+#define SPOTNIK_NOISE_VARIANCE 2 /* and KungFu's variance (variance.h) */
 
 struct spotnik_noise_watch {
     struct spotnik_noise noise;
@@ -35,7 +37,7 @@ int spotnik_noise_open(struct spotnik_job *job);
 void spotnik_noise_begin(struct spotnik_job *job);
 void spotnik_noise_reduce(struct spotnik_job *job, uint32_t bucket, const void *data, size_t count, enum spotnik_dtype dtype,
                           enum spotnik_op op);
-void spotnik_noise_seal(struct spotnik_job *job);
+int spotnik_noise_seal(struct spotnik_job *job);
 void spotnik_noise_committed(struct spotnik_job *job);
 
 /* Of a step that takes so long, one in how many: two passes over the gradients cost 1 % at most. A power of two, so that members

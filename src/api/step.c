@@ -222,9 +222,10 @@ int spotnik_step_commit(spotnik_job *job)
         return spotnik_error_return(SPOTNIK_ERR_STATE, "no step was begun");
     spotnik_throttle_end(&job->throttle);
     spotnik_pace_turn(&job->pace, SPOTNIK_PACE_COMMIT, spotnik_thread_now_ns());
-    spotnik_noise_seal(job);
-    int rc = job->excluded ? SPOTNIK_ERR_PEERS : spotnik_agreed_start(job);
+    int rc = spotnik_noise_seal(job);
 
+    if (!rc)
+        rc = job->excluded ? SPOTNIK_ERR_PEERS : spotnik_agreed_start(job);
     if (!rc)
         rc = spotnik_engine_step_commit(job->engine);
     spotnik_pace_turn(&job->pace, SPOTNIK_PACE_APPLY, spotnik_thread_now_ns());

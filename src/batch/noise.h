@@ -10,6 +10,11 @@
  *
  * Relative noise: Scavenger (CCGrid'23, arXiv 2303.06659): gamma = mean_k |g_k|^2 / |g|^2 / K, smoothed.
  *
+ * How many steps are averaged follows from the noise itself: with a batch far below the noise scale, |G|^2 of one step is mostly noise
+ * (its deviation is about noise scale / batch times |G|^2, and less by the root of the dimensions that noise has), and KungFu's ten steps
+ * say little. So numerator and denominator are averaged, each, over as many steps as bring the error of |G|^2 to a tenth, ten to a
+ * thousand, and that error is told.
+ *
  * Estimates only: nothing is decided here. No square roots: `deviation2` is the square of the relative
  * deviation. */
 #ifndef SPOTNIK_BATCH_NOISE_H
@@ -35,6 +40,9 @@ struct spotnik_noise {
     struct spotnik_ewma signal;   /* |G|^2: squared norm of the true gradient */
     struct spotnik_ewma variance; /* S = tr(Sigma): variance of one sample's gradient */
     struct spotnik_ewma relative; /* Scavenger's gamma */
+    double keep;                  /* of the past, at least */
+    double spread2;               /* variance of what single steps say of |G|^2 */
+    double weight2;               /* sum of the squared weights of the steps in the means: 1 / how many they are worth */
 };
 
 /* One step, as agreed. */
@@ -46,7 +54,7 @@ struct spotnik_noise_step {
     double average_norm2; /* |g|^2, g = sum_k lambda_k g_k */
 };
 
-/* KungFu's optimiser wrapper keeps 0.9, its operator 0.6. */
+/* `keep`: weight of the past, at least, once there is as much of it. KungFu's optimiser wrapper keeps 0.9, its operator 0.6. */
 void spotnik_noise_init(struct spotnik_noise *noise, double keep);
 
 /* Returns false, and learns nothing, from a step that says nothing: one member, no spread between batch
@@ -56,6 +64,10 @@ bool spotnik_noise_observe(struct spotnik_noise *noise, const struct spotnik_noi
 /* S / |G|^2, in samples: the batch at which noise and signal are equal. 0 while unknown; not above 0 also
  * means that too few steps have been averaged. */
 double spotnik_noise_scale(const struct spotnik_noise *noise);
+
+/* The square of the relative standard error of |G|^2, and so nearly of the noise scale: to be trusted where it is well below 1. 0 while
+ * unknown. */
+double spotnik_noise_error2(const struct spotnik_noise *noise);
 
 /* (S / batch) / |G|^2: the square of the relative deviation of a gradient over `batch` samples, which
  * itself is proportional to batch^-1/2. */
