@@ -3,7 +3,7 @@
 """Dynamic batching and gradient noise in running jobs: three workers of the character model at emulated speeds.
 
 Speeds are emulated (`spotnik run --throttle`): a worker computes its samples and then waits until they have taken as long as they
-would on so many cores (CORE_MS a sample and core). In the part `duty` times follow the processor time that the samples really take,
+would on so many cores (CORE_MS a sample and core, give or take JITTER). In the part `duty` times follow the processor time that the samples really take,
 so that they are as noisy as the machine. Uniform shares are the same program with a dead-band that nothing leaves, so both runs do
 the same but for the shares.
 
@@ -28,6 +28,7 @@ WAYS = (("uniform", 1000), ("dynamic", 5), ("no dead-band", 0))  # dead-band in 
 BATCH, STEPS, SMOOTHED = 39 * 64, 60, 10
 CORE_MS = 2.5  # of one sample on one core; a step of balanced shares takes 2.5 ms * 64 = 160 ms
 NOISE_BATCHES, NOISE_SAMPLES = (48, 96, 192, 384, 768, 1536, 3072), 9216
+JITTER = 2  # percent, of a step's time, either way, by lot: no machine is exact
 COLOURS = {"uniform": "#c0392b", "dynamic": "#1f5fbf", "no dead-band": "#888888"}
 
 
@@ -50,7 +51,7 @@ def run(build, options, environment, steps, batch):
 
 def throttle(speeds, paced):
     text = ":".join(map(str, speeds))
-    return f"{text}@{1000 * CORE_MS / max(speeds):.3f}us" if paced else text
+    return f"{text}@{1000 * CORE_MS / max(speeds):.3f}us~{JITTER}%" if paced else text
 
 
 def shares(build, name, speeds, paced=True):
@@ -179,7 +180,7 @@ def page(data):
     lines = ["# Dynamic batching and gradient noise: runs", "",
              "Three workers of the character model (`examples/charlm`) on one machine of two cores, at emulated speeds; made by",
              "`bench/batching.py`. Workers compute their samples, and wait until these have taken as long as they would on so many cores,",
-             f"at {CORE_MS} ms a sample and core (`--throttle 2:17:20@...us`); in the row *processor time*, as long as the processor time they",
+             f"at {CORE_MS} ms a sample and core, give or take {JITTER} % of a step by lot (`--throttle 2:17:20@125us~{JITTER}%`); in the row *processor time*, as long as the processor time they",
              "took makes it (`--throttle 2:17:20`): there times are as noisy as the machine.",
              f"Global batch {BATCH}, {STEPS} steps, window 5. *Uniform* is the same program with a dead-band nothing leaves.", ""]
     if "shares" in data:

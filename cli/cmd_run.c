@@ -43,8 +43,8 @@ static const char help[] =
     "                          for tests and demonstrations. Implies --transport tcp\n"
     "      --batching HOW      even; dynamic: every worker gets as many samples of a step as it is fast   [even]\n"
     "      --throttle SPEEDS   workers of these relative speeds, 9:12:18, by a duty cycle on their processor time; or\n"
-    "                          0.25: all of them at a quarter. With @30us behind it a sample takes the fastest that long.\n"
-    "                          For tests and demonstrations\n"
+    "                          0.25: all of them at a quarter. With @30us behind it a sample takes the fastest that\n"
+    "                          long; with @30us~2%, give or take 2 percent. For tests and demonstrations\n"
     "      --grace TIME        how long workers may take to leave before SIGTERM, and then SIGKILL     [10s]\n"
     "  -q, --quiet             no lines of our own\n\n"
     "SIGTERM or Ctrl-C asks the workers to leave: they finish the step they are in and say goodbye.\n"
@@ -96,9 +96,9 @@ static bool is_batching(const char *value)
 
 static bool is_throttle(const char *value)
 {
-    double speed, sample_ns;
+    struct spotnik_throttle throttle;
 
-    return spotnik_throttle_parse(value, 0, 1, &speed, &sample_ns);
+    return spotnik_throttle_parse(value, 0, 1, &throttle);
 }
 
 static bool take_option(struct request *ret, int option, const char *value)

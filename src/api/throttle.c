@@ -23,15 +23,27 @@ static uint64_t clock_ns(clockid_t clock)
     return (uint64_t)now.tv_sec * SPOTNIK_S + (uint64_t)now.tv_nsec;
 }
 
-/* A time such as 30us or 0.4ms, and nothing behind it. */
-static bool sample_time(const char *text, double *ret_ns)
+/* A time such as 30us or 0.4ms, perhaps with ~2% behind it, and nothing else. */
+static bool sample_time(const char *text, double *ret_ns, double *ret_jitter)
 {
     char *end;
 
     if (strchr("+- \t", *text))
         return false;
-    *ret_ns = strtod(text, &end) * (!strcmp(end, "ms") ? 1e6 : 1e3);
-    return end != text && (!strcmp(end, "us") || !strcmp(end, "ms")) && *ret_ns >= 1 && *ret_ns <= 60e9;
+    *ret_ns = strtod(text, &end);
+    if (end == text || (strncmp(end, "us", 2) && strncmp(end, "ms", 2)))
+        return false;
+    *ret_ns *= *end == 'm' ? 1e6 : 1e3;
+    text = end += 2;
+    if (*text == '~') {
+        if (strchr("+- \t", text[1]))
+            return false;
+        *ret_jitter = strtod(text + 1, &end) / 100;
+        end += *end == '%' && end > text + 1 && end[-1] != '~' ? 1 : 0;
+        if (end[-1] != '%' || !(*ret_jitter > 0 && *ret_jitter < 1))
+            return false;
+    }
+    return !*end && *ret_ns >= 1 && *ret_ns <= 60e9;
 }
 
 /* Speeds up to the end of the text or an '@', where *ret_end is. Returns how many; 0: they are none. */
@@ -52,23 +64,24 @@ static uint32_t speeds(const char *text, double *ret_speed, const char **ret_end
     return 0;
 }
 
-bool spotnik_throttle_parse(const char *text, uint32_t place, uint32_t cpus, double *ret_speed, double *ret_sample_ns)
+bool spotnik_throttle_parse(const char *text, uint32_t place, uint32_t cpus, struct spotnik_throttle *ret)
 {
     double speed[SPOTNIK_THROTTLE_MAX], most = 0, sum = 0, possible = 1;
     const char *end = text;
     uint32_t count = speeds(text, speed, &end);
 
-    *ret_sample_ns = 0;
-    if (!count || (*end && !sample_time(end + 1, ret_sample_ns)))
+    *ret = (struct spotnik_throttle){ .speed = 0 };
+    if (!count || (*end && !sample_time(end + 1, &ret->sample_ns, &ret->jitter)))
         return false;
     for (uint32_t i = 0; i < count; i++) {
         sum += speed[i];
         most = speed[i] > most ? speed[i] : most;
     }
-    if (*ret_sample_ns <= 0 && sum > ROOM * cpus * most)
+    if (!*end && sum > ROOM * cpus * most)
         possible = ROOM * cpus * most / sum;
-    *ret_speed = count > 1 ? possible * speed[place % count] / most : speed[0];
-    return *ret_speed <= 1;
+    ret->speed = count > 1 ? possible * speed[place % count] / most : speed[0];
+    spotnik_prng_seed(&ret->prng, place);
+    return ret->speed <= 1;
 }
 
 static uint32_t cpus_here(void)
@@ -86,10 +99,10 @@ int spotnik_throttle_open(struct spotnik_throttle *throttle)
     *throttle = (struct spotnik_throttle){ .speed = 0 };
     if (!text || !*text)
         return 0;
-    if (!spotnik_throttle_parse(text, place, cpus_here(), &throttle->speed, &throttle->sample_ns))
+    if (!spotnik_throttle_parse(text, place, cpus_here(), throttle))
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
                                     "SPOTNIK_THROTTLE is \"%s\"; it must be a speed above 0 and up to 1, or relative speeds "
-                                    "of the workers such as 9:12:18; behind it, perhaps, the time of a sample: @30us",
+                                    "of the workers such as 9:12:18; behind it, perhaps, the time of a sample: @30us, or @30us~2%%",
                                     text);
     return 0;
 }
@@ -111,6 +124,8 @@ void spotnik_throttle_end(struct spotnik_throttle *throttle)
     throttle->due = false;
     double took_ns = throttle->sample_ns > 0 ? throttle->sample_ns * (double)throttle->samples
                                              : (double)(clock_ns(CLOCK_PROCESS_CPUTIME_ID) - throttle->begun_cpu_ns);
+    if (throttle->jitter > 0)
+        took_ns *= 1 + throttle->jitter * (2 * (double)(spotnik_prng_next(&throttle->prng) >> 11) / 0x1p53 - 1);
     uint64_t until_ns = throttle->begun_ns + (uint64_t)(took_ns / throttle->speed);
     struct timespec until = { .tv_sec = (time_t)(until_ns / SPOTNIK_S), .tv_nsec = (long)(until_ns % SPOTNIK_S) };
 

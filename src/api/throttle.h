@@ -9,20 +9,24 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/prng.h"
+
 #define SPOTNIK_THROTTLE_MAX 64
 
 struct spotnik_throttle {
     double speed;     /* in (0, 1]: of this processor; 0: as it is */
     double sample_ns; /* of a sample at speed 1; 0: what it takes */
+    double jitter;    /* part by which a step takes more or less, at most */
+    struct spotnik_prng prng;
     uint64_t samples; /* of the begun step */
     uint64_t begun_ns, begun_cpu_ns;
     bool due;
 };
 
 /* "0.25": a quarter of the processor. "9:12:18": relative speeds of workers by place (SPOTNIK_SLOT), the largest as fast as `cpus`
- * processors can make them all at once. "...@30us" or "...@0.4ms": the time of a sample at speed 1, which is that of the fastest then.
- * ret_sample_ns: 0 without. False: not such a text. */
-bool spotnik_throttle_parse(const char *text, uint32_t place, uint32_t cpus, double *ret_speed, double *ret_sample_ns);
+ * processors can make them all at once. "...@30us" or "...@0.4ms": the time of a sample at speed 1, which is that of the fastest then; and
+ * "...@30us~2%": give or take up to so much in every step, by lot. Into speed, sample_ns, jitter. False: not such a text. */
+bool spotnik_throttle_parse(const char *text, uint32_t place, uint32_t cpus, struct spotnik_throttle *ret);
 
 /* From the environment; NULL or empty: none. 0 or ARGUMENT. */
 int spotnik_throttle_open(struct spotnik_throttle *throttle);

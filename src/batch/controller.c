@@ -148,8 +148,8 @@ static bool moves(const controller_t *c, const double *wanted, const uint64_t *s
     return false;
 }
 
-/* By how much the longest time is above the shortest follows from how much shares are to grow. A share is
- * speed_k / sum of speeds, so that of growth_a / growth_b has the relative variance d_a + d_b. */
+/* By how much the longest time is above the shortest follows from how much shares are to grow. A share is speed_k / sum of speeds, so
+ * that the quotient of two of them has the relative variance d_a + d_b. */
 static bool leaves_dead_band(const controller_t *c, const uint64_t *samples)
 {
     double doubt2[SPOTNIK_BATCH_MEMBERS_MAX] = { 0 }, growth[SPOTNIK_BATCH_MEMBERS_MAX] = { 0 };
@@ -164,8 +164,9 @@ static bool leaves_dead_band(const controller_t *c, const uint64_t *samples)
             caution = 0;
     }
     doubts(c, doubt2);
-    double apart = 1 - growth[least] / growth[most];
-    return apart > c->config.dead_band && apart * apart > caution * caution * (doubt2[least] + doubt2[most]);
+    double quotient = growth[least] / growth[most], apart = 1 - quotient;
+    double variance = quotient * quotient * (doubt2[least] + doubt2[most]);
+    return apart > c->config.dead_band && apart * apart > caution * caution * variance;
 }
 
 static void adjust(controller_t *c, const uint64_t *samples)
