@@ -2,8 +2,9 @@
 /* Point to point after each step: publish, pull, average pairwise with a random member, add to the shared store. For
  * e2e-worker, with WORKER_APART in its environment: how many copies the store has.
  *
- * Checks that what comes is whole (all elements of each model are the same, whoever dies in the midst of it), and that
- * every update of ours is in the store exactly once: each process adds to an element that is its own. */
+ * Checks that what comes is whole (all elements of each model are the same, whoever dies in the midst of it), and that every
+ * update that was answered, to members that have died since too, is in the store, and none twice: each process adds to an element
+ * that is its own, and writes down what was answered in a file beside the key. */
 #ifndef SPOTNIK_TESTS_APART_H
 #define SPOTNIK_TESTS_APART_H
 
