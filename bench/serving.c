@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What it costs a member that others pull its model, outside of steps (spotnik/apart.h). One process computes and publishes;
- * another pulls each publication, or none. Steps of three kinds in turn, so that all see the same machine: compute alone,
- * compute and publish, and the same while the other one pulls. Prints what a step takes on the clock (its tenth percentile, for the
+ * another pulls each publication, or none. Steps of four kinds in turn, so that all see the same machine: compute alone, compute
+ * while the other one pulls what was published before, compute and publish, and both. Prints what a step takes on the clock (its tenth percentile, for the
  * sake of busy machines, and its median), and the processor time of all threads of the member in it (median).
  *
  *     serving [mib=4] [ms=20] [rounds=200] [steps=1]        SPOTNIK_TRANSPORT=tcp: not over a Unix socket */
@@ -18,10 +18,10 @@
 #include "api/key.h"
 #include "spotnik/apart.h"
 
-enum kind { ALONE, PUBLISHED, PULLED, KINDS };
+enum kind { ALONE, SERVED, PUBLISHED, PULLED, KINDS };
 enum { WORK = 16384, SAMPLES_MAX = 100000 };
 
-static const char *const kind_names[KINDS] = { "compute alone", "and publish", "and be pulled" };
+static const char *const kind_names[KINDS] = { "compute alone", "and be pulled from", "and publish", "and both" };
 static uint64_t sample_ns[KINDS][SAMPLES_MAX], cpu_ns[KINDS][SAMPLES_MAX];
 static char folder[] = "/tmp/spotnik-serving-XXXXXX";
 
@@ -72,25 +72,23 @@ static spotnik_job *join(void)
     return job;
 }
 
-/* One pull for each byte, until the pipe ends. */
+/* One pull for each number in the pipe, of that version or a later one (0: of what there is), until it ends. */
 static void pull_on(int words, size_t count)
 {
     spotnik_job *job = join();
     float *data = malloc(count * sizeof *data);
     spotnik_job_status status;
-    uint64_t version = 0;
-    char word;
+    uint64_t version;
 
     spotnik_status(job, &status);
-    while (data && read(words, &word, 1) == 1) {
+    while (data && read(words, &version, sizeof version) == (ssize_t)sizeof version) {
         spotnik_arrival arrival = { .size = sizeof arrival };
         spotnik_request *request;
-        if (spotnik_pull(job, "model", 1 - status.rank, version + 1, data, count, SPOTNIK_F32, 0, &request))
+        if (spotnik_pull(job, "model", 1 - status.rank, version, data, count, SPOTNIK_F32, 0, &request))
             fail("pull");
         if (spotnik_request_wait(request, UINT64_MAX, &arrival))
             fail("wait");
         spotnik_request_free(request);
-        version = arrival.version;
     }
     spotnik_abandon(job);
     _exit(0);
@@ -148,9 +146,10 @@ static void measure(int words, size_t count, uint64_t ms, uint64_t rounds, uint6
         for (int kind = 0; kind < KINDS; kind++)
             for (uint64_t step = 0; step < steps && round * steps + step < SAMPLES_MAX; step++) {
                 uint64_t begun_ns = now_ns(), used_ns = read_ns(CLOCK_PROCESS_CPUTIME_ID);
-                if (kind == PULLED && write(words, "p", 1) != 1)
+                uint64_t wanted = kind == PULLED ? version + 1 : 0;
+                if ((kind == PULLED || kind == SERVED) && write(words, &wanted, sizeof wanted) != (ssize_t)sizeof wanted)
                     fail("pipe");
-                if (kind != ALONE && spotnik_publish(job, "model", model, count, SPOTNIK_F32, ++version))
+                if (kind >= PUBLISHED && spotnik_publish(job, "model", model, count, SPOTNIK_F32, ++version))
                     fail("publish");
                 compute(work, passes);
                 taken = round * steps + step;
