@@ -2,13 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """All-reduce of float32 sums among processes of one host: Spotnik beside its peers, in one run.
 
-    bench/allreduce.py BUILD [--members 2,4,8] [--sizes 4KiB,256KiB,4MiB,25MiB,100MiB] [--only NAME,...]
+    bench/allreduce.py BUILD [--members 2,4,8] [--sizes 4KiB,256KiB,4MiB,25MiB,100MiB] [--only NAME,...] [--json FILE]
+    bench/allreduce_tables.py FILE [--reno FILE]                    # the tables of docs/results/allreduce.md
 
 Every contender runs the same loop: warm up, then all-reduces back to back; one iteration is the time from the end of
 the one before to its own end, on rank 0. For Spotnik an iteration is a whole step (begin, all-reduce, commit).
-Contenders take turns, in rounds, so that all see the same weather; a cell is the median over all rounds. Every run
-checks its sums. Peers that are not installed are named and left out. Ours over TCP are compared with peers over TCP,
-ours in shared memory with all of them, and with the bare probe that copies as they do: no peer, but what shared memory
+Contenders take turns, in rounds, so that all see the same weather; a cell is the median over all rounds. Of every run
+the first third is left out, for everybody alike: until then the kernel moves processes between processors. The first
+round is short and tells how many iterations each contender has time for in the others; nobody gets less than 20 timed
+ones. Every run checks its sums. Peers that are not installed are named and left out. Ours over TCP are compared with
+peers over TCP, ours in shared memory with all of them, and with the bare probe that copies as they do: no peer, but what shared memory
 allows without any protocol. TCP figures name the congestion control in use.
 """
 
@@ -22,6 +25,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +33,10 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 UNITS = {"KiB": 1 << 10, "MiB": 1 << 20}
 TORCH_LOOP = HERE / "allreduce_torch.py"
+FIRST = 15
+"""Iterations of the first run of a contender, and the fewest of any: 10 of them count."""
+RUN_S = 0.8
+"""Seconds that later runs may take, where FIRST iterations take less."""
 
 Start = Callable[[Path, int, int, int], list[subprocess.Popen[str]]]
 """Scratch directory, members, bytes, iterations -> the processes of one run."""
@@ -168,9 +176,11 @@ def duration(seconds: float) -> str:
     return f"{seconds * 1e3:.3g} ms"
 
 
-def iterations_for(size: int, most: int) -> int:
-    """Per round; together with the rounds at least 20, and more where an iteration is short."""
-    return min(most, 400 if size < 1 << 20 else 40 if size < 16 << 20 else 10)
+def iterations_for(times: list[float], most: int) -> int:
+    """Of the next run, by the times of the runs before: as many as take RUN_S, a third of which is for settling."""
+    if not times:
+        return FIRST
+    return max(FIRST, min(most, int(RUN_S / statistics.median(times))))
 
 
 def measure_cell(here: list[Contender], members: int, size: int, rounds: int, most: int) -> dict[str, float]:
@@ -178,11 +188,22 @@ def measure_cell(here: list[Contender], members: int, size: int, rounds: int, mo
     taken: dict[str, list[float]] = {contender.name: [] for contender in here}
     for _ in range(rounds):
         for contender in here:
+            times = taken[contender.name]
             try:
-                taken[contender.name] += run(contender, members, size, iterations_for(size, most), 120)
+                ran = run(contender, members, size, iterations_for(times, most), 120)
+                times += ran[len(ran) // 3:]
             except RuntimeError as error:
                 print(f"  left out: {error}", file=sys.stderr)
     return {name: statistics.median(times) for name, times in taken.items() if times}
+
+
+def keep(path: Path | None, label: str, cell: dict[str, float]) -> None:
+    """Add a cell to the medians in a file, so that a run that is cut off has left what it had."""
+    if path is None:
+        return
+    kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    kept[label] = cell
+    path.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
 
 
 def print_cell(here: list[Contender], members: int, label: str, cell: dict[str, float]) -> None:
@@ -199,15 +220,16 @@ def print_cell(here: list[Contender], members: int, label: str, cell: dict[str, 
 
 
 def main() -> int:
-    """Run the matrix and print the table; --json FILE keeps the medians."""
+    """Run the matrix and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=Path, help="a build directory of Spotnik")
     parser.add_argument("--members", default="2,4,8")
     parser.add_argument("--sizes", default="4KiB,256KiB,4MiB,25MiB,100MiB")
     parser.add_argument("--only", help="names of contenders, separated by commas; a name with a comma: by its start")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--most", type=int, default=400, help="iterations of a round, at most")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--rounds", type=int, default=3, help="2 at least, for 20 timed iterations")
+    parser.add_argument("--most", type=int, default=6000, help="iterations of a run, at most")
+    parser.add_argument("--minutes", type=float, default=60, help="begin no further cell after so long")
+    parser.add_argument("--json", type=Path, help="add the medians to this file, cell by cell")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as tools:
         here, missing = contenders(options.build.resolve(), Path(tools))
@@ -220,15 +242,16 @@ def main() -> int:
         for name in missing:
             print(f"not installed, left out: {name}")
         print("members      size  who                        median  fastest peer / ours   ours / bare probe")
-        kept: dict[str, dict[str, float]] = {}
+        until = time.monotonic() + options.minutes * 60
         for members in map(int, options.members.split(",")):
             for label in options.sizes.split(","):
+                if time.monotonic() > until:
+                    print(f"{members:7d}  {label:>8}  not measured: {options.minutes:g} minutes are over")
+                    continue
                 cell = measure_cell(here, members, parse_size(label), options.rounds, options.most)
                 print_cell(here, members, label, cell)
                 sys.stdout.flush()
-                kept[f"{members} {label}"] = cell
-        if options.json:
-            options.json.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
+                keep(options.json, f"{members} {label}", cell)
     return 0
 
 
