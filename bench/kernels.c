@@ -130,7 +130,7 @@ static void fold(const struct cell *cell)
                                         .is_streamed = cell->is_streamed };
 
     for (size_t i = 0; i < cell->inputs; i++)
-        from[i] = (struct spotnik_reduce_input){ input[i], 3, 3 };
+        from[i] = (struct spotnik_reduce_input){ .data = input[i], .weight64 = 3, .weight32 = 3 };
     cell->tier->kernels->fold[cell->dtype][cell->op](output, &in);
 }
 

@@ -52,7 +52,11 @@ static inline f64_v mean_f64(f64_v sum, double divisor)
 FLOATS(f32, 4, f32_v, f32_v, SAME, SAME, 32)
 FLOATS(f64, 8, f64_v, f64_v, SAME, SAME, 64)
 FLOATS(f16, 2, half_v, f32_v, f16_unpack, f16_pack, 32)
-FLOATS(bf16, 2, half_v, f32_v, bf16_unpack, bf16_pack, 32)
+#ifdef VECTOR_BYTES
+#include "reduce/byte_mean.h"
+#include "reduce/pairs.h"
+#endif
+BRAIN_FLOATS
 
 #include "reduce/convert.h"
 #include "reduce/quantise.h"
@@ -85,12 +89,12 @@ ORDERED(u8, 1, u8_v)
 ORDERED(u16, 2, u16_v)
 ORDERED(u32, 4, u32_v)
 ORDERED(u64, 8, u64_v)
-SMALL_MEAN(i8, 1, i8_part, i8_few, 65536, BYTES_F32, F32_BYTES)
-SMALL_MEAN(i16, 2, i16_part, i16_few, 256, SHORTS_F32, F32_SHORTS)
-NARROW_MEAN(i32, 4, i32_few, WIDEN_F64)
-SMALL_MEAN(u8, 1, u8_part, u8_few, 65536, BYTES_F32, F32_BYTES)
-SMALL_MEAN(u16, 2, half_v, u16_few, 256, SHORTS_F32, F32_SHORTS)
-NARROW_MEAN(u32, 4, u32_few, WIDEN_F64)
+BYTE_MEAN(i8, i8_part, i8_few)
+SHORT_MEAN(i16, i16_part, i16_few)
+WORD_MEAN(i32, i32_few)
+BYTE_MEAN(u8, u8_part, u8_few)
+SHORT_MEAN(u16, half_v, u16_few)
+WORD_MEAN(u32, u32_few)
 WIDE_MEAN(i64, int64_t, -0x1p63, 0x1p63)
 WIDE_MEAN(u64, uint64_t, 0, 0x1p64)
 

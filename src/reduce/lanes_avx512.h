@@ -27,6 +27,9 @@ static inline void stream(void *to, const void *vector, size_t size)
 }
 #define STREAM(to, value) stream((to), &(value), sizeof(value))
 
+/* The upper 16 bits of products of 16 bits. */
+#define MULTIPLY_HIGH(a, b) ((u16_v)_mm512_mulhi_epu16((__m512i)(a), _mm512_set1_epi16((short)(b))))
+
 static inline f32_v f16_unpack(half_v half)
 {
     return (f32_v)_mm512_cvtph_ps((__m256i)half);

@@ -15,6 +15,15 @@
 #define STREAM(to, value) memcpy((to), &(value), sizeof(value))
 #define STREAM_END() ((void)0)
 
+/* The upper 16 bits of products of 16 bits. */
+static inline u16_v multiply_high(u16_v a, uint16_t b)
+{
+    uint32x4_t low = vmull_n_u16(vget_low_u16((uint16x8_t)a), b), high = vmull_high_n_u16((uint16x8_t)a, b);
+
+    return (u16_v)vuzp2q_u16(vreinterpretq_u16_u32(low), vreinterpretq_u16_u32(high));
+}
+#define MULTIPLY_HIGH(a, b) multiply_high(a, b)
+
 static inline f32_v f16_unpack(half_v half)
 {
     return (f32_v)vcvt_f32_f16((float16x4_t)half);

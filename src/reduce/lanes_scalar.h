@@ -34,6 +34,20 @@ typedef uint32_t u32_few;
 #define CONVERTED(value, type) ((type)(value))
 #define BITS_OF_F64(value) bits_of_f64(value)
 #define BITS_OF_F32(value) bits_of(value)
+#define BYTE_MEAN(name, part, few) SMALL_MEAN(name, 1, part, few, 65536, BYTES_F32, F32_BYTES)
+/* One element has no even and odd places. */
+#define WORD_MEAN(name, few)                                                                                 \
+    static inline few name##_snapped(double mean)                                                            \
+    {                                                                                                        \
+        return WHOLE_SNAPPED(mean, few);                                                                     \
+    }                                                                                                        \
+                                                                                                             \
+    FOLD(name##_small, 4, few, double, WIDEN_F64, name##_snapped, 64, FIRST_WEIGHTED, ADD_WEIGHTED,          \
+         SNAPPED_F64)                                                                                        \
+    NARROW_MEAN(name##_any, 4, few, WIDEN_F64)                                                               \
+    EITHER_MEAN(name##_mean, name##_small, SNAPPED64, name##_any_mean)
+#define SHORT_MEAN(name, part, few) SMALL_MEAN(name, 2, part, few, 256, SHORTS_F32, F32_SHORTS)
+#define BRAIN_FLOATS FLOATS(bf16, 2, half_v, f32_v, bf16_unpack, bf16_pack, 32)
 #define STREAM(to, value) memcpy((to), &(value), sizeof(value))
 #define STREAM_END() ((void)0)
 

@@ -37,7 +37,7 @@ static void clear(void *out, size_t bytes)
 
 static struct spotnik_reduce_input weighted(const void *data, uint64_t weight)
 {
-    return (struct spotnik_reduce_input){ data, (double)weight, (float)weight };
+    return (struct spotnik_reduce_input){ .data = data, .weight64 = (double)weight, .weight32 = (float)weight };
 }
 
 static void fold(void *out, const struct spotnik_reduce_input *input, size_t inputs, size_t bytes,

@@ -14,11 +14,17 @@
 #define SPOTNIK_REDUCE_DTYPES (SPOTNIK_Q8 + 1)
 #define SPOTNIK_REDUCE_OPS (SPOTNIK_OP_LAST + 1)
 
-/* One source, its weight converted once to both types that kernels compute in. */
+/* One source, its weight converted once to the types that kernels compute in. */
 struct spotnik_reduce_input {
     const void *data;
     double weight64;
     float weight32;
+    uint16_t weight16; /* set and read within the kernels of means of integers (reduced.h) */
+};
+
+/* A divisor of means of bytes (byte_mean.h): floor(n / divisor) = (n + more) * multiplier >> 16 + shift. */
+struct spotnik_reduce_divisor16 {
+    uint16_t divisor, half, more, multiplier, shift, ties;
 };
 
 /* What one call of a kernel is about, but for `out`. */
@@ -29,6 +35,7 @@ struct spotnik_reduce_inputs {
     double
         divisor64; /* MEAN: divide by it at the end. The sum of the weights; for F32 and F64 also 1, for not yet */
     float divisor32;
+    struct spotnik_reduce_divisor16 divisor16; /* as weight16 */
     bool is_streamed;
 };
 

@@ -231,7 +231,9 @@ static void check_blocks(const struct spotnik_reduce_kernels *kernels, enum spot
         fill_floats((uint8_t *)want, COUNT, prng);
         spotnik_quant_encode(data, want, COUNT);
         spotnik_quant_decode(decoded + i * COUNT, data, COUNT);
-        input[i] = (struct spotnik_reduce_input){ data, (double)weight, (float)weight };
+        input[i] = (struct spotnik_reduce_input){ .data = data,
+                                                  .weight64 = (double)weight,
+                                                  .weight32 = (float)weight };
         total += weight;
     }
     in.divisor32 = (float)total;

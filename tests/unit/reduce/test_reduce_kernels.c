@@ -75,7 +75,9 @@ static void check(const struct spotnik_reduce_tier *tier, enum spotnik_dtype dty
         if (shape->in_place == (int)i)
             data = out = memory[i] + shape->shift;
         oracle_fill(data, shape->count, dtype, prng);
-        input[i] = (struct spotnik_reduce_input){ data, (double)weight, (float)weight };
+        input[i] = (struct spotnik_reduce_input){ .data = data,
+                                                  .weight64 = (double)weight,
+                                                  .weight32 = (float)weight };
         total += weight;
     }
     /* F32 and F64 also leave the division out; the mean of other types would be none. */
@@ -144,7 +146,7 @@ static void every_half_survives(void **state)
     (void)state;
     static const enum spotnik_dtype dtypes[] = { SPOTNIK_F16, SPOTNIK_BF16 };
     static uint16_t all[65536], out[65536];
-    const struct spotnik_reduce_input one = { all, 1, 1 };
+    const struct spotnik_reduce_input one = { .data = all, .weight64 = 1, .weight32 = 1 };
     const struct spotnik_reduce_inputs in = {
         .input = &one, .inputs = 1, .bytes = sizeof all, .divisor64 = 1, .divisor32 = 1
     };
@@ -181,12 +183,13 @@ static void check_means(const struct spotnik_reduce_tier *tier, enum spotnik_dty
                         uint32_t weight_a, uint32_t weight_b)
 {
     static uint16_t out[65536];
-    const struct spotnik_reduce_input two[2] = { { a, weight_a, (float)weight_a }, { b, weight_b, (float)weight_b } };
-    const uint32_t divisor = weight_a + weight_b;
+    const struct spotnik_reduce_input two[2] = { { a, weight_a, (float)weight_a, 0 },
+                                                 { b, weight_b, (float)weight_b, 0 } };
+    const int64_t divisor = weight_a + weight_b;
     const struct spotnik_reduce_inputs in = { .input = two,
                                               .inputs = 2,
                                               .bytes = 65536 * spotnik_dtype_bytes((uint64_t)dtype),
-                                              .divisor64 = divisor,
+                                              .divisor64 = (double)divisor,
                                               .divisor32 = (float)divisor };
 
     tier->kernels->fold[dtype][SPOTNIK_MEAN](out, &in);
@@ -223,12 +226,97 @@ static void means_of_small_integers_are_exact(void **state)
         }
 }
 
+/* Weights 1 and D - 1 make every sum from 0 to 255 D: all that is ever divided by D = 2 ... 257, and what comes after. */
+static void every_sum_of_bytes_is_divided_exactly(void **state)
+{
+    (void)state;
+    static uint8_t a[65536], b[65536];
+
+    for (uint32_t i = 0; i < 65536; i++) {
+        a[i] = (uint8_t)i;
+        b[i] = (uint8_t)(i >> 8);
+    }
+    for (size_t t = 0; t < spotnik_reduce_tier_count; t++)
+        for (uint32_t divisor = 2; divisor <= 260 && spotnik_reduce_tiers[t].is_supported(); divisor++) {
+            check_means(&spotnik_reduce_tiers[t], SPOTNIK_I8, a, b, 1, divisor - 1);
+            check_means(&spotnik_reduce_tiers[t], SPOTNIK_U8, a, b, 1, divisor - 1);
+        }
+}
+
+/* Numbers whose mean is a half, or as near to one as the divisor allows; with small divisors and at both sides of where kernels
+ * change. 32 bits: each number beside the one that brings the sum next to a tie. */
+static void check_word_means(const struct spotnik_reduce_tier *tier, enum spotnik_dtype dtype, uint32_t weight)
+{
+    static uint32_t a[4096], b[4096], out[4096];
+    const int64_t divisor = (int64_t)weight + 1, low = dtype == SPOTNIK_I32 ? INT32_MIN : 0;
+    const struct spotnik_reduce_input two[2] = { { .data = a, .weight64 = 1, .weight32 = 1 },
+                                                 { .data = b, .weight64 = weight, .weight32 = (float)weight } };
+    const struct spotnik_reduce_inputs in = {
+        .input = two, .inputs = 2, .bytes = sizeof a, .divisor64 = (double)divisor, .divisor32 = (float)divisor
+    };
+    struct spotnik_prng prng;
+
+    spotnik_prng_seed(&prng, weight);
+    for (uint32_t i = 0; i < 4096; i++) {
+        uint32_t top = i % 2 ? UINT32_MAX - (uint32_t)divisor : (uint32_t)spotnik_prng_below(&prng, UINT32_MAX - (uint64_t)divisor);
+        b[i] = (uint32_t)(top + low);
+        a[i] = (uint32_t)((int64_t)top + divisor / 2 + (int64_t)(i / 2 % 3) - 1 + low);
+    }
+    tier->kernels->fold[dtype][SPOTNIK_MEAN](out, &in);
+    for (uint32_t i = 0; i < 4096; i++) {
+        int64_t x = dtype == SPOTNIK_I32 ? (int32_t)a[i] : (int64_t)a[i], y = dtype == SPOTNIK_I32 ? (int32_t)b[i] : (int64_t)b[i];
+        if (out[i] != (uint32_t)mean_of(x + weight * y, divisor))
+            fail_msg("%s, type %d: (%lld + %u * %lld) / %lld is not %u", tier->name, (int)dtype, (long long)x, weight, (long long)y,
+                     (long long)divisor, out[i]);
+    }
+}
+
+static void ties_of_words_are_found(void **state)
+{
+    (void)state;
+    static const uint32_t weights[] = { 131070, 131071, 131072, 524287, 524288, 1048574, 1048575, 1048576, 2000003 };
+
+    for (size_t t = 0; t < spotnik_reduce_tier_count; t++) {
+        if (!spotnik_reduce_tiers[t].is_supported())
+            continue;
+        for (uint32_t weight = 1; weight < 1000; weight++) {
+            check_word_means(&spotnik_reduce_tiers[t], SPOTNIK_I32, weight);
+            check_word_means(&spotnik_reduce_tiers[t], SPOTNIK_U32, weight);
+        }
+        for (size_t w = 0; w < sizeof weights / sizeof weights[0]; w++) {
+            check_word_means(&spotnik_reduce_tiers[t], SPOTNIK_I32, weights[w]);
+            check_word_means(&spotnik_reduce_tiers[t], SPOTNIK_U32, weights[w]);
+        }
+    }
+}
+
+/* All numbers of 16 bits beside the one that makes a tie, or nearly; divisors to beyond where a kernel without division ends. */
+static void ties_of_shorts_are_found(void **state)
+{
+    (void)state;
+    static uint16_t a[65536], b[65536];
+
+    for (size_t t = 0; t < spotnik_reduce_tier_count; t++)
+        for (uint32_t divisor = 2; divisor <= 40 && spotnik_reduce_tiers[t].is_supported(); divisor++) {
+            for (uint32_t i = 0; i < 65536; i++) {
+                b[i] = (uint16_t)i;
+                a[i] = (uint16_t)(i + divisor / 2 + i % 3 - 1);
+            }
+            check_means(&spotnik_reduce_tiers[t], SPOTNIK_I16, a, b, 1, divisor - 1);
+            check_means(&spotnik_reduce_tiers[t], SPOTNIK_U16, a, b, 1, divisor - 1);
+            check_means(&spotnik_reduce_tiers[t], SPOTNIK_U16, a, b, 6, 6 * (divisor - 1));
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kernel_equals_the_oracle),
         cmocka_unit_test(every_half_survives),
         cmocka_unit_test(means_of_small_integers_are_exact),
+        cmocka_unit_test(every_sum_of_bytes_is_divided_exactly),
+        cmocka_unit_test(ties_of_words_are_found),
+        cmocka_unit_test(ties_of_shorts_are_found),
     };
     return cmocka_run_group_tests(tests, memory_make, memory_free);
 }
