@@ -121,6 +121,18 @@ SPOTNIK_API int spotnik_fetch(spotnik_job *job, const char *name, float *data, s
                               spotnik_request **ret_request);
 
 /**
+ * Memory of @p count floats that the members of this host have in common, under @p name: *@p ret_memory is the same memory in all of them
+ * that have called this, and what one writes the others read. What it holds at first is the @p initial of the member that has it made, the first
+ * of the host; the others wait for that, 10 s at most. Members of other hosts have another one. The loss of a member changes nothing
+ * in it, and with the last one it is gone; nothing is left behind. Read and write it with relaxed atomic operations, one number at a
+ * time. It is there until the job ends.
+ *
+ * From the first step on. Errors: ARGUMENT (also: another count before), MISMATCH (other members gave another count), SYSTEM (no memory can be
+ * shared: SPOTNIK_TRANSPORT=tcp, or a system without memfd), MEMORY.
+ */
+SPOTNIK_API int spotnik_common(spotnik_job *job, const char *name, const float *initial, size_t count, float **ret_memory);
+
+/**
  * Wait at most @p timeout_ns (0: only look, UINT64_MAX: for ever) until the request has ended. 0: it has, and its memory is
  * the caller's again; @p ret (NULL: not wanted) is filled as far as ret->size goes. Errors: AGAIN (not yet: call again),
  * MISMATCH (the other one's snapshot has another size or type: members run different programs), MEMORY.

@@ -31,7 +31,7 @@ typedef struct spotnik_sync spotnik_sync;
 typedef struct spotnik_sync_config {
     size_t size;                 /**< sizeof(spotnik_sync_config), set by spotnik_sync_config_init() */
     const char *strategy;        /**< SPOTNIK_SYNC: "ssgd", "sma", "easgd", "localsgd", "lookahead", "lookahead+NAME" around another,
-                                      "adpsgd", "adpsgd-symmetric", "asp"; or a policy that chooses between two while the job runs, "auto":
+                                      "adpsgd", "adpsgd-symmetric", "asp", "hogwild" (members of one host share one model); or a policy that chooses between two while the job runs, "auto":
                                       see below. Default "ssgd" */
     float alpha;                 /**< how strongly the model is pulled to the average: sma 0.1, easgd 0.9 */
     uint32_t period;             /**< steps between two averages: easgd 4, localsgd 8 */

@@ -78,6 +78,8 @@ static int resume(struct spotnik_job *job)
     spotnik_engine_resume(job->engine, found.step, &found.ledger);
     job->committed = found.step;
     job->state_loads++;
+    if (job->sync)
+        spotnik_sync_resumed(job->sync);
     return 0;
 }
 

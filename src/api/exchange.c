@@ -90,3 +90,12 @@ int spotnik_settle(spotnik_job *job, const char *name, float *data, size_t count
 
     return rc ? rc : spotnik_exchange_settle(job->exchange, name, data, count, ret_settled);
 }
+
+int spotnik_common(spotnik_job *job, const char *name, const float *initial, size_t count, float **ret_memory)
+{
+    int rc = check(job, name, initial, count, SPOTNIK_F32);
+
+    if (!rc && (count == 0 || !ret_memory))
+        rc = spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "%s: no elements, or no place for the memory", name);
+    return rc ? rc : spotnik_exchange_common(job->exchange, name, initial, count, ret_memory);
+}

@@ -131,6 +131,7 @@ int spotnik_job_rejoin(struct spotnik_job *job);
 /* A model under a strategy gives up what it has asked of others; then its end. NULL is allowed. */
 void spotnik_sync_use_end(struct spotnik_sync *sync);
 void spotnik_sync_free(struct spotnik_sync *sync);
+void spotnik_sync_resumed(struct spotnik_sync *sync); /* from a checkpoint, as founder */
 
 /* The others went on without us: stand outside, as a new member. */
 void spotnik_job_exclude(struct spotnik_job *job);

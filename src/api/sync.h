@@ -107,11 +107,20 @@ void spotnik_sync_use_average(struct spotnik_sync *sync, float *data);
 /* Take in what others have left for us, and give up what is under way. */
 void spotnik_sync_use_settle(struct spotnik_sync *sync);
 
+/* Strategies whose members share a model: our part of the way from it to the average of all, which is in scratch. False: not so here. */
+bool spotnik_sync_use_meet(struct spotnik_sync *sync);
+
+/* We are somebody else now, with another model: let go of what was shared. */
+void spotnik_sync_use_leave(struct spotnik_sync *sync);
+
 /* Look for what was asked of single members. Sets replica.arrived. */
 void spotnik_sync_use_wait(struct spotnik_sync *sync);
 
 /* The model of another member in place of ours, if one comes: a joiner among members that run apart. */
 void spotnik_sync_use_catch_up(struct spotnik_sync *sync);
+
+/* The centre was loaded from a checkpoint, by the only member there is: the store begins with it, and not with what the program began with. */
+void spotnik_sync_use_resumed(struct spotnik_sync *sync);
 
 /* What the strategies of this member need is there, or is made: the store of ASP. 0, ARGUMENT, or as spotnik_store_open(). */
 int spotnik_sync_use_check(struct spotnik_sync *sync);

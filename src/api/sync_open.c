@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 
-#define STRATEGIES "ssgd, sma, easgd, localsgd, lookahead, lookahead+NAME around another of these, adpsgd, adpsgd-symmetric, asp"
+#define STRATEGIES "ssgd, sma, easgd, localsgd, lookahead, lookahead+NAME around another of these, adpsgd, adpsgd-symmetric, asp, hogwild"
 #define WRAPPER "lookahead"
 
 void spotnik_sync_config_init_sized(spotnik_sync_config *config, size_t size)

@@ -56,15 +56,23 @@ static int identity_check(struct spotnik_sync *sync)
 {
     if (sync->identity == sync->own_identity)
         return 0;
-    if (!sync->job->founder || sync->step.replay)
-        return spotnik_error_return(SPOTNIK_ERR_MISMATCH,
-                                    "the job runs another strategy than this member, or the same with other "
-                                    "settings: give every member the same (SPOTNIK_SYNC)");
-    sync->identity = sync->own_identity; /* a job that goes on from a checkpoint may choose anew */
-    sync->sw.act = SPOTNIK_SYNC_ACT_RUN;
-    if (!sync->of[sync->sw.mode])
-        sync->sw.mode = 1 - sync->sw.mode;
-    return 0;
+    return spotnik_error_return(SPOTNIK_ERR_MISMATCH,
+                                "the job runs another strategy than this member, or the same with other "
+                                "settings: give every member the same (SPOTNIK_SYNC)");
+}
+
+/* Before anybody else has anything of it: the job may choose its strategy anew, and what is kept for all of it begins with what was saved. */
+void spotnik_sync_resumed(struct spotnik_sync *sync)
+{
+    if (sync->identity != sync->own_identity) {
+        sync->identity = sync->own_identity;
+        sync->sw.act = SPOTNIK_SYNC_ACT_RUN;
+        if (sync->sw.mode > SPOTNIK_SYNC_ASYNCHRONOUS || !sync->of[sync->sw.mode])
+            sync->sw.mode = SPOTNIK_SYNC_SYNCHRONOUS;
+        if (!sync->of[sync->sw.mode])
+            sync->sw.mode = SPOTNIK_SYNC_ASYNCHRONOUS;
+    }
+    spotnik_sync_use_resumed(sync);
 }
 
 /* The registered memory was replaced: go on from what is agreed. */
@@ -78,6 +86,7 @@ static int adopt(struct spotnik_sync *sync)
     if (sync->sw.mode > SPOTNIK_SYNC_ASYNCHRONOUS || !sync->of[sync->sw.mode])
         return spotnik_error_return(SPOTNIK_ERR_MISMATCH, "the job is in a mode for which this member has no strategy");
     sync->loads = spotnik_state_loads(sync->job);
+    spotnik_sync_use_leave(sync);
     spotnik_sync_copy(replica->model, replica->centre, replica->count);
     if (replica->slow && !spotnik_sync_keeps_equal(spotnik_sync_running(sync)))
         spotnik_sync_copy(replica->slow, replica->centre, replica->count);
@@ -218,6 +227,10 @@ static void finish_average(struct spotnik_sync *sync)
     struct spotnik_sync_replica *replica = &sync->replica;
 
     spotnik_sync_copy(replica->centre, replica->scratch, replica->count);
+    if (spotnik_sync_use_meet(sync)) {
+        spotnik_sync_running(sync)->finish(replica, &sync->use);
+        return;
+    }
     spotnik_sync_copy(replica->model, replica->scratch, replica->count);
     sync->use.apply(sync->use.context, replica->model, replica->gradient, replica->count);
     enter(sync);

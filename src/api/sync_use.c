@@ -137,6 +137,18 @@ static void fetch(void *context, float *ret, uint64_t count)
         sync->error = rc;
 }
 
+/* What the members of this host have in common; asked for once. */
+static float *common(void *context, const float *initial, uint64_t count)
+{
+    struct spotnik_sync *sync = context;
+    float *memory = sync->replica.common;
+    int rc = memory ? 0 : spotnik_common(sync->job, TOPIC, initial, (size_t)count, &memory);
+
+    if (rc && !sync->error)
+        sync->error = rc;
+    return rc ? NULL : memory;
+}
+
 void spotnik_sync_use_fill(struct spotnik_sync *sync)
 {
     sync->use = (struct spotnik_sync_primitives){ .context = sync,
@@ -147,6 +159,7 @@ void spotnik_sync_use_fill(struct spotnik_sync *sync)
                                                   .settle = settle,
                                                   .push = push,
                                                   .fetch = fetch,
+                                                  .common = common,
                                                   .apply = apply };
 }
 
@@ -190,11 +203,42 @@ static bool settles(const struct spotnik_sync *sync)
     return apart && apart->settles;
 }
 
+static bool shares(const struct spotnik_sync *sync)
+{
+    return sync->of[SPOTNIK_SYNC_ASYNCHRONOUS] && sync->of[SPOTNIK_SYNC_ASYNCHRONOUS]->shares;
+}
+
+/* What others of this host have done since we looked last counts with our model. A joiner that repeats the step looks at nothing. */
+static void settle_common(struct spotnik_sync *sync)
+{
+    struct spotnik_sync_replica *replica = &sync->replica;
+
+    if (!shares(sync) || sync->step.replay)
+        return;
+    replica->common = common(sync, replica->model, replica->count);
+    if (replica->common)
+        spotnik_sync_common_read(replica->common, replica->model, replica->count);
+}
+
+bool spotnik_sync_use_meet(struct spotnik_sync *sync)
+{
+    struct spotnik_sync_replica *replica = &sync->replica;
+
+    if (!shares(sync) || !replica->common || sync->step.replay)
+        return false;
+    for (uint64_t i = 0; i < replica->count; i++)
+        replica->scratch[i] -= replica->model[i];
+    spotnik_sync_common_add(replica->common, replica->scratch, 1 / (float)spotnik_exchange_neighbours(sync->job->exchange),
+                            replica->count);
+    return true;
+}
+
 /* What was agreed with one of the others is added before all are averaged: the sum of the models is kept. */
 void spotnik_sync_use_settle(struct spotnik_sync *sync)
 {
     struct spotnik_sync_replica *replica = &sync->replica;
 
+    settle_common(sync);
     if (settles(sync) && take(sync, replica->scratch, SETTLE_NS))
         for (uint64_t i = 0; i < replica->count; i++)
             replica->model[i] += replica->scratch[i];
@@ -214,8 +258,28 @@ void spotnik_sync_use_catch_up(struct spotnik_sync *sync)
     spotnik_sync_use_end(sync);
 }
 
+void spotnik_sync_use_resumed(struct spotnik_sync *sync)
+{
+    if (sync->of[SPOTNIK_SYNC_ASYNCHRONOUS] == &spotnik_sync_asp)
+        spotnik_exchange_store_set(sync->job->exchange, TOPIC, sync->replica.centre);
+}
+
+void spotnik_sync_use_leave(struct spotnik_sync *sync)
+{
+    sync->replica.common = NULL;
+    if (shares(sync))
+        spotnik_exchange_common_leave(sync->job->exchange, TOPIC);
+}
+
 int spotnik_sync_use_check(struct spotnik_sync *sync)
 {
+    if (shares(sync) && sync->of[SPOTNIK_SYNC_SYNCHRONOUS])
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "hogwild keeps one model for the members of a host from the first step "
+                                                          "on: run it alone, not under a policy");
+    if (shares(sync) && !spotnik_engine_is_sharing(sync->job->engine))
+        return spotnik_error_return(SPOTNIK_ERR_SYSTEM,
+                                    "hogwild needs memory that members of one host share, and there is none (SPOTNIK_TRANSPORT=tcp, "
+                                    "or a system without memfd): take adpsgd instead");
     if (sync->of[SPOTNIK_SYNC_ASYNCHRONOUS] != &spotnik_sync_asp)
         return 0;
     if (sync->of[SPOTNIK_SYNC_SYNCHRONOUS])

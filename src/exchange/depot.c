@@ -330,6 +330,18 @@ struct spotnik_depot *spotnik_depot_for(struct spotnik_exchange *exchange, const
     return depot;
 }
 
+void spotnik_exchange_store_set(struct spotnik_exchange *exchange, const char *name, const float *data)
+{
+    pthread_mutex_lock(&exchange->lock);
+    struct spotnik_depot *depot = spotnik_depot_find(exchange, name);
+    pthread_mutex_unlock(&exchange->lock);
+    if (!depot) /* depots live as long as the job */
+        return;
+    pthread_mutex_lock(&depot->lock);
+    memcpy(depot->data, data, depot->bytes);
+    pthread_mutex_unlock(&depot->lock);
+}
+
 /* After the threads have ended. */
 void spotnik_depots_free(struct spotnik_exchange *exchange)
 {

@@ -158,6 +158,7 @@ void spotnik_exchange_free(struct spotnik_exchange *exchange)
         spotnik_prepared_drop(exchange, exchange->prepared);
     spotnik_topics_free(exchange);
     spotnik_depots_free(exchange);
+    spotnik_commons_free(exchange);
     spotnik_lend_free(exchange);
     pthread_cond_destroy(&exchange->changed);
     pthread_mutex_destroy(&exchange->lock);

@@ -7,6 +7,7 @@
  *     prepared.c  pairwise averages that are computed here and not settled yet
  *     serve.c     a thread for each connection that others have opened to us
  *     request.c   a thread for each request of ours; pull.c, pair.c: what it says
+ *     common.c    memory that members of one host write to together
  *     depot.c     the parameter store that all members share: depot.h
  *     shelf.c     snapshots in memory that members of this host read themselves: lend.c, ours; borrow.c, another's
  *     peers.c     whom to ask next; connections kept      pipe.c   bytes over a connection, with patience
@@ -51,10 +52,23 @@ int spotnik_exchange_settle(struct spotnik_exchange *exchange, const char *name,
 
 int spotnik_exchange_store_open(struct spotnik_exchange *exchange, const char *name, const float *initial,
                                 uint64_t count, uint32_t copies);
+/* [caller] As long as we are the only member there has been: the store begins with `data` instead, as many elements. */
+void spotnik_exchange_store_set(struct spotnik_exchange *exchange, const char *name, const float *data);
 int spotnik_exchange_push(struct spotnik_exchange *exchange, const char *name, const float *update, uint64_t count,
                           uint64_t timeout_ns, struct spotnik_request **ret_request);
 int spotnik_exchange_fetch(struct spotnik_exchange *exchange, const char *name, float *data, uint64_t count,
                            uint64_t timeout_ns, struct spotnik_request **ret_request);
+
+/* [caller] Memory that the members of this host have in common, filled from `initial` where there is none yet; it may take a while to be
+ * handed over. Errors: ARGUMENT (another size before), MISMATCH (with the others), SYSTEM (no such memory here), MEMORY. */
+int spotnik_exchange_common(struct spotnik_exchange *exchange, const char *name, const float *initial, uint64_t count,
+                            float **ret_memory);
+
+/* [any] How many members of the view are on this host, we among them. */
+uint32_t spotnik_exchange_neighbours(struct spotnik_exchange *exchange);
+
+/* [caller] Let go of it: it is asked for anew when it is wanted again. */
+void spotnik_exchange_common_leave(struct spotnik_exchange *exchange, const char *name);
 
 /* [caller] End all sessions and requests, wait for their threads, refuse new ones: before the engine is freed. */
 void spotnik_exchange_stop(struct spotnik_exchange *exchange);

@@ -129,6 +129,7 @@ struct spotnik_exchange {
     bool lend_tried;
     uint64_t sequence; /* of the last pairwise average we asked for */
     struct spotnik_depot *depots;
+    struct spotnik_common *commons;
 };
 
 /* topic.c; under the lock */
@@ -157,10 +158,14 @@ void spotnik_prepared_orphan(struct spotnik_exchange *exchange, const struct spo
 void spotnik_prepared_drop_before(struct spotnik_exchange *exchange, struct spotnik_id peer, uint64_t sequence);
 void spotnik_prepared_prune(struct spotnik_exchange *exchange);
 
+/* common.c */
+int spotnik_common_serve(struct spotnik_exchange_session *session, const struct spotnik_exchange_head *asked);
+
 /* serve.c */
 void *spotnik_exchange_serve(void *session);
 
-/* depot.c; after all threads have ended */
+/* common.c and depot.c; after all threads have ended */
+void spotnik_commons_free(struct spotnik_exchange *exchange);
 void spotnik_depots_free(struct spotnik_exchange *exchange);
 
 /* peers.c; without the lock, but for spotnik_kept_... */

@@ -192,6 +192,8 @@ static int turn(struct spotnik_exchange_session *session)
         return give(session, head);
     case SPOTNIK_EXCHANGE_BORROW:
         return spotnik_lend_serve(session);
+    case SPOTNIK_EXCHANGE_SHARE:
+        return spotnik_common_serve(session, &head);
     case SPOTNIK_EXCHANGE_OFFER:
         return average(session, &head);
     case SPOTNIK_EXCHANGE_COMMIT:

@@ -38,6 +38,9 @@ struct spotnik_sync_primitives {
     void (*push)(void *context, const float *update, uint64_t count);
     /* Start, after push: what the store holds, our own pushed updates included. */
     void (*fetch)(void *context, float *ret, uint64_t count);
+    /* At once: the memory that all members of this host write to, at first a copy of `initial`. NULL: none
+     * can be had. */
+    float *(*common)(void *context, const float *initial, uint64_t count);
     /* At once: one step of the user's optimiser. */
     void (*apply)(void *context, float *model, const float *gradient, uint64_t count);
 };
@@ -60,6 +63,7 @@ struct spotnik_sync_replica {
     float *scratch;  /* what travels */
     float *centre;   /* registered state: the model that all agree on, in strategies whose replicas differ */
     float *slow;     /* registered state: Lookahead's slow weights */
+    float *common;   /* memory of this host, every access of which is atomic; NULL: none, or not asked for yet */
     uint64_t step;   /* the running one, from 1 */
     uint32_t rank, size;      /* in the view of the running step */
     bool arrived;             /* set by the driver before finish */
@@ -73,6 +77,7 @@ struct spotnik_sync_strategy {
     bool same_bits;   /* replicas are bit-identical after every finish; else the centre, if synchronous */
     bool early;       /* `begin` does not need the gradient: what it starts may travel while that is computed */
     bool settles;     /* others change our model by half of the difference to theirs: exchange, settle */
+    bool shares;      /* members of one host write to one model: common */
     struct spotnik_sync_options options; /* usual ones */
     void (*enter)(struct spotnik_sync_replica *replica, const struct spotnik_sync_primitives *use);
     void (*begin)(struct spotnik_sync_replica *replica, const struct spotnik_sync_primitives *use);
@@ -81,7 +86,7 @@ struct spotnik_sync_strategy {
 
 extern const struct spotnik_sync_strategy spotnik_sync_ssgd, spotnik_sync_sma, spotnik_sync_easgd,
     spotnik_sync_localsgd, spotnik_sync_lookahead, spotnik_sync_adpsgd, spotnik_sync_adpsgd_symmetric,
-    spotnik_sync_asp;
+    spotnik_sync_asp, spotnik_sync_hogwild;
 
 /* By name, as in `--sync NAME`; NULL: there is none. */
 const struct spotnik_sync_strategy *spotnik_sync_find(const char *name);
@@ -93,6 +98,10 @@ void spotnik_sync_enter(const struct spotnik_sync_strategy *strategy, struct spo
 /* Helpers of strategies: to = from, and to = (1 - part) to + part from. */
 void spotnik_sync_copy(float *to, const float *from, uint64_t count);
 void spotnik_sync_mix(float *to, const float *from, float part, uint64_t count);
+
+/* Memory in common: += part update, element by element; and a copy of it. */
+void spotnik_sync_common_add(float *common, const float *update, float part, uint64_t count);
+void spotnik_sync_common_read(const float *common, float *ret, uint64_t count);
 
 /* Is the running step one in which models are averaged? */
 bool spotnik_sync_is_due(const struct spotnik_sync_replica *replica);

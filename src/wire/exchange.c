@@ -76,6 +76,7 @@ static bool speaks_of_data(uint8_t kind)
     case SPOTNIK_EXCHANGE_TAKE:
     case SPOTNIK_EXCHANGE_BLOCK:
     case SPOTNIK_EXCHANGE_AWAIT:
+    case SPOTNIK_EXCHANGE_SHARE:
         return true;
     default:
         return false;

@@ -15,6 +15,7 @@
  *     TAKE    a block of the store                       BLOCK     version, sequence: rows | payload: rows, elements
  *     BORROW  let me read your snapshots myself          LEND      here is the memory they lie in (Unix sockets)
  *     AWAIT   as PULL, but I will read it myself         READY     version: it is there
+ *     SHARE   the memory of that name and size           LEND      here it is (Unix sockets)
  *                                                        LATER     not in this view, or not yet: ask again
  *                                                        WAIT      still there; the answer follows
  *                                                        ABSENT    nothing of that kind here
@@ -58,6 +59,7 @@ enum spotnik_exchange_kind {
     SPOTNIK_EXCHANGE_LEND,
     SPOTNIK_EXCHANGE_AWAIT,
     SPOTNIK_EXCHANGE_READY,
+    SPOTNIK_EXCHANGE_SHARE,
     SPOTNIK_EXCHANGE_KIND_COUNT,
 };
 

@@ -82,7 +82,7 @@ static void exchange_seeds(void)
 
     for (unsigned kind = 1; kind < SPOTNIK_EXCHANGE_KIND_COUNT; kind++) {
         struct spotnik_exchange_head head = { .kind = (uint8_t)kind, .sequence = kind };
-        bool data = "ppp.p.....ppppp.pp...p."[kind - 1] != '.';
+        bool data = "ppp.p.....ppppp.pp...p.p"[kind - 1] != '.';
         head.dtype = data ? SPOTNIK_F32 : 0;
         head.bytes = data ? 16 : 0;
         memcpy(head.name, "model", 5);

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "place.h"
 #include "spotnik/sync.h"
 
 enum { COUNT = 5, STEPS = 20 };
@@ -61,7 +62,7 @@ static void train(spotnik_sync *sync, float *w)
 static void test_every_strategy_trains_alone(void **unused)
 {
     static const char *const names[] = { "ssgd",          "sma",    "easgd",            "localsgd", "lookahead",
-                                         "lookahead+sma", "adpsgd", "adpsgd-symmetric", "asp" };
+                                         "lookahead+sma", "adpsgd", "adpsgd-symmetric", "asp", "hogwild" };
 
     (void)unused;
     for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
@@ -153,12 +154,102 @@ static void test_a_rule_that_averages_too_much_is_told(void **unused)
     spotnik_abandon(job);
 }
 
+/* ---- after the loss of everybody ---- */
+
+enum { SAVED = 16, AFTER = 8 };
+
+static spotnik_sync *saved_open(const struct place *place, const char *name, float *w, spotnik_job **ret_job)
+{
+    spotnik_config config;
+    spotnik_sync *sync = NULL;
+
+    place_config(place, &config);
+    config.checkpoint_dir = place->folder;
+    config.checkpoint_steps = SAVED;
+    assert_int_equal(spotnik_join(&config, ret_job), 0);
+    spotnik_sync_config settings;
+    spotnik_sync_config_init(&settings);
+    settings.strategy = name;
+    settings.average_period = 4;
+    assert_int_equal(spotnik_sync_open(*ret_job, &settings, w, COUNT, descend, NULL, &sync), 0);
+    return sync;
+}
+
+static void one_step(spotnik_sync *sync, const float *w)
+{
+    spotnik_step step;
+    float g[COUNT];
+
+    assert_int_equal(spotnik_sync_begin(sync, &step), 0);
+    for (int i = 0; i < COUNT; i++)
+        g[i] = w[i] - 1;
+    assert_int_equal(spotnik_sync_step(sync, g), 0);
+}
+
+/* The checkpoint is of step SAVED, whatever comes after; it is written in the background. */
+static void save(const struct place *place, const char *name)
+{
+    float w[COUNT] = { 9, 8, 7, 6, 5 };
+    spotnik_checkpoint_info info = { .size = sizeof info };
+    spotnik_job *job;
+    spotnik_sync *sync = saved_open(place, name, w, &job);
+
+    for (int i = 0; i < SAVED; i++)
+        one_step(sync, w);
+    do {
+        one_step(sync, w);
+        spotnik_checkpoint_status(job, &info);
+    } while (info.complete_step == 0);
+    spotnik_abandon(job);
+}
+
+/* From what a program begins with this is far. */
+static void go_on(const struct place *place, const char *name)
+{
+    float w[COUNT] = { 900, 800, 700, 600, 500 };
+    spotnik_checkpoint_info info = { .size = sizeof info };
+    spotnik_job *job;
+    spotnik_sync *sync = saved_open(place, name, w, &job);
+
+    for (int i = 0; i < AFTER; i++) {
+        one_step(sync, w);
+        for (int k = 0; k < COUNT; k++)
+            assert_true(w[k] > 0.5f && w[k] < 3 && spotnik_sync_agreed(sync)[k] < 3);
+    }
+    spotnik_checkpoint_status(job, &info);
+    assert_true(info.resumed_step >= SAVED);
+    spotnik_abandon(job);
+}
+
+/* Claim: a job that has lost all its members goes on from the agreed model in every strategy, ASP's store and Hogwild's memory included; and it
+ * may take another strategy then. */
+static void test_goes_on_from_what_was_agreed(void **unused)
+{
+    static const char *const names[] = { "ssgd",     "sma",           "easgd",  "localsgd", "adpsgd", "adpsgd-symmetric",
+                                         "asp",      "hogwild" };
+    const size_t count = sizeof names / sizeof *names;
+
+    (void)unused;
+    for (size_t n = 0; n < count; n++) {
+        struct place place;
+        place_open(&place);
+        save(&place, names[n]);
+        go_on(&place, names[n]);
+        place_close(&place);
+        place_open(&place);
+        save(&place, names[n]);
+        go_on(&place, names[(n + 3) % count]);
+        place_close(&place);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_strategy_trains_alone),
         cmocka_unit_test(test_what_does_not_fit_is_refused),
         cmocka_unit_test(test_a_rule_that_averages_too_much_is_told),
+        cmocka_unit_test(test_goes_on_from_what_was_agreed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

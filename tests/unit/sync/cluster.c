@@ -79,6 +79,15 @@ static void fetch(void *context, float *ret, uint64_t count)
     ((struct node *)context)->asked.fetched = ret;
 }
 
+static float *common(void *context, const float *initial, uint64_t count)
+{
+    struct node *node = context;
+
+    (void)initial;
+    (void)count;
+    return node->deaf ? NULL : node->cluster->store;
+}
+
 static void apply(void *context, float *model, const float *gradient, uint64_t count)
 {
     float rate = ((struct node *)context)->cluster->rate;
@@ -93,7 +102,7 @@ static void node_start(struct cluster *cluster, uint32_t rank, uint64_t seed)
 
     node->cluster = cluster;
     node->use = (struct spotnik_sync_primitives){ node,   average, pull,  publish, exchange,
-                                                  settle, push,    fetch, apply };
+                                                  settle, push,    fetch, common, apply };
     node->replica = (struct spotnik_sync_replica){
         .count = DIMENSIONS,
         .model = node->model,

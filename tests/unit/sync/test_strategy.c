@@ -34,6 +34,7 @@ static const struct expectation expected[] = {
     { &spotnik_sync_adpsgd, 0.04, 0.03 },
     { &spotnik_sync_adpsgd_symmetric, 0.05, 0.06 },
     { &spotnik_sync_asp, 0.09, 0.07 },
+    { &spotnik_sync_hogwild, 0.09, 0.07 },
 };
 #define EXPECTED (sizeof expected / sizeof *expected)
 
