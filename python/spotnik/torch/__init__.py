@@ -32,6 +32,7 @@ from ._loader import Shard, shard
 from ._options import Options, StepReport
 from ._sampler import ElasticSampler
 from ._session import Session, current, find, install
+from ._strategic import StrategicSession
 
 _TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
@@ -134,7 +135,8 @@ def prepare(
         config=config,
         on_step=on_step,
     )
-    session = Session(inner, optimizers, list(extra_state), options)
+    kind = Session if options.sync == "ssgd" else StrategicSession
+    session = kind(inner, optimizers, list(extra_state), options)
     install(session)
     if isinstance(model, DistributedDataParallel):
         hook_on(model, session)

@@ -6,8 +6,7 @@
     commit  at the end of backward: wait for the averages. Everything after it sees averages: clipping, unscaling
     apply   optimizer.step(), which does nothing where nothing was committed
 
-Under a strategy other than "ssgd" (``_strategies``) gradients stay this member's own, and the step is committed inside
-optimizer.step(), which calls the optimisers where the strategy wants them.
+Under a strategy other than "ssgd" some of this is otherwise: ``_strategic``.
 
 With the gradients travel the numbers of optimisers and schedulers (``_exchange``), so that every replica takes a step
 with the same ones.
@@ -68,7 +67,6 @@ class Session:
         self.last_step: Optional[Step] = None
         self.wait_s = 0.0
         self.strategy: Optional[Strategy] = None  #: other than averaging the gradients of every step
-        self._optimising = False  # the strategy runs the optimisers
         self._used: list[int] = []
         self._replica: Optional[Replica] = None
         self._exchange: Exchange
@@ -120,28 +118,25 @@ class Session:
         if self.options.checkpoint is not None:
             config.checkpoint_dir = self.options.checkpoint
         seed = self.options.seed if self.options.seed is not None else torch.initial_seed()
-        strategic = self.options.sync != "ssgd"
-        self._replica = Replica(self.model, self.optimizers, self.extras, seed & ((1 << 63) - 1), strategic)
-        if strategic and self._replica.scaled:
-            raise StateError(
-                f"sync={self.options.sync!r} does not take a gradient scaler, which may leave out steps; train in "
-                "bfloat16, or with sync='ssgd'"
-            )
+        self._replica = self._replicate(seed & ((1 << 63) - 1))
         for start in self.before_open:
             start()
         self.watch.seal()
         job = Job(config)
         job.join()
         self._replica.register(job)
-        if strategic:
-            trained = [slot.parameter for slot in self.gradients.slots]
-            self.strategy = Strategy(job, trained, self.options.sync, self._optimise, self.optimizers)
-        self.gradients.job = None if self.solo or strategic else job
+        self._joined(job)
         self._exchange = Exchange(self._replica, len(self.gradients.slots))
         self.job = job
         _heed_sigterm()
         self._say_hello()
         return job
+
+    def _replicate(self, seed: int) -> Replica:
+        return Replica(self.model, self.optimizers, self.extras, seed)
+
+    def _joined(self, job: Job) -> None:
+        self.gradients.job = None if self.solo else job
 
     def _say_hello(self) -> None:
         for one in self.replica.objects[len(self.extras) :]:
@@ -181,8 +176,6 @@ class Session:
         Raises DoneError at the end of the job; leaves and exits with 75 after a notice.
         """
         if self.step is not None:
-            if self.strategy is not None:
-                self._settle()  # backward() was called: the step ends in optimizer.step()
             return self.step
         if self.over:
             raise StateError("the job was left; call prepare() again to take part in another")
@@ -194,13 +187,15 @@ class Session:
             step = self._begin_or_leave(job)
             if self.replica.after_begin(job):
                 self._known = True
-                if self.strategy is not None:
-                    self.strategy.spread(self.strategy.model)
+                self._received()
                 log.info("state received at step %d", step.number - 1)
             self._armed(step)
             if not self._is_idle(step) or self.replica.control[INSIDE] != INSIDE_YES:
                 return step
             self._take_inside()
+
+    def _received(self) -> None:
+        """This member has another's state now."""
 
     def _begin_or_leave(self, job: Job) -> Step:
         try:
@@ -225,10 +220,6 @@ class Session:
         self._excluded = False
         self.gradients.arm()
         self._used = []
-        if self.strategy is not None and self.strategy.apart and not self.solo and self.job is not None:
-            # What is said at once keeps nobody waiting.
-            ones = [1] * len(self.gradients.slots)
-            self._exchange.send(self.job, step, ones, self._is_idle(step), self._known, with_buffers=False)
         if self.options.rng:
             first = step.ranges[0].start if step.ranges else step.rank + (1 << 40)
             _seed_generators(mix(self.seed, step.number, first))
@@ -282,11 +273,7 @@ class Session:
         self._inside = True
         try:
             self._used = self.gradients.send_nothing()
-            if self.strategy is not None:
-                self.gradients.drop(scaled=False)
-                self._finish_by_strategy(self.strategy)
-            else:
-                self._commit()
+            self._finish_inside()
             if not self._excluded:
                 for optimizer in self.optimizers:
                     optimizer.step()
@@ -295,6 +282,9 @@ class Session:
         self._known = self._excluded or not self.replica.leaves
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
+
+    def _finish_inside(self) -> None:
+        self._commit()
 
     def unsure(self) -> None:
         """The program did something to its schedulers that it should not have: its numbers do not count."""
@@ -305,11 +295,6 @@ class Session:
     def _commit(self) -> None:
         step, job = self.step, self.job
         if step is None or job is None:
-            return
-        if self.strategy is not None:  # gradients are our own, to be clipped or whatever, until optimizer.step()
-            self._used = self.gradients.send_rest()
-            self.gradients.finish(self._used)
-            self._pending = set(range(len(self.optimizers)))
             return
         ended = time.perf_counter()
         used = self.gradients.send_rest()
@@ -329,39 +314,6 @@ class Session:
             self._adopt()
         if self._in_closure is not None and committed:
             self._scale_lr(self._in_closure)
-
-    def _finish_by_strategy(self, strategy: Strategy) -> None:
-        """Commit the step as the strategy wants it. Afterwards parameters are as they shall be, without gradients."""
-        step, job = self.step, self.job
-        assert step is not None and job is not None
-        began = time.perf_counter()
-        apart = strategy.apart
-        if not self.solo and not apart:
-            self._exchange.send(job, step, self._used, self._is_idle(step), self._known)
-        self._optimising = True
-        try:
-            committed = strategy.step()
-        except MismatchError as error:
-            raise self._mismatch(error) from error
-        finally:
-            self._optimising = False
-        self.wait_s = time.perf_counter() - began
-        self.step = None
-        if not committed:
-            self._exclude()
-            return
-        if apart or self.solo:
-            self.replica.buffers.keep()
-        if self.solo:
-            self._adopt_totals(step.sample_count, 1, share_hash(step.number, pairs(step)))
-        else:
-            self._adopt_common()
-        self.gradients.drop(scaled=False)
-        self._pending = set(range(len(self.optimizers)))
-
-    def _optimise(self) -> None:
-        for optimizer in self.optimizers:
-            optimizer.step()
 
     def commit_for_ddp(self) -> None:
         """All gradients of a backward pass have come by the communication hook."""
@@ -438,13 +390,7 @@ class Session:
     # ---- apply ----
 
     def _before_step(self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if self._optimising:
-            self._scale_lr(optimizer)
-            return
-        number = next(i for i, one in enumerate(self.optimizers) if one is optimizer)
         closure = kwargs.get("closure") or (args[1] if len(args) > 1 else None)
-        if callable(closure) and self.strategy is not None:
-            raise StateError(f"sync={self.options.sync!r}: call backward() before optimizer.step(), not in a closure")
         if callable(closure) and self.step is not None and not self.gradients.fired:
             self._in_closure = optimizer  # it calls backward(), which commits
             return
@@ -454,21 +400,27 @@ class Session:
                     "optimizer.step() without backward(): no parameter has a gradient in this step. Call "
                     "loss.backward() first, on a loss that depends on the prepared model"
                 )
-            if self.strategy is not None:
-                self._finish_by_strategy(self.strategy)
-            else:
-                self._commit()
+            self._end_step()
         if self._excluded:
             return
-        if number not in self._pending:
+        self._check_pending(optimizer)
+        self._applying(optimizer, len(args) > 1 or bool(kwargs))
+
+    def _end_step(self) -> None:
+        """The program calls optimizer.step() for a step that is not committed yet."""
+        self._commit()
+
+    def _check_pending(self, optimizer: Optimizer) -> None:
+        if self.optimizers.index(optimizer) not in self._pending:
             raise StateError(
                 "optimizer.step() was called twice for one backward(), or before the first; call it once after each "
                 "backward(). Losses with a backward() each: call all of them before the first step(), with "
                 "prepare(..., accumulate=how many)"
             )
-        if self.strategy is not None:
-            return  # it has taken the step; without gradients this one does nothing
-        if not self._inside and (self.gradients.touched or len(args) > 1 or kwargs):
+
+    def _applying(self, optimizer: Optimizer, with_arguments: bool) -> None:
+        """An optimiser is about to apply the committed step."""
+        if not self._inside and (self.gradients.touched or with_arguments):
             self._touched = True
         self._scale_lr(optimizer)
 
@@ -489,12 +441,13 @@ class Session:
         ratio = batch / (self.options.lr_batch or self.data.batch)
         return ratio if self.options.lr_rule == "linear" else ratio**0.5
 
-    def _after_step(self, optimizer: Optimizer, *_: Any) -> None:
+    def _unscale_lr(self) -> None:
         for group, rate in self._lr_before:
             group["lr"] = rate
         self._lr_before.clear()
-        if self._optimising:
-            return
+
+    def _after_step(self, optimizer: Optimizer, *_: Any) -> None:
+        self._unscale_lr()
         in_closure, self._in_closure = self._in_closure, None
         if self._excluded:
             return
