@@ -166,8 +166,8 @@ class BatchStatus:
     #: The shortest and the longest compute time of a member in the last step.
     compute_least_us: int
     compute_most_us: int
-    #: Relative standard error of ``gradient_norm2``, and so nearly of ``noise_scale``: trust them where it is well below
-    #: 1.
+    #: Relative standard error of ``gradient_norm2``, and so nearly of ``noise_scale``: trust them where it is well
+    #: below 1.
     noise_error: float
     #: Steps in which the variance was measured; 0: it is not known.
     variance_steps: int
