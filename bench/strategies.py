@@ -2,280 +2,327 @@
 # SPDX-License-Identifier: Apache-2.0
 """Does every strategy learn as well as S-SGD, undisturbed and with workers revoked?
 
-    PYTHONPATH=python SPOTNIK_LIBRARY=build/src/libspotnik.so bench/strategies.py --build build --text FILE --images FOLDER --out docs/results/strategies
+    PYTHONPATH=python bench/strategies.py --build build --text FILE --images FOLDER --out docs/results/strategies
 
-For each strategy a small character model and a small image model (NumPy, Adam, cosine schedule) are trained for the same number
-of steps by three workers under `spotnik run`; with --kill-every and --respawn in the disturbed runs. What is compared is the validation loss of what the
-members agree on at the end. Writes OUT.json, OUT.md and OUT.svg. --text: any text; --images: a folder with IDX files (MNIST).
+Small models of characters and of images are trained by three workers under `spotnik run` (strategies_worker.py), each
+strategy for the same number of samples. First its learning rate is chosen among three, the same ones for all: by the loss
+on a part of the data kept for tuning, in runs of a third of the steps. Then one run undisturbed and one with a worker
+killed every five seconds; what is compared is the loss on the validation part, which was looked at by no choice, of the
+model that the members agree on at the end. In all runs that model must be the same bits on every member after every
+commit. One run at a time; each is a line of OUT.jsonl, and what is there is not run again. Writes OUT.md (between two
+marks) and OUT.svg. With --page nothing is run.
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
-import math
 import os
+import struct
 import subprocess
 import sys
 import tempfile
-import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-
-import spotnik
+from typing import Any, NamedTuple, Optional
 
 STRATEGIES = [
-    "ssgd", "sma", "easgd", "localsgd", "lookahead", "lookahead+sma", "adpsgd", "adpsgd-symmetric", "asp",
+    "ssgd", "sma", "easgd", "localsgd", "lookahead", "lookahead+sma", "adpsgd", "adpsgd-symmetric", "asp", "hogwild",
 ]  # fmt: skip
-CONTEXT = 16
+MODELS = ["characters", "images"]
+RATE = 0.004
+ROOT = Path(__file__).resolve().parent.parent
+BEGIN, END = "<!-- made by bench/strategies.py: begin -->", "<!-- end -->"
 
 
-# ---- a worker ----
+class Run(NamedTuple):
+    """One training; what it is, not what came out."""
+
+    model: str
+    strategy: str
+    phase: str  # "rate": which learning rate; "calm", "killed": the comparison; "again": S-SGD from other seeds
+    rate: float
+    seed: int
 
 
-def characters(path: str) -> Any:
-    """((contexts, next), ...) for training and validation: the last tenth of the text is kept aside."""
-    codes = np.frombuffer(Path(path).read_bytes()[:400_000], dtype=np.uint8)
-    windows = np.lib.stride_tricks.sliding_window_view(codes, CONTEXT + 1)
-    kept = len(windows) // 10
-    some = windows[-kept:][:: max(1, kept // 4000)]
-    return (windows[:-kept, :-1], windows[:-kept, -1]), (some[:, :-1], some[:, -1])
+def lives(path: Path) -> Iterator[list[tuple[int, int]]]:
+    """What a worker has noted, cut where the others went on without it and it joined again; each begins with (0, time)."""
+    data = path.read_bytes()
+    pairs = list(struct.iter_unpack("=QQ", data[: len(data) // 16 * 16]))
+    starts = [index for index, (step, _) in enumerate(pairs) if step == 0]
+    for start, end in zip(starts, [*starts[1:], len(pairs)]):
+        yield pairs[start:end]
 
 
-def images(folder: str) -> Any:
-    """The same of pictures and their classes."""
+def digests(folder: Path) -> dict[str, Any]:
+    """Were the agreed models the same bits after every commit? Counts of commits, of notes, and of commits that differ.
 
-    def idx(pattern: str) -> Any:
-        path = next(iter(sorted(Path(folder).rglob(pattern))))
-        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-        sizes = [int.from_bytes(data[4 + 4 * i : 8 + 4 * i], "big") for i in range(data[3])]
-        return np.frombuffer(data, dtype=np.uint8, offset=4 + 4 * len(sizes)).reshape(sizes)
-
-    x, y = idx("*images*idx3*"), idx("*labels*idx1*")
-    x = x.reshape(len(x), -1).astype(np.float32) / 255
-    kept = len(x) // 10
-    return (x[:-kept], y[:-kept]), (x[-kept:], y[-kept:])
-
-
-class Network:
-    """[embedding of bytes,] a hidden layer of tanh, softmax; all parameters and gradients in one vector each."""
-
-    def __init__(self, inputs: int, hidden: int, classes: int, embedded: int = 0) -> None:
-        self.embedded = embedded
-        shapes = [(inputs, hidden), (hidden,), (hidden, classes), (classes,)] + [(256, embedded)] * bool(embedded)
-        count = sum(math.prod(shape) for shape in shapes)
-        generator = np.random.default_rng(1)
-        self.w, self.g = np.zeros(count, dtype=np.float32), np.zeros(count, dtype=np.float32)
-        self.shapes, at = shapes, 0
-        for shape in shapes:
-            part = self.w[at : at + math.prod(shape)]
-            if len(shape) > 1:
-                part[:] = generator.standard_normal(part.size) / math.sqrt(shape[0] if shape[0] != 256 else 4)
-            at += part.size
-
-    def parts(self, vector: Any) -> list[Any]:
-        """The arrays in a vector."""
-        ends = np.cumsum([math.prod(shape) for shape in self.shapes])
-        return [part.reshape(shape) for part, shape in zip(np.split(vector, ends[:-1]), self.shapes)]
-
-    def loss(self, w: Any, x: Any, y: Any, gradient: bool = False) -> float:
-        """Mean loss at `w`; its gradient is then in self.g."""
-        w1, b1, w2, b2, *table = self.parts(w)
-        flat = table[0][x].reshape(len(x), -1) if self.embedded else x
-        h = np.tanh(flat @ w1 + b1)
-        logits = h @ w2 + b2
-        logits -= logits.max(axis=1, keepdims=True)
-        p = np.exp(logits)
-        p /= p.sum(axis=1, keepdims=True)
-        loss = float(-np.log(p[np.arange(len(y)), y] + 1e-30).mean())
-        if gradient:
-            g1, gb1, g2, gb2, *gtable = self.parts(self.g)
-            p[np.arange(len(y)), y] -= 1
-            p /= len(y)
-            g2[:], gb2[:] = h.T @ p, p.sum(axis=0)
-            dh = (p @ w2.T) * (1 - h * h)
-            g1[:], gb1[:] = flat.T @ dh, dh.sum(axis=0)
-            if self.embedded:
-                gtable[0][:] = 0
-                np.add.at(gtable[0], x.reshape(-1), (dh @ w1.T).reshape(-1, self.embedded))
-        return loss
-
-
-class Adam:
-    """Adam whose learning rate falls to zero over `steps`, or momentum, as registered state."""
-
-    def __init__(self, count: int, steps: int, rate: float) -> None:
-        self.m, self.v = np.zeros(count, dtype=np.float32), np.zeros(count, dtype=np.float32)
-        self.t = np.zeros(1)
-        self.steps, self.rate, self.now = steps, rate, 1
-        for name in ("m", "v", "t"):
-            spotnik.register(name, getattr(self, name))
-
-    def apply(self, w: Any, g: Any) -> None:
-        """One step at the job's step `now`."""
-        self.t += 1
-        self.m += np.float32(0.1) * (g - self.m)
-        self.v += np.float32(0.01) * (g * g - self.v)
-        rate = self.rate * 0.5 * (1 + math.cos(math.pi * min(1.0, self.now / self.steps)))
-        first, second = 1 - 0.9 ** self.t[0], 1 - 0.99 ** self.t[0]
-        w -= np.float32(rate / first) * self.m / (np.sqrt(self.v / np.float32(second)) + np.float32(1e-8))
-
-
-def work(options: argparse.Namespace) -> None:
-    """Train in the job that `spotnik run` has set up, and write what was learnt."""
-    text = options.work == "characters"
-    (x, y), validation = characters(options.text) if text else images(options.images)
-    network = Network(16 * CONTEXT, 128, 256, 16) if text else Network(x.shape[1], 64, 10)
-    job = spotnik.init(samples=len(x), batch=96, steps_max=options.steps)
-    optimiser = Adam(len(network.w), options.steps, 0.004 if text else 0.002)
-    sync = spotnik.Sync(job, network.w, optimiser.apply, strategy=options.sync)
-    order, epoch = np.arange(len(x)), -1
-    for step in job:
-        if step.data_epoch != epoch:
-            epoch = step.data_epoch
-            order = np.random.default_rng(epoch).permutation(len(x))
-        share = order[[index for part in step.ranges for index in part]]
-        optimiser.now = step.number
-        network.g[:] = 0
-        if len(share):
-            network.loss(network.w, x[share], y[share], gradient=True)
-        time.sleep(options.pause / 1000)
-        sync.step(network.g)
-    told = {"loss": network.loss(sync.agreed, *validation), "digest": f"{sync.digest:016x}"}
-    told["losses"] = job.status().losses
-    with open(options.result, "a") as file:
-        file.write(json.dumps(told) + "\n")
-    spotnik.leave()
-
-
-# ---- all runs ----
-
-
-def run(options: argparse.Namespace, kind: str, strategy: str, disturbed: bool) -> dict[str, Any]:
-    """One job of three workers; returns the validation loss of what they agreed on."""
-    with tempfile.TemporaryDirectory() as folder:
-        result = Path(folder) / "result"
-        command = [f"{options.build}/cli/spotnik", "run", "-q", "-n", "2:3"]
-        if disturbed:
-            command += ["--respawn", "--kill-every", options.kill_every, "--seed", "1"]
-        command += ["--", sys.executable, __file__, "--work", kind, "--sync", strategy, "--result", str(result)]
-        command += ["--text", options.text, "--images", options.images, "--steps", str(options.steps)]
-        command += ["--pause", str(options.pause)]
-        root = Path(__file__).resolve().parent.parent
-        environment = {**os.environ, "PYTHONPATH": str(root / "python"), "OMP_NUM_THREADS": "1"}
-        environment["SPOTNIK_LIBRARY"] = f"{options.build}/src/libspotnik.so"
-        began = time.monotonic()
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=options.limit)
-        took = time.monotonic() - began
-        lines = [json.loads(line) for line in result.read_text().splitlines()] if result.exists() else []
-    if not lines:
-        raise SystemExit(f"{' '.join(command)} ended with {done.returncode} and no result:\n{done.stderr[-2000:]}")
+    The last commit of a worker that was killed, or cut off, may be one that it made alone, and that the others made again
+    without it; that it was so is counted as `alone`, everything else that differs as `differ`.
+    """
+    seen: dict[int, set[int]] = {}
+    last: list[tuple[int, int]] = []
+    notes, began = 0, []
+    for path in folder.glob("*.digests"):
+        all_lives = list(lives(path))
+        for index, ((_, when), *pairs) in enumerate(all_lives):
+            began.append(when / 1000)
+            if pairs and (index + 1 < len(all_lives) or not path.with_suffix(".json").exists()):
+                last.append(pairs.pop())
+            for step, digest in pairs:
+                seen.setdefault(step, set()).add(digest)
+            notes += len(pairs)
+    ended = max((path.stat().st_mtime for path in folder.glob("*.json")), default=0.0)
     return {
-        "model": kind,
-        "strategy": strategy,
-        "disturbed": disturbed,
-        "loss": lines[0]["loss"],
-        "agree": len({line["digest"] for line in lines}) == 1,
-        "losses": max(line["losses"] for line in lines),
-        "seconds": round(took, 1),
+        "commits": len(seen),
+        "notes": notes,
+        "differ": sum(len(found) > 1 for found in seen.values()),
+        "alone": sum(digest not in seen.get(step, {digest}) for step, digest in last),
+        "seconds": round(ended - min(began, default=ended), 1),
     }
 
 
-def table(rows: list[dict[str, Any]], options: argparse.Namespace) -> str:
+def steps(run: Run, options: argparse.Namespace) -> int:
+    """How many: a third of them, of a schedule a third as long, to choose a rate; whole multiples of 64 as long as steps are."""
+    return int(options.steps) // 192 * 64 if run.phase == "rate" else int(options.steps)
+
+
+def command(run: Run, folder: str, options: argparse.Namespace) -> list[str]:
+    """What is run, as `spotnik run` takes it."""
+    killed = ["--respawn", "--kill-every", options.kill_every, "--seed", str(run.seed)] if run.phase == "killed" else []
+    worker = {
+        "model": run.model,
+        "part": "tuning" if run.phase == "rate" else "validation",
+        "sync": run.strategy,
+        "rate": run.rate,
+        "seed": run.seed,
+        "steps": steps(run, options),
+        "batch": options.batch,
+        "pause": options.pause if killed else 0,
+        "text": options.text,
+        "images": options.images,
+        "folder": folder,
+    }
+    words = [f"{options.build}/cli/spotnik", "run", "-q", "-n", "2:3" if killed else "3", *killed, "--"]
+    words += [sys.executable, str(ROOT / "bench" / "strategies_worker.py")]
+    return words + [word for name, value in worker.items() for word in (f"--{name}", str(value))]
+
+
+def do(run: Run, options: argparse.Namespace) -> dict[str, Any]:
+    """Run it. Raises SystemExit when no worker comes to the end."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT / "python"),
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+    }
+    environment["SPOTNIK_LIBRARY"] = f"{options.build}/src/libspotnik.so"
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        words = command(run, name, options)
+        done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=options.limit)
+        told = [json.loads(path.read_text()) for path in folder.glob("*.json")]
+        lost = len(list(folder.glob("*.digests"))) - len(told)
+        bits = digests(folder)
+    if not told:
+        raise SystemExit(f"{' '.join(words)} ended with {done.returncode} and no result:\n{done.stderr[-2000:]}")
+    same = len({line["loss"] for line in told}) == 1
+    return {**run._asdict(), "loss": told[0]["loss"], "same": same, **bits, "lost": lost,
+            "steps": steps(run, options), "batch": options.batch}  # fmt: skip
+
+
+class Ledger:
+    """The runs made so far, kept in a file."""
+
+    def __init__(self, path: Path, options: argparse.Namespace) -> None:
+        self.path, self.options = path, options
+        lines = path.read_text().splitlines() if path.exists() else []
+        self.rows: list[dict[str, Any]] = [json.loads(line) for line in lines]
+
+    def find(self, run: Run) -> Optional[dict[str, Any]]:
+        """What came out of it, with as many steps as are asked for."""
+        wanted = {**run._asdict(), "steps": steps(run, self.options), "batch": self.options.batch}
+        return next((row for row in self.rows if wanted.items() <= row.items()), None)
+
+    def get(self, run: Run) -> float:
+        """Its loss; it is run if need be."""
+        row = self.find(run)
+        if row is None:
+            row = do(run, self.options)
+            self.rows.append(row)
+            with self.path.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+            print(json.dumps(row), flush=True)
+        return float(row["loss"])
+
+
+def least(losses: dict[float, float]) -> float:
+    """The rate with the least loss."""
+    return min(losses, key=lambda rate: losses[rate])
+
+
+def search(ledger: Ledger, model: str) -> float:
+    """The best rate of S-SGD: on by factors of two from RATE until there are worse ones on both sides."""
+    losses = {rate: ledger.get(Run(model, "ssgd", "rate", rate, 0)) for rate in (RATE, RATE * 2)}
+    while True:
+        best = least(losses)
+        missing = [rate for rate in (best / 2, best * 2) if rate not in losses]
+        if not missing:
+            return best
+        losses[missing[0]] = ledger.get(Run(model, "ssgd", "rate", missing[0], 0))
+
+
+def best_rate(ledger: Ledger, model: str, strategy: str) -> float:
+    """The best of three rates, the same ones for every strategy: S-SGD's best, half of it and twice of it."""
+    middle = search(ledger, model)
+    return least({rate: ledger.get(Run(model, strategy, "rate", rate, 0)) for rate in (middle / 2, middle, middle * 2)})
+
+
+def all_runs(ledger: Ledger, options: argparse.Namespace) -> Iterator[None]:
+    """Everything, S-SGD first; yields after each strategy."""
+    for strategy in options.only:
+        for model in options.models:
+            rate = best_rate(ledger, model, strategy)
+            for phase in ("calm", "killed"):
+                ledger.get(Run(model, strategy, phase, rate, 1))
+            for seed in (2, 3) if strategy == "ssgd" else ():
+                ledger.get(Run(model, strategy, "again", rate, seed))
+            yield
+
+
+# ---- what came out ----
+
+
+def picked(ledger: Ledger, model: str, strategy: str, phase: str) -> Optional[dict[str, Any]]:
+    """The row of a run of the comparison."""
+    rows = [row for row in ledger.rows if row["steps"] == ledger.options.steps]
+    wanted = {"model": model, "strategy": strategy, "phase": phase}
+    return next((row for row in rows if wanted.items() <= row.items()), None)
+
+
+def line(ledger: Ledger, model: str, strategy: str, tolerance: float) -> str:
+    """A line of the table; "" while a run is missing."""
+    base, calm, killed = (
+        picked(ledger, model, *which) for which in (("ssgd", "calm"), (strategy, "calm"), (strategy, "killed"))
+    )
+    if base is None or calm is None or killed is None:
+        return ""
+    worst = max(calm["loss"], killed["loss"]) / base["loss"] - 1
+    bits = calm["differ"] + killed["differ"] == 0 and calm["same"] and killed["same"]
+    words = [model, strategy, f"{calm['rate']:g}", f"{calm['loss']:.4f}", f"{killed['loss']:.4f}", f"{worst:+.1%}"]
+    words += ["yes" if worst <= tolerance else "**no**", f"{killed['lost']} in {killed['seconds']:.0f} s"]
+    words += [f"{'yes' if bits else '**no**'} ({calm['commits'] + killed['commits']})"]
+    return "| " + " | ".join(words) + " |"
+
+
+def table(ledger: Ledger, options: argparse.Namespace) -> str:
     """What came out, as Markdown."""
-    base = {row["model"]: row["loss"] for row in rows if row["strategy"] == "ssgd" and not row["disturbed"]}
     text = [
-        "# Strategies: the same validation loss as S-SGD?",
-        "",
-        f"Made by `bench/strategies.py`: three workers on one machine, {options.steps} steps of 96 samples, cosine schedule, no",
-        "setting tuned for a strategy. Loss is that of the model the members agree on. *Disturbed*: `spotnik run",
-        f"--kill-every {options.kill_every} --respawn`. Tolerance: {options.tolerance:.0%} of undisturbed S-SGD's loss.",
-        "",
-        "| model | strategy | undisturbed | disturbed | members lost | worst against S-SGD | within tolerance | all agree |",
-        "|---|---|---:|---:|---:|---:|---|---|",
+        "| model | strategy | rate | undisturbed | workers killed | worst against S-SGD | within tolerance | lost | agreed model the same bits at every commit (commits) |",
+        "|---|---|---:|---:|---:|---:|---|---|---|",
     ]
-    for kind in base:
+    text += [line(ledger, model, strategy, options.tolerance) for model in MODELS for strategy in STRATEGIES]
+    text = [part for part in text if part] + [""]
+    for model in MODELS:
+        rows = [row for row in ledger.rows if row["steps"] == options.steps and row["model"] == model]
+        again = [row["loss"] for row in rows if row["strategy"] == "ssgd" and row["phase"] in ("calm", "again")]
+        if again:
+            text.append(
+                f"S-SGD undisturbed from {len(again)} seeds, {model}: {', '.join(f'{loss:.4f}' for loss in again)}."
+            )
+    text += ["", "Losses on the tuning part, by learning rate:", ""]
+    rates = sorted({row["rate"] for row in ledger.rows if row["phase"] == "rate"})
+    text[-2] = text[-2].replace(":", f" ({steps(Run('', '', 'rate', 0, 0), options)} steps):")
+    text += [
+        "| model | strategy | " + " | ".join(f"{rate:g}" for rate in rates) + " |",
+        "|---|---|" + "---:|" * len(rates),
+    ]
+    for model in MODELS:
         for strategy in STRATEGIES:
-            pair = [row for row in rows if row["model"] == kind and row["strategy"] == strategy]
-            calm = next((row for row in pair if not row["disturbed"]), None)
-            rough = next((row for row in pair if row["disturbed"]), None)
-            if calm is None or rough is None:
-                continue
-            worst = max(calm["loss"], rough["loss"]) / base[kind] - 1
-            words = [kind, strategy, f"{calm['loss']:.3f}", f"{rough['loss']:.3f}", str(rough["losses"]), f"{worst:+.1%}"]
-            words += ["yes" if worst <= options.tolerance else "**no**"]
-            words += ["yes" if calm["agree"] and rough["agree"] else "**no**"]
-            text.append("| " + " | ".join(words) + " |")
+            found = [ledger.find(Run(model, strategy, "rate", rate, 0)) for rate in rates]
+            if any(found):
+                text.append(
+                    f"| {model} | {strategy} | "
+                    + " | ".join(f"{row['loss']:.4f}" if row else "" for row in found)
+                    + " |"
+                )
     return "\n".join(text) + "\n"
 
 
-def chart(rows: list[dict[str, Any]]) -> str:
+def write(ledger: Ledger, options: argparse.Namespace) -> None:
+    """The page, what is written by hand in it left as it is, and the chart."""
+    path = options.out.with_suffix(".md")
+    page = path.read_text() if path.exists() else f"{BEGIN}\n{END}\n"
+    before, rest = page.split(BEGIN, 1)
+    path.write_text(f"{before}{BEGIN}\n\n{table(ledger, options)}\n{END}{rest.split(END, 1)[1]}")
+    options.out.with_suffix(".svg").write_text(chart(ledger))
+
+
+def chart(ledger: Ledger) -> str:
     """Bars: loss relative to undisturbed S-SGD, a pair for each strategy, a row for each model."""
-    base = {row["model"]: row["loss"] for row in rows if row["strategy"] == "ssgd" and not row["disturbed"]}
-    parts = ['<svg xmlns="http://www.w3.org/2000/svg" width="900" height="420" font-family="sans-serif" font-size="12">']
-    parts.append('<rect width="900" height="420" fill="white"/>')
-    for line, kind in enumerate(base):
-        floor = 180 + 200 * line
-        parts.append(f'<text x="10" y="{floor - 150}" font-weight="bold">{kind}: validation loss / S-SGD undisturbed</text>')
-        parts.append(f'<line x1="60" x2="890" y1="{floor - 100}" y2="{floor - 100}" stroke="#999" stroke-dasharray="4"/>')
-        parts.append(f'<text x="30" y="{floor - 96}">1.0</text>')
-        for row in (row for row in rows if row["model"] == kind):
-            at = 70 + 91 * STRATEGIES.index(row["strategy"]) + 38 * row["disturbed"]
-            height = min(140.0, 100 * row["loss"] / base[kind])
-            colour = "#d95f02" if row["disturbed"] else "#1b9e77"
-            parts.append(f'<rect x="{at}" y="{floor - height:.1f}" width="36" height="{height:.1f}" fill="{colour}"/>')
-            parts.append(f'<text x="{at}" y="{floor - height - 3:.1f}" font-size="10">{row["loss"]:.3f}</text>')
-            if not row["disturbed"]:
-                parts.append(f'<text x="{at}" y="{floor + 14}" font-size="11">{row["strategy"]}</text>')
+    parts = [
+        '<svg xmlns="http://www.w3.org/2000/svg" width="960" height="420" font-family="sans-serif" font-size="12">'
+    ]
+    parts.append('<rect width="960" height="420" fill="white"/>')
+    for place, model in enumerate(MODELS):
+        floor, base = 180 + 200 * place, picked(ledger, model, "ssgd", "calm")
+        parts.append(
+            f'<text x="10" y="{floor - 150}" font-weight="bold">{model}: validation loss / S-SGD undisturbed</text>'
+        )
+        parts.append(
+            f'<line x1="60" x2="950" y1="{floor - 100}" y2="{floor - 100}" stroke="#999" stroke-dasharray="4"/>'
+        )
+        for index, strategy in enumerate(STRATEGIES):
+            parts.append(f'<text x="{70 + 88 * index}" y="{floor + 14}" font-size="11">{strategy}</text>')
+            for shift, phase, colour in ((0, "calm", "#1b9e77"), (38, "killed", "#d95f02")):
+                row = picked(ledger, model, strategy, phase)
+                if row is None or base is None:
+                    continue
+                at, height = 70 + 88 * index + shift, min(140.0, 100 * row["loss"] / base["loss"])
+                parts.append(
+                    f'<rect x="{at}" y="{floor - height:.1f}" width="36" height="{height:.1f}" fill="{colour}"/>'
+                )
+                parts.append(f'<text x="{at}" y="{floor - height - 3:.1f}" font-size="10">{row["loss"]:.3f}</text>')
     parts.append('<rect x="560" y="22" width="10" height="10" fill="#1b9e77"/><text x="575" y="31">undisturbed</text>')
-    parts.append('<rect x="660" y="22" width="10" height="10" fill="#d95f02"/><text x="675" y="31">workers killed</text>')
+    parts.append(
+        '<rect x="660" y="22" width="10" height="10" fill="#d95f02"/><text x="675" y="31">workers killed</text>'
+    )
     return "\n".join([*parts, "</svg>", ""])
 
 
 def parse() -> argparse.Namespace:
     """The options."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--build", default="build")
     parser.add_argument("--text", default="")
-    parser.add_argument("--images", default="")
-    parser.add_argument("--out", type=Path, default=Path("docs/results/strategies"))
-    parser.add_argument("--steps", type=int, default=2000)
-    parser.add_argument("--pause", type=float, default=4, help="milliseconds of sleep in a step: a run lasts long enough to kill")
+    parser.add_argument("--images", default="", help="a folder with IDX files (MNIST)")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs/results/strategies")
+    parser.add_argument("--steps", type=int, default=5120)
+    parser.add_argument("--batch", type=int, default=96)
+    parser.add_argument(
+        "--pause",
+        type=float,
+        default=4,
+        help="milliseconds of sleep in a step of runs with kills, so that there are some",
+    )
     parser.add_argument("--kill-every", default="5s")
-    parser.add_argument("--tolerance", type=float, default=0.2)
-    parser.add_argument("--limit", type=float, default=180, help="seconds after which a run is given up")
+    parser.add_argument("--tolerance", type=float, default=0.05)
+    parser.add_argument("--limit", type=float, default=1200, help="seconds after which a run is given up")
     parser.add_argument("--only", nargs="*", default=STRATEGIES)
-    parser.add_argument("--work", help="for a worker: which model")
-    parser.add_argument("--sync")
-    parser.add_argument("--result")
+    parser.add_argument("--models", nargs="*", default=MODELS)
+    parser.add_argument("--page", action="store_true", help="only write the page, from what has been run")
     options = parser.parse_args()
     options.build = str(Path(options.build).resolve())
     return options
 
 
 def main() -> None:
-    """Run everything that is not in OUT.json yet."""
+    """Run what is not in OUT.jsonl yet; write the page after each strategy."""
     options = parse()
-    if options.work:
-        work(options)
-        return
-    store = options.out.with_suffix(".json")
-    rows: list[dict[str, Any]] = json.loads(store.read_text()) if store.exists() else []
-    kinds = [kind for kind, given in (("characters", options.text), ("images", options.images)) if given]
-    for strategy in options.only:
-        for kind in kinds:
-            for disturbed in (False, True):
-                key = (kind, strategy, disturbed)
-                if any((row["model"], row["strategy"], row["disturbed"]) == key for row in rows):
-                    continue
-                rows.append(run(options, kind, strategy, disturbed))
-                print(json.dumps(rows[-1]), flush=True)
-                store.write_text(json.dumps(rows, indent=1) + "\n")
-                options.out.with_suffix(".md").write_text(table(rows, options))
-                options.out.with_suffix(".svg").write_text(chart(rows))
+    ledger = Ledger(options.out.with_suffix(".jsonl"), options)
+    for _ in () if options.page else all_runs(ledger, options):
+        write(ledger, options)
+    write(ledger, options)
 
 
 if __name__ == "__main__":
