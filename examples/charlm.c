@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* charlm: a character-level language model trained by however many members there are at the moment.
+/* charlm: a character-level language model (charlm_model.h) trained by however many members there are at the moment.
  *
- * The model guesses the next byte of a text from the T bytes before it (an MLP over embeddings, after Bengio
- * et al., 2003). Forward pass, backward pass and Adam are written out by hand, with the shape of every array
- * beside it. What is special about training on machines that may vanish is all in train(): read that function
- * first. This file decides nothing about membership, recovery or who gets which sample; the library does. */
+ * What is special about training on machines that may vanish is all in train(): read that function first.
+ * With --sync the members keep their replicas together in another way than averaging gradients: train_sync().
+ * This file decides nothing about membership, recovery or who gets which sample; the library does. */
+#include "charlm_model.h"
 #include "charlm_text.h"
 #include "training_log.h"
-#include "spotnik/spotnik.h"
+#include "spotnik/sync.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -19,49 +19,9 @@
 #include <string.h>
 #include <tgmath.h>
 
-/* The numeric gradient check is sharper in double precision; a second build of this file uses it. */
-#ifdef CHARLM_DOUBLE
-typedef double real;
-#define REAL_DTYPE SPOTNIK_F64
-#else
-typedef float real;
-#define REAL_DTYPE SPOTNIK_F32
-#endif
-
-/* --- the model ---------------------------------------------------------------------------------------- */
-
-enum {
-    V = 256,   /* vocabulary: bytes */
-    T = 16,    /* bytes of context */
-    E = 16,    /* numbers that stand for one byte */
-    X = T * E, /* input of the hidden layer: the embeddings of the context, side by side */
-    H = 256,   /* hidden units */
-};
-
-/* All parameters. Gradients and both moments of Adam have the same shape, so they use the same struct. */
-struct weights {
-    real wte[V][E]; /* embedding of each byte */
-    real w1[X][H], b1[H];
-    real w2[H][V], b2[V];
-};
-
-enum { WEIGHT_COUNT = sizeof(struct weights) / sizeof(real) };
-
 /* Each bucket is all-reduced as soon as the backward pass has produced it, while the pass goes on with the
  * next. */
 enum { BUCKET_OUTPUT, BUCKET_HIDDEN, BUCKET_EMBEDDING, BUCKET_LOSS };
-
-/* What a mini-batch of n samples leaves behind on its way through the model. */
-struct batch {
-    size_t n, capacity;
-    uint8_t (*context)[T]; /* (n, T) bytes */
-    uint8_t *target;       /* (n)    the byte that follows */
-    real (*x)[X];          /* (n, X) embeddings */
-    real (*h)[H];          /* (n, H) hidden activations */
-    real (*p)[V];          /* (n, V) logits, then probabilities, then their gradient */
-    real (*dh)[H];         /* (n, H) */
-    real (*dx)[X];         /* (n, X) */
-};
 
 static void fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
@@ -75,189 +35,6 @@ static void fail(const char *format, ...)
     fputc('\n', stderr);
     va_end(arguments);
     exit(1);
-}
-
-static void *zeroed(size_t count, size_t bytes)
-{
-    void *memory = calloc(count ? count : 1, bytes);
-
-    if (!memory)
-        fail("out of memory; use a smaller --batch");
-    return memory;
-}
-
-static void batch_new(struct batch *b, size_t capacity)
-{
-    b->n = 0;
-    b->capacity = capacity;
-    b->context = zeroed(capacity, sizeof *b->context);
-    b->target = zeroed(capacity, sizeof *b->target);
-    b->x = zeroed(capacity, sizeof *b->x);
-    b->h = zeroed(capacity, sizeof *b->h);
-    b->p = zeroed(capacity, sizeof *b->p);
-    b->dh = zeroed(capacity, sizeof *b->dh);
-    b->dx = zeroed(capacity, sizeof *b->dx);
-}
-
-static void fill_uniform(real *w, size_t count, double limit, uint64_t seed)
-{
-    for (size_t i = 0; i < count; i++)
-        w[i] = (real)(limit * (2.0 * (double)(mix(seed + i) >> 11) / (double)(1ull << 53) - 1.0));
-}
-
-/* A function of the seed alone, so the members agree on the first weights without a word. */
-static void weights_init(struct weights *w, uint64_t seed)
-{
-    memset(w, 0, sizeof *w);
-    fill_uniform(&w->wte[0][0], V * E, 0.5, mix(seed) + 1);
-    fill_uniform(&w->w1[0][0], X * H, sqrt(3.0 / X) * 2, mix(seed) + 1000000);
-    fill_uniform(&w->w2[0][0], H * V, sqrt(3.0 / H) * 0.5, mix(seed) + 2000000);
-}
-
-/* out (c) += a[0] b[0] (c) + a[1] b[1] (c) + ..: the inner loop of both products below. Four rows at a time
- * keep `out` in registers; the order of the additions is that of the rows, whatever the width of the vector
- * unit. */
-static inline void add_rows(real *restrict out, const real *a, size_t a_stride, const real *restrict b,
-                            size_t rows, size_t c)
-{
-    size_t fours = rows / 4 * 4;
-
-    for (size_t r = 0; r < fours; r += 4, b += 4 * c) {
-        real a0 = a[r * a_stride], a1 = a[(r + 1) * a_stride];
-        real a2 = a[(r + 2) * a_stride], a3 = a[(r + 3) * a_stride];
-
-        for (size_t i = 0; i < c; i++)
-            out[i] = (((out[i] + a0 * b[i]) + a1 * b[c + i]) + a2 * b[2 * c + i]) + a3 * b[3 * c + i];
-    }
-    for (size_t r = fours; r < rows; r++, b += c)
-        for (size_t i = 0; i < c; i++)
-            out[i] += a[r * a_stride] * b[i];
-}
-
-/* out (n, c) += a (n, k) @ b (k, c) */
-static inline void matmul(real *out, const real *a, const real *b, size_t n, size_t k, size_t c)
-{
-    for (size_t i = 0; i < n; i++)
-        add_rows(out + i * c, a + i * k, 1, b, k, c);
-}
-
-/* out (k, c) += transpose of a (n, k) @ d (n, c): the gradient of a weight matrix */
-static inline void matmul_ta(real *out, const real *a, const real *d, size_t n, size_t k, size_t c)
-{
-    for (size_t j = 0; j < k; j++)
-        add_rows(out + j * c, a + j, k, d, n, c);
-}
-
-/* out (n, k) = d (n, c) @ transpose of b (k, c): the gradient of a layer's input. Eight partial sums, a fixed
- * order. */
-static inline void matmul_tb(real *restrict out, const real *restrict d, const real *restrict b, size_t n,
-                             size_t k, size_t c)
-{
-    for (size_t i = 0; i < n * k; i++) {
-        const real *drow = d + i / k * c, *brow = b + i % k * c;
-        real s[8] = { 0 };
-
-        for (size_t j = 0; j < c; j += 8) /* c is a multiple of 8 in every call */
-            for (size_t l = 0; l < 8; l++)
-                s[l] += drow[j + l] * brow[j + l];
-        out[i] = ((s[0] + s[4]) + (s[1] + s[5])) + ((s[2] + s[6]) + (s[3] + s[7]));
-    }
-}
-
-/* p (V): logits become probabilities. Returns -log p[target]. */
-static double softmax_loss(real *p, uint8_t target)
-{
-    real top = p[0], sum = 0;
-
-    for (size_t v = 1; v < V; v++)
-        top = p[v] > top ? p[v] : top;
-    for (size_t v = 0; v < V; v++)
-        sum += p[v] = exp(p[v] - top);
-    for (size_t v = 0; v < V; v++)
-        p[v] /= sum;
-    return -log((double)p[target] + 1e-30);
-}
-
-/* Returns the sum of the losses of the n samples. */
-static double forward(const struct weights *w, struct batch *b)
-{
-    double loss = 0;
-
-    for (size_t i = 0; i < b->n; i++) {
-        for (size_t t = 0; t < T; t++)
-            memcpy(b->x[i] + t * E, w->wte[b->context[i][t]], sizeof w->wte[0]);
-        memcpy(b->h[i], w->b1, sizeof w->b1);
-        memcpy(b->p[i], w->b2, sizeof w->b2);
-    }
-    matmul(b->h[0], b->x[0], w->w1[0], b->n, X, H);
-    for (real *h = b->h[0]; h < b->h[b->n]; h++)
-        *h = tanh(*h);
-    matmul(b->p[0], b->h[0], w->w2[0], b->n, H, V);
-    for (size_t i = 0; i < b->n; i++)
-        loss += softmax_loss(b->p[i], b->target[i]);
-    return loss;
-}
-
-/* The backward pass comes in three parts, so that each part's gradients can travel while the next part
- * computes. All of them leave zeros in g when n = 0: that is what a member without samples contributes. */
-static void backward_output(struct weights *g, struct batch *b)
-{
-    memset(g, 0, sizeof *g);
-    for (size_t i = 0; i < b->n; i++) {
-        b->p[i][b->target[i]] -= 1;
-        for (size_t v = 0; v < V; v++) {
-            b->p[i][v] /= (real)b->n; /* the gradient of the mean loss, not of the sum */
-            g->b2[v] += b->p[i][v];
-        }
-    }
-    matmul_ta(g->w2[0], b->h[0], b->p[0], b->n, H, V);
-}
-
-static void backward_hidden(const struct weights *w, struct weights *g, struct batch *b)
-{
-    matmul_tb(b->dh[0], b->p[0], w->w2[0], b->n, H, V);
-    for (size_t i = 0; i < b->n; i++)
-        for (size_t j = 0; j < H; j++) {
-            b->dh[i][j] *= 1 - b->h[i][j] * b->h[i][j]; /* the derivative of tanh */
-            g->b1[j] += b->dh[i][j];
-        }
-    matmul_ta(g->w1[0], b->x[0], b->dh[0], b->n, X, H);
-}
-
-static void backward_embedding(const struct weights *w, struct weights *g, struct batch *b)
-{
-    matmul_tb(b->dx[0], b->dh[0], w->w1[0], b->n, X, H);
-    for (size_t i = 0; i < b->n; i++)
-        for (size_t t = 0; t < T; t++)
-            for (size_t e = 0; e < E; e++)
-                g->wte[b->context[i][t]][e] += b->dx[i][t * E + e];
-}
-
-/* The optimiser's memory. It is part of the replica: a joiner that started from zero moments would drift
- * away. */
-struct adam {
-    struct weights m, v;
-    double powers[2]; /* beta1^t, beta2^t, multiplied up step by step: pow() may differ between C libraries */
-};
-
-/* Only + - * / and sqrt, which IEEE 754 rounds in one defined way: equal gradients give equal bits on every
- * machine. */
-static void adam_apply(struct adam *adam, struct weights *w, const struct weights *g)
-{
-    const double rate = 0.002;
-    const real beta1 = (real)0.9, beta2 = (real)0.99;
-    real *p = &w->wte[0][0], *m = &adam->m.wte[0][0], *v = &adam->v.wte[0][0];
-    const real *d = &g->wte[0][0];
-
-    adam->powers[0] *= beta1;
-    adam->powers[1] *= beta2;
-    real scale = (real)(rate / (1 - adam->powers[0])), unbias = (real)(1 / (1 - adam->powers[1]));
-
-    for (size_t i = 0; i < WEIGHT_COUNT; i++) {
-        m[i] = beta1 * m[i] + (1 - beta1) * d[i];
-        v[i] = beta2 * v[i] + (1 - beta2) * d[i] * d[i];
-        p[i] -= scale * m[i] / (sqrt(v[i] * unbias) + (real)1e-8);
-    }
 }
 
 /* The samples of this member's share, gathered into a mini-batch. */
@@ -283,6 +60,7 @@ struct trainer {
     /* options */
     uint64_t steps, batch_size, seed, write_bytes;
     int quiet;
+    const char *strategy; /* NULL: the members average their gradients */
     /* the replica */
     struct weights w;
     struct adam adam;
@@ -293,6 +71,7 @@ struct trainer {
     struct batch batch;
     struct text text;
     spotnik_job *job;
+    spotnik_sync *sync; /* NULL: no strategy */
     struct training_log log;
 };
 
@@ -316,11 +95,19 @@ static void take_notices_for(spotnik_job *job)
     sigaction(SIGINT, &action, NULL);
 }
 
+/* Of what all members hold in the same bits: the replica, or what the strategy agrees on. */
+static uint64_t digest(const struct trainer *t, const spotnik_step *step)
+{
+    if (t->log.fd < 0 || !t->log.digest_every || step->number % t->log.digest_every)
+        return 0;
+    return t->sync ? spotnik_sync_digest(t->sync) : spotnik_state_digest(t->job);
+}
+
 static void report(struct trainer *t, const spotnik_step *step)
 {
     double loss = t->loss[0] / t->loss[1];
 
-    if (training_log_step(&t->log, t->job, step, loss, t->loss[1]) < 0)
+    if (training_log_step(&t->log, t->job, step, loss, t->loss[1], digest(t, step)) < 0)
         fail("cannot write the log: %s; free some space or give another --log", strerror(errno));
     if (!t->quiet && step->number % 50 == 0)
         printf("step %" PRIu64 "  loss %.3f  member %u of %u  share %" PRIu64 "%s\n", step->number, loss,
@@ -377,9 +164,62 @@ static int train(struct trainer *t)
     return rc;
 }
 
+/* What a strategy calls when it wants a step of the optimiser: on the model, or on a copy of it. */
+static void optimise(void *context, float *w, const float *g, size_t count)
+{
+    struct trainer *t = context;
+
+    (void)count;
+    adam_apply(&t->adam, (struct weights *)(void *)w, (const struct weights *)(const void *)g);
+}
+
+/* The same under a strategy of the library: it averages what it averages, commits, and updates the model. What
+ * all members agree on at the end is what training is for, so the text is written with that. */
+static int train_sync(struct trainer *t)
+{
+    int64_t own_text = t->text_hash;
+    spotnik_step step;
+    int rc;
+
+    while ((rc = spotnik_sync_begin(t->sync, &step)) == 0) {
+        if (t->text_hash != own_text)
+            fail("this member reads another text than the job; give every member the same --text");
+        batch_fill(&t->batch, &t->text, &step, t->seed);
+        spotnik_sync_tell(t->sync, 0, forward(&t->w, &t->batch));
+        spotnik_sync_tell(t->sync, 1, (double)t->batch.n);
+        backward_output(&t->g, &t->batch);
+        backward_hidden(&t->w, &t->g, &t->batch);
+        backward_embedding(&t->w, &t->g, &t->batch);
+        rc = spotnik_sync_step(t->sync, (float *)(void *)&t->g);
+        if (rc == SPOTNIK_ERR_EXCLUDED)
+            continue;
+        if (rc)
+            break;
+        t->loss[0] = spotnik_sync_told(t->sync, 0);
+        t->loss[1] = spotnik_sync_told(t->sync, 1);
+        report(t, &step);
+    }
+    memcpy(&t->w, spotnik_sync_agreed(t->sync), sizeof t->w);
+    return rc;
+}
+
+/* The model is the strategy's to register. */
+static int register_model(struct trainer *t)
+{
+    spotnik_sync_config config;
+
+    if (!t->strategy)
+        return spotnik_state_add(t->job, "weights", &t->w, WEIGHT_COUNT, REAL_DTYPE);
+    if (sizeof(real) != sizeof(float))
+        fail("--sync is for models of single precision");
+    spotnik_sync_config_init(&config);
+    config.strategy = t->strategy;
+    return spotnik_sync_open(t->job, &config, (float *)(void *)&t->w, WEIGHT_COUNT, optimise, t, &t->sync);
+}
+
 static int register_state(struct trainer *t)
 {
-    int rc = spotnik_state_add(t->job, "weights", &t->w, WEIGHT_COUNT, REAL_DTYPE);
+    int rc = register_model(t);
 
     if (!rc)
         rc = spotnik_state_add(t->job, "adam.m", &t->adam.m, WEIGHT_COUNT, REAL_DTYPE);
@@ -510,6 +350,8 @@ static const char help[] =
     "                         standard library on this machine, else its C headers (at most 2 MiB are read)\n"
     "      --steps N          stop after N committed steps (default 2000; 0: go on until told to leave)\n"
     "      --batch N          samples in one step, over all members together (default 512)\n"
+    "      --sync NAME        how replicas are kept together: ssgd, sma, easgd, adpsgd, asp, hogwild, auto, ...; by default\n"
+    "                         what `spotnik run --sync` says, else gradients are averaged as they are computed\n"
     "      --seed N           first weights and order of the samples; the same on every member (default 1)\n"
     "      --log FILE|FD      append one JSON line per committed step; members may share a file\n"
     "      --digest-every K   with the digest of the replica in every K-th line (default 1; 0: never)\n"
@@ -547,13 +389,15 @@ static void parse(struct trainer *t, int argc, char **argv, int *ret_check)
         { "steps", 1, NULL, 1 },      { "batch", 1, NULL, 2 },        { "seed", 1, NULL, 3 },
         { "write", 1, NULL, 4 },      { "digest-every", 1, NULL, 5 }, { "text", 1, NULL, 't' },
         { "log", 1, NULL, 'l' },      { "help", 0, NULL, 'h' },       { "check", 0, ret_check, 1 },
-        { "quiet", 0, &t->quiet, 1 }, { NULL, 0, NULL, 0 },
+        { "quiet", 0, &t->quiet, 1 }, { "sync", 1, NULL, 's' },       { NULL, 0, NULL, 0 },
     };
     int c, which = 0;
 
     while ((c = getopt_long(argc, argv, "h", options, &which)) != -1) {
         if (c >= 1 && c <= 5)
             *numbers[c - 1] = number(options[which].name, optarg);
+        else if (c == 's')
+            t->strategy = optarg;
         else if (c == 't')
             open_or_fail("read", optarg, text_append(&t->text, optarg));
         else if (c == 'l')
@@ -565,6 +409,8 @@ static void parse(struct trainer *t, int argc, char **argv, int *ret_check)
     }
     if (optind < argc)
         fail("\"%s\" is not an option; see charlm --help", argv[optind]);
+    if (t->strategy && !*t->strategy)
+        t->strategy = NULL;
     if (!t->batch_size || t->batch_size > 1 << 20)
         fail("--batch takes 1 to 1048576; see charlm --help");
 }
@@ -578,7 +424,8 @@ static void prepare(struct trainer *t)
     t->text_hash = text_hash(&t->text);
     t->adam.powers[0] = t->adam.powers[1] = 1;
     weights_init(&t->w, t->seed);
-    batch_new(&t->batch, t->batch_size > 8 ? t->batch_size : 8); /* one member may get the whole batch */
+    if (!batch_new(&t->batch, t->batch_size > 8 ? t->batch_size : 8)) /* one member may get the whole batch */
+        fail("out of memory; use a smaller --batch");
 }
 
 int main(int argc, char **argv)
@@ -589,11 +436,12 @@ int main(int argc, char **argv)
     int checking = 0;
 
     setvbuf(stdout, NULL, _IOLBF, 0);
+    t.strategy = getenv("SPOTNIK_SYNC");
     parse(&t, argc, argv, &checking);
     prepare(&t);
     if (checking)
         return check(&t);
     int rc = job_join(&t);
 
-    return finish(&t, rc ? rc : train(&t));
+    return finish(&t, rc ? rc : t.sync ? train_sync(&t) : train(&t));
 }

@@ -16,10 +16,10 @@ struct training_log {
 /* `where` is a file to append to, or the number of an open descriptor. Returns 0, or -1 with errno. */
 int training_log_open(struct training_log *log, const char *where);
 
-/* Call after commit and apply. `loss` is the mean over the `count` samples of all members. 0, or -1 with
- * errno. */
+/* Call after commit and apply. `loss` is the mean over the `count` samples of all members; `digest` is that of what all hold
+ * alike, looked at in every digest_every-th step. 0, or -1 with errno. */
 int training_log_step(struct training_log *log, spotnik_job *job, const spotnik_step *step, double loss,
-                      double count);
+                      double count, uint64_t digest);
 
 /* Call before leaving; a member whose log has no such line was lost. 0, or -1 with errno. */
 int training_log_end(struct training_log *log, spotnik_job *job, int exit_status);
