@@ -194,8 +194,8 @@ def all_runs(ledger: Ledger, options: argparse.Namespace) -> Iterator[None]:
 
 
 def picked(ledger: Ledger, model: str, strategy: str, phase: str) -> Optional[dict[str, Any]]:
-    """The row of a run of the comparison."""
-    rows = [row for row in ledger.rows if row["steps"] == ledger.options.steps]
+    """The row of a run of the comparison, the last one where the rate has been chosen anew."""
+    rows = [row for row in reversed(ledger.rows) if row["steps"] == ledger.options.steps]
     wanted = {"model": model, "strategy": strategy, "phase": phase}
     return next((row for row in rows if wanted.items() <= row.items()), None)
 
@@ -210,19 +210,35 @@ def line(ledger: Ledger, model: str, strategy: str, tolerance: float) -> str:
     worst = max(calm["loss"], killed["loss"]) / base["loss"] - 1
     bits = calm["differ"] + killed["differ"] == 0 and calm["same"] and killed["same"]
     words = [model, strategy, f"{calm['rate']:g}", f"{calm['loss']:.4f}", f"{killed['loss']:.4f}", f"{worst:+.1%}"]
-    words += ["yes" if worst <= tolerance else "**no**", f"{killed['lost']} in {killed['seconds']:.0f} s"]
+    words += [
+        "yes" if worst <= tolerance else "**no**",
+        f"{killed['lost']} in {killed['seconds']:.0f} s, {killed['alone']}",
+    ]
     words += [f"{'yes' if bits else '**no**'} ({calm['commits'] + killed['commits']})"]
     return "| " + " | ".join(words) + " |"
+
+
+def summary(lines: list[str]) -> str:
+    """What the table says, misses by name."""
+    cells = [[cell.strip() for cell in one.strip("| ").split(" | ")] for one in lines]
+    missed = [f"{cell[1]} on {cell[0]} ({cell[5]})" for cell in cells if cell[6] != "yes"]
+    differ = [f"{cell[1]} on {cell[0]}" for cell in cells if not cell[8].startswith("yes")]
+    text = f"{len(cells) - len(missed)} of {len(cells)} lines are within the tolerance"
+    text += f"; not: {', '.join(missed)}." if missed else "."
+    text += f" Agreed models differed in: {', '.join(differ)}." if differ else " Agreed models never differed."
+    absent = len(MODELS) * len(STRATEGIES) - len(cells)
+    return text + (f" {absent} lines have not been run to the end yet." if absent else "")
 
 
 def table(ledger: Ledger, options: argparse.Namespace) -> str:
     """What came out, as Markdown."""
     text = [
-        "| model | strategy | rate | undisturbed | workers killed | worst against S-SGD | within tolerance | lost | agreed model the same bits at every commit (commits) |",
+        "| model | strategy | rate | undisturbed | workers killed | worst against S-SGD | within tolerance | lost, last commits made alone | agreed model the same bits at every commit (commits) |",
         "|---|---|---:|---:|---:|---:|---|---|---|",
     ]
     text += [line(ledger, model, strategy, options.tolerance) for model in MODELS for strategy in STRATEGIES]
-    text = [part for part in text if part] + [""]
+    text = [part for part in text if part]
+    text += ["", summary(text[2:]), ""]
     for model in MODELS:
         rows = [row for row in ledger.rows if row["steps"] == options.steps and row["model"] == model]
         again = [row["loss"] for row in rows if row["strategy"] == "ssgd" and row["phase"] in ("calm", "again")]
