@@ -47,8 +47,7 @@ struct spotnik_share {
     uint32_t members_max;
     uint64_t epoch;    /* that flat is set up for; 0: none, somebody's memory is not here */
     uint32_t commits;  /* of it, SPOTNIK_SHARE_SETTLED at most */
-    uint64_t spin_ns; /* 0: never, the others need our processor */
-    uint32_t waits;
+    struct spotnik_spin spin;
     uint32_t word;     /* futex of this process: something changed */
     bool sleeping;     /* somebody waits with it */
     bool given_up;

@@ -9,12 +9,10 @@
 #include "base/assert.h"
 #include "base/time.h"
 #include "member/hosts.h"
+#include "net/hurry.h"
 #include "net/share.h"
 #include "step/step.h"
 
-#define SPIN_LEAST_NS (2 * SPOTNIK_US)
-#define SPIN_MOST_NS (32 * SPOTNIK_US)
-#define SPIN_TRY_AGAIN 32 /* waits */
 
 /* ---- views ---- */
 
@@ -69,7 +67,7 @@ static bool setup(struct spotnik_engine *engine, enum spotnik_host_part part)
     if (size == 0)
         return false;
     spotnik_flat_view(&share->flat, share->peer, share->source, place, size);
-    share->spin_ns = size <= processors() ? SPIN_MOST_NS : 0;
+    spotnik_spin_init(&share->spin, size <= processors());
     share->epoch = view->epoch;
     share->commits = 0;
     return true;
@@ -371,24 +369,6 @@ bool spotnik_share_work(struct spotnik_engine *engine)
     return false;
 }
 
-/* Looking pays where the others run beside us; where other programs have their processors, it only keeps them waiting longer. It is tried
- * in full now and then, or a short look that has failed would never learn that a longer one had not. */
-static uint64_t spin_choose(struct spotnik_share *share)
-{
-    bool in_full = share->spin_ns != 0 && ++share->waits % SPIN_TRY_AGAIN == 0;
-    return in_full ? SPIN_MOST_NS : share->spin_ns;
-}
-
-static void spin_learn(struct spotnik_share *share, uint64_t spun_ns, bool enough)
-{
-    if (share->spin_ns == 0)
-        return;
-    if (enough)
-        share->spin_ns = SPIN_MOST_NS;
-    else if (spun_ns == share->spin_ns && spun_ns > SPIN_LEAST_NS)
-        share->spin_ns /= 2;
-}
-
 /* Without the lock only copies are used: a view that begins meanwhile sets all this up anew. */
 static bool look_and_sleep(struct spotnik_engine *engine, const struct spotnik_bells *bells, uint32_t word,
                            uint64_t spin_ns, uint64_t until_ns)
@@ -408,8 +388,10 @@ void spotnik_share_wait(struct spotnik_engine *engine, uint64_t until_ns)
     uint32_t word = __atomic_load_n(&share->word, __ATOMIC_RELAXED);
     share->sleeping = true;
     if (!spotnik_share_work(engine)) {
-        uint64_t spin_ns = spin_choose(share);
-        spin_learn(share, spin_ns, look_and_sleep(engine, &bells, word, spin_ns, until_ns));
+        uint64_t spin_ns = spotnik_spin_choose(&share->spin), begin_ns = spotnik_clock_ns();
+        bool enough = look_and_sleep(engine, &bells, word, spin_ns, until_ns);
+        if (spotnik_spin_learn(&share->spin, spin_ns, spotnik_clock_ns() - begin_ns, enough))
+            spotnik_thread_spread(engine->attend.place);
     }
     share->sleeping = false;
     spotnik_bells_ignore(share->board);

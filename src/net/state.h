@@ -28,6 +28,7 @@
 #include "net/engine.h"
 #include "net/handshake.h"
 #include "net/socket.h"
+#include "net/spin.h"
 #include "net/width.h"
 #include "wire/control.h"
 #include "wire/data.h"
@@ -204,8 +205,10 @@ struct spotnik_attend {
     bool caller;   /* a caller that waits for its commit, and not the progress thread */
     bool apart;    /* the set is not in the progress thread's */
     bool sleeping; /* the caller, on the set */
-    uint64_t spin_ns; /* 0: never, the others need our processor */
-    uint32_t waits;
+    bool armed;    /* the timer */
+    uint64_t left_ns; /* when the caller went away last */
+    struct spotnik_spin spin;
+    uint32_t place; /* ours among the members of this host */
     bool far; /* what we add to comes from another host: there is time to copy meanwhile */
 };
 
