@@ -6,7 +6,7 @@
 
 Small models of characters and of images are trained by three workers under `spotnik run` (strategies_worker.py), each
 strategy for the same number of samples. First its learning rate is chosen among three, the same ones for all: by the loss
-on a part of the data kept for tuning, in runs of a third of the steps. Then one run undisturbed and one with a worker
+on a part of the data kept for tuning. Then one run undisturbed and one with a worker
 killed every five seconds; what is compared is the loss on the validation part, which was looked at by no choice, of the
 model that the members agree on at the end. In all runs that model must be the same bits on every member after every
 commit. One run at a time; each is a line of OUT.jsonl, and what is there is not run again. Writes OUT.md (between two
@@ -82,11 +82,6 @@ def digests(folder: Path) -> dict[str, Any]:
     }
 
 
-def steps(run: Run, options: argparse.Namespace) -> int:
-    """How many: a third of them, of a schedule a third as long, to choose a rate; whole multiples of 64 as long as steps are."""
-    return int(options.steps) // 192 * 64 if run.phase == "rate" else int(options.steps)
-
-
 def command(run: Run, folder: str, options: argparse.Namespace) -> list[str]:
     """What is run, as `spotnik run` takes it."""
     killed = ["--respawn", "--kill-every", options.kill_every, "--seed", str(run.seed)] if run.phase == "killed" else []
@@ -96,7 +91,7 @@ def command(run: Run, folder: str, options: argparse.Namespace) -> list[str]:
         "sync": run.strategy,
         "rate": run.rate,
         "seed": run.seed,
-        "steps": steps(run, options),
+        "steps": options.steps,
         "batch": options.batch,
         "pause": options.pause if killed else 0,
         "text": options.text,
@@ -128,7 +123,7 @@ def do(run: Run, options: argparse.Namespace) -> dict[str, Any]:
         raise SystemExit(f"{' '.join(words)} ended with {done.returncode} and no result:\n{done.stderr[-2000:]}")
     same = len({line["loss"] for line in told}) == 1
     return {**run._asdict(), "loss": told[0]["loss"], "same": same, **bits, "lost": lost,
-            "steps": steps(run, options), "batch": options.batch}  # fmt: skip
+            "steps": options.steps, "batch": options.batch}  # fmt: skip
 
 
 class Ledger:
@@ -141,7 +136,7 @@ class Ledger:
 
     def find(self, run: Run) -> Optional[dict[str, Any]]:
         """What came out of it, with as many steps as are asked for."""
-        wanted = {**run._asdict(), "steps": steps(run, self.options), "batch": self.options.batch}
+        wanted = {**run._asdict(), "steps": self.options.steps, "batch": self.options.batch}
         return next((row for row in self.rows if wanted.items() <= row.items()), None)
 
     def get(self, run: Run) -> float:
@@ -247,8 +242,7 @@ def table(ledger: Ledger, options: argparse.Namespace) -> str:
                 f"S-SGD undisturbed from {len(again)} seeds, {model}: {', '.join(f'{loss:.4f}' for loss in again)}."
             )
     text += ["", "Losses on the tuning part, by learning rate:", ""]
-    rates = sorted({row["rate"] for row in ledger.rows if row["phase"] == "rate"})
-    text[-2] = text[-2].replace(":", f" ({steps(Run('', '', 'rate', 0, 0), options)} steps):")
+    rates = sorted({row["rate"] for row in ledger.rows if row["phase"] == "rate" and row["steps"] == options.steps})
     text += [
         "| model | strategy | " + " | ".join(f"{rate:g}" for rate in rates) + " |",
         "|---|---|" + "---:|" * len(rates),
