@@ -8,7 +8,8 @@ so that they are as noisy as the machine. Uniform shares are the same program wi
 the same but for the shares.
 
 Usage: bench/batching.py BUILD DATA PART     run a part and keep what it gave in DATA (JSON): h2, h6, h10 (speeds 9:12:18, 3:18:18,
-                                             2:17:20; about 35, 65, 90 s), duty (the last one by processor time; 80 s), noise (100 s);
+                                             2:17:20; about 35, 65, 90 s), duty (the last one by processor time; 80 s), noise, overhead
+                                             (100 s each);
                                              each wants a machine with nothing else on it
        bench/batching.py table DATA [docs/results]   print the tables; with a folder, write batching.md and batching.svg there
 Needs Python 3.9 and the examples of the build; the noise part also numpy, and SPOTNIK_DATA, the folder that holds mnist10k/.
@@ -17,6 +18,7 @@ Needs Python 3.9 and the examples of the build; the noise part also numpy, and S
 import json
 import math
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -29,6 +31,10 @@ BATCH, STEPS, SMOOTHED = 39 * 64, 60, 10
 CORE_MS = 2.5  # of one sample on one core; a step of balanced shares takes 2.5 ms * 64 = 160 ms
 NOISE_BATCHES, NOISE_SAMPLES = (48, 96, 192, 384, 768, 1536, 3072), 9216
 JITTER = 2  # percent, of a step's time, either way, by lot: no machine is exact
+OVERHEAD_BATCH = 1248
+SHARES = {"SPOTNIK_BATCHING": "dynamic", "SPOTNIK_BATCH_DEAD_BAND": "1000"}
+OVERHEAD = {"nothing": {}, "agreed numbers, controller": SHARES, "and norms": {**SHARES, "SPOTNIK_NOISE": "scale"},
+            "and variance": {**SHARES, "SPOTNIK_NOISE": "variance"}}
 COLOURS = {"uniform": "#c0392b", "dynamic": "#1f5fbf", "no dead-band": "#888888"}
 
 
@@ -69,6 +75,46 @@ def shares(build, name, speeds, paced=True):
         }
         print(name, way, "done", flush=True)
     return result
+
+
+def processor_s():
+    """Processor time of all processes that have ended below this one, in seconds."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def step_cost(build, environment):
+    """Of two workers at full speed: processor time of a step, all threads of both, and its time (median), in ms."""
+    spent, steps = [], (20, 200)
+    for count in steps:
+        before = processor_s()
+        workers = run(build, ["-n", "2"], environment, count, OVERHEAD_BATCH)
+        spent.append(processor_s() - before)
+    one = workers[0]
+    times = [(one[s]["t_ns"] - one[s - 1]["t_ns"]) / 1e6 for s in range(30, count + 1)]
+    return 1000 * (spent[1] - spent[0]) / (steps[1] - steps[0]), statistics.median(times)
+
+
+def overhead(build):
+    """What is on costs: runs in turn, with each way once in every round."""
+    result = {name: [] for name in OVERHEAD}
+    for _ in range(6):
+        for name, environment in OVERHEAD.items():
+            result[name].append(step_cost(build, environment))
+    return result
+
+
+def overhead_table(data):
+    """Against the run without anything in the same round; median over rounds, and the least and the most."""
+    lines = ["| what is on | processor time of a step | more than without | step | more than without |", "|---|---|---|---|---|"]
+    for name, runs in data.items():
+        cells = [name]
+        for i in range(2):
+            more = [one[i] / none[i] - 1 for one, none in zip(runs, data["nothing"])]
+            cells += [f"{statistics.median(one[i] for one in runs):.2f} ms",
+                      f"{statistics.median(more):+.1%} ({min(more):+.1%} to {max(more):+.1%})"]
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
 
 
 def noise(build):
@@ -192,6 +238,10 @@ def page(data):
                   "same, so both need the same steps, to rounding. *changes*: of shares in the whole run.", "",
                   "![slowest member's time](batching.svg)", ""]
     lines += [*data.get("remarks", []), ""]
+    if "overhead" in data:
+        lines += ["## Overhead", "", *overhead_table(data["overhead"]), "",
+                  f"Two workers of the character model at full speed, batch {OVERHEAD_BATCH}, in six rounds of one run each; processor time is that of all",
+                  "threads of all processes, from runs of 20 and of 200 steps. In brackets: the least and the most of the rounds.", ""]
     if "noise" in data:
         deviation, relative = noise_slopes(data["noise"])
         lines += ["## Noise of gradients by batch", "", *noise_table(data["noise"]), "",
@@ -216,15 +266,15 @@ def main(arguments):
                     file.write(plot(data["shares"]))
         return
     mixes = {name.replace("H = ", "h"): (name, speeds) for name, speeds in MIXES}
-    parts = {**mixes, "duty": (DUTY, MIXES[-1][1], False), "noise": None}
+    parts = {**mixes, "duty": (DUTY, MIXES[-1][1], False), "noise": noise, "overhead": overhead}
     if len(arguments) != 3 or arguments[2] not in parts:
         raise SystemExit(__doc__)
     data = {}
     if os.path.exists(arguments[1]):
         with open(arguments[1], encoding="utf-8") as file:
             data = json.load(file)
-    if arguments[2] == "noise":
-        data["noise"] = noise(arguments[0])
+    if callable(parts[arguments[2]]):
+        data[arguments[2]] = parts[arguments[2]](arguments[0])
     else:
         data["shares"] = {**data.get("shares", {}), **shares(arguments[0], *parts[arguments[2]])}
     with open(arguments[1], "w", encoding="utf-8") as file:
