@@ -27,6 +27,7 @@ struct spotnik_agreed_table {
     double noise;
     uint32_t cost_us;
     uint32_t before;
+    uint32_t samples; /* of our share of the step committed last; UINT32_MAX: not known */
     uint64_t loads; /* of the job, when `before` was looked at last */
 };
 
@@ -51,6 +52,7 @@ int spotnik_agreed_on(struct spotnik_job *job)
         return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for the numbers of %u members", slots);
     }
     table->agreed = (struct spotnik_agreed){ .slots = slots, .row = table->all };
+    table->samples = UINT32_MAX;
     job->agreed = table;
     return 0;
 }
@@ -136,6 +138,11 @@ static uint32_t check_of(const struct spotnik_agreed_table *table)
     return table->decisions ? (uint32_t)spotnik_hash_bytes(table->decisions, table->decisions_size) : 0;
 }
 
+static uint32_t samples_of(const struct spotnik_job *job)
+{
+    return job->samples < UINT32_MAX ? (uint32_t)job->samples : UINT32_MAX;
+}
+
 static void row_fill(struct spotnik_job *job, struct spotnik_agreed_table *table, struct spotnik_agreed_row *row)
 {
     struct spotnik_pace pace;
@@ -147,11 +154,12 @@ static void row_fill(struct spotnik_job *job, struct spotnik_agreed_table *table
         .compute_us = microseconds(pace.computed_ns),
         .apply_us = microseconds(spent_ns(table, &pace, SPOTNIK_PACE_APPLY)),
         .wait_us = microseconds(wait_ns),
-        .samples = job->samples < UINT32_MAX ? (uint32_t)job->samples : UINT32_MAX,
+        .samples = samples_of(job),
         .check = check_of(table),
         .before = table->before,
         .noise = table->noise,
         .cost_us = table->cost_us,
+        .timed = job->pace.part == SPOTNIK_PACE_COMPUTE ? table->samples : 0,
     };
     row->compute_us += row->compute_us == 0;
     table->noise = 0;
@@ -165,8 +173,10 @@ void spotnik_agreed_begin(struct spotnik_job *job)
     if (!table)
         return;
     table->started = false;
-    if (table->loads != job->state_loads) /* a new member, perhaps: nobody has seen us before */
+    if (table->loads != job->state_loads) { /* a new member, perhaps: nobody has seen us before */
         table->before = 0;
+        table->samples = UINT32_MAX;
+    }
     table->loads = job->state_loads;
 }
 
@@ -196,6 +206,7 @@ void spotnik_agreed_deliver(struct spotnik_job *job, uint64_t step, uint32_t buc
     if (!table || bucket_count <= SPOTNIK_BUCKET_AGREED || !result[SPOTNIK_BUCKET_AGREED].data)
         return;
     table->before = job->share < job->shares ? 1 + job->share : 0;
+    table->samples = job->samples && table->before ? samples_of(job) : UINT32_MAX;
     memcpy(table->all, result[SPOTNIK_BUCKET_AGREED].data, table->agreed.slots * sizeof *table->all);
     table->agreed.step = step;
 }

@@ -25,7 +25,7 @@ struct spotnik_agreed_row {
     uint32_t before;     /* 1 + the share this member had in the last step it committed; 0: it had none */
     double noise;        /* what spotnik_agreed_noise_set() said in this step; else 0 */
     uint32_t cost_us;    /* what spotnik_agreed_cost_set() said in this step; else 0 */
-    uint32_t spare;
+    uint32_t timed;      /* given early: samples of the share that compute_us is of, UINT32_MAX: not known. 0: given at the commit */
 };
 
 struct spotnik_agreed {

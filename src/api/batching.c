@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "api/job.h"
-#include "batch/async.h"
 #include "base/error.h"
 #include "base/hash.h"
 
@@ -101,6 +100,40 @@ static void members_observe(struct spotnik_batching_state *state, const struct s
     spotnik_batch_controller_observe(&state->controller, time_s);
 }
 
+/* Every row was given early: members run apart. */
+static bool is_apart(const struct spotnik_batching_state *state, const struct spotnik_agreed_row *row)
+{
+    for (uint32_t i = 0; i < state->controller.size; i++)
+        if (!row[state->share[i]].timed)
+            return false;
+    return true;
+}
+
+static void apart_observe(struct spotnik_batching_state *state, const struct spotnik_agreed_row *row)
+{
+    uint64_t samples[SPOTNIK_BATCH_MEMBERS_MAX];
+    double time_s[SPOTNIK_BATCH_MEMBERS_MAX];
+
+    for (uint32_t i = 0; i < state->controller.size; i++) {
+        const struct spotnik_agreed_row *its = &row[state->share[i]];
+        samples[i] = its->timed != UINT32_MAX && its->compute_us > 1 ? its->timed : 0;
+        time_s[i] = (double)its->compute_us / 1e6;
+    }
+    spotnik_batch_controller_observe_apart(&state->controller, samples, time_s);
+}
+
+/* Members that have run apart stand together again: what each has come to, made to fit. */
+static void together(struct spotnik_batching *batching)
+{
+    struct spotnik_batch_controller *controller = &batching->now.controller;
+    uint32_t from[SPOTNIK_BATCH_MEMBERS_MAX];
+
+    for (uint32_t i = 0; i < controller->size; i++)
+        from[i] = i;
+    if (!spotnik_batch_controller_is_whole(controller))
+        view_change(batching, controller->size, from);
+}
+
 void spotnik_batching_observe(struct spotnik_batching *batching, uint64_t step, uint32_t slots,
                               const struct spotnik_agreed_row *row)
 {
@@ -122,7 +155,12 @@ void spotnik_batching_observe(struct spotnik_batching *batching, uint64_t step, 
     if (!size || !now->controller.size)
         return;
     memcpy(now->share, share, size * sizeof share[0]);
-    if (as_dealt(now, row))
+    if (is_apart(now, row)) {
+        apart_observe(now, row);
+        return;
+    }
+    together(batching);
+    if (now->controller.size && as_dealt(now, row))
         members_observe(now, row);
 }
 
@@ -179,7 +217,7 @@ static bool is_sane_timing(const struct spotnik_batch_timing *timing)
 static bool is_sane(const struct spotnik_batch_controller *controller)
 {
     const struct spotnik_batch_config *config = &controller->config;
-    uint64_t sum = 0;
+    uint64_t sum = 0; /* not the batch, where members run apart */
 
     for (uint32_t i = 0; i < controller->size; i++) {
         const struct spotnik_batch_member *member = &controller->member[i];
@@ -189,7 +227,7 @@ static bool is_sane(const struct spotnik_batch_controller *controller)
         sum += member->samples;
     }
     return controller->size == 0
-           || (sum == config->batch && sum <= UINT32_MAX && config->least >= 1 && config->window >= 1
+           || (config->batch >= 1 && config->batch <= UINT32_MAX && sum <= UINT32_MAX && config->least >= 1 && config->window >= 1
                && config->smoothing > 0 && config->smoothing <= 1 && config->dead_band >= 0 && config->dead_band < 1e6
                && config->caution >= 0 && config->caution < 1e6
                && config->fall_band >= 0 && config->fall_band < 1);
@@ -303,26 +341,16 @@ void spotnik_batching_refresh(struct spotnik_job *job)
     free(bytes);
 }
 
-bool spotnik_batching_async(const struct spotnik_job *job, const struct spotnik_batch_config *config, uint64_t *ret_samples,
-                            double *ret_lambda)
+double spotnik_batching_lambda(const struct spotnik_job *job)
 {
     const struct spotnik_agreed *agreed = spotnik_agreed_get(job);
-    struct spotnik_batch_published published[SPOTNIK_BATCH_MEMBERS_MAX];
-    uint32_t count = 0, self = UINT32_MAX;
+    double samples = 0, members = 0;
 
-    if (!agreed || agreed->step != job->committed || !agreed->step)
-        return false;
-    for (uint32_t i = 0; i < agreed->slots && count < SPOTNIK_BATCH_MEMBERS_MAX; i++) {
-        const struct spotnik_agreed_row *row = &agreed->row[i];
-        if (!is_given(row) || !row->samples)
-            continue;
-        if (i == job->share && job->share < job->shares)
-            self = count;
-        published[count++] = (struct spotnik_batch_published){ row->samples, (double)row->compute_us / 1e6 };
+    if (!job->batching || !agreed || !agreed->step || !job->samples)
+        return 1;
+    for (uint32_t i = 0; i < agreed->slots; i++) {
+        samples += agreed->row[i].samples;
+        members += is_given(&agreed->row[i]) && agreed->row[i].samples;
     }
-    if (self == UINT32_MAX)
-        return false;
-    *ret_samples = spotnik_batch_async(config, published, count, self);
-    *ret_lambda = spotnik_batch_async_lambda(published, count, self);
-    return true;
+    return samples > 0 ? (double)job->samples * members / samples : 1;
 }

@@ -50,11 +50,9 @@ int spotnik_batching_open(struct spotnik_job *job);
 /* step.c: a step was begun; the state may have been replaced. */
 void spotnik_batching_begin(struct spotnik_job *job);
 
-/* For strategies whose members draw their own batches, without steps in common (batch/async.h): what this member goes on with, and the
- * scale of its gradient, from the agreed rows of the last committed step. False: no such rows, or we had none among them. The job
- * needs no dynamic batching for it, but agreed rows; `config` says the global batch and the bounds. Caller's thread. */
-bool spotnik_batching_async(const struct spotnik_job *job, const struct spotnik_batch_config *config, uint64_t *ret_samples,
-                            double *ret_lambda);
+/* For strategies whose members run apart: the scale of this member's gradient in the begun step, lambda_k times the number of members, so that it
+ * is 1 where shares are even; by the shares of the last committed step. 1 without dynamic batching. Caller's thread. */
+double spotnik_batching_lambda(const struct spotnik_job *job);
 
 /* open.c: the engine's hooks. */
 uint32_t spotnik_batching_deal(void *job, uint64_t step, uint32_t bucket_count, const struct spotnik_bucket_result *result,

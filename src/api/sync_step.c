@@ -208,8 +208,22 @@ static void average_all(struct spotnik_sync *sync)
     }
 }
 
+/* Who takes more samples than others moves the model by as much more. Where gradients or models are averaged, samples are weights already. */
+static void weigh(struct spotnik_sync *sync, float *gradient)
+{
+    float scale = (float)spotnik_batching_lambda(sync->job);
+
+    if (spotnik_sync_running(sync)->synchronous || sync->deed != SPOTNIK_SYNC_DEED_STRATEGY || scale == 1)
+        return;
+    for (uint64_t i = 0; i < sync->replica.count; i++)
+        gradient[i] *= scale;
+}
+
 static void start(struct spotnik_sync *sync, float *gradient)
 {
+    spotnik_throttle_end(&sync->job->throttle);
+    spotnik_pace_turn(&sync->job->pace, SPOTNIK_PACE_COMMIT, spotnik_thread_now_ns()); /* what follows is waiting, not computing */
+    weigh(sync, gradient);
     sync->replica.gradient = gradient;
     if (!sync->told)
         numbers_start(sync);
@@ -218,7 +232,6 @@ static void start(struct spotnik_sync *sync, float *gradient)
     else if (!sync->started)
         strategy_begin(sync);
     sync->complete = true;
-    spotnik_pace_turn(&sync->job->pace, SPOTNIK_PACE_COMMIT, spotnik_thread_now_ns()); /* waiting is not computing */
     spotnik_sync_use_wait(sync);
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "batch/async.h"
 #include "sync/agreed.h"
 #include "spotnik/spotnik.h"
 
@@ -212,6 +213,55 @@ bool spotnik_batch_controller_observe(controller_t *c, const double *time_s)
         return false;
     adjust(c, samples);
     return true;
+}
+
+/* May member i change to `wanted`, as far as noise is concerned? */
+static bool is_sure(const controller_t *c, uint32_t i, const double *doubt2, uint64_t wanted)
+{
+    double before = (double)c->member[i].samples, change = (double)wanted - before;
+    double caution = c->config.dead_band > 0 ? c->config.caution : 0;
+
+    return change * change > caution * caution * doubt2[i] * before * before;
+}
+
+bool spotnik_batch_controller_observe_apart(controller_t *c, const uint64_t *samples, const double *time_s)
+{
+    struct spotnik_batch_published published[SPOTNIK_BATCH_MEMBERS_MAX];
+    double of_batch_s[SPOTNIK_BATCH_MEMBERS_MAX] = { 0 }, doubt2[SPOTNIK_BATCH_MEMBERS_MAX] = { 0 };
+    bool changed = false;
+
+    for (uint32_t i = 0; i < c->size; i++)
+        of_batch_s[i] = samples[i] ? time_s[i] * (double)c->member[i].samples / (double)samples[i] : 0;
+    times_add(c, of_batch_s);
+    c->observed += c->observed < UINT32_MAX;
+    if (c->observed < c->config.window)
+        return false;
+    doubts(c, doubt2);
+    for (uint32_t i = 0; i < c->size; i++)
+        published[i] = (struct spotnik_batch_published){ c->member[i].samples, c->member[i].timing.time_s };
+    for (uint32_t i = 0; i < c->size; i++) {
+        if (!is_time(published[i].time_s))
+            continue;
+        uint64_t wanted = spotnik_batch_async(&c->config, published, c->size, i);
+        if (wanted == published[i].samples || !is_sure(c, i, doubt2, wanted))
+            continue;
+        c->member[i].samples = wanted;
+        c->member[i].speed_before = 0;
+        spotnik_batch_timing_restart(&c->member[i].timing);
+        changed = true;
+    }
+    c->observed = changed ? 0 : c->observed;
+    c->adjustments += changed;
+    return changed;
+}
+
+bool spotnik_batch_controller_is_whole(const controller_t *c)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < c->size; i++)
+        sum += c->member[i].samples;
+    return sum == c->config.batch;
 }
 
 /* What a newcomer starts with, before the batch is divided again. */

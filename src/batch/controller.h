@@ -77,6 +77,15 @@ int spotnik_batch_controller_init(struct spotnik_batch_controller *controller,
  * changed: they are for the next step. */
 bool spotnik_batch_controller_observe(struct spotnik_batch_controller *controller, const double *time_s);
 
+/* The same of members that run apart (the ASP case of the paper; async.h): each changes its own batch, by its own dead-band, whatever
+ * the others do, so that the sum of batches is the global batch in the mean only. samples[i] is what time_s[i] was measured over; 0: nothing
+ * is known of member i in this step. */
+bool spotnik_batch_controller_observe_apart(struct spotnik_batch_controller *controller, const uint64_t *samples,
+                                            const double *time_s);
+
+/* Do batches sum to the global one? After members have run apart they do not; spotnik_batch_controller_view() makes them. */
+bool spotnik_batch_controller_is_whole(const struct spotnik_batch_controller *controller);
+
 /* A new view: its member i was number from[i] of the old one, or SPOTNIK_BATCH_NEWCOMER. Survivors keep
  * their proportion and what they have learnt, newcomers start at the survivors' mean; the global batch is
  * conserved. Errors as init; on SPOTNIK_ERR_LIMIT nothing has changed. */

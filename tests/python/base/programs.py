@@ -228,6 +228,26 @@ def variance(members: int, every: int, wide: bool = False) -> None:
     spotnik.leave()
 
 
+def follow_speed(steps: int) -> None:
+    """Train under the strategy that the environment names; the share and who we are, at the end."""
+    job = spotnik.init(samples=1_000_000, batch=360, members_min=3, members_max=8)
+    w = np.ones(100, dtype=np.float32)
+
+    def descend(model: Any, gradient: Any) -> None:
+        model -= np.float32(0.01) * gradient
+
+    sync = spotnik.Sync(job, w, descend)
+    first = share = 0
+    for step in job:
+        share = step.sample_count
+        first = first or share
+        sync.step(w.copy())
+        if step.number >= steps:
+            break
+    tell({"slot": int(os.environ["SPOTNIK_SLOT"]), "first": first, "share": share, "strategy": sync.name})
+    spotnik.leave()
+
+
 def no_such_root() -> None:
     job = spotnik.init(members_min=2)
     try:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import socket
@@ -125,6 +126,19 @@ def test_gradient_variance(cluster: Cluster, every: int, wide: bool) -> None:
             expected = sum(float(np.linalg.norm((g**2).mean(axis=0) - g.mean(axis=0) ** 2)) for g in buckets)
         assert count == measured
         assert value == pytest.approx(expected, rel=2e-3)  # the mean of halves is a half
+
+
+@pytest.mark.parametrize("strategy", ["adpsgd", "asp", "sma"])
+def test_shares_follow_speed_under_a_strategy(strategy: str) -> None:
+    """The first worker is six times as slow as the others (40:360 of a whole of two thirds each): its share follows."""
+    code, out, err = run(
+        ["-n", "3", "--sync", strategy, "--batching", "dynamic", "--throttle", "1:6:6@0.05ms"], "follow_speed", steps=60
+    )
+    assert code == 0, err
+    told = {entry["slot"]: entry for entry in map(json.loads, re.findall(r"{.*}", out))}
+    assert len(told) == 3 and {entry["strategy"] for entry in told.values()} == {strategy}
+    assert all(entry["first"] == 120 for entry in told.values())
+    assert told[0]["share"] < 60 < 100 < min(told[1]["share"], told[2]["share"]), out
 
 
 def test_broadcast_from_a_rank_that_is_not(cluster: Cluster) -> None:

@@ -167,6 +167,38 @@ static void test_the_state_travels(void **state)
     assert_false(spotnik_batching_unpack(&other, NULL, 0));
 }
 
+/* Members that run apart give their rows early: a time belongs to the share of the step before. Each follows its own speed by the
+ * asynchronous rule; the sum is the batch in the mean; standing together again it is exactly that. */
+static void test_members_apart(void **state)
+{
+    static const double speed[3] = { 2, 17, 20 };
+    uint64_t before[3] = { BATCH / 3, BATCH / 3, BATCH / 3 };
+
+    (void)state;
+    start();
+    batching.config.window = 5;
+    for (int n = 0; n < 60; n++) {
+        for (uint32_t i = 0; i < 3; i++) {
+            uint64_t now = step ? batching.weight[i] : BATCH / 3;
+            give(i, now, speed[i], step ? i + 1 : 0);
+            row[i].compute_us = step ? (uint32_t)(1000 * (double)before[i] / speed[i]) : 1;
+            row[i].timed = step ? (uint32_t)before[i] : UINT32_MAX;
+            before[i] = now;
+        }
+        observe();
+    }
+    for (uint32_t i = 0; i < 3; i++)
+        assert_in_range(batching.weight[i], 32 * speed[i] * 0.94, 32 * speed[i] * 1.06);
+    assert_in_range(weights(), BATCH * 0.95, BATCH * 1.05);
+    assert_in_range(batching.now.controller.adjustments, 1, 4);
+    batching.weight[0]--; /* whatever they have come to */
+    batching.now.controller.member[0].samples--;
+    for (uint32_t i = 0; i < 3; i++)
+        give(i, batching.weight[i], speed[i], i + 1);
+    observe();
+    assert_int_equal(weights(), BATCH);
+}
+
 /* Bounds that the batch does not fit into: even, until it does. */
 static void test_impossible_bounds_are_even(void **state)
 {
@@ -201,7 +233,7 @@ int main(void)
         cmocka_unit_test(test_shares_come_to_the_speeds), cmocka_unit_test(test_members_are_followed),
         cmocka_unit_test(test_a_batch_of_each),           cmocka_unit_test(test_a_step_counts_once),
         cmocka_unit_test(test_the_state_travels),         cmocka_unit_test(test_impossible_bounds_are_even),
-        cmocka_unit_test(test_noise_is_measured_seldom_enough),
+        cmocka_unit_test(test_noise_is_measured_seldom_enough), cmocka_unit_test(test_members_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

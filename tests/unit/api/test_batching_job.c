@@ -85,21 +85,6 @@ static void compute(struct member *member, const spotnik_step *step)
     nanosleep(&time, NULL);
 }
 
-/* The asynchronous rule on the same rows: whoever is slower than the others would take less than they. */
-static void compare_async(struct member *member, spotnik_job *job, const spotnik_step *step)
-{
-    struct spotnik_batch_config config;
-    uint64_t samples = 0;
-    double lambda = 0;
-
-    spotnik_batch_config_init(&config, BATCH);
-    bool known = spotnik_batching_async(job, &config, &samples, &lambda);
-    EXPECT(member, known == (step->shares && step->share < step->shares && step->sample_count > 0));
-    EXPECT(member, !known || (samples >= 1 && samples <= BATCH && lambda > 0 && lambda <= 1));
-    if (known && step->number == 2 && member->number == 2)
-        EXPECT(member, samples < step->sample_count);
-}
-
 static void compare(struct member *member)
 {
     for (int i = 0; i < SIZE; i++)
@@ -124,7 +109,6 @@ static bool one(struct member *member, spotnik_job *job)
     }
     EXPECT(member, spotnik_step_commit(job) == 0);
     compare(member);
-    compare_async(member, job, &step);
     if (step.number < LOST_AT) {
         member->info.size = sizeof member->info;
         spotnik_batch_status(job, &member->info);
