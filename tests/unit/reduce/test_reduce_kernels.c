@@ -197,7 +197,7 @@ static void check_means(const struct spotnik_reduce_tier *tier, enum spotnik_dty
         int64_t sum = weight_a * integer_at(a, i, dtype) + weight_b * integer_at(b, i, dtype);
         if (integer_at(out, i, dtype) != mean_of(sum, divisor))
             fail_msg("%s, type %d, element %u: (%u * %d + %u * %d) / %u", tier->name, (int)dtype, i, weight_a,
-                     (int)integer_at(a, i, dtype), weight_b, (int)integer_at(b, i, dtype), divisor);
+                     (int)integer_at(a, i, dtype), weight_b, (int)integer_at(b, i, dtype), (unsigned)divisor);
     }
 }
 
