@@ -3,17 +3,21 @@
  * run, every cell once a round in turn; medians.
  *
  * GB/s counts bytes read and written by the program. The share compares with the triad (two reads, one write) that
- * stores in the same way and ran right before, since the speed of memory drifts: its time, scaled by the traffic that
- * must cross to memory. A plain store reads the line before it writes it, so a written byte counts twice there; a
+ * stores in the same way and ran right before (in every other round: right after), since the speed of memory drifts: its
+ * time, scaled by the traffic that must cross to memory. A plain store reads the line before it writes it, so a written byte counts twice there; a
  * streaming store does not. Where that would have a core read faster than a loop that does nothing but read, the
  * time of that loop counts instead.
  *
- * Usage: kernels [ROUNDS [MIB]]. MIB is the size of each array beyond the caches, 64 by default. Let nothing else run. */
+ * All loops work on the same arrays, on pages of 4 KiB, or of 2 MiB where the kernel has them and `huge` is asked for. What is
+ * printed is the median over rounds of a round's share, and half the distance between its quartiles.
+ *
+ * Usage: kernels [ROUNDS [MIB [huge]]]. MIB is the size of each array beyond the caches, 64 by default. Let nothing else run. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #if defined(__x86_64__)
@@ -35,7 +39,7 @@ struct cell {
     size_t inputs, bytes; /* bytes of each input of a fold; of the F32 side of the others */
     bool is_streamed;
     double ms[ROUNDS_MAX], median;
-    double shares[ROUNDS_MAX], share; /* of the speed that memory allows */
+    double shares[ROUNDS_MAX], share, spread; /* of the speed that memory allows */
 };
 
 static const char *const dtype_names[] = { "",     "f32", "f64", "i32", "i64", "u8", "f16",
@@ -234,7 +238,8 @@ static void measure(void)
     for (int round = -1; round < rounds; round++)
         for (size_t i = 0; i < cell_count; i++) {
             struct cell *cell = &cells[i];
-            double allowed = allowed_ms(cell), ms = ms_of(cell);
+            double before = round % 2 ? 0 : allowed_ms(cell), ms = ms_of(cell);
+            double allowed = round % 2 ? allowed_ms(cell) : before;
             if (round >= 0) {
                 cell->ms[round] = ms;
                 cell->shares[round] = allowed / ms;
@@ -263,6 +268,7 @@ static void finish(void)
         qsort(cells[i].shares, (size_t)rounds, sizeof(double), compare);
         cells[i].median = cells[i].ms[rounds / 2];
         cells[i].share = cells[i].shares[rounds / 2];
+        cells[i].spread = (cells[i].shares[rounds * 3 / 4] - cells[i].shares[rounds / 4]) / 2;
     }
 }
 
@@ -297,12 +303,12 @@ static void matrix_print(const struct cell *first, const char *name)
     printf("\n%s, 2 inputs and 1 output of %zu MiB, plain stores: GB/s (share of what memory allows)\n%-6s",
            name, large >> 20, "");
     for (enum spotnik_op op = SPOTNIK_SUM; op <= SPOTNIK_OP_LAST; op++)
-        printf("%15s", op_names[op]);
+        printf("%19s", op_names[op]);
     printf("\n");
     for (enum spotnik_dtype dtype = SPOTNIK_F32; dtype <= SPOTNIK_DTYPE_LAST; dtype++) {
         printf("%-6s", dtype_names[dtype]);
         for (enum spotnik_op op = SPOTNIK_SUM; op <= SPOTNIK_OP_LAST; op++, first++)
-            printf("%8.1f (%.2f)", gigabytes(first), first->share);
+            printf("%7.1f (%.2f ±.%02.0f)", gigabytes(first), first->share, 100 * first->spread);
         printf("\n");
     }
 }
@@ -326,6 +332,11 @@ static const struct line lines[] = {
     { "bf16 sum, 2 inputs", { .kind = FOLD, .dtype = SPOTNIK_BF16, .op = SPOTNIK_SUM, .inputs = 2 } },
     { "bf16 mean, 8 inputs, streamed",
       { .kind = FOLD, .dtype = SPOTNIK_BF16, .op = SPOTNIK_MEAN, .inputs = 8, .is_streamed = true } },
+    { "f32 min, 2 inputs", { .kind = FOLD, .dtype = SPOTNIK_F32, .op = SPOTNIK_MIN, .inputs = 2 } },
+    { "u8 mean, 2 inputs", { .kind = FOLD, .dtype = SPOTNIK_U8, .op = SPOTNIK_MEAN, .inputs = 2 } },
+    { "i16 mean, 2 inputs", { .kind = FOLD, .dtype = SPOTNIK_I16, .op = SPOTNIK_MEAN, .inputs = 2 } },
+    { "u32 mean, 2 inputs", { .kind = FOLD, .dtype = SPOTNIK_U32, .op = SPOTNIK_MEAN, .inputs = 2 } },
+    { "i64 mean, 2 inputs", { .kind = FOLD, .dtype = SPOTNIK_I64, .op = SPOTNIK_MEAN, .inputs = 2 } },
     { "i8 sum, 2 inputs", { .kind = FOLD, .dtype = SPOTNIK_I8, .op = SPOTNIK_SUM, .inputs = 2 } },
     { "f32 to f16", { .kind = NARROW, .dtype = SPOTNIK_F16 } },
     { "f16 to f32", { .kind = WIDEN, .dtype = SPOTNIK_F16 } },
@@ -356,45 +367,53 @@ static void lines_print(const struct cell *first, bool is_large)
            is_large ? "Every tier, beyond the caches" : "Every tier, arrays of 64 KiB in cache, plain stores",
            "");
     for (size_t t = 0; t < spotnik_reduce_tier_count; t++)
-        printf("%15s", spotnik_reduce_tiers[t].is_supported() ? spotnik_reduce_tiers[t].name : "");
+        printf("%19s", spotnik_reduce_tiers[t].is_supported() ? spotnik_reduce_tiers[t].name : "");
     printf("\n");
     for (size_t line = 0; line < LINES; line++) {
         printf("%-32s", lines[line].name);
         for (size_t t = 0; t < spotnik_reduce_tier_count; t++)
             if (spotnik_reduce_tiers[t].is_supported()) {
-                printf("%8.1f (%.2f)", gigabytes(first), first->share);
+                printf("%7.1f (%.2f ±.%02.0f)", gigabytes(first), first->share, 100 * first->spread);
                 first++;
             }
         printf("\n");
     }
 }
 
-static void arrays_make(void)
+static void *array_make(bool is_huge)
+{
+    void *array = aligned_alloc(2 << 20, (large + (2 << 20) - 1) & ~(size_t)((2 << 20) - 1));
+
+    if (array == NULL)
+        abort();
+    (void)madvise(array, large, is_huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE); /* a kernel without them has the small ones */
+    return array;
+}
+
+static void arrays_make(bool is_huge)
 {
     for (int i = 0; i < INPUTS_MAX; i++) {
-        input[i] = aligned_alloc(4096, large);
-        if (input[i] == NULL)
-            abort();
+        input[i] = array_make(is_huge);
         for (size_t k = 0; k < large / sizeof(float); k++)
             ((float *)(void *)input[i])[k] = (float)(k % 1000) - 500;
     }
-    output = aligned_alloc(4096, large);
-    if (output == NULL)
-        abort();
+    output = array_make(is_huge);
     memset(output, 0, large);
 }
 
 int main(int argc, char **argv)
 {
     size_t mib = argc > 2 ? strtoul(argv[2], NULL, 10) : 64;
+    bool is_huge = argc > 3 && strcmp(argv[3], "huge") == 0;
 
     rounds = argc > 1 ? atoi(argv[1]) : rounds;
-    if (rounds < 1 || rounds > ROUNDS_MAX || mib < 1 || mib > 4096 || !triad_is_supported()) {
-        fprintf(stderr, "usage: kernels [ROUNDS [MIB]], on a processor with AVX2 if it is an x86\n");
+    if (rounds < 1 || rounds > ROUNDS_MAX || mib < 1 || mib > 4096 || (argc > 3 && !is_huge) ||
+        !triad_is_supported()) {
+        fprintf(stderr, "usage: kernels [ROUNDS [MIB [huge]]], on a processor with AVX2 if it is an x86\n");
         return 2;
     }
     large = mib << 20;
-    arrays_make();
+    arrays_make(is_huge);
     struct baseline base = baselines();
     const struct cell *matrix = &cells[cell_count];
     matrix_add(spotnik_reduce_tier());
@@ -404,9 +423,9 @@ int main(int argc, char **argv)
     lines_add(SMALL);
     measure();
     finish();
-    printf("beyond the caches (%zu MiB): memcpy %.1f, reading alone %.1f, triad %.1f, streamed triad %.1f "
+    printf("beyond the caches (%zu MiB, %s pages): memcpy %.1f, reading alone %.1f, triad %.1f, streamed triad %.1f "
            "GB/s\n",
-           mib, gigabytes(base.copy), gigabytes(base.reading), gigabytes(base.triad),
+           mib, is_huge ? "2 MiB" : "4 KiB", gigabytes(base.copy), gigabytes(base.reading), gigabytes(base.triad),
            gigabytes(base.triad_streamed));
     printf("in cache (64 KiB): memcpy %.1f, triad %.1f GB/s\n", gigabytes(base.copy_small),
            gigabytes(base.triad_small));

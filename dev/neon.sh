@@ -20,7 +20,7 @@ for tier in scalar neon; do
     $cc $cflags -O3 -fno-trapping-math -fno-math-errno -DSPOTNIK_REDUCE_TABLE=spotnik_reduce_kernels_$tier \
         -DSPOTNIK_REDUCE_LANES="\"reduce/lanes_$tier.h\"" -c src/reduce/kernels.c -o "$out/$tier.o"
 done
-for test in compress reduce reduce_kernels; do
+for test in compress norm reduce reduce_kernels; do
     # shellcheck disable=SC2086
     $cc $cflags -O2 -DSPOTNIK_REDUCE_NEON ${root:+-idirafter "$root/usr/include"} tests/unit/reduce/test_$test.c \
         tests/unit/reduce/oracle.c src/reduce/compress.c src/reduce/reduce.c src/reduce/tier.c src/base/assert.c \

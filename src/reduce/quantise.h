@@ -62,16 +62,40 @@ static inline void ask_for(const uint8_t *in)
         __builtin_prefetch((const void *)((uintptr_t)in + QUANTISE_AHEAD + at));
 }
 
+/* A whole block is no multiple of any vector: its last 64 elements overlap the 192 before, which finds the same twice. */
+enum { QUANT_FRONT = 192, QUANT_BACK = 64, QUANT_OVER = SPOTNIK_QUANT_BLOCK - QUANT_BACK };
+
+static inline uint32_t greatest_of_block(const uint8_t *in, size_t count)
+{
+    uint32_t front, back;
+
+    if (count != SPOTNIK_QUANT_BLOCK)
+        return greatest_magnitude(in, count);
+    front = greatest_magnitude(in, QUANT_FRONT);
+    back = greatest_magnitude(in + QUANT_OVER * sizeof(float), QUANT_BACK);
+    return front > back ? front : back;
+}
+
+static inline void bytes_of_block(uint8_t *out, const uint8_t *in, size_t count, float units)
+{
+    if (count != SPOTNIK_QUANT_BLOCK) {
+        bytes_of_floats(out, in, count, units);
+        return;
+    }
+    bytes_of_floats(out, in, QUANT_FRONT, units);
+    bytes_of_floats(out + QUANT_OVER, in + QUANT_OVER * sizeof(float), QUANT_BACK, units);
+}
+
 static inline __attribute__((always_inline)) void quantise_block(uint8_t *out, const uint8_t *in, size_t count)
 {
-    uint32_t bits = greatest_magnitude(in, count);
+    uint32_t bits = greatest_of_block(in, count);
     float most, scale;
 
     memcpy(&most, &bits, sizeof most);
     scale = scale_of(bits, most);
     memcpy(out, &scale, sizeof scale);
     if (scale > 0)
-        bytes_of_floats(out + sizeof scale, in, count, 127 / most);
+        bytes_of_block(out + sizeof scale, in, count, 127 / most);
     else
         memset(out + sizeof scale, 0, count);
 }
