@@ -100,8 +100,17 @@ class StrategicSession(Session):
         self._pending = set(range(len(self.optimizers)))
 
     def _optimise(self) -> None:
+        if self.strategy.sync.same_bits and not self.solo:
+            self._adopt_settings()
         for optimizer in self.optimizers:
             optimizer.step()
+
+    def _adopt_settings(self) -> None:
+        """Where models are equal they are updated after the commit, and with equal settings only they stay so: a joiner's
+        copy may be a scheduler's tick older, and it does not know of how many members the step is."""
+        common = self._exchange.receive()
+        self._adopt_leaves(common.numbers)
+        self._members = common.members
 
     # ---- apply ----
 

@@ -54,6 +54,7 @@ def under(
     kind: str = "mlp",
     optimizer: str = "adamw",
     clip: float = 0,
+    decay_every: int = 50,
     **settings: Any,
 ) -> None:
     """Train under a strategy; tells each step with the digest of what is agreed, and the loss of it at the end."""
@@ -66,7 +67,7 @@ def under(
     rule: Any = Halfway() if sync == "halfway" else sync
     config = Config(steps_max=steps)
     net, opt = spotnik.prepare(net, opt, sync=rule, config=config, on_step=committed, seed=7, **settings)
-    schedule = torch.optim.lr_scheduler.StepLR(opt, step_size=50, gamma=0.9)
+    schedule = torch.optim.lr_scheduler.StepLR(opt, step_size=decay_every, gamma=0.9 ** (decay_every / 50))
     loader = spotnik.shard(DataLoader(data(torch.float32), batch_size=24, shuffle=True))
     for _ in itertools.count():
         for x, y in loader:
@@ -112,6 +113,23 @@ def test_learns_while_members_are_killed(cluster: Make, strategy: str) -> None:
     ends = job.lines("done")
     assert ends and len({line["digest"] for line in ends}) == 1
     assert max(line["loss"] for line in ends) < 0.63, "0.69 is to know nothing"
+
+
+@pytest.mark.parametrize("strategy", ["lookahead", "auto:turns"])
+def test_a_joiner_has_the_learning_rate_of_the_others(cluster: Make, strategy: str) -> None:
+    """It changes in every step, so a copy that is a scheduler's tick older shows at once."""
+    job = cluster(minimum=2)
+    for _ in range(2):
+        job.start(under, sync=strategy, decay_every=1, steps=500)
+    late = False
+    for _, line in job.events():
+        if "done" in line:
+            job.dismiss_latecomers()
+        if line.get("step", 0) >= 20 and not late:
+            late = True
+            job.start(under, sync=strategy, decay_every=1, steps=500)
+    assert len(digests(job)) == 500
+    assert len({line["digest"] for line in job.lines("done")}) == 1
 
 
 def test_alone_it_is_the_optimizer_itself(cluster: Make, tmp_path: Any) -> None:
