@@ -106,8 +106,11 @@ class StrategicSession(Session):
             optimizer.step()
 
     def _adopt_settings(self) -> None:
-        """Where models are equal they are updated after the commit, and with equal settings only they stay so: a joiner's
-        copy may be a scheduler's tick older, and it does not know of how many members the step is."""
+        """Take over what the step says of optimisers and schedulers, before it is applied.
+
+        Models that are equal stay so with equal settings only: a joiner's copy may be a scheduler's tick older, and it
+        does not know of how many members the step is.
+        """
         common = self._exchange.receive()
         self._adopt_leaves(common.numbers)
         self._members = common.members
