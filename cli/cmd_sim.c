@@ -13,7 +13,8 @@
 
 static const char help[] =
     "Usage: spotnik sim [--seed N] [--seeds COUNT] [--workers N] [--trace] [--data] [--json]\n"
-    "       spotnik sim --scale MEMBERS [--losses A,B,...] [--bucket SIZE --gbit RATE] [--seed N]\n\n"
+    "       spotnik sim --scale MEMBERS [--losses A,B,...] [--bucket SIZE --gbit RATE] [--seed N]\n"
+    "                   [--per-host N [--scattered] [--memory RATE] [--ring]]\n\n"
     "Play a whole cluster in one process under virtual time: members that are killed, stopped, cut off, "
     "slowed down,\n"
     "that join and leave; then heal everything and see whether the living come together again. One checker "
@@ -36,16 +37,20 @@ static const char help[] =
     "1,3,10),\n"
     "                 and what a step takes before. Links of 0.05 to 0.17 ms\n"
     "  --bucket SIZE  with --scale: what a step reduces, and members that compute nothing; default: next to nothing\n"
-    "  --gbit RATE    with --bucket: of every link, in whole Gbit/s; default 10\n\n"
+    "  --gbit RATE    with --bucket: of every link, in whole Gbit/s; default 10\n"
+    "  --per-host N   with --scale: so many members on each host, 1 to 64; default 1. They reduce by hosts, as they would\n"
+    "  --scattered    with --per-host: neighbours in the view are on different hosts; else members of a host follow each other\n"
+    "  --memory RATE  with --per-host: GB/s of each member in copying and adding up, of what comes out; default 4\n"
+    "  --ring         with --per-host: round the ring of all instead\n\n"
     "  spotnik sim --seed 42 --trace | less    one run as a story\n"
     "  spotnik sim --seeds 10000               a sweep; on failure it prints how to reproduce it\n"
     "  spotnik sim --scale 1000 --losses 1,3,10\n\n"
     "How to read the story and what each checker checks: docs/simulation.md.\n";
 
 struct request {
-    uint64_t seed, seeds, workers, scale, bucket, gbit;
+    uint64_t seed, seeds, workers, scale, bucket, gbit, host_members, memory;
     const char *losses;
-    bool trace, data, json, keep_going, eventful;
+    bool trace, data, json, keep_going, eventful, ring, scattered;
     uint32_t bugs;
 };
 
@@ -89,6 +94,10 @@ static bool parse_value(struct request *request, const char *name, const char *v
         return option_bytes(value, &request->bucket) && request->bucket > 0;
     if (!strcmp(name, "--gbit"))
         return option_u64(value, 1, 1000, &request->gbit);
+    if (!strcmp(name, "--per-host"))
+        return option_u64(value, 1, 64, &request->host_members);
+    if (!strcmp(name, "--memory"))
+        return option_u64(value, 1, 1000, &request->memory);
     if (!strcmp(name, "--plant"))
         return parse_bug(value, &request->bugs);
     request->losses = value;
@@ -108,6 +117,10 @@ static int parse(struct request *request, int argc, char **argv)
             request->keep_going = true;
         else if (!strcmp(argv[i], "--eventful"))
             request->eventful = true;
+        else if (!strcmp(argv[i], "--ring"))
+            request->ring = true;
+        else if (!strcmp(argv[i], "--scattered"))
+            request->scattered = true;
         else if (i + 1 < argc && parse_value(request, argv[i], argv[i + 1]))
             i++;
         else
@@ -290,6 +303,10 @@ static int scale_all(const struct request *request)
         at = *end ? end + 1 : end;
         struct spotnik_sim_scale scale = { .members = (uint32_t)request->scale,
                                            .losses = (uint32_t)losses,
+                                           .host_members = (uint32_t)request->host_members,
+                                           .scattered = request->scattered,
+                                           .ring = request->ring,
+                                           .memory_bytes_per_ms = request->memory * 1000000,
                                            .bytes = request->bucket,
                                            .bytes_per_ms = request->gbit * 125000,
                                            .seed = request->seed };

@@ -115,7 +115,7 @@ static struct contribution host_contributes(const struct sim_world *world, const
 static void reduce_by_hosts(const struct sim_world *world, const struct fact_view *view, const struct sim_bucket *bucket,
                             unsigned char *out, const struct contribution *from)
 {
-    struct contribution host[SIM_MEMBERS_MAX];
+    struct contribution *host = spotnik_sim_alloc(view->size * sizeof(*host)); /* in scale mode there are hundreds */
     size_t bytes = spotnik_sim_bucket_bytes(bucket);
     unsigned char *sums = spotnik_sim_alloc(view->size * bytes + 1);
     uint32_t hosts = 0;
@@ -128,6 +128,7 @@ static void reduce_by_hosts(const struct sim_world *world, const struct fact_vie
     for (uint32_t segment = 0; segment < hosts; segment++)
         segment_reduce(bucket, out, host, hosts, segment);
     free(sums);
+    free(host);
 }
 
 static bool is_small(const struct sim_world *world, const struct fact_view *view, const struct sim_bucket *bucket)

@@ -16,8 +16,9 @@
 
 static size_t area_bytes(const struct sim_world *world, uint32_t bucket)
 {
-    size_t chunk = world->options.limits.chunk_bytes + 8; /* sums of a host lie in whole ones */
-    return (spotnik_sim_bucket_bytes(&world->bucket[bucket]) + (world->options.limits.members_max + 2) * chunk + 64) & ~(size_t)63;
+    const struct sim_bucket *of = &world->bucket[bucket];
+    size_t longer = world->options.limits.members_max * of->element_bytes + world->options.limits.chunk_bytes; /* sums lie in whole chunks */
+    return (spotnik_sim_bucket_bytes(of) + longer + 64 + 63) & ~(size_t)63;
 }
 
 static unsigned char *area(const struct sim_world *world, const struct sim_process *process, uint32_t bucket, uint32_t which)
@@ -58,8 +59,18 @@ void spotnik_sim_flat_free(struct sim_process *process)
     free(process->flat.told);
 }
 
+/* In scale mode memory has a rate, whatever is done with it, and nobody is held up. */
+static uint64_t slice_ns(const struct sim_world *world)
+{
+    size_t bytes = spotnik_sim_bucket_bytes(&world->bucket[0]);
+    size_t some = bytes < world->options.flat_slice_bytes ? bytes : world->options.flat_slice_bytes;
+    return world->options.flat_slice_max_ns + some * SPOTNIK_MS / world->options.memory_bytes_per_ms;
+}
+
 static uint64_t moment(struct sim_world *world)
 {
+    if (world->scale)
+        return slice_ns(world);
     uint64_t slow = spotnik_prng_chance(&world->memory, 1, 64) ? 64 : 1; /* now and then others have the processor for long */
     return 1 + slow * spotnik_prng_below(&world->memory, world->options.flat_slice_max_ns);
 }
@@ -82,6 +93,7 @@ void spotnik_sim_flat_view(struct sim_world *world, struct sim_process *process)
         struct sim_process *other = sim_process_of(world, &view->entry[rank].member);
         if (world->options.limits.hierarchy && other->host != process->host)
             continue;
+        SPOTNIK_ASSERT(size < SIM_MEMBERS_MAX);
         own = other == process ? size : own;
         process->flat.peer[size] = (struct spotnik_flat_peer){ other->flat.board, other->flat.bytes };
         process->flat.member[size++] = other->index;
@@ -143,6 +155,12 @@ void spotnik_sim_flat_later(struct sim_world *world, struct sim_process *process
     spotnik_sim_push(world, SIM_FLAT, moment(world), process->index, 0, NULL);
 }
 
+/* At scale nobody looks at what it cannot see. Elsewhere all do: seeds keep their histories. */
+static bool hears(const struct sim_world *world, const struct sim_process *process, const struct sim_process *other)
+{
+    return other != process && sim_live(other) && (!world->scale || other->host == process->host);
+}
+
 /* Everybody who may wait for our bell looks again. */
 static void wake_others(struct sim_world *world, struct sim_process *process)
 {
@@ -150,7 +168,7 @@ static void wake_others(struct sim_world *world, struct sim_process *process)
         return;
     process->flat.work->rung = false;
     for (uint32_t i = 0; i < world->process_count; i++)
-        if (i != process->index && sim_live(world->process[i]))
+        if (hears(world, process, world->process[i]))
             spotnik_sim_flat_later(world, world->process[i]);
 }
 
@@ -183,6 +201,9 @@ void spotnik_sim_flat_start(struct sim_world *world, struct sim_process *process
 
     order.chunk_count = spotnik_transaction_chunk_count(world->options.limits.chunk_bytes,
                                                         (uint32_t)spotnik_dtype_size((enum spotnik_dtype)order.dtype));
+    SPOTNIK_ASSERT(!some || order.part != SPOTNIK_FLAT_SERVED
+                   || spotnik_flat_pipeline_room(order.count, bucket->element_bytes, order.hosts, order.chunk_count, process->flat.work->size)
+                          <= area_bytes(world, number));
     if (is_failing(world)) {
         process->flat.failed_bucket = action->bucket;
         process->flat.failed_step = action->step;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/time.h"
 #include "sim/check.h"
 #include "sim/world.h"
 
@@ -156,11 +157,24 @@ static struct sim_frame *frame_of(struct sim_world *world, struct sim_process *p
     return frame;
 }
 
+/* In scale mode a host has one card, and one frame after the other on the wire; what has arrived is only copied. */
+static uint64_t scale_delay_ns(struct sim_world *world, struct sim_lane *lane, size_t bytes)
+{
+    uint32_t host = world->process[lane->from]->host;
+    bool inside = world->process[lane->to]->host == host;
+    uint64_t rate = inside ? world->options.memory_bytes_per_ms : world->options.bytes_per_ms;
+    uint64_t *free_ns = inside ? &lane->free_ns : &world->card_free_ns[host];
+
+    *free_ns = (*free_ns > world->now_ns ? *free_ns : world->now_ns) + bytes * SPOTNIK_MS / rate;
+    return *free_ns - world->now_ns;
+}
+
 static void frame_travels(struct sim_world *world, struct sim_lane *lane, struct sim_frame *frame)
 {
     uint64_t bytes = lane->donor ? frame->size / 20 : frame->size + (world->scale ? 0 : SPOTNIK_DATA_BYTES_ON_WIRE);
     uint64_t delay = spotnik_sim_latency(world, world->process[lane->from], world->process[lane->to])
-                     + bytes * 1000000 / world->options.bytes_per_ms;
+                     + (world->options.memory_bytes_per_ms ? scale_delay_ns(world, lane, frame->size)
+                                                           : bytes * 1000000 / world->options.bytes_per_ms);
     uint64_t arrival = world->now_ns + delay;
 
     if (arrival < lane->last_ns)
@@ -266,7 +280,8 @@ static bool place_head(struct sim_world *world, struct sim_lane *lane)
         lane->placed_serial = process->view_serial;
         if (world->options.zero_copy)
             spotnik_sim_memory_take_half(world, process, &frame->header, &lane->placement, frame->bytes);
-        uint64_t rest = lane->donor ? 1000 : frame->size * 1000000 / world->options.bytes_per_ms;
+        uint64_t copied = world->options.memory_bytes_per_ms ? world->options.memory_bytes_per_ms : world->options.bytes_per_ms;
+        uint64_t rest = lane->donor ? 1000 : frame->size * 1000000 / copied;
         spotnik_sim_push(world, SIM_PAYLOAD, rest, lane->to, frame->number, lane);
     }
     return verdict == SPOTNIK_VERDICT_DROP;

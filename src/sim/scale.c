@@ -4,7 +4,7 @@
  * into one founded view directly: growing to a thousand by joining is tested at sizes where it can be watched.
  *
  * A thousand buckets of many megabytes do not fit here. What the processes hold is a model, smaller than what is meant by
- * a factor, and so are chunks and what a link carries in a millisecond: it all takes as long. */
+ * a factor, and so are chunks, slices and what a link or memory carries in a millisecond: it all takes as long. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,17 +14,63 @@
 
 #define MODEL_BYTES 65536u /* of a bucket, at most */
 #define STEPS 3
+#define WARM_STEPS 3 /* where memory is shared: then everybody has what it is shown */
+#define MEMORY_BYTES_PER_MS UINT64_C(4000000) /* about what adding up eight inputs gives, of the sum (docs/results/kernels.md) */
+#define BELL_NS (2 * SPOTNIK_US)
+#define SLICE_BYTES (128 * 1024) /* as in src/net/share.c */
+
+static uint64_t memory_rate(const struct spotnik_sim_scale *scale)
+{
+    return scale->memory_bytes_per_ms ? scale->memory_bytes_per_ms : MEMORY_BYTES_PER_MS;
+}
+
+static uint32_t host_members(const struct spotnik_sim_scale *scale)
+{
+    return scale->host_members ? scale->host_members : 1;
+}
+
+static uint32_t hosts_count(const struct spotnik_sim_scale *scale)
+{
+    return (scale->members + host_members(scale) - 1) / host_members(scale);
+}
+
+static uint32_t host_of(const struct spotnik_sim_scale *scale, uint32_t member)
+{
+    return scale->scattered ? member % hosts_count(scale) : member / host_members(scale);
+}
+
+/* Of something as long as `part` in the job that is meant: its length in the model, in whole elements of any type. */
+static uint64_t modelled(const struct spotnik_sim_scale *scale, uint64_t part, uint64_t bytes)
+{
+    uint64_t length = part * bytes / scale->bytes & ~UINT64_C(7);
+    return length < 8 ? 8 : length;
+}
 
 static void model(struct spotnik_sim_options *options, const struct spotnik_sim_scale *scale)
 {
     uint64_t bytes = scale->bytes < MODEL_BYTES ? scale->bytes : MODEL_BYTES;
-    uint64_t chunk_bytes = options->limits.chunk_bytes * bytes / scale->bytes & ~UINT64_C(7);
 
     options->elements = (bytes + sizeof(float) - 1) / sizeof(float);
-    options->limits.chunk_bytes = chunk_bytes < 8 ? 8 : (uint32_t)chunk_bytes;
+    options->limits.chunk_bytes = (uint32_t)modelled(scale, options->limits.chunk_bytes, bytes);
+    options->limits.flat_small_bytes = (uint32_t)modelled(scale, options->limits.flat_small_bytes, bytes);
     options->bytes_per_ms = scale->bytes_per_ms * bytes / scale->bytes;
     options->bytes_per_ms += options->bytes_per_ms == 0;
+    options->memory_bytes_per_ms = 1 + memory_rate(scale) * bytes / scale->bytes;
+    options->flat_slice_bytes = modelled(scale, SLICE_BYTES, bytes);
     options->compute_max_ns = 1;
+}
+
+/* Members of one host share memory, and all reduce by hosts. */
+static void share(struct spotnik_sim_options *options, const struct spotnik_sim_scale *scale)
+{
+    options->flat = options->limits.hierarchy = true;
+    options->flat_small_bytes = options->limits.flat_small_bytes;
+    options->flat_page_bytes = 8;
+    options->flat_slice_max_ns = BELL_NS;
+    if (options->memory_bytes_per_ms == 0)
+        options->memory_bytes_per_ms = memory_rate(scale);
+    if (options->flat_slice_bytes == 0)
+        options->flat_slice_bytes = SLICE_BYTES;
 }
 
 static void options_of(struct spotnik_sim_options *options, const struct spotnik_sim_scale *scale)
@@ -32,7 +78,7 @@ static void options_of(struct spotnik_sim_options *options, const struct spotnik
     *options = (struct spotnik_sim_options){ .seed = scale->seed,
                                              .members = scale->members,
                                              .members_min = 1,
-                                             .hosts = scale->members,
+                                             .hosts = hosts_count(scale),
                                              .processes_max = scale->members,
                                              .buckets = 1,
                                              .latency_min_ns = 50 * SPOTNIK_US,
@@ -51,6 +97,8 @@ static void options_of(struct spotnik_sim_options *options, const struct spotnik
     options->limits.retry_ns = 2 * SPOTNIK_S;
     if (scale->bytes > 0)
         model(options, scale);
+    if (host_members(scale) > 1 && !scale->ring)
+        share(options, scale);
 }
 
 static void founding_view(struct sim_world *world, struct spotnik_proposal *view)
@@ -59,6 +107,7 @@ static void founding_view(struct sim_world *world, struct spotnik_proposal *view
 
     *view =
         (struct spotnik_proposal){ .epoch = 1, .share_count = size, .entry_count = size, .entry_max = size };
+    view->flat = world->options.flat;
     view->entry = spotnik_sim_alloc(size * sizeof(*view->entry));
     spotnik_ledger_init(&view->ledger, 0, 0);
     for (uint32_t i = 0; i < size; i++)
@@ -75,7 +124,7 @@ static void found_all(struct sim_world *world)
 
     for (uint32_t i = 0; i < size; i++) {
         struct spotnik_event join = { .kind = SPOTNIK_EVENT_JOIN };
-        spotnik_sim_core_step(world, spotnik_sim_spawn(world, i), &join);
+        spotnik_sim_core_step(world, spotnik_sim_spawn(world, host_of(world->scale, i)), &join);
     }
     founding_view(world, &view);
     for (uint32_t i = 0; i < size; i++)
@@ -172,16 +221,17 @@ void spotnik_sim_scale_run(struct spotnik_sim_scale *scale)
     spotnik_sim_world_start(world, &options, &result);
     world->scale = scale;
     found_all(world);
-    run_to(world, 1, 1);
+    uint32_t warm = options.flat ? WARM_STEPS : 1;
+    run_to(world, 1, warm);
     uint64_t first_ns = world->now_ns;
-    run_to(world, 1, 1 + STEPS);
+    run_to(world, 1, warm + STEPS);
     scale->step_ns = (world->now_ns - first_ns) / STEPS;
     for (uint32_t i = 0; i < world->process_count; i++)
         world->process[i]->messages = 0;
     uint64_t lost_ns = world->now_ns;
     lose(world, scale->losses);
     if (scale->losses > 0)
-        run_to(world, 2, 2 + STEPS);
+        run_to(world, 2, warm + STEPS + 1);
     measure(world, scale, lost_ns);
     scale->failed = result.failed;
     memcpy(scale->detail, result.detail, sizeof(scale->detail));

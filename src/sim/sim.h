@@ -62,7 +62,8 @@ struct spotnik_sim_options {
     bool lost_with_death; /* the last words of a dying process may be lost (then without proof of death) */
     bool flat;            /* all processes share memory, and reduce in it; with limits.hierarchy, those of one host do */
     size_t flat_small_bytes, flat_page_bytes, flat_slice_bytes;
-    uint64_t flat_slice_max_ns; /* between two slices of work */
+    uint64_t flat_slice_max_ns; /* between two slices of work; in scale mode: between a bell and a look, and before every slice */
+    uint64_t memory_bytes_per_ms; /* scale mode: of a slice of work, and of a data connection within a host */
     uint32_t flat_fails_of;     /* one in so many buckets cannot be started for want of memory; 0: none */
     bool zero_copy;       /* copied chunks land in the result piece by piece */
     uint32_t weight[SPOTNIK_SIM_FAULT_COUNT]; /* of each kind of fault; 0: never in this run */
@@ -100,8 +101,12 @@ void spotnik_sim_run(const struct spotnik_sim_options *options, struct spotnik_s
 /* Scale mode: `members` founded in one view at once, `losses` killed in one instant, no other faults. */
 struct spotnik_sim_scale {
     uint32_t members, losses;
+    uint32_t host_members; /* so many are on each host; 0: 1 */
+    bool scattered;        /* neighbours on different hosts; else in a row on one */
+    bool ring;             /* round the ring of all even so; else by hosts, where members share one */
     uint64_t seed;
     uint64_t bytes, bytes_per_ms; /* of the bucket of a step, and of every link; 0: a bucket that takes no time, and members that compute */
+    uint64_t memory_bytes_per_ms; /* of every member, in copying and adding up; 0: 4 GB/s */
     bool failed;
     char detail[400];
     uint32_t survivors;

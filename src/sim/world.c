@@ -144,6 +144,7 @@ static void draw_latencies(struct sim_world *world)
     world->slow_ns = spotnik_sim_alloc(pairs * sizeof(uint64_t));
     world->blocked = spotnik_sim_alloc(pairs * sizeof(uint32_t));
     world->host_dead = spotnik_sim_alloc(options->hosts);
+    world->card_free_ns = spotnik_sim_alloc(options->hosts * sizeof(uint64_t));
     for (size_t i = 0; i < pairs; i++)
         world->latency_ns[i] =
             spotnik_prng_between(&world->net, options->latency_min_ns, options->latency_max_ns);
@@ -198,6 +199,7 @@ void spotnik_sim_world_end(struct sim_world *world)
     free(world->slow_ns);
     free(world->blocked);
     free(world->host_dead);
+    free(world->card_free_ns);
     free(world->plan);
     free(world->storage);
 }

@@ -108,6 +108,7 @@ struct sim_lane {
     uint64_t placed_serial; /* view_serial of the receiver at that time */
     uint32_t in_flight;
     uint64_t last_ns, sent, arrived;
+    uint64_t free_ns;   /* scale mode, within a host: when all that was sent is under way */
     uint64_t next_step; /* donor: the next result to send */
     uint32_t next_bucket;
     uint64_t next_sequence;
@@ -265,6 +266,7 @@ struct sim_world {
     bool *host_dead;
     uint64_t *slow_ns;    /* per ordered pair of hosts: extra latency */
     uint64_t *latency_ns; /* per ordered pair of hosts */
+    uint64_t *card_free_ns; /* scale mode, per host: when all that was sent is on the wire */
     struct sim_bucket bucket[SIM_BUCKETS];
     uint32_t state_count; /* elements of the state vector */
     struct sim_fault *plan;

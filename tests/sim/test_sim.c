@@ -134,12 +134,41 @@ static void test_messages_bounded_at_scale(void **state)
         }
 }
 
+static struct spotnik_sim_scale on_hosts(uint32_t host_members, bool ring, bool scattered, uint64_t bytes)
+{
+    struct spotnik_sim_scale scale = { .members = 32,
+                                       .losses = 1,
+                                       .seed = 1,
+                                       .host_members = host_members,
+                                       .ring = ring,
+                                       .scattered = scattered,
+                                       .bytes = bytes,
+                                       .bytes_per_ms = 1250000 };
+    spotnik_sim_scale_run(&scale);
+    assert_false(scale.failed);
+    assert_int_equal(scale.survivors, 31);
+    return scale;
+}
+
+/* Claim: scale mode knows hosts. By hosts a small bucket makes fewer hops than round the ring of all, and a large one needs each host's
+ * card once, where a scattered ring needs it as often as a host has members. Nothing is faster than the wire. */
+static void test_hosts_at_scale(void **state)
+{
+    const uint64_t small = 4096, large = UINT64_C(25) << 20, wire_ns = UINT64_C(2) * 3 * large / 4 * 1000 / 1250;
+    (void)state;
+
+    assert_true(2 * on_hosts(8, false, false, small).step_ns < on_hosts(8, true, false, small).step_ns);
+    assert_true(on_hosts(8, true, false, small).step_ns < on_hosts(1, false, false, small).step_ns);
+    assert_true(on_hosts(8, false, false, large).step_ns > wire_ns);
+    assert_true(3 * on_hosts(8, false, true, large).step_ns < on_hosts(8, true, true, large).step_ns);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_seed_same_run),        cmocka_unit_test(test_swarm_draws_all_kinds),
         cmocka_unit_test(test_planted_bugs_are_caught),   cmocka_unit_test(test_regression_seeds),
-        cmocka_unit_test(test_messages_bounded_at_scale),
+        cmocka_unit_test(test_messages_bounded_at_scale), cmocka_unit_test(test_hosts_at_scale),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
