@@ -365,6 +365,10 @@ SPOTNIK_API void spotnik_free(spotnik_job *job, void *memory);
  * Losses, recoveries and joins happen inside. Errors: STATE, MISMATCH, PARKED, AGAIN, EXCLUDED (skip the update and go on
  * with spotnik_step_begin()), ROOT (of broadcasts only: committed all the same). LEAVING is never returned here: a begun step is
  * always finished. After an error but ROOT the buckets hold what the caller put in.
+ *
+ * A commit is final when the next one has succeeded, too (step_stable). A member that is stopped or cut off in just this step may commit
+ * it alone, with data that had come before; the others make it again without it, and it is told EXCLUDED at its next commit, before
+ * it takes over their state. So what leaves the job (a result file, a word to a user) is for stable steps.
  */
 SPOTNIK_API int spotnik_step_commit(spotnik_job *job);
 

@@ -343,18 +343,19 @@ def differ(length: int) -> None:
 
 
 def stop_and_go_on() -> None:
-    """Stops itself in the middle of a step; tells what becomes of it."""
+    """Stops itself in the middle of a step, and goes on until it has been told what became of it."""
     job = spotnik.init()
     gather(job, 3)
-    results = []
-    for _ in range(2):
+    results: list[tuple[bool, int]] = []
+    while not results or all(committed for committed, _ in results) or not results[-1][0]:
         step, mine = job.step_begin(), np.ones(4)
         if not results:
             os.kill(os.getpid(), signal.SIGSTOP)
         job.samples_decline()
         spotnik.start(mine, bucket=255)
         results.append((job.step_commit(), step.number))
-    tell({"committed": [result[0] for result in results], "later": results[1][1] > results[0][1]})
+    told = [committed for committed, _ in results].index(False)
+    tell({"alone": told, "later": results[-1][1] > results[told][1]})
     spotnik.leave()
 
 

@@ -36,6 +36,7 @@ class Job:
         self.key = folder / "key"
         self.key.touch(mode=0o600)
         self.key.write_text(secrets.token_hex(32) + "\n")
+        self.killed: set[int] = set()  #: processes
         self.lines: list[dict[str, Any]] = []  #: commits, in the order heard; each with the "run" it comes from
         self.log: list[str] = []
         self.heard = threading.Condition()
@@ -140,12 +141,16 @@ class Run:
 
     def kill(self, slot: int) -> None:
         """Revoke one worker."""
-        os.kill(self.pid(slot), signal.SIGKILL)
+        self._kill(self.pid(slot))
+
+    def _kill(self, pid: int) -> None:
+        self.job.killed.add(pid)
+        os.kill(pid, signal.SIGKILL)
 
     def replace(self, slot: int) -> None:
         """Revoke one worker, of a run with --respawn; returns when another at its place has committed a step."""
         old = self.pid(slot)
-        os.kill(old, signal.SIGKILL)
+        self._kill(old)
 
         def is_back() -> bool:
             own = [line for line in self.job.lines if (line["run"], line["slot"]) == (self.number, slot)]
@@ -159,7 +164,7 @@ class Run:
             pids = {line["slot"]: int(line["pid"]) for line in self.job.lines if line["run"] == self.number}
         for pid in [self.process.pid, *pids.values()]:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+                self._kill(pid)
 
     def end(self) -> int:
         """Exit status, when all its workers have ended and all they said is heard."""
