@@ -9,7 +9,7 @@ the same but for the shares.
 
 Usage: bench/batching.py BUILD DATA PART     run a part and keep what it gave in DATA (JSON): h2, h6, h10 (speeds 9:12:18, 3:18:18,
                                              2:17:20; about 35, 65, 90 s), duty (the last one by processor time; 80 s), noise, overhead
-                                             (100 s each);
+                                             (100 s each), cost (60 s);
                                              each wants a machine with nothing else on it
        bench/batching.py table DATA [docs/results]   print the tables; with a folder, write batching.md and batching.svg there
 Needs Python 3.9 and the examples of the build; the noise part also numpy, and SPOTNIK_DATA, the folder that holds mnist10k/.
@@ -32,6 +32,7 @@ CORE_MS = 2.5  # of one sample on one core; a step of balanced shares takes 2.5 
 NOISE_BATCHES, NOISE_SAMPLES = (48, 96, 192, 384, 768, 1536, 3072), 9216
 JITTER = 2  # percent, of a step's time, either way, by lot: no machine is exact
 OVERHEAD_BATCH = 1248
+COST_BATCH, COST_STEPS = 4, (200, 3000)
 SHARES = {"SPOTNIK_BATCHING": "dynamic", "SPOTNIK_BATCH_DEAD_BAND": "1000"}
 OVERHEAD = {"nothing": {}, "agreed numbers, controller": SHARES, "and norms": {**SHARES, "SPOTNIK_NOISE": "scale"},
             "and variance": {**SHARES, "SPOTNIK_NOISE": "variance"}}
@@ -83,12 +84,12 @@ def processor_s():
     return used.ru_utime + used.ru_stime
 
 
-def step_cost(build, environment):
+def step_cost(build, environment, steps=(20, 200), batch=OVERHEAD_BATCH):
     """Of two workers at full speed: processor time of a step, all threads of both, and its time (median), in ms."""
-    spent, steps = [], (20, 200)
+    spent = []
     for count in steps:
         before = processor_s()
-        workers = run(build, ["-n", "2"], environment, count, OVERHEAD_BATCH)
+        workers = run(build, ["-n", "2"], environment, count, batch)
         spent.append(processor_s() - before)
     one = workers[0]
     times = [(one[s]["t_ns"] - one[s - 1]["t_ns"]) / 1e6 for s in range(30, count + 1)]
@@ -102,6 +103,26 @@ def overhead(build):
         for name, environment in OVERHEAD.items():
             result[name].append(step_cost(build, environment))
     return result
+
+
+def cost(build):
+    """The same where there is next to nothing to compute, so that what is on can be seen beside the noise of the machine."""
+    result = {name: [] for name in OVERHEAD}
+    for _ in range(6):
+        for name, environment in OVERHEAD.items():
+            result[name].append(step_cost(build, environment, COST_STEPS, COST_BATCH))
+    return result
+
+
+def cost_table(data, step_ms):
+    """Above the run without anything in the same round; median over rounds, least and most; and what it is of `step_ms`."""
+    lines = ["| what is on | processor time of a step | more than without | of a step of batch 1248 |", "|---|---|---|---|"]
+    for name, runs in data.items():
+        more = [1000 * (one[0] - none[0]) for one, none in zip(runs, data["nothing"])]
+        least, most, middle = min(more), max(more), statistics.median(more)
+        lines.append(f"| {name} | {1000 * statistics.median(one[0] for one in runs):.0f} us | {middle:+.0f} us ({least:+.0f} to {most:+.0f}) | "
+                     f"{middle / 1000 / step_ms:+.2%} |")
+    return lines
 
 
 def overhead_table(data):
@@ -242,6 +263,11 @@ def page(data):
         lines += ["## Overhead", "", *overhead_table(data["overhead"]), "",
                   f"Two workers of the character model at full speed, batch {OVERHEAD_BATCH}, in six rounds of one run each; processor time is that of all",
                   "threads of all processes, from runs of 20 and of 200 steps. In brackets: the least and the most of the rounds.", ""]
+    if "overhead" in data and "cost" in data:
+        step_ms = statistics.median(one[0] for one in data["overhead"]["nothing"])
+        lines += [f"The same with a batch of {COST_BATCH}, so that there is next to nothing to compute, and what is on shows:", "",
+                  *cost_table(data["cost"], step_ms), "",
+                  f"Six rounds, runs of {COST_STEPS[0]} and of {COST_STEPS[1]} steps.", ""]
     if "noise" in data:
         deviation, relative = noise_slopes(data["noise"])
         lines += ["## Noise of gradients by batch", "", *noise_table(data["noise"]), "",
@@ -266,7 +292,7 @@ def main(arguments):
                     file.write(plot(data["shares"]))
         return
     mixes = {name.replace("H = ", "h"): (name, speeds) for name, speeds in MIXES}
-    parts = {**mixes, "duty": (DUTY, MIXES[-1][1], False), "noise": noise, "overhead": overhead}
+    parts = {**mixes, "duty": (DUTY, MIXES[-1][1], False), "noise": noise, "overhead": overhead, "cost": cost}
     if len(arguments) != 3 or arguments[2] not in parts:
         raise SystemExit(__doc__)
     data = {}
