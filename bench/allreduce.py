@@ -27,6 +27,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -149,7 +150,8 @@ def run(contender: Contender, members: int, size: int, iterations: int, patience
     with tempfile.TemporaryDirectory() as scratch:
         processes = contender.start(Path(scratch), members, size, iterations)
         try:
-            outputs = [process.communicate(timeout=patience_s) for process in processes]
+            with ThreadPoolExecutor(len(processes)) as readers:  # all at once: a full pipe would hold its writer up, and so the others
+                outputs = list(readers.map(lambda process: process.communicate(timeout=patience_s), processes))
         except subprocess.TimeoutExpired as slow:
             raise RuntimeError(f"{contender.name} did not end within {patience_s:.0f} s") from slow
         finally:
