@@ -208,6 +208,7 @@ struct spotnik_attend {
     bool armed;    /* the timer */
     uint64_t left_ns; /* when the caller went away last */
     struct spotnik_spin spin;
+    bool yields;    /* looking, it gives its processor to whoever wants it */
     uint32_t place; /* ours among the members of this host */
     bool far; /* what we add to comes from another host: there is time to copy meanwhile */
 };
