@@ -306,17 +306,24 @@ static void explain(const struct spotnik_wish *wish, const struct spotnik_candid
                  (c->outcome.time_mean_s - winner->outcome.time_mean_s) / 60);
 }
 
+/* Times and costs of all candidates, and which of them lie on the front: so many of `ret_index`. */
+static size_t front_of(const struct spotnik_plan *plan, struct spotnik_tradeoff ret_points[SPOTNIK_PLAN_CANDIDATES],
+                       size_t ret_index[SPOTNIK_PLAN_CANDIDATES])
+{
+    for (size_t i = 0; i < plan->count; i++) {
+        ret_points[i] = (struct spotnik_tradeoff){ plan->candidates[i].outcome.time_mean_s,
+                                                   plan->candidates[i].outcome.cost_mean_usd };
+        ret_index[i] = i;
+    }
+    return spotnik_pareto(ret_points, ret_index, plan->count);
+}
+
 static void mark_front(struct spotnik_plan *plan)
 {
     struct spotnik_tradeoff points[SPOTNIK_PLAN_CANDIDATES];
     size_t index[SPOTNIK_PLAN_CANDIDATES];
+    size_t kept = front_of(plan, points, index);
 
-    for (size_t i = 0; i < plan->count; i++) {
-        points[i] = (struct spotnik_tradeoff){ plan->candidates[i].outcome.time_mean_s,
-                                               plan->candidates[i].outcome.cost_mean_usd };
-        index[i] = i;
-    }
-    size_t kept = spotnik_pareto(points, index, plan->count);
     for (size_t i = 0; i < kept; i++)
         plan->candidates[index[i]].on_front = true;
 }
@@ -326,13 +333,8 @@ static void knee_first(struct spotnik_plan *plan)
 {
     struct spotnik_tradeoff points[SPOTNIK_PLAN_CANDIDATES];
     size_t index[SPOTNIK_PLAN_CANDIDATES];
-
-    for (size_t i = 0; i < plan->count; i++) {
-        points[i] = (struct spotnik_tradeoff){ plan->candidates[i].outcome.time_mean_s,
-                                               plan->candidates[i].outcome.cost_mean_usd };
-        index[i] = i;
-    }
-    size_t knee = index[spotnik_knee(points, spotnik_pareto(points, index, plan->count))];
+    size_t kept = front_of(plan, points, index);
+    size_t knee = index[spotnik_knee(points, kept)];
     struct spotnik_candidate first = plan->candidates[knee];
     memmove(&plan->candidates[1], &plan->candidates[0], knee * sizeof(first));
     plan->candidates[0] = first;

@@ -382,19 +382,26 @@ static bool the_rest_is_over(struct cluster *cluster)
     return true;
 }
 
+/* Five members, of whom the hosts of two, the smallest and its neighbour, are cut off together until these are parked. */
+static void cut_two_off(struct cluster *cluster, const char *worker, uint32_t *ret_a, uint32_t *ret_b)
+{
+    start(cluster, 5, worker);
+    settle(cluster);
+    *ret_a = smallest(cluster);
+    *ret_b = (*ret_a + 1) % 5;
+    all_but(cluster, *ret_a, *ret_b);
+    netns_move(*ret_a, true);
+    netns_move(*ret_b, true);
+    expect(cluster, 3, "the three to go on");
+    cluster_until(cluster, all_are_parked, "the two to say that they are parked", PATIENCE_MS);
+}
+
 static void orphans(const char *worker, uint64_t apart_ms)
 {
     static struct cluster cluster;
+    uint32_t a, b;
 
-    start(&cluster, 5, worker);
-    settle(&cluster);
-    uint32_t a = smallest(&cluster), b = (a + 1) % 5;
-
-    all_but(&cluster, a, b);
-    netns_move(a, true);
-    netns_move(b, true);
-    expect(&cluster, 3, "the three to go on");
-    cluster_until(&cluster, all_are_parked, "the two to say that they are parked", PATIENCE_MS);
+    cut_two_off(&cluster, worker, &a, &b);
     uint64_t commits = cluster.worker[a].commits + cluster.worker[b].commits;
 
     for (uint32_t i = 0; i < 5; i++)
@@ -419,16 +426,9 @@ static void orphans(const char *worker, uint64_t apart_ms)
 static void resettled(const char *worker)
 {
     static struct cluster cluster;
+    uint32_t a, b;
 
-    start(&cluster, 5, worker);
-    settle(&cluster);
-    uint32_t a = smallest(&cluster), b = (a + 1) % 5;
-
-    all_but(&cluster, a, b);
-    netns_move(a, true);
-    netns_move(b, true);
-    expect(&cluster, 3, "the three to go on");
-    cluster_until(&cluster, all_are_parked, "the two to say that they are parked", PATIENCE_MS);
+    cut_two_off(&cluster, worker, &a, &b);
     for (uint32_t i = 0; i < 5; i++) {
         if (!among[i])
             continue;
