@@ -232,12 +232,16 @@ def measure(options: argparse.Namespace, tools: Path) -> dict[tuple[str, str], f
             bound = 2 * (options.hosts - 1) / options.hosts * bytes_of(label) * 8 / rate
             for name in (name for name in here if name in wanted):
                 try:
-                    median = statistics.median(run(network, here[name], bytes_of(label), options.rounds))
+                    seconds = run(network, here[name], bytes_of(label), options.rounds)
                 except RuntimeError as error:
                     print(f"  left out: {name}, {label}: {error}", file=sys.stderr)
                     continue
+                median, mean = statistics.median(seconds), statistics.fmean(seconds)
                 shares[label, name] = bound / median
-                print(f"{label:>8}  {name:<16} {median * 1e3:10.2f} ms {bound * 1e3:10.2f} ms  {bound / median:6.1%}")
+                print(f"{label:>8}  {name:<16} {median * 1e3:10.2f} ms {bound * 1e3:10.2f} ms  {bound / median:6.1%}  {bound / mean:6.1%}"
+                      f"  {max(seconds) * 1e3:10.2f} ms")
+                if options.each:
+                    print("          " + " ".join(f"{second * 1e3:.0f}" for second in seconds))
                 sys.stdout.flush()
     return shares
 
@@ -255,6 +259,7 @@ def main() -> None:
     parser.add_argument("--congestion", default="", help="TCP congestion control of the hosts, else the system's")
     parser.add_argument("--sizes", default="25MiB,100MiB")
     parser.add_argument("--rounds", type=int, default=5, help="iterations of each contender, after 5 to warm up")
+    parser.add_argument("--each", action="store_true", help="print the milliseconds of every iteration as well")
     parser.add_argument("--only", default="", help="contenders, with + between them")
     parser.add_argument("--svg", type=Path)
     options = parser.parse_args()
@@ -265,7 +270,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as tools:
         if (options.delay or options.flow) and not compiled(["cc", "-O2", "-D_GNU_SOURCE", str(HERE / "wire_delay.c")], Path(tools) / "delay"):
             raise SystemExit("wire: no C compiler for the relay (wire_delay.c)")
-        print(f"{title}\n    size  who                   median      bound   share")
+        print(f"{title}\n    size  who                   median         bound   share    mean        slowest")
         shares = measure(options, Path(tools))
     if options.svg:
         options.svg.write_text(svg(shares, title), encoding="utf-8")

@@ -155,6 +155,7 @@ int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config)
         .transport = transport(),
         .shape = getenv("SPOTNIK_SHAPE"),
         .lanes = getenv("SPOTNIK_LANES"),
+        .congestion = getenv("SPOTNIK_CONGESTION"),
         .hooks = { .context = job,
                    .state_connection = on_state_connection,
                    .exchange_connection = on_exchange_connection,

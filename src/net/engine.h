@@ -112,6 +112,7 @@ struct spotnik_engine_config {
     const char *transport; /* "auto" (also NULL), "shm", "tcp"; borrowed for spotnik_engine_new() */
     const char *shape;     /* of this process, see shape.h: NULL: none; borrowed as well */
     const char *lanes;     /* connections that carry data to one member: "1" to "8", or "auto" (also NULL); borrowed as well */
+    const char *congestion; /* control.h; borrowed as well */
 };
 
 struct spotnik_engine;

@@ -10,7 +10,7 @@
  *     opening.c  connections on their way in or out, until the handshake is done
  *     link.c     control links          voice.c    the half we speak on      ear.c     the half we hear
  *     lane.c     data that goes         stream.c   data that comes
- *     widen.c    more connections for it, as many as width.h says
+ *     widen.c    more connections for it, as many as width.h says, with the congestion control that congestion.h says
  *     share.c    memory shared with members of this host (share.h)
  *     spare.c    lanes in reserve       bucket.c   memory and kernels     death.c    certificates
  *     attend.c   who reads the data     early.c    results that reach the caller before the commit */
@@ -23,6 +23,8 @@
 #include <stdint.h>
 
 #include "net/auth.h"
+#include "net/congestion.h"
+#include "net/control.h"
 #include "net/death.h"
 #include "net/early.h"
 #include "net/engine.h"
@@ -132,13 +134,14 @@ struct spotnik_lane {
     uint32_t used;              /* the first so many of all get frames */
     bool wanted, opening;
     bool expected; /* by the present view */
-    bool widening; /* one more is being opened */
+    uint32_t widening; /* so many more are being opened */
     struct spotnik_member peer;
     uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]; /* of the first connection */
     uint64_t turn_epoch, turn; /* of the next frame */
     uint64_t redial_ns; /* NEVER: not due */
     uint64_t down_ns; /* when to tell the core that the lane broke, unless its link tells of a death first */
     struct spotnik_width width;
+    struct spotnik_congestion congestion;
     uint64_t sent;          /* bytes, since it is up */
     uint64_t pressed_ns;    /* since when it is pressed (width.h), or when that was last reported; 0: it is not */
     uint64_t pressed_sent;  /* bytes until then */
@@ -249,6 +252,9 @@ struct spotnik_engine {
     struct spotnik_attend attend;
     struct spotnik_lane lane[SPOTNIK_LANES];
     uint32_t width; /* connections of each; 0: as many as it takes */
+    uint32_t width_found; /* how many that was where it was measured last; 0: nowhere yet */
+    bool other_found;     /* whether the other congestion control was better there */
+    struct spotnik_control control;
     struct spotnik_spare spare[SPOTNIK_SPARES];
     uint64_t spares_epoch; /* of the view they are for */
     struct spotnik_bucket_memory bucket[SPOTNIK_BUCKET_SLOTS];

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lanes of several connections. The first is a lane's own (lane.c); more are dialled beside it when the measurements say so (width.h)
- * or SPOTNIK_LANES does, each with a handshake that names the first. Here is decided when one is opened, and measured what they carry
- * together; frames are put on them in lane.c. One that ends takes the lane with it; one that cannot be opened is done without. */
+ * or SPOTNIK_LANES does, each with a handshake that names the first. Here is decided when they are opened, and measured what they carry
+ * together; frames are put on them in lane.c. One that ends takes the lane with it; one that cannot be opened is done without.
+ * All of a lane have one congestion control, by congestion.h or SPOTNIK_CONGESTION. */
 #include <errno.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -19,6 +22,8 @@
 #define REPORT_NS (50 * SPOTNIK_MS) /* of pressed time, at a time */
 /* A socket with so much that has not left yet takes no more: the next frame is for one that sends sooner. */
 #define UNSENT_BYTES (256 << 10)
+/* A kernel that has acknowledged so much has a process that reads: what waits unread in a socket is far less. */
+#define TAKEN_BYTES (UINT64_C(4) << 20)
 
 int spotnik_widen_parse(const char *text, uint32_t *ret_width)
 {
@@ -61,11 +66,34 @@ static uint64_t round_trip_ns(const struct spotnik_lane *lane)
     return (uint64_t)info.tcpi_rtt * SPOTNIK_US;
 }
 
+/* Bytes on the first connection, while it is the only one. */
+static uint64_t acknowledged(const struct spotnik_lane *lane)
+{
+    int waiting;
+    if (lane->more_up > 0 || ioctl(lane->first.socket.fd, SIOCOUTQ, &waiting) != 0 || (uint64_t)waiting > lane->sent)
+        return 0;
+    return lane->sent - (uint64_t)waiting;
+}
+
+/* Where nothing is to be tried the usual one is in use already, or what socket.c has set. */
+static void steer(const struct spotnik_engine *engine, struct spotnik_lane *lane)
+{
+    const struct spotnik_control *control = &engine->control;
+    if (lane->congestion.fixed && !control->fixed)
+        return;
+    for (uint32_t i = 0; i <= lane->more_up; i++)
+        spotnik_control_set(spotnik_lane_track(lane, i)->socket.fd, lane->congestion.other ? control->other : control->usual);
+}
+
 void spotnik_widen_begin(struct spotnik_engine *engine, struct spotnik_lane *lane)
 {
-    lane->width = spotnik_width_make(engine->width > 0 || may_try(engine, lane) ? engine->width : 1);
+    bool may = may_try(engine, lane), other = may && engine->control.other[0] != '\0';
+    lane->width = spotnik_width_make(engine->width > 0 || may ? engine->width : 1, may ? engine->width_found : 0);
+    lane->congestion = spotnik_congestion_make(!other, other && engine->other_found);
     lane->sent = 0;
+    steer(engine, lane);
     use(lane);
+    spotnik_width_opened(&lane->width, round_trip_ns(lane));
 }
 
 void spotnik_widen_end(struct spotnik_engine *engine, struct spotnik_lane *lane)
@@ -77,16 +105,16 @@ void spotnik_widen_end(struct spotnik_engine *engine, struct spotnik_lane *lane)
     }
     lane->more_up = 0;
     lane->used = 1;
-    lane->widening = false;
+    lane->widening = 0;
     lane->pressed_ns = 0;
 }
 
 static bool is_due(const struct spotnik_lane *lane)
 {
-    return lane->first.up && lane->width.wanted > 1 + lane->more_up && !lane->widening;
+    return lane->first.up && lane->width.wanted > 1 + lane->more_up + lane->widening;
 }
 
-/* Where it will be measured is where data goes in bulk; a given number is for the ring. */
+/* A number that is given, or was found elsewhere, is for where data goes in bulk. */
 static bool is_successor(const struct spotnik_engine *engine, const struct spotnik_lane *lane)
 {
     const struct spotnik_view *view = spotnik_core_view(engine->core);
@@ -95,25 +123,41 @@ static bool is_successor(const struct spotnik_engine *engine, const struct spotn
            && spotnik_id_equal(view->entry[(rank + 1) % view->size].member.id, lane->peer.id);
 }
 
-/* One at a time, and none before the view has committed a step: then the other side has certainly taken the first connection. */
+/* Has the other side taken the first connection? Beside one that it does not know yet it would refuse others. It has where the view has
+ * committed a step; and in a long first step, where it has read megabytes. */
+static bool is_taken(const struct spotnik_engine *engine, const struct spotnik_lane *lane)
+{
+    return engine->committed > spotnik_core_view(engine->core)->settled_step
+           || lane->more_up > 0 || acknowledged(lane) >= TAKEN_BYTES;
+}
+
 void spotnik_widen_look(struct spotnik_engine *engine, struct spotnik_lane *lane)
 {
-    if (!is_due(lane) || !lane->expected || engine->committed <= spotnik_core_view(engine->core)->settled_step
-        || (lane->width.fixed && lane->pressed_ns == 0 && !is_successor(engine, lane)))
+    bool where_needed = lane->width.trying > 0 || lane->pressed_ns != 0 || is_successor(engine, lane);
+    if (!is_due(lane) || !lane->expected || !where_needed || !is_taken(engine, lane))
         return;
     if (lane->more == NULL && (lane->more = calloc(SPOTNIK_WIDTH_MAX - 1, sizeof *lane->more)) == NULL) {
         spotnik_width_failed(&lane->width);
         return;
     }
-    lane->widening = true;
-    spotnik_opening_widen(engine, &lane->peer, lane->name);
+    while (is_due(lane)) {
+        lane->widening++;
+        spotnik_opening_widen(engine, &lane->peer, lane->name);
+    }
 }
 
 static struct spotnik_lane *widened_find(struct spotnik_engine *engine, const struct spotnik_opening *opening)
 {
     struct spotnik_lane *lane = spotnik_lane_find(engine, opening->peer.id);
-    bool same = lane != NULL && lane->first.up && lane->widening && memcmp(lane->name, opening->name, sizeof lane->name) == 0;
+    bool same = lane != NULL && lane->first.up && lane->widening > 0 && memcmp(lane->name, opening->name, sizeof lane->name) == 0;
     return same ? lane : NULL;
+}
+
+static void widened(struct spotnik_lane *lane)
+{
+    use(lane);
+    if (lane->used == lane->width.wanted)
+        spotnik_width_opened(&lane->width, round_trip_ns(lane));
 }
 
 /* The connection stays the opening's if nobody wants it any more. */
@@ -124,7 +168,7 @@ void spotnik_widen_adopt(struct spotnik_engine *engine, struct spotnik_opening *
         return;
     struct spotnik_track *track = &lane->more[lane->more_up];
     int fd = spotnik_socket_release(&opening->socket, engine->epoll_fd);
-    lane->widening = false;
+    lane->widening--;
     *track = (struct spotnik_track){ .up = true };
     if (spotnik_socket_watch(&track->socket, engine->attend.data.fd, fd, SPOTNIK_SOCKET_LANE) != 0) {
         close(fd);
@@ -133,9 +177,8 @@ void spotnik_widen_adopt(struct spotnik_engine *engine, struct spotnik_opening *
     }
     track->socket.writable = true;
     lane->more_up++;
-    use(lane);
-    if (lane->used == lane->width.wanted)
-        spotnik_width_opened(&lane->width, round_trip_ns(lane));
+    steer(engine, lane);
+    widened(lane);
 }
 
 void spotnik_widen_failed(struct spotnik_engine *engine, const struct spotnik_opening *opening)
@@ -143,11 +186,9 @@ void spotnik_widen_failed(struct spotnik_engine *engine, const struct spotnik_op
     struct spotnik_lane *lane = widened_find(engine, opening);
     if (lane == NULL)
         return;
-    lane->widening = false;
-    if (lane->width.fixed)
-        lane->width.wanted = 1 + lane->more_up; /* as many as there are, until the next view */
-    else
-        spotnik_width_failed(&lane->width);
+    lane->widening--;
+    spotnik_width_failed(&lane->width); /* a given number, too, until the next view */
+    widened(lane);
 }
 
 static struct spotnik_lane_status status_of(const struct spotnik_lane *lane)
@@ -186,21 +227,37 @@ static bool is_pressed(const struct spotnik_engine *engine, struct spotnik_lane 
     return true;
 }
 
+static void width_changed(struct spotnik_engine *engine, struct spotnik_lane *lane)
+{
+    bool more = lane->width.wanted > lane->used;
+
+    spotnik_congestion_anew(&lane->congestion);
+    if (lane->width.wanted > 1 + lane->more_up) {
+        spotnik_engine_kick(engine); /* spotnik_widen_look() */
+        return;
+    }
+    use(lane);
+    if (more) /* some that were put aside before */
+        spotnik_width_opened(&lane->width, round_trip_ns(lane));
+}
+
 static void report(struct spotnik_engine *engine, struct spotnik_lane *lane, uint64_t now_ns)
 {
     uint64_t ns = now_ns - lane->pressed_ns, bytes = lane->sent - lane->pressed_sent;
     lane->pressed_ns = now_ns;
     lane->pressed_sent = lane->sent;
-    if (lane->used != lane->width.wanted || !spotnik_width_pressed(&lane->width, bytes, ns))
-        return;
-    if (lane->width.wanted > 1 + lane->more_up) {
+    if (is_due(lane))
         spotnik_engine_kick(engine); /* spotnik_widen_look() */
+    if (lane->used != lane->width.wanted)
         return;
-    }
-    bool more = lane->width.wanted > lane->used; /* one that was put aside before */
-    use(lane);
-    if (more)
-        spotnik_width_opened(&lane->width, round_trip_ns(lane));
+    if (!lane->congestion.trying && spotnik_width_pressed(&lane->width, bytes, ns))
+        width_changed(engine, lane);
+    else if (lane->width.trying == 0 && spotnik_congestion_pressed(&lane->congestion, bytes, ns))
+        steer(engine, lane);
+    if (lane->width.trying == 0 && !lane->width.fixed)
+        engine->width_found = lane->width.wanted;
+    if (!lane->congestion.trying && !lane->congestion.fixed)
+        engine->other_found = lane->congestion.other;
 }
 
 /* After every attempt to send. */

@@ -11,9 +11,10 @@
 #define PATIENCE_NS (20 * SPOTNIK_S)
 #define PATIENCE_MAX_NS (600 * SPOTNIK_S)
 
-struct spotnik_width spotnik_width_make(uint32_t fixed)
+struct spotnik_width spotnik_width_make(uint32_t fixed, uint32_t first)
 {
-    return (struct spotnik_width){ .wanted = fixed > 0 ? fixed : 1, .fixed = fixed > 0, .patience_ns = PATIENCE_NS };
+    uint32_t wanted = fixed > 0 ? fixed : first > 0 ? first : 1;
+    return (struct spotnik_width){ .wanted = wanted, .fixed = fixed > 0, .patience_ns = PATIENCE_NS };
 }
 
 static void measure_anew(struct spotnik_width *width)
@@ -29,53 +30,77 @@ void spotnik_width_opened(struct spotnik_width *width, uint64_t round_trip_ns)
     measure_anew(width);
 }
 
-static void put_aside(struct spotnik_width *width)
+static void wait_for_the_next_try(struct spotnik_width *width)
 {
-    width->wanted--;
-    width->trying = false;
+    width->trying = 0;
     width->rest_ns = width->patience_ns;
-    width->patience_ns = width->patience_ns < PATIENCE_MAX_NS / 2 ? 2 * width->patience_ns : PATIENCE_MAX_NS;
     measure_anew(width);
+}
+
+static void put_all_aside(struct spotnik_width *width)
+{
+    width->wanted -= width->trying;
+    wait_for_the_next_try(width);
+    width->patience_ns = width->patience_ns < PATIENCE_MAX_NS / 2 ? 2 * width->patience_ns : PATIENCE_MAX_NS;
 }
 
 void spotnik_width_failed(struct spotnik_width *width)
 {
-    if (width->trying)
-        put_aside(width);
+    if (width->trying == 1) {
+        put_all_aside(width);
+        return;
+    }
+    width->wanted -= width->wanted > 1;
+    width->trying -= width->trying > 0;
 }
 
-/* One more would add a part in `before` to the rate if flows are what is capped. A third of that, and more than noise. */
-static bool has_paid(uint64_t rate, uint64_t rate_before, uint32_t before)
+/* What the rise of the rate is worth in flows of which `before` carry `rate_before`: one counts from a third of it on. And what is not
+ * more than noise is worth none. */
+static uint64_t flows_won(uint64_t rate, uint64_t rate_before, uint32_t before)
 {
-    uint64_t third = rate_before / (3 * before), noise = rate_before / 12;
+    uint64_t noise = rate_before / 12, flow = rate_before / before;
 
-    return rate >= rate_before + (third > noise ? third : noise);
+    if (flow == 0 || rate <= rate_before + noise)
+        return 0;
+    return (rate - rate_before + flow - flow / 3) / flow;
 }
 
-static bool try_one_more(struct spotnik_width *width)
+static bool try_more(struct spotnik_width *width)
 {
-    width->trying = width->wanted < SPOTNIK_WIDTH_MAX;
-    if (!width->trying)
-        return false;
-    width->wanted++;
+    uint32_t room = SPOTNIK_WIDTH_MAX - width->wanted;
+
+    width->trying = width->wanted < room ? width->wanted : room;
+    width->wanted += width->trying;
+    return width->trying > 0;
+}
+
+/* Of those on trial, the first so many stay. */
+static bool keep(struct spotnik_width *width, uint32_t kept, uint64_t rate)
+{
+    uint32_t left = width->trying - kept;
+
+    width->rate = rate;
+    width->patience_ns = PATIENCE_NS;
+    if (left == 0)
+        return try_more(width);
+    width->wanted -= left;
+    wait_for_the_next_try(width);
     return true;
 }
 
 /* A measurement is complete. */
 static bool judge(struct spotnik_width *width, uint64_t rate, uint64_t ns)
 {
-    if (!width->trying) {
+    if (width->trying == 0) {
         width->rate = rate;
         width->rest_ns -= ns < width->rest_ns ? ns : width->rest_ns;
-        return width->rest_ns == 0 && try_one_more(width);
+        return width->rest_ns == 0 && try_more(width);
     }
-    if (!has_paid(rate, width->rate, width->wanted - 1)) {
-        put_aside(width);
-        return true;
-    }
-    width->rate = rate;
-    width->patience_ns = PATIENCE_NS;
-    return try_one_more(width);
+    uint64_t won = flows_won(rate, width->rate, width->wanted - width->trying);
+    if (won > 0)
+        return keep(width, won < width->trying ? (uint32_t)won : width->trying, rate);
+    put_all_aside(width);
+    return true;
 }
 
 bool spotnik_width_pressed(struct spotnik_width *width, uint64_t bytes, uint64_t ns)

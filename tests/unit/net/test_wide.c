@@ -23,6 +23,7 @@
 
 #define MEMBERS 3
 #define COUNT 300007
+#define LONG_COUNT (4 << 20)
 #define STEPS 40
 #define PATIENCE_NS (20 * SPOTNIK_S)
 #define ELEMENTS 1000
@@ -124,6 +125,32 @@ static void test_sums_are_right_over_eight(void **context)
     run(worker);
     for (unsigned i = 0; i < MEMBERS; i++)
         spotnik_engine_free(worker[i].engine, true);
+}
+
+/* Nobody has committed anything: that the other side reads is known from what it has taken. */
+static void test_a_long_first_step_is_enough(void **context)
+{
+    struct worker worker[MEMBERS] = { { .index = 0 } };
+    float *data[MEMBERS];
+    (void)context;
+    start(worker, "4");
+    for (unsigned i = 0; i < MEMBERS; i++) {
+        spotnik_step step;
+        data[i] = calloc(LONG_COUNT, sizeof(float));
+        assert_int_equal(spotnik_engine_step_begin(worker[i].engine, &step), 0);
+        assert_int_equal(spotnik_engine_allreduce(worker[i].engine, 0, data[i], LONG_COUNT, SPOTNIK_F32, SPOTNIK_SUM), 0);
+    }
+    uint64_t until_ns = spotnik_clock_ns() + PATIENCE_NS;
+    for (unsigned i = 0; i < MEMBERS; i++)
+        while (widest(worker[i].engine) < 4) {
+            assert_true(spotnik_clock_ns() < until_ns);
+            sched_yield();
+        }
+    for (unsigned i = 0; i < MEMBERS; i++) {
+        assert_int_equal(worker[i].engine->committed, 0);
+        spotnik_engine_free(worker[i].engine, false);
+        free(data[i]);
+    }
 }
 
 static void test_loopback_is_left_alone(void **context)
@@ -336,6 +363,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sums_are_right_over_eight),
+        cmocka_unit_test(test_a_long_first_step_is_enough),
         cmocka_unit_test(test_loopback_is_left_alone),
         cmocka_unit_test(test_other_words_are_refused),
         cmocka_unit_test(test_a_frame_before_its_turn_is_kept),

@@ -50,7 +50,7 @@ static void test_capped_flows_add_up(void **context)
     (void)context;
     for (uint32_t flows = 1; flows <= SPOTNIK_WIDTH_MAX; flows++) {
         struct link link = { .flow = 1000 * MBIT / flows, .all = 1000 * MBIT };
-        struct spotnik_width width = spotnik_width_make(0);
+        struct spotnik_width width = spotnik_width_make(0, 0);
         press(&width, &link, 10 * SPOTNIK_S);
         assert_int_equal(width.wanted, flows);
     }
@@ -61,7 +61,7 @@ static void test_a_full_link_gets_one(void **context)
     (void)context;
     for (uint64_t seed = 1; seed <= 50; seed++) {
         struct link link = { .flow = 1000 * MBIT, .all = 1000 * MBIT, .noise_percent = 15, .seed = seed };
-        struct spotnik_width width = spotnik_width_make(0);
+        struct spotnik_width width = spotnik_width_make(0, 0);
         uint64_t tried_ns = press(&width, &link, 60 * SPOTNIK_S);
         assert_int_equal(width.wanted, 1);
         assert_true(tried_ns <= 3 * SPOTNIK_S); /* of 60: tries are few */
@@ -73,7 +73,7 @@ static void test_noise_does_not_hide_a_cap(void **context)
     (void)context;
     for (uint64_t seed = 1; seed <= 50; seed++) {
         struct link link = { .flow = 250 * MBIT, .all = 1000 * MBIT, .noise_percent = 10, .seed = seed };
-        struct spotnik_width width = spotnik_width_make(0);
+        struct spotnik_width width = spotnik_width_make(0, 0);
         press(&width, &link, 10 * SPOTNIK_S);
         assert_int_equal(width.wanted, 4);
     }
@@ -82,7 +82,7 @@ static void test_noise_does_not_hide_a_cap(void **context)
 static void test_a_cap_that_comes_later_is_found(void **context)
 {
     struct link link = { .flow = 1000 * MBIT, .all = 1000 * MBIT };
-    struct spotnik_width width = spotnik_width_make(0);
+    struct spotnik_width width = spotnik_width_make(0, 0);
     (void)context;
     press(&width, &link, 5 * SPOTNIK_S);
     assert_int_equal(width.wanted, 1);
@@ -94,7 +94,7 @@ static void test_a_cap_that_comes_later_is_found(void **context)
 static void test_tries_become_rare(void **context)
 {
     struct link link = { .flow = 1000 * MBIT, .all = 1000 * MBIT };
-    struct spotnik_width width = spotnik_width_make(0);
+    struct spotnik_width width = spotnik_width_make(0, 0);
     (void)context;
     uint64_t first_ns = press(&width, &link, 100 * SPOTNIK_S), later_ns = press(&width, &link, 100 * SPOTNIK_S);
     assert_true(first_ns > 0);
@@ -104,7 +104,7 @@ static void test_tries_become_rare(void **context)
 static void test_one_that_cannot_be_opened_is_given_up(void **context)
 {
     struct link link = { .flow = 250 * MBIT, .all = 1000 * MBIT };
-    struct spotnik_width width = spotnik_width_make(0);
+    struct spotnik_width width = spotnik_width_make(0, 0);
     (void)context;
     while (width.wanted == 1)
         spotnik_width_pressed(&width, rate_of(&link, 1) / 100, TICK_NS);
@@ -117,17 +117,57 @@ static void test_one_that_cannot_be_opened_is_given_up(void **context)
 static void test_a_given_number_stays(void **context)
 {
     struct link link = { .flow = 100 * MBIT, .all = 1000 * MBIT };
-    struct spotnik_width width = spotnik_width_make(3);
+    struct spotnik_width width = spotnik_width_make(3, 0);
     (void)context;
     press(&width, &link, 60 * SPOTNIK_S);
     assert_int_equal(width.wanted, 3);
     assert_int_equal(width.rate / MBIT, 300);
 }
 
+/* Twice as many at a time: a capped flow each quarter of a second would be seconds of a fraction of the link. */
+static void test_eight_are_found_within_two_seconds(void **context)
+{
+    struct link link = { .flow = 125 * MBIT, .all = 1000 * MBIT };
+    struct spotnik_width width = spotnik_width_make(0, 0);
+    (void)context;
+    press(&width, &link, 2 * SPOTNIK_S);
+    assert_int_equal(width.wanted, 8);
+}
+
+static void test_what_was_right_elsewhere_comes_first(void **context)
+{
+    struct link link = { .flow = 250 * MBIT, .all = 1000 * MBIT };
+    struct spotnik_width width = spotnik_width_make(0, 4), given = spotnik_width_make(2, 4);
+    (void)context;
+    assert_int_equal(width.wanted, 4);
+    assert_int_equal(given.wanted, 2);
+    press(&width, &link, 10 * SPOTNIK_S);
+    assert_int_equal(width.wanted, 4);
+}
+
+/* Four are tried beside four, and two of them cannot be opened: the others are judged all the same. */
+static void test_some_of_many_cannot_be_opened(void **context)
+{
+    struct link link = { .flow = 150 * MBIT, .all = 1000 * MBIT };
+    struct spotnik_width width = spotnik_width_make(0, 4);
+    (void)context;
+    while (width.wanted == 4)
+        spotnik_width_pressed(&width, rate_of(&link, 4) / 100, TICK_NS);
+    assert_int_equal(width.wanted, 8);
+    spotnik_width_failed(&width);
+    spotnik_width_failed(&width);
+    assert_int_equal(width.wanted, 6);
+    assert_int_equal(width.trying, 2);
+    spotnik_width_opened(&width, SPOTNIK_MS);
+    while (width.trying == 2)
+        spotnik_width_pressed(&width, rate_of(&link, 6) / 100, TICK_NS);
+    assert_true(width.wanted >= 6);
+}
+
 /* Little data: nothing can be said of the link, and nothing is tried. */
 static void test_little_data_says_nothing(void **context)
 {
-    struct spotnik_width width = spotnik_width_make(0);
+    struct spotnik_width width = spotnik_width_make(0, 0);
     (void)context;
     for (int i = 0; i < 10000; i++)
         assert_false(spotnik_width_pressed(&width, 100, TICK_NS));
@@ -143,6 +183,9 @@ int main(void)
         cmocka_unit_test(test_tries_become_rare),
         cmocka_unit_test(test_one_that_cannot_be_opened_is_given_up),
         cmocka_unit_test(test_a_given_number_stays),
+        cmocka_unit_test(test_eight_are_found_within_two_seconds),
+        cmocka_unit_test(test_what_was_right_elsewhere_comes_first),
+        cmocka_unit_test(test_some_of_many_cannot_be_opened),
         cmocka_unit_test(test_little_data_says_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

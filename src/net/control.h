@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which congestion controls of TCP this process may use for its lanes: the system's, or one that SPOTNIK_CONGESTION names, and another
+ * to try beside it (congestion.h). Asks the kernel with a socket of its own; decides nothing about when. */
+#ifndef SPOTNIK_NET_CONTROL_H
+#define SPOTNIK_NET_CONTROL_H
+
+#include <stdbool.h>
+
+#define SPOTNIK_CONTROL_NAME 16 /* TCP_CA_NAME_MAX */
+
+struct spotnik_control {
+    bool fixed; /* by SPOTNIK_CONGESTION: `usual` is for all lanes, those on one host as well */
+    char usual[SPOTNIK_CONTROL_NAME];
+    char other[SPOTNIK_CONTROL_NAME]; /* "": none */
+};
+
+/* "auto" (also NULL and ""): the system's, and another to try; "system"; or a name. ARGUMENT: no such, or none for us. */
+int spotnik_control_init(const char *text, struct spotnik_control *ret);
+
+/* For one connection. */
+void spotnik_control_set(int fd, const char *name);
+
+#endif
