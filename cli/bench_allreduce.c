@@ -12,6 +12,7 @@
 #include "bench_allreduce_worker.h"
 #include "options.h"
 #include "ring/choice.h"
+#include "ring/tree.h"
 #include "spotnik/spotnik.h"
 
 #define LIST_MAX ALLREDUCE_SIZES_MAX
@@ -26,7 +27,7 @@ struct request {
 
 static const char *const way_text[] = {"shm, owned", "shm", "tcp"};
 static const char *const algorithm_text[] = {"-", "flat small", "flat large", "ring", "ring", "ring",
-                                             "direct", "hub", "hierarchy"};
+                                             "direct", "hub", "tree", "hierarchy"};
 
 static const char help[] =
     "Usage: spotnik bench allreduce [OPTION]...\n\n"
@@ -174,15 +175,30 @@ static void print_cell(const struct request *request, const struct allreduce_pla
 
 static void explain_table(void)
 {
-    char bytes[24];
+    char bytes[24], members[32];
 
     printf("  the table    of buckets that go over TCP, by measurement (first row that fits; else ring):\n              ");
     for (const struct spotnik_choice *row = spotnik_choice_measured; row->members_max; row++) {
         size_text(row->bytes_max, bytes);
-        printf("%s up to %u members%s and %s: %s", row == spotnik_choice_measured ? "" : ";", row->members_max,
-               row->near ? " of one host" : "", bytes, spotnik_schedule_name(row->schedule));
+        if (row->members_max == SPOTNIK_CHOICE_ALL)
+            snprintf(members, sizeof(members), "any members");
+        else
+            snprintf(members, sizeof(members), "up to %u members", row->members_max);
+        printf("%s %s%s and %s: %s", row == spotnik_choice_measured ? "" : ";", members, row->near ? " of one host" : "", bytes,
+               spotnik_schedule_name(row->schedule));
     }
     printf("\n");
+}
+
+static void explain_tree(const struct allreduce_plan *plan)
+{
+    uint32_t levels = 0;
+
+    for (uint64_t last = plan->workers - 1; last > 0; last = (last - 1) / SPOTNIK_TREE_FAN_MAX)
+        levels++;
+    printf("  tree         small, over TCP, more members than one could wait for at once: sums go up a tree, %u to one, and the result down.\n"
+           "               %u hops and %u messages, where the ring has %u hops and %u messages.\n",
+           SPOTNIK_TREE_FAN_MAX, 2 * levels, 2 * (plan->workers - 1), 2 * (plan->workers - 1), 2 * plan->workers * (plan->workers - 1));
 }
 
 static void explain_hosts(const struct allreduce_plan *plan, const char *small)
@@ -229,6 +245,8 @@ static void explain(const struct allreduce_plan *plan, const struct allreduce_bo
         printf("  hub          small, over TCP on one host: everybody sends rank 0 its input and gets the result. Two hops, %u messages, where\n"
                "               the ring has %u hops and %u messages.\n",
                2 * (plan->workers - 1), 2 * (plan->workers - 1), 2 * plan->workers * (plan->workers - 1));
+    if (seen[ALLREDUCE_TREE])
+        explain_tree(plan);
     explain_table();
     if (seen[ALLREDUCE_RING_NO_MEMORY])
         printf("  ring (shm)   memory cannot be shared here: the system offers none (memfd, futex_waitv), a limit on address space is in\n"

@@ -131,7 +131,7 @@ static enum allreduce_algorithm algorithm_of(spotnik_job *job, enum allreduce_wa
         spotnik_choice_take(engine->config.limits.choice, spotnik_core_view(engine->core)->size, true, bytes);
     spotnik_engine_unlock(engine);
     if (algorithm == ALLREDUCE_RING && small != SPOTNIK_SCHEDULE_RING)
-        algorithm = small == SPOTNIK_SCHEDULE_DIRECT ? ALLREDUCE_DIRECT : ALLREDUCE_HUB;
+        algorithm = small == SPOTNIK_SCHEDULE_DIRECT ? ALLREDUCE_DIRECT : small == SPOTNIK_SCHEDULE_HUB ? ALLREDUCE_HUB : ALLREDUCE_TREE;
     return algorithm;
 }
 

@@ -23,6 +23,7 @@ enum allreduce_algorithm {
     ALLREDUCE_RING_APART,     /* not everybody shares memory with everybody */
     ALLREDUCE_DIRECT,         /* small, over TCP */
     ALLREDUCE_HUB,
+    ALLREDUCE_TREE,           /* small, over TCP, or what goes on between hosts of a small one */
     ALLREDUCE_HOSTS,          /* on each host in memory, and between hosts round a ring of those */
 };
 

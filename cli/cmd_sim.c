@@ -14,7 +14,7 @@
 static const char help[] =
     "Usage: spotnik sim [--seed N] [--seeds COUNT] [--workers N] [--trace] [--data] [--json]\n"
     "       spotnik sim --scale MEMBERS [--losses A,B,...] [--bucket SIZE --gbit RATE] [--seed N]\n"
-    "                   [--per-host N [--scattered] [--memory RATE] [--ring]]\n\n"
+    "                   [--per-host N [--scattered] [--memory RATE]] [--ring]\n\n"
     "Play a whole cluster in one process under virtual time: members that are killed, stopped, cut off, "
     "slowed down,\n"
     "that join and leave; then heal everything and see whether the living come together again. One checker "
@@ -31,7 +31,8 @@ static const char help[] =
     "  --plant BUG    break a rule of the protocol on purpose: commit-after-promise, ignore-accepted, "
     "any-quorum,\n"
     "                 skip-handover, forget-returned, flat-unasked, small-early,\n"
-    "                 policy-not-copied, policy-alone, holder-alone, judge-any-lane, sum-early\n"
+    "                 policy-not-copied, policy-alone, holder-alone, judge-any-lane, sum-early,\n"
+    "                 tree-early\n"
     "  --json         results as JSON, one object per line\n"
     "  --scale N      a view of N members, losses in one instant: what the recovery costs (default losses "
     "1,3,10),\n"
@@ -41,7 +42,7 @@ static const char help[] =
     "  --per-host N   with --scale: so many members on each host, 1 to 64; default 1. They reduce by hosts, as they would\n"
     "  --scattered    with --per-host: neighbours in the view are on different hosts; else members of a host follow each other\n"
     "  --memory RATE  with --per-host: GB/s of each member in copying and adding up, of what comes out; default 4\n"
-    "  --ring         with --per-host: round the ring of all instead\n\n"
+    "  --ring         with --scale: everything round the ring of all, small buckets too, and nothing by hosts\n\n"
     "  spotnik sim --seed 42 --trace | less    one run as a story\n"
     "  spotnik sim --seeds 10000               a sweep; on failure it prints how to reproduce it\n"
     "  spotnik sim --scale 1000 --losses 1,3,10\n\n"
@@ -70,7 +71,8 @@ static bool parse_bug(const char *text, uint32_t *bugs)
                   { "policy-alone", SPOTNIK_BUG_POLICY_ALONE },
                   { "holder-alone", SPOTNIK_BUG_HOLDER_ALONE },
                   { "judge-any-lane", SPOTNIK_BUG_JUDGE_ANY_LANE },
-                  { "sum-early", SPOTNIK_BUG_SUM_EARLY } };
+                  { "sum-early", SPOTNIK_BUG_SUM_EARLY },
+                  { "tree-early", SPOTNIK_BUG_TREE_EARLY } };
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
         if (!strcmp(text, known[i].name)) {
             *bugs |= known[i].bug;

@@ -24,6 +24,7 @@ void spotnik_limits_init(struct spotnik_limits *limits, uint32_t members_max)
         .retry_ns = 100 * SPOTNIK_MS,
         .enter_wait_ns = 50 * SPOTNIK_MS,
         .choice = spotnik_choice_measured,
+        .fan = SPOTNIK_TREE_FAN_MAX,
     };
 }
 
@@ -59,6 +60,7 @@ static struct spotnik_core *lay_out(struct carver *carver, const struct spotnik_
     core->rumoured = carve(carver, members * sizeof(*core->rumoured));
     core->quiet_until_ns = carve(carver, members * sizeof(*core->quiet_until_ns));
     core->fenced = carve(carver, members * sizeof(*core->fenced));
+    core->holder = carve(carver, members * sizeof(*core->holder));
     core->consumed = carve(carver, members * sizeof(*core->consumed));
     for (int i = 0; i < 4; i++)
         core->carried[i >> 1][i & 1] = carve(carver, 2 * members * sizeof(uint64_t));
@@ -87,6 +89,7 @@ struct spotnik_core *spotnik_core_init(void *memory, const struct spotnik_limits
     SPOTNIK_ASSERT(limits->members_max >= 1);
     SPOTNIK_ASSERT(limits->chunk_bytes >= 8 && limits->chunk_bytes % 8 == 0);
     SPOTNIK_ASSERT(spotnik_choice_members(limits->choice, 0) <= SPOTNIK_SMALL_MEMBERS_MAX);
+    SPOTNIK_ASSERT(limits->fan >= 1 && limits->fan <= SPOTNIK_TREE_FAN_MAX);
     SPOTNIK_ASSERT(!spotnik_id_is_none(self->id));
     memset(memory, 0, spotnik_core_size(limits));
     struct spotnik_core *core = lay_out(&carver, limits);

@@ -16,7 +16,7 @@
  *
  * The memory of buckets is the driver's: for each bucket a caller-owned `in`, never written, and two driver-owned
  * results `out[0]`, `out[1]`; step s writes out[s & 1] and the other still holds the result of s - 1 for laggards. For each bucket of
- * which spotnik_choice_members() is not 0 also as many places for inputs of others, and `offer[0]`, `offer[1]` for its own.
+ * which spotnik_choice_places() is not 0 also as many places for what others put in, and `offer[0]`, `offer[1]` for its own.
  *
  * event->now_ns must not run backwards. */
 #ifndef SPOTNIK_CORE_CORE_H
@@ -30,6 +30,7 @@
 #include "member/view.h"
 #include "ring/choice.h"
 #include "ring/ring.h"
+#include "ring/tree.h"
 
 #define SPOTNIK_BUCKETS_MAX 258            /* 0..255 are the caller's */
 #define SPOTNIK_BUCKET_AGREED 256          /* the library's own: numbers that all members decide by (src/api/agreed.h) */
@@ -48,6 +49,7 @@ struct spotnik_limits {
     uint64_t enter_wait_ns;    /* how long a view change waits for a joiner that is a step behind */
     bool minority_continues;   /* SPOTNIK_MINORITY_CONTINUE: waives P1 */
     const struct spotnik_choice *choice; /* which buckets do not go round the ring; the same for all members. NULL: all do */
+    uint32_t fan;              /* how many send their sums to one, where small buckets go up a tree; the same for all members */
     bool hierarchy;            /* members of one host add up in memory and send one stream to the next host, where they can */
     bool deals;                /* shares are uneven: DEAL is asked for before every commit; the same on every member */
 };
@@ -112,7 +114,7 @@ struct spotnik_chunk_header {
     uint64_t epoch;     /* of the view; ignored by joiners for handover */
     uint64_t step;
     uint64_t sequence;  /* all-reduce: chunk number in the stream round the ring, or, of a small bucket, the sender's rank for an input
-                           and the size of the view for the result; handover: chunk number in the bucket */
+                           and the size of the view for the result, in a tree the sender's slot at the receiver; handover: chunk number in the bucket */
     uint64_t count;     /* elements of the whole bucket */
     uint64_t weight;    /* in a handover among members: how many buckets the step has */
 };
@@ -150,6 +152,9 @@ enum spotnik_action_kind {
     SPOTNIK_ACTION_OFFER,      /* bucket, step, count: offer[step & 1] = in: to be sent from there */
     SPOTNIK_ACTION_SUM,        /* bucket, step; offset: our rank, count: members, weight: ours: out[step & 1] = all inputs added up, ours from
                                   `in`, the others' where KEEP put them; segment j of the ring (ring.h) from rank j on */
+    SPOTNIK_ACTION_GATHER,     /* bucket, step, count, weight: out[step & 1] = ours, `in` of this weight, and then what KEEP put to places 1 to
+                                  count, of MEAN weighted already, in this order. `part` HOLDER: ours is the sum of our host, in out.
+                                  `offset` 1: that is all of it, finish the mean; 0: it goes on */
     SPOTNIK_ACTION_FLAT,       /* bucket, step, count, weight: reduce it by the flat algorithm with all of the view -> FLAT_DONE.
                                   `part` HOLDER, SERVED: with the members of our host only, one of `offset`; the first of them gets their
                                   sum (of MEAN without the division) and SPREADs the result of all, which the others wait for */
@@ -159,8 +164,8 @@ enum spotnik_action_kind {
     SPOTNIK_ACTION_DEAL,       /* step: out[step & 1] of every bucket will hold the result when all actions of this event are done: say
                                   by DEAL how the next steps are dealt out, and it is committed */
     SPOTNIK_ACTION_COMMITTED,  /* step: out[step & 1] of every bucket holds the result */
-    SPOTNIK_ACTION_LINK_EXPECT,/* peer: the new view sends data to it: open the data connection. Comes after VIEW, once for each;
-                                  a connection of the old view that is not named again is closed */
+    SPOTNIK_ACTION_LINK_EXPECT,/* peer: the new view sends data to it: open the data connection. Comes after VIEW, or when
+                                  a way is first used that needs it; a connection of the old view that is not named with VIEW is closed */
     SPOTNIK_ACTION_EXCLUDED,
     SPOTNIK_ACTION_LEFT,
     SPOTNIK_ACTION_FAILED,     /* error */
@@ -282,6 +287,7 @@ enum spotnik_bug {
     SPOTNIK_BUG_HOLDER_ALONE = (1u << 9),    /* the sum of a host goes on with the weight of its holder */
     SPOTNIK_BUG_JUDGE_ANY_LANE = (1u << 10), /* what overtakes on another connection counts as a different program */
     SPOTNIK_BUG_SUM_EARLY = (1u << 11),      /* a host's sum goes on before all of what is sent is there */
+    SPOTNIK_BUG_TREE_EARLY = (1u << 12),     /* a sum goes up the tree when something has come from below, not all */
 };
 void spotnik_core_plant(struct spotnik_core *core, uint32_t bugs);
 

@@ -54,6 +54,7 @@ void flat_install(struct spotnik_core *core)
 {
     core->flat.failed = false;
     core->flat.on = core->chosen.flat;
+    core->holders = spotnik_hosts_holders(&core->view, core->holder);
     core->hosts = core->limits.hierarchy ? spotnik_hosts_of(&core->view, core->rank) : (struct spotnik_hosts){.count = 1};
     flat_latch(core);
     core->flat.on |= core->flat.ours && (core->bugs & SPOTNIK_BUG_FLAT_UNASKED);
@@ -110,6 +111,10 @@ bool flat_start(struct spotnik_core *core, uint32_t number, struct spotnik_bucke
 
     if (!core->flat.on || core->view.size < 2 || (core->hosts.count > 1 && !hosts))
         return false;
+    if (hosts && core->hosts.members == 1 && tree_of_hosts(core, bucket)) {
+        tree_start(core, number, bucket, true);
+        return true;
+    }
     if (hosts && core->hosts.members == 1) {
         spotnik_transaction_start_hosts(&core->step, bucket, core->hosts.count, core->hosts.index, core->limits.chunk_bytes);
         bucket_scale(core, number, bucket);
@@ -177,11 +182,16 @@ static bool still_wanted(const struct spotnik_core *core, const struct spotnik_c
            header->bucket < SPOTNIK_BUCKETS_MAX;
 }
 
-/* More of the sum of our host is there. With the first of it the bucket is begun on the ring of hosts. */
+/* More of the sum of our host is there. With the first of it the bucket is begun on the ring of hosts; all of it if it goes up a tree,
+ * since that is one chunk. */
 static void host_summed(struct spotnik_core *core, struct spotnik_bucket *bucket, const struct spotnik_event *event)
 {
     uint64_t weight = core->bugs & SPOTNIK_BUG_HOLDER_ALONE ? bucket->weight : event->header.weight;
 
+    if (bucket->flat && tree_of_hosts(core, bucket)) {
+        tree_start_summed(core, bucket, weight);
+        return;
+    }
     if (bucket->flat)
         spotnik_transaction_start_summed(&core->step, bucket, core->hosts.count, core->hosts.index, core->limits.chunk_bytes,
                                          weight);

@@ -34,7 +34,7 @@ const char *spotnik_action_name(enum spotnik_action_kind kind)
         [SPOTNIK_ACTION_FLAT_LATE] = "flat late",
         [SPOTNIK_ACTION_FLAT] = "flat",           [SPOTNIK_ACTION_DEAL] = "deal",
         [SPOTNIK_ACTION_OFFER] = "offer",         [SPOTNIK_ACTION_SUM] = "sum",
-        [SPOTNIK_ACTION_SPREAD] = "spread",
+        [SPOTNIK_ACTION_SPREAD] = "spread",       [SPOTNIK_ACTION_GATHER] = "gather",
     };
     return names[kind];
 }

@@ -96,6 +96,7 @@ static void expect_lanes(struct spotnik_core *core)
         if (ahead <= last || (flat_streams(core) && rank == core->hosts.next))
             queue_peer(core, SPOTNIK_ACTION_LINK_EXPECT, &core->view.entry[rank].member);
     }
+    tree_lanes_again(core);
 }
 
 /* A new view: watch both ring neighbours, keep links to the next few successors, forget who is neither

@@ -67,8 +67,12 @@ static bool next_chunk(struct spotnik_core *core, uint32_t to, struct spotnik_tr
     uint64_t step, sequence;
     uint32_t number;
 
-    bool next_host = flat_streams(core) && to == core->hosts.next;
-    if (!spotnik_transaction_next(&core->step, to, to == successor_rank(core), next_host, &step, &number, &sequence))
+    struct spotnik_towards towards = {.to = to, .to_host = SPOTNIK_NO_RANK, .successor = to == successor_rank(core)};
+    if (flat_streams(core)) {
+        towards.next_host = to == core->hosts.next;
+        towards.to_host = tree_host(core, to);
+    }
+    if (!spotnik_transaction_next(&core->step, &towards, &step, &number, &sequence))
         return false;
     const struct spotnik_bucket *bucket = spotnik_transaction_bucket(&core->step, step, number);
     ret->header = header_of(core, step, number, bucket, sequence);
@@ -157,7 +161,7 @@ static bool awaits(const struct spotnik_core *core, const struct spotnik_bucket 
     if (rank == SPOTNIK_NO_RANK || bucket->schedule == SPOTNIK_SCHEDULE_RING)
         return !bucket->complete && (rank == SPOTNIK_NO_RANK || flat || rank == source_rank(core, bucket) ||
                                      (core->bugs & SPOTNIK_BUG_JUDGE_ANY_LANE));
-    return spotnik_transaction_awaits(bucket, rank);
+    return spotnik_transaction_awaits(bucket, tree_place(core, bucket, rank));
 }
 
 static bool awaits_any(struct spotnik_core *core, struct spotnik_id from)
@@ -191,7 +195,9 @@ static struct spotnik_placement place_chunk(struct spotnik_core *core, const str
                                             const struct spotnik_chunk_header *header)
 {
     if (bucket->schedule != SPOTNIK_SCHEDULE_RING)
-        return small_place(core, bucket, rank, header);
+        return small_place(bucket, tree_place(core, bucket, rank), header);
+    if (header->schedule != SPOTNIK_SCHEDULE_RING) /* and so will the bucket, when we know the sum of our own host */
+        return verdict(tree_host(core, rank) != SPOTNIK_NO_RANK ? SPOTNIK_VERDICT_WAIT : SPOTNIK_VERDICT_BAD);
     bool ours = rank == source_rank(core, bucket) && (bucket->hosts || !bucket->flat);
     if (ours && bucket->flat)
         return verdict(SPOTNIK_VERDICT_WAIT); /* until we know the sum of our own host */
@@ -220,6 +226,13 @@ static struct spotnik_placement place_handover(struct spotnik_core *core, const 
                                       .offset = chunk.offset, .count = chunk.count};
 }
 
+/* The way of a bucket, which is not known to itself before the sum of our host is there. */
+static enum spotnik_schedule schedule_of(const struct spotnik_core *core, const struct spotnik_bucket *bucket)
+{
+    bool due = bucket->flat && bucket->hosts && tree_of_hosts(core, bucket);
+    return due ? SPOTNIK_SCHEDULE_TREE : bucket->schedule;
+}
+
 /* The frame belongs to our view (or to a joiner's stream): which bucket, and is the caller that far? */
 static struct spotnik_placement place_here(struct spotnik_core *core, struct spotnik_id from,
                                            const struct spotnik_chunk_header *header)
@@ -237,7 +250,7 @@ static struct spotnik_placement place_here(struct spotnik_core *core, struct spo
     struct spotnik_bucket *bucket = spotnik_transaction_bucket(&core->step, step, header->bucket);
     if (!core->step.begun || !bucket->used)
         return core->step.begun && core->step.sealed ? differs(core, from) : verdict(SPOTNIK_VERDICT_WAIT);
-    if (!same_layout(bucket, header) || (!header->handover && header->schedule != bucket->schedule))
+    if (!same_layout(bucket, header) || (!header->handover && header->schedule != schedule_of(core, bucket)))
         return differs(core, from);
     if (header->handover)
         core->handed_buckets = header->weight;

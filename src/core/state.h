@@ -131,6 +131,8 @@ struct spotnik_core {
         uint32_t count, max;
     } flat;
     struct spotnik_hosts hosts; /* of the view; count 1 where there is no hierarchy */
+    uint32_t *holder, holders;  /* of all hosts, whether there is a hierarchy or not */
+    uint64_t tree_epoch[2];     /* [by hosts]: the last view whose tree was used; 0: none was */
 
     struct peer *peer;
     uint32_t peer_max;
@@ -224,11 +226,21 @@ void on_flat_failed(struct spotnik_core *core, const struct spotnik_event *event
 
 /* small.c */
 enum spotnik_schedule small_choose(const struct spotnik_core *core, const struct spotnik_bucket *bucket);
+bool small_is_near(const struct spotnik_core *core);
 bool small_start(struct spotnik_core *core, uint32_t number, struct spotnik_bucket *bucket);
 void small_next(const struct spotnik_bucket *bucket, struct spotnik_transfer *ret);
-struct spotnik_placement small_place(const struct spotnik_core *core, const struct spotnik_bucket *bucket, uint32_t from,
-                                     const struct spotnik_chunk_header *header);
+struct spotnik_placement small_place(const struct spotnik_bucket *bucket, uint32_t from, const struct spotnik_chunk_header *header);
 void small_receive(struct spotnik_core *core, struct spotnik_bucket *bucket, const struct spotnik_chunk_header *header);
+
+/* tree.c */
+bool tree_is_ready(const struct spotnik_core *core);
+bool tree_of_hosts(const struct spotnik_core *core, const struct spotnik_bucket *bucket);
+uint32_t tree_host(const struct spotnik_core *core, uint32_t rank);
+uint32_t tree_place(const struct spotnik_core *core, const struct spotnik_bucket *bucket, uint32_t rank);
+void tree_start(struct spotnik_core *core, uint32_t number, struct spotnik_bucket *bucket, bool hosts);
+void tree_start_summed(struct spotnik_core *core, struct spotnik_bucket *bucket, uint64_t weight);
+void tree_receive(struct spotnik_core *core, uint32_t number, struct spotnik_bucket *bucket, uint64_t weight);
+void tree_lanes_again(struct spotnik_core *core);
 
 /* enter.c */
 void enter_send(struct spotnik_core *core);

@@ -39,3 +39,13 @@ struct spotnik_hosts spotnik_hosts_of(const struct spotnik_view *view, uint32_t 
     hosts.previous = hosts.previous == SPOTNIK_NO_RANK ? last : hosts.previous;
     return hosts;
 }
+
+uint32_t spotnik_hosts_holders(const struct spotnik_view *view, uint32_t *ret_ranks)
+{
+    uint32_t count = 0;
+
+    for (uint32_t rank = 0; rank < view->size; rank++)
+        if (is_holder(view, rank))
+            ret_ranks[count++] = rank;
+    return count;
+}

@@ -21,6 +21,9 @@ struct spotnik_hosts {
 
 struct spotnik_hosts spotnik_hosts_of(const struct spotnik_view *view, uint32_t rank);
 
+/* The ranks of all holders, by the numbers of their hosts. Returns how many there are: as many as members where no two share a host. */
+uint32_t spotnik_hosts_holders(const struct spotnik_view *view, uint32_t *ret_ranks);
+
 static inline bool spotnik_hosts_mate(const struct spotnik_view *view, uint32_t a, uint32_t b)
 {
     return view->entry[a].member.host == view->entry[b].member.host;

@@ -29,10 +29,10 @@ static bool grow(uint8_t **memory, size_t *capacity, size_t bytes)
  * out; the inputs of others to it are not needed any more. */
 static bool small_prepare(struct spotnik_bucket_memory *bucket, const struct spotnik_limits *limits, unsigned half, size_t bytes)
 {
-    uint32_t members = spotnik_choice_members(limits->choice, bytes);
-    return members == 0
+    uint32_t places = spotnik_choice_places(limits->choice, bytes);
+    return places == 0
            || (grow(&bucket->offer[half], &bucket->offer_bytes[half], bytes)
-               && grow(&bucket->tray, &bucket->tray_bytes, members * bytes));
+               && grow(&bucket->tray, &bucket->tray_bytes, places * bytes));
 }
 
 int spotnik_bucket_prepare(struct spotnik_bucket_memory *bucket, const struct spotnik_limits *limits, uint64_t step, void *in,
@@ -148,6 +148,25 @@ void spotnik_bucket_sum(struct spotnik_bucket_memory *bucket, const struct spotn
     source[action->offset] = (struct spotnik_reduce_source){ bucket->in, action->weight };
     spotnik_reduce_rounds(spotnik_bucket_out(bucket, half), source, (uint32_t)action->count, bucket->count[half], dtype,
                           (enum spotnik_op)bucket->op[half]);
+}
+
+/* Ours, and what has come from below us in the tree. */
+void spotnik_bucket_gather(struct spotnik_bucket_memory *bucket, const struct spotnik_action *action)
+{
+    unsigned half = action->step & 1;
+    struct spotnik_reduce_source source[SPOTNIK_TREE_FAN_MAX + 1];
+    enum spotnik_dtype dtype = (enum spotnik_dtype)bucket->dtype[half];
+    size_t bytes = bucket->count[half] * spotnik_dtype_size(dtype);
+    bool summed = action->part == SPOTNIK_PART_HOLDER;
+    if (bytes == 0 || bucket->step[half] != action->step)
+        return;
+    uint8_t *out = spotnik_bucket_out(bucket, half);
+    SPOTNIK_ASSERT(action->count <= SPOTNIK_TREE_FAN_MAX);
+    source[0] = (struct spotnik_reduce_source){ summed ? out : bucket->in, action->weight };
+    for (uint32_t slot = 1; slot <= action->count; slot++)
+        source[slot] = (struct spotnik_reduce_source){ bucket->tray + slot * bytes, bucket->tray_weight[slot] };
+    spotnik_reduce_partials(out, source, (uint32_t)action->count + 1, summed, action->offset != 0, bucket->count[half], dtype,
+                            (enum spotnik_op)bucket->op[half]);
 }
 
 void spotnik_bucket_free(struct spotnik_bucket_memory *bucket)

@@ -183,6 +183,11 @@ static void perform(struct spotnik_engine *engine, const struct spotnik_action *
         spotnik_share_void(engine, action->bucket, action->step);
         spotnik_bucket_sum(&engine->bucket[action->bucket], action);
         return;
+    case SPOTNIK_ACTION_GATHER:
+        if (action->part != SPOTNIK_PART_HOLDER)
+            spotnik_share_void(engine, action->bucket, action->step);
+        spotnik_bucket_gather(&engine->bucket[action->bucket], action);
+        return;
     case SPOTNIK_ACTION_FLAT_LATE:
         spotnik_share_late(engine, action);
         break;

@@ -39,7 +39,8 @@
 #define SPOTNIK_OPENING_NS (5 * UINT64_C(1000000000)) /* patience with a handshake */
 #define SPOTNIK_HALF_OPEN_MAX 128                     /* strangers at the door; the oldest goes first */
 #define SPOTNIK_LANE_FRAMES 8
-#define SPOTNIK_LANES SPOTNIK_SMALL_MEMBERS_MAX /* data connections of a view that we send on, at most */
+#define SPOTNIK_LANES 24 /* data connections of a view that we send on: to all others where those are few, else at most to both neighbours in rings
+                            and those in the trees of members and of hosts */
 #define SPOTNIK_SHUNNED 8
 #define SPOTNIK_BUCKET_SLOTS SPOTNIK_BUCKETS_MAX /* those of the caller, and the barrier of 0 elements */
 
@@ -157,6 +158,8 @@ struct spotnik_spare {
     uint8_t name[SPOTNIK_SHAKE_NAME_BYTES];
 };
 
+_Static_assert(SPOTNIK_LANES >= SPOTNIK_SMALL_MEMBERS_MAX && SPOTNIK_LANES >= 2 + 2 * (1 + SPOTNIK_TREE_FAN_MAX), "room for every lane");
+
 enum spotnik_stream_state {
     SPOTNIK_STREAM_PREFIX,
     SPOTNIK_STREAM_AHEAD, /* a frame before its turn: its payload comes into the scratch meanwhile */
@@ -190,7 +193,7 @@ struct spotnik_bucket_memory {
     uint8_t *out[2];    /* never by itself: spotnik_bucket_out() */
     uint8_t *spread[2]; /* what takes the place of out[] in the step it was last used in: memory that our host reads; NULL: nothing */
     size_t capacity[2];
-    /* Of a small bucket, that may not go round the ring: copies of `in` to send, and the others' inputs by rank. */
+    /* Of a small bucket, that may not go round the ring: copies of `in` to send, and the others' inputs by rank, or their sums by slot. */
     uint8_t *offer[2], *tray;
     uint64_t tray_weight[SPOTNIK_SMALL_MEMBERS_MAX];
     size_t offer_bytes[2], tray_bytes;
@@ -422,6 +425,7 @@ static inline uint8_t *spotnik_bucket_out(const struct spotnik_bucket_memory *bu
 uint8_t *spotnik_bucket_place(struct spotnik_bucket_memory *bucket, const struct spotnik_chunk_header *header);
 void spotnik_bucket_offer(struct spotnik_bucket_memory *bucket, const struct spotnik_action *action);
 void spotnik_bucket_sum(struct spotnik_bucket_memory *bucket, const struct spotnik_action *action);
+void spotnik_bucket_gather(struct spotnik_bucket_memory *bucket, const struct spotnik_action *action);
 void spotnik_bucket_scale(struct spotnik_bucket_memory *bucket, const struct spotnik_action *action);
 void spotnik_bucket_copy_own(struct spotnik_bucket_memory *bucket, const struct spotnik_action *action);
 void spotnik_bucket_combine(struct spotnik_bucket_memory *bucket, uint64_t step, const void *received,

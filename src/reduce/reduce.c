@@ -165,6 +165,24 @@ void spotnik_reduce_rounds(void *out, const struct spotnik_reduce_source *source
     }
 }
 
+void spotnik_reduce_partials(void *out, const struct spotnik_reduce_source *source, uint32_t sources, bool summed, bool last, uint64_t count,
+                             enum spotnik_dtype dtype, enum spotnik_op op)
+{
+    struct spotnik_reduce_source part[16];
+    bool sums = op == SPOTNIK_MEAN && spotnik_reduce_sums_mean(dtype);
+    uint64_t total = 0;
+
+    SPOTNIK_ASSERT(sources >= 1 && sources <= sizeof part / sizeof *part);
+    for (uint32_t i = 0; i < sources; i++) {
+        bool weighted_sum = sums && (i > 0 || summed);
+        part[i] = (struct spotnik_reduce_source){ source[i].data, weighted_sum ? source[i].weight > 0 : source[i].weight };
+        total += source[i].weight;
+    }
+    spotnik_reduce_flat(out, part, sources, count, dtype, op, SPOTNIK_REDUCE_PARTIAL);
+    if (last && op == SPOTNIK_MEAN)
+        spotnik_reduce_divide(out, count, dtype, total);
+}
+
 double spotnik_reduce_norm2(const void *in, size_t count, enum spotnik_dtype dtype)
 {
     if ((unsigned)dtype >= SPOTNIK_REDUCE_DTYPES)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* P4, same bits. What a view must make of a step, computed apart from the core: segment j of a bucket is
- * the sum of the members' inputs taken from rank j on round the ring, weighted, whichever way the bucket went; every member must have
+ * the sum of the members' inputs taken from rank j on round the ring, weighted, whichever way the bucket went but up a tree; every member must have
  * exactly these bits. And after every step of the lineage all replicas are equal. */
 #include <stdlib.h>
 #include <string.h>
@@ -112,6 +112,40 @@ static struct contribution host_contributes(const struct sim_world *world, const
     return all;
 }
 
+/* -- Up a tree: what is at a place, and then what its children have put together, in their order -- */
+
+/* Returns the weight of all that is in `out`. */
+static uint64_t tree_reduce(const struct sim_bucket *bucket, unsigned char *out, const struct contribution *from, uint32_t size, uint32_t fan,
+                            uint32_t place)
+{
+    bool sums = bucket->op == SPOTNIK_MEAN && spotnik_reduce_sums_mean(bucket->dtype);
+    size_t bytes = spotnik_sim_bucket_bytes(bucket);
+    unsigned char *below = spotnik_sim_alloc(fan * bytes + 1);
+    struct spotnik_reduce_source source[SIM_MEMBERS_MAX];
+    uint64_t total = from[place].weight;
+    uint32_t sources = 1;
+
+    source[0] = (struct spotnik_reduce_source){ from[place].bytes, sums && from[place].summed ? total > 0 : total };
+    for (uint32_t child = fan * place + 1; child <= fan * place + fan && child < size; child++) {
+        unsigned char *part = below + (sources - 1) * bytes;
+        uint64_t weight = tree_reduce(bucket, part, from, size, fan, child);
+        source[sources++] = (struct spotnik_reduce_source){ part, sums ? weight > 0 : weight };
+        total += weight;
+    }
+    spotnik_reduce_flat(out, source, sources, bucket->count, bucket->dtype, bucket->op, SPOTNIK_REDUCE_PARTIAL);
+    if (place == 0 && bucket->op == SPOTNIK_MEAN)
+        spotnik_reduce_divide(out, bucket->count, bucket->dtype, total);
+    free(below);
+    return total;
+}
+
+static enum spotnik_schedule choose(const struct sim_world *world, uint32_t size, const struct sim_bucket *bucket)
+{
+    uint64_t bytes = spotnik_sim_bucket_bytes(bucket);
+    return bytes > world->options.limits.chunk_bytes ? SPOTNIK_SCHEDULE_RING
+                                                     : spotnik_choice_take(world->options.limits.choice, size, false, bytes);
+}
+
 static void reduce_by_hosts(const struct sim_world *world, const struct fact_view *view, const struct sim_bucket *bucket,
                             unsigned char *out, const struct contribution *from)
 {
@@ -125,29 +159,30 @@ static void reduce_by_hosts(const struct sim_world *world, const struct fact_vie
             host[hosts] = host_contributes(world, view, bucket, from, rank, sums + hosts * bytes);
             hosts++;
         }
-    for (uint32_t segment = 0; segment < hosts; segment++)
-        segment_reduce(bucket, out, host, hosts, segment);
+    if (hosts > 2 && choose(world, hosts, bucket) != SPOTNIK_SCHEDULE_RING)
+        tree_reduce(bucket, out, host, hosts, world->options.limits.fan, 0);
+    else
+        for (uint32_t segment = 0; segment < hosts; segment++)
+            segment_reduce(bucket, out, host, hosts, segment);
     free(sums);
     free(host);
-}
-
-static bool is_small(const struct sim_world *world, const struct fact_view *view, const struct sim_bucket *bucket)
-{
-    uint64_t bytes = spotnik_sim_bucket_bytes(bucket);
-    return bytes <= world->options.limits.chunk_bytes
-           && spotnik_choice_take(world->options.limits.choice, view->size, false, bytes) != SPOTNIK_SCHEDULE_RING;
 }
 
 /* Whichever way the view reduces the step. */
 static void reduce(const struct sim_world *world, const struct fact_view *view, uint64_t step, const struct sim_bucket *bucket,
                    unsigned char *out, const struct contribution *from)
 {
-    bool in_memory = view->flat_from && step >= view->flat_from, flat = in_memory || is_small(world, view, bucket);
+    bool in_memory = view->flat_from && step >= view->flat_from;
+    enum spotnik_schedule schedule = choose(world, view->size, bucket);
+    bool treed = schedule == SPOTNIK_SCHEDULE_TREE && (step > view->settled + 1 || hosts_of(world, view) == view->size);
+    bool flat = in_memory || schedule == SPOTNIK_SCHEDULE_DIRECT || schedule == SPOTNIK_SCHEDULE_HUB;
 
     if (view->size == 1) {
         memcpy(out, from[0].bytes, spotnik_sim_bucket_bytes(bucket));
     } else if (in_memory && world->options.limits.hierarchy && hosts_of(world, view) > 1) {
         reduce_by_hosts(world, view, bucket, out, from);
+    } else if (treed && !in_memory) {
+        tree_reduce(bucket, out, from, view->size, world->options.limits.fan, 0);
     } else {
         for (uint32_t segment = 0; segment < view->size; segment++)
             if (flat)

@@ -42,7 +42,15 @@ void spotnik_sim_lane_expect(struct sim_world *world, struct sim_process *proces
     process->lane_out[free]->expected = true;
 }
 
-/* A new view was installed: what it does not name is closed. */
+/* A new view: what it does not name, */
+void spotnik_sim_lanes_doubt(struct sim_process *process)
+{
+    for (uint32_t i = 0; i < SIM_LANES; i++)
+        if (process->lane_out[i])
+            process->lane_out[i]->expected = false;
+}
+
+/* is closed. */
 void spotnik_sim_lanes_renew(struct sim_world *world, struct sim_process *process)
 {
     if (process->lanes_epoch == process->epoch)
@@ -52,8 +60,6 @@ void spotnik_sim_lanes_renew(struct sim_world *world, struct sim_process *proces
         struct sim_lane *lane = process->lane_out[i];
         if (lane && !lane->expected)
             spotnik_sim_lane_close(world, lane);
-        else if (lane)
-            lane->expected = false;
     }
 }
 

@@ -237,6 +237,27 @@ void spotnik_sim_memory_sum(struct sim_world *world, struct sim_process *process
                           bucket->count, bucket->dtype, bucket->op);
 }
 
+void spotnik_sim_memory_gather(struct sim_world *world, struct sim_process *process,
+                               const struct spotnik_action *action)
+{
+    struct spotnik_reduce_source source[SPOTNIK_TREE_FAN_MAX + 1];
+    bool summed = action->part == SPOTNIK_PART_HOLDER;
+
+    if (action->bucket >= world->options.buckets)
+        return;
+    const struct sim_bucket *bucket = &world->bucket[action->bucket];
+    size_t bytes = spotnik_sim_bucket_bytes(bucket);
+    unsigned char *out = process->app.out[action->step & 1][action->bucket];
+    if (!summed)
+        spotnik_sim_flat_void(process, action->step, action->bucket);
+    source[0] = (struct spotnik_reduce_source){ summed ? out : process->app.in[action->bucket], action->weight };
+    for (uint32_t slot = 1; slot <= action->count; slot++)
+        source[slot] = (struct spotnik_reduce_source){ process->app.tray[action->bucket] + slot * bytes,
+                                                       process->app.tray_weight[action->bucket][slot] };
+    spotnik_reduce_partials(out, source, (uint32_t)action->count + 1, summed, action->offset != 0, bucket->count,
+                            bucket->dtype, bucket->op);
+}
+
 static void keep(struct sim_world *world, struct sim_process *process, const struct spotnik_chunk_header *header,
                  const void *bytes)
 {

@@ -122,6 +122,25 @@ static void draw_choice(struct spotnik_sim_options *options, uint64_t seed)
     options->limits.choice = spotnik_prng_chance(&prng, 1, 3) ? NULL : table[spotnik_prng_below(&prng, 5)];
 }
 
+/* A third of the worlds have trees, alone or beside other ways; the others keep their histories. */
+static void draw_tree(struct spotnik_sim_options *options, uint64_t seed)
+{
+    static const struct spotnik_choice table[][3] = {
+        { { SPOTNIK_CHOICE_ALL, 64, SPOTNIK_SCHEDULE_TREE, false } },
+        { { SPOTNIK_CHOICE_ALL, 16, SPOTNIK_SCHEDULE_TREE, false } },
+        { { 3, 64, SPOTNIK_SCHEDULE_DIRECT, false }, { SPOTNIK_CHOICE_ALL, 64, SPOTNIK_SCHEDULE_TREE, false } },
+        { { 5, 24, SPOTNIK_SCHEDULE_HUB, false }, { SPOTNIK_CHOICE_ALL, 64, SPOTNIK_SCHEDULE_TREE, false } },
+    };
+    struct spotnik_prng prng;
+
+    options->limits.fan = SPOTNIK_TREE_FAN_MAX;
+    spotnik_prng_seed(&prng, seed ^ UINT64_C(0x74726565));
+    if (!spotnik_prng_chance(&prng, 1, 3))
+        return;
+    options->limits.choice = table[spotnik_prng_below(&prng, 4)];
+    options->limits.fan = (uint32_t)spotnik_prng_between(&prng, 1, 4);
+}
+
 /* Nothing may cut an element in two: an element is as long as a whole chunk was. */
 static void draw_blocks(struct spotnik_sim_options *options, uint64_t seed)
 {
@@ -170,6 +189,7 @@ void spotnik_sim_options_draw(struct spotnik_sim_options *options, uint64_t seed
     draw_later(options, seed);
     draw_latest(options, seed);
     draw_choice(options, seed);
+    draw_tree(options, seed);
     draw_blocks(options, seed);
     if (seed % 7 == 5) /* a job that waits whenever one is missing */
         options->members_min = options->members - (uint32_t)(seed / 7 % 2);
@@ -186,6 +206,8 @@ void spotnik_sim_options_print(const struct spotnik_sim_options *options, FILE *
     for (const struct spotnik_choice *row = options->limits.choice; row && row->members_max; row++)
         fprintf(out, "  up to %u members and %" PRIu64 " bytes: %s\n", row->members_max, row->bytes_max,
                 spotnik_schedule_name(row->schedule));
+    if (options->limits.fan < SPOTNIK_TREE_FAN_MAX)
+        fprintf(out, "  %u below one in a tree\n", options->limits.fan);
     fprintf(out,
             "  latency %.3f..%.3f ms, jitter %.3f ms, lane %u frames at %" PRIu64
             " bytes/ms, tick late %.3f ms\n",

@@ -40,6 +40,7 @@ static void act(struct sim_world *world, struct sim_process *process, const stru
     case SPOTNIK_ACTION_VIEW:
         process->voted_epoch = spotnik_core_view(process->core)->epoch;
         process->view_serial++;
+        spotnik_sim_lanes_doubt(process);
         spotnik_check_view(world, process, action->step);
         spotnik_sim_flat_view(world, process);
         spotnik_sim_joiner_entered(world, process);
@@ -68,6 +69,9 @@ static void act(struct sim_world *world, struct sim_process *process, const stru
         break;
     case SPOTNIK_ACTION_SUM:
         spotnik_sim_memory_sum(world, process, action);
+        break;
+    case SPOTNIK_ACTION_GATHER:
+        spotnik_sim_memory_gather(world, process, action);
         break;
     case SPOTNIK_ACTION_FLAT_LATE:
         spotnik_sim_flat_late(world, process, action);

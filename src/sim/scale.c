@@ -95,6 +95,8 @@ static void options_of(struct spotnik_sim_options *options, const struct spotnik
     options->limits.silence_floor_ns = 2 * SPOTNIK_S;
     options->limits.silence_ceiling_ns = 4 * SPOTNIK_S;
     options->limits.retry_ns = 2 * SPOTNIK_S;
+    if (scale->ring)
+        options->limits.choice = NULL;
     if (scale->bytes > 0)
         model(options, scale);
     if (host_members(scale) > 1 && !scale->ring)

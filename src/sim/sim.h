@@ -103,7 +103,8 @@ struct spotnik_sim_scale {
     uint32_t members, losses;
     uint32_t host_members; /* so many are on each host; 0: 1 */
     bool scattered;        /* neighbours on different hosts; else in a row on one */
-    bool ring;             /* round the ring of all even so; else by hosts, where members share one */
+    bool ring;             /* round the ring of all, whatever the bucket and the hosts; else by hosts, where members share one, and up a tree
+                              what is small */
     uint64_t seed;
     uint64_t bytes, bytes_per_ms; /* of the bucket of a step, and of every link; 0: a bucket that takes no time, and members that compute */
     uint64_t memory_bytes_per_ms; /* of every member, in copying and adding up; 0: 4 GB/s */

@@ -20,7 +20,7 @@
 
 #define SIM_BUCKETS 4
 #define SIM_DEAL_SHARES 64 /* more than there are members at once */
-#define SIM_LANES 32 /* of a view, and those of the view before */
+#define SIM_LANES 64 /* of a view, and those of the view before */
 #define SIM_RESULTS_KEPT 64
 #define SPOTNIK_DATA_BYTES_ON_WIRE 72
 #define SIM_NOBODY UINT32_MAX
@@ -336,6 +336,7 @@ void spotnik_sim_links_free(struct sim_world *world);
 /* lane.c */
 void spotnik_sim_lane_expect(struct sim_world *world, struct sim_process *process, struct sim_process *peer);
 struct sim_lane *spotnik_sim_lane_new(struct sim_world *world, uint32_t from, uint32_t to, bool donor);
+void spotnik_sim_lanes_doubt(struct sim_process *process);
 void spotnik_sim_lanes_renew(struct sim_world *world, struct sim_process *process);
 void spotnik_sim_lane_opens(struct sim_world *world, struct sim_lane *lane);
 void spotnik_sim_lane_close(struct sim_world *world, struct sim_lane *lane);
@@ -383,6 +384,8 @@ void spotnik_sim_memory_offer(struct sim_world *world, struct sim_process *proce
                               const struct spotnik_action *action);
 void spotnik_sim_memory_sum(struct sim_world *world, struct sim_process *process,
                             const struct spotnik_action *action);
+void spotnik_sim_memory_gather(struct sim_world *world, struct sim_process *process,
+                               const struct spotnik_action *action);
 void spotnik_sim_memory_take(struct sim_world *world, struct sim_process *process,
                              const struct spotnik_chunk_header *header,
                              const struct spotnik_placement *placement, const void *bytes);

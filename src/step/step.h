@@ -12,6 +12,7 @@
 
 #include "ring/choice.h"
 #include "ring/ring.h"
+#include "ring/tree.h"
 
 #define SPOTNIK_STEP_BUCKETS 258 /* = SPOTNIK_BUCKETS_MAX of core.h */
 
@@ -25,7 +26,7 @@ struct spotnik_bucket {
     uint32_t element_bytes;
     uint64_t count;    /* elements */
     uint64_t weight;   /* of our contribution */
-    uint64_t ring_weight; /* of what we put into the ring */
+    uint64_t ring_weight; /* of what we put into the ring, or send up the tree */
     uint64_t ready; /* of every segment so many chunks of it are there, the first ones */
     uint64_t sent;     /* chunks given to the driver */
     uint64_t received; /* chunks in place */
@@ -34,7 +35,9 @@ struct spotnik_bucket {
     struct spotnik_ring ring;
     enum spotnik_schedule schedule;
     uint32_t size, rank;   /* not of the ring: of the view it was started in, */
-    uint64_t heard, told;  /* whose inputs are in place, and to whom ours, or the result, was given to the driver */
+    uint64_t heard, told;  /* whose inputs are in place, and to whom ours, or the result, was given to the driver; in a tree by slots */
+    struct spotnik_tree tree;
+    uint64_t tree_weight;  /* of all that has come from below, and of ours */
     bool sharing;          /* all heard so far share memory with the whole view */
 };
 
@@ -87,11 +90,28 @@ void spotnik_transaction_receive_flat(struct spotnik_transaction *step, struct s
 void spotnik_transaction_start_small(struct spotnik_transaction *step, struct spotnik_bucket *bucket,
                                      enum spotnik_schedule schedule, uint32_t size, uint32_t rank);
 
+/* (Re)start a bucket of the running step that goes up a tree and down again, with what we put in: our input, or the sum of our host.
+ * Those it is about are named by their places in the tree from here on. */
+void spotnik_transaction_start_tree(struct spotnik_transaction *step, struct spotnik_bucket *bucket, const struct spotnik_tree *tree);
+
+/* Has everything come from below us? Then the sum of it and of ours may go up. */
+bool spotnik_transaction_gathered(const struct spotnik_bucket *bucket);
+
+/* Is a frame of such a bucket with this number the result? */
+bool spotnik_transaction_is_result(const struct spotnik_bucket *bucket, uint64_t sequence);
+
+/* Who sends us such a frame. */
+uint32_t spotnik_transaction_small_source(const struct spotnik_bucket *bucket, uint64_t sequence);
+
 /* Of such a bucket: is something for rank `to` ready that was not given out? Does rank `from` owe us something? */
 bool spotnik_transaction_owes(const struct spotnik_bucket *bucket, uint32_t to);
 bool spotnik_transaction_awaits(const struct spotnik_bucket *bucket, uint32_t from);
 
-/* The number of its frame from one rank to another: the sender's rank for an input, the size of the view for the result. */
+/* It is given out. */
+void spotnik_transaction_tell(struct spotnik_bucket *bucket, uint32_t to);
+
+/* The number of its frame from one rank to another: the sender's rank for an input, the size of the view for the result; in a tree the
+ * sender's slot at the receiver. */
 uint64_t spotnik_transaction_small_sequence(const struct spotnik_bucket *bucket, uint32_t from, uint32_t to);
 
 /* What `from` owed us is in place. True: that was all. */
@@ -106,9 +126,14 @@ void spotnik_transaction_commit(struct spotnik_transaction *step);
 void spotnik_transaction_cut(struct spotnik_transaction *step);
 
 /* The next chunk to send to rank `to`, the last step's remainder first: of the stream round the ring of the members if that is where `to`
- * follows us, of the stream round the ring of the hosts likewise, and of buckets that do not go round. Advances. False: none ready. */
-bool spotnik_transaction_next(struct spotnik_transaction *step, uint32_t to, bool successor, bool next_host, uint64_t *ret_step, uint32_t *ret_bucket,
-                       uint64_t *ret_sequence);
+ * follows us, of the stream round the ring of the hosts likewise, and of buckets that do not go round (`to_host`: its place among the
+ * hosts, if it is a neighbour of ours in their tree). Advances. False: none ready. */
+struct spotnik_towards {
+    uint32_t to, to_host;
+    bool successor, next_host;
+};
+bool spotnik_transaction_next(struct spotnik_transaction *step, const struct spotnik_towards *towards, uint64_t *ret_step,
+                              uint32_t *ret_bucket, uint64_t *ret_sequence);
 
 /* The next chunk of the finished result of step `number` to hand to a laggard. Advances. False: none ready. */
 bool spotnik_transaction_next_handover(struct spotnik_transaction *step, uint64_t number, uint32_t chunk_bytes,

@@ -8,7 +8,7 @@ static bool next_small(struct spotnik_bucket *bucket, uint32_t to, uint64_t *ret
 {
     if (!spotnik_transaction_owes(bucket, to))
         return false;
-    bucket->told |= UINT64_C(1) << to;
+    spotnik_transaction_tell(bucket, to);
     *ret_sequence = spotnik_transaction_small_sequence(bucket, bucket->rank, to);
     return true;
 }
@@ -24,25 +24,26 @@ static bool next_round(struct spotnik_bucket *bucket, uint64_t *ret_sequence)
     return true;
 }
 
-static bool next_of(struct spotnik_transaction *step, uint64_t number, uint32_t to, bool successor, bool next_host,
-                    uint32_t *ret_bucket, uint64_t *ret_sequence)
+static bool next_of(struct spotnik_transaction *step, uint64_t number, const struct spotnik_towards *towards, uint32_t *ret_bucket,
+                    uint64_t *ret_sequence)
 {
     for (uint32_t i = 0; i < step->last[number & 1]; i++) {
         struct spotnik_bucket *bucket = spotnik_transaction_bucket(step, number, i);
-        bool small = bucket->schedule != SPOTNIK_SCHEDULE_RING, round = bucket->hosts ? next_host : successor;
+        bool small = bucket->schedule != SPOTNIK_SCHEDULE_RING;
+        bool round = bucket->hosts ? towards->next_host : towards->successor;
         *ret_bucket = i;
-        if (bucket->used && small ? next_small(bucket, to, ret_sequence)
+        if (bucket->used && small ? next_small(bucket, bucket->hosts ? towards->to_host : towards->to, ret_sequence)
                                   : bucket->used && round && next_round(bucket, ret_sequence))
             return true;
     }
     return false;
 }
 
-bool spotnik_transaction_next(struct spotnik_transaction *step, uint32_t to, bool successor, bool next_host, uint64_t *ret_step,
-                       uint32_t *ret_bucket, uint64_t *ret_sequence)
+bool spotnik_transaction_next(struct spotnik_transaction *step, const struct spotnik_towards *towards, uint64_t *ret_step,
+                              uint32_t *ret_bucket, uint64_t *ret_sequence)
 {
     for (uint64_t number = step->committed; number <= step->committed + step->begun; number++)
-        if (next_of(step, number, to, successor, next_host, ret_bucket, ret_sequence)) {
+        if (next_of(step, number, towards, ret_bucket, ret_sequence)) {
             *ret_step = number;
             return true;
         }

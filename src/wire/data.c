@@ -25,7 +25,7 @@ void spotnik_chunk_encode(const struct spotnik_chunk_header *header, uint8_t ret
 /* Buckets of more than 2^60 elements exist nowhere; below that count * element size cannot overflow. */
 static bool is_possible(const struct spotnik_chunk_header *header)
 {
-    return header->handover <= 1 && header->schedule <= SPOTNIK_SCHEDULE_HUB && spotnik_dtype_bytes(header->dtype) > 0
+    return header->handover <= 1 && header->schedule <= SPOTNIK_SCHEDULE_TREE && spotnik_dtype_bytes(header->dtype) > 0
            && spotnik_op_is_known(header->op) && header->bucket < SPOTNIK_BUCKETS_MAX && header->step > 0
            && header->count <= UINT64_C(1) << 60 && (header->handover || header->epoch > 0);
 }

@@ -85,6 +85,7 @@ static void test_planted_bugs_are_caught(void **state)
     assert_caught(SPOTNIK_BUG_HOLDER_ALONE, 1, 60);
     assert_caught(SPOTNIK_BUG_JUDGE_ANY_LANE, 1, 60);
     assert_caught(SPOTNIK_BUG_SUM_EARLY, 1, 60);
+    assert_caught(SPOTNIK_BUG_TREE_EARLY, 1, 20);
     assert_caught(SPOTNIK_BUG_IGNORE_ACCEPTED, 1, 60);
 }
 
@@ -134,6 +135,25 @@ static void test_messages_bounded_at_scale(void **state)
         }
 }
 
+/* Claim: a small bucket of members on hosts of their own takes a tenth of the time of the ring, or less, and about as long again with eight
+ * times as many members, since it goes up a tree. */
+static void test_trees_at_scale(void **state)
+{
+    uint64_t step_ns[2];
+    (void)state;
+
+    for (int i = 0; i < 2; i++) {
+        struct spotnik_sim_scale scale = { .members = i ? 256 : 32, .losses = 1, .seed = 1, .bytes = 4096, .bytes_per_ms = 1250000 };
+        spotnik_sim_scale_run(&scale);
+        assert_false(scale.failed);
+        step_ns[i] = scale.step_ns;
+    }
+    assert_true(step_ns[1] < 2 * step_ns[0]);
+    struct spotnik_sim_scale ring = { .members = 32, .losses = 1, .seed = 1, .bytes = 4096, .bytes_per_ms = 1250000, .ring = true };
+    spotnik_sim_scale_run(&ring);
+    assert_true(10 * step_ns[0] < ring.step_ns);
+}
+
 static struct spotnik_sim_scale on_hosts(uint32_t host_members, bool ring, bool scattered, uint64_t bytes)
 {
     struct spotnik_sim_scale scale = { .members = 32,
@@ -158,8 +178,9 @@ static void test_hosts_at_scale(void **state)
     (void)state;
 
     assert_true(2 * on_hosts(8, false, false, small).step_ns < on_hosts(8, true, false, small).step_ns);
-    assert_true(on_hosts(8, true, false, small).step_ns < on_hosts(1, false, false, small).step_ns);
+    assert_true(on_hosts(8, true, false, small).step_ns < on_hosts(1, true, false, small).step_ns);
     assert_true(on_hosts(8, false, false, large).step_ns > wire_ns);
+    assert_true(on_hosts(1, false, false, large).step_ns == on_hosts(1, true, false, large).step_ns);
     assert_true(3 * on_hosts(8, false, true, large).step_ns < on_hosts(8, true, true, large).step_ns);
 }
 
@@ -168,7 +189,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_seed_same_run),        cmocka_unit_test(test_swarm_draws_all_kinds),
         cmocka_unit_test(test_planted_bugs_are_caught),   cmocka_unit_test(test_regression_seeds),
-        cmocka_unit_test(test_messages_bounded_at_scale), cmocka_unit_test(test_hosts_at_scale),
+        cmocka_unit_test(test_messages_bounded_at_scale), cmocka_unit_test(test_hosts_at_scale), cmocka_unit_test(test_trees_at_scale),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -300,6 +300,7 @@ static void do_action(struct pair *pair, uint32_t index, const struct spotnik_ac
     case SPOTNIK_ACTION_SPREAD:
     case SPOTNIK_ACTION_OFFER: /* and know no way but the ring */
     case SPOTNIK_ACTION_SUM:
+    case SPOTNIK_ACTION_GATHER:
         break;
     case SPOTNIK_ACTION_EXCLUDED:
         node->excluded++;

@@ -64,6 +64,15 @@ static void check_round(const struct spotnik_view *view)
     assert_int_equal(seen, hosts.count);
 }
 
+static void check_holders(const struct spotnik_view *view)
+{
+    uint32_t ranks[N_MAX], count = spotnik_hosts_holders(view, ranks);
+
+    assert_int_equal(count, spotnik_hosts_of(view, 0).count);
+    for (uint32_t rank = 0; rank < view->size; rank++)
+        assert_int_equal(ranks[spotnik_hosts_of(view, rank).index], holder_of(view, rank));
+}
+
 static void test_all_views(void **state)
 {
     (void)state;
@@ -73,6 +82,7 @@ static void test_all_views(void **state)
             for (uint32_t rank = 0; rank < size; rank++)
                 check_member(&view, rank);
             check_round(&view);
+            check_holders(&view);
         }
 }
 

@@ -180,6 +180,65 @@ static void partial_leaves_the_division_out(void **state)
     assert_true(out == 26.0f / 6);
 }
 
+static void put(void *at, enum spotnik_dtype dtype, double value)
+{
+    const float f32 = (float)value;
+    const int32_t i32 = isnan(value) ? 99 : (int32_t)value;
+    const uint16_t half = oracle_half_of(value, SPOTNIK_F16);
+
+    memcpy(at, dtype == SPOTNIK_F32 ? (const void *)&f32 : dtype == SPOTNIK_I32 ? (const void *)&i32 : &half, spotnik_dtype_size(dtype));
+}
+
+static double get(const void *at, enum spotnik_dtype dtype)
+{
+    float f32;
+    int32_t i32;
+    uint16_t half;
+
+    memcpy(&f32, at, sizeof f32);
+    memcpy(&i32, at, sizeof i32);
+    memcpy(&half, at, sizeof half);
+    return dtype == SPOTNIK_F32 ? (double)f32 : dtype == SPOTNIK_I32 ? i32 : oracle_of_half(half, SPOTNIK_F16);
+}
+
+/* Weights 2 and 0 in one place of a tree, 2 in another, and all of it at the root with 4: whatever the type carries on its way, the mean
+ * is that of all, (2*4 + 2*2 + 4*5) / 8; and what has no weight is not even read. The same with a host's sum in place of an input. */
+static void check_partials(enum spotnik_dtype dtype)
+{
+    uint64_t in[4] = { 0 }, below = 0, leaf = 0, out = 0, host = 0;
+    const double values[4] = { 4, NAN, 2, 5 };
+
+    for (int i = 0; i < 4; i++)
+        put(&in[i], dtype, values[i]);
+    const struct spotnik_reduce_source two[2] = { { &in[0], 2 }, { &in[1], 0 } }, one = { &in[2], 2 };
+    spotnik_reduce_partials(&below, two, 2, false, false, 1, dtype, SPOTNIK_MEAN);
+    spotnik_reduce_partials(&leaf, &one, 1, false, false, 1, dtype, SPOTNIK_MEAN);
+    const struct spotnik_reduce_source root[3] = { { &in[3], 4 }, { &below, 2 }, { &leaf, 2 } };
+    spotnik_reduce_partials(&out, root, 3, false, true, 1, dtype, SPOTNIK_MEAN);
+    assert_true(get(&out, dtype) == 4);
+    spotnik_reduce_partials(&host, root, 2, false, false, 1, dtype, SPOTNIK_MEAN);
+    const struct spotnik_reduce_source hosts[2] = { { &host, 6 }, { &leaf, 2 } };
+    spotnik_reduce_partials(&host, hosts, 2, true, true, 1, dtype, SPOTNIK_MEAN);
+    assert_int_equal(get(&host, dtype), 4);
+}
+
+static void partials_add_up(void **state)
+{
+    (void)state;
+    const float one = 1, two = 2;
+    float total;
+    struct spotnik_reduce_source plain[3] = { { &one, 1 }, { &two, 3 }, { &two, 0 } };
+
+    check_partials(SPOTNIK_F32);
+    check_partials(SPOTNIK_F16);
+    check_partials(SPOTNIK_I32);
+    spotnik_reduce_partials(&total, plain, 3, false, true, 1, SPOTNIK_F32, SPOTNIK_SUM);
+    assert_true(total == 3);
+    plain[0].weight = plain[1].weight = 0;
+    spotnik_reduce_partials(&total, plain, 3, false, true, 1, SPOTNIK_F32, SPOTNIK_MEAN);
+    assert_true(total == 0);
+}
+
 static void what_is_supported(void **state)
 {
     (void)state;
@@ -209,6 +268,7 @@ int main(void)
         cmocka_unit_test(flat_equals_the_ring),
         cmocka_unit_test(flat_rounds_halves_once),
         cmocka_unit_test(partial_leaves_the_division_out),
+        cmocka_unit_test(partials_add_up),
         cmocka_unit_test(what_is_supported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buckets that do not go round the ring, played out by ranks only: every view from 2 to 6, both schedules, a lot decides whose frame moves
+/* Buckets that do not go round the ring, played out by ranks only: every view from 2 to 6, all schedules, a lot decides whose frame moves
  * next. What a rank has put together is a set of contributors. */
 #include "step/step.h"
 
@@ -29,7 +29,7 @@ struct rank {
 };
 
 static struct rank member[N_MAX];
-static uint32_t size, frames;
+static uint32_t size, frames, fan;
 
 static void begin(uint32_t r, enum spotnik_schedule schedule)
 {
@@ -37,7 +37,10 @@ static void begin(uint32_t r, enum spotnik_schedule schedule)
 
     spotnik_transaction_begin(step);
     struct spotnik_bucket *bucket = spotnik_transaction_add(step, 0, 5, 0, 0, 4, 1);
-    spotnik_transaction_start_small(step, bucket, schedule, size, r);
+    if (schedule == SPOTNIK_SCHEDULE_TREE)
+        spotnik_transaction_start_tree(step, bucket, &(struct spotnik_tree){ .size = size, .place = r, .fan = fan });
+    else
+        spotnik_transaction_start_small(step, bucket, schedule, size, r);
     step->sealed = true;
 }
 
@@ -53,10 +56,11 @@ static void open_view(uint32_t members)
 static bool send(uint32_t r, uint32_t to)
 {
     struct frame frame = { .from = r };
+    struct spotnik_towards towards = { .to = to, .successor = to == (r + 1) % size };
     uint32_t bucket;
 
     if (r == to || member[to].end[r] == QUEUE_MAX
-        || !spotnik_transaction_next(&member[r].step, to, to == (r + 1) % size, false, &frame.step, &bucket, &frame.sequence))
+        || !spotnik_transaction_next(&member[r].step, &towards, &frame.step, &bucket, &frame.sequence))
         return false;
     assert_int_equal(bucket, 0);
     member[to].queue[r][member[to].end[r]++] = frame;
@@ -75,6 +79,7 @@ static void receive(uint32_t r, uint32_t from)
     struct spotnik_bucket *bucket = spotnik_transaction_bucket(&rank->step, frame->step, 0);
     assert_int_equal(frame->sequence, spotnik_transaction_small_sequence(bucket, from, r));
     assert_true(spotnik_transaction_awaits(bucket, from));
+    assert_int_equal(spotnik_transaction_small_source(bucket, frame->sequence), from);
     spotnik_transaction_receive_small(&rank->step, bucket, from);
     assert_false(spotnik_transaction_awaits(bucket, from));
 }
@@ -110,7 +115,8 @@ static void play(uint64_t steps, enum spotnik_schedule schedule, uint64_t seed)
     }
 }
 
-/* Claim: every order of arrival ends in a commit, and a step takes N(N-1) frames directly, 2(N-1) through the hub. */
+/* Claim: every order of arrival ends in a commit, and a step takes N(N-1) frames directly, 2(N-1) through the hub, or up and down
+ * any tree. */
 static void test_every_order(void **state)
 {
     (void)state;
@@ -126,7 +132,51 @@ static void test_every_order(void **state)
             open_view(n);
             play(5, SPOTNIK_SCHEDULE_HUB, seed);
             assert_int_equal(frames, 5 * 2 * (n - 1));
+            fan = 1 + (uint32_t)seed % 5;
+            open_view(n);
+            play(5, SPOTNIK_SCHEDULE_TREE, seed);
+            for (uint32_t r = 0; r < n; r++)
+                for (uint32_t to = 0; to < n; to++)
+                    while (send(r, to)) /* the last results */
+                        ;
+            assert_int_equal(frames, 5 * 2 * (n - 1));
         }
+}
+
+/* Claim: in a tree nothing goes up before all has come from below, and nothing down before the result is there; between those who are
+ * no neighbours nothing goes at all. */
+static void test_tree(void **state)
+{
+    (void)state;
+    fan = 2;
+    open_view(6); /* 0: 1 2, 1: 3 4, 2: 5 */
+    for (uint32_t r = 0; r < 6; r++)
+        begin(r, SPOTNIK_SCHEDULE_TREE);
+    assert_false(send(1, 0));
+    assert_true(send(4, 1));
+    receive(1, 4);
+    assert_false(send(1, 0));
+    assert_false(send(4, 1));
+    assert_false(send(3, 0));
+    assert_true(send(3, 1));
+    receive(1, 3);
+    assert_true(spotnik_transaction_gathered(spotnik_transaction_bucket(&member[1].step, 11, 0)));
+    assert_false(spotnik_transaction_done(&member[1].step));
+    assert_false(send(1, 3));
+    assert_true(send(1, 0));
+    receive(0, 1);
+    assert_false(spotnik_transaction_done(&member[0].step));
+    assert_false(send(0, 1));
+    assert_true(send(5, 2));
+    receive(2, 5);
+    assert_true(send(2, 0));
+    receive(0, 2);
+    assert_true(spotnik_transaction_done(&member[0].step));
+    assert_true(send(0, 1));
+    assert_false(send(0, 3));
+    receive(1, 0);
+    assert_true(spotnik_transaction_done(&member[1].step));
+    assert_true(send(1, 3));
 }
 
 /* Claim: what the last step still owes goes out before the running one; a new view makes it void. */
@@ -142,13 +192,13 @@ static void test_remainder_first(void **state)
         spotnik_transaction_receive_small(&member[0].step, spotnik_transaction_bucket(&member[0].step, 11, 0), from);
     spotnik_transaction_commit(&member[0].step);
     begin(0, SPOTNIK_SCHEDULE_DIRECT);
-    assert_true(spotnik_transaction_next(&member[0].step, 2, false, false, &step, &bucket, &sequence));
+    assert_true(spotnik_transaction_next(&member[0].step, &(struct spotnik_towards){ .to = 2 }, &step, &bucket, &sequence));
     assert_int_equal(step, 11);
-    assert_true(spotnik_transaction_next(&member[0].step, 2, false, false, &step, &bucket, &sequence));
+    assert_true(spotnik_transaction_next(&member[0].step, &(struct spotnik_towards){ .to = 2 }, &step, &bucket, &sequence));
     assert_int_equal(step, 12);
-    assert_false(spotnik_transaction_next(&member[0].step, 2, false, false, &step, &bucket, &sequence));
+    assert_false(spotnik_transaction_next(&member[0].step, &(struct spotnik_towards){ .to = 2 }, &step, &bucket, &sequence));
     spotnik_transaction_cut(&member[0].step);
-    assert_false(spotnik_transaction_next(&member[0].step, 1, true, false, &step, &bucket, &sequence));
+    assert_false(spotnik_transaction_next(&member[0].step, &(struct spotnik_towards){ .to = 1, .successor = true }, &step, &bucket, &sequence));
 }
 
 /* Claim: started again, a bucket has heard nobody and told nobody, complete or not. */
@@ -195,13 +245,35 @@ static void test_choice(void **state)
     assert_true(spotnik_choice_members(spotnik_choice_measured, 0) <= SPOTNIK_SMALL_MEMBERS_MAX);
 }
 
+/* Claim: a tree is for views of any size, needs places for those below one, and no connections from everybody to everybody. */
+static void test_choice_of_trees(void **state)
+{
+    static const struct spotnik_choice table[] = { { 3, 50, SPOTNIK_SCHEDULE_HUB, false },
+                                                   { SPOTNIK_CHOICE_ALL, 100, SPOTNIK_SCHEDULE_TREE, false },
+                                                   { 0, 0, SPOTNIK_SCHEDULE_RING, false } };
+
+    (void)state;
+    assert_int_equal(spotnik_choice_take(table, 3, false, 50), SPOTNIK_SCHEDULE_HUB);
+    assert_int_equal(spotnik_choice_take(table, 3, false, 51), SPOTNIK_SCHEDULE_TREE);
+    assert_int_equal(spotnik_choice_take(table, 100000, true, 100), SPOTNIK_SCHEDULE_TREE);
+    assert_int_equal(spotnik_choice_take(table, 4, false, 101), SPOTNIK_SCHEDULE_RING);
+    assert_int_equal(spotnik_choice_members(table, 10), 3);
+    assert_int_equal(spotnik_choice_members(table, 60), 0);
+    assert_int_equal(spotnik_choice_places(table, 10), SPOTNIK_TREE_FAN_MAX + 1);
+    assert_int_equal(spotnik_choice_places(table, 101), 0);
+    assert_int_equal(spotnik_choice_places(NULL, 0), 0);
+    assert_true(spotnik_choice_places(spotnik_choice_measured, 0) <= SPOTNIK_SMALL_MEMBERS_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_order),
+        cmocka_unit_test(test_tree),
         cmocka_unit_test(test_remainder_first),
         cmocka_unit_test(test_restart),
         cmocka_unit_test(test_choice),
+        cmocka_unit_test(test_choice_of_trees),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

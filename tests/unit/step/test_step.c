@@ -102,7 +102,7 @@ static bool send(uint32_t r)
 {
     struct chunk *chunk = next_slot(r);
     if (!chunk || size < 2
-        || !spotnik_transaction_next(&ring[r].step, (r + 1) % size, true, false, &chunk->step, &chunk->bucket, &chunk->sequence))
+        || !spotnik_transaction_next(&ring[r].step, &(struct spotnik_towards){ .to = (r + 1) % size, .successor = true }, &chunk->step, &chunk->bucket, &chunk->sequence))
         return false;
     struct spotnik_bucket *bucket = spotnik_transaction_bucket(&ring[r].step, chunk->step, chunk->bucket);
     chunk->handover = false;

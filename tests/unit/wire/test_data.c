@@ -35,7 +35,7 @@ static void lies_as_documented(void **state)
         .weight = 7,
     };
     static const uint8_t expected[SPOTNIK_DATA_PREFIX_BYTES] = {
-        'S', 4, 3, 0, 0x40, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+        'S', 5, 3, 0, 0x40, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
         1,   2, 2, 0, 0x99, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0,
         5,   0, 0, 0, 0,    0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0,
     };
@@ -131,8 +131,8 @@ static void impossible_headers_are_refused(void **state)
     assert_verdict(&header, SPOTNIK_OK);
     WITH(handover, 2, SPOTNIK_ERR_ARGUMENT);
     WITH(sharing, 1, SPOTNIK_OK);
-    WITH(schedule, SPOTNIK_SCHEDULE_HUB, SPOTNIK_OK);
-    WITH(schedule, SPOTNIK_SCHEDULE_HUB + 1, SPOTNIK_ERR_ARGUMENT);
+    WITH(schedule, SPOTNIK_SCHEDULE_TREE, SPOTNIK_OK);
+    WITH(schedule, SPOTNIK_SCHEDULE_TREE + 1, SPOTNIK_ERR_ARGUMENT);
     WITH(dtype, 0, SPOTNIK_ERR_ARGUMENT);
     WITH(dtype, SPOTNIK_U64, SPOTNIK_OK);
     WITH(dtype, SPOTNIK_Q8, SPOTNIK_OK);
