@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/copy.h"
 #include "base/dtype.h"
 #include "net/share.h"
 #include "net/state.h"
@@ -112,7 +113,7 @@ static void hand_over(struct spotnik_bucket_memory *bucket, uint64_t step, const
     if (bucket->early != NULL && bucket->early->step == step)
         spotnik_early_finish(bucket->early, bucket->in, result, bytes);
     else
-        memcpy(bucket->in, result, bytes);
+        spotnik_copy(bucket->in, result, bytes, bytes);
 }
 
 /* Without the lock: until the caller starts buckets again, nobody writes these results and nobody reads
