@@ -216,8 +216,11 @@ void spotnik_attend(struct spotnik_engine *engine, uint64_t until_ns)
     more |= spotnik_lanes_pump(engine, PORTION);
     if (spotnik_lanes_want_a_look(engine) || engine->held_ns < engine->wake_ns)
         spotnik_engine_kick(engine);
-    if (engine->committed != committed)
+    if (engine->committed != committed) {
+        if (more) /* the socket takes more, and will not say so again */
+            spotnik_engine_kick(engine);
         return;
+    }
     if (!more && !spotnik_deliver_early(engine)) {
         await(engine, until_ns);
         return;

@@ -10,6 +10,7 @@
 
 #include "base/time.h"
 #include "net/hurry.h"
+#include "net/shape.h"
 #include "net/share.h"
 #include "net/state.h"
 
@@ -145,6 +146,19 @@ static void tick(struct spotnik_engine *engine)
     spotnik_engine_drive(engine, &event);
 }
 
+/* A caller that attends moves data itself; two threads that take turns at it only wait for each other. What has happened here may have
+ * made something ready for it. True: there is more to do at once. */
+static bool data_move(struct spotnik_engine *engine)
+{
+    if (engine->attend.caller && !spotnik_share_is_busy(engine) && !spotnik_shape_is_on()) {
+        if (engine->placeable)
+            spotnik_attend_changed(engine);
+        return false;
+    }
+    bool more = spotnik_streams_read(engine, PORTION);
+    return spotnik_lanes_pump(engine, PORTION) || more;
+}
+
 /* True: there is more to do at once. */
 static bool pass(struct spotnik_engine *engine)
 {
@@ -152,8 +166,7 @@ static bool pass(struct spotnik_engine *engine)
     deaths(engine);
     notice_look(engine);
     tick(engine);
-    bool more = spotnik_streams_read(engine, PORTION);
-    more |= spotnik_lanes_pump(engine, PORTION);
+    bool more = data_move(engine);
     uint64_t now_ns = spotnik_clock_ns();
     spotnik_lanes_look(engine, now_ns);
     spotnik_share_read(engine);
