@@ -88,7 +88,8 @@ byte view[EPOCHS + 1];
 byte settled[EPOCHS + 1];
 byte settled_origin[EPOCHS + 1];
 byte stable[4];      /* origin of a stable step */
-byte fenced[(EPOCHS + 1) * M]; /* [epoch * M + k]: members that told k FENCED in that epoch */
+byte fenced[(EPOCHS + 1) * M]; /* [epoch * M + k]: members that told k FENCED in that epoch, or were beyond it when they met k */
+byte owed[M];        /* [i]: to whom it could not say FENCED in its epoch yet */
 byte given[(EPOCHS + 1) * M];  /* [epoch * M + k]: highest step k has contributed to in that epoch */
 
 /* RECONCILE and ACCEPT tokens on their way. RESTART is not a token here: see learn(). */
@@ -326,7 +327,7 @@ inline install(i)
 {
     epoch[i] = epoch[i] + 1;
     printf("%d goes to epoch %d\n", i, epoch[i]);
-    promised[i] = 0; accepted[i] = 0; accepted_view[i] = 0; accepted_step[i] = 0; covered[i] = 0;
+    promised[i] = 0; accepted[i] = 0; accepted_view[i] = 0; accepted_step[i] = 0; covered[i] = 0; owed[i] = 0;
     parked = parked & ~BIT(i);
 #ifdef SECOND_HAND
     heard[i] = 0;
@@ -364,24 +365,40 @@ inline make_view(i)
 /* ---- the passes ----------------------------------------------------------------------------------------------------- */
 
 /* i sends FENCED to the members of `set` before it passes ACCEPT on. A link that is down gets it at the next LINK_UP, before
- * anything else; until then the other side holds us SILENT, so it is enough to note it here. */
+ * anything else, if i is still in that epoch: see meet(). */
 inline fence(i, set)
 {
 #ifdef BUG_NO_FENCE
     skip
 #else
+    owed[i] = owed[i] | ((set) & ~linked[i]);
     k = 0;
     do
-#ifdef BUG_FENCE_ONCE
-    :: k < M && IN(set, k) && IN(linked[i], k) -> fenced[epoch[i] * M + k] = fenced[epoch[i] * M + k] | BIT(i); k++
-    :: k < M && !(IN(set, k) && IN(linked[i], k)) -> k++
-#else
-    :: k < M && IN(set, k) -> fenced[epoch[i] * M + k] = fenced[epoch[i] * M + k] | BIT(i); k++
-    :: k < M && !IN(set, k) -> k++
-#endif
+    :: k < M && IN((set) & linked[i], k) -> fenced[epoch[i] * M + k] = fenced[epoch[i] * M + k] | BIT(i); k++
+    :: k < M && !IN((set) & linked[i], k) -> k++
     :: else -> break
     od
 #endif
+}
+
+/* src/core/evidence.c, evidence_moved_on(): the first words of b to a on a new link are FENCED where it is due, and the epoch of b. Where
+ * that is a later one than a's, b owes nothing for the earlier ones any more, and a counts it as having fenced it in those. */
+inline meet(a, b)
+{
+#ifndef BUG_FENCE_ONCE
+    if
+    :: IN(owed[b], a) -> fenced[epoch[b] * M + a] = fenced[epoch[b] * M + a] | BIT(b)
+    :: else -> skip
+    fi;
+#endif
+#ifndef BUG_LATE_LINK
+    e = epoch[a];
+    do
+    :: e < epoch[b] -> fenced[e * M + a] = fenced[e * M + a] | BIT(b); e++
+    :: else -> break
+    od;
+#endif
+    skip
 }
 
 inline accept(t, i)
@@ -641,7 +658,8 @@ end:
         d_step {
             printf("link %d-%d is up again\n", i, c);
             linked[i] = linked[i] | BIT(c); linked[c] = linked[c] | BIT(i);
-            silent[i] = silent[i] & ~BIT(c); silent[c] = silent[c] & ~BIT(i); parked = 0; c = 0
+            silent[i] = silent[i] & ~BIT(c); silent[c] = silent[c] & ~BIT(i); parked = 0;
+            meet(i, c); meet(c, i); c = 0
         } }
     :: d_step { CAN_COMMIT(i) -> commit(i); skip }
     :: d_step { RING(i) && MISSED(i) != 0 ->
@@ -709,7 +727,7 @@ inline die(i)
     up = up & ~BIT(i);
     parked = parked & ~BIT(i);
     promised[i] = 0; accepted[i] = 0; accepted_view[i] = 0; accepted_step[i] = 0; covered[i] = 0;
-    gone[i] = 0; silent[i] = 0;
+    gone[i] = 0; silent[i] = 0; owed[i] = 0;
     lose_all_to(i)
 }
 

@@ -121,6 +121,7 @@ bugs()
     finds "silent dead counted as gone"    "-DBUG_TAINTED_AS_GONE -DN=3 -DCRASHES=2 -DCUT=1 $one -DNO_END"
     finds "no FENCED"                      "-DBUG_NO_FENCE -DN=3 -DCRASHES=2 -DDOWNS=1 $one -DNO_END"
     finds "FENCED not repeated at link up" "-DBUG_FENCE_ONCE -DN=3 -DCRASHES=2 -DCUT=1 $one -DNO_END"
+    finds "a later epoch at link up ignored" "-DBUG_LATE_LINK -DN=3 -DCRASHES=2 -DCUT=1 $one -DNO_END"
     finds "FENCED not to all non-voters"   "-DBUG_FENCE_LEFT_OUT -DN=3 -DCRASHES=2 -DDOWNS=2 $one -DNO_END"
     finds "any quorum will do"             "-DBUG_ANY_QUORUM -DN=3 -DCRASHES=0 -DCUT=1 $one"
     finds "ACCEPT passes over a voter"     "-DBUG_ACCEPT_SKIPS -DN=4 -DCRASHES=0 -DDOWNS=1 -DCUT=10 $one -DNO_END"

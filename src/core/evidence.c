@@ -91,6 +91,15 @@ void evidence_learn(struct spotnik_core *core, const struct spotnik_token *token
     }
 }
 
+/* May it, as far as its words go, have voted in `epoch` without us? Before such a vote goes on it says FENCED on a link that stands, and first
+ * of all on one that comes up in the same epoch. So it may have if it fenced us then or later; or if, when the link came up, it was in a
+ * later epoch already, where it fences nobody for the earlier one. That it was heard in a later epoch on a link older than that says
+ * nothing against it: it went there by a view that we voted for, or that was chosen by others, who fenced us. */
+bool evidence_moved_on(const struct peer *peer, uint64_t epoch)
+{
+    return peer->fenced_epoch >= epoch || peer->first_epoch > epoch;
+}
+
 /* It lives: silence is forgiven while no view has been made without it, and a parked side has a reason to try again. */
 void evidence_hear(struct spotnik_core *core, struct peer *peer)
 {

@@ -56,8 +56,7 @@ static void carry_book(struct spotnik_core *core, const struct spotnik_proposal 
 }
 
 /* Who was seen to end before this view was installed: as a joiner on its way in, while we were one, or a member that had moved on to this
- * very view. The end counts as it would have in this view: fenced by it in this epoch or later, or having heard from it in a later one,
- * we know that it had moved on. */
+ * very view. The end counts as it would have in this view. */
 static void carry_ends(struct spotnik_core *core, const struct spotnik_proposal *proposal)
 {
     uint32_t rank = 0;
@@ -67,7 +66,7 @@ static void carry_ends(struct spotnik_core *core, const struct spotnik_proposal 
             continue;
         const struct peer *peer = peer_find(core, proposal->entry[i].member.id);
         uint8_t ended = peer ? peer->ended : SPOTNIK_EVIDENCE_NONE;
-        if (ended && (peer->fenced_epoch >= proposal->epoch || peer->heard_epoch > proposal->epoch))
+        if (ended && evidence_moved_on(peer, proposal->epoch))
             ended = SPOTNIK_EVIDENCE_TAINTED;
         core->book[rank].evidence = spotnik_evidence_merge(core->book[rank].evidence, ended);
         rank++;

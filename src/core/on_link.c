@@ -32,13 +32,11 @@ void on_link_up(struct spotnik_core *core, const struct spotnik_event *event)
     pass_flush(core, peer);
 }
 
-/* What a proven death is worth: GONE only where a link on which it had spoken delivered its last words, and these neither fenced us in
- * our epoch or a later one nor came from a later epoch (then it had moved on). Its first words on a link are FENCED if there is cause,
- * so a link that ended before any word proves nothing. */
+/* What a proven death is worth: GONE only where a link on which it had spoken delivered its last words, and by these it did not vote
+ * without us. Its first words on a link are FENCED if there is cause, so a link that ended before any word proves nothing. */
 static enum spotnik_evidence worth(const struct spotnik_core *core, const struct peer *peer, bool clean)
 {
-    bool moved_on = peer->fenced_epoch >= core->view.epoch || peer->heard_epoch > core->view.epoch;
-    return clean && !moved_on ? SPOTNIK_EVIDENCE_GONE : SPOTNIK_EVIDENCE_TAINTED;
+    return clean && !evidence_moved_on(peer, core->view.epoch) ? SPOTNIK_EVIDENCE_GONE : SPOTNIK_EVIDENCE_TAINTED;
 }
 
 static void proven(struct spotnik_core *core, struct peer *peer, bool clean)

@@ -9,9 +9,9 @@ void on_message(struct spotnik_core *core, const struct spotnik_event *event)
 
     if (!from || !from->linked)
         return;
+    if (!from->heard)
+        from->first_epoch = message->epoch;
     evidence_hear(core, from);
-    if (message->epoch > from->heard_epoch)
-        from->heard_epoch = message->epoch;
     if (core->role == SPOTNIK_ROLE_MEMBER && message->epoch >= from->told_epoch &&
         message->epoch >= core->view.epoch)
         from->told_epoch = message->epoch;

@@ -18,7 +18,7 @@ struct peer {
     uint8_t ended;     /* evidence of its end from before it stood in our view (a joiner), SPOTNIK_EVIDENCE_NONE: none */
     bool heard;        /* on the present link: whatever it had to say first (FENCED) has come */
     uint64_t fenced_epoch; /* the latest epoch in which it voted without us, as far as it said; 0: never */
-    uint64_t heard_epoch;  /* the latest epoch it was heard in, on any link */
+    uint64_t first_epoch;  /* of its first word on the last link it spoke on: what it did since, it said there */
     uint64_t told_epoch; /* it is known to be at this epoch or later, or RESTART of it is under way to it */
     struct spotnik_detector detector;
 };
@@ -165,6 +165,7 @@ void evidence_hear(struct spotnik_core *core, struct peer *peer);
 void evidence_schedule(struct spotnik_core *core);
 void evidence_learn(struct spotnik_core *core, const struct spotnik_token *token);
 bool evidence_is_quiet(const struct spotnik_core *core, uint32_t rank);
+bool evidence_moved_on(const struct peer *peer, uint64_t epoch);
 
 /* ballot.c */
 void recovery_note(struct spotnik_core *core);

@@ -4,8 +4,9 @@
  *     NONE < SILENT < TAINTED < GONE
  *
  * GONE      its process ended, and our link to it had delivered everything it ever said (the driver's proof,
- *           docs/design/0004-proof-of-death.md), and it never said FENCED: it cannot have voted for a view without us.
- * TAINTED   ended, but it had fenced us, or we had no working link to it at the end: it may have moved on with others first.
+ *           docs/design/0004-proof-of-death.md), and by what it said it did not vote for a view without us.
+ * TAINTED   ended, but it had fenced us, or we had no working link to it at the end, or one that came up when it was in a later
+ *           epoch: it may have moved on with others first.
  * SILENT    no sign of life; taken back when we hear from it.
  *
  * GONE is a first-hand statement and counts only in a ballot in which its witness votes: a member never repeats another's GONE

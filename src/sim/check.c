@@ -345,6 +345,8 @@ void spotnik_check_message(struct sim_world *world, const struct sim_process *to
     if (world->scale)
         return;
     spotnik_check_proposal(world, to, message);
+    if (!(book->heard >> from->index & 1))
+        book->first_epoch[from->index] = message->epoch;
     book->heard |= UINT64_C(1) << from->index;
     if (message->kind == SPOTNIK_MESSAGE_FENCED)
         book->fenced |= UINT64_C(1) << from->index;

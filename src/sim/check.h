@@ -62,6 +62,7 @@ struct fact_process {
     bool served;               /* has held the settled step of a view it stood in */
     uint64_t heard, fenced;    /* bit per process: it has spoken on the present link; it has fenced us */
     uint64_t witnesses;        /* of its death on a good link: bit per process */
+    uint64_t first_epoch[64];  /* per process: of the first word from it on the last link it spoke on */
     struct fact_view proposed; /* the latest proposal it has handled */
 };
 

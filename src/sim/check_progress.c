@@ -11,12 +11,16 @@
 #define PATIENCE_NS (3 * SPOTNIK_S) /* before the excuse is looked into */
 #define PROBE_NS (5 * SPOTNIK_MS)
 
+/* By one to whom it had spoken before it was in any later view: a link that came up after that says nothing of this one. */
 static bool witnessed(struct sim_world *world, const struct fact_view *view, uint32_t dead)
 {
     uint64_t witnesses = world->facts->process[dead].witnesses;
-    for (uint32_t i = 0; i < view->size; i++)
-        if ((witnesses >> view->member[i] & 1) && sim_live(world->process[view->member[i]]))
+    for (uint32_t i = 0; i < view->size; i++) {
+        uint32_t member = view->member[i];
+        bool in_time = world->facts->process[member].first_epoch[dead] <= view->epoch;
+        if ((witnesses >> member & 1) && in_time && sim_live(world->process[member]))
             return true;
+    }
     return false;
 }
 

@@ -316,6 +316,7 @@ void spotnik_sim_faults_plan(struct sim_world *world)
                                           .sender = spotnik_prng_chance(&world->fault, 1, 2),
                                           .also = (uint32_t)spotnik_prng_below(&world->fault, 3) };
     plan_strikes(world);
+    world->half_told.countdown = world->options.half_told;
 }
 
 /* Others that can go on without it: they stand in its view, or in the one before and are about to. */
@@ -371,4 +372,58 @@ void spotnik_sim_aimed(struct sim_world *world, struct sim_process *process, enu
         kill_one(world, process);
         kill_group(world, aim->also);
     }
+}
+
+/* The initiator of a view, which is the first to tell anybody of it. */
+static void initiator_said(struct sim_world *world, struct sim_process *from, const struct sim_process *to)
+{
+    struct sim_half_told *half = &world->half_told;
+
+    if (!raise_to(&half->seen_epoch, from->epoch) || !half->countdown || --half->countdown || heirs(world, from) < 2)
+        return;
+    half->epoch = from->epoch;
+    half->bearer = to->index;
+    half->told = 0;
+    spotnik_sim_story(world, "dies when it has told %u of its view", to->index);
+    spotnik_sim_kill(world, from, false);
+    replace(world, from);
+}
+
+/* Everybody else in a view. Joiners may live: they come in again where it goes on. */
+static void leave_only(struct sim_world *world, const struct sim_process *last)
+{
+    for (uint32_t i = 0; i < world->process_count; i++) {
+        struct sim_process *process = world->process[i];
+        if (process == last || !sim_live(process) || process->epoch == 0)
+            continue;
+        spotnik_sim_kill(world, process, false);
+        replace(world, process);
+    }
+}
+
+static void bearer_said(struct sim_world *world, const struct sim_process *to, enum spotnik_message_kind kind)
+{
+    struct sim_half_told *half = &world->half_told;
+
+    if (kind == SPOTNIK_MESSAGE_RESTART)
+        half->told |= UINT64_C(1) << to->index;
+    if (kind != SPOTNIK_MESSAGE_HEARTBEAT || (half->told >> to->index & 1) || to->epoch + 1 != half->epoch
+        || !sim_live(to) || to->app.leave)
+        return;
+    half->epoch = 0;
+    spotnik_sim_story(world, "all die but %u, which has only heard of the view", to->index);
+    leave_only(world, to);
+}
+
+/* A control message is on its way. */
+void spotnik_sim_said(struct sim_world *world, struct sim_process *from, struct sim_process *to, enum spotnik_message_kind kind)
+{
+    const struct sim_half_told *half = &world->half_told;
+
+    if (world->healing || !sim_live(from))
+        return;
+    if (half->epoch != 0 && half->bearer == from->index && from->epoch == half->epoch)
+        bearer_said(world, to, kind);
+    else if (kind == SPOTNIK_MESSAGE_RESTART)
+        initiator_said(world, from, to);
 }

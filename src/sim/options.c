@@ -106,6 +106,15 @@ static void draw_latest(struct spotnik_sim_options *options, uint64_t seed)
     options->flat_fails_of = options->flat && spotnik_prng_chance(&prng, 1, 3) ? 100 : 0;
 }
 
+/* The news of a view dies with those who have it, but for a hint. */
+static void draw_half_told(struct spotnik_sim_options *options, uint64_t seed)
+{
+    struct spotnik_prng prng;
+
+    spotnik_prng_seed(&prng, seed ^ UINT64_C(0x68616c66));
+    options->half_told = spotnik_prng_chance(&prng, 1, 4) ? (uint32_t)spotnik_prng_between(&prng, 1, 6) : 0;
+}
+
 /* Which buckets do not go round the ring. */
 static void draw_choice(struct spotnik_sim_options *options, uint64_t seed)
 {
@@ -194,6 +203,7 @@ void spotnik_sim_options_draw(struct spotnik_sim_options *options, uint64_t seed
     if (seed % 7 == 5) /* a job that waits whenever one is missing */
         options->members_min = options->members - (uint32_t)(seed / 7 % 2);
     draw_hierarchy(options, seed);
+    draw_half_told(options, seed);
     options->limits.deals = seed % 3 == 1 || seed % 12 == 0; /* not drawn: the others keep their histories */
 }
 
@@ -230,12 +240,12 @@ void spotnik_sim_options_print(const struct spotnik_sim_options *options, FILE *
         fprintf(out, "  reduced on each host, and between hosts by one member of each\n");
     fprintf(out,
             "  %" PRIu64 " samples, batch %" PRIu64
-            "%s%s%s; compute %.0f ms%s, safety %.0f ms, %u faults, %u aimed at recovery, %u struck in the act:",
+            "%s%s%s; compute %.0f ms%s, safety %.0f ms, %u faults, %u aimed at recovery, %u struck in the act%s:",
             options->samples, options->batch, options->per_member ? " per member" : "",
             options->limits.deals ? " dealt unevenly" : "",
             options->blocks ? ", all types and blocks" : options->all_types ? ", all types" : "", (double)options->compute_max_ns / 1e6,
             options->slow_replay ? ", a replay the same" : "", (double)options->safety_ns / 1e6, options->faults,
-            options->aimed, options->struck);
+            options->aimed, options->struck, options->half_told ? ", one view half told" : "");
     for (int i = 0; i < SPOTNIK_SIM_FAULT_COUNT; i++)
         if (options->weight[i])
             fprintf(out, " %s", spotnik_sim_fault_name((enum spotnik_sim_fault)i));

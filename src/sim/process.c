@@ -21,6 +21,7 @@ static void send(struct sim_world *world, struct sim_process *process, const str
     spotnik_check_sent(world, process, to, action->message);
     spotnik_sim_send(world, process, to, action->message);
     spotnik_sim_aimed(world, process, kind, true);
+    spotnik_sim_said(world, process, to, kind);
 }
 
 static void act(struct sim_world *world, struct sim_process *process, const struct spotnik_action *action)

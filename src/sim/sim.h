@@ -70,6 +70,7 @@ struct spotnik_sim_options {
     uint32_t faults;                          /* planned over the safety phase */
     uint32_t aimed;          /* kills aimed at recovery: at the n-th message of a pass sent or received */
     uint32_t struck;         /* kills at an act of the protocol, before what follows from it: see sim_strike */
+    uint32_t half_told;      /* the initiator of so manieth a view dies when it has told one member: see sim_half_told; 0: never */
     uint64_t safety_ns;      /* length of the safety phase */
     uint64_t liveness_ns;    /* limit of the liveness phase */
     uint32_t liveness_steps; /* to be committed in one view */

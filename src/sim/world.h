@@ -249,6 +249,14 @@ struct sim_strike { /* kill in the act: when a process freezes, or is the first 
     uint32_t countdown;
 };
 
+struct sim_half_told { /* a view's initiator dies when it has told one member, and that one when another has heard of the view by a heartbeat */
+    uint32_t countdown;  /* views to come */
+    uint64_t seen_epoch; /* the highest that anybody was told of */
+    uint64_t epoch;      /* of the view that is half told, 0: none */
+    uint32_t bearer;     /* who was told */
+    uint64_t told;       /* bit per process: whom the bearer has told */
+};
+
 struct sim_facts;
 
 struct sim_world {
@@ -275,6 +283,7 @@ struct sim_world {
     uint32_t aim_count;
     struct sim_strike strike[4];
     uint32_t strike_count;
+    struct sim_half_told half_told;
     uint64_t epoch_highest, step_highest; /* that anybody has installed, committed */
     bool healing, clean; /* clean: nothing but deaths with proof, so P6 is exact */
     bool over;
@@ -437,6 +446,8 @@ void spotnik_sim_aimed(struct sim_world *world, struct sim_process *process, enu
                        bool sender);
 void spotnik_sim_struck(struct sim_world *world, struct sim_process *process,
                         const struct spotnik_action *action);
+
+void spotnik_sim_said(struct sim_world *world, struct sim_process *from, struct sim_process *to, enum spotnik_message_kind kind);
 
 /* story.c: nothing is formatted unless a trace is wanted */
 void spotnik_sim_story(struct sim_world *world, const char *format, ...)

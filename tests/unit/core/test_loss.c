@@ -295,6 +295,41 @@ static void test_all_but_one(void **state)
     assert_survivors(1, 1);
 }
 
+/* Node 2, which decided, dies when it has told node 0 of the view, and not yet node 1. */
+static bool dies_half_told(struct pair *of, uint32_t node, const struct spotnik_action *action)
+{
+    return node == 2 && action->kind == SPOTNIK_ACTION_SEND && action->message->kind == SPOTNIK_MESSAGE_RESTART
+           && spotnik_id_equal(action->peer.id, of->node[1].member.id);
+}
+
+/* Claim: a heartbeat that tells of a view its sender died before passing on does not make the last survivor park: it voted for that
+ * view, nobody fenced it, and all ends are clean. */
+static void test_last_hears_of_a_view(void **state)
+{
+    (void)state;
+    assemble(4);
+    pair_goal(&pair, 1);
+    turns(10);
+    uint64_t epoch = pair_status(&pair, 1).epoch;
+    pair.before = dies_half_told;
+    pair_kill(&pair, 3);
+    while (pair.node[2].alive)
+        pair_turn(&pair);
+    pair_stop(&pair, 1, true);
+    while (pair_status(&pair, 0).epoch == epoch)
+        pair_turn(&pair);
+    uint32_t heartbeats = pair.sent[SPOTNIK_MESSAGE_HEARTBEAT];
+    pair_pass(&pair, 0);
+    assert_true(pair.sent[SPOTNIK_MESSAGE_HEARTBEAT] > heartbeats);
+    pair_kill(&pair, 0);
+    pair_stop(&pair, 1, false);
+    assert_int_equal(pair_status(&pair, 1).epoch, epoch);
+    pair_run(&pair, SPOTNIK_S);
+    assert_survivors(1, 1);
+    assert_int_equal(pair_status(&pair, 1).epoch, epoch + 2); /* first the view of three, then alone */
+    assert_int_equal(pair.node[1].parked, 0);
+}
+
 /* Claim: one loss costs three control messages per survivor: RECONCILE and ACCEPT go round, RESTART spares the initiator. No
  * member starts a second ballot. */
 static void test_messages(void **state)
@@ -425,6 +460,7 @@ int main(void)
         cmocka_unit_test_teardown(test_proof_freezes, close_pair),
         cmocka_unit_test_teardown(test_two_initiators, close_pair),
         cmocka_unit_test_teardown(test_all_but_one, close_pair),
+        cmocka_unit_test_teardown(test_last_hears_of_a_view, close_pair),
         cmocka_unit_test_teardown(test_messages, close_pair),
         cmocka_unit_test_teardown(test_lane_down, close_pair),
         cmocka_unit_test_teardown(test_samples_return, close_pair),
