@@ -5,7 +5,7 @@
 #ifndef SPOTNIK_REDUCE_BYTE_MEAN_H
 #define SPOTNIK_REDUCE_BYTE_MEAN_H
 
-#include "reduce/reduced.h"
+#include "reduce/power_mean.h"
 
 struct byte_pair {
     u16_v even, odd;
@@ -87,7 +87,7 @@ static bool divisor16_make(struct spotnik_reduce_divisor16 *ret, uint32_t diviso
          byte_next, byte_last)                                                                               \
     SMALL_MEAN(name##_other, 1, part, few, 65536, BYTES_F32, F32_BYTES)                                      \
                                                                                                              \
-    static void name##_mean(void *out, const struct spotnik_reduce_inputs *in)                               \
+    static void name##_weighted_mean(void *out, const struct spotnik_reduce_inputs *in)                      \
     {                                                                                                        \
         struct reduced reduced;                                                                              \
                                                                                                              \
@@ -96,6 +96,7 @@ static bool divisor16_make(struct spotnik_reduce_divisor16 *ret, uint32_t diviso
             name##_bytes(out, &reduced.in);                                                                  \
         else                                                                                                 \
             name##_other_mean(out, reduced.divisor ? &reduced.in : in);                                      \
-    }
+    }                                                                                                        \
+    POWER_MEAN(name, 1, u8_v, name##_BIASED, BYTES_SHIFTED, 16)
 
 #endif

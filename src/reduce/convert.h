@@ -8,40 +8,48 @@
 
 enum { LANES = sizeof(f32_v) / sizeof(float) };
 
-/* A whole vector, whose size is known when this is compiled, or the rest of an array. */
-static inline __attribute__((always_inline)) void move(void *to, const void *from, size_t count,
-                                                       size_t element)
-{
-    if (count == LANES)
-        memcpy(to, from, LANES * element);
-    else
-        memcpy(to, from, count * element);
-}
-
 #define CONVERT(name, unpack, pack)                                                                          \
-    static void name##_widen(float *out, const void *in, size_t count)                                       \
+    static inline void name##_widen_some(float *out, const void *in, size_t at, size_t count)                \
     {                                                                                                        \
         half_v half = { 0 };                                                                                 \
                                                                                                              \
-        for (size_t i = 0; i < count; i += LANES) {                                                          \
-            size_t n = count - i < LANES ? count - i : LANES;                                                \
-            move(&half, (const uint8_t *)in + 2 * i, n, 2);                                                  \
-            f32_v wide = unpack(half);                                                                       \
-            wide = LAST_F32(wide, 1);                                                                        \
-            move((uint8_t *)out + 4 * i, &wide, n, 4);                                                       \
-        }                                                                                                    \
+        memcpy(&half, (const uint8_t *)in + 2 * at, 2 * count);                                              \
+        f32_v wide = unpack(half);                                                                           \
+        wide = LAST_F32(wide, 1);                                                                            \
+        memcpy((uint8_t *)out + 4 * at, &wide, 4 * count);                                                   \
+    }                                                                                                        \
+                                                                                                             \
+    static inline void name##_narrow_some(void *out, const float *in, size_t at, size_t count)               \
+    {                                                                                                        \
+        f32_v wide = { 0 };                                                                                  \
+                                                                                                             \
+        memcpy(&wide, (const uint8_t *)in + 4 * at, 4 * count);                                              \
+        half_v half = pack(LAST_F32(wide, 1));                                                               \
+        memcpy((uint8_t *)out + 2 * at, &half, 2 * count);                                                   \
+    }                                                                                                        \
+                                                                                                             \
+    static void name##_widen(float *out, const void *in, size_t count)                                       \
+    {                                                                                                        \
+        size_t at = 0;                                                                                       \
+                                                                                                             \
+        for (; count - at >= LANES; at += LANES)                                                             \
+            name##_widen_some(out, in, at, LANES);                                                           \
+        if (at < count)                                                                                      \
+            name##_widen_some(out, in, at, count - at);                                                      \
     }                                                                                                        \
                                                                                                              \
     static void name##_narrow(void *out, const float *in, size_t count)                                      \
     {                                                                                                        \
-        f32_v wide = { 0 };                                                                                  \
+        size_t at = 0;                                                                                       \
                                                                                                              \
-        for (size_t i = 0; i < count; i += LANES) {                                                          \
-            size_t n = count - i < LANES ? count - i : LANES;                                                \
-            move(&wide, (const uint8_t *)in + 4 * i, n, 4);                                                  \
-            half_v half = pack(LAST_F32(wide, 1));                                                           \
-            move((uint8_t *)out + 2 * i, &half, n, 2);                                                       \
+        for (; count - at >= 2 * LANES; at += 2 * LANES) {                                                   \
+            name##_narrow_some(out, in, at, LANES);                                                          \
+            name##_narrow_some(out, in, at + LANES, LANES);                                                  \
         }                                                                                                    \
+        for (; count - at >= LANES; at += LANES)                                                             \
+            name##_narrow_some(out, in, at, LANES);                                                          \
+        if (at < count)                                                                                      \
+            name##_narrow_some(out, in, at, count - at);                                                     \
     }
 
 #endif

@@ -27,7 +27,7 @@ static inline size_t bytes_before_stream(const void *out, size_t bytes, size_t e
  * element    bytes of one element
  * held, work vector types in memory and in computation; unpack and pack convert
  * bits       32 or 64: which of the converted weights
- * first(x, w), next(sum, x, w), last(sum, d): the operation
+ * first(x, w), next(sum, x, w), last(sum, d): the operation; as macros they may use `in`, the fold's argument
  * The edges, shorter than a vector, go through one filled up with zeros. */
 #define FOLD(name, element, held, work, unpack, pack, bits, first, next, last)                               \
     static void name##_edge(uint8_t *out, const struct spotnik_reduce_inputs *in, size_t at, size_t bytes)   \
@@ -37,8 +37,8 @@ static inline size_t bytes_before_stream(const void *out, size_t bytes, size_t e
                                                                                                              \
         for (size_t i = 0; i < in->inputs; i++) {                                                            \
             memcpy(&edge, (const uint8_t *)in->input[i].data + at, bytes);                                   \
-            work x = unpack(edge);                                                                           \
-            sum = i ? next(sum, x, in->input[i].weight##bits) : first(x, in->input[i].weight##bits);         \
+            sum = i ? next(sum, unpack(edge), in->input[i].weight##bits)                                     \
+                    : first(unpack(edge), in->input[i].weight##bits);                                        \
         }                                                                                                    \
         edge = pack(last(sum, in->divisor##bits));                                                           \
         memcpy(out + at, &edge, bytes);                                                                      \

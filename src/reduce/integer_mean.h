@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MEAN of integers: computed in F64, rounded to nearest (ties to even), kept within the type. Up to 32 bits it is a
- * fold; 64 bits have no vectors to convert them everywhere, and need limits: plain loops, a block at a time. With weights as
- * they usually are the same numbers are found faster: 8 and 16 bits in F32, small sums of weights without a division, bytes in
- * whole numbers (byte_mean.h). */
+/* MEAN of integers up to 32 bits: computed in F64, rounded to nearest (ties to even); 64 bits stand in wide_mean.h. With weights
+ * as they usually are the same numbers are found faster: 8 and 16 bits in F32, small sums of weights without a division, bytes in
+ * whole numbers (byte_mean.h), 2^k equal weights without products (power_mean.h). */
 #ifndef SPOTNIK_REDUCE_INTEGER_MEAN_H
 #define SPOTNIK_REDUCE_INTEGER_MEAN_H
 
 #include "reduce/reduced.h"
 
-#include <math.h>
 #include <string.h>
 
 #define WIDEN_F64(x) CONVERTED(x, f64_v)
@@ -94,54 +92,6 @@ static inline bool is_exact_in_f32(const struct spotnik_reduce_inputs *in, doubl
             name##_mean32(out, in);                                                                          \
         else                                                                                                 \
             name##_any_mean(out, in);                                                                        \
-    }
-
-enum { MEAN_BLOCK = 256 };
-
-/* Above 2^52 there are no fractions; below, adding 2^52 rounds them away. */
-static inline double nearest(double value)
-{
-    double magnitude = fabs(value), whole = magnitude + 0x1p52 - 0x1p52;
-
-    return copysign(magnitude < 0x1p52 ? whole : magnitude, value);
-}
-
-/* `high` is 2^63 or 2^64: a double, but one more than the type holds. */
-#define TO_WIDE(type, low, high, value)                                                                      \
-    ((value) >= (high) ? (type)(((uint64_t)((high) / 2) - 1) * 2 + 1)                                        \
-                       : (type)((value) < (low) ? (low) : (value)))
-
-#define WIDE_MEAN(name, type, low, high)                                                                     \
-    static void name##_mean_add(double *sum, const uint8_t *from, size_t count, double weight)               \
-    {                                                                                                        \
-        for (size_t i = 0; i < count; i++) {                                                                 \
-            type x;                                                                                          \
-            memcpy(&x, from + i * sizeof x, sizeof x);                                                       \
-            sum[i] = sum[i] + weight * (double)x;                                                            \
-        }                                                                                                    \
-    }                                                                                                        \
-                                                                                                             \
-    static void name##_mean_save(uint8_t *out, const double *sum, size_t count, double divisor)              \
-    {                                                                                                        \
-        for (size_t i = 0; i < count; i++) {                                                                 \
-            double mean = nearest(sum[i] / divisor);                                                         \
-            type x = TO_WIDE(type, low, high, mean);                                                         \
-            memcpy(out + i * sizeof x, &x, sizeof x);                                                        \
-        }                                                                                                    \
-    }                                                                                                        \
-                                                                                                             \
-    static void name##_mean(void *out, const struct spotnik_reduce_inputs *in)                               \
-    {                                                                                                        \
-        double sum[MEAN_BLOCK];                                                                              \
-                                                                                                             \
-        for (size_t at = 0, bytes; at < in->bytes; at += bytes) {                                            \
-            bytes = in->bytes - at < MEAN_BLOCK * sizeof(type) ? in->bytes - at : MEAN_BLOCK * sizeof(type); \
-            memset(sum, 0, sizeof sum);                                                                      \
-            for (size_t i = 0; i < in->inputs; i++)                                                          \
-                name##_mean_add(sum, (const uint8_t *)in->input[i].data + at, bytes / sizeof(type),          \
-                                in->input[i].weight64);                                                      \
-            name##_mean_save((uint8_t *)out + at, sum, bytes / sizeof(type), in->divisor64);                 \
-        }                                                                                                    \
     }
 
 #endif

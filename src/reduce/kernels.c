@@ -95,8 +95,7 @@ WORD_MEAN(i32, i32_few)
 BYTE_MEAN(u8, u8_part, u8_few)
 SHORT_MEAN(u16, half_v, u16_few)
 WORD_MEAN(u32, u32_few)
-WIDE_MEAN(i64, int64_t, -0x1p63, 0x1p63)
-WIDE_MEAN(u64, uint64_t, 0, 0x1p64)
+#include "reduce/wide_mean.h"
 
 #define ROW(name, wrapping)                                                                                  \
     {                                                                                                        \

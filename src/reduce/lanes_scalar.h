@@ -117,4 +117,9 @@ static inline uint16_t bf16_pack(float value)
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
+static inline float f32_of_bytes(const void *from)
+{
+    return (float)*(const int8_t *)from;
+}
+
 #endif

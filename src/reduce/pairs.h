@@ -6,6 +6,7 @@
 #define SPOTNIK_REDUCE_PAIRS_H
 
 #include "reduce/integer_mean.h"
+#include "reduce/power_mean.h"
 
 struct f32_pair {
     f32_v even, odd;
@@ -76,13 +77,15 @@ static inline u16_v shorts_joined(struct f32_pair mean)
     FOLD(name##_small, 4, u32_v, struct f64_pair, name##_SPLIT, words_joined, 64, f64_pair_weighted,         \
          f64_pair_add_weighted, f64_pair_snapped)                                                            \
     NARROW_MEAN(name##_any, 4, few, WIDEN_F64)                                                               \
-    EITHER_MEAN(name##_mean, name##_small, SNAPPED64, name##_any_mean)
+    EITHER_MEAN(name##_weighted_mean, name##_small, SNAPPED64, name##_any_mean)                              \
+    POWER_MEAN(name, 4, name##_v, SAME, SHIFTED, 128)
 
 #define SHORT_MEAN(name, part, few)                                                                          \
     FOLD(name##_small, 2, u16_v, struct f32_pair, name##_SPLIT, shorts_joined, 32, f32_pair_weighted,        \
          f32_pair_add_weighted, f32_pair_snapped)                                                            \
     SMALL_MEAN(name##_other, 2, part, few, 256, SHORTS_F32, F32_SHORTS)                                      \
-    EITHER_MEAN(name##_mean, name##_small, SNAPPED32, name##_other_mean)
+    EITHER_MEAN(name##_weighted_mean, name##_small, SNAPPED32, name##_other_mean)                            \
+    POWER_MEAN(name, 2, name##_v, SAME, SHIFTED, 128)
 
 /* BF16: an F32 is the element and 16 bits of zeros. */
 static inline struct f32_pair bf16_split(u16_v x)

@@ -62,18 +62,47 @@ static inline void ask_for(const uint8_t *in)
         __builtin_prefetch((const void *)((uintptr_t)in + QUANTISE_AHEAD + at));
 }
 
-/* A whole block is no multiple of any vector: its last 64 elements overlap the 192 before, which finds the same twice. */
-enum { QUANT_FRONT = 192, QUANT_BACK = 64, QUANT_OVER = SPOTNIK_QUANT_BLOCK - QUANT_BACK };
+#ifdef VECTOR_BYTES
+/* A whole block is no multiple of four vectors: the last four overlap those before, which finds the same twice. */
+enum { QUANT_GROUP = 4 * LANES, QUANT_LAST = SPOTNIK_QUANT_BLOCK - QUANT_GROUP };
+static inline i32_v magnitude(const uint8_t *in)
+{
+    i32_v bits;
+
+    memcpy(&bits, in, sizeof bits);
+    return bits & 0x7fffffff;
+}
+
+static inline i32_v greatest_of_group(const uint8_t *in)
+{
+    return greater(greater(magnitude(in), magnitude(in + sizeof(i32_v))),
+                   greater(magnitude(in + 2 * sizeof(i32_v)), magnitude(in + 3 * sizeof(i32_v))));
+}
 
 static inline uint32_t greatest_of_block(const uint8_t *in, size_t count)
 {
-    uint32_t front, back;
+    i32_v most;
 
     if (count != SPOTNIK_QUANT_BLOCK)
         return greatest_magnitude(in, count);
-    front = greatest_magnitude(in, QUANT_FRONT);
-    back = greatest_magnitude(in + QUANT_OVER * sizeof(float), QUANT_BACK);
-    return front > back ? front : back;
+    most = greatest_of_group(in + QUANT_LAST * sizeof(float));
+    for (size_t at = 0; at < QUANT_LAST; at += QUANT_GROUP)
+        most = greater(most, greatest_of_group(in + at * sizeof(float)));
+    return (uint32_t)greatest_lane(most);
+}
+
+static inline f32_v in_units(const uint8_t *in, float units)
+{
+    f32_v value;
+
+    memcpy(&value, in, sizeof value);
+    return value * units;
+}
+
+static inline void bytes_of_group(uint8_t *out, const uint8_t *in, float units)
+{
+    bytes_of_f32(out, in_units(in, units), in_units(in + sizeof(f32_v), units), in_units(in + 2 * sizeof(f32_v), units),
+                 in_units(in + 3 * sizeof(f32_v), units));
 }
 
 static inline void bytes_of_block(uint8_t *out, const uint8_t *in, size_t count, float units)
@@ -82,9 +111,14 @@ static inline void bytes_of_block(uint8_t *out, const uint8_t *in, size_t count,
         bytes_of_floats(out, in, count, units);
         return;
     }
-    bytes_of_floats(out, in, QUANT_FRONT, units);
-    bytes_of_floats(out + QUANT_OVER, in + QUANT_OVER * sizeof(float), QUANT_BACK, units);
+    for (size_t at = 0; at < QUANT_LAST; at += QUANT_GROUP)
+        bytes_of_group(out + at, in + at * sizeof(float), units);
+    bytes_of_group(out + QUANT_LAST, in + QUANT_LAST * sizeof(float), units);
 }
+#else
+#define greatest_of_block greatest_magnitude
+#define bytes_of_block bytes_of_floats
+#endif
 
 static inline __attribute__((always_inline)) void quantise_block(uint8_t *out, const uint8_t *in, size_t count)
 {
@@ -115,14 +149,20 @@ static void quantise(void *out, const float *in, size_t count)
         quantise_block(to, from, count);
 }
 
-/* `base` NULL: nothing to add to. */
-static inline __attribute__((always_inline)) void dequantise_block(uint8_t *out, const uint8_t *base,
-                                                                   const uint8_t *in, size_t count)
+/* Elements from `at` on, as many as `value` has; `base` NULL: nothing to add to. */
+static inline f32_v dequantised(const uint8_t *base, const uint8_t *in, size_t at, float scale)
 {
-    float scale;
+    f32_v had, x = f32_of_bytes(in + at) * scale;
 
-    memcpy(&scale, in, sizeof scale);
-    in += sizeof scale;
+    if (base) {
+        memcpy(&had, base + at * sizeof(float), sizeof had);
+        x = had + x;
+    }
+    return LAST_F32(x, 1);
+}
+
+static inline void dequantise_few(uint8_t *out, const uint8_t *base, const uint8_t *in, size_t count, float scale)
+{
     for (size_t i = 0; i < count; i++) {
         float had = 0, x = (float)(int8_t)in[i] * scale;
         if (base) {
@@ -132,6 +172,29 @@ static inline __attribute__((always_inline)) void dequantise_block(uint8_t *out,
         x = x != x ? __builtin_nanf("") : x;
         memcpy(out + 4 * i, &x, sizeof x);
     }
+}
+
+/* Blocks begin anywhere in a line, and a store that crosses lines costs more than two: the first and the last vector overlap
+ * others, which are aligned. `out` may be `base`: both are made before anything is stored. */
+static inline __attribute__((always_inline)) void dequantise_block(uint8_t *out, const uint8_t *base,
+                                                                   const uint8_t *in, size_t count)
+{
+    float scale;
+
+    memcpy(&scale, in, sizeof scale);
+    in += sizeof scale;
+    if (count < LANES) {
+        dequantise_few(out, base, in, count, scale);
+        return;
+    }
+    const size_t end = count - LANES;
+    f32_v first = dequantised(base, in, 0, scale), last = dequantised(base, in, end, scale);
+    for (size_t at = (-(uintptr_t)out & (sizeof(f32_v) - 1)) / sizeof(float); at < end; at += LANES) {
+        f32_v x = dequantised(base, in, at, scale);
+        memcpy(out + at * sizeof(float), &x, sizeof x);
+    }
+    memcpy(out, &first, sizeof first);
+    memcpy(out + end * sizeof(float), &last, sizeof last);
 }
 
 static void dequantise(float *out, const void *in, size_t count)

@@ -308,6 +308,56 @@ static void ties_of_shorts_are_found(void **state)
         }
 }
 
+static const enum spotnik_dtype integers[] = { SPOTNIK_I8, SPOTNIK_U8, SPOTNIK_I16, SPOTNIK_U16,
+                                               SPOTNIK_I32, SPOTNIK_U32, SPOTNIK_I64, SPOTNIK_U64 };
+enum { MANY = 256, MANY_COUNT = 331 };
+
+static void check_equal_weights(const struct spotnik_reduce_tier *tier, enum spotnik_dtype dtype, size_t inputs,
+                                uint64_t weight, struct spotnik_prng *prng)
+{
+    static uint8_t many[MANY][MANY_COUNT * 8], out[MANY_COUNT * 8], expected[MANY_COUNT * 8];
+    struct spotnik_reduce_input input[MANY];
+    const size_t size = spotnik_dtype_bytes((uint64_t)dtype);
+    const double divisor = (double)(weight * inputs);
+    const struct spotnik_reduce_inputs in = { .input = input,
+                                              .inputs = inputs,
+                                              .bytes = MANY_COUNT * size,
+                                              .divisor64 = divisor,
+                                              .divisor32 = (float)divisor };
+
+    for (size_t i = 0; i < inputs; i++) {
+        oracle_fill(many[i], MANY_COUNT, dtype, prng);
+        memset(many[i], 0xff, size); /* all inputs: the greatest without sign, the greatest and the least with one */
+        memset(many[i] + size, 0xff, size);
+        many[i][2 * size - 1] = 0x7f;
+        memset(many[i] + 2 * size, 0, size);
+        many[i][3 * size - 1] = 0x80;
+        input[i] = (struct spotnik_reduce_input){ .data = many[i], .weight64 = (double)weight, .weight32 = (float)weight };
+    }
+    tier->kernels->fold[dtype][SPOTNIK_MEAN](out, &in);
+    for (size_t i = 0; i < MANY_COUNT; i++) {
+        oracle_fold(expected, &in, i, dtype, SPOTNIK_MEAN);
+        if (memcmp(out + i * size, expected + i * size, size) != 0)
+            fail_msg("%s, type %d, %zu inputs of weight %u: element %zu", tier->name, (int)dtype, inputs, (unsigned)weight, i);
+    }
+}
+
+/* Powers of two have a kernel of their own, up to a number of inputs that differs between types; their neighbours do not. */
+static void means_of_equal_weights_are_exact(void **state)
+{
+    (void)state;
+    static const size_t inputs[] = { 2, 3, 4, 5, 8, 9, 16, 17, 32, 64, 128, 129, 256 };
+    static const uint64_t weights[] = { 1, 3, 4096, UINT64_C(1) << 40 };
+    struct spotnik_prng prng;
+
+    spotnik_prng_seed(&prng, 3);
+    for (size_t t = 0; t < spotnik_reduce_tier_count; t++)
+        for (size_t d = 0; d < sizeof integers / sizeof integers[0] && spotnik_reduce_tiers[t].is_supported(); d++)
+            for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++)
+                for (size_t w = 0; w < sizeof weights / sizeof weights[0]; w++)
+                    check_equal_weights(&spotnik_reduce_tiers[t], integers[d], inputs[i], weights[w], &prng);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -317,6 +367,7 @@ int main(void)
         cmocka_unit_test(every_sum_of_bytes_is_divided_exactly),
         cmocka_unit_test(ties_of_words_are_found),
         cmocka_unit_test(ties_of_shorts_are_found),
+        cmocka_unit_test(means_of_equal_weights_are_exact),
     };
     return cmocka_run_group_tests(tests, memory_make, memory_free);
 }
