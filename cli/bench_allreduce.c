@@ -212,6 +212,20 @@ static void explain_hosts(const struct allreduce_plan *plan, const char *small)
            hosts, hosts, hosts - 1, hosts, plan->workers - 1, plan->workers, small);
 }
 
+/* What carries the bytes that go over TCP. */
+static void explain_lanes(const struct allreduce_board *board)
+{
+    for (uint32_t i = 0; i < board->lanes; i++) {
+        const struct allreduce_lane *lane = &board->lane[i];
+        printf("  %-12s from worker 0 to %s: %u connection%s, congestion control %s, round trip %.3f ms", i == 0 ? "connections" : "",
+               board->lanes > 1 ? "another" : "the next", lane->carrying, lane->carrying == 1 ? "" : "s", lane->congestion,
+               (double)lane->round_trip_ns / 1e6);
+        if (lane->bytes_per_s > 0)
+            printf(", %.3g GB/s while there was more to send than it took", (double)lane->bytes_per_s / 1e9);
+        printf("\n");
+    }
+}
+
 /* Each reason once, for the ways and sizes it holds for. */
 static void explain(const struct allreduce_plan *plan, const struct allreduce_board *board)
 {
@@ -248,6 +262,7 @@ static void explain(const struct allreduce_plan *plan, const struct allreduce_bo
     if (seen[ALLREDUCE_TREE])
         explain_tree(plan);
     explain_table();
+    explain_lanes(board);
     if (seen[ALLREDUCE_RING_NO_MEMORY])
         printf("  ring (shm)   memory cannot be shared here: the system offers none (memfd, futex_waitv), a limit on address space is in\n"
                "               the way, or SPOTNIK_CPU differs. SPOTNIK_TRANSPORT=shm says what is missing.\n");

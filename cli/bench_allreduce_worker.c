@@ -203,6 +203,19 @@ static void note_limits(const struct worker *worker)
     worker->board->small_bytes = engine->share ? engine->share->flat.limits.small_bytes : 0;
 }
 
+static void note_lanes(const struct worker *worker)
+{
+    struct spotnik_lane_status lane[ALLREDUCE_LANES_MAX];
+    struct allreduce_board *board = worker->board;
+
+    board->lanes = spotnik_engine_lanes(worker->job[ALLREDUCE_TCP]->engine, lane, ALLREDUCE_LANES_MAX);
+    for (uint32_t i = 0; i < board->lanes; i++) {
+        board->lane[i] = (struct allreduce_lane){ .connections = lane[i].connections, .carrying = lane[i].carrying,
+                                                  .bytes_per_s = lane[i].bytes_per_s, .round_trip_ns = lane[i].round_trip_ns };
+        memcpy(board->lane[i].congestion, lane[i].congestion, sizeof board->lane[i].congestion);
+    }
+}
+
 static void work(struct worker *worker)
 {
     size_t most = 4;
@@ -215,6 +228,8 @@ static void work(struct worker *worker)
         note_limits(worker);
     for (uint32_t i = 0; i < worker->plan->sizes; i++)
         one_size(worker, i);
+    if (worker->place == 0)
+        note_lanes(worker);
     spotnik_leave(worker->job[ALLREDUCE_TCP]);
     spotnik_leave(worker->job[ALLREDUCE_SHARED]);
     _exit(0);

@@ -10,6 +10,7 @@
 #define ALLREDUCE_SIZES_MAX 16
 #define ALLREDUCE_WORKERS_MAX 64
 #define ALLREDUCE_STEPS_MAX 1000
+#define ALLREDUCE_LANES_MAX 8
 
 enum allreduce_way { ALLREDUCE_OWNED, ALLREDUCE_SHARED, ALLREDUCE_TCP, ALLREDUCE_WAYS };
 
@@ -33,10 +34,19 @@ struct allreduce_cell {
     double error_most, error_mean; /* against sums in F64: the greatest, of the greatest sum; root of the mean square, of the sums' */
 };
 
+/* The connections on which the first worker sends over TCP to one other. */
+struct allreduce_lane {
+    uint32_t connections, carrying;
+    uint64_t bytes_per_s, round_trip_ns; /* 0: not measured */
+    char congestion[16];
+};
+
 /* Shared with the workers; the first of them writes. */
 struct allreduce_board {
     struct allreduce_cell cell[ALLREDUCE_SIZES_MAX][ALLREDUCE_WAYS];
     uint64_t chunk_bytes, small_bytes; /* 0: no shared memory here */
+    struct allreduce_lane lane[ALLREDUCE_LANES_MAX];
+    uint32_t lanes;
     char failure[512];
 };
 

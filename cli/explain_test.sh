@@ -33,6 +33,7 @@ expect '^ +3 +4 KiB +tcp +hub '
 expect '^ +3 +1 MiB +tcp +ring '
 expect '^  flat small +all members share memory, and the bucket has at most 32 KiB'
 expect '^  the table +of buckets that go over TCP'
+expect '^  connections  from worker 0 to (the next|another): 1 connection, congestion control [a-z]+, round trip [0-9.]+ ms'
 expect_not 'hierarchy'
 
 ask "$1" 4 2

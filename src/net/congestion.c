@@ -11,9 +11,11 @@
 #define PATIENCE_NS (120 * SPOTNIK_S)
 #define PATIENCE_MAX_NS (3600 * SPOTNIK_S)
 
-struct spotnik_congestion spotnik_congestion_make(bool fixed, bool other)
+struct spotnik_congestion spotnik_congestion_make(bool fixed, bool pauses, bool other)
 {
-    return (struct spotnik_congestion){ .fixed = fixed, .other = other, .settle_ns = SETTLE_NS, .patience_ns = PATIENCE_NS };
+    return (struct spotnik_congestion){
+        .fixed = fixed, .pauses = pauses, .other = other, .settle_ns = SETTLE_NS, .patience_ns = PATIENCE_NS
+    };
 }
 
 void spotnik_congestion_anew(struct spotnik_congestion *congestion)
@@ -58,6 +60,14 @@ static bool is_much_worse(const struct spotnik_congestion *congestion)
     return congestion->trying && congestion->ns >= LOOK_NS && rate_of(congestion) < congestion->rate / 8 * 7;
 }
 
+/* What is on trial has to be better by more than noise, or not worse by more, if it is the one without pauses. */
+static bool is_good(const struct spotnik_congestion *congestion, uint64_t rate)
+{
+    if (congestion->pauses && congestion->other)
+        return rate >= congestion->rate - congestion->rate / 64;
+    return rate >= congestion->rate + congestion->rate / 128;
+}
+
 /* Nothing is on trial. Where the usual one is not in use and the line carries much less than it did, it is time to try that again. */
 static bool rest(struct spotnik_congestion *congestion, uint64_t rate)
 {
@@ -89,5 +99,5 @@ bool spotnik_congestion_pressed(struct spotnik_congestion *congestion, uint64_t 
     uint64_t rate = rate_of(congestion);
     if (!congestion->trying)
         return rest(congestion, rate);
-    return rate >= congestion->rate + congestion->rate / 128 ? stay(congestion, rate) : go_back(congestion);
+    return is_good(congestion, rate) ? stay(congestion, rate) : go_back(congestion);
 }

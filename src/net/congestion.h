@@ -2,7 +2,8 @@
 /* Which of two congestion controls a lane sends with: the system's usual one, or another. No rule holds for every line: BBR empties
  * its window every ten seconds to measure the round trip, which costs a full line some percent, and several flows in turn much more;
  * Reno and CUBIC give way to each loss, of which a line that drops what exceeds a cap has many. So the other one is tried, for long
- * enough to see the former, and the better one stays; the next try comes ever later.
+ * enough to see the former, and the better one stays; the next try comes ever later. Where the pauses of several members fall
+ * together none of them sees its own, for nobody has anything to send: so of two as good as each other the one without pauses stays.
  *
  * Counted is only the time in which the lane was pressed (width.h). Decides; sets and measures nothing. */
 #ifndef SPOTNIK_NET_CONGESTION_H
@@ -15,6 +16,7 @@ struct spotnik_congestion {
     bool other;           /* not the usual one is in use, */
     bool trying;          /* and what is in use is on trial */
     bool fixed;           /* nothing is to be tried */
+    bool pauses;          /* the usual one does, the other does not */
     uint64_t rate;        /* bytes/s of the one that is not on trial; 0: not measured yet */
     uint64_t bytes, ns;   /* of the running measurement */
     uint64_t settle_ns;   /* pressed time not to be counted: what is in use has just come */
@@ -23,7 +25,7 @@ struct spotnik_congestion {
 };
 
 /* `other`: begin with that one, which was better for another lane. */
-struct spotnik_congestion spotnik_congestion_make(bool fixed, bool other);
+struct spotnik_congestion spotnik_congestion_make(bool fixed, bool pauses, bool other);
 
 /* The lane is another: it has more connections, or fewer. What is on trial is in use still, and measured from the start. */
 void spotnik_congestion_anew(struct spotnik_congestion *congestion);

@@ -49,11 +49,11 @@ static int refuse(const char *text, int error)
 static void other_find(int fd, struct spotnik_control *control)
 {
     static const char *const by_loss[] = { "cubic", "reno" };
-    bool usual_is_bbr = strncmp(control->usual, "bbr", 3) == 0;
-    for (unsigned i = 0; usual_is_bbr && i < 2 && control->other[0] == '\0'; i++)
+    control->pauses = strncmp(control->usual, "bbr", 3) == 0;
+    for (unsigned i = 0; control->pauses && i < 2 && control->other[0] == '\0'; i++)
         if (set(fd, by_loss[i]) == 0)
             strcpy(control->other, by_loss[i]);
-    if (!usual_is_bbr && set(fd, "bbr") == 0)
+    if (!control->pauses && set(fd, "bbr") == 0)
         strcpy(control->other, "bbr");
 }
 

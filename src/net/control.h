@@ -10,6 +10,7 @@
 
 struct spotnik_control {
     bool fixed; /* by SPOTNIK_CONGESTION: `usual` is for all lanes, those on one host as well */
+    bool pauses; /* the usual one does, to measure the round trip (BBR) */
     char usual[SPOTNIK_CONTROL_NAME];
     char other[SPOTNIK_CONTROL_NAME]; /* "": none */
 };
@@ -19,5 +20,4 @@ int spotnik_control_init(const char *text, struct spotnik_control *ret);
 
 /* For one connection. */
 void spotnik_control_set(int fd, const char *name);
-
 #endif

@@ -66,13 +66,17 @@ static uint64_t round_trip_ns(const struct spotnik_lane *lane)
     return (uint64_t)info.tcpi_rtt * SPOTNIK_US;
 }
 
-/* Bytes on the first connection, while it is the only one. */
-static uint64_t acknowledged(const struct spotnik_lane *lane)
+/* Bytes that the other side has acknowledged, of all that was ever put into the connections: what a socket takes runs ahead of the line
+ * by megabytes, which would be percents of a measurement that is made of many short ones. */
+static uint64_t delivered(const struct spotnik_lane *lane)
 {
-    int waiting;
-    if (lane->more_up > 0 || ioctl(lane->first.socket.fd, SIOCOUTQ, &waiting) != 0 || (uint64_t)waiting > lane->sent)
-        return 0;
-    return lane->sent - (uint64_t)waiting;
+    uint64_t bytes = lane->sent;
+    for (uint32_t i = 0; i <= lane->more_up; i++) {
+        int waiting = 0;
+        if (ioctl(spotnik_lane_track((struct spotnik_lane *)lane, i)->socket.fd, SIOCOUTQ, &waiting) == 0 && waiting > 0)
+            bytes -= (uint64_t)waiting < bytes ? (uint64_t)waiting : bytes;
+    }
+    return bytes;
 }
 
 /* Where nothing is to be tried the usual one is in use already, or what socket.c has set. */
@@ -89,7 +93,7 @@ void spotnik_widen_begin(struct spotnik_engine *engine, struct spotnik_lane *lan
 {
     bool may = may_try(engine, lane), other = may && engine->control.other[0] != '\0';
     lane->width = spotnik_width_make(engine->width > 0 || may ? engine->width : 1, may ? engine->width_found : 0);
-    lane->congestion = spotnik_congestion_make(!other, other && engine->other_found);
+    lane->congestion = spotnik_congestion_make(!other, engine->control.pauses, other && engine->other_found);
     lane->sent = 0;
     steer(engine, lane);
     use(lane);
@@ -128,7 +132,7 @@ static bool is_successor(const struct spotnik_engine *engine, const struct spotn
 static bool is_taken(const struct spotnik_engine *engine, const struct spotnik_lane *lane)
 {
     return engine->committed > spotnik_core_view(engine->core)->settled_step
-           || lane->more_up > 0 || acknowledged(lane) >= TAKEN_BYTES;
+           || lane->more_up > 0 || delivered(lane) >= TAKEN_BYTES;
 }
 
 void spotnik_widen_look(struct spotnik_engine *engine, struct spotnik_lane *lane)
@@ -243,9 +247,10 @@ static void width_changed(struct spotnik_engine *engine, struct spotnik_lane *la
 
 static void report(struct spotnik_engine *engine, struct spotnik_lane *lane, uint64_t now_ns)
 {
-    uint64_t ns = now_ns - lane->pressed_ns, bytes = lane->sent - lane->pressed_sent;
+    uint64_t ns = now_ns - lane->pressed_ns, sent = delivered(lane);
+    uint64_t bytes = sent > lane->pressed_sent ? sent - lane->pressed_sent : 0;
     lane->pressed_ns = now_ns;
-    lane->pressed_sent = lane->sent;
+    lane->pressed_sent = sent;
     if (is_due(lane))
         spotnik_engine_kick(engine); /* spotnik_widen_look() */
     if (lane->used != lane->width.wanted)
@@ -269,7 +274,7 @@ void spotnik_widen_measure(struct spotnik_engine *engine, struct spotnik_lane *l
     uint64_t now_ns = spotnik_clock_ns();
     if (lane->pressed_ns == 0) {
         lane->pressed_ns = now_ns;
-        lane->pressed_sent = lane->sent;
+        lane->pressed_sent = delivered(lane);
         return;
     }
     if (!pressed || now_ns - lane->pressed_ns >= REPORT_NS)

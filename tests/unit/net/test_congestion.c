@@ -47,7 +47,7 @@ static uint64_t press(struct spotnik_congestion *congestion, struct link *link, 
 static void test_pauses_of_the_usual_one_are_found(void **context)
 {
     struct link link = { .usual = 1000, .other = 1000, .usual_idle_ms = 200 };
-    struct spotnik_congestion congestion = spotnik_congestion_make(false, false);
+    struct spotnik_congestion congestion = spotnik_congestion_make(false, false, false);
     (void)context;
     press(&congestion, &link, 30 * SPOTNIK_S);
     assert_true(congestion.other);
@@ -60,7 +60,7 @@ static void test_pauses_of_the_usual_one_are_found(void **context)
 static void test_what_is_much_worse_is_given_up_soon(void **context)
 {
     struct link link = { .usual = 1000, .other = 800, .usual_idle_ms = 200 };
-    struct spotnik_congestion congestion = spotnik_congestion_make(false, false);
+    struct spotnik_congestion congestion = spotnik_congestion_make(false, false, false);
     (void)context;
     uint64_t other_ns = press(&congestion, &link, 100 * SPOTNIK_S);
     assert_false(congestion.other);
@@ -73,16 +73,38 @@ static void test_the_usual_one_stays_where_both_are_the_same(void **context)
     (void)context;
     for (uint64_t seed = 1; seed <= 50; seed++) {
         struct link link = { .usual = 1000, .other = 1000, .noise = 50, .seed = seed };
-        struct spotnik_congestion congestion = spotnik_congestion_make(false, false);
+        struct spotnik_congestion congestion = spotnik_congestion_make(false, false, false);
         press(&congestion, &link, 100 * SPOTNIK_S);
         assert_false(congestion.other);
     }
 }
 
+/* All members pause at once, and none sees it. */
+static void test_of_equals_the_one_without_pauses_stays(void **context)
+{
+    (void)context;
+    for (uint64_t seed = 1; seed <= 50; seed++) {
+        struct link link = { .usual = 1000, .other = 1000, .noise = 50, .seed = seed };
+        struct spotnik_congestion congestion = spotnik_congestion_make(false, true, false);
+        press(&congestion, &link, 30 * SPOTNIK_S);
+        assert_true(congestion.other);
+        assert_true(press(&congestion, &link, 900 * SPOTNIK_S) > 850 * SPOTNIK_S);
+    }
+}
+
+static void test_one_without_pauses_is_not_kept_where_it_is_worse(void **context)
+{
+    struct link link = { .usual = 1000, .other = 970 };
+    struct spotnik_congestion congestion = spotnik_congestion_make(false, true, false);
+    (void)context;
+    press(&congestion, &link, 60 * SPOTNIK_S);
+    assert_false(congestion.other);
+}
+
 static void test_tries_become_rare(void **context)
 {
     struct link link = { .usual = 1000, .other = 1000 };
-    struct spotnik_congestion congestion = spotnik_congestion_make(false, false);
+    struct spotnik_congestion congestion = spotnik_congestion_make(false, false, false);
     (void)context;
     uint64_t other_ns = press(&congestion, &link, 10000 * SPOTNIK_S);
     assert_true(other_ns < 100 * SPOTNIK_S);
@@ -92,7 +114,7 @@ static void test_tries_become_rare(void **context)
 static void test_a_line_that_changes_gets_the_usual_one_again(void **context)
 {
     struct link link = { .usual = 1000, .other = 1000, .usual_idle_ms = 200 };
-    struct spotnik_congestion congestion = spotnik_congestion_make(false, false);
+    struct spotnik_congestion congestion = spotnik_congestion_make(false, false, false);
     (void)context;
     press(&congestion, &link, 50 * SPOTNIK_S);
     assert_true(congestion.other);
@@ -105,7 +127,7 @@ static void test_a_line_that_changes_gets_the_usual_one_again(void **context)
 static void test_another_width_is_measured_from_the_start(void **context)
 {
     struct link link = { .usual = 250, .other = 250 }, wider = { .usual = 1000, .other = 1000 };
-    struct spotnik_congestion congestion = spotnik_congestion_make(false, false);
+    struct spotnik_congestion congestion = spotnik_congestion_make(false, false, false);
     (void)context;
     press(&congestion, &link, 11 * SPOTNIK_S);
     spotnik_congestion_anew(&congestion);
@@ -116,7 +138,7 @@ static void test_another_width_is_measured_from_the_start(void **context)
 static void test_nothing_is_tried_where_it_is_fixed(void **context)
 {
     struct link link = { .usual = 100, .other = 1000 };
-    struct spotnik_congestion congestion = spotnik_congestion_make(true, false);
+    struct spotnik_congestion congestion = spotnik_congestion_make(true, false, false);
     (void)context;
     assert_int_equal(press(&congestion, &link, 1000 * SPOTNIK_S), 0);
 }
@@ -124,7 +146,7 @@ static void test_nothing_is_tried_where_it_is_fixed(void **context)
 static void test_what_was_better_elsewhere_comes_first(void **context)
 {
     struct link link = { .usual = 1000, .other = 1000, .usual_idle_ms = 200 };
-    struct spotnik_congestion congestion = spotnik_congestion_make(false, true);
+    struct spotnik_congestion congestion = spotnik_congestion_make(false, false, true);
     (void)context;
     assert_true(congestion.other);
     press(&congestion, &link, 60 * SPOTNIK_S);
@@ -137,6 +159,8 @@ int main(void)
         cmocka_unit_test(test_pauses_of_the_usual_one_are_found),
         cmocka_unit_test(test_what_is_much_worse_is_given_up_soon),
         cmocka_unit_test(test_the_usual_one_stays_where_both_are_the_same),
+        cmocka_unit_test(test_of_equals_the_one_without_pauses_stays),
+        cmocka_unit_test(test_one_without_pauses_is_not_kept_where_it_is_worse),
         cmocka_unit_test(test_tries_become_rare),
         cmocka_unit_test(test_a_line_that_changes_gets_the_usual_one_again),
         cmocka_unit_test(test_another_width_is_measured_from_the_start),
