@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The time of a step against the number of members, in simulation, round the ring of all and by hosts: writes docs/results/scale.md and
+"""The time of a step against the number of members, in simulation, round the ring of all, up a tree and by hosts: writes docs/results/scale.md and
 scale.svg. Usage: bench/scale.py BUILD [FOLDER [RING_MAX]]; a minute or two. A ring of N members exchanges 2N(N - 1) frames a step, so rings
 are played up to RING_MAX members only (512). The code is that of the library (core, ring, shm, kernels); clocks, links and memory are
 not: see `spotnik sim --scale`."""
@@ -19,10 +19,12 @@ GBIT = 10
 LATENCY_MS = 0.11  # between hosts, on the average: 0.05 to 0.15, and up to 0.02 of jitter
 SIZES = (("4 KiB", 4096), ("25 MiB", 25 << 20))
 ONE, ROW, SCATTERED = "ring, 1 a host", "ring, 8 in a row", "ring, 8 scattered"
+TREE = "tree, 1 a host"
+FAN = 8  # as in src/ring/tree.h
 HOSTS, FAST = "by hosts, 8 each", "by hosts, 16 GB/s"
-OPTIONS = {ONE: ["--ring"], ROW: ["--ring", "--per-host", "8"], SCATTERED: ["--ring", "--per-host", "8", "--scattered"],
+OPTIONS = {ONE: ["--ring"], TREE: [], ROW: ["--ring", "--per-host", "8"], SCATTERED: ["--ring", "--per-host", "8", "--scattered"],
            HOSTS: ["--per-host", "8"], FAST: ["--per-host", "8", "--memory", "16"]}
-COLOURS = {ONE: "#999999", ROW: "#1f5fbf", SCATTERED: "#8e44ad", HOSTS: "#c0392b", FAST: "#e8a33d", "bound: wire": "#0a7d32"}
+COLOURS = {ONE: "#999999", TREE: "#222222", ROW: "#1f5fbf", SCATTERED: "#8e44ad", HOSTS: "#c0392b", FAST: "#e8a33d", "bound: wire": "#0a7d32"}
 Results = dict[tuple[str, int, str], dict[str, float]]
 
 
@@ -34,23 +36,32 @@ def run(build: str, members: int, size: str, way: str) -> dict[str, float]:
     return found
 
 
-def is_played(members: int, way: str, ring_max: int) -> bool:
-    """Eight on one host are reduced in memory alone, which is neither; and large rings take too long."""
-    return (way == ONE or members > PER_HOST) and (way in (HOSTS, FAST) or members <= ring_max)
+def is_played(members: int, way: str, size_bytes: int, ring_max: int) -> bool:
+    """Eight on one host are reduced in memory alone, which is neither; large rings take too long; and large buckets go up no tree."""
+    if way == TREE and size_bytes > 16384:
+        return False
+    return (way in (ONE, TREE) or members > PER_HOST) and (way in (TREE, HOSTS, FAST) or members <= ring_max)
 
 
 def wire_ms(stations: int, size: int) -> float:
     return 2 * (stations - 1) / stations * size / (GBIT * 125000)
 
 
-def hops_ms(stations: int) -> float:
-    return 2 * (stations - 1) * LATENCY_MS
+def hops_ms(stations: int, size: int) -> float:
+    """What the hops of a step alone take: in a tree its height twice, round a ring 2(N - 1)."""
+    if size > 16384 or stations == 2:
+        return 2 * (stations - 1) * LATENCY_MS
+    height, last = 0, stations - 1
+    while last > 0:
+        height, last = height + 1, (last - 1) // FAN
+    return 2 * height * LATENCY_MS
 
 
 # ---- the plot: one panel per size, both axes logarithmic ----
 
 def series_of(results: Results, size: str, size_bytes: int) -> dict[str, list[tuple[int, float]]]:
-    lines = {way: [(n, results[way, n, size]["step_ms"]) for n in MEMBERS if (way, n, size) in results] for way in OPTIONS}
+    lines = {way: [(n, results[way, n, size]["step_ms"]) for n in MEMBERS if (way, n, size) in results]
+             for way in OPTIONS if any((way, n, size) in results for n in MEMBERS)}
     lines["bound: wire"] = [(n, wire_ms(n, size_bytes)) for n in MEMBERS]
     return lines
 
@@ -96,12 +107,15 @@ def cell(results: Results, way: str, members: int, size: str, key: str) -> str:
 
 
 def table(results: Results, size: str, size_bytes: int) -> str:
-    lines = ["| members | " + " | ".join(OPTIONS) + " | wire | hops, by hosts | loss: " + f"{ONE} | loss: {HOSTS} |", "|---|" + "---|" * 9]
+    ways = [way for way in OPTIONS if way != TREE or size_bytes <= 16384]
+    lost = [way for way in (ONE, TREE, HOSTS) if way in ways]
+    lines = ["| members | " + " | ".join(ways) + " | wire | hops, by hosts | " + " | ".join(f"loss: {way}" for way in lost) + " |",
+             "|---|" + "---|" * (len(ways) + 2 + len(lost))]
     for members in MEMBERS:
-        cells = [cell(results, way, members, size, "step_ms") for way in OPTIONS]
+        cells = [cell(results, way, members, size, "step_ms") for way in ways]
         hosts = members // PER_HOST
-        cells += [f"{wire_ms(members, size_bytes):.3g}", f"{hops_ms(hosts):.3g}" if hosts > 1 else "-"]
-        cells += [cell(results, way, members, size, "total_ms") for way in (ONE, HOSTS)]
+        cells += [f"{wire_ms(members, size_bytes):.3g}", f"{hops_ms(hosts, size_bytes):.3g}" if hosts > 1 else "-"]
+        cells += [cell(results, way, members, size, "total_ms") for way in lost]
         lines.append(f"| {members} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -109,23 +123,25 @@ def table(results: Results, size: str, size_bytes: int) -> str:
 TEXT = """# A step against the number of members
 
 `bench/scale.py BUILD`: simulation, so the same numbers on every machine, loaded or not; about 90 s of one processor. Members that compute
-nothing reduce one bucket of F32 in every step, in four ways:
+nothing reduce one bucket of F32 in every step, in five ways:
 
-* **ring, 1 a host**: every member has a host of its own.
+* **ring, 1 a host**: every member has a host of its own, and the bucket goes round the ring whatever its size (`--ring`).
+* **tree, 1 a host**: the same members as they are: 4 KiB go from everybody to everybody up to 8 members, and up a tree beyond
+  ([0013](../design/0013-tree.md)). 25 MiB go round the ring.
 * **ring, 8 in a row**: eight members on each host, one ring of all members, neighbours together: one stream leaves each host.
 * **ring, 8 scattered**: the same, but every neighbour is on another host: eight streams leave each host, through one card.
 * **by hosts**: eight members on each host add up in memory, and one of them takes part in a ring of hosts
-  ([0010](../design/0010-hierarchy.md)); the default where members share hosts. `spotnik sim --scale N --per-host 8 --bucket 25MiB`.
+  ([0010](../design/0010-hierarchy.md)), with 4 KiB in a tree of hosts; the default where members share hosts. `spotnik sim --scale N --per-host 8 --bucket 25MiB`.
 
 A host's card carries @gbit@ Gbit/s; between hosts a frame takes 0.05 to 0.17 ms, 0.11 on the average, besides; within a host 0.02 to 0.025.
 Memory gives each member 4 GB/s of what it copies, adds up or takes out of a socket, which is about what adding up eight inputs gave on a
 real machine ([kernels](kernels.md)), and too little for copying alone; the last of the ways has 16 GB/s. Of the 25 MiB each process holds
 a model of 64 KiB, with chunks, slices, cards and memory smaller by the same factor. Times in ms: a step, mean of three after the first (by
 hosts: after three); *wire*: 2(N - 1)/N of the bucket through one card (by hosts 2(H - 1)/H, so for
-two hosts half of what the table says); *hops, by hosts*: 2(H - 1) times 0.11 ms for H hosts; *loss*: from one
-member killed until all others have committed the next step. Every result is compared, bit for bit, with the same sum made in one place.
+two hosts half of what the table says); *hops, by hosts*: 2(H - 1) times 0.11 ms for H hosts, in a tree twice
+its height; *loss*: from one member killed until all others have committed the next step. Every result is compared, bit for bit, with the same sum made in one place.
 
-Not played: rings of 1 000, which exchange two million frames a step (so rings end at @ring_max@, by hosts at 1 000), and eight members on one
+Not played: rings of 1 000, which exchange two million frames a step (so rings end at @ring_max@, all else at 1 000), and eight members on one
 host, which are neither. Not simulated: the receiving side of a card, other programs, processors that members share.
 
 ## A bucket of 4 KiB
@@ -140,8 +156,9 @@ host, which are neither. Not simulated: the receiving side of a card, other prog
 
 ## What it says
 
-* **A small bucket is all hops**, 2(N - 1) round a ring of all and 2(H - 1) by hosts: 13.6 ms instead of 34 to 115 at 512 members, and
-  28 ms at 1 000. (Up to 8 members without shared memory it does not go round a ring; `spotnik bench allreduce --explain`.)
+* **A small bucket is all hops**: @small@.
+  The ring has 2(N - 1) hops, a tree 2, 4, 6 or 8 (up to 9, 73, 585, 4 681 members or hosts). An earlier version of this page, without trees, had
+  the ring of all for 1 a host, and by hosts 1.4 ms at 64 members, 13.6 at 512 and 28 at 1 000.
 * **A large bucket round a ring whose neighbours are on different hosts costs the wire eight times**: 335 ms. By hosts it never does, in
   whatever order the members came. That is what hierarchy is for.
 * **A large bucket round a ring in a row is not slower than by hosts, but often faster**: 41 ms against 55 at 64 members, 47 against 62 at
@@ -150,16 +167,22 @@ host, which are neither. Not simulated: the receiving side of a card, other prog
   processor of its own, and a hop within the host takes 0.02 ms, always. And nothing ensures that order: a view stands as its members came.
 * **From some 100 hosts on a segment of 25 MiB is one chunk**, so the pieces no longer overlap and each hop is taken whole before the next:
   at 1 000 members 100 ms (78 with faster memory), of which the wire needs 42 and the hops 27.
-* **A loss costs what the passes cost, and those go round all members, not hosts**: at 1 000 members 87 ms beside the step itself, with either
-  bucket.
+* **A loss costs what the passes cost, and those go round all members, not hosts**; with a small bucket it costs hardly anything else.
 
 An earlier version of this page had rings of 1 000 members, one on each host: 219 ms for 4 KiB and 306 ms for 25 MiB. The second counted the
 transmission of a chunk twice a hop where a segment is one chunk; this simulator counts it once (at 512: 169 ms where that page had 198).
 """
 
 
+def small_text(results: Results) -> str:
+    size, members = SIZES[0][0], [n for n in (64, 512) if (ONE, n, SIZES[0][0]) in results]
+    each = [f"{results[ONE, n, size]['step_ms']:.3g} ms round the ring, {results[TREE, n, size]['step_ms']:.2g} up the tree and "
+            f"{results[HOSTS, n, size]['step_ms']:.2g} by hosts with {n} members" for n in members]
+    return ";\n  ".join(each)
+
+
 def page(results: Results, ring_max: int) -> str:
-    text = TEXT.replace("@gbit@", str(GBIT)).replace("@ring_max@", str(ring_max))
+    text = TEXT.replace("@small@", small_text(results)).replace("@gbit@", str(GBIT)).replace("@ring_max@", str(ring_max))
     for size, size_bytes in SIZES:
         text = text.replace(f"@{size}@", table(results, size, size_bytes))
     return text
@@ -176,7 +199,7 @@ def main() -> None:
     folder = sys.argv[2] if len(sys.argv) > 2 else os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "docs", "results")
     ring_max = int(sys.argv[3]) if len(sys.argv) > 3 else RING_MAX
     results: Results = {(way, members, size): run(build, members, size, way) for way in OPTIONS for members in MEMBERS
-                        if is_played(members, way, ring_max) for size, _ in SIZES}
+                        for size, size_bytes in SIZES if is_played(members, way, size_bytes, ring_max)}
     write(folder, results, ring_max)
 
 
