@@ -209,7 +209,7 @@ static void explain_hosts(const struct allreduce_plan *plan, const char *small)
            "               the sum round a ring of the %u hosts. So a host sends 2 * %u/%u of the bucket over its card, where in a ring of\n"
            "               all each of its members would send 2 * %u/%u of it. Up to %s that member adds up all of it; more comes in\n"
            "               pieces, the first on the wire while the last are added up. From three hosts on, what by the table does not go\n"
-               "               round a ring goes up a tree of the hosts.\n",
+           "               round a ring goes up a tree of the hosts.\n",
            hosts, hosts, hosts - 1, hosts, plan->workers - 1, plan->workers, small);
 }
 
