@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A large bucket goes round while those who started it compute on: nobody waits for its commit, and the progress threads have been asleep
- * since the step before, with the data left to the callers. */
+/* A large bucket goes round while those who started it compute on: nobody waits for its commit, and the data have been left to the callers
+ * by the step before. Fails when the progress thread does not get them back; when it gets them only after the callers' grace (attend.c)
+ * this does not notice. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
