@@ -6,7 +6,8 @@
  * stores in the same way and ran right before (in every other round: right after), since the speed of memory drifts: its
  * time, scaled by the traffic that must cross to memory. A plain store reads the line before it writes it, so a written byte counts twice there; a
  * streaming store does not. Where that would have a core read faster than a loop that does nothing but read, the
- * time of that loop counts instead.
+ * time of that loop counts instead. Reading more than two streams side by side is slower by itself: kernels with more inputs are
+ * also compared with a loop that adds up as many arrays and does nothing else, two or four lines of each in turn, whichever is faster.
  *
  * All loops work on the same arrays, on pages of 4 KiB, or of 2 MiB where the kernel has them and `huge` is asked for. What is
  * printed is the median over rounds of a round's share, and half the distance between its quartiles.
@@ -40,6 +41,7 @@ struct cell {
     bool is_streamed;
     double ms[ROUNDS_MAX], median;
     double shares[ROUNDS_MAX], share, spread; /* of the speed that memory allows */
+    double bare[ROUNDS_MAX], bare_share, bare_spread; /* more than 2 inputs: of a bare loop over as many arrays */
 };
 
 static const char *const dtype_names[] = { "",     "f32", "f64", "i32", "i64", "u8", "f16",
@@ -79,6 +81,33 @@ __attribute__((target("avx2"))) static void triad(double *out, const double *a, 
     _mm_sfence();
 }
 
+/* All inputs added up in doubles, `lines` lines of each in turn, stored past the caches. */
+__attribute__((target("avx2"), always_inline)) static inline void add_up(size_t inputs, size_t bytes, size_t lines)
+{
+    __m256d sum[8];
+
+    for (size_t at = 0; at + 64 * lines <= bytes; at += 64 * lines) {
+        for (size_t k = 0; k < 2 * lines; k++)
+            sum[k] = _mm256_load_pd((const double *)(const void *)(input[0] + at + 32 * k));
+        for (size_t i = 1; i < inputs; i++)
+            for (size_t k = 0; k < 2 * lines; k++)
+                sum[k] = _mm256_add_pd(sum[k], _mm256_load_pd((const double *)(const void *)(input[i] + at + 32 * k)));
+        for (size_t k = 0; k < 2 * lines; k++)
+            _mm256_stream_pd((double *)(void *)(output + at + 32 * k), sum[k]);
+    }
+    _mm_sfence();
+}
+
+__attribute__((target("avx2"))) static void add_up_by_two(size_t inputs, size_t bytes)
+{
+    add_up(inputs, bytes, 2);
+}
+
+__attribute__((target("avx2"))) static void add_up_by_four(size_t inputs, size_t bytes)
+{
+    add_up(inputs, bytes, 4);
+}
+
 __attribute__((target("avx2"))) static double read_all(const double *a, size_t count)
 {
     __m256d sum[8];
@@ -109,6 +138,18 @@ static double read_all(const double *a, size_t count)
             sum[k] += a[i + k];
     return sum[0] + sum[1] + sum[2] + sum[3] + sum[4] + sum[5] + sum[6] + sum[7];
 }
+
+static void add_up_by_two(size_t inputs, size_t bytes)
+{
+    for (size_t at = 0; at + 64 <= bytes; at += 64) {
+        double sum[8] = { 0 };
+        for (size_t i = 0; i < inputs; i++)
+            for (size_t k = 0; k < 8; k++)
+                sum[k] += ((const double *)(const void *)(input[i] + at))[k];
+        memcpy(output + at, sum, sizeof sum);
+    }
+}
+#define add_up_by_four add_up_by_two
 
 static void triad(double *out, const double *a, const double *b, size_t count, bool is_streamed)
 {
@@ -233,6 +274,26 @@ static double allowed_ms(const struct cell *cell)
     return by_triad > by_reading ? by_triad : by_reading;
 }
 
+static double add_up_ms(const struct cell *cell, void (*loop)(size_t, size_t))
+{
+    double begin = now_ms();
+
+    loop(cell->inputs, cell->bytes);
+    return now_ms() - begin;
+}
+
+/* The same for a loop over as many arrays. */
+static double bare_ms(const struct cell *cell)
+{
+    double two, four;
+
+    if (!(cell->is_streamed && cell->inputs > 2))
+        return 0;
+    two = add_up_ms(cell, add_up_by_two);
+    four = add_up_ms(cell, add_up_by_four);
+    return two < four ? two : four;
+}
+
 static void measure(void)
 {
     for (int round = -1; round < rounds; round++)
@@ -243,6 +304,7 @@ static void measure(void)
             if (round >= 0) {
                 cell->ms[round] = ms;
                 cell->shares[round] = allowed / ms;
+                cell->bare[round] = bare_ms(cell) / ms;
             }
         }
 }
@@ -266,6 +328,9 @@ static void finish(void)
     for (size_t i = 0; i < cell_count; i++) {
         qsort(cells[i].ms, (size_t)rounds, sizeof(double), compare);
         qsort(cells[i].shares, (size_t)rounds, sizeof(double), compare);
+        qsort(cells[i].bare, (size_t)rounds, sizeof(double), compare);
+        cells[i].bare_share = cells[i].bare[rounds / 2];
+        cells[i].bare_spread = (cells[i].bare[rounds * 3 / 4] - cells[i].bare[rounds / 4]) / 2;
         cells[i].median = cells[i].ms[rounds / 2];
         cells[i].share = cells[i].shares[rounds / 2];
         cells[i].spread = (cells[i].shares[rounds * 3 / 4] - cells[i].shares[rounds / 4]) / 2;
@@ -334,7 +399,10 @@ static const struct line lines[] = {
       { .kind = FOLD, .dtype = SPOTNIK_BF16, .op = SPOTNIK_MEAN, .inputs = 8, .is_streamed = true } },
     { "f32 min, 2 inputs", { .kind = FOLD, .dtype = SPOTNIK_F32, .op = SPOTNIK_MIN, .inputs = 2 } },
     { "u8 mean, 2 inputs", { .kind = FOLD, .dtype = SPOTNIK_U8, .op = SPOTNIK_MEAN, .inputs = 2 } },
+    { "u8 mean, 3 inputs", { .kind = FOLD, .dtype = SPOTNIK_U8, .op = SPOTNIK_MEAN, .inputs = 3 } },
+    { "i8 mean, 2 inputs", { .kind = FOLD, .dtype = SPOTNIK_I8, .op = SPOTNIK_MEAN, .inputs = 2 } },
     { "i16 mean, 2 inputs", { .kind = FOLD, .dtype = SPOTNIK_I16, .op = SPOTNIK_MEAN, .inputs = 2 } },
+    { "i16 mean, 3 inputs", { .kind = FOLD, .dtype = SPOTNIK_I16, .op = SPOTNIK_MEAN, .inputs = 3 } },
     { "u32 mean, 2 inputs", { .kind = FOLD, .dtype = SPOTNIK_U32, .op = SPOTNIK_MEAN, .inputs = 2 } },
     { "i64 mean, 2 inputs", { .kind = FOLD, .dtype = SPOTNIK_I64, .op = SPOTNIK_MEAN, .inputs = 2 } },
     { "i8 sum, 2 inputs", { .kind = FOLD, .dtype = SPOTNIK_I8, .op = SPOTNIK_SUM, .inputs = 2 } },
@@ -377,6 +445,24 @@ static void lines_print(const struct cell *first, bool is_large)
                 first++;
             }
         printf("\n");
+    }
+}
+
+static void bare_print(const struct cell *first)
+{
+    printf("\nMore than 2 inputs, streamed, beside a bare loop over as many arrays: share of its speed\n");
+    for (size_t line = 0; line < LINES; line++) {
+        bool is_shown = lines[line].cell.is_streamed && lines[line].cell.inputs > 2;
+        if (is_shown)
+            printf("%-32s", lines[line].name);
+        for (size_t t = 0; t < spotnik_reduce_tier_count; t++)
+            if (spotnik_reduce_tiers[t].is_supported()) {
+                if (is_shown)
+                    printf("        %.2f ±.%02.0f  ", first->bare_share, 100 * first->bare_spread);
+                first++;
+            }
+        if (is_shown)
+            printf("\n");
     }
 }
 
@@ -431,6 +517,7 @@ int main(int argc, char **argv)
            gigabytes(base.triad_small));
     matrix_print(matrix, spotnik_reduce_tier()->name);
     lines_print(beyond, true);
+    bare_print(beyond);
     lines_print(within, false);
     return 0;
 }

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#define QUANTISE_AHEAD 2048
+#define QUANTISE_AHEAD 6144
 
 /* As a bit pattern: patterns without sign order as the magnitudes do, so it does not matter in which order the
  * greatest is looked for, and infinity and NaN come out on top. */
