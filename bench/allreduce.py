@@ -6,7 +6,7 @@
     bench/allreduce_tables.py FILE [--reno FILE]                    # the tables of docs/results/allreduce.md
 
 Every contender runs the same loop: warm up, then all-reduces back to back; one iteration is the time from the end of
-the one before to its own end, on rank 0. For Spotnik an iteration is a whole step (begin, all-reduce, commit).
+the one before to its own end, on rank 0, printed when all are done. For Spotnik an iteration is a whole step (begin, all-reduce, commit).
 Contenders take turns, in rounds, so that all see the same weather; a cell is the median over all rounds. Of every run
 the first third is left out, for everybody alike: until then the kernel moves processes between processors. The first
 round is short and tells how many iterations each contender has time for in the others; nobody gets less than 20 timed
@@ -229,7 +229,7 @@ def main() -> int:
     parser.add_argument("--sizes", default="4KiB,256KiB,4MiB,25MiB,100MiB")
     parser.add_argument("--only", help="names of contenders, separated by commas; a name with a comma: by its start")
     parser.add_argument("--rounds", type=int, default=3, help="2 at least, for 20 timed iterations")
-    parser.add_argument("--most", type=int, default=6000, help="iterations of a run, at most")
+    parser.add_argument("--most", type=int, default=200000, help="iterations of a run, at most")
     parser.add_argument("--minutes", type=float, default=60, help="begin no further cell after so long")
     parser.add_argument("--json", type=Path, help="add the medians to this file, cell by cell")
     options = parser.parse_args()

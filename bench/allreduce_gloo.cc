@@ -43,14 +43,14 @@ int main(int argc, char **argv)
     options.setAlgorithm(gloo::AllreduceOptions::Algorithm::RING);
     for (int i = 0; i < 5; i++)
         gloo::allreduce(options);
-    double before = now_s();
+    std::vector<double> end(iterations + 1, 0.0);
+    end[0] = now_s();
     for (long i = 0; i < iterations; i++) {
         gloo::allreduce(options);
-        double after = now_s();
-        if (rank == 0)
-            std::printf("%.9f\n", after - before);
-        before = after;
+        end[i + 1] = now_s();
     }
+    for (long i = 0; i < iterations && rank == 0; i++)
+        std::printf("%.9f\n", end[i + 1] - end[i]);
     bool bad = false;
     for (size_t i = 0; i < count; i++)
         bad |= out[i] != static_cast<float>(size * (size + 1) / 2);

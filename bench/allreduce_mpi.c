@@ -19,20 +19,20 @@ int main(int argc, char **argv)
     size_t count = strtoull(argv[1], NULL, 10) / sizeof(float);
     long iterations = strtol(argv[2], NULL, 10);
     float *in = calloc(count, sizeof *in), *out = calloc(count, sizeof *out);
-    if (in == NULL || out == NULL)
+    double *end = calloc((size_t)iterations + 1, sizeof *end);
+    if (in == NULL || out == NULL || end == NULL)
         return 1;
     for (size_t i = 0; i < count; i++)
         in[i] = (float)(rank + 1);
     for (int i = 0; i < WARM_UP; i++)
         MPI_Allreduce(in, out, (int)count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-    double before = MPI_Wtime();
+    end[0] = MPI_Wtime();
     for (long i = 0; i < iterations; i++) {
         MPI_Allreduce(in, out, (int)count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-        double after = MPI_Wtime();
-        if (rank == 0)
-            printf("%.9f\n", after - before);
-        before = after;
+        end[i + 1] = MPI_Wtime();
     }
+    for (long i = 0; i < iterations && rank == 0; i++)
+        printf("%.9f\n", end[i + 1] - end[i]);
     for (size_t i = 0; i < count; i++)
         bad |= out[i] != (float)(size * (size + 1) / 2);
     if (rank == 0 || bad)

@@ -21,13 +21,12 @@ def main() -> int:
     data = torch.zeros(int(count) // 4, dtype=torch.float32)
     for _ in range(WARM_UP):
         dist.all_reduce(data)
-    before = time.perf_counter()
+    end = [time.perf_counter()]
     for _ in range(int(iterations)):
         dist.all_reduce(data)
-        after = time.perf_counter()
-        if rank == "0":
-            print(f"{after - before:.9f}")
-        before = after
+        end.append(time.perf_counter())
+    if rank == "0":
+        print("\n".join(f"{after - before:.9f}" for before, after in zip(end, end[1:])))
     data.fill_(float(rank) + 1)
     dist.all_reduce(data)
     bad = not bool((data == int(size) * (int(size) + 1) / 2).all())
