@@ -139,7 +139,7 @@ void spotnik_job_exclude(struct spotnik_job *job);
 /* What spotnik_batch_status() and the status text say, as it stands after a commit. */
 void spotnik_batch_publish(struct spotnik_job *job);
 
-void spotnik_rate_count(struct spotnik_rate *rate, uint64_t step);
+void spotnik_rate_count(struct spotnik_rate *rate, uint64_t step, uint64_t now_ns);
 double spotnik_rate_per_s(struct spotnik_rate *rate);
 
 /* Hook: status as JSON. */

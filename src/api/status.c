@@ -42,10 +42,8 @@ uint32_t spotnik_members(spotnik_job *job, spotnik_job_member *ret, uint32_t max
     return count;
 }
 
-void spotnik_rate_count(struct spotnik_rate *rate, uint64_t step)
+void spotnik_rate_count(struct spotnik_rate *rate, uint64_t step, uint64_t now_ns)
 {
-    uint64_t now_ns = spotnik_thread_now_ns();
-
     pthread_mutex_lock(&rate->lock);
     if (!rate->begun_ns || step < rate->begun_step) {
         rate->begun_ns = now_ns;

@@ -47,8 +47,6 @@ static int begin(struct spotnik_job *job, spotnik_step *ret_step)
 
 int spotnik_step_begin(spotnik_job *job, spotnik_step *ret_step)
 {
-    spotnik_step step;
-
     if (!job || !ret_step)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no job or no step was given");
     if (job->begun)
@@ -58,26 +56,24 @@ int spotnik_step_begin(spotnik_job *job, spotnik_step *ret_step)
 
     if (rc)
         return rc;
-    memset(&step, 0, sizeof step);
-    rc = begin(job, &step);
+    rc = begin(job, ret_step);
     tidy(job);
     if (rc)
         return rc;
     if (job->checkpoint)
-        spotnik_checkpoint_begun(job->checkpoint, &step);
+        spotnik_checkpoint_begun(job->checkpoint, ret_step);
     memset(job->started, 0, sizeof job->started);
     spotnik_collectives_begin(job->collectives);
     spotnik_agreed_begin(job);
     spotnik_batching_begin(job);
     job->begun = true;
     job->barrier = false;
-    job->step = step.number;
-    job->share = step.share;
-    job->shares = step.shares;
-    job->samples = step.sample_count;
+    job->step = ret_step->number;
+    job->share = ret_step->share;
+    job->shares = ret_step->shares;
+    job->samples = ret_step->sample_count;
     spotnik_noise_begin(job);
-    *ret_step = step;
-    spotnik_throttle_begin(&job->throttle, job->config.samples ? step.sample_count : 1);
+    spotnik_throttle_begin(&job->throttle, job->config.samples ? ret_step->sample_count : 1);
     spotnik_pace_turn(&job->pace, SPOTNIK_PACE_COMPUTE, spotnik_thread_now_ns());
     return 0;
 }
@@ -239,7 +235,7 @@ int spotnik_step_commit(spotnik_job *job)
         job->committed = job->step;
         spotnik_noise_committed(job);
         spotnik_batch_publish(job);
-        spotnik_rate_count(&job->rate, job->committed);
+        spotnik_rate_count(&job->rate, job->committed, job->pace.since_ns);
         spotnik_pace_step(&job->pace);
         rc = spotnik_agreed_outcome(job);
         if (!rc)

@@ -110,7 +110,6 @@ static void step_describe(struct spotnik_engine *engine, spotnik_step *step)
 {
     struct spotnik_core_status status;
     spotnik_core_status(engine->core, &status);
-    memset(step, 0, sizeof *step);
     step->number = engine->begun_step;
     step->view_epoch = engine->step_epoch;
     step->rank = status.rank == SPOTNIK_NO_RANK ? 0 : status.rank;
@@ -215,6 +214,8 @@ static int reduce(struct spotnik_engine *engine, uint32_t bucket, void *data, si
         rc = spotnik_bucket_prepare(memory, &engine->config.limits, engine->begun_step, data, count, dtype, op);
     if (rc == 0) {
         memory->kept = kept;
+        if (bucket >= engine->bucket_count)
+            engine->bucket_count = bucket + 1;
         struct spotnik_event event = { .kind = SPOTNIK_EVENT_BUCKET_START,
                                        .bucket = bucket,
                                        .count = count,
@@ -245,10 +246,10 @@ int spotnik_engine_allreduce_from(struct spotnik_engine *engine, uint32_t bucket
 static void step_on(struct spotnik_engine *engine, uint64_t until_ns)
 {
     if (!spotnik_share_is_busy(engine)) {
-        spotnik_attend(engine, until_ns);
+        spotnik_attend(engine, spotnik_time_min(until_ns, spotnik_time_add(spotnik_clock_ns(), SPOTNIK_S)));
     } else if (!spotnik_share_work(engine)) {
         spotnik_share_wait(engine, until_ns);
-    } else {
+    } else if (engine->committed < engine->begun_step) {
         spotnik_engine_unlock(engine); /* the progress thread may have something to say */
         spotnik_engine_lock(engine);
     }
@@ -260,10 +261,10 @@ static int commit_wait(struct spotnik_engine *engine)
     int rc = 0;
     while (rc == 0 && engine->committed < engine->begun_step) {
         rc = trouble(engine);
-        if (rc == 0 && spotnik_clock_ns() >= until_ns)
+        if (rc == 0 && until_ns != SPOTNIK_NEVER && spotnik_clock_ns() >= until_ns)
             rc = SPOTNIK_ERR_AGAIN;
         if (rc == 0)
-            step_on(engine, spotnik_time_min(until_ns, spotnik_time_add(spotnik_clock_ns(), SPOTNIK_S)));
+            step_on(engine, until_ns);
     }
     spotnik_attend_leave(engine);
     if (rc != 0)
@@ -306,20 +307,17 @@ int spotnik_engine_step_commit(struct spotnik_engine *engine)
     if (rc == 0)
         rc = commit_wait(engine);
     uint64_t step = engine->begun_step;
+    if (rc == 0) /* nobody but this thread begins another */
+        engine->begun = engine->handed_out = engine->sealed = false;
     spotnik_engine_unlock(engine);
-    if (rc != 0)
+    if (rc != 0 || spotnik_deliver(engine, step))
         return rc;
-    bool delivered = spotnik_deliver(engine, step);
-    spotnik_engine_lock(engine);
-    if (!delivered) { /* the memory they lay in is used again, so a view has been made without us */
-        engine->excluded = true;
-        rc = trouble(engine);
-        spotnik_engine_unlock(engine);
-        return rc;
-    }
-    engine->begun = engine->handed_out = engine->sealed = false;
+    spotnik_engine_lock(engine); /* the memory they lay in is used again, so a view has been made without us */
+    engine->begun = engine->handed_out = engine->sealed = true;
+    engine->excluded = true;
+    rc = trouble(engine);
     spotnik_engine_unlock(engine);
-    return 0;
+    return rc;
 }
 
 void spotnik_engine_interrupt(struct spotnik_engine *engine)

@@ -17,7 +17,7 @@ uint32_t spotnik_engine_results(const struct spotnik_engine *engine, uint64_t st
 {
     unsigned half = step & 1;
     uint32_t count = 0;
-    for (uint32_t i = 0; i < SPOTNIK_BUCKET_BARRIER; i++) {
+    for (uint32_t i = 0; i < engine->bucket_count; i++) {
         const struct spotnik_bucket_memory *bucket = &engine->bucket[i];
         result[i] = (struct spotnik_bucket_result){ .data = NULL };
         if (bucket->step[half] != step)
@@ -66,7 +66,7 @@ static bool overlap(const uint8_t *one, size_t one_bytes, const uint8_t *other, 
 /* Does another bucket of the step read what this one would write? */
 static bool is_shared(const struct spotnik_engine *engine, const struct spotnik_bucket_memory *bucket, unsigned half)
 {
-    for (uint32_t i = 0; i < SPOTNIK_BUCKET_BARRIER; i++) {
+    for (uint32_t i = 0; i < engine->bucket_count; i++) {
         const struct spotnik_bucket_memory *other = &engine->bucket[i];
         if (other != bucket && other->step[half] == bucket->step[half]
             && overlap(bucket->in, bytes_of(bucket, half), other->in, bytes_of(other, half)))
@@ -82,7 +82,7 @@ bool spotnik_deliver_early(struct spotnik_engine *engine)
 
     if (!engine->attend.far || !engine->sealed || engine->committed >= engine->begun_step)
         return false;
-    for (uint32_t i = 0; i < SPOTNIK_BUCKET_BARRIER; i++) {
+    for (uint32_t i = 0; i < engine->bucket_count; i++) {
         struct spotnik_bucket_memory *bucket = &engine->bucket[i];
         if (bucket->early == NULL || !spotnik_early_is_due(bucket->early, engine->begun_step))
             continue;
@@ -101,7 +101,7 @@ void spotnik_deliver_undo(struct spotnik_engine *engine)
 {
     if (!engine->begun || engine->committed >= engine->begun_step)
         return;
-    for (uint32_t i = 0; i < SPOTNIK_BUCKET_BARRIER; i++) {
+    for (uint32_t i = 0; i < engine->bucket_count; i++) {
         struct spotnik_bucket_memory *bucket = &engine->bucket[i];
         if (bucket->early != NULL && bucket->early->step == engine->begun_step)
             spotnik_early_undo(bucket->early, bucket->in);

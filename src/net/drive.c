@@ -251,11 +251,17 @@ void spotnik_engine_act(struct spotnik_engine *engine)
     } while (engine->deal_due);
 }
 
+/* The time does not matter to them, and steps are short: for the core none has passed. */
+static bool is_timeless(enum spotnik_event_kind kind)
+{
+    return kind >= SPOTNIK_EVENT_STEP_BEGIN && kind <= SPOTNIK_EVENT_BUCKET_START;
+}
+
 void spotnik_engine_drive(struct spotnik_engine *engine, struct spotnik_event *event)
 {
     SPOTNIK_ASSERT(!engine->driving);
     engine->driving = true;
-    event->now_ns = spotnik_clock_ns();
+    event->now_ns = is_timeless(event->kind) ? 0 : spotnik_clock_ns();
     spotnik_net_look(event, NULL, false);
     spotnik_core_step(engine->core, event);
     spotnik_net_look(event, NULL, true);

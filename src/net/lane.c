@@ -86,7 +86,7 @@ static bool adopt(struct spotnik_engine *engine, struct spotnik_lane *lane, int 
 
 struct spotnik_lane *spotnik_lane_find(struct spotnik_engine *engine, struct spotnik_id peer)
 {
-    for (uint32_t i = 0; i < SPOTNIK_LANES; i++) {
+    for (uint32_t i = 0; i < engine->lane_count; i++) {
         struct spotnik_lane *lane = &engine->lane[i];
         if ((lane->wanted || lane->down_ns != SPOTNIK_NEVER) && spotnik_id_equal(lane->peer.id, peer))
             return lane;
@@ -102,7 +102,7 @@ bool spotnik_lane_leads_to(struct spotnik_engine *engine, struct spotnik_id peer
 bool spotnik_lanes_are_up(const struct spotnik_engine *engine)
 {
     bool any = false;
-    for (uint32_t i = 0; i < SPOTNIK_LANES; i++) {
+    for (uint32_t i = 0; i < engine->lane_count; i++) {
         any |= engine->lane[i].expected && engine->lane[i].first.up;
         if (engine->lane[i].expected && !engine->lane[i].first.up)
             return false;
@@ -132,6 +132,9 @@ static struct spotnik_lane *room_find(struct spotnik_engine *engine)
         if (!engine->lane[i].expected && (room == NULL || room->wanted))
             room = &engine->lane[i];
     SPOTNIK_ASSERT(room != NULL);
+    uint32_t number = (uint32_t)(room - engine->lane);
+    if (number >= engine->lane_count)
+        engine->lane_count = number + 1;
     return room;
 }
 
@@ -418,8 +421,8 @@ bool spotnik_lanes_pump(struct spotnik_engine *engine, size_t bytes_max)
     bool more = false;
     engine->held_ns = SPOTNIK_NEVER;
     uint32_t first = spotnik_shape_is_on() ? engine->lane_turn++ : 0; /* they share what it lets go */
-    for (uint32_t i = 0; i < SPOTNIK_LANES; i++)
-        more |= pump(engine, &engine->lane[(first + i) % SPOTNIK_LANES], bytes_max);
+    for (uint32_t i = 0; i < engine->lane_count; i++)
+        more |= pump(engine, &engine->lane[(first + i) % engine->lane_count], bytes_max);
     return more;
 }
 
@@ -462,7 +465,7 @@ void spotnik_lanes_look(struct spotnik_engine *engine, uint64_t now_ns)
 /* Nothing of ours is on its way out. */
 bool spotnik_lanes_are_empty(const struct spotnik_engine *engine)
 {
-    for (uint32_t i = 0; i < SPOTNIK_LANES; i++)
+    for (uint32_t i = 0; i < engine->lane_count; i++)
         for (uint32_t k = 0; k <= engine->lane[i].more_up; k++)
             if (spotnik_lane_track((struct spotnik_lane *)&engine->lane[i], k)->count > 0)
                 return false;
@@ -479,7 +482,7 @@ static bool wants_a_look(const struct spotnik_lane *lane)
 
 bool spotnik_lanes_want_a_look(const struct spotnik_engine *engine)
 {
-    for (uint32_t i = 0; i < SPOTNIK_LANES; i++)
+    for (uint32_t i = 0; i < engine->lane_count; i++)
         if (wants_a_look(&engine->lane[i]))
             return true;
     return false;
@@ -488,7 +491,7 @@ bool spotnik_lanes_want_a_look(const struct spotnik_engine *engine)
 uint64_t spotnik_lanes_deadline(const struct spotnik_engine *engine)
 {
     uint64_t due_ns = engine->held_ns;
-    for (uint32_t i = 0; i < SPOTNIK_LANES; i++)
+    for (uint32_t i = 0; i < engine->lane_count; i++)
         due_ns = spotnik_time_min(due_ns, spotnik_time_min(engine->lane[i].redial_ns, engine->lane[i].down_ns));
     return due_ns;
 }

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine's lock. Whoever wants it queues at a second mutex first: the progress thread, which takes it
- * again at once after every release, thereby lets the caller's thread in between. */
+/* The engine's lock. Whoever wants it while somebody else does queues at a second mutex first: the progress thread, which takes it
+ * again at once after every release, thereby lets the caller's thread in between, and the other way round. Who finds it free
+ * and nobody in the queue takes it at once. */
 #include "net/state.h"
 
 void spotnik_engine_lock(struct spotnik_engine *engine)
 {
+    if (__atomic_load_n(&engine->queued, __ATOMIC_RELAXED) == 0 && pthread_mutex_trylock(&engine->lock) == 0)
+        return;
     pthread_mutex_lock(&engine->queue);
+    __atomic_store_n(&engine->queued, 1, __ATOMIC_RELAXED);
     pthread_mutex_lock(&engine->lock);
+    __atomic_store_n(&engine->queued, 0, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&engine->queue);
 }
 

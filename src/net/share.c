@@ -25,6 +25,7 @@
 static const struct spotnik_flat_limits limits = {
     .page_bytes = SPOTNIK_SEGMENT_PAGE,
     .slice_bytes = 128 * 1024,
+    .stream_bytes = 32 * 1024 * 1024, /* what caches hold; where they hold less, it pays earlier, but nothing is lost (results/allreduce.md) */
 };
 
 /* ---- the door ---- */

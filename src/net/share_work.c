@@ -13,6 +13,7 @@
 #include "net/share.h"
 #include "step/step.h"
 
+#define WAIT_MAX_NS SPOTNIK_S
 
 /* ---- views ---- */
 
@@ -369,42 +370,62 @@ bool spotnik_share_work(struct spotnik_engine *engine)
     return false;
 }
 
-/* Without the lock only copies are used: a view that begins meanwhile sets all this up anew. */
-static bool look_and_sleep(struct spotnik_engine *engine, const struct spotnik_bells *bells, uint32_t word,
-                           uint64_t spin_ns, uint64_t until_ns)
+/* Without the lock only copies are used: a view that begins meanwhile sets all this up anew. Segments are unmapped by this thread only. */
+static bool look(struct spotnik_engine *engine, const struct spotnik_watch *watch, uint64_t spin_ns)
 {
-    uint32_t *own_word = &engine->share->word;
+    const uint32_t *word = &engine->share->word;
+    uint32_t value = __atomic_load_n(word, __ATOMIC_RELAXED);
     spotnik_engine_unlock(engine);
-    bool enough = spotnik_bells_wait(bells, own_word, word, spin_ns, until_ns);
+    bool enough = spotnik_watch_look(watch, word, value, spin_ns);
     spotnik_engine_lock(engine);
     return enough;
 }
 
-void spotnik_share_wait(struct spotnik_engine *engine, uint64_t until_ns)
+static bool listen_and_sleep(struct spotnik_engine *engine, uint64_t spin_ns, uint64_t until_ns)
 {
     struct spotnik_share *share = engine->share;
     struct spotnik_bells bells;
     spotnik_bells_listen(&share->flat, &bells);
     uint32_t word = __atomic_load_n(&share->word, __ATOMIC_RELAXED);
     share->sleeping = true;
-    if (!spotnik_share_work(engine)) {
-        uint64_t spin_ns = spotnik_spin_choose(&share->spin), begin_ns = spotnik_clock_ns();
-        bool enough = look_and_sleep(engine, &bells, word, spin_ns, until_ns);
-        if (spotnik_spin_learn(&share->spin, spin_ns, spotnik_clock_ns() - begin_ns, enough))
-            spotnik_thread_spread(engine->attend.place);
+    bool enough = spotnik_share_work(engine);
+    if (!enough) {
+        spotnik_engine_unlock(engine);
+        enough = spotnik_bells_wait(&bells, &share->word, word, spin_ns, until_ns);
+        spotnik_engine_lock(engine);
     }
     share->sleeping = false;
     spotnik_bells_ignore(share->board);
+    return enough;
+}
+
+/* Mostly the others are as far as we are, and a glance does. */
+void spotnik_share_wait(struct spotnik_engine *engine, uint64_t until_ns)
+{
+    struct spotnik_share *share = engine->share;
+    struct spotnik_watch watch;
+    bool watching = share->spin.ns > 0 && spotnik_watch_take(&share->flat, &watch);
+    if (watching && spotnik_watch_glance(&watch)) {
+        spotnik_spin_found(&share->spin);
+        return;
+    }
+    uint64_t spin_ns = spotnik_spin_choose(&share->spin), begin_ns = spotnik_clock_ns();
+    bool enough = watching && look(engine, &watch, spin_ns);
+    if (!enough)
+        enough = listen_and_sleep(engine, watching ? 0 : spin_ns, spotnik_time_min(until_ns, begin_ns + WAIT_MAX_NS));
+    if (spotnik_spin_learn(&share->spin, spin_ns, spotnik_clock_ns() - begin_ns, enough))
+        spotnik_thread_spread(engine->attend.place);
 }
 
 /* Beside the condition variable: who waits for others in shared memory waits here. */
 void spotnik_share_changed(struct spotnik_engine *engine)
 {
     struct spotnik_share *share = engine->share;
-    if (share == NULL || !share->sleeping)
+    if (share == NULL)
         return;
-    __atomic_add_fetch(&share->word, 1, __ATOMIC_RELEASE);
-    spotnik_bells_word_wake(&share->word);
+    __atomic_store_n(&share->word, share->word + 1, __ATOMIC_RELEASE);
+    if (share->sleeping)
+        spotnik_bells_word_wake(&share->word);
 }
 
 /* ---- results ---- */
@@ -436,7 +457,7 @@ bool spotnik_share_deliver(struct spotnik_engine *engine, uint32_t bucket, uint6
     spotnik_window_copy(window, to);
     bool stands = spotnik_window_stands(window);
     if (stands) {
-        memcpy(to + begin, window->base + begin, end - begin);
+        spotnik_window_copy_own(window, to);
     } else if (!spotnik_segment_holds(&share->segment, data, window->bytes)) {
         memcpy(to, copy, begin);
         memcpy(to + end, copy + end, window->bytes - end);

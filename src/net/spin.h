@@ -36,6 +36,13 @@ static inline uint64_t spotnik_spin_choose(struct spotnik_spin *spin)
     return in_full ? SPOTNIK_SPIN_MOST_NS : spin->ns;
 }
 
+/* What we waited for came at once. */
+static inline void spotnik_spin_found(struct spotnik_spin *spin)
+{
+    spin->crowded = 0;
+    spin->ns = SPOTNIK_SPIN_MOST_NS;
+}
+
 /* It looked for `spun_ns` at most, and that was enough, or not. The whole wait took `waited_ns`. True: what we waited for came as soon as
  * we slept, again and again: whoever makes it has to run on our very processor. */
 static inline bool spotnik_spin_learn(struct spotnik_spin *spin, uint64_t spun_ns, uint64_t waited_ns, bool enough)

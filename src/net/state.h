@@ -221,7 +221,8 @@ struct spotnik_attend {
 
 struct spotnik_engine {
     struct spotnik_engine_config config;
-    pthread_mutex_t queue, lock; /* the lock, and the queue before it (lock.h) */
+    pthread_mutex_t queue, lock; /* the lock, and the queue before it (lock.c) */
+    uint32_t queued;             /* atomic: somebody stands in the queue */
     pthread_cond_t changed;      /* something the caller waits for */
     pthread_t thread;
     bool thread_started;
@@ -254,6 +255,7 @@ struct spotnik_engine {
     struct spotnik_stream *streams;
     struct spotnik_attend attend;
     struct spotnik_lane lane[SPOTNIK_LANES];
+    uint32_t lane_count; /* one past the last that was ever used */
     uint32_t width; /* connections of each; 0: as many as it takes */
     uint32_t width_found; /* how many that was where it was measured last; 0: nowhere yet */
     bool other_found;     /* whether the other congestion control was better there */
@@ -261,6 +263,7 @@ struct spotnik_engine {
     struct spotnik_spare spare[SPOTNIK_SPARES];
     uint64_t spares_epoch; /* of the view they are for */
     struct spotnik_bucket_memory bucket[SPOTNIK_BUCKET_SLOTS];
+    uint32_t bucket_count; /* one past the last that was ever used */
     struct spotnik_share *share; /* NULL: none */
     struct spotnik_owned {
         struct spotnik_owned *next;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* futex calls. A sleeper has put up `waiting` before it looked at the bells, and who rings looks at `waiting` after
- * ringing; both in one order for all, so one of them sees the other. */
+/* futex calls. A sleeper has put up `waiting` before it looks at bells, and then at tickets; who has put a ticket up looks at `waiting`
+ * after it. Both in one order for all, so one of them sees the other: the sleeper the ticket, or its owner the sleeper, for whom it rings. */
 #include "shm/bell.h"
 
 #include <errno.h>
@@ -16,6 +16,7 @@
 #define SYS_futex_waitv 449
 #endif
 
+#define GLANCE 64
 #define SLEEP_BLIND_NS SPOTNIK_MS /* without futex_waitv: how long one bell may keep us from hearing the others */
 
 static uint64_t clock_ns(void)
@@ -38,6 +39,7 @@ void spotnik_bells_listen(struct spotnik_flat *flat, struct spotnik_bells *ret)
 {
     ret->count = 0;
     __atomic_store_n(&flat->peer[flat->rank].board->waiting, 1, __ATOMIC_SEQ_CST);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* tickets are looked at after this, by whatever load */
     for (uint32_t i = 0; i < flat->last && ret->count < SPOTNIK_BELLS_MAX; i++) {
         uint32_t rank[2], count = spotnik_flat_is_active(flat, i) ? spotnik_flat_awaits(flat, i, rank) : 0;
         for (uint32_t k = 0; k < count && ret->count < SPOTNIK_BELLS_MAX; k++)
@@ -67,6 +69,50 @@ static void pause_briefly(void)
 #elif defined(__aarch64__)
     __asm__ volatile("yield");
 #endif
+}
+
+bool spotnik_watch_take(const struct spotnik_flat *flat, struct spotnik_watch *ret)
+{
+    ret->count = 0;
+    for (uint32_t i = 0; i < flat->last; i++) {
+        uint32_t rank[2];
+        if (!spotnik_flat_is_active(flat, i) || spotnik_flat_awaits(flat, i, rank) == 0)
+            continue;
+        const uint64_t *ticket = spotnik_flat_awaited_ticket(flat, i);
+        if (ticket == NULL || ret->count == SPOTNIK_WATCH_MAX)
+            return false;
+        ret->of[ret->count].ticket = ticket;
+        ret->of[ret->count++].value = flat->bucket[i].order.ticket;
+    }
+    return ret->count > 0;
+}
+
+static bool is_up(const struct spotnik_watch *watch)
+{
+    for (uint32_t i = 0; i < watch->count; i++)
+        if (spotnik_board_hangs(watch->of[i].ticket, watch->of[i].value))
+            return true;
+    return false;
+}
+
+bool spotnik_watch_glance(const struct spotnik_watch *watch)
+{
+    for (int i = 0; i < GLANCE; i++) {
+        if (is_up(watch))
+            return true;
+        pause_briefly();
+    }
+    return false;
+}
+
+bool spotnik_watch_look(const struct spotnik_watch *watch, const uint32_t *word, uint32_t value, uint64_t spin_ns)
+{
+    uint64_t until_ns = clock_ns() + spin_ns;
+    do {
+        if (spotnik_watch_glance(watch) || __atomic_load_n(word, __ATOMIC_ACQUIRE) != value)
+            return true;
+    } while (clock_ns() < until_ns);
+    return false;
 }
 
 /* True: something rang. */
@@ -121,9 +167,12 @@ bool spotnik_bells_wait(const struct spotnik_bells *bells, const uint32_t *word,
 
 void spotnik_bells_wake(const struct spotnik_flat *flat)
 {
+    uint32_t *bell = &flat->peer[flat->rank].board->bell;
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* tickets were put up before it */
     for (uint32_t rank = 0; rank < flat->size; rank++)
-        if (rank != flat->rank && __atomic_load_n(&flat->peer[rank].board->waiting, __ATOMIC_SEQ_CST) != 0) {
-            syscall(SYS_futex, &flat->peer[flat->rank].board->bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+        if (rank != flat->rank && __atomic_load_n(&flat->peer[rank].board->waiting, __ATOMIC_RELAXED) != 0) {
+            __atomic_add_fetch(bell, 1, __ATOMIC_SEQ_CST);
+            syscall(SYS_futex, bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
             return;
         }
 }

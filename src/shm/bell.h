@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Waiting for others in shared memory: a short look where there is a processor for everybody, then sleep, on the bells of
- * those awaited and on a word of our own process. Nobody burns a processor that somebody else needs. */
+ * those awaited and on a word of our own process. Nobody burns a processor that somebody else needs.
+ *
+ * Who looks does so at the very tickets that it waits for, and nobody is told. Who sleeps says so first (`waiting`), and only then
+ * bells are rung: a bell is one more cache line that travels from processor to processor, and ringing it a system call. */
 #ifndef SPOTNIK_SHM_BELL_H
 #define SPOTNIK_SHM_BELL_H
 
@@ -20,6 +23,26 @@ struct spotnik_bells {
     } of[SPOTNIK_BELLS_MAX];
 };
 
+#define SPOTNIK_WATCH_MAX 8
+
+/* Tickets, with what they say when they are up. */
+struct spotnik_watch {
+    uint32_t count;
+    struct {
+        const uint64_t *ticket;
+        uint64_t value;
+    } of[SPOTNIK_WATCH_MAX];
+};
+
+/* What all active buckets wait for. False: they cannot be watched so. */
+bool spotnik_watch_take(const struct spotnik_flat *flat, struct spotnik_watch *ret);
+
+/* About a microsecond, so short that a lock may be held meanwhile. True: one of them is up. */
+bool spotnik_watch_glance(const struct spotnik_watch *watch);
+
+/* For `spin_ns` at most. True: one of them is up, or `word` is not `value` any more. */
+bool spotnik_watch_look(const struct spotnik_watch *watch, const uint32_t *word, uint32_t value, uint64_t spin_ns);
+
 /* Say that we are about to wait: from now on others wake us. Look at tickets again after it. */
 void spotnik_bells_listen(struct spotnik_flat *flat, struct spotnik_bells *ret);
 void spotnik_bells_ignore(struct spotnik_board *own);
@@ -31,7 +54,7 @@ bool spotnik_bells_rang(const struct spotnik_bells *bells, const uint32_t *word,
 bool spotnik_bells_wait(const struct spotnik_bells *bells, const uint32_t *word, uint32_t value, uint64_t spin_ns,
                         uint64_t until_ns);
 
-/* Our bell was rung: wake those who sleep. */
+/* Something was put up: ring our bell for those who sleep. */
 void spotnik_bells_wake(const struct spotnik_flat *flat);
 
 /* Wake the threads of this process that wait with `word`, which has been changed. */

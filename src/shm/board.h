@@ -41,9 +41,9 @@ struct spotnik_board {
     uint8_t spare[24];
     uint64_t sealed; /* ticket of the last step whose buckets have all been put up */
     uint8_t spare_sealed[56];
-    uint32_t bell; /* futex: rung after every ticket */
+    uint32_t bell; /* futex: rung after a ticket while somebody waits */
     uint8_t spare_bell[60];
-    uint32_t waiting; /* 1: the owner sleeps on the bell of somebody */
+    uint32_t waiting; /* 1: the owner sleeps on the bell of somebody, or is about to */
     uint8_t spare_waiting[60];
     struct spotnik_board_slot slot[SPOTNIK_BOARD_BUCKETS][2];
     struct spotnik_board_whole whole[SPOTNIK_BOARD_BUCKETS][2];
@@ -81,6 +81,14 @@ static inline void spotnik_board_put_up(uint64_t *ticket, uint64_t value)
 static inline void spotnik_board_take_down(uint64_t *ticket)
 {
     __atomic_store_n(ticket, 0, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+/* Several at once: what costs is the fence. */
+static inline void spotnik_board_take_down_all(uint64_t *const *ticket, int count)
+{
+    for (int i = 0; i < count; i++)
+        __atomic_store_n(ticket[i], 0, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/copy.h"
 
 static struct spotnik_board *own(const struct spotnik_flat *flat)
 {
@@ -24,7 +25,6 @@ static struct spotnik_board_whole *whole_of(struct spotnik_board *board, uint32_
 
 void spotnik_flat_ring_bell(struct spotnik_flat *flat)
 {
-    __atomic_add_fetch(&own(flat)->bell, 1, __ATOMIC_SEQ_CST);
     flat->rung = true;
 }
 
@@ -52,6 +52,12 @@ void spotnik_flat_view(struct spotnik_flat *flat, const struct spotnik_flat_peer
 bool spotnik_flat_is_small(const struct spotnik_flat *flat, size_t bytes)
 {
     return bytes <= flat->limits.small_bytes;
+}
+
+bool spotnik_flat_is_streamed(const struct spotnik_flat *flat, size_t bytes)
+{
+    size_t least = flat->limits.stream_bytes;
+    return least > 0 && bytes >= least / flat->size;
 }
 
 static size_t edge(const struct spotnik_flat *flat, size_t bytes, uint32_t rank)
@@ -94,13 +100,13 @@ static void slot_clear(struct spotnik_flat *flat, uint32_t number, const struct 
 {
     const struct spotnik_flat_order *order = &bucket->order;
     struct spotnik_board_slot *slot = slot_of(own(flat), number, order->step);
-    spotnik_board_take_down(&slot->input);
-    spotnik_board_take_down(&slot->result);
-    spotnik_board_take_down(&whole_of(own(flat), number, order->step)->ticket);
+    struct spotnik_board_whole *whole = whole_of(own(flat), number, order->step);
+    uint64_t *ticket[] = { &slot->input, &slot->result, &whole->ticket };
+    spotnik_board_take_down_all(ticket, 3);
     slot->input_offset = (uint64_t)((const uint8_t *)order->input_area - spotnik_flat_memory(flat, flat->rank));
     slot->result_offset =
         order->result_area == NULL ? 0 : (uint64_t)((const uint8_t *)order->result_area - spotnik_flat_memory(flat, flat->rank));
-    whole_of(own(flat), number, order->step)->offset =
+    whole->offset =
         order->whole_area == NULL ? 0 : (uint64_t)((const uint8_t *)order->whole_area - spotnik_flat_memory(flat, flat->rank));
     slot->count = order->count;
     slot->weight = order->weight;
@@ -173,9 +179,10 @@ static enum spotnik_flat_verdict copy_slice(struct spotnik_flat *flat, uint32_t 
         until = bucket->gap_begin;
     size_t some = until > bucket->at ? until - bucket->at : 0;
     some = some < flat->limits.slice_bytes ? some : flat->limits.slice_bytes;
+    uint8_t *to = (uint8_t *)bucket->order.input_area + bucket->at;
+    const uint8_t *from = (const uint8_t *)bucket->order.in + bucket->at;
     if (some > 0)
-        memcpy((uint8_t *)bucket->order.input_area + bucket->at, (const uint8_t *)bucket->order.in + bucket->at,
-               some);
+        spotnik_copy(to, from, some, spotnik_flat_is_streamed(flat, bucket->bytes) ? SPOTNIK_COPY_PAST_CACHES : 0);
     bucket->at += some;
     if (bucket->at < bucket->copy_end)
         return SPOTNIK_FLAT_MORE;
@@ -280,7 +287,9 @@ static void sum(struct spotnik_flat *flat, uint32_t number, const struct spotnik
     }
     spotnik_reduce_flat(out, flat->source, flat->size, to - from, (enum spotnik_dtype)bucket->order.dtype,
                         (enum spotnik_op)bucket->order.op,
-                        bucket->order.part == SPOTNIK_FLAT_ALL ? 0 : SPOTNIK_REDUCE_PARTIAL);
+                        bucket->order.part != SPOTNIK_FLAT_ALL                  ? SPOTNIK_REDUCE_PARTIAL
+                        : spotnik_flat_is_streamed(flat, bucket->bytes) ? SPOTNIK_REDUCE_STREAM
+                                                                                : 0);
 }
 
 void spotnik_flat_add(struct spotnik_flat *flat, uint32_t number, const struct spotnik_flat_bucket *bucket, uint8_t *out, uint64_t from,
@@ -442,6 +451,22 @@ uint32_t spotnik_flat_awaits(const struct spotnik_flat *flat, uint32_t number, u
         return spotnik_flat_pipeline_awaits(flat, number, bucket, ret_rank);
     ret_rank[0] = bucket->phase == SPOTNIK_FLAT_AWAIT ? 0 : awaited(flat, bucket);
     return bucket->phase == SPOTNIK_FLAT_AWAIT || (waits && bucket->seen + 1 < flat->size);
+}
+
+const uint64_t *spotnik_flat_awaited_ticket(const struct spotnik_flat *flat, uint32_t number)
+{
+    const struct spotnik_flat_bucket *bucket = &flat->bucket[number];
+    uint64_t step = bucket->order.step;
+    switch (bucket->phase) {
+    case SPOTNIK_FLAT_GATHER:
+        return &slot_of(flat->peer[awaited(flat, bucket)].board, number, step)->input;
+    case SPOTNIK_FLAT_SPREAD:
+        return &slot_of(flat->peer[awaited(flat, bucket)].board, number, step)->result;
+    case SPOTNIK_FLAT_AWAIT:
+        return &whole_of(flat->peer[0].board, number, step)->ticket;
+    default:
+        return NULL;
+    }
 }
 
 /* ---- the end of a step, and of a view ---- */

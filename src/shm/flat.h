@@ -37,6 +37,7 @@ struct spotnik_flat_limits {
     size_t small_bytes; /* buckets up to this are small */
     size_t page_bytes;  /* shares are cut at multiples of this, itself a multiple of 8 */
     size_t slice_bytes; /* of the result, per slice of work: a multiple of 8 */
+    size_t stream_bytes; /* buckets from this on, times the members, go past the caches, which they would only sweep */
 };
 
 enum spotnik_flat_phase {
@@ -108,7 +109,7 @@ struct spotnik_flat {
     uint32_t copying;  /* of them in COPY */
     uint32_t last;     /* one past the highest bucket in use */
     uint64_t sealing;  /* ticket to be put up when all inputs are; 0: none */
-    bool rung;         /* our bell was rung: the driver wakes who waits, and sets it back */
+    bool rung;         /* something was put up: the driver rings our bell for who waits, and sets it back */
     struct spotnik_reduce_source *source; /* scratch, one per rank */
     struct spotnik_flat_bucket bucket[SPOTNIK_BOARD_BUCKETS];
 };
@@ -128,6 +129,9 @@ void spotnik_flat_view(struct spotnik_flat *flat, const struct spotnik_flat_peer
                        struct spotnik_reduce_source *source, uint32_t rank, uint32_t size);
 
 bool spotnik_flat_is_small(const struct spotnik_flat *flat, size_t bytes);
+
+/* To be copied and added up past the caches. */
+bool spotnik_flat_is_streamed(const struct spotnik_flat *flat, size_t bytes);
 
 /* The share of a rank in a large bucket: bytes from *ret_begin to *ret_end. */
 void spotnik_flat_share(const struct spotnik_flat *flat, size_t bytes, uint32_t rank, size_t *ret_begin,
@@ -157,6 +161,9 @@ bool spotnik_flat_stands(const struct spotnik_flat *flat, uint32_t number, uint6
 
 /* The ranks that a blocked bucket waits for, any of them. Returns how many; 0: nobody in particular, the view is over. */
 uint32_t spotnik_flat_awaits(const struct spotnik_flat *flat, uint32_t number, uint32_t ret_rank[2]);
+
+/* What a blocked bucket waits for, if that is one ticket: to hang there as its own does. NULL: more than a ticket, or nothing. */
+const uint64_t *spotnik_flat_awaited_ticket(const struct spotnik_flat *flat, uint32_t number);
 
 /* The step of all buckets in use has been committed: its large inputs are the caller's again. */
 void spotnik_flat_commit(struct spotnik_flat *flat);

@@ -3,9 +3,9 @@
 #include "shm/window.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
+#include "base/copy.h"
 #include "base/error.h"
 #include "shm/segment.h"
 #include "spotnik/spotnik.h"
@@ -89,6 +89,7 @@ int spotnik_window_show(struct spotnik_window *window, const struct spotnik_flat
     window->ticket = bucket->order.ticket;
     window->number = number;
     window->parity = bucket->order.step & 1;
+    window->streamed = spotnik_flat_is_streamed(flat, bucket->bytes);
     bool whole = bucket->order.part == SPOTNIK_FLAT_SERVED;
     uint32_t size = whole ? 1 : flat->size;
     if (window->whole == whole && is_mapped(window, flat, bucket->bytes, size))
@@ -102,13 +103,24 @@ int spotnik_window_show(struct spotnik_window *window, const struct spotnik_flat
     return rc;
 }
 
+static void copy(const struct spotnik_window *window, uint8_t *to, const uint8_t *from, size_t bytes)
+{
+    spotnik_copy(to, from, bytes, window->streamed ? SPOTNIK_COPY_PAST_CACHES : 0);
+}
+
 void spotnik_window_copy(const struct spotnik_window *window, uint8_t *to)
 {
     for (uint32_t rank = 0; rank < window->size; rank++) {
         const struct spotnik_window_holder *holder = &window->holder[rank];
         if (holder->begin != window->own_begin && holder->begin < holder->end)
-            memcpy(to + holder->begin, (const uint8_t *)holder->board + holder->offset, holder->end - holder->begin);
+            copy(window, to + holder->begin, (const uint8_t *)holder->board + holder->offset, holder->end - holder->begin);
     }
+}
+
+void spotnik_window_copy_own(const struct spotnik_window *window, uint8_t *to)
+{
+    if (window->own_begin < window->own_end)
+        copy(window, to + window->own_begin, window->base + window->own_begin, window->own_end - window->own_begin);
 }
 
 bool spotnik_window_stands(const struct spotnik_window *window)

@@ -16,6 +16,7 @@ struct spotnik_window {
     size_t own_begin, own_end; /* our share; of a whole result of one member, an empty one at its end */
     uint64_t ticket;
     uint32_t number, parity, size;
+    bool streamed; /* it is copied past the caches */
     bool whole; /* the result of all hosts, as their holder has put it up, and not the shares of all members */
     struct spotnik_window_holder {
         const struct spotnik_board *board;
@@ -29,6 +30,9 @@ int spotnik_window_show(struct spotnik_window *window, const struct spotnik_flat
 
 /* Copy the shares of all others, from where they lie: having the window's own pages at hand would cost more than the copy. */
 void spotnik_window_copy(const struct spotnik_window *window, uint8_t *to);
+
+/* The same with our own share. */
+void spotnik_window_copy_own(const struct spotnik_window *window, uint8_t *to);
 
 /* Is what it shows still that result? The holders' boards must be mapped. */
 bool spotnik_window_stands(const struct spotnik_window *window);

@@ -369,11 +369,12 @@ void spotnik_donor_committed(struct spotnik_donor *donor, uint64_t step, uint32_
 
     pthread_mutex_lock(&donor->lock);
     bool wanted = has_joiners(donor);
-    pthread_mutex_unlock(&donor->lock);
-    if (wanted)
+    if (wanted) {
+        pthread_mutex_unlock(&donor->lock);
         entry = spotnik_log_entry_new(step, bucket_count,
                                       result); /* without the lock: it may be many megabytes */
-    pthread_mutex_lock(&donor->lock);
+        pthread_mutex_lock(&donor->lock);
+    }
     measure_step(donor);
     donor->waiting = false;
     donor->committed = step;

@@ -37,7 +37,7 @@ static bool member(const struct spotnik_flat_peer *peer, uint8_t *area[2], uint3
     uint32_t word = 0;
     uint64_t until_ns = clock_ns() + PATIENCE_NS;
     float in[8] = { (float)rank }, out[8];
-    flat.limits = (struct spotnik_flat_limits){ 4096, 4096, 4096 };
+    flat.limits = (struct spotnik_flat_limits){ 4096, 4096, 4096, 0 };
     spotnik_flat_view(&flat, peer, source, rank, 2);
     for (uint64_t step = 1; step <= STEPS; step++) {
         struct spotnik_flat_order order = { .ticket = spotnik_board_ticket(1, step), .step = step, .count = 8, .weight = 1,
@@ -103,8 +103,50 @@ static void test_word(void **state)
     free(board);
 }
 
+/* Claim: who looks is told nothing and finds the ticket itself, gives up in time, and hears of what changes in its own process. */
+static void test_look(void **state)
+{
+    uint64_t ticket[2] = { 0, 0 };
+    struct spotnik_watch watch = { .count = 2, .of = { { &ticket[0], 7 }, { &ticket[1], 9 } } };
+    uint32_t word = 5;
+    (void)state;
+    assert_false(spotnik_watch_glance(&watch));
+    uint64_t before_ns = clock_ns();
+    assert_false(spotnik_watch_look(&watch, &word, 5, 50 * SPOTNIK_US));
+    assert_true(clock_ns() - before_ns >= 50 * SPOTNIK_US);
+    assert_true(spotnik_watch_look(&watch, &word, 4, PATIENCE_NS));
+    spotnik_board_put_up(&ticket[1], 8);
+    assert_false(spotnik_watch_glance(&watch));
+    spotnik_board_put_up(&ticket[1], 9);
+    assert_true(spotnik_watch_glance(&watch));
+    assert_true(spotnik_watch_look(&watch, &word, 5, PATIENCE_NS));
+}
+
+/* Claim: a bell is rung for who has said that it waits, and for nobody else. */
+static void test_rung_when_wanted(void **state)
+{
+    struct spotnik_board *board[2] = { calloc(1, sizeof *board[0]), calloc(1, sizeof *board[1]) };
+    struct spotnik_flat_peer peer[2] = { { board[0], sizeof *board[0] }, { board[1], sizeof *board[1] } };
+    struct spotnik_flat *flat = calloc(1, sizeof *flat);
+    struct spotnik_reduce_source source[2];
+    (void)state;
+    spotnik_flat_view(flat, peer, source, 0, 2);
+    spotnik_bells_wake(flat);
+    assert_int_equal(board[0]->bell, 0);
+    board[0]->waiting = 1; /* we ourselves */
+    spotnik_bells_wake(flat);
+    assert_int_equal(board[0]->bell, 0);
+    board[1]->waiting = 1;
+    spotnik_bells_wake(flat);
+    assert_int_equal(board[0]->bell, 1);
+    free(flat);
+    free(board[0]);
+    free(board[1]);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_nobody_oversleeps), cmocka_unit_test(test_word) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_nobody_oversleeps), cmocka_unit_test(test_word),
+                                        cmocka_unit_test(test_look), cmocka_unit_test(test_rung_when_wanted) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

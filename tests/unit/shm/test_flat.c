@@ -43,7 +43,7 @@ static struct group *group_new(uint32_t size, size_t small_bytes)
         struct member *member = &group->member[i];
         member->board = calloc(1, sizeof(struct spotnik_board) + 4 * AREA);
         spotnik_board_init(member->board, 1, i, 0);
-        member->flat.limits = (struct spotnik_flat_limits){ small_bytes, 16, 24 };
+        member->flat.limits = (struct spotnik_flat_limits){ small_bytes, 16, 24, 0 };
         for (int k = 0; k < 256; k++)
             member->in[k] = 0.1f * (float)(i + 1) + 1.7f * (float)k;
     }
@@ -133,17 +133,29 @@ static float expected(const struct group *group, uint64_t count, uint64_t at, ui
     return op == SPOTNIK_MEAN ? sum / weights : sum;
 }
 
-/* Claim: every N up to 7, lengths from nothing to many pages, small and large: the ring's sums, bit for bit, on all members. */
+/* Slices long enough to go past the caches. */
+static void slices_stream(struct group *group)
+{
+    for (uint32_t i = 0; i < group->size; i++) {
+        group->member[i].flat.limits.slice_bytes = 264;
+        group->member[i].flat.limits.stream_bytes = 256;
+    }
+}
+
+/* Claim: every N up to 7, lengths from nothing to many pages, small, large and past the caches: the ring's sums, bit for bit, on
+ * all members. */
 static void test_sums(void **state)
 {
     static const uint64_t counts[] = { 0, 1, 2, 3, 5, 7, 8, 31, 64, 65, 250 };
     (void)state;
     for (uint32_t size = 1; size <= MEMBERS_MAX; size++)
         for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
-            for (int small = 0; small < 2; small++)
+            for (int way = 0; way < 3; way++)
                 for (int op = SPOTNIK_SUM; op <= SPOTNIK_MEAN; op++) {
-                    struct group *group = group_new(size, small ? 4096 : 0);
+                    struct group *group = group_new(size, way == 0 ? 4096 : 0);
                     float out[256];
+                    if (way == 2)
+                        slices_stream(group);
                     for (uint32_t i = 0; i < size; i++)
                         start(group, i, 1, 5, counts[c], (uint8_t)op);
                     assert_int_equal(run_all(group), size);

@@ -47,7 +47,7 @@ static struct host *host_new(uint32_t size, size_t small_bytes)
         struct member *member = &host->member[i];
         member->board = calloc(1, sizeof(struct spotnik_board) + AREAS * AREA);
         spotnik_board_init(member->board, 1, i, 0);
-        member->flat.limits = (struct spotnik_flat_limits){ small_bytes, 16, 24 };
+        member->flat.limits = (struct spotnik_flat_limits){ small_bytes, 16, 24, 0 };
         for (int k = 0; k < 256; k++)
             member->in[k] = 0.1f * (float)(i + 1) + 1.7f * (float)k;
     }

@@ -90,7 +90,7 @@ static void reduce(struct spotnik_segment *segment, struct spotnik_flat *flat, c
                                         .result_area = spotnik_segment_take(segment, sizeof in[0]) };
     for (int i = 0; i < COUNT; i++)
         in[rank][i] = (float)(i + (int)step * 1000);
-    flat->limits = (struct spotnik_flat_limits){ 0, SPOTNIK_SEGMENT_PAGE, 4096 };
+    flat->limits = (struct spotnik_flat_limits){ 0, SPOTNIK_SEGMENT_PAGE, 4096, 0 };
     if (flat->peer == NULL)
         spotnik_flat_view(flat, peer, source, rank, 2);
     spotnik_flat_start(flat, 0, &order);
