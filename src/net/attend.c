@@ -190,11 +190,11 @@ static void await(struct spotnik_engine *engine, uint64_t until_ns)
     struct spotnik_attend *attend = &engine->attend;
     struct epoll_event event[EVENTS];
     uint64_t spin_ns = spotnik_spin_choose(&attend->spin), begin_ns = spotnik_clock_ns();
-    bool enough;
+    bool enough, yields = attend->yields;
 
     attend->sleeping = true;
     spotnik_engine_unlock(engine);
-    int count = look_and_sleep(attend->data.fd, event, spin_ns, attend->yields, until_ns, &enough);
+    int count = look_and_sleep(attend->data.fd, event, spin_ns, yields, until_ns, &enough);
     spotnik_engine_lock(engine);
     attend->sleeping = false;
     for (int i = 0; i < count; i++)
