@@ -247,7 +247,10 @@ static void step_on(struct spotnik_engine *engine, uint64_t until_ns)
 {
     if (!spotnik_share_is_busy(engine)) {
         spotnik_attend(engine, spotnik_time_min(until_ns, spotnik_time_add(spotnik_clock_ns(), SPOTNIK_S)));
-    } else if (!spotnik_share_work(engine)) {
+        return;
+    }
+    spotnik_attend_leave(engine); /* a view may have taken the step from the wire to shared memory: others may yet want data from us */
+    if (!spotnik_share_work(engine)) {
         spotnik_share_wait(engine, until_ns);
     } else if (engine->committed < engine->begun_step) {
         spotnik_engine_unlock(engine); /* the progress thread may have something to say */
