@@ -366,9 +366,10 @@ SPOTNIK_API void spotnik_free(spotnik_job *job, void *memory);
  * with spotnik_step_begin()), ROOT (of broadcasts only: committed all the same). LEAVING is never returned here: a begun step is
  * always finished. After an error but ROOT the buckets hold what the caller put in.
  *
- * A commit is final when the next one has succeeded, too (step_stable). A member that is stopped or cut off in just this step may commit
- * it alone, with data that had come before; the others make it again without it, and it is told EXCLUDED at its next commit, before
- * it takes over their state. So what leaves the job (a result file, a word to a user) is for stable steps.
+ * A commit is final when the next one has succeeded, too (step_stable). A member that is cut off in just this step may commit it alone,
+ * with data that had come before; the others make it again without it, and it is told EXCLUDED at its next commit, before it takes over
+ * their state. So what leaves the job (a result file, a word to a user) is for stable steps. A member that was stopped (SIGSTOP, a
+ * suspended host) asks the others before it commits anything, and is told EXCLUDED at once; unless a hypervisor stopped its clocks, too.
  */
 SPOTNIK_API int spotnik_step_commit(spotnik_job *job);
 

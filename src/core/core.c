@@ -56,6 +56,7 @@ static struct spotnik_core *lay_out(struct carver *carver, const struct spotnik_
     core->token.accepted.entry = carve(carver, entries * sizeof(*core->accepted.entry));
     core->token.report = carve(carver, members * sizeof(*core->token.report));
     core->book = carve(carver, members * sizeof(*core->book));
+    core->doubt.answer = carve(carver, members * sizeof(*core->doubt.answer));
     core->covered = carve(carver, members * sizeof(*core->covered));
     core->rumoured = carve(carver, members * sizeof(*core->rumoured));
     core->quiet_until_ns = carve(carver, members * sizeof(*core->quiet_until_ns));
@@ -98,7 +99,7 @@ struct spotnik_core *spotnik_core_init(void *memory, const struct spotnik_limits
     core->members_min = members_min ? members_min : 1;
     core->rank = SPOTNIK_NO_RANK;
     core->initiate_ns = core->retry_ns = core->enter_until_ns = core->enter_limit_ns = SPOTNIK_NEVER;
-    core->leave_ns = core->enter_ns = core->heartbeat_ns = SPOTNIK_NEVER;
+    core->leave_ns = core->enter_ns = core->heartbeat_ns = core->doubt.until_ns = SPOTNIK_NEVER;
     spotnik_ledger_init(&core->ledger, ledger_samples, ledger_batch);
     spotnik_transaction_init(&core->step, 0);
     return core;
@@ -117,6 +118,7 @@ static void dispatch(struct spotnik_core *core, const struct spotnik_event *even
     case SPOTNIK_EVENT_LANE_DOWN: on_lane_down(core, event); break;
     case SPOTNIK_EVENT_MESSAGE: on_message(core, event); break;
     case SPOTNIK_EVENT_TICK: on_tick(core); break;
+    case SPOTNIK_EVENT_WOKEN: doubt_begin(core); break;
     case SPOTNIK_EVENT_STEP_BEGIN: on_step_begin(core); break;
     case SPOTNIK_EVENT_WEIGHT: on_weight(core, event); break;
     case SPOTNIK_EVENT_DECLINE: on_decline(core); break;
@@ -136,9 +138,13 @@ void spotnik_core_step(struct spotnik_core *core, const struct spotnik_event *ev
 {
     if (event->now_ns > core->now_ns)
         core->now_ns = event->now_ns;
+    if (core->now_ns > core->heartbeat_ns)
+        doubt_if_late(core);
     if (core->role > SPOTNIK_ROLE_MEMBER)
         return; /* EXCLUDED, LEFT, FAILED: the driver is about to take us down */
     dispatch(core, event);
+    if (core->doubt.ask_due)
+        doubt_ask_all(core);
 }
 
 uint64_t spotnik_core_deadline(const struct spotnik_core *core)
@@ -147,6 +153,7 @@ uint64_t spotnik_core_deadline(const struct spotnik_core *core)
         return SPOTNIK_NEVER;
     uint64_t due = spotnik_time_min(core->initiate_ns, core->retry_ns);
     due = spotnik_time_min(due, spotnik_time_min(core->enter_until_ns, core->leave_ns));
+    due = spotnik_time_min(due, core->doubt.until_ns);
     return spotnik_time_min(due, spotnik_time_min(core->enter_ns, core->heartbeat_ns));
 }
 

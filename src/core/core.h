@@ -82,6 +82,7 @@ enum spotnik_event_kind {
     SPOTNIK_EVENT_LANE_DOWN,    /* peer: the data connection to it broke while its control link lives; the step is
                                    reduced again */
     SPOTNIK_EVENT_TICK,         /* time has passed; deliver what was received before it first */
+    SPOTNIK_EVENT_WOKEN,        /* the host was suspended, and the clock does not show for how long: as if we were late */
     SPOTNIK_EVENT_SHARED,       /* peer: count 1: its memory and ours are open to each other; 0: not any more */
     /* the caller's side; answered by an action, at once or later */
     SPOTNIK_EVENT_STEP_BEGIN,   /* -> STEP_BEGUN when stable enough (view >= members_min, no recovery under way) */
@@ -225,6 +226,7 @@ struct spotnik_core_status {
     uint64_t messages_sent;      /* control, without heartbeats */
     uint64_t ballots_started;
     uint64_t losses, joins, leaves;
+    uint64_t doubts;             /* so often late, or woken */
     /* instants of the running or last recovery, 0 where not reached */
     uint64_t detected_ns, reconciled_ns, accepted_ns, restarted_ns, committed_ns;
     uint32_t last_lost, last_joined, last_left;
@@ -288,6 +290,7 @@ enum spotnik_bug {
     SPOTNIK_BUG_JUDGE_ANY_LANE = (1u << 10), /* what overtakes on another connection counts as a different program */
     SPOTNIK_BUG_SUM_EARLY = (1u << 11),      /* a host's sum goes on before all of what is sent is there */
     SPOTNIK_BUG_TREE_EARLY = (1u << 12),     /* a sum goes up the tree when something has come from below, not all */
+    SPOTNIK_BUG_NO_DOUBT = (1u << 13),       /* who was stopped goes on as if nothing had been */
 };
 void spotnik_core_plant(struct spotnik_core *core, uint32_t bugs);
 

@@ -150,6 +150,7 @@ void view_install(struct spotnik_core *core, const struct spotnik_proposal *prop
 {
     uint32_t at = spotnik_proposal_find(proposal, core->self.id);
     bool stays = at != SPOTNIK_NO_RANK && (proposal->entry[at].flags & SPOTNIK_ENTRY_MEMBER);
+    bool ends_doubt = doubt_ends_with(core, proposal);
 
     SPOTNIK_ASSERT(proposal->epoch > core->view.epoch || core->role == SPOTNIK_ROLE_JOINER);
     if (!stays || !fits(core, proposal, at)) {
@@ -180,6 +181,7 @@ void view_install(struct spotnik_core *core, const struct spotnik_proposal *prop
     restart_spread(core);
     peers_after_view(core);
     flat_take_late(core);
+    doubt_view(core, ends_doubt);
     step_restart(core);
     step_try_begin(core);
     evidence_schedule(core);

@@ -29,6 +29,8 @@ void on_link_up(struct spotnik_core *core, const struct spotnik_event *event)
         return;
     }
     send_message(core, peer, SPOTNIK_MESSAGE_HEARTBEAT); /* tells our epoch: whoever is behind gets the view */
+    if (!core->doubt.ask_due)
+        doubt_ask(core, peer);
     pass_flush(core, peer);
 }
 

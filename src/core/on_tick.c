@@ -21,12 +21,16 @@ static void forgive_lateness(struct spotnik_core *core)
 #define HOST_PATIENCE 3
 #define SETTLES_MAX 12
 
+uint64_t silence_floor(const struct spotnik_core *core, const struct spotnik_member *member)
+{
+    bool near = member->host == core->self.host && core->self.host != 0;
+    return core->limits.silence_floor_ns * (near ? HOST_PATIENCE : 1);
+}
+
 static bool silent(const struct spotnik_core *core, const struct peer *peer)
 {
-    uint64_t floor_ns = core->limits.silence_floor_ns, ceiling_ns = core->limits.silence_ceiling_ns;
+    uint64_t floor_ns = silence_floor(core, &peer->member), ceiling_ns = core->limits.silence_ceiling_ns;
 
-    if (peer->member.host == core->self.host && core->self.host != 0)
-        floor_ns *= HOST_PATIENCE;
     if (!peer->linked)
         floor_ns = ceiling_ns; /* before the link is up there is nothing to hear: allow for the dialling */
     return core->now_ns >= spotnik_detector_limit(&peer->detector, floor_ns, ceiling_ns);
@@ -86,6 +90,8 @@ static void tick_member(struct spotnik_core *core)
         core->retries += core->phase != PHASE_JOINER;
         ballot_start(core);
     }
+    if (core->role == SPOTNIK_ROLE_MEMBER)
+        doubt_tick(core);
     if (core->role == SPOTNIK_ROLE_MEMBER && core->now_ns >= core->leave_ns) {
         core->leave_ns = core->frozen ? spotnik_time_add(core->now_ns, core->limits.stagger_ns) : SPOTNIK_NEVER;
         core->book[core->rank].leaving = 1;

@@ -10,6 +10,7 @@ struct spotnik_action *queue_action(struct spotnik_core *core, enum spotnik_acti
     struct queued_action *slot = &core->queue[(core->queue_head + core->queue_count++) % core->queue_max];
     slot->action = (struct spotnik_action){.kind = kind};
     slot->epoch = core->view.epoch;
+    slot->serial = 0;
     return &slot->action;
 }
 
@@ -24,6 +25,14 @@ void send_message(struct spotnik_core *core, struct peer *peer, enum spotnik_mes
     queue_peer(core, SPOTNIK_ACTION_SEND, &peer->member);
     core->queue[(core->queue_head + core->queue_count - 1) % core->queue_max].message = kind;
     core->status.messages_sent += kind != SPOTNIK_MESSAGE_HEARTBEAT;
+}
+
+/* Of no recovery: not counted. */
+void send_serial(struct spotnik_core *core, struct peer *peer, enum spotnik_message_kind kind, uint64_t serial)
+{
+    send_message(core, peer, kind);
+    core->status.messages_sent--;
+    core->queue[(core->queue_head + core->queue_count - 1) % core->queue_max].serial = serial;
 }
 
 /* RESTART goes to whoever is behind before anything of our epoch does: links are FIFO, so a peer never gets a token of
@@ -70,7 +79,8 @@ bool spotnik_core_poll(struct spotnik_core *core, struct spotnik_action *ret)
         if (ret->kind != SPOTNIK_ACTION_SEND)
             return true;
         ret->message = compose(core, slot->message);
-        if (slot->message == SPOTNIK_MESSAGE_FENCED || slot->message == SPOTNIK_MESSAGE_HEARTBEAT)
+        core->outgoing.serial = slot->serial;
+        if (slot->message == SPOTNIK_MESSAGE_FENCED || slot->message == SPOTNIK_MESSAGE_HEARTBEAT || slot->serial)
             core->outgoing.epoch = slot->epoch; /* a view that came in the same event is told of only after what it fences */
         return true;
     }

@@ -55,6 +55,7 @@ struct queued_action {
     struct spotnik_action action;
     enum spotnik_message_kind message; /* of SEND */
     uint64_t epoch;                    /* in which it was queued */
+    uint64_t serial;                   /* of DOUBT, ASSURE */
 };
 
 struct spotnik_core {
@@ -130,6 +131,16 @@ struct spotnik_core {
         struct spotnik_id *peer; /* who shares memory with us */
         uint32_t count, max;
     } flat;
+    struct spotnik_doubt {
+        bool on;             /* nothing is committed */
+        bool ask_due;
+        uint64_t serial;     /* of what we ask; only answers to the latest count */
+        uint64_t since_ns;   /* we were last late then, */
+        uint64_t noticed_ns; /* for the heartbeat due at this instant */
+        uint64_t until_ns;   /* patience with answers; NEVER: none is awaited */
+        uint32_t again;      /* so often late while in doubt */
+        struct spotnik_report *answer; /* per rank; promised: it has assured us */
+    } doubt;
     struct spotnik_hosts hosts; /* of the view; count 1 where there is no hierarchy */
     uint32_t *holder, holders;  /* of all hosts, whether there is a hierarchy or not */
     uint64_t tree_epoch[2];     /* [by hosts]: the last view whose tree was used; 0: none was */
@@ -157,6 +168,7 @@ void peers_after_view(struct spotnik_core *core);
 struct spotnik_action *queue_action(struct spotnik_core *core, enum spotnik_action_kind kind);
 void queue_peer(struct spotnik_core *core, enum spotnik_action_kind kind, const struct spotnik_member *peer);
 void send_message(struct spotnik_core *core, struct peer *peer, enum spotnik_message_kind kind);
+void send_serial(struct spotnik_core *core, struct peer *peer, enum spotnik_message_kind kind, uint64_t serial);
 void tell_view(struct spotnik_core *core, struct peer *peer);
 
 /* evidence.c */
@@ -166,6 +178,17 @@ void evidence_schedule(struct spotnik_core *core);
 void evidence_learn(struct spotnik_core *core, const struct spotnik_token *token);
 bool evidence_is_quiet(const struct spotnik_core *core, uint32_t rank);
 bool evidence_moved_on(const struct peer *peer, uint64_t epoch);
+
+/* doubt.c */
+void doubt_begin(struct spotnik_core *core);
+void doubt_if_late(struct spotnik_core *core);
+void doubt_ask_all(struct spotnik_core *core);
+void doubt_ask(struct spotnik_core *core, struct peer *peer);
+bool doubt_ends_with(const struct spotnik_core *core, const struct spotnik_proposal *proposal);
+void doubt_view(struct spotnik_core *core, bool ends);
+void doubt_tick(struct spotnik_core *core);
+void on_doubt(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
+void on_assure(struct spotnik_core *core, const struct peer *from, const struct spotnik_message *message);
 
 /* ballot.c */
 void recovery_note(struct spotnik_core *core);
@@ -269,6 +292,7 @@ void on_mismatch(struct spotnik_core *core, const struct peer *from);
 void on_view_ask(struct spotnik_core *core, struct peer *from);
 void on_enter(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
 void on_tick(struct spotnik_core *core);
+uint64_t silence_floor(const struct spotnik_core *core, const struct spotnik_member *member);
 void on_step_begin(struct spotnik_core *core);
 void on_weight(struct spotnik_core *core, const struct spotnik_event *event);
 void on_decline(struct spotnik_core *core);

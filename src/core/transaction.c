@@ -200,10 +200,10 @@ static void step_commit(struct spotnik_core *core, const struct spotnik_event *d
         enter_start(core);
 }
 
-/* A promise says: nothing more is committed in this epoch. */
+/* A promise says: nothing more is committed in this epoch. And who is in doubt does not know that no promise was asked for. */
 static bool may_commit(const struct spotnik_core *core)
 {
-    return spotnik_transaction_done(&core->step) &&
+    return spotnik_transaction_done(&core->step) && !core->doubt.on &&
            (!core->frozen || (core->bugs & SPOTNIK_BUG_COMMIT_AFTER_PROMISE));
 }
 

@@ -21,6 +21,8 @@ enum spotnik_message_kind {
     SPOTNIK_MESSAGE_VIEW_ASK,      /* a joiner asks for the view; answered by RESTART */
     SPOTNIK_MESSAGE_ENTER,         /* a joiner asks to be let in */
     SPOTNIK_MESSAGE_MISMATCH,      /* "your buckets are not ours": our programs differ */
+    SPOTNIK_MESSAGE_DOUBT,         /* "I was away; have you promised anything in this epoch?" */
+    SPOTNIK_MESSAGE_ASSURE,        /* "no": the answer to DOUBT of the same serial; who has promised gives none */
     SPOTNIK_MESSAGE_KIND_COUNT,
 };
 
@@ -50,6 +52,7 @@ struct spotnik_message {
     struct spotnik_token *token;       /* RECONCILE */
     struct spotnik_proposal *proposal; /* ACCEPT, RESTART */
     struct spotnik_enter enter;        /* ENTER */
+    uint64_t serial;                   /* DOUBT, ASSURE; not 0 */
 };
 
 void spotnik_token_copy(struct spotnik_token *to, const struct spotnik_token *from);

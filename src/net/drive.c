@@ -28,6 +28,13 @@ void spotnik_engine_kick(struct spotnik_engine *engine)
     eventfd_write(engine->wake.fd, 1);
 }
 
+uint64_t spotnik_clock_boot_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (uint64_t)now.tv_sec * SPOTNIK_S + (uint64_t)now.tv_nsec;
+}
+
 /* Freed when the progress thread next goes to sleep: until then a batch of events may name it. */
 void spotnik_engine_bury(struct spotnik_engine *engine, struct spotnik_socket *socket)
 {

@@ -159,9 +159,22 @@ static bool data_move(struct spotnik_engine *engine)
     return spotnik_lanes_pump(engine, PORTION) || more;
 }
 
+/* The clock that everything else goes by stands still while the host is suspended: of that time only the kernel's other clock tells. */
+static void suspension_look(struct spotnik_engine *engine)
+{
+    uint64_t boot_ns = spotnik_clock_boot_ns(), asleep_ns = spotnik_time_since(boot_ns, spotnik_clock_ns());
+    uint64_t more_ns = spotnik_time_since(asleep_ns, engine->asleep_ns);
+
+    engine->asleep_ns += more_ns; /* read in this order, and kept at its most, it is never too long */
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_WOKEN };
+    if (more_ns >= engine->config.limits.silence_floor_ns / 2)
+        spotnik_engine_drive(engine, &event);
+}
+
 /* True: there is more to do at once. */
 static bool pass(struct spotnik_engine *engine)
 {
+    suspension_look(engine);
     hear(engine);
     deaths(engine);
     notice_look(engine);

@@ -244,6 +244,7 @@ struct spotnik_engine {
     bool placeable; /* something happened: waiting frames may fit now */
     bool hooks_due;
     bool watch_due;   /* a new view: watch other neighbours */
+    uint64_t asleep_ns; /* how long the host has been suspended, ever */
     uint64_t wake_ns; /* until when the progress thread sleeps; 0: it is awake */
     struct spotnik_opening *openings;
     struct spotnik_link *links;
@@ -298,6 +299,7 @@ void spotnik_engine_unlock(struct spotnik_engine *engine);
 
 /* drive.c */
 uint64_t spotnik_clock_ns(void);
+uint64_t spotnik_clock_boot_ns(void); /* runs on while the host is suspended */
 void spotnik_engine_drive(struct spotnik_engine *engine, struct spotnik_event *event);
 void spotnik_engine_act(struct spotnik_engine *engine);
 void spotnik_engine_move(struct spotnik_engine *engine); /* caller's thread: receive and send a little */

@@ -12,7 +12,8 @@
 const char *spotnik_sim_message_name(enum spotnik_message_kind kind)
 {
     static const char *const name[] = { "?",       "heartbeat", "reconcile", "accept",
-                                        "restart", "fenced",    "view ask",  "enter" };
+                                        "restart", "fenced",    "view ask",  "enter",
+                                        "mismatch", "doubt",    "assure" };
     return (size_t)kind < sizeof(name) / sizeof(name[0]) ? name[kind] : "?";
 }
 
@@ -201,6 +202,9 @@ void spotnik_check_commit(struct sim_world *world, struct sim_process *process, 
     const struct fact_view *view = spotnik_fact_view_of(world, process->epoch);
     struct fact_commit *commit = commit_new(world);
 
+    if (facts->process[process->index].passed_over)
+        spotnik_sim_fail(world, "P3", "%u commits step %llu, woken after the others went on without it", process->index,
+                         (unsigned long long)step);
     commit->step = step;
     commit->process = process->index;
     commit->epoch = process->epoch;
@@ -214,6 +218,20 @@ void spotnik_check_commit(struct sim_world *world, struct sim_process *process, 
         facts->steps_max = step;
     spotnik_sim_mix(world, commit->state);
     spotnik_check_step_commit(world, process, commit);
+}
+
+/* P3 for who was stopped: when it wakes up to find that a view has been made without it, it commits nothing more, whatever had come before.
+ * Short stops are not noticed. */
+void spotnik_check_woken(struct sim_world *world, struct sim_process *process, uint64_t slept_ns)
+{
+    const struct spotnik_limits *limits = &world->options.limits;
+    uint64_t noticed_ns = 2 * limits->silence_floor_ns + limits->heartbeat_ns + world->options.tick_late_ns;
+    struct spotnik_core_status status;
+
+    spotnik_core_status(process->core, &status);
+    if (world->scale || limits->minority_continues || status.role != SPOTNIK_ROLE_MEMBER || slept_ns < noticed_ns)
+        return;
+    world->facts->process[process->index].passed_over |= spotnik_fact_excluded(world, process);
 }
 
 void spotnik_check_copied(struct sim_world *world, struct sim_process *process)

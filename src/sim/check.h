@@ -60,6 +60,7 @@ struct fact_process {
     uint64_t messages_at_view;
     uint64_t entered_epoch;
     bool served;               /* has held the settled step of a view it stood in */
+    bool passed_over;          /* it was stopped, and when it woke up there was a view without it */
     uint64_t heard, fenced;    /* bit per process: it has spoken on the present link; it has fenced us */
     uint64_t witnesses;        /* of its death on a good link: bit per process */
     uint64_t first_epoch[64];  /* per process: of the first word from it on the last link it spoke on */
@@ -89,6 +90,7 @@ bool spotnik_fact_excluded(const struct sim_world *world, const struct sim_proce
 void spotnik_check_begun(struct sim_world *world, const struct sim_process *process);
 void spotnik_check_input(struct sim_world *world, const struct sim_process *process);
 void spotnik_check_commit(struct sim_world *world, struct sim_process *process, uint64_t step);
+void spotnik_check_woken(struct sim_world *world, struct sim_process *process, uint64_t slept_ns);
 void spotnik_check_copied(struct sim_world *world, struct sim_process *process);
 void spotnik_check_view(struct sim_world *world, struct sim_process *process, uint64_t epoch);
 void spotnik_check_sent(struct sim_world *world, struct sim_process *process, const struct sim_process *to,

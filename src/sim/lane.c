@@ -42,6 +42,16 @@ void spotnik_sim_lane_expect(struct sim_world *world, struct sim_process *proces
     process->lane_out[free]->expected = true;
 }
 
+/* Closed by the sender: what is on its way still gets to the kernel of a stopped receiver, and waits there. */
+static bool lane_ends(struct sim_world *world, struct sim_lane *lane, uint32_t out)
+{
+    if (!lane->open || lane->in_flight == 0 || !world->process[lane->to]->stopped)
+        return false;
+    world->process[lane->from]->lane_out[out] = NULL;
+    lane->ended = true;
+    return true;
+}
+
 /* A new view: what it does not name, */
 void spotnik_sim_lanes_doubt(struct sim_process *process)
 {
@@ -58,7 +68,7 @@ void spotnik_sim_lanes_renew(struct sim_world *world, struct sim_process *proces
     process->lanes_epoch = process->epoch;
     for (uint32_t i = 0; i < SIM_LANES; i++) {
         struct sim_lane *lane = process->lane_out[i];
-        if (lane && !lane->expected)
+        if (lane && !lane->expected && !lane_ends(world, lane, i))
             spotnik_sim_lane_close(world, lane);
     }
 }
@@ -98,7 +108,7 @@ void spotnik_sim_lane_break(struct sim_world *world, struct sim_lane *lane)
         return;
     bool was_open = lane->open;
     spotnik_sim_lane_close(world, lane);
-    if (lane->donor || !was_open)
+    if (lane->donor || lane->ended || !was_open)
         return;
     spotnik_sim_note(world, SIM_ITEM_LANE_DOWN, lane->to, lane->from, 0);
     spotnik_sim_note(world, SIM_ITEM_LANE_DOWN, lane->from, lane->to, 0);
@@ -253,6 +263,8 @@ static void pop(struct sim_world *world, struct sim_lane *lane)
     free(frame);
     lane->in_flight--;
     lane->placed = false;
+    if (lane->ended && lane->in_flight == 0)
+        spotnik_sim_lane_close(world, lane);
     const struct sim_process *from = world->process[lane->from];
     spotnik_sim_push(world, SIM_PUMP, spotnik_sim_latency(world, world->process[lane->to], from), lane->from,
                      0, NULL);

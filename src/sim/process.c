@@ -315,6 +315,7 @@ void spotnik_sim_stop(struct sim_world *world, struct sim_process *process, uint
         return;
     spotnik_sim_story(world, "%u is stopped for %.1f ms", process->index, (double)for_ns / 1e6);
     process->stopped = true;
+    process->stopped_ns = world->now_ns;
     spotnik_sim_push(world, SIM_CONTINUE, for_ns, process->index, 0, NULL);
 }
 
@@ -327,6 +328,7 @@ void spotnik_sim_continue(struct sim_world *world, struct sim_process *process)
     if (!sim_live(process))
         return;
     spotnik_sim_story(world, "%u goes on", process->index);
+    spotnik_check_woken(world, process, world->now_ns - process->stopped_ns);
     struct sim_item *item = process->inbox;
     process->inbox = NULL;
     process->inbox_end = &process->inbox;

@@ -101,6 +101,7 @@ struct sim_lane {
     uint32_t from, to;
     bool donor; /* fed from the results kept, not by the core */
     bool open, closed;
+    bool ended;    /* the sender has closed it; the rest waits in the kernel of a receiver that was stopped */
     bool expected; /* named by the view that is being installed */
     bool waiting; /* the core said WAIT */
     bool placed;  /* the head's header has been placed, its payload is arriving */
@@ -201,6 +202,7 @@ struct sim_process {
     struct spotnik_member member;
     enum sim_life life;
     bool stopped, silent_death, torn_down;
+    uint64_t stopped_ns;
     bool in_core; /* inside spotnik_core_step */
     bool deal_due; /* the core has asked how to deal */
     struct spotnik_core *core;

@@ -86,6 +86,9 @@ size_t spotnik_control_size(const struct spotnik_message *message)
         return SPOTNIK_WIRE_HEAD_BYTES + proposal_size(message->proposal);
     case SPOTNIK_MESSAGE_ENTER:
         return SPOTNIK_WIRE_HEAD_BYTES + SPOTNIK_WIRE_ENTER_BYTES;
+    case SPOTNIK_MESSAGE_DOUBT:
+    case SPOTNIK_MESSAGE_ASSURE:
+        return SPOTNIK_WIRE_HEAD_BYTES + SPOTNIK_WIRE_SERIAL_BYTES;
     case SPOTNIK_MESSAGE_HEARTBEAT:
     case SPOTNIK_MESSAGE_FENCED:
     case SPOTNIK_MESSAGE_VIEW_ASK:
@@ -192,5 +195,7 @@ size_t spotnik_control_encode(const struct spotnik_message *message, void *bytes
         proposal_write(&writer, message->proposal);
     if (message->kind == SPOTNIK_MESSAGE_ENTER)
         enter_write(&writer, &message->enter);
+    if (message->kind == SPOTNIK_MESSAGE_DOUBT || message->kind == SPOTNIK_MESSAGE_ASSURE)
+        spotnik_writer_u64(&writer, message->serial);
     return writer.failed ? 0 : writer.at;
 }

@@ -191,6 +191,10 @@ static int body_read(struct spotnik_reader *reader, struct spotnik_wire_storage 
         return proposal_read(reader, storage->members_max, &storage->proposal);
     case SPOTNIK_MESSAGE_ENTER:
         return enter_read(reader, &message->enter);
+    case SPOTNIK_MESSAGE_DOUBT:
+    case SPOTNIK_MESSAGE_ASSURE:
+        message->serial = spotnik_reader_u64(reader);
+        return message->serial ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;
     case SPOTNIK_MESSAGE_HEARTBEAT:
     case SPOTNIK_MESSAGE_FENCED:
     case SPOTNIK_MESSAGE_VIEW_ASK:

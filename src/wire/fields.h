@@ -14,6 +14,7 @@
 /* Encoded sizes; "and" names what follows with a length of its own. */
 enum {
     SPOTNIK_WIRE_HEAD_BYTES = 24, /* of every control message */
+    SPOTNIK_WIRE_SERIAL_BYTES = 8,
     SPOTNIK_WIRE_BALLOT_BYTES = 24,
     SPOTNIK_WIRE_REPORT_BYTES = 32,
     SPOTNIK_WIRE_RANGE_BYTES = 16,

@@ -32,6 +32,7 @@ static void control_seeds(struct spotnik_prng *prng)
 {
     static const char *const names[] = {
         "none", "heartbeat", "reconcile", "accept", "restart", "fenced", "view-ask", "enter", "mismatch",
+        "doubt", "assure",
     };
     _Static_assert(sizeof names / sizeof names[0] == SPOTNIK_MESSAGE_KIND_COUNT, "a name for each");
     static uint8_t bytes[BYTES_MAX];

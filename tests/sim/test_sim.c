@@ -87,6 +87,7 @@ static void test_planted_bugs_are_caught(void **state)
     assert_caught(SPOTNIK_BUG_SUM_EARLY, 1, 60);
     assert_caught(SPOTNIK_BUG_TREE_EARLY, 1, 20);
     assert_caught(SPOTNIK_BUG_IGNORE_ACCEPTED, 1, 60);
+    assert_caught(SPOTNIK_BUG_NO_DOUBT, 360, 10);
 }
 
 /* Claim: what was broken once stays mended. One line of the list: seed, members (0: drawn), and why it is

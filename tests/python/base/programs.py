@@ -343,13 +343,20 @@ def differ(length: int) -> None:
 
 
 def stop_and_go_on() -> None:
-    """Stops itself in the middle of a step, and goes on until it has been told what became of it."""
+    """On SIGUSR1 stops itself in the middle of a step, and goes on until it has been told what became of it."""
+    asked: list[int] = []
+    signal.signal(signal.SIGUSR1, lambda number, _: asked.append(number))
     job = spotnik.init()
     gather(job, 3)
+    tell("ready")
+    while not asked:
+        spotnik.allreduce(np.ones(4))
+        time.sleep(PACE_S)
     results: list[tuple[bool, int]] = []
     while not results or all(committed for committed, _ in results) or not results[-1][0]:
         step, mine = job.step_begin(), np.ones(4)
         if not results:
+            time.sleep(10 * PACE_S)  # what the others put into this step is here by now
             os.kill(os.getpid(), signal.SIGSTOP)
         job.samples_decline()
         spotnik.start(mine, bucket=255)

@@ -110,6 +110,14 @@ void pair_renew(struct pair *pair, uint32_t index, uint64_t id, uint32_t members
     new_core(pair, node, members_min, samples, batch);
 }
 
+void pair_together(struct pair *pair, uint32_t members_min, uint64_t samples, uint64_t batch)
+{
+    for (uint32_t i = 0; i < pair->count; i++) {
+        pair->node[i].member.host = 1;
+        new_core(pair, &pair->node[i], members_min, samples, batch);
+    }
+}
+
 void pair_open(struct pair *pair, uint32_t count, uint32_t members_min, uint64_t samples, uint64_t batch)
 {
     pair_open_warm(pair, count, members_min, samples, batch, NODES_MAX);

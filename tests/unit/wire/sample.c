@@ -131,6 +131,8 @@ struct spotnik_message spotnik_sample_message(struct spotnik_prng *prng, enum sp
     }
     if (kind == SPOTNIK_MESSAGE_ENTER)
         message.enter = (struct spotnik_enter){ spotnik_sample_member(prng), spotnik_prng_next(prng) };
+    if (kind == SPOTNIK_MESSAGE_DOUBT || kind == SPOTNIK_MESSAGE_ASSURE)
+        message.serial = spotnik_prng_between(prng, 1, UINT64_MAX - 1);
     return message;
 }
 
@@ -215,5 +217,5 @@ bool spotnik_sample_equal(const struct spotnik_message *a, const struct spotnik_
         return false;
     if (a->proposal && !proposal_equal(a->proposal, b->proposal))
         return false;
-    return a->kind != SPOTNIK_MESSAGE_ENTER || enter_equal(&a->enter, &b->enter);
+    return a->serial == b->serial && (a->kind != SPOTNIK_MESSAGE_ENTER || enter_equal(&a->enter, &b->enter));
 }

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Doubt: have the others decided without us while we were stopped? (docs/design/0013-doubt.md)
+ *
+ * Data that came before we were stopped may complete a step that the others, who took us for lost, make again without us. So a member
+ * whose own clock is late asks everybody it is linked to, and commits nothing until a quorum of the view has answered that it has
+ * promised nothing in our epoch. Whoever has gone on answers with its view, by a rule that holds anyway: we are told at once. Where no
+ * quorum answers, a ballot finds out. Decides only when to hold commits back; no promise of safety rests on it. */
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/time.h"
+#include "core/state.h"
+
+/* In large rings nobody is linked to a quorum; so many will do. */
+#define ASSURED_ENOUGH 32
+#define AGAIN_MAX 4
+
+/* How late we may be: half of what makes others suspect us. Those of our own host are more patient. One in doubt that is late again
+ * and again, on a host that is too busy, is believed sooner or later. */
+static uint64_t patience_ns(const struct spotnik_core *core)
+{
+    uint64_t floor_ns = silence_floor(core, &core->view.entry[predecessor_rank(core)].member);
+    uint64_t other_ns = silence_floor(core, &core->view.entry[successor_rank(core)].member);
+
+    return spotnik_time_min(floor_ns, other_ns) / 2 << core->doubt.again;
+}
+
+static void arm(struct spotnik_core *core)
+{
+    uint64_t wait_ns = core->limits.retry_ns + core->view.size * SPOTNIK_MS + core->rank * core->limits.stagger_ns;
+
+    core->doubt.until_ns = spotnik_time_add(core->now_ns, wait_ns);
+}
+
+static bool assured(struct spotnik_core *core)
+{
+    uint32_t count = 0;
+
+    for (uint32_t rank = 0; rank < core->view.size; rank++) {
+        core->doubt.answer[rank].evidence = core->book[rank].evidence;
+        count += core->doubt.answer[rank].promised;
+    }
+    return count > ASSURED_ENOUGH || spotnik_lineage_allows(&core->view, core->doubt.answer);
+}
+
+static void settle(struct spotnik_core *core)
+{
+    if (!assured(core))
+        return;
+    core->doubt.on = false;
+    core->doubt.again = 0;
+    core->doubt.until_ns = SPOTNIK_NEVER;
+    step_try_commit(core);
+}
+
+/* What was answered before counts no more. */
+static void forget_answers(struct spotnik_core *core)
+{
+    core->doubt.serial++;
+    core->doubt.ask_due = true;
+    memset(core->doubt.answer, 0, core->view.size * sizeof(*core->doubt.answer));
+    core->doubt.answer[core->rank].promised = 1;
+}
+
+/* At the end of an event, which may have been the end of a link. */
+void doubt_ask_all(struct spotnik_core *core)
+{
+    core->doubt.ask_due = false;
+    if (core->role != SPOTNIK_ROLE_MEMBER || !core->doubt.on)
+        return;
+    for (uint32_t i = 0; i < core->peer_max; i++) {
+        struct peer *peer = &core->peer[i];
+        if (peer->used)
+            doubt_ask(core, peer);
+    }
+    settle(core);
+}
+
+void doubt_ask(struct spotnik_core *core, struct peer *peer)
+{
+    if (core->doubt.on && peer->linked && spotnik_view_rank(&core->view, peer->member.id) != SPOTNIK_NO_RANK)
+        send_serial(core, peer, SPOTNIK_MESSAGE_DOUBT, core->doubt.serial);
+}
+
+void doubt_begin(struct spotnik_core *core)
+{
+    if (core->role != SPOTNIK_ROLE_MEMBER || core->view.size < 2 || (core->bugs & SPOTNIK_BUG_NO_DOUBT))
+        return;
+    if (!core->doubt.on)
+        arm(core);
+    else if (core->doubt.again < AGAIN_MAX)
+        core->doubt.again++;
+    core->doubt.on = true;
+    core->doubt.since_ns = core->now_ns;
+    core->status.doubts++;
+    forget_answers(core);
+}
+
+/* Before every event, whatever it is: the first that we see after we were stopped shows it. */
+void doubt_if_late(struct spotnik_core *core)
+{
+    if (core->role != SPOTNIK_ROLE_MEMBER || core->view.size < 2 || core->doubt.noticed_ns == core->heartbeat_ns ||
+        spotnik_time_since(core->now_ns, core->heartbeat_ns) < patience_ns(core))
+        return;
+    core->doubt.noticed_ns = core->heartbeat_ns;
+    doubt_begin(core);
+}
+
+/* A view that was chosen in a ballot which we promised since we are in doubt was chosen since. Any other may have been on its way to us. */
+bool doubt_ends_with(const struct spotnik_core *core, const struct spotnik_proposal *proposal)
+{
+    return core->promised_ns >= core->doubt.since_ns && spotnik_ballot_compare(core->promised, proposal->ballot) == 0;
+}
+
+/* A view is installed. */
+void doubt_view(struct spotnik_core *core, bool ends)
+{
+    if (!core->doubt.on)
+        return;
+    if (!ends) {
+        arm(core);
+        forget_answers(core);
+        return;
+    }
+    core->doubt.on = false;
+    core->doubt.again = 0;
+    core->doubt.until_ns = SPOTNIK_NEVER;
+}
+
+/* No quorum has answered: a ballot is one way to reach everybody. */
+void doubt_tick(struct spotnik_core *core)
+{
+    if (core->now_ns < core->doubt.until_ns)
+        return;
+    arm(core);
+    if (!core->frozen)
+        ballot_start(core);
+}
+
+/* Who has promised cannot say that nothing is decided without the other. A view or FENCED will tell it. */
+void on_doubt(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message)
+{
+    if (core->role != SPOTNIK_ROLE_MEMBER || core->frozen || message->epoch != core->view.epoch ||
+        spotnik_view_rank(&core->view, from->member.id) == SPOTNIK_NO_RANK)
+        return;
+    send_serial(core, from, SPOTNIK_MESSAGE_ASSURE, message->serial);
+}
+
+void on_assure(struct spotnik_core *core, const struct peer *from, const struct spotnik_message *message)
+{
+    uint32_t rank = spotnik_view_rank(&core->view, from->member.id);
+
+    if (!core->doubt.on || message->epoch != core->view.epoch || message->serial != core->doubt.serial ||
+        rank == SPOTNIK_NO_RANK)
+        return;
+    core->doubt.answer[rank].promised = 1;
+    settle(core);
+}
