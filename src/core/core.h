@@ -187,6 +187,7 @@ struct spotnik_action {
     uint64_t step;
     uint32_t bucket;
     uint64_t offset, count, weight;
+    uint32_t host; /* FLAT, of one host of several: its place among them */
     int error;
 };
 
@@ -291,6 +292,7 @@ enum spotnik_bug {
     SPOTNIK_BUG_SUM_EARLY = (1u << 11),      /* a host's sum goes on before all of what is sent is there */
     SPOTNIK_BUG_TREE_EARLY = (1u << 12),     /* a sum goes up the tree when something has come from below, not all */
     SPOTNIK_BUG_NO_DOUBT = (1u << 13),       /* who was stopped goes on as if nothing had been */
+    SPOTNIK_BUG_SHOW_EARLY = (1u << 14),     /* of the simulated driver: a host is shown a chunk of the result before it is there */
 };
 void spotnik_core_plant(struct spotnik_core *core, uint32_t bugs);
 

@@ -100,6 +100,7 @@ static void start_in_memory(struct spotnik_core *core, uint32_t number, struct s
     action->bucket = number;
     action->step = core->step.committed + 1;
     action->offset = part == SPOTNIK_PART_ALL ? 1 : core->hosts.count;
+    action->host = core->hosts.index;
     action->count = bucket->count;
     action->weight = bucket->weight;
 }

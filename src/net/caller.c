@@ -250,7 +250,7 @@ static void step_on(struct spotnik_engine *engine, uint64_t until_ns)
         return;
     }
     spotnik_attend_leave(engine); /* a view may have taken the step from the wire to shared memory: others may yet want data from us */
-    if (!spotnik_share_work(engine)) {
+    if (!spotnik_share_work(engine) && !spotnik_deliver_early(engine)) {
         spotnik_share_wait(engine, until_ns);
     } else if (engine->committed < engine->begun_step) {
         spotnik_engine_unlock(engine); /* the progress thread may have something to say */

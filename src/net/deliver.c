@@ -40,6 +40,27 @@ static size_t bytes_of(const struct spotnik_bucket_memory *bucket, unsigned half
     return bucket->count[half] * spotnik_dtype_size((enum spotnik_dtype)bucket->dtype[half]);
 }
 
+static struct spotnik_early *early_of(struct spotnik_bucket_memory *bucket)
+{
+    if (bucket->early == NULL)
+        bucket->early = calloc(1, sizeof *bucket->early);
+    return bucket->early;
+}
+
+static bool is_lent(const struct spotnik_bucket_memory *bucket, uint64_t step)
+{
+    return bucket->early != NULL && bucket->early->step == step && bucket->early->lent != NULL;
+}
+
+/* A copy of the input of the running step lies in our shared memory, where it is final as far as the result is. */
+void spotnik_deliver_lend(struct spotnik_engine *engine, uint32_t number, uint64_t step, const void *input)
+{
+    struct spotnik_bucket_memory *bucket = &engine->bucket[number];
+
+    if (!bucket->kept && bytes_of(bucket, step & 1) >= SPOTNIK_EARLY_LEAST && early_of(bucket) != NULL)
+        spotnik_early_lend(bucket->early, step, input);
+}
+
 /* A chunk is in place that nobody will change any more. */
 void spotnik_deliver_final(struct spotnik_engine *engine, const struct spotnik_chunk_header *header,
                            const struct spotnik_placement *placement)
@@ -48,14 +69,27 @@ void spotnik_deliver_final(struct spotnik_engine *engine, const struct spotnik_c
     unsigned half = header->step & 1;
     size_t one = spotnik_dtype_size((enum spotnik_dtype)header->dtype);
 
-    if (!engine->attend.far || bucket->kept || header->handover || bucket->spread[half] != NULL
-        || header->schedule != SPOTNIK_SCHEDULE_RING || bytes_of(bucket, half) < SPOTNIK_EARLY_LEAST)
+    if (bucket->kept || header->handover || header->schedule != SPOTNIK_SCHEDULE_RING || bytes_of(bucket, half) < SPOTNIK_EARLY_LEAST)
         return;
-    if (bucket->early == NULL)
-        bucket->early = calloc(1, sizeof *bucket->early);
-    if (bucket->early != NULL)
+    if (bucket->spread[half] != NULL)
+        spotnik_share_show(engine, header->bucket, header->step, header->sequence + 1);
+    if (bucket->spread[half] != NULL ? is_lent(bucket, header->step) : engine->attend.far && early_of(bucket) != NULL)
         spotnik_early_add(bucket->early, header->step, placement->offset * one,
                           (placement->offset + placement->count) * one);
+}
+
+/* The holder of our host shows more of the result. */
+void spotnik_deliver_shown(struct spotnik_engine *engine, uint32_t number, uint64_t step)
+{
+    struct spotnik_bucket_memory *bucket = &engine->bucket[number];
+    size_t one = spotnik_dtype_size((enum spotnik_dtype)bucket->dtype[step & 1]);
+
+    if (!is_lent(bucket, step))
+        return;
+    for (uint64_t until = spotnik_flat_shown(&engine->share->flat, number); bucket->early->shown < until; bucket->early->shown++) {
+        struct spotnik_ring_chunk chunk = spotnik_flat_shown_chunk(&engine->share->flat, number, bucket->early->shown);
+        spotnik_early_add(bucket->early, step, chunk.offset * one, (chunk.offset + chunk.count) * one);
+    }
 }
 
 static bool overlap(const uint8_t *one, size_t one_bytes, const uint8_t *other, size_t other_bytes)
@@ -75,12 +109,25 @@ static bool is_shared(const struct spotnik_engine *engine, const struct spotnik_
     return false;
 }
 
+/* What was read in another's memory may have been overwritten meanwhile: then a view has been made without us, or is about to be, and the input
+ * comes back. */
+static void move_one(struct spotnik_engine *engine, uint32_t number, unsigned half)
+{
+    struct spotnik_bucket_memory *bucket = &engine->bucket[number];
+    const void *shown = spotnik_share_shown(engine, number, engine->begun_step);
+
+    spotnik_early_move(bucket->early, bucket->in, shown != NULL ? shown : spotnik_bucket_out(bucket, half), bytes_of(bucket, half),
+                       PIECE_BYTES);
+    if (shown != NULL && !spotnik_flat_shown_stands(&engine->share->flat, number))
+        bucket->early->refused = true;
+}
+
 /* One piece, where there is one. All buckets of the step are known by now: the caller has sealed it. */
 bool spotnik_deliver_early(struct spotnik_engine *engine)
 {
     unsigned half = engine->begun_step & 1;
 
-    if (!engine->attend.far || !engine->sealed || engine->committed >= engine->begun_step)
+    if (!engine->sealed || engine->committed >= engine->begun_step)
         return false;
     for (uint32_t i = 0; i < engine->bucket_count; i++) {
         struct spotnik_bucket_memory *bucket = &engine->bucket[i];
@@ -89,8 +136,7 @@ bool spotnik_deliver_early(struct spotnik_engine *engine)
         if (is_shared(engine, bucket, half))
             bucket->early->refused = true;
         else
-            spotnik_early_move(bucket->early, bucket->in, spotnik_bucket_out(bucket, half), bytes_of(bucket, half),
-                               PIECE_BYTES);
+            move_one(engine, i, half);
         return true;
     }
     return false;

@@ -9,13 +9,25 @@
 
 #define ALIGNMENT 4096u
 
+static void start(struct spotnik_early *early, uint64_t step)
+{
+    early->step = step;
+    early->count = 0;
+    early->refused = false;
+    early->lent = NULL;
+    early->shown = 0;
+}
+
+void spotnik_early_lend(struct spotnik_early *early, uint64_t step, const void *input)
+{
+    start(early, step);
+    early->lent = input;
+}
+
 void spotnik_early_add(struct spotnik_early *early, uint64_t step, size_t begin, size_t end)
 {
-    if (early->step != step) {
-        early->step = step;
-        early->count = 0;
-        early->refused = false;
-    }
+    if (early->step != step)
+        start(early, step);
     if (early->refused || begin == end)
         return;
     struct spotnik_early_range *last = early->count > 0 ? &early->range[early->count - 1] : NULL;
@@ -53,25 +65,28 @@ void spotnik_early_move(struct spotnik_early *early, uint8_t *data, const uint8_
 {
     struct spotnik_early_range *range = due(early);
     SPOTNIK_ASSERT(range != NULL && range->end <= bytes);
-    if (!room_get(early, bytes)) { /* nothing has been moved: room is got before the first piece */
+    if (early->lent == NULL && !room_get(early, bytes)) { /* nothing has been moved: room is got before the first piece */
         early->refused = true;
         early->count = 0;
         return;
     }
     size_t at = range->moved, left = range->end - at, some = left < most ? left : most;
-    memcpy(early->saved + at, data + at, some);
+    if (early->lent == NULL)
+        memcpy(early->saved + at, data + at, some);
     memcpy(data + at, result + at, some);
     range->moved += some;
 }
 
 void spotnik_early_undo(struct spotnik_early *early, uint8_t *data)
 {
+    const uint8_t *input = early->lent != NULL ? early->lent : early->saved;
     for (uint32_t i = 0; i < early->count; i++) {
         const struct spotnik_early_range *range = &early->range[i];
         if (range->moved > range->begin)
-            memcpy(data + range->begin, early->saved + range->begin, range->moved - range->begin);
+            memcpy(data + range->begin, input + range->begin, range->moved - range->begin);
     }
     early->count = 0;
+    early->lent = NULL;
 }
 
 static int by_begin(const void *a, const void *b)

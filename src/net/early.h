@@ -8,6 +8,9 @@
  *     found in `data`      not final: input        moved: result
  *     found in `saved`                             moved: input
  *
+ * Where members of a host add up in shared memory, a copy of the input lies there anyway, and stays as it is until the step is over: then it is
+ * `lent`, and nothing need be saved.
+ *
  * Plain memory and plain counters: no lock, no clock. Who may call when is caller.c's. */
 #ifndef SPOTNIK_NET_EARLY_H
 #define SPOTNIK_NET_EARLY_H
@@ -28,10 +31,15 @@ struct spotnik_early {
     uint64_t step;
     uint8_t *saved; /* the input, where the caller's memory holds the result */
     size_t saved_bytes;
+    const uint8_t *lent; /* a copy of the input, complete where the result is final, that takes the place of `saved`; NULL: none */
+    uint64_t shown;      /* lent: chunks of the result in another's memory that are among the ranges */
     bool refused;   /* no memory, or somebody else's input lies in the same place */
     uint32_t count;
     struct spotnik_early_range range[SPOTNIK_EARLY_RANGES];
 };
+
+/* A copy of the input of `step` that lasts until it is undone or finished. Nothing of the step is final yet. */
+void spotnik_early_lend(struct spotnik_early *early, uint64_t step, const void *input);
 
 /* [begin, end) of the result of `step` is final. More ranges than there is room for are left to the end. */
 void spotnik_early_add(struct spotnik_early *early, uint64_t step, size_t begin, size_t end);
@@ -42,7 +50,7 @@ bool spotnik_early_is_due(struct spotnik_early *early, uint64_t step);
 /* Move one piece of at most `most` bytes. `bytes`: of the bucket. Refuses from then on when there is no memory to save to. */
 void spotnik_early_move(struct spotnik_early *early, uint8_t *data, const uint8_t *result, size_t bytes, size_t most);
 
-/* `data` holds the input again, and nothing is final. */
+/* `data` holds the input again, nothing is final, and nothing lent. */
 void spotnik_early_undo(struct spotnik_early *early, uint8_t *data);
 
 /* The step is committed: copy what was not moved. */

@@ -77,6 +77,7 @@ void spotnik_share_view(struct spotnik_engine *engine);
 void spotnik_share_cut(struct spotnik_engine *engine);
 void spotnik_share_start(struct spotnik_engine *engine, const struct spotnik_action *action);
 void spotnik_share_spread(struct spotnik_engine *engine, const struct spotnik_action *action);
+void spotnik_share_show(struct spotnik_engine *engine, uint32_t bucket, uint64_t step, uint64_t received);
 void spotnik_share_late(struct spotnik_engine *engine, const struct spotnik_action *action);
 void spotnik_share_seal(struct spotnik_engine *engine);
 void spotnik_share_committed(struct spotnik_engine *engine);
@@ -88,6 +89,9 @@ void spotnik_share_changed(struct spotnik_engine *engine);
 
 /* The result of a bucket of `step`, or NULL when it is not in shared memory. */
 const uint8_t *spotnik_share_result(const struct spotnik_engine *engine, uint32_t bucket, uint64_t step);
+
+/* Where the holder of our host shows the result of a bucket of the running step; NULL: we have no holder. */
+const void *spotnik_share_shown(const struct spotnik_engine *engine, uint32_t bucket, uint64_t step);
 
 /* Without the lock, caller's thread, after the commit of `step`: copy the result of a bucket to `data`, the input it came from (NULL: only look). False:
  * the others have gone on without us, and `data` is as it was. */

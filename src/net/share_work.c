@@ -186,6 +186,7 @@ void spotnik_share_start(struct spotnik_engine *engine, const struct spotnik_act
     };
     size_t one = spotnik_dtype_size((enum spotnik_dtype)order.dtype), bytes = action->count * one;
     order.hosts = (uint32_t)action->offset;
+    order.host = action->host;
     order.chunk_count = spotnik_transaction_chunk_count(engine->config.limits.chunk_bytes, (uint32_t)one);
     order.ticket = spotnik_board_ticket(spotnik_core_view(engine->core)->epoch, action->step);
     share->shown[number][parity] = false;
@@ -196,6 +197,8 @@ void spotnik_share_start(struct spotnik_engine *engine, const struct spotnik_act
     }
     bucket->flat_begun = true;
     bucket->spread[parity] = order.whole_area;
+    if (order.part != SPOTNIK_FLAT_ALL && !spotnik_flat_is_small(&share->flat, bytes) && order.input_area != order.in)
+        spotnik_deliver_lend(engine, number, action->step, order.input_area);
     spotnik_flat_start(&share->flat, number, &order);
     wake(share);
 }
@@ -206,6 +209,28 @@ void spotnik_share_spread(struct spotnik_engine *engine, const struct spotnik_ac
     SPOTNIK_ASSERT(share->epoch != 0);
     spotnik_flat_spread(&share->flat, action->bucket, engine->bucket[action->bucket].spread[action->step & 1]);
     wake(share);
+}
+
+/* The bucket of the running step that is reduced with our host; NULL: none, or not so. */
+static const struct spotnik_flat_bucket *hosted(const struct spotnik_share *share, uint32_t number, uint64_t step)
+{
+    bool there = share != NULL && share->epoch != 0 && number < share->flat.last && share->flat.bucket[number].order.step == step;
+    return there ? &share->flat.bucket[number] : NULL;
+}
+
+void spotnik_share_show(struct spotnik_engine *engine, uint32_t number, uint64_t step, uint64_t received)
+{
+    if (hosted(engine->share, number, step) == NULL)
+        return;
+    spotnik_flat_show(&engine->share->flat, number, received, engine->bucket[number].spread[step & 1]);
+    wake(engine->share);
+}
+
+const void *spotnik_share_shown(const struct spotnik_engine *engine, uint32_t number, uint64_t step)
+{
+    const struct spotnik_flat_bucket *bucket = hosted(engine->share, number, step);
+    bool served = bucket != NULL && bucket->order.part == SPOTNIK_FLAT_SERVED;
+    return served ? spotnik_flat_shown_result(&engine->share->flat, number) : NULL;
 }
 
 void spotnik_share_seal(struct spotnik_engine *engine)
@@ -332,6 +357,12 @@ static bool work_on(struct spotnik_engine *engine, uint32_t number)
     case SPOTNIK_FLAT_MORE:
         return true;
     case SPOTNIK_FLAT_PART:
+        if (share->flat.bucket[number].order.part == SPOTNIK_FLAT_SERVED) {
+            spotnik_deliver_shown(engine, number, share->flat.bucket[number].order.step);
+            return true;
+        }
+        tell_done(engine, number);
+        return true;
     case SPOTNIK_FLAT_READY:
         tell_done(engine, number);
         return true;
@@ -388,7 +419,7 @@ static bool listen_and_sleep(struct spotnik_engine *engine, uint64_t spin_ns, ui
     spotnik_bells_listen(&share->flat, &bells);
     uint32_t word = __atomic_load_n(&share->word, __ATOMIC_RELAXED);
     share->sleeping = true;
-    bool enough = spotnik_share_work(engine);
+    bool enough = spotnik_share_work(engine) || spotnik_deliver_early(engine);
     if (!enough) {
         spotnik_engine_unlock(engine);
         enough = spotnik_bells_wait(&bells, &share->word, word, spin_ns, until_ns);
@@ -450,11 +481,15 @@ bool spotnik_share_deliver(struct spotnik_engine *engine, uint32_t bucket, uint6
     struct spotnik_share *share = engine->share;
     const struct spotnik_window *window = &share->window[bucket][step & 1];
     const uint8_t *copy = share->areas[bucket].large;
+    struct spotnik_early *early = engine->bucket[bucket].early;
     size_t begin = window->own_begin, end = window->own_end;
     uint8_t *to = data;
     if (to == NULL)
         return spotnik_window_stands(window);
-    spotnik_window_copy(window, to);
+    if (window->whole && early != NULL && early->step == step)
+        spotnik_early_finish(early, to, spotnik_window_shared(window), window->bytes);
+    else
+        spotnik_window_copy(window, to);
     bool stands = spotnik_window_stands(window);
     if (stands) {
         spotnik_window_copy_own(window, to);

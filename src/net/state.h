@@ -439,6 +439,8 @@ void spotnik_bucket_free(struct spotnik_bucket_memory *bucket);
 
 /* deliver.c: results to the caller, what can be before the commit. moves, deliver: caller's thread, inside step_commit; deliver: without
  * the lock, false: they were gone */
+void spotnik_deliver_lend(struct spotnik_engine *engine, uint32_t number, uint64_t step, const void *input);
+void spotnik_deliver_shown(struct spotnik_engine *engine, uint32_t number, uint64_t step);
 void spotnik_deliver_final(struct spotnik_engine *engine, const struct spotnik_chunk_header *header,
                            const struct spotnik_placement *placement);
 bool spotnik_deliver_early(struct spotnik_engine *engine);

@@ -22,11 +22,11 @@
 /* Of one bucket, in the steps of one parity. */
 struct spotnik_board_slot {
     uint64_t input;  /* ticket: our input lies at input_offset */
-    uint64_t result; /* ticket: our share of the result lies at result_offset */
+    uint64_t result; /* ticket: our share of the result lies at result_offset; of a holder: some of the result of all hosts in whole[] */
     uint64_t input_offset, result_offset; /* from the start of the segment */
     uint64_t count, weight;
     uint8_t dtype, op, spare[6];
-    uint32_t inputs, results; /* pipelined (pipeline.c): how many pieces of them lie there so far */
+    uint32_t inputs, results; /* pipelined (pipeline.c): how many pieces of them lie there so far; of a holder: final chunks (show.c) */
 };
 
 /* The result of all hosts, in the memory of the one that holds the stream of its host. */

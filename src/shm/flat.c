@@ -406,7 +406,10 @@ static enum spotnik_flat_verdict await(struct spotnik_flat *flat, uint32_t numbe
     struct spotnik_board *holder = flat->peer[0].board;
     const struct spotnik_board_whole *whole = whole_of(holder, number, bucket->order.step);
     uint64_t ticket = bucket->order.ticket;
-    if (!spotnik_board_hangs(&whole->ticket, ticket))
+    bool is_whole = spotnik_board_hangs(&whole->ticket, ticket);
+    if (!is_whole && spotnik_flat_more_is_shown(flat, number, bucket))
+        return SPOTNIK_FLAT_PART;
+    if (!is_whole)
         return lacks(holder, &slot_of(holder, number, bucket->order.step)->input, ticket)
                        && !spotnik_board_hangs(&whole->ticket, ticket) /* it has committed, and taken its input down */
                    ? SPOTNIK_FLAT_MISMATCH

@@ -8,7 +8,8 @@
  *
  * Where the members of one host are a part of a job only (docs/design/0010-hierarchy.md), the first of them holds their stream to other
  * hosts. It gathers the sums in memory of its own, where they stay as they are, and when the result of all hosts has come, it
- * spreads that: puts it up whole. The others wait for it. Large buckets come piece by piece (pipeline.c).
+ * spreads that: puts it up whole. The others wait for it. Large buckets come piece by piece (pipeline.c), and their results can be seen
+ * before they are whole (show.c).
  *
  * The additions are those of the ring, in its order: element e of segment j starts with rank j. Shares are cut at pages,
  * so that a result can be mapped as one piece (window.h); the order does not depend on them.
@@ -73,6 +74,7 @@ struct spotnik_flat_order {
     void *result_area; /* large: in our memory, spotnik_flat_share() bytes, or, SERVED, spotnik_flat_pipeline_room(); one per parity */
     void *out;         /* small: the result; HOLDER, of any size: the sum of the host (of MEAN without the division) */
     uint32_t hosts;    /* HOLDER, SERVED: of the view, more than one, */
+    uint32_t host;     /* the place of ours among them, */
     uint64_t chunk_count; /* and the elements of a chunk of their ring */
     void *whole_area;  /* HOLDER: in our memory, bytes, at a multiple of page_bytes; one per parity */
 };
@@ -97,6 +99,8 @@ struct spotnik_flat_bucket {
     uint64_t grain;           /* chunks of each segment in a piece */
     uint32_t pieces;
     struct spotnik_flat_cursor copy, add, collect;
+    uint64_t shown;           /* final chunks that the holder has shown, or of which we know; */
+    uint64_t shown_offset;    /* SERVED: where they lie in its memory */
     bool small;
     bool copied;           /* the area holds our input, but for the gap */
 };
@@ -117,7 +121,7 @@ struct spotnik_flat {
 enum spotnik_flat_verdict {
     SPOTNIK_FLAT_MORE,     /* call again */
     SPOTNIK_FLAT_BLOCKED,  /* waits for the members spotnik_flat_awaits() names */
-    SPOTNIK_FLAT_PART,     /* HOLDER: more of the sum is in out; call again */
+    SPOTNIK_FLAT_PART,     /* HOLDER: more of the sum is in out; SERVED: more of the result is shown; call again */
     SPOTNIK_FLAT_READY,    /* done now: the whole result is held; HOLDER: the sum of the host is */
     SPOTNIK_FLAT_MISMATCH, /* the programs differ */
 };
@@ -151,6 +155,17 @@ size_t spotnik_flat_pipeline_room(uint64_t count, size_t one, uint32_t hosts, ui
 
 /* HOLDER: how many chunks of every segment of the ring of hosts are in out; UINT64_MAX: all. */
 uint64_t spotnik_flat_collected(const struct spotnik_flat *flat, uint32_t number);
+
+/* HOLDER: so many chunks have been received of the stream to this host, one after the other; those of them that are final lie in `result`.
+ * Lets the others see them, now and then. */
+void spotnik_flat_show(struct spotnik_flat *flat, uint32_t number, uint64_t received, const void *result);
+
+/* SERVED: how many final chunks are shown; which elements the one at `index` covers; the result that they are of; and, after something
+ * was read there: does it still lie there? */
+uint64_t spotnik_flat_shown(const struct spotnik_flat *flat, uint32_t number);
+struct spotnik_ring_chunk spotnik_flat_shown_chunk(const struct spotnik_flat *flat, uint32_t number, uint64_t index);
+const void *spotnik_flat_shown_result(const struct spotnik_flat *flat, uint32_t number);
+bool spotnik_flat_shown_stands(const struct spotnik_flat *flat, uint32_t number);
 
 /* HOLDER: the result of all hosts, for the others to see. */
 void spotnik_flat_spread(struct spotnik_flat *flat, uint32_t number, const void *result);

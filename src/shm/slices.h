@@ -39,6 +39,9 @@ void spotnik_flat_add(struct spotnik_flat *flat, uint32_t number, const struct s
 enum spotnik_flat_verdict spotnik_flat_summed(struct spotnik_flat *flat, struct spotnik_flat_bucket *bucket);
 enum spotnik_flat_verdict spotnik_flat_stale(struct spotnik_flat_bucket *bucket);
 
+/* show.c: SERVED: is there more than we knew of? */
+bool spotnik_flat_more_is_shown(const struct spotnik_flat *flat, uint32_t number, struct spotnik_flat_bucket *bucket);
+
 /* pipeline.c */
 void spotnik_flat_pipeline_start(struct spotnik_flat *flat, uint32_t number, struct spotnik_flat_bucket *bucket, bool copied);
 enum spotnik_flat_verdict spotnik_flat_pipeline_run(struct spotnik_flat *flat, uint32_t number, struct spotnik_flat_bucket *bucket);

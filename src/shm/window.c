@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "base/assert.h"
 #include "base/copy.h"
 #include "base/error.h"
 #include "shm/segment.h"
@@ -121,6 +122,12 @@ void spotnik_window_copy_own(const struct spotnik_window *window, uint8_t *to)
 {
     if (window->own_begin < window->own_end)
         copy(window, to + window->own_begin, window->base + window->own_begin, window->own_end - window->own_begin);
+}
+
+const uint8_t *spotnik_window_shared(const struct spotnik_window *window)
+{
+    SPOTNIK_ASSERT(window->whole);
+    return (const uint8_t *)window->holder[0].board + window->holder[0].offset;
 }
 
 bool spotnik_window_stands(const struct spotnik_window *window)

@@ -34,6 +34,9 @@ void spotnik_window_copy(const struct spotnik_window *window, uint8_t *to);
 /* The same with our own share. */
 void spotnik_window_copy_own(const struct spotnik_window *window, uint8_t *to);
 
+/* The whole result, where it lies in its holder's memory: of a window that shows one (`whole`). */
+const uint8_t *spotnik_window_shared(const struct spotnik_window *window);
+
 /* Is what it shows still that result? The holders' boards must be mapped. */
 bool spotnik_window_stands(const struct spotnik_window *window);
 

@@ -47,11 +47,15 @@ void spotnik_sim_flat_init(struct sim_world *world, struct sim_process *process)
     flat->work->limits = (struct spotnik_flat_limits){ .small_bytes = world->options.flat_small_bytes,
                                                        .page_bytes = world->options.flat_page_bytes,
                                                        .slice_bytes = world->options.flat_slice_bytes };
+    for (uint32_t i = 0; i < world->options.buckets; i++)
+        flat->shown[i].bytes = spotnik_sim_alloc(spotnik_sim_bucket_bytes(&world->bucket[i]) + 1);
     spotnik_board_init(flat->board, process->member.id.high, process->member.id.low, 0);
 }
 
 void spotnik_sim_flat_free(struct sim_process *process)
 {
+    for (uint32_t i = 0; i < SIM_BUCKETS; i++)
+        free(process->flat.shown[i].bytes);
     free(process->flat.board);
     free(process->flat.work);
     free(process->flat.peer);
@@ -196,6 +200,7 @@ void spotnik_sim_flat_start(struct sim_world *world, struct sim_process *process
         .whole_area = some ? area(world, process, number, 4 + parity) : (unsigned char *)process->flat.board,
         .out = some ? process->app.out[parity][number] : no_elements,
         .hosts = (uint32_t)action->offset,
+        .host = action->host,
         .again = true, /* nobody begins a step twice here */
     };
 
@@ -263,6 +268,61 @@ void spotnik_sim_flat_spread(struct sim_world *world, struct sim_process *proces
 
     spotnik_flat_spread(process->flat.work, action->bucket, barrier ? no_elements : process->app.out[action->step & 1][action->bucket]);
     wake_others(world, process);
+}
+
+/* -- Results before they are whole -- */
+
+/* A chunk has come to the holder that nobody will change any more. */
+void spotnik_sim_flat_show(struct sim_world *world, struct sim_process *process, const struct spotnik_chunk_header *header,
+                           const struct spotnik_placement *placement)
+{
+    struct spotnik_flat *work = process->flat.work;
+    uint32_t number = header->bucket;
+    bool final = placement->kind == SPOTNIK_RING_COPY || placement->kind == SPOTNIK_RING_REDUCE_LAST;
+
+    if (!world->options.flat || !final || header->handover || header->schedule != SPOTNIK_SCHEDULE_RING
+        || number >= world->options.buckets || number >= work->last || work->bucket[number].order.step != header->step)
+        return;
+    uint64_t early = (world->options.bugs & SPOTNIK_BUG_SHOW_EARLY) != 0;
+    spotnik_flat_show(work, number, header->sequence + 1 + early, process->app.out[header->step & 1][number]);
+    wake_others(world, process);
+}
+
+/* As the real driver, which writes it over the input: so a copy of that must lie there. */
+static void shown_take(struct sim_world *world, struct sim_process *process, uint32_t number)
+{
+    struct spotnik_flat *work = process->flat.work;
+    struct sim_shown *shown = &process->flat.shown[number];
+    size_t one = work->bucket[number].one;
+
+    if (number >= world->options.buckets)
+        return;
+    if (shown->ticket != work->bucket[number].order.ticket)
+        *shown = (struct sim_shown){ .ticket = work->bucket[number].order.ticket, .bytes = shown->bytes };
+    for (; shown->chunks < spotnik_flat_shown(work, number); shown->chunks++) {
+        struct spotnik_ring_chunk chunk = spotnik_flat_shown_chunk(work, number, shown->chunks);
+        size_t at = chunk.offset * one, bytes = chunk.count * one;
+        memcpy(shown->bytes + at, (const unsigned char *)spotnik_flat_shown_result(work, number) + at, bytes);
+        if (memcmp(area(world, process, number, 0) + at, process->app.in[number] + at, bytes) != 0)
+            spotnik_sim_fail(world, "P5", "%u is shown a result of bucket %u and has no copy of its input there", process->index, number);
+    }
+    if (!spotnik_flat_shown_stands(work, number))
+        shown->ticket = 0;
+}
+
+static void shown_check(struct sim_world *world, const struct sim_process *process, uint64_t step, uint32_t number)
+{
+    const struct sim_shown *shown = &process->flat.shown[number];
+    const struct sim_window *window = &process->flat.window[number][step & 1];
+    size_t one = process->flat.work->bucket[number].one;
+
+    for (uint64_t i = 0; window->whole && shown->ticket == window->ticket && i < shown->chunks; i++) {
+        struct spotnik_ring_chunk chunk = spotnik_flat_shown_chunk(process->flat.work, number, i);
+        size_t at = chunk.offset * one;
+        if (memcmp(shown->bytes + at, process->app.out[step & 1][number] + at, chunk.count * one) != 0)
+            spotnik_sim_fail(world, "P4", "%u was shown another result of step %llu, bucket %u, than was committed", process->index,
+                             (unsigned long long)step, number);
+    }
 }
 
 static const struct sim_process *holder(const struct sim_world *world, const struct sim_window *window, uint32_t rank)
@@ -351,6 +411,11 @@ void spotnik_sim_flat_work(struct sim_world *world, struct sim_process *process)
             spotnik_sim_fail(world, "driver", "%u finds that programs differ in bucket %u", process->index, i);
             return;
         }
+        if (verdict == SPOTNIK_FLAT_PART && work->bucket[i].order.part == SPOTNIK_FLAT_SERVED) {
+            shown_take(world, process, i);
+            more = true;
+            continue;
+        }
         if (verdict == SPOTNIK_FLAT_READY || verdict == SPOTNIK_FLAT_PART) {
             done(world, process, i);
             return;
@@ -407,13 +472,17 @@ bool spotnik_sim_flat_committed(struct sim_world *world, struct sim_process *pro
     if (!world->options.flat)
         return true;
     spotnik_flat_commit(process->flat.work);
-    for (uint32_t i = 0; i < world->options.buckets; i++)
-        if (spotnik_sim_flat_read(world, process, step, i, process->app.out[step & 1][i])
-            && !window_stands(world, process, step, i)) {
-            if (!spotnik_fact_excluded(world, process))
-                spotnik_sim_fail(world, "P3", "%u cannot read the result of step %llu, and is not excluded",
-                                 process->index, (unsigned long long)step);
-            return false;
+    for (uint32_t i = 0; i < world->options.buckets; i++) {
+        if (!spotnik_sim_flat_read(world, process, step, i, process->app.out[step & 1][i]))
+            continue;
+        if (window_stands(world, process, step, i)) {
+            shown_check(world, process, step, i);
+            continue;
         }
+        if (!spotnik_fact_excluded(world, process))
+            spotnik_sim_fail(world, "P3", "%u cannot read the result of step %llu, and is not excluded",
+                             process->index, (unsigned long long)step);
+        return false;
+    }
     return true;
 }

@@ -175,6 +175,12 @@ struct sim_window {
     uint32_t size, member[SIM_MEMBERS_MAX];
 };
 
+/* What a served member has taken of a result before it was whole (show.c). */
+struct sim_shown {
+    uint64_t ticket, chunks;
+    unsigned char *bytes; /* of the whole bucket */
+};
+
 struct sim_flat {
     struct spotnik_board *board; /* the segment */
     size_t bytes;
@@ -191,6 +197,7 @@ struct sim_flat {
     uint64_t late[SIM_BUCKETS];       /* the step whose result of this bucket they hold, and we are to look for; 0: none */
     uint32_t late_count;
     struct sim_window window[SIM_BUCKETS][2];
+    struct sim_shown shown[SIM_BUCKETS];
 };
 
 enum sim_life { SIM_RUNNING, SIM_DEAD, SIM_EXITED };
@@ -429,6 +436,8 @@ void spotnik_sim_flat_seal(struct sim_world *world, struct sim_process *process)
 void spotnik_sim_flat_work(struct sim_world *world, struct sim_process *process);
 void spotnik_sim_flat_cut(struct sim_world *world, struct sim_process *process);
 void spotnik_sim_flat_void(struct sim_process *process, uint64_t step, uint32_t number);
+void spotnik_sim_flat_show(struct sim_world *world, struct sim_process *process, const struct spotnik_chunk_header *header,
+                           const struct spotnik_placement *placement);
 bool spotnik_sim_flat_read(const struct sim_world *world, const struct sim_process *process, uint64_t step,
                            uint32_t number, unsigned char *out);
 bool spotnik_sim_flat_committed(struct sim_world *world, struct sim_process *process, uint64_t step);

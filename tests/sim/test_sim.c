@@ -86,6 +86,7 @@ static void test_planted_bugs_are_caught(void **state)
     assert_caught(SPOTNIK_BUG_JUDGE_ANY_LANE, 1, 60);
     assert_caught(SPOTNIK_BUG_SUM_EARLY, 1, 60);
     assert_caught(SPOTNIK_BUG_TREE_EARLY, 1, 20);
+    assert_caught(SPOTNIK_BUG_SHOW_EARLY, 1, 60);
     assert_caught(SPOTNIK_BUG_IGNORE_ACCEPTED, 1, 60);
     assert_caught(SPOTNIK_BUG_NO_DOUBT, 360, 10);
 }

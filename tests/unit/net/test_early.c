@@ -117,6 +117,41 @@ static void test_any_history(void **state)
     free(early.saved);
 }
 
+/* Claim: where a copy of the input is lent nothing is saved, and it is what comes back; after that it is not looked at any more. */
+static void test_lent(void **state)
+{
+    struct spotnik_early early = { 0 };
+    uint8_t copy[BYTES];
+    (void)state;
+    begin();
+    memcpy(copy, input, BYTES);
+    spotnik_early_lend(&early, 4, copy);
+    assert_false(spotnik_early_is_due(&early, 4));
+    spotnik_early_add(&early, 4, 200, 900);
+    pieces(&early, 4, 3);
+    assert_null(early.saved);
+    assert_memory_equal(data + 200, result + 200, 300);
+    assert_memory_equal(data + 500, input + 500, BYTES - 500);
+    spotnik_early_undo(&early, data);
+    assert_memory_equal(data, input, BYTES);
+    memset(copy, 0, BYTES); /* it lasts no longer than that */
+    spotnik_early_add(&early, 4, 0, 300);
+    pieces(&early, 4, 2);
+    spotnik_early_undo(&early, data);
+    assert_memory_equal(data, input, BYTES);
+    spotnik_early_lend(&early, 5, copy);
+    spotnik_early_add(&early, 5, 0, BYTES);
+    pieces(&early, 5, 7);
+    spotnik_early_finish(&early, data, result, BYTES);
+    assert_memory_equal(data, result, BYTES);
+    begin();
+    spotnik_early_add(&early, 6, 0, 300); /* nor in the next step, unless it is lent again */
+    pieces(&early, 6, 2);
+    spotnik_early_undo(&early, data);
+    assert_memory_equal(data, input, BYTES);
+    free(early.saved);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -124,6 +159,7 @@ int main(void)
         cmocka_unit_test(test_more_ranges_than_there_is_room_for),
         cmocka_unit_test(test_a_step_does_not_see_the_one_before),
         cmocka_unit_test(test_any_history),
+        cmocka_unit_test(test_lent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

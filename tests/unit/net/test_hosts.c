@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole engines that take themselves for members of several hosts: reduced on each in shared memory, between them by one member of each;
- * results are right, and the loss of the one that held the stream, of another, and of a whole host is survived. */
+ * results are right, and the loss of the one that held the stream, of another, and of a whole host is survived; also when results had been
+ * written over inputs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,19 +12,24 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "cluster.h"
+#include "net/probe.h"
 #include "net/share.h"
 
 #define MEMBERS 5
 #define LARGE 100003
 #define SMALL 11
 #define STEPS 40
+#define CHUNK_BYTES 16384 /* a dozen in every segment */
+#define PATIENCE_NS UINT64_C(5000000)
 
 struct worker {
     struct spotnik_engine *engine;
     unsigned index;
     unsigned die_after; /* abandon inside this step; 0: never */
+    bool die_late;      /* not before `moved` says so */
     int rc;
     unsigned committed, by_hosts; /* steps; of them, reduced on a host first */
     bool equal;
@@ -74,6 +80,52 @@ static void results_check(struct worker *worker, const float *sum, const float *
     worker->small = small[0];
 }
 
+/* ---- results over inputs ---- */
+
+#define MOVE_STEP 20
+
+static struct worker *watched; /* whose input we wait to be overwritten; NULL: nobody's */
+static bool moved, undone;     /* atomic: in MOVE_STEP */
+
+static bool is_moved(struct spotnik_engine *engine)
+{
+    spotnik_engine_lock(engine);
+    const struct spotnik_early *early = engine->bucket[0].early;
+    bool any = early != NULL && early->step == MOVE_STEP && early->count > 0 && early->lent != NULL
+               && early->range[0].moved > early->range[0].begin;
+    spotnik_engine_unlock(engine);
+    return any;
+}
+
+/* The second holder stands still in the middle of that step, so that nobody can commit it: until a member of the other host has results where its
+ * input was, and then until a loss has brought the input back. */
+static void hold_up(const struct spotnik_event *event, const struct spotnik_action *action, bool done)
+{
+    (void)action;
+    if (watched == NULL || done || event == NULL || event->kind != SPOTNIK_EVENT_CHUNK_DONE || event->header.bucket != 0
+        || event->header.step != MOVE_STEP || event->header.sequence != 5 || moved || !spotnik_id_equal(event->peer.id, cluster_id(20)))
+        return;
+    while (!is_moved(watched->engine))
+        sched_yield();
+    __atomic_store_n(&moved, true, __ATOMIC_SEQ_CST);
+    while (is_moved(watched->engine))
+        sched_yield();
+    __atomic_store_n(&undone, true, __ATOMIC_SEQ_CST);
+}
+
+/* Its patience is short, and as often as that is over it looks whether it is to die. */
+static int commit_or_die(struct worker *worker, uint64_t step)
+{
+    int rc;
+    while ((rc = spotnik_engine_step_commit(worker->engine)) == SPOTNIK_ERR_AGAIN && worker->die_late)
+        if (step == MOVE_STEP && __atomic_load_n(&moved, __ATOMIC_SEQ_CST)) {
+            spotnik_engine_free(worker->engine, false);
+            worker->engine = NULL;
+            break;
+        }
+    return rc;
+}
+
 static void *worker_main(void *context)
 {
     struct worker *worker = context;
@@ -91,7 +143,7 @@ static void *worker_main(void *context)
             break;
         }
         if (worker->rc == 0)
-            worker->rc = spotnik_engine_step_commit(worker->engine);
+            worker->rc = commit_or_die(worker, step.number);
         if (worker->rc != 0)
             break;
         worker->by_hosts += is_by_hosts(worker->engine, 0);
@@ -134,11 +186,14 @@ static void gather_memory(const struct worker *worker)
 static void start(struct worker *worker)
 {
     struct spotnik_engine_config config;
+    pid_t pid = getpid();
     for (unsigned i = 0; i < MEMBERS; i++) {
         cluster_config(&config, 1);
         config.credentials.self.id = cluster_id(20 - i);
         config.credentials.self.host = 1 + i % 2;
+        memcpy(config.credentials.key, &pid, sizeof pid); /* names of sockets come from it: the test may run twice on a machine */
         config.limits.hierarchy = true;
+        config.limits.chunk_bytes = CHUNK_BYTES;
         worker[i] = (struct worker){ .index = i };
         assert_int_equal(spotnik_engine_new(&config, &worker[i].engine), 0);
     }
@@ -247,12 +302,29 @@ static void test_holders_are_lost_in_turn(void **state)
     lose(1u << 0 | 1u << 2, 1u << 2);
 }
 
+/* Claim: a member of one host is lost while results lie over the inputs of another's: they come back, and the step is right. */
+static void test_lost_when_results_are_shown(void **state)
+{
+    struct worker worker[MEMBERS];
+    (void)state;
+    start(worker);
+    worker[3].die_late = true;
+    spotnik_engine_patience_set(worker[3].engine, PATIENCE_NS);
+    watched = &worker[2];
+    run(worker);
+    watched = NULL;
+    check(worker, 1u << 3);
+    assert_true(moved && undone);
+    end(worker);
+}
+
 int main(void)
 {
+    spotnik_net_probe = hold_up;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nobody_is_lost),  cmocka_unit_test(test_holder_is_lost),
         cmocka_unit_test(test_served_is_lost),  cmocka_unit_test(test_host_is_lost),
-        cmocka_unit_test(test_holders_are_lost_in_turn),
+        cmocka_unit_test(test_holders_are_lost_in_turn), cmocka_unit_test(test_lost_when_results_are_shown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

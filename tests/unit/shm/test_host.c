@@ -27,7 +27,7 @@ struct member {
 };
 
 struct host {
-    uint32_t size, hosts;
+    uint32_t size, hosts, place;
     uint64_t chunk_count;
     struct member member[MEMBERS_MAX];
 };
@@ -81,6 +81,7 @@ static void start(struct host *host, uint32_t index, uint64_t epoch, uint64_t co
                                         .input_area = area(member, 0),
                                         .result_area = area(member, 1),
                                         .hosts = host->hosts,
+                                        .host = host->place,
                                         .chunk_count = host->chunk_count,
                                         .whole_area = index == 0 ? area(member, 2) : NULL,
                                         .out = member->out };
@@ -255,6 +256,112 @@ static void test_overwritten(void **state)
     assert_true(stale > 10);
 }
 
+static float *whole(const struct host *host)
+{
+    return (float *)area(&host->member[0], 2);
+}
+
+/* What member 1 is shown is the result, and nothing is the result yet. */
+static void shown_check(struct host *host, const float *result)
+{
+    struct spotnik_flat *flat = &host->member[1].flat;
+    assert_ptr_equal(spotnik_flat_shown_result(flat, BUCKET), whole(host));
+    for (uint64_t i = 0; i < spotnik_flat_shown(flat, BUCKET); i++) {
+        struct spotnik_ring_chunk chunk = spotnik_flat_shown_chunk(flat, BUCKET, i);
+        assert_memory_equal(whole(host) + chunk.offset, result + chunk.offset, chunk.count * sizeof(float));
+    }
+    assert_true(spotnik_flat_shown_stands(flat, BUCKET));
+    assert_int_equal(flat->bucket[BUCKET].phase, SPOTNIK_FLAT_AWAIT);
+}
+
+/* The stream of hosts brings the result: each chunk as it comes, the final ones with what is in `result`. Returns how often the others were
+ * shown more. */
+static uint32_t receive(struct host *host, uint64_t count, float *out, const float *result)
+{
+    struct spotnik_ring ring = spotnik_ring_make(host->hosts, host->place, count, host->chunk_count);
+    uint32_t shows = 0;
+    for (uint64_t q = 0; q < spotnik_ring_total(&ring); q++) {
+        struct spotnik_ring_chunk chunk = spotnik_ring_received(&ring, q);
+        if (chunk.kind != SPOTNIK_RING_REDUCE)
+            memcpy(out + chunk.offset, result + chunk.offset, chunk.count * sizeof(float));
+        spotnik_flat_show(&host->member[0].flat, BUCKET, q + 1, out);
+        enum spotnik_flat_verdict verdict = spotnik_flat_run(&host->member[1].flat, BUCKET);
+        assert_int_equal(verdict == SPOTNIK_FLAT_PART || verdict == SPOTNIK_FLAT_BLOCKED, true);
+        shows += verdict == SPOTNIK_FLAT_PART;
+        if (verdict == SPOTNIK_FLAT_PART)
+            shown_check(host, result);
+    }
+    return shows;
+}
+
+/* Claim: two to four hosts, ours at any place among them: the others are shown nothing but what is final, chunk by chunk but a bounded number of
+ * times, before it is whole; and that is not the end of it for them. */
+static void test_shown(void **state)
+{
+    float result[256], out[256];
+    (void)state;
+    for (int i = 0; i < 256; i++)
+        result[i] = 1000.0f + (float)i;
+    for (uint32_t hosts = 2; hosts <= 4; hosts++)
+        for (uint32_t place = 0; place < hosts; place++)
+            for (uint64_t chunk = 1; chunk <= 40; chunk += 3) {
+                struct host *host = host_new(3, 0);
+                memset(out, 0, sizeof out);
+                host->hosts = hosts;
+                host->place = place;
+                host->chunk_count = chunk;
+                for (uint32_t i = 0; i < 3; i++)
+                    start(host, i, 1, 250, SPOTNIK_SUM);
+                assert_int_equal(run_all(host), 1);
+                uint32_t shows = receive(host, 250, out, result);
+                assert_in_range(shows, 1, 33);
+                assert_memory_equal(out, result, 250 * sizeof(float));
+                check_spread(host, 250, false);
+                host_free(host);
+            }
+}
+
+/* Claim: what is shown in another view is not shown in ours, and who goes on to another view shows no more in the one before. */
+static void test_shown_in_another_view(void **state)
+{
+    float result[256] = { 0 }, out[256] = { 0 };
+    (void)state;
+    struct host *host = host_new(3, 0);
+    for (uint32_t i = 0; i < 3; i++)
+        start(host, i, 1, 250, SPOTNIK_SUM);
+    run_all(host);
+    spotnik_flat_cut(&host->member[2].flat);
+    start(host, 2, 2, 250, SPOTNIK_SUM);
+    assert_true(receive(host, 250, out, result) > 0);
+    run_all(host);
+    assert_int_equal(spotnik_flat_shown(&host->member[1].flat, BUCKET) > 0, true);
+    assert_int_equal(spotnik_flat_shown(&host->member[2].flat, BUCKET), 0);
+    spotnik_flat_cut(&host->member[0].flat);
+    start(host, 0, 2, 250, SPOTNIK_SUM);
+    assert_false(spotnik_flat_shown_stands(&host->member[1].flat, BUCKET));
+    assert_int_equal(spotnik_flat_run(&host->member[1].flat, BUCKET), SPOTNIK_FLAT_BLOCKED);
+    host_free(host);
+}
+
+/* Claim: small buckets are not shown, nor anything to a holder whose step has been cut. */
+static void test_not_shown(void **state)
+{
+    float out[256] = { 0 };
+    (void)state;
+    for (int small = 0; small < 2; small++) {
+        struct host *host = host_new(2, small ? 4096 : 0);
+        for (uint32_t i = 0; i < 2; i++)
+            start(host, i, 1, 100, SPOTNIK_SUM);
+        run_all(host);
+        if (!small)
+            spotnik_flat_cut(&host->member[0].flat);
+        spotnik_flat_show(&host->member[0].flat, BUCKET, 20, out);
+        assert_int_equal(run_all(host), 0);
+        assert_int_equal(spotnik_flat_shown(&host->member[1].flat, BUCKET), 0);
+        host_free(host);
+    }
+}
+
 /* Claim: whoever has nothing to add up, or has added up all it had to, may come to look when all others have committed the step and taken
  * their inputs down: it gets the result all the same, and takes nobody's program for another. */
 static void test_slow_one(void **state)
@@ -328,7 +435,8 @@ int main(void)
         cmocka_unit_test(test_sum_then_spread), cmocka_unit_test(test_everybody_is_needed),
         cmocka_unit_test(test_pieces),
         cmocka_unit_test(test_overwritten), cmocka_unit_test(test_slow_one), cmocka_unit_test(test_old_result),
-        cmocka_unit_test(test_mismatch),
+        cmocka_unit_test(test_mismatch), cmocka_unit_test(test_shown), cmocka_unit_test(test_shown_in_another_view),
+        cmocka_unit_test(test_not_shown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
