@@ -2,6 +2,7 @@
 /* The caller's side: the step from begin to commit, leaving, and handing results to a joiner. Events run
  * in place on the calling thread; what cannot be done at once is waited for, asleep. */
 #include <errno.h>
+#include <sched.h>
 #include <string.h>
 #include <time.h>
 
@@ -253,7 +254,10 @@ static void step_on(struct spotnik_engine *engine, uint64_t until_ns)
     if (!spotnik_share_work(engine) && !spotnik_deliver_early(engine)) {
         spotnik_share_wait(engine, until_ns);
     } else if (engine->committed < engine->begun_step) {
+        bool ahead = spotnik_share_is_ahead(engine);
         spotnik_engine_unlock(engine); /* the progress thread may have something to say */
+        if (ahead)
+            sched_yield();
         spotnik_engine_lock(engine);
     }
 }

@@ -47,6 +47,7 @@ struct spotnik_share {
     uint32_t members_max;
     uint64_t epoch;    /* that flat is set up for; 0: none, somebody's memory is not here */
     uint32_t commits;  /* of it, SPOTNIK_SHARE_SETTLED at most */
+    bool crowded;      /* more members than processors */
     struct spotnik_spin spin;
     uint32_t word;     /* futex of this process: something changed */
     bool sleeping;     /* somebody waits with it */
@@ -83,6 +84,7 @@ void spotnik_share_seal(struct spotnik_engine *engine);
 void spotnik_share_committed(struct spotnik_engine *engine);
 void spotnik_share_void(struct spotnik_engine *engine, uint32_t bucket, uint64_t step);
 bool spotnik_share_is_busy(const struct spotnik_engine *engine);
+bool spotnik_share_is_ahead(const struct spotnik_engine *engine); /* others need the processor more than we */
 bool spotnik_share_work(struct spotnik_engine *engine); /* true: something was done */
 void spotnik_share_wait(struct spotnik_engine *engine, uint64_t until_ns); /* gives up the lock meanwhile */
 void spotnik_share_changed(struct spotnik_engine *engine);

@@ -68,7 +68,8 @@ static bool setup(struct spotnik_engine *engine, enum spotnik_host_part part)
     if (size == 0)
         return false;
     spotnik_flat_view(&share->flat, share->peer, share->source, place, size);
-    spotnik_spin_init(&share->spin, size <= processors());
+    share->crowded = size > processors();
+    spotnik_spin_init(&share->spin, !share->crowded);
     share->epoch = view->epoch;
     share->commits = 0;
     return true;
@@ -288,6 +289,12 @@ bool spotnik_share_is_busy(const struct spotnik_engine *engine)
 {
     const struct spotnik_share *share = engine->share;
     return share != NULL && (share->flat.active > 0 || engine->share_failed.error != 0 || share->late_count > 0);
+}
+
+bool spotnik_share_is_ahead(const struct spotnik_engine *engine)
+{
+    const struct spotnik_share *share = engine->share;
+    return share != NULL && share->crowded && share->flat.active > 0 && spotnik_flat_is_ahead(&share->flat);
 }
 
 /* While the core's actions run: looked for later, by the caller's thread. */

@@ -150,6 +150,9 @@ void spotnik_flat_seal(struct spotnik_flat *flat, uint64_t ticket);
 /* A slice of work on an active bucket. */
 enum spotnik_flat_verdict spotnik_flat_run(struct spotnik_flat *flat, uint32_t number);
 
+/* Should others of our host have the processor now, if there is not one for each? */
+bool spotnik_flat_is_ahead(const struct spotnik_flat *flat);
+
 /* Bytes for the sums of a SERVED member among `size`. */
 size_t spotnik_flat_pipeline_room(uint64_t count, size_t one, uint32_t hosts, uint64_t chunk_count, uint32_t size);
 

@@ -246,6 +246,18 @@ enum spotnik_flat_verdict spotnik_flat_pipeline_run(struct spotnik_flat *flat, u
     return SPOTNIK_FLAT_MORE;
 }
 
+/* Others have not come as far with their inputs as we: until they have, ours are of no use. */
+bool spotnik_flat_is_ahead(const struct spotnik_flat *flat)
+{
+    for (uint32_t i = 0; i < flat->last; i++) {
+        const struct spotnik_flat_bucket *bucket = &flat->bucket[i];
+        if (bucket->phase == SPOTNIK_FLAT_PIPELINE && bucket->copy.pieces > bucket->add.pieces
+            && (!are_inputs_up(flat, bucket) || lacking(flat, i, bucket) < flat->size))
+            return true;
+    }
+    return false;
+}
+
 /* A holder waits for the next piece of somebody's input, and of somebody's sums. */
 uint32_t spotnik_flat_pipeline_awaits(const struct spotnik_flat *flat, uint32_t number, const struct spotnik_flat_bucket *bucket,
                                       uint32_t ret_rank[2])
