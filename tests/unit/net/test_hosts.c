@@ -84,7 +84,7 @@ static void results_check(struct worker *worker, const float *sum, const float *
 
 #define MOVE_STEP 20
 
-static struct worker *watched; /* whose input we wait to be overwritten; NULL: nobody's */
+static struct worker *watched; /* atomic: whose input we wait to be overwritten; NULL: nobody's */
 static bool moved, undone;     /* atomic: in MOVE_STEP */
 
 static bool is_moved(struct spotnik_engine *engine)
@@ -101,14 +101,15 @@ static bool is_moved(struct spotnik_engine *engine)
  * input was, and then until a loss has brought the input back. */
 static void hold_up(const struct spotnik_event *event, const struct spotnik_action *action, bool done)
 {
+    struct worker *worker = __atomic_load_n(&watched, __ATOMIC_SEQ_CST);
     (void)action;
-    if (watched == NULL || done || event == NULL || event->kind != SPOTNIK_EVENT_CHUNK_DONE || event->header.bucket != 0
+    if (worker == NULL || done || event == NULL || event->kind != SPOTNIK_EVENT_CHUNK_DONE || event->header.bucket != 0
         || event->header.step != MOVE_STEP || event->header.sequence != 5 || moved || !spotnik_id_equal(event->peer.id, cluster_id(20)))
         return;
-    while (!is_moved(watched->engine))
+    while (!is_moved(worker->engine))
         sched_yield();
     __atomic_store_n(&moved, true, __ATOMIC_SEQ_CST);
-    while (is_moved(watched->engine))
+    while (is_moved(worker->engine))
         sched_yield();
     __atomic_store_n(&undone, true, __ATOMIC_SEQ_CST);
 }
@@ -310,9 +311,9 @@ static void test_lost_when_results_are_shown(void **state)
     start(worker);
     worker[3].die_late = true;
     spotnik_engine_patience_set(worker[3].engine, PATIENCE_NS);
-    watched = &worker[2];
+    __atomic_store_n(&watched, &worker[2], __ATOMIC_SEQ_CST);
     run(worker);
-    watched = NULL;
+    __atomic_store_n(&watched, NULL, __ATOMIC_SEQ_CST);
     check(worker, 1u << 3);
     assert_true(moved && undone);
     end(worker);
