@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Doubt: have the others decided without us while we were stopped? (docs/design/0013-doubt.md)
+/* Doubt: have the others decided without us while we were stopped? (docs/design/0014-doubt.md)
  *
  * Data that came before we were stopped may complete a step that the others, who took us for lost, make again without us. So a member
  * whose own clock is late asks everybody it is linked to, and commits nothing until a quorum of the view has answered that it has
