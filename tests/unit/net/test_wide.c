@@ -202,19 +202,23 @@ static struct spotnik_engine *alone(void)
 
 static struct side side_new(struct spotnik_engine *engine, uint8_t name, uint8_t widened)
 {
-    struct spotnik_opening opening = { .socket.fd = -1 };
+    static struct spotnik_opening openings[64]; /* the progress thread may yet hold an event that names one */
+    static unsigned used;
+    struct spotnik_opening *opening = &openings[used++];
     int fd[2];
+    assert_in_range(used, 1, sizeof openings / sizeof *openings);
+    opening->socket.fd = -1;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd), 0);
-    assert_int_equal(spotnik_socket_watch(&opening.socket, engine->epoll_fd, fd[0], SPOTNIK_SOCKET_OPENING), 0);
-    opening.shake.wire.peer.id = cluster_id(2);
-    memset(opening.shake.wire.answer, name, sizeof opening.shake.wire.answer);
-    memset(opening.shake.wire.hello, widened, sizeof opening.shake.wire.hello);
+    assert_int_equal(spotnik_socket_watch(&opening->socket, engine->epoll_fd, fd[0], SPOTNIK_SOCKET_OPENING), 0);
+    opening->shake.wire.peer.id = cluster_id(2);
+    memset(opening->shake.wire.answer, name, sizeof opening->shake.wire.answer);
+    memset(opening->shake.wire.hello, widened, sizeof opening->shake.wire.hello);
     if (widened == 0)
-        spotnik_stream_adopt(engine, &opening);
+        spotnik_stream_adopt(engine, opening);
     else
-        spotnik_stream_widen(engine, &opening);
-    if (opening.socket.fd >= 0) { /* not wanted */
-        close(spotnik_socket_release(&opening.socket, engine->epoll_fd));
+        spotnik_stream_widen(engine, opening);
+    if (opening->socket.fd >= 0) { /* not wanted */
+        close(spotnik_socket_release(&opening->socket, engine->epoll_fd));
         close(fd[1]);
         return (struct side){ .fd = -1 };
     }
