@@ -104,7 +104,8 @@ static void hold_up(const struct spotnik_event *event, const struct spotnik_acti
     struct worker *worker = __atomic_load_n(&watched, __ATOMIC_SEQ_CST);
     (void)action;
     if (worker == NULL || done || event == NULL || event->kind != SPOTNIK_EVENT_CHUNK_DONE || event->header.bucket != 0
-        || event->header.step != MOVE_STEP || event->header.sequence != 5 || moved || !spotnik_id_equal(event->peer.id, cluster_id(20)))
+        || event->header.step != MOVE_STEP || event->header.sequence != 5 || __atomic_load_n(&moved, __ATOMIC_SEQ_CST)
+        || !spotnik_id_equal(event->peer.id, cluster_id(20)))
         return;
     while (!is_moved(worker->engine))
         sched_yield();
