@@ -356,8 +356,8 @@ def stop_and_go_on() -> None:
     while not results or all(committed for committed, _ in results) or not results[-1][0]:
         step, mine = job.step_begin(), np.ones(4)
         if not results:
-            # Stands in for computing. The others' data mostly come meanwhile: the hard case, in which all is here that the
-            # step takes. Nothing rests on it: should they come later, the same is asked of this member.
+            # Stands in for computing. The others' data mostly come meanwhile: the hard case, in which all that the
+            # step takes is here. Nothing rests on it: should they come later, the same is asked of this member.
             time.sleep(10 * PACE_S)
             os.kill(os.getpid(), signal.SIGSTOP)
         job.samples_decline()
