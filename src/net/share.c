@@ -251,7 +251,7 @@ static bool is_in_view(const struct spotnik_engine *engine, struct spotnik_id id
 static void windows_forget(struct spotnik_share *share)
 {
     for (uint32_t i = 0; i < SPOTNIK_BUCKET_SLOTS; i++)
-        share->window[i][0].size = share->window[i][1].size = 0;
+        share->window[i][0].bytes = share->window[i][1].bytes = 0;
 }
 
 /* Unmapping takes a while, and the first steps after a loss are in a hurry. */

@@ -81,30 +81,45 @@ static uint64_t moment(struct sim_world *world)
 
 /* -- Who shares with whom -- */
 
+static bool is_mate(const struct sim_world *world, const struct sim_process *process, const struct sim_process *other)
+{
+    return !world->options.limits.hierarchy || other->host == process->host;
+}
+
+/* Once per view, at its first flat step. Until then the members and orders of the view before stand. */
+static void setup(struct sim_world *world, struct sim_process *process)
+{
+    const struct spotnik_view *view = spotnik_core_view(process->core);
+    struct sim_flat *flat = &process->flat;
+    uint32_t size = 0, own = 0;
+
+    if (flat->view_epoch == view->epoch)
+        return;
+    flat->view_epoch = view->epoch;
+    for (uint32_t rank = 0; rank < view->size; rank++) {
+        const struct sim_process *other = sim_process_of(world, &view->entry[rank].member);
+        if (!is_mate(world, process, other))
+            continue;
+        SPOTNIK_ASSERT(size < SIM_MEMBERS_MAX);
+        own = other == process ? size : own;
+        flat->peer[size++] = (struct spotnik_flat_peer){ other->flat.board, other->flat.bytes };
+    }
+    spotnik_flat_view(flat->work, flat->peer, flat->source, own, size);
+}
+
 /* A new view: the segments of those who have none of us yet come over a socket, a little later. */
 void spotnik_sim_flat_view(struct sim_world *world, struct sim_process *process)
 {
     const struct spotnik_view *view = spotnik_core_view(process->core);
 
-    uint32_t size = 0, own = 0;
-
     spotnik_sim_flat_cut(world, process);
-    process->flat.before.size = process->flat.work ? process->flat.work->size : 0;
-    memcpy(process->flat.before.member, process->flat.member, sizeof(process->flat.member));
     if (!world->options.flat || spotnik_view_rank(view, process->member.id) == SPOTNIK_NO_RANK)
         return;
     for (uint32_t rank = 0; rank < view->size; rank++) {
-        struct sim_process *other = sim_process_of(world, &view->entry[rank].member);
-        if (world->options.limits.hierarchy && other->host != process->host)
-            continue;
-        SPOTNIK_ASSERT(size < SIM_MEMBERS_MAX);
-        own = other == process ? size : own;
-        process->flat.peer[size] = (struct spotnik_flat_peer){ other->flat.board, other->flat.bytes };
-        process->flat.member[size++] = other->index;
-        if (other != process && !process->flat.told[other->index])
+        const struct sim_process *other = sim_process_of(world, &view->entry[rank].member);
+        if (other != process && is_mate(world, process, other) && !process->flat.told[other->index])
             spotnik_sim_push(world, SIM_SHARE, 10 * moment(world), process->index, other->index, NULL);
     }
-    spotnik_flat_view(process->flat.work, process->flat.peer, process->flat.source, own, size);
 }
 
 void spotnik_sim_flat_share(struct sim_world *world, struct sim_process *process, uint32_t index)
@@ -204,6 +219,7 @@ void spotnik_sim_flat_start(struct sim_world *world, struct sim_process *process
         .again = true, /* nobody begins a step twice here */
     };
 
+    setup(world, process);
     order.chunk_count = spotnik_transaction_chunk_count(world->options.limits.chunk_bytes,
                                                         (uint32_t)spotnik_dtype_size((enum spotnik_dtype)order.dtype));
     SPOTNIK_ASSERT(!some || order.part != SPOTNIK_FLAT_SERVED
@@ -234,24 +250,26 @@ void spotnik_sim_flat_seal(struct sim_world *world, struct sim_process *process)
 }
 
 /* What we now hold lies in the memory of these, and stays there. */
-static void window_keep(struct sim_world *world, struct sim_process *process, uint32_t number)
+static void window_keep(struct sim_process *process, uint32_t number, uint64_t step)
+{
+    struct sim_window *window = &process->flat.window[number][step & 1];
+    window->step = step;
+    window->shares.place = window->place;
+    spotnik_shares_find(&window->shares, process->flat.work, number);
+}
+
+static bool lies_in_memory(const struct sim_world *world, const struct sim_process *process, uint32_t number)
 {
     const struct spotnik_flat_bucket *bucket = &process->flat.work->bucket[number];
-    if (number >= world->options.buckets || bucket->small || bucket->order.part == SPOTNIK_FLAT_HOLDER)
-        return;
-    struct sim_window *window = &process->flat.window[number][bucket->order.step & 1];
-    window->whole = bucket->order.part == SPOTNIK_FLAT_SERVED;
-    window->ticket = bucket->order.ticket;
-    window->step = bucket->order.step;
-    window->size = window->whole ? 1 : process->flat.work->size;
-    memcpy(window->member, process->flat.member, sizeof(window->member));
+    return number < world->options.buckets && !bucket->small && bucket->order.part != SPOTNIK_FLAT_HOLDER;
 }
 
 static void done(struct sim_world *world, struct sim_process *process, uint32_t number)
 {
     struct spotnik_event event = { .kind = SPOTNIK_EVENT_FLAT_DONE };
 
-    window_keep(world, process, number);
+    if (lies_in_memory(world, process, number))
+        window_keep(process, number, process->flat.work->bucket[number].order.step);
     event.header.bucket = number;
     event.header.epoch = process->flat.epoch;
     event.header.step = process->flat.work->bucket[number].order.step;
@@ -316,30 +334,13 @@ static void shown_check(struct sim_world *world, const struct sim_process *proce
     const struct sim_window *window = &process->flat.window[number][step & 1];
     size_t one = process->flat.work->bucket[number].one;
 
-    for (uint64_t i = 0; window->whole && shown->ticket == window->ticket && i < shown->chunks; i++) {
+    for (uint64_t i = 0; window->step == step && window->shares.whole && shown->ticket == window->shares.ticket && i < shown->chunks; i++) {
         struct spotnik_ring_chunk chunk = spotnik_flat_shown_chunk(process->flat.work, number, i);
         size_t at = chunk.offset * one;
         if (memcmp(shown->bytes + at, process->app.out[step & 1][number] + at, chunk.count * one) != 0)
             spotnik_sim_fail(world, "P4", "%u was shown another result of step %llu, bucket %u, than was committed", process->index,
                              (unsigned long long)step, number);
     }
-}
-
-static const struct sim_process *holder(const struct sim_world *world, const struct sim_window *window, uint32_t rank)
-{
-    return world->process[window->member[rank]];
-}
-
-static bool window_stands(const struct sim_world *world, const struct sim_process *process, uint64_t step, uint32_t number)
-{
-    const struct sim_window *window = &process->flat.window[number][step & 1];
-    for (uint32_t rank = 0; rank < window->size; rank++) {
-        const struct spotnik_board *board = holder(world, window, rank)->flat.board;
-        const uint64_t *ticket = window->whole ? &board->whole[number][step & 1].ticket : &board->slot[number][step & 1].result;
-        if (!spotnik_board_still_hangs(ticket, window->ticket))
-            return false;
-    }
-    return true;
 }
 
 void spotnik_sim_flat_late(struct sim_world *world, struct sim_process *process, const struct spotnik_action *action)
@@ -359,7 +360,6 @@ static void take_late(struct sim_world *world, struct sim_process *process)
     while (!flat->late[number])
         number++;
     uint64_t step = flat->late[number];
-    struct sim_window *window = &flat->window[number][step & 1];
     flat->late[number] = 0;
     flat->late_count--;
     if (is_failing(world)) {
@@ -368,12 +368,11 @@ static void take_late(struct sim_world *world, struct sim_process *process)
         flat->failed_epoch = process->epoch;
         return;
     }
-    *window = flat->before;
-    window->ticket = flat->work->bucket[number].order.ticket;
-    window->step = step;
-    if (flat->work->bucket[number].order.step != step || !window_stands(world, process, step, number))
+    if (!spotnik_flat_stands(flat->work, number, step))
         spotnik_sim_fail(world, "P3", "%u does not find the result of step %llu, bucket %u, which others have committed",
                          process->index, (unsigned long long)step, number);
+    else
+        window_keep(process, number, step);
     spotnik_sim_story(world, "%u finds the result of step %llu in memory, bucket %u", process->index,
                       (unsigned long long)step, number);
     event.header.bucket = number;
@@ -451,17 +450,11 @@ bool spotnik_sim_flat_read(const struct sim_world *world, const struct sim_proce
                            uint32_t number, unsigned char *out)
 {
     const struct sim_window *window = &process->flat.window[number][step & 1];
-    size_t bytes = spotnik_sim_bucket_bytes(&world->bucket[number]), begin, end;
-    struct spotnik_flat shares = { .limits = { .page_bytes = world->options.flat_page_bytes }, .size = window->size };
 
-    if (!world->options.flat || window->ticket == 0 || window->step != step)
+    if (!world->options.flat || window->step != step)
         return false;
-    for (uint32_t rank = 0; rank < window->size && !window->whole; rank++) {
-        spotnik_flat_share(&shares, bytes, rank, &begin, &end);
-        memcpy(out + begin, area(world, holder(world, window, rank), number, 2 + (step & 1)), end - begin);
-    }
-    if (window->whole)
-        memcpy(out, area(world, holder(world, window, 0), number, 4 + (step & 1)), bytes);
+    spotnik_shares_copy(&window->shares, out);
+    spotnik_shares_copy_own(&window->shares, out);
     return true;
 }
 
@@ -475,7 +468,7 @@ bool spotnik_sim_flat_committed(struct sim_world *world, struct sim_process *pro
     for (uint32_t i = 0; i < world->options.buckets; i++) {
         if (!spotnik_sim_flat_read(world, process, step, i, process->app.out[step & 1][i]))
             continue;
-        if (window_stands(world, process, step, i)) {
+        if (spotnik_shares_stand(&process->flat.window[i][step & 1].shares)) {
             shown_check(world, process, step, i);
             continue;
         }

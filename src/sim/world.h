@@ -13,6 +13,7 @@
 #include "base/prng.h"
 #include "sim/queue.h"
 #include "shm/flat.h"
+#include "shm/shares.h"
 #include "sim/sim.h"
 #include "sync/judge.h"
 #include "sync/switch.h"
@@ -168,11 +169,11 @@ struct sim_app {
 
 #define SIM_MEMBERS_MAX 64
 
-/* Where the result of a bucket lies after a flat all-reduce: with these, each its share. */
+/* Where the result of a bucket lies after a flat all-reduce. */
 struct sim_window {
-    uint64_t ticket, step;
-    bool whole; /* all of it with the first of these */
-    uint32_t size, member[SIM_MEMBERS_MAX];
+    uint64_t step; /* 0: nowhere in memory */
+    struct spotnik_shares shares;
+    struct spotnik_share_place place[SIM_MEMBERS_MAX];
 };
 
 /* What a served member has taken of a result before it was whole (show.c). */
@@ -185,15 +186,14 @@ struct sim_flat {
     struct spotnik_board *board; /* the segment */
     size_t bytes;
     struct spotnik_flat *work;
-    struct spotnik_flat_peer *peer;
+    struct spotnik_flat_peer *peer; /* of the view that `work` is set up for */
     struct spotnik_reduce_source *source;
+    uint64_t view_epoch; /* of that view; as in the driver, the first flat step of a view sets it up */
     bool *told; /* per process: the core knows that we share with it */
     bool scheduled, given_up;
     uint64_t failed_step, failed_epoch; /* of a bucket that could not be started; 0: none */
     uint32_t failed_bucket;
     uint64_t epoch;
-    uint32_t member[SIM_MEMBERS_MAX]; /* by rank */
-    struct sim_window before;         /* the members of the view before */
     uint64_t late[SIM_BUCKETS];       /* the step whose result of this bucket they hold, and we are to look for; 0: none */
     uint32_t late_count;
     struct sim_window window[SIM_BUCKETS][2];
