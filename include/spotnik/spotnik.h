@@ -66,6 +66,7 @@ enum spotnik_error {
     SPOTNIK_ERR_ROOT = -201,     /**< step_commit: the step is committed, but the root of a broadcast was lost in it before its
                                       data were with the others, see spotnik_broadcast() */
     /* Our membership. */
+    SPOTNIK_ERR_DIVERGED = -202, /**< this member's results are not those of its neighbours: end the process, start it again */
     SPOTNIK_ERR_LEAVING = -300,  /**< a notice arrived (spotnik_notice): call spotnik_leave() and exit with 75 */
     SPOTNIK_ERR_PARKED = -301,   /**< cut off from the majority and on_minority asked to give up waiting */
     SPOTNIK_ERR_EXCLUDED = -302, /**< step_commit: the others went on without this member (it was stopped or cut off):

@@ -131,6 +131,7 @@ static void dispatch(struct spotnik_core *core, const struct spotnik_event *even
     case SPOTNIK_EVENT_SHARED: on_shared(core, event); break;
     case SPOTNIK_EVENT_FLAT_DONE: on_flat_done(core, event); break;
     case SPOTNIK_EVENT_FLAT_FAILED: on_flat_failed(core, event); break;
+    case SPOTNIK_EVENT_RESULT: on_result(core, event); break;
     }
 }
 

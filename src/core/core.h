@@ -63,7 +63,7 @@ enum spotnik_role {
     SPOTNIK_ROLE_MEMBER,   /* in the view */
     SPOTNIK_ROLE_EXCLUDED, /* the others went on without us: free the core, join again as a new member */
     SPOTNIK_ROLE_LEFT,     /* planned leave is complete */
-    SPOTNIK_ROLE_FAILED,   /* MISMATCH: see spotnik_core_error() */
+    SPOTNIK_ROLE_FAILED,   /* MISMATCH, DIVERGED: final */
 };
 
 enum spotnik_event_kind {
@@ -101,6 +101,7 @@ enum spotnik_event_kind {
                                    the holder of a host's stream, whose sum over the host is in out, of header.weight: the first
                                    `count` chunks of every segment of the ring of hosts, and more of them each time */
     SPOTNIK_EVENT_FLAT_FAILED,  /* header, error: a FLAT that cannot be done: MISMATCH, or else it is reduced again */
+    SPOTNIK_EVENT_RESULT,       /* committed, digest: what the caller got of that step; after every commit, before the next STEP_BEGIN */
 };
 
 enum spotnik_proof { SPOTNIK_PROOF_NONE, SPOTNIK_PROOF_GONE };
@@ -129,6 +130,7 @@ struct spotnik_event {
     struct spotnik_chunk_header header;
     uint64_t committed;
     const struct spotnik_ledger *ledger;
+    uint64_t digest;
     uint64_t weight;
     const uint32_t *weight_of;
     uint32_t bucket;
@@ -218,6 +220,13 @@ struct spotnik_placement {
     bool summed;                 /* our own contribution is the sum of our host, in out: it is weighted already */
 };
 
+/* DIVERGED: who differs from us, between which steps that began. */
+struct spotnik_divergence {
+    struct spotnik_member peer;
+    uint64_t after_step; /* up to here its results were ours; 0: not known */
+    uint64_t step;       /* here they no longer were */
+};
+
 struct spotnik_core_status {
     enum spotnik_role role;
     uint64_t epoch, committed, begun;
@@ -228,6 +237,7 @@ struct spotnik_core_status {
     uint64_t ballots_started;
     uint64_t losses, joins, leaves;
     uint64_t doubts;             /* so often late, or woken */
+    uint64_t compared_step;      /* both ring neighbours have the same results of this view up to this step; 0: not compared yet */
     /* instants of the running or last recovery, 0 where not reached */
     uint64_t detected_ns, reconciled_ns, accepted_ns, restarted_ns, committed_ns;
     uint32_t last_lost, last_joined, last_left;
@@ -271,6 +281,9 @@ const struct spotnik_ledger *spotnik_core_ledger(const struct spotnik_core *core
 
 /* Is that the ledger after step `committed`? Not in a joiner, nor in one that came in lagging. */
 bool spotnik_core_ledger_known(const struct spotnik_core *core, uint64_t committed);
+
+/* Of a member that has FAILED with SPOTNIK_ERR_DIVERGED. */
+const struct spotnik_divergence *spotnik_core_divergence(const struct spotnik_core *core);
 
 void spotnik_core_status(const struct spotnik_core *core, struct spotnik_core_status *ret);
 const char *spotnik_event_name(enum spotnik_event_kind kind);

@@ -172,6 +172,7 @@ void view_install(struct spotnik_core *core, const struct spotnik_proposal *prop
     forget_decision(core);
     flat_install(core);
     settle(core, proposal);
+    digest_view(core);
     core->status.restarted_ns = core->now_ns;
     core->heartbeat_ns = core->now_ns;
     core->settle_ns = spotnik_time_add(core->now_ns, core->limits.heartbeat_ns << core->settles);

@@ -49,7 +49,9 @@ static const struct spotnik_message *compose(struct spotnik_core *core, enum spo
 {
     core->outgoing = (struct spotnik_message){
         .kind = kind, .epoch = core->view.epoch, .committed = core->step.committed};
-    if (kind == SPOTNIK_MESSAGE_RECONCILE)
+    if (kind == SPOTNIK_MESSAGE_HEARTBEAT)
+        digest_claim(core, &core->outgoing);
+    else if (kind == SPOTNIK_MESSAGE_RECONCILE)
         core->outgoing.token = &core->token;
     else if (kind == SPOTNIK_MESSAGE_ACCEPT)
         core->outgoing.proposal = &core->accepted;

@@ -10,6 +10,26 @@
 #include "member/proposal.h"
 #include "step/step.h"
 
+#define DIGEST_CHAINS SPOTNIK_MESSAGE_DIGESTS /* of this view, and of the one before */
+#define DIGESTS_KEPT 512 /* steps: a heartbeat may be so late */
+
+/* What we know of a neighbour's results, beside one of our chains. */
+struct compared {
+    struct spotnik_digest_claim claim; /* the last one it made */
+    uint64_t same_step;    /* up to here its results are ours; 0: not known */
+    uint64_t differs_step; /* here they are known to differ; 0: they do not */
+};
+
+/* Digests of our results, each chained to the one before. */
+struct chain {
+    uint64_t epoch;
+    uint64_t base; /* the chain begins after this step */
+    uint64_t last; /* and goes to this one */
+    bool torn;     /* a result is missing: the chain ends */
+    bool tied;     /* one neighbour differs, the other agrees with us */
+    uint64_t value[DIGESTS_KEPT]; /* by step */
+};
+
 /* Somebody we have, want or had a control link to: members of the view, joiners, the excluded until they know it. */
 struct peer {
     struct spotnik_member member;
@@ -21,6 +41,7 @@ struct peer {
     uint64_t first_epoch;  /* of its first word on the last link it spoke on: what it did since, it said there */
     uint64_t told_epoch; /* it is known to be at this epoch or later, or RESTART of it is under way to it */
     struct spotnik_detector detector;
+    struct compared compared[DIGEST_CHAINS];
 };
 
 /* Somebody outside that asked us to be let in. */
@@ -141,6 +162,10 @@ struct spotnik_core {
         uint32_t again;      /* so often late while in doubt */
         struct spotnik_report *answer; /* per rank; promised: it has assured us */
     } doubt;
+    struct digests {
+        struct chain chain[DIGEST_CHAINS];
+        struct spotnik_divergence diverged;
+    } digests;
     struct spotnik_hosts hosts; /* of the view; count 1 where there is no hierarchy */
     uint32_t *holder, holders;  /* of all hosts, whether there is a hierarchy or not */
     uint64_t tree_epoch[2];     /* [by hosts]: the last view whose tree was used; 0: none was */
@@ -189,6 +214,12 @@ void doubt_view(struct spotnik_core *core, bool ends);
 void doubt_tick(struct spotnik_core *core);
 void on_doubt(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
 void on_assure(struct spotnik_core *core, const struct peer *from, const struct spotnik_message *message);
+
+/* digest.c */
+void digest_view(struct spotnik_core *core);
+void digest_claim(const struct spotnik_core *core, struct spotnik_message *message);
+void digest_hear(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
+void on_result(struct spotnik_core *core, const struct spotnik_event *event);
 
 /* ballot.c */
 void recovery_note(struct spotnik_core *core);

@@ -11,9 +11,10 @@
 
 #define SPOTNIK_JOINERS_MAX 64
 #define SPOTNIK_NO_LEDGER UINT64_MAX
+#define SPOTNIK_MESSAGE_DIGESTS 2 /* a heartbeat speaks of the results of its view, and of the view before */
 
 enum spotnik_message_kind {
-    SPOTNIK_MESSAGE_HEARTBEAT = 1, /* nothing but the common part */
+    SPOTNIK_MESSAGE_HEARTBEAT = 1, /* the sender lives; digests of its results */
     SPOTNIK_MESSAGE_RECONCILE,     /* token: base epoch = `epoch` */
     SPOTNIK_MESSAGE_ACCEPT,        /* proposal, base epoch = `epoch` */
     SPOTNIK_MESSAGE_RESTART,       /* proposal = the view its sender has installed (or learnt was chosen) */
@@ -45,6 +46,13 @@ struct spotnik_token {
     struct spotnik_proposal accepted;      /* the one with the highest ballot */
 };
 
+/* "All results since view `epoch` began, up to `step`, have this digest with me." */
+struct spotnik_digest_claim {
+    uint64_t epoch, step; /* step 0: no claim */
+    uint64_t value;
+    bool tied; /* one ring neighbour of mine differs there, the other agrees with me */
+};
+
 struct spotnik_message {
     enum spotnik_message_kind kind;
     uint64_t epoch;      /* the sender's epoch; 0 for a joiner */
@@ -53,6 +61,7 @@ struct spotnik_message {
     struct spotnik_proposal *proposal; /* ACCEPT, RESTART */
     struct spotnik_enter enter;        /* ENTER */
     uint64_t serial;                   /* DOUBT, ASSURE; not 0 */
+    struct spotnik_digest_claim digest[SPOTNIK_MESSAGE_DIGESTS]; /* HEARTBEAT */
 };
 
 void spotnik_token_copy(struct spotnik_token *to, const struct spotnik_token *from);

@@ -59,6 +59,13 @@ static uint64_t patience_until(const struct spotnik_engine *engine)
 /* Why waiting makes no sense any more; 0: it does. */
 static int trouble(const struct spotnik_engine *engine)
 {
+    const struct spotnik_divergence *diverged = &engine->diverged;
+    if (engine->failed == SPOTNIK_ERR_DIVERGED)
+        return spotnik_error_return(engine->failed,
+                                    "the results of this member and of member %016llx differ, in a step after %llu and up to "
+                                    "%llu; end this process and start it again, it joins with a good copy",
+                                    (unsigned long long)diverged->peer.id.high, (unsigned long long)diverged->after_step,
+                                    (unsigned long long)diverged->step);
     if (engine->failed != 0)
         return spotnik_error_return(engine->failed,
                                     "the members run different programs: their buckets differ in "
@@ -121,6 +128,18 @@ static void step_describe(struct spotnik_engine *engine, spotnik_step *step)
     step->replay = engine->replay;
 }
 
+/* What the caller got of the last step: compared with what the neighbours got. */
+static void result_tell(struct spotnik_engine *engine)
+{
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_RESULT,
+                                   .committed = engine->result_step,
+                                   .digest = engine->result_digest };
+    if (engine->result_step == 0)
+        return;
+    engine->result_step = 0;
+    spotnik_engine_drive(engine, &event);
+}
+
 int spotnik_engine_step_begin(struct spotnik_engine *engine, spotnik_step *ret_step)
 {
     struct spotnik_event event = { .kind = SPOTNIK_EVENT_STEP_BEGIN };
@@ -135,6 +154,8 @@ int spotnik_engine_step_begin(struct spotnik_engine *engine, spotnik_step *ret_s
         boundary_call(engine, false);
     if (rc == 0 && noticed(engine))
         rc = SPOTNIK_ERR_LEAVING;
+    if (rc == 0)
+        result_tell(engine);
     if (rc == 0 && !engine->begun)
         post(engine, &event);
     if (rc == 0)

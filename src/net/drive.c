@@ -221,6 +221,7 @@ static void perform(struct spotnik_engine *engine, const struct spotnik_action *
         break;
     case SPOTNIK_ACTION_FAILED:
         engine->failed = action->error;
+        engine->diverged = *spotnik_core_divergence(engine->core);
         break;
     }
     spotnik_engine_changed(engine);

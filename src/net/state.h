@@ -286,6 +286,8 @@ struct spotnik_engine {
     uint64_t begun_step, committed;
     bool excluded, left, boundary_due;
     int failed;
+    uint64_t result_step, result_digest; /* the caller's thread: of the last result; step 0: told already */
+    struct spotnik_divergence diverged; /* `failed` is DIVERGED: from whom */
     uint64_t parked_ns; /* since when; 0: not */
     uint64_t patience_ns; /* of the caller's waits; 0: for ever */
     uint64_t step_epoch;

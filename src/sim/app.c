@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/fingerprint.h"
 #include "base/time.h"
 #include "sim/check.h"
 #include "sim/world.h"
@@ -62,10 +63,28 @@ static void call(struct sim_world *world, struct sim_process *process, enum spot
     spotnik_sim_core_step(world, process, &event);
 }
 
+/* As the driver: what the caller got is told before it begins the next step. */
+static void tell_result(struct sim_world *world, struct sim_process *process)
+{
+    struct sim_app *app = &process->app;
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_RESULT, .committed = app->committed };
+
+    if (app->told_step == app->committed)
+        return;
+    app->told_step = app->committed;
+    for (uint32_t i = 0; i < world->options.buckets; i++)
+        event.digest = spotnik_fingerprint_add(event.digest, i, app->committed, app->out[app->committed & 1][i],
+                                               spotnik_sim_bucket_bytes(&world->bucket[i]));
+    spotnik_sim_core_step(world, process, &event);
+}
+
 static void begin_or_leave(struct sim_world *world, struct sim_process *process)
 {
     struct sim_app *app = &process->app;
 
+    tell_result(world, process);
+    if (!sim_live(process))
+        return;
     app->state = app->leave ? SIM_APP_LEAVING : SIM_APP_WAIT_BEGUN;
     call(world, process, app->leave ? SPOTNIK_EVENT_LEAVE : SPOTNIK_EVENT_STEP_BEGIN);
 }

@@ -163,6 +163,7 @@ struct sim_app {
     unsigned char *in[SIM_BUCKETS], *out[2][SIM_BUCKETS];
     unsigned char *offer[2][SIM_BUCKETS], *tray[SIM_BUCKETS]; /* of small buckets: what is sent, and the others' inputs by rank */
     uint64_t tray_weight[SIM_BUCKETS][SPOTNIK_SMALL_MEMBERS_MAX];
+    uint64_t told_step; /* up to here the core knows what the caller got */
     struct sim_result kept[SIM_RESULTS_KEPT];
     struct sim_strategy strategy;
 };

@@ -178,6 +178,27 @@ static int token_read(struct spotnik_reader *reader, uint32_t members_max, struc
     return ret->accepted_ballot.round ? proposal_read(reader, members_max, &ret->accepted) : SPOTNIK_OK;
 }
 
+static bool is_claim(const struct spotnik_digest_claim *digest)
+{
+    return digest->step != 0 || (digest->epoch == 0 && digest->value == 0 && !digest->tied);
+}
+
+/* A heartbeat that claims nothing is bare. */
+static int digests_read(struct spotnik_reader *reader, struct spotnik_digest_claim *ret)
+{
+    bool good = true, any = false;
+    for (int i = 0; i < SPOTNIK_MESSAGE_DIGESTS; i++) {
+        ret[i].epoch = spotnik_reader_u64(reader);
+        ret[i].step = spotnik_reader_u64(reader);
+        ret[i].value = spotnik_reader_u64(reader);
+        uint8_t tied = spotnik_reader_u8(reader);
+        ret[i].tied = tied == 1;
+        good = spotnik_wire_zeros_read(reader, 7) && tied <= 1 && is_claim(&ret[i]) && good;
+        any |= ret[i].step != 0;
+    }
+    return good && any ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;
+}
+
 static int body_read(struct spotnik_reader *reader, struct spotnik_wire_storage *storage,
                      struct spotnik_message *message)
 {
@@ -196,6 +217,7 @@ static int body_read(struct spotnik_reader *reader, struct spotnik_wire_storage 
         message->serial = spotnik_reader_u64(reader);
         return message->serial ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;
     case SPOTNIK_MESSAGE_HEARTBEAT:
+        return spotnik_reader_is_done(reader) ? SPOTNIK_OK : digests_read(reader, message->digest);
     case SPOTNIK_MESSAGE_FENCED:
     case SPOTNIK_MESSAGE_VIEW_ASK:
     case SPOTNIK_MESSAGE_MISMATCH:

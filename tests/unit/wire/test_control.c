@@ -100,7 +100,8 @@ static void every_truncation_is_refused(void **state)
             struct spotnik_message drawn;
             message_draw(f, (enum spotnik_message_kind)kind, &drawn);
             for (size_t size = 0; size < f->size; size++)
-                assert_refused(f, f->bytes, size, SPOTNIK_ERR_ARGUMENT);
+                if (kind != SPOTNIK_MESSAGE_HEARTBEAT || size != SPOTNIK_WIRE_HEAD_BYTES) /* that is one without claims */
+                    assert_refused(f, f->bytes, size, SPOTNIK_ERR_ARGUMENT);
         }
 }
 
