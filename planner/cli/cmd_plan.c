@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `spotnik plan`: how many of which machine, spot or not, with which batch, to be done by a deadline or
  * under a budget, and how sure. */
-#include "../churn.h"
+#include "../../cli/churn.h"
 #include "cmd_plan.h"
 #include "plan/store.h"
 #include "plan_args.h"
