@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `spotnik backtest`: a policy over many windows of spot availability; means and deviations as JSON. */
+#include "calibrate.h"
 #include "cmd_backtest.h"
 #include "plan/climate.h"
 #include "plan/foresight.h"
 #include "plan/omniscient.h"
 #include "plan/policy.h"
 #include "plan_args.h"
+#include "plan_known.h"
 
 #include <getopt.h>
 #include <math.h>
@@ -40,6 +42,7 @@ static const char usage[] =
 
 #define FILES_MAX 64
 #define PAIR_SPEED 1.8
+#define CALIBRATION_STARTUP_S 360
 
 struct call {
     const char *windows[FILES_MAX], *climates[FILES_MAX], *policy;
@@ -47,7 +50,8 @@ struct call {
     struct spotnik_job_terms terms;
     double stride_s;
     struct spotnik_sliced sliced;
-    bool each, learn;
+    bool each, learn, calibration, regimes_asked;
+    struct spotnik_calibrate calibrate;
     const char *prices_path;
     struct spotnik_prices prices;
     double on_demand_usd_per_h; /* 0: the price ratio says it */
@@ -190,10 +194,23 @@ static int climates_load(const struct call *call, struct spotnik_climate *climat
     return 0;
 }
 
+/* Regimes for `plan`, where --regimes asks for them. */
+static int learn_regimes(const struct call *call, struct spotnik_fault *fault)
+{
+    struct spotnik_weather weather;
+
+    if (spotnik_climates_learn(call->climates, call->climate_count, call->calibrate.regimes, &weather, fault))
+        return -1;
+    spotnik_weather_print(&weather);
+    return 0;
+}
+
 static int learn(const struct call *call, struct spotnik_fault *fault)
 {
     static struct spotnik_climate climates[FILES_MAX];
 
+    if (call->regimes_asked)
+        return learn_regimes(call, fault);
     if (climates_load(call, climates, fault))
         return -1;
     for (size_t i = 0; i < call->climate_count; i++) {
@@ -282,6 +299,23 @@ static int backtest(struct call *call, struct spotnik_fault *fault)
     return rc ? rc : spotnik_cli_json(tally_json(call, &tally));
 }
 
+static int calibration(struct call *call, struct spotnik_fault *fault)
+{
+    struct spotnik_calibrate *c = &call->calibrate;
+
+    c->traces = call->windows;
+    c->trace_count = call->window_count;
+    c->climates = call->climates;
+    c->climate_count = call->climate_count;
+    c->work_s = call->terms.work_s;
+    c->deadline_s = call->terms.deadline_s;
+    c->startup_s = call->terms.changeover_s > 0 ? call->terms.changeover_s : CALIBRATION_STARTUP_S;
+    c->stride_s = call->stride_s;
+    if ((c->work_s > 0) != (c->deadline_s > 0))
+        return spotnik_fault_set(fault, "--calibration takes --work and --deadline together, or neither for a set of jobs");
+    return spotnik_calibrate(c, fault);
+}
+
 static bool read_option(void *context, int option)
 {
     struct call *call = context;
@@ -322,6 +356,29 @@ static bool read_option(void *context, int option)
     case 'l':
         call->learn = true;
         return true;
+    case 'C':
+        call->calibration = true;
+        return true;
+    case 'U':
+        call->calibrate.unknown = true;
+        return true;
+    case 'g':
+        call->calibrate.plot = optarg;
+        return true;
+    case 'j':
+        call->calibrate.json = true;
+        return true;
+    case 'N':
+        return spotnik_cli_count("backtest", "--nodes", optarg, 1, 1024, &call->calibrate.machines);
+    case 'R':
+        call->regimes_asked = true;
+        return spotnik_cli_count("backtest", "--regimes", optarg, 1, SPOTNIK_REGIMES_MAX, &call->calibrate.regimes);
+    case 'r':
+        return spotnik_cli_count("backtest", "--runs", optarg, 20, SPOTNIK_FLEET_RUNS_MAX, &call->calibrate.runs);
+    case 'b':
+        return spotnik_cli_duration("backtest", "--block", optarg, false, &call->calibrate.block_s);
+    case 'P':
+        return spotnik_cli_duration("backtest", "--past", optarg, false, &call->calibrate.past_s);
     default:
         return false;
     }
@@ -344,10 +401,21 @@ int spotnik_cmd_backtest(int argc, char **argv)
                                              { "on-demand-usd", 1, 0, 'u' },
                                              { "learn", 0, 0, 'l' },
                                              { "climates", 1, 0, 'c' },
+                                             { "calibration", 0, 0, 'C' },
+                                             { "unknown", 0, 0, 'U' },
+                                             { "plot", 1, 0, 'g' },
+                                             { "json", 0, 0, 'j' },
+                                             { "nodes", 1, 0, 'N' },
+                                             { "regimes", 1, 0, 'R' },
+                                             { "runs", 1, 0, 'r' },
+                                             { "block", 1, 0, 'b' },
+                                             { "past", 1, 0, 'P' },
                                              { "help", 0, 0, 'h' },
                                              { 0, 0, 0, 0 } };
     /* p3.2xlarge: 3.06 USD/h on demand, 0.92 spot (Can't Be Late, section 6) */
-    struct call call = { .terms = { .price_ratio = 3.06 / 0.92 }, .stride_s = 6 * 3600, .sliced = { 10 } };
+    struct call call = { .terms = { .price_ratio = 3.06 / 0.92 }, .stride_s = 6 * 3600, .sliced = { 10 },
+                         .calibrate = { .machines = 4, .runs = 400, .regimes = SPOTNIK_REGIMES_LEARNED,
+                                        .block_s = 72 * 3600, .past_s = 24 * 3600 } };
     struct spotnik_fault fault;
     int done = spotnik_cli_options(argc, argv, "h", options, usage, read_option, &call);
     if (done >= 0)
@@ -355,6 +423,11 @@ int spotnik_cmd_backtest(int argc, char **argv)
     for (; call.learn && optind < argc; optind++)
         if (!spotnik_cli_append("backtest", argv[optind], call.climates, &call.climate_count, FILES_MAX))
             return SPOTNIK_EXIT_USAGE;
+    if (call.calibration && call.window_count && optind == argc) {
+        if (calibration(&call, &fault))
+            return spotnik_cli_refuse("backtest", SPOTNIK_EXIT_FAILED, "%s", fault.text);
+        return SPOTNIK_EXIT_OK;
+    }
     if (optind < argc || (!call.learn && (!call.window_count || !call.policy || !(call.terms.work_s > 0)))) {
         fputs(usage, stderr);
         return SPOTNIK_EXIT_USAGE;

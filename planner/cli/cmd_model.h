@@ -37,4 +37,9 @@ void spotnik_model_report(const char *what, struct spotnik_model_errors *errors)
 
 int spotnik_cmd_model(int argc, char **argv);
 
+/* One row of lifetimes: columns of its age and of how it ended (`kind`, or `flag` when that is not below zero). */
+struct spotnik_life;
+int spotnik_life_read(const struct spotnik_table *table, size_t row, int age, int kind, int flag,
+                      struct spotnik_life *life, struct spotnik_fault *fault);
+
 #endif

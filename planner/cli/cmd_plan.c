@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `spotnik plan`: how many of which machine, spot or not, with which batch, to be done by a deadline or
  * under a budget, and how sure. */
-#include "../../cli/churn.h"
 #include "cmd_plan.h"
 #include "plan/store.h"
 #include "plan_args.h"
+#include "plan_known.h"
 #include "plan_output.h"
 #include "plan_status.h"
 
@@ -18,6 +18,7 @@ static const char usage[] =
     "                    [--prices FILE]... [--advisor FILE] [--history TYPE=FILE]... [--confidence 0.95]\n"
     "                    [--machines 64] [--only spot|on-demand] [--losses-per-h X | --churn TRACE "
     "[--speedup X]]\n"
+    "                    [--availability TYPE[@ZONE]=TRACE]... [--climates TRACE]... [--lifetimes FILE [--cap 24h]]\n"
     "                    [--from-status FILE [--running TYPE[@ZONE]=spot|on-demand[:N]]... [--batch N] "
     "[--elapsed 2h]\n"
     "                    [--spent X]] [--store FILE.db] [--seed N] [--runs N] [--plot FILE.svg]\n"
@@ -25,9 +26,11 @@ static const char usage[] =
     "\n"
     "Without --prices the built-in table is used, without --profile an example job. --target is epochs=N, "
     "steps=N or\n"
-    "samples=N. Without deadline and budget the knee of the Pareto front is chosen. --churn replays a trace "
-    "(lines of\n"
-    "milliseconds,add|remove,node; node j is the fleet's j-th spot machine) instead of drawing losses. "
+    "samples=N. Without deadline and budget the knee of the Pareto front is chosen. --availability tells what was seen "
+    "of\n"
+    "a place until now; of places without it only how such machines fare in general (--climates learns that from your\n"
+    "traces). --churn replays a trace for all spot machines, every run from another instant. docs/traces.md has the\n"
+    "formats. "
     "--from-status re-plans\n"
     "from what `spotnik status --json` printed: --running says what the members are rented as, and they "
     "stay.\n"
@@ -43,8 +46,9 @@ struct call {
     const char *profile_path, *prices[FILES_MAX], *histories[FILES_MAX], *advisor, *store, *plot, *format,
         *churn_path;
     struct spotnik_standing standing;
-    struct spotnik_churn churn;
+    struct spotnik_trace churn;
     double speedup; /* of the trace */
+    struct spotnik_known known;
     const char *target;
     size_t price_count, history_count;
     bool explain;
@@ -121,27 +125,16 @@ static int prices_load(struct call *call, struct spotnik_fault *fault)
     return rc;
 }
 
-/* A trace to replay; its first event is the beginning. */
+/* A trace to replay, from a random instant for every run unless it says where to begin. */
 static int churn_load(struct call *call, struct spotnik_fault *fault)
 {
-    struct churn trace;
-    char error[256];
-
     if (!call->churn_path)
         return 0;
-    if (!churn_read(call->churn_path, &trace, error, sizeof(error)))
-        return spotnik_fault_set(fault, "%s: %s", call->churn_path, error);
-    struct spotnik_churn_event *events = malloc(trace.event_count * sizeof(*events));
-    for (size_t i = 0; events && i < trace.event_count; i++)
-        events[i] = (struct spotnik_churn_event){
-            .at_s = (double)(trace.event[i].at_ms - trace.event[0].at_ms) / 1e3 / call->speedup,
-            .node = trace.event[i].node,
-            .add = trace.event[i].add,
-        };
-    call->churn = (struct spotnik_churn){ trace.event_count, events, trace.node_count };
+    if (spotnik_trace_load(call->churn_path, &call->churn, fault))
+        return -1;
+    spotnik_trace_scale(&call->churn, 1 / call->speedup);
     call->wish.work.churn = &call->churn;
-    churn_free(&trace);
-    return events ? 0 : spotnik_fault_set(fault, "out of memory for the trace");
+    return 0;
 }
 
 static int remember(struct call *call, const struct spotnik_plan *plan, struct spotnik_fault *fault)
@@ -176,6 +169,7 @@ static int plan_run(struct call *call, spotnik_plan_printer print, struct spotni
     if (!rc)
         rc = profile_load(call, fault) || target_read(call, fault) || prices_load(call, fault)
                      || churn_load(call, fault)
+                     || spotnik_known_load(&call->known, &call->catalog, &call->wish.work, fault)
                      || spotnik_standing_apply(&call->standing, &call->profile, &call->catalog, &call->wish,
                                                fault)
                      || spotnik_plan_make(&call->catalog, &call->profile, &call->wish, plan, fault)
@@ -187,7 +181,8 @@ static int plan_run(struct call *call, spotnik_plan_printer print, struct spotni
         rc = spotnik_fault_set(fault, "%s", *plan->binding ? plan->binding : "cannot write the plan");
     else if (!rc && !plan->found)
         rc = spotnik_fault_set(fault, "%s", plan->binding);
-    free((void *)call->churn.events);
+    spotnik_trace_free(&call->churn);
+    spotnik_known_free(&call->known);
     free(plan);
     return rc;
 }
@@ -213,6 +208,8 @@ static bool read_number(struct call *call, int option)
         return spotnik_cli_number("plan", "--speedup", optarg, 1e-3, 1e6, &call->speedup);
     case 'c':
         return spotnik_cli_number("plan", "--confidence", optarg, 0.01, 0.9999, &call->wish.confidence);
+    case 'G':
+        return spotnik_cli_duration("plan", "--cap", optarg, false, &call->wish.work.cap_s);
     case 'l':
         return spotnik_cli_number("plan", "--losses-per-h", optarg, 0, 1000, &call->wish.work.losses_per_h);
     case 'm':
@@ -254,6 +251,13 @@ static bool read_option(void *context, int option)
                                   SPOTNIK_RUNNING_MAX);
     case 'C':
         call->churn_path = optarg;
+        return true;
+    case 'A':
+        return spotnik_cli_append("plan", optarg, call->known.seen, &call->known.seen_count, SPOTNIK_SEEN_MAX);
+    case 'K':
+        return spotnik_cli_append("plan", optarg, call->known.climates, &call->known.climate_count, SPOTNIK_SEEN_MAX);
+    case 'L':
+        call->known.lifetimes = optarg;
         return true;
     case 'S':
         call->store = optarg;
@@ -324,6 +328,10 @@ int spotnik_cmd_plan(int argc, char **argv)
                                              { "elapsed", 1, 0, 'E' },
                                              { "spent", 1, 0, 'X' },
                                              { "churn", 1, 0, 'C' },
+                                             { "availability", 1, 0, 'A' },
+                                             { "climates", 1, 0, 'K' },
+                                             { "lifetimes", 1, 0, 'L' },
+                                             { "cap", 1, 0, 'G' },
                                              { "speedup", 1, 0, 'U' },
                                              { "store", 1, 0, 'S' },
                                              { "seed", 1, 0, 'e' },

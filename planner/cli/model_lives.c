@@ -29,7 +29,7 @@ static bool in_group(const struct spotnik_table *table, size_t row, int column, 
     return column < 0 || !strcmp(spotnik_table_text(table, row, column), name);
 }
 
-static int life_read(const struct spotnik_table *table, size_t row, int age, int kind, int flag,
+int spotnik_life_read(const struct spotnik_table *table, size_t row, int age, int kind, int flag,
                      struct spotnik_life *life, struct spotnik_fault *fault)
 {
     double revoked;
@@ -70,7 +70,7 @@ static int lives_read(const struct spotnik_table *table, int group, const char *
     for (size_t row = 0; row < spotnik_table_rows(table); row++) {
         if (!in_group(table, row, group, name))
             continue;
-        if (life_read(table, row, age, kind, flag, &lives->list[lives->count], fault))
+        if (spotnik_life_read(table, row, age, kind, flag, &lives->list[lives->count], fault))
             return -1;
         if (ended >= 0 && lives->list[lives->count].lost
             && spotnik_timestamp_parse(spotnik_table_text(table, row, ended),

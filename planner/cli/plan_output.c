@@ -54,6 +54,47 @@ static void print_wish(const struct spotnik_plan_context *x, FILE *out)
         fputs("the profile is the built-in example, not your job: measure yours and give --profile\n", out);
 }
 
+static const struct spotnik_candidate *first_with_spot(const struct spotnik_plan *plan)
+{
+    for (size_t i = 0; i < plan->count; i++)
+        for (size_t j = 0; j < plan->candidates[i].fleet.group_count; j++)
+            if (plan->candidates[i].fleet.groups[j].spot)
+                return &plan->candidates[i];
+    return NULL;
+}
+
+/* A chance of spot machines is about a place; where nothing is known of the place, that is said, and what follows. */
+static void print_doubt(const struct spotnik_plan_context *x, FILE *out)
+{
+    const struct spotnik_candidate *c = first_with_spot(x->plan);
+    struct spotnik_pool pool;
+    char fleet[192];
+    size_t i = 0;
+
+    while (c && !c->fleet.groups[i].spot)
+        i++;
+    if (!c)
+        return;
+    spotnik_group_pool(&c->fleet.groups[i], &x->wish->work, &pool);
+    spotnik_fleet_describe(&c->fleet, fleet, sizeof(fleet));
+    fprintf(out, "\nwhat the chance of %s rests on:\n", fleet);
+    if (pool.kind == SPOTNIK_POOL_UNKNOWN || pool.kind == SPOTNIK_POOL_BAND)
+        fprintf(out,
+                "  nothing was seen of spot capacity for %s%s%s: it is drawn from %s;\n"
+                "  give --availability %s%s%s=TRACE (docs/traces.md) for a chance of your own\n",
+                c->fleet.groups[i].offer->instance, *c->fleet.groups[i].offer->zone ? " in " : "",
+                c->fleet.groups[i].offer->zone, pool.weather->name, c->fleet.groups[i].offer->instance,
+                *c->fleet.groups[i].offer->zone ? "@" : "", c->fleet.groups[i].offer->zone);
+    if (c->outcome.third_short[2] - c->outcome.third_short[0] < 1e-9) {
+        fputs("  capacity is never short in any run\n", out);
+        return;
+    }
+    for (int third = 0; third < 3; third++)
+        fprintf(out, "  %s third of the runs, machines missing up to %3.0f %% of the time: %3.0f %%\n",
+                third == 0 ? "best" : third == 1 ? "next" : "last", 100 * c->outcome.third_short[third],
+                100 * c->outcome.third_both[third]);
+}
+
 int spotnik_plan_print_table(const struct spotnik_plan_context *x, FILE *out)
 {
     size_t rows = x->plan->count < TABLE_ROWS ? x->plan->count : TABLE_ROWS;
@@ -65,7 +106,36 @@ int spotnik_plan_print_table(const struct spotnik_plan_context *x, FILE *out)
         print_row(&x->plan->candidates[i], i == 0 && x->plan->found ? "> " : "  ", out);
     if (!x->plan->found)
         fprintf(out, "\nno plan: %s\n", x->plan->binding);
+    print_doubt(x, out);
     return 0;
+}
+
+/* What the simulation knows of a group's capacity. */
+static void explain_pool(const struct spotnik_plan_context *x, const struct spotnik_group *group, FILE *out)
+{
+    struct spotnik_pool pool;
+
+    spotnik_group_pool(group, &x->wish->work, &pool);
+    switch (pool.kind) {
+    case SPOTNIK_POOL_REPLAY:
+        fputs(", capacity as in the trace", out);
+        break;
+    case SPOTNIK_POOL_SEEN:
+        fprintf(out, ", capacity as seen so far (now %s), going on as in %s", pool.outlook.up ? "there" : "none",
+                pool.weather->name);
+        break;
+    case SPOTNIK_POOL_RATE:
+        fprintf(out, ", %.5f losses per machine and hour, back when there is capacity", pool.high_per_h);
+        break;
+    case SPOTNIK_POOL_BAND:
+        fprintf(out, ", %.5f to %.5f losses per machine and hour (the Advisor's band; wrong in %.0f %% of runs)",
+                pool.low_per_h, pool.high_per_h, 100 * pool.doubt);
+        break;
+    case SPOTNIK_POOL_UNKNOWN:
+        fprintf(out, ", capacity unknown: any place of %s", pool.weather->name);
+    }
+    if (pool.lives)
+        fputs(", single machines live as in --lifetimes", out);
 }
 
 static void explain_one(const struct spotnik_plan_context *x, const struct spotnik_candidate *c, FILE *out)
@@ -90,12 +160,8 @@ static void explain_one(const struct spotnik_plan_context *x, const struct spotn
         fprintf(out, "  %s at $%.4f/h%s", g->offer->instance,
                 g->spot ? g->offer->spot_usd_per_h : g->offer->on_demand_usd_per_h,
                 g->spot ? " spot" : " on demand");
-        if (g->spot && isnan(g->offer->losses_per_h))
-            fprintf(out, ", losses unknown, taken as %.3f per machine and hour",
-                    isnan(x->wish->work.losses_per_h) ? SPOTNIK_LOSSES_PER_H_UNKNOWN
-                                                      : x->wish->work.losses_per_h);
-        else if (g->spot)
-            fprintf(out, ", %.5f losses per machine and hour", g->offer->losses_per_h);
+        if (g->spot)
+            explain_pool(x, g, out);
         if (isfinite(one_less_s) && c->fleet.group_count == 1)
             fprintf(out, "; with one less a step takes %.3f s", one_less_s);
         fputc('\n', out);
@@ -117,6 +183,11 @@ int spotnik_plan_print_explain(const struct spotnik_plan_context *x, FILE *out)
     return 0;
 }
 
+static json_t *limit_json(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
 static json_t *candidate_json(const struct spotnik_candidate *c)
 {
     const struct spotnik_outcome *o = &c->outcome;
@@ -132,18 +203,15 @@ static json_t *candidate_json(const struct spotnik_candidate *c)
                       g->spot ? g->offer->spot_usd_per_h : g->offer->on_demand_usd_per_h, "kept",
                       (int)g->running));
     }
-    return json_pack("{s:o, s:f, s:f, s:[f,f], s:f, s:[f,f], s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:b, s:s}",
-                     "machines", machines, "batch", c->fleet.batch, "time_h", o->time_mean_s / 3600,
-                     "time_h_range", o->time_low_s / 3600, o->time_high_s / 3600, "cost_usd",
-                     o->cost_mean_usd, "cost_usd_range", o->cost_low_usd, o->cost_high_usd, "chance", o->both,
+    return json_pack("{s:o, s:f, s:o, s:[o,o], s:o, s:[o,o], s:[f,f,f], s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:b, s:s}",
+                     "machines", machines, "batch", c->fleet.batch, "time_h", limit_json(o->time_mean_s / 3600),
+                     "time_h_range", limit_json(o->time_low_s / 3600), limit_json(o->time_high_s / 3600), "cost_usd",
+                     limit_json(o->cost_mean_usd), "cost_usd_range", limit_json(o->cost_low_usd),
+                     limit_json(o->cost_high_usd), "chance_by_thirds", o->third_both[0], o->third_both[1],
+                     o->third_both[2], "chance", o->both,
                      "chance_on_time", o->on_time, "chance_in_budget", o->in_budget, "losses", o->losses,
                      "step_s", c->estimate.step_s, "steps", c->estimate.steps, "feasible", (int)c->feasible,
                      "pareto", (int)c->on_front, "why_not", c->reason);
-}
-
-static json_t *limit_json(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
 }
 
 int spotnik_plan_print_json(const struct spotnik_plan_context *x, FILE *out)

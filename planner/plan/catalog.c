@@ -126,30 +126,46 @@ static bool same_place(const struct spotnik_offer *offer, const char *region, co
     return !strcmp(offer->instance, instance) && (!*offer->region || !strcmp(offer->region, region));
 }
 
-/* One line of advice: the share taken back per month, and the savings. */
-static void advise(struct spotnik_catalog *catalog, const char *region, const char *instance, double monthly,
-                   double savings_pct)
+/* A band of the Spot Advisor: which share of the machines was taken back in the month that is over. It is read as a range;
+ * no data say how well it tells the hours to come, so that the doubt is a choice, and grows with the band. */
+struct band {
+    double least_pct, most_pct, doubt;
+};
+
+static const struct band bands[] = {
+    { 0.5, 5, 0.15 }, { 5, 11, 0.3 }, { 11, 16, 0.4 }, { 16, 22, 0.5 }, { 22, 100, 1 }
+};
+
+/* One line of advice: the band, and the savings. */
+static void advise(struct spotnik_catalog *catalog, const char *region, const char *instance,
+                   const struct band *band, double savings_pct)
 {
     for (size_t i = 0; i < catalog->count; i++) {
         struct spotnik_offer *offer = &catalog->offers[i];
         if (!same_place(offer, region, instance))
             continue;
-        offer->losses_per_h = spotnik_monthly_to_hourly(monthly);
+        offer->losses_per_h = NAN;
+        if (band->most_pct < 100) { /* the top band has no upper end: nothing is known */
+            offer->losses_per_h = spotnik_monthly_to_hourly(band->least_pct / 100);
+            offer->losses_most_per_h = spotnik_monthly_to_hourly(band->most_pct / 100);
+            offer->losses_doubt = band->doubt;
+        }
         if (isnan(offer->spot_usd_per_h) && !isnan(offer->on_demand_usd_per_h) && savings_pct > 0)
             offer->spot_usd_per_h = offer->on_demand_usd_per_h * (1 - savings_pct / 100);
     }
 }
 
-/* The advisor's top bucket is "more than 20 %": taken as 30 %, not as the certain loss that its 100 %
- * would be. */
-static double monthly_share(double most_pct)
+static const struct band *band_up_to(double most_pct)
 {
-    return most_pct >= 100 ? 0.30 : most_pct / 100;
+    size_t i = 0;
+
+    while (i < 4 && bands[i].most_pct < most_pct)
+        i++;
+    return &bands[i];
 }
 
 static int advise_json(struct spotnik_catalog *catalog, const char *path, struct spotnik_fault *fault)
 {
-    static const double most_pct[] = { 5, 11, 16, 22, 100 };
     const char *region, *instance;
     json_t *json, *systems, *machine;
 
@@ -167,8 +183,7 @@ static int advise_json(struct spotnik_catalog *catalog, const char *path, struct
         {
             json_int_t range = json_integer_value(json_object_get(machine, "r"));
             double savings = json_number_value(json_object_get(machine, "s"));
-            advise(catalog, region, instance, monthly_share(most_pct[range < 0 || range > 4 ? 4 : range]),
-                   savings);
+            advise(catalog, region, instance, &bands[range < 0 || range > 4 ? 4 : range], savings);
         }
     }
     json_decref(json);
@@ -195,7 +210,7 @@ static int advise_csv(struct spotnik_catalog *catalog, const char *path, struct 
             rc = spotnik_table_number(table, row, columns[4], -1e6, 100, &savings_pct, fault);
         if (!rc)
             advise(catalog, spotnik_table_text(table, row, columns[0]),
-                   spotnik_table_text(table, row, columns[2]), monthly_share(most_pct), savings_pct);
+                   spotnik_table_text(table, row, columns[2]), band_up_to(most_pct), savings_pct);
     }
     spotnik_table_free(table);
     return rc;

@@ -14,15 +14,20 @@
 
 #define SPOTNIK_HISTORIES_MAX 16
 
+struct spotnik_pool;
+
 struct spotnik_offer {
     char instance[40], region[28], zone[32], accelerator[28];
     double accelerators, vcpus, memory_gib;
     double on_demand_usd_per_h; /* NAN: not sold so */
     double spot_usd_per_h;      /* NAN: not sold so */
-    double losses_per_h;        /* NAN: unknown */
+    double losses_per_h;        /* of single machines; of a band its lower end; NAN: unknown */
     double link_gbps;           /* NAN: unknown */
     const struct spotnik_prices
         *spot_prices; /* its history, of which spot_usd_per_h is the mean; NULL: none */
+    const struct spotnik_pool *pool; /* what was seen of its capacity; NULL: nothing */
+    double losses_most_per_h;        /* upper end of a band; 0: losses_per_h is a rate */
+    double losses_doubt;             /* the chance that the band tells nothing of the hours to come */
 };
 
 struct spotnik_catalog {

@@ -7,20 +7,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-int spotnik_json_load(const char *path, json_t **json_out, struct spotnik_fault *fault)
+int spotnik_json_parse(const char *name, const char *bytes, size_t size, json_t **json_out, struct spotnik_fault *fault)
 {
     json_error_t error;
+    json_t *json = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, &error);
+
+    if (!json)
+        return spotnik_fault_set(fault, "%s:%d:%d: not JSON: %s", name, error.line, error.column, error.text);
+    *json_out = json;
+    return 0;
+}
+
+int spotnik_json_load(const char *path, json_t **json_out, struct spotnik_fault *fault)
+{
     char *bytes;
     size_t size;
 
     if (spotnik_file_read(path, &bytes, &size, fault))
         return -1;
-    json_t *json = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, &error);
+    int rc = spotnik_json_parse(path, bytes, size, json_out, fault);
     free(bytes);
-    if (!json)
-        return spotnik_fault_set(fault, "%s:%d:%d: not JSON: %s", path, error.line, error.column, error.text);
-    *json_out = json;
-    return 0;
+    return rc;
 }
 
 bool spotnik_json_looks_like(const char *path)

@@ -10,6 +10,9 @@
 
 /* The caller calls json_decref on *json_out. */
 int spotnik_json_load(const char *path, json_t **json_out, struct spotnik_fault *fault);
+/* The same on bytes. */
+int spotnik_json_parse(const char *name, const char *bytes, size_t size, json_t **json_out,
+                       struct spotnik_fault *fault);
 /* True when the file's first byte that is not white space opens a JSON object or array. */
 bool spotnik_json_looks_like(const char *path);
 /* A finite number in [least, most] under `key`; when the key is missing, `fallback` if that is a number,

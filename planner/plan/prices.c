@@ -39,22 +39,29 @@ static int rows_read(const struct spotnik_table *table, struct spotnik_prices *p
     return 0;
 }
 
+int spotnik_prices_of(const struct spotnik_table *table, struct spotnik_prices *prices_out,
+                      struct spotnik_fault *fault)
+{
+    struct spotnik_prices prices = { .count = spotnik_table_rows(table) };
+    prices.at_s = malloc(prices.count * sizeof(double));
+    prices.usd_per_h = malloc(prices.count * sizeof(double));
+    int rc = prices.at_s && prices.usd_per_h ? rows_read(table, &prices, fault)
+                                             : spotnik_fault_set(fault, "out of memory");
+    if (rc)
+        spotnik_prices_free(&prices);
+    else
+        *prices_out = prices;
+    return rc;
+}
+
 int spotnik_prices_read(const char *path, struct spotnik_prices *prices_out, struct spotnik_fault *fault)
 {
     struct spotnik_table *table;
 
     if (spotnik_table_load(path, &table, fault))
         return -1;
-    struct spotnik_prices prices = { .count = spotnik_table_rows(table) };
-    prices.at_s = malloc(prices.count * sizeof(double));
-    prices.usd_per_h = malloc(prices.count * sizeof(double));
-    int rc = prices.at_s && prices.usd_per_h ? rows_read(table, &prices, fault)
-                                             : spotnik_fault_set(fault, "out of memory");
+    int rc = spotnik_prices_of(table, prices_out, fault);
     spotnik_table_free(table);
-    if (rc)
-        spotnik_prices_free(&prices);
-    else
-        *prices_out = prices;
     return rc;
 }
 

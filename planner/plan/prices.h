@@ -19,6 +19,10 @@ struct spotnik_prices {
 
 /* A CSV with the columns timestamp_utc (a time with its zone, never backwards) and spot_usd_per_h. */
 int spotnik_prices_read(const char *path, struct spotnik_prices *prices_out, struct spotnik_fault *fault);
+/* The same of a table that the caller has. */
+struct spotnik_table;
+int spotnik_prices_of(const struct spotnik_table *table, struct spotnik_prices *prices_out,
+                      struct spotnik_fault *fault);
 void spotnik_prices_free(struct spotnik_prices *prices);
 
 /* Integral of the price, in (USD/h) s, over [from_s, from_s + stretch_s); from_s is not below zero. */

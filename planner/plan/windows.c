@@ -3,6 +3,7 @@
  * refused with the place where they are. */
 #include "plan/windows.h"
 #include "plan/jsonfile.h"
+#include "plan/table.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -88,14 +89,15 @@ static int windows_read(const char *path, const json_t *json, struct spotnik_win
     return letters ? letters_read(path, letters, windows, fault) : counts_read(path, counts, windows, fault);
 }
 
-int spotnik_windows_load(const char *path, struct spotnik_windows *windows_out, struct spotnik_fault *fault)
+int spotnik_windows_parse(const char *name, const char *bytes, size_t size, struct spotnik_windows *windows_out,
+                          struct spotnik_fault *fault)
 {
     struct spotnik_windows windows = { 0 };
     json_t *json;
 
-    if (spotnik_json_load(path, &json, fault))
+    if (spotnik_json_parse(name, bytes, size, &json, fault))
         return -1;
-    int rc = windows_read(path, json, &windows, fault);
+    int rc = windows_read(name, json, &windows, fault);
     json_decref(json);
     if (rc) {
         spotnik_windows_free(&windows);
@@ -103,6 +105,18 @@ int spotnik_windows_load(const char *path, struct spotnik_windows *windows_out, 
     }
     *windows_out = windows;
     return 0;
+}
+
+int spotnik_windows_load(const char *path, struct spotnik_windows *windows_out, struct spotnik_fault *fault)
+{
+    char *bytes;
+    size_t size;
+
+    if (spotnik_file_read(path, &bytes, &size, fault))
+        return -1;
+    int rc = spotnik_windows_parse(path, bytes, size, windows_out, fault);
+    free(bytes);
+    return rc;
 }
 
 int spotnik_windows_cut(const struct spotnik_windows *from, double length_s, double stride_s,

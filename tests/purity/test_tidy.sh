@@ -38,6 +38,7 @@ plant src/peers/a.c "$spdx\nint c = CLOCK_REALTIME;\n" 'line 2 reads the wall cl
 plant src/api/a.c "$spdx\n#include \"plan/fleet.h\"\n" 'includes "plan/fleet.h", which is no layer'
 plant planner/plan/a.c "$spdx\n#include \"core/core.h\"\n" 'includes "core/core.h"; planner/plan uses base and plan'
 plant planner/plan/a.c "$spdx\n#include \"cmd_plan.h\"\n" 'includes "cmd_plan.h"; planner/plan uses base and plan'
+plant planner/cli/a.c "$spdx\n#include \"../../cli/run.h\"\n" 'includes "../../cli/run.h"; planner/cli uses base and plan'
 plant cli/a.c 'int x;\n' 'the first line is not the SPDX line'
 plant cli/a.c "$spdx\n\tint x;\n" 'line 2 has a tab'
 plant cli/a.c "$spdx\nint x; \n" 'line 2 ends in a blank'
