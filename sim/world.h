@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The simulated world and the vocabulary its files share. Private to src/sim: what others see is sim.h.
+/* The simulated world and the vocabulary its files share. Private to sim: what others see is sim.h.
  *
  *   world.c    time, phases, the loop           link.c   control links: FIFO, delays, dials, ends
  *   process.c  a process drives its core        lane.c   data connections: back-pressure, half-received frames
