@@ -184,13 +184,18 @@ static void add_adaption(struct spotnik_text *text, const struct spotnik_watched
         add(text, "spotnik_observed{name=\"%s\"} %.12g\n", of->observed[i].name, of->observed[i].value);
 }
 
+/* A pass that this member was told of late, by the next one, has no instant: its time counts to the next. */
 void spotnik_watched_phases(const spotnik_recovery *recovery, uint64_t ret_ns[SPOTNIK_PHASES])
 {
     const uint64_t at[] = { recovery->detected_ns, recovery->reconciled_ns, recovery->accepted_ns,
                             recovery->restarted_ns, recovery->committed_ns };
 
-    for (int i = 0; i < SPOTNIK_PHASE_TOTAL; i++)
-        ret_ns[i] = at[i] && at[i + 1] > at[i] ? at[i + 1] - at[i] : 0;
+    uint64_t from_ns = at[0];
+
+    for (int i = 0; i < SPOTNIK_PHASE_TOTAL; i++) {
+        ret_ns[i] = from_ns && at[i + 1] > from_ns ? at[i + 1] - from_ns : 0;
+        from_ns += ret_ns[i];
+    }
     ret_ns[SPOTNIK_PHASE_TOTAL] = at[0] && at[4] > at[0] ? at[4] - at[0] : 0;
 }
 

@@ -139,6 +139,23 @@ static void test_no_room(void **state)
     free(of);
 }
 
+/* The phases add up to the whole, also where a member was told of two passes at once. */
+static void test_phases(void **state)
+{
+    spotnik_recovery recovery = { .detected_ns = 100, .reconciled_ns = 130, .accepted_ns = 150, .restarted_ns = 155, .committed_ns = 200 };
+    uint64_t ns[SPOTNIK_PHASES];
+
+    (void)state;
+    spotnik_watched_phases(&recovery, ns);
+    assert_true(ns[0] == 30 && ns[1] == 20 && ns[2] == 5 && ns[3] == 45 && ns[4] == 100);
+    recovery.reconciled_ns = recovery.accepted_ns = 0;
+    spotnik_watched_phases(&recovery, ns);
+    assert_true(ns[0] == 0 && ns[1] == 0 && ns[2] == 55 && ns[3] == 45 && ns[4] == 100);
+    recovery.committed_ns = 0;
+    spotnik_watched_phases(&recovery, ns);
+    assert_true(ns[2] == 55 && ns[3] == 0 && ns[4] == 0);
+}
+
 static void test_rate(void **state)
 {
     struct spotnik_said_rate rate = { 0 };
@@ -192,7 +209,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_values), cmocka_unit_test(test_histogram), cmocka_unit_test(test_lines),
-        cmocka_unit_test(test_no_room), cmocka_unit_test(test_rate), cmocka_unit_test(test_ids),
+        cmocka_unit_test(test_no_room), cmocka_unit_test(test_phases), cmocka_unit_test(test_rate), cmocka_unit_test(test_ids),
         cmocka_unit_test(test_observed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
