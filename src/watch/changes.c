@@ -23,13 +23,8 @@ static bool has_id(const struct spotnik_id *list, uint32_t count, struct spotnik
     return false;
 }
 
-/* Up to four ids, as their first eight letters: `,"members":["ab12cd34",...]`, and the same for people. */
-struct names {
-    char json[96], text[64];
-    uint32_t count;
-};
-
-static void name(struct names *names, struct spotnik_id id, uint32_t at)
+/* Up to four ids, as their first eight letters, for JSON and for people. */
+static void name(struct watch_names *names, struct spotnik_id id, uint32_t at)
 {
     size_t json = strlen(names->json), text = strlen(names->text);
 
@@ -40,45 +35,54 @@ static void name(struct names *names, struct spotnik_id id, uint32_t at)
 }
 
 /* Those of `a` that are not in `b`. */
-static void name_missing(struct names *names, const struct spotnik_id *a, uint32_t a_count, const struct spotnik_id *b,
+static void name_missing(struct watch_names *names, const struct spotnik_id *a, uint32_t a_count, const struct spotnik_id *b,
                          uint32_t b_count)
 {
     uint32_t count = 0;
 
-    *names = (struct names){ .count = 0 };
+    *names = (struct watch_names){ .json = "" };
     for (uint32_t i = 0; i < a_count; i++)
         if (!has_id(b, b_count, a[i]))
             name(names, a[i], count++);
     if (count)
         strcat(names->text, count > 4 ? ", ...)" : ")");
-    names->count = count;
 }
 
-/* Several views may lie between two looks: names are told only where they are certainly those of this change. */
-static const struct names *certain(const struct names *names, uint32_t count)
+/* Of view `at`, told after others may have followed it. */
+static uint32_t size_then(const spotnik_job_status *status, uint32_t at)
 {
-    static const struct names none;
+    int64_t size = status->size;
 
-    return names->count == count ? names : &none;
+    for (uint32_t i = at + 1; i < status->recovery_count; i++)
+        size += (int64_t)status->recovery[i].lost + status->recovery[i].left - status->recovery[i].joined;
+    return size > 0 ? (uint32_t)size : 0;
 }
 
-static void tell_view(struct spotnik_watch *watch, const struct spotnik_watched *of, const spotnik_recovery *recovery,
-                      const struct names *gone, const struct names *came)
+static const struct watch_change *change_of(const struct spotnik_watch *watch, uint64_t epoch)
 {
+    static const struct watch_change unknown;
+    const struct watch_change *change = &watch->before.change[epoch % CHANGES_KEPT];
+
+    return change->epoch == epoch ? change : &unknown;
+}
+
+static void tell_view(struct spotnik_watch *watch, const struct spotnik_watched *of, uint32_t at)
+{
+    const spotnik_recovery *recovery = &of->status.recovery[at];
+    const struct watch_names *gone = &change_of(watch, recovery->epoch)->gone, *came = &change_of(watch, recovery->epoch)->came;
     uint64_t ns[SPOTNIK_PHASES];
     char more[400];
     struct spotnik_text out = { more, sizeof more, false };
-    uint32_t size = of->status.size;
+    uint32_t size = size_then(&of->status, at);
     spotnik_job_status then = of->status; /* the line names the view it is about */
 
     then.view_epoch = recovery->epoch;
+    then.size = size;
     spotnik_watched_phases(recovery, ns);
     for (int i = 0; i < SPOTNIK_PHASES; i++)
         spotnik_text_add(&out, ",\"%s_ms\":%.3f", spotnik_phase_name[i], (double)ns[i] / 1e6);
     size_t phases = (size_t)(out.at - more);
 
-    gone = certain(gone, recovery->lost + recovery->left);
-    came = certain(came, recovery->joined);
     if (recovery->lost) {
         spotnik_text_add(&out, ",\"count\":%" PRIu32 ",\"members\":[%s]", recovery->lost, gone->json);
         spotnik_watch_say(watch, &then, SPOTNIK_SAID_LOST, more,
@@ -114,11 +118,28 @@ static void count_view(struct spotnik_watch *watch, const spotnik_recovery *reco
         spotnik_histogram_add(&watch->sums.phase[i], ns[i]);
 }
 
+/* Names are told only where they are certainly those of one change: the looks before and after it saw the views on both sides.
+ * A look follows every view at once, as a rule. */
 static void take_members(struct spotnik_watch *watch, const struct spotnik_watched *of)
 {
-    watch->before.member_count = of->member_count;
+    struct before *before = &watch->before;
+    struct spotnik_id here[SPOTNIK_WATCHED_MEMBERS];
+
+    if (of->view_epoch == before->members_epoch)
+        return;
     for (uint32_t i = 0; i < of->member_count; i++)
-        watch->before.member[i] = of->member[i].id;
+        here[i] = of->member[i].id;
+    bool whole = of->member_count < SPOTNIK_WATCHED_MEMBERS && before->member_count < SPOTNIK_WATCHED_MEMBERS;
+    if (whole && before->member_count && of->view_epoch == before->members_epoch + 1) {
+        struct watch_change *change = &before->change[of->view_epoch % CHANGES_KEPT];
+
+        change->epoch = of->view_epoch;
+        name_missing(&change->gone, before->member, before->member_count, here, of->member_count);
+        name_missing(&change->came, here, of->member_count, before->member, before->member_count);
+    }
+    memcpy(before->member, here, of->member_count * sizeof *here);
+    before->member_count = of->member_count;
+    before->members_epoch = of->view_epoch;
 }
 
 /* A recovery is told when a step was committed in its view, or when that has no prospect any more. */
@@ -126,14 +147,8 @@ static void compare_views(struct spotnik_watch *watch, const struct spotnik_watc
 {
     struct before *before = &watch->before;
     const spotnik_job_status *status = &of->status;
-    struct spotnik_id here[SPOTNIK_WATCHED_MEMBERS];
-    struct names gone, came, none = { .count = 0 };
-    bool told = false;
 
-    for (uint32_t i = 0; i < of->member_count; i++)
-        here[i] = of->member[i].id;
-    name_missing(&gone, before->member, before->member_count, here, of->member_count);
-    name_missing(&came, here, of->member_count, before->member, before->member_count);
+    take_members(watch, of);
     for (uint32_t i = 0; i < status->recovery_count; i++) {
         const spotnik_recovery *recovery = &status->recovery[i];
         bool over = recovery->committed_ns || i + 1 < status->recovery_count
@@ -142,12 +157,9 @@ static void compare_views(struct spotnik_watch *watch, const struct spotnik_watc
         if (recovery->epoch <= before->epoch || !over)
             continue;
         count_view(watch, recovery);
-        tell_view(watch, of, recovery, told ? &none : &gone, told ? &none : &came);
+        tell_view(watch, of, i);
         before->epoch = recovery->epoch;
-        told = true;
     }
-    if (told || !before->member_count)
-        take_members(watch, of);
 }
 
 /* ---- this member ---- */

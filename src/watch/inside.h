@@ -15,6 +15,7 @@
 #define EVENTS_TOLD 48 /* of them, to members that ask */
 #define EVENT_MAX 1024
 #define QUEUE_MAX 64
+#define CHANGES_KEPT 16
 #define STRIP_MAX 600 /* points of the page's picture, one a second */
 #define OTHERS_MAX 512
 
@@ -43,13 +44,25 @@ struct other {
     double steps_per_s, dollars_per_hour, goodput, compute_ms, commit_ms;
 };
 
+/* Who went and who came with a view. */
+struct watch_names {
+    char json[96], text[64];
+};
+
+struct watch_change {
+    uint64_t epoch;
+    struct watch_names gone, came;
+};
+
 /* What was there at the last look. Watcher's thread only. */
 struct before {
     bool has;
     uint64_t epoch, excluded, checkpoint_step, left_out, refusals, parked_since_ns;
     bool parked, noticed;
     uint32_t switches, member_count;
+    uint64_t members_epoch;
     struct spotnik_id member[SPOTNIK_WATCHED_MEMBERS];
+    struct watch_change change[CHANGES_KEPT];
     char warning[256], checkpoint_message[512];
 };
 
