@@ -48,8 +48,8 @@ SPOTNIK_API int spotnik_log_set(spotnik_job *job, void (*log)(void *context, con
                                 void *context);
 
 /**
- * Take the oldest message that was not taken yet: 1 when there was one, 0 when there was none. The first call begins
- * to collect; of more than 64 the oldest are dropped. On the thread of the job. Errors: ARGUMENT, SYSTEM, MEMORY.
+ * Take the oldest message that was not taken yet: 1 when there was one, 0 when there was none. Unless
+ * SPOTNIK_HTTP or an event log made it begin before, the first call begins to collect; of more than 64 the oldest are dropped. On the thread of the job. Errors: ARGUMENT, SYSTEM, MEMORY.
  */
 SPOTNIK_API int spotnik_log_next(spotnik_job *job, spotnik_log_entry *ret);
 

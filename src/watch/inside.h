@@ -98,7 +98,6 @@ struct spotnik_watch {
     uint64_t watched_ns; /* when somebody last asked for the whole job */
     spotnik_log_entry queue[QUEUE_MAX];
     uint32_t queue_first, queue_count;
-    bool collecting;
 
     pthread_mutex_t log_lock; /* held while the program's callback runs */
     void (*log)(void *context, const spotnik_log_entry *message);

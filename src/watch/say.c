@@ -81,12 +81,11 @@ static void remember(struct spotnik_watch *watch, const spotnik_job_status *of, 
 static void enqueue(struct spotnik_watch *watch, const spotnik_log_entry *message)
 {
     pthread_mutex_lock(&watch->lock);
-    if (watch->collecting && watch->queue_count == QUEUE_MAX) {
+    if (watch->queue_count == QUEUE_MAX) {
         watch->queue_first = (watch->queue_first + 1) % QUEUE_MAX;
         watch->queue_count--;
     }
-    if (watch->collecting)
-        watch->queue[(watch->queue_first + watch->queue_count++) % QUEUE_MAX] = *message;
+    watch->queue[(watch->queue_first + watch->queue_count++) % QUEUE_MAX] = *message;
     pthread_mutex_unlock(&watch->lock);
 }
 
@@ -144,7 +143,6 @@ int spotnik_watch_log_next(struct spotnik_watch *watch, spotnik_log_entry *ret)
     int had = 0;
 
     pthread_mutex_lock(&watch->lock);
-    watch->collecting = true;
     if (watch->queue_count) {
         size_t size = ret->size < sizeof *ret ? ret->size : sizeof *ret;
         memcpy(ret, &watch->queue[watch->queue_first], size);

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -32,6 +33,16 @@ def check_with_promtool(text: str) -> None:
     print("promtool check metrics: nothing to say")
 
 
+def check_documented(text: str) -> None:
+    """docs/metrics.md has every metric with its kind and its help, and no other."""
+    with open(os.path.join(os.environ["SPOTNIK_ROOT"], "docs/metrics.md"), encoding="utf-8") as file:
+        written = {name: (kind, meaning) for name, kind, meaning in re.findall(r"^\| `(\w+)` \| (\w+) \| [^|]* \| (.*) \|$", file.read(), flags=re.M)}
+    meaning = dict(re.findall(r"^# HELP (\w+) (.*)$", text, flags=re.M))
+    served = {name: (kind, meaning[name]) for name, kind in re.findall(r"^# TYPE (\w+) (\w+)$", text, flags=re.M)}
+    wrong = {name for name in served.keys() | written.keys() if served.get(name) != written.get(name)}
+    assert len(served) > 30 and not wrong, f"docs/metrics.md and /metrics differ in {sorted(wrong)}"
+
+
 def one_job(spotnik: str, worker: str) -> None:
     with Job(spotnik, ["-n", "2:3", "--respawn"], [worker, "-s", "1000000", "-u", "2000"],
              {"SPOTNIK_EVENTS": "events", "SPOTNIK_PRICE": "0.36"}) as job:
@@ -41,6 +52,7 @@ def one_job(spotnik: str, worker: str) -> None:
         wait_for("a view of three", lambda: "spotnik_members 3" in get(page + "/metrics")[1])
         text = get(page + "/metrics")[1]
         check_with_promtool(text)
+        check_documented(text)
         assert get(page + "/healthz")[0] == 200 and get(page + "/readyz")[0] == 200
         status = json.loads(get(page + "/status.json")[1])
         assert status["size"] == 3 and status["dollars_per_hour"] == 0.36
