@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Workers as processes: start, output, death. */
 #include "agent.h"
+#include "run_line.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -158,8 +159,10 @@ void agent_leave(struct agent *agent, struct agent_worker *worker)
 static void print_line(const struct agent_worker *worker, const struct agent_pipe *pipe, const char *line, size_t length)
 {
     FILE *out = pipe->error ? stderr : stdout;
+    run_line_hide();
     fprintf(out, "[w%u] %.*s\n", worker->number, (int)length, line);
     fflush(out);
+    run_line_show();
 }
 
 static void print_lines(const struct agent_worker *worker, struct agent_pipe *pipe)

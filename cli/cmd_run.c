@@ -47,6 +47,9 @@ static const char help[] =
     "                          0.25: all of them at a quarter. With @30us behind it a sample takes the fastest that\n"
     "                          long; with @30us~2%, give or take 2 percent. For tests and demonstrations\n"
     "      --grace TIME        how long workers may take to leave before SIGTERM, and then SIGKILL     [10s]\n"
+    "      --http WHERE        workers serve metrics and a live page: a port, or address:port; the first takes it, the next the\n"
+    "                          one after it. See spotnik(1)\n"
+    "      --json              our own lines as JSON objects, and the status of the job once a second\n"
     "  -q, --quiet             no lines of our own\n\n"
     "SIGTERM or Ctrl-C asks the workers to leave: they finish the step they are in and say goodbye.\n"
     "Exit status: 0 done, 75 interrupted with work left (start it again), else that of the first worker that failed.\n\n"
@@ -57,7 +60,8 @@ static const char help[] =
     "  spotnik run --peers file:/shared/job --key-file job.key -n 1:8 -- ./train   join a job across hosts\n";
 
 enum { OPTION_RESPAWN = 256, OPTION_KILL, OPTION_CHURN, OPTION_SPEEDUP, OPTION_SEED, OPTION_PEERS, OPTION_KEY, OPTION_BIND,
-       OPTION_GRACE, OPTION_TRANSPORT, OPTION_SHAPE, OPTION_SYNC, OPTION_BATCHING, OPTION_THROTTLE };
+       OPTION_GRACE, OPTION_TRANSPORT, OPTION_SHAPE, OPTION_SYNC, OPTION_BATCHING, OPTION_THROTTLE,
+       OPTION_HTTP, OPTION_JSON };
 
 static const struct option names[] = {
     {"workers", required_argument, NULL, 'n'},        {"respawn", no_argument, NULL, OPTION_RESPAWN},
@@ -68,6 +72,7 @@ static const struct option names[] = {
     {"transport", required_argument, NULL, OPTION_TRANSPORT}, {"shape", required_argument, NULL, OPTION_SHAPE},
     {"sync", required_argument, NULL, OPTION_SYNC},
     {"batching", required_argument, NULL, OPTION_BATCHING}, {"throttle", required_argument, NULL, OPTION_THROTTLE},
+    {"http", required_argument, NULL, OPTION_HTTP},   {"json", no_argument, NULL, OPTION_JSON},
     {"quiet", no_argument, NULL, 'q'},                {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
 };
@@ -121,6 +126,8 @@ static bool take_option(struct request *ret, int option, const char *value)
     case OPTION_SHAPE: return is_shape(value) && setenv("SPOTNIK_SHAPE", value, 1) == 0;
     case OPTION_BATCHING: return is_batching(value) && setenv("SPOTNIK_BATCHING", value, 1) == 0;
     case OPTION_THROTTLE: return is_throttle(value) && setenv("SPOTNIK_THROTTLE", value, 1) == 0;
+    case OPTION_HTTP: return *value && setenv("SPOTNIK_HTTP", value, 1) == 0;
+    case OPTION_JSON: ret->run.json = true; return true;
     default: return false;
     }
 }

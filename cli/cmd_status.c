@@ -1,33 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* spotnik status: find a member of the job, ask it, and show what it says. Asking joins nothing and disturbs nothing. */
-#include <arpa/inet.h>
 #include <getopt.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "api/key.h"
-#include "base/time.h"
 #include "commands.h"
-#include "net/engine.h"
+#include "jobs.h"
 #include "options.h"
-#include "peers/peers.h"
+#include "question.h"
 #include "spotnik/spotnik.h"
-
-#define MEMBERS_MAX 1024
-#define TEXT_MAX (1 << 20)
 
 static const char help[] =
     "Usage: spotnik status [--peers SPEC] [--key-file FILE] [--job NAME] [--json]\n\n"
-    "Ask a member of a running job for its view, step, rates and recent recoveries. Any member knows.\n\n"
+    "Ask a member of a running job for its view, step, rates and recent recoveries. Any member knows. Without --peers and\n"
+    "SPOTNIK_PEERS, the jobs of this host are asked: those that its processes, of this user, have in their environment.\n\n"
     "      --peers SPEC      host:port,... or file:DIR          [SPOTNIK_PEERS]\n"
     "      --key-file FILE   the job key                        [SPOTNIK_KEY_FILE]\n"
     "      --job NAME        name of the job                    [SPOTNIK_JOB, or spotnik]\n"
-    "      --json            one JSON object, as the member sent it\n\n"
+    "      --json            one JSON object a job, as the member sent it\n\n"
     "Columns of the recoveries, in ms: detect (first evidence to the ballot's return at this member), accept, restart,\n"
     "commit (new view to the first commit in it), total (first evidence to that commit).\n\n"
+    "  spotnik status                      the jobs of this host\n"
     "  spotnik status --peers file:/shared/job --key-file job.key\n"
     "  watch -n1 spotnik status            with SPOTNIK_PEERS and SPOTNIK_KEY_FILE set\n";
 
@@ -35,12 +29,6 @@ struct question {
     const char *peers, *key_file, *job;
     bool json;
 };
-
-static const char *environment(const char *name, const char *otherwise)
-{
-    const char *value = getenv(name);
-    return value && *value ? value : otherwise;
-}
 
 /* 0: go on; 1: help was wanted; 2: refused. */
 static int parse(int argc, char **argv, struct question *question)
@@ -63,63 +51,12 @@ static int parse(int argc, char **argv, struct question *question)
         }
     if (optind != argc)
         return option_refuse("status", "what is \"%s\"? Name the job with --peers", argv[optind]);
-    if (!question->peers)
-        return option_refuse("status", "where is the job? Give --peers, or set SPOTNIK_PEERS");
-    if (!question->key_file)
-        return option_refuse("status", "members answer only to the job key. Give --key-file, or set SPOTNIK_KEY_FILE");
     return 0;
-}
-
-static bool credentials_make(const struct question *question, struct spotnik_credentials *ret)
-{
-    *ret = (struct spotnik_credentials){.self = {.port = 1}};
-    spotnik_job_hash(question->job, ret->job);
-    return spotnik_key_read(question->key_file, ret->key) == 0 &&
-           spotnik_key_random(&ret->self.id, sizeof(ret->self.id)) == 0;
-}
-
-static char *read_all(int fd)
-{
-    char *text = malloc(TEXT_MAX + 1);
-    size_t used = 0;
-    ssize_t got;
-
-    while (text && used < TEXT_MAX && (got = read(fd, text + used, TEXT_MAX - used)) > 0)
-        used += (size_t)got;
-    if (text)
-        text[used] = 0;
-    return text;
-}
-
-/* The answer of the first member that gives one; NULL with spotnik_last_error() of the last that did not. */
-static json_t *ask(const struct spotnik_credentials *credentials, const struct spotnik_member *member, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        struct spotnik_member peer;
-        json_error_t error;
-        int fd;
-
-        if (spotnik_net_dial(credentials, member[i].address, member[i].port, SPOTNIK_PURPOSE_STATUS, 2 * SPOTNIK_S, &fd,
-                             &peer))
-            continue;
-        char *text = read_all(fd);
-        close(fd);
-        json_t *answer = text ? json_loads(text, 0, &error) : NULL;
-        free(text);
-        if (answer)
-            return answer;
-    }
-    return NULL;
-}
-
-static long long number(const json_t *object, const char *name)
-{
-    return (long long)json_integer_value(json_object_get(object, name));
 }
 
 static void print_ms(const json_t *recovery, const char *from, const char *to)
 {
-    long long begin = number(recovery, from), end = number(recovery, to);
+    long long begin = json_whole(recovery, from), end = json_whole(recovery, to);
     if (begin && end >= begin)
         printf("%9.2f", (double)(end - begin) / 1e6);
     else
@@ -135,8 +72,8 @@ static void print_recoveries(const json_t *answer)
         return;
     printf("\nrecoveries   lost  joined  left   detect   accept  restart   commit    total (ms)\n");
     json_array_foreach(list, index, recovery) {
-        printf("  view %-5lld %4lld %7lld %5lld", number(recovery, "epoch"), number(recovery, "lost"),
-               number(recovery, "joined"), number(recovery, "left"));
+        printf("  view %-5lld %4lld %7lld %5lld", json_whole(recovery, "epoch"), json_whole(recovery, "lost"),
+               json_whole(recovery, "joined"), json_whole(recovery, "left"));
         print_ms(recovery, "detected_ns", "reconciled_ns");
         print_ms(recovery, "reconciled_ns", "accepted_ns");
         print_ms(recovery, "accepted_ns", "restarted_ns");
@@ -144,11 +81,6 @@ static void print_recoveries(const json_t *answer)
         print_ms(recovery, "detected_ns", "committed_ns");
         putchar('\n');
     }
-}
-
-static double real(const json_t *object, const char *name)
-{
-    return json_number_value(json_object_get(object, name));
 }
 
 static void print_sync(const json_t *sync)
@@ -159,12 +91,12 @@ static void print_sync(const json_t *sync)
         return;
     printf("strategy %s", json_string_value(json_object_get(sync, "strategy")));
     if (policy && *policy)
-        printf(" by %s, %lld switches", policy, number(sync, "switches"));
-    if (number(sync, "switches"))
-        printf("; since step %lld, because %s (%.3f, limit %.3f)", number(sync, "switched_step"),
-               json_string_value(json_object_get(sync, "reason")), real(sync, "value"), real(sync, "limit"));
-    if (real(sync, "throughput") > 0)
-        printf("; throughput of a member now %.2f of one alone", real(sync, "throughput"));
+        printf(" by %s, %lld switches", policy, json_whole(sync, "switches"));
+    if (json_whole(sync, "switches"))
+        printf("; since step %lld, because %s (%.3f, limit %.3f)", json_whole(sync, "switched_step"),
+               json_string_value(json_object_get(sync, "reason")), json_part(sync, "value"), json_part(sync, "limit"));
+    if (json_part(sync, "throughput") > 0)
+        printf("; throughput of a member now %.2f of one alone", json_part(sync, "throughput"));
     putchar('\n');
 }
 
@@ -176,8 +108,8 @@ static void print_members(const json_t *answer)
     printf("members\n");
     json_array_foreach(list, index, member)
         printf("  %3zu  %.8s  %s:%lld%s\n", index, json_string_value(json_object_get(member, "member")),
-               json_string_value(json_object_get(member, "address")), number(member, "port"),
-               (long long)index == number(answer, "rank") ? "   (answering)" : "");
+               json_string_value(json_object_get(member, "address")), json_whole(member, "port"),
+               (long long)index == json_whole(answer, "rank") ? "   (answering)" : "");
 }
 
 /* What the answering member sends its data on. */
@@ -190,13 +122,13 @@ static void print_lanes(const json_t *answer)
         return;
     printf("sends to  connections (carrying)    bytes/s  round trip  congestion control\n");
     json_array_foreach(list, index, lane) {
-        printf("  %.8s  %11lld (%lld)", json_string_value(json_object_get(lane, "member")), number(lane, "connections"),
-               number(lane, "carrying"));
-        if (number(lane, "bytes_per_s"))
-            printf("  %12.1f M", real(lane, "bytes_per_s") / 1e6);
+        printf("  %.8s  %11lld (%lld)", json_string_value(json_object_get(lane, "member")), json_whole(lane, "connections"),
+               json_whole(lane, "carrying"));
+        if (json_whole(lane, "bytes_per_s"))
+            printf("  %12.1f M", json_part(lane, "bytes_per_s") / 1e6);
         else
             printf("  %14s", "-");
-        printf("  %7.2f ms  %s\n", real(lane, "round_trip_us") / 1e3, json_string_value(json_object_get(lane, "congestion")));
+        printf("  %7.2f ms  %s\n", json_part(lane, "round_trip_us") / 1e3, json_string_value(json_object_get(lane, "congestion")));
     }
 }
 
@@ -207,11 +139,11 @@ static void show(const json_t *answer)
                         : json_is_true(json_object_get(answer, "joining")) ? ", joining"
                                                                            : "";
     printf("job %s: step %lld committed (%lld stable), %lld members, view %lld, %.1f steps/s%s\n",
-           json_string_value(json_object_get(answer, "job")), number(answer, "step_committed"), number(answer, "step_stable"),
-           number(answer, "size"), number(answer, "view_epoch"), json_number_value(json_object_get(answer, "steps_per_s")),
+           json_string_value(json_object_get(answer, "job")), json_whole(answer, "step_committed"), json_whole(answer, "step_stable"),
+           json_whole(answer, "size"), json_whole(answer, "view_epoch"), json_number_value(json_object_get(answer, "steps_per_s")),
            state);
-    printf("since this member came: %lld lost, %lld joined, %lld left\n", number(answer, "losses"), number(answer, "joins"),
-           number(answer, "leaves"));
+    printf("since this member came: %lld lost, %lld joined, %lld left\n", json_whole(answer, "losses"), json_whole(answer, "joins"),
+           json_whole(answer, "leaves"));
     print_sync(json_object_get(answer, "sync"));
     if (warning && *warning)
         printf("warning: %s\n", warning);
@@ -220,32 +152,61 @@ static void show(const json_t *answer)
     print_recoveries(answer);
 }
 
-int spotnik_cmd_status(int argc, char **argv)
+/* Ask one job, and show it. Returns the exit status. */
+static int ask_job(const struct job_at *at, bool as_json)
 {
-    struct question question = {.peers = environment("SPOTNIK_PEERS", NULL), .key_file = environment("SPOTNIK_KEY_FILE", NULL),
-                                .job = environment("SPOTNIK_JOB", "spotnik")};
-    static struct spotnik_member member[MEMBERS_MAX];
+    static struct spotnik_member member[QUESTION_MEMBERS_MAX];
     struct spotnik_credentials credentials;
     uint32_t count = 0;
-    int refused = parse(argc, argv, &question);
 
-    if (refused)
-        return refused == 1 ? 0 : refused;
-    if (!credentials_make(&question, &credentials) ||
-        spotnik_peers_list(question.peers, &credentials, member, MEMBERS_MAX, &count)) {
+    if (!question_credentials(at, &credentials) || !question_members(at, &credentials, member, &count)) {
         fprintf(stderr, "spotnik status: %s\n", spotnik_last_error());
         return 1;
     }
-    json_t *answer = ask(&credentials, member, count);
+    json_t *answer = question_first(&credentials, member, count);
     if (!answer) {
         fprintf(stderr, "spotnik status: no member of the job answered%s%s\n", count ? ": " : "; none is listed at ",
-                count ? spotnik_last_error() : question.peers);
+                count ? spotnik_last_error() : at->peers);
         return 1;
     }
-    if (question.json)
+    if (as_json)
         json_dumpf(answer, stdout, JSON_COMPACT), putchar('\n');
     else
         show(answer);
     json_decref(answer);
     return 0;
+}
+
+/* Nothing was said of where the job is: all that this host's processes tell of. */
+static int ask_all(bool as_json)
+{
+    struct job_at *found = calloc(JOBS_MAX, sizeof(*found));
+    uint32_t count = found ? jobs_find(found) : 0, answered = 0;
+
+    if (!count)
+        option_refuse("status", "no job runs on this host as far as its processes tell. Give --peers and --key-file, or set "
+                                "SPOTNIK_PEERS and SPOTNIK_KEY_FILE");
+    for (uint32_t i = 0; i < count; i++) {
+        if (!as_json && count > 1)
+            printf("%s--peers %s --key-file %s\n", i ? "\n" : "", found[i].peers, found[i].key_file);
+        fflush(stdout);
+        answered += ask_job(&found[i], as_json) == 0;
+    }
+    free(found);
+    return answered ? 0 : count ? 1 : 2;
+}
+
+int spotnik_cmd_status(int argc, char **argv)
+{
+    struct question question = {.peers = NULL};
+    struct job_at at;
+    int refused = parse(argc, argv, &question);
+
+    if (refused)
+        return refused == 1 ? 0 : refused;
+    if (job_at_fill(question.peers, question.key_file, question.job, &at))
+        return ask_job(&at, question.json);
+    if (at.peers[0])
+        return option_refuse("status", "members answer only to the job key. Give --key-file, or set SPOTNIK_KEY_FILE");
+    return ask_all(question.json);
 }

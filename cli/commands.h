@@ -9,6 +9,8 @@ int spotnik_cmd_sim(int argc, char **argv);
 int spotnik_cmd_bench(int argc, char **argv);
 int spotnik_cmd_checkpoint(int argc, char **argv);
 int spotnik_cmd_key(int argc, char **argv);
+int spotnik_cmd_report(int argc, char **argv);
+int spotnik_cmd_top(int argc, char **argv);
 int spotnik_cmd_plan(int argc, char **argv);
 int spotnik_cmd_profile(int argc, char **argv);
 int spotnik_cmd_model(int argc, char **argv);

@@ -12,6 +12,8 @@ static const struct {
 } commands[] = {
     {"run", "start workers here; they survive each other", spotnik_cmd_run},
     {"status", "ask a running job how it is", spotnik_cmd_status},
+    {"top", "watch a running job in the terminal", spotnik_cmd_top},
+    {"report", "what a job has done, lost and cost, as a page", spotnik_cmd_report},
     {"sim", "play a whole cluster with faults, from a seed", spotnik_cmd_sim},
     {"bench", "measure: recovery after revocations, all-reduce", spotnik_cmd_bench},
     {"key", "make a job key", spotnik_cmd_key},

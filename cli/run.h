@@ -12,6 +12,7 @@
 struct run_options {
     uint32_t min, max;
     bool respawn, quiet;
+    bool json;                  /* our own lines as JSON objects, and the job's status once a second */
     bool watch_sync;            /* say when members change their strategy */
     uint64_t kill_every_ns;     /* 0: never */
     uint64_t grace_ns;          /* between the request to leave and SIGTERM, and between SIGTERM and SIGKILL */

@@ -15,6 +15,7 @@
 #include "base/prng.h"
 #include "base/time.h"
 #include "run.h"
+#include "run_line.h"
 #include "sync/policy.h"
 
 /* A worker that fails by itself within this time was never well: so many in a row, and respawning stops. */
@@ -48,11 +49,11 @@ static void say(const struct run *run, const char *format, ...)
 
     if (run->options->quiet)
         return;
-    fprintf(stderr, "spotnik: ");
+    char text[512];
     va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
+    vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
-    fprintf(stderr, "\n");
+    run_line_say(text);
 }
 
 static struct agent_worker *start(struct run *run)
@@ -351,7 +352,9 @@ int run_loop(const struct run_options *options)
     else
         for (uint32_t i = 0; i < options->max; i++)
             start(&run);
+    run_line_start(options->quiet, options->json);
     loop(&run);
+    run_line_stop();
     sum_up(&run);
     int status = verdict(&run);
     agent_done(&run.agent);

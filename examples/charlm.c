@@ -8,6 +8,7 @@
 #include "charlm_text.h"
 #include "training_log.h"
 #include "spotnik/sync.h"
+#include "spotnik/watch.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -106,6 +107,8 @@ static uint64_t digest(const struct trainer *t, const spotnik_step *step)
 static void report(struct trainer *t, const spotnik_step *step)
 {
     double loss = t->loss[0] / t->loss[1];
+
+    (void)spotnik_observe(t->job, "loss", loss); /* for the page, the metrics and the report; no training hangs on it */
 
     if (training_log_step(&t->log, t->job, step, loss, t->loss[1], digest(t, step)) < 0)
         fail("cannot write the log: %s; free some space or give another --log", strerror(errno));

@@ -2,7 +2,7 @@
 """The C interface of libspotnik, declared for ctypes: where the library is, its structs, its functions.
 
 Decides nothing and checks nothing but that library and package fit together. ``tests/python/base/test_native.py``
-compares every declaration here with ``include/spotnik/spotnik.h``, ``apart.h`` and ``sync.h``.
+compares every declaration here with ``include/spotnik/spotnik.h``, ``apart.h``, ``sync.h`` and ``watch.h``.
 """
 
 from __future__ import annotations
@@ -289,6 +289,20 @@ class NativeBatchInfo(ctypes.Structure):
     ]
 
 
+class NativeLogEntry(ctypes.Structure):
+    """spotnik_log_entry."""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("level", c_int),
+        ("id", c_char * 8),
+        ("name", c_char * 24),
+        ("text", c_char * 400),
+        ("step", c_uint64),
+        ("held_back", c_uint64),
+    ]
+
+
 STRUCTS: dict[str, type[ctypes.Structure]] = {
     "spotnik_config": NativeConfig,
     "spotnik_range": NativeRange,
@@ -303,6 +317,7 @@ STRUCTS: dict[str, type[ctypes.Structure]] = {
     "spotnik_sync_numbers": NativeSyncNumbers,
     "spotnik_sync_report": NativeSyncReport,
     "spotnik_batch_info": NativeBatchInfo,
+    "spotnik_log_entry": NativeLogEntry,
 }
 
 _JOB = c_void_p
@@ -367,6 +382,8 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "spotnik_status": (None, [_JOB, POINTER(NativeStatus)]),
     "spotnik_checkpoint_status": (None, [_JOB, POINTER(NativeCheckpointInfo)]),
     "spotnik_batch_status": (None, [_JOB, POINTER(NativeBatchInfo)]),
+    "spotnik_observe": (c_int, [_JOB, c_char_p, c_double]),
+    "spotnik_log_next": (c_int, [_JOB, POINTER(NativeLogEntry)]),
     "spotnik_members": (c_uint32, [_JOB, POINTER(NativeMember), c_uint32]),
     "spotnik_state_digest": (c_uint64, [_JOB]),
     "spotnik_strerror": (c_char_p, [c_int]),

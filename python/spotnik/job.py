@@ -22,6 +22,7 @@ from ._native import Dtype, Op
 from .config import Config, fill, whole
 from .errors import ArgumentError, ClosedError, DoneError, ForkError, StateError
 from .views import BatchStatus, Change, CheckpointStatus, Member, Recovery, Status, Step
+from .watching import tell_log
 
 __all__ = [
     "BatchStatus",
@@ -186,6 +187,14 @@ class Job:
             self._begun = step = views.step_of(native)
         self._look(step)
         return step
+
+    def observe(self, name: str, value: float) -> None:
+        """Tell a number of the program's own, "loss" say: metrics, page, report and ``spotnik top`` show the latest.
+
+        At most 16 names of letters, digits and underscores. Cheap: it may be called in every step.
+        """
+        with _Alone(self):
+            self.check(self._library.spotnik_observe(self._job(), name.encode(), float(value)))
 
     def samples_decline(self) -> None:
         """Let the running step consume no samples: for collectives beside the training. On every member or on none.
@@ -471,7 +480,8 @@ class Job:
         return errand.value()
 
     def _look(self, step: Step) -> None:
-        """Tell the watchers of a new view."""
+        """Pass on what the library has to say, and tell the watchers of a new view."""
+        tell_log(self._library, self._job())
         epoch, size = self._seen
         self._seen = (step.view_epoch, step.size)
         if epoch in (0, step.view_epoch) or not self._watchers:

@@ -83,6 +83,7 @@ static void keep_settings(struct spotnik_job *job, const spotnik_config *config)
 /* Sessions end before the engine they ask, and the donor after the engine that calls it. */
 static void job_free(struct spotnik_job *job, bool goodbye)
 {
+    spotnik_job_watch_close(job);
     spotnik_peers_free(peers_set(job, NULL));
     if (job->engine)
         spotnik_engine_interrupt(job->engine);
@@ -95,6 +96,7 @@ static void job_free(struct spotnik_job *job, bool goodbye)
     struct spotnik_checkpoint *checkpoint = spotnik_job_checkpoint_set(job, NULL);
     spotnik_checkpoint_free(checkpoint); /* it asks the engine */
     spotnik_engine_free(job->engine, goodbye);
+    spotnik_job_watch_free(job);
     spotnik_donor_free(job->donor);
     spotnik_exchange_free(job->exchange);
     free(job->collectives);
@@ -129,6 +131,8 @@ int spotnik_join(const spotnik_config *cfg, spotnik_job **ret_job)
     spotnik_job_refresh_open(job);
     rc = spotnik_throttle_open(&job->throttle);
     if (!rc)
+        rc = spotnik_job_price(job);
+    if (!rc)
         rc = spotnik_batching_open(job);
     if (!rc)
         rc = spotnik_noise_open(job);
@@ -140,6 +144,8 @@ int spotnik_join(const spotnik_config *cfg, spotnik_job **ret_job)
         rc = spotnik_job_checkpoint_open(job);
     if (!rc)
         rc = find(job, &config);
+    if (!rc)
+        rc = spotnik_job_watch_open(job);
     if (rc) {
         job_free(job, true);
         return rc;
@@ -186,6 +192,9 @@ int spotnik_leave(spotnik_job *job)
         spotnik_checkpoint_finish(job->checkpoint, !rc && !job->outside && !job->begun, FINISH_TIMEOUT_NS);
     if (is_member && !job->begun && !rc)
         end_if_last(job);
+    job->shown.how = rc                                                                        ? "left without agreement"
+                     : job->config.steps_max && job->committed >= job->config.steps_max ? "done: all steps are committed"
+                                                                                        : "left in good order";
     /* Others who have not agreed to it cannot tell a goodbye from silence, and may wait for us for ever: end as the dead
      * do. */
     job_free(job, !is_member || (!job->begun && !rc));

@@ -17,6 +17,7 @@
 #include "exchange/exchange.h"
 #include "api/noise.h"
 #include "api/variance.h"
+#include "api/watch.h"
 #include "metrics/pace.h"
 #include "net/engine.h"
 #include "peers/peers.h"
@@ -90,6 +91,8 @@ struct spotnik_job {
     void *refresh_context;
     uint64_t state_loads; /* how often the registered state was replaced from outside */
     struct spotnik_sync *sync; /* NULL: the program averages gradients itself */
+    struct spotnik_job_shown shown;
+    struct spotnik_watch *watch; /* atomic; NULL: nobody watches */
 };
 
 /* A caller's config, perhaps of an older header, as a whole one. 0 or ARGUMENT. */
@@ -142,7 +145,8 @@ void spotnik_batch_publish(struct spotnik_job *job);
 void spotnik_rate_count(struct spotnik_rate *rate, uint64_t step, uint64_t now_ns);
 double spotnik_rate_per_s(struct spotnik_rate *rate);
 
-/* Hook: status as JSON. */
+/* Status as JSON. The hook of the engine says also what the watcher knows. */
 size_t spotnik_job_status_text(void *job, char *text, size_t size);
+size_t spotnik_job_status_plain(void *job, char *text, size_t size);
 
 #endif

@@ -91,6 +91,7 @@ static void on_view(void *context)
     struct spotnik_job *job = context;
 
     spotnik_exchange_view(job->exchange);
+    spotnik_watch_wake(__atomic_load_n(&job->watch, __ATOMIC_ACQUIRE));
 }
 
 static void on_boundary(void *context, uint64_t committed, bool waiting)

@@ -161,6 +161,7 @@ void spotnik_job_exclude(struct spotnik_job *job)
 {
     uint64_t epoch;
 
+    spotnik_tally_excluded(&job->shown.tally, job->begun ? job->pace.computed_ns : 0);
     spotnik_engine_interrupt(job->engine);
     spotnik_joiner_free(job->joiner);
     job->joiner = NULL;

@@ -90,10 +90,11 @@ static struct spotnik_status_sync sync_status(struct spotnik_job *job, struct sp
     };
 }
 
-size_t spotnik_job_status_text(void *context, char *text, size_t size)
+static size_t status_text(struct spotnik_job *job, const char *extra, char *text, size_t size)
 {
-    struct spotnik_job *job = context;
     struct spotnik_member member[MEMBERS_SHOWN];
+    struct spotnik_observed_value observed[SPOTNIK_OBSERVED_MAX];
+    struct spotnik_tally tally;
     struct spotnik_lane_status lane[LANES_SHOWN];
     struct spotnik_donor_status donor;
     spotnik_job_status status;
@@ -112,6 +113,13 @@ size_t spotnik_job_status_text(void *context, char *text, size_t size)
     pthread_mutex_unlock(&job->rate.lock);
     struct spotnik_status_more more = {
         .batch = &batch,
+        .steps_max = job->config.steps_max,
+        .step_samples = spotnik_job_batch(job, status.size),
+        .dollars_per_hour = job->shown.dollars_per_hour,
+        .tally = &tally,
+        .observed = observed,
+        .observed_count = spotnik_observed_read(&job->shown.observed, observed),
+        .extra = extra,
         .job_name = job->name,
         .pid = getpid(),
         .now_ns = spotnik_thread_now_ns(),
@@ -130,8 +138,29 @@ size_t spotnik_job_status_text(void *context, char *text, size_t size)
 
     more.sync = shown.strategy[0] ? &sync : NULL;
     spotnik_pace_read(&job->pace, &more.pace);
+    spotnik_tally_read(&job->shown.tally, &tally);
     more.uptime_ns = more.now_ns - job->born_ns;
     more.lane_count = spotnik_engine_lanes(engine, lane, LANES_SHOWN);
     more.member_count = spotnik_engine_members(engine, member, MEMBERS_SHOWN, &more.view_epoch);
     return spotnik_status_text(&status, &more, text, size);
+}
+
+size_t spotnik_job_status_plain(void *job, char *text, size_t size)
+{
+    return status_text(job, NULL, text, size);
+}
+
+#define EXTRA_MAX (64u * 1024)
+
+/* The progress thread answers with it: what the watcher is busy with is left out. */
+size_t spotnik_job_status_text(void *context, char *text, size_t size)
+{
+    struct spotnik_job *job = context;
+    struct spotnik_watch *watch = __atomic_load_n(&job->watch, __ATOMIC_ACQUIRE);
+    char *extra = watch ? malloc(EXTRA_MAX) : NULL;
+    size_t known = extra ? spotnik_watch_extra(watch, extra, EXTRA_MAX) : 0;
+    size_t length = status_text(job, known ? extra : NULL, text, size);
+
+    free(extra);
+    return length;
 }

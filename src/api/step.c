@@ -52,6 +52,7 @@ int spotnik_step_begin(spotnik_job *job, spotnik_step *ret_step)
     if (job->begun)
         return spotnik_error_return(SPOTNIK_ERR_STATE, "the step begun before was not committed");
     spotnik_pace_turn(&job->pace, SPOTNIK_PACE_BEGIN, spotnik_thread_now_ns());
+    spotnik_job_show(job);
     int rc = job->sealed ? 0 : spotnik_job_seal(job);
 
     if (rc)
@@ -72,6 +73,8 @@ int spotnik_step_begin(spotnik_job *job, spotnik_step *ret_step)
     job->share = ret_step->share;
     job->shares = ret_step->shares;
     job->samples = ret_step->sample_count;
+    job->shown.replay = ret_step->replay;
+    spotnik_job_show(job);
     spotnik_noise_begin(job);
     spotnik_throttle_begin(&job->throttle, job->config.samples ? ret_step->sample_count : 1);
     spotnik_pace_turn(&job->pace, SPOTNIK_PACE_COMPUTE, spotnik_thread_now_ns());
@@ -218,6 +221,7 @@ int spotnik_step_commit(spotnik_job *job)
         return spotnik_error_return(SPOTNIK_ERR_STATE, "no step was begun");
     spotnik_throttle_end(&job->throttle);
     spotnik_pace_turn(&job->pace, SPOTNIK_PACE_COMMIT, spotnik_thread_now_ns());
+    spotnik_tally_commit(&job->shown.tally, job->pace.since_ns);
     int rc = spotnik_noise_seal(job);
 
     if (!rc)
@@ -236,6 +240,7 @@ int spotnik_step_commit(spotnik_job *job)
         spotnik_noise_committed(job);
         spotnik_batch_publish(job);
         spotnik_rate_count(&job->rate, job->committed, job->pace.since_ns);
+        spotnik_tally_step(&job->shown.tally, job->samples, job->pace.bytes, job->shown.replay, job->pace.since_ns);
         spotnik_pace_step(&job->pace);
         rc = spotnik_agreed_outcome(job);
         if (!rc)

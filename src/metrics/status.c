@@ -4,49 +4,15 @@
 
 #include <arpa/inet.h>
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
-struct text {
-    char *at;
-    size_t left;
-    int full;
-};
+#include "metrics/text.h"
 
-static void add(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+#define add spotnik_text_add
+#define add_string spotnik_text_quote
+#define spoken spotnik_text_finite
 
-static void add(struct text *text, const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    int length = vsnprintf(text->at, text->left, format, arguments);
-    va_end(arguments);
-    if (length < 0 || (size_t)length >= text->left) {
-        text->full = 1;
-        return;
-    }
-    text->at += length;
-    text->left -= (size_t)length;
-}
-
-/* A string of ours or of the user's: quoted, with what JSON does not allow written as an escape. */
-static void add_string(struct text *text, const char *string)
-{
-    add(text, "\"");
-    for (const unsigned char *c = (const unsigned char *)string; *c; c++) {
-        if (*c == '"' || *c == '\\')
-            add(text, "\\%c", *c);
-        else if (*c < 0x20 || *c >= 0x7f)
-            add(text, "\\u%04x", *c);
-        else
-            add(text, "%c", *c);
-    }
-    add(text, "\"");
-}
-
-static void add_member(struct text *text, const struct spotnik_member *member)
+static void add_member(struct spotnik_text *text, const struct spotnik_member *member)
 {
     char address[INET6_ADDRSTRLEN] = "";
     static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
@@ -59,7 +25,7 @@ static void add_member(struct text *text, const struct spotnik_member *member)
         member->id.low, address, member->port);
 }
 
-static void add_recovery(struct text *text, const spotnik_recovery *recovery)
+static void add_recovery(struct spotnik_text *text, const spotnik_recovery *recovery)
 {
     add(text, "{\"epoch\":%" PRIu64 ",\"lost\":%" PRIu32 ",\"joined\":%" PRIu32 ",\"left\":%" PRIu32,
         recovery->epoch, recovery->lost, recovery->joined, recovery->left);
@@ -69,7 +35,7 @@ static void add_recovery(struct text *text, const spotnik_recovery *recovery)
         recovery->committed_ns);
 }
 
-static void add_numbers(struct text *text, const spotnik_job_status *status)
+static void add_numbers(struct spotnik_text *text, const spotnik_job_status *status)
 {
     add(text, ",\"member\":\"%s\",\"view_epoch\":%" PRIu64 ",\"rank\":%" PRIu32 ",\"size\":%" PRIu32,
         status->member, status->view_epoch, status->rank, status->size);
@@ -83,7 +49,7 @@ static void add_numbers(struct text *text, const spotnik_job_status *status)
         status->joins, status->leaves);
 }
 
-static void add_pace(struct text *text, const struct spotnik_pace *pace)
+static void add_pace(struct spotnik_text *text, const struct spotnik_pace *pace)
 {
     add(text, ",\"pace\":{\"steps\":%" PRIu64 ",\"begin_ns\":%" PRIu64 ",\"compute_ns\":%" PRIu64, pace->steps,
         pace->part_ns[SPOTNIK_PACE_BEGIN], pace->part_ns[SPOTNIK_PACE_COMPUTE]);
@@ -91,7 +57,7 @@ static void add_pace(struct text *text, const struct spotnik_pace *pace)
         pace->part_ns[SPOTNIK_PACE_COMMIT], pace->part_ns[SPOTNIK_PACE_APPLY], pace->reduce_bytes);
 }
 
-static void add_lane(struct text *text, const struct spotnik_lane_status *lane)
+static void add_lane(struct spotnik_text *text, const struct spotnik_lane_status *lane)
 {
     add(text, "{\"member\":\"%016" PRIx64 "%016" PRIx64 "\",\"connections\":%" PRIu32 ",\"carrying\":%" PRIu32,
         lane->peer.high, lane->peer.low, lane->connections, lane->carrying);
@@ -101,13 +67,7 @@ static void add_lane(struct text *text, const struct spotnik_lane_status *lane)
     add(text, "}");
 }
 
-/* JSON has no word for what is not finite. */
-static double spoken(double x)
-{
-    return x > -1e300 && x < 1e300 ? x : 0;
-}
-
-static void add_batch(struct text *text, const spotnik_batch_info *batch)
+static void add_batch(struct spotnik_text *text, const spotnik_batch_info *batch)
 {
     if (batch->dynamic)
         add(text, ",\"batching\":{\"members\":%" PRIu32 ",\"adjustments\":%" PRIu64 ",\"share\":%" PRIu64
@@ -122,7 +82,7 @@ static void add_batch(struct text *text, const spotnik_batch_info *batch)
             spoken(batch->sample_variance), spoken(batch->relative_noise), batch->variance_steps, spoken(batch->gradient_variance));
 }
 
-static void add_sync(struct text *text, const struct spotnik_status_sync *sync)
+static void add_sync(struct spotnik_text *text, const struct spotnik_status_sync *sync)
 {
     add(text, ",\"sync\":{\"strategy\":");
     add_string(text, sync->strategy);
@@ -135,10 +95,21 @@ static void add_sync(struct text *text, const struct spotnik_status_sync *sync)
         sync->throughput, sync->waiting);
 }
 
+static void add_tally(struct spotnik_text *text, const struct spotnik_status_more *more)
+{
+    if (more->tally)
+        add(text, ",\"samples\":%" PRIu64 ",\"steps_excluded\":%" PRIu64, more->tally->samples, more->tally->excluded);
+    add(text, ",\"steps_max\":%" PRIu64 ",\"batch\":%" PRIu64 ",\"dollars_per_hour\":%.6g,\"observed\":{", more->steps_max,
+        more->step_samples, spoken(more->dollars_per_hour));
+    for (uint32_t i = 0; i < more->observed_count; i++)
+        add(text, "%s\"%s\":%.9g", i ? "," : "", more->observed[i].name, spoken(more->observed[i].value));
+    add(text, "}");
+}
+
 size_t spotnik_status_text(const spotnik_job_status *status, const struct spotnik_status_more *more,
                            char *text, size_t size)
 {
-    struct text out = { text, size, 0 };
+    struct spotnik_text out = { text, size, 0 };
 
     add(&out, "{\"version\":\"%s\",\"job\":", SPOTNIK_VERSION);
     add_string(&out, more->job_name);
@@ -150,6 +121,7 @@ size_t spotnik_status_text(const spotnik_job_status *status, const struct spotni
         add_batch(&out, more->batch);
     if (more->sync != NULL)
         add_sync(&out, more->sync);
+    add_tally(&out, more);
     add(&out, ",\"donor\":{\"joiners\":%" PRIu32 ",\"log_bytes\":%" PRIu64 ",\"dropped\":%" PRIu64 "}",
         more->donor_sessions, more->donor_log_bytes, more->donor_dropped);
     add(&out, ",\"refusals\":%" PRIu64 ",\"refusal\":", more->refusals);
@@ -171,6 +143,6 @@ size_t spotnik_status_text(const spotnik_job_status *status, const struct spotni
         add(&out, "%s", i ? "," : "");
         add_recovery(&out, &status->recovery[i]);
     }
-    add(&out, "]}\n");
+    add(&out, "]%s}\n", more->extra ? more->extra : "");
     return out.full ? 0 : size - out.left;
 }

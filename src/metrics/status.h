@@ -9,7 +9,9 @@
 #include <stdint.h>
 
 #include "member/view.h"
+#include "metrics/observed.h"
 #include "metrics/pace.h"
+#include "metrics/tally.h"
 #include "net/engine.h"
 #include "spotnik/spotnik.h"
 
@@ -42,6 +44,13 @@ struct spotnik_status_more {
     uint64_t refusals;   /* strangers turned away at our door */
     const char *refusal; /* why the last one was; "" for none */
     const char *warning; /* of the peers directory; "" for none */
+    uint64_t steps_max;             /* 0: no end is known */
+    uint64_t step_samples;          /* of a step over all members together; 0: the job has no ledger */
+    double dollars_per_hour;        /* of this member; 0: not told */
+    const struct spotnik_tally *tally; /* NULL: not told */
+    uint32_t observed_count;        /* numbers of the program's own */
+    const struct spotnik_observed_value *observed;
+    const char *extra;              /* more members of the object, ",\"key\":..."; NULL: none */
     const struct spotnik_status_sync *sync; /* NULL: the program averages by itself */
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The public header is C++ too. */
 #include "spotnik/sync.h"
+#include "spotnik/watch.h"
 
 int main()
 {

@@ -47,6 +47,7 @@ __all__ = [
     "hide_torchrun",
     "job",
     "leave",
+    "observe",
     "prepare",
     "rank",
     "shard",
@@ -273,6 +274,16 @@ def size() -> int:
     if session is None or session.last_step is None:
         return 1
     return session.last_step.size
+
+
+def observe(name: str, value: object) -> None:
+    """Tell a number of the program's own: ``spotnik.observe("loss", loss)``. Page, metrics and report show the latest.
+
+    A tensor of one element will do; reading it waits for the device. Before the first step it is ignored.
+    """
+    session = find()
+    if session is not None and session.last_step is not None:
+        session.open().observe(name, float(value))  # type: ignore[arg-type]
 
 
 def leave() -> None:

@@ -13,9 +13,8 @@ import pytest
 from spotnik import _native, errors
 
 FOLDER = Path(os.environ["SPOTNIK_ROOT"]) / "include/spotnik"
-HEADER = re.sub(
-    r"/\*.*?\*/", " ", "".join((FOLDER / name).read_text() for name in ("spotnik.h", "apart.h", "sync.h")), flags=re.S
-)
+NAMES = ("spotnik.h", "apart.h", "sync.h", "watch.h")
+HEADER = re.sub(r"/\*.*?\*/", " ", "".join((FOLDER / name).read_text() for name in NAMES), flags=re.S)
 CONSTANTS = {name: int(value) for name, value in re.findall(r"#define (SPOTNIK_\w+) (\d+)", HEADER)}
 SCALARS = {
     "void": None,

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Questions to members. */
+#include "question.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/key.h"
+#include "base/time.h"
+#include "net/address.h"
+#include "peers/peers.h"
+
+#define TEXT_MAX (1 << 20)
+
+static const char *said(const char *option, const char *variable, const char *otherwise)
+{
+    const char *value = option ? option : getenv(variable);
+
+    return value && *value ? value : otherwise;
+}
+
+bool job_at_fill(const char *peers, const char *key_file, const char *job, struct job_at *ret)
+{
+    snprintf(ret->peers, sizeof(ret->peers), "%s", said(peers, "SPOTNIK_PEERS", ""));
+    snprintf(ret->key_file, sizeof(ret->key_file), "%s", said(key_file, "SPOTNIK_KEY_FILE", ""));
+    snprintf(ret->job, sizeof(ret->job), "%s", said(job, "SPOTNIK_JOB", "spotnik"));
+    return ret->peers[0] && ret->key_file[0];
+}
+
+bool question_credentials(const struct job_at *at, struct spotnik_credentials *ret)
+{
+    *ret = (struct spotnik_credentials){.self = {.port = 1}};
+    spotnik_job_hash(at->job, ret->job);
+    return spotnik_key_read(at->key_file, ret->key) == 0 && spotnik_key_random(&ret->self.id, sizeof(ret->self.id)) == 0;
+}
+
+bool question_members(const struct job_at *at, const struct spotnik_credentials *credentials, struct spotnik_member *ret,
+                      uint32_t *ret_count)
+{
+    *ret_count = 0;
+    return spotnik_peers_list(at->peers, credentials, ret, QUESTION_MEMBERS_MAX, ret_count) == 0;
+}
+
+static char *read_all(int fd)
+{
+    char *text = malloc(TEXT_MAX + 1);
+    size_t used = 0;
+    ssize_t got;
+
+    while (text && used < TEXT_MAX && (got = read(fd, text + used, TEXT_MAX - used)) > 0)
+        used += (size_t)got;
+    if (text)
+        text[used] = 0;
+    return text;
+}
+
+json_t *question_ask(const struct spotnik_credentials *credentials, const struct spotnik_member *member, uint64_t timeout_ns)
+{
+    struct spotnik_member peer;
+    json_error_t error;
+    int fd;
+
+    if (spotnik_net_dial(credentials, member->address, member->port, SPOTNIK_PURPOSE_STATUS, timeout_ns, &fd, &peer))
+        return NULL;
+    char *text = read_all(fd);
+    close(fd);
+    json_t *answer = text ? json_loads(text, 0, &error) : NULL;
+    free(text);
+    return answer;
+}
+
+json_t *question_first(const struct spotnik_credentials *credentials, const struct spotnik_member *member, uint32_t count)
+{
+    json_t *kept = NULL;
+
+    for (uint32_t i = 0; i < count; i++) {
+        json_t *answer = question_ask(credentials, &member[i], 2 * SPOTNIK_S);
+
+        if (answer && json_whole(answer, "size") > 0 && !json_is_true(json_object_get(answer, "joining"))) {
+            json_decref(kept);
+            return answer;
+        }
+        if (kept)
+            json_decref(answer);
+        else
+            kept = answer;
+    }
+    return kept;
+}
+
+uint32_t question_named(const json_t *answer, struct spotnik_member *ret, uint32_t max)
+{
+    const json_t *list = json_object_get(answer, "members"), *entry;
+    uint32_t count = 0;
+    size_t index;
+
+    json_array_foreach(list, index, entry) {
+        if (count == max)
+            break;
+        ret[count] = (struct spotnik_member){.port = 0};
+        sscanf(json_words(entry, "member"), "%16lx%16lx", &ret[count].id.high, &ret[count].id.low);
+        if (spotnik_address_parse(json_words(entry, "address"), ret[count].address, &ret[count].port) == 0) {
+            ret[count].port = (uint16_t)json_whole(entry, "port");
+            count++;
+        }
+    }
+    return count;
+}
+
+long long json_whole(const json_t *object, const char *name)
+{
+    return (long long)json_integer_value(json_object_get(object, name));
+}
+
+double json_part(const json_t *object, const char *name)
+{
+    return json_number_value(json_object_get(object, name));
+}
+
+const char *json_words(const json_t *object, const char *name)
+{
+    const char *value = json_string_value(json_object_get(object, name));
+
+    return value ? value : "";
+}

@@ -1,0 +1,439 @@
+# SPDX-License-Identifier: Apache-2.0
+"""spotnik report: what a job has done, lost and cost, from its event log, as one HTML page and as Markdown.
+
+Reads the lines that members wrote (docs/guide/seeing.md); asks nobody, so it works when all are gone. Pictures are made
+by matplotlib; without it the report has tables only, and says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import glob
+import html
+import io
+import json
+import os
+import statistics
+import sys
+from dataclasses import dataclass, field
+from typing import Any, Optional
+
+VIEW_IDS = ("S110", "S111", "S112")
+PHASES = ("reconcile", "accept", "restart", "commit", "total")
+COLOURS = {"lost": "#b3261e", "joined": "#1a6b34", "left": "#5a6570", "notice": "#8a5200", "strategy": "#6b3fa0",
+           "checkpoint": "#1f5fa8", "parked": "#c2410c"}
+MARKERS = {"lost": "v", "joined": "^", "left": "<", "notice": "*", "strategy": "D", "checkpoint": "s", "parked": "P"}
+
+Event = dict[str, Any]
+
+
+@dataclass
+class Process:
+    """One process that was a member, perhaps under several ids."""
+
+    ids: set[str] = field(default_factory=set)
+    begun: float = 0.0
+    ended: float = 0.0
+    how: str = "unknown"
+    price: float = 0.0
+    uptime: float = 0.0  # as it last said, with what goes with it
+    goodput: float = 0.0
+    samples: int = 0
+    steps: int = 0
+    lost_s: float = 0.0
+
+
+@dataclass
+class History:
+    """All that the log says, once."""
+
+    events: list[Event]
+    samples: list[Event]
+    processes: list[Process]
+    bad_lines: int
+
+    @property
+    def begun(self) -> float:
+        return min(process.begun for process in self.processes)
+
+    @property
+    def ended(self) -> float:
+        return max(max(process.ended for process in self.processes), max((e["t"] for e in self.events), default=0.0))
+
+    def of(self, *names: str) -> list[Event]:
+        """The events of these names, by date."""
+        return [event for event in self.events if event["event"] in names]
+
+
+# ---- reading ----
+
+
+def read_file(path: str) -> tuple[list[Event], int]:
+    """The whole lines of a file; a member that was killed may have left half of one."""
+    good: list[Event] = []
+    bad = 0
+    with open(path, encoding="utf-8", errors="replace") as file:
+        for line in file:
+            try:
+                event = json.loads(line)
+                good.append({**event, "t": float(event["t"]), "id": str(event["id"]), "event": str(event["event"])})
+            except (ValueError, KeyError, TypeError):
+                bad += 1
+    return good, bad
+
+
+def process_of(lines: list[Event]) -> Process:
+    """What one file says of its member."""
+    process = Process(begun=lines[0]["t"], ended=lines[-1]["t"])
+    for line in lines:
+        process.ids.add(str(line.get("member", "")))
+        process.price = float(line.get("dollars_per_hour", process.price))
+        if "uptime_s" in line:
+            process.uptime, process.goodput = float(line["uptime_s"]), float(line["goodput"])
+            process.samples, process.steps, process.lost_s = int(line["samples"]), int(line["steps"]), float(line["lost_s"])
+        if line["event"] == "ended":
+            process.how = str(line["text"])
+    return process
+
+
+def once(events: list[Event]) -> list[Event]:
+    """A change of the view is told by several members: the one that took longest to go on stands for all."""
+    best: dict[tuple[str, int], Event] = {}
+    rest = []
+    for event in events:
+        if event["id"] not in VIEW_IDS:
+            rest.append(event)
+            continue
+        key = (event["id"], int(event.get("epoch", 0)))
+        if key not in best or event.get("total_ms", 0) > best[key].get("total_ms", 0):
+            members = event.get("members") or best.get(key, {}).get("members", [])
+            best[key] = {**event, "members": members}
+        elif event.get("members") and not best[key].get("members"):
+            best[key]["members"] = event["members"]
+    return sorted(rest + list(best.values()), key=lambda event: event["t"])
+
+
+def close_lost(processes: list[Process], events: list[Event], last: float) -> None:
+    """A member that was killed wrote no end; the others say when it went. One that nobody missed is running, or went last."""
+    for process in processes:
+        if process.how != "unknown":
+            continue
+        names = {identity[:8] for identity in process.ids}
+        lost = [event for event in events if event["event"] == "lost" and names & set(event.get("members", []))]
+        if lost:
+            process.ended, process.how = lost[-1]["t"], "lost"
+        elif last - process.ended < 60:
+            process.how = "running when the log was read, or lost last"
+
+
+def read(folder: str) -> History:
+    """The log in a folder, or in the folder `events` of a checkpoint directory."""
+    inner = os.path.join(folder, "events")
+    paths = sorted(glob.glob(os.path.join(inner if os.path.isdir(inner) else folder, "*.jsonl")))
+    if not paths:
+        sys.exit(f"spotnik report: no event log in {folder}. Name the folder of the checkpoints, or what SPOTNIK_EVENTS named.")
+    everything: list[Event] = []
+    processes = []
+    bad = 0
+    for path in paths:
+        lines, wrong = read_file(path)
+        bad += wrong
+        everything += lines
+        if lines:
+            processes.append(process_of(lines))
+    if not processes:
+        sys.exit(f"spotnik report: the event log in {folder} holds no whole line")
+    everything.sort(key=lambda event: event["t"])
+    samples = [event for event in everything if event["event"] == "sample"]
+    events = once([event for event in everything if event["event"] != "sample"])
+    close_lost(processes, events, everything[-1]["t"])
+    return History(events, samples, processes, bad)
+
+
+# ---- reckoning ----
+
+
+def dollars(history: History, price: Optional[float] = None) -> float:
+    """What all processes cost, at their own price or at this one."""
+    return sum((process.price if price is None else price) * max(0.0, process.ended - process.begun) / 3600
+               for process in history.processes)
+
+
+def goodput(history: History) -> Optional[float]:
+    """Time that members spent on steps that count, of the time they were there, as each said of itself last."""
+    told = [process for process in history.processes if process.uptime > 0]
+    alive = sum(process.uptime for process in told)
+    return sum(process.goodput * process.uptime for process in told) / alive if alive else None
+
+
+def quantile(values: list[float], part: float) -> float:
+    """By the nearest rank."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, max(0, round(part * (len(ordered) - 1))))]
+
+
+def span(seconds: float) -> str:
+    """Seconds as people say them."""
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.1f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 172800 else f"{seconds / 86400:.1f} days"
+
+
+def date(t: float) -> str:
+    return datetime.datetime.fromtimestamp(t, datetime.timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def summary(history: History, wanted: argparse.Namespace) -> list[tuple[str, str]]:
+    """The first table."""
+    events, samples = history.events, history.samples
+    step = max((int(event.get("step", 0)) for event in events + samples), default=0)
+    started = history.of("started")
+    lost = sum(int(event.get("count", 0)) for event in history.of("lost"))
+    recoveries = [float(event["total_ms"]) for event in history.of("lost") if event.get("total_ms")]
+    rows = [("From, to (UTC)", f"{date(history.begun)} – {date(history.ended)} ({span(history.ended - history.begun)})"),
+            ("Last committed step", f"{step:,}"),
+            ("Processes that took part", f"{len(history.processes)}, at most {max((int(e.get('size', 0)) for e in events + samples), default=0)} at once"),
+            ("Lost, joined, left", ", ".join(str(sum(int(e.get("count", 0)) for e in history.of(name))) for name in ("lost", "joined", "left")))]
+    part = goodput(history)
+    if part is not None:
+        rows.append(("Goodput", f"{100 * part:.2f} % of the members' time went into steps that count"))
+    rows.append(("Work lost to losses", f"{span(sum(process.lost_s for process in history.processes))} of members' time; no step"
+                 + (f", {1000 * sum(p.lost_s for p in history.processes) / lost:.1f} ms a loss" if lost else "")))
+    if recoveries:
+        rows.append(("Recovery", f"median {statistics.median(recoveries):.1f} ms, 90 % within {quantile(recoveries, .9):.1f} ms, longest {max(recoveries):.1f} ms"))
+    batch, data = (int(max((e.get(name, 0) for e in started), default=0)) for name in ("batch", "data"))
+    if batch and data:
+        rows.append(("Data", f"{step * batch:,} samples drawn, {step * batch / data:.2f} passes over {data:,}"))
+    cost = dollars(history)
+    if cost:
+        rows.append(("Cost", f"${cost:,.4f}" if cost < 1 else f"${cost:,.2f}"))
+    if wanted.budget:
+        rows.append(("Against the plan", f"${wanted.budget:,.2f} were planned: {100 * cost / wanted.budget:.0f} % spent"))
+    if wanted.on_demand:
+        other = dollars(history, wanted.on_demand)
+        saved = f": {100 * (1 - cost / other):.0f} % saved" if other and cost else ""
+        rows.append(("On demand it would have cost", f"${other:,.4f}{saved}" if other < 1 else f"${other:,.2f}{saved}"))
+    if history.bad_lines:
+        rows.append(("Lines that could not be read", f"{history.bad_lines}: members that were killed while they wrote"))
+    return rows
+
+
+def losses(history: History) -> list[list[str]]:
+    """A row for each loss."""
+    rows = []
+    for event in history.of("lost"):
+        rows.append([date(event["t"]), f"{int(event.get('step', 0)):,}", str(event.get("count", "")), ", ".join(event.get("members", [])) or "–",
+                     *(f"{float(event[name + '_ms']):.1f}" if event.get(name + "_ms") else "–" for name in PHASES), str(event.get("size", ""))])
+    return rows
+
+
+def phases(history: History) -> list[list[str]]:
+    """Recoveries by phase."""
+    rows = []
+    for name in PHASES:
+        values = [float(event[name + "_ms"]) for event in history.of("lost") if name + "_ms" in event]
+        if values:
+            rows.append([name, f"{statistics.median(values):.2f}", f"{quantile(values, .9):.2f}", f"{max(values):.2f}"])
+    return rows
+
+
+# ---- pictures ----
+
+
+def figure(plt: Any, height: float) -> tuple[Any, Any]:
+    made, axes = plt.subplots(figsize=(9, height), layout="constrained")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color="#d5dbe1", linewidth=0.7)
+    return made, axes
+
+
+def scale(history: History) -> tuple[float, str]:
+    seconds = history.ended - history.begun
+    return (1, "s") if seconds < 300 else (60, "min") if seconds < 7200 else (3600, "h")
+
+
+def as_svg(plt: Any, made: Any) -> str:
+    out = io.StringIO()
+    made.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+    plt.close(made)
+    text = out.getvalue()
+    return text[text.index("<svg"):]
+
+
+def time_line(plt: Any, history: History) -> str:
+    """Members, and a row of marks for each kind of event."""
+    unit, name = scale(history)
+    sizes = [(e["t"], int(e["size"])) for e in sorted(history.events + history.samples, key=lambda e: e["t"]) if e.get("size")]
+    made, (top, bottom) = plt.subplots(2, 1, figsize=(9, 4.4), sharex=True, layout="constrained", gridspec_kw={"height_ratios": [2, 1.5]})
+    top.step([(t - history.begun) / unit for t, _ in sizes], [size for _, size in sizes], where="post", color="#0b6e75")
+    top.set_ylabel("members")
+    top.set_ylim(bottom=0)
+    top.yaxis.get_major_locator().set_params(integer=True)
+    kinds = [kind for kind in COLOURS if history.of(kind)]
+    for row, kind in enumerate(kinds):
+        bottom.plot([(e["t"] - history.begun) / unit for e in history.of(kind)], [row] * len(history.of(kind)), linestyle="none",
+                    marker=MARKERS[kind], color=COLOURS[kind], markersize=6)
+    bottom.set_yticks(range(len(kinds)), kinds)
+    bottom.set_ylim(len(kinds) - 0.5, -0.5)
+    bottom.set_xlabel(f"time since the start ({name})")
+    for axes in (top, bottom):
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(axis="y", color="#d5dbe1", linewidth=0.7)
+    return as_svg(plt, made)
+
+
+def curve(plt: Any, history: History, points: list[tuple[float, float]], label: str) -> str:
+    unit, name = scale(history)
+    made, axes = figure(plt, 2.6)
+    axes.plot([(t - history.begun) / unit for t, _ in points], [value for _, value in points], color="#0b6e75", marker="." if len(points) < 60 else "")
+    axes.set_xlabel(f"time since the start ({name})")
+    axes.set_ylabel(label)
+    return as_svg(plt, made)
+
+
+def distribution(plt: Any, history: History) -> Optional[str]:
+    """Which part of the recoveries was over within which time."""
+    values = sorted(float(event["total_ms"]) for event in history.of("lost") if event.get("total_ms"))
+    if len(values) < 3:
+        return None
+    made, axes = figure(plt, 2.6)
+    axes.step(values, [100 * (i + 1) / len(values) for i in range(len(values))], where="post", color="#b3261e")
+    axes.set_xlabel("from the first evidence of a loss to the next commit (ms)")
+    axes.set_ylabel("recoveries (%)")
+    if values[-1] > 10 * values[0]:
+        axes.set_xscale("log")
+    axes.set_ylim(0, 102)
+    return as_svg(plt, made)
+
+
+def pictures(history: History) -> Optional[list[tuple[str, str, str]]]:
+    """Name, title and SVG of each; None without matplotlib."""
+    try:
+        import matplotlib
+    except ImportError:
+        return None
+    matplotlib.use("svg")
+    import matplotlib.pyplot as plt
+
+    plt.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "spotnik", "font.size": 10})
+    made = [("timeline", "Time line", time_line(plt, history))]
+    first = [e for e in history.samples if e.get("steps_per_s")]
+    losses_seen = [(e["t"], float(e["observed"]["loss"])) for e in history.samples if "loss" in e.get("observed", {})]
+    if first:
+        made.append(("speed", "Speed", curve(plt, history, [(e["t"], float(e["steps_per_s"])) for e in first], "steps a second")))
+    if losses_seen:
+        made.append(("loss", "Loss", curve(plt, history, losses_seen, "loss, as members told it")))
+    spread = distribution(plt, history)
+    if spread:
+        made.append(("recovery", "Recoveries", spread))
+    return made
+
+
+# ---- writing ----
+
+STYLE = """:root{color-scheme:light}body{font:15px/1.5 system-ui,sans-serif;color:#16202a;background:#fff;max-width:1020px;margin:24px auto;padding:0 16px}
+h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2em}table{border-collapse:collapse;font-variant-numeric:tabular-nums}
+th,td{border-bottom:1px solid #d5dbe1;padding:3px 12px 3px 0;text-align:left;vertical-align:top}th{font-weight:600}
+svg{max-width:100%;height:auto}.scroll{overflow-x:auto}p.note{color:#4d5b68}"""
+LOSS_HEAD = ["When (UTC)", "Step", "Lost", "Who", "Reconcile ms", "Accept ms", "Restart ms", "Commit ms", "Total ms", "Members after"]
+PHASE_HEAD = ["Phase", "Median ms", "90 % within ms", "Longest ms"]
+
+
+def table_html(head: list[str], rows: list[list[str]]) -> str:
+    cells = "".join(f"<th scope=col>{html.escape(cell)}</th>" for cell in head)
+    body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return f'<div class="scroll"><table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def table_markdown(head: list[str], rows: list[list[str]]) -> str:
+    escaped = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows]
+    return "\n".join(["| " + " | ".join(head) + " |", "|" + "---|" * len(head), *("| " + " | ".join(row) + " |" for row in escaped)])
+
+
+def words(history: History) -> list[list[str]]:
+    """All other events, but for the many that are pictures enough."""
+    return [[date(event["t"]), event["id"], event["event"], str(event.get("text", ""))] for event in history.events
+            if event["event"] not in ("lost", "joined", "left", "started", "ended", "checkpoint")]
+
+
+def sections(history: History, wanted: argparse.Namespace) -> list[tuple[str, list[str], list[list[str]]]]:
+    """Title, head and rows of every table."""
+    ends = [[process_name(process), date(process.begun), span(process.ended - process.begun), process.how, f"{process.samples:,}",
+             f"{100 * process.goodput:.1f} %", f"${process.price * (process.ended - process.begun) / 3600:,.4f}"]
+            for process in sorted(history.processes, key=lambda process: process.begun)]
+    return [("Summary", ["", ""], [list(row) for row in summary(history, wanted)]),
+            ("Recoveries by phase", PHASE_HEAD, phases(history)),
+            ("Every loss", LOSS_HEAD, losses(history)),
+            ("Switches, checkpoints' troubles, and whatever else was told", ["When (UTC)", "Id", "Event", "What"], words(history)),
+            ("Every process", ["Member", "From (UTC)", "For", "End", "Samples", "Goodput", "Cost"], ends)]
+
+
+def process_name(process: Process) -> str:
+    return ", ".join(sorted(identity[:8] for identity in process.ids))
+
+
+NO_PICTURES = "Without pictures: matplotlib is not installed for this Python (pip install matplotlib)."
+
+
+def write_html(history: History, wanted: argparse.Namespace, drawn: Optional[list[tuple[str, str, str]]]) -> str:
+    parts = [f"<!doctype html><html lang=en><head><meta charset=utf-8><title>{html.escape(wanted.title)}</title><style>{STYLE}</style></head><body>",
+             f"<h1>{html.escape(wanted.title)}</h1>"]
+    if drawn is None:
+        parts.append(f'<p class="note">{NO_PICTURES}</p>')
+    tables = sections(history, wanted)
+    parts.append(table_html(tables[0][1], tables[0][2]))
+    for _, title, svg in drawn or []:
+        parts.append(f'<h2>{title}</h2><div role="img" aria-label="{title}; the numbers are in the tables">{svg}</div>')
+    for title, head, rows in tables[1:]:
+        parts.append(f"<h2>{title}</h2>" + (table_html(head, rows) if rows else "<p>None.</p>"))
+    return "\n".join(parts) + "\n</body></html>\n"
+
+
+def write_markdown(history: History, wanted: argparse.Namespace, drawn: Optional[list[tuple[str, str, str]]], stem: str) -> str:
+    parts = [f"# {wanted.title}"]
+    if drawn is None:
+        parts.append(NO_PICTURES)
+    for title, head, rows in sections(history, wanted):
+        parts.append(f"## {title}")
+        parts.append(table_markdown(head, rows) if rows else "None.")
+        if title == "Summary":
+            parts += [f"![{name}]({stem}-{key}.svg)" for key, name, _ in drawn or []]
+    return "\n\n".join(parts) + "\n"
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="spotnik report", description="Tell what a job has done, lost and cost, from its event log.",
+                                     epilog="The log is in the folder `events` beside the checkpoints, or where SPOTNIK_EVENTS says.")
+    parser.add_argument("folder", nargs="?", default=os.environ.get("SPOTNIK_CHECKPOINT"), help="folder of the checkpoints, or of the log [SPOTNIK_CHECKPOINT]")
+    parser.add_argument("-o", "--output", metavar="STEM", default="spotnik-report", help="write STEM.html, STEM.md and STEM-*.svg [spotnik-report]")
+    parser.add_argument("--title", default="What the job did", help="the heading")
+    parser.add_argument("--budget", type=float, metavar="DOLLARS", help="what was planned [SPOTNIK_BUDGET]",
+                        default=float(os.environ["SPOTNIK_BUDGET"]) if os.environ.get("SPOTNIK_BUDGET") else None)
+    parser.add_argument("--on-demand", type=float, metavar="DOLLARS", help="price of a member per hour on demand, to compare with")
+    wanted = parser.parse_args()
+    if not wanted.folder:
+        parser.error("which job? Name the folder of its checkpoints")
+    return wanted
+
+
+def main() -> None:
+    wanted = arguments()
+    history = read(wanted.folder)
+    drawn = pictures(history)
+    with open(wanted.output + ".html", "w", encoding="utf-8") as file:
+        file.write(write_html(history, wanted, drawn))
+    with open(wanted.output + ".md", "w", encoding="utf-8") as file:
+        file.write(write_markdown(history, wanted, drawn, os.path.basename(wanted.output)))
+    for key, _, svg in drawn or []:
+        with open(f"{wanted.output}-{key}.svg", "w", encoding="utf-8") as file:
+            file.write('<?xml version="1.0" encoding="utf-8"?>\n' + svg)
+    if drawn is None:
+        print(f"spotnik report: {NO_PICTURES}", file=sys.stderr)
+    print(f"{wanted.output}.html and {wanted.output}.md")
+
+
+if __name__ == "__main__":
+    main()

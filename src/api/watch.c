@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The watcher of a job: when there is one, what it sees, and the calls of spotnik/watch.h. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/job.h"
+#include "base/error.h"
+#include "state/thread.h"
+#include "sync/policy.h"
+
+#define TOKEN_MAX 256
+
+static struct spotnik_watch *watch_of(struct spotnik_job *job)
+{
+    return __atomic_load_n(&job->watch, __ATOMIC_ACQUIRE);
+}
+
+uint64_t spotnik_job_batch(const struct spotnik_job *job, uint32_t size)
+{
+    if (!job->config.samples)
+        return 0;
+    return job->config.batch ? job->config.batch : job->config.batch_per_member * size;
+}
+
+void spotnik_job_show(struct spotnik_job *job)
+{
+    __atomic_store_n(&job->shown.founding, job->registry.founding, __ATOMIC_RELAXED);
+    __atomic_store_n(&job->shown.outside, job->outside, __ATOMIC_RELAXED);
+}
+
+/* ---- what it sees ---- */
+
+static void look_at_sync(struct spotnik_job *job, struct spotnik_watched *ret)
+{
+    const struct spotnik_sync_shown *shown = &job->sync_shown;
+
+    snprintf(ret->strategy, sizeof ret->strategy, "%s", shown->strategy);
+    snprintf(ret->policy, sizeof ret->policy, "%s", shown->policy);
+    snprintf(ret->reason, sizeof ret->reason, "%s", spotnik_sync_reason_text((enum spotnik_sync_reason)shown->reason));
+    ret->switches = shown->switches;
+    ret->switched_step = shown->switched_step;
+}
+
+static void look(void *context, struct spotnik_watched *ret)
+{
+    struct spotnik_job *job = context;
+
+    memset(ret, 0, sizeof *ret);
+    snprintf(ret->job, sizeof ret->job, "%s", job->name);
+    ret->now_ns = spotnik_thread_now_ns();
+    ret->born_ns = job->born_ns;
+    ret->steps_per_s = spotnik_rate_per_s(&job->rate);
+    ret->dollars_per_hour = job->shown.dollars_per_hour;
+    ret->founding = __atomic_load_n(&job->shown.founding, __ATOMIC_RELAXED);
+    ret->outside = __atomic_load_n(&job->shown.outside, __ATOMIC_RELAXED);
+    ret->noticed = spotnik_job_is_noticed(job);
+    spotnik_engine_status(job->engine, &ret->status);
+    ret->member_count = spotnik_engine_members(job->engine, ret->member, SPOTNIK_WATCHED_MEMBERS, &ret->view_epoch);
+    ret->lane_count = spotnik_engine_lanes(job->engine, ret->lane, SPOTNIK_WATCHED_LANES);
+    ret->refusals = spotnik_engine_refusals(job->engine, ret->refusal, sizeof ret->refusal);
+    ret->steps_max = job->config.steps_max;
+    ret->samples = job->config.samples;
+    ret->batch = spotnik_job_batch(job, ret->status.size);
+    spotnik_pace_read(&job->pace, &ret->pace);
+    spotnik_tally_read(&job->shown.tally, &ret->tally);
+    ret->observed_count = spotnik_observed_read(&job->shown.observed, ret->observed);
+    pthread_mutex_lock(&job->rate.lock); /* spotnik_leave() takes `peers` and `checkpoint` away under it */
+    if (job->checkpoint) {
+        ret->checkpoint.size = sizeof ret->checkpoint;
+        spotnik_checkpoint_info_get(job->checkpoint, &ret->checkpoint);
+        ret->checkpoint.size = sizeof ret->checkpoint;
+    }
+    if (job->peers)
+        spotnik_peers_warning(job->peers, ret->warning, sizeof ret->warning);
+    ret->shares = job->batch_info;
+    look_at_sync(job, ret);
+    pthread_mutex_unlock(&job->rate.lock);
+}
+
+/* ---- when there is one ---- */
+
+int spotnik_job_price(struct spotnik_job *job)
+{
+    const char *price = getenv("SPOTNIK_PRICE");
+    char *end;
+
+    if (!price || !*price)
+        return 0;
+    job->shown.dollars_per_hour = strtod(price, &end);
+    if (*end || !(job->shown.dollars_per_hour >= 0 && job->shown.dollars_per_hour < 1e6))
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "SPOTNIK_PRICE is \"%.40s\"; it must be this member's dollars per hour",
+                                    price);
+    return 0;
+}
+
+/* SPOTNIK_EVENTS names a folder, or is "off"; else the log is beside the checkpoints, if there are any. */
+static const char *events_dir(const struct spotnik_job *job, char *path, size_t size)
+{
+    const char *wanted = getenv("SPOTNIK_EVENTS");
+
+    if (wanted && *wanted)
+        return strcmp(wanted, "off") ? wanted : NULL;
+    if (!job->checkpoint_dir[0])
+        return NULL;
+    snprintf(path, size, "%s/events", job->checkpoint_dir);
+    return path;
+}
+
+/* The first line of the file. 0 or ARGUMENT. */
+static int read_token(char token[TOKEN_MAX])
+{
+    const char *path = getenv("SPOTNIK_HTTP_TOKEN_FILE");
+
+    token[0] = 0;
+    if (!path || !*path)
+        return 0;
+    FILE *file = fopen(path, "re");
+    bool read = file && fgets(token, TOKEN_MAX, file);
+    if (file)
+        fclose(file);
+    token[strcspn(token, "\r\n")] = 0;
+    if (read && token[0])
+        return 0;
+    return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "SPOTNIK_HTTP_TOKEN_FILE names %.200s, which holds no token or cannot be read",
+                                path);
+}
+
+static int open_watch(struct spotnik_job *job, const char *http, const char *events)
+{
+    char token[TOKEN_MAX];
+    struct spotnik_watch_config config = { .context = job,
+                                           .look = look,
+                                           .status_text = spotnik_job_status_plain,
+                                           .credentials = spotnik_engine_credentials(job->engine),
+                                           .http = http && *http ? http : NULL,
+                                           .events_dir = events };
+    struct spotnik_watch *watch = NULL;
+    int rc = read_token(token);
+
+    config.token = token[0] ? token : NULL;
+    spotnik_job_show(job);
+    if (!rc)
+        rc = spotnik_watch_new(&config, &watch);
+    __atomic_store_n(&job->watch, watch, __ATOMIC_RELEASE);
+    return rc;
+}
+
+int spotnik_job_watch_open(struct spotnik_job *job)
+{
+    char path[SPOTNIK_CHECKPOINT_DIR_MAX + 16];
+    const char *http = getenv("SPOTNIK_HTTP"), *events = events_dir(job, path, sizeof path);
+
+    return (http && *http) || events ? open_watch(job, http, events) : 0;
+}
+
+void spotnik_job_watch_close(struct spotnik_job *job)
+{
+    struct spotnik_watch *watch = watch_of(job);
+
+    if (watch)
+        spotnik_watch_quit(watch, job->shown.how ? job->shown.how : "abandoned: to the others this member is lost");
+}
+
+void spotnik_job_watch_free(struct spotnik_job *job)
+{
+    spotnik_watch_free(watch_of(job));
+}
+
+/* ---- the public calls ---- */
+
+int spotnik_observe(spotnik_job *job, const char *name, double value)
+{
+    if (!job)
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no job was given");
+    return spotnik_observed_put(&job->shown.observed, name, value);
+}
+
+static int need_watch(spotnik_job *job)
+{
+    if (!job)
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no job was given");
+    return watch_of(job) ? 0 : open_watch(job, NULL, NULL);
+}
+
+int spotnik_log_set(spotnik_job *job, void (*log)(void *context, const spotnik_log_entry *message), void *context)
+{
+    int rc = need_watch(job);
+
+    if (!rc)
+        spotnik_watch_log_set(job->watch, log, context);
+    return rc;
+}
+
+int spotnik_log_next(spotnik_job *job, spotnik_log_entry *ret)
+{
+    if (!ret || ret->size < sizeof ret->size)
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "set the size of the message first");
+    int rc = need_watch(job);
+
+    return rc ? rc : spotnik_watch_log_next(job->watch, ret);
+}

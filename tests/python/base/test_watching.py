@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The library's messages in Python's logging, and numbers that the program tells."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+import spotnik
+from spotnik import watching
+
+
+def settles_at(count: int) -> bool:
+    """Has this process so many threads, once the one that began the first step has ended?"""
+    until = time.monotonic() + 5
+    while len(os.listdir("/proc/self/task")) != count and time.monotonic() < until:
+        time.sleep(0.01)
+    return len(os.listdir("/proc/self/task")) == count
+
+
+def test_messages_become_records(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, logger="spotnik"), spotnik.Job() as job:
+        step = job.step_begin()
+        records = [record for record in caplog.records if record.name == "spotnik"]
+        assert step.number == 1
+        assert [record.spotnik_id for record in records] == ["S100"]  # type: ignore[attr-defined]
+        assert records[0].levelno == logging.INFO
+        assert records[0].getMessage().startswith("S100 a member of job spotnik started")
+
+
+def test_without_a_handler_nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching.logger, "propagate", False)  # pytest's own handlers
+    assert not watching.wants_messages()
+    with spotnik.Job() as job:
+        before = len(os.listdir("/proc/self/task"))
+        job.step_begin()
+        assert settles_at(before)
+        job.step_commit()
+        monkeypatch.setattr(watching.logger, "propagate", True)
+        job.step_begin()
+        assert settles_at(before + 1), "the watcher"
+        job.step_commit()
+
+
+def test_observe() -> None:
+    with spotnik.Job() as job:
+        job.observe("loss", 0.5)
+        with pytest.raises(spotnik.ArgumentError):
+            job.observe("not a name", 1)
+        for number in range(15):
+            job.observe(f"n{number}", number)
+        with pytest.raises(spotnik.LimitError):
+            job.observe("one_more", 1)
+
+
+def test_what_is_told_is_in_the_event_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPOTNIK_EVENTS", str(tmp_path / "events"))
+    with spotnik.Job() as job:
+        job.step_begin()
+        job.step_commit()
+    (path,) = (tmp_path / "events").iterdir()
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [line["event"] for line in lines] == ["started", "ended"]
+    assert lines[-1]["steps"] == 1
+    assert lines[-1]["text"] == "left in good order"
+
+
+def test_every_message_has_its_section() -> None:
+    """docs/messages.md explains each id of the library's table, and no other."""
+    root = Path(os.environ["SPOTNIK_ROOT"])
+    table = re.findall(r'\{ "(S\d+)", "(\w+)", SPOTNIK_(\w+) \}', (root / "src/metrics/said.c").read_text())
+    sections = re.findall(r"^## (S\d+) (\w+), (\w+)$", (root / "docs/messages.md").read_text(), flags=re.M)
+    assert len(table) > 10
+    assert sections == [(identity, name, level.lower()) for identity, name, level in table]

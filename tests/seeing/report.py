@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Claims: the report's figures are those of the log, each change of the view counts once whoever told it, half lines of
+killed members do no harm, a member that was killed ends when the others say so; pictures have named axes, and without
+matplotlib there is a report all the same; a real job's log is read.
+
+    report.py SPOTNIK CHARLM [FOLDER for a screenshot]
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+import browser as chromium
+from lib import Job
+
+T = 1795000000.0
+
+
+def line(t: float, event: str, identity: str, **more: object) -> str:
+    ids = {"started": "S100", "ended": "S101", "joined": "S110", "lost": "S112", "sample": "S180", "checkpoint": "S150", "parked": "S120"}
+    return json.dumps({"t": T + t, "id": ids[event], "event": event, "member": identity * 4, "step": int(10 * t), "epoch": 1, "size": 2, "text": f"{event} <b>&|", **more})
+
+
+def planted(folder: str) -> None:
+    """Two members for an hour; the third is lost after half of it, with half a line."""
+    loss = {"epoch": 7, "count": 1, "members": ["cccccccc"], "reconcile_ms": 1, "accept_ms": 2, "restart_ms": 0, "commit_ms": 1}
+    numbers = {"uptime_s": 3600.0, "goodput": 0.5, "samples": 1000, "steps": 36000, "lost_s": 1.5}
+    os.mkdir(os.path.join(folder, "events"))
+    files = {
+        "a": [line(0, "started", "aaaaaaaa", dollars_per_hour=2.0, batch=10, data=90000), line(10, "joined", "aaaaaaaa", epoch=2, count=1),
+              line(1800, "lost", "aaaaaaaa", total_ms=4.0, **loss), line(1900, "checkpoint", "aaaaaaaa"),
+              line(2000, "parked", "aaaaaaaa"), line(3600, "ended", "aaaaaaaa", **numbers)],
+        "b": [line(0, "started", "bbbbbbbb", dollars_per_hour=2.0, batch=10, data=90000), line(10, "joined", "bbbbbbbb", epoch=2, count=1),
+              line(1800.1, "lost", "bbbbbbbb", total_ms=9.0, **loss), line(3600, "ended", "bbbbbbbb", **{**numbers, "goodput": 1.0})],
+        "c": [line(0, "started", "cccccccc", dollars_per_hour=2.0, batch=10, data=90000),
+              line(900, "sample", "cccccccc", uptime_s=900.0, goodput=0.75, samples=100, steps=9000, lost_s=0.0, steps_per_s=10.0, observed={"loss": 2.5}),
+              line(950, "sample", "cccccccc", uptime_s=900.0, goodput=0.75, samples=100, steps=9000, lost_s=0.0, steps_per_s=11.0, observed={"loss": 2.0}),
+              '{"t":17950018'],
+    }
+    for name, lines in files.items():
+        with open(os.path.join(folder, "events", f"{name}.jsonl"), "w", encoding="utf-8") as file:
+            file.write("\n".join(lines) + ("" if name == "c" else "\n"))
+
+
+def report(spotnik: str, folder: str, where: str, python: str, *options: str) -> str:
+    subprocess.run([spotnik, "report", where, "-o", os.path.join(folder, "r"), *options], check=True, capture_output=True,
+                   env={**os.environ, "SPOTNIK_PYTHON": python})
+    with open(os.path.join(folder, "r.html"), encoding="utf-8") as file:
+        page = file.read()
+    assert "<b>&|" not in page, "text of the log is no markup"
+    assert not re.search(r"(src|href)=\"?https?:", page), "the page needs nothing from elsewhere"
+    with open(os.path.join(folder, "r.md"), encoding="utf-8") as file:
+        return file.read()
+
+
+def check_planted(spotnik: str, python: str, has_pictures: bool) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        planted(folder)
+        text = report(spotnik, folder, folder, python, "--on-demand", "6", "--budget", "10")
+        for words in ("| Last committed step | 36,000 |", "| Processes that took part | 3, at most 2 at once |", "| Lost, joined, left | 1, 1, 0 |",
+                      "| Goodput | 75.00 %", "3.0 s of members' time; no step, 3000.0 ms a loss", "median 9.0 ms, 90 % within 9.0 ms, longest 9.0 ms",
+                      "360,000 samples drawn, 4.00 passes over 90,000", "| Cost | $5.00 |", "$10.00 were planned: 50 % spent", "$15.00: 67 % saved",
+                      "| Lines that could not be read | 1:", "cccccccc | 1.0 | 2.0 | – | 1.0 | 9.0 |", "| 30.0 min | lost |", "S120 | parked"):
+            assert words in text, f"{words!r} is not in:\n{text}"
+        drawn = sorted(name for name in os.listdir(folder) if name.endswith(".svg"))
+        assert drawn == (["r-loss.svg", "r-speed.svg", "r-timeline.svg"] if has_pictures else []), drawn
+        assert ("matplotlib is not installed" in text) != has_pictures
+        labels = {"r-loss.svg": "loss, as members told it", "r-speed.svg": "steps a second", "r-timeline.svg": "members"}
+        for name in drawn:
+            with open(os.path.join(folder, name), encoding="utf-8") as file:
+                svg = file.read()
+            assert labels[name] in svg and "time since the start (min)" in svg, name
+    print(f"a planted log, {'with' if has_pictures else 'without'} pictures: every figure is right")
+
+
+def check_real(spotnik: str, charlm: str, python: str, pictures: str) -> None:
+    with Job(spotnik, ["-n", "2:3", "--respawn", "--kill-every", "1500ms", "--seed", "3"],
+             [charlm, "--quiet", "--steps", "1500", "--batch", "64"], {"SPOTNIK_HTTP": "", "SPOTNIK_CHECKPOINT": "checkpoints"}) as job:
+        assert job.process.wait(90) == 0, job.said()
+        killed = job.said().count("lost (SIGKILL)")
+        text = report(spotnik, job.folder, job.path("checkpoints"), python)
+        assert "| Last committed step | 1,500 |" in text, text
+        lost = int(re.search(r"Lost, joined, left \| (\d+),", text).group(1))  # type: ignore[union-attr]
+        # A worker may be killed before it is a member: then nobody loses it.
+        assert 0 < lost <= killed, f"{lost} lost in the report, {killed} were killed"
+        program = chromium.find()
+        if pictures and program:
+            with chromium.Browser(program) as tab:
+                tab.look(1100, 900, "light")
+                tab.open("file://" + os.path.join(job.folder, "r.html"))
+                tab.until("document.querySelectorAll('svg').length > 2")
+                tab.picture(os.path.join(pictures, "report.png"))
+        print(f"a real job: {killed} workers killed, {lost} members lost, and all of the job in the report")
+
+
+def main() -> None:
+    spotnik, charlm = sys.argv[1:3]
+    venv = os.path.join(os.environ.get("SPOTNIK_VENV", ""), "bin", "python")
+    with_pictures = next((python for python in (venv, sys.executable)
+                          if subprocess.run([python, "-c", "import matplotlib"], capture_output=True, check=False).returncode == 0), None) \
+        if os.path.exists(venv) else None
+    if with_pictures:
+        check_planted(spotnik, with_pictures, True)
+    else:
+        print("matplotlib is not installed in the tests' environment: the pictures were not checked (dev/python.sh)")
+    with tempfile.TemporaryDirectory() as folder:  # a Python that has no matplotlib, whatever is installed
+        without = os.path.join(folder, "python")
+        with open(without, "w", encoding="utf-8") as file:
+            file.write(f'#!/bin/sh\nmkdir -p "{folder}/no/matplotlib"; echo "raise ImportError" >"{folder}/no/matplotlib/__init__.py"\n'
+                       f'PYTHONPATH="{folder}/no" exec "{sys.executable}" "$@"\n')
+        os.chmod(without, 0o755)
+        check_planted(spotnik, without, False)
+    check_real(spotnik, charlm, with_pictures or sys.executable, sys.argv[3] if len(sys.argv) > 3 else "")
+
+
+if __name__ == "__main__":
+    main()
