@@ -46,6 +46,10 @@ static const char help[] =
     "      --throttle SPEEDS   workers of these relative speeds, 9:12:18, by a duty cycle on their processor time; or\n"
     "                          0.25: all of them at a quarter. With @30us behind it a sample takes the fastest that\n"
     "                          long; with @30us~2%, give or take 2 percent. For tests and demonstrations\n"
+    "      --notice SOURCE     where warnings come from that this machine is taken away: auto, off, aws, gcp, azure,\n"
+    "                          exec:COMMAND or file:PATH; may be repeated; see spotnik notice          [auto]\n"
+    "      --on-notice COMMAND run this for each of them, to order a replacement; SPOTNIK_NOTICE_* say what was said\n"
+    "      --notice-patience TIME   still here so long after the deadline: the workers come back       [60s]\n"
     "      --grace TIME        how long workers may take to leave before SIGTERM, and then SIGKILL     [10s]\n"
     "  -q, --quiet             no lines of our own\n\n"
     "SIGTERM or Ctrl-C asks the workers to leave: they finish the step they are in and say goodbye.\n"
@@ -57,7 +61,8 @@ static const char help[] =
     "  spotnik run --peers file:/shared/job --key-file job.key -n 1:8 -- ./train   join a job across hosts\n";
 
 enum { OPTION_RESPAWN = 256, OPTION_KILL, OPTION_CHURN, OPTION_SPEEDUP, OPTION_SEED, OPTION_PEERS, OPTION_KEY, OPTION_BIND,
-       OPTION_GRACE, OPTION_TRANSPORT, OPTION_SHAPE, OPTION_SYNC, OPTION_BATCHING, OPTION_THROTTLE };
+       OPTION_GRACE, OPTION_TRANSPORT, OPTION_SHAPE, OPTION_SYNC, OPTION_BATCHING, OPTION_THROTTLE, OPTION_NOTICE, OPTION_ON_NOTICE,
+       OPTION_NOTICE_PATIENCE };
 
 static const struct option names[] = {
     {"workers", required_argument, NULL, 'n'},        {"respawn", no_argument, NULL, OPTION_RESPAWN},
@@ -68,6 +73,8 @@ static const struct option names[] = {
     {"transport", required_argument, NULL, OPTION_TRANSPORT}, {"shape", required_argument, NULL, OPTION_SHAPE},
     {"sync", required_argument, NULL, OPTION_SYNC},
     {"batching", required_argument, NULL, OPTION_BATCHING}, {"throttle", required_argument, NULL, OPTION_THROTTLE},
+    {"notice", required_argument, NULL, OPTION_NOTICE}, {"on-notice", required_argument, NULL, OPTION_ON_NOTICE},
+    {"notice-patience", required_argument, NULL, OPTION_NOTICE_PATIENCE},
     {"quiet", no_argument, NULL, 'q'},                {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
 };
@@ -75,6 +82,7 @@ static const struct option names[] = {
 struct request {
     struct run_options run;
     const char *peers, *key_file, *churn_file;
+    bool notice_named;
     char *folder; /* made by us, to be removed; NULL: none */
 };
 
@@ -102,6 +110,16 @@ static bool is_throttle(const char *value)
     return spotnik_throttle_parse(value, 0, 1, &throttle);
 }
 
+/* "off" forgets what was named before. */
+static bool take_notice(struct run_notice_options *notice, const char *value)
+{
+    if (!strcmp(value, "off"))
+        notice->count = 0;
+    else if (notice->count < RUN_NOTICE_FROM)
+        notice->from[notice->count++] = value;
+    return strcmp(value, "off") == 0 || notice->from[notice->count - 1] == value;
+}
+
 static bool take_option(struct request *ret, int option, const char *value)
 {
     switch (option) {
@@ -120,6 +138,9 @@ static bool take_option(struct request *ret, int option, const char *value)
     case OPTION_SYNC: ret->run.watch_sync = true; return setenv("SPOTNIK_SYNC", value, 1) == 0;
     case OPTION_SHAPE: return is_shape(value) && setenv("SPOTNIK_SHAPE", value, 1) == 0;
     case OPTION_BATCHING: return is_batching(value) && setenv("SPOTNIK_BATCHING", value, 1) == 0;
+    case OPTION_NOTICE: ret->notice_named = true; return take_notice(&ret->run.notice, value);
+    case OPTION_ON_NOTICE: ret->run.notice.hook = value; return true;
+    case OPTION_NOTICE_PATIENCE: return option_duration(value, &ret->run.notice.patience_ns);
     case OPTION_THROTTLE: return is_throttle(value) && setenv("SPOTNIK_THROTTLE", value, 1) == 0;
     default: return false;
     }
@@ -145,6 +166,8 @@ static int parse(int argc, char **argv, struct request *request)
     if (optind == argc)
         return option_refuse("run", "what shall the workers run? Put it after --");
     request->run.command = argv + optind;
+    if (!request->notice_named)
+        take_notice(&request->run.notice, "auto");
     return 0;
 }
 
@@ -259,7 +282,7 @@ static bool set_environment(struct request *request)
 
 int spotnik_cmd_run(int argc, char **argv)
 {
-    struct request request = {.run = {.min = 1, .max = 1, .speedup = 1, .grace_ns = 10 * SPOTNIK_S,
+    struct request request = {.run = {.min = 1, .max = 1, .speedup = 1, .grace_ns = 10 * SPOTNIK_S, .notice = {.patience_ns = 60 * SPOTNIK_S},
                                       .seed = (uint64_t)time(NULL)}};
     int refused = parse(argc, argv, &request);
 

@@ -16,6 +16,8 @@ static const struct {
     {"bench", "measure: recovery after revocations, all-reduce", spotnik_cmd_bench},
     {"key", "make a job key", spotnik_cmd_key},
     {"checkpoint", "list and verify the checkpoints of a job", spotnik_cmd_checkpoint},
+    {"notice", "is this machine about to be taken away?", spotnik_cmd_notice},
+    {"mock-imds", "play the metadata service of a cloud, by a script", spotnik_cmd_mock_imds},
     {"plan", "what to rent: machines, how many, which batch", spotnik_cmd_plan},
     {"profile", "measure a job for the planner", spotnik_cmd_profile},
     {"model", "the planner's models, one by one, on CSV", spotnik_cmd_model},

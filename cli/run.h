@@ -8,6 +8,7 @@
 
 #include "agent.h"
 #include "churn.h"
+#include "run_notice.h"
 
 struct run_options {
     uint32_t min, max;
@@ -18,6 +19,7 @@ struct run_options {
     struct churn churn;         /* event_count 0: none */
     double speedup;
     uint64_t seed;              /* which workers --kill-every chooses */
+    struct run_notice_options notice;
     char **command;
 };
 
