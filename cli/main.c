@@ -18,6 +18,7 @@ static const struct {
     {"checkpoint", "list and verify the checkpoints of a job", spotnik_cmd_checkpoint},
     {"notice", "is this machine about to be taken away?", spotnik_cmd_notice},
     {"mock-imds", "play the metadata service of a cloud, by a script", spotnik_cmd_mock_imds},
+    {"slurm", "submit a job whose elements come and go", spotnik_cmd_slurm},
     {"plan", "what to rent: machines, how many, which batch", spotnik_cmd_plan},
     {"profile", "measure a job for the planner", spotnik_cmd_profile},
     {"model", "the planner's models, one by one, on CSV", spotnik_cmd_model},

@@ -411,6 +411,8 @@ int run_loop(const struct run_options *options)
         agent_done(&run.agent);
         return 1;
     }
+    run.agent.bind = options->bind;
+    run.agent.bind_port = options->bind_port;
     if (!run_notice_start(&run.ear, &options->notice))
         say(&run, "cannot watch for notices: %s; SIGTERM still asks the workers to leave", strerror(errno));
     if (options->churn.event_count)
