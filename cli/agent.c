@@ -69,6 +69,17 @@ static void set_torchrun_variables(const struct agent *agent, uint32_t place)
     variable_set("ROLE_WORLD_SIZE", agent->places);
 }
 
+/* A place keeps its port, so that a replacement is found where its predecessor was. */
+static void set_bind(const struct agent *agent, uint32_t place)
+{
+    char text[80];
+
+    if (!agent->bind_port)
+        return;
+    snprintf(text, sizeof(text), strchr(agent->bind, ':') ? "[%s]:%u" : "%s:%u", agent->bind, agent->bind_port + place);
+    setenv("SPOTNIK_BIND", text, 1);
+}
+
 /* In the child: environment, standard streams, a process group of its own so that the terminal's Ctrl-C reaches the agent alone. */
 static void become_worker(const struct agent *agent, const struct agent_worker *worker, int out, int err)
 {
@@ -86,6 +97,7 @@ static void become_worker(const struct agent *agent, const struct agent_worker *
     variable_set("SPOTNIK_SLOT", (uint32_t)(worker - agent->worker));
     variable_set("SPOTNIK_WORKER", worker->number);
     set_torchrun_variables(agent, (uint32_t)(worker - agent->worker));
+    set_bind(agent, (uint32_t)(worker - agent->worker));
     execvp(agent->command[0], agent->command);
     fprintf(stderr, "cannot run %s: %s\n", agent->command[0], strerror(errno));
     _exit(127);

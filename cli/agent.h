@@ -37,6 +37,8 @@ struct agent {
     struct agent_worker *worker;
     struct spotnik_slots *slots;
     int slots_fd;
+    const char *bind;    /* with bind_port: SPOTNIK_BIND of place 0 */
+    uint16_t bind_port;  /* 0: that of the environment */
     uint32_t started, killed;
     int first_error;     /* exit status of the first worker that failed; 0: none */
     uint32_t ended[AGENT_LOST + 1];

@@ -14,6 +14,9 @@ int spotnik_cmd_top(int argc, char **argv);
 int spotnik_cmd_plan(int argc, char **argv);
 int spotnik_cmd_profile(int argc, char **argv);
 int spotnik_cmd_model(int argc, char **argv);
+int spotnik_cmd_notice(int argc, char **argv);
+int spotnik_cmd_mock_imds(int argc, char **argv);
+int spotnik_cmd_slurm(int argc, char **argv);
 int spotnik_cmd_backtest(int argc, char **argv);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "agent.h"
 #include "churn.h"
+#include "run_notice.h"
 
 struct run_options {
     uint32_t min, max;
@@ -19,6 +20,9 @@ struct run_options {
     struct churn churn;         /* event_count 0: none */
     double speedup;
     uint64_t seed;              /* which workers --kill-every chooses */
+    struct run_notice_options notice;
+    const char *bind;           /* with bind_port: where the worker in place 0 listens; the next ones behind it */
+    uint16_t bind_port;         /* 0: SPOTNIK_BIND as it is */
     char **command;
 };
 

@@ -33,6 +33,8 @@ struct run {
     uint64_t told_step;   /* of the last change of strategy we have told of */
     uint32_t stage;       /* how often the user, or patience, has asked to end: 0 none, 1 leave, 2 SIGTERM, 3 SIGKILL */
     size_t churn_at;
+    struct run_notice ear;
+    bool coming_back;     /* start workers again as soon as those that left are gone */
     bool finished;        /* a worker has ended with 0: the job is done, nobody is replaced any more */
 };
 
@@ -134,9 +136,66 @@ static void ask_to_end(struct run *run)
     }
 }
 
+/* ---- notices ---- */
+
+static int64_t wall_ms(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_REALTIME, &time);
+    return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
+}
+
+static void leave_for_notice(struct run *run, const struct notice *notice)
+{
+    int64_t left_ms = notice->deadline_ms - wall_ms();
+
+    say(run, "%s: this machine goes in %.0f s (%s); leaving", notice->source, left_ms > 0 ? (double)left_ms / 1e3 : 0., notice->text);
+    run->coming_back = false;
+    for (uint32_t i = 0; i < run->agent.places; i++)
+        if (run->agent.worker[i].pid && !run->agent.worker[i].leaving)
+            agent_leave(&run->agent, &run->agent.worker[i]);
+}
+
+static void heed_notices(struct run *run)
+{
+    struct notice notice;
+
+    while (run_notice_next(&run->ear, &notice)) {
+        enum run_notice_act act = run_notice_heed(&run->ear, &notice, now_ns(), wall_ms());
+        if (run->stage || run->finished)
+            continue;
+        if (act == RUN_NOTICE_LEAVE)
+            leave_for_notice(run, &notice);
+        else
+            say(run, "%s: %s: %s", notice.source, notice.kind == NOTICE_OVER ? "no longer" : notice.kind == NOTICE_RISK ? "at risk" : "again",
+                notice.text);
+        run->coming_back |= act == RUN_NOTICE_BACK;
+        run_notice_hook(&run->ear, &notice);
+    }
+}
+
+/* The machine stays after all: one leave, one join. */
+static void come_back(struct run *run)
+{
+    if (run_notice_lied(&run->ear, now_ns()) && !run->stage && !run->finished) {
+        say(run, "the notice is past, and this machine is still here");
+        run->coming_back = true;
+    }
+    if (!run->coming_back || run->stage || run->finished || agent_running(&run->agent))
+        return;
+    run->coming_back = false;
+    for (uint32_t i = 0; i < run->options->max; i++)
+        start(run);
+}
+
+static bool is_waiting_to_come_back(const struct run *run)
+{
+    return (run->ear.away || run->coming_back) && !run->stage && !run->finished;
+}
+
 static uint64_t due_ns(const struct run *run)
 {
-    uint64_t due = churn_due_ns(run);
+    uint64_t due = spotnik_time_min(churn_due_ns(run), run->ear.back_ns);
     if (run->options->kill_every_ns && !run->stage)
         due = spotnik_time_min(due, run->kill_ns);
     if (run->stage && run->stage < 3)
@@ -160,7 +219,7 @@ static void do_due(struct run *run)
 
 static bool replace(struct run *run, enum agent_end end, uint64_t lived_ns)
 {
-    if (!run->options->respawn || run->finished || run->stage || end == AGENT_DONE || end == AGENT_INTERRUPTED)
+    if (!run->options->respawn || run->finished || run->stage || run->ear.away || end == AGENT_DONE || end == AGENT_INTERRUPTED)
         return false;
     bool early = end == AGENT_FAILED && lived_ns < EARLY_NS;
     run->early_failures = early ? run->early_failures + 1 : 0;
@@ -220,7 +279,7 @@ static void take_signals(struct run *run)
     while (read(run->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
         if (info.ssi_signo == SIGCHLD)
             reap(run);
-        else
+        else if (info.ssi_signo == SIGINT || !run->stage) /* Slurm sends SIGTERM three times within milliseconds */
             ask_to_end(run);
     }
 }
@@ -230,6 +289,8 @@ static uint32_t gather(struct run *run, struct pollfd *fds, struct agent_pipe **
     uint32_t count = 0;
 
     fds[count] = (struct pollfd){.fd = run->signals, .events = POLLIN};
+    pipes[count++] = NULL;
+    fds[count] = (struct pollfd){.fd = run->ear.fd, .events = POLLIN}; /* -1 is passed over */
     pipes[count++] = NULL;
     for (uint32_t i = 0; i < run->agent.places; i++) {
         struct agent_worker *worker = &run->agent.worker[i];
@@ -283,11 +344,13 @@ static void turn(struct run *run, struct pollfd *fds, struct agent_pipe **pipes,
 
     if (poll(fds, count, wait_ms(run)) < 0 && errno != EINTR)
         return;
-    for (uint32_t i = 1; i < count; i++)
+    for (uint32_t i = 2; i < count; i++)
         if (fds[i].revents)
             agent_read(owners[i], pipes[i]);
     look_at_sync(run);
     take_signals(run);
+    heed_notices(run);
+    come_back(run);
     do_due(run);
 }
 
@@ -317,6 +380,7 @@ static bool watch_signals(struct run *run)
     sigaddset(&set, SIGCHLD);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGUSR1); /* sbatch --signal=USR1@60 and its like */
     sigprocmask(SIG_BLOCK, &set, NULL);
     run->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     return run->signals >= 0;
@@ -325,11 +389,12 @@ static bool watch_signals(struct run *run)
 static void loop(struct run *run)
 {
     uint32_t places = run->agent.places;
-    struct pollfd *fds = calloc(1 + 2 * places, sizeof(*fds));
-    struct agent_pipe **pipes = calloc(1 + 2 * places, sizeof(*pipes));
-    struct agent_worker **owners = calloc(1 + 2 * places, sizeof(*owners));
+    struct pollfd *fds = calloc(2 + 2 * places, sizeof(*fds));
+    struct agent_pipe **pipes = calloc(2 + 2 * places, sizeof(*pipes));
+    struct agent_worker **owners = calloc(2 + 2 * places, sizeof(*owners));
 
-    while (fds && pipes && owners && (agent_running(&run->agent) || churn_due_ns(run) != SPOTNIK_NEVER))
+    while (fds && pipes && owners
+           && (agent_running(&run->agent) || churn_due_ns(run) != SPOTNIK_NEVER || is_waiting_to_come_back(run)))
         turn(run, fds, pipes, owners);
     free(fds);
     free(pipes);
@@ -347,6 +412,10 @@ int run_loop(const struct run_options *options)
         agent_done(&run.agent);
         return 1;
     }
+    run.agent.bind = options->bind;
+    run.agent.bind_port = options->bind_port;
+    if (!run_notice_start(&run.ear, &options->notice))
+        say(&run, "cannot watch for notices: %s; SIGTERM still asks the workers to leave", strerror(errno));
     if (options->churn.event_count)
         do_due(&run);
     else
@@ -355,6 +424,7 @@ int run_loop(const struct run_options *options)
     run_line_start(options->quiet, options->json);
     loop(&run);
     run_line_stop();
+    run_notice_end(&run.ear);
     sum_up(&run);
     int status = verdict(&run);
     agent_done(&run.agent);

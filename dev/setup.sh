@@ -26,7 +26,7 @@ need meson has meson
 need ninja-build has ninja
 need pkg-config has pkg-config
 for module in libcmocka-dev:cmocka libjansson-dev:jansson libssl-dev:libcrypto libxxhash-dev:libxxhash \
-    libsqlite3-dev:sqlite3 zlib1g-dev:zlib libcminpack-dev:cminpack; do
+    libcurl4-openssl-dev:libcurl libsqlite3-dev:sqlite3 zlib1g-dev:zlib libcminpack-dev:cminpack; do
     need "${module%%:*}" pkg-config --exists "${module#*:}"
 done
 case $work in
@@ -35,6 +35,7 @@ test)
     need spin has spin
     need binutils has nm
     need iproute2 has ip
+    need dnsmasq-base has dnsmasq
     # Debian's python3 has the module venv, but not what it needs to put pip into an environment.
     need python3-venv python3 -c 'import venv, ensurepip'
     ;;

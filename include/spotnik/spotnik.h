@@ -292,8 +292,8 @@ SPOTNIK_API int spotnik_state_blob_get(spotnik_job *job, const char *name, void 
                                        size_t *ret_length);
 
 /**
- * Have @p refresh called inside spotnik_step_begin(), on the caller's thread, right before the state is copied for a joiner
- * or a checkpoint: it brings registered memory and blobs up to date, so that a program need not pack its objects after
+ * Have @p refresh called inside spotnik_step_begin() or spotnik_leave(), on the caller's thread, right before the state is copied
+ * for a joiner or a checkpoint: it brings registered memory and blobs up to date, so that a program need not pack its objects after
  * every step. It may call spotnik_state_blob_set() and spotnik_state_blob_get(), nothing else of this library. NULL: no
  * more. Errors: ARGUMENT.
  */

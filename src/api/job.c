@@ -172,6 +172,16 @@ static void end_if_last(struct spotnik_job *job)
         spotnik_peers_over_set(job->peers);
 }
 
+/* They cannot go on without newcomers, and may have a notice as well. */
+static void save_if_too_few_stay(struct spotnik_job *job)
+{
+    spotnik_job_status status;
+
+    spotnik_engine_status(job->engine, &status);
+    if (status.size < job->config.members_min)
+        spotnik_checkpoint_farewell(job->checkpoint);
+}
+
 int spotnik_leave(spotnik_job *job)
 {
     int rc = 0;
@@ -190,6 +200,8 @@ int spotnik_leave(spotnik_job *job)
         rc = spotnik_engine_leave(job->engine, patience_ns);
     if (job->checkpoint)
         spotnik_checkpoint_finish(job->checkpoint, !rc && !job->outside && !job->begun, FINISH_TIMEOUT_NS);
+    if (job->checkpoint && is_member && !job->begun && !rc)
+        save_if_too_few_stay(job);
     if (is_member && !job->begun && !rc)
         end_if_last(job);
     job->shown.how = rc                                                                        ? "left without agreement"

@@ -39,6 +39,8 @@ static int begin(struct spotnik_job *job, spotnik_step *ret_step)
             return spotnik_error_return(SPOTNIK_ERR_DONE, "%llu steps are committed",
                                         (unsigned long long)job->config.steps_max);
         rc = spotnik_engine_step_begin(job->engine, ret_step);
+        if (rc == SPOTNIK_ERR_LEAVING && job->checkpoint)
+            spotnik_checkpoint_part(job->checkpoint, job->committed);
         if (rc != SPOTNIK_ERR_PEERS)
             return rc;
         spotnik_job_exclude(job);

@@ -14,6 +14,7 @@
 #include "net/state.h"
 #include "reduce/reduce.h"
 
+#define COMING_IN_NS (3 * SPOTNIK_S) /* a joiner that is not let in by then leaves as it is */
 #define BOUNDARY_NS (5 * SPOTNIK_MS) /* how often the boundary hook runs while step_begin waits */
 #define INLINE_BYTES                                                                                         \
     (64u * 1024) /* more than this is left to the progress thread: the caller has work to do */
@@ -91,9 +92,21 @@ static void boundary_call(struct spotnik_engine *engine, bool waiting)
     spotnik_engine_lock(engine);
 }
 
-static bool noticed(const struct spotnik_engine *engine)
+/* A joiner that has asked to be let in stands in a view before it hears of it. Were it to go now, the others would lose a member whose death
+ * nobody can prove. So it comes in first, which takes no longer than a step, and then leaves as members do. */
+static bool is_coming_in(struct spotnik_engine *engine)
 {
-    return __atomic_load_n(&engine->noticed, __ATOMIC_SEQ_CST) != 0;
+    struct spotnik_core_status status;
+    uint64_t now_ns = spotnik_clock_ns();
+    if (engine->noticed_ns == 0)
+        engine->noticed_ns = now_ns;
+    spotnik_core_status(engine->core, &status);
+    return engine->entering && status.role == SPOTNIK_ROLE_JOINER && now_ns - engine->noticed_ns < COMING_IN_NS;
+}
+
+static bool noticed(struct spotnik_engine *engine)
+{
+    return __atomic_load_n(&engine->noticed, __ATOMIC_SEQ_CST) != 0 && !is_coming_in(engine);
 }
 
 static int begin_wait(struct spotnik_engine *engine)

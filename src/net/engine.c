@@ -233,7 +233,7 @@ static void past_forget(struct spotnik_engine *engine)
     for (uint32_t i = 0; i < SPOTNIK_BUCKET_SLOTS; i++)
         engine->bucket[i].step[0] = engine->bucket[i].step[1] = 0;
     engine->begun = engine->handed_out = engine->sealed = false;
-    engine->excluded = engine->left = engine->frozen = false;
+    engine->excluded = engine->left = engine->frozen = engine->entering = false;
     engine->failed = 0;
     engine->parked_ns = 0;
 }
@@ -278,6 +278,7 @@ int spotnik_engine_join(struct spotnik_engine *engine, struct spotnik_id id, uin
 void spotnik_engine_enter(struct spotnik_engine *engine, const struct spotnik_member *sponsor)
 {
     spotnik_engine_lock(engine);
+    engine->entering = true;
     spotnik_engine_tell(engine, SPOTNIK_EVENT_ENTER_READY, sponsor, SPOTNIK_PROOF_NONE);
     spotnik_engine_kick(engine);
     spotnik_engine_unlock(engine);

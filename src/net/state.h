@@ -231,6 +231,8 @@ struct spotnik_engine {
     struct spotnik_socket *graves;
     struct spotnik_death *death;
     uint32_t noticed; /* atomic: spotnik_engine_notice() */
+    uint64_t noticed_ns; /* [caller] when it was first seen; 0: not yet */
+    bool entering;       /* this joiner has asked to be let in, and may be at any moment */
 
     /* --- under the lock --- */
     void *core_memory, *storage_memory;

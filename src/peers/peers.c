@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/time.h"
 #include "net/address.h"
+#include "peers/dns.h"
 #include "peers/inside.h"
 
 /* ---- life cycle ---- */
@@ -134,6 +135,8 @@ static int search_run(struct spotnik_peers_search *search, uint64_t until_ns, bo
     struct spotnik_peers *peers = search->peers;
     for (;;) {
         search->said[0] = '\0';
+        if (peers->spec.name_count > 0)
+            spotnik_dns_resolve(&peers->spec, search->said, sizeof search->said);
         enum spotnik_peers_round round = peers->spec.is_directory ? spotnik_peers_directory_round(search)
                                                                   : spotnik_peers_list_round(search);
         if (round == SPOTNIK_PEERS_ERROR)
@@ -175,5 +178,8 @@ int spotnik_peers_list(const char *spec, const struct spotnik_credentials *crede
 {
     struct spotnik_peers_spec parsed;
     int rc = spotnik_peers_spec_parse(spec, &parsed);
+    char said[256];
+    if (rc == 0 && parsed.name_count > 0)
+        spotnik_dns_resolve(&parsed, said, sizeof said);
     return rc != 0 ? rc : spotnik_peers_named(&parsed, credentials, ret, max, ret_count);
 }

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "net/address.h"
+#include "peers/dns.h"
 #include "spotnik/spotnik.h"
 
 static int directory_parse(const char *text, struct spotnik_peers_spec *spec)
@@ -50,6 +51,8 @@ int spotnik_peers_spec_parse(const char *text, struct spotnik_peers_spec *ret_sp
     memset(ret_spec, 0, sizeof *ret_spec);
     if (strncmp(text, "file:", 5) == 0)
         return directory_parse(text + 5, ret_spec);
+    if (strncmp(text, "dns://", 6) == 0)
+        return spotnik_dns_parse(text + 6, ret_spec);
     int rc = 0;
     for (const char *at = text; rc == 0 && at != NULL;) {
         const char *comma = strchr(at, ',');

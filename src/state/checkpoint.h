@@ -52,6 +52,13 @@ void spotnik_checkpoint_reset(struct spotnik_checkpoint *checkpoint);
  * stable. */
 void spotnik_checkpoint_finish(struct spotnik_checkpoint *checkpoint, bool agreed, uint64_t timeout_ns);
 
+/* [caller] A member is about to leave for a notice, at the boundary after `committed`: remember the place in the data. */
+void spotnik_checkpoint_part(struct spotnik_checkpoint *checkpoint, uint64_t committed);
+
+/* [caller] After _finish, when the leave was agreed on and too few members stay to go on: write the state at that boundary,
+ * which is stable now, unless it is there already. Nothing when _part was not called, or is of an earlier boundary. */
+void spotnik_checkpoint_farewell(struct spotnik_checkpoint *checkpoint);
+
 /* [any] */
 void spotnik_checkpoint_info_get(struct spotnik_checkpoint *checkpoint, spotnik_checkpoint_info *ret);
 

@@ -63,6 +63,7 @@ struct spotnik_checkpoint {
     uint64_t step_ns, committed_ns; /* mean time of a step; instant of the last commit */
     uint64_t due_step,
         due_next_ns;            /* by time: the boundary agreed on, 0: none yet; when to agree on another */
+    struct spotnik_checkpoint_slot parting; /* [caller] where this member leaves for a notice; step 0: it does not */
     uint64_t look_ns, agree_ns; /* the thread: when to look for parts of others, and for what is due, again */
     spotnik_checkpoint_info info;
 };
@@ -79,6 +80,10 @@ int spotnik_checkpoint_write(struct spotnik_checkpoint *checkpoint);
 
 /* Without the lock. Is `work` complete? Rank 0 makes it so when all parts are there. 0, or an error: it will not be. */
 int spotnik_checkpoint_look(struct spotnik_checkpoint *checkpoint, bool *ret_complete);
+
+/* Without the lock and without the thread. Write all of `work`: our parts, those that nobody else has written by then, and
+ * what rank 0 adds. The buffer has room for any one part. 0, or an error. */
+int spotnik_checkpoint_write_whole(struct spotnik_checkpoint *checkpoint, bool *ret_complete);
 
 /* Without the lock. Whose parts of `work` are missing, in words. */
 void spotnik_checkpoint_missing(struct spotnik_checkpoint *checkpoint, char *text, size_t size);

@@ -243,3 +243,51 @@ int spotnik_checkpoint_write(struct spotnik_checkpoint *checkpoint)
         return spotnik_error_return(SPOTNIK_ERR_STATE, "rank 0, this member, had come in behind the others");
     return write_blobs(checkpoint, entry);
 }
+
+/* --- a member that leaves last
+ * -------------------------------------------------------------------------------------------- */
+
+/* Our own parts first: members that leave together share the work. Then whatever is missing by then; two members that
+ * write one part write the same file. */
+static int write_missing(struct spotnik_checkpoint *checkpoint, const char *entry, struct spotnik_manifest *manifest,
+                         uint32_t number)
+{
+    bool all = false;
+    int rc = gather(checkpoint, manifest, entry, &all);
+
+    if (rc || manifest->part[number].name[0])
+        return rc;
+    spotnik_part_copy_out(&checkpoint->part[number], checkpoint->registry, checkpoint->buffer);
+    return write_part(checkpoint, entry, number, checkpoint->buffer);
+}
+
+static int write_all(struct spotnik_checkpoint *checkpoint, const char *entry)
+{
+    struct spotnik_manifest *manifest = calloc(1, sizeof *manifest);
+    const struct spotnik_checkpoint_slot *work = &checkpoint->work;
+    int rc = manifest ? 0 : spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for a manifest");
+
+    for (int others = 0; others < 2; others++)
+        for (uint32_t i = 0; i < checkpoint->part_count && !rc; i++)
+            if ((i % work->size == work->rank) != others)
+                rc = write_missing(checkpoint, entry, manifest, i);
+    free(manifest);
+    return rc;
+}
+
+int spotnik_checkpoint_write_whole(struct spotnik_checkpoint *checkpoint, bool *ret_complete)
+{
+    char entry[SPOTNIK_SHELF_NAME_MAX + 1];
+
+    spotnik_shelf_entry_name(checkpoint->work.step, checkpoint->work.founding, entry);
+    *ret_complete = spotnik_shelf_has(checkpoint->dir, entry, SPOTNIK_MANIFEST_NAME);
+    if (*ret_complete)
+        return 0;
+    int rc = spotnik_shelf_entry_make(checkpoint->dir, entry);
+
+    if (!rc)
+        rc = write_all(checkpoint, entry);
+    if (!rc)
+        rc = write_blobs(checkpoint, entry);
+    return rc ? rc : complete(checkpoint, entry, ret_complete);
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dns://: processes that are known by name, looked up again for as long as anybody searches. Their addresses change, and a name may vanish
+ * and come back. Who may found the job is the business of list.c, which sees a list of addresses. */
+#ifndef SPOTNIK_PEERS_DNS_H
+#define SPOTNIK_PEERS_DNS_H
+
+#include <stddef.h>
+
+#include "peers/spec.h"
+
+#define SPOTNIK_DNS_PORT 21210
+
+/* `text` behind dns://, one of
+ *     train-[0-7].train[:PORT]   these names, one process each
+ *     train[:PORT]/COUNT         all addresses of one name; the job begins with COUNT processes, of which more than half must be there
+ * Nothing is looked up yet. Errors: ARGUMENT, LIMIT. */
+int spotnik_dns_parse(const char *text, struct spotnik_peers_spec *spec);
+
+/* Look all names up. An entry whose name has no address becomes 0.0.0.0:0, where nobody answers. `said` hears which have none. May
+ * block for as long as the resolver does. */
+void spotnik_dns_resolve(struct spotnik_peers_spec *spec, char *said, size_t size);
+
+#endif
