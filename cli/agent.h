@@ -27,7 +27,7 @@ struct agent_worker {
     uint32_t number;     /* w<number>: counts starts, never used twice */
     uint32_t node;       /* of the trace, when one is replayed */
     uint64_t started_ns;
-    bool leaving;
+    bool leaving, killed; /* asked to leave; killed by us */
     struct agent_pipe out, err;
 };
 
@@ -37,6 +37,7 @@ struct agent {
     struct agent_worker *worker;
     struct spotnik_slots *slots;
     int slots_fd;
+    bool torchrun;       /* workers get torchrun's variables */
     uint32_t started, killed;
     int first_error;     /* exit status of the first worker that failed; 0: none */
     uint32_t ended[AGENT_LOST + 1];

@@ -212,6 +212,8 @@ static void show(const json_t *answer)
            state);
     printf("since this member came: %lld lost, %lld joined, %lld left\n", number(answer, "losses"), number(answer, "joins"),
            number(answer, "leaves"));
+    if (number(answer, "size") < number(answer, "members_needed"))
+        printf("%lld of %lld needed are here: steps wait\n", number(answer, "size"), number(answer, "members_needed"));
     print_sync(json_object_get(answer, "sync"));
     if (warning && *warning)
         printf("warning: %s\n", warning);

@@ -116,6 +116,7 @@ size_t spotnik_job_status_text(void *context, char *text, size_t size)
         .pid = getpid(),
         .now_ns = spotnik_thread_now_ns(),
         .steps_per_s = spotnik_rate_per_s(&job->rate),
+        .members_needed = spotnik_engine_members_needed(engine),
         .member = member,
         .lane = lane,
         .donor_sessions = donor.sessions,
