@@ -95,8 +95,14 @@ class Committing(Joining):
             return
         changed = self.replica.leaves.write(codes)
         repeated = self.last_step is not None and self.last_step.replay  # its copy may be a scheduler's tick older
-        if self._known and not repeated:
-            log.warning("other members had other values for %s; theirs are used", ", ".join(changed[:4]))
+        if self._known and not repeated and not self._told_of_numbers:
+            self._told_of_numbers = True
+            log.warning(
+                "the member that has been here longest had other values for %s; its values are used, in this step and "
+                "in all others. A loop that counts its iterations itself counts from 0 in a member that joins: count "
+                "by spotnik.step()",
+                ", ".join(changed[:4]),
+            )
 
     def _check_inside(self, said: int) -> None:
         """A joiner that repeated a step alone learns that the program did something in it."""

@@ -21,6 +21,7 @@ from ._gradients import Gradients
 from ._leaves import Stateful
 from ._options import Data, Options
 from ._replica import CONSUMED, DATA_EPOCH, SEED, Replica, Watch
+from ._schedules import hold_at_end
 from ._strategies import Strategy
 
 log = logging.getLogger("spotnik.torch")
@@ -63,6 +64,8 @@ class Joining:
         self._samples = 0
         self._in_closure: Optional[Optimizer] = None  # the optimiser that computes its own gradients
         self._contributors = 0
+        self._told_of_numbers = False
+        self.told_of_end = False
         self._lr_before: list[tuple[dict[str, Any], Any]] = []
         self._versions: Optional[int] = None
         self._backward_s: Optional[float] = None
@@ -96,6 +99,8 @@ class Joining:
             config.checkpoint_dir = self.options.checkpoint
         seed = self.options.seed if self.options.seed is not None else torch.initial_seed()
         self._replica = self._replicate(seed & ((1 << 63) - 1))
+        for one in self._replica.objects:
+            hold_at_end(one, self._has_losses)
         for start in self.before_open:
             start()
         self.watch.seal()
@@ -108,6 +113,9 @@ class Joining:
         _heed_sigterm()
         self._say_hello()
         return job
+
+    def _has_losses(self) -> bool:
+        return self.job is not None and self.job.status().losses > 0
 
     def _replicate(self, seed: int) -> Replica:
         return Replica(self.model, self.optimizers, self.extras, seed)
@@ -141,6 +149,16 @@ class Joining:
         return int(control[DATA_EPOCH]), int(control[CONSUMED])
 
     @property
+    def steps_done(self) -> int:
+        """Steps that the job has committed, as far as this member has come. Joins the job."""
+        if self.last_step is None:
+            self.begin()
+        if self.step is not None:
+            return self.step.number - 1
+        assert self.last_step is not None
+        return self.last_step.number
+
+    @property
     def seed(self) -> int:
         """The job's seed: that of its founder."""
         return int(self.replica.control[SEED])
@@ -168,6 +186,10 @@ class Joining:
             job.abandon()
         else:
             job.leave()
+
+    def begin(self) -> Step:
+        """Begin the next step that the program's loop has to take."""
+        raise NotImplementedError
 
     def _commit(self) -> None:
         """All gradients of this member are there: finish the step."""
