@@ -47,6 +47,8 @@ class Joining:
         self.solo = False
         self.step: Optional[Step] = None  #: begun and not committed
         self.over = False
+        self._behind = 1 << 40  # epochs, when it last stood aside
+        self.aside_until = 0  #: the epoch of data in which this member joins again
         self.epoch_floor = 0  #: epochs of data before this one are not asked for
         self.before_open: list[Callable[[], None]] = []
         self.last_step: Optional[Step] = None
@@ -170,6 +172,30 @@ class Joining:
             f"{len(slots)} parameters and bucket_mb={self.options.bucket_mb}: start the same program with the same "
             "arguments on all members"
         )
+
+    def stand_aside(self, wanted: int) -> None:
+        """The loop is in an epoch of data that is over: be no member until it has caught up, so that nobody waits.
+
+        What the program does after each epoch, validation say, it does for those that are over, too.
+        """
+        behind = self.position[0] - wanted
+        if self.job is None or self.solo or self.strategy is not None or behind < 2 or 2 * behind > self._behind:
+            return  # also where catching up takes about as long as the others' epochs do
+        self._behind = behind
+        self.aside_until = self.position[0]
+        log.warning(
+            "the job is in epoch %d and the loop in epoch %d: this member leaves until its loop has caught up, and "
+            "what follows each epoch in the loop (validation, saving) runs for epochs that are over. To skip them write: "
+            "for epoch in spotnik.epochs(count)",
+            self.aside_until,
+            wanted,
+        )
+        job, self.job = self.job, None
+        self.step = self.last_step = None
+        self._pending.clear()
+        self._versions = None
+        self.gradients.job = None
+        job.abandon()
 
     # ---- the end ----
 

@@ -28,8 +28,8 @@ def hold_at_end(scheduler: Any, has_losses: Callable[[], bool]) -> None:
         elif not told:  # after its last value it has none that were meant
             told = True
             log.info(
-                "%s is at the end of its %d steps and stays there: where a member is lost in the last step of an epoch, "
-                "that takes a step more",
+                "%s is at the end of its %d steps and stays there: what a member had that was lost in the last step of "
+                "an epoch takes a step more",
                 type(scheduler).__name__,
                 total,
             )
