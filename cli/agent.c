@@ -96,7 +96,8 @@ static void become_worker(const struct agent *agent, const struct agent_worker *
     setenv("SPOTNIK_SLOTS_FD", text, 1);
     variable_set("SPOTNIK_SLOT", (uint32_t)(worker - agent->worker));
     variable_set("SPOTNIK_WORKER", worker->number);
-    set_torchrun_variables(agent, (uint32_t)(worker - agent->worker));
+    if (agent->torchrun)
+        set_torchrun_variables(agent, (uint32_t)(worker - agent->worker));
     set_bind(agent, (uint32_t)(worker - agent->worker));
     execvp(agent->command[0], agent->command);
     fprintf(stderr, "cannot run %s: %s\n", agent->command[0], strerror(errno));
@@ -152,6 +153,7 @@ struct agent_worker *agent_start(struct agent *agent)
 void agent_kill(struct agent *agent, struct agent_worker *worker)
 {
     agent->killed++;
+    worker->killed = true;
     kill(-worker->pid, SIGKILL);
     kill(worker->pid, SIGKILL); /* its group may not exist yet */
 }

@@ -27,9 +27,12 @@ static const char help[] =
     "Usage: spotnik run [OPTION]... -- COMMAND [ARGUMENT]...\n\n"
     "Start workers on this machine. They find each other, survive each other, and take in newcomers by themselves;\n"
     "this program starts them, tags each line they print with its worker, and may make their life hard.\n\n"
-    "  -n, --workers MIN:MAX   start MAX workers; steps wait until there are MIN (one number: both)   [1]\n"
-    "      --respawn           start a new worker for every one that is lost or fails\n"
-    "      --kill-every TIME   SIGKILL a random worker every TIME (5s, 500ms), never below MIN\n"
+    "  -n, --workers MIN:MAX   start MAX workers; steps wait until there are MIN. One number N: start N workers; the first\n"
+    "                          step waits for all of them, and one is enough afterwards                     [1]\n"
+    "      --respawn           start a new worker for every one that is lost or fails; not for one that ends with 0, and\n"
+    "                          no more after three in a row that never committed a step\n"
+    "      --kill-every TIME   SIGKILL a random member every TIME (5s, 500ms) from the first committed step on, never\n"
+    "                          below MIN; workers that have not committed a step yet are spared and not counted\n"
     "      --churn FILE        replay a trace of lines milliseconds,add|remove,node: add starts a worker,\n"
     "                          remove kills it with SIGKILL\n"
     "      --speedup X         replay the trace X times as fast                                        [1]\n"
@@ -53,13 +56,16 @@ static const char help[] =
     "                          exec:COMMAND or file:PATH; may be repeated; see spotnik notice          [auto]\n"
     "      --on-notice COMMAND run this for each of them, to order a replacement; SPOTNIK_NOTICE_* say what was said\n"
     "      --notice-patience TIME   still here so long after the deadline: the workers come back       [60s]\n"
+    "      --torchrun-env      give workers torchrun's variables (RANK, WORLD_SIZE, MASTER_ADDR, ...), which make many\n"
+    "                          libraries start a process group of a fixed size that cannot lose a member\n"
     "      --grace TIME        how long workers may take to leave before SIGTERM, and then SIGKILL     [10s]\n"
     "      --http WHERE        workers serve metrics and a live page: a port, or address:port; the first takes it, the next the\n"
     "                          one after it. See spotnik(1)\n"
     "      --json              our own lines as JSON objects, and the status of the job once a second\n"
     "  -q, --quiet             no lines of our own\n\n"
     "SIGTERM or Ctrl-C asks the workers to leave: they finish the step they are in and say goodbye.\n"
-    "Exit status: 0 done, 75 interrupted with work left (start it again), else that of the first worker that failed.\n\n"
+    "Exit status: 0 done; 75 interrupted, or all members were lost, with work left (start it again); else that of the first\n"
+    "worker that failed. Done is when the job says so, or when all members have ended with 0: one that ends alone leaves.\n\n"
     "Examples:\n"
     "  spotnik run -n 4 -- ./train                               four workers\n"
     "  spotnik run -n 2:4 --respawn --kill-every 5s -- ./train   and one killed every five seconds\n"
@@ -68,7 +74,7 @@ static const char help[] =
 
 enum { OPTION_RESPAWN = 256, OPTION_KILL, OPTION_CHURN, OPTION_SPEEDUP, OPTION_SEED, OPTION_PEERS, OPTION_KEY, OPTION_BIND,
        OPTION_GRACE, OPTION_TRANSPORT, OPTION_SHAPE, OPTION_SYNC, OPTION_BATCHING, OPTION_THROTTLE, OPTION_NOTICE, OPTION_ON_NOTICE,
-       OPTION_NOTICE_PATIENCE, OPTION_MIN, OPTION_HTTP, OPTION_JSON };
+       OPTION_NOTICE_PATIENCE, OPTION_MIN, OPTION_HTTP, OPTION_JSON, OPTION_TORCHRUN };
 
 static const struct option names[] = {
     {"workers", required_argument, NULL, 'n'},        {"respawn", no_argument, NULL, OPTION_RESPAWN},
@@ -83,6 +89,7 @@ static const struct option names[] = {
     {"notice", required_argument, NULL, OPTION_NOTICE}, {"on-notice", required_argument, NULL, OPTION_ON_NOTICE},
     {"min", required_argument, NULL, OPTION_MIN},
     {"notice-patience", required_argument, NULL, OPTION_NOTICE_PATIENCE},
+    {"torchrun-env", no_argument, NULL, OPTION_TORCHRUN},
     {"quiet", no_argument, NULL, 'q'},                {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
 };
@@ -129,16 +136,29 @@ static bool take_notice(struct run_notice_options *notice, const char *value)
     return strcmp(value, "off") == 0 || notice->from[notice->count - 1] == value;
 }
 
+static bool take_workers(struct request *ret, const char *value)
+{
+    if (!option_span(value, &ret->run.min, &ret->run.max))
+        return false;
+    ret->run.start = 0;
+    if (!strchr(value, ':')) {
+        ret->run.start = ret->run.max;
+        ret->run.min = 1;
+    }
+    return true;
+}
+
 static bool take_option(struct request *ret, int option, const char *value)
 {
     switch (option) {
-    case 'n': return option_span(value, &ret->run.min, &ret->run.max);
+    case 'n': return take_workers(ret, value);
     case 'q': ret->run.quiet = true; return true;
     case OPTION_RESPAWN: ret->run.respawn = true; return true;
     case OPTION_KILL: return option_duration(value, &ret->run.kill_every_ns);
     case OPTION_GRACE: return option_duration(value, &ret->run.grace_ns);
     case OPTION_SPEEDUP: return option_ratio(value, &ret->run.speedup);
     case OPTION_SEED: return option_u64(value, 0, UINT64_MAX, &ret->run.seed);
+    case OPTION_TORCHRUN: ret->run.torchrun = true; return true;
     case OPTION_CHURN: ret->churn_file = value; return true;
     case OPTION_PEERS: ret->peers = value; return true;
     case OPTION_KEY: ret->key_file = value; return true;
@@ -289,7 +309,8 @@ static bool set_environment(struct request *request)
 {
     char text[16];
 
-    set_master();
+    if (request->run.torchrun)
+        set_master();
     set_threads(request->run.max);
     snprintf(text, sizeof(text), "%u", request->job_min ? request->job_min : request->run.min);
     setenv("SPOTNIK_MIN", text, 1);
@@ -299,7 +320,8 @@ static bool set_environment(struct request *request)
         request->key_file = getenv("SPOTNIK_KEY_FILE");
     if (!find_peers(request))
         return false;
-    if (!request->peers || !*request->peers)
+    request->run.local = !request->peers || !*request->peers;
+    if (request->run.local)
         return make_folder(request);
     setenv("SPOTNIK_PEERS", request->peers, 1);
     if (!request->key_file) {

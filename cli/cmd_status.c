@@ -144,6 +144,8 @@ static void show(const json_t *answer)
            state);
     printf("since this member came: %lld lost, %lld joined, %lld left\n", json_whole(answer, "losses"), json_whole(answer, "joins"),
            json_whole(answer, "leaves"));
+    if (json_whole(answer, "size") < json_whole(answer, "members_needed"))
+        printf("%lld of %lld needed are here: steps wait\n", json_whole(answer, "size"), json_whole(answer, "members_needed"));
     print_sync(json_object_get(answer, "sync"));
     if (warning && *warning)
         printf("warning: %s\n", warning);

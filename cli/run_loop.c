@@ -12,31 +12,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/prng.h"
 #include "base/time.h"
-#include "run.h"
 #include "run_line.h"
-#include "sync/policy.h"
+#include "run_state.h"
 
-/* A worker that fails by itself within this time was never well: so many in a row, and respawning stops. */
-#define EARLY_NS (2 * SPOTNIK_S)
-#define EARLY_MAX 5
-#define LOOK_MS 200 /* how often to look whether members have changed strategy */
-
-struct run {
-    const struct run_options *options;
-    struct agent agent;
-    struct spotnik_prng prng;
-    int signals;
-    uint64_t begun_ns, kill_ns, patience_ns;
-    uint32_t early_failures, respawns;
-    uint64_t told_step;   /* of the last change of strategy we have told of */
-    uint32_t stage;       /* how often the user, or patience, has asked to end: 0 none, 1 leave, 2 SIGTERM, 3 SIGKILL */
-    size_t churn_at;
-    struct run_notice ear;
-    bool coming_back;     /* start workers again as soon as those that left are gone */
-    bool finished;        /* a worker has ended with 0: the job is done, nobody is replaced any more */
-};
+#define FAILURES_MAX 3 /* workers in a row that end without a committed step: respawning stops */
+#define LOOK_MS 200    /* how often to look at what the members tell */
 
 static uint64_t now_ns(void)
 {
@@ -45,7 +26,7 @@ static uint64_t now_ns(void)
     return (uint64_t)time.tv_sec * SPOTNIK_S + (uint64_t)time.tv_nsec;
 }
 
-static void say(const struct run *run, const char *format, ...)
+void run_say(const struct run *run, const char *format, ...)
 {
     va_list arguments;
 
@@ -62,28 +43,31 @@ static struct agent_worker *start(struct run *run)
 {
     struct agent_worker *worker = agent_start(&run->agent);
     if (!worker)
-        say(run, "cannot start a worker: %s", strerror(errno));
+        run_say(run, "cannot start a worker: %s", strerror(errno));
     return worker;
 }
 
-/* A place among the running workers, chosen by the seed. */
-static struct agent_worker *victim(struct run *run)
+/* One of the workers that have committed a step, chosen by the seed: one that is still on its way would be no loss to anybody. */
+static struct agent_worker *victim(struct run *run, uint32_t members)
 {
-    uint32_t running = agent_running(&run->agent);
-    uint32_t skip = running ? (uint32_t)spotnik_prng_below(&run->prng, running) : 0;
+    uint32_t skip = members ? (uint32_t)spotnik_prng_below(&run->prng, members) : 0;
 
-    for (uint32_t i = 0; i < run->agent.places; i++)
-        if (run->agent.worker[i].pid && !skip--)
-            return &run->agent.worker[i];
+    for (uint32_t i = 0; i < run->agent.places; i++) {
+        struct agent_worker *worker = &run->agent.worker[i];
+        if (worker->pid && run_committed(run, worker) && !skip--)
+            return worker;
+    }
     return NULL;
 }
 
 static void kill_one(struct run *run)
 {
-    struct agent_worker *worker = victim(run);
-    if (run->finished || !worker || agent_running(&run->agent) <= run->options->min)
+    uint32_t members = run_members(run);
+    struct agent_worker *worker = run->finished || members <= run->options->min ? NULL : victim(run, members);
+
+    if (!worker)
         return;
-    say(run, "killing w%u", worker->number);
+    run_say(run, "killing w%u", worker->number);
     agent_kill(&run->agent, worker);
 }
 
@@ -96,13 +80,13 @@ static void churn_apply(struct run *run, const struct churn_event *event)
         if (!worker)
             return;
         worker->node = event->node;
-        say(run, "%s comes: w%u", name, worker->number);
+        run_say(run, "%s comes: w%u", name, worker->number);
         return;
     }
     for (uint32_t i = 0; i < run->agent.places; i++) {
         struct agent_worker *worker = &run->agent.worker[i];
         if (worker->pid && worker->node == event->node) {
-            say(run, "%s goes: w%u", name, worker->number);
+            run_say(run, "%s goes: w%u", name, worker->number);
             agent_kill(&run->agent, worker);
         }
     }
@@ -123,7 +107,7 @@ static void ask_to_end(struct run *run)
 
     if (run->stage < 3)
         run->stage++;
-    say(run, "%s", words[run->stage]);
+    run_say(run, "%s", words[run->stage]);
     run->patience_ns = now_ns() + run->options->grace_ns;
     for (uint32_t i = 0; i < run->agent.places; i++) {
         struct agent_worker *worker = &run->agent.worker[i];
@@ -149,7 +133,7 @@ static void leave_for_notice(struct run *run, const struct notice *notice)
 {
     int64_t left_ms = notice->deadline_ms - wall_ms();
 
-    say(run, "%s: this machine goes in %.0f s (%s); leaving", notice->source, left_ms > 0 ? (double)left_ms / 1e3 : 0., notice->text);
+    run_say(run, "%s: this machine goes in %.0f s (%s); leaving", notice->source, left_ms > 0 ? (double)left_ms / 1e3 : 0., notice->text);
     run->coming_back = false;
     for (uint32_t i = 0; i < run->agent.places; i++)
         if (run->agent.worker[i].pid && !run->agent.worker[i].leaving)
@@ -167,7 +151,7 @@ static void heed_notices(struct run *run)
         if (act == RUN_NOTICE_LEAVE)
             leave_for_notice(run, &notice);
         else
-            say(run, "%s: %s: %s", notice.source, notice.kind == NOTICE_OVER ? "no longer" : notice.kind == NOTICE_RISK ? "at risk" : "again",
+            run_say(run, "%s: %s: %s", notice.source, notice.kind == NOTICE_OVER ? "no longer" : notice.kind == NOTICE_RISK ? "at risk" : "again",
                 notice.text);
         run->coming_back |= act == RUN_NOTICE_BACK;
         run_notice_hook(&run->ear, &notice);
@@ -178,7 +162,7 @@ static void heed_notices(struct run *run)
 static void come_back(struct run *run)
 {
     if (run_notice_lied(&run->ear, now_ns()) && !run->stage && !run->finished) {
-        say(run, "the notice is past, and this machine is still here");
+        run_say(run, "the notice is past, and this machine is still here");
         run->coming_back = true;
     }
     if (!run->coming_back || run->stage || run->finished || agent_running(&run->agent))
@@ -217,17 +201,23 @@ static void do_due(struct run *run)
         ask_to_end(run);
 }
 
-static bool replace(struct run *run, enum agent_end end, uint64_t lived_ns)
+/* A worker that ended by itself and has never committed a step. A program that cannot start is not started for ever. */
+static bool is_stillborn(const struct agent_worker *worker, enum agent_end end, uint64_t committed)
+{
+    return !committed && !worker->killed && (end == AGENT_FAILED || end == AGENT_LOST);
+}
+
+static bool replace(struct run *run, enum agent_end end, bool stillborn)
 {
     if (!run->options->respawn || run->finished || run->stage || run->ear.away || end == AGENT_DONE || end == AGENT_INTERRUPTED)
         return false;
-    bool early = end == AGENT_FAILED && lived_ns < EARLY_NS;
-    run->early_failures = early ? run->early_failures + 1 : 0;
-    if (run->early_failures < EARLY_MAX)
-        return true;
-    say(run, "%u workers in a row failed within %u s of their start: not replacing any more", EARLY_MAX,
-        (unsigned)(EARLY_NS / SPOTNIK_S));
-    return false;
+    run->failures = stillborn ? run->failures + 1 : 0;
+    if (!run->crashing && run->failures >= FAILURES_MAX) {
+        run->crashing = true;
+        run_say(run, "%u workers in a row ended before their first step was committed: not replacing any more; see what they said",
+                FAILURES_MAX);
+    }
+    return !run->crashing;
 }
 
 /* A worker that started too late to become a member would wait for the job, or found it anew and train from the start.
@@ -239,23 +229,33 @@ static void send_late_ones_home(struct run *run)
             agent_leave(&run->agent, &run->agent.worker[i]);
 }
 
+/* Nobody is left who would train on. */
+static void finish(struct run *run)
+{
+    if (!run->finished && !run_is_done(run))
+        return;
+    run->finished = true;
+    send_late_ones_home(run);
+}
+
 static void reap_one(struct run *run, struct agent_worker *worker, int status)
 {
     char text[64];
     uint32_t number = worker->number;
-    uint64_t lived_ns = now_ns() - worker->started_ns;
+    bool late = run->finished;
     enum agent_end end = agent_reaped(&run->agent, worker, status, text, sizeof(text));
+    bool stillborn = is_stillborn(worker, end, run_committed(run, worker));
 
-    if (end == AGENT_DONE && !run->finished) {
-        run->finished = true;
-        send_late_ones_home(run);
-    }
-    struct agent_worker *next = replace(run, end, lived_ns) ? start(run) : NULL;
+    if (end == AGENT_DONE)
+        run_ended(run, worker);
+    if (!late && run->ended)
+        finish(run);
+    struct agent_worker *next = replace(run, end, stillborn) ? start(run) : NULL;
     if (next) {
         run->respawns++;
-        say(run, "w%u %s; w%u starts", number, text, next->number);
+        run_say(run, "w%u %s; w%u starts", number, text, next->number);
     } else if (end != AGENT_DONE) {
-        say(run, "w%u %s", number, text);
+        run_say(run, "w%u %s", number, text);
     }
 }
 
@@ -307,35 +307,20 @@ static uint32_t gather(struct run *run, struct pollfd *fds, struct agent_pipe **
 
 static int wait_ms(const struct run *run)
 {
-    uint64_t due = due_ns(run), now = now_ns(), most = run->options->watch_sync ? LOOK_MS : 60000;
-    if (due == SPOTNIK_NEVER)
-        return run->options->watch_sync ? LOOK_MS : -1;
-    return due <= now ? 0 : (int)spotnik_time_min((due - now) / SPOTNIK_MS + 1, most);
+    uint64_t due = due_ns(run), now = now_ns();
+
+    return due <= now ? 0 : (int)spotnik_time_min((due - now) / SPOTNIK_MS + 1, LOOK_MS);
 }
 
-static double real(const uint64_t *bits)
+/* The members would wait for ever: better end, so that somebody can start the job again. */
+static void look_for_company(struct run *run)
 {
-    uint64_t read = __atomic_load_n(bits, __ATOMIC_RELAXED);
-    double value;
-    memcpy(&value, &read, sizeof(value));
-    return value;
-}
-
-/* Members change strategy together: whoever is seen first speaks for all. */
-static void look_at_sync(struct run *run)
-{
-    for (uint32_t i = 0; i < run->agent.places && run->options->watch_sync; i++) {
-        const struct spotnik_slot *slot = &run->agent.slots->slot[i];
-        uint64_t step = __atomic_load_n(&slot->told_step, __ATOMIC_ACQUIRE);
-        if (step <= run->told_step)
-            continue;
-        uint64_t what = __atomic_load_n(&slot->told_what, __ATOMIC_RELAXED);
-        run->told_step = step;
-        say(run, "step %llu: %s from here on: %s (%.3f, limit %.3f)", (unsigned long long)step,
-            (what & 0xff) == SPOTNIK_SYNC_ASYNCHRONOUS ? "asynchronous" : "synchronous",
-            spotnik_sync_reason_text((enum spotnik_sync_reason)(what >> 8 & 0xff)), real(&slot->told_value),
-            real(&slot->told_limit));
-    }
+    if (!run_is_stuck(run))
+        return;
+    run->stuck = true;
+    run_say(run, "%u of %u needed are here, and nobody can come: ending. Start it again, with --respawn or a lower minimum (-n MIN:MAX)",
+            run->waits, run->needed);
+    ask_to_end(run);
 }
 
 static void turn(struct run *run, struct pollfd *fds, struct agent_pipe **pipes, struct agent_worker **owners)
@@ -347,27 +332,34 @@ static void turn(struct run *run, struct pollfd *fds, struct agent_pipe **pipes,
     for (uint32_t i = 2; i < count; i++)
         if (fds[i].revents)
             agent_read(owners[i], pipes[i]);
-    look_at_sync(run);
+    run_look(run, now_ns());
     take_signals(run);
     heed_notices(run);
     come_back(run);
     do_due(run);
+    look_for_company(run);
 }
 
+/* With every member killed there is work left, as after a leave: the job can be started again. */
 static int verdict(const struct run *run)
 {
     const struct agent *agent = &run->agent;
-    if (agent->ended[AGENT_DONE])
+
+    if (run->finished)
         return 0;
+    if (agent->first_error && (run->crashing || run->stuck))
+        return agent->first_error;
     if (agent->ended[AGENT_INTERRUPTED] || run->stage)
         return 75;
-    return agent->first_error ? agent->first_error : 1;
+    if (agent->first_error)
+        return agent->first_error;
+    return run->most_step ? 75 : 1;
 }
 
 static void sum_up(const struct run *run)
 {
     const struct agent *agent = &run->agent;
-    say(run, "%s after %.1f s: %u workers started, %u killed by us, %u lost, %u left, %u failed, %u done",
+    run_say(run, "%s after %.1f s: %u workers started, %u killed by us, %u lost, %u left, %u failed, %u done",
         verdict(run) == 0 ? "done" : verdict(run) == 75 ? "interrupted" : "ended", (double)(now_ns() - run->begun_ns) / 1e9,
         agent->started, agent->killed, agent->ended[AGENT_LOST], agent->ended[AGENT_INTERRUPTED],
         agent->ended[AGENT_FAILED], agent->ended[AGENT_DONE]);
@@ -405,7 +397,7 @@ int run_loop(const struct run_options *options)
 {
     struct run run = {.options = options, .begun_ns = now_ns()};
 
-    run.kill_ns = run.begun_ns + options->kill_every_ns;
+    run.kill_ns = SPOTNIK_NEVER;
     spotnik_prng_seed(&run.prng, options->seed);
     if (!agent_init(&run.agent, options->command, options->max) || !watch_signals(&run)) {
         fprintf(stderr, "spotnik run: cannot start: %s\n", strerror(errno));
@@ -415,7 +407,9 @@ int run_loop(const struct run_options *options)
     run.agent.bind = options->bind;
     run.agent.bind_port = options->bind_port;
     if (!run_notice_start(&run.ear, &options->notice))
-        say(&run, "cannot watch for notices: %s; SIGTERM still asks the workers to leave", strerror(errno));
+        run_say(&run, "cannot watch for notices: %s; SIGTERM still asks the workers to leave", strerror(errno));
+    run.agent.torchrun = options->torchrun;
+    run.agent.slots->start = options->start;
     if (options->churn.event_count)
         do_due(&run);
     else

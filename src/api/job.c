@@ -196,6 +196,8 @@ int spotnik_leave(spotnik_job *job)
     spotnik_engine_status(job->engine, &status);
     bool is_member = !job->outside && !status.joining;
 
+    if (is_member && !job->begun && job->checkpoint && !spotnik_engine_is_noticed(job->engine))
+        spotnik_checkpoint_parting(job->checkpoint, job->committed);
     if (is_member && !job->begun)
         rc = spotnik_engine_leave(job->engine, patience_ns);
     if (job->checkpoint)

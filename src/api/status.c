@@ -124,6 +124,7 @@ static size_t status_text(struct spotnik_job *job, const char *extra, char *text
         .pid = getpid(),
         .now_ns = spotnik_thread_now_ns(),
         .steps_per_s = spotnik_rate_per_s(&job->rate),
+        .members_needed = spotnik_engine_members_needed(engine),
         .member = member,
         .lane = lane,
         .donor_sessions = donor.sessions,

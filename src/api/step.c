@@ -60,6 +60,8 @@ int spotnik_step_begin(spotnik_job *job, spotnik_step *ret_step)
     if (rc)
         return rc;
     rc = begin(job, ret_step);
+    if (rc == SPOTNIK_ERR_DONE)
+        spotnik_engine_tell_over(job->engine);
     tidy(job);
     if (rc)
         return rc;

@@ -96,13 +96,18 @@ struct spotnik_core *spotnik_core_init(void *memory, const struct spotnik_limits
     struct spotnik_core *core = lay_out(&carver, limits);
     core->limits = *limits;
     core->self = *self;
-    core->members_min = members_min ? members_min : 1;
+    spotnik_core_members_min_set(core, members_min);
     core->rank = SPOTNIK_NO_RANK;
     core->initiate_ns = core->retry_ns = core->enter_until_ns = core->enter_limit_ns = SPOTNIK_NEVER;
     core->leave_ns = core->enter_ns = core->heartbeat_ns = core->doubt.until_ns = SPOTNIK_NEVER;
     spotnik_ledger_init(&core->ledger, ledger_samples, ledger_batch);
     spotnik_transaction_init(&core->step, 0);
     return core;
+}
+
+void spotnik_core_members_min_set(struct spotnik_core *core, uint32_t members_min)
+{
+    core->members_min = members_min ? members_min : 1;
 }
 
 static void dispatch(struct spotnik_core *core, const struct spotnik_event *event)

@@ -249,10 +249,13 @@ struct spotnik_core;
 size_t spotnik_core_size(const struct spotnik_limits *limits);
 
 /* `memory`: spotnik_core_size() bytes, aligned to 16, zeroed or not; owned by the caller, who may free it at any time between calls.
- * `ledger_samples`, `ledger_batch`: as in the config. `members_min`: for STEP_BEGIN. */
+ * `ledger_samples`, `ledger_batch`: as in the config. `members_min`: for STEP_BEGIN; spotnik_core_members_min_set()
+ * changes it, and the next STEP_BEGIN goes by it. */
 struct spotnik_core *spotnik_core_init(void *memory, const struct spotnik_limits *limits,
                                        const struct spotnik_member *self, uint32_t members_min,
                                        uint64_t ledger_samples, uint64_t ledger_batch);
+
+void spotnik_core_members_min_set(struct spotnik_core *core, uint32_t members_min);
 
 void spotnik_core_step(struct spotnik_core *core, const struct spotnik_event *event);
 bool spotnik_core_poll(struct spotnik_core *core, struct spotnik_action *ret);

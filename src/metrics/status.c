@@ -128,7 +128,8 @@ size_t spotnik_status_text(const spotnik_job_status *status, const struct spotni
     add_string(&out, more->refusal);
     add(&out, ",\"warning\":");
     add_string(&out, more->warning);
-    add(&out, ",\"members_epoch\":%" PRIu64 ",\"members\":[", more->view_epoch);
+    add(&out, ",\"members_needed\":%" PRIu32 ",\"members_epoch\":%" PRIu64 ",\"members\":[", more->members_needed,
+        more->view_epoch);
     for (uint32_t i = 0; i < more->member_count; i++) {
         add(&out, "%s", i ? "," : "");
         add_member(&out, &more->member[i]);

@@ -35,7 +35,7 @@ struct spotnik_status_more {
     struct spotnik_pace pace;
     const spotnik_batch_info *batch; /* NULL: as one of zeros, shares are even and noise is not measured */
     uint64_t view_epoch; /* of `member` */
-    uint32_t member_count;
+    uint32_t member_count, members_needed; /* that are there, and that the next step waits for */
     const struct spotnik_member *member;
     uint32_t lane_count; /* data connections that we send on */
     const struct spotnik_lane_status *lane;

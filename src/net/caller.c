@@ -109,10 +109,54 @@ static bool noticed(struct spotnik_engine *engine)
     return __atomic_load_n(&engine->noticed, __ATOMIC_SEQ_CST) != 0 && !is_coming_in(engine);
 }
 
+/* Shall the job's first step wait for more members than members_min, as the agent wants it? Not once anybody has begun: then data
+ * wait for us. */
+static bool is_held(const struct spotnik_engine *engine, const struct spotnik_core_status *status)
+{
+    return engine->committed == engine->origin && status->size < spotnik_death_start(engine->death)
+           && !spotnik_streams_are_waiting(engine);
+}
+
+static uint32_t needed(const struct spotnik_engine *engine, const struct spotnik_core_status *status)
+{
+    uint32_t start = is_held(engine, status) ? spotnik_death_start(engine->death) : 0;
+    return start > engine->config.members_min ? start : engine->config.members_min;
+}
+
+uint32_t spotnik_engine_members_needed(struct spotnik_engine *engine)
+{
+    struct spotnik_core_status status;
+    spotnik_engine_lock(engine);
+    spotnik_core_status(engine->core, &status);
+    uint32_t count = needed(engine, &status);
+    spotnik_engine_unlock(engine);
+    return count;
+}
+
+/* Ask for the step with as many members as are wanted now, and tell the agent if it has to wait for them. */
+static void begin_ask(struct spotnik_engine *engine, uint32_t *asked)
+{
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_STEP_BEGIN };
+    struct spotnik_core_status status;
+    spotnik_core_status(engine->core, &status);
+    uint32_t wanted = needed(engine, &status);
+    bool waits = status.role == SPOTNIK_ROLE_MEMBER && status.size < wanted;
+    spotnik_death_waits(engine->death, status.size, waits ? wanted : 0);
+    if (*asked == wanted)
+        return;
+    *asked = wanted;
+    spotnik_core_members_min_set(engine->core, wanted);
+    post(engine, &event);
+}
+
 static int begin_wait(struct spotnik_engine *engine)
 {
     uint64_t until_ns = patience_until(engine);
+    uint32_t asked = 0;
     while (!engine->begun) {
+        begin_ask(engine, &asked);
+        if (engine->begun)
+            break;
         int rc = trouble(engine);
         if (rc != 0)
             return rc;
@@ -124,6 +168,8 @@ static int begin_wait(struct spotnik_engine *engine)
         if (!engine->begun)
             boundary_call(engine, true);
     }
+    spotnik_core_members_min_set(engine->core, engine->config.members_min);
+    spotnik_death_waits(engine->death, 0, 0);
     return 0;
 }
 
@@ -155,7 +201,6 @@ static void result_tell(struct spotnik_engine *engine)
 
 int spotnik_engine_step_begin(struct spotnik_engine *engine, spotnik_step *ret_step)
 {
-    struct spotnik_event event = { .kind = SPOTNIK_EVENT_STEP_BEGIN };
     int rc = 0;
     spotnik_engine_lock(engine);
     if (engine->begun && engine->handed_out)
@@ -169,8 +214,6 @@ int spotnik_engine_step_begin(struct spotnik_engine *engine, spotnik_step *ret_s
         rc = SPOTNIK_ERR_LEAVING;
     if (rc == 0)
         result_tell(engine);
-    if (rc == 0 && !engine->begun)
-        post(engine, &event);
     if (rc == 0)
         rc = begin_wait(engine);
     if (rc == 0) {

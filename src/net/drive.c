@@ -113,6 +113,7 @@ static void view_installed(struct spotnik_engine *engine)
     struct spotnik_core_status status;
     spotnik_core_status(engine->core, &status);
     spotnik_death_move_on(engine->death, status.epoch);
+    spotnik_death_gathered(engine->death, status.size);
     engine->frozen = false;
     data_cut(engine);
     spotnik_lanes_doubt(engine);
@@ -137,6 +138,7 @@ static void step_begun(struct spotnik_engine *engine, const struct spotnik_actio
 static void step_committed(struct spotnik_engine *engine, const struct spotnik_action *action)
 {
     engine->committed = action->step;
+    spotnik_death_progress(engine->death, action->step);
     spotnik_share_committed(engine);
     recovery_commit(engine);
 }

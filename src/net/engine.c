@@ -208,7 +208,7 @@ void spotnik_engine_resume(struct spotnik_engine *engine, uint64_t committed, co
 {
     struct spotnik_event event = { .kind = SPOTNIK_EVENT_RESUME, .committed = committed, .ledger = ledger };
     spotnik_engine_lock(engine);
-    engine->committed = committed;
+    engine->committed = engine->origin = committed;
     spotnik_engine_drive(engine, &event);
     spotnik_engine_unlock(engine);
 }
@@ -268,6 +268,7 @@ int spotnik_engine_join(struct spotnik_engine *engine, struct spotnik_id id, uin
     spotnik_share_reset(engine);
     core_reset(engine);
     engine->committed = committed;
+    engine->origin = 0;
     struct spotnik_event event = { .kind = SPOTNIK_EVENT_JOIN, .committed = committed };
     spotnik_engine_drive(engine, &event);
     spotnik_engine_kick(engine);
@@ -299,6 +300,11 @@ bool spotnik_engine_is_noticed(const struct spotnik_engine *engine)
 void spotnik_engine_tell_agent(struct spotnik_engine *engine, uint64_t step, uint64_t what, double value, double limit)
 {
     spotnik_death_tell(engine->death, step, what, value, limit);
+}
+
+void spotnik_engine_tell_over(struct spotnik_engine *engine)
+{
+    spotnik_death_over(engine->death);
 }
 
 void spotnik_engine_vote_set(struct spotnik_engine *engine, const struct spotnik_member *vote)

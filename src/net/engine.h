@@ -199,6 +199,12 @@ void spotnik_engine_over(struct spotnik_engine *engine);
 /* [any] For the log of the agent that started us, if there is one: a change of strategy (slots.h). */
 void spotnik_engine_tell_agent(struct spotnik_engine *engine, uint64_t step, uint64_t what, double value, double limit);
 
+/* [any] For that agent: the job has told us that it is over. */
+void spotnik_engine_tell_over(struct spotnik_engine *engine);
+
+/* [any] How many members the next step needs: members_min, or for the first one what the agent wants. */
+uint32_t spotnik_engine_members_needed(struct spotnik_engine *engine);
+
 /* [any] Make a waiting step_begin call the boundary hook now. */
 void spotnik_engine_wake(struct spotnik_engine *engine);
 

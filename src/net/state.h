@@ -230,6 +230,7 @@ struct spotnik_engine {
     struct spotnik_socket listener, wake;
     struct spotnik_socket *graves;
     struct spotnik_death *death;
+    uint64_t origin; /* the step after which this process founded or resumed the job; 0 in one that joined */
     uint32_t noticed; /* atomic: spotnik_engine_notice() */
     uint64_t noticed_ns; /* [caller] when it was first seen; 0: not yet */
     bool entering;       /* this joiner has asked to be let in, and may be at any moment */

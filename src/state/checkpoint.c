@@ -307,6 +307,20 @@ void spotnik_checkpoint_boundary(struct spotnik_checkpoint *checkpoint, uint64_t
     pthread_mutex_unlock(&checkpoint->lock);
 }
 
+void spotnik_checkpoint_parting(struct spotnik_checkpoint *checkpoint, uint64_t committed)
+{
+    if (!checkpoint->started)
+        return;
+    pthread_mutex_lock(&checkpoint->lock);
+    checkpoint->committed = committed;
+    look(checkpoint);
+    if (is_due(checkpoint, true))
+        consider(checkpoint, true);
+    if (checkpoint->slot.phase == SPOTNIK_CHECKPOINT_COPIED)
+        checkpoint->slot.last = false; /* perhaps nobody else ends here: do not wait long for the parts of others */
+    pthread_mutex_unlock(&checkpoint->lock);
+}
+
 /* --- the end
  * ----------------------------------------------------------------------------------------------------- */
 

@@ -42,6 +42,10 @@ void spotnik_checkpoint_begun(struct spotnik_checkpoint *checkpoint, const spotn
  * follows, so a checkpoint is due. */
 void spotnik_checkpoint_boundary(struct spotnik_checkpoint *checkpoint, uint64_t committed, bool last);
 
+/* [caller, before it leaves without having been asked to] The program has nothing more to do, so what it has is kept: the job may
+ * be over without steps_max. Members that end together write one checkpoint; the last of those that end one by one writes its own. */
+void spotnik_checkpoint_parting(struct spotnik_checkpoint *checkpoint, uint64_t committed);
+
 /* [caller, inside step_commit] */
 void spotnik_checkpoint_committed(struct spotnik_checkpoint *checkpoint, uint64_t step);
 

@@ -64,7 +64,7 @@ done
 echo "different programs: both told, in the last step"
 
 # torchrun's variables: a rank is a place, and all see the same meeting point.
-"$spotnik" run -q -n 2 -- sh -c 'echo "$RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $GROUP_RANK $MASTER_ADDR $MASTER_PORT"; exit 3' \
+"$spotnik" run -q -n 2 --torchrun-env -- sh -c 'echo "$RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $GROUP_RANK $MASTER_ADDR $MASTER_PORT"; exit 3' \
     >"$dir/out" 2>"$dir/err"
 status_is 3 $? "run that prints its variables"
 sed 's/^\[w[0-9]*\] //' "$dir/out" | sort >"$dir/variables"

@@ -35,6 +35,7 @@
 struct worker {
     int events;
     uint64_t steps, count, samples, batch, state_bytes, compute_us, busy_us;
+    uint64_t quits; /* leaves after so many steps of its own, with status 0, as a program that has nothing more to do; 0: never */
     bool odd;   /* has a bucket that the others have not */
     bool slow;  /* a replayed step takes half as long again as any other */
     bool light; /* the digest looks at the ballast here and there only */
@@ -273,6 +274,7 @@ static int begin(struct worker *worker, spotnik_step *ret_step)
 static int train(struct worker *worker, uint64_t *ret_step)
 {
     spotnik_step step;
+    uint64_t own = 0;
     uint64_t loads = spotnik_state_loads(worker->job);
     int rc;
 
@@ -289,6 +291,8 @@ static int train(struct worker *worker, uint64_t *ret_step)
         *ret_step = step.number;
         if (apply(worker, &step))
             return SPOTNIK_ERR_STATE;
+        if (!step.replay && ++own == worker->quits)
+            spotnik_notice(worker->job);
     }
     if (rc == SPOTNIK_ERR_DONE && spotnik_state_loads(worker->job) != loads) {
         tell(worker, "excluded %" PRIu64, *ret_step); /* others made the last steps, and left us their result */
@@ -353,7 +357,7 @@ static int run(struct worker *worker)
     if (left)
         return fail(worker, left, "leave");
     tell(worker, "%s %" PRIu64 " %016" PRIx64, rc == SPOTNIK_ERR_DONE ? "done" : "leaving", step, last);
-    return rc == SPOTNIK_ERR_DONE ? 0 : 75;
+    return rc == SPOTNIK_ERR_DONE || worker->quits ? 0 : 75;
 }
 
 static uint64_t *option(struct worker *worker, int c)
@@ -373,6 +377,8 @@ static uint64_t *option(struct worker *worker, int c)
         return &worker->compute_us;
     case 'x':
         return &worker->busy_us;
+    case 'q':
+        return &worker->quits;
     }
     return NULL;
 }
@@ -383,7 +389,7 @@ int main(int argc, char **argv)
     struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
     int c;
 
-    while ((c = getopt(argc, argv, "e:s:c:n:b:S:u:x:Dmr")) != -1) {
+    while ((c = getopt(argc, argv, "e:s:c:n:b:S:u:x:q:Dmr")) != -1) {
         uint64_t *number = option(&worker, c);
 
         if (c == 'e')

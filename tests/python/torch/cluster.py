@@ -14,6 +14,7 @@ import os
 import secrets
 import selectors
 import signal
+import struct
 import sys
 import time
 import traceback
@@ -74,6 +75,7 @@ class Cluster:
         self.folder = folder
         self.members: list[Member] = []
         self._selector = selectors.DefaultSelector()
+        self._table = -1
         (folder / "peers").mkdir(exist_ok=True)
         key = folder / "key"
         key.write_text(secrets.token_hex(32) + "\n")
@@ -84,13 +86,21 @@ class Cluster:
             "SPOTNIK_MIN": str(minimum),
         }
 
+    def gather(self, members: int) -> None:
+        """Have the first step wait for so many, as `spotnik run -n` does: by the head of its table (net/slots.h)."""
+        table = os.memfd_create("slots", 0)
+        os.ftruncate(table, 64 + 64 * 128)
+        os.pwrite(table, struct.pack("<5I", 0x746F6C73, 2, 64, members, 0), 0)
+        self.environment["SPOTNIK_SLOTS_FD"] = str(table)
+        self._table = table
+
     def start(self, program: Callable[..., Any], **settings: Any) -> Member:
         read, write = os.pipe()
         pid = os.fork()
         if pid == 0:
             os.close(read)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            os.environ.update(self.environment)
+            os.environ.update(self.environment, SPOTNIK_SLOT=str(len(self.members)))
             _run(program, write, settings)
         os.close(write)
         member = Member(pid, read, len(self.members))
@@ -155,6 +165,8 @@ class Cluster:
                 member.status = -signal.SIGKILL
                 os.close(member.pipe)
         self._selector.close()
+        if self._table >= 0:
+            os.close(self._table)
 
 
 def alone(program: Callable[..., Any], where: Path, **settings: Any) -> list[dict[str, Any]]:
