@@ -165,6 +165,7 @@ def allreduce(
         work = work.view(np.uint8)
     if out is not None:
         _check_out(out, source)
+    _dtype(work)  # refused before a step is begun, which would stay so
     _collect(job or current(), lambda _step: (work, kind))
     result: Array = work.view(source.dtype)
     if out is None:
