@@ -98,6 +98,9 @@ int spotnik_config_complete(const spotnik_config *config, spotnik_config *ret);
 /* Check `config` (and the environment it came from). 0 or ARGUMENT, with the name of the setting. */
 int spotnik_config_check(const spotnik_config *config);
 
+/* Does `name` (of SPOTNIK_SYNC) stand for a strategy or a policy? 0 or ARGUMENT. */
+int spotnik_sync_name_check(const char *name);
+
 /* Engine, door and name of a new job; the key is read here. */
 int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config);
 

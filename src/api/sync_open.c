@@ -62,7 +62,7 @@ static int wrap(struct spotnik_sync *sync, const struct spotnik_sync_strategy *i
     return slow_make(sync);
 }
 
-int spotnik_sync_choose(struct spotnik_sync *sync, const char *name)
+int spotnik_sync_named(const char *name, const struct spotnik_sync_strategy **ret_found, bool *ret_around)
 {
     size_t prefix = strlen(WRAPPER);
     bool around = strncmp(name, WRAPPER, prefix) == 0 && (name[prefix] == '+' || !name[prefix]);
@@ -71,6 +71,19 @@ int spotnik_sync_choose(struct spotnik_sync *sync, const char *name)
 
     if (!found || (around && (found == &spotnik_sync_lookahead || !found->synchronous)))
         return unknown(name);
+    *ret_found = found;
+    *ret_around = around;
+    return 0;
+}
+
+int spotnik_sync_choose(struct spotnik_sync *sync, const char *name)
+{
+    const struct spotnik_sync_strategy *found;
+    bool around;
+    int rc = spotnik_sync_named(name, &found, &around);
+
+    if (rc)
+        return rc;
     if (around)
         return wrap(sync, found);
     sync->of[found->synchronous ? SPOTNIK_SYNC_SYNCHRONOUS : SPOTNIK_SYNC_ASYNCHRONOUS] = found;

@@ -22,7 +22,7 @@ static const char *const variables[] = { "SPOTNIK_JOB",        "SPOTNIK_KEY_FILE
                                          "SPOTNIK_BIND",       "SPOTNIK_MIN",        "SPOTNIK_MAX",
                                          "SPOTNIK_SILENCE_MS", "SPOTNIK_ON_MINORITY", "SPOTNIK_CHECKPOINT",
                                          "SPOTNIK_CHECKPOINT_STEPS", "SPOTNIK_CHECKPOINT_S",
-                                         "SPOTNIK_CHECKPOINT_KEEP" };
+                                         "SPOTNIK_CHECKPOINT_KEEP", "SPOTNIK_SYNC" };
 
 static int setup(void **state)
 {
@@ -195,6 +195,11 @@ static void test_wrong_environment(void **state)
     refuse("SPOTNIK_SILENCE_MS", "0");
     refuse("SPOTNIK_ON_MINORITY", "panic");
     refuse("SPOTNIK_BIND", "0.0.0.0");
+    refuse("SPOTNIK_PEERS", "");
+    refuse("SPOTNIK_SYNC", "bogus");
+    refuse("SPOTNIK_SYNC", "lookahead+adpsgd");
+    refuse("SPOTNIK_SYNC", "auto:bogus");
+    refuse("SPOTNIK_SYNC", "auto:waiting:ssgd/bogus");
     setup(NULL);
     setenv("SPOTNIK_PEERS", "127.0.0.1:1", 1); /* peers without a key */
     spotnik_config config;
@@ -203,6 +208,18 @@ static void test_wrong_environment(void **state)
     spotnik_config_init(&config);
     assert_int_equal(spotnik_join(&config, &job), SPOTNIK_ERR_ARGUMENT);
     assert_non_null(strstr(spotnik_last_error(), "spotnik key"));
+}
+
+/* What SPOTNIK_SYNC may say keeps no program from joining, whether it asks for a strategy or not. */
+static void test_right_environment(void **state)
+{
+    static const char *const names[] = { "ssgd", "lookahead+sma", "hogwild", "auto", "auto:waiting=0.3:lookahead/adpsgd" };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        setenv("SPOTNIK_SYNC", names[i], 1);
+        spotnik_abandon(join_one(0, 0, 0));
+    }
 }
 
 static void test_wrong_config(void **state)
@@ -418,6 +435,7 @@ int main(void)
         cmocka_unit_test_setup(test_notice, setup),
         cmocka_unit_test_setup(test_status, setup),
         cmocka_unit_test_setup(test_wrong_environment, setup),
+        cmocka_unit_test_setup(test_right_environment, setup),
         cmocka_unit_test_setup(test_wrong_config, setup),
         cmocka_unit_test_setup(test_config_of_an_older_header, setup),
         cmocka_unit_test_setup(test_batch_per_member, setup),
