@@ -51,6 +51,7 @@ struct spotnik_sync_shown {
 struct spotnik_job {
     spotnik_config config; /* strings replaced by NULL: they were borrowed */
     char name[256];
+    uint32_t generation; /* of the process that joined: fork.h */
     struct spotnik_engine *engine;
     struct spotnik_peers *peers; /* NULL: a job of one; changed under rate.lock */
     struct spotnik_registry registry;
@@ -91,6 +92,10 @@ struct spotnik_job {
     uint64_t state_loads; /* how often the registered state was replaced from outside */
     struct spotnik_sync *sync; /* NULL: the program averages gradients itself */
 };
+
+/* Was `job` joined by this process, and not by one that it was forked from? 0, ARGUMENT or STATE. Every call of the API asks
+ * before it touches a lock. */
+int spotnik_job_usable(const struct spotnik_job *job);
 
 /* A caller's config, perhaps of an older header, as a whole one. 0 or ARGUMENT. */
 int spotnik_config_complete(const spotnik_config *config, spotnik_config *ret);

@@ -23,14 +23,14 @@ void spotnik_status(spotnik_job *job, spotnik_job_status *ret)
     if (!ret)
         return;
     memset(ret, 0, sizeof *ret);
-    if (job)
+    if (!spotnik_job_usable(job))
         spotnik_engine_status(job->engine, ret);
 }
 
 uint32_t spotnik_members(spotnik_job *job, spotnik_job_member *ret, uint32_t max)
 {
     uint64_t epoch;
-    struct spotnik_member *member = job && ret && max ? calloc(max, sizeof *member) : NULL;
+    struct spotnik_member *member = !spotnik_job_usable(job) && ret && max ? calloc(max, sizeof *member) : NULL;
     uint32_t count = member ? spotnik_engine_members(job->engine, member, max, &epoch) : 0;
 
     for (uint32_t i = 0; i < count; i++) {

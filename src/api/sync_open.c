@@ -187,6 +187,10 @@ int spotnik_sync_open(spotnik_job *job, const spotnik_sync_config *config, float
 
     if (!job || !model || !count || !apply || !ret_sync)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "a job, a model, apply and a place for the result are needed");
+    int rc = spotnik_job_usable(job);
+
+    if (rc)
+        return rc;
     if (job->sync || job->sealed)
         return spotnik_error_return(SPOTNIK_ERR_STATE, "one strategy for a job, chosen before its first step");
     struct spotnik_sync *sync = calloc(1, sizeof *sync);
@@ -197,8 +201,7 @@ int spotnik_sync_open(spotnik_job *job, const spotnik_sync_config *config, float
     sync->job = job;
     sync->apply = apply;
     sync->apply_context = context;
-    int rc = config_take(sync, config, &name);
-
+    rc = config_take(sync, config, &name);
     if (!rc)
         rc = memory_make(sync, model, count);
     if (!rc)
