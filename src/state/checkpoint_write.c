@@ -93,7 +93,7 @@ static int part_found(struct spotnik_checkpoint *checkpoint, struct spotnik_mani
     struct stat facts;
 
     snprintf(path, sizeof path, "%s/%s/%s", checkpoint->dir, entry, name);
-    if (strlen(name) > SPOTNIK_MANIFEST_FILE_NAME_MAX || stat(path, &facts))
+    if (strlen(name) > SPOTNIK_MANIFEST_FILE_NAME_MAX || lstat(path, &facts) || !S_ISREG(facts.st_mode))
         return 0; /* not there yet, or no file of ours */
     if (file->name[0] && file->hash != hash)
         return spotnik_error_return(

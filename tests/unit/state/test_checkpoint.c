@@ -393,6 +393,81 @@ static void test_not_ours(void **state)
     expect_refused(&config, "words", WORDS, "move them away"); /* all damaged: not begun anew in silence */
 }
 
+/* A FIFO or a device in the place of a file of a checkpoint: passed over at once, as any damage is. */
+static void test_no_files(void **state)
+{
+    char entry[SPOTNIK_SHELF_NAME_MAX + 1], path[PATH_MAX], part[NAME_MAX + 1];
+
+    (void)state;
+    alarm(60); /* a test that hangs ends */
+    two_checkpoints();
+    newest(entry);
+    file_path(entry, SPOTNIK_MANIFEST_NAME, path);
+    assert_int_equal(unlink(path) | mkfifo(path, 0600), 0);
+    expect_skipped(entry, "no regular file", 0);
+    assert_int_equal(unlink(path) | symlink("/dev/zero", path), 0);
+    expect_skipped(entry, "no regular file", 0);
+    teardown(NULL);
+    setup(NULL);
+    two_checkpoints();
+    newest(entry);
+    part_name(entry, "part-", part);
+    file_path(entry, part, path);
+    assert_int_equal(unlink(path) | mkfifo(path, 0600), 0);
+    expect_skipped(entry, "no regular file", 0);
+    alarm(0);
+}
+
+static void put(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+
+    assert_true(fd >= 0);
+    close(fd);
+}
+
+/* An archive that is linked under the name of a checkpoint, and files of somebody else beside ours, outlive every pruning; an
+ * old checkpoint of ours goes. */
+static void test_prune_removes_only_ours(void **state)
+{
+    static const char ours[] = "step-000000000002-00000000000000aa", linked[] = "step-000000000001-00000000000000aa",
+                      mixed[] = "step-000000000003-00000000000000aa";
+    static const char *const kept[] = { "notes.txt", "part-1.safetensors", "manifest.json.orig" };
+    char archive[512], path[PATH_MAX];
+
+    (void)state;
+    two_checkpoints();
+    snprintf(archive, sizeof archive, "%s/archive", root);
+    assert_int_equal(mkdir(archive, 0700), 0);
+    snprintf(path, sizeof path, "%s/" SPOTNIK_MANIFEST_NAME, archive);
+    put(path);
+    snprintf(path, sizeof path, "%s/%s", dir, linked);
+    assert_int_equal(symlink(archive, path), 0);
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, i ? mixed : ours);
+        assert_int_equal(mkdir(path, 0700), 0);
+        file_path(i ? mixed : ours, SPOTNIK_MANIFEST_NAME, path);
+        put(path);
+        file_path(i ? mixed : ours, "part-00001-of-00001-0123456789abcdef.safetensors", path);
+        put(path);
+    }
+    for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++) {
+        file_path(mixed, kept[i], path);
+        put(path);
+    }
+    assert_int_equal(spotnik_shelf_prune(dir, 1), 2); /* ours, and the older of two_checkpoints() */
+    snprintf(path, sizeof path, "%s/" SPOTNIK_MANIFEST_NAME, archive);
+    assert_int_equal(access(path, F_OK), 0);
+    snprintf(path, sizeof path, "%s/%s", dir, ours);
+    assert_int_equal(access(path, F_OK), -1);
+    file_path(mixed, "part-00001-of-00001-0123456789abcdef.safetensors", path);
+    assert_int_equal(access(path, F_OK), -1);
+    for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++) {
+        file_path(mixed, kept[i], path);
+        assert_int_equal(access(path, F_OK), 0);
+    }
+}
+
 static void test_wrong_directory(void **state)
 {
     spotnik_config config;
@@ -418,6 +493,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_damaged_is_set_aside, setup, teardown),
         cmocka_unit_test_setup_teardown(test_not_ours, setup, teardown),
         cmocka_unit_test_setup_teardown(test_wrong_directory, setup, teardown),
+
+        cmocka_unit_test_setup_teardown(test_prune_removes_only_ours, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_no_files, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
