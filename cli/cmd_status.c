@@ -26,6 +26,8 @@ static const char help[] =
     "      --key-file FILE   the job key                        [SPOTNIK_KEY_FILE]\n"
     "      --job NAME        name of the job                    [SPOTNIK_JOB, or spotnik]\n"
     "      --json            one JSON object, as the member sent it\n\n"
+    "Exit status: 0; 1: no member answered; 2: the command is wrong; 3: a member answered, and its checkpoints fail (one could\n"
+    "not be written, or two in a row were left out).\n\n"
     "Columns of the recoveries, in ms: detect (first evidence to the ballot's return at this member), accept, restart,\n"
     "commit (new view to the first commit in it), total (first evidence to that commit).\n\n"
     "  spotnik status --peers file:/shared/job --key-file job.key\n"
@@ -200,6 +202,29 @@ static void print_lanes(const json_t *answer)
     }
 }
 
+static bool is_failing(const json_t *answer)
+{
+    return json_is_true(json_object_get(json_object_get(answer, "checkpoint"), "failing"));
+}
+
+static void print_checkpoints(const json_t *checkpoint)
+{
+    const char *message = json_string_value(json_object_get(checkpoint, "message"));
+    long long complete = number(checkpoint, "complete_step"), resumed = number(checkpoint, "resumed_step");
+    long long last = complete > resumed ? complete : resumed;
+    bool failing = json_is_true(json_object_get(checkpoint, "failing"));
+
+    if (!checkpoint)
+        return;
+    printf(failing ? "CHECKPOINTS FAIL: " : "checkpoints: ");
+    if (last)
+        printf("the last complete one is after step %lld", last);
+    else
+        printf("none is complete yet");
+    printf("; %lld left out, %lld of them since then", number(checkpoint, "left_out"), number(checkpoint, "missed"));
+    printf("%s%s\n", message && *message ? ": " : "", message ? message : "");
+}
+
 static void show(const json_t *answer)
 {
     const char *warning = json_string_value(json_object_get(answer, "warning"));
@@ -213,6 +238,7 @@ static void show(const json_t *answer)
     printf("since this member came: %lld lost, %lld joined, %lld left\n", number(answer, "losses"), number(answer, "joins"),
            number(answer, "leaves"));
     print_sync(json_object_get(answer, "sync"));
+    print_checkpoints(json_object_get(answer, "checkpoint"));
     if (warning && *warning)
         printf("warning: %s\n", warning);
     print_members(answer);
@@ -246,6 +272,7 @@ int spotnik_cmd_status(int argc, char **argv)
         json_dumpf(answer, stdout, JSON_COMPACT), putchar('\n');
     else
         show(answer);
+    int status = is_failing(answer) ? 3 : 0;
     json_decref(answer);
-    return 0;
+    return status;
 }

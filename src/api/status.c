@@ -109,9 +109,14 @@ size_t spotnik_job_status_text(void *context, char *text, size_t size)
     if (job->peers)
         spotnik_peers_warning(job->peers, warning, sizeof warning);
     spotnik_batch_info batch = job->batch_info;
+    struct spotnik_checkpoint_health health;
+    bool has_checkpoints = job->checkpoint != NULL;
+    if (has_checkpoints)
+        spotnik_checkpoint_health_get(job->checkpoint, &health);
     pthread_mutex_unlock(&job->rate.lock);
     struct spotnik_status_more more = {
         .batch = &batch,
+        .checkpoint = has_checkpoints ? &health : NULL,
         .job_name = job->name,
         .pid = getpid(),
         .now_ns = spotnik_thread_now_ns(),

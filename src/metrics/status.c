@@ -135,6 +135,19 @@ static void add_sync(struct text *text, const struct spotnik_status_sync *sync)
         sync->throughput, sync->waiting);
 }
 
+static void add_checkpoint(struct text *text, const struct spotnik_checkpoint_health *health)
+{
+    const spotnik_checkpoint_info *info = &health->info;
+
+    add(text, ",\"checkpoint\":{\"complete_step\":%" PRIu64 ",\"resumed_step\":%" PRIu64 ",\"complete\":%" PRIu64
+              ",\"left_out\":%" PRIu64 ",\"missed\":%" PRIu64 ",\"failing\":%s,\"copy_ns\":%" PRIu64 ",\"write_ns\":%" PRIu64
+              ",\"message\":",
+        info->complete_step, info->resumed_step, info->complete_count, info->left_out_count, health->missed,
+        health->failing ? "true" : "false", info->copy_ns, info->write_ns);
+    add_string(text, info->message);
+    add(text, "}");
+}
+
 size_t spotnik_status_text(const spotnik_job_status *status, const struct spotnik_status_more *more,
                            char *text, size_t size)
 {
@@ -148,6 +161,8 @@ size_t spotnik_status_text(const spotnik_job_status *status, const struct spotni
     add_pace(&out, &more->pace);
     if (more->batch)
         add_batch(&out, more->batch);
+    if (more->checkpoint)
+        add_checkpoint(&out, more->checkpoint);
     if (more->sync != NULL)
         add_sync(&out, more->sync);
     add(&out, ",\"donor\":{\"joiners\":%" PRIu32 ",\"log_bytes\":%" PRIu64 ",\"dropped\":%" PRIu64 "}",

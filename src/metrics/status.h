@@ -12,6 +12,7 @@
 #include "metrics/pace.h"
 #include "net/engine.h"
 #include "spotnik/spotnik.h"
+#include "state/checkpoint.h"
 
 /* Of the strategy by which replicas are kept together. */
 struct spotnik_status_sync {
@@ -42,6 +43,7 @@ struct spotnik_status_more {
     uint64_t refusals;   /* strangers turned away at our door */
     const char *refusal; /* why the last one was; "" for none */
     const char *warning; /* of the peers directory; "" for none */
+    const struct spotnik_checkpoint_health *checkpoint; /* NULL: there are none */
     const struct spotnik_status_sync *sync; /* NULL: the program averages by itself */
 };
 

@@ -197,6 +197,23 @@ static int write_manifest(struct spotnik_checkpoint *checkpoint, const char *ent
     return rc;
 }
 
+/* On a full disk the newest complete checkpoint is worth more than those before it: make room. False: that is not what is
+ * wrong, or nothing could be removed. */
+static bool make_room(struct spotnik_checkpoint *checkpoint)
+{
+    bool full = errno == ENOSPC || errno == EDQUOT;
+    uint32_t removed = full ? spotnik_shelf_prune(checkpoint->dir, 1) : 0;
+
+    if (!removed)
+        return false;
+    pthread_mutex_lock(&checkpoint->lock);
+    snprintf(checkpoint->info.message, sizeof checkpoint->info.message,
+             "the disk under %.300s is full: %u older checkpoints were removed to make room for the one after step %llu",
+             checkpoint->dir, removed, (unsigned long long)checkpoint->work.step);
+    pthread_mutex_unlock(&checkpoint->lock);
+    return true;
+}
+
 static int complete(struct spotnik_checkpoint *checkpoint, const char *entry, bool *ret_complete)
 {
     struct spotnik_manifest *manifest = calloc(1, sizeof *manifest);
@@ -204,7 +221,10 @@ static int complete(struct spotnik_checkpoint *checkpoint, const char *entry, bo
     int rc = manifest ? gather(checkpoint, manifest, entry, &all)
                       : spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for a manifest");
 
+    errno = 0;
     if (!rc && all)
+        rc = write_manifest(checkpoint, entry, manifest);
+    if (rc && make_room(checkpoint))
         rc = write_manifest(checkpoint, entry, manifest);
     free(manifest);
     if (rc || !all)
@@ -228,7 +248,7 @@ int spotnik_checkpoint_look(struct spotnik_checkpoint *checkpoint, bool *ret_com
     return 0;
 }
 
-int spotnik_checkpoint_write(struct spotnik_checkpoint *checkpoint)
+static int write_all(struct spotnik_checkpoint *checkpoint)
 {
     char entry[SPOTNIK_SHELF_NAME_MAX + 1];
 
@@ -242,4 +262,12 @@ int spotnik_checkpoint_write(struct spotnik_checkpoint *checkpoint)
     if (!checkpoint->work.has_ledger)
         return spotnik_error_return(SPOTNIK_ERR_STATE, "rank 0, this member, had come in behind the others");
     return write_blobs(checkpoint, entry);
+}
+
+int spotnik_checkpoint_write(struct spotnik_checkpoint *checkpoint)
+{
+    errno = 0;
+    int rc = write_all(checkpoint);
+
+    return rc && make_room(checkpoint) ? write_all(checkpoint) : rc;
 }

@@ -99,6 +99,28 @@ wait $run
 status_is 75 $? "run that was asked"
 echo "status: a live job answers who has the key"
 
+# Checkpoints that cannot be written show in the text and in the exit status; those that are complete do, too.
+mkdir "$dir/watched"
+begin env SPOTNIK_CHECKPOINT="$dir/shelf" SPOTNIK_CHECKPOINT_STEPS=5 "$spotnik" run -n 2 --peers "file:$dir/watched" \
+    --key-file "$dir/key" -- "$worker" -u 2000
+wait_for 'commit 20 '
+# ask_until EXIT PATTERN: the job, 30 s at most
+ask_until() {
+    timeout 30 sh -c 'while "$1" status --peers "$2" --key-file "$3" >"$4"; [ $? != "$5" ] || ! grep -q -e "$6" "$4"; do :; done' \
+        ask "$spotnik" "file:$dir/watched" "$dir/key" "$dir/status" "$1" "$2" || fail "never exit $1 with '$2': $(cat "$dir/status")"
+}
+ask_until 0 '^checkpoints: the last complete one is after step [1-9]'
+mv "$dir/shelf" "$dir/shelf.away"
+: >"$dir/shelf"
+ask_until 3 '^CHECKPOINTS FAIL: the last complete one is after step [1-9].*Not a directory'
+rm "$dir/shelf"
+mv "$dir/shelf.away" "$dir/shelf"
+ask_until 0 '^checkpoints: the last complete one is after step [1-9]'
+kill -TERM $run
+wait $run
+status_is 75 $? "run that was watched"
+echo "status: checkpoints that fail, and work again"
+
 # A job that changes its strategy says when and why, in the log and when asked.
 mkdir "$dir/switching"
 begin "$spotnik" run -n 2 --sync auto:turns:ssgd/localsgd --peers "file:$dir/switching" --key-file "$dir/key" -- "$worker" -u 1000
