@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "keeper.h"
 #include "net/slots.h"
 
 #define AGENT_LINE 4096
@@ -37,6 +38,7 @@ struct agent {
     struct agent_worker *worker;
     struct spotnik_slots *slots;
     int slots_fd;
+    struct keeper keeper;
     uint32_t started, killed;
     int first_error;     /* exit status of the first worker that failed; 0: none */
     uint32_t ended[AGENT_LOST + 1];

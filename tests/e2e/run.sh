@@ -51,6 +51,17 @@ status_is 75 $? "run after SIGTERM"
 [ "$(grep -c '^\[w[0-9]*\] leaving ' "$dir/out")" = 3 ] || fail "not all workers left in good order"
 echo "SIGTERM: three planned leaves, exit status 75"
 
+# Members do not need the agent: it is killed (and leaves its folder behind), and they go on to the end of the job, and what they print is still to be seen.
+begin env TMPDIR="$dir" "$spotnik" run -n 3 -- "$worker" -s 500 -u 1000
+wait_for 'commit 50 '
+kill -KILL $run
+wait $run 2>/dev/null
+for number in 0 1 2; do
+    wait_for "^.w$number. done 500 "
+done
+[ "$(sed -n 's/^\[w[0-9]*\] done //p' "$dir/out" | sort -u | wc -l)" = 1 ] || fail "ends differ after the agent was killed"
+echo "agent killed: three members go on to the end"
+
 # 3. A worker's failure is the run's.
 "$spotnik" run -n 1 -- sh -c 'exit 7' >"$dir/out" 2>"$dir/err"
 status_is 7 $? "run of a worker that fails"
