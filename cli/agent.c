@@ -26,13 +26,14 @@ bool agent_init(struct agent *agent, char **command, uint32_t places)
 {
     *agent = (struct agent){.command = command, .places = places, .slots_fd = -1};
     agent->worker = calloc(places, sizeof(*agent->worker));
-    if (!agent->worker)
+    if (!agent->worker || !keeper_start(&agent->keeper))
         return false;
     return spotnik_slots_new(places, &agent->slots_fd, &agent->slots) == 0;
 }
 
 void agent_done(struct agent *agent)
 {
+    keeper_end(&agent->keeper);
     spotnik_slots_unmap(agent->slots);
     if (agent->slots_fd >= 0)
         close(agent->slots_fd);
@@ -146,6 +147,7 @@ struct agent_worker *agent_start(struct agent *agent)
     }
     fcntl(out[0], F_SETFL, O_NONBLOCK);
     fcntl(err[0], F_SETFL, O_NONBLOCK);
+    keeper_give(&agent->keeper, worker->number, out[0], err[0]);
     agent->started++;
     return worker;
 }

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "keeper.h"
 #include "net/slots.h"
 
 #define AGENT_LINE 4096
@@ -40,6 +41,7 @@ struct agent {
     const char *bind;    /* with bind_port: SPOTNIK_BIND of place 0 */
     uint16_t bind_port;  /* 0: that of the environment */
     bool torchrun;       /* workers get torchrun's variables */
+    struct keeper keeper;
     uint32_t started, killed;
     int first_error;     /* exit status of the first worker that failed; 0: none */
     uint32_t ended[AGENT_LOST + 1];

@@ -20,6 +20,16 @@ has() { command -v "$1"; }
 # cc is what Meson takes, unless CC says otherwise.
 compiles() { echo '#include <stdio.h>' | ${CC:-cc} -E -; }
 
+links_fuzzers()
+{
+    program=$(mktemp)
+    echo 'int LLVMFuzzerTestOneInput(const char *d, long n); int LLVMFuzzerTestOneInput(const char *d, long n) { return n && *d; }' |
+        clang -fsanitize=fuzzer,address,undefined -x c - -o "$program"
+    linked=$?
+    rm -f "$program"
+    return $linked
+}
+
 need gcc has "${CC:-cc}"
 need libc6-dev compiles
 need meson has meson
@@ -39,7 +49,11 @@ test)
     # Debian's python3 has the module venv, but not what it needs to put pip into an environment.
     need python3-venv python3 -c 'import venv, ensurepip'
     ;;
-fuzz) need clang has clang ;;
+fuzz)
+    need clang has clang
+    # Debian 12 keeps what -fsanitize links in a package of its own, which clang does not ask for.
+    need libclang-rt-dev links_fuzzers
+    ;;
 format) need clang-format has clang-format ;;
 *)
     echo "setup: '$work' is not one of build, test, fuzz, format" >&2

@@ -20,8 +20,9 @@
  *
  * Thread rule: all calls on one job come from one thread at a time, except spotnik_notice() (async-signal-safe) and
  * spotnik_status() and spotnik_members() (any thread). The library runs one progress thread of its own; it never prints,
- * never exits, and installs no signal handler. A child made by fork() has no part in its parent's jobs: it must not use
- * them, and their connections are closed in it, so that it does not keep a dead parent alive in the eyes of others.
+ * never exits, and installs no signal handler. A child made by fork() has no part in its parent's jobs: their
+ * connections are closed in it, so that it does not keep a dead parent alive in the eyes of others, and a call on them
+ * returns SPOTNIK_ERR_STATE (or NULL, 0, zeros) and changes nothing. The child may join a job of its own.
  *
  * Results: 0, or a negative SPOTNIK_ERR_*; spotnik_strerror() says what happened and what to do next. Output
  * parameters are written on success only.

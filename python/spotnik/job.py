@@ -18,7 +18,7 @@ from . import _native, errors, views
 from ._looking import Looking
 from ._membership import Alone, all_memberships
 from ._native import Dtype, Op
-from .config import Config, fill, whole
+from .config import Config, fill, name_bytes, whole
 from .errors import ArgumentError, DoneError, StateError
 from .views import BatchStatus, Change, CheckpointStatus, Member, Recovery, Status, Step
 
@@ -89,7 +89,8 @@ class Job(Looking):
         change between a commit and the next begin. `owner` is kept alive until the job ends.
         """
         with Alone(self):
-            self.check(self._library.spotnik_state_add(self._job(), name.encode(), pointer, count, int(dtype)))
+            key = name_bytes("name", name)
+            self.check(self._library.spotnik_state_add(self._job(), key, pointer, count, int(dtype)))
             self._state_owners.append(owner)
 
     def blob_set(self, name: str, data: bytes) -> None:
@@ -99,13 +100,13 @@ class Job(Looking):
         """
         data = bytes(data)
         with Alone(self):
-            self.check(self._library.spotnik_state_blob_set(self._job(), name.encode(), data, len(data)))
+            self.check(self._library.spotnik_state_blob_set(self._job(), name_bytes("name", name), data, len(data)))
 
     def blob_get(self, name: str) -> bytes:
         """Return the blob `name` as it was set here, or as it came from others; empty when there is none."""
         length = ctypes.c_size_t()
         with Alone(self):
-            get, job, key = self._library.spotnik_state_blob_get, self._job(), name.encode()
+            get, job, key = self._library.spotnik_state_blob_get, self._job(), name_bytes("name", name)
             self.check(get(job, key, None, 0, ctypes.byref(length)))
             room = ctypes.create_string_buffer(length.value + 1)
             self.check(get(job, key, room, length.value, ctypes.byref(length)))

@@ -8,11 +8,23 @@
 #include "api/key.h"
 #include "base/error.h"
 #include "base/time.h"
+#include "net/fork.h"
 #include "state/thread.h"
 
 #define FIND_TIMEOUT_NS (30 * SPOTNIK_S)
 #define LEAVE_TIMEOUT_NS (60 * SPOTNIK_S)
 #define FINISH_TIMEOUT_NS (60 * SPOTNIK_S)
+
+int spotnik_job_usable(const struct spotnik_job *job)
+{
+    if (!job)
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no job was given");
+    if (job->generation != spotnik_fork_generation())
+        return spotnik_error_return(SPOTNIK_ERR_STATE,
+                                    "this process was forked from a member and is none itself; leave the job to the "
+                                    "parent, or join one here with spotnik_join()");
+    return 0;
+}
 
 bool spotnik_job_is_noticed(const struct spotnik_job *job)
 {
@@ -126,6 +138,7 @@ int spotnik_join(const spotnik_config *cfg, spotnik_job **ret_job)
     if (!job)
         return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for a job");
     keep_settings(job, &config);
+    job->generation = spotnik_fork_generation();
     pthread_mutex_init(&job->rate.lock, NULL);
     spotnik_registry_init(&job->registry);
     spotnik_job_refresh_open(job);
@@ -156,7 +169,7 @@ int spotnik_join(const spotnik_config *cfg, spotnik_job **ret_job)
 
 void spotnik_notice(spotnik_job *job)
 {
-    if (!job)
+    if (!job || job->generation != spotnik_fork_generation()) /* no text: this may be a signal handler */
         return;
     __atomic_store_n(&job->noticed, true, __ATOMIC_RELAXED);
     spotnik_engine_notice(job->engine);
@@ -184,10 +197,10 @@ static void save_if_too_few_stay(struct spotnik_job *job)
 
 int spotnik_leave(spotnik_job *job)
 {
-    int rc = 0;
+    int rc = job ? spotnik_job_usable(job) : 0;
 
-    if (!job)
-        return 0;
+    if (!job || rc)
+        return rc;
     uint64_t patience_ns =
         job->config.on_minority == SPOTNIK_MINORITY_STOP ? job->config.minority_wait_ns : LEAVE_TIMEOUT_NS;
 
@@ -217,6 +230,6 @@ int spotnik_leave(spotnik_job *job)
 
 void spotnik_abandon(spotnik_job *job)
 {
-    if (job)
+    if (job && !spotnik_job_usable(job))
         job_free(job, false);
 }

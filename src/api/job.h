@@ -52,6 +52,7 @@ struct spotnik_sync_shown {
 struct spotnik_job {
     spotnik_config config; /* strings replaced by NULL: they were borrowed */
     char name[256];
+    uint32_t generation; /* of the process that joined: fork.h */
     struct spotnik_engine *engine;
     struct spotnik_peers *peers; /* NULL: a job of one; changed under rate.lock */
     struct spotnik_registry registry;
@@ -95,11 +96,18 @@ struct spotnik_job {
     struct spotnik_watch *watch; /* atomic; NULL: nobody watches */
 };
 
+/* Was `job` joined by this process, and not by one that it was forked from? 0, ARGUMENT or STATE. Every call of the API asks
+ * before it touches a lock. */
+int spotnik_job_usable(const struct spotnik_job *job);
+
 /* A caller's config, perhaps of an older header, as a whole one. 0 or ARGUMENT. */
 int spotnik_config_complete(const spotnik_config *config, spotnik_config *ret);
 
 /* Check `config` (and the environment it came from). 0 or ARGUMENT, with the name of the setting. */
 int spotnik_config_check(const spotnik_config *config);
+
+/* Does `name` (of SPOTNIK_SYNC) stand for a strategy or a policy? 0 or ARGUMENT. */
+int spotnik_sync_name_check(const char *name);
 
 /* Engine, door and name of a new job; the key is read here. */
 int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config);

@@ -23,14 +23,14 @@ void spotnik_status(spotnik_job *job, spotnik_job_status *ret)
     if (!ret)
         return;
     memset(ret, 0, sizeof *ret);
-    if (job)
+    if (!spotnik_job_usable(job))
         spotnik_engine_status(job->engine, ret);
 }
 
 uint32_t spotnik_members(spotnik_job *job, spotnik_job_member *ret, uint32_t max)
 {
     uint64_t epoch;
-    struct spotnik_member *member = job && ret && max ? calloc(max, sizeof *member) : NULL;
+    struct spotnik_member *member = !spotnik_job_usable(job) && ret && max ? calloc(max, sizeof *member) : NULL;
     uint32_t count = member ? spotnik_engine_members(job->engine, member, max, &epoch) : 0;
 
     for (uint32_t i = 0; i < count; i++) {
@@ -110,6 +110,10 @@ static size_t status_text(struct spotnik_job *job, const char *extra, char *text
     if (job->peers)
         spotnik_peers_warning(job->peers, warning, sizeof warning);
     spotnik_batch_info batch = job->batch_info;
+    struct spotnik_checkpoint_health health;
+    bool has_checkpoints = job->checkpoint != NULL;
+    if (has_checkpoints)
+        spotnik_checkpoint_health_get(job->checkpoint, &health);
     pthread_mutex_unlock(&job->rate.lock);
     struct spotnik_status_more more = {
         .batch = &batch,
@@ -120,6 +124,7 @@ static size_t status_text(struct spotnik_job *job, const char *extra, char *text
         .observed = observed,
         .observed_count = spotnik_observed_read(&job->shown.observed, observed),
         .extra = extra,
+        .checkpoint = has_checkpoints ? &health : NULL,
         .job_name = job->name,
         .pid = getpid(),
         .now_ns = spotnik_thread_now_ns(),

@@ -14,6 +14,7 @@
 #include "metrics/tally.h"
 #include "net/engine.h"
 #include "spotnik/spotnik.h"
+#include "state/checkpoint.h"
 
 /* Of the strategy by which replicas are kept together. */
 struct spotnik_status_sync {
@@ -51,6 +52,7 @@ struct spotnik_status_more {
     uint32_t observed_count;        /* numbers of the program's own */
     const struct spotnik_observed_value *observed;
     const char *extra;              /* more members of the object, ",\"key\":..."; NULL: none */
+    const struct spotnik_checkpoint_health *checkpoint; /* NULL: there are none */
     const struct spotnik_status_sync *sync; /* NULL: the program averages by itself */
 };
 

@@ -135,6 +135,8 @@ static void engine_release(struct spotnik_engine *engine)
         free(socket);
     }
     spotnik_death_free(engine->death);
+    for (uint32_t i = 0; i < engine->knocks; i++)
+        close(engine->knock[i].fd);
     close_fd(engine->listener.fd);
     close_fd(engine->wake.fd);
     spotnik_attend_free(engine);

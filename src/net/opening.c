@@ -17,10 +17,9 @@
 #include "net/share.h"
 #include "net/state.h"
 
-#define ACCEPT_AGAIN_NS (100 * SPOTNIK_MS)
 #define STATUS_BYTES (256u * 1024)
 
-static void close_opening(struct spotnik_engine *engine, struct spotnik_opening *opening)
+void spotnik_opening_close(struct spotnik_engine *engine, struct spotnik_opening *opening)
 {
     if (opening->socket.fd >= 0)
         close(spotnik_socket_release(&opening->socket, engine->epoll_fd));
@@ -47,54 +46,18 @@ static struct spotnik_opening *opening_new(struct spotnik_engine *engine)
 
 /* ---- in ---- */
 
-/* Make room at the door: the one that has stood there longest (the list is youngest first) goes. */
-static void strangers_bound(struct spotnik_engine *engine)
+struct spotnik_opening *spotnik_opening_admit(struct spotnik_engine *engine, int fd)
 {
-    struct spotnik_opening *oldest = NULL;
-    uint32_t count = 0;
-    for (struct spotnik_opening *opening = engine->openings; opening != NULL; opening = opening->next) {
-        if (opening->dialled || opening->socket.fd < 0 || opening->wants_hook)
-            continue;
-        oldest = opening;
-        count++;
-    }
-    if (count >= SPOTNIK_HALF_OPEN_MAX)
-        close_opening(engine, oldest);
-}
-
-void spotnik_opening_admit(struct spotnik_engine *engine, int fd)
-{
-    strangers_bound(engine);
     struct spotnik_opening *opening = opening_new(engine);
-    if (opening == NULL) {
-        close(fd);
-        return;
-    }
+    if (opening == NULL)
+        return NULL;
+    spotnik_fork_note(fd);
     spotnik_socket_tune(fd, engine->config.credentials.self.address);
     spotnik_shake_init_server(&opening->shake, &engine->config.credentials);
     if (spotnik_socket_watch(&opening->socket, engine->epoll_fd, fd, SPOTNIK_SOCKET_OPENING) != 0)
-        close(fd);
-    opening->socket.readable = opening->socket.fd >= 0;
-}
-
-void spotnik_opening_accept(struct spotnik_engine *engine)
-{
-    engine->accept_ns = SPOTNIK_NEVER;
-    for (;;) {
-        int fd = accept4(engine->listener.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd >= 0) {
-            spotnik_fork_note(fd);
-            spotnik_opening_admit(engine, fd);
-            continue;
-        }
-        if (errno == EINTR || errno == ECONNABORTED)
-            continue;
-        engine->listener.readable = false;
-        if (errno != EAGAIN
-            && errno != EWOULDBLOCK) /* out of descriptors or memory: they wait in the backlog */
-            engine->accept_ns = spotnik_time_add(spotnik_clock_ns(), ACCEPT_AGAIN_NS);
-        return;
-    }
+        return NULL; /* with no socket, it is taken out of the list */
+    opening->socket.readable = true;
+    return opening;
 }
 
 /* ---- out ---- */
@@ -124,7 +87,7 @@ static void dial_forget(struct spotnik_engine *engine, struct spotnik_opening *o
     opening->error = 0;
     opening->start_ns = 0;
     opening->wants_hook = false;
-    close_opening(engine, opening);
+    spotnik_opening_close(engine, opening);
 }
 
 /* The result comes later: as an event of the socket, or in opening->error. */
@@ -221,7 +184,7 @@ static void dial_failed(struct spotnik_engine *engine, struct spotnik_opening *o
 {
     struct spotnik_member peer = opening->peer;
     opening->error = 0;
-    close_opening(engine, opening);
+    spotnik_opening_close(engine, opening);
     if (opening->purpose == SPOTNIK_PURPOSE_SHARE)
         return; /* it is tried again; until then steps go round the ring */
     if (opening->purpose == SPOTNIK_PURPOSE_DATA)
@@ -262,7 +225,7 @@ static void shake_failed(struct spotnik_engine *engine, struct spotnik_opening *
     if (opening->dialled)
         dial_failed(engine, opening, SPOTNIK_PROOF_NONE);
     else
-        close_opening(engine, opening);
+        spotnik_opening_close(engine, opening);
 }
 
 static void peers_reply(struct spotnik_engine *engine, struct spotnik_opening *opening)
@@ -278,7 +241,7 @@ static void peers_reply(struct spotnik_engine *engine, struct spotnik_opening *o
     }
     opening->reply = malloc(SPOTNIK_ANSWER_BYTES);
     if (opening->reply == NULL) {
-        close_opening(engine, opening);
+        spotnik_opening_close(engine, opening);
         return;
     }
     spotnik_answer_encode(&answer, (uint8_t *)opening->reply);
@@ -318,7 +281,7 @@ static void guest_enter(struct spotnik_engine *engine, struct spotnik_opening *o
         peers_reply(engine, opening);
         return;
     }
-    close_opening(engine, opening); /* unless it has become something else */
+    spotnik_opening_close(engine, opening); /* unless it has become something else */
 }
 
 /* Somebody who holds the key answered where we dialled. Another id than expected: the expected process is
@@ -343,7 +306,7 @@ static void host_answered(struct spotnik_engine *engine, struct spotnik_opening 
         spotnik_share_adopt(engine, opening);
     else if (!ourselves)
         spotnik_link_call(engine, opening);
-    close_opening(engine, opening); /* unless it has become something else */
+    spotnik_opening_close(engine, opening); /* unless it has become something else */
     if (!as_expected)
         spotnik_engine_tell(engine, SPOTNIK_EVENT_DIAL_FAILED, &expected, SPOTNIK_PROOF_GONE);
 }
@@ -379,7 +342,7 @@ static void reply_on(struct spotnik_engine *engine, struct spotnik_opening *open
             break;
         opening->reply_at += (size_t)sent;
     }
-    close_opening(engine, opening);
+    spotnik_opening_close(engine, opening);
 }
 
 /* ---- the loop's part ---- */
@@ -411,7 +374,7 @@ static void run_one(struct spotnik_engine *engine, struct spotnik_opening *openi
     if (opening->dialled)
         dial_failed(engine, opening, SPOTNIK_PROOF_NONE);
     else
-        close_opening(engine, opening);
+        spotnik_opening_close(engine, opening);
 }
 
 static void reap(struct spotnik_engine *engine)
@@ -439,7 +402,7 @@ void spotnik_openings_run(struct spotnik_engine *engine, uint64_t now_ns)
 
 uint64_t spotnik_openings_deadline(const struct spotnik_engine *engine)
 {
-    uint64_t due_ns = engine->accept_ns;
+    uint64_t due_ns = engine->listener.readable ? 0 : engine->accept_ns;
     for (const struct spotnik_opening *opening = engine->openings; opening != NULL; opening = opening->next) {
         if (opening->error != 0)
             return 0;
@@ -481,7 +444,7 @@ static void status_serve(struct spotnik_engine *engine, struct spotnik_opening *
     opening->reply = text;
     opening->reply_size = size < STATUS_BYTES ? size : STATUS_BYTES;
     if (text == NULL)
-        close_opening(engine, opening);
+        spotnik_opening_close(engine, opening);
     else
         reply_on(engine, opening);
     spotnik_engine_unlock(engine);

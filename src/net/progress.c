@@ -91,6 +91,10 @@ static void rest(struct spotnik_engine *engine, uint64_t until_ns)
     int count = epoll_pwait2(engine->epoll_fd, event, EVENTS, &wait, NULL);
     if (count < 0 && errno == ENOSYS)
         count = epoll_wait(engine->epoll_fd, event, EVENTS, (int)((wait_ns + SPOTNIK_MS - 1) / SPOTNIK_MS));
+    for (int i = 0; i < count; i++)
+        engine->listener.readable |= event[i].data.ptr == &engine->listener;
+    if (spotnik_door_is_due(engine))
+        spotnik_door_collect(engine);
     spotnik_engine_lock(engine);
     engine->wake_ns = 0;
     for (int i = 0; i < count; i++)
@@ -102,9 +106,10 @@ static void hear(struct spotnik_engine *engine)
 {
     bool more = true;
     for (int i = 0; more && i < HEAR_MAX; i++) {
-        if (engine->listener.readable || spotnik_clock_ns() >= engine->accept_ns)
-            spotnik_opening_accept(engine);
-        spotnik_share_accept(engine);
+        if (i == 0) { /* in turns: strangers come as fast as they are let in */
+            spotnik_door_open(engine);
+            spotnik_share_accept(engine);
+        }
         more = spotnik_links_read(engine);
         spotnik_openings_run(engine, spotnik_clock_ns());
     }

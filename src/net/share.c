@@ -68,15 +68,8 @@ void spotnik_share_accept(struct spotnik_engine *engine)
 {
     if (engine->share == NULL || !engine->share->listener.readable)
         return;
-    for (;;) {
-        int fd = accept4(engine->share->listener.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd < 0 && errno == EINTR)
-            continue;
-        if (fd < 0)
-            break;
-        spotnik_opening_admit(engine, fd);
-    }
-    engine->share->listener.readable = false;
+    if (spotnik_door_turn(engine, &engine->share->listener))
+        engine->accept_ns = 0; /* once more, after all else */
 }
 
 int spotnik_share_connect(struct spotnik_engine *engine, const struct spotnik_member *peer, int *ret_fd)

@@ -7,7 +7,7 @@
  *
  *     engine.c   life cycle             caller.c   the caller's side and its waiting
  *     progress.c the loop               drive.c    event -> core -> actions
- *     opening.c  connections on their way in or out, until the handshake is done
+ *     door.c     who may stand at our door   opening.c  connections on their way in or out, until the handshake is done
  *     link.c     control links          voice.c    the half we speak on      ear.c     the half we hear
  *     lane.c     data that goes         stream.c   data that comes
  *     widen.c    more connections for it, as many as width.h says, with the congestion control that congestion.h says
@@ -37,12 +37,25 @@
 #include "wire/frame.h"
 
 #define SPOTNIK_OPENING_NS (5 * UINT64_C(1000000000)) /* patience with a handshake */
-#define SPOTNIK_HALF_OPEN_MAX 128                     /* strangers at the door; the oldest goes first */
+#define SPOTNIK_DOOR_PLACES 256                       /* for strangers at the door (door.c) */
+#define SPOTNIK_DOOR_OF_ORIGIN 64                     /* for those of one origin */
+#define SPOTNIK_DOOR_TURN 32                          /* connections taken before all else has its turn again */
 #define SPOTNIK_LANE_FRAMES 8
 #define SPOTNIK_LANES 24 /* data connections of a view that we send on: to all others where those are few, else at most to both neighbours in rings
                             and those in the trees of members and of hosts */
 #define SPOTNIK_SHUNNED 8
 #define SPOTNIK_BUCKET_SLOTS SPOTNIK_BUCKETS_MAX /* those of the caller, and the barrier of 0 elements */
+
+/* Where a connection comes from, as far as places at the door go. */
+struct spotnik_origin {
+    uint8_t bytes[16];
+};
+
+/* One that has been accepted, and nothing else. */
+struct spotnik_knock {
+    int fd;
+    struct spotnik_origin origin;
+};
 
 /* A connection before it is one of the others. */
 struct spotnik_opening {
@@ -54,6 +67,8 @@ struct spotnik_opening {
     uint64_t start_ns; /* connect then; 0: has been done */
     enum spotnik_purpose purpose;
     struct spotnik_member peer; /* dialled: whom we expect */
+    struct spotnik_origin origin; /* not dialled; */
+    bool kept;                    /* and of a member's address, or of our own user */
     uint64_t deadline_ns;
     uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]; /* BACK, WIDEN: of the connection that we answer, or widen */
     struct spotnik_shake shake;
@@ -231,6 +246,8 @@ struct spotnik_engine {
     struct spotnik_socket *graves;
     struct spotnik_death *death;
     uint64_t origin; /* the step after which this process founded or resumed the job; 0 in one that joined */
+    struct spotnik_knock knock[SPOTNIK_DOOR_TURN]; /* the progress thread's own */
+    uint32_t knocks;
     uint32_t noticed; /* atomic: spotnik_engine_notice() */
     uint64_t noticed_ns; /* [caller] when it was first seen; 0: not yet */
     bool entering;       /* this joiner has asked to be let in, and may be at any moment */
@@ -278,7 +295,7 @@ struct spotnik_engine {
     uint8_t *sink;      /* one chunk that nobody reads */
     uint64_t held_ns;   /* NEVER, or when a shaped link lets the lanes send again */
     uint32_t lane_turn; /* which of them is first then */
-    uint64_t accept_ns; /* NEVER, or when to try again after running out of file descriptors */
+    uint64_t accept_ns; /* NEVER, or when to try again: at once, or after running out of file descriptors */
     uint64_t bytes_sent, bytes_received;
     struct spotnik_member vote;
     uint64_t refusals;
@@ -321,9 +338,16 @@ void spotnik_engine_changed(struct spotnik_engine *engine);
 uint32_t spotnik_engine_results(const struct spotnik_engine *engine, uint64_t step,
                                 struct spotnik_bucket_result *result);
 
+/* door.c; progress thread. is_due, collect: without the lock; collect accepts, open gives them a place or sends them away.
+ * turn: both, for another listener; true: more may be waiting. */
+bool spotnik_door_is_due(const struct spotnik_engine *engine);
+void spotnik_door_collect(struct spotnik_engine *engine);
+void spotnik_door_open(struct spotnik_engine *engine);
+bool spotnik_door_turn(struct spotnik_engine *engine, struct spotnik_socket *listener);
+
 /* opening.c */
-void spotnik_opening_admit(struct spotnik_engine *engine, int fd);
-void spotnik_opening_accept(struct spotnik_engine *engine);
+struct spotnik_opening *spotnik_opening_admit(struct spotnik_engine *engine, int fd); /* NULL: fd is still the caller's */
+void spotnik_opening_close(struct spotnik_engine *engine, struct spotnik_opening *opening);
 void spotnik_opening_dial(struct spotnik_engine *engine, const struct spotnik_member *peer,
                           enum spotnik_purpose purpose);
 void spotnik_opening_answer(struct spotnik_engine *engine, const struct spotnik_member *peer,

@@ -66,6 +66,16 @@ void spotnik_checkpoint_farewell(struct spotnik_checkpoint *checkpoint);
 /* [any] */
 void spotnik_checkpoint_info_get(struct spotnik_checkpoint *checkpoint, spotnik_checkpoint_info *ret);
 
+/* For those who watch the job. */
+struct spotnik_checkpoint_health {
+    spotnik_checkpoint_info info;
+    uint64_t missed; /* left out in a row, since the last one that is complete */
+    bool failing;    /* two or more of them, or one that could not be written: it will not get better by itself */
+};
+
+/* [any] */
+void spotnik_checkpoint_health_get(struct spotnik_checkpoint *checkpoint, struct spotnik_checkpoint_health *ret);
+
 /* [caller] For the founder, before _seal: what was loaded, and what was left out. */
 void spotnik_checkpoint_resumed(struct spotnik_checkpoint *checkpoint, uint64_t step, const char *message);
 

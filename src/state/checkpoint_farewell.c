@@ -86,7 +86,7 @@ void spotnik_checkpoint_farewell(struct spotnik_checkpoint *checkpoint)
         checkpoint->info.complete_step = step;
         checkpoint->info.complete_count++;
     } else {
-        spotnik_checkpoint_left_out(checkpoint, step, rc ? spotnik_last_error() : "parts are missing");
+        spotnik_checkpoint_left_out(checkpoint, step, rc != 0, rc ? spotnik_last_error() : "parts are missing");
     }
     pthread_mutex_unlock(&checkpoint->lock);
 }

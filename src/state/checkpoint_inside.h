@@ -66,6 +66,8 @@ struct spotnik_checkpoint {
     struct spotnik_checkpoint_slot parting; /* [caller] where this member leaves for a notice; step 0: it does not */
     uint64_t look_ns, agree_ns; /* the thread: when to look for parts of others, and for what is due, again */
     spotnik_checkpoint_info info;
+    uint64_t missed; /* left out since the last complete one */
+    bool broken;     /* one of them could not be written */
 };
 
 /* Bytes of the parts that `rank` of `size` writes. */
@@ -97,7 +99,7 @@ bool spotnik_checkpoint_is_settled(const struct spotnik_checkpoint *checkpoint);
 /* Under the lock: the buffer cannot be written to now. */
 bool spotnik_checkpoint_is_busy(const struct spotnik_checkpoint *checkpoint);
 
-/* Under the lock: one that was due will not be complete. */
-void spotnik_checkpoint_left_out(struct spotnik_checkpoint *checkpoint, uint64_t step, const char *why);
+/* Under the lock: one that was due will not be complete. `broken`: it could not be written. */
+void spotnik_checkpoint_left_out(struct spotnik_checkpoint *checkpoint, uint64_t step, bool broken, const char *why);
 
 #endif

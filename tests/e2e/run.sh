@@ -51,6 +51,17 @@ status_is 75 $? "run after SIGTERM"
 [ "$(grep -c '^\[w[0-9]*\] leaving ' "$dir/out")" = 3 ] || fail "not all workers left in good order"
 echo "SIGTERM: three planned leaves, exit status 75"
 
+# Members do not need the agent: it is killed (and leaves its folder behind), and they go on to the end of the job, and what they print is still to be seen.
+begin env TMPDIR="$dir" "$spotnik" run -n 3 -- "$worker" -s 500 -u 1000
+wait_for 'commit 50 '
+kill -KILL $run
+wait $run 2>/dev/null
+for number in 0 1 2; do
+    wait_for "^.w$number. done 500 "
+done
+[ "$(sed -n 's/^\[w[0-9]*\] done //p' "$dir/out" | sort -u | wc -l)" = 1 ] || fail "ends differ after the agent was killed"
+echo "agent killed: three members go on to the end"
+
 # 3. A worker's failure is the run's.
 "$spotnik" run -n 1 -- sh -c 'exit 7' >"$dir/out" 2>"$dir/err"
 status_is 7 $? "run of a worker that fails"
@@ -98,6 +109,28 @@ kill -TERM $run
 wait $run
 status_is 75 $? "run that was asked"
 echo "status: a live job answers who has the key"
+
+# Checkpoints that cannot be written show in the text and in the exit status; those that are complete do, too.
+mkdir "$dir/watched"
+begin env SPOTNIK_CHECKPOINT="$dir/shelf" SPOTNIK_CHECKPOINT_STEPS=5 "$spotnik" run -n 2 --peers "file:$dir/watched" \
+    --key-file "$dir/key" -- "$worker" -u 2000
+wait_for 'commit 20 '
+# ask_until EXIT PATTERN: the job, 30 s at most
+ask_until() {
+    timeout 30 sh -c 'while "$1" status --peers "$2" --key-file "$3" >"$4"; [ $? != "$5" ] || ! grep -q -e "$6" "$4"; do :; done' \
+        ask "$spotnik" "file:$dir/watched" "$dir/key" "$dir/status" "$1" "$2" || fail "never exit $1 with '$2': $(cat "$dir/status")"
+}
+ask_until 0 '^checkpoints: the last complete one is after step [1-9]'
+mv "$dir/shelf" "$dir/shelf.away"
+: >"$dir/shelf"
+ask_until 3 '^CHECKPOINTS FAIL: the last complete one is after step [1-9].*Not a directory'
+rm "$dir/shelf"
+mv "$dir/shelf.away" "$dir/shelf"
+ask_until 0 '^checkpoints: the last complete one is after step [1-9]'
+kill -TERM $run
+wait $run
+status_is 75 $? "run that was watched"
+echo "status: checkpoints that fail, and work again"
 
 # A job that changes its strategy says when and why, in the log and when asked.
 mkdir "$dir/switching"
