@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who may come in: the setting's address, the token, the name under which a browser came. Pure but for resolving the
  * setting's name. */
-#ifndef SPOTNIK_HTTP_DOOR_H
-#define SPOTNIK_HTTP_DOOR_H
+#ifndef SPOTNIK_HTTP_GATE_H
+#define SPOTNIK_HTTP_GATE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-struct spotnik_door {
+struct spotnik_gate {
     uint8_t address[16];
     uint16_t port;       /* 0: any */
     bool loopback;
@@ -15,9 +15,9 @@ struct spotnik_door {
 };
 
 /* Errors: ARGUMENT; PEERS when a name does not resolve. */
-int spotnik_door_open(const char *where, const char *token, struct spotnik_door *ret);
+int spotnik_gate_open(const char *where, const char *token, struct spotnik_gate *ret);
 
 /* The headers of a request; NULL where one is missing. */
-bool spotnik_door_admits(const struct spotnik_door *door, const char *host, const char *authorization);
+bool spotnik_gate_admits(const struct spotnik_gate *door, const char *host, const char *authorization);
 
 #endif

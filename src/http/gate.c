@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rules of who may read. */
-#include "http/door.h"
+#include "http/gate.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,9 +24,9 @@ static bool is_number(const char *text, uint16_t *ret)
     return true;
 }
 
-int spotnik_door_open(const char *where, const char *token, struct spotnik_door *ret)
+int spotnik_gate_open(const char *where, const char *token, struct spotnik_gate *ret)
 {
-    *ret = (struct spotnik_door){ .port = SPOTNIK_HTTP_PORT, .token = token && *token ? token : NULL };
+    *ret = (struct spotnik_gate){ .port = SPOTNIK_HTTP_PORT, .token = token && *token ? token : NULL };
     int rc = is_number(where, &ret->port) ? spotnik_address_parse("127.0.0.1", ret->address, &(uint16_t){ 0 })
                                           : spotnik_address_parse(where, ret->address, &ret->port);
 
@@ -67,7 +67,7 @@ static bool is_loopback_name(const char *host)
            || (length > 4 && !strncmp(host, "127.", 4) && strspn(host, "0123456789.") == length);
 }
 
-bool spotnik_door_admits(const struct spotnik_door *door, const char *host, const char *authorization)
+bool spotnik_gate_admits(const struct spotnik_gate *door, const char *host, const char *authorization)
 {
     static const char scheme[] = "Bearer ";
 
