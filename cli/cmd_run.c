@@ -21,6 +21,7 @@
 #include "options.h"
 #include "run.h"
 #include "spotnik/spotnik.h"
+#include "peers/peers.h"
 
 static const char help[] =
     "Usage: spotnik run [OPTION]... -- COMMAND [ARGUMENT]...\n\n"
@@ -174,7 +175,7 @@ static bool make_folder(struct request *request)
         return false;
     }
     snprintf(path, sizeof(path), "%s/peers", request->folder);
-    if (mkdir(path, 0700)) {
+    if (spotnik_peers_fresh(path)) {
         fprintf(stderr, "spotnik run: cannot make %s: %s\n", path, strerror(errno));
         return false;
     }

@@ -18,13 +18,27 @@ struct spotnik_checkpoint *spotnik_job_checkpoint_set(struct spotnik_job *job,
     return before;
 }
 
+/* Thread of checkpoints, which ends before the peers do. */
+static bool may_publish(void *context)
+{
+    struct spotnik_job *job = context;
+
+    pthread_mutex_lock(&job->rate.lock);
+    struct spotnik_peers *peers = job->peers;
+    bool alone = job->is_alone;
+    pthread_mutex_unlock(&job->rate.lock);
+    return alone || (peers && spotnik_peers_is_youngest(peers));
+}
+
 int spotnik_job_checkpoint_open(struct spotnik_job *job)
 {
     struct spotnik_checkpoint_config config = { .dir = job->checkpoint_dir,
                                                 .job = job->name,
                                                 .steps = job->config.checkpoint_steps,
                                                 .interval_ns = job->config.checkpoint_interval_ns,
-                                                .keep = job->config.checkpoint_keep };
+                                                .keep = job->config.checkpoint_keep,
+                                                .may_publish = may_publish,
+                                                .context = job };
     struct spotnik_checkpoint *checkpoint = NULL;
     int rc = spotnik_checkpoint_new(&config, &job->registry, job->engine, &checkpoint);
 

@@ -73,7 +73,7 @@ static void fill(spotnik_config *cfg)
     *cfg = (spotnik_config){
         .job_name = word("SPOTNIK_JOB") ? word("SPOTNIK_JOB") : "spotnik",
         .key_file = word("SPOTNIK_KEY_FILE"),
-        .peers = word("SPOTNIK_PEERS"),
+        .peers = getenv("SPOTNIK_PEERS"), /* set and empty is an error, and no job of one */
         .bind = word("SPOTNIK_BIND") ? word("SPOTNIK_BIND") : "127.0.0.1",
         .members_min = number("SPOTNIK_MIN", 1),
         .members_max = number("SPOTNIK_MAX", 256),
@@ -190,6 +190,9 @@ int spotnik_config_check(const spotnik_config *config)
         return wrong("batch", "", "or batch_per_member, one of both, must be 1 or more where samples are given");
     if (config->batch_per_member > SPOTNIK_LEDGER_PER_MEMBER_MAX)
         return wrong("batch_per_member", "", "is larger than any data set");
+    if (config->peers && !*config->peers)
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "peers (SPOTNIK_PEERS) is empty; it must say where the job is "
+                                    "found (host:port,... or file:DIR), or not be set at all in a job of one");
     if (config->peers && !config->key_file)
         return wrong("key_file", "SPOTNIK_KEY_FILE",
                      "is needed to meet others; make one with: spotnik key FILE");

@@ -52,7 +52,8 @@ struct spotnik_job {
     spotnik_config config; /* strings replaced by NULL: they were borrowed */
     char name[256];
     struct spotnik_engine *engine;
-    struct spotnik_peers *peers; /* NULL: a job of one; changed under rate.lock */
+    struct spotnik_peers *peers; /* NULL: a job of one, or one that ends; changed under rate.lock */
+    bool is_alone;               /* a job of one; fixed when it is opened */
     struct spotnik_registry registry;
     struct spotnik_donor *donor;
     struct spotnik_exchange *exchange;
@@ -65,6 +66,8 @@ struct spotnik_job {
     struct spotnik_member known
         [SPOTNIK_MEMBERS_KNOWN]; /* of the last view we heard of: to be asked before the peers are searched */
     uint32_t known_count, known_at;
+    bool has_ledger; /* kept_ledger: where the data stand after step `committed`, in the view that we were excluded from */
+    struct spotnik_ledger kept_ledger;
     bool outside;             /* the state must be copied before the next step */
     bool sealed;              /* step_begin was called: no more tensors */
     bool begun;               /* between step_begin and step_commit */

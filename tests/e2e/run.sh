@@ -85,6 +85,7 @@ echo "processors: shared"
 
 # 4. Ask a live job.
 mkdir "$dir/peers"
+touch "$dir/peers/fresh"
 "$spotnik" key "$dir/key" >"$dir/out" 2>"$dir/err" || fail "spotnik key"
 "$spotnik" key "$dir/key" >"$dir/out" 2>"$dir/err" && fail "spotnik key overwrote a key"
 begin "$spotnik" run -n 3 --peers "file:$dir/peers" --key-file "$dir/key" -- "$worker" -u 1000
@@ -101,6 +102,7 @@ echo "status: a live job answers who has the key"
 
 # A job that changes its strategy says when and why, in the log and when asked.
 mkdir "$dir/switching"
+touch "$dir/switching/fresh"
 begin "$spotnik" run -n 2 --sync auto:turns:ssgd/localsgd --peers "file:$dir/switching" --key-file "$dir/key" -- "$worker" -u 1000
 wait_for 'commit 50 '
 "$spotnik" status --peers "file:$dir/switching" --key-file "$dir/key" >"$dir/status" 2>&1 || fail "spotnik status of a job that switches"

@@ -111,7 +111,7 @@ class Session:
         if self.job is not None:
             return self.job
         config = dataclasses.replace(self.options.config) if self.options.config is not None else Config()
-        self.solo = not (config.peers or os.environ.get("SPOTNIK_PEERS"))
+        self.solo = config.peers is None and "SPOTNIK_PEERS" not in os.environ
         if self.data is not None:
             config.samples = self.data.samples
             setattr(config, "batch_per_member" if self.data.per_member else "batch", self.data.batch)

@@ -17,6 +17,7 @@
 #include "api/key.h"
 #include "base/hash.h"
 #include "spotnik/spotnik.h"
+#include "peers/peers.h"
 
 static const char *const variables[] = { "SPOTNIK_JOB",        "SPOTNIK_KEY_FILE",   "SPOTNIK_PEERS",
                                          "SPOTNIK_BIND",       "SPOTNIK_MIN",        "SPOTNIK_MAX",
@@ -322,6 +323,7 @@ static spotnik_job *join_a_pair(char folder[64])
 
     strcpy(folder, "/tmp/spotnik-test-XXXXXX");
     assert_non_null(mkdtemp(folder));
+    assert_int_equal(spotnik_peers_fresh(folder), 0);
     snprintf(key, sizeof key, "%s/key", folder);
     snprintf(peers, sizeof peers, "file:%s", folder);
     assert_int_equal(spotnik_key_create(key), 0);
