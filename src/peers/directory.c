@@ -169,7 +169,7 @@ static bool is_over(const struct spotnik_peers_search *search, uint64_t founding
                   == SPOTNIK_READING_RECORD;
 }
 
-/* Its founder has left no record, so it has left the job, or a cleaner took the record: then others that live put theirs
+/* Its founder has left no record: it has left the job, or a cleaner took the record. Then others that live put theirs
  * back within moments. */
 static void founder_judge(struct spotnik_peers_search *search, struct findings *findings)
 {
@@ -182,10 +182,11 @@ static void founder_judge(struct spotnik_peers_search *search, struct findings *
             && (is_own(search, &watch->genesis.record)
                 || spotnik_lookout_find(watch, watch->genesis.record.member.id) != NULL)))
         return;
+    if (watch->genesis.reading == SPOTNIK_READING_RECORD
+        && (is_over(search, watch->genesis.record.founding) || spotnik_peers_was_here(&watch->genesis.record)))
+        return; /* it left, and we know of it */
     findings->at_once = false;
     refusal_note(search, question);
-    if (watch->genesis.reading == SPOTNIK_READING_RECORD && is_over(search, watch->genesis.record.founding))
-        return;
     enum spotnik_peers_verdict verdict =
         spotnik_peers_judge(&watch->genesis, question, &search->peers->times, why, sizeof why, &hope_ns);
     if (verdict == SPOTNIK_PEERS_VERDICT_FREE && question->reply == SPOTNIK_PEERS_REPLY_IDLE)

@@ -26,6 +26,7 @@ struct spotnik_peers_times {
 };
 
 struct spotnik_peers {
+    struct spotnik_peers *next; /* of this process */
     struct spotnik_engine *engine;
     struct spotnik_peers_spec spec;
     struct spotnik_peers_times times;
@@ -108,6 +109,8 @@ int spotnik_peers_record_refresh(struct spotnik_peers *peers);
 void spotnik_peers_record_remove(const struct spotnik_peers *peers, const char *name);
 /* From now on our record says that we may be in a view. 0 when it lies there, or minus an errno. */
 int spotnik_peers_entered_set(struct spotnik_peers *peers, bool entered);
+/* A member of this very process, which has no such member any more: nobody knows better. */
+bool spotnik_peers_was_here(const struct spotnik_record *record);
 struct spotnik_credentials spotnik_peers_credentials(struct spotnik_peers *peers);
 
 /* Whom `spec` names now. The caller frees *ret. 0, SPOTNIK_ERR_SYSTEM for a directory that cannot be read, MEMORY. */

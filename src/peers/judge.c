@@ -75,7 +75,8 @@ static enum spotnik_peers_verdict judge_silent(const struct spotnik_sighting *en
                                          uint64_t *ret_hope_ns)
 {
     char text[300];
-    if (life != SPOTNIK_LIFE_ALIVE)
+    /* A process that leaves takes its record away, but for a genesis. */
+    if (life != SPOTNIK_LIFE_ALIVE || spotnik_genesis_parse(entry->name) != 0)
         return by_time(entry, silence_text(entry, question, text), stale_ns, why, ret_hope_ns);
     snprintf(why.text, why.size, "%.48s: process %llu of this host lives, and does not answer: continue it, or end it",
              entry->name, (unsigned long long)entry->record.process.pid);
@@ -93,7 +94,7 @@ enum spotnik_peers_verdict spotnik_peers_judge(const struct spotnik_sighting *en
     if (entry->reading != SPOTNIK_READING_RECORD)
         return by_time(entry, reading_text(entry), times->stale_ns, wording, ret_hope_ns);
     enum spotnik_life life = spotnik_process_life(&entry->record.process);
-    if (life == SPOTNIK_LIFE_ENDED)
+    if (life == SPOTNIK_LIFE_ENDED || spotnik_peers_was_here(&entry->record))
         return SPOTNIK_PEERS_VERDICT_ENDED;
     if (entry->record.standing == SPOTNIK_STANDING_SEEKING)
         return SPOTNIK_PEERS_VERDICT_FREE;

@@ -138,6 +138,47 @@ static void own_record_remove(const struct spotnik_peers *peers)
     spotnik_peers_record_remove(peers, name);
 }
 
+/* ---- members of this process ---- */
+
+static pthread_mutex_t here_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct spotnik_peers *here;
+
+static void here_add(struct spotnik_peers *peers)
+{
+    pthread_mutex_lock(&here_lock);
+    peers->next = here;
+    here = peers;
+    pthread_mutex_unlock(&here_lock);
+}
+
+static void here_remove(struct spotnik_peers *peers)
+{
+    pthread_mutex_lock(&here_lock);
+    for (struct spotnik_peers **at = &here; *at != NULL; at = &(*at)->next)
+        if (*at == peers) {
+            *at = peers->next;
+            break;
+        }
+    pthread_mutex_unlock(&here_lock);
+}
+
+bool spotnik_peers_was_here(const struct spotnik_record *record)
+{
+    struct spotnik_process self;
+    bool is_here = false;
+    spotnik_process_self(&self);
+    if (self.boot == 0 || memcmp(&self, &record->process, sizeof self) != 0)
+        return false;
+    pthread_mutex_lock(&here_lock);
+    for (struct spotnik_peers *peers = here; peers != NULL; peers = peers->next) {
+        struct spotnik_credentials credentials = spotnik_peers_credentials(peers);
+        is_here |= spotnik_id_equal(credentials.self.id, record->member.id);
+        explicit_bzero(&credentials, sizeof credentials);
+    }
+    pthread_mutex_unlock(&here_lock);
+    return !is_here;
+}
+
 /* ---- the job, elsewhere ---- */
 
 static int records_named(const struct spotnik_peers_spec *spec, const struct spotnik_credentials *credentials,
@@ -379,9 +420,11 @@ int spotnik_peers_keeper_start(struct spotnik_peers *peers)
         spotnik_engine_lease_set(peers->engine,
                                  begun_ns + peers->times.stale_ns - peers->times.stale_ns / LEASE_MARGIN);
     peers->keeping = true;
+    here_add(peers);
     rc = pthread_create(&peers->keeper, NULL, keeper_main, peers);
     if (rc == 0)
         return 0;
+    here_remove(peers);
     own_record_remove(peers);
     peers->keeping = false;
     return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot start a thread: %s", strerror(rc));
@@ -397,5 +440,6 @@ void spotnik_peers_keeper_stop(struct spotnik_peers *peers)
     pthread_mutex_unlock(&peers->lock);
     pthread_join(peers->keeper, NULL);
     own_record_remove(peers);
+    here_remove(peers);
     peers->keeping = false;
 }

@@ -125,7 +125,7 @@ int spotnik_peers_renew(struct spotnik_peers *peers)
     int rc = spotnik_peers_entered_set(peers, true);
     if (rc == 0 && peers->spec.is_directory && strcmp(old, new) != 0)
         spotnik_peers_record_remove(peers, old);
-    if (rc == 0 || told)
+    if (rc == 0 || told || rc == -ENOENT) /* a directory that is not there founds nothing */
         return 0;
     errno = -rc;
     return spotnik_error_return(SPOTNIK_ERR_PEERS,
@@ -258,6 +258,7 @@ int spotnik_peers_find(struct spotnik_peers *peers, bool may_found, uint64_t tim
     bool found = false;
     search.self = peers->credentials;
     search.begun_ns = spotnik_peers_clock_ns();
+    search.opened = !may_found; /* we were in it */
     int rc = search_run(&search, until_ns, stop, context, &found);
     waiting_tell(&search, true);
     spotnik_lookout_done(&search.watch);

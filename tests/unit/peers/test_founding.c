@@ -141,13 +141,45 @@ static void a_stopped_process_is_alive(void **state)
     (void)state;
     struct seeker newcomer;
     struct spotnik_record record = stranger_make(50);
-    spotnik_process_self(&record.process);
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    pid_t pid = fork();
+    assert_int_not_equal(pid, -1);
+    if (pid == 0) {
+        spotnik_process_self(&record.process);
+        (void)!write(ends[1], &record.process, sizeof record.process);
+        pause();
+    }
+    assert_int_equal(read(ends[0], &record.process, sizeof record.process), sizeof record.process);
+    kill(pid, SIGSTOP);
     record_put(&record);
     genesis_put(&record);
     seek(&newcomer, 1, 2 * STALE_NS);
     assert_int_equal(newcomer.rc, SPOTNIK_ERR_PEERS);
     assert_non_null(strstr(spotnik_last_error(), "of this host lives"));
     seeker_close(&newcomer);
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    seek(&newcomer, 2, SECOND);
+    assert_true(newcomer.rc == 0 && newcomer.found);
+    assert_in_range(newcomer.took_ns, 0, STALE_NS / 2);
+    seeker_close(&newcomer);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+/* Whoever leaves without a word, and comes again from the same process, waits for nobody. */
+static void a_process_comes_again(void **state)
+{
+    (void)state;
+    struct seeker first, again;
+    founder_start(&first, 1);
+    seeker_close(&first);
+    seek(&again, 2, SECOND);
+    assert_true(again.rc == 0 && again.found);
+    assert_in_range(again.took_ns, 0, STALE_NS / 2);
+    assert_true(is_there("genesis-2"));
+    seeker_close(&again);
 }
 
 /* Its number alone is no proof of life: another process may have it by now. */
@@ -191,7 +223,6 @@ static void whoever_never_entered_blocks_nobody(void **state)
     record.process.start++; /* the founder: its process has ended */
     record_put(&record);
     seeking.standing = SPOTNIK_STANDING_SEEKING;
-    spotnik_process_self(&seeking.process); /* alive, and does not answer */
     struct writer writer = { .record = seeking };
     writer_start(&writer);
     seek(&newcomer, 1, SECOND);
@@ -306,6 +337,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(another_id_proves_only_on_its_host, directory_make, directory_clear),
         cmocka_unit_test_setup_teardown(an_echo_is_nobody, directory_make, directory_clear),
         cmocka_unit_test_setup_teardown(a_stopped_process_is_alive, directory_make, directory_clear),
+        cmocka_unit_test_setup_teardown(a_process_comes_again, directory_make, directory_clear),
         cmocka_unit_test(a_number_used_again_is_another_process),
         cmocka_unit_test_setup_teardown(whoever_never_entered_blocks_nobody, directory_make, directory_clear),
         cmocka_unit_test_setup_teardown(a_torn_record_is_waited_for, directory_make, directory_clear),
