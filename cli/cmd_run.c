@@ -244,9 +244,14 @@ static bool set_environment(struct request *request)
     setenv("SPOTNIK_MIN", text, 1);
     if (!request->peers)
         request->peers = getenv("SPOTNIK_PEERS");
+    if (request->peers && !*request->peers) { /* a variable that was meant to say something */
+        fprintf(stderr, "spotnik run: SPOTNIK_PEERS (--peers) is empty. Say where the job is found (host:port,... or file:DIR),\n"
+                        "or unset it for a job all on this host.\n");
+        return false;
+    }
     if (!request->key_file)
         request->key_file = getenv("SPOTNIK_KEY_FILE");
-    if (!request->peers || !*request->peers)
+    if (!request->peers)
         return make_folder(request);
     setenv("SPOTNIK_PEERS", request->peers, 1);
     if (!request->key_file) {

@@ -59,6 +59,7 @@ struct spotnik_job {
     struct spotnik_exchange *exchange;
     struct spotnik_checkpoint *checkpoint; /* NULL: no checkpoint_dir; changed under rate.lock */
     char checkpoint_dir[SPOTNIK_CHECKPOINT_DIR_MAX + 1];
+    char advice[256]; /* what should be better about it; "": nothing; under rate.lock */
     bool founder; /* founded the job: it is this member that loads a checkpoint */
     struct spotnik_joiner *joiner; /* while we follow the job into its view */
     struct spotnik_member sponsor; /* a live member to ask first; valid when has_sponsor */
@@ -103,6 +104,10 @@ int spotnik_config_check(const spotnik_config *config);
 
 /* Engine, door and name of a new job; the key is read here. */
 int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config);
+
+/* The founder of a new life of the job, from memory: where the newest whole checkpoint is further, that is loaded in its
+ * stead. Errors as spotnik_job_seal(). */
+int spotnik_job_resume_newer(struct spotnik_job *job, bool *ret_resumed);
 
 bool spotnik_job_is_noticed(const struct spotnik_job *job);
 

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/regular.h"
 #include "spotnik/spotnik.h"
 
 #define HEX_BYTES (2 * SPOTNIK_KEY_BYTES)
@@ -68,8 +69,10 @@ static int read_open(int fd, const char *path, uint8_t ret_key[SPOTNIK_KEY_BYTES
 
 int spotnik_key_read(const char *path, uint8_t ret_key[SPOTNIK_KEY_BYTES])
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = spotnik_regular_open(path, 0);
 
+    if (fd < 0 && errno == EINVAL)
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "the key file %s is no regular file", path);
     if (fd < 0)
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot open the key file %s: %m", path);
     int rc = read_open(fd, path, ret_key);

@@ -98,6 +98,7 @@ static int follow(struct spotnik_job *job, uint64_t step)
 static int refound(struct spotnik_job *job)
 {
     struct spotnik_id id;
+    bool resumed = false;
     int rc = spotnik_key_random(&id, sizeof id);
 
     if (rc)
@@ -108,9 +109,12 @@ static int refound(struct spotnik_job *job)
     if (rc)
         return rc;
     rc = spotnik_engine_found(job->engine, &job->kept_ledger);
+    if (!rc)
+        rc = spotnik_job_resume_newer(job, &resumed);
     if (rc)
         return rc;
-    spotnik_engine_resume(job->engine, job->committed, &job->kept_ledger);
+    if (!resumed)
+        spotnik_engine_resume(job->engine, job->committed, &job->kept_ledger);
     spotnik_peers_refounded(job->peers);
     job->outside = false;
     return 0;

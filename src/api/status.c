@@ -97,7 +97,7 @@ size_t spotnik_job_status_text(void *context, char *text, size_t size)
     struct spotnik_lane_status lane[LANES_SHOWN];
     struct spotnik_donor_status donor;
     spotnik_job_status status;
-    char warning[256] = "", refusal[256] = "";
+    char warning[320] = "", refusal[256] = "";
 
     struct spotnik_engine *engine = __atomic_load_n(&job->engine, __ATOMIC_ACQUIRE);
 
@@ -108,6 +108,8 @@ size_t spotnik_job_status_text(void *context, char *text, size_t size)
     pthread_mutex_lock(&job->rate.lock); /* spotnik_leave() takes `peers` away under it */
     if (job->peers)
         spotnik_peers_warning(job->peers, warning, sizeof warning);
+    if (!warning[0])
+        snprintf(warning, sizeof warning, "%s", job->advice);
     spotnik_batch_info batch = job->batch_info;
     pthread_mutex_unlock(&job->rate.lock);
     struct spotnik_status_more more = {

@@ -181,6 +181,12 @@ bool spotnik_peers_was_here(const struct spotnik_record *record)
 
 /* ---- the job, elsewhere ---- */
 
+/* Those in a view first; last, those that have ended. */
+static int order(const struct spotnik_record *record)
+{
+    return spotnik_process_life(&record->process) == SPOTNIK_LIFE_ENDED ? 2 : record->epoch == 0;
+}
+
 static int records_named(const struct spotnik_peers_spec *spec, const struct spotnik_credentials *credentials,
                          struct spotnik_member **ret, uint32_t *ret_count)
 {
@@ -193,10 +199,9 @@ static int records_named(const struct spotnik_peers_spec *spec, const struct spo
     }
     *ret = calloc((size_t)watch.count + 1, sizeof **ret);
     *ret_count = 0;
-    for (int viewed = 1; *ret != NULL && viewed >= 0; viewed--) /* those in a view first */
+    for (int turn = 0; *ret != NULL && turn < 3; turn++)
         for (uint32_t i = 0; i < watch.count; i++)
-            if (watch.entry[i].reading == SPOTNIK_READING_RECORD && (watch.entry[i].record.epoch > 0) == viewed
-                && spotnik_process_life(&watch.entry[i].record.process) != SPOTNIK_LIFE_ENDED)
+            if (watch.entry[i].reading == SPOTNIK_READING_RECORD && turn == order(&watch.entry[i].record))
                 (*ret)[(*ret_count)++] = watch.entry[i].record.member;
     spotnik_lookout_done(&watch);
     return *ret != NULL ? 0 : spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for a list of members");

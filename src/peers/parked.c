@@ -87,6 +87,18 @@ static bool has_memory(const struct survey *survey)
     return spotnik_engine_ledger(survey->peers->engine, survey->status->step_committed, &ledger);
 }
 
+/* Of all that wrote a record in our lineage. */
+static uint64_t furthest_step(const struct survey *survey)
+{
+    const struct spotnik_lookout *watch = &survey->peers->watch;
+    uint64_t step = survey->status->step_committed;
+    for (uint32_t i = 0; i < watch->count; i++)
+        if (watch->entry[i].reading == SPOTNIK_READING_RECORD && watch->entry[i].record.founding == survey->founding
+            && watch->entry[i].record.step > step)
+            step = watch->entry[i].record.step;
+    return step;
+}
+
 static void found(struct survey *survey)
 {
     struct spotnik_peers *peers = survey->peers;
@@ -99,8 +111,14 @@ static void found(struct survey *survey)
         spotnik_genesis_adopt(peers, before, survey->founding);
         return;
     }
+    uint64_t furthest = furthest_step(survey);
     pthread_mutex_lock(&peers->lock);
     peers->refounds = true;
+    snprintf(peers->advice, sizeof peers->advice,
+             "founded the job again, alone, as generation %llu: all others were silent, and had not written for %.0f s; "
+             "this member had committed step %llu, the furthest of them %llu",
+             (unsigned long long)generation, (double)peers->times.stale_ns / 1e9,
+             (unsigned long long)survey->status->step_committed, (unsigned long long)furthest);
     pthread_mutex_unlock(&peers->lock);
     spotnik_engine_over(peers->engine);
 }

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/regular.h"
 #include "spotnik/spotnik.h"
 #include "state/shelf.h"
 
@@ -71,9 +72,9 @@ static int part_open(const char *dir, const char *entry, const char *name, int *
     char path[PATH_MAX];
 
     snprintf(path, sizeof path, "%s/%s/%s", dir, entry, name);
-    *ret_fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (*ret_fd < 0 && errno == ENOENT)
-        return spotnik_error_return(SPOTNIK_ERR_PEERS, "%s is missing", name);
+    *ret_fd = spotnik_regular_open(path, 0);
+    if (*ret_fd < 0 && (errno == ENOENT || errno == EINVAL))
+        return spotnik_error_return(SPOTNIK_ERR_PEERS, "%s is %s", name, errno == ENOENT ? "missing" : "no regular file");
     return *ret_fd < 0 ? spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot read %s: %m", path) : 0;
 }
 

@@ -221,7 +221,9 @@ int spotnik_shelf_due_set(const char *dir, uint64_t founding, uint64_t step)
     due_walk(dir, founding, step - 1);
     snprintf(path, sizeof path, "%s/due-%016llx-%llu", dir, (unsigned long long)founding,
              (unsigned long long)step);
-    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd < 0 && errno == EEXIST)
+        return 0; /* said before */
     if (fd < 0)
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot write to the checkpoint directory %s: %m",
                                     dir);

@@ -9,8 +9,12 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/regular.h"
 #include "spotnik/spotnik.h"
 #include "state/shelf.h"
+
+/* Never through a link, nor into what somebody else has made. */
+#define NEW_FILE (O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC)
 
 static int fail(const struct spotnik_shelf_file *file, const char *doing)
 {
@@ -27,7 +31,9 @@ int spotnik_shelf_file_begin(struct spotnik_shelf_file *file, const char *dir, c
     memcpy(file->temporary, file->directory, (size_t)length);
     snprintf(file->temporary + length, sizeof file->temporary - (size_t)length, "/.tmp-%016llx",
              (unsigned long long)writer);
-    file->fd = open(file->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    file->fd = open(file->temporary, NEW_FILE, 0666);
+    if (file->fd < 0 && errno == EEXIST && unlink(file->temporary) == 0) /* left by a life of ours that was killed */
+        file->fd = open(file->temporary, NEW_FILE, 0666);
     return file->fd < 0 ? fail(file, "create a file in") : 0;
 }
 
@@ -122,7 +128,9 @@ int spotnik_shelf_get(const char *dir, const char *entry, const char *name, size
     struct stat facts;
 
     snprintf(path, sizeof path, "%s/%s/%s", dir, entry, name);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = spotnik_regular_open(path, 0);
+    if (fd < 0 && errno == EINVAL)
+        return spotnik_error_return(SPOTNIK_ERR_PEERS, "%s is no regular file", path);
     if (fd < 0 || fstat(fd, &facts)) {
         int rc = errno == ENOENT ? SPOTNIK_ERR_PEERS : SPOTNIK_ERR_SYSTEM;
 

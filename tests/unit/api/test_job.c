@@ -196,6 +196,7 @@ static void test_wrong_environment(void **state)
     refuse("SPOTNIK_SILENCE_MS", "0");
     refuse("SPOTNIK_ON_MINORITY", "panic");
     refuse("SPOTNIK_BIND", "0.0.0.0");
+    refuse("SPOTNIK_PEERS", ""); /* meant to say something: no job of one */
     setup(NULL);
     setenv("SPOTNIK_PEERS", "127.0.0.1:1", 1); /* peers without a key */
     spotnik_config config;
