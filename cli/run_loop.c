@@ -20,6 +20,8 @@
 /* A worker that fails by itself within this time was never well: so many in a row, and respawning stops. */
 #define EARLY_NS (2 * SPOTNIK_S)
 #define EARLY_MAX 5
+#define WAITING_TOLD_NS (10 * SPOTNIK_S) /* between two lines on what a member waits for */
+#define LOOK_SELDOM_MS 1000 /* how often to look whether a member waits */
 #define LOOK_MS 200 /* how often to look whether members have changed strategy */
 
 struct run {
@@ -29,6 +31,7 @@ struct run {
     int signals;
     uint64_t begun_ns, kill_ns, patience_ns;
     uint32_t early_failures, respawns;
+    uint64_t told_waiting_ns; /* when we told last that a member waits */
     uint64_t told_step;   /* of the last change of strategy we have told of */
     uint32_t stage;       /* how often the user, or patience, has asked to end: 0 none, 1 leave, 2 SIGTERM, 3 SIGKILL */
     size_t churn_at;
@@ -245,9 +248,9 @@ static uint32_t gather(struct run *run, struct pollfd *fds, struct agent_pipe **
 
 static int wait_ms(const struct run *run)
 {
-    uint64_t due = due_ns(run), now = now_ns(), most = run->options->watch_sync ? LOOK_MS : 60000;
+    uint64_t due = due_ns(run), now = now_ns(), most = run->options->watch_sync ? LOOK_MS : LOOK_SELDOM_MS;
     if (due == SPOTNIK_NEVER)
-        return run->options->watch_sync ? LOOK_MS : -1;
+        return (int)most;
     return due <= now ? 0 : (int)spotnik_time_min((due - now) / SPOTNIK_MS + 1, most);
 }
 
@@ -276,6 +279,20 @@ static void look_at_sync(struct run *run)
     }
 }
 
+/* A member looks for the job, and somebody who does not answer may be in it. */
+static void look_at_waiting(struct run *run)
+{
+    const struct spotnik_slots *slots = run->agent.slots;
+    uint64_t ms = __atomic_load_n(&slots->waiting_ms, __ATOMIC_ACQUIRE);
+    uint64_t of_ms = __atomic_load_n(&slots->waiting_of_ms, __ATOMIC_RELAXED);
+
+    if (of_ms == 0 || now_ns() < run->told_waiting_ns + WAITING_TOLD_NS)
+        return;
+    run->told_waiting_ns = now_ns();
+    say(run, "looking for the job: somebody who does not answer may be in it; so far it has been silent for %.0f of %.0f s "
+             "(which: spotnik status)", (double)ms / 1e3, (double)of_ms / 1e3);
+}
+
 static void turn(struct run *run, struct pollfd *fds, struct agent_pipe **pipes, struct agent_worker **owners)
 {
     uint32_t count = gather(run, fds, pipes, owners);
@@ -286,6 +303,7 @@ static void turn(struct run *run, struct pollfd *fds, struct agent_pipe **pipes,
         if (fds[i].revents)
             agent_read(owners[i], pipes[i]);
     look_at_sync(run);
+    look_at_waiting(run);
     take_signals(run);
     do_due(run);
 }

@@ -47,6 +47,9 @@ bool spotnik_death_leave_requested(const struct spotnik_death *death);
 /* Stop the watcher and free. After _unsign. */
 void spotnik_death_free(struct spotnik_death *death);
 
+/* For the log of the agent that started us, if there is one: we wait, for so long of so long; 0, 0: no more. */
+void spotnik_death_tell_waiting(struct spotnik_death *death, uint64_t ms, uint64_t of_ms);
+
 /* For the log of the agent, if there is one: a change of strategy. Any thread. */
 void spotnik_death_tell(struct spotnik_death *death, uint64_t step, uint64_t what, double value, double limit);
 

@@ -300,6 +300,11 @@ void spotnik_engine_tell_agent(struct spotnik_engine *engine, uint64_t step, uin
     spotnik_death_tell(engine->death, step, what, value, limit);
 }
 
+void spotnik_engine_tell_waiting(struct spotnik_engine *engine, uint64_t ns, uint64_t of_ns)
+{
+    spotnik_death_tell_waiting(engine->death, ns / SPOTNIK_MS, of_ns / SPOTNIK_MS);
+}
+
 void spotnik_engine_vote_set(struct spotnik_engine *engine, const struct spotnik_member *vote)
 {
     spotnik_engine_lock(engine);

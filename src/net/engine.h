@@ -216,6 +216,9 @@ void spotnik_engine_rename(struct spotnik_engine *engine, struct spotnik_id id);
 /* [any] For the log of the agent that started us, if there is one: a change of strategy (slots.h). */
 void spotnik_engine_tell_agent(struct spotnik_engine *engine, uint64_t step, uint64_t what, double value, double limit);
 
+/* [any] For the same log: the search for the job waits for somebody who may be alive, for so long of so long; 0, 0: no more. */
+void spotnik_engine_tell_waiting(struct spotnik_engine *engine, uint64_t ns, uint64_t of_ns);
+
 /* [any] Make a waiting step_begin call the boundary hook now. */
 void spotnik_engine_wake(struct spotnik_engine *engine);
 

@@ -31,8 +31,10 @@ struct spotnik_slot {
 };
 
 struct spotnik_slots {
-    uint32_t magic, version, count;
-    uint8_t spare[52];
+    uint32_t magic, version, count, unused;
+    /* What a member that looks for the job waits for, as told last: so long, of so long; 0, 0: nothing. For the agent's log. */
+    uint64_t waiting_ms, waiting_of_ms;
+    uint8_t spare[32];
     struct spotnik_slot slot[];
 };
 

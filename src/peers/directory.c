@@ -115,6 +115,8 @@ static void refusal_note(struct spotnik_peers_search *search, const struct spotn
 static void hope(struct spotnik_peers_search *search, uint64_t for_ns)
 {
     uint64_t until_ns = spotnik_peers_clock_ns() + for_ns + 20 * SPOTNIK_PEERS_AGAIN_NS;
+    if (for_ns > search->remaining_ns)
+        search->remaining_ns = for_ns;
     if (for_ns != 0 && until_ns > search->hope_ns)
         search->hope_ns = until_ns;
 }

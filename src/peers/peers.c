@@ -207,6 +207,10 @@ static void waiting_tell(struct spotnik_peers_search *search, bool over)
 {
     struct spotnik_peers *peers = search->peers;
     uint64_t spent_ns = spotnik_time_since(spotnik_peers_clock_ns(), search->begun_ns);
+    uint64_t stale_ns = peers->times.stale_ns;
+    bool long_wait = !over && search->remaining_ns > SPOTNIK_PEERS_AGAIN_NS;
+    spotnik_engine_tell_waiting(peers->engine, long_wait ? spotnik_time_since(stale_ns, search->remaining_ns) : 0,
+                                long_wait ? stale_ns : 0);
     pthread_mutex_lock(&peers->lock);
     peers->waiting[0] = '\0';
     if (!over && search->said[0] != '\0')
@@ -230,7 +234,7 @@ static int search_run(struct spotnik_peers_search *search, uint64_t until_ns, bo
     struct spotnik_peers *peers = search->peers;
     for (;;) {
         search->said[0] = '\0';
-        search->hope_ns = 0;
+        search->hope_ns = search->remaining_ns = 0;
         search->refusal = 0;
         enum spotnik_peers_round round = peers->spec.is_directory ? spotnik_peers_directory_round(search)
                                                                   : spotnik_peers_list_round(search);

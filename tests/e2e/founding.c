@@ -8,6 +8,8 @@
  *   power     all machines lose power at once; new ones with the folder and the checkpoint go on by themselves within T and
  *             10 s, at the step of the checkpoint; until then their status says what is waited for
  *   pair      of two machines with a folder the one with the smaller id loses power: the other goes on, with its own state
+ *   orphan    all others go on without one that is cut off, write a checkpoint, and lose power: it goes on after T, not from its
+ *             memory but from the checkpoint, which is newer
  *
  *     e2e-founding WORKER [only=0: all, 1: genesis, ...] */
 #include <glob.h>
@@ -346,9 +348,56 @@ static void pair(const char *worker)
     finish(&cluster);
 }
 
+static uint64_t orphaned_step;
+
+static bool is_saved_later(struct cluster *cluster)
+{
+    uint64_t step;
+
+    return has_checkpoint(cluster, &step) && step > orphaned_step + 50;
+}
+
+static bool orphan_steps(struct cluster *cluster)
+{
+    return cluster->worker[2].size == 1 && cluster->worker[2].step >= step_wanted;
+}
+
+static void orphan(const char *worker)
+{
+    static struct cluster cluster;
+    char directory[400];
+    uint64_t step;
+
+    begin(&cluster, worker, 3);
+    snprintf(directory, sizeof directory, "%s/checkpoints", cluster.dir);
+    setenv("SPOTNIK_CHECKPOINT", directory, 1);
+    setenv("SPOTNIK_CHECKPOINT_STEPS", "50", 1);
+    for (uint32_t i = 0; i < 3; i++)
+        cluster_start(&cluster, i);
+    go_on(&cluster, 3, "three members");
+    netns_plug(2, false);
+    orphaned_step = cluster_step(&cluster);
+    cluster_until(&cluster, is_saved_later, "a checkpoint without the third", PATIENCE_MS);
+    power_off(&cluster, 0, 2);
+    uint64_t begun_ns = cluster_now_ns(), had = cluster.worker[2].step;
+    has_checkpoint(&cluster, &step);
+    roll_back(&cluster, step);
+    step_wanted = step + 20;
+    cluster_until(&cluster, orphan_steps, "the one that is left to go on", 2 * STALE_MS + 20000);
+    if (had > step || !cluster.digest_of[(step + 1) & (CLUSTER_STEPS - 1)])
+        cluster_fail(&cluster, "it did not go on right after the checkpoint, %" PRIu64, step);
+    printf("orphan: cut off at step %" PRIu64 ", goes on after the checkpoint of step %" PRIu64 ", %" PRIu64 " ms after the loss\n",
+           had, step, (cluster_now_ns() - begun_ns) / SPOTNIK_MS);
+    unsetenv("SPOTNIK_CHECKPOINT");
+    unsetenv("SPOTNIK_CHECKPOINT_STEPS");
+    for (uint32_t i = 0; i < 3; i++)
+        netns_plug(i, true);
+    finish(&cluster);
+}
+
 int main(int argc, char **argv)
 {
-    static void (*const scenario[])(const char *worker) = { genesis, reject, list, outsiders, power, pair };
+    static void (*const scenario[])(const char *worker) = { genesis, reject, list, outsiders, power, pair, orphan };
     uint64_t only = cluster_argument(argc, argv, "only", 0);
     char text[16];
 

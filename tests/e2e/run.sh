@@ -129,7 +129,22 @@ status_is 2 $? "run of a damaged trace"
 grep -q '2' "$dir/err" || fail "the damaged line is not named"
 echo "churn: a trace was replayed, a damaged one refused"
 
-# 6. Wrong command lines.
+# 6. The only machine of a job is gone for good. Another one waits for it, and the log says how long.
+mkdir "$dir/lonely"
+touch "$dir/lonely/fresh"
+SPOTNIK_HOST=one SPOTNIK_JOB=spotnik SPOTNIK_PEERS="file:$dir/lonely" SPOTNIK_KEY_FILE="$dir/key" begin "$worker" -u 1000
+wait_for 'commit 20 '
+kill -KILL $run
+wait $run 2>/dev/null
+SPOTNIK_HOST=two SPOTNIK_STALE_MS=3000 "$spotnik" run -n 1 --peers "file:$dir/lonely" --key-file "$dir/key" -- "$worker" -s 20 \
+    >"$dir/out" 2>"$dir/err"
+status_is 0 $? "run after another machine was lost"
+grep -q 'looking for the job: .* of 3 s' "$dir/err" || fail "the log does not say what is waited for"
+SPOTNIK_PEERS= "$spotnik" run -n 1 -- true >"$dir/out" 2>"$dir/err"
+status_is 1 $? "run with an empty SPOTNIK_PEERS"
+echo "a lost machine is waited for, and the log says so"
+
+# 7. Wrong command lines.
 "$spotnik" run -n 2 >"$dir/out" 2>"$dir/err"
 status_is 2 $? "run without a command"
 "$spotnik" stauts >"$dir/out" 2>"$dir/err"
