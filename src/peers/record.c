@@ -173,28 +173,17 @@ static int temporary_open(const char *path)
     return fd;
 }
 
-/* A full disk shows here, before the rename could put half a record in place. */
-static int temporary_write(const char *path, const char *text, size_t size, bool sync)
+/* A full disk shows here, before the rename could put half a record in place. What power loss tears is waited for (judge.c), so
+ * nothing is synced: that would take longer than all the rest of a founding. */
+static int temporary_write(const char *path, const char *text, size_t size)
 {
     int fd = temporary_open(path);
     if (fd < 0)
         return -errno;
     int rc = write_all(fd, text, size);
-    if (rc == 0 && sync && fsync(fd) != 0)
-        rc = -errno;
     if (close(fd) != 0 && rc == 0)
         rc = -errno;
     return rc;
-}
-
-/* So that power loss does not take back what others may have acted on. Some file systems cannot, and need not. */
-static void directory_sync(const char *path)
-{
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return;
-    (void)fsync(fd);
-    close(fd);
 }
 
 int spotnik_record_write(const struct spotnik_credentials *self, const struct spotnik_record *record,
@@ -205,14 +194,12 @@ int spotnik_record_write(const struct spotnik_credentials *self, const struct sp
     snprintf(path, sizeof path, "%s/%s", directory, name);
     snprintf(temporary, sizeof temporary, "%s/.%s.%016llx%s", directory, name,
              (unsigned long long)self->self.id.low, exclusive ? ".x" : "");
-    int rc = size > 0 ? temporary_write(temporary, text, size, exclusive) : -EIO;
+    int rc = size > 0 ? temporary_write(temporary, text, size) : -EIO;
     /* link() makes the name and finds it taken in one step, on network file systems too. */
     if (rc == 0 && (exclusive ? link(temporary, path) : rename(temporary, path)) != 0)
         rc = -errno;
     if (rc != 0 || exclusive)
         unlink(temporary);
-    if (rc == 0 && exclusive)
-        directory_sync(directory);
     return rc;
 }
 

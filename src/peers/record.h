@@ -48,8 +48,8 @@ size_t spotnik_record_format(const struct spotnik_credentials *self, const struc
 enum spotnik_reading spotnik_record_parse(const struct spotnik_credentials *self, const char *text, size_t size,
                                           struct spotnik_record *ret);
 
-/* Put a record into the file, whole or not at all. `exclusive`: fail with EEXIST where there is one, and be on the
- * disk when this returns. 0 or -errno. */
+/* Put a record into the file, whole or not at all. `exclusive`: fail with EEXIST where there is one. 0
+ * or -errno. */
 int spotnik_record_write(const struct spotnik_credentials *self, const struct spotnik_record *record,
                          const char *directory, const char *name, bool exclusive);
 
