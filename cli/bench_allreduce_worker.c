@@ -21,6 +21,7 @@
 #include "member/hosts.h"
 #include "net/share.h"
 #include "reduce/compress.h"
+#include "peers/peers.h"
 
 enum { WARM_UP = 5 };
 
@@ -294,10 +295,10 @@ static bool make_folder(char folder[64])
     if (!mkdtemp(folder))
         return false;
     snprintf(text, sizeof text, "%s/auto", folder);
-    if (mkdir(text, 0700))
+    if (spotnik_peers_fresh(text))
         return false;
     snprintf(text, sizeof text, "%s/tcp", folder);
-    if (mkdir(text, 0700))
+    if (spotnik_peers_fresh(text))
         return false;
     snprintf(text, sizeof text, "%s/key", folder);
     return spotnik_key_create(text) == 0;

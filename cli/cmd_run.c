@@ -22,6 +22,7 @@
 #include "run.h"
 #include "run_engine.h"
 #include "spotnik/spotnik.h"
+#include "peers/peers.h"
 
 static const char help[] =
     "Usage: spotnik run [OPTION]... -- COMMAND [ARGUMENT]...\n\n"
@@ -229,7 +230,7 @@ static bool make_folder(struct request *request)
         return false;
     }
     snprintf(path, sizeof(path), "%s/peers", request->folder);
-    if (mkdir(path, 0700)) {
+    if (spotnik_peers_fresh(path)) {
         fprintf(stderr, "spotnik run: cannot make %s: %s\n", path, strerror(errno));
         return false;
     }
@@ -316,6 +317,11 @@ static bool set_environment(struct request *request)
     setenv("SPOTNIK_MIN", text, 1);
     if (!request->peers)
         request->peers = getenv("SPOTNIK_PEERS");
+    if (request->peers && !*request->peers) { /* a variable that was meant to say something */
+        fprintf(stderr, "spotnik run: SPOTNIK_PEERS (--peers) is empty. Say where the job is found (host:port,... or file:DIR),\n"
+                        "or unset it for a job all on this host.\n");
+        return false;
+    }
     if (!request->key_file)
         request->key_file = getenv("SPOTNIK_KEY_FILE");
     if (!find_peers(request))

@@ -18,6 +18,7 @@
 
 #define FAILURES_MAX 3 /* workers in a row that end without a committed step: respawning stops */
 #define LOOK_MS 200    /* how often to look at what the members tell */
+#define WAITING_TOLD_NS (10 * SPOTNIK_S) /* between two lines on what a member waits for */
 
 static uint64_t now_ns(void)
 {
@@ -323,6 +324,20 @@ static void look_for_company(struct run *run)
     ask_to_end(run);
 }
 
+/* A member looks for the job, and somebody who does not answer may be in it. */
+static void look_at_waiting(struct run *run)
+{
+    const struct spotnik_slots *slots = run->agent.slots;
+    uint64_t ms = __atomic_load_n(&slots->waiting_ms, __ATOMIC_ACQUIRE);
+    uint64_t of_ms = __atomic_load_n(&slots->waiting_of_ms, __ATOMIC_RELAXED);
+
+    if (of_ms == 0 || now_ns() < run->told_waiting_ns + WAITING_TOLD_NS)
+        return;
+    run->told_waiting_ns = now_ns();
+    run_say(run, "looking for the job: somebody who does not answer may be in it; so far it has been silent for %.0f of %.0f s "
+             "(which: spotnik status)", (double)ms / 1e3, (double)of_ms / 1e3);
+}
+
 static void turn(struct run *run, struct pollfd *fds, struct agent_pipe **pipes, struct agent_worker **owners)
 {
     uint32_t count = gather(run, fds, pipes, owners);
@@ -333,6 +348,7 @@ static void turn(struct run *run, struct pollfd *fds, struct agent_pipe **pipes,
         if (fds[i].revents)
             agent_read(owners[i], pipes[i]);
     run_look(run, now_ns());
+    look_at_waiting(run);
     take_signals(run);
     heed_notices(run);
     come_back(run);

@@ -14,6 +14,7 @@ struct run {
     uint64_t begun_ns, kill_ns, patience_ns; /* kill_ns: the next kill; SPOTNIK_NEVER before the first commit */
     uint32_t failures;    /* in a row, of workers that never committed a step */
     uint32_t respawns;
+    uint64_t told_waiting_ns; /* when we told last that a member waits */
     uint64_t told_step;   /* of the last change of strategy we have told of */
     uint32_t stage;       /* how often the user, or patience, has asked to end: 0 none, 1 leave, 2 SIGTERM, 3 SIGKILL */
     size_t churn_at;

@@ -72,6 +72,7 @@ enum spotnik_error {
     SPOTNIK_ERR_PARKED = -301,   /**< cut off from the majority and on_minority asked to give up waiting */
     SPOTNIK_ERR_EXCLUDED = -302, /**< step_commit: the others went on without this member (it was stopped or cut off):
                                       apply nothing, call spotnik_step_begin(), which joins again */
+    SPOTNIK_ERR_LINEAGE = -303,  /**< the job was founded again without this member's lineage: this member must not go on */
     /* The job. */
     SPOTNIK_ERR_DONE = -400,     /**< the job ended: steps_max reached, or all samples consumed */
 };
@@ -122,7 +123,8 @@ typedef struct spotnik_config {
     const char *job_name;        /**< SPOTNIK_JOB: members of other jobs are refused. Default "spotnik" */
     const char *key_file;        /**< SPOTNIK_KEY_FILE: file with the 256-bit job key in hex, mode 0600. NULL only for a
                                       job of one */
-    const char *peers;           /**< SPOTNIK_PEERS: "host:port,..." or "file:DIR". NULL: a job of one */
+    const char *peers;           /**< SPOTNIK_PEERS: "host:port,..." (all of them found the job; "majority:..." more than half) or
+                                      "file:DIR". NULL: a job of one; "" is an error */
     const char *bind;            /**< SPOTNIK_BIND: "address[:port]" to listen on. Default 127.0.0.1, any port */
     uint32_t members_min;        /**< SPOTNIK_MIN: step_begin waits until the view has so many. Default 1 */
     uint32_t members_max;        /**< SPOTNIK_MAX: joiners wait while the view has so many. Default 256 */

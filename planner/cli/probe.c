@@ -89,6 +89,15 @@ static int complain(const struct bench *bench, const char *what, struct spotnik_
     return spotnik_fault_set(fault, "%s; it printed last: %s", what, last);
 }
 
+/* Nobody was here before: the first member need not look whether a job is. */
+static bool mark_fresh(const char *directory)
+{
+    char path[320];
+    snprintf(path, sizeof(path), "%s/fresh", directory);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    return fd >= 0 && close(fd) == 0;
+}
+
 static int bench_make(struct bench *bench, struct spotnik_fault *fault)
 {
     const char *base = getenv("TMPDIR");
@@ -104,7 +113,7 @@ static int bench_make(struct bench *bench, struct spotnik_fault *fault)
     snprintf(bench->log, sizeof(bench->log), "%s/log", bench->folder);
     snprintf(directory, sizeof(directory), "%s/peers", bench->folder);
     char *const words[] = { (char *)"spotnik", (char *)"key", bench->key, NULL };
-    if (mkdir(directory, 0700) || finish(start(bench, words, -1)))
+    if (mkdir(directory, 0700) || !mark_fresh(directory) || finish(start(bench, words, -1)))
         return complain(bench, "cannot make a key for the job", fault);
     return 0;
 }

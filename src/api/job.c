@@ -49,8 +49,11 @@ static struct spotnik_peers *peers_set(struct spotnik_job *job, struct spotnik_p
 static int found_job(struct spotnik_job *job, const spotnik_config *config)
 {
     struct spotnik_ledger ledger;
-    int rc = spotnik_key_random(&job->registry.founding, sizeof job->registry.founding);
+    int rc = 0;
 
+    job->registry.founding = job->peers ? spotnik_peers_founding(job->peers) : 0; /* a directory has it in its genesis */
+    if (!job->registry.founding)
+        rc = spotnik_key_random(&job->registry.founding, sizeof job->registry.founding);
     if (rc)
         return rc;
     job->founder = true;
@@ -87,6 +90,7 @@ static void keep_settings(struct spotnik_job *job, const spotnik_config *config)
     job->config = *config;
     job->config.job_name = job->config.key_file = job->config.peers = job->config.bind = NULL;
     job->config.checkpoint_dir = NULL;
+    job->is_alone = config->peers == NULL;
     snprintf(job->name, sizeof job->name, "%s", config->job_name);
     snprintf(job->checkpoint_dir, sizeof job->checkpoint_dir, "%s", config->checkpoint_dir ? config->checkpoint_dir : "");
     job->born_ns = spotnik_thread_now_ns();
@@ -96,7 +100,9 @@ static void keep_settings(struct spotnik_job *job, const spotnik_config *config)
 static void job_free(struct spotnik_job *job, bool goodbye)
 {
     spotnik_job_watch_close(job);
-    spotnik_peers_free(peers_set(job, NULL));
+    struct spotnik_peers *peers = peers_set(job, NULL);
+
+    spotnik_peers_withdraw(peers);
     if (job->engine)
         spotnik_engine_interrupt(job->engine);
     spotnik_joiner_free(job->joiner);
@@ -106,7 +112,8 @@ static void job_free(struct spotnik_job *job, bool goodbye)
     if (job->exchange)
         spotnik_exchange_stop(job->exchange);
     struct spotnik_checkpoint *checkpoint = spotnik_job_checkpoint_set(job, NULL);
-    spotnik_checkpoint_free(checkpoint); /* it asks the engine */
+    spotnik_checkpoint_free(checkpoint); /* it asks the engine, and the peers */
+    spotnik_peers_free(peers);
     spotnik_engine_free(job->engine, goodbye);
     spotnik_job_watch_free(job);
     spotnik_donor_free(job->donor);

@@ -71,6 +71,8 @@ int spotnik_key_read(const char *path, uint8_t ret_key[SPOTNIK_KEY_BYTES])
 {
     int fd = spotnik_file_open(path);
 
+    if (fd == -EINVAL)
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "the key file %s is no regular file", path);
     if (fd < 0)
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot open the key file %s: %s", path, spotnik_file_why(fd));
     int rc = read_open(fd, path, ret_key);

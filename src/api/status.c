@@ -98,7 +98,7 @@ static size_t status_text(struct spotnik_job *job, const char *extra, char *text
     struct spotnik_lane_status lane[LANES_SHOWN];
     struct spotnik_donor_status donor;
     spotnik_job_status status;
-    char warning[256] = "", refusal[256] = "";
+    char warning[320] = "", refusal[256] = "";
 
     struct spotnik_engine *engine = __atomic_load_n(&job->engine, __ATOMIC_ACQUIRE);
 
@@ -109,6 +109,8 @@ static size_t status_text(struct spotnik_job *job, const char *extra, char *text
     pthread_mutex_lock(&job->rate.lock); /* spotnik_leave() takes `peers` away under it */
     if (job->peers)
         spotnik_peers_warning(job->peers, warning, sizeof warning);
+    if (!warning[0])
+        snprintf(warning, sizeof warning, "%s", job->advice);
     spotnik_batch_info batch = job->batch_info;
     struct spotnik_checkpoint_health health;
     bool has_checkpoints = job->checkpoint != NULL;

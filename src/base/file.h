@@ -10,4 +10,8 @@ int spotnik_file_open(const char *path);
 /* Why it failed, in words to put behind "cannot read PATH: ". Valid until the thread's next call. */
 const char *spotnik_file_why(int error);
 
+/* For reading, with O_CLOEXEC and `flags` (O_NOFOLLOW). -1 with errno; EINVAL: it is no regular file. Anything else is
+ * not even opened. */
+int spotnik_regular_open(const char *path, int flags);
+
 #endif

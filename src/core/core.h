@@ -310,6 +310,9 @@ enum spotnik_bug {
     SPOTNIK_BUG_NO_DOUBT = (1u << 13),       /* who was stopped goes on as if nothing had been */
     SPOTNIK_BUG_SHOW_EARLY = (1u << 14),     /* of the simulated driver: a host is shown a chunk of the result before it is there */
 };
+/* Between events: commit nothing, or again what is complete. For what decides from outside that this member may not go on. */
+void spotnik_core_bar(struct spotnik_core *core, bool barred);
+
 void spotnik_core_plant(struct spotnik_core *core, uint32_t bugs);
 
 #endif

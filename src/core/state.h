@@ -138,6 +138,7 @@ struct spotnik_core {
     bool replay_due;  /* joiner: a result of the next step is waiting in its stream */
     bool declined;    /* the begun step consumes no samples */
     bool deal_asked;  /* the action DEAL is out */
+    bool barred;      /* from outside: commit nothing */
     bool weight_set;
     uint64_t weight;
     bool *consumed; /* scratch of the ledger, per share */

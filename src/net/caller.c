@@ -67,6 +67,8 @@ static int trouble(const struct spotnik_engine *engine)
                                     "%llu; end this process and start it again, it joins with a good copy",
                                     (unsigned long long)diverged->peer.id.high, (unsigned long long)diverged->after_step,
                                     (unsigned long long)diverged->step);
+    if (engine->ended != 0)
+        return spotnik_error_return(engine->ended, "%s", engine->end);
     if (engine->failed != 0)
         return spotnik_error_return(engine->failed,
                                     "the members run different programs: their buckets differ in "
@@ -416,18 +418,6 @@ void spotnik_engine_interrupt(struct spotnik_engine *engine)
     spotnik_engine_unlock(engine);
 }
 
-void spotnik_engine_over(struct spotnik_engine *engine)
-{
-    struct spotnik_core_status status;
-    spotnik_engine_lock(engine);
-    spotnik_core_status(engine->core, &status);
-    if (status.role == SPOTNIK_ROLE_MEMBER && status.parked) {
-        engine->excluded = true;
-        spotnik_engine_changed(engine);
-    }
-    spotnik_engine_unlock(engine);
-}
-
 void spotnik_engine_wake(struct spotnik_engine *engine)
 {
     spotnik_engine_lock(engine);
@@ -442,9 +432,11 @@ int spotnik_engine_leave(struct spotnik_engine *engine, uint64_t timeout_ns)
     uint64_t until_ns = spotnik_time_add(spotnik_clock_ns(), timeout_ns);
     spotnik_engine_lock(engine);
     post(engine, &event);
-    while (!engine->left && !engine->excluded && engine->failed == 0 && spotnik_clock_ns() < until_ns)
+    while (!engine->left && !engine->excluded && engine->failed == 0 && engine->ended == 0
+           && spotnik_clock_ns() < until_ns)
         changed_wait(engine, until_ns);
-    int rc = engine->left || engine->excluded ? 0 : engine->failed != 0 ? trouble(engine) : SPOTNIK_ERR_PARKED;
+    bool out = engine->left || engine->excluded, wrong = engine->failed != 0 || engine->ended != 0;
+    int rc = out ? 0 : wrong ? trouble(engine) : SPOTNIK_ERR_PARKED;
     spotnik_engine_unlock(engine);
     return rc;
 }

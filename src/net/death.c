@@ -339,6 +339,16 @@ static void put(uint64_t *to, double value)
     __atomic_store_n(to, bits, __ATOMIC_RELAXED);
 }
 
+void spotnik_death_tell_waiting(struct spotnik_death *death, uint64_t ms, uint64_t of_ms)
+{
+    struct spotnik_slots *slots = death != NULL && death->own != NULL ? death->slots : NULL;
+
+    if (slots == NULL)
+        return;
+    __atomic_store_n(&slots->waiting_of_ms, of_ms, __ATOMIC_RELAXED);
+    __atomic_store_n(&slots->waiting_ms, ms, __ATOMIC_RELEASE);
+}
+
 void spotnik_death_tell(struct spotnik_death *death, uint64_t step, uint64_t what, double value, double limit)
 {
     struct spotnik_slot *own = death != NULL ? death->own : NULL;

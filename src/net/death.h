@@ -61,6 +61,8 @@ uint32_t spotnik_death_start(const struct spotnik_death *death);
 
 /* A view of `size` members is installed. */
 void spotnik_death_gathered(struct spotnik_death *death, uint32_t size);
+/* For the log of the agent that started us, if there is one: we wait, for so long of so long; 0, 0: no more. */
+void spotnik_death_tell_waiting(struct spotnik_death *death, uint64_t ms, uint64_t of_ms);
 
 /* For the log of the agent, if there is one: a change of strategy. Any thread. */
 void spotnik_death_tell(struct spotnik_death *death, uint64_t step, uint64_t what, double value, double limit);

@@ -272,6 +272,7 @@ void spotnik_engine_drive(struct spotnik_engine *engine, struct spotnik_event *e
     SPOTNIK_ASSERT(!engine->driving);
     engine->driving = true;
     event->now_ns = is_timeless(event->kind) ? 0 : spotnik_clock_ns();
+    spotnik_lease_check(engine);
     spotnik_net_look(event, NULL, false);
     spotnik_core_step(engine->core, event);
     spotnik_net_look(event, NULL, true);

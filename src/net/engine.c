@@ -25,7 +25,7 @@ static void *aligned_new(size_t bytes)
     return aligned_alloc(CORE_ALIGNMENT, (bytes + CORE_ALIGNMENT - 1) & ~(size_t)(CORE_ALIGNMENT - 1));
 }
 
-static void core_reset(struct spotnik_engine *engine)
+void spotnik_engine_core_reset(struct spotnik_engine *engine)
 {
     const struct spotnik_engine_config *config = &engine->config;
     engine->core = spotnik_core_init(engine->core_memory, &config->limits, &config->credentials.self,
@@ -42,7 +42,7 @@ static int memory_get(struct spotnik_engine *engine)
         return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for a job of up to %u members",
                                     limits->members_max);
     engine->storage = spotnik_wire_storage_init(engine->storage_memory, limits);
-    core_reset(engine); /* after sockets_open(): the core tells others our port */
+    spotnik_engine_core_reset(engine); /* after sockets_open(): the core tells others our port */
     return 0;
 }
 
@@ -249,7 +249,7 @@ void spotnik_engine_forget(struct spotnik_engine *engine)
         spotnik_links_die(engine);
         past_forget(engine);
         spotnik_share_reset(engine);
-        core_reset(engine);
+        spotnik_engine_core_reset(engine);
         spotnik_engine_kick(engine);
     }
     spotnik_engine_unlock(engine);
@@ -268,7 +268,7 @@ int spotnik_engine_join(struct spotnik_engine *engine, struct spotnik_id id, uin
     engine->config.credentials.self.id = id;
     spotnik_death_renew(engine->death, id);
     spotnik_share_reset(engine);
-    core_reset(engine);
+    spotnik_engine_core_reset(engine);
     engine->committed = committed;
     engine->origin = 0;
     struct spotnik_event event = { .kind = SPOTNIK_EVENT_JOIN, .committed = committed };
@@ -307,6 +307,11 @@ void spotnik_engine_tell_agent(struct spotnik_engine *engine, uint64_t step, uin
 void spotnik_engine_tell_over(struct spotnik_engine *engine)
 {
     spotnik_death_over(engine->death);
+}
+
+void spotnik_engine_tell_waiting(struct spotnik_engine *engine, uint64_t ns, uint64_t of_ns)
+{
+    spotnik_death_tell_waiting(engine->death, ns / SPOTNIK_MS, of_ns / SPOTNIK_MS);
 }
 
 void spotnik_engine_vote_set(struct spotnik_engine *engine, const struct spotnik_member *vote)

@@ -233,6 +233,7 @@ static void peers_reply(struct spotnik_engine *engine, struct spotnik_opening *o
     const struct spotnik_view *view = spotnik_core_view(engine->core);
     struct spotnik_core_status status;
     spotnik_core_status(engine->core, &status);
+    spotnik_caller_note(engine, &opening->shake.wire.peer);
     struct spotnik_answer answer = { .self = engine->config.credentials.self, .vote = engine->vote };
     if (status.role == SPOTNIK_ROLE_MEMBER) {
         answer.epoch = view->epoch;

@@ -38,7 +38,10 @@ struct spotnik_slots {
     uint32_t magic, version, count;
     uint32_t start;    /* members that must be there before the job's first step; 0: as many as members_min says */
     uint32_t gathered; /* 1: that many have been there, or the job had begun: nobody waits for `start` any more */
-    uint8_t spare[44];
+    uint32_t unused;
+    /* What a member that looks for the job waits for, as told last: so long, of so long; 0, 0: nothing. For the agent's log. */
+    uint64_t waiting_ms, waiting_of_ms;
+    uint8_t spare[24];
     struct spotnik_slot slot[];
 };
 

@@ -300,6 +300,13 @@ struct spotnik_engine {
     struct spotnik_member vote;
     uint64_t refusals;
     char refusal[256];
+    struct spotnik_caller {
+        struct spotnik_member peer;
+        uint64_t heard_ns; /* 0: nobody */
+    } called[SPOTNIK_CALLERS_KEPT]; /* whoever has asked us for the job lately */
+    uint64_t lease_ns; /* CLOCK_BOOTTIME: commits are covered until then; 0: they need no lease */
+    int ended;         /* for good, 0: not; and why */
+    char end[256];
 
     /* the caller's side */
     bool begun, handed_out, sealed, replay;
@@ -314,6 +321,13 @@ struct spotnik_engine {
     uint32_t recovery_count;
     spotnik_recovery recovery[SPOTNIK_RECOVERIES_KEPT];
 };
+
+/* tenure.c */
+void spotnik_caller_note(struct spotnik_engine *engine, const struct spotnik_member *peer);
+void spotnik_lease_check(struct spotnik_engine *engine);
+
+/* engine.c: a core that has seen nothing yet. */
+void spotnik_engine_core_reset(struct spotnik_engine *engine);
 
 /* lock.c: fair, because a thread that always runs would otherwise starve one that seldom comes. */
 void spotnik_engine_lock(struct spotnik_engine *engine);

@@ -53,6 +53,8 @@ int spotnik_peers_spec_parse(const char *text, struct spotnik_peers_spec *ret_sp
         return directory_parse(text + 5, ret_spec);
     if (strncmp(text, "dns://", 6) == 0)
         return spotnik_dns_parse(text + 6, ret_spec);
+    ret_spec->majority = strncmp(text, "majority:", 9) == 0;
+    text += ret_spec->majority ? 9 : 0;
     int rc = 0;
     for (const char *at = text; rc == 0 && at != NULL;) {
         const char *comma = strchr(at, ',');
@@ -67,6 +69,7 @@ int spotnik_peers_spec_parse(const char *text, struct spotnik_peers_spec *ret_sp
     }
     if (rc == 0 && ret_spec->count == 0)
         rc = spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
-                                  "SPOTNIK_PEERS is empty; write host:port,... or file:DIR");
+                                  "SPOTNIK_PEERS is empty; write host:port,... or file:DIR, or unset "
+                                  "it for a job of one");
     return rc;
 }

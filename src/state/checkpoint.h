@@ -25,6 +25,10 @@ struct spotnik_checkpoint_config {
     uint64_t steps;        /* one after every so many; 0: by time */
     uint64_t interval_ns;
     uint32_t keep;
+    /* May be NULL. Asked by the thread of checkpoints before anything is published or pruned: is our lineage still the
+     * job? Blocking. */
+    bool (*may_publish)(void *context);
+    void *context;
 };
 
 /* `registry` and `engine` are borrowed until _free. Makes the directory. Errors: SYSTEM, MEMORY. */

@@ -221,6 +221,9 @@ static int complete(struct spotnik_checkpoint *checkpoint, const char *entry, bo
     int rc = manifest ? gather(checkpoint, manifest, entry, &all)
                       : spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for a manifest");
 
+    if (!rc && all && checkpoint->config.may_publish
+        && !checkpoint->config.may_publish(checkpoint->config.context))
+        rc = spotnik_error_return(SPOTNIK_ERR_LINEAGE, "the job was founded again without this lineage");
     errno = 0;
     if (!rc && all)
         rc = write_manifest(checkpoint, entry, manifest);

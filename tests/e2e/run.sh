@@ -96,6 +96,7 @@ echo "processors: shared"
 
 # 4. Ask a live job.
 mkdir "$dir/peers"
+touch "$dir/peers/fresh"
 "$spotnik" key "$dir/key" >"$dir/out" 2>"$dir/err" || fail "spotnik key"
 "$spotnik" key "$dir/key" >"$dir/out" 2>"$dir/err" && fail "spotnik key overwrote a key"
 begin "$spotnik" run -n 3 --peers "file:$dir/peers" --key-file "$dir/key" -- "$worker" -u 1000
@@ -134,6 +135,7 @@ echo "status: checkpoints that fail, and work again"
 
 # A job that changes its strategy says when and why, in the log and when asked.
 mkdir "$dir/switching"
+touch "$dir/switching/fresh"
 begin "$spotnik" run -n 2 --sync auto:turns:ssgd/localsgd --peers "file:$dir/switching" --key-file "$dir/key" -- "$worker" -u 1000
 wait_for 'commit 50 '
 "$spotnik" status --peers "file:$dir/switching" --key-file "$dir/key" >"$dir/status" 2>&1 || fail "spotnik status of a job that switches"
@@ -160,7 +162,22 @@ status_is 2 $? "run of a damaged trace"
 grep -q '2' "$dir/err" || fail "the damaged line is not named"
 echo "churn: a trace was replayed, a damaged one refused"
 
-# 6. Wrong command lines.
+# 6. The only machine of a job is gone for good. Another one waits for it, and the log says how long.
+mkdir "$dir/lonely"
+touch "$dir/lonely/fresh"
+SPOTNIK_HOST=one SPOTNIK_JOB=spotnik SPOTNIK_PEERS="file:$dir/lonely" SPOTNIK_KEY_FILE="$dir/key" begin "$worker" -u 1000
+wait_for 'commit 20 '
+kill -KILL $run
+wait $run 2>/dev/null
+SPOTNIK_HOST=two SPOTNIK_STALE_MS=3000 "$spotnik" run -n 1 --peers "file:$dir/lonely" --key-file "$dir/key" -- "$worker" -s 20 \
+    >"$dir/out" 2>"$dir/err"
+status_is 0 $? "run after another machine was lost"
+grep -q 'looking for the job: .* of 3 s' "$dir/err" || fail "the log does not say what is waited for"
+SPOTNIK_PEERS= "$spotnik" run -n 1 -- true >"$dir/out" 2>"$dir/err"
+status_is 1 $? "run with an empty SPOTNIK_PEERS"
+echo "a lost machine is waited for, and the log says so"
+
+# 7. Wrong command lines.
 "$spotnik" run -n 2 >"$dir/out" 2>"$dir/err"
 status_is 2 $? "run without a command"
 "$spotnik" stauts >"$dir/out" 2>"$dir/err"

@@ -42,7 +42,96 @@ class Session(Applying):
     ) -> None:
         super().__init__(model, optimizers, extras, options)
         self._forward_hook = model.register_forward_pre_hook(_not_compiled(self._before_forward))
+<<<<<<< HEAD
         self._hooks.append(self._forward_hook)
+=======
+        self._optimizer_hooks = [
+            handle
+            for optimizer in optimizers
+            for handle in (
+                optimizer.register_step_pre_hook(self._before_step),
+                optimizer.register_step_post_hook(self._after_step),
+            )
+        ]
+
+    # ---- joining ----
+
+    def attach(self, data: Data) -> None:
+        """Let the job hand out `data`: before the first step."""
+        if self.data is not None and data != self.data:
+            raise StateError(
+                "a job consumes one data set, and another loader was sharded before; shard() the training loader only "
+                "and iterate over validation loaders as they are"
+            )
+        if self.job is not None and self.data is None:
+            raise StateError("steps were taken before shard(); shard the loader before the first forward pass")
+        self.data = data
+        self._forward_hook.remove()  # the loader begins the steps
+
+    def open(self) -> Job:
+        """Join the job, or found it; registers the replica. Does nothing when done before."""
+        if self.job is not None:
+            return self.job
+        config = dataclasses.replace(self.options.config) if self.options.config is not None else Config()
+        self.solo = config.peers is None and "SPOTNIK_PEERS" not in os.environ
+        if self.data is not None:
+            config.samples = self.data.samples
+            setattr(config, "batch_per_member" if self.data.per_member else "batch", self.data.batch)
+        if self.options.checkpoint is not None:
+            config.checkpoint_dir = self.options.checkpoint
+        seed = self.options.seed if self.options.seed is not None else torch.initial_seed()
+        self._replica = self._replicate(seed & ((1 << 63) - 1))
+        for start in self.before_open:
+            start()
+        self.watch.seal()
+        job = Job(config)
+        job.join()
+        self._replica.register(job)
+        self._joined(job)
+        self._exchange = Exchange(self._replica, len(self.gradients.slots))
+        self.job = job
+        _heed_sigterm()
+        self._say_hello()
+        return job
+
+    def _replicate(self, seed: int) -> Replica:
+        return Replica(self.model, self.optimizers, self.extras, seed)
+
+    def _joined(self, job: Job) -> None:
+        self.gradients.job = None if self.solo else job
+
+    def _say_hello(self) -> None:
+        for one in self.replica.objects[len(self.extras) :]:
+            log.info("found %s: its state is part of the replica", type(one).__name__)
+        if self.data is not None:
+            log.info(
+                "%d samples an epoch; batch=%r: %d samples a step %s; lr_rule=%r",
+                self.data.samples,
+                "per_member" if self.data.per_member else "global",
+                self.data.batch,
+                "for each member" if self.data.per_member else "over all members together",
+                self.options.lr_rule,
+            )
+
+    @property
+    def replica(self) -> Replica:
+        """The registered state; there is one once the job is open."""
+        assert self._replica is not None
+        return self._replica
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """(epoch of data, samples of it that committed steps have consumed)."""
+        control = self.replica.control
+        return int(control[DATA_EPOCH]), int(control[CONSUMED])
+
+    @property
+    def seed(self) -> int:
+        """The job's seed: that of its founder."""
+        return int(self.replica.control[SEED])
+
+    # ---- begin ----
+>>>>>>> founding
 
     def begin(self) -> Step:
         """Begin the next step that the program's loop has to take; takes those before it by itself.

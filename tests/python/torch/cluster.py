@@ -76,7 +76,9 @@ class Cluster:
         self.members: list[Member] = []
         self._selector = selectors.DefaultSelector()
         self._table = -1
-        (folder / "peers").mkdir(exist_ok=True)
+        if not (folder / "peers").exists():
+            (folder / "peers").mkdir()
+            (folder / "peers" / "fresh").touch()  # nobody was here before
         key = folder / "key"
         key.write_text(secrets.token_hex(32) + "\n")
         key.chmod(0o600)

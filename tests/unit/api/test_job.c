@@ -18,6 +18,7 @@
 #include "base/hash.h"
 #include "spotnik/apart.h"
 #include "spotnik/spotnik.h"
+#include "peers/peers.h"
 
 static const char *const variables[] = { "SPOTNIK_JOB",        "SPOTNIK_KEY_FILE",   "SPOTNIK_PEERS",
                                          "SPOTNIK_BIND",       "SPOTNIK_MIN",        "SPOTNIK_MAX",
@@ -340,6 +341,7 @@ static spotnik_job *join_a_pair(char folder[64])
 
     strcpy(folder, "/tmp/spotnik-test-XXXXXX");
     assert_non_null(mkdtemp(folder));
+    assert_int_equal(spotnik_peers_fresh(folder), 0);
     snprintf(key, sizeof key, "%s/key", folder);
     snprintf(peers, sizeof peers, "file:%s", folder);
     assert_int_equal(spotnik_key_create(key), 0);
