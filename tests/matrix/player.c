@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One member of a world: its steps, and its death when it is due. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "world.h"
+
+#define PATIENCE_NS UINT64_C(2000000) /* of one that is to die while it commits: as often as that is over it may */
+
+/* ---- a step ---- */
+
+static int bucket_start(struct world_player *player, uint32_t k)
+{
+    const struct cell_bucket *bucket = &player->world->step.bucket[k];
+    const struct numbers *numbers = &bucket->numbers;
+    struct spotnik_job *job = player->job;
+    uint8_t *data = check_data(player, k);
+    switch (bucket->call) {
+    case CALL_ALLREDUCE:
+        return spotnik_allreduce(job, bucket->number, data, bucket->count, numbers->dtype, numbers->op);
+    case CALL_FROM:
+        return spotnik_allreduce_from(job, bucket->number, data, bucket->count, numbers->dtype, numbers->op);
+    case CALL_BROADCAST:
+        return spotnik_broadcast(job, bucket->number, data, bucket->count, numbers->dtype, bucket->root);
+    case CALL_ALLGATHER:
+        return spotnik_allgather(job, bucket->number, data, bucket->count, numbers->dtype, check_out(player, k), bucket->slots);
+    case CALL_REDUCE_SCATTER:
+        return spotnik_reduce_scatter(job, bucket->number, data, bucket->count, numbers->dtype, numbers->op, &player->part[k]);
+    default: /* numbers->dtype is that of the wire */
+        return spotnik_allreduce_compressed(job, bucket->number, (float *)(void *)data, bucket->count, numbers->dtype, numbers->op);
+    }
+}
+
+static void die(struct world_player *player)
+{
+    struct spotnik_job *job = player->job;
+    cluster_job_free(job, false);
+    pthread_mutex_lock(&player->world->lock);
+    player->job = NULL;
+    pthread_mutex_unlock(&player->world->lock);
+    world_leave(player->world);
+}
+
+static bool is_to_die(const struct world_player *player, enum cell_death when)
+{
+    return player->doomed && player->death == when;
+}
+
+static int start_all(struct world_player *player)
+{
+    struct world *world = player->world;
+    uint32_t half = is_to_die(player, DEATH_STARTING) ? (world->step.buckets + 1) / 2 : world->step.buckets;
+    int rc = world->step.weighted ? spotnik_weight_set(player->job, cell_weight(&world->step, player->index)) : 0;
+    for (uint32_t k = 0; k < world->step.buckets; k++)
+        check_fill(player, k);
+    for (uint32_t k = 0; k < half && rc == 0; k++)
+        rc = bucket_start(player, k);
+    if (rc == 0 && cell_is_churned(world->cell) && !is_to_die(player, DEATH_STARTING)) {
+        player->census = UINT64_C(1) << player->index;
+        rc = spotnik_allreduce(player->job, WORLD_CENSUS, &player->census, 1, SPOTNIK_U64, SPOTNIK_SUM);
+    }
+    return rc;
+}
+
+static void share_note(struct world_player *player)
+{
+    struct world *world = player->world;
+    pthread_mutex_lock(&world->lock);
+    if (player->step.share < player->step.shares && player->step.share < sizeof world->share_of / sizeof world->share_of[0])
+        world->share_of[player->step.share] = player->index;
+    pthread_mutex_unlock(&world->lock);
+}
+
+/* The step is begun. False: it died in it. */
+static bool step_play(struct world_player *player)
+{
+    struct world *world = player->world;
+    share_note(player);
+    if (is_to_die(player, DEATH_BEGUN))
+        return false;
+    int rc = start_all(player);
+    if (rc != 0)
+        world_fail(world, player, NULL, "a bucket could not be started: %s (%s)", spotnik_strerror(rc), spotnik_last_error());
+    if (is_to_die(player, DEATH_STARTING) || is_to_die(player, DEATH_STARTED))
+        return false;
+    check_inputs(player);
+    if (is_to_die(player, DEATH_COMMITTING))
+        spotnik_patience_set(player->job, PATIENCE_NS);
+    player->rc = spotnik_step_commit(player->job);
+    player->has_committed = player->rc == 0 || player->rc == SPOTNIK_ERR_ROOT;
+    if (is_to_die(player, DEATH_COMMITTING))
+        return false;
+    if (!player->has_committed) {
+        world_fail(world, player, NULL, "commit: %s (%s)", spotnik_strerror(player->rc), spotnik_last_error());
+        abort(); /* the others would wait for ever; all that is known is in the report */
+    }
+    for (uint32_t k = 0; k < world->step.buckets; k++)
+        player->way[k] = cluster_way(player->job, world->step.bucket[k].number, world->step.number);
+    return true;
+}
+
+static void begin(struct world_player *player)
+{
+    int rc = spotnik_step_begin(player->job, &player->step);
+    if (rc == 0)
+        return;
+    world_fail(player->world, player, NULL, "begin: %s (%s)", spotnik_strerror(rc), spotnik_last_error());
+    abort();
+}
+
+/* ---- a life ---- */
+
+static void wait_expected(struct world *world, uint64_t step)
+{
+    pthread_mutex_lock(&world->lock);
+    while (world->expected < step)
+        pthread_cond_wait(&world->changed, &world->lock);
+    pthread_mutex_unlock(&world->lock);
+}
+
+/* A joiner: steps that the others are in, or have done, until it comes to one that they have not begun. */
+static void catch_up(struct world_player *player)
+{
+    struct world *world = player->world;
+    for (begin(player); player->step.number <= player->joins_at + 1; begin(player)) {
+        (void)step_play(player);
+        wait_expected(world, player->step.number);
+        check_results(player);
+    }
+}
+
+void *player_main(void *context)
+{
+    struct world_player *player = context;
+    struct world *world = player->world;
+    if (player->late)
+        catch_up(player);
+    for (bool begun = player->late;; begun = false) {
+        world_meet(world); /* PLAN */
+        if (world->over)
+            break;
+        if (!begun)
+            begin(player);
+        if (player->step.number != world->step.number) {
+            world_fail(world, player, NULL, "began step %llu", (unsigned long long)player->step.number);
+            abort();
+        }
+        if (!step_play(player)) {
+            die(player);
+            return NULL;
+        }
+        world_meet(world); /* SETTLE */
+        check_compute(world, player->slot, world->present);
+        world_meet(world); /* EXPECT */
+        check_results(player);
+    }
+    return NULL;
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Meetings of a world's members, and what the last one to come settles. Those that die leave; a joiner comes to the first meeting before
+ * a step for which it is a member. */
+#include "world.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- failures ---- */
+
+void world_fail(struct world *world, const struct world_player *player, const struct cell_bucket *bucket, const char *format, ...)
+{
+    char what[512], where[256] = "";
+    va_list list;
+    va_start(list, format);
+    vsnprintf(what, sizeof what, format, list);
+    va_end(list);
+    if (bucket != NULL)
+        snprintf(where, sizeof where, "bucket %u (%s %s %s, %llu elements, %s %+d, %s +%u): ", bucket->number, cell_call_name(bucket->call),
+                 cell_dtype_name(bucket->numbers.dtype), cell_op_name(bucket->numbers.op), (unsigned long long)bucket->count,
+                 limits_name(bucket->border), (int)bucket->near - 1, cell_memory_name(bucket->memory), bucket->offset);
+    report_fail(world->report, "step %llu, member %d (rank %u of %u): %s%s", (unsigned long long)world->step.number,
+                player != NULL ? (int)player->index : -1, player != NULL ? player->step.rank : 0, player != NULL ? player->step.size : 0, where,
+                what);
+    world->over = true;
+}
+
+/* ---- who is there ---- */
+
+static uint32_t living(struct world *world, struct world_player **ret)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < world->players; i++)
+        if (world->player[i].job != NULL)
+            ret[count++] = &world->player[i];
+    return count;
+}
+
+static struct world_player *player_new(struct world *world)
+{
+    struct world_player *player = &world->player[world->players];
+    *player = (struct world_player){ .world = world, .index = world->players };
+    player->job = cluster_job_new(world->cell, player->index);
+    if (player->job == NULL)
+        return NULL;
+    world->players++;
+    return player;
+}
+
+static void doom(struct world *world, struct world_player **live, uint32_t count)
+{
+    for (uint32_t i = 0; i < world->step.losses; i++) {
+        struct world_player *player = live[world->step.loss[i].of % count];
+        if (player->doomed)
+            continue;
+        player->doomed = true;
+        player->death = world->step.loss[i].when;
+        world->report->deaths[player->death]++;
+        world->report->losses++;
+    }
+}
+
+static void join(struct world *world, const struct world_player *sponsor)
+{
+    struct world_player *player = player_new(world);
+    if (player == NULL) {
+        world_fail(world, NULL, NULL, "no engine for a joiner: %s", spotnik_last_error());
+        return;
+    }
+    player->late = true;
+    player->joins_at = world->step.number - 1;
+    world->joining++;
+    world->report->joins++;
+    cluster_enter(world, player, sponsor);
+    pthread_create(&player->thread, NULL, player_main, player);
+}
+
+/* ---- phases ---- */
+
+static void plan(struct world *world)
+{
+    struct world_player *live[CELL_PLAYERS_MAX];
+    uint32_t count = living(world, live);
+    uint64_t next = world->step.number + 1;
+    world->report->progress++;
+    if (next > world->cell->steps || (world->last_step != 0 && next > world->last_step) || world->over) {
+        world->over = true;
+        return;
+    }
+    cell_step_make(world->cell, &world->place, next, count, &world->step);
+    memset(world->share_of, 0xff, sizeof world->share_of);
+    for (uint32_t i = 0; i < count; i++) {
+        live[i]->has_committed = false;
+        live[i]->slot = i;
+    }
+    if (world->step.losses > 0)
+        doom(world, live, count);
+    if (world->step.join && world->players < CELL_PLAYERS_MAX)
+        join(world, live[0]);
+    world->report->steps++;
+    world->report->members[count]++;
+}
+
+static void settle(struct world *world)
+{
+    struct world_player *live[CELL_PLAYERS_MAX];
+    uint32_t count = living(world, live);
+    for (uint32_t i = 0; i < count; i++)
+        live[i]->slot = i;
+    world->report->progress++;
+    check_settle(world);
+}
+
+/* Under the lock: everybody who is expected is here. */
+static void meeting_end(struct world *world)
+{
+    if (world->phase == PHASE_PLAN) {
+        world->present += world->joining;
+        world->joining = 0;
+        plan(world);
+    } else if (world->phase == PHASE_SETTLE) {
+        settle(world);
+    } else {
+        world->expected = world->step.number;
+    }
+    world->arrived = 0;
+    world->phase = (enum world_phase)((world->phase + 1) % WORLD_PHASES);
+    pthread_cond_broadcast(&world->changed);
+}
+
+static uint32_t awaited(const struct world *world)
+{
+    return world->present + (world->phase == PHASE_PLAN ? world->joining : 0);
+}
+
+void world_meet(struct world *world)
+{
+    pthread_mutex_lock(&world->lock);
+    enum world_phase phase = world->phase;
+    uint64_t step = world->step.number;
+    if (++world->arrived == awaited(world))
+        meeting_end(world);
+    else
+        while (world->phase == phase && world->step.number == step)
+            pthread_cond_wait(&world->changed, &world->lock);
+    pthread_mutex_unlock(&world->lock);
+}
+
+void world_leave(struct world *world)
+{
+    pthread_mutex_lock(&world->lock);
+    world->present--;
+    if (world->present > 0 && world->arrived == awaited(world))
+        meeting_end(world);
+    pthread_mutex_unlock(&world->lock);
+}
+
+/* ---- from beginning to end ---- */
+
+static bool create(struct world *world)
+{
+    for (uint32_t i = 0; i < world->cell->members; i++)
+        if (player_new(world) == NULL) {
+            report_fail(world->report, "no engine for member %u: %s", i, spotnik_last_error());
+            return false;
+        }
+    cluster_found(world);
+    cluster_limits(world, &world->place);
+    return true;
+}
+
+void world_play(const struct cell_world *cell, uint64_t last_step, struct report *report)
+{
+    struct world *world = calloc(1, sizeof *world);
+    world->cell = cell;
+    world->report = report;
+    world->last_step = last_step;
+    pthread_mutex_init(&world->lock, NULL);
+    pthread_cond_init(&world->changed, NULL);
+    if (!create(world))
+        return;
+    report->worlds++;
+    report->world_way[cell->way][cell_is_churned(cell)]++;
+    world->present = world->players;
+    for (uint32_t i = 0; i < cell->members; i++)
+        pthread_create(&world->player[i].thread, NULL, player_main, &world->player[i]);
+    for (uint32_t i = 0; i < world->players; i++) /* grows as members join */
+        pthread_join(world->player[i].thread, NULL);
+    for (uint32_t i = 0; i < world->players; i++)
+        if (world->player[i].job != NULL)
+            cluster_job_free(world->player[i].job, true);
+}
