@@ -66,9 +66,9 @@ uint32_t cell_host_of(const struct cell_world *world, uint32_t player)
 int cell_world_print(const struct cell_world *world, char *text, size_t size)
 {
     return snprintf(text, size,
-                    "%s,members=%u,hosts=%u,fan=%u,chunk=%u,lanes=%u,losses=%u,joins=%u,steps=%u,buckets=%u,heavy=%llu,ordered=%d,seed=%llu",
+                    "%s,members=%u,hosts=%u,fan=%u,chunk=%u,lanes=%u,losses=%u,joins=%u,steps=%u,rush=%u,buckets=%u,heavy=%llu,ordered=%d,seed=%llu",
                     cell_way_name(world->way), world->members, world->hosts, world->fan, world->chunk_bytes, world->lanes, world->losses,
-                    world->joins, world->steps, world->buckets, (unsigned long long)world->heavy_bytes, world->ordered,
+                    world->joins, world->steps, world->rush, world->buckets, (unsigned long long)world->heavy_bytes, world->ordered,
                     (unsigned long long)world->seed);
 }
 
@@ -77,10 +77,10 @@ bool cell_world_parse(const char *text, struct cell_world *ret)
     unsigned long long heavy, seed;
     char way[32];
     int ordered;
-    if (sscanf(text, "%31[^,],members=%u,hosts=%u,fan=%u,chunk=%u,lanes=%u,losses=%u,joins=%u,steps=%u,buckets=%u,heavy=%llu,ordered=%d,seed=%llu",
-               way, &ret->members, &ret->hosts, &ret->fan, &ret->chunk_bytes, &ret->lanes, &ret->losses, &ret->joins, &ret->steps, &ret->buckets,
-               &heavy, &ordered, &seed)
-        != 13)
+    if (sscanf(text, "%31[^,],members=%u,hosts=%u,fan=%u,chunk=%u,lanes=%u,losses=%u,joins=%u,steps=%u,rush=%u,buckets=%u,heavy=%llu,ordered=%d,seed=%llu",
+               way, &ret->members, &ret->hosts, &ret->fan, &ret->chunk_bytes, &ret->lanes, &ret->losses, &ret->joins, &ret->steps, &ret->rush,
+               &ret->buckets, &heavy, &ordered, &seed)
+        != 14)
         return false;
     ret->heavy_bytes = heavy;
     ret->ordered = ordered != 0;
@@ -89,7 +89,7 @@ bool cell_world_parse(const char *text, struct cell_world *ret)
         if (strcmp(way, way_names[i]) == 0) {
             ret->way = (enum cell_way)i;
             return ret->members >= 1 && ret->members <= CELL_PLAYERS_MAX && ret->hosts >= 1 && ret->hosts <= ret->members
-                   && ret->lanes <= 8 && ret->buckets <= CELL_BUCKETS_MAX && ret->steps > 0 && ret->fan > 0 && ret->chunk_bytes > 0;
+                   && ret->lanes <= 8 && ret->rush >= 1 && ret->rush <= CELL_RUSH_MAX && ret->buckets <= CELL_BUCKETS_MAX && ret->steps > 0 && ret->fan > 0 && ret->chunk_bytes > 0;
         }
     return false;
 }
@@ -118,6 +118,7 @@ static void churn_fit(struct cell_world *world)
     uint32_t room = CELL_PLAYERS_MAX - world->members, spare = world->members > 1 ? world->members - 1 : 0;
     world->joins = world->joins < room ? world->joins : room;
     world->losses = world->losses < spare ? world->losses : spare;
+    world->rush = cell_is_churned(world) ? 1 : world->rush;
 }
 
 /* Every third sampled world is small, every third large; most have no losses and joins, because only those tell one order from another.
@@ -135,11 +136,12 @@ void cell_world_sample(uint64_t seed, uint32_t number, uint32_t members_max, str
     ret->fan = (uint32_t[]){ 8, 2, 3 }[below(&state, 3)];
     ret->chunk_bytes = chunks[below(&state, 4)];
     ret->lanes = below(&state, 3) == 0 ? 2 + below(&state, 3) : 0;
-    bool churned = below(&state, 5) < 2;
+    bool churned = below(&state, 3) == 0;
     ret->losses = churned ? below(&state, 4) : 0;
     ret->joins = churned ? below(&state, 3) + (ret->losses == 0) : 0;
     ret->steps = 8 + 3 * (ret->losses + ret->joins);
     ret->buckets = 1 + below(&state, 8);
+    ret->rush = 1 + below(&state, CELL_RUSH_MAX);
     ret->heavy_bytes = 34 * MIB; /* 32 MiB of all members go past the caches */
     churn_fit(ret);
 }
@@ -159,6 +161,7 @@ bool cell_world_of_all(uint64_t seed, uint32_t number, struct cell_world *ret)
     ret->fan = (uint32_t[]){ 8, 2, 3 }[(members + churn + round) % 3];
     ret->chunk_bytes = chunks[(members + churn + round) % 3];
     ret->lanes = round == 1 ? 4 : 0;
+    ret->rush = 1 + (members + round) % CELL_RUSH_MAX;
     ret->losses = churn ? 3 : 0;
     ret->joins = churn ? 2 : 0;
     ret->steps = 2 + (LIMITS_NEAR * limits_count() + ret->buckets - 1) / ret->buckets + 5 * churn;

@@ -12,6 +12,7 @@
 #define CELL_PLAYERS_MAX 42 /* each maps the memory of all others: 64 GiB of addresses a pair */
 #define CELL_BUCKETS_MAX 16
 #define CELL_LOSSES_MAX 4
+#define CELL_RUSH_MAX 4
 
 enum cell_way {
     WAY_SHM,   /* one host, one memory */
@@ -48,6 +49,7 @@ struct cell_world {
     uint32_t lanes; /* connections for data to one member; 0: as many as pay */
     uint32_t losses, joins; /* how many steps have one */
     uint32_t steps, buckets;
+    uint32_t rush; /* steps that members make one after the other before they meet again; 1 where they come and go */
     uint64_t heavy_bytes; /* of all members' data in a step, at most */
     bool ordered;         /* borders one after the other, each once, instead of drawn */
     uint64_t seed;

@@ -14,7 +14,7 @@
 
 /* ---- buffers ---- */
 
-size_t check_bytes(const struct cell_bucket *bucket)
+static size_t check_bytes(const struct cell_bucket *bucket)
 {
     return bucket->count * cell_element_bytes(bucket);
 }
@@ -26,18 +26,18 @@ static size_t out_bytes(const struct cell_bucket *bucket)
 
 bool check_is_owned(const struct world_player *player, const struct cell_bucket *bucket)
 {
-    uint64_t hash = numbers_mix(player->world->step.key ^ (bucket->number * 64 + player->index));
+    uint64_t hash = numbers_mix(world_step(player)->key ^ (bucket->number * 64 + player->index));
     return bucket->memory == MEMORY_OWNED || (bucket->memory == MEMORY_MIXED && (hash & 1));
 }
 
 static struct world_buffer *buffer_of(struct world_player *player, uint32_t k)
 {
-    return &player->data[k][check_is_owned(player, &player->world->step.bucket[k])];
+    return &player->data[k][check_is_owned(player, &world_step(player)->bucket[k])];
 }
 
 uint8_t *check_data(const struct world_player *player, uint32_t k)
 {
-    const struct cell_bucket *bucket = &player->world->step.bucket[k];
+    const struct cell_bucket *bucket = &world_step(player)->bucket[k];
     return player->data[k][check_is_owned(player, bucket)].memory + PAGE + bucket->offset;
 }
 
@@ -87,7 +87,8 @@ static bool guard_stands(const uint8_t *data, size_t bytes)
 
 static bool is_root(const struct world_player *player, const struct cell_bucket *bucket)
 {
-    return player->step.share < player->step.shares && player->step.share == bucket->root;
+    const spotnik_step *step = &player->seen[player->now].step;
+    return step->share < step->shares && step->share == bucket->root;
 }
 
 /* Is what lies in `data` ours to begin with, or a place for the root's? */
@@ -108,12 +109,12 @@ static void input_make(const struct world_player *player, const struct cell_buck
 
 void check_fill(struct world_player *player, uint32_t k)
 {
-    const struct cell_bucket *bucket = &player->world->step.bucket[k];
+    const struct cell_bucket *bucket = &world_step(player)->bucket[k];
     size_t bytes = check_bytes(bucket), out = out_bytes(bucket);
     room_get(player, buffer_of(player, k), bucket->offset + bytes + WORLD_GUARD, check_is_owned(player, bucket));
     guard_set(check_data(player, k), bytes);
     input_make(player, bucket, 0, bucket->count, check_data(player, k));
-    player->part[k] = (spotnik_range){ UINT64_MAX, UINT64_MAX };
+    world_seen(player)->part[k] = (spotnik_range){ UINT64_MAX, UINT64_MAX };
     if (bucket->call != CALL_ALLGATHER)
         return;
     room_get(player, &player->out[k], out + WORLD_GUARD, false);
@@ -139,10 +140,10 @@ static uint64_t input_stands(const struct world_player *player, const struct cel
     return until;
 }
 
-static void input_check(struct world_player *player, uint32_t k, uint64_t from, uint64_t until, const char *when)
+static void input_check(struct world_player *player, uint32_t k, const uint8_t *data, uint64_t from, uint64_t until, const char *when)
 {
-    const struct cell_bucket *bucket = &player->world->step.bucket[k];
-    uint64_t at = input_stands(player, bucket, check_data(player, k), from, until);
+    const struct cell_bucket *bucket = &world_step(player)->bucket[k];
+    uint64_t at = input_stands(player, bucket, data, from, until);
     if (at < until)
         world_fail(player->world, player, bucket, "element %llu of the input has changed %s", (unsigned long long)at, when);
 }
@@ -150,11 +151,54 @@ static void input_check(struct world_player *player, uint32_t k, uint64_t from, 
 /* Between the start of all buckets and the commit. */
 void check_inputs(struct world_player *player)
 {
-    for (uint32_t k = 0; k < player->world->step.buckets; k++) {
-        const struct cell_bucket *bucket = &player->world->step.bucket[k];
+    for (uint32_t k = 0; k < world_step(player)->buckets; k++) {
+        const struct cell_bucket *bucket = &world_step(player)->bucket[k];
         uint64_t look = LOOK / cell_element_bytes(bucket), until = bucket->count < look ? bucket->count : look;
-        input_check(player, k, 0, until, "before the commit");
-        input_check(player, k, bucket->count - until, bucket->count, "before the commit");
+        input_check(player, k, check_data(player, k), 0, until, "before the commit");
+        input_check(player, k, check_data(player, k), bucket->count - until, bucket->count, "before the commit");
+    }
+}
+
+/* ---- what is left of a step ---- */
+
+static const uint8_t *copy_keep(struct world_player *player, struct world_buffer *copy, const uint8_t *from, size_t bytes)
+{
+    if (from == NULL)
+        return NULL;
+    room_get(player, copy, bytes + 2 * WORLD_GUARD, false);
+    memcpy(copy->memory + PAGE - WORLD_GUARD, from - WORLD_GUARD, bytes + 2 * WORLD_GUARD);
+    return copy->memory + PAGE;
+}
+
+static const uint8_t *result_keep(struct world_player *player, uint32_t k, const uint8_t *result)
+{
+    size_t bytes = check_bytes(&world_step(player)->bucket[k]);
+    struct world_buffer *copy = &world_seen(player)->result_copy[k];
+    if (result == NULL)
+        return NULL;
+    room_get(player, copy, bytes, false);
+    memcpy(copy->memory + PAGE, result, bytes);
+    return copy->memory + PAGE;
+}
+
+static bool has_result(const struct cell_bucket *bucket)
+{
+    return bucket->call == CALL_FROM || bucket->call == CALL_REDUCE_SCATTER;
+}
+
+/* Right after the commit. In a rush the same memory is filled anew at once. */
+void check_keep(struct world_player *player)
+{
+    struct world_seen *seen = world_seen(player);
+    bool copies = player->world->rush > 1;
+    seen->contributors = spotnik_contributors(player->job, seen->share, CELL_PLAYERS_MAX);
+    for (uint32_t k = 0; k < world_step(player)->buckets; k++) {
+        const struct cell_bucket *bucket = &world_step(player)->bucket[k];
+        const uint8_t *out = bucket->call == CALL_ALLGATHER ? check_out(player, k) : NULL;
+        const uint8_t *result = has_result(bucket) ? spotnik_result(player->job, bucket->number) : NULL;
+        seen->data[k] = copies ? copy_keep(player, &seen->data_copy[k], check_data(player, k), check_bytes(bucket)) : check_data(player, k);
+        seen->out[k] = copies ? copy_keep(player, &seen->out_copy[k], out, out_bytes(bucket)) : out;
+        seen->result[k] = copies ? result_keep(player, k, result) : result;
     }
 }
 
@@ -163,7 +207,7 @@ void check_inputs(struct world_player *player)
 /* A joiner that repeats the step beside the others is not in its meetings. */
 static bool takes_part(const struct world_player *player)
 {
-    bool catches_up = player->late && player->joins_at + 1 >= player->world->step.number;
+    bool catches_up = player->late && player->joins_at + 1 >= player->world->step[0].number;
     return player->job != NULL && !catches_up;
 }
 
@@ -175,7 +219,7 @@ static uint64_t census_of(struct world *world)
         if (!takes_part(player))
             continue;
         census = census == 0 ? player->census : census;
-        must |= player->step.share < player->step.shares ? UINT64_C(1) << i : 0;
+        must |= player->seen[0].step.share < player->seen[0].step.shares ? UINT64_C(1) << i : 0;
         if (player->census != census)
             world_fail(world, player, NULL, "contributors %llx, but %llx on others", (unsigned long long)player->census,
                        (unsigned long long)census);
@@ -188,8 +232,8 @@ static uint64_t census_of(struct world *world)
 static void contributors_find(struct world *world, uint64_t census)
 {
     world->contributors = 0;
-    for (uint32_t share = 0; share < sizeof world->share_of / sizeof world->share_of[0]; share++) {
-        uint32_t who = world->share_of[share];
+    for (uint32_t share = 0; share < sizeof world->share_of[0] / sizeof world->share_of[0][0]; share++) {
+        uint32_t who = world->share_of[world->at][share];
         if (who == UINT32_MAX || !(census >> who & 1))
             continue;
         world->contributor[world->contributors++] = who;
@@ -202,7 +246,7 @@ static void contributors_find(struct world *world, uint64_t census)
 static const struct world_player *first_of(const struct world *world)
 {
     for (uint32_t i = 0; i < world->players; i++)
-        if (takes_part(&world->player[i]) && world->player[i].step.rank == 0)
+        if (takes_part(&world->player[i]) && world->player[i].seen[world->at].step.rank == 0)
             return &world->player[i];
     return NULL;
 }
@@ -216,7 +260,7 @@ static void order_make(struct world *world)
     for (uint32_t i = 0; i < world->contributors; i++)
         order->member[i] = (struct order_member){ .who = world->contributor[i],
                                                   .host = cell_host_of(world->cell, world->contributor[i]),
-                                                  .weight = cell_weight(&world->step, world->contributor[i]) };
+                                                  .weight = cell_weight(&world->step[world->at], world->contributor[i]) };
     if (order->members == 1) /* the mean of one is what it put in */
         order->member[0].weight = order->member[0].weight > 0;
 }
@@ -231,7 +275,7 @@ static uint32_t compared_on(const struct world *world)
 
 static void expect_get(struct world *world, uint32_t k)
 {
-    const struct cell_bucket *bucket = &world->step.bucket[k];
+    const struct cell_bucket *bucket = &world->step[world->at].bucket[k];
     size_t bytes = bucket->call == CALL_ALLGATHER ? out_bytes(bucket) : check_bytes(bucket);
     if (world->expect_bytes[k] < bytes || world->expect[k] == NULL) {
         free(world->expect[k]);
@@ -254,8 +298,8 @@ void check_settle(struct world *world)
     const struct world_player *first = first_of(world);
     if (!churned && first == NULL)
         world_fail(world, NULL, NULL, "nobody has rank 0");
-    for (uint32_t k = 0; k < world->step.buckets; k++) {
-        world->way[k] = churned || first == NULL ? ORDER_ANY : first->way[k];
+    for (uint32_t k = 0; k < world->step[world->at].buckets; k++) {
+        world->way[k] = churned || first == NULL ? ORDER_ANY : first->seen[world->at].way[k];
         expect_get(world, k);
     }
 }
@@ -264,7 +308,7 @@ void check_settle(struct world *world)
 
 static bool is_contributor(const struct world *world, uint32_t share)
 {
-    uint32_t who = share < sizeof world->share_of / sizeof world->share_of[0] ? world->share_of[share] : UINT32_MAX;
+    uint32_t who = share < sizeof world->share_of[0] / sizeof world->share_of[0][0] ? world->share_of[world->at][share] : UINT32_MAX;
     for (uint32_t i = 0; i < world->contributors; i++)
         if (world->contributor[i] == who)
             return true;
@@ -302,7 +346,7 @@ static void compute_q8(const struct order *order, const struct cell_bucket *buck
 
 static void compute_rows(struct world *world, uint32_t k, uint64_t from, uint64_t until)
 {
-    const struct cell_bucket *bucket = &world->step.bucket[k];
+    const struct cell_bucket *bucket = &world->step[world->at].bucket[k];
     size_t one = cell_element_bytes(bucket);
     for (uint32_t i = 0; i < world->contributors; i++)
         numbers_make(&bucket->numbers, world->contributor[i], from, until - from,
@@ -312,14 +356,14 @@ static void compute_rows(struct world *world, uint32_t k, uint64_t from, uint64_
 /* Elements [from, until) of what a call leaves; of an all-gather those of every row. */
 static void compute(struct world *world, uint32_t k, uint64_t from, uint64_t until)
 {
-    const struct cell_bucket *bucket = &world->step.bucket[k];
+    const struct cell_bucket *bucket = &world->step[world->at].bucket[k];
     struct order order = world->order;
     uint8_t *out = world->expect[k] + from * cell_element_bytes(bucket);
     order.way = world->way[k];
     switch (bucket->call) {
     case CALL_BROADCAST:
         if (is_contributor(world, bucket->root))
-            numbers_make(&bucket->numbers, world->share_of[bucket->root], from, until - from, out);
+            numbers_make(&bucket->numbers, world->share_of[world->at][bucket->root], from, until - from, out);
         break;
     case CALL_ALLGATHER:
         compute_rows(world, k, from, until);
@@ -339,8 +383,8 @@ static void compute(struct world *world, uint32_t k, uint64_t from, uint64_t unt
 
 void check_compute(struct world *world, uint32_t slot, uint32_t slots)
 {
-    for (uint32_t k = 0; k < world->step.buckets; k++) {
-        uint64_t count = world->step.bucket[k].count, from = count * slot / slots, until = count * (slot + 1) / slots;
+    for (uint32_t k = 0; k < world->step[world->at].buckets; k++) {
+        uint64_t count = world->step[world->at].bucket[k].count, from = count * slot / slots, until = count * (slot + 1) / slots;
         if (from < until)
             compute(world, k, from, until);
     }
@@ -356,7 +400,7 @@ static void hex(const uint8_t *bytes, size_t size, char *text)
 
 static void compare(struct world_player *player, uint32_t k, const uint8_t *got, const uint8_t *expect, uint64_t count, const char *what)
 {
-    const struct cell_bucket *bucket = &player->world->step.bucket[k];
+    const struct cell_bucket *bucket = &world_step(player)->bucket[k];
     size_t one = cell_element_bytes(bucket);
     uint64_t first = 0, wrong = 0;
     char is[20], was[20];
@@ -372,7 +416,7 @@ static void compare(struct world_player *player, uint32_t k, const uint8_t *got,
     hex(expect + first * one, one, was);
     world_fail(player->world, player, bucket, "%s: %llu of %llu elements are wrong, the first is %llu: %s instead of %s (went by %s)", what,
                (unsigned long long)wrong, (unsigned long long)count, (unsigned long long)first, got != NULL ? is : "NULL", was,
-               order_name(player->way[k]));
+               order_name(world_seen(player)->way[k]));
 }
 
 /* The part of the i-th of n, the longer ones first; empty for one without a contribution. */
@@ -390,53 +434,53 @@ static spotnik_range part_of(const struct world_player *player, uint64_t count)
 
 static void scattered(struct world_player *player, uint32_t k)
 {
-    const struct cell_bucket *bucket = &player->world->step.bucket[k];
+    const struct cell_bucket *bucket = &world_step(player)->bucket[k];
     size_t one = cell_element_bytes(bucket);
-    spotnik_range part = part_of(player, bucket->count), got = player->part[k];
+    spotnik_range part = part_of(player, bucket->count), got = world_seen(player)->part[k];
     if (part.begin != got.begin || part.end != got.end) {
         world_fail(player->world, player, bucket, "our part is %llu to %llu instead of %llu to %llu", (unsigned long long)got.begin,
                    (unsigned long long)got.end, (unsigned long long)part.begin, (unsigned long long)part.end);
         return;
     }
-    compare(player, k, spotnik_result(player->job, bucket->number), player->world->expect[k], bucket->count, "result");
-    compare(player, k, check_data(player, k) + part.begin * one, player->world->expect[k] + part.begin * one, part.end - part.begin,
+    compare(player, k, world_seen(player)->result[k], player->world->expect[k], bucket->count, "result");
+    compare(player, k, world_seen(player)->data[k] + part.begin * one, player->world->expect[k] + part.begin * one, part.end - part.begin,
             "our part");
-    input_check(player, k, 0, part.begin, "beside our part");
-    input_check(player, k, part.end, bucket->count, "beside our part");
+    input_check(player, k, world_seen(player)->data[k], 0, part.begin, "beside our part");
+    input_check(player, k, world_seen(player)->data[k], part.end, bucket->count, "beside our part");
 }
 
 static void gathered(struct world_player *player, uint32_t k)
 {
-    const struct cell_bucket *bucket = &player->world->step.bucket[k];
+    const struct cell_bucket *bucket = &world_step(player)->bucket[k];
     uint64_t there = player->world->contributors * bucket->count;
-    const uint8_t *out = check_out(player, k);
+    const uint8_t *out = world_seen(player)->out[k];
     compare(player, k, out, player->world->expect[k], there, "table");
     size_t used = there * cell_element_bytes(bucket);
     if (!is_all(out + used, out_bytes(bucket) - used, GARBAGE))
         world_fail(player->world, player, bucket, "the table is written behind its %u rows", player->world->contributors);
     if (!guard_stands(out, out_bytes(bucket)))
         world_fail(player->world, player, bucket, "bytes around the table have changed");
-    input_check(player, k, 0, bucket->count, "in an all-gather");
+    input_check(player, k, world_seen(player)->data[k], 0, bucket->count, "in an all-gather");
 }
 
 static void broadcasted(struct world_player *player, uint32_t k)
 {
-    const struct cell_bucket *bucket = &player->world->step.bucket[k];
+    const struct cell_bucket *bucket = &world_step(player)->bucket[k];
     bool there = is_contributor(player->world, bucket->root);
     if (there)
-        compare(player, k, check_data(player, k), player->world->expect[k], bucket->count, "data of the root");
+        compare(player, k, world_seen(player)->data[k], player->world->expect[k], bucket->count, "data of the root");
     else
-        input_check(player, k, 0, bucket->count, "though the root was lost");
+        input_check(player, k, world_seen(player)->data[k], 0, bucket->count, "though the root was lost");
 }
 
 static void bucket_check(struct world_player *player, uint32_t k)
 {
-    const struct cell_bucket *bucket = &player->world->step.bucket[k];
-    const uint8_t *data = check_data(player, k);
+    const struct cell_bucket *bucket = &world_step(player)->bucket[k];
+    const uint8_t *data = world_seen(player)->data[k];
     switch (bucket->call) {
     case CALL_FROM:
-        compare(player, k, spotnik_result(player->job, bucket->number), player->world->expect[k], bucket->count, "result");
-        input_check(player, k, 0, bucket->count, "though it was to stay");
+        compare(player, k, world_seen(player)->result[k], player->world->expect[k], bucket->count, "result");
+        input_check(player, k, world_seen(player)->data[k], 0, bucket->count, "though it was to stay");
         break;
     case CALL_BROADCAST:
         broadcasted(player, k);
@@ -465,25 +509,26 @@ static void census_check(struct world_player *player)
 {
     struct world *world = player->world;
     bool census = false, rootless = false;
-    uint32_t share[CELL_PLAYERS_MAX], count = spotnik_contributors(player->job, share, CELL_PLAYERS_MAX);
-    for (uint32_t k = 0; k < world->step.buckets; k++) {
-        const struct cell_bucket *bucket = &world->step.bucket[k];
+    const struct world_seen *seen = world_seen(player);
+    uint32_t count = seen->contributors;
+    for (uint32_t k = 0; k < world->step[world->at].buckets; k++) {
+        const struct cell_bucket *bucket = &world->step[world->at].bucket[k];
         census |= has_census(bucket);
         rootless |= bucket->call == CALL_BROADCAST && !is_contributor(world, bucket->root);
     }
-    if (player->rc != (rootless ? SPOTNIK_ERR_ROOT : 0))
-        world_fail(world, player, NULL, "commit said %d", player->rc);
+    if (seen->rc != (rootless ? SPOTNIK_ERR_ROOT : 0))
+        world_fail(world, player, NULL, "commit said %d", seen->rc);
     if (count != (census ? world->contributors : 0))
         world_fail(world, player, NULL, "%u contributors instead of %u", count, world->contributors);
     for (uint32_t i = 0; census && i < count && i < world->contributors; i++)
-        if (world->share_of[share[i]] != world->contributor[i])
-            world_fail(world, player, NULL, "contributor %u has share %u", i, share[i]);
+        if (world->share_of[world->at][seen->share[i]] != world->contributor[i])
+            world_fail(world, player, NULL, "contributor %u has share %u", i, seen->share[i]);
 }
 
 void check_results(struct world_player *player)
 {
     if (!player->world->over)
         census_check(player);
-    for (uint32_t k = 0; k < player->world->step.buckets && !player->world->over; k++)
+    for (uint32_t k = 0; k < world_step(player)->buckets && !player->world->over; k++)
         bucket_check(player, k);
 }

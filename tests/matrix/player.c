@@ -11,7 +11,7 @@
 
 static int bucket_start(struct world_player *player, uint32_t k)
 {
-    const struct cell_bucket *bucket = &player->world->step.bucket[k];
+    const struct cell_bucket *bucket = &world_step(player)->bucket[k];
     const struct numbers *numbers = &bucket->numbers;
     struct spotnik_job *job = player->job;
     uint8_t *data = check_data(player, k);
@@ -25,7 +25,7 @@ static int bucket_start(struct world_player *player, uint32_t k)
     case CALL_ALLGATHER:
         return spotnik_allgather(job, bucket->number, data, bucket->count, numbers->dtype, check_out(player, k), bucket->slots);
     case CALL_REDUCE_SCATTER:
-        return spotnik_reduce_scatter(job, bucket->number, data, bucket->count, numbers->dtype, numbers->op, &player->part[k]);
+        return spotnik_reduce_scatter(job, bucket->number, data, bucket->count, numbers->dtype, numbers->op, &world_seen(player)->part[k]);
     default: /* numbers->dtype is that of the wire */
         return spotnik_allreduce_compressed(job, bucket->number, (float *)(void *)data, bucket->count, numbers->dtype, numbers->op);
     }
@@ -48,10 +48,11 @@ static bool is_to_die(const struct world_player *player, enum cell_death when)
 
 static int start_all(struct world_player *player)
 {
-    struct world *world = player->world;
-    uint32_t half = is_to_die(player, DEATH_STARTING) ? (world->step.buckets + 1) / 2 : world->step.buckets;
-    int rc = world->step.weighted ? spotnik_weight_set(player->job, cell_weight(&world->step, player->index)) : 0;
-    for (uint32_t k = 0; k < world->step.buckets; k++)
+    const struct world *world = player->world;
+    const struct cell_step *step = world_step(player);
+    uint32_t half = is_to_die(player, DEATH_STARTING) ? (step->buckets + 1) / 2 : step->buckets;
+    int rc = step->weighted ? spotnik_weight_set(player->job, cell_weight(step, player->index)) : 0;
+    for (uint32_t k = 0; k < step->buckets; k++)
         check_fill(player, k);
     for (uint32_t k = 0; k < half && rc == 0; k++)
         rc = bucket_start(player, k);
@@ -65,9 +66,10 @@ static int start_all(struct world_player *player)
 static void share_note(struct world_player *player)
 {
     struct world *world = player->world;
+    const spotnik_step *step = &world_seen(player)->step;
     pthread_mutex_lock(&world->lock);
-    if (player->step.share < player->step.shares && player->step.share < sizeof world->share_of / sizeof world->share_of[0])
-        world->share_of[player->step.share] = player->index;
+    if (step->share < step->shares && step->share < sizeof world->share_of[0] / sizeof world->share_of[0][0])
+        world->share_of[player->now][step->share] = player->index;
     pthread_mutex_unlock(&world->lock);
 }
 
@@ -86,22 +88,24 @@ static bool step_play(struct world_player *player)
     check_inputs(player);
     if (is_to_die(player, DEATH_COMMITTING))
         spotnik_patience_set(player->job, PATIENCE_NS);
-    player->rc = spotnik_step_commit(player->job);
-    player->has_committed = player->rc == 0 || player->rc == SPOTNIK_ERR_ROOT;
+    int committed = spotnik_step_commit(player->job);
+    player->has_committed = committed == 0 || committed == SPOTNIK_ERR_ROOT;
     if (is_to_die(player, DEATH_COMMITTING))
         return false;
     if (!player->has_committed) {
-        world_fail(world, player, NULL, "commit: %s (%s)", spotnik_strerror(player->rc), spotnik_last_error());
+        world_fail(world, player, NULL, "commit: %s (%s)", spotnik_strerror(committed), spotnik_last_error());
         abort(); /* the others would wait for ever; all that is known is in the report */
     }
-    for (uint32_t k = 0; k < world->step.buckets; k++)
-        player->way[k] = cluster_way(player->job, world->step.bucket[k].number, world->step.number);
+    world_seen(player)->rc = committed;
+    for (uint32_t k = 0; k < world_step(player)->buckets; k++)
+        world_seen(player)->way[k] = cluster_way(player->job, world_step(player)->bucket[k].number, world_step(player)->number);
+    check_keep(player);
     return true;
 }
 
 static void begin(struct world_player *player)
 {
-    int rc = spotnik_step_begin(player->job, &player->step);
+    int rc = spotnik_step_begin(player->job, &world_seen(player)->step);
     if (rc == 0)
         return;
     world_fail(player->world, player, NULL, "begin: %s (%s)", spotnik_strerror(rc), spotnik_last_error());
@@ -122,11 +126,28 @@ static void wait_expected(struct world *world, uint64_t step)
 static void catch_up(struct world_player *player)
 {
     struct world *world = player->world;
-    for (begin(player); player->step.number <= player->joins_at + 1; begin(player)) {
+    for (begin(player); world_seen(player)->step.number <= player->joins_at + 1; begin(player)) {
         (void)step_play(player);
-        wait_expected(world, player->step.number);
+        wait_expected(world, world_seen(player)->step.number);
         check_results(player);
     }
+}
+
+/* The steps of a rush; `begun`: the first of them is. False: it died. */
+static bool rush(struct world_player *player, bool begun)
+{
+    struct world *world = player->world;
+    for (player->now = 0; player->now < world->rush; player->now++) {
+        if (player->now > 0 || !begun)
+            begin(player);
+        if (world_seen(player)->step.number != world_step(player)->number) {
+            world_fail(world, player, NULL, "began step %llu", (unsigned long long)world_seen(player)->step.number);
+            abort();
+        }
+        if (!step_play(player))
+            return false;
+    }
+    return true;
 }
 
 void *player_main(void *context)
@@ -139,20 +160,17 @@ void *player_main(void *context)
         world_meet(world); /* PLAN */
         if (world->over)
             break;
-        if (!begun)
-            begin(player);
-        if (player->step.number != world->step.number) {
-            world_fail(world, player, NULL, "began step %llu", (unsigned long long)player->step.number);
-            abort();
-        }
-        if (!step_play(player)) {
+        if (!rush(player, begun)) {
             die(player);
             return NULL;
         }
-        world_meet(world); /* SETTLE */
-        check_compute(world, player->slot, world->present);
-        world_meet(world); /* EXPECT */
-        check_results(player);
+        for (player->now = 0; player->now < world->rush; player->now++) {
+            world_meet(world); /* SETTLE */
+            check_compute(world, player->slot, world->present);
+            world_meet(world); /* EXPECT */
+            check_results(player);
+        }
+        player->now = 0;
     }
     return NULL;
 }

@@ -20,9 +20,10 @@ void world_fail(struct world *world, const struct world_player *player, const st
         snprintf(where, sizeof where, "bucket %u (%s %s %s, %llu elements, %s %+d, %s +%u): ", bucket->number, cell_call_name(bucket->call),
                  cell_dtype_name(bucket->numbers.dtype), cell_op_name(bucket->numbers.op), (unsigned long long)bucket->count,
                  limits_name(bucket->border), (int)bucket->near - 1, cell_memory_name(bucket->memory), bucket->offset);
-    report_fail(world->report, "step %llu, member %d (rank %u of %u): %s%s", (unsigned long long)world->step.number,
-                player != NULL ? (int)player->index : -1, player != NULL ? player->step.rank : 0, player != NULL ? player->step.size : 0, where,
-                what);
+    uint32_t now = player != NULL ? player->now : world->at;
+    const spotnik_step *step = player != NULL ? &player->seen[now].step : &(spotnik_step){ .number = 0 };
+    report_fail(world->report, "step %llu, member %d (rank %u of %u): %s%s", (unsigned long long)world->step[now].number,
+                player != NULL ? (int)player->index : -1, step->rank, step->size, where, what);
     world->over = true;
 }
 
@@ -50,12 +51,12 @@ static struct world_player *player_new(struct world *world)
 
 static void doom(struct world *world, struct world_player **live, uint32_t count)
 {
-    for (uint32_t i = 0; i < world->step.losses; i++) {
-        struct world_player *player = live[world->step.loss[i].of % count];
+    for (uint32_t i = 0; i < world->step[0].losses; i++) {
+        struct world_player *player = live[world->step[0].loss[i].of % count];
         if (player->doomed)
             continue;
         player->doomed = true;
-        player->death = world->step.loss[i].when;
+        player->death = world->step[0].loss[i].when;
         world->report->deaths[player->death]++;
         world->report->losses++;
     }
@@ -69,7 +70,7 @@ static void join(struct world *world, const struct world_player *sponsor)
         return;
     }
     player->late = true;
-    player->joins_at = world->step.number - 1;
+    player->joins_at = world->step[0].number - 1;
     world->joining++;
     world->report->joins++;
     cluster_enter(world, player, sponsor);
@@ -82,23 +83,26 @@ static void plan(struct world *world)
 {
     struct world_player *live[CELL_PLAYERS_MAX];
     uint32_t count = living(world, live);
-    uint64_t next = world->step.number + 1;
+    uint64_t next = world->rush > 0 ? world->step[world->rush - 1].number + 1 : 1;
+    uint64_t last = world->last_step != 0 && world->last_step < world->cell->steps ? world->last_step : world->cell->steps;
     world->report->progress++;
-    if (next > world->cell->steps || (world->last_step != 0 && next > world->last_step) || world->over) {
+    if (next > last || world->over) {
         world->over = true;
         return;
     }
-    cell_step_make(world->cell, &world->place, next, count, &world->step);
     memset(world->share_of, 0xff, sizeof world->share_of);
+    for (world->rush = 0; world->rush < world->cell->rush && next + world->rush <= last; world->rush++)
+        cell_step_make(world->cell, &world->place, next + world->rush, count, &world->step[world->rush]);
+    world->at = world->settled = 0;
     for (uint32_t i = 0; i < count; i++) {
         live[i]->has_committed = false;
         live[i]->slot = i;
     }
-    if (world->step.losses > 0)
+    if (world->step[0].losses > 0)
         doom(world, live, count);
-    if (world->step.join && world->players < CELL_PLAYERS_MAX)
+    if (world->step[0].join && world->players < CELL_PLAYERS_MAX)
         join(world, live[0]);
-    world->report->steps++;
+    world->report->steps += world->rush;
     world->report->members[count]++;
 }
 
@@ -109,6 +113,7 @@ static void settle(struct world *world)
     for (uint32_t i = 0; i < count; i++)
         live[i]->slot = i;
     world->report->progress++;
+    world->at = world->settled++;
     check_settle(world);
 }
 
@@ -122,10 +127,14 @@ static void meeting_end(struct world *world)
     } else if (world->phase == PHASE_SETTLE) {
         settle(world);
     } else {
-        world->expected = world->step.number;
+        world->expected = world->step[world->at].number;
     }
     world->arrived = 0;
-    world->phase = (enum world_phase)((world->phase + 1) % WORLD_PHASES);
+    world->meetings++;
+    if (world->phase == PHASE_EXPECT)
+        world->phase = world->settled < world->rush ? PHASE_SETTLE : PHASE_PLAN;
+    else
+        world->phase++;
     pthread_cond_broadcast(&world->changed);
 }
 
@@ -137,12 +146,11 @@ static uint32_t awaited(const struct world *world)
 void world_meet(struct world *world)
 {
     pthread_mutex_lock(&world->lock);
-    enum world_phase phase = world->phase;
-    uint64_t step = world->step.number;
+    uint64_t meeting = world->meetings;
     if (++world->arrived == awaited(world))
         meeting_end(world);
     else
-        while (world->phase == phase && world->step.number == step)
+        while (world->meetings == meeting)
             pthread_cond_wait(&world->changed, &world->lock);
     pthread_mutex_unlock(&world->lock);
 }
