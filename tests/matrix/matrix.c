@@ -2,7 +2,7 @@
 /* The matrix of all-reduces and collectives: every element against what the test itself computes. A sample named by a seed, a share of all
  * worlds, or one world. Each is a process of its own, so that one which crashes or hangs ends nothing else.
  *
- *     matrix sample [seed=N] [worlds=N] [first=N] [members=MOST]   what make test does
+ *     matrix sample [seed=N] [worlds=N] [first=N] [members=MOST] [failures=MOST]   what make test does
  *     matrix all shard=K shards=N [save=FILE]         every N-th of all worlds (dev/matrix.sh)
  *     matrix total FILES                              what those that were saved have covered together
  *     matrix world WORDS [until=STEP]                 one again; whatever fails prints this command */
@@ -120,9 +120,10 @@ static int sample(char **argv)
     uint64_t seed = number_of(argv, "seed", given != NULL && *given != '\0' ? strtoull(given, NULL, 10) : SEED);
     uint32_t first = (uint32_t)number_of(argv, "first", 0), worlds = (uint32_t)number_of(argv, "worlds", WORLDS), failed = 0;
     uint32_t members = (uint32_t)number_of(argv, "members", CELL_PLAYERS_MAX);
+    uint32_t failures = (uint32_t)number_of(argv, "failures", FAILURES_MAX);
     struct cell_world world;
     printf("matrix: sample of seed %llu (SPOTNIK_MATRIX_SEED gives another)\n", (unsigned long long)seed);
-    for (uint32_t i = first; i < first + worlds && failed < FAILURES_MAX; i++) {
+    for (uint32_t i = first; i < first + worlds && failed < failures; i++) {
         cell_world_sample(seed, i, members, &world);
         failed += !play(&world, 0);
     }
@@ -181,7 +182,7 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "world") == 0)
         return one(argv + 2);
     if (argc > 1 && strcmp(argv[1], "sample") != 0) {
-        fprintf(stderr, "usage: matrix sample [seed=N] [worlds=N] [first=N] [members=MOST] | all shard=K shards=N [save=FILE] | total FILES | world WORDS [until=STEP]\n");
+        fprintf(stderr, "usage: matrix sample [seed=N] [worlds=N] [first=N] [members=MOST] [failures=MOST] | all shard=K shards=N [save=FILE] | total FILES | world WORDS [until=STEP]\n");
         return 2;
     }
     return sample(argv + (argc > 1 ? 2 : 1));
