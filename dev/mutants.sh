@@ -7,6 +7,7 @@
 #
 # The tree is copied to BUILD/mutants, where each patch is applied, built and undone. Watchers are `matrix`, `sim` and unit tests by their
 # names in `meson test --list`. A watcher notices when it fails within MUTANTS_LIMIT_S seconds (60); who has not ended by then has not.
+# MUTANTS_WATCHERS asks those in place of the ones that the patches name.
 # Usage: dev/mutants.sh BUILD [--all] [NAME ...]; --all asks matrix and sim of every mutant, whoever is to notice.
 set -eu
 cd "$(dirname "$0")/.."
@@ -37,7 +38,7 @@ done
     cmp -s "$tree.new/$file" "$tree/$file" || { mkdir -p "$tree/${file%/*}" && cp -p "$tree.new/$file" "$tree/$file"; }
 done
 rm -rf "$tree.new"
-"$tree/dev/build.sh" "$bin"
+[ -f "$bin/build.ninja" ] || meson setup "$bin" "$tree" >"$dir/said" 2>&1 || { cat "$dir/said" >&2; exit 1; }
 
 command_of()
 {
@@ -74,6 +75,7 @@ noticed=0
 for name; do
     patch=$root/dev/mutants/$name.patch
     watchers=$(sed -n 's/^Noticed-by: *//p' "$patch")
+    [ -z "${MUTANTS_WATCHERS:-}" ] || watchers=$MUTANTS_WATCHERS
     also=$(for one in $every; do case " $watchers " in *" $one "*) ;; *) printf '%s ' "$one" ;; esac; done)
     patch -s -d "$tree" -p1 <"$patch"
     # shellcheck disable=SC2046

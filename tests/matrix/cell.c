@@ -183,14 +183,19 @@ static bool is_half(enum spotnik_dtype dtype)
 }
 
 /* Where members come and go nobody knows in which order they were added up: then only what rounds nothing can be compared. */
-static void inputs_choose(const struct cell_world *world, uint32_t live, uint64_t *state, struct cell_bucket *bucket)
+static void inputs_choose(const struct cell_world *world, uint32_t live, bool weighted, uint64_t *state, struct cell_bucket *bucket)
 {
     struct numbers *numbers = &bucket->numbers;
     bool floats = numbers->dtype == SPOTNIK_F32 || numbers->dtype == SPOTNIK_F64;
+    bool copied = live < 2 || (numbers->op == SPOTNIK_MEAN && weighted); /* perhaps, and what is copied keeps its bits */
     if (cell_is_churned(world))
         numbers->kind = numbers->op == SPOTNIK_MEAN && !floats ? NUMBERS_EQUAL : NUMBERS_EXACT;
     else
-        numbers->kind = (floats || is_half(numbers->dtype)) && below(state, 4) ? NUMBERS_ROUNDING : NUMBERS_EXACT;
+        numbers->kind = (enum numbers_kind[]){ NUMBERS_EXACT, NUMBERS_ROUNDING, NUMBERS_ROUNDING, NUMBERS_SPECIAL }[below(state, 4)];
+    if (numbers->kind == NUMBERS_SPECIAL && copied)
+        numbers->kind = NUMBERS_ROUNDING;
+    if (numbers->kind != NUMBERS_EQUAL && !floats && !is_half(numbers->dtype))
+        numbers->kind = NUMBERS_EXACT;
     if (numbers->dtype == SPOTNIK_Q8 && numbers->op == SPOTNIK_PRODUCT && live > 3)
         numbers->op = SPOTNIK_SUM; /* the product of more does not fit into a scale */
     if (numbers->dtype == SPOTNIK_Q8)
@@ -257,10 +262,30 @@ static void bucket_make(const struct cell_world *world, const struct limits_plac
     if (below(state, 3) == 0)
         bucket->numbers.dtype = SPOTNIK_F32;
     call_fit(bucket);
-    inputs_choose(world, live, state, bucket);
+    inputs_choose(world, live, step->weighted, state, bucket);
     bucket->offset = (uint32_t[]){ 0, 0, 64, (uint32_t)cell_element_bytes(bucket) }[below(state, 4)];
     border_choose(world, step->number, k, state, bucket);
     count_choose(place, bucket);
+}
+
+/* Where results get to callers before a commit, a loss has to find some of them there: then the first bucket is large, and goes that way. */
+static void loss_meet(const struct cell_world *world, const struct limits_place *place, struct cell_step *step, uint64_t *state)
+{
+    static const enum cell_way ways[] = { WAY_FAR, WAY_HOSTS, WAY_HOSTS_FAR };
+    struct cell_bucket *bucket = &step->bucket[0];
+    bool early = false;
+    for (uint32_t i = 0; i < sizeof ways / sizeof ways[0]; i++)
+        early |= world->way == ways[i];
+    if (step->losses == 0 || !early || world->ordered)
+        return;
+    if (bucket->call >= CALL_COMPRESSED_F16)
+        bucket->numbers = (struct numbers){ SPOTNIK_I32, SPOTNIK_SUM, NUMBERS_EXACT, bucket->numbers.key, CELL_PLAYERS_MAX };
+    bucket->call = CALL_ALLREDUCE;
+    bucket->near = below(state, LIMITS_NEAR);
+    bucket->border = limits_count() - 1 - below(state, 7);
+    count_choose(place, bucket);
+    for (uint32_t i = 0; i < step->losses; i++)
+        step->loss[i].when = below(state, 4) ? DEATH_COMMITTING : step->loss[i].when;
 }
 
 /* What is too heavy for this step stands at a lower border instead. */
@@ -288,6 +313,7 @@ static void churn_make(const struct cell_world *world, struct cell_step *step, u
     step->join = turn % 2 == 1 ? turn / 2 < world->joins : turn / 2 >= world->losses;
     step->losses = step->join || live < 2 ? 0 : 1 + below(state, 3) / 2;
     step->losses = step->losses < live ? step->losses : live - 1;
+    step->patience_ns = UINT64_C(100000) << below(state, 7);
     for (uint32_t i = 0; i < step->losses; i++) {
         step->loss[i].of = (below(state, live) + i) % live;
         step->loss[i].when = (enum cell_death)below(state, CELL_DEATHS);
@@ -303,8 +329,9 @@ void cell_step_make(const struct cell_world *world, const struct limits_place *p
     ret->buckets = world->ordered ? world->buckets : 1 + below(&state, world->buckets);
     for (uint32_t k = 0; k < ret->buckets; k++)
         bucket_make(world, place, ret, k, live, &state);
-    weigh(world, place, ret, live);
     churn_make(world, ret, live, &state);
+    loss_meet(world, place, ret, &state);
+    weigh(world, place, ret, live);
     for (uint32_t k = 0; k < ret->buckets; k++) /* who dies early is dealt no share */
         ret->bucket[k].root %= live - ret->losses;
 }

@@ -75,6 +75,7 @@ struct cell_step {
         uint32_t of;          /* the how manieth of those that live */
         enum cell_death when;
     } loss[CELL_LOSSES_MAX];
+    uint64_t patience_ns; /* of one that is to die while it commits: as often as that is over it may */
     bool join, weighted;
     uint64_t key;
 };

@@ -111,8 +111,36 @@ static double rounding(const struct numbers *numbers, uint64_t hash)
     return hash & 8 ? -magnitude : magnitude;
 }
 
+/* Seldom, so that most results of many members are none of them. Without a fraction of its own that a NaN could lose on its way. */
+static double special(const struct numbers *numbers, uint64_t hash)
+{
+    static const double least[] = { [SPOTNIK_F32] = 0x1p-149, [SPOTNIK_F64] = 0x1p-1074, [SPOTNIK_F16] = 0x1p-24, [SPOTNIK_BF16] = 0x1p-133 };
+    static const double greatest[] = { [SPOTNIK_F32] = 0x1.fffffep127,
+                                       [SPOTNIK_F64] = 0x1.fffffffffffffp1023,
+                                       [SPOTNIK_F16] = 65504,
+                                       [SPOTNIK_BF16] = 0x1.fep127 };
+    double sign = hash & 1024 ? -1 : 1;
+    switch (hash % 512 / 4) {
+    case 0:
+        return sign * NAN;
+    case 1:
+        return sign * INFINITY;
+    case 2:
+    case 3:
+        return sign * 0.0;
+    case 4:
+        return sign * least[numbers->dtype] * (double)(1 + hash / 2048 % 64);
+    case 5:
+        return sign * greatest[numbers->dtype];
+    default:
+        return rounding(numbers, hash);
+    }
+}
+
 static double number_of(const struct numbers *numbers, uint64_t hash)
 {
+    if (numbers->kind == NUMBERS_SPECIAL)
+        return special(numbers, hash);
     if (numbers->kind == NUMBERS_ROUNDING)
         return rounding(numbers, hash);
     if (numbers->op == SPOTNIK_PRODUCT)

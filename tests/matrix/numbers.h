@@ -13,6 +13,7 @@ enum numbers_kind {
     NUMBERS_EXACT,    /* whatever the order of additions, nothing is rounded (of MEAN: but for the last division) */
     NUMBERS_ROUNDING, /* every addition rounds, so its bits tell the order */
     NUMBERS_EQUAL,    /* the same on all members: a mean that is carried on as a mean rounds nothing */
+    NUMBERS_SPECIAL,  /* as ROUNDING, and among them infinities, both zeros, what is not a number, the least and the greatest */
     NUMBERS_KINDS
 };
 

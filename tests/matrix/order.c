@@ -116,9 +116,20 @@ static void load(const struct sum *sum, const struct order_member *member, struc
         load_integers(sum, member->who, part);
 }
 
-static void store(const struct sum *sum, const struct part *part, uint8_t *out)
+/* Whatever is computed and is not a number is one and the same. */
+static void settle_nan(const struct sum *sum, struct part *part)
+{
+    for (size_t i = 0; i < sum->count; i++)
+        if (sum->numbers->dtype == SPOTNIK_F32 && isnan(part->f[i]))
+            part->f[i] = NAN;
+        else if (sum->numbers->dtype == SPOTNIK_F64 && isnan(part->d[i]))
+            part->d[i] = (double)NAN;
+}
+
+static void store(const struct sum *sum, struct part *part, uint8_t *out)
 {
     enum spotnik_dtype dtype = sum->numbers->dtype;
+    settle_nan(sum, part);
     size_t one = dtype == SPOTNIK_F32 ? 4 : is_half(dtype) ? 2 : (size_t)bits_of(dtype) / 8;
     for (size_t i = 0; i < sum->count; i++) {
         uint16_t half = dtype == SPOTNIK_F16 ? numbers_to_f16(part->f[i]) : dtype == SPOTNIK_BF16 ? numbers_to_bf16(part->f[i]) : 0;

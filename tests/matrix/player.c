@@ -5,8 +5,6 @@
 
 #include "world.h"
 
-#define PATIENCE_NS UINT64_C(2000000) /* of one that is to die while it commits: as often as that is over it may */
-
 /* ---- a step ---- */
 
 static int bucket_start(struct world_player *player, uint32_t k)
@@ -87,7 +85,7 @@ static bool step_play(struct world_player *player)
         return false;
     check_inputs(player);
     if (is_to_die(player, DEATH_COMMITTING))
-        spotnik_patience_set(player->job, PATIENCE_NS);
+        spotnik_patience_set(player->job, world_step(player)->patience_ns);
     int committed = spotnik_step_commit(player->job);
     player->has_committed = committed == 0 || committed == SPOTNIK_ERR_ROOT;
     if (is_to_die(player, DEATH_COMMITTING))

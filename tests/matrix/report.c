@@ -135,8 +135,9 @@ void report_print(const struct report *report, FILE *to)
             (unsigned long long)report->worlds, (unsigned long long)report->steps, (unsigned long long)report->buckets,
             (unsigned long long)report->results, (unsigned long long)report->elements, (unsigned long long)report->losses,
             (unsigned long long)report->joins);
-    fprintf(to, "members of a world: %u of 40 numbers; inputs exact %u, rounding %u, equal %u; deaths begun %u, starting %u, started %u, committing %u\n",
+    fprintf(to, "members of a world: %u of 40 numbers; inputs exact %u, rounding %u, equal %u, special %u;\ndeaths begun %u, starting %u, started %u, committing %u\n",
             met(report->members + 1, 40), report->inputs[NUMBERS_EXACT], report->inputs[NUMBERS_ROUNDING], report->inputs[NUMBERS_EQUAL],
+            report->inputs[NUMBERS_SPECIAL],
             report->deaths[DEATH_BEGUN], report->deaths[DEATH_STARTING], report->deaths[DEATH_STARTED], report->deaths[DEATH_COMMITTING]);
     ways_print(report, to);
     pairs_print(report, to);
