@@ -6,11 +6,13 @@
 #include <string.h>
 
 #include "base/dtype.h"
+#include "reduce/compress.h"
 
 #define BUCKET_NUMBERS 250 /* the caller's that are drawn; 253 is the census of the test */
 #define MIB ((uint64_t)1 << 20)
 #define MEMBERS_MAX 40
-#define ROUNDS 4 /* of all worlds */
+#define ROUNDS 4       /* of all worlds */
+#define LOW_BORDERS 11 /* up to what is small in memory */
 
 static const char *const way_names[] = { "shm", "tcp", "far", "ring", "tree", "hosts", "hosts-far", "hosts-tree" };
 static const char *const call_names[] = { "allreduce", "from", "broadcast", "allgather", "reduce-scatter", "f16", "bf16", "q8" };
@@ -66,9 +68,9 @@ uint32_t cell_host_of(const struct cell_world *world, uint32_t player)
 int cell_world_print(const struct cell_world *world, char *text, size_t size)
 {
     return snprintf(text, size,
-                    "%s,members=%u,hosts=%u,fan=%u,chunk=%u,lanes=%u,losses=%u,joins=%u,steps=%u,rush=%u,buckets=%u,heavy=%llu,ordered=%d,seed=%llu",
+                    "%s,members=%u,hosts=%u,fan=%u,chunk=%u,lanes=%u,losses=%u,joins=%u,steps=%u,rush=%u,borders=%u,buckets=%u,heavy=%llu,ordered=%d,seed=%llu",
                     cell_way_name(world->way), world->members, world->hosts, world->fan, world->chunk_bytes, world->lanes, world->losses,
-                    world->joins, world->steps, world->rush, world->buckets, (unsigned long long)world->heavy_bytes, world->ordered,
+                    world->joins, world->steps, world->rush, world->borders, world->buckets, (unsigned long long)world->heavy_bytes, world->ordered,
                     (unsigned long long)world->seed);
 }
 
@@ -77,10 +79,10 @@ bool cell_world_parse(const char *text, struct cell_world *ret)
     unsigned long long heavy, seed;
     char way[32];
     int ordered;
-    if (sscanf(text, "%31[^,],members=%u,hosts=%u,fan=%u,chunk=%u,lanes=%u,losses=%u,joins=%u,steps=%u,rush=%u,buckets=%u,heavy=%llu,ordered=%d,seed=%llu",
+    if (sscanf(text, "%31[^,],members=%u,hosts=%u,fan=%u,chunk=%u,lanes=%u,losses=%u,joins=%u,steps=%u,rush=%u,borders=%u,buckets=%u,heavy=%llu,ordered=%d,seed=%llu",
                way, &ret->members, &ret->hosts, &ret->fan, &ret->chunk_bytes, &ret->lanes, &ret->losses, &ret->joins, &ret->steps, &ret->rush,
-               &ret->buckets, &heavy, &ordered, &seed)
-        != 14)
+               &ret->borders, &ret->buckets, &heavy, &ordered, &seed)
+        != 15)
         return false;
     ret->heavy_bytes = heavy;
     ret->ordered = ordered != 0;
@@ -89,7 +91,7 @@ bool cell_world_parse(const char *text, struct cell_world *ret)
         if (strcmp(way, way_names[i]) == 0) {
             ret->way = (enum cell_way)i;
             return ret->members >= 1 && ret->members <= CELL_PLAYERS_MAX && ret->hosts >= 1 && ret->hosts <= ret->members
-                   && ret->lanes <= 8 && ret->rush >= 1 && ret->rush <= CELL_RUSH_MAX && ret->buckets <= CELL_BUCKETS_MAX && ret->steps > 0 && ret->fan > 0 && ret->chunk_bytes > 0;
+                   && ret->lanes <= 8 && ret->borders >= 1 && ret->borders <= limits_count() && ret->rush >= 1 && ret->rush <= CELL_RUSH_MAX && ret->buckets <= CELL_BUCKETS_MAX && ret->steps > 0 && ret->fan > 0 && ret->chunk_bytes > 0;
         }
     return false;
 }
@@ -118,7 +120,16 @@ static void churn_fit(struct cell_world *world)
     uint32_t room = CELL_PLAYERS_MAX - world->members, spare = world->members > 1 ? world->members - 1 : 0;
     world->joins = world->joins < room ? world->joins : room;
     world->losses = world->losses < spare ? world->losses : spare;
-    world->rush = cell_is_churned(world) ? 1 : world->rush;
+    world->rush = world->joins > 0 ? 1 : world->rush;
+}
+
+/* Many steps of next to nothing: members meet each other in the middle of them. */
+static void hurry(struct cell_world *world)
+{
+    world->rush = CELL_RUSH_MAX;
+    world->borders = LOW_BORDERS;
+    world->steps *= 6;
+    world->buckets = world->buckets < 3 ? world->buckets : 3;
 }
 
 /* Every third sampled world is small, every third large; most have no losses and joins, because only those tell one order from another.
@@ -143,7 +154,10 @@ void cell_world_sample(uint64_t seed, uint32_t number, uint32_t members_max, str
     ret->buckets = 1 + below(&state, 8);
     ret->rush = 1 + below(&state, CELL_RUSH_MAX);
     ret->heavy_bytes = 34 * MIB; /* 32 MiB of all members go past the caches */
+    ret->borders = limits_count();
     churn_fit(ret);
+    if (ret->rush > 1 && below(&state, 3) == 0)
+        hurry(ret);
 }
 
 /* Members from 1 to 40, in every way, undisturbed and with losses and joins; chunks, fans and hosts change from one to the next. Each has
@@ -156,7 +170,7 @@ bool cell_world_of_all(uint64_t seed, uint32_t number, struct cell_world *ret)
     uint64_t state = numbers_mix(seed) + number * UINT64_C(0xa0761d6478bd642f);
     if (round >= ROUNDS)
         return false;
-    *ret = (struct cell_world){ .way = (enum cell_way)way, .members = members, .ordered = true, .seed = draw(&state), .buckets = 9 };
+    *ret = (struct cell_world){ .way = (enum cell_way)way, .members = members, .ordered = true, .seed = draw(&state), .buckets = 9, .borders = limits_count() };
     ret->hosts = hosts_of(ret->way, members, 2 + (members + churn + round) % 4);
     ret->fan = (uint32_t[]){ 8, 2, 3 }[(members + churn + round) % 3];
     ret->chunk_bytes = chunks[(members + churn + round) % 3];
@@ -228,18 +242,19 @@ static uint64_t bytes_moved(const struct cell_bucket *bucket, uint32_t live)
 /* An all-gather's table, and what travels in a compressed one, are what stands at the border. */
 static void count_choose(const struct limits_place *place, struct cell_bucket *bucket)
 {
+    static const uint32_t short_of[LIMITS_NEAR] = { 1, 0, SPOTNIK_QUANT_BLOCK - 1 }; /* of a whole last block */
     size_t one = spotnik_dtype_bytes((uint64_t)bucket->numbers.dtype);
     bucket->count = limits_elements(place, bucket->border, bucket->near, one);
     if (bucket->call == CALL_ALLGATHER)
         bucket->count = (bucket->count + bucket->slots - 1) / bucket->slots;
     if (bucket->call == CALL_COMPRESSED_Q8)
-        bucket->count = bucket->count * 252 - (bucket->count > 0 && bucket->near == 0 ? 1 : 0);
+        bucket->count = bucket->count * SPOTNIK_QUANT_BLOCK - (bucket->count > 0 ? short_of[bucket->near] : 0);
 }
 
 /* In order: bucket k of step s stands at the border of that number, as long as there are any. */
 static void border_choose(const struct cell_world *world, uint64_t step, uint32_t k, uint64_t *state, struct cell_bucket *bucket)
 {
-    uint32_t all = LIMITS_NEAR * limits_count(), drawn = below(state, all);
+    uint32_t all = LIMITS_NEAR * world->borders, drawn = below(state, all);
     uint32_t turn = (uint32_t)(step > 2 ? step - 2 : 0) * world->buckets + k;
     uint32_t at = world->ordered ? turn % all : drawn;
     bucket->border = at / LIMITS_NEAR;

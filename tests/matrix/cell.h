@@ -49,7 +49,8 @@ struct cell_world {
     uint32_t lanes; /* connections for data to one member; 0: as many as pay */
     uint32_t losses, joins; /* how many steps have one */
     uint32_t steps, buckets;
-    uint32_t rush; /* steps that members make one after the other before they meet again; 1 where they come and go */
+    uint32_t rush;    /* steps that members make one after the other before they meet again; 1 where somebody joins */
+    uint32_t borders; /* so many, the lowest ones */
     uint64_t heavy_bytes; /* of all members' data in a step, at most */
     bool ordered;         /* borders one after the other, each once, instead of drawn */
     uint64_t seed;

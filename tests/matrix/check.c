@@ -218,10 +218,11 @@ static uint64_t census_of(struct world *world)
         struct world_player *player = &world->player[i];
         if (!takes_part(player))
             continue;
-        census = census == 0 ? player->census : census;
-        must |= player->seen[0].step.share < player->seen[0].step.shares ? UINT64_C(1) << i : 0;
-        if (player->census != census)
-            world_fail(world, player, NULL, "contributors %llx, but %llx on others", (unsigned long long)player->census,
+        const struct world_seen *seen = &player->seen[world->at];
+        census = census == 0 ? seen->census : census;
+        must |= seen->step.share < seen->step.shares ? UINT64_C(1) << i : 0;
+        if (seen->census != census)
+            world_fail(world, player, NULL, "contributors %llx, but %llx on others", (unsigned long long)seen->census,
                        (unsigned long long)census);
     }
     if ((census & must) != must)

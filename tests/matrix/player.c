@@ -41,7 +41,7 @@ static void die(struct world_player *player)
 
 static bool is_to_die(const struct world_player *player, enum cell_death when)
 {
-    return player->doomed && player->death == when;
+    return player->doomed && player->doomed_at == player->now && player->death == when;
 }
 
 static int start_all(struct world_player *player)
@@ -55,8 +55,8 @@ static int start_all(struct world_player *player)
     for (uint32_t k = 0; k < half && rc == 0; k++)
         rc = bucket_start(player, k);
     if (rc == 0 && cell_is_churned(world->cell) && !is_to_die(player, DEATH_STARTING)) {
-        player->census = UINT64_C(1) << player->index;
-        rc = spotnik_allreduce(player->job, WORLD_CENSUS, &player->census, 1, SPOTNIK_U64, SPOTNIK_SUM);
+        world_seen(player)->census = UINT64_C(1) << player->index;
+        rc = spotnik_allreduce(player->job, WORLD_CENSUS, &world_seen(player)->census, 1, SPOTNIK_U64, SPOTNIK_SUM);
     }
     return rc;
 }
@@ -87,10 +87,9 @@ static bool step_play(struct world_player *player)
     if (is_to_die(player, DEATH_COMMITTING))
         spotnik_patience_set(player->job, world_step(player)->patience_ns);
     int committed = spotnik_step_commit(player->job);
-    player->has_committed = committed == 0 || committed == SPOTNIK_ERR_ROOT;
     if (is_to_die(player, DEATH_COMMITTING))
         return false;
-    if (!player->has_committed) {
+    if (committed != 0 && committed != SPOTNIK_ERR_ROOT) {
         world_fail(world, player, NULL, "commit: %s (%s)", spotnik_strerror(committed), spotnik_last_error());
         abort(); /* the others would wait for ever; all that is known is in the report */
     }

@@ -49,14 +49,16 @@ static struct world_player *player_new(struct world *world)
     return player;
 }
 
-static void doom(struct world *world, struct world_player **live, uint32_t count)
+static void doom(struct world *world, uint32_t at, struct world_player **live, uint32_t count)
 {
-    for (uint32_t i = 0; i < world->step[0].losses; i++) {
-        struct world_player *player = live[world->step[0].loss[i].of % count];
+    const struct cell_step *step = &world->step[at];
+    for (uint32_t i = 0; i < step->losses; i++) {
+        struct world_player *player = live[step->loss[i].of % count];
         if (player->doomed)
             continue;
         player->doomed = true;
-        player->death = world->step[0].loss[i].when;
+        player->doomed_at = at;
+        player->death = step->loss[i].when;
         world->report->deaths[player->death]++;
         world->report->losses++;
     }
@@ -79,6 +81,20 @@ static void join(struct world *world, const struct world_player *sponsor)
 
 /* ---- phases ---- */
 
+/* In one step of a rush at most. Those after it are dealt to fewer. */
+static void rush_losses(struct world *world, struct world_player **live, uint32_t count)
+{
+    uint32_t lost = 0;
+    for (uint32_t at = 0; at < world->rush; at++) {
+        struct cell_step *step = &world->step[at];
+        step->losses = lost > 0 ? 0 : step->losses;
+        lost += step->losses;
+        doom(world, at, live, count);
+        for (uint32_t k = 0; k < step->buckets; k++)
+            step->bucket[k].root %= count - lost;
+    }
+}
+
 static void plan(struct world *world)
 {
     struct world_player *live[CELL_PLAYERS_MAX];
@@ -94,12 +110,7 @@ static void plan(struct world *world)
     for (world->rush = 0; world->rush < world->cell->rush && next + world->rush <= last; world->rush++)
         cell_step_make(world->cell, &world->place, next + world->rush, count, &world->step[world->rush]);
     world->at = world->settled = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        live[i]->has_committed = false;
-        live[i]->slot = i;
-    }
-    if (world->step[0].losses > 0)
-        doom(world, live, count);
+    rush_losses(world, live, count);
     if (world->step[0].join && world->players < CELL_PLAYERS_MAX)
         join(world, live[0]);
     world->report->steps += world->rush;

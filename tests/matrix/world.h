@@ -28,6 +28,7 @@ struct world_seen {
     int rc; /* of its commit */
     enum order_way way[CELL_BUCKETS_MAX];
     spotnik_range part[CELL_BUCKETS_MAX];
+    uint64_t census;
     uint32_t share[CELL_PLAYERS_MAX], contributors;
     const uint8_t *data[CELL_BUCKETS_MAX], *out[CELL_BUCKETS_MAX], *result[CELL_BUCKETS_MAX];
     struct world_buffer data_copy[CELL_BUCKETS_MAX], out_copy[CELL_BUCKETS_MAX], result_copy[CELL_BUCKETS_MAX];
@@ -41,9 +42,9 @@ struct world_player {
     uint32_t now;            /* the step of this rush that it plays, or compares */
     uint64_t joins_at;       /* committed step with which it joins; 0 and !late: a founder or one that was there from the start */
     bool late;
-    bool doomed, has_committed;
+    bool doomed;
+    uint32_t doomed_at; /* the step of this rush */
     enum cell_death death;
-    uint64_t census;
     uint32_t slot; /* its part of computing what must come out */
     struct world_seen seen[CELL_RUSH_MAX];
     struct world_buffer data[CELL_BUCKETS_MAX][2], out[CELL_BUCKETS_MAX];
