@@ -76,8 +76,8 @@ enum spotnik_event_kind {
     SPOTNIK_EVENT_LINK_UP,      /* peer: authenticated both ways, usable */
     SPOTNIK_EVENT_LINK_DOWN,    /* peer, proof: PROOF_GONE: it ended, and all it said was delivered; else PROOF_NONE */
     SPOTNIK_EVENT_DIAL_FAILED,  /* peer, proof: PROOF_GONE when its kernel refused, PROOF_NONE when unreachable */
-    SPOTNIK_EVENT_DEATH,        /* peer: certificate of its host (robust futex, reaped by its agent) that it has ended without
-                                   a vote for a view after ours; what it had sent to us was delivered before */
+    SPOTNIK_EVENT_DEATH,        /* peer, epoch: certificate of its host (robust futex, reaped by its agent) that it has ended;
+                                   `epoch`: of the latest view that it had voted for or installed */
     SPOTNIK_EVENT_MESSAGE,      /* peer, message */
     SPOTNIK_EVENT_LANE_DOWN,    /* peer: the data connection to it broke while its control link lives; the step is
                                    reduced again */
@@ -128,6 +128,7 @@ struct spotnik_event {
     const struct spotnik_message *message;
     struct spotnik_chunk_header header;
     uint64_t committed;
+    uint64_t epoch; /* DEATH */
     const struct spotnik_ledger *ledger;
     uint64_t weight;
     const uint32_t *weight_of;

@@ -19,13 +19,13 @@ void on_link_up(struct spotnik_core *core, const struct spotnik_event *event)
     peer->linked = true;
     peer->dialling = false;
     peer->told_epoch = 0;
+    peer->ended = SPOTNIK_EVIDENCE_NONE; /* what had looked like its end was none */
     say_fenced(core, peer);
     evidence_hear(core, peer);
     peer->heard = false; /* until a message comes */
     if (core->role == SPOTNIK_ROLE_JOINER) {
-        send_message(core, peer, SPOTNIK_MESSAGE_VIEW_ASK);
-        if (spotnik_id_equal(core->sponsor, peer->member.id))
-            enter_send(core);
+        send_message(core, peer, core->view.size ? SPOTNIK_MESSAGE_HEARTBEAT : SPOTNIK_MESSAGE_VIEW_ASK);
+        enter_send(core);
         return;
     }
     send_message(core, peer, SPOTNIK_MESSAGE_HEARTBEAT); /* tells our epoch: whoever is behind gets the view */
@@ -34,13 +34,8 @@ void on_link_up(struct spotnik_core *core, const struct spotnik_event *event)
     pass_flush(core, peer);
 }
 
-/* What a proven death is worth: GONE only where a link on which it had spoken delivered its last words, and by these it did not vote
- * without us. Its first words on a link are FENCED if there is cause, so a link that ended before any word proves nothing. */
-static enum spotnik_evidence worth(const struct spotnik_core *core, const struct peer *peer, bool clean)
-{
-    return clean && !evidence_moved_on(peer, core->view.epoch) ? SPOTNIK_EVIDENCE_GONE : SPOTNIK_EVIDENCE_TAINTED;
-}
-
+/* `clean`: a link on which it had spoken delivered its last words. Its first words on a link are FENCED if there is cause, so a link that
+ * ended before any word proves nothing. */
 static void proven(struct spotnik_core *core, struct peer *peer, bool clean)
 {
     uint32_t rank = spotnik_view_rank(&core->view, peer->member.id);
@@ -53,7 +48,7 @@ static void proven(struct spotnik_core *core, struct peer *peer, bool clean)
             enter_next_sponsor(core);
         return;
     }
-    evidence_add(core, rank, worth(core, peer, clean));
+    evidence_add(core, rank, evidence_of_end(peer, core->view.epoch));
 }
 
 static bool watched(const struct spotnik_core *core, const struct peer *peer)
@@ -87,6 +82,8 @@ void on_dial_failed(struct spotnik_core *core, const struct spotnik_event *event
     if (!peer || peer->linked)
         return;
     peer->dialling = false;
+    if (core->role == SPOTNIK_ROLE_JOINER)
+        enter_send(core); /* nobody more to wait for, perhaps */
     if (event->proof == SPOTNIK_PROOF_GONE) {
         proven(core, peer, false);
         return;
@@ -98,12 +95,16 @@ void on_dial_failed(struct spotnik_core *core, const struct spotnik_event *event
         enter_next_sponsor(core);
 }
 
-/* A certificate says itself that the dead had voted for no view after ours (the driver looks), and comes with everything it had sent
- * to us already delivered. So it is worth as much as EOF, and needs no link: a joiner may die before it is linked to most of us, and
- * its death must not cost them the quorum. */
+/* A certificate says itself which view the dead had voted for last. In that view, and in any later one, it is worth as much as EOF, and
+ * it needs no link: a joiner may die before it is linked to most of us, and its death must not cost them the quorum. It is kept, since we
+ * may be a view behind the dead; and a stranger may stand in the next view. */
 void on_death(struct spotnik_core *core, const struct spotnik_event *event)
 {
-    proven(core, peer_want(core, &event->peer), true); /* a stranger may stand in the next view: see carry_ends() */
+    struct peer *peer = peer_want(core, &event->peer);
+
+    peer->certified = true;
+    peer->last_epoch = event->epoch;
+    proven(core, peer, false);
 }
 
 /* Frames may be lost with a data connection. Its peer lives, so nobody else will start a ballot: the step is reduced again in a

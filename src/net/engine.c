@@ -244,7 +244,7 @@ void spotnik_engine_forget(struct spotnik_engine *engine)
     spotnik_engine_lock(engine);
     spotnik_core_status(engine->core, &status);
     if (status.role != SPOTNIK_ROLE_IDLE) {
-        spotnik_links_die(engine);
+        spotnik_links_retire(engine, SPOTNIK_GOODBYE_OVER);
         past_forget(engine);
         spotnik_share_reset(engine);
         core_reset(engine);
@@ -259,7 +259,7 @@ int spotnik_engine_join(struct spotnik_engine *engine, struct spotnik_id id, uin
     spotnik_engine_lock(engine);
     spotnik_core_status(engine->core, &status);
     if (status.role != SPOTNIK_ROLE_IDLE) {
-        spotnik_links_retire(engine, SPOTNIK_GOODBYE_EXCLUDED);
+        spotnik_links_retire(engine, SPOTNIK_GOODBYE_OVER);
         past_forget(engine);
     } else
         spotnik_links_retire(engine, SPOTNIK_GOODBYE_SHUTDOWN); /* the new core knows none of them */

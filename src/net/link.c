@@ -109,15 +109,6 @@ void spotnik_links_retire(struct spotnik_engine *engine, enum spotnik_goodbye re
         retire(engine, link, reason);
 }
 
-/* The member that we were is no more, and will never act again. Without a GOODBYE that is what the peer reads from the end of our
- * words: a death. A GOODBYE proves none, and a view of two that is left by its smaller id would have no quorum for ever. */
-void spotnik_links_die(struct spotnik_engine *engine)
-{
-    for (struct spotnik_link *link = engine->links; link != NULL; link = link->next)
-        if (link->state != SPOTNIK_LINK_RETIRING)
-            wind_up(engine, link);
-}
-
 /* ---- up ---- */
 
 static struct spotnik_link *link_new(struct spotnik_engine *engine, const struct spotnik_opening *opening,
@@ -269,7 +260,8 @@ static void goodbye_take(struct spotnik_engine *engine, struct spotnik_link *lin
     }
     if (reason == SPOTNIK_GOODBYE_PROTOCOL || reason == SPOTNIK_GOODBYE_VERSION)
         shun(engine, link->peer.id);
-    ended(engine, link, SPOTNIK_GOODBYE_SHUTDOWN, SPOTNIK_PROOF_NONE);
+    bool over = reason == SPOTNIK_GOODBYE_LEAVING || reason == SPOTNIK_GOODBYE_OVER;
+    ended(engine, link, SPOTNIK_GOODBYE_SHUTDOWN, over && link->heard ? SPOTNIK_PROOF_GONE : SPOTNIK_PROOF_NONE);
 }
 
 /* False: the peer breaks the protocol. */

@@ -111,8 +111,8 @@ static void hear(struct spotnik_engine *engine)
 }
 
 /* What the dead had sent is read before its certificate counts; yet some of it may still be on its way. So
- * the certificate is proof only of a member that had not voted for any view after ours: it cannot have
- * fenced us. Of others FIN is awaited. */
+ * the certificate says itself how far it had gone, and the core compares: who had voted for no view after ours
+ * cannot have fenced us. */
 static void deaths(struct spotnik_engine *engine)
 {
     struct spotnik_id peer;
@@ -120,9 +120,8 @@ static void deaths(struct spotnik_engine *engine)
     while (spotnik_death_take(engine->death, &peer, &epoch)) {
         poll_now(engine);
         hear(engine);
-        if (epoch <= spotnik_core_view(engine->core)->epoch)
-            spotnik_engine_tell(engine, SPOTNIK_EVENT_DEATH, &(struct spotnik_member){ .id = peer },
-                                SPOTNIK_PROOF_GONE);
+        struct spotnik_event event = { .kind = SPOTNIK_EVENT_DEATH, .peer = { .id = peer }, .epoch = epoch };
+        spotnik_engine_drive(engine, &event);
     }
 }
 
@@ -206,7 +205,7 @@ static uint64_t due(const struct spotnik_engine *engine)
 static void say_goodbye(struct spotnik_engine *engine)
 {
     uint64_t until_ns = spotnik_time_add(spotnik_clock_ns(), GOODBYE_NS);
-    spotnik_links_retire(engine, engine->left ? SPOTNIK_GOODBYE_LEAVING : SPOTNIK_GOODBYE_SHUTDOWN);
+    spotnik_links_retire(engine, engine->left ? SPOTNIK_GOODBYE_LEAVING : SPOTNIK_GOODBYE_OVER);
     for (;;) {
         uint64_t now_ns = spotnik_clock_ns();
         spotnik_links_read(engine);

@@ -365,7 +365,6 @@ void spotnik_link_send(struct spotnik_engine *engine, const struct spotnik_membe
 void spotnik_link_hang_up(struct spotnik_engine *engine, const struct spotnik_member *peer,
                           enum spotnik_goodbye reason);
 void spotnik_links_retire(struct spotnik_engine *engine, enum spotnik_goodbye reason);
-void spotnik_links_die(struct spotnik_engine *engine);
 bool spotnik_links_read(struct spotnik_engine *engine);
 void spotnik_links_flush(struct spotnik_engine *engine, uint64_t now_ns);
 uint64_t spotnik_links_deadline(const struct spotnik_engine *engine);

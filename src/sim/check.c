@@ -366,8 +366,9 @@ void spotnik_check_message(struct sim_world *world, const struct sim_process *to
     if (!(book->heard >> from->index & 1))
         book->first_epoch[from->index] = message->epoch;
     book->heard |= UINT64_C(1) << from->index;
+    book->met |= UINT64_C(1) << from->index;
     if (message->kind == SPOTNIK_MESSAGE_FENCED)
-        book->fenced |= UINT64_C(1) << from->index;
+        book->fenced_epoch[from->index] = message->epoch;
 }
 
 /* Proof must be true, always; and on a good link it is a witness's word for the liveness checker. */
@@ -375,13 +376,15 @@ void spotnik_check_proof(struct sim_world *world, const struct sim_process *proc
                          enum spotnik_event_kind kind)
 {
     const struct fact_process *book = &world->facts->process[process->index];
+    uint64_t bit = UINT64_C(1) << process->index;
 
     SPOTNIK_ASSERT(!sim_live(world->process[dead]));
     if (world->scale || kind == SPOTNIK_EVENT_DIAL_FAILED)
         return;
-    uint64_t bit = UINT64_C(1) << dead;
-    if ((kind == SPOTNIK_EVENT_DEATH || (book->heard & bit)) && !(book->fenced & bit))
-        world->facts->process[dead].witnesses |= UINT64_C(1) << process->index;
+    if (kind == SPOTNIK_EVENT_DEATH)
+        world->facts->process[dead].certified |= bit;
+    else if (book->heard >> dead & 1)
+        world->facts->process[dead].witnesses |= bit;
 }
 
 void spotnik_check_death(struct sim_world *world, const struct sim_process *process)

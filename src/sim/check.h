@@ -61,8 +61,11 @@ struct fact_process {
     uint64_t entered_epoch;
     bool served;               /* has held the settled step of a view it stood in */
     bool passed_over;          /* it was stopped, and when it woke up there was a view without it */
-    uint64_t heard, fenced;    /* bit per process: it has spoken on the present link; it has fenced us */
-    uint64_t witnesses;        /* of its death on a good link: bit per process */
+    uint64_t heard;            /* bit per process: it has spoken on the present link, */
+    uint64_t met;              /* on any so far */
+    uint64_t witnesses;        /* of its death on a link on which it had spoken: bit per process */
+    uint64_t certified;        /* to whom its host has certified its death: bit per process */
+    uint64_t fenced_epoch[64]; /* per process: the latest epoch in which it has fenced us */
     uint64_t first_epoch[64];  /* per process: of the first word from it on the last link it spoke on */
     struct fact_view proposed; /* the latest proposal it has handled */
 };

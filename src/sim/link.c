@@ -114,6 +114,8 @@ static void tell(struct sim_world *world, struct sim_process *process, enum spot
     }
     if (kind == SPOTNIK_EVENT_LINK_DOWN && proof == SPOTNIK_PROOF_NONE)
         spotnik_check_unheard(world, process, peer);
+    if (kind == SPOTNIK_EVENT_DEATH)
+        event.epoch = process_at(world, peer)->voted_epoch;
     if (proof == SPOTNIK_PROOF_GONE || kind == SPOTNIK_EVENT_DEATH)
         spotnik_check_proof(world, process, peer, kind);
     spotnik_sim_core_step(world, process, &event);
@@ -146,19 +148,19 @@ void spotnik_sim_dial_over(struct sim_world *world, struct sim_process *process,
     }
 }
 
-static void say_goodbye(struct sim_world *world, struct sim_conn *conn, int end)
+static void say_goodbye(struct sim_world *world, struct sim_conn *conn, int end, enum sim_item_kind kind)
 {
     if (!conn->open[end])
         return;
     conn->open[end] = false;
-    item_on_link(world, conn, !end, item_new(SIM_ITEM_GOODBYE, conn->process[end], conn->process[!end], 0));
+    item_on_link(world, conn, !end, item_new(kind, conn->process[end], conn->process[!end], 0));
 }
 
 void spotnik_sim_hang_up(struct sim_world *world, struct sim_process *process, struct sim_process *peer)
 {
     struct sim_conn *conn = *slot(world, process->index, peer->index);
     if (conn)
-        say_goodbye(world, conn, end_of(conn, process->index));
+        say_goodbye(world, conn, end_of(conn, process->index), SIM_ITEM_GOODBYE);
 }
 
 void spotnik_sim_send(struct sim_world *world, struct sim_process *from, struct sim_process *to,
@@ -360,12 +362,12 @@ static void deliver(struct sim_world *world, struct sim_process *process, const 
     case SIM_ITEM_BREAK:
         end_closes(world, conn, end, SPOTNIK_PROOF_NONE);
         break;
+    case SIM_ITEM_OVER:
     case SIM_ITEM_EOF:
         end_closes(world, conn, end, SPOTNIK_PROOF_GONE);
         break;
     case SIM_ITEM_DEATH:
-        if (process_at(world, item->from)->voted_epoch <= spotnik_core_view(process->core)->epoch)
-            tell(world, process, SPOTNIK_EVENT_DEATH, item->from, SPOTNIK_PROOF_GONE);
+        tell(world, process, SPOTNIK_EVENT_DEATH, item->from, SPOTNIK_PROOF_GONE);
         break;
     case SIM_ITEM_LANE_DOWN:
         tell(world, process, SPOTNIK_EVENT_LANE_DOWN, item->from, SPOTNIK_PROOF_NONE);
@@ -410,12 +412,12 @@ void spotnik_sim_links_torn_down(struct sim_world *world, struct sim_process *pr
     }
 }
 
-/* The process ends its links properly: it was excluded or has left. */
+/* The process ends its links properly: it was excluded or has left, and will never act again under this id. */
 void spotnik_sim_links_goodbye(struct sim_world *world, struct sim_process *process)
 {
     for (struct sim_conn *conn = world->conns; conn; conn = conn->all)
         if (conn->process[0] == process->index || conn->process[1] == process->index)
-            say_goodbye(world, conn, end_of(conn, process->index));
+            say_goodbye(world, conn, end_of(conn, process->index), SIM_ITEM_OVER);
 }
 
 void spotnik_sim_link_break(struct sim_world *world, struct sim_conn *conn)

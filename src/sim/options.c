@@ -17,6 +17,12 @@ const char *spotnik_sim_fault_name(enum spotnik_sim_fault fault)
     return fault < SPOTNIK_SIM_FAULT_COUNT ? name[fault] : "?";
 }
 
+const char *spotnik_sim_excuse_name(enum spotnik_sim_excuse excuse)
+{
+    static const char *const name[SPOTNIK_SIM_EXCUSE_COUNT] = { "none", "lost", "unserved", "far", "together", "fenced", "unmet" };
+    return excuse < SPOTNIK_SIM_EXCUSE_COUNT ? name[excuse] : "?";
+}
+
 static uint64_t pick(struct spotnik_prng *prng, const uint64_t *of, uint64_t count)
 {
     return of[spotnik_prng_below(prng, count)];

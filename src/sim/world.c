@@ -175,6 +175,7 @@ void spotnik_sim_world_start(struct sim_world *world, const struct spotnik_sim_o
     draw_latencies(world);
     spotnik_sim_buckets_draw(world);
     world->clean = is_clean(options);
+    result->calm = world->clean && !options->lost_with_death;
     world->storage = spotnik_wire_storage_init(spotnik_sim_alloc(spotnik_wire_storage_size(&options->limits)),
                                                &options->limits);
     spotnik_check_start(world);

@@ -54,6 +54,7 @@ enum sim_item_kind {
     SIM_ITEM_REFUSED,
     SIM_ITEM_MESSAGE,
     SIM_ITEM_GOODBYE,
+    SIM_ITEM_OVER, /* goodbye of one that will never act again */
     SIM_ITEM_EOF,
     SIM_ITEM_BREAK,
     SIM_ITEM_DEATH,

@@ -143,6 +143,8 @@ const char *spotnik_goodbye_text(enum spotnik_goodbye reason)
         return "did not understand what we sent";
     case SPOTNIK_GOODBYE_VERSION:
         return "speaks another wire version";
+    case SPOTNIK_GOODBYE_OVER:
+        return "has ended for good";
     case SPOTNIK_GOODBYE_COUNT:
         break;
     }

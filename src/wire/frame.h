@@ -39,7 +39,7 @@ struct spotnik_frame {
     uint64_t turn; /* DATA: which of those of its epoch that the sender has for this member, from 0, over all connections between them */
 };
 
-/* Why a connection is closed by somebody who lives on: an end without one of these is a death. */
+/* Why a connection is closed in good order. LEAVING and OVER are the last words of a member that will never act again. */
 enum spotnik_goodbye {
     SPOTNIK_GOODBYE_LEAVING = 1, /* planned leave is complete */
     SPOTNIK_GOODBYE_EXCLUDED,    /* the others have gone on without us, or we without you */
@@ -47,6 +47,7 @@ enum spotnik_goodbye {
     SPOTNIK_GOODBYE_SHUTDOWN,    /* not needed any more, or the program ends */
     SPOTNIK_GOODBYE_PROTOCOL,    /* you sent what cannot be understood */
     SPOTNIK_GOODBYE_VERSION,     /* you speak another wire version */
+    SPOTNIK_GOODBYE_OVER,        /* the member that spoke here has ended without leaving, or joins again as another */
     SPOTNIK_GOODBYE_COUNT,
 };
 
