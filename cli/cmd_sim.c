@@ -32,7 +32,7 @@ static const char help[] =
     "any-quorum,\n"
     "                 skip-handover, forget-returned, flat-unasked, small-early,\n"
     "                 policy-not-copied, policy-alone, holder-alone, judge-any-lane, sum-early,\n"
-    "                 tree-early, no-doubt, show-early\n"
+    "                 tree-early, no-doubt, show-early, end-is-gone\n"
     "  --json         results as JSON, one object per line\n"
     "  --scale N      a view of N members, losses in one instant: what the recovery costs (default losses "
     "1,3,10),\n"
@@ -74,7 +74,8 @@ static bool parse_bug(const char *text, uint32_t *bugs)
                   { "sum-early", SPOTNIK_BUG_SUM_EARLY },
                   { "tree-early", SPOTNIK_BUG_TREE_EARLY },
                    { "no-doubt", SPOTNIK_BUG_NO_DOUBT },
-                  { "show-early", SPOTNIK_BUG_SHOW_EARLY } };
+                  { "show-early", SPOTNIK_BUG_SHOW_EARLY },
+                  { "end-is-gone", SPOTNIK_BUG_END_IS_GONE } };
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
         if (!strcmp(text, known[i].name)) {
             *bugs |= known[i].bug;

@@ -141,10 +141,14 @@ hidden byte ok;
 #ifdef BUG_TAINTED_AS_GONE
 #define PROOF(i) (KNOWN(i) & ~up & V(i))
 #else
+#ifdef BUG_END_IS_GONE
+#define PROOF(i) (KNOWN(i) & ~FENCED(i) & V(i))
+#else
 #ifdef SECOND_HAND
 #define PROOF(i) ((gone[i] & ~FENCED(i) & V(i)) | (heard[i] & V(i)))
 #else
 #define PROOF(i) (gone[i] & ~FENCED(i) & V(i))
+#endif
 #endif
 #endif
 

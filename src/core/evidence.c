@@ -138,7 +138,7 @@ void evidence_hear(struct spotnik_core *core, struct peer *peer)
     if (rank == SPOTNIK_NO_RANK || core->book[rank].evidence != SPOTNIK_EVIDENCE_SILENT)
         return;
     core->book[rank].evidence = SPOTNIK_EVIDENCE_NONE;
-    if (core->parked)
+    if (core->parked || (core->frozen && !core->promised.round)) /* frozen for its sake, and no ballot has come yet */
         ballot_start(core);
     else
         evidence_schedule(core);

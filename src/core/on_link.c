@@ -20,6 +20,7 @@ void on_link_up(struct spotnik_core *core, const struct spotnik_event *event)
     peer->dialling = false;
     peer->told_epoch = 0;
     peer->ended = SPOTNIK_EVIDENCE_NONE; /* what had looked like its end was none */
+    peer->likely = false;
     say_fenced(core, peer);
     evidence_hear(core, peer);
     peer->heard = false; /* until a message comes */
@@ -51,6 +52,25 @@ static void proven(struct spotnik_core *core, struct peer *peer, bool clean)
     evidence_add(core, rank, evidence_of_end(peer, core->view.epoch));
 }
 
+/* Somebody has closed the connection it spoke on: its kernel, most likely, but a proxy that starts again does the same to all. It is lost until
+ * it is heard again, and it is dialled: where it has died its kernel says so a second time. A ballot must come in any case, since data may
+ * be lost with the link. */
+static void vanished(struct spotnik_core *core, struct peer *peer)
+{
+    uint32_t rank = spotnik_view_rank(&core->view, peer->member.id);
+
+    peer_dial(core, peer);
+    if (rank == SPOTNIK_NO_RANK || core->role != SPOTNIK_ROLE_MEMBER) {
+        enter_forget(core, peer->member.id);
+        if (spotnik_id_equal(core->sponsor, peer->member.id))
+            enter_next_sponsor(core);
+        return;
+    }
+    if (!spotnik_evidence_out(core->book[rank].evidence))
+        freeze(core);
+    evidence_add(core, rank, SPOTNIK_EVIDENCE_SILENT);
+}
+
 static bool watched(const struct spotnik_core *core, const struct peer *peer)
 {
     return core->role == SPOTNIK_ROLE_MEMBER && peer->active &&
@@ -64,8 +84,14 @@ void on_link_down(struct spotnik_core *core, const struct spotnik_event *event)
     if (!peer || !peer->linked)
         return;
     peer->linked = false;
-    if (event->proof == SPOTNIK_PROOF_GONE) {
+    bool end = event->proof == SPOTNIK_PROOF_END || event->proof == SPOTNIK_PROOF_LIKELY;
+    peer->likely = event->proof == SPOTNIK_PROOF_LIKELY && peer->heard;
+    if (event->proof == SPOTNIK_PROOF_GONE || (end && (core->bugs & SPOTNIK_BUG_END_IS_GONE))) {
         proven(core, peer, peer->heard);
+        return;
+    }
+    if (end) {
+        vanished(core, peer);
         return;
     }
     enter_forget(core, peer->member.id);
@@ -84,10 +110,11 @@ void on_dial_failed(struct spotnik_core *core, const struct spotnik_event *event
     peer->dialling = false;
     if (core->role == SPOTNIK_ROLE_JOINER)
         enter_send(core); /* nobody more to wait for, perhaps */
-    if (event->proof == SPOTNIK_PROOF_GONE) {
-        proven(core, peer, false);
+    if (event->proof == SPOTNIK_PROOF_GONE && peer->likely) {
+        proven(core, peer, true);
         return;
     }
+    peer->likely &= event->proof == SPOTNIK_PROOF_LIKELY; /* two things seen long after each other are no second look at one */
     uint32_t rank = spotnik_view_rank(&core->view, peer->member.id);
     if (core->role == SPOTNIK_ROLE_MEMBER && rank != SPOTNIK_NO_RANK)
         evidence_add(core, rank, SPOTNIK_EVIDENCE_SILENT);

@@ -16,6 +16,7 @@ struct peer {
     bool used, linked, dialling;
     bool active;       /* ring neighbour, or the next hop of a pass: heartbeats go out and silence counts */
     uint8_t ended;     /* the best evidence of its end so far, in whatever view: see evidence_of_end() */
+    bool likely;       /* its last link ended as by its death, with its last words read: a refused dial proves it */
     bool certified;    /* its host has certified its end, */
     uint64_t last_epoch; /* and that it had voted for no view after this one */
     bool heard;        /* on the present link: whatever it had to say first (FENCED) has come */

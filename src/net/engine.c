@@ -78,6 +78,7 @@ static int sockets_open(struct spotnik_engine *engine)
     if (rc != 0)
         return rc;
     engine->listener.fd = fd;
+    spotnik_owns_note(engine);
     engine->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     engine->wake.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (engine->epoll_fd < 0 || engine->wake.fd < 0)

@@ -91,8 +91,11 @@ static void rest(struct spotnik_engine *engine, uint64_t until_ns)
     int count = epoll_pwait2(engine->epoll_fd, event, EVENTS, &wait, NULL);
     if (count < 0 && errno == ENOSYS)
         count = epoll_wait(engine->epoll_fd, event, EVENTS, (int)((wait_ns + SPOTNIK_MS - 1) / SPOTNIK_MS));
+    int error = count < 0 ? errno : 0;
     spotnik_engine_lock(engine);
     engine->wake_ns = 0;
+    if (error == EBADF || error == EINVAL)
+        spotnik_owns_lost(engine);
     for (int i = 0; i < count; i++)
         spotnik_progress_mark(engine, &event[i]);
 }
@@ -225,12 +228,16 @@ void *spotnik_progress_main(void *context)
     engine->thread_started = true;
     spotnik_engine_changed(engine);
     while (!engine->stopping) {
+        if (!spotnik_owns(engine)) {
+            pthread_cond_wait(&engine->changed, &engine->lock);
+            continue;
+        }
         bool more = pass(engine);
         if (!engine->stopping)
             rest(engine, more ? 0 : due(engine));
     }
     spotnik_openings_cancel(engine, false);
-    if (!engine->abrupt)
+    if (!engine->abrupt && !engine->revoked)
         say_goodbye(engine);
     spotnik_engine_unlock(engine);
     spotnik_death_unsign(engine->death);

@@ -112,12 +112,12 @@ static void tell(struct sim_world *world, struct sim_process *process, enum spot
         process->dial[peer] = 0;
         spotnik_check_unheard(world, process, peer);
     }
-    if (kind == SPOTNIK_EVENT_LINK_DOWN && proof == SPOTNIK_PROOF_NONE)
+    if ((kind == SPOTNIK_EVENT_LINK_DOWN || kind == SPOTNIK_EVENT_DIAL_FAILED) && proof == SPOTNIK_PROOF_NONE)
         spotnik_check_unheard(world, process, peer);
     if (kind == SPOTNIK_EVENT_DEATH)
         event.epoch = process_at(world, peer)->voted_epoch;
-    if (proof == SPOTNIK_PROOF_GONE || kind == SPOTNIK_EVENT_DEATH)
-        spotnik_check_proof(world, process, peer, kind);
+    if (proof != SPOTNIK_PROOF_NONE || kind == SPOTNIK_EVENT_DEATH)
+        spotnik_check_proof(world, process, peer, kind, proof);
     spotnik_sim_core_step(world, process, &event);
 }
 
@@ -336,6 +336,14 @@ static void link_comes_up(struct sim_world *world, struct sim_process *process, 
     tell(world, process, SPOTNIK_EVENT_LINK_UP, peer, SPOTNIK_PROOF_NONE);
 }
 
+/* Between members of one host there is nobody; between hosts a proxy may be, and the two do not always see it. */
+static enum spotnik_proof end_proof(struct sim_world *world, const struct sim_item *item)
+{
+    if (process_at(world, item->from)->host == process_at(world, item->to)->host)
+        return SPOTNIK_PROOF_GONE;
+    return world->options.between ? SPOTNIK_PROOF_END : SPOTNIK_PROOF_LIKELY;
+}
+
 static void deliver(struct sim_world *world, struct sim_process *process, const struct sim_item *item)
 {
     struct sim_conn *conn = item->conn;
@@ -363,8 +371,10 @@ static void deliver(struct sim_world *world, struct sim_process *process, const 
         end_closes(world, conn, end, SPOTNIK_PROOF_NONE);
         break;
     case SIM_ITEM_OVER:
-    case SIM_ITEM_EOF:
         end_closes(world, conn, end, SPOTNIK_PROOF_GONE);
+        break;
+    case SIM_ITEM_EOF:
+        end_closes(world, conn, end, end_proof(world, item));
         break;
     case SIM_ITEM_DEATH:
         tell(world, process, SPOTNIK_EVENT_DEATH, item->from, SPOTNIK_PROOF_GONE);
@@ -424,6 +434,16 @@ void spotnik_sim_link_break(struct sim_world *world, struct sim_conn *conn)
 {
     for (int end = 0; end < 2; end++) {
         struct sim_item *item = item_new(SIM_ITEM_BREAK, conn->process[!end], conn->process[end], 0);
+        item->conn = conn;
+        kernel_takes(world, item);
+    }
+}
+
+/* Something between the hosts ends a link in the name of both: a proxy that starts again, two forged segments. */
+void spotnik_sim_link_forge(struct sim_world *world, struct sim_conn *conn)
+{
+    for (int end = 0; end < 2; end++) {
+        struct sim_item *item = item_new(SIM_ITEM_EOF, conn->process[!end], conn->process[end], 0);
         item->conn = conn;
         kernel_takes(world, item);
     }

@@ -19,16 +19,18 @@
 
 #include "core/core.h"
 
-#define SPOTNIK_WIRE_VERSION 5
+#define SPOTNIK_WIRE_VERSION 6
 #define SPOTNIK_FRAME_BYTES 24
 #define SPOTNIK_FRAME_TAG_BYTES 16
 #define SPOTNIK_FRAME_TAG_INPUT_BYTES 16
 #define SPOTNIK_GOODBYE_BYTES 8
+#define SPOTNIK_PLACES_BYTES 36
 
 enum spotnik_frame_kind {
     SPOTNIK_FRAME_CONTROL = 1, /* control.h; tagged */
     SPOTNIK_FRAME_GOODBYE,     /* a reason; tagged; nothing follows */
     SPOTNIK_FRAME_DATA,        /* data.h; a turn in place of the tag */
+    SPOTNIK_FRAME_PLACES,      /* between which addresses this connection runs, as its sender sees it; tagged */
     SPOTNIK_FRAME_KIND_COUNT,
 };
 
@@ -37,6 +39,11 @@ struct spotnik_frame {
     uint32_t payload_bytes;
     uint8_t tag[SPOTNIK_FRAME_TAG_BYTES];
     uint64_t turn; /* DATA: which of those of its epoch that the sender has for this member, from 0, over all connections between them */
+};
+
+struct spotnik_places {
+    uint8_t local[16], remote[16];
+    uint16_t local_port, remote_port;
 };
 
 /* Why a connection is closed in good order. LEAVING and OVER are the last words of a member that will never act again. */
@@ -73,6 +80,9 @@ void spotnik_frame_tag_input(const struct spotnik_frame *frame, uint64_t sequenc
 
 void spotnik_goodbye_encode(enum spotnik_goodbye reason, uint8_t ret_payload[SPOTNIK_GOODBYE_BYTES]);
 int spotnik_goodbye_decode(const uint8_t payload[SPOTNIK_GOODBYE_BYTES], enum spotnik_goodbye *ret_reason);
+
+void spotnik_places_encode(const struct spotnik_places *places, uint8_t ret_payload[SPOTNIK_PLACES_BYTES]);
+void spotnik_places_decode(const uint8_t payload[SPOTNIK_PLACES_BYTES], struct spotnik_places *ret_places);
 
 /* "has left the job", ...: to put after the name of a peer. */
 const char *spotnik_goodbye_text(enum spotnik_goodbye reason);

@@ -89,6 +89,7 @@ static void test_planted_bugs_are_caught(void **state)
     assert_caught(SPOTNIK_BUG_SHOW_EARLY, 1, 60);
     assert_caught(SPOTNIK_BUG_IGNORE_ACCEPTED, 1, 60);
     assert_caught(SPOTNIK_BUG_NO_DOUBT, 360, 10);
+    assert_caught(SPOTNIK_BUG_END_IS_GONE, 1, 60);
 }
 
 /* Claim: what was broken once stays mended. One line of the list: seed, members (0: drawn), and why it is

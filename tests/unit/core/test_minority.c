@@ -428,9 +428,64 @@ static void test_certificate_waits_for_its_view(void **state)
     assert_member(1, 1, 3);
 }
 
+/* The voice of node 0 ends at node 1, as if it had died. */
+static void end_heard(enum spotnik_proof proof)
+{
+    pair.node[1].linked[0] = false;
+    pair_event(&pair, 1, (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN, .peer = pair.node[0].member, .proof = proof });
+}
+
+/* Claim: the end of a connection from another host proves a death only together with a dial that is refused next, and with nobody in
+ * between. A dial that ran out of time first makes the refusal worthless. */
+static void test_end_and_refusal(void **state)
+{
+    static const struct {
+        enum spotnik_proof proof;
+        bool timed_out, goes_on;
+    } of[] = { { SPOTNIK_PROOF_LIKELY, false, true }, { SPOTNIK_PROOF_LIKELY, true, false }, { SPOTNIK_PROOF_END, false, false } };
+    (void)state;
+    for (uint32_t i = 0; i < sizeof of / sizeof of[0]; i++) {
+        assemble(2);
+        pair.node[0].alive = false;
+        end_heard(of[i].proof);
+        assert_true(pair.node[1].dialling[0]);
+        assert_true(pair_status(&pair, 1).frozen);
+        if (of[i].timed_out) {
+            pair.node[1].dialling[0] = false;
+            pair_event(&pair, 1, (struct spotnik_event){ .kind = SPOTNIK_EVENT_DIAL_FAILED, .peer = pair.node[0].member });
+        }
+        pair_run(&pair, SPOTNIK_S);
+        if (of[i].goes_on)
+            assert_member(1, 1, 3);
+        else
+            assert_parked(1);
+        pair_close(&pair);
+    }
+}
+
+/* Claim: who takes the dial lives, and nothing is held against it: both go on, in one view, and nobody is lost. */
+static void test_end_and_answer(void **state)
+{
+    (void)state;
+    for (uint32_t first = 0; first < 2; first++) {
+        assemble(2);
+        pair.node[0].linked[1] = false; /* both read the end of the other */
+        if (first == 0)
+            pair_event(&pair, 0, (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN, .peer = pair.node[1].member });
+        end_heard(first ? SPOTNIK_PROOF_END : SPOTNIK_PROOF_LIKELY);
+        pair_run(&pair, SPOTNIK_S);
+        assert_member(0, 2, 3);
+        assert_member(1, 2, 3);
+        assert_int_equal(pair_status(&pair, 1).losses, 0);
+        pair_close(&pair);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_end_and_refusal, close_pair),
+        cmocka_unit_test_teardown(test_end_and_answer, close_pair),
         cmocka_unit_test_teardown(test_joiner_meets_all_first, close_pair),
         cmocka_unit_test_teardown(test_certificate_of_a_later_view, close_pair),
         cmocka_unit_test_teardown(test_certificate_waits_for_its_view, close_pair),
