@@ -351,8 +351,13 @@ void spotnik_check_view(struct sim_world *world, struct sim_process *process, ui
 /* A link has come up, or was lost without proof: nothing has been heard on a link that stands. */
 void spotnik_check_unheard(struct sim_world *world, const struct sim_process *process, uint32_t peer)
 {
-    if (!world->scale)
-        world->facts->process[process->index].heard &= ~(UINT64_C(1) << peer);
+    struct fact_process *book = &world->facts->process[process->index];
+    uint64_t bit = UINT64_C(1) << peer;
+
+    if (world->scale)
+        return;
+    book->heard &= ~bit;
+    book->likely &= ~bit;
 }
 
 void spotnik_check_message(struct sim_world *world, const struct sim_process *to,
@@ -366,22 +371,38 @@ void spotnik_check_message(struct sim_world *world, const struct sim_process *to
     if (!(book->heard >> from->index & 1))
         book->first_epoch[from->index] = message->epoch;
     book->heard |= UINT64_C(1) << from->index;
+    book->met |= UINT64_C(1) << from->index;
     if (message->kind == SPOTNIK_MESSAGE_FENCED)
-        book->fenced |= UINT64_C(1) << from->index;
+        book->fenced_epoch[from->index] = message->epoch;
+}
+
+/* Somebody has read the end of a link to it that forged segments made, and no dial has been answered since. That it ends just then is what is
+ * assumed not to happen (docs/design/0004-proof-of-death.md): it is not killed, and in such worlds nobody leaves. */
+bool spotnik_fact_is_forged(const struct sim_world *world, const struct sim_process *process)
+{
+    for (uint32_t i = 0; i < world->process_count && !world->scale; i++)
+        if (sim_live(process) && sim_live(world->process[i]) && (world->facts->process[i].likely >> process->index & 1))
+            return true;
+    return false;
 }
 
 /* Proof must be true, always; and on a good link it is a witness's word for the liveness checker. */
 void spotnik_check_proof(struct sim_world *world, const struct sim_process *process, uint32_t dead,
-                         enum spotnik_event_kind kind)
+                         enum spotnik_event_kind kind, enum spotnik_proof proof)
 {
-    const struct fact_process *book = &world->facts->process[process->index];
+    struct fact_process *book = &world->facts->process[process->index];
+    uint64_t bit = UINT64_C(1) << process->index, dead_bit = UINT64_C(1) << dead;
+    bool sound = proof == SPOTNIK_PROOF_GONE || kind == SPOTNIK_EVENT_DEATH;
 
-    SPOTNIK_ASSERT(!sim_live(world->process[dead]));
-    if (world->scale || kind == SPOTNIK_EVENT_DIAL_FAILED)
+    SPOTNIK_ASSERT(!sound || !sim_live(world->process[dead]));
+    if (world->scale)
         return;
-    uint64_t bit = UINT64_C(1) << dead;
-    if ((kind == SPOTNIK_EVENT_DEATH || (book->heard & bit)) && !(book->fenced & bit))
-        world->facts->process[dead].witnesses |= UINT64_C(1) << process->index;
+    if (kind == SPOTNIK_EVENT_DEATH)
+        world->facts->process[dead].certified |= bit;
+    else if (sound && ((kind == SPOTNIK_EVENT_LINK_DOWN ? book->heard : book->likely) & dead_bit))
+        world->facts->process[dead].witnesses |= bit;
+    else if (proof == SPOTNIK_PROOF_LIKELY && (book->heard & dead_bit))
+        book->likely |= dead_bit;
 }
 
 void spotnik_check_death(struct sim_world *world, const struct sim_process *process)

@@ -61,8 +61,12 @@ struct fact_process {
     uint64_t entered_epoch;
     bool served;               /* has held the settled step of a view it stood in */
     bool passed_over;          /* it was stopped, and when it woke up there was a view without it */
-    uint64_t heard, fenced;    /* bit per process: it has spoken on the present link; it has fenced us */
-    uint64_t witnesses;        /* of its death on a good link: bit per process */
+    uint64_t heard;            /* bit per process: it has spoken on the present link, */
+    uint64_t met;              /* on any so far */
+    uint64_t likely;           /* the last one ended in order after it had spoken, and it has not been linked since */
+    uint64_t witnesses;        /* of its death on a link on which it had spoken: bit per process */
+    uint64_t certified;        /* to whom its host has certified its death: bit per process */
+    uint64_t fenced_epoch[64]; /* per process: the latest epoch in which it has fenced us */
     uint64_t first_epoch[64];  /* per process: of the first word from it on the last link it spoke on */
     struct fact_view proposed; /* the latest proposal it has handled */
 };
@@ -86,6 +90,7 @@ void spotnik_check_free(struct sim_world *world);
 
 /* Facts, as they happen. */
 void spotnik_fact_flat(struct sim_world *world, uint64_t epoch, uint64_t step);
+bool spotnik_fact_is_forged(const struct sim_world *world, const struct sim_process *process);
 bool spotnik_fact_excluded(const struct sim_world *world, const struct sim_process *process);
 void spotnik_check_begun(struct sim_world *world, const struct sim_process *process);
 void spotnik_check_input(struct sim_world *world, const struct sim_process *process);
@@ -98,7 +103,7 @@ void spotnik_check_sent(struct sim_world *world, struct sim_process *process, co
 void spotnik_check_message(struct sim_world *world, const struct sim_process *to,
                            const struct sim_process *from, const struct spotnik_message *message);
 void spotnik_check_proof(struct sim_world *world, const struct sim_process *process, uint32_t dead,
-                         enum spotnik_event_kind kind);
+                         enum spotnik_event_kind kind, enum spotnik_proof proof);
 void spotnik_check_proposal(struct sim_world *world, const struct sim_process *process,
                             const struct spotnik_message *message);
 void spotnik_check_unheard(struct sim_world *world, const struct sim_process *process, uint32_t peer);

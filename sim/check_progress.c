@@ -11,16 +11,22 @@
 #define PATIENCE_NS (3 * SPOTNIK_S) /* before the excuse is looked into */
 #define PROBE_NS (5 * SPOTNIK_MS)
 
-/* By one to whom it had spoken before it was in any later view: a link that came up after that says nothing of this one. */
+/* Does `member` know that the dead one did not vote without it in this view? By its certificate, wherever it had got to; or by its last
+ * words, if it had spoken before it was in any later view: a link that came up after that says nothing of this one. */
+static bool knows(struct sim_world *world, const struct fact_view *view, uint32_t member, uint32_t dead)
+{
+    const struct fact_process *book = &world->facts->process[member], *end = &world->facts->process[dead];
+    bool in_time = book->first_epoch[dead] <= view->epoch && book->fenced_epoch[dead] < view->epoch;
+
+    return ((end->certified >> member & 1) && world->process[dead]->voted_epoch <= view->epoch)
+           || ((end->witnesses >> member & 1) && in_time);
+}
+
 static bool witnessed(struct sim_world *world, const struct fact_view *view, uint32_t dead)
 {
-    uint64_t witnesses = world->facts->process[dead].witnesses;
-    for (uint32_t i = 0; i < view->size; i++) {
-        uint32_t member = view->member[i];
-        bool in_time = world->facts->process[member].first_epoch[dead] <= view->epoch;
-        if ((witnesses >> member & 1) && in_time && sim_live(world->process[member]))
+    for (uint32_t i = 0; i < view->size; i++)
+        if (sim_live(world->process[view->member[i]]) && knows(world, view, view->member[i], dead))
             return true;
-    }
     return false;
 }
 
@@ -55,8 +61,57 @@ static bool quorum_possible(struct sim_world *world, const struct fact_view *vie
                || (2 * voters == view->size && sim_live(world->process[smallest])));
 }
 
+static bool is_near(const struct sim_world *world, const struct fact_view *view, uint32_t a, uint32_t b)
+{
+    uint32_t ahead = (b + view->size - a) % view->size, warm = world->options.limits.warm_count;
+    return ahead <= warm || view->size - ahead <= warm;
+}
+
+static uint64_t entered(const struct sim_world *world, const struct fact_view *view, uint32_t rank)
+{
+    return world->facts->process[view->member[rank]].entered_epoch;
+}
+
+/* Why the survivor cannot tell how the dead one voted. */
+static enum spotnik_sim_excuse excuse_of(struct sim_world *world, const struct fact_view *view, uint32_t survivor, uint32_t dead)
+{
+    const struct fact_process *book = &world->facts->process[view->member[survivor]];
+
+    if (book->met >> view->member[dead] & 1)
+        return SPOTNIK_SIM_EXCUSE_FENCED;
+    if (!is_near(world, view, survivor, dead))
+        return SPOTNIK_SIM_EXCUSE_FAR;
+    return entered(world, view, survivor) == entered(world, view, dead) ? SPOTNIK_SIM_EXCUSE_TOGETHER
+                                                                         : SPOTNIK_SIM_EXCUSE_UNMET;
+}
+
+static bool lives_in(const struct sim_world *world, const struct fact_view *view)
+{
+    for (uint32_t i = 0; i < view->size; i++)
+        if (sim_live(world->process[view->member[i]]))
+            return true;
+    return false;
+}
+
+/* Of a view that no quorum can follow. The excuse that is worth the least counts. */
+static enum spotnik_sim_excuse why_not(struct sim_world *world, const struct fact_view *view)
+{
+    enum spotnik_sim_excuse excuse = SPOTNIK_SIM_EXCUSE_LOST;
+
+    if (only_unserved(world, view) && lives_in(world, view))
+        return SPOTNIK_SIM_EXCUSE_UNSERVED;
+    for (uint32_t i = 0; i < view->size; i++)
+        for (uint32_t k = 0; k < view->size; k++)
+            if (sim_live(world->process[view->member[i]]) && !sim_live(world->process[view->member[k]])
+                && !witnessed(world, view, view->member[k])) {
+                enum spotnik_sim_excuse found = excuse_of(world, view, i, k);
+                excuse = found > excuse ? found : excuse;
+            }
+    return excuse;
+}
+
 /* The views that the living must still pass: from the newest one of a living member to the newest of all. */
-static bool is_excused(struct sim_world *world)
+static enum spotnik_sim_excuse excuse_find(struct sim_world *world)
 {
     uint64_t newest = 0;
 
@@ -64,13 +119,13 @@ static bool is_excused(struct sim_world *world)
         if (sim_live(world->process[i]) && world->process[i]->epoch > newest)
             newest = world->process[i]->epoch;
     if (!newest)
-        return true; /* every member is dead: the job is lost, as it must be */
+        return SPOTNIK_SIM_EXCUSE_LOST; /* every member is dead: the job is lost, as it must be */
     for (uint64_t epoch = newest; epoch < world->facts->view_count; epoch++) {
         const struct fact_view *view = spotnik_fact_view_of(world, epoch);
         if (view && !quorum_possible(world, view))
-            return true;
+            return why_not(world, view);
     }
-    return false;
+    return SPOTNIK_SIM_EXCUSE_NONE;
 }
 
 /* One view with all the living in it, or as many as a view may have while the others ask in vain; returns
@@ -117,8 +172,10 @@ static void not_yet(struct sim_world *world)
 {
     uint64_t since = spotnik_time_since(world->now_ns, world->heal_ns);
 
-    if (since > PATIENCE_NS && is_excused(world)) {
+    if (since > PATIENCE_NS && (world->result->excuse = excuse_find(world)) != SPOTNIK_SIM_EXCUSE_NONE) {
         tell(world);
+        if (world->result->calm && world->result->excuse == SPOTNIK_SIM_EXCUSE_FENCED)
+            spotnik_sim_fail(world, "P9", "the last survivor is parked, though it was linked to all the others when they died");
         world->result->excused = true;
         world->over = true;
     } else if (since > world->options.liveness_ns) {

@@ -296,6 +296,36 @@ static void plan_strikes(struct sim_world *world)
     }
 }
 
+static void plan_forged(struct sim_world *world)
+{
+    struct spotnik_prng prng;
+
+    spotnik_prng_seed(&prng, world->options.seed ^ UINT64_C(0x70726f7879));
+    for (uint32_t i = 0; i < world->options.forged; i++)
+        spotnik_sim_push(world, SIM_FORGE, spotnik_prng_below(&prng, world->options.safety_ns), 0, spotnik_prng_next(&prng), NULL);
+}
+
+/* A proxy stands before one host, or before all: every link to another host ends. Or only one link does. */
+void spotnik_sim_ends_forged(struct sim_world *world, uint64_t drawn)
+{
+    uint32_t host = (uint32_t)(drawn >> 8) % world->options.hosts;
+    bool all = (drawn & 3) == 0, one = (drawn & 3) == 1;
+
+    if (world->healing)
+        return;
+    world->result->faults++;
+    spotnik_sim_story(world, "links of %s end in the name of those who live", all ? "all hosts" : one ? "one pair" : "one host");
+    for (struct sim_conn *conn = world->conns, *next; conn && !world->over; conn = next) {
+        uint32_t a = world->process[conn->process[0]]->host, b = world->process[conn->process[1]]->host;
+        next = conn->all;
+        if (a == b || !conn->open[0] || !conn->open[1] || (!all && a != host && b != host))
+            continue;
+        spotnik_sim_link_forge(world, conn);
+        if (one)
+            return;
+    }
+}
+
 void spotnik_sim_faults_plan(struct sim_world *world)
 {
     static const enum spotnik_message_kind aims[] = { SPOTNIK_MESSAGE_RECONCILE, SPOTNIK_MESSAGE_ACCEPT,
@@ -316,6 +346,7 @@ void spotnik_sim_faults_plan(struct sim_world *world)
                                           .sender = spotnik_prng_chance(&world->fault, 1, 2),
                                           .also = (uint32_t)spotnik_prng_below(&world->fault, 3) };
     plan_strikes(world);
+    plan_forged(world);
     world->half_told.countdown = world->options.half_told;
 }
 

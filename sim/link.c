@@ -112,10 +112,12 @@ static void tell(struct sim_world *world, struct sim_process *process, enum spot
         process->dial[peer] = 0;
         spotnik_check_unheard(world, process, peer);
     }
-    if (kind == SPOTNIK_EVENT_LINK_DOWN && proof == SPOTNIK_PROOF_NONE)
+    if ((kind == SPOTNIK_EVENT_LINK_DOWN || kind == SPOTNIK_EVENT_DIAL_FAILED) && proof == SPOTNIK_PROOF_NONE)
         spotnik_check_unheard(world, process, peer);
-    if (proof == SPOTNIK_PROOF_GONE || kind == SPOTNIK_EVENT_DEATH)
-        spotnik_check_proof(world, process, peer, kind);
+    if (kind == SPOTNIK_EVENT_DEATH)
+        event.epoch = process_at(world, peer)->voted_epoch;
+    if (proof != SPOTNIK_PROOF_NONE || kind == SPOTNIK_EVENT_DEATH)
+        spotnik_check_proof(world, process, peer, kind, proof);
     spotnik_sim_core_step(world, process, &event);
 }
 
@@ -146,19 +148,19 @@ void spotnik_sim_dial_over(struct sim_world *world, struct sim_process *process,
     }
 }
 
-static void say_goodbye(struct sim_world *world, struct sim_conn *conn, int end)
+static void say_goodbye(struct sim_world *world, struct sim_conn *conn, int end, enum sim_item_kind kind)
 {
     if (!conn->open[end])
         return;
     conn->open[end] = false;
-    item_on_link(world, conn, !end, item_new(SIM_ITEM_GOODBYE, conn->process[end], conn->process[!end], 0));
+    item_on_link(world, conn, !end, item_new(kind, conn->process[end], conn->process[!end], 0));
 }
 
 void spotnik_sim_hang_up(struct sim_world *world, struct sim_process *process, struct sim_process *peer)
 {
     struct sim_conn *conn = *slot(world, process->index, peer->index);
     if (conn)
-        say_goodbye(world, conn, end_of(conn, process->index));
+        say_goodbye(world, conn, end_of(conn, process->index), SIM_ITEM_GOODBYE);
 }
 
 void spotnik_sim_send(struct sim_world *world, struct sim_process *from, struct sim_process *to,
@@ -334,6 +336,14 @@ static void link_comes_up(struct sim_world *world, struct sim_process *process, 
     tell(world, process, SPOTNIK_EVENT_LINK_UP, peer, SPOTNIK_PROOF_NONE);
 }
 
+/* Between members of one host there is nobody; between hosts a proxy may be, and the two do not always see it. */
+static enum spotnik_proof end_proof(struct sim_world *world, const struct sim_item *item)
+{
+    if (process_at(world, item->from)->host == process_at(world, item->to)->host)
+        return SPOTNIK_PROOF_GONE;
+    return world->options.between ? SPOTNIK_PROOF_END : SPOTNIK_PROOF_LIKELY;
+}
+
 static void deliver(struct sim_world *world, struct sim_process *process, const struct sim_item *item)
 {
     struct sim_conn *conn = item->conn;
@@ -360,12 +370,14 @@ static void deliver(struct sim_world *world, struct sim_process *process, const 
     case SIM_ITEM_BREAK:
         end_closes(world, conn, end, SPOTNIK_PROOF_NONE);
         break;
-    case SIM_ITEM_EOF:
+    case SIM_ITEM_OVER:
         end_closes(world, conn, end, SPOTNIK_PROOF_GONE);
         break;
+    case SIM_ITEM_EOF:
+        end_closes(world, conn, end, end_proof(world, item));
+        break;
     case SIM_ITEM_DEATH:
-        if (process_at(world, item->from)->voted_epoch <= spotnik_core_view(process->core)->epoch)
-            tell(world, process, SPOTNIK_EVENT_DEATH, item->from, SPOTNIK_PROOF_GONE);
+        tell(world, process, SPOTNIK_EVENT_DEATH, item->from, SPOTNIK_PROOF_GONE);
         break;
     case SIM_ITEM_LANE_DOWN:
         tell(world, process, SPOTNIK_EVENT_LANE_DOWN, item->from, SPOTNIK_PROOF_NONE);
@@ -410,18 +422,28 @@ void spotnik_sim_links_torn_down(struct sim_world *world, struct sim_process *pr
     }
 }
 
-/* The process ends its links properly: it was excluded or has left. */
+/* The process ends its links properly: it was excluded or has left, and will never act again under this id. */
 void spotnik_sim_links_goodbye(struct sim_world *world, struct sim_process *process)
 {
     for (struct sim_conn *conn = world->conns; conn; conn = conn->all)
         if (conn->process[0] == process->index || conn->process[1] == process->index)
-            say_goodbye(world, conn, end_of(conn, process->index));
+            say_goodbye(world, conn, end_of(conn, process->index), SIM_ITEM_OVER);
 }
 
 void spotnik_sim_link_break(struct sim_world *world, struct sim_conn *conn)
 {
     for (int end = 0; end < 2; end++) {
         struct sim_item *item = item_new(SIM_ITEM_BREAK, conn->process[!end], conn->process[end], 0);
+        item->conn = conn;
+        kernel_takes(world, item);
+    }
+}
+
+/* Something between the hosts ends a link in the name of both: a proxy that starts again, two forged segments. */
+void spotnik_sim_link_forge(struct sim_world *world, struct sim_conn *conn)
+{
+    for (int end = 0; end < 2; end++) {
+        struct sim_item *item = item_new(SIM_ITEM_EOF, conn->process[!end], conn->process[end], 0);
         item->conn = conn;
         kernel_takes(world, item);
     }

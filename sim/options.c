@@ -17,6 +17,12 @@ const char *spotnik_sim_fault_name(enum spotnik_sim_fault fault)
     return fault < SPOTNIK_SIM_FAULT_COUNT ? name[fault] : "?";
 }
 
+const char *spotnik_sim_excuse_name(enum spotnik_sim_excuse excuse)
+{
+    static const char *const name[SPOTNIK_SIM_EXCUSE_COUNT] = { "none", "lost", "unserved", "far", "together", "fenced", "unmet" };
+    return excuse < SPOTNIK_SIM_EXCUSE_COUNT ? name[excuse] : "?";
+}
+
 static uint64_t pick(struct spotnik_prng *prng, const uint64_t *of, uint64_t count)
 {
     return of[spotnik_prng_below(prng, count)];
@@ -115,6 +121,20 @@ static void draw_half_told(struct spotnik_sim_options *options, uint64_t seed)
     options->half_told = spotnik_prng_chance(&prng, 1, 4) ? (uint32_t)spotnik_prng_between(&prng, 1, 6) : 0;
 }
 
+/* A proxy between the hosts. */
+static void draw_forged(struct spotnik_sim_options *options, uint64_t seed)
+{
+    struct spotnik_prng prng;
+
+    spotnik_prng_seed(&prng, seed ^ UINT64_C(0x666f72676564));
+    if (!spotnik_prng_chance(&prng, 1, 6))
+        return;
+    options->forged = (uint32_t)spotnik_prng_between(&prng, 1, 4);
+    options->between = spotnik_prng_chance(&prng, 1, 2);
+    if (!options->between)
+        options->weight[SPOTNIK_SIM_LEAVE] = 0; /* see spotnik_fact_is_forged() */
+}
+
 /* Which buckets do not go round the ring. */
 static void draw_choice(struct spotnik_sim_options *options, uint64_t seed)
 {
@@ -204,6 +224,7 @@ void spotnik_sim_options_draw(struct spotnik_sim_options *options, uint64_t seed
         options->members_min = options->members - (uint32_t)(seed / 7 % 2);
     draw_hierarchy(options, seed);
     draw_half_told(options, seed);
+    draw_forged(options, seed);
     options->limits.deals = seed % 3 == 1 || seed % 12 == 0; /* not drawn: the others keep their histories */
 }
 
@@ -246,6 +267,8 @@ void spotnik_sim_options_print(const struct spotnik_sim_options *options, FILE *
             options->blocks ? ", all types and blocks" : options->all_types ? ", all types" : "", (double)options->compute_max_ns / 1e6,
             options->slow_replay ? ", a replay the same" : "", (double)options->safety_ns / 1e6, options->faults,
             options->aimed, options->struck, options->half_told ? ", one view half told" : "");
+    if (options->forged)
+        fprintf(out, " ends-forged (%u%s)", options->forged, options->between ? ", by a proxy" : "");
     for (int i = 0; i < SPOTNIK_SIM_FAULT_COUNT; i++)
         if (options->weight[i])
             fprintf(out, " %s", spotnik_sim_fault_name((enum spotnik_sim_fault)i));

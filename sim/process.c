@@ -267,7 +267,7 @@ static void certify(struct sim_world *world, const struct sim_process *dead)
 
 void spotnik_sim_kill(struct sim_world *world, struct sim_process *process, bool silent)
 {
-    if (!sim_live(process))
+    if (!sim_live(process) || spotnik_fact_is_forged(world, process))
         return;
     spotnik_sim_story(world, "%u is killed%s", process->index, silent ? " with its host" : "");
     world->result->kills++;

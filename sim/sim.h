@@ -69,6 +69,8 @@ struct spotnik_sim_options {
     uint32_t weight[SPOTNIK_SIM_FAULT_COUNT]; /* of each kind of fault; 0: never in this run */
     uint32_t faults;                          /* planned over the safety phase */
     uint32_t aimed;          /* kills aimed at recovery: at the n-th message of a pass sent or received */
+    uint32_t forged;         /* times that something between the hosts ends links in the name of both */
+    bool between;            /* and it is known to be there: the two see other addresses than each other */
     uint32_t struck;         /* kills at an act of the protocol, before what follows from it: see sim_strike */
     uint32_t half_told;      /* the initiator of so manieth a view dies when it has told one member: see sim_half_told; 0: never */
     uint64_t safety_ns;      /* length of the safety phase */
@@ -80,12 +82,26 @@ struct spotnik_sim_options {
     bool trace_data;         /* with every data frame and heartbeat */
 };
 
+/* Why the living could not go on, after everything had healed; docs/protocol.md, section 16. */
+enum spotnik_sim_excuse {
+    SPOTNIK_SIM_EXCUSE_NONE,
+    SPOTNIK_SIM_EXCUSE_LOST,     /* nobody lives who stood in the newest view */
+    SPOTNIK_SIM_EXCUSE_UNSERVED, /* nobody lives who held its settled step */
+    SPOTNIK_SIM_EXCUSE_FAR,      /* of one that died no survivor is a warm neighbour */
+    SPOTNIK_SIM_EXCUSE_TOGETHER, /* it had come in with the same view as the survivors, and they had not met */
+    SPOTNIK_SIM_EXCUSE_FENCED,   /* it had told the survivors that it votes without them, or had moved on when they met */
+    SPOTNIK_SIM_EXCUSE_UNMET,    /* no survivor had a link to it, for no other reason */
+    SPOTNIK_SIM_EXCUSE_COUNT,
+};
+
 struct spotnik_sim_result {
     bool failed;
     char promise[8]; /* "P1".."P9", "driver" */
     char detail[400];
     uint64_t failed_ns;
     bool excused;    /* no quorum was possible after healing, and the checker has verified it */
+    enum spotnik_sim_excuse excuse;
+    bool calm;       /* nothing but kills, joins and leaves, and no last words lost, by the options */
     uint64_t digest; /* of everything that happened */
     uint64_t happenings, virtual_ns;
     uint64_t steps, views, kills, joins, exclusions, leaves, parked, orphans, messages, faults;
@@ -95,6 +111,7 @@ struct spotnik_sim_result {
 void spotnik_sim_options_draw(struct spotnik_sim_options *options, uint64_t seed, uint32_t members);
 void spotnik_sim_options_print(const struct spotnik_sim_options *options, FILE *out);
 const char *spotnik_sim_fault_name(enum spotnik_sim_fault fault);
+const char *spotnik_sim_excuse_name(enum spotnik_sim_excuse excuse);
 
 /* One run. Never fails by itself: what went wrong is in the result. */
 void spotnik_sim_run(const struct spotnik_sim_options *options, struct spotnik_sim_result *ret);

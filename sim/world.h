@@ -39,6 +39,7 @@ enum sim_kind {                /* of a happening */
                 SIM_PUMP,      /* process: its lanes may take more */
                 SIM_FAULT,     /* number: index of the plan */
                 SIM_HEAL,      /* number: index of the plan */
+                SIM_FORGE,     /* links end in the name of members that live; number: drawn */
                 SIM_JOINER,    /* process; number: serial */
                 SIM_SPAWN,     /* process: host */
                 SIM_SEARCH,    /* process: parked: is the job elsewhere? */
@@ -55,6 +56,7 @@ enum sim_item_kind {
     SIM_ITEM_REFUSED,
     SIM_ITEM_MESSAGE,
     SIM_ITEM_GOODBYE,
+    SIM_ITEM_OVER, /* goodbye of one that will never act again */
     SIM_ITEM_EOF,
     SIM_ITEM_BREAK,
     SIM_ITEM_DEATH,
@@ -348,6 +350,7 @@ void spotnik_sim_links_goodbye(struct sim_world *world, struct sim_process *proc
 void spotnik_sim_link_flush(struct sim_world *world, struct sim_conn *conn, int to_end);
 void spotnik_sim_links_release(struct sim_world *world);
 void spotnik_sim_link_break(struct sim_world *world, struct sim_conn *conn);
+void spotnik_sim_link_forge(struct sim_world *world, struct sim_conn *conn);
 void spotnik_sim_note(struct sim_world *world, enum sim_item_kind kind, uint32_t from, uint32_t to,
                       uint64_t delay_ns);
 void spotnik_sim_links_free(struct sim_world *world);
@@ -452,6 +455,7 @@ bool spotnik_sim_donor_next(struct sim_world *world, struct sim_lane *lane, stru
 /* fault.c */
 void spotnik_sim_faults_plan(struct sim_world *world);
 void spotnik_sim_fault_happens(struct sim_world *world, uint32_t index);
+void spotnik_sim_ends_forged(struct sim_world *world, uint64_t drawn);
 void spotnik_sim_fault_heals(struct sim_world *world, uint32_t index);
 void spotnik_sim_faults_heal_all(struct sim_world *world);
 void spotnik_sim_aimed(struct sim_world *world, struct sim_process *process, enum spotnik_message_kind kind,

@@ -60,6 +60,7 @@ static struct spotnik_core *lay_out(struct carver *carver, const struct spotnik_
     core->covered = carve(carver, members * sizeof(*core->covered));
     core->rumoured = carve(carver, members * sizeof(*core->rumoured));
     core->quiet_until_ns = carve(carver, members * sizeof(*core->quiet_until_ns));
+    core->quiet_by = carve(carver, members * sizeof(*core->quiet_by));
     core->fenced = carve(carver, members * sizeof(*core->fenced));
     core->holder = carve(carver, members * sizeof(*core->holder));
     core->consumed = carve(carver, members * sizeof(*core->consumed));

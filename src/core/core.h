@@ -74,10 +74,11 @@ enum spotnik_event_kind {
     SPOTNIK_EVENT_JOIN,         /* become a joiner; `committed`: the step whose state was copied (0: initial state) */
     /* links: control links only; a peer is known by its descriptor after the handshake */
     SPOTNIK_EVENT_LINK_UP,      /* peer: authenticated both ways, usable */
-    SPOTNIK_EVENT_LINK_DOWN,    /* peer, proof: PROOF_GONE: it ended, and all it said was delivered; else PROOF_NONE */
-    SPOTNIK_EVENT_DIAL_FAILED,  /* peer, proof: PROOF_GONE when its kernel refused, PROOF_NONE when unreachable */
-    SPOTNIK_EVENT_DEATH,        /* peer: certificate of its host (robust futex, reaped by its agent) that it has ended without
-                                   a vote for a view after ours; what it had sent to us was delivered before */
+    SPOTNIK_EVENT_LINK_DOWN,    /* peer, proof; all it said was delivered before */
+    SPOTNIK_EVENT_DIAL_FAILED,  /* peer, proof: PROOF_GONE when the host it lived on refuses, or has another member there; PROOF_LIKELY when
+                                   somebody answered and hung up; else PROOF_NONE */
+    SPOTNIK_EVENT_DEATH,        /* peer, epoch: certificate of its host (robust futex, reaped by its agent) that it has ended;
+                                   `epoch`: of the latest view that it had voted for or installed */
     SPOTNIK_EVENT_MESSAGE,      /* peer, message */
     SPOTNIK_EVENT_LANE_DOWN,    /* peer: the data connection to it broke while its control link lives; the step is
                                    reduced again */
@@ -104,7 +105,13 @@ enum spotnik_event_kind {
     SPOTNIK_EVENT_RESULT,       /* committed, digest: what the caller got of that step; after every commit, before the next STEP_BEGIN */
 };
 
-enum spotnik_proof { SPOTNIK_PROOF_NONE, SPOTNIK_PROOF_GONE };
+/* What the end of a link proves. */
+enum spotnik_proof {
+    SPOTNIK_PROOF_NONE,
+    SPOTNIK_PROOF_GONE,   /* the peer has ended: the last word of its voice says so under the key, or its kernel, which is ours */
+    SPOTNIK_PROOF_END,    /* somebody has ended its voice in order: a kernel, or a proxy between us */
+    SPOTNIK_PROOF_LIKELY, /* the same, and nobody is between us: GONE if the next dial that is answered is refused */
+};
 
 /* Header of a data frame. `weight`: sum of the weights of the contributions inside. */
 struct spotnik_chunk_header {
@@ -129,6 +136,7 @@ struct spotnik_event {
     const struct spotnik_message *message;
     struct spotnik_chunk_header header;
     uint64_t committed;
+    uint64_t epoch; /* DEATH */
     const struct spotnik_ledger *ledger;
     uint64_t digest;
     uint64_t weight;
@@ -308,6 +316,7 @@ enum spotnik_bug {
     SPOTNIK_BUG_SUM_EARLY = (1u << 11),      /* a host's sum goes on before all of what is sent is there */
     SPOTNIK_BUG_TREE_EARLY = (1u << 12),     /* a sum goes up the tree when something has come from below, not all */
     SPOTNIK_BUG_NO_DOUBT = (1u << 13),       /* who was stopped goes on as if nothing had been */
+    SPOTNIK_BUG_END_IS_GONE = (1u << 15),    /* the end of a connection proves a death by itself */
     SPOTNIK_BUG_SHOW_EARLY = (1u << 14),     /* of the simulated driver: a host is shown a chunk of the result before it is there */
 };
 /* Between events: commit nothing, or again what is complete. For what decides from outside that this member may not go on. */

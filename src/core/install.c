@@ -65,9 +65,7 @@ static void carry_ends(struct spotnik_core *core, const struct spotnik_proposal 
         if (!(proposal->entry[i].flags & SPOTNIK_ENTRY_MEMBER))
             continue;
         const struct peer *peer = peer_find(core, proposal->entry[i].member.id);
-        uint8_t ended = peer ? peer->ended : SPOTNIK_EVIDENCE_NONE;
-        if (ended && evidence_moved_on(peer, proposal->epoch))
-            ended = SPOTNIK_EVIDENCE_TAINTED;
+        uint8_t ended = peer ? (uint8_t)evidence_of_end(peer, proposal->epoch) : SPOTNIK_EVIDENCE_NONE;
         core->book[rank].evidence = spotnik_evidence_merge(core->book[rank].evidence, ended);
         rank++;
     }

@@ -104,10 +104,6 @@ void on_tick(struct spotnik_core *core)
 {
     if (core->role == SPOTNIK_ROLE_MEMBER)
         tick_member(core);
-    if (core->role == SPOTNIK_ROLE_JOINER && core->now_ns >= core->enter_ns) {
-        if (++core->enter_tries % 20 == 0)
-            enter_next_sponsor(core);
-        else
-            enter_send(core);
-    }
+    if (core->role == SPOTNIK_ROLE_JOINER && core->now_ns >= core->enter_ns)
+        enter_send(core);
 }

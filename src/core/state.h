@@ -35,7 +35,10 @@ struct peer {
     struct spotnik_member member;
     bool used, linked, dialling;
     bool active;       /* ring neighbour, or the next hop of a pass: heartbeats go out and silence counts */
-    uint8_t ended;     /* evidence of its end from before it stood in our view (a joiner), SPOTNIK_EVIDENCE_NONE: none */
+    uint8_t ended;     /* the best evidence of its end so far, in whatever view: see evidence_of_end() */
+    bool likely;       /* its last link ended as by its death, with its last words read: a refused dial proves it */
+    bool certified;    /* its host has certified its end, */
+    uint64_t last_epoch; /* and that it had voted for no view after this one */
     bool heard;        /* on the present link: whatever it had to say first (FENCED) has come */
     uint64_t fenced_epoch; /* the latest epoch in which it voted without us, as far as it said; 0: never */
     uint64_t first_epoch;  /* of its first word on the last link it spoke on: what it did since, it said there */
@@ -98,7 +101,8 @@ struct spotnik_core {
     struct spotnik_report *book;      /* per rank: what we know ourselves */
     bool *covered;                    /* per rank: its evidence was in the last token we passed on */
     bool *rumoured;                   /* per rank: others told us it is dead; passes go round it */
-    uint64_t *quiet_until_ns;         /* per rank: another's token called it silent; RECONCILE goes round it until then */
+    uint64_t *quiet_until_ns;         /* per rank: another's token called it silent; RECONCILE goes round it until then, */
+    struct spotnik_id *quiet_by;      /* or until a token of the same initiator does not say so any more */
     struct spotnik_id token_at;       /* who got the token of the promised ballot from us; none: nobody yet */
     bool *fenced;                     /* per rank: we voted in a ballot in which it did not */
     bool frozen;                      /* promised: nothing more is committed in this epoch */
@@ -124,8 +128,9 @@ struct spotnik_core {
     bool enter_wanted;
     struct spotnik_id sponsor;
     uint64_t enter_ns;
+    uint64_t sponsor_until_ns; /* then another is asked */
+    uint64_t enter_links_ns; /* joiner: no longer patience with links that do not come up */
     uint64_t enter_far_ns; /* sponsor: no view change for a far joiner before */
-    uint32_t enter_tries;
 
     /* The step. */
     uint64_t copied_step; /* the step whose state was copied when joining: its result was never here */
@@ -204,6 +209,7 @@ void evidence_schedule(struct spotnik_core *core);
 void evidence_learn(struct spotnik_core *core, const struct spotnik_token *token);
 bool evidence_is_quiet(const struct spotnik_core *core, uint32_t rank);
 bool evidence_moved_on(const struct peer *peer, uint64_t epoch);
+enum spotnik_evidence evidence_of_end(const struct peer *peer, uint64_t epoch);
 
 /* doubt.c */
 void doubt_begin(struct spotnik_core *core);
@@ -299,6 +305,7 @@ void tree_receive(struct spotnik_core *core, uint32_t number, struct spotnik_buc
 void tree_lanes_again(struct spotnik_core *core);
 
 /* enter.c */
+void enter_meet(struct spotnik_core *core);
 void enter_send(struct spotnik_core *core);
 void enter_next_sponsor(struct spotnik_core *core);
 void enter_start(struct spotnik_core *core);

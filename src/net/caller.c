@@ -60,6 +60,10 @@ static uint64_t patience_until(const struct spotnik_engine *engine)
 /* Why waiting makes no sense any more; 0: it does. */
 static int trouble(const struct spotnik_engine *engine)
 {
+    if (engine->revoked)
+        return spotnik_error_return(SPOTNIK_ERR_SYSTEM,
+                                    "the descriptors of this member were closed or replaced (close_range, closefrom, a daemoniser?); "
+                                    "it commits nothing more. Close descriptors before spotnik_join()");
     const struct spotnik_divergence *diverged = &engine->diverged;
     if (engine->failed == SPOTNIK_ERR_DIVERGED)
         return spotnik_error_return(engine->failed,
@@ -227,8 +231,10 @@ int spotnik_engine_step_begin(struct spotnik_engine *engine, spotnik_step *ret_s
 }
 
 /* Between begin and commit? */
-static int step_check(const struct spotnik_engine *engine)
+static int step_check(struct spotnik_engine *engine)
 {
+    if (!spotnik_owns(engine)) /* before memory is had for a bucket: that needs a descriptor, too */
+        return trouble(engine);
     if (engine->begun && engine->handed_out && !engine->sealed)
         return 0;
     return spotnik_error_return(SPOTNIK_ERR_STATE, "no step is begun; call spotnik_step_begin() first");

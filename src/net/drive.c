@@ -270,6 +270,8 @@ static bool is_timeless(enum spotnik_event_kind kind)
 void spotnik_engine_drive(struct spotnik_engine *engine, struct spotnik_event *event)
 {
     SPOTNIK_ASSERT(!engine->driving);
+    if (!is_timeless(event->kind) && !spotnik_owns(engine))
+        return;
     engine->driving = true;
     event->now_ns = is_timeless(event->kind) ? 0 : spotnik_clock_ns();
     spotnik_lease_check(engine);

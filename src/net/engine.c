@@ -78,6 +78,7 @@ static int sockets_open(struct spotnik_engine *engine)
     if (rc != 0)
         return rc;
     engine->listener.fd = fd;
+    spotnik_owns_note(engine);
     engine->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     engine->wake.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (engine->epoll_fd < 0 || engine->wake.fd < 0)
@@ -246,7 +247,7 @@ void spotnik_engine_forget(struct spotnik_engine *engine)
     spotnik_engine_lock(engine);
     spotnik_core_status(engine->core, &status);
     if (status.role != SPOTNIK_ROLE_IDLE) {
-        spotnik_links_die(engine);
+        spotnik_links_retire(engine, SPOTNIK_GOODBYE_OVER);
         past_forget(engine);
         spotnik_share_reset(engine);
         spotnik_engine_core_reset(engine);
@@ -261,7 +262,7 @@ int spotnik_engine_join(struct spotnik_engine *engine, struct spotnik_id id, uin
     spotnik_engine_lock(engine);
     spotnik_core_status(engine->core, &status);
     if (status.role != SPOTNIK_ROLE_IDLE) {
-        spotnik_links_retire(engine, SPOTNIK_GOODBYE_EXCLUDED);
+        spotnik_links_retire(engine, SPOTNIK_GOODBYE_OVER);
         past_forget(engine);
     } else
         spotnik_links_retire(engine, SPOTNIK_GOODBYE_SHUTDOWN); /* the new core knows none of them */

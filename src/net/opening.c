@@ -222,8 +222,8 @@ static void shake_failed(struct spotnik_engine *engine, struct spotnik_opening *
 {
     if (error != SPOTNIK_ERR_PEERS)
         refusal_note(engine, opening, error);
-    if (opening->dialled)
-        dial_failed(engine, opening, SPOTNIK_PROOF_NONE);
+    if (opening->dialled) /* hung up: its process may be about to end */
+        dial_failed(engine, opening, error == SPOTNIK_ERR_PEERS ? SPOTNIK_PROOF_LIKELY : SPOTNIK_PROOF_NONE);
     else
         spotnik_opening_close(engine, opening);
 }
@@ -285,14 +285,15 @@ static void guest_enter(struct spotnik_engine *engine, struct spotnik_opening *o
     spotnik_opening_close(engine, opening); /* unless it has become something else */
 }
 
-/* Somebody who holds the key answered where we dialled. Another id than expected: the expected process is
- * not there any more, for two cannot listen on one port. */
+/* Somebody who holds the key answered where we dialled. Another id than expected, of the same host: the expected process is
+ * not there any more, for two cannot listen on one port. Of another host: the address is not what it was, or never was. */
 static void host_answered(struct spotnik_engine *engine, struct spotnik_opening *opening)
 {
     struct spotnik_id found = opening->shake.wire.peer.id;
     struct spotnik_member expected = opening->peer;
     bool ourselves = spotnik_id_equal(found, engine->config.credentials.self.id);
     bool as_expected = spotnik_id_equal(found, expected.id);
+    bool same_host = opening->shake.wire.peer.host == expected.host && expected.host != 0;
     if (!as_expected && opening->purpose != SPOTNIK_PURPOSE_CONTROL) {
         dial_failed(engine, opening, SPOTNIK_PROOF_NONE);
         return;
@@ -309,7 +310,7 @@ static void host_answered(struct spotnik_engine *engine, struct spotnik_opening 
         spotnik_link_call(engine, opening);
     spotnik_opening_close(engine, opening); /* unless it has become something else */
     if (!as_expected)
-        spotnik_engine_tell(engine, SPOTNIK_EVENT_DIAL_FAILED, &expected, SPOTNIK_PROOF_GONE);
+        spotnik_engine_tell(engine, SPOTNIK_EVENT_DIAL_FAILED, &expected, same_host ? SPOTNIK_PROOF_GONE : SPOTNIK_PROOF_NONE);
 }
 
 static void shake_on(struct spotnik_engine *engine, struct spotnik_opening *opening)

@@ -13,7 +13,8 @@
  *     widen.c    more connections for it, as many as width.h says, with the congestion control that congestion.h says
  *     share.c    memory shared with members of this host (share.h)
  *     spare.c    lanes in reserve       bucket.c   memory and kernels     death.c    certificates
- *     attend.c   who reads the data     early.c    results that reach the caller before the commit */
+ *     attend.c   who reads the data     early.c    results that reach the caller before the commit
+ *     owns.c     whether our descriptors are still ours */
 #ifndef SPOTNIK_NET_STATE_H
 #define SPOTNIK_NET_STATE_H
 
@@ -92,6 +93,8 @@ struct spotnik_voice {
 /* The half that the peer dialled and speaks on. */
 struct spotnik_ear {
     struct spotnik_socket socket;
+    uint64_t inode; /* of the socket: who closes it behind our back must not look like the peer */
+    bool direct;    /* both ends see the same addresses and ports: no proxy and no NAT between them */
     struct spotnik_auth auth;
     uint64_t sequence;
     uint8_t *in;
@@ -243,6 +246,7 @@ struct spotnik_engine {
     bool thread_started;
     int epoll_fd;
     struct spotnik_socket listener, wake;
+    uint64_t listener_inode;
     struct spotnik_socket *graves;
     struct spotnik_death *death;
     uint64_t origin; /* the step after which this process founded or resumed the job; 0 in one that joined */
@@ -259,6 +263,7 @@ struct spotnik_engine {
     bool driving;
     bool frozen; /* by a promise: what a cut left half sent stays so until the next view is here */
     bool stopping, abrupt;
+    bool revoked;   /* somebody has closed our descriptors: nothing is done any more */
     bool kicked;    /* the progress thread has been woken and has not looked yet */
     bool deal_due;  /* asked by the core: answered as soon as its queue is empty */
     bool placeable; /* something happened: waiting frames may fit now */
@@ -377,6 +382,8 @@ uint64_t spotnik_openings_deadline(const struct spotnik_engine *engine);
 /* voice.c; what is opened takes the socket out of the opening, unless it fails before */
 int spotnik_voice_open(struct spotnik_engine *engine, struct spotnik_voice *voice,
                        struct spotnik_opening *opening);
+void spotnik_places_of(int fd, struct spotnik_places *ret);
+void spotnik_voice_place(struct spotnik_voice *voice);
 void spotnik_voice_say(struct spotnik_voice *voice, const struct spotnik_message *message, size_t queue_max);
 void spotnik_voice_goodbye(struct spotnik_voice *voice, enum spotnik_goodbye reason);
 void spotnik_voice_flush(struct spotnik_voice *voice);
@@ -388,6 +395,7 @@ void spotnik_voice_free(struct spotnik_voice *voice);
 
 /* ear.c; `pass` counts bytes. A frame and its payload are valid until the next read or next. */
 int spotnik_ear_open(struct spotnik_engine *engine, struct spotnik_ear *ear, struct spotnik_opening *opening);
+void spotnik_ear_place(struct spotnik_ear *ear, const uint8_t payload[SPOTNIK_PLACES_BYTES]);
 enum spotnik_hearing spotnik_ear_read(struct spotnik_ear *ear, size_t *pass);
 enum spotnik_hearing spotnik_ear_next(struct spotnik_ear *ear, const struct spotnik_limits *limits,
                                       struct spotnik_frame *ret_frame, const uint8_t **ret_payload);
@@ -408,7 +416,6 @@ void spotnik_link_send(struct spotnik_engine *engine, const struct spotnik_membe
 void spotnik_link_hang_up(struct spotnik_engine *engine, const struct spotnik_member *peer,
                           enum spotnik_goodbye reason);
 void spotnik_links_retire(struct spotnik_engine *engine, enum spotnik_goodbye reason);
-void spotnik_links_die(struct spotnik_engine *engine);
 bool spotnik_links_read(struct spotnik_engine *engine);
 void spotnik_links_flush(struct spotnik_engine *engine, uint64_t now_ns);
 uint64_t spotnik_links_deadline(const struct spotnik_engine *engine);
@@ -500,6 +507,11 @@ void spotnik_attend(struct spotnik_engine *engine, uint64_t until_ns); /* caller
 void spotnik_attend_resume(struct spotnik_engine *engine);
 void spotnik_attend_leave(struct spotnik_engine *engine);
 void spotnik_attend_changed(struct spotnik_engine *engine);
+
+/* owns.c */
+void spotnik_owns_note(struct spotnik_engine *engine);
+void spotnik_owns_lost(struct spotnik_engine *engine);
+bool spotnik_owns(struct spotnik_engine *engine); /* false: we are over */
 
 /* owned.c */
 void spotnik_owned_release(struct spotnik_engine *engine);

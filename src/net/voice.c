@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/time.h"
+#include "net/address.h"
 #include "net/state.h"
 
 /* Every voice finds room for the one frame that must always fit. */
@@ -113,6 +114,35 @@ static bool commit(struct spotnik_voice *voice, uint8_t *at, enum spotnik_frame_
     voice->sequence++;
     voice->out_have += SPOTNIK_FRAME_BYTES + payload_bytes;
     return true;
+}
+
+static void name_of(int (*ask)(int, struct sockaddr *, socklen_t *), int fd, uint8_t ret_address[16], uint16_t *ret_port)
+{
+    struct sockaddr_storage name;
+    socklen_t size = sizeof name;
+    memset(ret_address, 0, 16);
+    *ret_port = 0;
+    if (ask(fd, (struct sockaddr *)&name, &size) == 0)
+        spotnik_address_from_kernel(&name, ret_address, ret_port);
+}
+
+void spotnik_places_of(int fd, struct spotnik_places *ret)
+{
+    name_of(getsockname, fd, ret->local, &ret->local_port);
+    name_of(getpeername, fd, ret->remote, &ret->remote_port);
+}
+
+/* The first frame: whoever hears it compares, and knows whether anybody stands between us. */
+void spotnik_voice_place(struct spotnik_voice *voice)
+{
+    struct spotnik_places places;
+    uint8_t *at = reserve(voice, SPOTNIK_FRAME_BYTES + SPOTNIK_PLACES_BYTES, SIZE_MAX);
+    spotnik_places_of(voice->socket.fd, &places);
+    if (at != NULL)
+        spotnik_places_encode(&places, at + SPOTNIK_FRAME_BYTES);
+    if (at == NULL || !commit(voice, at, SPOTNIK_FRAME_PLACES, SPOTNIK_PLACES_BYTES))
+        voice->clogged = true;
+    spotnik_voice_flush(voice);
 }
 
 /* True, with the age of the last acknowledgement: the kernel of the peer owes us one. */

@@ -48,7 +48,7 @@ static void goes_there_and_back(void **state)
     struct spotnik_limits limits = spotnik_sample_limits();
     static const uint32_t sizes[][2] = {
         { SPOTNIK_FRAME_CONTROL, 0 }, { SPOTNIK_FRAME_CONTROL, 20000 },  { SPOTNIK_FRAME_GOODBYE, 8 },
-        { SPOTNIK_FRAME_DATA, 48 },   { SPOTNIK_FRAME_DATA, 48 + 4096 },
+        { SPOTNIK_FRAME_DATA, 48 },   { SPOTNIK_FRAME_DATA, 48 + 4096 },   { SPOTNIK_FRAME_PLACES, 36 },
     };
 
     for (uint32_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
@@ -121,6 +121,8 @@ static void lengths_are_held_to_the_limits(void **state)
     assert_length(SPOTNIK_FRAME_CONTROL, UINT32_MAX, SPOTNIK_ERR_LIMIT);
     assert_length(SPOTNIK_FRAME_GOODBYE, 7, SPOTNIK_ERR_ARGUMENT);
     assert_length(SPOTNIK_FRAME_GOODBYE, 9, SPOTNIK_ERR_LIMIT);
+    assert_length(SPOTNIK_FRAME_PLACES, 35, SPOTNIK_ERR_ARGUMENT);
+    assert_length(SPOTNIK_FRAME_PLACES, 37, SPOTNIK_ERR_LIMIT);
     assert_length(SPOTNIK_FRAME_DATA, SPOTNIK_CHUNK_BYTES - 1, SPOTNIK_ERR_ARGUMENT);
     assert_length(SPOTNIK_FRAME_DATA, data, SPOTNIK_OK);
     assert_length(SPOTNIK_FRAME_DATA, data + 1, SPOTNIK_ERR_LIMIT);
@@ -157,6 +159,22 @@ static void the_tag_covers_sequence_and_head(void **state)
     frame.kind = SPOTNIK_FRAME_GOODBYE;
     spotnik_frame_tag_input(&frame, UINT64_C(0x0102030405060708), other);
     assert_memory_not_equal(input, other, sizeof input);
+}
+
+static void places_go_there_and_back(void **state)
+{
+    (void)state;
+    struct spotnik_places places = { .local_port = 0x1234, .remote_port = 0xfedc }, decoded;
+    uint8_t payload[SPOTNIK_PLACES_BYTES];
+
+    memset(places.local, 0x11, sizeof places.local);
+    memset(places.remote, 0x22, sizeof places.remote);
+    spotnik_places_encode(&places, payload);
+    spotnik_places_decode(payload, &decoded);
+    assert_memory_equal(&places, &decoded, sizeof places);
+    assert_int_equal(payload[0], 0x11);
+    assert_int_equal(payload[16], 0x22);
+    assert_int_equal(payload[32] | payload[33] << 8, 0x1234);
 }
 
 static void goodbyes_have_known_reasons(void **state)
@@ -201,7 +219,8 @@ int main(void)
         cmocka_unit_test(lies_as_documented),          cmocka_unit_test(goes_there_and_back),
         cmocka_unit_test(every_other_head_is_refused), cmocka_unit_test(lengths_are_held_to_the_limits),
         cmocka_unit_test(data_frames_have_a_turn_and_no_tag),     cmocka_unit_test(the_tag_covers_sequence_and_head),
-        cmocka_unit_test(goodbyes_have_known_reasons), cmocka_unit_test(equality_sees_every_byte),
+        cmocka_unit_test(goodbyes_have_known_reasons),
+        cmocka_unit_test(places_go_there_and_back), cmocka_unit_test(equality_sees_every_byte),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
