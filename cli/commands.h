@@ -10,6 +10,7 @@ int spotnik_cmd_bench(int argc, char **argv);
 int spotnik_cmd_checkpoint(int argc, char **argv);
 int spotnik_cmd_key(int argc, char **argv);
 int spotnik_cmd_plan(int argc, char **argv);
+int spotnik_cmd_prices(int argc, char **argv);
 int spotnik_cmd_profile(int argc, char **argv);
 int spotnik_cmd_model(int argc, char **argv);
 int spotnik_cmd_backtest(int argc, char **argv);

@@ -17,6 +17,7 @@ static const struct {
     {"key", "make a job key", spotnik_cmd_key},
     {"checkpoint", "list and verify the checkpoints of a job", spotnik_cmd_checkpoint},
     {"plan", "what to rent: machines, how many, which batch", spotnik_cmd_plan},
+    {"prices", "get today's prices for the planner", spotnik_cmd_prices},
     {"profile", "measure a job for the planner", spotnik_cmd_profile},
     {"model", "the planner's models, one by one, on CSV", spotnik_cmd_model},
     {"backtest", "replay spot windows under a policy", spotnik_cmd_backtest},

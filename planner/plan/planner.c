@@ -5,6 +5,7 @@
 #include "plan/planner.h"
 #include "plan/model_noise.h"
 
+#include <fnmatch.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,6 +36,7 @@ struct search {
     struct option *options;
     size_t option_count, looked_at;
     struct kept kinds[KINDS];
+    struct spotnik_catalog left, alike; /* for their notes only */
 };
 
 void spotnik_fleet_describe(const struct spotnik_fleet *fleet, char *text, size_t size)
@@ -96,6 +98,19 @@ static void consider(struct search *s, const struct spotnik_fleet *fleet)
         keep(&s->kinds[kind_of(fleet)], &c, s->wish->deadline_s);
 }
 
+/* At most so many machines of the types that a quota names, all groups together. */
+static bool within_quotas(const struct spotnik_wish *wish, const struct spotnik_fleet *fleet)
+{
+    for (size_t q = 0; q < wish->quota_count; q++) {
+        unsigned machines = 0;
+        for (size_t i = 0; i < fleet->group_count; i++)
+            machines += fnmatch(wish->quotas[q].type, fleet->groups[i].offer->instance, 0) ? 0 : fleet->groups[i].machines;
+        if (machines > wish->quotas[q].machines)
+            return false;
+    }
+    return true;
+}
+
 /* All batches for a fleet; survivors of an earlier plan come with it. */
 static void consider_batches(struct search *s, const struct spotnik_group *groups, size_t count)
 {
@@ -108,7 +123,7 @@ static void consider_batches(struct search *s, const struct spotnik_group *group
         if (groups[i].machines)
             fleet.groups[fleet.group_count++] = groups[i];
     unsigned machines = spotnik_fleet_machines(&fleet);
-    if (!machines || machines > s->wish->machines_most)
+    if (!machines || machines > s->wish->machines_most || !within_quotas(s->wish, &fleet))
         return;
     for (size_t i = 0; i < s->profile->batch_count; i++) {
         fleet.batch = s->profile->batches[i];
@@ -185,14 +200,55 @@ static void option_add(struct search *s, const struct spotnik_offer *offer,
     s->options[s->option_count++] = (struct option){ offer, device, spot, usd * device->sample_s / devices };
 }
 
-/* On-demand costs the same in every zone: one zone is enough for it. */
-static bool on_demand_known(const struct search *s, const struct spotnik_offer *offer)
+/* On-demand machines of one type and region together, the cheapest first; spot behind them. */
+static int by_place(const void *left, const void *right)
 {
-    for (size_t i = 0; i < s->option_count; i++)
-        if (!s->options[i].spot && !strcmp(s->options[i].offer->instance, offer->instance)
-            && s->options[i].offer->on_demand_usd_per_h <= offer->on_demand_usd_per_h)
-            return true;
-    return false;
+    const struct option *a = left, *b = right;
+    int order = (int)a->spot - (int)b->spot;
+
+    order = order ? order : strcmp(a->offer->instance, b->offer->instance);
+    order = order ? order : strcmp(a->offer->region, b->offer->region);
+    return order ? order : by_price(left, right);
+}
+
+/* On-demand costs the same in every zone of a region: one is enough. */
+static void options_thin(struct search *s)
+{
+    size_t kept = 0;
+
+    qsort(s->options, s->option_count, sizeof(*s->options), by_place);
+    for (size_t i = 0; i < s->option_count; i++) {
+        const struct option *before = kept ? &s->options[kept - 1] : NULL, *own = &s->options[i];
+        bool again = before && !own->spot && !before->spot && !strcmp(before->offer->instance, own->offer->instance)
+                     && !strcmp(before->offer->region, own->offer->region);
+        if (!again)
+            s->options[kept++] = *own;
+    }
+    s->option_count = kept;
+}
+
+/* Hardware that the profile was not measured on has no predictable speed: that is said, by accelerator. */
+static void option_drop(struct search *s, const struct spotnik_offer *offer)
+{
+    char why[96];
+
+    if (*offer->accelerator)
+        snprintf(why, sizeof(why), "offers with %s, which the profile was not measured on", offer->accelerator);
+    else if (offer->vcpus > 0)
+        snprintf(why, sizeof(why), "offers without accelerator; the profile was not measured on 'cpu'");
+    else
+        snprintf(why, sizeof(why), "offers of types of which neither accelerators nor vCPUs are known");
+    spotnik_catalog_drop(&s->left, offer->instance, why);
+}
+
+/* Another name of the same chip: not left out, but said all the same. */
+static void alike_note(struct search *s, const struct spotnik_offer *offer, const struct spotnik_device *device)
+{
+    char why[128];
+
+    snprintf(why, sizeof(why), "offers with %.27s count as fast as the %.27s of the profile", offer->accelerator,
+             device->accelerator);
+    spotnik_catalog_drop(&s->alike, offer->instance, why);
 }
 
 static int options_make(struct search *s, const struct spotnik_catalog *catalog, struct spotnik_fault *fault)
@@ -205,13 +261,17 @@ static int options_make(struct search *s, const struct spotnik_catalog *catalog,
     for (size_t i = 0; i < catalog->count; i++) {
         const struct spotnik_offer *offer = &catalog->offers[i];
         const struct spotnik_device *device = spotnik_profile_device(s->profile, offer->accelerator);
-        if (!device || (!(offer->accelerators > 0) && !(offer->vcpus > 0)))
-            continue; /* unknown hardware has no predictable speed */
+        if (!device || (!(offer->accelerators > 0) && !(offer->vcpus > 0))) {
+            option_drop(s, offer);
+            continue;
+        }
+        if (*offer->accelerator && strcmp(device->accelerator, offer->accelerator))
+            alike_note(s, offer, device);
         known = true;
         option_add(s, offer, device, true);
-        if (!on_demand_known(s, offer))
-            option_add(s, offer, device, false);
+        option_add(s, offer, device, false);
     }
+    options_thin(s);
     qsort(s->options, s->option_count, sizeof(*s->options), by_price);
     if (s->option_count)
         return 0;
@@ -419,6 +479,10 @@ int spotnik_plan_make(const struct spotnik_catalog *catalog, const struct spotni
     memset(plan_out, 0, sizeof(*plan_out));
     plan_out->looked_at = s->looked_at;
     plan_out->offers = s->option_count;
+    memcpy(plan_out->left, s->left.drops, sizeof(plan_out->left));
+    memcpy(plan_out->alike, s->alike.drops, sizeof(plan_out->alike));
+    plan_out->left_count = s->left.drop_count;
+    plan_out->alike_count = s->alike.drop_count;
     bool any = s->kinds[0].any || s->kinds[1].any || s->kinds[2].any;
     int rc = any ? 0
                  : spotnik_fault_set(fault, "no fleet of at most %u machines can run the job",
