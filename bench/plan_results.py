@@ -14,6 +14,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "tests", "plan")]
 import acceptance as a  # noqa: E402
+import plan_calibration  # noqa: E402
 import plan_forms  # noqa: E402
 import plan_published  # noqa: E402
 
@@ -260,7 +261,7 @@ if __name__ == "__main__":
     os.makedirs(results, exist_ok=True)
     lines = ["# The planner against published data", "", "Made by `bench/plan_results.py`; do not edit. What each model "
              "assumes is in [planning.md](../planning.md).", ""]
-    for part in (rest, speeds, scavenger, lifetimes, backtests):
+    for part in (rest, speeds, scavenger, lifetimes, backtests, plan_calibration.section):
         part(planner, lines, results)
     with open(os.path.join(results, "plan.md"), "w") as report:
         report.write("\n".join(lines))

@@ -177,7 +177,34 @@ def catalog(p):
     return plan, seconds
 
 
-CHECKS = (spotdnn, speed, scavenger, lifetime, checkpoint, overheads, backtests, printed, catalog)
+def months(p):
+    """Traces of spot capacity by when they were taken; places and months of one have nothing in common with the others."""
+    folder = p.path("spot-traces")
+    return {"2022": sorted(glob.glob(f"{folder}/availability-1-node/aws-10-26-2022/*.gz")),
+            "2023": sorted(glob.glob(f"{folder}/availability-1-node/aws-02-15-2023/*.gz")),
+            "april": sorted(glob.glob(f"{folder}/preemption-1-node/aws-04-22-2023/*.gz"))}
+
+
+def calibration_words(tested, learned, *options):
+    return ["backtest", "--calibration", *[word for name in tested for word in ("--windows", name)],
+            *[word for name in learned for word in ("--climates", name)], *options]
+
+
+def calibration(p):
+    """Held-out places and months, both ways: stated chances are within 10 points of what came true in every decile, and
+    inside the block-bootstrap interval in at least nine of ten (an interval of 95 % is missed once in twenty)."""
+    sets, results = months(p), {}
+    for tested, learned in (("2023", "2022"), ("2022", "2023")):
+        got = p.json(*calibration_words(sets[tested], sets[learned], "--stride", "29h", "--runs", "200", "--json"))
+        assert got["starts"] >= 2000 and got["judged"] == 10 and got["held"] >= 9, got
+        for decile in got["deciles"]:
+            assert abs(decile["stated"] - decile["came_true"]) <= 0.1, decile
+        assert got["brier"] < 0.55 * got["brier_constant"], got
+        results[tested] = got
+    return results
+
+
+CHECKS = (spotdnn, speed, scavenger, lifetime, checkpoint, overheads, calibration, backtests, printed, catalog)
 
 if __name__ == "__main__":
     if not os.path.isdir(os.path.join(os.environ.get("SPOTNIK_DATA", ""), "plan")):
