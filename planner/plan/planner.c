@@ -4,6 +4,7 @@
  * and of on-demand only, since the closed form does not see that the dearer ones are lost less often. */
 #include "plan/planner.h"
 #include "plan/model_noise.h"
+#include "plan/table.h"
 
 #include <fnmatch.h>
 #include <math.h>
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define YEARS_MOST 10
 #define PAIRED 24 /* options that are tried in pairs */
 #define KINDS 3   /* spot only, both, on-demand only */
 #define BINS 46   /* time bins of the first pass, per kind; the cheapest fleet of each is kept */
@@ -342,7 +344,9 @@ static void explain(const struct spotnik_wish *wish, const struct spotnik_candid
                     struct spotnik_candidate *c)
 {
     double wanted = 100 * wish->confidence;
+    char apart[32];
 
+    spotnik_duration_print(fabs(c->outcome.time_mean_s - winner->outcome.time_mean_s), apart, sizeof(apart));
     if (c->outcome.on_time < wish->confidence && c->outcome.in_budget < wish->confidence)
         snprintf(c->reason, sizeof(c->reason), "late in %.0f %% and over budget in %.0f %% of runs",
                  100 * (1 - c->outcome.on_time), 100 * (1 - c->outcome.in_budget));
@@ -356,14 +360,12 @@ static void explain(const struct spotnik_wish *wish, const struct spotnik_candid
         snprintf(c->reason, sizeof(c->reason), "both together in %.0f %% of runs, %.0f %% wanted",
                  100 * c->outcome.both, wanted);
     else if (c->outcome.cost_mean_usd > winner->outcome.cost_mean_usd)
-        snprintf(c->reason, sizeof(c->reason), "feasible, but $%.2f dearer (%.0f min %s)",
-                 c->outcome.cost_mean_usd - winner->outcome.cost_mean_usd,
-                 fabs(c->outcome.time_mean_s - winner->outcome.time_mean_s) / 60,
+        snprintf(c->reason, sizeof(c->reason), "feasible, but $%.2f dearer (%s %s)",
+                 c->outcome.cost_mean_usd - winner->outcome.cost_mean_usd, apart,
                  c->outcome.time_mean_s < winner->outcome.time_mean_s ? "faster" : "slower");
     else
-        snprintf(c->reason, sizeof(c->reason), "cheaper by $%.2f, but %.0f min slower",
-                 winner->outcome.cost_mean_usd - c->outcome.cost_mean_usd,
-                 (c->outcome.time_mean_s - winner->outcome.time_mean_s) / 60);
+        snprintf(c->reason, sizeof(c->reason), "cheaper by $%.2f, but %s slower",
+                 winner->outcome.cost_mean_usd - c->outcome.cost_mean_usd, apart);
 }
 
 /* Times and costs of all candidates, and which of them lie on the front: so many of `ret_index`. */
@@ -459,6 +461,17 @@ static void simulate_all(struct search *s, struct spotnik_plan *plan)
         tell_binding(wish, plan);
 }
 
+/* Without losses. */
+static double fastest_s(const struct search *s)
+{
+    double least = INFINITY;
+
+    for (size_t kind = 0; kind < KINDS; kind++)
+        if (s->kinds[kind].any)
+            least = fmin(least, s->kinds[kind].fastest.estimate.time_s);
+    return least;
+}
+
 int spotnik_plan_make(const struct spotnik_catalog *catalog, const struct spotnik_profile *profile,
                       const struct spotnik_wish *wish, struct spotnik_plan *plan_out,
                       struct spotnik_fault *fault)
@@ -487,6 +500,11 @@ int spotnik_plan_make(const struct spotnik_catalog *catalog, const struct spotni
     int rc = any ? 0
                  : spotnik_fault_set(fault, "no fleet of at most %u machines can run the job",
                                      wish->machines_most);
+    if (!rc && fastest_s(s) > YEARS_MOST * 365.25 * 86400)
+        rc = spotnik_fault_set(fault,
+                               "the fastest fleet of at most %u machines needs %.3g years for this target; is "
+                               "--target what you mean?",
+                               wish->machines_most, fastest_s(s) / (365.25 * 86400));
     if (!rc) {
         shortlist(s, plan_out);
         simulate_all(s, plan_out);

@@ -204,7 +204,37 @@ def calibration(p):
     return results
 
 
-CHECKS = (spotdnn, speed, scavenger, lifetime, checkpoint, overheads, calibration, backtests, printed, catalog)
+HISTORIES = (("g2.2xlarge", 0.65, "g2.2xlarge"), ("r3.large", 0.175, "r3.large"), ("c3.xlarge", 0.21, "c3.xlarge"),
+             ("d2.8xlarge", 5.52, "d2.8xlarge"))  # on-demand prices of 2015
+HISTORY_POLICIES = ("uniform", "capped", "spotnik", "omniscient", "bound")
+
+
+def history(p, name, usd, files, policies=HISTORY_POLICIES, stride="48h"):
+    """Mean costs by policy; `capped` is uniform with spot taken back above the on-demand price."""
+    costs = {}
+    for policy in policies:
+        got = backtest(p, "uniform" if policy == "capped" else policy, files, "--stride", stride, "--spot-prices",
+                       p.path("prices", f"spotprice2015_us-east-1a_{name}.csv.gz"), "--on-demand-usd", usd,
+                       *(("--cap-usd", usd) if policy == "capped" else ()))
+        assert got["missed_deadlines"] == 0, (name, policy)
+        costs[policy] = got["cost"]
+    return costs
+
+
+def histories(p):
+    """Spikes above on-demand: never dearer than uniform, capped or not, by more than 2 %, cheaper on most; above the bound."""
+    files = [p.path("spot-traces", "availability-1-node", "aws-10-26-2022", "us-west-2a_k80_8.json.gz")]
+    cheaper, results = 0, {}
+    for name, usd, _ in HISTORIES:
+        costs = results[name] = history(p, name, usd, files, ("uniform", "capped", "spotnik", "bound"), "120h")
+        assert costs["spotnik"] <= 1.02 * min(costs["uniform"], costs["capped"]), (name, costs)
+        assert costs["bound"] <= min(costs.values()) + 1e-9, (name, costs)
+        cheaper += costs["spotnik"] < costs["uniform"]
+    assert cheaper >= 3, results
+    return results
+
+
+CHECKS = (spotdnn, speed, scavenger, lifetime, checkpoint, overheads, calibration, backtests, histories, printed, catalog)
 
 if __name__ == "__main__":
     if not os.path.isdir(os.path.join(os.environ.get("SPOTNIK_DATA", ""), "plan")):
