@@ -116,7 +116,9 @@ def checkpoint(p):
 def overheads(p):
     remaining = p.csv("model", "remaining", "--fit", p.path("cm-dare", "remaining_time_after_revocation_half.csv"))
     write = p.csv("model", "checkpoint-time", "--fit", p.path("cm-dare", "checkpoint__unaggregated_training.csv"))
-    assert mape(remaining) < 1 and mape(write) < 8
+    assert mape(remaining) < 1 and mape(write) < 5.4  # leave-one-model-out: 5.2 %, said on stderr
+    left_out = p.run("model", "checkpoint-time", "--fit", p.path("cm-dare", "checkpoint__unaggregated_training.csv")).stderr
+    assert float(left_out.split("left out: MAPE ")[1].split()[0]) <= 5.4, left_out
     return remaining, write
 
 
