@@ -12,6 +12,7 @@ int spotnik_cmd_key(int argc, char **argv);
 int spotnik_cmd_report(int argc, char **argv);
 int spotnik_cmd_top(int argc, char **argv);
 int spotnik_cmd_plan(int argc, char **argv);
+int spotnik_cmd_prices(int argc, char **argv);
 int spotnik_cmd_profile(int argc, char **argv);
 int spotnik_cmd_model(int argc, char **argv);
 int spotnik_cmd_notice(int argc, char **argv);

@@ -22,6 +22,7 @@ static const struct {
     {"mock-imds", "play the metadata service of a cloud, by a script", spotnik_cmd_mock_imds},
     {"slurm", "submit a job whose elements come and go", spotnik_cmd_slurm},
     {"plan", "what to rent: machines, how many, which batch", spotnik_cmd_plan},
+    {"prices", "get today's prices for the planner", spotnik_cmd_prices},
     {"profile", "measure a job for the planner", spotnik_cmd_profile},
     {"model", "the planner's models, one by one, on CSV", spotnik_cmd_model},
     {"backtest", "replay spot windows under a policy", spotnik_cmd_backtest},

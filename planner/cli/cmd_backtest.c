@@ -38,7 +38,15 @@ static const char usage[] =
     "cut into windows, one every --stride. --notice warns before a loss. --climates learns the policy's "
     "prior "
     "from other\n"
-    "traces than the built-in ones; --learn prints such a prior.\n";
+    "traces than the built-in ones; --learn prints such a prior. --cap-usd: spot is taken back above this price; foresight\n"
+    "and spotnik never pay more than on-demand. bound: no policy can be cheaper.\n"
+    "\n"
+    "       spotnik backtest --calibration --windows FILE... [--climates FILE...] [--work 6h --deadline 8h] [--nodes 4]\n"
+    "                        [--stride 6h] [--runs 400] [--regimes 8] [--block 72h] [--past 24h] [--unknown]\n"
+    "                        [--plot FILE.svg] [--json]\n"
+    "\n"
+    "States the chance of a job for many starts, replays it there, and tells how often each decile came true.\n"
+    "docs/traces.md has the formats of all files.\n";
 
 #define FILES_MAX 64
 #define PAIR_SPEED 1.8
@@ -50,7 +58,8 @@ struct call {
     struct spotnik_job_terms terms;
     double stride_s;
     struct spotnik_sliced sliced;
-    bool each, learn, calibration, regimes_asked;
+    bool each, learn, calibration, regimes_asked, cap_given, pair_given;
+    double cap_usd_per_h;
     struct spotnik_calibrate calibrate;
     const char *prices_path;
     struct spotnik_prices prices;
@@ -128,7 +137,8 @@ static int file_run(const struct call *call, const char *path, const struct spot
         terms.prices_from_s = (double)i * call->stride_s; /* windows do not say when they were */
         rc = policy->choose
                  ? spotnik_backtest_run(&windows.windows[i], windows.tick_s, &terms, policy, &result, fault)
-                 : spotnik_omniscient_run(&windows.windows[i], windows.tick_s, &terms, &result, fault);
+                 : (strcmp(policy->name, "bound") ? spotnik_omniscient_run : spotnik_bound_run)(
+                     &windows.windows[i], windows.tick_s, &terms, &result, fault);
         if (rc)
             break;
         tally_add(tally, &result, call->terms.price_ratio);
@@ -236,7 +246,11 @@ static int policy_make(struct call *call, struct spotnik_policy *policy_out,
     static struct spotnik_climate climates[FILES_MAX];
     const char *name = call->policy;
 
-    if (!strcmp(name, "spotnik") && !(call->terms.pair_speed > 0))
+    if (!call->cap_given && call->terms.prices && (!strcmp(name, "spotnik") || !strcmp(name, "foresight")))
+        call->terms.cap = call->terms.price_ratio; /* spot above on-demand is never worth it */
+    if (call->terms.cap > 0 && call->terms.prices)
+        call->terms.price_typical = fmax(0, spotnik_prices_mean_below(call->terms.prices, call->terms.cap));
+    if (!strcmp(name, "spotnik") && !call->pair_given)
         call->terms.pair_speed = PAIR_SPEED;
     if (!strcmp(name, "greedy"))
         *policy_out = spotnik_policy_greedy();
@@ -244,15 +258,15 @@ static int policy_make(struct call *call, struct spotnik_policy *policy_out,
         *policy_out = spotnik_policy_uniform();
     else if (!strcmp(name, "sliced") || !strcmp(name, "time-sliced"))
         *policy_out = spotnik_policy_sliced(&call->sliced);
-    else if (!strcmp(name, "omniscient"))
+    else if (!strcmp(name, "omniscient") || !strcmp(name, "bound"))
         *policy_out = (struct spotnik_policy){ .name = name }; /* it does not choose as it goes */
     else if (!strcmp(name, "on-demand"))
         *policy_out = spotnik_policy_on_demand();
     else if (strcmp(name, "foresight") && strcmp(name, "spotnik"))
         return spotnik_fault_set(
             fault,
-            "no policy '%s'; there are on-demand, greedy, sliced, uniform, foresight, spotnik and "
-            "omniscient",
+            "no policy '%s'; there are on-demand, greedy, sliced, uniform, foresight, spotnik, "
+            "omniscient and bound",
             name);
     else if (climates_load(call, climates, fault)
              || spotnik_foresight_new(&call->terms, call->climate_count ? climates : spotnik_climates_builtin,
@@ -277,6 +291,7 @@ static int prices_load(struct call *call, struct spotnik_fault *fault)
     if (call->on_demand_usd_per_h > 0)
         call->terms.price_ratio = call->on_demand_usd_per_h / spotnik_prices_mean(&call->prices);
     call->mean_usd_per_h = spotnik_prices_mean(&call->prices);
+    call->terms.cap = call->cap_usd_per_h / call->mean_usd_per_h;
     spotnik_prices_normalise(&call->prices);
     call->terms.prices = &call->prices;
     return 0;
@@ -341,6 +356,7 @@ static bool read_option(void *context, int option)
     case 's':
         return spotnik_cli_count("backtest", "--slices", optarg, 1, 10000, &call->sliced.slices);
     case 'v':
+        call->pair_given = true;
         return spotnik_cli_number("backtest", "--pair-speed", optarg, 0, 2, &call->terms.pair_speed);
     case 'n':
         return spotnik_cli_duration("backtest", "--notice", optarg, false, &call->terms.notice_s);
@@ -353,6 +369,9 @@ static bool read_option(void *context, int option)
     case 'e':
         call->each = true;
         return true;
+    case 'K':
+        call->cap_given = true;
+        return spotnik_cli_number("backtest", "--cap-usd", optarg, 0, 1e4, &call->cap_usd_per_h);
     case 'l':
         call->learn = true;
         return true;
@@ -400,6 +419,7 @@ int spotnik_cmd_backtest(int argc, char **argv)
                                              { "spot-prices", 1, 0, 'H' },
                                              { "on-demand-usd", 1, 0, 'u' },
                                              { "learn", 0, 0, 'l' },
+                                             { "cap-usd", 1, 0, 'K' },
                                              { "climates", 1, 0, 'c' },
                                              { "calibration", 0, 0, 'C' },
                                              { "unknown", 0, 0, 'U' },

@@ -29,6 +29,36 @@ static const char usage[] =
     "  --by COLUMN        lifetime: one estimate for each value of a column\n"
     "  --cap 24h          lifetime: the provider's cap; --at 1,3,6,12,24 the hours to print\n";
 
+/* What one model takes. */
+static const struct {
+    const char *name, *help;
+} helps[] = {
+    { "speed", "speed --fit FILE [--predict FILE] [--sharpness P] [--leave-one-out]\n\n"
+               "Steps per second by the number of workers. Columns: model (or series), workers, speed_steps_per_s.\n" },
+    { "noise", "noise --fit FILE [--predict FILE] [--sharpness P] [--usd-per-h X]\n\n"
+               "Time and cost by batch and workers, or epochs by noise (Scavenger).\n" },
+    { "lifetime", "lifetime --fit FILE [--by COLUMN] [--cap 24h] [--at 1,3,6,12,24]\n\n"
+                  "Share of machines lost by an age. Columns: lifetime_s, lifetime_min or lifetime_h, with end_kind\n"
+                  "(preempted or stopped) or revoked_before_24h (1 or 0).\n" },
+    { "checkpoint-time", "checkpoint-time --fit FILE [--predict FILE] [--target COLUMN]\n\n"
+                         "Seconds to write a checkpoint by its size. Columns: size_mb, seconds.\n" },
+    { "remaining", "remaining --fit FILE [--predict FILE]\n\nTime left after a revocation, by the step.\n" },
+    { "startup", "startup --fit FILE\n\nTime to start a machine.\n" },
+    { "spotdnn", "spotdnn --constants FILE [--prices FILE] [--quota N] --loss L --deadline S [--search window|exact]\n" },
+    { "interval", "interval --job 5h --write 1m [--mttf 1h | --bathtub A,tau1_h,tau2_h,cap_h] [--authors]\n" },
+    { "coefficient", "coefficient --speeds 3,1 --counts 7,3\n" },
+};
+
+static bool help_one(const char *name)
+{
+    for (size_t i = 0; i < sizeof(helps) / sizeof(*helps); i++)
+        if (!strcmp(helps[i].name, name)) {
+            printf("usage: spotnik model %s", helps[i].help);
+            return true;
+        }
+    return false;
+}
+
 static int compare_double(const void *left, const void *right)
 {
     const double *a = left, *b = right;
@@ -164,6 +194,8 @@ int spotnik_cmd_model(int argc, char **argv)
 
     const char *last = argv[argc - 1]; /* "model --help" and "model speed --help" */
     bool help = argc > 1 && argc < 4 && (!strcmp(last, "--help") || !strcmp(last, "-h"));
+    if (help && argc == 3 && help_one(argv[1]))
+        return SPOTNIK_EXIT_OK;
     for (size_t i = 0; argc > 1 && !help && i < sizeof(models) / sizeof(*models); i++)
         if (!strcmp(argv[1], models[i].name))
             return models[i].csv ? run_csv(models[i].csv, argc - 1, argv + 1)

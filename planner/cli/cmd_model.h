@@ -37,6 +37,9 @@ void spotnik_model_report(const char *what, struct spotnik_model_errors *errors)
 
 int spotnik_cmd_model(int argc, char **argv);
 
+/* The column of ages (lifetime_s, lifetime_min or lifetime_h), and its unit. */
+int spotnik_life_column(const struct spotnik_table *table, struct spotnik_fault *fault);
+double spotnik_life_unit_s(const char *column);
 /* One row of lifetimes: columns of its age and of how it ended (`kind`, or `flag` when that is not below zero). */
 struct spotnik_life;
 int spotnik_life_read(const struct spotnik_table *table, size_t row, int age, int kind, int flag,

@@ -6,7 +6,9 @@
 #include "plan_args.h"
 #include "plan_known.h"
 #include "plan_output.h"
+#include "plan/filter.h"
 #include "plan_status.h"
+#include "price_cache.h"
 
 #include <getopt.h>
 #include <math.h>
@@ -16,6 +18,7 @@
 static const char usage[] =
     "usage: spotnik plan [explain] [--deadline 6h] [--budget 40] --target epochs=90 [--profile run.db|FILE]\n"
     "                    [--prices FILE]... [--advisor FILE] [--history TYPE=FILE]... [--confidence 0.95]\n"
+    "                    [--cloud C] [--region R] [--zone Z] [--type T] [--accelerator A] [--gpu-memory GiB] [--quota TYPE=N]\n"
     "                    [--machines 64] [--only spot|on-demand] [--losses-per-h X | --churn TRACE "
     "[--speedup X]]\n"
     "                    [--availability TYPE[@ZONE]=TRACE]... [--climates TRACE]... [--lifetimes FILE [--cap 24h]]\n"
@@ -24,7 +27,9 @@ static const char usage[] =
     "                    [--spent X]] [--store FILE.db] [--seed N] [--runs N] [--plot FILE.svg]\n"
     "                    [-o table|json|skypilot|ec2-fleet|kubernetes|slurm] [-- command...]\n"
     "\n"
-    "Without --prices the built-in table is used, without --profile an example job. --target is epochs=N, "
+    "Without --prices those that `spotnik prices update` has kept count (a week at most, else --prices-age), or the\n"
+    "built-in table (--prices builtin);\n"
+    "without --profile an example job counts. Filters take patterns (\"us-*\") and may be repeated. --target is epochs=N, "
     "steps=N or\n"
     "samples=N. Without deadline and budget the knee of the Pareto front is chosen. --availability tells what was seen "
     "of\n"
@@ -48,6 +53,8 @@ struct call {
     struct spotnik_standing standing;
     struct spotnik_trace churn;
     double speedup; /* of the trace */
+    struct spotnik_filter filter;
+    double prices_age_s;
     struct spotnik_known known;
     const char *target;
     size_t price_count, history_count;
@@ -100,11 +107,14 @@ static int profile_load(struct call *call, struct spotnik_fault *fault)
 static int prices_load(struct call *call, struct spotnik_fault *fault)
 {
     struct spotnik_store *store;
+    bool kept = false, builtin = call->price_count == 1 && !strcmp(call->prices[0], "builtin");
     int rc = 0;
 
-    if (!call->price_count && spotnik_catalog_builtin(&call->catalog, fault))
+    if (!call->price_count && spotnik_price_cache_load(&call->catalog, call->prices_age_s, &kept, fault))
         return -1;
-    for (size_t i = 0; !rc && i < call->price_count; i++) {
+    if (((!call->price_count && !kept) || builtin) && spotnik_catalog_builtin(&call->catalog, fault))
+        return -1;
+    for (size_t i = 0; !rc && !builtin && i < call->price_count; i++) {
         if (!spotnik_store_is(call->prices[i])) {
             rc = spotnik_catalog_read(&call->catalog, call->prices[i], fault);
             continue;
@@ -122,7 +132,7 @@ static int prices_load(struct call *call, struct spotnik_fault *fault)
         rc = spotnik_catalog_advise(&call->catalog, call->advisor, fault);
     for (size_t i = 0; !rc && i < call->history_count; i++)
         rc = spotnik_catalog_history(&call->catalog, call->histories[i], fault);
-    return rc;
+    return rc ? rc : spotnik_catalog_filter(&call->catalog, &call->filter, fault);
 }
 
 /* A trace to replay, from a random instant for every run unless it says where to begin. */
@@ -178,7 +188,9 @@ static int plan_run(struct call *call, spotnik_plan_printer print, struct spotni
                  ? -1
                  : 0;
     if (!rc && print(&call->context, stdout))
-        rc = spotnik_fault_set(fault, "%s", *plan->binding ? plan->binding : "cannot write the plan");
+        rc = spotnik_fault_set(fault, "%s", *plan->binding ? plan->binding
+                                                   : "this format cannot say this plan (ec2-fleet rents from AWS "
+                                                     "alone: --cloud aws), or the output cannot be written");
     else if (!rc && !plan->found)
         rc = spotnik_fault_set(fault, "%s", plan->binding);
     spotnik_trace_free(&call->churn);
@@ -221,6 +233,54 @@ static bool read_number(struct call *call, int option)
             return false;
         call->wish.seed = (uint64_t)value;
         return true;
+    default:
+        return false;
+    }
+}
+
+static bool pattern_add(struct spotnik_patterns *patterns)
+{
+    return spotnik_cli_append("plan", optarg, patterns->list, &patterns->count, SPOTNIK_PATTERNS_MAX);
+}
+
+/* "p4d.*=2" */
+static bool quota_add(struct call *call)
+{
+    char *number = strchr(optarg, '=');
+    unsigned machines;
+
+    if (!number || call->wish.quota_count == SPOTNIK_QUOTAS_MAX)
+        return spotnik_cli_refuse("plan", 0, "--quota '%s' is not TYPE=N, or there are more than %d", optarg,
+                                  SPOTNIK_QUOTAS_MAX) != 0;
+    *number++ = '\0';
+    if (!spotnik_cli_count("plan", "--quota", number, 0, 1024, &machines))
+        return false;
+    call->wish.quotas[call->wish.quota_count].type = optarg;
+    call->wish.quotas[call->wish.quota_count++].machines = machines;
+    return true;
+}
+
+enum { CLOUD = 256, REGION, ZONE, TYPE, ACCELERATOR, GPU_MEMORY, QUOTA, PRICES_AGE };
+
+static bool read_filter(struct call *call, int option)
+{
+    switch (option) {
+    case CLOUD:
+        return pattern_add(&call->filter.clouds);
+    case REGION:
+        return pattern_add(&call->filter.regions);
+    case ZONE:
+        return pattern_add(&call->filter.zones);
+    case TYPE:
+        return pattern_add(&call->filter.types);
+    case ACCELERATOR:
+        return pattern_add(&call->filter.accelerators);
+    case GPU_MEMORY:
+        return spotnik_cli_number("plan", "--gpu-memory", optarg, 0, 1e5, &call->filter.accelerator_gib);
+    case QUOTA:
+        return quota_add(call);
+    case PRICES_AGE:
+        return spotnik_cli_duration("plan", "--prices-age", optarg, false, &call->prices_age_s);
     default:
         return false;
     }
@@ -274,7 +334,7 @@ static bool read_option(void *context, int option)
         return call->wish.spot || call->wish.on_demand
                || spotnik_cli_refuse("plan", 0, "--only is spot or on-demand, not '%s'", optarg);
     default:
-        return read_number(call, option);
+        return read_filter(call, option) || read_number(call, option);
     }
 }
 
@@ -337,6 +397,14 @@ int spotnik_cmd_plan(int argc, char **argv)
                                              { "seed", 1, 0, 'e' },
                                              { "runs", 1, 0, 'r' },
                                              { "plot", 1, 0, 'g' },
+                                             { "cloud", 1, 0, CLOUD },
+                                             { "region", 1, 0, REGION },
+                                             { "zone", 1, 0, ZONE },
+                                             { "type", 1, 0, TYPE },
+                                             { "accelerator", 1, 0, ACCELERATOR },
+                                             { "gpu-memory", 1, 0, GPU_MEMORY },
+                                             { "quota", 1, 0, QUOTA },
+                                             { "prices-age", 1, 0, PRICES_AGE },
                                              { "output", 1, 0, 'o' },
                                              { "help", 0, 0, 'h' },
                                              { 0, 0, 0, 0 } };
@@ -351,6 +419,7 @@ int spotnik_cmd_plan(int argc, char **argv)
                                    .work = { .losses_per_h = NAN, .together = SPOTNIK_LOSSES_TOGETHER } },
                          .standing = { .elapsed_s = NAN, .spent_usd = NAN },
                          .speedup = 1,
+                         .prices_age_s = SPOTNIK_PRICES_FRESH_S,
                          .format = "table" };
     struct spotnik_fault fault;
 

@@ -3,6 +3,7 @@
 #define SPOTNIK_CLI_CMD_PLAN_H
 
 int spotnik_cmd_plan(int argc, char **argv);
+int spotnik_cmd_prices(int argc, char **argv);
 int spotnik_cmd_profile(int argc, char **argv);
 
 #endif

@@ -23,6 +23,21 @@ struct lives {
     bool bathtub_fitted, naive_fitted, weibull_fitted;
 };
 
+double spotnik_life_unit_s(const char *column)
+{
+    return !strcmp(column, "lifetime_h") ? 3600 : !strcmp(column, "lifetime_min") ? 60 : 1;
+}
+
+int spotnik_life_column(const struct spotnik_table *table, struct spotnik_fault *fault)
+{
+    static const char *const names[] = { "lifetime_h", "lifetime_min" };
+
+    for (size_t i = 0; i < 2; i++)
+        if (spotnik_table_find(table, names[i]) >= 0)
+            return spotnik_table_find(table, names[i]);
+    return spotnik_table_need(table, "lifetime_s", fault);
+}
+
 /* Whether a row of `table` belongs to the group; an empty name takes all. */
 static bool in_group(const struct spotnik_table *table, size_t row, int column, const char *name)
 {
@@ -36,6 +51,7 @@ int spotnik_life_read(const struct spotnik_table *table, size_t row, int age, in
 
     if (spotnik_table_number(table, row, age, 0, 1e10, &life->age_s, fault))
         return -1;
+    life->age_s *= spotnik_life_unit_s(spotnik_table_column_name(table, (size_t)age));
     if (flag >= 0) {
         if (spotnik_table_number(table, row, flag, 0, 1, &revoked, fault))
             return -1;
@@ -54,7 +70,7 @@ int spotnik_life_read(const struct spotnik_table *table, size_t row, int age, in
 static int lives_read(const struct spotnik_table *table, int group, const char *name, struct lives *lives,
                       struct spotnik_fault *fault)
 {
-    int age = spotnik_table_need(table, "lifetime_s", fault), kind = spotnik_table_find(table, "end_kind");
+    int age = spotnik_life_column(table, fault), kind = spotnik_table_find(table, "end_kind");
     int flag = spotnik_table_find(table, "revoked_before_24h");
 
     if (age < 0)

@@ -66,13 +66,18 @@ int spotnik_plan_print_skypilot(const struct spotnik_plan_context *x, FILE *out)
     for (size_t i = 0; i < fleet->group_count; i++) {
         const struct spotnik_group *g = &fleet->groups[i];
         const char *place = *g->offer->zone ? g->offer->zone : NULL;
-        snprintf(infra, sizeof(infra), "aws%s%s%s%s", *g->offer->region ? "/" : "", g->offer->region,
+        snprintf(infra, sizeof(infra), "%s%s%s%s%s", *g->offer->cloud ? g->offer->cloud : "aws", *g->offer->region ? "/" : "", g->offer->region,
                  place ? "/" : "", place ? place : "");
         fputs("    - infra: ", out);
         put_string(infra, out);
         fputs("\n      instance_type: ", out);
         put_string(g->offer->instance, out);
         fprintf(out, "\n      use_spot: %s\n", g->spot ? "true" : "false");
+        if (!strcmp(g->offer->cloud, "gcp") && *g->offer->accelerator) { /* the machine does not say what it holds */
+            fputs("      accelerators: {", out);
+            put_string(g->offer->accelerator, out);
+            fprintf(out, ": %.0f}\n", g->offer->accelerators);
+        }
     }
     fputs("  job_recovery:\n    max_restarts_on_errors: 3\n    recover_on_exit_codes: [75]\nrun: ", out);
     run_line(x, "skypilot", machines, line, sizeof(line));
@@ -103,8 +108,13 @@ int spotnik_plan_print_ec2_fleet(const struct spotnik_plan_context *x, FILE *out
     json_t *overrides = json_array();
     long total = 0, on_demand = 0;
 
-    if (!fleet)
+    for (size_t i = 0; fleet && i < fleet->group_count; i++)
+        if (strcmp(fleet->groups[i].offer->cloud, "aws"))
+            fleet = NULL; /* EC2 rents nothing of other clouds */
+    if (!fleet) {
+        json_decref(overrides);
         return -1;
+    }
     for (size_t i = 0; i < fleet->group_count; i++) {
         const struct spotnik_group *g = &fleet->groups[i];
         long weight = weight_of(x, fleet, i);

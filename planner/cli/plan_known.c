@@ -108,7 +108,7 @@ static int lifetimes_load(const char *path, struct spotnik_survival *survival_ou
     if (spotnik_table_load(path, &table, fault))
         return -1;
     size_t count = spotnik_table_rows(table);
-    int age = spotnik_table_need(table, "lifetime_s", fault), kind = spotnik_table_find(table, "end_kind");
+    int age = spotnik_life_column(table, fault), kind = spotnik_table_find(table, "end_kind");
     int flag = spotnik_table_find(table, "revoked_before_24h"), rc = age < 0 ? -1 : 0;
     if (!rc && kind < 0 && flag < 0)
         rc = spotnik_table_need(table, "end_kind", fault) < 0 ? -1 : 0;

@@ -18,6 +18,8 @@ int main(int argc, char **argv)
         return spotnik_cmd_plan(argc - 1, argv + 1);
     if (argc > 1 && !strcmp(argv[1], "profile"))
         return spotnik_cmd_profile(argc - 1, argv + 1);
-    fputs("usage: spotnik model|backtest|plan|profile ...\n", stderr);
+    if (argc > 1 && !strcmp(argv[1], "prices"))
+        return spotnik_cmd_prices(argc - 1, argv + 1);
+    fputs("usage: spotnik model|backtest|plan|prices|profile ...\n", stderr);
     return SPOTNIK_EXIT_USAGE;
 }

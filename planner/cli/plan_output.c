@@ -37,6 +37,12 @@ static void print_row(const struct spotnik_candidate *c, const char *mark, FILE 
             o->cost_mean_usd, o->cost_low_usd, o->cost_high_usd, 100 * o->both, c->reason);
 }
 
+static void print_drops(const char *what, const struct spotnik_drop *drops, size_t count, FILE *out)
+{
+    for (size_t i = 0; i < count; i++)
+        fprintf(out, "%s: %zu %s (the first: %s)\n", what, drops[i].rows, drops[i].why, drops[i].example);
+}
+
 static void print_wish(const struct spotnik_plan_context *x, FILE *out)
 {
     fprintf(out, "job %s, %g epochs", x->profile->name, x->wish->work.epochs);
@@ -50,6 +56,9 @@ static void print_wish(const struct spotnik_plan_context *x, FILE *out)
             "below\n",
             100 * x->wish->confidence, x->catalog->source, x->plan->offers, x->plan->looked_at,
             x->plan->count ? x->plan->candidates[0].outcome.runs : 0);
+    print_drops("left out", x->catalog->drops, x->catalog->drop_count, out);
+    print_drops("left out", x->plan->left, x->plan->left_count, out);
+    print_drops("note", x->plan->alike, x->plan->alike_count, out);
     if (x->profile->example)
         fputs("the profile is the built-in example, not your job: measure yours and give --profile\n", out);
 }

@@ -6,6 +6,9 @@
 #include <math.h>
 
 #define TIME_EPSILON_S 1e-6
+#define WEEK_S (7 * 86400.0)
+#define SAMPLE_S 1800.0
+#define USUAL_EVERY_S 3600.0
 
 struct run {
     const struct spotnik_window *window;
@@ -16,6 +19,7 @@ struct run {
     double starts_in_s[SPOTNIK_BOTH]; /* by SPOTNIK_SPOT and SPOTNIK_ON_DEMAND: until it works; 0: it does */
     unsigned held, goal;              /* sets; what is not in `goal` goes once something in it is up */
     bool committed, available;
+    double usual, usual_until_s; /* the usual price, and when it is looked at again */
 };
 
 int spotnik_job_terms_check(const struct spotnik_job_terms *terms, struct spotnik_fault *fault)
@@ -39,10 +43,24 @@ int spotnik_job_terms_check(const struct spotnik_job_terms *terms, struct spotni
     return 0;
 }
 
+/* The price of the moment; `stays_s` may be null. */
+static double price_at(const struct run *run, double now_s, double *stays_s)
+{
+    const struct spotnik_job_terms *terms = run->terms;
+
+    if (terms->prices)
+        return spotnik_prices_at(terms->prices, terms->prices_from_s + now_s + TIME_EPSILON_S, stays_s);
+    if (stays_s)
+        *stays_s = INFINITY;
+    return 1;
+}
+
 static bool available_at(const struct run *run, double now_s)
 {
     size_t tick = (size_t)((now_s + TIME_EPSILON_S) / run->tick_s);
 
+    if (run->terms->cap > 0 && price_at(run, now_s, NULL) > run->terms->cap)
+        return false;
     return run->window->machines[tick < run->window->ticks ? tick : run->window->ticks - 1] > 0;
 }
 
@@ -159,6 +177,23 @@ static void run_obey(struct run *run, unsigned set)
     run_hold(run, waits ? set | ready(run) : set);
 }
 
+/* The mean price of a week until now, while it might be paid at all; before that, that of the moment. */
+static double usual_price(const struct run *run)
+{
+    const struct spotnik_job_terms *terms = run->terms;
+    double until_s = terms->prices_from_s + run->now_s, from_s = fmax(0, until_s - WEEK_S), total = 0, passed_s = 0;
+    double cap = terms->cap > 0 ? terms->cap : INFINITY;
+
+    if (!terms->prices)
+        return 1;
+    for (double at_s = from_s; at_s < until_s - TIME_EPSILON_S; at_s += SAMPLE_S) {
+        double price = spotnik_prices_at(terms->prices, at_s, NULL);
+        total += price <= cap ? price : 0;
+        passed_s += price <= cap;
+    }
+    return passed_s > 0 ? total / passed_s : fmin(cap, price_at(run, run->now_s, NULL));
+}
+
 /* What the policy is shown; nothing of the future but the warning. */
 static struct spotnik_choice run_ask(const struct run *run)
 {
@@ -173,6 +208,8 @@ static struct spotnik_choice run_ask(const struct run *run)
         .starting = (enum spotnik_machine)(run->held & ~up),
         .available = run->available,
         .warned = run->terms->notice_s > 0 && warning_s(run) <= run->now_s + TIME_EPSILON_S,
+        .price = price_at(run, run->now_s, NULL),
+        .price_usual = run->usual,
     };
 
     return run->policy->choose(run->policy->self, &view);
@@ -204,10 +241,19 @@ static double run_decide(struct run *run)
 static void run_step(struct run *run)
 {
     run_look(run);
+    if (run->now_s >= run->usual_until_s) {
+        run->usual = usual_price(run);
+        run->usual_until_s = run->now_s + USUAL_EVERY_S;
+    }
     double stretch_s = run_decide(run), now = speed(run, ready(run));
     double tick_end_s = (floor((run->now_s + TIME_EPSILON_S) / run->tick_s) + 1) * run->tick_s - run->now_s;
 
     stretch_s = fmin(stretch_s, tick_end_s);
+    if (run->terms->cap > 0) { /* a price may take the machine away, or give it back */
+        double stays_s;
+        price_at(run, run->now_s, &stays_s);
+        stretch_s = fmin(stretch_s, fmax(stays_s, TIME_EPSILON_S));
+    }
     if (now > 0)
         stretch_s = fmin(stretch_s, run->work_left_s / now);
     for (unsigned kind = SPOTNIK_SPOT; kind <= SPOTNIK_ON_DEMAND; kind++)

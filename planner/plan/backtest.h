@@ -31,6 +31,8 @@ struct spotnik_job_terms {
     /* NULL: the spot price is 1 throughout. Else in the same money as on-demand, which costs price_ratio. */
     const struct spotnik_prices *prices;
     double prices_from_s; /* where in `prices` the job starts */
+    double price_typical; /* of spot while it is at most the cap; 0: 1. What a policy plans with */
+    double cap;           /* spot is taken back above this price (the most one offers to pay); 0: never */
 };
 
 /* What a policy may know at one moment. */
@@ -42,6 +44,7 @@ struct spotnik_job_view {
     enum spotnik_machine starting; /* held, but not up yet */
     bool available;
     bool warned; /* spot will be gone within the notice */
+    double price, price_usual; /* of spot: now, and the mean of the week before; both 1 without a history */
 };
 
 struct spotnik_choice {

@@ -33,94 +33,6 @@ void spotnik_catalog_free(struct spotnik_catalog *catalog)
     *catalog = (struct spotnik_catalog){ 0 };
 }
 
-/* SkyPilot's name, then ours. */
-static const char *const column_names[][2] = {
-    { "InstanceType", "instance_type" },
-    { "Region", "region" },
-    { "AvailabilityZone", "zone" },
-    { "AcceleratorName", "accelerator" },
-    { "AcceleratorCount", "accelerator_count" },
-    { "vCPUs", "vcpus" },
-    { "MemoryGiB", "mem_gib" },
-    { "Price", "on_demand_usd_per_h" },
-    { "SpotPrice", "spot_usd_per_h" },
-};
-enum { INSTANCE, REGION, ZONE, ACCELERATOR, ACCELERATORS, VCPUS, MEMORY, PRICE, SPOT, COLUMNS };
-
-static void columns_find(const struct spotnik_table *table, int columns[COLUMNS])
-{
-    for (size_t i = 0; i < COLUMNS; i++) {
-        columns[i] = spotnik_table_find(table, column_names[i][0]);
-        if (columns[i] < 0)
-            columns[i] = spotnik_table_find(table, column_names[i][1]);
-    }
-    if (columns[INSTANCE] < 0)
-        columns[INSTANCE] = spotnik_table_find(table, "instance");
-}
-
-static void text_take(const struct spotnik_table *table, size_t row, int column, char *to, size_t size)
-{
-    snprintf(to, size, "%s", column < 0 ? "" : spotnik_table_text(table, row, column));
-}
-
-/* A number, or `otherwise` when the column or the field is not there. */
-static int number_take(const struct spotnik_table *table, size_t row, int column, double least, double most,
-                       double otherwise, double *to, struct spotnik_fault *fault)
-{
-    *to = otherwise;
-    if (column < 0 || spotnik_table_empty(table, row, column))
-        return 0;
-    return spotnik_table_number(table, row, column, least, most, to, fault);
-}
-
-static int offer_read(const struct spotnik_table *table, size_t row, const int columns[COLUMNS],
-                      struct spotnik_offer *offer, struct spotnik_fault *fault)
-{
-    *offer = (struct spotnik_offer){ .losses_per_h = NAN, .link_gbps = NAN };
-    text_take(table, row, columns[INSTANCE], offer->instance, sizeof(offer->instance));
-    text_take(table, row, columns[REGION], offer->region, sizeof(offer->region));
-    text_take(table, row, columns[ZONE], offer->zone, sizeof(offer->zone));
-    text_take(table, row, columns[ACCELERATOR], offer->accelerator, sizeof(offer->accelerator));
-    if (number_take(table, row, columns[ACCELERATORS], 0, 1024, 0, &offer->accelerators, fault)
-        || number_take(table, row, columns[VCPUS], 0, 1e5, 0, &offer->vcpus, fault)
-        || number_take(table, row, columns[MEMORY], 0, 1e6, 0, &offer->memory_gib, fault)
-        || number_take(table, row, columns[PRICE], 1e-6, SPOTNIK_PRICE_MAX_USD_PER_H, NAN,
-                       &offer->on_demand_usd_per_h, fault)
-        || number_take(table, row, columns[SPOT], 1e-6, SPOTNIK_PRICE_MAX_USD_PER_H, NAN,
-                       &offer->spot_usd_per_h, fault))
-        return -1;
-    return 0;
-}
-
-int spotnik_catalog_read(struct spotnik_catalog *catalog, const char *path, struct spotnik_fault *fault)
-{
-    struct spotnik_table *table;
-    int columns[COLUMNS], rc = 0;
-
-    if (spotnik_table_load(path, &table, fault))
-        return -1;
-    columns_find(table, columns);
-    if (columns[INSTANCE] < 0)
-        rc = spotnik_table_need(table, "InstanceType", fault);
-    else if (columns[PRICE] < 0 && columns[SPOT] < 0)
-        rc = spotnik_table_need(table, "Price", fault);
-    size_t before = catalog->count;
-    for (size_t row = 0; !rc && row < spotnik_table_rows(table); row++) {
-        struct spotnik_offer offer;
-        rc = offer_read(table, row, columns, &offer, fault);
-        if (!rc && (!isnan(offer.on_demand_usd_per_h) || !isnan(offer.spot_usd_per_h)))
-            rc = spotnik_catalog_add(catalog, &offer, fault);
-    }
-    if (!rc && catalog->count == before)
-        rc = spotnik_fault_set(fault, "%s: no row has a price", path);
-    spotnik_table_free(table);
-    const char *slash = strrchr(path, '/');
-    size_t used = strlen(catalog->source);
-    snprintf(catalog->source + used, sizeof(catalog->source) - used, "%s%s", used ? " + " : "",
-             slash ? slash + 1 : path);
-    return rc;
-}
-
 static bool same_place(const struct spotnik_offer *offer, const char *region, const char *instance)
 {
     return !strcmp(offer->instance, instance) && (!*offer->region || !strcmp(offer->region, region));
@@ -164,12 +76,13 @@ static const struct band *band_up_to(double most_pct)
     return &bands[i];
 }
 
-static int advise_json(struct spotnik_catalog *catalog, const char *path, struct spotnik_fault *fault)
+static int advise_json(struct spotnik_catalog *catalog, const char *path, const char *bytes, size_t size,
+                       struct spotnik_fault *fault)
 {
     const char *region, *instance;
     json_t *json, *systems, *machine;
 
-    if (spotnik_json_load(path, &json, fault))
+    if (spotnik_json_parse(path, bytes, size, &json, fault))
         return -1;
     json_t *regions = json_object_get(json, "spot_advisor");
     if (!json_is_object(regions)) {
@@ -190,7 +103,8 @@ static int advise_json(struct spotnik_catalog *catalog, const char *path, struct
     return 0;
 }
 
-static int advise_csv(struct spotnik_catalog *catalog, const char *path, struct spotnik_fault *fault)
+static int advise_csv(struct spotnik_catalog *catalog, const char *path, const char *bytes, size_t size,
+                      struct spotnik_fault *fault)
 {
     static const char *const names[] = { "region", "os", "instance_type", "interruption_max_pct",
                                          "savings_pct" };
@@ -198,7 +112,7 @@ static int advise_csv(struct spotnik_catalog *catalog, const char *path, struct 
     int columns[5], rc = 0;
     double most_pct, savings_pct;
 
-    if (spotnik_table_load(path, &table, fault))
+    if (spotnik_table_parse(path, bytes, size, &table, fault))
         return -1;
     for (size_t i = 0; !rc && i < 5; i++)
         rc = (columns[i] = spotnik_table_need(table, names[i], fault)) < 0 ? -1 : 0;
@@ -216,10 +130,25 @@ static int advise_csv(struct spotnik_catalog *catalog, const char *path, struct 
     return rc;
 }
 
+int spotnik_catalog_advise_bytes(struct spotnik_catalog *catalog, const char *name, const char *bytes, size_t size,
+                                 struct spotnik_fault *fault)
+{
+    char first = bytes[strspn(bytes, " \t\r\n")];
+
+    return first == '{' || first == '[' ? advise_json(catalog, name, bytes, size, fault)
+                                        : advise_csv(catalog, name, bytes, size, fault);
+}
+
 int spotnik_catalog_advise(struct spotnik_catalog *catalog, const char *path, struct spotnik_fault *fault)
 {
-    return spotnik_json_looks_like(path) ? advise_json(catalog, path, fault)
-                                         : advise_csv(catalog, path, fault);
+    char *bytes;
+    size_t size;
+
+    if (spotnik_file_read(path, &bytes, &size, fault))
+        return -1;
+    int rc = spotnik_catalog_advise_bytes(catalog, path, bytes, size, fault);
+    free(bytes);
+    return rc;
 }
 
 int spotnik_catalog_history(struct spotnik_catalog *catalog, const char *assignment,
@@ -276,18 +205,45 @@ static int by_instance(const void *left, const void *right)
 
 void spotnik_catalog_complete(struct spotnik_catalog *catalog)
 {
-    struct spotnik_catalog builtin = { 0 };
-
     /* stable results: offers of one type together, those with facts first */
     qsort(catalog->offers, catalog->count, sizeof(*catalog->offers), by_instance);
     for (size_t i = 1; i < catalog->count; i++)
         if (!strcmp(catalog->offers[i].instance, catalog->offers[i - 1].instance))
             facts_copy(&catalog->offers[i], &catalog->offers[i - 1]);
-    if (spotnik_catalog_builtin(&builtin, NULL))
-        return;
-    for (size_t i = 0; i < catalog->count; i++)
-        for (size_t j = 0; j < builtin.count; j++)
-            if (!strcmp(catalog->offers[i].instance, builtin.offers[j].instance))
-                facts_copy(&catalog->offers[i], &builtin.offers[j]);
-    spotnik_catalog_free(&builtin);
+    for (size_t i = 0; i < catalog->count; i++) {
+        struct spotnik_offer known = { .link_gbps = NAN };
+        if (spotnik_catalog_fact(catalog->offers[i].instance, &known))
+            facts_copy(&catalog->offers[i], &known);
+    }
+}
+
+void spotnik_catalog_drop(struct spotnik_catalog *catalog, const char *example, const char *why)
+{
+    struct spotnik_drop *drop = catalog->drops;
+
+    while (drop < catalog->drops + catalog->drop_count && strcmp(drop->why, why))
+        drop++;
+    if (drop == catalog->drops + SPOTNIK_DROPS_MAX)
+        drop--; /* the last one gathers the rest */
+    if (drop == catalog->drops + catalog->drop_count) {
+        catalog->drop_count++;
+        snprintf(drop->why, sizeof(drop->why), "%s", why);
+        snprintf(drop->example, sizeof(drop->example), "%s", example);
+    }
+    drop->rows++;
+}
+
+size_t spotnik_catalog_price(struct spotnik_catalog *catalog, const char *region, const char *instance, bool on_demand,
+                             double usd_per_h)
+{
+    size_t set = 0;
+
+    for (size_t i = 0; i < catalog->count; i++) {
+        struct spotnik_offer *offer = &catalog->offers[i];
+        if (!same_place(offer, region, instance))
+            continue;
+        *(on_demand ? &offer->on_demand_usd_per_h : &offer->spot_usd_per_h) = usd_per_h;
+        set++;
+    }
+    return set;
 }

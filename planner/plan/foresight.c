@@ -14,6 +14,7 @@
 #define BUCKETS SPOTNIK_CLIMATE_BUCKETS
 #define PHASES (2 * BUCKETS) /* down ages first, then up ages */
 #define STEPS_PER_DEADLINE 300
+#define REVERSION 0.5 /* how much of what is beyond the usual price is thought to pass */
 #define SETS 4           /* nothing, spot, on-demand, both: enum spotnik_machine as a set */
 #define SLACK_GROWTH 1.5 /* the grid ends at so much of the first slack; more than that counts as that */
 
@@ -34,6 +35,7 @@ struct spotnik_foresight {
     struct solved *solved;
     double *belief; /* log weights */
     size_t count, work_cells, slack_cells, lengths;
+    double unit; /* the typical price of spot */
     double h_s, long_s; /* grid step; the step in which a changeover is paid. Equal: lengths is 1 */
 };
 
@@ -245,6 +247,8 @@ int spotnik_foresight_new(const struct spotnik_job_terms *terms, const struct sp
     if (!f)
         return spotnik_fault_set(fault, "out of memory");
     f->terms = *terms;
+    f->unit = terms->price_typical > 0 ? terms->price_typical : 1;
+    f->terms.price_ratio /= f->unit; /* the programme counts in typical prices */
     f->count = 2 * count;
     f->h_s = terms->changeover_s >= base_s ? terms->changeover_s / ceil(terms->changeover_s / base_s - 1e-9)
                                            : base_s;
@@ -300,11 +304,23 @@ static void foresight_observe(void *self, bool available, double age_s, double s
                               : -f->solved[i].end_per_s[available][bucket] * stretch_s;
 }
 
+/* The programme knows one price. What spot costs now beyond the usual is paid for this step; later ones are thought to be
+ * usual again. So the job waits out what is dear while waiting is cheap, and hurries where it is cheap. */
+static void price_add(const struct spotnik_foresight *f, const struct spotnik_job_view *view, unsigned from, double weight,
+                      double cost[SETS])
+{
+    double usual = fmin(view->price_usual / f->unit, f->terms.price_ratio), beyond = view->price / f->unit - usual;
+
+    for (unsigned to = 0; to < SETS; to++)
+        if (to & SPOTNIK_SPOT)
+            cost[to] += weight * REVERSION * beyond * (to & ~from ? f->long_s : f->h_s) / 3600;
+}
+
 /* Expected cost of each set, under the belief. */
 static void costs_make(const struct spotnik_foresight *f, const struct spotnik_job_view *view, size_t phase,
                        unsigned from, double cost[SETS])
 {
-    double highest = -INFINITY, slack_s = view->time_left_s - view->work_left_s;
+    double highest = -INFINITY, total = 0, slack_s = view->time_left_s - view->work_left_s;
 
     memset(cost, 0, SETS * sizeof(*cost));
     for (size_t i = 0; i < f->count; i++)
@@ -315,7 +331,9 @@ static void costs_make(const struct spotnik_foresight *f, const struct spotnik_j
             continue;
         for (unsigned to = 0; to < SETS; to++)
             cost[to] += weight * choice_cost(f, &f->solved[i], view->work_left_s, slack_s, phase, from, to);
+        total += weight;
     }
+    price_add(f, view, from, total, cost);
 }
 
 /* With a warning, what would be chosen without spot is started now, and spot works on to its end. */

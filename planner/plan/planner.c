@@ -4,12 +4,15 @@
  * and of on-demand only, since the closed form does not see that the dearer ones are lost less often. */
 #include "plan/planner.h"
 #include "plan/model_noise.h"
+#include "plan/table.h"
 
+#include <fnmatch.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define YEARS_MOST 10
 #define PAIRED 24 /* options that are tried in pairs */
 #define KINDS 3   /* spot only, both, on-demand only */
 #define BINS 46   /* time bins of the first pass, per kind; the cheapest fleet of each is kept */
@@ -35,6 +38,7 @@ struct search {
     struct option *options;
     size_t option_count, looked_at;
     struct kept kinds[KINDS];
+    struct spotnik_catalog left, alike; /* for their notes only */
 };
 
 void spotnik_fleet_describe(const struct spotnik_fleet *fleet, char *text, size_t size)
@@ -96,6 +100,19 @@ static void consider(struct search *s, const struct spotnik_fleet *fleet)
         keep(&s->kinds[kind_of(fleet)], &c, s->wish->deadline_s);
 }
 
+/* At most so many machines of the types that a quota names, all groups together. */
+static bool within_quotas(const struct spotnik_wish *wish, const struct spotnik_fleet *fleet)
+{
+    for (size_t q = 0; q < wish->quota_count; q++) {
+        unsigned machines = 0;
+        for (size_t i = 0; i < fleet->group_count; i++)
+            machines += fnmatch(wish->quotas[q].type, fleet->groups[i].offer->instance, 0) ? 0 : fleet->groups[i].machines;
+        if (machines > wish->quotas[q].machines)
+            return false;
+    }
+    return true;
+}
+
 /* All batches for a fleet; survivors of an earlier plan come with it. */
 static void consider_batches(struct search *s, const struct spotnik_group *groups, size_t count)
 {
@@ -108,7 +125,7 @@ static void consider_batches(struct search *s, const struct spotnik_group *group
         if (groups[i].machines)
             fleet.groups[fleet.group_count++] = groups[i];
     unsigned machines = spotnik_fleet_machines(&fleet);
-    if (!machines || machines > s->wish->machines_most)
+    if (!machines || machines > s->wish->machines_most || !within_quotas(s->wish, &fleet))
         return;
     for (size_t i = 0; i < s->profile->batch_count; i++) {
         fleet.batch = s->profile->batches[i];
@@ -185,14 +202,55 @@ static void option_add(struct search *s, const struct spotnik_offer *offer,
     s->options[s->option_count++] = (struct option){ offer, device, spot, usd * device->sample_s / devices };
 }
 
-/* On-demand costs the same in every zone: one zone is enough for it. */
-static bool on_demand_known(const struct search *s, const struct spotnik_offer *offer)
+/* On-demand machines of one type and region together, the cheapest first; spot behind them. */
+static int by_place(const void *left, const void *right)
 {
-    for (size_t i = 0; i < s->option_count; i++)
-        if (!s->options[i].spot && !strcmp(s->options[i].offer->instance, offer->instance)
-            && s->options[i].offer->on_demand_usd_per_h <= offer->on_demand_usd_per_h)
-            return true;
-    return false;
+    const struct option *a = left, *b = right;
+    int order = (int)a->spot - (int)b->spot;
+
+    order = order ? order : strcmp(a->offer->instance, b->offer->instance);
+    order = order ? order : strcmp(a->offer->region, b->offer->region);
+    return order ? order : by_price(left, right);
+}
+
+/* On-demand costs the same in every zone of a region: one is enough. */
+static void options_thin(struct search *s)
+{
+    size_t kept = 0;
+
+    qsort(s->options, s->option_count, sizeof(*s->options), by_place);
+    for (size_t i = 0; i < s->option_count; i++) {
+        const struct option *before = kept ? &s->options[kept - 1] : NULL, *own = &s->options[i];
+        bool again = before && !own->spot && !before->spot && !strcmp(before->offer->instance, own->offer->instance)
+                     && !strcmp(before->offer->region, own->offer->region);
+        if (!again)
+            s->options[kept++] = *own;
+    }
+    s->option_count = kept;
+}
+
+/* Hardware that the profile was not measured on has no predictable speed: that is said, by accelerator. */
+static void option_drop(struct search *s, const struct spotnik_offer *offer)
+{
+    char why[96];
+
+    if (*offer->accelerator)
+        snprintf(why, sizeof(why), "offers with %s, which the profile was not measured on", offer->accelerator);
+    else if (offer->vcpus > 0)
+        snprintf(why, sizeof(why), "offers without accelerator; the profile was not measured on 'cpu'");
+    else
+        snprintf(why, sizeof(why), "offers of types of which neither accelerators nor vCPUs are known");
+    spotnik_catalog_drop(&s->left, offer->instance, why);
+}
+
+/* Another name of the same chip: not left out, but said all the same. */
+static void alike_note(struct search *s, const struct spotnik_offer *offer, const struct spotnik_device *device)
+{
+    char why[128];
+
+    snprintf(why, sizeof(why), "offers with %.27s count as fast as the %.27s of the profile", offer->accelerator,
+             device->accelerator);
+    spotnik_catalog_drop(&s->alike, offer->instance, why);
 }
 
 static int options_make(struct search *s, const struct spotnik_catalog *catalog, struct spotnik_fault *fault)
@@ -205,13 +263,17 @@ static int options_make(struct search *s, const struct spotnik_catalog *catalog,
     for (size_t i = 0; i < catalog->count; i++) {
         const struct spotnik_offer *offer = &catalog->offers[i];
         const struct spotnik_device *device = spotnik_profile_device(s->profile, offer->accelerator);
-        if (!device || (!(offer->accelerators > 0) && !(offer->vcpus > 0)))
-            continue; /* unknown hardware has no predictable speed */
+        if (!device || (!(offer->accelerators > 0) && !(offer->vcpus > 0))) {
+            option_drop(s, offer);
+            continue;
+        }
+        if (*offer->accelerator && strcmp(device->accelerator, offer->accelerator))
+            alike_note(s, offer, device);
         known = true;
         option_add(s, offer, device, true);
-        if (!on_demand_known(s, offer))
-            option_add(s, offer, device, false);
+        option_add(s, offer, device, false);
     }
+    options_thin(s);
     qsort(s->options, s->option_count, sizeof(*s->options), by_price);
     if (s->option_count)
         return 0;
@@ -282,7 +344,9 @@ static void explain(const struct spotnik_wish *wish, const struct spotnik_candid
                     struct spotnik_candidate *c)
 {
     double wanted = 100 * wish->confidence;
+    char apart[32];
 
+    spotnik_duration_print(fabs(c->outcome.time_mean_s - winner->outcome.time_mean_s), apart, sizeof(apart));
     if (c->outcome.on_time < wish->confidence && c->outcome.in_budget < wish->confidence)
         snprintf(c->reason, sizeof(c->reason), "late in %.0f %% and over budget in %.0f %% of runs",
                  100 * (1 - c->outcome.on_time), 100 * (1 - c->outcome.in_budget));
@@ -296,14 +360,12 @@ static void explain(const struct spotnik_wish *wish, const struct spotnik_candid
         snprintf(c->reason, sizeof(c->reason), "both together in %.0f %% of runs, %.0f %% wanted",
                  100 * c->outcome.both, wanted);
     else if (c->outcome.cost_mean_usd > winner->outcome.cost_mean_usd)
-        snprintf(c->reason, sizeof(c->reason), "feasible, but $%.2f dearer (%.0f min %s)",
-                 c->outcome.cost_mean_usd - winner->outcome.cost_mean_usd,
-                 fabs(c->outcome.time_mean_s - winner->outcome.time_mean_s) / 60,
+        snprintf(c->reason, sizeof(c->reason), "feasible, but $%.2f dearer (%s %s)",
+                 c->outcome.cost_mean_usd - winner->outcome.cost_mean_usd, apart,
                  c->outcome.time_mean_s < winner->outcome.time_mean_s ? "faster" : "slower");
     else
-        snprintf(c->reason, sizeof(c->reason), "cheaper by $%.2f, but %.0f min slower",
-                 winner->outcome.cost_mean_usd - c->outcome.cost_mean_usd,
-                 (c->outcome.time_mean_s - winner->outcome.time_mean_s) / 60);
+        snprintf(c->reason, sizeof(c->reason), "cheaper by $%.2f, but %s slower",
+                 winner->outcome.cost_mean_usd - c->outcome.cost_mean_usd, apart);
 }
 
 /* Times and costs of all candidates, and which of them lie on the front: so many of `ret_index`. */
@@ -399,6 +461,17 @@ static void simulate_all(struct search *s, struct spotnik_plan *plan)
         tell_binding(wish, plan);
 }
 
+/* Without losses. */
+static double fastest_s(const struct search *s)
+{
+    double least = INFINITY;
+
+    for (size_t kind = 0; kind < KINDS; kind++)
+        if (s->kinds[kind].any)
+            least = fmin(least, s->kinds[kind].fastest.estimate.time_s);
+    return least;
+}
+
 int spotnik_plan_make(const struct spotnik_catalog *catalog, const struct spotnik_profile *profile,
                       const struct spotnik_wish *wish, struct spotnik_plan *plan_out,
                       struct spotnik_fault *fault)
@@ -419,10 +492,19 @@ int spotnik_plan_make(const struct spotnik_catalog *catalog, const struct spotni
     memset(plan_out, 0, sizeof(*plan_out));
     plan_out->looked_at = s->looked_at;
     plan_out->offers = s->option_count;
+    memcpy(plan_out->left, s->left.drops, sizeof(plan_out->left));
+    memcpy(plan_out->alike, s->alike.drops, sizeof(plan_out->alike));
+    plan_out->left_count = s->left.drop_count;
+    plan_out->alike_count = s->alike.drop_count;
     bool any = s->kinds[0].any || s->kinds[1].any || s->kinds[2].any;
     int rc = any ? 0
                  : spotnik_fault_set(fault, "no fleet of at most %u machines can run the job",
                                      wish->machines_most);
+    if (!rc && fastest_s(s) > YEARS_MOST * 365.25 * 86400)
+        rc = spotnik_fault_set(fault,
+                               "the fastest fleet of at most %u machines needs %.3g years for this target; is "
+                               "--target what you mean?",
+                               wish->machines_most, fastest_s(s) / (365.25 * 86400));
     if (!rc) {
         shortlist(s, plan_out);
         simulate_all(s, plan_out);

@@ -8,6 +8,8 @@
 
 #include "plan/fleet.h"
 
+#define SPOTNIK_QUOTAS_MAX 16
+
 struct spotnik_wish {
     double deadline_s, budget_usd; /* infinite: none */
     double confidence;             /* chance wanted of meeting both */
@@ -18,6 +20,11 @@ struct spotnik_wish {
     unsigned runs;
     struct spotnik_group kept[SPOTNIK_FLEET_GROUPS - 1]; /* survivors that stay (re-planning) */
     size_t kept_count;
+    struct {
+        const char *type; /* pattern */
+        unsigned machines;
+    } quotas[SPOTNIK_QUOTAS_MAX];
+    size_t quota_count;
 };
 
 struct spotnik_candidate {
@@ -33,6 +40,8 @@ struct spotnik_candidate {
 struct spotnik_plan {
     struct spotnik_candidate candidates[SPOTNIK_PLAN_CANDIDATES]; /* the winner first, when there is one */
     size_t count, looked_at, offers;
+    struct spotnik_drop left[SPOTNIK_DROPS_MAX], alike[SPOTNIK_DROPS_MAX]; /* not looked at; looked at as another */
+    size_t left_count, alike_count;
     bool found;
     char binding[512]; /* when nothing was found: which wish binds and the nearest that can be met */
 };

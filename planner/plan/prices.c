@@ -92,6 +92,23 @@ double spotnik_prices_length_s(const struct spotnik_prices *prices)
     return prices->at_s[prices->count - 1];
 }
 
+double spotnik_prices_at(const struct spotnik_prices *prices, double at_s, double *stays_s_out)
+{
+    double length_s = spotnik_prices_length_s(prices);
+    size_t step;
+
+    if (!(length_s > 0)) {
+        if (stays_s_out)
+            *stays_s_out = INFINITY;
+        return prices->usd_per_h[0];
+    }
+    at_s = fmod(at_s, length_s);
+    step = step_at(prices, at_s);
+    if (stays_s_out)
+        *stays_s_out = prices->at_s[step + 1] - at_s;
+    return prices->usd_per_h[step];
+}
+
 /* Within one turn of the history. */
 static double paid_once(const struct spotnik_prices *prices, double from_s, double end_s)
 {
@@ -126,6 +143,20 @@ double spotnik_prices_mean(const struct spotnik_prices *prices)
     double length_s = spotnik_prices_length_s(prices);
 
     return length_s > 0 ? paid_once(prices, 0, length_s) / length_s : prices->usd_per_h[0];
+}
+
+double spotnik_prices_mean_below(const struct spotnik_prices *prices, double most)
+{
+    double paid = 0, passed_s = 0;
+
+    for (size_t i = 0; i + 1 < prices->count; i++) {
+        double stretch_s = prices->at_s[i + 1] - prices->at_s[i];
+        if (prices->usd_per_h[i] > most)
+            continue;
+        paid += stretch_s * prices->usd_per_h[i];
+        passed_s += stretch_s;
+    }
+    return passed_s > 0 ? paid / passed_s : NAN;
 }
 
 double spotnik_prices_highest(const struct spotnik_prices *prices)

@@ -27,9 +27,13 @@ void spotnik_prices_free(struct spotnik_prices *prices);
 
 /* Integral of the price, in (USD/h) s, over [from_s, from_s + stretch_s); from_s is not below zero. */
 double spotnik_prices_paid(const struct spotnik_prices *prices, double from_s, double stretch_s);
+/* The price at an instant, and (if wanted) how long it stays. */
+double spotnik_prices_at(const struct spotnik_prices *prices, double at_s, double *stays_s_out);
 double spotnik_prices_length_s(const struct spotnik_prices *prices);
 /* Over the whole history, weighted with time. */
 double spotnik_prices_mean(const struct spotnik_prices *prices);
+/* The same of the time in which it is at most `most`; NAN when it never is. */
+double spotnik_prices_mean_below(const struct spotnik_prices *prices, double most);
 double spotnik_prices_highest(const struct spotnik_prices *prices);
 /* Divides by the mean: the price in hours of itself. */
 void spotnik_prices_normalise(struct spotnik_prices *prices);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads and writes profiles. */
 #include "plan/profile.h"
+#include "plan/accelerators.h"
 #include "plan/curvefit.h"
 #include "plan/jsonfile.h"
 
@@ -298,6 +299,9 @@ const struct spotnik_device *spotnik_profile_device(const struct spotnik_profile
 {
     for (size_t i = 0; i < profile->device_count; i++)
         if (!strcmp(profile->devices[i].accelerator, *accelerator ? accelerator : "cpu"))
+            return &profile->devices[i];
+    for (size_t i = 0; i < profile->device_count && *accelerator; i++)
+        if (spotnik_accelerator_alike(profile->devices[i].accelerator, accelerator))
             return &profile->devices[i];
     return NULL;
 }

@@ -59,6 +59,7 @@ json_t *spotnik_profile_json(const struct spotnik_profile *profile);
 
 /* Epochs at a batch, when `epochs` are needed at the reference batch. */
 double spotnik_profile_epochs(const struct spotnik_profile *profile, double epochs, double batch);
+/* By name, else one of the same chip (accelerators.h). */
 const struct spotnik_device *spotnik_profile_device(const struct spotnik_profile *profile,
                                                     const char *accelerator);
 

@@ -49,6 +49,8 @@ bool spotnik_table_empty(const struct spotnik_table *table, size_t row, int colu
 bool spotnik_number_parse(const char *text, double *value_out);
 /* "6h", "90m", "1.5d", "12s"; a bare number is not a duration. */
 bool spotnik_duration_parse(const char *text, double *seconds_out);
+/* "45 min", "3.2 h", "12 days". */
+void spotnik_duration_print(double seconds, char *text, size_t size);
 /* RFC 3339 with a zone ("Z" or "+01:00"); a time without a zone is refused, since it means nothing
  * elsewhere. */
 bool spotnik_timestamp_parse(const char *text, double *unix_s_out);

@@ -3,6 +3,7 @@
  * no part: a German desktop must read the same price as an American one. */
 #include "plan/table.h"
 
+#include <stdio.h>
 #include <ctype.h>
 #include <locale.h>
 #include <math.h>
@@ -62,6 +63,18 @@ bool spotnik_duration_parse(const char *text, double *seconds_out)
 }
 
 /* Days from 1970-01-01 to a date of the Gregorian calendar. */
+void spotnik_duration_print(double seconds, char *text, size_t size)
+{
+    if (!isfinite(seconds))
+        snprintf(text, size, "for ever");
+    else if (seconds < 5400)
+        snprintf(text, size, "%.0f min", seconds / 60);
+    else if (seconds < 3 * 86400.0)
+        snprintf(text, size, "%.1f h", seconds / 3600);
+    else
+        snprintf(text, size, "%.0f days", seconds / 86400);
+}
+
 static long days_from_civil(long year, long month, long day)
 {
     year -= month <= 2;

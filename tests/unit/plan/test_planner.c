@@ -55,7 +55,7 @@ static struct spotnik_fleet fleet_of(const struct spotnik_profile *p, const stru
 }
 
 static const struct spotnik_offer v100 = { "p3.2xlarge", "us-east-1", "",  "V100", 1,  8,
-                                           61,           3.06,        1.2, 0.5,    10, NULL, NULL, 0, 0 };
+                                           61,           3.06,        1.2, 0.5,    10, NULL, NULL, 0, 0, "aws", "" };
 
 static void without_losses_the_simulation_is_the_estimate(void **state)
 {
