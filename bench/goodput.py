@@ -162,7 +162,7 @@ class Cluster:
 
     def _command(self) -> list[str]:
         options = self.options
-        worker = [str(HERE / "goodput_worker.py"), self.way, "--log", str(self.log), "--batch", str(options.batch), "--compute-ms", str(options.compute_ms),
+        worker = [str(HERE / "goodput_worker.py"), self.way, "--ledger", str(self.log), "--batch", str(options.batch), "--compute-ms", str(options.compute_ms),
                   "--checkpoint", str(self.folder / "checkpoint"), "--checkpoint-s", str(options.checkpoint_s)]
         if self.way == "spotnik":  # an agent a node, as on a machine of its own
             return [str(options.build / "cli/spotnik"), "run", "-q", "-n", "1", "--", sys.executable, *worker]

@@ -52,7 +52,7 @@ class Worker:
         self.options = options
         self.model = make_model()
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01, momentum=0.9)
-        self.log = open(options.log, "a", encoding="ascii", buffering=1)  # noqa: SIM115
+        self.log = open(options.ledger, "a", encoding="ascii", buffering=1)  # noqa: SIM115
         self.begun = 0.0
 
     def backward(self, begin: int, count: int) -> float:
@@ -162,7 +162,7 @@ def run_torchft(worker: Worker) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("way", choices=("spotnik", "torchrun", "torchft"))
-    parser.add_argument("--log", required=True)
+    parser.add_argument("--ledger", required=True, help="the file of the steps")
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--compute-ms", type=float, default=300)
     parser.add_argument("--checkpoint", default="")

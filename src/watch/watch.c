@@ -83,7 +83,7 @@ static void look(struct spotnik_watch *watch)
 }
 
 /* The page's readers get the story once a second, and at once when something has happened. */
-static void push(struct spotnik_watch *watch, uint32_t events_before, uint64_t *next_ns)
+static void push(struct spotnik_watch *watch, uint64_t *next_ns)
 {
     size_t size = 0;
     char *story = NULL;
@@ -91,7 +91,8 @@ static void push(struct spotnik_watch *watch, uint32_t events_before, uint64_t *
     if (!watch->http || !spotnik_http_readers(watch->http))
         return;
     pthread_mutex_lock(&watch->lock);
-    if (watch->fresh->now_ns >= *next_ns || watch->event_count != events_before) {
+    if (watch->fresh->now_ns >= *next_ns || watch->events_total != watch->events_pushed) {
+        watch->events_pushed = watch->events_total;
         watch->watched_ns = watch->fresh->now_ns;
         story = spotnik_watch_story(watch, &size);
     }
@@ -111,14 +112,14 @@ static void push(struct spotnik_watch *watch, uint32_t events_before, uint64_t *
 static void *run(void *context)
 {
     struct spotnik_watch *watch = context;
-    uint64_t next_push_ns = 0;
+    uint64_t next_push_ns = 0, asked_epoch = 0;
 
     while (!is_stopping(watch)) {
-        uint32_t events_before = watch->event_count; /* only others.c adds to it beside this thread: a push more or less */
         look(watch);
-        push(watch, events_before, &next_push_ns);
-        if (watch->asking && watch->before.epoch != watch->now->status.view_epoch)
-            sem_post(&watch->ask);
+        push(watch, &next_push_ns);
+        if (watch->asking && watch->before.members_epoch != asked_epoch)
+            sem_post(&watch->ask); /* newcomers */
+        asked_epoch = watch->before.members_epoch;
         wait_for_news(&watch->wake, LOOK_NS);
     }
     return NULL;

@@ -118,7 +118,7 @@ def watch(spotnik: str, charlm: str, program: str, folder: str) -> None:
 
 
 def main() -> None:
-    spotnik, charlm = sys.argv[1:3]
+    spotnik, charlm = map(os.path.abspath, sys.argv[1:3])
     program = chromium.find()
     if os.environ.get("SPOTNIK_TEST_HAVE_HTTP") == "0":
         skip("built without libmicrohttpd's header (Debian: libmicrohttpd-dev)")

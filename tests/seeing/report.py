@@ -99,7 +99,7 @@ def check_real(spotnik: str, charlm: str, python: str, pictures: str) -> None:
 
 
 def main() -> None:
-    spotnik, charlm = sys.argv[1:3]
+    spotnik, charlm = map(os.path.abspath, sys.argv[1:3])
     venv = os.path.join(os.environ.get("SPOTNIK_VENV", ""), "bin", "python")
     with_pictures = next((python for python in (venv, sys.executable)
                           if subprocess.run([python, "-c", "import matplotlib"], capture_output=True, check=False).returncode == 0), None) \

@@ -107,7 +107,7 @@ def with_token(spotnik: str, worker: str) -> None:
 
 
 def main() -> None:
-    spotnik, worker = sys.argv[1:3]
+    spotnik, worker = map(os.path.abspath, sys.argv[1:3])
     if os.environ.get("SPOTNIK_TEST_HAVE_HTTP") == "0":
         skip("built without libmicrohttpd's header (Debian: libmicrohttpd-dev)")
     one_job(spotnik, worker)
