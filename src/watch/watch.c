@@ -114,6 +114,7 @@ static void *run(void *context)
     struct spotnik_watch *watch = context;
     uint64_t next_push_ns = 0, asked_epoch = 0;
 
+    pthread_setname_np(pthread_self(), "spotnik-watch");
     while (!is_stopping(watch)) {
         look(watch);
         push(watch, &next_push_ns);
@@ -154,10 +155,14 @@ static int serve(struct spotnik_watch *watch, const struct spotnik_watch_config 
     if (!watch->fresh_status || !watch->status)
         return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory to watch the job");
     watch->status_size = config->status_text(config->context, watch->status, STATUS_MAX); /* who asks at once has an answer */
-    int rc = spotnik_http_new(&http, &watch->http);
+    struct spotnik_http *made = NULL;
+    int rc = spotnik_http_new(&http, &made);
 
     if (rc)
         return rc;
+    pthread_mutex_lock(&watch->lock); /* it answers already */
+    watch->http = made;
+    pthread_mutex_unlock(&watch->lock);
     rc = spotnik_thread_start(spotnik_watch_ask, watch, &watch->asker);
     watch->asking = !rc;
     return rc;

@@ -16,12 +16,17 @@ import spotnik
 from spotnik import watching
 
 
-def settles_at(count: int) -> bool:
-    """Has this process so many threads, once the one that began the first step has ended?"""
-    until = time.monotonic() + 5
-    while len(os.listdir("/proc/self/task")) != count and time.monotonic() < until:
+def watchers() -> int:
+    """Threads of this process that watch a job."""
+    return sum(path.read_text() == "spotnik-watch\n" for path in Path("/proc/self/task").glob("*/comm"))
+
+
+def until_watched() -> bool:
+    """A thread has its name soon after it was started."""
+    until = time.monotonic() + 30
+    while not watchers() and time.monotonic() < until:
         time.sleep(0.01)
-    return len(os.listdir("/proc/self/task")) == count
+    return watchers() == 1
 
 
 def test_messages_become_records(caplog: pytest.LogCaptureFixture) -> None:
@@ -38,13 +43,12 @@ def test_without_a_handler_nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(watching.logger, "propagate", False)  # pytest's own handlers
     assert not watching.wants_messages()
     with spotnik.Job() as job:
-        before = len(os.listdir("/proc/self/task"))
         job.step_begin()
-        assert settles_at(before)
         job.step_commit()
+        assert watchers() == 0
         monkeypatch.setattr(watching.logger, "propagate", True)
         job.step_begin()
-        assert settles_at(before + 1), "the watcher"
+        assert until_watched(), "this test can fail"
         job.step_commit()
 
 
