@@ -181,6 +181,13 @@ static int start(struct spotnik_watch *watch, const struct spotnik_watch_config 
     memcpy(watch->now, watch->fresh, sizeof *watch->now);
     if (config->events_dir)
         rc = spotnik_watch_file_open(config->events_dir, watch->fresh->status.member, &watch->file);
+    bool without_log = rc && !config->events_asked_for;
+    char why[400] = "";
+
+    if (without_log) {
+        snprintf(why, sizeof why, "%s", spotnik_last_error());
+        rc = 0;
+    }
     if (!rc && config->http)
         rc = serve(watch, config);
     if (rc)
@@ -191,6 +198,8 @@ static int start(struct spotnik_watch *watch, const struct spotnik_watch_config 
              (unsigned long long)watch->fresh->steps_max);
     spotnik_watch_say(watch, &watch->fresh->status, SPOTNIK_SAID_STARTED, more, "a member of job %.100s started%s%s",
                       watch->fresh->job, watch->http ? "; its page is http://" : "", spotnik_watch_where(watch));
+    if (without_log)
+        spotnik_watch_say(watch, &watch->fresh->status, SPOTNIK_SAID_EVENTS_TROUBLE, "", "the job has no event log: %s", why);
     rc = spotnik_thread_start(run, watch, &watch->looker);
     watch->looking = !rc;
     return rc;

@@ -75,6 +75,20 @@ def test_what_is_told_is_in_the_event_log(tmp_path: Path, monkeypatch: pytest.Mo
     assert lines[-1]["text"] == "left in good order"
 
 
+def test_a_log_that_nobody_asked_for_may_be_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "events").write_text("in the way")
+    config = spotnik.Config(checkpoint_dir=str(tmp_path))
+    with caplog.at_level(logging.INFO, logger="spotnik"), spotnik.Job(config) as job:
+        job.step_begin()
+        assert [record.spotnik_id for record in caplog.records] == ["S100", "S170"]  # type: ignore[attr-defined]
+        job.step_commit()
+    monkeypatch.setenv("SPOTNIK_EVENTS", str(tmp_path / "events"))
+    with pytest.raises(spotnik.SystemCallError, match="event log"):
+        spotnik.Job().join()
+
+
 def test_every_message_has_its_section() -> None:
     """docs/messages.md explains each id of the library's table, and no other."""
     root = Path(os.environ["SPOTNIK_ROOT"])
