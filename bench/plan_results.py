@@ -156,7 +156,7 @@ def backtests(p, out, folder):
                + f"; spotnik {100 * (1 - overall['spotnik'] / overall['uniform']):.1f} % and foresight "
                f"{100 * (1 - overall['foresight'] / overall['uniform']):.1f} % cheaper than uniform.\n")
     plot_files(os.path.join(folder, "plan_policies.svg"), "Cost of 48 h of work in 60 h, by file of spot windows", "hours of the spot price",
-               [f"{name.split()[2]}\n{i + 1}" for name in groups for i in range(4)],
+               [row[0].removeprefix("us-west-").replace("_", "\n", 1).replace("_", " x") for row in files],
                {policy: [value for name in groups for value in cost[name, policy]] for policy in POLICIES})
 
 

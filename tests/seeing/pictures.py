@@ -17,7 +17,7 @@ import browser as chromium
 from lib import skip
 
 ROOT = Path(os.environ["SPOTNIK_ROOT"])
-KEPT = ("fig6-cliff", "fig6-gradual", "strategies", "scale", "adaptive_batch")
+KEPT = ("fig6-cliff", "fig6-gradual", "strategies", "scale", "adaptive_batch", "plan_policies", "plan_lifetimes", "plan_scavenger", "plan_speed")
 PLANTED = """
 import sys
 from pathlib import Path
@@ -76,7 +76,7 @@ def main() -> None:
             if path.name == "wrong.svg":
                 assert seen["found"] and not seen["panels"][0]["x"], "the check finds nothing wrong with anything"
                 continue
-            names = path.stem in ("strategies", "goodput", "categories")
+            names = path.stem in ("strategies", "plan_policies", "goodput", "categories")
             assert not seen["found"], f"{path.name}: {seen['found'][:5]}"
             assert seen["panels"] and all(panel["y"] and (names or panel["x"]) for panel in seen["panels"]), f"{path.name}: an axis has no name: {seen['panels']}"
             print(f"{path.name}: {len(seen['panels'])} panels, {seen['texts']} texts, none on another")
