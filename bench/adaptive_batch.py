@@ -15,6 +15,8 @@ import random
 import subprocess
 import sys
 
+import pictures
+
 CASES = (("H = 2", (9, 12, 18)), ("H = 6", (3, 18, 18)), ("H = 10", (2, 17, 20)))  # cores of three workers; 39 in all
 BATCH, WINDOW, STEPS = 39 * 32, 5, 60
 COLOURS = ("#1f5fbf", "#c0392b", "#0a7d32")
@@ -84,32 +86,18 @@ def table(stepper):
     return "\n".join(lines)
 
 
-def panel(title, series, left, most):
-    """Lines of one plot of 240 x 220 pixels: iteration times over steps."""
-    def at(step, seconds):
-        return f"{left + 240 * step / STEPS:.1f},{270 - 220 * seconds / most:.1f}"
-    out = [f"<text x='{left}' y='40'>{title}</text>",
-           f"<path d='M{left} 50V270H{left + 240}' fill='none' stroke='#999'/>",
-           f"<text x='{left + 120}' y='290' text-anchor='middle'>step</text>",
-           f"<text x='{left - 4}' y='54' text-anchor='end'>{most:.0f} s</text>"]
-    for colour, times in zip(COLOURS, series):
-        points = " ".join(at(i, t) for i, t in enumerate(times))
-        out.append(f"<polyline points='{points}' fill='none' stroke='{colour}' stroke-width='1.6'/>")
-    return out
-
-
 def plot(stepper):
-    svg = ["<svg xmlns='http://www.w3.org/2000/svg' width='900' height='310' font-family='sans-serif' font-size='11'>",
-           "<rect width='100%' height='100%' fill='white'/>",
-           "<text x='50' y='20' font-size='13'>Dynamic batching, model of three workers (no real processes): "
-           "iteration time of each</text>"]
-    for n, (name, cores) in enumerate(CASES):
+    figure, panels = pictures.panels(len(CASES), 11.5, 3.6)
+    for axes, (name, cores) in zip(panels, CASES):
         workers = Workers(cores, 3.2, 0, 0.02)
         history = run(stepper, workers, 0.05, STEPS)
-        series = list(zip(*[workers.exact(batches) for batches in history]))
-        svg += panel(f"{name}: {':'.join(map(str, cores))} cores", series, 50 + 290 * n,
-                     max(map(max, series)) * 1.05)
-    return "\n".join([*svg, "</svg>", ""])
+        times = zip(*[workers.exact(batches) for batches in history])
+        series = {f"worker {n + 1}": list(enumerate(worker)) for n, worker in enumerate(times)}
+        pictures.lines(axes, series, "step", "iteration time (s)", marks=False)
+        axes.set_ylim(bottom=0)
+        axes.set_title(f"{name}: {':'.join(map(str, cores))} cores")
+    pictures.legend(figure, panels[0])
+    return pictures.text(figure)
 
 
 def main():

@@ -24,6 +24,8 @@ import subprocess
 import sys
 import tempfile
 
+import pictures
+
 MIXES = (("H = 2", (9, 12, 18)), ("H = 6", (3, 18, 18)), ("H = 10", (2, 17, 20)))  # cores; 39 in all
 DUTY = "H = 10, processor time"
 WAYS = (("uniform", 1000), ("dynamic", 5), ("no dead-band", 0))  # dead-band in percent
@@ -221,26 +223,16 @@ def noise_slopes(data):
 
 
 def plot(data):
-    svg = ["<svg xmlns='http://www.w3.org/2000/svg' width='900' height='310' font-family='sans-serif' font-size='11'>",
-           "<rect width='900' height='310' fill='white'/>"]
     mixes = [(name, speeds) for name, speeds in MIXES if f"{name} dynamic" in data]
-    for panel, (name, speeds) in enumerate(mixes):
-        left, top, width, height = 50 + 295 * panel, 40, 240, 210
+    figure, panels = pictures.panels(max(len(mixes), 1), 11.5, 3.6)
+    for axes, (name, speeds) in zip(panels, mixes):
         entries = {way: data[f"{name} {way}"] for way, _ in WAYS if f"{name} {way}" in data}
-        most = max(us[1] for us in entries["uniform"]["compute_us"]) / 1000
-        svg.append(f"<text x='{left}' y='25'>{':'.join(map(str, speeds))}: slowest member's time, ms, by step</text>")
-        svg.append(f"<path d='M{left},{top} V{top + height} H{left + width}' fill='none' stroke='#444'/>")
-        svg.append(f"<text x='{left - 4}' y='{top + 4}' text-anchor='end'>{most:.0f}</text>")
-        svg.append(f"<text x='{left - 4}' y='{top + height}' text-anchor='end'>0</text>")
-        steps = len(entries["uniform"]["compute_us"])
-        svg.append(f"<text x='{left + width}' y='{top + height + 14}' text-anchor='end'>{steps}</text>")
-        for way, entry in entries.items():
-            points = " ".join(f"{left + width * i / steps:.1f},{top + height - height * us[1] / 1000 / most:.1f}"
-                              for i, us in enumerate(entry["compute_us"]))
-            svg.append(f"<polyline points='{points}' fill='none' stroke='{COLOURS[way]}' stroke-width='1.2'/>")
-    for i, way in enumerate(COLOURS):
-        svg.append(f"<text x='{50 + 120 * i}' y='295' fill='{COLOURS[way]}'>{way}</text>")
-    return "\n".join([*svg, "</svg>", ""])
+        series = {way: [(i, us[1] / 1000) for i, us in enumerate(entry["compute_us"])] for way, entry in entries.items()}
+        pictures.lines(axes, series, "step", "slowest member's time (ms)", marks=False, colours=COLOURS)
+        axes.set_ylim(bottom=0)
+        axes.set_title(f"cores {':'.join(map(str, speeds))}")
+    pictures.legend(figure, panels[0])
+    return pictures.text(figure)
 
 
 def page(data):

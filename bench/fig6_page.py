@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pictures
+
 COLOURS = ("#c23b22", "#1f6fb2", "#2a8f4d", "#8a56ac")
 
 
@@ -15,40 +17,14 @@ def curve(result: dict[str, Any]) -> list[float]:
 
 def svg(results: list[dict[str, Any]]) -> str:
     """The relative throughput of each strategy against the number of workers."""
-    width, height, left, top = 560, 320, 60, 20
-    sizes = len(results[0]["throughput"])
-    inner_width, inner_height = width - left - 20, height - top - 50
-
-    def x(size: float) -> float:
-        return left + (size - 1) / (sizes - 1) * inner_width
-
-    def y(value: float) -> float:
-        return top + (1.1 - value) / 1.1 * inner_height
-
-    out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" '
-        'font-size="12">',
-        '<rect width="100%" height="100%" fill="white"/>',
-    ]
-    for value in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0):
-        dash = ' stroke-dasharray="5 4"' if value == 0.4 else ""
-        grey = "#555" if value == 0.4 else "#ddd"
-        out.append(f'<path d="M{left} {y(value):.1f}H{left + inner_width}" stroke="{grey}"{dash}/>')
-        out.append(f'<text x="{left - 8}" y="{y(value) + 4:.1f}" text-anchor="end">{value:.1f}</text>')
-    for size in range(1, sizes + 1):
-        out.append(f'<text x="{x(size):.1f}" y="{top + inner_height + 18}" text-anchor="middle">{size}</text>')
-    for result, colour in zip(results, COLOURS):
-        points = " ".join(f"{x(size):.1f},{y(value):.1f}" for size, value in enumerate(curve(result), 1))
-        out.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>')
-    for number, (result, colour) in enumerate(zip(results, COLOURS)):
-        at = top + inner_height + 36
-        name = result["strategy"]
-        out.append(f'<text x="{left + number * 125}" y="{at}" fill="{colour}" font-size="11">{name}</text>')
-    out.append(
-        f'<text x="14" y="{top + inner_height / 2:.0f}" transform="rotate(-90 14 {top + inner_height / 2:.0f})" '
-        'text-anchor="middle">throughput of a worker, one alone = 1</text></svg>'
-    )
-    return "\n".join(out) + "\n"
+    figure, (axes,) = pictures.panels(1, 8.2, 3.8)
+    series = {result["strategy"]: list(enumerate(curve(result), 1)) for result in results}
+    pictures.lines(axes, series, "workers", "throughput of a worker\n(one alone = 1)", colours=dict(zip(series, COLOURS)))
+    axes.axhline(0.4, color="#5a6570", linestyle=":", linewidth=1.2, label="limit of auto:throughput=0.4,0.5")
+    axes.set_ylim(0, 1.08)
+    axes.set_xticks(range(1, len(results[0]["throughput"]) + 1))
+    pictures.legend(figure, axes)
+    return pictures.text(figure)
 
 
 def parts(values: list[float], fixed: list[list[float]]) -> list[float]:

@@ -14,6 +14,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "tests", "plan")]
 import acceptance as a  # noqa: E402
+import pictures  # noqa: E402
 import plan_calibration  # noqa: E402
 import plan_forms  # noqa: E402
 import plan_histories  # noqa: E402
@@ -32,29 +33,27 @@ def table(out, head, rows):
 
 def plot(path, title, x_label, y_label, series, x_most, y_most, lines=True):
     """series: {name: [(x, y), ...]}; both axes from zero."""
-    def at(x, y):
-        return 70 + 560 * x / x_most, 370 - 320 * y / y_most
-    svg = ["<svg xmlns='http://www.w3.org/2000/svg' width='800' height='430' font-family='sans-serif' font-size='11'>",
-           "<rect width='100%' height='100%' fill='white'/>", f"<text x='70' y='24' font-size='14'>{title}</text>"]
-    for i in range(5):
-        x, y = at(x_most * i / 4, y_most * i / 4)
-        svg.append(f"<line x1='70' x2='630' y1='{y:.1f}' y2='{y:.1f}' stroke='#e5e5e5'/>"
-                   f"<text x='64' y='{y + 4:.1f}' text-anchor='end'>{y_most * i / 4:g}</text>"
-                   f"<text x='{x:.1f}' y='388' text-anchor='middle'>{x_most * i / 4:g}</text>")
-    svg.append(f"<text x='350' y='412' text-anchor='middle'>{x_label}</text>"
-               f"<text x='18' y='210' transform='rotate(-90 18 210)' text-anchor='middle'>{y_label}</text>")
-    for n, (name, points) in enumerate(series.items()):
-        colour = COLOURS[n % len(COLOURS)]
-        marks = [at(x, y) for x, y in points]
-        if (lines and len(marks) > 20) or lines is True:
-            path_data = " ".join(f"{x:.1f},{y:.1f}" for x, y in marks)
-            svg.append(f"<polyline points='{path_data}' fill='none' stroke='{colour}' stroke-width='1.6'/>")
-        if len(marks) <= 20:
-            svg += [f"<circle cx='{x:.1f}' cy='{y:.1f}' r='3.5' fill='{colour}'/>" for x, y in marks]
-        svg.append(f"<rect x='645' y='{60 + 20 * n}' width='10' height='10' fill='{colour}'/>"
-                   f"<text x='660' y='{69 + 20 * n}'>{name}</text>")
-    with open(path, "w") as out:
-        out.write("\n".join([*svg, "</svg>", ""]))
+    figure, (axes,) = pictures.panels(1, 8.4, 4.4)
+    if lines:
+        pictures.lines(axes, series, x_label, y_label, marks=False)
+    else:
+        axes.plot([0, x_most], [0, x_most], color="#5a6570", linestyle=":", linewidth=1.2, label="exact")
+        pictures.points(axes, series, x_label, y_label)
+    axes.set_xlim(0, x_most)
+    axes.set_ylim(0, y_most)
+    axes.set_title(title)
+    pictures.legend(figure, axes)
+    pictures.save(figure, path)
+
+
+def plot_files(path, title, y_label, names, series):
+    """Files have no order: a mark for each policy, and no lines."""
+    figure, (axes,) = pictures.panels(1, 10, 4.6)
+    pictures.categories(axes, names, series, y_label)
+    axes.set_ylim(bottom=0)
+    axes.set_title(title)
+    pictures.legend(figure, axes)
+    pictures.save(figure, path)
 
 
 def raw_trace(p, zone):
@@ -158,12 +157,9 @@ def backtests(p, out, folder):
     out.append("Over all eight: " + ", ".join(f"{k} {v:.2f}" for k, v in overall.items())
                + f"; spotnik {100 * (1 - overall['spotnik'] / overall['uniform']):.1f} % and foresight "
                f"{100 * (1 - overall['foresight'] / overall['uniform']):.1f} % cheaper than uniform.\n")
-    plot(os.path.join(folder, "plan_policies.svg"), "Cost of 48 h of work in 60 h, by file (sorted by uniform)",
-         "file", "hours of spot price", {
-             policy: list(enumerate((c for _, c in sorted(zip(
-                 cost["4 released K80 files", "uniform"] + cost["4 V100 files, rebuilt", "uniform"],
-                 cost["4 released K80 files", policy] + cost["4 V100 files, rebuilt", policy]))), 1))
-             for policy in POLICIES}, 8, 180)
+    plot_files(os.path.join(folder, "plan_policies.svg"), "Cost of 48 h of work in 60 h, by file of spot windows", "hours of the spot price",
+               [row[0].removeprefix("us-west-").replace("_", "\n", 1).replace("_", " x") for row in files],
+               {policy: [value for name in groups for value in cost[name, policy]] for policy in POLICIES})
 
 
 def speeds(p, out, folder):

@@ -7,10 +7,11 @@ not: see `spotnik sim --scale`."""
 from __future__ import annotations
 
 import json
-import math
 import os
 import subprocess
 import sys
+
+import pictures
 
 MEMBERS = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1000)
 PER_HOST = 8
@@ -66,38 +67,18 @@ def series_of(results: Results, size: str, size_bytes: int) -> dict[str, list[tu
     return lines
 
 
-def panel(left: int, size: str, series: dict[str, list[tuple[int, float]]]) -> list[str]:
-    values = [y for points in series.values() for _, y in points]
-    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
-
-    def at(x: float, y: float) -> tuple[float, float]:
-        return (left + 330 * math.log10(x / MEMBERS[0]) / math.log10(MEMBERS[-1] / MEMBERS[0]),
-                370 - 310 * (math.log10(y) - low) / (high - low))
-    svg = [f"<text x='{left}' y='48' font-size='13'>a bucket of {size}</text>",
-           f"<text x='{left + 165}' y='412' text-anchor='middle'>members</text>"]
-    for power in range(low, high + 1):
-        y = at(2, 10.0 ** power)[1]
-        svg.append(f"<line x1='{left}' x2='{left + 330}' y1='{y:.1f}' y2='{y:.1f}' stroke='#e5e5e5'/>"
-                   f"<text x='{left - 6}' y='{y + 4:.1f}' text-anchor='end'>{10.0 ** power:g}</text>")
-    svg += [f"<text x='{at(x, 10.0 ** low)[0]:.1f}' y='388' text-anchor='middle'>{x}</text>" for x in MEMBERS]
-    for name, points in series.items():
-        line = " ".join("{:.1f},{:.1f}".format(*at(x, y)) for x, y in points)
-        dash = " stroke-dasharray='5 4'" if name.startswith("bound") else ""
-        svg.append(f"<polyline points='{line}' fill='none' stroke='{COLOURS[name]}' stroke-width='1.8'{dash}/>")
-    return svg
-
-
 def plot(path: str, results: Results) -> None:
-    svg = ["<svg xmlns='http://www.w3.org/2000/svg' width='960' height='430' font-family='sans-serif' font-size='11'>",
-           "<rect width='100%' height='100%' fill='white'/>",
-           "<text x='50' y='24' font-size='14'>Time of a step (ms), simulated: cards of 10 Gbit/s, 0.11 ms between hosts</text>"]
-    for place, (size, size_bytes) in enumerate(SIZES):
-        svg += panel(50 + 390 * place, size, series_of(results, size, size_bytes))
-    for n, (name, colour) in enumerate(COLOURS.items()):
-        svg.append(f"<rect x='790' y='{60 + 20 * n}' width='10' height='10' fill='{colour}'/>"
-                   f"<text x='806' y='{69 + 20 * n}'>{name}</text>")
-    with open(path, "w") as out:
-        out.write("\n".join([*svg, "</svg>", ""]))
+    figure, panels = pictures.panels(len(SIZES), 10.5, 4.4)
+    for axes, (size, size_bytes) in zip(panels, SIZES):
+        series = series_of(results, size, size_bytes)
+        pictures.lines(axes, series, "members", "time of a step (ms)", colours=COLOURS, dashed=tuple(name for name in series if name.startswith("bound")))
+        axes.set_xscale("log")
+        axes.set_xticks(MEMBERS, [str(members) for members in MEMBERS])
+        values = [value for found in series.values() for _, value in found]
+        pictures.logarithmic(axes, min(values), max(values))
+        axes.set_title(f"a bucket of {size}")
+    pictures.legend(figure, max(panels, key=lambda axes: len(axes.lines)))
+    pictures.save(figure, path)
 
 
 # ---- the page ----

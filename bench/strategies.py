@@ -26,6 +26,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
+import pictures
+
 STRATEGIES = [
     "ssgd", "sma", "easgd", "localsgd", "lookahead", "lookahead+sma", "adpsgd", "adpsgd-symmetric", "asp", "hogwild",
 ]  # fmt: skip
@@ -269,35 +271,23 @@ def write(ledger: Ledger, options: argparse.Namespace) -> None:
 
 
 def chart(ledger: Ledger) -> str:
-    """Bars: loss relative to undisturbed S-SGD, a pair for each strategy, a row for each model."""
-    parts = [
-        '<svg xmlns="http://www.w3.org/2000/svg" width="960" height="420" font-family="sans-serif" font-size="12">'
-    ]
-    parts.append('<rect width="960" height="420" fill="white"/>')
-    for place, model in enumerate(MODELS):
-        floor, base = 180 + 200 * place, picked(ledger, model, "ssgd", "calm")
-        parts.append(
-            f'<text x="10" y="{floor - 150}" font-weight="bold">{model}: validation loss / S-SGD undisturbed</text>'
-        )
-        parts.append(
-            f'<line x1="60" x2="950" y1="{floor - 100}" y2="{floor - 100}" stroke="#999" stroke-dasharray="4"/>'
-        )
-        for index, strategy in enumerate(STRATEGIES):
-            parts.append(f'<text x="{70 + 88 * index}" y="{floor + 14}" font-size="11">{strategy}</text>')
-            for shift, phase, colour in ((0, "calm", "#1b9e77"), (38, "killed", "#d95f02")):
-                row = picked(ledger, model, strategy, phase)
-                if row is None or base is None:
-                    continue
-                at, height = 70 + 88 * index + shift, min(140.0, 100 * row["loss"] / base["loss"])
-                parts.append(
-                    f'<rect x="{at}" y="{floor - height:.1f}" width="36" height="{height:.1f}" fill="{colour}"/>'
-                )
-                parts.append(f'<text x="{at}" y="{floor - height - 3:.1f}" font-size="10">{row["loss"]:.3f}</text>')
-    parts.append('<rect x="560" y="22" width="10" height="10" fill="#1b9e77"/><text x="575" y="31">undisturbed</text>')
-    parts.append(
-        '<rect x="660" y="22" width="10" height="10" fill="#d95f02"/><text x="675" y="31">workers killed</text>'
-    )
-    return "\n".join([*parts, "</svg>", ""])
+    """Bars: loss relative to undisturbed S-SGD, a pair for each strategy, a panel for each model."""
+    figure, panels = pictures.stack(len(MODELS), 11.5, 2.9 * len(MODELS))
+    for axes, model in zip(panels, MODELS):
+        base = picked(ledger, model, "ssgd", "calm")
+        series: dict[str, list[Optional[float]]] = {}
+        words: dict[str, list[str]] = {}
+        for phase, name in (("calm", "undisturbed"), ("killed", "workers killed")):
+            rows = [picked(ledger, model, strategy, phase) for strategy in STRATEGIES]
+            series[name] = [row["loss"] / base["loss"] if row and base else None for row in rows]
+            words[name] = [f"{row['loss']:.3f}" if row else "" for row in rows]
+        pictures.bars(axes, [name.replace("-", "-\n").replace("+", "+\n") for name in STRATEGIES], series,
+                      "validation loss\n(S-SGD undisturbed = 1)", words)
+        axes.axhline(1, color="#5a6570", linestyle=":", linewidth=1.2)
+        axes.set_ylim(0, 1.25 * max((value for values in series.values() for value in values if value), default=1))
+        axes.set_title(f"{model}: on the bars, the loss itself")
+    pictures.legend(figure, panels[0])
+    return pictures.text(figure)
 
 
 def parse() -> argparse.Namespace:

@@ -29,6 +29,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pictures
+
 HERE = Path(__file__).resolve().parent
 NET = "10.77.0"
 UNITS = {"KiB": 1 << 10, "MiB": 1 << 20}
@@ -203,23 +205,15 @@ def contenders(build: Path, tools: Path) -> dict[str, Start]:
 
 def svg(shares: dict[tuple[str, str], float], title: str) -> str:
     """Bars: the share of the bound, per size and contender."""
-    sizes = list(dict.fromkeys(label for label, _ in shares))
-    rows, at = [], 40
-    for label in sizes:
-        rows.append(f'<text x="10" y="{at + 12}" font-weight="bold">{label}</text>')
-        at += 20
-        for (size, name), share in shares.items():
-            if size != label:
-                continue
-            rows.append(f'<text x="120" y="{at + 11}" text-anchor="end">{name}</text>'
-                        f'<rect x="130" y="{at}" width="{share * 400:.0f}" height="14" fill="{COLOURS[name]}"/>'
-                        f'<text x="{135 + share * 400:.0f}" y="{at + 11}">{share:.1%}</text>')
-            at += 18
-        at += 8
-    return (f'<svg xmlns="http://www.w3.org/2000/svg" width="620" height="{at + 10}" font-family="sans-serif" '
-            f'font-size="11"><rect width="100%" height="100%" fill="white"/><text x="10" y="20" font-size="13">{title}'
-            f'</text><line x1="530" y1="30" x2="530" y2="{at}" stroke="#c00" stroke-dasharray="3"/>'
-            f'{"".join(rows)}</svg>\n')
+    sizes, names = (list(dict.fromkeys(key[place] for key in shares)) for place in (0, 1))
+    figure, (axes,) = pictures.panels(1, 2 + 2.2 * len(sizes), 4)
+    percent = {name: [100 * shares[size, name] if (size, name) in shares else None for size in sizes] for name in names}
+    pictures.bars(axes, sizes, percent, "of the bound (%)")
+    axes.axhline(100, color="#c23b22", linestyle=":", linewidth=1.2)
+    axes.set_xlabel("size")
+    axes.set_title(title)
+    pictures.legend(figure, axes)
+    return pictures.text(figure)
 
 
 def measure(options: argparse.Namespace, tools: Path) -> dict[tuple[str, str], float]:

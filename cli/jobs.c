@@ -104,13 +104,13 @@ bool jobs_choose(const char *command, const char *peers, const char *key_file, c
     uint32_t count = 0;
 
     *ret_status = 2;
-    if (job_at_fill(peers, key_file, job, ret) || !found) {
+    if (job_at_fill(peers, key_file, job, ret)) {
         free(found);
         return true;
     }
     if (ret->peers[0])
         option_refuse(command, "members answer only to the job key. Give --key-file, or set SPOTNIK_KEY_FILE");
-    else
+    else if (found)
         count = jobs_find(found);
     if (!ret->peers[0] && count == 0)
         option_refuse(command, "no job runs on this host as far as its processes tell. Give --peers and --key-file, or set SPOTNIK_PEERS "

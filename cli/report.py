@@ -200,8 +200,11 @@ def summary(history: History, wanted: argparse.Namespace) -> list[tuple[str, str
     part = goodput(history)
     if part is not None:
         rows.append(("Goodput", f"{100 * part:.2f} % of the members' time went into steps that count"))
-    rows.append(("Work lost to losses", f"{span(sum(process.lost_s for process in history.processes))} of members' time; no step"
-                 + (f", {1000 * sum(p.lost_s for p in history.processes) / lost:.1f} ms a loss" if lost else "")))
+    if lost:
+        waited = sum(float(event.get("total_ms", 0)) * int(event.get("size", 0)) for event in history.of("lost")) / 1000
+        rows.append(("Lost in recoveries", f"{span(waited)} of the survivors' time, {1000 * waited / lost:.1f} ms a loss; no step"))
+    told = sum(process.lost_s for process in history.processes)
+    rows.append(("Lost in all, as members told last", f"{span(told)}: recoveries, parking, void steps"))
     if recoveries:
         rows.append(("Recovery", f"median {statistics.median(recoveries):.1f} ms, 90 % within {quantile(recoveries, .9):.1f} ms, longest {max(recoveries):.1f} ms"))
     batch, data = (int(max((e.get(name, 0) for e in started), default=0)) for name in ("batch", "data"))
@@ -335,7 +338,7 @@ def pictures(history: History) -> Optional[list[tuple[str, str, str]]]:
 # ---- writing ----
 
 STYLE = """:root{color-scheme:light}body{font:15px/1.5 system-ui,sans-serif;color:#16202a;background:#fff;max-width:1020px;margin:24px auto;padding:0 16px}
-h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2em}table{border-collapse:collapse;font-variant-numeric:tabular-nums}
+h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2em}table{border-collapse:collapse;font-variant-numeric:tabular-nums}td:first-child{white-space:nowrap}
 th,td{border-bottom:1px solid #d5dbe1;padding:3px 12px 3px 0;text-align:left;vertical-align:top}th{font-weight:600}
 svg{max-width:100%;height:auto}.scroll{overflow-x:auto}p.note{color:#4d5b68}"""
 LOSS_HEAD = ["When (UTC)", "Step", "Lost", "Who", "Reconcile ms", "Accept ms", "Restart ms", "Commit ms", "Total ms", "Members after"]

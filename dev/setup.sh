@@ -15,6 +15,15 @@ need()
     "$@" >/dev/null 2>&1 || missing="$missing $package"
 }
 
+# want PACKAGE TEST...: the same, but the work can be done without it; tests that lack it are skipped and say so.
+wanted=
+want()
+{
+    package=$1
+    shift
+    "$@" >/dev/null 2>&1 || wanted="$wanted $package"
+}
+
 has() { command -v "$1"; }
 
 # cc is what Meson takes, unless CC says otherwise.
@@ -39,6 +48,8 @@ for module in libcmocka-dev:cmocka libjansson-dev:jansson libssl-dev:libcrypto l
     libcurl4-openssl-dev:libcurl libsqlite3-dev:sqlite3 zlib1g-dev:zlib libcminpack-dev:cminpack; do
     need "${module%%:*}" pkg-config --exists "${module#*:}"
 done
+# Metrics and the live page; the library is built without them where this is missing.
+want libmicrohttpd-dev pkg-config --exists libmicrohttpd
 case $work in
 build) ;;
 test)
@@ -48,6 +59,8 @@ test)
     need dnsmasq-base has dnsmasq
     # Debian's python3 has the module venv, but not what it needs to put pip into an environment.
     need python3-venv python3 -c 'import venv, ensurepip'
+    want prometheus has promtool
+    want chromium has chromium
     ;;
 fuzz)
     need clang has clang
@@ -60,7 +73,12 @@ format) need clang-format has clang-format ;;
     exit 2
     ;;
 esac
-[ -n "$missing" ] || exit 0
+# What could not be had once is not asked for again.
+tried=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/spotnik-setup
+for package in $wanted; do
+    [ ! -e "$tried/$package" ] || wanted=$(echo "$wanted" | sed "s/ $package\\b//")
+done
+[ -n "$missing$wanted" ] || exit 0
 
 fail()
 {
@@ -69,20 +87,35 @@ fail()
     exit 1
 }
 
+[ -n "$missing" ] || has apt-get >/dev/null || exit 0
 has apt-get >/dev/null || fail "there is no apt-get here; please install these, or what your system calls them"
 sudo=
 if [ "$(id -u)" != 0 ]; then
+    [ -n "$missing" ] || sudo -n true 2>/dev/null || exit 0
     has sudo >/dev/null || fail "not root and no sudo; please run: apt-get install$missing"
     sudo=sudo
 fi
-echo "setup: missing:$missing"
-echo "setup: installing with: ${sudo:+$sudo }apt-get install --no-install-recommends$missing"
 export DEBIAN_FRONTEND=noninteractive
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-# shellcheck disable=SC2086  # the list is meant to be split
-if ! { $sudo apt-get -qq update && $sudo apt-get -qq -y install --no-install-recommends $missing; } >"$log" 2>&1; then
-    tail -n 5 "$log" >&2
-    fail "apt-get did not succeed (its last words are above); is there a network? Then run: apt-get install$missing"
+
+# install PACKAGE...
+install() { $sudo apt-get -qq update && $sudo apt-get -qq -y install --no-install-recommends "$@"; }
+
+if [ -n "$missing" ]; then
+    echo "setup: missing:$missing"
+    echo "setup: installing with: ${sudo:+$sudo }apt-get install --no-install-recommends$missing"
+    # shellcheck disable=SC2086  # the list is meant to be split
+    if ! install $missing >"$log" 2>&1; then
+        tail -n 5 "$log" >&2
+        fail "apt-get did not succeed (its last words are above); is there a network? Then run: apt-get install$missing"
+    fi
 fi
+for package in $wanted; do # one by one: each is worth having without the others
+    echo "setup: installing, for more to be built and tested: $package"
+    if ! install "$package" >"$log" 2>&1; then
+        echo "setup: $package cannot be had; what needs it is left out (to be asked again: rm -r $tried)"
+        mkdir -p "$tried" && : >"$tried/$package"
+    fi
+done
 echo "setup: done"

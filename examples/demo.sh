@@ -5,6 +5,7 @@
 #   DEMO_SECONDS=N     length of the run with revocations, and of the undisturbed one (default 35)
 #   DEMO_KILL_EVERY=T  time between two of them (default 3s)
 #   DEMO_KEEP=1        keep the folder with the logs
+#   DEMO_REPORT=STEM   where the report of the run with revocations goes (default BUILD/demo-report)
 # Exit status: 0 when every promise in the table was kept.
 set -eu
 export LC_ALL=C # the model may write any byte
@@ -51,6 +52,13 @@ job()
     fi
 }
 
+# A job of one says whether this build can serve pages here; then the workers do, from this port on.
+http=
+if SPOTNIK_HTTP=0 "$build/examples/minimal" >/dev/null 2>&1; then
+    http="--http 9640"
+    echo "While workers are killed, look at http://localhost:9640/ (or the next port, where that one is taken)."
+fi
+
 echo "How fast is this machine? A short trial with $workers workers:"
 job trial 200 -n $workers:$workers
 steps=$("$report" plan "$dir/trial.log" "$seconds")
@@ -58,7 +66,10 @@ steps=$("$report" plan "$dir/trial.log" "$seconds")
 echo
 echo "$workers workers train a character model for $steps steps."
 echo "Every $kill_every one is killed with SIGKILL, and a new one joins:"
-job churn "$steps" -n 1:$workers --respawn --kill-every "$kill_every"
+export SPOTNIK_EVENTS="$dir/events"
+# shellcheck disable=SC2086  # two words, or none
+job churn "$steps" -n 1:$workers --respawn --kill-every "$kill_every" $http
+unset SPOTNIK_EVENTS
 
 echo
 echo "The same samples again, undisturbed:"
@@ -74,4 +85,10 @@ grep -aF "$tag" "$dir/churn.out" | cut -c "$((${#tag} + 2))-" | tr -cd '[:print:
 echo
 "$report" table "$dir/churn.log" "$dir/calm.log" "$steps"
 echo
+told=${DEMO_REPORT:-$build/demo-report}
+if "$spotnik" report "$dir/events" -o "$told" --title "The demo's run with revocations" >/dev/null 2>"$dir/report.err"; then
+    echo "What the job did, lost and took: $told.html"
+else
+    sed 's/^/no report: /' "$dir/report.err"
+fi
 echo "Every promise was kept: no step lost, none repeated, every replica the same bits, every sample once."

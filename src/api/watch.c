@@ -134,7 +134,8 @@ static int open_watch(struct spotnik_job *job, const char *http, const char *eve
                                            .status_text = spotnik_job_status_plain,
                                            .credentials = spotnik_engine_credentials(job->engine),
                                            .http = http && *http ? http : NULL,
-                                           .events_dir = events };
+                                           .events_dir = events,
+                                           .events_asked_for = getenv("SPOTNIK_EVENTS") != NULL };
     struct spotnik_watch *watch = NULL;
     int rc = read_token(token);
 

@@ -410,10 +410,12 @@ void spotnik_donor_reset(struct spotnik_donor *donor)
 void spotnik_donor_status(struct spotnik_donor *donor, struct spotnik_donor_status *ret)
 {
     pthread_mutex_lock(&donor->lock);
+    /* Before there is a snapshot the program may still be adding tensors. */
+    uint64_t each = donor->snapshot_count ? donor->registry->bytes : 0;
     *ret = (struct spotnik_donor_status){ .sessions = donor->session_count,
                                           .log_bytes = donor->log.bytes,
                                           .dropped = donor->dropped,
-                                          .snapshot_bytes = donor->snapshot_count * donor->registry->bytes };
+                                          .snapshot_bytes = donor->snapshot_count * each };
     pthread_mutex_unlock(&donor->lock);
 }
 

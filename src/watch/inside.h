@@ -90,6 +90,7 @@ struct spotnik_watch {
     size_t status_size;
     struct event event[EVENTS_KEPT];
     uint32_t event_count;
+    uint64_t events_total, events_pushed; /* ever added; as the page's readers know */
     struct point strip[STRIP_MAX];
     uint32_t strip_count, strip_next;
     struct other *other[OTHERS_MAX];

@@ -225,6 +225,7 @@ void *spotnik_watch_ask(void *context)
 {
     struct spotnik_watch *watch = context;
 
+    pthread_setname_np(pthread_self(), "spotnik-ask");
     while (!__atomic_load_n(&watch->stopping, __ATOMIC_ACQUIRE)) {
         for (int i = 0; i < ASKED_A_TURN && !__atomic_load_n(&watch->stopping, __ATOMIC_ACQUIRE); i++)
             if (!ask_one(watch))

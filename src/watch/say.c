@@ -57,6 +57,7 @@ bool spotnik_watch_event_add(struct spotnik_watch *watch, double date, const cha
     watch->event[at] = (struct event){ .date = date, .line = line };
     snprintf(watch->event[at].key, sizeof watch->event[at].key, "%s", key);
     watch->event_count++;
+    watch->events_total++;
     return true;
 }
 

@@ -56,7 +56,7 @@ static bool get_status(struct spotnik_watch *watch, struct spotnik_http_reply *r
         memcpy(text, watch->status, size);
     }
     pthread_mutex_unlock(&watch->lock);
-    return give(ret, 200, "application/json", text, size);
+    return text ? give(ret, 200, "application/json", text, size) : give_words(ret, 503, "no status yet\n");
 }
 
 static bool get_story(struct spotnik_watch *watch, struct spotnik_http_reply *ret)

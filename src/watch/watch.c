@@ -83,7 +83,7 @@ static void look(struct spotnik_watch *watch)
 }
 
 /* The page's readers get the story once a second, and at once when something has happened. */
-static void push(struct spotnik_watch *watch, uint32_t events_before, uint64_t *next_ns)
+static void push(struct spotnik_watch *watch, uint64_t *next_ns)
 {
     size_t size = 0;
     char *story = NULL;
@@ -91,7 +91,8 @@ static void push(struct spotnik_watch *watch, uint32_t events_before, uint64_t *
     if (!watch->http || !spotnik_http_readers(watch->http))
         return;
     pthread_mutex_lock(&watch->lock);
-    if (watch->fresh->now_ns >= *next_ns || watch->event_count != events_before) {
+    if (watch->fresh->now_ns >= *next_ns || watch->events_total != watch->events_pushed) {
+        watch->events_pushed = watch->events_total;
         watch->watched_ns = watch->fresh->now_ns;
         story = spotnik_watch_story(watch, &size);
     }
@@ -111,14 +112,15 @@ static void push(struct spotnik_watch *watch, uint32_t events_before, uint64_t *
 static void *run(void *context)
 {
     struct spotnik_watch *watch = context;
-    uint64_t next_push_ns = 0;
+    uint64_t next_push_ns = 0, asked_epoch = 0;
 
+    pthread_setname_np(pthread_self(), "spotnik-watch");
     while (!is_stopping(watch)) {
-        uint32_t events_before = watch->event_count; /* only others.c adds to it beside this thread: a push more or less */
         look(watch);
-        push(watch, events_before, &next_push_ns);
-        if (watch->asking && watch->before.epoch != watch->now->status.view_epoch)
-            sem_post(&watch->ask);
+        push(watch, &next_push_ns);
+        if (watch->asking && watch->before.members_epoch != asked_epoch)
+            sem_post(&watch->ask); /* newcomers */
+        asked_epoch = watch->before.members_epoch;
         wait_for_news(&watch->wake, LOOK_NS);
     }
     return NULL;
@@ -152,10 +154,15 @@ static int serve(struct spotnik_watch *watch, const struct spotnik_watch_config 
     watch->status = malloc(STATUS_MAX);
     if (!watch->fresh_status || !watch->status)
         return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory to watch the job");
-    int rc = spotnik_http_new(&http, &watch->http);
+    watch->status_size = config->status_text(config->context, watch->status, STATUS_MAX); /* who asks at once has an answer */
+    struct spotnik_http *made = NULL;
+    int rc = spotnik_http_new(&http, &made);
 
     if (rc)
         return rc;
+    pthread_mutex_lock(&watch->lock); /* it answers already */
+    watch->http = made;
+    pthread_mutex_unlock(&watch->lock);
     rc = spotnik_thread_start(spotnik_watch_ask, watch, &watch->asker);
     watch->asking = !rc;
     return rc;
@@ -174,6 +181,13 @@ static int start(struct spotnik_watch *watch, const struct spotnik_watch_config 
     memcpy(watch->now, watch->fresh, sizeof *watch->now);
     if (config->events_dir)
         rc = spotnik_watch_file_open(config->events_dir, watch->fresh->status.member, &watch->file);
+    bool without_log = rc && !config->events_asked_for;
+    char why[400] = "";
+
+    if (without_log) {
+        snprintf(why, sizeof why, "%s", spotnik_last_error());
+        rc = 0;
+    }
     if (!rc && config->http)
         rc = serve(watch, config);
     if (rc)
@@ -184,6 +198,8 @@ static int start(struct spotnik_watch *watch, const struct spotnik_watch_config 
              (unsigned long long)watch->fresh->steps_max);
     spotnik_watch_say(watch, &watch->fresh->status, SPOTNIK_SAID_STARTED, more, "a member of job %.100s started%s%s",
                       watch->fresh->job, watch->http ? "; its page is http://" : "", spotnik_watch_where(watch));
+    if (without_log)
+        spotnik_watch_say(watch, &watch->fresh->status, SPOTNIK_SAID_EVENTS_TROUBLE, "", "the job has no event log: %s", why);
     rc = spotnik_thread_start(run, watch, &watch->looker);
     watch->looking = !rc;
     return rc;

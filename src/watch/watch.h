@@ -23,6 +23,7 @@ struct spotnik_watch_config {
     const char *http;       /* SPOTNIK_HTTP; NULL: no server */
     const char *token;      /* NULL: none */
     const char *events_dir; /* where the event log is; NULL: none. Made when it is not there */
+    bool events_asked_for;  /* else a log that cannot be opened is a message, and no error */
 };
 
 struct spotnik_watch;

@@ -41,6 +41,7 @@ AUDIT = """(() => {
   for (const link of document.querySelectorAll("a,button")) if (!link.textContent.trim() && !link.getAttribute("aria-label")) breaches.push("link without a name");
   for (const area of document.querySelectorAll("ol,.scroll")) if (area.scrollHeight > area.clientHeight && area.tabIndex < 0) breaches.push("cannot be scrolled by keyboard: " + area.tagName);
   for (const section of document.querySelectorAll("section")) if (!document.getElementById(section.getAttribute("aria-labelledby"))) breaches.push("section without a name");
+  for (const figure of document.querySelectorAll(".figures div")) if (figure.scrollWidth > figure.clientWidth + 1) breaches.push("runs into its neighbour: " + figure.textContent);
   const levels = [...document.querySelectorAll("h1,h2,h3")].map((h) => +h.tagName[1]);
   levels.forEach((level, i) => { if (i && level > levels[i - 1] + 1) breaches.push("a level of headings is skipped"); });
   if (!document.documentElement.lang) breaches.push("no language");
@@ -87,8 +88,8 @@ def looks(tab: chromium.Browser, folder: str) -> None:
 
 
 def watch(spotnik: str, charlm: str, program: str, folder: str) -> None:
-    with Job(spotnik, ["-n", "2:4", "--respawn"], [charlm, "--quiet", "--steps", "0", "--batch", "64"],
-             {"SPOTNIK_EVENTS": "events", "SPOTNIK_PRICE": "0.25", "SPOTNIK_BUDGET": "5"}) as job, chromium.Browser(program) as tab:
+    with Job(spotnik, ["-n", "2:4", "--respawn"], [charlm, "--quiet", "--steps", "1000000", "--batch", "64"],
+             {"SPOTNIK_EVENTS": "events", "SPOTNIK_PRICE": "0.25", "SPOTNIK_BUDGET": "5", "SPOTNIK_CHECKPOINT": "checkpoints", "SPOTNIK_CHECKPOINT_S": "1"}) as job, chromium.Browser(program) as tab:
         pages = wait_for("four pages", lambda: len(found := port_of(job, job.path("events"))) >= 4 and found)
         page = f"http://{pages[0]}"
         told = json.loads(wait_for("the status", lambda: get(page + "/status.json")[1]))["pid"]
@@ -101,6 +102,7 @@ def watch(spotnik: str, charlm: str, program: str, folder: str) -> None:
         tab.until("story.last_recovery && story.events.some((e) => e.id === 'S112')")
         tab.until("document.querySelector('#phases svg') && document.querySelector('#events').textContent.includes('lost 1 member')")
         tab.until("story.strip.length > 5 && story.strip.some((p) => p[4] !== null) && story.status.observed.loss > 0")
+        tab.until("story.events.some((e) => e.event === 'checkpoint')")
         tab.until("story.others.some((o) => !o.in_view && o.gone_s > 0)")
         assert not tab.console, tab.console
         looks(tab, folder)
@@ -116,7 +118,7 @@ def watch(spotnik: str, charlm: str, program: str, folder: str) -> None:
 
 
 def main() -> None:
-    spotnik, charlm = sys.argv[1:3]
+    spotnik, charlm = map(os.path.abspath, sys.argv[1:3])
     program = chromium.find()
     if os.environ.get("SPOTNIK_TEST_HAVE_HTTP") == "0":
         skip("built without libmicrohttpd's header (Debian: libmicrohttpd-dev)")

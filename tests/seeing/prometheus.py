@@ -133,7 +133,7 @@ def main() -> None:
     check_rules()
     if os.environ.get("SPOTNIK_TEST_HAVE_HTTP") == "0":
         skip("built without libmicrohttpd's header (Debian: libmicrohttpd-dev)")
-    check_job(*sys.argv[1:3])
+    check_job(*map(os.path.abspath, sys.argv[1:3]))
 
 
 if __name__ == "__main__":

@@ -49,6 +49,7 @@ def one_job(spotnik: str, worker: str) -> None:
         events = job.path("events")
         pages = wait_for("three pages", lambda: len(found := port_of(job, events)) >= 3 and found)
         page = f"http://{pages[0]}"
+        assert json.loads(get(page + "/status.json")[1])["job"] == "spotnik", "the first question is answered, too"
         wait_for("a view of three", lambda: "spotnik_members 3" in get(page + "/metrics")[1])
         text = get(page + "/metrics")[1]
         check_with_promtool(text)
@@ -106,7 +107,7 @@ def with_token(spotnik: str, worker: str) -> None:
 
 
 def main() -> None:
-    spotnik, worker = sys.argv[1:3]
+    spotnik, worker = map(os.path.abspath, sys.argv[1:3])
     if os.environ.get("SPOTNIK_TEST_HAVE_HTTP") == "0":
         skip("built without libmicrohttpd's header (Debian: libmicrohttpd-dev)")
     one_job(spotnik, worker)

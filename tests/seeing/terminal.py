@@ -32,10 +32,10 @@ class Terminal:
         self.master, slave = pty.openpty()
         self.columns, self.rows, self.raw = columns, rows, ""
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.before = termios.tcgetattr(slave)[3]  # before anybody changes it
         settings = {**os.environ, "TERM": "xterm-256color", **(environment or {})}
         settings = {name: value for name, value in settings.items() if value}
         self.process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=settings, start_new_session=True)
-        self.before = termios.tcgetattr(slave)[3]
         self.slave = slave
 
     def read(self) -> str:
@@ -184,7 +184,7 @@ def check_run_line(spotnik: str, charlm: str) -> None:
 
 
 def main() -> None:
-    spotnik, charlm = sys.argv[1:3]
+    spotnik, charlm = map(os.path.abspath, sys.argv[1:3])
     with Job(spotnik, ["-n", "2:3", "--respawn"], [charlm, "--quiet", "--steps", "0", "--batch", "64"], {"SPOTNIK_HTTP": ""}) as job:
         where = check_status(spotnik, job)
         check_lines(spotnik, where)

@@ -16,12 +16,17 @@ import spotnik
 from spotnik import watching
 
 
-def settles_at(count: int) -> bool:
-    """Has this process so many threads, once the one that began the first step has ended?"""
-    until = time.monotonic() + 5
-    while len(os.listdir("/proc/self/task")) != count and time.monotonic() < until:
+def watchers() -> int:
+    """Threads of this process that watch a job."""
+    return sum(path.read_text() == "spotnik-watch\n" for path in Path("/proc/self/task").glob("*/comm"))
+
+
+def until_watched() -> bool:
+    """A thread has its name soon after it was started."""
+    until = time.monotonic() + 30
+    while not watchers() and time.monotonic() < until:
         time.sleep(0.01)
-    return len(os.listdir("/proc/self/task")) == count
+    return watchers() == 1
 
 
 def test_messages_become_records(caplog: pytest.LogCaptureFixture) -> None:
@@ -38,13 +43,12 @@ def test_without_a_handler_nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(watching.logger, "propagate", False)  # pytest's own handlers
     assert not watching.wants_messages()
     with spotnik.Job() as job:
-        before = len(os.listdir("/proc/self/task"))
         job.step_begin()
-        assert settles_at(before)
         job.step_commit()
+        assert watchers() == 0
         monkeypatch.setattr(watching.logger, "propagate", True)
         job.step_begin()
-        assert settles_at(before + 1), "the watcher"
+        assert until_watched(), "this test can fail"
         job.step_commit()
 
 
@@ -69,6 +73,20 @@ def test_what_is_told_is_in_the_event_log(tmp_path: Path, monkeypatch: pytest.Mo
     assert [line["event"] for line in lines] == ["started", "ended"]
     assert lines[-1]["steps"] == 1
     assert lines[-1]["text"] == "left in good order"
+
+
+def test_a_log_that_nobody_asked_for_may_be_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "events").write_text("in the way")
+    config = spotnik.Config(checkpoint_dir=str(tmp_path))
+    with caplog.at_level(logging.INFO, logger="spotnik"), spotnik.Job(config) as job:
+        job.step_begin()
+        assert [record.spotnik_id for record in caplog.records] == ["S100", "S170"]  # type: ignore[attr-defined]
+        job.step_commit()
+    monkeypatch.setenv("SPOTNIK_EVENTS", str(tmp_path / "events"))
+    with pytest.raises(spotnik.SystemCallError, match="event log"):
+        spotnik.Job().join()
 
 
 def test_every_message_has_its_section() -> None:

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One worker of bench/goodput.py: the same model, data and step under each way of surviving. A line of JSON a committed step.
+
+The step takes --compute-ms at least, as if the worker had a device of its own: what is compared is what losses cost,
+not how several workers share the processors of this machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import time
+from typing import Any
+
+import torch
+
+WIDTH, DEPTH, INPUTS = 1152, 5, 64  # 6.8 million parameters: 26 MiB
+SAMPLES = 1 << 20
+
+
+def make_model() -> torch.nn.Module:
+    torch.manual_seed(1)
+    layers: list[torch.nn.Module] = [torch.nn.Linear(INPUTS, WIDTH), torch.nn.ReLU()]
+    for _ in range(DEPTH):
+        layers += [torch.nn.Linear(WIDTH, WIDTH), torch.nn.ReLU()]
+    return torch.nn.Sequential(*layers, torch.nn.Linear(WIDTH, 1))
+
+
+def make_batch(begin: int, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Samples are functions of their number, so all ways see the same data."""
+    generator = torch.Generator().manual_seed(begin)
+    inputs = torch.randn(count, INPUTS, generator=generator)
+    return inputs, (inputs[:, :8].sin().sum(1, keepdim=True))
+
+
+class Numbers(torch.utils.data.Dataset):
+    """A data set of its own indices."""
+
+    def __len__(self) -> int:
+        return SAMPLES
+
+    def __getitem__(self, index: int) -> int:
+        return index
+
+
+class Worker:
+    """What all ways have in common."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.model = make_model()
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01, momentum=0.9)
+        self.log = open(options.ledger, "a", encoding="ascii", buffering=1)  # noqa: SIM115
+        self.begun = 0.0
+
+    def backward(self, begin: int, count: int) -> float:
+        """Loss and gradients of a share, in the time of the device."""
+        self.begun = time.monotonic()
+        self.optimizer.zero_grad()
+        inputs, targets = make_batch(begin, max(count, 1))
+        loss = torch.nn.functional.mse_loss(self.model(inputs), targets)
+        time.sleep(max(0.0, self.options.compute_ms / 1000 - (time.monotonic() - self.begun)))
+        loss.backward()
+        return float(loss.detach())
+
+    def tell(self, **line: Any) -> None:
+        """One write a line: many workers share the file."""
+        os.write(self.log.fileno(), (json.dumps({"t": time.monotonic(), "pid": os.getpid(), **line}) + "\n").encode())
+
+
+def run_spotnik(worker: Worker) -> None:
+    """The three lines of the README."""
+    import spotnik.torch as spotnik
+
+    batch = worker.options.batch
+    _, optimizer = spotnik.prepare(worker.model, worker.optimizer, batch="per_member")
+    loader = spotnik.shard(torch.utils.data.DataLoader(Numbers(), batch_size=batch, shuffle=False))
+    while True:
+        for indices in loader:
+            loss = worker.backward(int(indices[0]), len(indices))
+            optimizer.step()
+            step = spotnik.current().last_step
+            if step.replay:
+                continue  # a joiner's: the others have done it
+            worker.tell(step=step.number, size=spotnik.size(), rank=spotnik.rank(), begin=int(indices[0]), count=len(indices), loss=loss)
+
+
+def run_torchrun(worker: Worker) -> None:
+    """DDP over Gloo under torchrun, a checkpoint by rank 0 every so many seconds: torchrun's own documents' recipe."""
+    import torch.distributed as dist
+
+    options = worker.options
+    dist.init_process_group("gloo", timeout=__import__("datetime").timedelta(seconds=20))
+    rank, size = dist.get_rank(), dist.get_world_size()
+    step = cursor = 0
+    if os.path.exists(options.checkpoint):
+        kept = torch.load(options.checkpoint)
+        worker.model.load_state_dict(kept["model"])
+        worker.optimizer.load_state_dict(kept["optimizer"])
+        step, cursor = kept["step"], kept["cursor"]
+    model = torch.nn.parallel.DistributedDataParallel(worker.model)
+    worker.model = model
+    saved = time.monotonic()
+    while True:
+        begin = (cursor + rank * options.batch) % SAMPLES
+        loss = worker.backward(begin, options.batch)
+        worker.optimizer.step()
+        step, cursor = step + 1, cursor + size * options.batch
+        worker.tell(step=step, size=size, rank=rank, begin=begin, count=options.batch, loss=loss)
+        if rank == 0 and time.monotonic() - saved >= options.checkpoint_s:
+            saved = time.monotonic()
+            torch.save({"model": model.module.state_dict(), "optimizer": worker.optimizer.state_dict(), "step": step, "cursor": cursor},
+                       options.checkpoint + ".new")
+            os.replace(options.checkpoint + ".new", options.checkpoint)
+
+
+def run_torchft(worker: Worker) -> None:
+    """torchft's Manager with DDP's gradients over its Gloo, a replica group a worker; as in its train_ddp.py."""
+    from datetime import timedelta
+
+    from torchft import Manager, Optimizer, ProcessGroupGloo
+    from torchft.ddp import DistributedDataParallel
+
+    options = worker.options
+    cursor = {"begin": 0}
+
+    def load(kept: dict[str, Any]) -> None:
+        worker.model.load_state_dict(kept["model"])
+        worker.optimizer.load_state_dict(kept["optimizer"])
+        cursor.update(kept["cursor"])
+
+    def state() -> dict[str, Any]:
+        return {"model": inner.state_dict(), "optimizer": worker.optimizer.state_dict(), "cursor": dict(cursor)}
+
+    inner = worker.model
+    store = torch.distributed.TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
+    manager = Manager(pg=ProcessGroupGloo(timeout=timedelta(seconds=5)), load_state_dict=load, state_dict=state, min_replica_size=1,
+                      replica_id=f"worker_{os.getpid()}", store_addr="localhost", store_port=store.port, rank=0, world_size=1,
+                      timeout=timedelta(seconds=10))
+    model = DistributedDataParallel(manager, inner)
+    optimizer = Optimizer(manager, worker.optimizer)
+    while True:
+        worker.begun = time.monotonic()
+        optimizer.zero_grad()  # begins the quorum
+        begin = cursor["begin"] + manager.participating_rank() * options.batch if manager.participating_rank() is not None else cursor["begin"]
+        inputs, targets = make_batch(begin % SAMPLES, options.batch)
+        loss = torch.nn.functional.mse_loss(model(inputs), targets)
+        time.sleep(max(0.0, options.compute_ms / 1000 - (time.monotonic() - worker.begun)))
+        loss.backward()
+        before = manager.current_step()
+        optimizer.step()
+        if manager.current_step() == before:
+            continue  # not committed: the step is made again
+        size = manager.num_participants()
+        cursor["begin"] += size * options.batch
+        worker.tell(step=manager.current_step(), size=size, rank=manager.participating_rank() or 0, begin=begin, count=options.batch,
+                    loss=float(loss.detach()))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("way", choices=("spotnik", "torchrun", "torchft"))
+    parser.add_argument("--ledger", required=True, help="the file of the steps")
+    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--compute-ms", type=float, default=300)
+    parser.add_argument("--checkpoint", default="")
+    parser.add_argument("--checkpoint-s", type=float, default=10)
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(75))
+    torch.set_num_threads(1)
+    {"spotnik": run_spotnik, "torchrun": run_torchrun, "torchft": run_torchft}[options.way](Worker(options))
+
+
+if __name__ == "__main__":
+    main()
