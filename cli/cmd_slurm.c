@@ -123,8 +123,8 @@ static bool make_folder(struct request *request)
 
     if (!make(folder) || !realpath(folder, request->dir))
         return request->dir[0] || complain("cannot use", folder);
-    if (strpbrk(request->dir, "'\\\"%\n"))
-        return errno = EINVAL, complain("quotes, backslashes and % in", request->dir);
+    if (strpbrk(request->dir, "'\\\"% \n"))
+        return errno = EINVAL, complain("quotes, blanks, backslashes and % in", request->dir);
     for (int i = 0; i < 2; i++) {
         snprintf(path, sizeof(path), "%s/%s", request->dir, i ? "peers" : "checkpoints");
         if (!make(path))
@@ -159,8 +159,9 @@ static void write_options(FILE *file, const struct request *request)
                   "#SBATCH --nodes=1 --ntasks=1\n"
                   "#SBATCH --requeue --open-mode=append\n"
                   "#SBATCH --output=%s/element-%%a.log\n"
+                  "#SBATCH --comment=spotnik:%s\n" /* by which spotnik fleet knows them */
                   "#SBATCH --signal=USR1@%llu\n",
-            request->dir, request->name, request->max - 1, request->dir, (unsigned long long)(request->notice_ns / 1000000000u));
+            request->dir, request->name, request->max - 1, request->dir, request->dir, (unsigned long long)(request->notice_ns / 1000000000u));
     for (uint32_t i = 0; i < request->sbatch_count; i++)
         fprintf(file, "#SBATCH %s\n", request->sbatch[i]);
 }
@@ -183,9 +184,10 @@ static void write_body(FILE *file, const struct request *request, const char *sp
                   "if [ $rc = 75 ] && scontrol -o show job \"$element\" | grep -q 'JobState=RUNNING '; then\n"
                   "    scontrol requeue \"$element\"\n"
                   "elif [ $rc = 0 ]; then # the training is done: elements that still wait for a node need none\n"
+                  "    touch '%s/done'\n"
                   "    scancel --state=PENDING \"$SLURM_ARRAY_JOB_ID\" 2>/dev/null\n"
                   "fi\n"
-                  "exit $rc\n");
+                  "exit $rc\n", request->dir);
 }
 
 static bool write_script(const struct request *request, const char *path)
@@ -219,6 +221,9 @@ static int submit(int argc, char **argv)
         puts(path);
         return 0;
     }
+    snprintf(path, sizeof(path), "%s/done", request.dir);
+    unlink(path); /* of a training before this one */
+    snprintf(path, sizeof(path), "%s/job.sbatch", request.dir);
     fflush(NULL);
     execlp("sbatch", "sbatch", path, (char *)NULL);
     fprintf(stderr, "spotnik slurm submit: cannot run sbatch: %s. Is this a host of a Slurm cluster? The script is in %s\n", strerror(errno),
