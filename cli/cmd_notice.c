@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* spotnik notice: ask by hand whether this machine is about to be taken away, or watch; the agent of `spotnik run` runs it as its watcher. */
-#include <errno.h>
 #include <getopt.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "commands.h"
 #include "notice/notice.h"
@@ -40,14 +36,6 @@ struct request {
     bool watch, json;
     uint32_t leaving; /* sources whose notice stands */
 };
-
-static volatile sig_atomic_t stopped;
-
-static void on_signal(int number)
-{
-    (void)number;
-    stopped = 1;
-}
 
 static int parse(int argc, char **argv, struct request *request)
 {
@@ -113,7 +101,6 @@ static void tell(void *context, const struct notice *notice)
 int spotnik_cmd_notice(int argc, char **argv)
 {
     struct request request = {0};
-    struct sigaction action = {.sa_handler = on_signal};
     const char *error;
     char present[64];
     bool any = true;
@@ -124,9 +111,7 @@ int spotnik_cmd_notice(int argc, char **argv)
     struct notice_watch *watch = notice_watch_new(request.from, request.count, request.interval_ns, tell, &request, &error);
     if (!watch)
         return option_refuse("notice", "%s", error);
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGINT, &action, NULL);
-    while (!stopped && any && !ferror(stdout) && (request.watch || !notice_watch_has_looked(watch)))
+    while (any && !ferror(stdout) && (request.watch || !notice_watch_has_looked(watch)))
         any = notice_watch_turn(watch, TURN_MS);
     notice_watch_present(watch, present, sizeof(present));
     if (!request.watch && !request.json && !request.leaving)

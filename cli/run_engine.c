@@ -252,7 +252,7 @@ bool run_engine_find(const char *word, const char *bind, struct run_engine *ret)
     if (bind && strchr(bind, ':') && bind[0] != '[' && strchr(bind, ':') == strrchr(bind, ':'))
         bind = NULL; /* with a port: the user knows better; it stays in SPOTNIK_BIND */
     if (!word || !*word || !strcmp(word, "auto"))
-        return find_auto(bind, ret);
+        return find_auto(bind, ret) && (!wants_own || ret->bind[0] || own_address(NULL, ret));
     if (!strncmp(word, "slurm", 5) && (word[5] == 0 || word[5] == ':'))
         return find_slurm(word + 5 + (word[5] == ':'), bind, ret);
     if (!strcmp(word, "skypilot"))

@@ -13,6 +13,7 @@
 /* `text` behind dns://, one of
  *     train-[0-7].train[:PORT]   these names, one process each
  *     train[:PORT]/COUNT         all addresses of one name; the job begins with COUNT processes, of which more than half must be there
+ * With COUNT no more than that may be up while the job begins: halves of a larger crowd could each begin one. Names have no such gap.
  * Nothing is looked up yet. Errors: ARGUMENT, LIMIT. */
 int spotnik_dns_parse(const char *text, struct spotnik_peers_spec *spec);
 

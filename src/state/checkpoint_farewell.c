@@ -76,7 +76,10 @@ void spotnik_checkpoint_farewell(struct spotnik_checkpoint *checkpoint)
     uint64_t step = checkpoint->parting.step;
     bool complete = false;
 
-    if (!step || !checkpoint->started || step != checkpoint->begun_step || checkpoint->info.complete_step >= step)
+    pthread_mutex_lock(&checkpoint->lock);
+    bool wanted = step && checkpoint->started && step == checkpoint->begun_step && checkpoint->info.complete_step < step;
+    pthread_mutex_unlock(&checkpoint->lock);
+    if (!wanted)
         return;
     thread_end(checkpoint);
     int rc = write_state(checkpoint, &complete);
