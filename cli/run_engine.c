@@ -257,7 +257,7 @@ bool run_engine_find(const char *word, const char *bind, struct run_engine *ret)
         return find_slurm(word + 5 + (word[5] == ':'), bind, ret);
     if (!strcmp(word, "skypilot"))
         return find_skypilot(bind, ret);
-    if (!strncmp(word, "dns://", 6))
+    if (!strncmp(word, "dns://", 6) || !strncmp(word, "hosts:", 6))
         return find_dns(word, bind, ret);
     snprintf(ret->peers, sizeof(ret->peers), "%s", word);
     if (strlen(word) >= sizeof(ret->peers))

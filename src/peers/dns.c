@@ -51,6 +51,38 @@ int spotnik_dns_parse(const char *text, struct spotnik_peers_spec *spec)
     return 0;
 }
 
+/* ---- a file of names ---- */
+
+/* The first word of each line that is no comment; those before stay when it cannot be read just now. */
+static void file_read(struct spotnik_peers_spec *spec)
+{
+    char line[1024], word[1024];
+    uint32_t count = 0;
+    FILE *file = fopen(spec->directory, "re");
+    while (file != NULL && count < SPOTNIK_PEERS_LISTED_MAX && fgets(line, sizeof line, file) != NULL) {
+        uint32_t more = 0;
+        if (sscanf(line, " %1023s", word) != 1 || word[0] == '#')
+            continue;
+        if (spotnik_hosts_expand(word, spec->name + count, SPOTNIK_PEERS_LISTED_MAX - count, &more) == 0)
+            count += more < SPOTNIK_PEERS_LISTED_MAX - count ? more : SPOTNIK_PEERS_LISTED_MAX - count;
+    }
+    if (file != NULL)
+        fclose(file);
+    if (count > 0)
+        spec->name_count = spec->count = count;
+}
+
+int spotnik_hosts_file_parse(const char *path, struct spotnik_peers_spec *spec)
+{
+    if (snprintf(spec->directory, sizeof spec->directory, "%s", path) < (int)sizeof spec->directory)
+        file_read(spec);
+    if (spec->name_count == 0)
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "SPOTNIK_PEERS: \"hosts:%.200s\": there is no host in that file, or no such file", path);
+    spec->is_file = true;
+    spec->port = SPOTNIK_DNS_PORT;
+    return 0;
+}
+
 /* ---- looking up ---- */
 
 static int by_address(const void *a, const void *b)
@@ -104,6 +136,8 @@ static void resolve_one_name(struct spotnik_peers_spec *spec, char *said, size_t
 void spotnik_dns_resolve(struct spotnik_peers_spec *spec, char *said, size_t size)
 {
     said[0] = '\0';
+    if (spec->is_file)
+        file_read(spec);
     if (spec->begin_with > 0) {
         resolve_one_name(spec, said, size);
         return;

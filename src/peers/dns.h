@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dns://: processes that are known by name, looked up again for as long as anybody searches. Their addresses change, and a name may vanish
+/* dns:// and hosts: processes that are known by name, looked up again for as long as anybody searches. Their addresses change, and a name may vanish
  * and come back. Who may found the job is the business of list.c, which sees a list of addresses. */
 #ifndef SPOTNIK_PEERS_DNS_H
 #define SPOTNIK_PEERS_DNS_H
@@ -16,6 +16,10 @@
  * With COUNT no more than that may be up while the job begins: halves of a larger crowd could each begin one. Names have no such gap.
  * Nothing is looked up yet. Errors: ARGUMENT, LIMIT. */
 int spotnik_dns_parse(const char *text, struct spotnik_peers_spec *spec);
+
+/* `path` behind hosts:, a file with a host (or a list of them) first on each line, as for mpirun; port SPOTNIK_DNS_PORT. It is read again with every
+ * look, so hosts may be added while a job runs. Errors: ARGUMENT (no such file, no host in it). */
+int spotnik_hosts_file_parse(const char *path, struct spotnik_peers_spec *spec);
 
 /* Look all names up. An entry whose name has no address becomes 0.0.0.0:0, where nobody answers. `said` hears which have none. May
  * block for as long as the resolver does. */

@@ -103,6 +103,8 @@ enum spotnik_peers_reply spotnik_peers_ask(struct spotnik_peers_search *search,
                                            struct spotnik_answer *ret_answer)
 {
     bool refused;
+    if (expected->port == 0)
+        return SPOTNIK_PEERS_REPLY_SILENT; /* a name that has no address now (dns.h) */
     int rc = spotnik_net_ask(&search->self, expected->address, expected->port, SPOTNIK_PEERS_ASK_NS,
                              ret_answer, &refused);
     if (rc == 0 && ret_answer->epoch > 0 && ret_answer->parked) {

@@ -7,7 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "peers/dns.h"
 #include "peers/hosts.h"
@@ -89,9 +92,42 @@ static void missing(void **state)
     assert_int_equal(spec.listed[4].port, 0);
 }
 
+static void write_file(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static void files(void **state)
+{
+    char path[] = "/tmp/spotnik-hosts-XXXXXX", said[256];
+    int fd = mkstemp(path);
+
+    (void)state;
+    assert_true(fd >= 0);
+    close(fd);
+    memset(&spec, 0, sizeof spec);
+    assert_int_equal(spotnik_hosts_file_parse("/nowhere/hosts", &spec), SPOTNIK_ERR_ARGUMENT);
+    write_file(path, "# nobody\n\n");
+    assert_int_equal(spotnik_hosts_file_parse(path, &spec), SPOTNIK_ERR_ARGUMENT);
+    write_file(path, "# a comment\nlocalhost slots=4\n  b[1-2].invalid\n");
+    assert_int_equal(spotnik_hosts_file_parse(path, &spec), 0);
+    assert_int_equal(spec.count, 3);
+    assert_string_equal(spec.name[2], "b2.invalid");
+    write_file(path, "localhost\n127.0.0.9\nc.invalid\nd.invalid\n");
+    spotnik_dns_resolve(&spec, said, sizeof said); /* read again */
+    assert_int_equal(spec.count, 4);
+    assert_int_equal(spec.listed[1].address[15], 9);
+    unlink(path);
+    spotnik_dns_resolve(&spec, said, sizeof said); /* away for a moment: as before */
+    assert_int_equal(spec.count, 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(lists), cmocka_unit_test(refused), cmocka_unit_test(names),
-                                       cmocka_unit_test(missing)};
+                                       cmocka_unit_test(missing), cmocka_unit_test(files)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
