@@ -55,7 +55,7 @@ static uint16_t port_of(const char *job)
 
 static bool address_of(const char *name, char *ret, size_t size)
 {
-    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *list;
+    struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM }, *list;
 
     if (getaddrinfo(name, NULL, &hints, &list))
         return false;
@@ -67,13 +67,14 @@ static bool address_of(const char *name, char *ret, size_t size)
 /* The one from which packets to the outside leave; nothing is sent. */
 static bool address_outward(char *ret, size_t size)
 {
-    struct sockaddr_in far = {.sin_family = AF_INET, .sin_port = htons(9)}, near;
+    struct sockaddr_in far = { .sin_family = AF_INET, .sin_port = htons(9) }, near;
     socklen_t length = sizeof(near);
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
     inet_pton(AF_INET, "192.0.2.1", &far.sin_addr);
-    bool found = fd >= 0 && !connect(fd, (struct sockaddr *)&far, sizeof(far)) && !getsockname(fd, (struct sockaddr *)&near, &length) &&
-                 inet_ntop(AF_INET, &near.sin_addr, ret, (socklen_t)size);
+    bool found = fd >= 0 && !connect(fd, (struct sockaddr *)&far, sizeof(far))
+                 && !getsockname(fd, (struct sockaddr *)&near, &length)
+                 && inet_ntop(AF_INET, &near.sin_addr, ret, (socklen_t)size);
     if (fd >= 0)
         close(fd);
     return found;
@@ -129,17 +130,19 @@ static bool own_address(const char *bind, struct run_engine *ret)
         return true;
     }
     gethostname(name, sizeof(name) - 1);
-    if (address_of(name, ret->bind, sizeof(ret->bind)) && strncmp(ret->bind, "127.", 4) && strcmp(ret->bind, "::1"))
+    if (address_of(name, ret->bind, sizeof(ret->bind)) && strncmp(ret->bind, "127.", 4)
+        && strcmp(ret->bind, "::1"))
         return true;
-    return address_outward(ret->bind, sizeof(ret->bind)) ||
-           complain("this host's address is not known; name it with --bind");
+    return address_outward(ret->bind, sizeof(ret->bind))
+           || complain("this host's address is not known; name it with --bind");
 }
 
 static void add_peer(struct run_engine *ret, const char *address, uint16_t port)
 {
     size_t used = strlen(ret->peers);
 
-    snprintf(ret->peers + used, sizeof(ret->peers) - used, strchr(address, ':') ? "%s[%s]:%u" : "%s%s:%u", used ? "," : "", address, port);
+    snprintf(ret->peers + used, sizeof(ret->peers) - used, strchr(address, ':') ? "%s[%s]:%u" : "%s%s:%u",
+             used ? "," : "", address, port);
 }
 
 /* ---- Slurm ---- */
@@ -147,7 +150,8 @@ static void add_peer(struct run_engine *ret, const char *address, uint16_t port)
 static bool slurm_nodes(const char *job, const char *own_job, char *ret, size_t size)
 {
     char command[200];
-    const char *list = word_of("SLURM_JOB_NODELIST") ? word_of("SLURM_JOB_NODELIST") : word_of("SLURM_NODELIST");
+    const char *list =
+        word_of("SLURM_JOB_NODELIST") ? word_of("SLURM_JOB_NODELIST") : word_of("SLURM_NODELIST");
 
     if (own_job && !strcmp(job, own_job) && list) {
         snprintf(ret, size, "%s", list);
@@ -168,9 +172,11 @@ static bool find_slurm(const char *job, const char *bind, struct run_engine *ret
 
     job = *job ? job : own_job;
     if (!job)
-        return complain("--peers slurm: SLURM_JOB_ID is not set: start it with srun, or name a job: --peers slurm:JOB");
+        return complain(
+            "--peers slurm: SLURM_JOB_ID is not set: start it with srun, or name a job: --peers slurm:JOB");
     if (word_of("SLURM_ARRAY_JOB_ID") && job == own_job)
-        return complain("the elements of an array do not know each other's nodes; let them meet in a folder: --peers file:DIR, "
+        return complain("the elements of an array do not know each other's nodes; let them meet in a folder: "
+                        "--peers file:DIR, "
                         "or start them with: spotnik slurm submit");
     if (!slurm_nodes(job, own_job, list, sizeof(list)))
         return false;
@@ -199,21 +205,25 @@ static bool find_slurm(const char *job, const char *bind, struct run_engine *ret
 
 static bool find_skypilot(const char *bind, struct run_engine *ret)
 {
-    const char *ips = word_of("SKYPILOT_NODE_IPS"), *rank = word_of("SKYPILOT_NODE_RANK"), *task = word_of("SKYPILOT_TASK_ID");
+    const char *ips = word_of("SKYPILOT_NODE_IPS"), *rank = word_of("SKYPILOT_NODE_RANK"),
+               *task = word_of("SKYPILOT_TASK_ID");
     char copy[4096], *save = NULL;
     uint32_t count = 0;
 
     if (!ips || !rank)
-        return complain("--peers skypilot: SKYPILOT_NODE_IPS and SKYPILOT_NODE_RANK are not set: this is no task of SkyPilot");
+        return complain("--peers skypilot: SKYPILOT_NODE_IPS and SKYPILOT_NODE_RANK are not set: this is no "
+                        "task of SkyPilot");
     ret->port = port_of(task ? task : "skypilot");
     snprintf(copy, sizeof(copy), "%s", ips);
-    for (char *ip = strtok_r(copy, " \n", &save); ip && count < NODES_LISTED; ip = strtok_r(NULL, " \n", &save)) {
+    for (char *ip = strtok_r(copy, " \n", &save); ip && count < NODES_LISTED;
+         ip = strtok_r(NULL, " \n", &save)) {
         add_peer(ret, ip, ret->port);
         if (count++ == (uint32_t)atoi(rank))
             snprintf(ret->bind, sizeof(ret->bind), "%s", bind ? bind : ip);
     }
     snprintf(ret->said, sizeof(ret->said), "peers: SkyPilot, %u nodes, this one has rank %.20s", count, rank);
-    return (ret->bind[0] && count > 0) || complain("SKYPILOT_NODE_RANK is %s, but there are %u SKYPILOT_NODE_IPS", rank, count);
+    return (ret->bind[0] && count > 0)
+           || complain("SKYPILOT_NODE_RANK is %s, but there are %u SKYPILOT_NODE_IPS", rank, count);
 }
 
 static bool find_dns(const char *word, const char *bind, struct run_engine *ret)
@@ -226,7 +236,8 @@ static bool find_dns(const char *word, const char *bind, struct run_engine *ret)
         return false;
     ret->port = spec.port;
     snprintf(ret->peers, sizeof(ret->peers), "%s", word);
-    snprintf(ret->said, sizeof(ret->said), "peers: %.150s, %u processes; workers here listen on %s from port %u on", word, spec.count,
+    snprintf(ret->said, sizeof(ret->said),
+             "peers: %.150s, %u processes; workers here listen on %s from port %u on", word, spec.count,
              ret->bind, ret->port);
     return true;
 }
@@ -247,7 +258,7 @@ bool run_engine_find(const char *word, const char *bind, struct run_engine *ret)
 {
     bool wants_own = bind && !strcmp(bind, "auto");
 
-    *ret = (struct run_engine){.port = 0};
+    *ret = (struct run_engine){ .port = 0 };
     bind = wants_own ? NULL : bind;
     if (bind && strchr(bind, ':') && bind[0] != '[' && strchr(bind, ':') == strrchr(bind, ':'))
         bind = NULL; /* with a port: the user knows better; it stays in SPOTNIK_BIND */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spotnik doctor: what its parts share. Each finding is one line: what was looked at, what was seen, and what to do about it. */
+/* spotnik doctor: what its parts share. Each finding is one line: what was looked at, what was
+ * seen, and what to do about it. */
 #ifndef SPOTNIK_CLI_DOCTOR_H
 #define SPOTNIK_CLI_DOCTOR_H
 
@@ -22,8 +23,8 @@ struct doctor {
 };
 
 /* Say one finding and count it. */
-void doctor_say(struct doctor *doctor, enum doctor_verdict verdict, const char *about, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
+void doctor_say(struct doctor *doctor, enum doctor_verdict verdict, const char *about, const char *format,
+                ...) __attribute__((format(printf, 4, 5)));
 
 /* doctor_here.c: this host alone. */
 void doctor_look_here(struct doctor *doctor);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A folder in which members meet or save: can files be made there that nobody else made, and replaced at one stroke? Some file systems that look like
- * one cannot. */
+/* A folder in which members meet or save: can files be made there that nobody else made, and
+ * replaced at one stroke? Some file systems that look like one cannot. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -44,7 +44,8 @@ static void kind_of(const char *path, char *ret, size_t size)
         if (!dash || sscanf(line, "%*s %*s %*s %*s %1023s", point) != 1 || sscanf(dash, " - %63s", kind) != 1)
             continue;
         size_t length = strlen(point);
-        bool holds = !strcmp(point, "/") || (!strncmp(real, point, length) && (real[length] == '/' || real[length] == 0));
+        bool holds = !strcmp(point, "/")
+                     || (!strncmp(real, point, length) && (real[length] == '/' || real[length] == 0));
         if (holds && length >= longest) {
             longest = length;
             snprintf(ret, size, "%s", kind);
@@ -57,7 +58,8 @@ static void kind_of(const char *path, char *ret, size_t size)
 /* Object stores in the clothes of a file system: a rename is a copy and a deletion. */
 static bool is_object_store(const char *kind)
 {
-    static const char *const stores[] = {"s3fs", "gcsfuse", "goofys", "rclone", "mountpoint", "blobfuse", "geesefs"};
+    static const char *const stores[] = { "s3fs",       "gcsfuse",  "goofys", "rclone",
+                                          "mountpoint", "blobfuse", "geesefs" };
 
     for (size_t i = 0; i < sizeof(stores) / sizeof(*stores); i++)
         if (strstr(kind, stores[i]))
@@ -67,7 +69,7 @@ static bool is_object_store(const char *kind)
 
 static bool is_local(const char *kind)
 {
-    static const char *const locals[] = {"tmpfs", "overlay", "ext4", "xfs", "btrfs", "zfs"};
+    static const char *const locals[] = { "tmpfs", "overlay", "ext4", "xfs", "btrfs", "zfs" };
 
     for (size_t i = 0; i < sizeof(locals) / sizeof(*locals); i++)
         if (!strcmp(kind, locals[i]))
@@ -78,7 +80,8 @@ static bool is_local(const char *kind)
 /* Makes a file that must be new, twice. */
 static bool is_exclusive(const char *path)
 {
-    int first = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), second = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int first = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600),
+        second = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     bool fine = first >= 0 && second < 0 && errno == EEXIST;
 
     if (first >= 0)
@@ -118,7 +121,8 @@ static void look_room(struct doctor *doctor, const char *use, const char *folder
     struct statvfs room;
 
     if (statvfs(folder, &room) == 0 && (uint64_t)room.f_bavail * room.f_frsize < (UINT64_C(1) << 30))
-        doctor_say(doctor, DOCTOR_WARNING, use, "%llu MiB are free: a checkpoint is as large as the model and its optimiser",
+        doctor_say(doctor, DOCTOR_WARNING, use,
+                   "%llu MiB are free: a checkpoint is as large as the model and its optimiser",
                    (unsigned long long)((uint64_t)room.f_bavail * room.f_frsize >> 20));
 }
 
@@ -128,24 +132,33 @@ void doctor_look_folder(struct doctor *doctor, const char *use, const char *fold
     struct stat facts;
 
     if (stat(folder, &facts) || !S_ISDIR(facts.st_mode)) {
-        doctor_say(doctor, DOCTOR_BAD, use, "%s: %s; make it where all hosts see it", folder, errno == ENOENT ? "there is no such folder" : "is no folder");
+        doctor_say(doctor, DOCTOR_BAD, use, "%s: %s; make it where all hosts see it", folder,
+                   errno == ENOENT ? "there is no such folder" : "is no folder");
         return;
     }
     kind_of(folder, kind, sizeof(kind));
-    snprintf(name, sizeof(name), DOCTOR_PROBE "%d-%llx", (int)getpid(), (unsigned long long)doctor->credentials.self.id.high);
+    snprintf(name, sizeof(name), DOCTOR_PROBE "%d-%llx", (int)getpid(),
+             (unsigned long long)doctor->credentials.self.id.high);
     snprintf(path, sizeof(path), "%s/%s", folder, name);
     if (is_object_store(kind)) {
-        doctor_say(doctor, DOCTOR_BAD, use, "%s is on %s, which cannot rename at one stroke; take NFS, CephFS, Lustre or a disk", folder, kind);
+        doctor_say(doctor, DOCTOR_BAD, use,
+                   "%s is on %s, which cannot rename at one stroke; take NFS, CephFS, Lustre or a disk",
+                   folder, kind);
     } else if (!doctor_probe_write(folder, name, "x")) {
         doctor_say(doctor, DOCTOR_BAD, use, "cannot write to %s: %s", folder, strerror(errno));
         return;
     } else if (!is_replaced(folder, name) || unlink(path) || !is_exclusive(path)) {
-        doctor_say(doctor, DOCTOR_BAD, use, "%s (%s) does not replace files at one stroke, or makes a file twice: members would not agree on it", folder, kind);
+        doctor_say(doctor, DOCTOR_BAD, use,
+                   "%s (%s) does not replace files at one stroke, or makes a file twice: members would not "
+                   "agree on it",
+                   folder, kind);
     } else {
-        doctor_say(doctor, DOCTOR_FINE, use, "%s on %s%s", folder, kind, is_local(kind) ? ", which is of this host alone, unless it is exported" : "");
+        doctor_say(doctor, DOCTOR_FINE, use, "%s on %s%s", folder, kind,
+                   is_local(kind) ? ", which is of this host alone, unless it is exported" : "");
     }
     if (facts.st_mode & S_IWOTH)
-        doctor_say(doctor, DOCTOR_WARNING, use, "everybody on this host may write to it: chmod o-w %s", folder);
+        doctor_say(doctor, DOCTOR_WARNING, use, "everybody on this host may write to it: chmod o-w %s",
+                   folder);
     if (doctor_probe_write(folder, name, "x"))
         look_times(doctor, use, path);
     unlink(path);

@@ -27,7 +27,8 @@
 static void look_key(struct doctor *doctor)
 {
     if (!doctor->key_file) {
-        doctor_say(doctor, doctor->peers ? DOCTOR_BAD : DOCTOR_WARNING, "key", "none was named; make one with: spotnik key job.key, bring it to all "
+        doctor_say(doctor, doctor->peers ? DOCTOR_BAD : DOCTOR_WARNING, "key",
+                   "none was named; make one with: spotnik key job.key, bring it to all "
                    "hosts, and give --key-file");
         return;
     }
@@ -43,7 +44,8 @@ static void look_kernel(struct doctor *doctor)
     if (syscall(SYS_futex_waitv, NULL, 0, 0, NULL, 0) == -1 && errno != ENOSYS && errno != EPERM)
         doctor_say(doctor, DOCTOR_FINE, "kernel", "tells of deaths on this host at once");
     else
-        doctor_say(doctor, DOCTOR_WARNING, "kernel", "has no futex_waitv (Linux 5.16, or a sandbox): deaths are seen some milliseconds later");
+        doctor_say(doctor, DOCTOR_WARNING, "kernel",
+                   "has no futex_waitv (Linux 5.16, or a sandbox): deaths are seen some milliseconds later");
 }
 
 static void look_limits(struct doctor *doctor)
@@ -51,7 +53,8 @@ static void look_limits(struct doctor *doctor)
     struct rlimit files;
 
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < FILES_WANTED)
-        doctor_say(doctor, DOCTOR_WARNING, "limits", "%llu open files at most: enough for some hundred members; raise it with: ulimit -n %d",
+        doctor_say(doctor, DOCTOR_WARNING, "limits",
+                   "%llu open files at most: enough for some hundred members; raise it with: ulimit -n %d",
                    (unsigned long long)files.rlim_cur, FILES_WANTED);
     else
         doctor_say(doctor, DOCTOR_FINE, "limits", "open files");
@@ -61,10 +64,13 @@ static void look_memory(struct doctor *doctor)
 {
     size_t size = 1 << 20;
     int fd = memfd_create("spotnik-doctor", MFD_CLOEXEC);
-    void *memory = fd >= 0 && ftruncate(fd, (off_t)size) == 0 ? mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
+    void *memory = fd >= 0 && ftruncate(fd, (off_t)size) == 0
+                       ? mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
+                       : MAP_FAILED;
 
     if (memory == MAP_FAILED)
-        doctor_say(doctor, DOCTOR_WARNING, "shared memory", "%s: workers of this host will talk over TCP", strerror(errno));
+        doctor_say(doctor, DOCTOR_WARNING, "shared memory", "%s: workers of this host will talk over TCP",
+                   strerror(errno));
     else
         doctor_say(doctor, DOCTOR_FINE, "shared memory", "workers of this host can share it");
     if (memory != MAP_FAILED)
@@ -75,17 +81,18 @@ static void look_memory(struct doctor *doctor)
 
 static void look_clock(struct doctor *doctor)
 {
-    struct timex facts = {.modes = 0};
+    struct timex facts = { .modes = 0 };
 
     if (adjtimex(&facts) >= 0 && (facts.status & STA_UNSYNC))
-        doctor_say(doctor, DOCTOR_WARNING, "clock", "is not synchronised: training does not mind, deadlines of notices may be wrong");
+        doctor_say(doctor, DOCTOR_WARNING, "clock",
+                   "is not synchronised: training does not mind, deadlines of notices may be wrong");
     else
         doctor_say(doctor, DOCTOR_FINE, "clock", "synchronised, as far as the kernel knows");
 }
 
 static void look_bind(struct doctor *doctor)
 {
-    struct spotnik_member self = {.port = 0};
+    struct spotnik_member self = { .port = 0 };
     struct sockaddr_storage address;
 
     if (!doctor->bind)
@@ -99,7 +106,8 @@ static void look_bind(struct doctor *doctor)
     if (fd >= 0 && bind(fd, (struct sockaddr *)&address, size) == 0)
         doctor_say(doctor, DOCTOR_FINE, "address", "workers can listen on %s", doctor->bind);
     else
-        doctor_say(doctor, DOCTOR_BAD, "address", "nobody can listen on %s: %s; ip addr shows the addresses of this host", doctor->bind,
+        doctor_say(doctor, DOCTOR_BAD, "address",
+                   "nobody can listen on %s: %s; ip addr shows the addresses of this host", doctor->bind,
                    strerror(errno));
     if (fd >= 0)
         close(fd);
@@ -126,10 +134,12 @@ static void look_names(struct doctor *doctor)
         spotnik_dns_resolve(&spec, said, sizeof(said));
     uint64_t took = now_ms() - begun;
     if (said[0])
-        doctor_say(doctor, DOCTOR_WARNING, "names", "%s: a host that is not up yet, or a mistake in the name", said);
+        doctor_say(doctor, DOCTOR_WARNING, "names", "%s: a host that is not up yet, or a mistake in the name",
+                   said);
     else if (!spec.is_directory)
-        doctor_say(doctor, took > NAME_SLOW_MS ? DOCTOR_WARNING : DOCTOR_FINE, "names", "%u processes are named; looking them up took %llu ms",
-                   spec.count, (unsigned long long)took);
+        doctor_say(doctor, took > NAME_SLOW_MS ? DOCTOR_WARNING : DOCTOR_FINE, "names",
+                   "%u processes are named; looking them up took %llu ms", spec.count,
+                   (unsigned long long)took);
     if (spec.is_directory)
         snprintf(doctor->folder, sizeof(doctor->folder), "%s", spec.directory);
 }
@@ -142,7 +152,7 @@ static void forget(void *context, const struct notice *notice)
 
 static void look_notices(struct doctor *doctor)
 {
-    static const char *const from[] = {"auto"};
+    static const char *const from[] = { "auto" };
     const char *error;
     char present[64];
     bool stands = false;
@@ -154,7 +164,8 @@ static void look_notices(struct doctor *doctor)
         continue;
     notice_watch_present(watch, present, sizeof(present));
     notice_watch_free(watch);
-    doctor_say(doctor, stands ? DOCTOR_WARNING : DOCTOR_FINE, "notices", "%s%s", stands ? "this machine is about to be taken away: " : "",
+    doctor_say(doctor, stands ? DOCTOR_WARNING : DOCTOR_FINE, "notices", "%s%s",
+               stands ? "this machine is about to be taken away: " : "",
                present[0] ? present : "no cloud's metadata service answers; SIGTERM is a notice, too");
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The other end of spotnik doctor HOST: an engine without a job, behind the same door as a member, that answers who has proven the key. */
+/* The other end of spotnik doctor HOST: an engine without a job, behind the same door as a member. It
+ * answers a visitor that has proven the key. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -65,7 +66,8 @@ static bool bulk(int fd, struct doctor_message *message, uint8_t *memory)
 {
     if (message->bytes > DOCTOR_BULK_MAX)
         return false;
-    return whole(fd, memory, message->bytes, false) && whole(fd, message, sizeof(*message), true) && whole(fd, memory, message->bytes, true);
+    return whole(fd, memory, message->bytes, false) && whole(fd, message, sizeof(*message), true)
+           && whole(fd, memory, message->bytes, true);
 }
 
 static bool answer(const struct doctor *doctor, int fd, struct doctor_message *message, uint8_t *memory)
@@ -82,7 +84,8 @@ static bool answer(const struct doctor *doctor, int fd, struct doctor_message *m
         look(doctor, message);
     if (message->what == DOCTOR_SELF) {
         gethostname(host, sizeof(host) - 1);
-        snprintf(message->text, sizeof(message->text), "%s %.150s", host, doctor->folder[0] ? doctor->folder : "-");
+        snprintf(message->text, sizeof(message->text), "%s %.150s", host,
+                 doctor->folder[0] ? doctor->folder : "-");
     }
     return whole(fd, message, sizeof(*message), true);
 }
@@ -91,13 +94,13 @@ static void *talk(void *context)
 {
     struct guest *guest = context;
     struct doctor_message message;
-    struct timeval patience = {.tv_sec = PATIENCE_S};
+    struct timeval patience = { .tv_sec = PATIENCE_S };
     uint8_t *memory = malloc(DOCTOR_BULK_MAX);
 
     setsockopt(guest->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
     setsockopt(guest->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-    while (memory && whole(guest->fd, &message, sizeof(message), false) && message.magic == DOCTOR_MAGIC &&
-           answer(guest->doctor, guest->fd, &message, memory))
+    while (memory && whole(guest->fd, &message, sizeof(message), false) && message.magic == DOCTOR_MAGIC
+           && answer(guest->doctor, guest->fd, &message, memory))
         continue;
     free(memory);
     close(guest->fd);
@@ -112,7 +115,7 @@ static void take_guest(void *context, int fd, const struct spotnik_member *peer)
 
     (void)peer;
     if (guest)
-        *guest = (struct guest){.doctor = context, .fd = fd};
+        *guest = (struct guest){ .doctor = context, .fd = fd };
     if (guest && pthread_create(&thread, NULL, talk, guest) == 0) {
         pthread_detach(thread);
         return;
@@ -129,8 +132,12 @@ static size_t tell(void *context, char *text, size_t size)
 
 int doctor_serve(struct doctor *doctor)
 {
-    struct spotnik_engine_config config = {.credentials = doctor->credentials, .members_min = 1, .transport = "tcp",
-                                           .hooks = {.context = doctor, .exchange_connection = take_guest, .status_text = tell}};
+    struct spotnik_engine_config config = {
+        .credentials = doctor->credentials,
+        .members_min = 1,
+        .transport = "tcp",
+        .hooks = { .context = doctor, .exchange_connection = take_guest, .status_text = tell }
+    };
     struct spotnik_engine *engine;
     char text[SPOTNIK_ADDRESS_TEXT];
     sigset_t set;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Slurm, Kubernetes and a command as engines, each by the tool that its users have: squeue, sbatch, scancel; kubectl; /bin/sh. */
+/* Slurm, Kubernetes and a command as engines, each by the tool that its users have: squeue, sbatch,
+ * scancel; kubectl; /bin/sh. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -30,7 +31,8 @@ int fleet_command(const char *command, char *output, uint32_t size)
 
 static bool complain(const char *what, const char *output)
 {
-    fprintf(stderr, "spotnik fleet: %s: %.*s\n", what, (int)strcspn(output, "\n"), *output ? output : "no output");
+    fprintf(stderr, "spotnik fleet: %s: %.*s\n", what, (int)strcspn(output, "\n"),
+            *output ? output : "no output");
     return false;
 }
 
@@ -61,10 +63,11 @@ static bool slurm_list(const struct fleet *fleet)
     if (fleet_command(command, output, sizeof(output)))
         return complain("squeue", output);
     elements = 0;
-    for (char *line = strtok_r(output, "\n", &save); line && elements < ELEMENTS_MAX; line = strtok_r(NULL, "\n", &save)) {
+    for (char *line = strtok_r(output, "\n", &save); line && elements < ELEMENTS_MAX;
+         line = strtok_r(NULL, "\n", &save)) {
         int comment = 0;
-        if (sscanf(line, " %39s %39s %n", id, state, &comment) != 2 || strncmp(line + comment, "spotnik:", 8) ||
-            strcmp(line + comment + 8, fleet->folder) || !strcmp(state, "COMPLETING"))
+        if (sscanf(line, " %39s %39s %n", id, state, &comment) != 2 || strncmp(line + comment, "spotnik:", 8)
+            || strcmp(line + comment + 8, fleet->folder) || !strcmp(state, "COMPLETING"))
             continue;
         element[elements].running = !strcmp(state, "RUNNING");
         memcpy(element[elements++].id, id, sizeof(id));
@@ -108,7 +111,8 @@ static bool slurm_act(const struct fleet *fleet, uint32_t wanted, const struct f
 
     if (wanted < view->have)
         return slurm_fewer(view->have - wanted);
-    snprintf(command, sizeof(command), "sbatch --array=0-%u '%s/job.sbatch' 2>&1", wanted - view->have - 1, fleet->folder);
+    snprintf(command, sizeof(command), "sbatch --array=0-%u '%s/job.sbatch' 2>&1", wanted - view->have - 1,
+             fleet->folder);
     return fleet_command(command, output, sizeof(output)) == 0 || complain("sbatch", output);
 }
 
@@ -128,9 +132,12 @@ static bool kubernetes_look(const struct fleet *fleet, struct fleet_view *ret)
     const json_t *status = json_object_get(job, "status"), *spec = json_object_get(job, "spec");
     ret->have = (uint32_t)json_integer_value(json_object_get(spec, "parallelism"));
     ret->running = (uint32_t)json_integer_value(json_object_get(status, "active"));
-    ret->done = json_integer_value(json_object_get(status, "succeeded")) > 0; /* a worker that ends with 0: the training is over */
-    json_array_foreach(json_object_get(status, "conditions"), i, condition) {
-        const char *type = json_string_value(json_object_get(condition, "type")), *is = json_string_value(json_object_get(condition, "status"));
+    ret->done = json_integer_value(json_object_get(status, "succeeded"))
+                > 0; /* a worker that ends with 0: the training is over */
+    json_array_foreach(json_object_get(status, "conditions"), i, condition)
+    {
+        const char *type = json_string_value(json_object_get(condition, "type")),
+                   *is = json_string_value(json_object_get(condition, "status"));
         ret->done |= type && is && !strcmp(type, "Complete") && !strcmp(is, "True");
     }
     bool readable = json_is_object(spec);
@@ -142,12 +149,14 @@ static bool kubernetes_act(const struct fleet *fleet, uint32_t wanted)
 {
     char command[600], output[1024];
 
-    snprintf(command, sizeof(command), "kubectl patch job '%s' -p '{\"spec\":{\"parallelism\":%u,\"completions\":%u}}' 2>&1", fleet->name,
-             wanted, wanted);
+    snprintf(command, sizeof(command),
+             "kubectl patch job '%s' -p '{\"spec\":{\"parallelism\":%u,\"completions\":%u}}' 2>&1",
+             fleet->name, wanted, wanted);
     return fleet_command(command, output, sizeof(output)) == 0 || complain("kubectl", output);
 }
 
-/* ---- a command: it is told how many are wanted, makes it so, and says how many there are: "HAVE [words]", or "done" ---- */
+/* ---- a command: it is told how many are wanted, makes it so, and says how many there are: "HAVE
+ * [words]", or "done" ---- */
 
 static bool exec_look(const struct fleet *fleet, uint32_t wanted, struct fleet_view *ret)
 {
@@ -168,7 +177,7 @@ static bool exec_look(const struct fleet *fleet, uint32_t wanted, struct fleet_v
 
 bool fleet_look(const struct fleet *fleet, uint32_t wanted, struct fleet_view *ret)
 {
-    *ret = (struct fleet_view){.have = 0};
+    *ret = (struct fleet_view){ .have = 0 };
     if (!strcmp(fleet->engine, "slurm"))
         return slurm_look(fleet, ret);
     if (!strcmp(fleet->engine, "kubernetes"))

@@ -13,9 +13,11 @@
 
 static int refuse(const char *text)
 {
-    return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
-                                "SPOTNIK_PEERS: \"dns://%.80s\": write dns://train-[0-7].train:PORT, or dns://train:PORT/8 "
-                                "where 8 is how many processes the job begins with", text);
+    return spotnik_error_return(
+        SPOTNIK_ERR_ARGUMENT,
+        "SPOTNIK_PEERS: \"dns://%.80s\": write dns://train-[0-7].train:PORT, or dns://train:PORT/8 "
+        "where 8 is how many processes the job begins with",
+        text);
 }
 
 /* The number behind `sign`, which is cut off. False: it is no number from 1 to `most`. */
@@ -35,13 +37,15 @@ int spotnik_dns_parse(const char *text, struct spotnik_peers_spec *spec)
     char names[2048];
     if (snprintf(names, sizeof names, "%s", text) >= (int)sizeof names)
         return refuse(text);
-    if (!cut_number(names, '/', SPOTNIK_PEERS_LISTED_MAX, &count) || !cut_number(names, ':', UINT16_MAX, &port))
+    if (!cut_number(names, '/', SPOTNIK_PEERS_LISTED_MAX, &count)
+        || !cut_number(names, ':', UINT16_MAX, &port))
         return refuse(text);
     int rc = spotnik_hosts_expand(names, spec->name, SPOTNIK_PEERS_LISTED_MAX, &spec->name_count);
     if (rc != 0)
         return rc;
     if (spec->name_count > SPOTNIK_PEERS_LISTED_MAX)
-        return spotnik_error_return(SPOTNIK_ERR_LIMIT, "SPOTNIK_PEERS: %u names; the first %d of them are enough: others join",
+        return spotnik_error_return(SPOTNIK_ERR_LIMIT,
+                                    "SPOTNIK_PEERS: %u names; the first %d of them are enough: others join",
                                     spec->name_count, SPOTNIK_PEERS_LISTED_MAX);
     if (spec->name_count == 0 || (spec->name_count == 1) != (count > 0))
         return refuse(text);
@@ -77,7 +81,9 @@ int spotnik_hosts_file_parse(const char *path, struct spotnik_peers_spec *spec)
     if (snprintf(spec->directory, sizeof spec->directory, "%s", path) < (int)sizeof spec->directory)
         file_read(spec);
     if (spec->name_count == 0)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "SPOTNIK_PEERS: \"hosts:%.200s\": there is no host in that file, or no such file", path);
+        return spotnik_error_return(
+            SPOTNIK_ERR_ARGUMENT,
+            "SPOTNIK_PEERS: \"hosts:%.200s\": there is no host in that file, or no such file", path);
     spec->is_file = true;
     spec->port = SPOTNIK_DNS_PORT;
     return 0;
@@ -87,7 +93,8 @@ int spotnik_hosts_file_parse(const char *path, struct spotnik_peers_spec *spec)
 
 static int by_address(const void *a, const void *b)
 {
-    return memcmp(((const struct spotnik_member *)a)->address, ((const struct spotnik_member *)b)->address, 16);
+    return memcmp(((const struct spotnik_member *)a)->address, ((const struct spotnik_member *)b)->address,
+                  16);
 }
 
 /* At most `max` addresses of a name, each once. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The last checkpoint of a job whose members all leave for a notice, or too many of them. Each leaver writes what is missing when its leave
- * was agreed on: nobody decides who is the last, and no message is needed. Decides nothing about when to leave. */
+/* The last checkpoint of a job whose members all leave for a notice, or too many of them. Each
+ * leaver writes what is missing when its leave was agreed on: no member decides which is the last, and
+ * no message is needed. Decides nothing about when to leave. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -77,7 +78,8 @@ void spotnik_checkpoint_farewell(struct spotnik_checkpoint *checkpoint)
     bool complete = false;
 
     pthread_mutex_lock(&checkpoint->lock);
-    bool wanted = step && checkpoint->started && step == checkpoint->begun_step && checkpoint->info.complete_step < step;
+    bool wanted = step && checkpoint->started && step == checkpoint->begun_step
+                  && checkpoint->info.complete_step < step;
     pthread_mutex_unlock(&checkpoint->lock);
     if (!wanted)
         return;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists of hosts and names. Claims: a list as Slurm writes it is every name once, in order, with its leading zeros; what cannot be read is refused and
- * not guessed; dns:// takes names, or one name with a number, and nothing else; names without an address stand in the list all the same, where
- * nobody answers. */
+/* Lists of hosts and names. Claims: a list as Slurm writes it is every name once, in order, with
+ * its leading zeros; what cannot be read is refused and not guessed; dns:// takes names, or one
+ * name with a number, and nothing else; names without an address stand in the list all the same,
+ * where nobody answers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +22,7 @@ static struct spotnik_peers_spec spec;
 
 static void lists(void **state)
 {
-    static const char *const wanted[] = {"n01", "n02", "n03", "n7", "gpu0-a", "gpu0-b1", "gpu0-b2", "m"};
+    static const char *const wanted[] = { "n01", "n02", "n03", "n7", "gpu0-a", "gpu0-b1", "gpu0-b2", "m" };
     uint32_t count = 0;
 
     (void)state;
@@ -40,7 +41,8 @@ static void lists(void **state)
 
 static void refused(void **state)
 {
-    static const char *const wrong[] = {"n[1-3", "n1]", "n[3-1]", "n[]", "n[a]", "n[1-]", ",", "n[1,,2]", "n[1-2]]"};
+    static const char *const wrong[] = { "n[1-3", "n1]", "n[3-1]",  "n[]",    "n[a]",
+                                         "n[1-]", ",",   "n[1,,2]", "n[1-2]]" };
     uint32_t count;
 
     (void)state;
@@ -51,7 +53,8 @@ static void refused(void **state)
 
 static void names(void **state)
 {
-    static const char *const wrong[] = {"train", "train:0/3", "train/0", "train/65", "train/x", "train-[0-3].train/4", "a,b:70000", ""};
+    static const char *const wrong[] = { "train",   "train:0/3",           "train/0",   "train/65",
+                                         "train/x", "train-[0-3].train/4", "a,b:70000", "" };
 
     (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -127,7 +130,8 @@ static void files(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(lists), cmocka_unit_test(refused), cmocka_unit_test(names),
-                                       cmocka_unit_test(missing), cmocka_unit_test(files)};
+    const struct CMUnitTest tests[] = { cmocka_unit_test(lists), cmocka_unit_test(refused),
+                                        cmocka_unit_test(names), cmocka_unit_test(missing),
+                                        cmocka_unit_test(files) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
