@@ -35,7 +35,7 @@ static const char help[] =
     "      --speedup X         replay the trace X times as fast                                        [1]\n"
     "      --seed N            which workers --kill-every chooses                                      [clock]\n"
     "      --peers SPEC        where to find the job: host:port,... or file:DIR; slurm, slurm:JOB, skypilot,\n"
-    "                          hosts:FILE or dns://train-[0-7].train[:PORT]; see docs/guide    [what the engine says; a folder for this run]\n"
+    "                          hosts:FILE, exec:COMMAND or dns://train-[0-7].train[:PORT]; see docs/guide    [what the engine says; a folder for this run]\n"
     "      --min N             steps wait until the job has N members on all hosts together        [MIN]\n"
     "      --key-file FILE     the job key; see spotnik key                        [a key made for this run]\n"
     "      --bind ADDRESS      address that workers listen on; auto: this host's   [127.0.0.1]\n"

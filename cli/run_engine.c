@@ -5,11 +5,15 @@
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <netdb.h>
+#include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "peers/dns.h"
@@ -242,6 +246,72 @@ static bool find_dns(const char *word, const char *bind, struct run_engine *ret)
     return true;
 }
 
+/* ---- a command that prints hosts: a file of hosts that a child of ours keeps up to date ---- */
+
+/* One host on each line, as for Horovod: what stands behind a colon is a number of slots. False: the command failed, or knows
+ * no host; the file stays as it was. */
+static bool hosts_write(const char *command, const char *path)
+{
+    char line[512], word[512], temporary[300];
+    uint32_t count = 0;
+
+    snprintf(temporary, sizeof(temporary), "%s.new", path);
+    FILE *pipe = popen(command, "re"), *file = fopen(temporary, "we");
+    while (pipe && file && fgets(line, sizeof(line), pipe))
+        if (sscanf(line, " %511s", word) == 1 && word[0] != '#') {
+            char *colon = strchr(word, ':');
+            if (colon && !strchr(colon + 1, ':'))
+                *colon = 0;
+            fprintf(file, "%s\n", word);
+            count++;
+        }
+    bool fine = pipe && pclose(pipe) == 0 && count > 0;
+    if (file && fclose(file) != 0)
+        fine = false;
+    if (fine && rename(temporary, path) == 0)
+        return true;
+    unlink(temporary);
+    return false;
+}
+
+/* Until the agent ends. */
+static void hosts_keep(const char *command, const char *path)
+{
+    static const struct timespec pause = { .tv_sec = 5 };
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigprocmask(SIG_SETMASK, &set, NULL);
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    while (sigtimedwait(&set, NULL, &pause) != SIGTERM)
+        hosts_write(command, path);
+    unlink(path);
+    _exit(0);
+}
+
+static bool find_exec(const char *command, const char *bind, struct run_engine *ret)
+{
+    char path[200], word[256];
+    const char *base = word_of("TMPDIR");
+
+    snprintf(path, sizeof(path), "%.150s/spotnik-hosts-XXXXXX", base ? base : "/tmp");
+    int fd = mkstemp(path);
+    if (fd < 0)
+        return complain("cannot make %s: %s", path, strerror(errno));
+    close(fd);
+    snprintf(word, sizeof(word), "hosts:%s", path);
+    if (!hosts_write(command, path)) {
+        unlink(path);
+        return complain("exec:%s failed, or printed no host; it must print one on each line", command);
+    }
+    fflush(NULL);
+    if (fork() == 0)
+        hosts_keep(command, path);
+    return find_dns(word, bind, ret);
+}
+
 /* Only where there is no doubt: a step of several tasks, or several nodes. */
 static bool find_auto(const char *bind, struct run_engine *ret)
 {
@@ -268,6 +338,8 @@ bool run_engine_find(const char *word, const char *bind, struct run_engine *ret)
         return find_slurm(word + 5 + (word[5] == ':'), bind, ret);
     if (!strcmp(word, "skypilot"))
         return find_skypilot(bind, ret);
+    if (!strncmp(word, "exec:", 5))
+        return find_exec(word + 5, bind, ret);
     if (!strncmp(word, "dns://", 6) || !strncmp(word, "hosts:", 6))
         return find_dns(word, bind, ret);
     snprintf(ret->peers, sizeof(ret->peers), "%s", word);

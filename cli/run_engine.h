@@ -17,7 +17,7 @@ struct run_engine {
     char said[300];   /* in one line, what was found; "": nothing to say */
 };
 
-/* `word`: slurm, slurm:JOB, skypilot, dns://..., hosts:FILE, auto, or a spec of the library, which
+/* `word`: slurm, slurm:JOB, skypilot, dns://..., hosts:FILE, exec:COMMAND, auto, or a spec of the library, which
  * stays as it is. `bind`: the user's, or NULL. False: it was said on standard error why not. */
 bool run_engine_find(const char *word, const char *bind, struct run_engine *ret);
 

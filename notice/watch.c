@@ -230,7 +230,8 @@ static const char *add_named(struct notice_watch *watch, const char *from)
         return "a source is auto, aws, gcp, azure, exec:COMMAND or file:PATH";
     if (!watch->http)
         return is_auto ? NULL
-                       : "built without libcurl: no metadata service can be asked; exec: and file: work";
+                       : "libcurl.so.4 is not there, or spotnik was built without its headers: no metadata "
+                         "service can be asked; exec: and file: work";
     if (is_auto || !strcmp(from, "aws"))
         fine = add_aws(watch, !is_auto);
     if (fine && (is_auto || !strcmp(from, "gcp")))

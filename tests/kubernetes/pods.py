@@ -236,8 +236,8 @@ def delete_all(cluster, key):
         pod.delete()
 
 
-def hosts_file(cluster, key):
-    """docs/guide/engines.md: a file of hosts instead of names of the DNS. A host that is added to it later joins."""
+def hosts_file(cluster, key, way):
+    """docs/guide/engines.md: a file of hosts, or a command that prints them, instead of names of the DNS. A host that is added later joins."""
     path = f"{cluster.folder}/hosts.txt"
     nodes, logs = [], []
 
@@ -254,7 +254,7 @@ def hosts_file(cluster, key):
         logs.append(f"{cluster.folder}/host-{i}.log")
         with open(logs[-1], "w") as log:
             nodes.append(subprocess.Popen(["ip", "netns", "exec", pod.netns, SPOTNIK, "run", "-n", "1", "--min", "2", "--bind", f"10.88.1.{i}",
-                                           "--peers", f"hosts:{path}", "--key-file", key, "--", *command()[-9:]], stdout=log, stderr=log))
+                                           "--peers", way + path, "--key-file", key, "--", *command()[-9:]], stdout=log, stderr=log))
 
     def sizes():
         found = []
@@ -275,17 +275,21 @@ def hosts_file(cluster, key):
         node.send_signal(signal.SIGTERM)
     if any(node.wait(PATIENCE_S) != 75 for node in nodes):
         fail(f"hosts of a file ended with {[node.returncode for node in nodes]}")
-    print("a file of hosts: three met, the fourth was added to the file and joined")
+    print(f"{way}: three hosts met, the fourth was added to the file and joined")
 
 
 def main():
+    files_before = os.listdir("/tmp")
     for missing in ("REFUSED", "NXDOMAIN"):
         with tempfile.TemporaryDirectory(prefix="spotnik-k8s-") as folder, Cluster(folder, missing) as cluster:
             subprocess.run([SPOTNIK, "key", f"{folder}/key"], check=True)
             live(cluster, f"{folder}/key")
             if missing == "NXDOMAIN":
                 delete_all(cluster, f"{folder}/key")
-                hosts_file(cluster, f"{folder}/key")
+                for way in ("hosts:", "exec:cat "):
+                    hosts_file(cluster, f"{folder}/key", way)
+                cluster.until("the agents' files of hosts to be gone", lambda: not [
+                    name for name in os.listdir("/tmp") if name.startswith("spotnik-hosts-") and name not in files_before])
 
 
 main()
