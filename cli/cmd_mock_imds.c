@@ -24,17 +24,24 @@
 
 static const char help[] =
     "Usage: spotnik mock-imds [--listen ADDRESS:PORT] [--clouds LIST] [--name NAME] [--script FILE]\n\n"
-    "Play the metadata service of AWS, Google Cloud and Azure, so that what follows a notice can be tried at home.\n\n"
-    "      --listen ADDRESS:PORT   port 0 takes a free one; the first line printed says which    [127.0.0.1:1338]\n"
-    "      --clouds LIST           which of them answer                                          [aws,gcp,azure]\n"
+    "Play the metadata service of AWS, Google Cloud and Azure, so that what follows a notice can be tried at "
+    "home.\n\n"
+    "      --listen ADDRESS:PORT   port 0 takes a free one; the first line printed says which    "
+    "[127.0.0.1:1338]\n"
+    "      --clouds LIST           which of them answer                                          "
+    "[aws,gcp,azure]\n"
     "      --name NAME             of this machine, for Azure                                    [vm-0]\n"
-    "      --script FILE           what happens when; - reads it from standard input as it comes, and ends with it\n\n"
+    "      --script FILE           what happens when; - reads it from standard input as it comes, and ends "
+    "with it\n\n"
     "A line of the script: [SECONDS since the start] WHOSE WHAT. Without a time it happens at once.\n\n"
     "  aws action terminate|stop|hibernate [WHEN]    aws rebalance [WHEN]   aws expire-tokens    aws clear\n"
-    "  gcp preempted                                 gcp maintenance TERMINATE_ON_HOST_MAINTENANCE   gcp clear\n"
-    "  azure event TYPE MACHINE [WHEN] [STATUS]      TYPE: Preempt, Terminate, Reboot, Redeploy, Freeze   azure clear\n"
+    "  gcp preempted                                 gcp maintenance TERMINATE_ON_HOST_MAINTENANCE   gcp "
+    "clear\n"
+    "  azure event TYPE MACHINE [WHEN] [STATUS]      TYPE: Preempt, Terminate, Reboot, Redeploy, Freeze   "
+    "azure clear\n"
     "  all fail 503           all hang               all well\n\n"
-    "WHEN: +120 seconds from then. Another word is passed on as it is: what does a client do with a bad date?\n\n"
+    "WHEN: +120 seconds from then. Another word is passed on as it is: what does a client do with a bad "
+    "date?\n\n"
     "  spotnik mock-imds --script night.txt &\n"
     "  SPOTNIK_IMDS_ENDPOINT=http://127.0.0.1:1338 spotnik run -n 4 -- ./train\n";
 
@@ -141,7 +148,8 @@ static bool read_script(struct server *server, const char *path)
 
 static void read_orders(struct server *server)
 {
-    ssize_t got = read(server->script, server->rest + server->rest_used, sizeof(server->rest) - 1 - server->rest_used);
+    ssize_t got =
+        read(server->script, server->rest + server->rest_used, sizeof(server->rest) - 1 - server->rest_used);
     char *newline;
 
     if (got <= 0) {
@@ -176,7 +184,7 @@ static void understand(struct call *call)
 {
     struct mock_question *question = &call->question;
 
-    *question = (struct mock_question){0};
+    *question = (struct mock_question){ 0 };
     sscanf(call->text, "%7s %511s", question->method, question->path);
     for (const char *line = strchr(call->text, '\n'); line; line = strchr(line, '\n')) {
         line++;
@@ -204,8 +212,11 @@ static void answer(struct server *server, struct call *call)
     call->wait_until_ns = reply.wait_ns == SPOTNIK_NEVER ? SPOTNIK_NEVER : now_ns() + reply.wait_ns;
     if (reply.status == 0)
         return;
-    int length = snprintf(text, sizeof(text), "HTTP/1.1 %d %s\r\nContent-Type: %s\r\n%sContent-Length: %zu\r\nConnection: close\r\n\r\n%s",
-                          reply.status, reply.status == 200 ? "OK" : "Error", reply.type, reply.headers, strlen(reply.body), reply.body);
+    int length =
+        snprintf(text, sizeof(text),
+                 "HTTP/1.1 %d %s\r\nContent-Type: %s\r\n%sContent-Length: %zu\r\nConnection: close\r\n\r\n%s",
+                 reply.status, reply.status == 200 ? "OK" : "Error", reply.type, reply.headers,
+                 strlen(reply.body), reply.body);
     (void)!write(call->fd, text, (size_t)length);
     shutdown(call->fd, SHUT_WR);
     hang_up(call);
@@ -238,14 +249,14 @@ static void take_call(struct server *server)
 
     for (int i = 0; fd >= 0 && i < CALLS; i++)
         if (server->call[i].fd < 0) {
-            server->call[i] = (struct call){.fd = fd, .wait_until_ns = SPOTNIK_NEVER};
+            server->call[i] = (struct call){ .fd = fd, .wait_until_ns = SPOTNIK_NEVER };
             return;
         }
     if (fd >= 0)
         close(fd);
 }
 
-/* Whoever waits for a change may have it now. */
+/* A client that waits for a change may have it now. */
 static void answer_waiting(struct server *server)
 {
     for (int i = 0; i < CALLS; i++)
@@ -267,10 +278,11 @@ static int wait_ms(const struct server *server)
 
 static void turn(struct server *server)
 {
-    struct pollfd fds[CALLS + 2] = {{.fd = server->listener, .events = POLLIN}, {.fd = server->script, .events = POLLIN}};
+    struct pollfd fds[CALLS + 2] = { { .fd = server->listener, .events = POLLIN },
+                                     { .fd = server->script, .events = POLLIN } };
 
     for (int i = 0; i < CALLS; i++)
-        fds[i + 2] = (struct pollfd){.fd = server->call[i].fd, .events = POLLIN};
+        fds[i + 2] = (struct pollfd){ .fd = server->call[i].fd, .events = POLLIN };
     if (poll(fds, CALLS + 2, wait_ms(server)) < 0)
         return;
     if (fds[1].revents)
@@ -288,7 +300,7 @@ static void turn(struct server *server)
 
 static bool listen_on(struct server *server, const char *where)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET};
+    struct sockaddr_in address = { .sin_family = AF_INET };
     socklen_t size = sizeof(address);
     const char *colon = strrchr(where, ':');
     char host[64];
@@ -296,7 +308,8 @@ static bool listen_on(struct server *server, const char *where)
     int one = 1;
 
     snprintf(host, sizeof(host), "%.*s", colon ? (int)(colon - where) : 0, where);
-    if (!colon || !option_u64(colon + 1, 0, 65535, &port) || inet_pton(AF_INET, host, &address.sin_addr) != 1) {
+    if (!colon || !option_u64(colon + 1, 0, 65535, &port)
+        || inet_pton(AF_INET, host, &address.sin_addr) != 1) {
         option_refuse("mock-imds", "\"%s\" is no ADDRESS:PORT", where);
         return false;
     }
@@ -320,7 +333,10 @@ static bool clouds_set(struct mock_cloud *cloud, const char *list)
     snprintf(copy, sizeof(copy), "%s", list);
     cloud->aws = cloud->gcp = cloud->azure = false;
     for (char *word = strtok_r(copy, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
-        bool *which = !strcmp(word, "aws") ? &cloud->aws : !strcmp(word, "gcp") ? &cloud->gcp : !strcmp(word, "azure") ? &cloud->azure : NULL;
+        bool *which = !strcmp(word, "aws")     ? &cloud->aws
+                      : !strcmp(word, "gcp")   ? &cloud->gcp
+                      : !strcmp(word, "azure") ? &cloud->azure
+                                               : NULL;
         if (!which)
             return false;
         *which = true;
@@ -330,10 +346,12 @@ static bool clouds_set(struct mock_cloud *cloud, const char *list)
 
 int spotnik_cmd_mock_imds(int argc, char **argv)
 {
-    static const struct option names[] = {{"listen", required_argument, NULL, 'l'}, {"clouds", required_argument, NULL, 'c'},
-                                          {"name", required_argument, NULL, 'n'},   {"script", required_argument, NULL, 's'},
-                                          {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0}};
-    static struct server server = {.script = -1};
+    static const struct option names[] = {
+        { "listen", required_argument, NULL, 'l' }, { "clouds", required_argument, NULL, 'c' },
+        { "name", required_argument, NULL, 'n' },   { "script", required_argument, NULL, 's' },
+        { "help", no_argument, NULL, 'h' },         { NULL, 0, NULL, 0 }
+    };
+    static struct server server = { .script = -1 };
     const char *where = "127.0.0.1:1338", *script = NULL;
     int option;
 
@@ -342,15 +360,24 @@ int spotnik_cmd_mock_imds(int argc, char **argv)
     optind = 0;
     while ((option = getopt_long(argc, argv, "h", names, NULL)) != -1)
         switch (option) {
-        case 'l': where = optarg; break;
-        case 's': script = optarg; break;
-        case 'n': snprintf(server.cloud.name, sizeof(server.cloud.name), "%s", optarg); break;
-        case 'h': fputs(help, stdout); return 0;
+        case 'l':
+            where = optarg;
+            break;
+        case 's':
+            script = optarg;
+            break;
+        case 'n':
+            snprintf(server.cloud.name, sizeof(server.cloud.name), "%s", optarg);
+            break;
+        case 'h':
+            fputs(help, stdout);
+            return 0;
         case 'c':
             if (clouds_set(&server.cloud, optarg))
                 break;
             return option_refuse("mock-imds", "\"%s\" is no list of aws, gcp and azure", optarg);
-        default: return option_refuse("mock-imds", "unknown option, or a value is missing: %s", argv[optind - 1]);
+        default:
+            return option_refuse("mock-imds", "unknown option, or a value is missing: %s", argv[optind - 1]);
         }
     if (optind != argc)
         return option_refuse("mock-imds", "what is \"%s\"?", argv[optind]);

@@ -21,6 +21,8 @@ static const struct {
     {"notice", "is this machine about to be taken away?", spotnik_cmd_notice},
     {"mock-imds", "play the metadata service of a cloud, by a script", spotnik_cmd_mock_imds},
     {"slurm", "submit a job whose elements come and go", spotnik_cmd_slurm},
+    {"doctor", "is everything ready, here and between two hosts?", spotnik_cmd_doctor},
+    {"fleet", "keep as many machines as the plan wants", spotnik_cmd_fleet},
     {"plan", "what to rent: machines, how many, which batch", spotnik_cmd_plan},
     {"prices", "get today's prices for the planner", spotnik_cmd_prices},
     {"profile", "measure a job for the planner", spotnik_cmd_profile},

@@ -15,8 +15,14 @@
 
 void mock_cloud_init(struct mock_cloud *cloud)
 {
-    *cloud = (struct mock_cloud){.aws = true, .gcp = true, .azure = true, .name = "vm-0", .maintenance = "NONE", .incarnation = 1,
-                                 .preempted_tag = 1, .maintenance_tag = 1};
+    *cloud = (struct mock_cloud){ .aws = true,
+                                  .gcp = true,
+                                  .azure = true,
+                                  .name = "vm-0",
+                                  .maintenance = "NONE",
+                                  .incarnation = 1,
+                                  .preempted_tag = 1,
+                                  .maintenance_tag = 1 };
 }
 
 /* ---- orders ---- */
@@ -29,7 +35,8 @@ static void date(char *ret, size_t size, const char *format, int64_t ms)
     strftime(ret, size, format, gmtime_r(&seconds, &time));
 }
 
-/* "+120" and its like, as a date in `format`; anything else stands as it is, for answers that are out of order. */
+/* "+120" and its like, as a date in `format`; anything else stands as it is, for answers that are
+ * out of order. */
 static void when(const struct mock_cloud *cloud, const char *word, const char *format, char *ret, size_t size)
 {
     int64_t ms;
@@ -88,7 +95,7 @@ static const char *order_event(struct mock_cloud *cloud, char **word)
         return "azure: event TYPE MACHINE [WHEN] [Scheduled|Started]";
     if (cloud->events == MOCK_EVENTS)
         return "azure: too many events at once";
-    *event = (struct mock_event){0};
+    *event = (struct mock_event){ 0 };
     snprintf(event->id, sizeof(event->id), "EVENT-%u", ++cloud->incarnation);
     snprintf(event->type, sizeof(event->type), "%s", word[1]);
     snprintf(event->resource, sizeof(event->resource), "%s", word[2]);
@@ -126,11 +133,12 @@ static const char *order_all(struct mock_cloud *cloud, char **word)
 
 const char *mock_cloud_order(struct mock_cloud *cloud, const char *line)
 {
-    char copy[512], *word[8] = {NULL}, *save = NULL;
+    char copy[512], *word[8] = { NULL }, *save = NULL;
     int count = 0;
 
     snprintf(copy, sizeof(copy), "%s", line);
-    for (char *at = strtok_r(copy, " \t\r\n", &save); at && *at != '#' && count < 7; at = strtok_r(NULL, " \t\r\n", &save))
+    for (char *at = strtok_r(copy, " \t\r\n", &save); at && *at != '#' && count < 7;
+         at = strtok_r(NULL, " \t\r\n", &save))
         word[count++] = at;
     if (count == 0)
         return NULL;
@@ -159,7 +167,8 @@ static bool begins(const char *text, const char *with)
     return !strncmp(text, with, strlen(with));
 }
 
-static void give_token(struct mock_cloud *cloud, const struct mock_question *question, struct mock_answer *ret)
+static void give_token(struct mock_cloud *cloud, const struct mock_question *question,
+                       struct mock_answer *ret)
 {
     char *end;
     long ttl_s = strtol(question->ttl, &end, 10);
@@ -172,7 +181,8 @@ static void give_token(struct mock_cloud *cloud, const struct mock_question *que
         reply(ret, 400, "text/plain", "");
     } else {
         uint32_t place = cloud->tokens < MOCK_TOKENS ? cloud->tokens++ : (uint32_t)random() % MOCK_TOKENS;
-        snprintf(cloud->token[place].value, sizeof(cloud->token[place].value), "AQAEA%08lx%08lx==", random(), random());
+        snprintf(cloud->token[place].value, sizeof(cloud->token[place].value), "AQAEA%08lx%08lx==", random(),
+                 random());
         cloud->token[place].until_ns = cloud->now_ns + (uint64_t)ttl_s * SPOTNIK_S;
         reply(ret, 200, "text/plain", cloud->token[place].value);
         snprintf(ret->headers, sizeof(ret->headers), "X-aws-ec2-metadata-token-ttl-seconds: %ld\r\n", ttl_s);
@@ -187,7 +197,8 @@ static bool has_token(const struct mock_cloud *cloud, const struct mock_question
     return false;
 }
 
-static void answer_aws(struct mock_cloud *cloud, const struct mock_question *question, struct mock_answer *ret)
+static void answer_aws(struct mock_cloud *cloud, const struct mock_question *question,
+                       struct mock_answer *ret)
 {
     const char *path = question->path;
     char body[256];
@@ -199,9 +210,11 @@ static void answer_aws(struct mock_cloud *cloud, const struct mock_question *que
     } else if (!strcmp(path, "/latest/meta-data/instance-life-cycle")) {
         reply(ret, 200, "text/plain", "spot");
     } else if (!strcmp(path, "/latest/meta-data/spot/instance-action") && cloud->action[0]) {
-        snprintf(body, sizeof(body), "{\"action\":\"%s\",\"time\":\"%s\"}", cloud->action, cloud->action_time);
+        snprintf(body, sizeof(body), "{\"action\":\"%s\",\"time\":\"%s\"}", cloud->action,
+                 cloud->action_time);
         reply(ret, 200, "application/json", body);
-    } else if (!strcmp(path, "/latest/meta-data/events/recommendations/rebalance") && cloud->rebalance_time[0]) {
+    } else if (!strcmp(path, "/latest/meta-data/events/recommendations/rebalance")
+               && cloud->rebalance_time[0]) {
         snprintf(body, sizeof(body), "{\"noticeTime\":\"%s\"}", cloud->rebalance_time);
         reply(ret, 200, "application/json", body);
     } else {
@@ -224,12 +237,13 @@ static const char *parameter(const char *path, const char *name, char *ret, size
     return ret;
 }
 
-static void answer_value(const struct mock_cloud *cloud, const struct mock_question *question, uint64_t asked_ns, const char *value,
-                         uint64_t tag, struct mock_answer *ret)
+static void answer_value(const struct mock_cloud *cloud, const struct mock_question *question,
+                         uint64_t asked_ns, const char *value, uint64_t tag, struct mock_answer *ret)
 {
     char text[64], etag[32];
     bool wants_change = !strcasecmp(parameter(question->path, "wait_for_change", text, sizeof(text)), "true");
-    uint64_t patience_ns = strtoull(parameter(question->path, "timeout_sec", text, sizeof(text)), NULL, 10) * SPOTNIK_S;
+    uint64_t patience_ns =
+        strtoull(parameter(question->path, "timeout_sec", text, sizeof(text)), NULL, 10) * SPOTNIK_S;
 
     snprintf(etag, sizeof(etag), "%016" PRIx64, tag * UINT64_C(0x9e3779b97f4a7c15));
     parameter(question->path, "last_etag", text, sizeof(text));
@@ -242,22 +256,24 @@ static void answer_value(const struct mock_cloud *cloud, const struct mock_quest
     snprintf(ret->headers, sizeof(ret->headers), "Metadata-Flavor: Google\r\nETag: %s\r\n", etag);
 }
 
-static void answer_gcp(const struct mock_cloud *cloud, const struct mock_question *question, uint64_t asked_ns,
-                       struct mock_answer *ret)
+static void answer_gcp(const struct mock_cloud *cloud, const struct mock_question *question,
+                       uint64_t asked_ns, struct mock_answer *ret)
 {
     const char *what = question->path + strlen("/computeMetadata/v1/instance/");
 
     if (strcmp(question->flavor, "Google"))
         reply(ret, 403, "text/html", "Missing Metadata-Flavor:Google header.");
     else if (begins(what, "preempted"))
-        answer_value(cloud, question, asked_ns, cloud->preempted ? "TRUE" : "FALSE", cloud->preempted_tag, ret);
+        answer_value(cloud, question, asked_ns, cloud->preempted ? "TRUE" : "FALSE", cloud->preempted_tag,
+                     ret);
     else if (begins(what, "maintenance-event"))
         answer_value(cloud, question, asked_ns, cloud->maintenance, cloud->maintenance_tag, ret);
     else
         reply(ret, 404, "text/html", "");
 }
 
-static void answer_events(struct mock_cloud *cloud, const struct mock_question *question, struct mock_answer *ret)
+static void answer_events(struct mock_cloud *cloud, const struct mock_question *question,
+                          struct mock_answer *ret)
 {
     size_t used = 0;
 
@@ -267,22 +283,27 @@ static void answer_events(struct mock_cloud *cloud, const struct mock_question *
         return;
     }
     reply(ret, 200, "application/json", "");
-    used += (size_t)snprintf(ret->body, sizeof(ret->body), "{\"DocumentIncarnation\":%u,\"Events\":[", cloud->incarnation);
+    used += (size_t)snprintf(ret->body, sizeof(ret->body), "{\"DocumentIncarnation\":%u,\"Events\":[",
+                             cloud->incarnation);
     for (uint32_t i = 0; i < cloud->events; i++) {
         const struct mock_event *event = &cloud->event[i];
-        used += (size_t)snprintf(ret->body + used, sizeof(ret->body) - used,
-                                 "%s{\"EventId\":\"%s\",\"EventStatus\":\"%s\",\"EventType\":\"%s\",\"ResourceType\":\"VirtualMachine\","
-                                 "\"Resources\":[\"%s\"],\"NotBefore\":\"%s\",\"Description\":\"\",\"EventSource\":\"Platform\","
-                                 "\"DurationInSeconds\":-1}",
-                                 i ? "," : "", event->id, event->status, event->type, event->resource, event->before);
+        used += (size_t)snprintf(
+            ret->body + used, sizeof(ret->body) - used,
+            "%s{\"EventId\":\"%s\",\"EventStatus\":\"%s\",\"EventType\":\"%s\",\"ResourceType\":"
+            "\"VirtualMachine\","
+            "\"Resources\":[\"%s\"],\"NotBefore\":\"%s\",\"Description\":\"\",\"EventSource\":\"Platform\","
+            "\"DurationInSeconds\":-1}",
+            i ? "," : "", event->id, event->status, event->type, event->resource, event->before);
     }
     snprintf(ret->body + used, sizeof(ret->body) - used, "]}");
 }
 
-static void answer_azure(struct mock_cloud *cloud, const struct mock_question *question, struct mock_answer *ret)
+static void answer_azure(struct mock_cloud *cloud, const struct mock_question *question,
+                         struct mock_answer *ret)
 {
     if (strcasecmp(question->metadata, "true") || !strstr(question->path, "api-version="))
-        reply(ret, 400, "application/json", "{\"error\":\"Bad request. Required metadata header or api-version not specified\"}");
+        reply(ret, 400, "application/json",
+              "{\"error\":\"Bad request. Required metadata header or api-version not specified\"}");
     else if (begins(question->path, "/metadata/instance/compute/name?"))
         reply(ret, 200, "text/plain", cloud->name);
     else if (begins(question->path, "/metadata/scheduledevents?"))
@@ -291,12 +312,14 @@ static void answer_azure(struct mock_cloud *cloud, const struct mock_question *q
         reply(ret, 404, "application/json", "");
 }
 
-void mock_cloud_answer(struct mock_cloud *cloud, const struct mock_question *question, uint64_t asked_ns, struct mock_answer *ret)
+void mock_cloud_answer(struct mock_cloud *cloud, const struct mock_question *question, uint64_t asked_ns,
+                       struct mock_answer *ret)
 {
-    *ret = (struct mock_answer){.wait_ns = SPOTNIK_NEVER};
+    *ret = (struct mock_answer){ .wait_ns = SPOTNIK_NEVER };
     if (!strcmp(question->path, "/mock/seen")) { /* for tests, whatever else is said */
         reply(ret, 200, "application/json", "");
-        snprintf(ret->body, sizeof(ret->body), "{\"asked\":%" PRIu64 ",\"acknowledged\":%u}", cloud->asked, cloud->acknowledged);
+        snprintf(ret->body, sizeof(ret->body), "{\"asked\":%" PRIu64 ",\"acknowledged\":%u}", cloud->asked,
+                 cloud->acknowledged);
         return;
     }
     if (cloud->hang)

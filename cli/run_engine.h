@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the engine that started us says about the other hosts of the job, as --peers and --bind of the workers. Decides where workers listen, so that
- * the others can name them before they live; who may found the job is the library's business. */
+/* What the engine that started us says about the other hosts of the job, as --peers and --bind of
+ * the workers. Decides where workers listen, so that the others can name them before they live.
+ * The library decides which of them founds the job. */
 #ifndef SPOTNIK_CLI_RUN_ENGINE_H
 #define SPOTNIK_CLI_RUN_ENGINE_H
 
@@ -16,8 +17,8 @@ struct run_engine {
     char said[300];   /* in one line, what was found; "": nothing to say */
 };
 
-/* `word`: slurm, slurm:JOB, skypilot, dns://..., auto, or a spec of the library, which stays as it is. `bind`: the user's, or NULL.
- * False: it was said on standard error why not. */
+/* `word`: slurm, slurm:JOB, skypilot, dns://..., hosts:FILE, exec:COMMAND, auto, or a spec of the library, which
+ * stays as it is. `bind`: the user's, or NULL. False: it was said on standard error why not. */
 bool run_engine_find(const char *word, const char *bind, struct run_engine *ret);
 
 #endif

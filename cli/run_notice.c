@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The watcher as a process of its own: whatever a metadata service does to it, the agent goes on. See run_notice.h. */
+/* The watcher as a process of its own: whatever a metadata service does to it, the agent goes on.
+ * See run_notice.h. */
 #include "run_notice.h"
 
 #include <errno.h>
@@ -19,7 +20,7 @@
 
 static void become_watcher(const struct run_notice_options *options, int out)
 {
-    char *argv[2 * RUN_NOTICE_FROM + 5] = {"spotnik", "notice", "--watch", "--json"};
+    char *argv[2 * RUN_NOTICE_FROM + 5] = { "spotnik", "notice", "--watch", "--json" };
     sigset_t none;
     int argc = 4;
 
@@ -40,7 +41,7 @@ bool run_notice_start(struct run_notice *ear, const struct run_notice_options *o
 {
     int pipes[2];
 
-    *ear = (struct run_notice){.options = options, .fd = -1, .back_ns = SPOTNIK_NEVER};
+    *ear = (struct run_notice){ .options = options, .fd = -1, .back_ns = SPOTNIK_NEVER };
     if (!options->count)
         return true;
     if (pipe2(pipes, O_CLOEXEC))
@@ -131,7 +132,8 @@ static enum run_notice_act come_back(struct run_notice *ear)
     return was_away ? RUN_NOTICE_BACK : RUN_NOTICE_NOTHING;
 }
 
-enum run_notice_act run_notice_heed(struct run_notice *ear, const struct notice *notice, uint64_t now_ns, int64_t wall_ms)
+enum run_notice_act run_notice_heed(struct run_notice *ear, const struct notice *notice, uint64_t now_ns,
+                                    int64_t wall_ms)
 {
     int64_t left_ms = notice->deadline_ms - wall_ms;
     bool was_away = ear->away;
@@ -156,7 +158,7 @@ bool run_notice_lied(struct run_notice *ear, uint64_t now_ns)
 
 void run_notice_hook(const struct run_notice *ear, const struct notice *notice)
 {
-    static const char *const kinds[] = {"none", "leave", "risk", "over"};
+    static const char *const kinds[] = { "none", "leave", "risk", "over" };
     char deadline[32];
     sigset_t none;
 

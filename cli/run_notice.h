@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The agent's ear for notices: one watcher process per agent, whatever the number of workers, and what its lines mean for them. Decides when
- * the workers leave for a notice and when they come back, because the machine was not taken away after all; run_loop.c does it. */
+/* The agent's ear for notices: one watcher process per agent, whatever the number of workers, and
+ * what its lines mean for them. Decides when the workers leave for a notice and when they come
+ * back, because the machine was not taken away after all; run_loop.c does it. */
 #ifndef SPOTNIK_CLI_RUN_NOTICE_H
 #define SPOTNIK_CLI_RUN_NOTICE_H
 
@@ -27,8 +28,8 @@ struct run_notice {
     char line[2048];
     size_t used;
     char standing[RUN_NOTICE_SOURCES][16]; /* sources that want us gone; "": free */
-    bool away;         /* the workers were asked to leave for a notice */
-    uint64_t back_ns;  /* when they come back although the notice stands */
+    bool away;                             /* the workers were asked to leave for a notice */
+    uint64_t back_ns;                      /* when they come back although the notice stands */
 };
 
 enum run_notice_act { RUN_NOTICE_NOTHING, RUN_NOTICE_LEAVE, RUN_NOTICE_BACK };
@@ -41,7 +42,8 @@ void run_notice_end(struct run_notice *ear);
 bool run_notice_next(struct run_notice *ear, struct notice *ret);
 
 /* What a notice is to be answered with. `wall_ms`: now, since 1970. */
-enum run_notice_act run_notice_heed(struct run_notice *ear, const struct notice *notice, uint64_t now_ns, int64_t wall_ms);
+enum run_notice_act run_notice_heed(struct run_notice *ear, const struct notice *notice, uint64_t now_ns,
+                                    int64_t wall_ms);
 
 /* The patience with a notice is over. */
 bool run_notice_lied(struct run_notice *ear, uint64_t now_ns);

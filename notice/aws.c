@@ -18,7 +18,7 @@ static void ask_token(struct notice_source *source);
 static void on_rebalance(void *context, const struct notice_answer *answer)
 {
     struct notice_source *source = context;
-    struct notice seen = {.kind = NOTICE_NONE};
+    struct notice seen = { .kind = NOTICE_NONE };
 
     if (answer->status == 200)
         notice_aws_rebalance(answer->body, &seen);
@@ -29,7 +29,7 @@ static void on_rebalance(void *context, const struct notice_answer *answer)
 static void ask(struct notice_source *source, const char *path, notice_answered *answered)
 {
     const struct aws *aws = source->own;
-    struct notice_question question = {.method = "GET", .timeout_ms = NOTICE_ANSWER_MS};
+    struct notice_question question = { .method = "GET", .timeout_ms = NOTICE_ANSWER_MS };
 
     snprintf(question.url, sizeof(question.url), "%s/latest/meta-data/%s", source->base, path);
     snprintf(question.header[0], sizeof(question.header[0]), "X-aws-ec2-metadata-token: %s", aws->token);
@@ -87,11 +87,13 @@ static void on_token(void *context, const struct notice_answer *answer)
 
 static void ask_token(struct notice_source *source)
 {
-    struct notice_question question = {.method = "PUT"};
+    struct notice_question question = { .method = "PUT" };
 
-    question.timeout_ms = source->presence == NOTICE_PRESENT || source->seeks ? NOTICE_ANSWER_MS : NOTICE_SEEK_MS;
+    question.timeout_ms =
+        source->presence == NOTICE_PRESENT || source->seeks ? NOTICE_ANSWER_MS : NOTICE_SEEK_MS;
     snprintf(question.url, sizeof(question.url), "%s/latest/api/token", source->base);
-    snprintf(question.header[0], sizeof(question.header[0]), "X-aws-ec2-metadata-token-ttl-seconds: %d", TOKEN_S);
+    snprintf(question.header[0], sizeof(question.header[0]), "X-aws-ec2-metadata-token-ttl-seconds: %d",
+             TOKEN_S);
     notice_source_ask(source, &question, on_token);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Azure: Scheduled Events, for this machine's own name alone. An event is never acknowledged: that would let it go ahead at once, for every
- * machine that it names. The first question makes Azure begin to watch, and may take two minutes. */
+/* Azure: Scheduled Events, for this machine's own name alone. An event is never acknowledged: that
+ * would let it go ahead at once, for every machine that it names. The first question makes Azure
+ * begin to watch, and may take two minutes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,9 +28,12 @@ static void on_events(void *context, const struct notice_answer *answer)
     notice_source_again(source, source->interval_ns);
 }
 
-static void ask(struct notice_source *source, const char *path, uint32_t timeout_ms, notice_answered *answered)
+static void ask(struct notice_source *source, const char *path, uint32_t timeout_ms,
+                notice_answered *answered)
 {
-    struct notice_question question = {.method = "GET", .header = {"Metadata: true"}, .timeout_ms = timeout_ms};
+    struct notice_question question = { .method = "GET",
+                                        .header = { "Metadata: true" },
+                                        .timeout_ms = timeout_ms };
 
     snprintf(question.url, sizeof(question.url), "%s/metadata/%s", source->base, path);
     notice_source_ask(source, &question, answered);
@@ -37,7 +41,8 @@ static void ask(struct notice_source *source, const char *path, uint32_t timeout
 
 static void ask_events(struct notice_source *source)
 {
-    ask(source, "scheduledevents?api-version=2020-07-01", source->answered ? NOTICE_ANSWER_MS : FIRST_MS, on_events);
+    ask(source, "scheduledevents?api-version=2020-07-01", source->answered ? NOTICE_ANSWER_MS : FIRST_MS,
+        on_events);
 }
 
 static void on_name(void *context, const struct notice_answer *answer)
@@ -62,8 +67,8 @@ static void due(struct notice_source *source)
     if (azure->name[0])
         ask_events(source);
     else
-        ask(source, "instance/compute/name?api-version=2021-02-01&format=text", source->seeks ? NOTICE_ANSWER_MS : NOTICE_SEEK_MS,
-            on_name);
+        ask(source, "instance/compute/name?api-version=2021-02-01&format=text",
+            source->seeks ? NOTICE_ANSWER_MS : NOTICE_SEEK_MS, on_name);
 }
 
 static void azure_free(struct notice_source *source)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the clouds word a notice. Only these answers are read here; how one asks for them is in aws.c, gcp.c and azure.c. */
+/* How the clouds word a notice. Only these answers are read here; how one asks for them is in
+ * aws.c, gcp.c and azure.c. */
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,13 +8,13 @@
 
 #include "notice.h"
 
-#define AWS_NOTICE_MS 120000        /* where the answer has no time that can be read */
-#define GCP_PREEMPTED_MS 30000      /* best effort; more only where the machine was made with a longer notice */
+#define AWS_NOTICE_MS 120000   /* where the answer has no time that can be read */
+#define GCP_PREEMPTED_MS 30000 /* best effort; more only where the machine was made with a longer notice */
 #define GCP_MAINTENANCE_MS 60000
 
 static void begin(struct notice *ret, const char *source)
 {
-    *ret = (struct notice){.kind = NOTICE_NONE};
+    *ret = (struct notice){ .kind = NOTICE_NONE };
     snprintf(ret->source, sizeof(ret->source), "%s", source);
 }
 
@@ -92,15 +93,15 @@ static bool is_named(const json_t *event, const char *own)
     const json_t *resource;
     size_t i;
 
-    json_array_foreach(json_object_get(event, "Resources"), i, resource)
-        if (json_string_value(resource) && !strcasecmp(json_string_value(resource), own))
-            return true;
+    json_array_foreach(json_object_get(event, "Resources"), i,
+                       resource) if (json_string_value(resource)
+                                     && !strcasecmp(json_string_value(resource), own)) return true;
     return false;
 }
 
 static enum notice_kind azure_kind(const char *type)
 {
-    static const char *const ends[] = {"Preempt", "Terminate", "Reboot", "Redeploy"};
+    static const char *const ends[] = { "Preempt", "Terminate", "Reboot", "Redeploy" };
 
     for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++)
         if (!strcmp(type, ends[i]))
@@ -117,11 +118,13 @@ static void consider(const json_t *event, int64_t now_ms, struct notice *ret)
 
     if (*before) /* blank once it has started */
         notice_when(before, now_ms, &deadline_ms);
-    if (ret->kind != NOTICE_NONE && (kind > ret->kind || (kind == ret->kind && deadline_ms >= ret->deadline_ms)))
+    if (ret->kind != NOTICE_NONE
+        && (kind > ret->kind || (kind == ret->kind && deadline_ms >= ret->deadline_ms)))
         return;
     ret->kind = kind;
     ret->deadline_ms = deadline_ms;
-    snprintf(ret->text, sizeof(ret->text), "%.20s %.20s, event %.60s", type, word(event, "EventStatus"), word(event, "EventId"));
+    snprintf(ret->text, sizeof(ret->text), "%.20s %.20s, event %.60s", type, word(event, "EventStatus"),
+             word(event, "EventId"));
 }
 
 bool notice_azure_events(const char *body, const char *own, int64_t now_ms, struct notice *ret)
@@ -132,7 +135,8 @@ bool notice_azure_events(const char *body, const char *own, int64_t now_ms, stru
     bool readable = json_is_array(events);
 
     begin(ret, "azure");
-    json_array_foreach(events, i, event) {
+    json_array_foreach(events, i, event)
+    {
         const char *status = word(event, "EventStatus");
         if (is_named(event, own) && (!strcmp(status, "Scheduled") || !strcmp(status, "Started")))
             consider(event, now_ms, ret);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Google Cloud: a value is read once, then asked for with wait_for_change, which answers when it is another one. The tag of the last answer
- * goes along, so that a change between two questions is not missed; a wait that breaks begins anew with a plain reading. */
+/* Google Cloud: a value is read once, then asked for with wait_for_change, which answers when it is
+ * another one. The tag of the last answer goes along, so that a change between two questions is not
+ * missed; a wait that breaks begins anew with a plain reading. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,8 +32,9 @@ static void on_value(void *context, const struct notice_answer *answer)
     struct notice seen;
     int64_t now_ms = notice_wall_ms();
     bool is_gcp = answer->status == 200 && !strcmp(answer->flavor, "Google");
-    bool readable = is_gcp && (gcp->maintenance ? notice_gcp_maintenance(answer->body, now_ms, &seen)
-                                                : notice_gcp_preempted(answer->body, now_ms, &seen));
+    bool readable = is_gcp
+                    && (gcp->maintenance ? notice_gcp_maintenance(answer->body, now_ms, &seen)
+                                         : notice_gcp_preempted(answer->body, now_ms, &seen));
     gcp->etag[0] = 0;
     if (!readable) {
         notice_source_missing(source);
@@ -48,16 +50,17 @@ static void on_value(void *context, const struct notice_answer *answer)
 static void due(struct notice_source *source)
 {
     const struct gcp *gcp = source->own;
-    struct notice_question question = {.method = "GET", .header = {"Metadata-Flavor: Google"}};
+    struct notice_question question = { .method = "GET", .header = { "Metadata-Flavor: Google" } };
     size_t used;
 
     snprintf(question.url, sizeof(question.url), "%s/computeMetadata/v1/instance/%s", source->base,
              gcp->maintenance ? "maintenance-event" : "preempted");
-    question.timeout_ms = source->presence == NOTICE_PRESENT || source->seeks ? NOTICE_ANSWER_MS : NOTICE_SEEK_MS;
+    question.timeout_ms =
+        source->presence == NOTICE_PRESENT || source->seeks ? NOTICE_ANSWER_MS : NOTICE_SEEK_MS;
     if (gcp->etag[0]) {
         used = strlen(question.url);
-        snprintf(question.url + used, sizeof(question.url) - used, "?wait_for_change=true&timeout_sec=%d&last_etag=%s", WAIT_S,
-                 gcp->etag);
+        snprintf(question.url + used, sizeof(question.url) - used,
+                 "?wait_for_change=true&timeout_sec=%d&last_etag=%s", WAIT_S, gcp->etag);
         question.timeout_ms = WAIT_S * 1000 + SLACK_MS;
     }
     notice_source_ask(source, &question, on_value);

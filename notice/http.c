@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* HTTP by libcurl, which is loaded when the first watch is made: the command runs where there is none, and a wheel need not carry it. See
- * http.h. */
+/* HTTP by libcurl, which is loaded when the first watch is made: the command runs where there is
+ * none, and a wheel need not carry it. See http.h. */
 #include "http.h"
 
 #define CURL_DISABLE_TYPECHECK
@@ -14,10 +14,12 @@
 #define CONNECT_MS 1000
 
 /* The functions by the names that libcurl's manual has. */
-#define FUNCTIONS(X)                                                                                                            \
-    X(curl_global_init) X(curl_easy_init) X(curl_easy_cleanup) X(curl_easy_setopt) X(curl_easy_getinfo) X(curl_easy_strerror)   \
-    X(curl_slist_append) X(curl_slist_free_all) X(curl_multi_init) X(curl_multi_cleanup) X(curl_multi_add_handle)               \
-    X(curl_multi_remove_handle) X(curl_multi_perform) X(curl_multi_poll) X(curl_multi_info_read)
+#define FUNCTIONS(X)                                                                                         \
+    X(curl_global_init)                                                                                      \
+    X(curl_easy_init) X(curl_easy_cleanup) X(curl_easy_setopt) X(curl_easy_getinfo) X(curl_easy_strerror)    \
+        X(curl_slist_append) X(curl_slist_free_all) X(curl_multi_init) X(curl_multi_cleanup)                 \
+            X(curl_multi_add_handle) X(curl_multi_remove_handle) X(curl_multi_perform) X(curl_multi_poll)    \
+                X(curl_multi_info_read)
 
 #undef curl_easy_setopt
 #undef curl_easy_getinfo
@@ -39,10 +41,10 @@ static bool load(void)
 
     if (!handle)
         return false;
-#define X(name)                                                                                                                 \
-    symbol = dlsym(handle, #name);                                                                                              \
-    if (!symbol)                                                                                                                \
-        return false; /* older than the functions that we use */                                                                \
+#define X(name)                                                                                              \
+    symbol = dlsym(handle, #name);                                                                           \
+    if (!symbol)                                                                                             \
+        return false; /* older than the functions that we use */                                             \
     memcpy(&lib.name, &symbol, sizeof(symbol));
     FUNCTIONS(X)
 #undef X
@@ -131,7 +133,8 @@ static void set_options(struct call *call, const struct notice_question *questio
     lib.curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
     lib.curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http");
     lib.curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-    lib.curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)(question->timeout_ms < CONNECT_MS ? question->timeout_ms : CONNECT_MS));
+    lib.curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS,
+                         (long)(question->timeout_ms < CONNECT_MS ? question->timeout_ms : CONNECT_MS));
     lib.curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)question->timeout_ms);
     lib.curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, call->error);
     lib.curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_body);
@@ -145,7 +148,8 @@ static void set_options(struct call *call, const struct notice_question *questio
     lib.curl_easy_setopt(easy, CURLOPT_HTTPHEADER, call->headers);
 }
 
-bool notice_http_ask(struct notice_http *http, const struct notice_question *question, notice_answered *answered, void *context)
+bool notice_http_ask(struct notice_http *http, const struct notice_question *question,
+                     notice_answered *answered, void *context)
 {
     struct call *call = calloc(1, sizeof(*call));
 
@@ -165,7 +169,7 @@ bool notice_http_ask(struct notice_http *http, const struct notice_question *que
 
 static void finish(struct notice_http *http, CURL *easy, CURLcode result)
 {
-    struct notice_answer answer = {0};
+    struct notice_answer answer = { 0 };
     struct call *call = NULL;
 
     lib.curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&call);
@@ -182,7 +186,7 @@ static void finish(struct notice_http *http, CURL *easy, CURLcode result)
 
 void notice_http_turn(struct notice_http *http, int fd, int timeout_ms)
 {
-    struct curl_waitfd wait = {.fd = fd, .events = CURL_WAIT_POLLIN};
+    struct curl_waitfd wait = { .fd = fd, .events = CURL_WAIT_POLLIN };
     int running, left;
     CURLMsg *message;
 

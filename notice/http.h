@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Short questions over plain HTTP, several at a time, on one thread: what metadata services need and no more. Never over a proxy: these
- * addresses are link-local. Where libcurl is missing nothing can be asked. */
+/* Short questions over plain HTTP, several at a time, on one thread: what metadata services need
+ * and no more. Never over a proxy: these addresses are link-local. Where libcurl is missing nothing
+ * can be asked. */
 #ifndef NOTICE_HTTP_H
 #define NOTICE_HTTP_H
 
@@ -33,7 +34,8 @@ struct notice_http *notice_http_new(void);
 void notice_http_free(struct notice_http *http);
 
 /* Ask; `answered` is called once, from notice_http_turn(). False: no memory; it is not called then. */
-bool notice_http_ask(struct notice_http *http, const struct notice_question *question, notice_answered *answered, void *context);
+bool notice_http_ask(struct notice_http *http, const struct notice_question *question,
+                     notice_answered *answered, void *context);
 
 /* Wait for answers, for `fd` (-1: none) to become readable, or for timeout_ms. */
 void notice_http_turn(struct notice_http *http, int fd, int timeout_ms);

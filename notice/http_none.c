@@ -14,7 +14,8 @@ void notice_http_free(struct notice_http *http)
     (void)http;
 }
 
-bool notice_http_ask(struct notice_http *http, const struct notice_question *question, notice_answered *answered, void *context)
+bool notice_http_ask(struct notice_http *http, const struct notice_question *question,
+                     notice_answered *answered, void *context)
 {
     (void)http, (void)question, (void)answered, (void)context;
     return false;

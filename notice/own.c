@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The user's own sources. A command is run again and again: each line that it prints is a notice, and when it ends well without a line there
- * is none; one that goes on running may print lines as they come. A file: as long as it exists there is a notice, in its first line. */
+/* The user's own sources. A command is run again and again: each line that it prints is a notice,
+ * and when it ends well without a line there is none; one that goes on running may print lines as
+ * they come. A file: as long as it exists there is a notice, in its first line. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -54,7 +55,7 @@ static bool open_own(struct notice_source *source, const char *what)
 static void look(struct notice_source *source)
 {
     const struct own *own = source->own;
-    struct notice seen = {.kind = NOTICE_NONE};
+    struct notice seen = { .kind = NOTICE_NONE };
     char line[256] = "";
     FILE *file = fopen(own->what, "re");
 
@@ -129,7 +130,7 @@ static void say_lines(struct notice_source *source, bool end)
 static void ended(struct notice_source *source)
 {
     struct own *own = source->own;
-    struct notice none = {.kind = NOTICE_NONE};
+    struct notice none = { .kind = NOTICE_NONE };
     int status = -1;
 
     say_lines(source, true);

@@ -10,7 +10,8 @@
 #define NOTICE_NEVER UINT64_MAX
 #define NOTICE_MS UINT64_C(1000000)
 #define NOTICE_S (1000 * NOTICE_MS)
-#define NOTICE_SEEK_MS 300   /* patience of the first look for a cloud; a machine of a cloud answers in a few ms */
+/* Patience of the first look for a cloud; a machine of a cloud answers in a few ms. */
+#define NOTICE_SEEK_MS 300
 #define NOTICE_ANSWER_MS 3000
 
 enum notice_presence { NOTICE_SEEKING, NOTICE_PRESENT, NOTICE_ABSENT };
@@ -27,9 +28,9 @@ struct notice_source {
     bool wanted; /* the user named it: look for ever */
     bool answered;
     uint32_t seeks, failures;
-    bool standing;         /* a notice to leave */
+    bool standing; /* a notice to leave */
     char told[200], risk[200];
-    char base[300];        /* of URLs */
+    char base[300]; /* of URLs */
     void *own;
 };
 
@@ -52,7 +53,8 @@ void notice_source_again(struct notice_source *source, uint64_t after_ns);
 void notice_source_missing(struct notice_source *source);
 void notice_source_found(struct notice_source *source);
 /* Ask its metadata service. When that is not possible the source is as if it did not answer. */
-void notice_source_ask(struct notice_source *source, const struct notice_question *question, notice_answered *answered);
+void notice_source_ask(struct notice_source *source, const struct notice_question *question,
+                       notice_answered *answered);
 void notice_source_listen(struct notice_source *source, int fd);
 void notice_source_unlisten(struct notice_source *source, int fd);
 

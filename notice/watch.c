@@ -12,8 +12,9 @@
 
 #include "source.h"
 
-/* Pauses between looks for a cloud. The first look decides nearly always; a machine that is busy booting gets more. */
-static const uint64_t seek_pauses_ns[] = {2 * NOTICE_S, 10 * NOTICE_S, 60 * NOTICE_S};
+/* Pauses between looks for a cloud. The first look decides nearly always; a machine that is busy
+ * booting gets more. */
+static const uint64_t seek_pauses_ns[] = { 2 * NOTICE_S, 10 * NOTICE_S, 60 * NOTICE_S };
 #define SEEKS (sizeof(seek_pauses_ns) / sizeof(*seek_pauses_ns))
 
 struct notice_watch {
@@ -53,7 +54,7 @@ static void tell(struct notice_source *source, const struct notice *notice)
 
 static void over(struct notice_source *source)
 {
-    struct notice notice = {.kind = NOTICE_OVER};
+    struct notice notice = { .kind = NOTICE_OVER };
 
     snprintf(notice.text, sizeof(notice.text), "%s", source->told);
     source->standing = false;
@@ -98,7 +99,8 @@ static bool another_is_present(const struct notice_watch *watch)
 void notice_source_missing(struct notice_source *source)
 {
     source->failures++;
-    if (source->presence == NOTICE_PRESENT) { /* was there: it will be again; a notice that stands goes on standing */
+    if (source->presence
+        == NOTICE_PRESENT) { /* was there: it will be again; a notice that stands goes on standing */
         notice_source_again(source, source->interval_ns < NOTICE_S ? NOTICE_S : source->interval_ns);
         return;
     }
@@ -117,7 +119,8 @@ void notice_source_found(struct notice_source *source)
     source->presence = NOTICE_PRESENT;
 }
 
-void notice_source_ask(struct notice_source *source, const struct notice_question *question, notice_answered *answered)
+void notice_source_ask(struct notice_source *source, const struct notice_question *question,
+                       notice_answered *answered)
 {
     source->due_ns = NOTICE_NEVER;
     if (!source->watch->http || !notice_http_ask(source->watch->http, question, answered, source))
@@ -126,7 +129,7 @@ void notice_source_ask(struct notice_source *source, const struct notice_questio
 
 void notice_source_listen(struct notice_source *source, int fd)
 {
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = source};
+    struct epoll_event event = { .events = EPOLLIN, .data.ptr = source };
     epoll_ctl(source->watch->epoll, EPOLL_CTL_ADD, fd, &event);
 }
 
@@ -137,14 +140,15 @@ void notice_source_unlisten(struct notice_source *source, int fd)
 
 /* ---- making it ---- */
 
-static struct notice_source *add(struct notice_watch *watch, const char *name, uint64_t interval_ns, bool wanted)
+static struct notice_source *add(struct notice_watch *watch, const char *name, uint64_t interval_ns,
+                                 bool wanted)
 {
     if (watch->count == NOTICE_SOURCES_MAX)
         return NULL;
     struct notice_source *source = &watch->source[watch->count++];
     uint32_t same = 1;
 
-    *source = (struct notice_source){.watch = watch, .wanted = wanted, .due_ns = notice_clock_ns()};
+    *source = (struct notice_source){ .watch = watch, .wanted = wanted, .due_ns = notice_clock_ns() };
     for (const struct notice_source *other = watch->source; other < source; other++)
         same += strncmp(other->name, name, strlen(name)) == 0;
     snprintf(source->name, sizeof(source->name), same > 1 ? "%.10s-%u" : "%.10s", name, same);
@@ -158,7 +162,9 @@ static void base_set(struct notice_source *source, const char *variable, const c
     bool has_all = all && *all, has_own = own && *own;
 
     snprintf(source->base, sizeof(source->base), "%s%s", !has_all && has_own ? prefix : "",
-             has_all ? all : has_own ? own : "http://169.254.169.254");
+             has_all   ? all
+             : has_own ? own
+                       : "http://169.254.169.254");
     for (size_t length = strlen(source->base); length && source->base[length - 1] == '/';)
         source->base[--length] = 0;
 }
@@ -203,7 +209,8 @@ static bool add_azure(struct notice_watch *watch, bool wanted)
 static bool add_own(struct notice_watch *watch, const char *from)
 {
     bool is_exec = !strncmp(from, "exec:", 5);
-    struct notice_source *source = add(watch, is_exec ? "exec" : "file", is_exec ? 5 * NOTICE_S : NOTICE_S / 4, true);
+    struct notice_source *source =
+        add(watch, is_exec ? "exec" : "file", is_exec ? 5 * NOTICE_S : NOTICE_S / 4, true);
 
     if (!source)
         return false;
@@ -216,11 +223,15 @@ static const char *add_named(struct notice_watch *watch, const char *from)
     bool is_auto = !strcmp(from, "auto"), fine = true;
 
     if (!strncmp(from, "exec:", 5) || !strncmp(from, "file:", 5))
-        return !from[5] ? "exec: needs a command behind it, and file: a path" : add_own(watch, from) ? NULL : "too many sources";
+        return !from[5]               ? "exec: needs a command behind it, and file: a path"
+               : add_own(watch, from) ? NULL
+                                      : "too many sources";
     if (!is_auto && strcmp(from, "aws") && strcmp(from, "gcp") && strcmp(from, "azure"))
         return "a source is auto, aws, gcp, azure, exec:COMMAND or file:PATH";
     if (!watch->http)
-        return is_auto ? NULL : "built without libcurl: no metadata service can be asked; exec: and file: work";
+        return is_auto ? NULL
+                       : "libcurl.so.4 is not there, or spotnik was built without its headers: no metadata "
+                         "service can be asked; exec: and file: work";
     if (is_auto || !strcmp(from, "aws"))
         fine = add_aws(watch, !is_auto);
     if (fine && (is_auto || !strcmp(from, "gcp")))
@@ -230,16 +241,19 @@ static const char *add_named(struct notice_watch *watch, const char *from)
     return fine ? NULL : "too many sources";
 }
 
-struct notice_watch *notice_watch_new(const char *const *from, uint32_t count, uint64_t interval_ns, notice_teller *teller,
-                                      void *context, const char **ret_error)
+struct notice_watch *notice_watch_new(const char *const *from, uint32_t count, uint64_t interval_ns,
+                                      notice_teller *teller, void *context, const char **ret_error)
 {
     struct notice_watch *watch = calloc(1, sizeof(*watch));
 
     *ret_error = "no memory";
     if (!watch)
         return NULL;
-    *watch = (struct notice_watch){.http = notice_http_new(), .epoll = epoll_create1(EPOLL_CLOEXEC), .interval_ns = interval_ns,
-                                   .tell = teller, .context = context};
+    *watch = (struct notice_watch){ .http = notice_http_new(),
+                                    .epoll = epoll_create1(EPOLL_CLOEXEC),
+                                    .interval_ns = interval_ns,
+                                    .tell = teller,
+                                    .context = context };
     srandom((unsigned)getpid() ^ (unsigned)notice_clock_ns());
     *ret_error = watch->epoll < 0 ? "no descriptor" : NULL;
     for (uint32_t i = 0; i < count && !*ret_error; i++)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The watcher of one host: finds out in which cloud the machine is, asks there again and again, runs the user's commands, looks at the
- * user's files, and tells what changes. One thread; never blocks longer than it is told to. */
+/* The watcher of one host: finds out in which cloud the machine is, asks there again and again,
+ * runs the user's commands, looks at the user's files, and tells what changes. One thread; never
+ * blocks longer than it is told to. */
 #ifndef NOTICE_WATCH_H
 #define NOTICE_WATCH_H
 
@@ -15,10 +16,11 @@ struct notice_watch;
 
 typedef void notice_teller(void *context, const struct notice *notice);
 
-/* `from`: auto, aws, gcp, azure, exec:COMMAND or file:PATH; auto stands for the three clouds and says nothing when there is none of
- * them. `interval_ns` 0: what each source asks for. NULL: *ret_error says why. */
-struct notice_watch *notice_watch_new(const char *const *from, uint32_t count, uint64_t interval_ns, notice_teller *tell,
-                                      void *context, const char **ret_error);
+/* `from`: auto, aws, gcp, azure, exec:COMMAND or file:PATH; auto stands for the three clouds and
+ * says nothing when there is none of them. `interval_ns` 0: what each source asks for. NULL:
+ * *ret_error says why. */
+struct notice_watch *notice_watch_new(const char *const *from, uint32_t count, uint64_t interval_ns,
+                                      notice_teller *tell, void *context, const char **ret_error);
 void notice_watch_free(struct notice_watch *watch);
 
 /* One turn, of at most timeout_ms. False: there is nothing left to watch. */

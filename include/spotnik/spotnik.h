@@ -124,7 +124,7 @@ typedef struct spotnik_config {
     const char *key_file;        /**< SPOTNIK_KEY_FILE: file with the 256-bit job key in hex, mode 0600. NULL only for a
                                       job of one */
     const char *peers;           /**< SPOTNIK_PEERS: "host:port,..." (all of them found the job; "majority:..." more than half) or
-                                      "file:DIR". NULL: a job of one; "" is an error */
+                                      "file:DIR", "dns://name-[0-7].domain:port". NULL: a job of one; "" is an error */
     const char *bind;            /**< SPOTNIK_BIND: "address[:port]" to listen on. Default 127.0.0.1, any port */
     uint32_t members_min;        /**< SPOTNIK_MIN: step_begin waits until the view has so many. Default 1 */
     uint32_t members_max;        /**< SPOTNIK_MAX: joiners wait while the view has so many. Default 256 */

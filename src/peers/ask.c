@@ -35,6 +35,12 @@ static enum spotnik_peers_reply classify(const struct crowd *crowd, const struct
 static void ask(const struct crowd *crowd, struct spotnik_question *question)
 {
     bool refused;
+    if (question->expected->port == 0) { /* a name that has no address now (dns.h) */
+        question->reply = SPOTNIK_PEERS_REPLY_SILENT;
+        question->refusal = 0;
+        snprintf(question->text, sizeof question->text, "its name has no address now");
+        return;
+    }
     int rc = spotnik_net_ask(crowd->self, question->expected->address, question->expected->port, SPOTNIK_PEERS_ASK_NS,
                              &question->answer, &refused);
     question->refusal = 0;

@@ -13,9 +13,11 @@
 
 static int refuse(const char *text)
 {
-    return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
-                                "SPOTNIK_PEERS: \"dns://%.80s\": write dns://train-[0-7].train:PORT, or dns://train:PORT/8 "
-                                "where 8 is how many processes the job begins with", text);
+    return spotnik_error_return(
+        SPOTNIK_ERR_ARGUMENT,
+        "SPOTNIK_PEERS: \"dns://%.80s\": write dns://train-[0-7].train:PORT, or dns://train:PORT/8 "
+        "where 8 is how many processes the job begins with",
+        text);
 }
 
 /* The number behind `sign`, which is cut off. False: it is no number from 1 to `most`. */
@@ -35,13 +37,15 @@ int spotnik_dns_parse(const char *text, struct spotnik_peers_spec *spec)
     char names[2048];
     if (snprintf(names, sizeof names, "%s", text) >= (int)sizeof names)
         return refuse(text);
-    if (!cut_number(names, '/', SPOTNIK_PEERS_LISTED_MAX, &count) || !cut_number(names, ':', UINT16_MAX, &port))
+    if (!cut_number(names, '/', SPOTNIK_PEERS_LISTED_MAX, &count)
+        || !cut_number(names, ':', UINT16_MAX, &port))
         return refuse(text);
     int rc = spotnik_hosts_expand(names, spec->name, SPOTNIK_PEERS_LISTED_MAX, &spec->name_count);
     if (rc != 0)
         return rc;
     if (spec->name_count > SPOTNIK_PEERS_LISTED_MAX)
-        return spotnik_error_return(SPOTNIK_ERR_LIMIT, "SPOTNIK_PEERS: %u names; the first %d of them are enough: others join",
+        return spotnik_error_return(SPOTNIK_ERR_LIMIT,
+                                    "SPOTNIK_PEERS: %u names; the first %d of them are enough: others join",
                                     spec->name_count, SPOTNIK_PEERS_LISTED_MAX);
     if (spec->name_count == 0 || (spec->name_count == 1) != (count > 0))
         return refuse(text);
@@ -51,11 +55,46 @@ int spotnik_dns_parse(const char *text, struct spotnik_peers_spec *spec)
     return 0;
 }
 
+/* ---- a file of names ---- */
+
+/* The first word of each line that is no comment; those before stay when it cannot be read just now. */
+static void file_read(struct spotnik_peers_spec *spec)
+{
+    char line[1024], word[1024];
+    uint32_t count = 0;
+    FILE *file = fopen(spec->directory, "re");
+    while (file != NULL && count < SPOTNIK_PEERS_LISTED_MAX && fgets(line, sizeof line, file) != NULL) {
+        uint32_t more = 0;
+        if (sscanf(line, " %1023s", word) != 1 || word[0] == '#')
+            continue;
+        if (spotnik_hosts_expand(word, spec->name + count, SPOTNIK_PEERS_LISTED_MAX - count, &more) == 0)
+            count += more < SPOTNIK_PEERS_LISTED_MAX - count ? more : SPOTNIK_PEERS_LISTED_MAX - count;
+    }
+    if (file != NULL)
+        fclose(file);
+    if (count > 0)
+        spec->name_count = spec->count = count;
+}
+
+int spotnik_hosts_file_parse(const char *path, struct spotnik_peers_spec *spec)
+{
+    if (snprintf(spec->directory, sizeof spec->directory, "%s", path) < (int)sizeof spec->directory)
+        file_read(spec);
+    if (spec->name_count == 0)
+        return spotnik_error_return(
+            SPOTNIK_ERR_ARGUMENT,
+            "SPOTNIK_PEERS: \"hosts:%.200s\": there is no host in that file, or no such file", path);
+    spec->is_file = true;
+    spec->port = SPOTNIK_DNS_PORT;
+    return 0;
+}
+
 /* ---- looking up ---- */
 
 static int by_address(const void *a, const void *b)
 {
-    return memcmp(((const struct spotnik_member *)a)->address, ((const struct spotnik_member *)b)->address, 16);
+    return memcmp(((const struct spotnik_member *)a)->address, ((const struct spotnik_member *)b)->address,
+                  16);
 }
 
 /* At most `max` addresses of a name, each once. */
@@ -104,6 +143,8 @@ static void resolve_one_name(struct spotnik_peers_spec *spec, char *said, size_t
 void spotnik_dns_resolve(struct spotnik_peers_spec *spec, char *said, size_t size)
 {
     said[0] = '\0';
+    if (spec->is_file)
+        file_read(spec);
     if (spec->begin_with > 0) {
         resolve_one_name(spec, said, size);
         return;

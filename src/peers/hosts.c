@@ -19,7 +19,8 @@ struct output {
 
 static int wrong(const char *what, const char *list)
 {
-    return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "host list \"%.100s\": %s; write n[01-03,7],m1", list, what);
+    return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "host list \"%.100s\": %s; write n[01-03,7],m1", list,
+                                what);
 }
 
 static int emit(struct output *output, const char *name)
@@ -35,7 +36,8 @@ static int emit(struct output *output, const char *name)
 static int expand(struct output *output, const char *done, const char *rest);
 
 /* One number of a bracket, with leading zeros up to `width`, and whatever follows. */
-static int expand_number(struct output *output, const char *done, unsigned long number, int width, const char *rest)
+static int expand_number(struct output *output, const char *done, unsigned long number, int width,
+                         const char *rest)
 {
     char longer[SPOTNIK_HOST_NAME];
     if (snprintf(longer, sizeof longer, "%s%0*lu", done, width, number) >= (int)sizeof longer)
@@ -44,7 +46,8 @@ static int expand_number(struct output *output, const char *done, unsigned long 
 }
 
 /* "01-03" or "7", up to `end`. */
-static int expand_range(struct output *output, const char *done, const char *range, const char *end, const char *rest)
+static int expand_range(struct output *output, const char *done, const char *range, const char *end,
+                        const char *rest)
 {
     char *after;
     unsigned long first = strtoul(range, &after, 10), last = first;

@@ -53,6 +53,8 @@ int spotnik_peers_spec_parse(const char *text, struct spotnik_peers_spec *ret_sp
         return directory_parse(text + 5, ret_spec);
     if (strncmp(text, "dns://", 6) == 0)
         return spotnik_dns_parse(text + 6, ret_spec);
+    if (strncmp(text, "hosts:", 6) == 0)
+        return spotnik_hosts_file_parse(text + 6, ret_spec);
     ret_spec->majority = strncmp(text, "majority:", 9) == 0;
     text += ret_spec->majority ? 9 : 0;
     int rc = 0;

@@ -21,6 +21,7 @@ struct spotnik_peers_spec {
     /* dns.h; name_count 0: addresses, not names */
     uint32_t name_count, begin_with; /* begin_with: processes behind one name; 0: each has a name */
     uint16_t port;
+    bool is_file; /* hosts: `directory` is the path of a file with names */
     char name[SPOTNIK_PEERS_LISTED_MAX][SPOTNIK_HOST_NAME];
 };
 

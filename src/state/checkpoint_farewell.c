@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The last checkpoint of a job whose members all leave for a notice, or too many of them. Each leaver writes what is missing when its leave
- * was agreed on: nobody decides who is the last, and no message is needed. Decides nothing about when to leave. */
+/* The last checkpoint of a job whose members all leave for a notice, or too many of them. Each
+ * leaver writes what is missing when its leave was agreed on: no member decides which is the last, and
+ * no message is needed. Decides nothing about when to leave. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -76,7 +77,11 @@ void spotnik_checkpoint_farewell(struct spotnik_checkpoint *checkpoint)
     uint64_t step = checkpoint->parting.step;
     bool complete = false;
 
-    if (!step || !checkpoint->started || step != checkpoint->begun_step || checkpoint->info.complete_step >= step)
+    pthread_mutex_lock(&checkpoint->lock);
+    bool wanted = step && checkpoint->started && step == checkpoint->begun_step
+                  && checkpoint->info.complete_step < step;
+    pthread_mutex_unlock(&checkpoint->lock);
+    if (!wanted)
         return;
     thread_end(checkpoint);
     int rc = write_state(checkpoint, &complete);

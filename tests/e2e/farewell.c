@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every machine of a job gets a notice. Claims: the members leave one by one or together, and nobody loses a step: the state after
- * the last step that any of them committed is on disk, although no checkpoint was due, and the next life of the job goes
- * on at the very next step. When only some leave, but fewer stay than the job needs, the leaver saves its own last step. A member that leaves while enough stay
- * writes nothing.
+/* Every machine of a job gets a notice. Claims: the members leave one by one or together, and
+ * nobody loses a step: the state after the last step that any of them committed is on disk,
+ * although no checkpoint was due, and the next life of the job goes on at the very next step. When
+ * only some leave, but fewer stay than the job needs, the leaver saves its own last step. A member
+ * that leaves while enough stay writes nothing.
  *
  *     e2e-farewell WORKER [lives=6] [seed=1] [mib=36] */
 #include <inttypes.h>
@@ -65,7 +66,8 @@ static void expect_saved(struct cluster *cluster, const char *when)
     uint64_t step = committed_by_anybody(cluster), saved = newest();
 
     if (saved != step)
-        cluster_fail(cluster, "%s: step %" PRIu64 " was the last one, the checkpoint is after %" PRIu64, when, step, saved);
+        cluster_fail(cluster, "%s: step %" PRIu64 " was the last one, the checkpoint is after %" PRIu64, when,
+                     step, saved);
 }
 
 static void live(struct cluster *cluster)
@@ -107,8 +109,8 @@ static void lives_that_end_by_notice(struct cluster *cluster, uint64_t lives)
         expect_saved(cluster, "everybody left");
         cluster->step_highest = committed_by_anybody(cluster);
     }
-    printf("%" PRIu64 " times everybody left: the last step, %" PRIu64 " at the end, was saved each time\n", lives,
-           cluster->step_highest);
+    printf("%" PRIu64 " times everybody left: the last step, %" PRIu64 " at the end, was saved each time\n",
+           lives, cluster->step_highest);
 }
 
 /* Enough stay: no checkpoint. Too few: one, though those that stay are lost. */
@@ -126,12 +128,15 @@ static void some_leave(struct cluster *cluster)
     cluster_kill(cluster, leaver, SIGTERM);
     cluster_until(cluster, has_ended, "a second one to leave", PATIENCE_MS);
     if (newest() != cluster->worker[leaver].step)
-        cluster_fail(cluster, "fewer stay than the job needs: the leaver's last step was %" PRIu64 ", the checkpoint is after %" PRIu64,
+        cluster_fail(cluster,
+                     "fewer stay than the job needs: the leaver's last step was %" PRIu64
+                     ", the checkpoint is after %" PRIu64,
                      cluster->worker[leaver].step, newest());
     for (uint32_t i = 2; i < cluster->places; i++)
         cluster_kill(cluster, i, SIGKILL);
     cluster_until(cluster, cluster_is_over, "the others to be lost", PATIENCE_MS);
-    forget_after(cluster, newest()); /* a step that those that stayed had begun may be made again, by others */
+    forget_after(cluster,
+                 newest()); /* a step that those that stayed had begun may be made again, by others */
     live(cluster);
     printf("two of four left a job of three: saved after step %" PRIu64 ", and it went on\n", newest());
     all_leave(cluster, true);
@@ -148,7 +153,8 @@ static void begin(struct cluster *cluster, int argc, char **argv, uint32_t min)
     snprintf(directory, sizeof directory, "%s/checkpoints", cluster->dir);
     setenv("SPOTNIK_CHECKPOINT", directory, 1);
     setenv("SPOTNIK_CHECKPOINT_S", "3600", 1); /* none is due in this test */
-    cluster_use(cluster, argv[1], "-c", "5000", "-n", "10000", "-b", "320", "-u", "2000", "-D", "-S", bytes, NULL);
+    cluster_use(cluster, argv[1], "-c", "5000", "-n", "10000", "-b", "320", "-u", "2000", "-D", "-S", bytes,
+                NULL);
 }
 
 int main(int argc, char **argv)

@@ -146,11 +146,14 @@ class Cluster:
 
     def serve(self):
         """Without a server to ask in turn dnsmasq answers REFUSED for what it does not know; for what is local, that there is no such name."""
+        if os.path.exists(f"{self.folder}/dnsmasq.pid"):
+            os.unlink(f"{self.folder}/dnsmasq.pid")
         more = [] if self.missing == "REFUSED" else ["--local=/train/", "--local=/cluster.local/"]
         self.server = subprocess.Popen(["ip", "netns", "exec", self.switch, "dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--no-resolv",
                                         "--no-hosts", f"--addn-hosts={self.folder}/hosts", "--listen-address=10.88.0.1", "--bind-interfaces",
                                         f"--pid-file={self.folder}/dnsmasq.pid", "--user=root", *more],
                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.until("dnsmasq to be ready for signals", lambda: os.path.exists(f"{self.folder}/dnsmasq.pid"))
 
     def publish(self):
         with open(f"{self.folder}/hosts.new", "w") as file:
@@ -233,13 +236,60 @@ def delete_all(cluster, key):
         pod.delete()
 
 
+def hosts_file(cluster, key, way):
+    """docs/guide/engines.md: a file of hosts, or a command that prints them, instead of names of the DNS. A host that is added later joins."""
+    path = f"{cluster.folder}/hosts.txt"
+    nodes, logs = [], []
+
+    def write(count):
+        with open(path + ".new", "w") as file:
+            file.write("# ours\n" + "".join(f"10.88.1.{i} slots=1\n" for i in range(count)))
+        os.rename(path + ".new", path)
+
+    def start(i):
+        pod = cluster.pods[i]
+        pod.ip("addr flush dev eth0")
+        pod.ip(f"addr add 10.88.1.{i}/16 dev eth0")
+        pod.ip("link set eth0 up")
+        logs.append(f"{cluster.folder}/host-{i}.log")
+        with open(logs[-1], "w") as log:
+            nodes.append(subprocess.Popen(["ip", "netns", "exec", pod.netns, SPOTNIK, "run", "-n", "1", "--min", "2", "--bind", f"10.88.1.{i}",
+                                           "--peers", way + path, "--key-file", key, "--", *command()[-9:]], stdout=log, stderr=log))
+
+    def sizes():
+        found = []
+        for path in logs:
+            with open(path) as file:
+                words = [line.split() for line in file if " commit " in line]
+            found.append(int(words[-1][5]) if words and len(words[-1]) == 8 else 0)
+        return found
+
+    write(3)
+    for i in range(3):
+        start(i)
+    cluster.until("three listed hosts to meet", lambda: sizes() == [3, 3, 3])
+    write(4)
+    start(3)
+    cluster.until("a host that was added to the file", lambda: sizes() == [4, 4, 4, 4])
+    for node in nodes:
+        node.send_signal(signal.SIGTERM)
+    if any(node.wait(PATIENCE_S) != 75 for node in nodes):
+        fail(f"hosts of a file ended with {[node.returncode for node in nodes]}")
+    print(f"{way}: three hosts met, the fourth was added to the file and joined")
+
+
 def main():
+    files_before = os.listdir("/tmp")
     for missing in ("REFUSED", "NXDOMAIN"):
         with tempfile.TemporaryDirectory(prefix="spotnik-k8s-") as folder, Cluster(folder, missing) as cluster:
             subprocess.run([SPOTNIK, "key", f"{folder}/key"], check=True)
             live(cluster, f"{folder}/key")
             if missing == "NXDOMAIN":
                 delete_all(cluster, f"{folder}/key")
+                for way in ("hosts:", "exec:cat "):
+                    hosts_file(cluster, f"{folder}/key", way)
+                cluster.until("the agents' files of hosts to be gone", lambda: not [
+                    name for name in os.listdir("/tmp") if name.startswith("spotnik-hosts-") and name not in files_before])
 
 
 main()

@@ -66,7 +66,7 @@ class Cloud(Process):
             return json.load(answer)
 
     def until_asked(self, times):
-        """It has answered so many questions more."""
+        """It has answered that many questions more."""
         since = self.seen()["asked"]
         until = time.monotonic() + PATIENCE_S
         while self.seen()["asked"] < since + times:
@@ -94,7 +94,7 @@ class Watch(Process):
 
 def aws():
     cloud = Cloud("--clouds", "aws")
-    # A proxy that nobody could reach: whoever used it would hear nothing.
+    # A proxy that cannot be reached: a watcher that used it would hear nothing.
     watch = Watch(env=cloud.env(http_proxy="http://127.0.0.1:9", HTTP_PROXY="http://127.0.0.1:9", ALL_PROXY="http://127.0.0.1:9"))
     cloud.order("aws rebalance")
     watch.expect("risk", "aws", "rebalance")

@@ -32,7 +32,7 @@ def main():
         def element(job, node):
             return Element(f"{out}/{job}-{node}.log")
 
-        job = submit(3, f"{SPOTNIK} run -n 1 --min 1 --peers slurm {work}")
+        job = submit(3, f"{SPOTNIK} run -n 1 --respawn --min 1 --peers slurm {work}")
         lab.until("three in one view", lambda: all(element(job, i).size() == 3 for i in range(3)))
         if not element(job, 0).count(r"spotnik: peers: Slurm job \d+, 3 nodes \(n\[0-2\]\)"):
             fail("it was not said what was found: " + " | ".join(element(job, 0).lines()[:3]))

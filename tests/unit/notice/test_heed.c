@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the agent makes of notices. Claims: the first one makes the workers leave, once; they come back when every source has taken its notice
- * back, or when the deadline and the patience are over; a deadline of a wrong clock does not keep them away for ever; risks move nobody. */
+/* What the agent makes of notices. Claims: the first one makes the workers leave, once; they come
+ * back when every source has taken its notice back, or when the deadline and the patience are over;
+ * a deadline of a wrong clock does not keep them away for ever; risks move nobody. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,11 +14,12 @@
 
 #define WALL INT64_C(1587748180000)
 
-static const struct run_notice_options options = {.patience_ns = 60 * SPOTNIK_S};
+static const struct run_notice_options options = { .patience_ns = 60 * SPOTNIK_S };
 
-static enum run_notice_act heed(struct run_notice *ear, enum notice_kind kind, const char *source, int64_t after_ms, uint64_t now_ns)
+static enum run_notice_act heed(struct run_notice *ear, enum notice_kind kind, const char *source,
+                                int64_t after_ms, uint64_t now_ns)
 {
-    struct notice notice = {.kind = kind, .deadline_ms = WALL + after_ms};
+    struct notice notice = { .kind = kind, .deadline_ms = WALL + after_ms };
 
     snprintf(notice.source, sizeof(notice.source), "%s", source);
     return run_notice_heed(ear, &notice, now_ns, WALL);
@@ -77,6 +79,7 @@ static void wrong_clocks(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(leave_and_back), cmocka_unit_test(lie), cmocka_unit_test(wrong_clocks)};
+    const struct CMUnitTest tests[] = { cmocka_unit_test(leave_and_back), cmocka_unit_test(lie),
+                                        cmocka_unit_test(wrong_clocks) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

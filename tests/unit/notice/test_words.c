@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What clouds, commands and files say. Claims: each answer in the form that its cloud documents is understood, with its deadline; a blank or a bad
- * date still is a notice; an event for another machine is none; what cannot be read is refused, not guessed; no bytes crash the readers; the line
- * between watcher and agent comes back as it went. */
+/* What clouds, commands and files say. Claims: each answer in the form that its cloud documents is
+ * understood, with its deadline; a blank or a bad date still is a notice; an event for another
+ * machine is none; what cannot be read is refused, not guessed; no bytes crash the readers; the
+ * line between watcher and agent comes back as it went. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,14 +46,16 @@ static void aws(void **state)
     struct notice notice;
 
     (void)state;
-    assert_true(notice_aws_action("{\"action\":\"terminate\",\"time\":\"2020-04-24T17:11:44Z\"}", NOW, &notice));
+    assert_true(
+        notice_aws_action("{\"action\":\"terminate\",\"time\":\"2020-04-24T17:11:44Z\"}", NOW, &notice));
     assert_int_equal(notice.kind, NOTICE_LEAVE);
     assert_int_equal(notice.deadline_ms, INT64_C(1587748304000));
     assert_string_equal(notice.source, "aws");
     assert_true(notice_aws_action("{\"action\":\"stop\",\"time\":\"\"}", NOW, &notice));
     assert_int_equal(notice.deadline_ms, NOW + 120000);
     assert_true(notice_aws_action("{\"action\":\"stop\"}", NOW, &notice));
-    assert_true(notice_aws_action("{\"action\":\"hibernate\",\"time\":\"2020-04-24T17:11:44Z\"}", NOW, &notice));
+    assert_true(
+        notice_aws_action("{\"action\":\"hibernate\",\"time\":\"2020-04-24T17:11:44Z\"}", NOW, &notice));
     assert_int_equal(notice.deadline_ms, NOW);
     assert_false(notice_aws_action("<html>404</html>", NOW, &notice));
     assert_false(notice_aws_action("", NOW, &notice));
@@ -81,12 +84,14 @@ static void gcp(void **state)
     assert_false(notice_gcp_maintenance("", NOW, &notice));
 }
 
-static enum notice_kind azure_kind(const char *type, const char *status, const char *machine, const char *before, struct notice *ret)
+static enum notice_kind azure_kind(const char *type, const char *status, const char *machine,
+                                   const char *before, struct notice *ret)
 {
     char body[600];
 
     snprintf(body, sizeof(body),
-             "{\"DocumentIncarnation\":2,\"Events\":[{\"EventId\":\"A\",\"EventStatus\":\"%s\",\"EventType\":\"%s\",\"ResourceType\":"
+             "{\"DocumentIncarnation\":2,\"Events\":[{\"EventId\":\"A\",\"EventStatus\":\"%s\",\"EventType\":"
+             "\"%s\",\"ResourceType\":"
              "\"VirtualMachine\",\"Resources\":[\"other\",\"%s\"],\"NotBefore\":\"%s\"}]}",
              status, type, machine, before);
     assert_true(notice_azure_events(body, "Vm-0", NOW, ret));
@@ -99,7 +104,8 @@ static void azure(void **state)
     struct notice notice;
 
     (void)state;
-    assert_int_equal(azure_kind("Preempt", "Scheduled", "vm-0", date, &notice), NOTICE_LEAVE); /* names do not differ by case */
+    assert_int_equal(azure_kind("Preempt", "Scheduled", "vm-0", date, &notice),
+                     NOTICE_LEAVE); /* names do not differ by case */
     assert_int_equal(notice.deadline_ms, INT64_C(1587748304000));
     assert_int_equal(azure_kind("Preempt", "Started", "vm-0", "", &notice), NOTICE_LEAVE);
     assert_int_equal(notice.deadline_ms, NOW);
@@ -110,9 +116,12 @@ static void azure(void **state)
     assert_true(notice_azure_events("{\"DocumentIncarnation\":1,\"Events\":[]}", "vm-0", NOW, &notice));
     assert_int_equal(notice.kind, NOTICE_NONE);
     assert_false(notice_azure_events("{\"error\":1}", "vm-0", NOW, &notice));
-    assert_true(notice_azure_events("{\"Events\":[{\"EventId\":\"F\",\"EventStatus\":\"Scheduled\",\"EventType\":\"Freeze\",\"Resources\":[\"vm-0\"],"
-                                    "\"NotBefore\":\"\"},{\"EventId\":\"P\",\"EventStatus\":\"Scheduled\",\"EventType\":\"Preempt\",\"Resources\":"
-                                    "[\"vm-0\"],\"NotBefore\":\"Fri, 24 Apr 2020 17:11:44 GMT\"}]}", "vm-0", NOW, &notice));
+    assert_true(notice_azure_events("{\"Events\":[{\"EventId\":\"F\",\"EventStatus\":\"Scheduled\","
+                                    "\"EventType\":\"Freeze\",\"Resources\":[\"vm-0\"],"
+                                    "\"NotBefore\":\"\"},{\"EventId\":\"P\",\"EventStatus\":\"Scheduled\","
+                                    "\"EventType\":\"Preempt\",\"Resources\":"
+                                    "[\"vm-0\"],\"NotBefore\":\"Fri, 24 Apr 2020 17:11:44 GMT\"}]}",
+                                    "vm-0", NOW, &notice));
     assert_int_equal(notice.kind, NOTICE_LEAVE); /* the end wins over a pause that comes before it */
 }
 
@@ -133,7 +142,11 @@ static void words(void **state)
 
 static void line(void **state)
 {
-    struct notice notice = {.kind = NOTICE_RISK, .deadline_ms = NOW, .source = "aws", .text = "a \"word\"\n\x01"}, back;
+    struct notice notice = { .kind = NOTICE_RISK,
+                             .deadline_ms = NOW,
+                             .source = "aws",
+                             .text = "a \"word\"\n\x01" },
+                  back;
     char text[1024];
 
     (void)state;
@@ -151,9 +164,11 @@ static void line(void **state)
 /* Answers with bytes changed, cut off and doubled. */
 static void noise(void **state)
 {
-    static const char *const seeds[] = {"{\"action\":\"terminate\",\"time\":\"2020-04-24T17:11:44Z\"}", "TRUE", "+30 words",
-                                        "{\"Events\":[{\"EventId\":\"A\",\"EventStatus\":\"Scheduled\",\"EventType\":\"Preempt\",\"Resources\":[\"v\"],"
-                                        "\"NotBefore\":\"Fri, 24 Apr 2020 17:11:44 GMT\"}]}"};
+    static const char *const seeds[] = { "{\"action\":\"terminate\",\"time\":\"2020-04-24T17:11:44Z\"}",
+                                         "TRUE", "+30 words",
+                                         "{\"Events\":[{\"EventId\":\"A\",\"EventStatus\":\"Scheduled\","
+                                         "\"EventType\":\"Preempt\",\"Resources\":[\"v\"],"
+                                         "\"NotBefore\":\"Fri, 24 Apr 2020 17:11:44 GMT\"}]}" };
     struct spotnik_prng prng;
     struct notice notice;
     char text[512];
@@ -176,7 +191,9 @@ static void noise(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(instants), cmocka_unit_test(aws),  cmocka_unit_test(gcp),  cmocka_unit_test(azure),
-                                       cmocka_unit_test(words),    cmocka_unit_test(line), cmocka_unit_test(noise)};
+    const struct CMUnitTest tests[] = { cmocka_unit_test(instants), cmocka_unit_test(aws),
+                                        cmocka_unit_test(gcp),      cmocka_unit_test(azure),
+                                        cmocka_unit_test(words),    cmocka_unit_test(line),
+                                        cmocka_unit_test(noise) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
