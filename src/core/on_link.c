@@ -18,6 +18,7 @@ void on_link_up(struct spotnik_core *core, const struct spotnik_event *event)
 
     peer->linked = true;
     peer->dialling = false;
+    peer->speech = event->count;
     peer->told_epoch = 0;
     say_fenced(core, peer);
     evidence_hear(core, peer);

@@ -25,6 +25,7 @@ int spotnik_voice_open(struct spotnik_engine *engine, struct spotnik_voice *voic
     int rc = spotnik_auth_init(&voice->auth, send_key);
     if (rc != 0)
         return rc;
+    voice->speech = (uint8_t)opening->shake.wire.speech;
     int fd = spotnik_socket_release(&opening->socket, engine->epoll_fd);
     rc = spotnik_socket_watch(&voice->socket, engine->epoll_fd, fd, SPOTNIK_SOCKET_LINK);
     if (rc != 0)
@@ -101,7 +102,7 @@ static uint8_t *reserve(struct spotnik_voice *voice, size_t bytes, size_t max)
 static bool commit(struct spotnik_voice *voice, uint8_t *at, enum spotnik_frame_kind kind,
                    uint32_t payload_bytes)
 {
-    struct spotnik_frame frame = { .kind = kind, .payload_bytes = payload_bytes };
+    struct spotnik_frame frame = { .kind = kind, .version = voice->speech, .payload_bytes = payload_bytes };
     uint8_t input[SPOTNIK_FRAME_TAG_INPUT_BYTES], mac[SPOTNIK_AUTH_BYTES];
     spotnik_frame_tag_input(&frame, voice->sequence, input);
     const struct spotnik_auth_part part[] = { { input, sizeof input },
