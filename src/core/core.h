@@ -32,6 +32,9 @@
 #include "ring/ring.h"
 #include "ring/tree.h"
 
+#define SPOTNIK_SPEECH_CLAIMS 6  /* the first wire version that has CLAIM, */
+#define SPOTNIK_SPEECH_DIGESTS 6 /* digests in HEARTBEAT, */
+#define SPOTNIK_SPEECH_PLACES 6  /* PLACES, and GOODBYE with OVER */
 #define SPOTNIK_BUCKETS_MAX 258            /* 0..255 are the caller's */
 #define SPOTNIK_BUCKET_AGREED 256          /* the library's own: numbers that all members decide by (src/api/agreed.h) */
 #define SPOTNIK_BUCKET_BARRIER 257
@@ -297,6 +300,11 @@ bool spotnik_core_ledger_known(const struct spotnik_core *core, uint64_t committ
 const struct spotnik_divergence *spotnik_core_divergence(const struct spotnik_core *core);
 
 void spotnik_core_status(const struct spotnik_core *core, struct spotnik_core_status *ret);
+
+/* What a core that has FAILED with MISMATCH has of the bucket in dispute, and what so many members say, or (agreeing 0: there is no
+ * majority) another one. False: it failed otherwise. */
+bool spotnik_core_dispute(const struct spotnik_core *core, struct spotnik_claim *ret_own, struct spotnik_claim *ret_found,
+                          uint32_t *ret_agreeing);
 const char *spotnik_event_name(enum spotnik_event_kind kind);
 const char *spotnik_action_name(enum spotnik_action_kind kind);
 

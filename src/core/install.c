@@ -73,6 +73,7 @@ static void carry_ends(struct spotnik_core *core, const struct spotnik_proposal 
 
 static void forget_decision(struct spotnik_core *core)
 {
+    dispute_end(core);
     core->frozen = core->parked = false;
     core->phase = PHASE_NONE;
     core->promised = core->accepted.ballot = (struct spotnik_ballot){0};

@@ -18,6 +18,7 @@ void on_link_up(struct spotnik_core *core, const struct spotnik_event *event)
 
     peer->linked = true;
     peer->dialling = false;
+    peer->speech = event->count;
     peer->told_epoch = 0;
     peer->ended = SPOTNIK_EVIDENCE_NONE; /* what had looked like its end was none */
     peer->likely = false;

@@ -28,6 +28,7 @@ void on_message(struct spotnik_core *core, const struct spotnik_event *event)
     case SPOTNIK_MESSAGE_MISMATCH: on_mismatch(core, from); break;
     case SPOTNIK_MESSAGE_DOUBT: on_doubt(core, from, message); break;
     case SPOTNIK_MESSAGE_ASSURE: on_assure(core, from, message); break;
+    case SPOTNIK_MESSAGE_CLAIM: on_claim(core, from, message); break;
     case SPOTNIK_MESSAGE_KIND_COUNT: break;
     }
 }

@@ -76,6 +76,9 @@ static void tick_member(struct spotnik_core *core)
     if (core->now_ns >= core->heartbeat_ns) {
         forgive_lateness(core);
         heartbeat(core);
+        dispute_tick(core);
+        if (core->role != SPOTNIK_ROLE_MEMBER)
+            return;
         while (accuse_one(core))
             ;
         settle_try(core);

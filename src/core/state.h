@@ -45,6 +45,8 @@ struct peer {
     uint64_t told_epoch; /* it is known to be at this epoch or later, or RESTART of it is under way to it */
     struct spotnik_detector detector;
     struct compared compared[DIGEST_CHAINS];
+    struct spotnik_claim claim; /* the last one it has told */
+    uint64_t speech; /* wire version of the present or last link; 0: the newest */
 };
 
 /* Somebody outside that asked us to be let in. */
@@ -172,6 +174,13 @@ struct spotnik_core {
         struct chain chain[DIGEST_CHAINS];
         struct spotnik_divergence diverged;
     } digests;
+    struct spotnik_dispute {
+        uint64_t step; /* 0: there is none */
+        struct spotnik_id other; /* with whom it began; none: not known */
+        uint32_t bucket;
+        struct spotnik_claim own, found; /* found: what the majority says, or another where there is none; step 0: not decided */
+        uint32_t agreeing;               /* so many say it; 0: it is no majority */
+    } dispute;
     struct spotnik_hosts hosts; /* of the view; count 1 where there is no hierarchy */
     uint32_t *holder, holders;  /* of all hosts, whether there is a hierarchy or not */
     uint64_t tree_epoch[2];     /* [by hosts]: the last view whose tree was used; 0: none was */
@@ -224,7 +233,7 @@ void on_assure(struct spotnik_core *core, const struct peer *from, const struct 
 
 /* digest.c */
 void digest_view(struct spotnik_core *core);
-void digest_claim(const struct spotnik_core *core, struct spotnik_message *message);
+void digest_claim(const struct spotnik_core *core, const struct peer *peer, struct spotnik_message *message);
 void digest_hear(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
 void on_result(struct spotnik_core *core, const struct spotnik_event *event);
 
@@ -271,6 +280,12 @@ bool handover_differs(const struct spotnik_core *core);
 /* place.c */
 void mismatch(struct spotnik_core *core, struct spotnik_id other);
 void fail(struct spotnik_core *core, int error);
+
+/* dispute.c */
+void dispute_open(struct spotnik_core *core, uint64_t step, uint32_t bucket, struct spotnik_id other);
+void dispute_end(struct spotnik_core *core);
+void dispute_tick(struct spotnik_core *core);
+void on_claim(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
 
 /* flat.c */
 void flat_latch(struct spotnik_core *core);

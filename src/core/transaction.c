@@ -216,7 +216,8 @@ static bool deal_wanted(const struct spotnik_core *core)
 void step_try_commit(struct spotnik_core *core)
 {
     if (handover_differs(core)) {
-        mismatch(core, core->view.entry[predecessor_rank(core)].member.id);
+        dispute_open(core, core->step.committed + 1, SPOTNIK_CLAIM_OF_NUMBER,
+                     core->view.entry[predecessor_rank(core)].member.id);
         return;
     }
     if (!may_commit(core) || core->deal_asked)

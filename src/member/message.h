@@ -24,6 +24,7 @@ enum spotnik_message_kind {
     SPOTNIK_MESSAGE_MISMATCH,      /* "your buckets are not ours": our programs differ */
     SPOTNIK_MESSAGE_DOUBT,         /* "I was away; have you promised anything in this epoch?" */
     SPOTNIK_MESSAGE_ASSURE,        /* "no": the answer to DOUBT of the same serial; who has promised gives none */
+    SPOTNIK_MESSAGE_CLAIM,         /* "this is what I have of the bucket in dispute" (core/dispute.c) */
     SPOTNIK_MESSAGE_KIND_COUNT,
 };
 
@@ -31,6 +32,24 @@ enum spotnik_message_kind {
 struct spotnik_enter {
     struct spotnik_member member;
     uint64_t committed; /* the last step its replica holds */
+};
+
+/* In place of a bucket: how many there are. */
+#define SPOTNIK_CLAIM_OF_NUMBER 258 /* SPOTNIK_BUCKETS_MAX, which is beyond them */
+
+enum spotnik_claim_kind {
+    SPOTNIK_CLAIM_NONE,   /* the step has no such bucket */
+    SPOTNIK_CLAIM_BUCKET, /* count, dtype, op; OF_NUMBER: count alone */
+    SPOTNIK_CLAIM_SILENT, /* "I cannot know": it came in with the result of this step */
+    SPOTNIK_CLAIM_KIND_COUNT,
+};
+
+/* What a member has of a bucket of a step. */
+struct spotnik_claim {
+    uint64_t step; /* 0: nothing was said */
+    uint64_t count;
+    uint32_t bucket;
+    uint8_t kind, dtype, op; /* 0 where they mean nothing */
 };
 
 struct spotnik_token {
@@ -62,6 +81,7 @@ struct spotnik_message {
     struct spotnik_enter enter;        /* ENTER */
     uint64_t serial;                   /* DOUBT, ASSURE; not 0 */
     struct spotnik_digest_claim digest[SPOTNIK_MESSAGE_DIGESTS]; /* HEARTBEAT */
+    struct spotnik_claim claim;        /* CLAIM */
 };
 
 void spotnik_token_copy(struct spotnik_token *to, const struct spotnik_token *from);

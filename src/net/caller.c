@@ -76,7 +76,8 @@ static int trouble(const struct spotnik_engine *engine)
     if (engine->failed != 0)
         return spotnik_error_return(engine->failed,
                                     "the members run different programs: their buckets differ in "
-                                    "number, size, type or operation");
+                                    "number, size, type or operation%s",
+                                    engine->mismatch);
     if (engine->excluded)
         return spotnik_error_return(SPOTNIK_ERR_PEERS, "the others went on without us");
     if (engine->left || engine->stopping)

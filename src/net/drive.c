@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "base/time.h"
+#include "net/mismatch.h"
 #include "net/probe.h"
 #include "net/share.h"
 #include "net/state.h"
@@ -224,6 +225,7 @@ static void perform(struct spotnik_engine *engine, const struct spotnik_action *
     case SPOTNIK_ACTION_FAILED:
         engine->failed = action->error;
         engine->diverged = *spotnik_core_divergence(engine->core);
+        spotnik_mismatch_text(engine->core, engine->mismatch, sizeof engine->mismatch);
         break;
     }
     spotnik_engine_changed(engine);
@@ -291,5 +293,7 @@ void spotnik_engine_tell(struct spotnik_engine *engine, enum spotnik_event_kind 
                          const struct spotnik_member *peer, enum spotnik_proof proof)
 {
     struct spotnik_event event = { .kind = kind, .peer = *peer, .proof = proof };
+    if (kind == SPOTNIK_EVENT_LINK_UP)
+        event.count = spotnik_speech_of(engine, peer->id);
     spotnik_engine_drive(engine, &event);
 }

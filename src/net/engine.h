@@ -20,6 +20,7 @@ struct spotnik_credentials {
     uint8_t job[16];            /* hash of the job name */
     uint8_t key[32];            /* the job key */
     struct spotnik_member self; /* address and port as others reach us */
+    uint16_t speech;            /* the newest wire version to speak; 0: SPOTNIK_WIRE_VERSION */
 };
 
 enum spotnik_purpose {

@@ -119,12 +119,26 @@ static struct spotnik_opening *dial_new(struct spotnik_engine *engine, const str
     opening->purpose = purpose;
     opening->peer = *peer;
     opening->start_ns = shunned_until(engine, peer->id);
-    spotnik_shake_init_client(&opening->shake, &engine->config.credentials, purpose);
     return opening;
+}
+
+/* What we say first; again, when the peer speaks an older version. */
+static void shake_init(struct spotnik_engine *engine, struct spotnik_opening *opening)
+{
+    struct spotnik_credentials credentials = engine->config.credentials;
+    credentials.speech = spotnik_speech_of(engine, opening->peer.id);
+    if (opening->purpose == SPOTNIK_PURPOSE_BACK)
+        spotnik_shake_init_back(&opening->shake, &credentials, opening->name);
+    else if (opening->purpose == SPOTNIK_PURPOSE_WIDEN)
+        spotnik_shake_init_widen(&opening->shake, &credentials, opening->name);
+    else
+        spotnik_shake_init_client(&opening->shake, &credentials, opening->purpose);
+    explicit_bzero(&credentials, sizeof credentials);
 }
 
 static void dial_start(struct spotnik_engine *engine, struct spotnik_opening *opening)
 {
+    shake_init(engine, opening);
     if (opening->start_ns <= spotnik_clock_ns())
         connect_begin(engine, opening);
 }
@@ -148,7 +162,6 @@ void spotnik_opening_answer(struct spotnik_engine *engine, const struct spotnik_
     if (opening == NULL)
         return; /* the link waits for it, and is given up */
     memcpy(opening->name, name, sizeof opening->name);
-    spotnik_shake_init_back(&opening->shake, &engine->config.credentials, name);
     dial_start(engine, opening);
 }
 
@@ -160,7 +173,6 @@ void spotnik_opening_widen(struct spotnik_engine *engine, const struct spotnik_m
     if (opening == NULL)
         return; /* the lane stays as wide as it is */
     memcpy(opening->name, name, sizeof opening->name);
-    spotnik_shake_init_widen(&opening->shake, &engine->config.credentials, name);
     dial_start(engine, opening);
 }
 
@@ -218,8 +230,23 @@ static void refusal_note(struct spotnik_engine *engine, const struct spotnik_ope
              spotnik_shake_text(&opening->shake, error));
 }
 
+/* The peer has not been upgraded yet: once more, in its words. */
+static bool dial_older(struct spotnik_engine *engine, struct spotnik_opening *opening, int error)
+{
+    uint16_t older = opening->dialled ? spotnik_shake_older(&opening->shake, error) : 0;
+    if (older == 0)
+        return false;
+    spotnik_speech_note(engine, opening->peer.id, older);
+    spotnik_opening_close(engine, opening);
+    shake_init(engine, opening);
+    connect_begin(engine, opening);
+    return true;
+}
+
 static void shake_failed(struct spotnik_engine *engine, struct spotnik_opening *opening, int error)
 {
+    if (dial_older(engine, opening, error))
+        return;
     if (error != SPOTNIK_ERR_PEERS)
         refusal_note(engine, opening, error);
     if (opening->dialled) /* hung up: its process may be about to end */
@@ -319,6 +346,8 @@ static void shake_on(struct spotnik_engine *engine, struct spotnik_opening *open
     int rc = spotnik_shake_run(&opening->shake, opening->socket.fd);
     if (rc == SPOTNIK_SHAKE_AGAIN)
         return;
+    if (rc == 0)
+        spotnik_speech_note(engine, opening->shake.wire.peer.id, opening->shake.wire.speech);
     if (rc != 0)
         shake_failed(engine, opening, rc);
     else if (opening->dialled)

@@ -374,6 +374,9 @@ static bool work_on(struct spotnik_engine *engine, uint32_t number)
         tell_done(engine, number);
         return true;
     case SPOTNIK_FLAT_MISMATCH:
+        if (share->differs_epoch == share->epoch)
+            return false; /* the members are about to find out whose bucket is odd */
+        share->differs_epoch = share->epoch;
         failed(engine, number, share->flat.bucket[number].order.step, SPOTNIK_ERR_MISMATCH);
         return true;
     case SPOTNIK_FLAT_BLOCKED:

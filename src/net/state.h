@@ -45,6 +45,7 @@
 #define SPOTNIK_LANES 24 /* data connections of a view that we send on: to all others where those are few, else at most to both neighbours in rings
                             and those in the trees of members and of hosts */
 #define SPOTNIK_SHUNNED 8
+#define SPOTNIK_SPEECHES 1024 /* members that speak an older wire version, at most */
 #define SPOTNIK_BUCKET_SLOTS SPOTNIK_BUCKETS_MAX /* those of the caller, and the barrier of 0 elements */
 
 /* Where a connection comes from, as far as places at the door go. */
@@ -83,6 +84,7 @@ struct spotnik_voice {
     bool broken;  /* nobody reads it any more */
     bool clogged; /* a frame found no room: what we say is not all of it any more */
     bool resets;  /* closed now, it ends with RST */
+    uint8_t speech;    /* its wire version */
     uint64_t asked_ns; /* when we last said something with all before it acknowledged */
     struct spotnik_auth auth;
     uint64_t sequence;
@@ -157,6 +159,7 @@ struct spotnik_lane {
     struct spotnik_member peer;
     uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]; /* of the first connection */
     uint64_t turn_epoch, turn; /* of the next frame */
+    uint8_t speech;            /* wire version of the peer */
     uint64_t redial_ns; /* NEVER: not due */
     uint64_t down_ns; /* when to tell the core that the lane broke, unless its link tells of a death first */
     struct spotnik_width width;
@@ -278,6 +281,11 @@ struct spotnik_engine {
         uint64_t until_ns;
     } shunned[SPOTNIK_SHUNNED]; /* peers with whom we do not understand each other: not dialled before then */
     uint32_t shunned_next;
+    struct spotnik_speech {
+        struct spotnik_id peer;
+        uint8_t version; /* 0: none */
+    } speech[SPOTNIK_SPEECHES];
+    uint32_t speech_next;
     struct spotnik_stream *streams;
     struct spotnik_attend attend;
     struct spotnik_lane lane[SPOTNIK_LANES];
@@ -320,6 +328,7 @@ struct spotnik_engine {
     int failed;
     uint64_t result_step, result_digest; /* the caller's thread: of the last result; step 0: told already */
     struct spotnik_divergence diverged; /* `failed` is DIVERGED: from whom */
+    char mismatch[256]; /* failed for MISMATCH: of which bucket, as far as it is known */
     uint64_t parked_ns; /* since when; 0: not */
     uint64_t patience_ns; /* of the caller's waits; 0: for ever */
     uint64_t step_epoch;
@@ -356,6 +365,10 @@ void spotnik_engine_changed(struct spotnik_engine *engine);
 /* The results of `step`, of the caller's buckets and the library's; up to the last used one. room: SPOTNIK_BUCKET_BARRIER. */
 uint32_t spotnik_engine_results(const struct spotnik_engine *engine, uint64_t step,
                                 struct spotnik_bucket_result *result);
+
+/* speech.c */
+uint8_t spotnik_speech_of(const struct spotnik_engine *engine, struct spotnik_id peer);
+void spotnik_speech_note(struct spotnik_engine *engine, struct spotnik_id peer, uint16_t version);
 
 /* door.c; progress thread. is_due, collect: without the lock; collect accepts, open gives them a place or sends them away.
  * turn: both, for another listener; true: more may be waiting. */

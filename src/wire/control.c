@@ -98,6 +98,8 @@ size_t spotnik_control_size(const struct spotnik_message *message)
     case SPOTNIK_MESSAGE_DOUBT:
     case SPOTNIK_MESSAGE_ASSURE:
         return SPOTNIK_WIRE_HEAD_BYTES + SPOTNIK_WIRE_SERIAL_BYTES;
+    case SPOTNIK_MESSAGE_CLAIM:
+        return SPOTNIK_WIRE_HEAD_BYTES + SPOTNIK_WIRE_CLAIM_BYTES;
     case SPOTNIK_MESSAGE_HEARTBEAT:
         return SPOTNIK_WIRE_HEAD_BYTES + digests_size(message->digest);
     case SPOTNIK_MESSAGE_FENCED:
@@ -113,6 +115,17 @@ static void ballot_write(struct spotnik_writer *writer, const struct spotnik_bal
 {
     spotnik_writer_u64(writer, ballot->round);
     spotnik_writer_id(writer, ballot->initiator);
+}
+
+static void claim_write(struct spotnik_writer *writer, const struct spotnik_claim *claim)
+{
+    spotnik_writer_u64(writer, claim->step);
+    spotnik_writer_u64(writer, claim->count);
+    spotnik_writer_u32(writer, claim->bucket);
+    spotnik_writer_u8(writer, claim->kind);
+    spotnik_writer_u8(writer, claim->dtype);
+    spotnik_writer_u8(writer, claim->op);
+    spotnik_writer_skip(writer, 1);
 }
 
 static void enter_write(struct spotnik_writer *writer, const struct spotnik_enter *enter)
@@ -220,5 +233,7 @@ size_t spotnik_control_encode(const struct spotnik_message *message, void *bytes
         enter_write(&writer, &message->enter);
     if (message->kind == SPOTNIK_MESSAGE_DOUBT || message->kind == SPOTNIK_MESSAGE_ASSURE)
         spotnik_writer_u64(&writer, message->serial);
+    if (message->kind == SPOTNIK_MESSAGE_CLAIM)
+        claim_write(&writer, &message->claim);
     return writer.failed ? 0 : writer.at;
 }

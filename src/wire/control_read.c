@@ -4,6 +4,7 @@
 #include "wire/control.h"
 
 #include "base/bytes.h"
+#include "base/dtype.h"
 #include "wire/fields.h"
 
 #define ENTRY_FLAGS                                                                                          \
@@ -199,6 +200,26 @@ static int digests_read(struct spotnik_reader *reader, struct spotnik_digest_cla
     return good && any ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;
 }
 
+static int claim_read(struct spotnik_reader *reader, struct spotnik_claim *ret)
+{
+    ret->step = spotnik_reader_u64(reader);
+    ret->count = spotnik_reader_u64(reader);
+    ret->bucket = spotnik_reader_u32(reader);
+    ret->kind = spotnik_reader_u8(reader);
+    ret->dtype = spotnik_reader_u8(reader);
+    ret->op = spotnik_reader_u8(reader);
+    bool good = spotnik_wire_zeros_read(reader, 1) && ret->step > 0 && ret->bucket <= SPOTNIK_CLAIM_OF_NUMBER;
+    bool bare = ret->dtype == 0 && ret->op == 0;
+
+    if (ret->kind != SPOTNIK_CLAIM_BUCKET)
+        good = good && ret->kind < SPOTNIK_CLAIM_KIND_COUNT && ret->count == 0 && bare;
+    else if (ret->bucket == SPOTNIK_CLAIM_OF_NUMBER)
+        good = good && bare;
+    else
+        good = good && spotnik_dtype_bytes(ret->dtype) > 0 && spotnik_op_is_known(ret->op);
+    return good ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;
+}
+
 static int body_read(struct spotnik_reader *reader, struct spotnik_wire_storage *storage,
                      struct spotnik_message *message)
 {
@@ -216,6 +237,8 @@ static int body_read(struct spotnik_reader *reader, struct spotnik_wire_storage 
     case SPOTNIK_MESSAGE_ASSURE:
         message->serial = spotnik_reader_u64(reader);
         return message->serial ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;
+    case SPOTNIK_MESSAGE_CLAIM:
+        return claim_read(reader, &message->claim);
     case SPOTNIK_MESSAGE_HEARTBEAT:
         return spotnik_reader_is_done(reader) ? SPOTNIK_OK : digests_read(reader, message->digest);
     case SPOTNIK_MESSAGE_FENCED:

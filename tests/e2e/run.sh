@@ -74,6 +74,34 @@ for odd in 0 1; do
 done
 echo "different programs: both told, in the last step"
 
+# Of three, the odd one alone ends, and is told which bucket it is; the others finish the job.
+for transport in auto tcp; do
+    for odd in more:3 size:1 op:2; do
+        timeout 60 "$spotnik" run -n 2:3 --transport $transport -- sh -c \
+            '[ "$SPOTNIK_SLOT" != 1 ] || export WORKER_ODD="$1"; exec "$0" -s 300 -u 1000' "$worker" "${odd%:*}" >"$dir/out" 2>"$dir/err"
+        [ "$(grep -c 'error -200' "$dir/out")" = 1 ] || fail "$transport, $odd: not one was told that its program is odd"
+        grep 'error -200' "$dir/out" | grep -Eq "^.w1. .*, bucket ${odd#*:}, .*; 2 of 3 members have |this member has . buckets; 2 of 3 " ||
+            fail "$transport, $odd: w1 is not told what is odd"
+        [ "$(grep -c '^.w[02]. done 300 ' "$dir/out")" = 2 ] || fail "$transport, $odd: the others did not finish"
+    done
+done
+echo "different programs: of three, the odd one ends"
+
+# Rolling upgrade: every other worker knows the wire version before ours only, and they are killed and replaced by either kind.
+for transport in auto tcp; do
+    "$spotnik" run -n 2:4 --respawn --kill-every 600ms --seed 5 --transport $transport -- sh -c \
+        '[ $((SPOTNIK_WORKER % 2)) = 0 ] || export SPOTNIK_WIRE=5; exec "$0" -s 2000 -u 1000' "$worker" >"$dir/out" 2>"$dir/err"
+    status_is 0 $? "upgrade, $transport"
+    [ "$(grep -c 'lost (SIGKILL)' "$dir/err")" -ge 2 ] || fail "upgrade, $transport: hardly anybody was killed"
+    [ "$(sed -n 's/^\[w[0-9]*\] done //p' "$dir/out" | sort -u | wc -l)" = 1 ] || fail "upgrade, $transport: ends differ"
+    grep -q ' commit [0-9]* [0-9a-f]* [0-9]* 4 ' "$dir/out" || fail "upgrade, $transport: the four never stood in one view"
+done
+# With an older member among them nobody can ask whose program is odd: the two that differ end, as before.
+timeout 60 "$spotnik" run -n 2:3 -- sh -c '[ "$SPOTNIK_SLOT" != 1 ] || export WORKER_ODD=more; [ "$SPOTNIK_SLOT" != 2 ] ||
+    export SPOTNIK_WIRE=5; exec "$0" -s 300 -u 1000' "$worker" >"$dir/out" 2>"$dir/err"
+grep -q '^.w1. .*error -200' "$dir/out" || fail "upgrade: the odd one is not told"
+echo "rolling upgrade: two wire versions in one job"
+
 # torchrun's variables: a rank is a place, and all see the same meeting point.
 "$spotnik" run -q -n 2 --torchrun-env -- sh -c 'echo "$RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $GROUP_RANK $MASTER_ADDR $MASTER_PORT"; exit 3' \
     >"$dir/out" 2>"$dir/err"

@@ -146,6 +146,16 @@ struct spotnik_message spotnik_sample_message(struct spotnik_prng *prng, enum sp
         sample_digests(prng, message.digest);
     if (kind == SPOTNIK_MESSAGE_DOUBT || kind == SPOTNIK_MESSAGE_ASSURE)
         message.serial = spotnik_prng_between(prng, 1, UINT64_MAX - 1);
+    if (kind == SPOTNIK_MESSAGE_CLAIM) {
+        message.claim.step = spotnik_prng_between(prng, 1, UINT64_MAX - 1);
+        message.claim.bucket = (uint32_t)spotnik_prng_below(prng, SPOTNIK_BUCKETS_MAX);
+        message.claim.kind = (uint8_t)spotnik_prng_below(prng, SPOTNIK_CLAIM_KIND_COUNT);
+    }
+    if (message.claim.kind == SPOTNIK_CLAIM_BUCKET) {
+        message.claim.count = spotnik_prng_next(prng);
+        message.claim.dtype = SPOTNIK_F32;
+        message.claim.op = SPOTNIK_MAX;
+    }
     return message;
 }
 
@@ -237,6 +247,10 @@ bool spotnik_sample_equal(const struct spotnik_message *a, const struct spotnik_
     if (a->token && !token_equal(a->token, b->token))
         return false;
     if (a->proposal && !proposal_equal(a->proposal, b->proposal))
+        return false;
+    if (a->kind == SPOTNIK_MESSAGE_CLAIM
+        && (a->claim.step != b->claim.step || a->claim.bucket != b->claim.bucket || a->claim.kind != b->claim.kind
+            || a->claim.count != b->claim.count || a->claim.dtype != b->claim.dtype || a->claim.op != b->claim.op))
         return false;
     return a->serial == b->serial && digests_equal(a->digest, b->digest) && (a->kind != SPOTNIK_MESSAGE_ENTER || enter_equal(&a->enter, &b->enter));
 }

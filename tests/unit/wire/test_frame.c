@@ -87,7 +87,7 @@ static void every_other_head_is_refused(void **state)
             assert_refused(bytes, SPOTNIK_ERR_ARGUMENT);
         memcpy(bytes, known, sizeof bytes);
         bytes[1] = (uint8_t)value;
-        if (value != SPOTNIK_WIRE_VERSION)
+        if (value < SPOTNIK_WIRE_OLDEST || value > SPOTNIK_WIRE_VERSION)
             assert_refused(bytes, SPOTNIK_ERR_VERSION);
         memcpy(bytes, known, sizeof bytes);
         bytes[2] = (uint8_t)value;
