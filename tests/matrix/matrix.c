@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The matrix of all-reduces and collectives: every element against what the test itself computes. A sample named by a seed, a share of all
- * worlds, or one world. Each is a process of its own, so that one which crashes or hangs ends nothing else.
+/* The matrix of all-reduces and collectives: every element against what the test itself computes. A sample named by
+ * a seed, a share of all worlds, or one world. Each is a process of its own, so that one which crashes or hangs ends
+ * nothing else.
  *
  *     matrix sample [seed=N] [worlds=N] [first=N] [members=MOST] [failures=MOST]   what make test does
  *     matrix all shard=K shards=N [save=FILE]         every N-th of all worlds (dev/matrix.sh)

@@ -42,9 +42,8 @@ struct world_player {
     pthread_t thread;
     struct spotnik_job *job; /* NULL: dead, or not yet born */
     uint32_t now;            /* the step of this rush that it plays, or compares */
-    uint64_t
-        joins_at; /* committed step with which it joins; 0 and !late: a founder or one that was there from the start */
-    bool late;
+    bool late;         /* it has joined, */
+    uint64_t joins_at; /* with this committed step */
     bool doomed;
     uint32_t doomed_at; /* the step of this rush */
     enum cell_death death;
