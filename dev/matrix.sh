@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# All worlds of tests/matrix once, in shards. What a shard has covered is kept in BUILD/matrix/; a run that was broken off goes on with the
-# shard it was in. When all are done their coverage is printed together. The folder belongs to one commit: another one begins anew.
+# All worlds of tests/matrix once, in shards. BUILD/matrix/ keeps what each shard has covered. A run that was broken off
+# goes on with the shard it was in. The last one prints the coverage of all. Another commit begins anew.
 # Usage: dev/matrix.sh BUILD [SHARDS]
 set -eu
 cd "$(dirname "$0")/.."
@@ -21,7 +21,8 @@ failed=0
 shard=0
 while [ "$shard" -lt "$shards" ]; do
     if [ ! -f "$dir/$shard" ]; then
-        if "$build/tests/matrix/matrix" all shard="$shard" shards="$shards" save="$dir/$shard.new" >"$dir/$shard.log" 2>&1; then
+        if "$build/tests/matrix/matrix" all shard="$shard" shards="$shards" save="$dir/$shard.new" \
+            >"$dir/$shard.log" 2>&1; then
             mv "$dir/$shard.new" "$dir/$shard"
             echo "matrix: shard $((shard + 1)) of $shards: $(head -n 1 "$dir/$shard.log")"
         else

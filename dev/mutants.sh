@@ -1,13 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Rules broken on purpose, and whether anybody notices. Each dev/mutants/NAME.patch breaks one rule; its head says which, and who is to notice:
+# Rules broken on purpose, and whether anybody notices. Each dev/mutants/NAME.patch breaks one rule. Its head names the
+# rule and those who are to notice:
 #
 #     Rule: a share is told from others by the rank of its member
 #     Noticed-by: matrix sim
 #
-# The tree is copied to BUILD/mutants, where each patch is applied, built and undone. Watchers are `matrix`, `sim` and unit tests by their
-# names in `meson test --list`. A watcher notices when it fails within MUTANTS_LIMIT_S seconds (60); who has not ended by then has not.
-# MUTANTS_WATCHERS asks those in place of the ones that the patches name.
+# The tree is copied to BUILD/mutants, where each patch is applied, built and undone. Watchers are `matrix`, `sim` and unit
+# tests by their names in `meson test --list`. A watcher notices when it fails within MUTANTS_LIMIT_S seconds (60, for two
+# quiet processors). One that has not ended by then has not noticed. MUTANTS_WATCHERS names others than the patches do.
 # Usage: dev/mutants.sh BUILD [--all] [NAME ...]; --all asks matrix and sim of every mutant, whoever is to notice.
 set -eu
 cd "$(dirname "$0")/.."

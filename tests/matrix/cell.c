@@ -14,10 +14,13 @@
 #define ROUNDS 4       /* of all worlds */
 #define LOW_BORDERS 11 /* up to what is small in memory */
 
-static const char *const way_names[] = { "shm", "tcp", "far", "ring", "tree", "hosts", "hosts-far", "hosts-tree" };
-static const char *const call_names[] = { "allreduce", "from", "broadcast", "allgather", "reduce-scatter", "f16", "bf16", "q8" };
+static const char *const way_names[] = { "shm",  "tcp",   "far",       "ring",
+                                         "tree", "hosts", "hosts-far", "hosts-tree" };
+static const char *const call_names[] = { "allreduce",      "from", "broadcast", "allgather",
+                                          "reduce-scatter", "f16",  "bf16",      "q8" };
 static const char *const memory_names[] = { "plain", "owned", "mixed" };
-static const char *const dtype_names[] = { "", "F32", "F64", "I32", "I64", "U8", "F16", "BF16", "I8", "I16", "U16", "U32", "U64", "Q8" };
+static const char *const dtype_names[] = { "",     "F32", "F64", "I32", "I64", "U8",  "F16",
+                                           "BF16", "I8",  "I16", "U16", "U32", "U64", "Q8" };
 static const char *const op_names[] = { "", "sum", "mean", "min", "max", "product" };
 
 const char *cell_way_name(enum cell_way way)
@@ -68,9 +71,11 @@ uint32_t cell_host_of(const struct cell_world *world, uint32_t player)
 int cell_world_print(const struct cell_world *world, char *text, size_t size)
 {
     return snprintf(text, size,
-                    "%s,members=%u,hosts=%u,fan=%u,chunk=%u,lanes=%u,losses=%u,joins=%u,steps=%u,rush=%u,borders=%u,buckets=%u,heavy=%llu,ordered=%d,seed=%llu",
-                    cell_way_name(world->way), world->members, world->hosts, world->fan, world->chunk_bytes, world->lanes, world->losses,
-                    world->joins, world->steps, world->rush, world->borders, world->buckets, (unsigned long long)world->heavy_bytes, world->ordered,
+                    "%s,members=%u,hosts=%u,fan=%u,chunk=%u,lanes=%u,losses=%u,joins=%u,steps=%u,rush=%u,"
+                    "borders=%u,buckets=%u,heavy=%llu,ordered=%d,seed=%llu",
+                    cell_way_name(world->way), world->members, world->hosts, world->fan, world->chunk_bytes,
+                    world->lanes, world->losses, world->joins, world->steps, world->rush, world->borders,
+                    world->buckets, (unsigned long long)world->heavy_bytes, world->ordered,
                     (unsigned long long)world->seed);
 }
 
@@ -79,9 +84,11 @@ bool cell_world_parse(const char *text, struct cell_world *ret)
     unsigned long long heavy, seed;
     char way[32];
     int ordered;
-    if (sscanf(text, "%31[^,],members=%u,hosts=%u,fan=%u,chunk=%u,lanes=%u,losses=%u,joins=%u,steps=%u,rush=%u,borders=%u,buckets=%u,heavy=%llu,ordered=%d,seed=%llu",
-               way, &ret->members, &ret->hosts, &ret->fan, &ret->chunk_bytes, &ret->lanes, &ret->losses, &ret->joins, &ret->steps, &ret->rush,
-               &ret->borders, &ret->buckets, &heavy, &ordered, &seed)
+    if (sscanf(text,
+               "%31[^,],members=%u,hosts=%u,fan=%u,chunk=%u,lanes=%u,losses=%u,joins=%u,steps=%u,rush=%u,"
+               "borders=%u,buckets=%u,heavy=%llu,ordered=%d,seed=%llu",
+               way, &ret->members, &ret->hosts, &ret->fan, &ret->chunk_bytes, &ret->lanes, &ret->losses,
+               &ret->joins, &ret->steps, &ret->rush, &ret->borders, &ret->buckets, &heavy, &ordered, &seed)
         != 15)
         return false;
     ret->heavy_bytes = heavy;
@@ -90,8 +97,11 @@ bool cell_world_parse(const char *text, struct cell_world *ret)
     for (uint32_t i = 0; i < CELL_WAYS; i++)
         if (strcmp(way, way_names[i]) == 0) {
             ret->way = (enum cell_way)i;
-            return ret->members >= 1 && ret->members <= CELL_PLAYERS_MAX && ret->hosts >= 1 && ret->hosts <= ret->members
-                   && ret->lanes <= 8 && ret->borders >= 1 && ret->borders <= limits_count() && ret->rush >= 1 && ret->rush <= CELL_RUSH_MAX && ret->buckets <= CELL_BUCKETS_MAX && ret->steps > 0 && ret->fan > 0 && ret->chunk_bytes > 0;
+            return ret->members >= 1 && ret->members <= CELL_PLAYERS_MAX && ret->hosts >= 1
+                   && ret->hosts <= ret->members && ret->lanes <= 8 && ret->borders >= 1
+                   && ret->borders <= limits_count() && ret->rush >= 1 && ret->rush <= CELL_RUSH_MAX
+                   && ret->buckets <= CELL_BUCKETS_MAX && ret->steps > 0 && ret->fan > 0
+                   && ret->chunk_bytes > 0;
         }
     return false;
 }
@@ -132,17 +142,22 @@ static void hurry(struct cell_world *world)
     world->buckets = world->buckets < 3 ? world->buckets : 3;
 }
 
-/* Every third sampled world is small, every third large; most have no losses and joins, because only those tell one order from another.
- * Memory has the most borders, and most worlds. */
+/* Every third sampled world is small, every third large; most have no losses and joins, because only those
+ * tell one order from another. Memory has the most borders, and most worlds. */
 void cell_world_sample(uint64_t seed, uint32_t number, uint32_t members_max, struct cell_world *ret)
 {
-    static const enum cell_way ways[] = { WAY_SHM, WAY_TCP, WAY_HOSTS, WAY_FAR,       WAY_SHM,   WAY_RING, WAY_HOSTS_TREE,
-                                          WAY_SHM, WAY_TREE, WAY_HOSTS, WAY_HOSTS_FAR };
+    static const enum cell_way ways[] = { WAY_SHM,  WAY_TCP,   WAY_HOSTS,      WAY_FAR,
+                                          WAY_SHM,  WAY_RING,  WAY_HOSTS_TREE, WAY_SHM,
+                                          WAY_TREE, WAY_HOSTS, WAY_HOSTS_FAR };
     static const uint32_t chunks[] = { 256 * 1024, 256 * 1024, 16 * 1024, 4096 };
     uint64_t state = numbers_mix(seed) + number * UINT64_C(0xa0761d6478bd642f);
-    uint32_t members = number % 3 == 0 ? 1 + below(&state, 5) : number % 3 == 1 ? 2 + below(&state, 14) : 1 + below(&state, MEMBERS_MAX);
+    uint32_t members = number % 3 == 0   ? 1 + below(&state, 5)
+                       : number % 3 == 1 ? 2 + below(&state, 14)
+                                         : 1 + below(&state, MEMBERS_MAX);
     members = members < members_max ? members : members_max;
-    *ret = (struct cell_world){ .way = ways[number % (sizeof ways / sizeof ways[0])], .members = members, .seed = draw(&state) };
+    *ret = (struct cell_world){ .way = ways[number % (sizeof ways / sizeof ways[0])],
+                                .members = members,
+                                .seed = draw(&state) };
     ret->hosts = hosts_of(ret->way, members, 2 + below(&state, 4));
     ret->fan = (uint32_t[]){ 8, 2, 3 }[below(&state, 3)];
     ret->chunk_bytes = chunks[below(&state, 4)];
@@ -160,8 +175,9 @@ void cell_world_sample(uint64_t seed, uint32_t number, uint32_t members_max, str
         hurry(ret);
 }
 
-/* Members from 1 to 40, in every way, undisturbed and with losses and joins; chunks, fans and hosts change from one to the next. Each has
- * all borders, in as many steps as that takes, with types, operations, calls and memory that are drawn; all of that in several rounds. */
+/* Members from 1 to 40, in every way, undisturbed and with losses and joins; chunks, fans and hosts change
+ * from one to the next. Each has all borders, in as many steps as that takes, with types, operations, calls
+ * and memory that are drawn; all of that in several rounds. */
 bool cell_world_of_all(uint64_t seed, uint32_t number, struct cell_world *ret)
 {
     static const uint32_t chunks[] = { 256 * 1024, 16 * 1024, 4096 };
@@ -170,7 +186,12 @@ bool cell_world_of_all(uint64_t seed, uint32_t number, struct cell_world *ret)
     uint64_t state = numbers_mix(seed) + number * UINT64_C(0xa0761d6478bd642f);
     if (round >= ROUNDS)
         return false;
-    *ret = (struct cell_world){ .way = (enum cell_way)way, .members = members, .ordered = true, .seed = draw(&state), .buckets = 9, .borders = limits_count() };
+    *ret = (struct cell_world){ .way = (enum cell_way)way,
+                                .members = members,
+                                .ordered = true,
+                                .seed = draw(&state),
+                                .buckets = 9,
+                                .borders = limits_count() };
     ret->hosts = hosts_of(ret->way, members, 2 + (members + churn + round) % 4);
     ret->fan = (uint32_t[]){ 8, 2, 3 }[(members + churn + round) % 3];
     ret->chunk_bytes = chunks[(members + churn + round) % 3];
@@ -188,7 +209,8 @@ bool cell_world_of_all(uint64_t seed, uint32_t number, struct cell_world *ret)
 
 size_t cell_element_bytes(const struct cell_bucket *bucket)
 {
-    return bucket->call >= CALL_COMPRESSED_F16 ? sizeof(float) : spotnik_dtype_bytes((uint64_t)bucket->numbers.dtype);
+    return bucket->call >= CALL_COMPRESSED_F16 ? sizeof(float)
+                                               : spotnik_dtype_bytes((uint64_t)bucket->numbers.dtype);
 }
 
 static bool is_half(enum spotnik_dtype dtype)
@@ -196,16 +218,21 @@ static bool is_half(enum spotnik_dtype dtype)
     return dtype == SPOTNIK_F16 || dtype == SPOTNIK_BF16;
 }
 
-/* Where members come and go nobody knows in which order they were added up: then only what rounds nothing can be compared. */
-static void inputs_choose(const struct cell_world *world, uint32_t live, bool weighted, uint64_t *state, struct cell_bucket *bucket)
+/* Where members come and go nobody knows in which order they were added up: then only what rounds nothing
+ * can be compared. */
+static void inputs_choose(const struct cell_world *world, uint32_t live, bool weighted, uint64_t *state,
+                          struct cell_bucket *bucket)
 {
     struct numbers *numbers = &bucket->numbers;
     bool floats = numbers->dtype == SPOTNIK_F32 || numbers->dtype == SPOTNIK_F64;
-    bool copied = live < 2 || (numbers->op == SPOTNIK_MEAN && weighted); /* perhaps, and what is copied keeps its bits */
+    bool copied =
+        live < 2
+        || (numbers->op == SPOTNIK_MEAN && weighted); /* perhaps, and what is copied keeps its bits */
     if (cell_is_churned(world))
         numbers->kind = numbers->op == SPOTNIK_MEAN && !floats ? NUMBERS_EQUAL : NUMBERS_EXACT;
     else
-        numbers->kind = (enum numbers_kind[]){ NUMBERS_EXACT, NUMBERS_ROUNDING, NUMBERS_ROUNDING, NUMBERS_SPECIAL }[below(state, 4)];
+        numbers->kind = (enum numbers_kind[]){ NUMBERS_EXACT, NUMBERS_ROUNDING, NUMBERS_ROUNDING,
+                                               NUMBERS_SPECIAL }[below(state, 4)];
     if (numbers->kind == NUMBERS_SPECIAL && copied)
         numbers->kind = NUMBERS_ROUNDING;
     if (numbers->kind != NUMBERS_EQUAL && !floats && !is_half(numbers->dtype))
@@ -242,17 +269,20 @@ static uint64_t bytes_moved(const struct cell_bucket *bucket, uint32_t live)
 /* An all-gather's table, and what travels in a compressed one, are what stands at the border. */
 static void count_choose(const struct limits_place *place, struct cell_bucket *bucket)
 {
-    static const uint32_t short_of[LIMITS_NEAR] = { 1, 0, SPOTNIK_QUANT_BLOCK - 1 }; /* of a whole last block */
+    static const uint32_t short_of[LIMITS_NEAR] = { 1, 0,
+                                                    SPOTNIK_QUANT_BLOCK - 1 }; /* of a whole last block */
     size_t one = spotnik_dtype_bytes((uint64_t)bucket->numbers.dtype);
     bucket->count = limits_elements(place, bucket->border, bucket->near, one);
     if (bucket->call == CALL_ALLGATHER)
         bucket->count = (bucket->count + bucket->slots - 1) / bucket->slots;
     if (bucket->call == CALL_COMPRESSED_Q8)
-        bucket->count = bucket->count * SPOTNIK_QUANT_BLOCK - (bucket->count > 0 ? short_of[bucket->near] : 0);
+        bucket->count =
+            bucket->count * SPOTNIK_QUANT_BLOCK - (bucket->count > 0 ? short_of[bucket->near] : 0);
 }
 
 /* In order: bucket k of step s stands at the border of that number, as long as there are any. */
-static void border_choose(const struct cell_world *world, uint64_t step, uint32_t k, uint64_t *state, struct cell_bucket *bucket)
+static void border_choose(const struct cell_world *world, uint64_t step, uint32_t k, uint64_t *state,
+                          struct cell_bucket *bucket)
 {
     uint32_t all = LIMITS_NEAR * world->borders, drawn = below(state, all);
     uint32_t turn = (uint32_t)(step > 2 ? step - 2 : 0) * world->buckets + k;
@@ -261,8 +291,8 @@ static void border_choose(const struct cell_world *world, uint64_t step, uint32_
     bucket->near = at % LIMITS_NEAR;
 }
 
-static void bucket_make(const struct cell_world *world, const struct limits_place *place, struct cell_step *step, uint32_t k, uint32_t live,
-                        uint64_t *state)
+static void bucket_make(const struct cell_world *world, const struct limits_place *place,
+                        struct cell_step *step, uint32_t k, uint32_t live, uint64_t *state)
 {
     struct cell_bucket *bucket = &step->bucket[k];
     *bucket = (struct cell_bucket){ .number = (uint32_t)((k * 37 + world->seed) % BUCKET_NUMBERS) };
@@ -283,8 +313,10 @@ static void bucket_make(const struct cell_world *world, const struct limits_plac
     count_choose(place, bucket);
 }
 
-/* Where results get to callers before a commit, a loss has to find some of them there: then the first bucket is large, and goes that way. */
-static void loss_meet(const struct cell_world *world, const struct limits_place *place, struct cell_step *step, uint64_t *state)
+/* Where results get to callers before a commit, a loss has to find some of them there: then the first
+ * bucket is large, and goes that way. */
+static void loss_meet(const struct cell_world *world, const struct limits_place *place,
+                      struct cell_step *step, uint64_t *state)
 {
     static const enum cell_way ways[] = { WAY_FAR, WAY_HOSTS, WAY_HOSTS_FAR };
     struct cell_bucket *bucket = &step->bucket[0];
@@ -294,7 +326,8 @@ static void loss_meet(const struct cell_world *world, const struct limits_place 
     if (step->losses == 0 || !early || world->ordered)
         return;
     if (bucket->call >= CALL_COMPRESSED_F16)
-        bucket->numbers = (struct numbers){ SPOTNIK_I32, SPOTNIK_SUM, NUMBERS_EXACT, bucket->numbers.key, CELL_PLAYERS_MAX };
+        bucket->numbers = (struct numbers){ SPOTNIK_I32, SPOTNIK_SUM, NUMBERS_EXACT, bucket->numbers.key,
+                                            CELL_PLAYERS_MAX };
     bucket->call = CALL_ALLREDUCE;
     bucket->near = below(state, LIMITS_NEAR);
     bucket->border = limits_count() - 1 - below(state, 7);
@@ -304,7 +337,8 @@ static void loss_meet(const struct cell_world *world, const struct limits_place 
 }
 
 /* What is too heavy for this step stands at a lower border instead. */
-static void weigh(const struct cell_world *world, const struct limits_place *place, struct cell_step *step, uint32_t live)
+static void weigh(const struct cell_world *world, const struct limits_place *place, struct cell_step *step,
+                  uint32_t live)
 {
     uint64_t sum = 0;
     for (uint32_t k = 0; k < step->buckets; k++) {
@@ -322,7 +356,8 @@ static void churn_make(const struct cell_world *world, struct cell_step *step, u
 {
     uint32_t turns = world->losses + world->joins;
     uint64_t every = turns > 0 ? (world->steps - 3) / turns : 0;
-    if (turns == 0 || step->number < 4 || every == 0 || (step->number - 4) % every != 0 || (step->number - 4) / every >= turns)
+    if (turns == 0 || step->number < 4 || every == 0 || (step->number - 4) % every != 0
+        || (step->number - 4) / every >= turns)
         return;
     uint64_t turn = (step->number - 4) / every;
     step->join = turn % 2 == 1 ? turn / 2 < world->joins : turn / 2 >= world->losses;
@@ -335,7 +370,8 @@ static void churn_make(const struct cell_world *world, struct cell_step *step, u
     }
 }
 
-void cell_step_make(const struct cell_world *world, const struct limits_place *place, uint64_t number, uint32_t live, struct cell_step *ret)
+void cell_step_make(const struct cell_world *world, const struct limits_place *place, uint64_t number,
+                    uint32_t live, struct cell_step *ret)
 {
     uint64_t state = numbers_mix(world->seed ^ number * UINT64_C(0xe7037ed1a0b428db));
     *ret = (struct cell_step){ .number = number };

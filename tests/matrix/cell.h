@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is tried. A world is a job of some members that reach each other in some way; a cell is one of its steps, with several buckets at
- * once. Everything follows from the words that name a world and from the number of the step. */
+/* What is tried. A world is a job of some members that reach each other in some way; a cell is one of its
+ * steps, with several buckets at once. Everything follows from the words that name a world and from the
+ * number of the step. */
 #ifndef TESTS_MATRIX_CELL_H
 #define TESTS_MATRIX_CELL_H
 
@@ -15,13 +16,13 @@
 #define CELL_RUSH_MAX 4
 
 enum cell_way {
-    WAY_SHM,   /* one host, one memory */
-    WAY_TCP,   /* one host, connections */
-    WAY_FAR,   /* an address for each */
-    WAY_RING,  /* nothing but the ring */
-    WAY_TREE,  /* small buckets up a tree, however few the members */
-    WAY_HOSTS, /* several hosts with a memory each */
-    WAY_HOSTS_FAR, /* and an address each */
+    WAY_SHM,        /* one host, one memory */
+    WAY_TCP,        /* one host, connections */
+    WAY_FAR,        /* an address for each */
+    WAY_RING,       /* nothing but the ring */
+    WAY_TREE,       /* small buckets up a tree, however few the members */
+    WAY_HOSTS,      /* several hosts with a memory each */
+    WAY_HOSTS_FAR,  /* and an address each */
     WAY_HOSTS_TREE, /* and a tree between them, however few they are */
     CELL_WAYS
 };
@@ -46,11 +47,12 @@ enum cell_death { DEATH_BEGUN, DEATH_STARTING, DEATH_STARTED, DEATH_COMMITTING, 
 struct cell_world {
     enum cell_way way;
     uint32_t members, hosts, fan, chunk_bytes;
-    uint32_t lanes; /* connections for data to one member; 0: as many as pay */
+    uint32_t lanes;         /* connections for data to one member; 0: as many as pay */
     uint32_t losses, joins; /* how many steps have one */
     uint32_t steps, buckets;
-    uint32_t rush;    /* steps that members make one after the other before they meet again; 1 where somebody joins */
-    uint32_t borders; /* so many, the lowest ones */
+    uint32_t
+        rush; /* steps that members make one after the other before they meet again; 1 where somebody joins */
+    uint32_t borders;     /* so many, the lowest ones */
     uint64_t heavy_bytes; /* of all members' data in a step, at most */
     bool ordered;         /* borders one after the other, each once, instead of drawn */
     uint64_t seed;
@@ -73,7 +75,7 @@ struct cell_step {
     struct cell_bucket bucket[CELL_BUCKETS_MAX];
     uint32_t losses;
     struct {
-        uint32_t of;          /* the how manieth of those that live */
+        uint32_t of; /* the how manieth of those that live */
         enum cell_death when;
     } loss[CELL_LOSSES_MAX];
     uint64_t patience_ns; /* of one that is to die while it commits: as often as that is over it may */
@@ -97,12 +99,14 @@ bool cell_is_churned(const struct cell_world *world);
 int cell_world_print(const struct cell_world *world, char *text, size_t size);
 bool cell_world_parse(const char *text, struct cell_world *ret);
 
-/* World `number` of the sample that `seed` names, of so many members at most; and of all worlds, or false when there are no more. */
+/* World `number` of the sample that `seed` names, of so many members at most; and of all worlds, or false
+ * when there are no more. */
 void cell_world_sample(uint64_t seed, uint32_t number, uint32_t members_max, struct cell_world *ret);
 bool cell_world_of_all(uint64_t seed, uint32_t number, struct cell_world *ret);
 
 /* The step, among so many members that live. */
-void cell_step_make(const struct cell_world *world, const struct limits_place *place, uint64_t number, uint32_t live, struct cell_step *ret);
+void cell_step_make(const struct cell_world *world, const struct limits_place *place, uint64_t number,
+                    uint32_t live, struct cell_step *ret);
 
 /* Weight of a member's contribution to MEAN in a step. */
 uint64_t cell_weight(const struct cell_step *step, uint32_t player);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Data before a step, and what must be there after it: of every call every element, the inputs that stay, and the bytes around. What must
- * come out is computed from the members' numbers (order.h); no member is ever compared with another. */
+/* Data before a step, and what must be there after it: of every call every element, the inputs that stay,
+ * and the bytes around. What must come out is computed from the members' numbers (order.h); no member is
+ * ever compared with another. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,9 +9,9 @@
 #include "world.h"
 
 #define PAGE 4096
-#define GUARD 0xa6  /* around data */
+#define GUARD 0xa6   /* around data */
 #define GARBAGE 0x5a /* where a result goes that is not in place */
-#define LOOK 16384  /* bytes at either end of an input that are looked at while the step runs */
+#define LOOK 16384   /* bytes at either end of an input that are looked at while the step runs */
 
 /* ---- buffers ---- */
 
@@ -97,7 +98,8 @@ static bool is_input(const struct world_player *player, const struct cell_bucket
     return bucket->call != CALL_BROADCAST || is_root(player, bucket);
 }
 
-static void input_make(const struct world_player *player, const struct cell_bucket *bucket, uint64_t from, size_t count, void *out)
+static void input_make(const struct world_player *player, const struct cell_bucket *bucket, uint64_t from,
+                       size_t count, void *out)
 {
     if (!is_input(player, bucket))
         memset(out, GARBAGE, count * cell_element_bytes(bucket));
@@ -111,7 +113,8 @@ void check_fill(struct world_player *player, uint32_t k)
 {
     const struct cell_bucket *bucket = &world_step(player)->bucket[k];
     size_t bytes = check_bytes(bucket), out = out_bytes(bucket);
-    room_get(player, buffer_of(player, k), bucket->offset + bytes + WORLD_GUARD, check_is_owned(player, bucket));
+    room_get(player, buffer_of(player, k), bucket->offset + bytes + WORLD_GUARD,
+             check_is_owned(player, bucket));
     guard_set(check_data(player, k), bytes);
     input_make(player, bucket, 0, bucket->count, check_data(player, k));
     world_seen(player)->part[k] = (spotnik_range){ UINT64_MAX, UINT64_MAX };
@@ -123,8 +126,8 @@ void check_fill(struct world_player *player, uint32_t k)
 }
 
 /* Elements [from, until) of our data are what we put in. Returns the first that is not, or `until`. */
-static uint64_t input_stands(const struct world_player *player, const struct cell_bucket *bucket, const uint8_t *data, uint64_t from,
-                             uint64_t until)
+static uint64_t input_stands(const struct world_player *player, const struct cell_bucket *bucket,
+                             const uint8_t *data, uint64_t from, uint64_t until)
 {
     uint8_t made[ORDER_BLOCK * 8];
     size_t one = cell_element_bytes(bucket);
@@ -140,12 +143,14 @@ static uint64_t input_stands(const struct world_player *player, const struct cel
     return until;
 }
 
-static void input_check(struct world_player *player, uint32_t k, const uint8_t *data, uint64_t from, uint64_t until, const char *when)
+static void input_check(struct world_player *player, uint32_t k, const uint8_t *data, uint64_t from,
+                        uint64_t until, const char *when)
 {
     const struct cell_bucket *bucket = &world_step(player)->bucket[k];
     uint64_t at = input_stands(player, bucket, data, from, until);
     if (at < until)
-        world_fail(player->world, player, bucket, "element %llu of the input has changed %s", (unsigned long long)at, when);
+        world_fail(player->world, player, bucket, "element %llu of the input has changed %s",
+                   (unsigned long long)at, when);
 }
 
 /* Between the start of all buckets and the commit. */
@@ -153,15 +158,18 @@ void check_inputs(struct world_player *player)
 {
     for (uint32_t k = 0; k < world_step(player)->buckets; k++) {
         const struct cell_bucket *bucket = &world_step(player)->bucket[k];
-        uint64_t look = LOOK / cell_element_bytes(bucket), until = bucket->count < look ? bucket->count : look;
+        uint64_t look = LOOK / cell_element_bytes(bucket),
+                 until = bucket->count < look ? bucket->count : look;
         input_check(player, k, check_data(player, k), 0, until, "before the commit");
-        input_check(player, k, check_data(player, k), bucket->count - until, bucket->count, "before the commit");
+        input_check(player, k, check_data(player, k), bucket->count - until, bucket->count,
+                    "before the commit");
     }
 }
 
 /* ---- what is left of a step ---- */
 
-static const uint8_t *copy_keep(struct world_player *player, struct world_buffer *copy, const uint8_t *from, size_t bytes)
+static const uint8_t *copy_keep(struct world_player *player, struct world_buffer *copy, const uint8_t *from,
+                                size_t bytes)
 {
     if (from == NULL)
         return NULL;
@@ -196,7 +204,9 @@ void check_keep(struct world_player *player)
         const struct cell_bucket *bucket = &world_step(player)->bucket[k];
         const uint8_t *out = bucket->call == CALL_ALLGATHER ? check_out(player, k) : NULL;
         const uint8_t *result = has_result(bucket) ? spotnik_result(player->job, bucket->number) : NULL;
-        seen->data[k] = copies ? copy_keep(player, &seen->data_copy[k], check_data(player, k), check_bytes(bucket)) : check_data(player, k);
+        seen->data[k] =
+            copies ? copy_keep(player, &seen->data_copy[k], check_data(player, k), check_bytes(bucket))
+                   : check_data(player, k);
         seen->out[k] = copies ? copy_keep(player, &seen->out_copy[k], out, out_bytes(bucket)) : out;
         seen->result[k] = copies ? result_keep(player, k, result) : result;
     }
@@ -222,11 +232,12 @@ static uint64_t census_of(struct world *world)
         census = census == 0 ? seen->census : census;
         must |= seen->step.share < seen->step.shares ? UINT64_C(1) << i : 0;
         if (seen->census != census)
-            world_fail(world, player, NULL, "contributors %llx, but %llx on others", (unsigned long long)seen->census,
-                       (unsigned long long)census);
+            world_fail(world, player, NULL, "contributors %llx, but %llx on others",
+                       (unsigned long long)seen->census, (unsigned long long)census);
     }
     if ((census & must) != must)
-        world_fail(world, NULL, NULL, "contributors %llx lack some of %llx", (unsigned long long)census, (unsigned long long)must);
+        world_fail(world, NULL, NULL, "contributors %llx lack some of %llx", (unsigned long long)census,
+                   (unsigned long long)must);
     return census;
 }
 
@@ -259,9 +270,10 @@ static void order_make(struct world *world)
     order->fan = world->cell->fan;
     order->members = world->contributors;
     for (uint32_t i = 0; i < world->contributors; i++)
-        order->member[i] = (struct order_member){ .who = world->contributor[i],
-                                                  .host = cell_host_of(world->cell, world->contributor[i]),
-                                                  .weight = cell_weight(&world->step[world->at], world->contributor[i]) };
+        order->member[i] =
+            (struct order_member){ .who = world->contributor[i],
+                                   .host = cell_host_of(world->cell, world->contributor[i]),
+                                   .weight = cell_weight(&world->step[world->at], world->contributor[i]) };
     if (order->members == 1) /* the mean of one is what it put in */
         order->member[0].weight = order->member[0].weight > 0;
 }
@@ -309,7 +321,9 @@ void check_settle(struct world *world)
 
 static bool is_contributor(const struct world *world, uint32_t share)
 {
-    uint32_t who = share < sizeof world->share_of[0] / sizeof world->share_of[0][0] ? world->share_of[world->at][share] : UINT32_MAX;
+    uint32_t who = share < sizeof world->share_of[0] / sizeof world->share_of[0][0]
+                       ? world->share_of[world->at][share]
+                       : UINT32_MAX;
     for (uint32_t i = 0; i < world->contributors; i++)
         if (world->contributor[i] == who)
             return true;
@@ -324,18 +338,21 @@ static uint64_t weights(const struct order *order)
     return sum;
 }
 
-static void compute_halves(const struct order *order, const struct cell_bucket *bucket, uint64_t from, uint64_t until, float *out)
+static void compute_halves(const struct order *order, const struct cell_bucket *bucket, uint64_t from,
+                           uint64_t until, float *out)
 {
     uint16_t half[ORDER_BLOCK];
     for (; from < until; from += ORDER_BLOCK) {
         size_t some = until - from < ORDER_BLOCK ? until - from : ORDER_BLOCK;
         order_result(order, &bucket->numbers, true, bucket->count, from, some, half);
         for (size_t i = 0; i < some; i++)
-            *out++ = bucket->numbers.dtype == SPOTNIK_F16 ? numbers_from_f16(half[i]) : numbers_from_bf16(half[i]);
+            *out++ =
+                bucket->numbers.dtype == SPOTNIK_F16 ? numbers_from_f16(half[i]) : numbers_from_bf16(half[i]);
     }
 }
 
-static void compute_q8(const struct order *order, const struct cell_bucket *bucket, uint64_t from, uint64_t until, float *out)
+static void compute_q8(const struct order *order, const struct cell_bucket *bucket, uint64_t from,
+                       uint64_t until, float *out)
 {
     uint32_t who[ORDER_MEMBERS_MAX];
     for (uint32_t i = 0; i < order->members; i++)
@@ -385,7 +402,8 @@ static void compute(struct world *world, uint32_t k, uint64_t from, uint64_t unt
 void check_compute(struct world *world, uint32_t slot, uint32_t slots)
 {
     for (uint32_t k = 0; k < world->step[world->at].buckets; k++) {
-        uint64_t count = world->step[world->at].bucket[k].count, from = count * slot / slots, until = count * (slot + 1) / slots;
+        uint64_t count = world->step[world->at].bucket[k].count, from = count * slot / slots,
+                 until = count * (slot + 1) / slots;
         if (from < until)
             compute(world, k, from, until);
     }
@@ -399,7 +417,8 @@ static void hex(const uint8_t *bytes, size_t size, char *text)
         snprintf(text + 2 * i, 3, "%02x", bytes[size - 1 - i]);
 }
 
-static void compare(struct world_player *player, uint32_t k, const uint8_t *got, const uint8_t *expect, uint64_t count, const char *what)
+static void compare(struct world_player *player, uint32_t k, const uint8_t *got, const uint8_t *expect,
+                    uint64_t count, const char *what)
 {
     const struct cell_bucket *bucket = &world_step(player)->bucket[k];
     size_t one = cell_element_bytes(bucket);
@@ -415,9 +434,10 @@ static void compare(struct world_player *player, uint32_t k, const uint8_t *got,
     if (got != NULL)
         hex(got + first * one, one, is);
     hex(expect + first * one, one, was);
-    world_fail(player->world, player, bucket, "%s: %llu of %llu elements are wrong, the first is %llu: %s instead of %s (went by %s)", what,
-               (unsigned long long)wrong, (unsigned long long)count, (unsigned long long)first, got != NULL ? is : "NULL", was,
-               order_name(world_seen(player)->way[k]));
+    world_fail(player->world, player, bucket,
+               "%s: %llu of %llu elements are wrong, the first is %llu: %s instead of %s (went by %s)", what,
+               (unsigned long long)wrong, (unsigned long long)count, (unsigned long long)first,
+               got != NULL ? is : "NULL", was, order_name(world_seen(player)->way[k]));
 }
 
 /* The part of the i-th of n, the longer ones first; empty for one without a contribution. */
@@ -439,13 +459,14 @@ static void scattered(struct world_player *player, uint32_t k)
     size_t one = cell_element_bytes(bucket);
     spotnik_range part = part_of(player, bucket->count), got = world_seen(player)->part[k];
     if (part.begin != got.begin || part.end != got.end) {
-        world_fail(player->world, player, bucket, "our part is %llu to %llu instead of %llu to %llu", (unsigned long long)got.begin,
-                   (unsigned long long)got.end, (unsigned long long)part.begin, (unsigned long long)part.end);
+        world_fail(player->world, player, bucket, "our part is %llu to %llu instead of %llu to %llu",
+                   (unsigned long long)got.begin, (unsigned long long)got.end, (unsigned long long)part.begin,
+                   (unsigned long long)part.end);
         return;
     }
     compare(player, k, world_seen(player)->result[k], player->world->expect[k], bucket->count, "result");
-    compare(player, k, world_seen(player)->data[k] + part.begin * one, player->world->expect[k] + part.begin * one, part.end - part.begin,
-            "our part");
+    compare(player, k, world_seen(player)->data[k] + part.begin * one,
+            player->world->expect[k] + part.begin * one, part.end - part.begin, "our part");
     input_check(player, k, world_seen(player)->data[k], 0, part.begin, "beside our part");
     input_check(player, k, world_seen(player)->data[k], part.end, bucket->count, "beside our part");
 }
@@ -458,7 +479,8 @@ static void gathered(struct world_player *player, uint32_t k)
     compare(player, k, out, player->world->expect[k], there, "table");
     size_t used = there * cell_element_bytes(bucket);
     if (!is_all(out + used, out_bytes(bucket) - used, GARBAGE))
-        world_fail(player->world, player, bucket, "the table is written behind its %u rows", player->world->contributors);
+        world_fail(player->world, player, bucket, "the table is written behind its %u rows",
+                   player->world->contributors);
     if (!guard_stands(out, out_bytes(bucket)))
         world_fail(player->world, player, bucket, "bytes around the table have changed");
     input_check(player, k, world_seen(player)->data[k], 0, bucket->count, "in an all-gather");
@@ -469,7 +491,8 @@ static void broadcasted(struct world_player *player, uint32_t k)
     const struct cell_bucket *bucket = &world_step(player)->bucket[k];
     bool there = is_contributor(player->world, bucket->root);
     if (there)
-        compare(player, k, world_seen(player)->data[k], player->world->expect[k], bucket->count, "data of the root");
+        compare(player, k, world_seen(player)->data[k], player->world->expect[k], bucket->count,
+                "data of the root");
     else
         input_check(player, k, world_seen(player)->data[k], 0, bucket->count, "though the root was lost");
 }
@@ -502,7 +525,8 @@ static void bucket_check(struct world_player *player, uint32_t k)
 
 static bool has_census(const struct cell_bucket *bucket)
 {
-    return bucket->call == CALL_BROADCAST || bucket->call == CALL_ALLGATHER || bucket->call == CALL_REDUCE_SCATTER;
+    return bucket->call == CALL_BROADCAST || bucket->call == CALL_ALLGATHER
+           || bucket->call == CALL_REDUCE_SCATTER;
 }
 
 /* Who contributed, as the public call says it, and whether a root was lost. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Engines of one world, as jobs of the public API: their ways to each other are what the world says. Nobody is taken for lost by its
- * silence, however busy the machine: only those are lost that end. */
+/* Engines of one world, as jobs of the public API: their ways to each other are what the world says. Nobody
+ * is taken for lost by its silence, however busy the machine: only those are lost that end. */
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,8 @@ static struct spotnik_id id_of(uint32_t index)
     return (struct spotnik_id){ .high = 1, .low = 1000 - index };
 }
 
-static void on_committed(void *context, uint64_t step, uint32_t bucket_count, const struct spotnik_bucket_result *result)
+static void on_committed(void *context, uint64_t step, uint32_t bucket_count,
+                         const struct spotnik_bucket_result *result)
 {
     struct spotnik_job *job = context;
     (void)step;
@@ -35,7 +36,9 @@ static void address_set(const struct cell_world *cell, uint32_t index, struct sp
 {
     char text[32];
     uint16_t port;
-    uint32_t place = cell->way == WAY_FAR ? index + 1 : cell->way == WAY_HOSTS_FAR ? cell_host_of(cell, index) + 1 : 1;
+    uint32_t place = cell->way == WAY_FAR         ? index + 1
+                     : cell->way == WAY_HOSTS_FAR ? cell_host_of(cell, index) + 1
+                                                  : 1;
     snprintf(text, sizeof text, "127.0.0.%u", place);
     spotnik_address_parse(text, self->address, &port);
     self->port = 0;
@@ -66,7 +69,8 @@ struct spotnik_job *cluster_job_new(const struct cell_world *cell, uint32_t inde
     pthread_mutex_init(&job->rate.lock, NULL);
     limits_set(cell, &config.limits);
     memset(config.credentials.job, 7, sizeof config.credentials.job);
-    memcpy(config.credentials.key, &pid, sizeof pid); /* names of sockets come from it: several runs may share a machine */
+    memcpy(config.credentials.key, &pid,
+           sizeof pid); /* names of sockets come from it: several runs may share a machine */
     config.credentials.self.id = id_of(index);
     config.credentials.self.host = 1 + cell_host_of(cell, index);
     address_set(cell, index, &config.credentials.self);
@@ -95,14 +99,16 @@ static void gather(struct world *world)
     struct spotnik_member member[CELL_PLAYERS_MAX];
     uint64_t epoch;
     for (uint32_t i = 0; i < world->players; i++)
-        while (spotnik_engine_members(world->player[i].job->engine, member, CELL_PLAYERS_MAX, &epoch) < world->players)
+        while (spotnik_engine_members(world->player[i].job->engine, member, CELL_PLAYERS_MAX, &epoch)
+               < world->players)
             sched_yield();
 }
 
 static bool shares(struct spotnik_engine *engine, uint32_t other)
 {
     spotnik_engine_lock(engine);
-    const struct spotnik_sharer *sharer = engine->share == NULL ? NULL : spotnik_share_find(engine->share, id_of(other));
+    const struct spotnik_sharer *sharer =
+        engine->share == NULL ? NULL : spotnik_share_find(engine->share, id_of(other));
     bool told = engine->share == NULL || (sharer != NULL && sharer->told);
     spotnik_engine_unlock(engine);
     return told;
@@ -112,7 +118,8 @@ static void gather_memory(struct world *world)
 {
     for (uint32_t i = 0; i < world->players; i++)
         for (uint32_t k = 0; k < world->players; k++)
-            while (i != k && cell_host_of(world->cell, i) == cell_host_of(world->cell, k) && !shares(world->player[i].job->engine, k))
+            while (i != k && cell_host_of(world->cell, i) == cell_host_of(world->cell, k)
+                   && !shares(world->player[i].job->engine, k))
                 sched_yield();
 }
 
@@ -157,7 +164,9 @@ void cluster_limits(const struct world *world, struct limits_place *ret)
 {
     const struct spotnik_engine *engine = world->player[0].job->engine;
     const struct spotnik_flat_limits *flat = engine->share != NULL ? &engine->share->flat.limits : NULL;
-    *ret = (struct limits_place){ .members = world->cell->members, .hosts = world->cell->hosts, .host_members = host_members(world->cell) };
+    *ret = (struct limits_place){ .members = world->cell->members,
+                                  .hosts = world->cell->hosts,
+                                  .host_members = host_members(world->cell) };
     ret->chunk_bytes = world->cell->chunk_bytes;
     ret->small_bytes = engine->config.limits.flat_small_bytes;
     ret->page_bytes = SPOTNIK_SEGMENT_PAGE;
@@ -174,9 +183,9 @@ enum order_way cluster_way(const struct spotnik_job *job, uint32_t number, uint6
     const struct spotnik_bucket *bucket = spotnik_transaction_bucket(&engine->core->step, step, number);
     bool tree = bucket->schedule == SPOTNIK_SCHEDULE_TREE;
     enum order_way way = engine->core->view.size < 2 ? ORDER_ALONE
-                         : bucket->hosts            ? (tree ? ORDER_HOSTS_TREE : ORDER_HOSTS_RING)
-                         : bucket->flat             ? ORDER_FLAT
-                                                    : ways[bucket->schedule];
+                         : bucket->hosts             ? (tree ? ORDER_HOSTS_TREE : ORDER_HOSTS_RING)
+                         : bucket->flat              ? ORDER_FLAT
+                                                     : ways[bucket->schedule];
     spotnik_engine_unlock(engine);
     return way;
 }

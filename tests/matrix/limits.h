@@ -10,8 +10,8 @@
 /* What a border depends on, beside constants. */
 struct limits_place {
     uint32_t members, hosts;
-    uint32_t host_members;  /* the most on one host */
-    uint32_t chunk_bytes;   /* of a frame */
+    uint32_t host_members;                                     /* the most on one host */
+    uint32_t chunk_bytes;                                      /* of a frame */
     size_t small_bytes, slice_bytes, stream_bytes, page_bytes; /* as an engine says */
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The matrix of all-reduces and collectives: every element against what the test itself computes. A sample named by a seed, a share of all
- * worlds, or one world. Each is a process of its own, so that one which crashes or hangs ends nothing else.
+/* The matrix of all-reduces and collectives: every element against what the test itself computes. A sample named by
+ * a seed, a share of all worlds, or one world. Each is a process of its own, so that one which crashes or hangs ends
+ * nothing else.
  *
  *     matrix sample [seed=N] [worlds=N] [first=N] [members=MOST] [failures=MOST]   what make test does
  *     matrix all shard=K shards=N [save=FILE]         every N-th of all worlds (dev/matrix.sh)
@@ -85,7 +86,8 @@ static bool play(const struct cell_world *world, uint64_t last_step)
     else if (!ended)
         printf("FAILED: it hangs\n");
     else
-        printf("FAILED: it ended with status %d, signal %d\n", WIFEXITED(status) ? WEXITSTATUS(status) : 0, WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+        printf("FAILED: it ended with status %d, signal %d\n", WIFEXITED(status) ? WEXITSTATUS(status) : 0,
+               WIFSIGNALED(status) ? WTERMSIG(status) : 0);
     again_print(world, report->steps - before);
     return false;
 }
@@ -117,8 +119,10 @@ static int end(uint32_t failed)
 static int sample(char **argv)
 {
     const char *given = getenv("SPOTNIK_MATRIX_SEED");
-    uint64_t seed = number_of(argv, "seed", given != NULL && *given != '\0' ? strtoull(given, NULL, 10) : SEED);
-    uint32_t first = (uint32_t)number_of(argv, "first", 0), worlds = (uint32_t)number_of(argv, "worlds", WORLDS), failed = 0;
+    uint64_t seed =
+        number_of(argv, "seed", given != NULL && *given != '\0' ? strtoull(given, NULL, 10) : SEED);
+    uint32_t first = (uint32_t)number_of(argv, "first", 0),
+             worlds = (uint32_t)number_of(argv, "worlds", WORLDS), failed = 0;
     uint32_t members = (uint32_t)number_of(argv, "members", CELL_PLAYERS_MAX);
     uint32_t failures = (uint32_t)number_of(argv, "failures", FAILURES_MAX);
     struct cell_world world;
@@ -132,9 +136,11 @@ static int sample(char **argv)
 
 static int all(char **argv)
 {
-    uint32_t shard = (uint32_t)number_of(argv, "shard", 0), shards = (uint32_t)number_of(argv, "shards", 1), failed = 0;
+    uint32_t shard = (uint32_t)number_of(argv, "shard", 0), shards = (uint32_t)number_of(argv, "shards", 1),
+             failed = 0;
     struct cell_world world;
-    for (uint32_t i = shard; shards > 0 && cell_world_of_all(number_of(argv, "seed", SEED), i, &world); i += shards)
+    for (uint32_t i = shard; shards > 0 && cell_world_of_all(number_of(argv, "seed", SEED), i, &world);
+         i += shards)
         failed += !play(&world, 0);
     const char *save = text_of(argv, "save");
     if (failed == 0 && save != NULL && !report_save(report, save)) {
@@ -148,7 +154,9 @@ static int total(char **argv)
 {
     for (; *argv != NULL; argv++)
         if (!report_add(report, *argv)) {
-            fprintf(stderr, "matrix: %s is not what this program has saved; remove it and run its shard again\n", *argv);
+            fprintf(stderr,
+                    "matrix: %s is not what this program has saved; remove it and run its shard again\n",
+                    *argv);
             return 2;
         }
     return end(0);
@@ -158,7 +166,8 @@ static int one(char **argv)
 {
     struct cell_world world;
     if (argv[0] == NULL || !cell_world_parse(argv[0], &world)) {
-        fprintf(stderr, "matrix: these words name no world; copy them from a line that begins with \"again:\"\n");
+        fprintf(stderr,
+                "matrix: these words name no world; copy them from a line that begins with \"again:\"\n");
         return 2;
     }
     return end(!play(&world, number_of(argv, "until", 0)));
@@ -182,7 +191,8 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "world") == 0)
         return one(argv + 2);
     if (argc > 1 && strcmp(argv[1], "sample") != 0) {
-        fprintf(stderr, "usage: matrix sample [seed=N] [worlds=N] [first=N] [members=MOST] [failures=MOST] | all shard=K shards=N [save=FILE] | total FILES | world WORDS [until=STEP]\n");
+        fprintf(stderr, "usage: matrix sample [seed=N] [worlds=N] [first=N] [members=MOST] [failures=MOST] | "
+                        "all shard=K shards=N [save=FILE] | total FILES | world WORDS [until=STEP]\n");
         return 2;
     }
     return sample(argv + (argc > 1 ? 2 : 1));

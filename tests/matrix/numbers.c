@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The numbers of numbers.h. Exact ones are small enough that no sum of all members needs more bits than its type has. */
+/* The numbers of numbers.h. Exact ones are small enough that no sum of all members needs more bits than its
+ * type has. */
 #include "numbers.h"
 
 #include <math.h>
@@ -59,7 +60,8 @@ float numbers_from_f16(uint16_t half)
     return half >> 15 ? -magnitude : magnitude;
 }
 
-/* The step between neighbours is 2^(e - 10) for values from 2^e on, and 2^-24 at least; rint() rounds to even. */
+/* The step between neighbours is 2^(e - 10) for values from 2^e on, and 2^-24 at least; rint() rounds to
+ * even. */
 uint16_t numbers_to_f16(float value)
 {
     uint16_t sign = (uint16_t)(bits_of(value) >> 16 & 0x8000);
@@ -83,7 +85,8 @@ static int64_t span(uint64_t hash, int64_t most)
     return (int64_t)(hash % (uint64_t)(2 * most + 1)) - most;
 }
 
-/* The greatest magnitude of which `members` together, weighted up to 4 times, leave an integer of so many bits. */
+/* The greatest magnitude of which `members` together, weighted up to 4 times, leave an integer of so many
+ * bits. */
 static int64_t most_of(uint32_t members, int bits, bool weighted)
 {
     int64_t most = (INT64_C(1) << bits) / (members * (weighted ? 4 : 1));
@@ -111,10 +114,14 @@ static double rounding(const struct numbers *numbers, uint64_t hash)
     return hash & 8 ? -magnitude : magnitude;
 }
 
-/* Seldom, so that most results of many members are none of them. Without a fraction of its own that a NaN could lose on its way. */
+/* Seldom, so that most results of many members are none of them. Without a fraction of its own that a NaN
+ * could lose on its way. */
 static double special(const struct numbers *numbers, uint64_t hash)
 {
-    static const double least[] = { [SPOTNIK_F32] = 0x1p-149, [SPOTNIK_F64] = 0x1p-1074, [SPOTNIK_F16] = 0x1p-24, [SPOTNIK_BF16] = 0x1p-133 };
+    static const double least[] = { [SPOTNIK_F32] = 0x1p-149,
+                                    [SPOTNIK_F64] = 0x1p-1074,
+                                    [SPOTNIK_F16] = 0x1p-24,
+                                    [SPOTNIK_BF16] = 0x1p-133 };
     static const double greatest[] = { [SPOTNIK_F32] = 0x1.fffffep127,
                                        [SPOTNIK_F64] = 0x1.fffffffffffffp1023,
                                        [SPOTNIK_F16] = 65504,
@@ -155,14 +162,15 @@ void numbers_make_wide(const struct numbers *numbers, uint32_t who, uint64_t fro
         out[i] = (float)number_of(numbers, hash_at(numbers, who, from + i));
 }
 
-#define MAKE(type, expression)                                       \
-    for (size_t i = 0; i < count; i++) {                             \
-        uint64_t hash = hash_at(numbers, who, from + i);             \
-        type made = (type)(expression);                              \
-        memcpy((uint8_t *)out + i * sizeof made, &made, sizeof made); \
+#define MAKE(type, expression)                                                                               \
+    for (size_t i = 0; i < count; i++) {                                                                     \
+        uint64_t hash = hash_at(numbers, who, from + i);                                                     \
+        type made = (type)(expression);                                                                      \
+        memcpy((uint8_t *)out + i * sizeof made, &made, sizeof made);                                        \
     }
 
-/* ---- Q8: blocks of one pattern, each member's times a factor of its own: sums are that pattern again, and nothing is lost ---- */
+/* ---- Q8: blocks of one pattern, each member's times a factor of its own: sums are that pattern again, and
+ * nothing is lost ---- */
 
 static int pattern_at(const struct numbers *numbers, uint64_t at)
 {
@@ -201,7 +209,8 @@ static int joined(const struct numbers *numbers, const uint32_t *who, uint32_t m
     return factor;
 }
 
-void numbers_q8_expect(const struct numbers *numbers, const uint32_t *who, uint32_t members, uint64_t from, size_t count, float *out)
+void numbers_q8_expect(const struct numbers *numbers, const uint32_t *who, uint32_t members, uint64_t from,
+                       size_t count, float *out)
 {
     for (size_t i = 0; i < count; i++) {
         int pattern = pattern_at(numbers, from + i);

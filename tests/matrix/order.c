@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Orders of additions. A part is what some members have come to together; parts are joined two and two (round a ring) or several at
- * once (in memory, in a tree). What travels is rounded to the type of the elements, except that means of F32 and F64 travel as
- * weighted sums. Compiled without fused multiply-add, as src/reduce is. */
+/* Orders of additions. A part is what some members have come to together; parts are joined two and two
+ * (round a ring) or several at once (in memory, in a tree). What travels is rounded to the type of the
+ * elements, except that means of F32 and F64 travel as weighted sums. Compiled without fused multiply-add,
+ * as src/reduce is. */
 #include "order.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Elements of one part: `f` of F32 and halves, `d` of F64, `u` of integers (signed ones with their sign spread). */
+/* Elements of one part: `f` of F32 and halves, `d` of F64, `u` of integers (signed ones with their sign
+ * spread). */
 struct part {
     uint64_t weight; /* 0: nobody is in it */
     union {
@@ -28,7 +30,8 @@ struct sum {
 
 const char *order_name(enum order_way way)
 {
-    static const char *const name[] = { "any", "alone", "ring", "direct", "hub", "tree", "flat", "hosts-ring", "hosts-tree" };
+    static const char *const name[] = { "any",  "alone", "ring",       "direct",    "hub",
+                                        "tree", "flat",  "hosts-ring", "hosts-tree" };
     return name[way];
 }
 
@@ -68,7 +71,8 @@ static int bits_of(enum spotnik_dtype dtype)
 
 static float half_round(enum spotnik_dtype dtype, float value)
 {
-    return dtype == SPOTNIK_F16 ? numbers_from_f16(numbers_to_f16(value)) : numbers_from_bf16(numbers_to_bf16(value));
+    return dtype == SPOTNIK_F16 ? numbers_from_f16(numbers_to_f16(value))
+                                : numbers_from_bf16(numbers_to_bf16(value));
 }
 
 static uint64_t whole_of(uint64_t bits, enum spotnik_dtype dtype)
@@ -88,7 +92,8 @@ static void load_halves(const struct sum *sum, uint32_t who, struct part *part)
     }
     numbers_make(sum->numbers, who, sum->at, sum->count, raw);
     for (size_t i = 0; i < sum->count; i++)
-        part->f[i] = sum->numbers->dtype == SPOTNIK_F16 ? numbers_from_f16(raw[i]) : numbers_from_bf16(raw[i]);
+        part->f[i] =
+            sum->numbers->dtype == SPOTNIK_F16 ? numbers_from_f16(raw[i]) : numbers_from_bf16(raw[i]);
 }
 
 static void load_integers(const struct sum *sum, uint32_t who, struct part *part)
@@ -132,8 +137,10 @@ static void store(const struct sum *sum, struct part *part, uint8_t *out)
     settle_nan(sum, part);
     size_t one = dtype == SPOTNIK_F32 ? 4 : is_half(dtype) ? 2 : (size_t)bits_of(dtype) / 8;
     for (size_t i = 0; i < sum->count; i++) {
-        uint16_t half = dtype == SPOTNIK_F16 ? numbers_to_f16(part->f[i]) : dtype == SPOTNIK_BF16 ? numbers_to_bf16(part->f[i]) : 0;
-        const void *from = is_half(dtype)           ? (const void *)&half
+        uint16_t half = dtype == SPOTNIK_F16    ? numbers_to_f16(part->f[i])
+                        : dtype == SPOTNIK_BF16 ? numbers_to_bf16(part->f[i])
+                                                : 0;
+        const void *from = is_half(dtype)         ? (const void *)&half
                            : dtype == SPOTNIK_F32 ? (const void *)&part->f[i]
                            : dtype == SPOTNIK_F64 ? (const void *)&part->d[i]
                                                   : (const void *)&part->u[i];
@@ -146,7 +153,11 @@ static void store(const struct sum *sum, struct part *part, uint8_t *out)
 /* Of -0 and +0 the later one wins, and what is not a number is passed on. */
 #define LESS(a, b) ((a) < (b) || (a) != (a) ? (a) : (b))
 #define MORE(a, b) ((a) > (b) || (a) != (a) ? (a) : (b))
-#define JOIN(a, b) (op == SPOTNIK_MIN ? LESS(a, b) : op == SPOTNIK_MAX ? MORE(a, b) : op == SPOTNIK_PRODUCT ? (a) * (b) : (a) + (b))
+#define JOIN(a, b)                                                                                           \
+    (op == SPOTNIK_MIN       ? LESS(a, b)                                                                    \
+     : op == SPOTNIK_MAX     ? MORE(a, b)                                                                    \
+     : op == SPOTNIK_PRODUCT ? (a) * (b)                                                                     \
+                             : (a) + (b))
 
 static void join(const struct sum *sum, struct part *a, const struct part *b)
 {
@@ -208,7 +219,8 @@ static uint64_t times(const struct sum *sum, const struct part *part, bool input
     return !sum->mean || (sum->sums_mean && !input) ? 1 : part->weight;
 }
 
-/* Several at once: `first` is an input, or (`summed`) a part; the others are inputs as long as `inputs` says so. */
+/* Several at once: `first` is an input, or (`summed`) a part; the others are inputs as long as `inputs`
+ * says so. */
 struct fold {
     struct part whole;
     bool begun;
@@ -293,7 +305,8 @@ static uint32_t host_count(const struct order *order)
 }
 
 /* Members of one memory add up: those of segment j from member j on, rounded once. */
-static void in_memory(const struct sum *sum, const struct order_member *member, uint32_t members, bool last, struct part *ret)
+static void in_memory(const struct sum *sum, const struct order_member *member, uint32_t members, bool last,
+                      struct part *ret)
 {
     struct fold fold = { .begun = false };
     uint32_t first = segment_at(sum->total, members, sum->at);
@@ -364,7 +377,8 @@ static void up_a_tree(const struct sum *sum, uint32_t nodes, uint32_t place, str
     struct part own;
     bool input = node(sum, place, &own);
     fold_add(sum, &fold, &own, input);
-    for (uint32_t child = sum->order->fan * place + 1; child <= sum->order->fan * (place + 1) && child < nodes; child++) {
+    for (uint32_t child = sum->order->fan * place + 1;
+         child <= sum->order->fan * (place + 1) && child < nodes; child++) {
         struct part below;
         up_a_tree(sum, nodes, child, &below);
         fold_add(sum, &fold, &below, false);
@@ -419,12 +433,16 @@ static void block(const struct sum *sum, struct part *ret)
     }
 }
 
-void order_result(const struct order *order, const struct numbers *numbers, bool wide, uint64_t total, uint64_t from, size_t count,
-                  void *out)
+void order_result(const struct order *order, const struct numbers *numbers, bool wide, uint64_t total,
+                  uint64_t from, size_t count, void *out)
 {
-    struct sum sum = { .order = order, .numbers = numbers, .wide = wide, .mean = numbers->op == SPOTNIK_MEAN, .total = total };
+    struct sum sum = {
+        .order = order, .numbers = numbers, .wide = wide, .mean = numbers->op == SPOTNIK_MEAN, .total = total
+    };
     sum.sums_mean = sum.mean && (numbers->dtype == SPOTNIK_F32 || numbers->dtype == SPOTNIK_F64);
-    size_t one = numbers->dtype == SPOTNIK_F32 ? 4 : is_half(numbers->dtype) ? 2 : (size_t)bits_of(numbers->dtype) / 8;
+    size_t one = numbers->dtype == SPOTNIK_F32 ? 4
+                 : is_half(numbers->dtype)     ? 2
+                                               : (size_t)bits_of(numbers->dtype) / 8;
     struct part part;
     for (uint64_t until = from + count; from < until; from += sum.count) {
         sum.at = from;

@@ -21,11 +21,14 @@ static int bucket_start(struct world_player *player, uint32_t k)
     case CALL_BROADCAST:
         return spotnik_broadcast(job, bucket->number, data, bucket->count, numbers->dtype, bucket->root);
     case CALL_ALLGATHER:
-        return spotnik_allgather(job, bucket->number, data, bucket->count, numbers->dtype, check_out(player, k), bucket->slots);
+        return spotnik_allgather(job, bucket->number, data, bucket->count, numbers->dtype,
+                                 check_out(player, k), bucket->slots);
     case CALL_REDUCE_SCATTER:
-        return spotnik_reduce_scatter(job, bucket->number, data, bucket->count, numbers->dtype, numbers->op, &world_seen(player)->part[k]);
+        return spotnik_reduce_scatter(job, bucket->number, data, bucket->count, numbers->dtype, numbers->op,
+                                      &world_seen(player)->part[k]);
     default: /* numbers->dtype is that of the wire */
-        return spotnik_allreduce_compressed(job, bucket->number, (float *)(void *)data, bucket->count, numbers->dtype, numbers->op);
+        return spotnik_allreduce_compressed(job, bucket->number, (float *)(void *)data, bucket->count,
+                                            numbers->dtype, numbers->op);
     }
 }
 
@@ -56,7 +59,8 @@ static int start_all(struct world_player *player)
         rc = bucket_start(player, k);
     if (rc == 0 && cell_is_churned(world->cell) && !is_to_die(player, DEATH_STARTING)) {
         world_seen(player)->census = UINT64_C(1) << player->index;
-        rc = spotnik_allreduce(player->job, WORLD_CENSUS, &world_seen(player)->census, 1, SPOTNIK_U64, SPOTNIK_SUM);
+        rc = spotnik_allreduce(player->job, WORLD_CENSUS, &world_seen(player)->census, 1, SPOTNIK_U64,
+                               SPOTNIK_SUM);
     }
     return rc;
 }
@@ -80,7 +84,8 @@ static bool step_play(struct world_player *player)
         return false;
     int rc = start_all(player);
     if (rc != 0)
-        world_fail(world, player, NULL, "a bucket could not be started: %s (%s)", spotnik_strerror(rc), spotnik_last_error());
+        world_fail(world, player, NULL, "a bucket could not be started: %s (%s)", spotnik_strerror(rc),
+                   spotnik_last_error());
     if (is_to_die(player, DEATH_STARTING) || is_to_die(player, DEATH_STARTED))
         return false;
     check_inputs(player);
@@ -95,7 +100,8 @@ static bool step_play(struct world_player *player)
     }
     world_seen(player)->rc = committed;
     for (uint32_t k = 0; k < world_step(player)->buckets; k++)
-        world_seen(player)->way[k] = cluster_way(player->job, world_step(player)->bucket[k].number, world_step(player)->number);
+        world_seen(player)->way[k] =
+            cluster_way(player->job, world_step(player)->bucket[k].number, world_step(player)->number);
     check_keep(player);
     return true;
 }
@@ -138,7 +144,8 @@ static bool rush(struct world_player *player, bool begun)
         if (player->now > 0 || !begun)
             begin(player);
         if (world_seen(player)->step.number != world_step(player)->number) {
-            world_fail(world, player, NULL, "began step %llu", (unsigned long long)world_seen(player)->step.number);
+            world_fail(world, player, NULL, "began step %llu",
+                       (unsigned long long)world_seen(player)->step.number);
             abort();
         }
         if (!step_play(player))

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counting, and saying in few lines what was covered: of each pair of dimensions, how many of all that can be. */
+/* Counting, and saying in few lines what was covered: of each pair of dimensions, how many of all that can
+ * be. */
 #include "report.h"
 
 #include <stdarg.h>
 #include <string.h>
 
-void report_bucket(struct report *report, const struct cell_bucket *bucket, enum order_way way, uint32_t members, uint32_t results,
-                   uint64_t elements)
+void report_bucket(struct report *report, const struct cell_bucket *bucket, enum order_way way,
+                   uint32_t members, uint32_t results, uint64_t elements)
 {
     uint32_t at = bucket->border * LIMITS_NEAR + bucket->near;
     report->buckets++;
@@ -60,7 +61,9 @@ bool report_add(struct report *report, const char *path)
         large[i] += large_of_it[i];
     _Atomic uint32_t *small = report->members;
     const _Atomic uint32_t *small_of_it = one.members;
-    for (size_t i = 0; all && i < (offsetof(struct report, failures) - offsetof(struct report, members)) / sizeof *small; i++)
+    for (size_t i = 0;
+         all && i < (offsetof(struct report, failures) - offsetof(struct report, members)) / sizeof *small;
+         i++)
         small[i] += small_of_it[i];
     return all;
 }
@@ -76,8 +79,8 @@ static uint32_t met(const _Atomic uint32_t *table, uint32_t size)
 }
 
 /* Rows [first, rows) of a table with `width` columns, of which [from, to) can be. */
-static void pair_print(FILE *to, const char *name, const _Atomic uint32_t *table, uint32_t first, uint32_t rows, uint32_t width,
-                       uint32_t from, uint32_t until)
+static void pair_print(FILE *to, const char *name, const _Atomic uint32_t *table, uint32_t first,
+                       uint32_t rows, uint32_t width, uint32_t from, uint32_t until)
 {
     uint32_t count = 0, all = 0;
     for (uint32_t row = first; row < rows; row++) {
@@ -110,7 +113,8 @@ static void ways_print(const struct report *report, FILE *to)
     }
     fprintf(to, "\nworlds, undisturbed and not:");
     for (uint32_t way = 0; way < CELL_WAYS; way++)
-        fprintf(to, " %s %u+%u", cell_way_name((enum cell_way)way), report->world_way[way][0], report->world_way[way][1]);
+        fprintf(to, " %s %u+%u", cell_way_name((enum cell_way)way), report->world_way[way][0],
+                report->world_way[way][1]);
     fprintf(to, "\n");
 }
 
@@ -120,25 +124,33 @@ static void pairs_print(const struct report *report, FILE *to)
     fprintf(to, "pairs met at least once:\n");
     pair_print(to, "way x border", &report->way_border[0][0], 0, ORDER_WAYS, REPORT_BORDERS, 0, borders);
     pair_print(to, "way x type", &report->way_dtype[0][0], 0, ORDER_WAYS, SPOTNIK_Q8 + 1, 1, SPOTNIK_Q8 + 1);
-    pair_print(to, "way x operation", &report->way_op[0][0], 0, ORDER_WAYS, SPOTNIK_PRODUCT + 1, 1, SPOTNIK_PRODUCT + 1);
+    pair_print(to, "way x operation", &report->way_op[0][0], 0, ORDER_WAYS, SPOTNIK_PRODUCT + 1, 1,
+               SPOTNIK_PRODUCT + 1);
     pair_print(to, "way x call", &report->way_call[0][0], 0, ORDER_WAYS, CELL_CALLS, 0, CELL_CALLS);
     pair_print(to, "way x memory", &report->way_memory[0][0], 0, ORDER_WAYS, CELL_MEMORIES, 0, CELL_MEMORIES);
     pair_print(to, "way x members", &report->way_members[0][0], 0, ORDER_WAYS, CELL_PLAYERS_MAX + 1, 1, 41);
-    pair_print(to, "type x operation", &report->dtype_op[0][0], 1, SPOTNIK_Q8 + 1, SPOTNIK_PRODUCT + 1, 1, SPOTNIK_PRODUCT + 1);
+    pair_print(to, "type x operation", &report->dtype_op[0][0], 1, SPOTNIK_Q8 + 1, SPOTNIK_PRODUCT + 1, 1,
+               SPOTNIK_PRODUCT + 1);
     pair_print(to, "call x border", &report->call_border[0][0], 0, CELL_CALLS, REPORT_BORDERS, 0, borders);
-    pair_print(to, "call x memory", &report->call_memory[0][0], 0, CELL_CALLS, CELL_MEMORIES, 0, CELL_MEMORIES);
+    pair_print(to, "call x memory", &report->call_memory[0][0], 0, CELL_CALLS, CELL_MEMORIES, 0,
+               CELL_MEMORIES);
 }
 
 void report_print(const struct report *report, FILE *to)
 {
-    fprintf(to, "%llu worlds, %llu steps, %llu buckets, %llu results compared, %llu elements; %llu members lost, %llu joined\n",
-            (unsigned long long)report->worlds, (unsigned long long)report->steps, (unsigned long long)report->buckets,
-            (unsigned long long)report->results, (unsigned long long)report->elements, (unsigned long long)report->losses,
+    fprintf(to,
+            "%llu worlds, %llu steps, %llu buckets, %llu results compared, %llu elements; %llu members lost, "
+            "%llu joined\n",
+            (unsigned long long)report->worlds, (unsigned long long)report->steps,
+            (unsigned long long)report->buckets, (unsigned long long)report->results,
+            (unsigned long long)report->elements, (unsigned long long)report->losses,
             (unsigned long long)report->joins);
-    fprintf(to, "members of a world: %u of 40 numbers; inputs exact %u, rounding %u, equal %u, special %u;\ndeaths begun %u, starting %u, started %u, committing %u\n",
-            met(report->members + 1, 40), report->inputs[NUMBERS_EXACT], report->inputs[NUMBERS_ROUNDING], report->inputs[NUMBERS_EQUAL],
-            report->inputs[NUMBERS_SPECIAL],
-            report->deaths[DEATH_BEGUN], report->deaths[DEATH_STARTING], report->deaths[DEATH_STARTED], report->deaths[DEATH_COMMITTING]);
+    fprintf(to,
+            "members of a world: %u of 40 numbers; inputs exact %u, rounding %u, equal %u, special "
+            "%u;\ndeaths begun %u, starting %u, started %u, committing %u\n",
+            met(report->members + 1, 40), report->inputs[NUMBERS_EXACT], report->inputs[NUMBERS_ROUNDING],
+            report->inputs[NUMBERS_EQUAL], report->inputs[NUMBERS_SPECIAL], report->deaths[DEATH_BEGUN],
+            report->deaths[DEATH_STARTING], report->deaths[DEATH_STARTED], report->deaths[DEATH_COMMITTING]);
     ways_print(report, to);
     pairs_print(report, to);
 }

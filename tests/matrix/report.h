@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was tried, and what was wrong. Lies in memory that a world's process shares with the one that started it, so nothing is lost with a
- * world that crashes or hangs. */
+/* What was tried, and what was wrong. Lies in memory that a world's process shares with the one that
+ * started it, so nothing is lost with a world that crashes or hangs. */
 #ifndef TESTS_MATRIX_REPORT_H
 #define TESTS_MATRIX_REPORT_H
 
@@ -32,8 +32,8 @@ struct report { /* numbers of 64 bits, then of 32, up to `failures` */
 };
 
 /* One bucket of a step was compared on so many members. */
-void report_bucket(struct report *report, const struct cell_bucket *bucket, enum order_way way, uint32_t members, uint32_t results,
-                   uint64_t elements);
+void report_bucket(struct report *report, const struct cell_bucket *bucket, enum order_way way,
+                   uint32_t members, uint32_t results, uint64_t elements);
 
 /* Something is wrong; only the first word of each world is kept. */
 void report_fail(struct report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A world in motion: members as threads with an engine each, in one process. They meet before a step (the cell is drawn), after their
- * commits (who contributed is settled), and when what must have come out has been computed, by all of them together. In a rush they
- * make several steps between the first meeting and the others, so that one may be ahead of another as far as the engines let it. */
+/* A world in motion: members as threads with an engine each, in one process. They meet before a step (the
+ * cell is drawn), after their commits (who contributed is settled), and when what must have come out has
+ * been computed, by all of them together. In a rush they make several steps between the first meeting and
+ * the others, so that one may be ahead of another as far as the engines let it. */
 #ifndef TESTS_MATRIX_WORLD_H
 #define TESTS_MATRIX_WORLD_H
 
@@ -12,7 +13,7 @@
 #include "order.h"
 #include "report.h"
 
-#define WORLD_GUARD 64 /* bytes before and behind a buffer that stay as they are */
+#define WORLD_GUARD 64   /* bytes before and behind a buffer that stay as they are */
 #define WORLD_CENSUS 253 /* a bucket of the test: who contributed, one bit each */
 
 /* Memory for the data of one bucket of one member. */
@@ -31,7 +32,8 @@ struct world_seen {
     uint64_t census;
     uint32_t share[CELL_PLAYERS_MAX], contributors;
     const uint8_t *data[CELL_BUCKETS_MAX], *out[CELL_BUCKETS_MAX], *result[CELL_BUCKETS_MAX];
-    struct world_buffer data_copy[CELL_BUCKETS_MAX], out_copy[CELL_BUCKETS_MAX], result_copy[CELL_BUCKETS_MAX];
+    struct world_buffer data_copy[CELL_BUCKETS_MAX], out_copy[CELL_BUCKETS_MAX],
+        result_copy[CELL_BUCKETS_MAX];
 };
 
 struct world_player {
@@ -40,8 +42,8 @@ struct world_player {
     pthread_t thread;
     struct spotnik_job *job; /* NULL: dead, or not yet born */
     uint32_t now;            /* the step of this rush that it plays, or compares */
-    uint64_t joins_at;       /* committed step with which it joins; 0 and !late: a founder or one that was there from the start */
-    bool late;
+    bool late;         /* it has joined, */
+    uint64_t joins_at; /* with this committed step */
     bool doomed;
     uint32_t doomed_at; /* the step of this rush */
     enum cell_death death;
@@ -66,9 +68,11 @@ struct world {
     bool over;
     uint32_t players;
     struct world_player player[CELL_PLAYERS_MAX];
-    uint32_t rush, settled, at; /* how many steps this rush has, for how many it is settled who contributed, and the last of these */
+    uint32_t rush, settled,
+        at; /* how many steps this rush has, for how many it is settled who contributed, and the last of these */
     struct cell_step step[CELL_RUSH_MAX];
-    uint32_t share_of[CELL_RUSH_MAX][CELL_PLAYERS_MAX + CELL_LOSSES_MAX]; /* who has that share in a step, or UINT32_MAX */
+    uint32_t share_of[CELL_RUSH_MAX]
+                     [CELL_PLAYERS_MAX + CELL_LOSSES_MAX]; /* who has that share in a step, or UINT32_MAX */
     struct order order; /* the contributors of the step, by rank; `way` changes from bucket to bucket */
     enum order_way way[CELL_BUCKETS_MAX];
     uint32_t contributor[CELL_PLAYERS_MAX], contributors; /* by share */
@@ -82,8 +86,8 @@ void world_play(const struct cell_world *cell, uint64_t last_step, struct report
 /* world.c: until all have come; the last one settles the phase. */
 void world_meet(struct world *world);
 void world_leave(struct world *world);
-void world_fail(struct world *world, const struct world_player *player, const struct cell_bucket *bucket, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
+void world_fail(struct world *world, const struct world_player *player, const struct cell_bucket *bucket,
+                const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /* cluster.c: engines. */
 struct spotnik_job *cluster_job_new(const struct cell_world *cell, uint32_t index);
