@@ -357,6 +357,11 @@ static bool is_saved_later(struct cluster *cluster)
     return has_checkpoint(cluster, &step) && step > orphaned_step + 50;
 }
 
+static bool two_are_dead(struct cluster *cluster)
+{
+    return !cluster->worker[0].pid && !cluster->worker[1].pid;
+}
+
 static bool orphan_steps(struct cluster *cluster)
 {
     return cluster->worker[2].size == 1 && cluster->worker[2].step >= step_wanted;
@@ -380,6 +385,7 @@ static void orphan(const char *worker)
     cluster_until(&cluster, is_saved_later, "a checkpoint without the third", PATIENCE_MS);
     power_off(&cluster, 0, 2);
     uint64_t begun_ns = cluster_now_ns(), had = cluster.worker[2].step;
+    cluster_until(&cluster, two_are_dead, "the two to be dead", PATIENCE_MS); /* and all they told is heard */
     has_checkpoint(&cluster, &step);
     roll_back(&cluster, step);
     step_wanted = step + 20;
