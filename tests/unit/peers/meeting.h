@@ -30,7 +30,7 @@
 #define SECOND UINT64_C(1000000000)
 #define STALE_MS 2000
 #define STALE_NS (STALE_MS * UINT64_C(1000000))
-#define MARGIN_NS (8 * SECOND) /* of machines that are busy */
+#define MARGIN_NS (20 * SECOND) /* of machines that are busy */
 
 static char directory[64], spec[80];
 
