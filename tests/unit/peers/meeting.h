@@ -88,6 +88,18 @@ static inline void seek(struct seeker *seeker, uint64_t number, uint64_t patienc
     seeker->took_ns = spotnik_peers_clock_ns() - begun_ns;
 }
 
+/* It founds, and not because time has passed: T is an hour. */
+static inline void seek_without_time(struct seeker *seeker, uint64_t number)
+{
+    char before[16];
+    snprintf(before, sizeof before, "%s", getenv("SPOTNIK_STALE_MS"));
+    setenv("SPOTNIK_STALE_MS", "3600000", 1);
+    seek(seeker, number, 60 * SECOND);
+    setenv("SPOTNIK_STALE_MS", before, 1);
+    assert_int_equal(seeker->rc, 0);
+    assert_true(seeker->found);
+}
+
 /* A member of the job, alone in its view. */
 static inline void founder_start(struct seeker *seeker, uint64_t number)
 {
