@@ -57,6 +57,7 @@ test)
     need binutils has nm
     need iproute2 has ip
     need dnsmasq-base has dnsmasq
+    need iptables has iptables
     # Debian's python3 has the module venv, but not what it needs to put pip into an environment.
     need python3-venv python3 -c 'import venv, ensurepip'
     want prometheus has promtool

@@ -165,7 +165,10 @@ int spotnik_job_rejoin(struct spotnik_job *job)
 
     if (!job->peers)
         return spotnik_error_return(SPOTNIK_ERR_PEERS, "a job of one has nobody to join again");
-    if (spotnik_peers_refounds(job->peers) && job->has_ledger)
+    if (spotnik_peers_refounds(job->peers) && !job->has_ledger)
+        return spotnik_error_return(SPOTNIK_ERR_PEERS, "nobody else is left, and the last result was lost with them: start this "
+                                    "member again, to go on from the newest checkpoint");
+    if (spotnik_peers_refounds(job->peers))
         return refound(job);
     while (!spotnik_peers_is_over(job->peers)) {
         uint64_t spent_ns = spotnik_time_since(spotnik_thread_now_ns(), begun_ns);

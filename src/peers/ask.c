@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "peers/inside.h"
 
-#define THREADS_MAX 32
+#define THREADS_MAX 128 /* so that a round of hundreds of silent members does not outlast what counts of it (gap_max_ns) */
 
 struct crowd {
     const struct spotnik_credentials *self;

@@ -14,6 +14,8 @@
 
 #define VIRGIN_REFRESHES 3 /* members put a missing genesis back within one */
 
+#define PARKED_NS (10 * SPOTNIK_S) /* after T, until a parked member has gone on by itself */
+
 /* What one round has found. */
 struct findings {
     struct spotnik_question *question; /* one for each record, and the last for the founder without one */
@@ -156,6 +158,8 @@ static void record_judge(struct spotnik_peers_search *search, struct findings *f
         findings->free = false;
         spotnik_peers_say(search, "%s", why);
         hope(search, seems_dead(search, entry) ? hope_ns : 0);
+        if (verdict == SPOTNIK_PEERS_VERDICT_PARKED) /* it goes on by itself when nobody else can be alive */
+            hope(search, spotnik_time_since(search->peers->times.stale_ns + PARKED_NS, search->watch.watched_ns));
     }
 }
 
@@ -226,10 +230,8 @@ static enum spotnik_peers_round found_failed(struct spotnik_peers_search *search
 static enum spotnik_peers_round found(struct spotnik_peers_search *search)
 {
     struct spotnik_peers *peers = search->peers;
-    uint64_t generation = spotnik_lookout_generation_next(&search->watch), founding = 0;
+    uint64_t generation = spotnik_lookout_generation_next(&search->watch), founding = spotnik_peers_founding_draw();
     int rc = spotnik_peers_entered_set(peers, true);
-    while (founding == 0)
-        founding = spotnik_peers_founding_draw();
     if (rc == 0)
         rc = spotnik_genesis_make(peers, generation, founding, 0);
     if (rc != 0)

@@ -99,7 +99,9 @@ static int youngest_judge(struct spotnik_peers *peers, uint64_t highest, uint64_
         return spotnik_error_return(SPOTNIK_ERR_LINEAGE,
                                     "%s/genesis-%llu: the job was founded again without this lineage; this member stops",
                                     peers->spec.directory, (unsigned long long)highest);
+    pthread_mutex_lock(&peers->lock);
     peers->founder = ret->member.id;
+    pthread_mutex_unlock(&peers->lock);
     return 0;
 }
 

@@ -39,13 +39,13 @@ struct spotnik_peers {
     uint32_t look_next; /* keeper: whom to ask first when it looks for the job again */
     struct spotnik_lookout watch; /* keeper, while parked */
     uint32_t quiet;             /* keeper, while parked: looks in a row in which we might have founded */
-    struct spotnik_id founder;  /* keeper: of our generation, when last seen */
     pthread_mutex_t writing; /* our record, and the next line */
     uint64_t counter;
     pthread_cond_t changed;
     pthread_mutex_t lock; /* of everything below */
     struct spotnik_credentials credentials;
     bool stopping;
+    struct spotnik_id founder; /* of our generation, when last seen */
     bool entered;         /* we have asked to enter, or have founded: our record says so from then on */
     bool entered_is_told; /* a record that says it lies in the directory */
     bool refounds;        /* the keeper has founded the next generation from our memory; the API follows */
@@ -82,7 +82,7 @@ struct spotnik_peers_search {
     struct spotnik_lookout watch;
     uint64_t begun_ns;
     uint64_t hope_ns;     /* until then it is known what we wait for; 0: nothing */
-    uint64_t remaining_ns; /* of T, for the record that takes longest; 0: no record is waited for */
+    uint64_t remaining_ns; /* more or less, of T, for the record that takes longest; 0: no record is waited for */
     int refusal;          /* by somebody who has not shown the key: told when the patience ends */
     char said[512];       /* what the others said in the last round, for the error message */
     char refused[200];    /* what the refusal said, and by which record we came to it */

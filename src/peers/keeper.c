@@ -274,8 +274,10 @@ static bool over_name(struct spotnik_peers *peers, char name[64])
 void spotnik_peers_founding_set(struct spotnik_peers *peers, uint64_t founding)
 {
     pthread_mutex_lock(&peers->lock);
-    if (founding != peers->founding)
+    if (founding != peers->founding) {
         peers->generation = founding == peers->sponsor_founding ? peers->sponsor_generation : 0;
+        peers->superseded = false; /* we have gone over to another lineage */
+    }
     peers->founding = founding;
     pthread_mutex_unlock(&peers->lock);
 }

@@ -15,7 +15,7 @@ struct survey {
     struct spotnik_credentials self;
     const spotnik_job_status *status;
     struct spotnik_question *question;
-    uint64_t founding;
+    uint64_t founding, generation;
     bool met; /* a member of a later view knows of us now */
     bool alone; /* nobody else can be alive and go on, or should go first */
     char why[240];
@@ -102,13 +102,13 @@ static uint64_t furthest_step(const struct survey *survey)
 static void found(struct survey *survey)
 {
     struct spotnik_peers *peers = survey->peers;
-    uint64_t generation = spotnik_lookout_generation_next(&peers->watch), before = peers->generation;
+    uint64_t generation = spotnik_lookout_generation_next(&peers->watch);
     uint64_t founding = spotnik_peers_founding_draw();
     if (spotnik_genesis_make(peers, generation, founding, survey->status->step_committed) != 0)
         return;
     if (spotnik_lookout_has_woken(&peers->watch, &survey->self, peers->spec.directory, peers->times.stale_ns)) {
         spotnik_genesis_take_back(peers, generation, founding);
-        spotnik_genesis_adopt(peers, before, survey->founding);
+        spotnik_genesis_adopt(peers, survey->generation, survey->founding);
         return;
     }
     uint64_t furthest = furthest_step(survey);
@@ -151,7 +151,7 @@ static void survey_take(struct survey *survey)
         snprintf(survey->why, sizeof survey->why, "watching the directory, for %.0f of %.0f s",
                  (double)peers->watch.watched_ns / 1e9, (double)peers->times.stale_ns / 1e9);
     bool quiet = survey->alone && !survey->met && peers->watch.watched_ns >= peers->times.stale_ns
-                 && survey->founding != 0 && peers->generation != 0 && has_memory(survey);
+                 && survey->founding != 0 && survey->generation != 0 && has_memory(survey);
     peers->quiet = quiet ? peers->quiet + 1 : 0;
     waiting_set(peers, survey->why);
     if (peers->quiet >= SPOTNIK_PEERS_QUIET_ROUNDS)
@@ -163,6 +163,7 @@ void spotnik_peers_parked(struct spotnik_peers *peers, const spotnik_job_status 
     struct survey survey = { .peers = peers, .self = spotnik_peers_credentials(peers), .status = status };
     pthread_mutex_lock(&peers->lock);
     survey.founding = peers->founding;
+    survey.generation = peers->generation;
     bool refounds = peers->refounds;
     pthread_mutex_unlock(&peers->lock);
     if (!refounds

@@ -20,6 +20,7 @@
 #define STALE_MS 60000
 #define STALE_MS_MIN 200
 #define STALE_MS_MAX 86400000
+#define HOPE_NS (60 * SPOTNIK_S) /* beside twice T: after that a wait that never ends is a failure */
 #define REFRESHES 20 /* of our record in T, at least */
 
 /* ---- life cycle ---- */
@@ -225,7 +226,7 @@ static bool is_late(const struct spotnik_peers_search *search, uint64_t until_ns
 {
     uint64_t now_ns = spotnik_peers_clock_ns();
     bool hopeful = search->may_found && now_ns < search->hope_ns
-                   && now_ns < spotnik_time_add(until_ns, 2 * search->peers->times.stale_ns);
+                   && now_ns < spotnik_time_add(until_ns, 2 * search->peers->times.stale_ns + HOPE_NS);
     return now_ns >= until_ns && !hopeful;
 }
 

@@ -18,6 +18,7 @@
 struct broom {
     struct spotnik_peers *peers;
     const struct spotnik_credentials *self;
+    struct spotnik_id founder;
     struct stat own; /* of our record: the file server stamps all of them; clocks differ */
 };
 
@@ -30,7 +31,7 @@ static bool is_gone(const struct broom *broom, const struct spotnik_record *reco
 {
     struct spotnik_answer answer;
     enum spotnik_life life = spotnik_process_life(&record->process);
-    if (spotnik_id_equal(record->member.id, broom->peers->founder))
+    if (spotnik_id_equal(record->member.id, broom->founder))
         return false;
     if (life != SPOTNIK_LIFE_UNKNOWN)
         return life == SPOTNIK_LIFE_ENDED;
@@ -64,6 +65,9 @@ void spotnik_peers_sweep(struct spotnik_peers *peers, const struct spotnik_crede
     uint64_t until_ns = spotnik_peers_clock_ns() + SWEEP_NS;
     char name[64], path[PATH_MAX];
     struct broom broom = { .peers = peers, .self = self };
+    pthread_mutex_lock(&peers->lock);
+    broom.founder = peers->founder;
+    pthread_mutex_unlock(&peers->lock);
     spotnik_record_name(self->self.id, name);
     snprintf(path, sizeof path, "%s/%s", peers->spec.directory, name);
     DIR *directory = stat(path, &broom.own) == 0 ? opendir(peers->spec.directory) : NULL;

@@ -10,6 +10,7 @@
  *   pair      of two machines with a folder the one with the smaller id loses power: the other goes on, with its own state
  *   orphan    all others go on without one that is cut off, write a checkpoint, and lose power: it goes on after T, not from its
  *             memory but from the checkpoint, which is newer
+ *   lease     (SPOTNIK_FOLDER) members commit nothing when the folder has been away for T, and go on when it is back
  *
  *     e2e-founding WORKER [only=0: all, 1: genesis, ...] */
 #include <glob.h>
@@ -357,6 +358,11 @@ static bool is_saved_later(struct cluster *cluster)
     return has_checkpoint(cluster, &step) && step > orphaned_step + 50;
 }
 
+static bool two_are_dead(struct cluster *cluster)
+{
+    return !cluster->worker[0].pid && !cluster->worker[1].pid;
+}
+
 static bool orphan_steps(struct cluster *cluster)
 {
     return cluster->worker[2].size == 1 && cluster->worker[2].step >= step_wanted;
@@ -380,6 +386,7 @@ static void orphan(const char *worker)
     cluster_until(&cluster, is_saved_later, "a checkpoint without the third", PATIENCE_MS);
     power_off(&cluster, 0, 2);
     uint64_t begun_ns = cluster_now_ns(), had = cluster.worker[2].step;
+    cluster_until(&cluster, two_are_dead, "the two to be dead", PATIENCE_MS); /* and all they told is heard */
     has_checkpoint(&cluster, &step);
     roll_back(&cluster, step);
     step_wanted = step + 20;
@@ -395,9 +402,35 @@ static void orphan(const char *worker)
     finish(&cluster);
 }
 
+static void lease(const char *worker)
+{
+    static struct cluster cluster;
+
+    begin(&cluster, worker, 2);
+    setenv("SPOTNIK_FOLDER", "lease", 1);
+    cluster_start(&cluster, 0);
+    cluster_start(&cluster, 1);
+    go_on(&cluster, 2, "two members");
+    if (shell("mv %s %s.away", cluster.peers, cluster.peers))
+        cluster_fail(&cluster, "the folder cannot be moved");
+    uint64_t before = cluster_step(&cluster);
+    cluster_spend(&cluster, STALE_MS * SPOTNIK_MS);
+    uint64_t at_end = cluster_step(&cluster);
+    cluster_spend(&cluster, 2 * SPOTNIK_S);
+    if (at_end == before || cluster_step(&cluster) > at_end + 1) /* one may have been told late */
+        cluster_fail(&cluster, "steps %" PRIu64 " before, %" PRIu64 " after T, %" PRIu64 " later", before, at_end,
+                     cluster_step(&cluster));
+    if (shell("mv %s.away %s", cluster.peers, cluster.peers))
+        cluster_fail(&cluster, "the folder cannot be moved back");
+    go_on(&cluster, 2, "both to go on");
+    printf("lease: %" PRIu64 " steps in T without the folder, then none; both go on with it\n", at_end - before);
+    unsetenv("SPOTNIK_FOLDER");
+    finish(&cluster);
+}
+
 int main(int argc, char **argv)
 {
-    static void (*const scenario[])(const char *worker) = { genesis, reject, list, outsiders, power, pair, orphan };
+    static void (*const scenario[])(const char *worker) = { genesis, reject, list, outsiders, power, pair, orphan, lease };
     uint64_t only = cluster_argument(argc, argv, "only", 0);
     char text[16];
 

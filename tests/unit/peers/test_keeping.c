@@ -37,6 +37,9 @@ static void a_younger_genesis_ends_us(void **state)
     while (!is_ended(&member))
         nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
     assert_non_null(strstr(spotnik_last_error(), "genesis-2"));
+    assert_false(spotnik_peers_is_youngest(member.peers));
+    spotnik_peers_founding_set(member.peers, 123); /* it joins that lineage: its checkpoints count */
+    assert_true(spotnik_peers_is_youngest(member.peers));
     seeker_close(&member);
 }
 

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Claim: in a list of addresses an answer counts where it was asked, and a process once; a part of the list founds nothing
+ * unless the user has said so. */
+#include "meeting.h"
+
+#include <arpa/inet.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+/* A virtual IP, or a NAT that turns a host's own packets back: whatever comes goes to another port of this host. */
+struct forwarder {
+    int listener;
+    uint16_t port, to;
+    int stop[2];
+    pthread_t thread;
+};
+
+static struct sockaddr_in loopback(uint16_t port)
+{
+    return (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+}
+
+/* False: the connection has ended. */
+static bool carry(int from, int to)
+{
+    char bytes[4096];
+    ssize_t got = recv(from, bytes, sizeof bytes, 0);
+    return got > 0 && send(to, bytes, (size_t)got, MSG_NOSIGNAL) == got;
+}
+
+static void forward(const struct forwarder *forwarder, int guest)
+{
+    struct sockaddr_in address = loopback(forwarder->to);
+    int host = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool live = host >= 0 && connect(host, (struct sockaddr *)&address, sizeof address) == 0;
+    while (live) {
+        struct pollfd ends[] = { { .fd = guest, .events = POLLIN }, { .fd = host, .events = POLLIN },
+                                 { .fd = forwarder->stop[0], .events = POLLIN } };
+        live = poll(ends, 3, -1) > 0 && ends[2].revents == 0 && (ends[0].revents == 0 || carry(guest, host))
+               && (ends[1].revents == 0 || carry(host, guest));
+    }
+    close(host);
+}
+
+static void *forwarder_run(void *context)
+{
+    struct forwarder *forwarder = context;
+    for (;;) {
+        struct pollfd ends[] = { { .fd = forwarder->listener, .events = POLLIN },
+                                 { .fd = forwarder->stop[0], .events = POLLIN } };
+        if (poll(ends, 2, -1) < 0 || ends[1].revents != 0)
+            return NULL;
+        int guest = accept(forwarder->listener, NULL, NULL);
+        if (guest < 0)
+            continue;
+        forward(forwarder, guest);
+        close(guest);
+    }
+}
+
+static void forwarder_start(struct forwarder *forwarder, uint16_t to)
+{
+    struct sockaddr_in address = loopback(0);
+    socklen_t size = sizeof address;
+    forwarder->to = to;
+    forwarder->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(forwarder->listener, (struct sockaddr *)&address, size), 0);
+    assert_int_equal(listen(forwarder->listener, 8), 0);
+    assert_int_equal(getsockname(forwarder->listener, (struct sockaddr *)&address, &size), 0);
+    forwarder->port = ntohs(address.sin_port);
+    assert_int_equal(pipe(forwarder->stop), 0);
+    assert_int_equal(pthread_create(&forwarder->thread, NULL, forwarder_run, forwarder), 0);
+}
+
+static void forwarder_end(struct forwarder *forwarder)
+{
+    assert_int_equal(write(forwarder->stop[1], "x", 1), 1);
+    pthread_join(forwarder->thread, NULL);
+    close(forwarder->stop[0]);
+    close(forwarder->stop[1]);
+    close(forwarder->listener);
+}
+
+/* It looks in a list for half of T, and must not found. */
+static void expect_in_vain(struct seeker *seeker, const char *list, const char *why)
+{
+    assert_int_equal(spotnik_peers_new(list, seeker->engine, &seeker->peers), 0);
+    assert_int_equal(spotnik_peers_find(seeker->peers, true, STALE_NS, NULL, NULL, &seeker->found, &seeker->sponsor),
+                     SPOTNIK_ERR_PEERS);
+    if (strstr(spotnik_last_error(), why) == NULL)
+        fail_msg("%s", spotnik_last_error());
+    spotnik_peers_free(seeker->peers);
+    seeker->peers = NULL;
+}
+
+static uint16_t port_of(const struct seeker *seeker)
+{
+    return spotnik_engine_credentials(seeker->engine)->self.port;
+}
+
+/* With it the asker would be two of three. */
+static void an_own_echo_is_no_vote(void **state)
+{
+    (void)state;
+    struct seeker seeker;
+    struct forwarder forwarder = { .listener = -1 };
+    char list[128];
+    seeker_open(&seeker, 1, 0);
+    forwarder_start(&forwarder, port_of(&seeker));
+    snprintf(list, sizeof list, "majority:127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u", port_of(&seeker), forwarder.port,
+             port_unused());
+    expect_in_vain(&seeker, list, "leads back to this process");
+    forwarder_end(&forwarder);
+    spotnik_engine_free(seeker.engine, true);
+}
+
+/* One process behind two addresses is one. */
+static void an_answer_counts_where_it_was_asked(void **state)
+{
+    (void)state;
+    struct seeker seeker, other;
+    struct forwarder forwarder = { .listener = -1 };
+    char list[192];
+    seeker_open(&seeker, 1, 0);
+    seeker_open(&other, 2, 0);
+    spotnik_engine_vote_set(other.engine, &spotnik_engine_credentials(seeker.engine)->self);
+    forwarder_start(&forwarder, port_of(&other));
+    snprintf(list, sizeof list, "majority:127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u",
+             port_of(&seeker), port_of(&other), forwarder.port, port_unused(), 1);
+    expect_in_vain(&seeker, list, "list that address");
+    forwarder_end(&forwarder);
+    spotnik_engine_free(seeker.engine, true);
+    spotnik_engine_free(other.engine, true);
+}
+
+/* Two of three, who both vote for one: the third may be in a job. */
+static void a_part_of_the_list_founds_nothing(void **state)
+{
+    (void)state;
+    struct seeker seeker, other;
+    char list[128];
+    seeker_open(&seeker, 1, 0);
+    seeker_open(&other, 2, 0);
+    spotnik_engine_vote_set(other.engine, &spotnik_engine_credentials(seeker.engine)->self);
+    snprintf(list, sizeof list, "127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u", port_of(&seeker), port_of(&other), port_unused());
+    expect_in_vain(&seeker, list, "2 of 3 listed processes are up: a new job needs all of them");
+    spotnik_engine_free(seeker.engine, true);
+    spotnik_engine_free(other.engine, true);
+}
+
+/* The only listed process starts anew while a member lives that is not listed: that one asks it, and so it finds the job. */
+static void a_member_that_is_not_listed_is_found(void **state)
+{
+    (void)state;
+    struct seeker member, newcomer;
+    char list[64];
+    seeker_open(&member, 1, 0);
+    seeker_open(&newcomer, 2, 0);
+    spotnik_engine_found(member.engine, NULL); /* stands for a job that the listed one founded before */
+    snprintf(list, sizeof list, "127.0.0.1:%u", port_of(&newcomer));
+    assert_int_equal(spotnik_peers_new(list, member.engine, &member.peers), 0);
+    assert_int_equal(spotnik_peers_new(list, newcomer.engine, &newcomer.peers), 0);
+    assert_int_equal(spotnik_peers_find(newcomer.peers, true, 10 * SECOND, NULL, NULL, &newcomer.found, &newcomer.sponsor), 0);
+    assert_false(newcomer.found);
+    assert_true(spotnik_id_equal(newcomer.sponsor.id, cluster_id(1)));
+    seeker_close(&newcomer);
+    seeker_close(&member);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_own_echo_is_no_vote),
+        cmocka_unit_test(an_answer_counts_where_it_was_asked),
+        cmocka_unit_test(a_part_of_the_list_founds_nothing),
+        cmocka_unit_test(a_member_that_is_not_listed_is_found),
+    };
+    char stale_ms[16];
+    snprintf(stale_ms, sizeof stale_ms, "%d", STALE_MS);
+    setenv("SPOTNIK_STALE_MS", stale_ms, 1);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
