@@ -25,8 +25,10 @@ from torch.optim import Optimizer
 from ..errors import ArgumentError
 from ..job import Config, Job
 from ..sync import Rule
+from ._checks import check_model, check_objects, check_process_group
 from ._ddp import allreduce_hook, check_group, hook_on
 from ._exchange import share_hash
+from ._ghost import ghost_batchnorm
 from ._joining import log
 from ._leaves import Stateful
 from ._loader import Shard, shard
@@ -46,6 +48,7 @@ __all__ = [
     "digest",
     "epoch",
     "epochs",
+    "ghost_batchnorm",
     "hide_torchrun",
     "job",
     "leave",
@@ -117,14 +120,15 @@ def prepare(
         sync = os.environ.get("SPOTNIK_SYNC") or "ssgd"
     _check(accumulate, batch, lr_rule, lr_batch, sparse)
     optimizers = list(optimizer) if isinstance(optimizer, Sequence) else [optimizer]
-    _check_objects(model, optimizers, extra_state)
+    check_process_group()
+    check_objects(model, optimizers, extra_state)
     inner = model
     if isinstance(model, DistributedDataParallel):
         if sync != "ssgd":
             raise ArgumentError(f"sync={sync!r} keeps models together by itself; give it model.module")
         check_group(model)
         inner = model.module
-    _check_model(inner)
+    check_model(inner)
     options = Options(
         sync=sync,
         bucket_mb=bucket_mb,
@@ -158,50 +162,6 @@ def _check(accumulate: int, batch: str, lr_rule: str, lr_batch: Optional[int], s
         raise ArgumentError(f"accumulate is the number of backward passes per step, 1 or more, not {accumulate}")
     if lr_batch is not None and lr_batch < 1:
         raise ArgumentError(f"lr_batch is a number of samples, 1 or more, not {lr_batch}")
-
-
-def _check_objects(model: object, optimizers: Sequence[object], extra: Sequence[object]) -> None:
-    if not isinstance(model, torch.nn.Module):
-        raise ArgumentError(f"the model must be a torch.nn.Module, not {type(model).__name__}")
-    for one in optimizers:
-        if not isinstance(one, Optimizer):
-            raise ArgumentError(
-                f"prepare() takes (model, optimizer, *others): the second is a torch optimizer or a list of them, not "
-                f"{type(one).__name__}"
-            )
-    if not optimizers:
-        raise ArgumentError("no optimizer was given; prepare(model, optimizer)")
-    for other in extra:
-        if isinstance(other, Optimizer):
-            raise ArgumentError("give several optimizers as a list: prepare(model, [a, b], ...)")
-        if not (hasattr(other, "state_dict") and hasattr(other, "load_state_dict")):
-            raise ArgumentError(
-                f"{type(other).__name__} has no state_dict() and load_state_dict(); only what has both can be sent to "
-                "a joiner"
-            )
-
-
-def _check_model(model: torch.nn.Module) -> None:
-    devices = sorted({str(parameter.device) for parameter in model.parameters()})
-    if len(devices) > 1:
-        raise ArgumentError(
-            f"the parameters are on several devices ({', '.join(devices)}); move the model to one, model.to(device), "
-            "before making the optimizer"
-        )
-    if "meta" in devices:
-        raise ArgumentError(
-            "the parameters have no memory yet (device meta); call model.to_empty() and initialise them"
-        )
-    for name, module in model.named_modules():
-        if isinstance(module, torch.nn.SyncBatchNorm):
-            raise ArgumentError(
-                f"layer {name} is a SyncBatchNorm, which communicates by itself and cannot lose a member; use "
-                "BatchNorm (its statistics are averaged after each step) or GroupNorm"
-            )
-        if any(isinstance(p, torch.nn.parameter.UninitializedParameter) for p in module.parameters(recurse=False)):
-            raise ArgumentError(f"layer {name} is lazy and has no parameters yet; run a batch through the model first")
-    if not any(parameter.requires_grad for parameter in model.parameters()):
-        raise ArgumentError("the model has no parameter to train (requires_grad)")
 
 
 def epochs(count: int) -> Iterator[int]:
