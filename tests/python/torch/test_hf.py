@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Hugging Face Trainer with spotnik.hf.Callback: alone, with three, and with kills; each sample once, equal bits."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Optional
+
+import ledger
+import pytest
+import torch
+from cluster import Cluster, Member, Tell, alone
+from programs import SAMPLES, data, network
+from test_features import told
+from torch import nn
+
+import spotnik.torch as spotnik
+
+transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+pytest.importorskip("accelerate", reason="accelerate is not installed")
+
+Make = Callable[..., Cluster]
+EPOCHS, BATCH = 4, 20
+
+
+class Classifier(nn.Module):
+    """Takes and returns what Trainer expects."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = network(dtype=torch.float32)
+
+    def forward(self, x: torch.Tensor, labels: torch.Tensor) -> dict[str, torch.Tensor]:
+        logits = self.net(x)
+        return {"loss": nn.functional.cross_entropy(logits, labels), "logits": logits}
+
+
+def samples() -> list[dict[str, Any]]:
+    return [{"x": x, "labels": y} for x, y in zip(*(t for t in data(torch.float32).tensors))]
+
+
+class Watch(transformers.TrainerCallback):  # type: ignore[misc, unused-ignore]
+    """Tells of shares, evaluations and files."""
+
+    def __init__(self, tell: Tell) -> None:
+        self.tell = tell
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        step = spotnik.job().running
+        assert step is not None and state.global_step == step.number - 1
+        share = [(part.start, part.stop) for part in step.ranges]
+        self.tell(begin=step.number, epoch=step.data_epoch, share=share)
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any, **_: Any) -> None:
+        self.tell(evaluated=state.global_step, loss=metrics["eval_loss"])
+
+    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self.tell(saved=state.global_step)
+
+
+def train(tell: Tell, folder: str, accumulate: int = 1, epochs: int = EPOCHS, **settings: Any) -> None:
+    from spotnik.hf import Callback
+
+    transformers.logging.set_verbosity_error()
+    arguments = transformers.TrainingArguments(
+        output_dir=folder,
+        use_cpu=True,
+        num_train_epochs=epochs,
+        per_device_train_batch_size=BATCH,
+        gradient_accumulation_steps=accumulate,
+        learning_rate=0.01,
+        max_grad_norm=0.3,
+        eval_strategy="epoch",
+        save_strategy="epoch",
+        save_total_limit=1,
+        report_to="none",
+        disable_tqdm=True,
+        logging_strategy="no",
+        dataloader_pin_memory=False,
+    )
+    model = Classifier()
+    callback = Callback(seed=7, on_step=told(tell), **settings)
+    trainer = transformers.Trainer(
+        model, arguments, train_dataset=samples(), eval_dataset=samples()[:40], callbacks=[callback, Watch(tell)]
+    )
+    trainer.train()
+    final = torch.cat([p.detach().flatten() for p in model.parameters()])
+    torch.save([final], f"{folder}.{spotnik.StepReport.__name__}.{len(list(Path(folder).parent.glob('*.pt')))}.pt")
+    tell(done=trainer.state.global_step, lr=trainer.lr_scheduler.get_last_lr()[0], sum=float(final.double().sum()))
+
+
+def steps_of(accumulate: int) -> int:
+    return -(-SAMPLES // (BATCH * accumulate))
+
+
+@pytest.mark.parametrize("accumulate", [1, 3])
+def test_three_members_train_as_one(cluster: Make, tmp_path: Path, accumulate: int) -> None:
+    job = cluster()
+    job.gather(3)
+    for number in range(3):
+        job.start(train, folder=str(job.folder / f"out{number}"), accumulate=accumulate)
+    job.wait()
+    assert not job.errors()
+    (tmp_path / "alone").mkdir()
+    calm = alone(train, tmp_path / "alone", folder=str(tmp_path / "alone" / "out"), accumulate=accumulate)
+    ends = job.lines("done")
+    assert len(ends) == 3 and ends[0] == ends[1] == ends[2]
+    assert ends[0]["done"] == calm[-1]["done"] == EPOCHS * steps_of(accumulate)
+    assert ends[0]["lr"] == calm[-1]["lr"]
+    assert ends[0]["sum"] == pytest.approx(calm[-1]["sum"], abs=1e-3)
+    evaluated = [[line["evaluated"] for line in member.lines if "evaluated" in line] for member in job.members]
+    assert evaluated == [[steps_of(accumulate) * epoch for epoch in range(1, EPOCHS + 1)]] * 3
+    assert len(job.lines("saved")) == EPOCHS  # one member writes files
+    assert ledger.check_every_sample_once(ledger.contributions(job), SAMPLES) == EPOCHS - 1
+
+
+def disturb(job: Cluster, kills: int, epochs: int) -> None:
+    """Three members; one is killed every few steps, and a new one started."""
+    chance, due = random.Random(3), 8
+    numbers = itertools.count()
+
+    def start() -> Member:
+        return job.start(train, folder=str(job.folder / f"out{next(numbers)}"), epochs=epochs)
+
+    for _ in range(3):
+        start()
+    for _, line in job.events():
+        if "done" in line:
+            job.dismiss_latecomers()
+        if kills and line.get("step", 0) >= due:
+            active = [m for m in job.members if m.running and any("step" in told for told in m.lines)]
+            if len(active) > 1:
+                job.kill(chance.choice(active))
+                start()
+                kills, due = kills - 1, line["step"] + 8
+    assert not job.errors()
+    assert kills == 0
+
+
+def test_kills_and_joins_change_nothing_but_the_members(cluster: Make) -> None:
+    job = cluster()
+    epochs = 20
+    disturb(job, kills=3, epochs=epochs)
+    ends = job.lines("done")
+    assert ends
+    assert {(line["done"], line["lr"], line["sum"]) for line in ends} == {(epochs * steps_of(1), 0.0, ends[0]["sum"])}
+    last: Optional[int] = ledger.check_every_sample_once(ledger.contributions(job), SAMPLES)
+    assert last == epochs - 1
