@@ -115,7 +115,7 @@ static void ask_to_end(struct run *run)
         if (run->stage == 1)
             agent_leave(&run->agent, worker);
         else
-            kill(worker->pid, run->stage == 2 ? SIGTERM : SIGKILL);
+            agent_signal(worker, run->stage == 2 ? SIGTERM : SIGKILL);
     }
 }
 
