@@ -35,6 +35,7 @@ from ._loader import Shard, shard
 from ._options import Options, StepReport
 from ._sampler import ElasticSampler
 from ._session import Session, current, find, install
+from ._stepping import SteppingSession
 from ._strategic import StrategicSession
 
 _TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -69,6 +70,7 @@ def prepare(
     sync: Union[str, Rule, None] = None,
     bucket_mb: float = 25,
     accumulate: int = 1,
+    commit: str = "backward",
     batch: str = "global",
     lr_rule: str = "none",
     lr_batch: Optional[int] = None,
@@ -101,6 +103,10 @@ def prepare(
             and save inside ``with spotnik.agreed():``.
         bucket_mb: MiB of gradients that travel together.
         accumulate: backward passes per optimizer.step(). The loop body is as usual (divide the loss by it).
+        commit: where gradients are averaged: "backward", at its end, and they travel while it runs; or "step", in
+            optimizer.step(), after any number of backward passes. With several optimizers each step() then is a step
+            of the job, in the order in which they are given here, once for each in every batch (GANs). Clipping is of
+            this member's own gradients then.
         batch: what the loader's batch_size means. "global": samples of a step over all members, so that the training
             does not depend on how many there are. "per_member": samples of each, so that a step grows with the job.
         lr_rule: by what the learning rate is scaled when a step has other than `lr_batch` samples: "none", "linear"
@@ -118,7 +124,9 @@ def prepare(
     """
     if sync is None:
         sync = os.environ.get("SPOTNIK_SYNC") or "ssgd"
-    _check(accumulate, batch, lr_rule, lr_batch, sparse)
+    _check(accumulate, commit, batch, lr_rule, lr_batch, sparse)
+    if commit == "step" and (sync != "ssgd" or accumulate != 1 or isinstance(model, DistributedDataParallel)):
+        raise ArgumentError('commit="step" goes with sync="ssgd" and accumulate=1, and without DistributedDataParallel')
     optimizers = list(optimizer) if isinstance(optimizer, Sequence) else [optimizer]
     check_process_group()
     check_objects(model, optimizers, extra_state)
@@ -133,6 +141,7 @@ def prepare(
         sync=sync,
         bucket_mb=bucket_mb,
         accumulate=accumulate,
+        commit=commit,
         batch=batch,
         lr_rule=lr_rule,
         lr_batch=lr_batch,
@@ -144,6 +153,8 @@ def prepare(
         on_step=on_step,
     )
     kind = Session if options.sync == "ssgd" else StrategicSession
+    if commit == "step":
+        kind = SteppingSession
     session = kind(inner, optimizers, list(extra_state), options)
     install(session)
     if isinstance(model, DistributedDataParallel):
@@ -151,8 +162,9 @@ def prepare(
     return (model, optimizer, *extra_state)
 
 
-def _check(accumulate: int, batch: str, lr_rule: str, lr_batch: Optional[int], sparse: str) -> None:
+def _check(accumulate: int, commit: str, batch: str, lr_rule: str, lr_batch: Optional[int], sparse: str) -> None:
     choices: dict[str, tuple[str, tuple[str, ...]]] = {"batch": (batch, ("global", "per_member"))}
+    choices["commit"] = (commit, ("backward", "step"))
     choices["lr_rule"] = (lr_rule, ("none", "linear", "sqrt"))
     choices["sparse"] = (sparse, ("error", "dense"))
     for name, (value, allowed) in choices.items():

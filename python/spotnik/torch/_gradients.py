@@ -26,7 +26,8 @@ _EARLY = (
 )
 _LATE = (
     "backward() reached {name} again after its gradient had been sent: call optimizer.step() after each backward(), "
-    "or, to accumulate gradients over k backward passes, say prepare(..., accumulate=k)"
+    "or, to accumulate gradients over k batches of the loader, say prepare(..., accumulate=k); several losses with a "
+    'backward() each go with prepare(..., commit="step")'
 )
 
 
@@ -40,6 +41,7 @@ class Gradients:
         accumulate: int,
         sparse: str,
         backward_done: Callable[[], None],
+        passive: bool = False,
     ) -> None:
         self.buckets: list[Bucket] = build(named, bucket_mb)
         self.slots: list[Slot] = [slot for bucket in self.buckets for slot in bucket.slots]
@@ -57,7 +59,7 @@ class Gradients:
         self._staging: Optional[Staging] = None
         if self.slots and self.slots[0].parameter.device.type != "cpu":
             self._staging = Staging([bucket.flat for bucket in self.buckets])
-        self._handles = [self._hook(slot) for slot in self.slots]
+        self._handles = [] if passive else [self._hook(slot) for slot in self.slots]  # passive: they are fetched
         if accumulate > 1:
             for slot in self.slots:
                 self._handles.append(slot.parameter.register_hook(self._scale))  # type: ignore[no-untyped-call]

@@ -127,6 +127,7 @@ def test_three_members_train_as_one(cluster: Make, tmp_path: Path, accumulate: i
 def disturb(job: Cluster, kills: int, stop: Path) -> None:
     """Three members; one is killed every few steps, and a new one started, which takes its part before the next."""
     chance, due = random.Random(3), 8
+    killed: list[Member] = []  # some of whose words may still come
     numbers = itertools.count()
 
     def start() -> Member:
@@ -135,11 +136,13 @@ def disturb(job: Cluster, kills: int, stop: Path) -> None:
     for _ in range(3):
         start()
     for _, line in job.events(2 * LIMIT_S):
-        active = [m for m in job.members if m.running and any("step" in told for told in m.lines)]
+        running = [m for m in job.members if m.running and m not in killed]
+        active = [m for m in running if any("step" in told for told in m.lines)]
         if line.get("step", 0) < due or len(active) < 3:
             continue
         if kills:
-            job.kill(chance.choice(active))
+            killed.append(chance.choice(active))
+            job.kill(killed[-1])
             start()
             kills, due = kills - 1, line["step"] + 8
         elif not stop.exists():
