@@ -31,6 +31,11 @@ def ghost_batchnorm(model: Model, samples: int) -> Model:
     return model
 
 
+def depends_on_share(module: torch.nn.Module) -> bool:
+    """Does it normalise over all of a member's share?"""
+    return isinstance(module, _BatchNorm) and not isinstance(module.forward, _Ghost)
+
+
 class _Ghost:
     """The forward of one BatchNorm."""
 
