@@ -19,7 +19,7 @@ from typing import Any, Optional
 import torch
 from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
 
-from .errors import DoneError, LibraryError, StateError
+from .errors import ArgumentError, DoneError, LibraryError, StateError
 from .torch import prepare
 from .torch._loader import Shard, shard
 from .torch._sampler import pieces
@@ -41,6 +41,13 @@ class Callback(TrainerCallback):  # type: ignore[misc, unused-ignore]
     """
 
     def __init__(self, **settings: Any) -> None:
+        if "accumulate" in settings or settings.get("commit", "backward") != "backward":
+            raise ArgumentError("accumulation is the Trainer's: say TrainingArguments(gradient_accumulation_steps=k)")
+        if settings.get("batch", "global") != "global" or settings.get("sync", "ssgd") not in (None, "ssgd"):
+            raise ArgumentError(
+                'a Trainer plans its steps for one process, so Callback() takes batch="global" and sync="ssgd" only; '
+                "for more samples in a step raise per_device_train_batch_size"
+            )
         self._settings = settings
         self._loader: Any = None
         self._kind: Any = None

@@ -18,6 +18,7 @@ from test_features import told
 from torch import nn
 
 import spotnik.torch as spotnik
+from spotnik import ArgumentError, StateError
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 pytest.importorskip("accelerate", reason="accelerate is not installed")
@@ -122,6 +123,22 @@ def test_three_members_train_as_one(cluster: Make, tmp_path: Path, accumulate: i
     assert evaluated == [[steps_of(accumulate) * epoch for epoch in range(1, EPOCHS + 1)]] * 3
     assert len(job.lines("saved")) == EPOCHS  # one member writes files
     assert ledger.check_every_sample_once(ledger.contributions(job), SAMPLES) == EPOCHS - 1
+
+
+@pytest.mark.parametrize("settings", [{"accumulate": 2}, {"batch": "per_member"}, {"sync": "sma"}, {"commit": "step"}])
+def test_what_a_trainer_plans_otherwise_is_refused(settings: dict[str, Any]) -> None:
+    from spotnik.hf import Callback
+
+    with pytest.raises(ArgumentError, match=r"gradient_accumulation_steps|per_device_train_batch_size"):
+        Callback(**settings)
+
+
+def test_a_checkpoint_of_the_trainer_is_refused() -> None:
+    from spotnik.hf import Callback
+
+    state = transformers.TrainerState(global_step=3)
+    with pytest.raises(StateError, match=r'say Callback\(checkpoint="DIR"\) instead'):
+        Callback().on_train_begin(None, state, None)
 
 
 def disturb(job: Cluster, kills: int, stop: Path) -> None:
