@@ -156,8 +156,13 @@ void agent_kill(struct agent *agent, struct agent_worker *worker)
 {
     agent->killed++;
     worker->killed = true;
-    kill(-worker->pid, SIGKILL);
-    kill(worker->pid, SIGKILL); /* its group may not exist yet */
+    agent_signal(worker, SIGKILL);
+}
+
+void agent_signal(const struct agent_worker *worker, int number)
+{
+    if (kill(-worker->pid, number))
+        kill(worker->pid, number); /* its group does not exist yet */
 }
 
 void agent_leave(struct agent *agent, struct agent_worker *worker)

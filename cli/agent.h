@@ -55,6 +55,9 @@ uint32_t agent_running(const struct agent *agent);
 struct agent_worker *agent_start(struct agent *agent);
 void agent_kill(struct agent *agent, struct agent_worker *worker);
 
+/* To the worker and to what it has started: its process group. */
+void agent_signal(const struct agent_worker *worker, int number);
+
 /* Ask for a planned leave: through the slot if the worker has joined a job, else by SIGTERM. */
 void agent_leave(struct agent *agent, struct agent_worker *worker);
 

@@ -117,7 +117,7 @@ static void ask_to_end(struct run *run)
         if (run->stage == 1)
             agent_leave(&run->agent, worker);
         else
-            kill(worker->pid, run->stage == 2 ? SIGTERM : SIGKILL);
+            agent_signal(worker, run->stage == 2 ? SIGTERM : SIGKILL);
     }
 }
 
@@ -247,6 +247,7 @@ static void reap_one(struct run *run, struct agent_worker *worker, int status)
     enum agent_end end = agent_reaped(&run->agent, worker, status, text, sizeof(text));
     bool stillborn = is_stillborn(worker, end, run_committed(run, worker));
 
+    run_look(run, now_ns()); /* it may have gone further than it had when we looked last */
     if (end == AGENT_DONE)
         run_ended(run, worker);
     if (!late && run->ended)

@@ -57,11 +57,11 @@ static void look_at_sync(struct run *run)
     }
 }
 
+/* Free places, too: what the last one there has told stands until the next one comes. */
 static void look_at_steps(struct run *run, uint64_t now_ns)
 {
     for (uint32_t i = 0; i < run->agent.places; i++) {
-        const struct agent_worker *worker = &run->agent.worker[i];
-        uint64_t step = worker->pid ? run_committed(run, worker) : 0;
+        uint64_t step = run_committed(run, &run->agent.worker[i]);
         if (step > run->most_step)
             run->most_step = step;
     }
@@ -133,8 +133,6 @@ void run_ended(struct run *run, const struct agent_worker *worker)
         run->ended_told = false;
     }
     run->ended = true;
-    if (step > run->most_step)
-        run->most_step = step;
     if (__atomic_load_n(&slot_of(run, worker)->done, __ATOMIC_ACQUIRE))
         run->finished = true;
 }

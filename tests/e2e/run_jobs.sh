@@ -139,6 +139,16 @@ said '3 workers in a row ended before'
 said 'nobody can come: ending'
 echo "crash loops: recognised at the third try"
 
+# A worker that does not leave in its grace is made to, and what it has started goes with it.
+begin "$spotnik" run -n 1 --grace 300ms -- sh -c 'trap "" TERM; sleep 1000 & echo $! >"$dir/child"; echo ready; wait; sleep 1000'
+wait_for out 'ready'
+kill -TERM $run
+wait $run
+status_is 75 $? "run of a worker that does not leave"
+said 'still there: SIGKILL'
+kill -0 "$(cat "$dir/child")" 2>/dev/null && [ "$(cut -d' ' -f3 "/proc/$(cat "$dir/child")/stat")" != Z ] && fail "what the worker had started lives on"
+echo "a worker that does not leave: made to, with what it has started"
+
 # 4. No variables of torchrun's, unless they are asked for.
 env -u RANK -u WORLD_SIZE -u MASTER_ADDR "$spotnik" run -q -n 1 -- sh -c 'echo "${RANK-none} ${WORLD_SIZE-none} ${MASTER_ADDR-none}"; exit 3' \
     >"$dir/out" 2>"$dir/err"

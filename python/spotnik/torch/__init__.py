@@ -25,14 +25,17 @@ from torch.optim import Optimizer
 from ..errors import ArgumentError
 from ..job import Config, Job
 from ..sync import Rule
+from ._checks import check_model, check_objects, check_process_group
 from ._ddp import allreduce_hook, check_group, hook_on
 from ._exchange import share_hash
+from ._ghost import ghost_batchnorm
 from ._joining import log
 from ._leaves import Stateful
 from ._loader import Shard, shard
 from ._options import Options, StepReport
 from ._sampler import ElasticSampler
 from ._session import Session, current, find, install
+from ._stepping import SteppingSession
 from ._strategic import StrategicSession
 
 _TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -46,6 +49,7 @@ __all__ = [
     "digest",
     "epoch",
     "epochs",
+    "ghost_batchnorm",
     "hide_torchrun",
     "job",
     "leave",
@@ -67,6 +71,7 @@ def prepare(
     sync: Union[str, Rule, None] = None,
     bucket_mb: float = 25,
     accumulate: int = 1,
+    commit: str = "backward",
     batch: str = "global",
     lr_rule: str = "none",
     lr_batch: Optional[int] = None,
@@ -99,6 +104,10 @@ def prepare(
             and save inside ``with spotnik.agreed():``.
         bucket_mb: MiB of gradients that travel together.
         accumulate: backward passes per optimizer.step(). The loop body is as usual (divide the loss by it).
+        commit: where gradients are averaged: "backward", at its end, and they travel while it runs; or "step", in
+            optimizer.step(), after any number of backward passes. With several optimizers each step() then is a step
+            of the job, in the order in which they are given here, once for each in every batch (GANs). Clipping is of
+            this member's own gradients then.
         batch: what the loader's batch_size means. "global": samples of a step over all members, so that the training
             does not depend on how many there are. "per_member": samples of each, so that a step grows with the job.
         lr_rule: by what the learning rate is scaled when a step has other than `lr_batch` samples: "none", "linear"
@@ -116,20 +125,24 @@ def prepare(
     """
     if sync is None:
         sync = os.environ.get("SPOTNIK_SYNC") or "ssgd"
-    _check(accumulate, batch, lr_rule, lr_batch, sparse)
+    _check(accumulate, commit, batch, lr_rule, lr_batch, sparse)
+    if commit == "step" and (sync != "ssgd" or accumulate != 1 or isinstance(model, DistributedDataParallel)):
+        raise ArgumentError('commit="step" goes with sync="ssgd" and accumulate=1, and without DistributedDataParallel')
     optimizers = list(optimizer) if isinstance(optimizer, Sequence) else [optimizer]
-    _check_objects(model, optimizers, extra_state)
+    check_process_group()
+    check_objects(model, optimizers, extra_state)
     inner = model
     if isinstance(model, DistributedDataParallel):
         if sync != "ssgd":
             raise ArgumentError(f"sync={sync!r} keeps models together by itself; give it model.module")
         check_group(model)
         inner = model.module
-    _check_model(inner)
+    check_model(inner)
     options = Options(
         sync=sync,
         bucket_mb=bucket_mb,
         accumulate=accumulate,
+        commit=commit,
         batch=batch,
         lr_rule=lr_rule,
         lr_batch=lr_batch,
@@ -141,6 +154,8 @@ def prepare(
         on_step=on_step,
     )
     kind = Session if options.sync == "ssgd" else StrategicSession
+    if commit == "step":
+        kind = SteppingSession
     session = kind(inner, optimizers, list(extra_state), options)
     install(session)
     if isinstance(model, DistributedDataParallel):
@@ -148,8 +163,9 @@ def prepare(
     return (model, optimizer, *extra_state)
 
 
-def _check(accumulate: int, batch: str, lr_rule: str, lr_batch: Optional[int], sparse: str) -> None:
+def _check(accumulate: int, commit: str, batch: str, lr_rule: str, lr_batch: Optional[int], sparse: str) -> None:
     choices: dict[str, tuple[str, tuple[str, ...]]] = {"batch": (batch, ("global", "per_member"))}
+    choices["commit"] = (commit, ("backward", "step"))
     choices["lr_rule"] = (lr_rule, ("none", "linear", "sqrt"))
     choices["sparse"] = (sparse, ("error", "dense"))
     for name, (value, allowed) in choices.items():
@@ -159,50 +175,6 @@ def _check(accumulate: int, batch: str, lr_rule: str, lr_batch: Optional[int], s
         raise ArgumentError(f"accumulate is the number of backward passes per step, 1 or more, not {accumulate}")
     if lr_batch is not None and lr_batch < 1:
         raise ArgumentError(f"lr_batch is a number of samples, 1 or more, not {lr_batch}")
-
-
-def _check_objects(model: object, optimizers: Sequence[object], extra: Sequence[object]) -> None:
-    if not isinstance(model, torch.nn.Module):
-        raise ArgumentError(f"the model must be a torch.nn.Module, not {type(model).__name__}")
-    for one in optimizers:
-        if not isinstance(one, Optimizer):
-            raise ArgumentError(
-                f"prepare() takes (model, optimizer, *others): the second is a torch optimizer or a list of them, not "
-                f"{type(one).__name__}"
-            )
-    if not optimizers:
-        raise ArgumentError("no optimizer was given; prepare(model, optimizer)")
-    for other in extra:
-        if isinstance(other, Optimizer):
-            raise ArgumentError("give several optimizers as a list: prepare(model, [a, b], ...)")
-        if not (hasattr(other, "state_dict") and hasattr(other, "load_state_dict")):
-            raise ArgumentError(
-                f"{type(other).__name__} has no state_dict() and load_state_dict(); only what has both can be sent to "
-                "a joiner"
-            )
-
-
-def _check_model(model: torch.nn.Module) -> None:
-    devices = sorted({str(parameter.device) for parameter in model.parameters()})
-    if len(devices) > 1:
-        raise ArgumentError(
-            f"the parameters are on several devices ({', '.join(devices)}); move the model to one, model.to(device), "
-            "before making the optimizer"
-        )
-    if "meta" in devices:
-        raise ArgumentError(
-            "the parameters have no memory yet (device meta); call model.to_empty() and initialise them"
-        )
-    for name, module in model.named_modules():
-        if isinstance(module, torch.nn.SyncBatchNorm):
-            raise ArgumentError(
-                f"layer {name} is a SyncBatchNorm, which communicates by itself and cannot lose a member; use "
-                "BatchNorm (its statistics are averaged after each step) or GroupNorm"
-            )
-        if any(isinstance(p, torch.nn.parameter.UninitializedParameter) for p in module.parameters(recurse=False)):
-            raise ArgumentError(f"layer {name} is lazy and has no parameters yet; run a batch through the model first")
-    if not any(parameter.requires_grad for parameter in model.parameters()):
-        raise ArgumentError("the model has no parameter to train (requires_grad)")
 
 
 def epochs(count: int) -> Iterator[int]:

@@ -51,8 +51,8 @@ class Applying(Committing):
         if self.optimizers.index(optimizer) not in self._pending:
             raise StateError(
                 "optimizer.step() was called twice for one backward(), or before the first; call it once after each "
-                "backward(). Losses with a backward() each: call all of them before the first step(), with "
-                "prepare(..., accumulate=how many)"
+                "backward(). Losses with a backward() each, or optimizers that step in turn: say "
+                'prepare(..., commit="step")'
             )
 
     def _applying(self, optimizer: Optimizer, with_arguments: bool) -> None:

@@ -26,7 +26,8 @@ _EARLY = (
 )
 _LATE = (
     "backward() reached {name} again after its gradient had been sent: call optimizer.step() after each backward(), "
-    "or, to accumulate gradients over k backward passes, say prepare(..., accumulate=k)"
+    "or, to accumulate gradients over k batches of the loader, say prepare(..., accumulate=k); several losses with a "
+    'backward() each go with prepare(..., commit="step")'
 )
 
 
@@ -40,6 +41,7 @@ class Gradients:
         accumulate: int,
         sparse: str,
         backward_done: Callable[[], None],
+        passive: bool = False,
     ) -> None:
         self.buckets: list[Bucket] = build(named, bucket_mb)
         self.slots: list[Slot] = [slot for bucket in self.buckets for slot in bucket.slots]
@@ -49,7 +51,7 @@ class Gradients:
         self.armed = False
         self.committed = False
         self.passes = 0
-        self.scale = 1.0  #: of the gradients of the running backward pass
+        self.scales: list[float] = []  #: of the gradients of each backward pass of the step; beyond: 1
         self.by_ddp = False  #: gradients come from a communication hook, not from ours
         self._backward_done = backward_done
         self._callback_queued = False
@@ -57,7 +59,7 @@ class Gradients:
         self._staging: Optional[Staging] = None
         if self.slots and self.slots[0].parameter.device.type != "cpu":
             self._staging = Staging([bucket.flat for bucket in self.buckets])
-        self._handles = [self._hook(slot) for slot in self.slots]
+        self._handles = [] if passive else [self._hook(slot) for slot in self.slots]  # passive: they are fetched
         if accumulate > 1:
             for slot in self.slots:
                 self._handles.append(slot.parameter.register_hook(self._scale))  # type: ignore[no-untyped-call]
@@ -77,7 +79,8 @@ class Gradients:
     # ---- during backward ----
 
     def _scale(self, gradient: torch.Tensor) -> Optional[torch.Tensor]:
-        return None if self.scale == 1.0 else gradient * self.scale
+        scale = self.scales[self.passes] if self.passes < len(self.scales) else 1.0
+        return None if scale == 1.0 else gradient * scale
 
     def _arrived(self, slot: Slot) -> None:
         if self.by_ddp:
@@ -103,6 +106,11 @@ class Gradients:
 
     def take(self, slot: Slot, gradient: Optional[torch.Tensor]) -> None:
         """The parameter's gradient of this step is complete (None: there is none): put it in its bucket."""
+        if gradient is not None and gradient.is_sparse and self.sparse != "dense":
+            raise ArgumentError(
+                f"the gradient of {slot.name} is sparse, and sparse gradients are not summed; make the layer with "
+                'sparse=False, or say prepare(..., sparse="dense") to send it in full'
+            )
         if self.job is None:
             return
         bucket = self.buckets[slot.bucket]
@@ -120,11 +128,6 @@ class Gradients:
         if gradient is slot.memory or (not gradient.is_sparse and not self.by_ddp and bucket.lend(gradient)):
             return
         if gradient.is_sparse:
-            if self.sparse != "dense":
-                raise ArgumentError(
-                    f"the gradient of {slot.name} is sparse, and sparse gradients are not summed; make the layer with "
-                    'sparse=False, or say prepare(..., sparse="dense") to send it in full'
-                )
             gradient = gradient.to_dense()
         bucket.view(slot).copy_(gradient.detach())
         if not slot.is_cast:
@@ -146,9 +149,10 @@ class Gradients:
 
     # ---- the step ----
 
-    def arm(self, scale: float = 1.0) -> None:
+    def arm(self) -> None:
         """A step was begun: gradients may arrive."""
-        self.armed, self.committed, self.passes, self.scale = True, False, 0, scale
+        self.armed, self.committed, self.passes = True, False, 0
+        self.scales = []
         self._callback_queued = False
         for bucket in self.buckets:
             bucket.reset()

@@ -16,7 +16,9 @@ from torch.optim import Optimizer
 
 from ..errors import MismatchError, StateError
 from ..job import Config, Job, Step, leave_on_sigterm
+from ._checks import check_launcher
 from ._exchange import Exchange
+from ._ghost import depends_on_share
 from ._gradients import Gradients
 from ._leaves import Stateful
 from ._options import Data, Options
@@ -94,6 +96,7 @@ class Joining:
             return self.job
         config = dataclasses.replace(self.options.config) if self.options.config is not None else Config()
         self.solo = not (config.peers or os.environ.get("SPOTNIK_PEERS"))
+        check_launcher(self.solo)
         if self.data is not None:
             config.samples = self.data.samples
             setattr(config, "batch_per_member" if self.data.per_member else "batch", self.data.batch)
@@ -136,6 +139,19 @@ class Joining:
                 self.data.batch,
                 "for each member" if self.data.per_member else "over all members together",
                 self.options.lr_rule,
+            )
+        self._look_at_norms()
+
+    def _look_at_norms(self) -> None:
+        """Say it where the statistics of a BatchNorm are those of few samples, and change with the members."""
+        if self.solo or self.data is None or self.data.per_member:
+            return
+        if any(depends_on_share(one) for one in self.model.modules()):
+            log.warning(
+                "the model has BatchNorm, which normalises over this member's share of the %d samples of a step, so "
+                "the training depends on how many members there are. With layers of GroupNorm or LayerNorm, "
+                'spotnik.ghost_batchnorm(model, samples) or prepare(..., batch="per_member") it does not',
+                self.data.batch,
             )
 
     @property
@@ -185,8 +201,8 @@ class Joining:
         self.aside_until = self.position[0]
         log.warning(
             "the job is in epoch %d and the loop in epoch %d: this member leaves until its loop has caught up, and "
-            "what follows each epoch in the loop (validation, saving) runs for epochs that are over. To skip them write: "
-            "for epoch in spotnik.epochs(count)",
+            "what follows each epoch in the loop (validation, saving) runs for epochs that are over. To skip them "
+            "write: for epoch in spotnik.epochs(count)",
             self.aside_until,
             wanted,
         )

@@ -104,7 +104,7 @@ class Shard(Generic[T]):
         """One epoch of data: begins a step, yields its batch; the step is committed when it is asked for more."""
         session = self.bind()
         for piece, step in self._course.epoch():
-            yield self._load(session, step, piece)
+            yield self.load(session, step, piece)
 
     def bind(self) -> Session:
         """Connect to the prepared model, if that was not done; workers are started before the member joins."""
@@ -140,7 +140,13 @@ class Shard(Generic[T]):
             **workers,
         )
 
-    def _load(self, session: Session, step: Step, piece: Piece) -> T:
+    @property
+    def samples(self) -> int:
+        """Samples in an epoch of data."""
+        return self._course.samples
+
+    def load(self, session: Session, step: Step, piece: Piece) -> T:
+        """The batch of one piece of this member's share of `step`."""
         if not step.sample_count:
             return self._load_here(session, piece)
         requests = self._requests

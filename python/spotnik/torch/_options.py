@@ -39,6 +39,7 @@ class Options:
     sync: Union[str, Rule]
     bucket_mb: float
     accumulate: int
+    commit: str
     batch: str
     lr_rule: str
     lr_batch: Optional[int]

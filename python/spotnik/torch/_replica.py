@@ -25,7 +25,7 @@ from ._leaves import Leaves, Stateful, decode, encode, tensors
 from ._optimizers import materialise, plain_numbers, state_tensors
 
 # Places in Replica.control
-INSIDE, DATA_EPOCH, CONSUMED, SEED = range(4)
+INSIDE, DATA_EPOCH, CONSUMED, SEED, TURN = range(5)
 #: Values of control[INSIDE]: may a joiner repeat steps without the program's loop?
 INSIDE_UNKNOWN, INSIDE_YES, INSIDE_NO = range(3)
 
@@ -77,7 +77,7 @@ class Replica:
             materialise(optimizer)
         self.leaves = Leaves([group for optimizer in optimizers for group in optimizer.param_groups], self.objects)
         self.buffers = Buffers(model)
-        self.control = torch.tensor([INSIDE_UNKNOWN, 0, 0, seed], dtype=torch.int64)
+        self.control = torch.tensor([INSIDE_UNKNOWN, 0, 0, seed, 0], dtype=torch.int64)
         self._mirrors: list[tuple[torch.Tensor, torch.Tensor]] = []  # (host, device)
         self._named: list[tuple[str, torch.Tensor]] = []
         self._collect()

@@ -184,14 +184,17 @@ class Course:
         return True
 
     def _mini_batches(self, session: Session, step: Step) -> Iterator[tuple[Piece, Step]]:
-        for number, piece in enumerate(self.pieces(session, step)):
-            session.gradients.scale = piece.scale if step.sample_count else 1.0
+        """Those of one step, which may be read ahead of their backward passes (as gradient accumulation does)."""
+        share = self.pieces(session, step)
+        session.gradients.scales = [piece.scale if step.sample_count else 1.0 for piece in share]
+        for piece in share:
             yield piece, step
-            if session.step is step and session.gradients.passes <= number:
-                raise StateError(
-                    "the loop came for another batch without backward() on the last one; call loss.backward() for "
-                    "each batch of a sharded loader, and iterate over validation data with the loader itself"
-                )
+        if session.step is step and session.gradients.passes < len(share):
+            raise StateError(
+                "the loop came for another batch without backward() on the last one; call loss.backward() for each "
+                "batch of a sharded loader, and iterate over validation data with the loader itself. A loop that reads "
+                "one batch ahead (accelerate's loaders do) must be given the sharded loader as it is"
+            )
 
     def pieces(self, session: Session, step: Step) -> list[Piece]:
         """The mini-batches of this member's share."""

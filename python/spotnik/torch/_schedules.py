@@ -15,23 +15,19 @@ log = logging.getLogger("spotnik.torch")
 
 
 def hold_at_end(scheduler: Any, has_losses: Callable[[], bool]) -> None:
-    """Let `scheduler` stay at its last value, instead of raising, once the job has lost somebody."""
-    total, inner = getattr(scheduler, "total_steps", None), scheduler.step
-    if not isinstance(total, int):
+    """Let `scheduler` stay at its last value, instead of raising, once the job has lost somebody.
+
+    By its class and not by an attribute, which would be part of its state_dict().
+    """
+    total, kind = getattr(scheduler, "total_steps", None), type(scheduler)
+    if not isinstance(total, int) or hasattr(kind, "spotnik_total"):
         return
-    told = False
 
-    def step(*args: Any, **kwargs: Any) -> None:
-        nonlocal told
-        if args or kwargs or scheduler.last_epoch < total - 1 or not has_losses():
-            inner(*args, **kwargs)
-        elif not told:  # after its last value it has none that were meant
-            told = True
-            log.info(
-                "%s is at the end of its %d steps and stays there: what a member had that was lost in the last step of "
-                "an epoch takes a step more",
-                type(scheduler).__name__,
-                total,
-            )
+    def step(self: Any, *args: Any, **kwargs: Any) -> None:
+        if args or kwargs or self.last_epoch < total - 1 or not has_losses():
+            kind.step(self, *args, **kwargs)
+        else:  # after its last value it has none that were meant
+            log.debug("%s is at the end of its %d steps and stays there", kind.__name__, total)
 
-    scheduler.step = step
+    members = {"step": step, "spotnik_total": total, "__module__": kind.__module__, "__doc__": kind.__doc__}
+    scheduler.__class__ = type(kind.__name__, (kind,), members)

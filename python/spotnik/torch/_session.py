@@ -153,9 +153,13 @@ class Session(Applying):
                 self._received()
                 log.info("state received at step %d", step.number - 1)
             self._armed(step)
-            if not self._is_idle(step) or self.replica.control[INSIDE] != INSIDE_YES:
+            if not self._repeats(step):
                 return step
             self._take_inside()
+
+    def _repeats(self, step: Step) -> bool:
+        """Can the step be taken here, without the program's loop?"""
+        return self._is_idle(step) and bool(self.replica.control[INSIDE] == INSIDE_YES)
 
     def _received(self) -> None:
         """This member has another's state now."""
@@ -225,12 +229,16 @@ class Session(Applying):
         try:
             self._used = self.gradients.send_nothing()
             self._finish_inside()
-            if not self._excluded:
-                for optimizer in self.optimizers:
-                    optimizer.step()
+            self._repeat()
         finally:
             self._inside = False
         self._known = self._excluded or not self.replica.leaves
+
+    def _repeat(self) -> None:
+        """Apply a step that the loop does not see."""
+        for optimizer in self.optimizers:
+            if not self._excluded:
+                optimizer.step()
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
 

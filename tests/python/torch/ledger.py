@@ -73,7 +73,8 @@ def contributions(cluster: Cluster, since: int = 1, until: int = 1 << 40) -> lis
         ]
         assert len(found) == 1, (number, wanted, begun[number])
         assert sum(b - a for share in found[0] for a, b in share) == wanted["samples"]
-        result.append((epochs[number], found[0]))
+        # Whoever had samples was lost, perhaps before it said so: a step without a gradient.
+        result.append((epochs[number] if found[0] else 0, found[0]))
     return result
 
 

@@ -124,6 +124,10 @@ def replayed(
     x, y = data(kind).tensors
     for batch in batches:
         opt.zero_grad()
+        if not batch:  # a step that was committed without a gradient
+            if schedule is not None:
+                schedule.step()
+            continue
         nn.functional.cross_entropy(net(x[batch]), y[batch]).backward()
         if clip is not None:
             nn.utils.clip_grad_norm_(net.parameters(), clip)

@@ -21,6 +21,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import spotnik.torch as spotnik
 from spotnik import Config
+from spotnik.torch._session import current
 
 Make = Callable[..., Cluster]
 
@@ -116,6 +117,32 @@ def test_prefetching_workers_survive_churn(cluster: Make, tmp_path: Path) -> Non
     assert churn(job, 3, steps_between=6, steps=150, folder=str(job.folder), workers=1, compute_ms=20) == 3
     check_against_replay(job, tmp_path)
     assert sum(line["dropped"] for line in job.lines("done")) < 400
+
+
+def read_ahead(tell: Tell, path: str, ahead: bool, accumulate: int = 3, steps: int = 20) -> None:
+    """All mini-batches of a step first, then their backward passes, as frameworks do that accumulate."""
+    net = network()
+    opt = torch.optim.SGD(net.parameters(), lr=0.05)
+    net, opt = spotnik.prepare(net, opt, accumulate=accumulate, config=Config(steps_max=steps), on_step=told(tell))
+    sharded = spotnik.shard(DataLoader(data(), batch_size=5))
+    while spotnik.step() < steps:
+        batches = iter(sharded)
+        while taken := list(itertools.islice(batches, accumulate if ahead else 1)):
+            for x, y in taken:
+                (nn.functional.cross_entropy(net(x), y) / accumulate).backward()
+            if current().step is None:
+                opt.step()
+                opt.zero_grad()
+    torch.save([p.detach() for p in net.parameters()], f"{path}.{spotnik.rank()}")
+
+
+def test_mini_batches_of_a_step_may_be_read_ahead(cluster: Make, tmp_path: Path) -> None:
+    ahead, behind = str(tmp_path / "ahead"), str(tmp_path / "behind")
+    for path in (ahead, behind):
+        job = cluster()
+        job.gather(2)
+        together(job, read_ahead, 2, path=path, ahead=path is ahead)
+    assert ledger.distance(f"{ahead}.0", f"{behind}.0") == ledger.distance(f"{ahead}.0", f"{ahead}.1") == 0
 
 
 # ---- gradient scaling: steps are skipped, by all or by none ----

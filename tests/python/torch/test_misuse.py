@@ -174,6 +174,50 @@ def sparse() -> None:
     net(torch.tensor([1])).sum().backward()
 
 
+def sparse_alone() -> None:
+    net = nn.Sequential(nn.Embedding(4, 2, sparse=True))
+    spotnik.prepare(net, torch.optim.SGD(net.parameters(), lr=0.1))
+    net(torch.tensor([1])).sum().backward()
+
+
+def under_torchrun() -> None:
+    os.environ.update(RANK="0", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT="1")
+    net = network()
+    spotnik.prepare(net, sgd(net))
+    net(data()[0][0].reshape(1, -1))
+
+
+def in_a_group() -> None:
+    store = torch.distributed.HashStore()
+    torch.distributed.init_process_group("fake", store=store, rank=0, world_size=2)
+    net = network()
+    spotnik.prepare(net, sgd(net))
+
+
+def sharded_by_fsdp() -> None:
+    store = torch.distributed.HashStore()
+    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    net = nn.Sequential(nn.Linear(6, 2))
+    torch.distributed.fsdp.fully_shard(net, mesh=torch.distributed.init_device_mesh("cpu", (1,)))
+    spotnik.prepare(net, sgd(net))
+
+
+def zero() -> None:
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+
+    store = torch.distributed.HashStore()
+    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    net = network()
+    spotnik.prepare(net, ZeroRedundancyOptimizer(net.parameters(), torch.optim.SGD, lr=0.1))
+
+
+def accelerated() -> None:
+    import accelerate
+
+    net = network()
+    spotnik.prepare(net, accelerate.Accelerator(cpu=True).prepare(sgd(net)))
+
+
 def half_buffer() -> None:
     class Table(nn.Module):
         def __init__(self) -> None:
@@ -209,6 +253,12 @@ CASES: list[tuple[Callable[[], None], type[SpotnikError], str]] = [
     (two_loaders, StateError, r"shard\(\) the training loader only"),
     (shard_unprepared, StateError, r"call model, optimizer = spotnik.prepare"),
     (sparse, ArgumentError, r'sparse=False, or say prepare\(..., sparse="dense"\)'),
+    (sparse_alone, ArgumentError, r'sparse=False, or say prepare\(..., sparse="dense"\)'),
+    (under_torchrun, StateError, r"one of 2 \(WORLD_SIZE\).*spotnik run -n 2"),
+    (in_a_group, StateError, r"process group of 2 \(fake\).*RANK and WORLD_SIZE.*hide_torchrun"),
+    (sharded_by_fsdp, ArgumentError, r"sharded \(FSDP.*before fully_shard"),
+    (zero, ArgumentError, r"ZeroRedundancyOptimizer keeps each part.*use the optimizer that it wraps"),
+    (accelerated, ArgumentError, r"wrapped by accelerate; call spotnik.prepare"),
     (half_buffer, ArgumentError, r"buffer seen .* is changed by forward\(\).*split it"),
     (with_own_optimizer(network(), nn.Linear(2, 2)), ArgumentError, r"not in the model; prepare all models together"),
     (with_own_optimizer(network(), momentum=0.9, dampening=0.1), ArgumentError, r"say dampening=0"),
@@ -259,6 +309,8 @@ def attempt(tell: Tell, case: int, peers: str, key: str) -> None:
 
 @pytest.mark.parametrize("case", range(len(CASES)), ids=lambda case: CASES[case][2][:40])
 def test_misuse_is_told_with_the_fix(tmp_path: Path, case: int) -> None:
+    if CASES[case][0] is accelerated:
+        pytest.importorskip("accelerate", reason="accelerate is not installed")
     job = Cluster(tmp_path)
     peers, key = job.environment["SPOTNIK_PEERS"], job.environment["SPOTNIK_KEY_FILE"]
     (told,) = alone(attempt, tmp_path, case=case, peers=peers, key=key)

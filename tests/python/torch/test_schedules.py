@@ -42,6 +42,7 @@ def one_cycle(tell: Tell, hesitates: Optional[int] = None) -> None:
             used.append(opt.param_groups[0]["lr"])
             opt.step()
             schedule.step()
+    assert "step" not in schedule.state_dict()
     tell(done=spotnik.step(), last=used[-1], digest=spotnik.job().digest)
 
 

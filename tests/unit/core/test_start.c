@@ -175,11 +175,11 @@ static void test_resume(void **state)
         assert_int_equal(pair_status(&pair, i).committed, 8);
         const struct spotnik_ledger *after = spotnik_core_ledger(pair.node[i].core);
         assert_int_equal(after->data_epoch, 2);
-        assert_int_equal(after->cursor, 48); /* a batch of 8 fresh samples, and an eighth of a batch that had returned */
+        assert_int_equal(after->cursor, 48); /* a batch of 8 fresh ones, and one of the 3 that had returned */
         uint64_t waiting = 0;
         for (uint32_t r = 0; r < after->returned_count; r++)
             waiting += after->returned[r].end - after->returned[r].begin;
-        assert_int_equal(waiting, lost + 2); /* of the three that had returned before, two wait for later steps */
+        assert_int_equal(waiting, lost + 2); /* of those that had returned two wait */
     }
 }
 

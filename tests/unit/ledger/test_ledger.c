@@ -285,34 +285,6 @@ static void returned_samples_come_first(void **state)
     assert_int_equal(ledger.cursor, 0);
 }
 
-/* Losses at any step but the last add no step to the epoch, whatever is lost, and no step has more than two batches; those at the
- * last one add some. */
-static void losses_add_no_steps(void **state)
-{
-    (void)state;
-    static struct spotnik_ledger ledger;
-    struct spotnik_prng prng;
-
-    for (uint64_t seed = 0; seed < HISTORIES(500); seed++) {
-        spotnik_prng_seed(&prng, seed);
-        memset(consumed, 0, sizeof consumed);
-        uint64_t batch = spotnik_prng_between(&prng, 1, 40), samples = spotnik_prng_between(&prng, 2 * batch, 2000);
-        uint64_t planned = (samples + batch - 1) / batch, hit = spotnik_prng_below(&prng, planned);
-        uint32_t shares = (uint32_t)spotnik_prng_between(&prng, 2, 9);
-        spotnik_ledger_init(&ledger, samples, batch);
-        uint64_t steps = 0;
-        for (; ledger.data_epoch == 0; steps++) {
-            /* One or more of them in one step; a share that stays consumes. */
-            for (uint32_t i = 0; i < shares; i++)
-                in_view[i] = steps != hit || i == 0 || spotnik_prng_chance(&prng, 1, 2);
-            uint64_t total = step(&ledger, shares);
-            assert_true(total <= 2 * batch);
-            assert_true(steps < planned + 2);
-        }
-        assert_true(steps == planned || hit == planned - 1);
-    }
-}
-
 /* More ranges than a share can name: the others stay, and nothing is lost. */
 static void what_needs_too_many_ranges_stays(void **state)
 {
@@ -559,7 +531,6 @@ int main(void)
         cmocka_unit_test(each_sample_once_in_every_small_case),
         cmocka_unit_test(shares_are_nearly_equal_and_cover_the_pool),
         cmocka_unit_test(returned_samples_come_first),
-        cmocka_unit_test(losses_add_no_steps),
         cmocka_unit_test(what_needs_too_many_ranges_stays),
         cmocka_unit_test(a_full_list_of_ranges_loses_nothing),
         cmocka_unit_test(slow_growth_stops_at_the_limit),

@@ -23,6 +23,7 @@
 
 #include "net/death.h"
 #include "net/slots.h"
+#include "spotnik/spotnik.h"
 
 #define SLOTS 8
 #define VICTIM_EPOCH 7
@@ -263,9 +264,55 @@ static void off_without_table(void **state)
     assert_false(spotnik_death_leave_requested(death));
     spotnik_death_unsign(death);
     spotnik_death_free(death);
-    setenv("SPOTNIK_SLOTS_FD", "0", 1);
-    assert_int_equal(spotnik_death_new(-1, &death), 0); /* a variable that was inherited beyond its descriptor */
-    assert_null(death);
+}
+
+/* The environment is inherited further than the descriptor: a closed one, another file, a table cut short are no table. */
+static void off_where_the_descriptor_is_no_table(void **state)
+{
+    (void)state;
+    struct spotnik_death *death = NULL;
+    char text[16];
+    int other = memfd_create("other", MFD_CLOEXEC), closed = dup(other);
+    close(closed);
+    const int none[] = { closed, other, 0 };
+    for (uint32_t i = 0; i < sizeof none / sizeof *none; i++) {
+        snprintf(text, sizeof text, "%d", none[i]);
+        setenv("SPOTNIK_SLOTS_FD", text, 1);
+        assert_int_equal(spotnik_death_new(-1, &death), 0);
+        assert_null(death);
+    }
+    close(other);
+    slots->version++;
+    snprintf(text, sizeof text, "%d", slots_fd);
+    setenv("SPOTNIK_SLOTS_FD", text, 1);
+    assert_int_equal(spotnik_death_new(-1, &death), SPOTNIK_ERR_ARGUMENT);
+    slots->version--;
+}
+
+/* What a member tells its agent, and how many the agent wants for the first step. */
+static void the_agent_is_told(void **state)
+{
+    (void)state;
+    struct spotnik_death *death = NULL;
+    slots->start = 3;
+    assert_int_equal(spotnik_death_new(-1, &death), 0);
+    assert_non_null(death);
+    spotnik_death_progress(death, 7);
+    spotnik_death_waits(death, 2, 3);
+    const struct spotnik_slot *own = &slots->slot[0];
+    assert_int_equal(own->committed, 7);
+    assert_true(own->size == 2 && own->needed == 3 && own->done == 0);
+    spotnik_death_waits(death, 3, 0);
+    spotnik_death_over(death);
+    assert_true(own->needed == 0 && own->done == 1);
+    assert_int_equal(spotnik_death_start(death), 3);
+    spotnik_death_gathered(death, 2);
+    assert_int_equal(spotnik_death_start(death), 3);
+    spotnik_death_gathered(death, 3);
+    assert_int_equal(spotnik_death_start(death), 0); /* for all, and for good */
+    spotnik_death_free(death);
+    spotnik_slots_assign(slots, 0);
+    assert_true(own->committed == 0 && own->done == 0);
 }
 
 int main(void)
@@ -277,6 +324,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(reused_slot_is_no_death, table_make, table_drop),
         cmocka_unit_test_setup_teardown(leave_request_arrives, table_make, table_drop),
         cmocka_unit_test_setup_teardown(off_without_table, table_make, table_drop),
+        cmocka_unit_test_setup_teardown(off_where_the_descriptor_is_no_table, table_make, table_drop),
+        cmocka_unit_test_setup_teardown(the_agent_is_told, table_make, table_drop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hugging Face: a Trainer that survives the loss of machines.
+
+    from spotnik.hf import Callback
+    trainer = Trainer(..., callbacks=[Callback()])
+    trainer.train()
+
+Under ``spotnik run`` the members train together: ``per_device_train_batch_size`` samples in a mini-batch over all of
+them, so that steps, epochs and schedule are those of one process. A member that joins late has the global step, the
+epoch and the schedule of the others. Without ``spotnik run`` the script is a job of one.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Any, Optional
+
+import torch
+from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
+
+from .errors import ArgumentError, DoneError, LibraryError, StateError
+from .torch import prepare
+from .torch._loader import Shard, shard
+from .torch._sampler import pieces
+from .torch._session import Session, current
+
+try:
+    from transformers import TrainerCallback  # type: ignore[import-not-found, unused-ignore]
+except ImportError as error:
+    raise LibraryError("spotnik.hf needs transformers: pip install transformers") from error
+
+__all__ = ["Callback"]
+
+
+class Callback(TrainerCallback):  # type: ignore[misc, unused-ignore]
+    """Trains together with the other members of the job. `settings` are those of :func:`spotnik.torch.prepare`.
+
+    Give ``checkpoint="DIR"`` to survive the loss of all members, in place of ``resume_from_checkpoint``: a Trainer
+    started again goes on at the very sample. Files are written, and progress is shown, by one member only (`senior`).
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        if "accumulate" in settings or settings.get("commit", "backward") != "backward":
+            raise ArgumentError("accumulation is the Trainer's: say TrainingArguments(gradient_accumulation_steps=k)")
+        if settings.get("batch", "global") != "global" or settings.get("sync", "ssgd") not in (None, "ssgd"):
+            raise ArgumentError(
+                'a Trainer plans its steps for one process, so Callback() takes batch="global" and sync="ssgd" only; '
+                "for more samples in a step raise per_device_train_batch_size"
+            )
+        self._settings = settings
+        self._loader: Any = None
+        self._kind: Any = None
+        self._feed: Optional[_Feed] = None
+        #: Is this the member that writes files? Another one when it is lost.
+        self.senior = True
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+        """Join the job, or found it."""
+        if state.global_step:
+            raise StateError(
+                "resume_from_checkpoint is the Trainer's, and knows neither the job nor which samples it has consumed; "
+                'say Callback(checkpoint="DIR") instead, and start the same program again'
+            )
+        optimizer, self._loader = given["optimizer"], given["train_dataloader"]
+        optimizer = getattr(optimizer, "optimizer", optimizer)  # accelerate's, around the one that trains
+        accumulate = int(args.gradient_accumulation_steps)
+        prepare(given["model"], optimizer, given["lr_scheduler"], accumulate=accumulate, **self._settings)
+        self._feed = _Feed(current(), self._loader, args, state, _is_summed(given["model"]))
+        self._kind = type(self._loader)
+        self._loader.spotnik_feed = self._feed
+        _become(self._loader, type("SharedLoader", (self._kind,), {"__iter__": _iterate}))
+        self._feed.join()
+        self._look(state, control)
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """A step begins."""
+        self._look(state, control)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """A step has been applied."""
+        self._look(state, control)
+
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """An epoch has ended."""
+        self._look(state, control)
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Leave the job: the model is an ordinary one again."""
+        if self._feed is not None:
+            _become(self._loader, self._kind)
+            self._feed.session.close()
+            self._feed = None
+
+    def _look(self, state: Any, control: Any) -> None:
+        step = self._feed.session.last_step if self._feed is not None else None
+        if step is None:
+            return
+        self.senior = step.rank == 0
+        state.is_world_process_zero = state.is_local_process_zero = self.senior
+        control.should_save = control.should_save and self.senior
+
+
+def _become(loader: Any, kind: type) -> None:
+    """Change the class of an object whose own `__class__` is a property, as that of accelerate's loaders is."""
+    object.__dict__["__class__"].__set__(loader, kind)
+
+
+def _iterate(loader: Any) -> Iterator[Any]:
+    """The iteration of a Trainer's own loader while it trains."""
+    feed: _Feed = loader.spotnik_feed
+    return feed.epoch()
+
+
+def _is_summed(model: torch.nn.Module) -> bool:
+    """Does the model divide its loss by the number of items in all mini-batches of a step? Trainer asks the same."""
+    said = getattr(model, "accepts_loss_kwargs", None)
+    if said is not None:
+        return bool(said)
+    parameters = inspect.signature(model.forward).parameters.values()
+    return any(one.kind == inspect.Parameter.VAR_KEYWORD for one in parameters)
+
+
+def _plain(loader: Any, batch: int) -> DataLoader[Any]:
+    """The Trainer's loader as PyTorch would make it: without accelerate, which reads one batch ahead."""
+    sampler = getattr(loader.batch_sampler, "sampler", loader.sampler)
+    order: dict[str, Any] = {"shuffle": isinstance(sampler, RandomSampler)}
+    if not isinstance(sampler, (RandomSampler, SequentialSampler)):
+        order = {"sampler": sampler}
+    workers = {"prefetch_factor": loader.prefetch_factor} if loader.num_workers else {}
+    return DataLoader(
+        loader.dataset,
+        batch_size=batch,
+        collate_fn=loader.collate_fn,
+        drop_last=loader.batch_sampler.drop_last,
+        num_workers=loader.num_workers,
+        pin_memory=loader.pin_memory,
+        **order,
+        **workers,
+    )
+
+
+class _Feed:
+    """Gives the Trainer what it asks for: the mini-batches of this member's shares, a step after the other.
+
+    The Trainer counts updates in an epoch itself. An iteration ends with the job's epoch, so that members evaluate and
+    save after the same step, and one that has joined late has a short first one.
+    """
+
+    def __init__(self, session: Session, loader: Any, args: Any, state: Any, summed: bool) -> None:
+        self.session = session
+        self.state = state
+        self._summed = summed
+        self._accumulate = int(args.gradient_accumulation_steps)
+        self._updates = max(1, -(-len(loader) // self._accumulate))  # in an epoch
+        self._rest = len(loader) % self._accumulate or self._accumulate  # mini-batches of the last one
+        self._shard: Shard[Any] = shard(_plain(loader, int(args.train_batch_size)))
+
+    def join(self) -> None:
+        """Begin the first step, with the state of the others."""
+        self._at(self.session.steps_done)
+
+    def _at(self, steps: int) -> None:
+        self.state.global_step = steps
+        self.state.epoch = steps / self._updates
+
+    def epoch(self) -> Iterator[Any]:
+        """The rest of the job's epoch."""
+        session = self.session
+        for updates in range(self._updates):
+            done = session.steps_done
+            if done >= self.state.max_steps or (updates and done % self._updates == 0):
+                return
+            try:
+                step = session.begin()
+            except DoneError:
+                return
+            self._at(step.number - 1)
+            count = self._rest if updates == self._updates - 1 else self._accumulate
+            session.options.accumulate = session.gradients.accumulate = count
+            yield from self._mini_batches(count)
+
+    def _mini_batches(self, count: int) -> Iterator[Any]:
+        session, step = self.session, self.session.step
+        assert step is not None
+        ranges = tuple((part.start, part.stop) for part in step.ranges)
+        share = pieces(session.position[0], ranges, count, self._shard.samples)
+        if step.sample_count and not self._summed:
+            session.gradients.scales = [piece.scale for piece in share]
+        for piece in share:
+            yield self._shard.load(session, step, piece)
+        if session.step is step and session.gradients.passes < count:
+            raise StateError("the Trainer came for another step without backward() on all mini-batches of the last one")

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What cannot be kept equal on all members, or survive the loss of one: named, with what to do instead."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import torch
+import torch.distributed
+from torch.optim import Optimizer
+
+from ..errors import ArgumentError, StateError
+
+
+def _kinds(one: object) -> set[str]:
+    """Names of its classes, so that what need not be installed can be recognised."""
+    return {kind.__name__ for kind in type(one).__mro__}
+
+
+def check_objects(model: object, optimizers: Sequence[object], extra: Sequence[object]) -> None:
+    """Are these a model, its optimisers, and what has a state?"""
+    if not isinstance(model, torch.nn.Module):
+        raise ArgumentError(f"the model must be a torch.nn.Module, not {type(model).__name__}")
+    for one in optimizers:
+        _check_optimizer(one)
+    if not optimizers:
+        raise ArgumentError("no optimizer was given; prepare(model, optimizer)")
+    for other in extra:
+        if isinstance(other, Optimizer):
+            raise ArgumentError("give several optimizers as a list: prepare(model, [a, b], ...)")
+        if not (hasattr(other, "state_dict") and hasattr(other, "load_state_dict")):
+            raise ArgumentError(
+                f"{type(other).__name__} has no state_dict() and load_state_dict(); only what has both can be sent to "
+                "a joiner"
+            )
+
+
+def _check_optimizer(one: object) -> None:
+    kinds = _kinds(one)
+    if "AcceleratedOptimizer" in kinds:
+        raise ArgumentError(
+            "this optimizer was wrapped by accelerate; call spotnik.prepare(model, optimizer) first and give its "
+            "result to accelerator.prepare()"
+        )
+    if "ZeroRedundancyOptimizer" in kinds:
+        raise ArgumentError(
+            "ZeroRedundancyOptimizer keeps each part of its state in one process, and a part that is lost is gone; use "
+            "the optimizer that it wraps: every member has all of it"
+        )
+    if not isinstance(one, Optimizer):
+        raise ArgumentError(
+            "prepare() takes (model, optimizer, *others): the second is a torch optimizer or a list of them, not "
+            f"{type(one).__name__}"
+        )
+
+
+def check_model(model: torch.nn.Module) -> None:
+    """Is it complete, on one device, and whole on every member?"""
+    for name, module in model.named_modules():
+        _check_layer(name, module)
+    _check_devices(sorted({str(parameter.device) for parameter in model.parameters()}))
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise ArgumentError("the model has no parameter to train (requires_grad)")
+
+
+def _check_devices(devices: list[str]) -> None:
+    if len(devices) > 1:
+        raise ArgumentError(
+            f"the parameters are on several devices ({', '.join(devices)}); move the model to one, model.to(device), "
+            "before making the optimizer"
+        )
+    if "meta" in devices:
+        raise ArgumentError(
+            "the parameters have no memory yet (device meta); call model.to_empty() and initialise them"
+        )
+
+
+def _check_layer(name: str, module: torch.nn.Module) -> None:
+    kinds, where = _kinds(module), f"layer {name}" if name else "the model"
+    if kinds & {"FSDPModule", "FullyShardedDataParallel"} or any(
+        "DTensor" in _kinds(p) | _kinds(p.data) for p in module.parameters(recurse=False)
+    ):
+        raise ArgumentError(
+            f"{where} is sharded (FSDP, or parameters that are DTensors): a process has a part of it only, and what is "
+            "lost with a member is gone. Prepare the model as it is before fully_shard(): every member has all of it"
+        )
+    if isinstance(module, torch.nn.SyncBatchNorm):
+        raise ArgumentError(
+            f"layer {name} is a SyncBatchNorm, which communicates by itself and cannot lose a member; use BatchNorm "
+            "(its statistics are averaged after each step), spotnik.ghost_batchnorm(model, samples) or GroupNorm"
+        )
+    if any(isinstance(p, torch.nn.parameter.UninitializedParameter) for p in module.parameters(recurse=False)):
+        raise ArgumentError(f"layer {name} is lazy and has no parameters yet; run a batch through the model first")
+
+
+def check_process_group() -> None:
+    """A process group of several, started by a library that found RANK and WORLD_SIZE, waits for the lost for ever."""
+    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        return
+    size = torch.distributed.get_world_size()
+    if size > 1:
+        raise StateError(
+            f"a process group of {size} ({torch.distributed.get_backend()}) is initialised in this process, and cannot "
+            "lose any of them. The program, or a library, made it because RANK and WORLD_SIZE are set: start with "
+            "'spotnik run' without --torchrun-env, or call spotnik.hide_torchrun() first"
+        )
+
+
+def check_launcher(solo: bool) -> None:
+    """Several processes without a way to find each other would each train by themselves, and nobody would notice."""
+    size = os.environ.get("WORLD_SIZE", "")
+    if not solo or not size.isdigit() or int(size) < 2 or "RANK" not in os.environ:
+        return
+    raise StateError(
+        f"this process is one of {size} (WORLD_SIZE) that torchrun or its like has started, but SPOTNIK_PEERS does "
+        "not say where the others are: each would train by itself. Start them with: "
+        f"spotnik run -n {size} -- python ...; or set SPOTNIK_PEERS and SPOTNIK_KEY_FILE for all of them; or, for a "
+        "job of one, call spotnik.hide_torchrun() first"
+    )

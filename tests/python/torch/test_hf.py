@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Hugging Face Trainer with spotnik.hf.Callback: alone, with three, and with kills; each sample once, equal bits."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ledger
+import pytest
+import torch
+from cluster import LIMIT_S, Cluster, Member, Tell, alone
+from programs import SAMPLES, data, network
+from test_features import told
+from torch import nn
+
+import spotnik.torch as spotnik
+from spotnik import ArgumentError, StateError
+
+transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+pytest.importorskip("accelerate", reason="accelerate is not installed")
+
+Make = Callable[..., Cluster]
+EPOCHS, BATCH = 4, 20
+
+
+class Classifier(nn.Module):
+    """Takes and returns what Trainer expects."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = network(dtype=torch.float32)
+
+    def forward(self, x: torch.Tensor, labels: torch.Tensor) -> dict[str, torch.Tensor]:
+        logits = self.net(x)
+        return {"loss": nn.functional.cross_entropy(logits, labels), "logits": logits}
+
+
+def samples() -> list[dict[str, Any]]:
+    return [{"x": x, "labels": y} for x, y in zip(*(t for t in data(torch.float32).tensors))]
+
+
+class Watch(transformers.TrainerCallback):  # type: ignore[misc, unused-ignore]
+    """Tells of shares, evaluations and files."""
+
+    def __init__(self, tell: Tell, stop: Path) -> None:
+        self.tell = tell
+        self.stop = stop  # holds the step to stop after, once the test has seen enough
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        step = spotnik.job().running
+        assert step is not None and state.global_step == step.number - 1
+        share = [(part.start, part.stop) for part in step.ranges]
+        self.tell(begin=step.number, epoch=step.data_epoch, share=share)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if self.stop.exists() and state.global_step >= int(self.stop.read_text()):
+            control.should_training_stop = True
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any, **_: Any) -> None:
+        self.tell(evaluated=state.global_step, loss=metrics["eval_loss"])
+
+    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self.tell(saved=state.global_step)
+
+
+def train(
+    tell: Tell, folder: str, accumulate: int = 1, epochs: int = EPOCHS, stop: str = "none", **settings: Any
+) -> None:
+    from spotnik.hf import Callback
+
+    transformers.logging.set_verbosity_error()
+    arguments = transformers.TrainingArguments(
+        output_dir=folder,
+        use_cpu=True,
+        num_train_epochs=epochs,
+        per_device_train_batch_size=BATCH,
+        gradient_accumulation_steps=accumulate,
+        learning_rate=0.01,
+        max_grad_norm=0.3,
+        eval_strategy="epoch",
+        save_strategy="epoch",
+        save_total_limit=1,
+        report_to="none",
+        disable_tqdm=True,
+        logging_strategy="no",
+        dataloader_pin_memory=False,
+    )
+    model = Classifier()
+    callbacks = [Callback(seed=7, on_step=told(tell), **settings), Watch(tell, Path(stop))]
+    trainer = transformers.Trainer(
+        model, arguments, train_dataset=samples(), eval_dataset=samples()[:40], callbacks=callbacks
+    )
+    trainer.train()
+    final = torch.cat([p.detach().flatten() for p in model.parameters()])
+    torch.save([final], f"{folder}.{spotnik.StepReport.__name__}.{len(list(Path(folder).parent.glob('*.pt')))}.pt")
+    tell(done=trainer.state.global_step, lr=trainer.lr_scheduler.get_last_lr()[0], sum=float(final.double().sum()))
+
+
+def steps_of(accumulate: int) -> int:
+    return -(-SAMPLES // (BATCH * accumulate))
+
+
+@pytest.mark.parametrize("accumulate", [1, 3])
+def test_three_members_train_as_one(cluster: Make, tmp_path: Path, accumulate: int) -> None:
+    job = cluster()
+    job.gather(3)
+    for number in range(3):
+        job.start(train, folder=str(job.folder / f"out{number}"), accumulate=accumulate)
+    job.wait()
+    assert not job.errors()
+    (tmp_path / "alone").mkdir()
+    calm = alone(train, tmp_path / "alone", folder=str(tmp_path / "alone" / "out"), accumulate=accumulate)
+    ends = job.lines("done")
+    assert len(ends) == 3 and ends[0] == ends[1] == ends[2]
+    assert ends[0]["done"] == calm[-1]["done"] == EPOCHS * steps_of(accumulate)
+    assert ends[0]["lr"] == calm[-1]["lr"]
+    assert ends[0]["sum"] == pytest.approx(calm[-1]["sum"], abs=1e-3)
+    evaluated = [[line["evaluated"] for line in member.lines if "evaluated" in line] for member in job.members]
+    assert evaluated == [[steps_of(accumulate) * epoch for epoch in range(1, EPOCHS + 1)]] * 3
+    assert len(job.lines("saved")) == EPOCHS  # one member writes files
+    assert ledger.check_every_sample_once(ledger.contributions(job), SAMPLES) == EPOCHS - 1
+
+
+@pytest.mark.parametrize("settings", [{"accumulate": 2}, {"batch": "per_member"}, {"sync": "sma"}, {"commit": "step"}])
+def test_what_a_trainer_plans_otherwise_is_refused(settings: dict[str, Any]) -> None:
+    from spotnik.hf import Callback
+
+    with pytest.raises(ArgumentError, match=r"gradient_accumulation_steps|per_device_train_batch_size"):
+        Callback(**settings)
+
+
+def test_a_checkpoint_of_the_trainer_is_refused() -> None:
+    from spotnik.hf import Callback
+
+    state = transformers.TrainerState(global_step=3)
+    with pytest.raises(StateError, match=r'say Callback\(checkpoint="DIR"\) instead'):
+        Callback().on_train_begin(None, state, None)
+
+
+def disturb(job: Cluster, kills: int, stop: Path) -> None:
+    """Three members; one is killed every few steps, and a new one started, which takes its part before the next."""
+    chance, due = random.Random(3), 8
+    killed: list[Member] = []  # some of whose words may still come
+    numbers = itertools.count()
+
+    def start() -> Member:
+        return job.start(train, folder=str(job.folder / f"out{next(numbers)}"), epochs=2000, stop=str(stop))
+
+    for _ in range(3):
+        start()
+    for _, line in job.events(2 * LIMIT_S):
+        running = [m for m in job.members if m.running and m not in killed]
+        active = [m for m in running if any("step" in told for told in m.lines)]
+        if line.get("step", 0) < due or len(active) < 3:
+            continue
+        if kills:
+            killed.append(chance.choice(active))
+            job.kill(killed[-1])
+            start()
+            kills, due = kills - 1, line["step"] + 8
+        elif not stop.exists():
+            new = stop.with_suffix(".new")
+            new.write_text(str(line["step"] + 100))  # which none of them has reached
+            new.rename(stop)
+    assert not job.errors()
+    assert kills == 0
+
+
+def test_kills_and_joins_change_nothing_but_the_members(cluster: Make, tmp_path: Path) -> None:
+    job = cluster()
+    disturb(job, kills=3, stop=tmp_path / "stop")
+    ends = job.lines("done")
+    assert len(ends) == 3
+    assert ends[0] == ends[1] == ends[2]
+    assert ends[0]["done"] == int((tmp_path / "stop").read_text())
+    ledger.check_every_sample_once(ledger.contributions(job), SAMPLES)
