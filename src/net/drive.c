@@ -266,7 +266,7 @@ void spotnik_engine_act(struct spotnik_engine *engine)
 /* The time does not matter to them, and steps are short: for the core none has passed. */
 static bool is_timeless(enum spotnik_event_kind kind)
 {
-    return kind >= SPOTNIK_EVENT_STEP_BEGIN && kind <= SPOTNIK_EVENT_BUCKET_START;
+    return (kind >= SPOTNIK_EVENT_STEP_BEGIN && kind <= SPOTNIK_EVENT_BUCKET_START) || kind == SPOTNIK_EVENT_RESULT;
 }
 
 void spotnik_engine_drive(struct spotnik_engine *engine, struct spotnik_event *event)
