@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """spotnik slurm submit on a Slurm of four nodes. Claims: the elements of the array meet in one training job; a job of a higher priority takes one
 node, its element leaves and the others' next commit follows within a second of their last; the element is requeued and joins, and nobody
-else was started again; scancel ends all of them in good order, and nobody comes back.
+else was started again; when all nodes are taken away at once the requeued elements go on at the next step; scancel ends all of them in good order, and nobody comes back.
 
     elements.py SPOTNIK WORKER"""
 import os
@@ -42,6 +42,24 @@ class Element:
             if len(word) == 8 and word[1] == "commit" and word[7].isdigit():
                 found.append((int(word[2]), int(word[5]), int(word[7]) / 1e9))
         return found
+
+    def born(self):
+        """The lines at which its workers appear; a joiner tells twice in a row that it has joined."""
+        lines = self.lines()
+        found = [i for i, line in enumerate(lines) if " joined " in line and (i == 0 or " joined " not in lines[i - 1])]
+        return found or [0]
+
+    def lives(self):
+        return len(self.born())
+
+    def steps_of(self, lines):
+        return [int(line.split()[2]) for line in lines if " commit " in line and len(line.split()) == 8]
+
+    def steps_before(self, lives):
+        return self.steps_of(self.lines()[:self.born()[lives]])
+
+    def steps_after(self, lives):
+        return self.steps_of(self.lines()[self.born()[lives]:])
 
     def size(self):
         commits = self.commits()
@@ -97,11 +115,29 @@ def main():
                 fail(f"element {i} was started again")
         print("requeued: the element joined again; the others were not touched")
 
+        # All nodes are taken out of service at once: Slurm ends what runs there and requeues the elements. The step that they reached is
+        # saved, though srun is gone and forwards no output any more.
+        def newest():
+            whole = [name for name in os.listdir(saved) if os.path.exists(f"{saved}/{name}/manifest.json")]
+            return max((int(name.split("-")[1]) for name in whole), default=0)
+
+        saved = f"{folder}/train/checkpoints"
+        lives = [element.lives() for element in elements]
+        lab.run("scontrol", "update", "nodename=n[0-3]", "state=down", "reason=power")
+        lab.until("the elements to be requeued", lambda: all(element.lives() > had and element.size() == 4
+                                                             for element, had in zip(elements, lives)))
+        reached = max(max(element.steps_before(had)) for element, had in zip(elements, lives))
+        kept = newest()  # the next one is due in ten minutes
+        again = min(element.steps_after(had)[0] for element, had in zip(elements, lives))
+        if again != kept + 1 or kept < reached:
+            fail(f"step {reached} was told, step {kept} was saved, and they went on with {again}")
+        print(f"all nodes out of service: step {kept} was saved, and after the requeue they went on with {again}")
+
         # scancel, as people do.
         lab.run("scancel", job)
         lab.until("all elements to end", lambda: not lab.tell("squeue", "-h").strip())
         for i, element in enumerate(elements):
-            if element.count(r"leaving \d+") != (2 if i == victim else 1):
+            if element.count(r"leaving \d+") != (2 if i == victim else 1):  # the preempted one left before
                 fail(f"element {i} did not leave in good order: " + " | ".join(element.lines()[-5:]))
         last = max(element.commits()[-1][0] for element in elements)
         if not os.path.exists(f"{folder}/train/checkpoints") or not any(
