@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* spotnik run: its options, the workers' environment, and the temporary folder of a job that is all on this host. */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <netinet/in.h>
 #include <sched.h>
@@ -59,6 +60,7 @@ static const char help[] =
     "      --notice-patience TIME   still here so long after the deadline: the workers come back       [60s]\n"
     "      --torchrun-env      give workers torchrun's variables (RANK, WORLD_SIZE, MASTER_ADDR, ...), which make many\n"
     "                          libraries start a process group of a fixed size that cannot lose a member\n"
+    "      --done FILE         make this file when the job is done, for scripts that cannot trust an exit status\n"
     "      --grace TIME        how long workers may take to leave before SIGTERM, and then SIGKILL     [10s]\n"
     "      --http WHERE        workers serve metrics and a live page: a port, or address:port; the first takes it, the next the\n"
     "                          one after it. See spotnik(1)\n"
@@ -75,7 +77,7 @@ static const char help[] =
 
 enum { OPTION_RESPAWN = 256, OPTION_KILL, OPTION_CHURN, OPTION_SPEEDUP, OPTION_SEED, OPTION_PEERS, OPTION_KEY, OPTION_BIND,
        OPTION_GRACE, OPTION_TRANSPORT, OPTION_SHAPE, OPTION_SYNC, OPTION_BATCHING, OPTION_THROTTLE, OPTION_NOTICE, OPTION_ON_NOTICE,
-       OPTION_NOTICE_PATIENCE, OPTION_MIN, OPTION_HTTP, OPTION_JSON, OPTION_TORCHRUN };
+       OPTION_NOTICE_PATIENCE, OPTION_MIN, OPTION_HTTP, OPTION_JSON, OPTION_TORCHRUN, OPTION_DONE };
 
 static const struct option names[] = {
     {"workers", required_argument, NULL, 'n'},        {"respawn", no_argument, NULL, OPTION_RESPAWN},
@@ -88,7 +90,7 @@ static const struct option names[] = {
     {"batching", required_argument, NULL, OPTION_BATCHING}, {"throttle", required_argument, NULL, OPTION_THROTTLE},
     {"http", required_argument, NULL, OPTION_HTTP},   {"json", no_argument, NULL, OPTION_JSON},
     {"notice", required_argument, NULL, OPTION_NOTICE}, {"on-notice", required_argument, NULL, OPTION_ON_NOTICE},
-    {"min", required_argument, NULL, OPTION_MIN},
+    {"min", required_argument, NULL, OPTION_MIN},     {"done", required_argument, NULL, OPTION_DONE},
     {"notice-patience", required_argument, NULL, OPTION_NOTICE_PATIENCE},
     {"torchrun-env", no_argument, NULL, OPTION_TORCHRUN},
     {"quiet", no_argument, NULL, 'q'},                {"help", no_argument, NULL, 'h'},
@@ -97,7 +99,7 @@ static const struct option names[] = {
 
 struct request {
     struct run_options run;
-    const char *peers, *key_file, *churn_file;
+    const char *peers, *key_file, *churn_file, *done_file;
     bool notice_named;
     uint32_t job_min; /* 0: that of this host */
     char *folder; /* made by us, to be removed; NULL: none */
@@ -170,6 +172,7 @@ static bool take_option(struct request *ret, int option, const char *value)
     case OPTION_BATCHING: return is_batching(value) && setenv("SPOTNIK_BATCHING", value, 1) == 0;
     case OPTION_NOTICE: ret->notice_named = true; return take_notice(&ret->run.notice, value);
     case OPTION_MIN: return option_span(value, &ret->job_min, &ret->job_min);
+    case OPTION_DONE: ret->done_file = value; return true;
     case OPTION_ON_NOTICE: ret->run.notice.hook = value; return true;
     case OPTION_NOTICE_PATIENCE: return option_duration(value, &ret->run.notice.patience_ns);
     case OPTION_THROTTLE: return is_throttle(value) && setenv("SPOTNIK_THROTTLE", value, 1) == 0;
@@ -354,6 +357,11 @@ int spotnik_cmd_run(int argc, char **argv)
         fprintf(stderr, "spotnik: ask with: spotnik status --peers %s --key-file %s\n", getenv("SPOTNIK_PEERS"),
                 getenv("SPOTNIK_KEY_FILE"));
     int status = ready ? run_loop(&request.run) : 1;
+    int done = status == 0 && request.done_file ? open(request.done_file, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
+    if (done >= 0)
+        close(done);
+    else if (status == 0 && request.done_file)
+        fprintf(stderr, "spotnik run: cannot make %s: %s\n", request.done_file, strerror(errno));
     remove_folder(&request);
     churn_free(&request.run.churn);
     return status;

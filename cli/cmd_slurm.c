@@ -195,13 +195,16 @@ static void write_options(FILE *file, const struct request *request)
 static void write_body(FILE *file, const struct request *request, const char *spotnik)
 {
     fprintf(file,
-            "\nexport SPOTNIK_CHECKPOINT=\"${SPOTNIK_CHECKPOINT:-%s/checkpoints}\" "
+            "\n[ ! -e '%s/done' ] || exit 0\n"
+            "export SPOTNIK_CHECKPOINT=\"${SPOTNIK_CHECKPOINT:-%s/checkpoints}\" "
             "SPOTNIK_JOB=\"${SPOTNIK_JOB:-%s}\"\n"
             "srun --kill-on-bad-exit=0 ",
-            request->dir, request->name);
+            request->dir, request->dir, request->name);
     write_quoted(file, spotnik);
-    fprintf(file, " run -n %u --respawn --min %u --bind auto --peers 'file:%s/peers' --key-file '%s/key' --",
-            request->workers, request->min * request->workers, request->dir, request->dir);
+    fprintf(file,
+            " run -n %u --respawn --min %u --bind auto --peers 'file:%s/peers' --key-file '%s/key' --done "
+            "'%s/done' --",
+            request->workers, request->min * request->workers, request->dir, request->dir, request->dir);
     for (char **word = request->command; *word; word++) {
         fputc(' ', file);
         write_quoted(file, *word);
@@ -209,11 +212,13 @@ static void write_body(FILE *file, const struct request *request, const char *sp
     fprintf(file,
             "\nrc=$?\n"
             "element=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID\n"
+            "if [ -e '%s/done' ]; then # elements that still wait for a node need none\n"
+            "    scancel --state=PENDING \"$SLURM_ARRAY_JOB_ID\" 2>/dev/null\n"
+            "    exit 0\n"
+            "fi\n"
+            "[ $rc != 0 ] || rc=75 # srun says 0 when its node has failed\n"
             "if [ $rc = 75 ] && scontrol -o show job \"$element\" | grep -q 'JobState=RUNNING '; then\n"
             "    scontrol requeue \"$element\"\n"
-            "elif [ $rc = 0 ]; then # the training is done: elements that still wait for a node need none\n"
-            "    touch '%s/done'\n"
-            "    scancel --state=PENDING \"$SLURM_ARRAY_JOB_ID\" 2>/dev/null\n"
             "fi\n"
             "exit $rc\n",
             request->dir);

@@ -62,6 +62,10 @@ bool run_notice_start(struct run_notice *ear, const struct run_notice_options *o
 
 void run_notice_end(struct run_notice *ear)
 {
+    struct notice notice;
+
+    while (run_notice_next(ear, &notice))
+        continue; /* it may have ended by itself */
     if (ear->pid > 0) {
         kill(ear->pid, SIGTERM);
         while (waitpid(ear->pid, NULL, 0) < 0 && errno == EINTR)
@@ -94,6 +98,7 @@ bool run_notice_next(struct run_notice *ear, struct notice *ret)
         } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
             close(ear->fd); /* in no cloud, and nothing else to watch */
             ear->fd = -1;
+            ear->pid = 0; /* the loop reaps it; its number may soon be somebody else's */
         } else {
             return false;
         }

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""spotnik doctor between two hosts in network namespaces. Claims: where all is well it says so and ends with 0; and it finds, each with what to do:
-another key, another name, a key that others can read, nobody listening, packets that vanish, large packets that vanish while small ones pass, folders
-that are not the same, a folder that everybody may write to, a folder that is not there, an address that is not of this host, names without an address.
+"""spotnik doctor between two hosts in network namespaces. Claims: where all is well it says so and ends with
+0; and it finds, each with what to do: another key, another name, a key that others can read, nobody
+listening, packets that vanish, large packets that vanish while small ones pass, folders that are not the
+same, a folder that everybody may write to, a folder that is not there, an address that is not of this host,
+names without an address.
 
     hosts.py SPOTNIK"""
+
 import os
 import shutil
 import subprocess
@@ -38,7 +41,20 @@ def set_up():
         for i in (1, 2):
             ip("netns", "add", f"{NAME}-{i}")
             ip("-n", f"{NAME}-{i}", "link", "set", "lo", "up")
-            ip("-n", f"{NAME}-{i}", "link", "add", "eth0", "type", "veth", "peer", "name", f"p{i}", "netns", f"{NAME}-sw")
+            ip(
+                "-n",
+                f"{NAME}-{i}",
+                "link",
+                "add",
+                "eth0",
+                "type",
+                "veth",
+                "peer",
+                "name",
+                f"p{i}",
+                "netns",
+                f"{NAME}-sw",
+            )
             ip("-n", f"{NAME}-sw", "link", "set", f"p{i}", "master", "br0", "up")
             ip("-n", f"{NAME}-{i}", "addr", "add", f"10.77.0.{i}/24", "dev", "eth0")
             # Whole packets, as on a wire: a bridge lets bundles of them pass whatever its MTU is.
@@ -59,8 +75,11 @@ class Server:
     """spotnik doctor --serve on host 1."""
 
     def __init__(self, *options):
-        self.process = subprocess.Popen(["ip", "netns", "exec", f"{NAME}-1", SPOTNIK, "doctor", "--serve", "--bind", "10.77.0.1", *options],
-                                        stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            ["ip", "netns", "exec", f"{NAME}-1", SPOTNIK, "doctor", "--serve", "--bind", "10.77.0.1", *options],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         self.said = []
         for line in self.process.stdout:
             self.said.append(line)
@@ -78,7 +97,9 @@ class Server:
 
 def doctor(*options):
     """(exit status, lines) of host 2."""
-    done = subprocess.run(["ip", "netns", "exec", f"{NAME}-2", SPOTNIK, "doctor", *options], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        ["ip", "netns", "exec", f"{NAME}-2", SPOTNIK, "doctor", *options], capture_output=True, text=True, timeout=120
+    )
     return done.returncode, done.stdout.splitlines()
 
 
@@ -106,16 +127,52 @@ def diagnose(folder):
         expect("another key", 1, "BAD", "another job key", "sha256sum", of=doctor("10.77.0.1", "--key-file", other))
         expect("another name", 1, "BAD", "another job", of=doctor("10.77.0.1", "--key-file", key, "--job", "elsewhere"))
         expect("nobody listens", 1, "BAD", "nobody listens there", of=doctor("10.77.0.1:5", "--key-file", key))
-        expect("another folder", 1, "BAD", "is another one than ours", of=doctor("10.77.0.1", "--key-file", key, "--peers", f"file:{elsewhere}"))
+        expect(
+            "another folder",
+            1,
+            "BAD",
+            "is another one than ours",
+            of=doctor("10.77.0.1", "--key-file", key, "--peers", f"file:{elsewhere}"),
+        )
         os.chmod(other, 0o644)
         expect("a key that others can read", 1, "BAD", "key", of=doctor("--key-file", other))
-        expect("no such folder", 1, "BAD", "no such folder", of=doctor("--key-file", key, "--checkpoint", f"{folder}/nowhere"))
-        expect("an address of another host", 1, "BAD", "nobody can listen", of=doctor("--key-file", key, "--bind", "10.77.0.1"))
+        expect(
+            "no such folder",
+            1,
+            "BAD",
+            "no such folder",
+            of=doctor("--key-file", key, "--checkpoint", f"{folder}/nowhere"),
+        )
+        expect(
+            "an address of another host",
+            1,
+            "BAD",
+            "nobody can listen",
+            of=doctor("--key-file", key, "--bind", "10.77.0.1"),
+        )
         os.chmod(elsewhere, 0o777)
-        expect("a folder for everybody", 0, "WARNING", "chmod o-w", of=doctor("--key-file", key, "--peers", f"file:{elsewhere}"))
-        expect("a name without an address", 0, "WARNING", "has no address now", of=doctor("--key-file", key, "--peers", "dns://localhost,a.invalid"))
+        expect(
+            "a folder for everybody",
+            0,
+            "WARNING",
+            "chmod o-w",
+            of=doctor("--key-file", key, "--peers", f"file:{elsewhere}"),
+        )
+        expect(
+            "a name without an address",
+            0,
+            "WARNING",
+            "has no address now",
+            of=doctor("--key-file", key, "--peers", "dns://localhost,a.invalid"),
+        )
         ip("-n", f"{NAME}-sw", "link", "set", "p1", "mtu", "1000")
-        expect("large packets vanish", 1, "BAD", "small packets pass and large ones vanish", of=doctor("10.77.0.1", "--key-file", key))
+        expect(
+            "large packets vanish",
+            1,
+            "BAD",
+            "small packets pass and large ones vanish",
+            of=doctor("10.77.0.1", "--key-file", key),
+        )
         ip("-n", f"{NAME}-sw", "link", "set", "p1", "mtu", "1500")
         ip("-n", f"{NAME}-sw", "link", "set", "p1", "down")
         expect("packets vanish", 1, "BAD", "no answer", of=doctor("10.77.0.1", "--key-file", key))

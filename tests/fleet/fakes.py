@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""spotnik fleet with engines that record what they are asked. Claims: a Kubernetes job is patched when, and only when, its parallelism is not what
-the plan wants, and the fleet ends when a pod has succeeded; a command is told the number each time; an engine that fails, or talks nonsense, changes
-nothing; a plan that is missing, damaged or says that there is none leaves the one before; wrong command lines are refused.
+"""spotnik fleet with engines that record what they are asked. Claims: a Kubernetes job is patched when, and
+only when, its parallelism is not what the plan wants, and the fleet ends when a pod has succeeded; a command
+is told the number each time; an engine that fails, or talks nonsense, changes nothing; a plan that is
+missing, damaged or says that there is none leaves the one before; wrong command lines are refused.
 
     fakes.py SPOTNIK"""
+
 import json
 import os
 import subprocess
@@ -28,8 +30,13 @@ def fail(what):
 
 def fleet(folder, *words, once=True):
     env = {**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}", "FAKE": folder}
-    return subprocess.run([SPOTNIK, "fleet", *words, "--folder", folder, "--every", "20ms", *(["--once"] if once else [])], env=env,
-                          capture_output=True, text=True, timeout=60)
+    return subprocess.run(
+        [SPOTNIK, "fleet", *words, "--folder", folder, "--every", "20ms", *(["--once"] if once else [])],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
 
 
 def calls(folder):
@@ -59,9 +66,21 @@ def kubernetes(folder):
         fail("4 of 4 were there, and something was done")
     write(f"{folder}/plan", {"plan": {"machines": [{"count": 5}, {"count": 2}]}, "found": True})
     said = fleet(folder, *words).stdout
-    if calls(folder) != ["get job train -o json", 'patch job train -p {"spec":{"parallelism":7,"completions":7}}'] or "asking for 3 more" not in said:
+    if (
+        calls(folder) != ["get job train -o json", 'patch job train -p {"spec":{"parallelism":7,"completions":7}}']
+        or "asking for 3 more" not in said
+    ):
         fail(f"7 of 4 were wanted: {said}")
-    for wrong in ("", "{", "0", "-3", "99999999", {"found": False, "plan": None, "binding": "no budget"}, {"plan": {}}, None):
+    for wrong in (
+        "",
+        "{",
+        "0",
+        "-3",
+        "99999999",
+        {"found": False, "plan": None, "binding": "no budget"},
+        {"plan": {}},
+        None,
+    ):
         if wrong is None:
             os.unlink(f"{folder}/plan")
         else:
@@ -80,7 +99,9 @@ def kubernetes(folder):
     if done.returncode or "the training is done" not in done.stdout:
         fail(f"a pod has succeeded: {done}")
     calls(folder)
-    print("kubernetes: patched when the number differs, and only then; nonsense changes nothing; ends with the training")
+    print(
+        "kubernetes: patched when the number differs, and only then; nonsense changes nothing; ends with the training"
+    )
 
 
 def command(folder):
@@ -90,9 +111,16 @@ def command(folder):
     fleet(folder, *words)
     if calls(folder) != ["3"]:
         fail("the command was not told the number")
-    write(f"{folder}/engine", 'echo x >> "$FAKE/calls"; n=$(wc -l < "$FAKE/calls"); case $n in 1) echo 3 fine;; 2) echo "1 a storm";; 3) echo 3;; *) echo done;; esac\n')
+    write(
+        f"{folder}/engine",
+        'echo x >> "$FAKE/calls"; n=$(wc -l < "$FAKE/calls"); case $n in 1) echo 3 fine;; 2) echo "1 a storm";; 3) echo 3;; *) echo done;; esac\n',
+    )
     done = fleet(folder, *words, once=False)
-    if done.returncode or "2 of 3 machines are gone: a storm" not in done.stdout or "the training is done" not in done.stdout:
+    if (
+        done.returncode
+        or "2 of 3 machines are gone: a storm" not in done.stdout
+        or "the training is done" not in done.stdout
+    ):
         fail(f"a loss and the end: {done}")
     write(f"{folder}/engine", "exit 3\n")
     if "exec:" not in fleet(folder, *words).stderr:
@@ -101,8 +129,15 @@ def command(folder):
 
 
 def refused(folder):
-    for words in ((), ("--engine", "slurm"), ("--engine", "x", "-n", "2"), ("--engine", "kubernetes", "-n", "2", "--plan", "p"), ("--engine", "slurm", "-n", "0"),
-                  ("--engine", "kubernetes", "--name", "a;b", "-n", "1"), ("--engine", "exec:", "-n", "1")):
+    for words in (
+        (),
+        ("--engine", "slurm"),
+        ("--engine", "x", "-n", "2"),
+        ("--engine", "kubernetes", "-n", "2", "--plan", "p"),
+        ("--engine", "slurm", "-n", "0"),
+        ("--engine", "kubernetes", "--name", "a;b", "-n", "1"),
+        ("--engine", "exec:", "-n", "1"),
+    ):
         if fleet(folder, *words).returncode != 2:
             fail(f"{words} was not refused")
     print("wrong command lines are refused")

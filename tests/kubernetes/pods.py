@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The command of examples/kubernetes/indexed-job.yaml in pods that are network namespaces, with a dnsmasq for the names of the headless service.
-Claims: pods meet by names alone, of which some have no address yet (the server says REFUSED, and in a second run that there is no such name); a pod
-that comes late joins; one that is preempted leaves within its grace and comes back under its name with another address; one that vanishes without
-a word costs its member and comes back; a name server that is away disturbs nobody; all pods deleted and made anew go on at the very next step.
+"""The command of examples/kubernetes/indexed-job.yaml in pods that are network namespaces, with a dnsmasq for
+the names of the headless service. Claims: pods meet by names alone, of which some have no address yet (the
+server says REFUSED, and in a second run that there is no such name); a pod that comes late joins; one that is
+preempted leaves within its grace and comes back under its name with another address; one that vanishes
+without a word costs its member and comes back; a name server that is away disturbs nobody; all pods deleted
+and made anew go on at the very next step.
 
     pods.py SPOTNIK WORKER MANIFEST"""
+
 import json
 import os
 import re
@@ -35,7 +38,7 @@ def command():
     with open(MANIFEST) as file:
         words = json.loads(re.search(r"^ *command: (\[.*\])$", file.read(), re.M)[1])
     at = words.index("--")
-    return words[1:at + 1] + [WORKER, "-u", "10000", "-n", "100000", "-b", "96", "-c", "500"]
+    return words[1 : at + 1] + [WORKER, "-u", "10000", "-n", "100000", "-b", "96", "-c", "500"]
 
 
 class Pod:
@@ -56,10 +59,17 @@ class Pod:
         self.ip("link set eth0 up")
         self.logs.append(f"{self.cluster.folder}/pod-{self.index}-{len(self.logs)}.log")
         words = [word.replace("/etc/spotnik/key", key) for word in command()]
-        env = {**os.environ, "POD_IP": self.address, "SPOTNIK_CHECKPOINT": f"{self.cluster.folder}/checkpoints", "SPOTNIK_CHECKPOINT_S": "3600",
-               "KUBERNETES_SERVICE_HOST": "10.96.0.1"}
+        env = {
+            **os.environ,
+            "POD_IP": self.address,
+            "SPOTNIK_CHECKPOINT": f"{self.cluster.folder}/checkpoints",
+            "SPOTNIK_CHECKPOINT_S": "3600",
+            "KUBERNETES_SERVICE_HOST": "10.96.0.1",
+        }
         with open(self.logs[-1], "w") as log:
-            self.process = subprocess.Popen(["ip", "netns", "exec", self.netns, SPOTNIK, *words], stdout=log, stderr=log, env=env)
+            self.process = subprocess.Popen(
+                ["ip", "netns", "exec", self.netns, SPOTNIK, *words], stdout=log, stderr=log, env=env
+            )
         self.cluster.publish()
 
     def delete(self, grace_s=25):
@@ -129,12 +139,21 @@ class Cluster:
         return self
 
     def network(self):
-        commands = [f"ip netns add {self.switch}", f"ip -n {self.switch} link set lo up", f"ip -n {self.switch} link add br0 type bridge",
-                    f"ip -n {self.switch} addr add 10.88.0.1/16 dev br0", f"ip -n {self.switch} link set br0 up"]
+        commands = [
+            f"ip netns add {self.switch}",
+            f"ip -n {self.switch} link set lo up",
+            f"ip -n {self.switch} link add br0 type bridge",
+            f"ip -n {self.switch} addr add 10.88.0.1/16 dev br0",
+            f"ip -n {self.switch} link set br0 up",
+        ]
         for pod in self.pods:
-            commands += [f"ip netns add {pod.netns}", f"ip -n {pod.netns} link set lo up",
-                         f"ip -n {pod.netns} link add eth0 type veth peer name p{pod.index} netns {self.switch}",
-                         f"ip -n {self.switch} link set p{pod.index} master br0", f"ip -n {self.switch} link set p{pod.index} up"]
+            commands += [
+                f"ip netns add {pod.netns}",
+                f"ip -n {pod.netns} link set lo up",
+                f"ip -n {pod.netns} link add eth0 type veth peer name p{pod.index} netns {self.switch}",
+                f"ip -n {self.switch} link set p{pod.index} master br0",
+                f"ip -n {self.switch} link set p{pod.index} up",
+            ]
         for line in commands:
             subprocess.run(line.split(), check=True, capture_output=True, text=True)
         for pod in self.pods:  # ip netns exec shows it as /etc/resolv.conf
@@ -149,17 +168,36 @@ class Cluster:
         if os.path.exists(f"{self.folder}/dnsmasq.pid"):
             os.unlink(f"{self.folder}/dnsmasq.pid")
         more = [] if self.missing == "REFUSED" else ["--local=/train/", "--local=/cluster.local/"]
-        self.server = subprocess.Popen(["ip", "netns", "exec", self.switch, "dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--no-resolv",
-                                        "--no-hosts", f"--addn-hosts={self.folder}/hosts", "--listen-address=10.88.0.1", "--bind-interfaces",
-                                        f"--pid-file={self.folder}/dnsmasq.pid", "--user=root", *more],
-                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.server = subprocess.Popen(
+            [
+                "ip",
+                "netns",
+                "exec",
+                self.switch,
+                "dnsmasq",
+                "--keep-in-foreground",
+                "--conf-file=/dev/null",
+                "--no-resolv",
+                "--no-hosts",
+                f"--addn-hosts={self.folder}/hosts",
+                "--listen-address=10.88.0.1",
+                "--bind-interfaces",
+                f"--pid-file={self.folder}/dnsmasq.pid",
+                "--user=root",
+                *more,
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         self.until("dnsmasq to be ready for signals", lambda: os.path.exists(f"{self.folder}/dnsmasq.pid"))
 
     def publish(self):
         with open(f"{self.folder}/hosts.new", "w") as file:
             for pod in self.pods:
                 if pod.address:
-                    file.write(f"{pod.address} train-{pod.index}.train train-{pod.index}.train.default.svc.cluster.local\n")
+                    file.write(
+                        f"{pod.address} train-{pod.index}.train train-{pod.index}.train.default.svc.cluster.local\n"
+                    )
         os.rename(f"{self.folder}/hosts.new", f"{self.folder}/hosts")
         if self.server:
             self.server.send_signal(signal.SIGHUP)
@@ -202,7 +240,9 @@ def live(cluster, key):
     cluster.until("the others to go on", lambda: cluster.is_whole(1, 2, 3))
     pods[0].start(key)
     cluster.until("the pod to come back", lambda: cluster.is_whole(0, 1, 2, 3))
-    print(f"preempted with 15 s of grace: gone in good order after {took_s * 1000:.0f} ms, and back with another address")
+    print(
+        f"preempted with 15 s of grace: gone in good order after {took_s * 1000:.0f} ms, and back with another address"
+    )
 
     pods[2].vanish()
     cluster.until("the others to go on without a vanished pod", lambda: cluster.is_whole(0, 1, 3))
@@ -253,8 +293,32 @@ def hosts_file(cluster, key, way):
         pod.ip("link set eth0 up")
         logs.append(f"{cluster.folder}/host-{i}.log")
         with open(logs[-1], "w") as log:
-            nodes.append(subprocess.Popen(["ip", "netns", "exec", pod.netns, SPOTNIK, "run", "-n", "1", "--min", "2", "--bind", f"10.88.1.{i}",
-                                           "--peers", way + path, "--key-file", key, "--", *command()[-9:]], stdout=log, stderr=log))
+            nodes.append(
+                subprocess.Popen(
+                    [
+                        "ip",
+                        "netns",
+                        "exec",
+                        pod.netns,
+                        SPOTNIK,
+                        "run",
+                        "-n",
+                        "1",
+                        "--min",
+                        "2",
+                        "--bind",
+                        f"10.88.1.{i}",
+                        "--peers",
+                        way + path,
+                        "--key-file",
+                        key,
+                        "--",
+                        *command()[-9:],
+                    ],
+                    stdout=log,
+                    stderr=log,
+                )
+            )
 
     def sizes():
         found = []
@@ -288,8 +352,16 @@ def main():
                 delete_all(cluster, f"{folder}/key")
                 for way in ("hosts:", "exec:cat "):
                     hosts_file(cluster, f"{folder}/key", way)
-                cluster.until("the agents' files of hosts to be gone", lambda: not [
-                    name for name in os.listdir("/tmp") if name.startswith("spotnik-hosts-") and name not in files_before])
+                cluster.until(
+                    "the agents' files of hosts to be gone",
+                    lambda: (
+                        not [
+                            name
+                            for name in os.listdir("/tmp")
+                            if name.startswith("spotnik-hosts-") and name not in files_before
+                        ]
+                    ),
+                )
 
 
 main()

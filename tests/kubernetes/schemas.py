@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The manifests of examples/kubernetes against the published schemas: of Kubernetes 1.31 and 1.36 (kubernetes-validate), of JobSet and of
-Kubeflow Trainer (kubeflow-trainer-api). Claim: nothing in them is unknown, misspelt or of the wrong type. A planted mistake is found.
+"""The manifests of examples/kubernetes against the published schemas: of Kubernetes 1.31 and 1.36
+(kubernetes-validate), of JobSet and of Kubeflow Trainer (kubeflow-trainer-api). Claim: nothing in them is
+unknown, misspelt or of the wrong type. A planted mistake is found.
 
     schemas.py FOLDER"""
+
 import copy
 import glob
 import sys
@@ -16,8 +18,11 @@ except ImportError as error:
     print(f"SKIPPED: {error}; make the environment with: dev/python.sh")
     sys.exit(77)
 
-MODELS = {"JobSet": trainer.JobsetV1alpha2JobSet, "ClusterTrainingRuntime": trainer.TrainerV1alpha1ClusterTrainingRuntime,
-          "TrainJob": trainer.TrainerV1alpha1TrainJob}
+MODELS = {
+    "JobSet": trainer.JobsetV1alpha2JobSet,
+    "ClusterTrainingRuntime": trainer.TrainerV1alpha1ClusterTrainingRuntime,
+    "TrainJob": trainer.TrainerV1alpha1TrainJob,
+}
 
 
 def pods(document):

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The task of examples/skypilot as SkyPilot reads it. Claims: SkyPilot accepts it, and understands four spot nodes and the exit code; a misspelt field
-is refused; and what its `run` says starts a job of two nodes, with the variables that SkyPilot sets.
+"""The task of examples/skypilot as SkyPilot reads it. Claims: SkyPilot accepts it, and understands four spot
+nodes and the exit code; a misspelt field is refused; and what its `run` says starts a job of two nodes, with
+the variables that SkyPilot sets.
 
     skypilot.py FILE SPOTNIK WORKER"""
+
 import os
 import re
 import subprocess
@@ -44,21 +46,36 @@ def parse():
     try:
         sky.Task.from_yaml_config(document)
     except ValueError:
-        print(f"SkyPilot {sky.__version__} understands {task.num_nodes} spot nodes and exit code 75; a misspelt field is refused")
+        print(
+            f"SkyPilot {sky.__version__} understands {task.num_nodes} spot nodes and exit code 75; a misspelt field is refused"
+        )
         return
     fail("a misspelt field was not refused")
 
 
 def run(folder):
     key = subprocess.run([SPOTNIK, "key"], check=True, capture_output=True, text=True).stdout.strip()
-    text = read()["run"].replace("/checkpoints/", f"{folder}/").replace("python train.py", f"{WORKER} -u 5000 -n 10000 -b 96 -s 200")
+    text = (
+        read()["run"]
+        .replace("/checkpoints/", f"{folder}/")
+        .replace("python train.py", f"{WORKER} -u 5000 -n 10000 -b 96 -s 200")
+    )
     text = re.sub(r"\bspotnik run", f"{SPOTNIK} run", text)
     nodes = []
     for rank, ip in enumerate(("127.0.0.2", "127.0.0.3")):
         os.mkdir(f"{folder}/home-{rank}")
-        env = {**os.environ, "HOME": f"{folder}/home-{rank}", "SPOTNIK_KEY": key, "SKYPILOT_NODE_IPS": "127.0.0.2\n127.0.0.3",
-               "SKYPILOT_NODE_RANK": str(rank), "SKYPILOT_NUM_NODES": "2", "SKYPILOT_TASK_ID": f"sky-{os.getpid()}"}
-        nodes.append(subprocess.Popen(["bash", "-c", text], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
+        env = {
+            **os.environ,
+            "HOME": f"{folder}/home-{rank}",
+            "SPOTNIK_KEY": key,
+            "SKYPILOT_NODE_IPS": "127.0.0.2\n127.0.0.3",
+            "SKYPILOT_NODE_RANK": str(rank),
+            "SKYPILOT_NUM_NODES": "2",
+            "SKYPILOT_TASK_ID": f"sky-{os.getpid()}",
+        }
+        nodes.append(
+            subprocess.Popen(["bash", "-c", text], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        )
     said = [node.communicate(timeout=60)[0] for node in nodes]
     ends = {line.split("] ")[1] for text in said for line in text.splitlines() if "] done " in line}
     if any(node.returncode for node in nodes) or len(ends) != 1 or " 2 0 " not in said[0]:

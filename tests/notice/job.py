@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A job whose only machine gets notices. Claims: all workers leave in good order, the last step is saved, and when the notice is taken back, or
-its deadline passes and nothing happens, the job goes on at the next step; risks move nobody; the user's command hears of each notice; SIGUSR1
-and three SIGTERM at once, as batch systems send them, are a planned leave.
+"""A job whose only machine gets notices. Claims: all workers leave in good order, the last step is saved, and
+when the notice is taken back, or its deadline passes and nothing happens, the job goes on at the next step;
+risks move nobody; the user's command hears of each notice; SIGUSR1 and three SIGTERM at once, as batch
+systems send them, are a planned leave.
 
     job.py SPOTNIK WORKER"""
+
 import os
 import queue
 import re
@@ -26,7 +28,9 @@ class Lines:
     def __init__(self, command, **more):
         self.lines = queue.Queue()
         self.kept = []
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.PIPE, text=True, **more)
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.PIPE, text=True, **more
+        )
         threading.Thread(target=self.read, daemon=True).start()
 
     def read(self):
@@ -65,8 +69,14 @@ class Cloud(Lines):
 
 
 def run(folder, cloud, *options):
-    env = {**os.environ, "SPOTNIK_IMDS_ENDPOINT": cloud.url if cloud else "http://127.0.0.1:9", "SPOTNIK_NOTICE_INTERVAL": "50ms",
-           "SPOTNIK_CHECKPOINT": f"{folder}/checkpoints", "SPOTNIK_CHECKPOINT_S": "3600", "SPOTNIK_SILENCE_MS": "20000"}
+    env = {
+        **os.environ,
+        "SPOTNIK_IMDS_ENDPOINT": cloud.url if cloud else "http://127.0.0.1:9",
+        "SPOTNIK_NOTICE_INTERVAL": "50ms",
+        "SPOTNIK_CHECKPOINT": f"{folder}/checkpoints",
+        "SPOTNIK_CHECKPOINT_S": "3600",
+        "SPOTNIK_SILENCE_MS": "20000",
+    }
     return Lines([SPOTNIK, "run", "-n", "3", *options, "--", WORKER, "-u", "3000", "-n", "100000", "-b", "96"], env=env)
 
 
@@ -89,8 +99,16 @@ def resumes(job, after, what):
 
 def notices(folder):
     cloud = Cloud()
-    job = run(folder, cloud, "--notice", "aws", "--notice-patience", "500ms", "--on-notice",
-              f'echo "$SPOTNIK_NOTICE_KIND $SPOTNIK_NOTICE_SOURCE $SPOTNIK_NOTICE_TEXT" >> {folder}/hook')
+    job = run(
+        folder,
+        cloud,
+        "--notice",
+        "aws",
+        "--notice-patience",
+        "500ms",
+        "--on-notice",
+        f'echo "$SPOTNIK_NOTICE_KIND $SPOTNIK_NOTICE_SOURCE $SPOTNIK_NOTICE_TEXT" >> {folder}/hook',
+    )
     job.until(" commit 20 ")
     cloud.order("aws rebalance")
     job.until("aws: at risk")

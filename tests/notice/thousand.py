@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Notices to a job of real processes, one after the other on several hosts at once. Claims: each makes its worker leave at the boundary of a
-step and end with 75, and when it is taken back a new worker joins; the others see leaves and no loss; every step is committed once, with one digest on
-all members, none is missing in any member's life, and every sample is used once (the workers check that themselves).
+"""Notices to a job of real processes, one after the other on several hosts at once. Claims: each makes its
+worker leave at the boundary of a step and end with 75, and when it is taken back a new worker joins; the
+others see leaves and no loss; every step is committed once, with one digest on all members, none is missing
+in any member's life, and every sample is used once (the workers check that themselves).
 
     thousand.py SPOTNIK WORKER [notices=1000] [hosts=6]"""
+
 import json
 import os
 import queue
@@ -31,10 +33,26 @@ class Host:
         self.said = []
         notice = f"file:{self.path}" if noticed else "off"
         self.process = subprocess.Popen(
-            [SPOTNIK, "run", "-n", "1", "--notice", notice, "--peers", f"file:{folder}/peers", "--key-file", f"{folder}/key", "--",
-             WORKER, *WORK], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            env={**os.environ, "SPOTNIK_NOTICE_INTERVAL": "10ms", "SPOTNIK_MIN": "1",
-                 "SPOTNIK_SILENCE_MS": "20000"})
+            [
+                SPOTNIK,
+                "run",
+                "-n",
+                "1",
+                "--notice",
+                notice,
+                "--peers",
+                f"file:{folder}/peers",
+                "--key-file",
+                f"{folder}/key",
+                "--",
+                WORKER,
+                *WORK,
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "SPOTNIK_NOTICE_INTERVAL": "10ms", "SPOTNIK_MIN": "1", "SPOTNIK_SILENCE_MS": "20000"},
+        )
         self.threads = [threading.Thread(target=self.read), threading.Thread(target=self.hear)]
         for thread in self.threads:
             thread.start()
@@ -70,8 +88,11 @@ class Host:
         except queue.Empty:
             got = "nothing"
         if got != event:
-            raise RuntimeError(f"{self.name}: waited for '{event}', got '{got}'; " + "; ".join(self.said[-5:]) +
-                               f"; {self.lives[-1]['end'] if self.lives else ''}")
+            raise RuntimeError(
+                f"{self.name}: waited for '{event}', got '{got}'; "
+                + "; ".join(self.said[-5:])
+                + f"; {self.lives[-1]['end'] if self.lives else ''}"
+            )
 
     def notice(self):
         with open(self.path + ".new", "w") as file:
@@ -135,8 +156,14 @@ def main():
             thread.start()
         for thread in threads:
             thread.join()
-        asked = [subprocess.run([SPOTNIK, "status", "--json", "--peers", f"file:{folder}/peers", "--key-file", f"{folder}/key"],
-                                capture_output=True, text=True) for _ in range(8)]
+        asked = [
+            subprocess.run(
+                [SPOTNIK, "status", "--json", "--peers", f"file:{folder}/peers", "--key-file", f"{folder}/key"],
+                capture_output=True,
+                text=True,
+            )
+            for _ in range(8)
+        ]
         status = [host.end() for host in hosts + anchors]
         seen = [json.loads(answer.stdout) for answer in asked if answer.returncode == 0]
     if any(code != 75 for code in status):
@@ -150,8 +177,10 @@ def main():
         failures.append(f"members count losses: {[answer['losses'] for answer in seen]}")
     if failures:
         sys.exit("FAILED: " + "\n".join(failures[:20]))
-    print(f"{NOTICES} notices on {HOSTS} hosts: {NOTICES} leaves and as many joins; {steps} steps, each committed once with one digest: "
-          f"0 lost, 0 repeated; a member that was asked has seen {max([answer['leaves'] for answer in seen], default=0)} leaves, and no loss")
+    print(
+        f"{NOTICES} notices on {HOSTS} hosts: {NOTICES} leaves and as many joins; {steps} steps, each committed once with one digest: "
+        f"0 lost, 0 repeated; a member that was asked has seen {max([answer['leaves'] for answer in seen], default=0)} leaves, and no loss"
+    )
 
 
 main()

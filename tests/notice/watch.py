@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The watcher against the clouds of mock-imds. Claims: every notice is heard, with its deadline, and told once; tokens that expire, services
-that fail, hang or break a long poll, and bad dates lose none; an event for another machine is none, and no event is ever acknowledged; a proxy in
-the environment is not used; where there is no cloud, nothing is said and nothing is left running.
+"""The watcher against the clouds of mock-imds. Claims: every notice is heard, with its deadline, and told
+once; tokens that expire, services that fail, hang or break a long poll, and bad dates lose none; an event for
+another machine is none, and no event is ever acknowledged; a proxy in the environment is not used; where
+there is no cloud, nothing is said and nothing is left running.
 
     watch.py SPOTNIK"""
+
 import json
 import os
 import queue
@@ -27,8 +29,13 @@ class Process:
 
     def __init__(self, *args, env=None):
         self.lines = queue.Queue()
-        self.process = subprocess.Popen([SPOTNIK, *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                        env={**os.environ, **(env or {})})
+        self.process = subprocess.Popen(
+            [SPOTNIK, *args],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **(env or {})},
+        )
         threading.Thread(target=self.read, daemon=True).start()
 
     def read(self):
@@ -62,7 +69,9 @@ class Cloud(Process):
         self.line(f"mock-imds to do: {text}")
 
     def seen(self):
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(self.url + "/mock/seen", timeout=PATIENCE_S) as answer:
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(
+            self.url + "/mock/seen", timeout=PATIENCE_S
+        ) as answer:
             return json.load(answer)
 
     def until_asked(self, times):
@@ -95,7 +104,9 @@ class Watch(Process):
 def aws():
     cloud = Cloud("--clouds", "aws")
     # A proxy that cannot be reached: a watcher that used it would hear nothing.
-    watch = Watch(env=cloud.env(http_proxy="http://127.0.0.1:9", HTTP_PROXY="http://127.0.0.1:9", ALL_PROXY="http://127.0.0.1:9"))
+    watch = Watch(
+        env=cloud.env(http_proxy="http://127.0.0.1:9", HTTP_PROXY="http://127.0.0.1:9", ALL_PROXY="http://127.0.0.1:9")
+    )
     cloud.order("aws rebalance")
     watch.expect("risk", "aws", "rebalance")
     cloud.order("aws action terminate +120")
@@ -158,7 +169,9 @@ def azure():
     watch.expect("leave", "azure", "Preempt Scheduled", (5, 31))
     cloud.order("azure clear")
     watch.expect("over", "azure")
-    cloud.order("azure event Preempt vmss_7 +30 Started")  # a failure of hardware skips Scheduled, and its date is blank
+    cloud.order(
+        "azure event Preempt vmss_7 +30 Started"
+    )  # a failure of hardware skips Scheduled, and its date is blank
     watch.expect("leave", "azure", "Preempt Started", (-PATIENCE_S, 1))
     if cloud.seen()["acknowledged"] != 0:
         fail("an event was acknowledged")
@@ -169,8 +182,13 @@ def azure():
 
 def own_sources(folder):
     path = os.path.join(folder, "going")
-    watch = Watch("--from", f"file:{path}", "--from", f"exec:cat {path}.more 2>/dev/null || true",
-                  env={"SPOTNIK_NOTICE_INTERVAL": "50ms"})
+    watch = Watch(
+        "--from",
+        f"file:{path}",
+        "--from",
+        f"exec:cat {path}.more 2>/dev/null || true",
+        env={"SPOTNIK_NOTICE_INTERVAL": "50ms"},
+    )
     with open(path + ".new", "w") as file:
         file.write("+30 the fan has stopped\n")
     os.rename(path + ".new", path)
@@ -191,13 +209,21 @@ def nowhere():
     cloud.order("all hang")
     for endpoint in ("http://127.0.0.1:9", cloud.url):
         begun = time.monotonic()
-        done = subprocess.run([SPOTNIK, "notice"], capture_output=True, text=True, env={**os.environ, "SPOTNIK_IMDS_ENDPOINT": endpoint})
+        done = subprocess.run(
+            [SPOTNIK, "notice"], capture_output=True, text=True, env={**os.environ, "SPOTNIK_IMDS_ENDPOINT": endpoint}
+        )
         took = time.monotonic() - begun
         if done.returncode != 0 or "no cloud" not in done.stdout or done.stderr:
             fail(f"in no cloud: {done}")
-        print(f"no cloud ({'nobody listens' if endpoint.endswith(':9') else 'nobody answers'}): said after {took * 1000:.0f} ms")
-    quiet = subprocess.run([SPOTNIK, "run", "-n", "1", "--", "true"], capture_output=True, text=True,
-                           env={**os.environ, "SPOTNIK_IMDS_ENDPOINT": "http://127.0.0.1:9"})
+        print(
+            f"no cloud ({'nobody listens' if endpoint.endswith(':9') else 'nobody answers'}): said after {took * 1000:.0f} ms"
+        )
+    quiet = subprocess.run(
+        [SPOTNIK, "run", "-n", "1", "--", "true"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "SPOTNIK_IMDS_ENDPOINT": "http://127.0.0.1:9"},
+    )
     if quiet.returncode != 0 or "aws" in quiet.stderr or "cloud" in quiet.stderr or "notice" in quiet.stderr:
         fail(f"spotnik run in no cloud: {quiet}")
     cloud.end()
@@ -205,6 +231,7 @@ def nowhere():
 
 def main():
     import tempfile
+
     nowhere()
     aws()
     gcp()

@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""One allocation of three nodes: srun spotnik run --peers slurm. Claims: the workers meet by the list of nodes alone, which no DNS knows; a node that
-is set down costs its member and nothing else; a second job that names the first joins it; a node that is given back (scontrol) leaves the others
-training; scancel ends both jobs in good order.
+"""One allocation of three nodes: srun spotnik run --peers slurm. Claims: the workers meet by the list of
+nodes alone, which no DNS knows; a node that is set down costs its member and nothing else; a second job that
+names the first joins it; a node that is given back (scontrol) leaves the others training; scancel ends both
+jobs in good order.
 
     allocation.py SPOTNIK WORKER"""
+
 import os
 import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(__file__))
-from elements import Element, fail  # noqa: E402
-from lab import Lab  # noqa: E402
+from elements import Element, fail
+from lab import Lab
 
 SPOTNIK, WORKER = (os.path.abspath(path) for path in sys.argv[1:3])
 WRONG = r" failed \(| error -"
@@ -26,8 +28,18 @@ def main():
         work = f"--key-file {folder}/key -- {WORKER} -u 20000 -n 100000 -b 96"
 
         def submit(nodes, command):
-            return lab.run("sbatch", "--parsable", "--no-kill", "--exclusive", f"-N{nodes}", "--ntasks-per-node=1", "-o", f"{out}/batch-%j.log",
-                           "--wrap", f"srun --no-kill --kill-on-bad-exit=0 -o {out}/%j-%n.log {command}").stdout.strip()
+            return lab.run(
+                "sbatch",
+                "--parsable",
+                "--no-kill",
+                "--exclusive",
+                f"-N{nodes}",
+                "--ntasks-per-node=1",
+                "-o",
+                f"{out}/batch-%j.log",
+                "--wrap",
+                f"srun --no-kill --kill-on-bad-exit=0 -o {out}/%j-%n.log {command}",
+            ).stdout.strip()
 
         def element(job, node):
             return Element(f"{out}/{job}-{node}.log")
@@ -48,7 +60,9 @@ def main():
         print("a node was given back: the others go on")
 
         lab.run("scontrol", "update", "nodename=n1", "state=down", "reason=spot")
-        lab.until("the others to go on without node 1", lambda: element(job, 0).size() == 2 and element(second, 0).size() == 2)
+        lab.until(
+            "the others to go on without node 1", lambda: element(job, 0).size() == 2 and element(second, 0).size() == 2
+        )
         print("a node was set down: the others go on")
 
         lab.run("scancel", job, second)

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""spotnik fleet on a Slurm of four nodes. Claims: it asks for what the plan wants beyond what there is, and for no more; an element that is taken away
-for good is replaced, after the plan was made anew; fewer wanted means planned leaves; killed and started again it goes on where it was; of two that
-run one acts; with the training it ends.
+"""spotnik fleet on a Slurm of four nodes. Claims: it asks for what the plan wants beyond what there is, and
+for no more; an element that is taken away for good is replaced, after the plan was made anew; fewer wanted
+means planned leaves; killed and started again it goes on where it was; of two that run one acts; with the
+training it ends.
 
     fleet.py SPOTNIK WORKER"""
+
 import json
 import os
 import signal
@@ -13,8 +15,8 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(__file__))
-from elements import WRONG, Element, fail  # noqa: E402
-from lab import Lab  # noqa: E402
+from elements import WRONG, Element, fail
+from lab import Lab
 
 SPOTNIK, WORKER = (os.path.abspath(path) for path in sys.argv[1:3])
 
@@ -28,7 +30,13 @@ def main():
         def want(count):
             """As spotnik plan -o json says it: two kinds of machines."""
             with open(plan + ".new", "w") as file:
-                json.dump({"found": True, "plan": {"machines": [{"instance": "a", "count": 1}, {"instance": "b", "count": count - 1}]}}, file)
+                json.dump(
+                    {
+                        "found": True,
+                        "plan": {"machines": [{"instance": "a", "count": 1}, {"instance": "b", "count": count - 1}]},
+                    },
+                    file,
+                )
             os.rename(plan + ".new", plan)
 
         def queued():
@@ -45,16 +53,52 @@ def main():
 
         def start_fleet():
             log = open(f"{folder}/out/fleet-{len(fleets)}.log", "w")
-            fleets.append(subprocess.Popen(lab.inside(SPOTNIK, "fleet", "--engine", "slurm", "--folder", train, "--plan", plan, "--every", "300ms",
-                                                      "--replan", f"echo replanned >> {folder}/out/replans"), env=lab.env, stdout=log, stderr=log))
+            fleets.append(
+                subprocess.Popen(
+                    lab.inside(
+                        SPOTNIK,
+                        "fleet",
+                        "--engine",
+                        "slurm",
+                        "--folder",
+                        train,
+                        "--plan",
+                        plan,
+                        "--every",
+                        "300ms",
+                        "--replan",
+                        f"echo replanned >> {folder}/out/replans",
+                    ),
+                    env=lab.env,
+                    stdout=log,
+                    stderr=log,
+                )
+            )
             return f"{folder}/out/fleet-{len(fleets) - 1}.log"
 
         def said(log):
             with open(log) as file:
                 return file.read()
 
-        lab.run(SPOTNIK, "slurm", "submit", "-n", "1:2", "--folder", train, "--write", "--", WORKER, "-u", "20000", "-n", "100000", "-b", "96",
-                cwd=folder)
+        lab.run(
+            SPOTNIK,
+            "slurm",
+            "submit",
+            "-n",
+            "1:2",
+            "--folder",
+            train,
+            "--write",
+            "--",
+            WORKER,
+            "-u",
+            "20000",
+            "-n",
+            "100000",
+            "-b",
+            "96",
+            cwd=folder,
+        )
         elements = [Element(f"{train}/element-{i}.log") for i in range(4)]
         want(2)
         first = start_fleet()
@@ -84,7 +128,10 @@ def main():
         print("the fleet was killed: the other one acted, three wanted, three there")
         want(1)
         lab.until("two to leave", lambda: queued() == 1)
-        lab.until("the leaves of the one before, and of these, to be told", lambda: sum(element.count(r"leaving \d+") for element in elements) == 3)
+        lab.until(
+            "the leaves of the one before, and of these, to be told",
+            lambda: sum(element.count(r"leaving \d+") for element in elements) == 3,
+        )
         print("one wanted: two left in good order")
         fleets[1].terminate()
         if fleets[1].wait(60) or queued() != 1:
@@ -92,9 +139,42 @@ def main():
         lab.run("scancel", "--user=root")
 
         # A short training: the fleet ends with it.
-        lab.run(SPOTNIK, "slurm", "submit", "--folder", f"{folder}/short", "--write", "--", WORKER, "-u", "5000", "-n", "10000", "-b", "96", "-s", "100")
-        done = lab.run(SPOTNIK, "fleet", "--engine", "slurm", "--folder", f"{folder}/short", "-n", "1", "--every", "300ms", timeout=120)
-        if done.returncode or "the training is done" not in done.stdout or not Element(f"{folder}/short/element-0.log").count("done 100 "):
+        lab.run(
+            SPOTNIK,
+            "slurm",
+            "submit",
+            "--folder",
+            f"{folder}/short",
+            "--write",
+            "--",
+            WORKER,
+            "-u",
+            "5000",
+            "-n",
+            "10000",
+            "-b",
+            "96",
+            "-s",
+            "100",
+        )
+        done = lab.run(
+            SPOTNIK,
+            "fleet",
+            "--engine",
+            "slurm",
+            "--folder",
+            f"{folder}/short",
+            "-n",
+            "1",
+            "--every",
+            "300ms",
+            timeout=120,
+        )
+        if (
+            done.returncode
+            or "the training is done" not in done.stdout
+            or not Element(f"{folder}/short/element-0.log").count("done 100 ")
+        ):
             fail(f"the fleet of a short training: {done}")
         for element in elements:
             if element.count(WRONG):

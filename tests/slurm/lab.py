@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Slurm of four nodes on this machine, in a network namespace of its own: slurmctld, four slurmd, munged. Test code only."""
+"""A Slurm of four nodes on this machine, in a network namespace of its own: slurmctld, four slurmd, munged.
+Test code only."""
+
 import glob
 import os
 import shutil
@@ -85,27 +87,45 @@ class Lab:
         return self
 
     def network(self):
-        for command in (f"ip netns add {self.netns}", f"ip netns add {self.netns}-far", f"ip -n {self.netns} link set lo up",
-                        f"ip -n {self.netns} link add s0 type veth peer name s1 netns {self.netns}-far",
-                        f"ip -n {self.netns}-far link set s1 up", f"ip -n {self.netns} addr add 10.99.1.1/24 dev s0",
-                        f"ip -n {self.netns} link set s0 up", f"ip -n {self.netns} route add default dev s0"):
+        for command in (
+            f"ip netns add {self.netns}",
+            f"ip netns add {self.netns}-far",
+            f"ip -n {self.netns} link set lo up",
+            f"ip -n {self.netns} link add s0 type veth peer name s1 netns {self.netns}-far",
+            f"ip -n {self.netns}-far link set s1 up",
+            f"ip -n {self.netns} addr add 10.99.1.1/24 dev s0",
+            f"ip -n {self.netns} link set s0 up",
+            f"ip -n {self.netns} route add default dev s0",
+        ):
             subprocess.run(command.split(), check=True, capture_output=True)
 
     def inside(self, *command):
         return ["nsenter", f"--net=/run/netns/{self.netns}", *command]
 
     def daemon(self, *command):
-        self.daemons.append(subprocess.Popen(self.inside(*command), env=self.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+        self.daemons.append(
+            subprocess.Popen(self.inside(*command), env=self.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        )
 
     def start(self):
         run = f"{self.dir}/run"
-        self.daemon("munged", "--foreground", "--force", f"--socket={run}/munge.socket", f"--key-file={self.dir}/munge.key",
-                    f"--pid-file={run}/munged.pid", f"--log-file={self.dir}/log/munged.log", f"--seed-file={run}/munge.seed")
+        self.daemon(
+            "munged",
+            "--foreground",
+            "--force",
+            f"--socket={run}/munge.socket",
+            f"--key-file={self.dir}/munge.key",
+            f"--pid-file={run}/munged.pid",
+            f"--log-file={self.dir}/log/munged.log",
+            f"--seed-file={run}/munge.seed",
+        )
         self.until("munged to listen", lambda: os.path.exists(f"{run}/munge.socket"))
         self.daemon("slurmctld", "-D", "-f", f"{self.dir}/slurm.conf")
         for i in range(4):
             self.daemon("slurmd", "-D", "-f", f"{self.dir}/slurm.conf", "-N", f"n{i}")
-        self.until("four idle nodes", lambda: self.tell("sinfo", "-h", "-N", "-p", "spot", "-o", "%T").split() == ["idle"] * 4)
+        self.until(
+            "four idle nodes", lambda: self.tell("sinfo", "-h", "-N", "-p", "spot", "-o", "%T").split() == ["idle"] * 4
+        )
 
     def until(self, what, is_true, patience_s=PATIENCE_S):
         end = time.monotonic() + patience_s
@@ -115,7 +135,10 @@ class Lab:
                 said = open(log).read().splitlines()[-15:] if os.path.exists(log) else []
                 for path in glob.glob(f"{self.dir}/out/*") + glob.glob(f"{self.dir}/train/*.log"):
                     said += [path, *open(path).read().splitlines()[-4:]]
-                raise OSError(f"waited {patience_s} s for {what}; " + "\n".join([self.tell("squeue", "-o", "%i %T %r %S %N"), *said]))
+                raise OSError(
+                    f"waited {patience_s} s for {what}; "
+                    + "\n".join([self.tell("squeue", "-o", "%i %T %r %S %N"), *said])
+                )
             time.sleep(0.05)  # between two questions; nothing rests on it
 
     def run(self, *command, **more):
