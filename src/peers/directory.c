@@ -156,6 +156,7 @@ static void record_judge(struct spotnik_peers_search *search, struct findings *f
     }
     if (verdict == SPOTNIK_PEERS_VERDICT_WAIT || verdict == SPOTNIK_PEERS_VERDICT_PARKED) {
         findings->free = false;
+        search->undecided += question->reply != SPOTNIK_PEERS_REPLY_REFUSES;
         spotnik_peers_say(search, "%s", why);
         hope(search, seems_dead(search, entry) ? hope_ns : 0);
         if (verdict == SPOTNIK_PEERS_VERDICT_PARKED) /* it goes on by itself when nobody else can be alive */

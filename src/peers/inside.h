@@ -83,6 +83,7 @@ struct spotnik_peers_search {
     uint64_t begun_ns;
     uint64_t hope_ns;     /* until then it is known what we wait for; 0: nothing */
     uint64_t remaining_ns; /* more or less, of T, for the record that takes longest; 0: no record is waited for */
+    uint32_t undecided;   /* who might yet turn out to be the job, beside those who refuse us */
     int refusal;          /* by somebody who has not shown the key: told when the patience ends */
     char said[512];       /* what the others said in the last round, for the error message */
     char refused[200];    /* what the refusal said, and by which record we came to it */

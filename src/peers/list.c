@@ -102,6 +102,7 @@ static bool poll_take(struct spotnik_peers_search *search, struct poll *poll)
         if (i == poll->own)
             continue;
         reply_say(search, &poll->question[i]);
+        search->undecided += poll->question[i].reply != SPOTNIK_PEERS_REPLY_REFUSES;
         poll->counts[i] = answer_counts(search, poll, i);
         poll->up += poll->counts[i];
         poll->for_us +=

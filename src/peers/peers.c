@@ -20,6 +20,7 @@
 #define STALE_MS 60000
 #define STALE_MS_MIN 200
 #define STALE_MS_MAX 86400000
+#define REFUSED_NS (10 * SPOTNIK_S) /* of nothing but refusals */
 #define HOPE_NS (60 * SPOTNIK_S) /* beside twice T: after that a wait that never ends is a failure */
 #define REFRESHES 20 /* of our record in T, at least */
 
@@ -227,7 +228,10 @@ static bool is_late(const struct spotnik_peers_search *search, uint64_t until_ns
     uint64_t now_ns = spotnik_peers_clock_ns();
     bool hopeful = search->may_found && now_ns < search->hope_ns
                    && now_ns < spotnik_time_add(until_ns, 2 * search->peers->times.stale_ns + HOPE_NS);
-    return now_ns >= until_ns && !hopeful;
+    /* Everybody who is there says that key, job or version are wrong, and nobody else may come to be it. */
+    bool refused = search->refusal != 0 && search->undecided == 0 && search->hope_ns == 0
+                   && spotnik_time_since(now_ns, search->begun_ns) >= REFUSED_NS;
+    return refused || (now_ns >= until_ns && !hopeful);
 }
 
 static int search_run(struct spotnik_peers_search *search, uint64_t until_ns, bool (*stop)(void *context),
@@ -240,6 +244,7 @@ static int search_run(struct spotnik_peers_search *search, uint64_t until_ns, bo
             spotnik_dns_resolve(&peers->spec, search->said, sizeof search->said);
         search->hope_ns = search->remaining_ns = 0;
         search->refusal = 0;
+        search->undecided = 0;
         enum spotnik_peers_round round = peers->spec.is_directory ? spotnik_peers_directory_round(search)
                                                                   : spotnik_peers_list_round(search);
         waiting_tell(search, round != SPOTNIK_PEERS_AGAIN);
