@@ -251,6 +251,7 @@ enum agent_end agent_reaped(struct agent *agent, struct agent_worker *worker, in
         close(worker->out.fd); /* a grandchild may hold the other end */
     if (worker->err.fd >= 0)
         close(worker->err.fd);
+    keeper_drop(&agent->keeper, worker->number);
     agent->ended[end]++;
     worker->pid = 0;
     return end;

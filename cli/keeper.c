@@ -14,10 +14,16 @@
 
 #include "agent.h"
 
-/* What the agent says: here are two pipes of a worker, or, without them, that it ends. */
+/* What the agent says. */
+enum tell {
+    GIVE, /* here are two pipes of a worker */
+    DROP, /* that worker has ended: whoever still holds its pipes is to learn that nobody reads them */
+    END,  /* the agent itself ends */
+};
+
 struct word {
+    enum tell what;
     uint32_t number;
-    bool ending;
 };
 
 /* One pipe of one worker. */
@@ -60,6 +66,13 @@ static void shelf_drop(struct shelf *shelf, uint32_t at)
     shelf->kept[at] = shelf->kept[--shelf->count];
 }
 
+static void shelf_drop_worker(struct shelf *shelf, uint32_t number)
+{
+    for (uint32_t i = shelf->count; i > 0; i--)
+        if (shelf->kept[i - 1]->worker.number == number)
+            shelf_drop(shelf, i - 1);
+}
+
 /* False: the agent has ended. */
 static bool word_take(struct shelf *shelf, int fd)
 {
@@ -78,8 +91,10 @@ static bool word_take(struct shelf *shelf, int fd)
         return true;
     if (got != (ssize_t)sizeof(word))
         return false;
-    if (word.ending)
+    if (word.what == END)
         _exit(0);
+    if (word.what == DROP)
+        shelf_drop_worker(shelf, word.number);
     struct cmsghdr *header = CMSG_FIRSTHDR(&message);
     if (!header || header->cmsg_type != SCM_RIGHTS || header->cmsg_len != CMSG_LEN(sizeof(pipes)))
         return true;
@@ -170,14 +185,19 @@ static void say(const struct keeper *keeper, struct word word, const int *pipes)
 
 void keeper_give(const struct keeper *keeper, uint32_t number, int out, int err)
 {
-    say(keeper, (struct word){.number = number}, (int[]){out, err});
+    say(keeper, (struct word){.what = GIVE, .number = number}, (int[]){out, err});
+}
+
+void keeper_drop(const struct keeper *keeper, uint32_t number)
+{
+    say(keeper, (struct word){.what = DROP, .number = number}, NULL);
 }
 
 void keeper_end(struct keeper *keeper)
 {
     if (keeper->pid <= 0)
         return;
-    say(keeper, (struct word){.ending = true}, NULL);
+    say(keeper, (struct word){.what = END}, NULL);
     close(keeper->fd);
     while (waitpid(keeper->pid, NULL, 0) < 0 && errno == EINTR)
         ;

@@ -20,6 +20,9 @@ bool keeper_start(struct keeper *keeper);
 /* The reading ends of worker `number`. Without a keeper that lives, nothing is done. */
 void keeper_give(const struct keeper *keeper, uint32_t number, int out, int err);
 
+/* Worker `number` has ended, and all it printed has been read. */
+void keeper_drop(const struct keeper *keeper, uint32_t number);
+
 /* The agent ends in good order, and the keeper with it. */
 void keeper_end(struct keeper *keeper);
 

@@ -340,13 +340,20 @@ static void host_answered(struct spotnik_engine *engine, struct spotnik_opening 
         spotnik_engine_tell(engine, SPOTNIK_EVENT_DIAL_FAILED, &expected, same_host ? SPOTNIK_PROOF_GONE : SPOTNIK_PROOF_NONE);
 }
 
+/* Others, such as `spotnik status`, have a new id every time. */
+static bool is_of_member(uint8_t purpose)
+{
+    return purpose == SPOTNIK_PURPOSE_CONTROL || purpose == SPOTNIK_PURPOSE_BACK || purpose == SPOTNIK_PURPOSE_DATA
+           || purpose == SPOTNIK_PURPOSE_WIDEN || purpose == SPOTNIK_PURPOSE_SHARE;
+}
+
 static void shake_on(struct spotnik_engine *engine, struct spotnik_opening *opening)
 {
     opening->socket.readable = opening->socket.writable = false;
     int rc = spotnik_shake_run(&opening->shake, opening->socket.fd);
     if (rc == SPOTNIK_SHAKE_AGAIN)
         return;
-    if (rc == 0)
+    if (rc == 0 && is_of_member(opening->shake.wire.purpose))
         spotnik_speech_note(engine, opening->shake.wire.peer.id, opening->shake.wire.speech);
     if (rc != 0)
         shake_failed(engine, opening, rc);
