@@ -97,9 +97,9 @@ static void test_no_file(void **state)
     (void)state;
     alarm(60); /* a test that hangs ends */
     assert_int_equal(mkfifo(path, 0600), 0);
-    assert_int_equal(spotnik_key_read(path, key), SPOTNIK_ERR_SYSTEM);
+    assert_int_equal(spotnik_key_read(path, key), SPOTNIK_ERR_ARGUMENT);
     assert_non_null(strstr(spotnik_last_error(), "no regular file"));
-    assert_int_equal(spotnik_key_read("/dev/zero", key), SPOTNIK_ERR_SYSTEM);
+    assert_int_equal(spotnik_key_read("/dev/zero", key), SPOTNIK_ERR_ARGUMENT);
     alarm(0);
 }
 
