@@ -19,6 +19,7 @@ static const char usage[] =
     "usage: spotnik plan [explain] [--deadline 6h] [--budget 40] --target epochs=90 [--profile run.db|FILE]\n"
     "                    [--prices FILE]... [--advisor FILE] [--history TYPE=FILE]... [--confidence 0.95]\n"
     "                    [--cloud C] [--region R] [--zone Z] [--type T] [--accelerator A] [--gpu-memory GiB] [--quota TYPE=N]\n"
+    "                    [--data GB@REGION --egress-usd X] [--storage-usd X]\n"
     "                    [--machines 64] [--only spot|on-demand] [--losses-per-h X | --churn TRACE "
     "[--speedup X]]\n"
     "                    [--availability TYPE[@ZONE]=TRACE]... [--climates TRACE]... [--lifetimes FILE [--cap 24h]]\n"
@@ -260,6 +261,19 @@ static bool quota_add(struct call *call)
     return true;
 }
 
+/* "500@us-east-1": gigabytes, and where they are. */
+static bool data_read(struct call *call)
+{
+    char *at = strchr(optarg, '@');
+
+    if (!at || !at[1])
+        return spotnik_cli_refuse("plan", 0, "--data '%s' is not GB@REGION", optarg) != 0;
+    *at++ = '\0';
+    call->wish.work.data_region = at;
+    return spotnik_cli_number("plan", "--data", optarg, 0, 1e9, &call->wish.work.data_gb);
+}
+
+enum { DATA = 512, EGRESS, STORAGE };
 enum { CLOUD = 256, REGION, ZONE, TYPE, ACCELERATOR, GPU_MEMORY, QUOTA, PRICES_AGE };
 
 static bool read_filter(struct call *call, int option)
@@ -279,6 +293,12 @@ static bool read_filter(struct call *call, int option)
         return spotnik_cli_number("plan", "--gpu-memory", optarg, 0, 1e5, &call->filter.accelerator_gib);
     case QUOTA:
         return quota_add(call);
+    case DATA:
+        return data_read(call);
+    case EGRESS:
+        return spotnik_cli_number("plan", "--egress-usd", optarg, 0, 100, &call->wish.work.egress_usd_per_gb);
+    case STORAGE:
+        return spotnik_cli_number("plan", "--storage-usd", optarg, 0, 100, &call->wish.work.storage_usd_per_gb_month);
     case PRICES_AGE:
         return spotnik_cli_duration("plan", "--prices-age", optarg, false, &call->prices_age_s);
     default:
@@ -405,6 +425,9 @@ int spotnik_cmd_plan(int argc, char **argv)
                                              { "gpu-memory", 1, 0, GPU_MEMORY },
                                              { "quota", 1, 0, QUOTA },
                                              { "prices-age", 1, 0, PRICES_AGE },
+                                             { "data", 1, 0, DATA },
+                                             { "egress-usd", 1, 0, EGRESS },
+                                             { "storage-usd", 1, 0, STORAGE },
                                              { "output", 1, 0, 'o' },
                                              { "help", 0, 0, 'h' },
                                              { 0, 0, 0, 0 } };
@@ -416,7 +439,9 @@ int spotnik_cmd_plan(int argc, char **argv)
                                    .on_demand = true,
                                    .seed = 1,
                                    .runs = 400,
-                                   .work = { .losses_per_h = NAN, .together = SPOTNIK_LOSSES_TOGETHER } },
+                                   .work = { .losses_per_h = NAN,
+                                             .together = SPOTNIK_LOSSES_TOGETHER,
+                                             .egress_usd_per_gb = 0.02 } },
                          .standing = { .elapsed_s = NAN, .spent_usd = NAN },
                          .speedup = 1,
                          .prices_age_s = SPOTNIK_PRICES_FRESH_S,

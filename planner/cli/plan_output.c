@@ -175,6 +175,9 @@ static void explain_one(const struct spotnik_plan_context *x, const struct spotn
             fprintf(out, "; with one less a step takes %.3f s", one_less_s);
         fputc('\n', out);
     }
+    double extra_usd = spotnik_fleet_extra_usd(x->profile, &c->fleet, &x->wish->work, c->outcome.time_mean_s);
+    if (extra_usd > 0)
+        fprintf(out, "  data moved and checkpoints kept: $%.2f\n", extra_usd);
     fprintf(
         out,
         "  simulated: %.1f losses, %.2f h, $%.2f; on time in %.0f %%, in budget in %.0f %% of runs\n  %s\n",

@@ -138,6 +138,22 @@ static double startup_of(const struct spotnik_profile *profile, const struct spo
     return waiting ? profile->startup_s + profile->join_s : 0;
 }
 
+double spotnik_fleet_extra_usd(const struct spotnik_profile *profile, const struct spotnik_fleet *fleet,
+                               const struct spotnik_work *work, double time_s)
+{
+    double usd = SPOTNIK_CHECKPOINTS_KEPT * profile->state_bytes / 1e9 * work->storage_usd_per_gb_month * time_s
+                 / (730 * 3600);
+
+    for (size_t i = 0; work->data_region && i < fleet->group_count; i++) {
+        const char *region = fleet->groups[i].offer->region;
+        bool again = !strcmp(region, work->data_region);
+        for (size_t j = 0; j < i; j++)
+            again = again || !strcmp(region, fleet->groups[j].offer->region);
+        usd += again ? 0 : work->data_gb * work->egress_usd_per_gb;
+    }
+    return usd;
+}
+
 struct spotnik_estimate spotnik_fleet_estimate(const struct spotnik_profile *profile,
                                                const struct spotnik_fleet *fleet,
                                                const struct spotnik_work *work)
@@ -151,6 +167,6 @@ struct spotnik_estimate spotnik_fleet_estimate(const struct spotnik_profile *pro
     e.steps = spotnik_fleet_steps(profile, fleet, work);
     e.time_s = e.steps * e.step_s + startup_of(profile, fleet);
     e.usd_per_h = spotnik_fleet_usd_per_h(fleet);
-    e.cost_usd = e.time_s / 3600 * e.usd_per_h;
+    e.cost_usd = e.time_s / 3600 * e.usd_per_h + spotnik_fleet_extra_usd(profile, fleet, work, e.time_s);
     return e;
 }

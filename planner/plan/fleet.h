@@ -22,6 +22,7 @@
 #define SPOTNIK_FLEET_GROUPS 4
 #define SPOTNIK_FLEET_RUNS_MAX 2000
 #define SPOTNIK_LOSSES_TOGETHER 0.25
+#define SPOTNIK_CHECKPOINTS_KEPT 2
 
 struct spotnik_group {
     const struct spotnik_offer *offer;
@@ -45,6 +46,9 @@ struct spotnik_work {
     const struct spotnik_weather *weather;   /* for pools of which nothing is known; NULL: the built-in one */
     const struct spotnik_survival *lives;    /* lifetimes of spot machines; NULL: unknown */
     double cap_s;                            /* the provider ends spot machines at this age; 0: it does not */
+    double data_gb, egress_usd_per_gb;       /* paid once for every other region that the fleet is in */
+    const char *data_region;                 /* where the data are; NULL: nothing is paid */
+    double storage_usd_per_gb_month;         /* of SPOTNIK_CHECKPOINTS_KEPT checkpoints */
 };
 
 struct spotnik_estimate {
@@ -78,6 +82,9 @@ double spotnik_fleet_step_s(const struct spotnik_profile *profile, const struct 
 struct spotnik_estimate spotnik_fleet_estimate(const struct spotnik_profile *profile,
                                                const struct spotnik_fleet *fleet,
                                                const struct spotnik_work *work);
+/* What a job of `time_s` costs beside its machines: moving its data, keeping its checkpoints. */
+double spotnik_fleet_extra_usd(const struct spotnik_profile *profile, const struct spotnik_fleet *fleet,
+                               const struct spotnik_work *work, double time_s);
 /* Steps that the job needs at the fleet's batch. */
 double spotnik_fleet_steps(const struct spotnik_profile *profile, const struct spotnik_fleet *fleet,
                            const struct spotnik_work *work);

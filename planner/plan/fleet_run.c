@@ -290,6 +290,8 @@ static struct spotnik_run run_once(const struct spotnik_profile *profile, const 
             run_extend(&run, steps);
             break;
         }
+    if (isfinite(run.now_s))
+        run.cost_usd += spotnik_fleet_extra_usd(profile, fleet, work, run.now_s);
     return (struct spotnik_run){ .time_s = run.now_s,
                                  .cost_usd = run.cost_usd,
                                  .machine_s = run.machine_s,
