@@ -61,7 +61,8 @@ void spotnik_weather_print(const struct spotnik_weather *w)
 
 static bool in_place(const struct spotnik_offer *offer, const char *type, const char *zone)
 {
-    return !strcmp(offer->instance, type) && (!*zone || !strcmp(offer->zone, zone) || !strcmp(offer->region, zone));
+    return !strcmp(offer->instance, type) && (!*zone || !strcmp(offer->zone, zone) || !strcmp(offer->zone_id, zone)
+               || !strcmp(offer->region, zone));
 }
 
 /* "p3.2xlarge@us-east-1a=FILE": what was seen of a place, until now. Places without a zone take it all the same. */

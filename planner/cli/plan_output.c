@@ -87,13 +87,14 @@ static void print_doubt(const struct spotnik_plan_context *x, FILE *out)
     spotnik_group_pool(&c->fleet.groups[i], &x->wish->work, &pool);
     spotnik_fleet_describe(&c->fleet, fleet, sizeof(fleet));
     fprintf(out, "\nwhat the chance of %s rests on:\n", fleet);
+    const struct spotnik_offer *offer = c->fleet.groups[i].offer;
+    const char *place = *offer->zone ? offer->zone : *offer->zone_id ? offer->zone_id : offer->region;
     if (pool.kind == SPOTNIK_POOL_UNKNOWN || pool.kind == SPOTNIK_POOL_BAND)
         fprintf(out,
                 "  nothing was seen of spot capacity for %s%s%s: it is drawn from %s;\n"
                 "  give --availability %s%s%s=TRACE (docs/traces.md) for a chance of your own\n",
-                c->fleet.groups[i].offer->instance, *c->fleet.groups[i].offer->zone ? " in " : "",
-                c->fleet.groups[i].offer->zone, pool.weather->name, c->fleet.groups[i].offer->instance,
-                *c->fleet.groups[i].offer->zone ? "@" : "", c->fleet.groups[i].offer->zone);
+                offer->instance, *place ? " in " : "", place, pool.weather->name, offer->instance, *place ? "@" : "",
+                place);
     if (c->outcome.third_short[2] - c->outcome.third_short[0] < 1e-9) {
         fputs("  capacity is never short in any run\n", out);
         return;

@@ -48,9 +48,12 @@ void spotnik_fleet_describe(const struct spotnik_fleet *fleet, char *text, size_
     *text = '\0';
     for (size_t i = 0; i < fleet->group_count && used < size; i++) {
         const struct spotnik_group *g = &fleet->groups[i];
+        const char *place = *g->offer->zone && g->spot ? g->offer->zone
+                            : *g->offer->zone_id && g->spot ? g->offer->zone_id
+                                                            : g->offer->region;
         used += (size_t)snprintf(text + used, size - used, "%s%u x %s %s%s%s%s", i ? " + " : "", g->machines,
-                                 g->offer->instance, g->spot ? "spot" : "on-demand",
-                                 *g->offer->zone ? " " : "", g->offer->zone, g->running ? " (kept)" : "");
+                                 g->offer->instance, g->spot ? "spot" : "on-demand", *place ? " " : "", place,
+                                 g->running ? " (kept)" : "");
     }
 }
 
