@@ -66,8 +66,9 @@ static size_t first_of(const struct spotnik_catalog *catalog, const char *instan
     return low;
 }
 
-/* A band of the Spot Advisor: which share of the machines was taken back in the month that is over. It is read as a range;
- * no data say how well it tells the hours to come, so that the doubt is a choice, and grows with the band. */
+/* A band of the Spot Advisor: which share of the machines was taken back in the month that is over. It is
+ * read as a range; no data say how well it tells the hours to come, so that the doubt is a choice, and
+ * grows with the band. */
 struct band {
     double least_pct, most_pct, doubt;
 };

@@ -58,21 +58,22 @@ extern const char spotnik_catalog_builtin_date[];
  * instance type and from the built-in table. Call it once, after the last file. */
 void spotnik_catalog_complete(struct spotnik_catalog *catalog);
 
-/* Adds the offers of a price file: SkyPilot's vms.csv of AWS, GCP or Azure, our own columns, or a file that
- * spotnik_catalog_write made. Negative prices are faults, rows without any price are left out, and a file of such rows is
- * a fault. Of GCP, accelerators find their hosts. */
+/* Adds the offers of a price file: SkyPilot's vms.csv of AWS, GCP or Azure, our own columns, or a file
+ * that spotnik_catalog_write made. Negative prices are faults, rows without any price are left out, and a
+ * file of such rows is a fault. Of GCP, accelerators find their hosts. */
 int spotnik_catalog_read(struct spotnik_catalog *catalog, const char *path, struct spotnik_fault *fault);
 struct spotnik_table;
 int spotnik_catalog_take(struct spotnik_catalog *catalog, const struct spotnik_table *table,
                          struct spotnik_fault *fault);
-/* Any source that is recognised (price_sources.c): the above, the Spot Advisor, the price pages of AWS for spot and
- * on-demand, and a table of zone ids and names. */
+/* Any source that is recognised (price_sources.c): the above, the Spot Advisor, the price pages of AWS for
+ * spot and on-demand, and a table of zone ids and names. */
 int spotnik_catalog_source(struct spotnik_catalog *catalog, const char *name, const char *bytes, size_t size,
                            struct spotnik_fault *fault);
 int spotnik_catalog_write(const struct spotnik_catalog *catalog, const char *path, struct spotnik_fault *fault);
 /* Notes that a row is left out. */
 void spotnik_catalog_drop(struct spotnik_catalog *catalog, const char *example, const char *why);
-/* Sets a price wherever the type is known in the region; returns how many offers took it. `on_demand` or spot. */
+/* Sets a price wherever the type is known in the region; returns how many offers took it. `on_demand` or
+ * spot. */
 size_t spotnik_catalog_price(struct spotnik_catalog *catalog, const char *region, const char *instance, bool on_demand,
                              double usd_per_h);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Speed and closed-form estimates of one fleet. Which fleets to look at is planner.c's business, runs are fleet_run.c's. */
+/* Speed and closed-form estimates of one fleet. Which fleets to look at is planner.c's business, runs are
+ * fleet_run.c's. */
 #include "plan/fleet.h"
 #include "plan/model_speed.h"
 

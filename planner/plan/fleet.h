@@ -4,11 +4,11 @@
  *
  * Steps are synchronous (our ring): devices get shares of the batch in proportion to their speed, the ring
  * runs at the slowest link. A lost spot machine costs `recover_s`, then the survivors go on; its
- * replacement waits until there is capacity, starts up and joins. Capacity is that of the group's pool (pool.h):
- * it goes for all machines of a pool at once. Machines that are lost by themselves take others along with
- * probability `together` (each with one half). When nobody is left, work since the last checkpoint is lost.
- * A spot machine with a price history is billed by the second at the prices of the moment, each run from a random
- * moment of the history on. */
+ * replacement waits until there is capacity, starts up and joins. Capacity is that of the group's pool
+ * (pool.h): it goes for all machines of a pool at once. Machines that are lost by themselves take others
+ * along with probability `together` (each with one half). When nobody is left, work since the last
+ * checkpoint is lost. A spot machine with a price history is billed by the second at the prices of the
+ * moment, each run from a random moment of the history on. */
 #ifndef SPOTNIK_PLAN_FLEET_H
 #define SPOTNIK_PLAN_FLEET_H
 

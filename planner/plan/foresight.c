@@ -3,8 +3,8 @@
  * of phases, one per age bucket for up and for down (a Coxian clock: a phase either ends the stretch or
  * ages into the next). The job holds a set of machines. Per step one that works does h and keeps S, two
  * gain slack, none costs S; starting from nothing costs S by one changeover d. C never grows, and where it
- * stays S falls, so one sweep over (C, S) solves it exactly on the grid. The deadline is not weighed against
- * money here: a choice after which it could be missed is not there. */
+ * stays S falls, so one sweep over (C, S) solves it exactly on the grid. The deadline is not weighed
+ * against money here: a choice after which it could be missed is not there. */
 #include "plan/foresight.h"
 
 #include <math.h>
@@ -304,8 +304,9 @@ static void foresight_observe(void *self, bool available, double age_s, double s
                               : -f->solved[i].end_per_s[available][bucket] * stretch_s;
 }
 
-/* The programme knows one price. What spot costs now beyond the usual is paid for this step; later ones are thought to be
- * usual again. So the job waits out what is dear while waiting is cheap, and hurries where it is cheap. */
+/* The programme knows one price. What spot costs now beyond the usual is paid for this step; later ones
+ * are thought to be usual again. So the job waits out what is dear while waiting is cheap, and hurries
+ * where it is cheap. */
 static void price_add(const struct spotnik_foresight *f, const struct spotnik_job_view *view, unsigned from, double weight,
                       double cost[SETS])
 {

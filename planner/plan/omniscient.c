@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dynamic programme backwards over ticks: the least cost from here on, by machine and by work done, in units
- * of which a tick and a changeover are multiples. */
+/* Dynamic programme backwards over ticks: the least cost from here on, by machine and by work done, in
+ * units of which a tick and a changeover are multiples. */
 #include "plan/omniscient.h"
 
 #include <math.h>

@@ -26,9 +26,10 @@ static bool sky_is_weather(struct spotnik_sky *sky, struct spotnik_prng *prng)
         return true;
     if (pool->kind == SPOTNIK_POOL_BAND && spotnik_draw_uniform(prng) < pool->doubt)
         return true;
-    sky->losses_per_h = pool->high_per_h > pool->low_per_h
-                            ? pool->low_per_h * pow(pool->high_per_h / pool->low_per_h, spotnik_draw_uniform(prng))
-                            : pool->high_per_h;
+    sky->losses_per_h =
+        pool->high_per_h > pool->low_per_h
+            ? pool->low_per_h * pow(pool->high_per_h / pool->low_per_h, spotnik_draw_uniform(prng))
+            : pool->high_per_h;
     return false;
 }
 
