@@ -18,24 +18,31 @@
 static const char usage[] =
     "usage: spotnik plan [explain] [--deadline 6h] [--budget 40] --target epochs=90 [--profile run.db|FILE]\n"
     "                    [--prices FILE]... [--advisor FILE] [--history TYPE=FILE]... [--confidence 0.95]\n"
-    "                    [--cloud C] [--region R] [--zone Z] [--type T] [--accelerator A] [--gpu-memory GiB] [--quota TYPE=N]\n"
+    "                    [--cloud C] [--region R] [--zone Z] [--type T] [--accelerator A] [--gpu-memory GiB] "
+    "[--quota TYPE=N]\n"
     "                    [--data GB@REGION --egress-usd X] [--storage-usd X]\n"
     "                    [--machines 64] [--only spot|on-demand] [--losses-per-h X | --churn TRACE "
     "[--speedup X]]\n"
-    "                    [--availability TYPE[@ZONE]=TRACE]... [--climates TRACE]... [--lifetimes FILE [--cap 24h]]\n"
+    "                    [--availability TYPE[@ZONE]=TRACE]... [--climates TRACE]... [--lifetimes FILE "
+    "[--cap 24h]]\n"
     "                    [--from-status FILE [--running TYPE[@ZONE]=spot|on-demand[:N]]... [--batch N] "
     "[--elapsed 2h]\n"
     "                    [--spent X]] [--store FILE.db] [--seed N] [--runs N] [--plot FILE.svg]\n"
     "                    [-o table|json|skypilot|ec2-fleet|kubernetes|slurm] [-- command...]\n"
     "\n"
-    "Without --prices those that `spotnik prices update` has kept count (a week at most, else --prices-age), or the\n"
+    "Without --prices those that `spotnik prices update` has kept count (a week at most, else --prices-age), "
+    "or the\n"
     "built-in table (--prices builtin);\n"
-    "without --profile an example job counts. Filters take patterns (\"us-*\") and may be repeated. --target is epochs=N, "
+    "without --profile an example job counts. Filters take patterns (\"us-*\") and may be repeated. --target "
+    "is epochs=N, "
     "steps=N or\n"
-    "samples=N. Without deadline and budget the knee of the Pareto front is chosen. --availability tells what was seen "
+    "samples=N. Without deadline and budget the knee of the Pareto front is chosen. --availability tells "
+    "what was seen "
     "of\n"
-    "a place until now; of places without it only how such machines fare in general (--climates learns that from your\n"
-    "traces). --churn replays a trace for all spot machines, every run from another instant. docs/traces.md has the\n"
+    "a place until now; of places without it only how such machines fare in general (--climates learns that "
+    "from your\n"
+    "traces). --churn replays a trace for all spot machines, every run from another instant. docs/traces.md "
+    "has the\n"
     "formats. "
     "--from-status re-plans\n"
     "from what `spotnik status --json` printed: --running says what the members are rented as, and they "
@@ -189,9 +196,10 @@ static int plan_run(struct call *call, spotnik_plan_printer print, struct spotni
                  ? -1
                  : 0;
     if (!rc && print(&call->context, stdout))
-        rc = spotnik_fault_set(fault, "%s", *plan->binding ? plan->binding
-                                                   : "this format cannot say this plan (ec2-fleet rents from AWS "
-                                                     "alone: --cloud aws), or the output cannot be written");
+        rc = spotnik_fault_set(fault, "%s",
+                               *plan->binding ? plan->binding
+                                              : "this format cannot say this plan (ec2-fleet rents from AWS "
+                                                "alone: --cloud aws), or the output cannot be written");
     else if (!rc && !plan->found)
         rc = spotnik_fault_set(fault, "%s", plan->binding);
     spotnik_trace_free(&call->churn);
@@ -252,7 +260,8 @@ static bool quota_add(struct call *call)
 
     if (!number || call->wish.quota_count == SPOTNIK_QUOTAS_MAX)
         return spotnik_cli_refuse("plan", 0, "--quota '%s' is not TYPE=N, or there are more than %d", optarg,
-                                  SPOTNIK_QUOTAS_MAX) != 0;
+                                  SPOTNIK_QUOTAS_MAX)
+               != 0;
     *number++ = '\0';
     if (!spotnik_cli_count("plan", "--quota", number, 0, 1024, &machines))
         return false;
@@ -298,7 +307,8 @@ static bool read_filter(struct call *call, int option)
     case EGRESS:
         return spotnik_cli_number("plan", "--egress-usd", optarg, 0, 100, &call->wish.work.egress_usd_per_gb);
     case STORAGE:
-        return spotnik_cli_number("plan", "--storage-usd", optarg, 0, 100, &call->wish.work.storage_usd_per_gb_month);
+        return spotnik_cli_number("plan", "--storage-usd", optarg, 0, 100,
+                                  &call->wish.work.storage_usd_per_gb_month);
     case PRICES_AGE:
         return spotnik_cli_duration("plan", "--prices-age", optarg, false, &call->prices_age_s);
     default:
@@ -333,9 +343,11 @@ static bool read_option(void *context, int option)
         call->churn_path = optarg;
         return true;
     case 'A':
-        return spotnik_cli_append("plan", optarg, call->known.seen, &call->known.seen_count, SPOTNIK_SEEN_MAX);
+        return spotnik_cli_append("plan", optarg, call->known.seen, &call->known.seen_count,
+                                  SPOTNIK_SEEN_MAX);
     case 'K':
-        return spotnik_cli_append("plan", optarg, call->known.climates, &call->known.climate_count, SPOTNIK_SEEN_MAX);
+        return spotnik_cli_append("plan", optarg, call->known.climates, &call->known.climate_count,
+                                  SPOTNIK_SEEN_MAX);
     case 'L':
         call->known.lifetimes = optarg;
         return true;

@@ -160,8 +160,8 @@ static int advise_csv(struct spotnik_catalog *catalog, const char *path, const c
     return rc;
 }
 
-int spotnik_catalog_advise_bytes(struct spotnik_catalog *catalog, const char *name, const char *bytes, size_t size,
-                                 struct spotnik_fault *fault)
+int spotnik_catalog_advise_bytes(struct spotnik_catalog *catalog, const char *name, const char *bytes,
+                                 size_t size, struct spotnik_fault *fault)
 {
     char first = bytes[strspn(bytes, " \t\r\n")];
 
@@ -221,7 +221,6 @@ static void facts_copy(struct spotnik_offer *to, const struct spotnik_offer *fro
         to->link_gbps = from->link_gbps;
 }
 
-
 void spotnik_catalog_complete(struct spotnik_catalog *catalog)
 {
     /* stable results: offers of one type together, those with facts first */
@@ -252,8 +251,8 @@ void spotnik_catalog_drop(struct spotnik_catalog *catalog, const char *example, 
     drop->rows++;
 }
 
-size_t spotnik_catalog_price(struct spotnik_catalog *catalog, const char *region, const char *instance, bool on_demand,
-                             double usd_per_h)
+size_t spotnik_catalog_price(struct spotnik_catalog *catalog, const char *region, const char *instance,
+                             bool on_demand, double usd_per_h)
 {
     size_t set = 0;
 

@@ -100,7 +100,7 @@ void spotnik_group_pool(const struct spotnik_group *group, const struct spotnik_
     const struct spotnik_offer *offer = group->offer;
     struct spotnik_pool pool = { .lives = work->lives, .cap_s = work->cap_s, .doubt = offer->losses_doubt };
 
-    pool.weather = work->weather            ? work->weather
+    pool.weather = work->weather             ? work->weather
                    : offer->accelerators > 0 ? &spotnik_weather_accelerators
                                              : &spotnik_weather_processors;
     pool.outlook = spotnik_outlook_unknown(pool.weather);
@@ -124,7 +124,7 @@ void spotnik_group_pool(const struct spotnik_group *group, const struct spotnik_
 }
 
 double spotnik_fleet_steps(const struct spotnik_profile *profile, const struct spotnik_fleet *fleet,
-                       const struct spotnik_work *work)
+                           const struct spotnik_work *work)
 {
     return spotnik_profile_epochs(profile, work->epochs, fleet->batch) * profile->samples_per_epoch
            / fleet->batch;
@@ -142,8 +142,8 @@ static double startup_of(const struct spotnik_profile *profile, const struct spo
 double spotnik_fleet_extra_usd(const struct spotnik_profile *profile, const struct spotnik_fleet *fleet,
                                const struct spotnik_work *work, double time_s)
 {
-    double usd = SPOTNIK_CHECKPOINTS_KEPT * profile->state_bytes / 1e9 * work->storage_usd_per_gb_month * time_s
-                 / (730 * 3600);
+    double usd = SPOTNIK_CHECKPOINTS_KEPT * profile->state_bytes / 1e9 * work->storage_usd_per_gb_month
+                 * time_s / (730 * 3600);
 
     for (size_t i = 0; work->data_region && i < fleet->group_count; i++) {
         const char *region = fleet->groups[i].offer->region;

@@ -42,13 +42,14 @@ struct spotnik_work {
     double epochs;       /* at the reference batch */
     double losses_per_h; /* of single machines, for offers that do not say; NAN: unknown */
     double together;
-    const struct spotnik_trace *churn;       /* replayed for all spot machines, whatever else is known; NULL: draw */
-    const struct spotnik_weather *weather;   /* for pools of which nothing is known; NULL: the built-in one */
-    const struct spotnik_survival *lives;    /* lifetimes of spot machines; NULL: unknown */
-    double cap_s;                            /* the provider ends spot machines at this age; 0: it does not */
-    double data_gb, egress_usd_per_gb;       /* paid once for every other region that the fleet is in */
-    const char *data_region;                 /* where the data are; NULL: nothing is paid */
-    double storage_usd_per_gb_month;         /* of SPOTNIK_CHECKPOINTS_KEPT checkpoints */
+    const struct spotnik_trace
+        *churn; /* replayed for all spot machines, whatever else is known; NULL: draw */
+    const struct spotnik_weather *weather; /* for pools of which nothing is known; NULL: the built-in one */
+    const struct spotnik_survival *lives;  /* lifetimes of spot machines; NULL: unknown */
+    double cap_s;                          /* the provider ends spot machines at this age; 0: it does not */
+    double data_gb, egress_usd_per_gb;     /* paid once for every other region that the fleet is in */
+    const char *data_region;               /* where the data are; NULL: nothing is paid */
+    double storage_usd_per_gb_month;       /* of SPOTNIK_CHECKPOINTS_KEPT checkpoints */
 };
 
 struct spotnik_estimate {
@@ -60,7 +61,8 @@ struct spotnik_outcome {
     double cost_mean_usd, cost_low_usd, cost_high_usd;
     double on_time, in_budget, both; /* shares of runs */
     double losses, machine_h;
-    double third_both[3], third_short[3]; /* runs by how long capacity was short: `both` of the best, the middle and the
+    double third_both[3],
+        third_short[3]; /* runs by how long capacity was short: `both` of the best, the middle and the
                                              worst third, and the largest share of time short in each */
     unsigned runs;
 };
@@ -92,8 +94,9 @@ double spotnik_fleet_steps(const struct spotnik_profile *profile, const struct s
 void spotnik_group_pool(const struct spotnik_group *group, const struct spotnik_work *work,
                         struct spotnik_pool *pool_out);
 /* One run under work->churn from `from_s` on. */
-struct spotnik_run spotnik_fleet_replay(const struct spotnik_profile *profile, const struct spotnik_fleet *fleet,
-                                        const struct spotnik_work *work, double from_s);
+struct spotnik_run spotnik_fleet_replay(const struct spotnik_profile *profile,
+                                        const struct spotnik_fleet *fleet, const struct spotnik_work *work,
+                                        double from_s);
 /* Same seed, same outcome. `deadline_s` and `budget_usd` may be infinite. */
 struct spotnik_outcome spotnik_fleet_simulate(const struct spotnik_profile *profile,
                                               const struct spotnik_fleet *fleet,
