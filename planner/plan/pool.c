@@ -10,6 +10,11 @@ static void sky_read(struct spotnik_sky *sky)
 {
     const struct spotnik_trace *trace = sky->pool->trace;
     double stays_s;
+
+    if (trace->start_given && sky->trace_at_s >= trace->start_s + trace->length_s - 1e-6) {
+        sky->changes_s = INFINITY; /* as `spotnik run --churn`: after its end nobody comes or goes */
+        return;
+    }
     unsigned machines = spotnik_trace_at(trace, sky->trace_at_s, &stays_s);
 
     sky->machines = trace->on_off && machines ? UINT_MAX : machines;

@@ -170,6 +170,7 @@ static int counts_read(const struct spotnik_table *table, const struct options *
         if (spotnik_trace_append(trace, last_s - first_s, (unsigned)machines, fault))
             return -1;
     }
+    trace->on_off = trace->highest <= 1;
     return 0;
 }
 

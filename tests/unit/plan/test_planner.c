@@ -325,6 +325,16 @@ static void replays(void **state)
     r = spotnik_fleet_replay(&p, &fleet, &work, 0);
     assert_true(fabs(r.time_s - (110 + 3 + 200)) < 1e-9);
     spotnik_trace_free(&churn);
+    /* from a given start on, what is there at the end stays; otherwise the trace begins again */
+    churn = trace_of("seconds,machines\n0,1\n100,2\n200,2\n");
+    churn.start_given = true;
+    work.epochs = 400; /* one machine for 110 s, then two for good: about 460 s */
+    double held_s = spotnik_fleet_simulate(&p, &fleet, &work, INFINITY, INFINITY, 20, 1).time_high_s;
+    churn.start_given = false;
+    double again_s = spotnik_fleet_replay(&p, &fleet, &work, 0).time_s;
+    assert_true(held_s < 480 && again_s > 520);
+    spotnik_trace_free(&churn);
+    work.epochs = 200;
     /* eight machines are wanted, the trace has two: no third one works */
     churn = trace_of("seconds,machines\n0,2\n1000,1\n");
     fleet.groups[0].machines = 8;
