@@ -87,7 +87,7 @@ def choose(bench, described, number, samples, scale, tight_s):
     prices = bench.file("prices.csv", PRICES)
     plan_trace = bench.file(f"plan{number}.csv", trace(losses, 2, 0, scale)) if losses else None
     answer = bench.ask("plan", "--profile", path, "--prices", prices, "--target", "epochs=1", "--confidence", "0.5", *words,
-                       *(["--churn", plan_trace] if plan_trace else []), "-o", "json")
+                       *(["--churn", f"{plan_trace},start=0s"] if plan_trace else []), "-o", "json")
     return answer["plan"], losses
 
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calibration. For starts in every trace the chance is what `spotnik plan` would print for a spot fleet of this size then
- * and there: by the same simulation, from the trace until the start (--unknown: not even that) and from regimes learned
- * elsewhere. What came is the same job replayed on the trace itself. */
+/* Calibration. For starts in every trace the chance is what `spotnik plan` would print for a spot fleet of
+ * this size then and there: by the same simulation, from the trace until the start (--unknown: not even
+ * that) and from regimes learned elsewhere. What came is the same job replayed on the trace itself. */
 #include "calibrate.h"
 #include "plan/calibration.h"
 #include "plan/fleet.h"
@@ -63,7 +63,8 @@ static void profile_make(const struct spotnik_calibrate *call, struct spotnik_pr
     profile->error = 0;
 }
 
-static int forecast_add(struct study *study, double chance, bool came_true, unsigned block, struct spotnik_fault *fault)
+static int forecast_add(struct study *study, double chance, bool came_true, unsigned block,
+                        struct spotnik_fault *fault)
 {
     if (study->count == study->capacity) {
         size_t capacity = study->capacity ? 2 * study->capacity : 1024;
@@ -78,15 +79,20 @@ static int forecast_add(struct study *study, double chance, bool came_true, unsi
 }
 
 /* All jobs that fit into the trace behind one start. */
-static int start_run(struct study *study, const struct spotnik_trace *trace, double at_s, unsigned block, uint64_t seed,
-                     struct spotnik_fault *fault)
+static int start_run(struct study *study, const struct spotnik_trace *trace, double at_s, unsigned block,
+                     uint64_t seed, struct spotnik_fault *fault)
 {
     const struct spotnik_calibrate *call = study->call;
     struct spotnik_profile profile;
     unsigned machines = trace->on_off ? 1 : call->machines;
     struct spotnik_pool pool = { .kind = SPOTNIK_POOL_SEEN, .weather = &study->weather };
-    struct spotnik_offer offer = { .instance = "any", .accelerator = "any", .accelerators = 1, .losses_per_h = NAN,
-                                   .link_gbps = 10, .spot_usd_per_h = 1, .pool = &pool };
+    struct spotnik_offer offer = { .instance = "any",
+                                   .accelerator = "any",
+                                   .accelerators = 1,
+                                   .losses_per_h = NAN,
+                                   .link_gbps = 10,
+                                   .spot_usd_per_h = 1,
+                                   .pool = &pool };
     struct spotnik_fleet fleet = { .group_count = 1, .batch = call->machines };
 
     profile_make(call, &profile);
@@ -98,8 +104,8 @@ static int start_run(struct study *study, const struct spotnik_trace *trace, dou
         struct spotnik_work work = { .epochs = job->work_s / STEP_S, .losses_per_h = NAN };
         if (at_s + job->deadline_s > trace->length_s)
             continue;
-        struct spotnik_outcome said = spotnik_fleet_simulate(&profile, &fleet, &work, job->deadline_s, INFINITY,
-                                                             call->runs, seed + i);
+        struct spotnik_outcome said =
+            spotnik_fleet_simulate(&profile, &fleet, &work, job->deadline_s, INFINITY, call->runs, seed + i);
         work.churn = trace;
         struct spotnik_run came = spotnik_fleet_replay(&profile, &fleet, &work, at_s);
         if (forecast_add(study, said.on_time, came.time_s <= job->deadline_s, block, fault))
@@ -129,17 +135,18 @@ static void table_print(const struct study *study, const struct spotnik_reliabil
 {
     const struct spotnik_calibrate *call = study->call;
 
-    printf("%zu forecasts from %zu traces, %u machines, in blocks of %.0f h; regimes of %s; %s\n\n", r->starts,
-           call->trace_count, call->machines, call->block_s / 3600, study->weather.name,
+    printf("%zu forecasts from %zu traces, %u machines, in blocks of %.0f h; regimes of %s; %s\n\n",
+           r->starts, call->trace_count, call->machines, call->block_s / 3600, study->weather.name,
            call->unknown ? "nothing known of the place" : "the place seen until the start");
-    printf("| chance stated | starts | stated | came true | 95 %% interval | holds |\n|---|---|---|---|---|---|\n");
+    printf("| chance stated | starts | stated | came true | 95 %% interval | holds "
+           "|\n|---|---|---|---|---|---|\n");
     for (size_t i = 0; i < SPOTNIK_DECILES; i++) {
         const struct spotnik_decile *d = &r->deciles[i];
         if (d->blocks < SPOTNIK_BLOCKS_LEAST)
             printf("| %zu to %zu %% | %zu | | | | too few to tell |\n", 10 * i, 10 * i + 10, d->starts);
         else
-            printf("| %zu to %zu %% | %zu | %.1f %% | %.1f %% | %.1f to %.1f %% | %s |\n", 10 * i, 10 * i + 10,
-                   d->starts, 100 * d->stated, 100 * d->came_true, 100 * d->low, 100 * d->high,
+            printf("| %zu to %zu %% | %zu | %.1f %% | %.1f %% | %.1f to %.1f %% | %s |\n", 10 * i,
+                   10 * i + 10, d->starts, 100 * d->stated, 100 * d->came_true, 100 * d->low, 100 * d->high,
                    d->holds ? "yes" : "no");
     }
     printf("| all | %zu | %.1f %% | %.1f %% | | %zu of %zu |\n\nBrier score %.4f (a constant chance: %.4f)\n",
@@ -157,16 +164,17 @@ static int json_print(const struct study *study, const struct spotnik_reliabilit
 
     for (size_t i = 0; i < SPOTNIK_DECILES; i++) {
         const struct spotnik_decile *d = &r->deciles[i];
-        json_array_append_new(list, json_pack("{s:I, s:I, s:o, s:o, s:o, s:o, s:b}", "starts", (json_int_t)d->starts,
-                                              "blocks", (json_int_t)d->blocks, "stated", share_json(d->stated),
-                                              "came_true", share_json(d->came_true), "low", share_json(d->low),
-                                              "high", share_json(d->high), "holds", (int)d->holds));
+        json_array_append_new(list, json_pack("{s:I, s:I, s:o, s:o, s:o, s:o, s:b}", "starts",
+                                              (json_int_t)d->starts, "blocks", (json_int_t)d->blocks,
+                                              "stated", share_json(d->stated), "came_true",
+                                              share_json(d->came_true), "low", share_json(d->low), "high",
+                                              share_json(d->high), "holds", (int)d->holds));
     }
     return spotnik_cli_json(json_pack("{s:I, s:I, s:I, s:s, s:f, s:f, s:f, s:f, s:o}", "starts",
                                       (json_int_t)r->starts, "judged", (json_int_t)r->judged, "held",
-                                      (json_int_t)r->held, "regimes", study->weather.name, "stated", r->stated,
-                                      "came_true", r->came_true, "brier", r->brier, "brier_constant",
-                                      r->brier_constant, "deciles", list));
+                                      (json_int_t)r->held, "regimes", study->weather.name, "stated",
+                                      r->stated, "came_true", r->came_true, "brier", r->brier,
+                                      "brier_constant", r->brier_constant, "deciles", list));
 }
 
 #define WIDE 420
@@ -200,11 +208,11 @@ static int plot(const struct spotnik_reliability *r, const char *path, struct sp
         fprintf(out,
                 "<line x1='%.1f' x2='%.1f' y1='%.1f' y2='%.1f' stroke='#1f5fbf'/>"
                 "<circle cx='%.1f' cy='%.1f' r='4' fill='%s'><title>%zu starts</title></circle>\n",
-                x, x, TOP + SIDE * (1 - d->low), TOP + SIDE * (1 - d->high), x, TOP + SIDE * (1 - d->came_true),
-                d->holds ? "#0a7d32" : "#c33", d->starts);
+                x, x, TOP + SIDE * (1 - d->low), TOP + SIDE * (1 - d->high), x,
+                TOP + SIDE * (1 - d->came_true), d->holds ? "#0a7d32" : "#c33", d->starts);
     }
-    fprintf(out, "<text x='%d' y='%d'>stated (across), came true (up), with 95 %% intervals</text>\n</svg>\n", LEFT,
-            TOP + SIDE + 38);
+    fprintf(out, "<text x='%d' y='%d'>stated (across), came true (up), with 95 %% intervals</text>\n</svg>\n",
+            LEFT, TOP + SIDE + 38);
     return fclose(out) ? spotnik_fault_set(fault, "%s: cannot write: %s", path, strerror(errno)) : 0;
 }
 
@@ -216,7 +224,8 @@ int spotnik_calibrate(const struct spotnik_calibrate *call, struct spotnik_fault
 
     jobs_make(&study);
     if (call->climate_count)
-        rc = spotnik_climates_learn(call->climates, call->climate_count, call->regimes, &study.weather, fault);
+        rc =
+            spotnik_climates_learn(call->climates, call->climate_count, call->regimes, &study.weather, fault);
     for (size_t i = 0; !rc && i < call->trace_count; i++)
         rc = trace_run(&study, call->traces[i], fault);
     if (!rc && !study.count)

@@ -38,14 +38,18 @@ static const char usage[] =
     "cut into windows, one every --stride. --notice warns before a loss. --climates learns the policy's "
     "prior "
     "from other\n"
-    "traces than the built-in ones; --learn prints such a prior. --cap-usd: spot is taken back above this price; foresight\n"
+    "traces than the built-in ones; --learn prints such a prior. --cap-usd: spot is taken back above this "
+    "price; foresight\n"
     "and spotnik never pay more than on-demand. bound: no policy can be cheaper.\n"
     "\n"
-    "       spotnik backtest --calibration --windows FILE... [--climates FILE...] [--work 6h --deadline 8h] [--nodes 4]\n"
-    "                        [--stride 6h] [--runs 400] [--regimes 8] [--block 72h] [--past 24h] [--unknown]\n"
+    "       spotnik backtest --calibration --windows FILE... [--climates FILE...] [--work 6h --deadline 8h] "
+    "[--nodes 4]\n"
+    "                        [--stride 6h] [--runs 400] [--regimes 8] [--block 72h] [--past 24h] "
+    "[--unknown]\n"
     "                        [--plot FILE.svg] [--json]\n"
     "\n"
-    "States the chance of a job for many starts, replays it there, and tells how often each decile came true.\n"
+    "States the chance of a job for many starts, replays it there, and tells how often each decile came "
+    "true.\n"
     "docs/traces.md has the formats of all files.\n";
 
 #define FILES_MAX 64
@@ -327,7 +331,8 @@ static int calibration(struct call *call, struct spotnik_fault *fault)
     c->startup_s = call->terms.changeover_s > 0 ? call->terms.changeover_s : CALIBRATION_STARTUP_S;
     c->stride_s = call->stride_s;
     if ((c->work_s > 0) != (c->deadline_s > 0))
-        return spotnik_fault_set(fault, "--calibration takes --work and --deadline together, or neither for a set of jobs");
+        return spotnik_fault_set(
+            fault, "--calibration takes --work and --deadline together, or neither for a set of jobs");
     return spotnik_calibrate(c, fault);
 }
 
@@ -391,9 +396,11 @@ static bool read_option(void *context, int option)
         return spotnik_cli_count("backtest", "--nodes", optarg, 1, 1024, &call->calibrate.machines);
     case 'R':
         call->regimes_asked = true;
-        return spotnik_cli_count("backtest", "--regimes", optarg, 1, SPOTNIK_REGIMES_MAX, &call->calibrate.regimes);
+        return spotnik_cli_count("backtest", "--regimes", optarg, 1, SPOTNIK_REGIMES_MAX,
+                                 &call->calibrate.regimes);
     case 'r':
-        return spotnik_cli_count("backtest", "--runs", optarg, 20, SPOTNIK_FLEET_RUNS_MAX, &call->calibrate.runs);
+        return spotnik_cli_count("backtest", "--runs", optarg, 20, SPOTNIK_FLEET_RUNS_MAX,
+                                 &call->calibrate.runs);
     case 'b':
         return spotnik_cli_duration("backtest", "--block", optarg, false, &call->calibrate.block_s);
     case 'P':
@@ -403,39 +410,29 @@ static bool read_option(void *context, int option)
     }
 }
 
+static const struct option options[] = {
+    { "windows", 1, 0, 'w' },       { "policy", 1, 0, 'p' },      { "work", 1, 0, 'W' },
+    { "deadline", 1, 0, 'd' },      { "changeover", 1, 0, 'o' },  { "price-ratio", 1, 0, 'k' },
+    { "slices", 1, 0, 's' },        { "stride", 1, 0, 't' },      { "pair-speed", 1, 0, 'v' },
+    { "each", 0, 0, 'e' },          { "notice", 1, 0, 'n' },      { "spot-prices", 1, 0, 'H' },
+    { "on-demand-usd", 1, 0, 'u' }, { "learn", 0, 0, 'l' },       { "cap-usd", 1, 0, 'K' },
+    { "climates", 1, 0, 'c' },      { "calibration", 0, 0, 'C' }, { "unknown", 0, 0, 'U' },
+    { "plot", 1, 0, 'g' },          { "json", 0, 0, 'j' },        { "nodes", 1, 0, 'N' },
+    { "regimes", 1, 0, 'R' },       { "runs", 1, 0, 'r' },        { "block", 1, 0, 'b' },
+    { "past", 1, 0, 'P' },          { "help", 0, 0, 'h' },        { 0, 0, 0, 0 },
+};
+
 int spotnik_cmd_backtest(int argc, char **argv)
 {
-    static const struct option options[] = { { "windows", 1, 0, 'w' },
-                                             { "policy", 1, 0, 'p' },
-                                             { "work", 1, 0, 'W' },
-                                             { "deadline", 1, 0, 'd' },
-                                             { "changeover", 1, 0, 'o' },
-                                             { "price-ratio", 1, 0, 'k' },
-                                             { "slices", 1, 0, 's' },
-                                             { "stride", 1, 0, 't' },
-                                             { "pair-speed", 1, 0, 'v' },
-                                             { "each", 0, 0, 'e' },
-                                             { "notice", 1, 0, 'n' },
-                                             { "spot-prices", 1, 0, 'H' },
-                                             { "on-demand-usd", 1, 0, 'u' },
-                                             { "learn", 0, 0, 'l' },
-                                             { "cap-usd", 1, 0, 'K' },
-                                             { "climates", 1, 0, 'c' },
-                                             { "calibration", 0, 0, 'C' },
-                                             { "unknown", 0, 0, 'U' },
-                                             { "plot", 1, 0, 'g' },
-                                             { "json", 0, 0, 'j' },
-                                             { "nodes", 1, 0, 'N' },
-                                             { "regimes", 1, 0, 'R' },
-                                             { "runs", 1, 0, 'r' },
-                                             { "block", 1, 0, 'b' },
-                                             { "past", 1, 0, 'P' },
-                                             { "help", 0, 0, 'h' },
-                                             { 0, 0, 0, 0 } };
     /* p3.2xlarge: 3.06 USD/h on demand, 0.92 spot (Can't Be Late, section 6) */
-    struct call call = { .terms = { .price_ratio = 3.06 / 0.92 }, .stride_s = 6 * 3600, .sliced = { 10 },
-                         .calibrate = { .machines = 4, .runs = 400, .regimes = SPOTNIK_REGIMES_LEARNED,
-                                        .block_s = 72 * 3600, .past_s = 24 * 3600 } };
+    struct call call = { .terms = { .price_ratio = 3.06 / 0.92 },
+                         .stride_s = 6 * 3600,
+                         .sliced = { 10 },
+                         .calibrate = { .machines = 4,
+                                        .runs = 400,
+                                        .regimes = SPOTNIK_REGIMES_LEARNED,
+                                        .block_s = 72 * 3600,
+                                        .past_s = 24 * 3600 } };
     struct spotnik_fault fault;
     int done = spotnik_cli_options(argc, argv, "h", options, usage, read_option, &call);
     if (done >= 0)

@@ -34,18 +34,22 @@ static const struct {
     const char *name, *help;
 } helps[] = {
     { "speed", "speed --fit FILE [--predict FILE] [--sharpness P] [--leave-one-out]\n\n"
-               "Steps per second by the number of workers. Columns: model (or series), workers, speed_steps_per_s.\n" },
+               "Steps per second by the number of workers. Columns: model (or series), workers, "
+               "speed_steps_per_s.\n" },
     { "noise", "noise --fit FILE [--predict FILE] [--sharpness P] [--usd-per-h X]\n\n"
                "Time and cost by batch and workers, or epochs by noise (Scavenger).\n" },
-    { "lifetime", "lifetime --fit FILE [--by COLUMN] [--cap 24h] [--at 1,3,6,12,24]\n\n"
-                  "Share of machines lost by an age. Columns: lifetime_s, lifetime_min or lifetime_h, with end_kind\n"
-                  "(preempted or stopped) or revoked_before_24h (1 or 0).\n" },
+    { "lifetime",
+      "lifetime --fit FILE [--by COLUMN] [--cap 24h] [--at 1,3,6,12,24]\n\n"
+      "Share of machines lost by an age. Columns: lifetime_s, lifetime_min or lifetime_h, with end_kind\n"
+      "(preempted or stopped) or revoked_before_24h (1 or 0).\n" },
     { "checkpoint-time", "checkpoint-time --fit FILE [--predict FILE] [--target COLUMN]\n\n"
                          "Seconds to write a checkpoint by its size. Columns: size_mb, seconds.\n" },
     { "remaining", "remaining --fit FILE [--predict FILE]\n\nTime left after a revocation, by the step.\n" },
     { "startup", "startup --fit FILE\n\nTime to start a machine.\n" },
-    { "spotdnn", "spotdnn --constants FILE [--prices FILE] [--quota N] --loss L --deadline S [--search window|exact]\n" },
-    { "interval", "interval --job 5h --write 1m [--mttf 1h | --bathtub A,tau1_h,tau2_h,cap_h] [--authors]\n" },
+    { "spotdnn", "spotdnn --constants FILE [--prices FILE] [--quota N] --loss L --deadline S [--search "
+                 "window|exact]\n" },
+    { "interval",
+      "interval --job 5h --write 1m [--mttf 1h | --bathtub A,tau1_h,tau2_h,cap_h] [--authors]\n" },
     { "coefficient", "coefficient --speeds 3,1 --counts 7,3\n" },
 };
 

@@ -18,27 +18,26 @@
 static const char usage[] =
     "usage: spotnik plan [explain] [--deadline 6h] [--budget 40] --target epochs=90 [--profile run.db|FILE]\n"
     "                    [--prices FILE]... [--advisor FILE] [--history TYPE=FILE]... [--confidence 0.95]\n"
-    "                    [--cloud C] [--region R] [--zone Z] [--type T] [--accelerator A] [--gpu-memory GiB] [--quota TYPE=N]\n"
+    "                    [--cloud C] [--region R] [--zone Z] [--type T] [--accelerator A] [--gpu-memory GiB] "
+    "[--quota TYPE=N]\n"
+    "                    [--data GB@REGION --egress-usd X] [--storage-usd X]\n"
     "                    [--machines 64] [--only spot|on-demand] [--losses-per-h X | --churn TRACE "
     "[--speedup X]]\n"
-    "                    [--availability TYPE[@ZONE]=TRACE]... [--climates TRACE]... [--lifetimes FILE [--cap 24h]]\n"
+    "                    [--availability TYPE[@ZONE]=TRACE]... [--climates TRACE]... [--lifetimes FILE "
+    "[--cap 24h]]\n"
     "                    [--from-status FILE [--running TYPE[@ZONE]=spot|on-demand[:N]]... [--batch N] "
     "[--elapsed 2h]\n"
     "                    [--spent X]] [--store FILE.db] [--seed N] [--runs N] [--plot FILE.svg]\n"
     "                    [-o table|json|skypilot|ec2-fleet|kubernetes|slurm] [-- command...]\n"
     "\n"
     "Without --prices those that `spotnik prices update` has kept count (a week at most, else --prices-age), or the\n"
-    "built-in table (--prices builtin);\n"
-    "without --profile an example job counts. Filters take patterns (\"us-*\") and may be repeated. --target is epochs=N, "
-    "steps=N or\n"
-    "samples=N. Without deadline and budget the knee of the Pareto front is chosen. --availability tells what was seen "
-    "of\n"
-    "a place until now; of places without it only how such machines fare in general (--climates learns that from your\n"
-    "traces). --churn replays a trace for all spot machines, every run from another instant. docs/traces.md has the\n"
-    "formats. "
-    "--from-status re-plans\n"
-    "from what `spotnik status --json` printed: --running says what the members are rented as, and they "
-    "stay.\n"
+    "built-in table (--prices builtin); without --profile an example job counts. Filters take patterns (\"us-*\") and\n"
+    "may be repeated. --target is epochs=N, steps=N or samples=N. Without deadline and budget the knee of the Pareto\n"
+    "front is chosen. --availability tells what was seen of a place until now; of places without it only how such\n"
+    "machines fare in general (--climates learns that from your traces). --churn replays a trace for all spot\n"
+    "machines, every run from another instant (from its beginning with ,start=0s). --from-status re-plans from what\n"
+    "`spotnik status --json` printed: --running says what the members are rented as, and they stay. docs/traces.md and\n"
+    "docs/plan-files.md have the formats of all files.\n"
     "Exit status: 0 a plan, 1 no plan or bad input, 2 bad usage.\n";
 
 #define FILES_MAX 16
@@ -188,9 +187,10 @@ static int plan_run(struct call *call, spotnik_plan_printer print, struct spotni
                  ? -1
                  : 0;
     if (!rc && print(&call->context, stdout))
-        rc = spotnik_fault_set(fault, "%s", *plan->binding ? plan->binding
-                                                   : "this format cannot say this plan (ec2-fleet rents from AWS "
-                                                     "alone: --cloud aws), or the output cannot be written");
+        rc = spotnik_fault_set(fault, "%s",
+                               *plan->binding ? plan->binding
+                                              : "this format cannot say this plan (ec2-fleet rents from AWS "
+                                                "alone: --cloud aws), or the output cannot be written");
     else if (!rc && !plan->found)
         rc = spotnik_fault_set(fault, "%s", plan->binding);
     spotnik_trace_free(&call->churn);
@@ -251,7 +251,8 @@ static bool quota_add(struct call *call)
 
     if (!number || call->wish.quota_count == SPOTNIK_QUOTAS_MAX)
         return spotnik_cli_refuse("plan", 0, "--quota '%s' is not TYPE=N, or there are more than %d", optarg,
-                                  SPOTNIK_QUOTAS_MAX) != 0;
+                                  SPOTNIK_QUOTAS_MAX)
+               != 0;
     *number++ = '\0';
     if (!spotnik_cli_count("plan", "--quota", number, 0, 1024, &machines))
         return false;
@@ -260,6 +261,19 @@ static bool quota_add(struct call *call)
     return true;
 }
 
+/* "500@us-east-1": gigabytes, and where they are. */
+static bool data_read(struct call *call)
+{
+    char *at = strchr(optarg, '@');
+
+    if (!at || !at[1])
+        return spotnik_cli_refuse("plan", 0, "--data '%s' is not GB@REGION", optarg) != 0;
+    *at++ = '\0';
+    call->wish.work.data_region = at;
+    return spotnik_cli_number("plan", "--data", optarg, 0, 1e9, &call->wish.work.data_gb);
+}
+
+enum { DATA = 512, EGRESS, STORAGE };
 enum { CLOUD = 256, REGION, ZONE, TYPE, ACCELERATOR, GPU_MEMORY, QUOTA, PRICES_AGE };
 
 static bool read_filter(struct call *call, int option)
@@ -279,6 +293,13 @@ static bool read_filter(struct call *call, int option)
         return spotnik_cli_number("plan", "--gpu-memory", optarg, 0, 1e5, &call->filter.accelerator_gib);
     case QUOTA:
         return quota_add(call);
+    case DATA:
+        return data_read(call);
+    case EGRESS:
+        return spotnik_cli_number("plan", "--egress-usd", optarg, 0, 100, &call->wish.work.egress_usd_per_gb);
+    case STORAGE:
+        return spotnik_cli_number("plan", "--storage-usd", optarg, 0, 100,
+                                  &call->wish.work.storage_usd_per_gb_month);
     case PRICES_AGE:
         return spotnik_cli_duration("plan", "--prices-age", optarg, false, &call->prices_age_s);
     default:
@@ -313,9 +334,11 @@ static bool read_option(void *context, int option)
         call->churn_path = optarg;
         return true;
     case 'A':
-        return spotnik_cli_append("plan", optarg, call->known.seen, &call->known.seen_count, SPOTNIK_SEEN_MAX);
+        return spotnik_cli_append("plan", optarg, call->known.seen, &call->known.seen_count,
+                                  SPOTNIK_SEEN_MAX);
     case 'K':
-        return spotnik_cli_append("plan", optarg, call->known.climates, &call->known.climate_count, SPOTNIK_SEEN_MAX);
+        return spotnik_cli_append("plan", optarg, call->known.climates, &call->known.climate_count,
+                                  SPOTNIK_SEEN_MAX);
     case 'L':
         call->known.lifetimes = optarg;
         return true;
@@ -369,45 +392,51 @@ static bool command_join(struct call *call, int argc, char **argv)
     return true;
 }
 
+static const struct option options[] = {
+    { "deadline", 1, 0, 'd' },
+    { "budget", 1, 0, 'b' },
+    { "target", 1, 0, 't' },
+    { "profile", 1, 0, 'p' },
+    { "prices", 1, 0, 'P' },
+    { "history", 1, 0, 'H' },
+    { "advisor", 1, 0, 'a' },
+    { "confidence", 1, 0, 'c' },
+    { "machines", 1, 0, 'm' },
+    { "only", 1, 0, 'y' },
+    { "losses-per-h", 1, 0, 'l' },
+    { "from-status", 1, 0, 's' },
+    { "running", 1, 0, 'R' },
+    { "batch", 1, 0, 'B' },
+    { "elapsed", 1, 0, 'E' },
+    { "spent", 1, 0, 'X' },
+    { "churn", 1, 0, 'C' },
+    { "availability", 1, 0, 'A' },
+    { "climates", 1, 0, 'K' },
+    { "lifetimes", 1, 0, 'L' },
+    { "cap", 1, 0, 'G' },
+    { "speedup", 1, 0, 'U' },
+    { "store", 1, 0, 'S' },
+    { "seed", 1, 0, 'e' },
+    { "runs", 1, 0, 'r' },
+    { "plot", 1, 0, 'g' },
+    { "cloud", 1, 0, CLOUD },
+    { "region", 1, 0, REGION },
+    { "zone", 1, 0, ZONE },
+    { "type", 1, 0, TYPE },
+    { "accelerator", 1, 0, ACCELERATOR },
+    { "gpu-memory", 1, 0, GPU_MEMORY },
+    { "quota", 1, 0, QUOTA },
+    { "prices-age", 1, 0, PRICES_AGE },
+    { "data", 1, 0, DATA },
+    { "egress-usd", 1, 0, EGRESS },
+    { "storage-usd", 1, 0, STORAGE },
+    { "output", 1, 0, 'o' },
+    { "help", 0, 0, 'h' },
+    { 0, 0, 0, 0 },
+};
+
 int spotnik_cmd_plan(int argc, char **argv)
 {
-    static const struct option options[] = { { "deadline", 1, 0, 'd' },
-                                             { "budget", 1, 0, 'b' },
-                                             { "target", 1, 0, 't' },
-                                             { "profile", 1, 0, 'p' },
-                                             { "prices", 1, 0, 'P' },
-                                             { "history", 1, 0, 'H' },
-                                             { "advisor", 1, 0, 'a' },
-                                             { "confidence", 1, 0, 'c' },
-                                             { "machines", 1, 0, 'm' },
-                                             { "only", 1, 0, 'y' },
-                                             { "losses-per-h", 1, 0, 'l' },
-                                             { "from-status", 1, 0, 's' },
-                                             { "running", 1, 0, 'R' },
-                                             { "batch", 1, 0, 'B' },
-                                             { "elapsed", 1, 0, 'E' },
-                                             { "spent", 1, 0, 'X' },
-                                             { "churn", 1, 0, 'C' },
-                                             { "availability", 1, 0, 'A' },
-                                             { "climates", 1, 0, 'K' },
-                                             { "lifetimes", 1, 0, 'L' },
-                                             { "cap", 1, 0, 'G' },
-                                             { "speedup", 1, 0, 'U' },
-                                             { "store", 1, 0, 'S' },
-                                             { "seed", 1, 0, 'e' },
-                                             { "runs", 1, 0, 'r' },
-                                             { "plot", 1, 0, 'g' },
-                                             { "cloud", 1, 0, CLOUD },
-                                             { "region", 1, 0, REGION },
-                                             { "zone", 1, 0, ZONE },
-                                             { "type", 1, 0, TYPE },
-                                             { "accelerator", 1, 0, ACCELERATOR },
-                                             { "gpu-memory", 1, 0, GPU_MEMORY },
-                                             { "quota", 1, 0, QUOTA },
-                                             { "prices-age", 1, 0, PRICES_AGE },
-                                             { "output", 1, 0, 'o' },
-                                             { "help", 0, 0, 'h' },
-                                             { 0, 0, 0, 0 } };
     struct call call = { .wish = { .deadline_s = INFINITY,
                                    .budget_usd = INFINITY,
                                    .confidence = 0.95,
@@ -416,7 +445,9 @@ int spotnik_cmd_plan(int argc, char **argv)
                                    .on_demand = true,
                                    .seed = 1,
                                    .runs = 400,
-                                   .work = { .losses_per_h = NAN, .together = SPOTNIK_LOSSES_TOGETHER } },
+                                   .work = { .losses_per_h = NAN,
+                                             .together = SPOTNIK_LOSSES_TOGETHER,
+                                             .egress_usd_per_gb = 0.02 } },
                          .standing = { .elapsed_s = NAN, .spent_usd = NAN },
                          .speedup = 1,
                          .prices_age_s = SPOTNIK_PRICES_FRESH_S,

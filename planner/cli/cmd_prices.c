@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `spotnik prices`: gets price lists, joins them, keeps them, and says what they hold and what was left out. */
+/* `spotnik prices`: gets price lists, joins them, keeps them, and says what they hold and what was left
+ * out. */
 #include "cmd_plan.h"
 #include "fetch.h"
 #include "plan/accelerators.h"
@@ -19,9 +20,12 @@ static const char usage[] =
     "       spotnik prices show\n"
     "       spotnik prices accelerators\n"
     "\n"
-    "update gets SkyPilot's catalogs and the Spot Advisor from the network (all three clouds unless --cloud says less), or\n"
-    "reads --from, in the order given: vms.csv of SkyPilot, the Spot Advisor, the spot and on-demand price pages of AWS, a\n"
-    "table of zone ids and names. It keeps them for `spotnik plan`, which refuses what is older than a week. show tells\n"
+    "update gets SkyPilot's catalogs and the Spot Advisor from the network (all three clouds unless --cloud "
+    "says less), or\n"
+    "reads --from, in the order given: vms.csv of SkyPilot, the Spot Advisor, the spot and on-demand price "
+    "pages of AWS, a\n"
+    "table of zone ids and names. It keeps them for `spotnik plan`, which refuses what is older than a week. "
+    "show tells\n"
     "how old they are; accelerators has memory, rates and other names of what can be rented.\n"
     "Exit status: 0 done, 1 no prices or bad input, 2 bad usage.\n";
 
@@ -91,8 +95,8 @@ static void catalog_tell(const struct spotnik_catalog *catalog, FILE *out)
             spot += !isnan(offer->spot_usd_per_h);
         }
         if (offers)
-            fprintf(out, "%s: %zu offers, %zu with accelerators, %zu with a spot price\n", clouds[c], offers, accelerated,
-                    spot);
+            fprintf(out, "%s: %zu offers, %zu with accelerators, %zu with a spot price\n", clouds[c], offers,
+                    accelerated, spot);
     }
     for (size_t i = 0; i < catalog->drop_count; i++)
         fprintf(out, "left out: %zu %s (the first: %s)\n", catalog->drops[i].rows, catalog->drops[i].why,
@@ -108,7 +112,9 @@ static void strangers_note(struct spotnik_catalog *catalog, FILE *out)
         if (*catalog->offers[i].accelerator && !spotnik_accelerator_find(catalog->offers[i].accelerator))
             spotnik_catalog_drop(&strangers, catalog->offers[i].instance, catalog->offers[i].accelerator);
     for (size_t i = 0; i < strangers.drop_count; i++)
-        fprintf(out, "not in the table of accelerators: %s (%zu offers, such as %s): no memory or rate is known of it\n",
+        fprintf(out,
+                "not in the table of accelerators: %s (%zu offers, such as %s): no memory or rate is known "
+                "of it\n",
                 strangers.drops[i].why, strangers.drops[i].rows, strangers.drops[i].example);
 }
 
@@ -121,7 +127,8 @@ static int source_read(struct spotnik_catalog *catalog, const char *where, struc
         return -1;
     int rc = spotnik_catalog_source(catalog, where, bytes, size, fault);
     if (!rc)
-        fprintf(stderr, "spotnik prices: %s: %zu bytes, %zu offers more\n", where, size, catalog->count - before);
+        fprintf(stderr, "spotnik prices: %s: %zu bytes, %zu offers more\n", where, size,
+                catalog->count - before);
     free(bytes);
     return rc;
 }
@@ -152,7 +159,8 @@ static int update(struct call *call, struct spotnik_fault *fault)
     for (size_t i = 0; !rc && i < call->source_count; i++)
         rc = source_read(&catalog, call->sources[i], fault);
     if (!rc && !catalog.count)
-        rc = spotnik_fault_set(fault, "no source has a price; the Spot Advisor and zones only add to lists before them");
+        rc = spotnik_fault_set(
+            fault, "no source has a price; the Spot Advisor and zones only add to lists before them");
     if (!rc) {
         spotnik_catalog_complete(&catalog);
         rc = keep(&catalog, path, fault);

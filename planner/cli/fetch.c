@@ -56,7 +56,9 @@ static int page_get(const char *url, char **bytes_out, size_t *size_out, struct 
     if (code != CURLE_OK || !page.bytes) {
         free(page.bytes);
         return spotnik_fault_set(fault, "%s: %s; try again, or give a file that you have with --from", url,
-                                 *error ? error : code == CURLE_OK ? "empty" : curl_easy_strerror(code));
+                                 *error             ? error
+                                 : code == CURLE_OK ? "empty"
+                                                    : curl_easy_strerror(code));
     }
     *bytes_out = page.bytes;
     *size_out = page.size;
@@ -67,10 +69,11 @@ static int page_get(const char *url, char **bytes_out, size_t *size_out, struct 
 {
     (void)bytes_out;
     (void)size_out;
-    return spotnik_fault_set(fault,
-                             "%s: this spotnik was built without libcurl; fetch the page yourself and give the file "
-                             "with --from",
-                             url);
+    return spotnik_fault_set(
+        fault,
+        "%s: this spotnik was built without libcurl; fetch the page yourself and give the file "
+        "with --from",
+        url);
 }
 #endif
 

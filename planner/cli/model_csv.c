@@ -173,8 +173,10 @@ static int speed_predict(const struct spotnik_table *table, struct series_list *
         spotnik_model_report("speed", errors);
     if (!rc && beyond > 0)
         fprintf(stderr,
-                "speed: %.0f rows have more than half as many workers again as the largest cluster that was fitted. Where a "
-                "series saturates was not seen: such predictions were up to 27 %% off in published data; measure a "
+                "speed: %.0f rows have more than half as many workers again as the largest cluster that was "
+                "fitted. Where a "
+                "series saturates was not seen: such predictions were up to 27 %% off in published data; "
+                "measure a "
                 "larger cluster\n",
                 beyond);
     free(errors);

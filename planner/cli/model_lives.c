@@ -45,7 +45,7 @@ static bool in_group(const struct spotnik_table *table, size_t row, int column, 
 }
 
 int spotnik_life_read(const struct spotnik_table *table, size_t row, int age, int kind, int flag,
-                     struct spotnik_life *life, struct spotnik_fault *fault)
+                      struct spotnik_life *life, struct spotnik_fault *fault)
 {
     double revoked;
 

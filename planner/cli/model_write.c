@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `spotnik model checkpoint-time`: seconds to write a checkpoint by what is in it. Which columns count is chosen by
- * leaving one model out at a time; the errors that are left give the interval of a prediction. */
+/* `spotnik model checkpoint-time`: seconds to write a checkpoint by what is in it. Which columns count is
+ * chosen by leaving one model out at a time; the errors that are left give the interval of a prediction. */
 #include "cmd_model.h"
 #include "plan/model_forms.h"
 
@@ -35,8 +35,8 @@ static void columns_find(const struct spotnik_table *table, int columns[COLUMNS]
     }
 }
 
-static int row_read(const struct spotnik_table *table, size_t row, const int columns[COLUMNS], double x[COLUMNS],
-                    struct spotnik_fault *fault)
+static int row_read(const struct spotnik_table *table, size_t row, const int columns[COLUMNS],
+                    double x[COLUMNS], struct spotnik_fault *fault)
 {
     for (size_t i = 0; i < COLUMNS; i++) {
         x[i] = 0;
@@ -61,8 +61,8 @@ static unsigned group_of(const struct spotnik_table *table, int column, size_t r
     return next;
 }
 
-static int rows_read(const struct spotnik_table *table, const int columns[COLUMNS], int target, struct rows *rows,
-                     struct spotnik_fault *fault)
+static int rows_read(const struct spotnik_table *table, const int columns[COLUMNS], int target,
+                     struct rows *rows, struct spotnik_fault *fault)
 {
     size_t count = spotnik_table_rows(table);
     int model = spotnik_table_find(table, "model");
@@ -93,7 +93,8 @@ static void form_tell(const struct spotnik_form *form, size_t rows)
         fprintf(stderr, "  too few models to say how far it is off: the interval is unknown\n");
     else
         fprintf(stderr,
-                "  a model that is left out: MAPE %.2f %%; %.0f %% intervals of +- %.1f %% hold %.0f %% of what was left out\n",
+                "  a model that is left out: MAPE %.2f %%; %.0f %% intervals of +- %.1f %% hold %.0f %% of "
+                "what was left out\n",
                 100 * form->error, 100 * SPOTNIK_INTERVAL, 100 * form->interval, 100 * form->coverage);
 }
 

@@ -66,14 +66,15 @@ int spotnik_plan_print_skypilot(const struct spotnik_plan_context *x, FILE *out)
     for (size_t i = 0; i < fleet->group_count; i++) {
         const struct spotnik_group *g = &fleet->groups[i];
         const char *place = *g->offer->zone ? g->offer->zone : NULL;
-        snprintf(infra, sizeof(infra), "%s%s%s%s%s", *g->offer->cloud ? g->offer->cloud : "aws", *g->offer->region ? "/" : "", g->offer->region,
-                 place ? "/" : "", place ? place : "");
+        snprintf(infra, sizeof(infra), "%s%s%s%s%s", *g->offer->cloud ? g->offer->cloud : "aws",
+                 *g->offer->region ? "/" : "", g->offer->region, place ? "/" : "", place ? place : "");
         fputs("    - infra: ", out);
         put_string(infra, out);
         fputs("\n      instance_type: ", out);
         put_string(g->offer->instance, out);
         fprintf(out, "\n      use_spot: %s\n", g->spot ? "true" : "false");
-        if (!strcmp(g->offer->cloud, "gcp") && *g->offer->accelerator) { /* the machine does not say what it holds */
+        if (!strcmp(g->offer->cloud, "gcp")
+            && *g->offer->accelerator) { /* the machine does not say what it holds */
             fputs("      accelerators: {", out);
             put_string(g->offer->accelerator, out);
             fprintf(out, ": %.0f}\n", g->offer->accelerators);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is known of spot capacity, from files. What is not known stays so: pool.h says what then is assumed. */
+/* What is known of spot capacity, from files. What is not known stays so: pool.h says what then is
+ * assumed. */
 #include "plan_known.h"
 #include "cmd_model.h"
 #include "plan/table.h"
@@ -9,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-int spotnik_climates_learn(const char *const *paths, size_t count, size_t regimes, struct spotnik_weather *weather_out,
-                           struct spotnik_fault *fault)
+int spotnik_climates_learn(const char *const *paths, size_t count, size_t regimes,
+                           struct spotnik_weather *weather_out, struct spotnik_fault *fault)
 {
     struct spotnik_trace *traces = calloc(count + 1, sizeof(*traces));
     int rc = traces ? 0 : spotnik_fault_set(fault, "out of memory");
@@ -61,10 +62,13 @@ void spotnik_weather_print(const struct spotnik_weather *w)
 
 static bool in_place(const struct spotnik_offer *offer, const char *type, const char *zone)
 {
-    return !strcmp(offer->instance, type) && (!*zone || !strcmp(offer->zone, zone) || !strcmp(offer->region, zone));
+    return !strcmp(offer->instance, type)
+           && (!*zone || !strcmp(offer->zone, zone) || !strcmp(offer->zone_id, zone)
+               || !strcmp(offer->region, zone));
 }
 
-/* "p3.2xlarge@us-east-1a=FILE": what was seen of a place, until now. Places without a zone take it all the same. */
+/* "p3.2xlarge@us-east-1a=FILE": what was seen of a place, until now. Places without a zone take it all the
+ * same. */
 static int seen_load(const char *text, const struct spotnik_known *known, struct spotnik_catalog *catalog,
                      struct spotnik_pool *pool, struct spotnik_fault *fault)
 {
@@ -100,7 +104,8 @@ static int seen_load(const char *text, const struct spotnik_known *known, struct
                                    zone ? " in " : "", zone ? zone : "");
 }
 
-static int lifetimes_load(const char *path, struct spotnik_survival *survival_out, struct spotnik_fault *fault)
+static int lifetimes_load(const char *path, struct spotnik_survival *survival_out,
+                          struct spotnik_fault *fault)
 {
     struct spotnik_table *table;
     struct spotnik_life *lives;
@@ -124,14 +129,14 @@ static int lifetimes_load(const char *path, struct spotnik_survival *survival_ou
     return rc;
 }
 
-int spotnik_known_load(struct spotnik_known *known, struct spotnik_catalog *catalog, struct spotnik_work *work,
-                       struct spotnik_fault *fault)
+int spotnik_known_load(struct spotnik_known *known, struct spotnik_catalog *catalog,
+                       struct spotnik_work *work, struct spotnik_fault *fault)
 {
     int rc = 0;
 
     if (known->climate_count) {
-        rc = spotnik_climates_learn(known->climates, known->climate_count, SPOTNIK_REGIMES_LEARNED, &known->weather,
-                                    fault);
+        rc = spotnik_climates_learn(known->climates, known->climate_count, SPOTNIK_REGIMES_LEARNED,
+                                    &known->weather, fault);
         work->weather = &known->weather;
     }
     for (size_t i = 0; !rc && i < known->seen_count; i++)

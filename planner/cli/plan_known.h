@@ -19,13 +19,13 @@ struct spotnik_known {
 };
 
 /* Sets the pools of the catalog's offers, and what `work` says of all others. */
-int spotnik_known_load(struct spotnik_known *known, struct spotnik_catalog *catalog, struct spotnik_work *work,
-                       struct spotnik_fault *fault);
+int spotnik_known_load(struct spotnik_known *known, struct spotnik_catalog *catalog,
+                       struct spotnik_work *work, struct spotnik_fault *fault);
 void spotnik_known_free(struct spotnik_known *known);
 
 /* Learns from files of traces. */
-int spotnik_climates_learn(const char *const *paths, size_t count, size_t regimes, struct spotnik_weather *weather_out,
-                           struct spotnik_fault *fault);
+int spotnik_climates_learn(const char *const *paths, size_t count, size_t regimes,
+                           struct spotnik_weather *weather_out, struct spotnik_fault *fault);
 /* As a C initialiser, for weather_table.c. */
 void spotnik_weather_print(const struct spotnik_weather *weather);
 

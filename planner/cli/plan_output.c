@@ -87,21 +87,24 @@ static void print_doubt(const struct spotnik_plan_context *x, FILE *out)
     spotnik_group_pool(&c->fleet.groups[i], &x->wish->work, &pool);
     spotnik_fleet_describe(&c->fleet, fleet, sizeof(fleet));
     fprintf(out, "\nwhat the chance of %s rests on:\n", fleet);
+    const struct spotnik_offer *offer = c->fleet.groups[i].offer;
+    const char *place = *offer->zone ? offer->zone : *offer->zone_id ? offer->zone_id : offer->region;
     if (pool.kind == SPOTNIK_POOL_UNKNOWN || pool.kind == SPOTNIK_POOL_BAND)
         fprintf(out,
                 "  nothing was seen of spot capacity for %s%s%s: it is drawn from %s;\n"
                 "  give --availability %s%s%s=TRACE (docs/traces.md) for a chance of your own\n",
-                c->fleet.groups[i].offer->instance, *c->fleet.groups[i].offer->zone ? " in " : "",
-                c->fleet.groups[i].offer->zone, pool.weather->name, c->fleet.groups[i].offer->instance,
-                *c->fleet.groups[i].offer->zone ? "@" : "", c->fleet.groups[i].offer->zone);
+                offer->instance, *place ? " in " : "", place, pool.weather->name, offer->instance,
+                *place ? "@" : "", place);
     if (c->outcome.third_short[2] - c->outcome.third_short[0] < 1e-9) {
         fputs("  capacity is never short in any run\n", out);
         return;
     }
     for (int third = 0; third < 3; third++)
         fprintf(out, "  %s third of the runs, machines missing up to %3.0f %% of the time: %3.0f %%\n",
-                third == 0 ? "best" : third == 1 ? "next" : "last", 100 * c->outcome.third_short[third],
-                100 * c->outcome.third_both[third]);
+                third == 0   ? "best"
+                : third == 1 ? "next"
+                             : "last",
+                100 * c->outcome.third_short[third], 100 * c->outcome.third_both[third]);
 }
 
 int spotnik_plan_print_table(const struct spotnik_plan_context *x, FILE *out)
@@ -130,14 +133,15 @@ static void explain_pool(const struct spotnik_plan_context *x, const struct spot
         fputs(", capacity as in the trace", out);
         break;
     case SPOTNIK_POOL_SEEN:
-        fprintf(out, ", capacity as seen so far (now %s), going on as in %s", pool.outlook.up ? "there" : "none",
-                pool.weather->name);
+        fprintf(out, ", capacity as seen so far (now %s), going on as in %s",
+                pool.outlook.up ? "there" : "none", pool.weather->name);
         break;
     case SPOTNIK_POOL_RATE:
         fprintf(out, ", %.5f losses per machine and hour, back when there is capacity", pool.high_per_h);
         break;
     case SPOTNIK_POOL_BAND:
-        fprintf(out, ", %.5f to %.5f losses per machine and hour (the Advisor's band; wrong in %.0f %% of runs)",
+        fprintf(out,
+                ", %.5f to %.5f losses per machine and hour (the Advisor's band; wrong in %.0f %% of runs)",
                 pool.low_per_h, pool.high_per_h, 100 * pool.doubt);
         break;
     case SPOTNIK_POOL_UNKNOWN:
@@ -175,6 +179,9 @@ static void explain_one(const struct spotnik_plan_context *x, const struct spotn
             fprintf(out, "; with one less a step takes %.3f s", one_less_s);
         fputc('\n', out);
     }
+    double extra_usd = spotnik_fleet_extra_usd(x->profile, &c->fleet, &x->wish->work, c->outcome.time_mean_s);
+    if (extra_usd > 0)
+        fprintf(out, "  data moved and checkpoints kept: $%.2f\n", extra_usd);
     fprintf(
         out,
         "  simulated: %.1f losses, %.2f h, $%.2f; on time in %.0f %%, in budget in %.0f %% of runs\n  %s\n",
@@ -212,15 +219,15 @@ static json_t *candidate_json(const struct spotnik_candidate *c)
                       g->spot ? g->offer->spot_usd_per_h : g->offer->on_demand_usd_per_h, "kept",
                       (int)g->running));
     }
-    return json_pack("{s:o, s:f, s:o, s:[o,o], s:o, s:[o,o], s:[f,f,f], s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:b, s:s}",
-                     "machines", machines, "batch", c->fleet.batch, "time_h", limit_json(o->time_mean_s / 3600),
-                     "time_h_range", limit_json(o->time_low_s / 3600), limit_json(o->time_high_s / 3600), "cost_usd",
-                     limit_json(o->cost_mean_usd), "cost_usd_range", limit_json(o->cost_low_usd),
-                     limit_json(o->cost_high_usd), "chance_by_thirds", o->third_both[0], o->third_both[1],
-                     o->third_both[2], "chance", o->both,
-                     "chance_on_time", o->on_time, "chance_in_budget", o->in_budget, "losses", o->losses,
-                     "step_s", c->estimate.step_s, "steps", c->estimate.steps, "feasible", (int)c->feasible,
-                     "pareto", (int)c->on_front, "why_not", c->reason);
+    return json_pack(
+        "{s:o, s:f, s:o, s:[o,o], s:o, s:[o,o], s:[f,f,f], s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:b, s:s}",
+        "machines", machines, "batch", c->fleet.batch, "time_h", limit_json(o->time_mean_s / 3600),
+        "time_h_range", limit_json(o->time_low_s / 3600), limit_json(o->time_high_s / 3600), "cost_usd",
+        limit_json(o->cost_mean_usd), "cost_usd_range", limit_json(o->cost_low_usd),
+        limit_json(o->cost_high_usd), "chance_by_thirds", o->third_both[0], o->third_both[1],
+        o->third_both[2], "chance", o->both, "chance_on_time", o->on_time, "chance_in_budget", o->in_budget,
+        "losses", o->losses, "step_s", c->estimate.step_s, "steps", c->estimate.steps, "feasible",
+        (int)c->feasible, "pareto", (int)c->on_front, "why_not", c->reason);
 }
 
 int spotnik_plan_print_json(const struct spotnik_plan_context *x, FILE *out)

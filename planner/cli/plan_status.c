@@ -162,8 +162,9 @@ int spotnik_standing_apply(const struct spotnik_standing *standing, const struct
     json_t *json;
 
     if (!standing->path && standing->running_count)
-        return spotnik_fault_set(fault, "--running says what the members of a running job are rented as: give its "
-                                        "status too, with --from-status (the output of `spotnik status --json`)");
+        return spotnik_fault_set(fault,
+                                 "--running says what the members of a running job are rented as: give its "
+                                 "status too, with --from-status (the output of `spotnik status --json`)");
     if (!standing->path)
         return 0;
     if (spotnik_json_load(standing->path, &json, fault))

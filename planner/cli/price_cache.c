@@ -15,9 +15,12 @@ int spotnik_price_cache_path(char *path, size_t size, bool make, struct spotnik_
     char folder[900];
 
     if (own && *own)
-        return (size_t)snprintf(path, size, "%s", own) < size ? 0 : spotnik_fault_set(fault, "SPOTNIK_PRICES is too long");
+        return (size_t)snprintf(path, size, "%s", own) < size
+                   ? 0
+                   : spotnik_fault_set(fault, "SPOTNIK_PRICES is too long");
     if ((!cache || !*cache) && (!home || !*home))
-        return spotnik_fault_set(fault, "neither SPOTNIK_PRICES, XDG_CACHE_HOME nor HOME say where prices are kept");
+        return spotnik_fault_set(fault,
+                                 "neither SPOTNIK_PRICES, XDG_CACHE_HOME nor HOME say where prices are kept");
     int used = cache && *cache ? snprintf(folder, sizeof(folder), "%s", cache)
                                : snprintf(folder, sizeof(folder), "%s/.cache", home);
     if (used < 0 || (size_t)used + 24 > sizeof(folder))
@@ -66,10 +69,11 @@ int spotnik_price_cache_load(struct spotnik_catalog *catalog, double most_s, boo
         return 0;
     spotnik_age_print(age_s, age, sizeof(age));
     if (age_s > most_s)
-        return spotnik_fault_set(fault,
-                                 "the prices in %s are %s old; `spotnik prices update` gets today's, or take them as they "
-                                 "are with --prices-age %.0fd, or the built-in ones with --prices builtin",
-                                 path, age, age_s / 86400 + 1);
+        return spotnik_fault_set(
+            fault,
+            "the prices in %s are %s old; `spotnik prices update` gets today's, or take them as they "
+            "are with --prices-age %.0fd, or the built-in ones with --prices builtin",
+            path, age, age_s / 86400 + 1);
     *there_out = true;
     if (spotnik_catalog_read(catalog, path, fault))
         return -1;

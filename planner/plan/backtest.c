@@ -181,7 +181,8 @@ static void run_obey(struct run *run, unsigned set)
 static double usual_price(const struct run *run)
 {
     const struct spotnik_job_terms *terms = run->terms;
-    double until_s = terms->prices_from_s + run->now_s, from_s = fmax(0, until_s - WEEK_S), total = 0, passed_s = 0;
+    double until_s = terms->prices_from_s + run->now_s, from_s = fmax(0, until_s - WEEK_S), total = 0,
+           passed_s = 0;
     double cap = terms->cap > 0 ? terms->cap : INFINITY;
 
     if (!terms->prices)

@@ -47,8 +47,8 @@ static int interval(const struct tally *blocks, size_t count, unsigned draws, st
 }
 
 /* The tallies of the blocks that have a start in the decile, gathered at the front of `blocks`. */
-static size_t gather(const struct spotnik_forecast *forecasts, size_t count, size_t which, struct tally *blocks,
-                     size_t block_count, struct spotnik_decile *decile)
+static size_t gather(const struct spotnik_forecast *forecasts, size_t count, size_t which,
+                     struct tally *blocks, size_t block_count, struct spotnik_decile *decile)
 {
     size_t used = 0;
 
@@ -90,8 +90,8 @@ static int decile_judge(struct spotnik_decile *decile, const struct tally *block
     return 0;
 }
 
-int spotnik_calibration_judge(const struct spotnik_forecast *forecasts, size_t count, unsigned draws, uint64_t seed,
-                              struct spotnik_reliability *reliability_out)
+int spotnik_calibration_judge(const struct spotnik_forecast *forecasts, size_t count, unsigned draws,
+                              uint64_t seed, struct spotnik_reliability *reliability_out)
 {
     struct spotnik_reliability r = { .starts = count };
     struct spotnik_prng prng;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Does what is called p per cent come true p times in a hundred? Many starts in traces, each with the chance that was
- * stated before and what then came; by deciles of the chance, with an interval for how often they came true. Windows of
- * one trace overlap, and good days follow good days: the interval comes from drawing whole blocks (some days of one
- * trace) with replacement, not single starts. */
+/* Does what is called p per cent come true p times in a hundred? Many starts in traces, each with the
+ * chance that was stated before and what then came; by deciles of the chance, with an interval for how
+ * often they came true. Windows of one trace overlap, and good days follow good days: the interval comes
+ * from drawing whole blocks (some days of one trace) with replacement, not single starts. */
 #ifndef SPOTNIK_PLAN_CALIBRATION_H
 #define SPOTNIK_PLAN_CALIBRATION_H
 
@@ -33,7 +33,7 @@ struct spotnik_reliability {
 #define SPOTNIK_BLOCKS_LEAST 5 /* fewer in a decile give no interval */
 
 /* Returns -1 when there is no memory. */
-int spotnik_calibration_judge(const struct spotnik_forecast *forecasts, size_t count, unsigned draws, uint64_t seed,
-                              struct spotnik_reliability *reliability_out);
+int spotnik_calibration_judge(const struct spotnik_forecast *forecasts, size_t count, unsigned draws,
+                              uint64_t seed, struct spotnik_reliability *reliability_out);
 
 #endif

@@ -38,8 +38,37 @@ static bool same_place(const struct spotnik_offer *offer, const char *region, co
     return !strcmp(offer->instance, instance) && (!*offer->region || !strcmp(offer->region, region));
 }
 
-/* A band of the Spot Advisor: which share of the machines was taken back in the month that is over. It is read as a range;
- * no data say how well it tells the hours to come, so that the doubt is a choice, and grows with the band. */
+static bool facts_known(const struct spotnik_offer *offer)
+{
+    return offer->accelerators > 0 || offer->vcpus > 0;
+}
+
+static int by_instance(const void *left, const void *right)
+{
+    const struct spotnik_offer *a = left, *b = right;
+    int order = strcmp(a->instance, b->instance);
+
+    return order ? order : (int)facts_known(b) - (int)facts_known(a);
+}
+
+/* Where the offers of a type begin, in a catalog that is sorted by type. */
+static size_t first_of(const struct spotnik_catalog *catalog, const char *instance)
+{
+    size_t low = 0, high = catalog->count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (strcmp(catalog->offers[middle].instance, instance) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* A band of the Spot Advisor: which share of the machines was taken back in the month that is over. It is
+ * read as a range; no data say how well it tells the hours to come, so that the doubt is a choice, and
+ * grows with the band. */
 struct band {
     double least_pct, most_pct, doubt;
 };
@@ -52,7 +81,8 @@ static const struct band bands[] = {
 static void advise(struct spotnik_catalog *catalog, const char *region, const char *instance,
                    const struct band *band, double savings_pct)
 {
-    for (size_t i = 0; i < catalog->count; i++) {
+    for (size_t i = first_of(catalog, instance);
+         i < catalog->count && !strcmp(catalog->offers[i].instance, instance); i++) {
         struct spotnik_offer *offer = &catalog->offers[i];
         if (!same_place(offer, region, instance))
             continue;
@@ -130,11 +160,12 @@ static int advise_csv(struct spotnik_catalog *catalog, const char *path, const c
     return rc;
 }
 
-int spotnik_catalog_advise_bytes(struct spotnik_catalog *catalog, const char *name, const char *bytes, size_t size,
-                                 struct spotnik_fault *fault)
+int spotnik_catalog_advise_bytes(struct spotnik_catalog *catalog, const char *name, const char *bytes,
+                                 size_t size, struct spotnik_fault *fault)
 {
     char first = bytes[strspn(bytes, " \t\r\n")];
 
+    qsort(catalog->offers, catalog->count, sizeof(*catalog->offers), by_instance);
     return first == '{' || first == '[' ? advise_json(catalog, name, bytes, size, fault)
                                         : advise_csv(catalog, name, bytes, size, fault);
 }
@@ -178,11 +209,6 @@ int spotnik_catalog_history(struct spotnik_catalog *catalog, const char *assignm
     return known ? 0 : spotnik_fault_set(fault, "'%s': no such instance type in the catalog", assignment);
 }
 
-static bool facts_known(const struct spotnik_offer *offer)
-{
-    return offer->accelerators > 0 || offer->vcpus > 0;
-}
-
 static void facts_copy(struct spotnik_offer *to, const struct spotnik_offer *from)
 {
     if (!facts_known(to) && facts_known(from)) {
@@ -193,14 +219,6 @@ static void facts_copy(struct spotnik_offer *to, const struct spotnik_offer *fro
     }
     if (isnan(to->link_gbps))
         to->link_gbps = from->link_gbps;
-}
-
-static int by_instance(const void *left, const void *right)
-{
-    const struct spotnik_offer *a = left, *b = right;
-    int order = strcmp(a->instance, b->instance);
-
-    return order ? order : (int)facts_known(b) - (int)facts_known(a);
 }
 
 void spotnik_catalog_complete(struct spotnik_catalog *catalog)
@@ -233,8 +251,8 @@ void spotnik_catalog_drop(struct spotnik_catalog *catalog, const char *example, 
     drop->rows++;
 }
 
-size_t spotnik_catalog_price(struct spotnik_catalog *catalog, const char *region, const char *instance, bool on_demand,
-                             double usd_per_h)
+size_t spotnik_catalog_price(struct spotnik_catalog *catalog, const char *region, const char *instance,
+                             bool on_demand, double usd_per_h)
 {
     size_t set = 0;
 

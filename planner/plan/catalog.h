@@ -30,7 +30,7 @@ struct spotnik_offer {
     double losses_most_per_h;        /* upper end of a band; 0: losses_per_h is a rate */
     double losses_doubt;             /* the chance that the band tells nothing of the hours to come */
     char cloud[8];                   /* aws, gcp, azure */
-    char zone_id[24];                /* where the list has ids (use1-az2), which mean the same to every account */
+    char zone_id[24]; /* where the list has ids (use1-az2), which mean the same to every account */
 };
 
 /* Rows that were left out, by reason. */
@@ -58,23 +58,25 @@ extern const char spotnik_catalog_builtin_date[];
  * instance type and from the built-in table. Call it once, after the last file. */
 void spotnik_catalog_complete(struct spotnik_catalog *catalog);
 
-/* Adds the offers of a price file: SkyPilot's vms.csv of AWS, GCP or Azure, our own columns, or a file that
- * spotnik_catalog_write made. Negative prices are faults, rows without any price are left out, and a file of such rows is
- * a fault. Of GCP, accelerators find their hosts. */
+/* Adds the offers of a price file: SkyPilot's vms.csv of AWS, GCP or Azure, our own columns, or a file
+ * that spotnik_catalog_write made. Negative prices are faults, rows without any price are left out, and a
+ * file of such rows is a fault. Of GCP, accelerators find their hosts. */
 int spotnik_catalog_read(struct spotnik_catalog *catalog, const char *path, struct spotnik_fault *fault);
 struct spotnik_table;
 int spotnik_catalog_take(struct spotnik_catalog *catalog, const struct spotnik_table *table,
                          struct spotnik_fault *fault);
-/* Any source that is recognised (price_sources.c): the above, the Spot Advisor, the price pages of AWS for spot and
- * on-demand, and a table of zone ids and names. */
+/* Any source that is recognised (price_sources.c): the above, the Spot Advisor, the price pages of AWS for
+ * spot and on-demand, and a table of zone ids and names. */
 int spotnik_catalog_source(struct spotnik_catalog *catalog, const char *name, const char *bytes, size_t size,
                            struct spotnik_fault *fault);
-int spotnik_catalog_write(const struct spotnik_catalog *catalog, const char *path, struct spotnik_fault *fault);
+int spotnik_catalog_write(const struct spotnik_catalog *catalog, const char *path,
+                          struct spotnik_fault *fault);
 /* Notes that a row is left out. */
 void spotnik_catalog_drop(struct spotnik_catalog *catalog, const char *example, const char *why);
-/* Sets a price wherever the type is known in the region; returns how many offers took it. `on_demand` or spot. */
-size_t spotnik_catalog_price(struct spotnik_catalog *catalog, const char *region, const char *instance, bool on_demand,
-                             double usd_per_h);
+/* Sets a price wherever the type is known in the region; returns how many offers took it. `on_demand` or
+ * spot. */
+size_t spotnik_catalog_price(struct spotnik_catalog *catalog, const char *region, const char *instance,
+                             bool on_demand, double usd_per_h);
 
 /* What is known of a type without a list: accelerators, vCPUs, memory, network; false when nothing is. */
 bool spotnik_catalog_fact(const char *type, struct spotnik_offer *offer);
@@ -86,8 +88,8 @@ int spotnik_catalog_gcp_join(struct spotnik_catalog *catalog, struct spotnik_off
 /* Spot Advisor, as its JSON or as CSV: losses, and spot prices (on-demand less savings) where there are
  * none. */
 int spotnik_catalog_advise(struct spotnik_catalog *catalog, const char *path, struct spotnik_fault *fault);
-int spotnik_catalog_advise_bytes(struct spotnik_catalog *catalog, const char *name, const char *bytes, size_t size,
-                                 struct spotnik_fault *fault);
+int spotnik_catalog_advise_bytes(struct spotnik_catalog *catalog, const char *name, const char *bytes,
+                                 size_t size, struct spotnik_fault *fault);
 /* "INSTANCE=FILE": a price history (see prices.h). Its mean becomes the spot price; simulated runs pay what
  * it says by the second. */
 int spotnik_catalog_history(struct spotnik_catalog *catalog, const char *assignment,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What instance types have, for price lists that tell prices only: accelerators and their number by type (AWS and GCP), vCPUs
- * by the sizes of AWS. */
+/* What instance types have, for price lists that tell prices only: accelerators and their number by type
+ * (AWS and GCP), vCPUs by the sizes of AWS. */
 #include "plan/catalog.h"
 
 #include <stdio.h>

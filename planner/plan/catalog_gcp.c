@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GCP sells accelerators beside the machines that hold them, and lists them so: rows without an instance type are
- * accelerators alone. Here each finds its host in its zone, and both prices are added. Some accelerators have machines of
- * their own (a2, a3, a4, g2); the others go with the cheapest n1 that has enough vCPUs. The host of a TPU costs nothing. */
+/* GCP sells accelerators beside the machines that hold them, and lists them so: rows without an instance
+ * type are accelerators alone. Here each finds its host in its zone, and both prices are added. Some
+ * accelerators have machines of their own (a2, a3, a4, g2); the others go with the cheapest n1 that has
+ * enough vCPUs. The host of a TPU costs nothing. */
 #include "plan/catalog.h"
 
 #include <ctype.h>
@@ -81,7 +82,8 @@ static int part_join(struct spotnik_catalog *catalog, const struct spotnik_offer
     }
     const struct spotnik_offer *host = host_find(hosts, host_count, part);
     if (!host) {
-        spotnik_catalog_drop(catalog, part->accelerator, "accelerators without a machine to hold them in their zone");
+        spotnik_catalog_drop(catalog, part->accelerator,
+                             "accelerators without a machine to hold them in their zone");
         return 0;
     }
     memcpy(whole.instance, host->instance, sizeof(whole.instance));
@@ -91,7 +93,8 @@ static int part_join(struct spotnik_catalog *catalog, const struct spotnik_offer
     whole.on_demand_usd_per_h += host->on_demand_usd_per_h; /* NAN stays NAN: not sold so */
     whole.spot_usd_per_h += host->spot_usd_per_h;
     if (isnan(whole.on_demand_usd_per_h) && isnan(whole.spot_usd_per_h)) {
-        spotnik_catalog_drop(catalog, part->accelerator, "accelerators whose price or whose host's price is missing");
+        spotnik_catalog_drop(catalog, part->accelerator,
+                             "accelerators whose price or whose host's price is missing");
         return 0;
     }
     return spotnik_catalog_add(catalog, &whole, fault);

@@ -26,8 +26,23 @@ static const char *const column_names[][2] = {
     { "losses_doubt", "losses_doubt" },
     { "link_gbps", "link_gbps" },
 };
-enum { INSTANCE, REGION, ZONE, ACCELERATOR, ACCELERATORS, VCPUS, MEMORY, PRICE, SPOT, ZONE_ID, LOSSES, LOSSES_MOST,
-       DOUBT, LINK, COLUMNS };
+enum {
+    INSTANCE,
+    REGION,
+    ZONE,
+    ACCELERATOR,
+    ACCELERATORS,
+    VCPUS,
+    MEMORY,
+    PRICE,
+    SPOT,
+    ZONE_ID,
+    LOSSES,
+    LOSSES_MOST,
+    DOUBT,
+    LINK,
+    COLUMNS
+};
 
 static void columns_find(const struct spotnik_table *table, int columns[COLUMNS])
 {
@@ -71,7 +86,8 @@ static const char *cloud_of(const char *instance)
 }
 
 /* A price of nothing is no price. */
-static int price_take(const struct spotnik_table *table, size_t row, int column, double *to, struct spotnik_fault *fault)
+static int price_take(const struct spotnik_table *table, size_t row, int column, double *to,
+                      struct spotnik_fault *fault)
 {
     int rc = number_take(table, row, column, 0, SPOTNIK_PRICE_MAX_USD_PER_H, NAN, to, fault);
 
@@ -113,7 +129,8 @@ static bool offer_is_one(struct spotnik_catalog *catalog, const struct spotnik_o
     bool priced = !isnan(offer->on_demand_usd_per_h) || !isnan(offer->spot_usd_per_h);
 
     if (!priced)
-        spotnik_catalog_drop(catalog, *offer->instance ? offer->instance : offer->accelerator, "rows without a price");
+        spotnik_catalog_drop(catalog, *offer->instance ? offer->instance : offer->accelerator,
+                             "rows without a price");
     else if (!*offer->instance && !*offer->accelerator)
         spotnik_catalog_drop(catalog, offer->region, "rows without a machine or an accelerator");
     return priced && (*offer->instance || *offer->accelerator);
@@ -181,7 +198,8 @@ static void put_number(FILE *out, double value)
         fprintf(out, ",%.10g", value);
 }
 
-int spotnik_catalog_write(const struct spotnik_catalog *catalog, const char *path, struct spotnik_fault *fault)
+int spotnik_catalog_write(const struct spotnik_catalog *catalog, const char *path,
+                          struct spotnik_fault *fault)
 {
     FILE *out = fopen(path, "w");
 
@@ -191,7 +209,8 @@ int spotnik_catalog_write(const struct spotnik_catalog *catalog, const char *pat
         fprintf(out, "%s%s", i ? "," : "", column_names[i][i < ZONE_ID]);
     for (size_t i = 0; i < catalog->count; i++) {
         const struct spotnik_offer *o = &catalog->offers[i];
-        const double numbers[] = { o->accelerators, o->vcpus, o->memory_gib, o->on_demand_usd_per_h, o->spot_usd_per_h };
+        const double numbers[] = { o->accelerators, o->vcpus, o->memory_gib, o->on_demand_usd_per_h,
+                                   o->spot_usd_per_h };
         fprintf(out, "\n%s,%s,%s,%s", o->instance, o->region, o->zone, o->accelerator);
         for (size_t j = 0; j < 5; j++)
             put_number(out, numbers[j]);

@@ -44,7 +44,8 @@ static const char *reason(const struct spotnik_filter *filter, const struct spot
         return "offers by --accelerator";
     if (filter->accelerator_gib > 0 && !own)
         return "offers by --gpu-memory, whose memory is not known";
-    return filter->accelerator_gib > 0 && own->memory_gib < filter->accelerator_gib ? "offers by --gpu-memory" : NULL;
+    return filter->accelerator_gib > 0 && own->memory_gib < filter->accelerator_gib ? "offers by --gpu-memory"
+                                                                                    : NULL;
 }
 
 int spotnik_catalog_filter(struct spotnik_catalog *catalog, const struct spotnik_filter *filter,
@@ -63,7 +64,9 @@ int spotnik_catalog_filter(struct spotnik_catalog *catalog, const struct spotnik
         last = why;
     }
     catalog->count = kept;
-    return kept || !before ? 0
-                           : spotnik_fault_set(fault, "no offer of %zu passes the filters; the last went out as one of the %s",
-                                               before, last);
+    return kept || !before
+               ? 0
+               : spotnik_fault_set(fault,
+                                   "no offer of %zu passes the filters; the last went out as one of the %s",
+                                   before, last);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Speed and closed-form estimates of one fleet. Which fleets to look at is planner.c's business, runs are fleet_run.c's. */
+/* Speed and closed-form estimates of one fleet. Which fleets to look at is planner.c's business, runs are
+ * fleet_run.c's. */
 #include "plan/fleet.h"
 #include "plan/model_speed.h"
 
@@ -99,7 +100,7 @@ void spotnik_group_pool(const struct spotnik_group *group, const struct spotnik_
     const struct spotnik_offer *offer = group->offer;
     struct spotnik_pool pool = { .lives = work->lives, .cap_s = work->cap_s, .doubt = offer->losses_doubt };
 
-    pool.weather = work->weather            ? work->weather
+    pool.weather = work->weather             ? work->weather
                    : offer->accelerators > 0 ? &spotnik_weather_accelerators
                                              : &spotnik_weather_processors;
     pool.outlook = spotnik_outlook_unknown(pool.weather);
@@ -123,7 +124,7 @@ void spotnik_group_pool(const struct spotnik_group *group, const struct spotnik_
 }
 
 double spotnik_fleet_steps(const struct spotnik_profile *profile, const struct spotnik_fleet *fleet,
-                       const struct spotnik_work *work)
+                           const struct spotnik_work *work)
 {
     return spotnik_profile_epochs(profile, work->epochs, fleet->batch) * profile->samples_per_epoch
            / fleet->batch;
@@ -136,6 +137,22 @@ static double startup_of(const struct spotnik_profile *profile, const struct spo
     for (size_t i = 0; i < fleet->group_count; i++)
         waiting = waiting && !fleet->groups[i].running;
     return waiting ? profile->startup_s + profile->join_s : 0;
+}
+
+double spotnik_fleet_extra_usd(const struct spotnik_profile *profile, const struct spotnik_fleet *fleet,
+                               const struct spotnik_work *work, double time_s)
+{
+    double usd = SPOTNIK_CHECKPOINTS_KEPT * profile->state_bytes / 1e9 * work->storage_usd_per_gb_month
+                 * time_s / (730 * 3600);
+
+    for (size_t i = 0; work->data_region && i < fleet->group_count; i++) {
+        const char *region = fleet->groups[i].offer->region;
+        bool again = !strcmp(region, work->data_region);
+        for (size_t j = 0; j < i; j++)
+            again = again || !strcmp(region, fleet->groups[j].offer->region);
+        usd += again ? 0 : work->data_gb * work->egress_usd_per_gb;
+    }
+    return usd;
 }
 
 struct spotnik_estimate spotnik_fleet_estimate(const struct spotnik_profile *profile,
@@ -151,6 +168,6 @@ struct spotnik_estimate spotnik_fleet_estimate(const struct spotnik_profile *pro
     e.steps = spotnik_fleet_steps(profile, fleet, work);
     e.time_s = e.steps * e.step_s + startup_of(profile, fleet);
     e.usd_per_h = spotnik_fleet_usd_per_h(fleet);
-    e.cost_usd = e.time_s / 3600 * e.usd_per_h;
+    e.cost_usd = e.time_s / 3600 * e.usd_per_h + spotnik_fleet_extra_usd(profile, fleet, work, e.time_s);
     return e;
 }

@@ -4,11 +4,11 @@
  *
  * Steps are synchronous (our ring): devices get shares of the batch in proportion to their speed, the ring
  * runs at the slowest link. A lost spot machine costs `recover_s`, then the survivors go on; its
- * replacement waits until there is capacity, starts up and joins. Capacity is that of the group's pool (pool.h):
- * it goes for all machines of a pool at once. Machines that are lost by themselves take others along with
- * probability `together` (each with one half). When nobody is left, work since the last checkpoint is lost.
- * A spot machine with a price history is billed by the second at the prices of the moment, each run from a random
- * moment of the history on. */
+ * replacement waits until there is capacity, starts up and joins. Capacity is that of the group's pool
+ * (pool.h): it goes for all machines of a pool at once. Machines that are lost by themselves take others
+ * along with probability `together` (each with one half). When nobody is left, work since the last
+ * checkpoint is lost. A spot machine with a price history is billed by the second at the prices of the
+ * moment, each run from a random moment of the history on. */
 #ifndef SPOTNIK_PLAN_FLEET_H
 #define SPOTNIK_PLAN_FLEET_H
 
@@ -22,6 +22,7 @@
 #define SPOTNIK_FLEET_GROUPS 4
 #define SPOTNIK_FLEET_RUNS_MAX 2000
 #define SPOTNIK_LOSSES_TOGETHER 0.25
+#define SPOTNIK_CHECKPOINTS_KEPT 2
 
 struct spotnik_group {
     const struct spotnik_offer *offer;
@@ -41,10 +42,14 @@ struct spotnik_work {
     double epochs;       /* at the reference batch */
     double losses_per_h; /* of single machines, for offers that do not say; NAN: unknown */
     double together;
-    const struct spotnik_trace *churn;       /* replayed for all spot machines, whatever else is known; NULL: draw */
-    const struct spotnik_weather *weather;   /* for pools of which nothing is known; NULL: the built-in one */
-    const struct spotnik_survival *lives;    /* lifetimes of spot machines; NULL: unknown */
-    double cap_s;                            /* the provider ends spot machines at this age; 0: it does not */
+    const struct spotnik_trace
+        *churn; /* replayed for all spot machines, whatever else is known; NULL: draw */
+    const struct spotnik_weather *weather; /* for pools of which nothing is known; NULL: the built-in one */
+    const struct spotnik_survival *lives;  /* lifetimes of spot machines; NULL: unknown */
+    double cap_s;                          /* the provider ends spot machines at this age; 0: it does not */
+    double data_gb, egress_usd_per_gb;     /* paid once for every other region that the fleet is in */
+    const char *data_region;               /* where the data are; NULL: nothing is paid */
+    double storage_usd_per_gb_month;       /* of SPOTNIK_CHECKPOINTS_KEPT checkpoints */
 };
 
 struct spotnik_estimate {
@@ -56,7 +61,8 @@ struct spotnik_outcome {
     double cost_mean_usd, cost_low_usd, cost_high_usd;
     double on_time, in_budget, both; /* shares of runs */
     double losses, machine_h;
-    double third_both[3], third_short[3]; /* runs by how long capacity was short: `both` of the best, the middle and the
+    double third_both[3],
+        third_short[3]; /* runs by how long capacity was short: `both` of the best, the middle and the
                                              worst third, and the largest share of time short in each */
     unsigned runs;
 };
@@ -78,6 +84,9 @@ double spotnik_fleet_step_s(const struct spotnik_profile *profile, const struct 
 struct spotnik_estimate spotnik_fleet_estimate(const struct spotnik_profile *profile,
                                                const struct spotnik_fleet *fleet,
                                                const struct spotnik_work *work);
+/* What a job of `time_s` costs beside its machines: moving its data, keeping its checkpoints. */
+double spotnik_fleet_extra_usd(const struct spotnik_profile *profile, const struct spotnik_fleet *fleet,
+                               const struct spotnik_work *work, double time_s);
 /* Steps that the job needs at the fleet's batch. */
 double spotnik_fleet_steps(const struct spotnik_profile *profile, const struct spotnik_fleet *fleet,
                            const struct spotnik_work *work);
@@ -85,8 +94,9 @@ double spotnik_fleet_steps(const struct spotnik_profile *profile, const struct s
 void spotnik_group_pool(const struct spotnik_group *group, const struct spotnik_work *work,
                         struct spotnik_pool *pool_out);
 /* One run under work->churn from `from_s` on. */
-struct spotnik_run spotnik_fleet_replay(const struct spotnik_profile *profile, const struct spotnik_fleet *fleet,
-                                        const struct spotnik_work *work, double from_s);
+struct spotnik_run spotnik_fleet_replay(const struct spotnik_profile *profile,
+                                        const struct spotnik_fleet *fleet, const struct spotnik_work *work,
+                                        double from_s);
 /* Same seed, same outcome. `deadline_s` and `budget_usd` may be infinite. */
 struct spotnik_outcome spotnik_fleet_simulate(const struct spotnik_profile *profile,
                                               const struct spotnik_fleet *fleet,

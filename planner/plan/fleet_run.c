@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs of one fleet, drawn or replayed. Every machine is out, starting or up. Capacity of a pool that falls below what is
- * held takes machines away at once; when it returns, those that are out are asked for again and start up. Machines also
- * end by themselves (rates, lifetimes, caps), and take others with them. Between two events the fleet steps evenly. */
+/* Runs of one fleet, drawn or replayed. Every machine is out, starting or up. Capacity of a pool that
+ * falls below what is held takes machines away at once; when it returns, those that are out are asked for
+ * again and start up. Machines also end by themselves (rates, lifetimes, caps), and take others with them.
+ * Between two events the fleet steps evenly. */
 #include "plan/draw.h"
 #include "plan/fleet.h"
 
@@ -35,7 +36,7 @@ struct run {
     unsigned count, up[SPOTNIK_FLEET_GROUPS], held[SPOTNIK_FLEET_GROUPS], losses;
     double now_s, stalled_until_s, left, kept, cost_usd, slowness, machine_s, short_s;
     double history_from_s[SPOTNIK_FLEET_GROUPS]; /* where in its price history the run starts */
-    struct machine machines[MACHINES_MAX]; /* last: cleared one by one */
+    struct machine machines[MACHINES_MAX];       /* last: cleared one by one */
 };
 
 static bool anybody(const struct run *run)
@@ -56,7 +57,8 @@ static double paid(const struct run *run, size_t i, double stretch_s)
     return spotnik_prices_paid(group->offer->spot_prices, run->history_from_s[i] + run->now_s, stretch_s);
 }
 
-/* `stretch_s` passes; steps happen while nothing stalls, and checkpoints at whole multiples of their interval. */
+/* `stretch_s` passes; steps happen while nothing stalls, and checkpoints at whole multiples of their
+ * interval. */
 static void run_pass(struct run *run, double stretch_s, double step_s)
 {
     double until_s = run->now_s + stretch_s, begins_s = fmin(until_s, fmax(run->now_s, run->stalled_until_s));
@@ -85,11 +87,12 @@ static void machine_ask(struct run *run, struct machine *machine, double startup
     machine->state = STARTING;
     machine->next_s = run->now_s + startup_s;
     machine->ends_s =
-        group->spot ? run->now_s + spotnik_sky_life_s(&run->skies[run->sky_of[machine->group]], &run->prng) : INFINITY;
+        group->spot ? run->now_s + spotnik_sky_life_s(&run->skies[run->sky_of[machine->group]], &run->prng)
+                    : INFINITY;
     run->held[machine->group]++;
 }
 
-/* Those of the beginning find each other; everybody who comes costs the others the time to let him in. */
+/* Those of the beginning find each other; a newcomer costs the others join_s. */
 static void machine_up(struct run *run, struct machine *machine)
 {
     machine->state = UP;
@@ -145,7 +148,8 @@ static unsigned group_most(const struct run *run, size_t group)
     return most > others ? most - others : 0;
 }
 
-/* Takes away what capacity no longer covers (those that start first, then any), and asks for what it covers again. */
+/* Takes away what capacity no longer covers (those that start first, then any), and asks for what it
+ * covers again. */
 static void group_fit(struct run *run, size_t group)
 {
     unsigned most = group_most(run, group);
@@ -161,9 +165,9 @@ static void group_fit(struct run *run, size_t group)
     }
 }
 
-/* Capacity of one kind of machine in the zones of a region goes together: series of availability have a correlation of
- * .35 to .59 (.45 on average) there, and of about nothing between kinds. So two pools of which nothing was seen are one in
- * that share of the runs. */
+/* Capacity of one kind of machine in the zones of a region goes together: series of availability have a
+ * correlation of .35 to .59 (.45 on average) there, and of about nothing between kinds. So two pools of
+ * which nothing was seen are one in that share of the runs. */
 static size_t sky_share(struct run *run, size_t group)
 {
     const struct spotnik_group *own = &run->fleet->groups[group];
@@ -186,12 +190,14 @@ static void run_start(struct run *run, double from_s)
     for (size_t i = 0; i < run->fleet->group_count; i++) {
         const struct spotnik_group *group = &run->fleet->groups[i];
         const struct spotnik_prices *prices = group->offer->spot_prices;
-        run->history_from_s[i] = prices ? spotnik_draw_uniform(&run->prng) * spotnik_prices_length_s(prices) : 0;
+        run->history_from_s[i] =
+            prices ? spotnik_draw_uniform(&run->prng) * spotnik_prices_length_s(prices) : 0;
         spotnik_group_pool(group, run->work, &run->pools[i]);
         run->sky_of[i] = group->spot ? sky_share(run, i) : i;
         if (group->spot && run->sky_of[i] == i) {
             spotnik_sky_start(&run->skies[i], &run->pools[i], from_s, &run->prng);
-            /* losses that take others with them are rarer, so that each machine is lost as often as the rate says */
+            /* losses that take others with them are rarer, so that each machine is lost as often as the
+             * rate says */
             run->skies[i].losses_per_h /= 1 + run->work->together * 0.5 * (group->machines - 1);
         }
         for (unsigned j = 0; j < group->machines && run->count < MACHINES_MAX; j++) {
@@ -271,7 +277,8 @@ static void run_extend(struct run *run, double steps)
 }
 
 static struct spotnik_run run_once(const struct spotnik_profile *profile, const struct spotnik_fleet *fleet,
-                                   const struct spotnik_work *work, double steps, double from_s, uint64_t seed)
+                                   const struct spotnik_work *work, double steps, double from_s,
+                                   uint64_t seed)
 {
     struct run run;
     double error = profile->error;
@@ -290,15 +297,19 @@ static struct spotnik_run run_once(const struct spotnik_profile *profile, const 
             run_extend(&run, steps);
             break;
         }
+    if (isfinite(run.now_s))
+        run.cost_usd += spotnik_fleet_extra_usd(profile, fleet, work, run.now_s);
     return (struct spotnik_run){ .time_s = run.now_s,
                                  .cost_usd = run.cost_usd,
                                  .machine_s = run.machine_s,
-                                 .short_share = run.now_s > 0 && isfinite(run.now_s) ? run.short_s / run.now_s : 1,
+                                 .short_share =
+                                     run.now_s > 0 && isfinite(run.now_s) ? run.short_s / run.now_s : 1,
                                  .losses = run.losses };
 }
 
-struct spotnik_run spotnik_fleet_replay(const struct spotnik_profile *profile, const struct spotnik_fleet *fleet,
-                                        const struct spotnik_work *work, double from_s)
+struct spotnik_run spotnik_fleet_replay(const struct spotnik_profile *profile,
+                                        const struct spotnik_fleet *fleet, const struct spotnik_work *work,
+                                        double from_s)
 {
     return run_once(profile, fleet, work, spotnik_fleet_steps(profile, fleet, work), from_s, 1);
 }

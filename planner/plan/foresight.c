@@ -3,8 +3,8 @@
  * of phases, one per age bucket for up and for down (a Coxian clock: a phase either ends the stretch or
  * ages into the next). The job holds a set of machines. Per step one that works does h and keeps S, two
  * gain slack, none costs S; starting from nothing costs S by one changeover d. C never grows, and where it
- * stays S falls, so one sweep over (C, S) solves it exactly on the grid. The deadline is not weighed against
- * money here: a choice after which it could be missed is not there. */
+ * stays S falls, so one sweep over (C, S) solves it exactly on the grid. The deadline is not weighed
+ * against money here: a choice after which it could be missed is not there. */
 #include "plan/foresight.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@
 #define BUCKETS SPOTNIK_CLIMATE_BUCKETS
 #define PHASES (2 * BUCKETS) /* down ages first, then up ages */
 #define STEPS_PER_DEADLINE 300
-#define REVERSION 0.5 /* how much of what is beyond the usual price is thought to pass */
+#define REVERSION 0.5    /* how much of what is beyond the usual price is thought to pass */
 #define SETS 4           /* nothing, spot, on-demand, both: enum spotnik_machine as a set */
 #define SLACK_GROWTH 1.5 /* the grid ends at so much of the first slack; more than that counts as that */
 
@@ -35,7 +35,7 @@ struct spotnik_foresight {
     struct solved *solved;
     double *belief; /* log weights */
     size_t count, work_cells, slack_cells, lengths;
-    double unit; /* the typical price of spot */
+    double unit;        /* the typical price of spot */
     double h_s, long_s; /* grid step; the step in which a changeover is paid. Equal: lengths is 1 */
 };
 
@@ -304,12 +304,14 @@ static void foresight_observe(void *self, bool available, double age_s, double s
                               : -f->solved[i].end_per_s[available][bucket] * stretch_s;
 }
 
-/* The programme knows one price. What spot costs now beyond the usual is paid for this step; later ones are thought to be
- * usual again. So the job waits out what is dear while waiting is cheap, and hurries where it is cheap. */
-static void price_add(const struct spotnik_foresight *f, const struct spotnik_job_view *view, unsigned from, double weight,
-                      double cost[SETS])
+/* The programme knows one price. What spot costs now beyond the usual is paid for this step; later ones
+ * are thought to be usual again. So the job waits out what is dear while waiting is cheap, and hurries
+ * where it is cheap. */
+static void price_add(const struct spotnik_foresight *f, const struct spotnik_job_view *view, unsigned from,
+                      double weight, double cost[SETS])
 {
-    double usual = fmin(view->price_usual / f->unit, f->terms.price_ratio), beyond = view->price / f->unit - usual;
+    double usual = fmin(view->price_usual / f->unit, f->terms.price_ratio),
+           beyond = view->price / f->unit - usual;
 
     for (unsigned to = 0; to < SETS; to++)
         if (to & SPOTNIK_SPOT)

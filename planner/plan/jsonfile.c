@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-int spotnik_json_parse(const char *name, const char *bytes, size_t size, json_t **json_out, struct spotnik_fault *fault)
+int spotnik_json_parse(const char *name, const char *bytes, size_t size, json_t **json_out,
+                       struct spotnik_fault *fault)
 {
     json_error_t error;
     json_t *json = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, &error);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Weighted least squares by the normal equations (at most seven unknowns), and the study of what is left out. */
+/* Weighted least squares by the normal equations (at most seven unknowns), and the study of what is left
+ * out. */
 #include "plan/model_forms.h"
 
 #include <math.h>
@@ -86,7 +87,8 @@ static int by_value(const void *left, const void *right)
     return (*a > *b) - (*a < *b);
 }
 
-/* The error below which SPOTNIK_INTERVAL of the rows lie, of those outside a group; with one row more than there are. */
+/* The error below which SPOTNIK_INTERVAL of the rows lie, of those outside a group; with one row more than
+ * there are. */
 static double quantile(const struct spotnik_samples *s, const double *errors, unsigned without, double *room)
 {
     size_t count = 0;
@@ -99,7 +101,8 @@ static double quantile(const struct spotnik_samples *s, const double *errors, un
     return room[at < count ? at : count - 1];
 }
 
-/* Errors of every row under the form that was fitted without its group; false when some group cannot be left out. */
+/* Errors of every row under the form that was fitted without its group; false when some group cannot be
+ * left out. */
 static bool errors_make(const struct spotnik_samples *s, unsigned use, size_t groups, double *errors)
 {
     for (unsigned group = 0; group < groups; group++) {
@@ -113,7 +116,8 @@ static bool errors_make(const struct spotnik_samples *s, unsigned use, size_t gr
     return true;
 }
 
-static void study(const struct spotnik_samples *s, struct spotnik_form *form, const double *errors, double *room)
+static void study(const struct spotnik_samples *s, struct spotnik_form *form, const double *errors,
+                  double *room)
 {
     size_t held = 0;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dynamic programme backwards over ticks: the least cost from here on, by machine and by work done, in units
- * of which a tick and a changeover are multiples. */
+/* Dynamic programme backwards over ticks: the least cost from here on, by machine and by work done, in
+ * units of which a tick and a changeover are multiples. */
 #include "plan/omniscient.h"
 
 #include <math.h>
@@ -43,7 +43,8 @@ static int units_per_tick(double tick_s, double changeover_s)
 
 double spotnik_tick_price(const struct spotnik_job_terms *terms, double at_s, double tick_s)
 {
-    return terms->prices ? spotnik_prices_paid(terms->prices, terms->prices_from_s + at_s, tick_s) / tick_s : 1;
+    return terms->prices ? spotnik_prices_paid(terms->prices, terms->prices_from_s + at_s, tick_s) / tick_s
+                         : 1;
 }
 
 /* The best of a tick that begins on `from` with the work of `cell`. */
@@ -159,8 +160,9 @@ static double cheapest_within(const struct spotnik_job_terms *terms, double at_s
     return least;
 }
 
-int spotnik_bound_run(const struct spotnik_window *window, double tick_s, const struct spotnik_job_terms *terms,
-                      struct spotnik_job_result *result_out, struct spotnik_fault *fault)
+int spotnik_bound_run(const struct spotnik_window *window, double tick_s,
+                      const struct spotnik_job_terms *terms, struct spotnik_job_result *result_out,
+                      struct spotnik_fault *fault)
 {
     size_t slices = (size_t)floor(terms->deadline_s / BOUND_SLICE_S + 1e-9);
     double *prices = malloc((slices + 1) * sizeof(*prices)), left_s = terms->work_s + terms->changeover_s;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The search. Candidates are kept by three closed-form scores (cost, time, and cost among those that are
- * in time), so that the simulation sees cheap, fast and balanced ones; each for fleets of spot only, of both,
- * and of on-demand only, since the closed form does not see that the dearer ones are lost less often. */
+ * in time), so that the simulation sees cheap, fast and balanced ones; each for fleets of spot only, of
+ * both, and of on-demand only, since the closed form does not see that the dearer ones are lost less
+ * often. */
 #include "plan/planner.h"
 #include "plan/model_noise.h"
 #include "plan/table.h"
@@ -48,9 +49,12 @@ void spotnik_fleet_describe(const struct spotnik_fleet *fleet, char *text, size_
     *text = '\0';
     for (size_t i = 0; i < fleet->group_count && used < size; i++) {
         const struct spotnik_group *g = &fleet->groups[i];
+        const char *place = *g->offer->zone && g->spot      ? g->offer->zone
+                            : *g->offer->zone_id && g->spot ? g->offer->zone_id
+                                                            : g->offer->region;
         used += (size_t)snprintf(text + used, size - used, "%s%u x %s %s%s%s%s", i ? " + " : "", g->machines,
-                                 g->offer->instance, g->spot ? "spot" : "on-demand",
-                                 *g->offer->zone ? " " : "", g->offer->zone, g->running ? " (kept)" : "");
+                                 g->offer->instance, g->spot ? "spot" : "on-demand", *place ? " " : "", place,
+                                 g->running ? " (kept)" : "");
     }
 }
 
@@ -106,7 +110,9 @@ static bool within_quotas(const struct spotnik_wish *wish, const struct spotnik_
     for (size_t q = 0; q < wish->quota_count; q++) {
         unsigned machines = 0;
         for (size_t i = 0; i < fleet->group_count; i++)
-            machines += fnmatch(wish->quotas[q].type, fleet->groups[i].offer->instance, 0) ? 0 : fleet->groups[i].machines;
+            machines += fnmatch(wish->quotas[q].type, fleet->groups[i].offer->instance, 0)
+                            ? 0
+                            : fleet->groups[i].machines;
         if (machines > wish->quotas[q].machines)
             return false;
     }
@@ -221,7 +227,8 @@ static void options_thin(struct search *s)
     qsort(s->options, s->option_count, sizeof(*s->options), by_place);
     for (size_t i = 0; i < s->option_count; i++) {
         const struct option *before = kept ? &s->options[kept - 1] : NULL, *own = &s->options[i];
-        bool again = before && !own->spot && !before->spot && !strcmp(before->offer->instance, own->offer->instance)
+        bool again = before && !own->spot && !before->spot
+                     && !strcmp(before->offer->instance, own->offer->instance)
                      && !strcmp(before->offer->region, own->offer->region);
         if (!again)
             s->options[kept++] = *own;
@@ -235,7 +242,8 @@ static void option_drop(struct search *s, const struct spotnik_offer *offer)
     char why[96];
 
     if (*offer->accelerator)
-        snprintf(why, sizeof(why), "offers with %s, which the profile was not measured on", offer->accelerator);
+        snprintf(why, sizeof(why), "offers with %s, which the profile was not measured on",
+                 offer->accelerator);
     else if (offer->vcpus > 0)
         snprintf(why, sizeof(why), "offers without accelerator; the profile was not measured on 'cpu'");
     else
@@ -244,12 +252,13 @@ static void option_drop(struct search *s, const struct spotnik_offer *offer)
 }
 
 /* Another name of the same chip: not left out, but said all the same. */
-static void alike_note(struct search *s, const struct spotnik_offer *offer, const struct spotnik_device *device)
+static void alike_note(struct search *s, const struct spotnik_offer *offer,
+                       const struct spotnik_device *device)
 {
     char why[128];
 
-    snprintf(why, sizeof(why), "offers with %.27s count as fast as the %.27s of the profile", offer->accelerator,
-             device->accelerator);
+    snprintf(why, sizeof(why), "offers with %.27s count as fast as the %.27s of the profile",
+             offer->accelerator, device->accelerator);
     spotnik_catalog_drop(&s->alike, offer->instance, why);
 }
 
@@ -501,10 +510,11 @@ int spotnik_plan_make(const struct spotnik_catalog *catalog, const struct spotni
                  : spotnik_fault_set(fault, "no fleet of at most %u machines can run the job",
                                      wish->machines_most);
     if (!rc && fastest_s(s) > YEARS_MOST * 365.25 * 86400)
-        rc = spotnik_fault_set(fault,
-                               "the fastest fleet of at most %u machines needs %.3g years for this target; is "
-                               "--target what you mean?",
-                               wish->machines_most, fastest_s(s) / (365.25 * 86400));
+        rc =
+            spotnik_fault_set(fault,
+                              "the fastest fleet of at most %u machines needs %.3g years for this target; is "
+                              "--target what you mean?",
+                              wish->machines_most, fastest_s(s) / (365.25 * 86400));
     if (!rc) {
         shortlist(s, plan_out);
         simulate_all(s, plan_out);

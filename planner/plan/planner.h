@@ -40,7 +40,8 @@ struct spotnik_candidate {
 struct spotnik_plan {
     struct spotnik_candidate candidates[SPOTNIK_PLAN_CANDIDATES]; /* the winner first, when there is one */
     size_t count, looked_at, offers;
-    struct spotnik_drop left[SPOTNIK_DROPS_MAX], alike[SPOTNIK_DROPS_MAX]; /* not looked at; looked at as another */
+    struct spotnik_drop left[SPOTNIK_DROPS_MAX],
+        alike[SPOTNIK_DROPS_MAX]; /* not looked at; looked at as another */
     size_t left_count, alike_count;
     bool found;
     char binding[512]; /* when nothing was found: which wish binds and the nearest that can be met */

@@ -10,6 +10,11 @@ static void sky_read(struct spotnik_sky *sky)
 {
     const struct spotnik_trace *trace = sky->pool->trace;
     double stays_s;
+
+    if (trace->start_given && sky->trace_at_s >= trace->start_s + trace->length_s - 1e-6) {
+        sky->changes_s = INFINITY; /* as `spotnik run --churn`: after its end nobody comes or goes */
+        return;
+    }
     unsigned machines = spotnik_trace_at(trace, sky->trace_at_s, &stays_s);
 
     sky->machines = trace->on_off && machines ? UINT_MAX : machines;
@@ -26,9 +31,10 @@ static bool sky_is_weather(struct spotnik_sky *sky, struct spotnik_prng *prng)
         return true;
     if (pool->kind == SPOTNIK_POOL_BAND && spotnik_draw_uniform(prng) < pool->doubt)
         return true;
-    sky->losses_per_h = pool->high_per_h > pool->low_per_h
-                            ? pool->low_per_h * pow(pool->high_per_h / pool->low_per_h, spotnik_draw_uniform(prng))
-                            : pool->high_per_h;
+    sky->losses_per_h =
+        pool->high_per_h > pool->low_per_h
+            ? pool->low_per_h * pow(pool->high_per_h / pool->low_per_h, spotnik_draw_uniform(prng))
+            : pool->high_per_h;
     return false;
 }
 

@@ -15,17 +15,28 @@
 
 /* The on-demand page has places by name. */
 static const char *const places[][2] = {
-    { "US East (N. Virginia)", "us-east-1" },      { "US East (Ohio)", "us-east-2" },
-    { "US West (N. California)", "us-west-1" },    { "US West (Oregon)", "us-west-2" },
-    { "Canada (Central)", "ca-central-1" },        { "EU (Ireland)", "eu-west-1" },
-    { "Europe (Ireland)", "eu-west-1" },           { "EU (London)", "eu-west-2" },
-    { "Europe (London)", "eu-west-2" },            { "EU (Paris)", "eu-west-3" },
-    { "Europe (Paris)", "eu-west-3" },             { "EU (Frankfurt)", "eu-central-1" },
-    { "Europe (Frankfurt)", "eu-central-1" },      { "EU (Stockholm)", "eu-north-1" },
-    { "Europe (Stockholm)", "eu-north-1" },        { "Asia Pacific (Tokyo)", "ap-northeast-1" },
-    { "Asia Pacific (Seoul)", "ap-northeast-2" },  { "Asia Pacific (Osaka)", "ap-northeast-3" },
-    { "Asia Pacific (Singapore)", "ap-southeast-1" }, { "Asia Pacific (Sydney)", "ap-southeast-2" },
-    { "Asia Pacific (Mumbai)", "ap-south-1" },     { "South America (Sao Paulo)", "sa-east-1" },
+    { "US East (N. Virginia)", "us-east-1" },
+    { "US East (Ohio)", "us-east-2" },
+    { "US West (N. California)", "us-west-1" },
+    { "US West (Oregon)", "us-west-2" },
+    { "Canada (Central)", "ca-central-1" },
+    { "EU (Ireland)", "eu-west-1" },
+    { "Europe (Ireland)", "eu-west-1" },
+    { "EU (London)", "eu-west-2" },
+    { "Europe (London)", "eu-west-2" },
+    { "EU (Paris)", "eu-west-3" },
+    { "Europe (Paris)", "eu-west-3" },
+    { "EU (Frankfurt)", "eu-central-1" },
+    { "Europe (Frankfurt)", "eu-central-1" },
+    { "EU (Stockholm)", "eu-north-1" },
+    { "Europe (Stockholm)", "eu-north-1" },
+    { "Asia Pacific (Tokyo)", "ap-northeast-1" },
+    { "Asia Pacific (Seoul)", "ap-northeast-2" },
+    { "Asia Pacific (Osaka)", "ap-northeast-3" },
+    { "Asia Pacific (Singapore)", "ap-southeast-1" },
+    { "Asia Pacific (Sydney)", "ap-southeast-2" },
+    { "Asia Pacific (Mumbai)", "ap-south-1" },
+    { "South America (Sao Paulo)", "sa-east-1" },
 };
 
 static const char *region_of(const char *place)
@@ -37,8 +48,8 @@ static const char *region_of(const char *place)
 }
 
 /* A price of a type in a region; where the catalog does not have it yet, it becomes an offer. */
-static int price_put(struct spotnik_catalog *catalog, const char *region, const char *instance, bool on_demand,
-                     double usd_per_h, struct spotnik_fault *fault)
+static int price_put(struct spotnik_catalog *catalog, const char *region, const char *instance,
+                     bool on_demand, double usd_per_h, struct spotnik_fault *fault)
 {
     struct spotnik_offer offer = { .on_demand_usd_per_h = on_demand ? usd_per_h : NAN,
                                    .spot_usd_per_h = on_demand ? NAN : usd_per_h,
@@ -63,7 +74,8 @@ static double price_of(const json_t *value)
 }
 
 /* One size of the spot page; "N/A*" is no price. */
-static int spot_size(struct spotnik_catalog *catalog, const char *region, const json_t *size, struct spotnik_fault *fault)
+static int spot_size(struct spotnik_catalog *catalog, const char *region, const json_t *size,
+                     struct spotnik_fault *fault)
 {
     const char *instance = json_string_value(json_object_get(size, "size"));
     const json_t *column;
@@ -87,11 +99,11 @@ static int spot_size(struct spotnik_catalog *catalog, const char *region, const 
 /* Old names of the page for three regions. */
 static const char *spot_region(const char *name)
 {
-    return !strcmp(name, "us-east")     ? "us-east-1"
-           : !strcmp(name, "us-west")   ? "us-west-1"
+    return !strcmp(name, "us-east")      ? "us-east-1"
+           : !strcmp(name, "us-west")    ? "us-west-1"
            : !strcmp(name, "eu-ireland") ? "eu-west-1"
-           : !strcmp(name, "apac-sin")  ? "ap-southeast-1"
-           : !strcmp(name, "apac-syd")  ? "ap-southeast-2"
+           : !strcmp(name, "apac-sin")   ? "ap-southeast-1"
+           : !strcmp(name, "apac-syd")   ? "ap-southeast-2"
            : !strcmp(name, "apac-tokyo") ? "ap-northeast-1"
                                          : name;
 }
@@ -106,9 +118,8 @@ static int spot_page(struct spotnik_catalog *catalog, const json_t *json, struct
     {
         const char *name = json_string_value(json_object_get(region, "region"));
         json_array_foreach(json_object_get(region, "instanceTypes"), j, family)
-            json_array_foreach(json_object_get(family, "sizes"), k, size)
-                if (!rc && name)
-                    rc = spot_size(catalog, spot_region(name), size, fault);
+            json_array_foreach(json_object_get(family, "sizes"), k, size) if (!rc && name) rc =
+                spot_size(catalog, spot_region(name), size, fault);
     }
     return rc;
 }
@@ -151,10 +162,11 @@ static int json_source(struct spotnik_catalog *catalog, const char *name, const 
     else if (json_is_object(json_object_get(json, "regions")))
         rc = on_demand_page(catalog, json, fault);
     else
-        rc = spotnik_fault_set(fault,
-                               "%s: JSON, but neither the Spot Advisor ('spot_advisor') nor a price page of AWS "
-                               "('config' or 'regions')",
-                               name);
+        rc = spotnik_fault_set(
+            fault,
+            "%s: JSON, but neither the Spot Advisor ('spot_advisor') nor a price page of AWS "
+            "('config' or 'regions')",
+            name);
     json_decref(json);
     return rc;
 }
@@ -183,7 +195,8 @@ static int csv_source(struct spotnik_catalog *catalog, const char *name, const c
         ids = spotnik_table_find(table, "AvailabilityZone");
         names = spotnik_table_find(table, "AvailabilityZoneName");
     }
-    bool machines = spotnik_table_find(table, "InstanceType") >= 0 || spotnik_table_find(table, "instance_type") >= 0;
+    bool machines =
+        spotnik_table_find(table, "InstanceType") >= 0 || spotnik_table_find(table, "instance_type") >= 0;
     if (spotnik_table_find(table, "interruption_max_pct") >= 0)
         rc = spotnik_catalog_advise_bytes(catalog, name, bytes, size, fault);
     else if (!machines && ids >= 0 && names >= 0)

@@ -204,10 +204,12 @@ int spotnik_store_prices_put(struct spotnik_store *store, const struct spotnik_c
     for (size_t i = 0; !rc && i < catalog->count; i++) {
         const struct spotnik_offer *o = &catalog->offers[i];
         const char *texts[] = { o->instance, o->region, o->zone, o->accelerator };
-        const double numbers[] = { o->accelerators,   o->vcpus,        o->memory_gib, o->on_demand_usd_per_h,
-                                   o->spot_usd_per_h,
-                                   o->losses_most_per_h > 0 ? NAN : o->losses_per_h, /* a rate, not a band */
-                                   o->link_gbps };
+        const double numbers[] = {
+            o->accelerators,   o->vcpus,
+            o->memory_gib,     o->on_demand_usd_per_h,
+            o->spot_usd_per_h, o->losses_most_per_h > 0 ? NAN : o->losses_per_h, /* a rate, not a band */
+            o->link_gbps
+        };
         rc = put(store, statement, texts, 4, numbers, 7);
     }
     if (rc)

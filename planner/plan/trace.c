@@ -40,7 +40,8 @@ static int option_read(const char *name, char *item, struct options *options, st
         return 0;
     if (!strcmp(item, "start") && !strncmp(value, "random", 6)) {
         options->random = true;
-        if (value[6] == '\0' || (value[6] == ':' && spotnik_number_parse(value + 7, &options->seed) && options->seed >= 0))
+        if (value[6] == '\0'
+            || (value[6] == ':' && spotnik_number_parse(value + 7, &options->seed) && options->seed >= 0))
             return 0;
     }
     if (!strcmp(item, "start") && spotnik_duration_parse(value, &options->start_s) && options->start_s >= 0)
@@ -50,13 +51,15 @@ static int option_read(const char *name, char *item, struct options *options, st
             options->unit_s = units[i].seconds;
             return 0;
         }
-    return spotnik_fault_set(fault,
-                             "%s: option '%s=%s' is none of nodes=N, start=2h, start=random, start=random:SEED, "
-                             "unit=h|m|s|ms, bid=USD and window=N",
-                             name, item, value);
+    return spotnik_fault_set(
+        fault,
+        "%s: option '%s=%s' is none of nodes=N, start=2h, start=random, start=random:SEED, "
+        "unit=h|m|s|ms, bid=USD and window=N",
+        name, item, value);
 }
 
-static int options_read(const char *name, const char *text, struct options *options, struct spotnik_fault *fault)
+static int options_read(const char *name, const char *text, struct options *options,
+                        struct spotnik_fault *fault)
 {
     char copy[256], *rest = copy, *item;
 
@@ -72,7 +75,8 @@ static int options_read(const char *name, const char *text, struct options *opti
     return 0;
 }
 
-int spotnik_trace_append(struct spotnik_trace *trace, double at_s, unsigned machines, struct spotnik_fault *fault)
+int spotnik_trace_append(struct spotnik_trace *trace, double at_s, unsigned machines,
+                         struct spotnik_fault *fault)
 {
     trace->length_s = at_s;
     trace->highest = machines > trace->highest ? machines : trace->highest;
@@ -111,7 +115,8 @@ static int json_read(const char *name, const char *bytes, size_t size, const str
     if (which >= windows.count)
         rc = spotnik_fault_set(fault, "%s: window=%zu, but the file has %zu", name, which + 1, windows.count);
     for (size_t i = 0; !rc && i < windows.windows[which].ticks; i++)
-        rc = spotnik_trace_append(trace, (double)i * windows.tick_s, windows.windows[which].machines[i], fault);
+        rc = spotnik_trace_append(trace, (double)i * windows.tick_s, windows.windows[which].machines[i],
+                                  fault);
     if (!rc)
         trace->length_s = (double)windows.windows[which].ticks * windows.tick_s;
     trace->on_off = trace->highest <= 1;
@@ -126,9 +131,9 @@ static double unit_of(const struct spotnik_table *table, bool header)
 
     if (header)
         return !strncmp(first, "h", 1) || strstr(first, "hour") || strstr(first, "_h") ? 3600
-               : strstr(first, "ms") || strstr(first, "milli")                        ? 1e-3
-               : strstr(first, "min")                                                 ? 60
-                                                                                      : 1;
+               : strstr(first, "ms") || strstr(first, "milli")                         ? 1e-3
+               : strstr(first, "min")                                                  ? 60
+                                                                                       : 1;
     for (size_t row = 0; row < spotnik_table_rows(table); row++)
         if (strchr(spotnik_table_text(table, row, 0), '.'))
             return 3600;
@@ -158,12 +163,14 @@ static int counts_read(const struct spotnik_table *table, const struct options *
             return -1;
         first_s = isinf(last_s) ? at * unit_s : first_s;
         if (at * unit_s < last_s)
-            return spotnik_fault_set(fault, "%s: line %zu: time runs backwards; sort the file by its first column",
+            return spotnik_fault_set(fault,
+                                     "%s: line %zu: time runs backwards; sort the file by its first column",
                                      spotnik_table_name(table), spotnik_table_line(table, row));
         last_s = at * unit_s;
         if (spotnik_trace_append(trace, last_s - first_s, (unsigned)machines, fault))
             return -1;
     }
+    trace->on_off = trace->highest <= 1;
     return 0;
 }
 
@@ -174,10 +181,11 @@ static int prices_read(const struct spotnik_table *table, const struct options *
     int rc = 0;
 
     if (isnan(options->bid))
-        return spotnik_fault_set(fault,
-                                 "%s is a price history: say with ,bid=USD up to which price machines are there "
-                                 "(the on-demand price, say)",
-                                 spotnik_table_name(table));
+        return spotnik_fault_set(
+            fault,
+            "%s is a price history: say with ,bid=USD up to which price machines are there "
+            "(the on-demand price, say)",
+            spotnik_table_name(table));
     if (spotnik_prices_of(table, &prices, fault))
         return -1;
     for (size_t i = 0; !rc && i + 1 < prices.count; i++)
@@ -195,12 +203,14 @@ static int table_read(const char *name, const char *bytes, size_t size, const st
 
     if (spotnik_table_parse(name, bytes, size, &table, fault))
         return -1;
-    int rc = spotnik_table_find(table, "spot_usd_per_h") >= 0 ? prices_read(table, options, trace, fault)
-             : spotnik_table_columns(table) == 2             ? counts_read(table, options, trace, fault)
-             : spotnik_fault_set(fault,
-                                 "%s: not a trace: lines milliseconds,add|remove,node or time,count, a price "
-                                 "history (timestamp_utc,spot_usd_per_h) or availability as JSON",
-                                 name);
+    int rc =
+        spotnik_table_find(table, "spot_usd_per_h") >= 0 ? prices_read(table, options, trace, fault)
+        : spotnik_table_columns(table) == 2
+            ? counts_read(table, options, trace, fault)
+            : spotnik_fault_set(fault,
+                                "%s: not a trace: lines milliseconds,add|remove,node or time,count, a price "
+                                "history (timestamp_utc,spot_usd_per_h) or availability as JSON",
+                                name);
     spotnik_table_free(table);
     return rc;
 }
@@ -214,7 +224,8 @@ static bool events_look_like(const char *bytes, size_t size)
         const char *comma = memchr(bytes + at, ',', length);
         if (length && bytes[at] != '#' && bytes[at] != '\r') {
             size_t left = comma ? length - (size_t)(comma - bytes - at) : 0;
-            return left > 3 && (!memcmp(comma + 1, "add", 3) || (left > 6 && !memcmp(comma + 1, "remove", 6)));
+            return left > 3
+                   && (!memcmp(comma + 1, "add", 3) || (left > 6 && !memcmp(comma + 1, "remove", 6)));
         }
         at += length + 1;
     }
@@ -261,7 +272,7 @@ int spotnik_trace_parse(const char *name, const char *bytes, size_t size, const 
 
     if (options_read(name, text, &options, fault))
         return -1;
-    int rc = bytes[at] == '{' || bytes[at] == '['  ? json_read(name, bytes, size, &options, &trace, fault)
+    int rc = bytes[at] == '{' || bytes[at] == '[' ? json_read(name, bytes, size, &options, &trace, fault)
              : events_look_like(bytes, size) ? spotnik_trace_events_read(name, bytes, size, &trace, fault)
                                              : table_read(name, bytes, size, &options, &trace, fault);
     if (!rc && !trace.highest)
@@ -344,7 +355,8 @@ static int event_put(struct spotnik_trace *trace, size_t *capacity, double at_s,
             return -1;
         trace->events = grown;
     }
-    trace->events[trace->event_count++] = (struct spotnik_trace_event){ (uint64_t)llround(at_s * 1e3), add, node };
+    trace->events[trace->event_count++] =
+        (struct spotnik_trace_event){ (uint64_t)llround(at_s * 1e3), add, node };
     return 0;
 }
 

@@ -34,8 +34,8 @@ struct spotnik_trace {
     size_t count, capacity;
     double length_s, start_s; /* start_s: what `start=` said */
     unsigned highest;
-    bool on_off;       /* says whether machines can be had, not how many */
-    bool start_given;  /* every run starts at start_s */
+    bool on_off;                        /* says whether machines can be had, not how many */
+    bool start_given;                   /* every run starts at start_s */
     struct spotnik_trace_event *events; /* of a file of events that no option has changed; else null */
     size_t event_count;
     char **names;
@@ -59,7 +59,8 @@ void spotnik_trace_scale(struct spotnik_trace *trace, double factor);
 int spotnik_trace_events_make(struct spotnik_trace *trace, uint64_t seed, struct spotnik_fault *fault);
 
 /* For the readers of single formats. */
-int spotnik_trace_append(struct spotnik_trace *trace, double at_s, unsigned machines, struct spotnik_fault *fault);
+int spotnik_trace_append(struct spotnik_trace *trace, double at_s, unsigned machines,
+                         struct spotnik_fault *fault);
 int spotnik_trace_events_read(const char *name, const char *bytes, size_t size, struct spotnik_trace *trace,
                               struct spotnik_fault *fault);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads lines "milliseconds,add|remove,name", strictly: a trace that is misread would make a nice but wrong experiment. */
+/* Reads lines "milliseconds,add|remove,name", strictly: a trace that is misread would make a nice but
+ * wrong experiment. */
 #include "plan/trace.h"
 
 #include <stdlib.h>
@@ -57,7 +58,8 @@ static bool append(struct reader *reader, struct spotnik_trace_event event)
     if (trace->event_count && event.at_ms < trace->events[trace->event_count - 1].at_ms)
         return wrong(reader, "time runs backwards; sort the file by its first column");
     if (reader->present[event.node] == event.add)
-        return wrong(reader, event.add ? "this node was added already" : "this node is not there to be removed");
+        return wrong(reader,
+                     event.add ? "this node was added already" : "this node is not there to be removed");
     if (trace->event_count == reader->capacity) {
         size_t capacity = reader->capacity ? 2 * reader->capacity : 64;
         struct spotnik_trace_event *grown = realloc(trace->events, capacity * sizeof(*grown));

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HOURS_DOUBT 4.0 /* ends that count as much as what regimes say of a part of the day */
+#define HOURS_DOUBT 4.0     /* ends that count as much as what regimes say of a part of the day */
 #define SWITCHES_MAX 100000 /* changes of regime in one stretch without a change of capacity */
 
 const unsigned spotnik_weather_ages[SPOTNIK_AGES - 1] = { 2, 4, 8, 18, 48 };
@@ -24,7 +24,8 @@ size_t spotnik_weather_bucket(unsigned age_ticks)
 unsigned char *spotnik_weather_ticks(const struct spotnik_trace *trace, unsigned machines, double until_s,
                                      size_t *count_out)
 {
-    size_t count = (size_t)(fmin(until_s, trace->length_s - 1e-3) / SPOTNIK_WEATHER_TICK_S) + 1; /* the last instant too */
+    size_t count = (size_t)(fmin(until_s, trace->length_s - 1e-3) / SPOTNIK_WEATHER_TICK_S)
+                   + 1; /* the last instant too */
     unsigned char *ticks = malloc(count + 1);
     double stays_s;
 
@@ -54,8 +55,8 @@ struct day {
     double seen[2][SPOTNIK_HOURS], expected[2][SPOTNIK_HOURS];
 };
 
-static void day_count(struct day *day, const struct spotnik_weather *weather, const double *belief, unsigned tick,
-                      bool up, unsigned age, bool ended)
+static void day_count(struct day *day, const struct spotnik_weather *weather, const double *belief,
+                      unsigned tick, bool up, unsigned age, bool ended)
 {
     size_t hours = hours_of(tick), bucket = spotnik_weather_bucket(age);
 
@@ -80,8 +81,9 @@ static void follow(const struct spotnik_weather *weather, double *belief, bool u
         belief[r] = total > 0 ? next[r] / total : weather->share[r];
 }
 
-struct spotnik_outlook spotnik_outlook_after(const struct spotnik_weather *weather, const struct spotnik_trace *trace,
-                                             unsigned machines, double until_s)
+struct spotnik_outlook spotnik_outlook_after(const struct spotnik_weather *weather,
+                                             const struct spotnik_trace *trace, unsigned machines,
+                                             double until_s)
 {
     struct spotnik_outlook outlook = spotnik_outlook_unknown(weather);
     size_t count;
@@ -127,10 +129,12 @@ double spotnik_path_next_s(struct spotnik_path *path, struct spotnik_prng *prng)
     for (unsigned i = 0; i < SWITCHES_MAX; i++) {
         size_t bucket = spotnik_weather_bucket(path->age_ticks), hours = hours_of(path->tick_of_day);
         double room = bucket < SPOTNIK_AGES - 1 ? spotnik_weather_ages[bucket] - path->age_ticks : INFINITY;
-        double chance = weather->end[path->regime][path->up][bucket], factor = path->outlook->hours[path->up][hours];
+        double chance = weather->end[path->regime][path->up][bucket],
+               factor = path->outlook->hours[path->up][hours];
         if (factor != 1) {
             chance = -expm1(log1p(-chance) * factor);
-            room = fmin(room, (double)((hours + 1) * SPOTNIK_TICKS_A_DAY / SPOTNIK_HOURS - path->tick_of_day));
+            room =
+                fmin(room, (double)((hours + 1) * SPOTNIK_TICKS_A_DAY / SPOTNIK_HOURS - path->tick_of_day));
         }
         double end = spotnik_draw_trials(prng, chance);
         double go = spotnik_draw_trials(prng, 1 - weather->go[path->regime][path->regime]);

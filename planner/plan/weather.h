@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Spot capacity as a hidden Markov model. A place (one machine type in one zone) is in one of a few regimes, which last
- * from hours to weeks; in a regime, capacity comes and goes with a hazard that depends on how long it has been as it is.
- * So capacity flaps and then stays, good days follow good days, and places differ. What was seen of a place says in
- * which regime it may be (a filter), and paths drawn from there are what the planner's runs meet.
+/* Spot capacity as a hidden Markov model. A place (one machine type in one zone) is in one of a few
+ * regimes, which last from hours to weeks; in a regime, capacity comes and goes with a hazard that depends
+ * on how long it has been as it is. So capacity flaps and then stays, good days follow good days, and
+ * places differ. What was seen of a place says in which regime it may be (a filter), and paths drawn from
+ * there are what the planner's runs meet.
  *
- * Regimes are learned from traces by expectation-maximisation. Those built in are statistics of public traces. */
+ * Regimes are learned from traces by expectation-maximisation. Those built in are statistics of public
+ * traces. */
 #ifndef SPOTNIK_PLAN_WEATHER_H
 #define SPOTNIK_PLAN_WEATHER_H
 
@@ -28,10 +30,10 @@ extern const unsigned spotnik_weather_ages[SPOTNIK_AGES - 1];
 struct spotnik_weather {
     char name[96];
     size_t regimes;
-    double share[SPOTNIK_REGIMES_MAX];                    /* of all time that was seen */
-    double up[SPOTNIK_REGIMES_MAX];                       /* share of a regime's time with capacity */
-    double end[SPOTNIK_REGIMES_MAX][2][SPOTNIK_AGES];     /* chance per tick that [up] ends */
-    double go[SPOTNIK_REGIMES_MAX][SPOTNIK_REGIMES_MAX];  /* chance per tick of the next regime */
+    double share[SPOTNIK_REGIMES_MAX];                   /* of all time that was seen */
+    double up[SPOTNIK_REGIMES_MAX];                      /* share of a regime's time with capacity */
+    double end[SPOTNIK_REGIMES_MAX][2][SPOTNIK_AGES];    /* chance per tick that [up] ends */
+    double go[SPOTNIK_REGIMES_MAX][SPOTNIK_REGIMES_MAX]; /* chance per tick of the next regime */
 };
 
 /* For accelerators, and for machines without. */
@@ -42,15 +44,18 @@ struct spotnik_outlook {
     double belief[SPOTNIK_REGIMES_MAX];
     bool up_known, up;
     unsigned age_ticks;
-    unsigned tick_of_day;                 /* of the place's own days: 0 is when it was first seen */
-    double hours[2][SPOTNIK_HOURS];       /* how much likelier than the regimes say [up] ends in this part of the day */
+    unsigned tick_of_day; /* of the place's own days: 0 is when it was first seen */
+    double
+        hours[2]
+             [SPOTNIK_HOURS]; /* how much likelier than the regimes say [up] ends in this part of the day */
 };
 
 /* Nothing is known of the place. */
 struct spotnik_outlook spotnik_outlook_unknown(const struct spotnik_weather *weather);
 /* Capacity for at least `machines` was seen as `trace` has it, from its beginning until `until_s`. */
-struct spotnik_outlook spotnik_outlook_after(const struct spotnik_weather *weather, const struct spotnik_trace *trace,
-                                             unsigned machines, double until_s);
+struct spotnik_outlook spotnik_outlook_after(const struct spotnik_weather *weather,
+                                             const struct spotnik_trace *trace, unsigned machines,
+                                             double until_s);
 
 /* One future of a place. */
 struct spotnik_path {

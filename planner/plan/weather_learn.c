@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Learns the regimes of spot capacity (Baum-Welch). Ages are seen, so that only the regime is hidden: the forward and
- * backward passes give each tick's share in every regime, and hazards are ends / ticks at risk by those shares, drawn
- * towards the mean of their regime by two pseudo-ticks. The best of a few random beginnings is kept. */
+/* Learns the regimes of spot capacity (Baum-Welch). Ages are seen, so that only the regime is hidden: the
+ * forward and backward passes give each tick's share in every regime, and hazards are ends / ticks at risk
+ * by those shares, drawn towards the mean of their regime by two pseudo-ticks. The best of a few random
+ * beginnings is kept. */
 #include "plan/weather.h"
 #include "plan/draw.h"
 
@@ -55,7 +56,8 @@ static void forward(const struct spotnik_weather *w, struct sequence *s, struct 
     }
 }
 
-static void count_tick(const struct sequence *s, size_t t, const double *share, size_t n, struct counts *counts)
+static void count_tick(const struct sequence *s, size_t t, const double *share, size_t n,
+                       struct counts *counts)
 {
     unsigned up = s->up[t], bucket = s->bucket[t];
 
@@ -111,8 +113,8 @@ static void improve(struct spotnik_weather *w, const struct counts *c)
                 ticks += c->ticks[r][up][b];
             }
             for (size_t b = 0; b < SPOTNIK_AGES; b++)
-                w->end[r][up][b] =
-                    fmin(fmax((c->ends[r][up][b] + 2 * ends / ticks) / (c->ticks[r][up][b] + 2), 0.0005), 0.95);
+                w->end[r][up][b] = fmin(
+                    fmax((c->ends[r][up][b] + 2 * ends / ticks) / (c->ticks[r][up][b] + 2), 0.0005), 0.95);
         }
         for (size_t q = 0; q < w->regimes; q++)
             goes += c->goes[r][q] + 0.02;

@@ -89,8 +89,8 @@ static int windows_read(const char *path, const json_t *json, struct spotnik_win
     return letters ? letters_read(path, letters, windows, fault) : counts_read(path, counts, windows, fault);
 }
 
-int spotnik_windows_parse(const char *name, const char *bytes, size_t size, struct spotnik_windows *windows_out,
-                          struct spotnik_fault *fault)
+int spotnik_windows_parse(const char *name, const char *bytes, size_t size,
+                          struct spotnik_windows *windows_out, struct spotnik_fault *fault)
 {
     struct spotnik_windows windows = { 0 };
     json_t *json;

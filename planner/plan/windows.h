@@ -27,8 +27,8 @@ struct spotnik_windows {
 
 int spotnik_windows_load(const char *path, struct spotnik_windows *windows_out, struct spotnik_fault *fault);
 /* The same on bytes; `name` is what faults call the file. */
-int spotnik_windows_parse(const char *name, const char *bytes, size_t size, struct spotnik_windows *windows_out,
-                          struct spotnik_fault *fault);
+int spotnik_windows_parse(const char *name, const char *bytes, size_t size,
+                          struct spotnik_windows *windows_out, struct spotnik_fault *fault);
 /* Windows of `length_s` every `stride_s`, for each window that is longer; the result shares no memory with
  * `from`. */
 int spotnik_windows_cut(const struct spotnik_windows *from, double length_s, double stride_s,

@@ -92,6 +92,27 @@ static void losses_cost_time(void **state)
         fail_msg("%.2f losses a run, %.2f wanted", a.losses, wanted);
 }
 
+static void data_and_checkpoints_cost(void **state)
+{
+    struct spotnik_profile p = profile();
+    struct spotnik_fleet fleet = fleet_of(&p, &v100, 4, false);
+    struct spotnik_work work = { .epochs = 10, .losses_per_h = NAN, .data_gb = 500, .egress_usd_per_gb = 0.02 };
+
+    (void)state;
+    double machines = spotnik_fleet_estimate(&p, &fleet, &work).cost_usd;
+    work.data_region = "us-east-1"; /* there they are */
+    assert_true(spotnik_fleet_estimate(&p, &fleet, &work).cost_usd == machines);
+    work.data_region = "eu-west-1";
+    fleet.group_count = 2; /* moved once, though two groups read them */
+    fleet.groups[1] = fleet.groups[0];
+    assert_true(fabs(spotnik_fleet_extra_usd(&p, &fleet, &work, 3600) - 10) < 1e-9);
+    fleet.group_count = 1;
+    work.storage_usd_per_gb_month = 730;
+    p.state_bytes = 3e9;
+    struct spotnik_outcome o = spotnik_fleet_simulate(&p, &fleet, &work, INFINITY, INFINITY, 20, 1);
+    assert_true(fabs(o.cost_mean_usd - machines - 10 - 2 * 3 * o.time_mean_s / 3600) < 1e-6);
+}
+
 static struct spotnik_wish wish_of(double deadline_h, double budget_usd)
 {
     return (struct spotnik_wish){ .deadline_s = deadline_h * 3600,
@@ -304,6 +325,16 @@ static void replays(void **state)
     r = spotnik_fleet_replay(&p, &fleet, &work, 0);
     assert_true(fabs(r.time_s - (110 + 3 + 200)) < 1e-9);
     spotnik_trace_free(&churn);
+    /* from a given start on, what is there at the end stays; otherwise the trace begins again */
+    churn = trace_of("seconds,machines\n0,1\n100,2\n200,2\n");
+    churn.start_given = true;
+    work.epochs = 400; /* one machine for 110 s, then two for good: about 460 s */
+    double held_s = spotnik_fleet_simulate(&p, &fleet, &work, INFINITY, INFINITY, 20, 1).time_high_s;
+    churn.start_given = false;
+    double again_s = spotnik_fleet_replay(&p, &fleet, &work, 0).time_s;
+    assert_true(held_s < 480 && again_s > 520);
+    spotnik_trace_free(&churn);
+    work.epochs = 200;
     /* eight machines are wanted, the trace has two: no third one works */
     churn = trace_of("seconds,machines\n0,2\n1000,1\n");
     fleet.groups[0].machines = 8;
@@ -488,6 +519,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_losses_the_simulation_is_the_estimate),
         cmocka_unit_test(losses_cost_time),
+        cmocka_unit_test(data_and_checkpoints_cost),
         cmocka_unit_test(plan_meets_what_it_promises),
         cmocka_unit_test(impossible_wishes),
         cmocka_unit_test(survivors_stay),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Claim: every format of a trace is read as docs/traces.md says, by content alone; and what is wrong is refused with its
- * place. The samples are those of the page. */
+/* Claim: every format of a trace is read as docs/traces.md says, by content alone; and what is wrong is
+ * refused with its place. The samples are those of the page. */
 #include "plan/trace.h"
 
 #include <setjmp.h>
@@ -23,15 +23,16 @@ static struct spotnik_trace good(const char *text, const char *options)
     return trace;
 }
 
-static void expect(const char *text, const char *options, const double *at_s, const unsigned *machines, size_t count)
+static void expect(const char *text, const char *options, const double *at_s, const unsigned *machines,
+                   size_t count)
 {
     struct spotnik_trace trace = good(text, options);
     double stays_s;
 
     for (size_t i = 0; i < count; i++)
         if (spotnik_trace_at(&trace, at_s[i], &stays_s) != machines[i])
-            fail_msg("%.20s: at %g s there are %u, not %u", text, at_s[i], spotnik_trace_at(&trace, at_s[i], &stays_s),
-                     machines[i]);
+            fail_msg("%.20s: at %g s there are %u, not %u", text, at_s[i],
+                     spotnik_trace_at(&trace, at_s[i], &stays_s), machines[i]);
     spotnik_trace_free(&trace);
 }
 
@@ -43,16 +44,19 @@ static void formats(void **state)
     char windows[128];
 
     (void)state;
-    expect("0,add,a\n0,add,b\n3600000,add,c\n7200000,remove,a\n7200000,remove,b\n10800000,add,x\n", NULL, at, counts, 8);
+    expect("0,add,a\n0,add,b\n3600000,add,c\n7200000,remove,a\n7200000,remove,b\n10800000,add,x\n", NULL, at,
+           counts, 8);
     expect("hours,machines\n0,2\n1,3\n2,1\n3,1\n", NULL, at, counts, 8);
     expect("0.0,2\n1.0,3\n2.0,1\n3.0,1\n", NULL, at, counts, 8);
     expect("0,2\n3600,3\n7200,1\n10800,1\n", NULL, at, counts, 8);
     expect("0,2\n60,3\n120,1\n180,1\n", "unit=m", at, counts, 8);
     expect("{\"metadata\":{\"gap_seconds\":3600},\"data\":[2,3,1]}", NULL, at, counts, 8);
-    snprintf(windows, sizeof(windows),
-             "{\"metadata_of_last\":{\"gap_seconds\":3600},\"traces_1_means_UNAVAILABLE\":[\"111\",\"010\"]}");
+    snprintf(
+        windows, sizeof(windows),
+        "{\"metadata_of_last\":{\"gap_seconds\":3600},\"traces_1_means_UNAVAILABLE\":[\"111\",\"010\"]}");
     expect(windows, "window=2", at, there, 8);
-    expect("timestamp_utc,spot_usd_per_h\n2015-03-11T00:00:00Z,1\n2015-03-11T01:00:00Z,3\n2015-03-11T02:00:00Z,2\n"
+    expect("timestamp_utc,spot_usd_per_h\n2015-03-11T00:00:00Z,1\n2015-03-11T01:00:00Z,3\n2015-03-11T02:00:"
+           "00Z,2\n"
            "2015-03-11T03:00:00Z,9\n",
            "bid=2", at, there, 8);
 }
@@ -108,7 +112,8 @@ static void refused(void **state)
         struct spotnik_trace trace;
         struct spotnik_fault fault;
         assert_int_equal(
-            spotnik_trace_parse("t", cases[i].text, strlen(cases[i].text), cases[i].options, &trace, &fault), -1);
+            spotnik_trace_parse("t", cases[i].text, strlen(cases[i].text), cases[i].options, &trace, &fault),
+            -1);
         if (!strstr(fault.text, cases[i].part))
             fail_msg("'%s' does not say '%s'", fault.text, cases[i].part);
     }
@@ -116,7 +121,8 @@ static void refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(formats), cmocka_unit_test(options), cmocka_unit_test(refused) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(formats), cmocka_unit_test(options),
+                                        cmocka_unit_test(refused) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

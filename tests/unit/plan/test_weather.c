@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Claim: regimes are found again in what was drawn from them, the filter knows in which one a place is, drawn futures last
- * as long as hazards say; and a calibration table tells a chance that is a probability from one that is not. */
+/* Claim: regimes are found again in what was drawn from them, the filter knows in which one a place is,
+ * drawn futures last as long as hazards say; and a calibration table tells a chance that is a probability
+ * from one that is not. */
 #include "plan/calibration.h"
 #include "plan/draw.h"
 #include "plan/pool.h"
@@ -16,7 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Two regimes that last about four days: good ones with 9 hours up and half an hour down, bad ones the other way round. */
+/* Two regimes that last about four days: good ones with 9 hours up and half an hour down, bad ones the
+ * other way round. */
 static const struct spotnik_weather two = {
     .regimes = 2,
     .share = { 0.5, 0.5 },
@@ -117,7 +119,8 @@ static void a_day_has_hours(void **state)
     struct spotnik_trace trace = { 0 };
 
     (void)state;
-    for (unsigned day = 0; day < 30; day++) { /* between 6 and 9 h of every day capacity goes away each hour */
+    for (unsigned day = 0; day < 30;
+         day++) { /* between 6 and 9 h of every day capacity goes away each hour */
         for (unsigned hour = 6; hour < 9; hour++) {
             spotnik_trace_append(&trace, day * 86400.0 + hour * 3600.0, 1, NULL);
             spotnik_trace_append(&trace, day * 86400.0 + hour * 3600.0 + 3000, 0, NULL);
@@ -133,7 +136,9 @@ static void a_day_has_hours(void **state)
 
 static void pools_by_what_is_known(void **state)
 {
-    struct spotnik_pool pool = { .kind = SPOTNIK_POOL_RATE, .weather = &two, .low_per_h = 0.5, .high_per_h = 0.5 };
+    struct spotnik_pool pool = {
+        .kind = SPOTNIK_POOL_RATE, .weather = &two, .low_per_h = 0.5, .high_per_h = 0.5
+    };
     struct spotnik_sky sky;
     struct spotnik_prng prng;
     double mean_h = 0;
@@ -202,12 +207,9 @@ static void tables_tell_good_from_bad(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(paths_last_as_hazards_say),
-        cmocka_unit_test(the_filter_knows_the_regime),
-        cmocka_unit_test(regimes_are_found_again),
-        cmocka_unit_test(a_day_has_hours),
-        cmocka_unit_test(pools_by_what_is_known),
-        cmocka_unit_test(tables_tell_good_from_bad),
+        cmocka_unit_test(paths_last_as_hazards_say), cmocka_unit_test(the_filter_knows_the_regime),
+        cmocka_unit_test(regimes_are_found_again),   cmocka_unit_test(a_day_has_hours),
+        cmocka_unit_test(pools_by_what_is_known),    cmocka_unit_test(tables_tell_good_from_bad),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
