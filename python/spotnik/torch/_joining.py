@@ -50,6 +50,7 @@ class Joining:
         self.step: Optional[Step] = None  #: begun and not committed
         self.over = False
         self._behind = 1 << 40  # epochs, when it last stood aside
+        self.left_at = 0  #: the step in which it did so
         self.aside_until = 0  #: the epoch of data in which this member joins again
         self.epoch_floor = 0  #: epochs of data before this one are not asked for
         self.before_open: list[Callable[[], None]] = []
@@ -197,6 +198,9 @@ class Joining:
         behind = self.position[0] - wanted
         if self.job is None or self.solo or self.strategy is not None or behind < 2 or 2 * behind > self._behind:
             return  # also where catching up takes about as long as the others' epochs do
+        if self.step is None or self.step.size < 3:
+            return  # the one that stays would be the only one with the state: rather have it wait
+        self.left_at = self.step.number
         self._behind = behind
         self.aside_until = self.position[0]
         log.warning(

@@ -148,6 +148,8 @@ class Session(Applying):
             self.watch.check()
             self._mark()
             step = self._begin_or_leave(job)
+            if step.number < self.left_at:
+                self._end_without_job()
             if self.replica.after_begin(job):
                 self._known = True
                 self._received()
@@ -160,6 +162,16 @@ class Session(Applying):
     def _repeats(self, step: Step) -> bool:
         """Can the step be taken here, without the program's loop?"""
         return self._is_idle(step) and bool(self.replica.control[INSIDE] == INSIDE_YES)
+
+    def _end_without_job(self) -> None:
+        """This member stood aside, and comes back to a job that begins anew: all others were lost meanwhile."""
+        log.error(
+            "all other members were lost while this one had left the job to catch up with its loop, and their state "
+            "with them; exit status %d asks for a restart, which goes on from the newest checkpoint, if there is one",
+            EXIT_INTERRUPTED,
+        )
+        self.close(abandon=True)
+        raise SystemExit(EXIT_INTERRUPTED)
 
     def _received(self) -> None:
         """This member has another's state now."""

@@ -46,6 +46,7 @@ def train(tell: Tell, late: bool, progress: str, skips: bool = False) -> None:
             nn.functional.cross_entropy(net(x), y).backward()
             opt.step()
         if late and not batches:
+            tell(over=epoch)
             before, until = at.read_text(), time.monotonic() + 3  # ends the wait where the others wait for us
             while at.read_text() == before and time.monotonic() < until:
                 time.sleep(0.01)
@@ -56,17 +57,20 @@ def train(tell: Tell, late: bool, progress: str, skips: bool = False) -> None:
 
 def late_join(job: Cluster, tmp_path: Path, skips: bool) -> list[int]:
     settings = {"progress": str(tmp_path / "progress"), "skips": skips}
-    job.start(train, late=False, **settings)
+    job.gather(2)
+    for _ in range(2):
+        job.start(train, late=False, **settings)
     for _, line in job.events():
-        if line.get("epoch") == LATE and len(job.members) == 1:
+        if line.get("epoch") == LATE and len(job.members) == 2:
             job.start(train, late=True, **settings)
     assert not job.errors()
-    first, second = job.lines("done")
-    assert first["digest"] == second["digest"] and first["done"] == second["done"]
+    first, *others = job.lines("done")
+    assert len(others) == 2
+    assert all(one["digest"] == first["digest"] and one["done"] == first["done"] for one in others)
     steps = ledger.contributions(job)
     assert ledger.check_every_sample_once(steps, SAMPLES) == EPOCHS - 1
-    assert any(len(shares) == 2 for _, shares in steps)  # the late one did take part
-    return next(line["validated"] for line in job.members[1].lines if "done" in line)
+    assert any(len(shares) == 3 for _, shares in steps)  # the late one did take part
+    return next(line["validated"] for line in job.members[2].lines if "done" in line)
 
 
 def test_nobody_waits_for_the_validation_of_epochs_that_are_over(cluster: Make, tmp_path: Path) -> None:
@@ -74,6 +78,21 @@ def test_nobody_waits_for_the_validation_of_epochs_that_are_over(cluster: Make, 
     assert late_join(job, tmp_path, skips=False) == list(range(EPOCHS))
     went_on = [line["others_went_on"] for line in job.lines("others_went_on")]
     assert went_on.count(True) >= LATE - 1  # but for the last one perhaps, when it is a member again
+
+
+def test_a_member_that_comes_back_to_no_job_does_not_begin_another(cluster: Make, tmp_path: Path) -> None:
+    job = cluster()
+    settings = {"progress": str(tmp_path / "progress")}
+    job.gather(2)
+    first = [job.start(train, late=False, **settings) for _ in range(2)]
+    for _, line in job.events():
+        if line.get("epoch") == LATE and len(job.members) == 2:
+            job.start(train, late=True, **settings)
+        if line.get("over") == 1:
+            for one in first:
+                job.kill(one)
+    assert job.members[2].status == 75
+    assert not job.lines("done")
 
 
 def test_epochs_skips_what_is_over(cluster: Make, tmp_path: Path) -> None:
