@@ -68,6 +68,7 @@ def spotnik(build: Path, mode: str, transport: str) -> Start:
         key, peers = scratch / "key", scratch / "peers"
         subprocess.run([build / "cli" / "spotnik", "key", key], check=True, capture_output=True)
         peers.mkdir()
+        (peers / "fresh").touch()  # nobody was here before
         worker = [str(build / "bench" / "allreduce_worker"), mode, str(size), str(iterations)]
         return [spawn(worker, SPOTNIK_KEY_FILE=str(key), SPOTNIK_PEERS=f"file:{peers}",
                       SPOTNIK_MIN=str(members), SPOTNIK_TRANSPORT=transport) for _ in range(members)]

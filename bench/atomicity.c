@@ -27,6 +27,7 @@
 #include "api/key.h"
 #include "reduce/reduce.h"
 #include "spotnik/spotnik.h"
+#include "peers/peers.h"
 
 enum { SIZE_MAX_MEMBERS = 8, CHUNK = 256 * 1024 / sizeof(float), SLICE = 128 * 1024 / sizeof(float), ROUNDS_MAX = 1000 };
 
@@ -262,7 +263,8 @@ static void make_job(char *folder)
     if (!mkdtemp(folder))
         die(folder);
     snprintf(text, sizeof(text), "%s/peers", folder);
-    mkdir(text, 0700);
+    if (spotnik_peers_fresh(text))
+        die(text);
     snprintf(text, sizeof(text), "file:%s/peers", folder);
     setenv("SPOTNIK_PEERS", text, 1);
     snprintf(text, sizeof(text), "%s/key", folder);

@@ -100,6 +100,7 @@ class Cluster:
         self.hosts = hosts
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="spotnik-fig6-"))
         (self.folder / "peers").mkdir()
+        (self.folder / "peers" / "fresh").touch()  # nobody was here before
         self.key = self.folder / "key"
         subprocess.run([build / "cli" / "spotnik", "key", self.key], check=True, stdout=subprocess.DEVNULL)
         library = next((build / "src").glob("libspotnik.so*"))

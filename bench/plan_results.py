@@ -15,7 +15,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "tests", "plan")]
 import acceptance as a  # noqa: E402
 import pictures  # noqa: E402
+import plan_calibration  # noqa: E402
 import plan_forms  # noqa: E402
+import plan_histories  # noqa: E402
 import plan_published  # noqa: E402
 
 POLICIES = ("greedy", "sliced", "uniform", "foresight", "overlap", "spotnik", "omniscient")
@@ -256,7 +258,7 @@ if __name__ == "__main__":
     os.makedirs(results, exist_ok=True)
     lines = ["# The planner against published data", "", "Made by `bench/plan_results.py`; do not edit. What each model "
              "assumes is in [planning.md](../planning.md).", ""]
-    for part in (rest, speeds, scavenger, lifetimes, backtests):
+    for part in (rest, speeds, scavenger, lifetimes, backtests, plan_histories.section, plan_calibration.section):
         part(planner, lines, results)
     with open(os.path.join(results, "plan.md"), "w") as report:
         report.write("\n".join(lines))

@@ -17,6 +17,7 @@
 
 #include "api/key.h"
 #include "spotnik/apart.h"
+#include "peers/peers.h"
 
 enum kind { ALONE, SERVED, PUBLISHED, PULLED, KINDS };
 enum { WORK = 16384, SAMPLES_MAX = 100000 };
@@ -168,7 +169,7 @@ int main(int argc, char **argv)
     char key[64], command[80];
     int words[2];
 
-    if (!mkdtemp(folder) || pipe(words))
+    if (!mkdtemp(folder) || spotnik_peers_fresh(folder) || pipe(words))
         return 1;
     snprintf(key, sizeof key, "%s/key", folder);
     if (spotnik_key_create(key))

@@ -26,13 +26,14 @@ bool agent_init(struct agent *agent, char **command, uint32_t places)
 {
     *agent = (struct agent){.command = command, .places = places, .slots_fd = -1};
     agent->worker = calloc(places, sizeof(*agent->worker));
-    if (!agent->worker)
+    if (!agent->worker || !keeper_start(&agent->keeper))
         return false;
     return spotnik_slots_new(places, &agent->slots_fd, &agent->slots) == 0;
 }
 
 void agent_done(struct agent *agent)
 {
+    keeper_end(&agent->keeper);
     spotnik_slots_unmap(agent->slots);
     if (agent->slots_fd >= 0)
         close(agent->slots_fd);
@@ -69,6 +70,17 @@ static void set_torchrun_variables(const struct agent *agent, uint32_t place)
     variable_set("ROLE_WORLD_SIZE", agent->places);
 }
 
+/* A place keeps its port, so that a replacement is found where its predecessor was. */
+static void set_bind(const struct agent *agent, uint32_t place)
+{
+    char text[80];
+
+    if (!agent->bind_port)
+        return;
+    snprintf(text, sizeof(text), strchr(agent->bind, ':') ? "[%s]:%u" : "%s:%u", agent->bind, agent->bind_port + place);
+    setenv("SPOTNIK_BIND", text, 1);
+}
+
 /* In the child: environment, standard streams, a process group of its own so that the terminal's Ctrl-C reaches the agent alone. */
 static void become_worker(const struct agent *agent, const struct agent_worker *worker, int out, int err)
 {
@@ -85,7 +97,9 @@ static void become_worker(const struct agent *agent, const struct agent_worker *
     setenv("SPOTNIK_SLOTS_FD", text, 1);
     variable_set("SPOTNIK_SLOT", (uint32_t)(worker - agent->worker));
     variable_set("SPOTNIK_WORKER", worker->number);
-    set_torchrun_variables(agent, (uint32_t)(worker - agent->worker));
+    if (agent->torchrun)
+        set_torchrun_variables(agent, (uint32_t)(worker - agent->worker));
+    set_bind(agent, (uint32_t)(worker - agent->worker));
     execvp(agent->command[0], agent->command);
     fprintf(stderr, "cannot run %s: %s\n", agent->command[0], strerror(errno));
     _exit(127);
@@ -133,6 +147,7 @@ struct agent_worker *agent_start(struct agent *agent)
     }
     fcntl(out[0], F_SETFL, O_NONBLOCK);
     fcntl(err[0], F_SETFL, O_NONBLOCK);
+    keeper_give(&agent->keeper, worker->number, out[0], err[0]);
     agent->started++;
     return worker;
 }
@@ -140,6 +155,7 @@ struct agent_worker *agent_start(struct agent *agent)
 void agent_kill(struct agent *agent, struct agent_worker *worker)
 {
     agent->killed++;
+    worker->killed = true;
     kill(-worker->pid, SIGKILL);
     kill(worker->pid, SIGKILL); /* its group may not exist yet */
 }

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "keeper.h"
 #include "net/slots.h"
 
 #define AGENT_LINE 4096
@@ -27,7 +28,7 @@ struct agent_worker {
     uint32_t number;     /* w<number>: counts starts, never used twice */
     uint32_t node;       /* of the trace, when one is replayed */
     uint64_t started_ns;
-    bool leaving;
+    bool leaving, killed; /* asked to leave; killed by us */
     struct agent_pipe out, err;
 };
 
@@ -37,6 +38,10 @@ struct agent {
     struct agent_worker *worker;
     struct spotnik_slots *slots;
     int slots_fd;
+    const char *bind;    /* with bind_port: SPOTNIK_BIND of place 0 */
+    uint16_t bind_port;  /* 0: that of the environment */
+    bool torchrun;       /* workers get torchrun's variables */
+    struct keeper keeper;
     uint32_t started, killed;
     int first_error;     /* exit status of the first worker that failed; 0: none */
     uint32_t ended[AGENT_LOST + 1];

@@ -17,11 +17,15 @@
 
 #include "api/job.h"
 #include "api/key.h"
+#include "base/time.h"
 #include "member/hosts.h"
 #include "net/share.h"
 #include "reduce/compress.h"
+#include "peers/peers.h"
 
 enum { WARM_UP = 5 };
+
+#define SETTLE_MS 60000.0 /* for members to share memory with each other; then the ring is what there is to measure */
 
 struct worker {
     const struct allreduce_plan *plan;
@@ -67,6 +71,8 @@ static spotnik_job *join(const struct worker *worker, const char *transport)
     config.peers = peers;
     config.members_min = worker->plan->workers;
     config.members_max = ALLREDUCE_WORKERS_MAX;
+    /* Nobody is lost here but by a failure, which ends the bench: on a busy machine a worker may get no processor for seconds. */
+    config.silence_floor_ns = config.silence_ceiling_ns = 60 * SPOTNIK_S;
     int rc = spotnik_join(&config, &job);
 
     if (rc)
@@ -133,6 +139,29 @@ static enum allreduce_algorithm algorithm_of(spotnik_job *job, enum allreduce_wa
     if (algorithm == ALLREDUCE_RING && small != SPOTNIK_SCHEDULE_RING)
         algorithm = small == SPOTNIK_SCHEDULE_DIRECT ? ALLREDUCE_DIRECT : small == SPOTNIK_SCHEDULE_HUB ? ALLREDUCE_HUB : ALLREDUCE_TREE;
     return algorithm;
+}
+
+/* Steps until memory is shared in `way`, where it can be: the first ones of a view go round the ring. How many that takes is a matter
+ * of time, so the first worker looks, and all go by what it says: the sum of a bucket to which nobody else adds. */
+static void settle(const struct worker *worker, enum allreduce_way way)
+{
+    double until_ms = now_ms() + SETTLE_MS;
+    spotnik_step step;
+    float apart;
+
+    do {
+        int rc = spotnik_step_begin(worker->job[way], &step);
+
+        apart = !rc && worker->place == 0
+                && algorithm_of(worker->job[way], way, sizeof apart) == ALLREDUCE_RING_APART
+                && now_ms() < until_ms;
+        if (!rc)
+            rc = spotnik_allreduce(worker->job[way], 0, &apart, 1, SPOTNIK_F32, SPOTNIK_SUM);
+        if (!rc)
+            rc = spotnik_step_commit(worker->job[way]);
+        if (rc)
+            give_up(worker, "first steps", rc);
+    } while (apart > 0);
 }
 
 /* What a member puts in: sums of a few uniform numbers, most of them small, as gradients are. */
@@ -226,6 +255,7 @@ static void work(struct worker *worker)
     prepare(worker, most);
     if (worker->place == 0)
         note_limits(worker);
+    settle(worker, ALLREDUCE_SHARED);
     for (uint32_t i = 0; i < worker->plan->sizes; i++)
         one_size(worker, i);
     if (worker->place == 0)
@@ -265,10 +295,10 @@ static bool make_folder(char folder[64])
     if (!mkdtemp(folder))
         return false;
     snprintf(text, sizeof text, "%s/auto", folder);
-    if (mkdir(text, 0700))
+    if (spotnik_peers_fresh(text))
         return false;
     snprintf(text, sizeof text, "%s/tcp", folder);
-    if (mkdir(text, 0700))
+    if (spotnik_peers_fresh(text))
         return false;
     snprintf(text, sizeof text, "%s/key", folder);
     return spotnik_key_create(text) == 0;

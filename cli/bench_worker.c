@@ -17,6 +17,7 @@
 
 #include "api/key.h"
 #include "base/time.h"
+#include "peers/peers.h"
 
 uint64_t bench_now_ns(void)
 {
@@ -104,7 +105,7 @@ bool bench_crew_init(struct bench_crew *crew, uint32_t places, uint64_t bytes, u
     if (crew->board == MAP_FAILED || spotnik_slots_new(places, &crew->slots_fd, &crew->slots) || !mkdtemp(crew->folder))
         return false;
     snprintf(text, sizeof(text), "%s/peers", crew->folder);
-    if (mkdir(text, 0700))
+    if (spotnik_peers_fresh(text))
         return false;
     snprintf(text, sizeof(text), "file:%s/peers", crew->folder);
     setenv("SPOTNIK_PEERS", text, 1);

@@ -20,22 +20,29 @@
 #include "net/shape.h"
 #include "options.h"
 #include "run.h"
+#include "run_engine.h"
 #include "spotnik/spotnik.h"
+#include "peers/peers.h"
 
 static const char help[] =
     "Usage: spotnik run [OPTION]... -- COMMAND [ARGUMENT]...\n\n"
     "Start workers on this machine. They find each other, survive each other, and take in newcomers by themselves;\n"
     "this program starts them, tags each line they print with its worker, and may make their life hard.\n\n"
-    "  -n, --workers MIN:MAX   start MAX workers; steps wait until there are MIN (one number: both)   [1]\n"
-    "      --respawn           start a new worker for every one that is lost or fails\n"
-    "      --kill-every TIME   SIGKILL a random worker every TIME (5s, 500ms), never below MIN\n"
+    "  -n, --workers MIN:MAX   start MAX workers; steps wait until there are MIN. One number N: start N workers; the first\n"
+    "                          step waits for all of them, and one is enough afterwards                     [1]\n"
+    "      --respawn           start a new worker for every one that is lost or fails; not for one that ends with 0, and\n"
+    "                          no more after three in a row that never committed a step\n"
+    "      --kill-every TIME   SIGKILL a random member every TIME (5s, 500ms) from the first committed step on, never\n"
+    "                          below MIN; workers that have not committed a step yet are spared and not counted\n"
     "      --churn FILE        replay a trace of lines milliseconds,add|remove,node: add starts a worker,\n"
     "                          remove kills it with SIGKILL\n"
     "      --speedup X         replay the trace X times as fast                                        [1]\n"
     "      --seed N            which workers --kill-every chooses                                      [clock]\n"
-    "      --peers SPEC        where to find the job: host:port,... or file:DIR    [a folder made for this run]\n"
+    "      --peers SPEC        where to find the job: host:port,... or file:DIR; slurm, slurm:JOB, skypilot,\n"
+    "                          hosts:FILE, exec:COMMAND or dns://train-[0-7].train[:PORT]; see docs/guide    [what the engine says; a folder for this run]\n"
+    "      --min N             steps wait until the job has N members on all hosts together        [MIN]\n"
     "      --key-file FILE     the job key; see spotnik key                        [a key made for this run]\n"
-    "      --bind ADDRESS      address that workers listen on                      [127.0.0.1]\n"
+    "      --bind ADDRESS      address that workers listen on; auto: this host's   [127.0.0.1]\n"
     "      --transport WAY     shm, tcp, or auto: shared memory among members of one host    [auto]\n"
     "      --sync STRATEGY     how replicas are kept together, in programs that leave it to Spotnik: ssgd, sma, easgd,\n"
     "                          localsgd, lookahead+..., adpsgd, adpsgd-symmetric, asp, hogwild, or\n"
@@ -46,13 +53,20 @@ static const char help[] =
     "      --throttle SPEEDS   workers of these relative speeds, 9:12:18, by a duty cycle on their processor time; or\n"
     "                          0.25: all of them at a quarter. With @30us behind it a sample takes the fastest that\n"
     "                          long; with @30us~2%, give or take 2 percent. For tests and demonstrations\n"
+    "      --notice SOURCE     where warnings come from that this machine is taken away: auto, off, aws, gcp, azure,\n"
+    "                          exec:COMMAND or file:PATH; may be repeated; see spotnik notice          [auto]\n"
+    "      --on-notice COMMAND run this for each of them, to order a replacement; SPOTNIK_NOTICE_* say what was said\n"
+    "      --notice-patience TIME   still here so long after the deadline: the workers come back       [60s]\n"
+    "      --torchrun-env      give workers torchrun's variables (RANK, WORLD_SIZE, MASTER_ADDR, ...), which make many\n"
+    "                          libraries start a process group of a fixed size that cannot lose a member\n"
     "      --grace TIME        how long workers may take to leave before SIGTERM, and then SIGKILL     [10s]\n"
     "      --http WHERE        workers serve metrics and a live page: a port, or address:port; the first takes it, the next the\n"
     "                          one after it. See spotnik(1)\n"
     "      --json              our own lines as JSON objects, and the status of the job once a second\n"
     "  -q, --quiet             no lines of our own\n\n"
     "SIGTERM or Ctrl-C asks the workers to leave: they finish the step they are in and say goodbye.\n"
-    "Exit status: 0 done, 75 interrupted with work left (start it again), else that of the first worker that failed.\n\n"
+    "Exit status: 0 done; 75 interrupted, or all members were lost, with work left (start it again); else that of the first\n"
+    "worker that failed. Done is when the job says so, or when all members have ended with 0: one that ends alone leaves.\n\n"
     "Examples:\n"
     "  spotnik run -n 4 -- ./train                               four workers\n"
     "  spotnik run -n 2:4 --respawn --kill-every 5s -- ./train   and one killed every five seconds\n"
@@ -60,8 +74,8 @@ static const char help[] =
     "  spotnik run --peers file:/shared/job --key-file job.key -n 1:8 -- ./train   join a job across hosts\n";
 
 enum { OPTION_RESPAWN = 256, OPTION_KILL, OPTION_CHURN, OPTION_SPEEDUP, OPTION_SEED, OPTION_PEERS, OPTION_KEY, OPTION_BIND,
-       OPTION_GRACE, OPTION_TRANSPORT, OPTION_SHAPE, OPTION_SYNC, OPTION_BATCHING, OPTION_THROTTLE,
-       OPTION_HTTP, OPTION_JSON };
+       OPTION_GRACE, OPTION_TRANSPORT, OPTION_SHAPE, OPTION_SYNC, OPTION_BATCHING, OPTION_THROTTLE, OPTION_NOTICE, OPTION_ON_NOTICE,
+       OPTION_NOTICE_PATIENCE, OPTION_MIN, OPTION_HTTP, OPTION_JSON, OPTION_TORCHRUN };
 
 static const struct option names[] = {
     {"workers", required_argument, NULL, 'n'},        {"respawn", no_argument, NULL, OPTION_RESPAWN},
@@ -73,6 +87,10 @@ static const struct option names[] = {
     {"sync", required_argument, NULL, OPTION_SYNC},
     {"batching", required_argument, NULL, OPTION_BATCHING}, {"throttle", required_argument, NULL, OPTION_THROTTLE},
     {"http", required_argument, NULL, OPTION_HTTP},   {"json", no_argument, NULL, OPTION_JSON},
+    {"notice", required_argument, NULL, OPTION_NOTICE}, {"on-notice", required_argument, NULL, OPTION_ON_NOTICE},
+    {"min", required_argument, NULL, OPTION_MIN},
+    {"notice-patience", required_argument, NULL, OPTION_NOTICE_PATIENCE},
+    {"torchrun-env", no_argument, NULL, OPTION_TORCHRUN},
     {"quiet", no_argument, NULL, 'q'},                {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
 };
@@ -80,6 +98,8 @@ static const struct option names[] = {
 struct request {
     struct run_options run;
     const char *peers, *key_file, *churn_file;
+    bool notice_named;
+    uint32_t job_min; /* 0: that of this host */
     char *folder; /* made by us, to be removed; NULL: none */
 };
 
@@ -107,16 +127,39 @@ static bool is_throttle(const char *value)
     return spotnik_throttle_parse(value, 0, 1, &throttle);
 }
 
+/* "off" forgets what was named before. */
+static bool take_notice(struct run_notice_options *notice, const char *value)
+{
+    if (!strcmp(value, "off"))
+        notice->count = 0;
+    else if (notice->count < RUN_NOTICE_FROM)
+        notice->from[notice->count++] = value;
+    return strcmp(value, "off") == 0 || notice->from[notice->count - 1] == value;
+}
+
+static bool take_workers(struct request *ret, const char *value)
+{
+    if (!option_span(value, &ret->run.min, &ret->run.max))
+        return false;
+    ret->run.start = 0;
+    if (!strchr(value, ':')) {
+        ret->run.start = ret->run.max;
+        ret->run.min = 1;
+    }
+    return true;
+}
+
 static bool take_option(struct request *ret, int option, const char *value)
 {
     switch (option) {
-    case 'n': return option_span(value, &ret->run.min, &ret->run.max);
+    case 'n': return take_workers(ret, value);
     case 'q': ret->run.quiet = true; return true;
     case OPTION_RESPAWN: ret->run.respawn = true; return true;
     case OPTION_KILL: return option_duration(value, &ret->run.kill_every_ns);
     case OPTION_GRACE: return option_duration(value, &ret->run.grace_ns);
     case OPTION_SPEEDUP: return option_ratio(value, &ret->run.speedup);
     case OPTION_SEED: return option_u64(value, 0, UINT64_MAX, &ret->run.seed);
+    case OPTION_TORCHRUN: ret->run.torchrun = true; return true;
     case OPTION_CHURN: ret->churn_file = value; return true;
     case OPTION_PEERS: ret->peers = value; return true;
     case OPTION_KEY: ret->key_file = value; return true;
@@ -125,6 +168,10 @@ static bool take_option(struct request *ret, int option, const char *value)
     case OPTION_SYNC: ret->run.watch_sync = true; return setenv("SPOTNIK_SYNC", value, 1) == 0;
     case OPTION_SHAPE: return is_shape(value) && setenv("SPOTNIK_SHAPE", value, 1) == 0;
     case OPTION_BATCHING: return is_batching(value) && setenv("SPOTNIK_BATCHING", value, 1) == 0;
+    case OPTION_NOTICE: ret->notice_named = true; return take_notice(&ret->run.notice, value);
+    case OPTION_MIN: return option_span(value, &ret->job_min, &ret->job_min);
+    case OPTION_ON_NOTICE: ret->run.notice.hook = value; return true;
+    case OPTION_NOTICE_PATIENCE: return option_duration(value, &ret->run.notice.patience_ns);
     case OPTION_THROTTLE: return is_throttle(value) && setenv("SPOTNIK_THROTTLE", value, 1) == 0;
     case OPTION_HTTP: return *value && setenv("SPOTNIK_HTTP", value, 1) == 0;
     case OPTION_JSON: ret->run.json = true; return true;
@@ -152,6 +199,8 @@ static int parse(int argc, char **argv, struct request *request)
     if (optind == argc)
         return option_refuse("run", "what shall the workers run? Put it after --");
     request->run.command = argv + optind;
+    if (!request->notice_named)
+        take_notice(&request->run.notice, "auto");
     return 0;
 }
 
@@ -181,7 +230,7 @@ static bool make_folder(struct request *request)
         return false;
     }
     snprintf(path, sizeof(path), "%s/peers", request->folder);
-    if (mkdir(path, 0700)) {
+    if (spotnik_peers_fresh(path)) {
         fprintf(stderr, "spotnik run: cannot make %s: %s\n", path, strerror(errno));
         return false;
     }
@@ -240,19 +289,45 @@ static void set_threads(uint32_t workers)
     setenv("OMP_NUM_THREADS", text, 0);
 }
 
+/* What an engine says stands for --peers, and for the place where workers listen. */
+static bool find_peers(struct request *request)
+{
+    static struct run_engine engine;
+
+    if (!run_engine_find(request->peers, getenv("SPOTNIK_BIND"), &engine))
+        return false;
+    if (engine.said[0] && !request->run.quiet)
+        fprintf(stderr, "spotnik: %s\n", engine.said);
+    request->peers = engine.peers;
+    if (engine.bind[0])
+        setenv("SPOTNIK_BIND", engine.bind, 1);
+    request->run.bind = engine.bind;
+    request->run.bind_port = engine.port;
+    return true;
+}
+
 static bool set_environment(struct request *request)
 {
     char text[16];
 
-    set_master();
+    if (request->run.torchrun)
+        set_master();
     set_threads(request->run.max);
-    snprintf(text, sizeof(text), "%u", request->run.min);
+    snprintf(text, sizeof(text), "%u", request->job_min ? request->job_min : request->run.min);
     setenv("SPOTNIK_MIN", text, 1);
     if (!request->peers)
         request->peers = getenv("SPOTNIK_PEERS");
+    if (request->peers && !*request->peers) { /* a variable that was meant to say something */
+        fprintf(stderr, "spotnik run: SPOTNIK_PEERS (--peers) is empty. Say where the job is found (host:port,... or file:DIR),\n"
+                        "or unset it for a job all on this host.\n");
+        return false;
+    }
     if (!request->key_file)
         request->key_file = getenv("SPOTNIK_KEY_FILE");
-    if (!request->peers || !*request->peers)
+    if (!find_peers(request))
+        return false;
+    request->run.local = !request->peers || !*request->peers;
+    if (request->run.local)
         return make_folder(request);
     setenv("SPOTNIK_PEERS", request->peers, 1);
     if (!request->key_file) {
@@ -266,7 +341,7 @@ static bool set_environment(struct request *request)
 
 int spotnik_cmd_run(int argc, char **argv)
 {
-    struct request request = {.run = {.min = 1, .max = 1, .speedup = 1, .grace_ns = 10 * SPOTNIK_S,
+    struct request request = {.run = {.min = 1, .max = 1, .speedup = 1, .grace_ns = 10 * SPOTNIK_S, .notice = {.patience_ns = 60 * SPOTNIK_S},
                                       .seed = (uint64_t)time(NULL)}};
     int refused = parse(argc, argv, &request);
 

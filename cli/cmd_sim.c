@@ -32,7 +32,7 @@ static const char help[] =
     "any-quorum,\n"
     "                 skip-handover, forget-returned, flat-unasked, small-early,\n"
     "                 policy-not-copied, policy-alone, holder-alone, judge-any-lane, sum-early,\n"
-    "                 tree-early, no-doubt, show-early\n"
+    "                 tree-early, no-doubt, show-early, end-is-gone\n"
     "  --json         results as JSON, one object per line\n"
     "  --scale N      a view of N members, losses in one instant: what the recovery costs (default losses "
     "1,3,10),\n"
@@ -74,7 +74,8 @@ static bool parse_bug(const char *text, uint32_t *bugs)
                   { "sum-early", SPOTNIK_BUG_SUM_EARLY },
                   { "tree-early", SPOTNIK_BUG_TREE_EARLY },
                    { "no-doubt", SPOTNIK_BUG_NO_DOUBT },
-                  { "show-early", SPOTNIK_BUG_SHOW_EARLY } };
+                  { "show-early", SPOTNIK_BUG_SHOW_EARLY },
+                  { "end-is-gone", SPOTNIK_BUG_END_IS_GONE } };
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
         if (!strcmp(text, known[i].name)) {
             *bugs |= known[i].bug;
@@ -137,8 +138,8 @@ static int parse(struct request *request, int argc, char **argv)
 /* -- Sweeps -- */
 
 struct totals {
-    uint64_t runs, steps, views, kills, joins, exclusions, leaves, parked, excused, orphans, faults,
-        happenings;
+    uint64_t runs, steps, views, kills, joins, exclusions, leaves, parked, excused, calm, calm_excused, orphans,
+        faults, happenings;
 };
 
 static void add(struct totals *totals, const struct spotnik_sim_result *result)
@@ -152,6 +153,8 @@ static void add(struct totals *totals, const struct spotnik_sim_result *result)
     totals->leaves += result->leaves;
     totals->parked += result->parked != 0;
     totals->excused += result->excused;
+    totals->calm += result->calm;
+    totals->calm_excused += result->calm && result->excused;
     totals->orphans += result->orphans;
     totals->faults += result->faults;
     totals->happenings += result->happenings;
@@ -171,12 +174,12 @@ static void print_failure(const struct request *request, const struct spotnik_si
 static void print_json(const struct spotnik_sim_options *options, const struct spotnik_sim_result *result)
 {
     printf("{\"seed\":%" PRIu64
-           ",\"members\":%u,\"ok\":%s,\"promise\":\"%s\",\"excused\":%s,\"steps\":%" PRIu64
+           ",\"members\":%u,\"ok\":%s,\"promise\":\"%s\",\"calm\":%s,\"excused\":%s,\"excuse\":\"%s\",\"steps\":%" PRIu64
            ",\"views\":%" PRIu64 ",\"kills\":%" PRIu64 ",\"joins\":%" PRIu64 ",\"exclusions\":%" PRIu64
            ",\"leaves\":%" PRIu64 ",\"orphans\":%" PRIu64 ",\"virtual_ms\":%.3f,\"happenings\":%" PRIu64
            ",\"digest\":\"%016" PRIx64 "\"}\n",
            options->seed, options->members, result->failed ? "false" : "true", result->promise,
-           result->excused ? "true" : "false", result->steps, result->views, result->kills, result->joins,
+           result->calm ? "true" : "false", result->excused ? "true" : "false", spotnik_sim_excuse_name(result->excuse), result->steps, result->views, result->kills, result->joins,
            result->exclusions, result->leaves, result->orphans, (double)result->virtual_ns / 1e6,
            result->happenings, result->digest);
 }
@@ -231,6 +234,8 @@ static void print_totals(const struct totals *totals, uint64_t first, uint64_t b
     printf("  parked in %" PRIu64 " runs; no quorum was possible after healing in %" PRIu64
            " (verified); %" PRIu64 " unstable steps of members cut off were replaced\n",
            totals->parked, totals->excused, totals->orphans);
+    printf("  the last survivor stayed parked in %" PRIu64 " of %" PRIu64 " runs with kills, joins and leaves only\n",
+           totals->calm_excused, totals->calm);
 }
 
 /* What 500 seeds hold at the least, far below what is usual: a sweep of quiet worlds proves nothing. */

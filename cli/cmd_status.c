@@ -18,7 +18,9 @@ static const char help[] =
     "      --peers SPEC      host:port,... or file:DIR          [SPOTNIK_PEERS]\n"
     "      --key-file FILE   the job key                        [SPOTNIK_KEY_FILE]\n"
     "      --job NAME        name of the job                    [SPOTNIK_JOB, or spotnik]\n"
-    "      --json            one JSON object a job, as the member sent it\n\n"
+    "      --json            one JSON object a job, as the member sent it\n"
+    "Exit status: 0; 1: no member answered; 2: the command is wrong; 3: a member answered, and its checkpoints fail (one could\n"
+    "not be written, or two in a row were left out).\n\n"
     "Columns of the recoveries, in ms: detect (first evidence to the ballot's return at this member), accept, restart,\n"
     "commit (new view to the first commit in it), total (first evidence to that commit).\n\n"
     "  spotnik status                      the jobs of this host\n"
@@ -132,6 +134,29 @@ static void print_lanes(const json_t *answer)
     }
 }
 
+static bool is_failing(const json_t *answer)
+{
+    return json_is_true(json_object_get(json_object_get(answer, "checkpoint"), "failing"));
+}
+
+static void print_checkpoints(const json_t *checkpoint)
+{
+    const char *message = json_string_value(json_object_get(checkpoint, "message"));
+    long long complete = json_whole(checkpoint, "complete_step"), resumed = json_whole(checkpoint, "resumed_step");
+    long long last = complete > resumed ? complete : resumed;
+    bool failing = json_is_true(json_object_get(checkpoint, "failing"));
+
+    if (!checkpoint)
+        return;
+    printf(failing ? "CHECKPOINTS FAIL: " : "checkpoints: ");
+    if (last)
+        printf("the last complete one is after step %lld", last);
+    else
+        printf("none is complete yet");
+    printf("; %lld left out, %lld of them since then", json_whole(checkpoint, "left_out"), json_whole(checkpoint, "missed"));
+    printf("%s%s\n", message && *message ? ": " : "", message ? message : "");
+}
+
 static void show(const json_t *answer)
 {
     const char *warning = json_string_value(json_object_get(answer, "warning"));
@@ -144,7 +169,10 @@ static void show(const json_t *answer)
            state);
     printf("since this member came: %lld lost, %lld joined, %lld left\n", json_whole(answer, "losses"), json_whole(answer, "joins"),
            json_whole(answer, "leaves"));
+    if (json_whole(answer, "size") < json_whole(answer, "members_needed"))
+        printf("%lld of %lld needed are here: steps wait\n", json_whole(answer, "size"), json_whole(answer, "members_needed"));
     print_sync(json_object_get(answer, "sync"));
+    print_checkpoints(json_object_get(answer, "checkpoint"));
     if (warning && *warning)
         printf("warning: %s\n", warning);
     print_members(answer);
@@ -173,8 +201,9 @@ static int ask_job(const struct job_at *at, bool as_json)
         json_dumpf(answer, stdout, JSON_COMPACT), putchar('\n');
     else
         show(answer);
+    int status = is_failing(answer) ? 3 : 0;
     json_decref(answer);
-    return 0;
+    return status;
 }
 
 /* Nothing was said of where the job is: all that this host's processes tell of. */
@@ -182,6 +211,7 @@ static int ask_all(bool as_json)
 {
     struct job_at *found = calloc(JOBS_MAX, sizeof(*found));
     uint32_t count = found ? jobs_find(found) : 0, answered = 0;
+    bool failing = false;
 
     if (!count)
         option_refuse("status", "no job runs on this host as far as its processes tell. Give --peers and --key-file, or set "
@@ -190,10 +220,12 @@ static int ask_all(bool as_json)
         if (!as_json && count > 1)
             printf("%s--peers %s --key-file %s\n", i ? "\n" : "", found[i].peers, found[i].key_file);
         fflush(stdout);
-        answered += ask_job(&found[i], as_json) == 0;
+        int status = ask_job(&found[i], as_json);
+        answered += status != 1;
+        failing |= status == 3;
     }
     free(found);
-    return answered ? 0 : count ? 1 : 2;
+    return failing ? 3 : answered ? 0 : count ? 1 : 2;
 }
 
 int spotnik_cmd_status(int argc, char **argv)

@@ -12,8 +12,14 @@ int spotnik_cmd_key(int argc, char **argv);
 int spotnik_cmd_report(int argc, char **argv);
 int spotnik_cmd_top(int argc, char **argv);
 int spotnik_cmd_plan(int argc, char **argv);
+int spotnik_cmd_prices(int argc, char **argv);
 int spotnik_cmd_profile(int argc, char **argv);
 int spotnik_cmd_model(int argc, char **argv);
+int spotnik_cmd_notice(int argc, char **argv);
+int spotnik_cmd_mock_imds(int argc, char **argv);
+int spotnik_cmd_slurm(int argc, char **argv);
+int spotnik_cmd_doctor(int argc, char **argv);
+int spotnik_cmd_fleet(int argc, char **argv);
 int spotnik_cmd_backtest(int argc, char **argv);
 
 #endif

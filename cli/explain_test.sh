@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Which algorithm `spotnik bench allreduce --explain` says was taken, and why, on one host, on hosts that are shared, and on hosts of one
 # member each. The engine says what it did; this checks that it is what the design says, and that there is a reason for each.
-# What it says is of the last step: the first ones of a view go over TCP until memory is shared, which takes longer on a busy machine.
+# One step is enough: the bench itself waits until memory is shared, however long that takes on a busy machine.
 #
 #     explain_test.sh SPOTNIK
 set -u
@@ -10,7 +10,7 @@ said=
 failures=0
 
 ask() {
-    said=$("$1" bench allreduce --sizes 4KiB,1MiB --steps 60 --explain --workers "$2" --hosts "$3") || exit 1
+    said=$("$1" bench allreduce --sizes 4KiB,1MiB --steps 1 --explain --workers "$2" --hosts "$3") || exit 1
     asked="$2 workers on $3 hosts"
 }
 

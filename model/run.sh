@@ -119,6 +119,7 @@ bugs()
     finds "hand-over after a promise"      "-DBUG_HANDOVER_AFTER_PROMISE -DN=3 -DCRASHES=1 -DHASTE=1"
     finds "accepted proposal ignored"      "-DBUG_IGNORE_ACCEPTED -DN=3 -DCRASHES=2 $one"
     finds "silent dead counted as gone"    "-DBUG_TAINTED_AS_GONE -DN=3 -DCRASHES=2 -DCUT=1 $one -DNO_END"
+    finds "the end of a link taken for a death" "-DBUG_END_IS_GONE -DN=3 -DCRASHES=0 -DDOWNS=2 $one -DNO_END"
     finds "no FENCED"                      "-DBUG_NO_FENCE -DN=3 -DCRASHES=2 -DDOWNS=1 $one -DNO_END"
     finds "FENCED not repeated at link up" "-DBUG_FENCE_ONCE -DN=3 -DCRASHES=2 -DCUT=1 $one -DNO_END"
     finds "a later epoch at link up ignored" "-DBUG_LATE_LINK -DN=3 -DCRASHES=2 -DCUT=1 $one -DNO_END"

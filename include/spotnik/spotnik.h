@@ -20,8 +20,9 @@
  *
  * Thread rule: all calls on one job come from one thread at a time, except spotnik_notice() (async-signal-safe) and
  * spotnik_status() and spotnik_members() (any thread). The library runs one progress thread of its own; it never prints,
- * never exits, and installs no signal handler. A child made by fork() has no part in its parent's jobs: it must not use
- * them, and their connections are closed in it, so that it does not keep a dead parent alive in the eyes of others.
+ * never exits, and installs no signal handler. A child made by fork() has no part in its parent's jobs: their
+ * connections are closed in it, so that it does not keep a dead parent alive in the eyes of others, and a call on them
+ * returns SPOTNIK_ERR_STATE (or NULL, 0, zeros) and changes nothing. The child may join a job of its own.
  *
  * Results: 0, or a negative SPOTNIK_ERR_*; spotnik_strerror() says what happened and what to do next. Output
  * parameters are written on success only.
@@ -66,10 +67,12 @@ enum spotnik_error {
     SPOTNIK_ERR_ROOT = -201,     /**< step_commit: the step is committed, but the root of a broadcast was lost in it before its
                                       data were with the others, see spotnik_broadcast() */
     /* Our membership. */
+    SPOTNIK_ERR_DIVERGED = -202, /**< this member's results are not those of its neighbours: end the process, start it again */
     SPOTNIK_ERR_LEAVING = -300,  /**< a notice arrived (spotnik_notice): call spotnik_leave() and exit with 75 */
     SPOTNIK_ERR_PARKED = -301,   /**< cut off from the majority and on_minority asked to give up waiting */
     SPOTNIK_ERR_EXCLUDED = -302, /**< step_commit: the others went on without this member (it was stopped or cut off):
                                       apply nothing, call spotnik_step_begin(), which joins again */
+    SPOTNIK_ERR_LINEAGE = -303,  /**< the job was founded again without this member's lineage: this member must not go on */
     /* The job. */
     SPOTNIK_ERR_DONE = -400,     /**< the job ended: steps_max reached, or all samples consumed */
 };
@@ -120,7 +123,8 @@ typedef struct spotnik_config {
     const char *job_name;        /**< SPOTNIK_JOB: members of other jobs are refused. Default "spotnik" */
     const char *key_file;        /**< SPOTNIK_KEY_FILE: file with the 256-bit job key in hex, mode 0600. NULL only for a
                                       job of one */
-    const char *peers;           /**< SPOTNIK_PEERS: "host:port,..." or "file:DIR". NULL: a job of one */
+    const char *peers;           /**< SPOTNIK_PEERS: "host:port,..." (all of them found the job; "majority:..." more than half) or
+                                      "file:DIR", "dns://name-[0-7].domain:port". NULL: a job of one; "" is an error */
     const char *bind;            /**< SPOTNIK_BIND: "address[:port]" to listen on. Default 127.0.0.1, any port */
     uint32_t members_min;        /**< SPOTNIK_MIN: step_begin waits until the view has so many. Default 1 */
     uint32_t members_max;        /**< SPOTNIK_MAX: joiners wait while the view has so many. Default 256 */
@@ -291,8 +295,8 @@ SPOTNIK_API int spotnik_state_blob_get(spotnik_job *job, const char *name, void 
                                        size_t *ret_length);
 
 /**
- * Have @p refresh called inside spotnik_step_begin(), on the caller's thread, right before the state is copied for a joiner
- * or a checkpoint: it brings registered memory and blobs up to date, so that a program need not pack its objects after
+ * Have @p refresh called inside spotnik_step_begin() or spotnik_leave(), on the caller's thread, right before the state is copied
+ * for a joiner or a checkpoint: it brings registered memory and blobs up to date, so that a program need not pack its objects after
  * every step. It may call spotnik_state_blob_set() and spotnik_state_blob_get(), nothing else of this library. NULL: no
  * more. Errors: ARGUMENT.
  */

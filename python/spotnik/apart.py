@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Optional
 
 from . import _native, errors
 from .arrays import _dtype, _numpy, current
-from .config import whole
+from .config import name_bytes, whole
 from .errors import ArgumentError, ClosedError
 from .job import Job
 
@@ -125,7 +125,7 @@ def publish(name: str, array: Any, version: int, job: Optional[Job] = None) -> N
     source = _numpy().ascontiguousarray(_look_at(array))
     dtype = _dtype(source)
     version = whole("version", version, 64)
-    job.call("spotnik_publish", name.encode(), source.ctypes.data, source.size, int(dtype), version)
+    job.call("spotnik_publish", name_bytes("name", name), source.ctypes.data, source.size, int(dtype), version)
 
 
 def pull(
@@ -147,7 +147,7 @@ def pull(
     target = _writable(out)
     handle = ctypes.c_void_p()
     job.call(
-        "spotnik_pull", name.encode(), whole("rank", rank, 32), whole("version_min", version_min, 64),
+        "spotnik_pull", name_bytes("name", name), whole("rank", rank, 32), whole("version_min", version_min, 64),
         target.ctypes.data, target.size, int(_dtype(target)), _ns(timeout), ctypes.byref(handle),
     )  # fmt: skip
     assert handle.value is not None
@@ -167,7 +167,8 @@ def exchange(
     target = _single(array)
     handle = ctypes.c_void_p()
     job.call(
-        "spotnik_exchange", name.encode(), whole("rank", rank, 32), _floats(target), target.size, _ns(timeout),
+        "spotnik_exchange", name_bytes("name", name), whole("rank", rank, 32), _floats(target), target.size,
+        _ns(timeout),
         ctypes.byref(handle),
     )  # fmt: skip
     assert handle.value is not None
@@ -182,7 +183,7 @@ def settle(name: str, array: Any, job: Optional[Job] = None) -> int:
     job = job or current()
     target = _single(array)
     settled = ctypes.c_uint32()
-    job.call("spotnik_settle", name.encode(), _floats(target), target.size, ctypes.byref(settled))
+    job.call("spotnik_settle", name_bytes("name", name), _floats(target), target.size, ctypes.byref(settled))
     return int(settled.value)
 
 
@@ -199,7 +200,7 @@ def store_open(name: str, initial: Any, copies: int = 2, job: Optional[Job] = No
     job = job or current()
     source = _numpy().ascontiguousarray(_look_at(initial))
     _check_single(source)
-    job.call("spotnik_store_open", name.encode(), _floats(source), source.size, whole("copies", copies, 32))
+    job.call("spotnik_store_open", name_bytes("name", name), _floats(source), source.size, whole("copies", copies, 32))
 
 
 def push(name: str, update: Any, timeout: Optional[float] = None, job: Optional[Job] = None) -> Request:
@@ -224,7 +225,7 @@ def fetch(name: str, out: Any, timeout: Optional[float] = None, job: Optional[Jo
 
 def _store_request(function: str, name: str, array: Array, timeout: Optional[float], job: Job) -> Request:
     handle = ctypes.c_void_p()
-    job.call(function, name.encode(), _floats(array), array.size, _ns(timeout), ctypes.byref(handle))
+    job.call(function, name_bytes("name", name), _floats(array), array.size, _ns(timeout), ctypes.byref(handle))
     assert handle.value is not None
     return Request(job, handle.value, array)
 

@@ -2,9 +2,8 @@
 """Collectives on NumPy arrays, and arrays as the replica of a job. NumPy is imported by the first call.
 
 A collective outside of a step is a step of its own that consumes no samples. All members make the same calls in the
-same order; a member that joins repeats those since the state it copied, with the results of then. ``allgather`` and
-``broadcast`` are all-reduces too (MAX over bytes, zero where a member has nothing to say): exact, and so they survive
-losses as every step does.
+same order; a member that joins repeats those since the state it copied, with the results of then. They survive losses
+as every step does.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 from . import job as _jobs
 from ._native import Dtype, Op
 from .config import Config
-from .errors import ArgumentError, ExcludedError, LibraryError, StateError
+from .errors import ArgumentError, ExcludedError, LibraryError, RootError, StateError
 from .job import Change, Job, Step
 
 if TYPE_CHECKING:
@@ -37,7 +36,8 @@ __all__ = [
     "start",
 ]
 
-_BUCKET = 255  # of collectives: a member that is elsewhere in the program is found out
+_BUCKET = 255  # of all-reduces: a member that is elsewhere in the program is found out
+_BYTES_BUCKET = 253  # of broadcasts and all-gathers, in whose steps 255 is the library's
 _NAMES = {
     "float32": Dtype.F32,
     "float64": Dtype.F64,
@@ -165,7 +165,9 @@ def allreduce(
         work = work.view(np.uint8)
     if out is not None:
         _check_out(out, source)
-    _collect(job or current(), lambda _step: (work, kind))
+    job = job or current()
+    arguments = (_BUCKET, work.ctypes.data, work.size, _dtype(work), kind)
+    _collect(job, lambda _step: job.allreduce_start(*arguments, work))
     result: Array = work.view(source.dtype)
     if out is None:
         return result
@@ -185,16 +187,12 @@ def broadcast(array: ArrayLike, root: int = 0, out: Optional[Array] = None, job:
     if out is not None:
         _check_out(out, source)
     job = job or current()
-    while True:
-        work, step = _gather_bytes(job, source, slots=1, slot_of=lambda step: 0 if step.share == root else None)
-        if work[0, 0]:
-            break
-        if step.shares and not 0 <= root < step.shares:
-            raise ArgumentError(f"root {root}: the job has members of rank 0 to {step.shares - 1}")
-    result: Array = np.frombuffer(work[0, 1:].tobytes(), dtype=source.dtype).reshape(source.shape)
+    work: Array = np.frombuffer(bytearray(source.tobytes()), dtype=source.dtype).reshape(source.shape)
+    while not _broadcast_once(job, work, root):
+        pass  # the root was lost: somebody else has its rank now
     if out is None:
-        return result.copy()
-    out[...] = result
+        return work
+    out[...] = work
     return out
 
 
@@ -208,22 +206,29 @@ def allgather(array: ArrayLike, job: Optional[Job] = None) -> Array:
     source = np.asarray(array)
     _dtype_or_bool(source)
     job = job or current()
-    work, _ = _gather_bytes(job, source, slots=job.members_max, slot_of=lambda step: step.share)
-    present = work[work[:, 0] != 0, 1:]
+    mine, slots = np.frombuffer(source.tobytes(), dtype=np.uint8), job.members_max
+    work: Array = np.zeros((slots, source.nbytes), dtype=np.uint8)
+
+    def begin(_step: Step) -> None:
+        arguments = (_BYTES_BUCKET, mine.ctypes.data, mine.size, Dtype.U8, work.ctypes.data, slots)
+        job.collective_start("spotnik_allgather", (mine, work), *arguments)
+
+    _collect(job, begin)
+    present = work[: job.contributor_count]
     result: Array = np.frombuffer(present.tobytes(), dtype=source.dtype).reshape((len(present), *source.shape))
     return result.copy()
 
 
 def barrier(job: Optional[Job] = None) -> None:
     """Wait until every member has come here."""
-    _collect(job or current(), lambda _step: None)
+    _collect(job or current(), lambda _step: None)  # any step is one
 
 
 # ---- inside ----
 
 
-def _collect(job: Job, contribution: Callable[[Step], Optional[tuple[Array, Op]]]) -> Step:
-    """Take a step of one bucket without samples. What is contributed may depend on the share."""
+def _collect(job: Job, start_all: Callable[[Step], None]) -> Step:
+    """Take a step without samples; what is started in it may depend on the step."""
     if job.running is not None:
         raise StateError(
             f"step {job.running.number} is running, and a collective is a step of its own; use spotnik.start() inside "
@@ -231,10 +236,7 @@ def _collect(job: Job, contribution: Callable[[Step], Optional[tuple[Array, Op]]
         )
     step = job.step_begin()
     job.samples_decline()
-    given = contribution(step)
-    if given is not None:
-        work, op = given
-        job.allreduce_start(_BUCKET, work.ctypes.data, work.size, _dtype(work), op, work)
+    start_all(step)
     if not job.step_commit():
         raise ExcludedError(
             "the others went on without this member (it was stopped or cut off), and with results it does not have; "
@@ -243,21 +245,24 @@ def _collect(job: Job, contribution: Callable[[Step], Optional[tuple[Array, Op]]
     return step
 
 
-def _gather_bytes(
-    job: Job, source: Array, slots: int, slot_of: Callable[[Step], Optional[int]]
-) -> tuple[Array, Step]:
-    """Fill a table of `slots` rows: each member its own row, if any, with 1 in front of its bytes."""
-    np = _numpy()
-    work: Array = np.zeros((slots, 1 + source.nbytes), dtype=np.uint8)
+def _broadcast_once(job: Job, work: Array, root: int) -> bool:
+    """Overwrite `work` by that of `root`. False: the root was lost, and nothing is overwritten."""
 
-    def contribution(step: Step) -> tuple[Array, Op]:
-        slot = slot_of(step)
-        if slot is not None and step.share < step.shares:
-            work[slot, 0] = 1
-            work[slot, 1:] = np.frombuffer(source.tobytes(), dtype=np.uint8)
-        return work, Op.MAX
+    def exists(step: Step) -> bool:
+        return root >= 0 and (root < step.shares or not step.shares)  # a replay does not know
 
-    return work, _collect(job, contribution)
+    def begin(step: Step) -> None:
+        if exists(step):
+            arguments = (_BYTES_BUCKET, work.ctypes.data, work.nbytes, Dtype.U8, root)
+            job.collective_start("spotnik_broadcast", work, *arguments)
+
+    try:
+        step = _collect(job, begin)
+    except RootError:
+        return False
+    if not exists(step):
+        raise ArgumentError(f"root {root}: the job has members of rank 0 to {step.shares - 1}")
+    return True
 
 
 def _numpy() -> Any:

@@ -109,6 +109,18 @@ def whole(field: str, value: int, bits: int) -> int:
     return number
 
 
+def name_bytes(field: str, value: str) -> bytes:
+    """Return `value` as C takes it, or raise ArgumentError: C would read a zero character as the end of the name."""
+    if not isinstance(value, str):
+        raise ArgumentError(f"{field} must be a string, not {type(value).__name__}")
+    if "\0" in value:
+        raise ArgumentError(f"{field} must not contain a zero character: {value!r}")
+    try:
+        return value.encode()
+    except UnicodeEncodeError:
+        raise ArgumentError(f"{field} must be text that UTF-8 can hold, not {value!r}") from None
+
+
 def _text(field: str, value: Union[str, os.PathLike[str]]) -> bytes:
     try:
         text = os.fsencode(value)

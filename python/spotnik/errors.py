@@ -25,6 +25,7 @@ __all__ = [
     "LeavingError",
     "LibraryError",
     "LimitError",
+    "LineageError",
     "MismatchError",
     "NoMemoryError",
     "ParkedError",
@@ -151,6 +152,12 @@ class ExcludedError(SpotnikError):
     number = -302
 
 
+class LineageError(SpotnikError):
+    """The job was founded again without this member's lineage: this member must not go on."""
+
+    number = -303
+
+
 class DoneError(SpotnikError):
     """The regular end of the loop: the steps or the samples asked for are used up."""
 
@@ -176,6 +183,7 @@ _BY_CODE: dict[int, type[SpotnikError]] = {
         LeavingError,
         ParkedError,
         ExcludedError,
+        LineageError,
         DoneError,
     )
 }

@@ -18,6 +18,7 @@ import dataclasses
 from typing import Any, Callable, Generic, Optional, Protocol, TypeVar
 
 from . import _native
+from .config import name_bytes
 from .errors import ArgumentError, LibraryError
 from .job import Job
 
@@ -181,7 +182,7 @@ class Sync(Generic[Vector]):
         self._library.spotnik_sync_config_init_sized(config, ctypes.sizeof(config))
         name = "ssgd" if rule is not None else "auto" if policy is not None and strategy is None else strategy
         if name is not None:
-            config.strategy = name.encode()
+            config.strategy = name_bytes("strategy", name)
         config.alpha, config.period = alpha, period
         config.average_period = average_period or config.average_period
         self._handle = job.sync_open(config, address(model), self._count, self._owner[1], self)
@@ -197,7 +198,7 @@ class Sync(Generic[Vector]):
         def call(what: Callable[[Sync[Vector], Vectors[Vector]], None]) -> Any:
             return _native.SyncRule(lambda _context, _sync, view: self._guarded(lambda: what(self, self._now(view[0]))))
 
-        self._rules = (call(rule.begin), call(rule.finish), rule.name.encode())
+        self._rules = (call(rule.begin), call(rule.finish), name_bytes("the name of a rule", rule.name))
         begin, finish, name = self._rules
         self.job.check(self._library.spotnik_sync_rule_set(self._handle, name, promises, begin, finish, None))
 
@@ -212,7 +213,9 @@ class Sync(Generic[Vector]):
         pointer = self._address(vector)
         self._states.append(vector)  # alive as long as the library knows it
         self.job.check(
-            self._library.spotnik_sync_state_add(self._handle, name.encode(), pointer, count, int(_native.Dtype.F32))
+            self._library.spotnik_sync_state_add(
+                self._handle, name_bytes("name", name), pointer, count, int(_native.Dtype.F32)
+            )
         )
 
     # ---- steps ----

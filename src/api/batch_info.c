@@ -71,7 +71,7 @@ void spotnik_batch_status(spotnik_job *job, spotnik_batch_info *ret)
 
     if (!ret || ret->size < sizeof ret->size)
         return;
-    if (job) {
+    if (!spotnik_job_usable(job)) {
         pthread_mutex_lock(&job->rate.lock);
         info = job->batch_info;
         pthread_mutex_unlock(&job->rate.lock);

@@ -2,11 +2,14 @@
 /* Checkpoints of a job: opening the directory, loading as its founder, and what a program can ask about
  * them. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "api/job.h"
 #include "base/error.h"
 #include "state/resume.h"
+#include "state/shelf.h"
 
 struct spotnik_checkpoint *spotnik_job_checkpoint_set(struct spotnik_job *job,
                                                       struct spotnik_checkpoint *checkpoint)
@@ -18,17 +21,44 @@ struct spotnik_checkpoint *spotnik_job_checkpoint_set(struct spotnik_job *job,
     return before;
 }
 
+/* Thread of checkpoints, which ends before the peers do. */
+static bool may_publish(void *context)
+{
+    struct spotnik_job *job = context;
+
+    pthread_mutex_lock(&job->rate.lock);
+    struct spotnik_peers *peers = job->peers;
+    bool alone = job->is_alone;
+    pthread_mutex_unlock(&job->rate.lock);
+    return alone || (peers && spotnik_peers_is_youngest(peers));
+}
+
+static void advise(struct spotnik_job *job)
+{
+    struct stat facts;
+
+    pthread_mutex_lock(&job->rate.lock);
+    if (!stat(job->checkpoint_dir, &facts) && facts.st_mode & S_IWOTH)
+        snprintf(job->advice, sizeof job->advice, "everybody on this host may write to the checkpoint directory: chmod o-w %.150s",
+                 job->checkpoint_dir);
+    pthread_mutex_unlock(&job->rate.lock);
+}
+
 int spotnik_job_checkpoint_open(struct spotnik_job *job)
 {
     struct spotnik_checkpoint_config config = { .dir = job->checkpoint_dir,
                                                 .job = job->name,
                                                 .steps = job->config.checkpoint_steps,
                                                 .interval_ns = job->config.checkpoint_interval_ns,
-                                                .keep = job->config.checkpoint_keep };
+                                                .keep = job->config.checkpoint_keep,
+                                                .may_publish = may_publish,
+                                                .context = job };
     struct spotnik_checkpoint *checkpoint = NULL;
     int rc = spotnik_checkpoint_new(&config, &job->registry, job->engine, &checkpoint);
 
     spotnik_job_checkpoint_set(job, checkpoint);
+    if (!rc)
+        advise(job);
     return rc;
 }
 
@@ -83,6 +113,33 @@ static int resume(struct spotnik_job *job)
     return 0;
 }
 
+/* A whole one that is further than this member: what it took part in, others may have carried on without it. */
+static bool has_newer(const struct spotnik_job *job)
+{
+    struct spotnik_shelf_list list;
+    bool has = false;
+
+    if (!job->checkpoint || spotnik_shelf_list(job->checkpoint_dir, &list))
+        return false;
+    for (uint32_t i = 0; i < list.count && !has && list.entry[i].step > job->committed; i++) {
+        struct spotnik_manifest *manifest = calloc(1, sizeof *manifest);
+
+        has = manifest && list.entry[i].written_s
+              && !spotnik_checkpoint_verify(job->checkpoint_dir, list.entry[i].name, manifest);
+        if (has)
+            spotnik_manifest_done(manifest);
+        free(manifest);
+    }
+    spotnik_shelf_list_done(&list);
+    return has;
+}
+
+int spotnik_job_resume_newer(struct spotnik_job *job, bool *ret_resumed)
+{
+    *ret_resumed = has_newer(job);
+    return *ret_resumed ? resume(job) : 0;
+}
+
 int spotnik_job_seal(struct spotnik_job *job)
 {
     int rc = job->checkpoint && job->founder ? resume(job) : 0;
@@ -106,7 +163,7 @@ void spotnik_checkpoint_status(spotnik_job *job, spotnik_checkpoint_info *ret)
 
     memset(ret, 0, size);
     ret->size = size;
-    if (!job)
+    if (spotnik_job_usable(job))
         return;
     pthread_mutex_lock(&job->rate.lock);
     if (job->checkpoint)

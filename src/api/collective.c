@@ -47,9 +47,11 @@ static int census(spotnik_job *job, struct spotnik_collectives *all)
 static int prepare(spotnik_job *job, uint32_t bucket, const void *data, size_t count,
                    enum spotnik_dtype dtype, enum spotnik_op op, struct spotnik_collectives **ret)
 {
-    if (!job)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no job was given");
-    int rc = spotnik_job_reduce_check(job, bucket, data, count, dtype, op);
+    int rc = spotnik_job_usable(job);
+
+    if (rc)
+        return rc;
+    rc = spotnik_job_reduce_check(job, bucket, data, count, dtype, op);
 
     if (!rc && bucket == SPOTNIK_CENSUS_BUCKET)
         rc = spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
@@ -211,10 +213,10 @@ int spotnik_reduce_scatter(spotnik_job *job, uint32_t bucket, void *data, size_t
 int spotnik_barrier(spotnik_job *job)
 {
     spotnik_step step;
-    int rc = 0;
+    int rc = spotnik_job_usable(job);
 
-    if (!job)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no job was given");
+    if (rc)
+        return rc;
     if (job->begun && !job->barrier)
         return spotnik_error_return(SPOTNIK_ERR_STATE,
                                     "a barrier is a step of its own, and step %llu is begun: its commit "

@@ -22,13 +22,15 @@ static void narrow(void *out, const float *in, size_t count, enum spotnik_dtype 
 int spotnik_allreduce_compressed(spotnik_job *job, uint32_t bucket, float *data, size_t count,
                                  enum spotnik_dtype wire, enum spotnik_op op)
 {
-    if (!job)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no job was given");
+    int rc = spotnik_job_usable(job);
+
+    if (rc)
+        return rc;
     if (bucket >= SPOTNIK_CENSUS_BUCKET || !is_wire(wire))
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
                                     "bucket %u: compressed ones are 0 to %d and travel as F16, BF16 or Q8",
                                     bucket, SPOTNIK_CENSUS_BUCKET - 1);
-    int rc = spotnik_job_reduce_check(job, bucket, data, count, SPOTNIK_F32, op);
+    rc = spotnik_job_reduce_check(job, bucket, data, count, SPOTNIK_F32, op);
 
     if (rc)
         return rc;

@@ -73,7 +73,7 @@ static void fill(spotnik_config *cfg)
     *cfg = (spotnik_config){
         .job_name = word("SPOTNIK_JOB") ? word("SPOTNIK_JOB") : "spotnik",
         .key_file = word("SPOTNIK_KEY_FILE"),
-        .peers = word("SPOTNIK_PEERS"),
+        .peers = getenv("SPOTNIK_PEERS"), /* also when it is empty, which is a mistake: a script's variable was not set */
         .bind = word("SPOTNIK_BIND") ? word("SPOTNIK_BIND") : "127.0.0.1",
         .members_min = number("SPOTNIK_MIN", 1),
         .members_max = number("SPOTNIK_MAX", 256),
@@ -126,7 +126,7 @@ int spotnik_config_complete(const spotnik_config *config, spotnik_config *ret)
 
 static int wrong(const char *field, const char *variable, const char *what)
 {
-    const char *value = word(variable);
+    const char *value = getenv(variable);
 
     if (value)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "%s (%s is \"%s\") %s", field, variable, value,
@@ -190,12 +190,19 @@ int spotnik_config_check(const spotnik_config *config)
         return wrong("batch", "", "or batch_per_member, one of both, must be 1 or more where samples are given");
     if (config->batch_per_member > SPOTNIK_LEDGER_PER_MEMBER_MAX)
         return wrong("batch_per_member", "", "is larger than any data set");
+    if (config->peers && !*config->peers)
+        return wrong("peers", "SPOTNIK_PEERS",
+                     "is empty; write host:port,... or file:DIR, or unset it for a job of this process alone");
     if (config->peers && !config->key_file)
         return wrong("key_file", "SPOTNIK_KEY_FILE",
                      "is needed to meet others; make one with: spotnik key FILE");
     if (!config->peers && config->members_min > 1)
         return wrong("members_min", "SPOTNIK_MIN", "can only be 1 in a job without peers; set SPOTNIK_PEERS");
-    int rc = batching_check(config);
+    /* Here, because a program that leaves the strategy to the environment asks for it as a member, and one that does not
+     * never asks. */
+    int rc = word("SPOTNIK_SYNC") ? spotnik_sync_name_check(word("SPOTNIK_SYNC")) : 0;
 
+    if (!rc)
+        rc = batching_check(config);
     return !rc && config->checkpoint_dir ? checkpoint_check(config) : rc;
 }

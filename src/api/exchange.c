@@ -10,9 +10,10 @@ static int check(const struct spotnik_job *job, const char *name, const void *da
                  enum spotnik_dtype dtype)
 {
     uint32_t one = spotnik_dtype_bytes((uint64_t)dtype);
+    int rc = spotnik_job_usable(job);
 
-    if (!job)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no job was given");
+    if (rc)
+        return rc;
     if (!name || !spotnik_exchange_is_name(name))
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "a name of 1 to %d printable bytes is needed",
                                     SPOTNIK_EXCHANGE_NAME_MAX);

@@ -8,11 +8,23 @@
 #include "api/key.h"
 #include "base/error.h"
 #include "base/time.h"
+#include "net/fork.h"
 #include "state/thread.h"
 
 #define FIND_TIMEOUT_NS (30 * SPOTNIK_S)
 #define LEAVE_TIMEOUT_NS (60 * SPOTNIK_S)
 #define FINISH_TIMEOUT_NS (60 * SPOTNIK_S)
+
+int spotnik_job_usable(const struct spotnik_job *job)
+{
+    if (!job)
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no job was given");
+    if (job->generation != spotnik_fork_generation())
+        return spotnik_error_return(SPOTNIK_ERR_STATE,
+                                    "this process was forked from a member and is none itself; leave the job to the "
+                                    "parent, or join one here with spotnik_join()");
+    return 0;
+}
 
 bool spotnik_job_is_noticed(const struct spotnik_job *job)
 {
@@ -37,8 +49,11 @@ static struct spotnik_peers *peers_set(struct spotnik_job *job, struct spotnik_p
 static int found_job(struct spotnik_job *job, const spotnik_config *config)
 {
     struct spotnik_ledger ledger;
-    int rc = spotnik_key_random(&job->registry.founding, sizeof job->registry.founding);
+    int rc = 0;
 
+    job->registry.founding = job->peers ? spotnik_peers_founding(job->peers) : 0; /* a directory has it in its genesis */
+    if (!job->registry.founding)
+        rc = spotnik_key_random(&job->registry.founding, sizeof job->registry.founding);
     if (rc)
         return rc;
     job->founder = true;
@@ -75,6 +90,7 @@ static void keep_settings(struct spotnik_job *job, const spotnik_config *config)
     job->config = *config;
     job->config.job_name = job->config.key_file = job->config.peers = job->config.bind = NULL;
     job->config.checkpoint_dir = NULL;
+    job->is_alone = config->peers == NULL;
     snprintf(job->name, sizeof job->name, "%s", config->job_name);
     snprintf(job->checkpoint_dir, sizeof job->checkpoint_dir, "%s", config->checkpoint_dir ? config->checkpoint_dir : "");
     job->born_ns = spotnik_thread_now_ns();
@@ -84,7 +100,9 @@ static void keep_settings(struct spotnik_job *job, const spotnik_config *config)
 static void job_free(struct spotnik_job *job, bool goodbye)
 {
     spotnik_job_watch_close(job);
-    spotnik_peers_free(peers_set(job, NULL));
+    struct spotnik_peers *peers = peers_set(job, NULL);
+
+    spotnik_peers_withdraw(peers);
     if (job->engine)
         spotnik_engine_interrupt(job->engine);
     spotnik_joiner_free(job->joiner);
@@ -94,7 +112,8 @@ static void job_free(struct spotnik_job *job, bool goodbye)
     if (job->exchange)
         spotnik_exchange_stop(job->exchange);
     struct spotnik_checkpoint *checkpoint = spotnik_job_checkpoint_set(job, NULL);
-    spotnik_checkpoint_free(checkpoint); /* it asks the engine */
+    spotnik_checkpoint_free(checkpoint); /* it asks the engine, and the peers */
+    spotnik_peers_free(peers);
     spotnik_engine_free(job->engine, goodbye);
     spotnik_job_watch_free(job);
     spotnik_donor_free(job->donor);
@@ -126,6 +145,7 @@ int spotnik_join(const spotnik_config *cfg, spotnik_job **ret_job)
     if (!job)
         return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for a job");
     keep_settings(job, &config);
+    job->generation = spotnik_fork_generation();
     pthread_mutex_init(&job->rate.lock, NULL);
     spotnik_registry_init(&job->registry);
     spotnik_job_refresh_open(job);
@@ -156,7 +176,7 @@ int spotnik_join(const spotnik_config *cfg, spotnik_job **ret_job)
 
 void spotnik_notice(spotnik_job *job)
 {
-    if (!job)
+    if (!job || job->generation != spotnik_fork_generation()) /* no text: this may be a signal handler */
         return;
     __atomic_store_n(&job->noticed, true, __ATOMIC_RELAXED);
     spotnik_engine_notice(job->engine);
@@ -172,12 +192,22 @@ static void end_if_last(struct spotnik_job *job)
         spotnik_peers_over_set(job->peers);
 }
 
+/* They cannot go on without newcomers, and may have a notice as well. */
+static void save_if_too_few_stay(struct spotnik_job *job)
+{
+    spotnik_job_status status;
+
+    spotnik_engine_status(job->engine, &status);
+    if (status.size < job->config.members_min)
+        spotnik_checkpoint_farewell(job->checkpoint);
+}
+
 int spotnik_leave(spotnik_job *job)
 {
-    int rc = 0;
+    int rc = job ? spotnik_job_usable(job) : 0;
 
-    if (!job)
-        return 0;
+    if (!job || rc)
+        return rc;
     uint64_t patience_ns =
         job->config.on_minority == SPOTNIK_MINORITY_STOP ? job->config.minority_wait_ns : LEAVE_TIMEOUT_NS;
 
@@ -186,10 +216,14 @@ int spotnik_leave(spotnik_job *job)
     spotnik_engine_status(job->engine, &status);
     bool is_member = !job->outside && !status.joining;
 
+    if (is_member && !job->begun && job->checkpoint && !spotnik_engine_is_noticed(job->engine))
+        spotnik_checkpoint_parting(job->checkpoint, job->committed);
     if (is_member && !job->begun)
         rc = spotnik_engine_leave(job->engine, patience_ns);
     if (job->checkpoint)
         spotnik_checkpoint_finish(job->checkpoint, !rc && !job->outside && !job->begun, FINISH_TIMEOUT_NS);
+    if (job->checkpoint && is_member && !job->begun && !rc)
+        save_if_too_few_stay(job);
     if (is_member && !job->begun && !rc)
         end_if_last(job);
     job->shown.how = rc                                                                        ? "left without agreement"
@@ -203,6 +237,6 @@ int spotnik_leave(spotnik_job *job)
 
 void spotnik_abandon(spotnik_job *job)
 {
-    if (job)
+    if (job && !spotnik_job_usable(job))
         job_free(job, false);
 }

@@ -52,13 +52,16 @@ struct spotnik_sync_shown {
 struct spotnik_job {
     spotnik_config config; /* strings replaced by NULL: they were borrowed */
     char name[256];
+    uint32_t generation; /* of the process that joined: fork.h */
     struct spotnik_engine *engine;
-    struct spotnik_peers *peers; /* NULL: a job of one; changed under rate.lock */
+    struct spotnik_peers *peers; /* NULL: a job of one, or one that ends; changed under rate.lock */
+    bool is_alone;               /* a job of one; fixed when it is opened */
     struct spotnik_registry registry;
     struct spotnik_donor *donor;
     struct spotnik_exchange *exchange;
     struct spotnik_checkpoint *checkpoint; /* NULL: no checkpoint_dir; changed under rate.lock */
     char checkpoint_dir[SPOTNIK_CHECKPOINT_DIR_MAX + 1];
+    char advice[256]; /* what should be better about it; "": nothing; under rate.lock */
     bool founder; /* founded the job: it is this member that loads a checkpoint */
     struct spotnik_joiner *joiner; /* while we follow the job into its view */
     struct spotnik_member sponsor; /* a live member to ask first; valid when has_sponsor */
@@ -66,6 +69,8 @@ struct spotnik_job {
     struct spotnik_member known
         [SPOTNIK_MEMBERS_KNOWN]; /* of the last view we heard of: to be asked before the peers are searched */
     uint32_t known_count, known_at;
+    bool has_ledger; /* kept_ledger: where the data stand after step `committed`, in the view that we were excluded from */
+    struct spotnik_ledger kept_ledger;
     bool outside;             /* the state must be copied before the next step */
     bool sealed;              /* step_begin was called: no more tensors */
     bool begun;               /* between step_begin and step_commit */
@@ -95,14 +100,25 @@ struct spotnik_job {
     struct spotnik_watch *watch; /* atomic; NULL: nobody watches */
 };
 
+/* Was `job` joined by this process, and not by one that it was forked from? 0, ARGUMENT or STATE. Every call of the API asks
+ * before it touches a lock. */
+int spotnik_job_usable(const struct spotnik_job *job);
+
 /* A caller's config, perhaps of an older header, as a whole one. 0 or ARGUMENT. */
 int spotnik_config_complete(const spotnik_config *config, spotnik_config *ret);
 
 /* Check `config` (and the environment it came from). 0 or ARGUMENT, with the name of the setting. */
 int spotnik_config_check(const spotnik_config *config);
 
+/* Does `name` (of SPOTNIK_SYNC) stand for a strategy or a policy? 0 or ARGUMENT. */
+int spotnik_sync_name_check(const char *name);
+
 /* Engine, door and name of a new job; the key is read here. */
 int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config);
+
+/* The founder of a new life of the job, from memory: where the newest whole checkpoint is further, that is loaded in its
+ * stead. Errors as spotnik_job_seal(). */
+int spotnik_job_resume_newer(struct spotnik_job *job, bool *ret_resumed);
 
 bool spotnik_job_is_noticed(const struct spotnik_job *job);
 

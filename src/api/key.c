@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/hash.h"
 #include "spotnik/spotnik.h"
 
@@ -68,10 +69,12 @@ static int read_open(int fd, const char *path, uint8_t ret_key[SPOTNIK_KEY_BYTES
 
 int spotnik_key_read(const char *path, uint8_t ret_key[SPOTNIK_KEY_BYTES])
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = spotnik_file_open(path);
 
+    if (fd == -EINVAL)
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "the key file %s is no regular file", path);
     if (fd < 0)
-        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot open the key file %s: %m", path);
+        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot open the key file %s: %s", path, spotnik_file_why(fd));
     int rc = read_open(fd, path, ret_key);
 
     close(fd);

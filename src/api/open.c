@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "net/address.h"
+#include "wire/frame.h"
 
 /* Members of one host find each other by the boot id of its kernel and the network they live in:
  * containers of one machine share the first, but not their loopback addresses. */
@@ -58,11 +59,22 @@ static int place(const char *text, struct spotnik_member *self)
     return 0;
 }
 
+/* SPOTNIK_WIRE: speak no newer wire version than this. Members find out by themselves what to speak with whom; tests have one of this
+ * build stand for one that has not been upgraded. */
+static uint16_t speech(void)
+{
+    const char *newest = getenv("SPOTNIK_WIRE");
+    unsigned long version = newest ? strtoul(newest, NULL, 10) : 0;
+
+    return version >= SPOTNIK_WIRE_OLDEST && version <= SPOTNIK_WIRE_VERSION ? (uint16_t)version : 0;
+}
+
 /* A job of one has a key that nobody else has. */
 static int fill(const spotnik_config *config, struct spotnik_credentials *credentials)
 {
     spotnik_job_hash(config->job_name, credentials->job);
     credentials->self.host = host_part(host_id());
+    credentials->speech = speech();
     int rc = spotnik_key_random(&credentials->self.id, sizeof credentials->self.id);
 
     if (!rc)

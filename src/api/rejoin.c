@@ -89,8 +89,35 @@ static int follow(struct spotnik_job *job, uint64_t step)
         return rc;
     job->committed = step;
     spotnik_peers_founding_set(job->peers, job->registry.founding);
-    spotnik_peers_renew(job->peers);
-    return spotnik_joiner_follow(job->joiner);
+    rc = spotnik_peers_renew(job->peers);
+    return rc ? rc : spotnik_joiner_follow(job->joiner);
+}
+
+/* Cut off, and nobody else can be alive: this member alone is the next life of the job, with the state that it holds
+ * (src/peers/parked.c). As another member, since the one that it was is known to the view that cannot go on. */
+static int refound(struct spotnik_job *job)
+{
+    struct spotnik_id id;
+    bool resumed = false;
+    int rc = spotnik_key_random(&id, sizeof id);
+
+    if (rc)
+        return rc;
+    job->registry.founding = spotnik_peers_founding(job->peers);
+    spotnik_engine_rename(job->engine, id);
+    rc = spotnik_peers_renew(job->peers);
+    if (rc)
+        return rc;
+    rc = spotnik_engine_found(job->engine, &job->kept_ledger);
+    if (!rc)
+        rc = spotnik_job_resume_newer(job, &resumed);
+    if (rc)
+        return rc;
+    if (!resumed)
+        spotnik_engine_resume(job->engine, job->committed, &job->kept_ledger);
+    spotnik_peers_refounded(job->peers);
+    job->outside = false;
+    return 0;
 }
 
 /* Whom to ask: a member of the last view we heard of, each once; then whoever the peers name. */
@@ -138,6 +165,8 @@ int spotnik_job_rejoin(struct spotnik_job *job)
 
     if (!job->peers)
         return spotnik_error_return(SPOTNIK_ERR_PEERS, "a job of one has nobody to join again");
+    if (spotnik_peers_refounds(job->peers) && job->has_ledger)
+        return refound(job);
     while (!spotnik_peers_is_over(job->peers)) {
         uint64_t spent_ns = spotnik_time_since(spotnik_thread_now_ns(), begun_ns);
 
@@ -174,5 +203,6 @@ void spotnik_job_exclude(struct spotnik_job *job)
     job->known_count = spotnik_engine_members(job->engine, job->known, SPOTNIK_MEMBERS_KNOWN, &epoch);
     job->known_at = 0;
     job->begun = job->excluded = false;
+    job->has_ledger = spotnik_engine_ledger(job->engine, job->committed, &job->kept_ledger);
     spotnik_engine_forget(job->engine);
 }

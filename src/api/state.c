@@ -7,8 +7,10 @@
 
 int spotnik_state_add(spotnik_job *job, const char *name, void *data, size_t count, enum spotnik_dtype dtype)
 {
-    if (!job)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no job was given");
+    int rc = spotnik_job_usable(job);
+
+    if (rc)
+        return rc;
     if (job->sealed)
         return spotnik_error_return(
             SPOTNIK_ERR_STATE, "tensor %s comes too late: register all before the first spotnik_step_begin()",
@@ -23,8 +25,10 @@ uint64_t spotnik_state_digest(spotnik_job *job)
 
 int spotnik_state_blob_set(spotnik_job *job, const char *name, const void *bytes, size_t length)
 {
-    if (!job)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no job was given");
+    int rc = spotnik_job_usable(job);
+
+    if (rc)
+        return rc;
     if (job->begun)
         return spotnik_error_return(SPOTNIK_ERR_STATE,
                                     "blob %s: blobs belong to the boundary between two steps; set it after "
@@ -36,8 +40,12 @@ int spotnik_state_blob_set(spotnik_job *job, const char *name, const void *bytes
 int spotnik_state_blob_get(spotnik_job *job, const char *name, void *ret_bytes, size_t capacity,
                            size_t *ret_length)
 {
-    if (!job || !name || !ret_length || (!ret_bytes && capacity))
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no job, no name, or no place for the blob was given");
+    int rc = spotnik_job_usable(job);
+
+    if (rc)
+        return rc;
+    if (!name || !ret_length || (!ret_bytes && capacity))
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no name, or no place for the blob was given");
     const struct spotnik_blob *blob = spotnik_blobs_find(&job->registry.blobs, name);
     size_t size = blob ? blob->size : 0;
 
@@ -68,8 +76,10 @@ void spotnik_job_refresh_open(struct spotnik_job *job)
 
 int spotnik_state_refresh_set(spotnik_job *job, void (*refresh)(void *context), void *context)
 {
-    if (!job)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no job was given");
+    int rc = spotnik_job_usable(job);
+
+    if (rc)
+        return rc;
     job->refresh = refresh;
     job->refresh_context = context;
     return 0;

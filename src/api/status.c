@@ -23,14 +23,14 @@ void spotnik_status(spotnik_job *job, spotnik_job_status *ret)
     if (!ret)
         return;
     memset(ret, 0, sizeof *ret);
-    if (job)
+    if (!spotnik_job_usable(job))
         spotnik_engine_status(job->engine, ret);
 }
 
 uint32_t spotnik_members(spotnik_job *job, spotnik_job_member *ret, uint32_t max)
 {
     uint64_t epoch;
-    struct spotnik_member *member = job && ret && max ? calloc(max, sizeof *member) : NULL;
+    struct spotnik_member *member = !spotnik_job_usable(job) && ret && max ? calloc(max, sizeof *member) : NULL;
     uint32_t count = member ? spotnik_engine_members(job->engine, member, max, &epoch) : 0;
 
     for (uint32_t i = 0; i < count; i++) {
@@ -98,7 +98,7 @@ static size_t status_text(struct spotnik_job *job, const char *extra, char *text
     struct spotnik_lane_status lane[LANES_SHOWN];
     struct spotnik_donor_status donor;
     spotnik_job_status status;
-    char warning[256] = "", refusal[256] = "";
+    char warning[320] = "", refusal[256] = "";
 
     struct spotnik_engine *engine = __atomic_load_n(&job->engine, __ATOMIC_ACQUIRE);
 
@@ -109,7 +109,13 @@ static size_t status_text(struct spotnik_job *job, const char *extra, char *text
     pthread_mutex_lock(&job->rate.lock); /* spotnik_leave() takes `peers` away under it */
     if (job->peers)
         spotnik_peers_warning(job->peers, warning, sizeof warning);
+    if (!warning[0])
+        snprintf(warning, sizeof warning, "%s", job->advice);
     spotnik_batch_info batch = job->batch_info;
+    struct spotnik_checkpoint_health health;
+    bool has_checkpoints = job->checkpoint != NULL;
+    if (has_checkpoints)
+        spotnik_checkpoint_health_get(job->checkpoint, &health);
     pthread_mutex_unlock(&job->rate.lock);
     struct spotnik_status_more more = {
         .batch = &batch,
@@ -120,10 +126,12 @@ static size_t status_text(struct spotnik_job *job, const char *extra, char *text
         .observed = observed,
         .observed_count = spotnik_observed_read(&job->shown.observed, observed),
         .extra = extra,
+        .checkpoint = has_checkpoints ? &health : NULL,
         .job_name = job->name,
         .pid = getpid(),
         .now_ns = spotnik_thread_now_ns(),
         .steps_per_s = spotnik_rate_per_s(&job->rate),
+        .members_needed = spotnik_engine_members_needed(engine),
         .member = member,
         .lane = lane,
         .donor_sessions = donor.sessions,

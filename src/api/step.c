@@ -39,6 +39,8 @@ static int begin(struct spotnik_job *job, spotnik_step *ret_step)
             return spotnik_error_return(SPOTNIK_ERR_DONE, "%llu steps are committed",
                                         (unsigned long long)job->config.steps_max);
         rc = spotnik_engine_step_begin(job->engine, ret_step);
+        if (rc == SPOTNIK_ERR_LEAVING && job->checkpoint)
+            spotnik_checkpoint_part(job->checkpoint, job->committed);
         if (rc != SPOTNIK_ERR_PEERS)
             return rc;
         spotnik_job_exclude(job);
@@ -47,17 +49,22 @@ static int begin(struct spotnik_job *job, spotnik_step *ret_step)
 
 int spotnik_step_begin(spotnik_job *job, spotnik_step *ret_step)
 {
-    if (!job || !ret_step)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no job or no step was given");
+    int rc = spotnik_job_usable(job);
+
+    if (rc)
+        return rc;
+    if (!ret_step)
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no place for the step was given");
     if (job->begun)
         return spotnik_error_return(SPOTNIK_ERR_STATE, "the step begun before was not committed");
     spotnik_pace_turn(&job->pace, SPOTNIK_PACE_BEGIN, spotnik_thread_now_ns());
     spotnik_job_show(job);
-    int rc = job->sealed ? 0 : spotnik_job_seal(job);
-
+    rc = job->sealed ? 0 : spotnik_job_seal(job);
     if (rc)
         return rc;
     rc = begin(job, ret_step);
+    if (rc == SPOTNIK_ERR_DONE)
+        spotnik_engine_tell_over(job->engine);
     tidy(job);
     if (rc)
         return rc;
@@ -83,8 +90,10 @@ int spotnik_step_begin(spotnik_job *job, spotnik_step *ret_step)
 
 int spotnik_patience_set(spotnik_job *job, uint64_t patience_ns)
 {
-    if (!job)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no job was given");
+    int rc = spotnik_job_usable(job);
+
+    if (rc)
+        return rc;
     spotnik_engine_patience_set(job->engine, patience_ns);
     return 0;
 }
@@ -99,26 +108,30 @@ static bool has_started(const spotnik_job *job)
 
 int spotnik_weight_set(spotnik_job *job, uint64_t weight)
 {
-    if (!job)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no job was given");
+    int rc = spotnik_job_usable(job);
+
+    if (rc)
+        return rc;
     if (!job->begun)
         return spotnik_error_return(SPOTNIK_ERR_STATE, "a weight belongs to a begun step");
     if (has_started(job))
         return spotnik_error_return(SPOTNIK_ERR_STATE, "the weight must be set before the first allreduce");
-    int rc = spotnik_engine_weight_set(job->engine, weight);
+    rc = spotnik_engine_weight_set(job->engine, weight);
 
     return rc == SPOTNIK_ERR_PEERS ? 0 : rc; /* excluded: step_commit says so */
 }
 
 int spotnik_samples_decline(spotnik_job *job)
 {
-    if (!job)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no job was given");
+    int rc = spotnik_job_usable(job);
+
+    if (rc)
+        return rc;
     if (!job->begun)
         return spotnik_error_return(SPOTNIK_ERR_STATE, "samples are those of a begun step");
     if (has_started(job))
         return spotnik_error_return(SPOTNIK_ERR_STATE, "samples must be declined before the first allreduce");
-    int rc = spotnik_engine_samples_decline(job->engine);
+    rc = spotnik_engine_samples_decline(job->engine);
 
     return rc == SPOTNIK_ERR_PEERS ? 0 : rc; /* excluded: step_commit says so */
 }
@@ -158,8 +171,6 @@ int spotnik_job_reduce_check(const struct spotnik_job *job, uint32_t bucket, con
 int spotnik_job_reduce(struct spotnik_job *job, uint32_t bucket, void *data, size_t count, enum spotnik_dtype dtype,
                        enum spotnik_op op, bool from)
 {
-    if (!job)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no job was given");
     int rc = reduce_check(job, bucket, data, count, dtype, op);
 
     if (rc)
@@ -181,48 +192,51 @@ int spotnik_job_reduce(struct spotnik_job *job, uint32_t bucket, void *data, siz
 int spotnik_allreduce(spotnik_job *job, uint32_t bucket, void *data, size_t count, enum spotnik_dtype dtype,
                       enum spotnik_op op)
 {
-    int rc = job ? spotnik_job_reduce_check(job, bucket, data, count, dtype, op) : 0;
+    int rc = spotnik_job_usable(job);
 
+    if (!rc)
+        rc = spotnik_job_reduce_check(job, bucket, data, count, dtype, op);
     return rc ? rc : spotnik_job_reduce(job, bucket, data, count, dtype, op, false);
 }
 
 int spotnik_allreduce_from(spotnik_job *job, uint32_t bucket, const void *data, size_t count, enum spotnik_dtype dtype,
                            enum spotnik_op op)
 {
-    int rc = job ? spotnik_job_reduce_check(job, bucket, data, count, dtype, op) : 0;
+    int rc = spotnik_job_usable(job);
 
+    if (!rc)
+        rc = spotnik_job_reduce_check(job, bucket, data, count, dtype, op);
     return rc ? rc : spotnik_job_reduce(job, bucket, (void *)(uintptr_t)data, count, dtype, op, true);
 }
 
 const void *spotnik_result(spotnik_job *job, uint32_t bucket)
 {
-    return job && bucket < SPOTNIK_CALLER_BUCKETS ? spotnik_engine_result(job->engine, bucket) : NULL;
+    return !spotnik_job_usable(job) && bucket < SPOTNIK_CALLER_BUCKETS ? spotnik_engine_result(job->engine, bucket) : NULL;
 }
 
 void *spotnik_alloc(spotnik_job *job, size_t bytes)
 {
-    if (job)
-        return spotnik_engine_alloc(job->engine, bytes);
-    (void)spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no job was given");
-    return NULL;
+    return spotnik_job_usable(job) ? NULL : spotnik_engine_alloc(job->engine, bytes);
 }
 
 void spotnik_free(spotnik_job *job, void *memory)
 {
-    if (job && memory)
+    if (memory && !spotnik_job_usable(job))
         spotnik_engine_unalloc(job->engine, memory);
 }
 
 int spotnik_step_commit(spotnik_job *job)
 {
-    if (!job)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no job was given");
+    int rc = spotnik_job_usable(job);
+
+    if (rc)
+        return rc;
     if (!job->begun)
         return spotnik_error_return(SPOTNIK_ERR_STATE, "no step was begun");
     spotnik_throttle_end(&job->throttle);
     spotnik_pace_turn(&job->pace, SPOTNIK_PACE_COMMIT, spotnik_thread_now_ns());
     spotnik_tally_commit(&job->shown.tally, job->pace.since_ns);
-    int rc = spotnik_noise_seal(job);
+    rc = spotnik_noise_seal(job);
 
     if (!rc)
         rc = job->excluded ? SPOTNIK_ERR_PEERS : spotnik_agreed_start(job);

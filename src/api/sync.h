@@ -125,6 +125,9 @@ void spotnik_sync_use_resumed(struct spotnik_sync *sync);
 /* What the strategies of this member need is there, or is made: the store of ASP. 0, ARGUMENT, or as spotnik_store_open(). */
 int spotnik_sync_use_check(struct spotnik_sync *sync);
 
+/* The strategy `name`, or the one it puts Lookahead around. 0 or ARGUMENT. */
+int spotnik_sync_named(const char *name, const struct spotnik_sync_strategy **ret_found, bool *ret_around);
+
 /* The strategies that `name` stands for, into sync->of. 0 or ARGUMENT. */
 int spotnik_sync_choose(struct spotnik_sync *sync, const char *name);
 

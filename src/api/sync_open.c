@@ -62,7 +62,7 @@ static int wrap(struct spotnik_sync *sync, const struct spotnik_sync_strategy *i
     return slow_make(sync);
 }
 
-int spotnik_sync_choose(struct spotnik_sync *sync, const char *name)
+int spotnik_sync_named(const char *name, const struct spotnik_sync_strategy **ret_found, bool *ret_around)
 {
     size_t prefix = strlen(WRAPPER);
     bool around = strncmp(name, WRAPPER, prefix) == 0 && (name[prefix] == '+' || !name[prefix]);
@@ -71,6 +71,19 @@ int spotnik_sync_choose(struct spotnik_sync *sync, const char *name)
 
     if (!found || (around && (found == &spotnik_sync_lookahead || !found->synchronous)))
         return unknown(name);
+    *ret_found = found;
+    *ret_around = around;
+    return 0;
+}
+
+int spotnik_sync_choose(struct spotnik_sync *sync, const char *name)
+{
+    const struct spotnik_sync_strategy *found;
+    bool around;
+    int rc = spotnik_sync_named(name, &found, &around);
+
+    if (rc)
+        return rc;
     if (around)
         return wrap(sync, found);
     sync->of[found->synchronous ? SPOTNIK_SYNC_SYNCHRONOUS : SPOTNIK_SYNC_ASYNCHRONOUS] = found;
@@ -174,6 +187,10 @@ int spotnik_sync_open(spotnik_job *job, const spotnik_sync_config *config, float
 
     if (!job || !model || !count || !apply || !ret_sync)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "a job, a model, apply and a place for the result are needed");
+    int rc = spotnik_job_usable(job);
+
+    if (rc)
+        return rc;
     if (job->sync || job->sealed)
         return spotnik_error_return(SPOTNIK_ERR_STATE, "one strategy for a job, chosen before its first step");
     struct spotnik_sync *sync = calloc(1, sizeof *sync);
@@ -184,8 +201,7 @@ int spotnik_sync_open(spotnik_job *job, const spotnik_sync_config *config, float
     sync->job = job;
     sync->apply = apply;
     sync->apply_context = context;
-    int rc = config_take(sync, config, &name);
-
+    rc = config_take(sync, config, &name);
     if (!rc)
         rc = memory_make(sync, model, count);
     if (!rc)

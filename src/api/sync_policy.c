@@ -107,24 +107,31 @@ static bool schedule_take(struct spotnik_sync_rules *rules, const char *text)
     return count == 1;
 }
 
-/* The second of a pair may be any: what is averaged now and then costs less, too. */
-static int pair_take(struct spotnik_sync *sync, const char *pair)
-{
+struct pair {
     char first[TOKEN_MAX];
-    const char *slash = strchr(pair, '/');
+    const struct spotnik_sync_strategy *second;
+};
 
-    snprintf(first, sizeof first, "%.*s", (int)(slash - pair), pair);
-    int rc = spotnik_sync_choose(sync, first);
+/* The second of a pair may be any: what is averaged now and then costs less, too. */
+static int pair_read(const char *text, struct pair *ret)
+{
+    const struct spotnik_sync_strategy *first;
+    const char *slash = strchr(text, '/');
+    bool around;
 
-    if (!rc && !sync->of[SPOTNIK_SYNC_SYNCHRONOUS])
-        rc = spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "\"%s\" (SPOTNIK_SYNC): %s is no synchronous strategy", pair, first);
-    const struct spotnik_sync_strategy *second = spotnik_sync_find(slash + 1);
+    snprintf(ret->first, sizeof ret->first, "%.*s", (int)(slash - text), text);
+    int rc = spotnik_sync_named(ret->first, &first, &around);
 
-    if (!rc && (!second || second == &spotnik_sync_lookahead || second == sync->of[SPOTNIK_SYNC_SYNCHRONOUS]))
-        rc = spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "\"%s\" (SPOTNIK_SYNC): there is no second strategy \"%s\"", pair,
-                                  slash + 1);
-    sync->of[SPOTNIK_SYNC_ASYNCHRONOUS] = second;
-    return rc;
+    if (rc)
+        return rc;
+    if (!first->synchronous)
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "\"%s\" (SPOTNIK_SYNC): %s is no synchronous strategy", text,
+                                    ret->first);
+    ret->second = spotnik_sync_find(slash + 1);
+    if (!ret->second || ret->second == &spotnik_sync_lookahead || (!around && ret->second == first))
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "\"%s\" (SPOTNIK_SYNC): there is no second strategy \"%s\"",
+                                    text, slash + 1);
+    return 0;
 }
 
 static bool rule_take(struct spotnik_sync_rules *rules, const char *token)
@@ -144,7 +151,7 @@ static bool rule_take(struct spotnik_sync_rules *rules, const char *token)
 }
 
 /* What follows "auto". */
-static int tokens_take(struct spotnik_sync *sync, struct spotnik_sync_rules *rules, const char *text)
+static int tokens_read(const char *text, struct spotnik_sync_rules *rules, struct pair *ret_pair)
 {
     const char *pair = PAIR;
     char token[TOKEN_MAX], paired[TOKEN_MAX];
@@ -161,7 +168,19 @@ static int tokens_take(struct spotnik_sync *sync, struct spotnik_sync_rules *rul
         else if (!rule_take(rules, token))
             return wrong(token);
     }
-    return pair_take(sync, pair);
+    return pair_read(pair, ret_pair);
+}
+
+static int tokens_take(struct spotnik_sync *sync, struct spotnik_sync_rules *rules, const char *text)
+{
+    struct pair pair;
+    int rc = tokens_read(text, rules, &pair);
+
+    if (!rc)
+        rc = spotnik_sync_choose(sync, pair.first);
+    if (!rc)
+        sync->of[SPOTNIK_SYNC_ASYNCHRONOUS] = pair.second;
+    return rc;
 }
 
 /* Work is samples where the job knows how many, and steps where it does not. */
@@ -229,11 +248,26 @@ static void driver_free(void *context)
     free(driver);
 }
 
-int spotnik_sync_policy_open(struct spotnik_sync *sync, const char *name, bool *ret_mine)
+static bool is_policy(const char *name)
 {
     size_t length = strlen(NAME);
 
-    *ret_mine = strncmp(name, NAME, length) == 0 && (name[length] == 0 || name[length] == ':');
+    return strncmp(name, NAME, length) == 0 && (name[length] == 0 || name[length] == ':');
+}
+
+int spotnik_sync_name_check(const char *name)
+{
+    const struct spotnik_sync_strategy *found;
+    struct spotnik_sync_rules rules = { 0 };
+    struct pair pair;
+    bool around;
+
+    return is_policy(name) ? tokens_read(name + strlen(NAME), &rules, &pair) : spotnik_sync_named(name, &found, &around);
+}
+
+int spotnik_sync_policy_open(struct spotnik_sync *sync, const char *name, bool *ret_mine)
+{
+    *ret_mine = is_policy(name);
     if (!*ret_mine)
         return 0;
     struct spotnik_sync_driver *driver = calloc(1, sizeof *driver);
@@ -247,7 +281,7 @@ int spotnik_sync_policy_open(struct spotnik_sync *sync, const char *name, bool *
     driver->sync = sync;
     sync->hooks = (struct spotnik_sync_hooks){ .context = driver, .decide = decide, .free = driver_free };
     spotnik_sync_judge_init(&driver->judge, SPOTNIK_SYNC_SYNCHRONOUS);
-    int rc = tokens_take(sync, &driver->rules, name + length);
+    int rc = tokens_take(sync, &driver->rules, name + strlen(NAME));
 
     if (!rc)
         rc = work_take(&sync->job->config, &driver->rules);

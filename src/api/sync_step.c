@@ -163,9 +163,12 @@ int spotnik_sync_begin(spotnik_sync *sync, spotnik_step *ret_step)
 {
     if (!sync || !ret_step)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no strategy or no step was given");
+    int rc = spotnik_job_usable(sync->job);
 
+    if (rc)
+        return rc;
     first_state(sync);
-    int rc = spotnik_step_begin(sync->job, &sync->step);
+    rc = spotnik_step_begin(sync->job, &sync->step);
 
     if (!rc && spotnik_state_loads(sync->job) != sync->loads)
         rc = adopt(sync);
@@ -291,13 +294,17 @@ int spotnik_sync_step(spotnik_sync *sync, float *gradient)
 {
     if (!sync || !gradient)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no strategy or no gradient was given");
+    int rc = spotnik_job_usable(sync->job);
+
+    if (rc)
+        return rc;
     if (!sync->begun)
         return spotnik_error_return(SPOTNIK_ERR_STATE, "no step was begun with spotnik_sync_begin()");
     if (!sync->complete)
         start(sync, gradient);
     if (sync->error)
         return sync->error;
-    int rc = spotnik_step_commit(sync->job);
+    rc = spotnik_step_commit(sync->job);
 
     if (rc == SPOTNIK_ERR_AGAIN || rc == SPOTNIK_ERR_PARKED)
         return rc;

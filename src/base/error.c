@@ -36,11 +36,15 @@ static const struct {
                             "all from the same code" },
     { SPOTNIK_ERR_ROOT, "the root of a broadcast was lost in this step; the step is committed without that bucket: go on "
                         "with the next step, and broadcast again from a member that is there" },
+    { SPOTNIK_ERR_DIVERGED, "this member's results differ from those of its ring neighbours, so its replica cannot be trusted: end "
+                            "this process and start it again (it joins with a good copy); check the memory of its machine" },
     { SPOTNIK_ERR_LEAVING, "a notice arrived; call spotnik_leave() and exit with status 75" },
     { SPOTNIK_ERR_PARKED,
       "cut off from the majority for too long; check the network, then start this member again" },
     { SPOTNIK_ERR_EXCLUDED,
       "the others went on without this member; apply nothing and call spotnik_step_begin(), which joins again" },
+    { SPOTNIK_ERR_LINEAGE,
+      "the job was founded again without this member's lineage; keep what you need of its state, then start it again to join" },
     { SPOTNIK_ERR_DONE,
       "the job is done: the steps or the samples asked for are used up; call spotnik_leave()" },
 };

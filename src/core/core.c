@@ -60,6 +60,7 @@ static struct spotnik_core *lay_out(struct carver *carver, const struct spotnik_
     core->covered = carve(carver, members * sizeof(*core->covered));
     core->rumoured = carve(carver, members * sizeof(*core->rumoured));
     core->quiet_until_ns = carve(carver, members * sizeof(*core->quiet_until_ns));
+    core->quiet_by = carve(carver, members * sizeof(*core->quiet_by));
     core->fenced = carve(carver, members * sizeof(*core->fenced));
     core->holder = carve(carver, members * sizeof(*core->holder));
     core->consumed = carve(carver, members * sizeof(*core->consumed));
@@ -96,13 +97,18 @@ struct spotnik_core *spotnik_core_init(void *memory, const struct spotnik_limits
     struct spotnik_core *core = lay_out(&carver, limits);
     core->limits = *limits;
     core->self = *self;
-    core->members_min = members_min ? members_min : 1;
+    spotnik_core_members_min_set(core, members_min);
     core->rank = SPOTNIK_NO_RANK;
     core->initiate_ns = core->retry_ns = core->enter_until_ns = core->enter_limit_ns = SPOTNIK_NEVER;
     core->leave_ns = core->enter_ns = core->heartbeat_ns = core->doubt.until_ns = SPOTNIK_NEVER;
     spotnik_ledger_init(&core->ledger, ledger_samples, ledger_batch);
     spotnik_transaction_init(&core->step, 0);
     return core;
+}
+
+void spotnik_core_members_min_set(struct spotnik_core *core, uint32_t members_min)
+{
+    core->members_min = members_min ? members_min : 1;
 }
 
 static void dispatch(struct spotnik_core *core, const struct spotnik_event *event)
@@ -131,6 +137,7 @@ static void dispatch(struct spotnik_core *core, const struct spotnik_event *even
     case SPOTNIK_EVENT_SHARED: on_shared(core, event); break;
     case SPOTNIK_EVENT_FLAT_DONE: on_flat_done(core, event); break;
     case SPOTNIK_EVENT_FLAT_FAILED: on_flat_failed(core, event); break;
+    case SPOTNIK_EVENT_RESULT: on_result(core, event); break;
     }
 }
 

@@ -32,6 +32,9 @@
 #include "ring/ring.h"
 #include "ring/tree.h"
 
+#define SPOTNIK_SPEECH_CLAIMS 6  /* the first wire version that has CLAIM, */
+#define SPOTNIK_SPEECH_DIGESTS 6 /* digests in HEARTBEAT, */
+#define SPOTNIK_SPEECH_PLACES 6  /* PLACES, and GOODBYE with OVER */
 #define SPOTNIK_BUCKETS_MAX 258            /* 0..255 are the caller's */
 #define SPOTNIK_BUCKET_AGREED 256          /* the library's own: numbers that all members decide by (src/api/agreed.h) */
 #define SPOTNIK_BUCKET_BARRIER 257
@@ -63,7 +66,7 @@ enum spotnik_role {
     SPOTNIK_ROLE_MEMBER,   /* in the view */
     SPOTNIK_ROLE_EXCLUDED, /* the others went on without us: free the core, join again as a new member */
     SPOTNIK_ROLE_LEFT,     /* planned leave is complete */
-    SPOTNIK_ROLE_FAILED,   /* MISMATCH: see spotnik_core_error() */
+    SPOTNIK_ROLE_FAILED,   /* MISMATCH, DIVERGED: final */
 };
 
 enum spotnik_event_kind {
@@ -74,10 +77,11 @@ enum spotnik_event_kind {
     SPOTNIK_EVENT_JOIN,         /* become a joiner; `committed`: the step whose state was copied (0: initial state) */
     /* links: control links only; a peer is known by its descriptor after the handshake */
     SPOTNIK_EVENT_LINK_UP,      /* peer: authenticated both ways, usable */
-    SPOTNIK_EVENT_LINK_DOWN,    /* peer, proof: PROOF_GONE: it ended, and all it said was delivered; else PROOF_NONE */
-    SPOTNIK_EVENT_DIAL_FAILED,  /* peer, proof: PROOF_GONE when its kernel refused, PROOF_NONE when unreachable */
-    SPOTNIK_EVENT_DEATH,        /* peer: certificate of its host (robust futex, reaped by its agent) that it has ended without
-                                   a vote for a view after ours; what it had sent to us was delivered before */
+    SPOTNIK_EVENT_LINK_DOWN,    /* peer, proof; all it said was delivered before */
+    SPOTNIK_EVENT_DIAL_FAILED,  /* peer, proof: PROOF_GONE when the host it lived on refuses, or has another member there; PROOF_LIKELY when
+                                   somebody answered and hung up; else PROOF_NONE */
+    SPOTNIK_EVENT_DEATH,        /* peer, epoch: certificate of its host (robust futex, reaped by its agent) that it has ended;
+                                   `epoch`: of the latest view that it had voted for or installed */
     SPOTNIK_EVENT_MESSAGE,      /* peer, message */
     SPOTNIK_EVENT_LANE_DOWN,    /* peer: the data connection to it broke while its control link lives; the step is
                                    reduced again */
@@ -101,9 +105,16 @@ enum spotnik_event_kind {
                                    the holder of a host's stream, whose sum over the host is in out, of header.weight: the first
                                    `count` chunks of every segment of the ring of hosts, and more of them each time */
     SPOTNIK_EVENT_FLAT_FAILED,  /* header, error: a FLAT that cannot be done: MISMATCH, or else it is reduced again */
+    SPOTNIK_EVENT_RESULT,       /* committed, digest: what the caller got of that step; after every commit, before the next STEP_BEGIN */
 };
 
-enum spotnik_proof { SPOTNIK_PROOF_NONE, SPOTNIK_PROOF_GONE };
+/* What the end of a link proves. */
+enum spotnik_proof {
+    SPOTNIK_PROOF_NONE,
+    SPOTNIK_PROOF_GONE,   /* the peer has ended: the last word of its voice says so under the key, or its kernel, which is ours */
+    SPOTNIK_PROOF_END,    /* somebody has ended its voice in order: a kernel, or a proxy between us */
+    SPOTNIK_PROOF_LIKELY, /* the same, and nobody is between us: GONE if the next dial that is answered is refused */
+};
 
 /* Header of a data frame. `weight`: sum of the weights of the contributions inside. */
 struct spotnik_chunk_header {
@@ -128,7 +139,9 @@ struct spotnik_event {
     const struct spotnik_message *message;
     struct spotnik_chunk_header header;
     uint64_t committed;
+    uint64_t epoch; /* DEATH */
     const struct spotnik_ledger *ledger;
+    uint64_t digest;
     uint64_t weight;
     const uint32_t *weight_of;
     uint32_t bucket;
@@ -218,6 +231,13 @@ struct spotnik_placement {
     bool summed;                 /* our own contribution is the sum of our host, in out: it is weighted already */
 };
 
+/* DIVERGED: who differs from us, between which steps that began. */
+struct spotnik_divergence {
+    struct spotnik_member peer;
+    uint64_t after_step; /* up to here its results were ours; 0: not known */
+    uint64_t step;       /* here they no longer were */
+};
+
 struct spotnik_core_status {
     enum spotnik_role role;
     uint64_t epoch, committed, begun;
@@ -228,6 +248,7 @@ struct spotnik_core_status {
     uint64_t ballots_started;
     uint64_t losses, joins, leaves;
     uint64_t doubts;             /* so often late, or woken */
+    uint64_t compared_step;      /* both ring neighbours have the same results of this view up to this step; 0: not compared yet */
     /* instants of the running or last recovery, 0 where not reached */
     uint64_t detected_ns, reconciled_ns, accepted_ns, restarted_ns, committed_ns;
     uint32_t last_lost, last_joined, last_left;
@@ -239,10 +260,13 @@ struct spotnik_core;
 size_t spotnik_core_size(const struct spotnik_limits *limits);
 
 /* `memory`: spotnik_core_size() bytes, aligned to 16, zeroed or not; owned by the caller, who may free it at any time between calls.
- * `ledger_samples`, `ledger_batch`: as in the config. `members_min`: for STEP_BEGIN. */
+ * `ledger_samples`, `ledger_batch`: as in the config. `members_min`: for STEP_BEGIN; spotnik_core_members_min_set()
+ * changes it, and the next STEP_BEGIN goes by it. */
 struct spotnik_core *spotnik_core_init(void *memory, const struct spotnik_limits *limits,
                                        const struct spotnik_member *self, uint32_t members_min,
                                        uint64_t ledger_samples, uint64_t ledger_batch);
+
+void spotnik_core_members_min_set(struct spotnik_core *core, uint32_t members_min);
 
 void spotnik_core_step(struct spotnik_core *core, const struct spotnik_event *event);
 bool spotnik_core_poll(struct spotnik_core *core, struct spotnik_action *ret);
@@ -272,7 +296,15 @@ const struct spotnik_ledger *spotnik_core_ledger(const struct spotnik_core *core
 /* Is that the ledger after step `committed`? Not in a joiner, nor in one that came in lagging. */
 bool spotnik_core_ledger_known(const struct spotnik_core *core, uint64_t committed);
 
+/* Of a member that has FAILED with SPOTNIK_ERR_DIVERGED. */
+const struct spotnik_divergence *spotnik_core_divergence(const struct spotnik_core *core);
+
 void spotnik_core_status(const struct spotnik_core *core, struct spotnik_core_status *ret);
+
+/* What a core that has FAILED with MISMATCH has of the bucket in dispute, and what so many members say, or (agreeing 0: there is no
+ * majority) another one. False: it failed otherwise. */
+bool spotnik_core_dispute(const struct spotnik_core *core, struct spotnik_claim *ret_own, struct spotnik_claim *ret_found,
+                          uint32_t *ret_agreeing);
 const char *spotnik_event_name(enum spotnik_event_kind kind);
 const char *spotnik_action_name(enum spotnik_action_kind kind);
 
@@ -292,8 +324,12 @@ enum spotnik_bug {
     SPOTNIK_BUG_SUM_EARLY = (1u << 11),      /* a host's sum goes on before all of what is sent is there */
     SPOTNIK_BUG_TREE_EARLY = (1u << 12),     /* a sum goes up the tree when something has come from below, not all */
     SPOTNIK_BUG_NO_DOUBT = (1u << 13),       /* who was stopped goes on as if nothing had been */
+    SPOTNIK_BUG_END_IS_GONE = (1u << 15),    /* the end of a connection proves a death by itself */
     SPOTNIK_BUG_SHOW_EARLY = (1u << 14),     /* of the simulated driver: a host is shown a chunk of the result before it is there */
 };
+/* Between events: commit nothing, or again what is complete. For what decides from outside that this member may not go on. */
+void spotnik_core_bar(struct spotnik_core *core, bool barred);
+
 void spotnik_core_plant(struct spotnik_core *core, uint32_t bugs);
 
 #endif

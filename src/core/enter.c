@@ -7,6 +7,7 @@
 #include "core/state.h"
 
 enum {
+    ENTER_SPONSOR = 20,   /* heartbeats of patience with one sponsor */
     ENTER_NEAR = 2,       /* steps behind: the members wait for it */
     ENTER_FAR = 64,       /* steps behind: not even a try */
     ENTER_FAR_PAUSE = 16, /* times enter_wait_ns between two tries for a far one */
@@ -16,12 +17,41 @@ enum {
     ENTER_TRIES = 3,      /* doublings of our patience after that */
 };
 
+/* We are about to stand at the end of the ring: will we keep a link to this rank of the view? */
+static bool within_reach(const struct spotnik_core *core, uint32_t rank)
+{
+    return rank < core->limits.warm_count || core->view.size - rank <= core->limits.warm_count;
+}
+
+/* Joiner, and it has heard of a view: link to its members before we are one of them. An end is only worth something to one that had a link,
+ * and a survivor that came in a moment before the others died must be able to go on. */
+void enter_meet(struct spotnik_core *core)
+{
+    for (uint32_t rank = 0; rank < core->view.size; rank++)
+        if (within_reach(core, rank))
+            peer_dial(core, peer_want(core, &core->view.entry[rank].member));
+}
+
+static bool has_met(const struct spotnik_core *core, const struct peer *sponsor)
+{
+    for (uint32_t i = 0; i < core->peer_max; i++)
+        if (core->peer[i].used && core->peer[i].dialling)
+            return false;
+    return core->view.size > 0 || !sponsor || !sponsor->linked; /* linked: the view is on its way */
+}
+
 void enter_send(struct spotnik_core *core)
 {
     if (!core->enter_wanted || core->role != SPOTNIK_ROLE_JOINER)
         return;
     core->enter_ns = spotnik_time_add(core->now_ns, core->limits.heartbeat_ns);
     struct peer *sponsor = peer_find(core, core->sponsor);
+    if (core->now_ns < core->enter_links_ns && !has_met(core, sponsor))
+        return;
+    if (core->now_ns >= core->sponsor_until_ns && core->view.size > 0) {
+        enter_next_sponsor(core); /* it may be dead without a sound; that we replay step after step must not hide it */
+        return;
+    }
     if (sponsor && sponsor->linked)
         send_message(core, sponsor, SPOTNIK_MESSAGE_ENTER);
     else if (sponsor)
@@ -32,7 +62,7 @@ static void ask(struct spotnik_core *core, const struct spotnik_member *sponsor)
 {
     struct peer *peer = peer_want(core, sponsor);
     core->sponsor = sponsor->id;
-    core->enter_tries = 0;
+    core->sponsor_until_ns = spotnik_time_add(core->now_ns, ENTER_SPONSOR * core->limits.heartbeat_ns);
     core->enter_ns = spotnik_time_add(core->now_ns, core->limits.heartbeat_ns);
     if (peer->linked)
         enter_send(core);
@@ -45,6 +75,7 @@ void on_enter_ready(struct spotnik_core *core, const struct spotnik_event *event
     if (core->role != SPOTNIK_ROLE_JOINER)
         return;
     core->enter_wanted = true;
+    core->enter_links_ns = spotnik_time_add(core->now_ns, core->limits.silence_floor_ns);
     ask(core, &event->peer);
 }
 

@@ -75,6 +75,17 @@ bool evidence_is_quiet(const struct spotnik_core *core, uint32_t rank)
     return core->now_ns < core->quiet_until_ns[rank];
 }
 
+/* The word of one ballot fades, and a later ballot of the same initiator may take it back. */
+static void learn_silence(struct spotnik_core *core, uint32_t rank, const struct spotnik_report *told, struct spotnik_id initiator)
+{
+    if (told->evidence == SPOTNIK_EVIDENCE_SILENT && !told->promised) {
+        core->quiet_until_ns[rank] = spotnik_time_add(core->now_ns, core->limits.retry_ns / 2);
+        core->quiet_by[rank] = initiator;
+    } else if (told->evidence == SPOTNIK_EVIDENCE_NONE && spotnik_id_equal(core->quiet_by[rank], initiator)) {
+        core->quiet_until_ns[rank] = 0;
+    }
+}
+
 /* Facts found in somebody's token that stay true whatever becomes of its ballot: deaths, to go round them, and leaves; and silences, for
  * a while. What another witnessed is never kept as our own evidence. */
 void evidence_learn(struct spotnik_core *core, const struct spotnik_token *token)
@@ -86,8 +97,8 @@ void evidence_learn(struct spotnik_core *core, const struct spotnik_token *token
             known->leaving = 1;
         if (rank != core->rank && told->evidence >= SPOTNIK_EVIDENCE_TAINTED)
             core->rumoured[rank] = true;
-        if (rank != core->rank && told->evidence == SPOTNIK_EVIDENCE_SILENT && !told->promised)
-            core->quiet_until_ns[rank] = spotnik_time_add(core->now_ns, core->limits.retry_ns / 2);
+        if (rank != core->rank)
+            learn_silence(core, rank, told, token->ballot.initiator);
     }
 }
 
@@ -98,6 +109,18 @@ void evidence_learn(struct spotnik_core *core, const struct spotnik_token *token
 bool evidence_moved_on(const struct peer *peer, uint64_t epoch)
 {
     return peer->fenced_epoch >= epoch || peer->first_epoch > epoch;
+}
+
+/* What the known end of `peer` is worth in `epoch`: GONE where it did not vote without us there, by its own last words or by the
+ * certificate of its host. A certificate that is too young for our view is worth more as soon as we have moved on. */
+enum spotnik_evidence evidence_of_end(const struct peer *peer, uint64_t epoch)
+{
+    if (peer->ended == SPOTNIK_EVIDENCE_NONE)
+        return SPOTNIK_EVIDENCE_NONE;
+    if (peer->certified && peer->last_epoch <= epoch)
+        return SPOTNIK_EVIDENCE_GONE;
+    return peer->ended == SPOTNIK_EVIDENCE_GONE && !evidence_moved_on(peer, epoch) ? SPOTNIK_EVIDENCE_GONE
+                                                                                   : SPOTNIK_EVIDENCE_TAINTED;
 }
 
 /* It lives: silence is forgiven while no view has been made without it, and a parked side has a reason to try again. */
@@ -115,7 +138,7 @@ void evidence_hear(struct spotnik_core *core, struct peer *peer)
     if (rank == SPOTNIK_NO_RANK || core->book[rank].evidence != SPOTNIK_EVIDENCE_SILENT)
         return;
     core->book[rank].evidence = SPOTNIK_EVIDENCE_NONE;
-    if (core->parked)
+    if (core->parked || (core->frozen && !core->promised.round)) /* frozen for its sake, and no ballot has come yet */
         ballot_start(core);
     else
         evidence_schedule(core);

@@ -228,7 +228,7 @@ void on_flat_failed(struct spotnik_core *core, const struct spotnik_event *event
     if (!still_wanted(core, &event->header))
         return;
     if (event->error == SPOTNIK_ERR_MISMATCH) {
-        fail(core, SPOTNIK_ERR_MISMATCH);
+        dispute_open(core, event->header.step, event->header.bucket, (struct spotnik_id){0});
         return;
     }
     core->flat.failed = true;

@@ -65,9 +65,7 @@ static void carry_ends(struct spotnik_core *core, const struct spotnik_proposal 
         if (!(proposal->entry[i].flags & SPOTNIK_ENTRY_MEMBER))
             continue;
         const struct peer *peer = peer_find(core, proposal->entry[i].member.id);
-        uint8_t ended = peer ? peer->ended : SPOTNIK_EVIDENCE_NONE;
-        if (ended && evidence_moved_on(peer, proposal->epoch))
-            ended = SPOTNIK_EVIDENCE_TAINTED;
+        uint8_t ended = peer ? (uint8_t)evidence_of_end(peer, proposal->epoch) : SPOTNIK_EVIDENCE_NONE;
         core->book[rank].evidence = spotnik_evidence_merge(core->book[rank].evidence, ended);
         rank++;
     }
@@ -75,6 +73,7 @@ static void carry_ends(struct spotnik_core *core, const struct spotnik_proposal 
 
 static void forget_decision(struct spotnik_core *core)
 {
+    dispute_end(core);
     core->frozen = core->parked = false;
     core->phase = PHASE_NONE;
     core->promised = core->accepted.ballot = (struct spotnik_ballot){0};
@@ -172,6 +171,7 @@ void view_install(struct spotnik_core *core, const struct spotnik_proposal *prop
     forget_decision(core);
     flat_install(core);
     settle(core, proposal);
+    digest_view(core);
     core->status.restarted_ns = core->now_ns;
     core->heartbeat_ns = core->now_ns;
     core->settle_ns = spotnik_time_add(core->now_ns, core->limits.heartbeat_ns << core->settles);

@@ -16,7 +16,7 @@ const char *spotnik_event_name(enum spotnik_event_kind kind)
         [SPOTNIK_EVENT_STEP_SEAL] = "step seal",   [SPOTNIK_EVENT_LEAVE] = "leave",
         [SPOTNIK_EVENT_ENTER_READY] = "enter ready", [SPOTNIK_EVENT_CHUNK_DONE] = "chunk done",
         [SPOTNIK_EVENT_SHARED] = "shared",         [SPOTNIK_EVENT_FLAT_DONE] = "flat done",
-        [SPOTNIK_EVENT_FLAT_FAILED] = "flat failed", [SPOTNIK_EVENT_DEAL] = "deal",
+        [SPOTNIK_EVENT_FLAT_FAILED] = "flat failed", [SPOTNIK_EVENT_RESULT] = "result", [SPOTNIK_EVENT_DEAL] = "deal",
         [SPOTNIK_EVENT_WOKEN] = "woken",
     };
     return names[kind];

@@ -18,14 +18,16 @@ void on_link_up(struct spotnik_core *core, const struct spotnik_event *event)
 
     peer->linked = true;
     peer->dialling = false;
+    peer->speech = event->count;
     peer->told_epoch = 0;
+    peer->ended = SPOTNIK_EVIDENCE_NONE; /* what had looked like its end was none */
+    peer->likely = false;
     say_fenced(core, peer);
     evidence_hear(core, peer);
     peer->heard = false; /* until a message comes */
     if (core->role == SPOTNIK_ROLE_JOINER) {
-        send_message(core, peer, SPOTNIK_MESSAGE_VIEW_ASK);
-        if (spotnik_id_equal(core->sponsor, peer->member.id))
-            enter_send(core);
+        send_message(core, peer, core->view.size ? SPOTNIK_MESSAGE_HEARTBEAT : SPOTNIK_MESSAGE_VIEW_ASK);
+        enter_send(core);
         return;
     }
     send_message(core, peer, SPOTNIK_MESSAGE_HEARTBEAT); /* tells our epoch: whoever is behind gets the view */
@@ -34,13 +36,8 @@ void on_link_up(struct spotnik_core *core, const struct spotnik_event *event)
     pass_flush(core, peer);
 }
 
-/* What a proven death is worth: GONE only where a link on which it had spoken delivered its last words, and by these it did not vote
- * without us. Its first words on a link are FENCED if there is cause, so a link that ended before any word proves nothing. */
-static enum spotnik_evidence worth(const struct spotnik_core *core, const struct peer *peer, bool clean)
-{
-    return clean && !evidence_moved_on(peer, core->view.epoch) ? SPOTNIK_EVIDENCE_GONE : SPOTNIK_EVIDENCE_TAINTED;
-}
-
+/* `clean`: a link on which it had spoken delivered its last words. Its first words on a link are FENCED if there is cause, so a link that
+ * ended before any word proves nothing. */
 static void proven(struct spotnik_core *core, struct peer *peer, bool clean)
 {
     uint32_t rank = spotnik_view_rank(&core->view, peer->member.id);
@@ -53,7 +50,26 @@ static void proven(struct spotnik_core *core, struct peer *peer, bool clean)
             enter_next_sponsor(core);
         return;
     }
-    evidence_add(core, rank, worth(core, peer, clean));
+    evidence_add(core, rank, evidence_of_end(peer, core->view.epoch));
+}
+
+/* Somebody has closed the connection it spoke on: its kernel, most likely, but a proxy that starts again does the same to all. It is lost until
+ * it is heard again, and it is dialled: where it has died its kernel says so a second time. A ballot must come in any case, since data may
+ * be lost with the link. */
+static void vanished(struct spotnik_core *core, struct peer *peer)
+{
+    uint32_t rank = spotnik_view_rank(&core->view, peer->member.id);
+
+    peer_dial(core, peer);
+    if (rank == SPOTNIK_NO_RANK || core->role != SPOTNIK_ROLE_MEMBER) {
+        enter_forget(core, peer->member.id);
+        if (spotnik_id_equal(core->sponsor, peer->member.id))
+            enter_next_sponsor(core);
+        return;
+    }
+    if (!spotnik_evidence_out(core->book[rank].evidence))
+        freeze(core);
+    evidence_add(core, rank, SPOTNIK_EVIDENCE_SILENT);
 }
 
 static bool watched(const struct spotnik_core *core, const struct peer *peer)
@@ -69,8 +85,14 @@ void on_link_down(struct spotnik_core *core, const struct spotnik_event *event)
     if (!peer || !peer->linked)
         return;
     peer->linked = false;
-    if (event->proof == SPOTNIK_PROOF_GONE) {
+    bool end = event->proof == SPOTNIK_PROOF_END || event->proof == SPOTNIK_PROOF_LIKELY;
+    peer->likely = event->proof == SPOTNIK_PROOF_LIKELY && peer->heard;
+    if (event->proof == SPOTNIK_PROOF_GONE || (end && (core->bugs & SPOTNIK_BUG_END_IS_GONE))) {
         proven(core, peer, peer->heard);
+        return;
+    }
+    if (end) {
+        vanished(core, peer);
         return;
     }
     enter_forget(core, peer->member.id);
@@ -87,10 +109,13 @@ void on_dial_failed(struct spotnik_core *core, const struct spotnik_event *event
     if (!peer || peer->linked)
         return;
     peer->dialling = false;
-    if (event->proof == SPOTNIK_PROOF_GONE) {
-        proven(core, peer, false);
+    if (core->role == SPOTNIK_ROLE_JOINER)
+        enter_send(core); /* nobody more to wait for, perhaps */
+    if (event->proof == SPOTNIK_PROOF_GONE && peer->likely) {
+        proven(core, peer, true);
         return;
     }
+    peer->likely &= event->proof == SPOTNIK_PROOF_LIKELY; /* two things seen long after each other are no second look at one */
     uint32_t rank = spotnik_view_rank(&core->view, peer->member.id);
     if (core->role == SPOTNIK_ROLE_MEMBER && rank != SPOTNIK_NO_RANK)
         evidence_add(core, rank, SPOTNIK_EVIDENCE_SILENT);
@@ -98,12 +123,16 @@ void on_dial_failed(struct spotnik_core *core, const struct spotnik_event *event
         enter_next_sponsor(core);
 }
 
-/* A certificate says itself that the dead had voted for no view after ours (the driver looks), and comes with everything it had sent
- * to us already delivered. So it is worth as much as EOF, and needs no link: a joiner may die before it is linked to most of us, and
- * its death must not cost them the quorum. */
+/* A certificate says itself which view the dead had voted for last. In that view, and in any later one, it is worth as much as EOF, and
+ * it needs no link: a joiner may die before it is linked to most of us, and its death must not cost them the quorum. It is kept, since we
+ * may be a view behind the dead; and a stranger may stand in the next view. */
 void on_death(struct spotnik_core *core, const struct spotnik_event *event)
 {
-    proven(core, peer_want(core, &event->peer), true); /* a stranger may stand in the next view: see carry_ends() */
+    struct peer *peer = peer_want(core, &event->peer);
+
+    peer->certified = true;
+    peer->last_epoch = event->epoch;
+    proven(core, peer, false);
 }
 
 /* Frames may be lost with a data connection. Its peer lives, so nobody else will start a ballot: the step is reduced again in a

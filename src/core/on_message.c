@@ -18,7 +18,7 @@ void on_message(struct spotnik_core *core, const struct spotnik_event *event)
     if (message->epoch < core->view.epoch && message->epoch > 0)
         tell_view(core, from);
     switch (message->kind) {
-    case SPOTNIK_MESSAGE_HEARTBEAT: break;
+    case SPOTNIK_MESSAGE_HEARTBEAT: digest_hear(core, from, message); break;
     case SPOTNIK_MESSAGE_RECONCILE: on_reconcile(core, from, message); break;
     case SPOTNIK_MESSAGE_ACCEPT: on_accept(core, from, message); break;
     case SPOTNIK_MESSAGE_RESTART: on_restart(core, from, message); break;
@@ -28,6 +28,7 @@ void on_message(struct spotnik_core *core, const struct spotnik_event *event)
     case SPOTNIK_MESSAGE_MISMATCH: on_mismatch(core, from); break;
     case SPOTNIK_MESSAGE_DOUBT: on_doubt(core, from, message); break;
     case SPOTNIK_MESSAGE_ASSURE: on_assure(core, from, message); break;
+    case SPOTNIK_MESSAGE_CLAIM: on_claim(core, from, message); break;
     case SPOTNIK_MESSAGE_KIND_COUNT: break;
     }
 }

@@ -30,13 +30,14 @@ static bool is_stuck(const struct spotnik_core *core)
 }
 
 /* Outbid. Its facts may be new to us and to the ballot that outbid it, whose token may have passed already. And if that ballot
- * has been under way for long, or is where this token's witnesses heard nothing, it is lost: bid higher than both. */
+ * has been under way for long, or is where this token's witnesses heard nothing, it is lost: bid higher than both. So do the parked when
+ * one bids that is not parked: their own ballots went round it. */
 static void outbid(struct spotnik_core *core, const struct spotnik_token *token)
 {
     bool stale = core->now_ns - core->promised_ns > core->limits.retry_ns;
 
     evidence_learn(core, token);
-    if (core->frozen && (core->phase == PHASE_PARKED || stale || is_stuck(core)))
+    if (core->frozen && (core->phase == PHASE_PARKED || (core->parked && !token->parked) || stale || is_stuck(core)))
         ballot_start(core);
     else
         evidence_schedule(core);

@@ -7,6 +7,7 @@ static void learn(struct spotnik_core *core, const struct spotnik_proposal *prop
 {
     spotnik_proposal_copy(&core->chosen, proposal);
     spotnik_view_from_proposal(&core->view, proposal);
+    enter_meet(core);
     if (core->enter_wanted && spotnik_view_rank(&core->view, core->sponsor) == SPOTNIK_NO_RANK)
         enter_next_sponsor(core);
 }

@@ -76,6 +76,9 @@ static void tick_member(struct spotnik_core *core)
     if (core->now_ns >= core->heartbeat_ns) {
         forgive_lateness(core);
         heartbeat(core);
+        dispute_tick(core);
+        if (core->role != SPOTNIK_ROLE_MEMBER)
+            return;
         while (accuse_one(core))
             ;
         settle_try(core);
@@ -104,10 +107,6 @@ void on_tick(struct spotnik_core *core)
 {
     if (core->role == SPOTNIK_ROLE_MEMBER)
         tick_member(core);
-    if (core->role == SPOTNIK_ROLE_JOINER && core->now_ns >= core->enter_ns) {
-        if (++core->enter_tries % 20 == 0)
-            enter_next_sponsor(core);
-        else
-            enter_send(core);
-    }
+    if (core->role == SPOTNIK_ROLE_JOINER && core->now_ns >= core->enter_ns)
+        enter_send(core);
 }

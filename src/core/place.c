@@ -132,6 +132,15 @@ static struct spotnik_placement differs(struct spotnik_core *core, struct spotni
     return verdict(SPOTNIK_VERDICT_DROP);
 }
 
+/* A bucket of ours is not the one of the same number elsewhere: the members of the view find out whose is odd. A joiner is no member. */
+static struct spotnik_placement bucket_differs(struct spotnik_core *core, struct spotnik_id from, uint64_t step, uint32_t bucket)
+{
+    if (core->role != SPOTNIK_ROLE_MEMBER)
+        return differs(core, from);
+    dispute_open(core, step, bucket, from);
+    return verdict(SPOTNIK_VERDICT_DROP);
+}
+
 /* A frame of the step just committed is late, unless it is of a bucket that we never had in it. */
 static struct spotnik_placement place_late(struct spotnik_core *core, struct spotnik_id from,
                                            const struct spotnik_chunk_header *header)
@@ -141,7 +150,7 @@ static struct spotnik_placement place_late(struct spotnik_core *core, struct spo
 
     if (!header->handover && header->step == step && reduced_here &&
         !spotnik_transaction_bucket(&core->step, step, header->bucket)->used)
-        return differs(core, from);
+        return bucket_differs(core, from, step, header->bucket);
     return verdict(SPOTNIK_VERDICT_DROP);
 }
 
@@ -164,12 +173,13 @@ static bool awaits(const struct spotnik_core *core, const struct spotnik_bucket 
     return spotnik_transaction_awaits(bucket, tree_place(core, bucket, rank));
 }
 
-static bool awaits_any(struct spotnik_core *core, struct spotnik_id from)
+static bool awaits_any(struct spotnik_core *core, struct spotnik_id from, uint32_t *ret_bucket)
 {
     uint64_t step = core->step.committed + 1;
 
     for (uint32_t i = 0; i < core->step.last[step & 1]; i++) {
         const struct spotnik_bucket *bucket = spotnik_transaction_bucket(&core->step, step, i);
+        *ret_bucket = i;
         if (bucket->used && awaits(core, bucket, from))
             return true;
     }
@@ -183,11 +193,12 @@ static struct spotnik_placement place_early(struct spotnik_core *core, struct sp
                                             const struct spotnik_chunk_header *header)
 {
     bool joiner = core->role == SPOTNIK_ROLE_JOINER; /* its donor sends one step whole before the next */
+    uint32_t bucket;
 
     if (header->step != core->step.committed + 2)
         return verdict(joiner ? SPOTNIK_VERDICT_WAIT : SPOTNIK_VERDICT_BAD);
-    if (core->step.sealed && (joiner || !step_by_handover(core)) && awaits_any(core, from))
-        return differs(core, from);
+    if (core->step.sealed && (joiner || !step_by_handover(core)) && awaits_any(core, from, &bucket))
+        return bucket_differs(core, from, core->step.committed + 1, bucket);
     return verdict(SPOTNIK_VERDICT_WAIT);
 }
 
@@ -249,13 +260,16 @@ static struct spotnik_placement place_here(struct spotnik_core *core, struct spo
         return verdict(SPOTNIK_VERDICT_DROP);
     struct spotnik_bucket *bucket = spotnik_transaction_bucket(&core->step, step, header->bucket);
     if (!core->step.begun || !bucket->used)
-        return core->step.begun && core->step.sealed ? differs(core, from) : verdict(SPOTNIK_VERDICT_WAIT);
-    if (!same_layout(bucket, header) || (!header->handover && header->schedule != schedule_of(core, bucket)))
+        return core->step.begun && core->step.sealed ? bucket_differs(core, from, step, header->bucket)
+                                                     : verdict(SPOTNIK_VERDICT_WAIT);
+    if (!same_layout(bucket, header))
+        return bucket_differs(core, from, step, header->bucket);
+    if (!header->handover && header->schedule != schedule_of(core, bucket))
         return differs(core, from);
     if (header->handover)
         core->handed_buckets = header->weight;
     if (handover_differs(core))
-        return differs(core, from);
+        return bucket_differs(core, from, step, SPOTNIK_CLAIM_OF_NUMBER);
     return header->handover ? place_handover(core, bucket, header) : place_chunk(core, bucket, rank_of(core, from), header);
 }
 

@@ -57,14 +57,17 @@ static const struct spotnik_message *compose(struct spotnik_core *core, enum spo
         core->outgoing.proposal = &core->chosen;
     else if (kind == SPOTNIK_MESSAGE_ENTER)
         core->outgoing.enter = (struct spotnik_enter){.member = core->self, .committed = core->step.committed};
+    else if (kind == SPOTNIK_MESSAGE_CLAIM)
+        core->outgoing.claim = core->dispute.own;
     return &core->outgoing;
 }
 
-/* A pass of an epoch that a view has ended in the same event: its body is gone, and nobody waits for it. */
+/* A claim of a dispute that is over, or a pass of an epoch that a view has ended in the same event: its body is gone, and nobody waits for it. */
 static bool is_void(const struct spotnik_core *core, const struct queued_action *slot)
 {
     bool pass = slot->message == SPOTNIK_MESSAGE_RECONCILE || slot->message == SPOTNIK_MESSAGE_ACCEPT;
-    return slot->action.kind == SPOTNIK_ACTION_SEND && pass && slot->epoch != core->view.epoch;
+    bool claim = slot->message == SPOTNIK_MESSAGE_CLAIM && core->dispute.own.step == 0;
+    return slot->action.kind == SPOTNIK_ACTION_SEND && (claim || (pass && slot->epoch != core->view.epoch));
 }
 
 bool spotnik_core_poll(struct spotnik_core *core, struct spotnik_action *ret)
@@ -80,6 +83,8 @@ bool spotnik_core_poll(struct spotnik_core *core, struct spotnik_action *ret)
             return true;
         ret->message = compose(core, slot->message);
         core->outgoing.serial = slot->serial;
+        if (slot->message == SPOTNIK_MESSAGE_HEARTBEAT)
+            digest_claim(core, peer_find(core, ret->peer.id), &core->outgoing);
         if (slot->message == SPOTNIK_MESSAGE_FENCED || slot->message == SPOTNIK_MESSAGE_HEARTBEAT || slot->serial)
             core->outgoing.epoch = slot->epoch; /* a view that came in the same event is told of only after what it fences */
         return true;

@@ -10,17 +10,43 @@
 #include "member/proposal.h"
 #include "step/step.h"
 
+#define DIGEST_CHAINS SPOTNIK_MESSAGE_DIGESTS /* of this view, and of the one before */
+#define DIGESTS_KEPT 512 /* steps: a heartbeat may be so late */
+
+/* What we know of a neighbour's results, beside one of our chains. */
+struct compared {
+    struct spotnik_digest_claim claim; /* the last one it made */
+    uint64_t same_step;    /* up to here its results are ours; 0: not known */
+    uint64_t differs_step; /* here they are known to differ; 0: they do not */
+};
+
+/* Digests of our results, each chained to the one before. */
+struct chain {
+    uint64_t epoch;
+    uint64_t base; /* the chain begins after this step */
+    uint64_t last; /* and goes to this one */
+    bool torn;     /* a result is missing: the chain ends */
+    bool tied;     /* one neighbour differs, the other agrees with us */
+    uint64_t value[DIGESTS_KEPT]; /* by step */
+};
+
 /* Somebody we have, want or had a control link to: members of the view, joiners, the excluded until they know it. */
 struct peer {
     struct spotnik_member member;
     bool used, linked, dialling;
     bool active;       /* ring neighbour, or the next hop of a pass: heartbeats go out and silence counts */
-    uint8_t ended;     /* evidence of its end from before it stood in our view (a joiner), SPOTNIK_EVIDENCE_NONE: none */
+    uint8_t ended;     /* the best evidence of its end so far, in whatever view: see evidence_of_end() */
+    bool likely;       /* its last link ended as by its death, with its last words read: a refused dial proves it */
+    bool certified;    /* its host has certified its end, */
+    uint64_t last_epoch; /* and that it had voted for no view after this one */
     bool heard;        /* on the present link: whatever it had to say first (FENCED) has come */
     uint64_t fenced_epoch; /* the latest epoch in which it voted without us, as far as it said; 0: never */
     uint64_t first_epoch;  /* of its first word on the last link it spoke on: what it did since, it said there */
     uint64_t told_epoch; /* it is known to be at this epoch or later, or RESTART of it is under way to it */
     struct spotnik_detector detector;
+    struct compared compared[DIGEST_CHAINS];
+    struct spotnik_claim claim; /* the last one it has told */
+    uint64_t speech; /* wire version of the present or last link; 0: the newest */
 };
 
 /* Somebody outside that asked us to be let in. */
@@ -77,7 +103,8 @@ struct spotnik_core {
     struct spotnik_report *book;      /* per rank: what we know ourselves */
     bool *covered;                    /* per rank: its evidence was in the last token we passed on */
     bool *rumoured;                   /* per rank: others told us it is dead; passes go round it */
-    uint64_t *quiet_until_ns;         /* per rank: another's token called it silent; RECONCILE goes round it until then */
+    uint64_t *quiet_until_ns;         /* per rank: another's token called it silent; RECONCILE goes round it until then, */
+    struct spotnik_id *quiet_by;      /* or until a token of the same initiator does not say so any more */
     struct spotnik_id token_at;       /* who got the token of the promised ballot from us; none: nobody yet */
     bool *fenced;                     /* per rank: we voted in a ballot in which it did not */
     bool frozen;                      /* promised: nothing more is committed in this epoch */
@@ -103,8 +130,9 @@ struct spotnik_core {
     bool enter_wanted;
     struct spotnik_id sponsor;
     uint64_t enter_ns;
+    uint64_t sponsor_until_ns; /* then another is asked */
+    uint64_t enter_links_ns; /* joiner: no longer patience with links that do not come up */
     uint64_t enter_far_ns; /* sponsor: no view change for a far joiner before */
-    uint32_t enter_tries;
 
     /* The step. */
     uint64_t copied_step; /* the step whose state was copied when joining: its result was never here */
@@ -117,6 +145,7 @@ struct spotnik_core {
     bool replay_due;  /* joiner: a result of the next step is waiting in its stream */
     bool declined;    /* the begun step consumes no samples */
     bool deal_asked;  /* the action DEAL is out */
+    bool barred;      /* from outside: commit nothing */
     bool weight_set;
     uint64_t weight;
     bool *consumed; /* scratch of the ledger, per share */
@@ -141,6 +170,17 @@ struct spotnik_core {
         uint32_t again;      /* so often late while in doubt */
         struct spotnik_report *answer; /* per rank; promised: it has assured us */
     } doubt;
+    struct digests {
+        struct chain chain[DIGEST_CHAINS];
+        struct spotnik_divergence diverged;
+    } digests;
+    struct spotnik_dispute {
+        uint64_t step; /* 0: there is none */
+        struct spotnik_id other; /* with whom it began; none: not known */
+        uint32_t bucket;
+        struct spotnik_claim own, found; /* found: what the majority says, or another where there is none; step 0: not decided */
+        uint32_t agreeing;               /* so many say it; 0: it is no majority */
+    } dispute;
     struct spotnik_hosts hosts; /* of the view; count 1 where there is no hierarchy */
     uint32_t *holder, holders;  /* of all hosts, whether there is a hierarchy or not */
     uint64_t tree_epoch[2];     /* [by hosts]: the last view whose tree was used; 0: none was */
@@ -178,6 +218,7 @@ void evidence_schedule(struct spotnik_core *core);
 void evidence_learn(struct spotnik_core *core, const struct spotnik_token *token);
 bool evidence_is_quiet(const struct spotnik_core *core, uint32_t rank);
 bool evidence_moved_on(const struct peer *peer, uint64_t epoch);
+enum spotnik_evidence evidence_of_end(const struct peer *peer, uint64_t epoch);
 
 /* doubt.c */
 void doubt_begin(struct spotnik_core *core);
@@ -189,6 +230,12 @@ void doubt_view(struct spotnik_core *core, bool ends);
 void doubt_tick(struct spotnik_core *core);
 void on_doubt(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
 void on_assure(struct spotnik_core *core, const struct peer *from, const struct spotnik_message *message);
+
+/* digest.c */
+void digest_view(struct spotnik_core *core);
+void digest_claim(const struct spotnik_core *core, const struct peer *peer, struct spotnik_message *message);
+void digest_hear(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
+void on_result(struct spotnik_core *core, const struct spotnik_event *event);
 
 /* ballot.c */
 void recovery_note(struct spotnik_core *core);
@@ -234,6 +281,12 @@ bool handover_differs(const struct spotnik_core *core);
 void mismatch(struct spotnik_core *core, struct spotnik_id other);
 void fail(struct spotnik_core *core, int error);
 
+/* dispute.c */
+void dispute_open(struct spotnik_core *core, uint64_t step, uint32_t bucket, struct spotnik_id other);
+void dispute_end(struct spotnik_core *core);
+void dispute_tick(struct spotnik_core *core);
+void on_claim(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
+
 /* flat.c */
 void flat_latch(struct spotnik_core *core);
 uint64_t flat_apart(const struct spotnik_core *core);
@@ -267,6 +320,7 @@ void tree_receive(struct spotnik_core *core, uint32_t number, struct spotnik_buc
 void tree_lanes_again(struct spotnik_core *core);
 
 /* enter.c */
+void enter_meet(struct spotnik_core *core);
 void enter_send(struct spotnik_core *core);
 void enter_next_sponsor(struct spotnik_core *core);
 void enter_start(struct spotnik_core *core);

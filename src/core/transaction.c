@@ -203,7 +203,7 @@ static void step_commit(struct spotnik_core *core, const struct spotnik_event *d
 /* A promise says: nothing more is committed in this epoch. And who is in doubt does not know that no promise was asked for. */
 static bool may_commit(const struct spotnik_core *core)
 {
-    return spotnik_transaction_done(&core->step) && !core->doubt.on &&
+    return spotnik_transaction_done(&core->step) && !core->doubt.on && !core->barred &&
            (!core->frozen || (core->bugs & SPOTNIK_BUG_COMMIT_AFTER_PROMISE));
 }
 
@@ -216,7 +216,8 @@ static bool deal_wanted(const struct spotnik_core *core)
 void step_try_commit(struct spotnik_core *core)
 {
     if (handover_differs(core)) {
-        mismatch(core, core->view.entry[predecessor_rank(core)].member.id);
+        dispute_open(core, core->step.committed + 1, SPOTNIK_CLAIM_OF_NUMBER,
+                     core->view.entry[predecessor_rank(core)].member.id);
         return;
     }
     if (!may_commit(core) || core->deal_asked)
@@ -227,6 +228,15 @@ void step_try_commit(struct spotnik_core *core)
     }
     core->deal_asked = true;
     queue_action(core, SPOTNIK_ACTION_DEAL)->step = core->step.committed + 1;
+}
+
+void spotnik_core_bar(struct spotnik_core *core, bool barred)
+{
+    bool lifted = core->barred && !barred;
+
+    core->barred = barred;
+    if (lifted && (core->role == SPOTNIK_ROLE_MEMBER || core->role == SPOTNIK_ROLE_JOINER))
+        step_try_commit(core);
 }
 
 /* What asked may have gone on to promise, or to install a view, before it came to an end: then it is asked again. */

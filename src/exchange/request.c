@@ -12,6 +12,7 @@
 #include "base/time.h"
 #include "exchange/depot.h"
 #include "exchange/inside.h"
+#include "net/fork.h"
 #include "state/thread.h"
 
 #define INSIST_PAUSE_NS (20 * SPOTNIK_MS)
@@ -198,6 +199,7 @@ static int start(struct spotnik_exchange *exchange, const struct spotnik_request
     if (!request)
         return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for a request");
     *request = *wanted;
+    request->generation = spotnik_fork_generation();
     request->exchange = exchange;
     request->until_ns = timeout_ns ? spotnik_time_add(spotnik_thread_now_ns(), timeout_ns) : SPOTNIK_NEVER;
     request->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -324,6 +326,10 @@ int spotnik_request_wait(spotnik_request *request, uint64_t timeout_ns, spotnik_
 {
     if (!request)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no request was given");
+    if (request->generation != spotnik_fork_generation())
+        return spotnik_error_return(SPOTNIK_ERR_STATE,
+                                    "this process was forked from the member that made the request for %s; wait for it there",
+                                    request->name);
     struct spotnik_exchange *exchange = request->exchange;
     uint64_t until_ns = spotnik_time_add(spotnik_thread_now_ns(), timeout_ns);
     if (until_ns > INT64_MAX)
@@ -350,8 +356,8 @@ int spotnik_request_wait(spotnik_request *request, uint64_t timeout_ns, spotnik_
 
 void spotnik_request_free(spotnik_request *request)
 {
-    if (!request)
-        return;
+    if (!request || request->generation != spotnik_fork_generation())
+        return; /* the thread that serves it, and its lock, are the parent's */
     struct spotnik_exchange *exchange = request->exchange;
 
     pthread_mutex_lock(&exchange->lock);

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "http/door.h"
+#include "http/gate.h"
 #include "http/library.h"
 #include "net/address.h"
 #include "net/fork.h"
@@ -37,7 +37,7 @@ struct reader {
 struct spotnik_http {
     const struct spotnik_http_library *lib;
     struct spotnik_http_config config;
-    struct spotnik_door door;
+    struct spotnik_gate door;
     char *token, where[SPOTNIK_HTTP_ADDRESS_MAX];
     struct MHD_Daemon *daemon;
     uint16_t port;
@@ -168,7 +168,7 @@ static void choose(struct spotnik_http *http, struct MHD_Connection *connection,
 {
     const char *host = http->lib->MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Host");
     const char *right = http->lib->MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Authorization");
-    bool admitted = spotnik_door_admits(&http->door, host, right);
+    bool admitted = spotnik_gate_admits(&http->door, host, right);
 
     *ret = (struct spotnik_http_reply){ .status = MHD_HTTP_OK };
     if (http->config.get(http->config.context, path, !admitted, ret))
@@ -329,7 +329,7 @@ int spotnik_http_new(const struct spotnik_http_config *config, struct spotnik_ht
     http->config = *config;
     http->token = config->token ? strdup(config->token) : NULL;
     pthread_mutex_init(&http->lock, NULL);
-    int rc = spotnik_door_open(config->where, http->token, &http->door);
+    int rc = spotnik_gate_open(config->where, http->token, &http->door);
 
     if (!rc)
         rc = spotnik_http_library(&http->lib);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who consumes which samples; the rules are in ledger.h. This file owns two invariants:
  *
- * 1. With one batch for all members, all returned ranges together never hold more than that. So every pool
- *    contains all of them, and what a commit leaves behind is exactly what it did not consume out of its
- *    own pool. With a batch per member, a few members may follow many: the pool then takes as much of the
- *    returned ranges as they can consume, in order, and the others wait.
+ * 1. A pool is one interval of the returned ranges and the fresh one behind them. What it leaves of the returned ranges waits: those
+ *    before it, where there is a fresh range and one batch for all members, else those behind it. What a commit leaves behind is
+ *    what waited and what it did not consume.
  * 2. `returned` never overflows, whoever is lost. A consumed share is one interval of the pool; it splits a
  *    range only when it begins and ends inside it with unconsumed samples on both sides: at most
- *    (shares - 1) / 2 times in a step, or shares / 2 where returned ranges wait and nothing is fresh. While ranges + 1 fresh one + (shares - 1) / 2 might not fit
+ *    (shares - 1) / 2 times in a step, or shares / 2 where returned ranges wait. While ranges + 1 fresh one + shares / 2 might not fit
  *    ("crowded"), the pool is the returned ranges alone and a share is a number of whole ranges, or the
  *    beginning of them that its member can consume: nothing is split, so their number can only fall. Shares from the 1024th on are empty: so an empty list is never
  *    crowded.
@@ -24,6 +23,7 @@
 /* The pool of the coming step, and how it is cut. */
 struct pool {
     const struct spotnik_ledger *ledger;
+    uint64_t waiting; /* samples of the returned ranges that stand before the pool */
     uint64_t fresh;  /* samples from the cursor on */
     uint64_t total;  /* samples in all */
     uint32_t shares; /* the first so many get something */
@@ -89,6 +89,21 @@ static uint64_t portion(uint64_t amount, uint64_t part, uint64_t whole)
     return amount / whole * part + amount % whole * part / whole;
 }
 
+static uint64_t quotient_up(uint64_t a, uint64_t b)
+{
+    return a / b + (a % b != 0);
+}
+
+/* How many returned samples a step takes beside its fresh ones, with one batch for all members: an even part for each of the steps that
+ * are left, so that none is added to the epoch; but not fewer than an eighth of a batch, so that they are soon made up for. */
+static uint64_t made_up(const struct spotnik_ledger *ledger, uint64_t returned)
+{
+    uint64_t steps = quotient_up(ledger->samples - ledger->cursor, ledger->batch), eighth = quotient_up(ledger->batch, 8);
+    uint64_t even = steps ? quotient_up(returned, steps) : returned;
+
+    return least(returned, least(even > eighth ? even : eighth, ledger->batch));
+}
+
 static struct pool pool_of(const struct spotnik_ledger *ledger, uint32_t shares)
 {
     struct pool pool = { .ledger = ledger };
@@ -96,17 +111,22 @@ static struct pool pool_of(const struct spotnik_ledger *ledger, uint32_t shares)
 
     if (ledger->samples == 0)
         return pool;
-    SPOTNIK_ASSERT(ledger->per_member || returned <= ledger->batch);
     pool.shares = (uint32_t)least(shares, SPOTNIK_LEDGER_RETURNED_MAX);
     pool.weights = weights_before(&pool, pool.shares);
     pool.crowded =
-        pool.shares > 0 && ledger->returned_count + 1 + (pool.shares - 1) / 2 > SPOTNIK_LEDGER_RETURNED_MAX;
+        pool.shares > 0 && ledger->returned_count + 1 + pool.shares / 2 > SPOTNIK_LEDGER_RETURNED_MAX;
     pool.total = returned;
     if (pool.crowded)
         return pool;
-    uint64_t wanted = ledger->per_member ? ledger->batch * pool.shares : ledger->batch;
-    pool.total = least(returned, wanted);
-    pool.fresh = least(wanted - pool.total, ledger->samples - ledger->cursor);
+    uint64_t wanted = ledger->batch, left = ledger->samples - ledger->cursor;
+    if (ledger->per_member) {
+        pool.total = least(returned, ledger->batch * pool.shares);
+        wanted = ledger->batch * pool.shares - pool.total;
+    } else {
+        pool.total = made_up(ledger, returned);
+    }
+    pool.fresh = least(wanted, left);
+    pool.waiting = pool.fresh ? returned - pool.total : 0;
     pool.total += pool.fresh;
     return pool;
 }
@@ -120,12 +140,14 @@ static uint64_t begin_of(const struct pool *pool, uint64_t weights)
     return pool->crowded ? returned_total(pool->ledger, (uint32_t)at) : at;
 }
 
-/* The most a share consumes; only a crowded pool offers more. Whoever has a weight gets something, or nobody might. */
+/* The most a share consumes; only a crowded pool offers more. A share with a weight gets something, or none might. */
 static uint64_t limit_of(const struct pool *pool, uint32_t weight)
 {
-    if (!pool->ledger->per_member)
+    const struct spotnik_ledger *ledger = pool->ledger;
+    if (!ledger->per_member && !pool->crowded)
         return UINT64_MAX;
-    uint64_t most = portion(pool->ledger->batch * pool->shares, weight, pool->weights);
+    uint64_t all = ledger->per_member ? ledger->batch * pool->shares : 2 * least(ledger->batch, UINT64_MAX / 2);
+    uint64_t most = portion(all, weight, pool->weights);
     return most == 0 && weight > 0 ? 1 : most;
 }
 
@@ -202,10 +224,10 @@ void spotnik_ledger_init_per_member(struct spotnik_ledger *ledger, uint64_t samp
     ledger->per_member = samples > 0;
 }
 
-/* Ascending, apart from each other, not empty, below the cursor, no more than one batch where that holds. */
+/* Ascending, apart from each other, not empty, below the cursor. */
 static bool returned_are_valid(const struct spotnik_ledger *ledger)
 {
-    uint64_t from = 0, room = ledger->per_member ? UINT64_MAX : ledger->batch;
+    uint64_t from = 0;
 
     if (ledger->returned_count > SPOTNIK_LEDGER_RETURNED_MAX)
         return false;
@@ -213,9 +235,8 @@ static bool returned_are_valid(const struct spotnik_ledger *ledger)
         struct spotnik_range range = ledger->returned[i];
         if (range.begin < from || (i > 0 && range.begin == from) || range.end <= range.begin)
             return false;
-        if (range.end > ledger->cursor || length_of(range) > room)
+        if (range.end > ledger->cursor)
             return false;
-        room -= length_of(range);
         from = range.end;
     }
     return true;
@@ -313,7 +334,7 @@ uint64_t spotnik_ledger_share(const struct spotnik_ledger *ledger, uint32_t shar
     if (share < pool.shares) {
         uint64_t before = weights_before(&pool, share), weight = weight_of(&pool, share);
         uint64_t begin = begin_of(&pool, before), length = begin_of(&pool, before + weight) - begin;
-        walk_take(&pool, &walk, begin, &nothing, NULL);
+        walk_take(&pool, &walk, pool.waiting + begin, &nothing, NULL);
         taken = walk_take(&pool, &walk, least(length, limit_of(&pool, (uint32_t)weight)), &out, NULL);
     }
     *ret_count = out.count;
@@ -339,6 +360,7 @@ void spotnik_ledger_commit(struct spotnik_ledger *ledger, uint32_t shares, const
 
     if (pool.shares == 0)
         return;
+    walk_take(&pool, &walk, pool.waiting, &nothing, &rest);
     for (uint32_t i = 0; i < pool.shares; i++) {
         /* A lost share has no room: all of it goes back. */
         struct list share = { .range = used, .max = consumed[i] ? SPOTNIK_RANGES_MAX : 0 };
@@ -352,7 +374,7 @@ void spotnik_ledger_commit(struct spotnik_ledger *ledger, uint32_t shares, const
     }
     SPOTNIK_ASSERT(begin == pool.total);
     uint64_t everything = returned_total(ledger, ledger->returned_count) + pool.fresh;
-    walk_take(&pool, &walk, everything - pool.total, &nothing, &rest);
+    walk_take(&pool, &walk, everything - pool.waiting - pool.total, &nothing, &rest);
     ledger->cursor += pool.fresh;
     ledger->returned_count = rest.count;
     memcpy(ledger->returned, kept, rest.count * sizeof kept[0]);

@@ -11,9 +11,10 @@
 
 #define SPOTNIK_JOINERS_MAX 64
 #define SPOTNIK_NO_LEDGER UINT64_MAX
+#define SPOTNIK_MESSAGE_DIGESTS 2 /* a heartbeat speaks of the results of its view, and of the view before */
 
 enum spotnik_message_kind {
-    SPOTNIK_MESSAGE_HEARTBEAT = 1, /* nothing but the common part */
+    SPOTNIK_MESSAGE_HEARTBEAT = 1, /* the sender lives; digests of its results */
     SPOTNIK_MESSAGE_RECONCILE,     /* token: base epoch = `epoch` */
     SPOTNIK_MESSAGE_ACCEPT,        /* proposal, base epoch = `epoch` */
     SPOTNIK_MESSAGE_RESTART,       /* proposal = the view its sender has installed (or learnt was chosen) */
@@ -23,6 +24,7 @@ enum spotnik_message_kind {
     SPOTNIK_MESSAGE_MISMATCH,      /* "your buckets are not ours": our programs differ */
     SPOTNIK_MESSAGE_DOUBT,         /* "I was away; have you promised anything in this epoch?" */
     SPOTNIK_MESSAGE_ASSURE,        /* "no": the answer to DOUBT of the same serial; who has promised gives none */
+    SPOTNIK_MESSAGE_CLAIM,         /* "this is what I have of the bucket in dispute" (core/dispute.c) */
     SPOTNIK_MESSAGE_KIND_COUNT,
 };
 
@@ -30,6 +32,24 @@ enum spotnik_message_kind {
 struct spotnik_enter {
     struct spotnik_member member;
     uint64_t committed; /* the last step its replica holds */
+};
+
+/* In place of a bucket: how many there are. */
+#define SPOTNIK_CLAIM_OF_NUMBER 258 /* SPOTNIK_BUCKETS_MAX, which is beyond them */
+
+enum spotnik_claim_kind {
+    SPOTNIK_CLAIM_NONE,   /* the step has no such bucket */
+    SPOTNIK_CLAIM_BUCKET, /* count, dtype, op; OF_NUMBER: count alone */
+    SPOTNIK_CLAIM_SILENT, /* "I cannot know": it came in with the result of this step */
+    SPOTNIK_CLAIM_KIND_COUNT,
+};
+
+/* What a member has of a bucket of a step. */
+struct spotnik_claim {
+    uint64_t step; /* 0: nothing was said */
+    uint64_t count;
+    uint32_t bucket;
+    uint8_t kind, dtype, op; /* 0 where they mean nothing */
 };
 
 struct spotnik_token {
@@ -45,6 +65,13 @@ struct spotnik_token {
     struct spotnik_proposal accepted;      /* the one with the highest ballot */
 };
 
+/* "All results since view `epoch` began, up to `step`, have this digest with me." */
+struct spotnik_digest_claim {
+    uint64_t epoch, step; /* step 0: no claim */
+    uint64_t value;
+    bool tied; /* one ring neighbour of mine differs there, the other agrees with me */
+};
+
 struct spotnik_message {
     enum spotnik_message_kind kind;
     uint64_t epoch;      /* the sender's epoch; 0 for a joiner */
@@ -53,6 +80,8 @@ struct spotnik_message {
     struct spotnik_proposal *proposal; /* ACCEPT, RESTART */
     struct spotnik_enter enter;        /* ENTER */
     uint64_t serial;                   /* DOUBT, ASSURE; not 0 */
+    struct spotnik_digest_claim digest[SPOTNIK_MESSAGE_DIGESTS]; /* HEARTBEAT */
+    struct spotnik_claim claim;        /* CLAIM */
 };
 
 void spotnik_token_copy(struct spotnik_token *to, const struct spotnik_token *from);

@@ -95,6 +95,19 @@ static void add_sync(struct spotnik_text *text, const struct spotnik_status_sync
         sync->throughput, sync->waiting);
 }
 
+static void add_checkpoint(struct spotnik_text *text, const struct spotnik_checkpoint_health *health)
+{
+    const spotnik_checkpoint_info *info = &health->info;
+
+    add(text, ",\"checkpoint\":{\"complete_step\":%" PRIu64 ",\"resumed_step\":%" PRIu64 ",\"complete\":%" PRIu64
+              ",\"left_out\":%" PRIu64 ",\"missed\":%" PRIu64 ",\"failing\":%s,\"copy_ns\":%" PRIu64 ",\"write_ns\":%" PRIu64
+              ",\"message\":",
+        info->complete_step, info->resumed_step, info->complete_count, info->left_out_count, health->missed,
+        health->failing ? "true" : "false", info->copy_ns, info->write_ns);
+    add_string(text, info->message);
+    add(text, "}");
+}
+
 static void add_tally(struct spotnik_text *text, const struct spotnik_status_more *more)
 {
     if (more->tally)
@@ -119,6 +132,8 @@ size_t spotnik_status_text(const spotnik_job_status *status, const struct spotni
     add_pace(&out, &more->pace);
     if (more->batch)
         add_batch(&out, more->batch);
+    if (more->checkpoint)
+        add_checkpoint(&out, more->checkpoint);
     if (more->sync != NULL)
         add_sync(&out, more->sync);
     add_tally(&out, more);
@@ -128,7 +143,8 @@ size_t spotnik_status_text(const spotnik_job_status *status, const struct spotni
     add_string(&out, more->refusal);
     add(&out, ",\"warning\":");
     add_string(&out, more->warning);
-    add(&out, ",\"members_epoch\":%" PRIu64 ",\"members\":[", more->view_epoch);
+    add(&out, ",\"members_needed\":%" PRIu32 ",\"members_epoch\":%" PRIu64 ",\"members\":[", more->members_needed,
+        more->view_epoch);
     for (uint32_t i = 0; i < more->member_count; i++) {
         add(&out, "%s", i ? "," : "");
         add_member(&out, &more->member[i]);

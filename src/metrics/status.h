@@ -14,6 +14,7 @@
 #include "metrics/tally.h"
 #include "net/engine.h"
 #include "spotnik/spotnik.h"
+#include "state/checkpoint.h"
 
 /* Of the strategy by which replicas are kept together. */
 struct spotnik_status_sync {
@@ -35,7 +36,7 @@ struct spotnik_status_more {
     struct spotnik_pace pace;
     const spotnik_batch_info *batch; /* NULL: as one of zeros, shares are even and noise is not measured */
     uint64_t view_epoch; /* of `member` */
-    uint32_t member_count;
+    uint32_t member_count, members_needed; /* that are there, and that the next step waits for */
     const struct spotnik_member *member;
     uint32_t lane_count; /* data connections that we send on */
     const struct spotnik_lane_status *lane;
@@ -51,6 +52,7 @@ struct spotnik_status_more {
     uint32_t observed_count;        /* numbers of the program's own */
     const struct spotnik_observed_value *observed;
     const char *extra;              /* more members of the object, ",\"key\":..."; NULL: none */
+    const struct spotnik_checkpoint_health *checkpoint; /* NULL: there are none */
     const struct spotnik_status_sync *sync; /* NULL: the program averages by itself */
 };
 

@@ -14,6 +14,7 @@
 #include "net/state.h"
 #include "reduce/reduce.h"
 
+#define COMING_IN_NS (3 * SPOTNIK_S) /* a joiner that is not let in by then leaves as it is */
 #define BOUNDARY_NS (5 * SPOTNIK_MS) /* how often the boundary hook runs while step_begin waits */
 #define INLINE_BYTES                                                                                         \
     (64u * 1024) /* more than this is left to the progress thread: the caller has work to do */
@@ -59,10 +60,24 @@ static uint64_t patience_until(const struct spotnik_engine *engine)
 /* Why waiting makes no sense any more; 0: it does. */
 static int trouble(const struct spotnik_engine *engine)
 {
+    if (engine->revoked)
+        return spotnik_error_return(SPOTNIK_ERR_SYSTEM,
+                                    "the descriptors of this member were closed or replaced (close_range, closefrom, a daemoniser?); "
+                                    "it commits nothing more. Close descriptors before spotnik_join()");
+    const struct spotnik_divergence *diverged = &engine->diverged;
+    if (engine->failed == SPOTNIK_ERR_DIVERGED)
+        return spotnik_error_return(engine->failed,
+                                    "the results of this member and of member %016llx differ, in a step after %llu and up to "
+                                    "%llu; end this process and start it again, it joins with a good copy",
+                                    (unsigned long long)diverged->peer.id.high, (unsigned long long)diverged->after_step,
+                                    (unsigned long long)diverged->step);
+    if (engine->ended != 0)
+        return spotnik_error_return(engine->ended, "%s", engine->end);
     if (engine->failed != 0)
         return spotnik_error_return(engine->failed,
                                     "the members run different programs: their buckets differ in "
-                                    "number, size, type or operation");
+                                    "number, size, type or operation%s",
+                                    engine->mismatch);
     if (engine->excluded)
         return spotnik_error_return(SPOTNIK_ERR_PEERS, "the others went on without us");
     if (engine->left || engine->stopping)
@@ -84,15 +99,71 @@ static void boundary_call(struct spotnik_engine *engine, bool waiting)
     spotnik_engine_lock(engine);
 }
 
-static bool noticed(const struct spotnik_engine *engine)
+/* A joiner that has asked to be let in stands in a view before it hears of it. Were it to go now, the others would lose a member whose death
+ * nobody can prove. So it comes in first, which takes no longer than a step, and then leaves as members do. */
+static bool is_coming_in(struct spotnik_engine *engine)
 {
-    return __atomic_load_n(&engine->noticed, __ATOMIC_SEQ_CST) != 0;
+    struct spotnik_core_status status;
+    uint64_t now_ns = spotnik_clock_ns();
+    if (engine->noticed_ns == 0)
+        engine->noticed_ns = now_ns;
+    spotnik_core_status(engine->core, &status);
+    return engine->entering && status.role == SPOTNIK_ROLE_JOINER && now_ns - engine->noticed_ns < COMING_IN_NS;
+}
+
+static bool noticed(struct spotnik_engine *engine)
+{
+    return __atomic_load_n(&engine->noticed, __ATOMIC_SEQ_CST) != 0 && !is_coming_in(engine);
+}
+
+/* Shall the job's first step wait for more members than members_min, as the agent wants it? Not once anybody has begun: then data
+ * wait for us. */
+static bool is_held(const struct spotnik_engine *engine, const struct spotnik_core_status *status)
+{
+    return engine->committed == engine->origin && status->size < spotnik_death_start(engine->death)
+           && !spotnik_streams_are_waiting(engine);
+}
+
+static uint32_t needed(const struct spotnik_engine *engine, const struct spotnik_core_status *status)
+{
+    uint32_t start = is_held(engine, status) ? spotnik_death_start(engine->death) : 0;
+    return start > engine->config.members_min ? start : engine->config.members_min;
+}
+
+uint32_t spotnik_engine_members_needed(struct spotnik_engine *engine)
+{
+    struct spotnik_core_status status;
+    spotnik_engine_lock(engine);
+    spotnik_core_status(engine->core, &status);
+    uint32_t count = needed(engine, &status);
+    spotnik_engine_unlock(engine);
+    return count;
+}
+
+/* Ask for the step with as many members as are wanted now, and tell the agent if it has to wait for them. */
+static void begin_ask(struct spotnik_engine *engine, uint32_t *asked)
+{
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_STEP_BEGIN };
+    struct spotnik_core_status status;
+    spotnik_core_status(engine->core, &status);
+    uint32_t wanted = needed(engine, &status);
+    bool waits = status.role == SPOTNIK_ROLE_MEMBER && status.size < wanted;
+    spotnik_death_waits(engine->death, status.size, waits ? wanted : 0);
+    if (*asked == wanted)
+        return;
+    *asked = wanted;
+    spotnik_core_members_min_set(engine->core, wanted);
+    post(engine, &event);
 }
 
 static int begin_wait(struct spotnik_engine *engine)
 {
     uint64_t until_ns = patience_until(engine);
+    uint32_t asked = 0;
     while (!engine->begun) {
+        begin_ask(engine, &asked);
+        if (engine->begun)
+            break;
         int rc = trouble(engine);
         if (rc != 0)
             return rc;
@@ -104,6 +175,8 @@ static int begin_wait(struct spotnik_engine *engine)
         if (!engine->begun)
             boundary_call(engine, true);
     }
+    spotnik_core_members_min_set(engine->core, engine->config.members_min);
+    spotnik_death_waits(engine->death, 0, 0);
     return 0;
 }
 
@@ -121,9 +194,20 @@ static void step_describe(struct spotnik_engine *engine, spotnik_step *step)
     step->replay = engine->replay;
 }
 
+/* What the caller got of the last step: compared with what the neighbours got. */
+static void result_tell(struct spotnik_engine *engine)
+{
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_RESULT,
+                                   .committed = engine->result_step,
+                                   .digest = engine->result_digest };
+    if (engine->result_step == 0)
+        return;
+    engine->result_step = 0;
+    spotnik_engine_drive(engine, &event);
+}
+
 int spotnik_engine_step_begin(struct spotnik_engine *engine, spotnik_step *ret_step)
 {
-    struct spotnik_event event = { .kind = SPOTNIK_EVENT_STEP_BEGIN };
     int rc = 0;
     spotnik_engine_lock(engine);
     if (engine->begun && engine->handed_out)
@@ -135,8 +219,8 @@ int spotnik_engine_step_begin(struct spotnik_engine *engine, spotnik_step *ret_s
         boundary_call(engine, false);
     if (rc == 0 && noticed(engine))
         rc = SPOTNIK_ERR_LEAVING;
-    if (rc == 0 && !engine->begun)
-        post(engine, &event);
+    if (rc == 0)
+        result_tell(engine);
     if (rc == 0)
         rc = begin_wait(engine);
     if (rc == 0) {
@@ -148,8 +232,10 @@ int spotnik_engine_step_begin(struct spotnik_engine *engine, spotnik_step *ret_s
 }
 
 /* Between begin and commit? */
-static int step_check(const struct spotnik_engine *engine)
+static int step_check(struct spotnik_engine *engine)
 {
+    if (!spotnik_owns(engine)) /* before memory is had for a bucket: that needs a descriptor, too */
+        return trouble(engine);
     if (engine->begun && engine->handed_out && !engine->sealed)
         return 0;
     return spotnik_error_return(SPOTNIK_ERR_STATE, "no step is begun; call spotnik_step_begin() first");
@@ -339,18 +425,6 @@ void spotnik_engine_interrupt(struct spotnik_engine *engine)
     spotnik_engine_unlock(engine);
 }
 
-void spotnik_engine_over(struct spotnik_engine *engine)
-{
-    struct spotnik_core_status status;
-    spotnik_engine_lock(engine);
-    spotnik_core_status(engine->core, &status);
-    if (status.role == SPOTNIK_ROLE_MEMBER && status.parked) {
-        engine->excluded = true;
-        spotnik_engine_changed(engine);
-    }
-    spotnik_engine_unlock(engine);
-}
-
 void spotnik_engine_wake(struct spotnik_engine *engine)
 {
     spotnik_engine_lock(engine);
@@ -365,9 +439,11 @@ int spotnik_engine_leave(struct spotnik_engine *engine, uint64_t timeout_ns)
     uint64_t until_ns = spotnik_time_add(spotnik_clock_ns(), timeout_ns);
     spotnik_engine_lock(engine);
     post(engine, &event);
-    while (!engine->left && !engine->excluded && engine->failed == 0 && spotnik_clock_ns() < until_ns)
+    while (!engine->left && !engine->excluded && engine->failed == 0 && engine->ended == 0
+           && spotnik_clock_ns() < until_ns)
         changed_wait(engine, until_ns);
-    int rc = engine->left || engine->excluded ? 0 : engine->failed != 0 ? trouble(engine) : SPOTNIK_ERR_PARKED;
+    bool out = engine->left || engine->excluded, wrong = engine->failed != 0 || engine->ended != 0;
+    int rc = out ? 0 : wrong ? trouble(engine) : SPOTNIK_ERR_PARKED;
     spotnik_engine_unlock(engine);
     return rc;
 }

@@ -193,6 +193,10 @@ int spotnik_death_new(int wake_fd, struct spotnik_death **ret_death)
     if (death == NULL)
         return SPOTNIK_ERR_MEMORY;
     int rc = spotnik_slots_map((int)fd, &death->slots);
+    if (rc == 0 && death->slots == NULL) {
+        free(death);
+        return 0;
+    }
     if (rc == 0 && index >= death->slots->count)
         rc = spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "SPOTNIK_SLOT %u is beyond the table", index);
     if (rc == 0) {
@@ -335,6 +339,16 @@ static void put(uint64_t *to, double value)
     __atomic_store_n(to, bits, __ATOMIC_RELAXED);
 }
 
+void spotnik_death_tell_waiting(struct spotnik_death *death, uint64_t ms, uint64_t of_ms)
+{
+    struct spotnik_slots *slots = death != NULL && death->own != NULL ? death->slots : NULL;
+
+    if (slots == NULL)
+        return;
+    __atomic_store_n(&slots->waiting_of_ms, of_ms, __ATOMIC_RELAXED);
+    __atomic_store_n(&slots->waiting_ms, ms, __ATOMIC_RELEASE);
+}
+
 void spotnik_death_tell(struct spotnik_death *death, uint64_t step, uint64_t what, double value, double limit)
 {
     struct spotnik_slot *own = death != NULL ? death->own : NULL;
@@ -345,4 +359,41 @@ void spotnik_death_tell(struct spotnik_death *death, uint64_t step, uint64_t wha
     put(&own->told_value, value);
     put(&own->told_limit, limit);
     __atomic_store_n(&own->told_step, step, __ATOMIC_RELEASE);
+}
+
+void spotnik_death_progress(struct spotnik_death *death, uint64_t committed)
+{
+    if (death != NULL && death->own != NULL)
+        __atomic_store_n(&death->own->committed, committed, __ATOMIC_RELEASE);
+}
+
+void spotnik_death_waits(struct spotnik_death *death, uint32_t size, uint32_t needed)
+{
+    struct spotnik_slot *own = death != NULL ? death->own : NULL;
+
+    if (own == NULL || (needed == 0 && __atomic_load_n(&own->needed, __ATOMIC_RELAXED) == 0))
+        return;
+    __atomic_store_n(&own->size, size, __ATOMIC_RELAXED);
+    __atomic_store_n(&own->needed, needed, __ATOMIC_RELEASE);
+}
+
+void spotnik_death_over(struct spotnik_death *death)
+{
+    if (death != NULL && death->own != NULL)
+        __atomic_store_n(&death->own->done, 1, __ATOMIC_RELEASE);
+}
+
+uint32_t spotnik_death_start(const struct spotnik_death *death)
+{
+    if (death == NULL || __atomic_load_n(&death->slots->gathered, __ATOMIC_ACQUIRE) != 0)
+        return 0;
+    return __atomic_load_n(&death->slots->start, __ATOMIC_RELAXED);
+}
+
+void spotnik_death_gathered(struct spotnik_death *death, uint32_t size)
+{
+    uint32_t start = spotnik_death_start(death);
+
+    if (start != 0 && size >= start)
+        __atomic_store_n(&death->slots->gathered, 1, __ATOMIC_RELEASE);
 }

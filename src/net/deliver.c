@@ -6,6 +6,7 @@
 
 #include "base/copy.h"
 #include "base/dtype.h"
+#include "base/fingerprint.h"
 #include "net/share.h"
 #include "net/state.h"
 #include "reduce/reduce.h"
@@ -162,6 +163,20 @@ static void hand_over(struct spotnik_bucket_memory *bucket, uint64_t step, const
         spotnik_copy(bucket->in, result, bytes, bytes);
 }
 
+/* What the caller has now, to be compared with what others have. */
+static void fingerprint(struct spotnik_engine *engine, uint64_t step, const struct spotnik_bucket_result *result, uint32_t count)
+{
+    uint64_t digest = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct spotnik_bucket_memory *bucket = &engine->bucket[i];
+        if (bucket->step[step & 1] == step)
+            digest = spotnik_fingerprint_add(digest, i, step, bucket->kept ? result[i].data : bucket->in,
+                                             bytes_of(bucket, step & 1));
+    }
+    engine->result_step = step;
+    engine->result_digest = digest;
+}
+
 /* Without the lock: until the caller starts buckets again, nobody writes these results and nobody reads
  * the inputs. */
 bool spotnik_deliver(struct spotnik_engine *engine, uint64_t step)
@@ -184,5 +199,6 @@ bool spotnik_deliver(struct spotnik_engine *engine, uint64_t step)
         else if (result[i].data != NULL && result[i].count > 0)
             hand_over(&engine->bucket[i], step, result[i].data, result[i].count * one);
     }
+    fingerprint(engine, step, result, count);
     return stand;
 }

@@ -74,13 +74,18 @@ static int shake_wait(struct spotnik_shake *shake, const char *name, int fd, con
     }
 }
 
-/* Prove the key both ways on a connected socket, which is closed on failure and blocking on success. */
-static int introduce(const struct spotnik_credentials *credentials, const char *name, int fd,
-                     enum spotnik_purpose purpose, const struct patience *patience, struct spotnik_member *ret_peer)
+/* Prove the key both ways on a connected socket, which is closed on failure and blocking on success. *speech: the version to speak; an
+ * older one to try next, or 0. */
+static int introduce(const struct spotnik_credentials *credentials, const char *name, int fd, enum spotnik_purpose purpose,
+                     const struct patience *patience, uint16_t *speech, struct spotnik_member *ret_peer)
 {
+    struct spotnik_credentials spoken = *credentials;
     struct spotnik_shake shake;
-    spotnik_shake_init_client(&shake, credentials, purpose);
+    spoken.speech = *speech;
+    spotnik_shake_init_client(&shake, &spoken, purpose);
+    explicit_bzero(&spoken, sizeof spoken);
     int rc = shake_wait(&shake, name, fd, patience);
+    *speech = spotnik_shake_older(&shake, rc);
     spotnik_shake_done(&shake);
     if (rc == 0 && fcntl(fd, F_SETFL, 0) != 0)
         rc = spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot make a socket blocking: %m");
@@ -97,10 +102,14 @@ static int dial(const struct spotnik_credentials *credentials, const uint8_t add
 {
     char name[SPOTNIK_ADDRESS_TEXT];
     int fd = -1;
+    uint16_t speech = credentials->speech;
+    int rc;
     spotnik_address_format(name, address, port);
-    int rc = connect_wait(name, address, port, patience, &fd, ret_refused);
-    if (rc == 0)
-        rc = introduce(credentials, name, fd, purpose, patience, ret_peer);
+    do {
+        rc = connect_wait(name, address, port, patience, &fd, ret_refused);
+        if (rc == 0)
+            rc = introduce(credentials, name, fd, purpose, patience, &speech, ret_peer);
+    } while (rc == SPOTNIK_ERR_VERSION && speech != 0);
     if (rc == 0)
         *ret_fd = fd;
     return rc;
@@ -136,11 +145,12 @@ int spotnik_engine_dial(struct spotnik_engine *engine, const struct spotnik_memb
     char name[SPOTNIK_ADDRESS_TEXT];
     spotnik_engine_lock(engine); /* we may be about to become another member */
     struct spotnik_credentials credentials = engine->config.credentials;
+    uint16_t speech = credentials.speech = spotnik_speech_of(engine, peer->id);
     spotnik_engine_unlock(engine);
     int fd = unix_socket(engine, &credentials.self, peer), rc;
     spotnik_address_format(name, peer->address, peer->port);
     if (fd >= 0)
-        rc = introduce(&credentials, name, fd, SPOTNIK_PURPOSE_EXCHANGE, &patience, &found);
+        rc = introduce(&credentials, name, fd, SPOTNIK_PURPOSE_EXCHANGE, &patience, &speech, &found);
     else
         rc = dial(&credentials, peer->address, peer->port, SPOTNIK_PURPOSE_EXCHANGE, &patience, &fd, &found, NULL);
     explicit_bzero(&credentials, sizeof credentials);

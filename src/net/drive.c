@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "base/time.h"
+#include "net/mismatch.h"
 #include "net/probe.h"
 #include "net/share.h"
 #include "net/state.h"
@@ -113,6 +114,7 @@ static void view_installed(struct spotnik_engine *engine)
     struct spotnik_core_status status;
     spotnik_core_status(engine->core, &status);
     spotnik_death_move_on(engine->death, status.epoch);
+    spotnik_death_gathered(engine->death, status.size);
     engine->frozen = false;
     data_cut(engine);
     spotnik_lanes_doubt(engine);
@@ -137,6 +139,7 @@ static void step_begun(struct spotnik_engine *engine, const struct spotnik_actio
 static void step_committed(struct spotnik_engine *engine, const struct spotnik_action *action)
 {
     engine->committed = action->step;
+    spotnik_death_progress(engine->death, action->step);
     spotnik_share_committed(engine);
     recovery_commit(engine);
 }
@@ -221,6 +224,8 @@ static void perform(struct spotnik_engine *engine, const struct spotnik_action *
         break;
     case SPOTNIK_ACTION_FAILED:
         engine->failed = action->error;
+        engine->diverged = *spotnik_core_divergence(engine->core);
+        spotnik_mismatch_text(engine->core, engine->mismatch, sizeof engine->mismatch);
         break;
     }
     spotnik_engine_changed(engine);
@@ -267,8 +272,11 @@ static bool is_timeless(enum spotnik_event_kind kind)
 void spotnik_engine_drive(struct spotnik_engine *engine, struct spotnik_event *event)
 {
     SPOTNIK_ASSERT(!engine->driving);
+    if (!is_timeless(event->kind) && !spotnik_owns(engine))
+        return;
     engine->driving = true;
     event->now_ns = is_timeless(event->kind) ? 0 : spotnik_clock_ns();
+    spotnik_lease_check(engine);
     spotnik_net_look(event, NULL, false);
     spotnik_core_step(engine->core, event);
     spotnik_net_look(event, NULL, true);
@@ -285,5 +293,7 @@ void spotnik_engine_tell(struct spotnik_engine *engine, enum spotnik_event_kind 
                          const struct spotnik_member *peer, enum spotnik_proof proof)
 {
     struct spotnik_event event = { .kind = kind, .peer = *peer, .proof = proof };
+    if (kind == SPOTNIK_EVENT_LINK_UP)
+        event.count = spotnik_speech_of(engine, peer->id);
     spotnik_engine_drive(engine, &event);
 }

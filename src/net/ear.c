@@ -28,7 +28,17 @@ int spotnik_ear_open(struct spotnik_engine *engine, struct spotnik_ear *ear, str
         close(fd);
     else
         ear->socket.readable = true;
+    ear->inode = spotnik_socket_inode(fd);
     return rc;
+}
+
+void spotnik_ear_place(struct spotnik_ear *ear, const uint8_t payload[SPOTNIK_PLACES_BYTES])
+{
+    struct spotnik_places its, ours;
+    spotnik_places_decode(payload, &its);
+    spotnik_places_of(ear->socket.fd, &ours);
+    ear->direct = its.local_port == ours.remote_port && its.remote_port == ours.local_port
+                  && memcmp(its.local, ours.remote, sizeof its.local) == 0 && memcmp(its.remote, ours.local, sizeof its.remote) == 0;
 }
 
 /* What is left of the last read goes to the front. */
@@ -49,8 +59,9 @@ enum spotnik_hearing spotnik_ear_read(struct spotnik_ear *ear, size_t *pass)
         ear->socket.readable = false;
         return SPOTNIK_HEARING_NOTHING;
     }
-    if (got <= 0) /* in the middle of a frame it was not the end of what there was to say */
-        return got == 0 && ear->in_have == 0 ? SPOTNIK_HEARING_END : SPOTNIK_HEARING_BROKEN;
+    if (got <= 0) /* in the middle of a frame it was not the end of what there was to say, nor when another file has taken its place */
+        return got == 0 && ear->in_have == 0 && spotnik_socket_inode(ear->socket.fd) == ear->inode ? SPOTNIK_HEARING_END
+                                                                                               : SPOTNIK_HEARING_BROKEN;
     if ((size_t)got < ear->in_size - ear->in_have)
         spotnik_socket_drained(&ear->socket);
     ear->in_have += (size_t)got;

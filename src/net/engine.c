@@ -25,7 +25,7 @@ static void *aligned_new(size_t bytes)
     return aligned_alloc(CORE_ALIGNMENT, (bytes + CORE_ALIGNMENT - 1) & ~(size_t)(CORE_ALIGNMENT - 1));
 }
 
-static void core_reset(struct spotnik_engine *engine)
+void spotnik_engine_core_reset(struct spotnik_engine *engine)
 {
     const struct spotnik_engine_config *config = &engine->config;
     engine->core = spotnik_core_init(engine->core_memory, &config->limits, &config->credentials.self,
@@ -42,7 +42,7 @@ static int memory_get(struct spotnik_engine *engine)
         return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for a job of up to %u members",
                                     limits->members_max);
     engine->storage = spotnik_wire_storage_init(engine->storage_memory, limits);
-    core_reset(engine); /* after sockets_open(): the core tells others our port */
+    spotnik_engine_core_reset(engine); /* after sockets_open(): the core tells others our port */
     return 0;
 }
 
@@ -78,6 +78,7 @@ static int sockets_open(struct spotnik_engine *engine)
     if (rc != 0)
         return rc;
     engine->listener.fd = fd;
+    spotnik_owns_note(engine);
     engine->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     engine->wake.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (engine->epoll_fd < 0 || engine->wake.fd < 0)
@@ -135,6 +136,8 @@ static void engine_release(struct spotnik_engine *engine)
         free(socket);
     }
     spotnik_death_free(engine->death);
+    for (uint32_t i = 0; i < engine->knocks; i++)
+        close(engine->knock[i].fd);
     close_fd(engine->listener.fd);
     close_fd(engine->wake.fd);
     spotnik_attend_free(engine);
@@ -208,7 +211,7 @@ void spotnik_engine_resume(struct spotnik_engine *engine, uint64_t committed, co
 {
     struct spotnik_event event = { .kind = SPOTNIK_EVENT_RESUME, .committed = committed, .ledger = ledger };
     spotnik_engine_lock(engine);
-    engine->committed = committed;
+    engine->committed = engine->origin = committed;
     spotnik_engine_drive(engine, &event);
     spotnik_engine_unlock(engine);
 }
@@ -233,7 +236,7 @@ static void past_forget(struct spotnik_engine *engine)
     for (uint32_t i = 0; i < SPOTNIK_BUCKET_SLOTS; i++)
         engine->bucket[i].step[0] = engine->bucket[i].step[1] = 0;
     engine->begun = engine->handed_out = engine->sealed = false;
-    engine->excluded = engine->left = engine->frozen = false;
+    engine->excluded = engine->left = engine->frozen = engine->entering = false;
     engine->failed = 0;
     engine->parked_ns = 0;
 }
@@ -244,10 +247,10 @@ void spotnik_engine_forget(struct spotnik_engine *engine)
     spotnik_engine_lock(engine);
     spotnik_core_status(engine->core, &status);
     if (status.role != SPOTNIK_ROLE_IDLE) {
-        spotnik_links_die(engine);
+        spotnik_links_retire(engine, SPOTNIK_GOODBYE_OVER);
         past_forget(engine);
         spotnik_share_reset(engine);
-        core_reset(engine);
+        spotnik_engine_core_reset(engine);
         spotnik_engine_kick(engine);
     }
     spotnik_engine_unlock(engine);
@@ -259,15 +262,16 @@ int spotnik_engine_join(struct spotnik_engine *engine, struct spotnik_id id, uin
     spotnik_engine_lock(engine);
     spotnik_core_status(engine->core, &status);
     if (status.role != SPOTNIK_ROLE_IDLE) {
-        spotnik_links_retire(engine, SPOTNIK_GOODBYE_EXCLUDED);
+        spotnik_links_retire(engine, SPOTNIK_GOODBYE_OVER);
         past_forget(engine);
     } else
         spotnik_links_retire(engine, SPOTNIK_GOODBYE_SHUTDOWN); /* the new core knows none of them */
     engine->config.credentials.self.id = id;
     spotnik_death_renew(engine->death, id);
     spotnik_share_reset(engine);
-    core_reset(engine);
+    spotnik_engine_core_reset(engine);
     engine->committed = committed;
+    engine->origin = 0;
     struct spotnik_event event = { .kind = SPOTNIK_EVENT_JOIN, .committed = committed };
     spotnik_engine_drive(engine, &event);
     spotnik_engine_kick(engine);
@@ -278,6 +282,7 @@ int spotnik_engine_join(struct spotnik_engine *engine, struct spotnik_id id, uin
 void spotnik_engine_enter(struct spotnik_engine *engine, const struct spotnik_member *sponsor)
 {
     spotnik_engine_lock(engine);
+    engine->entering = true;
     spotnik_engine_tell(engine, SPOTNIK_EVENT_ENTER_READY, sponsor, SPOTNIK_PROOF_NONE);
     spotnik_engine_kick(engine);
     spotnik_engine_unlock(engine);
@@ -298,6 +303,16 @@ bool spotnik_engine_is_noticed(const struct spotnik_engine *engine)
 void spotnik_engine_tell_agent(struct spotnik_engine *engine, uint64_t step, uint64_t what, double value, double limit)
 {
     spotnik_death_tell(engine->death, step, what, value, limit);
+}
+
+void spotnik_engine_tell_over(struct spotnik_engine *engine)
+{
+    spotnik_death_over(engine->death);
+}
+
+void spotnik_engine_tell_waiting(struct spotnik_engine *engine, uint64_t ns, uint64_t of_ns)
+{
+    spotnik_death_tell_waiting(engine->death, ns / SPOTNIK_MS, of_ns / SPOTNIK_MS);
 }
 
 void spotnik_engine_vote_set(struct spotnik_engine *engine, const struct spotnik_member *vote)

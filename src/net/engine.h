@@ -20,6 +20,7 @@ struct spotnik_credentials {
     uint8_t job[16];            /* hash of the job name */
     uint8_t key[32];            /* the job key */
     struct spotnik_member self; /* address and port as others reach us */
+    uint16_t speech;            /* the newest wire version to speak; 0: SPOTNIK_WIRE_VERSION */
 };
 
 enum spotnik_purpose {
@@ -175,6 +176,12 @@ bool spotnik_engine_is_noticed(const struct spotnik_engine *engine);
 /* [any] The vote this process gives to those who ask by SPOTNIK_PURPOSE_PEERS. */
 void spotnik_engine_vote_set(struct spotnik_engine *engine, const struct spotnik_member *vote);
 
+#define SPOTNIK_CALLERS_KEPT 8
+
+/* [any] Who has asked us by SPOTNIK_PURPOSE_PEERS in the last seconds: members do, for those who look for the job. Returns
+ * how many (at most max). */
+uint32_t spotnik_engine_callers(struct spotnik_engine *engine, struct spotnik_member *ret, uint32_t max);
+
 /* [any] Open a control link to somebody who is no member of our view, as far as we know: it tells us if the
  * job has gone on without us. */
 void spotnik_engine_greet(struct spotnik_engine *engine, const struct spotnik_member *peer);
@@ -192,12 +199,31 @@ void spotnik_engine_interrupt(struct spotnik_engine *engine);
  * has lost its donors would go on asking, and be let into a view in which nobody steps for it. */
 void spotnik_engine_forget(struct spotnik_engine *engine);
 
-/* [any] The caller has proof from elsewhere that all others of our view have left the job in good order: a parked
- * member is excluded, as if one of them had told it. Does nothing to one that is not parked. */
+/* [any] The caller has proof from elsewhere that the view of a parked member will not go on: it is excluded, as if another
+ * had told it, and commits nothing more. Does nothing to one that is not parked. */
 void spotnik_engine_over(struct spotnik_engine *engine);
+
+/* [any] This member must not go on: it commits nothing more, and its caller gets `error` with `why`. */
+void spotnik_engine_end(struct spotnik_engine *engine, int error, const char *why);
+
+/* [any] From now on steps are committed only until then, by CLOCK_BOOTTIME, unless it is told anew. */
+void spotnik_engine_lease_set(struct spotnik_engine *engine, uint64_t until_boot_ns);
+/* [any] Is it over? */
+bool spotnik_engine_is_barred(struct spotnik_engine *engine);
+
+/* [caller] In no view, after _forget(): be another member from now on, before _found(). */
+void spotnik_engine_rename(struct spotnik_engine *engine, struct spotnik_id id);
 
 /* [any] For the log of the agent that started us, if there is one: a change of strategy (slots.h). */
 void spotnik_engine_tell_agent(struct spotnik_engine *engine, uint64_t step, uint64_t what, double value, double limit);
+
+/* [any] For that agent: the job has told us that it is over. */
+void spotnik_engine_tell_over(struct spotnik_engine *engine);
+
+/* [any] How many members the next step needs: members_min, or for the first one what the agent wants. */
+uint32_t spotnik_engine_members_needed(struct spotnik_engine *engine);
+/* [any] For the same log: the search for the job waits for somebody who may be alive, for so long of so long; 0, 0: no more. */
+void spotnik_engine_tell_waiting(struct spotnik_engine *engine, uint64_t ns, uint64_t of_ns);
 
 /* [any] Make a waiting step_begin call the boundary hook now. */
 void spotnik_engine_wake(struct spotnik_engine *engine);

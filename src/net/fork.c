@@ -11,6 +11,7 @@
 #define NOTED_MAX 4096 /* higher ones stay open in children */
 
 static uint64_t inode[NOTED_MAX]; /* of the socket that was noted under this number; 0: none. Atomic */
+static uint32_t generation;
 static pthread_once_t registered = PTHREAD_ONCE_INIT;
 
 /* Zero also for what is no socket. */
@@ -23,6 +24,7 @@ static uint64_t socket_inode(int fd)
 /* Only what is allowed after the fork of a process with threads. */
 static void in_child(void)
 {
+    generation++;
     for (int fd = 0; fd < NOTED_MAX; fd++)
         if (inode[fd] != 0 && socket_inode(fd) == inode[fd])
             close(fd);
@@ -31,6 +33,12 @@ static void in_child(void)
 static void enlist(void)
 {
     pthread_atfork(NULL, NULL, in_child);
+}
+
+uint32_t spotnik_fork_generation(void)
+{
+    pthread_once(&registered, enlist);
+    return generation;
 }
 
 void spotnik_fork_note(int fd)

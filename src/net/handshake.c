@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include "net/auth.h"
+#include "wire/frame.h"
 
 /* Where the nonce stands in HELLO and ANSWER (docs/wire-format.md). */
 #define NONCE_AT (SPOTNIK_HANDSHAKE_PREAMBLE_BYTES + SPOTNIK_JOB_HASH_BYTES)
@@ -30,6 +31,7 @@ static void init(struct spotnik_shake *shake, const struct spotnik_credentials *
     memcpy(shake->wire.key, credentials->key, sizeof shake->wire.key);
     memcpy(shake->wire.job, credentials->job, sizeof shake->wire.job);
     shake->wire.self = credentials->self;
+    shake->wire.speech = credentials->speech;
     spotnik_auth_random(shake->wire.nonce, sizeof shake->wire.nonce);
     shake->in_want = SPOTNIK_HANDSHAKE_PREAMBLE_BYTES;
 }
@@ -229,6 +231,12 @@ int spotnik_shake_run(struct spotnik_shake *shake, int fd)
     return rc;
 }
 
+uint16_t spotnik_shake_older(const struct spotnik_shake *shake, int error)
+{
+    uint16_t ours = shake->wire.speech != 0 ? shake->wire.speech : SPOTNIK_WIRE_VERSION, theirs = shake->wire.peer_version;
+    return error == SPOTNIK_ERR_VERSION && shake->from_peer && theirs >= SPOTNIK_WIRE_OLDEST && theirs < ours ? theirs : 0;
+}
+
 const char *spotnik_shake_text(const struct spotnik_shake *shake, int error)
 {
     switch (error) {
@@ -237,7 +245,7 @@ const char *spotnik_shake_text(const struct spotnik_shake *shake, int error)
     case SPOTNIK_ERR_JOB:
         return "belongs to another job; compare SPOTNIK_JOB and SPOTNIK_PEERS";
     case SPOTNIK_ERR_VERSION:
-        return "speaks another wire version; install the same Spotnik everywhere";
+        return "speaks another wire version; all members must have one of two Spotniks that follow each other";
     case SPOTNIK_ERR_ARGUMENT:
         return "does not speak Spotnik's protocol";
     case SPOTNIK_ERR_SYSTEM:

@@ -60,6 +60,9 @@ void spotnik_shake_answers(const struct spotnik_shake *shake, uint8_t ret_name[S
  * told why, as far as it went without waiting. */
 int spotnik_shake_run(struct spotnik_shake *shake, int fd);
 
+/* The client was refused, and the server names an older wire version that we speak, too: which. 0: that is not what is wrong. */
+uint16_t spotnik_shake_older(const struct spotnik_shake *shake, int error);
+
 /* "has another job key", ...: to put after the name of the peer. */
 const char *spotnik_shake_text(const struct spotnik_shake *shake, int error);
 

@@ -77,6 +77,7 @@ static bool adopt(struct spotnik_engine *engine, struct spotnik_lane *lane, int 
     lane->first.up = true;
     lane->first.socket.writable = true;
     lane->turn_epoch = 0;
+    lane->speech = spotnik_speech_of(engine, lane->peer.id);
     memcpy(lane->name, name, sizeof lane->name);
     spotnik_widen_begin(engine, lane);
     return true;
@@ -250,6 +251,7 @@ static void queue_fill(struct spotnik_engine *engine, struct spotnik_lane *lane,
         queued += track->frame[i].bytes - track->frame[i].sent;
     while (track->count < most && queued < QUEUE_BYTES && spotnik_core_send_next(engine->core, lane->peer.id, &transfer)) {
         frame_make(engine, &transfer, turn_next(lane, transfer.header.epoch), &track->frame[track->count]);
+        spotnik_frame_version_set(track->frame[track->count].prefix, lane->speech);
         queued += track->frame[track->count++].bytes;
     }
 }

@@ -109,15 +109,6 @@ void spotnik_links_retire(struct spotnik_engine *engine, enum spotnik_goodbye re
         retire(engine, link, reason);
 }
 
-/* The member that we were is no more, and will never act again. Without a GOODBYE that is what the peer reads from the end of our
- * words: a death. A GOODBYE proves none, and a view of two that is left by its smaller id would have no quorum for ever. */
-void spotnik_links_die(struct spotnik_engine *engine)
-{
-    for (struct spotnik_link *link = engine->links; link != NULL; link = link->next)
-        if (link->state != SPOTNIK_LINK_RETIRING)
-            wind_up(engine, link);
-}
-
 /* ---- up ---- */
 
 static struct spotnik_link *link_new(struct spotnik_engine *engine, const struct spotnik_opening *opening,
@@ -169,6 +160,7 @@ void spotnik_link_call(struct spotnik_engine *engine, struct spotnik_opening *op
         return;
     }
     link->dialled = true;
+    spotnik_voice_place(&link->voice);
 }
 
 /* A peer calls: dial back. It has given up what it called before. */
@@ -197,8 +189,12 @@ void spotnik_link_called(struct spotnik_engine *engine, struct spotnik_opening *
 void spotnik_link_answer(struct spotnik_engine *engine, struct spotnik_opening *opening)
 {
     struct spotnik_link *link = half_find(engine, SPOTNIK_LINK_CALLED, opening->name);
-    if (link != NULL && link->voice.socket.fd < 0 && spotnik_voice_open(engine, &link->voice, opening) != 0)
+    if (link == NULL || link->voice.socket.fd >= 0)
+        return;
+    if (spotnik_voice_open(engine, &link->voice, opening) != 0)
         ended(engine, link, SPOTNIK_GOODBYE_SHUTDOWN, SPOTNIK_PROOF_NONE);
+    else
+        spotnik_voice_place(&link->voice);
 }
 
 /* We could not. */
@@ -269,7 +265,8 @@ static void goodbye_take(struct spotnik_engine *engine, struct spotnik_link *lin
     }
     if (reason == SPOTNIK_GOODBYE_PROTOCOL || reason == SPOTNIK_GOODBYE_VERSION)
         shun(engine, link->peer.id);
-    ended(engine, link, SPOTNIK_GOODBYE_SHUTDOWN, SPOTNIK_PROOF_NONE);
+    bool over = reason == SPOTNIK_GOODBYE_LEAVING || reason == SPOTNIK_GOODBYE_OVER;
+    ended(engine, link, SPOTNIK_GOODBYE_SHUTDOWN, over && link->heard ? SPOTNIK_PROOF_GONE : SPOTNIK_PROOF_NONE);
 }
 
 /* False: the peer breaks the protocol. */
@@ -302,6 +299,10 @@ static bool frame_take(struct spotnik_engine *engine, struct spotnik_link *link,
     enum spotnik_goodbye reason;
     if (frame->kind == SPOTNIK_FRAME_CONTROL)
         return control_take(engine, link, payload, frame->payload_bytes);
+    if (frame->kind == SPOTNIK_FRAME_PLACES) {
+        spotnik_ear_place(&link->ear, payload);
+        return true;
+    }
     if (frame->kind != SPOTNIK_FRAME_GOODBYE || frame->payload_bytes != SPOTNIK_GOODBYE_BYTES
         || spotnik_goodbye_decode(payload, &reason) != 0)
         return false;
@@ -335,6 +336,18 @@ static bool is_deaf(const struct spotnik_engine *engine, const struct spotnik_li
            && !spotnik_voice_is_heard(&link->voice, spotnik_clock_ns(), limit_ns);
 }
 
+/* FIN: this was all that anybody ever said there. On our own host, with nobody between us, its kernel is ours, and its process has ended.
+ * From another host it may have been said by a proxy that starts again. */
+static enum spotnik_proof end_proof(const struct spotnik_engine *engine, const struct spotnik_link *link)
+{
+    uint64_t host = engine->config.credentials.self.host;
+    if (!link->heard)
+        return SPOTNIK_PROOF_NONE;
+    if (!link->ear.direct)
+        return SPOTNIK_PROOF_END;
+    return link->peer.host == host && host != 0 ? SPOTNIK_PROOF_GONE : SPOTNIK_PROOF_LIKELY;
+}
+
 /* True: there may be more to read. */
 static bool hear_link(struct spotnik_engine *engine, struct spotnik_link *link)
 {
@@ -345,10 +358,8 @@ static bool hear_link(struct spotnik_engine *engine, struct spotnik_link *link)
         enum spotnik_hearing hearing = spotnik_ear_read(&link->ear, &pass);
         if (hearing == SPOTNIK_HEARING_MORE)
             frames_take(engine, link);
-        else if (hearing
-                 == SPOTNIK_HEARING_END) /* FIN: its process has ended, and this was all it ever said */
-            ended(engine, link, SPOTNIK_GOODBYE_SHUTDOWN,
-                  link->heard ? SPOTNIK_PROOF_GONE : SPOTNIK_PROOF_NONE);
+        else if (hearing == SPOTNIK_HEARING_END)
+            ended(engine, link, SPOTNIK_GOODBYE_SHUTDOWN, end_proof(engine, link));
         else if (hearing == SPOTNIK_HEARING_BROKEN)
             ended(engine, link, SPOTNIK_GOODBYE_SHUTDOWN, SPOTNIK_PROOF_NONE);
     }

@@ -17,10 +17,9 @@
 #include "net/share.h"
 #include "net/state.h"
 
-#define ACCEPT_AGAIN_NS (100 * SPOTNIK_MS)
 #define STATUS_BYTES (256u * 1024)
 
-static void close_opening(struct spotnik_engine *engine, struct spotnik_opening *opening)
+void spotnik_opening_close(struct spotnik_engine *engine, struct spotnik_opening *opening)
 {
     if (opening->socket.fd >= 0)
         close(spotnik_socket_release(&opening->socket, engine->epoll_fd));
@@ -47,54 +46,18 @@ static struct spotnik_opening *opening_new(struct spotnik_engine *engine)
 
 /* ---- in ---- */
 
-/* Make room at the door: the one that has stood there longest (the list is youngest first) goes. */
-static void strangers_bound(struct spotnik_engine *engine)
+struct spotnik_opening *spotnik_opening_admit(struct spotnik_engine *engine, int fd)
 {
-    struct spotnik_opening *oldest = NULL;
-    uint32_t count = 0;
-    for (struct spotnik_opening *opening = engine->openings; opening != NULL; opening = opening->next) {
-        if (opening->dialled || opening->socket.fd < 0 || opening->wants_hook)
-            continue;
-        oldest = opening;
-        count++;
-    }
-    if (count >= SPOTNIK_HALF_OPEN_MAX)
-        close_opening(engine, oldest);
-}
-
-void spotnik_opening_admit(struct spotnik_engine *engine, int fd)
-{
-    strangers_bound(engine);
     struct spotnik_opening *opening = opening_new(engine);
-    if (opening == NULL) {
-        close(fd);
-        return;
-    }
+    if (opening == NULL)
+        return NULL;
+    spotnik_fork_note(fd);
     spotnik_socket_tune(fd, engine->config.credentials.self.address);
     spotnik_shake_init_server(&opening->shake, &engine->config.credentials);
     if (spotnik_socket_watch(&opening->socket, engine->epoll_fd, fd, SPOTNIK_SOCKET_OPENING) != 0)
-        close(fd);
-    opening->socket.readable = opening->socket.fd >= 0;
-}
-
-void spotnik_opening_accept(struct spotnik_engine *engine)
-{
-    engine->accept_ns = SPOTNIK_NEVER;
-    for (;;) {
-        int fd = accept4(engine->listener.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd >= 0) {
-            spotnik_fork_note(fd);
-            spotnik_opening_admit(engine, fd);
-            continue;
-        }
-        if (errno == EINTR || errno == ECONNABORTED)
-            continue;
-        engine->listener.readable = false;
-        if (errno != EAGAIN
-            && errno != EWOULDBLOCK) /* out of descriptors or memory: they wait in the backlog */
-            engine->accept_ns = spotnik_time_add(spotnik_clock_ns(), ACCEPT_AGAIN_NS);
-        return;
-    }
+        return NULL; /* with no socket, it is taken out of the list */
+    opening->socket.readable = true;
+    return opening;
 }
 
 /* ---- out ---- */
@@ -124,7 +87,7 @@ static void dial_forget(struct spotnik_engine *engine, struct spotnik_opening *o
     opening->error = 0;
     opening->start_ns = 0;
     opening->wants_hook = false;
-    close_opening(engine, opening);
+    spotnik_opening_close(engine, opening);
 }
 
 /* The result comes later: as an event of the socket, or in opening->error. */
@@ -156,12 +119,26 @@ static struct spotnik_opening *dial_new(struct spotnik_engine *engine, const str
     opening->purpose = purpose;
     opening->peer = *peer;
     opening->start_ns = shunned_until(engine, peer->id);
-    spotnik_shake_init_client(&opening->shake, &engine->config.credentials, purpose);
     return opening;
+}
+
+/* What we say first; again, when the peer speaks an older version. */
+static void shake_init(struct spotnik_engine *engine, struct spotnik_opening *opening)
+{
+    struct spotnik_credentials credentials = engine->config.credentials;
+    credentials.speech = spotnik_speech_of(engine, opening->peer.id);
+    if (opening->purpose == SPOTNIK_PURPOSE_BACK)
+        spotnik_shake_init_back(&opening->shake, &credentials, opening->name);
+    else if (opening->purpose == SPOTNIK_PURPOSE_WIDEN)
+        spotnik_shake_init_widen(&opening->shake, &credentials, opening->name);
+    else
+        spotnik_shake_init_client(&opening->shake, &credentials, opening->purpose);
+    explicit_bzero(&credentials, sizeof credentials);
 }
 
 static void dial_start(struct spotnik_engine *engine, struct spotnik_opening *opening)
 {
+    shake_init(engine, opening);
     if (opening->start_ns <= spotnik_clock_ns())
         connect_begin(engine, opening);
 }
@@ -185,7 +162,6 @@ void spotnik_opening_answer(struct spotnik_engine *engine, const struct spotnik_
     if (opening == NULL)
         return; /* the link waits for it, and is given up */
     memcpy(opening->name, name, sizeof opening->name);
-    spotnik_shake_init_back(&opening->shake, &engine->config.credentials, name);
     dial_start(engine, opening);
 }
 
@@ -197,7 +173,6 @@ void spotnik_opening_widen(struct spotnik_engine *engine, const struct spotnik_m
     if (opening == NULL)
         return; /* the lane stays as wide as it is */
     memcpy(opening->name, name, sizeof opening->name);
-    spotnik_shake_init_widen(&opening->shake, &engine->config.credentials, name);
     dial_start(engine, opening);
 }
 
@@ -221,7 +196,7 @@ static void dial_failed(struct spotnik_engine *engine, struct spotnik_opening *o
 {
     struct spotnik_member peer = opening->peer;
     opening->error = 0;
-    close_opening(engine, opening);
+    spotnik_opening_close(engine, opening);
     if (opening->purpose == SPOTNIK_PURPOSE_SHARE)
         return; /* it is tried again; until then steps go round the ring */
     if (opening->purpose == SPOTNIK_PURPOSE_DATA)
@@ -255,14 +230,29 @@ static void refusal_note(struct spotnik_engine *engine, const struct spotnik_ope
              spotnik_shake_text(&opening->shake, error));
 }
 
+/* The peer has not been upgraded yet: once more, in its words. */
+static bool dial_older(struct spotnik_engine *engine, struct spotnik_opening *opening, int error)
+{
+    uint16_t older = opening->dialled ? spotnik_shake_older(&opening->shake, error) : 0;
+    if (older == 0)
+        return false;
+    spotnik_speech_note(engine, opening->peer.id, older);
+    spotnik_opening_close(engine, opening);
+    shake_init(engine, opening);
+    connect_begin(engine, opening);
+    return true;
+}
+
 static void shake_failed(struct spotnik_engine *engine, struct spotnik_opening *opening, int error)
 {
+    if (dial_older(engine, opening, error))
+        return;
     if (error != SPOTNIK_ERR_PEERS)
         refusal_note(engine, opening, error);
-    if (opening->dialled)
-        dial_failed(engine, opening, SPOTNIK_PROOF_NONE);
+    if (opening->dialled) /* hung up: its process may be about to end */
+        dial_failed(engine, opening, error == SPOTNIK_ERR_PEERS ? SPOTNIK_PROOF_LIKELY : SPOTNIK_PROOF_NONE);
     else
-        close_opening(engine, opening);
+        spotnik_opening_close(engine, opening);
 }
 
 static void peers_reply(struct spotnik_engine *engine, struct spotnik_opening *opening)
@@ -270,6 +260,7 @@ static void peers_reply(struct spotnik_engine *engine, struct spotnik_opening *o
     const struct spotnik_view *view = spotnik_core_view(engine->core);
     struct spotnik_core_status status;
     spotnik_core_status(engine->core, &status);
+    spotnik_caller_note(engine, &opening->shake.wire.peer);
     struct spotnik_answer answer = { .self = engine->config.credentials.self, .vote = engine->vote };
     if (status.role == SPOTNIK_ROLE_MEMBER) {
         answer.epoch = view->epoch;
@@ -278,7 +269,7 @@ static void peers_reply(struct spotnik_engine *engine, struct spotnik_opening *o
     }
     opening->reply = malloc(SPOTNIK_ANSWER_BYTES);
     if (opening->reply == NULL) {
-        close_opening(engine, opening);
+        spotnik_opening_close(engine, opening);
         return;
     }
     spotnik_answer_encode(&answer, (uint8_t *)opening->reply);
@@ -318,17 +309,18 @@ static void guest_enter(struct spotnik_engine *engine, struct spotnik_opening *o
         peers_reply(engine, opening);
         return;
     }
-    close_opening(engine, opening); /* unless it has become something else */
+    spotnik_opening_close(engine, opening); /* unless it has become something else */
 }
 
-/* Somebody who holds the key answered where we dialled. Another id than expected: the expected process is
- * not there any more, for two cannot listen on one port. */
+/* Somebody who holds the key answered where we dialled. Another id than expected, of the same host: the expected process is
+ * not there any more, for two cannot listen on one port. Of another host: the address is not what it was, or never was. */
 static void host_answered(struct spotnik_engine *engine, struct spotnik_opening *opening)
 {
     struct spotnik_id found = opening->shake.wire.peer.id;
     struct spotnik_member expected = opening->peer;
     bool ourselves = spotnik_id_equal(found, engine->config.credentials.self.id);
     bool as_expected = spotnik_id_equal(found, expected.id);
+    bool same_host = opening->shake.wire.peer.host == expected.host && expected.host != 0;
     if (!as_expected && opening->purpose != SPOTNIK_PURPOSE_CONTROL) {
         dial_failed(engine, opening, SPOTNIK_PROOF_NONE);
         return;
@@ -343,9 +335,9 @@ static void host_answered(struct spotnik_engine *engine, struct spotnik_opening 
         spotnik_share_adopt(engine, opening);
     else if (!ourselves)
         spotnik_link_call(engine, opening);
-    close_opening(engine, opening); /* unless it has become something else */
+    spotnik_opening_close(engine, opening); /* unless it has become something else */
     if (!as_expected)
-        spotnik_engine_tell(engine, SPOTNIK_EVENT_DIAL_FAILED, &expected, SPOTNIK_PROOF_GONE);
+        spotnik_engine_tell(engine, SPOTNIK_EVENT_DIAL_FAILED, &expected, same_host ? SPOTNIK_PROOF_GONE : SPOTNIK_PROOF_NONE);
 }
 
 static void shake_on(struct spotnik_engine *engine, struct spotnik_opening *opening)
@@ -354,6 +346,8 @@ static void shake_on(struct spotnik_engine *engine, struct spotnik_opening *open
     int rc = spotnik_shake_run(&opening->shake, opening->socket.fd);
     if (rc == SPOTNIK_SHAKE_AGAIN)
         return;
+    if (rc == 0)
+        spotnik_speech_note(engine, opening->shake.wire.peer.id, opening->shake.wire.speech);
     if (rc != 0)
         shake_failed(engine, opening, rc);
     else if (opening->dialled)
@@ -379,7 +373,7 @@ static void reply_on(struct spotnik_engine *engine, struct spotnik_opening *open
             break;
         opening->reply_at += (size_t)sent;
     }
-    close_opening(engine, opening);
+    spotnik_opening_close(engine, opening);
 }
 
 /* ---- the loop's part ---- */
@@ -411,7 +405,7 @@ static void run_one(struct spotnik_engine *engine, struct spotnik_opening *openi
     if (opening->dialled)
         dial_failed(engine, opening, SPOTNIK_PROOF_NONE);
     else
-        close_opening(engine, opening);
+        spotnik_opening_close(engine, opening);
 }
 
 static void reap(struct spotnik_engine *engine)
@@ -439,7 +433,7 @@ void spotnik_openings_run(struct spotnik_engine *engine, uint64_t now_ns)
 
 uint64_t spotnik_openings_deadline(const struct spotnik_engine *engine)
 {
-    uint64_t due_ns = engine->accept_ns;
+    uint64_t due_ns = engine->listener.readable ? 0 : engine->accept_ns;
     for (const struct spotnik_opening *opening = engine->openings; opening != NULL; opening = opening->next) {
         if (opening->error != 0)
             return 0;
@@ -481,7 +475,7 @@ static void status_serve(struct spotnik_engine *engine, struct spotnik_opening *
     opening->reply = text;
     opening->reply_size = size < STATUS_BYTES ? size : STATUS_BYTES;
     if (text == NULL)
-        close_opening(engine, opening);
+        spotnik_opening_close(engine, opening);
     else
         reply_on(engine, opening);
     spotnik_engine_unlock(engine);

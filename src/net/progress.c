@@ -91,8 +91,15 @@ static void rest(struct spotnik_engine *engine, uint64_t until_ns)
     int count = epoll_pwait2(engine->epoll_fd, event, EVENTS, &wait, NULL);
     if (count < 0 && errno == ENOSYS)
         count = epoll_wait(engine->epoll_fd, event, EVENTS, (int)((wait_ns + SPOTNIK_MS - 1) / SPOTNIK_MS));
+    int error = count < 0 ? errno : 0;
+    for (int i = 0; i < count; i++)
+        engine->listener.readable |= event[i].data.ptr == &engine->listener;
+    if (spotnik_door_is_due(engine))
+        spotnik_door_collect(engine);
     spotnik_engine_lock(engine);
     engine->wake_ns = 0;
+    if (error == EBADF || error == EINVAL)
+        spotnik_owns_lost(engine);
     for (int i = 0; i < count; i++)
         spotnik_progress_mark(engine, &event[i]);
 }
@@ -102,17 +109,18 @@ static void hear(struct spotnik_engine *engine)
 {
     bool more = true;
     for (int i = 0; more && i < HEAR_MAX; i++) {
-        if (engine->listener.readable || spotnik_clock_ns() >= engine->accept_ns)
-            spotnik_opening_accept(engine);
-        spotnik_share_accept(engine);
+        if (i == 0) { /* in turns: strangers come as fast as they are let in */
+            spotnik_door_open(engine);
+            spotnik_share_accept(engine);
+        }
         more = spotnik_links_read(engine);
         spotnik_openings_run(engine, spotnik_clock_ns());
     }
 }
 
 /* What the dead had sent is read before its certificate counts; yet some of it may still be on its way. So
- * the certificate is proof only of a member that had not voted for any view after ours: it cannot have
- * fenced us. Of others FIN is awaited. */
+ * the certificate says itself how far it had gone, and the core compares: who had voted for no view after ours
+ * cannot have fenced us. */
 static void deaths(struct spotnik_engine *engine)
 {
     struct spotnik_id peer;
@@ -120,9 +128,8 @@ static void deaths(struct spotnik_engine *engine)
     while (spotnik_death_take(engine->death, &peer, &epoch)) {
         poll_now(engine);
         hear(engine);
-        if (epoch <= spotnik_core_view(engine->core)->epoch)
-            spotnik_engine_tell(engine, SPOTNIK_EVENT_DEATH, &(struct spotnik_member){ .id = peer },
-                                SPOTNIK_PROOF_GONE);
+        struct spotnik_event event = { .kind = SPOTNIK_EVENT_DEATH, .peer = { .id = peer }, .epoch = epoch };
+        spotnik_engine_drive(engine, &event);
     }
 }
 
@@ -206,7 +213,7 @@ static uint64_t due(const struct spotnik_engine *engine)
 static void say_goodbye(struct spotnik_engine *engine)
 {
     uint64_t until_ns = spotnik_time_add(spotnik_clock_ns(), GOODBYE_NS);
-    spotnik_links_retire(engine, engine->left ? SPOTNIK_GOODBYE_LEAVING : SPOTNIK_GOODBYE_SHUTDOWN);
+    spotnik_links_retire(engine, engine->left ? SPOTNIK_GOODBYE_LEAVING : SPOTNIK_GOODBYE_OVER);
     for (;;) {
         uint64_t now_ns = spotnik_clock_ns();
         spotnik_links_read(engine);
@@ -226,12 +233,16 @@ void *spotnik_progress_main(void *context)
     engine->thread_started = true;
     spotnik_engine_changed(engine);
     while (!engine->stopping) {
+        if (!spotnik_owns(engine)) {
+            pthread_cond_wait(&engine->changed, &engine->lock);
+            continue;
+        }
         bool more = pass(engine);
         if (!engine->stopping)
             rest(engine, more ? 0 : due(engine));
     }
     spotnik_openings_cancel(engine, false);
-    if (!engine->abrupt)
+    if (!engine->abrupt && !engine->revoked)
         say_goodbye(engine);
     spotnik_engine_unlock(engine);
     spotnik_death_unsign(engine->death);

@@ -68,15 +68,8 @@ void spotnik_share_accept(struct spotnik_engine *engine)
 {
     if (engine->share == NULL || !engine->share->listener.readable)
         return;
-    for (;;) {
-        int fd = accept4(engine->share->listener.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd < 0 && errno == EINTR)
-            continue;
-        if (fd < 0)
-            break;
-        spotnik_opening_admit(engine, fd);
-    }
-    engine->share->listener.readable = false;
+    if (spotnik_door_turn(engine, &engine->share->listener))
+        engine->accept_ns = 0; /* once more, after all else */
 }
 
 int spotnik_share_connect(struct spotnik_engine *engine, const struct spotnik_member *peer, int *ret_fd)
@@ -251,7 +244,7 @@ static bool is_in_view(const struct spotnik_engine *engine, struct spotnik_id id
 static void windows_forget(struct spotnik_share *share)
 {
     for (uint32_t i = 0; i < SPOTNIK_BUCKET_SLOTS; i++)
-        share->window[i][0].size = share->window[i][1].size = 0;
+        share->window[i][0].bytes = share->window[i][1].bytes = 0;
 }
 
 /* Unmapping takes a while, and the first steps after a loss are in a hurry. */

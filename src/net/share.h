@@ -47,6 +47,7 @@ struct spotnik_share {
     uint32_t members_max;
     uint64_t epoch;    /* that flat is set up for; 0: none, somebody's memory is not here */
     uint32_t commits;  /* of it, SPOTNIK_SHARE_SETTLED at most */
+    uint64_t differs_epoch; /* in which the core was told that programs differ */
     bool crowded;      /* more members than processors */
     struct spotnik_spin spin;
     uint32_t word;     /* futex of this process: something changed */

@@ -374,6 +374,9 @@ static bool work_on(struct spotnik_engine *engine, uint32_t number)
         tell_done(engine, number);
         return true;
     case SPOTNIK_FLAT_MISMATCH:
+        if (share->differs_epoch == share->epoch)
+            return false; /* the members are about to find out whose bucket is odd */
+        share->differs_epoch = share->epoch;
         failed(engine, number, share->flat.bucket[number].order.step, SPOTNIK_ERR_MISMATCH);
         return true;
     case SPOTNIK_FLAT_BLOCKED:
@@ -487,22 +490,23 @@ bool spotnik_share_deliver(struct spotnik_engine *engine, uint32_t bucket, uint6
 {
     struct spotnik_share *share = engine->share;
     const struct spotnik_window *window = &share->window[bucket][step & 1];
+    const struct spotnik_shares *shares = &window->shares;
     const uint8_t *copy = share->areas[bucket].large;
     struct spotnik_early *early = engine->bucket[bucket].early;
-    size_t begin = window->own_begin, end = window->own_end;
+    size_t begin = spotnik_shares_own_begin(shares), end = spotnik_shares_own_end(shares);
     uint8_t *to = data;
     if (to == NULL)
-        return spotnik_window_stands(window);
-    if (window->whole && early != NULL && early->step == step)
-        spotnik_early_finish(early, to, spotnik_window_shared(window), window->bytes);
+        return spotnik_shares_stand(shares);
+    if (shares->whole && early != NULL && early->step == step)
+        spotnik_early_finish(early, to, spotnik_window_shared(window), shares->bytes);
     else
-        spotnik_window_copy(window, to);
-    bool stands = spotnik_window_stands(window);
+        spotnik_shares_copy(shares, to);
+    bool stands = spotnik_shares_stand(shares);
     if (stands) {
-        spotnik_window_copy_own(window, to);
-    } else if (!spotnik_segment_holds(&share->segment, data, window->bytes)) {
+        spotnik_shares_copy_own(shares, to);
+    } else if (!spotnik_segment_holds(&share->segment, data, shares->bytes)) {
         memcpy(to, copy, begin);
-        memcpy(to + end, copy + end, window->bytes - end);
+        memcpy(to + end, copy + end, shares->bytes - end);
     }
     return stands;
 }

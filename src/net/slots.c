@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "spotnik/spotnik.h"
 
-_Static_assert(sizeof(struct spotnik_slot) == 64, "one cache line per slot");
+_Static_assert(sizeof(struct spotnik_slot) == 128, "two cache lines per slot");
 _Static_assert(sizeof(struct spotnik_slots) == 64, "slots begin on a cache line");
 
 #define SLOTS_MAX 65536u
@@ -60,21 +60,18 @@ int spotnik_slots_new(uint32_t count, int *ret_fd, struct spotnik_slots **ret_sl
 int spotnik_slots_map(int fd, struct spotnik_slots **ret_slots)
 {
     struct stat facts;
-    if (fstat(fd, &facts) != 0)
-        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "SPOTNIK_SLOTS_FD %d: %m", fd);
-    if (!S_ISREG(facts.st_mode) || facts.st_size < (off_t)table_bytes(1))
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "SPOTNIK_SLOTS_FD %d is not a table of slots", fd);
-    struct spotnik_slots *slots = NULL;
-    int rc = map(fd, (size_t)facts.st_size, &slots);
-    if (rc != 0)
-        return rc;
-    if (slots->magic != SPOTNIK_SLOTS_MAGIC || slots->version != SPOTNIK_SLOTS_VERSION
-        || slots->count > SLOTS_MAX || table_bytes(slots->count) != (size_t)facts.st_size) {
-        munmap(slots, (size_t)facts.st_size);
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "SPOTNIK_SLOTS_FD %d is not a table of slots", fd);
-    }
-    *ret_slots = slots;
-    return 0;
+    struct spotnik_slots head;
+    *ret_slots = NULL;
+    if (fstat(fd, &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_size < (off_t)sizeof head
+        || pread(fd, &head, sizeof head, 0) != (ssize_t)sizeof head || head.magic != SPOTNIK_SLOTS_MAGIC)
+        return 0;
+    if (head.version != SPOTNIK_SLOTS_VERSION || head.count > SLOTS_MAX
+        || table_bytes(head.count) != (size_t)facts.st_size)
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                    "SPOTNIK_SLOTS_FD %d is a table of another version of spotnik run; use one "
+                                    "version of the command and the library",
+                                    fd);
+    return map(fd, (size_t)facts.st_size, ret_slots);
 }
 
 void spotnik_slots_unmap(struct spotnik_slots *slots)
@@ -92,6 +89,9 @@ void spotnik_slots_assign(struct spotnik_slots *slots, uint32_t index)
     __atomic_store_n(&slot->id_low, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&slot->leave_request, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&slot->told_step, 0, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&slot->committed, 0, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&slot->needed, 0, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&slot->done, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&slot->word, 0, __ATOMIC_SEQ_CST);
     syscall(SYS_futex, &slot->word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }

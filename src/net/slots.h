@@ -17,7 +17,7 @@
 #include "base/id.h"
 
 #define SPOTNIK_SLOTS_MAGIC UINT32_C(0x746f6c73)
-#define SPOTNIK_SLOTS_VERSION 1
+#define SPOTNIK_SLOTS_VERSION 2
 
 /* One member. Fields are accessed with __atomic builtins only: other processes read and write them. */
 struct spotnik_slot {
@@ -28,18 +28,28 @@ struct spotnik_slot {
     uint64_t told_step;       /* of the last change of strategy the member has made, written last; 0: none */
     uint64_t told_what;       /* low byte: enum spotnik_sync_mode; the next: enum spotnik_sync_reason */
     uint64_t told_value, told_limit; /* bits of doubles: what was compared */
+    uint64_t committed;       /* the last step this process has committed or repeated; 0: none yet */
+    uint32_t size, needed;    /* its next step waits with `size` members for `needed`; needed 0: it does not wait */
+    uint32_t done;            /* 1: the job has told this member that it is over */
+    uint8_t spare[44];
 };
 
 struct spotnik_slots {
     uint32_t magic, version, count;
-    uint8_t spare[52];
+    uint32_t start;    /* members that must be there before the job's first step; 0: as many as members_min says */
+    uint32_t gathered; /* 1: that many have been there, or the job had begun: nobody waits for `start` any more */
+    uint32_t unused;
+    /* What a member that looks for the job waits for, as told last: so long, of so long; 0, 0: nothing. For the agent's log. */
+    uint64_t waiting_ms, waiting_of_ms;
+    uint8_t spare[24];
     struct spotnik_slot slot[];
 };
 
 /* A memfd with `count` free slots, mapped. Close-on-exec is set. Returns SPOTNIK_ERR_SYSTEM or _MEMORY. */
 int spotnik_slots_new(uint32_t count, int *ret_fd, struct spotnik_slots **ret_slots);
 
-/* Map a table that came by inheritance. SPOTNIK_ERR_SYSTEM, or _ARGUMENT when it is not a table. */
+/* Map a table that came by inheritance. *ret_slots is NULL, with 0 returned, where `fd` is none: a process that a member
+ * started inherits the environment, and not always the descriptor. Errors: SYSTEM; ARGUMENT: the agent is of another version. */
 int spotnik_slots_map(int fd, struct spotnik_slots **ret_slots);
 
 /* Unmap. Accepts NULL. */

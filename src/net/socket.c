@@ -7,6 +7,7 @@
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -35,8 +36,9 @@ int spotnik_socket_watch(struct spotnik_socket *socket, int epoll_fd, int fd, en
 
 int spotnik_socket_release(struct spotnik_socket *socket, int epoll_fd)
 {
-    int fd = socket->fd;
-    epoll_ctl(epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+    int fd = epoll_fd < 0 ? -1 : socket->fd; /* without the set it was watched in, it is not ours any more (owns.c) */
+    if (fd >= 0)
+        epoll_ctl(epoll_fd, EPOLL_CTL_DEL, fd, NULL);
     socket->fd = -1;
     socket->readable = socket->writable = false;
     return fd;
@@ -103,6 +105,14 @@ int spotnik_socket_error(int fd)
     int error = 0;
     socklen_t size = sizeof error;
     return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
+}
+
+uint64_t spotnik_socket_inode(int fd)
+{
+    struct stat facts;
+    if (fstat(fd, &facts) != 0)
+        return 0;
+    return (uint64_t)facts.st_ino ^ (uint64_t)facts.st_dev << 48;
 }
 
 /* Buffer sizes are left to the kernel: it grows them to megabytes by itself, while setting them pins them

@@ -7,13 +7,14 @@
  *
  *     engine.c   life cycle             caller.c   the caller's side and its waiting
  *     progress.c the loop               drive.c    event -> core -> actions
- *     opening.c  connections on their way in or out, until the handshake is done
+ *     door.c     who may stand at our door   opening.c  connections on their way in or out, until the handshake is done
  *     link.c     control links          voice.c    the half we speak on      ear.c     the half we hear
  *     lane.c     data that goes         stream.c   data that comes
  *     widen.c    more connections for it, as many as width.h says, with the congestion control that congestion.h says
  *     share.c    memory shared with members of this host (share.h)
  *     spare.c    lanes in reserve       bucket.c   memory and kernels     death.c    certificates
- *     attend.c   who reads the data     early.c    results that reach the caller before the commit */
+ *     attend.c   who reads the data     early.c    results that reach the caller before the commit
+ *     owns.c     whether our descriptors are still ours */
 #ifndef SPOTNIK_NET_STATE_H
 #define SPOTNIK_NET_STATE_H
 
@@ -37,12 +38,26 @@
 #include "wire/frame.h"
 
 #define SPOTNIK_OPENING_NS (5 * UINT64_C(1000000000)) /* patience with a handshake */
-#define SPOTNIK_HALF_OPEN_MAX 128                     /* strangers at the door; the oldest goes first */
+#define SPOTNIK_DOOR_PLACES 256                       /* for strangers at the door (door.c) */
+#define SPOTNIK_DOOR_OF_ORIGIN 64                     /* for those of one origin */
+#define SPOTNIK_DOOR_TURN 32                          /* connections taken before all else has its turn again */
 #define SPOTNIK_LANE_FRAMES 8
 #define SPOTNIK_LANES 24 /* data connections of a view that we send on: to all others where those are few, else at most to both neighbours in rings
                             and those in the trees of members and of hosts */
 #define SPOTNIK_SHUNNED 8
+#define SPOTNIK_SPEECHES 1024 /* members that speak an older wire version, at most */
 #define SPOTNIK_BUCKET_SLOTS SPOTNIK_BUCKETS_MAX /* those of the caller, and the barrier of 0 elements */
+
+/* Where a connection comes from, as far as places at the door go. */
+struct spotnik_origin {
+    uint8_t bytes[16];
+};
+
+/* One that has been accepted, and nothing else. */
+struct spotnik_knock {
+    int fd;
+    struct spotnik_origin origin;
+};
 
 /* A connection before it is one of the others. */
 struct spotnik_opening {
@@ -54,6 +69,8 @@ struct spotnik_opening {
     uint64_t start_ns; /* connect then; 0: has been done */
     enum spotnik_purpose purpose;
     struct spotnik_member peer; /* dialled: whom we expect */
+    struct spotnik_origin origin; /* not dialled; */
+    bool kept;                    /* and of a member's address, or of our own user */
     uint64_t deadline_ns;
     uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]; /* BACK, WIDEN: of the connection that we answer, or widen */
     struct spotnik_shake shake;
@@ -67,6 +84,7 @@ struct spotnik_voice {
     bool broken;  /* nobody reads it any more */
     bool clogged; /* a frame found no room: what we say is not all of it any more */
     bool resets;  /* closed now, it ends with RST */
+    uint8_t speech;    /* its wire version */
     uint64_t asked_ns; /* when we last said something with all before it acknowledged */
     struct spotnik_auth auth;
     uint64_t sequence;
@@ -77,6 +95,8 @@ struct spotnik_voice {
 /* The half that the peer dialled and speaks on. */
 struct spotnik_ear {
     struct spotnik_socket socket;
+    uint64_t inode; /* of the socket: who closes it behind our back must not look like the peer */
+    bool direct;    /* both ends see the same addresses and ports: no proxy and no NAT between them */
     struct spotnik_auth auth;
     uint64_t sequence;
     uint8_t *in;
@@ -139,6 +159,7 @@ struct spotnik_lane {
     struct spotnik_member peer;
     uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]; /* of the first connection */
     uint64_t turn_epoch, turn; /* of the next frame */
+    uint8_t speech;            /* wire version of the peer */
     uint64_t redial_ns; /* NEVER: not due */
     uint64_t down_ns; /* when to tell the core that the lane broke, unless its link tells of a death first */
     struct spotnik_width width;
@@ -228,9 +249,15 @@ struct spotnik_engine {
     bool thread_started;
     int epoll_fd;
     struct spotnik_socket listener, wake;
+    uint64_t listener_inode;
     struct spotnik_socket *graves;
     struct spotnik_death *death;
+    uint64_t origin; /* the step after which this process founded or resumed the job; 0 in one that joined */
+    struct spotnik_knock knock[SPOTNIK_DOOR_TURN]; /* the progress thread's own */
+    uint32_t knocks;
     uint32_t noticed; /* atomic: spotnik_engine_notice() */
+    uint64_t noticed_ns; /* [caller] when it was first seen; 0: not yet */
+    bool entering;       /* this joiner has asked to be let in, and may be at any moment */
 
     /* --- under the lock --- */
     void *core_memory, *storage_memory;
@@ -239,6 +266,7 @@ struct spotnik_engine {
     bool driving;
     bool frozen; /* by a promise: what a cut left half sent stays so until the next view is here */
     bool stopping, abrupt;
+    bool revoked;   /* somebody has closed our descriptors: nothing is done any more */
     bool kicked;    /* the progress thread has been woken and has not looked yet */
     bool deal_due;  /* asked by the core: answered as soon as its queue is empty */
     bool placeable; /* something happened: waiting frames may fit now */
@@ -253,6 +281,11 @@ struct spotnik_engine {
         uint64_t until_ns;
     } shunned[SPOTNIK_SHUNNED]; /* peers with whom we do not understand each other: not dialled before then */
     uint32_t shunned_next;
+    struct spotnik_speech {
+        struct spotnik_id peer;
+        uint8_t version; /* 0: none */
+    } speech[SPOTNIK_SPEECHES];
+    uint32_t speech_next;
     struct spotnik_stream *streams;
     struct spotnik_attend attend;
     struct spotnik_lane lane[SPOTNIK_LANES];
@@ -275,23 +308,40 @@ struct spotnik_engine {
     uint8_t *sink;      /* one chunk that nobody reads */
     uint64_t held_ns;   /* NEVER, or when a shaped link lets the lanes send again */
     uint32_t lane_turn; /* which of them is first then */
-    uint64_t accept_ns; /* NEVER, or when to try again after running out of file descriptors */
+    uint64_t accept_ns; /* NEVER, or when to try again: at once, or after running out of file descriptors */
     uint64_t bytes_sent, bytes_received;
     struct spotnik_member vote;
     uint64_t refusals;
     char refusal[256];
+    struct spotnik_caller {
+        struct spotnik_member peer;
+        uint64_t heard_ns; /* 0: nobody */
+    } called[SPOTNIK_CALLERS_KEPT]; /* whoever has asked us for the job lately */
+    uint64_t lease_ns; /* CLOCK_BOOTTIME: commits are covered until then; 0: they need no lease */
+    int ended;         /* for good, 0: not; and why */
+    char end[256];
 
     /* the caller's side */
     bool begun, handed_out, sealed, replay;
     uint64_t begun_step, committed;
     bool excluded, left, boundary_due;
     int failed;
+    uint64_t result_step, result_digest; /* the caller's thread: of the last result; step 0: told already */
+    struct spotnik_divergence diverged; /* `failed` is DIVERGED: from whom */
+    char mismatch[256]; /* failed for MISMATCH: of which bucket, as far as it is known */
     uint64_t parked_ns; /* since when; 0: not */
     uint64_t patience_ns; /* of the caller's waits; 0: for ever */
     uint64_t step_epoch;
     uint32_t recovery_count;
     spotnik_recovery recovery[SPOTNIK_RECOVERIES_KEPT];
 };
+
+/* tenure.c */
+void spotnik_caller_note(struct spotnik_engine *engine, const struct spotnik_member *peer);
+void spotnik_lease_check(struct spotnik_engine *engine);
+
+/* engine.c: a core that has seen nothing yet. */
+void spotnik_engine_core_reset(struct spotnik_engine *engine);
 
 /* lock.c: fair, because a thread that always runs would otherwise starve one that seldom comes. */
 void spotnik_engine_lock(struct spotnik_engine *engine);
@@ -316,9 +366,20 @@ void spotnik_engine_changed(struct spotnik_engine *engine);
 uint32_t spotnik_engine_results(const struct spotnik_engine *engine, uint64_t step,
                                 struct spotnik_bucket_result *result);
 
+/* speech.c */
+uint8_t spotnik_speech_of(const struct spotnik_engine *engine, struct spotnik_id peer);
+void spotnik_speech_note(struct spotnik_engine *engine, struct spotnik_id peer, uint16_t version);
+
+/* door.c; progress thread. is_due, collect: without the lock; collect accepts, open gives them a place or sends them away.
+ * turn: both, for another listener; true: more may be waiting. */
+bool spotnik_door_is_due(const struct spotnik_engine *engine);
+void spotnik_door_collect(struct spotnik_engine *engine);
+void spotnik_door_open(struct spotnik_engine *engine);
+bool spotnik_door_turn(struct spotnik_engine *engine, struct spotnik_socket *listener);
+
 /* opening.c */
-void spotnik_opening_admit(struct spotnik_engine *engine, int fd);
-void spotnik_opening_accept(struct spotnik_engine *engine);
+struct spotnik_opening *spotnik_opening_admit(struct spotnik_engine *engine, int fd); /* NULL: fd is still the caller's */
+void spotnik_opening_close(struct spotnik_engine *engine, struct spotnik_opening *opening);
 void spotnik_opening_dial(struct spotnik_engine *engine, const struct spotnik_member *peer,
                           enum spotnik_purpose purpose);
 void spotnik_opening_answer(struct spotnik_engine *engine, const struct spotnik_member *peer,
@@ -334,6 +395,8 @@ uint64_t spotnik_openings_deadline(const struct spotnik_engine *engine);
 /* voice.c; what is opened takes the socket out of the opening, unless it fails before */
 int spotnik_voice_open(struct spotnik_engine *engine, struct spotnik_voice *voice,
                        struct spotnik_opening *opening);
+void spotnik_places_of(int fd, struct spotnik_places *ret);
+void spotnik_voice_place(struct spotnik_voice *voice);
 void spotnik_voice_say(struct spotnik_voice *voice, const struct spotnik_message *message, size_t queue_max);
 void spotnik_voice_goodbye(struct spotnik_voice *voice, enum spotnik_goodbye reason);
 void spotnik_voice_flush(struct spotnik_voice *voice);
@@ -345,6 +408,7 @@ void spotnik_voice_free(struct spotnik_voice *voice);
 
 /* ear.c; `pass` counts bytes. A frame and its payload are valid until the next read or next. */
 int spotnik_ear_open(struct spotnik_engine *engine, struct spotnik_ear *ear, struct spotnik_opening *opening);
+void spotnik_ear_place(struct spotnik_ear *ear, const uint8_t payload[SPOTNIK_PLACES_BYTES]);
 enum spotnik_hearing spotnik_ear_read(struct spotnik_ear *ear, size_t *pass);
 enum spotnik_hearing spotnik_ear_next(struct spotnik_ear *ear, const struct spotnik_limits *limits,
                                       struct spotnik_frame *ret_frame, const uint8_t **ret_payload);
@@ -365,7 +429,6 @@ void spotnik_link_send(struct spotnik_engine *engine, const struct spotnik_membe
 void spotnik_link_hang_up(struct spotnik_engine *engine, const struct spotnik_member *peer,
                           enum spotnik_goodbye reason);
 void spotnik_links_retire(struct spotnik_engine *engine, enum spotnik_goodbye reason);
-void spotnik_links_die(struct spotnik_engine *engine);
 bool spotnik_links_read(struct spotnik_engine *engine);
 void spotnik_links_flush(struct spotnik_engine *engine, uint64_t now_ns);
 uint64_t spotnik_links_deadline(const struct spotnik_engine *engine);
@@ -457,6 +520,11 @@ void spotnik_attend(struct spotnik_engine *engine, uint64_t until_ns); /* caller
 void spotnik_attend_resume(struct spotnik_engine *engine);
 void spotnik_attend_leave(struct spotnik_engine *engine);
 void spotnik_attend_changed(struct spotnik_engine *engine);
+
+/* owns.c */
+void spotnik_owns_note(struct spotnik_engine *engine);
+void spotnik_owns_lost(struct spotnik_engine *engine);
+bool spotnik_owns(struct spotnik_engine *engine); /* false: we are over */
 
 /* owned.c */
 void spotnik_owned_release(struct spotnik_engine *engine);

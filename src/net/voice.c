@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/time.h"
+#include "net/address.h"
 #include "net/state.h"
 
 /* Every voice finds room for the one frame that must always fit. */
@@ -25,6 +26,7 @@ int spotnik_voice_open(struct spotnik_engine *engine, struct spotnik_voice *voic
     int rc = spotnik_auth_init(&voice->auth, send_key);
     if (rc != 0)
         return rc;
+    voice->speech = (uint8_t)opening->shake.wire.speech;
     int fd = spotnik_socket_release(&opening->socket, engine->epoll_fd);
     rc = spotnik_socket_watch(&voice->socket, engine->epoll_fd, fd, SPOTNIK_SOCKET_LINK);
     if (rc != 0)
@@ -101,7 +103,7 @@ static uint8_t *reserve(struct spotnik_voice *voice, size_t bytes, size_t max)
 static bool commit(struct spotnik_voice *voice, uint8_t *at, enum spotnik_frame_kind kind,
                    uint32_t payload_bytes)
 {
-    struct spotnik_frame frame = { .kind = kind, .payload_bytes = payload_bytes };
+    struct spotnik_frame frame = { .kind = kind, .version = voice->speech, .payload_bytes = payload_bytes };
     uint8_t input[SPOTNIK_FRAME_TAG_INPUT_BYTES], mac[SPOTNIK_AUTH_BYTES];
     spotnik_frame_tag_input(&frame, voice->sequence, input);
     const struct spotnik_auth_part part[] = { { input, sizeof input },
@@ -113,6 +115,37 @@ static bool commit(struct spotnik_voice *voice, uint8_t *at, enum spotnik_frame_
     voice->sequence++;
     voice->out_have += SPOTNIK_FRAME_BYTES + payload_bytes;
     return true;
+}
+
+static void name_of(int (*ask)(int, struct sockaddr *, socklen_t *), int fd, uint8_t ret_address[16], uint16_t *ret_port)
+{
+    struct sockaddr_storage name;
+    socklen_t size = sizeof name;
+    memset(ret_address, 0, 16);
+    *ret_port = 0;
+    if (ask(fd, (struct sockaddr *)&name, &size) == 0)
+        spotnik_address_from_kernel(&name, ret_address, ret_port);
+}
+
+void spotnik_places_of(int fd, struct spotnik_places *ret)
+{
+    name_of(getsockname, fd, ret->local, &ret->local_port);
+    name_of(getpeername, fd, ret->remote, &ret->remote_port);
+}
+
+/* The first frame: whoever hears it compares, and knows whether anybody stands between us. */
+void spotnik_voice_place(struct spotnik_voice *voice)
+{
+    struct spotnik_places places;
+    if (voice->speech < SPOTNIK_SPEECH_PLACES)
+        return;
+    uint8_t *at = reserve(voice, SPOTNIK_FRAME_BYTES + SPOTNIK_PLACES_BYTES, SIZE_MAX);
+    spotnik_places_of(voice->socket.fd, &places);
+    if (at != NULL)
+        spotnik_places_encode(&places, at + SPOTNIK_FRAME_BYTES);
+    if (at == NULL || !commit(voice, at, SPOTNIK_FRAME_PLACES, SPOTNIK_PLACES_BYTES))
+        voice->clogged = true;
+    spotnik_voice_flush(voice);
 }
 
 /* True, with the age of the last acknowledgement: the kernel of the peer owes us one. */
@@ -157,6 +190,8 @@ void spotnik_voice_goodbye(struct spotnik_voice *voice, enum spotnik_goodbye rea
     uint8_t *at = reserve(voice, GOODBYE_FRAME_BYTES, SIZE_MAX);
     voice->clogged = at == NULL; /* then only RST can end it, or it would look like a death */
     if (at != NULL) {
+        if (reason == SPOTNIK_GOODBYE_OVER && voice->speech < SPOTNIK_SPEECH_PLACES)
+            reason = SPOTNIK_GOODBYE_SHUTDOWN;
         spotnik_goodbye_encode(reason, at + SPOTNIK_FRAME_BYTES);
         voice->clogged = !commit(voice, at, SPOTNIK_FRAME_GOODBYE, SPOTNIK_GOODBYE_BYTES);
     }

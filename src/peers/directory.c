@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One round of the search in a directory. Whoever makes genesis-<n> founds the job for the n-th time; all
- * others join by any member whose record lies there. n + 1 follows only when every process that n can have
- * had is proven dead. */
-#include <dirent.h>
+/* One round of the search in a directory. Whoever makes genesis-<n> founds the job for the n-th time; all others join
+ * by any member whose record lies there. n + 1 follows only when nobody whose record lies there can be alive in a view
+ * (judge.c). The rules, and why: docs/design/0002-finding-the-job.md. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,197 +12,338 @@
 #include "net/address.h"
 #include "peers/inside.h"
 
-/* Rounds in which everybody was dead before a new generation is founded: a member may be entering a view
- * right now, on the word of one that has just died. */
-#define QUIET_ROUNDS 3
+#define VIRGIN_REFRESHES 3 /* members put a missing genesis back within one */
 
-struct listing {
-    uint64_t generation; /* highest genesis-<n>; 0: none */
+/* What one round has found. */
+struct findings {
+    struct spotnik_question *question; /* one for each record, and the last for the founder without one */
     uint32_t count;
-    struct spotnik_record record[SPOTNIK_PEERS_RECORDS_MAX];
+    bool free; /* nobody stands in the way of founding, */
+    bool at_once; /* and nothing needs to be waited for */
 };
 
-static bool generation_parse(const char *name, uint64_t *ret)
+static bool may_join(const struct spotnik_peers_search *search, const struct spotnik_record *record,
+                     const struct spotnik_answer *answer)
 {
-    char *end;
-    if (strncmp(name, "genesis-", 8) != 0 || name[8] < '1' || name[8] > '9')
-        return false;
-    *ret = strtoull(name + 8, &end, 10);
-    return *end == '\0';
+    /* A lineage that a younger one has replaced takes nobody in. */
+    return !spotnik_id_equal(record->member.id, answer->self.id) || record->generation == 0
+           || search->watch.genesis.reading != SPOTNIK_READING_RECORD || record->generation >= search->watch.generation;
 }
 
-static void listing_add(const struct spotnik_peers_search *search, const char *name, struct listing *listing)
+static bool is_own(const struct spotnik_peers_search *search, const struct spotnik_record *record)
 {
-    const char *directory = search->peers->spec.directory;
-    uint64_t generation;
-    bool readable;
-    if (generation_parse(name, &generation)) {
-        if (generation > listing->generation)
-            listing->generation = generation;
-    } else if (strncmp(name, "member-", 7) == 0 && listing->count < SPOTNIK_PEERS_RECORDS_MAX) {
-        if (spotnik_record_read(&search->self, directory, name, &listing->record[listing->count], &readable)
-            == 0)
-            listing->count++;
+    return spotnik_id_equal(record->member.id, search->self.self.id);
+}
+
+/* ---- asking ---- */
+
+static void question_make(struct spotnik_peers_search *search, const struct spotnik_sighting *entry,
+                          struct spotnik_question *question)
+{
+    *question = (struct spotnik_question){ .expected = &entry->record.member, .name = entry->name };
+    question->skipped = entry->reading != SPOTNIK_READING_RECORD || is_own(search, &entry->record)
+                        || entry->record.standing == SPOTNIK_STANDING_SEEKING
+                        || spotnik_process_life(&entry->record.process) == SPOTNIK_LIFE_ENDED;
+}
+
+/* One for each record; the founder too, where its own record is gone. Those whose records change come first, so that a
+ * crowd of dead ones does not hide them. */
+static bool ask_all(struct spotnik_peers_search *search, struct findings *findings)
+{
+    struct spotnik_lookout *watch = &search->watch;
+    struct spotnik_question *question = calloc((size_t)watch->count + 1, sizeof *question);
+    if (question == NULL) {
+        search->error = spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory to search for the job");
+        return false;
+    }
+    findings->question = question;
+    findings->count = watch->count;
+    for (uint32_t i = 0; i < watch->count; i++)
+        question_make(search, &watch->entry[i], &question[i]);
+    question[watch->count].skipped = true;
+    if (watch->generation > 0 && watch->genesis.reading == SPOTNIK_READING_RECORD
+        && spotnik_lookout_find(watch, watch->genesis.record.member.id) == NULL)
+        question_make(search, &watch->genesis, &question[watch->count]);
+    spotnik_peers_ask(&search->self, question, watch->count + 1, true);
+    return true;
+}
+
+static const struct spotnik_record *record_of(const struct spotnik_peers_search *search, uint32_t i)
+{
+    const struct spotnik_lookout *watch = &search->watch;
+    return i < watch->count ? &watch->entry[i].record : &watch->genesis.record;
+}
+
+static void sponsor_take(struct spotnik_peers_search *search, const struct spotnik_answer *answer)
+{
+    struct spotnik_peers *peers = search->peers;
+    const struct spotnik_sighting *entry = spotnik_lookout_find(&search->watch, answer->self.id);
+    search->sponsor = answer->self;
+    pthread_mutex_lock(&peers->lock);
+    peers->sponsor_founding = entry != NULL ? entry->record.founding : 0;
+    peers->sponsor_generation = entry != NULL ? entry->record.generation : 0;
+    pthread_mutex_unlock(&peers->lock);
+}
+
+static bool sponsor_find(struct spotnik_peers_search *search, const struct findings *findings)
+{
+    for (uint32_t i = 0; i <= findings->count; i++) {
+        const struct spotnik_question *question = &findings->question[i];
+        if (question->reply != SPOTNIK_PEERS_REPLY_IN_VIEW)
+            continue;
+        if (may_join(search, record_of(search, i), &question->answer)) {
+            sponsor_take(search, &question->answer);
+            return true;
+        }
+        spotnik_peers_say(search, "%.48s is of generation %llu, which a younger founding has replaced", question->name,
+                          (unsigned long long)record_of(search, i)->generation);
+    }
+    return false;
+}
+
+/* ---- may we found? ---- */
+
+static void refusal_note(struct spotnik_peers_search *search, const struct spotnik_question *question)
+{
+    if (question->refusal == 0)
+        return;
+    search->refusal = question->refusal;
+    snprintf(search->refused, sizeof search->refused, "%.120s (record %.48s)", question->text,
+             question->name != NULL ? question->name : "of nobody");
+}
+
+static void hope(struct spotnik_peers_search *search, uint64_t for_ns)
+{
+    uint64_t until_ns = spotnik_peers_clock_ns() + for_ns + 20 * SPOTNIK_PEERS_AGAIN_NS;
+    if (for_ns > search->remaining_ns)
+        search->remaining_ns = for_ns;
+    if (for_ns != 0 && until_ns > search->hope_ns)
+        search->hope_ns = until_ns;
+}
+
+/* A member of a lineage that has been replaced stands in nobody's way. */
+static bool is_past(const struct spotnik_peers_search *search, const struct spotnik_record *record)
+{
+    return search->watch.generation > 0 && search->watch.genesis.reading == SPOTNIK_READING_RECORD
+           && record->generation != 0 && record->generation < search->watch.generation;
+}
+
+/* Whoever writes would have written by now. */
+static bool seems_dead(const struct spotnik_peers_search *search, const struct spotnik_sighting *entry)
+{
+    return entry->unchanged_ns >= spotnik_time_min(search->watch.watched_ns, 3 * search->peers->times.refresh_ns);
+}
+
+static void record_judge(struct spotnik_peers_search *search, struct findings *findings, uint32_t i)
+{
+    const struct spotnik_sighting *entry = &search->watch.entry[i];
+    const struct spotnik_question *question = &findings->question[i];
+    char why[400];
+    uint64_t hope_ns;
+    if (entry->reading == SPOTNIK_READING_RECORD
+        && (is_own(search, &entry->record) || is_past(search, &entry->record)))
+        return;
+    refusal_note(search, question);
+    enum spotnik_peers_verdict verdict =
+        spotnik_peers_judge(entry, question, &search->peers->times, why, sizeof why, &hope_ns);
+    bool founder = entry->reading == SPOTNIK_READING_RECORD
+                   && spotnik_id_equal(entry->record.member.id, search->watch.genesis.record.member.id);
+    if (verdict == SPOTNIK_PEERS_VERDICT_FREE && founder && question->reply == SPOTNIK_PEERS_REPLY_IDLE) {
+        findings->free = false; /* it is about to found */
+        return;
+    }
+    if (verdict == SPOTNIK_PEERS_VERDICT_WAIT || verdict == SPOTNIK_PEERS_VERDICT_PARKED) {
+        findings->free = false;
+        spotnik_peers_say(search, "%s", why);
+        hope(search, seems_dead(search, entry) ? hope_ns : 0);
     }
 }
 
-static int by_age(const void *a, const void *b)
+/* The life of the job that this founding began has ended in good order. */
+static bool is_over(const struct spotnik_peers_search *search, uint64_t founding)
 {
-    const struct timespec *left = &((const struct spotnik_record *)a)->written;
-    const struct timespec *right = &((const struct spotnik_record *)b)->written;
-    if (left->tv_sec != right->tv_sec)
-        return left->tv_sec > right->tv_sec ? -1 : 1;
-    return left->tv_nsec > right->tv_nsec ? -1 : left->tv_nsec < right->tv_nsec;
-}
-
-/* Freshest first. */
-static int listing_read(struct spotnik_peers_search *search, struct listing *listing)
-{
-    DIR *directory = opendir(search->peers->spec.directory);
-    listing->generation = listing->count = 0;
-    if (directory == NULL)
-        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot read the peers directory %s: %m",
-                                    search->peers->spec.directory);
-    for (const struct dirent *entry; (entry = readdir(directory)) != NULL;)
-        listing_add(search, entry->d_name, listing);
-    closedir(directory);
-    qsort(listing->record, listing->count, sizeof *listing->record, by_age);
-    return 0;
-}
-
-static void genesis_name(uint64_t generation, char name[64])
-{
-    snprintf(name, 64, "genesis-%llu", (unsigned long long)generation);
-}
-
-/* Try to found generation n: the file system lets only one succeed. */
-static enum spotnik_peers_round found(struct spotnik_peers_search *search, uint64_t generation)
-{
+    struct spotnik_record record;
+    uint64_t print;
     char name[64];
-    genesis_name(generation, name);
-    int rc = spotnik_record_write(&search->self, search->peers->spec.directory, name, true);
-    if (rc == 0)
-        return SPOTNIK_PEERS_FOUND;
+    snprintf(name, sizeof name, "over-%016llx", (unsigned long long)founding);
+    return founding != 0
+           && spotnik_record_read(&search->self, search->peers->spec.directory, name, &record, &print, NULL)
+                  == SPOTNIK_READING_RECORD;
+}
+
+/* Its founder has left no record: it has left the job, or a cleaner took the record. Then others that live put theirs
+ * back within moments. */
+static void founder_judge(struct spotnik_peers_search *search, struct findings *findings)
+{
+    const struct spotnik_lookout *watch = &search->watch;
+    const struct spotnik_question *question = &findings->question[findings->count];
+    char why[400];
+    uint64_t hope_ns;
+    if (watch->generation == 0
+        || (watch->genesis.reading == SPOTNIK_READING_RECORD
+            && (is_own(search, &watch->genesis.record)
+                || spotnik_lookout_find(watch, watch->genesis.record.member.id) != NULL)))
+        return;
+    if (watch->genesis.reading == SPOTNIK_READING_RECORD
+        && (is_over(search, watch->genesis.record.founding) || spotnik_peers_was_here(&watch->genesis.record)))
+        return; /* it left, and we know of it */
+    findings->at_once = false;
+    refusal_note(search, question);
+    enum spotnik_peers_verdict verdict =
+        spotnik_peers_judge(&watch->genesis, question, &search->peers->times, why, sizeof why, &hope_ns);
+    if (verdict == SPOTNIK_PEERS_VERDICT_FREE && question->reply == SPOTNIK_PEERS_REPLY_IDLE)
+        findings->free = false; /* about to found, or to join those that went on without it */
+    if (verdict != SPOTNIK_PEERS_VERDICT_WAIT && verdict != SPOTNIK_PEERS_VERDICT_PARKED)
+        return;
+    findings->free = false;
+    spotnik_peers_say(search, "%s", why);
+    hope(search, hope_ns);
+}
+
+static void judge_all(struct spotnik_peers_search *search, struct findings *findings)
+{
+    findings->free = true;
+    findings->at_once = search->watch.generation > 0 || search->heir;
+    for (uint32_t i = 0; i < findings->count; i++)
+        record_judge(search, findings, i);
+    founder_judge(search, findings);
+}
+
+/* ---- founding ---- */
+
+static enum spotnik_peers_round found_failed(struct spotnik_peers_search *search, uint64_t generation, int rc)
+{
+    (void)spotnik_peers_entered_set(search->peers, false);
     if (rc == -EEXIST)
         return SPOTNIK_PEERS_AGAIN;
     errno = -rc;
-    search->error = spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot write %s/%s: %m",
-                                         search->peers->spec.directory, name);
+    search->error = spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot write %s/genesis-%llu: %m",
+                                         search->peers->spec.directory, (unsigned long long)generation);
     return SPOTNIK_PEERS_ERROR;
 }
 
-/* Age is counted against the freshest record, not our clock: the file server stamps them all, and clocks
- * step. */
-static void stale_remove(struct spotnik_peers_search *search, const struct listing *listing,
-                         const struct spotnik_record *record)
+/* Try to found a generation: the file system lets only one process succeed. */
+static enum spotnik_peers_round found(struct spotnik_peers_search *search)
 {
-    char name[64], path[PATH_MAX];
-    if (listing->record[0].written.tv_sec - record->written.tv_sec < SPOTNIK_PEERS_STALE_S)
-        return;
-    spotnik_record_name(record->member.id, name);
-    snprintf(path, sizeof path, "%s/%s", search->peers->spec.directory, name);
-    unlink(path);
-}
-
-/* Is this process dead, for all we can know? Loopback of another host is not ours to judge. */
-static bool proven_dead(struct spotnik_peers_search *search, const struct spotnik_member *member,
-                        enum spotnik_peers_reply reply)
-{
-    if (reply != SPOTNIK_PEERS_REPLY_GONE)
-        return reply == SPOTNIK_PEERS_REPLY_IDLE; /* in no view: it cannot hold this job */
-    if (member->host == search->self.self.host || !spotnik_address_is_loopback(member->address))
-        return true;
-    spotnik_peers_say(search,
-                      "a member on another host listens on a loopback address; set SPOTNIK_BIND there");
-    return false;
-}
-
-/* The founder of the newest generation, from its genesis file. */
-static int founder_read(struct spotnik_peers_search *search, uint64_t generation,
-                        struct spotnik_record *ret_founder)
-{
-    char name[64];
-    bool readable;
-    const char *directory = search->peers->spec.directory;
-    genesis_name(generation, name);
-    int rc = spotnik_record_read(&search->self, directory, name, ret_founder, &readable);
+    struct spotnik_peers *peers = search->peers;
+    uint64_t generation = spotnik_lookout_generation_next(&search->watch), founding = 0;
+    int rc = spotnik_peers_entered_set(peers, true);
+    while (founding == 0)
+        founding = spotnik_peers_founding_draw();
     if (rc == 0)
-        return 0;
-    if (!readable)
-        return SPOTNIK_ERR_PEERS; /* taken away just now, or the file system has not caught up */
-    const char *why = rc == SPOTNIK_ERR_JOB   ? "belongs to another job: give each job its own directory"
-                      : rc == SPOTNIK_ERR_KEY ? "is signed with another job key"
-                                              : "is damaged: delete it if no job is running";
-    spotnik_error_set("%s/%s %s", directory, name, why);
-    search->error = rc == SPOTNIK_ERR_ARGUMENT ? SPOTNIK_ERR_SYSTEM : rc;
-    return search->error;
+        rc = spotnik_genesis_make(peers, generation, founding, 0);
+    if (rc != 0)
+        return found_failed(search, generation, rc);
+    if (spotnik_lookout_has_woken(&search->watch, &search->self, peers->spec.directory, peers->times.stale_ns)) {
+        spotnik_genesis_take_back(peers, generation, founding);
+        search->taken_back = generation;
+        (void)spotnik_peers_entered_set(peers, false);
+        search->quiet = 0;
+        spotnik_peers_say(search, "a member wrote its record again just now");
+        return SPOTNIK_PEERS_AGAIN;
+    }
+    return SPOTNIK_PEERS_FOUND;
 }
 
-/* Ask everybody who left a record. True: *search->sponsor is in a view. */
-static bool members_ask(struct spotnik_peers_search *search, const struct listing *listing,
-                        bool *ret_all_dead)
+/* The mark of a fresh directory goes to one process, which then knows that nobody was there before. */
+static void heir_try(struct spotnik_peers_search *search)
 {
-    for (uint32_t i = 0; i < listing->count; i++) {
-        const struct spotnik_member *member = &listing->record[i].member;
-        struct spotnik_answer answer;
-        if (spotnik_id_equal(member->id, search->self.self.id))
-            continue;
-        enum spotnik_peers_reply reply = spotnik_peers_ask(search, member, &answer);
-        if (reply == SPOTNIK_PEERS_REPLY_IN_VIEW) {
-            search->sponsor = answer.self;
-            return true;
-        }
-        if (reply == SPOTNIK_PEERS_REPLY_GONE)
-            stale_remove(search, listing, &listing->record[i]);
-        *ret_all_dead &= proven_dead(search, member, reply);
-    }
+    const char *directory = search->peers->spec.directory;
+    char from[PATH_MAX], to[PATH_MAX];
+    snprintf(from, sizeof from, "%s/" SPOTNIK_PEERS_FRESH, directory);
+    snprintf(to, sizeof to, "%s/.fresh.%016llx", directory, (unsigned long long)search->self.self.id.low);
+    if (rename(from, to) != 0)
+        return;
+    search->heir = true;
+    unlink(to);
+}
+
+/* Members restore what is missing within one refresh, so that who sees nothing for three has not come in between. */
+static bool has_watched(struct spotnik_peers_search *search, const struct findings *findings)
+{
+    uint64_t wanted_ns = VIRGIN_REFRESHES * search->peers->times.refresh_ns;
+    if (findings->at_once || search->watch.watched_ns >= wanted_ns)
+        return true;
+    spotnik_peers_say(search, search->watch.generation > 0
+                                  ? "the founder has left no record; watching for members that put theirs back"
+                                  : "nobody has founded the job here; watching for members that put their genesis back");
+    hope(search, wanted_ns - search->watch.watched_ns);
     return false;
 }
 
-static enum spotnik_peers_round generation_judge(struct spotnik_peers_search *search,
-                                                 const struct listing *listing)
+static enum spotnik_peers_round conclude(struct spotnik_peers_search *search, struct findings *findings)
 {
-    struct spotnik_record founder;
-    struct spotnik_answer answer;
-    bool all_dead = true;
-    int rc = founder_read(search, listing->generation, &founder);
-    if (rc != 0)
-        return rc == SPOTNIK_ERR_PEERS ? SPOTNIK_PEERS_AGAIN : SPOTNIK_PEERS_ERROR;
-    bool ours = spotnik_id_equal(founder.member.id, search->self.self.id);
-    if (ours && search->may_found)
-        return SPOTNIK_PEERS_FOUND;
-    /* The founder first: whoever still enters by it does so before the others are asked. A founder that
-     * the others went on without asks only them. */
-    enum spotnik_peers_reply reply = SPOTNIK_PEERS_REPLY_IDLE;
-    if (!ours)
-        reply = spotnik_peers_ask(search, &founder.member, &answer);
-    if (reply == SPOTNIK_PEERS_REPLY_IN_VIEW) {
-        search->sponsor = answer.self;
+    if (sponsor_find(search, findings))
         return SPOTNIK_PEERS_JOIN;
-    }
-    /* A founder that lives and is in no view is about to found. */
-    all_dead = reply == SPOTNIK_PEERS_REPLY_GONE && proven_dead(search, &founder.member, reply);
-    if (members_ask(search, listing, &all_dead))
-        return SPOTNIK_PEERS_JOIN;
-    search->quiet = all_dead ? search->quiet + 1 : 0;
-    if (!search->may_found || search->quiet < QUIET_ROUNDS)
+    if (!search->may_found)
         return SPOTNIK_PEERS_AGAIN;
-    return found(search, listing->generation + 1);
+    if (search->watch.generation == 0 && !search->heir)
+        heir_try(search);
+    judge_all(search, findings);
+    bool quiet = findings->free && has_watched(search, findings);
+    search->quiet = quiet ? search->quiet + 1 : 0;
+    if (quiet)
+        hope(search, SPOTNIK_PEERS_AGAIN_NS);
+    if (!quiet || (search->quiet < SPOTNIK_PEERS_QUIET_ROUNDS && !search->heir))
+        return SPOTNIK_PEERS_AGAIN;
+    return found(search);
+}
+
+/* A genesis of somebody else is an error at once: nobody gets any further here. One that cannot be read may yet be. */
+static bool is_foreign(struct spotnik_peers_search *search)
+{
+    const struct spotnik_sighting *genesis = &search->watch.genesis;
+    if (search->watch.generation == 0
+        || (genesis->reading != SPOTNIK_READING_KEY && genesis->reading != SPOTNIK_READING_JOB))
+        return false;
+    bool job = genesis->reading == SPOTNIK_READING_JOB;
+    search->error = spotnik_error_return(job ? SPOTNIK_ERR_JOB : SPOTNIK_ERR_KEY, "%s/%s %s",
+                                         search->peers->spec.directory, genesis->name,
+                                         job ? "belongs to another job: give each job its own directory"
+                                             : "is signed with another job key");
+    return true;
+}
+
+/* Unreadable from the start is an error; later it is one more thing to wait for. */
+static enum spotnik_peers_round unreadable(struct spotnik_peers_search *search, int rc)
+{
+    search->quiet = 0;
+    errno = -rc;
+    int error = spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot read the peers directory %s: %m",
+                                     search->peers->spec.directory);
+    spotnik_peers_say(search, "%s", spotnik_last_error());
+    search->error = search->opened ? 0 : error;
+    return search->opened ? SPOTNIK_PEERS_AGAIN : SPOTNIK_PEERS_ERROR;
+}
+
+/* We made it, though the file system said otherwise. */
+static enum spotnik_peers_round found_after_all(struct spotnik_peers_search *search)
+{
+    struct spotnik_peers *peers = search->peers;
+    if (spotnik_peers_entered_set(peers, true) != 0)
+        return SPOTNIK_PEERS_AGAIN;
+    spotnik_genesis_adopt(peers, search->watch.generation, search->watch.genesis.record.founding);
+    return SPOTNIK_PEERS_FOUND;
 }
 
 enum spotnik_peers_round spotnik_peers_directory_round(struct spotnik_peers_search *search)
 {
-    struct listing *listing = malloc(sizeof *listing);
-    enum spotnik_peers_round round;
-    search->error = listing == NULL ? SPOTNIK_ERR_MEMORY : listing_read(search, listing);
-    if (search->error != 0)
-        round = SPOTNIK_PEERS_ERROR;
-    else if (listing->generation > 0)
-        round = generation_judge(search, listing);
-    else if (search->may_found)
-        round = found(search, 1);
-    else
-        round = SPOTNIK_PEERS_AGAIN;
-    free(listing);
+    struct findings findings = { .question = NULL };
+    search->error = 0;
+    int rc = spotnik_lookout_look(&search->watch, &search->self, search->peers->spec.directory,
+                                spotnik_peers_gap_max(search->peers));
+    if (rc != 0)
+        return unreadable(search, rc);
+    search->opened = true;
+    if (is_foreign(search))
+        return SPOTNIK_PEERS_ERROR;
+    const struct spotnik_sighting *genesis = &search->watch.genesis;
+    if (search->may_found && search->watch.generation > 0 && genesis->reading == SPOTNIK_READING_RECORD
+        && is_own(search, &genesis->record) && search->watch.generation != search->taken_back)
+        return found_after_all(search);
+    enum spotnik_peers_round round = SPOTNIK_PEERS_ERROR;
+    if (ask_all(search, &findings))
+        round = conclude(search, &findings);
+    free(findings.question);
     return round;
 }

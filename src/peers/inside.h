@@ -6,29 +6,57 @@
 #include <limits.h>
 #include <pthread.h>
 
+#include "base/time.h"
 #include "peers/peers.h"
 #include "peers/record.h"
 #include "peers/spec.h"
+#include "peers/lookout.h"
 
-#define SPOTNIK_PEERS_RECORDS_MAX 1024
-#define SPOTNIK_PEERS_ASK_NS (500 * UINT64_C(1000000))   /* patience with one address */
-#define SPOTNIK_PEERS_AGAIN_NS (100 * UINT64_C(1000000)) /* between two rounds */
-#define SPOTNIK_PEERS_STALE_S 30 /* age at which the record of a dead process is taken away */
+#define SPOTNIK_PEERS_ASK_NS (500 * SPOTNIK_MS)   /* patience with one address */
+#define SPOTNIK_PEERS_AGAIN_NS (100 * SPOTNIK_MS) /* between two rounds */
+#define SPOTNIK_PEERS_QUIET_ROUNDS 3 /* a member may be entering a view right now, on the word of one that has just died */
+#define SPOTNIK_PEERS_SWEEP_S 30     /* age at which the record of a process that has ended is taken away */
+#define SPOTNIK_PEERS_FRESH "fresh"  /* whoever makes a directory for one job may leave this file in it */
+
+/* The one time that the search for a founder rests on (docs/design/0002-finding-the-job.md). */
+struct spotnik_peers_times {
+    uint64_t stale_ns;   /* T: a record that stays the same for so long belongs to nobody who writes */
+    uint64_t refresh_ns; /* between two refreshes of our own */
+    uint64_t gap_max_ns; /* between two looks, so much counts at most */
+};
 
 struct spotnik_peers {
+    struct spotnik_peers *next; /* of this process */
     struct spotnik_engine *engine;
     struct spotnik_peers_spec spec;
+    struct spotnik_peers_times times;
+    struct spotnik_process process;
+    bool lease; /* commits need a fresh record */
     pthread_t keeper;
     bool keeping;
     uint64_t sweep_ns;  /* keeper: when to look again for what the dead have left */
+    uint64_t absent_ns; /* keeper, list: when to look again for listed processes outside of the view */
     uint32_t look_next; /* keeper: whom to ask first when it looks for the job again */
-    pthread_mutex_t writing; /* our record */
+    struct spotnik_lookout watch; /* keeper, while parked */
+    uint32_t quiet;             /* keeper, while parked: looks in a row in which we might have founded */
+    struct spotnik_id founder;  /* keeper: of our generation, when last seen */
+    pthread_mutex_t writing; /* our record, and the next line */
+    uint64_t counter;
     pthread_cond_t changed;
     pthread_mutex_t lock; /* of everything below */
     struct spotnik_credentials credentials;
     bool stopping;
-    uint64_t founding; /* of our lineage; 0: none */
-    char warning[256];
+    bool entered;         /* we have asked to enter, or have founded: our record says so from then on */
+    bool entered_is_told; /* a record that says it lies in the directory */
+    bool refounds;        /* the keeper has founded the next generation from our memory; the API follows */
+    bool superseded;      /* our lineage has been replaced by a younger one */
+    uint64_t founding;    /* of our lineage; 0: none */
+    uint64_t generation;  /* of our lineage; 0: not known */
+    uint64_t sponsor_founding, sponsor_generation; /* what the record of the member said that we join by */
+    uint64_t refreshed_ns; /* when our last successful refresh began; 0: none yet */
+    char warning[256];  /* what is wrong with the directory */
+    char advice[256];   /* what should be better about it */
+    char waiting[320];  /* what a search waits for */
     /* List, used by the searching thread only: */
     struct spotnik_member vote; /* ours; id none: not given */
     bool withdrawn;             /* we have voted for us once, and for another later */
@@ -47,8 +75,17 @@ struct spotnik_peers_search {
     struct spotnik_peers *peers;
     struct spotnik_credentials self; /* a copy for this search */
     bool may_found;
-    uint32_t quiet; /* directory: rounds in a row in which everybody was proven dead */
-    char said[512]; /* what the others said in the last round, for the error message */
+    uint64_t taken_back;  /* directory: the generation that we founded and gave up again; 0: none */
+    bool heir;            /* directory: we took the mark of a fresh one, so nobody was there before us */
+    bool opened;          /* directory: it could be read once */
+    uint32_t quiet;       /* directory: rounds in a row in which nobody stood in the way of founding */
+    struct spotnik_lookout watch;
+    uint64_t begun_ns;
+    uint64_t hope_ns;     /* until then it is known what we wait for; 0: nothing */
+    uint64_t remaining_ns; /* of T, for the record that takes longest; 0: no record is waited for */
+    int refusal;          /* by somebody who has not shown the key: told when the patience ends */
+    char said[512];       /* what the others said in the last round, for the error message */
+    char refused[200];    /* what the refusal said, and by which record we came to it */
     struct spotnik_member sponsor;
     int error;
 };
@@ -62,35 +99,91 @@ uint64_t spotnik_peers_clock_ns(void);
 /* Under the lock: until then, or until somebody wants us. */
 void spotnik_peers_wait(struct spotnik_peers *peers, uint64_t until_ns);
 
+/* Does looking at the directory tell us anything just now? Not while we cannot write to it. */
+uint64_t spotnik_peers_gap_max(struct spotnik_peers *peers);
+
 /* keeper.c: with a directory, our record is in it from now on. Errors: SYSTEM. */
 int spotnik_peers_keeper_start(struct spotnik_peers *peers);
 void spotnik_peers_keeper_stop(struct spotnik_peers *peers);
 /* Blocking. 0, or minus an errno; the warning says so, too. */
 int spotnik_peers_record_refresh(struct spotnik_peers *peers);
 void spotnik_peers_record_remove(const struct spotnik_peers *peers, const char *name);
+/* From now on our record says that we may be in a view. 0 when it lies there, or minus an errno. */
+int spotnik_peers_entered_set(struct spotnik_peers *peers, bool entered);
+/* A member of this very process, which has no such member any more: nobody knows better. */
+bool spotnik_peers_was_here(const struct spotnik_record *record);
+struct spotnik_credentials spotnik_peers_credentials(struct spotnik_peers *peers);
 
-/* Whom `spec` names now: at most `max`. 0, or SPOTNIK_ERR_SYSTEM for a directory that cannot be read. */
+/* Whom `spec` names now. The caller frees *ret. 0, SPOTNIK_ERR_SYSTEM for a directory that cannot be read, MEMORY. */
 int spotnik_peers_named(const struct spotnik_peers_spec *spec, const struct spotnik_credentials *credentials,
-                        struct spotnik_member *ret, uint32_t max, uint32_t *ret_count);
+                        struct spotnik_member **ret, uint32_t *ret_count);
 
 /* sweep.c: take away what the dead have left in the directory. Blocking, about two seconds at most. */
 void spotnik_peers_sweep(struct spotnik_peers *peers, const struct spotnik_credentials *self);
 
+/* genesis.c: who has founded. */
+/* Found this generation: 0, -EEXIST when another process did, or minus an errno. Blocking. */
+int spotnik_genesis_make(struct spotnik_peers *peers, uint64_t generation, uint64_t founding, uint64_t step);
+/* It is ours, however we learnt of it. */
+void spotnik_genesis_adopt(struct spotnik_peers *peers, uint64_t generation, uint64_t founding);
+uint64_t spotnik_peers_founding_draw(void);
+/* Take it back: somebody turned out to be alive. */
+void spotnik_genesis_take_back(struct spotnik_peers *peers, uint64_t generation, uint64_t founding);
+/* A member: is ours the youngest lineage that the directory knows? Puts a missing genesis back, unless we are
+ * parked. 0, SPOTNIK_ERR_LINEAGE when a younger one has taken our place (*ret says which), or SPOTNIK_ERR_SYSTEM. */
+int spotnik_genesis_guard(struct spotnik_peers *peers, const spotnik_job_status *status, struct spotnik_record *ret);
+
+/* parked.c: look where new members look, and go on alone when nobody else can be alive. Blocking. */
+void spotnik_peers_parked(struct spotnik_peers *peers, const spotnik_job_status *status);
+void spotnik_peers_unparked(struct spotnik_peers *peers);
+
 enum spotnik_peers_round spotnik_peers_directory_round(struct spotnik_peers_search *search);
 enum spotnik_peers_round spotnik_peers_list_round(struct spotnik_peers_search *search);
+/* keeper, list: whoever listens at a listed address and is in no view learns of the job by our asking. */
+void spotnik_peers_announce(struct spotnik_peers *peers, const spotnik_job_status *status);
 
-/* What became of a question to one process. */
+/* ---- ask.c: what becomes of a question to one process ---- */
+
 enum spotnik_peers_reply {
-    SPOTNIK_PEERS_REPLY_IN_VIEW, /* a member of the job */
-    SPOTNIK_PEERS_REPLY_IDLE,    /* lives, and is in no view */
-    SPOTNIK_PEERS_REPLY_GONE,    /* proven: nobody listens there, or somebody else */
-    SPOTNIK_PEERS_REPLY_SILENT,
-    SPOTNIK_PEERS_REPLY_REFUSES, /* wrong key, job or version: search->error */
+    SPOTNIK_PEERS_REPLY_NONE,    /* not asked */
+    SPOTNIK_PEERS_REPLY_IN_VIEW, /* a member of the job, whoever it is */
+    SPOTNIK_PEERS_REPLY_PARKED,  /* a member that is cut off from its majority */
+    SPOTNIK_PEERS_REPLY_IDLE,    /* the expected one lives, and is in no view */
+    SPOTNIK_PEERS_REPLY_GONE,    /* another process of the same host has its address */
+    SPOTNIK_PEERS_REPLY_OTHER,   /* another process answers: it proves nothing */
+    SPOTNIK_PEERS_REPLY_ECHO,    /* the address leads back to us */
+    SPOTNIK_PEERS_REPLY_SILENT,  /* no answer, or a kernel refuses: neither proves anything */
+    SPOTNIK_PEERS_REPLY_REFUSES, /* somebody says that key, job or version are wrong */
 };
 
-/* `expected` with an id: another id at this address proves that the expected one is gone. */
-enum spotnik_peers_reply spotnik_peers_ask(struct spotnik_peers_search *search,
-                                           const struct spotnik_member *expected,
-                                           struct spotnik_answer *ret_answer);
+struct spotnik_question {
+    const struct spotnik_member *expected; /* id none: whoever listens there */
+    const char *name;                      /* of the record, for messages; NULL: none */
+    bool skipped;                          /* not to be asked */
+    enum spotnik_peers_reply reply;
+    struct spotnik_answer answer;
+    int refusal;    /* SPOTNIK_ERR_KEY, _JOB, _VERSION */
+    char text[160]; /* what went wrong */
+};
+
+/* Ask all of them, many at a time. As soon as `enough` members in a view have answered, the rest may stay NONE. */
+void spotnik_peers_ask(const struct spotnik_credentials *self, struct spotnik_question *question, uint32_t count,
+                       bool enough);
+
+/* ---- judge.c: may this record belong to somebody who lives? ---- */
+
+enum spotnik_peers_verdict {
+    SPOTNIK_PEERS_VERDICT_FREE,   /* lives, and cannot be in a view */
+    SPOTNIK_PEERS_VERDICT_ENDED,  /* proven */
+    SPOTNIK_PEERS_VERDICT_STALE,  /* silent, and has not written for T */
+    SPOTNIK_PEERS_VERDICT_PARKED, /* lives in a view, cut off */
+    SPOTNIK_PEERS_VERDICT_WAIT,   /* may live */
+};
+
+/* `why` (may be NULL): what to say where the verdict is WAIT or PARKED. *ret_hope_ns: 0, or how long it takes until the record is
+ * stale, if it stays as it is. */
+enum spotnik_peers_verdict spotnik_peers_judge(const struct spotnik_sighting *entry, const struct spotnik_question *question,
+                                         const struct spotnik_peers_times *times, char *why, size_t size,
+                                         uint64_t *ret_hope_ns);
 
 #endif

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes on between searches, on a thread of its own: our record in the directory is kept fresh; and
- * while this member is parked it looks where new members look, because everybody it knew may be dead and the
- * job may go on elsewhere, or be over. It only introduces the two to each other: what follows (we were excluded, we join
- * again) is the core's and the API's. */
+/* What goes on between searches, on a thread of its own: our record in the directory is kept fresh, the genesis of our
+ * lineage is kept there, a younger one ends us; and while this member is parked it looks where new members look, because
+ * everybody it knew may be dead and the job may go on elsewhere, or be over. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -14,13 +15,21 @@
 #include "base/time.h"
 #include "peers/inside.h"
 
-#define REFRESH_NS SPOTNIK_S
 #define LOOK_MAX 64 /* addresses asked in one look; the next one goes on behind them */
+#define LEASE_MARGIN 16 /* of T: clocks of two machines run at a little different rates, and a commit takes a moment */
 
 uint64_t spotnik_peers_clock_ns(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * SPOTNIK_S + (uint64_t)now.tv_nsec;
+}
+
+/* Goes on while the machine is suspended. */
+static uint64_t clock_boot_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
     return (uint64_t)now.tv_sec * SPOTNIK_S + (uint64_t)now.tv_nsec;
 }
 
@@ -31,7 +40,7 @@ void spotnik_peers_wait(struct spotnik_peers *peers, uint64_t until_ns)
     pthread_cond_timedwait(&peers->changed, &peers->lock, &until);
 }
 
-static struct spotnik_credentials credentials_copy(struct spotnik_peers *peers)
+struct spotnik_credentials spotnik_peers_credentials(struct spotnik_peers *peers)
 {
     pthread_mutex_lock(&peers->lock);
     struct spotnik_credentials credentials = peers->credentials;
@@ -41,22 +50,76 @@ static struct spotnik_credentials credentials_copy(struct spotnik_peers *peers)
 
 /* ---- our record ---- */
 
-int spotnik_peers_record_refresh(struct spotnik_peers *peers)
+static enum spotnik_standing standing(const spotnik_job_status *status, bool entered)
 {
-    struct spotnik_credentials credentials = credentials_copy(peers);
-    char name[64];
-    spotnik_record_name(credentials.self.id, name);
-    pthread_mutex_lock(&peers->writing); /* two at once would share a temporary name */
-    int rc = spotnik_record_write(&credentials, peers->spec.directory, name, false);
-    pthread_mutex_unlock(&peers->writing);
-    explicit_bzero(&credentials, sizeof credentials);
+    if (status->parked)
+        return SPOTNIK_STANDING_PARKED;
+    return entered ? SPOTNIK_STANDING_ENTERED : SPOTNIK_STANDING_SEEKING;
+}
+
+static void record_make(struct spotnik_peers *peers, struct spotnik_credentials *credentials,
+                        struct spotnik_record *record)
+{
+    spotnik_job_status status;
+    spotnik_engine_status(peers->engine, &status);
+    pthread_mutex_lock(&peers->lock);
+    *credentials = peers->credentials;
+    *record = (struct spotnik_record){ .member = credentials->self,
+                                       .process = peers->process,
+                                       .counter = ++peers->counter,
+                                       .generation = peers->generation,
+                                       .founding = peers->founding,
+                                       .epoch = status.view_epoch,
+                                       .step = status.step_committed,
+                                       .standing = standing(&status, peers->entered) };
+    pthread_mutex_unlock(&peers->lock);
+}
+
+static void written_note(struct spotnik_peers *peers, const struct spotnik_record *record, uint64_t begun_ns, int rc)
+{
     pthread_mutex_lock(&peers->lock);
     peers->warning[0] = '\0';
-    if (rc != 0)
+    if (rc != 0) {
         snprintf(peers->warning, sizeof peers->warning, "cannot write to the peers directory %.150s: %s",
                  peers->spec.directory, strerror(-rc));
+    } else {
+        peers->refreshed_ns = begun_ns;
+        peers->entered_is_told = record->standing != SPOTNIK_STANDING_SEEKING;
+    }
     pthread_mutex_unlock(&peers->lock);
+}
+
+int spotnik_peers_record_refresh(struct spotnik_peers *peers)
+{
+    struct spotnik_credentials credentials;
+    struct spotnik_record record;
+    char name[64];
+    pthread_mutex_lock(&peers->writing); /* two at once would share a temporary name */
+    uint64_t begun_ns = spotnik_peers_clock_ns();
+    record_make(peers, &credentials, &record);
+    spotnik_record_name(record.member.id, name);
+    int rc = spotnik_record_write(&credentials, &record, peers->spec.directory, name, false);
+    written_note(peers, &record, begun_ns, rc);
+    pthread_mutex_unlock(&peers->writing);
+    explicit_bzero(&credentials, sizeof credentials);
     return rc;
+}
+
+int spotnik_peers_entered_set(struct spotnik_peers *peers, bool entered)
+{
+    pthread_mutex_lock(&peers->lock);
+    peers->entered = entered;
+    pthread_mutex_unlock(&peers->lock);
+    return peers->spec.is_directory ? spotnik_peers_record_refresh(peers) : 0;
+}
+
+uint64_t spotnik_peers_gap_max(struct spotnik_peers *peers)
+{
+    pthread_mutex_lock(&peers->lock);
+    uint64_t age_ns = spotnik_time_since(spotnik_peers_clock_ns(), peers->refreshed_ns);
+    bool fresh = peers->refreshed_ns != 0 && age_ns < 3 * peers->times.refresh_ns + SPOTNIK_S;
+    pthread_mutex_unlock(&peers->lock);
+    return fresh ? peers->times.gap_max_ns : 0;
 }
 
 void spotnik_peers_record_remove(const struct spotnik_peers *peers, const char *name)
@@ -75,35 +138,85 @@ static void own_record_remove(const struct spotnik_peers *peers)
     spotnik_peers_record_remove(peers, name);
 }
 
+/* ---- members of this process ---- */
+
+static pthread_mutex_t here_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct spotnik_peers *here;
+
+static void here_add(struct spotnik_peers *peers)
+{
+    pthread_mutex_lock(&here_lock);
+    peers->next = here;
+    here = peers;
+    pthread_mutex_unlock(&here_lock);
+}
+
+static void here_remove(struct spotnik_peers *peers)
+{
+    pthread_mutex_lock(&here_lock);
+    for (struct spotnik_peers **at = &here; *at != NULL; at = &(*at)->next)
+        if (*at == peers) {
+            *at = peers->next;
+            break;
+        }
+    pthread_mutex_unlock(&here_lock);
+}
+
+bool spotnik_peers_was_here(const struct spotnik_record *record)
+{
+    struct spotnik_process self;
+    bool is_here = false;
+    spotnik_process_self(&self);
+    if (self.boot == 0 || memcmp(&self, &record->process, sizeof self) != 0)
+        return false;
+    pthread_mutex_lock(&here_lock);
+    for (struct spotnik_peers *peers = here; peers != NULL; peers = peers->next) {
+        struct spotnik_credentials credentials = spotnik_peers_credentials(peers);
+        is_here |= spotnik_id_equal(credentials.self.id, record->member.id);
+        explicit_bzero(&credentials, sizeof credentials);
+    }
+    pthread_mutex_unlock(&here_lock);
+    return !is_here;
+}
+
 /* ---- the job, elsewhere ---- */
 
-static int records_named(const struct spotnik_peers_spec *spec, const struct spotnik_credentials *credentials,
-                         struct spotnik_member *ret, uint32_t max, uint32_t *ret_count)
+/* Those in a view first; last, those that have ended. */
+static int order(const struct spotnik_record *record)
 {
-    DIR *directory = opendir(spec->directory);
-    uint32_t count = 0;
-    if (directory == NULL)
-        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot read the peers directory %s: %m",
-                                    spec->directory);
-    for (const struct dirent *entry; count < max && (entry = readdir(directory)) != NULL;) {
-        struct spotnik_record record;
-        bool readable;
-        if (strncmp(entry->d_name, "member-", 7) == 0
-            && spotnik_record_read(credentials, spec->directory, entry->d_name, &record, &readable) == 0)
-            ret[count++] = record.member;
+    return spotnik_process_life(&record->process) == SPOTNIK_LIFE_ENDED ? 2 : record->epoch == 0;
+}
+
+static int records_named(const struct spotnik_peers_spec *spec, const struct spotnik_credentials *credentials,
+                         struct spotnik_member **ret, uint32_t *ret_count)
+{
+    struct spotnik_lookout watch = { .count = 0 };
+    int rc = spotnik_lookout_look(&watch, credentials, spec->directory, 0);
+    errno = -rc;
+    if (rc != 0) {
+        spotnik_lookout_done(&watch);
+        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot read the peers directory %s: %m", spec->directory);
     }
-    closedir(directory);
-    *ret_count = count;
-    return 0;
+    *ret = calloc((size_t)watch.count + 1, sizeof **ret);
+    *ret_count = 0;
+    for (int turn = 0; *ret != NULL && turn < 3; turn++)
+        for (uint32_t i = 0; i < watch.count; i++)
+            if (watch.entry[i].reading == SPOTNIK_READING_RECORD && turn == order(&watch.entry[i].record))
+                (*ret)[(*ret_count)++] = watch.entry[i].record.member;
+    spotnik_lookout_done(&watch);
+    return *ret != NULL ? 0 : spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for a list of members");
 }
 
 int spotnik_peers_named(const struct spotnik_peers_spec *spec, const struct spotnik_credentials *credentials,
-                        struct spotnik_member *ret, uint32_t max, uint32_t *ret_count)
+                        struct spotnik_member **ret, uint32_t *ret_count)
 {
     if (spec->is_directory)
-        return records_named(spec, credentials, ret, max, ret_count);
-    *ret_count = spec->count < max ? spec->count : max;
-    memcpy(ret, spec->listed, *ret_count * sizeof *ret);
+        return records_named(spec, credentials, ret, ret_count);
+    *ret = calloc(SPOTNIK_PEERS_LISTED_MAX, sizeof **ret);
+    if (*ret == NULL)
+        return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for a list of members");
+    *ret_count = spec->count;
+    memcpy(*ret, spec->listed, spec->count * sizeof **ret);
     return 0;
 }
 
@@ -131,19 +244,17 @@ static bool introduce(struct spotnik_peers *peers, const struct spotnik_credenti
     return true;
 }
 
-/* Never longer than our record may stay as it is: the silent take half a second each. */
+/* With a list: those named in it, in turn. */
 static void look_round(struct spotnik_peers *peers, uint64_t epoch)
 {
-    static const uint64_t look_ns = 4 * REFRESH_NS;
-    struct spotnik_credentials credentials = credentials_copy(peers);
-    struct spotnik_member named[SPOTNIK_PEERS_RECORDS_MAX];
+    static const uint64_t look_ns = 4 * SPOTNIK_S;
+    struct spotnik_credentials credentials = spotnik_peers_credentials(peers);
     uint64_t until_ns = spotnik_peers_clock_ns() + look_ns;
-    uint32_t count = 0;
-    bool met = spotnik_peers_named(&peers->spec, &credentials, named, SPOTNIK_PEERS_RECORDS_MAX, &count) != 0;
-    for (uint32_t i = 0; !met && i < count && i < LOOK_MAX; i++) {
+    bool met = peers->spec.count == 0;
+    for (uint32_t i = 0; !met && i < peers->spec.count && i < LOOK_MAX; i++) {
         if (is_stopping(peers) || spotnik_peers_clock_ns() >= until_ns)
             break;
-        met = introduce(peers, &credentials, &named[peers->look_next++ % count], epoch);
+        met = introduce(peers, &credentials, &peers->spec.listed[peers->look_next++ % peers->spec.count], epoch);
     }
     explicit_bzero(&credentials, sizeof credentials);
 }
@@ -163,27 +274,33 @@ static bool over_name(struct spotnik_peers *peers, char name[64])
 void spotnik_peers_founding_set(struct spotnik_peers *peers, uint64_t founding)
 {
     pthread_mutex_lock(&peers->lock);
+    if (founding != peers->founding)
+        peers->generation = founding == peers->sponsor_founding ? peers->sponsor_generation : 0;
     peers->founding = founding;
     pthread_mutex_unlock(&peers->lock);
 }
 
 void spotnik_peers_over_set(struct spotnik_peers *peers)
 {
-    struct spotnik_credentials credentials = credentials_copy(peers);
+    struct spotnik_credentials credentials;
+    struct spotnik_record record;
     char name[64];
+    record_make(peers, &credentials, &record);
     if (over_name(peers, name))
-        (void)spotnik_record_write(&credentials, peers->spec.directory, name, false);
+        (void)spotnik_record_write(&credentials, &record, peers->spec.directory, name, false);
     explicit_bzero(&credentials, sizeof credentials);
 }
 
 bool spotnik_peers_is_over(struct spotnik_peers *peers)
 {
-    struct spotnik_credentials credentials = credentials_copy(peers);
+    struct spotnik_credentials credentials = spotnik_peers_credentials(peers);
     struct spotnik_record record;
-    bool readable, over = false;
+    bool over = false;
+    uint64_t print;
     char name[64];
     if (over_name(peers, name)) /* signed, as all records are */
-        over = spotnik_record_read(&credentials, peers->spec.directory, name, &record, &readable) == 0;
+        over = spotnik_record_read(&credentials, peers->spec.directory, name, &record, &print, NULL)
+               == SPOTNIK_READING_RECORD;
     explicit_bzero(&credentials, sizeof credentials);
     return over;
 }
@@ -191,29 +308,81 @@ bool spotnik_peers_is_over(struct spotnik_peers *peers)
 /* ---- the thread ---- */
 
 /* Each member at a time of its own, so that they share the work. */
-static void sweep(struct spotnik_peers *peers)
+static void sweep(struct spotnik_peers *peers, const spotnik_job_status *status)
 {
-    struct spotnik_credentials credentials = credentials_copy(peers);
-    uint64_t now_ns = spotnik_peers_clock_ns(), pause_ns = SPOTNIK_PEERS_STALE_S * SPOTNIK_S;
+    struct spotnik_credentials credentials = spotnik_peers_credentials(peers);
+    uint64_t now_ns = spotnik_peers_clock_ns(), pause_ns = SPOTNIK_PEERS_SWEEP_S * SPOTNIK_S;
     if (peers->sweep_ns == 0)
         peers->sweep_ns = now_ns + credentials.self.id.low % pause_ns;
-    if (now_ns >= peers->sweep_ns) {
+    if (now_ns >= peers->sweep_ns && !status->parked && status->view_epoch > 0) {
         peers->sweep_ns = now_ns + pause_ns;
         spotnik_peers_sweep(peers, &credentials);
     }
     explicit_bzero(&credentials, sizeof credentials);
 }
 
+/* A younger founding has taken our place. Whoever is parked and no further than that lineage was when it was founded
+ * joins it: nothing is lost. Everybody else ends, and says so. */
+static void superseded(struct spotnik_peers *peers, const spotnik_job_status *status, const struct spotnik_record *by)
+{
+    pthread_mutex_lock(&peers->lock);
+    bool known = peers->superseded;
+    peers->superseded = true;
+    pthread_mutex_unlock(&peers->lock);
+    if (known)
+        return;
+    if (status->parked && by->step >= status->step_committed)
+        spotnik_engine_over(peers->engine);
+    else
+        spotnik_engine_end(peers->engine, SPOTNIK_ERR_LINEAGE, spotnik_last_error());
+}
+
+static bool refounds(struct spotnik_peers *peers)
+{
+    pthread_mutex_lock(&peers->lock);
+    bool refounds = peers->refounds;
+    pthread_mutex_unlock(&peers->lock);
+    return refounds;
+}
+
+/* The record first, then the look at the genesis: whoever founds does it the other way round (lookout.h). */
+static void keep_directory(struct spotnik_peers *peers)
+{
+    uint64_t begun_ns = clock_boot_ns();
+    spotnik_job_status status;
+    struct spotnik_record by;
+    int rc = spotnik_peers_record_refresh(peers);
+    spotnik_engine_status(peers->engine, &status);
+    int guard = status.view_epoch > 0 && !refounds(peers) ? spotnik_genesis_guard(peers, &status, &by) : 0;
+    if (guard == SPOTNIK_ERR_LINEAGE) {
+        superseded(peers, &status, &by);
+        return;
+    }
+    if (rc == 0 && guard == 0 && peers->lease)
+        spotnik_engine_lease_set(peers->engine,
+                                 begun_ns + peers->times.stale_ns - peers->times.stale_ns / LEASE_MARGIN);
+    if (rc == 0)
+        sweep(peers, &status);
+    if (!status.parked)
+        spotnik_peers_unparked(peers);
+    else if (spotnik_peers_is_over(peers))
+        spotnik_engine_over(peers->engine);
+    else
+        spotnik_peers_parked(peers, &status);
+}
+
 static void keep(struct spotnik_peers *peers)
 {
     spotnik_job_status status;
-    if (peers->spec.is_directory && spotnik_peers_record_refresh(peers) == 0)
-        sweep(peers);
+    if (peers->spec.is_directory) {
+        keep_directory(peers);
+        return;
+    }
     spotnik_engine_status(peers->engine, &status);
-    if (status.parked && spotnik_peers_is_over(peers))
-        spotnik_engine_over(peers->engine);
-    else if (status.parked)
+    if (status.parked)
         look_round(peers, status.view_epoch);
+    else if (status.view_epoch > 0)
+        spotnik_peers_announce(peers, &status);
 }
 
 static void *keeper_main(void *context)
@@ -221,7 +390,7 @@ static void *keeper_main(void *context)
     struct spotnik_peers *peers = context;
     pthread_mutex_lock(&peers->lock);
     while (!peers->stopping) {
-        spotnik_peers_wait(peers, spotnik_peers_clock_ns() + REFRESH_NS);
+        spotnik_peers_wait(peers, spotnik_peers_clock_ns() + peers->times.refresh_ns);
         if (peers->stopping)
             break;
         pthread_mutex_unlock(&peers->lock);
@@ -232,8 +401,18 @@ static void *keeper_main(void *context)
     return NULL;
 }
 
+/* Whoever may write here may take records away, and put links in their place. */
+static void advise(struct spotnik_peers *peers)
+{
+    struct stat facts;
+    if (stat(peers->spec.directory, &facts) == 0 && (facts.st_mode & S_IWOTH) != 0)
+        snprintf(peers->advice, sizeof peers->advice,
+                 "everybody on this host may write to the peers directory: chmod o-w %.100s", peers->spec.directory);
+}
+
 int spotnik_peers_keeper_start(struct spotnik_peers *peers)
 {
+    uint64_t begun_ns = clock_boot_ns();
     int rc = peers->spec.is_directory ? spotnik_peers_record_refresh(peers) : 0;
     if (rc != 0) {
         errno = -rc;
@@ -241,10 +420,16 @@ int spotnik_peers_keeper_start(struct spotnik_peers *peers)
             SPOTNIK_ERR_SYSTEM, "cannot write to the peers directory %s: %m; it must exist and be writable",
             peers->spec.directory);
     }
+    advise(peers);
+    if (peers->lease)
+        spotnik_engine_lease_set(peers->engine,
+                                 begun_ns + peers->times.stale_ns - peers->times.stale_ns / LEASE_MARGIN);
     peers->keeping = true;
+    here_add(peers);
     rc = pthread_create(&peers->keeper, NULL, keeper_main, peers);
     if (rc == 0)
         return 0;
+    here_remove(peers);
     own_record_remove(peers);
     peers->keeping = false;
     return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot start a thread: %s", strerror(rc));
@@ -260,4 +445,6 @@ void spotnik_peers_keeper_stop(struct spotnik_peers *peers)
     pthread_mutex_unlock(&peers->lock);
     pthread_join(peers->keeper, NULL);
     own_record_remove(peers);
+    here_remove(peers);
+    peers->keeping = false;
 }

@@ -1,64 +1,135 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One round of the search in a list of addresses: join whoever is in a view; else elect a founder among
- * the listed processes, by votes of more than half of them.
+/* One round of the search in a list of addresses: join whoever is in a view; else elect a founder among the listed
+ * processes, by the votes of all of them. Nothing remembers that a job was founded, but for the processes that are in it:
+ * those that are listed are asked, and those that are not ask us (announce). So a part of the list founds nothing, unless
+ * the user says "majority:".
  *
- * A vote binds until the process it was given to is proven gone, or has itself voted for another (it
+ * A vote binds until the process it was given to has been replaced at its address, or has itself voted for another (it
  * withdraws, and does not found). So two founders would need one process to have voted twice. */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "net/address.h"
 #include "peers/inside.h"
 
+#define ANNOUNCED_REFRESHES 5 /* members outside of the list have asked us by then */
 #define WITHDRAWN_ROUNDS 30 /* those that saw us withdraw have acted on it by then */
 
 struct poll {
     uint32_t own; /* our place in the list; count: not listed */
     uint32_t up, for_us;
-    enum spotnik_peers_reply reply[SPOTNIK_PEERS_LISTED_MAX];
-    struct spotnik_answer answer[SPOTNIK_PEERS_LISTED_MAX];
+    bool counts[SPOTNIK_PEERS_LISTED_MAX]; /* lives, and answered where it was asked; an id once */
+    struct spotnik_question question[SPOTNIK_PEERS_LISTED_MAX];
 };
 
 static bool lives(const struct poll *poll, uint32_t i)
 {
-    return i == poll->own || poll->reply[i] == SPOTNIK_PEERS_REPLY_IDLE;
+    return i == poll->own || poll->counts[i];
 }
 
-static bool is_own(const struct spotnik_peers_search *search, const struct spotnik_member *listed)
+static bool is_at(const struct spotnik_member *member, const struct spotnik_member *listed)
 {
-    const struct spotnik_member *self = &search->self.self;
-    return memcmp(listed->address, self->address, 16) == 0 && listed->port == self->port;
+    return memcmp(listed->address, member->address, 16) == 0 && listed->port == member->port;
+}
+
+static const char *address_text(const struct spotnik_member *member, char text[SPOTNIK_ADDRESS_TEXT])
+{
+    return spotnik_address_format(text, member->address, member->port);
+}
+
+/* Does this answer count? Behind one address there may be several processes, or we ourselves. */
+static bool answer_counts(struct spotnik_peers_search *search, const struct poll *poll, uint32_t i)
+{
+    const struct spotnik_member *listed = &search->peers->spec.listed[i], *self = &poll->question[i].answer.self;
+    char asked[SPOTNIK_ADDRESS_TEXT], answered[SPOTNIK_ADDRESS_TEXT];
+    if (poll->question[i].reply == SPOTNIK_PEERS_REPLY_ECHO) {
+        spotnik_peers_say(search, "%s leads back to this process: list the address that it binds",
+                          address_text(listed, asked));
+        return false;
+    }
+    if (poll->question[i].reply != SPOTNIK_PEERS_REPLY_IDLE)
+        return false;
+    if (!is_at(self, listed)) {
+        spotnik_peers_say(search, "at %s a process answers that binds %s: list that address",
+                          address_text(listed, asked), address_text(self, answered));
+        return false;
+    }
+    for (uint32_t k = 0; k < i; k++)
+        if (poll->counts[k] && spotnik_id_equal(poll->question[k].answer.self.id, self->id))
+            return false;
+    return true;
+}
+
+static void reply_say(struct spotnik_peers_search *search, const struct spotnik_question *question)
+{
+    if (question->reply == SPOTNIK_PEERS_REPLY_PARKED)
+        spotnik_peers_say(search, "a member was found that is itself cut off from the majority");
+    if (question->text[0] != '\0')
+        spotnik_peers_say(search, "%s", question->text);
+    if (question->refusal != 0) {
+        search->refusal = question->refusal;
+        snprintf(search->refused, sizeof search->refused, "%s", question->text);
+    }
+}
+
+static bool sponsor_find(struct spotnik_peers_search *search, const struct spotnik_question *question, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (question[i].reply == SPOTNIK_PEERS_REPLY_IN_VIEW) {
+            search->sponsor = question[i].answer.self;
+            return true;
+        }
+    return false;
 }
 
 /* Ask all the others. True: one of them is in a view. */
 static bool poll_take(struct spotnik_peers_search *search, struct poll *poll)
 {
     const struct spotnik_peers_spec *spec = &search->peers->spec;
+    memset(poll, 0, sizeof *poll);
     poll->own = spec->count;
-    poll->up = poll->for_us = 0;
     for (uint32_t i = 0; i < spec->count; i++) {
-        if (is_own(search, &spec->listed[i])) {
-            poll->own = i;
-            poll->up++;
+        poll->question[i].expected = &spec->listed[i];
+        poll->question[i].skipped = is_at(&search->self.self, &spec->listed[i]);
+        poll->own = poll->question[i].skipped ? i : poll->own;
+    }
+    spotnik_peers_ask(&search->self, poll->question, spec->count, true);
+    if (sponsor_find(search, poll->question, spec->count))
+        return true;
+    poll->up = poll->own < spec->count;
+    for (uint32_t i = 0; i < spec->count; i++) {
+        if (i == poll->own)
             continue;
-        }
-        poll->reply[i] = spotnik_peers_ask(search, &spec->listed[i], &poll->answer[i]);
-        if (poll->reply[i] == SPOTNIK_PEERS_REPLY_IN_VIEW) {
-            search->sponsor = poll->answer[i].self;
-            return true;
-        }
-        poll->up += poll->reply[i] == SPOTNIK_PEERS_REPLY_IDLE;
-        poll->for_us += poll->reply[i] == SPOTNIK_PEERS_REPLY_IDLE
-                        && spotnik_id_equal(poll->answer[i].vote.id, search->self.self.id);
+        reply_say(search, &poll->question[i]);
+        poll->counts[i] = answer_counts(search, poll, i);
+        poll->up += poll->counts[i];
+        poll->for_us +=
+            poll->counts[i] && spotnik_id_equal(poll->question[i].answer.vote.id, search->self.self.id);
     }
     return false;
 }
 
-static bool is_majority(const struct spotnik_peers_search *search, uint32_t count)
+/* Members that are not listed ask those who are: who has asked us is asked back. True: one is in a view. */
+static bool callers_ask(struct spotnik_peers_search *search)
 {
-    return 2 * count > search->peers->spec.count;
+    struct spotnik_member caller[SPOTNIK_CALLERS_KEPT];
+    struct spotnik_question question[SPOTNIK_CALLERS_KEPT] = { { .expected = NULL } };
+    uint32_t count = spotnik_engine_callers(search->peers->engine, caller, SPOTNIK_CALLERS_KEPT);
+    for (uint32_t i = 0; i < count; i++)
+        question[i].expected = &caller[i];
+    if (count > 0)
+        spotnik_peers_ask(&search->self, question, count, true);
+    return sponsor_find(search, question, count);
 }
 
-/* May we vote again? Our vote was for somebody who is gone, or has withdrawn. */
+static bool is_enough(const struct spotnik_peers_search *search, uint32_t count)
+{
+    const struct spotnik_peers_spec *spec = &search->peers->spec;
+    return spec->majority ? 2 * count > spec->count : count == spec->count;
+}
+
+/* May we vote again? The process that we voted for has been replaced, or has withdrawn. */
 static bool vote_is_free(const struct spotnik_peers_search *search, const struct poll *poll,
                          const struct spotnik_member *vote)
 {
@@ -66,15 +137,12 @@ static bool vote_is_free(const struct spotnik_peers_search *search, const struct
     if (spotnik_id_is_none(vote->id))
         return true;
     for (uint32_t i = 0; i < spec->count; i++) {
-        if (i == poll->own || memcmp(spec->listed[i].address, vote->address, 16) != 0
-            || spec->listed[i].port != vote->port)
+        const struct spotnik_answer *answer = &poll->question[i].answer;
+        if (i == poll->own || !is_at(vote, &spec->listed[i]) || !poll->counts[i])
             continue;
-        if (poll->reply[i] == SPOTNIK_PEERS_REPLY_GONE)
-            return true;
-        if (poll->reply[i] != SPOTNIK_PEERS_REPLY_IDLE)
-            return false;
-        const struct spotnik_answer *answer = &poll->answer[i];
-        return !spotnik_id_equal(answer->self.id, vote->id) || !spotnik_id_equal(answer->vote.id, vote->id);
+        if (!spotnik_id_equal(answer->self.id, vote->id)) /* two processes of one host do not listen on one port */
+            return answer->self.host == vote->host && vote->host != 0;
+        return !spotnik_id_equal(answer->vote.id, vote->id);
     }
     return false;
 }
@@ -85,7 +153,7 @@ static const struct spotnik_member *favourite(const struct spotnik_peers_search 
 {
     for (uint32_t i = 0; i < search->peers->spec.count; i++)
         if (lives(poll, i))
-            return i == poll->own ? &search->self.self : &poll->answer[i].self;
+            return i == poll->own ? &search->self.self : &poll->question[i].answer.self;
     return NULL;
 }
 
@@ -96,7 +164,7 @@ static void vote(struct spotnik_peers_search *search, const struct poll *poll,
     struct spotnik_peers *peers = search->peers;
     bool for_self = spotnik_id_equal(own_vote->id, search->self.self.id);
     const struct spotnik_member *best = favourite(search, poll);
-    if (best == NULL || !is_majority(search, poll->up) || spotnik_id_equal(best->id, own_vote->id))
+    if (best == NULL || !is_enough(search, poll->up) || spotnik_id_equal(best->id, own_vote->id))
         return;
     if (!for_self && !vote_is_free(search, poll, own_vote))
         return;
@@ -110,12 +178,24 @@ static void vote(struct spotnik_peers_search *search, const struct poll *poll,
 
 static void votes_say(struct spotnik_peers_search *search, const struct poll *poll)
 {
-    uint32_t count = search->peers->spec.count;
-    if (!is_majority(search, poll->up))
-        spotnik_peers_say(search, "%u of %u listed processes are up: a new job needs more than half of them",
-                          poll->up, count);
-    else if (poll->own == count)
+    const struct spotnik_peers_spec *spec = &search->peers->spec;
+    if (!is_enough(search, poll->up) && spec->majority)
+        spotnik_peers_say(search, "%u of %u listed processes are up: a new job needs more than half of them", poll->up,
+                          spec->count);
+    else if (!is_enough(search, poll->up))
+        spotnik_peers_say(search,
+                          "%u of %u listed processes are up: a new job needs all of them, since one that is not up may "
+                          "be in a job (SPOTNIK_PEERS=majority:... allows it to more than half)",
+                          poll->up, spec->count);
+    else if (poll->own == spec->count)
         spotnik_peers_say(search, "the listed processes have not formed the job yet");
+}
+
+/* Long enough for members that are not in the list to have asked us, as long as we were there to be asked. */
+static bool has_waited(const struct spotnik_peers_search *search)
+{
+    return spotnik_time_since(spotnik_peers_clock_ns(), search->begun_ns)
+           >= ANNOUNCED_REFRESHES * search->peers->times.refresh_ns;
 }
 
 enum spotnik_peers_round spotnik_peers_list_round(struct spotnik_peers_search *search)
@@ -123,10 +203,8 @@ enum spotnik_peers_round spotnik_peers_list_round(struct spotnik_peers_search *s
     struct spotnik_peers *peers = search->peers;
     struct poll poll;
     search->error = 0;
-    if (poll_take(search, &poll))
+    if (poll_take(search, &poll) || callers_ask(search))
         return SPOTNIK_PEERS_JOIN;
-    if (search->error != 0)
-        return SPOTNIK_PEERS_ERROR;
     votes_say(search, &poll);
     if (!search->may_found || poll.own == peers->spec.count)
         return SPOTNIK_PEERS_AGAIN;
@@ -137,7 +215,40 @@ enum spotnik_peers_round spotnik_peers_list_round(struct spotnik_peers_search *s
     /* Votes counted now were given while our own vote was already for us: the one given just above counts
      * next time. */
     if (for_self && spotnik_id_equal(peers->vote.id, search->self.self.id) && peers->patience == 0
-        && is_majority(search, 1 + poll.for_us))
+        && is_enough(search, 1 + poll.for_us) && has_waited(search))
         return SPOTNIK_PEERS_FOUND;
     return SPOTNIK_PEERS_AGAIN;
+}
+
+/* ---- members ---- */
+
+#define KNOWN_MAX 1024
+
+static bool is_member(const struct spotnik_member *listed, const struct spotnik_member *member, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (is_at(&member[i], listed))
+            return true;
+    return false;
+}
+
+/* The more members there are, the more seldom each of them asks. */
+void spotnik_peers_announce(struct spotnik_peers *peers, const spotnik_job_status *status)
+{
+    struct spotnik_credentials self = spotnik_peers_credentials(peers);
+    const struct spotnik_peers_spec *spec = &peers->spec;
+    struct spotnik_question question[SPOTNIK_PEERS_LISTED_MAX] = { { .expected = NULL } };
+    struct spotnik_member *member = calloc(KNOWN_MAX, sizeof *member);
+    uint64_t epoch, now_ns = spotnik_peers_clock_ns();
+    if (member != NULL && now_ns >= peers->absent_ns) {
+        uint32_t count = spotnik_engine_members(peers->engine, member, KNOWN_MAX, &epoch);
+        peers->absent_ns = now_ns + peers->times.refresh_ns * (status->size / 8);
+        for (uint32_t i = 0; i < spec->count; i++) {
+            question[i].expected = &spec->listed[i];
+            question[i].skipped = is_member(&spec->listed[i], member, count);
+        }
+        spotnik_peers_ask(&self, question, spec->count, false);
+    }
+    free(member);
+    explicit_bzero(&self, sizeof self);
 }

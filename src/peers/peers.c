@@ -3,15 +3,24 @@
  * between searches is in keeper.c. */
 #include "peers/peers.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/time.h"
-#include "net/address.h"
+#include "peers/dns.h"
 #include "peers/inside.h"
+
+#define STALE_MS 60000
+#define STALE_MS_MIN 200
+#define STALE_MS_MAX 86400000
+#define REFRESHES 20 /* of our record in T, at least */
 
 /* ---- life cycle ---- */
 
@@ -26,6 +35,37 @@ static void locks_init(struct spotnik_peers *peers)
     pthread_mutex_init(&peers->writing, NULL);
 }
 
+/* T is for tests and for folders that are slow to show what others write; the same everywhere. */
+static int times_read(struct spotnik_peers_times *times)
+{
+    const char *text = getenv("SPOTNIK_STALE_MS");
+    char *end = "";
+    unsigned long long stale_ms = text != NULL && *text != '\0' ? strtoull(text, &end, 10) : STALE_MS;
+    if (*end != '\0' || stale_ms < STALE_MS_MIN || stale_ms > STALE_MS_MAX)
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                    "SPOTNIK_STALE_MS is \"%.40s\"; it must be a number of milliseconds from %d to %d",
+                                    text, STALE_MS_MIN, STALE_MS_MAX);
+    times->stale_ns = stale_ms * SPOTNIK_MS;
+    times->refresh_ns = spotnik_time_min(times->stale_ns / REFRESHES, SPOTNIK_S);
+    times->gap_max_ns = times->refresh_ns + 3 * SPOTNIK_PEERS_ASK_NS;
+    return 0;
+}
+
+static int lease_read(struct spotnik_peers *peers)
+{
+    const char *text = getenv("SPOTNIK_FOLDER");
+    if (text == NULL || *text == '\0')
+        return 0;
+    if (strcmp(text, "lease") != 0)
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "SPOTNIK_FOLDER is \"%.40s\"; it must be lease, or not be set",
+                                    text);
+    if (!peers->spec.is_directory)
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                    "SPOTNIK_FOLDER=lease needs a folder: SPOTNIK_PEERS=file:DIR");
+    peers->lease = true;
+    return 0;
+}
+
 int spotnik_peers_new(const char *spec, struct spotnik_engine *engine, struct spotnik_peers **ret_peers)
 {
     struct spotnik_peers *peers = calloc(1, sizeof *peers);
@@ -34,7 +74,12 @@ int spotnik_peers_new(const char *spec, struct spotnik_engine *engine, struct sp
     peers->engine = engine;
     peers->credentials = *spotnik_engine_credentials(engine);
     locks_init(peers);
+    spotnik_process_self(&peers->process);
     int rc = spotnik_peers_spec_parse(spec, &peers->spec);
+    if (rc == 0)
+        rc = times_read(&peers->times);
+    if (rc == 0)
+        rc = lease_read(peers);
     if (rc == 0)
         rc = spotnik_peers_keeper_start(peers);
     if (rc != 0) {
@@ -45,11 +90,18 @@ int spotnik_peers_new(const char *spec, struct spotnik_engine *engine, struct sp
     return 0;
 }
 
+void spotnik_peers_withdraw(struct spotnik_peers *peers)
+{
+    if (peers != NULL)
+        spotnik_peers_keeper_stop(peers);
+}
+
 void spotnik_peers_free(struct spotnik_peers *peers)
 {
     if (peers == NULL)
         return;
-    spotnik_peers_keeper_stop(peers);
+    spotnik_peers_withdraw(peers);
+    spotnik_lookout_done(&peers->watch);
     pthread_cond_destroy(&peers->changed);
     pthread_mutex_destroy(&peers->lock);
     pthread_mutex_destroy(&peers->writing);
@@ -57,26 +109,72 @@ void spotnik_peers_free(struct spotnik_peers *peers)
     free(peers);
 }
 
-/* Never without a record: whoever looks while the founder is dead and we are in no list would found the job anew beside us (P1). The
- * old one names our address as well, so it may stay when the new one cannot be written. */
-void spotnik_peers_renew(struct spotnik_peers *peers)
+/* Never without a record that says that we may be in a view: whoever looks while the founder is dead and we are in no
+ * list would found the job anew beside us (P1). The old one names our address as well, so it may stay when the new one
+ * cannot be written; but where there is none yet we must not ask to be let in. */
+int spotnik_peers_renew(struct spotnik_peers *peers)
 {
     char old[64], new[64];
     if (peers == NULL)
-        return;
+        return 0;
     pthread_mutex_lock(&peers->lock);
     spotnik_record_name(peers->credentials.self.id, old);
     peers->credentials = *spotnik_engine_credentials(peers->engine);
     spotnik_record_name(peers->credentials.self.id, new);
+    bool told = peers->entered_is_told;
     pthread_mutex_unlock(&peers->lock);
-    if (peers->spec.is_directory && spotnik_peers_record_refresh(peers) == 0 && strcmp(old, new) != 0)
+    int rc = spotnik_peers_entered_set(peers, true);
+    if (rc == 0 && peers->spec.is_directory && strcmp(old, new) != 0)
         spotnik_peers_record_remove(peers, old);
+    if (rc == 0 || told || rc == -ENOENT) /* a directory that is not there founds nothing */
+        return 0;
+    errno = -rc;
+    return spotnik_error_return(SPOTNIK_ERR_PEERS,
+                                "cannot write to the peers directory %s: %m; a member must be in it before it enters",
+                                peers->spec.directory);
+}
+
+uint64_t spotnik_peers_founding(struct spotnik_peers *peers)
+{
+    pthread_mutex_lock(&peers->lock);
+    uint64_t founding = peers->founding;
+    pthread_mutex_unlock(&peers->lock);
+    return founding;
+}
+
+bool spotnik_peers_refounds(struct spotnik_peers *peers)
+{
+    pthread_mutex_lock(&peers->lock);
+    bool refounds = peers->refounds;
+    pthread_mutex_unlock(&peers->lock);
+    return refounds;
+}
+
+void spotnik_peers_refounded(struct spotnik_peers *peers)
+{
+    pthread_mutex_lock(&peers->lock);
+    peers->refounds = false;
+    pthread_mutex_unlock(&peers->lock);
+}
+
+/* Just now, for what cannot be taken back. */
+bool spotnik_peers_is_youngest(struct spotnik_peers *peers)
+{
+    spotnik_job_status status = { .parked = true }; /* only look */
+    struct spotnik_record by;
+    pthread_mutex_lock(&peers->lock);
+    bool superseded = peers->superseded;
+    pthread_mutex_unlock(&peers->lock);
+    return !superseded
+           && (!peers->spec.is_directory || spotnik_genesis_guard(peers, &status, &by) != SPOTNIK_ERR_LINEAGE);
 }
 
 void spotnik_peers_warning(struct spotnik_peers *peers, char *text, size_t size)
 {
     pthread_mutex_lock(&peers->lock);
-    snprintf(text, size, "%s", peers->warning);
+    const char *said = peers->warning[0] != '\0' ? peers->warning
+                       : peers->waiting[0] != '\0' ? peers->waiting : peers->advice;
+    snprintf(text, size, "%s", said);
     pthread_mutex_unlock(&peers->lock);
 }
 
@@ -97,35 +195,38 @@ void spotnik_peers_say(struct spotnik_peers_search *search, const char *format, 
     va_end(arguments);
 }
 
-enum spotnik_peers_reply spotnik_peers_ask(struct spotnik_peers_search *search,
-                                           const struct spotnik_member *expected,
-                                           struct spotnik_answer *ret_answer)
-{
-    bool refused;
-    int rc = spotnik_net_ask(&search->self, expected->address, expected->port, SPOTNIK_PEERS_ASK_NS,
-                             ret_answer, &refused);
-    if (rc == 0 && ret_answer->epoch > 0 && ret_answer->parked) {
-        spotnik_peers_say(search, "a member was found that is itself cut off from the majority");
-        return SPOTNIK_PEERS_REPLY_SILENT; /* there is a job, so found none; but this one cannot let us in */
-    }
-    if (rc == 0 && ret_answer->epoch > 0)
-        return SPOTNIK_PEERS_REPLY_IN_VIEW; /* whoever it is: it can let us in */
-    if (rc == 0 && !spotnik_id_is_none(expected->id) && !spotnik_id_equal(expected->id, ret_answer->self.id))
-        return SPOTNIK_PEERS_REPLY_GONE;
-    if (rc == 0)
-        return SPOTNIK_PEERS_REPLY_IDLE;
-    spotnik_peers_say(search, "%s", spotnik_last_error());
-    if (rc != SPOTNIK_ERR_PEERS) {
-        search->error = rc;
-        return SPOTNIK_PEERS_REPLY_REFUSES;
-    }
-    return refused ? SPOTNIK_PEERS_REPLY_GONE : SPOTNIK_PEERS_REPLY_SILENT;
-}
-
 static int nobody(const struct spotnik_peers_search *search)
 {
     const char *said = search->said[0] != '\0' ? search->said : "nobody has founded the job";
+    if (search->refusal != 0)
+        return spotnik_error_return(search->refusal, "the job was not found: %s", search->refused);
     return spotnik_error_return(SPOTNIK_ERR_PEERS, "the job was not found: %s", said);
+}
+
+/* For whoever asks for our status. */
+static void waiting_tell(struct spotnik_peers_search *search, bool over)
+{
+    struct spotnik_peers *peers = search->peers;
+    uint64_t spent_ns = spotnik_time_since(spotnik_peers_clock_ns(), search->begun_ns);
+    uint64_t stale_ns = peers->times.stale_ns;
+    bool long_wait = !over && search->remaining_ns > SPOTNIK_PEERS_AGAIN_NS;
+    spotnik_engine_tell_waiting(peers->engine, long_wait ? spotnik_time_since(stale_ns, search->remaining_ns) : 0,
+                                long_wait ? stale_ns : 0);
+    pthread_mutex_lock(&peers->lock);
+    peers->waiting[0] = '\0';
+    if (!over && search->said[0] != '\0')
+        snprintf(peers->waiting, sizeof peers->waiting, "looking for the job, for %.0f s: %.260s",
+                 (double)spent_ns / 1e9, search->said);
+    pthread_mutex_unlock(&peers->lock);
+}
+
+/* Waiting for a known time to pass is no failure to find anybody; but a directory that does not let time count is. */
+static bool is_late(const struct spotnik_peers_search *search, uint64_t until_ns)
+{
+    uint64_t now_ns = spotnik_peers_clock_ns();
+    bool hopeful = search->may_found && now_ns < search->hope_ns
+                   && now_ns < spotnik_time_add(until_ns, 2 * search->peers->times.stale_ns);
+    return now_ns >= until_ns && !hopeful;
 }
 
 static int search_run(struct spotnik_peers_search *search, uint64_t until_ns, bool (*stop)(void *context),
@@ -134,18 +235,23 @@ static int search_run(struct spotnik_peers_search *search, uint64_t until_ns, bo
     struct spotnik_peers *peers = search->peers;
     for (;;) {
         search->said[0] = '\0';
+        if (peers->spec.name_count > 0)
+            spotnik_dns_resolve(&peers->spec, search->said, sizeof search->said);
+        search->hope_ns = search->remaining_ns = 0;
+        search->refusal = 0;
         enum spotnik_peers_round round = peers->spec.is_directory ? spotnik_peers_directory_round(search)
                                                                   : spotnik_peers_list_round(search);
+        waiting_tell(search, round != SPOTNIK_PEERS_AGAIN);
         if (round == SPOTNIK_PEERS_ERROR)
             return search->error;
         *ret_found = round == SPOTNIK_PEERS_FOUND;
         if (round != SPOTNIK_PEERS_AGAIN)
             return 0;
-        if (spotnik_peers_clock_ns() >= until_ns || (stop != NULL && stop(context)))
+        if (is_late(search, until_ns) || (stop != NULL && stop(context)))
             return nobody(search);
         pthread_mutex_lock(&peers->lock);
-        spotnik_peers_wait(peers,
-                           spotnik_time_min(until_ns, spotnik_peers_clock_ns() + SPOTNIK_PEERS_AGAIN_NS));
+        if (!peers->stopping)
+            spotnik_peers_wait(peers, spotnik_peers_clock_ns() + SPOTNIK_PEERS_AGAIN_NS);
         pthread_mutex_unlock(&peers->lock);
     }
 }
@@ -158,7 +264,11 @@ int spotnik_peers_find(struct spotnik_peers *peers, bool may_found, uint64_t tim
     uint64_t until_ns = spotnik_time_add(spotnik_peers_clock_ns(), timeout_ns);
     bool found = false;
     search.self = peers->credentials;
+    search.begun_ns = spotnik_peers_clock_ns();
+    search.opened = !may_found; /* we were in it */
     int rc = search_run(&search, until_ns, stop, context, &found);
+    waiting_tell(&search, true);
+    spotnik_lookout_done(&search.watch);
     explicit_bzero(search.self.key, sizeof search.self.key);
     if (rc != 0)
         return rc;
@@ -170,10 +280,33 @@ int spotnik_peers_find(struct spotnik_peers *peers, bool may_found, uint64_t tim
 
 /* ---- for tools ---- */
 
+int spotnik_peers_fresh(const char *directory)
+{
+    char path[PATH_MAX];
+    if (mkdir(directory, 0700) != 0 && errno != EEXIST)
+        return -1;
+    snprintf(path, sizeof path, "%s/" SPOTNIK_PEERS_FRESH, directory);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0 ? 0 : -1;
+}
+
 int spotnik_peers_list(const char *spec, const struct spotnik_credentials *credentials,
                        struct spotnik_member *ret, uint32_t max, uint32_t *ret_count)
 {
     struct spotnik_peers_spec parsed;
+    struct spotnik_member *named = NULL;
+    uint32_t count = 0;
     int rc = spotnik_peers_spec_parse(spec, &parsed);
-    return rc != 0 ? rc : spotnik_peers_named(&parsed, credentials, ret, max, ret_count);
+    char said[256];
+    if (rc == 0 && parsed.name_count > 0)
+        spotnik_dns_resolve(&parsed, said, sizeof said);
+    if (rc == 0)
+        rc = spotnik_peers_named(&parsed, credentials, &named, &count);
+    *ret_count = rc != 0 ? 0 : count < max ? count : max;
+    for (uint32_t i = 0; i < *ret_count; i++)
+        ret[i] = named[i];
+    free(named);
+    return rc;
 }

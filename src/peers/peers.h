@@ -2,8 +2,8 @@
 /* Where to find a first live member, and who may found the job (docs/design/0002-finding-the-job.md).
  *
  * A spec is "host:port,host:port,..." or "file:DIR". "Join existing" wins over "form new"; a job is
- * founded once, by whoever makes the file DIR/genesis-<n>, or by whom more than half of the listed
- * processes vote for. What happens inside the job is none of its business. */
+ * founded once, by whoever makes the file DIR/genesis-<n>, or by whom all of the listed processes vote for.
+ * What happens inside the job is none of its business. */
 #ifndef SPOTNIK_PEERS_PEERS_H
 #define SPOTNIK_PEERS_PEERS_H
 
@@ -17,7 +17,7 @@
 struct spotnik_peers;
 
 /* Understand `spec` and make this process findable: with "file:DIR" the directory must exist and be
- * writable, our file is written now and refreshed every second by a thread of its own. `engine` (role IDLE
+ * writable, our file is written now and refreshed every second (T/20 where that is less) by a thread of its own. `engine` (role IDLE
  * is enough) is borrowed until _free. Blocking: resolves host names. Errors: ARGUMENT, PEERS (name not
  * resolved), SYSTEM (directory), MEMORY. */
 int spotnik_peers_new(const char *spec, struct spotnik_engine *engine, struct spotnik_peers **ret_peers);
@@ -31,10 +31,23 @@ int spotnik_peers_find(struct spotnik_peers *peers, bool may_found, uint64_t tim
                        bool (*stop)(void *context), void *context, bool *ret_found,
                        struct spotnik_member *ret_sponsor);
 
-/* Our member_id has changed: before it can be in a view it must be in the directory, so the file is there when this returns. */
-void spotnik_peers_renew(struct spotnik_peers *peers);
+/* We are about to ask to be let in, as the member that the engine says we are: before it can be in a view it must be in
+ * the directory, so the file is there when this returns. Accepts NULL. Errors: PEERS (it is not, and must be). */
+int spotnik_peers_renew(struct spotnik_peers *peers);
 
-/* Our lineage, by the random number of its founding (src/api): the one that the next two are about. 0: none yet. */
+/* The random number of our lineage's founding; drawn by _find() when it founds in a directory. 0: none yet. */
+uint64_t spotnik_peers_founding(struct spotnik_peers *peers);
+
+/* Parked, and nobody else can be alive: the next generation was founded from our memory. We are excluded from the
+ * view that cannot go on, and the caller shall begin anew, alone, with the state it holds; then say that it has. */
+bool spotnik_peers_refounds(struct spotnik_peers *peers);
+void spotnik_peers_refounded(struct spotnik_peers *peers);
+
+/* No younger founding has taken the place of our lineage, as far as can be known now. Blocking; what our lineage
+ * publishes depends on it. */
+bool spotnik_peers_is_youngest(struct spotnik_peers *peers);
+
+/* Our lineage, by that number: the one that the next two are about. 0: none yet. */
 void spotnik_peers_founding_set(struct spotnik_peers *peers, uint64_t founding);
 
 /* All members have left it in good order, we with the last of them: say so in the directory to whoever was cut off,
@@ -44,12 +57,19 @@ void spotnik_peers_over_set(struct spotnik_peers *peers);
 /* Has that been said? */
 bool spotnik_peers_is_over(struct spotnik_peers *peers);
 
-/* What is wrong with the directory just now (full, vanished), "" when nothing is. Training does not depend
- * on it. */
+/* What is wrong with the directory just now (full, vanished), what we wait for, or what could be better; "" when
+ * there is nothing to say. Training does not depend on it. */
 void spotnik_peers_warning(struct spotnik_peers *peers, char *text, size_t size);
 
-/* Stop the thread and take our file away. Accepts NULL. */
+/* Stop the thread and take our file away: nobody looks for us any more. Accepts NULL. */
+void spotnik_peers_withdraw(struct spotnik_peers *peers);
+
+/* That, and the rest. Accepts NULL. */
 void spotnik_peers_free(struct spotnik_peers *peers);
+
+/* Make a directory for one job alone, or mark one just made: the first member then need not wait to see whether others
+ * put a lost genesis back. 0, or -1 with errno. Never for a directory that a job has used. */
+int spotnik_peers_fresh(const char *directory);
 
 /* For tools that are no members: the addresses `spec` names now (ids are none with a list). Returns 0 or
  * the errors of _new; *ret_count <= max. Records not signed with the job key are left out. */

@@ -1,38 +1,62 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The small files in a peers directory: who a process is and where it listens, signed with the job key.
- * Text, so that a person can read them; whatever else lies in the directory is passed over. */
+/* The small files in a peers directory: which process this is, where it listens and how it stands in the job,
+ * signed with the job key. Text, so that a person can read them. A record of this version is also one for versions
+ * that know only its first lines, and theirs are read here. */
 #ifndef SPOTNIK_PEERS_RECORD_H
 #define SPOTNIK_PEERS_RECORD_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <time.h>
 
 #include "net/engine.h"
+#include "peers/process.h"
 
 #define SPOTNIK_RECORD_BYTES 512
 
-struct spotnik_record {
-    struct spotnik_member member;
-    struct timespec written;
+/* How far the process has come. Each state is in the directory before the process acts on it. */
+enum spotnik_standing {
+    SPOTNIK_STANDING_SEEKING, /* never asked to enter: it cannot be in a view */
+    SPOTNIK_STANDING_ENTERED, /* has asked to enter, or has founded */
+    SPOTNIK_STANDING_PARKED,  /* in a view, and cut off from its majority */
 };
 
-/* The text of our own record; returns its length, 0 when OpenSSL fails. */
-size_t spotnik_record_format(const struct spotnik_credentials *self, char text[SPOTNIK_RECORD_BYTES]);
+struct spotnik_record {
+    struct spotnik_member member;
+    struct spotnik_process process; /* boot 0: the record does not say */
+    uint64_t counter;               /* another one with every refresh; 0: an older version wrote the record */
+    uint64_t generation, founding;  /* of its lineage; 0: not known yet */
+    uint64_t epoch, step;           /* its view, and the last step it has committed */
+    enum spotnik_standing standing;
+};
 
-/* 0, or SPOTNIK_ERR_ARGUMENT (no record), _JOB, _KEY. */
-int spotnik_record_parse(const struct spotnik_credentials *self, const char *text, size_t size,
-                         struct spotnik_member *ret_member);
+/* What a file turned out to be. */
+enum spotnik_reading {
+    SPOTNIK_READING_RECORD,
+    SPOTNIK_READING_ABSENT,
+    SPOTNIK_READING_TORN,       /* no record, or a part of one */
+    SPOTNIK_READING_KEY,        /* signed with another key */
+    SPOTNIK_READING_JOB,        /* of another job */
+    SPOTNIK_READING_UNREADABLE, /* *ret_error is the errno; EINVAL: it is no regular file */
+};
 
-/* Put our record into the file, whole or not at all. `exclusive`: fail with EEXIST where there is one. 0
+/* The text of a record; returns its length, 0 when OpenSSL fails. */
+size_t spotnik_record_format(const struct spotnik_credentials *self, const struct spotnik_record *record,
+                             char text[SPOTNIK_RECORD_BYTES]);
+
+/* RECORD, TORN, KEY or JOB. */
+enum spotnik_reading spotnik_record_parse(const struct spotnik_credentials *self, const char *text, size_t size,
+                                          struct spotnik_record *ret);
+
+/* Put a record into the file, whole or not at all. `exclusive`: fail with EEXIST where there is one. 0
  * or -errno. */
-int spotnik_record_write(const struct spotnik_credentials *self, const char *directory, const char *name,
-                         bool exclusive);
+int spotnik_record_write(const struct spotnik_credentials *self, const struct spotnik_record *record,
+                         const char *directory, const char *name, bool exclusive);
 
-/* 0, -errno, or the errors of _parse as they are (positive numbers never). */
-int spotnik_record_read(const struct spotnik_credentials *self, const char *directory, const char *name,
-                        struct spotnik_record *ret_record, bool *ret_readable);
+/* *ret_print differs whenever the file was written anew. *ret_error may be NULL. */
+enum spotnik_reading spotnik_record_read(const struct spotnik_credentials *self, const char *directory,
+                                         const char *name, struct spotnik_record *ret, uint64_t *ret_print,
+                                         int *ret_error);
 
 /* "member-<id in hex>" */
 void spotnik_record_name(struct spotnik_id id, char name[64]);

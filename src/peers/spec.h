@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SPOTNIK_PEERS taken apart: a directory, or a list of addresses. */
+/* SPOTNIK_PEERS taken apart: a directory, a list of addresses, or names (dns.h). */
 #ifndef SPOTNIK_PEERS_SPEC_H
 #define SPOTNIK_PEERS_SPEC_H
 
@@ -8,14 +8,21 @@
 #include <stdint.h>
 
 #include "member/view.h"
+#include "peers/hosts.h"
 
 #define SPOTNIK_PEERS_LISTED_MAX 64
 
 struct spotnik_peers_spec {
     bool is_directory;
     char directory[PATH_MAX - 128]; /* room for the names of files in it */
+    bool majority; /* "majority:host:port,...": more than half of them may found; else all of them must be up */
     uint32_t count;
     struct spotnik_member listed[SPOTNIK_PEERS_LISTED_MAX]; /* ids are none */
+    /* dns.h; name_count 0: addresses, not names */
+    uint32_t name_count, begin_with; /* begin_with: processes behind one name; 0: each has a name */
+    uint16_t port;
+    bool is_file; /* hosts: `directory` is the path of a file with names */
+    char name[SPOTNIK_PEERS_LISTED_MAX][SPOTNIK_HOST_NAME];
 };
 
 /* Resolves names: may block. Errors: ARGUMENT, PEERS (name not resolved), LIMIT. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the dead leave in the directory: while a job lives nobody searches so far that it meets them, so its members
- * take away, now and then, records that nobody has refreshed for long and whose process is proven gone, and half a
- * record that a killed process was writing. Decides nothing about the job. */
+ * take away, now and then, records that nobody has refreshed for long and in whose name nobody answers, and half a
+ * record that a killed process was writing. The record of our founder stays: that it is there shows newcomers that no
+ * cleaner was. Whoever lives puts its record back at once, so that this decides nothing about the job. */
 #include <dirent.h>
 #include <limits.h>
 #include <stdio.h>
@@ -10,40 +11,51 @@
 #include <unistd.h>
 
 #include "base/time.h"
-#include "net/address.h"
 #include "peers/inside.h"
 
 #define SWEEP_NS (2 * SPOTNIK_S) /* for one sweep: our own record must stay fresh */
 
-/* A record that is alive is refreshed every second. */
-static bool is_old(const struct stat *own, const struct stat *facts)
+struct broom {
+    struct spotnik_peers *peers;
+    const struct spotnik_credentials *self;
+    struct stat own; /* of our record: the file server stamps all of them; clocks differ */
+};
+
+static bool is_old(const struct broom *broom, const struct stat *facts, uint64_t age_ns)
 {
-    return own->st_mtim.tv_sec - facts->st_mtim.tv_sec >= SPOTNIK_PEERS_STALE_S;
+    return broom->own.st_mtim.tv_sec - facts->st_mtim.tv_sec >= (int64_t)(age_ns / SPOTNIK_S);
 }
 
-/* Nobody listens there, or somebody else does. Loopback of another host is not ours to judge. */
-static bool is_gone(const struct spotnik_credentials *self, const struct spotnik_member *member)
+static bool is_gone(const struct broom *broom, const struct spotnik_record *record, const struct stat *facts)
 {
     struct spotnik_answer answer;
-    bool refused;
-    if (member->host != self->self.host && spotnik_address_is_loopback(member->address))
+    enum spotnik_life life = spotnik_process_life(&record->process);
+    if (spotnik_id_equal(record->member.id, broom->peers->founder))
         return false;
-    if (spotnik_net_ask(self, member->address, member->port, SPOTNIK_PEERS_ASK_NS, &answer, &refused) == 0)
-        return !spotnik_id_equal(answer.self.id, member->id);
-    return refused;
+    if (life != SPOTNIK_LIFE_UNKNOWN)
+        return life == SPOTNIK_LIFE_ENDED;
+    return is_old(broom, facts, 2 * broom->peers->times.stale_ns)
+           && (spotnik_net_ask(broom->self, record->member.address, record->member.port, SPOTNIK_PEERS_ASK_NS,
+                               &answer, NULL)
+                   != 0
+               || !spotnik_id_equal(answer.self.id, record->member.id));
 }
 
-static void consider(const struct spotnik_credentials *self, const char *directory, const char *name,
-                     const struct stat *own)
+static void consider(const struct broom *broom, const char *name)
 {
+    const char *directory = broom->peers->spec.directory;
     struct spotnik_record record;
     struct stat facts;
     char path[PATH_MAX + NAME_MAX + 2];
-    bool readable, whole = strncmp(name, "member-", 7) == 0;
+    uint64_t print;
+    bool whole = strncmp(name, "member-", 7) == 0;
     snprintf(path, sizeof path, "%s/%s", directory, name);
-    if ((!whole && strncmp(name, ".member-", 8) != 0) || stat(path, &facts) != 0 || !is_old(own, &facts))
+    if ((!whole && strncmp(name, ".member-", 8) != 0) || lstat(path, &facts) != 0 || !S_ISREG(facts.st_mode)
+        || !is_old(broom, &facts, SPOTNIK_PEERS_SWEEP_S * SPOTNIK_S))
         return;
-    if (!whole || (spotnik_record_read(self, directory, name, &record, &readable) == 0 && is_gone(self, &record.member)))
+    if (!whole
+        || (spotnik_record_read(broom->self, directory, name, &record, &print, NULL) == SPOTNIK_READING_RECORD
+            && is_gone(broom, &record, &facts)))
         unlink(path);
 }
 
@@ -51,13 +63,13 @@ void spotnik_peers_sweep(struct spotnik_peers *peers, const struct spotnik_crede
 {
     uint64_t until_ns = spotnik_peers_clock_ns() + SWEEP_NS;
     char name[64], path[PATH_MAX];
-    struct stat own; /* the file server stamps all of them; clocks differ */
+    struct broom broom = { .peers = peers, .self = self };
     spotnik_record_name(self->self.id, name);
     snprintf(path, sizeof path, "%s/%s", peers->spec.directory, name);
-    DIR *directory = stat(path, &own) == 0 ? opendir(peers->spec.directory) : NULL;
+    DIR *directory = stat(path, &broom.own) == 0 ? opendir(peers->spec.directory) : NULL;
     if (directory == NULL)
         return;
     for (const struct dirent *entry; (entry = readdir(directory)) != NULL && spotnik_peers_clock_ns() < until_ns;)
-        consider(self, peers->spec.directory, entry->d_name, &own);
+        consider(&broom, entry->d_name);
     closedir(directory);
 }

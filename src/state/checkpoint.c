@@ -88,9 +88,13 @@ uint64_t spotnik_checkpoint_share(const struct spotnik_checkpoint *checkpoint, u
     return bytes;
 }
 
-void spotnik_checkpoint_left_out(struct spotnik_checkpoint *checkpoint, uint64_t step, const char *why)
+void spotnik_checkpoint_left_out(struct spotnik_checkpoint *checkpoint, uint64_t step, bool broken, const char *why)
 {
     checkpoint->info.left_out_count++;
+    checkpoint->missed++;
+    if (checkpoint->broken && !broken)
+        return; /* what is to be mended is what was said before */
+    checkpoint->broken = broken;
     snprintf(checkpoint->info.message, sizeof checkpoint->info.message,
              "the checkpoint after step %llu was not completed: %s", (unsigned long long)step, why);
 }
@@ -138,7 +142,7 @@ void spotnik_checkpoint_reset(struct spotnik_checkpoint *checkpoint)
     pthread_mutex_lock(&checkpoint->lock);
     checkpoint->begun_step = 0;
     if (checkpoint->slot.phase == SPOTNIK_CHECKPOINT_COPIED) {
-        spotnik_checkpoint_left_out(checkpoint, checkpoint->slot.step,
+        spotnik_checkpoint_left_out(checkpoint, checkpoint->slot.step, false,
                                     "the others went on without this member");
         free(checkpoint->slot.blobs);
         memset(&checkpoint->slot, 0, sizeof checkpoint->slot);
@@ -243,7 +247,7 @@ static void copy(struct spotnik_checkpoint *checkpoint)
     checkpoint->info.copy_ns = copy_ns;
     checkpoint->info.copy_bytes = spotnik_checkpoint_share(checkpoint, slot->rank, slot->size);
     if (rc)
-        spotnik_checkpoint_left_out(checkpoint, slot->step, spotnik_last_error());
+        spotnik_checkpoint_left_out(checkpoint, slot->step, true, spotnik_last_error());
     else
         slot->phase = SPOTNIK_CHECKPOINT_COPIED;
 }
@@ -291,7 +295,7 @@ static void consider(struct spotnik_checkpoint *checkpoint, bool last)
         look(checkpoint);
     } else if (checkpoint->refused_step != checkpoint->committed) {
         checkpoint->refused_step = checkpoint->committed;
-        spotnik_checkpoint_left_out(checkpoint, checkpoint->committed, why);
+        spotnik_checkpoint_left_out(checkpoint, checkpoint->committed, false, why);
     }
 }
 
@@ -304,6 +308,20 @@ void spotnik_checkpoint_boundary(struct spotnik_checkpoint *checkpoint, uint64_t
     look(checkpoint);
     if (is_due(checkpoint, last))
         consider(checkpoint, last);
+    pthread_mutex_unlock(&checkpoint->lock);
+}
+
+void spotnik_checkpoint_parting(struct spotnik_checkpoint *checkpoint, uint64_t committed)
+{
+    if (!checkpoint->started)
+        return;
+    pthread_mutex_lock(&checkpoint->lock);
+    checkpoint->committed = committed;
+    look(checkpoint);
+    if (is_due(checkpoint, true))
+        consider(checkpoint, true);
+    if (checkpoint->slot.phase == SPOTNIK_CHECKPOINT_COPIED)
+        checkpoint->slot.last = false; /* perhaps nobody else ends here: do not wait long for the parts of others */
     pthread_mutex_unlock(&checkpoint->lock);
 }
 
@@ -358,6 +376,15 @@ void spotnik_checkpoint_info_get(struct spotnik_checkpoint *checkpoint, spotnik_
     pthread_mutex_unlock(&checkpoint->lock);
     info.size = size;
     memcpy(ret, &info, size < sizeof info ? size : sizeof info);
+}
+
+void spotnik_checkpoint_health_get(struct spotnik_checkpoint *checkpoint, struct spotnik_checkpoint_health *ret)
+{
+    pthread_mutex_lock(&checkpoint->lock);
+    ret->info = checkpoint->info;
+    ret->missed = checkpoint->missed;
+    ret->failing = checkpoint->broken || checkpoint->missed >= 2;
+    pthread_mutex_unlock(&checkpoint->lock);
 }
 
 void spotnik_checkpoint_resumed(struct spotnik_checkpoint *checkpoint, uint64_t step, const char *message)

@@ -25,6 +25,10 @@ struct spotnik_checkpoint_config {
     uint64_t steps;        /* one after every so many; 0: by time */
     uint64_t interval_ns;
     uint32_t keep;
+    /* May be NULL. Asked by the thread of checkpoints before anything is published or pruned: is our lineage still the
+     * job? Blocking. */
+    bool (*may_publish)(void *context);
+    void *context;
 };
 
 /* `registry` and `engine` are borrowed until _free. Makes the directory. Errors: SYSTEM, MEMORY. */
@@ -42,6 +46,10 @@ void spotnik_checkpoint_begun(struct spotnik_checkpoint *checkpoint, const spotn
  * follows, so a checkpoint is due. */
 void spotnik_checkpoint_boundary(struct spotnik_checkpoint *checkpoint, uint64_t committed, bool last);
 
+/* [caller, before it leaves without having been asked to] The program has nothing more to do, so what it has is kept: the job may
+ * be over without steps_max. Members that end together write one checkpoint; the last of those that end one by one writes its own. */
+void spotnik_checkpoint_parting(struct spotnik_checkpoint *checkpoint, uint64_t committed);
+
 /* [caller, inside step_commit] */
 void spotnik_checkpoint_committed(struct spotnik_checkpoint *checkpoint, uint64_t step);
 
@@ -52,8 +60,25 @@ void spotnik_checkpoint_reset(struct spotnik_checkpoint *checkpoint);
  * stable. */
 void spotnik_checkpoint_finish(struct spotnik_checkpoint *checkpoint, bool agreed, uint64_t timeout_ns);
 
+/* [caller] A member is about to leave for a notice, at the boundary after `committed`: remember the place in the data. */
+void spotnik_checkpoint_part(struct spotnik_checkpoint *checkpoint, uint64_t committed);
+
+/* [caller] After _finish, when the leave was agreed on and too few members stay to go on: write the state at that boundary,
+ * which is stable now, unless it is there already. Nothing when _part was not called, or is of an earlier boundary. */
+void spotnik_checkpoint_farewell(struct spotnik_checkpoint *checkpoint);
+
 /* [any] */
 void spotnik_checkpoint_info_get(struct spotnik_checkpoint *checkpoint, spotnik_checkpoint_info *ret);
+
+/* For those who watch the job. */
+struct spotnik_checkpoint_health {
+    spotnik_checkpoint_info info;
+    uint64_t missed; /* left out in a row, since the last one that is complete */
+    bool failing;    /* two or more of them, or one that could not be written: it will not get better by itself */
+};
+
+/* [any] */
+void spotnik_checkpoint_health_get(struct spotnik_checkpoint *checkpoint, struct spotnik_checkpoint_health *ret);
 
 /* [caller] For the founder, before _seal: what was loaded, and what was left out. */
 void spotnik_checkpoint_resumed(struct spotnik_checkpoint *checkpoint, uint64_t step, const char *message);

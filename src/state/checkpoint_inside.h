@@ -63,8 +63,11 @@ struct spotnik_checkpoint {
     uint64_t step_ns, committed_ns; /* mean time of a step; instant of the last commit */
     uint64_t due_step,
         due_next_ns;            /* by time: the boundary agreed on, 0: none yet; when to agree on another */
+    struct spotnik_checkpoint_slot parting; /* [caller] where this member leaves for a notice; step 0: it does not */
     uint64_t look_ns, agree_ns; /* the thread: when to look for parts of others, and for what is due, again */
     spotnik_checkpoint_info info;
+    uint64_t missed; /* left out since the last complete one */
+    bool broken;     /* one of them could not be written */
 };
 
 /* Bytes of the parts that `rank` of `size` writes. */
@@ -80,6 +83,10 @@ int spotnik_checkpoint_write(struct spotnik_checkpoint *checkpoint);
 /* Without the lock. Is `work` complete? Rank 0 makes it so when all parts are there. 0, or an error: it will not be. */
 int spotnik_checkpoint_look(struct spotnik_checkpoint *checkpoint, bool *ret_complete);
 
+/* Without the lock and without the thread. Write all of `work`: our parts, those that nobody else has written by then, and
+ * what rank 0 adds. The buffer has room for any one part. 0, or an error. */
+int spotnik_checkpoint_write_whole(struct spotnik_checkpoint *checkpoint, bool *ret_complete);
+
 /* Without the lock. Whose parts of `work` are missing, in words. */
 void spotnik_checkpoint_missing(struct spotnik_checkpoint *checkpoint, char *text, size_t size);
 
@@ -92,7 +99,7 @@ bool spotnik_checkpoint_is_settled(const struct spotnik_checkpoint *checkpoint);
 /* Under the lock: the buffer cannot be written to now. */
 bool spotnik_checkpoint_is_busy(const struct spotnik_checkpoint *checkpoint);
 
-/* Under the lock: one that was due will not be complete. */
-void spotnik_checkpoint_left_out(struct spotnik_checkpoint *checkpoint, uint64_t step, const char *why);
+/* Under the lock: one that was due will not be complete. `broken`: it could not be written. */
+void spotnik_checkpoint_left_out(struct spotnik_checkpoint *checkpoint, uint64_t step, bool broken, const char *why);
 
 #endif

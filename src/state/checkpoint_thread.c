@@ -106,7 +106,7 @@ static void announce(struct spotnik_checkpoint *checkpoint)
     int rc = spotnik_shelf_due_set(checkpoint->dir, founding, step);
     pthread_mutex_lock(&checkpoint->lock);
     if (rc)
-        spotnik_checkpoint_left_out(checkpoint, step, spotnik_last_error());
+        spotnik_checkpoint_left_out(checkpoint, step, true, spotnik_last_error());
     else
         checkpoint->due_step = step;
 }
@@ -152,16 +152,18 @@ static void agree(struct spotnik_checkpoint *checkpoint)
 /* --- one checkpoint: our parts, then a look now and then for the rest, until it is complete or the next comes
  * ------------ */
 
-static void done(struct spotnik_checkpoint *checkpoint, bool complete, const char *why)
+static void done(struct spotnik_checkpoint *checkpoint, bool complete, bool broken, const char *why)
 {
     struct spotnik_checkpoint_slot *work = &checkpoint->work;
 
     if (complete) {
         checkpoint->info.complete_step = work->step;
         checkpoint->info.complete_count++;
+        checkpoint->missed = 0;
+        checkpoint->broken = false;
         checkpoint->info.write_ns = spotnik_thread_now_ns() - work->begun_ns;
     } else {
-        spotnik_checkpoint_left_out(checkpoint, work->step, why);
+        spotnik_checkpoint_left_out(checkpoint, work->step, broken, why);
     }
     free(work->blobs);
     memset(work, 0, sizeof *work);
@@ -186,7 +188,7 @@ static void look(struct spotnik_checkpoint *checkpoint, bool given_up)
     wait_ns = wait_ns < LOOK_MIN_NS ? LOOK_MIN_NS : spotnik_time_min(wait_ns, LOOK_MAX_NS);
     checkpoint->look_ns = now_ns + wait_ns;
     if (rc || complete || given_up)
-        done(checkpoint, complete, why);
+        done(checkpoint, complete, rc != 0, why);
 }
 
 static void write_slot(struct spotnik_checkpoint *checkpoint)
@@ -204,7 +206,7 @@ static void write_slot(struct spotnik_checkpoint *checkpoint)
     checkpoint->work.wrote_ns = spotnik_thread_now_ns() - checkpoint->work.begun_ns;
     checkpoint->look_ns = 0;
     if (rc)
-        done(checkpoint, false, spotnik_last_error());
+        done(checkpoint, false, true, spotnik_last_error());
     pthread_cond_broadcast(&checkpoint->changed);
 }
 

@@ -93,7 +93,7 @@ static int part_found(struct spotnik_checkpoint *checkpoint, struct spotnik_mani
     struct stat facts;
 
     snprintf(path, sizeof path, "%s/%s/%s", checkpoint->dir, entry, name);
-    if (strlen(name) > SPOTNIK_MANIFEST_FILE_NAME_MAX || stat(path, &facts))
+    if (strlen(name) > SPOTNIK_MANIFEST_FILE_NAME_MAX || lstat(path, &facts) || !S_ISREG(facts.st_mode))
         return 0; /* not there yet, or no file of ours */
     if (file->name[0] && file->hash != hash)
         return spotnik_error_return(
@@ -197,6 +197,23 @@ static int write_manifest(struct spotnik_checkpoint *checkpoint, const char *ent
     return rc;
 }
 
+/* On a full disk the newest complete checkpoint is worth more than those before it: make room. False: that is not what is
+ * wrong, or nothing could be removed. */
+static bool make_room(struct spotnik_checkpoint *checkpoint)
+{
+    bool full = errno == ENOSPC || errno == EDQUOT;
+    uint32_t removed = full ? spotnik_shelf_prune(checkpoint->dir, 1) : 0;
+
+    if (!removed)
+        return false;
+    pthread_mutex_lock(&checkpoint->lock);
+    snprintf(checkpoint->info.message, sizeof checkpoint->info.message,
+             "the disk under %.300s is full: %u older checkpoints were removed to make room for the one after step %llu",
+             checkpoint->dir, removed, (unsigned long long)checkpoint->work.step);
+    pthread_mutex_unlock(&checkpoint->lock);
+    return true;
+}
+
 static int complete(struct spotnik_checkpoint *checkpoint, const char *entry, bool *ret_complete)
 {
     struct spotnik_manifest *manifest = calloc(1, sizeof *manifest);
@@ -204,7 +221,13 @@ static int complete(struct spotnik_checkpoint *checkpoint, const char *entry, bo
     int rc = manifest ? gather(checkpoint, manifest, entry, &all)
                       : spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for a manifest");
 
+    if (!rc && all && checkpoint->config.may_publish
+        && !checkpoint->config.may_publish(checkpoint->config.context))
+        rc = spotnik_error_return(SPOTNIK_ERR_LINEAGE, "the job was founded again without this lineage");
+    errno = 0;
     if (!rc && all)
+        rc = write_manifest(checkpoint, entry, manifest);
+    if (rc && make_room(checkpoint))
         rc = write_manifest(checkpoint, entry, manifest);
     free(manifest);
     if (rc || !all)
@@ -228,7 +251,7 @@ int spotnik_checkpoint_look(struct spotnik_checkpoint *checkpoint, bool *ret_com
     return 0;
 }
 
-int spotnik_checkpoint_write(struct spotnik_checkpoint *checkpoint)
+static int write_all(struct spotnik_checkpoint *checkpoint)
 {
     char entry[SPOTNIK_SHELF_NAME_MAX + 1];
 
@@ -242,4 +265,60 @@ int spotnik_checkpoint_write(struct spotnik_checkpoint *checkpoint)
     if (!checkpoint->work.has_ledger)
         return spotnik_error_return(SPOTNIK_ERR_STATE, "rank 0, this member, had come in behind the others");
     return write_blobs(checkpoint, entry);
+}
+
+int spotnik_checkpoint_write(struct spotnik_checkpoint *checkpoint)
+{
+    errno = 0;
+    int rc = write_all(checkpoint);
+
+    return rc && make_room(checkpoint) ? write_all(checkpoint) : rc;
+}
+
+/* --- a member that leaves last
+ * -------------------------------------------------------------------------------------------- */
+
+/* Our own parts first: members that leave together share the work. Then whatever is missing by then; two members that
+ * write one part write the same file. */
+static int write_missing(struct spotnik_checkpoint *checkpoint, const char *entry, struct spotnik_manifest *manifest,
+                         uint32_t number)
+{
+    bool all = false;
+    int rc = gather(checkpoint, manifest, entry, &all);
+
+    if (rc || manifest->part[number].name[0])
+        return rc;
+    spotnik_part_copy_out(&checkpoint->part[number], checkpoint->registry, checkpoint->buffer);
+    return write_part(checkpoint, entry, number, checkpoint->buffer);
+}
+
+static int write_every_part(struct spotnik_checkpoint *checkpoint, const char *entry)
+{
+    struct spotnik_manifest *manifest = calloc(1, sizeof *manifest);
+    const struct spotnik_checkpoint_slot *work = &checkpoint->work;
+    int rc = manifest ? 0 : spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for a manifest");
+
+    for (int others = 0; others < 2; others++)
+        for (uint32_t i = 0; i < checkpoint->part_count && !rc; i++)
+            if ((i % work->size == work->rank) != others)
+                rc = write_missing(checkpoint, entry, manifest, i);
+    free(manifest);
+    return rc;
+}
+
+int spotnik_checkpoint_write_whole(struct spotnik_checkpoint *checkpoint, bool *ret_complete)
+{
+    char entry[SPOTNIK_SHELF_NAME_MAX + 1];
+
+    spotnik_shelf_entry_name(checkpoint->work.step, checkpoint->work.founding, entry);
+    *ret_complete = spotnik_shelf_has(checkpoint->dir, entry, SPOTNIK_MANIFEST_NAME);
+    if (*ret_complete)
+        return 0;
+    int rc = spotnik_shelf_entry_make(checkpoint->dir, entry);
+
+    if (!rc)
+        rc = write_every_part(checkpoint, entry);
+    if (!rc)
+        rc = write_blobs(checkpoint, entry);
+    return rc ? rc : complete(checkpoint, entry, ret_complete);
 }

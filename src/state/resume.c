@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/hash.h"
 #include "spotnik/spotnik.h"
 #include "state/shelf.h"
@@ -71,10 +72,13 @@ static int part_open(const char *dir, const char *entry, const char *name, int *
     char path[PATH_MAX];
 
     snprintf(path, sizeof path, "%s/%s/%s", dir, entry, name);
-    *ret_fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (*ret_fd < 0 && errno == ENOENT)
+    *ret_fd = spotnik_file_open(path);
+    if (*ret_fd == -ENOENT)
         return spotnik_error_return(SPOTNIK_ERR_PEERS, "%s is missing", name);
-    return *ret_fd < 0 ? spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot read %s: %m", path) : 0;
+    if (*ret_fd >= 0)
+        return 0;
+    return spotnik_error_return(*ret_fd == -EINVAL ? SPOTNIK_ERR_PEERS : SPOTNIK_ERR_SYSTEM, "cannot read %s: %s", path,
+                                spotnik_file_why(*ret_fd));
 }
 
 /* Read part `number`; its tensors go to `into` if that is given. */

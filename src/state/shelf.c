@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Directories of checkpoints: names, order, and what goes. */
+/* Directories of checkpoints: names, order, and which is due. */
 #include "state/shelf.h"
 
 #include <dirent.h>
@@ -130,45 +130,8 @@ int spotnik_shelf_entry_make(const char *dir, const char *entry)
                                      : 0;
 }
 
-/* --- what goes
- * --------------------------------------------------------------------------------------------------- */
-
-/* The manifest first: what is left of it, should we be killed, is no checkpoint any more. */
-static void entry_remove(const char *dir, const char *entry)
-{
-    char path[PATH_MAX], file[PATH_MAX + NAME_MAX + 2];
-
-    snprintf(path, sizeof path, "%s/%s", dir, entry);
-    snprintf(file, sizeof file, "%s/" SPOTNIK_MANIFEST_NAME, path);
-    unlink(file);
-    DIR *directory = opendir(path);
-    if (!directory)
-        return;
-    for (const struct dirent *at; (at = readdir(directory)) != NULL;) {
-        snprintf(file, sizeof file, "%s/%s", path, at->d_name);
-        if (at->d_name[0] != '.' || !strncmp(at->d_name, ".tmp-", 5))
-            unlink(file);
-    }
-    closedir(directory);
-    rmdir(path);
-}
-
-void spotnik_shelf_prune(const char *dir, uint32_t keep)
-{
-    struct spotnik_shelf_list list;
-    uint32_t complete = 0;
-
-    if (spotnik_shelf_list(dir, &list))
-        return;
-    for (uint32_t i = 0; i < list.count; i++) {
-        bool whole = list.entry[i].written_s != 0;
-
-        complete += whole;
-        if (complete && (whole ? complete > keep : true))
-            entry_remove(dir, list.entry[i].name);
-    }
-    spotnik_shelf_list_done(&list);
-}
+/* --- what is out of the way
+ * -------------------------------------------------------------------------------------- */
 
 void spotnik_shelf_set_aside(const char *dir, const char *entry)
 {
@@ -183,14 +146,23 @@ void spotnik_shelf_set_aside(const char *dir, const char *entry)
 /* --- when the next is due
  * ---------------------------------------------------------------------------------------- */
 
+static void due_name(uint64_t founding, uint64_t step, char ret_name[SPOTNIK_SHELF_NAME_MAX + 1])
+{
+    snprintf(ret_name, SPOTNIK_SHELF_NAME_MAX + 1, "due-%016llx-%llu", (unsigned long long)founding,
+             (unsigned long long)step);
+}
+
+/* Nothing but a name of ours: it is removed one day. */
 static bool due_parse(const char *name, uint64_t founding, uint64_t *ret_step)
 {
+    char same[SPOTNIK_SHELF_NAME_MAX + 1];
     unsigned long long of, step;
 
     if (sscanf(name, "due-%llx-%llu", &of, &step) != 2 || of != founding)
         return false;
     *ret_step = step;
-    return true;
+    due_name(of, step, same);
+    return !strcmp(same, name);
 }
 
 /* The highest step that is due; those of this founding up to `remove_to` are taken away. */
@@ -216,12 +188,14 @@ static uint64_t due_walk(const char *dir, uint64_t founding, uint64_t remove_to)
 
 int spotnik_shelf_due_set(const char *dir, uint64_t founding, uint64_t step)
 {
-    char path[PATH_MAX];
+    char path[PATH_MAX], name[SPOTNIK_SHELF_NAME_MAX + 1];
 
     due_walk(dir, founding, step - 1);
-    snprintf(path, sizeof path, "%s/due-%016llx-%llu", dir, (unsigned long long)founding,
-             (unsigned long long)step);
-    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    due_name(founding, step, name);
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd < 0 && errno == EEXIST)
+        return 0;
     if (fd < 0)
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot write to the checkpoint directory %s: %m",
                                     dir);

@@ -50,7 +50,8 @@ struct spotnik_shelf_file {
     int fd;
 };
 
-/* `writer` keeps files of several writers apart. Errors: SYSTEM. After an error there is nothing to end. */
+/* `writer` keeps files of several writers apart. Errors: SYSTEM, with errno as it was. After an error there is nothing to
+ * end. */
 int spotnik_shelf_file_begin(struct spotnik_shelf_file *file, const char *dir, const char *entry,
                              uint64_t writer);
 int spotnik_shelf_file_add(struct spotnik_shelf_file *file, const void *bytes, size_t size);
@@ -64,15 +65,16 @@ int spotnik_shelf_put(const char *dir, const char *entry, const char *name, uint
                       const void *bytes, size_t size);
 
 /* The whole of a file of at most size_max bytes. The caller frees *ret_bytes. Errors: PEERS (no such file,
- * or longer), SYSTEM, MEMORY. */
+ * no regular one, or longer), SYSTEM, MEMORY. */
 int spotnik_shelf_get(const char *dir, const char *entry, const char *name, size_t size_max,
                       uint8_t **ret_bytes, size_t *ret_size);
 
 bool spotnik_shelf_has(const char *dir, const char *entry, const char *name);
 
 /* Keep the newest `keep` complete checkpoints. Goes: older complete ones, and incomplete ones older than
- * the newest complete. Best effort: what cannot be removed now is tried again with the next. */
-void spotnik_shelf_prune(const char *dir, uint32_t keep);
+ * the newest complete. Best effort: what cannot be removed now is tried again with the next. Links are not followed, and
+ * what we did not write stays, with its directory. Returns how many are gone. */
+uint32_t spotnik_shelf_prune(const char *dir, uint32_t keep);
 
 /* Out of the way, but not deleted: a checkpoint that was found damaged. */
 void spotnik_shelf_set_aside(const char *dir, const char *entry);

@@ -9,12 +9,17 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "spotnik/spotnik.h"
 #include "state/shelf.h"
 
+/* With errno as it is: callers make room on a full disk. */
 static int fail(const struct spotnik_shelf_file *file, const char *doing)
 {
-    return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot %s %s: %m", doing, file->directory);
+    int error = errno, rc = spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot %s %s: %m", doing, file->directory);
+
+    errno = error;
+    return rc;
 }
 
 int spotnik_shelf_file_begin(struct spotnik_shelf_file *file, const char *dir, const char *entry,
@@ -27,7 +32,8 @@ int spotnik_shelf_file_begin(struct spotnik_shelf_file *file, const char *dir, c
     memcpy(file->temporary, file->directory, (size_t)length);
     snprintf(file->temporary + length, sizeof file->temporary - (size_t)length, "/.tmp-%016llx",
              (unsigned long long)writer);
-    file->fd = open(file->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    unlink(file->temporary); /* of an attempt of ours that failed */
+    file->fd = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     return file->fd < 0 ? fail(file, "create a file in") : 0;
 }
 
@@ -71,12 +77,13 @@ static int settle(struct spotnik_shelf_file *file, const char *name)
 
 int spotnik_shelf_file_end(struct spotnik_shelf_file *file, const char *name)
 {
-    int rc = name ? settle(file, name) : 0;
+    int rc = name ? settle(file, name) : 0, error = errno;
 
     if (!name || rc)
         unlink(file->temporary);
     close(file->fd);
     file->fd = -1;
+    errno = error;
     return rc;
 }
 
@@ -122,13 +129,15 @@ int spotnik_shelf_get(const char *dir, const char *entry, const char *name, size
     struct stat facts;
 
     snprintf(path, sizeof path, "%s/%s/%s", dir, entry, name);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &facts)) {
-        int rc = errno == ENOENT ? SPOTNIK_ERR_PEERS : SPOTNIK_ERR_SYSTEM;
+    int fd = spotnik_file_open(path);
+    if (fd < 0)
+        return spotnik_error_return(fd == -ENOENT || fd == -EINVAL ? SPOTNIK_ERR_PEERS : SPOTNIK_ERR_SYSTEM,
+                                    "cannot read %s: %s", path, spotnik_file_why(fd));
+    if (fstat(fd, &facts)) {
+        int rc = spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot read %s: %m", path);
 
-        if (fd >= 0)
-            close(fd);
-        return spotnik_error_return(rc, "cannot read %s: %m", path);
+        close(fd);
+        return rc;
     }
     int rc = (uint64_t)facts.st_size > size_max
                  ? spotnik_error_return(SPOTNIK_ERR_PEERS, "%s is longer than such a file can be", path)

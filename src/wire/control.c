@@ -76,6 +76,15 @@ uint32_t spotnik_control_bytes_max(const struct spotnik_limits *limits)
     return bytes < UINT32_MAX ? (uint32_t)bytes : UINT32_MAX;
 }
 
+/* A heartbeat that claims nothing is bare, as in version 5. */
+static size_t digests_size(const struct spotnik_digest_claim *digest)
+{
+    for (int i = 0; i < SPOTNIK_MESSAGE_DIGESTS; i++)
+        if (digest[i].step != 0)
+            return SPOTNIK_MESSAGE_DIGESTS * SPOTNIK_WIRE_DIGEST_BYTES;
+    return 0;
+}
+
 size_t spotnik_control_size(const struct spotnik_message *message)
 {
     switch (message->kind) {
@@ -89,7 +98,10 @@ size_t spotnik_control_size(const struct spotnik_message *message)
     case SPOTNIK_MESSAGE_DOUBT:
     case SPOTNIK_MESSAGE_ASSURE:
         return SPOTNIK_WIRE_HEAD_BYTES + SPOTNIK_WIRE_SERIAL_BYTES;
+    case SPOTNIK_MESSAGE_CLAIM:
+        return SPOTNIK_WIRE_HEAD_BYTES + SPOTNIK_WIRE_CLAIM_BYTES;
     case SPOTNIK_MESSAGE_HEARTBEAT:
+        return SPOTNIK_WIRE_HEAD_BYTES + digests_size(message->digest);
     case SPOTNIK_MESSAGE_FENCED:
     case SPOTNIK_MESSAGE_VIEW_ASK:
     case SPOTNIK_MESSAGE_MISMATCH:
@@ -103,6 +115,17 @@ static void ballot_write(struct spotnik_writer *writer, const struct spotnik_bal
 {
     spotnik_writer_u64(writer, ballot->round);
     spotnik_writer_id(writer, ballot->initiator);
+}
+
+static void claim_write(struct spotnik_writer *writer, const struct spotnik_claim *claim)
+{
+    spotnik_writer_u64(writer, claim->step);
+    spotnik_writer_u64(writer, claim->count);
+    spotnik_writer_u32(writer, claim->bucket);
+    spotnik_writer_u8(writer, claim->kind);
+    spotnik_writer_u8(writer, claim->dtype);
+    spotnik_writer_u8(writer, claim->op);
+    spotnik_writer_skip(writer, 1);
 }
 
 static void enter_write(struct spotnik_writer *writer, const struct spotnik_enter *enter)
@@ -179,6 +202,17 @@ static void token_write(struct spotnik_writer *writer, const struct spotnik_toke
         proposal_write(writer, &token->accepted);
 }
 
+static void digests_write(struct spotnik_writer *writer, const struct spotnik_digest_claim *digest)
+{
+    for (int i = 0; i < SPOTNIK_MESSAGE_DIGESTS && digests_size(digest) > 0; i++) {
+        spotnik_writer_u64(writer, digest[i].epoch);
+        spotnik_writer_u64(writer, digest[i].step);
+        spotnik_writer_u64(writer, digest[i].value);
+        spotnik_writer_u8(writer, digest[i].tied);
+        spotnik_writer_skip(writer, 7);
+    }
+}
+
 size_t spotnik_control_encode(const struct spotnik_message *message, void *bytes, size_t size)
 {
     struct spotnik_writer writer;
@@ -189,6 +223,8 @@ size_t spotnik_control_encode(const struct spotnik_message *message, void *bytes
     spotnik_writer_skip(&writer, 7);
     spotnik_writer_u64(&writer, message->epoch);
     spotnik_writer_u64(&writer, message->committed);
+    if (message->kind == SPOTNIK_MESSAGE_HEARTBEAT)
+        digests_write(&writer, message->digest);
     if (message->kind == SPOTNIK_MESSAGE_RECONCILE)
         token_write(&writer, message->token);
     if (message->kind == SPOTNIK_MESSAGE_ACCEPT || message->kind == SPOTNIK_MESSAGE_RESTART)
@@ -197,5 +233,7 @@ size_t spotnik_control_encode(const struct spotnik_message *message, void *bytes
         enter_write(&writer, &message->enter);
     if (message->kind == SPOTNIK_MESSAGE_DOUBT || message->kind == SPOTNIK_MESSAGE_ASSURE)
         spotnik_writer_u64(&writer, message->serial);
+    if (message->kind == SPOTNIK_MESSAGE_CLAIM)
+        claim_write(&writer, &message->claim);
     return writer.failed ? 0 : writer.at;
 }

@@ -4,6 +4,7 @@
 #include "wire/control.h"
 
 #include "base/bytes.h"
+#include "base/dtype.h"
 #include "wire/fields.h"
 
 #define ENTRY_FLAGS                                                                                          \
@@ -178,6 +179,47 @@ static int token_read(struct spotnik_reader *reader, uint32_t members_max, struc
     return ret->accepted_ballot.round ? proposal_read(reader, members_max, &ret->accepted) : SPOTNIK_OK;
 }
 
+static bool is_claim(const struct spotnik_digest_claim *digest)
+{
+    return digest->step != 0 || (digest->epoch == 0 && digest->value == 0 && !digest->tied);
+}
+
+/* A heartbeat that claims nothing is bare. */
+static int digests_read(struct spotnik_reader *reader, struct spotnik_digest_claim *ret)
+{
+    bool good = true, any = false;
+    for (int i = 0; i < SPOTNIK_MESSAGE_DIGESTS; i++) {
+        ret[i].epoch = spotnik_reader_u64(reader);
+        ret[i].step = spotnik_reader_u64(reader);
+        ret[i].value = spotnik_reader_u64(reader);
+        uint8_t tied = spotnik_reader_u8(reader);
+        ret[i].tied = tied == 1;
+        good = spotnik_wire_zeros_read(reader, 7) && tied <= 1 && is_claim(&ret[i]) && good;
+        any |= ret[i].step != 0;
+    }
+    return good && any ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;
+}
+
+static int claim_read(struct spotnik_reader *reader, struct spotnik_claim *ret)
+{
+    ret->step = spotnik_reader_u64(reader);
+    ret->count = spotnik_reader_u64(reader);
+    ret->bucket = spotnik_reader_u32(reader);
+    ret->kind = spotnik_reader_u8(reader);
+    ret->dtype = spotnik_reader_u8(reader);
+    ret->op = spotnik_reader_u8(reader);
+    bool good = spotnik_wire_zeros_read(reader, 1) && ret->step > 0 && ret->bucket <= SPOTNIK_CLAIM_OF_NUMBER;
+    bool bare = ret->dtype == 0 && ret->op == 0;
+
+    if (ret->kind != SPOTNIK_CLAIM_BUCKET)
+        good = good && ret->kind < SPOTNIK_CLAIM_KIND_COUNT && ret->count == 0 && bare;
+    else if (ret->bucket == SPOTNIK_CLAIM_OF_NUMBER)
+        good = good && bare;
+    else
+        good = good && spotnik_dtype_bytes(ret->dtype) > 0 && spotnik_op_is_known(ret->op);
+    return good ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;
+}
+
 static int body_read(struct spotnik_reader *reader, struct spotnik_wire_storage *storage,
                      struct spotnik_message *message)
 {
@@ -195,7 +237,10 @@ static int body_read(struct spotnik_reader *reader, struct spotnik_wire_storage 
     case SPOTNIK_MESSAGE_ASSURE:
         message->serial = spotnik_reader_u64(reader);
         return message->serial ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;
+    case SPOTNIK_MESSAGE_CLAIM:
+        return claim_read(reader, &message->claim);
     case SPOTNIK_MESSAGE_HEARTBEAT:
+        return spotnik_reader_is_done(reader) ? SPOTNIK_OK : digests_read(reader, message->digest);
     case SPOTNIK_MESSAGE_FENCED:
     case SPOTNIK_MESSAGE_VIEW_ASK:
     case SPOTNIK_MESSAGE_MISMATCH:

@@ -19,6 +19,8 @@ uint32_t spotnik_frame_payload_max(enum spotnik_frame_kind kind, const struct sp
         return SPOTNIK_GOODBYE_BYTES;
     case SPOTNIK_FRAME_DATA:
         return SPOTNIK_CHUNK_BYTES + limits->chunk_bytes;
+    case SPOTNIK_FRAME_PLACES:
+        return SPOTNIK_PLACES_BYTES;
     case SPOTNIK_FRAME_KIND_COUNT:
         break;
     }
@@ -30,13 +32,15 @@ static uint32_t payload_min(enum spotnik_frame_kind kind)
 {
     if (kind == SPOTNIK_FRAME_DATA)
         return SPOTNIK_CHUNK_BYTES;
+    if (kind == SPOTNIK_FRAME_PLACES)
+        return SPOTNIK_PLACES_BYTES;
     return kind == SPOTNIK_FRAME_GOODBYE ? SPOTNIK_GOODBYE_BYTES : 0;
 }
 
 static void head_write(const struct spotnik_frame *frame, struct spotnik_writer *writer)
 {
     spotnik_writer_u8(writer, MAGIC);
-    spotnik_writer_u8(writer, SPOTNIK_WIRE_VERSION);
+    spotnik_writer_u8(writer, frame->version != 0 ? frame->version : SPOTNIK_WIRE_VERSION);
     spotnik_writer_u8(writer, (uint8_t)frame->kind);
     spotnik_writer_u8(writer, 0);
     spotnik_writer_u32(writer, frame->payload_bytes);
@@ -57,6 +61,11 @@ void spotnik_frame_encode(const struct spotnik_frame *frame, uint8_t ret_bytes[S
     }
 }
 
+void spotnik_frame_version_set(uint8_t bytes[SPOTNIK_FRAME_BYTES], uint8_t version)
+{
+    bytes[1] = version;
+}
+
 static bool is_zero(const uint8_t *bytes, uint32_t size)
 {
     uint8_t any = 0;
@@ -75,7 +84,8 @@ int spotnik_frame_decode(const uint8_t bytes[SPOTNIK_FRAME_BYTES], const struct 
     spotnik_reader_init(&reader, bytes, SPOTNIK_FRAME_BYTES);
     if (spotnik_reader_u8(&reader) != MAGIC)
         return SPOTNIK_ERR_ARGUMENT;
-    if (spotnik_reader_u8(&reader) != SPOTNIK_WIRE_VERSION)
+    frame.version = spotnik_reader_u8(&reader);
+    if (frame.version < SPOTNIK_WIRE_OLDEST || frame.version > SPOTNIK_WIRE_VERSION)
         return SPOTNIK_ERR_VERSION;
     uint8_t kind = spotnik_reader_u8(&reader);
     uint8_t flags = spotnik_reader_u8(&reader);
@@ -128,6 +138,28 @@ int spotnik_goodbye_decode(const uint8_t payload[SPOTNIK_GOODBYE_BYTES], enum sp
     return SPOTNIK_OK;
 }
 
+void spotnik_places_encode(const struct spotnik_places *places, uint8_t ret_payload[SPOTNIK_PLACES_BYTES])
+{
+    struct spotnik_writer writer;
+
+    spotnik_writer_init(&writer, ret_payload, SPOTNIK_PLACES_BYTES);
+    spotnik_writer_bytes(&writer, places->local, sizeof places->local);
+    spotnik_writer_bytes(&writer, places->remote, sizeof places->remote);
+    spotnik_writer_u16(&writer, places->local_port);
+    spotnik_writer_u16(&writer, places->remote_port);
+}
+
+void spotnik_places_decode(const uint8_t payload[SPOTNIK_PLACES_BYTES], struct spotnik_places *ret_places)
+{
+    struct spotnik_reader reader;
+
+    spotnik_reader_init(&reader, payload, SPOTNIK_PLACES_BYTES);
+    spotnik_reader_bytes(&reader, ret_places->local, sizeof ret_places->local);
+    spotnik_reader_bytes(&reader, ret_places->remote, sizeof ret_places->remote);
+    ret_places->local_port = spotnik_reader_u16(&reader);
+    ret_places->remote_port = spotnik_reader_u16(&reader);
+}
+
 const char *spotnik_goodbye_text(enum spotnik_goodbye reason)
 {
     switch (reason) {
@@ -143,6 +175,8 @@ const char *spotnik_goodbye_text(enum spotnik_goodbye reason)
         return "did not understand what we sent";
     case SPOTNIK_GOODBYE_VERSION:
         return "speaks another wire version";
+    case SPOTNIK_GOODBYE_OVER:
+        return "has ended for good";
     case SPOTNIK_GOODBYE_COUNT:
         break;
     }

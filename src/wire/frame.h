@@ -19,27 +19,36 @@
 
 #include "core/core.h"
 
-#define SPOTNIK_WIRE_VERSION 5
+#define SPOTNIK_WIRE_VERSION 6 /* ours, the newest; 6: CLAIM, PLACES, digests in HEARTBEAT, GOODBYE OVER */
+#define SPOTNIK_WIRE_OLDEST 5  /* that we speak with members that have not been upgraded yet */
 #define SPOTNIK_FRAME_BYTES 24
 #define SPOTNIK_FRAME_TAG_BYTES 16
 #define SPOTNIK_FRAME_TAG_INPUT_BYTES 16
 #define SPOTNIK_GOODBYE_BYTES 8
+#define SPOTNIK_PLACES_BYTES 36
 
 enum spotnik_frame_kind {
     SPOTNIK_FRAME_CONTROL = 1, /* control.h; tagged */
     SPOTNIK_FRAME_GOODBYE,     /* a reason; tagged; nothing follows */
     SPOTNIK_FRAME_DATA,        /* data.h; a turn in place of the tag */
+    SPOTNIK_FRAME_PLACES,      /* between which addresses this connection runs, as its sender sees it; tagged */
     SPOTNIK_FRAME_KIND_COUNT,
 };
 
 struct spotnik_frame {
     enum spotnik_frame_kind kind;
+    uint8_t version; /* that of the connection; to encode, 0: the newest */
     uint32_t payload_bytes;
     uint8_t tag[SPOTNIK_FRAME_TAG_BYTES];
     uint64_t turn; /* DATA: which of those of its epoch that the sender has for this member, from 0, over all connections between them */
 };
 
-/* Why a connection is closed by somebody who lives on: an end without one of these is a death. */
+struct spotnik_places {
+    uint8_t local[16], remote[16];
+    uint16_t local_port, remote_port;
+};
+
+/* Why a connection is closed in good order. LEAVING and OVER are the last words of a member that will never act again. */
 enum spotnik_goodbye {
     SPOTNIK_GOODBYE_LEAVING = 1, /* planned leave is complete */
     SPOTNIK_GOODBYE_EXCLUDED,    /* the others have gone on without us, or we without you */
@@ -47,6 +56,7 @@ enum spotnik_goodbye {
     SPOTNIK_GOODBYE_SHUTDOWN,    /* not needed any more, or the program ends */
     SPOTNIK_GOODBYE_PROTOCOL,    /* you sent what cannot be understood */
     SPOTNIK_GOODBYE_VERSION,     /* you speak another wire version */
+    SPOTNIK_GOODBYE_OVER,        /* the member that spoke here has ended without leaving, or joins again as another */
     SPOTNIK_GOODBYE_COUNT,
 };
 
@@ -54,6 +64,9 @@ enum spotnik_goodbye {
 uint32_t spotnik_frame_payload_max(enum spotnik_frame_kind kind, const struct spotnik_limits *limits);
 
 void spotnik_frame_encode(const struct spotnik_frame *frame, uint8_t ret_bytes[SPOTNIK_FRAME_BYTES]);
+
+/* Say another version in an encoded frame that has no tag. */
+void spotnik_frame_version_set(uint8_t bytes[SPOTNIK_FRAME_BYTES], uint8_t version);
 
 /* Read a header before anything is done about the payload. 0, SPOTNIK_ERR_VERSION for another wire version,
  * SPOTNIK_ERR_LIMIT for a payload over the limits, else SPOTNIK_ERR_ARGUMENT. */
@@ -72,6 +85,9 @@ void spotnik_frame_tag_input(const struct spotnik_frame *frame, uint64_t sequenc
 
 void spotnik_goodbye_encode(enum spotnik_goodbye reason, uint8_t ret_payload[SPOTNIK_GOODBYE_BYTES]);
 int spotnik_goodbye_decode(const uint8_t payload[SPOTNIK_GOODBYE_BYTES], enum spotnik_goodbye *ret_reason);
+
+void spotnik_places_encode(const struct spotnik_places *places, uint8_t ret_payload[SPOTNIK_PLACES_BYTES]);
+void spotnik_places_decode(const uint8_t payload[SPOTNIK_PLACES_BYTES], struct spotnik_places *ret_places);
 
 /* "has left the job", ...: to put after the name of a peer. */
 const char *spotnik_goodbye_text(enum spotnik_goodbye reason);

@@ -37,17 +37,23 @@ struct preamble {
     uint8_t value; /* HELLO and ANSWER: purpose; REFUSAL: reason; PROOF: 0 */
 };
 
-static void preamble_write(struct spotnik_writer *writer, enum spotnik_handshake_type type, uint8_t value)
+static uint16_t speech(const struct spotnik_handshake *handshake)
+{
+    return handshake->speech != 0 ? handshake->speech : SPOTNIK_WIRE_VERSION;
+}
+
+static void preamble_write(struct spotnik_writer *writer, const struct spotnik_handshake *handshake,
+                           enum spotnik_handshake_type type, uint8_t value)
 {
     spotnik_writer_bytes(writer, magic, sizeof magic);
-    spotnik_writer_u16(writer, SPOTNIK_WIRE_VERSION);
+    spotnik_writer_u16(writer, speech(handshake));
     spotnik_writer_u8(writer, (uint8_t)type);
     spotnik_writer_u8(writer, value);
     spotnik_writer_u32(writer, sizes[type]);
 }
 
-/* Of another version only the version is looked at: what the other fields mean there is not known here. */
-static int preamble_read(struct spotnik_reader *reader, struct preamble *ret)
+/* Of a version that we do not speak only the version is looked at: what the other fields mean there is not known here. */
+static int preamble_read(struct spotnik_reader *reader, const struct spotnik_handshake *handshake, struct preamble *ret)
 {
     uint8_t found[sizeof magic];
 
@@ -59,7 +65,8 @@ static int preamble_read(struct spotnik_reader *reader, struct preamble *ret)
     if (reader->failed || memcmp(found, magic, sizeof magic) != 0)
         return SPOTNIK_ERR_ARGUMENT;
     /* Refusals are the same in all versions: this is how a version is refused. */
-    if (ret->version != SPOTNIK_WIRE_VERSION && ret->type != SPOTNIK_HANDSHAKE_REFUSAL)
+    bool spoken = ret->version >= SPOTNIK_WIRE_OLDEST && ret->version <= speech(handshake);
+    if (!spoken && ret->type != SPOTNIK_HANDSHAKE_REFUSAL)
         return SPOTNIK_ERR_VERSION;
     if (ret->type == 0 || ret->type >= SPOTNIK_HANDSHAKE_TYPE_COUNT || size != sizes[ret->type])
         return SPOTNIK_ERR_ARGUMENT;
@@ -75,7 +82,7 @@ int spotnik_handshake_preamble(struct spotnik_handshake *handshake,
     struct preamble preamble;
 
     spotnik_reader_init(&reader, bytes, SPOTNIK_HANDSHAKE_PREAMBLE_BYTES);
-    int rc = preamble_read(&reader, &preamble);
+    int rc = preamble_read(&reader, handshake, &preamble);
     if (rc != SPOTNIK_ERR_ARGUMENT)
         handshake->peer_version = preamble.version;
     if (rc != SPOTNIK_OK)
@@ -91,7 +98,7 @@ int spotnik_handshake_preamble(struct spotnik_handshake *handshake,
 static void introduction_write(struct spotnik_writer *writer, const struct spotnik_handshake *handshake,
                                enum spotnik_handshake_type type)
 {
-    preamble_write(writer, type, handshake->purpose);
+    preamble_write(writer, handshake, type, handshake->purpose);
     spotnik_writer_bytes(writer, handshake->job, SPOTNIK_JOB_HASH_BYTES);
     spotnik_writer_bytes(writer, handshake->nonce, SPOTNIK_NONCE_BYTES);
     spotnik_wire_member_write(writer, &handshake->self);
@@ -103,7 +110,7 @@ static int introduction_read(struct spotnik_reader *reader, struct spotnik_hands
     struct preamble preamble;
     uint8_t job[SPOTNIK_JOB_HASH_BYTES], nonce[SPOTNIK_NONCE_BYTES];
 
-    int rc = preamble_read(reader, &preamble);
+    int rc = preamble_read(reader, handshake, &preamble);
     if (rc != SPOTNIK_ERR_ARGUMENT)
         handshake->peer_version = preamble.version;
     if (rc != SPOTNIK_OK)
@@ -156,6 +163,7 @@ int spotnik_handshake_answer(struct spotnik_handshake *handshake,
     if (rc != SPOTNIK_OK)
         return rc;
     memcpy(handshake->hello, hello, SPOTNIK_HANDSHAKE_HELLO_BYTES);
+    handshake->speech = handshake->peer_version; /* the client's, which may be older than ours */
     spotnik_writer_init(&writer, handshake->answer, ANSWER_SIGNED_BYTES);
     introduction_write(&writer, handshake, SPOTNIK_HANDSHAKE_ANSWER);
     transcript_mac(handshake, label_answer, ANSWER_SIGNED_BYTES, handshake->answer + ANSWER_SIGNED_BYTES);
@@ -175,7 +183,7 @@ int spotnik_handshake_prove(struct spotnik_handshake *handshake,
     int rc = introduction_read(&reader, handshake, SPOTNIK_HANDSHAKE_ANSWER, &purpose);
     if (rc != SPOTNIK_OK)
         return rc;
-    if (purpose != handshake->purpose)
+    if (purpose != handshake->purpose || handshake->peer_version != speech(handshake))
         return SPOTNIK_ERR_ARGUMENT;
     memcpy(handshake->answer, answer, SPOTNIK_HANDSHAKE_ANSWER_BYTES);
     transcript_mac(handshake, label_answer, ANSWER_SIGNED_BYTES, mac);
@@ -183,7 +191,7 @@ int spotnik_handshake_prove(struct spotnik_handshake *handshake,
         return SPOTNIK_ERR_KEY;
     transcript_mac(handshake, label_proof, SPOTNIK_HANDSHAKE_ANSWER_BYTES, mac);
     spotnik_writer_init(&writer, ret_proof, SPOTNIK_HANDSHAKE_PROOF_BYTES);
-    preamble_write(&writer, SPOTNIK_HANDSHAKE_PROOF, 0);
+    preamble_write(&writer, handshake, SPOTNIK_HANDSHAKE_PROOF, 0);
     spotnik_writer_bytes(&writer, mac, SPOTNIK_MAC_BYTES);
     return SPOTNIK_OK;
 }
@@ -196,11 +204,11 @@ int spotnik_handshake_admit(struct spotnik_handshake *handshake,
     uint8_t mac[SPOTNIK_MAC_BYTES], found[SPOTNIK_MAC_BYTES];
 
     spotnik_reader_init(&reader, proof, SPOTNIK_HANDSHAKE_PROOF_BYTES);
-    int rc = preamble_read(&reader, &preamble);
+    int rc = preamble_read(&reader, handshake, &preamble);
     if (rc != SPOTNIK_OK)
         return rc;
     spotnik_reader_bytes(&reader, found, sizeof found);
-    if (preamble.type != SPOTNIK_HANDSHAKE_PROOF || preamble.value != 0)
+    if (preamble.type != SPOTNIK_HANDSHAKE_PROOF || preamble.value != 0 || preamble.version != speech(handshake))
         return SPOTNIK_ERR_ARGUMENT;
     transcript_mac(handshake, label_proof, SPOTNIK_HANDSHAKE_ANSWER_BYTES, mac);
     return spotnik_wire_equal(mac, found, sizeof mac) ? SPOTNIK_OK : SPOTNIK_ERR_KEY;
@@ -226,7 +234,7 @@ void spotnik_handshake_refusal(const struct spotnik_handshake *handshake, int er
         reason++;
     SPOTNIK_ASSERT(reason < sizeof refusal_errors / sizeof refusal_errors[0]);
     spotnik_writer_init(&writer, ret_refusal, SPOTNIK_HANDSHAKE_REFUSAL_BYTES);
-    preamble_write(&writer, SPOTNIK_HANDSHAKE_REFUSAL, reason);
+    preamble_write(&writer, handshake, SPOTNIK_HANDSHAKE_REFUSAL, reason);
     spotnik_writer_u16(&writer, handshake->peer_version);
     spotnik_writer_skip(&writer, 6);
 }
@@ -238,7 +246,7 @@ int spotnik_handshake_refused(struct spotnik_handshake *handshake,
     struct preamble preamble;
 
     spotnik_reader_init(&reader, refusal, SPOTNIK_HANDSHAKE_REFUSAL_BYTES);
-    if (preamble_read(&reader, &preamble) != SPOTNIK_OK || preamble.type != SPOTNIK_HANDSHAKE_REFUSAL)
+    if (preamble_read(&reader, handshake, &preamble) != SPOTNIK_OK || preamble.type != SPOTNIK_HANDSHAKE_REFUSAL)
         return SPOTNIK_ERR_ARGUMENT;
     if (preamble.value == 0 || preamble.value >= sizeof refusal_errors / sizeof refusal_errors[0])
         return SPOTNIK_ERR_ARGUMENT;

@@ -54,6 +54,7 @@ struct spotnik_handshake {
     struct spotnik_member self;
     uint8_t nonce[SPOTNIK_NONCE_BYTES]; /* random, fresh for every handshake */
     uint8_t purpose;                    /* client: what the connection is for, > 0; server: learns it */
+    uint16_t speech; /* wire version. Client: that it speaks; server: the newest it may; 0: SPOTNIK_WIRE_VERSION. Then what both speak */
     /* --- */
     uint8_t is_server;
     uint8_t hello[SPOTNIK_HANDSHAKE_HELLO_BYTES];

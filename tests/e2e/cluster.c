@@ -20,6 +20,7 @@
 #include "api/key.h"
 #include "base/time.h"
 #include "lineage.h"
+#include "peers/peers.h"
 
 uint64_t cluster_now_ns(void)
 {
@@ -39,7 +40,7 @@ void cluster_new(struct cluster *cluster, uint32_t places, uint64_t seed)
     snprintf(cluster->key, sizeof cluster->key, "%s/key", cluster->dir);
     snprintf(cluster->peers, sizeof cluster->peers, "%s/peers", cluster->dir);
     snprintf(cluster->spec, sizeof cluster->spec, "file:%s", cluster->peers);
-    if (mkdir(cluster->peers, 0700) || spotnik_key_create(cluster->key))
+    if (spotnik_peers_fresh(cluster->peers) || spotnik_key_create(cluster->key))
         cluster_fail(cluster, "cannot prepare %s", cluster->dir);
     if (spotnik_slots_new(CLUSTER_PLACES, &cluster->slots_fd, &cluster->slots))
         cluster_fail(cluster, "cannot make slots");

@@ -51,6 +51,17 @@ status_is 75 $? "run after SIGTERM"
 [ "$(grep -c '^\[w[0-9]*\] leaving ' "$dir/out")" = 3 ] || fail "not all workers left in good order"
 echo "SIGTERM: three planned leaves, exit status 75"
 
+# Members do not need the agent: it is killed (and leaves its folder behind), and they go on to the end of the job, and what they print is still to be seen.
+begin env TMPDIR="$dir" "$spotnik" run -n 3 -- "$worker" -s 500 -u 1000
+wait_for 'commit 50 '
+kill -KILL $run
+wait $run 2>/dev/null
+for number in 0 1 2; do
+    wait_for "^.w$number. done 500 "
+done
+[ "$(sed -n 's/^\[w[0-9]*\] done //p' "$dir/out" | sort -u | wc -l)" = 1 ] || fail "ends differ after the agent was killed"
+echo "agent killed: three members go on to the end"
+
 # 3. A worker's failure is the run's.
 "$spotnik" run -n 1 -- sh -c 'exit 7' >"$dir/out" 2>"$dir/err"
 status_is 7 $? "run of a worker that fails"
@@ -63,8 +74,36 @@ for odd in 0 1; do
 done
 echo "different programs: both told, in the last step"
 
+# Of three, the odd one alone ends, and is told which bucket it is; the others finish the job.
+for transport in auto tcp; do
+    for odd in more:3 size:1 op:2; do
+        timeout 60 "$spotnik" run -n 2:3 --transport $transport -- sh -c \
+            '[ "$SPOTNIK_SLOT" != 1 ] || export WORKER_ODD="$1"; exec "$0" -s 300 -u 1000' "$worker" "${odd%:*}" >"$dir/out" 2>"$dir/err"
+        [ "$(grep -c 'error -200' "$dir/out")" = 1 ] || fail "$transport, $odd: not one was told that its program is odd"
+        grep 'error -200' "$dir/out" | grep -Eq "^.w1. .*, bucket ${odd#*:}, .*; 2 of 3 members have |this member has . buckets; 2 of 3 " ||
+            fail "$transport, $odd: w1 is not told what is odd"
+        [ "$(grep -c '^.w[02]. done 300 ' "$dir/out")" = 2 ] || fail "$transport, $odd: the others did not finish"
+    done
+done
+echo "different programs: of three, the odd one ends"
+
+# Rolling upgrade: every other worker knows the wire version before ours only, and they are killed and replaced by either kind.
+for transport in auto tcp; do
+    "$spotnik" run -n 2:4 --respawn --kill-every 600ms --seed 5 --transport $transport -- sh -c \
+        '[ $((SPOTNIK_WORKER % 2)) = 0 ] || export SPOTNIK_WIRE=5; exec "$0" -s 2000 -u 1000' "$worker" >"$dir/out" 2>"$dir/err"
+    status_is 0 $? "upgrade, $transport"
+    [ "$(grep -c 'lost (SIGKILL)' "$dir/err")" -ge 2 ] || fail "upgrade, $transport: hardly anybody was killed"
+    [ "$(sed -n 's/^\[w[0-9]*\] done //p' "$dir/out" | sort -u | wc -l)" = 1 ] || fail "upgrade, $transport: ends differ"
+    grep -q ' commit [0-9]* [0-9a-f]* [0-9]* 4 ' "$dir/out" || fail "upgrade, $transport: the four never stood in one view"
+done
+# With an older member among them nobody can ask whose program is odd: the two that differ end, as before.
+timeout 60 "$spotnik" run -n 2:3 -- sh -c '[ "$SPOTNIK_SLOT" != 1 ] || export WORKER_ODD=more; [ "$SPOTNIK_SLOT" != 2 ] ||
+    export SPOTNIK_WIRE=5; exec "$0" -s 300 -u 1000' "$worker" >"$dir/out" 2>"$dir/err"
+grep -q '^.w1. .*error -200' "$dir/out" || fail "upgrade: the odd one is not told"
+echo "rolling upgrade: two wire versions in one job"
+
 # torchrun's variables: a rank is a place, and all see the same meeting point.
-"$spotnik" run -q -n 2 -- sh -c 'echo "$RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $GROUP_RANK $MASTER_ADDR $MASTER_PORT"; exit 3' \
+"$spotnik" run -q -n 2 --torchrun-env -- sh -c 'echo "$RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $GROUP_RANK $MASTER_ADDR $MASTER_PORT"; exit 3' \
     >"$dir/out" 2>"$dir/err"
 status_is 3 $? "run that prints its variables"
 sed 's/^\[w[0-9]*\] //' "$dir/out" | sort >"$dir/variables"
@@ -85,6 +124,7 @@ echo "processors: shared"
 
 # 4. Ask a live job.
 mkdir "$dir/peers"
+touch "$dir/peers/fresh"
 "$spotnik" key "$dir/key" >"$dir/out" 2>"$dir/err" || fail "spotnik key"
 "$spotnik" key "$dir/key" >"$dir/out" 2>"$dir/err" && fail "spotnik key overwrote a key"
 begin "$spotnik" run -n 3 --peers "file:$dir/peers" --key-file "$dir/key" -- "$worker" -u 1000
@@ -99,8 +139,31 @@ wait $run
 status_is 75 $? "run that was asked"
 echo "status: a live job answers who has the key"
 
+# Checkpoints that cannot be written show in the text and in the exit status; those that are complete do, too.
+mkdir "$dir/watched"
+begin env SPOTNIK_CHECKPOINT="$dir/shelf" SPOTNIK_CHECKPOINT_STEPS=5 "$spotnik" run -n 2 --peers "file:$dir/watched" \
+    --key-file "$dir/key" -- "$worker" -u 2000
+wait_for 'commit 20 '
+# ask_until EXIT PATTERN: the job, 30 s at most
+ask_until() {
+    timeout 30 sh -c 'while "$1" status --peers "$2" --key-file "$3" >"$4"; [ $? != "$5" ] || ! grep -q -e "$6" "$4"; do :; done' \
+        ask "$spotnik" "file:$dir/watched" "$dir/key" "$dir/status" "$1" "$2" || fail "never exit $1 with '$2': $(cat "$dir/status")"
+}
+ask_until 0 '^checkpoints: the last complete one is after step [1-9]'
+mv "$dir/shelf" "$dir/shelf.away"
+: >"$dir/shelf"
+ask_until 3 '^CHECKPOINTS FAIL: the last complete one is after step [1-9].*Not a directory'
+rm "$dir/shelf"
+mv "$dir/shelf.away" "$dir/shelf"
+ask_until 0 '^checkpoints: the last complete one is after step [1-9]'
+kill -TERM $run
+wait $run
+status_is 75 $? "run that was watched"
+echo "status: checkpoints that fail, and work again"
+
 # A job that changes its strategy says when and why, in the log and when asked.
 mkdir "$dir/switching"
+touch "$dir/switching/fresh"
 begin "$spotnik" run -n 2 --sync auto:turns:ssgd/localsgd --peers "file:$dir/switching" --key-file "$dir/key" -- "$worker" -u 1000
 wait_for 'commit 50 '
 "$spotnik" status --peers "file:$dir/switching" --key-file "$dir/key" >"$dir/status" 2>&1 || fail "spotnik status of a job that switches"
@@ -127,7 +190,22 @@ status_is 2 $? "run of a damaged trace"
 grep -q '2' "$dir/err" || fail "the damaged line is not named"
 echo "churn: a trace was replayed, a damaged one refused"
 
-# 6. Wrong command lines.
+# 6. The only machine of a job is gone for good. Another one waits for it, and the log says how long.
+mkdir "$dir/lonely"
+touch "$dir/lonely/fresh"
+SPOTNIK_HOST=one SPOTNIK_JOB=spotnik SPOTNIK_PEERS="file:$dir/lonely" SPOTNIK_KEY_FILE="$dir/key" begin "$worker" -u 1000
+wait_for 'commit 20 '
+kill -KILL $run
+wait $run 2>/dev/null
+SPOTNIK_HOST=two SPOTNIK_STALE_MS=3000 "$spotnik" run -n 1 --peers "file:$dir/lonely" --key-file "$dir/key" -- "$worker" -s 20 \
+    >"$dir/out" 2>"$dir/err"
+status_is 0 $? "run after another machine was lost"
+grep -q 'looking for the job: .* of 3 s' "$dir/err" || fail "the log does not say what is waited for"
+SPOTNIK_PEERS= "$spotnik" run -n 1 -- true >"$dir/out" 2>"$dir/err"
+status_is 1 $? "run with an empty SPOTNIK_PEERS"
+echo "a lost machine is waited for, and the log says so"
+
+# 7. Wrong command lines.
 "$spotnik" run -n 2 >"$dir/out" 2>"$dir/err"
 status_is 2 $? "run without a command"
 "$spotnik" stauts >"$dir/out" 2>"$dir/err"

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -29,7 +30,7 @@
 #define HEAR_MS 20000
 #define STEADY 5 /* times in a row that members have as many files open as before */
 
-enum { MEMBERS = 3, SOME = 2 * MEMBERS, SILENT = 200, SCANS = 200, TALKERS = 8, OTHER_VERSION = 9 };
+enum { FLOOD = 20000, MEMBERS = 3, SOME = 2 * MEMBERS, SILENT = 200, SCANS = 200, TALKERS = 8, OTHER_VERSION = 9 };
 
 static char door[MEMBERS + 1][32];
 static int silent[SILENT], files[MEMBERS];
@@ -207,6 +208,58 @@ static void speak_up(void)
 {
     for (int i = 0; i < SILENT; i++)
         close(silent[i]);
+}
+
+/* ---- a flood ---- */
+
+/* Connect to the members' doors and close, as fast as it goes, from an address of our own, until killed. How often is in *count. */
+static void flood(uint64_t *count)
+{
+    struct sockaddr_in from = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 8) };
+
+    for (uint32_t i = 0;; i++) {
+        struct sockaddr_in to = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+        int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+        to.sin_port = htons(port_of(i % MEMBERS));
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+        setsockopt(fd, SOL_SOCKET, SO_LINGER, &(struct linger){ 1, 0 }, sizeof(struct linger)); /* or ports run out */
+        if (fd >= 0 && bind(fd, (struct sockaddr *)&from, sizeof from) == 0
+            && connect(fd, (struct sockaddr *)&to, sizeof to) == 0)
+            __atomic_add_fetch(count, 1, __ATOMIC_RELAXED);
+        if (fd >= 0)
+            close(fd);
+    }
+}
+
+static uint64_t *flooded, flooded_before;
+
+static bool is_flooded(struct cluster *cluster)
+{
+    (void)cluster;
+    return __atomic_load_n(flooded, __ATOMIC_RELAXED) >= flooded_before + FLOOD;
+}
+
+/* Steps per second while thousands come; nobody is lost by it. */
+static double withstand_flood(struct cluster *cluster)
+{
+    flooded = mmap(NULL, sizeof *flooded, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    uint64_t step = cluster_step(cluster), begun_ns = cluster_now_ns();
+    pid_t pid = fork();
+
+    if (pid == 0)
+        flood(flooded);
+    cluster_until(cluster, is_flooded, "strangers to have come in thousands", PATIENCE_MS);
+    expect_calm(cluster, "in a flood");
+    flooded_before = __atomic_load_n(flooded, __ATOMIC_RELAXED);
+    cluster_until(cluster, is_flooded, "strangers to have come in thousands once more", PATIENCE_MS);
+    double took_s = (double)(cluster_now_ns() - begun_ns) / 1e9;
+    double rate = (double)(cluster_step(cluster) - step) / took_s;
+
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    printf("flood: %.0f strangers/s, %.0f steps/s meanwhile\n", (double)*flooded / took_s, rate);
+    return rate;
 }
 
 /* Run a worker that does not belong; it is told why, and the member's status says it too. */
@@ -441,6 +494,8 @@ int main(int argc, char **argv)
     double calm = measure_calm(&cluster);
     uint64_t step = cluster_step(&cluster), begun_ns = cluster_now_ns();
 
+    withstand_flood(&cluster);
+    expect_closed(&cluster, "after a flood");
     besiege(&cluster);
     double besieged = (double)(cluster_step(&cluster) - step) * 1e9 / (double)(cluster_now_ns() - begun_ns);
 

@@ -35,6 +35,7 @@
 struct worker {
     int events;
     uint64_t steps, count, samples, batch, state_bytes, compute_us, busy_us;
+    uint64_t quits; /* leaves after so many steps of its own, with status 0, as a program that has nothing more to do; 0: never */
     bool odd;   /* has a bucket that the others have not */
     bool slow;  /* a replayed step takes half as long again as any other */
     bool light; /* the digest looks at the ballast here and there only */
@@ -238,6 +239,20 @@ static int apply(struct worker *worker, const spotnik_step *step)
     return wrong != NULL;
 }
 
+/* WORKER_ODD says in what this program differs from the others': when three or more have made some steps, so that there is a majority
+ * of members that know the step. */
+static bool is_odd(const spotnik_step *step, const char *how)
+{
+    static uint64_t first;
+    const char *odd = getenv("WORKER_ODD");
+
+    if (step->size < 3 || step->replay)
+        first = 0;
+    else if (first == 0)
+        first = step->number;
+    return odd && !strcmp(odd, how) && first > 0 && step->number >= first + 5;
+}
+
 static int reduce(struct worker *worker, const spotnik_step *step)
 {
     int rc = 0;
@@ -253,10 +268,11 @@ static int reduce(struct worker *worker, const spotnik_step *step)
     else if (!worker->sync)
         rc = spotnik_allreduce(worker->job, 0, worker->g, worker->count, SPOTNIK_F32, SPOTNIK_MEAN);
     if (!rc)
-        rc = spotnik_allreduce(worker->job, 1, worker->consumed, 2, SPOTNIK_I64, SPOTNIK_SUM);
+        rc = spotnik_allreduce(worker->job, 1, worker->consumed, is_odd(step, "size") ? 1 : 2, SPOTNIK_I64, SPOTNIK_SUM);
     if (!rc)
-        rc = spotnik_allreduce(worker->job, 2, &worker->data_epoch, 1, SPOTNIK_I64, SPOTNIK_MAX);
-    if (!rc && worker->odd)
+        rc = spotnik_allreduce(worker->job, 2, &worker->data_epoch, 1, SPOTNIK_I64,
+                               is_odd(step, "op") ? SPOTNIK_MIN : SPOTNIK_MAX);
+    if (!rc && (worker->odd || is_odd(step, "more")))
         rc = spotnik_allreduce(worker->job, 3, worker->odd_bucket, 1, SPOTNIK_I64, SPOTNIK_SUM);
     if (rc)
         return rc;
@@ -273,6 +289,7 @@ static int begin(struct worker *worker, spotnik_step *ret_step)
 static int train(struct worker *worker, uint64_t *ret_step)
 {
     spotnik_step step;
+    uint64_t own = 0;
     uint64_t loads = spotnik_state_loads(worker->job);
     int rc;
 
@@ -289,6 +306,8 @@ static int train(struct worker *worker, uint64_t *ret_step)
         *ret_step = step.number;
         if (apply(worker, &step))
             return SPOTNIK_ERR_STATE;
+        if (!step.replay && ++own == worker->quits)
+            spotnik_notice(worker->job);
     }
     if (rc == SPOTNIK_ERR_DONE && spotnik_state_loads(worker->job) != loads) {
         tell(worker, "excluded %" PRIu64, *ret_step); /* others made the last steps, and left us their result */
@@ -353,7 +372,7 @@ static int run(struct worker *worker)
     if (left)
         return fail(worker, left, "leave");
     tell(worker, "%s %" PRIu64 " %016" PRIx64, rc == SPOTNIK_ERR_DONE ? "done" : "leaving", step, last);
-    return rc == SPOTNIK_ERR_DONE ? 0 : 75;
+    return rc == SPOTNIK_ERR_DONE || worker->quits ? 0 : 75;
 }
 
 static uint64_t *option(struct worker *worker, int c)
@@ -373,6 +392,8 @@ static uint64_t *option(struct worker *worker, int c)
         return &worker->compute_us;
     case 'x':
         return &worker->busy_us;
+    case 'q':
+        return &worker->quits;
     }
     return NULL;
 }
@@ -383,7 +404,7 @@ int main(int argc, char **argv)
     struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
     int c;
 
-    while ((c = getopt(argc, argv, "e:s:c:n:b:S:u:x:Dmr")) != -1) {
+    while ((c = getopt(argc, argv, "e:s:c:n:b:S:u:x:q:Dmr")) != -1) {
         uint64_t *number = option(&worker, c);
 
         if (c == 'e')

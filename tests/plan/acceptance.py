@@ -116,7 +116,9 @@ def checkpoint(p):
 def overheads(p):
     remaining = p.csv("model", "remaining", "--fit", p.path("cm-dare", "remaining_time_after_revocation_half.csv"))
     write = p.csv("model", "checkpoint-time", "--fit", p.path("cm-dare", "checkpoint__unaggregated_training.csv"))
-    assert mape(remaining) < 1 and mape(write) < 8
+    assert mape(remaining) < 1 and mape(write) < 5.4  # leave-one-model-out: 5.2 %, said on stderr
+    left_out = p.run("model", "checkpoint-time", "--fit", p.path("cm-dare", "checkpoint__unaggregated_training.csv")).stderr
+    assert float(left_out.split("left out: MAPE ")[1].split()[0]) <= 5.4, left_out
     return remaining, write
 
 
@@ -177,7 +179,64 @@ def catalog(p):
     return plan, seconds
 
 
-CHECKS = (spotdnn, speed, scavenger, lifetime, checkpoint, overheads, backtests, printed, catalog)
+def months(p):
+    """Traces of spot capacity by when they were taken; places and months of one have nothing in common with the others."""
+    folder = p.path("spot-traces")
+    return {"2022": sorted(glob.glob(f"{folder}/availability-1-node/aws-10-26-2022/*.gz")),
+            "2023": sorted(glob.glob(f"{folder}/availability-1-node/aws-02-15-2023/*.gz")),
+            "april": sorted(glob.glob(f"{folder}/preemption-1-node/aws-04-22-2023/*.gz"))}
+
+
+def calibration_words(tested, learned, *options):
+    return ["backtest", "--calibration", *[word for name in tested for word in ("--windows", name)],
+            *[word for name in learned for word in ("--climates", name)], *options]
+
+
+def calibration(p):
+    """Held-out places and months, both ways: stated chances are within 10 points of what came true in every decile, and
+    inside the block-bootstrap interval in at least nine of ten (an interval of 95 % is missed once in twenty)."""
+    sets, results = months(p), {}
+    for tested, learned in (("2023", "2022"), ("2022", "2023")):
+        got = p.json(*calibration_words(sets[tested], sets[learned], "--stride", "29h", "--runs", "200", "--json"))
+        assert got["starts"] >= 2000 and got["judged"] == 10 and got["held"] >= 9, got
+        for decile in got["deciles"]:
+            assert abs(decile["stated"] - decile["came_true"]) <= 0.1, decile
+        assert got["brier"] < 0.55 * got["brier_constant"], got
+        results[tested] = got
+    return results
+
+
+HISTORIES = (("g2.2xlarge", 0.65, "g2.2xlarge"), ("r3.large", 0.175, "r3.large"), ("c3.xlarge", 0.21, "c3.xlarge"),
+             ("d2.8xlarge", 5.52, "d2.8xlarge"))  # on-demand prices of 2015
+HISTORY_POLICIES = ("uniform", "capped", "spotnik", "omniscient", "bound")
+
+
+def history(p, name, usd, files, policies=HISTORY_POLICIES, stride="48h"):
+    """Mean costs by policy; `capped` is uniform with spot taken back above the on-demand price."""
+    costs = {}
+    for policy in policies:
+        got = backtest(p, "uniform" if policy == "capped" else policy, files, "--stride", stride, "--spot-prices",
+                       p.path("prices", f"spotprice2015_us-east-1a_{name}.csv.gz"), "--on-demand-usd", usd,
+                       *(("--cap-usd", usd) if policy == "capped" else ()))
+        assert got["missed_deadlines"] == 0, (name, policy)
+        costs[policy] = got["cost"]
+    return costs
+
+
+def histories(p):
+    """Spikes above on-demand: never dearer than uniform, capped or not, by more than 2 %, cheaper on most; above the bound."""
+    files = [p.path("spot-traces", "availability-1-node", "aws-10-26-2022", "us-west-2a_k80_8.json.gz")]
+    cheaper, results = 0, {}
+    for name, usd, _ in HISTORIES:
+        costs = results[name] = history(p, name, usd, files, ("uniform", "capped", "spotnik", "bound"), "120h")
+        assert costs["spotnik"] <= 1.02 * min(costs["uniform"], costs["capped"]), (name, costs)
+        assert costs["bound"] <= min(costs.values()) + 1e-9, (name, costs)
+        cheaper += costs["spotnik"] < costs["uniform"]
+    assert cheaper >= 3, results
+    return results
+
+
+CHECKS = (spotdnn, speed, scavenger, lifetime, checkpoint, overheads, calibration, backtests, histories, printed, catalog)
 
 if __name__ == "__main__":
     if not os.path.isdir(os.path.join(os.environ.get("SPOTNIK_DATA", ""), "plan")):

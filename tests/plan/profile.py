@@ -36,6 +36,7 @@ def status(folder):
     """What a job of two says once it has done some steps."""
     peers, key = "file:" + os.path.join(folder, "peers"), os.path.join(folder, "key")
     os.mkdir(os.path.join(folder, "peers"))
+    open(os.path.join(folder, "peers", "fresh"), "x").close()  # nobody was here before
     subprocess.run([spotnik, "key", key], check=True)
     with subprocess.Popen([spotnik, "run", "-q", "-n", "2:2", "--peers", peers, "--key-file", key, "--", charlm, "--batch",
                            "64", "--steps", "0", "--quiet"]) as job:

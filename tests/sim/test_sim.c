@@ -89,6 +89,7 @@ static void test_planted_bugs_are_caught(void **state)
     assert_caught(SPOTNIK_BUG_SHOW_EARLY, 1, 60);
     assert_caught(SPOTNIK_BUG_IGNORE_ACCEPTED, 1, 60);
     assert_caught(SPOTNIK_BUG_NO_DOUBT, 360, 10);
+    assert_caught(SPOTNIK_BUG_END_IS_GONE, 1, 60);
 }
 
 /* Claim: what was broken once stays mended. One line of the list: seed, members (0: drawn), and why it is
@@ -114,6 +115,19 @@ static void test_regression_seeds(void **state)
     }
     fclose(list);
     assert_true(count > 0);
+}
+
+/* Claim: in these worlds, with nothing but kills, joins and leaves, the last survivor goes on. */
+static void test_last_survivor_goes_on(void **state)
+{
+    static const uint64_t seeds[] = { 13, 65, 141, 191, 233, 280, 355, 478, 593, 3558 };
+    (void)state;
+
+    for (size_t i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++) {
+        struct spotnik_sim_result result = run(seeds[i], 0, 0, NULL);
+        assert_true(result.calm);
+        assert_int_equal(result.excuse, SPOTNIK_SIM_EXCUSE_NONE);
+    }
 }
 
 /* Claim (P6): control messages per survivor do not grow with the ring, and by a few with the losses; every part of the time is told. */
@@ -191,6 +205,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_seed_same_run),        cmocka_unit_test(test_swarm_draws_all_kinds),
         cmocka_unit_test(test_planted_bugs_are_caught),   cmocka_unit_test(test_regression_seeds),
+        cmocka_unit_test(test_last_survivor_goes_on),
         cmocka_unit_test(test_messages_bounded_at_scale), cmocka_unit_test(test_hosts_at_scale), cmocka_unit_test(test_trees_at_scale),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,6 +27,7 @@ from ..job import Config, Job
 from ..sync import Rule
 from ._ddp import allreduce_hook, check_group, hook_on
 from ._exchange import share_hash
+from ._joining import log
 from ._leaves import Stateful
 from ._loader import Shard, shard
 from ._options import Options, StepReport
@@ -43,6 +44,7 @@ __all__ = [
     "agreed",
     "allreduce_hook",
     "digest",
+    "epoch",
     "epochs",
     "hide_torchrun",
     "job",
@@ -50,9 +52,11 @@ __all__ = [
     "observe",
     "prepare",
     "rank",
+    "samples",
     "shard",
     "share_hash",
     "size",
+    "step",
 ]
 
 
@@ -207,15 +211,50 @@ def epochs(count: int) -> Iterator[int]:
     Like ``range(count)`` for the first members; one that joins late, or a job resumed from a checkpoint, starts in the
     epoch of the others instead of going through empty ones. Joins the job.
     """
+    session = _with_data("epochs")
+    at = session.position[0]
+    if at >= count and not session.told_of_end:
+        session.told_of_end = True
+        log.warning(
+            "the job has trained its %d epochs already: nothing is left to do. To train on, ask for more epochs; to "
+            "begin anew, name another checkpoint folder",
+            count,
+        )
+    while at < count:
+        session.epoch_floor = at
+        yield at
+        at += 1
+
+
+def step() -> int:
+    """How many steps the job has committed: the number, from 0, of the step to be taken. The same on all members.
+
+    For loops that draw their own batches: ``while spotnik.step() < 5000:``, and learning rates from it. It goes on
+    where the job is in members that join late, and in a job resumed from a checkpoint. Joins the job.
+    """
+    return current().steps_done
+
+
+def epoch() -> int:
+    """The epoch of sharded data that the job is in, from 0. Joins the job."""
+    return _with_data("epoch").position[0]
+
+
+def samples() -> int:
+    """How many samples of sharded data the steps so far have consumed, over all members. Joins the job."""
+    session = _with_data("samples")
+    at, consumed = session.position
+    assert session.data is not None
+    return at * session.data.samples + consumed
+
+
+def _with_data(what: str) -> Session:
     session = current()
     if session.data is None:
-        raise ArgumentError("epochs() counts passes over sharded data; call shard(loader) first")
-    session.begin()
-    epoch = session.position[0]
-    while epoch < count:
-        session.epoch_floor = epoch
-        yield epoch
-        epoch += 1
+        raise ArgumentError(f"{what}() is about sharded data; call shard(loader) first")
+    if session.last_step is None:
+        session.begin()
+    return session
 
 
 def hide_torchrun() -> None:

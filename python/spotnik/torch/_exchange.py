@@ -4,6 +4,10 @@
 Common numbers are settings of optimisers and schedulers, whole-number buffers, which buffers changed, which parameters
 got a gradient, and whether joiners may repeat steps by themselves. They are combined by MAX; a member that does not
 know a number says UNKNOWN, the least of all. Totals are sums: samples, members, and a hash of the shares.
+
+Settings are those of the senior member, the one with share 0, where it is in the step and knows them: members that
+count for themselves have other learning rates each, and the greatest of all is nobody's. It alone adds them to the
+totals.
 """
 
 from __future__ import annotations
@@ -65,7 +69,7 @@ class Exchange:
         for count in (replica.buffers.whole_count, replica.buffers.flag_count, parameters):
             self._ends.append(self._ends[-1] + count)
         self._common = torch.zeros(self._ends[-1] + 1, dtype=torch.int64)
-        self._totals = torch.zeros(3, dtype=torch.int64)
+        self._totals = torch.zeros(4 + len(replica.leaves), dtype=torch.int64)
 
     def send(
         self, job: Job, step: Step, used: list[int], idle: bool, known: bool, with_buffers: bool = True
@@ -81,7 +85,9 @@ class Exchange:
         inside = int(self.replica.control[INSIDE])
         self._common.copy_(torch.tensor([*numbers, *wholes, *flags, *used, inside], dtype=torch.int64))
         contributor = 0 if idle else share_hash(step.number, pairs(step))
-        self._totals.copy_(torch.tensor([step.sample_count, int(not idle), contributor]))
+        senior = known and not step.replay and step.share == 0 < step.shares
+        settings = numbers if senior else [0] * len(leaves)
+        self._totals.copy_(torch.tensor([step.sample_count, int(not idle), contributor, int(senior), *settings]))
         self._start(job, _COMMON, self._common, Dtype.I64, Op.MAX)
         self._start(job, _TOTALS, self._totals, Dtype.I64, Op.SUM)
         if buffers.mean.numel() and with_buffers:
@@ -94,6 +100,7 @@ class Exchange:
     def receive(self) -> Common:
         """After the commit: what all members together said. Means of buffers are in ``buffers.mean``."""
         common = [int(code) for code in self._common.tolist()]
-        samples, members, contributors = (int(total) for total in self._totals.tolist())
+        samples, members, contributors, senior, *settings = (int(total) for total in self._totals.tolist())
         a, b, c, d = self._ends
-        return Common(common[:a], common[a:b], common[b:c], common[c:d], common[d], samples, members, contributors)
+        numbers = settings if senior == 1 else common[:a]
+        return Common(numbers, common[a:b], common[b:c], common[c:d], common[d], samples, members, contributors)

@@ -159,12 +159,16 @@ class Course:
         The i-th call is the i-th epoch: those that the job had finished before this member came are empty.
         """
         session = self.bind()
+        if session.job is None and self._iterations < session.aside_until:
+            self._iterations += 1  # the loop goes through an epoch that is over
+            return
         if session.step is None and session.job is None and not self._begin(session):
             return
         wanted = min(max(self._iterations, session.epoch_floor), session.position[0])
         self._iterations = wanted + 1
         if wanted < session.position[0]:
             session.unsure()
+            session.stand_aside(wanted)
         while session.position[0] == wanted and self._begin(session):
             step = session.step
             if step is None or session.position[0] != wanted:

@@ -17,13 +17,7 @@ nothing to averages or parameters that is not in registered state; else its loop
 
 from __future__ import annotations
 
-import dataclasses
-import logging
-import os
 import random
-import signal
-import threading
-import time
 from collections.abc import Callable
 from typing import Any, Optional
 
@@ -31,58 +25,26 @@ import torch
 from torch.optim import Optimizer
 
 from ..errors import LeavingError, MismatchError, StateError
-from ..job import Config, Job, Step, leave_on_sigterm
-from ._exchange import Common, Exchange, mix, pairs, share_hash
-from ._gradients import Gradients
-from ._leaves import UNKNOWN, Stateful
-from ._options import Data, Options, StepReport
-from ._replica import CONSUMED, DATA_EPOCH, INSIDE, INSIDE_NO, INSIDE_UNKNOWN, INSIDE_YES, SEED, Replica, Watch
-from ._strategies import Strategy
-
-log = logging.getLogger("spotnik.torch")
-
-EXIT_INTERRUPTED = 75
+from ..job import Job, Step
+from ._applying import Applying
+from ._exchange import mix
+from ._joining import EXIT_INTERRUPTED, log
+from ._leaves import Stateful
+from ._options import Options
+from ._replica import INSIDE, INSIDE_NO, INSIDE_UNKNOWN, INSIDE_YES
 
 
-class Session:
+class Session(Applying):
     """The life of a prepared model. One per process at a time."""
 
     def __init__(
         self, model: torch.nn.Module, optimizers: list[Optimizer], extras: list[Stateful], options: Options
     ) -> None:
-        self.model = model
-        self.optimizers = optimizers
-        self.extras = extras
-        self.options = options
-        self.watch = Watch(model, optimizers)
-        trained = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
-        self.gradients = Gradients(trained, options.bucket_mb, options.accumulate, options.sparse, self._commit)
-        self.data: Optional[Data] = None
-        self.job: Optional[Job] = None
-        self.solo = False
-        self.step: Optional[Step] = None  #: begun and not committed
-        self.over = False
-        self.epoch_floor = 0  #: epochs of data before this one are not asked for
-        self.before_open: list[Callable[[], None]] = []
-        self.last_step: Optional[Step] = None
-        self.wait_s = 0.0
-        self.strategy: Optional[Strategy] = None  #: other than averaging the gradients of every step
-        self._used: list[int] = []
-        self._replica: Optional[Replica] = None
-        self._exchange: Exchange
-        self._pending: set[int] = set()  # optimisers that have not applied the committed step
-        self._excluded = False
-        self._inside = False
-        self._touched = False
-        self._known = True  # do we know what the program did after the last step?
-        self._members = 1
-        self._samples = 0
-        self._in_closure: Optional[Optimizer] = None  # the optimiser that computes its own gradients
-        self._contributors = 0
-        self._lr_before: list[tuple[dict[str, Any], Any]] = []
-        self._versions: Optional[int] = None
-        self._backward_s: Optional[float] = None
+        super().__init__(model, optimizers, extras, options)
         self._forward_hook = model.register_forward_pre_hook(_not_compiled(self._before_forward))
+<<<<<<< HEAD
+        self._hooks.append(self._forward_hook)
+=======
         self._optimizer_hooks = [
             handle
             for optimizer in optimizers
@@ -111,7 +73,7 @@ class Session:
         if self.job is not None:
             return self.job
         config = dataclasses.replace(self.options.config) if self.options.config is not None else Config()
-        self.solo = not (config.peers or os.environ.get("SPOTNIK_PEERS"))
+        self.solo = config.peers is None and "SPOTNIK_PEERS" not in os.environ
         if self.data is not None:
             config.samples = self.data.samples
             setattr(config, "batch_per_member" if self.data.per_member else "batch", self.data.batch)
@@ -169,6 +131,7 @@ class Session:
         return int(self.replica.control[SEED])
 
     # ---- begin ----
+>>>>>>> founding
 
     def begin(self) -> Step:
         """Begin the next step that the program's loop has to take; takes those before it by itself.
@@ -207,14 +170,6 @@ class Session:
         except MismatchError as error:
             raise self._mismatch(error) from error
 
-    def _mismatch(self, error: MismatchError) -> MismatchError:
-        slots = self.gradients.slots
-        return MismatchError(
-            f"{error}. Here the model has {sum(slot.parameter.numel() for slot in slots)} trained elements in "
-            f"{len(slots)} parameters and bucket_mb={self.options.bucket_mb}: start the same program with the same "
-            "arguments on all members"
-        )
-
     def _armed(self, step: Step) -> None:
         self.step = self.last_step = step
         self._excluded = False
@@ -223,10 +178,6 @@ class Session:
         if self.options.rng:
             first = step.ranges[0].start if step.ranges else step.rank + (1 << 40)
             _seed_generators(mix(self.seed, step.number, first))
-
-    def _is_idle(self, step: Step) -> bool:
-        """Does this member contribute nothing to the step?"""
-        return step.replay or step.share >= step.shares or (self.data is not None and step.sample_count == 0)
 
     def _settle(self) -> None:
         """The program comes for another step: has it dealt with the last one?"""
@@ -290,221 +241,12 @@ class Session:
         """The program did something to its schedulers that it should not have: its numbers do not count."""
         self._known = False
 
-    # ---- commit ----
-
-    def _commit(self) -> None:
-        step, job = self.step, self.job
-        if step is None or job is None:
-            return
-        ended = time.perf_counter()
-        used = self.gradients.send_rest()
-        if not self.solo:
-            self._exchange.send(job, step, used, self._is_idle(step), self._known)
-        try:
-            committed = job.step_commit()
-        except MismatchError as error:
-            raise self._mismatch(error) from error
-        self.wait_s = time.perf_counter() - ended
-        self.step = None
-        if not committed:
-            self._exclude()
-        elif self.solo:
-            self._adopt_own(step, used)
-        else:
-            self._adopt()
-        if self._in_closure is not None and committed:
-            self._scale_lr(self._in_closure)
-
-    def commit_for_ddp(self) -> None:
-        """All gradients of a backward pass have come by the communication hook."""
-        self.gradients.passes += 1
-        self._commit()
-
-    def _exclude(self) -> None:
-        log.info("the others went on without this member; it joins again")
-        self._excluded = True
-        self._pending = set()
-        self._known = True
-        self._versions = None
-        self.gradients.drop(self.replica.scaled)
-        self.replica.buffers.restore()
-
-    def _adopt_own(self, step: Step, used: list[int]) -> None:
-        self.replica.buffers.keep()
-        self._adopt_totals(step.sample_count, 1, share_hash(step.number, pairs(step)))
-        self.gradients.finish(used)
-        self._pending = set(range(len(self.optimizers)))
-
-    def _adopt_totals(self, samples: int, members: int, contributors: int) -> None:
-        self._samples, self._members, self._contributors = samples, members, contributors
-        self._account()
-
-    def _adopt_common(self) -> Common:
-        """Take over what the step says, but for gradients."""
-        common = self._exchange.receive()
-        self._adopt_leaves(common.numbers)
-        self.replica.buffers.adopt(common.wholes, common.buffers_changed)
-        self._check_inside(common.inside)
-        self._adopt_totals(common.samples, common.members, common.contributors)
-        return common
-
-    def _adopt(self) -> None:
-        """Take over what the step says."""
-        common = self._adopt_common()
-        if self._members == 0:
-            self.gradients.drop(self.replica.scaled)  # everybody with samples was lost: the step has no gradient
-        else:
-            self.gradients.finish(common.used)
-        self._pending = set(range(len(self.optimizers)))
-
-    def _adopt_leaves(self, codes: list[int]) -> None:
-        own = self.replica.leaves.read()
-        codes = [mine if code == UNKNOWN else code for code, mine in zip(codes, own)]
-        self.replica.note(codes)
-        if codes == own:
-            return
-        changed = self.replica.leaves.write(codes)
-        repeated = self.last_step is not None and self.last_step.replay  # its copy may be a scheduler's tick older
-        if self._known and not repeated:
-            log.warning("other members had other values for %s; theirs are used", ", ".join(changed[:4]))
-
-    def _check_inside(self, said: int) -> None:
-        """A joiner that repeated a step alone learns that the program did something in it."""
-        if said != INSIDE_NO:
-            return
-        was, self.replica.control[INSIDE] = int(self.replica.control[INSIDE]), INSIDE_NO
-        if was == INSIDE_YES and not self._known:
-            log.error("the program began to change gradients or parameters while this member joined; it starts again")
-            self.close(abandon=True)
-            raise SystemExit(EXIT_INTERRUPTED)
-
-    def _account(self) -> None:
-        if self.data is None:
-            return
-        control = self.replica.control
-        control[CONSUMED] += self._samples
-        if control[CONSUMED] >= self.data.samples:
-            control[DATA_EPOCH] += 1
-            control[CONSUMED] = 0
-
-    # ---- apply ----
-
-    def _before_step(self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        closure = kwargs.get("closure") or (args[1] if len(args) > 1 else None)
-        if callable(closure) and self.step is not None and not self.gradients.fired:
-            self._in_closure = optimizer  # it calls backward(), which commits
-            return
-        if self.step is not None and not self._inside:
-            if not self.gradients.arrived:
-                raise StateError(
-                    "optimizer.step() without backward(): no parameter has a gradient in this step. Call "
-                    "loss.backward() first, on a loss that depends on the prepared model"
-                )
-            self._end_step()
-        if self._excluded:
-            return
-        self._check_pending(optimizer)
-        self._applying(optimizer, len(args) > 1 or bool(kwargs))
-
-    def _end_step(self) -> None:
-        """The program calls optimizer.step() for a step that is not committed yet."""
-        self._commit()
-
-    def _check_pending(self, optimizer: Optimizer) -> None:
-        if self.optimizers.index(optimizer) not in self._pending:
-            raise StateError(
-                "optimizer.step() was called twice for one backward(), or before the first; call it once after each "
-                "backward(). Losses with a backward() each: call all of them before the first step(), with "
-                "prepare(..., accumulate=how many)"
-            )
-
-    def _applying(self, optimizer: Optimizer, with_arguments: bool) -> None:
-        """An optimiser is about to apply the committed step."""
-        if not self._inside and (self.gradients.touched or with_arguments):
-            self._touched = True
-        self._scale_lr(optimizer)
-
-    def _scale_lr(self, optimizer: Optimizer) -> None:
-        factor = self.lr_factor
-        if factor == 1.0:
-            return
-        for group in optimizer.param_groups:
-            self._lr_before.append((group, group["lr"]))
-            group["lr"] = group["lr"] * factor
-
-    @property
-    def lr_factor(self) -> float:
-        """By how much the learning rates of the last committed step were scaled."""
-        if self.options.lr_rule == "none" or self.data is None or not self._members:
-            return 1.0
-        batch = self.data.batch * (self._members if self.data.per_member else 1)
-        ratio = batch / (self.options.lr_batch or self.data.batch)
-        return ratio if self.options.lr_rule == "linear" else ratio**0.5
-
-    def _unscale_lr(self) -> None:
-        for group, rate in self._lr_before:
-            group["lr"] = rate
-        self._lr_before.clear()
-
-    def _after_step(self, optimizer: Optimizer, *_: Any) -> None:
-        self._unscale_lr()
-        in_closure, self._in_closure = self._in_closure, None
-        if self._excluded:
-            return
-        if in_closure is not None:
-            self._settle_closure()
-        self._pending.discard(next(i for i, one in enumerate(self.optimizers) if one is optimizer))
-        if self._pending:
-            return
-        if not self._inside:
-            self._known = True
-            self._versions = self.watch.versions()
-        self._report()
-
-    def _settle_closure(self) -> None:
-        if self.step is not None:
-            raise StateError(
-                "the closure given to optimizer.step() did not call backward(); let it compute the loss, call "
-                "loss.backward() and return the loss"
-            )
-        self._touched |= self.gradients.touched
-
-    def _report(self) -> None:
-        step = self.last_step
-        if self.options.on_step is None or step is None:
-            return
-        self.options.on_step(
-            StepReport(
-                number=step.number,
-                data_epoch=step.data_epoch,
-                samples=self._samples,
-                members=self._members,
-                contributors=self._contributors,
-                replay=step.replay,
-                share=pairs(step),
-                wait_s=self.wait_s,
-            )
-        )
-
-    # ---- the end ----
-
     def close(self, abandon: bool = False) -> None:
         """Leave the job and take the hooks away; the model is an ordinary one again."""
         global _current
-        self.over = True
-        self.gradients.close()
-        self._forward_hook.remove()
-        for handle in self._optimizer_hooks:
-            handle.remove()
         if _current is self:
             _current = None
-        job, self.job = self.job, None
-        if job is None:
-            return
-        if abandon:
-            job.abandon()
-        else:
-            job.leave()
+        super().close(abandon)
 
 
 def _not_compiled(hook: Callable[..., None]) -> Callable[..., None]:
@@ -532,12 +274,6 @@ def current() -> Session:
 def find() -> Optional[Session]:
     """The session, if there is one."""
     return _current
-
-
-def _heed_sigterm() -> None:
-    """SIGTERM asks to leave after the running step, unless the program has its own handler."""
-    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
-        leave_on_sigterm()
 
 
 def _seed_generators(seed: int) -> None:

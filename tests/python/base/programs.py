@@ -99,6 +99,32 @@ def under(strategy: str, steps: int = 600, pause_s: float = PACE_S) -> None:
     spotnik.leave()
 
 
+def refused() -> None:
+    """What is refused before it reaches the library, and that the job goes on after each refusal; the last sum."""
+    job = spotnik.init(samples=4, batch=4)
+    w = np.zeros(3, dtype=np.float32)
+    said = []
+    attempts: list[Any] = [
+        lambda: spotnik.allreduce(np.zeros(3, dtype=np.complex128)),
+        lambda: spotnik.allreduce(np.zeros(3, dtype=">f4")),
+        lambda: spotnik.allreduce([[1, 2], "x"]),
+        lambda: spotnik.register("w\0b", w),
+        lambda: job.blob_set("b\0", b"x"),
+        lambda: job.blob_get("b\0"),
+        lambda: spotnik.publish("p\0", w, 1),
+        lambda: spotnik.Sync(job, w, lambda model, gradient: None, strategy="ssgd\0x"),
+    ]
+    for attempt in attempts:
+        try:
+            attempt()
+            said.append("accepted")
+        except (spotnik.ArgumentError, ValueError) as error:
+            said.append(str(error))
+        said.append("running" if job.running is not None else "")
+    tell({"said": said, "sum": float(spotnik.allreduce(np.full(2, 4.0), op="sum")[0])})
+    spotnik.leave()
+
+
 def misuse() -> None:
     """What goes wrong with strategies, as the text of the error."""
     job = spotnik.init(samples=4, batch=4, steps_max=2)

@@ -99,6 +99,18 @@ def test_point_to_point(cluster: Cluster) -> None:
         assert worker.end() == (0, "")
 
 
+def test_refusals_leave_no_step_begun(cluster: Cluster) -> None:
+    """Types that cannot travel, and names that C would cut at a zero character: clear errors, and the job goes on."""
+    worker = cluster.start("refused")
+    heard = worker.hear()
+    errors, running = heard["said"][::2], heard["said"][1::2]
+    assert running == [""] * 8
+    assert all("cannot travel" in text for text in errors[:2])
+    assert all("zero character" in text for text in errors[3:]), errors
+    assert heard["sum"] == 4.0
+    assert worker.end() == (0, "")
+
+
 def test_compressed_arrays(cluster: Cluster) -> None:
     workers = [cluster.start("compressed", environment={"PYTHONHASHSEED": "1"}) for _ in range(2)]
     first, second = (worker.hear() for worker in workers)

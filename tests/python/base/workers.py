@@ -92,6 +92,7 @@ class Cluster:
         self.folder = folder
         self.workers: list[Worker] = []
         (folder / "peers").mkdir()
+        (folder / "peers" / "fresh").touch()  # nobody was here before
         self.key = self.key_new("key")
 
     def key_new(self, name: str) -> Path:

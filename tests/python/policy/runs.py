@@ -33,6 +33,7 @@ class Job:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         (folder / "peers").mkdir()
+        (folder / "peers" / "fresh").touch()  # nobody was here before
         self.key = folder / "key"
         self.key.touch(mode=0o600)
         self.key.write_text(secrets.token_hex(32) + "\n")

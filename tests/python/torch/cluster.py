@@ -14,6 +14,7 @@ import os
 import secrets
 import selectors
 import signal
+import struct
 import sys
 import time
 import traceback
@@ -51,6 +52,10 @@ def _run(program: Callable[..., Any], pipe: int, settings: dict[str, Any]) -> No
         os.write(pipe, json.dumps(what).encode() + b"\n")
 
     status = 1
+    # PyTorch replaces the thread pool that a fork inherits at its first use, and of two that come first together
+    # one fails with "Invalid thread pool!" (pytorch issue 75147). Compiled code and backward() bring threads: so it is
+    # done here, alone.
+    torch.set_num_threads(1)
     try:
         program(tell, **settings)
         status = 0
@@ -74,7 +79,10 @@ class Cluster:
         self.folder = folder
         self.members: list[Member] = []
         self._selector = selectors.DefaultSelector()
-        (folder / "peers").mkdir(exist_ok=True)
+        self._table = -1
+        if not (folder / "peers").exists():
+            (folder / "peers").mkdir()
+            (folder / "peers" / "fresh").touch()  # nobody was here before
         key = folder / "key"
         key.write_text(secrets.token_hex(32) + "\n")
         key.chmod(0o600)
@@ -84,13 +92,21 @@ class Cluster:
             "SPOTNIK_MIN": str(minimum),
         }
 
+    def gather(self, members: int) -> None:
+        """Have the first step wait for so many, as `spotnik run -n` does: by the head of its table (net/slots.h)."""
+        table = os.memfd_create("slots", 0)
+        os.ftruncate(table, 64 + 64 * 128)
+        os.pwrite(table, struct.pack("<5I", 0x746F6C73, 2, 64, members, 0), 0)
+        self.environment["SPOTNIK_SLOTS_FD"] = str(table)
+        self._table = table
+
     def start(self, program: Callable[..., Any], **settings: Any) -> Member:
         read, write = os.pipe()
         pid = os.fork()
         if pid == 0:
             os.close(read)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            os.environ.update(self.environment)
+            os.environ.update(self.environment, SPOTNIK_SLOT=str(len(self.members)))
             _run(program, write, settings)
         os.close(write)
         member = Member(pid, read, len(self.members))
@@ -132,8 +148,11 @@ class Cluster:
                 self.kill(member)
 
     def wait(self, limit_s: float = LIMIT_S) -> None:
-        for _ in self.events(limit_s):
-            pass
+        """Until all have ended. When one fails while others run, they may wait for it in vain: its error is raised."""
+        for member, line in self.events(limit_s):
+            failed = line.get("ended") == 1 and any("error" in told for told in member.lines)
+            if failed and any(other.running for other in self.members):
+                raise RuntimeError("a member failed while others ran: " + "".join(self.errors()))
 
     def lines(self, key: str) -> list[dict[str, Any]]:
         return [line for member in self.members for line in member.lines if key in line]
@@ -155,6 +174,8 @@ class Cluster:
                 member.status = -signal.SIGKILL
                 os.close(member.pipe)
         self._selector.close()
+        if self._table >= 0:
+            os.close(self._table)
 
 
 def alone(program: Callable[..., Any], where: Path, **settings: Any) -> list[dict[str, Any]]:

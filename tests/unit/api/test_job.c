@@ -16,13 +16,15 @@
 
 #include "api/key.h"
 #include "base/hash.h"
+#include "spotnik/apart.h"
 #include "spotnik/spotnik.h"
+#include "peers/peers.h"
 
 static const char *const variables[] = { "SPOTNIK_JOB",        "SPOTNIK_KEY_FILE",   "SPOTNIK_PEERS",
                                          "SPOTNIK_BIND",       "SPOTNIK_MIN",        "SPOTNIK_MAX",
                                          "SPOTNIK_SILENCE_MS", "SPOTNIK_ON_MINORITY", "SPOTNIK_CHECKPOINT",
                                          "SPOTNIK_CHECKPOINT_STEPS", "SPOTNIK_CHECKPOINT_S",
-                                         "SPOTNIK_CHECKPOINT_KEEP" };
+                                         "SPOTNIK_CHECKPOINT_KEEP", "SPOTNIK_SYNC" };
 
 static int setup(void **state)
 {
@@ -195,6 +197,11 @@ static void test_wrong_environment(void **state)
     refuse("SPOTNIK_SILENCE_MS", "0");
     refuse("SPOTNIK_ON_MINORITY", "panic");
     refuse("SPOTNIK_BIND", "0.0.0.0");
+    refuse("SPOTNIK_PEERS", "");
+    refuse("SPOTNIK_SYNC", "bogus");
+    refuse("SPOTNIK_SYNC", "lookahead+adpsgd");
+    refuse("SPOTNIK_SYNC", "auto:bogus");
+    refuse("SPOTNIK_SYNC", "auto:waiting:ssgd/bogus");
     setup(NULL);
     setenv("SPOTNIK_PEERS", "127.0.0.1:1", 1); /* peers without a key */
     spotnik_config config;
@@ -203,6 +210,18 @@ static void test_wrong_environment(void **state)
     spotnik_config_init(&config);
     assert_int_equal(spotnik_join(&config, &job), SPOTNIK_ERR_ARGUMENT);
     assert_non_null(strstr(spotnik_last_error(), "spotnik key"));
+}
+
+/* What SPOTNIK_SYNC may say keeps no program from joining, whether it asks for a strategy or not. */
+static void test_right_environment(void **state)
+{
+    static const char *const names[] = { "ssgd", "lookahead+sma", "hogwild", "auto", "auto:waiting=0.3:lookahead/adpsgd" };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        setenv("SPOTNIK_SYNC", names[i], 1);
+        spotnik_abandon(join_one(0, 0, 0));
+    }
 }
 
 static void test_wrong_config(void **state)
@@ -322,6 +341,7 @@ static spotnik_job *join_a_pair(char folder[64])
 
     strcpy(folder, "/tmp/spotnik-test-XXXXXX");
     assert_non_null(mkdtemp(folder));
+    assert_int_equal(spotnik_peers_fresh(folder), 0);
     snprintf(key, sizeof key, "%s/key", folder);
     snprintf(peers, sizeof peers, "file:%s", folder);
     assert_int_equal(spotnik_key_create(key), 0);
@@ -409,6 +429,89 @@ static void test_fork(void **state)
     remove_folder(folder);
 }
 
+/* What a child may call on its parent's job, each with its answer. 0: all as they should be; else the line. */
+static int calls_of_a_child(spotnik_job *job)
+{
+    spotnik_job_status status;
+    spotnik_job_member member;
+    spotnik_step step;
+    float g[2] = { 1, 2 };
+
+#define EXPECT(what)                                                                                         \
+    if (!(what))                                                                                             \
+    return __LINE__ % 200 + 1
+    EXPECT(spotnik_step_begin(job, &step) == SPOTNIK_ERR_STATE);
+    EXPECT(strstr(spotnik_last_error(), "forked"));
+    EXPECT(spotnik_allreduce(job, 0, g, 2, SPOTNIK_F32, SPOTNIK_SUM) == SPOTNIK_ERR_STATE);
+    EXPECT(spotnik_allreduce_from(job, 0, g, 2, SPOTNIK_F32, SPOTNIK_SUM) == SPOTNIK_ERR_STATE);
+    EXPECT(spotnik_allreduce_compressed(job, 0, g, 2, SPOTNIK_F16, SPOTNIK_SUM) == SPOTNIK_ERR_STATE);
+    EXPECT(spotnik_broadcast(job, 0, g, 2, SPOTNIK_F32, 0) == SPOTNIK_ERR_STATE);
+    EXPECT(spotnik_step_commit(job) == SPOTNIK_ERR_STATE);
+    EXPECT(spotnik_barrier(job) == SPOTNIK_ERR_STATE);
+    EXPECT(spotnik_weight_set(job, 1) == SPOTNIK_ERR_STATE);
+    EXPECT(spotnik_patience_set(job, 1) == SPOTNIK_ERR_STATE);
+    EXPECT(spotnik_state_blob_set(job, "b", g, 1) == SPOTNIK_ERR_STATE);
+    EXPECT(spotnik_publish(job, "p", g, 2, SPOTNIK_F32, 1) == SPOTNIK_ERR_STATE);
+    EXPECT(spotnik_alloc(job, 8) == NULL && spotnik_result(job, 0) == NULL);
+    spotnik_status(job, &status);
+    EXPECT(status.size == 0 && spotnik_members(job, &member, 1) == 0);
+    spotnik_notice(job);
+    EXPECT(spotnik_leave(job) == SPOTNIK_ERR_STATE);
+    spotnik_abandon(job);
+    EXPECT(spotnik_join(&(spotnik_config){ 0 }, &job) == SPOTNIK_ERR_ARGUMENT); /* the library still answers */
+#undef EXPECT
+    return 0;
+}
+
+/* In a child, calls on the job of the parent return an error: they neither crash, nor hang on a lock that a thread of the
+ * parent held, nor change what the parent goes on with. The progress thread is at work meanwhile, so that some children
+ * find its lock taken. */
+static void test_calls_of_a_child(void **state)
+{
+    char folder[64];
+    spotnik_job *job = join_a_pair(folder);
+    spotnik_job_status status;
+    int ended;
+
+    (void)state;
+    for (int i = 0; i < 50; i++) {
+        spotnik_notice(job); /* wakes the progress thread */
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(30);
+            _exit(calls_of_a_child(job));
+        }
+        assert_int_equal(waitpid(child, &ended, 0), child);
+        assert_int_equal(ended, 0);
+    }
+    spotnik_status(job, &status);
+    assert_int_equal(status.size, 1);
+    spotnik_abandon(job);
+    remove_folder(folder);
+}
+
+/* A child may join a job of its own. */
+static void test_job_of_a_child(void **state)
+{
+    spotnik_job *job = join_one(0, 0, 0);
+    int ended;
+
+    (void)state;
+    pid_t child = fork();
+    if (child == 0) {
+        spotnik_job *own = join_one(0, 0, 0);
+        spotnik_step step;
+        float g = 3;
+
+        alarm(30);
+        _exit(spotnik_step_begin(own, &step) || spotnik_allreduce(own, 0, &g, 1, SPOTNIK_F32, SPOTNIK_SUM)
+              || spotnik_step_commit(own) || g != 3 || spotnik_leave(own));
+    }
+    assert_int_equal(waitpid(child, &ended, 0), child);
+    assert_int_equal(ended, 0);
+    assert_int_equal(spotnik_leave(job), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -418,6 +521,7 @@ int main(void)
         cmocka_unit_test_setup(test_notice, setup),
         cmocka_unit_test_setup(test_status, setup),
         cmocka_unit_test_setup(test_wrong_environment, setup),
+        cmocka_unit_test_setup(test_right_environment, setup),
         cmocka_unit_test_setup(test_wrong_config, setup),
         cmocka_unit_test_setup(test_config_of_an_older_header, setup),
         cmocka_unit_test_setup(test_batch_per_member, setup),
@@ -426,6 +530,8 @@ int main(void)
         cmocka_unit_test_setup(test_patience, setup),
         cmocka_unit_test_setup(test_members, setup),
         cmocka_unit_test_setup(test_fork, setup),
+        cmocka_unit_test_setup(test_calls_of_a_child, setup),
+        cmocka_unit_test_setup(test_job_of_a_child, setup),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

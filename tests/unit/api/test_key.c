@@ -89,11 +89,26 @@ static void test_refused(void **state)
     assert_int_equal(spotnik_key_read(path, key), SPOTNIK_ERR_ARGUMENT);
 }
 
+/* What is no file is refused at once: a FIFO has no writer, /dev/zero no end. */
+static void test_no_file(void **state)
+{
+    uint8_t key[SPOTNIK_KEY_BYTES];
+
+    (void)state;
+    alarm(60); /* a test that hangs ends */
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(spotnik_key_read(path, key), SPOTNIK_ERR_SYSTEM);
+    assert_non_null(strstr(spotnik_last_error(), "no regular file"));
+    assert_int_equal(spotnik_key_read("/dev/zero", key), SPOTNIK_ERR_SYSTEM);
+    alarm(0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_make_and_read, setup, teardown),
         cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_no_file, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

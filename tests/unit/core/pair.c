@@ -354,48 +354,6 @@ void pair_event(struct pair *pair, uint32_t index, struct spotnik_event event)
     poll(pair, index);
 }
 
-static void start_buckets(struct pair *pair, uint32_t index)
-{
-    struct node *node = &pair->node[index];
-    struct spotnik_range ranges[SPOTNIK_RANGES_MAX];
-    uint32_t count;
-
-    node->samples = node->drawn[node->step] = spotnik_core_share(node->core, ranges, &count);
-    for (uint32_t b = 0; b < BUCKETS; b++)
-        for (uint64_t i = 0; i < COUNT; i++)
-            node->in[b][i] = pair_input(index, node->step, b, i);
-    if (node->weight)
-        pair_event(pair, index,
-                   (struct spotnik_event){ .kind = SPOTNIK_EVENT_WEIGHT, .weight = node->weight });
-    for (uint32_t b = 0; b < node->buckets; b++)
-        pair_event(pair, index,
-                   (struct spotnik_event){ .kind = SPOTNIK_EVENT_BUCKET_START,
-                                           .bucket = b,
-                                           .count = node->count[b],
-                                           .dtype = SPOTNIK_F64,
-                                           .op = (uint8_t)node->op,
-                                           .element_bytes = 8 });
-}
-
-/* The caller's loop, one call at a time. */
-static bool call(struct pair *pair, uint32_t index)
-{
-    struct node *node = &pair->node[index];
-
-    if (!node->begun && !node->wants && !node->idle && pair_status(pair, index).committed < node->goal) {
-        node->wants = true;
-        pair_event(pair, index, (struct spotnik_event){ .kind = SPOTNIK_EVENT_STEP_BEGIN });
-        return true;
-    }
-    if (node->begun && !node->sealed && !node->hold) {
-        node->sealed = true;
-        start_buckets(pair, index);
-        pair_event(pair, index, (struct spotnik_event){ .kind = SPOTNIK_EVENT_STEP_SEAL });
-        return true;
-    }
-    return false;
-}
-
 static void combine(struct node *node, const struct frame *frame, struct spotnik_placement at)
 {
     for (uint64_t i = 0; i < at.count; i++) {
@@ -524,7 +482,7 @@ bool pair_turn(struct pair *pair)
         for (uint32_t from = 0; from < pair->count && runs(&pair->node[i]); from++)
             moved |= receive_frame(pair, from, i);
         if (runs(&pair->node[i])) {
-            moved |= call(pair, i);
+            moved |= pair_call(pair, i);
             moved |= stream(pair, i);
         }
         if (runs(&pair->node[i]))

@@ -55,6 +55,9 @@ struct node {
     uint64_t streamed; /* joiner: frames were pushed up to this step */
     int error;
     bool deal_due;
+    uint64_t told;        /* RESULT was told up to this step */
+    uint64_t wrong_step;  /* of this step the caller got something else than the others; 0: of none */
+    uint64_t wrong_value; /* and what is wrong with it */
     bool linked[NODES_MAX], dialling[NODES_MAX];
 };
 
@@ -102,6 +105,7 @@ void pair_join(struct pair *pair, uint32_t node, uint64_t committed, uint32_t sp
 void pair_event(struct pair *pair, uint32_t node, struct spotnik_event event);
 void pair_goal(struct pair *pair, uint64_t step);       /* of every living node */
 void pair_run(struct pair *pair, uint64_t duration_ns); /* until nothing moves and so long has passed */
+bool pair_call(struct pair *pair, uint32_t node); /* of the caller's loop, one call; false: it waits */
 bool pair_turn(struct pair *pair); /* one of everything that can move without time passing */
 void pair_pass(struct pair *pair, uint64_t duration_ns); /* time passes, whatever is still on its way */
 void pair_kill(struct pair *pair, uint32_t node);

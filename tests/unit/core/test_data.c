@@ -212,7 +212,81 @@ static void test_layout(void **state)
         header.dtype = kind ? SPOTNIK_F32 : SPOTNIK_F64;
         header.op = kind ? SPOTNIK_SUM : SPOTNIK_MAX;
         assert_int_equal(place(0, header), SPOTNIK_VERDICT_DROP);
+        pair_goal(&pair, 1); /* the others come to say that their buckets are the same: who sent that frame is broken */
+        pair_run(&pair, SPOTNIK_S);
         assert_int_equal(pair_status(&pair, 1).role, SPOTNIK_ROLE_FAILED);
+        pair_close(&pair);
+    }
+}
+
+enum difference { SMALLER, ONE_MORE, ONE_LESS, OTHER_OP, DIFFERENCES };
+
+static void make_odd(struct node *node, enum difference how)
+{
+    if (how == SMALLER)
+        node->count[0]--;
+    else if (how == OTHER_OP)
+        node->op = SPOTNIK_MAX;
+    else
+        node->buckets += how == ONE_MORE ? 1 : -1;
+}
+
+/* Members step to 3; those that fail end, as processes do. */
+static void run_to_the_end(uint32_t count)
+{
+    pair_goal(&pair, 3);
+    for (int turn = 0; turn < 3000; turn++) {
+        pair_run(&pair, SPOTNIK_MS);
+        for (uint32_t i = 0; i < count; i++)
+            if (pair.node[i].alive && pair.node[i].failed)
+                pair_kill(&pair, i);
+    }
+}
+
+/* Claim: where most members have the same buckets, only the odd one ends, whichever it is and however it differs, and is told what the others
+ * have; the others commit the step without it. */
+static void test_the_odd_one_ends(void **state)
+{
+    (void)state;
+    for (uint32_t kind = 0; kind < 5 * DIFFERENCES; kind++) {
+        uint32_t count = kind / DIFFERENCES < 3 ? 3 : 5, odd = kind / DIFFERENCES % count, agreeing;
+        struct spotnik_claim own, found;
+
+        pair_open(&pair, count, 1, 0, 0);
+        pair_assemble(&pair);
+        for (uint32_t i = 0; i < count; i++)
+            pair.node[i].buckets = 2;
+        make_odd(&pair.node[odd], (enum difference)(kind % DIFFERENCES));
+        run_to_the_end(count);
+        for (uint32_t i = 0; i < count; i++) {
+            assert_int_equal(pair.node[i].failed, i == odd);
+            assert_true(i == odd || (pair.node[i].has[3] && pair_status(&pair, i).size == count - 1));
+        }
+        assert_int_equal(pair.node[odd].error, SPOTNIK_ERR_MISMATCH);
+        assert_true(spotnik_core_dispute(pair.node[odd].core, &own, &found, &agreeing));
+        assert_int_equal(agreeing, count - 1);
+        assert_true(own.kind != found.kind || own.count != found.count || own.op != found.op);
+        pair_close(&pair);
+    }
+}
+
+/* Claim: two against two, and three that all differ, all end: nobody can say who is right. */
+static void test_no_majority(void **state)
+{
+    (void)state;
+    for (uint32_t count = 3; count <= 4; count++) {
+        pair_open(&pair, count, 1, 0, 0);
+        pair_assemble(&pair);
+        if (count == 3)
+            make_odd(&pair.node[0], OTHER_OP);
+        make_odd(&pair.node[1], SMALLER);
+        if (count == 4)
+            make_odd(&pair.node[3], SMALLER);
+        run_to_the_end(count);
+        for (uint32_t i = 0; i < count; i++) {
+            assert_int_equal(pair.node[i].failed, 1);
+            assert_false(pair.node[i].has[1]);
+        }
         pair_close(&pair);
     }
 }
@@ -240,6 +314,8 @@ int main(void)
         cmocka_unit_test_teardown(test_mismatch, close_pair),
         cmocka_unit_test_teardown(test_mismatch_handed_over, close_pair),
         cmocka_unit_test_teardown(test_layout, close_pair),
+        cmocka_unit_test_teardown(test_the_odd_one_ends, close_pair),
+        cmocka_unit_test_teardown(test_no_majority, close_pair),
         cmocka_unit_test_teardown(test_unwanted_handover, close_pair),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -349,9 +349,146 @@ static void test_minority_continues(void **state)
     assert_member(1, 1, 2);
 }
 
+static bool entered_alone; /* node 2 has asked to be let in before it was linked to node 1 */
+
+static bool looks_at_enter(struct pair *of, uint32_t node, const struct spotnik_action *action)
+{
+    entered_alone |= node == 2 && action->kind == SPOTNIK_ACTION_SEND && action->message->kind == SPOTNIK_MESSAGE_ENTER
+                     && !of->node[2].linked[1];
+    return false;
+}
+
+/* Claim: a joiner links to the members before it asks to be let in. So it goes on when all others die at once right after, though its
+ * sponsor was the only one it had to do with. */
+static void test_joiner_meets_all_first(void **state)
+{
+    (void)state;
+    pair_open(&pair, 3, 1, 0, 0);
+    pair.before = looks_at_enter;
+    entered_alone = false;
+    pair.count = 2;
+    pair_goal(&pair, 1);
+    pair_assemble(&pair);
+    pair.count = 3;
+    pair.node[2].goal = 3;
+    pair_join(&pair, 2, 1, 0, 0);
+    while (spotnik_core_view(pair.node[2].core)->size != 3 && pair_turn(&pair))
+        ;
+    assert_int_equal(pair_status(&pair, 2).role, SPOTNIK_ROLE_MEMBER);
+    assert_false(entered_alone);
+    pair_kill(&pair, 0);
+    pair_kill(&pair, 1);
+    pair_run(&pair, SPOTNIK_S);
+    assert_member(2, 1, 3);
+}
+
+/* Claim: a certificate says how far the dead had gone. One of a later view than ours proves an end, and no more; when we have come to that
+ * view it proves that the dead had not gone on without us, and the survivor goes on. */
+static void test_certificate_of_a_later_view(void **state)
+{
+    for (uint64_t ahead = 0; ahead < 2; ahead++) {
+        (void)state;
+        assemble(2);
+        uint64_t epoch = pair_status(&pair, 1).epoch;
+        struct spotnik_event death = { .kind = SPOTNIK_EVENT_DEATH, .peer = pair.node[0].member, .epoch = epoch + ahead };
+        pair.node[0].alive = false; /* without a word on its link */
+        pair_event(&pair, 1, death);
+        pair_run(&pair, SPOTNIK_S);
+        if (ahead)
+            assert_parked(1);
+        else
+            assert_member(1, 1, 3);
+        pair_close(&pair);
+    }
+}
+
+/* The view after the present one of nodes 0 and 1: both of them, and node 1 votes for it. */
+static void told_of_the_next_view(uint32_t node)
+{
+    const struct spotnik_view *view = spotnik_core_view(pair.node[node].core);
+    struct spotnik_entry entry[2] = { { .member = pair.node[0].member, .flags = SPOTNIK_ENTRY_MEMBER | SPOTNIK_ENTRY_VOTER, .share = 0 },
+                                      { .member = pair.node[1].member, .flags = SPOTNIK_ENTRY_MEMBER | SPOTNIK_ENTRY_VOTER, .share = 1 } };
+    struct spotnik_proposal next = { .epoch = view->epoch + 1, .settled_step = pair_status(&pair, node).committed,
+                                     .ballot = { 1, pair.node[0].member.id }, .share_count = 2, .entry_count = 2, .entry_max = 2,
+                                     .ledger = *spotnik_core_ledger(pair.node[node].core), .entry = entry };
+    struct spotnik_message restart = { .kind = SPOTNIK_MESSAGE_RESTART, .epoch = next.epoch, .committed = next.settled_step, .proposal = &next };
+    pair_event(&pair, node, (struct spotnik_event){ .kind = SPOTNIK_EVENT_MESSAGE, .peer = pair.node[0].member, .message = &restart });
+}
+
+/* Claim: it is kept until then. */
+static void test_certificate_waits_for_its_view(void **state)
+{
+    (void)state;
+    assemble(2);
+    struct spotnik_event death = { .kind = SPOTNIK_EVENT_DEATH, .peer = pair.node[0].member, .epoch = pair_status(&pair, 1).epoch + 1 };
+    pair_event(&pair, 1, death);
+    told_of_the_next_view(1); /* its last words, read late */
+    pair.node[0].alive = false;
+    pair_run(&pair, SPOTNIK_S);
+    assert_member(1, 1, 3);
+}
+
+/* The voice of node 0 ends at node 1, as if it had died. */
+static void end_heard(enum spotnik_proof proof)
+{
+    pair.node[1].linked[0] = false;
+    pair_event(&pair, 1, (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN, .peer = pair.node[0].member, .proof = proof });
+}
+
+/* Claim: the end of a connection from another host proves a death only together with a dial that is refused next, and with nobody in
+ * between. A dial that ran out of time first makes the refusal worthless. */
+static void test_end_and_refusal(void **state)
+{
+    static const struct {
+        enum spotnik_proof proof;
+        bool timed_out, goes_on;
+    } of[] = { { SPOTNIK_PROOF_LIKELY, false, true }, { SPOTNIK_PROOF_LIKELY, true, false }, { SPOTNIK_PROOF_END, false, false } };
+    (void)state;
+    for (uint32_t i = 0; i < sizeof of / sizeof of[0]; i++) {
+        assemble(2);
+        pair.node[0].alive = false;
+        end_heard(of[i].proof);
+        assert_true(pair.node[1].dialling[0]);
+        assert_true(pair_status(&pair, 1).frozen);
+        if (of[i].timed_out) {
+            pair.node[1].dialling[0] = false;
+            pair_event(&pair, 1, (struct spotnik_event){ .kind = SPOTNIK_EVENT_DIAL_FAILED, .peer = pair.node[0].member });
+        }
+        pair_run(&pair, SPOTNIK_S);
+        if (of[i].goes_on)
+            assert_member(1, 1, 3);
+        else
+            assert_parked(1);
+        pair_close(&pair);
+    }
+}
+
+/* Claim: who takes the dial lives, and nothing is held against it: both go on, in one view, and nobody is lost. */
+static void test_end_and_answer(void **state)
+{
+    (void)state;
+    for (uint32_t first = 0; first < 2; first++) {
+        assemble(2);
+        pair.node[0].linked[1] = false; /* both read the end of the other */
+        if (first == 0)
+            pair_event(&pair, 0, (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_DOWN, .peer = pair.node[1].member });
+        end_heard(first ? SPOTNIK_PROOF_END : SPOTNIK_PROOF_LIKELY);
+        pair_run(&pair, SPOTNIK_S);
+        assert_member(0, 2, 3);
+        assert_member(1, 2, 3);
+        assert_int_equal(pair_status(&pair, 1).losses, 0);
+        pair_close(&pair);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_end_and_refusal, close_pair),
+        cmocka_unit_test_teardown(test_end_and_answer, close_pair),
+        cmocka_unit_test_teardown(test_joiner_meets_all_first, close_pair),
+        cmocka_unit_test_teardown(test_certificate_of_a_later_view, close_pair),
+        cmocka_unit_test_teardown(test_certificate_waits_for_its_view, close_pair),
         cmocka_unit_test_teardown(test_two_cut, close_pair),
         cmocka_unit_test_teardown(test_two_smaller_stops, close_pair),
         cmocka_unit_test_teardown(test_two_smaller_dies, close_pair),

@@ -264,7 +264,7 @@ static void off_without_table(void **state)
     spotnik_death_unsign(death);
     spotnik_death_free(death);
     setenv("SPOTNIK_SLOTS_FD", "0", 1);
-    assert_int_not_equal(spotnik_death_new(-1, &death), 0);
+    assert_int_equal(spotnik_death_new(-1, &death), 0); /* a variable that was inherited beyond its descriptor */
     assert_null(death);
 }
 

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../net/cluster.h"
@@ -42,7 +43,7 @@ static int directory_make(void **state)
     int length = snprintf(directory, sizeof directory, "/tmp/spotnik-peers-");
     memset(directory + length, 'X', 6); /* what mkdtemp() replaces */
     directory[length + 6] = '\0';
-    return mkdtemp(directory) == NULL;
+    return mkdtemp(directory) == NULL || spotnik_peers_fresh(directory) != 0;
 }
 
 static int directory_clear(void **state)
@@ -148,51 +149,72 @@ static void records_are_signed(void **state)
 {
     (void)state;
     struct spotnik_engine_config config;
-    struct spotnik_member member;
     char text[SPOTNIK_RECORD_BYTES];
     cluster_config(&config, 1);
     config.credentials.self.id = cluster_id(3);
     config.credentials.self.port = 1234;
-    size_t size = spotnik_record_format(&config.credentials, text);
-    assert_int_equal(spotnik_record_parse(&config.credentials, text, size, &member), 0);
-    assert_memory_equal(&member, &config.credentials.self, sizeof member);
+    struct spotnik_record record = { .member = config.credentials.self,
+                                     .process = { .boot = 1, .pid = 2, .start = 3, .space = 4 },
+                                     .counter = UINT64_MAX,
+                                     .generation = UINT64_MAX,
+                                     .founding = UINT64_MAX,
+                                     .epoch = UINT64_MAX,
+                                     .step = UINT64_MAX,
+                                     .standing = SPOTNIK_STANDING_ENTERED };
+    struct spotnik_record read;
+    memset(record.member.address, 0xff, sizeof record.member.address); /* the longest text */
+    size_t size = spotnik_record_format(&config.credentials, &record, text);
+    assert_in_range(size, 1, SPOTNIK_RECORD_BYTES); /* what older versions read at most */
+    assert_int_equal(spotnik_record_parse(&config.credentials, text, size, &read), SPOTNIK_READING_RECORD);
+    assert_memory_equal(&read, &record, sizeof read);
     for (size_t i = 0; i < size; i++) {
         text[i] ^= 1;
-        assert_int_not_equal(spotnik_record_parse(&config.credentials, text, size, &member), 0);
+        assert_int_not_equal(spotnik_record_parse(&config.credentials, text, size, &read), SPOTNIK_READING_RECORD);
         text[i] ^= 1;
-        assert_int_not_equal(spotnik_record_parse(&config.credentials, text, i, &member), 0);
+        assert_int_not_equal(spotnik_record_parse(&config.credentials, text, i, &read), SPOTNIK_READING_RECORD);
     }
     struct spotnik_credentials other = config.credentials;
     other.key[3] ^= 1;
-    assert_int_equal(spotnik_record_parse(&other, text, size, &member), SPOTNIK_ERR_KEY);
+    assert_int_equal(spotnik_record_parse(&other, text, size, &read), SPOTNIK_READING_KEY);
     other = config.credentials;
     other.job[3] ^= 1;
-    assert_int_equal(spotnik_record_parse(&other, text, size, &member), SPOTNIK_ERR_JOB);
+    assert_int_equal(spotnik_record_parse(&other, text, size, &read), SPOTNIK_READING_JOB);
 }
 
-/* All at once through one directory: one founds. When they are all gone, the next one founds anew. */
-static void directory_has_one_founder(void **state)
+/* Four seekers, who end without a word. Their records stay. */
+static int four_seek(void)
 {
-    (void)state;
-    struct seeker seeker[SEEKERS] = { 0 }, late[1] = { 0 };
+    struct seeker seeker[SEEKERS] = { 0 };
     for (unsigned i = 0; i < SEEKERS; i++) {
         engine_start(&seeker[i], i + 1, 0);
         snprintf(seeker[i].spec, sizeof seeker[i].spec, "file:%s", directory);
     }
     seek_all(seeker, SEEKERS);
     one_founder_check(seeker, SEEKERS);
-    /* Gone without a word: their records stay. */
-    for (unsigned i = 0; i < SEEKERS; i++) {
-        spotnik_engine_free(seeker[i].engine, false);
-        seeker[i].engine = NULL;
-    }
+    return 0;
+}
+
+/* All at once through one directory: one founds. When their process is gone, the next one founds anew, and at once: the
+ * kernel of this host knows that it has ended. */
+static void directory_has_one_founder(void **state)
+{
+    (void)state;
+    struct seeker late[1] = { 0 };
+    int status;
+    pid_t pid = fork();
+    assert_int_not_equal(pid, -1);
+    if (pid == 0)
+        _exit(four_seek());
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
     engine_start(&late[0], 9, 0);
     snprintf(late[0].spec, sizeof late[0].spec, "file:%s", directory);
+    uint64_t begun_ns = spotnik_peers_clock_ns();
     seek_all(late, 1);
     assert_int_equal(late[0].rc, 0);
     assert_true(late[0].found);
+    assert_in_range(spotnik_peers_clock_ns() - begun_ns, 0, late[0].peers->times.stale_ns / 2);
     seekers_free(late, 1);
-    seekers_free(seeker, SEEKERS);
 }
 
 /* While the founder lives nobody else founds, not even one that comes later and sees only it. */
@@ -229,15 +251,15 @@ static void excluded_founder_finds_the_others(void **state)
     assert_true(seeker[0].found);
     seek_all(seeker + 1, 1);
     assert_false(seeker[1].found);
+    assert_int_equal(spotnik_peers_renew(seeker[1].peers), 0);
     spotnik_engine_found(seeker[1].engine, NULL); /* stands for the view that went on */
+    spotnik_peers_free(seeker[0].peers);
     spotnik_engine_free(seeker[0].engine, false);
     engine_start(&seeker[0], 1, 0);
-    struct spotnik_peers *old = seeker[0].peers;
     assert_int_equal(spotnik_peers_new(seeker[0].spec, seeker[0].engine, &seeker[0].peers), 0);
     assert_int_equal(spotnik_peers_find(seeker[0].peers, false, 5 * SECOND, NULL, NULL, &found, &sponsor), 0);
     assert_false(found);
     assert_true(spotnik_id_equal(sponsor.id, cluster_id(2)));
-    spotnik_peers_free(old);
     seekers_free(seeker, 2);
 }
 
@@ -301,7 +323,8 @@ static void record_put(const struct spotnik_credentials *self, const char *name,
 {
     struct timespec long_ago[2] = { { .tv_nsec = UTIME_OMIT }, { .tv_sec = 1 } };
     char path[256];
-    assert_int_equal(spotnik_record_write(self, directory, name, false), 0);
+    struct spotnik_record record = { .member = self->self, .standing = SPOTNIK_STANDING_ENTERED };
+    assert_int_equal(spotnik_record_write(self, &record, directory, name, false), 0);
     snprintf(path, sizeof path, "%s/%s", directory, name);
     assert_int_equal(old ? utimensat(AT_FDCWD, path, long_ago, 0) : 0, 0);
 }
@@ -425,9 +448,9 @@ static void ports_take(uint16_t *port, unsigned count)
         spotnik_engine_free(probe[i].engine, true);
 }
 
-static void list_write(char *text, size_t size, const uint16_t *port, unsigned count)
+static void list_write(char *text, size_t size, const uint16_t *port, unsigned count, const char *before)
 {
-    size_t at = 0;
+    size_t at = (size_t)snprintf(text, size, "%s", before);
     for (unsigned i = 0; i < count; i++)
         at += (size_t)snprintf(text + at, size - at, "127.0.0.1:%u,", port[i]);
 }
@@ -441,7 +464,7 @@ static void list_has_one_founder(void **state)
     ports_take(port, 3);
     for (unsigned i = 0; i < SEEKERS; i++) {
         engine_start(&seeker[i], 20 - i, i < 3 ? port[i] : 0);
-        list_write(seeker[i].spec, sizeof seeker[i].spec, port, 3);
+        list_write(seeker[i].spec, sizeof seeker[i].spec, port, 3, "");
     }
     seek_all(seeker, SEEKERS);
     one_founder_check(seeker, SEEKERS);
@@ -449,8 +472,8 @@ static void list_has_one_founder(void **state)
     seekers_free(seeker, SEEKERS);
 }
 
-/* One of three listed is no majority: it founds nothing, and the error says why. With two of three up,
- * they do. */
+/* Where the user has asked for it: one of three listed is no majority, it founds nothing, and the error says why. With two
+ * of three up, they do. */
 static void list_needs_a_majority(void **state)
 {
     (void)state;
@@ -460,14 +483,15 @@ static void list_needs_a_majority(void **state)
     struct spotnik_member sponsor;
     ports_take(port, 3);
     engine_start(&seeker[0], 5, port[2]);
-    list_write(seeker[0].spec, sizeof seeker[0].spec, port, 3);
+    list_write(seeker[0].spec, sizeof seeker[0].spec, port, 3, "majority:");
     assert_int_equal(spotnik_peers_new(seeker[0].spec, seeker[0].engine, &seeker[0].peers), 0);
     assert_int_equal(spotnik_peers_find(seeker[0].peers, true, SECOND / 2, NULL, NULL, &found, &sponsor),
                      SPOTNIK_ERR_PEERS);
     assert_non_null(strstr(spotnik_last_error(), "1 of 3 listed processes are up"));
     spotnik_peers_free(seeker[0].peers);
+    seeker[0].peers = NULL;
     engine_start(&seeker[1], 6, port[1]);
-    list_write(seeker[1].spec, sizeof seeker[1].spec, port, 3);
+    list_write(seeker[1].spec, sizeof seeker[1].spec, port, 3, "majority:");
     seek_all(seeker, 2);
     one_founder_check(seeker, 2);
     seekers_free(seeker, 2);
@@ -475,6 +499,7 @@ static void list_needs_a_majority(void **state)
 
 int main(void)
 {
+    setenv("SPOTNIK_STALE_MS", "4000", 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(specs_are_read),
         cmocka_unit_test(records_are_signed),

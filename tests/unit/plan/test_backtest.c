@@ -205,6 +205,70 @@ static void omniscience_bounds(void **state)
     near(r.spot_billed_s, 62 * TICK_S);
 }
 
+/* Spot is taken back while it costs more than the cap, and comes back; no price above the cap is ever paid. */
+static void nobody_pays_beyond_the_cap(void **state)
+{
+    double at_s[] = { 0, 7200, 14400, 54000 }, price[] = { 1, 9, 1, 1 };
+    const struct spotnik_prices prices = { 4, at_s, price };
+    struct spotnik_job_terms t = terms;
+    uint8_t machines[90];
+
+    (void)state;
+    memset(machines, 1, sizeof(machines));
+    t.prices = &prices;
+    struct spotnik_job_result r = run(machines, 90, &t, spotnik_policy_greedy());
+    near(spotnik_backtest_cost(&r, 3), 10.2 + 2 * 8); /* two hours at nine */
+    t.cap = 3;
+    r = run(machines, 90, &t, spotnik_policy_greedy());
+    near(r.spot_paid_s, r.spot_billed_s);
+    assert_int_equal(r.revocations, 1);
+    near(r.finish_s, 36000 + 2 * 720 + 7200); /* two hours waited, two starts */
+}
+
+/* Random prices with spikes: the policy that sees them stays below the one that does not, and nobody is below the bound. */
+static void prices_are_seen(void **state)
+{
+    enum { STEPS = 400 };
+    static double at_s[STEPS], price[STEPS];
+    struct spotnik_prices prices = { STEPS, at_s, price };
+    struct spotnik_job_terms t = terms;
+    struct spotnik_foresight *foresight;
+    double ours = 0, theirs = 0;
+    uint8_t machines[90];
+    unsigned seed = 7;
+
+    (void)state;
+    for (unsigned i = 0; i < STEPS; i++) { /* an hour of usual prices, then now and then one of spikes */
+        seed = seed * 1664525 + 1013904223;
+        at_s[i] = i * 3600.0;
+        price[i] = (seed >> 24) < 64 ? 6 : 0.7 + (seed >> 28) * 0.02;
+    }
+    t.prices = &prices;
+    t.price_ratio = t.cap = 3;
+    t.price_typical = spotnik_prices_mean_below(&prices, t.cap);
+    t.pair_speed = 1.8;
+    assert_int_equal(spotnik_foresight_new(&t, spotnik_climates_builtin, 4, &foresight, NULL), 0);
+    memset(machines, 1, sizeof(machines));
+    const struct spotnik_window window = { machines, 90 };
+    for (unsigned i = 0; i < 24; i++) {
+        struct spotnik_job_result bound;
+        t.prices_from_s = i * 4 * 3600.0;
+        struct spotnik_job_terms blind = t;
+        blind.cap = blind.pair_speed = 0;
+        struct spotnik_job_result r = run(machines, 90, &t, spotnik_policy_foresight(foresight));
+        struct spotnik_job_result u = run(machines, 90, &blind, spotnik_policy_uniform());
+        assert_int_equal(spotnik_bound_run(&window, TICK_S, &t, &bound, NULL), 0);
+        assert_false(r.missed);
+        assert_true(spotnik_backtest_cost(&r, 3) >= spotnik_backtest_cost(&bound, 3) - 1e-6);
+        assert_true(spotnik_backtest_cost(&u, 3) >= spotnik_backtest_cost(&bound, 3) - 1e-6);
+        ours += spotnik_backtest_cost(&r, 3);
+        theirs += spotnik_backtest_cost(&u, 3);
+    }
+    if (ours > 0.9 * theirs)
+        fail_msg("%.2f against %.2f", ours, theirs);
+    spotnik_foresight_free(foresight);
+}
+
 static void random_window(uint8_t *machines, size_t ticks, unsigned seed)
 {
     bool up = seed & 1;
@@ -313,6 +377,7 @@ int main(void)
         cmocka_unit_test(nobody_is_late),       cmocka_unit_test(impossible_terms),
         cmocka_unit_test(two_are_faster),       cmocka_unit_test(notice_saves_time),
         cmocka_unit_test(prices_by_the_second), cmocka_unit_test(omniscience_bounds),
+        cmocka_unit_test(nobody_pays_beyond_the_cap), cmocka_unit_test(prices_are_seen),
         cmocka_unit_test(climate_counts),       cmocka_unit_test(bad_traces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

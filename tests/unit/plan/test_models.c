@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The models against numbers that are known otherwise: closed forms, limits, and the printed examples. */
+#include "plan/draw.h"
+#include "plan/model_forms.h"
 #include "plan/model_interval.h"
 #include "plan/model_lifetime.h"
 #include "plan/model_noise.h"
@@ -200,6 +202,49 @@ static void remaining_time(void **state)
     near(spotnik_total_time_s(1000, 10, 100, 4, 2, 90), 100 + 40 + 180, 1e-12);
 }
 
+/* Of two sets of features the one that carries over to unseen groups is chosen, and its interval holds what it says. */
+static void forms_carry_over(void **state)
+{
+    enum { GROUPS = 20, EACH = 5, ROWS = GROUPS * EACH };
+    static const unsigned sets[] = { 1, 2 | 4, 1 | 2 | 4 | 8 };
+    double x[ROWS * 4], y[ROWS];
+    unsigned group[ROWS];
+    struct spotnik_prng prng;
+    struct spotnik_form form;
+
+    (void)state;
+    spotnik_prng_seed(&prng, 3);
+    for (unsigned g = 0; g < GROUPS; g++) {
+        double a = 1 + 9 * spotnik_draw_uniform(&prng), b = 50 * spotnik_draw_uniform(&prng);
+        for (unsigned i = 0; i < EACH; i++) {
+            unsigned row = g * EACH + i;
+            double *own = x + row * 4;
+            own[0] = a + b; /* their sum says less than both */
+            own[1] = a;
+            own[2] = b;
+            own[3] = g % 3;
+            y[row] = (3 + 0.5 * a + 0.02 * b) * (1 + 0.04 * spotnik_draw_normal(&prng));
+            group[row] = g;
+        }
+    }
+    const struct spotnik_samples samples = { ROWS, 4, x, y, group };
+    assert_int_equal(spotnik_form_choose(&samples, sets, 3, &form, NULL), 0);
+    assert_int_equal(form.use, 2 | 4);
+    near(form.constant, 3, 0.2);
+    near(form.weight[1], 0.5, 0.05);
+    near(form.weight[2], 0.02, 0.005);
+    near(form.error, 0.04 * 0.8, 0.01); /* mean of |normal| */
+    near(form.coverage, 0.9, 0.06);
+    assert_true(form.interval > 0.05 && form.interval < 0.1);
+    /* two groups: a form, and no word of how sure it is */
+    const struct spotnik_samples few = { 2 * EACH, 4, x, y, group };
+    assert_int_equal(spotnik_form_choose(&few, sets, 1, &form, NULL), 0);
+    assert_true(isnan(form.interval));
+    const struct spotnik_samples one = { 1, 4, x, y, group };
+    struct spotnik_fault fault;
+    assert_int_equal(spotnik_form_choose(&one, sets, 1, &form, &fault), -1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -215,6 +260,7 @@ int main(void)
         cmocka_unit_test(checkpoint_programme),
         cmocka_unit_test(closed_intervals),
         cmocka_unit_test(remaining_time),
+        cmocka_unit_test(forms_carry_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

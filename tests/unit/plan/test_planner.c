@@ -55,13 +55,13 @@ static struct spotnik_fleet fleet_of(const struct spotnik_profile *p, const stru
 }
 
 static const struct spotnik_offer v100 = { "p3.2xlarge", "us-east-1", "",  "V100", 1,  8,
-                                           61,           3.06,        1.2, 0.5,    10, NULL };
+                                           61,           3.06,        1.2, 0.5,    10, NULL, NULL, 0, 0, "aws", "" };
 
 static void without_losses_the_simulation_is_the_estimate(void **state)
 {
     struct spotnik_profile p = profile();
     struct spotnik_fleet fleet = fleet_of(&p, &v100, 4, false);
-    const struct spotnik_work work = { 10, NAN, 0.25, NULL };
+    const struct spotnik_work work = { .epochs = 10, .losses_per_h = NAN, .together = 0.25 };
 
     (void)state;
     struct spotnik_estimate e = spotnik_fleet_estimate(&p, &fleet, &work);
@@ -77,7 +77,7 @@ static void losses_cost_time(void **state)
 {
     struct spotnik_profile p = profile();
     struct spotnik_fleet spot = fleet_of(&p, &v100, 4, true), sure = fleet_of(&p, &v100, 4, false);
-    const struct spotnik_work work = { 10, NAN, 0.25, NULL };
+    const struct spotnik_work work = { .epochs = 10, .losses_per_h = NAN, .together = 0.25 };
 
     (void)state;
     struct spotnik_outcome a = spotnik_fleet_simulate(&p, &spot, &work, INFINITY, INFINITY, 400, 1);
@@ -87,7 +87,7 @@ static void losses_cost_time(void **state)
                 && a.losses == again.losses);
     assert_true(a.time_mean_s > b.time_mean_s && a.cost_mean_usd < b.cost_mean_usd);
     /* each machine is lost 0.5 times an hour, however losses cluster */
-    double wanted = 4 * 0.5 * a.time_mean_s / 3600;
+    double wanted = 0.5 * a.machine_h;
     if (fabs(a.losses / wanted - 1) > 0.15)
         fail_msg("%.2f losses a run, %.2f wanted", a.losses, wanted);
 }
@@ -97,7 +97,7 @@ static struct spotnik_wish wish_of(double deadline_h, double budget_usd)
     return (struct spotnik_wish){ .deadline_s = deadline_h * 3600,
                                   .budget_usd = budget_usd,
                                   .confidence = 0.95,
-                                  .work = { 90, NAN, 0.25, NULL },
+                                  .work = { .epochs = 90, .losses_per_h = NAN, .together = 0.25 },
                                   .machines_most = 16,
                                   .spot = true,
                                   .on_demand = true,
@@ -208,7 +208,10 @@ static void catalogs(void **state)
                                             NULL),
                      0);
     assert_true(fabs(catalog.offers[0].spot_usd_per_h - 0.918) < 1e-9);
-    assert_true(fabs(catalog.offers[0].losses_per_h - (1 - pow(0.89, 1 / 730.0))) < 1e-12);
+    /* 5 to 11 % a month are a band, and may tell nothing of the hours to come */
+    assert_true(fabs(catalog.offers[0].losses_per_h - (1 - pow(0.95, 1 / 730.0))) < 1e-12);
+    assert_true(fabs(catalog.offers[0].losses_most_per_h - (1 - pow(0.89, 1 / 730.0))) < 1e-12);
+    assert_true(catalog.offers[0].losses_doubt > 0);
     spotnik_catalog_complete(&catalog);
     assert_true(catalog.offers[0].link_gbps == 2.5);
     spotnik_catalog_free(&catalog);
@@ -247,20 +250,25 @@ static void histories(void **state)
     assert_non_null(strstr(fault.text, "backwards"));
 }
 
-/* Two spot machines and a trace: both at 0, the second lost at 100 s and back at 200 s; startup 10 s. */
-static void replays(void **state)
+static struct spotnik_trace trace_of(const char *text)
 {
-    const struct spotnik_churn_event events[] = {
-        { 0, 0, true }, { 0, 1, true }, { 100, 1, false }, { 200, 1, true }
-    };
-    const struct spotnik_churn churn = { 4, events, 2 };
+    struct spotnik_trace trace;
+    struct spotnik_fault fault;
+
+    if (spotnik_trace_parse("trace", text, strlen(text), NULL, &trace, &fault))
+        fail_msg("%s", fault.text);
+    return trace;
+}
+
+/* Two machines step once a second, one every two seconds; no start-up beyond 10 s, 5 s for a loss, 3 s for a join. */
+static struct spotnik_profile plain(void)
+{
     struct spotnik_profile p;
 
-    (void)state;
     spotnik_profile_empty(&p);
     snprintf(p.devices[0].accelerator, sizeof(p.devices[0].accelerator), "V100");
     p.device_count = 1;
-    p.batches[0] = 100;
+    p.batches[0] = p.reference_batch = p.samples_per_epoch = 100;
     p.batch_count = 1;
     p.measured_count = 2;
     p.measured[0] = (struct spotnik_measured){ "V100", 1, 100, 2 };
@@ -268,28 +276,85 @@ static void replays(void **state)
     p.startup_s = 10;
     p.recover_s = 5;
     p.join_s = 3;
+    p.error = 0;
+    return p;
+}
+
+/* Two spot machines and a trace: both at 0, the second lost at 100 s and another one there at 200 s. */
+static void replays(void **state)
+{
+    struct spotnik_trace churn = trace_of("0,add,a\n0,add,b\n100000,remove,b\n200000,add,c\n900000,remove,c\n");
+    struct spotnik_profile p = plain();
     struct spotnik_fleet fleet = { .group_count = 1, .batch = 100 };
+    struct spotnik_work work = { .epochs = 200, .losses_per_h = NAN, .churn = &churn };
+
+    (void)state;
     fleet.groups[0] = (struct spotnik_group){ &v100, &p.devices[0], 2, true, false };
-    /* 10 to 100 s: 90 steps; 105 to 210 s at half speed: 52.5; from 213 s on 57.5 more */
-    struct spotnik_replay r = spotnik_fleet_replay(&p, &fleet, &churn, 200, 1);
-    assert_true(fabs(r.time_s - 270.5) < 1e-9);
+    /* 13 to 100 s: 87 steps; 105 to 210 s at half speed: 52.5; from 213 s on 60.5 more */
+    struct spotnik_run r = spotnik_fleet_replay(&p, &fleet, &work, 0);
+    assert_true(fabs(r.time_s - 273.5) < 1e-9);
     assert_int_equal(r.losses, 1);
-    assert_true(fabs(r.cost_usd - 1.2 * (270.5 + 100 + 70.5) / 3600) < 1e-9);
-    /* both gone from 50 to 100 s: all 40 steps are lost, for the last checkpoint was at 0 */
-    const struct spotnik_churn_event gap[] = { { 0, 0, true },   { 0, 1, true },   { 50, 0, false },
-                                               { 50, 1, false }, { 100, 0, true }, { 100, 1, true } };
-    const struct spotnik_churn both = { 6, gap, 2 };
-    r = spotnik_fleet_replay(&p, &fleet, &both, 200, 1);
+    assert_true(fabs(r.cost_usd - 1.2 * (273.5 + 100 + 73.5) / 3600) < 1e-9);
+    /* from 150 s on: one machine until 200 s, both of them up at 60 s */
+    r = spotnik_fleet_replay(&p, &fleet, &work, 150);
+    assert_true(fabs(r.time_s - (63 + 200 - (60 - 13) / 2.0)) < 1e-9);
+    spotnik_trace_free(&churn);
+    /* both gone from 50 to 100 s: all steps are lost, for the last checkpoint was at 0 */
+    churn = trace_of("seconds,machines\n0,2\n50,0\n100,2\n1000,2\n");
+    r = spotnik_fleet_replay(&p, &fleet, &work, 0);
     assert_true(fabs(r.time_s - (110 + 3 + 200)) < 1e-9);
-    /* a trace that ends with nobody left never finishes */
-    const struct spotnik_churn_event end[] = {
-        { 0, 0, true }, { 0, 1, true }, { 50, 0, false }, { 60, 1, false }
-    };
-    const struct spotnik_churn over = { 4, end, 2 };
-    assert_true(isinf(spotnik_fleet_replay(&p, &fleet, &over, 200, 1).time_s));
+    spotnik_trace_free(&churn);
+    /* eight machines are wanted, the trace has two: no third one works */
+    churn = trace_of("seconds,machines\n0,2\n1000,1\n");
+    fleet.groups[0].machines = 8;
+    r = spotnik_fleet_replay(&p, &fleet, &work, 0);
+    assert_true(fabs(r.time_s - 213) < 1e-9);
     /* on-demand machines are not in the trace, and stay */
+    fleet.groups[0].machines = 2;
     fleet.groups[0].spot = false;
-    assert_true(fabs(spotnik_fleet_replay(&p, &fleet, &over, 200, 1).time_s - 210) < 1e-9);
+    assert_true(fabs(spotnik_fleet_replay(&p, &fleet, &work, 0).time_s - 213) < 1e-9);
+    spotnik_trace_free(&churn);
+}
+
+/* What is lost comes back when there is capacity, not after a start-up: half an hour without machines costs as much. */
+static void capacity_is_waited_for(void **state)
+{
+    struct spotnik_profile p = plain();
+    struct spotnik_fleet fleet = { .group_count = 1, .batch = 100 };
+    struct spotnik_trace churn = trace_of("seconds,machines\n0,1\n3600,0\n5400,1\n9000,1\n");
+    struct spotnik_work work = { .epochs = 10 * 3600, .losses_per_h = NAN, .churn = &churn };
+
+    (void)state;
+    fleet.groups[0] = (struct spotnik_group){ &v100, &p.devices[0], 2, true, false };
+    churn.on_off = true; /* there is capacity, or there is none */
+    struct spotnik_run r = spotnik_fleet_replay(&p, &fleet, &work, 0);
+    /* every 9000 s, 1800 s are missing: 36 000 s of work take about 45 000 s, not 36 100 */
+    assert_true(r.time_s > 43000 && r.time_s < 47000);
+    /* from a random instant of the trace, runs differ */
+    struct spotnik_outcome o = spotnik_fleet_simulate(&p, &fleet, &work, INFINITY, INFINITY, 100, 1);
+    assert_true(o.time_high_s > o.time_low_s + 600);
+    spotnik_trace_free(&churn);
+}
+
+/* With nothing known the chance is neither 0 nor 1, and the thirds say what it hangs on. */
+static void ignorance_is_no_certainty(void **state)
+{
+    struct spotnik_profile p = plain();
+    struct spotnik_fleet fleet = { .group_count = 1, .batch = 100 };
+    struct spotnik_work work = { .epochs = 6 * 3600, .losses_per_h = NAN };
+    struct spotnik_offer offer = v100;
+
+    (void)state;
+    offer.losses_per_h = NAN;
+    fleet.groups[0] = (struct spotnik_group){ &offer, &p.devices[0], 2, true, false };
+    struct spotnik_outcome o = spotnik_fleet_simulate(&p, &fleet, &work, 8 * 3600, INFINITY, 400, 1);
+    if (o.on_time < 0.3 || o.on_time > 0.85)
+        fail_msg("6 h of work in 8 h at an unknown place: %.2f", o.on_time);
+    assert_true(o.third_both[0] > 0.95 && o.third_both[2] < 0.3);
+    assert_true(o.third_short[0] < o.third_short[2]);
+    fleet.groups[0].spot = false;
+    o = spotnik_fleet_simulate(&p, &fleet, &work, 8 * 3600, INFINITY, 400, 1);
+    assert_true(o.on_time == 1);
 }
 
 /* Two prices in turns: the mean cost is that of the mean price, and single runs differ by the hour they hit. */
@@ -410,7 +475,7 @@ static void stores(void **state)
 
 static int teardown(void **state)
 {
-    static const char *const names[] = { "p.csv", "q.csv", "a.json", "h.csv", "j.json", "s.db", "n.db" };
+    static const char *const names[] = { "p.csv", "q.csv", "a.json", "h.csv", "j.json", "p.json", "s.db", "n.db" };
 
     (void)state;
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
@@ -430,6 +495,8 @@ int main(void)
         cmocka_unit_test(histories),
         cmocka_unit_test(prices_move_costs),
         cmocka_unit_test(replays),
+        cmocka_unit_test(capacity_is_waited_for),
+        cmocka_unit_test(ignorance_is_no_certainty),
         cmocka_unit_test(profiles),
         cmocka_unit_test(faults_have_places),
         cmocka_unit_test(stores),

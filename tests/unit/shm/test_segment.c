@@ -122,10 +122,10 @@ static void test_window(void **state)
     const float *shown = (const float *)window.base;
     for (int i = 0; i < COUNT; i++)
         assert_true(shown[i] == 2 * (float)(i + 1000));
-    assert_true(spotnik_window_stands(&window));
+    assert_true(spotnik_shares_stand(&window.shares));
     spotnik_flat_commit(&flat[1]);
     reduce(&segment[1], &flat[1], peer, source, 1, 3); /* the same parity */
-    assert_false(spotnik_window_stands(&window));
+    assert_false(spotnik_shares_stand(&window.shares));
     spotnik_segment_free(&segment[1]);
     assert_true(shown[COUNT - 1] == 2 * (float)(COUNT - 1 + 1000));
     spotnik_window_free(&window);

@@ -4,16 +4,21 @@
  * changed in any byte of its manifest or headers, or in a part of its tensors, is passed over for the one
  * before and never loaded; another job's or another model's is an error that says so; the newest are kept. */
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <cmocka.h>
+
+#include "api/job.h"
 
 #include "spotnik/spotnik.h"
 #include "state/resume.h"
@@ -51,6 +56,7 @@ static int teardown(void **state)
     char command[600];
 
     (void)state;
+    umount2(dir, MNT_DETACH); /* of test_full_disk */
     snprintf(command, sizeof command, "rm -rf '%s'", root);
     return system(command);
 }
@@ -94,7 +100,7 @@ static spotnik_job *join(spotnik_config *config)
 static void steps(spotnik_job *job, uint64_t first, uint64_t count)
 {
     spotnik_step step;
-    char blob[32];
+    char blob[48];
 
     for (uint64_t number = first; number < first + count; number++) {
         assert_int_equal(spotnik_step_begin(job, &step), 0);
@@ -199,6 +205,19 @@ static void two_checkpoints(void)
     assert_int_equal(found.count, 2);
     assert_true(found.entry[0].step == 6 && found.entry[0].written_s != 0);
     assert_true(found.entry[1].step == 4 && found.entry[1].written_s != 0);
+    spotnik_shelf_list_done(&found);
+}
+
+static void newest_is(uint64_t step)
+{
+    struct spotnik_shelf_list found;
+
+    list(&found);
+    uint32_t at = 0;
+    while (at < found.count && found.entry[at].written_s == 0)
+        at++;
+    assert_true(at < found.count);
+    assert_int_equal(found.entry[at].step, step);
     spotnik_shelf_list_done(&found);
 }
 
@@ -393,6 +412,153 @@ static void test_not_ours(void **state)
     expect_refused(&config, "words", WORDS, "move them away"); /* all damaged: not begun anew in silence */
 }
 
+/* A FIFO or a device in the place of a file of a checkpoint: passed over at once, as any damage is. */
+static void test_no_files(void **state)
+{
+    char entry[SPOTNIK_SHELF_NAME_MAX + 1], path[PATH_MAX], part[NAME_MAX + 1];
+
+    (void)state;
+    alarm(60); /* a test that hangs ends */
+    two_checkpoints();
+    newest(entry);
+    file_path(entry, SPOTNIK_MANIFEST_NAME, path);
+    assert_int_equal(unlink(path) | mkfifo(path, 0600), 0);
+    expect_skipped(entry, "no regular file", 0);
+    assert_int_equal(unlink(path) | symlink("/dev/zero", path), 0);
+    expect_skipped(entry, "no regular file", 0);
+    teardown(NULL);
+    setup(NULL);
+    two_checkpoints();
+    newest(entry);
+    part_name(entry, "part-", part);
+    file_path(entry, part, path);
+    assert_int_equal(unlink(path) | mkfifo(path, 0600), 0);
+    expect_skipped(entry, "no regular file", 0);
+    alarm(0);
+}
+
+static void put(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+
+    assert_true(fd >= 0);
+    close(fd);
+}
+
+/* An archive that is linked under the name of a checkpoint, and files of somebody else beside ours, outlive every pruning; an
+ * old checkpoint of ours goes. */
+static void test_prune_removes_only_ours(void **state)
+{
+    static const char ours[] = "step-000000000002-00000000000000aa", linked[] = "step-000000000001-00000000000000aa",
+                      mixed[] = "step-000000000003-00000000000000aa";
+    static const char *const kept[] = { "notes.txt", "part-1.safetensors", "manifest.json.orig" };
+    char archive[512], path[PATH_MAX];
+
+    (void)state;
+    two_checkpoints();
+    snprintf(archive, sizeof archive, "%s/archive", root);
+    assert_int_equal(mkdir(archive, 0700), 0);
+    snprintf(path, sizeof path, "%s/" SPOTNIK_MANIFEST_NAME, archive);
+    put(path);
+    snprintf(path, sizeof path, "%s/%s", dir, linked);
+    assert_int_equal(symlink(archive, path), 0);
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, i ? mixed : ours);
+        assert_int_equal(mkdir(path, 0700), 0);
+        file_path(i ? mixed : ours, SPOTNIK_MANIFEST_NAME, path);
+        put(path);
+        file_path(i ? mixed : ours, "part-00001-of-00001-0123456789abcdef.safetensors", path);
+        put(path);
+    }
+    for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++) {
+        file_path(mixed, kept[i], path);
+        put(path);
+    }
+    assert_int_equal(spotnik_shelf_prune(dir, 1), 2); /* ours, and the older of two_checkpoints() */
+    snprintf(path, sizeof path, "%s/" SPOTNIK_MANIFEST_NAME, archive);
+    assert_int_equal(access(path, F_OK), 0);
+    snprintf(path, sizeof path, "%s/%s", dir, ours);
+    assert_int_equal(access(path, F_OK), -1);
+    file_path(mixed, "part-00001-of-00001-0123456789abcdef.safetensors", path);
+    assert_int_equal(access(path, F_OK), -1);
+    for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++) {
+        file_path(mixed, kept[i], path);
+        assert_int_equal(access(path, F_OK), 0);
+    }
+}
+
+/* A disk of our own that is this large. False: we may not mount. */
+static bool mount_small(const char *size)
+{
+    return mkdir(dir, 0700) == 0 && unshare(CLONE_NEWNS) == 0
+           && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 && mount("none", dir, "tmpfs", 0, size) == 0;
+}
+
+/* Take what is left of the disk. */
+static void fill_disk(const char *name)
+{
+    static const char page[4096];
+    char path[PATH_MAX];
+
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    assert_true(fd >= 0);
+    while (write(fd, page, sizeof page) > 0)
+        ;
+    assert_int_equal(errno, ENOSPC);
+    close(fd);
+}
+
+static void status_expect(spotnik_job *job, bool failing)
+{
+    static char text[1 << 18];
+    static const char *const words_of[] = { "\"failing\":false", "\"failing\":true" };
+
+    assert_true(spotnik_job_status_text(job, text, sizeof text) > 0);
+    if (!strstr(text, words_of[failing]))
+        fail_msg("%s", text);
+    if (failing && !strstr(text, "No space left on device"))
+        fail_msg("%s", text);
+}
+
+/* On a full disk older checkpoints make room for the next, down to one; and where that is not enough, the newest complete one
+ * stays, and the status says that checkpoints fail, and why. */
+static void test_full_disk(void **state)
+{
+    spotnik_checkpoint_info info = { .size = sizeof info };
+    struct spotnik_shelf_list found;
+    spotnik_config config;
+    spotnik_step step;
+
+    (void)state;
+    if (!mount_small("size=128k")) {
+        print_message("skipped: no disk of our own can be mounted: %s\n", strerror(errno));
+        skip();
+    }
+    two_checkpoints();
+    fill_disk("filler");
+    train(7, 8);
+    list(&found);
+    assert_int_equal(found.count, 2); /* the one after step 6 stayed until this one was complete */
+    assert_true(found.entry[0].step == 8 && found.entry[0].written_s != 0);
+    assert_true(found.entry[1].step == 6 && found.entry[1].written_s != 0);
+    spotnik_shelf_list_done(&found);
+    spotnik_shelf_prune(dir, 1);
+    fill_disk("more");
+    configure(&config);
+    spotnik_job *job = join(&config);
+    steps(job, 9, 1);
+    status_expect(job, false);
+    while (!strstr(info.message, "No space left")) { /* written in the background */
+        assert_int_equal(spotnik_step_begin(job, &step), 0);
+        assert_int_equal(spotnik_step_commit(job), 0);
+        spotnik_checkpoint_status(job, &info);
+    }
+    status_expect(job, true);
+    spotnik_abandon(job);
+    newest_is(8);
+}
+
 static void test_wrong_directory(void **state)
 {
     spotnik_config config;
@@ -418,6 +584,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_damaged_is_set_aside, setup, teardown),
         cmocka_unit_test_setup_teardown(test_not_ours, setup, teardown),
         cmocka_unit_test_setup_teardown(test_wrong_directory, setup, teardown),
+
+        cmocka_unit_test_setup_teardown(test_prune_removes_only_ours, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_no_files, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_full_disk, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -112,6 +112,17 @@ static void sample_token(struct spotnik_prng *prng, struct spotnik_token *token)
     }
 }
 
+/* Often only one chain has come far enough for a claim, or none. */
+static void sample_digests(struct spotnik_prng *prng, struct spotnik_digest_claim *digest)
+{
+    for (int i = 0; i < SPOTNIK_MESSAGE_DIGESTS; i++)
+        if (spotnik_prng_chance(prng, 2, 3))
+            digest[i] = (struct spotnik_digest_claim){ .epoch = spotnik_prng_next(prng),
+                                                       .step = spotnik_prng_between(prng, 1, UINT64_MAX - 1),
+                                                       .value = spotnik_prng_next(prng),
+                                                       .tied = spotnik_prng_chance(prng, 1, 4) };
+}
+
 struct spotnik_message spotnik_sample_message(struct spotnik_prng *prng, enum spotnik_message_kind kind,
                                               struct spotnik_wire_storage *storage)
 {
@@ -131,8 +142,20 @@ struct spotnik_message spotnik_sample_message(struct spotnik_prng *prng, enum sp
     }
     if (kind == SPOTNIK_MESSAGE_ENTER)
         message.enter = (struct spotnik_enter){ spotnik_sample_member(prng), spotnik_prng_next(prng) };
+    if (kind == SPOTNIK_MESSAGE_HEARTBEAT)
+        sample_digests(prng, message.digest);
     if (kind == SPOTNIK_MESSAGE_DOUBT || kind == SPOTNIK_MESSAGE_ASSURE)
         message.serial = spotnik_prng_between(prng, 1, UINT64_MAX - 1);
+    if (kind == SPOTNIK_MESSAGE_CLAIM) {
+        message.claim.step = spotnik_prng_between(prng, 1, UINT64_MAX - 1);
+        message.claim.bucket = (uint32_t)spotnik_prng_below(prng, SPOTNIK_BUCKETS_MAX);
+        message.claim.kind = (uint8_t)spotnik_prng_below(prng, SPOTNIK_CLAIM_KIND_COUNT);
+    }
+    if (message.claim.kind == SPOTNIK_CLAIM_BUCKET) {
+        message.claim.count = spotnik_prng_next(prng);
+        message.claim.dtype = SPOTNIK_F32;
+        message.claim.op = SPOTNIK_MAX;
+    }
     return message;
 }
 
@@ -207,6 +230,14 @@ static bool token_equal(const struct spotnik_token *a, const struct spotnik_toke
     return a->accepted_ballot.round == 0 || proposal_equal(&a->accepted, &b->accepted);
 }
 
+static bool digests_equal(const struct spotnik_digest_claim *a, const struct spotnik_digest_claim *b)
+{
+    for (int i = 0; i < SPOTNIK_MESSAGE_DIGESTS; i++)
+        if (a[i].epoch != b[i].epoch || a[i].step != b[i].step || a[i].value != b[i].value || a[i].tied != b[i].tied)
+            return false;
+    return true;
+}
+
 bool spotnik_sample_equal(const struct spotnik_message *a, const struct spotnik_message *b)
 {
     if (a->kind != b->kind || a->epoch != b->epoch || a->committed != b->committed)
@@ -217,5 +248,9 @@ bool spotnik_sample_equal(const struct spotnik_message *a, const struct spotnik_
         return false;
     if (a->proposal && !proposal_equal(a->proposal, b->proposal))
         return false;
-    return a->serial == b->serial && (a->kind != SPOTNIK_MESSAGE_ENTER || enter_equal(&a->enter, &b->enter));
+    if (a->kind == SPOTNIK_MESSAGE_CLAIM
+        && (a->claim.step != b->claim.step || a->claim.bucket != b->claim.bucket || a->claim.kind != b->claim.kind
+            || a->claim.count != b->claim.count || a->claim.dtype != b->claim.dtype || a->claim.op != b->claim.op))
+        return false;
+    return a->serial == b->serial && digests_equal(a->digest, b->digest) && (a->kind != SPOTNIK_MESSAGE_ENTER || enter_equal(&a->enter, &b->enter));
 }

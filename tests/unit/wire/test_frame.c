@@ -21,7 +21,7 @@ _Static_assert(SPOTNIK_CHUNK_BYTES == 48, "docs/wire-format.md");
 _Static_assert(SPOTNIK_DATA_PREFIX_BYTES == 72, "docs/wire-format.md");
 
 static const uint8_t known[SPOTNIK_FRAME_BYTES] = {
-    'S', 5, 1, 0, 0x34, 0x12, 0, 0, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25,
+    'S', 6, 1, 0, 0x34, 0x12, 0, 0, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25,
 };
 
 static void lies_as_documented(void **state)
@@ -48,7 +48,7 @@ static void goes_there_and_back(void **state)
     struct spotnik_limits limits = spotnik_sample_limits();
     static const uint32_t sizes[][2] = {
         { SPOTNIK_FRAME_CONTROL, 0 }, { SPOTNIK_FRAME_CONTROL, 20000 },  { SPOTNIK_FRAME_GOODBYE, 8 },
-        { SPOTNIK_FRAME_DATA, 48 },   { SPOTNIK_FRAME_DATA, 48 + 4096 },
+        { SPOTNIK_FRAME_DATA, 48 },   { SPOTNIK_FRAME_DATA, 48 + 4096 },   { SPOTNIK_FRAME_PLACES, 36 },
     };
 
     for (uint32_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
@@ -87,7 +87,7 @@ static void every_other_head_is_refused(void **state)
             assert_refused(bytes, SPOTNIK_ERR_ARGUMENT);
         memcpy(bytes, known, sizeof bytes);
         bytes[1] = (uint8_t)value;
-        if (value != SPOTNIK_WIRE_VERSION)
+        if (value < SPOTNIK_WIRE_OLDEST || value > SPOTNIK_WIRE_VERSION)
             assert_refused(bytes, SPOTNIK_ERR_VERSION);
         memcpy(bytes, known, sizeof bytes);
         bytes[2] = (uint8_t)value;
@@ -121,6 +121,8 @@ static void lengths_are_held_to_the_limits(void **state)
     assert_length(SPOTNIK_FRAME_CONTROL, UINT32_MAX, SPOTNIK_ERR_LIMIT);
     assert_length(SPOTNIK_FRAME_GOODBYE, 7, SPOTNIK_ERR_ARGUMENT);
     assert_length(SPOTNIK_FRAME_GOODBYE, 9, SPOTNIK_ERR_LIMIT);
+    assert_length(SPOTNIK_FRAME_PLACES, 35, SPOTNIK_ERR_ARGUMENT);
+    assert_length(SPOTNIK_FRAME_PLACES, 37, SPOTNIK_ERR_LIMIT);
     assert_length(SPOTNIK_FRAME_DATA, SPOTNIK_CHUNK_BYTES - 1, SPOTNIK_ERR_ARGUMENT);
     assert_length(SPOTNIK_FRAME_DATA, data, SPOTNIK_OK);
     assert_length(SPOTNIK_FRAME_DATA, data + 1, SPOTNIK_ERR_LIMIT);
@@ -148,7 +150,7 @@ static void the_tag_covers_sequence_and_head(void **state)
     (void)state;
     struct spotnik_frame frame = { .kind = SPOTNIK_FRAME_CONTROL, .payload_bytes = 5 };
     uint8_t input[SPOTNIK_FRAME_TAG_INPUT_BYTES], other[SPOTNIK_FRAME_TAG_INPUT_BYTES];
-    static const uint8_t expected[] = { 8, 7, 6, 5, 4, 3, 2, 1, 'S', 5, 1, 0, 5, 0, 0, 0 };
+    static const uint8_t expected[] = { 8, 7, 6, 5, 4, 3, 2, 1, 'S', 6, 1, 0, 5, 0, 0, 0 };
 
     spotnik_frame_tag_input(&frame, UINT64_C(0x0102030405060708), input);
     assert_memory_equal(input, expected, sizeof input);
@@ -157,6 +159,22 @@ static void the_tag_covers_sequence_and_head(void **state)
     frame.kind = SPOTNIK_FRAME_GOODBYE;
     spotnik_frame_tag_input(&frame, UINT64_C(0x0102030405060708), other);
     assert_memory_not_equal(input, other, sizeof input);
+}
+
+static void places_go_there_and_back(void **state)
+{
+    (void)state;
+    struct spotnik_places places = { .local_port = 0x1234, .remote_port = 0xfedc }, decoded;
+    uint8_t payload[SPOTNIK_PLACES_BYTES];
+
+    memset(places.local, 0x11, sizeof places.local);
+    memset(places.remote, 0x22, sizeof places.remote);
+    spotnik_places_encode(&places, payload);
+    spotnik_places_decode(payload, &decoded);
+    assert_memory_equal(&places, &decoded, sizeof places);
+    assert_int_equal(payload[0], 0x11);
+    assert_int_equal(payload[16], 0x22);
+    assert_int_equal(payload[32] | payload[33] << 8, 0x1234);
 }
 
 static void goodbyes_have_known_reasons(void **state)
@@ -201,7 +219,8 @@ int main(void)
         cmocka_unit_test(lies_as_documented),          cmocka_unit_test(goes_there_and_back),
         cmocka_unit_test(every_other_head_is_refused), cmocka_unit_test(lengths_are_held_to_the_limits),
         cmocka_unit_test(data_frames_have_a_turn_and_no_tag),     cmocka_unit_test(the_tag_covers_sequence_and_head),
-        cmocka_unit_test(goodbyes_have_known_reasons), cmocka_unit_test(equality_sees_every_byte),
+        cmocka_unit_test(goodbyes_have_known_reasons),
+        cmocka_unit_test(places_go_there_and_back), cmocka_unit_test(equality_sees_every_byte),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

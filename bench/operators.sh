@@ -1,0 +1,32 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# What notices, engines, the doctor and the fleet do, on this machine: each check by itself, with what it says. docs/results/operators.md has one
+# run of it.
+#
+#     bench/operators.sh [BUILD]
+set -eu
+build=$(cd "${1:-build}" && pwd)
+cd "$(dirname "$0")/.."
+spotnik=$build/cli/spotnik worker=$build/tests/e2e/e2e-worker failed=0
+
+# check TITLE COMMAND...
+check() {
+    echo "## $1"
+    shift
+    status=0
+    "$@" || status=$?
+    [ "$status" = 0 ] || [ "$status" = 77 ] || failed=1
+    echo
+}
+
+check "a thousand notices" python3 tests/notice/thousand.py "$spotnik" "$worker" 1000
+check "the clouds" python3 tests/notice/watch.py "$spotnik"
+check "one machine" python3 tests/notice/job.py "$spotnik" "$worker"
+check "all machines at once" "$build/tests/e2e/e2e-farewell" "$worker"
+check "Slurm: an array" python3 tests/slurm/elements.py "$spotnik" "$worker"
+check "Slurm: an allocation" python3 tests/slurm/allocation.py "$spotnik" "$worker"
+check "Slurm: a fleet" python3 tests/slurm/fleet.py "$spotnik" "$worker"
+check "Kubernetes: pods" python3 tests/kubernetes/pods.py "$spotnik" "$worker" examples/kubernetes/indexed-job.yaml
+check "the doctor" python3 tests/doctor/hosts.py "$spotnik"
+check "the fleet's engines" python3 tests/fleet/fakes.py "$spotnik"
+exit $failed

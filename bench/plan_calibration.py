@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Do stated chances come true? The section of docs/results/plan.md about it, and its pictures; plan_results.py prints it too.
+Usage: SPOTNIK_DATA=... bench/plan_calibration.py SPOTNIK [docs/results]: replaces the section in plan.md."""
+import os
+import re
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, "..", "tests", "plan")]
+import acceptance as a  # noqa: E402
+
+TITLE = "## Stated chances, and what came true"
+
+
+def section(p, out, folder):
+    """Appends the section to the list of lines `out`."""
+    sets = a.months(p)
+    out += [TITLE, "", """A chance is stated for many starts: what `spotnik plan` would print then and there for four spot machines, a start-up of six
+minutes, and each of 16 jobs (4, 8, 16 and 36 h to a deadline; work for 25, 45, 65 and 85 % of that). It rests on regimes learned
+from other places in other months, and on what was seen of the place until the start (a day at least). What came is the same job
+replayed on the trace itself. An interval is the middle 95 % of 1 000 draws of whole blocks: three days of one place. A decile holds
+when the mean stated chance lies in the interval, and within 10 points of what came true.
+""".replace("\n", " ").strip(), ""]
+    for tested, learned, stride, extra, what in (
+            ("2023", "2022", "17h", (), "nine places of February 2023 (V100), by regimes of October 2022 (K80 and V100)"),
+            ("2022", "2023", "17h", (), "eight places of October 2022, by regimes of February 2023"),
+            ("april", "2022", "5h", (), "four places of April 2023 (V100; one week), by regimes of October 2022"),
+            ("2023", "2022", "17h", ("--unknown",), "February 2023 as if nothing had been seen of any place"),
+            ("2023", "2022", "24h", (), "February 2023, all starts at the same hour of the day")):
+        words = a.calibration_words(sets[tested], sets[learned], "--stride", stride, *extra)
+        if extra or stride == "24h":
+            plot = []
+        else:
+            plot = ["--plot", os.path.join(folder, f"plan_calibration_{tested}.svg")]
+        shown = (f"spotnik backtest --calibration --windows {tested}... --climates {learned}... --stride {stride}"
+                 + "".join(f" {word}" for word in extra))
+        out += [f"### {what[0].upper() + what[1:]}", "", f"`{shown}`", "", *p.run(*words, *plot).stdout.strip().split("\n"), ""]
+        if plot:
+            out += [f"![reliability, {tested}](plan_calibration_{tested}.svg)", ""]
+    return out
+
+
+if __name__ == "__main__":
+    where = sys.argv[2] if len(sys.argv) > 2 else os.path.join(HERE, "..", "docs", "results")
+    text = "\n".join(section(a.Planner(sys.argv[1], os.environ["SPOTNIK_DATA"]), [], where)).rstrip() + "\n"
+    page = os.path.join(where, "plan.md")
+    with open(page) as source:
+        old = source.read()
+    old = re.sub(re.escape(TITLE) + r"\n.*?(?=\n## |\Z)", "", old, flags=re.S).rstrip() + "\n"
+    with open(page, "w") as target:
+        target.write(old + "\n" + text)

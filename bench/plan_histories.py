@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Policies on price histories: the section of docs/results/plan.md about them. plan_results.py prints it too.
+Usage: SPOTNIK_DATA=... bench/plan_histories.py SPOTNIK [docs/results]: replaces the section in plan.md."""
+import json
+import os
+import re
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, "..", "tests", "plan")]
+import acceptance as a  # noqa: E402
+
+TITLE = "## Policies on price histories"
+
+
+def section(p, out, _folder):
+    """Appends the section to the list of lines `out`."""
+    out += [TITLE, "", """Four histories of 2015 (us-east-1a), with spikes of ten times the on-demand price; 48 h of work, 60 h, changeover 12 min; costs in
+hours of the mean spot price. Availability: always (74 windows), or the traces of us-west-2a k80_8 and us-west-2b v100_1 (26 windows). `capped`: spot is
+taken back above the on-demand price. Ours is capped always. `bound`: no policy can be cheaper, however many machines it holds.
+""".replace("\n", " ").strip(), ""]
+    rows = ["| history | availability | uniform | uniform, capped | ours | omniscient | bound | ours against uniform | against capped |",
+            "|---|---|---|---|---|---|---|---|---|"]
+    with tempfile.TemporaryDirectory() as folder:
+        always = os.path.join(folder, "always.json")
+        with open(always, "w") as trace:
+            json.dump({"metadata": {"gap_seconds": 600}, "data": [1] * 144 * 150}, trace)
+        flapping = [p.path("spot-traces", "availability-1-node", "aws-10-26-2022", f"us-west-{zone}.json.gz")
+                    for zone in ("2a_k80_8", "2b_v100_1")]
+        for name, usd, shown in a.HISTORIES:
+            for kind, files in (("always", [always]), ("traces", flapping)):
+                costs = a.history(p, name, usd, files)
+                rows.append("| {} | {} | {} | {:+.1f} % | {:+.1f} % |".format(
+                    f"{shown} (${usd})", kind, " | ".join(f"{costs[k]:.2f}" for k in a.HISTORY_POLICIES),
+                    100 * (costs["spotnik"] / costs["uniform"] - 1), 100 * (costs["spotnik"] / costs["capped"] - 1)))
+    out += [*rows, ""]
+    return out
+
+
+if __name__ == "__main__":
+    where = sys.argv[2] if len(sys.argv) > 2 else os.path.join(HERE, "..", "docs", "results")
+    text = "\n".join(section(a.Planner(sys.argv[1], os.environ["SPOTNIK_DATA"]), [], where)).rstrip() + "\n"
+    page = os.path.join(where, "plan.md")
+    with open(page) as source:
+        old = source.read()
+    old = re.sub(re.escape(TITLE) + r"\n.*?(?=\n## |\Z)", "", old, flags=re.S).rstrip() + "\n"
+    with open(page, "w") as target:
+        target.write(old + "\n" + text)

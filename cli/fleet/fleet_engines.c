@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Slurm, Kubernetes and a command as engines, each by the tool that its users have: squeue, sbatch,
+ * scancel; kubectl; /bin/sh. */
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fleet.h"
+
+#define OUTPUT_MAX (1u << 20)
+#define ELEMENTS_MAX 4096
+
+int fleet_command(const char *command, char *output, uint32_t size)
+{
+    uint32_t used = 0;
+    size_t got;
+    FILE *pipe = popen(command, "re");
+
+    if (!pipe)
+        return -1;
+    while (used < size - 1 && (got = fread(output + used, 1, size - 1 - used, pipe)) > 0)
+        used += (uint32_t)got;
+    output[used] = 0;
+    int status = pclose(pipe);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static bool complain(const char *what, const char *output)
+{
+    fprintf(stderr, "spotnik fleet: %s: %.*s\n", what, (int)strcspn(output, "\n"),
+            *output ? output : "no output");
+    return false;
+}
+
+static bool has_file(const struct fleet *fleet, const char *name)
+{
+    char path[4200];
+
+    snprintf(path, sizeof(path), "%s/%s", fleet->folder, name);
+    return access(path, F_OK) == 0;
+}
+
+/* ---- Slurm: the elements of the folder are those whose comment names it ---- */
+
+struct element {
+    char id[40];
+    bool running;
+};
+
+static struct element element[ELEMENTS_MAX];
+static uint32_t elements;
+
+static bool slurm_list(const struct fleet *fleet)
+{
+    static char output[OUTPUT_MAX];
+    char command[4300], id[40], state[40], *save = NULL;
+
+    snprintf(command, sizeof(command), "squeue -h -r -o '%%i %%T %%k' 2>&1");
+    if (fleet_command(command, output, sizeof(output)))
+        return complain("squeue", output);
+    elements = 0;
+    for (char *line = strtok_r(output, "\n", &save); line && elements < ELEMENTS_MAX;
+         line = strtok_r(NULL, "\n", &save)) {
+        int comment = 0;
+        if (sscanf(line, " %39s %39s %n", id, state, &comment) != 2 || strncmp(line + comment, "spotnik:", 8)
+            || strcmp(line + comment + 8, fleet->folder) || !strcmp(state, "COMPLETING"))
+            continue;
+        element[elements].running = !strcmp(state, "RUNNING");
+        memcpy(element[elements++].id, id, sizeof(id));
+    }
+    return true;
+}
+
+static bool slurm_look(const struct fleet *fleet, struct fleet_view *ret)
+{
+    if (!has_file(fleet, "job.sbatch"))
+        return complain(fleet->folder, "has no job.sbatch; make it with: spotnik slurm submit --write");
+    if (!slurm_list(fleet))
+        return false;
+    ret->have = elements;
+    for (uint32_t i = 0; i < elements; i++)
+        ret->running += element[i].running;
+    ret->done = has_file(fleet, "done");
+    return true;
+}
+
+/* Those that wait go first, then the youngest. They leave in good order: scancel sends SIGTERM. */
+static bool slurm_fewer(uint32_t count)
+{
+    char command[128], output[1024];
+
+    for (int running = 0; running < 2; running++)
+        for (uint32_t i = elements; i-- > 0 && count > 0;) {
+            if (element[i].running != (running != 0))
+                continue;
+            snprintf(command, sizeof(command), "scancel '%s' 2>&1", element[i].id);
+            if (fleet_command(command, output, sizeof(output)))
+                return complain("scancel", output);
+            count--;
+        }
+    return true;
+}
+
+static bool slurm_act(const struct fleet *fleet, uint32_t wanted, const struct fleet_view *view)
+{
+    char command[4400], output[1024];
+
+    if (wanted < view->have)
+        return slurm_fewer(view->have - wanted);
+    snprintf(command, sizeof(command), "sbatch --array=0-%u '%s/job.sbatch' 2>&1", wanted - view->have - 1,
+             fleet->folder);
+    return fleet_command(command, output, sizeof(output)) == 0 || complain("sbatch", output);
+}
+
+/* ---- Kubernetes: the parallelism of an Indexed Job ---- */
+
+static bool kubernetes_look(const struct fleet *fleet, struct fleet_view *ret)
+{
+    static char output[OUTPUT_MAX];
+    char command[400];
+    const json_t *condition;
+    size_t i;
+
+    snprintf(command, sizeof(command), "kubectl get job '%s' -o json 2>&1", fleet->name);
+    if (fleet_command(command, output, sizeof(output)))
+        return complain("kubectl", output);
+    json_t *job = json_loads(output, 0, NULL);
+    const json_t *status = json_object_get(job, "status"), *spec = json_object_get(job, "spec");
+    ret->have = (uint32_t)json_integer_value(json_object_get(spec, "parallelism"));
+    ret->running = (uint32_t)json_integer_value(json_object_get(status, "active"));
+    ret->done = json_integer_value(json_object_get(status, "succeeded"))
+                > 0; /* a worker that ends with 0: the training is over */
+    json_array_foreach(json_object_get(status, "conditions"), i, condition)
+    {
+        const char *type = json_string_value(json_object_get(condition, "type")),
+                   *is = json_string_value(json_object_get(condition, "status"));
+        ret->done |= type && is && !strcmp(type, "Complete") && !strcmp(is, "True");
+    }
+    bool readable = json_is_object(spec);
+    json_decref(job);
+    return readable || complain("kubectl: this is no job", output);
+}
+
+static bool kubernetes_act(const struct fleet *fleet, uint32_t wanted)
+{
+    char command[600], output[1024];
+
+    snprintf(command, sizeof(command),
+             "kubectl patch job '%s' -p '{\"spec\":{\"parallelism\":%u,\"completions\":%u}}' 2>&1",
+             fleet->name, wanted, wanted);
+    return fleet_command(command, output, sizeof(output)) == 0 || complain("kubectl", output);
+}
+
+/* ---- a command: it is told how many are wanted, makes it so, and says how many there are: "HAVE
+ * [words]", or "done" ---- */
+
+static bool exec_look(const struct fleet *fleet, uint32_t wanted, struct fleet_view *ret)
+{
+    char output[4096], number[16];
+
+    snprintf(number, sizeof(number), "%u", wanted);
+    setenv("SPOTNIK_FLEET_WANTED", number, 1);
+    if (fleet_command(fleet->engine + 5, output, sizeof(output)))
+        return complain(fleet->engine, output);
+    ret->done = !strncmp(output, "done", 4);
+    if (!ret->done && sscanf(output, "%u %199[^\n]", &ret->have, ret->why) < 1)
+        return complain(fleet->engine, output);
+    ret->running = ret->have;
+    return true;
+}
+
+/* ---- any of them ---- */
+
+bool fleet_look(const struct fleet *fleet, uint32_t wanted, struct fleet_view *ret)
+{
+    *ret = (struct fleet_view){ .have = 0 };
+    if (!strcmp(fleet->engine, "slurm"))
+        return slurm_look(fleet, ret);
+    if (!strcmp(fleet->engine, "kubernetes"))
+        return kubernetes_look(fleet, ret);
+    return exec_look(fleet, wanted, ret);
+}
+
+bool fleet_act(const struct fleet *fleet, uint32_t wanted, const struct fleet_view *view)
+{
+    if (!strcmp(fleet->engine, "slurm"))
+        return slurm_act(fleet, wanted, view);
+    if (!strcmp(fleet->engine, "kubernetes"))
+        return kubernetes_act(fleet, wanted);
+    return true; /* it was told when it was asked */
+}

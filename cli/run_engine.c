@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Slurm, SkyPilot and names of the DNS as lists of peers. See run_engine.h. */
+#include "run_engine.h"
+
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <netdb.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "peers/dns.h"
+#include "peers/hosts.h"
+#include "spotnik/spotnik.h"
+
+/* Below the range from which kernels take ports of their own accord. */
+#define PORT_FIRST 21300
+#define PORT_SPREAD 9000
+#define NODES_LISTED 64
+
+static bool complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static bool complain(const char *format, ...)
+{
+    va_list arguments;
+
+    fprintf(stderr, "spotnik run: ");
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "\n");
+    return false;
+}
+
+static const char *word_of(const char *name)
+{
+    const char *value = getenv(name);
+    return value && *value ? value : NULL;
+}
+
+/* Jobs on the same hosts keep apart. */
+static uint16_t port_of(const char *job)
+{
+    uint32_t hash = 2166136261u;
+
+    for (; *job; job++)
+        hash = (hash ^ (unsigned char)*job) * 16777619u;
+    return (uint16_t)(PORT_FIRST + hash % PORT_SPREAD);
+}
+
+/* ---- addresses ---- */
+
+static bool address_of(const char *name, char *ret, size_t size)
+{
+    struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM }, *list;
+
+    if (getaddrinfo(name, NULL, &hints, &list))
+        return false;
+    int rc = getnameinfo(list->ai_addr, list->ai_addrlen, ret, (socklen_t)size, NULL, 0, NI_NUMERICHOST);
+    freeaddrinfo(list);
+    return rc == 0;
+}
+
+/* The one from which packets to the outside leave; nothing is sent. */
+static bool address_outward(char *ret, size_t size)
+{
+    struct sockaddr_in far = { .sin_family = AF_INET, .sin_port = htons(9) }, near;
+    socklen_t length = sizeof(near);
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+    inet_pton(AF_INET, "192.0.2.1", &far.sin_addr);
+    bool found = fd >= 0 && !connect(fd, (struct sockaddr *)&far, sizeof(far))
+                 && !getsockname(fd, (struct sockaddr *)&near, &length)
+                 && inet_ntop(AF_INET, &near.sin_addr, ret, (socklen_t)size);
+    if (fd >= 0)
+        close(fd);
+    return found;
+}
+
+/* One line of what a command of Slurm prints. */
+static bool ask(const char *command, char *ret, size_t size)
+{
+    FILE *pipe = popen(command, "re");
+    bool got = pipe && fgets(ret, (int)size, pipe);
+
+    if (pipe && pclose(pipe) != 0)
+        got = false;
+    if (got)
+        ret[strcspn(ret, "\r\n")] = 0;
+    return got && *ret;
+}
+
+static bool is_word(const char *text)
+{
+    for (const char *c = text; *c; c++)
+        if (!isalnum((unsigned char)*c) && !strchr("_-.", *c))
+            return false;
+    return *text != 0;
+}
+
+/* Nodes need not be in the DNS: Slurm has addresses of its own for them. */
+static bool node_address(const char *node, char *ret, size_t size)
+{
+    char command[400], line[4096], *at;
+
+    if (!is_word(node))
+        return complain("\"%s\" is no name of a node", node);
+    snprintf(command, sizeof(command), "scontrol -o show node %s 2>/dev/null", node);
+    if (ask(command, line, sizeof(line)) && (at = strstr(line, " NodeAddr="))) {
+        at += strlen(" NodeAddr=");
+        at[strcspn(at, " ")] = 0;
+        if (address_of(at, ret, size))
+            return true;
+    }
+    return address_of(node, ret, size) || complain("node %s has no address that this host can look up", node);
+}
+
+static bool own_address(const char *bind, struct run_engine *ret)
+{
+    char name[256] = "";
+    const char *node = word_of("SLURMD_NODENAME");
+
+    if (!bind && node)
+        return node_address(node, ret->bind, sizeof(ret->bind));
+    if (bind || (bind = word_of("POD_IP"))) {
+        snprintf(ret->bind, sizeof(ret->bind), "%s", bind);
+        return true;
+    }
+    gethostname(name, sizeof(name) - 1);
+    if (address_of(name, ret->bind, sizeof(ret->bind)) && strncmp(ret->bind, "127.", 4)
+        && strcmp(ret->bind, "::1"))
+        return true;
+    return address_outward(ret->bind, sizeof(ret->bind))
+           || complain("this host's address is not known; name it with --bind");
+}
+
+static void add_peer(struct run_engine *ret, const char *address, uint16_t port)
+{
+    size_t used = strlen(ret->peers);
+
+    snprintf(ret->peers + used, sizeof(ret->peers) - used, strchr(address, ':') ? "%s[%s]:%u" : "%s%s:%u",
+             used ? "," : "", address, port);
+}
+
+/* ---- Slurm ---- */
+
+static bool slurm_nodes(const char *job, const char *own_job, char *ret, size_t size)
+{
+    char command[200];
+    const char *list =
+        word_of("SLURM_JOB_NODELIST") ? word_of("SLURM_JOB_NODELIST") : word_of("SLURM_NODELIST");
+
+    if (own_job && !strcmp(job, own_job) && list) {
+        snprintf(ret, size, "%s", list);
+        return true;
+    }
+    if (!is_word(job))
+        return complain("\"%s\" is no number of a job", job);
+    snprintf(command, sizeof(command), "squeue -h -j %s -o %%N 2>/dev/null", job);
+    return ask(command, ret, size) || complain("Slurm knows no running job %s", job);
+}
+
+static bool find_slurm(const char *job, const char *bind, struct run_engine *ret)
+{
+    static char node[NODES_LISTED][SPOTNIK_HOST_NAME];
+    const char *own_job = word_of("SLURM_JOB_ID"), *self = word_of("SLURMD_NODENAME");
+    char list[4096], address[64];
+    uint32_t count = 0;
+
+    job = *job ? job : own_job;
+    if (!job)
+        return complain(
+            "--peers slurm: SLURM_JOB_ID is not set: start it with srun, or name a job: --peers slurm:JOB");
+    if (word_of("SLURM_ARRAY_JOB_ID") && job == own_job)
+        return complain("the elements of an array do not know each other's nodes; let them meet in a folder: "
+                        "--peers file:DIR, "
+                        "or start them with: spotnik slurm submit");
+    if (!slurm_nodes(job, own_job, list, sizeof(list)))
+        return false;
+    if (spotnik_hosts_expand(list, node, NODES_LISTED, &count) || count == 0)
+        return complain("cannot read Slurm's list of nodes \"%s\": %s", list, spotnik_last_error());
+    uint32_t listed = count < NODES_LISTED ? count : NODES_LISTED, own = listed;
+    for (uint32_t i = 0; i < listed; i++) {
+        uint16_t port = (uint16_t)(port_of(job) + i * RUN_ENGINE_PLACES);
+        if (!node_address(node[i], address, sizeof(address)))
+            return false;
+        if (self && own_job && !strcmp(job, own_job) && !strcmp(node[i], self)) {
+            own = i;
+            ret->port = port;
+            snprintf(ret->bind, sizeof(ret->bind), "%s", bind ? bind : address);
+        }
+        add_peer(ret, address, port);
+    }
+    if (own == listed && !own_address(bind, ret))
+        return false;
+    snprintf(ret->said, sizeof(ret->said), "peers: Slurm job %s, %u nodes (%.100s), %s", job, count, list,
+             own == listed ? "joining from outside of it" : "this one among them");
+    return true;
+}
+
+/* ---- others ---- */
+
+static bool find_skypilot(const char *bind, struct run_engine *ret)
+{
+    const char *ips = word_of("SKYPILOT_NODE_IPS"), *rank = word_of("SKYPILOT_NODE_RANK"),
+               *task = word_of("SKYPILOT_TASK_ID");
+    char copy[4096], *save = NULL;
+    uint32_t count = 0;
+
+    if (!ips || !rank)
+        return complain("--peers skypilot: SKYPILOT_NODE_IPS and SKYPILOT_NODE_RANK are not set: this is no "
+                        "task of SkyPilot");
+    ret->port = port_of(task ? task : "skypilot");
+    snprintf(copy, sizeof(copy), "%s", ips);
+    for (char *ip = strtok_r(copy, " \n", &save); ip && count < NODES_LISTED;
+         ip = strtok_r(NULL, " \n", &save)) {
+        add_peer(ret, ip, ret->port);
+        if (count++ == (uint32_t)atoi(rank))
+            snprintf(ret->bind, sizeof(ret->bind), "%s", bind ? bind : ip);
+    }
+    snprintf(ret->said, sizeof(ret->said), "peers: SkyPilot, %u nodes, this one has rank %.20s", count, rank);
+    return (ret->bind[0] && count > 0)
+           || complain("SKYPILOT_NODE_RANK is %s, but there are %u SKYPILOT_NODE_IPS", rank, count);
+}
+
+static bool find_dns(const char *word, const char *bind, struct run_engine *ret)
+{
+    static struct spotnik_peers_spec spec;
+
+    if (spotnik_peers_spec_parse(word, &spec))
+        return complain("%s", spotnik_last_error());
+    if (!own_address(bind, ret))
+        return false;
+    ret->port = spec.port;
+    snprintf(ret->peers, sizeof(ret->peers), "%s", word);
+    snprintf(ret->said, sizeof(ret->said),
+             "peers: %.150s, %u processes; workers here listen on %s from port %u on", word, spec.count,
+             ret->bind, ret->port);
+    return true;
+}
+
+/* ---- a command that prints hosts: a file of hosts that a child of ours keeps up to date ---- */
+
+/* One host on each line, as for Horovod: what stands behind a colon is a number of slots. False: the command failed, or knows
+ * no host; the file stays as it was. */
+static bool hosts_write(const char *command, const char *path)
+{
+    char line[512], word[512], temporary[300];
+    uint32_t count = 0;
+
+    snprintf(temporary, sizeof(temporary), "%s.new", path);
+    FILE *pipe = popen(command, "re"), *file = fopen(temporary, "we");
+    while (pipe && file && fgets(line, sizeof(line), pipe))
+        if (sscanf(line, " %511s", word) == 1 && word[0] != '#') {
+            char *colon = strchr(word, ':');
+            if (colon && !strchr(colon + 1, ':'))
+                *colon = 0;
+            fprintf(file, "%s\n", word);
+            count++;
+        }
+    bool fine = pipe && pclose(pipe) == 0 && count > 0;
+    if (file && fclose(file) != 0)
+        fine = false;
+    if (fine && rename(temporary, path) == 0)
+        return true;
+    unlink(temporary);
+    return false;
+}
+
+/* Until the agent ends. */
+static void hosts_keep(const char *command, const char *path)
+{
+    static const struct timespec pause = { .tv_sec = 5 };
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigprocmask(SIG_SETMASK, &set, NULL);
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    while (sigtimedwait(&set, NULL, &pause) != SIGTERM)
+        hosts_write(command, path);
+    unlink(path);
+    _exit(0);
+}
+
+static bool find_exec(const char *command, const char *bind, struct run_engine *ret)
+{
+    char path[200], word[256];
+    const char *base = word_of("TMPDIR");
+
+    snprintf(path, sizeof(path), "%.150s/spotnik-hosts-XXXXXX", base ? base : "/tmp");
+    int fd = mkstemp(path);
+    if (fd < 0)
+        return complain("cannot make %s: %s", path, strerror(errno));
+    close(fd);
+    snprintf(word, sizeof(word), "hosts:%s", path);
+    if (!hosts_write(command, path)) {
+        unlink(path);
+        return complain("exec:%s failed, or printed no host; it must print one on each line", command);
+    }
+    fflush(NULL);
+    if (fork() == 0)
+        hosts_keep(command, path);
+    return find_dns(word, bind, ret);
+}
+
+/* Only where there is no doubt: a step of several tasks, or several nodes. */
+static bool find_auto(const char *bind, struct run_engine *ret)
+{
+    const char *tasks = word_of("SLURM_STEP_NUM_TASKS"), *nodes = word_of("SKYPILOT_NUM_NODES");
+
+    if (word_of("SLURM_STEP_ID") && tasks && atoi(tasks) > 1 && !word_of("SLURM_ARRAY_JOB_ID"))
+        return find_slurm("", bind, ret);
+    if (nodes && atoi(nodes) > 1 && word_of("SKYPILOT_NODE_IPS"))
+        return find_skypilot(bind, ret);
+    return true;
+}
+
+bool run_engine_find(const char *word, const char *bind, struct run_engine *ret)
+{
+    bool wants_own = bind && !strcmp(bind, "auto");
+
+    *ret = (struct run_engine){ .port = 0 };
+    bind = wants_own ? NULL : bind;
+    if (bind && strchr(bind, ':') && bind[0] != '[' && strchr(bind, ':') == strrchr(bind, ':'))
+        bind = NULL; /* with a port: the user knows better; it stays in SPOTNIK_BIND */
+    if (!word || !*word || !strcmp(word, "auto"))
+        return find_auto(bind, ret) && (!wants_own || ret->bind[0] || own_address(NULL, ret));
+    if (!strncmp(word, "slurm", 5) && (word[5] == 0 || word[5] == ':'))
+        return find_slurm(word + 5 + (word[5] == ':'), bind, ret);
+    if (!strcmp(word, "skypilot"))
+        return find_skypilot(bind, ret);
+    if (!strncmp(word, "exec:", 5))
+        return find_exec(word + 5, bind, ret);
+    if (!strncmp(word, "dns://", 6) || !strncmp(word, "hosts:", 6))
+        return find_dns(word, bind, ret);
+    snprintf(ret->peers, sizeof(ret->peers), "%s", word);
+    if (strlen(word) >= sizeof(ret->peers))
+        return complain("--peers is too long");
+    return !wants_own || own_address(NULL, ret);
+}

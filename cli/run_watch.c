@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the members tell the agent through the table of slots, and what follows for the run: when the job is done, when its members
+ * wait for others, when nobody can come. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/time.h"
+#include "run_state.h"
+#include "sync/policy.h"
+
+/* Members that wait are news after this time: a newcomer may be on its way. Before the first step, all are. */
+#define NEWS_NS SPOTNIK_S
+#define NEWS_START_NS (10 * SPOTNIK_S)
+
+static const struct spotnik_slot *slot_of(const struct run *run, const struct agent_worker *worker)
+{
+    return &run->agent.slots->slot[worker - run->agent.worker];
+}
+
+uint64_t run_committed(const struct run *run, const struct agent_worker *worker)
+{
+    return __atomic_load_n(&slot_of(run, worker)->committed, __ATOMIC_ACQUIRE);
+}
+
+uint32_t run_members(const struct run *run)
+{
+    uint32_t members = 0;
+
+    for (uint32_t i = 0; i < run->agent.places; i++)
+        members += run->agent.worker[i].pid && run_committed(run, &run->agent.worker[i]);
+    return members;
+}
+
+static double real(const uint64_t *bits)
+{
+    uint64_t read = __atomic_load_n(bits, __ATOMIC_RELAXED);
+    double value;
+
+    memcpy(&value, &read, sizeof(value));
+    return value;
+}
+
+/* Members change strategy together: the first one seen speaks for all. */
+static void look_at_sync(struct run *run)
+{
+    for (uint32_t i = 0; i < run->agent.places && run->options->watch_sync; i++) {
+        const struct spotnik_slot *slot = &run->agent.slots->slot[i];
+        uint64_t step = __atomic_load_n(&slot->told_step, __ATOMIC_ACQUIRE);
+        if (step <= run->told_step)
+            continue;
+        uint64_t what = __atomic_load_n(&slot->told_what, __ATOMIC_RELAXED);
+        run->told_step = step;
+        run_say(run, "step %llu: %s from here on: %s (%.3f, limit %.3f)", (unsigned long long)step,
+                (what & 0xff) == SPOTNIK_SYNC_ASYNCHRONOUS ? "asynchronous" : "synchronous",
+                spotnik_sync_reason_text((enum spotnik_sync_reason)(what >> 8 & 0xff)), real(&slot->told_value),
+                real(&slot->told_limit));
+    }
+}
+
+static void look_at_steps(struct run *run, uint64_t now_ns)
+{
+    for (uint32_t i = 0; i < run->agent.places; i++) {
+        const struct agent_worker *worker = &run->agent.worker[i];
+        uint64_t step = worker->pid ? run_committed(run, worker) : 0;
+        if (step > run->most_step)
+            run->most_step = step;
+    }
+    if (run->most_step && run->kill_ns == SPOTNIK_NEVER && run->options->kill_every_ns)
+        run->kill_ns = now_ns + run->options->kill_every_ns;
+}
+
+/* A member that ends with the job is at most one step behind the others. */
+static void look_at_ends(struct run *run)
+{
+    if (!run->ended || run->ended_told || run->finished || run->most_step <= run->ended_step + 1)
+        return;
+    run->ended_told = true;
+    run_say(run,
+            "w%u ended with status 0 after step %llu, and the others train on: taken for a leave, not for the end of the job. A "
+            "program that joins late must skip what is over (in PyTorch: for epoch in spotnik.epochs(count))",
+            run->ended_number, (unsigned long long)run->ended_step);
+}
+
+/* The member that waits for most speaks for all. */
+static void look_at_waits(struct run *run, uint64_t now_ns)
+{
+    uint32_t waits = 0, needed = 0;
+
+    for (uint32_t i = 0; i < run->agent.places; i++) {
+        const struct agent_worker *worker = &run->agent.worker[i];
+        uint32_t wanted = worker->pid ? __atomic_load_n(&slot_of(run, worker)->needed, __ATOMIC_ACQUIRE) : 0;
+        if (wanted > needed) {
+            needed = wanted;
+            waits = __atomic_load_n(&slot_of(run, worker)->size, __ATOMIC_RELAXED);
+        }
+    }
+    if (waits != run->waits || needed != run->needed) {
+        if (run->waits_told && !needed)
+            run_say(run, "enough members are here: steps go on");
+        run->waits = waits;
+        run->needed = needed;
+        run->waits_ns = now_ns;
+        run->waits_told = run->waits_told && needed && !run->most_step;
+    }
+    if (needed && !run->waits_told && now_ns - run->waits_ns >= (run->most_step ? NEWS_NS : NEWS_START_NS)) {
+        run->waits_told = true;
+        run_say(run, "%u of %u needed are here: steps wait", waits, needed);
+    }
+}
+
+void run_look(struct run *run, uint64_t now_ns)
+{
+    look_at_sync(run);
+    look_at_steps(run, now_ns);
+    look_at_ends(run);
+    look_at_waits(run, now_ns);
+}
+
+bool run_is_done(const struct run *run)
+{
+    if (!run->ended || run->ended_step < run->most_step)
+        return false;
+    return run->most_step ? !run_members(run) : !agent_running(&run->agent);
+}
+
+void run_ended(struct run *run, const struct agent_worker *worker)
+{
+    uint64_t step = run_committed(run, worker);
+
+    if (!run->ended || step >= run->ended_step) {
+        run->ended_step = step;
+        run->ended_number = worker->number;
+        run->ended_told = false;
+    }
+    run->ended = true;
+    if (step > run->most_step)
+        run->most_step = step;
+    if (__atomic_load_n(&slot_of(run, worker)->done, __ATOMIC_ACQUIRE))
+        run->finished = true;
+}
+
+bool run_is_stuck(const struct run *run)
+{
+    bool replaced = run->options->respawn && !run->crashing;
+    bool traced = run->churn_at < run->options->churn.event_count;
+
+    return run->needed && run->options->local && !replaced && !traced && !run->stage && agent_running(&run->agent) < run->needed;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `spotnik backtest --calibration`: chances stated for starts in traces, and what then came. */
+#ifndef SPOTNIK_CLI_CALIBRATE_H
+#define SPOTNIK_CLI_CALIBRATE_H
+
+#include "plan/fault.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct spotnik_calibrate {
+    const char *const *traces, *const *climates; /* files; without climates the built-in ones count */
+    size_t trace_count, climate_count;
+    double work_s, deadline_s; /* 0: a set of jobs, from 4 to 36 h, from easy to hard */
+    double startup_s, stride_s, block_s, past_s;
+    unsigned machines, runs, regimes;
+    bool unknown; /* nothing is known of the place */
+    const char *plot;
+    bool json;
+};
+
+int spotnik_calibrate(const struct spotnik_calibrate *call, struct spotnik_fault *fault);
+
+#endif

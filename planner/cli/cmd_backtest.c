@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `spotnik backtest`: a policy over many windows of spot availability; means and deviations as JSON. */
+#include "calibrate.h"
+#include "cmd_backtest.h"
+#include "plan/climate.h"
+#include "plan/foresight.h"
+#include "plan/omniscient.h"
+#include "plan/policy.h"
+#include "plan_args.h"
+#include "plan_known.h"
+
+#include <getopt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char usage[] =
+    "usage: spotnik backtest --windows FILE [--windows FILE]... --policy P --work 48h --deadline 60h "
+    "--changeover 12m\n"
+    "                        [--price-ratio k | --spot-prices FILE [--on-demand-usd X]] [--pair-speed x] "
+    "[--notice 2m]\n"
+    "                        [--slices n] [--stride 6h] [--each] [--climates FILE]...\n"
+    "       spotnik backtest --learn FILE...\n"
+    "\n"
+    "Policies: on-demand, greedy, sliced, uniform, foresight (these hold one machine at a time), spotnik "
+    "(foresight,\n"
+    "holding a spot and an on-demand machine side by side when that pays), omniscient (a bound: knows the "
+    "future, in\n"
+    "ticks, one machine). --pair-speed says how fast two machines together are (1 to 2, spotnik: 1.8); with "
+    "1 "
+    "the old\n"
+    "machine only works on while its successor starts. Any policy but omniscient takes it.\n"
+    "Costs are in hours of spot price; changeovers are billed. With --spot-prices (timestamp_utc, "
+    "spot_usd_per_h) they\n"
+    "are in hours of the mean spot price, by the second, and window i starts i strides into the history. A "
+    "raw trace is\n"
+    "cut into windows, one every --stride. --notice warns before a loss. --climates learns the policy's "
+    "prior "
+    "from other\n"
+    "traces than the built-in ones; --learn prints such a prior. --cap-usd: spot is taken back above this price; foresight\n"
+    "and spotnik never pay more than on-demand. bound: no policy can be cheaper.\n"
+    "\n"
+    "       spotnik backtest --calibration --windows FILE... [--climates FILE...] [--work 6h --deadline 8h] [--nodes 4]\n"
+    "                        [--stride 6h] [--runs 400] [--regimes 8] [--block 72h] [--past 24h] [--unknown]\n"
+    "                        [--plot FILE.svg] [--json]\n"
+    "\n"
+    "States the chance of a job for many starts, replays it there, and tells how often each decile came true.\n"
+    "docs/traces.md has the formats of all files.\n";
+
+#define FILES_MAX 64
+#define PAIR_SPEED 1.8
+#define CALIBRATION_STARTUP_S 360
+
+struct call {
+    const char *windows[FILES_MAX], *climates[FILES_MAX], *policy;
+    size_t window_count, climate_count;
+    struct spotnik_job_terms terms;
+    double stride_s;
+    struct spotnik_sliced sliced;
+    bool each, learn, calibration, regimes_asked, cap_given, pair_given;
+    double cap_usd_per_h;
+    struct spotnik_calibrate calibrate;
+    const char *prices_path;
+    struct spotnik_prices prices;
+    double on_demand_usd_per_h; /* 0: the price ratio says it */
+    double mean_usd_per_h;      /* of the history */
+};
+
+struct sums {
+    double total, squares;
+};
+
+struct tally {
+    struct sums on_demand_h, spot_h, on_demand_billed_h, spot_billed_h, cost, work_cost, finish_h;
+    double changeovers, revocations;
+    size_t windows, missed;
+};
+
+static void sums_add(struct sums *sums, double value)
+{
+    sums->total += value;
+    sums->squares += value * value;
+}
+
+static double sums_sd(const struct sums *sums, size_t n)
+{
+    double mean = sums->total / (double)n;
+
+    return n > 1 ? sqrt(fmax(0, sums->squares - (double)n * mean * mean) / (double)(n - 1)) : 0;
+}
+
+static void tally_add(struct tally *tally, const struct spotnik_job_result *result, double price_ratio)
+{
+    sums_add(&tally->on_demand_h, result->on_demand_work_s / 3600);
+    sums_add(&tally->spot_h, result->spot_work_s / 3600);
+    sums_add(&tally->on_demand_billed_h, result->on_demand_billed_s / 3600);
+    sums_add(&tally->spot_billed_h, result->spot_billed_s / 3600);
+    sums_add(&tally->cost, spotnik_backtest_cost(result, price_ratio));
+    sums_add(&tally->work_cost, (result->spot_work_s + price_ratio * result->on_demand_work_s) / 3600);
+    sums_add(&tally->finish_h, result->finish_s / 3600);
+    tally->changeovers += result->changeovers;
+    tally->revocations += result->revocations;
+    tally->missed += result->missed;
+    tally->windows++;
+}
+
+/* Loads one file as windows that cover the deadline. */
+static int windows_ready(const struct call *call, const char *path, struct spotnik_windows *windows_out,
+                         struct spotnik_fault *fault)
+{
+    struct spotnik_windows raw;
+
+    if (spotnik_windows_load(path, &raw, fault))
+        return -1;
+    if (raw.count > 1
+        || (double)raw.windows[0].ticks * raw.tick_s < call->terms.deadline_s + call->stride_s) {
+        *windows_out = raw;
+        return 0;
+    }
+    int rc = spotnik_windows_cut(&raw, call->terms.deadline_s, call->stride_s, windows_out, fault);
+    spotnik_windows_free(&raw);
+    return rc;
+}
+
+static int file_run(const struct call *call, const char *path, const struct spotnik_policy *policy,
+                    struct tally *tally, struct spotnik_fault *fault)
+{
+    struct spotnik_job_result result;
+    struct spotnik_windows windows;
+    int rc = windows_ready(call, path, &windows, fault);
+
+    if (rc)
+        return rc;
+    for (size_t i = 0; !rc && i < windows.count; i++) {
+        struct spotnik_job_terms terms = call->terms;
+        terms.prices_from_s = (double)i * call->stride_s; /* windows do not say when they were */
+        rc = policy->choose
+                 ? spotnik_backtest_run(&windows.windows[i], windows.tick_s, &terms, policy, &result, fault)
+                 : (strcmp(policy->name, "bound") ? spotnik_omniscient_run : spotnik_bound_run)(
+                     &windows.windows[i], windows.tick_s, &terms, &result, fault);
+        if (rc)
+            break;
+        tally_add(tally, &result, call->terms.price_ratio);
+        if (call->each)
+            fprintf(stderr, "%s window %zu: on-demand %.3f h, spot %.3f h, cost %.3f, finished at %.2f h%s\n",
+                    path, i + 1, result.on_demand_work_s / 3600, result.spot_work_s / 3600,
+                    spotnik_backtest_cost(&result, call->terms.price_ratio), result.finish_s / 3600,
+                    result.missed ? ", MISSED" : "");
+    }
+    spotnik_windows_free(&windows);
+    return rc;
+}
+
+static void put_sums(json_t *json, const char *name, const struct sums *sums, size_t n)
+{
+    char key[64];
+    double sd = sums_sd(sums, n);
+
+    json_object_set_new(json, name, json_real(sums->total / (double)n));
+    snprintf(key, sizeof(key), "%s_sd", name);
+    json_object_set_new(json, key, json_real(sd));
+    snprintf(key, sizeof(key), "%s_ci95", name);
+    json_object_set_new(json, key, json_real(1.96 * sd / sqrt((double)n)));
+}
+
+static json_t *tally_json(const struct call *call, const struct tally *tally)
+{
+    double n = (double)tally->windows, all = call->terms.work_s + call->terms.changeover_s;
+    json_t *json = json_pack("{s:s, s:I, s:f, s:f, s:f, s:f, s:f}", "policy", call->policy, "windows",
+                             (json_int_t)tally->windows, "work_h", call->terms.work_s / 3600, "deadline_h",
+                             call->terms.deadline_s / 3600, "changeover_h", call->terms.changeover_s / 3600,
+                             "price_ratio", call->terms.price_ratio, "pair_speed", call->terms.pair_speed);
+
+    put_sums(json, "on_demand_hours", &tally->on_demand_h, tally->windows);
+    put_sums(json, "spot_hours", &tally->spot_h, tally->windows);
+    put_sums(json, "cost", &tally->cost, tally->windows);
+    json_object_set_new(json, "missed_deadlines", json_integer((json_int_t)tally->missed));
+    put_sums(json, "on_demand_billed_hours", &tally->on_demand_billed_h, tally->windows);
+    put_sums(json, "spot_billed_hours", &tally->spot_billed_h, tally->windows);
+    put_sums(json, "cost_of_work_only", &tally->work_cost, tally->windows);
+    if (call->prices_path)
+        json_object_set_new(json, "mean_spot_usd_per_h", json_real(call->mean_usd_per_h));
+    put_sums(json, "finish_h", &tally->finish_h, tally->windows);
+    json_object_set_new(json, "changeovers", json_real(tally->changeovers / n));
+    json_object_set_new(json, "revocations", json_real(tally->revocations / n));
+    json_object_set_new(json, "cost_vs_on_demand",
+                        json_real(tally->cost.total / n / (all / 3600 * call->terms.price_ratio)));
+    return json;
+}
+
+static int climates_load(const struct call *call, struct spotnik_climate *climates,
+                         struct spotnik_fault *fault)
+{
+    for (size_t i = 0; i < call->climate_count; i++) {
+        struct spotnik_windows windows;
+        if (spotnik_windows_load(call->climates[i], &windows, fault))
+            return -1;
+        const char *slash = strrchr(call->climates[i], '/');
+        snprintf(climates[i].name, sizeof(climates[i].name), "%.47s", slash ? slash + 1 : call->climates[i]);
+        spotnik_climate_learn(&windows, &climates[i]);
+        spotnik_windows_free(&windows);
+    }
+    return 0;
+}
+
+/* Regimes for `plan`, where --regimes asks for them. */
+static int learn_regimes(const struct call *call, struct spotnik_fault *fault)
+{
+    struct spotnik_weather weather;
+
+    if (spotnik_climates_learn(call->climates, call->climate_count, call->calibrate.regimes, &weather, fault))
+        return -1;
+    spotnik_weather_print(&weather);
+    return 0;
+}
+
+static int learn(const struct call *call, struct spotnik_fault *fault)
+{
+    static struct spotnik_climate climates[FILES_MAX];
+
+    if (call->regimes_asked)
+        return learn_regimes(call, fault);
+    if (climates_load(call, climates, fault))
+        return -1;
+    for (size_t i = 0; i < call->climate_count; i++) {
+        printf("    {\"%s\",\n     {", climates[i].name);
+        for (int up = 0; up < 2; up++)
+            for (size_t b = 0; b < SPOTNIK_CLIMATE_BUCKETS; b++)
+                printf("%s%.3f%s",
+                       b    ? ", "
+                       : up ? "\n      {"
+                            : "{",
+                       climates[i].end_per_h[up][b],
+                       b < SPOTNIK_CLIMATE_BUCKETS - 1 ? ""
+                       : up                            ? "}}},\n"
+                                                       : "},");
+    }
+    return 0;
+}
+
+/* The policy by name; `foresight` is freed by the caller. */
+static int policy_make(struct call *call, struct spotnik_policy *policy_out,
+                       struct spotnik_foresight **foresight_out, struct spotnik_fault *fault)
+{
+    static struct spotnik_climate climates[FILES_MAX];
+    const char *name = call->policy;
+
+    if (!call->cap_given && call->terms.prices && (!strcmp(name, "spotnik") || !strcmp(name, "foresight")))
+        call->terms.cap = call->terms.price_ratio; /* spot above on-demand is never worth it */
+    if (call->terms.cap > 0 && call->terms.prices)
+        call->terms.price_typical = fmax(0, spotnik_prices_mean_below(call->terms.prices, call->terms.cap));
+    if (!strcmp(name, "spotnik") && !call->pair_given)
+        call->terms.pair_speed = PAIR_SPEED;
+    if (!strcmp(name, "greedy"))
+        *policy_out = spotnik_policy_greedy();
+    else if (!strcmp(name, "uniform") || !strcmp(name, "uniform-progress") || !strcmp(name, "up"))
+        *policy_out = spotnik_policy_uniform();
+    else if (!strcmp(name, "sliced") || !strcmp(name, "time-sliced"))
+        *policy_out = spotnik_policy_sliced(&call->sliced);
+    else if (!strcmp(name, "omniscient") || !strcmp(name, "bound"))
+        *policy_out = (struct spotnik_policy){ .name = name }; /* it does not choose as it goes */
+    else if (!strcmp(name, "on-demand"))
+        *policy_out = spotnik_policy_on_demand();
+    else if (strcmp(name, "foresight") && strcmp(name, "spotnik"))
+        return spotnik_fault_set(
+            fault,
+            "no policy '%s'; there are on-demand, greedy, sliced, uniform, foresight, spotnik, "
+            "omniscient and bound",
+            name);
+    else if (climates_load(call, climates, fault)
+             || spotnik_foresight_new(&call->terms, call->climate_count ? climates : spotnik_climates_builtin,
+                                      call->climate_count ? call->climate_count
+                                                          : spotnik_climates_builtin_count,
+                                      foresight_out, fault))
+        return -1;
+    else
+        *policy_out = spotnik_policy_foresight(*foresight_out);
+    return 0;
+}
+
+/* Prices are counted in their own mean, as without a history. */
+static int prices_load(struct call *call, struct spotnik_fault *fault)
+{
+    if (!call->prices_path)
+        return call->on_demand_usd_per_h > 0 ? spotnik_fault_set(
+                   fault, "--on-demand-usd needs --spot-prices; without, give --price-ratio")
+                                             : 0;
+    if (spotnik_prices_read(call->prices_path, &call->prices, fault))
+        return -1;
+    if (call->on_demand_usd_per_h > 0)
+        call->terms.price_ratio = call->on_demand_usd_per_h / spotnik_prices_mean(&call->prices);
+    call->mean_usd_per_h = spotnik_prices_mean(&call->prices);
+    call->terms.cap = call->cap_usd_per_h / call->mean_usd_per_h;
+    spotnik_prices_normalise(&call->prices);
+    call->terms.prices = &call->prices;
+    return 0;
+}
+
+static int backtest(struct call *call, struct spotnik_fault *fault)
+{
+    struct spotnik_foresight *foresight = NULL;
+    struct spotnik_policy policy;
+    struct tally tally = { 0 };
+
+    if (prices_load(call, fault) || spotnik_job_terms_check(&call->terms, fault)
+        || policy_make(call, &policy, &foresight, fault))
+        return -1;
+    int rc = 0;
+    for (size_t i = 0; !rc && i < call->window_count; i++)
+        rc = file_run(call, call->windows[i], &policy, &tally, fault);
+    spotnik_foresight_free(foresight);
+    spotnik_prices_free(&call->prices);
+    return rc ? rc : spotnik_cli_json(tally_json(call, &tally));
+}
+
+static int calibration(struct call *call, struct spotnik_fault *fault)
+{
+    struct spotnik_calibrate *c = &call->calibrate;
+
+    c->traces = call->windows;
+    c->trace_count = call->window_count;
+    c->climates = call->climates;
+    c->climate_count = call->climate_count;
+    c->work_s = call->terms.work_s;
+    c->deadline_s = call->terms.deadline_s;
+    c->startup_s = call->terms.changeover_s > 0 ? call->terms.changeover_s : CALIBRATION_STARTUP_S;
+    c->stride_s = call->stride_s;
+    if ((c->work_s > 0) != (c->deadline_s > 0))
+        return spotnik_fault_set(fault, "--calibration takes --work and --deadline together, or neither for a set of jobs");
+    return spotnik_calibrate(c, fault);
+}
+
+static bool read_option(void *context, int option)
+{
+    struct call *call = context;
+
+    switch (option) {
+    case 'w':
+        return spotnik_cli_append("backtest", optarg, call->windows, &call->window_count, FILES_MAX);
+    case 'c':
+        return spotnik_cli_append("backtest", optarg, call->climates, &call->climate_count, FILES_MAX);
+    case 'p':
+        call->policy = optarg;
+        return true;
+    case 'W':
+        return spotnik_cli_duration("backtest", "--work", optarg, false, &call->terms.work_s);
+    case 'd':
+        return spotnik_cli_duration("backtest", "--deadline", optarg, false, &call->terms.deadline_s);
+    case 'o':
+        return spotnik_cli_duration("backtest", "--changeover", optarg, false, &call->terms.changeover_s);
+    case 't':
+        return spotnik_cli_duration("backtest", "--stride", optarg, false, &call->stride_s);
+    case 'k':
+        return spotnik_cli_number("backtest", "--price-ratio", optarg, 1e-3, 1e3, &call->terms.price_ratio);
+    case 's':
+        return spotnik_cli_count("backtest", "--slices", optarg, 1, 10000, &call->sliced.slices);
+    case 'v':
+        call->pair_given = true;
+        return spotnik_cli_number("backtest", "--pair-speed", optarg, 0, 2, &call->terms.pair_speed);
+    case 'n':
+        return spotnik_cli_duration("backtest", "--notice", optarg, false, &call->terms.notice_s);
+    case 'H':
+        call->prices_path = optarg;
+        return true;
+    case 'u':
+        return spotnik_cli_number("backtest", "--on-demand-usd", optarg, 1e-6, 1e4,
+                                  &call->on_demand_usd_per_h);
+    case 'e':
+        call->each = true;
+        return true;
+    case 'K':
+        call->cap_given = true;
+        return spotnik_cli_number("backtest", "--cap-usd", optarg, 0, 1e4, &call->cap_usd_per_h);
+    case 'l':
+        call->learn = true;
+        return true;
+    case 'C':
+        call->calibration = true;
+        return true;
+    case 'U':
+        call->calibrate.unknown = true;
+        return true;
+    case 'g':
+        call->calibrate.plot = optarg;
+        return true;
+    case 'j':
+        call->calibrate.json = true;
+        return true;
+    case 'N':
+        return spotnik_cli_count("backtest", "--nodes", optarg, 1, 1024, &call->calibrate.machines);
+    case 'R':
+        call->regimes_asked = true;
+        return spotnik_cli_count("backtest", "--regimes", optarg, 1, SPOTNIK_REGIMES_MAX, &call->calibrate.regimes);
+    case 'r':
+        return spotnik_cli_count("backtest", "--runs", optarg, 20, SPOTNIK_FLEET_RUNS_MAX, &call->calibrate.runs);
+    case 'b':
+        return spotnik_cli_duration("backtest", "--block", optarg, false, &call->calibrate.block_s);
+    case 'P':
+        return spotnik_cli_duration("backtest", "--past", optarg, false, &call->calibrate.past_s);
+    default:
+        return false;
+    }
+}
+
+int spotnik_cmd_backtest(int argc, char **argv)
+{
+    static const struct option options[] = { { "windows", 1, 0, 'w' },
+                                             { "policy", 1, 0, 'p' },
+                                             { "work", 1, 0, 'W' },
+                                             { "deadline", 1, 0, 'd' },
+                                             { "changeover", 1, 0, 'o' },
+                                             { "price-ratio", 1, 0, 'k' },
+                                             { "slices", 1, 0, 's' },
+                                             { "stride", 1, 0, 't' },
+                                             { "pair-speed", 1, 0, 'v' },
+                                             { "each", 0, 0, 'e' },
+                                             { "notice", 1, 0, 'n' },
+                                             { "spot-prices", 1, 0, 'H' },
+                                             { "on-demand-usd", 1, 0, 'u' },
+                                             { "learn", 0, 0, 'l' },
+                                             { "cap-usd", 1, 0, 'K' },
+                                             { "climates", 1, 0, 'c' },
+                                             { "calibration", 0, 0, 'C' },
+                                             { "unknown", 0, 0, 'U' },
+                                             { "plot", 1, 0, 'g' },
+                                             { "json", 0, 0, 'j' },
+                                             { "nodes", 1, 0, 'N' },
+                                             { "regimes", 1, 0, 'R' },
+                                             { "runs", 1, 0, 'r' },
+                                             { "block", 1, 0, 'b' },
+                                             { "past", 1, 0, 'P' },
+                                             { "help", 0, 0, 'h' },
+                                             { 0, 0, 0, 0 } };
+    /* p3.2xlarge: 3.06 USD/h on demand, 0.92 spot (Can't Be Late, section 6) */
+    struct call call = { .terms = { .price_ratio = 3.06 / 0.92 }, .stride_s = 6 * 3600, .sliced = { 10 },
+                         .calibrate = { .machines = 4, .runs = 400, .regimes = SPOTNIK_REGIMES_LEARNED,
+                                        .block_s = 72 * 3600, .past_s = 24 * 3600 } };
+    struct spotnik_fault fault;
+    int done = spotnik_cli_options(argc, argv, "h", options, usage, read_option, &call);
+    if (done >= 0)
+        return done;
+    for (; call.learn && optind < argc; optind++)
+        if (!spotnik_cli_append("backtest", argv[optind], call.climates, &call.climate_count, FILES_MAX))
+            return SPOTNIK_EXIT_USAGE;
+    if (call.calibration && call.window_count && optind == argc) {
+        if (calibration(&call, &fault))
+            return spotnik_cli_refuse("backtest", SPOTNIK_EXIT_FAILED, "%s", fault.text);
+        return SPOTNIK_EXIT_OK;
+    }
+    if (optind < argc || (!call.learn && (!call.window_count || !call.policy || !(call.terms.work_s > 0)))) {
+        fputs(usage, stderr);
+        return SPOTNIK_EXIT_USAGE;
+    }
+    if (call.learn ? learn(&call, &fault) : backtest(&call, &fault))
+        return spotnik_cli_refuse("backtest", SPOTNIK_EXIT_FAILED, "%s", fault.text);
+    return SPOTNIK_EXIT_OK;
+}

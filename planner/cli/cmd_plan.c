@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `spotnik plan`: how many of which machine, spot or not, with which batch, to be done by a deadline or
+ * under a budget, and how sure. */
+#include "cmd_plan.h"
+#include "plan/store.h"
+#include "plan_args.h"
+#include "plan_known.h"
+#include "plan_output.h"
+#include "plan/filter.h"
+#include "plan_status.h"
+#include "price_cache.h"
+
+#include <getopt.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char usage[] =
+    "usage: spotnik plan [explain] [--deadline 6h] [--budget 40] --target epochs=90 [--profile run.db|FILE]\n"
+    "                    [--prices FILE]... [--advisor FILE] [--history TYPE=FILE]... [--confidence 0.95]\n"
+    "                    [--cloud C] [--region R] [--zone Z] [--type T] [--accelerator A] [--gpu-memory GiB] [--quota TYPE=N]\n"
+    "                    [--machines 64] [--only spot|on-demand] [--losses-per-h X | --churn TRACE "
+    "[--speedup X]]\n"
+    "                    [--availability TYPE[@ZONE]=TRACE]... [--climates TRACE]... [--lifetimes FILE [--cap 24h]]\n"
+    "                    [--from-status FILE [--running TYPE[@ZONE]=spot|on-demand[:N]]... [--batch N] "
+    "[--elapsed 2h]\n"
+    "                    [--spent X]] [--store FILE.db] [--seed N] [--runs N] [--plot FILE.svg]\n"
+    "                    [-o table|json|skypilot|ec2-fleet|kubernetes|slurm] [-- command...]\n"
+    "\n"
+    "Without --prices those that `spotnik prices update` has kept count (a week at most, else --prices-age), or the\n"
+    "built-in table (--prices builtin);\n"
+    "without --profile an example job counts. Filters take patterns (\"us-*\") and may be repeated. --target is epochs=N, "
+    "steps=N or\n"
+    "samples=N. Without deadline and budget the knee of the Pareto front is chosen. --availability tells what was seen "
+    "of\n"
+    "a place until now; of places without it only how such machines fare in general (--climates learns that from your\n"
+    "traces). --churn replays a trace for all spot machines, every run from another instant. docs/traces.md has the\n"
+    "formats. "
+    "--from-status re-plans\n"
+    "from what `spotnik status --json` printed: --running says what the members are rented as, and they "
+    "stay.\n"
+    "Exit status: 0 a plan, 1 no plan or bad input, 2 bad usage.\n";
+
+#define FILES_MAX 16
+
+struct call {
+    struct spotnik_wish wish;
+    struct spotnik_profile profile;
+    struct spotnik_catalog catalog;
+    struct spotnik_plan_context context;
+    const char *profile_path, *prices[FILES_MAX], *histories[FILES_MAX], *advisor, *store, *plot, *format,
+        *churn_path;
+    struct spotnik_standing standing;
+    struct spotnik_trace churn;
+    double speedup; /* of the trace */
+    struct spotnik_filter filter;
+    double prices_age_s;
+    struct spotnik_known known;
+    const char *target;
+    size_t price_count, history_count;
+    bool explain;
+};
+
+static int target_read(struct call *call, struct spotnik_fault *fault)
+{
+    static const char *const kinds[] = { "epochs=", "steps=", "samples=" };
+    double value;
+
+    for (size_t i = 0; call->target && i < 3; i++) {
+        if (strncmp(call->target, kinds[i], strlen(kinds[i])))
+            continue;
+        if (!spotnik_number_parse(call->target + strlen(kinds[i]), &value) || !(value > 0))
+            return spotnik_fault_set(fault, "--target '%s': what follows '=' is not a number above zero%s",
+                                     call->target,
+                                     strchr(call->target, ',') ? " (decimals are written with a point)" : "");
+        double samples = i == 1 ? value * call->profile.reference_batch : value;
+        call->wish.work.epochs = i == 0 ? value : samples / call->profile.samples_per_epoch;
+        return 0;
+    }
+    return spotnik_fault_set(fault, "--target is epochs=N, steps=N or samples=N%s%s",
+                             call->target ? ", not " : "", call->target ? call->target : "");
+}
+
+/* A profile from a description file or from a store ("run.db" or "run.db#name"). */
+static int profile_load(struct call *call, struct spotnik_fault *fault)
+{
+    char path[512];
+    struct spotnik_store *store;
+
+    if (!call->profile_path) {
+        spotnik_profile_builtin(&call->profile);
+        return 0;
+    }
+    snprintf(path, sizeof(path), "%s", call->profile_path);
+    char *name = strchr(path, '#');
+    if (name)
+        *name++ = '\0';
+    if (!spotnik_store_is(path))
+        return spotnik_profile_read(call->profile_path, &call->profile, fault);
+    if (spotnik_plan_store_open(path, &store, fault))
+        return -1;
+    int rc = spotnik_store_profile_get(store, name, &call->profile, fault);
+    spotnik_store_close(store);
+    return rc;
+}
+
+static int prices_load(struct call *call, struct spotnik_fault *fault)
+{
+    struct spotnik_store *store;
+    bool kept = false, builtin = call->price_count == 1 && !strcmp(call->prices[0], "builtin");
+    int rc = 0;
+
+    if (!call->price_count && spotnik_price_cache_load(&call->catalog, call->prices_age_s, &kept, fault))
+        return -1;
+    if (((!call->price_count && !kept) || builtin) && spotnik_catalog_builtin(&call->catalog, fault))
+        return -1;
+    for (size_t i = 0; !rc && !builtin && i < call->price_count; i++) {
+        if (!spotnik_store_is(call->prices[i])) {
+            rc = spotnik_catalog_read(&call->catalog, call->prices[i], fault);
+            continue;
+        }
+        rc = spotnik_plan_store_open(call->prices[i], &store, fault);
+        if (!rc) {
+            spotnik_catalog_free(&call->catalog);
+            rc = spotnik_store_prices_get(store, &call->catalog, fault);
+            spotnik_store_close(store);
+        }
+    }
+    if (!rc)
+        spotnik_catalog_complete(&call->catalog);
+    if (!rc && call->advisor)
+        rc = spotnik_catalog_advise(&call->catalog, call->advisor, fault);
+    for (size_t i = 0; !rc && i < call->history_count; i++)
+        rc = spotnik_catalog_history(&call->catalog, call->histories[i], fault);
+    return rc ? rc : spotnik_catalog_filter(&call->catalog, &call->filter, fault);
+}
+
+/* A trace to replay, from a random instant for every run unless it says where to begin. */
+static int churn_load(struct call *call, struct spotnik_fault *fault)
+{
+    if (!call->churn_path)
+        return 0;
+    if (spotnik_trace_load(call->churn_path, &call->churn, fault))
+        return -1;
+    spotnik_trace_scale(&call->churn, 1 / call->speedup);
+    call->wish.work.churn = &call->churn;
+    return 0;
+}
+
+static int remember(struct call *call, const struct spotnik_plan *plan, struct spotnik_fault *fault)
+{
+    struct spotnik_store *store;
+    char fleet[192];
+
+    if (!call->store)
+        return 0;
+    if (spotnik_plan_store_open(call->store, &store, fault))
+        return -1;
+    int rc = call->price_count ? spotnik_store_prices_put(store, &call->catalog, fault) : 0;
+    if (!rc && plan->found) {
+        const struct spotnik_candidate *c = &plan->candidates[0];
+        spotnik_fleet_describe(&c->fleet, fleet, sizeof(fleet));
+        rc = spotnik_store_plan_put(store, call->profile.name, fleet, c->fleet.batch, c->outcome.time_mean_s,
+                                    c->outcome.cost_mean_usd, fault);
+    }
+    spotnik_store_close(store);
+    return rc;
+}
+
+static int plan_run(struct call *call, spotnik_plan_printer print, struct spotnik_fault *fault)
+{
+    struct spotnik_plan *plan = calloc(1, sizeof(*plan));
+
+    call->context.plan = plan;
+    call->context.profile = &call->profile;
+    call->context.wish = &call->wish;
+    call->context.catalog = &call->catalog;
+    int rc = plan ? 0 : spotnik_fault_set(fault, "out of memory");
+    if (!rc)
+        rc = profile_load(call, fault) || target_read(call, fault) || prices_load(call, fault)
+                     || churn_load(call, fault)
+                     || spotnik_known_load(&call->known, &call->catalog, &call->wish.work, fault)
+                     || spotnik_standing_apply(&call->standing, &call->profile, &call->catalog, &call->wish,
+                                               fault)
+                     || spotnik_plan_make(&call->catalog, &call->profile, &call->wish, plan, fault)
+                     || (call->plot && spotnik_plan_plot(&call->context, call->plot, fault))
+                     || remember(call, plan, fault)
+                 ? -1
+                 : 0;
+    if (!rc && print(&call->context, stdout))
+        rc = spotnik_fault_set(fault, "%s", *plan->binding ? plan->binding
+                                                   : "this format cannot say this plan (ec2-fleet rents from AWS "
+                                                     "alone: --cloud aws), or the output cannot be written");
+    else if (!rc && !plan->found)
+        rc = spotnik_fault_set(fault, "%s", plan->binding);
+    spotnik_trace_free(&call->churn);
+    spotnik_known_free(&call->known);
+    free(plan);
+    return rc;
+}
+
+static bool read_number(struct call *call, int option)
+{
+    double value;
+
+    switch (option) {
+    case 'd':
+        return spotnik_cli_duration("plan", "--deadline", optarg, false, &call->wish.deadline_s)
+               && (call->wish.deadline_s > 0
+                   || spotnik_cli_refuse("plan", 0, "--deadline is not above zero"));
+    case 'b':
+        return spotnik_cli_number("plan", "--budget", optarg, 1e-9, 1e12, &call->wish.budget_usd);
+    case 'B':
+        return spotnik_cli_number("plan", "--batch", optarg, 1, 1e9, &call->standing.batch);
+    case 'E':
+        return spotnik_cli_duration("plan", "--elapsed", optarg, false, &call->standing.elapsed_s);
+    case 'X':
+        return spotnik_cli_number("plan", "--spent", optarg, 0, 1e12, &call->standing.spent_usd);
+    case 'U':
+        return spotnik_cli_number("plan", "--speedup", optarg, 1e-3, 1e6, &call->speedup);
+    case 'c':
+        return spotnik_cli_number("plan", "--confidence", optarg, 0.01, 0.9999, &call->wish.confidence);
+    case 'G':
+        return spotnik_cli_duration("plan", "--cap", optarg, false, &call->wish.work.cap_s);
+    case 'l':
+        return spotnik_cli_number("plan", "--losses-per-h", optarg, 0, 1000, &call->wish.work.losses_per_h);
+    case 'm':
+        return spotnik_cli_count("plan", "--machines", optarg, 1, 1024, &call->wish.machines_most);
+    case 'r':
+        return spotnik_cli_count("plan", "--runs", optarg, 20, SPOTNIK_FLEET_RUNS_MAX, &call->wish.runs);
+    case 'e':
+        if (!spotnik_cli_number("plan", "--seed", optarg, 0, 9e15, &value))
+            return false;
+        call->wish.seed = (uint64_t)value;
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool pattern_add(struct spotnik_patterns *patterns)
+{
+    return spotnik_cli_append("plan", optarg, patterns->list, &patterns->count, SPOTNIK_PATTERNS_MAX);
+}
+
+/* "p4d.*=2" */
+static bool quota_add(struct call *call)
+{
+    char *number = strchr(optarg, '=');
+    unsigned machines;
+
+    if (!number || call->wish.quota_count == SPOTNIK_QUOTAS_MAX)
+        return spotnik_cli_refuse("plan", 0, "--quota '%s' is not TYPE=N, or there are more than %d", optarg,
+                                  SPOTNIK_QUOTAS_MAX) != 0;
+    *number++ = '\0';
+    if (!spotnik_cli_count("plan", "--quota", number, 0, 1024, &machines))
+        return false;
+    call->wish.quotas[call->wish.quota_count].type = optarg;
+    call->wish.quotas[call->wish.quota_count++].machines = machines;
+    return true;
+}
+
+enum { CLOUD = 256, REGION, ZONE, TYPE, ACCELERATOR, GPU_MEMORY, QUOTA, PRICES_AGE };
+
+static bool read_filter(struct call *call, int option)
+{
+    switch (option) {
+    case CLOUD:
+        return pattern_add(&call->filter.clouds);
+    case REGION:
+        return pattern_add(&call->filter.regions);
+    case ZONE:
+        return pattern_add(&call->filter.zones);
+    case TYPE:
+        return pattern_add(&call->filter.types);
+    case ACCELERATOR:
+        return pattern_add(&call->filter.accelerators);
+    case GPU_MEMORY:
+        return spotnik_cli_number("plan", "--gpu-memory", optarg, 0, 1e5, &call->filter.accelerator_gib);
+    case QUOTA:
+        return quota_add(call);
+    case PRICES_AGE:
+        return spotnik_cli_duration("plan", "--prices-age", optarg, false, &call->prices_age_s);
+    default:
+        return false;
+    }
+}
+
+static bool read_option(void *context, int option)
+{
+    struct call *call = context;
+    switch (option) {
+    case 't':
+        call->target = optarg;
+        return true;
+    case 'p':
+        call->profile_path = optarg;
+        return true;
+    case 'P':
+        return spotnik_cli_append("plan", optarg, call->prices, &call->price_count, FILES_MAX);
+    case 'H':
+        return spotnik_cli_append("plan", optarg, call->histories, &call->history_count, FILES_MAX);
+    case 'a':
+        call->advisor = optarg;
+        return true;
+    case 's':
+        call->standing.path = optarg;
+        return true;
+    case 'R':
+        return spotnik_cli_append("plan", optarg, call->standing.running, &call->standing.running_count,
+                                  SPOTNIK_RUNNING_MAX);
+    case 'C':
+        call->churn_path = optarg;
+        return true;
+    case 'A':
+        return spotnik_cli_append("plan", optarg, call->known.seen, &call->known.seen_count, SPOTNIK_SEEN_MAX);
+    case 'K':
+        return spotnik_cli_append("plan", optarg, call->known.climates, &call->known.climate_count, SPOTNIK_SEEN_MAX);
+    case 'L':
+        call->known.lifetimes = optarg;
+        return true;
+    case 'S':
+        call->store = optarg;
+        return true;
+    case 'g':
+        call->plot = optarg;
+        return true;
+    case 'o':
+        call->format = optarg;
+        return true;
+    case 'y':
+        call->wish.spot = !strcmp(optarg, "spot");
+        call->wish.on_demand = !strcmp(optarg, "on-demand");
+        return call->wish.spot || call->wish.on_demand
+               || spotnik_cli_refuse("plan", 0, "--only is spot or on-demand, not '%s'", optarg);
+    default:
+        return read_filter(call, option) || read_number(call, option);
+    }
+}
+
+/* One word as a shell reads it back: as it is, or in single quotes. Returns how far it got. */
+static size_t word_quote(const char *word, char *to, size_t room)
+{
+    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,@%+";
+    size_t used = 0;
+
+    if (*word && !word[strspn(word, safe)])
+        return (size_t)snprintf(to, room, "%s", word);
+    used += (size_t)snprintf(to, room, "'");
+    for (; *word && used + 6 < room; word++)
+        used += (size_t)snprintf(to + used, room - used, *word == '\'' ? "'\\%c'" : "%c", *word);
+    return used + (size_t)snprintf(to + used, room - used, "'");
+}
+
+/* The words after "--" as one shell command; false when they are too long to keep. */
+static bool command_join(struct call *call, int argc, char **argv)
+{
+    char *to = call->context.command;
+    size_t used = 0, room = sizeof(call->context.command);
+
+    snprintf(to, room, "./train");
+    for (int i = optind; i < argc; i++) {
+        if (used + 6 * strlen(argv[i]) + 8 > room)
+            return false;
+        if (i > optind)
+            to[used++] = ' ';
+        used += word_quote(argv[i], to + used, room - used);
+    }
+    return true;
+}
+
+int spotnik_cmd_plan(int argc, char **argv)
+{
+    static const struct option options[] = { { "deadline", 1, 0, 'd' },
+                                             { "budget", 1, 0, 'b' },
+                                             { "target", 1, 0, 't' },
+                                             { "profile", 1, 0, 'p' },
+                                             { "prices", 1, 0, 'P' },
+                                             { "history", 1, 0, 'H' },
+                                             { "advisor", 1, 0, 'a' },
+                                             { "confidence", 1, 0, 'c' },
+                                             { "machines", 1, 0, 'm' },
+                                             { "only", 1, 0, 'y' },
+                                             { "losses-per-h", 1, 0, 'l' },
+                                             { "from-status", 1, 0, 's' },
+                                             { "running", 1, 0, 'R' },
+                                             { "batch", 1, 0, 'B' },
+                                             { "elapsed", 1, 0, 'E' },
+                                             { "spent", 1, 0, 'X' },
+                                             { "churn", 1, 0, 'C' },
+                                             { "availability", 1, 0, 'A' },
+                                             { "climates", 1, 0, 'K' },
+                                             { "lifetimes", 1, 0, 'L' },
+                                             { "cap", 1, 0, 'G' },
+                                             { "speedup", 1, 0, 'U' },
+                                             { "store", 1, 0, 'S' },
+                                             { "seed", 1, 0, 'e' },
+                                             { "runs", 1, 0, 'r' },
+                                             { "plot", 1, 0, 'g' },
+                                             { "cloud", 1, 0, CLOUD },
+                                             { "region", 1, 0, REGION },
+                                             { "zone", 1, 0, ZONE },
+                                             { "type", 1, 0, TYPE },
+                                             { "accelerator", 1, 0, ACCELERATOR },
+                                             { "gpu-memory", 1, 0, GPU_MEMORY },
+                                             { "quota", 1, 0, QUOTA },
+                                             { "prices-age", 1, 0, PRICES_AGE },
+                                             { "output", 1, 0, 'o' },
+                                             { "help", 0, 0, 'h' },
+                                             { 0, 0, 0, 0 } };
+    struct call call = { .wish = { .deadline_s = INFINITY,
+                                   .budget_usd = INFINITY,
+                                   .confidence = 0.95,
+                                   .machines_most = 64,
+                                   .spot = true,
+                                   .on_demand = true,
+                                   .seed = 1,
+                                   .runs = 400,
+                                   .work = { .losses_per_h = NAN, .together = SPOTNIK_LOSSES_TOGETHER } },
+                         .standing = { .elapsed_s = NAN, .spent_usd = NAN },
+                         .speedup = 1,
+                         .prices_age_s = SPOTNIK_PRICES_FRESH_S,
+                         .format = "table" };
+    struct spotnik_fault fault;
+
+    call.explain = argc > 1 && !strcmp(argv[1], "explain");
+    if (call.explain) {
+        argv[1] = argv[0];
+        argc--;
+        argv++;
+    }
+    int done = spotnik_cli_options(argc, argv, "+o:h", options, usage, read_option, &call);
+    if (done >= 0)
+        return done;
+    spotnik_plan_printer print =
+        call.explain ? spotnik_plan_print_explain : spotnik_plan_printer_find(call.format);
+    if (!print)
+        return spotnik_cli_refuse("plan", SPOTNIK_EXIT_USAGE,
+                                  "-o '%s' is not table, json, skypilot, ec2-fleet, "
+                                  "kubernetes or slurm",
+                                  call.format);
+    if (!command_join(&call, argc, argv))
+        return spotnik_cli_refuse("plan", SPOTNIK_EXIT_USAGE,
+                                  "the command after -- is too long; put it in a script");
+    int rc = plan_run(&call, print, &fault);
+    spotnik_catalog_free(&call.catalog);
+    return rc ? spotnik_cli_refuse("plan", SPOTNIK_EXIT_FAILED, "%s", fault.text) : SPOTNIK_EXIT_OK;
+}

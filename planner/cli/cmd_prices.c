@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `spotnik prices`: gets price lists, joins them, keeps them, and says what they hold and what was left out. */
+#include "cmd_plan.h"
+#include "fetch.h"
+#include "plan/accelerators.h"
+#include "plan/table.h"
+#include "plan_args.h"
+#include "price_cache.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char usage[] =
+    "usage: spotnik prices update [--cloud aws|gcp|azure]... [--from FILE|URL]... [--into FILE]\n"
+    "       spotnik prices show\n"
+    "       spotnik prices accelerators\n"
+    "\n"
+    "update gets SkyPilot's catalogs and the Spot Advisor from the network (all three clouds unless --cloud says less), or\n"
+    "reads --from, in the order given: vms.csv of SkyPilot, the Spot Advisor, the spot and on-demand price pages of AWS, a\n"
+    "table of zone ids and names. It keeps them for `spotnik plan`, which refuses what is older than a week. show tells\n"
+    "how old they are; accelerators has memory, rates and other names of what can be rented.\n"
+    "Exit status: 0 done, 1 no prices or bad input, 2 bad usage.\n";
+
+#define SOURCES_MAX 32
+#define LISTS "https://raw.githubusercontent.com/skypilot-org/skypilot-catalog/master/catalogs/"
+
+static const struct {
+    const char *cloud, *url;
+} defaults[] = {
+    { "aws", LISTS "v8/aws/vms.csv" },
+    { "gcp", LISTS "v8/gcp/vms.csv" },
+    { "azure", LISTS "v6/azure/vms.csv" },
+    { "aws", "https://spot-bid-advisor.s3.amazonaws.com/spot-advisor-data.json" },
+};
+
+struct call {
+    const char *sources[SOURCES_MAX], *clouds[SOURCES_MAX], *into;
+    size_t source_count, cloud_count;
+};
+
+static bool read_option(void *context, int option)
+{
+    struct call *call = context;
+
+    switch (option) {
+    case 'f':
+        return spotnik_cli_append("prices", optarg, call->sources, &call->source_count, SOURCES_MAX);
+    case 'c':
+        if (strcmp(optarg, "aws") && strcmp(optarg, "gcp") && strcmp(optarg, "azure"))
+            return spotnik_cli_refuse("prices", 0, "--cloud is aws, gcp or azure, not '%s'", optarg);
+        return spotnik_cli_append("prices", optarg, call->clouds, &call->cloud_count, SOURCES_MAX);
+    case 'i':
+        call->into = optarg;
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool cloud_wanted(const struct call *call, const char *cloud)
+{
+    for (size_t i = 0; i < call->cloud_count; i++)
+        if (!strcmp(call->clouds[i], cloud))
+            return true;
+    return !call->cloud_count;
+}
+
+static void sources_default(struct call *call)
+{
+    for (size_t i = 0; i < sizeof(defaults) / sizeof(*defaults); i++)
+        if (cloud_wanted(call, defaults[i].cloud))
+            call->sources[call->source_count++] = defaults[i].url;
+}
+
+static void catalog_tell(const struct spotnik_catalog *catalog, FILE *out)
+{
+    static const char *const clouds[] = { "aws", "gcp", "azure" };
+
+    for (size_t c = 0; c < 3; c++) {
+        size_t offers = 0, accelerated = 0, spot = 0;
+        for (size_t i = 0; i < catalog->count; i++) {
+            const struct spotnik_offer *offer = &catalog->offers[i];
+            if (strcmp(offer->cloud, clouds[c]))
+                continue;
+            offers++;
+            accelerated += offer->accelerators > 0;
+            spot += !isnan(offer->spot_usd_per_h);
+        }
+        if (offers)
+            fprintf(out, "%s: %zu offers, %zu with accelerators, %zu with a spot price\n", clouds[c], offers, accelerated,
+                    spot);
+    }
+    for (size_t i = 0; i < catalog->drop_count; i++)
+        fprintf(out, "left out: %zu %s (the first: %s)\n", catalog->drops[i].rows, catalog->drops[i].why,
+                catalog->drops[i].example);
+}
+
+/* Names that the table does not have would be silent holes in every plan. */
+static void strangers_note(struct spotnik_catalog *catalog, FILE *out)
+{
+    struct spotnik_catalog strangers = { 0 };
+
+    for (size_t i = 0; i < catalog->count; i++)
+        if (*catalog->offers[i].accelerator && !spotnik_accelerator_find(catalog->offers[i].accelerator))
+            spotnik_catalog_drop(&strangers, catalog->offers[i].instance, catalog->offers[i].accelerator);
+    for (size_t i = 0; i < strangers.drop_count; i++)
+        fprintf(out, "not in the table of accelerators: %s (%zu offers, such as %s): no memory or rate is known of it\n",
+                strangers.drops[i].why, strangers.drops[i].rows, strangers.drops[i].example);
+}
+
+static int source_read(struct spotnik_catalog *catalog, const char *where, struct spotnik_fault *fault)
+{
+    size_t size, before = catalog->count;
+    char *bytes;
+
+    if (spotnik_source_fetch(where, &bytes, &size, fault))
+        return -1;
+    int rc = spotnik_catalog_source(catalog, where, bytes, size, fault);
+    if (!rc)
+        fprintf(stderr, "spotnik prices: %s: %zu bytes, %zu offers more\n", where, size, catalog->count - before);
+    free(bytes);
+    return rc;
+}
+
+/* In a file beside, then in one step: a plan at the same time reads the old prices or the new ones. */
+static int keep(struct spotnik_catalog *catalog, const char *path, struct spotnik_fault *fault)
+{
+    char beside[1100];
+
+    snprintf(beside, sizeof(beside), "%s.new", path);
+    if (spotnik_catalog_write(catalog, beside, fault))
+        return -1;
+    return rename(beside, path) ? spotnik_fault_set(fault, "%s: cannot write: %s", path, strerror(errno)) : 0;
+}
+
+static int update(struct call *call, struct spotnik_fault *fault)
+{
+    struct spotnik_catalog catalog = { 0 };
+    char path[1024];
+    int rc = 0;
+
+    if (!call->source_count)
+        sources_default(call);
+    if (call->into)
+        snprintf(path, sizeof(path), "%s", call->into);
+    else if (spotnik_price_cache_path(path, sizeof(path), true, fault))
+        return -1;
+    for (size_t i = 0; !rc && i < call->source_count; i++)
+        rc = source_read(&catalog, call->sources[i], fault);
+    if (!rc && !catalog.count)
+        rc = spotnik_fault_set(fault, "no source has a price; the Spot Advisor and zones only add to lists before them");
+    if (!rc) {
+        spotnik_catalog_complete(&catalog);
+        rc = keep(&catalog, path, fault);
+    }
+    if (!rc) {
+        printf("kept in %s\n", path);
+        catalog_tell(&catalog, stdout);
+        strangers_note(&catalog, stdout);
+    }
+    spotnik_catalog_free(&catalog);
+    return rc;
+}
+
+static int show(struct spotnik_fault *fault)
+{
+    struct spotnik_catalog catalog = { 0 };
+    bool there;
+
+    if (spotnik_price_cache_load(&catalog, INFINITY, &there, fault))
+        return -1;
+    if (!there)
+        return spotnik_fault_set(fault, "no prices are kept; `spotnik prices update` gets them");
+    printf("prices %s\n", catalog.source);
+    catalog_tell(&catalog, stdout);
+    spotnik_catalog_free(&catalog);
+    return 0;
+}
+
+static void rate_print(double tflops)
+{
+    if (tflops > 0)
+        printf("  %8.1f", tflops);
+    else
+        printf("  %8s", "-");
+}
+
+static int accelerators(void)
+{
+    const struct spotnik_accelerator *a;
+
+    printf("%-16s  %8s  %8s  %8s  %8s  also called\n", "accelerator", "GiB", "fp32", "bf16", "fp8");
+    for (size_t i = 0; (a = spotnik_accelerator_at(i)); i++) {
+        printf("%-16s  %8.0f", a->name, a->memory_gib);
+        rate_print(a->fp32_tflops);
+        rate_print(a->bf16_tflops);
+        rate_print(a->fp8_tflops);
+        printf("  %s\n", a->aliases);
+    }
+    return 0;
+}
+
+int spotnik_cmd_prices(int argc, char **argv)
+{
+    static const struct option options[] = { { "from", 1, 0, 'f' },
+                                             { "cloud", 1, 0, 'c' },
+                                             { "into", 1, 0, 'i' },
+                                             { "help", 0, 0, 'h' },
+                                             { 0, 0, 0, 0 } };
+    struct call call = { .into = NULL };
+    struct spotnik_fault fault;
+    int done = spotnik_cli_options(argc, argv, "h", options, usage, read_option, &call);
+
+    if (done >= 0)
+        return done;
+    const char *what = optind + 1 == argc ? argv[optind] : "";
+    int rc = !strcmp(what, "update")         ? update(&call, &fault)
+             : !strcmp(what, "show")         ? show(&fault)
+             : !strcmp(what, "accelerators") ? accelerators()
+                                             : 1;
+    if (rc > 0)
+        fputs(usage, stderr);
+    return rc > 0   ? SPOTNIK_EXIT_USAGE
+           : rc < 0 ? spotnik_cli_refuse("prices", SPOTNIK_EXIT_FAILED, "%s", fault.text)
+                    : SPOTNIK_EXIT_OK;
+}

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Plans for people: the table, the explanation, JSON, and the Pareto picture. */
+#include "plan_output.h"
+#include "plan_args.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+spotnik_plan_printer spotnik_plan_printer_find(const char *format)
+{
+    static const struct {
+        const char *name;
+        spotnik_plan_printer print;
+    } formats[] = {
+        { "table", spotnik_plan_print_table },           { "json", spotnik_plan_print_json },
+        { "skypilot", spotnik_plan_print_skypilot },     { "ec2-fleet", spotnik_plan_print_ec2_fleet },
+        { "kubernetes", spotnik_plan_print_kubernetes }, { "slurm", spotnik_plan_print_slurm },
+    };
+
+    for (size_t i = 0; i < sizeof(formats) / sizeof(*formats); i++)
+        if (!strcmp(format, formats[i].name))
+            return formats[i].print;
+    return NULL;
+}
+
+#define TABLE_ROWS 12
+
+static void print_row(const struct spotnik_candidate *c, const char *mark, FILE *out)
+{
+    const struct spotnik_outcome *o = &c->outcome;
+    char fleet[192];
+
+    spotnik_fleet_describe(&c->fleet, fleet, sizeof(fleet));
+    fprintf(out, "%s%-52s %6.0f  %6.2f [%6.2f, %6.2f]  %8.2f [%8.2f, %8.2f]  %4.0f %%  %s\n", mark, fleet,
+            c->fleet.batch, o->time_mean_s / 3600, o->time_low_s / 3600, o->time_high_s / 3600,
+            o->cost_mean_usd, o->cost_low_usd, o->cost_high_usd, 100 * o->both, c->reason);
+}
+
+static void print_drops(const char *what, const struct spotnik_drop *drops, size_t count, FILE *out)
+{
+    for (size_t i = 0; i < count; i++)
+        fprintf(out, "%s: %zu %s (the first: %s)\n", what, drops[i].rows, drops[i].why, drops[i].example);
+}
+
+static void print_wish(const struct spotnik_plan_context *x, FILE *out)
+{
+    fprintf(out, "job %s, %g epochs", x->profile->name, x->wish->work.epochs);
+    if (isfinite(x->wish->deadline_s))
+        fprintf(out, ", deadline %.2f h", x->wish->deadline_s / 3600);
+    if (isfinite(x->wish->budget_usd))
+        fprintf(out, ", budget $%.2f", x->wish->budget_usd);
+    fprintf(out,
+            ", wanted with %.0f %% confidence\nprices: %s; %zu ways to rent, %zu fleets looked at, %u runs "
+            "of each "
+            "below\n",
+            100 * x->wish->confidence, x->catalog->source, x->plan->offers, x->plan->looked_at,
+            x->plan->count ? x->plan->candidates[0].outcome.runs : 0);
+    print_drops("left out", x->catalog->drops, x->catalog->drop_count, out);
+    print_drops("left out", x->plan->left, x->plan->left_count, out);
+    print_drops("note", x->plan->alike, x->plan->alike_count, out);
+    if (x->profile->example)
+        fputs("the profile is the built-in example, not your job: measure yours and give --profile\n", out);
+}
+
+static const struct spotnik_candidate *first_with_spot(const struct spotnik_plan *plan)
+{
+    for (size_t i = 0; i < plan->count; i++)
+        for (size_t j = 0; j < plan->candidates[i].fleet.group_count; j++)
+            if (plan->candidates[i].fleet.groups[j].spot)
+                return &plan->candidates[i];
+    return NULL;
+}
+
+/* A chance of spot machines is about a place; where nothing is known of the place, that is said, and what follows. */
+static void print_doubt(const struct spotnik_plan_context *x, FILE *out)
+{
+    const struct spotnik_candidate *c = first_with_spot(x->plan);
+    struct spotnik_pool pool;
+    char fleet[192];
+    size_t i = 0;
+
+    while (c && !c->fleet.groups[i].spot)
+        i++;
+    if (!c)
+        return;
+    spotnik_group_pool(&c->fleet.groups[i], &x->wish->work, &pool);
+    spotnik_fleet_describe(&c->fleet, fleet, sizeof(fleet));
+    fprintf(out, "\nwhat the chance of %s rests on:\n", fleet);
+    if (pool.kind == SPOTNIK_POOL_UNKNOWN || pool.kind == SPOTNIK_POOL_BAND)
+        fprintf(out,
+                "  nothing was seen of spot capacity for %s%s%s: it is drawn from %s;\n"
+                "  give --availability %s%s%s=TRACE (docs/traces.md) for a chance of your own\n",
+                c->fleet.groups[i].offer->instance, *c->fleet.groups[i].offer->zone ? " in " : "",
+                c->fleet.groups[i].offer->zone, pool.weather->name, c->fleet.groups[i].offer->instance,
+                *c->fleet.groups[i].offer->zone ? "@" : "", c->fleet.groups[i].offer->zone);
+    if (c->outcome.third_short[2] - c->outcome.third_short[0] < 1e-9) {
+        fputs("  capacity is never short in any run\n", out);
+        return;
+    }
+    for (int third = 0; third < 3; third++)
+        fprintf(out, "  %s third of the runs, machines missing up to %3.0f %% of the time: %3.0f %%\n",
+                third == 0 ? "best" : third == 1 ? "next" : "last", 100 * c->outcome.third_short[third],
+                100 * c->outcome.third_both[third]);
+}
+
+int spotnik_plan_print_table(const struct spotnik_plan_context *x, FILE *out)
+{
+    size_t rows = x->plan->count < TABLE_ROWS ? x->plan->count : TABLE_ROWS;
+
+    print_wish(x, out);
+    fprintf(out, "\n  %-52s %6s  %-23s  %-29s  %6s  %s\n", "fleet", "batch", "hours [5 %, 95 %]",
+            "USD [5 %, 95 %]", "chance", "why not");
+    for (size_t i = 0; i < rows; i++)
+        print_row(&x->plan->candidates[i], i == 0 && x->plan->found ? "> " : "  ", out);
+    if (!x->plan->found)
+        fprintf(out, "\nno plan: %s\n", x->plan->binding);
+    print_doubt(x, out);
+    return 0;
+}
+
+/* What the simulation knows of a group's capacity. */
+static void explain_pool(const struct spotnik_plan_context *x, const struct spotnik_group *group, FILE *out)
+{
+    struct spotnik_pool pool;
+
+    spotnik_group_pool(group, &x->wish->work, &pool);
+    switch (pool.kind) {
+    case SPOTNIK_POOL_REPLAY:
+        fputs(", capacity as in the trace", out);
+        break;
+    case SPOTNIK_POOL_SEEN:
+        fprintf(out, ", capacity as seen so far (now %s), going on as in %s", pool.outlook.up ? "there" : "none",
+                pool.weather->name);
+        break;
+    case SPOTNIK_POOL_RATE:
+        fprintf(out, ", %.5f losses per machine and hour, back when there is capacity", pool.high_per_h);
+        break;
+    case SPOTNIK_POOL_BAND:
+        fprintf(out, ", %.5f to %.5f losses per machine and hour (the Advisor's band; wrong in %.0f %% of runs)",
+                pool.low_per_h, pool.high_per_h, 100 * pool.doubt);
+        break;
+    case SPOTNIK_POOL_UNKNOWN:
+        fprintf(out, ", capacity unknown: any place of %s", pool.weather->name);
+    }
+    if (pool.lives)
+        fputs(", single machines live as in --lifetimes", out);
+}
+
+static void explain_one(const struct spotnik_plan_context *x, const struct spotnik_candidate *c, FILE *out)
+{
+    unsigned alive[SPOTNIK_FLEET_GROUPS] = { 0 };
+    char fleet[192];
+
+    spotnik_fleet_describe(&c->fleet, fleet, sizeof(fleet));
+    fprintf(out, "\n%s, batch %.0f\n", fleet, c->fleet.batch);
+    fprintf(
+        out,
+        "  %.1f epochs at this batch (%.1f at %.0f) = %.0f steps of %.3f s, start-up %.0f s: %.2f h without "
+        "losses\n",
+        spotnik_profile_epochs(x->profile, x->wish->work.epochs, c->fleet.batch), x->wish->work.epochs,
+        x->profile->reference_batch, c->estimate.steps, c->estimate.step_s,
+        c->estimate.time_s - c->estimate.steps * c->estimate.step_s, c->estimate.time_s / 3600);
+    for (size_t i = 0; i < c->fleet.group_count; i++) {
+        const struct spotnik_group *g = &c->fleet.groups[i];
+        alive[i] = g->machines - 1;
+        double one_less_s = spotnik_fleet_step_s(x->profile, &c->fleet, alive);
+        alive[i] = g->machines;
+        fprintf(out, "  %s at $%.4f/h%s", g->offer->instance,
+                g->spot ? g->offer->spot_usd_per_h : g->offer->on_demand_usd_per_h,
+                g->spot ? " spot" : " on demand");
+        if (g->spot)
+            explain_pool(x, g, out);
+        if (isfinite(one_less_s) && c->fleet.group_count == 1)
+            fprintf(out, "; with one less a step takes %.3f s", one_less_s);
+        fputc('\n', out);
+    }
+    fprintf(
+        out,
+        "  simulated: %.1f losses, %.2f h, $%.2f; on time in %.0f %%, in budget in %.0f %% of runs\n  %s\n",
+        c->outcome.losses, c->outcome.time_mean_s / 3600, c->outcome.cost_mean_usd, 100 * c->outcome.on_time,
+        100 * c->outcome.in_budget, *c->reason ? c->reason : "chosen: the cheapest that is sure enough");
+}
+
+int spotnik_plan_print_explain(const struct spotnik_plan_context *x, FILE *out)
+{
+    print_wish(x, out);
+    if (!x->plan->found)
+        fprintf(out, "\nno plan: %s\n", x->plan->binding);
+    for (size_t i = 0; i < x->plan->count && i < TABLE_ROWS; i++)
+        explain_one(x, &x->plan->candidates[i], out);
+    return 0;
+}
+
+static json_t *limit_json(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *candidate_json(const struct spotnik_candidate *c)
+{
+    const struct spotnik_outcome *o = &c->outcome;
+    json_t *machines = json_array();
+
+    for (size_t i = 0; i < c->fleet.group_count; i++) {
+        const struct spotnik_group *g = &c->fleet.groups[i];
+        json_array_append_new(
+            machines,
+            json_pack("{s:s, s:s, s:s, s:s, s:i, s:s, s:f, s:b}", "instance", g->offer->instance, "region",
+                      g->offer->region, "zone", g->offer->zone, "accelerator", g->offer->accelerator, "count",
+                      (int)g->machines, "capacity", g->spot ? "spot" : "on-demand", "usd_per_h",
+                      g->spot ? g->offer->spot_usd_per_h : g->offer->on_demand_usd_per_h, "kept",
+                      (int)g->running));
+    }
+    return json_pack("{s:o, s:f, s:o, s:[o,o], s:o, s:[o,o], s:[f,f,f], s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:b, s:s}",
+                     "machines", machines, "batch", c->fleet.batch, "time_h", limit_json(o->time_mean_s / 3600),
+                     "time_h_range", limit_json(o->time_low_s / 3600), limit_json(o->time_high_s / 3600), "cost_usd",
+                     limit_json(o->cost_mean_usd), "cost_usd_range", limit_json(o->cost_low_usd),
+                     limit_json(o->cost_high_usd), "chance_by_thirds", o->third_both[0], o->third_both[1],
+                     o->third_both[2], "chance", o->both,
+                     "chance_on_time", o->on_time, "chance_in_budget", o->in_budget, "losses", o->losses,
+                     "step_s", c->estimate.step_s, "steps", c->estimate.steps, "feasible", (int)c->feasible,
+                     "pareto", (int)c->on_front, "why_not", c->reason);
+}
+
+int spotnik_plan_print_json(const struct spotnik_plan_context *x, FILE *out)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < x->plan->count; i++)
+        json_array_append_new(list, candidate_json(&x->plan->candidates[i]));
+    json_t *json = json_pack(
+        "{s:s, s:s, s:b, s:o, s:o, s:f, s:f, s:b, s:s, s:I, s:o*, s:o}", "profile", x->profile->name,
+        "prices", x->catalog->source, "example_profile", (int)x->profile->example, "deadline_s",
+        limit_json(x->wish->deadline_s), "budget_usd", limit_json(x->wish->budget_usd), "confidence",
+        x->wish->confidence, "epochs", x->wish->work.epochs, "found", (int)x->plan->found, "binding",
+        x->plan->binding, "looked_at", (json_int_t)x->plan->looked_at, "plan",
+        x->plan->found ? candidate_json(&x->plan->candidates[0]) : NULL, "candidates", list);
+    int rc = json ? json_dumpf(json, out, JSON_INDENT(2) | JSON_REAL_PRECISION(8) | JSON_PRESERVE_ORDER) : -1;
+    fputc('\n', out);
+    json_decref(json);
+    return rc;
+}
+
+#define WIDE 720
+#define HIGH 460
+#define LEFT 70
+#define TOP 40
+#define PLOT_WIDE 600
+#define PLOT_HIGH 350
+
+struct axis {
+    double low, high; /* logarithms */
+};
+
+static struct axis axis_of(const struct spotnik_plan *plan, int cost)
+{
+    struct axis axis = { INFINITY, -INFINITY };
+
+    for (size_t i = 0; i < plan->count; i++) {
+        double value =
+            cost ? plan->candidates[i].outcome.cost_mean_usd : plan->candidates[i].outcome.time_mean_s / 3600;
+        axis.low = fmin(axis.low, log10(value));
+        axis.high = fmax(axis.high, log10(value));
+    }
+    double pad = fmax(0.05, 0.06 * (axis.high - axis.low));
+    return (struct axis){ axis.low - pad, axis.high + pad };
+}
+
+static double place(const struct axis *axis, double value, double length)
+{
+    return (log10(value) - axis->low) / (axis->high - axis->low) * length;
+}
+
+/* 1, 2 and 5 times powers of ten inside the axis. */
+static void ticks(FILE *out, const struct axis *axis, int cost)
+{
+    static const double steps[] = { 1, 2, 5 };
+
+    for (int power = -3; power < 7; power++) {
+        for (size_t i = 0; i < 3; i++) {
+            double value = steps[i] * pow(10, power);
+            if (log10(value) < axis->low || log10(value) > axis->high)
+                continue;
+            double at = place(axis, value, cost ? PLOT_HIGH : PLOT_WIDE);
+            if (cost)
+                fprintf(out,
+                        "<line x1='%d' x2='%d' y1='%.1f' y2='%.1f' stroke='#e5e5e5'/><text x='%d' y='%.1f' "
+                        "text-anchor='end'>$%g</text>\n",
+                        LEFT, LEFT + PLOT_WIDE, TOP + PLOT_HIGH - at, TOP + PLOT_HIGH - at, LEFT - 6,
+                        TOP + PLOT_HIGH - at + 4, value);
+            else
+                fprintf(out,
+                        "<line x1='%.1f' x2='%.1f' y1='%d' y2='%d' stroke='#e5e5e5'/><text x='%.1f' y='%d' "
+                        "text-anchor='middle'>%g h</text>\n",
+                        LEFT + at, LEFT + at, TOP, TOP + PLOT_HIGH, LEFT + at, TOP + PLOT_HIGH + 16, value);
+        }
+    }
+}
+
+static void limit_line(FILE *out, const struct axis *axis, double value, int cost)
+{
+    if (!isfinite(value) || log10(value) < axis->low || log10(value) > axis->high)
+        return;
+    double at = place(axis, value, cost ? PLOT_HIGH : PLOT_WIDE);
+    double x = cost ? LEFT : LEFT + at, y = cost ? TOP + PLOT_HIGH - at : TOP;
+    fprintf(out,
+            "<line x1='%.1f' x2='%.1f' y1='%.1f' y2='%.1f' stroke='#c33' stroke-dasharray='5 4'/>\n"
+            "<text x='%.1f' y='%.1f' fill='#c33'>%s</text>\n",
+            x, cost ? LEFT + PLOT_WIDE : x, y, cost ? y : (double)(TOP + PLOT_HIGH), x + 4,
+            y + (cost ? -4 : 12), cost ? "budget" : "deadline");
+}
+
+int spotnik_plan_plot(const struct spotnik_plan_context *x, const char *path, struct spotnik_fault *fault)
+{
+    struct axis time = axis_of(x->plan, 0), cost = axis_of(x->plan, 1);
+    FILE *out = fopen(path, "w");
+    char fleet[192];
+
+    if (!out)
+        return spotnik_fault_set(fault, "%s: cannot write: %s", path, strerror(errno));
+    fprintf(out,
+            "<svg xmlns='http://www.w3.org/2000/svg' width='%d' height='%d' font-family='sans-serif' "
+            "font-size='11'>\n<rect width='100%%' height='100%%' fill='white'/>\n<text x='%d' y='20' "
+            "font-size='14'>Expected time and cost: %s</text>\n",
+            WIDE, HIGH, LEFT, x->profile->name);
+    ticks(out, &time, 0);
+    ticks(out, &cost, 1);
+    limit_line(out, &time, x->wish->deadline_s / 3600, 0);
+    limit_line(out, &cost, x->wish->budget_usd, 1);
+    for (size_t i = x->plan->count; i-- > 0;) {
+        const struct spotnik_candidate *c = &x->plan->candidates[i];
+        const char *colour = i == 0 && x->plan->found ? "#0a7d32" : c->on_front ? "#1f5fbf" : "#b5b5b5";
+        spotnik_fleet_describe(&c->fleet, fleet, sizeof(fleet));
+        fprintf(out,
+                "<circle cx='%.1f' cy='%.1f' r='%d' fill='%s'><title>%s, batch %.0f: %.2f h, $%.2f, %.0f %%"
+                "</title></circle>\n",
+                LEFT + place(&time, c->outcome.time_mean_s / 3600, PLOT_WIDE),
+                TOP + PLOT_HIGH - place(&cost, c->outcome.cost_mean_usd, PLOT_HIGH),
+                i == 0 && x->plan->found ? 7 : 4, colour, fleet, c->fleet.batch,
+                c->outcome.time_mean_s / 3600, c->outcome.cost_mean_usd, 100 * c->outcome.both);
+    }
+    spotnik_fleet_describe(&x->plan->candidates[0].fleet, fleet, sizeof(fleet));
+    fprintf(out, "<text x='%d' y='%d'>%s: %s (green); Pareto front in blue</text>\n</svg>\n", LEFT, HIGH - 20,
+            x->plan->found ? "chosen" : "none feasible; nearest", fleet);
+    return fclose(out) ? spotnik_fault_set(fault, "%s: cannot write: %s", path, strerror(errno)) : 0;
+}

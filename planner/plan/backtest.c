@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The job simulator: an event loop over one window. It decides nothing about spot or on-demand beyond the
+ * three rules in the header; policies do. */
+#include "plan/backtest.h"
+
+#include <math.h>
+
+#define TIME_EPSILON_S 1e-6
+#define WEEK_S (7 * 86400.0)
+#define SAMPLE_S 1800.0
+#define USUAL_EVERY_S 3600.0
+
+struct run {
+    const struct spotnik_window *window;
+    const struct spotnik_job_terms *terms;
+    const struct spotnik_policy *policy;
+    struct spotnik_job_result result;
+    double tick_s, now_s, work_left_s, run_started_s;
+    double starts_in_s[SPOTNIK_BOTH]; /* by SPOTNIK_SPOT and SPOTNIK_ON_DEMAND: until it works; 0: it does */
+    unsigned held, goal;              /* sets; what is not in `goal` goes once something in it is up */
+    bool committed, available;
+    double usual, usual_until_s; /* the usual price, and when it is looked at again */
+};
+
+int spotnik_job_terms_check(const struct spotnik_job_terms *terms, struct spotnik_fault *fault)
+{
+    double least_s = terms->work_s + 2 * terms->changeover_s;
+
+    if (!(terms->work_s > 0) || !(terms->deadline_s > 0) || !(terms->changeover_s >= 0))
+        return spotnik_fault_set(fault, "work and deadline must be above zero, the changeover not below it");
+    if (!(terms->price_ratio > 0))
+        return spotnik_fault_set(fault, "the price ratio (on-demand / spot) must be above zero");
+    if (terms->pair_speed != 0 && !(terms->pair_speed >= 1 && terms->pair_speed <= 2))
+        return spotnik_fault_set(fault, "two machines are as fast as 1 to 2 (0: one at a time), not %g",
+                                 terms->pair_speed);
+    if (terms->deadline_s < least_s)
+        return spotnik_fault_set(
+            fault,
+            "the deadline binds: %.2f h of work and two changeovers of %.2f h need %.2f h, "
+            "the deadline is %.2f h; nearest feasible: --deadline %.2fh",
+            terms->work_s / 3600, terms->changeover_s / 3600, least_s / 3600, terms->deadline_s / 3600,
+            ceil(least_s / 36) / 100);
+    return 0;
+}
+
+/* The price of the moment; `stays_s` may be null. */
+static double price_at(const struct run *run, double now_s, double *stays_s)
+{
+    const struct spotnik_job_terms *terms = run->terms;
+
+    if (terms->prices)
+        return spotnik_prices_at(terms->prices, terms->prices_from_s + now_s + TIME_EPSILON_S, stays_s);
+    if (stays_s)
+        *stays_s = INFINITY;
+    return 1;
+}
+
+static bool available_at(const struct run *run, double now_s)
+{
+    size_t tick = (size_t)((now_s + TIME_EPSILON_S) / run->tick_s);
+
+    if (run->terms->cap > 0 && price_at(run, now_s, NULL) > run->terms->cap)
+        return false;
+    return run->window->machines[tick < run->window->ticks ? tick : run->window->ticks - 1] > 0;
+}
+
+/* When the warning of the next loss comes, if it comes within this tick; infinite otherwise. */
+static double warning_s(const struct run *run)
+{
+    double at_s = (floor((run->now_s + TIME_EPSILON_S) / run->tick_s) + 1) * run->tick_s;
+
+    for (; at_s <= run->now_s + run->terms->notice_s + run->tick_s; at_s += run->tick_s)
+        if (!available_at(run, at_s))
+            return at_s - run->terms->notice_s;
+    return INFINITY;
+}
+
+static double slack_s(const struct run *run)
+{
+    return run->terms->deadline_s - run->now_s - run->work_left_s;
+}
+
+static bool elastic(const struct run *run)
+{
+    return run->terms->pair_speed > 0;
+}
+
+/* The machines that are held and up. */
+static unsigned ready(const struct run *run)
+{
+    unsigned set = 0;
+
+    for (unsigned kind = SPOTNIK_SPOT; kind <= SPOTNIK_ON_DEMAND; kind++)
+        if ((run->held & kind) && run->starts_in_s[kind] <= TIME_EPSILON_S)
+            set |= kind;
+    return set;
+}
+
+static double speed(const struct run *run, unsigned set)
+{
+    return set == SPOTNIK_IDLE ? 0 : set == SPOTNIK_BOTH ? run->terms->pair_speed : 1;
+}
+
+/* Time passes with nothing changing but the clock, the work and the bill. */
+static void run_pass(struct run *run, double stretch_s)
+{
+    unsigned working = ready(run);
+    double work_s = speed(run, working) * stretch_s, each_s = working == SPOTNIK_BOTH ? work_s / 2 : work_s;
+
+    run->result.spot_work_s += working & SPOTNIK_SPOT ? each_s : 0;
+    run->result.on_demand_work_s += working & SPOTNIK_ON_DEMAND ? each_s : 0;
+    run->work_left_s -= work_s;
+    run->result.on_demand_billed_s += run->held & SPOTNIK_ON_DEMAND ? stretch_s : 0;
+    if (run->held & SPOTNIK_SPOT) {
+        run->result.spot_billed_s += stretch_s;
+        run->result.spot_paid_s +=
+            run->terms->prices
+                ? spotnik_prices_paid(run->terms->prices, run->terms->prices_from_s + run->now_s, stretch_s)
+                : stretch_s;
+    }
+    for (unsigned kind = SPOTNIK_SPOT; kind <= SPOTNIK_ON_DEMAND; kind++)
+        run->starts_in_s[kind] = fmax(0, run->starts_in_s[kind] - stretch_s);
+    if (run->policy->observe)
+        run->policy->observe(run->policy->self, run->available, run->now_s - run->run_started_s, stretch_s,
+                             false);
+    run->now_s += stretch_s;
+}
+
+/* Holds `set` from now on: what is new in it starts, what is not in it is gone. */
+static void run_hold(struct run *run, unsigned set)
+{
+    for (unsigned kind = SPOTNIK_SPOT; kind <= SPOTNIK_ON_DEMAND; kind++) {
+        if (!(set & ~run->held & kind))
+            continue;
+        run->starts_in_s[kind] = run->terms->changeover_s;
+        run->result.changeovers++;
+    }
+    run->held = set;
+}
+
+/* Looks at availability; a spot machine that is no longer available is gone. */
+static void run_look(struct run *run)
+{
+    bool available = available_at(run, run->now_s);
+
+    if (available != run->available) {
+        if (run->policy->observe)
+            run->policy->observe(run->policy->self, run->available, run->now_s - run->run_started_s, 0, true);
+        run->available = available;
+        run->run_started_s = run->now_s;
+    }
+    if ((run->held & SPOTNIK_SPOT) && !available) {
+        run->held &= ~(unsigned)SPOTNIK_SPOT;
+        run->goal = run->held;
+        run->result.revocations++;
+    }
+    if (ready(run) & run->goal)
+        run->held &= run->goal; /* the successor is up */
+}
+
+/* The policy's choice, as far as the guard lets it through. */
+static void run_obey(struct run *run, unsigned set)
+{
+    double d_s = run->terms->changeover_s;
+    bool leaves = (run->held & SPOTNIK_ON_DEMAND) && !(set & SPOTNIK_ON_DEMAND);
+    bool covered = elastic(run) && (set == SPOTNIK_IDLE || ready(run));
+    bool alone = set == SPOTNIK_SPOT && !run->held; /* if it fails to start, a changeover is gone */
+
+    if ((set & SPOTNIK_SPOT) && !run->available)
+        return;
+    if ((leaves || alone) && slack_s(run) < d_s * (covered ? 1 : 2))
+        return;
+    if (!elastic(run) && set == SPOTNIK_BOTH)
+        return;
+    run->goal = set;
+    bool waits = elastic(run) && set && ready(run) && !(ready(run) & set);
+    run_hold(run, waits ? set | ready(run) : set);
+}
+
+/* The mean price of a week until now, while it might be paid at all; before that, that of the moment. */
+static double usual_price(const struct run *run)
+{
+    const struct spotnik_job_terms *terms = run->terms;
+    double until_s = terms->prices_from_s + run->now_s, from_s = fmax(0, until_s - WEEK_S), total = 0, passed_s = 0;
+    double cap = terms->cap > 0 ? terms->cap : INFINITY;
+
+    if (!terms->prices)
+        return 1;
+    for (double at_s = from_s; at_s < until_s - TIME_EPSILON_S; at_s += SAMPLE_S) {
+        double price = spotnik_prices_at(terms->prices, at_s, NULL);
+        total += price <= cap ? price : 0;
+        passed_s += price <= cap;
+    }
+    return passed_s > 0 ? total / passed_s : fmin(cap, price_at(run, run->now_s, NULL));
+}
+
+/* What the policy is shown; nothing of the future but the warning. */
+static struct spotnik_choice run_ask(const struct run *run)
+{
+    unsigned up = ready(run);
+    const struct spotnik_job_view view = {
+        .terms = run->terms,
+        .now_s = run->now_s,
+        .work_left_s = run->work_left_s,
+        .time_left_s = run->terms->deadline_s - run->now_s,
+        .run_age_s = run->now_s - run->run_started_s,
+        .machine = (enum spotnik_machine)(up ? up : run->held),
+        .starting = (enum spotnik_machine)(run->held & ~up),
+        .available = run->available,
+        .warned = run->terms->notice_s > 0 && warning_s(run) <= run->now_s + TIME_EPSILON_S,
+        .price = price_at(run, run->now_s, NULL),
+        .price_usual = run->usual,
+    };
+
+    return run->policy->choose(run->policy->self, &view);
+}
+
+/* The rules first, then the policy. Returns when to look again, as a stretch from now. */
+static double run_decide(struct run *run)
+{
+    double net_s = run->terms->changeover_s * (elastic(run) ? 1 : 2), again_s = INFINITY;
+
+    if (!run->held && slack_s(run) < net_s + TIME_EPSILON_S) {
+        run->committed = !elastic(run);
+        run->goal = SPOTNIK_ON_DEMAND;
+        run_hold(run, SPOTNIK_ON_DEMAND);
+    }
+    if (run->committed)
+        return again_s;
+    struct spotnik_choice choice = run_ask(run);
+    run_obey(run, choice.machine);
+    if (choice.again_s > 0)
+        again_s = choice.again_s;
+    if (!run->held)
+        again_s = fmin(again_s, fmax(slack_s(run) - net_s, TIME_EPSILON_S));
+    if (run->terms->notice_s > 0 && warning_s(run) > run->now_s + TIME_EPSILON_S)
+        again_s = fmin(again_s, warning_s(run) - run->now_s);
+    return again_s;
+}
+
+static void run_step(struct run *run)
+{
+    run_look(run);
+    if (run->now_s >= run->usual_until_s) {
+        run->usual = usual_price(run);
+        run->usual_until_s = run->now_s + USUAL_EVERY_S;
+    }
+    double stretch_s = run_decide(run), now = speed(run, ready(run));
+    double tick_end_s = (floor((run->now_s + TIME_EPSILON_S) / run->tick_s) + 1) * run->tick_s - run->now_s;
+
+    stretch_s = fmin(stretch_s, tick_end_s);
+    if (run->terms->cap > 0) { /* a price may take the machine away, or give it back */
+        double stays_s;
+        price_at(run, run->now_s, &stays_s);
+        stretch_s = fmin(stretch_s, fmax(stays_s, TIME_EPSILON_S));
+    }
+    if (now > 0)
+        stretch_s = fmin(stretch_s, run->work_left_s / now);
+    for (unsigned kind = SPOTNIK_SPOT; kind <= SPOTNIK_ON_DEMAND; kind++)
+        if ((run->held & kind) && run->starts_in_s[kind] > TIME_EPSILON_S)
+            stretch_s = fmin(stretch_s, run->starts_in_s[kind]);
+    run_pass(run, fmax(stretch_s, TIME_EPSILON_S));
+}
+
+int spotnik_backtest_run(const struct spotnik_window *window, double tick_s,
+                         const struct spotnik_job_terms *terms, const struct spotnik_policy *policy,
+                         struct spotnik_job_result *result_out, struct spotnik_fault *fault)
+{
+    struct run run = {
+        .window = window, .terms = terms, .policy = policy, .tick_s = tick_s, .work_left_s = terms->work_s
+    };
+
+    if (spotnik_job_terms_check(terms, fault))
+        return -1;
+    if ((double)window->ticks * tick_s < terms->deadline_s)
+        return spotnik_fault_set(fault,
+                                 "the window covers %.1f h, the deadline is %.1f h; take a longer trace",
+                                 (double)window->ticks * tick_s / 3600, terms->deadline_s / 3600);
+    run.available = available_at(&run, 0);
+    if (policy->start)
+        policy->start(policy->self);
+    while (run.work_left_s > TIME_EPSILON_S)
+        run_step(&run);
+    run.result.finish_s = run.now_s;
+    run.result.missed = run.now_s > terms->deadline_s + 1;
+    *result_out = run.result;
+    return 0;
+}
+
+double spotnik_backtest_cost(const struct spotnik_job_result *result, double price_ratio)
+{
+    return (result->spot_paid_s + price_ratio * result->on_demand_billed_s) / 3600;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One job of a fixed amount of work, a deadline, and machines that are one spot, one on-demand, or none: what
+ * Can't Be Late (Wu et al., NSDI'24) simulates, in continuous time. Availability changes at tick boundaries;
+ * everything else (the end of a changeover, the safety net, the end of the work) happens when it happens, not
+ * at the next tick.
+ *
+ * Rules that hold for every policy, so that no policy can miss the deadline:
+ *   thrifty      nothing runs once the work is done;
+ *   safety net   a job that holds nothing and has no slack to lose goes to on-demand;
+ *   guard        on-demand is left only while there is time to come back to it.
+ * A machine that is started is paid for at once and works one changeover later. Published policies have one
+ * machine at a time (pair_speed 0): moving drops the old machine first, and the net and the guard keep two
+ * changeovers. An elastic job (pair_speed 1 to 2) may hold both: the old machine works on while its successor
+ * starts, a start that fails costs money but no time, and two that are up work pair_speed machines' worth. */
+#ifndef SPOTNIK_PLAN_BACKTEST_H
+#define SPOTNIK_PLAN_BACKTEST_H
+
+#include "plan/prices.h"
+#include "plan/windows.h"
+
+#include <stdbool.h>
+
+/* A set: BOTH is SPOT | ON_DEMAND. */
+enum spotnik_machine { SPOTNIK_IDLE, SPOTNIK_SPOT, SPOTNIK_ON_DEMAND, SPOTNIK_BOTH };
+
+struct spotnik_job_terms {
+    double work_s, deadline_s, changeover_s;
+    double price_ratio; /* on-demand price / spot price */
+    double pair_speed;  /* of a spot and an on-demand machine together, in machines; 0: one at a time */
+    double notice_s;    /* warning before spot is lost; 0: none */
+    /* NULL: the spot price is 1 throughout. Else in the same money as on-demand, which costs price_ratio. */
+    const struct spotnik_prices *prices;
+    double prices_from_s; /* where in `prices` the job starts */
+    double price_typical; /* of spot while it is at most the cap; 0: 1. What a policy plans with */
+    double cap;           /* spot is taken back above this price (the most one offers to pay); 0: never */
+};
+
+/* What a policy may know at one moment. */
+struct spotnik_job_view {
+    const struct spotnik_job_terms *terms;
+    double now_s, work_left_s, time_left_s;
+    double run_age_s;              /* how long availability has been what it is */
+    enum spotnik_machine machine;  /* what works; while nothing does, what is starting */
+    enum spotnik_machine starting; /* held, but not up yet */
+    bool available;
+    bool warned; /* spot will be gone within the notice */
+    double price, price_usual; /* of spot: now, and the mean of the week before; both 1 without a history */
+};
+
+struct spotnik_choice {
+    enum spotnik_machine machine;
+    double again_s; /* ask again after this long at the latest */
+};
+
+/* A policy: one object for many windows. `start` (may be null) forgets the last window; `observe` (may be
+ * null) is told every stretch of constant availability before the policy is asked again. */
+struct spotnik_policy {
+    const char *name;
+    void *self;
+    void (*start)(void *self);
+    void (*observe)(void *self, bool available, double age_s, double stretch_s, bool ended);
+    struct spotnik_choice (*choose)(void *self, const struct spotnik_job_view *view);
+};
+
+struct spotnik_job_result {
+    double on_demand_work_s, spot_work_s;     /* work done, changeovers not counted */
+    double on_demand_billed_s, spot_billed_s; /* machine time paid for */
+    double spot_paid_s;                       /* the spot price, integrated over the time billed */
+    double finish_s;
+    unsigned changeovers, revocations;
+    bool missed;
+};
+
+/* Runs one window; a window that is shorter than the deadline is a fault. */
+int spotnik_backtest_run(const struct spotnik_window *window, double tick_s,
+                         const struct spotnik_job_terms *terms, const struct spotnik_policy *policy,
+                         struct spotnik_job_result *result_out, struct spotnik_fault *fault);
+
+/* Cost in hours of spot price (in the money of the price history when there is one). */
+double spotnik_backtest_cost(const struct spotnik_job_result *result, double price_ratio);
+
+/* Refuses terms that no policy can meet, saying which one binds and the nearest that can be met. */
+int spotnik_job_terms_check(const struct spotnik_job_terms *terms, struct spotnik_fault *fault);
+
+#endif

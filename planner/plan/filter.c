@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Filters of a catalog. */
+#include "plan/filter.h"
+#include "plan/accelerators.h"
+
+#include <fnmatch.h>
+#include <string.h>
+
+static bool passes(const struct spotnik_patterns *patterns, const char *one, const char *other)
+{
+    for (size_t i = 0; i < patterns->count; i++)
+        if (!fnmatch(patterns->list[i], one, 0) || (*other && !fnmatch(patterns->list[i], other, 0)))
+            return true;
+    return !patterns->count;
+}
+
+/* By any of its names. */
+static bool accelerator_passes(const struct spotnik_patterns *patterns, const char *accelerator)
+{
+    const struct spotnik_accelerator *own = spotnik_accelerator_find(accelerator);
+
+    if (passes(patterns, accelerator, own ? own->name : ""))
+        return true;
+    for (size_t i = 0; own && i < patterns->count; i++)
+        if (spotnik_accelerator_find(patterns->list[i]) == own)
+            return true;
+    return false;
+}
+
+/* Why an offer is out; NULL: it is not. */
+static const char *reason(const struct spotnik_filter *filter, const struct spotnik_offer *offer)
+{
+    const struct spotnik_accelerator *own = spotnik_accelerator_find(offer->accelerator);
+
+    if (!passes(&filter->clouds, offer->cloud, ""))
+        return "offers by --cloud";
+    if (!passes(&filter->regions, offer->region, ""))
+        return "offers by --region";
+    if (!passes(&filter->zones, offer->zone, offer->zone_id))
+        return "offers by --zone";
+    if (!passes(&filter->types, offer->instance, ""))
+        return "offers by --type";
+    if (!accelerator_passes(&filter->accelerators, offer->accelerator))
+        return "offers by --accelerator";
+    if (filter->accelerator_gib > 0 && !own)
+        return "offers by --gpu-memory, whose memory is not known";
+    return filter->accelerator_gib > 0 && own->memory_gib < filter->accelerator_gib ? "offers by --gpu-memory" : NULL;
+}
+
+int spotnik_catalog_filter(struct spotnik_catalog *catalog, const struct spotnik_filter *filter,
+                           struct spotnik_fault *fault)
+{
+    size_t kept = 0, before = catalog->count;
+    const char *last = "";
+
+    for (size_t i = 0; i < before; i++) {
+        const char *why = reason(filter, &catalog->offers[i]);
+        if (!why) {
+            catalog->offers[kept++] = catalog->offers[i];
+            continue;
+        }
+        spotnik_catalog_drop(catalog, catalog->offers[i].instance, why);
+        last = why;
+    }
+    catalog->count = kept;
+    return kept || !before ? 0
+                           : spotnik_fault_set(fault, "no offer of %zu passes the filters; the last went out as one of the %s",
+                                               before, last);
+}

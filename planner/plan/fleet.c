@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Speed and closed-form estimates of one fleet. Which fleets to look at is planner.c's business, runs are fleet_run.c's. */
+#include "plan/fleet.h"
+#include "plan/model_speed.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LINK_GBPS_UNKNOWN 5.0
+
+unsigned spotnik_fleet_machines(const struct spotnik_fleet *fleet)
+{
+    unsigned machines = 0;
+
+    for (size_t i = 0; i < fleet->group_count; i++)
+        machines += fleet->groups[i].machines;
+    return machines;
+}
+
+static double group_usd_per_h(const struct spotnik_group *group)
+{
+    return group->spot ? group->offer->spot_usd_per_h : group->offer->on_demand_usd_per_h;
+}
+
+double spotnik_fleet_usd_per_h(const struct spotnik_fleet *fleet)
+{
+    double usd = 0;
+
+    for (size_t i = 0; i < fleet->group_count; i++)
+        usd += fleet->groups[i].machines * group_usd_per_h(&fleet->groups[i]);
+    return usd;
+}
+
+static double devices_of(const struct spotnik_group *group)
+{
+    return group->offer->accelerators > 0 ? group->offer->accelerators : fmax(1, group->offer->vcpus);
+}
+
+static double link_of(const struct spotnik_profile *profile, const struct spotnik_group *group)
+{
+    double gbps = isnan(group->offer->link_gbps) ? LINK_GBPS_UNKNOWN : group->offer->link_gbps;
+
+    return profile->link_bytes_per_s > 0 ? profile->link_bytes_per_s : gbps * 1e9 / 8;
+}
+
+/* A step that was measured with just these machines; NAN when none was, or when they are of several kinds. */
+static double measured_of(const struct spotnik_profile *profile, const struct spotnik_fleet *fleet,
+                          const unsigned *alive)
+{
+    const char *kind = NULL;
+    double devices = 0;
+
+    for (size_t i = 0; i < fleet->group_count; i++) {
+        const struct spotnik_device *device = fleet->groups[i].device;
+        if (!alive[i])
+            continue;
+        if (kind && strcmp(kind, device->accelerator))
+            return NAN;
+        kind = device->accelerator;
+        devices += alive[i] * devices_of(&fleet->groups[i]);
+    }
+    return kind ? spotnik_profile_measured_s(profile, kind, devices, fleet->batch) : NAN;
+}
+
+double spotnik_fleet_step_s(const struct spotnik_profile *profile, const struct spotnik_fleet *fleet,
+                            const unsigned *alive)
+{
+    double rate = 0, fixed_s = 0, room = 0, link = INFINITY;
+    unsigned machines = 0;
+
+    for (size_t i = 0; i < fleet->group_count; i++) {
+        const struct spotnik_group *group = &fleet->groups[i];
+        if (!alive[i])
+            continue;
+        double devices = alive[i] * devices_of(group);
+        rate += devices / group->device->sample_s;
+        room += devices * group->device->batch_most;
+        fixed_s = fmax(fixed_s, group->device->fixed_s);
+        link = fmin(link, link_of(profile, group));
+        machines += alive[i];
+    }
+    if (!machines)
+        return INFINITY;
+    double measured_s = measured_of(profile, fleet, alive);
+    if (!isnan(measured_s))
+        return measured_s;
+    /* a batch that does not fit is run in as many rounds as it takes */
+    double rounds = fmax(1, ceil(fleet->batch / room - 1e-9)),
+           compute_s = rounds * fixed_s + fleet->batch / rate;
+    return spotnik_ring_step_s(
+        compute_s, spotnik_ring_allreduce_s(profile->gradient_bytes, machines, link, profile->hop_s),
+        profile->overlap);
+}
+
+void spotnik_group_pool(const struct spotnik_group *group, const struct spotnik_work *work,
+                        struct spotnik_pool *pool_out)
+{
+    const struct spotnik_offer *offer = group->offer;
+    struct spotnik_pool pool = { .lives = work->lives, .cap_s = work->cap_s, .doubt = offer->losses_doubt };
+
+    pool.weather = work->weather            ? work->weather
+                   : offer->accelerators > 0 ? &spotnik_weather_accelerators
+                                             : &spotnik_weather_processors;
+    pool.outlook = spotnik_outlook_unknown(pool.weather);
+    if (work->churn) {
+        pool.kind = SPOTNIK_POOL_REPLAY;
+        pool.trace = work->churn;
+    } else if (offer->pool) {
+        pool.kind = offer->pool->kind;
+        pool.weather = offer->pool->weather;
+        pool.outlook = offer->pool->outlook;
+        pool.trace = offer->pool->trace;
+    } else if (!isnan(offer->losses_per_h)) {
+        pool.kind = offer->losses_most_per_h > 0 ? SPOTNIK_POOL_BAND : SPOTNIK_POOL_RATE;
+        pool.low_per_h = offer->losses_per_h;
+        pool.high_per_h = fmax(offer->losses_per_h, offer->losses_most_per_h);
+    } else if (!isnan(work->losses_per_h)) {
+        pool.kind = SPOTNIK_POOL_RATE;
+        pool.low_per_h = pool.high_per_h = work->losses_per_h;
+    }
+    *pool_out = pool;
+}
+
+double spotnik_fleet_steps(const struct spotnik_profile *profile, const struct spotnik_fleet *fleet,
+                       const struct spotnik_work *work)
+{
+    return spotnik_profile_epochs(profile, work->epochs, fleet->batch) * profile->samples_per_epoch
+           / fleet->batch;
+}
+
+static double startup_of(const struct spotnik_profile *profile, const struct spotnik_fleet *fleet)
+{
+    bool waiting = true;
+
+    for (size_t i = 0; i < fleet->group_count; i++)
+        waiting = waiting && !fleet->groups[i].running;
+    return waiting ? profile->startup_s + profile->join_s : 0;
+}
+
+struct spotnik_estimate spotnik_fleet_estimate(const struct spotnik_profile *profile,
+                                               const struct spotnik_fleet *fleet,
+                                               const struct spotnik_work *work)
+{
+    unsigned alive[SPOTNIK_FLEET_GROUPS] = { 0 };
+    struct spotnik_estimate e;
+
+    for (size_t i = 0; i < fleet->group_count; i++)
+        alive[i] = fleet->groups[i].machines;
+    e.step_s = spotnik_fleet_step_s(profile, fleet, alive);
+    e.steps = spotnik_fleet_steps(profile, fleet, work);
+    e.time_s = e.steps * e.step_s + startup_of(profile, fleet);
+    e.usd_per_h = spotnik_fleet_usd_per_h(fleet);
+    e.cost_usd = e.time_s / 3600 * e.usd_per_h;
+    return e;
+}

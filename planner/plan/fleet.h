@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A fleet is up to four groups of equal machines, each spot or on-demand. Here: how fast it steps with
+ * some of its machines gone, and what a job on it takes and costs, as a distribution over simulated runs.
+ *
+ * Steps are synchronous (our ring): devices get shares of the batch in proportion to their speed, the ring
+ * runs at the slowest link. A lost spot machine costs `recover_s`, then the survivors go on; its
+ * replacement waits until there is capacity, starts up and joins. Capacity is that of the group's pool (pool.h):
+ * it goes for all machines of a pool at once. Machines that are lost by themselves take others along with
+ * probability `together` (each with one half). When nobody is left, work since the last checkpoint is lost.
+ * A spot machine with a price history is billed by the second at the prices of the moment, each run from a random
+ * moment of the history on. */
+#ifndef SPOTNIK_PLAN_FLEET_H
+#define SPOTNIK_PLAN_FLEET_H
+
+#include "plan/catalog.h"
+#include "plan/profile.h"
+#include "plan/pool.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SPOTNIK_FLEET_GROUPS 4
+#define SPOTNIK_FLEET_RUNS_MAX 2000
+#define SPOTNIK_LOSSES_TOGETHER 0.25
+
+struct spotnik_group {
+    const struct spotnik_offer *offer;
+    const struct spotnik_device *device;
+    unsigned machines;
+    bool spot;
+    bool running; /* already up: no start-up time (re-planning) */
+};
+
+struct spotnik_fleet {
+    struct spotnik_group groups[SPOTNIK_FLEET_GROUPS];
+    size_t group_count;
+    double batch;
+};
+
+struct spotnik_work {
+    double epochs;       /* at the reference batch */
+    double losses_per_h; /* of single machines, for offers that do not say; NAN: unknown */
+    double together;
+    const struct spotnik_trace *churn;       /* replayed for all spot machines, whatever else is known; NULL: draw */
+    const struct spotnik_weather *weather;   /* for pools of which nothing is known; NULL: the built-in one */
+    const struct spotnik_survival *lives;    /* lifetimes of spot machines; NULL: unknown */
+    double cap_s;                            /* the provider ends spot machines at this age; 0: it does not */
+};
+
+struct spotnik_estimate {
+    double step_s, steps, time_s, cost_usd, usd_per_h; /* without losses, start-up included */
+};
+
+struct spotnik_outcome {
+    double time_mean_s, time_low_s, time_high_s; /* 5 % and 95 % */
+    double cost_mean_usd, cost_low_usd, cost_high_usd;
+    double on_time, in_budget, both; /* shares of runs */
+    double losses, machine_h;
+    double third_both[3], third_short[3]; /* runs by how long capacity was short: `both` of the best, the middle and the
+                                             worst third, and the largest share of time short in each */
+    unsigned runs;
+};
+
+/* One run. */
+struct spotnik_run {
+    double time_s, cost_usd; /* infinite: it never ends */
+    double machine_s;        /* of machines that were up */
+    double short_share;      /* of the time, with fewer spot machines than wanted */
+    unsigned losses;
+};
+
+unsigned spotnik_fleet_machines(const struct spotnik_fleet *fleet);
+double spotnik_fleet_usd_per_h(const struct spotnik_fleet *fleet);
+/* Seconds of one step with alive[i] machines of group i; infinite when the batch does not fit or nobody is
+ * alive. */
+double spotnik_fleet_step_s(const struct spotnik_profile *profile, const struct spotnik_fleet *fleet,
+                            const unsigned *alive);
+struct spotnik_estimate spotnik_fleet_estimate(const struct spotnik_profile *profile,
+                                               const struct spotnik_fleet *fleet,
+                                               const struct spotnik_work *work);
+/* Steps that the job needs at the fleet's batch. */
+double spotnik_fleet_steps(const struct spotnik_profile *profile, const struct spotnik_fleet *fleet,
+                           const struct spotnik_work *work);
+/* What is known of the capacity of a group: by its offer, else by `work`. */
+void spotnik_group_pool(const struct spotnik_group *group, const struct spotnik_work *work,
+                        struct spotnik_pool *pool_out);
+/* One run under work->churn from `from_s` on. */
+struct spotnik_run spotnik_fleet_replay(const struct spotnik_profile *profile, const struct spotnik_fleet *fleet,
+                                        const struct spotnik_work *work, double from_s);
+/* Same seed, same outcome. `deadline_s` and `budget_usd` may be infinite. */
+struct spotnik_outcome spotnik_fleet_simulate(const struct spotnik_profile *profile,
+                                              const struct spotnik_fleet *fleet,
+                                              const struct spotnik_work *work, double deadline_s,
+                                              double budget_usd, unsigned runs, uint64_t seed);
+
+#endif

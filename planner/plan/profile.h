@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the planner knows of a job: how long a device takes for a batch, how many bytes are reduced, how
+ * the epochs that a target needs depend on the global batch, and what losing and joining a machine costs.
+ * From a description file, or from the store. */
+#ifndef SPOTNIK_PLAN_PROFILE_H
+#define SPOTNIK_PLAN_PROFILE_H
+
+#include "plan/fault.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#define SPOTNIK_PROFILE_DEVICES_MAX 32
+#define SPOTNIK_PROFILE_BATCHES_MAX 32
+#define SPOTNIK_PROFILE_MEASURED_MAX 128
+
+/* step compute time of one device = fixed_s + sample_s x its share of the batch */
+struct spotnik_device {
+    char accelerator[28]; /* "cpu": per vCPU */
+    double fixed_s, sample_s, batch_most;
+};
+
+/* A step that was measured with so many devices of one kind, all-reduce included: it beats the formula. */
+struct spotnik_measured {
+    char accelerator[28];
+    double devices, batch, step_s;
+};
+
+struct spotnik_profile {
+    char name[64];
+    struct spotnik_device devices[SPOTNIK_PROFILE_DEVICES_MAX];
+    size_t device_count;
+    double batches[SPOTNIK_PROFILE_BATCHES_MAX];
+    size_t batch_count;
+    struct spotnik_measured measured[SPOTNIK_PROFILE_MEASURED_MAX];
+    size_t measured_count;
+    double samples_per_epoch, gradient_bytes, state_bytes;
+    double reference_batch;  /* the batch at which the user's number of epochs holds */
+    double critical_batch;   /* epochs(B) grow as 1 + B / critical; infinite: epochs do not depend on B */
+    double link_bytes_per_s; /* 0: the instance's own */
+    double hop_s, overlap;
+    double startup_s, recover_s, join_s, checkpoint_every_s;
+    double error; /* relative standard error of a predicted time */
+    bool example; /* the built-in one: numbers of nobody's job */
+};
+
+/* Defaults, and nothing of a job. */
+void spotnik_profile_empty(struct spotnik_profile *profile_out);
+void spotnik_profile_builtin(struct spotnik_profile *profile_out);
+/* A description file. Unknown keys are faults: a misspelt key would silently be a default. */
+int spotnik_profile_read(const char *path, struct spotnik_profile *profile_out, struct spotnik_fault *fault);
+int spotnik_profile_parse(const char *path, const json_t *json, struct spotnik_profile *profile_out,
+                          struct spotnik_fault *fault);
+/* The measured step of so many devices of one kind, or NAN. */
+double spotnik_profile_measured_s(const struct spotnik_profile *profile, const char *accelerator,
+                                  double devices, double batch);
+json_t *spotnik_profile_json(const struct spotnik_profile *profile);
+
+/* Epochs at a batch, when `epochs` are needed at the reference batch. */
+double spotnik_profile_epochs(const struct spotnik_profile *profile, double epochs, double batch);
+/* By name, else one of the same chip (accelerators.h). */
+const struct spotnik_device *spotnik_profile_device(const struct spotnik_profile *profile,
+                                                    const char *accelerator);
+
+#endif

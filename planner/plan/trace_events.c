@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads lines "milliseconds,add|remove,name", strictly: a trace that is misread would make a nice but wrong experiment. */
+#include "plan/trace.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NODES_MAX 100000
+
+struct reader {
+    struct spotnik_trace *trace;
+    struct spotnik_fault *fault;
+    const char *name;
+    size_t capacity;
+    unsigned line, held;
+    bool *present; /* per node */
+};
+
+static bool wrong(struct reader *reader, const char *what)
+{
+    spotnik_fault_set(reader->fault, "%s: line %u: %s", reader->name, reader->line, what);
+    return false;
+}
+
+static bool find_node(struct reader *reader, const char *name, size_t length, uint32_t *ret)
+{
+    struct spotnik_trace *trace = reader->trace;
+
+    for (uint32_t i = 0; i < trace->name_count; i++)
+        if (strlen(trace->names[i]) == length && !memcmp(trace->names[i], name, length)) {
+            *ret = i;
+            return true;
+        }
+    if (trace->name_count == NODES_MAX)
+        return wrong(reader, "more nodes than this program can hold");
+    char **names = realloc(trace->names, (trace->name_count + 1) * sizeof(*names));
+    if (names)
+        trace->names = names;
+    bool *present = realloc(reader->present, (trace->name_count + 1) * sizeof(*present));
+    if (present)
+        reader->present = present;
+    char *copy = strndup(name, length);
+    if (!names || !present || !copy) {
+        free(copy);
+        return wrong(reader, "out of memory");
+    }
+    present[trace->name_count] = false;
+    trace->names[trace->name_count] = copy;
+    *ret = trace->name_count++;
+    return true;
+}
+
+static bool append(struct reader *reader, struct spotnik_trace_event event)
+{
+    struct spotnik_trace *trace = reader->trace;
+
+    if (trace->event_count && event.at_ms < trace->events[trace->event_count - 1].at_ms)
+        return wrong(reader, "time runs backwards; sort the file by its first column");
+    if (reader->present[event.node] == event.add)
+        return wrong(reader, event.add ? "this node was added already" : "this node is not there to be removed");
+    if (trace->event_count == reader->capacity) {
+        size_t capacity = reader->capacity ? 2 * reader->capacity : 64;
+        struct spotnik_trace_event *grown = realloc(trace->events, capacity * sizeof(*grown));
+        if (!grown)
+            return wrong(reader, "out of memory");
+        trace->events = grown;
+        reader->capacity = capacity;
+    }
+    reader->present[event.node] = event.add;
+    reader->held += event.add ? 1 : (unsigned)-1;
+    trace->events[trace->event_count++] = event;
+    double at_s = (double)(event.at_ms - trace->events[0].at_ms) / 1e3;
+    return !spotnik_trace_append(trace, at_s, reader->held, reader->fault);
+}
+
+/* One line without its end. */
+static bool read_line(struct reader *reader, const char *line, size_t length)
+{
+    struct spotnik_trace_event event = { 0 };
+    size_t at = 0;
+
+    if (length && line[length - 1] == '\r')
+        length--;
+    if (!length || line[0] == '#')
+        return true;
+    while (at < length && line[at] >= '0' && line[at] <= '9' && at < 18)
+        event.at_ms = event.at_ms * 10 + (uint64_t)(line[at++] - '0');
+    if (!at || at == length || line[at] != ',')
+        return wrong(reader, "expected milliseconds,add|remove,node");
+    line += at + 1;
+    length -= at + 1;
+    const char *comma = memchr(line, ',', length);
+    size_t verb = comma ? (size_t)(comma - line) : length;
+    event.add = verb == 3 && !memcmp(line, "add", 3);
+    if (!comma || (!event.add && !(verb == 6 && !memcmp(line, "remove", 6))))
+        return wrong(reader, "the second column must be add or remove");
+    if (verb + 1 == length || memchr(comma + 1, ',', length - verb - 1)
+        || memchr(comma + 1, 0, length - verb - 1))
+        return wrong(reader, "the third column must be the name of a node");
+    return find_node(reader, comma + 1, length - verb - 1, &event.node) && append(reader, event);
+}
+
+int spotnik_trace_events_read(const char *name, const char *bytes, size_t size, struct spotnik_trace *trace,
+                              struct spotnik_fault *fault)
+{
+    struct reader reader = { .trace = trace, .fault = fault, .name = name };
+    bool good = true;
+
+    for (size_t at = 0; good && at < size;) {
+        const char *end = memchr(bytes + at, '\n', size - at);
+        size_t length = end ? (size_t)(end - bytes) - at : size - at;
+        reader.line++;
+        good = read_line(&reader, bytes + at, length);
+        at += length + 1;
+    }
+    if (good && !trace->event_count)
+        good = wrong(&reader, "the trace holds no event");
+    free(reader.present);
+    return good ? 0 : -1;
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is known of a place, and futures drawn from that. Learning is in weather_learn.c. */
+#include "plan/weather.h"
+#include "plan/draw.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HOURS_DOUBT 4.0 /* ends that count as much as what regimes say of a part of the day */
+#define SWITCHES_MAX 100000 /* changes of regime in one stretch without a change of capacity */
+
+const unsigned spotnik_weather_ages[SPOTNIK_AGES - 1] = { 2, 4, 8, 18, 48 };
+
+size_t spotnik_weather_bucket(unsigned age_ticks)
+{
+    size_t bucket = 0;
+
+    while (bucket < SPOTNIK_AGES - 1 && age_ticks >= spotnik_weather_ages[bucket])
+        bucket++;
+    return bucket;
+}
+
+unsigned char *spotnik_weather_ticks(const struct spotnik_trace *trace, unsigned machines, double until_s,
+                                     size_t *count_out)
+{
+    size_t count = (size_t)(fmin(until_s, trace->length_s - 1e-3) / SPOTNIK_WEATHER_TICK_S) + 1; /* the last instant too */
+    unsigned char *ticks = malloc(count + 1);
+    double stays_s;
+
+    for (size_t i = 0; ticks && i < count; i++)
+        ticks[i] = spotnik_trace_at(trace, (double)i * SPOTNIK_WEATHER_TICK_S, &stays_s) >= machines;
+    *count_out = ticks ? count : 0;
+    return ticks;
+}
+
+struct spotnik_outlook spotnik_outlook_unknown(const struct spotnik_weather *weather)
+{
+    struct spotnik_outlook outlook = { .up_known = false };
+
+    memcpy(outlook.belief, weather->share, sizeof(outlook.belief));
+    for (size_t i = 0; i < SPOTNIK_HOURS; i++)
+        outlook.hours[0][i] = outlook.hours[1][i] = 1;
+    return outlook;
+}
+
+static size_t hours_of(unsigned tick_of_day)
+{
+    return tick_of_day % SPOTNIK_TICKS_A_DAY * SPOTNIK_HOURS / SPOTNIK_TICKS_A_DAY;
+}
+
+/* Ends that were seen, and that the regimes would have had, by part of the day. */
+struct day {
+    double seen[2][SPOTNIK_HOURS], expected[2][SPOTNIK_HOURS];
+};
+
+static void day_count(struct day *day, const struct spotnik_weather *weather, const double *belief, unsigned tick,
+                      bool up, unsigned age, bool ended)
+{
+    size_t hours = hours_of(tick), bucket = spotnik_weather_bucket(age);
+
+    day->seen[up][hours] += ended;
+    for (size_t r = 0; r < weather->regimes; r++)
+        day->expected[up][hours] += belief[r] * weather->end[r][up][bucket];
+}
+
+/* One tick of the filter: what happened at its end, then where the regime may have gone. */
+static void follow(const struct spotnik_weather *weather, double *belief, bool up, unsigned age, bool ended)
+{
+    double next[SPOTNIK_REGIMES_MAX] = { 0 }, total = 0;
+    size_t bucket = spotnik_weather_bucket(age);
+
+    for (size_t r = 0; r < weather->regimes; r++) {
+        double end = weather->end[r][up][bucket], weight = belief[r] * (ended ? end : 1 - end);
+        for (size_t to = 0; to < weather->regimes; to++)
+            next[to] += weight * weather->go[r][to];
+        total += weight;
+    }
+    for (size_t r = 0; r < weather->regimes; r++)
+        belief[r] = total > 0 ? next[r] / total : weather->share[r];
+}
+
+struct spotnik_outlook spotnik_outlook_after(const struct spotnik_weather *weather, const struct spotnik_trace *trace,
+                                             unsigned machines, double until_s)
+{
+    struct spotnik_outlook outlook = spotnik_outlook_unknown(weather);
+    size_t count;
+    unsigned char *ticks = spotnik_weather_ticks(trace, machines, until_s, &count);
+    struct day day = { 0 };
+    unsigned age = 0;
+
+    for (size_t i = 0; i + 1 < count; i++) {
+        bool ended = ticks[i + 1] != ticks[i];
+        day_count(&day, weather, outlook.belief, (unsigned)(i % SPOTNIK_TICKS_A_DAY), ticks[i], age, ended);
+        follow(weather, outlook.belief, ticks[i], age, ended);
+        age = ended ? 0 : age + 1;
+    }
+    if (count) {
+        outlook.up_known = true;
+        outlook.up = ticks[count - 1];
+        outlook.age_ticks = age;
+        outlook.tick_of_day = (unsigned)((count - 1) % SPOTNIK_TICKS_A_DAY);
+        for (size_t up = 0; up < 2; up++)
+            for (size_t i = 0; i < SPOTNIK_HOURS; i++)
+                outlook.hours[up][i] = (day.seen[up][i] + HOURS_DOUBT) / (day.expected[up][i] + HOURS_DOUBT);
+    }
+    free(ticks);
+    return outlook;
+}
+
+void spotnik_path_start(struct spotnik_path *path, const struct spotnik_weather *weather,
+                        const struct spotnik_outlook *outlook, struct spotnik_prng *prng)
+{
+    path->weather = weather;
+    path->regime = spotnik_draw_index(prng, outlook->belief, weather->regimes);
+    path->up = outlook->up_known ? outlook->up : spotnik_draw_uniform(prng) < weather->up[path->regime];
+    path->age_ticks = outlook->age_ticks;
+    path->tick_of_day = outlook->tick_of_day;
+    path->outlook = outlook;
+}
+
+double spotnik_path_next_s(struct spotnik_path *path, struct spotnik_prng *prng)
+{
+    const struct spotnik_weather *weather = path->weather;
+    double ticks = 0;
+
+    for (unsigned i = 0; i < SWITCHES_MAX; i++) {
+        size_t bucket = spotnik_weather_bucket(path->age_ticks), hours = hours_of(path->tick_of_day);
+        double room = bucket < SPOTNIK_AGES - 1 ? spotnik_weather_ages[bucket] - path->age_ticks : INFINITY;
+        double chance = weather->end[path->regime][path->up][bucket], factor = path->outlook->hours[path->up][hours];
+        if (factor != 1) {
+            chance = -expm1(log1p(-chance) * factor);
+            room = fmin(room, (double)((hours + 1) * SPOTNIK_TICKS_A_DAY / SPOTNIK_HOURS - path->tick_of_day));
+        }
+        double end = spotnik_draw_trials(prng, chance);
+        double go = spotnik_draw_trials(prng, 1 - weather->go[path->regime][path->regime]);
+        double pass = fmin(fmin(end, go), room);
+        if (isinf(pass))
+            return INFINITY;
+        ticks += pass;
+        path->age_ticks += (unsigned)fmin(pass, 1e6);
+        path->tick_of_day = (path->tick_of_day + (unsigned)fmin(pass, 1e6)) % SPOTNIK_TICKS_A_DAY;
+        if (go <= pass) {
+            double others[SPOTNIK_REGIMES_MAX];
+            memcpy(others, weather->go[path->regime], sizeof(others));
+            others[path->regime] = 0;
+            path->regime = spotnik_draw_index(prng, others, weather->regimes);
+        }
+        if (end <= pass) {
+            path->up = !path->up;
+            path->age_ticks = 0;
+            return ticks * SPOTNIK_WEATHER_TICK_S;
+        }
+    }
+    return INFINITY;
+}

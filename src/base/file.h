@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening files for reading where others may have put something else under the name. */
+#ifndef SPOTNIK_BASE_FILE_H
+#define SPOTNIK_BASE_FILE_H
+
+/* A descriptor for reading the regular file `path`, or -errno. A FIFO without a writer would hold the caller for ever, and a
+ * device may have no end: for these, and all else that is no regular file, -EINVAL. */
+int spotnik_file_open(const char *path);
+
+/* Why it failed, in words to put behind "cannot read PATH: ". Valid until the thread's next call. */
+const char *spotnik_file_why(int error);
+
+/* For reading, with O_CLOEXEC and `flags` (O_NOFOLLOW). -1 with errno; EINVAL: it is no regular file. Anything else is
+ * not even opened. */
+int spotnik_regular_open(const char *path, int flags);
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Are our descriptors still ours? A program that closes all it does not know (daemonisers do, with close_range) closes our links, too: the others
+ * read the end of this member, and this member reads, from whatever file has taken the number of a link, the end of all the others. So
+ * the file behind our listener is looked at before every event that may decide or commit. When it is another one, this member is over: it
+ * touches no descriptor any more, and every call says why. */
+#include "net/share.h"
+#include "net/state.h"
+
+void spotnik_owns_note(struct spotnik_engine *engine)
+{
+    engine->listener_inode = spotnik_socket_inode(engine->listener.fd);
+}
+
+void spotnik_owns_lost(struct spotnik_engine *engine)
+{
+    engine->revoked = true;
+    engine->failed = SPOTNIK_ERR_SYSTEM;
+    engine->epoll_fd = engine->listener.fd = engine->wake.fd = -1; /* whose they are now nobody knows: none is closed */
+    engine->attend.data.fd = engine->attend.timer.fd = engine->attend.wake.fd = -1;
+    if (engine->share != NULL)
+        engine->share->segment.fd = -1; /* what is mapped stays mapped */
+    spotnik_engine_changed(engine);
+}
+
+bool spotnik_owns(struct spotnik_engine *engine)
+{
+    if (!engine->revoked && spotnik_socket_inode(engine->listener.fd) != engine->listener_inode)
+        spotnik_owns_lost(engine);
+    return !engine->revoked;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which wire version is spoken with whom. Two versions that follow each other can be in one job (docs/design/0026-rolling-upgrade.md): a
+ * process that refuses ours names its own, and is spoken to in that one from then on. Kept are those that speak an older one. A process
+ * never changes its version, and one that is restarted has another id. */
+#include "net/state.h"
+
+static uint32_t find(const struct spotnik_engine *engine, struct spotnik_id peer)
+{
+    uint32_t at = 0;
+    while (at < SPOTNIK_SPEECHES && !(engine->speech[at].version != 0 && spotnik_id_equal(engine->speech[at].peer, peer)))
+        at++;
+    return at;
+}
+
+uint8_t spotnik_speech_of(const struct spotnik_engine *engine, struct spotnik_id peer)
+{
+    uint32_t at = find(engine, peer);
+    if (at < SPOTNIK_SPEECHES)
+        return engine->speech[at].version;
+    uint16_t newest = engine->config.credentials.speech;
+    return newest != 0 ? (uint8_t)newest : SPOTNIK_WIRE_VERSION;
+}
+
+void spotnik_speech_note(struct spotnik_engine *engine, struct spotnik_id peer, uint16_t version)
+{
+    if (version == spotnik_speech_of(engine, peer))
+        return;
+    uint32_t at = find(engine, peer);
+    if (at == SPOTNIK_SPEECHES)
+        at = engine->speech_next++ % SPOTNIK_SPEECHES;
+    engine->speech[at] = (struct spotnik_speech){ .peer = peer, .version = (uint8_t)version };
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Asking processes what they know of the job, many at a time: the silent take half a second each. */
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "peers/inside.h"
+
+#define THREADS_MAX 32
+
+struct crowd {
+    const struct spotnik_credentials *self;
+    struct spotnik_question *question;
+    uint32_t count, next; /* next: taken by __atomic builtins */
+    bool enough, met;
+};
+
+static enum spotnik_peers_reply classify(const struct crowd *crowd, const struct spotnik_question *question)
+{
+    const struct spotnik_answer *answer = &question->answer;
+    const struct spotnik_member *expected = question->expected;
+    if (answer->epoch > 0)
+        return answer->parked ? SPOTNIK_PEERS_REPLY_PARKED : SPOTNIK_PEERS_REPLY_IN_VIEW;
+    bool expects = !spotnik_id_is_none(expected->id), same = spotnik_id_equal(expected->id, answer->self.id);
+    if (expects && same)
+        return SPOTNIK_PEERS_REPLY_IDLE;
+    if (expects && answer->self.host == expected->host && answer->self.host != 0)
+        return SPOTNIK_PEERS_REPLY_GONE; /* two processes of one host do not listen on one port */
+    if (spotnik_id_equal(answer->self.id, crowd->self->self.id))
+        return SPOTNIK_PEERS_REPLY_ECHO;
+    return expects ? SPOTNIK_PEERS_REPLY_OTHER : SPOTNIK_PEERS_REPLY_IDLE;
+}
+
+static void ask(const struct crowd *crowd, struct spotnik_question *question)
+{
+    bool refused;
+    if (question->expected->port == 0) { /* a name that has no address now (dns.h) */
+        question->reply = SPOTNIK_PEERS_REPLY_SILENT;
+        question->refusal = 0;
+        snprintf(question->text, sizeof question->text, "its name has no address now");
+        return;
+    }
+    int rc = spotnik_net_ask(crowd->self, question->expected->address, question->expected->port, SPOTNIK_PEERS_ASK_NS,
+                             &question->answer, &refused);
+    question->refusal = 0;
+    question->text[0] = '\0';
+    if (rc == 0) {
+        question->reply = classify(crowd, question);
+        return;
+    }
+    snprintf(question->text, sizeof question->text, "%s", spotnik_last_error());
+    question->refusal = rc != SPOTNIK_ERR_PEERS ? rc : 0;
+    question->reply = rc != SPOTNIK_ERR_PEERS ? SPOTNIK_PEERS_REPLY_REFUSES : SPOTNIK_PEERS_REPLY_SILENT;
+}
+
+static void *work(void *context)
+{
+    struct crowd *crowd = context;
+    for (;;) {
+        uint32_t i = __atomic_fetch_add(&crowd->next, 1, __ATOMIC_RELAXED);
+        if (i >= crowd->count || __atomic_load_n(&crowd->met, __ATOMIC_RELAXED))
+            return NULL;
+        if (crowd->question[i].skipped)
+            continue;
+        ask(crowd, &crowd->question[i]);
+        if (crowd->enough && crowd->question[i].reply == SPOTNIK_PEERS_REPLY_IN_VIEW)
+            __atomic_store_n(&crowd->met, true, __ATOMIC_RELAXED);
+    }
+}
+
+void spotnik_peers_ask(const struct spotnik_credentials *self, struct spotnik_question *question, uint32_t count,
+                       bool enough)
+{
+    struct crowd crowd = { .self = self, .question = question, .count = count, .enough = enough };
+    pthread_t helper[THREADS_MAX];
+    uint32_t helpers = 0, asked = 0;
+    for (uint32_t i = 0; i < count; i++)
+        asked += !question[i].skipped;
+    while (helpers < THREADS_MAX && helpers + 1 < asked
+           && pthread_create(&helper[helpers], NULL, work, &crowd) == 0)
+        helpers++;
+    work(&crowd); /* where no thread can be had, it takes longer */
+    for (uint32_t i = 0; i < helpers; i++)
+        pthread_join(helper[i], NULL);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dns:// and hosts: processes that are known by name, looked up again for as long as anybody
+ * searches. Their addresses change, and a name may vanish and come back. list.c decides which of
+ * them founds the job: it sees a list of addresses. */
+#ifndef SPOTNIK_PEERS_DNS_H
+#define SPOTNIK_PEERS_DNS_H
+
+#include <stddef.h>
+
+#include "peers/spec.h"
+
+#define SPOTNIK_DNS_PORT 21210
+
+/* `text` behind dns://, one of
+ *     train-[0-7].train[:PORT]   these names, one process each
+ *     train[:PORT]/COUNT         all addresses of one name; the job begins with COUNT processes, and
+ *                                more than half of them must be there
+ * With COUNT no more than that may be up while the job begins: halves of a larger crowd could each
+ * begin one. Names have no such gap. Nothing is looked up yet. Errors: ARGUMENT, LIMIT. */
+int spotnik_dns_parse(const char *text, struct spotnik_peers_spec *spec);
+
+/* `path` behind hosts:, a file with a host (or a list of them) first on each line, as for mpirun;
+ * port SPOTNIK_DNS_PORT. It is read again with every look, so hosts may be added while a job runs.
+ * Errors: ARGUMENT (no such file, no host in it). */
+int spotnik_hosts_file_parse(const char *path, struct spotnik_peers_spec *spec);
+
+/* Look all names up. An entry whose name has no address becomes 0.0.0.0:0, where nobody answers.
+ * `said` hears which have none. May block for as long as the resolver does. */
+void spotnik_dns_resolve(struct spotnik_peers_spec *spec, char *said, size_t size);
+
+#endif

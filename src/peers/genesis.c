@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The files genesis-<n>: which process founded the job for the n-th time. link() lets one process succeed, on network
+ * file systems too. Members keep theirs there: a cleaner may take it away, and whoever then comes would take the directory
+ * for a fresh one. A lineage that finds a younger genesis has lost the job to it. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "net/auth.h"
+#include "peers/inside.h"
+
+#define BACK_MAX 8 /* generations that are looked through for our own */
+
+uint64_t spotnik_peers_founding_draw(void)
+{
+    uint64_t founding = 0;
+    while (founding == 0)
+        spotnik_auth_random((uint8_t *)&founding, sizeof founding);
+    return founding;
+}
+
+void spotnik_genesis_adopt(struct spotnik_peers *peers, uint64_t generation, uint64_t founding)
+{
+    pthread_mutex_lock(&peers->lock);
+    peers->generation = generation;
+    peers->founding = founding;
+    pthread_mutex_unlock(&peers->lock);
+}
+
+static int put(struct spotnik_peers *peers, uint64_t generation, uint64_t founding, uint64_t step)
+{
+    struct spotnik_credentials credentials = spotnik_peers_credentials(peers);
+    struct spotnik_record record = { .member = credentials.self,
+                                     .process = peers->process,
+                                     .counter = 1,
+                                     .generation = generation,
+                                     .founding = founding,
+                                     .step = step,
+                                     .standing = SPOTNIK_STANDING_ENTERED };
+    char name[64];
+    spotnik_genesis_name(generation, name);
+    int rc = spotnik_record_write(&credentials, &record, peers->spec.directory, name, true);
+    explicit_bzero(&credentials, sizeof credentials);
+    return rc;
+}
+
+int spotnik_genesis_make(struct spotnik_peers *peers, uint64_t generation, uint64_t founding, uint64_t step)
+{
+    int rc = put(peers, generation, founding, step);
+    if (rc == 0)
+        spotnik_genesis_adopt(peers, generation, founding);
+    return rc;
+}
+
+static enum spotnik_reading genesis_read(struct spotnik_peers *peers, uint64_t generation, struct spotnik_record *ret)
+{
+    struct spotnik_credentials credentials = spotnik_peers_credentials(peers);
+    char name[64];
+    uint64_t print;
+    spotnik_genesis_name(generation, name);
+    enum spotnik_reading reading =
+        spotnik_record_read(&credentials, peers->spec.directory, name, ret, &print, NULL);
+    explicit_bzero(&credentials, sizeof credentials);
+    return reading;
+}
+
+void spotnik_genesis_take_back(struct spotnik_peers *peers, uint64_t generation, uint64_t founding)
+{
+    struct spotnik_record record;
+    char path[PATH_MAX], name[64];
+    spotnik_genesis_name(generation, name);
+    snprintf(path, sizeof path, "%s/%s", peers->spec.directory, name);
+    if (genesis_read(peers, generation, &record) == SPOTNIK_READING_RECORD && record.founding == founding)
+        unlink(path);
+    spotnik_genesis_adopt(peers, 0, 0);
+}
+
+/* Which generation is ours? Who joins knows only the founding. */
+static uint64_t generation_learn(struct spotnik_peers *peers, uint64_t highest, uint64_t founding)
+{
+    struct spotnik_record record;
+    for (uint64_t n = highest; n > 0 && n + BACK_MAX > highest; n--)
+        if (genesis_read(peers, n, &record) == SPOTNIK_READING_RECORD && record.founding == founding) {
+            spotnik_genesis_adopt(peers, n, founding);
+            return n;
+        }
+    return 0;
+}
+
+/* The youngest genesis, which is not older than ours. */
+static int youngest_judge(struct spotnik_peers *peers, uint64_t highest, uint64_t founding, struct spotnik_record *ret)
+{
+    if (genesis_read(peers, highest, ret) != SPOTNIK_READING_RECORD)
+        return 0; /* whoever made this, it is no founding */
+    ret->generation = highest;
+    if (ret->founding != founding)
+        return spotnik_error_return(SPOTNIK_ERR_LINEAGE,
+                                    "%s/genesis-%llu: the job was founded again without this lineage; this member stops",
+                                    peers->spec.directory, (unsigned long long)highest);
+    peers->founder = ret->member.id;
+    return 0;
+}
+
+int spotnik_genesis_guard(struct spotnik_peers *peers, const spotnik_job_status *status, struct spotnik_record *ret)
+{
+    pthread_mutex_lock(&peers->lock);
+    uint64_t generation = peers->generation, founding = peers->founding, highest;
+    pthread_mutex_unlock(&peers->lock);
+    if (founding == 0)
+        return 0;
+    int rc = spotnik_genesis_highest(peers->spec.directory, &highest);
+    if (rc != 0)
+        return SPOTNIK_ERR_SYSTEM;
+    if (generation == 0)
+        generation = generation_learn(peers, highest, founding);
+    if (generation == 0)
+        return 0; /* those who know it keep it there */
+    if (highest >= generation)
+        return youngest_judge(peers, highest, founding, ret);
+    if (!status->parked && status->view_epoch > 0 && !status->joining)
+        (void)put(peers, generation, founding, status->step_committed); /* another member may be first */
+    return 0;
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Looking at a directory again and again. See lookout.h. */
+#include "peers/lookout.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/time.h"
+#include "peers/inside.h"
+
+uint64_t spotnik_genesis_parse(const char *name)
+{
+    char *end;
+    if (strncmp(name, "genesis-", 8) != 0 || name[8] < '1' || name[8] > '9' || strlen(name) > 8 + 18)
+        return 0;
+    uint64_t generation = strtoull(name + 8, &end, 10);
+    return *end == '\0' ? generation : 0;
+}
+
+void spotnik_genesis_name(uint64_t generation, char name[64])
+{
+    snprintf(name, 64, "genesis-%llu", (unsigned long long)generation);
+}
+
+int spotnik_genesis_highest(const char *path, uint64_t *ret_generation)
+{
+    DIR *directory = opendir(path);
+    uint64_t highest = 0;
+    if (directory == NULL)
+        return -errno;
+    errno = 0;
+    for (const struct dirent *at; (at = readdir(directory)) != NULL; errno = 0) {
+        uint64_t generation = spotnik_genesis_parse(at->d_name);
+        highest = generation > highest ? generation : highest;
+    }
+    int rc = -errno;
+    closedir(directory);
+    *ret_generation = highest;
+    return rc;
+}
+
+/* ---- names ---- */
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct spotnik_sighting *)a)->name, ((const struct spotnik_sighting *)b)->name);
+}
+
+static struct spotnik_sighting *find(const struct spotnik_lookout *watch, uint32_t count, const char *name)
+{
+    struct spotnik_sighting key;
+    snprintf(key.name, sizeof key.name, "%s", name);
+    return count > 0 ? bsearch(&key, watch->entry, count, sizeof key, by_name) : NULL;
+}
+
+const struct spotnik_sighting *spotnik_lookout_find(const struct spotnik_lookout *watch, struct spotnik_id id)
+{
+    char name[64];
+    spotnik_record_name(id, name);
+    return find(watch, watch->count, name);
+}
+
+const struct spotnik_sighting *spotnik_lookout_named(const struct spotnik_lookout *watch, const char *name)
+{
+    return find(watch, watch->count, name);
+}
+
+static int add(struct spotnik_lookout *watch, const char *name)
+{
+    if (watch->count == watch->capacity) {
+        uint32_t capacity = watch->capacity > 0 ? 2 * watch->capacity : 16;
+        struct spotnik_sighting *grown = realloc(watch->entry, capacity * sizeof *grown);
+        if (grown == NULL)
+            return -ENOMEM;
+        watch->entry = grown;
+        watch->capacity = capacity;
+    }
+    struct spotnik_sighting *entry = &watch->entry[watch->count++];
+    memset(entry, 0, sizeof *entry);
+    entry->reading = SPOTNIK_READING_ABSENT; /* not read yet */
+    snprintf(entry->name, sizeof entry->name, "%s", name);
+    return 0;
+}
+
+/* A directory that is written to may name a file twice. */
+static void sort(struct spotnik_lookout *watch)
+{
+    uint32_t kept = 0;
+    if (watch->count > 0)
+        qsort(watch->entry, watch->count, sizeof *watch->entry, by_name);
+    for (uint32_t i = 0; i < watch->count; i++)
+        if (kept == 0 || strcmp(watch->entry[kept - 1].name, watch->entry[i].name) != 0)
+            watch->entry[kept++] = watch->entry[i];
+    watch->count = kept;
+}
+
+/* Files that it misses while they are replaced stay as they are: each is looked at by its name. */
+static int names_read(struct spotnik_lookout *watch, const char *path)
+{
+    DIR *directory = opendir(path);
+    uint32_t known = watch->count;
+    uint64_t highest = 0;
+    int rc = 0;
+    if (directory == NULL)
+        return -errno;
+    errno = 0;
+    for (const struct dirent *at; rc == 0 && (at = readdir(directory)) != NULL; errno = 0) {
+        uint64_t generation = spotnik_genesis_parse(at->d_name);
+        highest = generation > highest ? generation : highest;
+        if (strncmp(at->d_name, "member-", 7) == 0 && find(watch, known, at->d_name) == NULL)
+            rc = add(watch, at->d_name);
+    }
+    rc = rc != 0 ? rc : -errno;
+    closedir(directory);
+    if (watch->count > known)
+        sort(watch);
+    if (rc == 0 && watch->generation != highest)
+        memset(&watch->genesis, 0, sizeof watch->genesis);
+    watch->generation = rc == 0 ? highest : watch->generation;
+    return rc;
+}
+
+/* ---- contents ---- */
+
+static void read_again(struct spotnik_sighting *entry, const struct spotnik_credentials *self, const char *directory,
+                       uint64_t spent_ns)
+{
+    uint64_t before = entry->print;
+    bool known = entry->reading != SPOTNIK_READING_ABSENT;
+    entry->reading =
+        spotnik_record_read(self, directory, entry->name, &entry->record, &entry->print, &entry->error);
+    bool same = known && entry->print != 0 && entry->print == before;
+    entry->unchanged_ns = same ? spotnik_time_add(entry->unchanged_ns, spent_ns) : 0;
+}
+
+static void contents_read(struct spotnik_lookout *watch, const struct spotnik_credentials *self, const char *directory,
+                          uint64_t spent_ns)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < watch->count; i++) {
+        read_again(&watch->entry[i], self, directory, spent_ns);
+        if (watch->entry[i].reading != SPOTNIK_READING_ABSENT)
+            watch->entry[kept++] = watch->entry[i];
+    }
+    watch->count = kept;
+    if (watch->generation == 0)
+        return;
+    if (watch->genesis.name[0] == '\0')
+        watch->genesis.reading = SPOTNIK_READING_ABSENT;
+    spotnik_genesis_name(watch->generation, watch->genesis.name);
+    read_again(&watch->genesis, self, directory, spent_ns);
+}
+
+int spotnik_lookout_look(struct spotnik_lookout *watch, const struct spotnik_credentials *self, const char *directory,
+                       uint64_t gap_max_ns)
+{
+    uint64_t now_ns = spotnik_peers_clock_ns(), spent_ns = 0;
+    int rc = names_read(watch, directory);
+    if (rc != 0) {
+        watch->looked_ns = 0;
+        return rc;
+    }
+    if (watch->looked_ns != 0)
+        spent_ns = spotnik_time_min(spotnik_time_since(now_ns, watch->looked_ns), gap_max_ns);
+    contents_read(watch, self, directory, spent_ns);
+    watch->watched_ns = spotnik_time_add(watch->watched_ns, spent_ns);
+    watch->looked_ns = now_ns;
+    return 0;
+}
+
+bool spotnik_lookout_has_woken(struct spotnik_lookout *watch, const struct spotnik_credentials *self, const char *directory,
+                             uint64_t stale_ns)
+{
+    uint32_t count = watch->count;
+    struct spotnik_sighting *before = malloc((size_t)count * sizeof *before + 1);
+    bool woken = before == NULL;
+    if (!woken)
+        memcpy(before, watch->entry, (size_t)count * sizeof *before);
+    woken = woken || spotnik_lookout_look(watch, self, directory, 0) != 0;
+    for (uint32_t i = 0; i < count && !woken; i++) {
+        const struct spotnik_sighting *now = spotnik_lookout_named(watch, before[i].name);
+        woken = before[i].unchanged_ns >= stale_ns && now != NULL && now->print != before[i].print;
+    }
+    free(before);
+    return woken;
+}
+
+uint64_t spotnik_lookout_generation_next(const struct spotnik_lookout *watch)
+{
+    uint64_t highest = watch->generation;
+    for (uint32_t i = 0; i < watch->count; i++)
+        if (watch->entry[i].reading == SPOTNIK_READING_RECORD && watch->entry[i].record.generation > highest)
+            highest = watch->entry[i].record.generation;
+    return highest + 1;
+}
+
+void spotnik_lookout_done(struct spotnik_lookout *watch)
+{
+    free(watch->entry);
+    memset(watch, 0, sizeof *watch);
+}

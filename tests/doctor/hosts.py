@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""spotnik doctor between two hosts in network namespaces. Claims: where all is well it says so and ends with 0; and it finds, each with what to do:
+another key, another name, a key that others can read, nobody listening, packets that vanish, large packets that vanish while small ones pass, folders
+that are not the same, a folder that everybody may write to, a folder that is not there, an address that is not of this host, names without an address.
+
+    hosts.py SPOTNIK"""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+SPOTNIK = os.path.abspath(sys.argv[1])
+NAME = f"spotnik-dr-{os.getpid()}"
+
+
+def fail(what):
+    sys.exit(f"FAILED: {what}")
+
+
+def skip(why):
+    print(f"SKIPPED: {why}")
+    sys.exit(77)
+
+
+def ip(*words, check=True):
+    return subprocess.run(["ip", *words], check=check, capture_output=True, text=True)
+
+
+def set_up():
+    if not shutil.which("ip", path=os.environ["PATH"] + ":/sbin") or os.geteuid() != 0:
+        skip("network namespaces need root and the program ip")
+    try:
+        ip("netns", "add", f"{NAME}-sw")
+        ip("-n", f"{NAME}-sw", "link", "add", "br0", "type", "bridge")
+        ip("-n", f"{NAME}-sw", "link", "set", "br0", "up")
+        for i in (1, 2):
+            ip("netns", "add", f"{NAME}-{i}")
+            ip("-n", f"{NAME}-{i}", "link", "set", "lo", "up")
+            ip("-n", f"{NAME}-{i}", "link", "add", "eth0", "type", "veth", "peer", "name", f"p{i}", "netns", f"{NAME}-sw")
+            ip("-n", f"{NAME}-sw", "link", "set", f"p{i}", "master", "br0", "up")
+            ip("-n", f"{NAME}-{i}", "addr", "add", f"10.77.0.{i}/24", "dev", "eth0")
+            # Whole packets, as on a wire: a bridge lets bundles of them pass whatever its MTU is.
+            ip("-n", f"{NAME}-{i}", "link", "set", "eth0", "gso_max_segs", "1", "up")
+    except subprocess.CalledProcessError as error:
+        tear_down()
+        skip(f"no network namespaces here: {error.stderr}")
+
+
+def tear_down():
+    for name in (f"{NAME}-1", f"{NAME}-2", f"{NAME}-sw"):
+        for pid in ip("netns", "pids", name, check=False).stdout.split():
+            os.kill(int(pid), 9)
+        ip("netns", "del", name, check=False)
+
+
+class Server:
+    """spotnik doctor --serve on host 1."""
+
+    def __init__(self, *options):
+        self.process = subprocess.Popen(["ip", "netns", "exec", f"{NAME}-1", SPOTNIK, "doctor", "--serve", "--bind", "10.77.0.1", *options],
+                                        stdout=subprocess.PIPE, text=True)
+        self.said = []
+        for line in self.process.stdout:
+            self.said.append(line)
+            if line.startswith("waiting"):
+                return
+        fail("the other host does not serve: " + "".join(self.said))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait()
+
+
+def doctor(*options):
+    """(exit status, lines) of host 2."""
+    done = subprocess.run(["ip", "netns", "exec", f"{NAME}-2", SPOTNIK, "doctor", *options], capture_output=True, text=True, timeout=120)
+    return done.returncode, done.stdout.splitlines()
+
+
+def expect(what, status, verdict, *words, of):
+    code, lines = of
+    found = [line for line in lines if line.startswith(verdict) and all(word in line for word in words)]
+    if code != status or not found:
+        fail(f"{what}: status {code}, wanted {status} and a line {verdict} with {words}:\n" + "\n".join(lines))
+    print(f"{what}: {found[0]}")
+
+
+def diagnose(folder):
+    key, other, peers, elsewhere = (f"{folder}/{name}" for name in ("key", "other", "peers", "elsewhere"))
+    for path in (key, other):
+        subprocess.run([SPOTNIK, "key", path], check=True)
+    for path in (peers, elsewhere):
+        os.mkdir(path, 0o700)
+    with Server("--key-file", key, "--peers", f"file:{peers}"):
+        well = doctor("10.77.0.1", "--key-file", key, "--peers", f"file:{peers}", "--bind", "10.77.0.2")
+        expect("all is well", 0, "fine", "way, key, name and version", of=well)
+        expect("all is well", 0, "fine", "sees a new, a changed and a removed file", of=well)
+        expect("all is well", 0, "fine", "large packets pass", of=well)
+        if os.listdir(peers):
+            fail(f"it leaves something in the folder: {os.listdir(peers)}")
+        expect("another key", 1, "BAD", "another job key", "sha256sum", of=doctor("10.77.0.1", "--key-file", other))
+        expect("another name", 1, "BAD", "another job", of=doctor("10.77.0.1", "--key-file", key, "--job", "elsewhere"))
+        expect("nobody listens", 1, "BAD", "nobody listens there", of=doctor("10.77.0.1:5", "--key-file", key))
+        expect("another folder", 1, "BAD", "is another one than ours", of=doctor("10.77.0.1", "--key-file", key, "--peers", f"file:{elsewhere}"))
+        os.chmod(other, 0o644)
+        expect("a key that others can read", 1, "BAD", "key", of=doctor("--key-file", other))
+        expect("no such folder", 1, "BAD", "no such folder", of=doctor("--key-file", key, "--checkpoint", f"{folder}/nowhere"))
+        expect("an address of another host", 1, "BAD", "nobody can listen", of=doctor("--key-file", key, "--bind", "10.77.0.1"))
+        os.chmod(elsewhere, 0o777)
+        expect("a folder for everybody", 0, "WARNING", "chmod o-w", of=doctor("--key-file", key, "--peers", f"file:{elsewhere}"))
+        expect("a name without an address", 0, "WARNING", "has no address now", of=doctor("--key-file", key, "--peers", "dns://localhost,a.invalid"))
+        ip("-n", f"{NAME}-sw", "link", "set", "p1", "mtu", "1000")
+        expect("large packets vanish", 1, "BAD", "small packets pass and large ones vanish", of=doctor("10.77.0.1", "--key-file", key))
+        ip("-n", f"{NAME}-sw", "link", "set", "p1", "mtu", "1500")
+        ip("-n", f"{NAME}-sw", "link", "set", "p1", "down")
+        expect("packets vanish", 1, "BAD", "no answer", of=doctor("10.77.0.1", "--key-file", key))
+
+
+set_up()
+try:
+    with tempfile.TemporaryDirectory(prefix="spotnik-doctor-") as scratch:
+        diagnose(scratch)
+finally:
+    tear_down()

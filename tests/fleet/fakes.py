@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""spotnik fleet with engines that record what they are asked. Claims: a Kubernetes job is patched when, and only when, its parallelism is not what
+the plan wants, and the fleet ends when a pod has succeeded; a command is told the number each time; an engine that fails, or talks nonsense, changes
+nothing; a plan that is missing, damaged or says that there is none leaves the one before; wrong command lines are refused.
+
+    fakes.py SPOTNIK"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+SPOTNIK = os.path.abspath(sys.argv[1])
+
+KUBECTL = """#!/bin/sh
+echo "$*" >> "$FAKE/calls"
+case $1 in
+get) cat "$FAKE/job" ;;
+patch) printf '{"spec":{"parallelism":%s},"status":{"active":2}}' "$(echo "$*" | sed 's/.*parallelism":\\([0-9]*\\).*/\\1/')" > "$FAKE/job" ;;
+esac
+"""
+
+
+def fail(what):
+    sys.exit(f"FAILED: {what}")
+
+
+def fleet(folder, *words, once=True):
+    env = {**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}", "FAKE": folder}
+    return subprocess.run([SPOTNIK, "fleet", *words, "--folder", folder, "--every", "20ms", *(["--once"] if once else [])], env=env,
+                          capture_output=True, text=True, timeout=60)
+
+
+def calls(folder):
+    try:
+        with open(f"{folder}/calls") as file:
+            lines = file.read().splitlines()
+        os.unlink(f"{folder}/calls")
+        return lines
+    except FileNotFoundError:
+        return []
+
+
+def write(path, text):
+    with open(path, "w") as file:
+        file.write(text if isinstance(text, str) else json.dumps(text))
+
+
+def kubernetes(folder):
+    os.mkdir(f"{folder}/bin")
+    write(f"{folder}/bin/kubectl", KUBECTL)
+    os.chmod(f"{folder}/bin/kubectl", 0o755)
+    words = ("--engine", "kubernetes", "--name", "train", "--plan", f"{folder}/plan")
+    write(f"{folder}/job", {"spec": {"parallelism": 4}, "status": {"active": 4}})
+    write(f"{folder}/plan", "4")
+    fleet(folder, *words)
+    if calls(folder) != ["get job train -o json"]:
+        fail("4 of 4 were there, and something was done")
+    write(f"{folder}/plan", {"plan": {"machines": [{"count": 5}, {"count": 2}]}, "found": True})
+    said = fleet(folder, *words).stdout
+    if calls(folder) != ["get job train -o json", 'patch job train -p {"spec":{"parallelism":7,"completions":7}}'] or "asking for 3 more" not in said:
+        fail(f"7 of 4 were wanted: {said}")
+    for wrong in ("", "{", "0", "-3", "99999999", {"found": False, "plan": None, "binding": "no budget"}, {"plan": {}}, None):
+        if wrong is None:
+            os.unlink(f"{folder}/plan")
+        else:
+            write(f"{folder}/plan", wrong)
+        fleet(folder, *words)
+        if any(call.startswith("patch") for call in calls(folder)):
+            fail(f"a plan that says {wrong!r} was followed")
+    write(f"{folder}/plan", "2")
+    for nonsense in ("", "error: no such job", "{}", "[1]"):
+        write(f"{folder}/job", nonsense)
+        fleet(folder, *words)
+        if any(call.startswith("patch") for call in calls(folder)):
+            fail(f"the engine said {nonsense!r}, and something was done")
+    write(f"{folder}/job", {"spec": {"parallelism": 2}, "status": {"active": 1, "succeeded": 1}})
+    done = fleet(folder, *words, once=False)
+    if done.returncode or "the training is done" not in done.stdout:
+        fail(f"a pod has succeeded: {done}")
+    calls(folder)
+    print("kubernetes: patched when the number differs, and only then; nonsense changes nothing; ends with the training")
+
+
+def command(folder):
+    write(f"{folder}/engine", 'echo "$SPOTNIK_FLEET_WANTED" >> "$FAKE/calls"; echo "$(cat "$FAKE/have") a storm"\n')
+    write(f"{folder}/have", "3")
+    words = ("--engine", f"exec:sh {folder}/engine", "-n", "3")
+    fleet(folder, *words)
+    if calls(folder) != ["3"]:
+        fail("the command was not told the number")
+    write(f"{folder}/engine", 'echo x >> "$FAKE/calls"; n=$(wc -l < "$FAKE/calls"); case $n in 1) echo 3 fine;; 2) echo "1 a storm";; 3) echo 3;; *) echo done;; esac\n')
+    done = fleet(folder, *words, once=False)
+    if done.returncode or "2 of 3 machines are gone: a storm" not in done.stdout or "the training is done" not in done.stdout:
+        fail(f"a loss and the end: {done}")
+    write(f"{folder}/engine", "exit 3\n")
+    if "exec:" not in fleet(folder, *words).stderr:
+        fail("a command that fails is not told of")
+    print("command: told the number, its losses and its end understood")
+
+
+def refused(folder):
+    for words in ((), ("--engine", "slurm"), ("--engine", "x", "-n", "2"), ("--engine", "kubernetes", "-n", "2", "--plan", "p"), ("--engine", "slurm", "-n", "0"),
+                  ("--engine", "kubernetes", "--name", "a;b", "-n", "1"), ("--engine", "exec:", "-n", "1")):
+        if fleet(folder, *words).returncode != 2:
+            fail(f"{words} was not refused")
+    print("wrong command lines are refused")
+
+
+with tempfile.TemporaryDirectory(prefix="spotnik-fleet-") as scratch:
+    kubernetes(scratch)
+    command(scratch)
+    refused(scratch)

@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A job whose only machine gets notices. Claims: all workers leave in good order, the last step is saved, and when the notice is taken back, or
+its deadline passes and nothing happens, the job goes on at the next step; risks move nobody; the user's command hears of each notice; SIGUSR1
+and three SIGTERM at once, as batch systems send them, are a planned leave.
+
+    job.py SPOTNIK WORKER"""
+import os
+import queue
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+
+SPOTNIK, WORKER = sys.argv[1:3]
+PATIENCE_S = 60
+
+
+def fail(what):
+    sys.exit(f"FAILED: {what}")
+
+
+class Lines:
+    def __init__(self, command, **more):
+        self.lines = queue.Queue()
+        self.kept = []
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.PIPE, text=True, **more)
+        threading.Thread(target=self.read, daemon=True).start()
+
+    def read(self):
+        for line in self.process.stdout:
+            self.lines.put(line.strip())
+        self.lines.put(None)
+
+    def until(self, pattern):
+        """The first line from here on that has the pattern."""
+        while True:
+            try:
+                line = self.lines.get(timeout=PATIENCE_S)
+            except queue.Empty:
+                line = None
+            if line is None:
+                fail(f"never saw /{pattern}/; the last lines: " + " | ".join(self.kept[-8:]))
+            self.kept.append(line)
+            if re.search(pattern, line):
+                return line
+
+    def rest(self):
+        while (line := self.lines.get(timeout=PATIENCE_S)) is not None:
+            self.kept.append(line)
+        return self.process.wait(PATIENCE_S)
+
+
+class Cloud(Lines):
+    def __init__(self):
+        super().__init__([SPOTNIK, "mock-imds", "--listen", "127.0.0.1:0", "--clouds", "aws", "--script", "-"])
+        self.url = self.until("^http")
+
+    def order(self, text):
+        self.process.stdin.write(text + "\n")
+        self.process.stdin.flush()
+        self.until(re.escape(text))
+
+
+def run(folder, cloud, *options):
+    env = {**os.environ, "SPOTNIK_IMDS_ENDPOINT": cloud.url if cloud else "http://127.0.0.1:9", "SPOTNIK_NOTICE_INTERVAL": "50ms",
+           "SPOTNIK_CHECKPOINT": f"{folder}/checkpoints", "SPOTNIK_CHECKPOINT_S": "3600", "SPOTNIK_SILENCE_MS": "20000"}
+    return Lines([SPOTNIK, "run", "-n", "3", *options, "--", WORKER, "-u", "3000", "-n", "100000", "-b", "96"], env=env)
+
+
+def last_step(job):
+    return max(int(line.split()[2]) for line in job.kept if " commit " in line)
+
+
+def leaves(job):
+    """All three have left; the step after which the state was saved."""
+    for _ in range(3):
+        job.until(r"left \(75\)")
+    return last_step(job)
+
+
+def resumes(job, after, what):
+    first = int(job.until(" commit ").split()[2])
+    if first != after + 1:
+        fail(f"{what}: the last step was {after}, and it went on with {first}")
+
+
+def notices(folder):
+    cloud = Cloud()
+    job = run(folder, cloud, "--notice", "aws", "--notice-patience", "500ms", "--on-notice",
+              f'echo "$SPOTNIK_NOTICE_KIND $SPOTNIK_NOTICE_SOURCE $SPOTNIK_NOTICE_TEXT" >> {folder}/hook')
+    job.until(" commit 20 ")
+    cloud.order("aws rebalance")
+    job.until("aws: at risk")
+    job.until(" commit ")
+    cloud.order("aws action terminate +120")
+    job.until("this machine goes in")
+    step = leaves(job)
+    cloud.order("aws clear")
+    job.until("aws: no longer")
+    resumes(job, step, "a notice was taken back")
+    job.until(f" commit {step + 10} ")
+    cloud.order("aws action stop +1")
+    job.until("this machine goes in")
+    step = leaves(job)
+    job.until("still here")
+    resumes(job, step, "a notice lied")
+    job.until(f" commit {step + 10} ")
+    job.process.terminate()
+    if job.rest() != 75:
+        fail("SIGTERM: not 75")
+    cloud.process.kill()
+    said = open(f"{folder}/hook").read()
+    for wanted in ("risk aws rebalance", "leave aws terminate at", "over aws", "leave aws stop at"):
+        if wanted not in said:
+            fail(f"the user's command was not told '{wanted}': {said}")
+    if any(" lost (" in line or " error " in line for line in job.kept):
+        fail("somebody was lost: " + " | ".join(line for line in job.kept if " lost (" in line or " error " in line))
+    print(f"one machine: left for a notice twice, saved, went on at the next step both times; {step} steps")
+
+
+def signals(folder):
+    for signals in ([signal.SIGUSR1], [signal.SIGTERM] * 3):
+        job = run(folder, None)
+        job.until(" commit ")
+        for number in signals:
+            job.process.send_signal(number)
+        if job.rest() != 75:
+            fail(f"{signals}: the agent ended with {job.process.returncode}, not 75")
+        if sum(" leaving " in line for line in job.kept) != 3:
+            fail(f"{signals}: not all three left in good order")
+    print("SIGUSR1, and SIGTERM three times at once: planned leaves")
+
+
+with tempfile.TemporaryDirectory(prefix="spotnik-job-") as one:
+    notices(one)
+with tempfile.TemporaryDirectory(prefix="spotnik-job-") as two:
+    signals(two)

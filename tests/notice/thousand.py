@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Notices to a job of real processes, one after the other on several hosts at once. Claims: each makes its worker leave at the boundary of a
+step and end with 75, and when it is taken back a new worker joins; the others see leaves and no loss; every step is committed once, with one digest on
+all members, none is missing in any member's life, and every sample is used once (the workers check that themselves).
+
+    thousand.py SPOTNIK WORKER [notices=1000] [hosts=6]"""
+import json
+import os
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+
+SPOTNIK, WORKER = sys.argv[1:3]
+NOTICES = int(sys.argv[3]) if len(sys.argv) > 3 else 1000
+HOSTS = int(sys.argv[4]) if len(sys.argv) > 4 else 6
+PATIENCE_S = 60
+WORK = ["-u", "4000", "-c", "500", "-n", "100000", "-b", "240"]
+
+
+class Host:
+    """An agent with one worker, and the file in which its notices stand."""
+
+    def __init__(self, folder, number, noticed):
+        self.path = os.path.join(folder, f"notice-{number}")
+        self.name = f"host {number}"
+        self.events = queue.Queue()
+        self.lives = []  # of each worker: its commits, and how it ended
+        self.said = []
+        notice = f"file:{self.path}" if noticed else "off"
+        self.process = subprocess.Popen(
+            [SPOTNIK, "run", "-n", "1", "--notice", notice, "--peers", f"file:{folder}/peers", "--key-file", f"{folder}/key", "--",
+             WORKER, *WORK], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, "SPOTNIK_NOTICE_INTERVAL": "10ms", "SPOTNIK_MIN": "1",
+                 "SPOTNIK_SILENCE_MS": "20000"})
+        self.threads = [threading.Thread(target=self.read), threading.Thread(target=self.hear)]
+        for thread in self.threads:
+            thread.start()
+
+    def read(self):
+        for line in self.process.stdout:
+            worker, rest = line.split(" ", 1)
+            word = rest.split()
+            if word[0] == "joined" and (not self.lives or self.lives[-1]["worker"] != worker):
+                self.lives.append({"worker": worker, "commits": [], "end": None, "lost": 0})
+            elif word[0] == "commit":
+                life = self.lives[-1]
+                life["commits"].append((int(word[1]), word[2]))
+                if len(life["commits"]) == 2:
+                    self.events.put("in")
+            elif word[0] == "recovery":
+                self.lives[-1]["lost"] += int(word[2])
+            elif word[0] == "excluded":
+                self.lives[-1]["excluded"] = line.strip()
+            elif word[0] in ("leaving", "done", "error"):
+                self.lives[-1]["end"] = line.strip()
+        self.events.put("over")
+
+    def hear(self):
+        for line in self.process.stderr:
+            self.said.append(line.strip())
+            if " left (75)" in line:
+                self.events.put("left")
+
+    def wait(self, event):
+        try:
+            got = self.events.get(timeout=PATIENCE_S)
+        except queue.Empty:
+            got = "nothing"
+        if got != event:
+            raise RuntimeError(f"{self.name}: waited for '{event}', got '{got}'; " + "; ".join(self.said[-5:]) +
+                               f"; {self.lives[-1]['end'] if self.lives else ''}")
+
+    def notice(self):
+        with open(self.path + ".new", "w") as file:
+            file.write("+30 a test\n")
+        os.rename(self.path + ".new", self.path)
+
+    def cycles(self, count, failures):
+        try:
+            self.wait("in")
+            for _ in range(count):
+                self.notice()
+                self.wait("left")
+                os.unlink(self.path)
+                self.wait("in")
+        except Exception as error:  # told by the thread that started us
+            failures.append(str(error))
+
+    def end(self):
+        self.process.terminate()
+        status = self.process.wait(PATIENCE_S)
+        for thread in self.threads:
+            thread.join()
+        return status
+
+
+def check(hosts):
+    """One history: no gap, no repetition, one digest for each step."""
+    digests, wrong = {}, []
+    for host in hosts:
+        for life in host.lives:
+            steps = [step for step, _ in life["commits"]]
+            if steps != list(range(steps[0], steps[0] + len(steps))) if steps else False:
+                wrong.append(f"{host.name}: the steps of {life['worker']} have a gap or come twice")
+            if "excluded" in life:
+                wrong.append(f"{host.name}: {life['excluded']}")
+            if life["lost"]:
+                wrong.append(f"{host.name}: {life['worker']} was told of {life['lost']} losses")
+            if not (life["end"] or "").split("] ", 1)[-1].startswith("leaving"):
+                wrong.append(f"{host.name}: {life['worker']} ended with {life['end']}")
+            for step, digest in life["commits"]:
+                if digests.setdefault(step, digest) != digest:
+                    wrong.append(f"step {step} has two digests")
+    missing = set(range(1, max(digests) + 1)) - set(digests)
+    if missing:
+        wrong.append(f"{len(missing)} steps were committed by nobody")
+    return len(digests), wrong
+
+
+def main():
+    failures = []
+    with tempfile.TemporaryDirectory(prefix="spotnik-thousand-") as folder:
+        os.mkdir(f"{folder}/peers", 0o700)
+        subprocess.run([SPOTNIK, "key", f"{folder}/key"], check=True)
+        anchors = [Host(folder, i, False) for i in range(2)]
+        for host in anchors:
+            host.wait("in")
+        hosts = [Host(folder, 10 + i, True) for i in range(HOSTS)]
+        share = [NOTICES // HOSTS + (i < NOTICES % HOSTS) for i in range(HOSTS)]
+        threads = [threading.Thread(target=host.cycles, args=(count, failures)) for host, count in zip(hosts, share)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        asked = [subprocess.run([SPOTNIK, "status", "--json", "--peers", f"file:{folder}/peers", "--key-file", f"{folder}/key"],
+                                capture_output=True, text=True) for _ in range(8)]
+        status = [host.end() for host in hosts + anchors]
+        seen = [json.loads(answer.stdout) for answer in asked if answer.returncode == 0]
+    if any(code != 75 for code in status):
+        failures.append(f"agents ended with {status}, not 75 each")
+    steps, wrong = check(hosts + anchors)
+    failures += wrong
+    left = sum(len(host.lives) - 1 for host in hosts)
+    if left != NOTICES:
+        failures.append(f"{left} workers left for {NOTICES} notices")
+    if any(answer["losses"] for answer in seen):
+        failures.append(f"members count losses: {[answer['losses'] for answer in seen]}")
+    if failures:
+        sys.exit("FAILED: " + "\n".join(failures[:20]))
+    print(f"{NOTICES} notices on {HOSTS} hosts: {NOTICES} leaves and as many joins; {steps} steps, each committed once with one digest: "
+          f"0 lost, 0 repeated; a member that was asked has seen {max([answer['leaves'] for answer in seen], default=0)} leaves, and no loss")
+
+
+main()

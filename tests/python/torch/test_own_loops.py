@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loops without a sharded loader, which count their iterations and set learning rates by hand: members come and go."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import ledger
+import torch
+from cluster import Cluster, Tell, alone
+from programs import SAMPLES, data, network
+from torch import nn
+
+import spotnik.torch as spotnik
+
+Make = Callable[..., Cluster]
+
+
+def rate(iteration: int) -> float:
+    return 0.01 / (1 + iteration)
+
+
+class Count(logging.Handler):
+    """Counts warnings."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.seen = 0
+
+    def emit(self, _: logging.LogRecord) -> None:
+        self.seen += 1
+
+
+def train(tell: Tell, iterations: int, job_wide: bool, checkpoint: str = "", until: int = 1 << 30) -> None:
+    """The loop of many scripts: a counter, a learning rate from it, batches drawn at random."""
+    warnings = Count()
+    logging.getLogger("spotnik.torch").addHandler(warnings)
+    net = network()
+    opt = torch.optim.SGD(net.parameters(), lr=1.0)
+
+    def committed(report: spotnik.StepReport) -> None:
+        tell(
+            step=report.number,
+            samples=report.samples,
+            members=report.members,
+            contributors=report.contributors,
+            digest=spotnik.job().digest,
+            member=spotnik.job().status().member,
+            lr=opt.param_groups[0]["lr"],
+        )
+
+    net, opt = spotnik.prepare(net, opt, on_step=committed, checkpoint=checkpoint or None)
+    x, y = data().tensors
+    first = iteration = spotnik.step() if job_wide else 0
+    while iteration < min(iterations, until):
+        opt.param_groups[0]["lr"] = rate(iteration)
+        batch = torch.randint(0, SAMPLES, (8,))
+        nn.functional.cross_entropy(net(x[batch]), y[batch]).backward()
+        opt.step()
+        opt.zero_grad()
+        iteration = spotnik.step() if job_wide else iteration + 1
+    tell(done=iteration, first=first, digest=spotnik.job().digest, warnings=warnings.seen)
+
+
+def join_after(job: Cluster, step: int, **settings: object) -> None:
+    """One member, a second from `step` on; returns when both have ended."""
+    job.start(train, **settings)
+    for member, line in job.events():
+        if line.get("step") == step and len(job.members) == 1:
+            job.start(train, **settings)
+        if "step" in line and member is job.members[-1] and len(job.members) == 2:
+            break
+    job.wait()
+    assert not job.errors()
+
+
+def test_settings_are_those_of_the_member_that_has_been_here_longest(cluster: Make) -> None:
+    """A joiner counts from 0 and has a greater learning rate: it is not used, by nobody, and said once."""
+    job = cluster()
+    join_after(job, 5, iterations=2000, job_wide=False)
+    steps = ledger.agreed(job)
+    senior, junior = job.members
+    shared = [line["step"] for line in junior.lines if "step" in line and line["step"] <= 2000]
+    assert shared  # they met while the first was there
+    for number in range(1, 2001):
+        assert steps[number]["lr"] == rate(number - 1)
+    assert [line["warnings"] for member in (senior, junior) for line in member.lines if "done" in line] == [0, 1]
+
+
+def test_a_loop_by_the_steps_of_the_job_ends_at_the_same_step_everywhere(cluster: Make) -> None:
+    job = cluster()
+    join_after(job, 5, iterations=2000, job_wide=True)
+    steps = ledger.agreed(job)
+    assert max(steps) == 2000
+    assert all(line["lr"] == rate(number - 1) for number, line in steps.items())
+    ends = job.lines("done")
+    assert [line["done"] for line in ends] == [2000, 2000]
+    assert len({line["digest"] for line in ends}) == 1
+    assert ends[0]["warnings"] == ends[1]["warnings"] == 0
+
+
+def test_a_resumed_loop_goes_on_where_it_was(tmp_path: Path) -> None:
+    settings = {"iterations": 12, "job_wide": True, "checkpoint": str(tmp_path / "kept")}
+    first = alone(train, tmp_path, until=7, **settings)[-1]
+    second = alone(train, tmp_path, **settings)
+    assert (first["first"], first["done"]) == (0, 7)
+    assert (second[-1]["first"], second[-1]["done"]) == (7, 12)
+    assert [line["lr"] for line in second if "step" in line] == [rate(i) for i in range(7, 12)]
+    again = alone(train, tmp_path, **settings)  # a finished job repeats nothing
+    assert [line for line in again if "step" in line] == []
+    assert again[-1]["first"] == again[-1]["done"] == 12

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What clouds, commands and files say. Claims: each answer in the form that its cloud documents is
+ * understood, with its deadline; a blank or a bad date still is a notice; an event for another
+ * machine is none; what cannot be read is refused, not guessed; no bytes crash the readers; the
+ * line between watcher and agent comes back as it went. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/prng.h"
+#include "notice/notice.h"
+
+#define NOW INT64_C(1587748180000) /* 2020-04-24 17:09:40 */
+
+static void instants(void **state)
+{
+    int64_t ms = 0;
+
+    (void)state;
+    assert_true(notice_when("2020-04-24T17:11:44Z", NOW, &ms));
+    assert_int_equal(ms, INT64_C(1587748304000));
+    assert_true(notice_when("2020-04-24T17:11:44.123Z", NOW, &ms));
+    assert_int_equal(ms, INT64_C(1587748304000));
+    assert_true(notice_when("Fri, 24 Apr 2020 17:11:44 GMT", NOW, &ms));
+    assert_int_equal(ms, INT64_C(1587748304000));
+    assert_true(notice_when("+90", NOW, &ms));
+    assert_int_equal(ms, NOW + 90000);
+    assert_true(notice_when("2.5s", NOW, &ms));
+    assert_int_equal(ms, NOW + 2500);
+    assert_true(notice_when("1587748304", NOW, &ms));
+    assert_int_equal(ms, INT64_C(1587748304000));
+    assert_false(notice_when("", NOW, &ms));
+    assert_false(notice_when("soon", NOW, &ms));
+    assert_false(notice_when("+", NOW, &ms));
+    assert_false(notice_when("-5", NOW, &ms));
+    assert_false(notice_when("2020-04-24T17:11:44+02:00", NOW, &ms));
+}
+
+static void aws(void **state)
+{
+    struct notice notice;
+
+    (void)state;
+    assert_true(
+        notice_aws_action("{\"action\":\"terminate\",\"time\":\"2020-04-24T17:11:44Z\"}", NOW, &notice));
+    assert_int_equal(notice.kind, NOTICE_LEAVE);
+    assert_int_equal(notice.deadline_ms, INT64_C(1587748304000));
+    assert_string_equal(notice.source, "aws");
+    assert_true(notice_aws_action("{\"action\":\"stop\",\"time\":\"\"}", NOW, &notice));
+    assert_int_equal(notice.deadline_ms, NOW + 120000);
+    assert_true(notice_aws_action("{\"action\":\"stop\"}", NOW, &notice));
+    assert_true(
+        notice_aws_action("{\"action\":\"hibernate\",\"time\":\"2020-04-24T17:11:44Z\"}", NOW, &notice));
+    assert_int_equal(notice.deadline_ms, NOW);
+    assert_false(notice_aws_action("<html>404</html>", NOW, &notice));
+    assert_false(notice_aws_action("", NOW, &notice));
+    assert_true(notice_aws_rebalance("{\"noticeTime\":\"2020-10-16T19:18:24Z\"}", &notice));
+    assert_int_equal(notice.kind, NOTICE_RISK);
+    assert_false(notice_aws_rebalance("{}", &notice));
+}
+
+static void gcp(void **state)
+{
+    struct notice notice;
+
+    (void)state;
+    assert_true(notice_gcp_preempted("TRUE\n", NOW, &notice));
+    assert_int_equal(notice.kind, NOTICE_LEAVE);
+    assert_int_equal(notice.deadline_ms, NOW + 30000);
+    assert_true(notice_gcp_preempted("FALSE", NOW, &notice));
+    assert_int_equal(notice.kind, NOTICE_NONE);
+    assert_false(notice_gcp_preempted("<html>", NOW, &notice));
+    assert_true(notice_gcp_maintenance("NONE", NOW, &notice));
+    assert_int_equal(notice.kind, NOTICE_NONE);
+    assert_true(notice_gcp_maintenance("TERMINATE_ON_HOST_MAINTENANCE", NOW, &notice));
+    assert_int_equal(notice.kind, NOTICE_LEAVE);
+    assert_true(notice_gcp_maintenance("MIGRATE_ON_HOST_MAINTENANCE", NOW, &notice));
+    assert_int_equal(notice.kind, NOTICE_RISK);
+    assert_false(notice_gcp_maintenance("", NOW, &notice));
+}
+
+static enum notice_kind azure_kind(const char *type, const char *status, const char *machine,
+                                   const char *before, struct notice *ret)
+{
+    char body[600];
+
+    snprintf(body, sizeof(body),
+             "{\"DocumentIncarnation\":2,\"Events\":[{\"EventId\":\"A\",\"EventStatus\":\"%s\",\"EventType\":"
+             "\"%s\",\"ResourceType\":"
+             "\"VirtualMachine\",\"Resources\":[\"other\",\"%s\"],\"NotBefore\":\"%s\"}]}",
+             status, type, machine, before);
+    assert_true(notice_azure_events(body, "Vm-0", NOW, ret));
+    return ret->kind;
+}
+
+static void azure(void **state)
+{
+    static const char date[] = "Fri, 24 Apr 2020 17:11:44 GMT";
+    struct notice notice;
+
+    (void)state;
+    assert_int_equal(azure_kind("Preempt", "Scheduled", "vm-0", date, &notice),
+                     NOTICE_LEAVE); /* names do not differ by case */
+    assert_int_equal(notice.deadline_ms, INT64_C(1587748304000));
+    assert_int_equal(azure_kind("Preempt", "Started", "vm-0", "", &notice), NOTICE_LEAVE);
+    assert_int_equal(notice.deadline_ms, NOW);
+    assert_int_equal(azure_kind("Preempt", "Scheduled", "vm-1", date, &notice), NOTICE_NONE);
+    assert_int_equal(azure_kind("Preempt", "Completed", "vm-0", date, &notice), NOTICE_NONE);
+    assert_int_equal(azure_kind("Freeze", "Scheduled", "vm-0", date, &notice), NOTICE_RISK);
+    assert_int_equal(azure_kind("Redeploy", "Scheduled", "vm-0", date, &notice), NOTICE_LEAVE);
+    assert_true(notice_azure_events("{\"DocumentIncarnation\":1,\"Events\":[]}", "vm-0", NOW, &notice));
+    assert_int_equal(notice.kind, NOTICE_NONE);
+    assert_false(notice_azure_events("{\"error\":1}", "vm-0", NOW, &notice));
+    assert_true(notice_azure_events("{\"Events\":[{\"EventId\":\"F\",\"EventStatus\":\"Scheduled\","
+                                    "\"EventType\":\"Freeze\",\"Resources\":[\"vm-0\"],"
+                                    "\"NotBefore\":\"\"},{\"EventId\":\"P\",\"EventStatus\":\"Scheduled\","
+                                    "\"EventType\":\"Preempt\",\"Resources\":"
+                                    "[\"vm-0\"],\"NotBefore\":\"Fri, 24 Apr 2020 17:11:44 GMT\"}]}",
+                                    "vm-0", NOW, &notice));
+    assert_int_equal(notice.kind, NOTICE_LEAVE); /* the end wins over a pause that comes before it */
+}
+
+static void words(void **state)
+{
+    struct notice notice;
+
+    (void)state;
+    notice_words("file", "+30 the fan has stopped\n", NOW, &notice);
+    assert_int_equal(notice.deadline_ms, NOW + 30000);
+    assert_string_equal(notice.text, "the fan has stopped");
+    notice_words("file", "", NOW, &notice);
+    assert_int_equal(notice.kind, NOTICE_LEAVE);
+    assert_int_equal(notice.deadline_ms, NOW);
+    notice_words("exec", "going down", NOW, &notice);
+    assert_string_equal(notice.text, "going down");
+}
+
+static void line(void **state)
+{
+    struct notice notice = { .kind = NOTICE_RISK,
+                             .deadline_ms = NOW,
+                             .source = "aws",
+                             .text = "a \"word\"\n\x01" },
+                  back;
+    char text[1024];
+
+    (void)state;
+    assert_true(notice_format(&notice, text, sizeof(text)) > 0);
+    assert_null(strchr(text, '\n'));
+    assert_true(notice_parse(text, &back));
+    assert_int_equal(back.kind, notice.kind);
+    assert_int_equal(back.deadline_ms, notice.deadline_ms);
+    assert_string_equal(back.text, notice.text);
+    assert_int_equal(notice_format(&notice, text, 20), 0);
+    assert_false(notice_parse("{}", &back));
+    assert_false(notice_parse("{\"kind\":\"nonsense\"}", &back));
+}
+
+/* Answers with bytes changed, cut off and doubled. */
+static void noise(void **state)
+{
+    static const char *const seeds[] = { "{\"action\":\"terminate\",\"time\":\"2020-04-24T17:11:44Z\"}",
+                                         "TRUE", "+30 words",
+                                         "{\"Events\":[{\"EventId\":\"A\",\"EventStatus\":\"Scheduled\","
+                                         "\"EventType\":\"Preempt\",\"Resources\":[\"v\"],"
+                                         "\"NotBefore\":\"Fri, 24 Apr 2020 17:11:44 GMT\"}]}" };
+    struct spotnik_prng prng;
+    struct notice notice;
+    char text[512];
+
+    (void)state;
+    spotnik_prng_seed(&prng, 7);
+    for (int i = 0; i < 100000; i++) {
+        snprintf(text, sizeof(text), "%s", seeds[i % 4]);
+        size_t length = strlen(text);
+        for (uint64_t j = spotnik_prng_below(&prng, 4); j > 0; j--)
+            text[spotnik_prng_below(&prng, length)] = (char)spotnik_prng_below(&prng, 256);
+        text[spotnik_prng_below(&prng, length + 1)] *= (char)spotnik_prng_below(&prng, 2);
+        notice_aws_action(text, NOW, &notice);
+        notice_gcp_preempted(text, NOW, &notice);
+        notice_azure_events(text, "v", NOW, &notice);
+        notice_words("file", text, NOW, &notice);
+        notice_parse(text, &notice);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(instants), cmocka_unit_test(aws),
+                                        cmocka_unit_test(gcp),      cmocka_unit_test(azure),
+                                        cmocka_unit_test(words),    cmocka_unit_test(line),
+                                        cmocka_unit_test(noise) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

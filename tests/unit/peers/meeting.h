@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A peers directory of a test's own, members in it that are threads of this process, and records of members that only
+ * seem to be. Hosts are told apart by what records say. Test code only. */
+#ifndef TESTS_UNIT_PEERS_MEETING_H
+#define TESTS_UNIT_PEERS_MEETING_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../net/cluster.h"
+#include "base/error.h"
+#include "peers/inside.h"
+
+#define SECOND UINT64_C(1000000000)
+#define STALE_MS 2000
+#define STALE_NS (STALE_MS * UINT64_C(1000000))
+#define MARGIN_NS (8 * SECOND) /* of machines that are busy */
+
+static char directory[64], spec[80];
+
+static inline int directory_make(void **state)
+{
+    (void)state;
+    snprintf(directory, sizeof directory, "/tmp/spotnik-founding-XXXXXX");
+    if (mkdtemp(directory) == NULL)
+        return 1;
+    snprintf(spec, sizeof spec, "file:%s", directory);
+    return 0;
+}
+
+static inline int directory_clear(void **state)
+{
+    (void)state;
+    char command[96];
+    snprintf(command, sizeof command, "rm -rf -- %s", directory);
+    return system(command);
+}
+
+/* ---- members ---- */
+
+struct seeker {
+    struct spotnik_engine *engine;
+    struct spotnik_peers *peers;
+    int rc;
+    bool found;
+    struct spotnik_member sponsor;
+    uint64_t took_ns;
+};
+
+static inline void seeker_open(struct seeker *seeker, uint64_t number, uint8_t key)
+{
+    struct spotnik_engine_config config;
+    cluster_config(&config, 1);
+    config.credentials.self.id = cluster_id(number);
+    config.credentials.key[0] ^= key;
+    seeker->peers = NULL;
+    assert_int_equal(spotnik_engine_new(&config, &seeker->engine), 0);
+}
+
+static inline void seeker_close(struct seeker *seeker)
+{
+    spotnik_peers_free(seeker->peers);
+    spotnik_engine_free(seeker->engine, true);
+}
+
+static inline void seek(struct seeker *seeker, uint64_t number, uint64_t patience_ns)
+{
+    seeker_open(seeker, number, 0);
+    assert_int_equal(spotnik_peers_new(spec, seeker->engine, &seeker->peers), 0);
+    uint64_t begun_ns = spotnik_peers_clock_ns();
+    seeker->rc = spotnik_peers_find(seeker->peers, true, patience_ns, NULL, NULL, &seeker->found, &seeker->sponsor);
+    seeker->took_ns = spotnik_peers_clock_ns() - begun_ns;
+}
+
+/* A member of the job, alone in its view. */
+static inline void founder_start(struct seeker *seeker, uint64_t number)
+{
+    seek(seeker, number, 10 * SECOND);
+    assert_int_equal(seeker->rc, 0);
+    assert_true(seeker->found);
+    spotnik_engine_found(seeker->engine, NULL);
+}
+
+/* ---- records ---- */
+
+static inline void path_make(char path[256], const char *name)
+{
+    snprintf(path, 256, "%s/%s", directory, name);
+}
+
+static inline bool is_there(const char *name)
+{
+    char path[256];
+    path_make(path, name);
+    return access(path, F_OK) == 0;
+}
+
+static inline void until_there(const char *name)
+{
+    while (!is_there(name))
+        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+}
+
+/* A port of this host where nobody listens. */
+static inline uint16_t port_unused(void)
+{
+    struct seeker probe;
+    seeker_open(&probe, 99, 0);
+    uint16_t port = spotnik_engine_credentials(probe.engine)->self.port;
+    spotnik_engine_free(probe.engine, true);
+    return port;
+}
+
+/* A process of another machine that may be in a view, or was: its address is refused here. */
+static inline struct spotnik_record stranger_make(uint64_t number)
+{
+    struct spotnik_engine_config config;
+    cluster_config(&config, 1);
+    struct spotnik_record record = { .member = config.credentials.self,
+                                     .process = { .boot = 5, .pid = 1, .start = 1, .space = 1 },
+                                     .counter = 1,
+                                     .standing = SPOTNIK_STANDING_ENTERED };
+    record.member.id = cluster_id(number);
+    record.member.host = 77;
+    record.member.port = port_unused();
+    return record;
+}
+
+static inline void record_put(const struct spotnik_record *record)
+{
+    struct spotnik_engine_config config;
+    char name[64];
+    cluster_config(&config, 1);
+    spotnik_record_name(record->member.id, name);
+    assert_int_equal(spotnik_record_write(&config.credentials, record, directory, name, false), 0);
+}
+
+static inline void genesis_put(const struct spotnik_record *record)
+{
+    struct spotnik_engine_config config;
+    cluster_config(&config, 1);
+    assert_int_equal(spotnik_record_write(&config.credentials, record, directory, "genesis-1", true), 0);
+}
+
+/* Somebody on another machine who is alive: writes its record, or a torn one, again and again. */
+struct writer {
+    struct spotnik_record record;
+    bool torn;
+    bool stop; /* __atomic */
+    pthread_t thread;
+};
+
+static inline void torn_put(unsigned turn)
+{
+    char path[256], temporary[256];
+    path_make(path, "member-torn");
+    path_make(temporary, ".torn");
+    FILE *file = fopen(temporary, "w");
+    if (file == NULL)
+        return;
+    fprintf(file, "spotnik 1\njob %u", turn);
+    fclose(file);
+    (void)!rename(temporary, path);
+}
+
+static inline void *write_on(void *context)
+{
+    struct writer *writer = context;
+    for (unsigned turn = 0; !__atomic_load_n(&writer->stop, __ATOMIC_SEQ_CST); turn++) {
+        if (writer->torn) {
+            torn_put(turn);
+        } else {
+            writer->record.counter++;
+            record_put(&writer->record);
+        }
+        nanosleep(&(struct timespec){ .tv_nsec = 50000000 }, NULL);
+    }
+    return NULL;
+}
+
+static inline void writer_start(struct writer *writer)
+{
+    if (writer->torn)
+        torn_put(0);
+    else
+        record_put(&writer->record);
+    assert_int_equal(pthread_create(&writer->thread, NULL, write_on, writer), 0);
+}
+
+static inline void writer_end(struct writer *writer)
+{
+    __atomic_store_n(&writer->stop, true, __ATOMIC_SEQ_CST);
+    pthread_join(writer->thread, NULL);
+}
+
+#endif

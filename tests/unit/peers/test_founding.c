@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Claim: nobody founds while a record in the directory may belong to somebody alive, whatever became of the directory and
+ * of the network; and nobody waits longer than for T. Members are threads of this process, or of a child where their
+ * process has to end; hosts are told apart by what their records say. */
+#include "meeting.h"
+
+/* ---- a genesis that is gone ---- */
+
+/* A cleaner takes it away beside a live job: the job puts it back, and a newcomer that comes in between joins. */
+static void a_lost_genesis_founds_nothing(void **state)
+{
+    (void)state;
+    struct seeker member, newcomer;
+    char path[256];
+    founder_start(&member, 1);
+    for (uint64_t i = 0; i < 3; i++) {
+        path_make(path, "genesis-1");
+        until_there("genesis-1");
+        assert_int_equal(unlink(path), 0);
+        seek(&newcomer, 10 + i, 10 * SECOND);
+        assert_int_equal(newcomer.rc, 0);
+        assert_false(newcomer.found);
+        assert_true(spotnik_id_equal(newcomer.sponsor.id, cluster_id(1)));
+        seeker_close(&newcomer);
+    }
+    until_there("genesis-1");
+    seeker_close(&member);
+}
+
+/* All files of the directory at once: who comes then sees nothing of a job that lives. */
+static void a_purged_directory_founds_nothing(void **state)
+{
+    (void)state;
+    struct seeker member, newcomer;
+    char command[128];
+    founder_start(&member, 1);
+    snprintf(command, sizeof command, "rm -f -- %s/*", directory);
+    assert_int_equal(system(command), 0);
+    seek(&newcomer, 2, 10 * SECOND);
+    assert_int_equal(newcomer.rc, 0);
+    assert_false(newcomer.found);
+    seeker_close(&newcomer);
+    seeker_close(&member);
+}
+
+/* Without the mark of a fresh directory the first one waits as long as members would take to put their genesis back. */
+static void a_used_directory_is_watched_first(void **state)
+{
+    (void)state;
+    struct seeker first, fresh;
+    seek(&first, 1, 10 * SECOND);
+    assert_int_equal(first.rc, 0);
+    assert_true(first.found);
+    assert_in_range(first.took_ns, 3 * first.peers->times.refresh_ns, STALE_NS + MARGIN_NS);
+    seeker_close(&first);
+    directory_clear(state);
+    directory_make(state);
+    assert_int_equal(spotnik_peers_fresh(directory), 0);
+    seek(&fresh, 2, 10 * SECOND);
+    assert_true(fresh.rc == 0 && fresh.found);
+    assert_false(is_there("fresh"));
+    assert_true(is_there("genesis-1"));
+    seeker_close(&fresh);
+}
+
+/* ---- who is alive ---- */
+
+/* A firewall that rejects, or two hosts of one private address: the address of a live member is refused. It is alive as
+ * long as it writes; when it no longer does, T passes. */
+static void a_refusal_proves_no_death(void **state)
+{
+    (void)state;
+    struct writer writer = { .record = stranger_make(50) };
+    struct seeker newcomer, late;
+    genesis_put(&writer.record);
+    writer_start(&writer);
+    seek(&newcomer, 1, 2 * STALE_NS);
+    assert_int_equal(newcomer.rc, SPOTNIK_ERR_PEERS);
+    assert_non_null(strstr(spotnik_last_error(), "member-"));
+    assert_false(is_there("genesis-2"));
+    seeker_close(&newcomer);
+    writer_end(&writer);
+    seek(&late, 2, SECOND); /* less than T: it knows what it waits for, and waits on */
+    assert_int_equal(late.rc, 0);
+    assert_true(late.found);
+    assert_true(is_there("genesis-2"));
+    assert_in_range(late.took_ns, STALE_NS - SECOND / 2, STALE_NS + MARGIN_NS);
+    seeker_close(&late);
+}
+
+/* Another process at the address of a record: proof where both are of one host, nothing else. */
+static void another_id_proves_only_on_its_host(void **state)
+{
+    (void)state;
+    struct seeker other, newcomer;
+    struct spotnik_record record = stranger_make(50);
+    seeker_open(&other, 60, 0);
+    record.member = spotnik_engine_credentials(other.engine)->self;
+    record.member.id = cluster_id(50);
+    record_put(&record);
+    genesis_put(&record);
+    seek(&newcomer, 1, SECOND);
+    assert_true(newcomer.rc == 0 && newcomer.found);
+    assert_in_range(newcomer.took_ns, 0, STALE_NS / 2);
+    seeker_close(&newcomer);
+    directory_clear(state);
+    directory_make(state);
+    record.member.host = 77;
+    record_put(&record);
+    genesis_put(&record);
+    seek(&newcomer, 2, SECOND);
+    assert_true(newcomer.rc == 0 && newcomer.found);
+    assert_in_range(newcomer.took_ns, STALE_NS - SECOND / 2, STALE_NS + MARGIN_NS);
+    seeker_close(&newcomer);
+    spotnik_engine_free(other.engine, true);
+}
+
+/* Its own address is in the record of a member of another host (private addresses). */
+static void an_echo_is_nobody(void **state)
+{
+    (void)state;
+    struct seeker newcomer;
+    struct writer writer = { .record = stranger_make(50) };
+    seeker_open(&newcomer, 1, 0);
+    writer.record.member = spotnik_engine_credentials(newcomer.engine)->self;
+    writer.record.member.id = cluster_id(50);
+    writer.record.member.host = 77;
+    genesis_put(&writer.record);
+    writer_start(&writer);
+    assert_int_equal(spotnik_peers_new(spec, newcomer.engine, &newcomer.peers), 0);
+    assert_int_equal(spotnik_peers_find(newcomer.peers, true, 2 * STALE_NS, NULL, NULL, &newcomer.found, &newcomer.sponsor),
+                     SPOTNIK_ERR_PEERS);
+    assert_non_null(strstr(spotnik_last_error(), "leads back to this process"));
+    writer_end(&writer);
+    seeker_close(&newcomer);
+}
+
+/* A process of this host that the kernel knows: no time proves that it is dead. */
+static void a_stopped_process_is_alive(void **state)
+{
+    (void)state;
+    struct seeker newcomer;
+    struct spotnik_record record = stranger_make(50);
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    pid_t pid = fork();
+    assert_int_not_equal(pid, -1);
+    if (pid == 0) {
+        spotnik_process_self(&record.process);
+        (void)!write(ends[1], &record.process, sizeof record.process);
+        pause();
+    }
+    assert_int_equal(read(ends[0], &record.process, sizeof record.process), sizeof record.process);
+    kill(pid, SIGSTOP);
+    record_put(&record);
+    genesis_put(&record);
+    seek(&newcomer, 1, 2 * STALE_NS);
+    assert_int_equal(newcomer.rc, SPOTNIK_ERR_PEERS);
+    assert_non_null(strstr(spotnik_last_error(), "of this host lives"));
+    seeker_close(&newcomer);
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    seek(&newcomer, 2, SECOND);
+    assert_true(newcomer.rc == 0 && newcomer.found);
+    assert_in_range(newcomer.took_ns, 0, STALE_NS / 2);
+    seeker_close(&newcomer);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+/* Whoever leaves without a word, and comes again from the same process, waits for nobody. */
+static void a_process_comes_again(void **state)
+{
+    (void)state;
+    struct seeker first, again;
+    founder_start(&first, 1);
+    seeker_close(&first);
+    seek(&again, 2, SECOND);
+    assert_true(again.rc == 0 && again.found);
+    assert_in_range(again.took_ns, 0, STALE_NS / 2);
+    assert_true(is_there("genesis-2"));
+    seeker_close(&again);
+}
+
+/* Its number alone is no proof of life: another process may have it by now. */
+static void a_number_used_again_is_another_process(void **state)
+{
+    (void)state;
+    struct spotnik_process process;
+    spotnik_process_self(&process);
+    assert_int_equal(spotnik_process_life(&process), SPOTNIK_LIFE_ALIVE);
+    process.start++;
+    assert_int_equal(spotnik_process_life(&process), SPOTNIK_LIFE_ENDED);
+    spotnik_process_self(&process);
+    process.space++;
+    assert_int_equal(spotnik_process_life(&process), SPOTNIK_LIFE_UNKNOWN);
+    spotnik_process_self(&process);
+    process.boot++;
+    assert_int_equal(spotnik_process_life(&process), SPOTNIK_LIFE_UNKNOWN);
+    pid_t pid = fork();
+    assert_int_not_equal(pid, -1);
+    if (pid == 0) {
+        pause();
+        _exit(0);
+    }
+    spotnik_process_self(&process);
+    process.pid = (uint64_t)pid;
+    process.start = 0;
+    assert_int_equal(spotnik_process_life(&process), SPOTNIK_LIFE_ENDED); /* it began earlier than that one */
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_int_equal(spotnik_process_life(&process), SPOTNIK_LIFE_ENDED);
+}
+
+/* A process that hangs before it ever asked to be let in holds up nobody. */
+static void whoever_never_entered_blocks_nobody(void **state)
+{
+    (void)state;
+    struct spotnik_record record = stranger_make(50), seeking = stranger_make(51);
+    struct seeker newcomer;
+    genesis_put(&record);
+    spotnik_process_self(&record.process);
+    record.process.start++; /* the founder: its process has ended */
+    record_put(&record);
+    seeking.standing = SPOTNIK_STANDING_SEEKING;
+    struct writer writer = { .record = seeking };
+    writer_start(&writer);
+    seek(&newcomer, 1, SECOND);
+    assert_true(newcomer.rc == 0 && newcomer.found);
+    assert_in_range(newcomer.took_ns, 0, STALE_NS - SECOND / 2);
+    writer_end(&writer);
+    seeker_close(&newcomer);
+}
+
+/* ---- what cannot be read ---- */
+
+static void a_torn_record_is_waited_for(void **state)
+{
+    (void)state;
+    struct writer writer = { .torn = true };
+    struct spotnik_record record = stranger_make(50);
+    struct seeker newcomer, late;
+    spotnik_process_self(&record.process);
+    record.process.start++;
+    record_put(&record);
+    genesis_put(&record);
+    writer_start(&writer);
+    seek(&newcomer, 1, 2 * STALE_NS);
+    assert_int_equal(newcomer.rc, SPOTNIK_ERR_PEERS);
+    assert_non_null(strstr(spotnik_last_error(), "member-torn: is no whole record"));
+    seeker_close(&newcomer);
+    writer_end(&writer);
+    seek(&late, 2, SECOND);
+    assert_true(late.rc == 0 && late.found);
+    assert_in_range(late.took_ns, STALE_NS - SECOND / 2, STALE_NS + MARGIN_NS);
+    seeker_close(&late);
+}
+
+/* Nor is it opened: a FIFO would never end. It is nobody's record when T has passed. */
+static void a_fifo_is_no_record(void **state)
+{
+    (void)state;
+    struct seeker newcomer;
+    struct spotnik_record record;
+    uint64_t print;
+    int error;
+    char path[256];
+    path_make(path, "member-fifo");
+    assert_int_equal(mkfifo(path, 0600), 0);
+    seeker_open(&newcomer, 1, 0);
+    assert_int_equal(spotnik_record_read(spotnik_engine_credentials(newcomer.engine), directory, "member-fifo", &record,
+                                         &print, &error),
+                     SPOTNIK_READING_UNREADABLE);
+    assert_int_equal(error, EINVAL);
+    spotnik_engine_free(newcomer.engine, true);
+    seek(&newcomer, 2, SECOND);
+    assert_true(newcomer.rc == 0 && newcomer.found);
+    seeker_close(&newcomer);
+}
+
+/* However many records lie before it. */
+static void a_member_among_thousands_is_found(void **state)
+{
+    (void)state;
+    struct spotnik_record record = stranger_make(1000);
+    struct seeker member, newcomer;
+    founder_start(&member, 1);
+    for (uint64_t i = 0; i < 2000; i++) {
+        record.member.id = cluster_id(1000 + i);
+        record_put(&record);
+    }
+    char path[256];
+    path_make(path, "genesis-1");
+    unlink(path); /* which names it */
+    seek(&newcomer, 2, 20 * SECOND);
+    assert_int_equal(newcomer.rc, 0);
+    assert_false(newcomer.found);
+    assert_true(spotnik_id_equal(newcomer.sponsor.id, cluster_id(1)));
+    seeker_close(&newcomer);
+    seeker_close(&member);
+}
+
+/* ---- who says what ---- */
+
+/* Where a dead member listened, a program of another job listens now: what it says of our key decides nothing. */
+static void a_stranger_decides_nothing(void **state)
+{
+    (void)state;
+    struct seeker stranger, member, newcomer;
+    struct spotnik_record record = stranger_make(50);
+    founder_start(&member, 1);
+    seeker_open(&stranger, 60, 1);
+    record.member.port = spotnik_engine_credentials(stranger.engine)->self.port;
+    record_put(&record);
+    seek(&newcomer, 2, 5 * SECOND);
+    assert_int_equal(newcomer.rc, 0);
+    assert_false(newcomer.found);
+    seeker_close(&newcomer);
+    seeker_close(&member);
+    struct writer writer = { .record = record }; /* and where nobody else is there, it is told in the end */
+    writer_start(&writer);
+    seek(&newcomer, 3, STALE_NS);
+    assert_int_equal(newcomer.rc, SPOTNIK_ERR_KEY);
+    assert_non_null(strstr(spotnik_last_error(), "(record member-"));
+    writer_end(&writer);
+    seeker_close(&newcomer);
+    spotnik_engine_free(stranger.engine, true);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_lost_genesis_founds_nothing, directory_make, directory_clear),
+        cmocka_unit_test_setup_teardown(a_purged_directory_founds_nothing, directory_make, directory_clear),
+        cmocka_unit_test_setup_teardown(a_used_directory_is_watched_first, directory_make, directory_clear),
+        cmocka_unit_test_setup_teardown(a_refusal_proves_no_death, directory_make, directory_clear),
+        cmocka_unit_test_setup_teardown(another_id_proves_only_on_its_host, directory_make, directory_clear),
+        cmocka_unit_test_setup_teardown(an_echo_is_nobody, directory_make, directory_clear),
+        cmocka_unit_test_setup_teardown(a_stopped_process_is_alive, directory_make, directory_clear),
+        cmocka_unit_test_setup_teardown(a_process_comes_again, directory_make, directory_clear),
+        cmocka_unit_test(a_number_used_again_is_another_process),
+        cmocka_unit_test_setup_teardown(whoever_never_entered_blocks_nobody, directory_make, directory_clear),
+        cmocka_unit_test_setup_teardown(a_torn_record_is_waited_for, directory_make, directory_clear),
+        cmocka_unit_test_setup_teardown(a_fifo_is_no_record, directory_make, directory_clear),
+        cmocka_unit_test_setup_teardown(a_member_among_thousands_is_found, directory_make, directory_clear),
+        cmocka_unit_test_setup_teardown(a_stranger_decides_nothing, directory_make, directory_clear),
+    };
+    char stale_ms[16];
+    snprintf(stale_ms, sizeof stale_ms, "%d", STALE_MS);
+    setenv("SPOTNIK_STALE_MS", stale_ms, 1);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

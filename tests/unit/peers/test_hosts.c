@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lists of hosts and names. Claims: a list as Slurm writes it is every name once, in order, with
+ * its leading zeros; what cannot be read is refused and not guessed; dns:// takes names, or one
+ * name with a number, and nothing else; names without an address stand in the list all the same,
+ * where nobody answers. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "peers/dns.h"
+#include "peers/hosts.h"
+#include "spotnik/spotnik.h"
+
+static char name[64][SPOTNIK_HOST_NAME];
+static struct spotnik_peers_spec spec;
+
+static void lists(void **state)
+{
+    static const char *const wanted[] = { "n01", "n02", "n03", "n7", "gpu0-a", "gpu0-b1", "gpu0-b2", "m" };
+    uint32_t count = 0;
+
+    (void)state;
+    assert_int_equal(spotnik_hosts_expand("n[01-03,7],gpu0-a,gpu0-b[1-2],m", name, 64, &count), 0);
+    assert_int_equal(count, 8);
+    for (int i = 0; i < 8; i++)
+        assert_string_equal(name[i], wanted[i]);
+    assert_int_equal(spotnik_hosts_expand("r[0-1]n[08-10].x", name, 64, &count), 0);
+    assert_int_equal(count, 6);
+    assert_string_equal(name[0], "r0n08.x");
+    assert_string_equal(name[5], "r1n10.x");
+    assert_int_equal(spotnik_hosts_expand("n[1-5000]", name, 64, &count), 0);
+    assert_int_equal(count, 5000); /* 64 of them were written */
+    assert_string_equal(name[63], "n64");
+}
+
+static void refused(void **state)
+{
+    static const char *const wrong[] = { "n[1-3", "n1]", "n[3-1]",  "n[]",    "n[a]",
+                                         "n[1-]", ",",   "n[1,,2]", "n[1-2]]" };
+    uint32_t count;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_int_equal(spotnik_hosts_expand(wrong[i], name, 64, &count), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_hosts_expand("n[0-99999999]", name, 64, &count), SPOTNIK_ERR_LIMIT);
+}
+
+static void names(void **state)
+{
+    static const char *const wrong[] = { "train",   "train:0/3",           "train/0",   "train/65",
+                                         "train/x", "train-[0-3].train/4", "a,b:70000", "" };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        memset(&spec, 0, sizeof spec);
+        assert_int_not_equal(spotnik_dns_parse(wrong[i], &spec), 0);
+    }
+    memset(&spec, 0, sizeof spec);
+    assert_int_equal(spotnik_dns_parse("train-[0-3].train:7000", &spec), 0);
+    assert_int_equal(spec.count, 4);
+    assert_int_equal(spec.port, 7000);
+    assert_string_equal(spec.name[3], "train-3.train");
+    memset(&spec, 0, sizeof spec);
+    assert_int_equal(spotnik_dns_parse("train/8", &spec), 0);
+    assert_int_equal(spec.count, 8);
+    assert_int_equal(spec.begin_with, 8);
+    assert_int_equal(spec.port, SPOTNIK_DNS_PORT);
+}
+
+/* .invalid never has an address, by the rules of the DNS; localhost has, by those of hosts files. */
+static void missing(void **state)
+{
+    static const uint8_t none[16];
+    char said[256];
+
+    (void)state;
+    memset(&spec, 0, sizeof spec);
+    assert_int_equal(spotnik_dns_parse("localhost,nobody.invalid:7000", &spec), 0);
+    spotnik_dns_resolve(&spec, said, sizeof said);
+    assert_int_equal(spec.count, 2);
+    assert_int_equal(spec.listed[0].port, 7000);
+    assert_memory_equal(spec.listed[1].address, none, 16);
+    assert_int_equal(spec.listed[1].port, 0);
+    assert_non_null(strstr(said, "nobody.invalid has no address now"));
+    memset(&spec, 0, sizeof spec);
+    assert_int_equal(spotnik_dns_parse("localhost:7000/5", &spec), 0);
+    spotnik_dns_resolve(&spec, said, sizeof said);
+    assert_int_equal(spec.count, 5);
+    assert_int_equal(spec.listed[4].port, 0);
+}
+
+static void write_file(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static void files(void **state)
+{
+    char path[] = "/tmp/spotnik-hosts-XXXXXX", said[256];
+    int fd = mkstemp(path);
+
+    (void)state;
+    assert_true(fd >= 0);
+    close(fd);
+    memset(&spec, 0, sizeof spec);
+    assert_int_equal(spotnik_hosts_file_parse("/nowhere/hosts", &spec), SPOTNIK_ERR_ARGUMENT);
+    write_file(path, "# nobody\n\n");
+    assert_int_equal(spotnik_hosts_file_parse(path, &spec), SPOTNIK_ERR_ARGUMENT);
+    write_file(path, "# a comment\nlocalhost slots=4\n  b[1-2].invalid\n");
+    assert_int_equal(spotnik_hosts_file_parse(path, &spec), 0);
+    assert_int_equal(spec.count, 3);
+    assert_string_equal(spec.name[2], "b2.invalid");
+    write_file(path, "localhost\n127.0.0.9\nc.invalid\nd.invalid\n");
+    spotnik_dns_resolve(&spec, said, sizeof said); /* read again */
+    assert_int_equal(spec.count, 4);
+    assert_int_equal(spec.listed[1].address[15], 9);
+    unlink(path);
+    spotnik_dns_resolve(&spec, said, sizeof said); /* away for a moment: as before */
+    assert_int_equal(spec.count, 4);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(lists), cmocka_unit_test(refused),
+                                        cmocka_unit_test(names), cmocka_unit_test(missing),
+                                        cmocka_unit_test(files) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

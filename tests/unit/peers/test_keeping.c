@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Claim: a member goes on only while its place in the directory is its own: a younger founding ends it, and where commits
+ * need the lease they wait for the directory. What it writes there goes where it should and nowhere else. */
+#include "meeting.h"
+
+static bool is_ended(struct seeker *member)
+{
+    spotnik_step step;
+    int rc = spotnik_engine_step_begin(member->engine, &step);
+    if (rc == 0)
+        rc = spotnik_engine_step_commit(member->engine);
+    assert_true(rc == 0 || rc == SPOTNIK_ERR_LINEAGE);
+    return rc == SPOTNIK_ERR_LINEAGE;
+}
+
+/* A younger founding ends the lineage before, and its checkpoints; an accidental file does not. */
+static void a_younger_genesis_ends_us(void **state)
+{
+    (void)state;
+    struct seeker member;
+    struct spotnik_record younger = stranger_make(70);
+    char path[256];
+    founder_start(&member, 1);
+    assert_true(spotnik_peers_is_youngest(member.peers));
+    path_make(path, "genesis-7");
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fclose(file);
+    assert_true(spotnik_peers_is_youngest(member.peers));
+    assert_false(is_ended(&member));
+    unlink(path);
+    younger.founding = 123;
+    struct spotnik_engine_config config;
+    cluster_config(&config, 1);
+    assert_int_equal(spotnik_record_write(&config.credentials, &younger, directory, "genesis-2", true), 0);
+    assert_false(spotnik_peers_is_youngest(member.peers)); /* at once, for what cannot be taken back */
+    while (!is_ended(&member))
+        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+    assert_non_null(strstr(spotnik_last_error(), "genesis-2"));
+    seeker_close(&member);
+}
+
+/* ---- the lease ---- */
+
+static uint64_t boot_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
+}
+
+static void *lease_renew(void *context)
+{
+    struct seeker *member = context;
+    nanosleep(&(struct timespec){ .tv_nsec = 300000000 }, NULL);
+    spotnik_engine_lease_set(member->engine, boot_ns() + 3600 * SECOND);
+    return NULL;
+}
+
+/* Nothing is committed without it; what was complete meanwhile is committed when it comes. */
+static void commits_need_the_lease(void **state)
+{
+    (void)state;
+    struct seeker member;
+    spotnik_step step;
+    pthread_t renewer;
+    seeker_open(&member, 1, 0);
+    spotnik_engine_found(member.engine, NULL);
+    spotnik_engine_patience_set(member.engine, SECOND / 10);
+    spotnik_engine_lease_set(member.engine, boot_ns() + 3600 * SECOND);
+    assert_int_equal(spotnik_engine_step_begin(member.engine, &step), 0);
+    assert_int_equal(spotnik_engine_step_commit(member.engine), 0);
+    spotnik_engine_lease_set(member.engine, boot_ns() - 1);
+    assert_true(spotnik_engine_is_barred(member.engine));
+    assert_int_equal(spotnik_engine_step_begin(member.engine, &step), 0);
+    assert_int_equal(spotnik_engine_step_commit(member.engine), SPOTNIK_ERR_AGAIN);
+    spotnik_engine_patience_set(member.engine, 0);
+    assert_int_equal(pthread_create(&renewer, NULL, lease_renew, &member), 0);
+    assert_int_equal(spotnik_engine_step_commit(member.engine), 0);
+    pthread_join(renewer, NULL);
+    spotnik_engine_free(member.engine, true);
+}
+
+/* While the directory cannot be written the lease runs out, and comes back with the directory. */
+static void the_lease_follows_the_directory(void **state)
+{
+    (void)state;
+    struct seeker member;
+    char moved[80];
+    setenv("SPOTNIK_FOLDER", "lease", 1);
+    founder_start(&member, 1);
+    assert_false(spotnik_engine_is_barred(member.engine));
+    snprintf(moved, sizeof moved, "%s.moved", directory);
+    assert_int_equal(rename(directory, moved), 0);
+    uint64_t begun_ns = spotnik_peers_clock_ns();
+    while (!spotnik_engine_is_barred(member.engine))
+        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+    assert_in_range(spotnik_peers_clock_ns() - begun_ns, 0, STALE_NS + SECOND);
+    assert_int_equal(rename(moved, directory), 0);
+    while (spotnik_engine_is_barred(member.engine))
+        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+    seeker_close(&member);
+    setenv("SPOTNIK_FOLDER", "least", 1);
+    seeker_open(&member, 2, 0);
+    assert_int_equal(spotnik_peers_new(spec, member.engine, &member.peers), SPOTNIK_ERR_ARGUMENT);
+    setenv("SPOTNIK_FOLDER", "lease", 1);
+    assert_int_equal(spotnik_peers_new("127.0.0.1:1", member.engine, &member.peers), SPOTNIK_ERR_ARGUMENT);
+    unsetenv("SPOTNIK_FOLDER");
+    spotnik_engine_free(member.engine, true);
+}
+
+/* ---- the door of the directory ---- */
+
+/* A link where our record is being written would have us write wherever it leads. */
+static void records_follow_no_link(void **state)
+{
+    (void)state;
+    struct seeker member;
+    struct stat facts;
+    char path[256], victim[256], name[128], record_name[64];
+    path_make(victim, "victim");
+    FILE *file = fopen(victim, "w");
+    assert_non_null(file);
+    fclose(file);
+    seeker_open(&member, 1, 0);
+    const struct spotnik_credentials *self = spotnik_engine_credentials(member.engine);
+    spotnik_record_name(self->self.id, record_name);
+    snprintf(name, sizeof name, ".%s.%016llx", record_name, (unsigned long long)self->self.id.low);
+    path_make(path, name);
+    assert_int_equal(symlink(victim, path), 0);
+    assert_int_equal(spotnik_peers_new(spec, member.engine, &member.peers), 0);
+    assert_int_equal(stat(victim, &facts), 0);
+    assert_int_equal(facts.st_size, 0);
+    assert_true(is_there(record_name));
+    seeker_close(&member);
+}
+
+static void a_directory_of_all_is_warned_of(void **state)
+{
+    (void)state;
+    struct seeker member;
+    char text[256];
+    assert_int_equal(chmod(directory, 0777), 0);
+    seeker_open(&member, 1, 0);
+    assert_int_equal(spotnik_peers_new(spec, member.engine, &member.peers), 0);
+    spotnik_peers_warning(member.peers, text, sizeof text);
+    assert_non_null(strstr(text, "chmod o-w"));
+    seeker_close(&member);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_younger_genesis_ends_us, directory_make, directory_clear),
+        cmocka_unit_test(commits_need_the_lease),
+        cmocka_unit_test_setup_teardown(the_lease_follows_the_directory, directory_make, directory_clear),
+        cmocka_unit_test_setup_teardown(records_follow_no_link, directory_make, directory_clear),
+        cmocka_unit_test_setup_teardown(a_directory_of_all_is_warned_of, directory_make, directory_clear),
+    };
+    char stale_ms[16];
+    snprintf(stale_ms, sizeof stale_ms, "%d", STALE_MS);
+    setenv("SPOTNIK_STALE_MS", stale_ms, 1);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
