@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spotnik top: a job in the terminal, once a second: figures of the whole, a row for each member, what happened last. All members
- * are asked by the status question, so it works without HTTP, over ssh, and whichever of them is gone. */
+/* spotnik top: a job in the terminal, once a second: figures of the whole, a row for each member, what
+ * happened last. All members are asked by the status question, so it works without HTTP, over ssh, and
+ * whichever of them is gone. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,15 +23,18 @@
 #define KEY_NS (50 * SPOTNIK_MS)
 
 static const char help[] =
-    "Usage: spotnik top [--peers SPEC] [--key-file FILE] [--job NAME] [--interval TIME] [--count N] [--json]\n\n"
-    "Watch a running job. Without --peers and SPOTNIK_PEERS it is the one that runs on this host. On a terminal: q ends, s sorts by\n"
+    "Usage: spotnik top [--peers SPEC] [--key-file FILE] [--job NAME] [--interval TIME] [--count N] "
+    "[--json]\n\n"
+    "Watch a running job. Without --peers and SPOTNIK_PEERS it is the one that runs on this host. On a "
+    "terminal: q ends, s sorts by\n"
     "the next column, r turns the order round. Elsewhere: a line each time. NO_COLOR is heeded.\n\n"
     "      --peers SPEC      host:port,... or file:DIR          [SPOTNIK_PEERS]\n"
     "      --key-file FILE   the job key                        [SPOTNIK_KEY_FILE]\n"
     "      --job NAME        name of the job                    [SPOTNIK_JOB, or spotnik]\n"
     "      --interval TIME   between two looks                  [1s]\n"
     "      --count N         end after N looks                  [never]\n"
-    "      --json            a JSON object a look: {\"job\": ..., \"members\": [...]}, each as members say it\n\n"
+    "      --json            a JSON object a look: {\"job\": ..., \"members\": [...]}, each as members say "
+    "it\n\n"
     "Exit status: 0; 1 when no member answers.\n\n"
     "  spotnik top\n"
     "  ssh node7 spotnik top --interval 5s\n"
@@ -38,7 +42,7 @@ static const char help[] =
 
 enum column { BY_RANK, BY_STEP, BY_COMPUTE, BY_WAIT, BY_SAMPLES, BY_GOODPUT, COLUMNS };
 
-static const char *const column_name[COLUMNS] = {"RANK", "STEP", "COMPUTE", "WAIT", "SAMPLES", "GOODPUT"};
+static const char *const column_name[COLUMNS] = { "RANK", "STEP", "COMPUTE", "WAIT", "SAMPLES", "GOODPUT" };
 
 struct row {
     char id[9], address[80];
@@ -56,8 +60,8 @@ struct top {
     struct spotnik_credentials credentials;
     struct spotnik_member member[QUESTION_MEMBERS_MAX];
     uint32_t member_count;
-    json_t *job_status;            /* of the member asked first; NULL: none answered */
-    json_t *status[ASKED_MAX];     /* of each member it names; NULL: did not answer */
+    json_t *job_status;        /* of the member asked first; NULL: none answered */
+    json_t *status[ASKED_MAX]; /* of each member it names; NULL: did not answer */
     struct row row[ASKED_MAX];
     uint32_t row_count;
 };
@@ -90,11 +94,12 @@ static double per_step_ms(const json_t *status, const char *part)
 
 static struct row row_of(const json_t *entry, const json_t *status, uint32_t rank)
 {
-    struct row row = {.answered = status != NULL};
+    struct row row = { .answered = status != NULL };
     double hours = (double)json_whole(status, "uptime_ns") / 3.6e12;
 
     snprintf(row.id, sizeof(row.id), "%s", json_words(entry, "member"));
-    snprintf(row.address, sizeof(row.address), "%s:%lld", json_words(entry, "address"), json_whole(entry, "port"));
+    snprintf(row.address, sizeof(row.address), "%s:%lld", json_words(entry, "address"),
+             json_whole(entry, "port"));
     row.joining = json_is_true(json_object_get(status, "joining"));
     row.parked = json_is_true(json_object_get(status, "parked"));
     row.value[BY_RANK] = rank;
@@ -102,7 +107,8 @@ static struct row row_of(const json_t *entry, const json_t *status, uint32_t ran
     row.value[BY_COMPUTE] = per_step_ms(status, "compute_ns");
     row.value[BY_WAIT] = per_step_ms(status, "commit_ns");
     row.value[BY_SAMPLES] = (double)json_whole(status, "samples");
-    row.value[BY_GOODPUT] = json_object_get(status, "goodput") ? json_part(status, "goodput") : -1; /* nobody watches there */
+    row.value[BY_GOODPUT] =
+        json_object_get(status, "goodput") ? json_part(status, "goodput") : -1; /* nobody watches there */
     row.dollars = json_part(status, "dollars_per_hour") * hours;
     return row;
 }
@@ -130,11 +136,13 @@ static bool look(struct top *top)
     if (count)
         top->member_count = count;
     list = json_object_get(top->job_status, "members");
-    json_array_foreach(list, index, entry) {
+    json_array_foreach(list, index, entry)
+    {
         bool self = !strcmp(json_words(entry, "member"), json_words(top->job_status, "member"));
         if (index >= ASKED_MAX || index >= count)
             break;
-        top->status[index] = self ? json_incref(top->job_status) : question_ask(&top->credentials, &top->member[index], ASK_NS);
+        top->status[index] = self ? json_incref(top->job_status)
+                                  : question_ask(&top->credentials, &top->member[index], ASK_NS);
         top->row[index] = row_of(entry, top->status[index], (uint32_t)index);
         top->row_count = (uint32_t)index + 1;
     }
@@ -203,7 +211,8 @@ static const struct top *sorted; /* of qsort's order */
 
 static int by_column(const void *a, const void *b)
 {
-    double left = ((const struct row *)a)->value[sorted->by], right = ((const struct row *)b)->value[sorted->by];
+    double left = ((const struct row *)a)->value[sorted->by],
+           right = ((const struct row *)b)->value[sorted->by];
     int order = left < right ? -1 : left > right;
 
     return sorted->reversed ? -order : order;
@@ -214,16 +223,15 @@ static void draw_recovery(const json_t *job)
     const json_t *list = json_object_get(job, "recoveries"), *entry, *last = NULL;
     size_t index;
 
-    json_array_foreach(list, index, entry)
-        if (json_whole(entry, "lost"))
-            last = entry;
+    json_array_foreach(list, index, entry) if (json_whole(entry, "lost")) last = entry;
     if (!last) {
         screen_line(SCREEN_SOFT, "nobody was lost while the answering member was in");
         return;
     }
     double ms = (double)(json_whole(last, "committed_ns") - json_whole(last, "detected_ns")) / 1e6;
-    screen_line(SCREEN_PLAIN, "last recovery: %lld lost, view %lld, %.1f ms to the next commit, %.0f s ago", json_whole(last, "lost"),
-                json_whole(last, "epoch"), ms > 0 ? ms : 0, (double)(json_whole(job, "now_ns") - json_whole(last, "detected_ns")) / 1e9);
+    screen_line(SCREEN_PLAIN, "last recovery: %lld lost, view %lld, %.1f ms to the next commit, %.0f s ago",
+                json_whole(last, "lost"), json_whole(last, "epoch"), ms > 0 ? ms : 0,
+                (double)(json_whole(job, "now_ns") - json_whole(last, "detected_ns")) / 1e9);
 }
 
 static void draw_row(const struct row *row)
@@ -236,9 +244,12 @@ static void draw_row(const struct row *row)
     if (!row->answered)
         screen_line(look, "%4.0f %-8s %-21.21s %9s", row->value[BY_RANK], row->id, row->address, "silent");
     else
-        screen_line(look, "%4.0f %-8s %-21.21s %9.0f %8.2f %7.2f %9.0f %7s%s", row->value[BY_RANK], row->id, row->address,
-                    row->value[BY_STEP], row->value[BY_COMPUTE], row->value[BY_WAIT], row->value[BY_SAMPLES],
-                    goodput, row->parked ? " parked" : row->joining ? " joining" : "");
+        screen_line(look, "%4.0f %-8s %-21.21s %9.0f %8.2f %7.2f %9.0f %7s%s", row->value[BY_RANK], row->id,
+                    row->address, row->value[BY_STEP], row->value[BY_COMPUTE], row->value[BY_WAIT],
+                    row->value[BY_SAMPLES], goodput,
+                    row->parked    ? " parked"
+                    : row->joining ? " joining"
+                                   : "");
 }
 
 static void draw_events(const json_t *job)
@@ -255,8 +266,8 @@ static void draw_events(const json_t *job)
         struct tm local;
 
         localtime_r(&at, &local);
-        screen_line(SCREEN_SOFT, "%02d:%02d:%02d %s %s", local.tm_hour, local.tm_min, local.tm_sec, json_words(event, "id"),
-                    json_words(event, "text"));
+        screen_line(SCREEN_SOFT, "%02d:%02d:%02d %s %s", local.tm_hour, local.tm_min, local.tm_sec,
+                    json_words(event, "id"), json_words(event, "text"));
     }
 }
 
@@ -278,20 +289,22 @@ static void draw(struct top *top)
     qsort(top->row, top->row_count, sizeof(*top->row), by_column);
     screen_begin();
     figures(top, line, sizeof(line));
-    screen_line(SCREEN_PLAIN, "job %s, view %lld%s", json_words(job, "job"), json_whole(job, "view_epoch"), state_of(job));
+    screen_line(SCREEN_PLAIN, "job %s, view %lld%s", json_words(job, "job"), json_whole(job, "view_epoch"),
+                state_of(job));
     screen_line(SCREEN_PLAIN, "%s", line);
-    screen_line(SCREEN_PLAIN, "%lld lost, %lld joined, %lld left since %.8s came", json_whole(job, "losses"), json_whole(job, "joins"),
-                json_whole(job, "leaves"), json_words(job, "member"));
+    screen_line(SCREEN_PLAIN, "%lld lost, %lld joined, %lld left since %.8s came", json_whole(job, "losses"),
+                json_whole(job, "joins"), json_whole(job, "leaves"), json_words(job, "member"));
     draw_recovery(job);
     screen_line(SCREEN_PLAIN, "%s", "");
-    screen_line(SCREEN_HEAD, "%-80s", "RANK MEMBER   ADDRESS                    STEP  COMPUTE    WAIT   SAMPLES GOODPUT");
+    screen_line(SCREEN_HEAD, "%-80s",
+                "RANK MEMBER   ADDRESS                    STEP  COMPUTE    WAIT   SAMPLES GOODPUT");
     for (uint32_t i = 0; i < top->row_count && screen_room() > 1; i++)
         draw_row(&top->row[i]);
     draw_events(job);
     while (screen_room() > 1)
         screen_line(SCREEN_PLAIN, "%s", "");
-    screen_line(SCREEN_SOFT, "by %s%s; q ends, s sorts, r reverses; compute and wait in ms a step", column_name[top->by],
-                top->reversed ? " down" : "");
+    screen_line(SCREEN_SOFT, "by %s%s; q ends, s sorts, r reverses; compute and wait in ms a step",
+                column_name[top->by], top->reversed ? " down" : "");
     screen_show();
 }
 
@@ -338,7 +351,7 @@ static void print_line(const struct top *top)
 
 static void pause_until(uint64_t at_ns)
 {
-    struct timespec at = {.tv_sec = (time_t)(at_ns / SPOTNIK_S), .tv_nsec = (long)(at_ns % SPOTNIK_S)};
+    struct timespec at = { .tv_sec = (time_t)(at_ns / SPOTNIK_S), .tv_nsec = (long)(at_ns % SPOTNIK_S) };
 
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
 }
@@ -347,10 +360,12 @@ static void pause_until(uint64_t at_ns)
 
 static int parse(int argc, char **argv, struct top *top)
 {
-    static const struct option names[] = {{"peers", required_argument, NULL, 'p'}, {"key-file", required_argument, NULL, 'k'},
-                                          {"job", required_argument, NULL, 'j'},   {"interval", required_argument, NULL, 'i'},
-                                          {"count", required_argument, NULL, 'c'}, {"json", no_argument, NULL, 'J'},
-                                          {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0}};
+    static const struct option names[] = {
+        { "peers", required_argument, NULL, 'p' }, { "key-file", required_argument, NULL, 'k' },
+        { "job", required_argument, NULL, 'j' },   { "interval", required_argument, NULL, 'i' },
+        { "count", required_argument, NULL, 'c' }, { "json", no_argument, NULL, 'J' },
+        { "help", no_argument, NULL, 'h' },        { NULL, 0, NULL, 0 }
+    };
     int option;
     bool good = true;
 
@@ -358,19 +373,35 @@ static int parse(int argc, char **argv, struct top *top)
     optind = 0;
     while ((option = getopt_long(argc, argv, "h", names, NULL)) != -1) {
         switch (option) {
-        case 'p': top->peers = optarg; break;
-        case 'k': top->key_file = optarg; break;
-        case 'j': top->job = optarg; break;
-        case 'i': good = option_duration(optarg, &top->interval_ns) && top->interval_ns >= 10 * SPOTNIK_MS; break;
-        case 'c': good = option_u64(optarg, 1, UINT64_MAX, &top->count); break;
-        case 'J': top->json = true; break;
-        case 'h': fputs(help, stdout); return 1;
-        default: return option_refuse("top", "unknown option, or a value is missing: %s", argv[optind - 1]);
+        case 'p':
+            top->peers = optarg;
+            break;
+        case 'k':
+            top->key_file = optarg;
+            break;
+        case 'j':
+            top->job = optarg;
+            break;
+        case 'i':
+            good = option_duration(optarg, &top->interval_ns) && top->interval_ns >= 10 * SPOTNIK_MS;
+            break;
+        case 'c':
+            good = option_u64(optarg, 1, UINT64_MAX, &top->count);
+            break;
+        case 'J':
+            top->json = true;
+            break;
+        case 'h':
+            fputs(help, stdout);
+            return 1;
+        default:
+            return option_refuse("top", "unknown option, or a value is missing: %s", argv[optind - 1]);
         }
         if (!good)
             return option_refuse("top", "\"%s\" is no value for %s", optarg, argv[optind - 2]);
     }
-    return optind == argc ? 0 : option_refuse("top", "what is \"%s\"? Name the job with --peers", argv[optind]);
+    return optind == argc ? 0
+                          : option_refuse("top", "what is \"%s\"? Name the job with --peers", argv[optind]);
 }
 
 static int watch(struct top *top)
@@ -397,7 +428,8 @@ static int watch(struct top *top)
             break;
         if (!top->on_screen)
             pause_until(due_ns);
-        else if (!keys(top, spotnik_time_add(now_ns(), due_ns > now_ns() + KEY_NS ? due_ns - now_ns() : KEY_NS)))
+        else if (!keys(top,
+                       spotnik_time_add(now_ns(), due_ns > now_ns() + KEY_NS ? due_ns - now_ns() : KEY_NS)))
             return 0; /* keys are looked at even when asking takes longer than the interval */
     }
     return answered ? 0 : 1;
@@ -405,7 +437,7 @@ static int watch(struct top *top)
 
 int spotnik_cmd_top(int argc, char **argv)
 {
-    static struct top top = {.interval_ns = SPOTNIK_S};
+    static struct top top = { .interval_ns = SPOTNIK_S };
     int status = parse(argc, argv, &top);
 
     if (status)

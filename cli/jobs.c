@@ -57,7 +57,8 @@ static void absolute(const char *pid, const char *prefix, const char *path, char
 
 static bool take(const char *pid, const char *text, size_t size, struct job_at *ret)
 {
-    const char *peers = variable(text, size, "SPOTNIK_PEERS"), *key = variable(text, size, "SPOTNIK_KEY_FILE");
+    const char *peers = variable(text, size, "SPOTNIK_PEERS"),
+               *key = variable(text, size, "SPOTNIK_KEY_FILE");
     const char *job = variable(text, size, "SPOTNIK_JOB");
 
     if (!peers || !key)
@@ -75,7 +76,8 @@ static bool take(const char *pid, const char *text, size_t size, struct job_at *
 static bool is_known(const struct job_at *list, uint32_t count, const struct job_at *at)
 {
     for (uint32_t i = 0; i < count; i++)
-        if (!strcmp(list[i].peers, at->peers) && !strcmp(list[i].key_file, at->key_file) && !strcmp(list[i].job, at->job))
+        if (!strcmp(list[i].peers, at->peers) && !strcmp(list[i].key_file, at->key_file)
+            && !strcmp(list[i].job, at->job))
             return true;
     return false;
 }
@@ -98,7 +100,8 @@ uint32_t jobs_find(struct job_at ret[JOBS_MAX])
     return count;
 }
 
-bool jobs_choose(const char *command, const char *peers, const char *key_file, const char *job, struct job_at *ret, int *ret_status)
+bool jobs_choose(const char *command, const char *peers, const char *key_file, const char *job,
+                 struct job_at *ret, int *ret_status)
 {
     struct job_at *found = calloc(JOBS_MAX, sizeof(*found));
     uint32_t count = 0;
@@ -109,16 +112,19 @@ bool jobs_choose(const char *command, const char *peers, const char *key_file, c
         return true;
     }
     if (ret->peers[0])
-        option_refuse(command, "members answer only to the job key. Give --key-file, or set SPOTNIK_KEY_FILE");
+        option_refuse(command,
+                      "members answer only to the job key. Give --key-file, or set SPOTNIK_KEY_FILE");
     else if (found)
         count = jobs_find(found);
     if (!ret->peers[0] && count == 0)
-        option_refuse(command, "no job runs on this host as far as its processes tell. Give --peers and --key-file, or set SPOTNIK_PEERS "
+        option_refuse(command, "no job runs on this host as far as its processes tell. Give --peers and "
+                               "--key-file, or set SPOTNIK_PEERS "
                                "and SPOTNIK_KEY_FILE");
     if (count > 1) {
         fprintf(stderr, "spotnik %s: several jobs run here; name one:\n", command);
         for (uint32_t i = 0; i < count; i++)
-            fprintf(stderr, "  spotnik %s --job %s --peers %s --key-file %s\n", command, found[i].job, found[i].peers, found[i].key_file);
+            fprintf(stderr, "  spotnik %s --job %s --peers %s --key-file %s\n", command, found[i].job,
+                    found[i].peers, found[i].key_file);
     }
     if (count == 1)
         *ret = found[0];

@@ -31,13 +31,14 @@ bool job_at_fill(const char *peers, const char *key_file, const char *job, struc
 
 bool question_credentials(const struct job_at *at, struct spotnik_credentials *ret)
 {
-    *ret = (struct spotnik_credentials){.self = {.port = 1}};
+    *ret = (struct spotnik_credentials){ .self = { .port = 1 } };
     spotnik_job_hash(at->job, ret->job);
-    return spotnik_key_read(at->key_file, ret->key) == 0 && spotnik_key_random(&ret->self.id, sizeof(ret->self.id)) == 0;
+    return spotnik_key_read(at->key_file, ret->key) == 0
+           && spotnik_key_random(&ret->self.id, sizeof(ret->self.id)) == 0;
 }
 
-bool question_members(const struct job_at *at, const struct spotnik_credentials *credentials, struct spotnik_member *ret,
-                      uint32_t *ret_count)
+bool question_members(const struct job_at *at, const struct spotnik_credentials *credentials,
+                      struct spotnik_member *ret, uint32_t *ret_count)
 {
     *ret_count = 0;
     return spotnik_peers_list(at->peers, credentials, ret, QUESTION_MEMBERS_MAX, ret_count) == 0;
@@ -56,13 +57,15 @@ static char *read_all(int fd)
     return text;
 }
 
-json_t *question_ask(const struct spotnik_credentials *credentials, const struct spotnik_member *member, uint64_t timeout_ns)
+json_t *question_ask(const struct spotnik_credentials *credentials, const struct spotnik_member *member,
+                     uint64_t timeout_ns)
 {
     struct spotnik_member peer;
     json_error_t error;
     int fd;
 
-    if (spotnik_net_dial(credentials, member->address, member->port, SPOTNIK_PURPOSE_STATUS, timeout_ns, &fd, &peer))
+    if (spotnik_net_dial(credentials, member->address, member->port, SPOTNIK_PURPOSE_STATUS, timeout_ns, &fd,
+                         &peer))
         return NULL;
     char *text = read_all(fd);
     close(fd);
@@ -71,7 +74,8 @@ json_t *question_ask(const struct spotnik_credentials *credentials, const struct
     return answer;
 }
 
-json_t *question_first(const struct spotnik_credentials *credentials, const struct spotnik_member *member, uint32_t count)
+json_t *question_first(const struct spotnik_credentials *credentials, const struct spotnik_member *member,
+                       uint32_t count)
 {
     json_t *kept = NULL;
 
@@ -96,10 +100,11 @@ uint32_t question_named(const json_t *answer, struct spotnik_member *ret, uint32
     uint32_t count = 0;
     size_t index;
 
-    json_array_foreach(list, index, entry) {
+    json_array_foreach(list, index, entry)
+    {
         if (count == max)
             break;
-        ret[count] = (struct spotnik_member){.port = 0};
+        ret[count] = (struct spotnik_member){ .port = 0 };
         sscanf(json_words(entry, "member"), "%16lx%16lx", &ret[count].id.high, &ret[count].id.low);
         if (spotnik_address_parse(json_words(entry, "address"), ret[count].address, &ret[count].port) == 0) {
             ret[count].port = (uint16_t)json_whole(entry, "port");

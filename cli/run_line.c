@@ -66,16 +66,16 @@ static double recovery_ms(const json_t *answer)
     double ms = 0;
     size_t index;
 
-    json_array_foreach(list, index, entry)
-        if (json_whole(entry, "lost") && json_whole(entry, "committed_ns"))
-            ms = (double)(json_whole(entry, "committed_ns") - json_whole(entry, "detected_ns")) / 1e6;
+    json_array_foreach(list, index, entry) if (json_whole(entry, "lost") && json_whole(entry, "committed_ns"))
+        ms = (double)(json_whole(entry, "committed_ns") - json_whole(entry, "detected_ns")) / 1e6;
     return ms;
 }
 
 static void write_line(const json_t *answer, double dollars, char *text, size_t size)
 {
     const json_t *loss = json_object_get(json_object_get(answer, "observed"), "loss");
-    long long step = json_whole(answer, "step_committed"), steps = json_whole(answer, "steps_max"), batch = json_whole(answer, "batch");
+    long long step = json_whole(answer, "step_committed"), steps = json_whole(answer, "steps_max"),
+              batch = json_whole(answer, "batch");
     double rate = json_part(answer, "steps_per_s"), left_s = rate > 0 ? (double)(steps - step) / rate : 0;
     size_t used = 0;
 
@@ -146,7 +146,9 @@ static void *run(void *context)
     if (!job_at_fill(NULL, NULL, NULL, &at) || !question_credentials(&at, &credentials))
         return NULL;
     while (pause_a_second()) {
-        json_t *answer = question_members(&at, &credentials, member, &count) ? question_first(&credentials, member, count) : NULL;
+        json_t *answer = question_members(&at, &credentials, member, &count)
+                             ? question_first(&credentials, member, count)
+                             : NULL;
 
         dollars += json_part(answer, "dollars_per_hour") * (double)json_whole(answer, "size") / 3600;
         if (answer)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one quiet line under what the workers print: how the job is. Only where standard error is a terminal, or, with --json, as
- * an object a second. A thread asks the job, so that the agent never waits for an answer. */
+/* The one quiet line under what the workers print: how the job is. Only where standard error is a terminal,
+ * or, with --json, as an object a second. A thread asks the job, so that the agent never waits for an
+ * answer. */
 #ifndef SPOTNIK_CLI_RUN_LINE_H
 #define SPOTNIK_CLI_RUN_LINE_H
 

@@ -48,8 +48,8 @@ static void on_signal(int number)
 
 static void catch_signals(void)
 {
-    static const int numbers[] = {SIGWINCH, SIGINT, SIGTERM, SIGHUP};
-    struct sigaction action = {.sa_handler = on_signal}; /* no SA_RESTART: poll() shall end */
+    static const int numbers[] = { SIGWINCH, SIGINT, SIGTERM, SIGHUP };
+    struct sigaction action = { .sa_handler = on_signal }; /* no SA_RESTART: poll() shall end */
 
     for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
         sigaction(numbers[i], &action, NULL);
@@ -91,7 +91,7 @@ void screen_close(void)
 
 void screen_begin(void)
 {
-    struct winsize size = {0};
+    struct winsize size = { 0 };
 
     rows = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row >= 4 ? size.ws_row : 24;
     columns = screen_width(STDOUT_FILENO);
@@ -117,7 +117,8 @@ static void add_words(const char *words)
     add(words, strlen(words));
 }
 
-/* Names come from elsewhere: what would move the cursor is not passed on. Of UTF-8 a sequence counts as one column. */
+/* Names come from elsewhere: what would move the cursor is not passed on. Of UTF-8 a sequence counts as one
+ * column. */
 static void add_line(const char *line)
 {
     uint32_t column = 0;
@@ -132,7 +133,7 @@ static void add_line(const char *line)
 
 void screen_line(enum screen_look look, const char *format, ...)
 {
-    static const char *const begin[] = {"", "\033[7m", "\033[2m", "\033[1;31m"};
+    static const char *const begin[] = { "", "\033[7m", "\033[2m", "\033[1;31m" };
     char line[1024];
     va_list arguments;
 
@@ -157,7 +158,7 @@ void screen_show(void)
 
 int screen_key(uint64_t timeout_ns)
 {
-    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+    struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
     char key;
 
     if (ended)

@@ -3,9 +3,10 @@
  * @file
  * Watching a job: numbers that the program tells, and messages that the library tells.
  *
- * Metrics, status and a live page over HTTP need no call: set SPOTNIK_HTTP (docs/guide/seeing.md). The library
- * never prints. What it has to say reaches a program by a callback (spotnik_log_set()) or one by one when the
- * program asks (spotnik_log_next()). Every message has an id; docs/messages.md says what it means and what to do.
+ * Metrics, status and a live page over HTTP need no call: set SPOTNIK_HTTP (docs/guide/seeing.md). The
+ * library never prints. What it has to say reaches a program by a callback (spotnik_log_set()) or one by
+ * one when the program asks (spotnik_log_next()). Every message has an id; docs/messages.md says what it
+ * means and what to do.
  */
 #ifndef SPOTNIK_WATCH_H
 #define SPOTNIK_WATCH_H
@@ -17,39 +18,41 @@ extern "C" {
 #endif
 
 enum spotnik_level {
-    SPOTNIK_INFO = 20,    /**< the values are those of Python's logging */
+    SPOTNIK_INFO = 20, /**< the values are those of Python's logging */
     SPOTNIK_WARNING = 30,
 };
 
 /** One message of the library. */
 typedef struct spotnik_log_entry {
-    size_t size;          /**< sizeof(spotnik_log_entry): set by the caller of spotnik_log_next() */
+    size_t size; /**< sizeof(spotnik_log_entry): set by the caller of spotnik_log_next() */
     enum spotnik_level level;
-    char id[8];           /**< "S112": see docs/messages.md */
-    char name[24];        /**< "lost" */
-    char text[400];       /**< one line, no newline */
-    uint64_t step;        /**< last committed one when it happened */
-    uint64_t held_back;   /**< messages of this id since the last one that were not told: at most one in 5 s is */
+    char id[8];     /**< "S112": see docs/messages.md */
+    char name[24];  /**< "lost" */
+    char text[400]; /**< one line, no newline */
+    uint64_t step;  /**< last committed one when it happened */
+    /** Messages of this id since the last one that were not told: at most one in 5 s is. */
+    uint64_t held_back;
 } spotnik_log_entry;
 
 /**
- * Tell a number of the program's own, the loss say: metrics, page, event log and `spotnik top` show the latest.
- * At most 16 names of up to 31 letters, digits and underscores. Cheap; call it as often as you like, on the thread
- * of the job. Errors: ARGUMENT, LIMIT.
+ * Tell a number of the program's own, the loss say: metrics, page, event log and `spotnik top` show the
+ * latest. At most 16 names of up to 31 letters, digits and underscores. Cheap; call it as often as you
+ * like, on the thread of the job. Errors: ARGUMENT, LIMIT.
  */
 SPOTNIK_API int spotnik_observe(spotnik_job *job, const char *name, double value);
 
 /**
- * Have @p log called for each message, on a thread of the library: one call at a time, soon after the event. It must
- * not call this library but spotnik_status() and spotnik_members(). NULL: no more; no call runs once this returns.
- * On the thread of the job. Errors: ARGUMENT, SYSTEM, MEMORY.
+ * Have @p log called for each message, on a thread of the library: one call at a time, soon after the
+ * event. It must not call this library but spotnik_status() and spotnik_members(). NULL: no more; no call
+ * runs once this returns. On the thread of the job. Errors: ARGUMENT, SYSTEM, MEMORY.
  */
-SPOTNIK_API int spotnik_log_set(spotnik_job *job, void (*log)(void *context, const spotnik_log_entry *message),
-                                void *context);
+SPOTNIK_API int spotnik_log_set(spotnik_job *job,
+                                void (*log)(void *context, const spotnik_log_entry *message), void *context);
 
 /**
  * Take the oldest message that was not taken yet: 1 when there was one, 0 when there was none. Unless
- * SPOTNIK_HTTP or an event log made it begin before, the first call begins to collect; of more than 64 the oldest are dropped. On the thread of the job. Errors: ARGUMENT, SYSTEM, MEMORY.
+ * SPOTNIK_HTTP or an event log made it begin before, the first call begins to collect; of more than 64 the
+ * oldest are dropped. On the thread of the job. Errors: ARGUMENT, SYSTEM, MEMORY.
  */
 SPOTNIK_API int spotnik_log_next(spotnik_job *job, spotnik_log_entry *ret);
 

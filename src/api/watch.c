@@ -37,7 +37,8 @@ static void look_at_sync(struct spotnik_job *job, struct spotnik_watched *ret)
 
     snprintf(ret->strategy, sizeof ret->strategy, "%s", shown->strategy);
     snprintf(ret->policy, sizeof ret->policy, "%s", shown->policy);
-    snprintf(ret->reason, sizeof ret->reason, "%s", spotnik_sync_reason_text((enum spotnik_sync_reason)shown->reason));
+    snprintf(ret->reason, sizeof ret->reason, "%s",
+             spotnik_sync_reason_text((enum spotnik_sync_reason)shown->reason));
     ret->switches = shown->switches;
     ret->switched_step = shown->switched_step;
 }
@@ -56,7 +57,8 @@ static void look(void *context, struct spotnik_watched *ret)
     ret->outside = __atomic_load_n(&job->shown.outside, __ATOMIC_RELAXED);
     ret->noticed = spotnik_job_is_noticed(job);
     spotnik_engine_status(job->engine, &ret->status);
-    ret->member_count = spotnik_engine_members(job->engine, ret->member, SPOTNIK_WATCHED_MEMBERS, &ret->view_epoch);
+    ret->member_count =
+        spotnik_engine_members(job->engine, ret->member, SPOTNIK_WATCHED_MEMBERS, &ret->view_epoch);
     ret->lane_count = spotnik_engine_lanes(job->engine, ret->lane, SPOTNIK_WATCHED_LANES);
     ret->refusals = spotnik_engine_refusals(job->engine, ret->refusal, sizeof ret->refusal);
     ret->steps_max = job->config.steps_max;
@@ -89,7 +91,8 @@ int spotnik_job_price(struct spotnik_job *job)
         return 0;
     job->shown.dollars_per_hour = strtod(price, &end);
     if (*end || !(job->shown.dollars_per_hour >= 0 && job->shown.dollars_per_hour < 1e6))
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "SPOTNIK_PRICE is \"%.40s\"; it must be this member's dollars per hour",
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                    "SPOTNIK_PRICE is \"%.40s\"; it must be this member's dollars per hour",
                                     price);
     return 0;
 }
@@ -122,8 +125,9 @@ static int read_token(char token[TOKEN_MAX])
     token[strcspn(token, "\r\n")] = 0;
     if (read && token[0])
         return 0;
-    return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "SPOTNIK_HTTP_TOKEN_FILE names %.200s, which holds no token or cannot be read",
-                                path);
+    return spotnik_error_return(
+        SPOTNIK_ERR_ARGUMENT, "SPOTNIK_HTTP_TOKEN_FILE names %.200s, which holds no token or cannot be read",
+        path);
 }
 
 static int open_watch(struct spotnik_job *job, const char *http, const char *events)
@@ -160,7 +164,8 @@ void spotnik_job_watch_close(struct spotnik_job *job)
     struct spotnik_watch *watch = watch_of(job);
 
     if (watch)
-        spotnik_watch_quit(watch, job->shown.how ? job->shown.how : "abandoned: to the others this member is lost");
+        spotnik_watch_quit(watch,
+                           job->shown.how ? job->shown.how : "abandoned: to the others this member is lost");
 }
 
 void spotnik_job_watch_free(struct spotnik_job *job)
@@ -184,7 +189,8 @@ static int need_watch(spotnik_job *job)
     return watch_of(job) ? 0 : open_watch(job, NULL, NULL);
 }
 
-int spotnik_log_set(spotnik_job *job, void (*log)(void *context, const spotnik_log_entry *message), void *context)
+int spotnik_log_set(spotnik_job *job, void (*log)(void *context, const spotnik_log_entry *message),
+                    void *context)
 {
     int rc = need_watch(job);
 

@@ -31,17 +31,20 @@ int spotnik_gate_open(const char *where, const char *token, struct spotnik_gate 
                                           : spotnik_address_parse(where, ret->address, &ret->port);
 
     if (rc)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
-                                    "SPOTNIK_HTTP is \"%.60s\"; it must be a port, an address or address:port", where);
+        return spotnik_error_return(
+            SPOTNIK_ERR_ARGUMENT, "SPOTNIK_HTTP is \"%.60s\"; it must be a port, an address or address:port",
+            where);
     ret->loopback = spotnik_address_is_loopback(ret->address);
     if (ret->token && strlen(ret->token) < TOKEN_LEAST)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "the token of SPOTNIK_HTTP_TOKEN_FILE has fewer than %d characters",
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                    "the token of SPOTNIK_HTTP_TOKEN_FILE has fewer than %d characters",
                                     TOKEN_LEAST);
     if (!ret->loopback && !ret->token)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
-                                    "SPOTNIK_HTTP=%.60s can be reached from other hosts: it needs a token. Put one into a "
-                                    "file and name it in SPOTNIK_HTTP_TOKEN_FILE, or listen on 127.0.0.1",
-                                    where);
+        return spotnik_error_return(
+            SPOTNIK_ERR_ARGUMENT,
+            "SPOTNIK_HTTP=%.60s can be reached from other hosts: it needs a token. Put one into a "
+            "file and name it in SPOTNIK_HTTP_TOKEN_FILE, or listen on 127.0.0.1",
+            where);
     return 0;
 }
 
@@ -58,7 +61,8 @@ static bool is_same(const char *a, const char *b)
     return !differs;
 }
 
-/* "localhost:9640", "127.0.0.1:9640", "[::1]:9640": a browser that came through somebody's domain name says that name. */
+/* "localhost:9640", "127.0.0.1:9640", "[::1]:9640": a browser that came through somebody's domain name says
+ * that name. */
 static bool is_loopback_name(const char *host)
 {
     size_t length = *host == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":");

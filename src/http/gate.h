@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who may come in: the setting's address, the token, the name under which a browser came. Pure but for resolving the
- * setting's name. */
+/* Who may come in: the setting's address, the token, the name under which a browser came. Pure but for
+ * resolving the setting's name. */
 #ifndef SPOTNIK_HTTP_GATE_H
 #define SPOTNIK_HTTP_GATE_H
 
@@ -9,9 +9,9 @@
 
 struct spotnik_gate {
     uint8_t address[16];
-    uint16_t port;       /* 0: any */
+    uint16_t port; /* 0: any */
     bool loopback;
-    const char *token;   /* NULL: none */
+    const char *token; /* NULL: none */
 };
 
 /* Errors: ARGUMENT; PEERS when a name does not resolve. */

@@ -22,9 +22,9 @@ static void load(void)
     missing = handle ? NULL : SONAME;
     if (!handle)
         return;
-#define TAKE(name)                                                  \
-    *(void **)(&library.name) = dlsym(handle, #name);               \
-    if (!library.name)                                              \
+#define TAKE(name)                                                                                           \
+    *(void **)(&library.name) = dlsym(handle, #name);                                                        \
+    if (!library.name)                                                                                       \
         missing = #name;
     SPOTNIK_HTTP_CALLS(TAKE)
 #undef TAKE
@@ -34,10 +34,11 @@ int spotnik_http_library(const struct spotnik_http_library **ret)
 {
     pthread_once(&once, load);
     if (missing)
-        return spotnik_error_return(SPOTNIK_ERR_SYSTEM,
-                                    "SPOTNIK_HTTP needs libmicrohttpd, and %s cannot be loaded; install it (Debian: "
-                                    "libmicrohttpd12), or unset SPOTNIK_HTTP",
-                                    missing);
+        return spotnik_error_return(
+            SPOTNIK_ERR_SYSTEM,
+            "SPOTNIK_HTTP needs libmicrohttpd, and %s cannot be loaded; install it (Debian: "
+            "libmicrohttpd12), or unset SPOTNIK_HTTP",
+            missing);
     *ret = &library;
     return 0;
 }

@@ -9,9 +9,10 @@ int spotnik_http_new(const struct spotnik_http_config *config, struct spotnik_ht
 {
     (void)config;
     (void)ret;
-    return spotnik_error_return(SPOTNIK_ERR_SYSTEM,
-                                "SPOTNIK_HTTP is set, but this library was built without HTTP; build it again with "
-                                "libmicrohttpd's header (Debian: libmicrohttpd-dev), or unset SPOTNIK_HTTP");
+    return spotnik_error_return(
+        SPOTNIK_ERR_SYSTEM,
+        "SPOTNIK_HTTP is set, but this library was built without HTTP; build it again with "
+        "libmicrohttpd's header (Debian: libmicrohttpd-dev), or unset SPOTNIK_HTTP");
 }
 
 void spotnik_http_free(struct spotnik_http *http)

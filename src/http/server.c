@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libmicrohttpd set up for the few answers that a member gives. One thread of the library serves all connections. A
- * reader of the stream is suspended while there is nothing for it; spotnik_http_push() hands the text over and wakes it. */
+/* libmicrohttpd set up for the few answers that a member gives. One thread of the library serves all
+ * connections. A reader of the stream is suspended while there is nothing for it; spotnik_http_push() hands
+ * the text over and wakes it. */
 #include "http/server.h"
 
 #include <pthread.h>
@@ -138,8 +139,8 @@ static struct MHD_Response *stream_response(struct spotnik_http *http, struct MH
     if (!reader)
         return NULL;
     *reader = (struct reader){ .http = http, .connection = connection };
-    struct MHD_Response *response = http->lib->MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK, reader_more,
-                                                                                 reader, reader_done);
+    struct MHD_Response *response = http->lib->MHD_create_response_from_callback(
+        MHD_SIZE_UNKNOWN, STREAM_BLOCK, reader_more, reader, reader_done);
     if (!response) {
         free(reader);
         return NULL;
@@ -156,7 +157,9 @@ static struct MHD_Response *stream_response(struct spotnik_http *http, struct MH
 
 static void refuse(struct spotnik_http_reply *reply, unsigned status, const char *text)
 {
-    *reply = (struct spotnik_http_reply){ .status = status, .type = "text/plain; charset=utf-8", .body = strdup(text) };
+    *reply = (struct spotnik_http_reply){ .status = status,
+                                          .type = "text/plain; charset=utf-8",
+                                          .body = strdup(text) };
     reply->size = reply->body ? strlen(text) : 0;
 }
 
@@ -171,7 +174,8 @@ static void choose(struct spotnik_http *http, struct MHD_Connection *connection,
     if (http->config.get(http->config.context, path, !admitted, ret))
         return;
     if (admitted)
-        refuse(ret, MHD_HTTP_NOT_FOUND, "There is nothing here. Try /, /metrics, /status.json, /job.json, /healthz or /readyz.\n");
+        refuse(ret, MHD_HTTP_NOT_FOUND,
+               "There is nothing here. Try /, /metrics, /status.json, /job.json, /healthz or /readyz.\n");
     else if (http->door.token)
         refuse(ret, MHD_HTTP_UNAUTHORIZED, "This needs the token of the job: Authorization: Bearer TOKEN\n");
     else
@@ -181,8 +185,9 @@ static void choose(struct spotnik_http *http, struct MHD_Connection *connection,
 static void headers_add(const struct spotnik_http_library *lib, struct MHD_Response *response,
                         const struct spotnik_http_reply *reply)
 {
-    static const char policy[] = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src *; "
-                                 "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+    static const char policy[] =
+        "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src *; "
+        "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
     lib->MHD_add_response_header(response, "Content-Type", reply->type);
     lib->MHD_add_response_header(response, "Cache-Control", "no-store");
@@ -213,8 +218,9 @@ static enum MHD_Result answer(struct spotnik_http *http, struct MHD_Connection *
 }
 
 /* Called first with the headers, then again when the request is whole; a body is not read. */
-static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *path, const char *method,
-                                  const char *version, const char *data, size_t *data_size, void **memory)
+static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *path,
+                                  const char *method, const char *version, const char *data,
+                                  size_t *data_size, void **memory)
 {
     static int seen;
 
@@ -234,7 +240,8 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
 }
 
 /* A child made by fork() must not keep a dead member's readers connected. */
-static void on_connection(void *context, struct MHD_Connection *connection, void **memory, enum MHD_ConnectionNotificationCode code)
+static void on_connection(void *context, struct MHD_Connection *connection, void **memory,
+                          enum MHD_ConnectionNotificationCode code)
 {
     struct spotnik_http *http = context;
     const union MHD_ConnectionInfo *info =
@@ -290,10 +297,10 @@ static struct MHD_Daemon *start(struct spotnik_http *http, int fd)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     struct MHD_Daemon *daemon = http->lib->MHD_start_daemon(
-        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC, 0, NULL, NULL, on_request, http,
-        MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S, MHD_OPTION_NOTIFY_CONNECTION,
-        on_connection, http, MHD_OPTION_END);
+        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC, 0, NULL, NULL, on_request,
+        http, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)IDLE_S, MHD_OPTION_NOTIFY_CONNECTION, on_connection, http, MHD_OPTION_END);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return daemon;
 }
@@ -303,7 +310,8 @@ static int begin(struct spotnik_http *http)
     int fd = listen_somewhere(http);
 
     if (fd < 0)
-        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "SPOTNIK_HTTP: cannot listen on %.60s, nor on the ports after it: %m",
+        return spotnik_error_return(SPOTNIK_ERR_SYSTEM,
+                                    "SPOTNIK_HTTP: cannot listen on %.60s, nor on the ports after it: %m",
                                     http->config.where);
     http->daemon = start(http, fd);
     if (http->daemon)

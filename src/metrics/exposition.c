@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Metrics in Prometheus' text format, version 0.0.4. Base units, `_total` on what only grows, one unit a metric. */
+/* Metrics in Prometheus' text format, version 0.0.4. Base units, `_total` on what only grows, one unit a
+ * metric. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +10,8 @@
 
 #define add spotnik_text_add
 
-const char *const spotnik_phase_name[SPOTNIK_PHASES] = { "reconcile", "accept", "restart", "commit", "total" };
+const char *const spotnik_phase_name[SPOTNIK_PHASES] = { "reconcile", "accept", "restart", "commit",
+                                                         "total" };
 
 static double seconds(uint64_t ns)
 {
@@ -40,14 +42,16 @@ static void counter_real(struct spotnik_text *text, const char *name, double val
 }
 
 /* `labels` is "" or ends in a comma. */
-static void histogram(struct spotnik_text *text, const char *name, const char *labels, const struct spotnik_histogram *of)
+static void histogram(struct spotnik_text *text, const char *name, const char *labels,
+                      const struct spotnik_histogram *of)
 {
     uint64_t count = 0;
     int length = (int)strlen(labels);
 
     for (unsigned i = 0; i < SPOTNIK_HISTOGRAM_BUCKETS; i++) {
         count += of->bucket[i];
-        add(text, "spotnik_%s_bucket{%sle=\"%g\"} %" PRIu64 "\n", name, labels, spotnik_histogram_bound(i), count);
+        add(text, "spotnik_%s_bucket{%sle=\"%g\"} %" PRIu64 "\n", name, labels, spotnik_histogram_bound(i),
+            count);
     }
     count += of->bucket[SPOTNIK_HISTOGRAM_BUCKETS];
     add(text, "spotnik_%s_bucket{%sle=\"+Inf\"} %" PRIu64 "\n", name, labels, count);
@@ -82,28 +86,37 @@ static void add_who(struct spotnik_text *text, const struct spotnik_watched *of)
     head(text, "build_info", "gauge", "Always 1. What this member is, and the job it belongs to.");
     add(text, "spotnik_build_info{version=\"" SPOTNIK_VERSION "\",");
     label(text, "job_name", of->job, "} 1\n");
-    gauge(text, "uptime_seconds", seconds(of->now_ns - of->born_ns), "Time since this process joined or founded the job.");
+    gauge(text, "uptime_seconds", seconds(of->now_ns - of->born_ns),
+          "Time since this process joined or founded the job.");
     gauge(text, "members", of->status.size, "Members of the view, as this member knows it.");
-    gauge(text, "view_epoch", (double)of->status.view_epoch, "Number of the view: grows with every change of members.");
-    gauge(text, "view_hash", view_number(of), "Equal on all members of one view. Two values that stay apart are two lineages.");
-    gauge(text, "parked", of->status.parked != 0, "1 while this member is cut off from the majority and waits.");
-    gauge(text, "joining", of->status.joining || of->outside, "1 while this member copies the state or replays steps.");
+    gauge(text, "view_epoch", (double)of->status.view_epoch,
+          "Number of the view: grows with every change of members.");
+    gauge(text, "view_hash", view_number(of),
+          "Equal on all members of one view. Two values that stay apart are two lineages.");
+    gauge(text, "parked", of->status.parked != 0,
+          "1 while this member is cut off from the majority and waits.");
+    gauge(text, "joining", of->status.joining || of->outside,
+          "1 while this member copies the state or replays steps.");
     gauge(text, "noticed", of->noticed, "1 once this member was told to leave, by a notice or a signal.");
 }
 
 static void add_steps(struct spotnik_text *text, const struct spotnik_watched *of)
 {
     gauge(text, "step", (double)of->status.step_committed, "Number of the last committed step.");
-    gauge(text, "step_stable", (double)of->status.step_stable, "Number of the last step that can never be undone.");
-    gauge(text, "steps_planned", (double)of->steps_max, "Steps after which the job ends; 0 where no end is known.");
+    gauge(text, "step_stable", (double)of->status.step_stable,
+          "Number of the last step that can never be undone.");
+    gauge(text, "steps_planned", (double)of->steps_max,
+          "Steps after which the job ends; 0 where no end is known.");
     counter(text, "steps_total", of->tally.steps, "Steps this process has computed and committed.");
-    counter(text, "steps_replayed_total", of->tally.replayed, "Committed steps this process has repeated as a joiner.");
+    counter(text, "steps_replayed_total", of->tally.replayed,
+            "Committed steps this process has repeated as a joiner.");
     head(text, "steps_retried_total", "counter", "Steps that this member had to make again, by reason.");
     add(text, "spotnik_steps_retried_total{reason=\"loss\"} %" PRIu64 "\n", of->sums.recoveries);
     add(text, "spotnik_steps_retried_total{reason=\"excluded\"} %" PRIu64 "\n", of->tally.excluded);
     head(text, "step_duration_seconds", "histogram", "Time from one commit to the next.");
     histogram(text, "step_duration_seconds", "", &of->tally.step);
-    head(text, "allreduce_exposed_seconds", "histogram", "Time in step_commit: the part of the all-reduce that compute does not hide.");
+    head(text, "allreduce_exposed_seconds", "histogram",
+         "Time in step_commit: the part of the all-reduce that compute does not hide.");
     histogram(text, "allreduce_exposed_seconds", "", &of->tally.commit);
     head(text, "time_seconds_total", "counter", "Where the time of this process went, by part of the step.");
     static const char *const part[SPOTNIK_PACE_PARTS] = { "apply", "begin", "compute", "commit" };
@@ -116,13 +129,18 @@ static void add_work(struct spotnik_text *text, const struct spotnik_watched *of
     double hours = seconds(of->now_ns - of->born_ns) / 3600;
 
     counter(text, "samples_total", of->tally.samples, "Samples of this process's committed shares.");
-    gauge(text, "step_samples", (double)of->batch, "Samples of a step over all members together; 0 where the job has no ledger.");
-    counter(text, "reduced_bytes_total", of->tally.reduced_bytes, "Bytes given to all-reduce in committed steps.");
+    gauge(text, "step_samples", (double)of->batch,
+          "Samples of a step over all members together; 0 where the job has no ledger.");
+    counter(text, "reduced_bytes_total", of->tally.reduced_bytes,
+            "Bytes given to all-reduce in committed steps.");
     counter_real(text, "lost_work_seconds_total", seconds(spotnik_watched_lost_ns(of)),
                  "Time that losses cost this process: recoveries, being parked, steps that were void.");
-    gauge(text, "goodput_ratio", spotnik_watched_goodput(of), "Part of this process's life spent on steps that count, 0 to 1.");
-    gauge(text, "price_dollars_per_hour", of->dollars_per_hour, "What this member costs (SPOTNIK_PRICE); 0 where it was not told.");
-    counter_real(text, "cost_dollars_total", of->dollars_per_hour * hours, "What this process has cost so far.");
+    gauge(text, "goodput_ratio", spotnik_watched_goodput(of),
+          "Part of this process's life spent on steps that count, 0 to 1.");
+    gauge(text, "price_dollars_per_hour", of->dollars_per_hour,
+          "What this member costs (SPOTNIK_PRICE); 0 where it was not told.");
+    counter_real(text, "cost_dollars_total", of->dollars_per_hour * hours,
+                 "What this process has cost so far.");
 }
 
 static void add_changes(struct spotnik_text *text, const struct spotnik_watched *of)
@@ -132,8 +150,10 @@ static void add_changes(struct spotnik_text *text, const struct spotnik_watched 
     counter(text, "leaves_total", of->sums.leaves, "Members that left in good order meanwhile.");
     counter(text, "notices_total", of->sums.notices, "Notices of revocation this process has had.");
     counter(text, "parks_total", of->sums.parks, "How often this process was cut off from the majority.");
-    counter(text, "recoveries_total", of->sums.recoveries, "Recoveries from losses that this process has been through.");
-    head(text, "recovery_duration_seconds", "histogram", "Recoveries from losses, by phase; total is from the first evidence to the next commit.");
+    counter(text, "recoveries_total", of->sums.recoveries,
+            "Recoveries from losses that this process has been through.");
+    head(text, "recovery_duration_seconds", "histogram",
+         "Recoveries from losses, by phase; total is from the first evidence to the next commit.");
     for (int i = 0; i < SPOTNIK_PHASES; i++) {
         char labels[32];
         snprintf(labels, sizeof labels, "phase=\"%s\",", spotnik_phase_name[i]);
@@ -153,7 +173,8 @@ static void add_traffic(struct spotnik_text *text, const struct spotnik_watched 
     }
     counter(text, "sent_bytes_total", of->status.bytes_sent, "Data sent to other members.");
     counter(text, "received_bytes_total", of->status.bytes_received, "Data received from other members.");
-    counter(text, "control_messages_total", of->status.control_messages, "Control messages sent, without heartbeats.");
+    counter(text, "control_messages_total", of->status.control_messages,
+            "Control messages sent, without heartbeats.");
     counter(text, "refusals_total", of->refusals, "Strangers turned away: wrong key, job or version.");
     gauge(text, "data_connections", connections, "Connections that carry data to other members.");
     gauge(text, "round_trip_seconds", seconds(slowest_ns), "Slowest round trip among them.");
@@ -164,12 +185,15 @@ static void add_checkpoints(struct spotnik_text *text, const struct spotnik_watc
     const spotnik_checkpoint_info *info = &of->checkpoint;
     uint64_t since_ns = of->checkpoint_seen_ns ? of->checkpoint_seen_ns : of->born_ns;
 
-    gauge(text, "checkpoint_step", (double)info->complete_step, "Step of the last complete checkpoint; 0: none, or none is wanted.");
+    gauge(text, "checkpoint_step", (double)info->complete_step,
+          "Step of the last complete checkpoint; 0: none, or none is wanted.");
     gauge(text, "checkpoint_age_seconds", info->size ? seconds(of->now_ns - since_ns) : 0,
           "Time since a checkpoint was seen to be complete, or since the start; 0 where none is wanted.");
     counter(text, "checkpoints_total", info->complete_count, "Checkpoints this process has seen complete.");
-    counter(text, "checkpoints_left_out_total", info->left_out_count, "Checkpoints that were due and did not come about.");
-    gauge(text, "checkpoint_write_seconds", seconds(info->write_ns), "Time that writing this member's part took last.");
+    counter(text, "checkpoints_left_out_total", info->left_out_count,
+            "Checkpoints that were due and did not come about.");
+    gauge(text, "checkpoint_write_seconds", seconds(info->write_ns),
+          "Time that writing this member's part took last.");
 }
 
 static void add_adaption(struct spotnik_text *text, const struct spotnik_watched *of)
@@ -178,8 +202,10 @@ static void add_adaption(struct spotnik_text *text, const struct spotnik_watched
     add(text, "spotnik_sync_strategy_info{");
     label(text, "strategy", of->strategy[0] ? of->strategy : "program", "} 1\n");
     counter(text, "sync_switches_total", of->switches, "Changes of strategy since this member came.");
-    gauge(text, "share_samples", (double)of->shares.share, "Samples of this member's share in the next step; 0 where shares are even.");
-    head(text, "observed", "gauge", "The latest value of a number that the program tells, see spotnik_observe().");
+    gauge(text, "share_samples", (double)of->shares.share,
+          "Samples of this member's share in the next step; 0 where shares are even.");
+    head(text, "observed", "gauge",
+         "The latest value of a number that the program tells, see spotnik_observe().");
     for (uint32_t i = 0; i < of->observed_count; i++)
         add(text, "spotnik_observed{name=\"%s\"} %.12g\n", of->observed[i].name, of->observed[i].value);
 }
@@ -204,7 +230,8 @@ uint64_t spotnik_watched_lost_ns(const struct spotnik_watched *of)
     return of->sums.recovering_ns + of->sums.parked_ns + of->tally.wasted_ns;
 }
 
-/* Waiting in step_begin, for members or for the state, is no work; nor is what losses cost inside the other parts. */
+/* Waiting in step_begin, for members or for the state, is no work; nor is what losses cost inside the other
+ * parts. */
 double spotnik_watched_goodput(const struct spotnik_watched *of)
 {
     double life = seconds(of->now_ns - of->born_ns);

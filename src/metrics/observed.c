@@ -23,13 +23,14 @@ int spotnik_observed_put(struct spotnik_observed *observed, const char *name, do
     uint64_t bits;
 
     if (!is_name(name))
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
-                                    "the name of an observed number has 1 to %d letters, digits or underscores",
-                                    SPOTNIK_OBSERVED_NAME - 1);
+        return spotnik_error_return(
+            SPOTNIK_ERR_ARGUMENT, "the name of an observed number has 1 to %d letters, digits or underscores",
+            SPOTNIK_OBSERVED_NAME - 1);
     while (at < observed->count && strcmp(observed->entry[at].name, name))
         at++;
     if (at == SPOTNIK_OBSERVED_MAX)
-        return spotnik_error_return(SPOTNIK_ERR_LIMIT, "%d numbers are observed already; \"%s\" is one too many",
+        return spotnik_error_return(SPOTNIK_ERR_LIMIT,
+                                    "%d numbers are observed already; \"%s\" is one too many",
                                     SPOTNIK_OBSERVED_MAX, name);
     memcpy(&bits, &value, sizeof bits);
     __atomic_store_n(&observed->entry[at].bits, bits, __ATOMIC_RELAXED);

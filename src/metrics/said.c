@@ -28,7 +28,7 @@ const struct spotnik_said_info *spotnik_said_info(enum spotnik_said kind)
 }
 
 bool spotnik_said_pass(struct spotnik_said_rate *rate, enum spotnik_said kind, uint64_t now_ns,
-                          uint64_t *ret_held_back)
+                       uint64_t *ret_held_back)
 {
     uint64_t last_ns = rate->kind[kind].last_ns;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the caller's thread counts while it trains, for whoever watches: histograms and totals. One thread writes,
- * any thread reads; relaxed atomics, no lock, no allocation. Decides nothing. */
+/* What the caller's thread counts while it trains, for whoever watches: histograms and totals. One thread
+ * writes, any thread reads; relaxed atomics, no lock, no allocation. Decides nothing. */
 #ifndef SPOTNIK_METRICS_TALLY_H
 #define SPOTNIK_METRICS_TALLY_H
 
@@ -20,9 +20,9 @@ struct spotnik_tally {
     uint64_t steps, replayed, excluded;
     uint64_t samples; /* of this member's committed shares */
     uint64_t reduced_bytes;
-    uint64_t wasted_ns;  /* compute of steps that were void for us */
-    uint64_t last_ns;    /* the last commit; writer only */
-    uint64_t commit_ns;  /* the commit that runs began; writer only */
+    uint64_t wasted_ns; /* compute of steps that were void for us */
+    uint64_t last_ns;   /* the last commit; writer only */
+    uint64_t commit_ns; /* the commit that runs began; writer only */
 };
 
 /* Seconds; index SPOTNIK_HISTOGRAM_BUCKETS is infinity and has no bound. */
@@ -36,7 +36,8 @@ void spotnik_histogram_read(const struct spotnik_histogram *histogram, struct sp
 
 /* The caller's thread: step_commit was called; and has returned with a step that is committed. */
 void spotnik_tally_commit(struct spotnik_tally *tally, uint64_t now_ns);
-void spotnik_tally_step(struct spotnik_tally *tally, uint64_t samples, uint64_t bytes, uint32_t replay, uint64_t now_ns);
+void spotnik_tally_step(struct spotnik_tally *tally, uint64_t samples, uint64_t bytes, uint32_t replay,
+                        uint64_t now_ns);
 
 /* The begun step was void: the others went on without us. */
 void spotnik_tally_excluded(struct spotnik_tally *tally, uint64_t computed_ns);

@@ -12,7 +12,8 @@ struct spotnik_text {
     bool full;
 };
 
-void spotnik_text_add(struct spotnik_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void spotnik_text_add(struct spotnik_text *text, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* A string of ours or of the user's: quoted, with what JSON does not allow written as an escape. */
 void spotnik_text_quote(struct spotnik_text *text, const char *string);

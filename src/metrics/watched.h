@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All that is known of one member at one moment, as plain data; and the same as Prometheus' text format. Decides the
- * names and units of metrics (docs/metrics.md), nothing else. */
+/* All that is known of one member at one moment, as plain data; and the same as Prometheus' text format.
+ * Decides the names and units of metrics (docs/metrics.md), nothing else. */
 #ifndef SPOTNIK_METRICS_WATCHED_H
 #define SPOTNIK_METRICS_WATCHED_H
 
@@ -34,7 +34,8 @@ extern const char *const spotnik_phase_name[SPOTNIK_PHASES];
 struct spotnik_watched_sums {
     uint64_t losses, joins, leaves, notices, parks, recoveries;
     uint64_t parked_ns, recovering_ns;
-    struct spotnik_histogram phase[SPOTNIK_PHASES]; /* of recoveries from losses that this member has finished */
+    struct spotnik_histogram
+        phase[SPOTNIK_PHASES]; /* of recoveries from losses that this member has finished */
 };
 
 struct spotnik_watched {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What has happened between two looks. Numbers that begin anew when this process becomes another member are told by
- * the epochs of views, which only grow. */
+/* What has happened between two looks. Numbers that begin anew when this process becomes another member are
+ * told by the epochs of views, which only grow. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -30,13 +30,14 @@ static void name(struct watch_names *names, struct spotnik_id id, uint32_t at)
 
     if (at >= 4)
         return;
-    snprintf(names->json + json, sizeof names->json - json, "%s\"%08" PRIx64 "\"", at ? "," : "", id.high >> 32);
+    snprintf(names->json + json, sizeof names->json - json, "%s\"%08" PRIx64 "\"", at ? "," : "",
+             id.high >> 32);
     snprintf(names->text + text, sizeof names->text - text, "%s%08" PRIx64, at ? ", " : " (", id.high >> 32);
 }
 
 /* Those of `a` that are not in `b`. */
-static void name_missing(struct watch_names *names, const struct spotnik_id *a, uint32_t a_count, const struct spotnik_id *b,
-                         uint32_t b_count)
+static void name_missing(struct watch_names *names, const struct spotnik_id *a, uint32_t a_count,
+                         const struct spotnik_id *b, uint32_t b_count)
 {
     uint32_t count = 0;
 
@@ -69,7 +70,8 @@ static const struct watch_change *change_of(const struct spotnik_watch *watch, u
 static void tell_view(struct spotnik_watch *watch, const struct spotnik_watched *of, uint32_t at)
 {
     const spotnik_recovery *recovery = &of->status.recovery[at];
-    const struct watch_names *gone = &change_of(watch, recovery->epoch)->gone, *came = &change_of(watch, recovery->epoch)->came;
+    const struct watch_names *gone = &change_of(watch, recovery->epoch)->gone,
+                             *came = &change_of(watch, recovery->epoch)->came;
     uint64_t ns[SPOTNIK_PHASES];
     char more[400];
     struct spotnik_text out = { more, sizeof more, false };
@@ -85,20 +87,26 @@ static void tell_view(struct spotnik_watch *watch, const struct spotnik_watched 
 
     if (recovery->lost) {
         spotnik_text_add(&out, ",\"count\":%" PRIu32 ",\"members\":[%s]", recovery->lost, gone->json);
-        spotnik_watch_say(watch, &then, SPOTNIK_SAID_LOST, more,
-                          "lost %" PRIu32 " member%s%s; the next commit came %.1f ms after the first evidence, and the view has %" PRIu32,
-                          recovery->lost, recovery->lost == 1 ? "" : "s", gone->text, (double)ns[SPOTNIK_PHASE_TOTAL] / 1e6, size);
+        spotnik_watch_say(
+            watch, &then, SPOTNIK_SAID_LOST, more,
+            "lost %" PRIu32
+            " member%s%s; the next commit came %.1f ms after the first evidence, and the view has %" PRIu32,
+            recovery->lost, recovery->lost == 1 ? "" : "s", gone->text, (double)ns[SPOTNIK_PHASE_TOTAL] / 1e6,
+            size);
     }
     if (recovery->left) {
-        snprintf(more + phases, sizeof more - phases, ",\"count\":%" PRIu32 ",\"members\":[%s]", recovery->left,
-                 recovery->lost ? "" : gone->json);
-        spotnik_watch_say(watch, &then, SPOTNIK_SAID_LEFT, more, "%" PRIu32 " member%s left in good order%s; the view has %" PRIu32,
-                          recovery->left, recovery->left == 1 ? "" : "s", recovery->lost ? "" : gone->text, size);
+        snprintf(more + phases, sizeof more - phases, ",\"count\":%" PRIu32 ",\"members\":[%s]",
+                 recovery->left, recovery->lost ? "" : gone->json);
+        spotnik_watch_say(watch, &then, SPOTNIK_SAID_LEFT, more,
+                          "%" PRIu32 " member%s left in good order%s; the view has %" PRIu32, recovery->left,
+                          recovery->left == 1 ? "" : "s", recovery->lost ? "" : gone->text, size);
     }
     if (recovery->joined) {
-        snprintf(more + phases, sizeof more - phases, ",\"count\":%" PRIu32 ",\"members\":[%s]", recovery->joined, came->json);
-        spotnik_watch_say(watch, &then, SPOTNIK_SAID_JOINED, more, "%" PRIu32 " member%s joined%s; the view has %" PRIu32,
-                          recovery->joined, recovery->joined == 1 ? "" : "s", came->text, size);
+        snprintf(more + phases, sizeof more - phases, ",\"count\":%" PRIu32 ",\"members\":[%s]",
+                 recovery->joined, came->json);
+        spotnik_watch_say(watch, &then, SPOTNIK_SAID_JOINED, more,
+                          "%" PRIu32 " member%s joined%s; the view has %" PRIu32, recovery->joined,
+                          recovery->joined == 1 ? "" : "s", came->text, size);
     }
 }
 
@@ -118,8 +126,8 @@ static void count_view(struct spotnik_watch *watch, const spotnik_recovery *reco
         spotnik_histogram_add(&watch->sums.phase[i], ns[i]);
 }
 
-/* Names are told only where they are certainly those of one change: the looks before and after it saw the views on both sides.
- * A look follows every view at once, as a rule. */
+/* Names are told only where they are certainly those of one change: the looks before and after it saw the
+ * views on both sides. A look follows every view at once, as a rule. */
 static void take_members(struct spotnik_watch *watch, const struct spotnik_watched *of)
 {
     struct before *before = &watch->before;
@@ -172,7 +180,9 @@ static void compare_parking(struct spotnik_watch *watch, const struct spotnik_wa
         watch->sums.parks++;
         before->parked_since_ns = of->now_ns;
         spotnik_watch_say(watch, &of->status, SPOTNIK_SAID_PARKED, "",
-                          "cut off from the majority of view %" PRIu64 ": this member keeps its state and waits", of->status.view_epoch);
+                          "cut off from the majority of view %" PRIu64
+                          ": this member keeps its state and waits",
+                          of->status.view_epoch);
     }
     if (before->parked) {
         watch->sums.parked_ns += of->now_ns - before->parked_since_ns;
@@ -193,7 +203,8 @@ static void compare_self(struct spotnik_watch *watch, const struct spotnik_watch
     before->excluded = of->tally.excluded;
     if (of->noticed && !before->noticed) {
         watch->sums.notices++;
-        spotnik_watch_say(watch, &of->status, SPOTNIK_SAID_NOTICE, "", "a notice came: this member leaves at the next step boundary");
+        spotnik_watch_say(watch, &of->status, SPOTNIK_SAID_NOTICE, "",
+                          "a notice came: this member leaves at the next step boundary");
     }
     before->noticed = of->noticed;
     if (of->switches > before->switches) {
@@ -202,8 +213,9 @@ static void compare_self(struct spotnik_watch *watch, const struct spotnik_watch
 
         spotnik_text_add(&out, ",\"strategy\":");
         spotnik_text_quote(&out, of->strategy);
-        spotnik_watch_say(watch, &of->status, SPOTNIK_SAID_STRATEGY, more, "strategy %s since step %" PRIu64 ": %s", of->strategy,
-                          of->switched_step, of->reason);
+        spotnik_watch_say(watch, &of->status, SPOTNIK_SAID_STRATEGY, more,
+                          "strategy %s since step %" PRIu64 ": %s", of->strategy, of->switched_step,
+                          of->reason);
     }
     before->switches = of->switches;
 }
@@ -215,14 +227,15 @@ static void compare_checkpoints(struct spotnik_watch *watch, const struct spotni
     char more[80];
 
     if (info->resumed_step && !before->has)
-        spotnik_watch_say(watch, &of->status, SPOTNIK_SAID_RESUMED, "", "the job goes on from the checkpoint after step %" PRIu64,
-                          info->resumed_step);
+        spotnik_watch_say(watch, &of->status, SPOTNIK_SAID_RESUMED, "",
+                          "the job goes on from the checkpoint after step %" PRIu64, info->resumed_step);
     if (info->complete_step > before->checkpoint_step) {
         watch->checkpoint_seen_ns = of->now_ns;
-        snprintf(more, sizeof more, ",\"checkpoint\":%" PRIu64 ",\"write_ms\":%.1f", info->complete_step, (double)info->write_ns / 1e6);
+        snprintf(more, sizeof more, ",\"checkpoint\":%" PRIu64 ",\"write_ms\":%.1f", info->complete_step,
+                 (double)info->write_ns / 1e6);
         if (of->status.rank == 0)
-            spotnik_watch_say(watch, &of->status, SPOTNIK_SAID_CHECKPOINT, more, "checkpoint after step %" PRIu64 " is complete",
-                              info->complete_step);
+            spotnik_watch_say(watch, &of->status, SPOTNIK_SAID_CHECKPOINT, more,
+                              "checkpoint after step %" PRIu64 " is complete", info->complete_step);
     }
     before->checkpoint_step = info->complete_step;
     if (info->message[0] && strcmp(info->message, before->checkpoint_message))
@@ -235,7 +248,8 @@ static void compare_door(struct spotnik_watch *watch, const struct spotnik_watch
     struct before *before = &watch->before;
 
     if (of->refusals > before->refusals)
-        spotnik_watch_say(watch, &of->status, SPOTNIK_SAID_REFUSED, "", "turned a stranger away: %s", of->refusal);
+        spotnik_watch_say(watch, &of->status, SPOTNIK_SAID_REFUSED, "", "turned a stranger away: %s",
+                          of->refusal);
     before->refusals = of->refusals;
     if (of->warning[0] && strcmp(of->warning, before->warning))
         spotnik_watch_say(watch, &of->status, SPOTNIK_SAID_PEERS, "", "%s", of->warning);
@@ -256,12 +270,14 @@ static void sample(struct spotnik_watch *watch, const struct spotnik_watched *of
     uint64_t pause_ns = watch->sample_pause_ns ? 2 * watch->sample_pause_ns : SAMPLE_FIRST_NS;
     watch->sample_pause_ns = spotnik_time_min(pause_ns, SAMPLE_PAUSE_MAX_NS);
     watch->next_sample_ns = of->now_ns + watch->sample_pause_ns * (of->status.rank == 0 ? 1 : SAMPLE_OTHERS);
-    spotnik_text_add(&out, ",\"uptime_s\":%.3f,\"steps_per_s\":%.4f,\"samples\":%" PRIu64 ",\"steps\":%" PRIu64
-                           ",\"goodput\":%.4f,\"lost_s\":%.3f,\"observed\":{",
-                     (double)(of->now_ns - of->born_ns) / 1e9, of->steps_per_s, of->tally.samples, of->tally.steps,
-                     spotnik_watched_goodput(of), (double)spotnik_watched_lost_ns(of) / 1e9);
+    spotnik_text_add(&out,
+                     ",\"uptime_s\":%.3f,\"steps_per_s\":%.4f,\"samples\":%" PRIu64 ",\"steps\":%" PRIu64
+                     ",\"goodput\":%.4f,\"lost_s\":%.3f,\"observed\":{",
+                     (double)(of->now_ns - of->born_ns) / 1e9, of->steps_per_s, of->tally.samples,
+                     of->tally.steps, spotnik_watched_goodput(of), (double)spotnik_watched_lost_ns(of) / 1e9);
     for (uint32_t i = 0; i < of->observed_count && out.left > 100; i++)
-        spotnik_text_add(&out, "%s\"%s\":%.9g", i ? "," : "", of->observed[i].name, spotnik_text_finite(of->observed[i].value));
+        spotnik_text_add(&out, "%s\"%s\":%.9g", i ? "," : "", of->observed[i].name,
+                         spotnik_text_finite(of->observed[i].value));
     spotnik_text_add(&out, "}");
     if (!out.full)
         spotnik_watch_say(watch, &of->status, SPOTNIK_SAID_SAMPLE, more, "%s", "");

@@ -107,7 +107,8 @@ struct spotnik_watch {
     struct spotnik_http *http; /* set before the threads start */
 };
 
-/* say.c: one event: to the log file, the page, the queue and the callback. `more` is ",\"key\":value..." or "". */
+/* say.c: one event: to the log file, the page, the queue and the callback. `more` is ",\"key\":value..." or
+ * "". */
 void spotnik_watch_say(struct spotnik_watch *watch, const spotnik_job_status *of, enum spotnik_said kind,
                        const char *more, const char *format, ...) __attribute__((format(printf, 5, 6)));
 
@@ -124,7 +125,8 @@ bool spotnik_watch_file_write(int fd, const char *line, bool lasting);
 /* others.c: the thread that asks other members. */
 void *spotnik_watch_ask(void *watch);
 
-/* story.c: the whole job as this member knows it, as JSON for the page; malloc. With the lock. NULL: no memory. */
+/* story.c: the whole job as this member knows it, as JSON for the page; malloc. With the lock. NULL: no
+ * memory. */
 char *spotnik_watch_story(struct spotnik_watch *watch, size_t *ret_size);
 char *spotnik_watch_targets(struct spotnik_watch *watch, size_t *ret_size);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the other members say of themselves. A thread asks them for their status, as `spotnik status` would: each once
- * when it comes, for its page's address, its price and what it remembers of the past; and all of them by turns while
- * somebody looks at the page. */
+/* What the other members say of themselves. A thread asks them for their status, as `spotnik status` would:
+ * each once when it comes, for its page's address, its price and what it remembers of the past; and all of
+ * them by turns while somebody looks at the page. */
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -68,7 +68,8 @@ static bool make_room(struct spotnik_watch *watch)
     if (watch->other_count < OTHERS_MAX)
         return true;
     for (uint32_t i = 0; i < watch->other_count; i++)
-        if (watch->other[i]->gone_ns && (first == OTHERS_MAX || watch->other[i]->gone_ns < watch->other[first]->gone_ns))
+        if (watch->other[i]->gone_ns
+            && (first == OTHERS_MAX || watch->other[i]->gone_ns < watch->other[first]->gone_ns))
             first = i;
     if (first == OTHERS_MAX)
         return false;
@@ -114,7 +115,8 @@ static struct other *choose(struct spotnik_watch *watch, uint64_t now_ns)
     for (uint32_t i = 0; i < watch->other_count; i++) {
         struct other *other = watch->other[i];
         uint64_t pause_ns = other->known ? AGAIN_NS : FIRST_AGAIN_NS;
-        bool due = other->in_view && (!other->asked_ns || now_ns - other->asked_ns >= pause_ns) && (watched || !other->known);
+        bool due = other->in_view && (!other->asked_ns || now_ns - other->asked_ns >= pause_ns)
+                   && (watched || !other->known);
 
         if (due && (!best || other->asked_ns < best->asked_ns))
             best = other;
@@ -156,8 +158,7 @@ static void adopt(struct spotnik_watch *watch, struct other *other, const json_t
     uint64_t steps = whole(pace, "steps");
     other->compute_ms = steps ? (double)whole(pace, "compute_ns") / 1e6 / (double)steps : 0;
     other->commit_ms = steps ? (double)whole(pace, "commit_ns") / 1e6 / (double)steps : 0;
-    json_array_foreach(json_object_get(answer, "events"), index, event)
-        adopt_event(watch, event);
+    json_array_foreach(json_object_get(answer, "events"), index, event) adopt_event(watch, event);
 }
 
 static json_t *read_answer(int fd)
@@ -178,7 +179,8 @@ static json_t *question(struct spotnik_watch *watch, const struct spotnik_member
     struct spotnik_member peer;
     int fd;
 
-    if (spotnik_net_dial(&watch->credentials, member->address, member->port, SPOTNIK_PURPOSE_STATUS, ASK_TIMEOUT_NS, &fd, &peer))
+    if (spotnik_net_dial(&watch->credentials, member->address, member->port, SPOTNIK_PURPOSE_STATUS,
+                         ASK_TIMEOUT_NS, &fd, &peer))
         return NULL;
     json_t *answer = read_answer(fd);
     close(fd);

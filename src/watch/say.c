@@ -26,10 +26,10 @@ static bool write_line(const spotnik_job_status *of, enum spotnik_said kind, dou
     const struct spotnik_said_info *info = spotnik_said_info(kind);
     struct spotnik_text out = { line, EVENT_MAX - 1, false };
 
-    spotnik_text_add(&out, "{\"t\":%.3f,\"id\":\"%s\",\"event\":\"%s\",\"member\":\"%s\"", date, info->id, info->name,
-                     of->member);
-    spotnik_text_add(&out, ",\"step\":%" PRIu64 ",\"epoch\":%" PRIu64 ",\"size\":%" PRIu32 "%s,\"text\":", of->step_committed,
-                     of->view_epoch, of->size, more);
+    spotnik_text_add(&out, "{\"t\":%.3f,\"id\":\"%s\",\"event\":\"%s\",\"member\":\"%s\"", date, info->id,
+                     info->name, of->member);
+    spotnik_text_add(&out, ",\"step\":%" PRIu64 ",\"epoch\":%" PRIu64 ",\"size\":%" PRIu32 "%s,\"text\":",
+                     of->step_committed, of->view_epoch, of->size, more);
     spotnik_text_quote(&out, text);
     spotnik_text_add(&out, "}");
     return !out.full;
@@ -61,8 +61,8 @@ bool spotnik_watch_event_add(struct spotnik_watch *watch, double date, const cha
     return true;
 }
 
-static void remember(struct spotnik_watch *watch, const spotnik_job_status *of, enum spotnik_said kind, double date,
-                     const char *line)
+static void remember(struct spotnik_watch *watch, const spotnik_job_status *of, enum spotnik_said kind,
+                     double date, const char *line)
 {
     const struct spotnik_said_info *info = spotnik_said_info(kind);
     char key[80], *copy = strdup(line);
@@ -109,7 +109,8 @@ static void tell_program(struct spotnik_watch *watch, const spotnik_job_status *
 }
 
 /* That the log cannot be written is said once, and again when it was well in between. */
-static void to_file(struct spotnik_watch *watch, const spotnik_job_status *of, enum spotnik_said kind, const char *line)
+static void to_file(struct spotnik_watch *watch, const spotnik_job_status *of, enum spotnik_said kind,
+                    const char *line)
 {
     if (watch->file < 0 || kind == SPOTNIK_SAID_EVENTS_TROUBLE || !is_for_the_file(kind, of))
         return;
@@ -156,7 +157,8 @@ int spotnik_watch_log_next(struct spotnik_watch *watch, spotnik_log_entry *ret)
     return had;
 }
 
-void spotnik_watch_log_set(struct spotnik_watch *watch, void (*log)(void *, const spotnik_log_entry *), void *context)
+void spotnik_watch_log_set(struct spotnik_watch *watch, void (*log)(void *, const spotnik_log_entry *),
+                           void *context)
 {
     pthread_mutex_lock(&watch->log_lock);
     watch->log = log;

@@ -44,7 +44,8 @@ static bool get_metrics(struct spotnik_watch *watch, struct spotnik_http_reply *
     return give(ret, size ? 200 : 500, "text/plain; version=0.0.4; charset=utf-8", text, size);
 }
 
-/* Not by way of the engine's status: that takes its lock. As of the last look, which is a quarter of a second ago at most. */
+/* Not by way of the engine's status: that takes its lock. As of the last look, which is a quarter of a
+ * second ago at most. */
 static bool get_status(struct spotnik_watch *watch, struct spotnik_http_reply *ret)
 {
     char *text = NULL;
@@ -93,7 +94,8 @@ static bool get_health(struct spotnik_watch *watch, struct spotnik_http_reply *r
     pthread_mutex_lock(&watch->lock);
     uint64_t since_ns = spotnik_time_since(spotnik_thread_now_ns(), watch->now->now_ns);
     pthread_mutex_unlock(&watch->lock);
-    return since_ns < ALIVE_NS ? give_words(ret, 200, "ok\n") : give_words(ret, 503, "the watcher is stuck\n");
+    return since_ns < ALIVE_NS ? give_words(ret, 200, "ok\n")
+                               : give_words(ret, 503, "the watcher is stuck\n");
 }
 
 /* Ready: in the view, and in the majority. */
@@ -109,7 +111,8 @@ static bool get_readiness(struct spotnik_watch *watch, struct spotnik_http_reply
     return why ? give_words(ret, 503, why) : give_words(ret, 200, "ready\n");
 }
 
-static bool get_open(struct spotnik_watch *watch, const char *path, struct spotnik_http_reply *ret, bool *ret_known)
+static bool get_open(struct spotnik_watch *watch, const char *path, struct spotnik_http_reply *ret,
+                     bool *ret_known)
 {
     *ret_known = true;
     if (!strcmp(path, "/"))

@@ -37,14 +37,18 @@ static void put_other(FILE *out, const struct spotnik_watch *watch, const struct
 {
     char address[SPOTNIK_ADDRESS_TEXT];
 
-    fprintf(out, "{\"member\":\"%016" PRIx64 "%016" PRIx64 "\",\"address\":\"%s\",\"http\":\"%s\"", other->member.id.high,
-            other->member.id.low, spotnik_address_format(address, other->member.address, other->member.port), other->http);
-    fprintf(out, ",\"in_view\":%s,\"known\":%s,\"gone_s\":%.1f,\"answered_s\":%.1f", other->in_view ? "true" : "false",
-            other->known ? "true" : "false", age_s(watch, other->gone_ns), age_s(watch, other->answered_ns));
-    fprintf(out, ",\"parked\":%s,\"joining\":%s,\"step\":%" PRIu64 ",\"samples\":%" PRIu64, other->parked ? "true" : "false",
-            other->joining ? "true" : "false", other->step, other->samples);
-    fprintf(out, ",\"steps_per_s\":%.3f,\"compute_ms\":%.3f,\"commit_ms\":%.3f,\"goodput\":%.4f,\"dollars\":%.6g}",
-            other->steps_per_s, other->compute_ms, other->commit_ms, other->goodput, dollars_of(watch, other));
+    fprintf(out, "{\"member\":\"%016" PRIx64 "%016" PRIx64 "\",\"address\":\"%s\",\"http\":\"%s\"",
+            other->member.id.high, other->member.id.low,
+            spotnik_address_format(address, other->member.address, other->member.port), other->http);
+    fprintf(out, ",\"in_view\":%s,\"known\":%s,\"gone_s\":%.1f,\"answered_s\":%.1f",
+            other->in_view ? "true" : "false", other->known ? "true" : "false", age_s(watch, other->gone_ns),
+            age_s(watch, other->answered_ns));
+    fprintf(out, ",\"parked\":%s,\"joining\":%s,\"step\":%" PRIu64 ",\"samples\":%" PRIu64,
+            other->parked ? "true" : "false", other->joining ? "true" : "false", other->step, other->samples);
+    fprintf(out,
+            ",\"steps_per_s\":%.3f,\"compute_ms\":%.3f,\"commit_ms\":%.3f,\"goodput\":%.4f,\"dollars\":%.6g}",
+            other->steps_per_s, other->compute_ms, other->commit_ms, other->goodput,
+            dollars_of(watch, other));
 }
 
 static void put_strip(FILE *out, const struct spotnik_watch *watch)
@@ -54,8 +58,8 @@ static void put_strip(FILE *out, const struct spotnik_watch *watch)
     for (uint32_t i = 0; i < watch->strip_count; i++) {
         const struct point *point = &watch->strip[(first + i) % STRIP_MAX];
 
-        fprintf(out, "%s[%.1f,%" PRIu64 ",%.2f,%" PRIu32 ",", i ? "," : "", age_s(watch, point->at_ns), point->step,
-                (double)point->steps_per_s, point->size);
+        fprintf(out, "%s[%.1f,%" PRIu64 ",%.2f,%" PRIu32 ",", i ? "," : "", age_s(watch, point->at_ns),
+                point->step, (double)point->steps_per_s, point->size);
         if (point->has_loss)
             fprintf(out, "%.6g]", spotnik_text_finite(point->loss));
         else
@@ -77,8 +81,8 @@ static void put_phases(FILE *out, const struct spotnik_watch *watch)
         return;
     }
     spotnik_watched_phases(last, ns);
-    fprintf(out, ",\"last_recovery\":{\"epoch\":%" PRIu64 ",\"lost\":%" PRIu32 ",\"ago_s\":%.1f", last->epoch, last->lost,
-            age_s(watch, last->detected_ns));
+    fprintf(out, ",\"last_recovery\":{\"epoch\":%" PRIu64 ",\"lost\":%" PRIu32 ",\"ago_s\":%.1f", last->epoch,
+            last->lost, age_s(watch, last->detected_ns));
     for (int i = 0; i < SPOTNIK_PHASES; i++)
         fprintf(out, ",\"%s_ms\":%.3f", spotnik_phase_name[i], (double)ns[i] / 1e6);
     fprintf(out, "}");
@@ -88,13 +92,15 @@ static void put_sums(FILE *out, const struct spotnik_watch *watch)
 {
     const struct spotnik_watched *now = watch->now;
 
-    fprintf(out, ",\"losses\":%" PRIu64 ",\"joins\":%" PRIu64 ",\"leaves\":%" PRIu64, now->sums.losses, now->sums.joins,
-            now->sums.leaves);
-    fprintf(out, ",\"goodput\":%.4f,\"lost_s\":%.3f,\"compute_ms\":%.3f,\"commit_ms\":%.3f", spotnik_watched_goodput(now),
-            (double)spotnik_watched_lost_ns(now) / 1e9,
-            now->pace.steps ? (double)now->pace.part_ns[SPOTNIK_PACE_COMPUTE] / 1e6 / (double)now->pace.steps : 0,
-            now->pace.steps ? (double)now->pace.part_ns[SPOTNIK_PACE_COMMIT] / 1e6 / (double)now->pace.steps : 0);
-    fprintf(out, ",\"dollars\":%.6g,\"budget\":%s", dollars_all(watch), getenv("SPOTNIK_BUDGET") ? "" : "null");
+    fprintf(out, ",\"losses\":%" PRIu64 ",\"joins\":%" PRIu64 ",\"leaves\":%" PRIu64, now->sums.losses,
+            now->sums.joins, now->sums.leaves);
+    fprintf(
+        out, ",\"goodput\":%.4f,\"lost_s\":%.3f,\"compute_ms\":%.3f,\"commit_ms\":%.3f",
+        spotnik_watched_goodput(now), (double)spotnik_watched_lost_ns(now) / 1e9,
+        now->pace.steps ? (double)now->pace.part_ns[SPOTNIK_PACE_COMPUTE] / 1e6 / (double)now->pace.steps : 0,
+        now->pace.steps ? (double)now->pace.part_ns[SPOTNIK_PACE_COMMIT] / 1e6 / (double)now->pace.steps : 0);
+    fprintf(out, ",\"dollars\":%.6g,\"budget\":%s", dollars_all(watch),
+            getenv("SPOTNIK_BUDGET") ? "" : "null");
     if (getenv("SPOTNIK_BUDGET"))
         fprintf(out, "%.6g", spotnik_text_finite(strtod(getenv("SPOTNIK_BUDGET"), NULL)));
 }
@@ -114,8 +120,9 @@ char *spotnik_watch_story(struct spotnik_watch *watch, size_t *ret_size)
             length ? watch->status : "{}");
     put_sums(out, watch);
     put_phases(out, watch);
-    fprintf(out, ",\"checkpoint\":{\"wanted\":%s,\"step\":%" PRIu64 ",\"age_s\":%.1f}", watch->now->checkpoint.size ? "true" : "false",
-            watch->now->checkpoint.complete_step, age_s(watch, watch->now->checkpoint_seen_ns));
+    fprintf(out, ",\"checkpoint\":{\"wanted\":%s,\"step\":%" PRIu64 ",\"age_s\":%.1f}",
+            watch->now->checkpoint.size ? "true" : "false", watch->now->checkpoint.complete_step,
+            age_s(watch, watch->now->checkpoint_seen_ns));
     fprintf(out, ",\"others\":[");
     for (uint32_t i = 0; i < watch->other_count; i++) {
         fprintf(out, "%s", i ? "," : "");
@@ -165,7 +172,8 @@ static void put_where(const struct spotnik_watch *watch, struct spotnik_text *ou
     if (!watch->http)
         return;
     spotnik_address_format(address, watch->credentials.self.address, spotnik_http_port(watch->http));
-    spotnik_text_add(out, ",\"http\":\"%s\"", spotnik_http_is_any(watch->http) ? address : spotnik_http_where(watch->http));
+    spotnik_text_add(out, ",\"http\":\"%s\"",
+                     spotnik_http_is_any(watch->http) ? address : spotnik_http_where(watch->http));
 }
 
 size_t spotnik_watch_extra(struct spotnik_watch *watch, char *text, size_t size)

@@ -65,7 +65,9 @@ static void look(struct spotnik_watch *watch)
     struct spotnik_watched *fresh = watch->fresh;
 
     watch->config.look(watch->config.context, fresh);
-    size_t size = watch->fresh_status ? watch->config.status_text(watch->config.context, watch->fresh_status, STATUS_MAX) : 0;
+    size_t size = watch->fresh_status
+                      ? watch->config.status_text(watch->config.context, watch->fresh_status, STATUS_MAX)
+                      : 0;
     spotnik_watch_compare(watch, fresh);
     fresh->sums = watch->sums;
     fresh->checkpoint_seen_ns = watch->checkpoint_seen_ns;
@@ -154,7 +156,8 @@ static int serve(struct spotnik_watch *watch, const struct spotnik_watch_config 
     watch->status = malloc(STATUS_MAX);
     if (!watch->fresh_status || !watch->status)
         return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory to watch the job");
-    watch->status_size = config->status_text(config->context, watch->status, STATUS_MAX); /* who asks at once has an answer */
+    watch->status_size =
+        config->status_text(config->context, watch->status, STATUS_MAX); /* who asks at once has an answer */
     struct spotnik_http *made = NULL;
     int rc = spotnik_http_new(&http, &made);
 
@@ -193,13 +196,17 @@ static int start(struct spotnik_watch *watch, const struct spotnik_watch_config 
     if (rc)
         return rc;
     char more[200];
-    snprintf(more, sizeof more, ",\"version\":\"" SPOTNIK_VERSION "\",\"dollars_per_hour\":%.6g,\"batch\":%llu,\"data\":%llu,\"steps_max\":%llu",
-             watch->fresh->dollars_per_hour, (unsigned long long)watch->fresh->batch, (unsigned long long)watch->fresh->samples,
-             (unsigned long long)watch->fresh->steps_max);
-    spotnik_watch_say(watch, &watch->fresh->status, SPOTNIK_SAID_STARTED, more, "a member of job %.100s started%s%s",
-                      watch->fresh->job, watch->http ? "; its page is http://" : "", spotnik_watch_where(watch));
+    snprintf(more, sizeof more,
+             ",\"version\":\"" SPOTNIK_VERSION
+             "\",\"dollars_per_hour\":%.6g,\"batch\":%llu,\"data\":%llu,\"steps_max\":%llu",
+             watch->fresh->dollars_per_hour, (unsigned long long)watch->fresh->batch,
+             (unsigned long long)watch->fresh->samples, (unsigned long long)watch->fresh->steps_max);
+    spotnik_watch_say(watch, &watch->fresh->status, SPOTNIK_SAID_STARTED, more,
+                      "a member of job %.100s started%s%s", watch->fresh->job,
+                      watch->http ? "; its page is http://" : "", spotnik_watch_where(watch));
     if (without_log)
-        spotnik_watch_say(watch, &watch->fresh->status, SPOTNIK_SAID_EVENTS_TROUBLE, "", "the job has no event log: %s", why);
+        spotnik_watch_say(watch, &watch->fresh->status, SPOTNIK_SAID_EVENTS_TROUBLE, "",
+                          "the job has no event log: %s", why);
     rc = spotnik_thread_start(run, watch, &watch->looker);
     watch->looking = !rc;
     return rc;
@@ -235,9 +242,11 @@ static void say_end(struct spotnik_watch *watch, const char *how)
     char more[160];
 
     look(watch);
-    snprintf(more, sizeof more, ",\"uptime_s\":%.3f,\"samples\":%llu,\"steps\":%llu,\"goodput\":%.4f,\"lost_s\":%.3f",
-             (double)(of->now_ns - of->born_ns) / 1e9, (unsigned long long)of->tally.samples, (unsigned long long)of->tally.steps,
-             spotnik_watched_goodput(of), (double)spotnik_watched_lost_ns(of) / 1e9);
+    snprintf(more, sizeof more,
+             ",\"uptime_s\":%.3f,\"samples\":%llu,\"steps\":%llu,\"goodput\":%.4f,\"lost_s\":%.3f",
+             (double)(of->now_ns - of->born_ns) / 1e9, (unsigned long long)of->tally.samples,
+             (unsigned long long)of->tally.steps, spotnik_watched_goodput(of),
+             (double)spotnik_watched_lost_ns(of) / 1e9);
     spotnik_watch_say(watch, &of->status, SPOTNIK_SAID_ENDED, more, "%s", how);
 }
 

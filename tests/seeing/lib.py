@@ -60,6 +60,15 @@ def metric(text: str, name: str) -> float:
     raise AssertionError(f"no metric {name} in:\n{text}")
 
 
+def is_worker(pid: int) -> bool:
+    """Has this process become the program that the agent was given?"""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return b"\0SPOTNIK_SLOT=" in b"\0" + file.read()
+    except OSError:  # it has ended
+        return False
+
+
 class Job:
     """Workers under `spotnik run`, in a folder of their own."""
 
@@ -97,10 +106,10 @@ class Job:
         return os.path.join(self.folder, name)
 
     def workers(self) -> list[int]:
-        """Processes of the running workers."""
+        """Processes of the running workers: the agent has other children, too."""
         path = f"/proc/{self.process.pid}/task/{self.process.pid}/children"
         with open(path, encoding="ascii") as file:
-            return [int(word) for word in file.read().split()]
+            return [pid for pid in map(int, file.read().split()) if is_worker(pid)]
 
     def events(self, folder: str) -> list[dict[str, Any]]:
         """All lines of the event log, by date."""

@@ -155,7 +155,7 @@ def check_status(spotnik: str, job: Job) -> list[str]:
 
     def found() -> list[dict[str, object]]:
         done = subprocess.run([spotnik, "status", "--json"], capture_output=True, text=True, env=clean, check=False)
-        return [status for status in map(json.loads, done.stdout.splitlines()) if status["pid"] in job.workers()]
+        return [status for status in map(json.loads, done.stdout.splitlines()) if status["pid"] in job.workers() and status["step_committed"] > 1]
 
     wait_for("our job among those of this host", found)
     return ["--peers", ours["SPOTNIK_PEERS"], "--key-file", ours["SPOTNIK_KEY_FILE"]]

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Claims: beyond loopback there is no server without a token; on loopback, names that are not loopback's are turned
- * away, so that a web page cannot read through a name of its own; a token is compared whole. */
+/* Claims: beyond loopback there is no server without a token; on loopback, names that are not loopback's
+ * are turned away, so that a web page cannot read through a name of its own; a token is compared whole. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -60,7 +60,8 @@ static void test_token(void **state)
     assert_int_equal(spotnik_gate_open("127.0.0.1", "0123456789abcdef", &door), 0);
     assert_true(spotnik_gate_admits(&door, "any.name", "Bearer 0123456789abcdef"));
     assert_true(spotnik_gate_admits(&door, NULL, "bearer 0123456789abcdef"));
-    assert_false(spotnik_gate_admits(&door, "localhost", NULL)); /* a token that is set counts on loopback, too */
+    assert_false(
+        spotnik_gate_admits(&door, "localhost", NULL)); /* a token that is set counts on loopback, too */
     assert_false(spotnik_gate_admits(&door, NULL, "Bearer 0123456789abcdee"));
     assert_false(spotnik_gate_admits(&door, NULL, "Bearer 0123456789abcde"));
     assert_false(spotnik_gate_admits(&door, NULL, "Bearer 0123456789abcdef0"));
@@ -70,7 +71,8 @@ static void test_token(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_where), cmocka_unit_test(test_names), cmocka_unit_test(test_token) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_where), cmocka_unit_test(test_names),
+                                        cmocka_unit_test(test_token) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Claims: histograms are cumulative and their counts agree; metrics are text that Prometheus reads, whatever the
- * strings in them are; a text that does not fit is refused whole; messages are held back and counted; names of
- * observed numbers are checked. */
+/* Claims: histograms are cumulative and their counts agree; metrics are text that Prometheus reads,
+ * whatever the strings in them are; a text that does not fit is refused whole; messages are held back and
+ * counted; names of observed numbers are checked. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -62,10 +62,12 @@ static void test_values(void **state)
     assert_float_equal(value_of(text, "spotnik_steps_replayed_total"), 1, 0);
     assert_float_equal(value_of(text, "spotnik_samples_total"), 20, 0);
     assert_float_equal(value_of(text, "spotnik_reduced_bytes_total"), 8000, 0);
-    assert_float_equal(value_of(text, "spotnik_goodput_ratio"), 0.65, 1e-9); /* 7 s of 10, less half a second lost */
+    assert_float_equal(value_of(text, "spotnik_goodput_ratio"), 0.65,
+                       1e-9); /* 7 s of 10, less half a second lost */
     assert_float_equal(value_of(text, "spotnik_cost_dollars_total"), 1, 1e-9);
     assert_float_equal(value_of(text, "spotnik_observed{name=\"loss\"}"), 0.25, 0);
-    assert_float_equal(value_of(text, "spotnik_step_duration_seconds_count"), 1, 0); /* from the first commit to the second */
+    assert_float_equal(value_of(text, "spotnik_step_duration_seconds_count"), 1,
+                       0); /* from the first commit to the second */
     assert_float_equal(value_of(text, "spotnik_step_duration_seconds_sum"), 0.002, 1e-12);
     assert_float_equal(value_of(text, "spotnik_allreduce_exposed_seconds_count"), 2, 0);
     free(text);
@@ -81,12 +83,13 @@ static void test_histogram(void **state)
 
     (void)state;
     memset(&of->tally.step, 0, sizeof of->tally.step);
-    spotnik_histogram_add(&of->tally.step, 10000);                  /* a bound belongs to its bucket */
+    spotnik_histogram_add(&of->tally.step, 10000); /* a bound belongs to its bucket */
     spotnik_histogram_add(&of->tally.step, 10001);
     spotnik_histogram_add(&of->tally.step, UINT64_C(200000000000)); /* beyond the last bound */
     assert_int_not_equal(spotnik_exposition_text(of, text, ROOM), 0);
     for (unsigned i = 0; i < SPOTNIK_HISTOGRAM_BUCKETS; i++) {
-        snprintf(name, sizeof name, "spotnik_step_duration_seconds_bucket{le=\"%g\"}", spotnik_histogram_bound(i));
+        snprintf(name, sizeof name, "spotnik_step_duration_seconds_bucket{le=\"%g\"}",
+                 spotnik_histogram_bound(i));
         double value = value_of(text, name);
         assert_true(value >= before);
         assert_float_equal(value, i == 0 ? 1 : 2, 0);
@@ -142,7 +145,9 @@ static void test_no_room(void **state)
 /* The phases add up to the whole, also where a member was told of two passes at once. */
 static void test_phases(void **state)
 {
-    spotnik_recovery recovery = { .detected_ns = 100, .reconciled_ns = 130, .accepted_ns = 150, .restarted_ns = 155, .committed_ns = 200 };
+    spotnik_recovery recovery = {
+        .detected_ns = 100, .reconciled_ns = 130, .accepted_ns = 150, .restarted_ns = 155, .committed_ns = 200
+    };
     uint64_t ns[SPOTNIK_PHASES];
 
     (void)state;
@@ -178,7 +183,8 @@ static void test_ids(void **state)
     for (int i = 0; i < SPOTNIK_SAID_KINDS; i++) {
         assert_non_null(spotnik_said_info((enum spotnik_said)i)->id);
         for (int j = 0; j < i; j++)
-            assert_string_not_equal(spotnik_said_info((enum spotnik_said)i)->id, spotnik_said_info((enum spotnik_said)j)->id);
+            assert_string_not_equal(spotnik_said_info((enum spotnik_said)i)->id,
+                                    spotnik_said_info((enum spotnik_said)j)->id);
     }
 }
 
@@ -196,7 +202,8 @@ static void test_observed(void **state)
     assert_int_equal(spotnik_observed_put(&observed, "", 1), SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_observed_put(&observed, NULL, 1), SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_observed_put(&observed, "with \"quote", 1), SPOTNIK_ERR_ARGUMENT);
-    assert_int_equal(spotnik_observed_put(&observed, "a_name_of_thirty_two_characters_", 1), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_observed_put(&observed, "a_name_of_thirty_two_characters_", 1),
+                     SPOTNIK_ERR_ARGUMENT);
     for (int i = 1; i < SPOTNIK_OBSERVED_MAX; i++) {
         snprintf(name, sizeof name, "number_%d", i);
         assert_int_equal(spotnik_observed_put(&observed, name, i), 0);
@@ -208,9 +215,9 @@ static void test_observed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values), cmocka_unit_test(test_histogram), cmocka_unit_test(test_lines),
-        cmocka_unit_test(test_no_room), cmocka_unit_test(test_phases), cmocka_unit_test(test_rate), cmocka_unit_test(test_ids),
-        cmocka_unit_test(test_observed),
+        cmocka_unit_test(test_values),  cmocka_unit_test(test_histogram), cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_no_room), cmocka_unit_test(test_phases),    cmocka_unit_test(test_rate),
+        cmocka_unit_test(test_ids),     cmocka_unit_test(test_observed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
