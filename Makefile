@@ -2,6 +2,7 @@
 # For typing only: every target forwards to a script or to Meson, where the rules are. See docs/HACKING.md.
 #   make demo                          watch a model train while its workers are killed
 #   make test                          everything that proves the promises; ends with "N passed, N failed"
+#   make matrix                        every cell of tests/matrix once, in shards: hours
 #   make install PREFIX=DIR            library, header, command, man page, pkg-config file
 # BUILD=DIR chooses the build folder, MESON_OPTIONS passes options to `meson setup`.
 
@@ -11,7 +12,7 @@ DESTDIR ?=
 FUZZ_SECONDS ?= 60
 export BUILD MESON_OPTIONS
 
-.PHONY: all demo test bench check-asan check-tsan fuzz format reference install clean
+.PHONY: all demo test matrix bench check-asan check-tsan fuzz format reference install clean
 
 all:
 	@dev/setup.sh build
@@ -23,6 +24,10 @@ demo: all
 test:
 	@dev/setup.sh test
 	@dev/test.sh $(BUILD)
+
+matrix:
+	@dev/setup.sh test
+	@dev/matrix.sh $(BUILD)
 
 bench: all
 	@dev/bench.sh $(BUILD)

@@ -10,12 +10,12 @@ case ${1:-} in
 address)
     build=build-asan
     sanitize=address,undefined
-    suites="--suite unit --suite sim --suite e2e --suite fuzz"
+    suites="--suite unit --suite matrix --suite sim --suite e2e --suite fuzz"
     ;;
 thread)
     build=build-tsan
     sanitize=thread
-    suites="--suite unit --suite e2e"
+    suites="--suite unit --suite matrix --suite e2e"
     ;;
 *)
     echo "usage: dev/sanitize.sh address|thread" >&2
