@@ -3,6 +3,7 @@
 #   make demo                          watch a model train while its workers are killed
 #   make test                          everything that proves the promises; ends with "N passed, N failed"
 #   make matrix                        every cell of tests/matrix once, in shards: hours
+#   make mutants                       break rules on purpose, and see who notices: half an hour
 #   make install PREFIX=DIR            library, header, command, man page, pkg-config file
 # BUILD=DIR chooses the build folder, MESON_OPTIONS passes options to `meson setup`.
 
@@ -12,7 +13,7 @@ DESTDIR ?=
 FUZZ_SECONDS ?= 60
 export BUILD MESON_OPTIONS
 
-.PHONY: all demo test matrix bench check-asan check-tsan fuzz format reference install clean
+.PHONY: all demo test matrix mutants bench check-asan check-tsan fuzz format reference install clean
 
 all:
 	@dev/setup.sh build
@@ -28,6 +29,10 @@ test:
 matrix:
 	@dev/setup.sh test
 	@dev/matrix.sh $(BUILD)
+
+mutants:
+	@dev/setup.sh test
+	@dev/mutants.sh $(BUILD)
 
 bench: all
 	@dev/bench.sh $(BUILD)

@@ -35,6 +35,7 @@ test)
     need spin has spin
     need binutils has nm
     need iproute2 has ip
+    need patch has patch # for dev/mutants.sh
     # Debian's python3 has the module venv, but not what it needs to put pip into an environment.
     need python3-venv python3 -c 'import venv, ensurepip'
     ;;
