@@ -51,6 +51,10 @@ def _run(program: Callable[..., Any], pipe: int, settings: dict[str, Any]) -> No
         os.write(pipe, json.dumps(what).encode() + b"\n")
 
     status = 1
+    # PyTorch replaces the thread pool that a fork inherits at its first use, and of two that come first together
+    # one fails with "Invalid thread pool!" (pytorch issue 75147). Compiled code and backward() bring threads: so it is
+    # done here, alone.
+    torch.set_num_threads(1)
     try:
         program(tell, **settings)
         status = 0
@@ -132,8 +136,11 @@ class Cluster:
                 self.kill(member)
 
     def wait(self, limit_s: float = LIMIT_S) -> None:
-        for _ in self.events(limit_s):
-            pass
+        """Until all have ended. When one fails while others run, they may wait for it in vain: its error is raised."""
+        for member, line in self.events(limit_s):
+            failed = line.get("ended") == 1 and any("error" in told for told in member.lines)
+            if failed and any(other.running for other in self.members):
+                raise RuntimeError("a member failed while others ran: " + "".join(self.errors()))
 
     def lines(self, key: str) -> list[dict[str, Any]]:
         return [line for member in self.members for line in member.lines if key in line]
