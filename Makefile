@@ -2,7 +2,7 @@
 # For typing only: every target forwards to a script or to Meson, where the rules are. See docs/HACKING.md.
 #   make demo                          watch a model train while its workers are killed
 #   make test                          everything that proves the promises; ends with "N passed, N failed"
-#   make matrix                        every cell of tests/matrix once, in shards: an hour
+#   make matrix                        every cell of tests/matrix once, in shards: hours
 #   make mutants                       break rules on purpose, and see who notices: half an hour
 #   make install PREFIX=DIR            library, header, command, man page, pkg-config file
 # BUILD=DIR chooses the build folder, MESON_OPTIONS passes options to `meson setup`.

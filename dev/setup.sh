@@ -58,6 +58,7 @@ test)
     need iproute2 has ip
     need dnsmasq-base has dnsmasq
     need iptables has iptables
+    need patch has patch # for dev/mutants.sh
     # Debian's python3 has the module venv, but not what it needs to put pip into an environment.
     need python3-venv python3 -c 'import venv, ensurepip'
     want prometheus has promtool

@@ -13,6 +13,8 @@
 #define MEMBERS_MAX 40
 #define ROUNDS 4       /* of all worlds */
 #define LOW_BORDERS 11 /* up to what is small in memory */
+#define HIGH_BORDERS 6 /* from a slice a member on */
+#define HAUL_MEMBERS 6
 
 static const char *const way_names[] = { "shm",  "tcp",   "far",       "ring",
                                          "tree", "hosts", "hosts-far", "hosts-tree" };
@@ -72,10 +74,10 @@ int cell_world_print(const struct cell_world *world, char *text, size_t size)
 {
     return snprintf(text, size,
                     "%s,members=%u,hosts=%u,fan=%u,chunk=%u,lanes=%u,losses=%u,joins=%u,steps=%u,rush=%u,"
-                    "borders=%u,buckets=%u,heavy=%llu,ordered=%d,seed=%llu",
+                    "lowest=%u,borders=%u,buckets=%u,heavy=%llu,ordered=%d,seed=%llu",
                     cell_way_name(world->way), world->members, world->hosts, world->fan, world->chunk_bytes,
-                    world->lanes, world->losses, world->joins, world->steps, world->rush, world->borders,
-                    world->buckets, (unsigned long long)world->heavy_bytes, world->ordered,
+                    world->lanes, world->losses, world->joins, world->steps, world->rush, world->lowest,
+                    world->borders, world->buckets, (unsigned long long)world->heavy_bytes, world->ordered,
                     (unsigned long long)world->seed);
 }
 
@@ -86,10 +88,11 @@ bool cell_world_parse(const char *text, struct cell_world *ret)
     int ordered;
     if (sscanf(text,
                "%31[^,],members=%u,hosts=%u,fan=%u,chunk=%u,lanes=%u,losses=%u,joins=%u,steps=%u,rush=%u,"
-               "borders=%u,buckets=%u,heavy=%llu,ordered=%d,seed=%llu",
+               "lowest=%u,borders=%u,buckets=%u,heavy=%llu,ordered=%d,seed=%llu",
                way, &ret->members, &ret->hosts, &ret->fan, &ret->chunk_bytes, &ret->lanes, &ret->losses,
-               &ret->joins, &ret->steps, &ret->rush, &ret->borders, &ret->buckets, &heavy, &ordered, &seed)
-        != 15)
+               &ret->joins, &ret->steps, &ret->rush, &ret->lowest, &ret->borders, &ret->buckets, &heavy,
+               &ordered, &seed)
+        != 16)
         return false;
     ret->heavy_bytes = heavy;
     ret->ordered = ordered != 0;
@@ -99,9 +102,9 @@ bool cell_world_parse(const char *text, struct cell_world *ret)
             ret->way = (enum cell_way)i;
             return ret->members >= 1 && ret->members <= CELL_PLAYERS_MAX && ret->hosts >= 1
                    && ret->hosts <= ret->members && ret->lanes <= 8 && ret->borders >= 1
-                   && ret->borders <= limits_count() && ret->rush >= 1 && ret->rush <= CELL_RUSH_MAX
-                   && ret->buckets <= CELL_BUCKETS_MAX && ret->steps > 0 && ret->fan > 0
-                   && ret->chunk_bytes > 0;
+                   && ret->lowest + ret->borders <= limits_count() && ret->rush >= 1
+                   && ret->rush <= CELL_RUSH_MAX && ret->buckets <= CELL_BUCKETS_MAX && ret->steps > 0
+                   && ret->fan > 0 && ret->chunk_bytes > 0;
         }
     return false;
 }
@@ -142,6 +145,17 @@ static void hurry(struct cell_world *world)
     world->buckets = world->buckets < 3 ? world->buckets : 3;
 }
 
+/* Large buckets of few members, one after the other: what is committed here may still be on its way to others. */
+static void haul(struct cell_world *world)
+{
+    world->rush = CELL_RUSH_MAX;
+    world->lowest = limits_count() - HIGH_BORDERS;
+    world->borders = HIGH_BORDERS;
+    world->members = world->members < HAUL_MEMBERS ? world->members : HAUL_MEMBERS;
+    world->hosts = hosts_of(world->way, world->members, world->hosts);
+    world->buckets = 1;
+}
+
 /* Every third sampled world is small, every third large; most have no losses and joins, because only those
  * tell one order from another. Memory has the most borders, and most worlds. */
 void cell_world_sample(uint64_t seed, uint32_t number, uint32_t members_max, struct cell_world *ret)
@@ -170,8 +184,11 @@ void cell_world_sample(uint64_t seed, uint32_t number, uint32_t members_max, str
     ret->rush = 1 + below(&state, CELL_RUSH_MAX);
     ret->heavy_bytes = 34 * MIB; /* 32 MiB of all members go past the caches */
     ret->borders = limits_count();
+    uint32_t pace = below(&state, 6);
+    if (pace == 0 && !churned)
+        haul(ret);
     churn_fit(ret);
-    if (ret->rush > 1 && below(&state, 3) == 0)
+    if (pace > 3 && ret->rush > 1)
         hurry(ret);
 }
 
@@ -225,9 +242,8 @@ static void inputs_choose(const struct cell_world *world, uint32_t live, bool we
 {
     struct numbers *numbers = &bucket->numbers;
     bool floats = numbers->dtype == SPOTNIK_F32 || numbers->dtype == SPOTNIK_F64;
-    bool copied =
-        live < 2
-        || (numbers->op == SPOTNIK_MEAN && weighted); /* perhaps, and what is copied keeps its bits */
+    /* What is merely copied keeps the bits of its NaN: of one member, and of a mean in which others weigh nothing. */
+    bool copied = live < 2 || (numbers->op == SPOTNIK_MEAN && weighted);
     if (cell_is_churned(world))
         numbers->kind = numbers->op == SPOTNIK_MEAN && !floats ? NUMBERS_EQUAL : NUMBERS_EXACT;
     else
@@ -269,8 +285,7 @@ static uint64_t bytes_moved(const struct cell_bucket *bucket, uint32_t live)
 /* An all-gather's table, and what travels in a compressed one, are what stands at the border. */
 static void count_choose(const struct limits_place *place, struct cell_bucket *bucket)
 {
-    static const uint32_t short_of[LIMITS_NEAR] = { 1, 0,
-                                                    SPOTNIK_QUANT_BLOCK - 1 }; /* of a whole last block */
+    static const uint32_t short_of[LIMITS_NEAR] = { 1, 0, SPOTNIK_QUANT_BLOCK - 1 }; /* of a whole block */
     size_t one = spotnik_dtype_bytes((uint64_t)bucket->numbers.dtype);
     bucket->count = limits_elements(place, bucket->border, bucket->near, one);
     if (bucket->call == CALL_ALLGATHER)
@@ -287,7 +302,7 @@ static void border_choose(const struct cell_world *world, uint64_t step, uint32_
     uint32_t all = LIMITS_NEAR * world->borders, drawn = below(state, all);
     uint32_t turn = (uint32_t)(step > 2 ? step - 2 : 0) * world->buckets + k;
     uint32_t at = world->ordered ? turn % all : drawn;
-    bucket->border = at / LIMITS_NEAR;
+    bucket->border = world->lowest + at / LIMITS_NEAR;
     bucket->near = at % LIMITS_NEAR;
 }
 

@@ -52,9 +52,9 @@ struct cell_world {
     uint32_t steps, buckets;
     uint32_t
         rush; /* steps that members make one after the other before they meet again; 1 where somebody joins */
-    uint32_t borders;     /* so many, the lowest ones */
-    uint64_t heavy_bytes; /* of all members' data in a step, at most */
-    bool ordered;         /* borders one after the other, each once, instead of drawn */
+    uint32_t lowest, borders; /* so many borders, from that one on */
+    uint64_t heavy_bytes;     /* of all members' data in a step, at most */
+    bool ordered;             /* borders one after the other, each once, instead of drawn */
     uint64_t seed;
 };
 

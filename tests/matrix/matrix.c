@@ -22,7 +22,7 @@
 
 #define SEED 20261122
 #define WORLDS 150       /* of a sample: under two minutes on two quiet processors */
-#define HANG_S 180       /* without any member coming any further */
+#define HANG_S 300       /* without any member coming any further */
 #define LOOK_NS 20000000 /* how often that is looked at */
 #define FAILURES_MAX 10  /* then the rest is not tried any more */
 

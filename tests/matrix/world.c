@@ -112,6 +112,7 @@ static void plan(struct world *world)
         return;
     }
     memset(world->share_of, 0xff, sizeof world->share_of);
+    world->place.members = count;
     for (world->rush = 0; world->rush < world->cell->rush && next + world->rush <= last; world->rush++)
         cell_step_make(world->cell, &world->place, next + world->rush, count, &world->step[world->rush]);
     world->at = world->settled = 0;
