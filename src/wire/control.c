@@ -123,6 +123,7 @@ static void report_write(struct spotnik_writer *writer, const struct spotnik_rep
     spotnik_writer_u32(writer, report->share);
     spotnik_writer_u32(writer, report->share_count);
     spotnik_writer_u64(writer, report->apart);
+    spotnik_writer_u64(writer, report->cut);
 }
 
 static void ledger_write(struct spotnik_writer *writer, const struct spotnik_ledger *ledger)
@@ -152,7 +153,8 @@ static void proposal_write(struct spotnik_writer *writer, const struct spotnik_p
     spotnik_writer_u32(writer, proposal->share_count);
     spotnik_writer_u32(writer, proposal->entry_count);
     spotnik_writer_u8(writer, proposal->flat);
-    spotnik_writer_skip(writer, 7);
+    spotnik_writer_u8(writer, proposal->detour);
+    spotnik_writer_skip(writer, 6);
     ledger_write(writer, &proposal->ledger);
     for (uint32_t i = 0; i < proposal->entry_count; i++) {
         spotnik_wire_member_write(writer, &proposal->entry[i].member);

@@ -51,6 +51,7 @@ static int report_read(struct spotnik_reader *reader, struct spotnik_report *ret
     ret->share = spotnik_reader_u32(reader);
     ret->share_count = spotnik_reader_u32(reader);
     ret->apart = spotnik_reader_u64(reader);
+    ret->cut = spotnik_reader_u64(reader);
     good = good && (!ret->begun || ret->share == SPOTNIK_NO_SHARE || ret->share < ret->share_count);
     good = good && ret->evidence <= SPOTNIK_EVIDENCE_GONE;
     good = good && ret->leaving <= 1 && ret->promised <= 1 && ret->begun <= 1 && ret->bare <= 1;
@@ -118,8 +119,10 @@ static int proposal_read(struct spotnik_reader *reader, uint32_t members_max, st
     ret->share_count = spotnik_reader_u32(reader);
     uint32_t count = spotnik_reader_u32(reader);
     uint8_t flat = spotnik_reader_u8(reader);
-    bool good = spotnik_wire_zeros_read(reader, 7) && flat <= 1;
+    uint8_t detour = spotnik_reader_u8(reader);
+    bool good = spotnik_wire_zeros_read(reader, 6) && flat <= 1 && detour <= 1;
     ret->flat = flat == 1;
+    ret->detour = detour == 1;
     int rc = ledger_read(reader, &ret->ledger);
     if (rc != SPOTNIK_OK)
         return rc;
