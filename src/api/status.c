@@ -97,7 +97,7 @@ size_t spotnik_job_status_text(void *context, char *text, size_t size)
     struct spotnik_lane_status lane[LANES_SHOWN];
     struct spotnik_donor_status donor;
     spotnik_job_status status;
-    char warning[256] = "", refusal[256] = "";
+    char warning[256] = "", refusal[256] = "", path[200] = "";
 
     struct spotnik_engine *engine = __atomic_load_n(&job->engine, __ATOMIC_ACQUIRE);
 
@@ -124,6 +124,8 @@ size_t spotnik_job_status_text(void *context, char *text, size_t size)
         .warning = warning,
         .refusals = spotnik_engine_refusals(engine, refusal, sizeof refusal),
         .refusal = refusal,
+        .path_age_ns = spotnik_engine_path(engine, path, sizeof path),
+        .path = path,
     };
     struct spotnik_sync_shown shown;
     struct spotnik_status_sync sync = sync_status(job, &shown);

@@ -262,7 +262,8 @@ struct spotnik_engine {
     uint32_t shunned_next;
     struct spotnik_shunned narrow[SPOTNIK_SHUNNED]; /* peers to which only small segments get through, until then */
     uint32_t narrow_next;
-    uint64_t paths_down, paths_narrow; /* so often found */
+    char path[200];   /* what was found last on a lane, and */
+    uint64_t path_ns; /* when; 0: nothing ever */
     struct spotnik_stream *streams;
     struct spotnik_attend attend;
     struct spotnik_lane lane[SPOTNIK_LANES];

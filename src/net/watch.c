@@ -5,9 +5,11 @@
  * shows: then large ones vanish (a path that is narrower than its ends believe), and the lane is dialled again with small segments. */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
 #include <sys/socket.h>
 
 #include "base/time.h"
+#include "net/address.h"
 #include "net/state.h"
 
 #define LOOK_NS (100 * SPOTNIK_MS)
@@ -59,11 +61,28 @@ static void make_narrow(struct spotnik_engine *engine, const struct spotnik_memb
         (struct spotnik_shunned){ .peer = peer->id, .until_ns = spotnik_time_add(spotnik_clock_ns(), SMALL_NS) };
 }
 
+/* For the status: the way, the lane on it, and what is done about it. */
+static void tell(struct spotnik_engine *engine, const struct spotnik_member *peer, const char *what)
+{
+    char text[SPOTNIK_ADDRESS_TEXT];
+    snprintf(engine->path, sizeof engine->path, "lane to %s: %s", spotnik_address_format(text, peer->address, peer->port), what);
+    engine->path_ns = spotnik_clock_ns();
+}
+
+uint64_t spotnik_engine_path(struct spotnik_engine *engine, char *text, size_t size)
+{
+    spotnik_engine_lock(engine);
+    snprintf(text, size, "%s", engine->path);
+    uint64_t age_ns = engine->path_ns == 0 ? 0 : spotnik_time_since(spotnik_clock_ns(), engine->path_ns);
+    spotnik_engine_unlock(engine);
+    return age_ns;
+}
+
 static void path_down(struct spotnik_engine *engine, struct spotnik_lane *lane)
 {
     struct spotnik_member peer = lane->peer;
     lane->asked_ns = 0;
-    engine->paths_down++;
+    tell(engine, &peer, "nothing gets through; the next view goes round this path where there are four hosts");
     spotnik_engine_tell(engine, SPOTNIK_EVENT_PATH_DOWN, &peer, SPOTNIK_PROOF_NONE);
 }
 
@@ -89,7 +108,7 @@ static bool judge(struct spotnik_engine *engine, struct spotnik_lane *lane, uint
     lane->asked_ns = 0;
     make_narrow(engine, &lane->peer);
     spotnik_spares_close(engine); /* one of them would take its place, and be as wide */
-    engine->paths_narrow++;
+    tell(engine, &lane->peer, "large packets vanish; dialled again with segments of 1200 bytes");
     return true;
 }
 

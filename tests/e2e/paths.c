@@ -18,6 +18,7 @@
 #include "base/time.h"
 #include "cluster.h"
 #include "netns.h"
+#include "probe.h"
 
 enum { HOSTS = 4, PATIENCE_MS = 30000 };
 
@@ -85,6 +86,17 @@ static void pair(struct cluster *cluster, uint32_t a, uint32_t b)
     cluster_spend(cluster, 2500 * SPOTNIK_MS); /* a path that broke is taken for broken for 2 s; with two at once there may be no ring */
 }
 
+static bool anybody_says(struct cluster *cluster, const char *words)
+{
+    char text[16384];
+    for (uint32_t i = 0; i < HOSTS; i++) {
+        struct spotnik_member member = probe_member(cluster, i);
+        if (probe_status(cluster, i, &member, text, sizeof text) && strstr(text, words))
+            return true;
+    }
+    return false;
+}
+
 /* The rule looks at packets before anybody has cut them up: let them be as short as on a cable. */
 static bool cut_up(void)
 {
@@ -108,6 +120,8 @@ static void narrow(struct cluster *cluster)
     if (!rule(1, "-p tcp -m length --length 1281: -j DROP", true))
         return;
     expect_all(cluster, "large packets to 1 vanish", excluded, began_ns);
+    if (!anybody_says(cluster, "large packets vanish"))
+        cluster_fail(cluster, "no status names the path");
     rule(1, "-p tcp -m length --length 1281: -j DROP", false);
 }
 
