@@ -160,6 +160,7 @@ static void print_checkpoints(const json_t *checkpoint)
 static void show(const json_t *answer)
 {
     const char *warning = json_string_value(json_object_get(answer, "warning"));
+    const char *path = json_string_value(json_object_get(answer, "path"));
     const char *state = json_is_true(json_object_get(answer, "parked"))    ? ", PARKED: cut off from the majority, waiting"
                         : json_is_true(json_object_get(answer, "joining")) ? ", joining"
                                                                            : "";
@@ -175,6 +176,8 @@ static void show(const json_t *answer)
     print_checkpoints(json_object_get(answer, "checkpoint"));
     if (warning && *warning)
         printf("warning: %s\n", warning);
+    if (path)
+        printf("path: %s (%.0f s ago)\n", path, json_number_value(json_object_get(answer, "path_age_ns")) / 1e9);
     print_members(answer);
     print_lanes(answer);
     print_recoveries(answer);

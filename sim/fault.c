@@ -8,6 +8,8 @@
 #include "sim/check.h"
 #include "sim/world.h"
 
+enum { PATH_BREAKS, PATH_LOOK, PATH_MENDS };
+
 /* Members of the newest view that live and stay; killing the last one would prove nothing. */
 static uint32_t holders(struct sim_world *world)
 {
@@ -49,6 +51,15 @@ static void kill_one(struct sim_world *world, struct sim_process *process)
     replace(world, process);
 }
 
+/* See spotnik_fact_is_forged(). */
+static bool is_forged(const struct sim_world *world, uint32_t host)
+{
+    for (uint32_t i = 0; i < world->process_count; i++)
+        if (world->process[i]->host == host && spotnik_fact_is_forged(world, world->process[i]))
+            return true;
+    return false;
+}
+
 static void kill_host(struct sim_world *world, uint32_t host)
 {
     uint32_t here = 0;
@@ -56,7 +67,7 @@ static void kill_host(struct sim_world *world, uint32_t host)
     for (uint32_t i = 0; i < world->process_count; i++)
         here +=
             sim_live(world->process[i]) && world->process[i]->host == host && world->process[i]->epoch != 0;
-    if (here >= holders(world))
+    if (here >= holders(world) || is_forged(world, host))
         return;
     world->host_dead[host] = true;
     world->clean = false;
@@ -243,6 +254,9 @@ void spotnik_sim_faults_heal_all(struct sim_world *world)
     world->heal_ns = world->now_ns;
     for (uint32_t i = 0; i < world->plan_count; i++)
         spotnik_sim_fault_heals(world, i);
+    for (int i = 0; i < 2; i++)
+        if (world->path[i])
+            spotnik_sim_path(world, world->path[i], PATH_MENDS);
     for (uint32_t i = 0; i < world->process_count; i++)
         spotnik_sim_continue(world, world->process[i]);
 }
@@ -296,6 +310,80 @@ static void plan_strikes(struct sim_world *world)
     }
 }
 
+static void path_hosts(const struct sim_world *world, uint64_t drawn, uint32_t *ret_a, uint32_t *ret_b)
+{
+    *ret_a = (uint32_t)(drawn >> 8) % world->options.hosts;
+    *ret_b = (*ret_a + 1 + (uint32_t)(drawn >> 24) % (world->options.hosts - 1)) % world->options.hosts;
+}
+
+static void path_set(struct sim_world *world, uint64_t drawn, int change)
+{
+    uint32_t a, b, hosts = world->options.hosts;
+    path_hosts(world, drawn, &a, &b);
+    world->blocked[(size_t)a * hosts + b] += (uint32_t)change;
+    world->blocked[(size_t)b * hosts + a] += (uint32_t)change;
+}
+
+/* What the driver sees of it: data on their way to a member, and no acknowledgement for as long as a silence. */
+static void path_look(struct sim_world *world, uint64_t drawn)
+{
+    uint32_t a, b;
+    path_hosts(world, drawn, &a, &b);
+    for (struct sim_lane *lane = world->lanes, *next; lane && !world->over; lane = next) {
+        struct sim_process *from = world->process[lane->from], *to = world->process[lane->to];
+        bool across = (from->host == a && to->host == b) || (from->host == b && to->host == a);
+        next = lane->all;
+        if (!across || !lane->open || lane->donor || lane->in_flight == 0 || !sim_live(from) || from->stopped)
+            continue;
+        struct spotnik_event event = { .kind = SPOTNIK_EVENT_PATH_DOWN, .peer = to->member };
+        spotnik_sim_core_step(world, from, &event);
+    }
+}
+
+static bool path_slot(struct sim_world *world, uint64_t drawn, uint64_t **ret)
+{
+    for (int i = 0; i < 2; i++)
+        if (world->path[i] == drawn) {
+            *ret = &world->path[i];
+            return true;
+        }
+    return false;
+}
+
+void spotnik_sim_path(struct sim_world *world, uint64_t drawn, uint32_t what)
+{
+    uint64_t *slot, look_ns = world->options.limits.silence_floor_ns;
+
+    if (what == PATH_BREAKS) {
+        if (world->healing || !path_slot(world, 0, &slot))
+            return;
+        *slot = drawn;
+        spotnik_sim_story(world, "a path between two hosts breaks");
+        world->result->faults++;
+        path_set(world, drawn, 1);
+        spotnik_sim_push(world, SIM_PATH, look_ns, PATH_LOOK, drawn, NULL);
+        spotnik_sim_push(world, SIM_PATH, (500 + (drawn >> 40) % 1500) * SPOTNIK_MS, PATH_MENDS, drawn, NULL);
+    } else if (path_slot(world, drawn, &slot) && what == PATH_LOOK) {
+        path_look(world, drawn);
+        spotnik_sim_push(world, SIM_PATH, look_ns, PATH_LOOK, drawn, NULL);
+    } else if (path_slot(world, drawn, &slot)) {
+        *slot = 0;
+        spotnik_sim_story(world, "a path mends");
+        path_set(world, drawn, -1);
+        spotnik_sim_links_release(world);
+    }
+}
+
+static void plan_paths(struct sim_world *world)
+{
+    struct spotnik_prng prng;
+
+    spotnik_prng_seed(&prng, world->options.seed ^ UINT64_C(0x627265616b));
+    for (uint32_t i = 0; i < world->options.pairs; i++)
+        spotnik_sim_push(world, SIM_PATH, spotnik_prng_below(&prng, world->options.safety_ns), PATH_BREAKS,
+                         spotnik_prng_next(&prng) | 1, NULL);
+}
+
 static void plan_forged(struct sim_world *world)
 {
     struct spotnik_prng prng;
@@ -347,6 +435,7 @@ void spotnik_sim_faults_plan(struct sim_world *world)
                                           .also = (uint32_t)spotnik_prng_below(&world->fault, 3) };
     plan_strikes(world);
     plan_forged(world);
+    plan_paths(world);
     world->half_told.countdown = world->options.half_told;
 }
 

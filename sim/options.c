@@ -135,6 +135,16 @@ static void draw_forged(struct spotnik_sim_options *options, uint64_t seed)
         options->weight[SPOTNIK_SIM_LEAVE] = 0; /* see spotnik_fact_is_forged() */
 }
 
+/* A path breaks. */
+static void draw_pairs(struct spotnik_sim_options *options, uint64_t seed)
+{
+    struct spotnik_prng prng;
+
+    spotnik_prng_seed(&prng, seed ^ UINT64_C(0x7061746873));
+    if (options->hosts >= 4 && spotnik_prng_chance(&prng, 1, 4))
+        options->pairs = (uint32_t)spotnik_prng_between(&prng, 1, 2);
+}
+
 /* Which buckets do not go round the ring. */
 static void draw_choice(struct spotnik_sim_options *options, uint64_t seed)
 {
@@ -225,6 +235,7 @@ void spotnik_sim_options_draw(struct spotnik_sim_options *options, uint64_t seed
     draw_hierarchy(options, seed);
     draw_half_told(options, seed);
     draw_forged(options, seed);
+    draw_pairs(options, seed);
     options->limits.deals = seed % 3 == 1 || seed % 12 == 0; /* not drawn: the others keep their histories */
 }
 
@@ -267,6 +278,8 @@ void spotnik_sim_options_print(const struct spotnik_sim_options *options, FILE *
             options->blocks ? ", all types and blocks" : options->all_types ? ", all types" : "", (double)options->compute_max_ns / 1e6,
             options->slow_replay ? ", a replay the same" : "", (double)options->safety_ns / 1e6, options->faults,
             options->aimed, options->struck, options->half_told ? ", one view half told" : "");
+    if (options->pairs)
+        fprintf(out, " paths (%u)", options->pairs);
     if (options->forged)
         fprintf(out, " ends-forged (%u%s)", options->forged, options->between ? ", by a proxy" : "");
     for (int i = 0; i < SPOTNIK_SIM_FAULT_COUNT; i++)

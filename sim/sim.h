@@ -69,6 +69,7 @@ struct spotnik_sim_options {
     uint32_t weight[SPOTNIK_SIM_FAULT_COUNT]; /* of each kind of fault; 0: never in this run */
     uint32_t faults;                          /* planned over the safety phase */
     uint32_t aimed;          /* kills aimed at recovery: at the n-th message of a pass sent or received */
+    uint32_t pairs;          /* times that two hosts do not reach each other for long, and all others reach both */
     uint32_t forged;         /* times that something between the hosts ends links in the name of both */
     bool between;            /* and it is known to be there: the two see other addresses than each other */
     uint32_t struck;         /* kills at an act of the protocol, before what follows from it: see sim_strike */

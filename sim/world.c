@@ -175,7 +175,7 @@ void spotnik_sim_world_start(struct sim_world *world, const struct spotnik_sim_o
     draw_latencies(world);
     spotnik_sim_buckets_draw(world);
     world->clean = is_clean(options);
-    world->clean &= options->forged == 0;
+    world->clean &= options->forged == 0 && options->pairs == 0;
     result->calm = world->clean && !options->lost_with_death;
     world->storage = spotnik_wire_storage_init(spotnik_sim_alloc(spotnik_wire_storage_size(&options->limits)),
                                                &options->limits);
@@ -294,6 +294,9 @@ void spotnik_sim_happen(struct sim_world *world, const struct spotnik_sim_happen
         break;
     case SIM_FAULT:
         spotnik_sim_fault_happens(world, (uint32_t)happening->number);
+        break;
+    case SIM_PATH:
+        spotnik_sim_path(world, happening->number, happening->process);
         break;
     case SIM_FORGE:
         spotnik_sim_ends_forged(world, happening->number);

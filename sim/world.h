@@ -39,6 +39,7 @@ enum sim_kind {                /* of a happening */
                 SIM_PUMP,      /* process: its lanes may take more */
                 SIM_FAULT,     /* number: index of the plan */
                 SIM_HEAL,      /* number: index of the plan */
+                SIM_PATH,      /* a path between two hosts breaks, is looked at, mends; number: drawn, process: 0, 1, 2 */
                 SIM_FORGE,     /* links end in the name of members that live; number: drawn */
                 SIM_JOINER,    /* process; number: serial */
                 SIM_SPAWN,     /* process: host */
@@ -297,6 +298,7 @@ struct sim_world {
     uint32_t strike_count;
     struct sim_half_told half_told;
     uint64_t epoch_highest, step_highest; /* that anybody has installed, committed */
+    uint64_t path[2]; /* broken now: as drawn, 0: none */
     bool healing, clean; /* clean: nothing but deaths with proof, so P6 is exact */
     bool over;
     uint64_t dials;
@@ -455,6 +457,7 @@ bool spotnik_sim_donor_next(struct sim_world *world, struct sim_lane *lane, stru
 /* fault.c */
 void spotnik_sim_faults_plan(struct sim_world *world);
 void spotnik_sim_fault_happens(struct sim_world *world, uint32_t index);
+void spotnik_sim_path(struct sim_world *world, uint64_t drawn, uint32_t what);
 void spotnik_sim_ends_forged(struct sim_world *world, uint64_t drawn);
 void spotnik_sim_fault_heals(struct sim_world *world, uint32_t index);
 void spotnik_sim_faults_heal_all(struct sim_world *world);

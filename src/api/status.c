@@ -98,7 +98,7 @@ static size_t status_text(struct spotnik_job *job, const char *extra, char *text
     struct spotnik_lane_status lane[LANES_SHOWN];
     struct spotnik_donor_status donor;
     spotnik_job_status status;
-    char warning[320] = "", refusal[256] = "";
+    char warning[320] = "", refusal[256] = "", path[200] = "";
 
     struct spotnik_engine *engine = __atomic_load_n(&job->engine, __ATOMIC_ACQUIRE);
 
@@ -140,6 +140,8 @@ static size_t status_text(struct spotnik_job *job, const char *extra, char *text
         .warning = warning,
         .refusals = spotnik_engine_refusals(engine, refusal, sizeof refusal),
         .refusal = refusal,
+        .path_age_ns = spotnik_engine_path(engine, path, sizeof path),
+        .path = path,
     };
     struct spotnik_sync_shown shown;
     struct spotnik_status_sync sync = sync_status(job, &shown);

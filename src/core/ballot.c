@@ -108,7 +108,8 @@ void token_sign(struct spotnik_core *core)
         .promised = 1, .leaving = core->leaving, .begun = core->step.begun,
         .bare = core->copied_step && core->step.committed == core->copied_step, .committed = core->step.committed,
         .share = core->step.begun ? core->begun_share : SPOTNIK_NO_SHARE,
-        .share_count = core->step.begun ? core->begun_shares : 0, .apart = flat_apart(core)};
+        .share_count = core->step.begun ? core->begun_shares : 0, .apart = flat_apart(core),
+        .cut = path_sign(core)};
     sign_joiners(core);
     if (core->ledger_known &&
         (token->ledger_step == SPOTNIK_NO_LEDGER || core->step.committed >= token->ledger_step)) {
@@ -136,6 +137,11 @@ void token_forward(struct spotnik_core *core)
 
     if (origin == SPOTNIK_NO_RANK || (origin != core->rank && lost(core, origin))) {
         ballot_start(core);
+        return;
+    }
+    uint32_t first = path_visit(core);
+    if (first != SPOTNIK_NO_RANK) {
+        pass_send(core, PASS_RECONCILE, &core->view.entry[first].member);
         return;
     }
     for (uint32_t ahead = 1; ahead < core->view.size; ahead++) {
@@ -260,5 +266,10 @@ void token_returned(struct spotnik_core *core)
     core->enter_until_ns = SPOTNIK_NEVER;
     core->phase = PHASE_ACCEPT;
     spotnik_proposal_make(&core->accepted, &core->view, &core->token, core->limits.members_max);
+    if (!path_makes_room(core)) {
+        core->accepted.ballot = (struct spotnik_ballot){0};
+        park(core);
+        return;
+    }
     proposal_accept(core);
 }

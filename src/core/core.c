@@ -122,6 +122,7 @@ static void dispatch(struct spotnik_core *core, const struct spotnik_event *even
     case SPOTNIK_EVENT_DIAL_FAILED: on_dial_failed(core, event); break;
     case SPOTNIK_EVENT_DEATH: on_death(core, event); break;
     case SPOTNIK_EVENT_LANE_DOWN: on_lane_down(core, event); break;
+    case SPOTNIK_EVENT_PATH_DOWN: on_path_down(core, event); break;
     case SPOTNIK_EVENT_MESSAGE: on_message(core, event); break;
     case SPOTNIK_EVENT_TICK: on_tick(core); break;
     case SPOTNIK_EVENT_WOKEN: doubt_begin(core); break;

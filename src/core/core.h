@@ -34,6 +34,7 @@
 
 #define SPOTNIK_SPEECH_CLAIMS 6  /* the first wire version that has CLAIM, */
 #define SPOTNIK_SPEECH_DIGESTS 6 /* digests in HEARTBEAT, */
+#define SPOTNIK_SPEECH_PATHS 6   /* cuts in tokens, detours in proposals, */
 #define SPOTNIK_SPEECH_PLACES 6  /* PLACES, and GOODBYE with OVER */
 #define SPOTNIK_BUCKETS_MAX 258            /* 0..255 are the caller's */
 #define SPOTNIK_BUCKET_AGREED 256          /* the library's own: numbers that all members decide by (src/api/agreed.h) */
@@ -85,6 +86,7 @@ enum spotnik_event_kind {
     SPOTNIK_EVENT_MESSAGE,      /* peer, message */
     SPOTNIK_EVENT_LANE_DOWN,    /* peer: the data connection to it broke while its control link lives; the step is
                                    reduced again */
+    SPOTNIK_EVENT_PATH_DOWN,    /* peer: nothing that is sent to it arrives, for longer than a silence: nobody may be to blame */
     SPOTNIK_EVENT_TICK,         /* time has passed; deliver what was received before it first */
     SPOTNIK_EVENT_WOKEN,        /* the host was suspended, and the clock does not show for how long: as if we were late */
     SPOTNIK_EVENT_SHARED,       /* peer: count 1: its memory and ours are open to each other; 0: not any more */

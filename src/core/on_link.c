@@ -20,7 +20,8 @@ void on_link_up(struct spotnik_core *core, const struct spotnik_event *event)
     peer->dialling = false;
     peer->speech = event->count;
     peer->told_epoch = 0;
-    peer->ended = SPOTNIK_EVIDENCE_NONE; /* what had looked like its end was none */
+    if (!peer->certified)
+        peer->ended = SPOTNIK_EVIDENCE_NONE; /* what had looked like its end was none; a certificate outlives a link that comes up late */
     peer->likely = false;
     say_fenced(core, peer);
     evidence_hear(core, peer);

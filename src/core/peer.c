@@ -89,7 +89,8 @@ static void forget_strangers(struct spotnik_core *core)
 /* To the ring successor; to the next host, where we hold the stream of ours; and in a small view to all the others, for small buckets. */
 static void expect_lanes(struct spotnik_core *core)
 {
-    uint32_t size = core->view.size, last = spotnik_choice_members(core->limits.choice, 0) >= size ? size - 1 : 1;
+    bool direct = !core->view.detour && spotnik_choice_members(core->limits.choice, 0) >= core->view.size;
+    uint32_t size = core->view.size, last = direct ? size - 1 : 1;
 
     for (uint32_t ahead = 1; ahead < size; ahead++) {
         uint32_t rank = (core->rank + ahead) % size;

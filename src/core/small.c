@@ -22,7 +22,7 @@ enum spotnik_schedule small_choose(const struct spotnik_core *core, const struct
 {
     uint64_t bytes = bucket->count * bucket->element_bytes;
 
-    if (core->view.size < 2 || bytes > core->limits.chunk_bytes)
+    if (core->view.size < 2 || bytes > core->limits.chunk_bytes || core->view.detour)
         return SPOTNIK_SCHEDULE_RING;
     enum spotnik_schedule schedule = spotnik_choice_take(core->limits.choice, core->view.size, small_is_near(core), bytes);
     return schedule == SPOTNIK_SCHEDULE_TREE && !tree_is_ready(core) ? SPOTNIK_SCHEDULE_RING : schedule;

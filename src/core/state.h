@@ -5,6 +5,7 @@
 
 #include "core/core.h"
 #include "member/detector.h"
+#include "member/detour.h"
 #include "member/hosts.h"
 #include "member/lineage.h"
 #include "member/proposal.h"
@@ -43,6 +44,8 @@ struct peer {
     uint64_t fenced_epoch; /* the latest epoch in which it voted without us, as far as it said; 0: never */
     uint64_t first_epoch;  /* of its first word on the last link it spoke on: what it did since, it said there */
     uint64_t told_epoch; /* it is known to be at this epoch or later, or RESTART of it is under way to it */
+    uint64_t cut_until_ns; /* the path to it is taken for broken until then, */
+    uint32_t cuts;         /* for the so manieth time */
     struct spotnik_detector detector;
     struct compared compared[DIGEST_CHAINS];
     struct spotnik_claim claim; /* the last one it has told */
@@ -246,6 +249,12 @@ void redial_silent(struct spotnik_core *core);
 void token_sign(struct spotnik_core *core);
 void token_forward(struct spotnik_core *core);
 void token_returned(struct spotnik_core *core);
+
+/* path.c */
+void on_path_down(struct spotnik_core *core, const struct spotnik_event *event);
+uint64_t path_sign(struct spotnik_core *core);
+uint32_t path_visit(const struct spotnik_core *core);
+bool path_makes_room(struct spotnik_core *core);
 
 /* pass.c */
 void pass_send(struct spotnik_core *core, enum pass pass, const struct spotnik_member *to);

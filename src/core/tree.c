@@ -29,7 +29,7 @@ bool tree_of_hosts(const struct spotnik_core *core, const struct spotnik_bucket 
 {
     uint64_t bytes = bucket->count * bucket->element_bytes;
 
-    return core->hosts.count > 2 && bytes <= core->limits.chunk_bytes &&
+    return core->hosts.count > 2 && !core->view.detour && bytes <= core->limits.chunk_bytes &&
            spotnik_choice_take(core->limits.choice, core->hosts.count, small_is_near(core), bytes) != SPOTNIK_SCHEDULE_RING;
 }
 

@@ -35,6 +35,7 @@ struct spotnik_report {
     uint8_t bare;     /* 1: copied its state after `committed` and does not hold the result of that step */
     uint64_t committed;
     uint32_t share, share_count; /* of the begun step, as it was begun; SPOTNIK_NO_SHARE: none */
+    uint64_t cut;   /* bit r % 64: it does not reach some rank r of the view, of another host, though that one may be well */
     uint64_t apart; /* bit r % 64: it does not share memory with some rank r of the view. All bits: nor can it with anybody */
 };
 

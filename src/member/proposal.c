@@ -4,6 +4,7 @@
 #include "member/proposal.h"
 
 #include "base/assert.h"
+#include "member/detour.h"
 #include "member/lineage.h"
 
 uint64_t spotnik_proposal_settled(const struct spotnik_token *token)
@@ -284,6 +285,8 @@ void spotnik_proposal_make(struct spotnik_proposal *ret, const struct spotnik_vi
     keep_a_holder(ret, view, token);
     add_joiners(ret, token, members_max);
     arrange(ret, view, token);
+    spotnik_detour_arrange(ret, view, token);
+    ret->detour = spotnik_detour_is_needed(ret, view, token);
     share_out(ret, view, token);
     ret->flat = share_memory(ret, view, token);
 }

@@ -47,6 +47,7 @@ struct spotnik_proposal {
     struct spotnik_ballot ballot;
     uint32_t share_count;  /* shares the first step is cut in */
     bool flat;             /* all of the view share memory: its first step is reduced there already */
+    bool detour;           /* two of the view do not reach each other: everything goes round its ring, where they are no neighbours */
     uint32_t entry_count;  /* ring order: the old view's order, then joiners */
     uint32_t entry_max;    /* capacity of entry[] */
     struct spotnik_ledger ledger; /* after settled_step */
@@ -70,6 +71,7 @@ struct spotnik_view {
     uint64_t settled_step;
     uint32_t size;
     uint32_t share_count;
+    bool detour;
     struct spotnik_entry *entry; /* capacity is the limit given to spotnik_core_init() */
 };
 

@@ -141,6 +141,10 @@ size_t spotnik_status_text(const spotnik_job_status *status, const struct spotni
         more->donor_sessions, more->donor_log_bytes, more->donor_dropped);
     add(&out, ",\"refusals\":%" PRIu64 ",\"refusal\":", more->refusals);
     add_string(&out, more->refusal);
+    if (more->path != NULL && *more->path != '\0') {
+        add(&out, ",\"path_age_ns\":%" PRIu64 ",\"path\":", more->path_age_ns);
+        add_string(&out, more->path);
+    }
     add(&out, ",\"warning\":");
     add_string(&out, more->warning);
     add(&out, ",\"members_needed\":%" PRIu32 ",\"members_epoch\":%" PRIu64 ",\"members\":[", more->members_needed,

@@ -190,6 +190,9 @@ void spotnik_engine_greet(struct spotnik_engine *engine, const struct spotnik_me
  * was. */
 uint64_t spotnik_engine_refusals(struct spotnik_engine *engine, char *text, size_t size);
 
+/* [any] What was found last on a path to another host, and what is done about it; "" when nothing was. Returns how long ago. */
+uint64_t spotnik_engine_path(struct spotnik_engine *engine, char *text, size_t size);
+
 /* [any] A joiner gives up: whatever waits in step_begin, step_commit or handover returns SPOTNIK_ERR_PEERS
  * or _STATE, until spotnik_engine_join(). Does nothing to one who is in the view by now. For a joiner
  * whose donors are lost, and before the threads that feed the engine are ended. */

@@ -151,6 +151,7 @@ void spotnik_lane_expect(struct spotnik_engine *engine, const struct spotnik_mem
         lane = room_find(engine);
     lane_close(engine, lane);
     lane->wanted = lane->expected = true;
+    lane->opening_ns = lane->asked_ns = 0;
     lane->peer = *peer;
     int fd = spotnik_spare_take(engine, peer->id, name);
     if (fd >= 0 && adopt(engine, lane, fd, name))
@@ -447,6 +448,8 @@ static void look(struct spotnik_engine *engine, struct spotnik_lane *lane, uint6
             end_look(engine, lane, track);
     }
     spotnik_widen_look(engine, lane);
+    if (spotnik_watch_lane(engine, lane, now_ns))
+        broke(engine, lane);
     if (now_ns >= lane->redial_ns && lane->wanted && !lane->first.up && !lane->opening)
         dial(engine, lane);
     if (now_ns < lane->down_ns)

@@ -94,10 +94,14 @@ static void dial_forget(struct spotnik_engine *engine, struct spotnik_opening *o
 static void connect_begin(struct spotnik_engine *engine, struct spotnik_opening *opening)
 {
     int fd = -1;
+    bool speaks = opening->purpose == SPOTNIK_PURPOSE_CONTROL || opening->purpose == SPOTNIK_PURPOSE_BACK;
+    bool narrow = opening->peer.host != engine->config.credentials.self.host && (speaks || spotnik_watch_is_narrow(engine, &opening->peer));
     opening->start_ns = 0;
     opening->connecting = true;
     int rc = opening->purpose == SPOTNIK_PURPOSE_SHARE
                  ? spotnik_share_connect(engine, &opening->peer, &fd)
+             : narrow
+                 ? spotnik_socket_connect_narrow(opening->peer.address, opening->peer.port, &fd)
                  : spotnik_socket_connect(opening->peer.address, opening->peer.port, &fd);
     if (rc == 0
         && spotnik_socket_watch(&opening->socket, engine->epoll_fd, fd, SPOTNIK_SOCKET_OPENING) != 0) {

@@ -16,6 +16,7 @@
 #include "spotnik/spotnik.h"
 
 #define LISTEN_BACKLOG 1024
+#define SEGMENT_BYTES 1200 /* every path carries 1280 bytes, as IPv6 demands */
 /* A host that has vanished must not hold a socket for the 15 minutes TCP allows. Silence is noticed long
  * before by heartbeats. */
 
@@ -83,7 +84,7 @@ int spotnik_socket_listen(const uint8_t address[16], uint16_t *port, int *ret_fd
     return rc;
 }
 
-int spotnik_socket_connect(const uint8_t address[16], uint16_t port, int *ret_fd)
+static int connect_in(const uint8_t address[16], uint16_t port, int segment_bytes, int *ret_fd)
 {
     struct sockaddr_storage name;
     socklen_t size = spotnik_address_to_kernel(&name, address, port);
@@ -91,6 +92,8 @@ int spotnik_socket_connect(const uint8_t address[16], uint16_t port, int *ret_fd
     if (fd < 0)
         return -errno;
     spotnik_socket_tune(fd, address);
+    if (segment_bytes > 0)
+        setsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &segment_bytes, sizeof segment_bytes);
     if (connect(fd, (struct sockaddr *)&name, size) != 0 && errno != EINPROGRESS) {
         int error = errno;
         close(fd);
@@ -98,6 +101,16 @@ int spotnik_socket_connect(const uint8_t address[16], uint16_t port, int *ret_fd
     }
     *ret_fd = fd;
     return 0;
+}
+
+int spotnik_socket_connect(const uint8_t address[16], uint16_t port, int *ret_fd)
+{
+    return connect_in(address, port, 0, ret_fd);
+}
+
+int spotnik_socket_connect_narrow(const uint8_t address[16], uint16_t port, int *ret_fd)
+{
+    return connect_in(address, port, SEGMENT_BYTES, ret_fd);
 }
 
 int spotnik_socket_error(int fd)

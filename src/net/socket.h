@@ -47,6 +47,7 @@ int spotnik_socket_listen(const uint8_t address[16], uint16_t *port, int *ret_fd
 
 /* Begin to connect, non-blocking. 0, or -errno (-ECONNREFUSED may come at once on loopback). */
 int spotnik_socket_connect(const uint8_t address[16], uint16_t port, int *ret_fd);
+int spotnik_socket_connect_narrow(const uint8_t address[16], uint16_t port, int *ret_fd); /* in small segments */
 
 /* A read gave less than asked for: unless the end is near, the next edge tells of more. */
 static inline void spotnik_socket_drained(struct spotnik_socket *socket)

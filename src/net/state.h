@@ -14,7 +14,8 @@
  *     share.c    memory shared with members of this host (share.h)
  *     spare.c    lanes in reserve       bucket.c   memory and kernels     death.c    certificates
  *     attend.c   who reads the data     early.c    results that reach the caller before the commit
- *     owns.c     whether our descriptors are still ours */
+ *     owns.c     whether our descriptors are still ours
+ *     watch.c    whether what goes out on a lane arrives */
 #ifndef SPOTNIK_NET_STATE_H
 #define SPOTNIK_NET_STATE_H
 
@@ -161,6 +162,7 @@ struct spotnik_lane {
     uint64_t turn_epoch, turn; /* of the next frame */
     uint8_t speech;            /* wire version of the peer */
     uint64_t redial_ns; /* NEVER: not due */
+    uint64_t look_ns, opening_ns, asked_ns; /* watch.c: next look; since when it is not up; since when the link is asked, 0: it is not */
     uint64_t down_ns; /* when to tell the core that the lane broke, unless its link tells of a death first */
     struct spotnik_width width;
     struct spotnik_congestion congestion;
@@ -286,6 +288,10 @@ struct spotnik_engine {
         uint8_t version; /* 0: none */
     } speech[SPOTNIK_SPEECHES];
     uint32_t speech_next;
+    struct spotnik_shunned narrow[SPOTNIK_SHUNNED]; /* peers to which only small segments get through, until then */
+    uint32_t narrow_next;
+    char path[200];   /* what was found last on a lane, and */
+    uint64_t path_ns; /* when; 0: nothing ever */
     struct spotnik_stream *streams;
     struct spotnik_attend attend;
     struct spotnik_lane lane[SPOTNIK_LANES];
@@ -520,6 +526,10 @@ void spotnik_attend(struct spotnik_engine *engine, uint64_t until_ns); /* caller
 void spotnik_attend_resume(struct spotnik_engine *engine);
 void spotnik_attend_leave(struct spotnik_engine *engine);
 void spotnik_attend_changed(struct spotnik_engine *engine);
+
+/* watch.c; lane: true, its connections have to be made anew */
+bool spotnik_watch_lane(struct spotnik_engine *engine, struct spotnik_lane *lane, uint64_t now_ns);
+bool spotnik_watch_is_narrow(const struct spotnik_engine *engine, const struct spotnik_member *peer);
 
 /* owns.c */
 void spotnik_owns_note(struct spotnik_engine *engine);

@@ -117,6 +117,17 @@ static bool commit(struct spotnik_voice *voice, uint8_t *at, enum spotnik_frame_
     return true;
 }
 
+/* True, with the age of the last acknowledgement: the kernel of the peer owes us one. */
+static bool is_owed(const struct spotnik_voice *voice, uint64_t *ret_age_ns)
+{
+    struct tcp_info info;
+    socklen_t size = sizeof info;
+    if (getsockopt(voice->socket.fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 || info.tcpi_unacked == 0)
+        return false;
+    *ret_age_ns = info.tcpi_last_ack_recv * SPOTNIK_MS;
+    return true;
+}
+
 static void name_of(int (*ask)(int, struct sockaddr *, socklen_t *), int fd, uint8_t ret_address[16], uint16_t *ret_port)
 {
     struct sockaddr_storage name;
@@ -137,8 +148,11 @@ void spotnik_places_of(int fd, struct spotnik_places *ret)
 void spotnik_voice_place(struct spotnik_voice *voice)
 {
     struct spotnik_places places;
-    if (voice->speech < SPOTNIK_SPEECH_PLACES)
+    uint64_t age_ns;
+    if (voice->broken || voice->clogged || voice->speech < SPOTNIK_SPEECH_PLACES)
         return;
+    if (!is_owed(voice, &age_ns))
+        voice->asked_ns = spotnik_clock_ns();
     uint8_t *at = reserve(voice, SPOTNIK_FRAME_BYTES + SPOTNIK_PLACES_BYTES, SIZE_MAX);
     spotnik_places_of(voice->socket.fd, &places);
     if (at != NULL)
@@ -146,17 +160,6 @@ void spotnik_voice_place(struct spotnik_voice *voice)
     if (at == NULL || !commit(voice, at, SPOTNIK_FRAME_PLACES, SPOTNIK_PLACES_BYTES))
         voice->clogged = true;
     spotnik_voice_flush(voice);
-}
-
-/* True, with the age of the last acknowledgement: the kernel of the peer owes us one. */
-static bool is_owed(const struct spotnik_voice *voice, uint64_t *ret_age_ns)
-{
-    struct tcp_info info;
-    socklen_t size = sizeof info;
-    if (getsockopt(voice->socket.fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 || info.tcpi_unacked == 0)
-        return false;
-    *ret_age_ns = info.tcpi_last_ack_recv * SPOTNIK_MS;
-    return true;
 }
 
 /* Does what we say arrive? A kernel acknowledges at once, whatever its process does. */

@@ -53,9 +53,19 @@ static size_t proposal_size(const struct spotnik_proposal *proposal)
            + proposal->entry_count * (size_t)SPOTNIK_WIRE_ENTRY_BYTES;
 }
 
+/* A token of which no member misses a path is that of version 5. */
+static bool has_cuts(const struct spotnik_token *token)
+{
+    for (uint32_t i = 0; i < token->report_count; i++)
+        if (token->report[i].cut != 0)
+            return true;
+    return false;
+}
+
 static size_t token_size(const struct spotnik_token *token)
 {
-    size_t size = SPOTNIK_WIRE_TOKEN_BYTES + token->report_count * (size_t)SPOTNIK_WIRE_REPORT_BYTES
+    size_t cuts = has_cuts(token) ? token->report_count * (size_t)SPOTNIK_WIRE_CUT_BYTES : 0;
+    size_t size = cuts + SPOTNIK_WIRE_TOKEN_BYTES + token->report_count * (size_t)SPOTNIK_WIRE_REPORT_BYTES
                   + token->joiner_count * (size_t)SPOTNIK_WIRE_ENTER_BYTES + ledger_size(&token->ledger);
 
     return token->accepted_ballot.round ? size + proposal_size(&token->accepted) : size;
@@ -69,7 +79,7 @@ uint32_t spotnik_control_bytes_max(const struct spotnik_limits *limits)
         + (uint64_t)SPOTNIK_LEDGER_RETURNED_MAX * SPOTNIK_WIRE_RANGE_BYTES;
     uint64_t proposal =
         SPOTNIK_WIRE_PROPOSAL_BYTES + ledger + entries_max(limits->members_max) * SPOTNIK_WIRE_ENTRY_BYTES;
-    uint64_t token = SPOTNIK_WIRE_TOKEN_BYTES + members * SPOTNIK_WIRE_REPORT_BYTES
+    uint64_t token = SPOTNIK_WIRE_TOKEN_BYTES + members * (SPOTNIK_WIRE_REPORT_BYTES + SPOTNIK_WIRE_CUT_BYTES)
                      + (uint64_t)SPOTNIK_JOINERS_MAX * SPOTNIK_WIRE_ENTER_BYTES + ledger;
     uint64_t bytes = SPOTNIK_WIRE_HEAD_BYTES + token + proposal;
 
@@ -175,7 +185,8 @@ static void proposal_write(struct spotnik_writer *writer, const struct spotnik_p
     spotnik_writer_u32(writer, proposal->share_count);
     spotnik_writer_u32(writer, proposal->entry_count);
     spotnik_writer_u8(writer, proposal->flat);
-    spotnik_writer_skip(writer, 7);
+    spotnik_writer_u8(writer, proposal->detour);
+    spotnik_writer_skip(writer, 6);
     ledger_write(writer, &proposal->ledger);
     for (uint32_t i = 0; i < proposal->entry_count; i++) {
         spotnik_wire_member_write(writer, &proposal->entry[i].member);
@@ -192,7 +203,8 @@ static void token_write(struct spotnik_writer *writer, const struct spotnik_toke
     spotnik_writer_u32(writer, token->report_count);
     spotnik_writer_u32(writer, token->joiner_count);
     spotnik_writer_u8(writer, token->parked);
-    spotnik_writer_skip(writer, 7);
+    spotnik_writer_u8(writer, has_cuts(token));
+    spotnik_writer_skip(writer, 6);
     for (uint32_t i = 0; i < token->report_count; i++)
         report_write(writer, &token->report[i]);
     for (uint32_t i = 0; i < token->joiner_count; i++)
@@ -200,6 +212,8 @@ static void token_write(struct spotnik_writer *writer, const struct spotnik_toke
     ledger_write(writer, &token->ledger);
     if (token->accepted_ballot.round)
         proposal_write(writer, &token->accepted);
+    for (uint32_t i = 0; i < token->report_count && has_cuts(token); i++)
+        spotnik_writer_u64(writer, token->report[i].cut);
 }
 
 static void digests_write(struct spotnik_writer *writer, const struct spotnik_digest_claim *digest)

@@ -52,6 +52,7 @@ static int report_read(struct spotnik_reader *reader, struct spotnik_report *ret
     ret->share = spotnik_reader_u32(reader);
     ret->share_count = spotnik_reader_u32(reader);
     ret->apart = spotnik_reader_u64(reader);
+    ret->cut = 0;
     good = good && (!ret->begun || ret->share == SPOTNIK_NO_SHARE || ret->share < ret->share_count);
     good = good && ret->evidence <= SPOTNIK_EVIDENCE_GONE;
     good = good && ret->leaving <= 1 && ret->promised <= 1 && ret->begun <= 1 && ret->bare <= 1;
@@ -119,8 +120,10 @@ static int proposal_read(struct spotnik_reader *reader, uint32_t members_max, st
     ret->share_count = spotnik_reader_u32(reader);
     uint32_t count = spotnik_reader_u32(reader);
     uint8_t flat = spotnik_reader_u8(reader);
-    bool good = spotnik_wire_zeros_read(reader, 7) && flat <= 1;
+    uint8_t detour = spotnik_reader_u8(reader);
+    bool good = spotnik_wire_zeros_read(reader, 6) && flat <= 1 && detour <= 1;
     ret->flat = flat == 1;
+    ret->detour = detour == 1;
     int rc = ledger_read(reader, &ret->ledger);
     if (rc != SPOTNIK_OK)
         return rc;
@@ -157,6 +160,17 @@ static int joiners_read(struct spotnik_reader *reader, struct spotnik_token *ret
     return rc;
 }
 
+static int cuts_read(struct spotnik_reader *reader, struct spotnik_token *ret)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < ret->report_count; i++) {
+        ret->report[i].cut = spotnik_reader_u64(reader);
+        any |= ret->report[i].cut != 0;
+    }
+    return any && !reader->failed ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;
+}
+
 static int token_read(struct spotnik_reader *reader, uint32_t members_max, struct spotnik_token *ret)
 {
     ret->ballot = ballot_read(reader);
@@ -165,7 +179,8 @@ static int token_read(struct spotnik_reader *reader, uint32_t members_max, struc
     ret->report_count = spotnik_reader_u32(reader);
     ret->joiner_count = spotnik_reader_u32(reader);
     ret->parked = spotnik_reader_u8(reader);
-    bool good = spotnik_wire_zeros_read(reader, 7);
+    uint8_t cuts = spotnik_reader_u8(reader);
+    bool good = spotnik_wire_zeros_read(reader, 6) && cuts <= 1;
     if (!good || ret->parked > 1 || ret->ballot.round == 0)
         return SPOTNIK_ERR_ARGUMENT;
     int rc = reports_read(reader, members_max, ret);
@@ -176,7 +191,9 @@ static int token_read(struct spotnik_reader *reader, uint32_t members_max, struc
     if (rc != SPOTNIK_OK)
         return rc;
     ret->accepted.entry_count = ret->accepted.ledger.returned_count = ret->accepted.ledger.deal_count = 0;
-    return ret->accepted_ballot.round ? proposal_read(reader, members_max, &ret->accepted) : SPOTNIK_OK;
+    if (ret->accepted_ballot.round)
+        rc = proposal_read(reader, members_max, &ret->accepted);
+    return rc == SPOTNIK_OK && cuts ? cuts_read(reader, ret) : rc;
 }
 
 static bool is_claim(const struct spotnik_digest_claim *digest)

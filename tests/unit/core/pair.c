@@ -110,12 +110,16 @@ void pair_renew(struct pair *pair, uint32_t index, uint64_t id, uint32_t members
     new_core(pair, node, members_min, samples, batch);
 }
 
+void pair_on_host(struct pair *pair, uint32_t node, uint64_t host, uint32_t members_min, uint64_t samples, uint64_t batch)
+{
+    pair->node[node].member.host = host;
+    new_core(pair, &pair->node[node], members_min, samples, batch);
+}
+
 void pair_together(struct pair *pair, uint32_t members_min, uint64_t samples, uint64_t batch)
 {
-    for (uint32_t i = 0; i < pair->count; i++) {
-        pair->node[i].member.host = 1;
-        new_core(pair, &pair->node[i], members_min, samples, batch);
-    }
+    for (uint32_t i = 0; i < pair->count; i++)
+        pair_on_host(pair, i, 1, members_min, samples, batch);
 }
 
 void pair_open(struct pair *pair, uint32_t count, uint32_t members_min, uint64_t samples, uint64_t batch)
@@ -169,7 +173,6 @@ void pair_close(struct pair *pair)
 void pair_kill(struct pair *pair, uint32_t index)
 {
     struct node *node = &pair->node[index];
-
     node->alive = false;
     for (uint32_t i = 0; i < pair->count; i++) {
         if (node->linked[i])
@@ -398,7 +401,6 @@ static bool receive_control(struct pair *pair, uint32_t from, uint32_t to)
 {
     struct spotnik_message message;
     struct item *item = pair->cut[from][to] ? NULL : take_item(pair, from, to);
-
     if (!item)
         return false;
     if (item->size) {
@@ -473,7 +475,6 @@ static bool stream(struct pair *pair, uint32_t joiner)
 bool pair_turn(struct pair *pair)
 {
     bool moved = false;
-
     pair->turn++;
     for (uint32_t i = 0; i < pair->count; i++) {
         for (uint32_t from = 0; from < pair->count && runs(&pair->node[i]); from++)

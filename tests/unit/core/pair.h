@@ -99,6 +99,9 @@ void pair_renew(struct pair *pair, uint32_t node, uint64_t id, uint32_t members_
 /* All nodes on the same host: call it before any is started. */
 void pair_together(struct pair *pair, uint32_t members_min, uint64_t samples, uint64_t batch);
 
+/* `node` on a host of this number: call it before any is started. */
+void pair_on_host(struct pair *pair, uint32_t node, uint64_t host, uint32_t members_min, uint64_t samples, uint64_t batch);
+
 /* `node` joins with a replica at `committed`, and asks `sponsor` to be let in; `donor` streams to it. */
 void pair_join(struct pair *pair, uint32_t node, uint64_t committed, uint32_t sponsor, uint32_t donor);
 

@@ -70,6 +70,7 @@ static void sample_proposal(struct spotnik_prng *prng, struct spotnik_proposal *
     proposal->ballot = sample_ballot(prng);
     proposal->share_count = below(prng, MEMBERS_MAX + 1);
     proposal->flat = proposal->share_count % 2;
+    proposal->detour = proposal->share_count % 3 == 1;
     proposal->entry_count =
         spotnik_prng_chance(prng, 1, 10) ? proposal->entry_max : below(prng, MEMBERS_MAX + 1);
     sample_ledger(prng, &proposal->ledger);
@@ -100,6 +101,7 @@ static void sample_token(struct spotnik_prng *prng, struct spotnik_token *token)
             .share = below(prng, 4),
             .share_count = 4,
             .apart = spotnik_prng_next(prng),
+            .cut = spotnik_prng_chance(prng, 1, 3) ? spotnik_prng_next(prng) : 0,
         };
     for (uint32_t i = 0; i < token->joiner_count; i++)
         token->joiner[i] = (struct spotnik_enter){ spotnik_sample_member(prng), spotnik_prng_next(prng) };
@@ -196,7 +198,7 @@ static bool proposal_equal(const struct spotnik_proposal *a, const struct spotni
 {
     if (a->epoch != b->epoch || a->settled_step != b->settled_step || !ballot_equal(a->ballot, b->ballot))
         return false;
-    if (a->share_count != b->share_count || a->entry_count != b->entry_count || a->flat != b->flat)
+    if (a->share_count != b->share_count || a->entry_count != b->entry_count || a->flat != b->flat || a->detour != b->detour)
         return false;
     for (uint32_t i = 0; i < a->entry_count; i++) {
         const struct spotnik_entry *x = &a->entry[i], *y = &b->entry[i];
@@ -211,7 +213,7 @@ static bool report_equal(const struct spotnik_report *a, const struct spotnik_re
 {
     return a->evidence == b->evidence && a->leaving == b->leaving && a->promised == b->promised
            && a->begun == b->begun && a->bare == b->bare && a->committed == b->committed && a->share == b->share
-           && a->share_count == b->share_count && a->apart == b->apart;
+           && a->share_count == b->share_count && a->apart == b->apart && a->cut == b->cut;
 }
 
 static bool token_equal(const struct spotnik_token *a, const struct spotnik_token *b)

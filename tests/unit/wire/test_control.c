@@ -186,6 +186,7 @@ static struct spotnik_message small_accept(struct fixture *f)
 
     proposal->share_count = 3;
     proposal->flat = true;
+    proposal->detour = true;
     proposal->entry_count = 2;
     for (uint32_t i = 0; i < 2; i++)
         proposal->entry[i] =
@@ -253,7 +254,7 @@ static void proposals_lie_as_documented(void **state)
     assert_int_equal(at(f, 56, 8), proposal->ballot.initiator.low);
     assert_int_equal(at(f, 64, 4), 3);
     assert_int_equal(at(f, 68, 4), 2);
-    assert_int_equal(at(f, 72, 8), 1);   /* flat */
+    assert_int_equal(at(f, 72, 8), 0x101); /* flat, detour */
     assert_int_equal(at(f, 80, 8), 100); /* samples */
     assert_int_equal(at(f, 88, 8), 10);  /* batch */
     assert_int_equal(at(f, 104, 8), 50);  /* cursor */
@@ -278,14 +279,14 @@ static void tokens_lie_as_documented(void **state)
     token->parked = 1;
     token->report[1] = (struct spotnik_report){
         .evidence = 3, .leaving = 1, .begun = 1, .bare = 1, .committed = 99, .share = 2, .share_count = 5,
-        .apart = 1u << 20 };
-    assert_int_equal(spotnik_control_encode(&message, f->bytes, BYTES_MAX), 24 + 72 + 2 * 32 + 56 + 48);
+        .cut = 1u << 21, .apart = 1u << 20 };
+    assert_int_equal(spotnik_control_encode(&message, f->bytes, BYTES_MAX), 24 + 72 + 2 * 32 + 56 + 48 + 2 * 8);
     assert_int_equal(at(f, 24, 8), token->ballot.round);
     assert_int_equal(at(f, 48, 8), token->ledger_step);
     assert_int_equal(at(f, 56, 8), 0); /* nothing accepted */
     assert_int_equal(at(f, 80, 4), 2);
     assert_int_equal(at(f, 84, 4), 1);
-    assert_int_equal(at(f, 88, 8), 1);
+    assert_int_equal(at(f, 88, 8), 0x101); /* parked, with cuts behind all else */
     assert_int_equal(at(f, 128, 8), 0x0101000103);
     assert_int_equal(at(f, 136, 8), 99);
     assert_int_equal(at(f, 144, 4), 2);
@@ -293,6 +294,10 @@ static void tokens_lie_as_documented(void **state)
     assert_int_equal(at(f, 152, 8), 1u << 20);
     assert_int_equal(at(f, 160, 8), token->joiner[0].member.id.high);
     assert_int_equal(at(f, 208, 8), token->joiner[0].committed);
+    assert_int_equal(at(f, 272, 8), 1u << 21);
+    token->report[1].cut = 0; /* as in version 5 */
+    assert_int_equal(spotnik_control_encode(&message, f->bytes, BYTES_MAX), 24 + 72 + 2 * 32 + 56 + 48);
+    assert_int_equal(at(f, 88, 8), 1);
 }
 
 /* Set a field for one try, restore it after. */
@@ -441,7 +446,7 @@ static void the_largest_message_is_as_long_as_the_limit(void **state)
     assert_int_equal(spotnik_control_size(&message), spotnik_control_bytes_max(&f->limits));
     assert_int_equal(spotnik_control_encode(&message, f->bytes, BYTES_MAX), spotnik_control_size(&message));
     struct spotnik_limits usual = { .members_max = 256 };
-    assert_int_equal(spotnik_control_bytes_max(&usual), 48376 + 144 * 256); /* docs/wire-format.md */
+    assert_int_equal(spotnik_control_bytes_max(&usual), 48376 + 152 * 256); /* docs/wire-format.md */
 }
 
 static void unknown_kinds_are_refused(void **state)

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Two hosts that do not reach each other, while all the others reach both: a fact of the path between them. It is signed in the token, and the next view
+ * stands so that they are no neighbours, and sends nothing from one to the other. Nobody is excluded for it where there are four hosts; with three
+ * each is everybody's neighbour (docs/design/0025-paths.md). */
+#include "base/assert.h"
+#include "base/time.h"
+#include "core/state.h"
+
+#define PAUSE_NS (2 * SPOTNIK_S) /* the first time: after it the next view tries the path again */
+#define PAUSES_MAX 7             /* then 128 s */
+#define HOSTS_MIN 4
+
+static bool is_far(const struct spotnik_core *core, uint32_t rank)
+{
+    return core->view.entry[rank].member.host != core->self.host;
+}
+
+/* A member of an older version does not know what a detour is. */
+static bool all_know(const struct spotnik_core *core)
+{
+    for (uint32_t i = 0; i < core->peer_max; i++)
+        if (core->peer[i].used && core->peer[i].linked && core->peer[i].speech != 0 && core->peer[i].speech < SPOTNIK_SPEECH_PATHS)
+            return false;
+    return true;
+}
+
+static bool are_enough(const struct spotnik_core *core)
+{
+    return core->holders >= HOSTS_MIN && all_know(core);
+}
+
+static void cut(struct spotnik_core *core, struct peer *peer)
+{
+    if (core->now_ns >= peer->cut_until_ns)
+        peer->cuts += peer->cuts < PAUSES_MAX;
+    peer->cut_until_ns = spotnik_time_add(core->now_ns, PAUSE_NS << (peer->cuts - 1));
+}
+
+/* What we sent is not acknowledged. Where heartbeats run, their silence tells; where only data do, nobody else would. */
+void on_path_down(struct spotnik_core *core, const struct spotnik_event *event)
+{
+    uint32_t rank = spotnik_view_rank(&core->view, event->peer.id);
+
+    if (core->role != SPOTNIK_ROLE_MEMBER || rank == SPOTNIK_NO_RANK || !is_far(core, rank) || !are_enough(core))
+        return;
+    cut(core, peer_want(core, &core->view.entry[rank].member));
+    if (!core->frozen)
+        ballot_start(core);
+}
+
+/* Whom we do not reach: it is silent to us, yet it has promised in this very ballot; or a path to it broke not long ago. */
+uint64_t path_sign(struct spotnik_core *core)
+{
+    uint64_t bits = 0;
+
+    for (uint32_t rank = 0; rank < core->view.size && are_enough(core); rank++) {
+        struct peer *peer = peer_find(core, core->view.entry[rank].member.id);
+        if (!peer || rank == core->rank || !is_far(core, rank))
+            continue;
+        if (core->book[rank].evidence == SPOTNIK_EVIDENCE_SILENT && core->token.report[rank].promised)
+            cut(core, peer);
+        if (core->now_ns < peer->cut_until_ns)
+            bits |= UINT64_C(1) << rank % 64;
+    }
+    return bits;
+}
+
+/* Somebody on the way of the token calls it silent; but we hear it, more freshly than any silence is old. It is asked before the token goes on, or
+ * it would be passed over. One host at a time: when a whole side is silent to somebody, that is no matter of one path. */
+uint32_t path_visit(const struct spotnik_core *core)
+{
+    uint32_t found = SPOTNIK_NO_RANK;
+
+    for (uint32_t rank = 0; rank < core->view.size && are_enough(core); rank++) {
+        const struct spotnik_report *report = &core->token.report[rank];
+        if (report->evidence != SPOTNIK_EVIDENCE_SILENT || report->promised)
+            continue;
+        if (found != SPOTNIK_NO_RANK && !spotnik_hosts_mate(&core->view, found, rank))
+            return SPOTNIK_NO_RANK;
+        found = found == SPOTNIK_NO_RANK ? rank : found;
+    }
+    if (found == SPOTNIK_NO_RANK || core->rumoured[found] || core->book[found].evidence != SPOTNIK_EVIDENCE_NONE)
+        return SPOTNIK_NO_RANK;
+    for (uint32_t i = 0; i < core->peer_max; i++) {
+        const struct peer *peer = &core->peer[i];
+        if (peer->used && peer->linked && spotnik_id_equal(peer->member.id, core->view.entry[found].member.id))
+            return spotnik_time_since(core->now_ns, peer->detector.heard_ns) < core->limits.silence_floor_ns / 2 ? found
+                                                                                                              : SPOTNIK_NO_RANK;
+    }
+    return SPOTNIK_NO_RANK;
+}
+
+/* The proposal has been made. Where there is no order in which all reach their neighbours, somebody goes, as if it were silent. False: then nobody
+ * may decide. */
+bool path_makes_room(struct spotnik_core *core)
+{
+    while (!core->token.accepted_ballot.round) {
+        uint32_t rank = spotnik_detour_crossing(&core->accepted, &core->view, &core->token, core->self.id);
+        if (rank == SPOTNIK_NO_RANK) /* or a joiner, of whose paths nobody has said a word */
+            return true;
+        core->token.report[rank].evidence = SPOTNIK_EVIDENCE_SILENT;
+        if (!spotnik_lineage_allows(&core->view, core->token.report) && !core->limits.minority_continues)
+            return false;
+        if (core->token.ledger_step != spotnik_proposal_settled(&core->token))
+            return false;
+        spotnik_proposal_make(&core->accepted, &core->view, &core->token, core->limits.members_max);
+    }
+    return true;
+}

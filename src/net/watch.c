@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every lane to another host is watched by whoever sends on it: bytes that the other kernel does not acknowledge, for longer than a silence. A kernel
+ * acknowledges whatever its process does, and a full window leaves nothing unacknowledged: so a slow caller is not accused. Two things can be
+ * wrong. Nothing gets through: the path is broken, which the core is told. Or small packets do, as a question on the control link
+ * shows: then large ones vanish (a path that is narrower than its ends believe), and the lane is dialled again with small segments. */
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <sys/socket.h>
+
+#include "base/time.h"
+#include "net/address.h"
+#include "net/state.h"
+
+#define LOOK_NS (100 * SPOTNIK_MS)
+#define OPEN_NS (1800 * SPOTNIK_MS) /* a lost SYN is repeated after 1 s */
+#define NARROW_NS (1200 * SPOTNIK_MS)
+#define SMALL_NS (600 * SPOTNIK_S)  /* then larger segments are tried again, by the next lane */
+
+static uint64_t limit_of(const struct spotnik_engine *engine, const struct tcp_info *info)
+{
+    uint64_t limit_ns = engine->config.limits.silence_floor_ns, slow_ns = 2 * info->tcpi_rto * SPOTNIK_US;
+    if (info->tcpi_backoff > 0) /* the timer has been doubled since: what it was at first counts */
+        slow_ns >>= info->tcpi_backoff < 32 ? info->tcpi_backoff : 32;
+    return slow_ns > limit_ns ? slow_ns : limit_ns;
+}
+
+/* For how long the other kernel has owed us an acknowledgement; 0: it has not, or not for long. */
+static uint64_t stuck_ns(const struct spotnik_engine *engine, const struct spotnik_track *track)
+{
+    struct tcp_info info;
+    socklen_t size = sizeof info;
+    if (!track->up || getsockopt(track->socket.fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
+        return 0;
+    uint64_t age_ns = info.tcpi_last_ack_recv * SPOTNIK_MS;
+    bool stuck = info.tcpi_unacked > 0 && info.tcpi_retransmits > 0 && age_ns >= limit_of(engine, &info);
+    return stuck ? age_ns : 0;
+}
+
+static uint64_t longest_stuck_ns(const struct spotnik_engine *engine, struct spotnik_lane *lane)
+{
+    uint64_t longest_ns = 0;
+    for (uint32_t i = 0; i <= lane->more_up; i++) {
+        uint64_t ns = stuck_ns(engine, spotnik_lane_track(lane, i));
+        longest_ns = ns > longest_ns ? ns : longest_ns;
+    }
+    return longest_ns;
+}
+
+bool spotnik_watch_is_narrow(const struct spotnik_engine *engine, const struct spotnik_member *peer)
+{
+    for (uint32_t i = 0; i < SPOTNIK_SHUNNED; i++)
+        if (spotnik_id_equal(engine->narrow[i].peer, peer->id) && spotnik_clock_ns() < engine->narrow[i].until_ns)
+            return true;
+    return false;
+}
+
+static void make_narrow(struct spotnik_engine *engine, const struct spotnik_member *peer)
+{
+    engine->narrow[engine->narrow_next++ % SPOTNIK_SHUNNED] =
+        (struct spotnik_shunned){ .peer = peer->id, .until_ns = spotnik_time_add(spotnik_clock_ns(), SMALL_NS) };
+}
+
+/* For the status: the way, the lane on it, and what is done about it. */
+static void tell(struct spotnik_engine *engine, const struct spotnik_member *peer, const char *what)
+{
+    char text[SPOTNIK_ADDRESS_TEXT];
+    snprintf(engine->path, sizeof engine->path, "lane to %s: %s", spotnik_address_format(text, peer->address, peer->port), what);
+    engine->path_ns = spotnik_clock_ns();
+}
+
+uint64_t spotnik_engine_path(struct spotnik_engine *engine, char *text, size_t size)
+{
+    spotnik_engine_lock(engine);
+    snprintf(text, size, "%s", engine->path);
+    uint64_t age_ns = engine->path_ns == 0 ? 0 : spotnik_time_since(spotnik_clock_ns(), engine->path_ns);
+    spotnik_engine_unlock(engine);
+    return age_ns;
+}
+
+static void path_down(struct spotnik_engine *engine, struct spotnik_lane *lane)
+{
+    struct spotnik_member peer = lane->peer;
+    lane->asked_ns = 0;
+    tell(engine, &peer, "nothing gets through; the next view goes round this path where there are four hosts");
+    spotnik_engine_tell(engine, SPOTNIK_EVENT_PATH_DOWN, &peer, SPOTNIK_PROOF_NONE);
+}
+
+/* Bytes are stuck. Whether the other host hears anything at all is asked on the control link, once; the answer is an acknowledgement. */
+static bool judge(struct spotnik_engine *engine, struct spotnik_lane *lane, uint64_t now_ns, uint64_t age_ns)
+{
+    struct spotnik_link *link = spotnik_link_find(engine, lane->peer.id);
+    uint64_t limit_ns = engine->config.limits.silence_floor_ns;
+    if (link != NULL && lane->asked_ns == 0) {
+        lane->asked_ns = now_ns;
+        spotnik_voice_place(&link->voice);
+        return false;
+    }
+    if (link != NULL && now_ns - lane->asked_ns < limit_ns)
+        return false;
+    bool narrow = link != NULL && spotnik_voice_is_heard(&link->voice, now_ns, limit_ns / 2);
+    if (narrow && age_ns < NARROW_NS)
+        return false; /* two or three losses in a row: that happens */
+    if (!narrow || spotnik_watch_is_narrow(engine, &lane->peer)) {
+        path_down(engine, lane);
+        return false;
+    }
+    lane->asked_ns = 0;
+    make_narrow(engine, &lane->peer);
+    spotnik_spares_close(engine); /* one of them would take its place, and be as wide */
+    tell(engine, &lane->peer, "large packets vanish; dialled again with segments of 1200 bytes");
+    return true;
+}
+
+bool spotnik_watch_lane(struct spotnik_engine *engine, struct spotnik_lane *lane, uint64_t now_ns)
+{
+    if (!lane->expected || lane->peer.host == engine->config.credentials.self.host || now_ns < lane->look_ns)
+        return false;
+    lane->look_ns = spotnik_time_add(now_ns, LOOK_NS);
+    if (lane->first.up) {
+        lane->opening_ns = 0;
+        uint64_t age_ns = longest_stuck_ns(engine, lane);
+        if (age_ns > 0)
+            return judge(engine, lane, now_ns, age_ns);
+        lane->asked_ns = 0;
+        return false;
+    }
+    if (lane->opening_ns == 0)
+        lane->opening_ns = now_ns;
+    if (now_ns - lane->opening_ns >= OPEN_NS) {
+        lane->opening_ns = now_ns;
+        path_down(engine, lane);
+    }
+    return false;
+}
