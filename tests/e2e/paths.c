@@ -8,7 +8,9 @@
  *
  * Needs root, `ip` and `iptables`; says so and is skipped (77) where they are missing.
  *
- *     e2e-paths WORKER [pairs=1] [narrow=1] [loss_s=15] */
+ *     e2e-paths WORKER [pairs=1] [narrow=1] [loss_s=0]
+ *
+ * The loss is for a machine that does nothing else (loss_s=60): heartbeats that are late and lost ones add up. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -165,8 +167,8 @@ int main(int argc, char **argv)
                 pair(&cluster, a, b);
     if (cluster_argument(argc, argv, "narrow", 1))
         narrow(&cluster);
-    if (cluster_argument(argc, argv, "loss_s", 15))
-        loss(&cluster, cluster_argument(argc, argv, "loss_s", 15));
+    if (cluster_argument(argc, argv, "loss_s", 0))
+        loss(&cluster, cluster_argument(argc, argv, "loss_s", 0));
     cluster_free(&cluster);
     return 0;
 }
