@@ -29,10 +29,7 @@ when the mean stated chance lies in the interval, and within 10 points of what c
             ("2023", "2022", "17h", ("--unknown",), "February 2023 as if nothing had been seen of any place"),
             ("2023", "2022", "24h", (), "February 2023, all starts at the same hour of the day")):
         words = a.calibration_words(sets[tested], sets[learned], "--stride", stride, *extra)
-        if extra or stride == "24h":
-            plot = []
-        else:
-            plot = ["--plot", os.path.join(folder, f"plan_calibration_{tested}.svg")]
+        plot = [] if extra or stride == "24h" else ["--plot", os.path.join(folder, f"plan_calibration_{tested}.svg")]
         shown = (f"spotnik backtest --calibration --windows {tested}... --climates {learned}... --stride {stride}"
                  + "".join(f" {word}" for word in extra))
         out += [f"### {what[0].upper() + what[1:]}", "", f"`{shown}`", "", *p.run(*words, *plot).stdout.strip().split("\n"), ""]

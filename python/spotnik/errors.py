@@ -17,6 +17,7 @@ __all__ = [
     "ArgumentError",
     "CheckpointError",
     "ClosedError",
+    "DivergedError",
     "DoneError",
     "ExcludedError",
     "ForkError",
@@ -134,6 +135,12 @@ class RootError(SpotnikError):
     number = -201
 
 
+class DivergedError(SpotnikError):
+    """This member's results are not those of its ring neighbours: end the process and start it again."""
+
+    number = -202
+
+
 class LeavingError(SpotnikError, SystemExit):
     """A notice came: leave the job and exit with status 75. Uncaught, it ends the program with that status."""
 
@@ -180,6 +187,7 @@ _BY_CODE: dict[int, type[SpotnikError]] = {
         CheckpointError,
         MismatchError,
         RootError,
+        DivergedError,
         LeavingError,
         ParkedError,
         ExcludedError,

@@ -96,7 +96,7 @@ class Joining:
         if self.job is not None:
             return self.job
         config = dataclasses.replace(self.options.config) if self.options.config is not None else Config()
-        self.solo = not (config.peers or os.environ.get("SPOTNIK_PEERS"))
+        self.solo = config.peers is None and "SPOTNIK_PEERS" not in os.environ
         check_launcher(self.solo)
         if self.data is not None:
             config.samples = self.data.samples
