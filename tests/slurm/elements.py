@@ -164,7 +164,9 @@ def main():
         lab.run("scontrol", "update", "nodename=n[0-3]", "state=down", "reason=power")
         lab.until(
             "the elements to be requeued",
-            lambda: all(element.lives() > had and element.size() == 4 for element, had in zip(elements, lives)),
+            lambda: all(
+                element.lives() > had and element.size() == 4 and element.steps_after(had) for element, had in zip(elements, lives)
+            ),
         )
         reached = max(max(element.steps_before(had)) for element, had in zip(elements, lives))
         kept = newest()  # the next one is due in ten minutes
