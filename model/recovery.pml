@@ -623,8 +623,14 @@ inline stream(d)
 #define UNREAD(t, i, j) (token[t].kind != NONE && token[t].from == (j) && token[t].to == (i))
 #define DRAINED(i, j) !(UNREAD(0, i, j) || UNREAD(1, i, j) || UNREAD(2, i, j) || UNREAD(3, i, j) || \
                         UNREAD(TOKENS - 1, i, j))
-/* The end of a process, or the GOODBYE of one that has left or was excluded, and never acts again. */
-#define CAN_SEE_DEATH(i, j) (RING(i) && (!IN(up, j) || IN(out | left, j)) && IN(V(i) & linked[i] & ~gone[i], j) && !SEPARATE(i, j) && DRAINED(i, j))
+/* The end of a process, or the GOODBYE of one that has left or was excluded, and never acts again. With one decision only
+ * (SINGLE) the GOODBYE is an option: it multiplies the states, and says nothing that the runs of many steps do not see. */
+#if defined(SINGLE) && !defined(FAREWELL)
+#define ENDED(j) !IN(up, j)
+#else
+#define ENDED(j) (!IN(up, j) || IN(out | left, j))
+#endif
+#define CAN_SEE_DEATH(i, j) (RING(i) && ENDED(j) && IN(V(i) & linked[i] & ~gone[i], j) && !SEPARATE(i, j) && DRAINED(i, j))
 #define MISSED(i) (V(i) & ~BIT(i) & ~linked[i] & ~gone[i] & ~silent[i])
 #define CAN_DIAL(i, j) (LIVE(i) && IN(up & ~linked[i], j) && (i) < (j) && !SEPARATE(i, j))
 

@@ -95,6 +95,7 @@ small()
     holds "2 members, joiner, 2 deaths"    "-DN=2 -DJOIN=1 -DCRASHES=2 -DEPOCHS=5"
     holds "5 members, 2 deaths, 1 decision" "-DN=5 -DCRASHES=2 $one"
     holds "6 members, 1 death, 1 decision" "-DN=6 -DCRASHES=1 $one"
+    holds "3 members, link breaks, GOODBYE" "-DN=3 -DCRASHES=1 -DDOWNS=1 $one -DFAREWELL -DNO_END"
 }
 
 large()
@@ -107,6 +108,7 @@ large()
     holds "3 members, smallest id elsewhere" "-DN=3 -DCRASHES=2 -DCUT=4"
     holds "4 members, 2|2 partition"       "-DN=4 -DCRASHES=0 -DCUT=3"
     holds "3 members, joiner, 1 death"     "-DN=3 -DJOIN=1 -DCRASHES=1 -DEPOCHS=5"
+    holds "4 members, link breaks, GOODBYE" "-DN=4 -DCRASHES=0 -DDOWNS=1 $one -DFAREWELL -DNO_END"
     holds "4 members, hearsay, 2 deaths"   "-DN=4 -DCRASHES=2 -DDOWNS=1 -DSECOND_HAND $one -DNO_END"
     looks "4 members, 2|2, bridge, 2 deaths" "-DN=4 -DCRASHES=2 -DCUT=9 -DBRIDGE=3 $one -DNO_END"
     looks "5 members, 2|3 partition, 1 death" "-DN=5 -DCRASHES=1 -DCUT=3 $one -DNO_END"
