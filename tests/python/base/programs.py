@@ -76,8 +76,11 @@ class Nearer:
         sync.apply(now.model, now.gradient)
 
 
-def under(strategy: str, steps: int = 600, pause_s: float = PACE_S) -> None:
-    """Find the middle of the samples, under a strategy; tells the digest of what is agreed after every step."""
+def under(strategy: str, steps: int = 600, pause_s: float = PACE_S, killed: bool = False) -> None:
+    """Find the middle of the samples, under a strategy; tells the digest of what is agreed after every step.
+
+    With `killed`: it is, in the middle of a step, the last but one of an epoch of data, with a share of its samples.
+    """
     job = spotnik.init(samples=64, batch=16, members_min=2, members_max=16, steps_max=steps)
     w = np.full(500, 5.0, dtype=np.float32)
     target = np.random.default_rng(1).standard_normal((64, 500)).astype(np.float32)
@@ -90,6 +93,8 @@ def under(strategy: str, steps: int = 600, pause_s: float = PACE_S) -> None:
     for step in job:
         indices = [index for part in step.ranges for index in part]
         time.sleep(pause_s)
+        if killed and step.number > 30 and step.number % 4 == 3 and indices:
+            os.kill(os.getpid(), signal.SIGKILL)
         gradient = np.zeros_like(w) + (w - target[indices].mean(axis=0) if indices else 0)
         sync.tell(0, len(indices))
         if sync.step(gradient):
