@@ -19,10 +19,10 @@ from typing import Any, Optional
 import torch
 from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
 
-from .errors import ArgumentError, DoneError, LibraryError, StateError
+from .errors import ArgumentError, LibraryError, StateError
 from .torch import prepare
-from .torch._loader import Shard, shard
-from .torch._sampler import pieces
+from .torch._feed import Feed
+from .torch._loader import shard
 from .torch._session import Session, current
 
 try:
@@ -140,54 +140,25 @@ def _plain(loader: Any, batch: int) -> DataLoader[Any]:
     )
 
 
-class _Feed:
-    """Gives the Trainer what it asks for: the mini-batches of this member's shares, a step after the other.
-
-    The Trainer counts updates in an epoch itself. An iteration ends with the job's epoch, so that members evaluate and
-    save after the same step, and one that has joined late has a short first one.
-    """
+class _Feed(Feed):
+    """What a Trainer asks for. It counts updates in an epoch itself."""
 
     def __init__(self, session: Session, loader: Any, args: Any, state: Any, summed: bool) -> None:
-        self.session = session
+        accumulate = int(args.gradient_accumulation_steps)
+        shared = shard(_plain(loader, int(args.train_batch_size)))
+        super().__init__(session, shared, max(1, -(-len(loader) // accumulate)), accumulate, mean=not summed)
         self.state = state
-        self._summed = summed
-        self._accumulate = int(args.gradient_accumulation_steps)
-        self._updates = max(1, -(-len(loader) // self._accumulate))  # in an epoch
-        self._rest = len(loader) % self._accumulate or self._accumulate  # mini-batches of the last one
-        self._shard: Shard[Any] = shard(_plain(loader, int(args.train_batch_size)))
+        self._rest = len(loader) % accumulate or accumulate  # mini-batches of the last update
 
-    def join(self) -> None:
-        """Begin the first step, with the state of the others."""
-        self._at(self.session.steps_done)
-
-    def _at(self, steps: int) -> None:
+    def at(self, steps: int) -> None:
+        """The Trainer's numbers."""
         self.state.global_step = steps
-        self.state.epoch = steps / self._updates
+        self.state.epoch = steps / self.updates
 
-    def epoch(self) -> Iterator[Any]:
-        """The rest of the job's epoch."""
-        session = self.session
-        for updates in range(self._updates):
-            done = session.steps_done
-            if done >= self.state.max_steps or (updates and done % self._updates == 0):
-                return
-            try:
-                step = session.begin()
-            except DoneError:
-                return
-            self._at(step.number - 1)
-            count = self._rest if updates == self._updates - 1 else self._accumulate
-            session.options.accumulate = session.gradients.accumulate = count
-            yield from self._mini_batches(count)
+    def is_over(self, steps: int) -> bool:
+        """Has it taken all its steps?"""
+        return bool(steps >= self.state.max_steps)
 
-    def _mini_batches(self, count: int) -> Iterator[Any]:
-        session, step = self.session, self.session.step
-        assert step is not None
-        ranges = tuple((part.start, part.stop) for part in step.ranges)
-        share = pieces(session.position[0], ranges, count, self._shard.samples)
-        if step.sample_count and not self._summed:
-            session.gradients.scales = [piece.scale for piece in share]
-        for piece in share:
-            yield self._shard.load(session, step, piece)
-        if session.step is step and session.gradients.passes < count:
-            raise StateError("the Trainer came for another step without backward() on all mini-batches of the last one")
+    def count(self, steps: int) -> int:
+        """Mini-batches of an update."""
+        return self._rest if steps % self.updates == self.updates - 1 else self.accumulate

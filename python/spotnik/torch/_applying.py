@@ -28,8 +28,8 @@ class Applying(Committing):
 
     def _before_step(self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         closure = kwargs.get("closure") or (args[1] if len(args) > 1 else None)
-        if callable(closure) and self.step is not None and not self.gradients.fired:
-            self._in_closure = optimizer  # it calls backward(), which commits
+        if callable(closure) and self.step is not None and self.gradients.passes < self.gradients.accumulate:
+            self._in_closure = optimizer  # it calls backward(), for the last time in this step, which commits
             return
         if self.step is not None and not self._inside:
             if not self.gradients.arrived:

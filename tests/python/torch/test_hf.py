@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import itertools
-import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,8 @@ from typing import Any
 import ledger
 import pytest
 import torch
-from cluster import LIMIT_S, Cluster, Member, Tell, alone
+from cluster import Cluster, Member, Tell, alone
+from disturb import disturb
 from programs import SAMPLES, data, network
 from test_features import told
 from torch import nn
@@ -141,40 +141,15 @@ def test_a_checkpoint_of_the_trainer_is_refused() -> None:
         Callback().on_train_begin(None, state, None)
 
 
-def disturb(job: Cluster, kills: int, stop: Path) -> None:
-    """Three members; one is killed every few steps, and a new one started, which takes its part before the next."""
-    chance, due = random.Random(3), 8
-    killed: list[Member] = []  # some of whose words may still come
-    numbers = itertools.count()
+def test_kills_and_joins_change_nothing_but_the_members(cluster: Make, tmp_path: Path) -> None:
+    job, numbers, stop = cluster(), itertools.count(), tmp_path / "stop"
 
     def start() -> Member:
         return job.start(train, folder=str(job.folder / f"out{next(numbers)}"), epochs=2000, stop=str(stop))
 
-    for _ in range(3):
-        start()
-    for _, line in job.events(2 * LIMIT_S):
-        running = [m for m in job.members if m.running and m not in killed]
-        active = [m for m in running if any("step" in told for told in m.lines)]
-        if line.get("step", 0) < due or len(active) < 3:
-            continue
-        if kills:
-            killed.append(chance.choice(active))
-            job.kill(killed[-1])
-            start()
-            kills, due = kills - 1, line["step"] + 8
-        elif not stop.exists():
-            new = stop.with_suffix(".new")
-            new.write_text(str(line["step"] + 100))  # which none of them has reached
-            new.rename(stop)
-    assert not job.errors()
-    assert kills == 0
-
-
-def test_kills_and_joins_change_nothing_but_the_members(cluster: Make, tmp_path: Path) -> None:
-    job = cluster()
-    disturb(job, kills=3, stop=tmp_path / "stop")
+    last = disturb(job, start, kills=3, stop=stop)
     ends = job.lines("done")
     assert len(ends) == 3
     assert ends[0] == ends[1] == ends[2]
-    assert ends[0]["done"] == int((tmp_path / "stop").read_text())
+    assert ends[0]["done"] == last
     ledger.check_every_sample_once(ledger.contributions(job), SAMPLES)

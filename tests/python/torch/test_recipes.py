@@ -11,11 +11,14 @@ import ledger
 import pytest
 import torch
 from cluster import Cluster, Tell, alone
+from disturb import disturb
 from programs import data, network
+from test_features import told
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-import spotnik.torch as spotnik
+import spotnik.torch
+from spotnik import StateError
 
 Make = Callable[..., Cluster]
 EPOCHS = 3
@@ -31,8 +34,8 @@ TORCHRUN = {
 }
 
 
-def loader() -> DataLoader[Any]:
-    return DataLoader(TensorDataset(*(tensor[:192] for tensor in data(torch.float32).tensors)), batch_size=24)
+def loader(batch: int = 24) -> DataLoader[Any]:
+    return DataLoader(TensorDataset(*(tensor[:192] for tensor in data(torch.float32).tensors)), batch_size=batch)
 
 
 def begin() -> tuple[nn.Module, torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
@@ -55,8 +58,8 @@ def plain(tell: Tell, path: str) -> None:
 
 def with_closure(tell: Tell, path: str) -> None:
     net, opt, schedule = begin()
-    spotnik.prepare(net, opt)
-    sharded = spotnik.shard(loader())
+    spotnik.torch.prepare(net, opt)
+    sharded = spotnik.torch.shard(loader())
     for _ in range(EPOCHS):
         for x, y in sharded:
 
@@ -69,32 +72,43 @@ def with_closure(tell: Tell, path: str) -> None:
 
             opt.step(closure)
             schedule.step()
-    torch.save([p.detach() for p in net.parameters()], f"{path}.{spotnik.rank()}")
+    torch.save([p.detach() for p in net.parameters()], f"{path}.{spotnik.torch.rank()}")
 
 
-def with_accelerate(tell: Tell, path: str) -> None:
+def with_accelerate(tell: Tell, path: str, accumulate: int = 1) -> None:
     import accelerate
 
-    spotnik.hide_torchrun()
+    import spotnik.accelerate
+
+    spotnik.torch.hide_torchrun()
     net, opt, schedule = begin()
-    net, opt = spotnik.prepare(net, opt)
-    sharded = spotnik.shard(loader())
-    accelerator = accelerate.Accelerator(cpu=True)
-    wrapped, optimizer, scheduler = accelerator.prepare(net, opt, schedule)
+    accelerator = accelerate.Accelerator(cpu=True, gradient_accumulation_steps=accumulate)
+    wrapped, optimizer, batches, scheduler = spotnik.accelerate.prepare(
+        accelerator, net, opt, loader(24 // accumulate), schedule
+    )
+    main = set()
     for _ in range(EPOCHS):
-        for x, y in sharded:
-            optimizer.zero_grad()
-            accelerator.backward(nn.functional.cross_entropy(wrapped(x), y))
-            accelerator.clip_grad_norm_(wrapped.parameters(), 0.3)
-            optimizer.step()
-            scheduler.step()
-    torch.save([p.detach() for p in net.parameters()], f"{path}.{spotnik.rank()}")
+        for x, y in batches:
+            with accelerator.accumulate(wrapped):
+                accelerator.backward(nn.functional.cross_entropy(wrapped(x), y))
+                if accelerator.sync_gradients:
+                    accelerator.clip_grad_norm_(wrapped.parameters(), 0.3)
+                optimizer.step()
+                scheduler.step()
+                optimizer.zero_grad()
+            main.add(accelerator.is_main_process)
+    tell(main=sorted(main))
+    torch.save([p.detach() for p in net.parameters()], f"{path}.{spotnik.torch.rank()}")
+
+
+def with_accumulation(tell: Tell, path: str) -> None:
+    with_accelerate(tell, path, accumulate=2)
 
 
 def with_lightning(tell: Tell, path: str) -> None:
     import lightning
 
-    spotnik.hide_torchrun()
+    spotnik.torch.hide_torchrun()
 
     class Task(lightning.LightningModule):
         def __init__(self) -> None:
@@ -108,7 +122,7 @@ def with_lightning(tell: Tell, path: str) -> None:
             return [self.opt], [{"scheduler": self.schedule, "interval": "step"}]
 
         def on_fit_start(self) -> None:
-            spotnik.prepare(self, self.opt)  # the module is on its device and has its optimizers
+            spotnik.torch.prepare(self, self.opt)  # the module is on its device and has its optimizers
 
     task = Task()
     trainer = lightning.Trainer(
@@ -121,14 +135,19 @@ def with_lightning(tell: Tell, path: str) -> None:
         enable_progress_bar=False,
         enable_model_summary=False,
     )
-    trainer.fit(task, spotnik.shard(loader()))
-    torch.save([p.detach() for p in task.parameters()], f"{path}.{spotnik.rank()}")
+    trainer.fit(task, spotnik.torch.shard(loader()))
+    torch.save([p.detach() for p in task.parameters()], f"{path}.{spotnik.torch.rank()}")
 
 
 @pytest.mark.parametrize(
     ("program", "needs"),
-    [(with_closure, "torch"), (with_accelerate, "accelerate"), (with_lightning, "lightning")],
-    ids=["closure", "accelerate", "lightning"],
+    [
+        (with_closure, "torch"),
+        (with_accelerate, "accelerate"),
+        (with_accumulation, "accelerate"),
+        (with_lightning, "lightning"),
+    ],
+    ids=["closure", "accelerate", "accelerate accumulating", "lightning"],
 )
 def test_recipe_equals_the_plain_loop(cluster: Make, tmp_path: Path, program: Any, needs: str) -> None:
     if needs != "torch":
@@ -141,5 +160,52 @@ def test_recipe_equals_the_plain_loop(cluster: Make, tmp_path: Path, program: An
     job.wait()
     assert not job.errors()
     alone(plain, tmp_path, path=path)
+    assert sorted(line["main"] for line in job.lines("main")) in ([], [[False], [True]])
     for rank in range(2):
         assert ledger.distance(f"{path}.{rank}", path) < 1e-5
+
+
+def with_churn(tell: Tell, stop: str) -> None:
+    """A loop with accelerate that goes on until it is told to stop."""
+    import accelerate
+
+    import spotnik.accelerate
+
+    net, opt, schedule = begin()
+    accelerator = accelerate.Accelerator(cpu=True)
+    wrapped, optimizer, batches, scheduler = spotnik.accelerate.prepare(
+        accelerator, net, opt, loader(), schedule, seed=7, on_step=told(tell)
+    )
+    for _ in spotnik.torch.epochs(2000):
+        for x, y in batches:
+            step = spotnik.torch.job().running
+            assert step is not None
+            tell(begin=step.number, epoch=step.data_epoch, share=[(part.start, part.stop) for part in step.ranges])
+            optimizer.zero_grad()
+            accelerator.backward(nn.functional.cross_entropy(wrapped(x), y))
+            accelerator.clip_grad_norm_(wrapped.parameters(), 0.3)
+            optimizer.step()
+            scheduler.step()
+            if Path(stop).exists() and step.number >= int(Path(stop).read_text()):
+                final = torch.cat([p.detach().flatten() for p in net.parameters()])
+                tell(done=step.number, sum=float(final.double().sum()), lr=scheduler.get_last_lr()[0])
+                return
+
+
+def test_accelerate_with_kills_and_joins(cluster: Make, tmp_path: Path) -> None:
+    pytest.importorskip("accelerate", reason="accelerate is not installed")
+    job, stop = cluster(), tmp_path / "stop"
+    last = disturb(job, lambda: job.start(with_churn, stop=str(stop)), kills=3, stop=stop)
+    ends = job.lines("done")
+    assert len(ends) == 3 and ends[0] == ends[1] == ends[2]
+    assert ends[0]["done"] == last
+    ledger.check_every_sample_once(ledger.contributions(job), 192)
+
+
+def test_an_accelerator_of_several_is_refused() -> None:
+    pytest.importorskip("accelerate", reason="accelerate is not installed")
+    import spotnik.accelerate
+
+    several: Any = type("Accelerator", (), {"num_processes": 2})()
+    with pytest.raises(StateError, match="without --torchrun-env"):
+        spotnik.accelerate.prepare(several, *begin())

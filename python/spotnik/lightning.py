@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lightning: a Trainer that survives the loss of machines.
+
+    import spotnik.lightning
+    trainer = lightning.Trainer(strategy=spotnik.lightning.Strategy(), max_epochs=10)
+    trainer.fit(module, loader)
+
+Under ``spotnik run`` the members train together: the loader's batch_size is that of all of them, so that steps, epochs
+and schedules are those of one process. A member that joins late has the global step, the epoch and the schedule of the
+others. Without ``spotnik run`` the script is a job of one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any, Optional
+
+import torch
+
+from .errors import ArgumentError, LibraryError, StateError
+from .torch import hide_torchrun, prepare
+from .torch._feed import Feed
+from .torch._loader import Shard, shard
+from .torch._session import Session, current
+
+try:
+    from lightning.pytorch.strategies import SingleDeviceStrategy
+    from lightning.pytorch.trainer.states import TrainerFn
+    from lightning.pytorch.utilities.rank_zero import rank_zero_only  # type: ignore[attr-defined, unused-ignore]
+except ImportError as error:
+    raise LibraryError("spotnik.lightning needs lightning: pip install lightning") from error
+
+__all__ = ["Strategy"]
+
+_zero: Any = rank_zero_only  # whose attribute `rank` says who writes logs and warnings
+
+
+class Strategy(SingleDeviceStrategy):  # type: ignore[misc, unused-ignore]
+    """Trains together with the other members of the job. `settings` are those of :func:`spotnik.torch.prepare`.
+
+    Give ``checkpoint="DIR"`` to survive the loss of all members, in place of ``fit(ckpt_path=...)``. To Lightning each
+    member is a process by itself. Files are written, and progress is shown, by one of them (`is_global_zero`).
+    """
+
+    strategy_name = "spotnik"
+
+    def __init__(self, device: Optional[torch.device] = None, **settings: Any) -> None:
+        if "accumulate" in settings or settings.get("commit", "backward") != "backward":
+            raise ArgumentError("accumulation is Lightning's: say Trainer(accumulate_grad_batches=k)")
+        if settings.get("batch", "global") != "global" or settings.get("sync", "ssgd") not in (None, "ssgd"):
+            raise ArgumentError(
+                'Lightning plans its steps for one process, so Strategy() takes batch="global" and sync="ssgd" only; '
+                "for more samples in a step raise the batch_size of the loader"
+            )
+        hide_torchrun()
+        super().__init__(device=device or "cpu")
+        self._device = device
+        self._settings = settings
+        self._feed: Optional[_Feed] = None
+        self._slot = int(os.environ.get("SPOTNIK_SLOT", "0") or 0)
+        _zero.rank = self._slot
+
+    # ---- where it runs ----
+
+    @property
+    def root_device(self) -> torch.device:
+        """The device of this member: that given, else the one of its place on the host."""
+        if self._device is None:
+            accelerator: Any = self.accelerator
+            devices = accelerator.get_parallel_devices(accelerator.auto_device_count())
+            self._device = devices[self._slot % len(devices)]
+        return self._device
+
+    @property
+    def is_global_zero(self) -> bool:
+        """Is this the member that writes files? Another one when it is lost."""
+        step = self._feed.session.last_step if self._feed is not None else None
+        return (self._slot if step is None else step.rank) == 0
+
+    # ---- fit ----
+
+    def setup(self, trainer: Any) -> None:
+        """Make the optimisers, and their steps those of the job."""
+        super().setup(trainer)
+        if trainer.state.fn != TrainerFn.FITTING:
+            return
+        if trainer.limit_train_batches != 1.0 and not trainer.fast_dev_run:
+            raise ArgumentError("the job counts epochs of all data; leave limit_train_batches out, or give less data")
+        accumulate = int(trainer.accumulate_grad_batches)
+        assert self.lightning_module is not None
+        prepare(self.lightning_module, list(self.optimizers), accumulate=accumulate, **self._settings)
+
+    def load_checkpoint(self, *args: Any, **kwargs: Any) -> Any:
+        """Refused in fit(); to evaluate, as ever."""
+        if self.lightning_module is not None and self.lightning_module.trainer.state.fn == TrainerFn.FITTING:
+            raise StateError(
+                "ckpt_path is Lightning's, and knows neither the job nor which samples it has consumed; say "
+                'Strategy(checkpoint="DIR") instead, and start the same program again'
+            )
+        return super().load_checkpoint(*args, **kwargs)
+
+    def process_dataloader(self, dataloader: Any) -> Any:
+        """Share the training data; each member evaluates by itself, on all there is."""
+        assert self.lightning_module is not None
+        trainer = self.lightning_module.trainer
+        if trainer.state.fn != TrainerFn.FITTING or not trainer.training:
+            return dataloader
+        if self._feed is not None:
+            raise ArgumentError("a job consumes one data set: give fit() one training loader, which is not reloaded")
+        shared = dataloader if isinstance(dataloader, Shard) else shard(dataloader)
+        self._feed = _Feed(current(), shared, trainer)
+        return _Batches(self._feed, len(shared))
+
+    def on_train_start(self) -> None:
+        """Join the job, or found it."""
+        if self._feed is None:
+            raise ArgumentError("fit() was given no training loader")
+        self._feed.join()
+        self._look()
+
+    def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
+        """A step begins, perhaps."""
+        self._look()
+
+    def on_train_end(self) -> None:
+        """Leave the job: the module is an ordinary one again."""
+        if self._feed is not None:
+            self._look()
+            self._feed.session.close()
+
+    def teardown(self) -> None:
+        """The end, also after an exception."""
+        if self._feed is not None:
+            self._feed.session.close()
+            self._feed = None
+        super().teardown()
+
+    def _look(self) -> None:
+        """One member writes, whichever is first in the view."""
+        _zero.rank = 0 if self.is_global_zero else max(1, self._slot)
+
+
+class _Batches:
+    """What Lightning takes for its loader."""
+
+    def __init__(self, feed: _Feed, length: int) -> None:
+        self._feed = feed
+        self._length = length
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._feed.epoch()
+
+
+class _Feed(Feed):
+    """What a Trainer of Lightning asks for; keeps its counters where the job is."""
+
+    def __init__(self, session: Session, shared: Shard[Any], trainer: Any) -> None:
+        accumulate = int(trainer.accumulate_grad_batches)
+        super().__init__(session, shared, len(shared) // accumulate, accumulate)
+        self._trainer = trainer
+
+    def join(self) -> None:
+        """Begin the first step; Lightning has not begun the epoch."""
+        super().join()
+        self._stand_in(self.session.steps_done // self.updates, begun=0)
+
+    def enter(self, epoch: int) -> None:
+        """Lightning has begun an epoch: this one."""
+        if self._trainer.current_epoch != epoch:
+            self._stand_in(epoch, begun=1)
+
+    def _stand_in(self, epoch: int, begun: int) -> None:
+        progress = self._trainer.fit_loop.epoch_progress
+        for counter in (progress.current, progress.total):
+            _set(counter, epoch)
+            counter.ready = counter.started = epoch + begun
+
+    def at(self, steps: int) -> None:
+        """Batches and steps, where they are not what Lightning has counted: this member has joined, or come back."""
+        loop = self._trainer.fit_loop.epoch_loop
+        if steps != loop.global_step:
+            _set(loop.automatic_optimization.optim_progress.optimizer.step.total, steps)
+            _set(loop.manual_optimization.optim_step_progress.total, steps)
+            loop._batches_that_stepped = steps
+        batches = steps % self.updates * self.accumulate
+        fetcher = self._trainer.fit_loop._data_fetcher
+        if fetcher is not None and loop.batch_progress.current.ready != batches:
+            fetcher.fetched = batches
+            _set(loop.batch_progress.current, batches)
+
+
+def _set(progress: Any, count: int) -> None:
+    """All that a counter of Lightning's counts."""
+    for name in ("ready", "started", "processed", "completed"):
+        if hasattr(progress, name):
+            setattr(progress, name, count)

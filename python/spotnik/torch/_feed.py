@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mini-batches for a framework that counts updates, epochs and batches itself: a Trainer of Hugging Face or Lightning.
+
+An epoch of such a framework is a fixed number of updates. Where this member stands in it is a function of the steps
+that the job has committed, so all members evaluate and save after the same step, and one that has joined late has a
+short first epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ..errors import DoneError, StateError
+from ..job import Step
+from ._exchange import pairs
+from ._loader import Shard
+from ._sampler import pieces
+from ._session import Session
+
+
+class Feed:
+    """Gives the framework the mini-batches of this member's shares, a step after the other.
+
+    `updates` make an epoch, of `accumulate` mini-batches each. With `mean`, each mini-batch weighs by its samples.
+    """
+
+    def __init__(self, session: Session, shard: Shard[Any], updates: int, accumulate: int, mean: bool = True) -> None:
+        self.session = session
+        self.updates = updates
+        self.accumulate = accumulate
+        self._shard = shard
+        self._mean = mean
+
+    def join(self) -> None:
+        """Begin the first step, with the state of the others."""
+        self.at(self.session.steps_done)
+
+    def at(self, steps: int) -> None:
+        """The framework is to know that the job has committed so many steps."""
+
+    def is_over(self, steps: int) -> bool:
+        """Has the framework taken all its steps?"""
+        return False
+
+    def enter(self, epoch: int) -> None:
+        """The framework is to know that this epoch begins, or goes on."""
+
+    def count(self, steps: int) -> int:
+        """Mini-batches of the step after so many."""
+        return self.accumulate
+
+    def epoch(self) -> Iterator[Any]:
+        """The rest of an epoch."""
+        session, epoch = self.session, -1
+        while not self.is_over(session.steps_done):
+            if epoch >= 0 and session.steps_done // self.updates != epoch:
+                return
+            try:
+                step = session.begin()
+            except DoneError:
+                return
+            done = step.number - 1  # more than before, where steps had nothing for this member
+            if epoch >= 0 and done // self.updates != epoch:
+                return  # the step goes on in the next epoch, after what the framework does at the end of this one
+            if epoch < 0:
+                epoch = done // self.updates
+                self.enter(epoch)
+            self.at(done)
+            count = self.count(done)
+            session.options.accumulate = session.gradients.accumulate = count
+            yield from self._mini_batches(step, count)
+
+    def _mini_batches(self, step: Step, count: int) -> Iterator[Any]:
+        session = self.session
+        share = pieces(session.position[0], pairs(step), count, self._shard.samples)
+        if step.sample_count and self._mean:
+            session.gradients.scales = [piece.scale for piece in share]
+        for piece in share:
+            yield self._shard.load(session, step, piece)
+        if session.step is step and session.gradients.passes < count:
+            raise StateError("the Trainer came for another step without backward() on all mini-batches of the last one")

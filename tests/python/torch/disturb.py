@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A job of three whose members are killed and replaced while they train; then it is told when to stop."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+from cluster import LIMIT_S, Cluster, Member
+
+
+def disturb(job: Cluster, start: Callable[[], Member], kills: int, stop: Path) -> int:
+    """Kill one every few steps and start a new one, which takes its part before the next; returns the last step.
+
+    The file `stop` is to hold that step, once nobody is killed any more; members tell of their steps.
+    """
+    chance, due = random.Random(3), 8
+    killed: list[Member] = []  # some of whose words may still come
+    for _ in range(3):
+        start()
+    for _, line in job.events(2 * LIMIT_S):
+        running = [m for m in job.members if m.running and m not in killed]
+        active = [m for m in running if any("step" in told for told in m.lines)]
+        if line.get("step", 0) < due or len(active) < 3:
+            continue
+        if kills:
+            killed.append(chance.choice(active))
+            job.kill(killed[-1])
+            start()
+            kills, due = kills - 1, line["step"] + 8
+        elif not stop.exists():
+            new = stop.with_suffix(".new")
+            new.write_text(str(line["step"] + 100))  # which none of them has reached
+            new.rename(stop)
+    assert not job.errors()
+    assert kills == 0
+    return int(stop.read_text())

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lightning with spotnik.lightning.Strategy: alone, with three, and with kills; each sample once, equal bits."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ledger
+import pytest
+import torch
+from cluster import Cluster, Member, Tell, alone
+from disturb import disturb
+from programs import SAMPLES, data, network
+from test_features import told
+from torch import nn
+from torch.utils.data import DataLoader, Subset
+
+import spotnik.torch as spotnik
+from spotnik import ArgumentError, StateError
+
+lightning = pytest.importorskip("lightning", reason="lightning is not installed")
+
+Make = Callable[..., Cluster]
+EPOCHS, BATCH = 4, 20
+
+
+class Task(lightning.LightningModule):  # type: ignore[misc, unused-ignore]
+    """A module as people write it; it also tells of shares, evaluations and where Lightning stands."""
+
+    def __init__(self, tell: Tell, stop: Path) -> None:
+        super().__init__()
+        self.net = network(dtype=torch.float32)
+        self.tell = tell
+        self.stop = stop  # holds the step to stop after, once the test has seen enough
+
+    def training_step(self, batch: Any, _: int) -> torch.Tensor:
+        step = spotnik.job().running
+        assert step is not None and self.global_step == step.number - 1
+        return nn.functional.cross_entropy(self.net(batch[0]), batch[1])
+
+    def validation_step(self, batch: Any, _: int) -> None:
+        self.log("loss", nn.functional.cross_entropy(self.net(batch[0]), batch[1]))
+
+    def configure_optimizers(self) -> Any:
+        optimizer = torch.optim.Adam(self.parameters(), lr=0.01)
+        schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.999)
+        return [optimizer], [{"scheduler": schedule, "interval": "step"}]
+
+    def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
+        step = spotnik.job().running
+        assert step is not None
+        share = [(part.start, part.stop) for part in step.ranges]
+        self.tell(begin=step.number, epoch=step.data_epoch, share=share)
+
+    def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
+        if self.stop.exists() and self.global_step >= int(self.stop.read_text()):
+            self.trainer.should_stop = True
+
+    def on_validation_end(self) -> None:
+        if not self.trainer.sanity_checking:
+            self.tell(evaluated=self.global_step, at=self.current_epoch)
+
+    def on_save_checkpoint(self, checkpoint: Any) -> None:
+        if self.trainer.is_global_zero:
+            self.tell(saved=checkpoint["global_step"])
+
+
+def train(
+    tell: Tell, folder: str, accumulate: int = 1, epochs: int = EPOCHS, stop: str = "none", **settings: Any
+) -> None:
+    from spotnik.lightning import Strategy
+
+    task = Task(tell, Path(stop))
+    trainer = lightning.Trainer(
+        accelerator="cpu",
+        strategy=Strategy(seed=7, on_step=told(tell), **settings),
+        max_epochs=epochs,
+        accumulate_grad_batches=accumulate,
+        gradient_clip_val=0.3,
+        default_root_dir=folder,
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
+    loader = DataLoader(data(torch.float32), batch_size=BATCH, shuffle=True)
+    trainer.fit(task, loader, DataLoader(Subset(data(torch.float32), range(40)), batch_size=20))
+    final = torch.cat([p.detach().flatten() for p in task.parameters()])
+    rate = trainer.optimizers[0].param_groups[0]["lr"]
+    tell(done=trainer.global_step, epochs=trainer.current_epoch, lr=rate, sum=float(final.double().sum()))
+
+
+def steps_of(accumulate: int) -> int:
+    return -(-SAMPLES // (BATCH * accumulate))
+
+
+@pytest.mark.parametrize("accumulate", [1, 3])
+def test_three_members_train_as_one(cluster: Make, tmp_path: Path, accumulate: int) -> None:
+    job = cluster()
+    job.gather(3)
+    for number in range(3):
+        job.start(train, folder=str(job.folder / f"out{number}"), accumulate=accumulate)
+    job.wait()
+    assert not job.errors()
+    (tmp_path / "alone").mkdir()
+    calm = alone(train, tmp_path / "alone", folder=str(tmp_path / "alone" / "out"), accumulate=accumulate)
+    ends = job.lines("done")
+    assert len(ends) == 3 and ends[0] == ends[1] == ends[2]
+    assert ends[0]["done"] == calm[-1]["done"] == EPOCHS * steps_of(accumulate)
+    assert ends[0]["epochs"] == EPOCHS
+    assert ends[0]["lr"] == calm[-1]["lr"]
+    assert ends[0]["sum"] == pytest.approx(calm[-1]["sum"], abs=1e-3)
+    evaluated = [[line["evaluated"] for line in member.lines if "evaluated" in line] for member in job.members]
+    assert evaluated == [[steps_of(accumulate) * epoch for epoch in range(1, EPOCHS + 1)]] * 3
+    saved = [line["saved"] for line in job.lines("saved")]  # one member writes files
+    assert saved == [steps_of(accumulate) * epoch for epoch in range(1, EPOCHS + 1)]
+    assert len(list(job.folder.glob("out*/**/*.ckpt"))) == 1
+    assert ledger.check_every_sample_once(ledger.contributions(job), SAMPLES) == EPOCHS - 1
+
+
+@pytest.mark.parametrize("settings", [{"accumulate": 2}, {"batch": "per_member"}, {"sync": "sma"}, {"commit": "step"}])
+def test_what_lightning_plans_otherwise_is_refused(settings: dict[str, Any]) -> None:
+    from spotnik.lightning import Strategy
+
+    with pytest.raises(ArgumentError, match=r"accumulate_grad_batches|raise the batch_size"):
+        Strategy(**settings)
+
+
+@pytest.mark.parametrize(
+    ("trainer", "fit", "says"),
+    [
+        ({}, {"ckpt_path": "some.ckpt"}, r'say Strategy\(checkpoint="DIR"\) instead'),
+        ({"limit_train_batches": 0.5}, {}, "leave limit_train_batches out"),
+    ],
+    ids=["ckpt_path", "limit"],
+)
+def test_what_the_job_decides_is_refused(
+    trainer: dict[str, Any], fit: dict[str, Any], says: str, tmp_path: Path
+) -> None:
+    from spotnik.lightning import Strategy
+
+    made = lightning.Trainer(
+        accelerator="cpu", strategy=Strategy(), logger=False, enable_checkpointing=False, max_epochs=1, **trainer
+    )
+    with pytest.raises((ArgumentError, StateError), match=says):
+        made.fit(Task(lambda **_: None, tmp_path / "none"), DataLoader(data(torch.float32), batch_size=BATCH), **fit)
+
+
+def test_kills_and_joins_change_nothing_but_the_members(cluster: Make, tmp_path: Path) -> None:
+    job, numbers, stop = cluster(), itertools.count(), tmp_path / "stop"
+
+    def start() -> Member:
+        return job.start(train, folder=str(job.folder / f"out{next(numbers)}"), epochs=2000, stop=str(stop))
+
+    last = disturb(job, start, kills=3, stop=stop)
+    ends = job.lines("done")
+    assert len(ends) == 3
+    assert ends[0] == ends[1] == ends[2]
+    assert ends[0]["done"] == last
+    ledger.check_every_sample_once(ledger.contributions(job), SAMPLES)
+    evaluated = [line for line in job.lines("evaluated") if line["evaluated"] != ends[0]["done"]]
+    assert evaluated and all(line["evaluated"] == (line["at"] + 1) * steps_of(1) for line in evaluated)
