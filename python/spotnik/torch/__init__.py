@@ -61,6 +61,8 @@ __all__ = [
     "share_hash",
     "size",
     "step",
+    "tell",
+    "told",
 ]
 
 
@@ -78,6 +80,7 @@ def prepare(
     sparse: str = "error",
     seed: Optional[int] = None,
     rng: bool = True,
+    metrics: Sequence[str] = (),
     checkpoint: Optional[str] = None,
     config: Optional[Config] = None,
     on_step: Optional[Callable[[StepReport], None]] = None,
@@ -117,6 +120,8 @@ def prepare(
         seed: of the shuffling; default: the founder's torch.initial_seed().
         rng: seed PyTorch's generators at each step, by job, step and share, so that no two members draw the same
             numbers and a step repeated is the same step.
+        metrics: names of numbers that :func:`tell` gives to a step and :func:`told` has afterwards: their means over
+            all its samples. The same on every member.
         checkpoint: directory, shared by all members, for surviving the loss of all of them.
         config: settings of the job; default: from the environment (``spotnik run`` sets it).
         on_step: called after each step that was committed and applied.
@@ -149,6 +154,7 @@ def prepare(
         sparse=sparse,
         seed=seed,
         rng=rng,
+        metrics=metrics,
         checkpoint=checkpoint,
         config=config,
         on_step=on_step,
@@ -295,6 +301,24 @@ def observe(name: str, value: object) -> None:
     session = find()
     if session is not None and session.last_step is not None:
         session.open().observe(name, float(value))  # type: ignore[arg-type]
+
+
+def tell(name: str, value: object) -> None:
+    """Give the running step a number, ``spotnik.tell("loss", loss)``: before backward() of the loss, or after forward.
+
+    Told after backward(), it goes with the next step. Several values in a step (accumulation) are averaged. A tensor of
+    one element will do; it is read at the end of backward. Raises ArgumentError for a name not in prepare(metrics=...).
+    """
+    current().metrics.tell(name, value)
+
+
+def told(name: str) -> float:
+    """The mean of what members told in the last step, weighted by their samples: the same bits on all of them.
+
+    So it may decide what the loop does: stop, say. It costs no step and no wait. NaN when nobody told it. Under
+    strategies in which members run apart it is of the step before.
+    """
+    return current().metrics.told(name)
 
 
 def leave() -> None:

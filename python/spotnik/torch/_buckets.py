@@ -22,7 +22,7 @@ from ..errors import ArgumentError, LimitError
 FIRST_BYTES = 1 << 20
 ALONE_BYTES = 1 << 20  #: a gradient of so many bytes travels alone,
 ALONE_MAX = 120  #: as long as there are not more of them
-BUCKETS_MAX = 240  #: of 256; the others are for what travels beside the gradients
+BUCKETS_MAX = 229  #: of 256; the others are for what travels beside the gradients
 
 #: The type in which a gradient is summed: 16-bit types are summed in 32 bits.
 WIRE_TYPE = {

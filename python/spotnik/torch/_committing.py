@@ -22,6 +22,10 @@ class Committing(Joining):
         """Does this member contribute nothing to the step?"""
         return step.replay or step.share >= step.shares or (self.data is not None and step.sample_count == 0)
 
+    def _weight_of(self, step: Step) -> int:
+        """What this member's word weighs in the step: its samples, where they are counted."""
+        return 0 if self._is_idle(step) else step.sample_count or 1
+
     def _commit(self) -> None:
         step, job = self.step, self.job
         if step is None or job is None:
@@ -30,6 +34,7 @@ class Committing(Joining):
         used = self.gradients.send_rest()
         if not self.solo:
             self._exchange.send(job, step, used, self._is_idle(step), self._known)
+            self.metrics.send(job, self._weight_of(step))
         try:
             committed = job.step_commit()
         except MismatchError as error:
@@ -61,6 +66,7 @@ class Committing(Joining):
 
     def _adopt_own(self, step: Step, used: list[int]) -> None:
         self.replica.buffers.keep()
+        self.metrics.keep(self._weight_of(step))
         self._adopt_totals(step.sample_count, 1, share_hash(step.number, pairs(step)))
         self.gradients.finish(used)
         self._pending = set(range(len(self.optimizers)))
@@ -72,6 +78,7 @@ class Committing(Joining):
     def _adopt_common(self) -> Common:
         """Take over what the step says, but for gradients."""
         common = self._exchange.receive()
+        self.metrics.receive()
         self._adopt_leaves(common.numbers)
         self.replica.buffers.adopt(common.wholes, common.buffers_changed)
         self._check_inside(common.inside)

@@ -21,6 +21,7 @@ from ._exchange import Exchange
 from ._ghost import depends_on_share
 from ._gradients import Gradients
 from ._leaves import Stateful
+from ._metrics import Metrics
 from ._options import Data, Options
 from ._replica import CONSUMED, DATA_EPOCH, SEED, Replica, Watch
 from ._schedules import hold_at_end
@@ -44,6 +45,7 @@ class Joining:
         self.watch = Watch(model, optimizers)
         trained = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
         self.gradients = Gradients(trained, options.bucket_mb, options.accumulate, options.sparse, self._commit)
+        self.metrics = Metrics(options.metrics)
         self.data: Optional[Data] = None
         self.job: Optional[Job] = None
         self.solo = False

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Optional, Union
 
 from ..job import Config
@@ -46,6 +46,7 @@ class Options:
     sparse: str
     seed: Optional[int]
     rng: bool
+    metrics: Sequence[str]
     checkpoint: Optional[str]
     config: Optional[Config]
     on_step: Optional[Callable[[StepReport], None]]

@@ -109,6 +109,9 @@ class SteppingSession(Session):
             return super()._is_idle(step)
         return step.replay or self._watches
 
+    def _weight_of(self, step: Step) -> int:
+        return 0 if self._is_idle(step) else self._weight or 1
+
     def _repeat(self) -> None:
         own = self.optimizers[self.turn]
         if not self._excluded:

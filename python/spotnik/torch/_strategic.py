@@ -56,6 +56,7 @@ class StrategicSession(Session):
         if self.strategy.apart and not self.solo and self.job is not None:
             ones = [1] * len(self.gradients.slots)
             self._exchange.send(self.job, step, ones, self._is_idle(step), self._known, with_buffers=False)
+            self.metrics.send(self.job, self._weight_of(step))
 
     # ---- commit ----
 
@@ -78,6 +79,7 @@ class StrategicSession(Session):
         apart = self.strategy.apart
         if not self.solo and not apart:
             self._exchange.send(job, step, self._used, self._is_idle(step), self._known)
+            self.metrics.send(job, self._weight_of(step))
         self._optimising = True
         try:
             committed = self.strategy.step()
@@ -93,6 +95,7 @@ class StrategicSession(Session):
         if apart or self.solo:
             self.replica.buffers.keep()
         if self.solo:
+            self.metrics.keep(self._weight_of(step))
             self._adopt_totals(step.sample_count, 1, share_hash(step.number, pairs(step)))
         else:
             self._adopt_common()

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers of the program's own that travel with a step: prepare(metrics=(...)), tell() and told().
+
+No step of their own, no wait: the sums of all members come with the averaged gradients. Decides nothing about when.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+
+from .._native import Dtype, Op
+from ..errors import ArgumentError
+from ..job import Job
+
+_BUCKET = 229  # behind those of gradients, before those of the library
+_MOST = 64
+
+
+class Metrics:
+    """What this member has told in the running step, and what all have told in the last one."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        if isinstance(names, str) or len(set(names)) != len(names) or len(names) > _MOST:
+            raise ArgumentError(f'metrics is a list of different names, at most {_MOST}: metrics=("loss",)')
+        self.names = list(names)
+        self._told: dict[str, list[object]] = {name: [] for name in self.names}
+        self._last = dict.fromkeys(self.names, math.nan)
+        self._sums = torch.zeros(2 * len(self.names), dtype=torch.float64)
+
+    def _check(self, name: str) -> None:
+        if name not in self._last:
+            known = ", ".join(self.names) or "none"
+            raise ArgumentError(f"{name!r} is not among the metrics ({known}); say prepare(..., metrics=({name!r},))")
+
+    def tell(self, name: str, value: object) -> None:
+        """A value for the running step; several of them are averaged."""
+        self._check(name)
+        self._told[name].append(value.detach() if isinstance(value, torch.Tensor) else value)
+
+    def told(self, name: str) -> float:
+        """The mean over the samples of the last step; NaN when nobody told."""
+        self._check(name)
+        return self._last[name]
+
+    def send(self, job: Job, weight: int) -> None:
+        """Let it travel, weighted; a weight of 0 says nothing."""
+        if not self.names:
+            return
+        self._gather(weight)
+        job.allreduce_start(_BUCKET, self._sums.data_ptr(), self._sums.numel(), Dtype.F64, Op.SUM, self._sums)
+
+    def receive(self) -> None:
+        """The step is committed: what all have told."""
+        pairs = self._sums.view(-1, 2).tolist()
+        self._last = {name: total / weight if weight else math.nan for name, (total, weight) in zip(self.names, pairs)}
+
+    def keep(self, weight: int) -> None:
+        """The same for a member that is alone."""
+        self._gather(weight)
+        self.receive()
+
+    def _gather(self, weight: int) -> None:
+        self._sums.zero_()
+        for number, name in enumerate(self.names):
+            values, self._told[name] = self._told[name], []
+            if values and weight:
+                mean = sum(float(value) for value in values) / len(values)  # type: ignore[arg-type]
+                self._sums[2 * number], self._sums[2 * number + 1] = mean * weight, weight
