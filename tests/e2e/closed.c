@@ -21,7 +21,7 @@
 #include "cluster.h"
 #include "spotnik/spotnik.h"
 
-enum { FILES = 300, FURTHER = 50, LIMIT_S = 60 };
+enum { FILES = 300, FURTHER = 50, TOGETHER = 4, LIMIT_S = 60 };
 
 static struct {
     uint64_t closed_at;  /* the step committed last by the one that closes, 0: not yet */
@@ -94,11 +94,13 @@ static void be_member(bool closes)
         if (ended && step >= ended + FURTHER)
             exit(spotnik_leave(job) ? 1 : 0);
     }
-    spotnik_job_status status = { 0 };
-    while (step < after || status.size < members) {
+    /* A member that has just come in may lack the result of one step, which only the others have: that is handed over first. */
+    for (int together = 0; step < after || together < TOGETHER;) {
+        spotnik_job_status status;
         if (step_once(job, g, &step))
             exit(1);
         spotnik_status(job, &status);
+        together = status.size == members ? together + 1 : 0;
     }
     close_behind_its_back(file);
     told->closed_at = step;
