@@ -27,7 +27,7 @@ def ghost_batchnorm(model: Model, samples: int) -> Model:
         raise ArgumentError(f"BatchNorm needs groups of 2 samples or more, not {samples}")
     for module in model.modules():
         if isinstance(module, _BatchNorm) and not isinstance(module, torch.nn.SyncBatchNorm):
-            module.forward = _Ghost(module, samples)  # type: ignore[method-assign,assignment]
+            module.forward = _Ghost(module, samples)  # type: ignore[method-assign, assignment, unused-ignore]
     return model
 
 
@@ -45,7 +45,7 @@ def bear_lone_samples(model: torch.nn.Module) -> None:
     for module in model.modules():
         if depends_on_share(module) and not isinstance(module, torch.nn.SyncBatchNorm):
             if not isinstance(module.forward, _Lone):
-                module.forward = _Lone(module)  # type: ignore[method-assign,assignment]
+                module.forward = _Lone(module)  # type: ignore[method-assign, assignment, unused-ignore]
 
 
 class _Lone:

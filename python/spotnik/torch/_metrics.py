@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -26,7 +27,7 @@ class Metrics:
         if isinstance(names, str) or len(set(names)) != len(names) or len(names) > _MOST:
             raise ArgumentError(f'metrics is a list of different names, at most {_MOST}: metrics=("loss",)')
         self.names = list(names)
-        self._told: dict[str, list[object]] = {name: [] for name in self.names}
+        self._told: dict[str, list[Any]] = {name: [] for name in self.names}
         self._last = dict.fromkeys(self.names, math.nan)
         self._sums = torch.zeros(2 * len(self.names), dtype=torch.float64)
 
@@ -67,5 +68,5 @@ class Metrics:
         for number, name in enumerate(self.names):
             values, self._told[name] = self._told[name], []
             if values and weight:
-                mean = sum(float(value) for value in values) / len(values)  # type: ignore[arg-type]
+                mean = math.fsum(float(value) for value in values) / len(values)
                 self._sums[2 * number], self._sums[2 * number + 1] = mean * weight, weight
