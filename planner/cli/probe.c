@@ -26,7 +26,8 @@
 #define SELF "/proc/self/exe"
 
 struct bench {
-    char folder[256], peers[300], key[300], log[300], asked[300]; /* what the job printed, and `spotnik status` */
+    char folder[256], peers[300], key[300];
+    char log[300], asked[300]; /* what the job printed; what our own questions did */
     pid_t run;
 };
 
@@ -49,7 +50,7 @@ static void doze(double seconds)
     poll(NULL, 0, (int)(seconds * 1000));
 }
 
-/* Runs this program with other words; its output goes to `to` and its complaints to `complaints`, or both there. */
+/* Runs this program with other words; its output goes to `to`, its complaints to the file, or both there. */
 static pid_t start(const char *complaints, char *const *words, int to)
 {
     pid_t pid = fork();
