@@ -25,12 +25,14 @@ when the mean stated chance lies in the interval, and within 10 points of what c
     for tested, learned, stride, extra, what in (
             ("2023", "2022", "17h", (), "nine places of February 2023 (V100), by regimes of October 2022 (K80 and V100)"),
             ("2022", "2023", "17h", (), "eight places of October 2022, by regimes of February 2023"),
-            ("april", "2022", "5h", (), "four places of April 2023 (V100; one week), by regimes of October 2022"),
+            ("april", "2022 2023", "5h", (), "four places of April 2023 (V100; one week), by regimes of October 2022 and February 2023"),
+            ("april", "2022", "5h", (), "the same week, by regimes of October 2022 alone"),
             ("2023", "2022", "17h", ("--unknown",), "February 2023 as if nothing had been seen of any place"),
             ("2023", "2022", "24h", (), "February 2023, all starts at the same hour of the day")):
-        words = a.calibration_words(sets[tested], sets[learned], "--stride", stride, *extra)
-        plot = [] if extra or stride == "24h" else ["--plot", os.path.join(folder, f"plan_calibration_{tested}.svg")]
-        shown = (f"spotnik backtest --calibration --windows {tested}... --climates {learned}... --stride {stride}"
+        months = learned.split()
+        words = a.calibration_words(sets[tested], [name for month in months for name in sets[month]], "--stride", stride, *extra)
+        plot = [] if extra or stride == "24h" or (tested, learned) == ("april", "2022") else ["--plot", os.path.join(folder, f"plan_calibration_{tested}.svg")]
+        shown = (f"spotnik backtest --calibration --windows {tested}... --climates {' '.join(f'{month}...' for month in months)} --stride {stride}"
                  + "".join(f" {word}" for word in extra))
         out += [f"### {what[0].upper() + what[1:]}", "", f"`{shown}`", "", *p.run(*words, *plot).stdout.strip().split("\n"), ""]
         if plot:

@@ -44,7 +44,7 @@ static void batch_fill(struct batch *b, const struct text *text, const spotnik_s
     uint64_t samples = text->length - T, order = mix(seed) + 16 * step->data_epoch;
 
     if (step->sample_count > b->capacity)
-        fail("a share is larger than the batch; give every member the same --batch");
+        fail("a share is larger than two batches; give every member the same --batch");
     b->n = 0;
     for (uint32_t r = 0; r < step->range_count; r++)
         for (uint64_t i = step->samples[r].begin; i < step->samples[r].end; i++, b->n++) {
@@ -427,7 +427,8 @@ static void prepare(struct trainer *t)
     t->text_hash = text_hash(&t->text);
     t->adam.powers[0] = t->adam.powers[1] = 1;
     weights_init(&t->w, t->seed);
-    if (!batch_new(&t->batch, t->batch_size > 8 ? t->batch_size : 8)) /* one member may get the whole batch */
+    /* one member may get the whole step: a batch, and as much again that lost members have left */
+    if (!batch_new(&t->batch, 2 * (t->batch_size > 8 ? t->batch_size : 8)))
         fail("out of memory; use a smaller --batch");
 }
 

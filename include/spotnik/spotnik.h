@@ -129,7 +129,8 @@ typedef struct spotnik_config {
     uint32_t members_min;        /**< SPOTNIK_MIN: step_begin waits until the view has so many. Default 1 */
     uint32_t members_max;        /**< SPOTNIK_MAX: joiners wait while the view has so many. Default 256 */
     uint64_t samples;            /**< samples in one epoch of data; 0: no ledger, step.samples is empty */
-    uint64_t batch;              /**< global mini-batch: samples a step consumes over all members together */
+    uint64_t batch;              /**< global mini-batch: samples a step consumes over all members together; up to twice as
+                                      many after a loss, when those of the lost come on top */
     uint64_t steps_max;          /**< step_begin returns SPOTNIK_ERR_DONE after so many committed steps; 0: never */
     uint64_t silence_floor_ns;   /**< SPOTNIK_SILENCE_MS: least silence that counts as loss. Default 250 ms, three times that
                                       towards members of the same host, whose death is proven faster otherwise */
@@ -170,7 +171,8 @@ typedef struct spotnik_step {
     uint64_t view_epoch;         /**< epoch of the view in which the step was begun */
     uint32_t rank, size;         /**< position in that view and its length */
     uint64_t data_epoch;         /**< which pass over the data, from 0: seed your shuffle with it */
-    uint64_t sample_count;       /**< samples in this member's share: the sum of the ranges. May be 0 */
+    uint64_t sample_count;       /**< samples in this member's share: the sum of the ranges. May be 0, and twice the batch:
+                                      samples of lost members come on top of a step's own */
     uint32_t range_count;
     spotnik_range samples[SPOTNIK_RANGES_MAX]; /**< the share: indices into the (shuffled) epoch of data */
     uint32_t replay;             /**< 1: a joiner repeating a committed step; the share is empty, the result is the

@@ -26,7 +26,8 @@
 #define SELF "/proc/self/exe"
 
 struct bench {
-    char folder[256], peers[300], key[300], log[300];
+    char folder[256], peers[300], key[300];
+    char log[300], asked[300]; /* what the job printed; what our own questions did */
     pid_t run;
 };
 
@@ -49,14 +50,14 @@ static void doze(double seconds)
     poll(NULL, 0, (int)(seconds * 1000));
 }
 
-/* Runs this program with other words; its output goes to `to`, its complaints to the log. */
-static pid_t start(const struct bench *bench, char *const *words, int to)
+/* Runs this program with other words; its output goes to `to`, its complaints to the file, or both there. */
+static pid_t start(const char *complaints, char *const *words, int to)
 {
     pid_t pid = fork();
 
     if (pid)
         return pid;
-    int log = open(bench->log, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    int log = open(complaints, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
     dup2(to < 0 ? log : to, STDOUT_FILENO);
     dup2(log, STDERR_FILENO);
     execv(SELF, words);
@@ -111,9 +112,10 @@ static int bench_make(struct bench *bench, struct spotnik_fault *fault)
     snprintf(bench->peers, sizeof(bench->peers), "file:%s/peers", bench->folder);
     snprintf(bench->key, sizeof(bench->key), "%s/key", bench->folder);
     snprintf(bench->log, sizeof(bench->log), "%s/log", bench->folder);
+    snprintf(bench->asked, sizeof(bench->asked), "%s/asked", bench->folder);
     snprintf(directory, sizeof(directory), "%s/peers", bench->folder);
     char *const words[] = { (char *)"spotnik", (char *)"key", bench->key, NULL };
-    if (mkdir(directory, 0700) || !mark_fresh(directory) || finish(start(bench, words, -1)))
+    if (mkdir(directory, 0700) || !mark_fresh(directory) || finish(start(bench->log, words, -1)))
         return complain(bench, "cannot make a key for the job", fault);
     return 0;
 }
@@ -172,7 +174,7 @@ static int job_start(struct bench *bench, const struct spotnik_probe_order *orde
     }
     words[used] = NULL;
     setenv("SPOTNIK_BATCH", batch, 1);
-    bench->run = start(bench, words, -1);
+    bench->run = start(bench->log, words, -1);
     while (used-- > first)
         free(words[used]);
     return bench->run > 0 ? 0 : spotnik_fault_set(fault, "cannot start the job: %s", strerror(errno));
@@ -205,7 +207,7 @@ static json_t *ask(const struct bench *bench, const char *peers)
 
     if (pipe2(ends, O_CLOEXEC))
         return NULL;
-    pid_t pid = start(bench, words, ends[1]);
+    pid_t pid = start(bench->asked, words, ends[1]);
     close(ends[1]);
     FILE *answer = fdopen(ends[0], "r");
     json_t *json = answer ? json_loadf(answer, 0, NULL) : NULL;
@@ -365,8 +367,9 @@ static int lose(struct bench *bench, struct spotnik_probe *probe, struct spotnik
         return complain(bench, "no worker could be found to be killed", fault);
     double killed_s = now_s();
     kill((pid_t)pid, SIGKILL);
-    for (double until_s = killed_s + LOSS_LIMIT_S; now_s() < until_s; doze(LOOK_AGAIN_MS / 1000.0)) {
-        json_t *json = job_runs(bench) ? ask(bench, survivor) : NULL;
+    for (double until_s = killed_s + LOSS_LIMIT_S; job_runs(bench) && now_s() < until_s;
+         doze(LOOK_AGAIN_MS / 1000.0)) {
+        json_t *json = ask(bench, survivor);
         bool over = change_find(json, "lost", killed_s, &lost_s, &probe->recover_s)
                     && change_find(json, "joined", killed_s, &joined_s, &probe->join_s);
         json_decref(json);

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HOURS_DOUBT 4.0     /* ends that count as much as what regimes say of a part of the day */
+#define HOURS_DOUBT 2.0     /* ends that count as much as what regimes say of a part of the day */
+#define HOURS_ROUNDS 3      /* the filter needs the hours, and the hours its beliefs */
 #define SWITCHES_MAX 100000 /* changes of regime in one stretch without a change of capacity */
 
 const unsigned spotnik_weather_ages[SPOTNIK_AGES - 1] = { 2, 4, 8, 18, 48 };
@@ -50,6 +51,11 @@ static size_t hours_of(unsigned tick_of_day)
     return tick_of_day % SPOTNIK_TICKS_A_DAY * SPOTNIK_HOURS / SPOTNIK_TICKS_A_DAY;
 }
 
+static double by_hours(double end, double factor)
+{
+    return factor == 1 ? end : -expm1(log1p(-end) * factor);
+}
+
 /* Ends that were seen, and that the regimes would have had, by part of the day. */
 struct day {
     double seen[2][SPOTNIK_HOURS], expected[2][SPOTNIK_HOURS];
@@ -65,20 +71,43 @@ static void day_count(struct day *day, const struct spotnik_weather *weather, co
         day->expected[up][hours] += belief[r] * weather->end[r][up][bucket];
 }
 
-/* One tick of the filter: what happened at its end, then where the regime may have gone. */
-static void follow(const struct spotnik_weather *weather, double *belief, bool up, unsigned age, bool ended)
+/* One tick of the filter: what happened at its end, then where the regime may have gone. Ends are `factor`
+ * times as likely in this part of the day. */
+static void follow(const struct spotnik_weather *weather, double *belief, bool up, unsigned age, bool ended,
+                   double factor)
 {
     double next[SPOTNIK_REGIMES_MAX] = { 0 }, total = 0;
     size_t bucket = spotnik_weather_bucket(age);
 
     for (size_t r = 0; r < weather->regimes; r++) {
-        double end = weather->end[r][up][bucket], weight = belief[r] * (ended ? end : 1 - end);
+        double end = by_hours(weather->end[r][up][bucket], factor),
+               weight = belief[r] * (ended ? end : 1 - end);
         for (size_t to = 0; to < weather->regimes; to++)
             next[to] += weight * weather->go[r][to];
         total += weight;
     }
     for (size_t r = 0; r < weather->regimes; r++)
         belief[r] = total > 0 ? next[r] / total : weather->share[r];
+}
+
+/* Follows the ticks with the hours of `outlook`, and counts what its regimes expected without them. */
+static void follow_all(const struct spotnik_weather *weather, const unsigned char *ticks, size_t count,
+                       struct spotnik_outlook *outlook, struct day *day)
+{
+    unsigned age = 0;
+
+    memcpy(outlook->belief, weather->share, sizeof(outlook->belief));
+    for (size_t i = 0; i + 1 < count; i++) {
+        bool up = ticks[i], ended = ticks[i + 1] != ticks[i];
+        unsigned tick = (unsigned)(i % SPOTNIK_TICKS_A_DAY);
+        day_count(day, weather, outlook->belief, tick, up, age, ended);
+        follow(weather, outlook->belief, up, age, ended, outlook->hours[up][hours_of(tick)]);
+        age = ended ? 0 : age + 1;
+    }
+    outlook->up_known = true;
+    outlook->up = ticks[count - 1];
+    outlook->age_ticks = age;
+    outlook->tick_of_day = (unsigned)((count - 1) % SPOTNIK_TICKS_A_DAY);
 }
 
 struct spotnik_outlook spotnik_outlook_after(const struct spotnik_weather *weather,
@@ -88,20 +117,10 @@ struct spotnik_outlook spotnik_outlook_after(const struct spotnik_weather *weath
     struct spotnik_outlook outlook = spotnik_outlook_unknown(weather);
     size_t count;
     unsigned char *ticks = spotnik_weather_ticks(trace, machines, until_s, &count);
-    struct day day = { 0 };
-    unsigned age = 0;
 
-    for (size_t i = 0; i + 1 < count; i++) {
-        bool ended = ticks[i + 1] != ticks[i];
-        day_count(&day, weather, outlook.belief, (unsigned)(i % SPOTNIK_TICKS_A_DAY), ticks[i], age, ended);
-        follow(weather, outlook.belief, ticks[i], age, ended);
-        age = ended ? 0 : age + 1;
-    }
-    if (count) {
-        outlook.up_known = true;
-        outlook.up = ticks[count - 1];
-        outlook.age_ticks = age;
-        outlook.tick_of_day = (unsigned)((count - 1) % SPOTNIK_TICKS_A_DAY);
+    for (unsigned round = 0; count && round < HOURS_ROUNDS; round++) {
+        struct day day = { 0 };
+        follow_all(weather, ticks, count, &outlook, &day);
         for (size_t up = 0; up < 2; up++)
             for (size_t i = 0; i < SPOTNIK_HOURS; i++)
                 outlook.hours[up][i] = (day.seen[up][i] + HOURS_DOUBT) / (day.expected[up][i] + HOURS_DOUBT);
@@ -132,7 +151,7 @@ double spotnik_path_next_s(struct spotnik_path *path, struct spotnik_prng *prng)
         double chance = weather->end[path->regime][path->up][bucket],
                factor = path->outlook->hours[path->up][hours];
         if (factor != 1) {
-            chance = -expm1(log1p(-chance) * factor);
+            chance = by_hours(chance, factor);
             room =
                 fmin(room, (double)((hours + 1) * SPOTNIK_TICKS_A_DAY / SPOTNIK_HOURS - path->tick_of_day));
         }

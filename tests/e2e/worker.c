@@ -357,6 +357,10 @@ static int run(struct worker *worker)
     uint64_t step = 0;
     int rc = enrol(worker);
 
+    if (rc == SPOTNIK_ERR_LEAVING && !worker->job) { /* a notice, before there was a job to leave */
+        tell(worker, "leaving 0 0");
+        return 75;
+    }
     if (rc)
         return fail(worker, rc, "join");
     rc = train(worker, &step);

@@ -196,13 +196,15 @@ def calibration(p):
     """Held-out places and months, both ways: stated chances are within 10 points of what came true in every decile, and
     inside the block-bootstrap interval in at least nine of ten (an interval of 95 % is missed once in twenty)."""
     sets, results = months(p), {}
-    for tested, learned in (("2023", "2022"), ("2022", "2023")):
-        got = p.json(*calibration_words(sets[tested], sets[learned], "--stride", "29h", "--runs", "200", "--json"))
-        assert got["starts"] >= 2000 and got["judged"] == 10 and got["held"] >= 9, got
+    for tested, learned, stride in (("2023", "2022", "29h"), ("2022", "2023", "29h"), ("2023", "2022", "24h"),
+                                    ("april", "2022 2023", "5h")):
+        files = [name for month in learned.split() for name in sets[month]]
+        got = p.json(*calibration_words(sets[tested], files, "--stride", stride, "--runs", "200", "--json"))
+        assert got["starts"] >= (2000 if stride != "5h" else 1500) and got["judged"] == 10 and got["held"] >= 9, got
         for decile in got["deciles"]:
             assert abs(decile["stated"] - decile["came_true"]) <= 0.1, decile
-        assert got["brier"] < 0.55 * got["brier_constant"], got
-        results[tested] = got
+        assert got["brier"] < (0.55 if tested != "april" else 0.7) * got["brier_constant"], got
+        results[tested, stride] = got
     return results
 
 

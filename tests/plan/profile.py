@@ -32,6 +32,13 @@ def measured(folder):
     return store
 
 
+def alone():
+    """A worker that is left alone takes its own batch and samples of the lost one: more than the batch that it was told."""
+    done = subprocess.run([spotnik, "run", "-q", "-n", "1:2", "--respawn", "--kill-every", "300ms", "--", charlm, "--batch",
+                           "64", "--steps", "300", "--quiet"], capture_output=True, text=True)
+    assert done.returncode == 0 and "share" not in done.stderr, done.stderr
+
+
 def status(folder):
     """What a job of two says once it has done some steps."""
     peers, key = "file:" + os.path.join(folder, "peers"), os.path.join(folder, "key")
@@ -52,6 +59,7 @@ def status(folder):
             job.terminate()
 
 
+alone()
 with tempfile.TemporaryDirectory() as place:
     def file(name, text):
         path = os.path.join(place, name)
