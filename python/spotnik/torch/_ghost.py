@@ -37,15 +37,16 @@ def depends_on_share(module: torch.nn.Module) -> bool:
 
 
 def bear_lone_samples(model: torch.nn.Module) -> None:
-    """Have every BatchNorm of `model` take a share of one sample, which a small last step of an epoch may deal to a member.
+    """Have every BatchNorm of `model` take a share of one sample, as a small last step of an epoch may deal out.
 
     PyTorch refuses to normalise one value over itself, and the member's program would end. Such a share is normalised
     as in evaluation, by the running statistics; without those it is refused as before.
     """
     for module in model.modules():
-        if depends_on_share(module) and not isinstance(module, torch.nn.SyncBatchNorm):
-            if not isinstance(module.forward, _Lone):
-                module.forward = _Lone(module)  # type: ignore[method-assign, assignment, unused-ignore]
+        if isinstance(module, torch.nn.SyncBatchNorm) or isinstance(module.forward, _Lone):
+            continue
+        if depends_on_share(module):
+            module.forward = _Lone(module)  # type: ignore[method-assign, assignment, unused-ignore]
 
 
 class _Lone:
