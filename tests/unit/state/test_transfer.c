@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The whole way of a joiner, against real donors and an engine played by this file: three members step in
  * one thread, the joiner copies and follows. Claims: it ends with the members' very bits, whatever donors
- * do to it; donors are not held up by it and forget it when it is in or gone. */
+ * do to it; donors are not held up by it and forget it when it is in or gone. One that has asked to be let in waits for
+ * that without any donor, but not for ever. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -65,6 +66,9 @@ static enum fault fault_of[MEMBERS];
 static pthread_t liar_thread;
 static bool over, held, copied; /* over, held, copied: under the joiner's lock */
 static uint32_t pieces_asked_of_liar;
+static bool leaving, shuts_out;  /* the only donor ends when it has been asked to let the joiner in; the others do not */
+static bool left, told_lost;     /* under the joiner's lock */
+static uint32_t looks; /* of the joiner at its own standing; under its lock */
 
 /* --- the model ------------------------------------------------------------------------------------------- */
 
@@ -119,6 +123,8 @@ void spotnik_engine_status(struct spotnik_engine *engine, spotnik_job_status *re
 {
     memset(ret, 0, sizeof *ret);
     pthread_mutex_lock(&engine->lock);
+    looks += engine == &engine_of[MEMBERS];
+    pthread_cond_broadcast(&engine->changed);
     ret->joining = engine->joining;
     ret->size = MEMBERS;
     ret->step_stable = engine->committed && !engine->settled ? engine->committed - 1 : engine->committed;
@@ -272,18 +278,49 @@ int spotnik_net_dial(const struct spotnik_credentials *credentials, const uint8_
 
 /* --- the members, in one thread -------------------------------------------------------------------------- */
 
+enum { LOOKS_MORE = 3 };
+
+static void on_lost(void *context)
+{
+    struct spotnik_engine *joiner = context;
+
+    pthread_mutex_lock(&joiner->lock);
+    told_lost = true;
+    pthread_cond_broadcast(&joiner->changed);
+    pthread_mutex_unlock(&joiner->lock);
+}
+
+/* Then the joiner looks about, and is let in; or gives up. */
+static void donor_leaves(uint64_t step)
+{
+    struct spotnik_engine *joiner = &engine_of[MEMBERS];
+
+    pthread_mutex_lock(&joiner->lock);
+    bool leaves = leaving && !left && joiner->entered && joiner->committed + 1 >= step;
+    left |= leaves;
+    pthread_mutex_unlock(&joiner->lock);
+    if (!leaves)
+        return;
+    spotnik_donor_stop(donor[0]);
+    pthread_mutex_lock(&joiner->lock);
+    looks = 0;
+    while (!told_lost && (shuts_out || looks < LOOKS_MORE))
+        pthread_cond_wait(&joiner->changed, &joiner->lock);
+    pthread_mutex_unlock(&joiner->lock);
+}
+
 /* The members take it in at their step, or one behind: then its predecessor hands it the last result. */
 static void let_in(uint64_t step, const struct update *last)
 {
     struct spotnik_engine *joiner = &engine_of[MEMBERS];
 
     pthread_mutex_lock(&joiner->lock);
-    if (joiner->entered && joiner->committed + 1 >= step) {
+    if (joiner->entered && joiner->committed + 1 >= step && !shuts_out && left == leaving) {
         joiner->joining = false;
         if (joiner->committed < step)
             update_apply(joiner->replica, last);
     }
-    over = !joiner->joining;
+    over = !joiner->joining || told_lost;
     pthread_cond_broadcast(&joiner->changed);
     pthread_mutex_unlock(&joiner->lock);
 }
@@ -346,6 +383,7 @@ static void *members_run(void *argument)
             update_apply(&replica[i], &update);
         }
         members_at(step, false);
+        donor_leaves(step);
         let_in(step, &update);
     }
     return NULL;
@@ -354,7 +392,7 @@ static void *members_run(void *argument)
 static int setup(void **state)
 {
     (void)state;
-    over = held = copied = lying = liar_had_its_turn = false;
+    over = held = copied = lying = liar_had_its_turn = leaving = shuts_out = left = told_lost = false;
     pieces_asked_of_liar = 0;
     for (int i = 0; i <= MEMBERS; i++) {
         struct spotnik_engine *engine = &engine_of[i];
@@ -398,7 +436,7 @@ static void wait_until_in(void)
     struct spotnik_engine *joiner = &engine_of[MEMBERS];
 
     pthread_mutex_lock(&joiner->lock);
-    while (joiner->joining)
+    while (joiner->joining && !told_lost)
         pthread_cond_wait(&joiner->changed, &joiner->lock);
     pthread_mutex_unlock(&joiner->lock);
 }
@@ -422,7 +460,10 @@ static void expect_extra(struct replica *copy, uint64_t step)
 static void join_and_compare(void)
 {
     struct spotnik_engine *engine = &engine_of[MEMBERS];
-    struct spotnik_joiner_config config = { .registry = &replica[MEMBERS].registry, .engine = engine };
+    struct spotnik_joiner_config config = { .registry = &replica[MEMBERS].registry,
+                                            .engine = engine,
+                                            .lost = on_lost,
+                                            .context = engine };
     struct spotnik_joiner *joiner;
     bool holding = fault_of[1] > SILENT || fault_of[2] > SILENT;
     pthread_t members;
@@ -446,6 +487,9 @@ static void join_and_compare(void)
     wait_until_in();
     spotnik_joiner_free(joiner);
     pthread_join(members, NULL);
+    assert_int_equal(told_lost, shuts_out);
+    if (shuts_out)
+        return;
     assert_int_equal(replica[MEMBERS].step, replica[0].step);
     assert_int_equal(spotnik_registry_digest(&replica[MEMBERS].registry),
                      spotnik_registry_digest(&replica[0].registry));
@@ -478,6 +522,26 @@ static void test_donor_dies_while_copying(void **state)
     fault_of[1] = DIES;
     join_and_compare();
     assert_true(__atomic_load_n(&pieces_asked_of_liar, __ATOMIC_SEQ_CST) > 0);
+}
+
+/* A view may hold the joiner before it hears of it. Were it to start over because its donor leaves, that view would lose
+ * a member. */
+static void test_donor_leaves_when_asked(void **state)
+{
+    (void)state;
+    fault_of[1] = fault_of[2] = SILENT;
+    leaving = true;
+    join_and_compare();
+    assert_true(left);
+}
+
+static void test_nobody_lets_in(void **state)
+{
+    (void)state;
+    fault_of[1] = fault_of[2] = SILENT;
+    leaving = shuts_out = true;
+    join_and_compare();
+    assert_true(left);
 }
 
 /* A program that registers something else is told which tensor it is, and the donors never notice. */
@@ -584,6 +648,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_donor_unreachable, setup, teardown),
         cmocka_unit_test_setup_teardown(test_donor_sends_garbage, setup, teardown),
         cmocka_unit_test_setup_teardown(test_donor_dies_while_copying, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_donor_leaves_when_asked, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_nobody_lets_in, setup, teardown),
         cmocka_unit_test_setup_teardown(test_schema_mismatch, setup, teardown),
         cmocka_unit_test_setup_teardown(test_slow_joiner_is_dropped, setup, teardown),
         cmocka_unit_test_setup_teardown(test_strange_requests, setup, teardown),
