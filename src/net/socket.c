@@ -7,7 +7,6 @@
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -118,14 +117,6 @@ int spotnik_socket_error(int fd)
     int error = 0;
     socklen_t size = sizeof error;
     return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
-}
-
-uint64_t spotnik_socket_inode(int fd)
-{
-    struct stat facts;
-    if (fstat(fd, &facts) != 0)
-        return 0;
-    return (uint64_t)facts.st_ino ^ (uint64_t)facts.st_dev << 48;
 }
 
 /* Buffer sizes are left to the kernel: it grows them to megabytes by itself, while setting them pins them

@@ -59,9 +59,6 @@ static inline void spotnik_socket_drained(struct spotnik_socket *socket)
 /* The pending error of a socket, as errno. */
 int spotnik_socket_error(int fd);
 
-/* Which file stands behind a descriptor; 0: none. */
-uint64_t spotnik_socket_inode(int fd);
-
 /* No delay; megabytes for data; reno instead of a default that paces where peers share a host. */
 void spotnik_socket_tune(int fd, const uint8_t address[16]);
 

@@ -11,6 +11,7 @@
 
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "base/hash.h"
 #include "base/time.h"
 #include "net/shape.h"
@@ -341,8 +342,8 @@ static void end(struct spotnik_session *session)
     struct spotnik_snapshot *last =
         session->snapshot ? spotnik_donor_release(donor, session->snapshot) : NULL;
     spotnik_donor_prune(donor);
-    close(session->fd);
-    close(session->event);
+    spotnik_file_close(session->fd, session->fd_identity);
+    spotnik_file_close(session->event, session->event_identity);
     spotnik_frame_done(&session->frame);
     free(session);
     pthread_cond_broadcast(&donor->nearer);

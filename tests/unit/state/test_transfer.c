@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -68,6 +69,7 @@ static bool over, held, copied; /* over, held, copied: under the joiner's lock *
 static uint32_t pieces_asked_of_liar;
 static bool leaving, shuts_out;  /* the only donor ends when it has been asked to let the joiner in; the others do not */
 static bool left, told_lost;     /* under the joiner's lock */
+static int dialled[2]; /* ends of the last connection: the joiner's, its donor's */
 static uint32_t looks; /* of the joiner at its own standing; under its lock */
 
 /* --- the model ------------------------------------------------------------------------------------------- */
@@ -271,7 +273,8 @@ int spotnik_net_dial(const struct spotnik_credentials *credentials, const uint8_
         lying = true;
         assert_int_equal(pthread_create(&liar_thread, NULL, lie, liar), 0);
     }
-    *ret_fd = pair[0];
+    *ret_fd = dialled[0] = pair[0];
+    dialled[1] = pair[1];
     *ret_peer = engine_of[member].credentials.self;
     return 0;
 }
@@ -544,6 +547,36 @@ static void test_nobody_lets_in(void **state)
     assert_true(left);
 }
 
+/* The program has closed the descriptors of a transfer, and files of its own have their numbers: these stay open. */
+static void test_numbers_of_others(void **state)
+{
+    struct spotnik_joiner_config config = { .registry = &replica[MEMBERS].registry,
+                                            .engine = &engine_of[MEMBERS] };
+    struct spotnik_joiner *joiner;
+    bool holding = true;
+    uint64_t step;
+    pthread_t members;
+
+    (void)state;
+    fault_of[1] = fault_of[2] = SILENT;
+    assert_int_equal(pthread_create(&members, NULL, members_run, &holding), 0);
+    assert_int_equal(spotnik_joiner_new(&config, &joiner), 0);
+    assert_int_equal(spotnik_joiner_copy(joiner, &engine_of[0].credentials.self, &step), 0);
+    int file = open("/dev/null", O_RDONLY);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(dup2(file, dialled[i]), dialled[i]);
+    spotnik_joiner_free(joiner);
+    on_lost(&engine_of[MEMBERS]); /* the members go on, and find that it is over */
+    pthread_mutex_lock(&engine_of[MEMBERS].lock);
+    copied = true;
+    pthread_mutex_unlock(&engine_of[MEMBERS].lock);
+    pthread_join(members, NULL);
+    spotnik_donor_stop(donor[0]);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(close(dialled[i]), 0);
+    close(file);
+}
+
 /* A program that registers something else is told which tensor it is, and the donors never notice. */
 static void test_schema_mismatch(void **state)
 {
@@ -650,6 +683,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_donor_dies_while_copying, setup, teardown),
         cmocka_unit_test_setup_teardown(test_donor_leaves_when_asked, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nobody_lets_in, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_numbers_of_others, setup, teardown),
         cmocka_unit_test_setup_teardown(test_schema_mismatch, setup, teardown),
         cmocka_unit_test_setup_teardown(test_slow_joiner_is_dropped, setup, teardown),
         cmocka_unit_test_setup_teardown(test_strange_requests, setup, teardown),
