@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Regular files, and descriptors that may not be ours any more. See file.h. */
+/* Opening regular files. See file.h. */
 #include "base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -40,24 +40,4 @@ int spotnik_file_open(const char *path)
 const char *spotnik_file_why(int error)
 {
     return error == -EINVAL ? "it is no regular file" : strerror(-error);
-}
-
-uint64_t spotnik_file_identity(int fd)
-{
-    struct stat facts;
-    if (fstat(fd, &facts) != 0)
-        return 0;
-    return (uint64_t)facts.st_ino ^ (uint64_t)facts.st_dev << 48;
-}
-
-void spotnik_file_close(int fd, uint64_t identity)
-{
-    if (fd >= 0 && spotnik_file_identity(fd) == identity)
-        close(fd);
-}
-
-void spotnik_file_shutdown(int fd, uint64_t identity)
-{
-    if (fd >= 0 && spotnik_file_identity(fd) == identity)
-        shutdown(fd, SHUT_RDWR);
 }

@@ -8,7 +8,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "net/state.h"
 
 #define IN_BYTES 4096u
@@ -29,7 +28,7 @@ int spotnik_ear_open(struct spotnik_engine *engine, struct spotnik_ear *ear, str
         close(fd);
     else
         ear->socket.readable = true;
-    ear->inode = spotnik_file_identity(fd);
+    ear->inode = spotnik_socket_inode(fd);
     return rc;
 }
 
@@ -61,7 +60,7 @@ enum spotnik_hearing spotnik_ear_read(struct spotnik_ear *ear, size_t *pass)
         return SPOTNIK_HEARING_NOTHING;
     }
     if (got <= 0) /* in the middle of a frame it was not the end of what there was to say, nor when another file has taken its place */
-        return got == 0 && ear->in_have == 0 && spotnik_file_identity(ear->socket.fd) == ear->inode ? SPOTNIK_HEARING_END
+        return got == 0 && ear->in_have == 0 && spotnik_socket_inode(ear->socket.fd) == ear->inode ? SPOTNIK_HEARING_END
                                                                                                : SPOTNIK_HEARING_BROKEN;
     if ((size_t)got < ear->in_size - ear->in_have)
         spotnik_socket_drained(&ear->socket);

@@ -3,13 +3,12 @@
  * read the end of this member, and this member reads, from whatever file has taken the number of a link, the end of all the others. So
  * the file behind our listener is looked at before every event that may decide or commit. When it is another one, this member is over: it
  * touches no descriptor any more, and every call says why. */
-#include "base/file.h"
 #include "net/share.h"
 #include "net/state.h"
 
 void spotnik_owns_note(struct spotnik_engine *engine)
 {
-    engine->listener_inode = spotnik_file_identity(engine->listener.fd);
+    engine->listener_inode = spotnik_socket_inode(engine->listener.fd);
 }
 
 void spotnik_owns_lost(struct spotnik_engine *engine)
@@ -25,7 +24,7 @@ void spotnik_owns_lost(struct spotnik_engine *engine)
 
 bool spotnik_owns(struct spotnik_engine *engine)
 {
-    if (!engine->revoked && spotnik_file_identity(engine->listener.fd) != engine->listener_inode)
+    if (!engine->revoked && spotnik_socket_inode(engine->listener.fd) != engine->listener_inode)
         spotnik_owns_lost(engine);
     return !engine->revoked;
 }

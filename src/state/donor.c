@@ -7,11 +7,11 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/assert.h"
 #include "base/error.h"
-#include "base/file.h"
 #include "base/time.h"
 #include "state/donor_inside.h"
 #include "state/memory.h"
@@ -78,8 +78,6 @@ static struct spotnik_session *session_new(struct spotnik_donor *donor, int fd)
         free(session);
         return NULL;
     }
-    session->fd_identity = spotnik_file_identity(fd);
-    session->event_identity = spotnik_file_identity(session->event);
     return session;
 }
 
@@ -319,7 +317,7 @@ static void drop(struct spotnik_donor *donor, struct spotnik_session *session)
 {
     session->dropped = true;
     donor->dropped++;
-    spotnik_file_shutdown(session->fd, session->fd_identity);
+    shutdown(session->fd, SHUT_RDWR);
     spotnik_session_wake(session);
 }
 
@@ -426,7 +424,7 @@ void spotnik_donor_stop(struct spotnik_donor *donor)
     pthread_mutex_lock(&donor->lock);
     donor->stopping = true;
     for (struct spotnik_session *session = donor->session; session; session = session->next) {
-        spotnik_file_shutdown(session->fd, session->fd_identity);
+        shutdown(session->fd, SHUT_RDWR);
         spotnik_session_wake(session);
     }
     while (donor->session_count)

@@ -26,7 +26,6 @@ struct spotnik_session {
     struct spotnik_donor *donor;
     struct spotnik_session *next;
     int fd, event; /* event: an eventfd by which hooks wake the thread */
-    uint64_t fd_identity, event_identity; /* of the files behind them */
     /* under the donor's lock */
     bool wants_snapshot;
     uint64_t at_least; /* not before this step, unless the member waits in step_begin */

@@ -4,10 +4,12 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/assert.h"
 #include "base/error.h"
-#include "base/file.h"
+#include "base/fork.h"
 #include "base/hash.h"
 #include "base/time.h"
 #include "spotnik/spotnik.h"
@@ -37,7 +39,7 @@ int spotnik_joiner_new(const struct spotnik_joiner_config *config, struct spotni
 
 void spotnik_giver_close(struct spotnik_giver *source)
 {
-    spotnik_file_close(source->fd, source->identity);
+    spotnik_fork_close(source->fd);
     source->fd = -1;
 }
 
@@ -87,7 +89,6 @@ static int ask(struct spotnik_joiner *joiner, const struct spotnik_member *membe
         source->fd = -1;
         return rc;
     }
-    source->identity = spotnik_file_identity(source->fd);
     spotnik_frame_patience(source->fd, SPOTNIK_DONOR_PATIENCE_NS);
     rc = spotnik_frame_send(source->fd, SPOTNIK_FRAME_ASK, NULL, 0, NULL, 0);
     if (!rc)
@@ -268,7 +269,8 @@ void spotnik_joiner_free(struct spotnik_joiner *joiner)
         __atomic_store_n(&joiner->stopping, true, __ATOMIC_RELEASE);
         pthread_mutex_lock(&joiner->lock);
         for (uint32_t i = 0; i < joiner->source_count; i++)
-            spotnik_file_shutdown(joiner->source[i].fd, joiner->source[i].identity);
+            if (joiner->source[i].fd >= 0)
+                shutdown(joiner->source[i].fd, SHUT_RDWR);
         pthread_mutex_unlock(&joiner->lock);
         pthread_join(joiner->thread, NULL);
     }

@@ -16,7 +16,6 @@ struct spotnik_giver {
     struct spotnik_joiner *joiner;
     struct spotnik_member member;
     int fd;
-    uint64_t identity; /* of the file behind it */
     uint64_t step; /* of its snapshot */
     uint32_t bad_pieces;
     struct spotnik_frame frame;
