@@ -2,7 +2,7 @@
 /* One round of the search in a list of addresses: join whoever is in a view; else elect a founder among the listed
  * processes, by the votes of all of them. Nothing remembers that a job was founded, but for the processes that are in it:
  * those that are listed are asked, and those that are not ask us (announce). So a part of the list founds nothing, unless
- * the user says "majority:".
+ * the user says "majority:" (before addresses or names).
  *
  * A vote binds until the process it was given to has been replaced at its address, or has itself voted for another (it
  * withdraws, and does not found). So two founders would need one process to have voted twice. */
