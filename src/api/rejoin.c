@@ -103,12 +103,13 @@ static int refound(struct spotnik_job *job)
 
     if (rc)
         return rc;
-    job->registry.founding = spotnik_peers_founding(job->peers);
+    struct spotnik_founding founding = spotnik_peers_lineage(job->peers);
+    job->registry.founding = founding.id;
     spotnik_engine_rename(job->engine, id);
     rc = spotnik_peers_renew(job->peers);
     if (rc)
         return rc;
-    rc = spotnik_engine_found(job->engine, &job->kept_ledger);
+    rc = spotnik_engine_found(job->engine, &job->kept_ledger, &founding);
     if (!rc)
         rc = spotnik_job_resume_newer(job, &resumed);
     if (rc)

@@ -111,6 +111,7 @@ static void data_cut(struct spotnik_engine *engine)
 
 static void view_installed(struct spotnik_engine *engine)
 {
+    spotnik_past_note(engine);
     struct spotnik_core_status status;
     spotnik_core_status(engine->core, &status);
     spotnik_death_move_on(engine->death, status.epoch);
