@@ -79,6 +79,8 @@ void spotnik_engine_end(struct spotnik_engine *engine, int error, const char *wh
     spotnik_engine_lock(engine);
     if (engine->ended == 0) {
         engine->ended = error;
+        if (error == SPOTNIK_ERR_LINEAGE)
+            spotnik_death_yielded(engine->death);
         snprintf(engine->end, sizeof engine->end, "%s", why);
         bar(engine, true);
         spotnik_engine_changed(engine);

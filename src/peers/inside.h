@@ -36,6 +36,8 @@ struct spotnik_peers {
     bool keeping;
     uint64_t sweep_ns;  /* keeper: when to look again for what the dead have left */
     uint64_t absent_ns; /* keeper, list: when to look again for listed processes outside of the view */
+    uint64_t met;       /* keeper: the other lineage told of last, */
+    enum spotnik_meeting met_as; /* and as what */
     uint32_t look_next; /* keeper: whom to ask first when it looks for the job again */
     struct spotnik_lookout watch; /* keeper, while parked */
     uint32_t quiet;             /* keeper, while parked: looks in a row in which we might have founded */

@@ -113,8 +113,20 @@ static void yield(struct spotnik_peers *peers, const struct spotnik_encounter *e
     uint64_t argument = encounter->told   ? encounter->argument
                         : encounter->fork ? encounter->ours.chain
                                           : encounter->theirs.founding.id;
+    pthread_mutex_lock(&peers->lock);
+    peers->superseded = true; /* nothing more is published */
+    pthread_mutex_unlock(&peers->lock);
     view_tell(peers, encounter->fork ? SPOTNIK_WORD_FORK : SPOTNIK_WORD_STANDS, argument);
     spotnik_engine_yield(peers->engine, text, encounter->told || encounter->ours.founding.root != encounter->theirs.founding.root);
+}
+
+/* Those we meet, we meet every second. */
+static bool is_news(struct spotnik_peers *peers, const struct spotnik_encounter *encounter)
+{
+    bool news = peers->met != encounter->theirs.founding.id || peers->met_as != encounter->meeting;
+    peers->met = encounter->theirs.founding.id;
+    peers->met_as = encounter->meeting;
+    return news;
 }
 
 void spotnik_peers_meetings(struct spotnik_peers *peers)
@@ -131,7 +143,8 @@ void spotnik_peers_meetings(struct spotnik_peers *peers)
         describe(&encounter, encounter.meeting == SPOTNIK_MEETING_STAND ? "that one yields, and ours goes on"
                                                                        : "neither yields: one is parked, and the other is further",
                  text, sizeof text);
-        spotnik_engine_lineage_tell(peers->engine, text);
+        if (is_news(peers, &encounter))
+            spotnik_engine_lineage_tell(peers->engine, text);
         if (encounter.fork && encounter.meeting == SPOTNIK_MEETING_STAND) /* it may not know */
             say_to(peers, &encounter.peer, 1, SPOTNIK_WORD_FORK, encounter.theirs.chain);
     }
