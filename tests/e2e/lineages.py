@@ -217,13 +217,14 @@ def running(root):
     old = [Worker(i, environment(folder, peers, at(i), **more), command(10000)) for i in (1, 2)]
     until("a checkpoint of the older job", lambda: saved.exists() and checkpoints(saved)[0])
     (elder,) = checkpoints(saved)[0]
-    words = [SPOTNIK, "run", "-n", "1:2", "--respawn", "--peers", stray, "--key-file", f"{folder}/key", "--bind", at(3), "--"]
+    words = [SPOTNIK, "run", "-n", "1", "--respawn", "--peers", stray, "--key-file", f"{folder}/key", "--bind", at(3), "--"]
     run = Worker(3, environment(folder, stray, at(3), **more), [*words, *command(10000)])
-    until("checkpoints of both jobs", lambda: len(checkpoints(saved)[0]) == 2)
+    beside = Worker(3, environment(folder, stray, at(3, 4101), **more), command(10000))
+    until("checkpoints of both jobs", lambda: len(checkpoints(saved)[0]) == 2 and beside.size == 2)
     (younger,) = set(checkpoints(saved)[0]) - {elder}
     newcomer = Worker(2, environment(folder, f"{peers},{stray}", at(2, 4200), **more), command(10000))
-    until("the younger job to end", lambda: run.process.poll() is not None)
-    if run.process.returncode != 76 or len([e for e in run.errors if e.startswith("-303 ")]) != 2:
+    until("the younger job to end, all of it", lambda: run.process.poll() is not None and ended_with_lineage(beside))
+    if run.process.returncode != 76 or not ended_with_lineage(run) or len(run.errors) != 1:
         fail(f"spotnik run ended with {run.process.returncode}, and its workers with {run.errors}")
     until("all others in one view", lambda: all(w.size == 3 for w in [*old, newcomer]))
     step = old[0].step
