@@ -8,6 +8,7 @@
   running two jobs with other lists and one folder of checkpoints: the younger one under `spotnik run --respawn` ends with status 76,
           nobody is replaced; the older one goes on. Checkpoints of both are there; a restart goes on from those of the older one
   choose  an operator chooses the younger one of two that do not know of each other
+  flapping  a member that is excluded for silence again and again joins again at once, then after 1 s, then after 2 s
 
     lineages.py SPOTNIK WORKER [only]"""
 
@@ -267,12 +268,36 @@ def choose(root):
     end_all()
 
 
+# ---- excluded again and again
+
+
+def flapping(root):
+    folder = new_folder(root, "flapping")
+    peers = f"{at(1)},{at(2)}"
+    workers = [Worker(i, environment(folder, peers, at(i)), command(5000)) for i in HOSTS]
+    rest, flapper = workers[:2], workers[2]
+    took = []
+    for _ in range(3):
+        until("all three in one view", lambda: all(w.size == 3 for w in workers))
+        os.kill(flapper.process.pid, signal.SIGSTOP)
+        until("the others to go on", lambda: all(w.size == 2 for w in rest))
+        step = max(w.step for w in rest)
+        begun = time.monotonic()
+        os.kill(flapper.process.pid, signal.SIGCONT)
+        until("its return", lambda step=step: flapper.step > step)
+        took.append(time.monotonic() - begun)
+    if took[1] < 1 or took[2] < 2:
+        fail(f"it was back after {took} s")
+    print("flapping: back after " + ", ".join(f"{s:.2f} s" for s in took))
+    end_all()
+
+
 def main():
     set_up()
     only = sys.argv[3] if len(sys.argv) > 3 else None
     try:
         with tempfile.TemporaryDirectory() as root:
-            for scenario in (parked, running, choose):
+            for scenario in (parked, running, choose, flapping):
                 if only in (None, scenario.__name__):
                     scenario(root)
     finally:
