@@ -338,6 +338,7 @@ static void superseded(struct spotnik_peers *peers, const spotnik_job_status *st
     pthread_mutex_unlock(&peers->lock);
     if (known)
         return;
+    spotnik_engine_lineage_tell(peers->engine, spotnik_last_error());
     if (status->parked && by->step >= status->step_committed)
         spotnik_engine_over(peers->engine);
     else

@@ -32,6 +32,9 @@ static void ask_all(struct survey *survey)
                                       || spotnik_process_life(&entry->record.process) == SPOTNIK_LIFE_ENDED;
     }
     spotnik_peers_ask(&survey->self, survey->question, watch->count, false);
+    for (uint32_t i = 0; i < watch->count; i++)
+        if (survey->question[i].reply != SPOTNIK_PEERS_REPLY_NONE && survey->question[i].answer.epoch > 0)
+            (void)spotnik_engine_meet(survey->peers->engine, &survey->question[i].answer);
 }
 
 /* Of our lineage, for all that its record says. */
@@ -168,7 +171,7 @@ static void survey_take(struct survey *survey)
 
 void spotnik_peers_parked(struct spotnik_peers *peers, const spotnik_job_status *status)
 {
-    struct survey survey = { .peers = peers, .self = spotnik_peers_credentials(peers), .status = status };
+    struct survey survey = { .peers = peers, .self = spotnik_peers_introduction(peers), .status = status };
     pthread_mutex_lock(&peers->lock);
     survey.founding = peers->founding;
     survey.generation = peers->generation;
