@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -14,16 +13,6 @@
 
 #define BACK_MAX 8 /* generations that are looked through for our own */
 
-#define CLOCK_SANE_MS UINT64_C(1767225600000) /* 2026: a clock before that has never been set */
-
-static uint64_t born_now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    uint64_t ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-    return now.tv_sec > 0 && ms >= CLOCK_SANE_MS ? ms : SPOTNIK_BORN_UNKNOWN;
-}
-
 void spotnik_peers_founding_make(const struct spotnik_founding *before, uint64_t generation, struct spotnik_founding *ret)
 {
     *ret = (struct spotnik_founding){ .generation = generation };
@@ -31,7 +20,7 @@ void spotnik_peers_founding_make(const struct spotnik_founding *before, uint64_t
         spotnik_auth_random((uint8_t *)&ret->id, sizeof ret->id);
     bool first = before == NULL || before->id == 0;
     ret->root = first ? ret->id : before->root;
-    ret->born_ms = first ? born_now_ms() : before->born_ms;
+    ret->born_ms = first ? spotnik_peers_born_ms() : before->born_ms;
 }
 
 struct spotnik_founding spotnik_genesis_lineage(const struct spotnik_sighting *genesis, uint64_t generation)
@@ -41,7 +30,7 @@ struct spotnik_founding spotnik_genesis_lineage(const struct spotnik_sighting *g
         return (struct spotnik_founding){ .id = 0 };
     return (struct spotnik_founding){ .id = record->founding,
                                       .root = record->root != 0 ? record->root : record->founding,
-                                      .born_ms = record->root != 0 ? record->born_ms : born_now_ms(),
+                                      .born_ms = record->root != 0 ? record->born_ms : spotnik_peers_born_ms(),
                                       .generation = generation };
 }
 
@@ -144,7 +133,7 @@ static void put_back(struct spotnik_peers *peers, uint64_t generation, uint64_t 
     bool known = ours.founding.id == founding;
     struct spotnik_founding lineage = { .id = founding,
                                         .root = known ? ours.founding.root : founding,
-                                        .born_ms = known ? ours.founding.born_ms : born_now_ms(),
+                                        .born_ms = known ? ours.founding.born_ms : spotnik_peers_born_ms(),
                                         .generation = generation };
     (void)put(peers, &lineage, step);
 }

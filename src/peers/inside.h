@@ -130,6 +130,9 @@ void spotnik_peers_sweep(struct spotnik_peers *peers, const struct spotnik_crede
 int spotnik_genesis_make(struct spotnik_peers *peers, const struct spotnik_founding *founding, uint64_t step);
 /* It is ours, however we learnt of it. */
 void spotnik_genesis_adopt(struct spotnik_peers *peers, uint64_t generation, uint64_t founding);
+/* born.c: now, as the date of a founding; SPOTNIK_BORN_UNKNOWN where the clock has never been set. */
+uint64_t spotnik_peers_born_ms(void);
+
 /* What a genesis says of its lineage; id 0: it is none. */
 struct spotnik_founding spotnik_genesis_lineage(const struct spotnik_sighting *genesis, uint64_t generation);
 /* Take it back: somebody turned out to be alive. */

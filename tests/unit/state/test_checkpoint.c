@@ -445,24 +445,15 @@ static void put(const char *path)
     close(fd);
 }
 
-static uint64_t newest_founding(void)
+/* As 0xaa, which goes back to what the newest one goes back to. */
+static uint32_t prune(uint32_t keep)
 {
-    struct spotnik_shelf_list found;
+    char entry[SPOTNIK_SHELF_NAME_MAX + 1];
 
-    list(&found);
-    uint64_t founding = found.entry[0].founding;
-    spotnik_shelf_list_done(&found);
-    return founding;
-}
-
-/* As that founding, to whose root 0xaa goes back, too. */
-static uint32_t prune_as(uint64_t founding, uint32_t keep)
-{
-    uint64_t its_root = spotnik_shelf_root(dir, founding);
-
-    assert_true(its_root != 0);
+    newest(entry);
+    uint64_t its_root = spotnik_shelf_root(dir, strtoull(entry + 18, NULL, 16));
     spotnik_shelf_root_set(dir, 0xaa, its_root);
-    return spotnik_shelf_prune(dir, founding, its_root, keep);
+    return spotnik_shelf_prune(dir, 0xaa, its_root, keep);
 }
 
 /* An archive that is linked under the name of a checkpoint, and files of somebody else beside ours, outlive every pruning; an
@@ -494,7 +485,7 @@ static void test_prune_removes_only_ours(void **state)
         file_path(mixed, kept[i], path);
         put(path);
     }
-    assert_int_equal(prune_as(newest_founding(), 1), 2); /* ours, and the older of two_checkpoints() */
+    assert_int_equal(prune(1), 2); /* ours, and the older of two_checkpoints() */
     snprintf(path, sizeof path, "%s/" SPOTNIK_MANIFEST_NAME, archive);
     assert_int_equal(access(path, F_OK), 0);
     snprintf(path, sizeof path, "%s/%s", dir, ours);
@@ -563,7 +554,7 @@ static void test_full_disk(void **state)
     assert_true(found.entry[0].step == 8 && found.entry[0].written_s != 0);
     assert_true(found.entry[1].step == 6 && found.entry[1].written_s != 0);
     spotnik_shelf_list_done(&found);
-    prune_as(newest_founding(), 1);
+    prune(1);
     fill_disk("more");
     configure(&config);
     spotnik_job *job = join(&config);
@@ -594,46 +585,6 @@ static void test_wrong_directory(void **state)
     assert_null(job);
 }
 
-/* Two lineages in one directory: neither prunes the other's, and what yielded is kept and not resumed before it is chosen. */
-static void test_another_lineage_is_left_alone(void **state)
-{
-    static const char other[] = "step-000000000001-00000000000000bb";
-    char stranger[PATH_MAX], path[PATH_MAX];
-    spotnik_config config;
-    struct spotnik_shelf_list found;
-
-    (void)state;
-    two_checkpoints();
-    snprintf(path, sizeof path, "%s/%s", dir, other);
-    assert_int_equal(mkdir(path, 0700), 0);
-    file_path(other, SPOTNIK_MANIFEST_NAME, stranger);
-    put(stranger);
-    assert_int_equal(prune_as(newest_founding(), 1), 1); /* the older of two_checkpoints() */
-    assert_int_equal(access(stranger, F_OK), 0);
-
-    uint64_t founding = newest_founding();
-    assert_int_equal(spotnik_shelf_yield(dir, founding), 0);
-    assert_true(spotnik_shelf_has_yielded(dir, founding));
-    spotnik_shelf_root_set(dir, founding, 0xcc);
-    assert_int_equal(spotnik_shelf_prune(dir, 0xcc, 0xcc, 0), 0);
-    list(&found);
-    assert_true(found.entry[0].founding == founding && found.entry[0].written_s != 0);
-    spotnik_shelf_list_done(&found);
-
-    unlink(stranger);
-    configure(&config);
-    spotnik_job *job = join(&config);
-    spotnik_step step;
-    assert_int_equal(spotnik_step_begin(job, &step), SPOTNIK_ERR_CHECKPOINT);
-    assert_non_null(strstr(spotnik_last_error(), "choose"));
-    spotnik_abandon(job);
-    assert_int_equal(spotnik_shelf_choose(dir, founding), 0);
-    job = join(&config);
-    assert_int_equal(spotnik_step_begin(job, &step), 0);
-    assert_int_equal(step.number, 7);
-    spotnik_abandon(job);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -646,7 +597,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_wrong_directory, setup, teardown),
 
         cmocka_unit_test_setup_teardown(test_prune_removes_only_ours, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_another_lineage_is_left_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_files, setup, teardown),
         cmocka_unit_test_setup_teardown(test_full_disk, setup, teardown),
     };
