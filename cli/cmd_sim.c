@@ -33,6 +33,7 @@ static const char help[] =
     "                 skip-handover, forget-returned, flat-unasked, small-early,\n"
     "                 policy-not-copied, policy-alone, holder-alone, judge-any-lane, sum-early,\n"
     "                 tree-early, no-doubt, show-early, end-is-gone\n"
+    "                 (needs a build of its own: meson setup build-planted -Dplanted=true)\n"
     "  --json         results as JSON, one object per line\n"
     "  --scale N      a view of N members, losses in one instant: what the recovery costs (default losses "
     "1,3,10),\n"
@@ -54,6 +55,17 @@ struct request {
     bool trace, data, json, keep_going, eventful, ring, scattered;
     uint32_t bugs;
 };
+
+/* The library that users get has no planted bugs. */
+static bool plantable(void)
+{
+#ifdef SPOTNIK_PLANTED
+    return true;
+#else
+    fprintf(stderr, "spotnik sim: --plant needs a build that can break its rules: meson setup build-planted -Dplanted=true\n");
+    return false;
+#endif
+}
 
 static bool parse_bug(const char *text, uint32_t *bugs)
 {
@@ -104,7 +116,7 @@ static bool parse_value(struct request *request, const char *name, const char *v
     if (!strcmp(name, "--memory"))
         return option_u64(value, 1, 1000, &request->memory);
     if (!strcmp(name, "--plant"))
-        return parse_bug(value, &request->bugs);
+        return plantable() && parse_bug(value, &request->bugs);
     request->losses = value;
     return !strcmp(name, "--losses");
 }

@@ -16,6 +16,7 @@
 #include <stdio.h>
 
 #include "core/core.h"
+#include "core/planted.h"
 
 enum spotnik_sim_fault {
     SPOTNIK_SIM_KILL,       /* a process; its kernel closes its links a little later */

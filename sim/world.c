@@ -87,7 +87,7 @@ struct sim_process *spotnik_sim_spawn(struct sim_world *world, uint32_t host)
     SPOTNIK_ASSERT(memory != NULL);
     process->core = spotnik_core_init(memory, &options->limits, &process->member, options->members_min,
                                       options->samples, options->batch);
-    spotnik_core_plant(process->core, options->bugs);
+    SPOTNIK_ASSERT(spotnik_core_plant(process->core, options->bugs) || options->bugs == 0);
     world->process[world->process_count++] = process;
     spotnik_sim_app_init(world, process);
     spotnik_sim_flat_init(world, process);

@@ -7,8 +7,8 @@
 #include "api/job.h"
 #include "api/key.h"
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/time.h"
-#include "net/fork.h"
 #include "state/thread.h"
 
 #define FIND_TIMEOUT_NS (30 * SPOTNIK_S)

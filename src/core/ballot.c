@@ -116,7 +116,7 @@ void token_sign(struct spotnik_core *core)
         spotnik_ledger_copy(&token->ledger, &core->ledger);
         token->ledger_step = core->step.committed;
     }
-    if (core->accepted.ballot.round && !(core->bugs & SPOTNIK_BUG_IGNORE_ACCEPTED) &&
+    if (core->accepted.ballot.round && !SPOTNIK_IS_PLANTED(core, IGNORE_ACCEPTED) &&
         spotnik_ballot_compare(core->accepted.ballot, token->accepted_ballot) > 0) {
         token->accepted_ballot = core->accepted.ballot;
         spotnik_proposal_copy(&token->accepted, &core->accepted);
@@ -246,7 +246,7 @@ void token_returned(struct spotnik_core *core)
     token_sign(core);
     core->status.reconciled_ns = core->now_ns;
     if (!spotnik_lineage_allows(&core->view, core->token.report) && !core->limits.minority_continues &&
-        !(core->bugs & SPOTNIK_BUG_ANY_QUORUM)) {
+        !SPOTNIK_IS_PLANTED(core, ANY_QUORUM)) {
         park(core);
         return;
     }

@@ -180,9 +180,15 @@ bool spotnik_core_ledger_known(const struct spotnik_core *core, uint64_t committ
     return core->role == SPOTNIK_ROLE_MEMBER && core->ledger_known && core->step.committed == committed;
 }
 
-void spotnik_core_plant(struct spotnik_core *core, uint32_t bugs)
+bool spotnik_core_plant(struct spotnik_core *core, uint32_t bugs)
 {
+#ifdef SPOTNIK_PLANTED
     core->bugs = bugs;
+    return true;
+#else
+    (void)core, (void)bugs;
+    return false;
+#endif
 }
 
 void spotnik_core_status(const struct spotnik_core *core, struct spotnik_core_status *ret)

@@ -317,28 +317,7 @@ bool spotnik_core_dispute(const struct spotnik_core *core, struct spotnik_claim 
 const char *spotnik_event_name(enum spotnik_event_kind kind);
 const char *spotnik_action_name(enum spotnik_action_kind kind);
 
-/* Planted bugs for tests: which rules to break (SPOTNIK_BUG_*). 0 in every real build path; the simulator must catch each. */
-enum spotnik_bug {
-    SPOTNIK_BUG_COMMIT_AFTER_PROMISE = (1u << 0),
-    SPOTNIK_BUG_IGNORE_ACCEPTED = (1u << 1),
-    SPOTNIK_BUG_ANY_QUORUM = (1u << 2),
-    SPOTNIK_BUG_SKIP_HANDOVER = (1u << 3),
-    SPOTNIK_BUG_FORGET_RETURNED = (1u << 4),
-    SPOTNIK_BUG_FLAT_UNASKED = (1u << 5),
-    SPOTNIK_BUG_SMALL_EARLY = (1u << 6),
-    SPOTNIK_BUG_POLICY_NOT_COPIED = (1u << 7), /* of the simulated driver: joiners begin to judge anew */
-    SPOTNIK_BUG_POLICY_ALONE = (1u << 8),      /* and members judge by their own numbers */
-    SPOTNIK_BUG_HOLDER_ALONE = (1u << 9),    /* the sum of a host goes on with the weight of its holder */
-    SPOTNIK_BUG_JUDGE_ANY_LANE = (1u << 10), /* what overtakes on another connection counts as a different program */
-    SPOTNIK_BUG_SUM_EARLY = (1u << 11),      /* a host's sum goes on before all of what is sent is there */
-    SPOTNIK_BUG_TREE_EARLY = (1u << 12),     /* a sum goes up the tree when something has come from below, not all */
-    SPOTNIK_BUG_NO_DOUBT = (1u << 13),       /* who was stopped goes on as if nothing had been */
-    SPOTNIK_BUG_END_IS_GONE = (1u << 15),    /* the end of a connection proves a death by itself */
-    SPOTNIK_BUG_SHOW_EARLY = (1u << 14),     /* of the simulated driver: a host is shown a chunk of the result before it is there */
-};
 /* Between events: commit nothing, or again what is complete. For what decides from outside that this member may not go on. */
 void spotnik_core_bar(struct spotnik_core *core, bool barred);
-
-void spotnik_core_plant(struct spotnik_core *core, uint32_t bugs);
 
 #endif

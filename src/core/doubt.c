@@ -84,7 +84,7 @@ void doubt_ask(struct spotnik_core *core, struct peer *peer)
 
 void doubt_begin(struct spotnik_core *core)
 {
-    if (core->role != SPOTNIK_ROLE_MEMBER || core->view.size < 2 || (core->bugs & SPOTNIK_BUG_NO_DOUBT))
+    if (core->role != SPOTNIK_ROLE_MEMBER || core->view.size < 2 || SPOTNIK_IS_PLANTED(core, NO_DOUBT))
         return;
     if (!core->doubt.on)
         arm(core);

@@ -57,7 +57,7 @@ void flat_install(struct spotnik_core *core)
     core->holders = spotnik_hosts_holders(&core->view, core->holder);
     core->hosts = core->limits.hierarchy ? spotnik_hosts_of(&core->view, core->rank) : (struct spotnik_hosts){.count = 1};
     flat_latch(core);
-    core->flat.on |= core->flat.ours && (core->bugs & SPOTNIK_BUG_FLAT_UNASKED);
+    core->flat.on |= core->flat.ours && SPOTNIK_IS_PLANTED(core, FLAT_UNASKED);
 }
 
 /* A step has been committed. Who was handed its result knows nobody's word; but then a view has begun with it, as for everybody. */
@@ -68,7 +68,7 @@ void flat_settle(struct spotnik_core *core, bool handed)
     if (core->role != SPOTNIK_ROLE_MEMBER || core->view.size < 2 || handed)
         return;
     core->flat.on |= core->flat.agreed[generation];
-    core->flat.on |= core->flat.ours && (core->bugs & SPOTNIK_BUG_FLAT_UNASKED);
+    core->flat.on |= core->flat.ours && SPOTNIK_IS_PLANTED(core, FLAT_UNASKED);
 }
 
 /* Several hosts, and not everybody alone. */
@@ -187,7 +187,7 @@ static bool still_wanted(const struct spotnik_core *core, const struct spotnik_c
  * since that is one chunk. */
 static void host_summed(struct spotnik_core *core, struct spotnik_bucket *bucket, const struct spotnik_event *event)
 {
-    uint64_t weight = core->bugs & SPOTNIK_BUG_HOLDER_ALONE ? bucket->weight : event->header.weight;
+    uint64_t weight = SPOTNIK_IS_PLANTED(core, HOLDER_ALONE) ? bucket->weight : event->header.weight;
 
     if (bucket->flat && tree_of_hosts(core, bucket)) {
         tree_start_summed(core, bucket, weight);
@@ -198,7 +198,7 @@ static void host_summed(struct spotnik_core *core, struct spotnik_bucket *bucket
                                          weight);
     else if (!bucket->summed)
         return;
-    bool early = (core->bugs & SPOTNIK_BUG_SUM_EARLY) && event->count < bucket->ring.chunks - 1;
+    bool early = SPOTNIK_IS_PLANTED(core, SUM_EARLY) && event->count < bucket->ring.chunks - 1;
     bucket->ready = event->count + early;
 }
 

@@ -88,7 +88,7 @@ void on_link_down(struct spotnik_core *core, const struct spotnik_event *event)
     peer->linked = false;
     bool end = event->proof == SPOTNIK_PROOF_END || event->proof == SPOTNIK_PROOF_LIKELY;
     peer->likely = event->proof == SPOTNIK_PROOF_LIKELY && peer->heard;
-    if (event->proof == SPOTNIK_PROOF_GONE || (end && (core->bugs & SPOTNIK_BUG_END_IS_GONE))) {
+    if (event->proof == SPOTNIK_PROOF_GONE || (end && SPOTNIK_IS_PLANTED(core, END_IS_GONE))) {
         proven(core, peer, peer->heard);
         return;
     }

@@ -16,7 +16,7 @@ static bool weighted(uint8_t op)
 
 static bool frozen(const struct spotnik_core *core)
 {
-    return core->frozen && !(core->bugs & SPOTNIK_BUG_COMMIT_AFTER_PROMISE);
+    return core->frozen && !SPOTNIK_IS_PLANTED(core, COMMIT_AFTER_PROMISE);
 }
 
 static struct spotnik_chunk_header header_of(const struct spotnik_core *core, uint64_t step, uint32_t number,
@@ -45,7 +45,7 @@ static bool next_handover(struct spotnik_core *core, struct spotnik_transfer *re
     uint32_t number;
 
     if (!(core->view.entry[successor_rank(core)].flags & SPOTNIK_ENTRY_LAGGARD) ||
-        core->step.committed > step || (core->bugs & SPOTNIK_BUG_SKIP_HANDOVER))
+        core->step.committed > step || SPOTNIK_IS_PLANTED(core, SKIP_HANDOVER))
         return false;
     if (!spotnik_transaction_next_handover(&core->step, step, core->limits.chunk_bytes, &number, &sequence))
         return false;
@@ -169,7 +169,7 @@ static bool awaits(const struct spotnik_core *core, const struct spotnik_bucket 
 
     if (rank == SPOTNIK_NO_RANK || bucket->schedule == SPOTNIK_SCHEDULE_RING)
         return !bucket->complete && (rank == SPOTNIK_NO_RANK || flat || rank == source_rank(core, bucket) ||
-                                     (core->bugs & SPOTNIK_BUG_JUDGE_ANY_LANE));
+                                     SPOTNIK_IS_PLANTED(core, JUDGE_ANY_LANE));
     return spotnik_transaction_awaits(bucket, tree_place(core, bucket, rank));
 }
 

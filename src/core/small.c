@@ -107,10 +107,10 @@ void small_receive(struct spotnik_core *core, struct spotnik_bucket *bucket, con
     if (!spotnik_transaction_awaits(bucket, from))
         return;
     bucket->sharing = result ? header->sharing : bucket->sharing && header->sharing;
-    bool early = (core->bugs & SPOTNIK_BUG_SMALL_EARLY) && !tree && !result && from == bucket->size - 1;
+    bool early = SPOTNIK_IS_PLANTED(core, SMALL_EARLY) && !tree && !result && from == bucket->size - 1;
     if (early)
         bucket->heard |= (UINT64_C(1) << from) - 1;
-    if ((core->bugs & SPOTNIK_BUG_TREE_EARLY) && tree && !result)
+    if (SPOTNIK_IS_PLANTED(core, TREE_EARLY) && tree && !result)
         bucket->heard = ~(UINT64_C(1) | UINT64_C(1) << header->sequence);
     bool all = spotnik_transaction_receive_small(&core->step, bucket, from);
     if (tree && !result)

@@ -4,6 +4,7 @@
 #define SPOTNIK_CORE_STATE_H
 
 #include "core/core.h"
+#include "core/planted.h"
 #include "member/detector.h"
 #include "member/detour.h"
 #include "member/hosts.h"
@@ -91,7 +92,9 @@ struct spotnik_core {
     struct spotnik_limits limits;
     struct spotnik_member self;
     uint32_t members_min;
+#ifdef SPOTNIK_PLANTED
     uint32_t bugs;
+#endif
     enum spotnik_role role;
     int error;
     uint64_t now_ns;

@@ -132,7 +132,7 @@ void step_restart(struct spotnik_core *core)
 static void samples_consume(struct spotnik_core *core, uint64_t step, uint32_t shares)
 {
     SPOTNIK_ASSERT(shares <= core->limits.members_max);
-    memset(core->consumed, (core->bugs & SPOTNIK_BUG_FORGET_RETURNED) != 0, shares * sizeof(*core->consumed));
+    memset(core->consumed, SPOTNIK_IS_PLANTED(core, FORGET_RETURNED), shares * sizeof(*core->consumed));
     for (uint32_t rank = 0; rank < core->view.size; rank++) {
         uint32_t share = spotnik_view_share(&core->view, rank, step);
         if (share != SPOTNIK_NO_SHARE)
@@ -204,7 +204,7 @@ static void step_commit(struct spotnik_core *core, const struct spotnik_event *d
 static bool may_commit(const struct spotnik_core *core)
 {
     return spotnik_transaction_done(&core->step) && !core->doubt.on && !core->barred &&
-           (!core->frozen || (core->bugs & SPOTNIK_BUG_COMMIT_AFTER_PROMISE));
+           (!core->frozen || SPOTNIK_IS_PLANTED(core, COMMIT_AFTER_PROMISE));
 }
 
 /* Who is handed a step is handed what follows from it as well: nobody asks. */

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/fork.h"
 #include "base/time.h"
 #include "exchange/call.h"
 #include "exchange/inside.h"
@@ -17,7 +18,7 @@
 static void loan_free(struct spotnik_loan *loan)
 {
     spotnik_segment_unmap(loan->base);
-    close(loan->link_fd);
+    spotnik_fork_close(loan->link_fd);
     close(loan->memory_fd);
     free(loan);
 }

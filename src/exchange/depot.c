@@ -10,6 +10,7 @@
 #include "base/assert.h"
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/wake.h"
 #include "state/thread.h"
 
 #define EXTENT_COPIES 16
@@ -189,8 +190,7 @@ static uint64_t block_bytes(uint64_t bytes)
 
 static void depot_free(struct spotnik_depot *depot)
 {
-    if (depot->wake_fd >= 0)
-        close(depot->wake_fd);
+    spotnik_wake_close(depot->wake_fd);
     pthread_mutex_destroy(&depot->lock);
     free(depot->data);
     free(depot->block);
@@ -266,7 +266,7 @@ static int open_here(struct spotnik_depot *depot, uint64_t extent, const float *
     else
         initial_take(depot, initial);
     pthread_mutex_unlock(&depot->lock);
-    eventfd_write(depot->wake_fd, 1); /* now there is something to be held */
+    spotnik_wake(depot->wake_fd); /* now there is something to be held */
     return rc;
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/time.h"
+#include "base/wake.h"
 #include "exchange/depot.h"
 #include "exchange/inside.h"
 #include "state/thread.h"
@@ -78,7 +79,7 @@ void spotnik_exchange_accept(struct spotnik_exchange *exchange, int fd, const st
         exchange->session_count++;
     } else {
         if (session)
-            close(session->pipe.wake_fd);
+            spotnik_wake_close(session->pipe.wake_fd);
         free(session);
         close(fd);
     }
@@ -89,9 +90,9 @@ void spotnik_exchange_view(struct spotnik_exchange *exchange)
 {
     pthread_mutex_lock(&exchange->lock);
     for (struct spotnik_request *request = exchange->requests; request; request = request->next)
-        eventfd_write(request->wake_fd, 1);
+        spotnik_wake(request->wake_fd);
     for (struct spotnik_depot *depot = exchange->depots; depot; depot = depot->next)
-        eventfd_write(depot->wake_fd, 1);
+        spotnik_wake(depot->wake_fd);
     spotnik_kept_prune(exchange); /* those of the dead */
     spotnik_loans_prune(exchange);
     pthread_mutex_unlock(&exchange->lock);
@@ -111,7 +112,7 @@ static void requests_end(struct spotnik_exchange *exchange)
 {
     for (struct spotnik_request *request = exchange->requests; request;) {
         bool started = request->started;
-        eventfd_write(request->wake_fd, 1);
+        spotnik_wake(request->wake_fd);
         request->started = false;
         if (started) {
             pthread_mutex_unlock(&exchange->lock);
@@ -126,7 +127,7 @@ static void requests_end(struct spotnik_exchange *exchange)
 static void depots_end(struct spotnik_exchange *exchange)
 {
     for (struct spotnik_depot *depot = exchange->depots; depot; depot = depot->next) {
-        eventfd_write(depot->wake_fd, 1);
+        spotnik_wake(depot->wake_fd);
         pthread_mutex_unlock(&exchange->lock);
         pthread_join(depot->thread, NULL);
         pthread_mutex_lock(&exchange->lock);
@@ -138,7 +139,7 @@ void spotnik_exchange_stop(struct spotnik_exchange *exchange)
     pthread_mutex_lock(&exchange->lock);
     exchange->stopping = true;
     for (struct spotnik_exchange_session *session = exchange->sessions; session; session = session->next)
-        eventfd_write(session->pipe.wake_fd, 1);
+        spotnik_wake(session->pipe.wake_fd);
     requests_end(exchange);
     depots_end(exchange);
     while (exchange->session_count > 0)

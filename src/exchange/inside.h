@@ -67,7 +67,7 @@ enum spotnik_request_kind { SPOTNIK_REQUEST_PULL, SPOTNIK_REQUEST_PAIR, SPOTNIK_
 struct spotnik_request {
     struct spotnik_exchange *exchange;
     struct spotnik_request *next;
-    uint32_t generation; /* of the process that made it: net/fork.h */
+    uint32_t generation; /* of the process that made it: base/fork.h */
     enum spotnik_request_kind kind;
     char name[SPOTNIK_EXCHANGE_NAME_MAX + 1];
     enum spotnik_dtype dtype;

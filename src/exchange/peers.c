@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "exchange/inside.h"
+#include "base/fork.h"
 
 #define KEPT_MAX 64
 #define KEPT_OF_ONE 2 /* a member is spoken to by several threads, but seldom at once */
@@ -128,7 +129,7 @@ void spotnik_kept_prune(struct spotnik_exchange *exchange)
             continue;
         }
         *at = one->next;
-        close(one->fd);
+        spotnik_fork_close(one->fd);
         free(one);
     }
 }
@@ -165,7 +166,7 @@ void spotnik_kept_close(struct spotnik_exchange *exchange)
     while (exchange->kept) {
         struct spotnik_kept *kept = exchange->kept;
         exchange->kept = kept->next;
-        close(kept->fd);
+        spotnik_fork_close(kept->fd);
         free(kept);
     }
 }

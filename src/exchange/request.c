@@ -9,10 +9,11 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/time.h"
+#include "base/wake.h"
 #include "exchange/depot.h"
 #include "exchange/inside.h"
-#include "net/fork.h"
 #include "state/thread.h"
 
 #define INSIST_PAUSE_NS (20 * SPOTNIK_MS)
@@ -61,7 +62,7 @@ static enum spotnik_asked converse(struct spotnik_request *request, int fd, floa
     if (asked == SPOTNIK_ASKED_ARRIVED || asked == SPOTNIK_ASKED_ABSENT || asked == SPOTNIK_ASKED_OTHER)
         spotnik_peer_keep(request->exchange, request->peer.id, fd);
     else
-        close(fd);
+        spotnik_fork_close(fd);
     return asked == SPOTNIK_ASKED_LOST && spotnik_request_is_over(request) ? SPOTNIK_ASKED_OVER : asked;
 }
 
@@ -214,8 +215,7 @@ static int start(struct spotnik_exchange *exchange, const struct spotnik_request
         *ret = request;
         return 0;
     }
-    if (request->wake_fd >= 0)
-        close(request->wake_fd);
+    spotnik_wake_close(request->wake_fd);
     free(request);
     return rc;
 }
@@ -362,7 +362,7 @@ void spotnik_request_free(spotnik_request *request)
 
     pthread_mutex_lock(&exchange->lock);
     request->cancelled = true;
-    eventfd_write(request->wake_fd, 1);
+    spotnik_wake(request->wake_fd);
     bool started = request->started;
     request->started = false;
     pthread_mutex_unlock(&exchange->lock);
@@ -371,6 +371,6 @@ void spotnik_request_free(spotnik_request *request)
     pthread_mutex_lock(&exchange->lock);
     take_out(request);
     pthread_mutex_unlock(&exchange->lock);
-    close(request->wake_fd);
+    spotnik_wake_close(request->wake_fd);
     free(request);
 }

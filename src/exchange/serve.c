@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/fork.h"
 #include "base/time.h"
+#include "base/wake.h"
 #include "exchange/depot.h"
 #include "exchange/inside.h"
 
@@ -219,8 +221,8 @@ static void end(struct spotnik_exchange_session *session)
         at = &(*at)->next;
     *at = session->next;
     exchange->session_count--;
-    close(session->pipe.fd);
-    close(session->pipe.wake_fd);
+    spotnik_fork_close(session->pipe.fd);
+    spotnik_wake_close(session->pipe.wake_fd);
     free(session);
     pthread_cond_broadcast(&exchange->changed);
     /* The last access: who waits for the last session may free everything now. */

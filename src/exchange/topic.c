@@ -4,11 +4,11 @@
  * done, and the writer gets another; there are never more than readers and two. */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 
 #include "base/assert.h"
 #include "base/dtype.h"
 #include "base/error.h"
+#include "base/wake.h"
 #include "exchange/inside.h"
 
 #define EDITIONS_KEPT 3
@@ -126,7 +126,7 @@ static void wake_sessions(struct spotnik_exchange *exchange)
 {
     for (struct spotnik_exchange_session *session = exchange->sessions; session; session = session->next)
         if (session->awaits)
-            eventfd_write(session->pipe.wake_fd, 1);
+            spotnik_wake(session->pipe.wake_fd);
 }
 
 static void show(const struct spotnik_exchange *exchange, const struct spotnik_topic *topic)

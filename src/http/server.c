@@ -13,10 +13,10 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/fork.h"
 #include "http/gate.h"
 #include "http/library.h"
 #include "net/address.h"
-#include "net/fork.h"
 #include "spotnik/spotnik.h"
 
 #define CONNECTIONS_MAX 64

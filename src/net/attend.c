@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/time.h"
+#include "base/wake.h"
 #include "net/hurry.h"
 #include "net/state.h"
 
@@ -156,7 +157,7 @@ void spotnik_attend_changed(struct spotnik_engine *engine)
     if (!engine->attend.sleeping)
         return;
     engine->attend.sleeping = false;
-    eventfd_write(engine->attend.wake.fd, 1);
+    spotnik_wake(engine->attend.wake.fd);
 }
 
 /* Without the lock. Returns how many events there are; *ret_enough: looking was enough. What they name is not freed as long as a

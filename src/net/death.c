@@ -9,13 +9,13 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/time.h"
+#include "base/wake.h"
 #include "net/hurry.h"
 #include "net/slots.h"
 #include "spotnik/spotnik.h"
@@ -65,7 +65,7 @@ static void watcher_nudge(struct spotnik_death *death)
 
 static void driver_wake(const struct spotnik_death *death)
 {
-    eventfd_write(death->wake_fd, 1);
+    spotnik_wake(death->wake_fd);
 }
 
 /* Under the lock. A certificate nobody fetched in time may be dropped: EOF follows. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From an event to the core and from the core's actions to sockets, memory and the waiting caller. The one
  * place where the core is called; whoever calls here holds the lock. */
-#include <sys/eventfd.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/assert.h"
 #include "base/time.h"
+#include "base/wake.h"
 #include "net/mismatch.h"
 #include "net/probe.h"
 #include "net/share.h"
@@ -26,7 +26,7 @@ void spotnik_engine_kick(struct spotnik_engine *engine)
     if (engine->kicked)
         return;
     engine->kicked = true;
-    eventfd_write(engine->wake.fd, 1);
+    spotnik_wake(engine->wake.fd);
 }
 
 uint64_t spotnik_clock_boot_ns(void)

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/time.h"
+#include "base/wake.h"
 #include "net/address.h"
 #include "net/shape.h"
 #include "net/share.h"
@@ -292,7 +293,7 @@ void spotnik_engine_enter(struct spotnik_engine *engine, const struct spotnik_me
 void spotnik_engine_notice(struct spotnik_engine *engine)
 {
     __atomic_store_n(&engine->noticed, 1, __ATOMIC_SEQ_CST);
-    eventfd_write(engine->wake.fd, 1);
+    spotnik_wake(engine->wake.fd);
 }
 
 bool spotnik_engine_is_noticed(const struct spotnik_engine *engine)

@@ -10,10 +10,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/fork.h"
 #include "base/time.h"
 #include "net/address.h"
 #include "net/answer.h"
-#include "net/fork.h"
 #include "net/share.h"
 #include "net/state.h"
 

@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/hash.h"
 #include "base/time.h"
-#include "net/fork.h"
 #include "net/share.h"
 #include "reduce/reduce.h"
 

@@ -3,6 +3,7 @@
  * says so.
  *
  *     share.c       our segment, and whose segments we have: Unix sockets, one per member of this host
+ *     share_area.c  the areas of buckets in our segment
  *     share_work.c  flat all-reduces over them, and the caller's waiting for them
  *
  * Is absent (engine->share NULL) where the transport is TCP or the system offers no such memory; all functions then do
@@ -54,6 +55,10 @@ struct spotnik_share {
     bool sleeping;     /* somebody waits with it */
     bool given_up;
     struct spotnik_share_areas areas[SPOTNIK_BUCKET_SLOTS];
+    /* Started, but for memory that the caller's thread must get first; share_area.c. */
+    struct spotnik_flat_order wanted[SPOTNIK_BUCKET_SLOTS];
+    bool is_wanted[SPOTNIK_BUCKET_SLOTS];
+    uint32_t wanted_count;
     struct spotnik_window window[SPOTNIK_BUCKET_SLOTS][2];
     uint32_t late_count; /* of late[] */
     uint64_t late[SPOTNIK_BUCKET_SLOTS]; /* the step whose result of this bucket is to be looked for, in the view before; 0: none */
@@ -73,6 +78,14 @@ uint64_t spotnik_share_deadline(const struct spotnik_engine *engine);
 void spotnik_share_prune(struct spotnik_engine *engine); /* caller's thread, holding no result */
 void spotnik_share_give_up(struct spotnik_engine *engine);
 struct spotnik_sharer *spotnik_share_find(const struct spotnik_share *share, struct spotnik_id peer);
+
+/* share_area.c */
+size_t spotnik_area_result_room(const struct spotnik_share *share, const struct spotnik_flat_order *order, size_t bytes);
+/* Put the bucket's areas into *order. False: something is missing that takes time to get, spotnik_area_get() does that. A small bucket always
+ * has what it needs, or NULL where there is no memory at all. */
+bool spotnik_area_find(struct spotnik_share *share, uint32_t bucket, struct spotnik_flat_order *order);
+/* Caller's thread. Gives up the lock meanwhile: what was ordered may be another thing afterwards, or nothing. 0 or SPOTNIK_ERR_MEMORY. */
+int spotnik_area_get(struct spotnik_engine *engine, uint32_t bucket);
 
 /* share_work.c */
 void spotnik_share_view(struct spotnik_engine *engine);

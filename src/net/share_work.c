@@ -91,6 +91,8 @@ void spotnik_share_cut(struct spotnik_engine *engine)
         return;
     memset(share->late, 0, sizeof share->late);
     share->late_count = 0;
+    memset(share->is_wanted, 0, sizeof share->is_wanted);
+    share->wanted_count = 0;
     if (share->epoch == 0)
         return;
     spotnik_flat_cut(&share->flat);
@@ -110,51 +112,6 @@ void spotnik_share_view(struct spotnik_engine *engine)
 
 /* ---- a bucket ---- */
 
-/* An area of at least `bytes`; what was there may still be read, so a larger one is new. */
-static uint8_t *area(struct spotnik_share *share, uint8_t **at, size_t *have, size_t bytes)
-{
-    if (*at != NULL && *have >= bytes)
-        return *at;
-    *at = spotnik_segment_take(&share->segment, bytes);
-    *have = *at != NULL ? bytes : 0;
-    return *at;
-}
-
-/* Room for our share, also when a quarter of the members is lost: then no memory need be found in the middle of a recovery. Who is
- * alone (the last one of the view, or of its host) has the whole for its share. */
-static size_t result_room(const struct spotnik_share *share, const struct spotnik_flat_order *order, size_t bytes)
-{
-    uint32_t size = share->flat.size, lost = size > 4 ? size / 4 : 1, left = size > lost ? size - lost : 1;
-    size_t page = SPOTNIK_SEGMENT_PAGE, pages = (bytes + page - 1) / page;
-    if (order->part == SPOTNIK_FLAT_SERVED)
-        return spotnik_flat_pipeline_room(order->count, bytes / order->count, order->hosts, order->chunk_count, left);
-    return (pages + left - 1) / left * page;
-}
-
-static bool areas_get(struct spotnik_share *share, uint32_t number, const void *in, size_t bytes, unsigned parity,
-                      struct spotnik_flat_order *order)
-{
-    struct spotnik_share_areas *areas = &share->areas[number];
-    if (order->part == SPOTNIK_FLAT_HOLDER) { /* the sum is made where the others will read the result */
-        order->whole_area = area(share, &areas->whole[parity], &areas->whole_bytes[parity], bytes);
-        order->out = order->whole_area;
-        if (order->whole_area == NULL)
-            return false;
-    }
-    if (spotnik_flat_is_small(&share->flat, bytes)) {
-        order->input_area = area(share, &areas->small[parity], &areas->small_bytes[parity], bytes);
-        return order->input_area != NULL;
-    }
-    if (spotnik_segment_holds(&share->segment, in, bytes))
-        order->input_area = (void *)in;
-    else
-        order->input_area = area(share, &areas->large, &areas->large_bytes, bytes);
-    if (order->part == SPOTNIK_FLAT_HOLDER)
-        return order->input_area != NULL;
-    order->result_area = area(share, &areas->result[parity], &areas->result_bytes[parity], result_room(share, order, bytes));
-    return order->input_area != NULL && order->result_area != NULL;
-}
-
 static void failed(struct spotnik_engine *engine, uint32_t number, uint64_t step, int error)
 {
     engine->share_failed = (struct spotnik_event){ .kind = SPOTNIK_EVENT_FLAT_FAILED, .error = error };
@@ -163,7 +120,31 @@ static void failed(struct spotnik_engine *engine, uint32_t number, uint64_t step
     engine->share_failed.header.step = step;
 }
 
-/* While the core's actions run: what goes wrong is told later. */
+/* What goes wrong is told later: the core's actions may run. */
+static void order_start(struct spotnik_engine *engine, uint32_t number, struct spotnik_flat_order *order)
+{
+    struct spotnik_share *share = engine->share;
+    struct spotnik_bucket_memory *bucket = &engine->bucket[number];
+    if (!spotnik_area_find(share, number, order)) {
+        share->wanted[number] = *order;
+        share->wanted_count += !share->is_wanted[number];
+        share->is_wanted[number] = true;
+        return;
+    }
+    if (order->input_area == NULL) {
+        failed(engine, number, order->step, SPOTNIK_ERR_MEMORY);
+        return;
+    }
+    bucket->flat_begun = true;
+    bucket->spread[order->step & 1] = order->whole_area;
+    bool large = !spotnik_flat_is_small(&share->flat, order->count * spotnik_dtype_size((enum spotnik_dtype)order->dtype));
+    if (order->part != SPOTNIK_FLAT_ALL && large && order->input_area != order->in)
+        spotnik_deliver_lend(engine, number, order->step, order->input_area);
+    spotnik_flat_start(&share->flat, number, order);
+    wake(share);
+}
+
+/* While the core's actions run. */
 void spotnik_share_start(struct spotnik_engine *engine, const struct spotnik_action *action)
 {
     struct spotnik_share *share = engine->share;
@@ -185,23 +166,42 @@ void spotnik_share_start(struct spotnik_engine *engine, const struct spotnik_act
         .out = bucket->out[parity],
         .again = bucket->flat_begun,
     };
-    size_t one = spotnik_dtype_size((enum spotnik_dtype)order.dtype), bytes = action->count * one;
+    size_t one = spotnik_dtype_size((enum spotnik_dtype)order.dtype);
     order.hosts = (uint32_t)action->offset;
     order.host = action->host;
     order.chunk_count = spotnik_transaction_chunk_count(engine->config.limits.chunk_bytes, (uint32_t)one);
     order.ticket = spotnik_board_ticket(spotnik_core_view(engine->core)->epoch, action->step);
     share->shown[number][parity] = false;
     bool ready = setup(engine, action->part); /* or else somebody's memory was here when the view was proposed, and is not */
-    if (!ready || order.ticket == 0 || !areas_get(share, number, bucket->in, bytes, parity, &order)) {
-        failed(engine, number, action->step, ready ? SPOTNIK_ERR_MEMORY : SPOTNIK_ERR_AGAIN);
+    if (!ready || order.ticket == 0)
+        failed(engine, number, action->step, SPOTNIK_ERR_AGAIN);
+    else
+        order_start(engine, number, &order);
+}
+
+static void unwant(struct spotnik_share *share, uint32_t number)
+{
+    share->wanted_count -= share->is_wanted[number];
+    share->is_wanted[number] = false;
+}
+
+/* Get the memory that the first of these waits for, and start it. Without the lock a recovery may have come: then another order stands
+ * there, or none. */
+static void wanted_get(struct spotnik_engine *engine)
+{
+    struct spotnik_share *share = engine->share;
+    uint32_t number = 0;
+    while (!share->is_wanted[number])
+        number++;
+    int rc = spotnik_area_get(engine, number);
+    if (!share->is_wanted[number])
         return;
-    }
-    bucket->flat_begun = true;
-    bucket->spread[parity] = order.whole_area;
-    if (order.part != SPOTNIK_FLAT_ALL && !spotnik_flat_is_small(&share->flat, bytes) && order.input_area != order.in)
-        spotnik_deliver_lend(engine, number, action->step, order.input_area);
-    spotnik_flat_start(&share->flat, number, &order);
-    wake(share);
+    struct spotnik_flat_order order = share->wanted[number];
+    unwant(share, number);
+    if (rc != 0)
+        failed(engine, number, order.step, rc);
+    else
+        order_start(engine, number, &order);
 }
 
 void spotnik_share_spread(struct spotnik_engine *engine, const struct spotnik_action *action)
@@ -237,8 +237,8 @@ const void *spotnik_share_shown(const struct spotnik_engine *engine, uint32_t nu
 void spotnik_share_seal(struct spotnik_engine *engine)
 {
     struct spotnik_share *share = engine->share;
-    if (share == NULL || share->epoch == 0 || share->flat.last == 0 || engine->share_failed.error != 0)
-        return; /* what failed is not up, and our programs do not differ for that */
+    if (share == NULL || share->epoch == 0 || share->flat.last == 0 || engine->share_failed.error != 0 || share->wanted_count > 0)
+        return; /* what failed, or waits for memory, is not up, and our programs do not differ for that */
     spotnik_flat_seal(&share->flat, spotnik_board_ticket(share->epoch, engine->begun_step));
     wake(share);
 }
@@ -263,7 +263,7 @@ static void neighbourhood_touch(const struct spotnik_share *share, uint32_t numb
         if (rank == flat->rank)
             continue;
         peer_touch(&flat->peer[rank], slot->input_offset + begin, end - begin);
-        peer_touch(&flat->peer[rank], slot->result_offset, result_room(share, &bucket->order, bucket->bytes));
+        peer_touch(&flat->peer[rank], slot->result_offset, spotnik_area_result_room(share, &bucket->order, bucket->bytes));
     }
 }
 
@@ -288,7 +288,8 @@ void spotnik_share_committed(struct spotnik_engine *engine)
 bool spotnik_share_is_busy(const struct spotnik_engine *engine)
 {
     const struct spotnik_share *share = engine->share;
-    return share != NULL && (share->flat.active > 0 || engine->share_failed.error != 0 || share->late_count > 0);
+    return share != NULL
+           && (share->flat.active > 0 || engine->share_failed.error != 0 || share->late_count > 0 || share->wanted_count > 0);
 }
 
 bool spotnik_share_is_ahead(const struct spotnik_engine *engine)
@@ -403,8 +404,12 @@ bool spotnik_share_work(struct spotnik_engine *engine)
             take_late(engine, i);
             return true;
         }
+    if (share->wanted_count > 0) {
+        wanted_get(engine);
+        return true;
+    }
     if (engine->sealed)
-        spotnik_share_seal(engine); /* again, after a recovery */
+        spotnik_share_seal(engine); /* again, after a recovery, or since memory has come */
     for (uint32_t i = 0; i < share->flat.last; i++)
         if (spotnik_flat_is_active(&share->flat, i) && work_on(engine, i))
             return true;

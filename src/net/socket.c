@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/fork.h"
 #include "net/address.h"
-#include "net/fork.h"
 #include "spotnik/spotnik.h"
 
 #define LISTEN_BACKLOG 1024
@@ -32,13 +32,15 @@ int spotnik_socket_watch(struct spotnik_socket *socket, int epoll_fd, int fd, en
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot watch a socket: %m");
     socket->kind = kind;
     socket->fd = fd;
+    socket->inode = spotnik_socket_inode(fd);
     return 0;
 }
 
 int spotnik_socket_release(struct spotnik_socket *socket, int epoll_fd)
 {
-    int fd = epoll_fd < 0 ? -1 : socket->fd; /* without the set it was watched in, it is not ours any more (owns.c) */
-    if (fd >= 0)
+    bool ours = epoll_fd >= 0 && socket->fd >= 0 && spotnik_socket_inode(socket->fd) == socket->inode;
+    int fd = ours ? socket->fd : -1;
+    if (ours)
         epoll_ctl(epoll_fd, EPOLL_CTL_DEL, fd, NULL);
     socket->fd = -1;
     socket->readable = socket->writable = false;

@@ -29,6 +29,7 @@ enum spotnik_socket_kind {
 struct spotnik_socket {
     enum spotnik_socket_kind kind;
     int fd; /* -1: closed */
+    uint64_t inode; /* of the file behind it, since it is watched */
     bool readable, writable;
     bool ending;                  /* the other side has closed, or an error waits: read on to the end */
     struct spotnik_socket *grave; /* next one waiting to be freed */
@@ -38,7 +39,8 @@ struct spotnik_socket {
  * SPOTNIK_ERR_SYSTEM on failure. */
 int spotnik_socket_watch(struct spotnik_socket *socket, int epoll_fd, int fd, enum spotnik_socket_kind kind);
 
-/* Take the fd out of the set and return it: the caller owns it. */
+/* Take the fd out of the set and return it: the caller owns it. -1 if the number is another file's by now: whoever closes descriptors behind
+ * our back opens files of its own under them (owns.c). */
 int spotnik_socket_release(struct spotnik_socket *socket, int epoll_fd);
 
 /* A listening socket on exactly this address; *port 0: any, filled in. SPOTNIK_ERR_SYSTEM, with the

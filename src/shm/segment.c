@@ -2,6 +2,7 @@
 /* memfd, seals and areas. */
 #include "shm/segment.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -26,6 +27,9 @@
 /* Otherwise identical areas would begin at equal offsets from a power of two, in all members: the caches would have
  * them compete for the same few lines. */
 #define GAP SPOTNIK_SEGMENT_PAGE
+
+/* Of memory, asked for at once. */
+#define PIECE ((size_t)4 << 20)
 
 struct spotnik_segment_hole {
     struct spotnik_segment_hole *next;
@@ -85,7 +89,7 @@ static void *hole_take(struct spotnik_segment *segment, size_t bytes)
     return NULL;
 }
 
-void *spotnik_segment_take(struct spotnik_segment *segment, size_t bytes)
+void *spotnik_segment_reserve(struct spotnik_segment *segment, size_t bytes)
 {
     size_t size = whole_pages(bytes > 0 ? bytes : 1), at = segment->used;
     if (size < bytes || size + GAP > segment->reserved - at)
@@ -93,12 +97,39 @@ void *spotnik_segment_take(struct spotnik_segment *segment, size_t bytes)
     void *hole = hole_take(segment, size);
     if (hole != NULL)
         return hole;
-    /* Pages now: later there is nobody to tell that memory has run out but a signal. */
-    if (fallocate(segment->fd, 0, (off_t)at, (off_t)(size + GAP)) != 0)
-        return NULL;
-    madvise(segment->base + at, size, MADV_POPULATE_WRITE); /* one call, not a fault a page; Linux before 5.14 has none */
     segment->used = at + size + GAP;
     return segment->base + at;
+}
+
+/* A signal ends a large request unfulfilled: a program with a timer would never get it whole. */
+static bool pages_get(int fd, off_t at, off_t size)
+{
+    int rc;
+    do
+        rc = fallocate(fd, 0, at, size);
+    while (rc != 0 && errno == EINTR);
+    return rc == 0;
+}
+
+bool spotnik_segment_fill(const struct spotnik_segment *segment, void *area, size_t bytes)
+{
+    size_t size = whole_pages(bytes > 0 ? bytes : 1), begin = (size_t)((uint8_t *)area - segment->base);
+    for (size_t at = 0; at < size; at += PIECE) {
+        size_t some = size - at < PIECE ? size - at : PIECE;
+        if (!pages_get(segment->fd, (off_t)(begin + at), (off_t)some))
+            return false;
+        madvise((uint8_t *)area + at, some, MADV_POPULATE_WRITE); /* one call, not a fault a page; Linux before 5.14 has none */
+    }
+    return true;
+}
+
+void *spotnik_segment_take(struct spotnik_segment *segment, size_t bytes)
+{
+    void *area = spotnik_segment_reserve(segment, bytes);
+    if (area == NULL || spotnik_segment_fill(segment, area, bytes))
+        return area;
+    spotnik_segment_give(segment, area, bytes);
+    return NULL;
 }
 
 void spotnik_segment_give(struct spotnik_segment *segment, void *area, size_t bytes)

@@ -29,6 +29,11 @@ int spotnik_segment_new(struct spotnik_segment *segment);
 /* An area of whole pages, with memory behind it, zero when it has not been used before. NULL: there is none. */
 void *spotnik_segment_take(struct spotnik_segment *segment, size_t bytes);
 
+/* The same in two: a place, which takes no time; then memory behind it, which takes a second for some GiB. The second may run without
+ * the lock that guards the segment. False: there is no memory; give the place back. */
+void *spotnik_segment_reserve(struct spotnik_segment *segment, size_t bytes);
+bool spotnik_segment_fill(const struct spotnik_segment *segment, void *area, size_t bytes);
+
 /* Give an area back that nobody reads any more. */
 void spotnik_segment_give(struct spotnik_segment *segment, void *area, size_t bytes);
 

@@ -9,6 +9,7 @@
 
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/hash.h"
 #include "base/time.h"
 #include "spotnik/spotnik.h"
@@ -38,8 +39,7 @@ int spotnik_joiner_new(const struct spotnik_joiner_config *config, struct spotni
 
 void spotnik_giver_close(struct spotnik_giver *source)
 {
-    if (source->fd >= 0)
-        close(source->fd);
+    spotnik_fork_close(source->fd);
     source->fd = -1;
 }
 

@@ -11,8 +11,10 @@
 
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/hash.h"
 #include "base/time.h"
+#include "base/wake.h"
 #include "net/shape.h"
 #include "state/donor_inside.h"
 #include "state/view.h"
@@ -22,10 +24,7 @@
 
 void spotnik_session_wake(struct spotnik_session *session)
 {
-    uint64_t one = 1;
-    ssize_t written = write(session->event, &one, sizeof one);
-
-    SPOTNIK_ASSERT(written == sizeof one || errno == EAGAIN);
+    spotnik_wake(session->event);
 }
 
 static int sorry(struct spotnik_session *session, const char *why)
@@ -341,8 +340,8 @@ static void end(struct spotnik_session *session)
     struct spotnik_snapshot *last =
         session->snapshot ? spotnik_donor_release(donor, session->snapshot) : NULL;
     spotnik_donor_prune(donor);
-    close(session->fd);
-    close(session->event);
+    spotnik_fork_close(session->fd);
+    spotnik_wake_close(session->event);
     spotnik_frame_done(&session->frame);
     free(session);
     pthread_cond_broadcast(&donor->nearer);

@@ -4,6 +4,20 @@
 
 #include <stdio.h>
 
+/* Named like functions inside the library, which must not meet them. */
+#ifdef NAMESAKES
+int fail(void);
+int freeze(void);
+int fail(void)
+{
+    return 1;
+}
+int freeze(void)
+{
+    return fail();
+}
+#endif
+
 int main(void)
 {
     return puts(spotnik_strerror(SPOTNIK_ERR_DONE)) < 0;

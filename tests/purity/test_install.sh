@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# What is installed is complete: a program compiles against it by pkg-config alone, shared and static, and runs; the
-# manual is there and the command, if it was built. Usage: test_install.sh BUILD SOURCE_DIR PREFIX LIBDIR COMPILER...
+# What is installed is complete: a program compiles against it by pkg-config alone, shared and static, and runs, also one with
+# functions of its own that are named like some inside the library; the manual is there and the command, if it was built. Usage: test_install.sh BUILD SOURCE_DIR PREFIX LIBDIR COMPILER...
 set -eu
 
 build=$1
@@ -25,9 +25,13 @@ grep -q spotnik_leave "$staged/said"
 
 rm "$lib"/libspotnik.so*
 # shellcheck disable=SC2046,SC2086
-"$@" $cflags "$source/consumer.c" -o "$staged/static" $(pkg-config --static --libs spotnik)
+"$@" $cflags -DNAMESAKES "$source/consumer.c" -o "$staged/static" $(pkg-config --static --libs spotnik)
 "$staged/static" >"$staged/said"
 grep -q spotnik_leave "$staged/said"
+if nm -g --defined-only "$lib/libspotnik.a" | awk 'NF == 3 && $3 !~ /^spotnik_/ { print; found = 1 } END { exit !found }'; then
+    echo "install: these names of libspotnik.a can clash with the user's"
+    exit 1
+fi
 
 [ -s "$staged$prefix/share/man/man1/spotnik.1" ]
 if [ -x "$build/cli/spotnik" ]; then

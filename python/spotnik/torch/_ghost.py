@@ -36,6 +36,34 @@ def depends_on_share(module: torch.nn.Module) -> bool:
     return isinstance(module, _BatchNorm) and not isinstance(module.forward, _Ghost)
 
 
+def bear_lone_samples(model: torch.nn.Module) -> None:
+    """Have every BatchNorm of `model` take a share of one sample, which a small last step of an epoch may deal to a member.
+
+    PyTorch refuses to normalise one value over itself, and the member's program would end. Such a share is normalised
+    as in evaluation, by the running statistics; without those it is refused as before.
+    """
+    for module in model.modules():
+        if depends_on_share(module) and not isinstance(module, torch.nn.SyncBatchNorm):
+            if not isinstance(module.forward, _Lone):
+                module.forward = _Lone(module)  # type: ignore[method-assign,assignment]
+
+
+class _Lone:
+    """The forward of one BatchNorm that may meet a single value per channel."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self.module = module
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        module = self.module
+        assert isinstance(module, _BatchNorm)
+        if not module.training or module.running_mean is None or x.dim() < 2 or x.numel() != x.shape[1]:
+            return type(module).forward(module, x)
+        return torch.nn.functional.batch_norm(
+            x, module.running_mean, module.running_var, module.weight, module.bias, False, 0.0, module.eps
+        )
+
+
 class _Ghost:
     """The forward of one BatchNorm."""
 
@@ -46,7 +74,7 @@ class _Ghost:
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         module, groups = self.module, -(-len(x) // self.samples)
         if groups < 2 or not module.training:
-            return type(module).forward(module, x)
+            return _Lone(module)(x)
         module._check_input_dim(x)  # type: ignore[no-untyped-call]
         parts = torch.tensor_split(x, groups)
         results, means, variances = [], [], []

@@ -18,7 +18,7 @@ from ..errors import MismatchError, StateError
 from ..job import Config, Job, Step, leave_on_sigterm
 from ._checks import check_launcher
 from ._exchange import Exchange
-from ._ghost import depends_on_share
+from ._ghost import bear_lone_samples, depends_on_share
 from ._gradients import Gradients
 from ._leaves import Stateful
 from ._options import Data, Options
@@ -147,6 +147,7 @@ class Joining:
         """Say it where the statistics of a BatchNorm are those of few samples, and change with the members."""
         if self.solo or self.data is None or self.data.per_member:
             return
+        bear_lone_samples(self.model)
         if any(depends_on_share(one) for one in self.model.modules()):
             log.warning(
                 "the model has BatchNorm, which normalises over this member's share of the %d samples of a step, so "

@@ -10,7 +10,7 @@ import ledger
 import pytest
 import torch
 from cluster import Cluster, Tell, alone
-from programs import data, network
+from programs import data, elastic, network
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -71,3 +71,13 @@ def test_groups_are_batches_of_batchnorm(samples: int) -> None:
 def test_a_group_of_one_has_no_variance() -> None:
     with pytest.raises(ArgumentError, match="2 samples or more"):
         spotnik.ghost_batchnorm(nn.BatchNorm1d(3), 1)
+
+
+def test_a_share_of_one_sample_is_taken(cluster: Make) -> None:
+    """Three samples a step among three members: PyTorch by itself ends a member with an error."""
+    job = cluster(minimum=3)
+    for _ in range(3):
+        job.start(elastic, steps=12, folder=str(job.folder), model="norm", batch=3)
+    job.wait()
+    assert not job.errors()
+    ledger.reports(job)

@@ -20,13 +20,13 @@ def test_a_job_that_lost_every_member_resumes(cluster: Make, tmp_path: Path) -> 
     before, after = cluster(minimum=2), cluster(minimum=2)
     for job in (before, after):
         job.environment.update(SPOTNIK_CHECKPOINT=str(directory), SPOTNIK_CHECKPOINT_STEPS="7")
-    settings = {"steps": 90, "compute_ms": 5}
+    settings = {"steps": 200, "compute_ms": 5}
     for _ in range(2):
         before.start(elastic, folder=str(before.folder), **settings)
-    killed = False
-    for _, line in before.events():
-        if line.get("step", 0) >= 45 and not killed:
-            killed = True
+    killed = 0
+    for _, line in before.events():  # a busy machine takes many steps to write a checkpoint
+        if line.get("step", 0) >= 45 and not killed and any(directory.rglob("manifest.json")):
+            killed = line["step"]
             for member in before.members:
                 before.kill(member)
     assert killed
@@ -37,11 +37,11 @@ def test_a_job_that_lost_every_member_resumes(cluster: Make, tmp_path: Path) -> 
 
     second = ledger.agreed(after)
     first = min(second)
-    assert 1 < first <= 46
+    assert 1 < first <= killed + 1
     assert (first - 1) % 7 == 0
     # The steps up to the checkpoint as the first members took them, the rest as the others did.
     steps = ledger.contributions(before, until=first - 1) + ledger.contributions(after, since=first)
-    assert len(steps) == 90
+    assert len(steps) == settings["steps"]
     ledger.check_every_sample_once(steps, SAMPLES)
     path = tmp_path / "replayed.pt"
     alone(replayed, tmp_path, batches=ledger.batches(steps, SAMPLES, seed=7), path=str(path))

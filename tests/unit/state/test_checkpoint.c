@@ -449,15 +449,12 @@ static void put(const char *path)
 static uint32_t prune(uint32_t keep)
 {
     char entry[SPOTNIK_SHELF_NAME_MAX + 1];
-
     newest(entry);
-    uint64_t its_root = spotnik_shelf_root(dir, strtoull(entry + 18, NULL, 16));
-    spotnik_shelf_root_set(dir, 0xaa, its_root);
-    return spotnik_shelf_prune(dir, 0xaa, its_root, keep);
+    spotnik_shelf_root_set(dir, 0xaa, spotnik_shelf_root(dir, strtoull(entry + 18, NULL, 16)));
+    return spotnik_shelf_prune(dir, 0xaa, spotnik_shelf_root(dir, 0xaa), keep);
 }
 
-/* An archive that is linked under the name of a checkpoint, and files of somebody else beside ours, outlive every pruning; an
- * old checkpoint of ours goes. */
+/* A linked archive, and files of somebody else beside ours, outlive every pruning; an old checkpoint of ours goes. */
 static void test_prune_removes_only_ours(void **state)
 {
     static const char ours[] = "step-000000000002-00000000000000aa", linked[] = "step-000000000001-00000000000000aa",
@@ -595,7 +592,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_damaged_is_set_aside, setup, teardown),
         cmocka_unit_test_setup_teardown(test_not_ours, setup, teardown),
         cmocka_unit_test_setup_teardown(test_wrong_directory, setup, teardown),
-
         cmocka_unit_test_setup_teardown(test_prune_removes_only_ours, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_files, setup, teardown),
         cmocka_unit_test_setup_teardown(test_full_disk, setup, teardown),

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which descriptors are ours, by number and inode: a number that was closed and is somebody else's by now has another
  * inode, and no socket open at the same time has the same. So nothing is done on close. */
-#include "net/fork.h"
+#include "base/fork.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -46,4 +47,11 @@ void spotnik_fork_note(int fd)
     pthread_once(&registered, enlist);
     if (fd >= 0 && fd < NOTED_MAX)
         __atomic_store_n(&inode[fd], socket_inode(fd), __ATOMIC_RELAXED);
+}
+
+void spotnik_fork_close(int fd)
+{
+    bool noted = fd >= 0 && fd < NOTED_MAX && __atomic_load_n(&inode[fd], __ATOMIC_RELAXED) != 0;
+    if (!noted || socket_inode(fd) == __atomic_load_n(&inode[fd], __ATOMIC_RELAXED))
+        close(fd);
 }
