@@ -19,7 +19,6 @@
 #include <cmocka.h>
 
 #include "api/job.h"
-
 #include "spotnik/spotnik.h"
 #include "state/resume.h"
 #include "state/shelf.h"
@@ -445,13 +444,14 @@ static void put(const char *path)
     close(fd);
 }
 
-/* As 0xaa, which goes back to what the newest one goes back to. */
+/* As the newest one's founding; 0xaa is of the same root. */
 static uint32_t prune(uint32_t keep)
 {
     char entry[SPOTNIK_SHELF_NAME_MAX + 1];
     newest(entry);
-    spotnik_shelf_root_set(dir, 0xaa, spotnik_shelf_root(dir, strtoull(entry + 18, NULL, 16)));
-    return spotnik_shelf_prune(dir, 0xaa, spotnik_shelf_root(dir, 0xaa), keep);
+    uint64_t founding = strtoull(entry + 18, NULL, 16), its_root = spotnik_shelf_root(dir, founding);
+    spotnik_shelf_root_set(dir, 0xaa, its_root);
+    return spotnik_shelf_prune(dir, founding, its_root, keep);
 }
 
 /* A linked archive, and files of somebody else beside ours, outlive every pruning; an old checkpoint of ours goes. */
