@@ -2,7 +2,7 @@
 # For typing only: every target forwards to a script or to Meson, where the rules are. See docs/HACKING.md.
 #   make demo                          watch a model train while its workers are killed
 #   make test                          everything that proves the promises; ends with "N passed, N failed"
-#   make matrix                        every cell of tests/matrix once, in shards: hours
+#   make matrix [ROUNDS=1]             every cell of tests/matrix once, in shards: an hour or two
 #   make mutants                       break rules on purpose, and see who notices: half an hour
 #   make install PREFIX=DIR            library, header, command, man page, pkg-config file
 # BUILD=DIR chooses the build folder, MESON_OPTIONS passes options to `meson setup`.
@@ -11,6 +11,7 @@ BUILD ?= build
 PREFIX ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 60
+ROUNDS ?= 1
 export BUILD MESON_OPTIONS
 
 .PHONY: all demo test matrix mutants bench check-asan check-tsan fuzz format reference install clean
@@ -28,7 +29,7 @@ test:
 
 matrix:
 	@dev/setup.sh test
-	@dev/matrix.sh $(BUILD)
+	@dev/matrix.sh $(BUILD) 64 $(ROUNDS)
 
 mutants:
 	@dev/setup.sh test

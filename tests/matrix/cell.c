@@ -11,7 +11,6 @@
 #define BUCKET_NUMBERS 250 /* the caller's that are drawn; 253 is the census of the test */
 #define MIB ((uint64_t)1 << 20)
 #define MEMBERS_MAX 40
-#define ROUNDS 4       /* of all worlds */
 #define LOW_BORDERS 11 /* up to what is small in memory */
 #define HIGH_BORDERS 6 /* from a slice a member on */
 #define HAUL_MEMBERS 6
@@ -194,14 +193,14 @@ void cell_world_sample(uint64_t seed, uint32_t number, uint32_t members_max, str
 
 /* Members from 1 to 40, in every way, undisturbed and with losses and joins; chunks, fans and hosts change
  * from one to the next. Each has all borders, in as many steps as that takes, with types, operations, calls
- * and memory that are drawn; all of that in several rounds. */
-bool cell_world_of_all(uint64_t seed, uint32_t number, struct cell_world *ret)
+ * and memory that are drawn; all of that in so many rounds. */
+bool cell_world_of_all(uint64_t seed, uint32_t rounds, uint32_t number, struct cell_world *ret)
 {
     static const uint32_t chunks[] = { 256 * 1024, 16 * 1024, 4096 };
     uint32_t round = number / (2 * CELL_WAYS * MEMBERS_MAX), churn = number % 2, way = number / 2 % CELL_WAYS;
     uint32_t members = number / 2 / CELL_WAYS % MEMBERS_MAX + 1;
     uint64_t state = numbers_mix(seed) + number * UINT64_C(0xa0761d6478bd642f);
-    if (round >= ROUNDS)
+    if (round >= rounds)
         return false;
     *ret = (struct cell_world){ .way = (enum cell_way)way,
                                 .members = members,

@@ -102,7 +102,7 @@ bool cell_world_parse(const char *text, struct cell_world *ret);
 /* World `number` of the sample that `seed` names, of so many members at most; and of all worlds, or false
  * when there are no more. */
 void cell_world_sample(uint64_t seed, uint32_t number, uint32_t members_max, struct cell_world *ret);
-bool cell_world_of_all(uint64_t seed, uint32_t number, struct cell_world *ret);
+bool cell_world_of_all(uint64_t seed, uint32_t rounds, uint32_t number, struct cell_world *ret);
 
 /* The step, among so many members that live. */
 void cell_step_make(const struct cell_world *world, const struct limits_place *place, uint64_t number,

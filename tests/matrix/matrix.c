@@ -4,7 +4,7 @@
  * nothing else.
  *
  *     matrix sample [seed=N] [worlds=N] [first=N] [members=MOST] [failures=MOST]   what make test does
- *     matrix all shard=K shards=N [save=FILE]         every N-th of all worlds (dev/matrix.sh)
+ *     matrix all shard=K shards=N [rounds=1] [save=FILE]   every N-th of all worlds, drawn so many times (dev/matrix.sh)
  *     matrix total FILES                              what those that were saved have covered together
  *     matrix world WORDS [until=STEP]                 one again; whatever fails prints this command */
 #include <errno.h>
@@ -137,9 +137,9 @@ static int sample(char **argv)
 static int all(char **argv)
 {
     uint32_t shard = (uint32_t)number_of(argv, "shard", 0), shards = (uint32_t)number_of(argv, "shards", 1),
-             failed = 0;
+             rounds = (uint32_t)number_of(argv, "rounds", 1), failed = 0;
     struct cell_world world;
-    for (uint32_t i = shard; shards > 0 && cell_world_of_all(number_of(argv, "seed", SEED), i, &world);
+    for (uint32_t i = shard; shards > 0 && cell_world_of_all(number_of(argv, "seed", SEED), rounds, i, &world);
          i += shards)
         failed += !play(&world, 0);
     const char *save = text_of(argv, "save");
@@ -192,7 +192,7 @@ int main(int argc, char **argv)
         return one(argv + 2);
     if (argc > 1 && strcmp(argv[1], "sample") != 0) {
         fprintf(stderr, "usage: matrix sample [seed=N] [worlds=N] [first=N] [members=MOST] [failures=MOST] | "
-                        "all shard=K shards=N [save=FILE] | total FILES | world WORDS [until=STEP]\n");
+                        "all shard=K shards=N [rounds=1] [save=FILE] | total FILES | world WORDS [until=STEP]\n");
         return 2;
     }
     return sample(argv + (argc > 1 ? 2 : 1));
