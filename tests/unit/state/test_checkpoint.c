@@ -444,12 +444,12 @@ static void put(const char *path)
     close(fd);
 }
 
-/* As the newest one's founding; 0xaa is of the same root. */
-static uint32_t prune(uint32_t keep)
+static uint32_t prune(uint32_t keep) /* as the newest one's founding */
 {
-    char entry[SPOTNIK_SHELF_NAME_MAX + 1];
-    newest(entry);
-    uint64_t founding = strtoull(entry + 18, NULL, 16), its_root = spotnik_shelf_root(dir, founding);
+    struct spotnik_shelf_list found;
+    list(&found);
+    uint64_t founding = found.entry[0].founding, its_root = spotnik_shelf_root(dir, founding);
+    spotnik_shelf_list_done(&found);
     spotnik_shelf_root_set(dir, 0xaa, its_root);
     return spotnik_shelf_prune(dir, founding, its_root, keep);
 }
