@@ -176,6 +176,8 @@ static void show(const json_t *answer)
     print_checkpoints(json_object_get(answer, "checkpoint"));
     if (warning && *warning)
         printf("warning: %s\n", warning);
+    if (*json_words(json_object_get(answer, "lineage"), "met"))
+        printf("lineage: %s\n", json_words(json_object_get(answer, "lineage"), "met"));
     if (path)
         printf("path: %s (%.0f s ago)\n", path, json_number_value(json_object_get(answer, "path_age_ns")) / 1e9);
     print_members(answer);

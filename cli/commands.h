@@ -8,6 +8,7 @@ int spotnik_cmd_status(int argc, char **argv);
 int spotnik_cmd_sim(int argc, char **argv);
 int spotnik_cmd_bench(int argc, char **argv);
 int spotnik_cmd_checkpoint(int argc, char **argv);
+int spotnik_cmd_lineage(int argc, char **argv);
 int spotnik_cmd_key(int argc, char **argv);
 int spotnik_cmd_report(int argc, char **argv);
 int spotnik_cmd_top(int argc, char **argv);

@@ -18,6 +18,7 @@ static const struct {
     {"bench", "measure: recovery after revocations, all-reduce", spotnik_cmd_bench},
     {"key", "make a job key", spotnik_cmd_key},
     {"checkpoint", "list and verify the checkpoints of a job", spotnik_cmd_checkpoint},
+    {"lineage", "two jobs of one name? see them, choose, force", spotnik_cmd_lineage},
     {"notice", "is this machine about to be taken away?", spotnik_cmd_notice},
     {"mock-imds", "play the metadata service of a cloud, by a script", spotnik_cmd_mock_imds},
     {"slurm", "submit a job whose elements come and go", spotnik_cmd_slurm},

@@ -24,6 +24,7 @@
 #define PORT_FIRST 21300
 #define PORT_SPREAD 9000
 #define NODES_LISTED 64
+#define MAJORITY "majority:"
 
 static bool complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -324,10 +325,30 @@ static bool find_auto(const char *bind, struct run_engine *ret)
     return true;
 }
 
+/* What stands behind "majority:" is found as without it; that more than half may begin is the library's business. */
+static bool find_majority(const char *word, const char *bind, struct run_engine *ret)
+{
+    size_t prefix = strlen(MAJORITY), used, said;
+
+    if (!run_engine_find(word + prefix, bind, ret))
+        return false;
+    used = strlen(ret->peers);
+    said = strlen(ret->said);
+    if (prefix + used >= sizeof(ret->peers))
+        return complain("--peers is too long");
+    memmove(ret->peers + prefix, ret->peers, used + 1);
+    memcpy(ret->peers, MAJORITY, prefix);
+    if (said)
+        snprintf(ret->said + said, sizeof(ret->said) - said, "; more than half of them may begin");
+    return true;
+}
+
 bool run_engine_find(const char *word, const char *bind, struct run_engine *ret)
 {
     bool wants_own = bind && !strcmp(bind, "auto");
 
+    if (word && !strncmp(word, MAJORITY, strlen(MAJORITY)))
+        return find_majority(word, bind, ret);
     *ret = (struct run_engine){ .port = 0 };
     bind = wants_own ? NULL : bind;
     if (bind && strchr(bind, ':') && bind[0] != '[' && strchr(bind, ':') == strrchr(bind, ':'))

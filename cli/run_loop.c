@@ -210,7 +210,7 @@ static bool is_stillborn(const struct agent_worker *worker, enum agent_end end, 
 
 static bool replace(struct run *run, enum agent_end end, bool stillborn)
 {
-    if (!run->options->respawn || run->finished || run->stage || run->ear.away || end == AGENT_DONE || end == AGENT_INTERRUPTED)
+    if (!run->options->respawn || run->finished || run->yielded || run->stage || run->ear.away || end == AGENT_DONE || end == AGENT_INTERRUPTED)
         return false;
     run->failures = stillborn ? run->failures + 1 : 0;
     if (!run->crashing && run->failures >= FAILURES_MAX) {
@@ -364,6 +364,8 @@ static int verdict(const struct run *run)
 
     if (run->finished)
         return 0;
+    if (run->yielded)
+        return RUN_YIELDED;
     if (agent->first_error && (run->crashing || run->stuck))
         return agent->first_error;
     if (agent->ended[AGENT_INTERRUPTED] || run->stage)
@@ -377,7 +379,7 @@ static void sum_up(const struct run *run)
 {
     const struct agent *agent = &run->agent;
     run_say(run, "%s after %.1f s: %u workers started, %u killed by us, %u lost, %u left, %u failed, %u done",
-        verdict(run) == 0 ? "done" : verdict(run) == 75 ? "interrupted" : "ended", (double)(now_ns() - run->begun_ns) / 1e9,
+        verdict(run) == 0 ? "done" : verdict(run) == 75 ? "interrupted" : run->yielded ? "yielded to another lineage" : "ended", (double)(now_ns() - run->begun_ns) / 1e9,
         agent->started, agent->killed, agent->ended[AGENT_LOST], agent->ended[AGENT_INTERRUPTED],
         agent->ended[AGENT_FAILED], agent->ended[AGENT_DONE]);
 }

@@ -6,6 +6,8 @@
 #include "base/prng.h"
 #include "run.h"
 
+#define RUN_YIELDED 76 /* status: our lineage has yielded to another one of the same job (sysexits calls 76 a protocol error) */
+
 struct run {
     const struct run_options *options;
     struct agent agent;
@@ -21,6 +23,7 @@ struct run {
     struct run_notice ear;
     bool coming_back;     /* start workers again as soon as those that left are gone */
     bool finished;        /* the job is done: nobody is replaced any more */
+    bool yielded;         /* the lineage of a worker has yielded to another one: nobody is replaced any more */
     bool crashing;        /* workers fail one after the other: nobody is replaced any more */
     bool stuck;           /* the workers were sent home, because nobody can come who would let them go on */
     uint64_t most_step;   /* the last step that any worker has told of */

@@ -108,8 +108,20 @@ static void look_at_waits(struct run *run, uint64_t now_ns)
     }
 }
 
+/* It must not be begun again: whoever runs the job decides which lineage it is. */
+static void look_at_lineages(struct run *run)
+{
+    for (uint32_t i = 0; i < run->agent.places && !run->yielded; i++) {
+        run->yielded = __atomic_load_n(&run->agent.slots->slot[i].yielded, __ATOMIC_ACQUIRE);
+        if (run->yielded)
+            run_say(run, "two lineages of this job have met, and ours yields to the other: ending with status %d, replacing nobody. "
+                    "See both with \"spotnik lineage\"", RUN_YIELDED);
+    }
+}
+
 void run_look(struct run *run, uint64_t now_ns)
 {
+    look_at_lineages(run);
     look_at_sync(run);
     look_at_steps(run, now_ns);
     look_at_ends(run);

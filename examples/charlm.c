@@ -272,10 +272,10 @@ static void write_text(struct trainer *t)
     putchar('\n');
 }
 
-/* Exit status: 0 done, 75 left after a notice (start me again), 1 anything else. */
+/* Exit status: 0 done, 75 left after a notice (start me again), 76 yielded to another lineage of the job, 1 anything else. */
 static int finish(struct trainer *t, int rc)
 {
-    int status = rc == SPOTNIK_ERR_DONE ? 0 : rc == SPOTNIK_ERR_LEAVING ? 75 : 1;
+    int status = rc == SPOTNIK_ERR_DONE ? 0 : rc == SPOTNIK_ERR_LEAVING ? 75 : rc == SPOTNIK_ERR_LINEAGE ? 76 : 1;
 
     if (status == 1)
         fprintf(stderr, "charlm: %s (%s)\n", spotnik_strerror(rc), spotnik_last_error());
@@ -364,7 +364,7 @@ static const char help[] =
     "      --help             this text\n"
     "\n"
     "SIGTERM and SIGINT are taken as a revocation notice: finish the step, hand over, exit with 75.\n"
-    "Exit status: 0 done, 75 left after a notice (start it again to rejoin), 1 error.\n";
+    "Exit status: 0 done, 75 left after a notice (start it again to rejoin), 76 yielded to another lineage, 1 error.\n";
 
 static uint64_t number(const char *option, const char *text)
 {

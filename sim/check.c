@@ -267,6 +267,7 @@ static void view_record(struct sim_world *world, struct fact_view *fact, const s
     fact->known = true;
     fact->epoch = view->epoch;
     fact->settled = view->settled_step;
+    fact->chain = view->chain;
     fact->size = view->size;
     fact->share_count = view->share_count;
     fact->detour = view->detour;

@@ -113,7 +113,8 @@ static void found(struct sim_world *world)
 {
     struct sim_process *process = spotnik_sim_spawn(world, 0);
     struct spotnik_ledger ledger;
-    struct spotnik_event event = { .kind = SPOTNIK_EVENT_FOUND };
+    struct spotnik_founding founding = { .id = 1, .root = 1, .born_ms = 1 };
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_FOUND, .founding = &founding };
 
     if (world->options.per_member) {
         spotnik_ledger_init_per_member(&ledger, world->options.samples, world->options.batch);

@@ -72,7 +72,7 @@ enum spotnik_error {
     SPOTNIK_ERR_PARKED = -301,   /**< cut off from the majority and on_minority asked to give up waiting */
     SPOTNIK_ERR_EXCLUDED = -302, /**< step_commit: the others went on without this member (it was stopped or cut off):
                                       apply nothing, call spotnik_step_begin(), which joins again */
-    SPOTNIK_ERR_LINEAGE = -303,  /**< the job was founded again without this member's lineage: this member must not go on */
+    SPOTNIK_ERR_LINEAGE = -303,  /**< another lineage of this job stands, and this member's has yielded to it: this member must not go on; exit with 76 */
     /* The job. */
     SPOTNIK_ERR_DONE = -400,     /**< the job ended: steps_max reached, or all samples consumed */
 };

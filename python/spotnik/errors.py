@@ -160,7 +160,7 @@ class ExcludedError(SpotnikError):
 
 
 class LineageError(SpotnikError):
-    """The job was founded again without this member's lineage: this member must not go on."""
+    """Another lineage of this job stands, and this member's has yielded to it: this member must not go on."""
 
     number = -303
 

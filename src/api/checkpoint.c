@@ -33,6 +33,18 @@ static bool may_publish(void *context)
     return alone || (peers && spotnik_peers_is_youngest(peers));
 }
 
+void spotnik_job_yielded(struct spotnik_job *job)
+{
+    uint64_t founding = spotnik_engine_yielded(job->engine);
+    char why[512];
+
+    if (!founding || !job->checkpoint_dir[0])
+        return;
+    snprintf(why, sizeof why, "%s", spotnik_last_error());
+    (void)spotnik_shelf_yield(job->checkpoint_dir, founding);
+    spotnik_error_set("%s", why);
+}
+
 static void advise(struct spotnik_job *job)
 {
     struct stat facts;
@@ -93,6 +105,19 @@ static int place(const struct spotnik_job *job, struct spotnik_resume *resume)
     return 0;
 }
 
+/* A job of one that is begun again: what its earlier lives have written is its own to prune. With a folder the root says so by itself; with a
+ * list nobody can know whether they live. */
+static void inherit(struct spotnik_job *job, uint64_t from)
+{
+    const char *dir = job->checkpoint_dir;
+    uint64_t root = spotnik_shelf_root(dir, from);
+
+    if (!job->is_alone || from == job->registry.founding)
+        return;
+    spotnik_shelf_root_set(dir, from, root ? root : from);
+    spotnik_shelf_root_set(dir, job->registry.founding, root ? root : from);
+}
+
 static int resume(struct spotnik_job *job)
 {
     struct spotnik_resume found;
@@ -105,6 +130,7 @@ static int resume(struct spotnik_job *job)
     spotnik_checkpoint_resumed(job->checkpoint, found.step, found.message);
     if (!found.step)
         return 0;
+    inherit(job, found.founding);
     spotnik_engine_resume(job->engine, found.step, &found.ledger);
     job->committed = found.step;
     job->state_loads++;
@@ -122,6 +148,8 @@ static bool has_newer(const struct spotnik_job *job)
     if (!job->checkpoint || spotnik_shelf_list(job->checkpoint_dir, &list))
         return false;
     for (uint32_t i = 0; i < list.count && !has && list.entry[i].step > job->committed; i++) {
+        if (spotnik_shelf_has_yielded(job->checkpoint_dir, list.entry[i].founding))
+            continue;
         struct spotnik_manifest *manifest = calloc(1, sizeof *manifest);
 
         has = manifest && list.entry[i].written_s

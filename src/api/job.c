@@ -49,18 +49,18 @@ static struct spotnik_peers *peers_set(struct spotnik_job *job, struct spotnik_p
 static int found_job(struct spotnik_job *job, const spotnik_config *config)
 {
     struct spotnik_ledger ledger;
-    int rc = 0;
+    struct spotnik_founding founding = { .id = 0 };
 
-    job->registry.founding = job->peers ? spotnik_peers_founding(job->peers) : 0; /* a directory has it in its genesis */
-    if (!job->registry.founding)
-        rc = spotnik_key_random(&job->registry.founding, sizeof job->registry.founding);
-    if (rc)
-        return rc;
+    if (job->peers)
+        founding = spotnik_peers_lineage(job->peers); /* a directory has it in its genesis */
+    if (!founding.id)
+        spotnik_peers_founding_make(NULL, 0, &founding);
+    job->registry.founding = founding.id;
     job->founder = true;
     if (job->peers)
         spotnik_peers_founding_set(job->peers, job->registry.founding);
     spotnik_job_ledger(config, &ledger);
-    return spotnik_engine_found(job->engine, &ledger);
+    return spotnik_engine_found(job->engine, &ledger, &founding);
 }
 
 /* Found the job, or learn of a member of it. */

@@ -62,6 +62,10 @@ struct spotnik_job {
     struct spotnik_checkpoint *checkpoint; /* NULL: no checkpoint_dir; changed under rate.lock */
     char checkpoint_dir[SPOTNIK_CHECKPOINT_DIR_MAX + 1];
     char advice[256]; /* what should be better about it; "": nothing; under rate.lock */
+    char pausing[160]; /* why it waits before it joins again; "": it does not; under rate.lock */
+    uint32_t strikes;  /* exclusions in a row, each soon after the return from the one before */
+    bool was_in;       /* has been let in, or has founded */
+    uint64_t returned_ns; /* when it was let in again last; 0: never */
     bool founder; /* founded the job: it is this member that loads a checkpoint */
     struct spotnik_joiner *joiner; /* while we follow the job into its view */
     struct spotnik_member sponsor; /* a live member to ask first; valid when has_sponsor */
@@ -146,6 +150,12 @@ int spotnik_job_reduce(struct spotnik_job *job, uint32_t bucket, void *data, siz
 
 /* Copy the state and become a joiner of the engine. Blocking. */
 int spotnik_job_rejoin(struct spotnik_job *job);
+
+/* Our lineage has yielded to another one: what it has written is not resumed by whoever comes next. Keeps the last error. */
+void spotnik_job_yielded(struct spotnik_job *job);
+
+/* How long a member waits that was excluded so often in a row, each time within a minute of its return. 0 s, 1, 2, 4 ... 32. */
+uint64_t spotnik_rejoin_pause_ns(uint32_t strikes);
 
 /* A model under a strategy gives up what it has asked of others; then its end. NULL is allowed. */
 void spotnik_sync_use_end(struct spotnik_sync *sync);

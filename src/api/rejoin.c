@@ -2,6 +2,7 @@
 /* From outside into the job: the first join, and again after the others went on without us (we were
  * stopped, or cut off) or our donors were lost. Each time as a new member with a new id, over the same
  * door. */
+#include <stdio.h>
 #include <time.h>
 
 #include "api/job.h"
@@ -103,12 +104,13 @@ static int refound(struct spotnik_job *job)
 
     if (rc)
         return rc;
-    job->registry.founding = spotnik_peers_founding(job->peers);
+    struct spotnik_founding founding = spotnik_peers_lineage(job->peers);
+    job->registry.founding = founding.id;
     spotnik_engine_rename(job->engine, id);
     rc = spotnik_peers_renew(job->peers);
     if (rc)
         return rc;
-    rc = spotnik_engine_found(job->engine, &job->kept_ledger);
+    rc = spotnik_engine_found(job->engine, &job->kept_ledger, &founding);
     if (!rc)
         rc = spotnik_job_resume_newer(job, &resumed);
     if (rc)
@@ -159,9 +161,50 @@ static int try_once(struct spotnik_job *job, uint64_t timeout_ns)
     return rc;
 }
 
+/* ---- excluded again and again ---- */
+
+#define FLAP_NS (60 * SPOTNIK_S) /* who stays in the view for so long begins anew */
+#define STRIKES_MAX 6
+
+static void pausing_set(struct spotnik_job *job, uint64_t ns)
+{
+    pthread_mutex_lock(&job->rate.lock);
+    job->pausing[0] = 0;
+    if (ns)
+        snprintf(job->pausing, sizeof job->pausing,
+                 "excluded %u times, each time soon after it had come back: it waits %.0f s before it joins again; look at its "
+                 "processors and its network",
+                 job->strikes + 1, (double)ns / 1e9);
+    pthread_mutex_unlock(&job->rate.lock);
+}
+
+uint64_t spotnik_rejoin_pause_ns(uint32_t strikes)
+{
+    if (!strikes)
+        return 0;
+    return SPOTNIK_S << ((strikes < STRIKES_MAX ? strikes : STRIKES_MAX) - 1);
+}
+
+/* Each time it comes in and goes, all others pay for two view changes. */
+static void pause_growing(struct spotnik_job *job)
+{
+    uint64_t pause_ns = spotnik_rejoin_pause_ns(job->strikes), until_ns = spotnik_time_add(spotnik_thread_now_ns(), pause_ns);
+
+    pausing_set(job, pause_ns);
+    while (spotnik_thread_now_ns() < until_ns && !stop(job))
+        pause_a_little();
+    pausing_set(job, 0);
+}
+
+static void strike(struct spotnik_job *job)
+{
+    bool soon = job->returned_ns && spotnik_time_since(spotnik_thread_now_ns(), job->returned_ns) < FLAP_NS;
+
+    job->strikes = soon ? job->strikes + 1 : 0;
+}
+
 int spotnik_job_rejoin(struct spotnik_job *job)
 {
-    uint64_t begun_ns = spotnik_thread_now_ns();
 
     if (!job->peers)
         return spotnik_error_return(SPOTNIK_ERR_PEERS, "a job of one has nobody to join again");
@@ -170,6 +213,9 @@ int spotnik_job_rejoin(struct spotnik_job *job)
                                     "member again, to go on from the newest checkpoint");
     if (spotnik_peers_refounds(job->peers))
         return refound(job);
+    pause_growing(job);
+    uint64_t begun_ns = spotnik_thread_now_ns();
+
     while (!spotnik_peers_is_over(job->peers)) {
         uint64_t spent_ns = spotnik_time_since(spotnik_thread_now_ns(), begun_ns);
 
@@ -180,8 +226,11 @@ int spotnik_job_rejoin(struct spotnik_job *job)
             return SPOTNIK_ERR_PEERS; /* the detail of the last attempt stands */
         int rc = try_once(job, REJOIN_TIMEOUT_NS - spent_ns);
 
-        if (!rc)
+        if (!rc) {
             job->outside = false;
+            job->returned_ns = job->was_in ? spotnik_thread_now_ns() : 0;
+            job->was_in = true;
+        }
         if (rc != SPOTNIK_ERR_PEERS)
             return rc;
         pause_a_little();
@@ -193,6 +242,8 @@ void spotnik_job_exclude(struct spotnik_job *job)
 {
     uint64_t epoch;
 
+    strike(job);
+    job->was_in = true;
     spotnik_tally_excluded(&job->shown.tally, job->begun ? job->pace.computed_ns : 0);
     spotnik_engine_interrupt(job->engine);
     spotnik_joiner_free(job->joiner);

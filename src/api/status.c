@@ -98,7 +98,8 @@ static size_t status_text(struct spotnik_job *job, const char *extra, char *text
     struct spotnik_lane_status lane[LANES_SHOWN];
     struct spotnik_donor_status donor;
     spotnik_job_status status;
-    char warning[320] = "", refusal[256] = "", path[200] = "";
+    char warning[320] = "", refusal[256] = "", path[200] = "", lineage[400] = "";
+    struct spotnik_presence presence;
 
     struct spotnik_engine *engine = __atomic_load_n(&job->engine, __ATOMIC_ACQUIRE);
 
@@ -111,13 +112,19 @@ static size_t status_text(struct spotnik_job *job, const char *extra, char *text
         spotnik_peers_warning(job->peers, warning, sizeof warning);
     if (!warning[0])
         snprintf(warning, sizeof warning, "%s", job->advice);
+    if (job->pausing[0])
+        snprintf(warning, sizeof warning, "%s", job->pausing);
     spotnik_batch_info batch = job->batch_info;
     struct spotnik_checkpoint_health health;
     bool has_checkpoints = job->checkpoint != NULL;
     if (has_checkpoints)
         spotnik_checkpoint_health_get(job->checkpoint, &health);
     pthread_mutex_unlock(&job->rate.lock);
+    spotnik_engine_presence(engine, &presence);
+    spotnik_engine_lineage_told(engine, lineage, sizeof lineage);
     struct spotnik_status_more more = {
+        .presence = presence.founding.id || lineage[0] ? &presence : NULL,
+        .lineage = lineage,
         .batch = &batch,
         .steps_max = job->config.steps_max,
         .step_samples = spotnik_job_batch(job, status.size),

@@ -60,6 +60,7 @@ static void look(void *context, struct spotnik_watched *ret)
     ret->member_count =
         spotnik_engine_members(job->engine, ret->member, SPOTNIK_WATCHED_MEMBERS, &ret->view_epoch);
     ret->lane_count = spotnik_engine_lanes(job->engine, ret->lane, SPOTNIK_WATCHED_LANES);
+    ret->lineages_told = spotnik_engine_lineage_told(job->engine, ret->lineage, sizeof ret->lineage);
     ret->refusals = spotnik_engine_refusals(job->engine, ret->refusal, sizeof ret->refusal);
     ret->steps_max = job->config.steps_max;
     ret->samples = job->config.samples;
@@ -75,6 +76,8 @@ static void look(void *context, struct spotnik_watched *ret)
     }
     if (job->peers)
         spotnik_peers_warning(job->peers, ret->warning, sizeof ret->warning);
+    if (job->pausing[0])
+        snprintf(ret->warning, sizeof ret->warning, "%s", job->pausing);
     ret->shares = job->batch_info;
     look_at_sync(job, ret);
     pthread_mutex_unlock(&job->rate.lock);

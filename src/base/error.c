@@ -44,7 +44,7 @@ static const struct {
     { SPOTNIK_ERR_EXCLUDED,
       "the others went on without this member; apply nothing and call spotnik_step_begin(), which joins again" },
     { SPOTNIK_ERR_LINEAGE,
-      "the job was founded again without this member's lineage; keep what you need of its state, then start it again to join" },
+      "another lineage of this job stands, and this member's has yielded: see \"spotnik lineage\"; start it again to join the other" },
     { SPOTNIK_ERR_DONE,
       "the job is done: the steps or the samples asked for are used up; call spotnik_leave()" },
 };

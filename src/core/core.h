@@ -26,6 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "member/founding.h"
 #include "member/message.h"
 #include "member/view.h"
 #include "ring/choice.h"
@@ -35,6 +36,7 @@
 #define SPOTNIK_SPEECH_CLAIMS 6  /* the first wire version that has CLAIM, */
 #define SPOTNIK_SPEECH_DIGESTS 6 /* digests in HEARTBEAT, */
 #define SPOTNIK_SPEECH_PATHS 6   /* cuts in tokens, detours in proposals, */
+#define SPOTNIK_SPEECH_LINEAGE 7 /* lineages in handshakes and proposals, */
 #define SPOTNIK_SPEECH_PLACES 6  /* PLACES, and GOODBYE with OVER */
 #define SPOTNIK_BUCKETS_MAX 258            /* 0..255 are the caller's */
 #define SPOTNIK_BUCKET_AGREED 256          /* the library's own: numbers that all members decide by (src/api/agreed.h) */
@@ -72,7 +74,7 @@ enum spotnik_role {
 
 enum spotnik_event_kind {
     /* once */
-    SPOTNIK_EVENT_FOUND,        /* become the only member of epoch 1; ledger: where the data begin (NULL: as in init) */
+    SPOTNIK_EVENT_FOUND,        /* become the only member of epoch 1; ledger: where the data begin (NULL: as in init); founding */
     SPOTNIK_EVENT_RESUME,       /* the founder, before anybody has joined and before its first step: go on after step
                                    `committed`, with the data at `ledger`, from a checkpoint */
     SPOTNIK_EVENT_JOIN,         /* become a joiner; `committed`: the step whose state was copied (0: initial state) */
@@ -143,6 +145,7 @@ struct spotnik_event {
     uint64_t committed;
     uint64_t epoch; /* DEATH */
     const struct spotnik_ledger *ledger;
+    const struct spotnik_founding *founding; /* FOUND; NULL: a lineage without a name */
     uint64_t digest;
     uint64_t weight;
     const uint32_t *weight_of;
@@ -289,6 +292,10 @@ const struct spotnik_view *spotnik_core_view(const struct spotnik_core *core);
 
 /* Our share of the begun step. Returns the number of samples. */
 uint64_t spotnik_core_share(const struct spotnik_core *core, struct spotnik_range *ret_ranges, uint32_t *ret_count);
+
+/* Our place in our lineage; founding.id 0: in none. */
+void spotnik_core_presence(const struct spotnik_core *core, struct spotnik_presence *ret);
+const struct spotnik_chains *spotnik_core_chains(const struct spotnik_core *core);
 
 /* Which share of the begun step is ours (== shares: none), and in how many it was dealt out (0: replay). */
 uint32_t spotnik_core_share_number(const struct spotnik_core *core, uint32_t *ret_shares);

@@ -156,6 +156,9 @@ void view_install(struct spotnik_core *core, const struct spotnik_proposal *prop
         step_aside(core, proposal);
         return;
     }
+    struct spotnik_founding founding = core->view.founding;
+    uint64_t chain = core->view.chain;
+    bool next = core->view.epoch == 0 || (core->role == SPOTNIK_ROLE_MEMBER && proposal->epoch == core->view.epoch + 1);
     if (core->role == SPOTNIK_ROLE_MEMBER) {
         count_changes(core, proposal);
         enter_rest(core, proposal);
@@ -167,6 +170,7 @@ void view_install(struct spotnik_core *core, const struct spotnik_proposal *prop
     core->role = SPOTNIK_ROLE_MEMBER;
     spotnik_proposal_copy(&core->chosen, proposal);
     spotnik_view_from_proposal(&core->view, proposal);
+    ancestry_install(core, &founding, chain, next);
     core->rank = spotnik_view_rank(&core->view, core->self.id);
     forget_decision(core);
     flat_install(core);

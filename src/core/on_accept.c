@@ -15,7 +15,8 @@ void on_accept(struct spotnik_core *core, struct peer *from, const struct spotni
     const struct spotnik_proposal *proposal = message->proposal;
 
     if (core->role != SPOTNIK_ROLE_MEMBER || message->epoch != core->view.epoch ||
-        proposal->epoch != core->view.epoch + 1 || !proposal_sane(core, proposal) || !votes(core, proposal))
+        proposal->epoch != core->view.epoch + 1 || !proposal_sane(core, proposal) || !votes(core, proposal) ||
+        ancestry_breaks(core, proposal))
         return;
     /* Exactly the ballot we promised: a voter has promised by definition, and a lower one is outbid. */
     if (spotnik_ballot_compare(proposal->ballot, core->promised) != 0)

@@ -26,6 +26,12 @@ void on_restart(struct spotnik_core *core, struct peer *from, const struct spotn
     }
     if (core->role != SPOTNIK_ROLE_MEMBER && core->role != SPOTNIK_ROLE_JOINER)
         return;
+    if (spotnik_founding_differs(&core->view.founding, &proposal->founding) && core->role == SPOTNIK_ROLE_MEMBER)
+        return; /* who speaks here is of another lineage: no reason to give up ours */
+    if (ancestry_breaks(core, proposal)) {
+        fail(core, SPOTNIK_ERR_LINEAGE);
+        return;
+    }
     core->status.accepted_ns = core->now_ns;
     from->told_epoch = proposal->epoch;
     view_install(core, proposal);

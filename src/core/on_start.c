@@ -11,6 +11,8 @@ static void install_alone(struct spotnik_core *core)
     alone->epoch = core->view.epoch + 1;
     alone->settled_step = core->step.committed;
     alone->share_count = 1;
+    alone->founding = core->view.founding;
+    alone->chain = 0;
     alone->entry_count = 1;
     alone->entry[0] = (struct spotnik_entry){.member = core->self, .flags = SPOTNIK_ENTRY_MEMBER, .share = 0};
     spotnik_ledger_copy(&alone->ledger, &core->ledger);
@@ -24,6 +26,10 @@ void on_found(struct spotnik_core *core, const struct spotnik_event *event)
     if (event->ledger)
         spotnik_ledger_copy(&core->ledger, event->ledger);
     spotnik_ledger_deal_set(&core->ledger, 0, NULL); /* for members that are gone */
+    if (event->founding) {
+        core->view.founding = *event->founding;
+        core->view.chain = event->founding->id; /* of the view before the first */
+    }
     install_alone(core);
 }
 

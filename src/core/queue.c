@@ -70,6 +70,13 @@ static bool is_void(const struct spotnik_core *core, const struct queued_action 
     return slot->action.kind == SPOTNIK_ACTION_SEND && (claim || (pass && slot->epoch != core->view.epoch));
 }
 
+static bool speaks_plainly(struct spotnik_core *core, struct spotnik_id id)
+{
+    const struct peer *peer = peer_find(core, id);
+
+    return peer && peer->speech != 0 && peer->speech < SPOTNIK_SPEECH_LINEAGE;
+}
+
 bool spotnik_core_poll(struct spotnik_core *core, struct spotnik_action *ret)
 {
     while (core->queue_count) {
@@ -83,6 +90,7 @@ bool spotnik_core_poll(struct spotnik_core *core, struct spotnik_action *ret)
             return true;
         ret->message = compose(core, slot->message);
         core->outgoing.serial = slot->serial;
+        core->outgoing.plain = speaks_plainly(core, ret->peer.id);
         if (slot->message == SPOTNIK_MESSAGE_HEARTBEAT)
             digest_claim(core, peer_find(core, ret->peer.id), &core->outgoing);
         if (slot->message == SPOTNIK_MESSAGE_FENCED || slot->message == SPOTNIK_MESSAGE_HEARTBEAT || slot->serial)

@@ -101,6 +101,7 @@ struct spotnik_core {
 
     struct spotnik_view view;         /* for a joiner: the job's, as last heard */
     struct spotnik_proposal chosen;   /* what installed it */
+    struct spotnik_chains chains;     /* of our views */
     uint32_t rank;                    /* ours in the view */
     struct spotnik_ledger ledger;     /* after transaction.committed, if known: not while joining, nor lagging after that */
     bool ledger_known;
@@ -292,6 +293,10 @@ bool handover_differs(const struct spotnik_core *core);
 /* place.c */
 void mismatch(struct spotnik_core *core, struct spotnik_id other);
 void fail(struct spotnik_core *core, int error);
+
+/* ancestry.c */
+bool ancestry_breaks(const struct spotnik_core *core, const struct spotnik_proposal *proposal);
+void ancestry_install(struct spotnik_core *core, const struct spotnik_founding *founding, uint64_t chain, bool next);
 
 /* dispute.c */
 void dispute_open(struct spotnik_core *core, uint64_t step, uint32_t bucket, struct spotnik_id other);

@@ -78,6 +78,7 @@ struct spotnik_message {
     uint64_t committed;  /* the sender's last committed step */
     struct spotnik_token *token;       /* RECONCILE */
     struct spotnik_proposal *proposal; /* ACCEPT, RESTART */
+    bool plain;                        /* to a member that speaks of no lineages: leave them out */
     struct spotnik_enter enter;        /* ENTER */
     uint64_t serial;                   /* DOUBT, ASSURE; not 0 */
     struct spotnik_digest_claim digest[SPOTNIK_MESSAGE_DIGESTS]; /* HEARTBEAT */

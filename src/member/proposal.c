@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "member/detour.h"
+#include "member/founding.h"
 #include "member/lineage.h"
 
 uint64_t spotnik_proposal_settled(const struct spotnik_token *token)
@@ -275,6 +276,7 @@ void spotnik_proposal_make(struct spotnik_proposal *ret, const struct spotnik_vi
         ret->ballot = token->ballot;
         return;
     }
+    ret->founding = view->founding;
     ret->epoch = view->epoch + 1;
     ret->ballot = token->ballot;
     ret->settled_step = spotnik_proposal_settled(token);
@@ -289,4 +291,5 @@ void spotnik_proposal_make(struct spotnik_proposal *ret, const struct spotnik_vi
     ret->detour = spotnik_detour_is_needed(ret, view, token);
     share_out(ret, view, token);
     ret->flat = share_memory(ret, view, token);
+    ret->chain = view->chain ? spotnik_chain_link(view->chain, ret) : 0;
 }

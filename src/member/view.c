@@ -26,6 +26,8 @@ void spotnik_proposal_copy(struct spotnik_proposal *to, const struct spotnik_pro
     to->flat = from->flat;
     to->detour = from->detour;
     to->entry_count = from->entry_count;
+    to->founding = from->founding;
+    to->chain = from->chain;
     spotnik_ledger_copy(&to->ledger, &from->ledger);
     memcpy(to->entry, from->entry, from->entry_count * sizeof(*to->entry));
 }
@@ -69,6 +71,8 @@ void spotnik_view_from_proposal(struct spotnik_view *view, const struct spotnik_
     view->settled_step = proposal->settled_step;
     view->share_count = proposal->share_count;
     view->detour = proposal->detour;
+    view->founding = proposal->founding;
+    view->chain = proposal->chain;
     view->size = 0;
     for (uint32_t i = 0; i < proposal->entry_count; i++)
         if (proposal->entry[i].flags & SPOTNIK_ENTRY_MEMBER)

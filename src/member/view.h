@@ -41,6 +41,14 @@ struct spotnik_ballot {
     struct spotnik_id initiator;
 };
 
+/* What names a lineage; made by its founder, the same as long as that founding lives (founding.h). */
+struct spotnik_founding {
+    uint64_t id;         /* random; 0: not known */
+    uint64_t root;       /* the id of the first founding that this one goes back to */
+    uint64_t born_ms;    /* when that was, by the clock of its founder */
+    uint64_t generation; /* counts the foundings of one root; in a folder, genesis-<n> */
+};
+
 struct spotnik_proposal {
     uint64_t epoch;        /* of the view it installs */
     uint64_t settled_step; /* committed by all of the view once laggards are served; the view reduces settled_step + 1 */
@@ -50,6 +58,8 @@ struct spotnik_proposal {
     bool detour;           /* two of the view do not reach each other: everything goes round its ring, where they are no neighbours */
     uint32_t entry_count;  /* ring order: the old view's order, then joiners */
     uint32_t entry_max;    /* capacity of entry[] */
+    struct spotnik_founding founding; /* id 0: who proposed it does not know, or speaks a version that does not say */
+    uint64_t chain;        /* of the view it installs; 0: the same */
     struct spotnik_ledger ledger; /* after settled_step */
     struct spotnik_entry *entry;
 };
@@ -72,6 +82,8 @@ struct spotnik_view {
     uint32_t size;
     uint32_t share_count;
     bool detour;
+    struct spotnik_founding founding;
+    uint64_t chain; /* 0: not known */
     struct spotnik_entry *entry; /* capacity is the limit given to spotnik_core_init() */
 };
 

@@ -119,6 +119,19 @@ static void add_tally(struct spotnik_text *text, const struct spotnik_status_mor
     add(text, "}");
 }
 
+static void add_lineage(struct spotnik_text *out, const struct spotnik_presence *presence, const char *met)
+{
+    const struct spotnik_founding *founding = &presence->founding;
+
+    add(out, ",\"lineage\":{\"id\":\"%016" PRIx64 "\",\"root\":\"%016" PRIx64 "\",\"generation\":%" PRIu64, founding->id,
+        founding->root, founding->generation);
+    if (founding->born_ms != SPOTNIK_BORN_UNKNOWN)
+        add(out, ",\"born_ms\":%" PRIu64, founding->born_ms);
+    add(out, ",\"chain\":\"%016" PRIx64 "\",\"met\":", presence->chain);
+    add_string(out, met);
+    add(out, "}");
+}
+
 size_t spotnik_status_text(const spotnik_job_status *status, const struct spotnik_status_more *more,
                            char *text, size_t size)
 {
@@ -145,6 +158,8 @@ size_t spotnik_status_text(const spotnik_job_status *status, const struct spotni
         add(&out, ",\"path_age_ns\":%" PRIu64 ",\"path\":", more->path_age_ns);
         add_string(&out, more->path);
     }
+    if (more->presence != NULL)
+        add_lineage(&out, more->presence, more->lineage);
     add(&out, ",\"warning\":");
     add_string(&out, more->warning);
     add(&out, ",\"members_needed\":%" PRIu32 ",\"members_epoch\":%" PRIu64 ",\"members\":[", more->members_needed,

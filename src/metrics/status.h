@@ -46,6 +46,8 @@ struct spotnik_status_more {
     const char *refusal; /* why the last one was; "" for none */
     const char *path;    /* what was found last on a way to another host; "" for nothing */
     uint64_t path_age_ns;
+    const struct spotnik_presence *presence; /* NULL: in no lineage */
+    const char *lineage; /* what came of another lineage that was met; "": none was */
     const char *warning; /* of the peers directory; "" for none */
     uint64_t steps_max;             /* 0: no end is known */
     uint64_t step_samples;          /* of a step over all members together; 0: the job has no ledger */

@@ -57,6 +57,8 @@ struct spotnik_watched {
     uint64_t switched_step;
     uint64_t refusals;
     char refusal[256], warning[256];
+    uint64_t lineages_told; /* how often another lineage of this job was met */
+    char lineage[400];      /* and what came of it last */
     uint64_t view_epoch;
     uint32_t member_count, lane_count, observed_count;
     struct spotnik_member member[SPOTNIK_WATCHED_MEMBERS];

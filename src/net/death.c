@@ -383,6 +383,12 @@ void spotnik_death_over(struct spotnik_death *death)
         __atomic_store_n(&death->own->done, 1, __ATOMIC_RELEASE);
 }
 
+void spotnik_death_yielded(struct spotnik_death *death)
+{
+    if (death != NULL && death->own != NULL)
+        __atomic_store_n(&death->own->yielded, 1, __ATOMIC_RELEASE);
+}
+
 uint32_t spotnik_death_start(const struct spotnik_death *death)
 {
     if (death == NULL || __atomic_load_n(&death->slots->gathered, __ATOMIC_ACQUIRE) != 0)

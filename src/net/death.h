@@ -55,6 +55,8 @@ void spotnik_death_free(struct spotnik_death *death);
 void spotnik_death_progress(struct spotnik_death *death, uint64_t committed);
 void spotnik_death_waits(struct spotnik_death *death, uint32_t size, uint32_t needed);
 void spotnik_death_over(struct spotnik_death *death);
+/* For the agent: our lineage has yielded. */
+void spotnik_death_yielded(struct spotnik_death *death);
 
 /* How many members the agent wants to be there before the first step; 0: none, or that many have been there. */
 uint32_t spotnik_death_start(const struct spotnik_death *death);

@@ -8,12 +8,20 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "base/time.h"
 #include "net/address.h"
 #include "net/answer.h"
 #include "net/share.h"
 #include "net/state.h"
+
+/* What is said and heard in an introduction beside what credentials say. */
+struct manner {
+    enum spotnik_purpose purpose;
+    const uint8_t *name; /* the first half of the nonce; NULL: random */
+    struct spotnik_presence *ret_presence; /* of who answers; may be NULL */
+};
 
 /* Until when, and what ends it before. */
 struct patience {
@@ -76,13 +84,16 @@ static int shake_wait(struct spotnik_shake *shake, const char *name, int fd, con
 
 /* Prove the key both ways on a connected socket, which is closed on failure and blocking on success. *speech: the version to speak; an
  * older one to try next, or 0. */
-static int introduce(const struct spotnik_credentials *credentials, const char *name, int fd, enum spotnik_purpose purpose,
+static int introduce(const struct spotnik_credentials *credentials, const char *name, int fd, const struct manner *manner,
                      const struct patience *patience, uint16_t *speech, struct spotnik_member *ret_peer)
 {
     struct spotnik_credentials spoken = *credentials;
     struct spotnik_shake shake;
     spoken.speech = *speech;
-    spotnik_shake_init_client(&shake, &spoken, purpose);
+    if (manner->name != NULL)
+        spotnik_shake_init_word(&shake, &spoken, manner->name);
+    else
+        spotnik_shake_init_client(&shake, &spoken, manner->purpose);
     explicit_bzero(&spoken, sizeof spoken);
     int rc = shake_wait(&shake, name, fd, patience);
     *speech = spotnik_shake_older(&shake, rc);
@@ -93,11 +104,13 @@ static int introduce(const struct spotnik_credentials *credentials, const char *
         close(fd);
     else
         *ret_peer = shake.wire.peer;
+    if (rc == 0 && manner->ret_presence != NULL)
+        *manner->ret_presence = shake.wire.peer_presence;
     return rc;
 }
 
 static int dial(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port,
-                enum spotnik_purpose purpose, const struct patience *patience, int *ret_fd,
+                const struct manner *manner, const struct patience *patience, int *ret_fd,
                 struct spotnik_member *ret_peer, bool *ret_refused)
 {
     char name[SPOTNIK_ADDRESS_TEXT];
@@ -108,7 +121,7 @@ static int dial(const struct spotnik_credentials *credentials, const uint8_t add
     do {
         rc = connect_wait(name, address, port, patience, &fd, ret_refused);
         if (rc == 0)
-            rc = introduce(credentials, name, fd, purpose, patience, &speech, ret_peer);
+            rc = introduce(credentials, name, fd, manner, patience, &speech, ret_peer);
     } while (rc == SPOTNIK_ERR_VERSION && speech != 0);
     if (rc == 0)
         *ret_fd = fd;
@@ -120,7 +133,7 @@ int spotnik_net_dial(const struct spotnik_credentials *credentials, const uint8_
                      struct spotnik_member *ret_peer)
 {
     struct patience patience = { spotnik_time_add(spotnik_clock_ns(), timeout_ns), -1 };
-    return dial(credentials, address, port, purpose, &patience, ret_fd, ret_peer, NULL);
+    return dial(credentials, address, port, &(struct manner){ .purpose = purpose }, &patience, ret_fd, ret_peer, NULL);
 }
 
 /* -1: there is none, or nobody behind it. */
@@ -141,18 +154,20 @@ int spotnik_engine_dial(struct spotnik_engine *engine, const struct spotnik_memb
                         int *ret_fd)
 {
     struct patience patience = { spotnik_time_add(spotnik_clock_ns(), timeout_ns), stop_fd };
+    const struct manner manner = { .purpose = SPOTNIK_PURPOSE_EXCHANGE };
     struct spotnik_member found;
     char name[SPOTNIK_ADDRESS_TEXT];
     spotnik_engine_lock(engine); /* we may be about to become another member */
     struct spotnik_credentials credentials = engine->config.credentials;
     uint16_t speech = credentials.speech = spotnik_speech_of(engine, peer->id);
+    spotnik_presence_get(engine, &credentials.presence);
     spotnik_engine_unlock(engine);
     int fd = unix_socket(engine, &credentials.self, peer), rc;
     spotnik_address_format(name, peer->address, peer->port);
     if (fd >= 0)
-        rc = introduce(&credentials, name, fd, SPOTNIK_PURPOSE_EXCHANGE, &patience, &speech, &found);
+        rc = introduce(&credentials, name, fd, &manner, &patience, &speech, &found);
     else
-        rc = dial(&credentials, peer->address, peer->port, SPOTNIK_PURPOSE_EXCHANGE, &patience, &fd, &found, NULL);
+        rc = dial(&credentials, peer->address, peer->port, &manner, &patience, &fd, &found, NULL);
     explicit_bzero(&credentials, sizeof credentials);
     if (rc != 0)
         return rc;
@@ -187,18 +202,55 @@ int spotnik_net_ask(const struct spotnik_credentials *credentials, const uint8_t
 {
     struct patience patience = { spotnik_time_add(spotnik_clock_ns(), timeout_ns), -1 };
     struct spotnik_member peer;
+    struct spotnik_presence presence;
     char name[SPOTNIK_ADDRESS_TEXT];
     int fd;
     if (ret_refused != NULL)
         *ret_refused = false;
-    int rc = dial(credentials, address, port, SPOTNIK_PURPOSE_PEERS, &patience, &fd, &peer, ret_refused);
+    int rc = dial(credentials, address, port, &(struct manner){ .purpose = SPOTNIK_PURPOSE_PEERS, .ret_presence = &presence }, &patience,
+                  &fd, &peer, ret_refused);
     if (rc != 0)
         return rc;
     rc = answer_read(fd, &patience, ret_answer);
     close(fd);
+    ret_answer->presence = presence;
     if (rc == 0 && !spotnik_id_equal(ret_answer->self.id, peer.id))
         rc = SPOTNIK_ERR_PEERS;
     if (rc != 0)
         spotnik_error_set("%s gives no answer", spotnik_address_format(name, address, port));
     return rc;
+}
+
+/* Until they close. */
+static void line_read(int fd, const struct patience *patience, char *line, size_t size)
+{
+    size_t have = 0;
+    while (have + 1 < size && ready_wait(fd, POLLIN, patience) == 0) {
+        ssize_t got = recv(fd, line + have, size - 1 - have, 0);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            break;
+        have += (size_t)got;
+    }
+    line[have] = '\0';
+}
+
+int spotnik_net_say(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port, enum spotnik_word word,
+                    uint64_t argument, uint64_t timeout_ns, char *ret_line, size_t size)
+{
+    struct patience patience = { spotnik_time_add(spotnik_clock_ns(), timeout_ns), -1 };
+    uint8_t name[SPOTNIK_SHAKE_NAME_BYTES];
+    struct spotnik_writer writer;
+    struct spotnik_member peer;
+    int fd;
+    spotnik_writer_init(&writer, name, sizeof name);
+    spotnik_writer_u64(&writer, word);
+    spotnik_writer_u64(&writer, argument);
+    int rc = dial(credentials, address, port, &(struct manner){ .name = name }, &patience, &fd, &peer, NULL);
+    if (rc != 0)
+        return rc;
+    line_read(fd, &patience, ret_line, size);
+    close(fd);
+    return ret_line[0] != '\0' ? 0 : spotnik_error_return(SPOTNIK_ERR_VERSION, "it is an older Spotnik, which knows no lineages");
 }

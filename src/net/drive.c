@@ -111,6 +111,7 @@ static void data_cut(struct spotnik_engine *engine)
 
 static void view_installed(struct spotnik_engine *engine)
 {
+    spotnik_past_note(engine);
     struct spotnik_core_status status;
     spotnik_core_status(engine->core, &status);
     spotnik_death_move_on(engine->death, status.epoch);
@@ -224,6 +225,8 @@ static void perform(struct spotnik_engine *engine, const struct spotnik_action *
         break;
     case SPOTNIK_ACTION_FAILED:
         engine->failed = action->error;
+        if (action->error == SPOTNIK_ERR_LINEAGE)
+            spotnik_death_yielded(engine->death);
         engine->diverged = *spotnik_core_divergence(engine->core);
         spotnik_mismatch_text(engine->core, engine->mismatch, sizeof engine->mismatch);
         break;

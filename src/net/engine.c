@@ -199,9 +199,9 @@ const struct spotnik_credentials *spotnik_engine_credentials(const struct spotni
     return &engine->config.credentials;
 }
 
-int spotnik_engine_found(struct spotnik_engine *engine, const struct spotnik_ledger *ledger)
+int spotnik_engine_found(struct spotnik_engine *engine, const struct spotnik_ledger *ledger, const struct spotnik_founding *founding)
 {
-    struct spotnik_event event = { .kind = SPOTNIK_EVENT_FOUND, .ledger = ledger };
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_FOUND, .ledger = ledger, .founding = founding };
     spotnik_engine_lock(engine);
     spotnik_engine_drive(engine, &event);
     spotnik_engine_unlock(engine);

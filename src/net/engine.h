@@ -20,6 +20,7 @@ struct spotnik_credentials {
     uint8_t job[16];            /* hash of the job name */
     uint8_t key[32];            /* the job key */
     struct spotnik_member self; /* address and port as others reach us */
+    struct spotnik_presence presence; /* in which lineage; for outsiders: in none */
     uint16_t speech;            /* the newest wire version to speak; 0: SPOTNIK_WIRE_VERSION */
 };
 
@@ -33,6 +34,14 @@ enum spotnik_purpose {
     SPOTNIK_PURPOSE_SHARE,  /* over a Unix socket only: file descriptors of shared memory */
     SPOTNIK_PURPOSE_EXCHANGE, /* src/exchange speaks on it; over a Unix socket between members of one host */
     SPOTNIK_PURPOSE_WIDEN,  /* one more connection for the data that another began to carry with DATA */
+    SPOTNIK_PURPOSE_WORD,   /* enum spotnik_word and its argument, in the nonce; one line of text, then close */
+};
+
+/* What members and operators say of lineages (docs/design/0028-lineages.md). */
+enum spotnik_word {
+    SPOTNIK_WORD_STANDS = 1, /* the founding `argument` is the job: members of all others yield */
+    SPOTNIK_WORD_FORK,       /* of two forks of your founding, that with the chain `argument` yields */
+    SPOTNIK_WORD_FORCE,      /* you are parked: go on alone */
 };
 
 /* What a process says of itself to one that looks for the job. */
@@ -42,6 +51,7 @@ struct spotnik_answer {
     bool parked; /* it is cut off from the majority: the job exists, but not there */
     struct spotnik_member self;
     struct spotnik_member vote; /* whom it would have found the job; id none: nobody yet */
+    struct spotnik_presence presence; /* as its handshake says; not in the bytes of the answer */
 };
 
 /* [any] Connect to address:port, prove the key both ways, declare the purpose. Blocking, gives up after
@@ -66,6 +76,11 @@ bool spotnik_engine_is_sharing(const struct spotnik_engine *engine);
  * NULL: its kernel refused the connection, so no process listens there. */
 int spotnik_net_ask(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port,
                     uint64_t timeout_ns, struct spotnik_answer *ret_answer, bool *ret_refused);
+
+/* [any] Say `word` to whoever listens there; its answer is one line. Blocking; errors as spotnik_net_dial(), VERSION also for an
+ * older Spotnik that knows no words. */
+int spotnik_net_say(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port, enum spotnik_word word,
+                    uint64_t argument, uint64_t timeout_ns, char *ret_line, size_t size);
 
 /* A committed result, as the `committed` hook sees it. */
 struct spotnik_bucket_result {
@@ -122,8 +137,36 @@ struct spotnik_engine;
 int spotnik_engine_new(const struct spotnik_engine_config *config, struct spotnik_engine **ret_engine);
 const struct spotnik_credentials *spotnik_engine_credentials(const struct spotnik_engine *engine);
 
-/* [caller] Become the only member of epoch 1, with the data as `ledger` says (NULL: as the config does). */
-int spotnik_engine_found(struct spotnik_engine *engine, const struct spotnik_ledger *ledger);
+/* [caller] Become the only member of epoch 1, with the data as `ledger` says (NULL: as the config does). `founding`: the name of the
+ * lineage that begins so; NULL: it has none, as in tests. */
+int spotnik_engine_found(struct spotnik_engine *engine, const struct spotnik_ledger *ledger, const struct spotnik_founding *founding);
+
+/* [any] Our place in our lineage. */
+void spotnik_engine_presence(struct spotnik_engine *engine, struct spotnik_presence *ret);
+
+/* [any] The lineage of the last view that this process was in, whatever became of it; id 0: of none. */
+struct spotnik_founding spotnik_engine_past(struct spotnik_engine *engine);
+
+/* Another lineage of our job, met on a connection; or an operator's word. */
+struct spotnik_encounter {
+    enum spotnik_meeting meeting; /* NOTHING: only `forced` */
+    bool fork;                    /* it is of our founding */
+    bool told;                    /* we have it from `peer`, who is of ours or an operator; of `theirs` only founding.id is known */
+    bool forced;                  /* somebody wants us, who are parked, to go on alone */
+    uint64_t argument;            /* told: of the word, to be passed on */
+    struct spotnik_presence ours, theirs;
+    struct spotnik_member peer;
+};
+
+/* [any] An answer that we asked for: is it of another lineage? Noted as an encounter. */
+enum spotnik_meeting spotnik_engine_meet(struct spotnik_engine *engine, const struct spotnik_answer *answer);
+
+/* [any] The last encounter since it was asked for last; that we yield before all others. False: there was none. */
+bool spotnik_engine_encounter_take(struct spotnik_engine *engine, struct spotnik_encounter *ret);
+
+/* [any] For status and log: what came of an encounter. How often something was told, and what was last. */
+void spotnik_engine_lineage_tell(struct spotnik_engine *engine, const char *text);
+uint64_t spotnik_engine_lineage_told(struct spotnik_engine *engine, char *text, size_t size);
 
 /* [caller] The founder, before its first step: go on after step `committed`, with the data at `ledger`. */
 void spotnik_engine_resume(struct spotnik_engine *engine, uint64_t committed, const struct spotnik_ledger *ledger);
@@ -208,6 +251,12 @@ void spotnik_engine_over(struct spotnik_engine *engine);
 
 /* [any] This member must not go on: it commits nothing more, and its caller gets `error` with `why`. */
 void spotnik_engine_end(struct spotnik_engine *engine, int error, const char *why);
+
+/* [any] The same for SPOTNIK_ERR_LINEAGE. `aside`: to one of another root, or by an operator's choice: what this founding has written is
+ * not to be resumed until it is chosen again. */
+void spotnik_engine_yield(struct spotnik_engine *engine, const char *why, bool aside);
+/* [any] The founding that has yielded so; 0: none. */
+uint64_t spotnik_engine_yielded(struct spotnik_engine *engine);
 
 /* [any] From now on steps are committed only until then, by CLOCK_BOOTTIME, unless it is told anew. */
 void spotnik_engine_lease_set(struct spotnik_engine *engine, uint64_t until_boot_ns);

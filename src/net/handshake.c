@@ -31,6 +31,7 @@ static void init(struct spotnik_shake *shake, const struct spotnik_credentials *
     memcpy(shake->wire.key, credentials->key, sizeof shake->wire.key);
     memcpy(shake->wire.job, credentials->job, sizeof shake->wire.job);
     shake->wire.self = credentials->self;
+    shake->wire.presence = credentials->presence;
     shake->wire.speech = credentials->speech;
     spotnik_auth_random(shake->wire.nonce, sizeof shake->wire.nonce);
     shake->in_want = SPOTNIK_HANDSHAKE_PREAMBLE_BYTES;
@@ -41,7 +42,7 @@ static void hello(struct spotnik_shake *shake, enum spotnik_purpose purpose)
     shake->wire.purpose = (uint8_t)purpose;
     shake->state = SPOTNIK_SHAKE_READ_ANSWER;
     spotnik_handshake_hello(&shake->wire, shake->out);
-    shake->out_size = SPOTNIK_HANDSHAKE_HELLO_BYTES;
+    shake->out_size = spotnik_handshake_bytes(&shake->wire, SPOTNIK_HANDSHAKE_HELLO);
 }
 
 void spotnik_shake_init_client(struct spotnik_shake *shake, const struct spotnik_credentials *credentials,
@@ -71,6 +72,12 @@ void spotnik_shake_init_widen(struct spotnik_shake *shake, const struct spotnik_
                               const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
 {
     init_named(shake, credentials, name, SPOTNIK_PURPOSE_WIDEN);
+}
+
+void spotnik_shake_init_word(struct spotnik_shake *shake, const struct spotnik_credentials *credentials,
+                             const uint8_t word[SPOTNIK_SHAKE_NAME_BYTES])
+{
+    init_named(shake, credentials, word, SPOTNIK_PURPOSE_WORD);
 }
 
 void spotnik_shake_name(const struct spotnik_shake *shake, uint8_t ret_name[SPOTNIK_SHAKE_NAME_BYTES])
@@ -169,7 +176,7 @@ static int message_take(struct spotnik_shake *shake, enum spotnik_handshake_type
     switch (shake->state) {
     case SPOTNIK_SHAKE_READ_HELLO:
         rc = spotnik_handshake_answer(&shake->wire, shake->in, shake->out);
-        out_put(shake, rc == 0 ? SPOTNIK_HANDSHAKE_ANSWER_BYTES : 0);
+        out_put(shake, rc == 0 ? spotnik_handshake_bytes(&shake->wire, SPOTNIK_HANDSHAKE_ANSWER) : 0);
         shake->state = SPOTNIK_SHAKE_READ_PROOF;
         return rc;
     case SPOTNIK_SHAKE_READ_ANSWER:

@@ -53,7 +53,10 @@ struct spotnik_opening *spotnik_opening_admit(struct spotnik_engine *engine, int
         return NULL;
     spotnik_fork_note(fd);
     spotnik_socket_tune(fd, engine->config.credentials.self.address);
-    spotnik_shake_init_server(&opening->shake, &engine->config.credentials);
+    struct spotnik_credentials credentials = engine->config.credentials;
+    spotnik_presence_get(engine, &credentials.presence);
+    spotnik_shake_init_server(&opening->shake, &credentials);
+    explicit_bzero(&credentials, sizeof credentials);
     if (spotnik_socket_watch(&opening->socket, engine->epoll_fd, fd, SPOTNIK_SOCKET_OPENING) != 0)
         return NULL; /* with no socket, it is taken out of the list */
     opening->socket.readable = true;
@@ -131,6 +134,7 @@ static void shake_init(struct spotnik_engine *engine, struct spotnik_opening *op
 {
     struct spotnik_credentials credentials = engine->config.credentials;
     credentials.speech = spotnik_speech_of(engine, opening->peer.id);
+    spotnik_presence_get(engine, &credentials.presence);
     if (opening->purpose == SPOTNIK_PURPOSE_BACK)
         spotnik_shake_init_back(&opening->shake, &credentials, opening->name);
     else if (opening->purpose == SPOTNIK_PURPOSE_WIDEN)
@@ -280,6 +284,14 @@ static void peers_reply(struct spotnik_engine *engine, struct spotnik_opening *o
     opening->reply_size = SPOTNIK_ANSWER_BYTES;
 }
 
+static void word_reply(struct spotnik_engine *engine, struct spotnik_opening *opening)
+{
+    opening->reply = strdup(spotnik_word_take(engine, &opening->shake));
+    opening->reply_size = opening->reply != NULL ? strlen(opening->reply) : 0;
+    if (opening->reply == NULL)
+        spotnik_opening_close(engine, opening);
+}
+
 static void guest_enter(struct spotnik_engine *engine, struct spotnik_opening *opening)
 {
     struct spotnik_id peer = opening->shake.wire.peer.id;
@@ -311,6 +323,9 @@ static void guest_enter(struct spotnik_engine *engine, struct spotnik_opening *o
         break;
     case SPOTNIK_PURPOSE_PEERS:
         peers_reply(engine, opening);
+        return;
+    case SPOTNIK_PURPOSE_WORD:
+        word_reply(engine, opening);
         return;
     }
     spotnik_opening_close(engine, opening); /* unless it has become something else */
@@ -351,6 +366,18 @@ static bool is_of_member(uint8_t purpose)
            || purpose == SPOTNIK_PURPOSE_WIDEN || purpose == SPOTNIK_PURPOSE_SHARE;
 }
 
+/* What makes no one a part of the job: questions. */
+static bool is_question(uint8_t purpose)
+{
+    return purpose == SPOTNIK_PURPOSE_PEERS || purpose == SPOTNIK_PURPOSE_STATUS || purpose == SPOTNIK_PURPOSE_WORD;
+}
+
+/* Of another lineage: the core must not hear a word of it. */
+static bool is_barred(struct spotnik_engine *engine, const struct spotnik_opening *opening)
+{
+    return spotnik_meet_is_foreign(engine, &opening->shake) && !is_question(opening->shake.wire.purpose);
+}
+
 static void shake_on(struct spotnik_engine *engine, struct spotnik_opening *opening)
 {
     opening->socket.readable = opening->socket.writable = false;
@@ -359,8 +386,13 @@ static void shake_on(struct spotnik_engine *engine, struct spotnik_opening *open
         return;
     if (rc == 0 && is_of_member(opening->shake.wire.purpose))
         spotnik_speech_note(engine, opening->shake.wire.peer.id, opening->shake.wire.speech);
+    bool barred = rc == 0 && is_barred(engine, opening);
     if (rc != 0)
         shake_failed(engine, opening, rc);
+    else if (barred && opening->dialled)
+        dial_failed(engine, opening, SPOTNIK_PROOF_NONE);
+    else if (barred)
+        spotnik_opening_close(engine, opening);
     else if (opening->dialled)
         host_answered(engine, opening);
     else

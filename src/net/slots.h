@@ -31,7 +31,8 @@ struct spotnik_slot {
     uint64_t committed;       /* the last step this process has committed or repeated; 0: none yet */
     uint32_t size, needed;    /* its next step waits with `size` members for `needed`; needed 0: it does not wait */
     uint32_t done;            /* 1: the job has told this member that it is over */
-    uint8_t spare[44];
+    uint32_t yielded;         /* 1: its lineage has yielded to another one: nobody is to be started in its place */
+    uint8_t spare[40];
 };
 
 struct spotnik_slots {

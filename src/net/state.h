@@ -325,7 +325,12 @@ struct spotnik_engine {
     } called[SPOTNIK_CALLERS_KEPT]; /* whoever has asked us for the job lately */
     uint64_t lease_ns; /* CLOCK_BOOTTIME: commits are covered until then; 0: they need no lease */
     int ended;         /* for good, 0: not; and why */
-    char end[256];
+    char end[400];
+    struct spotnik_founding past; /* of the last view that we were in */
+    struct spotnik_encounter encounter; /* not taken yet */
+    uint64_t encounters, lineages_told;
+    uint64_t yielded; /* the founding whose checkpoints go aside; 0: none */
+    char lineage_text[400];
 
     /* the caller's side */
     bool begun, handed_out, sealed, replay;
@@ -345,6 +350,12 @@ struct spotnik_engine {
 /* tenure.c */
 void spotnik_caller_note(struct spotnik_engine *engine, const struct spotnik_member *peer);
 void spotnik_lease_check(struct spotnik_engine *engine);
+
+/* meet.c */
+void spotnik_presence_get(const struct spotnik_engine *engine, struct spotnik_presence *ret);
+void spotnik_past_note(struct spotnik_engine *engine);
+bool spotnik_meet_is_foreign(struct spotnik_engine *engine, const struct spotnik_shake *shake);
+const char *spotnik_word_take(struct spotnik_engine *engine, const struct spotnik_shake *shake);
 
 /* engine.c: a core that has seen nothing yet. */
 void spotnik_engine_core_reset(struct spotnik_engine *engine);

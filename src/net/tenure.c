@@ -79,11 +79,32 @@ void spotnik_engine_end(struct spotnik_engine *engine, int error, const char *wh
     spotnik_engine_lock(engine);
     if (engine->ended == 0) {
         engine->ended = error;
+        if (error == SPOTNIK_ERR_LINEAGE)
+            spotnik_death_yielded(engine->death);
         snprintf(engine->end, sizeof engine->end, "%s", why);
         bar(engine, true);
         spotnik_engine_changed(engine);
     }
     spotnik_engine_unlock(engine);
+}
+
+void spotnik_engine_yield(struct spotnik_engine *engine, const char *why, bool aside)
+{
+    struct spotnik_presence ours;
+    spotnik_engine_presence(engine, &ours);
+    spotnik_engine_lock(engine);
+    if (aside && engine->ended == 0)
+        engine->yielded = ours.founding.id;
+    spotnik_engine_unlock(engine);
+    spotnik_engine_end(engine, SPOTNIK_ERR_LINEAGE, why);
+}
+
+uint64_t spotnik_engine_yielded(struct spotnik_engine *engine)
+{
+    spotnik_engine_lock(engine);
+    uint64_t yielded = engine->yielded;
+    spotnik_engine_unlock(engine);
+    return yielded;
 }
 
 void spotnik_engine_over(struct spotnik_engine *engine)

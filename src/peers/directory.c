@@ -93,6 +93,10 @@ static bool sponsor_find(struct spotnik_peers_search *search, const struct findi
         const struct spotnik_question *question = &findings->question[i];
         if (question->reply != SPOTNIK_PEERS_REPLY_IN_VIEW)
             continue;
+        if (!spotnik_peers_may_follow(search->peers, &question->answer)) {
+            spotnik_peers_say(search, "%.48s is of another lineage than this process was in", question->name);
+            continue;
+        }
         if (may_join(search, record_of(search, i), &question->answer)) {
             sponsor_take(search, &question->answer);
             return true;
@@ -231,14 +235,16 @@ static enum spotnik_peers_round found_failed(struct spotnik_peers_search *search
 static enum spotnik_peers_round found(struct spotnik_peers_search *search)
 {
     struct spotnik_peers *peers = search->peers;
-    uint64_t generation = spotnik_lookout_generation_next(&search->watch), founding = spotnik_peers_founding_draw();
+    uint64_t generation = spotnik_lookout_generation_next(&search->watch);
+    struct spotnik_founding before = spotnik_genesis_lineage(&search->watch.genesis, search->watch.generation), founding;
+    spotnik_peers_founding_make(&before, generation, &founding);
     int rc = spotnik_peers_entered_set(peers, true);
     if (rc == 0)
-        rc = spotnik_genesis_make(peers, generation, founding, 0);
+        rc = spotnik_genesis_make(peers, &founding, 0);
     if (rc != 0)
         return found_failed(search, generation, rc);
     if (spotnik_lookout_has_woken(&search->watch, &search->self, peers->spec.directory, peers->times.stale_ns)) {
-        spotnik_genesis_take_back(peers, generation, founding);
+        spotnik_genesis_take_back(peers, generation, founding.id);
         search->taken_back = generation;
         (void)spotnik_peers_entered_set(peers, false);
         search->quiet = 0;
@@ -326,6 +332,9 @@ static enum spotnik_peers_round found_after_all(struct spotnik_peers_search *sea
     if (spotnik_peers_entered_set(peers, true) != 0)
         return SPOTNIK_PEERS_AGAIN;
     spotnik_genesis_adopt(peers, search->watch.generation, search->watch.genesis.record.founding);
+    pthread_mutex_lock(&peers->lock);
+    peers->made = spotnik_genesis_lineage(&search->watch.genesis, search->watch.generation);
+    pthread_mutex_unlock(&peers->lock);
     return SPOTNIK_PEERS_FOUND;
 }
 

@@ -13,10 +13,9 @@
 
 /* `text` behind dns://, one of
  *     train-[0-7].train[:PORT]   these names, one process each
- *     train[:PORT]/COUNT         all addresses of one name; the job begins with COUNT processes, and
- *                                more than half of them must be there
- * With COUNT no more than that may be up while the job begins: halves of a larger crowd could each
- * begin one. Names have no such gap. Nothing is looked up yet. Errors: ARGUMENT, LIMIT. */
+ *     train[:PORT]/COUNT         all addresses of one name; the job begins with COUNT processes
+ * All of them must be there when the job begins (list.c). With COUNT no more than that may be up meanwhile: parts of a
+ * larger crowd could each begin one. Names have no such gap. Nothing is looked up yet. Errors: ARGUMENT, LIMIT. */
 int spotnik_dns_parse(const char *text, struct spotnik_peers_spec *spec);
 
 /* `path` behind hosts:, a file with a host (or a list of them) first on each line, as for mpirun;

@@ -13,12 +13,25 @@
 
 #define BACK_MAX 8 /* generations that are looked through for our own */
 
-uint64_t spotnik_peers_founding_draw(void)
+void spotnik_peers_founding_make(const struct spotnik_founding *before, uint64_t generation, struct spotnik_founding *ret)
 {
-    uint64_t founding = 0;
-    while (founding == 0)
-        spotnik_auth_random((uint8_t *)&founding, sizeof founding);
-    return founding;
+    *ret = (struct spotnik_founding){ .generation = generation };
+    while (ret->id == 0)
+        spotnik_auth_random((uint8_t *)&ret->id, sizeof ret->id);
+    bool first = before == NULL || before->id == 0;
+    ret->root = first ? ret->id : before->root;
+    ret->born_ms = first ? spotnik_peers_born_ms() : before->born_ms;
+}
+
+struct spotnik_founding spotnik_genesis_lineage(const struct spotnik_sighting *genesis, uint64_t generation)
+{
+    const struct spotnik_record *record = &genesis->record;
+    if (generation == 0 || genesis->reading != SPOTNIK_READING_RECORD || record->founding == 0)
+        return (struct spotnik_founding){ .id = 0 };
+    return (struct spotnik_founding){ .id = record->founding,
+                                      .root = record->root != 0 ? record->root : record->founding,
+                                      .born_ms = record->root != 0 ? record->born_ms : spotnik_peers_born_ms(),
+                                      .generation = generation };
 }
 
 void spotnik_genesis_adopt(struct spotnik_peers *peers, uint64_t generation, uint64_t founding)
@@ -29,29 +42,35 @@ void spotnik_genesis_adopt(struct spotnik_peers *peers, uint64_t generation, uin
     pthread_mutex_unlock(&peers->lock);
 }
 
-static int put(struct spotnik_peers *peers, uint64_t generation, uint64_t founding, uint64_t step)
+static int put(struct spotnik_peers *peers, const struct spotnik_founding *founding, uint64_t step)
 {
     struct spotnik_credentials credentials = spotnik_peers_credentials(peers);
     struct spotnik_record record = { .member = credentials.self,
                                      .process = peers->process,
                                      .counter = 1,
-                                     .generation = generation,
-                                     .founding = founding,
+                                     .generation = founding->generation,
+                                     .founding = founding->id,
+                                     .root = founding->root,
+                                     .born_ms = founding->born_ms,
                                      .step = step,
                                      .standing = SPOTNIK_STANDING_ENTERED };
     char name[64];
-    spotnik_genesis_name(generation, name);
+    spotnik_genesis_name(founding->generation, name);
     int rc = spotnik_record_write(&credentials, &record, peers->spec.directory, name, true);
     explicit_bzero(&credentials, sizeof credentials);
     return rc;
 }
 
-int spotnik_genesis_make(struct spotnik_peers *peers, uint64_t generation, uint64_t founding, uint64_t step)
+int spotnik_genesis_make(struct spotnik_peers *peers, const struct spotnik_founding *founding, uint64_t step)
 {
-    int rc = put(peers, generation, founding, step);
-    if (rc == 0)
-        spotnik_genesis_adopt(peers, generation, founding);
-    return rc;
+    int rc = put(peers, founding, step);
+    if (rc != 0)
+        return rc;
+    spotnik_genesis_adopt(peers, founding->generation, founding->id);
+    pthread_mutex_lock(&peers->lock);
+    peers->made = *founding;
+    pthread_mutex_unlock(&peers->lock);
+    return 0;
 }
 
 static enum spotnik_reading genesis_read(struct spotnik_peers *peers, uint64_t generation, struct spotnik_record *ret)
@@ -100,9 +119,23 @@ static int youngest_judge(struct spotnik_peers *peers, uint64_t highest, uint64_
                                     "%s/genesis-%llu: the job was founded again without this lineage; this member stops",
                                     peers->spec.directory, (unsigned long long)highest);
     pthread_mutex_lock(&peers->lock);
+    peers->generation = highest; /* an operator may have chosen our lineage again (docs/design/0028-lineages.md) */
     peers->founder = ret->member.id;
     pthread_mutex_unlock(&peers->lock);
     return 0;
+}
+
+/* Another member may be first. */
+static void put_back(struct spotnik_peers *peers, uint64_t generation, uint64_t founding, uint64_t step)
+{
+    struct spotnik_presence ours;
+    spotnik_engine_presence(peers->engine, &ours);
+    bool known = ours.founding.id == founding;
+    struct spotnik_founding lineage = { .id = founding,
+                                        .root = known ? ours.founding.root : founding,
+                                        .born_ms = known ? ours.founding.born_ms : spotnik_peers_born_ms(),
+                                        .generation = generation };
+    (void)put(peers, &lineage, step);
 }
 
 int spotnik_genesis_guard(struct spotnik_peers *peers, const spotnik_job_status *status, struct spotnik_record *ret)
@@ -122,6 +155,6 @@ int spotnik_genesis_guard(struct spotnik_peers *peers, const spotnik_job_status 
     if (highest >= generation)
         return youngest_judge(peers, highest, founding, ret);
     if (!status->parked && status->view_epoch > 0 && !status->joining)
-        (void)put(peers, generation, founding, status->step_committed); /* another member may be first */
+        put_back(peers, generation, founding, status->step_committed);
     return 0;
 }

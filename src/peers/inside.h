@@ -36,6 +36,8 @@ struct spotnik_peers {
     bool keeping;
     uint64_t sweep_ns;  /* keeper: when to look again for what the dead have left */
     uint64_t absent_ns; /* keeper, list: when to look again for listed processes outside of the view */
+    uint64_t met;       /* keeper: the other lineage told of last, */
+    enum spotnik_meeting met_as; /* and as what */
     uint32_t look_next; /* keeper: whom to ask first when it looks for the job again */
     struct spotnik_lookout watch; /* keeper, while parked */
     uint32_t quiet;             /* keeper, while parked: looks in a row in which we might have founded */
@@ -52,6 +54,7 @@ struct spotnik_peers {
     bool superseded;      /* our lineage has been replaced by a younger one */
     uint64_t founding;    /* of our lineage; 0: none */
     uint64_t generation;  /* of our lineage; 0: not known */
+    struct spotnik_founding made; /* the lineage that we have founded last; id 0: none */
     uint64_t sponsor_founding, sponsor_generation; /* what the record of the member said that we join by */
     uint64_t refreshed_ns; /* when our last successful refresh began; 0: none yet */
     char warning[256];  /* what is wrong with the directory */
@@ -124,10 +127,14 @@ void spotnik_peers_sweep(struct spotnik_peers *peers, const struct spotnik_crede
 
 /* genesis.c: who has founded. */
 /* Found this generation: 0, -EEXIST when another process did, or minus an errno. Blocking. */
-int spotnik_genesis_make(struct spotnik_peers *peers, uint64_t generation, uint64_t founding, uint64_t step);
+int spotnik_genesis_make(struct spotnik_peers *peers, const struct spotnik_founding *founding, uint64_t step);
 /* It is ours, however we learnt of it. */
 void spotnik_genesis_adopt(struct spotnik_peers *peers, uint64_t generation, uint64_t founding);
-uint64_t spotnik_peers_founding_draw(void);
+/* born.c: now, as the date of a founding; SPOTNIK_BORN_UNKNOWN where the clock has never been set. */
+uint64_t spotnik_peers_born_ms(void);
+
+/* What a genesis says of its lineage; id 0: it is none. */
+struct spotnik_founding spotnik_genesis_lineage(const struct spotnik_sighting *genesis, uint64_t generation);
 /* Take it back: somebody turned out to be alive. */
 void spotnik_genesis_take_back(struct spotnik_peers *peers, uint64_t generation, uint64_t founding);
 /* A member: is ours the youngest lineage that the directory knows? Puts a missing genesis back, unless we are
@@ -137,6 +144,15 @@ int spotnik_genesis_guard(struct spotnik_peers *peers, const spotnik_job_status 
 /* parked.c: look where new members look, and go on alone when nobody else can be alive. Blocking. */
 void spotnik_peers_parked(struct spotnik_peers *peers, const spotnik_job_status *status);
 void spotnik_peers_unparked(struct spotnik_peers *peers);
+/* An operator wants us to go on alone, whoever else may be alive. */
+void spotnik_peers_force(struct spotnik_peers *peers, const spotnik_job_status *status);
+
+/* meeting.c: what follows from other lineages that were met, and from operators' words. Blocking. */
+void spotnik_peers_meetings(struct spotnik_peers *peers);
+/* May whoever searches join by this answer? A process that was in a lineage only goes over to a later generation of its root. */
+bool spotnik_peers_may_follow(struct spotnik_peers *peers, const struct spotnik_answer *answer);
+/* Credentials that say of which lineage we are. */
+struct spotnik_credentials spotnik_peers_introduction(struct spotnik_peers *peers);
 
 enum spotnik_peers_round spotnik_peers_directory_round(struct spotnik_peers_search *search);
 enum spotnik_peers_round spotnik_peers_list_round(struct spotnik_peers_search *search);

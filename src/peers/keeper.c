@@ -61,14 +61,19 @@ static void record_make(struct spotnik_peers *peers, struct spotnik_credentials 
                         struct spotnik_record *record)
 {
     spotnik_job_status status;
+    struct spotnik_presence ours;
     spotnik_engine_status(peers->engine, &status);
+    spotnik_engine_presence(peers->engine, &ours);
     pthread_mutex_lock(&peers->lock);
+    bool known = peers->founding != 0 && ours.founding.id == peers->founding;
     *credentials = peers->credentials;
     *record = (struct spotnik_record){ .member = credentials->self,
                                        .process = peers->process,
                                        .counter = ++peers->counter,
                                        .generation = peers->generation,
                                        .founding = peers->founding,
+                                       .root = known ? ours.founding.root : 0,
+                                       .born_ms = known ? ours.founding.born_ms : 0,
                                        .epoch = status.view_epoch,
                                        .step = status.step_committed,
                                        .standing = standing(&status, peers->entered) };
@@ -238,7 +243,7 @@ static bool introduce(struct spotnik_peers *peers, const struct spotnik_credenti
             && named->port == credentials->self.port))
         return false;
     if (spotnik_net_ask(credentials, named->address, named->port, SPOTNIK_PEERS_ASK_NS, &answer, NULL) != 0
-        || answer.parked || answer.epoch <= epoch)
+        || spotnik_engine_meet(peers->engine, &answer) != SPOTNIK_MEETING_NOTHING || answer.parked || answer.epoch <= epoch)
         return false;
     spotnik_engine_greet(peers->engine, &answer.self);
     return true;
@@ -248,7 +253,7 @@ static bool introduce(struct spotnik_peers *peers, const struct spotnik_credenti
 static void look_round(struct spotnik_peers *peers, uint64_t epoch)
 {
     static const uint64_t look_ns = 4 * SPOTNIK_S;
-    struct spotnik_credentials credentials = spotnik_peers_credentials(peers);
+    struct spotnik_credentials credentials = spotnik_peers_introduction(peers);
     uint64_t until_ns = spotnik_peers_clock_ns() + look_ns;
     bool met = peers->spec.count == 0;
     for (uint32_t i = 0; !met && i < peers->spec.count && i < LOOK_MAX; i++) {
@@ -333,6 +338,7 @@ static void superseded(struct spotnik_peers *peers, const spotnik_job_status *st
     pthread_mutex_unlock(&peers->lock);
     if (known)
         return;
+    spotnik_engine_lineage_tell(peers->engine, spotnik_last_error());
     if (status->parked && by->step >= status->step_committed)
         spotnik_engine_over(peers->engine);
     else
@@ -376,6 +382,7 @@ static void keep_directory(struct spotnik_peers *peers)
 static void keep(struct spotnik_peers *peers)
 {
     spotnik_job_status status;
+    spotnik_peers_meetings(peers);
     if (peers->spec.is_directory) {
         keep_directory(peers);
         return;

@@ -2,7 +2,7 @@
 /* One round of the search in a list of addresses: join whoever is in a view; else elect a founder among the listed
  * processes, by the votes of all of them. Nothing remembers that a job was founded, but for the processes that are in it:
  * those that are listed are asked, and those that are not ask us (announce). So a part of the list founds nothing, unless
- * the user says "majority:".
+ * the user says "majority:" (before addresses or names).
  *
  * A vote binds until the process it was given to has been replaced at its address, or has itself voted for another (it
  * withdraws, and does not found). So two founders would need one process to have voted twice. */
@@ -75,12 +75,20 @@ static void reply_say(struct spotnik_peers_search *search, const struct spotnik_
 
 static bool sponsor_find(struct spotnik_peers_search *search, const struct spotnik_question *question, uint32_t count)
 {
-    for (uint32_t i = 0; i < count; i++)
-        if (question[i].reply == SPOTNIK_PEERS_REPLY_IN_VIEW) {
-            search->sponsor = question[i].answer.self;
-            return true;
-        }
-    return false;
+    const struct spotnik_answer *best = NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct spotnik_answer *answer = &question[i].answer;
+        if (question[i].reply != SPOTNIK_PEERS_REPLY_IN_VIEW)
+            continue;
+        if (!spotnik_peers_may_follow(search->peers, answer))
+            spotnik_peers_say(search, "a member was found that is of another lineage than this process was in");
+        else if (best == NULL || (spotnik_founding_differs(&answer->presence.founding, &best->presence.founding)
+                                  && spotnik_founding_outranks(&answer->presence.founding, &best->presence.founding)))
+            best = answer;
+    }
+    if (best != NULL)
+        search->sponsor = best->self;
+    return best != NULL;
 }
 
 /* Ask all the others. True: one of them is in a view. */
@@ -236,7 +244,7 @@ static bool is_member(const struct spotnik_member *listed, const struct spotnik_
 /* The more members there are, the more seldom each of them asks. */
 void spotnik_peers_announce(struct spotnik_peers *peers, const spotnik_job_status *status)
 {
-    struct spotnik_credentials self = spotnik_peers_credentials(peers);
+    struct spotnik_credentials self = spotnik_peers_introduction(peers);
     const struct spotnik_peers_spec *spec = &peers->spec;
     struct spotnik_question question[SPOTNIK_PEERS_LISTED_MAX] = { { .expected = NULL } };
     struct spotnik_member *member = calloc(KNOWN_MAX, sizeof *member);
@@ -249,6 +257,9 @@ void spotnik_peers_announce(struct spotnik_peers *peers, const spotnik_job_statu
             question[i].skipped = is_member(&spec->listed[i], member, count);
         }
         spotnik_peers_ask(&self, question, spec->count, false);
+        for (uint32_t i = 0; i < spec->count; i++)
+            if (question[i].reply != SPOTNIK_PEERS_REPLY_NONE && question[i].answer.epoch > 0)
+                (void)spotnik_engine_meet(peers->engine, &question[i].answer);
     }
     free(member);
     explicit_bzero(&self, sizeof self);

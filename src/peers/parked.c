@@ -32,6 +32,9 @@ static void ask_all(struct survey *survey)
                                       || spotnik_process_life(&entry->record.process) == SPOTNIK_LIFE_ENDED;
     }
     spotnik_peers_ask(&survey->self, survey->question, watch->count, false);
+    for (uint32_t i = 0; i < watch->count; i++)
+        if (survey->question[i].reply != SPOTNIK_PEERS_REPLY_NONE && survey->question[i].answer.epoch > 0)
+            (void)spotnik_engine_meet(survey->peers->engine, &survey->question[i].answer);
 }
 
 /* Of our lineage, for all that its record says. */
@@ -99,15 +102,23 @@ static uint64_t furthest_step(const struct survey *survey)
     return step;
 }
 
+/* The lineage that follows ours. */
+static void next_make(struct spotnik_peers *peers, uint64_t generation, struct spotnik_founding *ret)
+{
+    struct spotnik_founding ours = spotnik_engine_past(peers->engine);
+    spotnik_peers_founding_make(&ours, generation, ret);
+}
+
 static void found(struct survey *survey)
 {
     struct spotnik_peers *peers = survey->peers;
     uint64_t generation = spotnik_lookout_generation_next(&peers->watch);
-    uint64_t founding = spotnik_peers_founding_draw();
-    if (spotnik_genesis_make(peers, generation, founding, survey->status->step_committed) != 0)
+    struct spotnik_founding founding;
+    next_make(peers, generation, &founding);
+    if (spotnik_genesis_make(peers, &founding, survey->status->step_committed) != 0)
         return;
     if (spotnik_lookout_has_woken(&peers->watch, &survey->self, peers->spec.directory, peers->times.stale_ns)) {
-        spotnik_genesis_take_back(peers, generation, founding);
+        spotnik_genesis_take_back(peers, generation, founding.id);
         spotnik_genesis_adopt(peers, survey->generation, survey->founding);
         return;
     }
@@ -160,7 +171,7 @@ static void survey_take(struct survey *survey)
 
 void spotnik_peers_parked(struct spotnik_peers *peers, const spotnik_job_status *status)
 {
-    struct survey survey = { .peers = peers, .self = spotnik_peers_credentials(peers), .status = status };
+    struct survey survey = { .peers = peers, .self = spotnik_peers_introduction(peers), .status = status };
     pthread_mutex_lock(&peers->lock);
     survey.founding = peers->founding;
     survey.generation = peers->generation;
@@ -175,4 +186,55 @@ void spotnik_peers_parked(struct spotnik_peers *peers, const spotnik_job_status 
         peers->quiet = 0;
     free(survey.question);
     explicit_bzero(&survey.self, sizeof survey.self);
+}
+
+/* ---- by force ---- */
+
+/* The same with a folder, without waiting for anybody; with a list there is nothing to write. 0 or minus an errno. */
+static int force_found(struct spotnik_peers *peers, uint64_t step)
+{
+    struct spotnik_lookout watch = { .count = 0 };
+    struct spotnik_credentials self = spotnik_peers_credentials(peers);
+    struct spotnik_founding founding;
+    uint64_t generation = spotnik_engine_past(peers->engine).generation + 1;
+    int rc = 0;
+    if (peers->spec.is_directory)
+        rc = spotnik_lookout_look(&watch, &self, peers->spec.directory, 0);
+    if (rc == 0 && peers->spec.is_directory && spotnik_lookout_generation_next(&watch) > generation)
+        generation = spotnik_lookout_generation_next(&watch);
+    next_make(peers, generation, &founding);
+    if (rc == 0 && peers->spec.is_directory)
+        rc = spotnik_genesis_make(peers, &founding, step);
+    spotnik_lookout_done(&watch);
+    explicit_bzero(&self, sizeof self);
+    if (rc != 0)
+        return rc;
+    pthread_mutex_lock(&peers->lock);
+    peers->made = founding;
+    peers->founding = founding.id;
+    peers->generation = generation;
+    peers->refounds = true;
+    snprintf(peers->advice, sizeof peers->advice,
+             "forced by an operator to go on alone after step %llu, as generation %llu: other members of this job, where there are any, "
+             "are another lineage now", (unsigned long long)step, (unsigned long long)generation);
+    pthread_mutex_unlock(&peers->lock);
+    return 0;
+}
+
+void spotnik_peers_force(struct spotnik_peers *peers, const spotnik_job_status *status)
+{
+    struct survey survey = { .peers = peers, .status = status };
+    char text[300];
+    if (!status->parked)
+        return;
+    int rc = has_memory(&survey) ? force_found(peers, status->step_committed) : 0;
+    if (rc != 0)
+        snprintf(text, sizeof text, "forced to go on alone, but the peers directory cannot be used: %s", strerror(-rc));
+    else if (!has_memory(&survey))
+        snprintf(text, sizeof text, "forced to go on alone, but its last result was lost with the others: start it again, from the newest checkpoint");
+    else
+        snprintf(text, sizeof text, "forced by an operator: goes on alone after step %llu", (unsigned long long)status->step_committed);
+    spotnik_engine_lineage_tell(peers->engine, text);
+    if (rc == 0 && has_memory(&survey))
+        spotnik_engine_over(peers->engine);
 }

@@ -144,6 +144,14 @@ uint64_t spotnik_peers_founding(struct spotnik_peers *peers)
     return founding;
 }
 
+struct spotnik_founding spotnik_peers_lineage(struct spotnik_peers *peers)
+{
+    pthread_mutex_lock(&peers->lock);
+    struct spotnik_founding made = peers->made;
+    pthread_mutex_unlock(&peers->lock);
+    return made;
+}
+
 bool spotnik_peers_refounds(struct spotnik_peers *peers)
 {
     pthread_mutex_lock(&peers->lock);

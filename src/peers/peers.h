@@ -38,6 +38,12 @@ int spotnik_peers_renew(struct spotnik_peers *peers);
 /* The random number of our lineage's founding; drawn by _find() when it founds in a directory. 0: none yet. */
 uint64_t spotnik_peers_founding(struct spotnik_peers *peers);
 
+/* All of it, as _find() or a new founding from memory has made it; without a directory only after the latter. id 0: none. */
+struct spotnik_founding spotnik_peers_lineage(struct spotnik_peers *peers);
+
+/* A name for a lineage that begins now: after `before` (NULL: after none), as generation `generation`. */
+void spotnik_peers_founding_make(const struct spotnik_founding *before, uint64_t generation, struct spotnik_founding *ret);
+
 /* Parked, and nobody else can be alive: the next generation was founded from our memory. We are excluded from the
  * view that cannot go on, and the caller shall begin anew, alone, with the state it holds; then say that it has. */
 bool spotnik_peers_refounds(struct spotnik_peers *peers);

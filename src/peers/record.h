@@ -26,6 +26,7 @@ struct spotnik_record {
     struct spotnik_process process; /* boot 0: the record does not say */
     uint64_t counter;               /* another one with every refresh; 0: an older version wrote the record */
     uint64_t generation, founding;  /* of its lineage; 0: not known yet */
+    uint64_t root, born_ms;         /* of the founding (member/view.h); root 0: an older version wrote the record */
     uint64_t epoch, step;           /* its view, and the last step it has committed */
     enum spotnik_standing standing;
 };

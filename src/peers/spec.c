@@ -51,12 +51,12 @@ int spotnik_peers_spec_parse(const char *text, struct spotnik_peers_spec *ret_sp
     memset(ret_spec, 0, sizeof *ret_spec);
     if (strncmp(text, "file:", 5) == 0)
         return directory_parse(text + 5, ret_spec);
+    ret_spec->majority = strncmp(text, "majority:", 9) == 0;
+    text += ret_spec->majority ? 9 : 0;
     if (strncmp(text, "dns://", 6) == 0)
         return spotnik_dns_parse(text + 6, ret_spec);
     if (strncmp(text, "hosts:", 6) == 0)
         return spotnik_hosts_file_parse(text + 6, ret_spec);
-    ret_spec->majority = strncmp(text, "majority:", 9) == 0;
-    text += ret_spec->majority ? 9 : 0;
     int rc = 0;
     for (const char *at = text; rc == 0 && at != NULL;) {
         const char *comma = strchr(at, ',');

@@ -197,12 +197,25 @@ static int write_manifest(struct spotnik_checkpoint *checkpoint, const char *ent
     return rc;
 }
 
+/* Those before them, of our lineage. */
+static uint32_t prune(struct spotnik_checkpoint *checkpoint, uint32_t keep)
+{
+    struct spotnik_founding founding = spotnik_engine_past(checkpoint->engine);
+    uint64_t ours = checkpoint->work.founding, root = spotnik_shelf_root(checkpoint->dir, ours);
+
+    if (!root) {
+        root = founding.id == ours ? founding.root : ours;
+        spotnik_shelf_root_set(checkpoint->dir, ours, root);
+    }
+    return spotnik_shelf_prune(checkpoint->dir, ours, root, keep);
+}
+
 /* On a full disk the newest complete checkpoint is worth more than those before it: make room. False: that is not what is
  * wrong, or nothing could be removed. */
 static bool make_room(struct spotnik_checkpoint *checkpoint)
 {
     bool full = errno == ENOSPC || errno == EDQUOT;
-    uint32_t removed = full ? spotnik_shelf_prune(checkpoint->dir, 1) : 0;
+    uint32_t removed = full ? prune(checkpoint, 1) : 0;
 
     if (!removed)
         return false;
@@ -232,7 +245,7 @@ static int complete(struct spotnik_checkpoint *checkpoint, const char *entry, bo
     free(manifest);
     if (rc || !all)
         return rc;
-    spotnik_shelf_prune(checkpoint->dir, checkpoint->config.keep);
+    prune(checkpoint, checkpoint->config.keep);
     *ret_complete = true;
     return 0;
 }

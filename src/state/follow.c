@@ -15,6 +15,7 @@
 #include "state/thread.h"
 
 #define LOOK_MS 10
+#define COMING_IN_NS (500 * SPOTNIK_MS)
 
 static bool is_stopping(const struct spotnik_joiner *joiner)
 {
@@ -118,6 +119,21 @@ static bool follow(struct spotnik_joiner *joiner, struct spotnik_giver *source)
     return true;
 }
 
+/* All donors are lost. The members may have let us in already, or be about to: were we to go now, they would lose a
+ * member whose death nobody can prove. The result of the last step comes from our predecessor in the ring, so a joiner
+ * that is near needs no donor. One that is not let in by then starts over. */
+static bool comes_in(struct spotnik_joiner *joiner)
+{
+    uint64_t lost_ns = spotnik_thread_now_ns();
+
+    while (joiner->entered_by != 0 && !is_in(joiner)) {
+        if (is_stopping(joiner) || spotnik_time_since(spotnik_thread_now_ns(), lost_ns) > COMING_IN_NS)
+            return false;
+        poll(NULL, 0, LOOK_MS);
+    }
+    return joiner->entered_by != 0;
+}
+
 static void *run(void *argument)
 {
     struct spotnik_joiner *joiner = argument;
@@ -130,6 +146,7 @@ static void *run(void *argument)
         }
     for (uint32_t i = 0; i < joiner->source_count; i++)
         close_source(joiner, &joiner->source[i]);
+    over = over || comes_in(joiner);
     __atomic_store_n(&joiner->done, true, __ATOMIC_RELEASE);
     if (!over && !is_stopping(joiner) && joiner->config.lost)
         joiner->config.lost(joiner->config.context);

@@ -228,6 +228,7 @@ static int take(const char *dir, const struct spotnik_shelf_entry *entry, struct
     if (rc)
         return rc;
     ret->step = manifest->step;
+    ret->founding = manifest->founding;
     spotnik_ledger_copy(&ret->ledger, &manifest->ledger);
     snprintf(ret->name, sizeof ret->name, "%s", entry->name);
     return 0;
@@ -256,16 +257,20 @@ static int try_entry(const char *dir, const char *job, const struct spotnik_shel
 static void set_aside(const char *dir, const struct spotnik_shelf_list *list, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
-        if (list->entry[i].written_s)
+        if (list->entry[i].written_s && !spotnik_shelf_has_yielded(dir, list->entry[i].founding))
             spotnik_shelf_set_aside(dir, list->entry[i].name);
 }
 
 static int load_newest(const char *dir, const char *job, const struct spotnik_shelf_list *list,
                        struct spotnik_registry *registry, struct spotnik_resume *ret)
 {
-    uint32_t damaged = 0;
+    uint32_t damaged = 0, yielded = 0;
 
     for (uint32_t i = 0; i < list->count; i++) {
+        if (spotnik_shelf_has_yielded(dir, list->entry[i].founding)) {
+            yielded += list->entry[i].written_s != 0;
+            continue;
+        }
         int rc = try_entry(dir, job, &list->entry[i], registry, ret);
 
         if (!rc)
@@ -281,6 +286,11 @@ static int load_newest(const char *dir, const char *job, const struct spotnik_sh
             "no checkpoint in %s can be used, and a job is not begun anew over one that was "
             "complete: move them away if that is wanted. %s",
             dir, ret->message);
+    if (yielded)
+        return spotnik_error_return(SPOTNIK_ERR_CHECKPOINT,
+                                    "all checkpoints in %s are of lineages that yielded to another one: see \"spotnik lineage\", and "
+                                    "choose one of them, or give this job another directory",
+                                    dir);
     return 0;
 }
 

@@ -15,6 +15,7 @@
 
 struct spotnik_resume {
     uint64_t step; /* 0: there is no checkpoint, the job begins */
+    uint64_t founding; /* that wrote it */
     struct spotnik_ledger ledger;
     char name[96];     /* of the checkpoint */
     char message[512]; /* what was passed over, and why; "" when nothing was */

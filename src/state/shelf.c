@@ -207,3 +207,86 @@ uint64_t spotnik_shelf_due(const char *dir, uint64_t founding)
 {
     return due_walk(dir, founding, 0);
 }
+
+/* --- marks of lineages: empty files
+ * ------------------------------------------------------------------------------ */
+
+static int mark_make(const char *path, const char *dir)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+
+    if (fd < 0 && errno == EEXIST)
+        return 0;
+    if (fd < 0)
+        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot write to the checkpoint directory %s: %m", dir);
+    close(fd);
+    return directory_sync(dir);
+}
+
+static void root_path(const char *dir, uint64_t founding, uint64_t root, char path[PATH_MAX])
+{
+    snprintf(path, PATH_MAX, "%s/root-%016llx-of-%016llx", dir, (unsigned long long)root, (unsigned long long)founding);
+}
+
+void spotnik_shelf_root_set(const char *dir, uint64_t founding, uint64_t root)
+{
+    char path[PATH_MAX];
+
+    root_path(dir, founding, root, path);
+    (void)mark_make(path, dir);
+}
+
+uint64_t spotnik_shelf_root(const char *dir, uint64_t founding)
+{
+    DIR *directory = opendir(dir);
+    unsigned long long root, of, found = 0;
+
+    if (!directory)
+        return 0;
+    for (const struct dirent *at; (at = readdir(directory)) != NULL;)
+        if (sscanf(at->d_name, "root-%16llx-of-%16llx", &root, &of) == 2 && of == founding)
+            found = root;
+    closedir(directory);
+    return found;
+}
+
+bool spotnik_shelf_is_of(const char *dir, uint64_t founding, uint64_t root)
+{
+    struct stat facts;
+    char path[PATH_MAX];
+
+    root_path(dir, founding, root, path);
+    return lstat(path, &facts) == 0;
+}
+
+static void yielded_path(const char *dir, uint64_t founding, char path[PATH_MAX])
+{
+    snprintf(path, PATH_MAX, "%s/yielded-%016llx", dir, (unsigned long long)founding);
+}
+
+int spotnik_shelf_yield(const char *dir, uint64_t founding)
+{
+    char path[PATH_MAX];
+
+    yielded_path(dir, founding, path);
+    return mark_make(path, dir);
+}
+
+int spotnik_shelf_choose(const char *dir, uint64_t founding)
+{
+    char path[PATH_MAX];
+
+    yielded_path(dir, founding, path);
+    if (unlink(path) == 0 || errno == ENOENT)
+        return 0;
+    return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot remove %s: %m", path);
+}
+
+bool spotnik_shelf_has_yielded(const char *dir, uint64_t founding)
+{
+    struct stat facts;
+    char path[PATH_MAX];
+
+    yielded_path(dir, founding, path);
+    return lstat(path, &facts) == 0;
+}

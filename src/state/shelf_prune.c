@@ -58,7 +58,14 @@ static void entry_remove(int shelf, const char *entry)
     unlinkat(shelf, entry, AT_REMOVEDIR); /* stays where somebody else's file does */
 }
 
-uint32_t spotnik_shelf_prune(const char *dir, uint32_t keep)
+/* Of a lineage that has yielded, nothing goes before somebody has chosen. */
+static bool is_of_ours(const char *dir, const struct spotnik_shelf_entry *entry, uint64_t founding, uint64_t root)
+{
+    return entry->founding == founding
+           || (spotnik_shelf_is_of(dir, entry->founding, root) && !spotnik_shelf_has_yielded(dir, entry->founding));
+}
+
+uint32_t spotnik_shelf_prune(const char *dir, uint64_t founding, uint64_t root, uint32_t keep)
 {
     struct spotnik_shelf_list list;
     uint32_t complete = 0, removed = 0;
@@ -70,6 +77,8 @@ uint32_t spotnik_shelf_prune(const char *dir, uint32_t keep)
         for (uint32_t i = 0; i < list.count; i++) {
             bool whole = list.entry[i].written_s != 0;
 
+            if (!is_of_ours(dir, &list.entry[i], founding, root))
+                continue;
             complete += whole;
             if (complete && (whole ? complete > keep : true)) {
                 entry_remove(shelf, list.entry[i].name);

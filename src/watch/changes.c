@@ -251,6 +251,9 @@ static void compare_door(struct spotnik_watch *watch, const struct spotnik_watch
         spotnik_watch_say(watch, &of->status, SPOTNIK_SAID_REFUSED, "", "turned a stranger away: %s",
                           of->refusal);
     before->refusals = of->refusals;
+    if (of->lineages_told > before->lineages_told)
+        spotnik_watch_say(watch, &of->status, SPOTNIK_SAID_LINEAGE, "", "%s", of->lineage);
+    before->lineages_told = of->lineages_told;
     if (of->warning[0] && strcmp(of->warning, before->warning))
         spotnik_watch_say(watch, &of->status, SPOTNIK_SAID_PEERS, "", "%s", of->warning);
     snprintf(before->warning, sizeof before->warning, "%s", of->warning);

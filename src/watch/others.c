@@ -145,7 +145,7 @@ static void adopt(struct spotnik_watch *watch, struct other *other, const json_t
     size_t index;
 
     snprintf(other->http, sizeof other->http, "%s", words(answer, "http"));
-    other->known = true;
+    other->known = json_is_array(json_object_get(answer, "events")); /* else its watcher had no time: ask again */
     other->answered_ns = now_ns;
     other->born_ns = now_ns - spotnik_time_min(whole(answer, "uptime_ns"), now_ns);
     other->step = whole(answer, "step_committed");

@@ -47,10 +47,17 @@ static size_t ledger_size(const struct spotnik_ledger *ledger)
            + ledger->returned_count * (size_t)SPOTNIK_WIRE_RANGE_BYTES;
 }
 
-static size_t proposal_size(const struct spotnik_proposal *proposal)
+/* A proposal of a lineage without a name is that of version 6. */
+static bool is_named(const struct spotnik_proposal *proposal, bool plain)
+{
+    return proposal->founding.id != 0 && !plain;
+}
+
+static size_t proposal_size(const struct spotnik_proposal *proposal, bool plain)
 {
     return SPOTNIK_WIRE_PROPOSAL_BYTES + ledger_size(&proposal->ledger)
-           + proposal->entry_count * (size_t)SPOTNIK_WIRE_ENTRY_BYTES;
+           + proposal->entry_count * (size_t)SPOTNIK_WIRE_ENTRY_BYTES
+           + (is_named(proposal, plain) ? SPOTNIK_WIRE_FOUNDING_BYTES + 8 : 0);
 }
 
 /* A token of which no member misses a path is that of version 5. */
@@ -62,13 +69,13 @@ static bool has_cuts(const struct spotnik_token *token)
     return false;
 }
 
-static size_t token_size(const struct spotnik_token *token)
+static size_t token_size(const struct spotnik_token *token, bool plain)
 {
     size_t cuts = has_cuts(token) ? token->report_count * (size_t)SPOTNIK_WIRE_CUT_BYTES : 0;
     size_t size = cuts + SPOTNIK_WIRE_TOKEN_BYTES + token->report_count * (size_t)SPOTNIK_WIRE_REPORT_BYTES
                   + token->joiner_count * (size_t)SPOTNIK_WIRE_ENTER_BYTES + ledger_size(&token->ledger);
 
-    return token->accepted_ballot.round ? size + proposal_size(&token->accepted) : size;
+    return token->accepted_ballot.round ? size + proposal_size(&token->accepted, plain) : size;
 }
 
 uint32_t spotnik_control_bytes_max(const struct spotnik_limits *limits)
@@ -78,7 +85,8 @@ uint32_t spotnik_control_bytes_max(const struct spotnik_limits *limits)
         SPOTNIK_WIRE_LEDGER_BYTES + (uint64_t)SPOTNIK_LEDGER_DEAL_MAX * SPOTNIK_WIRE_DEAL_BYTES
         + (uint64_t)SPOTNIK_LEDGER_RETURNED_MAX * SPOTNIK_WIRE_RANGE_BYTES;
     uint64_t proposal =
-        SPOTNIK_WIRE_PROPOSAL_BYTES + ledger + entries_max(limits->members_max) * SPOTNIK_WIRE_ENTRY_BYTES;
+        SPOTNIK_WIRE_PROPOSAL_BYTES + ledger + entries_max(limits->members_max) * SPOTNIK_WIRE_ENTRY_BYTES
+        + SPOTNIK_WIRE_FOUNDING_BYTES + 8;
     uint64_t token = SPOTNIK_WIRE_TOKEN_BYTES + members * (SPOTNIK_WIRE_REPORT_BYTES + SPOTNIK_WIRE_CUT_BYTES)
                      + (uint64_t)SPOTNIK_JOINERS_MAX * SPOTNIK_WIRE_ENTER_BYTES + ledger;
     uint64_t bytes = SPOTNIK_WIRE_HEAD_BYTES + token + proposal;
@@ -99,10 +107,10 @@ size_t spotnik_control_size(const struct spotnik_message *message)
 {
     switch (message->kind) {
     case SPOTNIK_MESSAGE_RECONCILE:
-        return SPOTNIK_WIRE_HEAD_BYTES + token_size(message->token);
+        return SPOTNIK_WIRE_HEAD_BYTES + token_size(message->token, message->plain);
     case SPOTNIK_MESSAGE_ACCEPT:
     case SPOTNIK_MESSAGE_RESTART:
-        return SPOTNIK_WIRE_HEAD_BYTES + proposal_size(message->proposal);
+        return SPOTNIK_WIRE_HEAD_BYTES + proposal_size(message->proposal, message->plain);
     case SPOTNIK_MESSAGE_ENTER:
         return SPOTNIK_WIRE_HEAD_BYTES + SPOTNIK_WIRE_ENTER_BYTES;
     case SPOTNIK_MESSAGE_DOUBT:
@@ -177,7 +185,7 @@ static void ledger_write(struct spotnik_writer *writer, const struct spotnik_led
     }
 }
 
-static void proposal_write(struct spotnik_writer *writer, const struct spotnik_proposal *proposal)
+static void proposal_write(struct spotnik_writer *writer, const struct spotnik_proposal *proposal, bool plain)
 {
     spotnik_writer_u64(writer, proposal->epoch);
     spotnik_writer_u64(writer, proposal->settled_step);
@@ -186,16 +194,21 @@ static void proposal_write(struct spotnik_writer *writer, const struct spotnik_p
     spotnik_writer_u32(writer, proposal->entry_count);
     spotnik_writer_u8(writer, proposal->flat);
     spotnik_writer_u8(writer, proposal->detour);
-    spotnik_writer_skip(writer, 6);
+    spotnik_writer_u8(writer, is_named(proposal, plain));
+    spotnik_writer_skip(writer, 5);
     ledger_write(writer, &proposal->ledger);
     for (uint32_t i = 0; i < proposal->entry_count; i++) {
         spotnik_wire_member_write(writer, &proposal->entry[i].member);
         spotnik_writer_u32(writer, proposal->entry[i].flags);
         spotnik_writer_u32(writer, proposal->entry[i].share);
     }
+    if (!is_named(proposal, plain))
+        return;
+    spotnik_wire_founding_write(writer, &proposal->founding);
+    spotnik_writer_u64(writer, proposal->chain);
 }
 
-static void token_write(struct spotnik_writer *writer, const struct spotnik_token *token)
+static void token_write(struct spotnik_writer *writer, const struct spotnik_token *token, bool plain)
 {
     ballot_write(writer, &token->ballot);
     spotnik_writer_u64(writer, token->ledger_step);
@@ -211,7 +224,7 @@ static void token_write(struct spotnik_writer *writer, const struct spotnik_toke
         enter_write(writer, &token->joiner[i]);
     ledger_write(writer, &token->ledger);
     if (token->accepted_ballot.round)
-        proposal_write(writer, &token->accepted);
+        proposal_write(writer, &token->accepted, plain);
     for (uint32_t i = 0; i < token->report_count && has_cuts(token); i++)
         spotnik_writer_u64(writer, token->report[i].cut);
 }
@@ -240,9 +253,9 @@ size_t spotnik_control_encode(const struct spotnik_message *message, void *bytes
     if (message->kind == SPOTNIK_MESSAGE_HEARTBEAT)
         digests_write(&writer, message->digest);
     if (message->kind == SPOTNIK_MESSAGE_RECONCILE)
-        token_write(&writer, message->token);
+        token_write(&writer, message->token, message->plain);
     if (message->kind == SPOTNIK_MESSAGE_ACCEPT || message->kind == SPOTNIK_MESSAGE_RESTART)
-        proposal_write(&writer, message->proposal);
+        proposal_write(&writer, message->proposal, message->plain);
     if (message->kind == SPOTNIK_MESSAGE_ENTER)
         enter_write(&writer, &message->enter);
     if (message->kind == SPOTNIK_MESSAGE_DOUBT || message->kind == SPOTNIK_MESSAGE_ASSURE)

@@ -110,6 +110,18 @@ static int entries_read(struct spotnik_reader *reader, uint32_t count, struct sp
     return rc;
 }
 
+/* Behind all else, where it is named. */
+static bool name_read(struct spotnik_reader *reader, bool named, struct spotnik_proposal *ret)
+{
+    ret->founding = (struct spotnik_founding){ .id = 0 };
+    ret->chain = 0;
+    if (!named)
+        return true;
+    spotnik_wire_founding_read(reader, &ret->founding);
+    ret->chain = spotnik_reader_u64(reader);
+    return ret->founding.id != 0 && !reader->failed;
+}
+
 /* The view that a proposal installs has to fit the limits as well, not only the list that names those
  * who are told. */
 static int proposal_read(struct spotnik_reader *reader, uint32_t members_max, struct spotnik_proposal *ret)
@@ -121,7 +133,8 @@ static int proposal_read(struct spotnik_reader *reader, uint32_t members_max, st
     uint32_t count = spotnik_reader_u32(reader);
     uint8_t flat = spotnik_reader_u8(reader);
     uint8_t detour = spotnik_reader_u8(reader);
-    bool good = spotnik_wire_zeros_read(reader, 6) && flat <= 1 && detour <= 1;
+    uint8_t named = spotnik_reader_u8(reader);
+    bool good = spotnik_wire_zeros_read(reader, 5) && flat <= 1 && detour <= 1 && named <= 1;
     ret->flat = flat == 1;
     ret->detour = detour == 1;
     int rc = ledger_read(reader, &ret->ledger);
@@ -134,6 +147,8 @@ static int proposal_read(struct spotnik_reader *reader, uint32_t members_max, st
     rc = entries_read(reader, count, ret);
     if (rc != SPOTNIK_OK)
         return rc;
+    if (!name_read(reader, named == 1, ret))
+        return SPOTNIK_ERR_ARGUMENT;
     uint32_t size = 0;
     for (uint32_t i = 0; i < count; i++)
         size += (ret->entry[i].flags & SPOTNIK_ENTRY_MEMBER) != 0;

@@ -29,3 +29,19 @@ bool spotnik_wire_zeros_read(struct spotnik_reader *reader, size_t size)
             return false;
     return bytes != NULL;
 }
+
+void spotnik_wire_founding_write(struct spotnik_writer *writer, const struct spotnik_founding *founding)
+{
+    spotnik_writer_u64(writer, founding->id);
+    spotnik_writer_u64(writer, founding->root);
+    spotnik_writer_u64(writer, founding->born_ms);
+    spotnik_writer_u64(writer, founding->generation);
+}
+
+void spotnik_wire_founding_read(struct spotnik_reader *reader, struct spotnik_founding *ret)
+{
+    ret->id = spotnik_reader_u64(reader);
+    ret->root = spotnik_reader_u64(reader);
+    ret->born_ms = spotnik_reader_u64(reader);
+    ret->generation = spotnik_reader_u64(reader);
+}

@@ -17,6 +17,7 @@ enum {
     SPOTNIK_WIRE_SERIAL_BYTES = 8,
     SPOTNIK_WIRE_DIGEST_BYTES = 32,
     SPOTNIK_WIRE_CLAIM_BYTES = 24,
+    SPOTNIK_WIRE_FOUNDING_BYTES = 32,
     SPOTNIK_WIRE_BALLOT_BYTES = 24,
     SPOTNIK_WIRE_REPORT_BYTES = 32,
     SPOTNIK_WIRE_CUT_BYTES = 8, /* per report, behind all else; only where a path is cut */
@@ -34,6 +35,9 @@ void spotnik_wire_member_write(struct spotnik_writer *writer, const struct spotn
 
 /* False for no id, or reserved bytes in use. What is missing shows in the reader. */
 bool spotnik_wire_member_read(struct spotnik_reader *reader, struct spotnik_member *ret_member);
+
+void spotnik_wire_founding_write(struct spotnik_writer *writer, const struct spotnik_founding *founding);
+void spotnik_wire_founding_read(struct spotnik_reader *reader, struct spotnik_founding *ret);
 
 /* Pass over reserved bytes; false unless all are zero. */
 bool spotnik_wire_zeros_read(struct spotnik_reader *reader, size_t size);

@@ -12,7 +12,6 @@
 #include "wire/frame.h"
 
 #define LABEL_BYTES 16
-#define ANSWER_SIGNED_BYTES (SPOTNIK_HANDSHAKE_ANSWER_BYTES - SPOTNIK_MAC_BYTES)
 
 static const uint8_t magic[8] = { 'S', 'P', 'O', 'T', 'N', 'I', 'K', '1' };
 
@@ -42,6 +41,24 @@ static uint16_t speech(const struct spotnik_handshake *handshake)
     return handshake->speech != 0 ? handshake->speech : SPOTNIK_WIRE_VERSION;
 }
 
+static size_t bytes_in(uint16_t version, uint8_t type)
+{
+    bool long_one = type == SPOTNIK_HANDSHAKE_HELLO || type == SPOTNIK_HANDSHAKE_ANSWER;
+
+    return sizes[type] - (long_one && version < SPOTNIK_SPEECH_LINEAGE ? SPOTNIK_HANDSHAKE_PRESENCE_BYTES : 0);
+}
+
+size_t spotnik_handshake_bytes(const struct spotnik_handshake *handshake, enum spotnik_handshake_type type)
+{
+    return bytes_in(speech(handshake), (uint8_t)type);
+}
+
+/* What the MAC of the answer covers of it: all before. */
+static size_t answer_signed_bytes(const struct spotnik_handshake *handshake)
+{
+    return spotnik_handshake_bytes(handshake, SPOTNIK_HANDSHAKE_ANSWER) - SPOTNIK_MAC_BYTES;
+}
+
 static void preamble_write(struct spotnik_writer *writer, const struct spotnik_handshake *handshake,
                            enum spotnik_handshake_type type, uint8_t value)
 {
@@ -49,7 +66,7 @@ static void preamble_write(struct spotnik_writer *writer, const struct spotnik_h
     spotnik_writer_u16(writer, speech(handshake));
     spotnik_writer_u8(writer, (uint8_t)type);
     spotnik_writer_u8(writer, value);
-    spotnik_writer_u32(writer, sizes[type]);
+    spotnik_writer_u32(writer, (uint32_t)spotnik_handshake_bytes(handshake, type));
 }
 
 /* Of a version that we do not speak only the version is looked at: what the other fields mean there is not known here. */
@@ -68,7 +85,7 @@ static int preamble_read(struct spotnik_reader *reader, const struct spotnik_han
     bool spoken = ret->version >= SPOTNIK_WIRE_OLDEST && ret->version <= speech(handshake);
     if (!spoken && ret->type != SPOTNIK_HANDSHAKE_REFUSAL)
         return SPOTNIK_ERR_VERSION;
-    if (ret->type == 0 || ret->type >= SPOTNIK_HANDSHAKE_TYPE_COUNT || size != sizes[ret->type])
+    if (ret->type == 0 || ret->type >= SPOTNIK_HANDSHAKE_TYPE_COUNT || size != bytes_in(ret->version, ret->type))
         return SPOTNIK_ERR_ARGUMENT;
     return SPOTNIK_OK;
 }
@@ -90,8 +107,32 @@ int spotnik_handshake_preamble(struct spotnik_handshake *handshake,
     if (preamble.type != expected && preamble.type != SPOTNIK_HANDSHAKE_REFUSAL)
         return SPOTNIK_ERR_ARGUMENT;
     *ret_type = (enum spotnik_handshake_type)preamble.type;
-    *ret_size = sizes[preamble.type];
+    *ret_size = bytes_in(preamble.version, preamble.type);
     return SPOTNIK_OK;
+}
+
+static void presence_write(struct spotnik_writer *writer, const struct spotnik_presence *presence)
+{
+    spotnik_wire_founding_write(writer, &presence->founding);
+    spotnik_writer_u64(writer, presence->epoch);
+    spotnik_writer_u64(writer, presence->chain);
+    spotnik_writer_u64(writer, presence->step);
+    spotnik_writer_u8(writer, presence->parked);
+    spotnik_writer_skip(writer, 7);
+}
+
+static bool presence_read(struct spotnik_reader *reader, uint16_t version, struct spotnik_presence *ret)
+{
+    *ret = (struct spotnik_presence){ .epoch = 0 };
+    if (version < SPOTNIK_SPEECH_LINEAGE)
+        return true;
+    spotnik_wire_founding_read(reader, &ret->founding);
+    ret->epoch = spotnik_reader_u64(reader);
+    ret->chain = spotnik_reader_u64(reader);
+    ret->step = spotnik_reader_u64(reader);
+    uint8_t parked = spotnik_reader_u8(reader);
+    ret->parked = parked == 1;
+    return spotnik_wire_zeros_read(reader, 7) && parked <= 1;
 }
 
 /* HELLO, and ANSWER up to its MAC. */
@@ -102,6 +143,8 @@ static void introduction_write(struct spotnik_writer *writer, const struct spotn
     spotnik_writer_bytes(writer, handshake->job, SPOTNIK_JOB_HASH_BYTES);
     spotnik_writer_bytes(writer, handshake->nonce, SPOTNIK_NONCE_BYTES);
     spotnik_wire_member_write(writer, &handshake->self);
+    if (speech(handshake) >= SPOTNIK_SPEECH_LINEAGE)
+        presence_write(writer, &handshake->presence);
 }
 
 static int introduction_read(struct spotnik_reader *reader, struct spotnik_handshake *handshake,
@@ -118,6 +161,7 @@ static int introduction_read(struct spotnik_reader *reader, struct spotnik_hands
     spotnik_reader_bytes(reader, job, sizeof job);
     spotnik_reader_bytes(reader, nonce, sizeof nonce);
     bool good = spotnik_wire_member_read(reader, &handshake->peer);
+    good = presence_read(reader, preamble.version, &handshake->peer_presence) && good;
     if (preamble.type != type || preamble.value == 0 || !good || reader->failed)
         return SPOTNIK_ERR_ARGUMENT;
     *ret_purpose = preamble.value;
@@ -133,7 +177,7 @@ static void transcript_mac(const struct spotnik_handshake *handshake, const uint
 
     spotnik_writer_init(&writer, input, sizeof input);
     spotnik_writer_bytes(&writer, label, LABEL_BYTES);
-    spotnik_writer_bytes(&writer, handshake->hello, SPOTNIK_HANDSHAKE_HELLO_BYTES);
+    spotnik_writer_bytes(&writer, handshake->hello, spotnik_handshake_bytes(handshake, SPOTNIK_HANDSHAKE_HELLO));
     spotnik_writer_bytes(&writer, handshake->answer, answer_bytes);
     handshake->mac(handshake->mac_context, handshake->key, input, writer.at, ret_mac);
 }
@@ -147,7 +191,7 @@ void spotnik_handshake_hello(struct spotnik_handshake *handshake,
     handshake->is_server = 0;
     spotnik_writer_init(&writer, handshake->hello, SPOTNIK_HANDSHAKE_HELLO_BYTES);
     introduction_write(&writer, handshake, SPOTNIK_HANDSHAKE_HELLO);
-    memcpy(ret_hello, handshake->hello, SPOTNIK_HANDSHAKE_HELLO_BYTES);
+    memcpy(ret_hello, handshake->hello, writer.at);
 }
 
 int spotnik_handshake_answer(struct spotnik_handshake *handshake,
@@ -162,12 +206,13 @@ int spotnik_handshake_answer(struct spotnik_handshake *handshake,
     int rc = introduction_read(&reader, handshake, SPOTNIK_HANDSHAKE_HELLO, &handshake->purpose);
     if (rc != SPOTNIK_OK)
         return rc;
-    memcpy(handshake->hello, hello, SPOTNIK_HANDSHAKE_HELLO_BYTES);
     handshake->speech = handshake->peer_version; /* the client's, which may be older than ours */
-    spotnik_writer_init(&writer, handshake->answer, ANSWER_SIGNED_BYTES);
+    memcpy(handshake->hello, hello, spotnik_handshake_bytes(handshake, SPOTNIK_HANDSHAKE_HELLO));
+    size_t signed_bytes = answer_signed_bytes(handshake);
+    spotnik_writer_init(&writer, handshake->answer, signed_bytes);
     introduction_write(&writer, handshake, SPOTNIK_HANDSHAKE_ANSWER);
-    transcript_mac(handshake, label_answer, ANSWER_SIGNED_BYTES, handshake->answer + ANSWER_SIGNED_BYTES);
-    memcpy(ret_answer, handshake->answer, SPOTNIK_HANDSHAKE_ANSWER_BYTES);
+    transcript_mac(handshake, label_answer, signed_bytes, handshake->answer + signed_bytes);
+    memcpy(ret_answer, handshake->answer, signed_bytes + SPOTNIK_MAC_BYTES);
     return SPOTNIK_OK;
 }
 
@@ -179,17 +224,18 @@ int spotnik_handshake_prove(struct spotnik_handshake *handshake,
     struct spotnik_writer writer;
     uint8_t mac[SPOTNIK_MAC_BYTES], purpose;
 
-    spotnik_reader_init(&reader, answer, ANSWER_SIGNED_BYTES);
+    size_t signed_bytes = answer_signed_bytes(handshake);
+    spotnik_reader_init(&reader, answer, signed_bytes);
     int rc = introduction_read(&reader, handshake, SPOTNIK_HANDSHAKE_ANSWER, &purpose);
     if (rc != SPOTNIK_OK)
         return rc;
     if (purpose != handshake->purpose || handshake->peer_version != speech(handshake))
         return SPOTNIK_ERR_ARGUMENT;
-    memcpy(handshake->answer, answer, SPOTNIK_HANDSHAKE_ANSWER_BYTES);
-    transcript_mac(handshake, label_answer, ANSWER_SIGNED_BYTES, mac);
-    if (!spotnik_wire_equal(mac, answer + ANSWER_SIGNED_BYTES, SPOTNIK_MAC_BYTES))
+    memcpy(handshake->answer, answer, signed_bytes + SPOTNIK_MAC_BYTES);
+    transcript_mac(handshake, label_answer, signed_bytes, mac);
+    if (!spotnik_wire_equal(mac, answer + signed_bytes, SPOTNIK_MAC_BYTES))
         return SPOTNIK_ERR_KEY;
-    transcript_mac(handshake, label_proof, SPOTNIK_HANDSHAKE_ANSWER_BYTES, mac);
+    transcript_mac(handshake, label_proof, signed_bytes + SPOTNIK_MAC_BYTES, mac);
     spotnik_writer_init(&writer, ret_proof, SPOTNIK_HANDSHAKE_PROOF_BYTES);
     preamble_write(&writer, handshake, SPOTNIK_HANDSHAKE_PROOF, 0);
     spotnik_writer_bytes(&writer, mac, SPOTNIK_MAC_BYTES);
@@ -210,7 +256,7 @@ int spotnik_handshake_admit(struct spotnik_handshake *handshake,
     spotnik_reader_bytes(&reader, found, sizeof found);
     if (preamble.type != SPOTNIK_HANDSHAKE_PROOF || preamble.value != 0 || preamble.version != speech(handshake))
         return SPOTNIK_ERR_ARGUMENT;
-    transcript_mac(handshake, label_proof, SPOTNIK_HANDSHAKE_ANSWER_BYTES, mac);
+    transcript_mac(handshake, label_proof, spotnik_handshake_bytes(handshake, SPOTNIK_HANDSHAKE_ANSWER), mac);
     return spotnik_wire_equal(mac, found, sizeof mac) ? SPOTNIK_OK : SPOTNIK_ERR_KEY;
 }
 
@@ -219,9 +265,10 @@ void spotnik_handshake_keys(const struct spotnik_handshake *handshake, uint8_t r
 {
     uint8_t *to_server = handshake->is_server ? ret_receive : ret_send;
     uint8_t *to_client = handshake->is_server ? ret_send : ret_receive;
+    size_t answer_bytes = spotnik_handshake_bytes(handshake, SPOTNIK_HANDSHAKE_ANSWER);
 
-    transcript_mac(handshake, label_to_server, SPOTNIK_HANDSHAKE_ANSWER_BYTES, to_server);
-    transcript_mac(handshake, label_to_client, SPOTNIK_HANDSHAKE_ANSWER_BYTES, to_client);
+    transcript_mac(handshake, label_to_server, answer_bytes, to_server);
+    transcript_mac(handshake, label_to_client, answer_bytes, to_client);
 }
 
 void spotnik_handshake_refusal(const struct spotnik_handshake *handshake, int error,

@@ -4,26 +4,28 @@
  * HMAC-SHA-256 itself are given to it by src/net, so that this part is pure and can be fuzzed.
  *
  *     client                                              server
- *       | HELLO   (112)  purpose, job, nonce, who we are     ->  checks version and job
- *       |    <- ANSWER (144)  the same, and MAC(hello, answer)
+ *       | HELLO   (176)  purpose, job, nonce, who we are, of which lineage  ->  checks version and job
+ *       |    <- ANSWER (208)  the same, and MAC(hello, answer)
  *       | PROOF    (48)  MAC(hello, answer with its MAC)     ->  admitted
  *
  * or, instead of the awaited message, REFUSAL (24) and the end. All messages begin with the same 16
  * bytes in every version: read those, call spotnik_handshake_preamble(), then read the rest. Nothing is
  * allocated, and a stranger can never make a server read more than these fixed sizes. Both nonces are in
  * every MAC, so nothing can be replayed; each MAC has its own label, so nothing can be sent back to its
- * author. */
+ * author. Before version 7 HELLO and ANSWER say nothing of a lineage, and are shorter by 64 bytes. */
 #ifndef SPOTNIK_WIRE_HANDSHAKE_H
 #define SPOTNIK_WIRE_HANDSHAKE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
+#include "member/founding.h"
 #include "member/view.h"
 
 #define SPOTNIK_HANDSHAKE_PREAMBLE_BYTES 16
-#define SPOTNIK_HANDSHAKE_HELLO_BYTES 112
-#define SPOTNIK_HANDSHAKE_ANSWER_BYTES 144
+#define SPOTNIK_HANDSHAKE_PRESENCE_BYTES 64 /* of HELLO and ANSWER, from version 7 on */
+#define SPOTNIK_HANDSHAKE_HELLO_BYTES (112 + SPOTNIK_HANDSHAKE_PRESENCE_BYTES)
+#define SPOTNIK_HANDSHAKE_ANSWER_BYTES (144 + SPOTNIK_HANDSHAKE_PRESENCE_BYTES)
 #define SPOTNIK_HANDSHAKE_PROOF_BYTES 48
 #define SPOTNIK_HANDSHAKE_REFUSAL_BYTES 24
 #define SPOTNIK_HANDSHAKE_BYTES_MAX SPOTNIK_HANDSHAKE_ANSWER_BYTES
@@ -52,6 +54,7 @@ struct spotnik_handshake {
     uint8_t key[SPOTNIK_KEY_BYTES];
     uint8_t job[SPOTNIK_JOB_HASH_BYTES];
     struct spotnik_member self;
+    struct spotnik_presence presence; /* ours */
     uint8_t nonce[SPOTNIK_NONCE_BYTES]; /* random, fresh for every handshake */
     uint8_t purpose;                    /* client: what the connection is for, > 0; server: learns it */
     uint16_t speech; /* wire version. Client: that it speaks; server: the newest it may; 0: SPOTNIK_WIRE_VERSION. Then what both speak */
@@ -61,7 +64,11 @@ struct spotnik_handshake {
     uint8_t answer[SPOTNIK_HANDSHAKE_ANSWER_BYTES];
     uint16_t peer_version;      /* named in refusals and in errors; 0 until a preamble was read */
     struct spotnik_member peer; /* port 0: does not listen. Proven only after the last call returned 0 */
+    struct spotnik_presence peer_presence; /* as proven as that; of an older version: empty */
 };
+
+/* How long a message is in the version that `handshake` speaks. */
+size_t spotnik_handshake_bytes(const struct spotnik_handshake *handshake, enum spotnik_handshake_type type);
 
 /* All calls return 0 or: SPOTNIK_ERR_VERSION, _JOB, _KEY; SPOTNIK_ERR_ARGUMENT when the bytes are no
  * such message. After an error send the refusal (except after ERR_ARGUMENT: strangers get no answer) and

@@ -127,7 +127,7 @@ static void gather_memory(struct world *world)
 void cluster_found(struct world *world)
 {
     struct spotnik_member first = spotnik_engine_credentials(world->player[0].job->engine)->self;
-    spotnik_engine_found(world->player[0].job->engine, NULL);
+    spotnik_engine_found(world->player[0].job->engine, NULL, NULL);
     for (uint32_t i = 1; i < world->players; i++) {
         spotnik_engine_join(world->player[i].job->engine, id_of(i), 0);
         spotnik_engine_enter(world->player[i].job->engine, &first);

@@ -3,7 +3,8 @@
 """Notices to a job of real processes, one after the other on several hosts at once. Claims: each makes its
 worker leave at the boundary of a step and end with 75, and when it is taken back a new worker joins; the
 others see leaves and no loss; every step is committed once, with one digest on all members, none is missing
-in any member's life, and every sample is used once (the workers check that themselves).
+in any member's life, and every sample is used once (the workers check that themselves). A worker all of whose
+donors leave before it is in copies the state again; none does so after it has added to a step.
 
     thousand.py SPOTNIK WORKER [notices=1000] [hosts=6]"""
 
@@ -20,6 +21,22 @@ NOTICES = int(sys.argv[3]) if len(sys.argv) > 3 else 1000
 HOSTS = int(sys.argv[4]) if len(sys.argv) > 4 else 6
 PATIENCE_S = 60
 WORK = ["-u", "4000", "-c", "500", "-n", "100000", "-b", "240"]
+
+
+def new_life(worker, line):
+    """What is known of a worker: its commits, None where it copied the state again, whether it has added to a step."""
+    return {"worker": worker, "commits": [], "lines": [line], "is_in": False, "end": None, "lost": 0}
+
+
+def stretches(commits):
+    """The commits between two copies of the state."""
+    found = [[]]
+    for commit in commits:
+        if commit is None:
+            found.append([])
+        else:
+            found[-1].append(commit[0])
+    return [steps for steps in found if steps]
 
 
 class Host:
@@ -61,12 +78,17 @@ class Host:
         for line in self.process.stdout:
             worker, rest = line.split(" ", 1)
             word = rest.split()
+            if self.lives and worker == self.lives[-1]["worker"]:
+                self.lives[-1]["lines"].append(rest.strip())
             if word[0] == "joined" and (not self.lives or self.lives[-1]["worker"] != worker):
-                self.lives.append({"worker": worker, "commits": [], "end": None, "lost": 0})
+                self.lives.append(new_life(worker, rest.strip()))
+            elif word[0] == "joined" and not self.lives[-1]["is_in"]:
+                self.lives[-1]["commits"].append(None)  # all its donors have left: it copies the state again
             elif word[0] == "commit":
                 life = self.lives[-1]
                 life["commits"].append((int(word[1]), word[2]))
-                if len(life["commits"]) == 2:
+                life["is_in"] |= word[5] == "0"
+                if sum(commit is not None for commit in life["commits"]) == 2:
                     self.events.put("in")
             elif word[0] == "recovery":
                 self.lives[-1]["lost"] += int(word[2])
@@ -123,16 +145,18 @@ def check(hosts):
     digests, wrong = {}, []
     for host in hosts:
         for life in host.lives:
-            steps = [step for step, _ in life["commits"]]
-            if steps != list(range(steps[0], steps[0] + len(steps))) if steps else False:
-                wrong.append(f"{host.name}: the steps of {life['worker']} have a gap or come twice")
+            for steps in stretches(life["commits"]):
+                if steps != list(range(steps[0], steps[0] + len(steps))):
+                    wrong.append(
+                        f"{host.name}: steps of {life['worker']} have a gap or come twice: " + " / ".join(life["lines"][-12:])
+                    )
             if "excluded" in life:
                 wrong.append(f"{host.name}: {life['excluded']}")
             if life["lost"]:
                 wrong.append(f"{host.name}: {life['worker']} was told of {life['lost']} losses")
             if not (life["end"] or "").split("] ", 1)[-1].startswith("leaving"):
                 wrong.append(f"{host.name}: {life['worker']} ended with {life['end']}")
-            for step, digest in life["commits"]:
+            for step, digest in filter(None, life["commits"]):
                 if digests.setdefault(step, digest) != digest:
                     wrong.append(f"step {step} has two digests")
     missing = set(range(1, max(digests) + 1)) - set(digests)

@@ -86,6 +86,10 @@ class Prometheus:
         result: list[dict[str, Any]] = json.loads(text)["data"]["result"]
         return result
 
+    def up(self) -> set[str]:
+        """Whom the last scrape found: one that has just died is among them for a moment."""
+        return {series["metric"]["instance"] for series in self.query('up{job="spotnik"} == 1')}
+
     def value(self, expression: str) -> float:
         found = self.query(expression)
         return float(found[0]["value"][1]) if found else float("nan")
@@ -116,9 +120,10 @@ def check_job(spotnik: str, charlm: str) -> None:
             wait_for("one view of three", lambda: server.value("count(spotnik_members == 3)") == 3)
             wait_for("one number of it", lambda: server.value("max(spotnik_view_hash) - min(spotnik_view_hash)") == 0)
             for number in (1, 2):
+                before = server.up()
                 os.kill(next(pid for pid in job.workers() if pid != told), signal.SIGKILL)
                 wait_for(f"loss {number}", lambda number=number: server.value("max(spotnik_losses_total)") == number)
-                wait_for("the newcomer among the targets", lambda: server.value('count(up{job="spotnik"} == 1)') == 3)
+                wait_for("the newcomer among the targets", lambda before=before: len(up := server.up()) == 3 and up != before)
             assert {series["metric"]["job_name"] for series in server.query("spotnik_step")} == {"spotnik"}
             check_dashboard(server, get(page + "/metrics")[1])
             rules = json.loads(get(server.url + "/api/v1/rules")[1])["data"]["groups"][0]["rules"]

@@ -536,7 +536,8 @@ void pair_join(struct pair *pair, uint32_t index, uint64_t committed_step, uint3
 
 void pair_assemble(struct pair *pair)
 {
-    pair_event(pair, 0, (struct spotnik_event){ .kind = SPOTNIK_EVENT_FOUND });
+    static const struct spotnik_founding founding = { .id = PAIR_FOUNDING, .root = PAIR_FOUNDING, .born_ms = 1 };
+    pair_event(pair, 0, (struct spotnik_event){ .kind = SPOTNIK_EVENT_FOUND, .founding = &founding });
     for (uint32_t i = 1; i < pair->count; i++)
         pair_join(pair, i, 0, 0, 0);
     pair_run(pair, SPOTNIK_S);

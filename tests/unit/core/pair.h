@@ -12,6 +12,7 @@
 #include "wire/control.h"
 
 #define NODES_MAX 8
+#define PAIR_FOUNDING 1 /* of the lineage that pair_assemble() founds */
 #define STEPS_MAX 32
 #define BUCKETS 3
 #define COUNT 40 /* elements of a bucket at most */

@@ -403,16 +403,65 @@ static void test_certificate_of_a_later_view(void **state)
 }
 
 /* The view after the present one of nodes 0 and 1: both of them, and node 1 votes for it. */
-static void told_of_the_next_view(uint32_t node)
+static void told_of_a_next_view(uint32_t node, struct spotnik_founding founding, uint64_t chain)
 {
     const struct spotnik_view *view = spotnik_core_view(pair.node[node].core);
     struct spotnik_entry entry[2] = { { .member = pair.node[0].member, .flags = SPOTNIK_ENTRY_MEMBER | SPOTNIK_ENTRY_VOTER, .share = 0 },
                                       { .member = pair.node[1].member, .flags = SPOTNIK_ENTRY_MEMBER | SPOTNIK_ENTRY_VOTER, .share = 1 } };
     struct spotnik_proposal next = { .epoch = view->epoch + 1, .settled_step = pair_status(&pair, node).committed,
                                      .ballot = { 1, pair.node[0].member.id }, .share_count = 2, .entry_count = 2, .entry_max = 2,
-                                     .ledger = *spotnik_core_ledger(pair.node[node].core), .entry = entry };
+                                     .ledger = *spotnik_core_ledger(pair.node[node].core), .entry = entry,
+                                     .founding = founding, .chain = chain };
     struct spotnik_message restart = { .kind = SPOTNIK_MESSAGE_RESTART, .epoch = next.epoch, .committed = next.settled_step, .proposal = &next };
     pair_event(&pair, node, (struct spotnik_event){ .kind = SPOTNIK_EVENT_MESSAGE, .peer = pair.node[0].member, .message = &restart });
+}
+
+static void told_of_the_next_view(uint32_t node)
+{
+    const struct spotnik_view *view = spotnik_core_view(pair.node[node].core);
+    told_of_a_next_view(node, view->founding, 0);
+}
+
+static const struct spotnik_founding another = { .id = 77, .root = 77, .born_ms = 1 };
+
+/* Claim: a view of another founding, however much later, is none of ours: nobody gives up its lineage for it. */
+static void test_another_founding_is_not_followed(void **state)
+{
+    (void)state;
+    assemble(2);
+    uint64_t epoch = pair_status(&pair, 1).epoch;
+    told_of_a_next_view(1, another, 5);
+    assert_int_equal(pair_status(&pair, 1).epoch, epoch);
+    assert_int_equal(pair.node[1].failed + pair.node[1].excluded, 0);
+    pair_goal(&pair, 5);
+    pair_run(&pair, SPOTNIK_S);
+    assert_member(1, 2, 5);
+}
+
+/* Claim: a view of our founding that is not built on our views ends us with an error of its own, and no exclusion. Where the user waived
+ * P1 it is followed. */
+static void test_another_history_is_told(void **state)
+{
+    for (int waived = 0; waived < 2; waived++) {
+        (void)state;
+        pair_open(&pair, 2, 1, 0, 0);
+        pair.limits.minority_continues = waived != 0;
+        for (uint32_t i = 0; i < 2; i++)
+            pair_renew(&pair, i, i + 1, 1, 0, 0);
+        pair_assemble(&pair);
+        const struct spotnik_view *view = spotnik_core_view(pair.node[1].core);
+        uint64_t epoch = view->epoch;
+        assert_true(view->founding.id == PAIR_FOUNDING && view->chain != 0);
+        assert_true(spotnik_core_view(pair.node[0].core)->chain == view->chain);
+        told_of_a_next_view(1, view->founding, view->chain + 1);
+        assert_int_equal(pair.node[1].failed, !waived);
+        if (waived)
+            assert_true(pair_status(&pair, 1).epoch == epoch + 1);
+        else
+            assert_int_equal(pair.node[1].error, SPOTNIK_ERR_LINEAGE);
+        if (!waived)
+            pair_close(&pair);
+    }
 }
 
 /* Claim: it is kept until then. */
@@ -503,6 +552,8 @@ int main(void)
         cmocka_unit_test_teardown(test_stopped, close_pair),
         cmocka_unit_test_teardown(test_short_pause, close_pair),
         cmocka_unit_test_teardown(test_minority_continues, close_pair),
+        cmocka_unit_test_teardown(test_another_founding_is_not_followed, close_pair),
+        cmocka_unit_test_teardown(test_another_history_is_told, close_pair),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

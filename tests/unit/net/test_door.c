@@ -46,7 +46,7 @@ static int setup(void **state)
     cluster_config(&config, 1);
     config.credentials.self.id = cluster_id(1);
     assert_int_equal(spotnik_engine_new(&config, &engine), 0);
-    assert_int_equal(spotnik_engine_found(engine, NULL), 0);
+    assert_int_equal(spotnik_engine_found(engine, NULL, NULL), 0);
     caller = *spotnik_engine_credentials(engine);
     caller.self.id = cluster_id(2);
     return 0;

@@ -108,7 +108,7 @@ static void cluster_start(struct worker *worker, unsigned members)
         worker[i].index = i;
     }
     struct spotnik_member first = spotnik_engine_credentials(worker[0].engine)->self;
-    spotnik_engine_found(worker[0].engine, NULL);
+    spotnik_engine_found(worker[0].engine, NULL, NULL);
     for (unsigned i = 1; i < members; i++) {
         spotnik_engine_join(worker[i].engine, cluster_id(10 - i), 0);
         spotnik_engine_enter(worker[i].engine, &first);
@@ -278,7 +278,7 @@ static void notice_ends_the_wait(void **state)
     spotnik_step step;
     cluster_config(&config, 2);
     assert_int_equal(spotnik_engine_new(&config, &engine), 0);
-    spotnik_engine_found(engine, NULL);
+    spotnik_engine_found(engine, NULL, NULL);
     spotnik_engine_notice(engine);
     assert_int_equal(spotnik_engine_step_begin(engine, &step), SPOTNIK_ERR_LEAVING);
     assert_int_equal(spotnik_engine_leave(engine, PATIENCE_NS), 0);
@@ -299,7 +299,7 @@ static void joiner_that_gives_up_is_not_waited_for(void **state)
         assert_int_equal(spotnik_engine_new(&config, &worker[i].engine), 0);
     }
     struct spotnik_member first = spotnik_engine_credentials(worker[0].engine)->self;
-    spotnik_engine_found(worker[0].engine, NULL);
+    spotnik_engine_found(worker[0].engine, NULL, NULL);
     spotnik_engine_join(worker[1].engine, cluster_id(9), 0);
     spotnik_engine_enter(worker[1].engine, &first);
     spotnik_engine_interrupt(worker[1].engine);

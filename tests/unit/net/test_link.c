@@ -71,7 +71,7 @@ static void child_main(int out)
 {
     struct spotnik_engine *engine = engine_start(child_id);
     char byte;
-    if (engine == NULL || spotnik_engine_found(engine, NULL) != 0)
+    if (engine == NULL || spotnik_engine_found(engine, NULL, NULL) != 0)
         _exit(2);
     struct spotnik_member self = spotnik_engine_credentials(engine)->self;
     if (write(out, &self, sizeof self) != sizeof self)

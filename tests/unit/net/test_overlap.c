@@ -81,7 +81,7 @@ static void start(struct worker *worker)
             worker[i].data[k] = 1;
     }
     struct spotnik_member first = spotnik_engine_credentials(worker[0].engine)->self;
-    spotnik_engine_found(worker[0].engine, NULL);
+    spotnik_engine_found(worker[0].engine, NULL, NULL);
     spotnik_engine_join(worker[1].engine, cluster_id(2), 0);
     spotnik_engine_enter(worker[1].engine, &first);
 }

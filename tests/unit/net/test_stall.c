@@ -71,7 +71,7 @@ static void start(struct worker *worker)
         assert_int_equal(spotnik_engine_new(&config, &worker[i].engine), 0);
     }
     struct spotnik_member first = spotnik_engine_credentials(worker[0].engine)->self;
-    spotnik_engine_found(worker[0].engine, NULL);
+    spotnik_engine_found(worker[0].engine, NULL, NULL);
     for (unsigned i = 1; i < MEMBERS; i++) {
         spotnik_engine_join(worker[i].engine, cluster_id(1 + i), 0);
         spotnik_engine_enter(worker[i].engine, &first);

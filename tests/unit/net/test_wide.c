@@ -77,7 +77,7 @@ static void start(struct worker *worker, const char *lanes)
     }
     struct spotnik_member first = spotnik_engine_credentials(worker[0].engine)->self, member[MEMBERS];
     uint64_t epoch;
-    spotnik_engine_found(worker[0].engine, NULL);
+    spotnik_engine_found(worker[0].engine, NULL, NULL);
     for (unsigned i = 1; i < MEMBERS; i++) {
         spotnik_engine_join(worker[i].engine, cluster_id(10 - i), 0);
         spotnik_engine_enter(worker[i].engine, &first);
@@ -195,7 +195,7 @@ static struct spotnik_engine *alone(void)
     cluster_config(&config, 1);
     config.credentials.self.id = cluster_id(1);
     assert_int_equal(spotnik_engine_new(&config, &engine), 0);
-    spotnik_engine_found(engine, NULL);
+    spotnik_engine_found(engine, NULL, NULL);
     spotnik_engine_lock(engine);
     return engine;
 }

@@ -106,7 +106,7 @@ static inline void founder_start(struct seeker *seeker, uint64_t number)
     seek(seeker, number, 10 * SECOND);
     assert_int_equal(seeker->rc, 0);
     assert_true(seeker->found);
-    spotnik_engine_found(seeker->engine, NULL);
+    spotnik_engine_found(seeker->engine, NULL, NULL);
 }
 
 /* ---- records ---- */

@@ -68,7 +68,7 @@ static void commits_need_the_lease(void **state)
     spotnik_step step;
     pthread_t renewer;
     seeker_open(&member, 1, 0);
-    spotnik_engine_found(member.engine, NULL);
+    spotnik_engine_found(member.engine, NULL, NULL);
     spotnik_engine_patience_set(member.engine, SECOND / 10);
     spotnik_engine_lease_set(member.engine, boot_ns() + 3600 * SECOND);
     assert_int_equal(spotnik_engine_step_begin(member.engine, &step), 0);

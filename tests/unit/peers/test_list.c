@@ -156,7 +156,7 @@ static void a_member_that_is_not_listed_is_found(void **state)
     char list[64];
     seeker_open(&member, 1, 0);
     seeker_open(&newcomer, 2, 0);
-    spotnik_engine_found(member.engine, NULL); /* stands for a job that the listed one founded before */
+    spotnik_engine_found(member.engine, NULL, NULL); /* stands for a job that the listed one founded before */
     snprintf(list, sizeof list, "127.0.0.1:%u", port_of(&newcomer));
     assert_int_equal(spotnik_peers_new(list, member.engine, &member.peers), 0);
     assert_int_equal(spotnik_peers_new(list, newcomer.engine, &newcomer.peers), 0);

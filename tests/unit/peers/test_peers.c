@@ -83,7 +83,7 @@ static void *seek(void *context)
     seeker->rc = spotnik_peers_find(seeker->peers, true, 20 * SECOND, is_never, NULL, &seeker->found,
                                     &seeker->sponsor);
     if (seeker->rc == 0 && seeker->found)
-        spotnik_engine_found(seeker->engine, NULL);
+        spotnik_engine_found(seeker->engine, NULL, NULL);
     return NULL;
 }
 
@@ -277,7 +277,7 @@ static void excluded_founder_finds_the_others(void **state)
     seek_all(seeker + 1, 1);
     assert_false(seeker[1].found);
     assert_int_equal(spotnik_peers_renew(seeker[1].peers), 0);
-    spotnik_engine_found(seeker[1].engine, NULL); /* stands for the view that went on */
+    spotnik_engine_found(seeker[1].engine, NULL, NULL); /* stands for the view that went on */
     spotnik_peers_free(seeker[0].peers);
     spotnik_engine_free(seeker[0].engine, false);
     engine_start(&seeker[0], 1, 0);

@@ -19,7 +19,6 @@
 #include <cmocka.h>
 
 #include "api/job.h"
-
 #include "spotnik/spotnik.h"
 #include "state/resume.h"
 #include "state/shelf.h"
@@ -445,8 +444,17 @@ static void put(const char *path)
     close(fd);
 }
 
-/* An archive that is linked under the name of a checkpoint, and files of somebody else beside ours, outlive every pruning; an
- * old checkpoint of ours goes. */
+static uint32_t prune(uint32_t keep) /* as the newest one's founding */
+{
+    struct spotnik_shelf_list found;
+    list(&found);
+    uint64_t founding = found.entry[0].founding, its_root = spotnik_shelf_root(dir, founding);
+    spotnik_shelf_list_done(&found);
+    spotnik_shelf_root_set(dir, 0xaa, its_root);
+    return spotnik_shelf_prune(dir, founding, its_root, keep);
+}
+
+/* A linked archive, and files of somebody else beside ours, outlive every pruning; an old checkpoint of ours goes. */
 static void test_prune_removes_only_ours(void **state)
 {
     static const char ours[] = "step-000000000002-00000000000000aa", linked[] = "step-000000000001-00000000000000aa",
@@ -474,7 +482,7 @@ static void test_prune_removes_only_ours(void **state)
         file_path(mixed, kept[i], path);
         put(path);
     }
-    assert_int_equal(spotnik_shelf_prune(dir, 1), 2); /* ours, and the older of two_checkpoints() */
+    assert_int_equal(prune(1), 2); /* ours, and the older of two_checkpoints() */
     snprintf(path, sizeof path, "%s/" SPOTNIK_MANIFEST_NAME, archive);
     assert_int_equal(access(path, F_OK), 0);
     snprintf(path, sizeof path, "%s/%s", dir, ours);
@@ -543,7 +551,7 @@ static void test_full_disk(void **state)
     assert_true(found.entry[0].step == 8 && found.entry[0].written_s != 0);
     assert_true(found.entry[1].step == 6 && found.entry[1].written_s != 0);
     spotnik_shelf_list_done(&found);
-    spotnik_shelf_prune(dir, 1);
+    prune(1);
     fill_disk("more");
     configure(&config);
     spotnik_job *job = join(&config);
@@ -584,7 +592,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_damaged_is_set_aside, setup, teardown),
         cmocka_unit_test_setup_teardown(test_not_ours, setup, teardown),
         cmocka_unit_test_setup_teardown(test_wrong_directory, setup, teardown),
-
         cmocka_unit_test_setup_teardown(test_prune_removes_only_ours, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_files, setup, teardown),
         cmocka_unit_test_setup_teardown(test_full_disk, setup, teardown),

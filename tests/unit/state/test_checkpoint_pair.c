@@ -44,6 +44,12 @@ bool spotnik_engine_ledger(struct spotnik_engine *engine, uint64_t committed, st
     return true;
 }
 
+struct spotnik_founding spotnik_engine_past(struct spotnik_engine *engine)
+{
+    (void)engine;
+    return (struct spotnik_founding){ .id = 0 };
+}
+
 const struct spotnik_credentials *spotnik_engine_credentials(const struct spotnik_engine *engine)
 {
     return (const struct spotnik_credentials *)(const void *)engine;

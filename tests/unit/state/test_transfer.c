@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The whole way of a joiner, against real donors and an engine played by this file: three members step in
  * one thread, the joiner copies and follows. Claims: it ends with the members' very bits, whatever donors
- * do to it; donors are not held up by it and forget it when it is in or gone. */
+ * do to it; donors are not held up by it and forget it when it is in or gone. One that has asked to be let in waits for
+ * that without any donor, but not for ever. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,11 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/hash.h"
 #include "spotnik/spotnik.h"
 #include "net/shape.h"
@@ -65,128 +68,12 @@ static enum fault fault_of[MEMBERS];
 static pthread_t liar_thread;
 static bool over, held, copied; /* over, held, copied: under the joiner's lock */
 static uint32_t pieces_asked_of_liar;
+static bool leaving, shuts_out;  /* the only donor ends when it has been asked to let the joiner in; the others do not */
+static bool left, told_lost;     /* under the joiner's lock */
+static int dialled[2]; /* ends of the last connection: the joiner's, its donor's */
+static uint32_t looks; /* of the joiner at its own standing; under its lock */
 
-/* --- the model ------------------------------------------------------------------------------------------- */
-
-static void update_make(struct update *update, uint64_t step)
-{
-    for (int i = 0; i < BIG; i++)
-        update->big[i] = (int64_t)(step * 1000003 + (uint64_t)i * 17);
-    for (int i = 0; i < SMALL; i++)
-        update->small[i] = (float)(step % 1000) + (float)i;
-}
-
-static void update_apply(struct replica *to, const struct update *update)
-{
-    for (int i = 0; i < WORDS; i += 7)
-        to->word[i] = to->word[i] * 31 + (uint64_t)update->big[i % BIG] + (uint64_t)update->small[i % SMALL];
-    to->step++;
-}
-
-/* What a program packs when a copy is wanted: its length changes from step to step. */
-static void refresh(void *context)
-{
-    struct replica *of = context;
-    char text[64];
-    int length = snprintf(text, sizeof text, "after step %lld%.*s", (long long)of->step, (int)(of->step % 9), ".........");
-
-    assert_int_equal(spotnik_blobs_set(&of->registry.blobs, "loop", text, (size_t)length), 0);
-}
-
-static void replica_new(struct replica *to)
-{
-    to->word = calloc(WORDS, sizeof *to->word);
-    assert_non_null(to->word);
-    to->step = 0;
-    for (int i = 0; i < WORDS; i++)
-        to->word[i] = (uint64_t)i * 0x9e3779b97f4a7c15u;
-    spotnik_registry_init(&to->registry);
-    assert_int_equal(spotnik_registry_add(&to->registry, "word", to->word, WORDS, SPOTNIK_I64), 0);
-    assert_int_equal(spotnik_registry_add(&to->registry, "step", &to->step, 1, SPOTNIK_I64), 0);
-    to->registry.refresh = refresh;
-    to->registry.refresh_context = to;
-    to->registry.founding = 4711;
-}
-
-/* --- the engine, played ---------------------------------------------------------------------------------- */
-
-const struct spotnik_credentials *spotnik_engine_credentials(const struct spotnik_engine *engine)
-{
-    return &engine->credentials;
-}
-
-void spotnik_engine_status(struct spotnik_engine *engine, spotnik_job_status *ret)
-{
-    memset(ret, 0, sizeof *ret);
-    pthread_mutex_lock(&engine->lock);
-    ret->joining = engine->joining;
-    ret->size = MEMBERS;
-    ret->step_stable = engine->committed && !engine->settled ? engine->committed - 1 : engine->committed;
-    pthread_mutex_unlock(&engine->lock);
-}
-
-uint32_t spotnik_engine_members(struct spotnik_engine *engine, struct spotnik_member *ret, uint32_t max,
-                                uint64_t *ret_epoch)
-{
-    (void)engine;
-    assert_true(max >= MEMBERS);
-    for (int i = 0; i < MEMBERS; i++)
-        ret[i] = engine_of[i].credentials.self;
-    *ret_epoch = 3;
-    return MEMBERS;
-}
-
-void spotnik_shape_wait(size_t bytes)
-{
-    (void)bytes; /* no slow link here */
-}
-
-void spotnik_engine_wake(struct spotnik_engine *engine)
-{
-    (void)engine;
-}
-
-void spotnik_engine_enter(struct spotnik_engine *engine, const struct spotnik_member *sponsor)
-{
-    (void)sponsor;
-    pthread_mutex_lock(&engine->lock);
-    engine->entered = true;
-    pthread_mutex_unlock(&engine->lock);
-}
-
-static void take_chunk(struct spotnik_engine *engine, const struct spotnik_chunk_header *header,
-                       const void *payload, size_t bytes)
-{
-    int which = header->bucket == 7;
-    uint8_t *target = which ? (uint8_t *)engine->update.small : (uint8_t *)engine->update.big;
-
-    assert_true(header->bucket == 0 || header->bucket == 7);
-    assert_int_equal(header->count, which ? SMALL : BIG);
-    assert_int_equal(header->dtype, which ? SPOTNIK_F32 : SPOTNIK_I64);
-    if (header->sequence * CHUNK_BYTES < engine->got[which])
-        return; /* had it from the donor before */
-    assert_int_equal(header->sequence * CHUNK_BYTES, engine->got[which]);
-    memcpy(target + engine->got[which], payload, bytes);
-    engine->got[which] += bytes;
-}
-
-int spotnik_engine_handover(struct spotnik_engine *engine, const struct spotnik_chunk_header *header,
-                            const void *payload, size_t bytes)
-{
-    pthread_mutex_lock(&engine->lock);
-    if (engine->joining && header->step == engine->committed + 1) {
-        take_chunk(engine, header, payload, bytes);
-        if (engine->got[0] == sizeof engine->update.big && engine->got[1] == sizeof engine->update.small) {
-            update_apply(engine->replica, &engine->update);
-            engine->got[0] = engine->got[1] = 0;
-            engine->committed++;
-        }
-    } else {
-        assert_true(!engine->joining || header->step <= engine->committed);
-    }
-    pthread_mutex_unlock(&engine->lock);
-    return 0;
-}
+#include "played.h"
 
 /* --- a donor that is none -------------------------------------------------------------------------------- */
 
@@ -265,12 +152,46 @@ int spotnik_net_dial(const struct spotnik_credentials *credentials, const uint8_
         lying = true;
         assert_int_equal(pthread_create(&liar_thread, NULL, lie, liar), 0);
     }
-    *ret_fd = pair[0];
+    *ret_fd = dialled[0] = pair[0];
+    dialled[1] = pair[1];
+    for (int i = 0; i < 2; i++)
+        spotnik_fork_note(pair[i]);
     *ret_peer = engine_of[member].credentials.self;
     return 0;
 }
 
 /* --- the members, in one thread -------------------------------------------------------------------------- */
+
+enum { LOOKS_MORE = 3 };
+
+static void on_lost(void *context)
+{
+    struct spotnik_engine *joiner = context;
+
+    pthread_mutex_lock(&joiner->lock);
+    told_lost = true;
+    pthread_cond_broadcast(&joiner->changed);
+    pthread_mutex_unlock(&joiner->lock);
+}
+
+/* Then the joiner looks about, and is let in; or gives up. */
+static void donor_leaves(uint64_t step)
+{
+    struct spotnik_engine *joiner = &engine_of[MEMBERS];
+
+    pthread_mutex_lock(&joiner->lock);
+    bool leaves = leaving && !left && joiner->entered && joiner->committed + 1 >= step;
+    left |= leaves;
+    pthread_mutex_unlock(&joiner->lock);
+    if (!leaves)
+        return;
+    spotnik_donor_stop(donor[0]);
+    pthread_mutex_lock(&joiner->lock);
+    looks = 0;
+    while (!told_lost && (shuts_out || looks < LOOKS_MORE))
+        pthread_cond_wait(&joiner->changed, &joiner->lock);
+    pthread_mutex_unlock(&joiner->lock);
+}
 
 /* The members take it in at their step, or one behind: then its predecessor hands it the last result. */
 static void let_in(uint64_t step, const struct update *last)
@@ -278,12 +199,12 @@ static void let_in(uint64_t step, const struct update *last)
     struct spotnik_engine *joiner = &engine_of[MEMBERS];
 
     pthread_mutex_lock(&joiner->lock);
-    if (joiner->entered && joiner->committed + 1 >= step) {
+    if (joiner->entered && joiner->committed + 1 >= step && !shuts_out && left == leaving) {
         joiner->joining = false;
         if (joiner->committed < step)
             update_apply(joiner->replica, last);
     }
-    over = !joiner->joining;
+    over = !joiner->joining || told_lost;
     pthread_cond_broadcast(&joiner->changed);
     pthread_mutex_unlock(&joiner->lock);
 }
@@ -346,6 +267,7 @@ static void *members_run(void *argument)
             update_apply(&replica[i], &update);
         }
         members_at(step, false);
+        donor_leaves(step);
         let_in(step, &update);
     }
     return NULL;
@@ -354,7 +276,7 @@ static void *members_run(void *argument)
 static int setup(void **state)
 {
     (void)state;
-    over = held = copied = lying = liar_had_its_turn = false;
+    over = held = copied = lying = liar_had_its_turn = leaving = shuts_out = left = told_lost = false;
     pieces_asked_of_liar = 0;
     for (int i = 0; i <= MEMBERS; i++) {
         struct spotnik_engine *engine = &engine_of[i];
@@ -398,7 +320,7 @@ static void wait_until_in(void)
     struct spotnik_engine *joiner = &engine_of[MEMBERS];
 
     pthread_mutex_lock(&joiner->lock);
-    while (joiner->joining)
+    while (joiner->joining && !told_lost)
         pthread_cond_wait(&joiner->changed, &joiner->lock);
     pthread_mutex_unlock(&joiner->lock);
 }
@@ -422,7 +344,10 @@ static void expect_extra(struct replica *copy, uint64_t step)
 static void join_and_compare(void)
 {
     struct spotnik_engine *engine = &engine_of[MEMBERS];
-    struct spotnik_joiner_config config = { .registry = &replica[MEMBERS].registry, .engine = engine };
+    struct spotnik_joiner_config config = { .registry = &replica[MEMBERS].registry,
+                                            .engine = engine,
+                                            .lost = on_lost,
+                                            .context = engine };
     struct spotnik_joiner *joiner;
     bool holding = fault_of[1] > SILENT || fault_of[2] > SILENT;
     pthread_t members;
@@ -446,6 +371,9 @@ static void join_and_compare(void)
     wait_until_in();
     spotnik_joiner_free(joiner);
     pthread_join(members, NULL);
+    assert_int_equal(told_lost, shuts_out);
+    if (shuts_out)
+        return;
     assert_int_equal(replica[MEMBERS].step, replica[0].step);
     assert_int_equal(spotnik_registry_digest(&replica[MEMBERS].registry),
                      spotnik_registry_digest(&replica[0].registry));
@@ -478,6 +406,56 @@ static void test_donor_dies_while_copying(void **state)
     fault_of[1] = DIES;
     join_and_compare();
     assert_true(__atomic_load_n(&pieces_asked_of_liar, __ATOMIC_SEQ_CST) > 0);
+}
+
+/* A view may hold the joiner before it hears of it. Were it to start over because its donor leaves, that view would lose
+ * a member. */
+static void test_donor_leaves_when_asked(void **state)
+{
+    (void)state;
+    fault_of[1] = fault_of[2] = SILENT;
+    leaving = true;
+    join_and_compare();
+    assert_true(left);
+}
+
+static void test_nobody_lets_in(void **state)
+{
+    (void)state;
+    fault_of[1] = fault_of[2] = SILENT;
+    leaving = shuts_out = true;
+    join_and_compare();
+    assert_true(left);
+}
+
+/* The program has closed the descriptors of a transfer, and files of its own have their numbers: these stay open. */
+static void test_numbers_of_others(void **state)
+{
+    struct spotnik_joiner_config config = { .registry = &replica[MEMBERS].registry,
+                                            .engine = &engine_of[MEMBERS] };
+    struct spotnik_joiner *joiner;
+    bool holding = true;
+    uint64_t step;
+    pthread_t members;
+
+    (void)state;
+    fault_of[1] = fault_of[2] = SILENT;
+    assert_int_equal(pthread_create(&members, NULL, members_run, &holding), 0);
+    assert_int_equal(spotnik_joiner_new(&config, &joiner), 0);
+    assert_int_equal(spotnik_joiner_copy(joiner, &engine_of[0].credentials.self, &step), 0);
+    int file = open("/dev/null", O_RDONLY);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(dup2(file, dialled[i]), dialled[i]);
+    spotnik_joiner_free(joiner);
+    on_lost(&engine_of[MEMBERS]); /* the members go on, and find that it is over */
+    pthread_mutex_lock(&engine_of[MEMBERS].lock);
+    copied = true;
+    pthread_mutex_unlock(&engine_of[MEMBERS].lock);
+    pthread_join(members, NULL);
+    spotnik_donor_stop(donor[0]);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(close(dialled[i]), 0);
+    close(file);
 }
 
 /* A program that registers something else is told which tensor it is, and the donors never notice. */
@@ -584,6 +562,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_donor_unreachable, setup, teardown),
         cmocka_unit_test_setup_teardown(test_donor_sends_garbage, setup, teardown),
         cmocka_unit_test_setup_teardown(test_donor_dies_while_copying, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_donor_leaves_when_asked, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_nobody_lets_in, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_numbers_of_others, setup, teardown),
         cmocka_unit_test_setup_teardown(test_schema_mismatch, setup, teardown),
         cmocka_unit_test_setup_teardown(test_slow_joiner_is_dropped, setup, teardown),
         cmocka_unit_test_setup_teardown(test_strange_requests, setup, teardown),

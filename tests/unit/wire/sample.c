@@ -71,6 +71,12 @@ static void sample_proposal(struct spotnik_prng *prng, struct spotnik_proposal *
     proposal->share_count = below(prng, MEMBERS_MAX + 1);
     proposal->flat = proposal->share_count % 2;
     proposal->detour = proposal->share_count % 3 == 1;
+    proposal->founding = (struct spotnik_founding){ .id = 0 };
+    proposal->chain = 0;
+    if (spotnik_prng_chance(prng, 2, 3)) {
+        proposal->founding = (struct spotnik_founding){ 1 + below(prng, 9), spotnik_prng_next(prng), spotnik_prng_next(prng), below(prng, 9) };
+        proposal->chain = spotnik_prng_next(prng);
+    }
     proposal->entry_count =
         spotnik_prng_chance(prng, 1, 10) ? proposal->entry_max : below(prng, MEMBERS_MAX + 1);
     sample_ledger(prng, &proposal->ledger);
@@ -206,7 +212,8 @@ static bool proposal_equal(const struct spotnik_proposal *a, const struct spotni
             || !spotnik_sample_member_equal(&x->member, &y->member))
             return false;
     }
-    return spotnik_ledger_equal(&a->ledger, &b->ledger);
+    return spotnik_ledger_equal(&a->ledger, &b->ledger) && a->chain == b->chain
+           && memcmp(&a->founding, &b->founding, sizeof a->founding) == 0;
 }
 
 static bool report_equal(const struct spotnik_report *a, const struct spotnik_report *b)

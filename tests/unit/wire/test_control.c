@@ -184,6 +184,7 @@ static struct spotnik_message small_accept(struct fixture *f)
     struct spotnik_message message = spotnik_sample_message(&f->prng, SPOTNIK_MESSAGE_ACCEPT, f->drawn);
     struct spotnik_proposal *proposal = message.proposal;
 
+    proposal->founding.id = proposal->chain = 0;
     proposal->share_count = 3;
     proposal->flat = true;
     proposal->detour = true;
@@ -268,6 +269,15 @@ static void proposals_lie_as_documented(void **state)
     assert_int_equal(at(f, 264, 2), proposal->entry[1].member.port);
     assert_int_equal(at(f, 272, 4), 1); /* flags */
     assert_int_equal(at(f, 276, 4), 1); /* share */
+    message.proposal->founding = (struct spotnik_founding){ 5, 6, 7, 8 };
+    message.proposal->chain = 9;
+    assert_int_equal(spotnik_control_encode(&message, f->bytes, BYTES_MAX), 24 + 56 + 48 + 2 * 4 + 2 * 16 + 2 * 56 + 40);
+    assert_int_equal(at(f, 72, 8), 0x10101); /* flat, detour, named */
+    for (uint64_t i = 0; i < 5; i++)
+        assert_int_equal(at(f, 280 + 8 * i, 8), 5 + i);
+    message.plain = true; /* to a member of version 6 */
+    assert_int_equal(spotnik_control_encode(&message, f->bytes, BYTES_MAX), 24 + 56 + 48 + 2 * 4 + 2 * 16 + 2 * 56);
+    assert_int_equal(at(f, 72, 8), 0x101);
 }
 
 static void tokens_lie_as_documented(void **state)
@@ -441,12 +451,13 @@ static void the_largest_message_is_as_long_as_the_limit(void **state)
     token->joiner_count = SPOTNIK_JOINERS_MAX;
     token->accepted_ballot.round = 1;
     token->accepted.entry_count = token->accepted.entry_max;
+    token->accepted.founding.id = 1;
     token->ledger.returned_count = token->accepted.ledger.returned_count = SPOTNIK_LEDGER_RETURNED_MAX;
     token->ledger.deal_count = token->accepted.ledger.deal_count = SPOTNIK_LEDGER_DEAL_MAX;
     assert_int_equal(spotnik_control_size(&message), spotnik_control_bytes_max(&f->limits));
     assert_int_equal(spotnik_control_encode(&message, f->bytes, BYTES_MAX), spotnik_control_size(&message));
     struct spotnik_limits usual = { .members_max = 256 };
-    assert_int_equal(spotnik_control_bytes_max(&usual), 48376 + 152 * 256); /* docs/wire-format.md */
+    assert_int_equal(spotnik_control_bytes_max(&usual), 48416 + 152 * 256); /* docs/wire-format.md */
 }
 
 static void unknown_kinds_are_refused(void **state)

@@ -28,6 +28,11 @@ static struct spotnik_handshake side(struct spotnik_prng *prng)
 {
     struct spotnik_handshake handshake = { .mac = spotnik_toy_mac, .self = spotnik_sample_member(prng) };
 
+    handshake.presence = (struct spotnik_presence){
+        .founding = { .id = spotnik_prng_next(prng), .root = spotnik_prng_next(prng), .born_ms = spotnik_prng_next(prng), .generation = 2 },
+        .epoch = spotnik_prng_next(prng), .chain = spotnik_prng_next(prng), .step = spotnik_prng_next(prng), .parked = true
+    };
+
     memset(handshake.key, 0x11, sizeof handshake.key);
     memset(handshake.job, 0x22, sizeof handshake.job);
     for (uint32_t i = 0; i < sizeof handshake.nonce; i++)
@@ -74,6 +79,9 @@ static void holders_of_one_key_admit_each_other(void **state)
     assert_int_equal(pair.server.purpose, 3);
     assert_true(spotnik_sample_member_equal(&pair.server.peer, &pair.client.self));
     assert_true(spotnik_sample_member_equal(&pair.client.peer, &pair.server.self));
+    assert_int_equal(pair.client.peer_presence.founding.id, pair.server.presence.founding.id);
+    assert_int_equal(pair.server.peer_presence.step, pair.client.presence.step);
+    assert_true(pair.server.peer_presence.parked);
     spotnik_handshake_keys(&pair.client, send[0], receive[0]);
     spotnik_handshake_keys(&pair.server, send[1], receive[1]);
     assert_memory_equal(send[0], receive[1], SPOTNIK_KEY_BYTES);
@@ -87,7 +95,7 @@ static void lies_as_documented(void **state)
 {
     (void)state;
     struct pair pair = pair_new(1);
-    static const uint8_t preamble[16] = { 'S', 'P', 'O', 'T', 'N', 'I', 'K', '1', 6, 0, 1, 3, 112, 0, 0, 0 };
+    static const uint8_t preamble[16] = { 'S', 'P', 'O', 'T', 'N', 'I', 'K', '1', 7, 0, 1, 3, 176, 0, 0, 0 };
     char who;
 
     assert_int_equal(pair_run(&pair, &who), SPOTNIK_OK);
@@ -97,9 +105,12 @@ static void lies_as_documented(void **state)
     assert_memory_equal(pair.hello + 64, &pair.client.self.id.high, 8);
     assert_memory_equal(pair.hello + 88, pair.client.self.address, 16);
     assert_int_equal(pair.hello[104] | pair.hello[105] << 8, pair.client.self.port);
+    assert_memory_equal(pair.hello + 112, &pair.client.presence.founding, 32);
+    assert_memory_equal(pair.hello + 144, &pair.client.presence.epoch, 24);
+    assert_int_equal(pair.hello[168], 1);
     assert_memory_equal(pair.answer + 32, pair.server.nonce, 32);
     assert_int_equal(pair.answer[10], 2);
-    assert_int_equal(pair.answer[12], 144);
+    assert_int_equal(pair.answer[12], 208);
     assert_int_equal(pair.proof[10], 3);
     assert_int_equal(pair.proof[12], 48);
 }
@@ -109,15 +120,15 @@ static void macs_cover_what_is_documented(void **state)
 {
     (void)state;
     struct pair pair = pair_new(1);
-    uint8_t text[16 + 112 + 144], mac[SPOTNIK_MAC_BYTES], send[SPOTNIK_KEY_BYTES], receive[SPOTNIK_KEY_BYTES];
+    uint8_t text[16 + 176 + 208], mac[SPOTNIK_MAC_BYTES], send[SPOTNIK_KEY_BYTES], receive[SPOTNIK_KEY_BYTES];
     char who;
 
     assert_int_equal(pair_run(&pair, &who), SPOTNIK_OK);
-    memcpy(text + 16, pair.hello, 112);
-    memcpy(text + 128, pair.answer, 144);
+    memcpy(text + 16, pair.hello, 176);
+    memcpy(text + 192, pair.answer, 208);
     memcpy(text, "spotnik answer 1", 16);
-    spotnik_toy_mac(NULL, pair.client.key, text, 16 + 112 + 112, mac);
-    assert_memory_equal(mac, pair.answer + 112, sizeof mac);
+    spotnik_toy_mac(NULL, pair.client.key, text, 16 + 176 + 176, mac);
+    assert_memory_equal(mac, pair.answer + 176, sizeof mac);
     memcpy(text, "spotnik proof  1", 16);
     spotnik_toy_mac(NULL, pair.client.key, text, sizeof text, mac);
     assert_memory_equal(mac, pair.proof + 16, sizeof mac);
@@ -237,9 +248,15 @@ static void the_version_before_is_spoken(void **state)
     assert_int_equal(spotnik_handshake_refused(&pair.client, refusal), SPOTNIK_ERR_VERSION);
     assert_int_equal(pair.client.peer_version, SPOTNIK_WIRE_OLDEST);
 
-    pair = pair_new(6);
-    pair.server.speech = pair.client.speech = SPOTNIK_WIRE_OLDEST;
-    assert_int_equal(pair_run(&pair, &who), SPOTNIK_OK);
+    for (uint16_t version = SPOTNIK_WIRE_OLDEST; version < SPOTNIK_SPEECH_LINEAGE; version++) {
+        pair = pair_new(6);
+        pair.server.speech = pair.client.speech = version;
+        assert_int_equal(pair_run(&pair, &who), SPOTNIK_OK);
+        assert_int_equal(pair.hello[12], 112); /* no word of a lineage */
+        assert_int_equal(pair.answer[12], 144);
+        assert_int_equal(pair.client.peer_presence.founding.id, 0);
+        assert_int_equal(pair.server.peer_presence.founding.id, 0);
+    }
 }
 
 /* One bit, anywhere on the way: then at least the side that must detect it does, and nobody admits the
@@ -344,7 +361,7 @@ static void messages_out_of_order_are_refused(void **state)
 
     assert_int_equal(pair_run(&pair, &who), SPOTNIK_OK);
     const uint8_t *messages[] = { pair.hello, pair.answer, pair.proof };
-    static const size_t sizes[] = { 112, 144, 48 };
+    static const size_t sizes[] = { 176, 208, 48 };
     for (uint32_t i = 0; i < 3; i++)
         for (uint32_t awaited = 0; awaited < 3; awaited++) {
             int rc = spotnik_handshake_preamble(&pair.server, messages[i],

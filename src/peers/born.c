@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* When a lineage was founded. The only date that anything is decided by, and only by its order: which of two lineages is the older one. Both
+ * may have been founded on machines that never met, so no clock but the wall's knows (docs/design/0028-lineages.md). */
+#include <time.h>
+
+#include "peers/inside.h"
+
+#define CLOCK_SANE_MS UINT64_C(1767225600000) /* 2026: a clock before that has never been set */
+
+uint64_t spotnik_peers_born_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    uint64_t ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    return now.tv_sec > 0 && ms >= CLOCK_SANE_MS ? ms : SPOTNIK_BORN_UNKNOWN;
+}
