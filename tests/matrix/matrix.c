@@ -8,6 +8,7 @@
  *     matrix total FILES                              what those that were saved have covered together
  *     matrix world WORDS [until=STEP]                 one again; whatever fails prints this command */
 #include <errno.h>
+#include <execinfo.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +57,24 @@ static bool wait_for(pid_t child, int *ret_status)
     return true;
 }
 
+/* A crash that comes once in a thousand worlds must not go without a trace of where it was. */
+static void crash_tell(int number)
+{
+    void *frame[48];
+    backtrace_symbols_fd(frame, backtrace(frame, 48), STDOUT_FILENO);
+    raise(number);
+}
+
+static void crash_watch(void)
+{
+    static const int numbers[] = { SIGSEGV, SIGBUS, SIGILL, SIGABRT };
+    struct sigaction action = { .sa_handler = crash_tell, .sa_flags = (int)SA_RESETHAND };
+    void *frame[1];
+    backtrace(frame, 1); /* what it loads, it loads now */
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        sigaction(numbers[i], &action, NULL);
+}
+
 /* Kernels are chosen once in a process: every fourth world does without those of this processor. */
 static void tier_choose(const struct cell_world *world)
 {
@@ -74,6 +93,7 @@ static bool play(const struct cell_world *world, uint64_t last_step)
     pid_t child = fork();
     if (child == 0) {
         tier_choose(world);
+        crash_watch();
         world_play(world, last_step, report);
         fflush(stdout);
         _exit(0);
