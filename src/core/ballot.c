@@ -139,11 +139,8 @@ void token_forward(struct spotnik_core *core)
         ballot_start(core);
         return;
     }
-    uint32_t first = path_visit(core);
-    if (first != SPOTNIK_NO_RANK) {
-        pass_send(core, PASS_RECONCILE, &core->view.entry[first].member);
+    if (path_visit(core))
         return;
-    }
     for (uint32_t ahead = 1; ahead < core->view.size; ahead++) {
         uint32_t rank = (core->rank + ahead) % core->view.size;
         bool done = token->report[rank].promised && rank != origin;

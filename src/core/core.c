@@ -100,7 +100,7 @@ struct spotnik_core *spotnik_core_init(void *memory, const struct spotnik_limits
     spotnik_core_members_min_set(core, members_min);
     core->rank = SPOTNIK_NO_RANK;
     core->initiate_ns = core->retry_ns = core->enter_until_ns = core->enter_limit_ns = SPOTNIK_NEVER;
-    core->leave_ns = core->enter_ns = core->heartbeat_ns = core->doubt.until_ns = SPOTNIK_NEVER;
+    core->leave_ns = core->enter_ns = core->heartbeat_ns = core->doubt.until_ns = core->visit.until_ns = SPOTNIK_NEVER;
     spotnik_ledger_init(&core->ledger, ledger_samples, ledger_batch);
     spotnik_transaction_init(&core->step, 0);
     return core;
@@ -161,7 +161,7 @@ uint64_t spotnik_core_deadline(const struct spotnik_core *core)
         return SPOTNIK_NEVER;
     uint64_t due = spotnik_time_min(core->initiate_ns, core->retry_ns);
     due = spotnik_time_min(due, spotnik_time_min(core->enter_until_ns, core->leave_ns));
-    due = spotnik_time_min(due, core->doubt.until_ns);
+    due = spotnik_time_min(due, spotnik_time_min(core->doubt.until_ns, core->visit.until_ns));
     return spotnik_time_min(due, spotnik_time_min(core->enter_ns, core->heartbeat_ns));
 }
 

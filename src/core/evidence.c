@@ -83,6 +83,7 @@ static void learn_silence(struct spotnik_core *core, uint32_t rank, const struct
         core->quiet_by[rank] = initiator;
     } else if (told->evidence == SPOTNIK_EVIDENCE_NONE && spotnik_id_equal(core->quiet_by[rank], initiator)) {
         core->quiet_until_ns[rank] = 0;
+        core->quiet_by[rank] = (struct spotnik_id){0};
     }
 }
 

@@ -83,9 +83,11 @@ static void forget_decision(struct spotnik_core *core)
     core->patience_until_ns = 0;
     memset(core->hop, 0, sizeof(core->hop));
     core->token_at = (struct spotnik_id){0};
+    core->visit = (struct spotnik_visit){.until_ns = SPOTNIK_NEVER};
     memset(core->covered, 0, core->limits.members_max * sizeof(*core->covered));
     memset(core->rumoured, 0, core->limits.members_max * sizeof(*core->rumoured));
     memset(core->quiet_until_ns, 0, core->limits.members_max * sizeof(*core->quiet_until_ns));
+    memset(core->quiet_by, 0, core->limits.members_max * sizeof(*core->quiet_by));
     memset(core->fenced, 0, core->limits.members_max * sizeof(*core->fenced));
 }
 

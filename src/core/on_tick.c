@@ -94,6 +94,8 @@ static void tick_member(struct spotnik_core *core)
         ballot_start(core);
     }
     if (core->role == SPOTNIK_ROLE_MEMBER)
+        path_tick(core);
+    if (core->role == SPOTNIK_ROLE_MEMBER)
         doubt_tick(core);
     if (core->role == SPOTNIK_ROLE_MEMBER && core->now_ns >= core->leave_ns) {
         core->leave_ns = core->frozen ? spotnik_time_add(core->now_ns, core->limits.stagger_ns) : SPOTNIK_NEVER;

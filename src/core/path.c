@@ -65,9 +65,24 @@ uint64_t path_sign(struct spotnik_core *core)
     return bits;
 }
 
+/* In a token of its own it called members of two hosts silent: it is the one that hears nothing. */
+static bool is_deaf(const struct spotnik_core *core, uint32_t rank)
+{
+    uint32_t first = SPOTNIK_NO_RANK;
+
+    for (uint32_t other = 0; other < core->view.size; other++) {
+        if (!spotnik_id_equal(core->quiet_by[other], core->view.entry[rank].member.id))
+            continue;
+        if (first != SPOTNIK_NO_RANK && !spotnik_hosts_mate(&core->view, first, other))
+            return true;
+        first = other;
+    }
+    return false;
+}
+
 /* Somebody on the way of the token calls it silent; but we hear it, more freshly than any silence is old. It is asked before the token goes on, or
  * it would be passed over. One host at a time: when a whole side is silent to somebody, that is no matter of one path. */
-uint32_t path_visit(const struct spotnik_core *core)
+static uint32_t doubtful(const struct spotnik_core *core)
 {
     uint32_t found = SPOTNIK_NO_RANK;
 
@@ -79,7 +94,7 @@ uint32_t path_visit(const struct spotnik_core *core)
             return SPOTNIK_NO_RANK;
         found = found == SPOTNIK_NO_RANK ? rank : found;
     }
-    if (found == SPOTNIK_NO_RANK || core->rumoured[found] || core->book[found].evidence != SPOTNIK_EVIDENCE_NONE)
+    if (found == SPOTNIK_NO_RANK || core->rumoured[found] || core->book[found].evidence != SPOTNIK_EVIDENCE_NONE || is_deaf(core, found))
         return SPOTNIK_NO_RANK;
     for (uint32_t i = 0; i < core->peer_max; i++) {
         const struct peer *peer = &core->peer[i];
@@ -88,6 +103,38 @@ uint32_t path_visit(const struct spotnik_core *core)
                                                                                                               : SPOTNIK_NO_RANK;
     }
     return SPOTNIK_NO_RANK;
+}
+
+/* A member that hears nobody is heard as freshly as one behind a broken path, and a token that it gets is lost. Unless it has told us so, we cannot
+ * know. So each ballot asks once, and waits less long than its initiator does before it bids anew. */
+bool path_visit(struct spotnik_core *core)
+{
+    uint32_t rank = doubtful(core);
+
+    if (rank == SPOTNIK_NO_RANK || spotnik_ballot_compare(core->visit.ballot, core->token.ballot) == 0)
+        return false;
+    core->visit.ballot = core->token.ballot;
+    core->visit.until_ns = spotnik_time_add(core->now_ns, core->limits.silence_floor_ns / 4);
+    pass_send(core, PASS_RECONCILE, &core->view.entry[rank].member);
+    return true;
+}
+
+/* Is the token of the visit all that has been seen of its ballot? */
+static bool is_out(const struct spotnik_core *core)
+{
+    return spotnik_ballot_compare(core->visit.ballot, core->promised) == 0 &&
+           spotnik_ballot_compare(core->accepted.ballot, core->promised) != 0 &&
+           (core->phase == PHASE_NONE || core->phase == PHASE_RECONCILE);
+}
+
+/* The ballot may have gone on where we do not see it: then this second token finds everybody promised, and changes nothing. */
+void path_tick(struct spotnik_core *core)
+{
+    if (core->now_ns < core->visit.until_ns)
+        return;
+    core->visit.until_ns = SPOTNIK_NEVER;
+    if (is_out(core))
+        token_forward(core);
 }
 
 /* The proposal has been made. Where there is no order in which all reach their neighbours, somebody goes, as if it were silent. False: then nobody

@@ -112,6 +112,10 @@ struct spotnik_core {
     bool *rumoured;                   /* per rank: others told us it is dead; passes go round it */
     uint64_t *quiet_until_ns;         /* per rank: another's token called it silent; RECONCILE goes round it until then, */
     struct spotnik_id *quiet_by;      /* or until a token of the same initiator does not say so any more */
+    struct spotnik_visit {
+        struct spotnik_ballot ballot; /* in which somebody was asked out of turn, */
+        uint64_t until_ns;            /* and how long the token waits for it; NEVER: it does not */
+    } visit;
     struct spotnik_id token_at;       /* who got the token of the promised ballot from us; none: nobody yet */
     bool *fenced;                     /* per rank: we voted in a ballot in which it did not */
     bool frozen;                      /* promised: nothing more is committed in this epoch */
@@ -257,7 +261,8 @@ void token_returned(struct spotnik_core *core);
 /* path.c */
 void on_path_down(struct spotnik_core *core, const struct spotnik_event *event);
 uint64_t path_sign(struct spotnik_core *core);
-uint32_t path_visit(const struct spotnik_core *core);
+bool path_visit(struct spotnik_core *core);
+void path_tick(struct spotnik_core *core);
 bool path_makes_room(struct spotnik_core *core);
 
 /* pass.c */

@@ -558,3 +558,8 @@ void pair_cut(struct pair *pair, uint32_t a, uint32_t b, bool cut)
 {
     pair->cut[a][b] = pair->cut[b][a] = cut;
 }
+
+void pair_cut_one_way(struct pair *pair, uint32_t from, uint32_t to, bool cut)
+{
+    pair->cut[from][to] = cut;
+}

@@ -115,6 +115,7 @@ void pair_pass(struct pair *pair, uint64_t duration_ns); /* time passes, whateve
 void pair_kill(struct pair *pair, uint32_t node);
 void pair_stop(struct pair *pair, uint32_t node, bool stopped);
 void pair_cut(struct pair *pair, uint32_t a, uint32_t b, bool cut);
+void pair_cut_one_way(struct pair *pair, uint32_t from, uint32_t to, bool cut);
 
 struct spotnik_core_status pair_status(struct pair *pair, uint32_t node);
 double pair_input(uint32_t node, uint64_t step, uint32_t bucket, uint64_t index);

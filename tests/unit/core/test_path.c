@@ -103,6 +103,27 @@ static void test_stopped(void **state)
         }
 }
 
+/* Claim: a member that is heard by some and hears nobody costs the others one silence and the quarter of one, once: whoever asks it first passes the
+ * token on when no more is seen of that ballot. Its neighbours do not hear it: their drivers leave unread who does not hear them. */
+static void test_deaf(void **state)
+{
+    (void)state;
+    assemble(5);
+    for (uint32_t i = 0; i < 5; i++)
+        if (i != 2)
+            pair_cut_one_way(&pair, i, 2, true);
+    for (uint32_t i = 0; i < 5; i++)
+        if (i != 2 && are_neighbours(i, 2, 5))
+            pair_cut(&pair, i, 2, true);
+    pair_goal(&pair, 5);
+    pair_run(&pair, pair.limits.silence_floor_ns + pair.limits.silence_floor_ns / 4 + 2 * pair.limits.heartbeat_ns);
+    for (uint32_t i = 0; i < 5; i++)
+        if (i != 2) {
+            assert_int_equal(pair_status(&pair, i).size, 4);
+            assert_int_equal(pair_status(&pair, i).committed, 5);
+        }
+}
+
 /* Claim: a path of our own host, one that leads nowhere, and any with fewer than four hosts are no news. */
 static void test_no_news(void **state)
 {
@@ -120,6 +141,7 @@ int main(void)
         cmocka_unit_test_teardown(test_any_two, close_pair),
         cmocka_unit_test_teardown(test_three, close_pair),
         cmocka_unit_test_teardown(test_stopped, close_pair),
+        cmocka_unit_test_teardown(test_deaf, close_pair),
         cmocka_unit_test_teardown(test_no_news, close_pair),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
