@@ -199,6 +199,16 @@ void spotnik_openings_cancel(struct spotnik_engine *engine, bool lanes_only)
             dial_forget(engine, opening);
 }
 
+/* The kernel there has answered the dial of a lane; its process, not yet. */
+bool spotnik_opening_is_connected(const struct spotnik_engine *engine, struct spotnik_id peer)
+{
+    for (const struct spotnik_opening *opening = engine->openings; opening != NULL; opening = opening->next)
+        if (opening->dialled && opening->purpose == SPOTNIK_PURPOSE_DATA && opening->socket.fd >= 0 && opening->start_ns == 0
+            && !opening->connecting && spotnik_id_equal(opening->peer.id, peer))
+            return true;
+    return false;
+}
+
 static void dial_failed(struct spotnik_engine *engine, struct spotnik_opening *opening,
                         enum spotnik_proof proof)
 {

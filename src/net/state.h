@@ -407,6 +407,7 @@ void spotnik_opening_cancel(struct spotnik_engine *engine, struct spotnik_id pee
 void spotnik_openings_run(struct spotnik_engine *engine, uint64_t now_ns);
 void spotnik_openings_serve(struct spotnik_engine *engine); /* without the lock */
 void spotnik_openings_cancel(struct spotnik_engine *engine, bool lanes_only);
+bool spotnik_opening_is_connected(const struct spotnik_engine *engine, struct spotnik_id peer);
 uint64_t spotnik_openings_deadline(const struct spotnik_engine *engine);
 
 /* voice.c; what is opened takes the socket out of the opening, unless it fails before */

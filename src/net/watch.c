@@ -14,6 +14,7 @@
 
 #define LOOK_NS (100 * SPOTNIK_MS)
 #define OPEN_NS (1800 * SPOTNIK_MS) /* a lost SYN is repeated after 1 s */
+#define ANSWERS 4                   /* times as long for the process, once its kernel has answered */
 #define NARROW_NS (1200 * SPOTNIK_MS)
 #define SMALL_NS (600 * SPOTNIK_S)  /* then larger segments are tried again, by the next lane */
 
@@ -112,6 +113,14 @@ static bool judge(struct spotnik_engine *engine, struct spotnik_lane *lane, uint
     return true;
 }
 
+/* How long a lane may take to open. No shorter than any silence: an operator who waits longer for a busy host waits for its lanes, too. */
+static uint64_t patience_ns(const struct spotnik_engine *engine, const struct spotnik_lane *lane)
+{
+    bool answered = spotnik_opening_is_connected(engine, lane->peer.id);
+    uint64_t open_ns = answered ? ANSWERS * OPEN_NS : OPEN_NS, floor_ns = engine->config.limits.silence_floor_ns;
+    return open_ns > floor_ns ? open_ns : floor_ns;
+}
+
 bool spotnik_watch_lane(struct spotnik_engine *engine, struct spotnik_lane *lane, uint64_t now_ns)
 {
     if (!lane->expected || lane->peer.host == engine->config.credentials.self.host || now_ns < lane->look_ns)
@@ -127,7 +136,7 @@ bool spotnik_watch_lane(struct spotnik_engine *engine, struct spotnik_lane *lane
     }
     if (lane->opening_ns == 0)
         lane->opening_ns = now_ns;
-    if (now_ns - lane->opening_ns >= OPEN_NS) {
+    if (now_ns - lane->opening_ns >= patience_ns(engine, lane)) {
         lane->opening_ns = now_ns;
         path_down(engine, lane);
     }
