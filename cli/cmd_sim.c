@@ -87,6 +87,8 @@ static bool parse_bug(const char *text, uint32_t *bugs)
                   { "tree-early", SPOTNIK_BUG_TREE_EARLY },
                    { "no-doubt", SPOTNIK_BUG_NO_DOUBT },
                   { "show-early", SPOTNIK_BUG_SHOW_EARLY },
+                  { "witness-kept", SPOTNIK_BUG_WITNESS_KEPT },
+                  { "witness-copied", SPOTNIK_BUG_WITNESS_COPIED },
                   { "end-is-gone", SPOTNIK_BUG_END_IS_GONE } };
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
         if (!strcmp(text, known[i].name)) {
