@@ -32,7 +32,7 @@ static const char help[] =
     "any-quorum,\n"
     "                 skip-handover, forget-returned, flat-unasked, small-early,\n"
     "                 policy-not-copied, policy-alone, holder-alone, judge-any-lane, sum-early,\n"
-    "                 tree-early, no-doubt, show-early, end-is-gone\n"
+    "                 tree-early, no-doubt, show-early, witness-kept, witness-copied, end-is-gone\n"
     "                 (needs a build of its own: meson setup build-planted -Dplanted=true)\n"
     "  --json         results as JSON, one object per line\n"
     "  --scale N      a view of N members, losses in one instant: what the recovery costs (default losses "
