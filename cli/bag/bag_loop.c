@@ -54,8 +54,10 @@ bool bag_folder_fine(struct bag_work *work, int rc, const char *what)
     if (rc != 0 && !work->trouble)
         bag_say(work, "cannot %s: %s%s. Nothing is lost; trying again", what, strerror(-rc),
                 rc == -ENOSPC || rc == -EDQUOT ? ": free some space" : "");
-    if (rc != 0)
+    if (rc != 0) {
         work->trouble = true;
+        work->trouble_ns = bag_now_ns();
+    }
     return rc == 0;
 }
 

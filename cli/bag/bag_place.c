@@ -18,6 +18,7 @@
 
 #define TEMPFAIL 75
 #define PROBE_BYTES 65536
+#define OUTAGE_LOOKS 10 /* so long after an outage of the folder a failure is nobody's fault */
 #define PAUSE_NS (30 * SPOTNIK_S) /* before the next job, on a disk that is nearly full */
 #define TERM_SHARE 2 /* of the grace: the first half to write a restart file, the second to end */
 
@@ -302,6 +303,8 @@ static enum bag_end failure(struct bag_work *work, struct bag_place *place, cons
         work->broken = true;
         return BAG_END_RETURNED;
     }
+    if (work->trouble_ns != 0 && spotnik_time_since(bag_now_ns(), work->trouble_ns) < OUTAGE_LOOKS * work->options->look_ns)
+        return BAG_END_RETURNED; /* the folder did not answer: the program may have failed of that */
     if (is_full(work)) {
         bag_folder_fine(work, -ENOSPC, "let a job write");
         work->pause_ns = bag_now_ns() + PAUSE_NS;
@@ -314,6 +317,13 @@ static enum bag_end failure(struct bag_work *work, struct bag_place *place, cons
     return BAG_END_FAILED;
 }
 
+static bool is_there(const struct bag_work *work)
+{
+    char path[PATH_MAX];
+    bag_path(&work->bag, path, "bag.json", NULL);
+    return access(path, F_OK) == 0;
+}
+
 /* What the end of the program means. */
 static enum bag_end judge(struct bag_work *work, struct bag_place *place)
 {
@@ -321,7 +331,7 @@ static enum bag_end judge(struct bag_work *work, struct bag_place *place)
     int status = place->figures.status;
     work_path(work, place, "work", directory);
     bool fine = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    if (place->unwanted && !fine)
+    if (!fine && (place->unwanted || bag_result_is(&work->bag, place->job)))
         return BAG_END_LATE;
     if (fine && missing(work, directory) == NULL)
         return BAG_END_DONE;
@@ -348,8 +358,7 @@ static bool is_swept(const struct bag_work *work, const struct bag_place *place)
     char path[PATH_MAX];
     work_path(work, place, "work", path);
     bool gone = access(path, F_OK) != 0 && errno == ENOENT;
-    bag_path(&work->bag, path, "bag.json", NULL);
-    return gone && access(path, F_OK) == 0;
+    return gone && is_there(work);
 }
 
 /* False: try again. */
@@ -380,6 +389,8 @@ static void count_done(struct bag_work *work, struct bag_place *place)
 static void end_turn(struct bag_work *work, struct bag_place *place)
 {
     struct bag_job *job = place->job;
+    if (!bag_folder_fine(work, is_there(work) ? 0 : -errno, "reach the folder")) /* nothing can be judged by what is not seen */
+        return;
     if (place->end == BAG_END_NONE)
         place->end = judge(work, place);
     if (place->end == BAG_END_DONE && !place->placed && !result_put(work, place))

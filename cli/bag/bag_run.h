@@ -70,6 +70,7 @@ struct bag_work {
     bool leaving, forced; /* SIGTERM, or a notice; twice */
     uint64_t leave_ns, deadline_ns;
     bool trouble;         /* the folder does not answer, or is full */
+    uint64_t trouble_ns;  /* when it last did not; 0: never */
     struct run_notice ear;
 };
 

@@ -13,6 +13,7 @@ import lib
 
 JOBS, STEPS, PAUSE_US, EVERY = 24, 150, 5000, 20
 HOSTS = 3
+ENDS = ("done", "returned", "failed", "lost", "late")
 
 
 def terms(case, *more):
@@ -83,12 +84,21 @@ class Storm:
     def stop(self):
         """Stopped until others have taken its jobs; then it goes on, a zombie that believes in its claims."""
         host = self.draw.choice(list(self.live))
-        worker, before = self.live[host], len(self.ends("lost"))
+        worker = self.live[host]
+        held = lib.wait_for("a worker holds a job", lambda: self.held(worker.pid) or self.done())
         worker.send_signal(signal.SIGSTOP)
         lib.wait_for("a stopped worker is taken for dead, or the bag is done",
-                     lambda: len(self.ends("lost")) > before or self.done())
+                     lambda: self.done() or any(f"{claim}.lost" in self.ends("lost") for claim in held))
         worker.send_signal(signal.SIGCONT)
         self.told.append("stop")
+
+    def held(self, pid):
+        """The claims of the worker with this pid that have not ended."""
+        workers = {name: (self.case.bag / "workers" / name).read_text() for name in self.case.names("workers")}
+        own = [name for name, text in workers.items() if f" {pid} " in text.split("process ")[1].split("\n")[0]]
+        names = self.case.names("claims")
+        claims = [name for name in names if "." not in name and not any(name + "." + end in names for end in ENDS)]
+        return [name for name in claims if own and own[0] in (self.case.bag / "claims" / name).read_text()]
 
     def away(self):
         """The folder's host is gone for a while."""

@@ -92,7 +92,7 @@ def check(fine, what):
 
 def run(tests):
     """SPOTNIK SIM [NAME...]"""
-    spotnik, sim, wanted = sys.argv[1], sys.argv[2], sys.argv[3:]
+    spotnik, sim, wanted = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), sys.argv[3:]
     for test in tests:
         if wanted and test.__name__ not in wanted:
             continue
