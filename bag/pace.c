@@ -22,16 +22,24 @@ double bag_life_lost_by(const void *context, double age_s)
     case BAG_LIFE_BATHTUB:
         return spotnik_bathtub_lost(&life->bathtub, age_s);
     case BAG_LIFE_MTTF:
-        return 1 - exp(-age_s / life->mttf_s);
+        return -expm1(-age_s / life->mttf_s);
     case BAG_LIFE_NONE:
         break;
     }
     return 0;
 }
 
+/* An old machine is as good as a new one; its age would only cost digits. */
+static bool is_ageless(const struct bag_life *life)
+{
+    return life->kind == BAG_LIFE_MTTF && life->cap_s <= 0;
+}
+
 double bag_life_risk(const struct bag_life *life, double age_s, double span_s)
 {
     double before = bag_life_lost_by(life, age_s);
+    if (is_ageless(life))
+        return bag_life_lost_by(life, span_s);
     if (before >= 1)
         return 1;
     return (bag_life_lost_by(life, age_s + span_s) - before) / (1 - before);
@@ -42,7 +50,7 @@ int bag_pace_next(const struct bag_life *life, double rest_s, double age_s, doub
 {
     double tick_s = fmax(rest_s / TICKS, write_s / 50);
     struct spotnik_interval_terms terms = { .job_s = fmax(rest_s, tick_s), .write_s = write_s, .restart_s = restart_s,
-                                            .start_age_s = age_s, .tick_s = tick_s, .lost_by = bag_life_lost_by,
+                                            .start_age_s = is_ageless(life) ? 0 : age_s, .tick_s = tick_s, .lost_by = bag_life_lost_by,
                                             .context = life, .conditional = true, .exact_loss = true,
                                             .replaced_by_fresh = true };
     struct spotnik_interval_plan *plan = malloc(sizeof *plan);

@@ -19,7 +19,7 @@
 #define TEMPFAIL 75
 #define PROBE_BYTES 65536
 #define OUTAGE_LOOKS 10 /* so long after an outage of the folder a failure is nobody's fault */
-#define PAUSE_NS (30 * SPOTNIK_S) /* before the next job, on a disk that is nearly full */
+#define PAUSE_LOOKS 30 /* before the next job, on a disk that is nearly full */
 #define TERM_SHARE 2 /* of the grace: the first half to write a restart file, the second to end */
 
 static void work_path(const struct bag_work *work, const struct bag_place *place, const char *part, char path[PATH_MAX])
@@ -307,7 +307,7 @@ static enum bag_end failure(struct bag_work *work, struct bag_place *place, cons
         return BAG_END_RETURNED; /* the folder did not answer: the program may have failed of that */
     if (is_full(work)) {
         bag_folder_fine(work, -ENOSPC, "let a job write");
-        work->pause_ns = bag_now_ns() + PAUSE_NS;
+        work->pause_ns = bag_now_ns() + PAUSE_LOOKS * work->options->look_ns;
         return BAG_END_RETURNED;
     }
     work_path(work, place, "logs", log);
