@@ -19,7 +19,7 @@
 #define TEMPFAIL 75
 #define PROBE_BYTES 65536
 #define OUTAGE_LOOKS 10 /* so long after an outage of the folder a failure is nobody's fault */
-#define PAUSE_LOOKS 30 /* before the next job, on a disk that is nearly full */
+#define PAUSE_LOOKS 30 /* before the next job, after such a failure */
 #define TERM_SHARE 2 /* of the grace: the first half to write a restart file, the second to end */
 
 static void work_path(const struct bag_work *work, const struct bag_place *place, const char *part, char path[PATH_MAX])
@@ -259,10 +259,13 @@ static const char *missing(const struct bag_work *work, const char *directory)
     return NULL;
 }
 
-static bool is_full(struct bag_work *work)
+/* The folder is full, or did not answer of late: the program may have failed of that. */
+static bool is_in_trouble(struct bag_work *work)
 {
-    int rc = bag_probe(&work->bag, PROBE_BYTES);
-    return rc == -ENOSPC || rc == -EDQUOT;
+    uint64_t window_ns = OUTAGE_LOOKS * work->options->look_ns;
+    if (work->trouble_ns != 0 && spotnik_time_since(bag_now_ns(), work->trouble_ns) < window_ns)
+        return true;
+    return !bag_folder_fine(work, bag_probe(&work->bag, PROBE_BYTES), "let a job write");
 }
 
 static const char *status_text(int status, char text[64])
@@ -303,10 +306,7 @@ static enum bag_end failure(struct bag_work *work, struct bag_place *place, cons
         work->broken = true;
         return BAG_END_RETURNED;
     }
-    if (work->trouble_ns != 0 && spotnik_time_since(bag_now_ns(), work->trouble_ns) < OUTAGE_LOOKS * work->options->look_ns)
-        return BAG_END_RETURNED; /* the folder did not answer: the program may have failed of that */
-    if (is_full(work)) {
-        bag_folder_fine(work, -ENOSPC, "let a job write");
+    if (is_in_trouble(work)) {
         work->pause_ns = bag_now_ns() + PAUSE_LOOKS * work->options->look_ns;
         return BAG_END_RETURNED;
     }

@@ -87,8 +87,9 @@ class Storm:
         worker = self.live[host]
         held = lib.wait_for("a worker holds a job", lambda: self.held(worker.pid) or self.done())
         worker.send_signal(signal.SIGSTOP)
-        lib.wait_for("a stopped worker is taken for dead, or the bag is done",
-                     lambda: self.done() or any(f"{claim}.lost" in self.ends("lost") for claim in held))
+        heirs = [f"{job}@{int(attempt) + 1}" for job, attempt in (claim.split("@") for claim in held or [])]
+        lib.wait_for("others take what a stopped worker held, or the bag is done",
+                     lambda: self.done() or any(heir in self.case.names("claims") for heir in heirs))
         worker.send_signal(signal.SIGCONT)
         self.told.append("stop")
 
