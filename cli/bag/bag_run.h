@@ -102,7 +102,7 @@ int bag_loop(const char *folder, const struct bag_options *options);
 
 struct bag_sums {
     size_t jobs, done, aside, dropped, runs, attempts, ends[BAG_ENDS], workers, workers_live;
-    double useful_s, spent_s, recomputed_s, cpu_s, up_s, busy_s, place_s, usd, core_s, expected_s, expected_for_s, makespan_s;
+    double useful_s, spent_s, recomputed_s, cpu_s, up_s, busy_s, place_s, usd, core_s, expected_s, makespan_s;
 };
 void bag_sum(struct bag *bag, struct bag_sums *ret);
 int bag_status(const char *folder, bool json);

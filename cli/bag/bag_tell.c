@@ -55,15 +55,12 @@ static void claim_add(struct bag *bag, struct bag_sums *sums, const char *name)
         return;
     if (end == BAG_END_NONE) {
         sums->attempts++;
+        sums->expected_s += attempt == 1 ? seconds(figures.expected_ms) : 0;
         return;
     }
     if (end == BAG_END_LOST && owner_says(bag, job, attempt))
         return;
     attempt_add(sums, end, &figures);
-    if (end == BAG_END_DONE && figures.expected_ms > 0 && attempt == 1) {
-        sums->expected_s += seconds(figures.expected_ms);
-        sums->expected_for_s += seconds(figures.ran_ms);
-    }
 }
 
 static void claims_add(struct bag *bag, struct bag_sums *sums)
@@ -244,9 +241,11 @@ int bag_report(const char *folder, bool json)
         return tell_json(&bag, &sums);
     sums_print(&sums);
     printf("makespan  %s\n", span(sums.makespan_s, a));
-    if (sums.expected_s > 0)
-        printf("model     jobs that were done in one go took %s; the programme expected %s, losses included\n",
-               span(sums.expected_for_s, a), span(sums.expected_s, b));
+    if (sums.expected_s > 0 && sums.makespan_s > 0 && sums.place_s > 0) {
+        printf("model     it expected %s of work, saves and losses; it took %s", span(sums.expected_s, a),
+               span(sums.spent_s, b));
+        printf("; on these machines a makespan of %s\n", span(sums.expected_s / sums.place_s * sums.makespan_s, a));
+    }
     double cores = sums.place_s > 0 ? sums.core_s / sums.place_s : 1, core_h = sums.useful_s * cores / 3600;
     if (sums.usd > 0 && core_h > 0)
         printf("cost      $%.2f: $%.4f for each of %.2f useful core hours\n", sums.usd, sums.usd / core_h, core_h);
