@@ -7,7 +7,7 @@
 
 #include "plan/model_interval.h"
 
-#define TICKS 200     /* of a job in the programme: 20 ms to solve */
+#define TICKS 120     /* of a job in the programme: some 10 ms to solve */
 #define AGES 48       /* at which the risk of a machine of random age is taken */
 #define AGE_MAX_S (24 * 3600.0)
 

@@ -16,6 +16,8 @@
 #include "base/time.h"
 
 #define TOLD_NS (30 * SPOTNIK_S) /* between two lines of progress that go into a file */
+#define NOTICE_MAX_NS (900 * SPOTNIK_S)
+#define SCAN_SHARE 20
 #define SLACK_NS (1500 * SPOTNIK_MS) /* a look may be so much late and still count, as with peers; less where T is short */
 
 uint64_t bag_now_ns(void)
@@ -125,6 +127,22 @@ static uint32_t places_busy(const struct bag_work *work)
     return busy;
 }
 
+static bool is_ours(const struct bag_work *work, const struct bag_job *job)
+{
+    for (uint32_t i = 0; i < work->options->places; i++)
+        if (work->place[i].job == job)
+            return true;
+    return false;
+}
+
+/* We hold it by the folder, and know nothing of it: the folder had said that the claim failed. */
+static void stray_return(struct bag_work *work, struct bag_job *job)
+{
+    const struct bag_figures none = { 0 };
+    if (bag_folder_fine(work, bag_end_put(&work->bag, job, job->attempt, BAG_END_RETURNED, &none), "end a job"))
+        job->end = BAG_END_RETURNED;
+}
+
 /* What the dead held is open again; what failed too often, and whose worker died before it could say so, is set aside. */
 static void claims_judge(struct bag_work *work)
 {
@@ -138,8 +156,9 @@ static void claims_judge(struct bag_work *work)
                 job->aside = bag_folder_fine(work, bag_aside_put(&work->bag, job), "set a job aside");
             continue;
         }
-        if (job->attempt == 0 || job->owner == work->self.id
-            || !bag_watch_is_dead(&work->watch, job->owner, work->options->stale_ns))
+        if (job->owner == work->self.id && !is_ours(work, job))
+            stray_return(work, job);
+        if (job->owner == work->self.id || !bag_watch_is_dead(&work->watch, job->owner, work->options->stale_ns))
             continue;
         bag_watch_figures(&work->watch, job->owner, job->name, job->attempt, &figures);
         if (bag_folder_fine(work, bag_end_put(&work->bag, job, job->attempt, BAG_END_LOST, &figures), "end a job"))
@@ -155,8 +174,8 @@ static size_t open_list(struct bag_work *work, struct bag_job **list, double *le
     for (uint32_t failures = 0; count == 0 && failures < work->bag.terms.tries; failures++)
         for (size_t i = 0; i < work->bag.job_count; i++) {
             struct bag_job *job = work->bag.job[i];
-            if (!bag_job_is_open(job) || job->failures != failures)
-                continue;
+            if (!bag_job_is_open(job) || job->failures != failures || is_ours(work, job))
+                continue; /* ours: others took us for dead, and it still runs here */
             length_s[count] = bag_length_s(work, job);
             list[count++] = job;
         }
@@ -231,11 +250,11 @@ static void progress_tell(struct bag_work *work, uint64_t now_ns)
     work->told_ns = now_ns;
 }
 
-static void turn(struct bag_work *work, uint64_t now_ns)
+/* Read what others have done. */
+static void scan(struct bag_work *work, uint64_t now_ns)
 {
     struct spotnik_fault fault = { "" };
     uint64_t gap_ns = work->options->look_ns + spotnik_time_min(SLACK_NS, work->options->stale_ns / 10);
-    self_put(work, now_ns);
     if (spotnik_time_since(now_ns, work->refreshed_ns) > 3 * work->options->look_ns + SPOTNIK_S)
         gap_ns = 0; /* we cannot write: perhaps nobody can, so silence means nothing */
     if (bag_jobs_refresh(&work->bag, &fault) != 0)
@@ -247,6 +266,16 @@ static void turn(struct bag_work *work, uint64_t now_ns)
         claims_judge(work);
     else
         work->watch.looked_ns = 0; /* nobody else could write, either: the time until the next look does not count */
+    work->scanned_ns = bag_now_ns();
+    work->scan_took_ns = work->scanned_ns - now_ns;
+}
+
+/* A folder that takes long to list is listed less often: a twentieth of the time at most goes there. */
+static void turn(struct bag_work *work, uint64_t now_ns)
+{
+    self_put(work, now_ns);
+    if (work->scanned_ns == 0 || spotnik_time_since(now_ns, work->scanned_ns) >= SCAN_SHARE * work->scan_took_ns)
+        scan(work, now_ns);
     for (uint32_t i = 0; i < work->options->places; i++)
         bag_place_turn(work, &work->place[i], now_ns);
     take(work, now_ns);
@@ -257,6 +286,7 @@ static void turn(struct bag_work *work, uint64_t now_ns)
 
 static void leave(struct bag_work *work, uint64_t now_ns, uint64_t grace_ns, const char *why)
 {
+    work->looked_ns = 0;
     if (work->leaving) {
         work->deadline_ns = spotnik_time_min(work->deadline_ns, now_ns + grace_ns);
         return;
@@ -267,6 +297,27 @@ static void leave(struct bag_work *work, uint64_t now_ns, uint64_t grace_ns, con
     work->deadline_ns = now_ns + grace_ns;
 }
 
+/* Most of the time that is left; where that is nothing, ours. */
+static uint64_t notice_grace_ns(const struct bag_work *work, uint64_t given_ns)
+{
+    uint64_t grace_ns = given_ns > work->options->grace_ns ? given_ns : work->options->grace_ns;
+    return spotnik_time_min(grace_ns, NOTICE_MAX_NS);
+}
+
+/* The notice is over, or has not come true. */
+static void come_back(struct bag_work *work)
+{
+    if (!work->by_notice)
+        return;
+    bag_say(work, "the machine stays; taking jobs again");
+    work->leaving = work->by_notice = false;
+    for (uint32_t i = 0; i < work->options->places; i++)
+        if (work->place[i].stage == BAG_STAGE_ASKED) {
+            work->place[i].stage = BAG_STAGE_RUNS;
+            work->place[i].stage_ns = 0;
+        }
+}
+
 static void notices_heed(struct bag_work *work, uint64_t now_ns)
 {
     struct notice notice;
@@ -275,13 +326,15 @@ static void notices_heed(struct bag_work *work, uint64_t now_ns)
         int64_t left_ms = notice.deadline_ms - wall_ms();
         uint64_t given_ns = left_ms > 0 ? (uint64_t)left_ms * SPOTNIK_MS / 10 * 9 : 0;
         run_notice_hook(&work->ear, &notice);
-        if (act == RUN_NOTICE_LEAVE)
-            leave(work, now_ns, spotnik_time_min(given_ns > work->options->grace_ns ? given_ns : work->options->grace_ns, 900 * SPOTNIK_S),
-                  notice.text);
-        work->leaving = work->leaving && act != RUN_NOTICE_BACK;
+        if (act == RUN_NOTICE_LEAVE) {
+            work->by_notice = work->by_notice || !work->leaving;
+            leave(work, now_ns, notice_grace_ns(work, given_ns), notice.text);
+        } else if (act == RUN_NOTICE_BACK) {
+            come_back(work);
+        }
     }
     if (run_notice_lied(&work->ear, now_ns))
-        work->leaving = false;
+        come_back(work);
 }
 
 static void children_reap(struct bag_work *work, uint64_t now_ns)
@@ -302,8 +355,9 @@ static void signals_read(struct bag_work *work, int fd, uint64_t now_ns)
             children_reap(work, now_ns);
             work->looked_ns = 0; /* a place is free: look at once */
         } else {
-            leave(work, now_ns, work->options->grace_ns, strsignal((int)info.ssi_signo));
-            work->looked_ns = 0;
+            bool hurry = info.ssi_signo == SIGINT && work->leaving && !work->by_notice; /* Ctrl-C again */
+            leave(work, now_ns, hurry ? 0 : work->options->grace_ns, strsignal((int)info.ssi_signo));
+            work->by_notice = false;
         }
 }
 
@@ -324,6 +378,8 @@ static int signals_open(void)
 
 static bool goes_on(const struct bag_work *work)
 {
+    if (work->by_notice && !work->broken)
+        return true; /* the machine goes, or stays after all */
     if (work->broken || work->leaving)
         return places_busy(work) > 0 && (!work->leaving || bag_now_ns() < work->deadline_ns + SPOTNIK_S);
     return places_busy(work) > 0 || !is_over(work);

@@ -67,8 +67,10 @@ struct bag_work {
     double write_s;       /* of a save, as measured last */
     uint64_t length_sum_ms, length_count; /* of jobs done here */
     uint32_t done_here;
-    bool leaving, forced; /* SIGTERM, or a notice; twice */
+    bool leaving;         /* SIGTERM, or a notice */
+    bool by_notice;       /* leaving for a notice, which may not come true */
     uint64_t leave_ns, deadline_ns;
+    uint64_t scanned_ns, scan_took_ns; /* the listing of the folder */
     bool trouble;         /* the folder does not answer, or is full */
     uint64_t trouble_ns;  /* when it last did not; 0: never */
     struct run_notice ear;

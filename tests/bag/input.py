@@ -118,13 +118,15 @@ def asked(case):
 
 
 def noticed(case):
-    """A notice sends the jobs home as SIGTERM does; when it is over the worker goes on."""
+    """At a notice jobs are given back, and none is taken; when the machine stays after all, the worker goes on."""
     flag = case.dir / "going"
     worker = case.start(case.jobs([0.3]), "--notice", f"file:{flag}", "--grace", "2s", "--", case.sim, "{x0}", 400, 4000, 0)
     lib.wait_for("the job runs", lambda: case.names("logs"))
     flag.write_text("+120 for maintenance")
     lib.wait_for("the job is given back", lambda: "1@1.returned" in case.names("claims"))
-    lib.check(worker.wait(lib.PATIENCE_S) == 75, "not 75")
+    flag.unlink()
+    lib.check(worker.wait(lib.PATIENCE_S) == 0, "it does not go on")
+    lib.check("1@2.done" in case.names("claims"), f"{case.names('claims')}")
 
 
 def inputs_and_words(case):
