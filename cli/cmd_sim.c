@@ -32,7 +32,7 @@ static const char help[] =
     "any-quorum,\n"
     "                 skip-handover, forget-returned, flat-unasked, small-early,\n"
     "                 policy-not-copied, policy-alone, holder-alone, judge-any-lane, sum-early,\n"
-    "                 tree-early, no-doubt, show-early, end-is-gone\n"
+    "                 tree-early, no-doubt, show-early, witness-kept, witness-copied, end-is-gone\n"
     "                 (needs a build of its own: meson setup build-planted -Dplanted=true)\n"
     "  --json         results as JSON, one object per line\n"
     "  --scale N      a view of N members, losses in one instant: what the recovery costs (default losses "
@@ -87,6 +87,8 @@ static bool parse_bug(const char *text, uint32_t *bugs)
                   { "tree-early", SPOTNIK_BUG_TREE_EARLY },
                    { "no-doubt", SPOTNIK_BUG_NO_DOUBT },
                   { "show-early", SPOTNIK_BUG_SHOW_EARLY },
+                  { "witness-kept", SPOTNIK_BUG_WITNESS_KEPT },
+                  { "witness-copied", SPOTNIK_BUG_WITNESS_COPIED },
                   { "end-is-gone", SPOTNIK_BUG_END_IS_GONE } };
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
         if (!strcmp(text, known[i].name)) {

@@ -110,6 +110,10 @@ typedef token_t {
 };
 token_t token[TOKENS];
 
+#ifdef WITNESS
+byte witness_epoch, witness_owner; /* the decision that its name is for, and whom it names */
+#endif
+
 /* What may still go wrong. */
 byte crashes = CRASHES;
 byte downs = DOWNS;
@@ -152,15 +156,31 @@ hidden byte ok;
 #endif
 #endif
 
-/* src/member/lineage.c: may the voters a make the view after v, when g are proven GONE? */
-#define MAJORITY(a, v) (2 * CNT(a) > CNT(v) || (2 * CNT(a) == CNT(v) && ((a) & LOW(v)) != 0))
+/* What breaks an exact tie: the smallest id, or the file that is moved from one epoch's name to a later one's (src/peers/witness.c). */
+#define IS_TIE(a, v) (2 * CNT(a) == CNT(v))
+#ifdef WITNESS
+#ifdef BUG_WITNESS_COPIED
+#define NAMED(a, v, n) (1)
+#else
+#define NAMED(a, v, n) (witness_epoch == (n) && ((a) & BIT(witness_owner)) != 0)
+#endif
+#define TAKE(i, a) if :: IS_TIE(a, V(i)) && witness_epoch < epoch[i] + 1 -> witness_epoch = epoch[i] + 1; witness_owner = i :: else -> skip fi
+#define NAMEABLE(a, v, n) (witness_epoch < (n) || NAMED(a, v, n))
+#else
+#define NAMED(a, v, n) (((a) & LOW(v)) != 0)
+#define TAKE(i, a) skip
+#define NAMEABLE(a, v, n) NAMED(a, v, n)
+#endif
+
+/* src/member/lineage.c: may the voters a make the view after v, when g are proven GONE? tie: whether they may when they are half. */
+#define MAJORITY(a, v, tie) (2 * CNT(a) > CNT(v) || (IS_TIE(a, v) && (tie)))
 #ifdef BUG_ANY_QUORUM
-#define ALLOWED(a, g, v) (1)
+#define ALLOWED(a, g, v, tie) (1)
 #else
 #ifdef RULE_SHRINKING                         /* the first draft of 0001: see README, "What it found" */
-#define ALLOWED(a, g, v) MAJORITY(a, (v) & ~(g))
+#define ALLOWED(a, g, v, tie) MAJORITY(a, (v) & ~(g), tie)
 #else
-#define ALLOWED(a, g, v) (MAJORITY(a, v) || (a) == ((v) & ~(g)))
+#define ALLOWED(a, g, v, tie) (MAJORITY(a, v, tie) || (a) == ((v) & ~(g)))
 #endif
 #endif
 
@@ -488,8 +508,9 @@ inline reconciled(t, i)
 {
     token[t].absent = token[t].absent & ~BIT(i);
     token[t].voters = token[t].voters & ~token[t].absent;
+    TAKE(i, token[t].voters);
     if
-    :: !ALLOWED(token[t].voters, token[t].goners, V(i)) || INCOMPLETE(i, token[t].voters) -> 
+    :: !ALLOWED(token[t].voters, token[t].goners, V(i), NAMED(token[t].voters, V(i), epoch[i] + 1)) || INCOMPLETE(i, token[t].voters) -> 
         printf("%d parks: voters %d, gone %d\n", i, token[t].voters, token[t].goners);
         x = 0; y = 0; k = 0;           /* waits until something changes, unless it has changed since the question was put */
         do
@@ -760,7 +781,7 @@ inline check_end()
     :: k < M && !(RING(k) && epoch[k] == e) -> k++
     :: else -> break
     od;
-    ok = !ALLOWED(x, y, view[e] & ALL);
+    ok = !ALLOWED(x, y, view[e] & ALL, NAMEABLE(x, view[e] & ALL, e + 1));
 #if JOIN
     ok = ok || x == 0 || INCOMPLETE(J, x);
 #endif

@@ -95,6 +95,8 @@ small()
     holds "2 members, joiner, 2 deaths"    "-DN=2 -DJOIN=1 -DCRASHES=2 -DEPOCHS=5"
     holds "5 members, 2 deaths, 1 decision" "-DN=5 -DCRASHES=2 $one"
     holds "6 members, 1 death, 1 decision" "-DN=6 -DCRASHES=1 $one"
+    holds "3 members, witness, partition"  "-DN=3 -DCRASHES=1 -DCUT=4 -DWITNESS"
+    holds "4 members, witness, 2|2, 1 decision" "-DN=4 -DCRASHES=0 -DCUT=3 -DWITNESS $one"
     holds "3 members, link breaks, GOODBYE" "-DN=3 -DCRASHES=1 -DDOWNS=1 $one -DFAREWELL -DNO_END"
 }
 
@@ -111,6 +113,7 @@ large()
     holds "4 members, link breaks, GOODBYE" "-DN=4 -DCRASHES=0 -DDOWNS=1 $one -DFAREWELL -DNO_END"
     holds "4 members, hearsay, 2 deaths"   "-DN=4 -DCRASHES=2 -DDOWNS=1 -DSECOND_HAND $one -DNO_END"
     looks "4 members, 2|2, bridge, 2 deaths" "-DN=4 -DCRASHES=2 -DCUT=9 -DBRIDGE=3 $one -DNO_END"
+    looks "4 members, witness, 2|2, 1 death" "-DN=4 -DCRASHES=1 -DCUT=3 -DWITNESS -DNO_END"
     looks "5 members, 2|3 partition, 1 death" "-DN=5 -DCRASHES=1 -DCUT=3 $one -DNO_END"
     looks "5 members, 2 deaths, with steps" "-DN=5 -DCRASHES=2"
 }
@@ -132,6 +135,7 @@ bugs()
     finds "the only holders leave"         "-DBUG_HOLDERS_LEAVE -DN=3 -DCRASHES=0 -DLEAVERS=6 -DEPOCHS=5"
     finds "joiner fed unstable steps"      "-DBUG_STREAM_UNSTABLE -DN=3 -DJOIN=1 -DCRASHES=1 -DEPOCHS=5"
     finds "incomplete joiner goes on alone" "-DBUG_JOINER_ALONE -DN=2 -DJOIN=1 -DCRASHES=2 -DEPOCHS=5"
+    finds "witness copied, not moved"      "-DBUG_WITNESS_COPIED -DWITNESS -DN=4 -DCRASHES=0 -DCUT=3 $one -DNO_END"
     finds "quorum shrinks with the dead"   "-DRULE_SHRINKING -DN=4 -DCRASHES=2 -DMORTAL=5 -DCUT=9 -DBRIDGE=3 $one -DNO_END"
 }
 

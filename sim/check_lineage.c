@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* P1, one lineage. At every first installation: the members taken over from the view before must be more
- * than half of them, or half with the smallest id, or all that truly lived on. At the end: what was
+ * than half of them, or half with whoever breaks ties, or all that truly lived on. At the end: what was
  * committed outside the lineage is at most one step, the last one of its member, which never stood in a
  * later view. */
 #include <string.h>
@@ -45,6 +45,15 @@ static bool takes_smallest(struct sim_world *world, const struct fact_view *old,
     return is_taken(world, view, smallest);
 }
 
+/* Half of a view is taken over: did it have the right to go on? */
+static bool takes_tie(struct sim_world *world, const struct fact_view *old, const struct fact_view *view)
+{
+    if (!world->options.witnessed)
+        return takes_smallest(world, old, view);
+    uint32_t owner = spotnik_sim_witness_owner(world, old->epoch);
+    return owner != SIM_NOBODY && is_taken(world, view, owner);
+}
+
 void spotnik_check_lineage_view(struct sim_world *world, const struct fact_view *view)
 {
     const struct fact_view *old = spotnik_fact_view_of(world, view->epoch - 1);
@@ -62,7 +71,7 @@ void spotnik_check_lineage_view(struct sim_world *world, const struct fact_view 
         taken += is_in;
         left_behind += !is_in && goes_on(world, old->member[i]);
     }
-    if (2 * taken > old->size || !left_behind || (2 * taken == old->size && takes_smallest(world, old, view)))
+    if (2 * taken > old->size || !left_behind || (2 * taken == old->size && takes_tie(world, old, view)))
         return;
     spotnik_sim_fail(
         world, "P1",

@@ -2,7 +2,7 @@
 /* P9, progress. After everything has healed, all processes that live must come to stand in one view, all of
  * them in it, and commit so many further steps there, within a limit of virtual time. Excused only when the
  * lineage rule itself forbids it, which is verified from the facts: in some view still to be passed, the
- * living members are not more than half, nor half with the smallest id, and of some dead one no living
+ * living members are not more than half, nor half with whoever breaks ties, and of some dead one no living
  * member has witnessed the end on a good link. */
 #include "base/id.h"
 #include "base/time.h"
@@ -42,6 +42,21 @@ static bool only_unserved(struct sim_world *world, const struct fact_view *view)
     return true;
 }
 
+/* Half of a view lives: can it go on? A witness that nobody can reach, or that names a dead member for this epoch, decides nothing. */
+static bool tie_possible(struct sim_world *world, const struct fact_view *view, uint32_t smallest)
+{
+    if (!world->options.witnessed)
+        return sim_live(world->process[smallest]);
+    uint32_t owner = spotnik_sim_witness_owner(world, view->epoch);
+    if (owner != SIM_NOBODY)
+        return sim_live(world->process[owner]);
+    for (uint32_t i = 0; i < view->size; i++)
+        if (sim_live(world->process[view->member[i]]) && spotnik_sim_witness_reaches(world, world->process[view->member[i]])
+            && world->witness.epoch < view->epoch)
+            return true;
+    return false;
+}
+
 static bool quorum_possible(struct sim_world *world, const struct fact_view *view)
 {
     uint32_t voters = 0, gone = 0, smallest = view->member[0];
@@ -58,7 +73,7 @@ static bool quorum_possible(struct sim_world *world, const struct fact_view *vie
         return false;
     return voters
            && (2 * voters > view->size || voters + gone == view->size
-               || (2 * voters == view->size && sim_live(world->process[smallest])));
+               || (2 * voters == view->size && tie_possible(world, view, smallest)));
 }
 
 static bool is_near(const struct sim_world *world, const struct fact_view *view, uint32_t a, uint32_t b)

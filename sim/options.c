@@ -121,6 +121,17 @@ static void draw_half_told(struct spotnik_sim_options *options, uint64_t seed)
     options->half_told = spotnik_prng_chance(&prng, 1, 4) ? (uint32_t)spotnik_prng_between(&prng, 1, 6) : 0;
 }
 
+/* A folder that all share. */
+static void draw_witness(struct spotnik_sim_options *options, uint64_t seed)
+{
+    struct spotnik_prng prng;
+
+    spotnik_prng_seed(&prng, seed ^ UINT64_C(0x7769746e657373));
+    options->witnessed = spotnik_prng_chance(&prng, 1, 3);
+    options->witness_host = spotnik_prng_chance(&prng, 1, 3) ? (uint32_t)spotnik_prng_below(&prng, options->hosts) : UINT32_MAX;
+    options->witness_cleaned_ns = spotnik_prng_chance(&prng, 1, 6) ? spotnik_prng_between(&prng, 1, options->safety_ns) : 0;
+}
+
 /* A proxy between the hosts. */
 static void draw_forged(struct spotnik_sim_options *options, uint64_t seed)
 {
@@ -236,6 +247,7 @@ void spotnik_sim_options_draw(struct spotnik_sim_options *options, uint64_t seed
     draw_half_told(options, seed);
     draw_forged(options, seed);
     draw_pairs(options, seed);
+    draw_witness(options, seed);
     options->limits.deals = seed % 3 == 1 || seed % 12 == 0; /* not drawn: the others keep their histories */
 }
 
@@ -278,6 +290,9 @@ void spotnik_sim_options_print(const struct spotnik_sim_options *options, FILE *
             options->blocks ? ", all types and blocks" : options->all_types ? ", all types" : "", (double)options->compute_max_ns / 1e6,
             options->slow_replay ? ", a replay the same" : "", (double)options->safety_ns / 1e6, options->faults,
             options->aimed, options->struck, options->half_told ? ", one view half told" : "");
+    if (options->witnessed)
+        fprintf(out, " witness (%s%s)", options->witness_host < options->hosts ? "on a host" : "elsewhere",
+                options->witness_cleaned_ns ? ", cleaned away" : "");
     if (options->pairs)
         fprintf(out, " paths (%u)", options->pairs);
     if (options->forged)

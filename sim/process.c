@@ -56,6 +56,9 @@ static void act(struct sim_world *world, struct sim_process *process, const stru
             spotnik_sim_push(world, SIM_SEARCH, SEARCH_NS, process->index, 0, NULL);
         process->searching = true;
         break;
+    case SPOTNIK_ACTION_WITNESS:
+        spotnik_sim_witness_ask(world, process, action->step);
+        break;
     case SPOTNIK_ACTION_STEP_BEGUN:
         spotnik_sim_app_begun(world, process, action);
         break;

@@ -73,6 +73,9 @@ struct spotnik_sim_options {
     uint32_t pairs;          /* times that two hosts do not reach each other for long, and all others reach both */
     uint32_t forged;         /* times that something between the hosts ends links in the name of both */
     bool between;            /* and it is known to be there: the two see other addresses than each other */
+    bool witnessed;          /* ties are decided by the folder's witness, not by the smallest id */
+    uint32_t witness_host;   /* where the folder lies; hosts or more: elsewhere, and always there */
+    uint64_t witness_cleaned_ns; /* a cleaner takes the file away then; 0: never */
     uint32_t struck;         /* kills at an act of the protocol, before what follows from it: see sim_strike */
     uint32_t half_told;      /* the initiator of so manieth a view dies when it has told one member: see sim_half_told; 0: never */
     uint64_t safety_ns;      /* length of the safety phase */

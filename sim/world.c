@@ -113,7 +113,7 @@ static void found(struct sim_world *world)
 {
     struct sim_process *process = spotnik_sim_spawn(world, 0);
     struct spotnik_ledger ledger;
-    struct spotnik_founding founding = { .id = 1, .root = 1, .born_ms = 1 };
+    struct spotnik_founding founding = { .id = world->options.witnessed ? 1 : 2, .root = 1, .born_ms = 1 };
     struct spotnik_event event = { .kind = SPOTNIK_EVENT_FOUND, .founding = &founding };
 
     if (world->options.per_member) {
@@ -202,6 +202,7 @@ void spotnik_sim_world_end(struct sim_world *world)
     free(world->slow_ns);
     free(world->blocked);
     free(world->host_dead);
+    free(world->witness.owner);
     free(world->card_free_ns);
     free(world->plan);
     free(world->storage);
@@ -308,6 +309,12 @@ void spotnik_sim_happen(struct sim_world *world, const struct spotnik_sim_happen
     case SIM_SPAWN:
         spawn_joiner(world, happening->process);
         break;
+    case SIM_WITNESS:
+        if (happening->process == SIM_NOBODY)
+            world->witness.removed = true;
+        else
+            spotnik_sim_witness_happens(world, world->process[happening->process], happening->number);
+        break;
     case SIM_PROBE:
         probe(world);
         break;
@@ -336,6 +343,7 @@ void spotnik_sim_run(const struct spotnik_sim_options *options, struct spotnik_s
     spotnik_sim_world_start(world, options, ret);
     spotnik_sim_push(world, SIM_PROBE, options->safety_ns, 0, 0, NULL);
     spotnik_sim_faults_plan(world);
+    spotnik_sim_witness_start(world);
     found(world);
     for (uint32_t i = 1; i < options->members; i++)
         spotnik_sim_push(world, SIM_SPAWN, spotnik_prng_below(&world->net, 30 * SPOTNIK_MS),

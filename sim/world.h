@@ -5,6 +5,7 @@
  *   process.c  a process drives its core        lane.c   data connections: back-pressure, half-received frames
  *   app.c      its training loop                joiner.c copying state and replaying steps
  *   memory.c   its buckets, bit for bit         fault.c  what goes wrong, and when
+ *   witness.c  the file that breaks ties
  *   flat.c     memory that processes share              strategy.c  its strategy, and when it changes
  *   check*.c   one checker per promise          story.c  the trace */
 #ifndef SPOTNIK_SIM_WORLD_H
@@ -47,6 +48,7 @@ enum sim_kind {                /* of a happening */
                 SIM_PROBE,     /* liveness: are we there yet? */
                 SIM_SHARE,     /* process; number: whose memory it can read now */
                 SIM_FLAT,      /* process: a slice of work on shared memory */
+                SIM_WITNESS,   /* process; number: see witness.c. SIM_NOBODY: a cleaner takes the file away */
                 SIM_FLUSH,     /* object: struct sim_conn, number: end: a line that was cut goes on */
 };
 
@@ -270,6 +272,15 @@ struct sim_half_told { /* a view's initiator dies when it has told one member, a
     uint64_t told;       /* bit per process: whom the bearer has told */
 };
 
+/* The file in the folder that decides ties. */
+struct sim_witness {
+    struct spotnik_prng prng;
+    uint64_t epoch; /* of the name it has now */
+    bool removed;
+    uint32_t *owner; /* by epoch: index + 1 of who has had it for that one; 0: nobody */
+    size_t owner_count;
+};
+
 struct sim_facts;
 
 struct sim_world {
@@ -297,6 +308,7 @@ struct sim_world {
     struct sim_strike strike[4];
     uint32_t strike_count;
     struct sim_half_told half_told;
+    struct sim_witness witness;
     uint64_t epoch_highest, step_highest; /* that anybody has installed, committed */
     uint64_t path[2]; /* broken now: as drawn, 0: none */
     bool healing, clean; /* clean: nothing but deaths with proof, so P6 is exact */
@@ -307,6 +319,13 @@ struct sim_world {
     struct sim_facts *facts;
     struct spotnik_sim_scale *scale; /* scale mode */
 };
+
+/* witness.c */
+void spotnik_sim_witness_start(struct sim_world *world);
+void spotnik_sim_witness_ask(struct sim_world *world, const struct sim_process *process, uint64_t epoch);
+void spotnik_sim_witness_happens(struct sim_world *world, struct sim_process *process, uint64_t number);
+uint32_t spotnik_sim_witness_owner(const struct sim_world *world, uint64_t epoch);
+bool spotnik_sim_witness_reaches(const struct sim_world *world, const struct sim_process *process);
 
 /* world.c */
 void spotnik_sim_world_start(struct sim_world *world, const struct spotnik_sim_options *options,

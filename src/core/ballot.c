@@ -174,7 +174,7 @@ void redial_silent(struct spotnik_core *core)
     }
 }
 
-static void park(struct spotnik_core *core)
+void ballot_park(struct spotnik_core *core)
 {
     core->phase = PHASE_PARKED;
     core->enter_until_ns = SPOTNIK_NEVER;
@@ -234,6 +234,12 @@ static bool servant_left(const struct spotnik_core *core)
     return false;
 }
 
+static bool may_decide(struct spotnik_core *core)
+{
+    return spotnik_lineage_allows(&core->view, core->token.report, witness_names_us(core)) || core->limits.minority_continues ||
+           SPOTNIK_IS_PLANTED(core, ANY_QUORUM);
+}
+
 /* The token holds every promise there is: decide (P1), or park. */
 void token_returned(struct spotnik_core *core)
 {
@@ -242,14 +248,14 @@ void token_returned(struct spotnik_core *core)
     evidence_learn(core, &core->token);
     token_sign(core);
     core->status.reconciled_ns = core->now_ns;
-    if (!spotnik_lineage_allows(&core->view, core->token.report) && !core->limits.minority_continues &&
-        !SPOTNIK_IS_PLANTED(core, ANY_QUORUM)) {
-        park(core);
+    if (!may_decide(core)) {
+        if (!witness_is_awaited(core))
+            ballot_park(core);
         return;
     }
     if (unserved(core)) {
         if (servant_left(core))
-            park(core);
+            ballot_park(core);
         else
             become(core, SPOTNIK_ROLE_EXCLUDED); /* as if we had not come in yet */
         return;
@@ -265,7 +271,7 @@ void token_returned(struct spotnik_core *core)
     spotnik_proposal_make(&core->accepted, &core->view, &core->token, core->limits.members_max);
     if (!path_makes_room(core)) {
         core->accepted.ballot = (struct spotnik_ballot){0};
-        park(core);
+        ballot_park(core);
         return;
     }
     proposal_accept(core);

@@ -125,6 +125,7 @@ static void dispatch(struct spotnik_core *core, const struct spotnik_event *even
     case SPOTNIK_EVENT_PATH_DOWN: on_path_down(core, event); break;
     case SPOTNIK_EVENT_MESSAGE: on_message(core, event); break;
     case SPOTNIK_EVENT_TICK: on_tick(core); break;
+    case SPOTNIK_EVENT_WITNESS: on_witness(core, event); break;
     case SPOTNIK_EVENT_WOKEN: doubt_begin(core); break;
     case SPOTNIK_EVENT_STEP_BEGIN: on_step_begin(core); break;
     case SPOTNIK_EVENT_WEIGHT: on_weight(core, event); break;

@@ -36,7 +36,8 @@
 #define SPOTNIK_SPEECH_CLAIMS 6  /* the first wire version that has CLAIM, */
 #define SPOTNIK_SPEECH_DIGESTS 6 /* digests in HEARTBEAT, */
 #define SPOTNIK_SPEECH_PATHS 6   /* cuts in tokens, detours in proposals, */
-#define SPOTNIK_SPEECH_LINEAGE 7 /* lineages in handshakes and proposals, */
+#define SPOTNIK_SPEECH_LINEAGE 7 /* lineages in handshakes and proposals, and witnesses of ties, */
+#define SPOTNIK_SPEECH_NEWEST 7  /* of a link that says none, */
 #define SPOTNIK_SPEECH_PLACES 6  /* PLACES, and GOODBYE with OVER */
 #define SPOTNIK_BUCKETS_MAX 258            /* 0..255 are the caller's */
 #define SPOTNIK_BUCKET_AGREED 256          /* the library's own: numbers that all members decide by (src/api/agreed.h) */
@@ -91,6 +92,7 @@ enum spotnik_event_kind {
     SPOTNIK_EVENT_PATH_DOWN,    /* peer: nothing that is sent to it arrives, for longer than a silence: nobody may be to blame */
     SPOTNIK_EVENT_TICK,         /* time has passed; deliver what was received before it first */
     SPOTNIK_EVENT_WOKEN,        /* the host was suspended, and the clock does not show for how long: as if we were late */
+    SPOTNIK_EVENT_WITNESS,      /* epoch, count: the answer to the action WITNESS; 1: it names us for this epoch, 0: not, or nobody knows */
     SPOTNIK_EVENT_SHARED,       /* peer: count 1: its memory and ours are open to each other; 0: not any more */
     /* the caller's side; answered by an action, at once or later */
     SPOTNIK_EVENT_STEP_BEGIN,   /* -> STEP_BEGUN when stable enough (view >= members_min, no recovery under way) */
@@ -143,7 +145,7 @@ struct spotnik_event {
     const struct spotnik_message *message;
     struct spotnik_chunk_header header;
     uint64_t committed;
-    uint64_t epoch; /* DEATH */
+    uint64_t epoch; /* DEATH, WITNESS */
     const struct spotnik_ledger *ledger;
     const struct spotnik_founding *founding; /* FOUND; NULL: a lineage without a name */
     uint64_t digest;
@@ -165,6 +167,7 @@ enum spotnik_action_kind {
                                   received in part, must not touch `in`/`out` any more */
     SPOTNIK_ACTION_FROZEN,     /* the same for the running epoch: a recovery has begun */
     SPOTNIK_ACTION_PARKED,     /* no quorum; `parked` of spotnik_core_status() until a VIEW follows */
+    SPOTNIK_ACTION_WITNESS,    /* step: an epoch. Half of the view is all there is: take the witness for that epoch -> WITNESS, at any time, or never */
     SPOTNIK_ACTION_STEP_BEGUN, /* step, and the share by spotnik_core_share(); count 1: replay */
     SPOTNIK_ACTION_SCALE,      /* bucket, step, offset, count, weight: out[step & 1] = weight * in over this segment */
     SPOTNIK_ACTION_COPY_OWN,   /* bucket, step: ring of one: out = in */

@@ -40,7 +40,7 @@ static bool assured(struct spotnik_core *core)
         core->doubt.answer[rank].evidence = core->book[rank].evidence;
         count += core->doubt.answer[rank].promised;
     }
-    return count > ASSURED_ENOUGH || spotnik_lineage_allows(&core->view, core->doubt.answer);
+    return count > ASSURED_ENOUGH || spotnik_lineage_allows(&core->view, core->doubt.answer, false);
 }
 
 static void settle(struct spotnik_core *core)

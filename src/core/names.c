@@ -18,7 +18,7 @@ const char *spotnik_event_name(enum spotnik_event_kind kind)
         [SPOTNIK_EVENT_ENTER_READY] = "enter ready", [SPOTNIK_EVENT_CHUNK_DONE] = "chunk done",
         [SPOTNIK_EVENT_SHARED] = "shared",         [SPOTNIK_EVENT_FLAT_DONE] = "flat done",
         [SPOTNIK_EVENT_FLAT_FAILED] = "flat failed", [SPOTNIK_EVENT_RESULT] = "result", [SPOTNIK_EVENT_DEAL] = "deal",
-        [SPOTNIK_EVENT_WOKEN] = "woken",
+        [SPOTNIK_EVENT_WOKEN] = "woken",          [SPOTNIK_EVENT_WITNESS] = "witness",
     };
     return names[kind];
 }
@@ -32,6 +32,7 @@ const char *spotnik_action_name(enum spotnik_action_kind kind)
         [SPOTNIK_ACTION_STEP_BEGUN] = "step begun", [SPOTNIK_ACTION_SCALE] = "scale",
         [SPOTNIK_ACTION_COPY_OWN] = "copy own",   [SPOTNIK_ACTION_COMMITTED] = "committed",
         [SPOTNIK_ACTION_LINK_EXPECT] = "link expect", [SPOTNIK_ACTION_EXCLUDED] = "excluded",
+        [SPOTNIK_ACTION_WITNESS] = "witness",
         [SPOTNIK_ACTION_LEFT] = "left",           [SPOTNIK_ACTION_FAILED] = "failed",
         [SPOTNIK_ACTION_FLAT_LATE] = "flat late",
         [SPOTNIK_ACTION_FLAT] = "flat",           [SPOTNIK_ACTION_DEAL] = "deal",

@@ -146,7 +146,7 @@ bool path_makes_room(struct spotnik_core *core)
         if (rank == SPOTNIK_NO_RANK) /* or a joiner, of whose paths nobody has said a word */
             return true;
         core->token.report[rank].evidence = SPOTNIK_EVIDENCE_SILENT;
-        if (!spotnik_lineage_allows(&core->view, core->token.report) && !core->limits.minority_continues)
+        if (!spotnik_lineage_allows(&core->view, core->token.report, witness_names_us(core)) && !core->limits.minority_continues)
             return false;
         if (core->token.ledger_step != spotnik_proposal_settled(&core->token))
             return false;

@@ -50,7 +50,7 @@ struct peer {
     struct spotnik_detector detector;
     struct compared compared[DIGEST_CHAINS];
     struct spotnik_claim claim; /* the last one it has told */
-    uint64_t speech; /* wire version of the present or last link; 0: the newest */
+    uint64_t speech; /* wire version of the present or last link; 0: there was none */
 };
 
 /* Somebody outside that asked us to be let in. */
@@ -76,6 +76,7 @@ enum phase {
     PHASE_RECONCILE,  /* the token is on its way round */
     PHASE_JOINER,     /* it came round; a joiner is a step behind and given a moment */
     PHASE_ACCEPT,     /* the proposal is on its way round */
+    PHASE_WITNESS,    /* it came round with half of the view, and the witness is asked for */
     PHASE_PARKED,     /* no quorum: retry later */
 };
 
@@ -116,6 +117,10 @@ struct spotnik_core {
         struct spotnik_ballot ballot; /* in which somebody was asked out of turn, */
         uint64_t until_ns;            /* and how long the token waits for it; NEVER: it does not */
     } visit;
+    struct spotnik_witness {
+        uint64_t asked_epoch; /* a tie of this epoch was put to the witness; 0: none was */
+        uint64_t named_epoch; /* it names us for this one; 0: for none */
+    } witness;
     struct spotnik_id token_at;       /* who got the token of the promised ballot from us; none: nobody yet */
     bool *fenced;                     /* per rank: we voted in a ballot in which it did not */
     bool frozen;                      /* promised: nothing more is committed in this epoch */
@@ -254,6 +259,7 @@ void arm_retry(struct spotnik_core *core, uint64_t wait_ns);
 void freeze(struct spotnik_core *core);
 void ballot_start(struct spotnik_core *core);
 void redial_silent(struct spotnik_core *core);
+void ballot_park(struct spotnik_core *core);
 void token_sign(struct spotnik_core *core);
 void token_forward(struct spotnik_core *core);
 void token_returned(struct spotnik_core *core);
@@ -264,6 +270,11 @@ uint64_t path_sign(struct spotnik_core *core);
 bool path_visit(struct spotnik_core *core);
 void path_tick(struct spotnik_core *core);
 bool path_makes_room(struct spotnik_core *core);
+
+/* witness.c */
+bool witness_names_us(struct spotnik_core *core);
+bool witness_is_awaited(struct spotnik_core *core);
+void on_witness(struct spotnik_core *core, const struct spotnik_event *event);
 
 /* pass.c */
 void pass_send(struct spotnik_core *core, enum pass pass, const struct spotnik_member *to);

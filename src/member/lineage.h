@@ -10,9 +10,17 @@
 
 /* `report[rank]` for every member of `view`, as the token of one ballot carries it. True when the voters are
  *   more than half of the view, or
- *   exactly half of it, with its smallest member_id, or
- *   everybody who is not GONE. */
-bool spotnik_lineage_allows(const struct spotnik_view *view, const struct spotnik_report *report);
+ *   exactly half of it, with whoever breaks the tie, or
+ *   everybody who is not GONE.
+ * A tie is broken by the member that the witness of the lineage names for this epoch (`named`: it is one of the voters); in a lineage
+ * without one, by the smallest member_id. */
+bool spotnik_lineage_allows(const struct spotnik_view *view, const struct spotnik_report *report, bool named);
+
+/* The member with the smallest id is a voter. */
+bool spotnik_lineage_has_smallest(const struct spotnik_view *view, const struct spotnik_report *report);
+
+/* The voters are exactly half, and the witness has the last word. */
+bool spotnik_lineage_is_tied(const struct spotnik_view *view, const struct spotnik_report *report);
 
 static inline bool spotnik_lineage_voter(const struct spotnik_report *report)
 {

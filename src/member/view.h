@@ -43,11 +43,17 @@ struct spotnik_ballot {
 
 /* What names a lineage; made by its founder, the same as long as that founding lives (founding.h). */
 struct spotnik_founding {
-    uint64_t id;         /* random; 0: not known */
+    uint64_t id;         /* random; 0: not known. Odd: a witness decides its ties (lineage.h) */
     uint64_t root;       /* the id of the first founding that this one goes back to */
     uint64_t born_ms;    /* when that was, by the clock of its founder */
     uint64_t generation; /* counts the foundings of one root; in a folder, genesis-<n> */
 };
+
+/* For the whole life of a lineage, and known to whoever knows its name: two halves must never decide by different rules. */
+static inline bool spotnik_founding_is_witnessed(const struct spotnik_founding *founding)
+{
+    return founding->id & 1;
+}
 
 struct spotnik_proposal {
     uint64_t epoch;        /* of the view it installs */

@@ -177,6 +177,9 @@ static void perform(struct spotnik_engine *engine, const struct spotnik_action *
         if (engine->parked_ns == 0)
             engine->parked_ns = spotnik_clock_ns();
         break;
+    case SPOTNIK_ACTION_WITNESS:
+        spotnik_tie_ask(engine, action->step);
+        break;
     case SPOTNIK_ACTION_STEP_BEGUN:
         step_begun(engine, action);
         break;

@@ -96,6 +96,7 @@ static void locks_init(struct spotnik_engine *engine)
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&engine->changed, &attributes);
+    pthread_cond_init(&engine->tie_asked, NULL);
     pthread_condattr_destroy(&attributes);
     pthread_mutex_init(&engine->queue, NULL);
     pthread_mutex_init(&engine->lock, NULL);
@@ -149,6 +150,7 @@ static void engine_release(struct spotnik_engine *engine)
     free(engine->storage_memory);
     free(engine->sink);
     pthread_cond_destroy(&engine->changed);
+    pthread_cond_destroy(&engine->tie_asked);
     pthread_mutex_destroy(&engine->lock);
     pthread_mutex_destroy(&engine->queue);
     explicit_bzero(&engine->config, sizeof engine->config);

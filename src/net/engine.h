@@ -90,6 +90,12 @@ struct spotnik_bucket_result {
 };
 
 /* What the engine asks of the rooms above it. */
+/* An exact tie, put to the witness of a lineage: does it name this member for this epoch? */
+struct spotnik_tie {
+    struct spotnik_id self;
+    uint64_t founding, epoch;
+};
+
 struct spotnik_engine_hooks {
     void *context;
     /* progress thread: an authenticated STATE connection; the hook owns fd (blocking) from now on. Must
@@ -178,6 +184,12 @@ bool spotnik_engine_ledger(struct spotnik_engine *engine, uint64_t committed, st
  * it was in another role, so it also serves rejoining after EXCLUDED; `self.id` may be renewed by passing
  * a new id (a restarted member is a new member). */
 int spotnik_engine_join(struct spotnik_engine *engine, struct spotnik_id id, uint64_t committed);
+
+/* Wait for the next tie. One thread, which has the time that a file server takes. False: it was closed. */
+bool spotnik_engine_tie_wait(struct spotnik_engine *engine, struct spotnik_tie *ret);
+/* The answer. Passed over where the engine is of another view's lineage by now, or another member. Any thread. */
+void spotnik_engine_tie_tell(struct spotnik_engine *engine, const struct spotnik_tie *tie, bool named);
+void spotnik_engine_tie_close(struct spotnik_engine *engine, bool closed);
 
 /* [any] Joiner: start asking `sponsor` to be let in (again with another sponsor when that one is lost). */
 void spotnik_engine_enter(struct spotnik_engine *engine, const struct spotnik_member *sponsor);

@@ -4,6 +4,8 @@
  * never changes its version, and one that is restarted has another id. */
 #include "net/state.h"
 
+_Static_assert(SPOTNIK_SPEECH_NEWEST == SPOTNIK_WIRE_VERSION, "a link without a word of its version speaks the newest");
+
 static uint32_t find(const struct spotnik_engine *engine, struct spotnik_id peer)
 {
     uint32_t at = 0;

@@ -246,6 +246,9 @@ struct spotnik_engine {
     struct spotnik_engine_config config;
     pthread_mutex_t queue, lock; /* the lock, and the queue before it (lock.c) */
     uint32_t queued;             /* atomic: somebody stands in the queue */
+    pthread_cond_t tie_asked;
+    struct spotnik_tie tie;      /* the last that the core has put to the witness, */
+    bool tied, tie_closed;       /* and whether it waits for an answer; nobody gives any more */
     pthread_cond_t changed;      /* something the caller waits for */
     pthread_t thread;
     bool thread_started;
@@ -403,6 +406,9 @@ void spotnik_opening_answer(struct spotnik_engine *engine, const struct spotnik_
                             const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
 void spotnik_opening_widen(struct spotnik_engine *engine, const struct spotnik_member *peer,
                            const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
+/* tie.c */
+void spotnik_tie_ask(struct spotnik_engine *engine, uint64_t epoch);
+
 void spotnik_opening_cancel(struct spotnik_engine *engine, struct spotnik_id peer);
 void spotnik_openings_run(struct spotnik_engine *engine, uint64_t now_ns);
 void spotnik_openings_serve(struct spotnik_engine *engine); /* without the lock */

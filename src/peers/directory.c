@@ -239,10 +239,14 @@ static enum spotnik_peers_round found(struct spotnik_peers_search *search)
     struct spotnik_founding before = spotnik_genesis_lineage(&search->watch.genesis, search->watch.generation), founding;
     spotnik_peers_founding_make(&before, generation, &founding);
     int rc = spotnik_peers_entered_set(peers, true);
-    if (rc == 0)
+    if (rc == 0) {
+        (void)spotnik_witness_offer(peers, &founding);
         rc = spotnik_genesis_make(peers, &founding, 0);
-    if (rc != 0)
+    }
+    if (rc != 0) {
+        spotnik_witness_remove(peers->spec.directory, founding.id);
         return found_failed(search, generation, rc);
+    }
     if (spotnik_lookout_has_woken(&search->watch, &search->self, peers->spec.directory, peers->times.stale_ns)) {
         spotnik_genesis_take_back(peers, generation, founding.id);
         search->taken_back = generation;
@@ -251,6 +255,7 @@ static enum spotnik_peers_round found(struct spotnik_peers_search *search)
         spotnik_peers_say(search, "a member wrote its record again just now");
         return SPOTNIK_PEERS_AGAIN;
     }
+    spotnik_witness_remove(peers->spec.directory, before.id);
     return SPOTNIK_PEERS_FOUND;
 }
 

@@ -16,8 +16,10 @@
 void spotnik_peers_founding_make(const struct spotnik_founding *before, uint64_t generation, struct spotnik_founding *ret)
 {
     *ret = (struct spotnik_founding){ .generation = generation };
-    while (ret->id == 0)
+    while (ret->id == 0) {
         spotnik_auth_random((uint8_t *)&ret->id, sizeof ret->id);
+        ret->id &= ~UINT64_C(1); /* no witness, unless it gets one */
+    }
     bool first = before == NULL || before->id == 0;
     ret->root = first ? ret->id : before->root;
     ret->born_ms = first ? spotnik_peers_born_ms() : before->born_ms;
@@ -93,6 +95,7 @@ void spotnik_genesis_take_back(struct spotnik_peers *peers, uint64_t generation,
     snprintf(path, sizeof path, "%s/%s", peers->spec.directory, name);
     if (genesis_read(peers, generation, &record) == SPOTNIK_READING_RECORD && record.founding == founding)
         unlink(path);
+    spotnik_witness_remove(peers->spec.directory, founding);
     spotnik_genesis_adopt(peers, 0, 0);
 }
 

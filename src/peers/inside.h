@@ -32,9 +32,13 @@ struct spotnik_peers {
     struct spotnik_peers_times times;
     struct spotnik_process process;
     bool lease; /* commits need a fresh record */
+    bool witness; /* the operator vouches for rename() in this directory */
+    pthread_t witness_thread;
+    bool witnessing;
     pthread_t keeper;
     bool keeping;
     uint64_t sweep_ns;  /* keeper: when to look again for what the dead have left */
+    uint64_t touch_ns;  /* keeper: when to make the witness young again */
     uint64_t absent_ns; /* keeper, list: when to look again for listed processes outside of the view */
     uint64_t met;       /* keeper: the other lineage told of last, */
     enum spotnik_meeting met_as; /* and as what */
@@ -140,6 +144,19 @@ void spotnik_genesis_take_back(struct spotnik_peers *peers, uint64_t generation,
 /* A member: is ours the youngest lineage that the directory knows? Puts a missing genesis back, unless we are
  * parked. 0, SPOTNIK_ERR_LINEAGE when a younger one has taken our place (*ret says which), or SPOTNIK_ERR_SYSTEM. */
 int spotnik_genesis_guard(struct spotnik_peers *peers, const spotnik_job_status *status, struct spotnik_record *ret);
+
+/* witness.c. All blocking. */
+/* Give a founding of ours, made just now, a witness, where the directory will do: its id says so from then on. Before anybody knows of it. */
+bool spotnik_witness_offer(struct spotnik_peers *peers, struct spotnik_founding *founding);
+/* Does the witness name `self` for this epoch? It does from now on, where it named somebody for an earlier one. False: it does not, or nobody knows. */
+bool spotnik_witness_take(const char *directory, uint64_t founding, uint64_t epoch, struct spotnik_id self);
+/* Keep it young, in the eyes of cleaners. */
+void spotnik_witness_keep(const char *directory, uint64_t founding);
+/* Of a founding that nobody decides by any more: taken back, or followed by another. */
+void spotnik_witness_remove(const char *directory, uint64_t founding);
+/* The thread that answers the engine. 0 or an errno. */
+int spotnik_witness_start(struct spotnik_peers *peers);
+void spotnik_witness_stop(struct spotnik_peers *peers);
 
 /* parked.c: look where new members look, and go on alone when nobody else can be alive. Blocking. */
 void spotnik_peers_parked(struct spotnik_peers *peers, const spotnik_job_status *status);

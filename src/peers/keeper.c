@@ -353,6 +353,15 @@ static bool refounds(struct spotnik_peers *peers)
     return refounds;
 }
 
+static void witness_keep(struct spotnik_peers *peers)
+{
+    uint64_t now_ns = spotnik_peers_clock_ns();
+    if (now_ns < peers->touch_ns)
+        return;
+    peers->touch_ns = now_ns + SPOTNIK_PEERS_SWEEP_S * SPOTNIK_S;
+    spotnik_witness_keep(peers->spec.directory, spotnik_peers_founding(peers));
+}
+
 /* The record first, then the look at the genesis: whoever founds does it the other way round (lookout.h). */
 static void keep_directory(struct spotnik_peers *peers)
 {
@@ -369,8 +378,10 @@ static void keep_directory(struct spotnik_peers *peers)
     if (rc == 0 && guard == 0 && peers->lease)
         spotnik_engine_lease_set(peers->engine,
                                  begun_ns + peers->times.stale_ns - peers->times.stale_ns / LEASE_MARGIN);
-    if (rc == 0)
+    if (rc == 0) {
         sweep(peers, &status);
+        witness_keep(peers);
+    }
     if (!status.parked)
         spotnik_peers_unparked(peers);
     else if (spotnik_peers_is_over(peers))
@@ -435,9 +446,12 @@ int spotnik_peers_keeper_start(struct spotnik_peers *peers)
                                  begun_ns + peers->times.stale_ns - peers->times.stale_ns / LEASE_MARGIN);
     peers->keeping = true;
     here_add(peers);
-    rc = pthread_create(&peers->keeper, NULL, keeper_main, peers);
+    rc = peers->spec.is_directory ? spotnik_witness_start(peers) : 0;
+    if (rc == 0)
+        rc = pthread_create(&peers->keeper, NULL, keeper_main, peers);
     if (rc == 0)
         return 0;
+    spotnik_witness_stop(peers);
     here_remove(peers);
     own_record_remove(peers);
     peers->keeping = false;
@@ -448,6 +462,7 @@ void spotnik_peers_keeper_stop(struct spotnik_peers *peers)
 {
     if (!peers->keeping)
         return;
+    spotnik_witness_stop(peers);
     pthread_mutex_lock(&peers->lock);
     peers->stopping = true;
     pthread_cond_broadcast(&peers->changed);

@@ -115,8 +115,11 @@ static void found(struct survey *survey)
     uint64_t generation = spotnik_lookout_generation_next(&peers->watch);
     struct spotnik_founding founding;
     next_make(peers, generation, &founding);
-    if (spotnik_genesis_make(peers, &founding, survey->status->step_committed) != 0)
+    (void)spotnik_witness_offer(peers, &founding);
+    if (spotnik_genesis_make(peers, &founding, survey->status->step_committed) != 0) {
+        spotnik_witness_remove(peers->spec.directory, founding.id);
         return;
+    }
     if (spotnik_lookout_has_woken(&peers->watch, &survey->self, peers->spec.directory, peers->times.stale_ns)) {
         spotnik_genesis_take_back(peers, generation, founding.id);
         spotnik_genesis_adopt(peers, survey->generation, survey->founding);

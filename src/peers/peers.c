@@ -53,18 +53,19 @@ static int times_read(struct spotnik_peers_times *times)
     return 0;
 }
 
-static int lease_read(struct spotnik_peers *peers)
+static int folder_read(struct spotnik_peers *peers)
 {
     const char *text = getenv("SPOTNIK_FOLDER");
     if (text == NULL || *text == '\0')
         return 0;
-    if (strcmp(text, "lease") != 0)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "SPOTNIK_FOLDER is \"%.40s\"; it must be lease, or not be set",
-                                    text);
+    peers->lease = strcmp(text, "lease") == 0 || strcmp(text, "lease,witness") == 0;
+    peers->witness = strcmp(text, "witness") == 0 || strcmp(text, "lease,witness") == 0;
+    if (!peers->lease && !peers->witness)
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                    "SPOTNIK_FOLDER is \"%.40s\"; it must be lease, witness or lease,witness, or not be set", text);
     if (!peers->spec.is_directory)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
-                                    "SPOTNIK_FOLDER=lease needs a folder: SPOTNIK_PEERS=file:DIR");
-    peers->lease = true;
+                                    "SPOTNIK_FOLDER=%s needs a folder: SPOTNIK_PEERS=file:DIR", text);
     return 0;
 }
 
@@ -81,7 +82,7 @@ int spotnik_peers_new(const char *spec, struct spotnik_engine *engine, struct sp
     if (rc == 0)
         rc = times_read(&peers->times);
     if (rc == 0)
-        rc = lease_read(peers);
+        rc = folder_read(peers);
     if (rc == 0)
         rc = spotnik_peers_keeper_start(peers);
     if (rc != 0) {

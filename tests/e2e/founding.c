@@ -7,7 +7,8 @@
  *   outsiders all listed members die, while others live: those who take their places join these
  *   power     all machines lose power at once; new ones with the folder and the checkpoint go on by themselves within T and
  *             10 s, at the step of the checkpoint; until then their status says what is waited for
- *   pair      of two machines with a folder the one with the smaller id loses power: the other goes on, with its own state
+ *   pair      of two machines with a folder one loses power, either of them: the other goes on at once, by the witness
+ *   cleaned   the same, but a cleaner has taken the witness away: the survivor goes on after T, with its own state
  *   orphan    all others go on without one that is cut off, write a checkpoint, and lose power: it goes on after T, not from its
  *             memory but from the checkpoint, which is newer
  *   lease     (SPOTNIK_FOLDER) members commit nothing when the folder has been away for T, and go on when it is back
@@ -324,29 +325,66 @@ static void power(const char *worker)
     netns_plug(1, true);
 }
 
+/* Two members, of which one loses power. Returns when. */
+static uint64_t halve(struct cluster *cluster, const char *worker, bool smallest, bool cleaned, uint32_t *ret_lost)
+{
+    begin(cluster, worker, 3);
+    cluster_start(cluster, 0);
+    cluster_start(cluster, 1);
+    go_on(cluster, 2, "two members");
+    if (shell("ls %s/witness-* > /dev/null", cluster->peers) || (cleaned && shell("rm %s/witness-*", cluster->peers)))
+        cluster_fail(cluster, "there is no witness in the folder");
+    uint32_t smaller = strcmp(cluster->worker[0].member, cluster->worker[1].member) < 0 ? 0 : 1;
+    *ret_lost = smallest ? smaller : 1 - smaller;
+    power_off(cluster, *ret_lost, *ret_lost + 1);
+    return cluster_now_ns();
+}
+
+static void survivor_grows(struct cluster *cluster, uint32_t lost, uint64_t before)
+{
+    cluster_start(cluster, 2); /* its folder is there, too: it waits for whoever has the newest state */
+    step_wanted = cluster_step(cluster) + 40;
+    size_wanted = 2;
+    cluster_until(cluster, is_further, "the other and a newcomer to go on", 2 * STALE_MS + 20000);
+    if (cluster->worker[1 - lost].commits < 10 || cluster->step_highest < before)
+        cluster_fail(cluster, "the survivor has not gone on from its own state");
+    netns_plug(lost, true);
+    finish(cluster);
+}
+
+static bool goes_on_alone(struct cluster *cluster)
+{
+    return cluster_step(cluster) >= step_wanted;
+}
+
 static void pair(const char *worker)
 {
     static struct cluster cluster;
+    uint32_t lost;
 
-    begin(&cluster, worker, 3);
-    cluster_start(&cluster, 0);
-    cluster_start(&cluster, 1);
-    go_on(&cluster, 2, "two members");
-    uint32_t smaller = strcmp(cluster.worker[0].member, cluster.worker[1].member) < 0 ? 0 : 1;
-    uint64_t before = cluster_step(&cluster);
+    for (int smallest = 0; smallest < 2; smallest++) {
+        uint64_t begun_ns = halve(&cluster, worker, smallest, false, &lost), before = cluster_step(&cluster);
+        step_wanted = before + 40;
+        cluster_until(&cluster, goes_on_alone, "the other to go on", 2 * STALE_MS + 20000);
+        uint64_t took_ns = cluster_now_ns() - begun_ns;
+        if (foundings(&cluster) != 1)
+            cluster_fail(&cluster, "the survivor had to found the job again, %" PRIu64 " ms after the loss", took_ns / SPOTNIK_MS);
+        printf("pair: the %s id loses power, the other is 40 steps further %" PRIu64 " ms after the loss (T = %d ms)\n",
+               smallest ? "smaller" : "larger", took_ns / SPOTNIK_MS, STALE_MS);
+        survivor_grows(&cluster, lost, before);
+    }
+}
 
-    power_off(&cluster, smaller, smaller + 1);
-    uint64_t begun_ns = cluster_now_ns();
-    cluster_start(&cluster, 2); /* its folder is there, too: it waits for whoever has the newest state */
-    step_wanted = before + 40;
-    size_wanted = 2;
-    cluster_until(&cluster, is_further, "the other and a newcomer to go on", 2 * STALE_MS + 20000);
-    if (cluster.worker[1 - smaller].commits < 10 || cluster.step_highest < before)
-        cluster_fail(&cluster, "the survivor has not gone on from its own state");
-    printf("pair: the survivor goes on from its memory, and takes in a newcomer, %" PRIu64 " ms after the loss (T = %d ms)\n",
+static void cleaned(const char *worker)
+{
+    static struct cluster cluster;
+    uint32_t lost;
+    uint64_t begun_ns = halve(&cluster, worker, true, true, &lost);
+
+    survivor_grows(&cluster, lost, cluster_step(&cluster));
+    printf("cleaned: without a witness the survivor goes on from its memory, and takes in a newcomer, %" PRIu64
+           " ms after the loss (T = %d ms)\n",
            (cluster_now_ns() - begun_ns) / SPOTNIK_MS, STALE_MS);
-    netns_plug(smaller, true);
-    finish(&cluster);
 }
 
 static uint64_t orphaned_step;
@@ -430,7 +468,7 @@ static void lease(const char *worker)
 
 int main(int argc, char **argv)
 {
-    static void (*const scenario[])(const char *worker) = { genesis, reject, list, outsiders, power, pair, orphan, lease };
+    static void (*const scenario[])(const char *worker) = { genesis, reject, list, outsiders, power, pair, cleaned, orphan, lease };
     uint64_t only = cluster_argument(argc, argv, "only", 0);
     char text[16];
 

@@ -90,6 +90,8 @@ static void test_planted_bugs_are_caught(void **state)
     assert_caught(SPOTNIK_BUG_IGNORE_ACCEPTED, 1, 60);
     assert_caught(SPOTNIK_BUG_NO_DOUBT, 495, 10);
     assert_caught(SPOTNIK_BUG_END_IS_GONE, 1, 60);
+    assert_caught(SPOTNIK_BUG_WITNESS_COPIED, 30, 10);
+    assert_true(run(100, 2, SPOTNIK_BUG_WITNESS_KEPT, NULL).failed); /* two members: most of what they decide are ties */
 }
 
 /* Claim: what was broken once stays mended. One line of the list: seed, members (0: drawn), and why it is

@@ -189,10 +189,10 @@ static void link_up(struct pair *pair, uint32_t a, uint32_t b)
         return;
     pair->node[a].linked[b] = pair->node[b].linked[a] = true;
     pair_event(pair, a,
-               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_UP, .peer = pair->node[b].member });
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_UP, .peer = pair->node[b].member, .count = pair->speech });
     if (pair->node[a].alive)
         pair_event(pair, b,
-                   (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_UP, .peer = pair->node[a].member });
+                   (struct spotnik_event){ .kind = SPOTNIK_EVENT_LINK_UP, .peer = pair->node[a].member, .count = pair->speech });
 }
 
 static bool runs(const struct node *node)
@@ -304,6 +304,9 @@ static void do_action(struct pair *pair, uint32_t index, const struct spotnik_ac
         break;
     case SPOTNIK_ACTION_COMMITTED:
         committed(node, action->step);
+        break;
+    case SPOTNIK_ACTION_WITNESS: /* told by the script */
+        node->asked_epoch = action->step;
         break;
     case SPOTNIK_ACTION_LINK_EXPECT:
     case SPOTNIK_ACTION_FLAT_LATE:
@@ -536,7 +539,8 @@ void pair_join(struct pair *pair, uint32_t index, uint64_t committed_step, uint3
 
 void pair_assemble(struct pair *pair)
 {
-    static const struct spotnik_founding founding = { .id = PAIR_FOUNDING, .root = PAIR_FOUNDING, .born_ms = 1 };
+    uint64_t id = pair->witnessed ? PAIR_WITNESSED : PAIR_FOUNDING;
+    struct spotnik_founding founding = { .id = id, .root = id, .born_ms = 1 };
     pair_event(pair, 0, (struct spotnik_event){ .kind = SPOTNIK_EVENT_FOUND, .founding = &founding });
     for (uint32_t i = 1; i < pair->count; i++)
         pair_join(pair, i, 0, 0, 0);

@@ -12,7 +12,8 @@
 #include "wire/control.h"
 
 #define NODES_MAX 8
-#define PAIR_FOUNDING 1 /* of the lineage that pair_assemble() founds */
+#define PAIR_FOUNDING 2 /* of the lineage that pair_assemble() founds: without a witness, */
+#define PAIR_WITNESSED 1 /* and with one */
 #define STEPS_MAX 32
 #define BUCKETS 3
 #define COUNT 40 /* elements of a bucket at most */
@@ -53,6 +54,7 @@ struct node {
     bool has[STEPS_MAX];
     /* what was seen */
     uint32_t frozen, views, parked, excluded, left, failed, frames, bad;
+    uint64_t asked_epoch; /* the witness was asked for, last for this one */
     uint64_t streamed; /* joiner: frames were pushed up to this step */
     int error;
     bool deal_due;
@@ -65,6 +67,8 @@ struct node {
 struct pair {
     uint32_t count;
     uint64_t now_ns;
+    bool witnessed; /* before pair_assemble(): ties are the witness's */
+    uint64_t speech; /* of all links; 0: the newest */
     struct spotnik_limits limits;
     struct node node[NODES_MAX];
     struct item *control[NODES_MAX][NODES_MAX], **control_end[NODES_MAX][NODES_MAX]; /* [from][to] */

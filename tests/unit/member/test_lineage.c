@@ -38,14 +38,14 @@ static struct sets sets_of(uint32_t size, uint32_t assignment)
     return sets;
 }
 
-/* `late`: the others had promised too, before somebody accused them. It must make no difference. */
-static bool ask(uint32_t size, uint32_t smallest, uint32_t assignment, bool late)
+/* `late`: the others had promised too, before somebody accused them. It must make no difference. `founding`: odd, with a witness. */
+static bool ask_of(uint64_t founding, uint32_t size, uint32_t smallest, uint32_t assignment, bool late, bool named)
 {
     static const uint8_t evidence[STATE_COUNT] = { SPOTNIK_EVIDENCE_NONE, SPOTNIK_EVIDENCE_SILENT,
                                                    SPOTNIK_EVIDENCE_TAINTED, SPOTNIK_EVIDENCE_GONE };
     struct spotnik_entry entry[N_MAX] = { 0 };
     struct spotnik_report report[N_MAX] = { 0 };
-    struct spotnik_view view = { .epoch = 1, .size = size, .entry = entry };
+    struct spotnik_view view = { .epoch = 1, .size = size, .entry = entry, .founding = { .id = founding } };
 
     for (uint32_t i = 0; i < size; i++) {
         entry[i].member.id.high = i == smallest ? 1 : 2;
@@ -53,7 +53,12 @@ static bool ask(uint32_t size, uint32_t smallest, uint32_t assignment, bool late
         report[i].evidence = evidence[state_of(assignment, i)];
         report[i].promised = late || state_of(assignment, i) == VOTER;
     }
-    return spotnik_lineage_allows(&view, report);
+    return spotnik_lineage_allows(&view, report, named);
+}
+
+static bool ask(uint32_t size, uint32_t smallest, uint32_t assignment, bool late)
+{
+    return ask_of(2, size, smallest, assignment, late, false);
 }
 
 static bool by_the_book(uint32_t size, uint32_t smallest, struct sets sets)
@@ -106,6 +111,32 @@ static void test_no_two_lineages(void **state)
     assert_true(pairs > 0); /* there are such pairs, so untruthful evidence would be dangerous */
 }
 
+/* Claim: with a witness that names one member at most, or nobody, the same holds, whoever it names and wherever the smallest id stands: what two
+ * groups know of it is one fact. */
+static void test_no_two_by_the_witness(void **state)
+{
+    static bool allowed[1u << (2 * N_MAX)];
+    uint64_t ties = 0;
+
+    (void)state;
+    for (uint32_t size = 2; size <= N_MAX; size += 2)
+        for (uint32_t owner = 0; owner <= size; owner++) { /* size: nobody */
+            for (uint32_t a = 0; a < assignments(size); a++) {
+                bool named = sets_of(size, a).voters >> owner & 1;
+                allowed[a] = ask_of(1, size, 0, a, false, named);
+                ties += allowed[a] && !ask(size, 0, a, false);
+            }
+            for (uint32_t a = 0; a < assignments(size); a++) {
+                struct sets one = sets_of(size, a);
+                for (uint32_t b = 0; allowed[a] && b < a; b++) {
+                    struct sets other = sets_of(size, b);
+                    assert_true(!allowed[b] || (one.voters & other.voters) || (one.gone & other.voters) || (other.gone & one.voters));
+                }
+            }
+        }
+    assert_true(ties > 0); /* halves that go on though they lack the smallest id */
+}
+
 /* Claim: who survives alone goes on exactly when everybody else is GONE, or when it is half of two and the smaller. */
 static void test_alone(void **state)
 {
@@ -124,6 +155,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rule),
         cmocka_unit_test(test_no_two_lineages),
+        cmocka_unit_test(test_no_two_by_the_witness),
         cmocka_unit_test(test_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

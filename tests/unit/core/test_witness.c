@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Exact ties in a lineage that has a witness: the script plays the folder. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/time.h"
+#include "pair.h"
+
+static struct pair pair;
+
+static int close_pair(void **state)
+{
+    (void)state;
+    pair_close(&pair);
+    return 0;
+}
+
+static void assemble(uint32_t count, uint64_t speech)
+{
+    pair_open(&pair, count, 1, 0, 0);
+    pair.witnessed = true;
+    pair.speech = speech;
+    pair_goal(&pair, 1);
+    pair_assemble(&pair);
+    pair_goal(&pair, 3);
+}
+
+static void tell(uint32_t node, uint64_t epoch, bool named)
+{
+    pair_event(&pair, node, (struct spotnik_event){ .kind = SPOTNIK_EVENT_WITNESS, .epoch = epoch, .count = named });
+    pair_run(&pair, SPOTNIK_MS);
+}
+
+static uint64_t epoch_of(uint32_t node)
+{
+    return pair_status(&pair, node).epoch;
+}
+
+static void cut_two(uint64_t speech)
+{
+    assemble(2, speech);
+    pair_cut(&pair, 0, 1, true);
+    pair_run(&pair, pair.limits.silence_floor_ns + 2 * pair.limits.heartbeat_ns);
+}
+
+/* Claim: of two that do not hear each other both ask, whatever their ids, and neither goes on before it is answered. The one that is named goes
+ * on at once, the other parks; once they hear each other again it learns that it was left behind. */
+static void test_the_named_goes_on(void **state)
+{
+    (void)state;
+    for (uint32_t named = 0; named < 2; named++) {
+        cut_two(0);
+        for (uint32_t i = 0; i < 2; i++) {
+            assert_int_equal(pair.node[i].asked_epoch, epoch_of(i));
+            assert_int_equal(pair_status(&pair, i).size, 2);
+        }
+        uint64_t epoch = epoch_of(named);
+        tell(1 - named, epoch, false);
+        assert_true(pair_status(&pair, 1 - named).parked);
+        tell(named, epoch, true);
+        assert_int_equal(pair_status(&pair, named).size, 1);
+        pair_run(&pair, SPOTNIK_S);
+        assert_int_equal(pair_status(&pair, named).committed, 3);
+        assert_int_equal(pair_status(&pair, 1 - named).committed, 1);
+        pair_cut(&pair, 0, 1, false);
+        pair_run(&pair, 5 * SPOTNIK_S);
+        assert_int_equal(pair.node[1 - named].excluded, 1);
+        pair_close(&pair);
+    }
+}
+
+/* Claim: without an answer both park; an answer that comes late is as good. */
+static void test_late(void **state)
+{
+    (void)state;
+    cut_two(0);
+    uint64_t epoch = epoch_of(1);
+    pair_run(&pair, 5 * SPOTNIK_S);
+    assert_true(pair_status(&pair, 0).parked && pair_status(&pair, 1).parked);
+    tell(1, epoch, true);
+    pair_run(&pair, SPOTNIK_S);
+    assert_int_equal(pair_status(&pair, 1).committed, 3);
+}
+
+/* Claim: an answer of another epoch decides nothing. */
+static void test_of_another_epoch(void **state)
+{
+    (void)state;
+    cut_two(0);
+    tell(1, epoch_of(1) - 1, true);
+    tell(1, epoch_of(1) + 1, true);
+    pair_run(&pair, SPOTNIK_S);
+    assert_int_equal(pair_status(&pair, 1).committed, 1);
+}
+
+/* Claim: two against two: one member of a half is named, and its half goes on. */
+static void test_halves_of_four(void **state)
+{
+    (void)state;
+    assemble(4, 0);
+    for (uint32_t a = 0; a < 2; a++)
+        for (uint32_t b = 2; b < 4; b++)
+            pair_cut(&pair, a, b, true);
+    pair_run(&pair, SPOTNIK_S);
+    uint64_t epoch = epoch_of(3);
+    assert_true(pair.node[2].asked_epoch == epoch || pair.node[3].asked_epoch == epoch);
+    tell(3, epoch, true);
+    pair_run(&pair, 5 * SPOTNIK_S);
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(pair_status(&pair, i).committed, i < 2 ? 1 : 3);
+        assert_int_equal(pair_status(&pair, i).size, i < 2 ? 4 : 2);
+    }
+}
+
+/* Claim: a majority, and whoever survives proven deaths, ask nobody. */
+static void test_no_tie(void **state)
+{
+    (void)state;
+    assemble(3, 0);
+    pair_cut(&pair, 0, 1, true);
+    pair_cut(&pair, 0, 2, true);
+    pair_run(&pair, SPOTNIK_S);
+    assert_int_equal(pair_status(&pair, 1).committed, 3);
+    pair_goal(&pair, 5);
+    pair_kill(&pair, 1);
+    pair_run(&pair, SPOTNIK_S);
+    assert_int_equal(pair_status(&pair, 2).committed, 5);
+    assert_int_equal(pair.node[1].asked_epoch + pair.node[2].asked_epoch, 0);
+}
+
+/* Claim: a member of a version without lineages goes by the smallest id; so with one in the view a half needs that, too. */
+static void test_older_version(void **state)
+{
+    (void)state;
+    cut_two(SPOTNIK_SPEECH_LINEAGE - 1);
+    uint64_t epoch = epoch_of(0);
+    tell(1, epoch, true);
+    pair_run(&pair, SPOTNIK_S);
+    assert_int_equal(pair_status(&pair, 1).committed, 1);
+    pair_close(&pair);
+    cut_two(SPOTNIK_SPEECH_LINEAGE - 1);
+    tell(0, epoch_of(0), true);
+    pair_run(&pair, SPOTNIK_S);
+    assert_int_equal(pair_status(&pair, 0).committed, 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_named_goes_on),
+        cmocka_unit_test_teardown(test_late, close_pair),
+        cmocka_unit_test_teardown(test_of_another_epoch, close_pair),
+        cmocka_unit_test_teardown(test_halves_of_four, close_pair),
+        cmocka_unit_test_teardown(test_no_tie, close_pair),
+        cmocka_unit_test_teardown(test_older_version, close_pair),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
