@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Claim: bad input, full disks, missing files and programs that fail get a clear word, and lose nothing.
 
-    input.py SPOTNIK SIM [NAME...]
+input.py SPOTNIK SIM [NAME...]
 """
 
 import os
@@ -13,8 +13,10 @@ import lib
 
 def refused(case, *words, says, status=2):
     done = case.command(*words)
-    lib.check(done.returncode == status and says in done.stderr,
-              f"{words}: status {done.returncode}, said {done.stderr!r}, not {says!r}")
+    lib.check(
+        done.returncode == status and says in done.stderr,
+        f"{words}: status {done.returncode}, said {done.stderr!r}, not {says!r}",
+    )
 
 
 def wrong_words(case):
@@ -41,7 +43,20 @@ def two_bags(case):
     words = ["--notice", "off", "--", case.sim, "{x0}", 3, 0, 0]
     lib.check(case.command(case.jobs([0.1]), *words).returncode == 0, "the first bag")
     before = case.results()
-    refused(case, case.jobs([0.1]), "--notice", "off", "--", case.sim, "{x0}", 4, 0, 0, says='its "command" is not the same', status=1)
+    refused(
+        case,
+        case.jobs([0.1]),
+        "--notice",
+        "off",
+        "--",
+        case.sim,
+        "{x0}",
+        4,
+        0,
+        0,
+        says='its "command" is not the same',
+        status=1,
+    )
     refused(case, case.jobs([0.1, 0.3]), *words, says="holds another bag", status=1)
     lib.check(case.results() == before, "the first bag was changed")
 
@@ -49,7 +64,9 @@ def two_bags(case):
 def always_fails(case):
     """Set aside after three tries with its log; the bag goes on; retry tries again."""
     script = "echo this is $SPOTNIK_BAG_JOB; test {x0} != bad || test -e ../../mended && echo fine >result"
-    done = case.command(case.jobs(["ok1", "bad", "ok2"]), "--notice", "off", "--expect", "result", "--", "sh", "-c", script)
+    done = case.command(
+        case.jobs(["ok1", "bad", "ok2"]), "--notice", "off", "--expect", "result", "--", "sh", "-c", script
+    )
     lib.check(done.returncode == 1, f"status {done.returncode}")
     lib.check(case.names("results") == ["1", "3"] and case.names("aside") == ["2"], "the others are not done")
     lib.check((case.bag / "aside/2/log").read_text() == "this is 2\n", "the log is not there")
@@ -71,7 +88,9 @@ def no_such_program(case):
     """A machine without the program burns nobody's tries: its worker ends, the jobs stay open."""
     done = case.command(case.jobs([1, 2]), "--notice", "off", "--", "no-such-simulator", "{x0}")
     lib.check(done.returncode == 1 and "cannot be run on this machine" in done.stderr, done.stderr)
-    lib.check(case.names("aside") == [] and not any(".failed" in name for name in case.names("claims")), "a try was counted")
+    lib.check(
+        case.names("aside") == [] and not any(".failed" in name for name in case.names("claims")), "a try was counted"
+    )
 
 
 def interrupted(case):
@@ -82,9 +101,21 @@ def interrupted(case):
 
 
 def damaged_save(case):
-    """A save that is damaged, and one that does not resume, are passed over; without any the job begins anew. The result is the same."""
-    job = ["--notice", "off", "--restart", "restart.*", "--resume", f"{case.sim} {{x0}} 200 4000 20 {{restart}}", "--",
-           case.sim, "{x0}", 200, 4000, 20]
+    """Saves that are damaged or empty are passed over; without any the job begins anew. The result is the same."""
+    job = [
+        "--notice",
+        "off",
+        "--restart",
+        "restart.*",
+        "--resume",
+        f"{case.sim} {{x0}} 200 4000 20 {{restart}}",
+        "--",
+        case.sim,
+        "{x0}",
+        200,
+        4000,
+        20,
+    ]
     calm = case.dir / "calm.bag"
     lib.check(case.command(case.jobs([0.3]), "--folder", calm, *job).returncode == 0, "the undisturbed run")
     worker = case.start(case.dir / "jobs.csv", *job)
@@ -97,21 +128,41 @@ def damaged_save(case):
     older = next((case.bag / "saves" / saves[-2]).iterdir())
     older.unlink()
     done = case.command("join", case.bag, "--notice", "off")
-    lib.check(done.returncode == 0 and "it is damaged" in done.stderr and "starts from the beginning" in done.stderr, done.stderr)
+    lib.check(
+        done.returncode == 0 and "it is damaged" in done.stderr and "starts from the beginning" in done.stderr,
+        done.stderr,
+    )
     lib.check(case.results() == case.results(calm), "the result differs")
 
 
 def asked(case):
-    """At SIGTERM the program is asked for a restart file, which is saved; the next worker goes on from that very step, at once."""
-    job = ["--notice", "off", "--ask", "USR1", "--restart", "restart.*", "--resume", f"{case.sim} {{x0}} 600 4000 0 {{restart}}", "--",
-           case.sim, "{x0}", 600, 4000, 0]
+    """At SIGTERM the program is asked for a restart file, which is saved; the next worker goes on from it at once."""
+    job = [
+        "--notice",
+        "off",
+        "--ask",
+        "USR1",
+        "--restart",
+        "restart.*",
+        "--resume",
+        f"{case.sim} {{x0}} 600 4000 0 {{restart}}",
+        "--",
+        case.sim,
+        "{x0}",
+        600,
+        4000,
+        0,
+    ]
     calm = case.dir / "calm.bag"
     lib.check(case.command(case.jobs([0.3]), "--folder", calm, *job).returncode == 0, "the undisturbed run")
     worker = case.start(case.dir / "jobs.csv", *job, host="one", stale_ms=4000)
     lib.wait_for("the job runs", lambda: case.names("logs"))
     worker.terminate()
     lib.check(worker.wait(lib.PATIENCE_S) == 75, "SIGTERM: not 75")
-    lib.check("1@1.returned" in case.names("claims") and len(case.names("saves")) == 1, f"{case.names('claims')} {case.names('saves')}")
+    lib.check(
+        "1@1.returned" in case.names("claims") and len(case.names("saves")) == 1,
+        f"{case.names('claims')} {case.names('saves')}",
+    )
     done = case.command("join", case.bag, "--notice", "off")
     lib.check(done.returncode == 0 and "goes on from restart." in done.stderr, done.stderr)
     lib.check(case.results() == case.results(calm), "the result differs")
@@ -120,7 +171,9 @@ def asked(case):
 def noticed(case):
     """At a notice jobs are given back, and none is taken; when the machine stays after all, the worker goes on."""
     flag = case.dir / "going"
-    worker = case.start(case.jobs([0.3]), "--notice", f"file:{flag}", "--grace", "2s", "--", case.sim, "{x0}", 400, 4000, 0)
+    worker = case.start(
+        case.jobs([0.3]), "--notice", f"file:{flag}", "--grace", "2s", "--", case.sim, "{x0}", 400, 4000, 0
+    )
     lib.wait_for("the job runs", lambda: case.names("logs"))
     flag.write_text("+120 for maintenance")
     lib.wait_for("the job is given back", lambda: "1@1.returned" in case.names("claims"))
@@ -130,12 +183,24 @@ def noticed(case):
 
 
 def inputs_and_words(case):
-    """Inputs are copied into the bag, linked where the job runs, and no part of the result; values reach the program as they are."""
+    """Inputs are linked where the job runs, and no part of the result; values reach the program as they are."""
     (case.dir / "in.txt").write_text("hello")
     (case.dir / "jobs.csv").write_text('job,word\nfirst,"$(touch x); it\'s {{a}} ""b"""\n')
-    done = case.command("jobs.csv", "--input", "in.txt", "--notice", "off", "--", "sh", "-c", 'cat in.txt >result; printf %s "$1" >>result', "sh", "{word}")
+    done = case.command(
+        "jobs.csv",
+        "--input",
+        "in.txt",
+        "--notice",
+        "off",
+        "--",
+        "sh",
+        "-c",
+        'cat in.txt >result; printf %s "$1" >>result',
+        "sh",
+        "{word}",
+    )
     lib.check(done.returncode == 0, done.stderr)
-    lib.check((case.bag / "results/first/result").read_text() == "hello$(touch x); it's {{a}} \"b\"", "the word")
+    lib.check((case.bag / "results/first/result").read_text() == 'hello$(touch x); it\'s {{a}} "b"', "the word")
     lib.check(sorted(os.listdir(case.bag / "results/first")) == ["result", "spotnik.json"], "what is in the result")
 
 
@@ -156,8 +221,16 @@ def added_and_dropped(case):
 def nobody_left(case):
     """What a worker has started dies with it, also what the program has started itself."""
     worker = case.start(case.jobs([1]), "--notice", "off", "--", "sh", "-c", "sleep 1000 & echo $! >pid; wait")
-    pid = int(lib.wait_for("the program runs", lambda: next((text for path in (case.bag / "work").glob("*/pid") if (text := path.read_text())), None)
-                           if case.bag.exists() else None))
+    pid = int(
+        lib.wait_for(
+            "the program runs",
+            lambda: (
+                next((text for path in (case.bag / "work").glob("*/pid") if (text := path.read_text())), None)
+                if case.bag.exists()
+                else None
+            ),
+        )
+    )
     worker.send_signal(signal.SIGKILL)
     worker.wait()
 
@@ -186,13 +259,34 @@ echo $? $(ls bag/results) $(ls bag/claims | grep -c failed)
 """
     case.jobs([1, 2])
     (case.dir / "disk").mkdir()
-    done = subprocess.run(["unshare", "-rm", "sh", "-c", script, "sh", case.dir / "disk", case.spotnik], text=True, check=False,
-                          capture_output=True, env=case.environment(), timeout=lib.PATIENCE_S)
+    done = subprocess.run(
+        ["unshare", "-rm", "sh", "-c", script, "sh", case.dir / "disk", case.spotnik],
+        text=True,
+        check=False,
+        capture_output=True,
+        env=case.environment(),
+        timeout=lib.PATIENCE_S,
+    )
     if done.returncode == 77:
         return "left out: nothing can be mounted here"
     lib.check(done.stdout == "0 1 2 0\n", f"{done.stdout} {done.stderr} {(case.dir / 'said').read_text()}")
     return None
 
 
-lib.run([wrong_words, two_bags, always_fails, expected_file, no_such_program, interrupted, damaged_save, asked, noticed,
-         inputs_and_words, added_and_dropped, nobody_left, full_disk])
+lib.run(
+    [
+        wrong_words,
+        two_bags,
+        always_fails,
+        expected_file,
+        no_such_program,
+        interrupted,
+        damaged_save,
+        asked,
+        noticed,
+        inputs_and_words,
+        added_and_dropped,
+        nobody_left,
+        full_disk,
+    ]
+)

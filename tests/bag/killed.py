@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claim: whatever is killed, stopped, sent home or out of reach, each job is done once, and its result is that of an undisturbed run, bit by bit.
+"""Claim: whatever is killed, stopped, sent home or out of reach, each job is done once, and its result is that of an
+undisturbed run, bit by bit.
 
     killed.py SPOTNIK SIM [seed]
 """
@@ -18,8 +19,23 @@ ENDS = ("done", "returned", "failed", "lost", "late")
 
 def terms(case, *more):
     resume = f"{case.sim} {{x0}} {STEPS} {PAUSE_US} {EVERY} {{restart}}"
-    return ["--notice", "off", "--restart", "restart.[0-9]*", "--expect", "result", "--resume", resume, *more, "--",
-            case.sim, "{x0}", STEPS, PAUSE_US, EVERY]
+    return [
+        "--notice",
+        "off",
+        "--restart",
+        "restart.[0-9]*",
+        "--expect",
+        "result",
+        "--resume",
+        resume,
+        *more,
+        "--",
+        case.sim,
+        "{x0}",
+        STEPS,
+        PAUSE_US,
+        EVERY,
+    ]
 
 
 def undisturbed(case):
@@ -41,8 +57,11 @@ class Storm:
 
     def begin(self, host):
         # Half of them come with the jobs and the command, as an array of a scheduler does; the others join.
-        words = [self.case.dir / "jobs.csv", "-n", 2, "--grace", "5s", *terms(self.case)] if host % 2 == 0 \
-            or not (self.case.bag / "bag.json").exists() else ["join", self.case.bag, "-n", 2, "--notice", "off"]
+        words = (
+            [self.case.dir / "jobs.csv", "-n", 2, "--grace", "5s", *terms(self.case)]
+            if host % 2 == 0 or not (self.case.bag / "bag.json").exists()
+            else ["join", self.case.bag, "-n", 2, "--notice", "off"]
+        )
         self.live[host] = self.case.start(*words, host=f"machine{host}")
 
     def refill(self):
@@ -88,8 +107,10 @@ class Storm:
         held = lib.wait_for("a worker holds a job", lambda: self.held(worker.pid) or self.done())
         worker.send_signal(signal.SIGSTOP)
         heirs = [f"{job}@{int(attempt) + 1}" for job, attempt in (claim.split("@") for claim in held or [])]
-        lib.wait_for("others take what a stopped worker held, or the bag is done",
-                     lambda: self.done() or any(heir in self.case.names("claims") for heir in heirs))
+        lib.wait_for(
+            "others take what a stopped worker held, or the bag is done",
+            lambda: self.done() or any(heir in self.case.names("claims") for heir in heirs),
+        )
         worker.send_signal(signal.SIGCONT)
         self.told.append("stop")
 
@@ -129,13 +150,13 @@ def killed(case):
     actions = [storm.kill, storm.term, storm.stop, storm.kill, storm.away, storm.kill_all, storm.kill, storm.term]
     for action in actions:
         seen = storm.happened()
-        lib.wait_for("something goes on", lambda: storm.done() or abs(storm.happened() - seen) >= 4)
+        lib.wait_for("something goes on", lambda seen=seen: storm.done() or abs(storm.happened() - seen) >= 4)
         if storm.done():
             break
         action()
     lib.wait_for("the bag is done", lambda: storm.refill() or storm.done())
     for worker in storm.live.values():
-        lib.wait_for("workers end when all is done", lambda: worker.poll() is not None)
+        lib.wait_for("workers end when all is done", lambda worker=worker: worker.poll() is not None)
         lib.check(worker.returncode == 0, f"a worker ended with {worker.returncode}")
     results, report = case.results(), case.report()
     lib.check(sorted(results) == sorted(calm), "the jobs that are done are not all jobs")
@@ -148,8 +169,10 @@ def killed(case):
     lib.check(len(storm.told) >= 4, f"too little happened: {storm.told}")
     lib.check(report["lost"] > 0, "nobody was lost")
     share = 100 * report["recomputed_s"] / report["useful_s"]
-    return (f"seed {seed}: {', '.join(storm.told)}; {report['attempts']} attempts, {report['lost']} lost, "
-            f"{report['returned']} given back, {report['late']} late; {share:.1f} % recomputed")
+    return (
+        f"seed {seed}: {', '.join(storm.told)}; {report['attempts']} attempts, {report['lost']} lost, "
+        f"{report['returned']} given back, {report['late']} late; {share:.1f} % recomputed"
+    )
 
 
 lib.run([killed])

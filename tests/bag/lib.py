@@ -47,14 +47,24 @@ class Case:
 
     def command(self, *words):
         """Run to the end."""
-        return subprocess.run([self.spotnik, "bag", *map(str, words)], env=self.environment(), text=True,
-                              capture_output=True, timeout=PATIENCE_S, cwd=self.dir)
+        return subprocess.run(
+            [self.spotnik, "bag", *map(str, words)],
+            env=self.environment(),
+            text=True,
+            capture_output=True,
+            timeout=PATIENCE_S,
+            cwd=self.dir,
+        )
 
     def start(self, *words, host=None, stale_ms=1000):
-        log = open(self.dir / f"worker-{len(self.workers)}.log", "w")
-        worker = subprocess.Popen([self.spotnik, "bag", *map(str, words)], env=self.environment(host, stale_ms),
-                                  stderr=log, stdout=log, cwd=self.dir)
-        log.close()
+        with open(self.dir / f"worker-{len(self.workers)}.log", "w") as log:
+            worker = subprocess.Popen(
+                [self.spotnik, "bag", *map(str, words)],
+                env=self.environment(host, stale_ms),
+                stderr=log,
+                stdout=log,
+                cwd=self.dir,
+            )
         self.workers.append(worker)
         return worker
 
