@@ -238,7 +238,7 @@ int spotnik_engine_step_begin(struct spotnik_engine *engine, spotnik_step *ret_s
 /* Between begin and commit? */
 static int step_check(struct spotnik_engine *engine)
 {
-    if (!spotnik_owns(engine)) /* before memory is had for a bucket: that needs a descriptor, too */
+    if (engine->revoked)
         return trouble(engine);
     if (engine->begun && engine->handed_out && !engine->sealed)
         return 0;

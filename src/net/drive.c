@@ -275,10 +275,24 @@ static bool is_timeless(enum spotnik_event_kind kind)
     return (kind >= SPOTNIK_EVENT_STEP_BEGIN && kind <= SPOTNIK_EVENT_BUCKET_START) || kind == SPOTNIK_EVENT_RESULT;
 }
 
+/* It came through memory that stays ours, whatever becomes of our descriptors, and concerns a step whose seal was looked at. A look takes as long as a
+ * small bucket; before each commit there is one, or has just been. */
+static bool is_of_memory(enum spotnik_event_kind kind)
+{
+    return kind == SPOTNIK_EVENT_FLAT_DONE || kind == SPOTNIK_EVENT_DEAL;
+}
+
+static bool may_drive(struct spotnik_engine *engine, enum spotnik_event_kind kind)
+{
+    if (kind == SPOTNIK_EVENT_STEP_SEAL)
+        return spotnik_owns_lately(engine);
+    return is_timeless(kind) || is_of_memory(kind) ? !engine->revoked : spotnik_owns(engine);
+}
+
 void spotnik_engine_drive(struct spotnik_engine *engine, struct spotnik_event *event)
 {
     SPOTNIK_ASSERT(!engine->driving);
-    if (!is_timeless(event->kind) && !spotnik_owns(engine))
+    if (!may_drive(engine, event->kind))
         return;
     engine->driving = true;
     event->now_ns = is_timeless(event->kind) ? 0 : spotnik_clock_ns();

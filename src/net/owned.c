@@ -10,7 +10,7 @@
 static void *memory_place(struct spotnik_engine *engine, size_t bytes)
 {
     spotnik_engine_lock(engine);
-    void *memory = spotnik_segment_reserve(&engine->share->segment, bytes);
+    void *memory = spotnik_owns(engine) ? spotnik_segment_reserve(&engine->share->segment, bytes) : NULL;
     spotnik_engine_unlock(engine);
     return memory;
 }

@@ -3,8 +3,11 @@
  * read the end of this member, and this member reads, from whatever file has taken the number of a link, the end of all the others. So
  * the file behind our listener is looked at before every event that may decide or commit. When it is another one, this member is over: it
  * touches no descriptor any more, and every call says why. */
+#include "base/time.h"
 #include "net/share.h"
 #include "net/state.h"
+
+#define LATELY_NS (100 * SPOTNIK_US)
 
 void spotnik_owns_note(struct spotnik_engine *engine)
 {
@@ -24,7 +27,14 @@ void spotnik_owns_lost(struct spotnik_engine *engine)
 
 bool spotnik_owns(struct spotnik_engine *engine)
 {
+    engine->looked_ns = spotnik_clock_ns();
     if (!engine->revoked && spotnik_socket_inode(engine->listener.fd) != engine->listener_inode)
         spotnik_owns_lost(engine);
     return !engine->revoked;
+}
+
+bool spotnik_owns_lately(struct spotnik_engine *engine)
+{
+    bool lately = spotnik_time_since(spotnik_clock_ns(), engine->looked_ns) < LATELY_NS;
+    return lately ? !engine->revoked : spotnik_owns(engine);
 }

@@ -83,7 +83,7 @@ struct spotnik_sharer *spotnik_share_find(const struct spotnik_share *share, str
 size_t spotnik_area_result_room(const struct spotnik_share *share, const struct spotnik_flat_order *order, size_t bytes);
 /* Put the bucket's areas into *order. False: something is missing that takes time to get, spotnik_area_get() does that. A small bucket always
  * has what it needs, or NULL where there is no memory at all. */
-bool spotnik_area_find(struct spotnik_share *share, uint32_t bucket, struct spotnik_flat_order *order);
+bool spotnik_area_find(struct spotnik_engine *engine, uint32_t bucket, struct spotnik_flat_order *order);
 /* Caller's thread. Gives up the lock meanwhile: what was ordered may be another thing afterwards, or nothing. 0 or SPOTNIK_ERR_MEMORY. */
 int spotnik_area_get(struct spotnik_engine *engine, uint32_t bucket);
 

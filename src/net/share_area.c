@@ -51,36 +51,37 @@ static bool is_met(const struct need *need)
     return *need->at != NULL && *need->have >= need->bytes;
 }
 
-/* A page or a few: at once. */
-static uint8_t *small_get(struct spotnik_share *share, const struct need *need)
+/* A page or a few: at once. Memory is had through a descriptor, which must still be ours: else somebody's file would grow. */
+static uint8_t *small_get(struct spotnik_engine *engine, const struct need *need)
 {
     if (!is_met(need)) {
-        *need->at = spotnik_segment_take(&share->segment, need->bytes);
+        *need->at = spotnik_owns(engine) ? spotnik_segment_take(&engine->share->segment, need->bytes) : NULL;
         *need->have = *need->at != NULL ? need->bytes : 0;
     }
     return *need->at;
 }
 
-static void small_find(struct spotnik_share *share, uint32_t number, struct spotnik_flat_order *order)
+static void small_find(struct spotnik_engine *engine, uint32_t number, struct spotnik_flat_order *order)
 {
-    struct spotnik_share_areas *areas = &share->areas[number];
+    struct spotnik_share_areas *areas = &engine->share->areas[number];
     unsigned parity = order->step & 1;
     size_t bytes = bytes_of(order);
-    order->input_area = small_get(share, &(struct need){ &areas->small[parity], &areas->small_bytes[parity], bytes });
+    order->input_area = small_get(engine, &(struct need){ &areas->small[parity], &areas->small_bytes[parity], bytes });
     if (order->part != SPOTNIK_FLAT_HOLDER)
         return;
-    order->whole_area = small_get(share, &(struct need){ &areas->whole[parity], &areas->whole_bytes[parity], bytes });
+    order->whole_area = small_get(engine, &(struct need){ &areas->whole[parity], &areas->whole_bytes[parity], bytes });
     order->out = order->whole_area;
     if (order->whole_area == NULL)
         order->input_area = NULL;
 }
 
-bool spotnik_area_find(struct spotnik_share *share, uint32_t number, struct spotnik_flat_order *order)
+bool spotnik_area_find(struct spotnik_engine *engine, uint32_t number, struct spotnik_flat_order *order)
 {
+    struct spotnik_share *share = engine->share;
     const struct spotnik_share_areas *areas = &share->areas[number];
     struct need need[NEEDS_MAX];
     if (spotnik_flat_is_small(&share->flat, bytes_of(order))) {
-        small_find(share, number, order);
+        small_find(engine, number, order);
         return true;
     }
     uint32_t count = needs_of(share, number, order, need);
@@ -99,7 +100,7 @@ bool spotnik_area_find(struct spotnik_share *share, uint32_t number, struct spot
 static int need_meet(struct spotnik_engine *engine, const struct need *need)
 {
     struct spotnik_segment *segment = &engine->share->segment;
-    uint8_t *area = spotnik_segment_reserve(segment, need->bytes);
+    uint8_t *area = spotnik_owns(engine) ? spotnik_segment_reserve(segment, need->bytes) : NULL;
     if (area == NULL)
         return SPOTNIK_ERR_MEMORY;
     spotnik_engine_unlock(engine);

@@ -126,7 +126,7 @@ static void order_start(struct spotnik_engine *engine, uint32_t number, struct s
     struct spotnik_share *share = engine->share;
     struct spotnik_bucket_memory *bucket = &engine->bucket[number];
     bucket->spread[order->step & 1] = NULL; /* what a view before had there is not of this one */
-    if (!spotnik_area_find(share, number, order)) {
+    if (!spotnik_area_find(engine, number, order)) {
         share->wanted[number] = *order;
         share->wanted_count += !share->is_wanted[number];
         share->is_wanted[number] = true;

@@ -246,6 +246,7 @@ struct spotnik_engine {
     struct spotnik_engine_config config;
     pthread_mutex_t queue, lock; /* the lock, and the queue before it (lock.c) */
     uint32_t queued;             /* atomic: somebody stands in the queue */
+    uint64_t looked_ns;          /* when our descriptors were looked at last */
     pthread_cond_t tie_asked;
     struct spotnik_tie tie;      /* the last that the core has put to the witness, */
     bool tied, tie_closed;       /* and whether it waits for an answer; nobody gives any more */
@@ -553,6 +554,7 @@ bool spotnik_watch_is_narrow(const struct spotnik_engine *engine, const struct s
 void spotnik_owns_note(struct spotnik_engine *engine);
 void spotnik_owns_lost(struct spotnik_engine *engine);
 bool spotnik_owns(struct spotnik_engine *engine); /* false: we are over */
+bool spotnik_owns_lately(struct spotnik_engine *engine); /* the same, by a look that is a tenth of a millisecond old at most */
 
 /* owned.c */
 void spotnik_owned_release(struct spotnik_engine *engine);
