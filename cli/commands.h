@@ -20,6 +20,7 @@ int spotnik_cmd_notice(int argc, char **argv);
 int spotnik_cmd_mock_imds(int argc, char **argv);
 int spotnik_cmd_slurm(int argc, char **argv);
 int spotnik_cmd_doctor(int argc, char **argv);
+int spotnik_cmd_bag(int argc, char **argv);
 int spotnik_cmd_fleet(int argc, char **argv);
 int spotnik_cmd_backtest(int argc, char **argv);
 

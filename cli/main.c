@@ -24,6 +24,7 @@ static const struct {
     {"slurm", "submit a job whose elements come and go", spotnik_cmd_slurm},
     {"doctor", "is everything ready, here and between two hosts?", spotnik_cmd_doctor},
     {"fleet", "keep as many machines as the plan wants", spotnik_cmd_fleet},
+    {"bag", "run many simulations, any program, each done once", spotnik_cmd_bag},
     {"plan", "what to rent: machines, how many, which batch", spotnik_cmd_plan},
     {"prices", "get today's prices for the planner", spotnik_cmd_prices},
     {"profile", "measure a job for the planner", spotnik_cmd_profile},

@@ -17,7 +17,7 @@ layers="base reduce ring ledger member step sync batch core wire shm net state e
 pure="ring ledger member step sync batch core wire"
 pure_headers="limits.h stdalign.h stdbool.h stddef.h stdint.h string.h"
 
-files=$(find src include notice cli planner sim tests bench examples -name '*.[ch]' 2>/dev/null | sort)
+files=$(find src include bag notice cli planner sim tests bench examples -name '*.[ch]' 2>/dev/null | sort)
 # shellcheck disable=SC2086
 awk -v layers="$layers" -v pure="$pure" -v pure_headers="$pure_headers" '
     function breach(what) { print FILENAME ": " what; breaches++ }

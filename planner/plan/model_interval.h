@@ -28,6 +28,7 @@ struct spotnik_interval_terms {
     const void *context;
     bool conditional; /* P(loss) given survival so far (right) or not (the authors' code) */
     bool exact_loss;  /* expected work lost from the curve (right) or half the interval (the authors' code) */
+    bool replaced_by_fresh; /* the job begins on a machine of start_age_s, but one that replaces it is new; else of that age, too */
 };
 
 #define SPOTNIK_INTERVALS_MAX 4096

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening regular files. See file.h. */
+/* Opening regular files, and putting whole ones into place. See file.h. */
 #include "base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -40,4 +42,76 @@ int spotnik_file_open(const char *path)
 const char *spotnik_file_why(int error)
 {
     return error == -EINVAL ? "it is no regular file" : strerror(-error);
+}
+
+/* ---- putting ---- */
+
+static int write_all(int fd, const char *text, size_t size)
+{
+    while (size > 0) {
+        ssize_t wrote = write(fd, text, size);
+        if (wrote < 0 && errno == EINTR)
+            continue;
+        if (wrote < 0)
+            return -errno;
+        text += wrote;
+        size -= (size_t)wrote;
+    }
+    return 0;
+}
+
+/* Never through a file that somebody else has put there. What is left of one that we were killed over goes. */
+static int temporary_open(const char *path)
+{
+    static const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    int fd = open(path, flags, 0644);
+    if (fd < 0 && errno == EEXIST && unlink(path) == 0)
+        fd = open(path, flags, 0644);
+    return fd;
+}
+
+/* A full disk shows here, before the rename could put half a record in place. Nothing is synced: callers
+ * outlive a file that power loss has torn. */
+static int temporary_write(const char *path, const char *text, size_t size)
+{
+    int fd = temporary_open(path);
+    if (fd < 0)
+        return -errno;
+    int rc = write_all(fd, text, size);
+    if (close(fd) != 0 && rc == 0)
+        rc = -errno;
+    return rc;
+}
+
+/* The name is ours although link() found it taken: a file server that answers twice says so of our own link. */
+static bool is_linked(const char *temporary)
+{
+    struct stat facts;
+    return stat(temporary, &facts) == 0 && facts.st_nlink > 1;
+}
+
+/* link() makes the name and finds it taken in one step, on network file systems too. */
+static int exclusive_put(const char *temporary, const char *path)
+{
+    if (link(temporary, path) == 0)
+        return 0;
+    int error = errno;
+    return error == EEXIST && is_linked(temporary) ? 0 : -error;
+}
+
+int spotnik_file_put(const char *directory, const char *name, uint64_t writer, const void *bytes, size_t size,
+                     bool exclusive)
+{
+    char temporary[PATH_MAX], path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    snprintf(temporary, sizeof temporary, "%s/.%s.%016llx%s", directory, name, (unsigned long long)writer,
+             exclusive ? ".x" : "");
+    int rc = temporary_write(temporary, bytes, size);
+    if (rc == 0 && exclusive)
+        rc = exclusive_put(temporary, path);
+    else if (rc == 0 && rename(temporary, path) != 0)
+        rc = -errno;
+    if (rc != 0 || exclusive)
+        unlink(temporary);
+    return rc;
 }

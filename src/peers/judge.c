@@ -71,7 +71,7 @@ static const char *silence_text(const struct spotnik_sighting *entry, const stru
 }
 
 static enum spotnik_peers_verdict judge_silent(const struct spotnik_sighting *entry, const struct spotnik_question *question,
-                                         enum spotnik_life life, uint64_t stale_ns, struct wording why,
+                                         enum spotnik_liveness life, uint64_t stale_ns, struct wording why,
                                          uint64_t *ret_hope_ns)
 {
     char text[300];
@@ -93,7 +93,7 @@ enum spotnik_peers_verdict spotnik_peers_judge(const struct spotnik_sighting *en
     wording.text[0] = '\0';
     if (entry->reading != SPOTNIK_READING_RECORD)
         return by_time(entry, reading_text(entry), times->stale_ns, wording, ret_hope_ns);
-    enum spotnik_life life = spotnik_process_life(&entry->record.process);
+    enum spotnik_liveness life = spotnik_process_life(&entry->record.process);
     if (life == SPOTNIK_LIFE_ENDED || spotnik_peers_was_here(&entry->record))
         return SPOTNIK_PEERS_VERDICT_ENDED;
     if (entry->record.standing == SPOTNIK_STANDING_SEEKING)

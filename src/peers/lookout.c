@@ -10,6 +10,7 @@
 
 #include "base/time.h"
 #include "peers/inside.h"
+#include "peers/still.h"
 
 uint64_t spotnik_genesis_parse(const char *name)
 {
@@ -132,8 +133,7 @@ static void read_again(struct spotnik_sighting *entry, const struct spotnik_cred
     bool known = entry->reading != SPOTNIK_READING_ABSENT;
     entry->reading =
         spotnik_record_read(self, directory, entry->name, &entry->record, &entry->print, &entry->error);
-    bool same = known && entry->print != 0 && entry->print == before;
-    entry->unchanged_ns = same ? spotnik_time_add(entry->unchanged_ns, spent_ns) : 0;
+    entry->unchanged_ns = spotnik_still_unchanged_ns(entry->unchanged_ns, known, before, entry->print, spent_ns);
 }
 
 static void contents_read(struct spotnik_lookout *watch, const struct spotnik_credentials *self, const char *directory,
@@ -157,14 +157,13 @@ static void contents_read(struct spotnik_lookout *watch, const struct spotnik_cr
 int spotnik_lookout_look(struct spotnik_lookout *watch, const struct spotnik_credentials *self, const char *directory,
                        uint64_t gap_max_ns)
 {
-    uint64_t now_ns = spotnik_peers_clock_ns(), spent_ns = 0;
+    uint64_t now_ns = spotnik_peers_clock_ns();
     int rc = names_read(watch, directory);
     if (rc != 0) {
         watch->looked_ns = 0;
         return rc;
     }
-    if (watch->looked_ns != 0)
-        spent_ns = spotnik_time_min(spotnik_time_since(now_ns, watch->looked_ns), gap_max_ns);
+    uint64_t spent_ns = spotnik_still_spent_ns(watch->looked_ns, now_ns, gap_max_ns);
     contents_read(watch, self, directory, spent_ns);
     watch->watched_ns = spotnik_time_add(watch->watched_ns, spent_ns);
     watch->looked_ns = now_ns;

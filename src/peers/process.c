@@ -86,7 +86,7 @@ void spotnik_process_self(struct spotnik_process *ret)
     ret->start = facts.start;
 }
 
-enum spotnik_life spotnik_process_life(const struct spotnik_process *process)
+enum spotnik_liveness spotnik_process_life(const struct spotnik_process *process)
 {
     struct facts facts;
     if (process->boot == 0 || process->space == 0 || process->pid == 0 || process->boot != boot_number()

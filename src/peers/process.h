@@ -12,7 +12,7 @@ struct spotnik_process {
     uint64_t space; /* the namespaces in which the two numbers mean something */
 };
 
-enum spotnik_life {
+enum spotnik_liveness {
     SPOTNIK_LIFE_UNKNOWN, /* another kernel, another namespace, or the kernel does not say */
     SPOTNIK_LIFE_ALIVE,
     SPOTNIK_LIFE_ENDED,
@@ -21,6 +21,6 @@ enum spotnik_life {
 void spotnik_process_self(struct spotnik_process *ret);
 
 /* ENDED is a proof, ALIVE is one as well. EPERM proves that a process of that number exists, nothing else. */
-enum spotnik_life spotnik_process_life(const struct spotnik_process *process);
+enum spotnik_liveness spotnik_process_life(const struct spotnik_process *process);
 
 #endif

@@ -152,58 +152,12 @@ enum spotnik_reading spotnik_record_parse(const struct spotnik_credentials *self
 
 /* ---- files ---- */
 
-static int write_all(int fd, const char *text, size_t size)
-{
-    while (size > 0) {
-        ssize_t wrote = write(fd, text, size);
-        if (wrote < 0 && errno == EINTR)
-            continue;
-        if (wrote < 0)
-            return -errno;
-        text += wrote;
-        size -= (size_t)wrote;
-    }
-    return 0;
-}
-
-/* Never through a file that somebody else has put there. What is left of one that we were killed over goes. */
-static int temporary_open(const char *path)
-{
-    static const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-    int fd = open(path, flags, 0644);
-    if (fd < 0 && errno == EEXIST && unlink(path) == 0)
-        fd = open(path, flags, 0644);
-    return fd;
-}
-
-/* A full disk shows here, before the rename could put half a record in place. What power loss tears is waited for (judge.c), so
- * nothing is synced: that would take longer than all the rest of a founding. */
-static int temporary_write(const char *path, const char *text, size_t size)
-{
-    int fd = temporary_open(path);
-    if (fd < 0)
-        return -errno;
-    int rc = write_all(fd, text, size);
-    if (close(fd) != 0 && rc == 0)
-        rc = -errno;
-    return rc;
-}
-
 int spotnik_record_write(const struct spotnik_credentials *self, const struct spotnik_record *record,
                          const char *directory, const char *name, bool exclusive)
 {
-    char text[SPOTNIK_RECORD_BYTES], temporary[PATH_MAX], path[PATH_MAX];
+    char text[SPOTNIK_RECORD_BYTES];
     size_t size = spotnik_record_format(self, record, text);
-    snprintf(path, sizeof path, "%s/%s", directory, name);
-    snprintf(temporary, sizeof temporary, "%s/.%s.%016llx%s", directory, name,
-             (unsigned long long)self->self.id.low, exclusive ? ".x" : "");
-    int rc = size > 0 ? temporary_write(temporary, text, size) : -EIO;
-    /* link() makes the name and finds it taken in one step, on network file systems too. */
-    if (rc == 0 && (exclusive ? link(temporary, path) : rename(temporary, path)) != 0)
-        rc = -errno;
-    if (rc != 0 || exclusive)
-        unlink(temporary);
-    return rc;
+    return size > 0 ? spotnik_file_put(directory, name, self->self.id.low, text, size, exclusive) : -EIO;
 }
 
 /* Of the bytes alone where they hold a counter; else every new file counts as written anew. */

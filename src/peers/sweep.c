@@ -30,7 +30,7 @@ static bool is_old(const struct broom *broom, const struct stat *facts, uint64_t
 static bool is_gone(const struct broom *broom, const struct spotnik_record *record, const struct stat *facts)
 {
     struct spotnik_answer answer;
-    enum spotnik_life life = spotnik_process_life(&record->process);
+    enum spotnik_liveness life = spotnik_process_life(&record->process);
     if (spotnik_id_equal(record->member.id, broom->founder))
         return false;
     if (life != SPOTNIK_LIFE_UNKNOWN)

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Saves. See saves.h. */
+#include "bag/saves.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+
+/* ---- in the directory of the program ---- */
+
+static uint64_t changed_ns(const struct stat *facts)
+{
+    return (uint64_t)facts->st_mtim.tv_sec * 1000000000u + (uint64_t)facts->st_mtim.tv_nsec;
+}
+
+/* Of two that were changed at the same time, the one whose name has the higher number. */
+static bool is_newer(const struct stat *facts, const char *name, const struct bag_restart *than)
+{
+    if (than->file[0] == '\0' || changed_ns(facts) != than->changed_ns)
+        return than->file[0] == '\0' || changed_ns(facts) > than->changed_ns;
+    return strverscmp(name, than->file) > 0;
+}
+
+static void newest_find(const char *directory, const char *pattern, struct bag_restart *ret)
+{
+    char path[PATH_MAX];
+    struct stat facts;
+    DIR *list = opendir(directory);
+    memset(ret, 0, sizeof *ret);
+    for (const struct dirent *at; list != NULL && (at = readdir(list)) != NULL;) {
+        if (fnmatch(pattern, at->d_name, FNM_PERIOD) != 0)
+            continue;
+        bag_join(path, directory, at->d_name);
+        if (lstat(path, &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_size == 0
+            || !is_newer(&facts, at->d_name, ret))
+            continue;
+        snprintf(ret->file, sizeof ret->file, "%s", at->d_name);
+        ret->inode = facts.st_ino;
+        ret->size = (uint64_t)facts.st_size;
+        ret->changed_ns = changed_ns(&facts);
+    }
+    if (list != NULL)
+        closedir(list);
+}
+
+bool bag_restart_same(const struct bag_restart *a, const struct bag_restart *b)
+{
+    return strcmp(a->file, b->file) == 0 && a->inode == b->inode && a->size == b->size
+           && a->changed_ns == b->changed_ns;
+}
+
+/* The kernel gives no lease for reading on a file that is open for writing. Network file systems do not say; then the looks alone count. */
+static bool is_being_written(const char *directory, const char *file)
+{
+    char path[PATH_MAX];
+    bag_join(path, directory, file);
+    int fd = spotnik_file_open(path);
+    if (fd < 0)
+        return true;
+    bool refused = fcntl(fd, F_SETLEASE, F_RDLCK) != 0 && errno == EAGAIN;
+    if (!refused)
+        fcntl(fd, F_SETLEASE, F_UNLCK);
+    close(fd);
+    return refused;
+}
+
+void bag_restart_look(const char *directory, const char *pattern, uint64_t work_ms, struct bag_restart *restart)
+{
+    struct bag_restart now;
+    newest_find(directory, pattern, &now);
+    if (!bag_restart_same(&now, restart)) {
+        now.work_ms = work_ms;
+        *restart = now;
+    } else if (!restart->is_whole && now.file[0] != '\0') {
+        restart->is_whole = !is_being_written(directory, now.file);
+    }
+}
+
+void bag_restart_settle(const char *directory, const char *pattern, uint64_t work_ms, struct bag_restart *restart)
+{
+    bag_restart_look(directory, pattern, work_ms, restart);
+    restart->is_whole = restart->file[0] != '\0' && !is_being_written(directory, restart->file);
+}
+
+/* ---- in the bag ---- */
+
+static bool save_parse(const struct bag_job *job, const char *name, struct bag_save *ret)
+{
+    size_t length = strlen(job->name);
+    int end = 0;
+    memset(ret, 0, sizeof *ret);
+    if (strncmp(name, job->name, length) != 0 || name[length] != '@'
+        || sscanf(name + length, "@%" SCNu32 ".%" SCNu32 ".%" SCNu64 ".%16" SCNx64 "%n", &ret->attempt,
+                  &ret->sequence, &ret->work_ms, &ret->hash, &end)
+               != 4
+        || name[length + (size_t)end] != '\0')
+        return false;
+    snprintf(ret->name, sizeof ret->name, "%s", name);
+    return true;
+}
+
+static int save_compare(const struct bag_save *a, const struct bag_save *b)
+{
+    if (a->attempt != b->attempt)
+        return a->attempt < b->attempt ? -1 : 1;
+    return a->sequence < b->sequence ? -1 : a->sequence > b->sequence;
+}
+
+/* The one file that is in it. */
+static bool file_find(const struct bag *bag, struct bag_save *save)
+{
+    char path[PATH_MAX];
+    bag_path(bag, path, "saves", save->name);
+    DIR *list = opendir(path);
+    for (const struct dirent *at; list != NULL && save->file[0] == '\0' && (at = readdir(list)) != NULL;)
+        if (strcmp(at->d_name, ".") != 0 && strcmp(at->d_name, "..") != 0)
+            snprintf(save->file, sizeof save->file, "%s", at->d_name);
+    if (list != NULL)
+        closedir(list);
+    return save->file[0] != '\0';
+}
+
+bool bag_save_find(const struct bag *bag, const struct bag_job *job, const struct bag_save *before,
+                   struct bag_save *ret)
+{
+    char path[PATH_MAX];
+    struct bag_save save, best = { 0 };
+    bag_path(bag, path, "saves", NULL);
+    DIR *list = opendir(path);
+    for (const struct dirent *at; list != NULL && (at = readdir(list)) != NULL;)
+        if (save_parse(job, at->d_name, &save) && (before == NULL || save_compare(&save, before) < 0)
+            && (best.name[0] == '\0' || save_compare(&save, &best) > 0) && file_find(bag, &save))
+            best = save;
+    if (list != NULL)
+        closedir(list);
+    *ret = best;
+    return best.name[0] != '\0';
+}
+
+/* Is the file still the one that was looked at? */
+static bool is_unchanged(const char *path, const struct bag_restart *restart)
+{
+    struct stat facts;
+    return lstat(path, &facts) == 0 && facts.st_ino == restart->inode && (uint64_t)facts.st_size == restart->size
+           && changed_ns(&facts) == restart->changed_ns;
+}
+
+int bag_save_make(struct bag *bag, const struct bag_job *job, uint32_t attempt, uint32_t sequence,
+                  const struct bag_restart *restart)
+{
+    char name[NAME_MAX + 1], from[PATH_MAX], hidden[PATH_MAX], to[PATH_MAX], work[PATH_MAX];
+    uint64_t hash;
+    bag_attempt_name(job, attempt, name);
+    bag_path(bag, work, "work", name);
+    snprintf(name, sizeof name, ".%s@%u.%u.%016" PRIx64, job->name, attempt, sequence, bag->writer);
+    bag_path(bag, hidden, "saves", name);
+    if (mkdir(hidden, 0700) != 0 && errno != EEXIST)
+        return -errno;
+    bag_join(from, work, restart->file);
+    bag_join(to, hidden, restart->file);
+    unlink(to);
+    int rc = bag_copy(from, to, &hash);
+    if (rc == 0 && !is_unchanged(from, restart))
+        rc = -EAGAIN;
+    snprintf(name, sizeof name, "%s@%u.%u.%" PRIu64 ".%016" PRIx64, job->name, attempt, sequence, restart->work_ms,
+             hash);
+    bag_path(bag, to, "saves", name);
+    if (rc == 0 && rename(hidden, to) != 0)
+        rc = -errno;
+    if (rc != 0)
+        bag_remove(hidden);
+    return rc;
+}
+
+int bag_save_restore(const struct bag *bag, const struct bag_save *save, const char *directory)
+{
+    char from[PATH_MAX], to[PATH_MAX];
+    uint64_t hash;
+    bag_path(bag, from, "saves", save->name);
+    bag_join(from, from, save->file);
+    bag_join(to, directory, save->file);
+    int rc = bag_copy(from, to, &hash);
+    if (rc != 0 || hash == save->hash)
+        return rc;
+    unlink(to);
+    return -EILSEQ;
+}
+
+void bag_save_spoil(const struct bag *bag, const struct bag_save *save)
+{
+    char from[PATH_MAX], to[PATH_MAX];
+    bag_path(bag, from, "saves", save->name);
+    snprintf(to, sizeof to, "%.*s.bad", PATH_MAX - 8, from);
+    (void)!rename(from, to);
+}
+
+void bag_saves_remove(const struct bag *bag, const struct bag_job *job, const struct bag_save *before)
+{
+    char path[PATH_MAX];
+    struct bag_save save;
+    bag_path(bag, path, "saves", NULL);
+    DIR *list = opendir(path);
+    for (const struct dirent *at; list != NULL && (at = readdir(list)) != NULL;)
+        if (save_parse(job, at->d_name, &save) && (before == NULL || save_compare(&save, before) < 0)) {
+            bag_path(bag, path, "saves", save.name);
+            bag_remove(path);
+        }
+    if (list != NULL)
+        closedir(list);
+}

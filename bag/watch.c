@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Records of workers, and how long they have stayed the same. See watch.h. */
+#include "bag/watch.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "peers/still.h"
+
+#define TEXT_MAX (1024 + BAG_PLACES_MAX * (BAG_JOB_NAME_MAX + 80))
+#define NOBODY 1 /* owner of a claim that cannot be read */
+
+/* ---- text ---- */
+
+static void name_make(uint64_t id, char name[32])
+{
+    snprintf(name, 32, "%016" PRIx64, id);
+}
+
+static size_t format(const struct bag_worker *worker, char *text, size_t size)
+{
+    size_t at = (size_t)snprintf(
+        text, size,
+        "spotnik bag 1\nhost %s\nprocess %016" PRIx64 " %" PRIu64 " %" PRIu64 " %016" PRIx64 "\ncounter %" PRIu64
+        "\nup_ms %" PRIu64 "\nmachine_ms %" PRIu64 "\nbusy_ms %" PRIu64 "\nplaces %" PRIu32 " %" PRIu32
+        "\nusd_per_h %.6f\nleft %d\n",
+        worker->host, worker->process.boot, worker->process.pid, worker->process.start, worker->process.space,
+        worker->counter, worker->up_ms, worker->machine_ms, worker->busy_ms, worker->places, worker->cores,
+        worker->usd_per_h, worker->left);
+    for (uint32_t i = 0; i < worker->run_count; i++)
+        at += (size_t)snprintf(text + at, size - at, "run %s %" PRIu32 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n",
+                               worker->run[i].job, worker->run[i].attempt, worker->run[i].ran_ms,
+                               worker->run[i].base_ms, worker->run[i].saved_ms);
+    return at + (size_t)snprintf(text + at, size - at, "end\n");
+}
+
+/* The last line shows that the record is whole. */
+static bool parse(const char *text, struct bag_worker *ret)
+{
+    int end = 0, left = 0;
+    size_t length = strlen(text);
+    if (length < 4 || strcmp(text + length - 4, "end\n") != 0
+        || sscanf(text,
+                  "spotnik bag 1 host %63s process %" SCNx64 " %" SCNu64 " %" SCNu64 " %" SCNx64 " counter %" SCNu64
+                  " up_ms %" SCNu64 " machine_ms %" SCNu64 " busy_ms %" SCNu64 " places %" SCNu32 " %" SCNu32
+                  " usd_per_h %lf left %d%n",
+                  ret->host, &ret->process.boot, &ret->process.pid, &ret->process.start, &ret->process.space,
+                  &ret->counter, &ret->up_ms, &ret->machine_ms, &ret->busy_ms, &ret->places, &ret->cores,
+                  &ret->usd_per_h, &left, &end)
+               != 13)
+        return false;
+    ret->left = left != 0;
+    ret->run_count = 0;
+    for (const char *at = text + end; ret->run_count < BAG_PLACES_MAX; at += end) {
+        struct bag_run *run = &ret->run[ret->run_count];
+        if (sscanf(at, " run %99s %" SCNu32 " %" SCNu64 " %" SCNu64 " %" SCNu64 "%n", run->job, &run->attempt,
+                   &run->ran_ms, &run->base_ms, &run->saved_ms, &end)
+            != 5)
+            return true;
+        ret->run_count++;
+    }
+    return true;
+}
+
+int bag_worker_put(const struct bag *bag, const struct bag_worker *worker)
+{
+    char path[PATH_MAX], name[32], *text = malloc(TEXT_MAX);
+    if (text == NULL)
+        return -ENOMEM;
+    name_make(worker->id, name);
+    bag_path(bag, path, "workers", NULL);
+    int rc = spotnik_file_put(path, name, bag->writer, text, format(worker, text, TEXT_MAX), false);
+    free(text);
+    return rc;
+}
+
+bool bag_worker_read(const struct bag *bag, uint64_t id, struct bag_worker *ret, uint64_t *ret_print)
+{
+    static char text[TEXT_MAX + 1];
+    char path[PATH_MAX], name[32];
+    name_make(id, name);
+    bag_path(bag, path, "workers", name);
+    int fd = spotnik_file_open(path);
+    ssize_t size = fd >= 0 ? read(fd, text, TEXT_MAX) : -1;
+    if (fd >= 0)
+        close(fd);
+    *ret_print = 0;
+    if (size < 0 && fd != -ENOENT)
+        return false;
+    text[size > 0 ? size : 0] = '\0';
+    *ret_print = spotnik_hash_bytes(text, size > 0 ? (size_t)size : 0) | 1; /* a missing record has a print, too */
+    memset(ret, 0, sizeof *ret);
+    bool whole = size > 0 && parse(text, ret);
+    ret->id = id;
+    return whole;
+}
+
+int bag_workers_list(const struct bag *bag, struct bag_worker **ret, size_t *ret_count)
+{
+    char path[PATH_MAX], *rest;
+    struct bag_worker *list = NULL, worker;
+    size_t count = 0;
+    uint64_t print;
+    bag_path(bag, path, "workers", NULL);
+    DIR *directory = opendir(path);
+    if (directory == NULL)
+        return -errno;
+    for (const struct dirent *at; (at = readdir(directory)) != NULL;) {
+        uint64_t id = strtoull(at->d_name, &rest, 16);
+        if (strlen(at->d_name) != 16 || *rest != '\0' || !bag_worker_read(bag, id, &worker, &print))
+            continue;
+        struct bag_worker *grown = realloc(list, (count + 1) * sizeof *grown);
+        if (grown == NULL)
+            break;
+        list = grown;
+        list[count++] = worker;
+    }
+    closedir(directory);
+    *ret = list;
+    *ret_count = count;
+    return 0;
+}
+
+/* ---- watching ---- */
+
+static struct bag_watched *find(const struct bag_watch *watch, uint64_t id)
+{
+    for (size_t i = 0; i < watch->count; i++)
+        if (watch->entry[i].id == id)
+            return &watch->entry[i];
+    return NULL;
+}
+
+static bool want(struct bag_watch *watch, uint64_t id)
+{
+    struct bag_watched *entry = find(watch, id);
+    if (entry == NULL && watch->count == watch->capacity) {
+        size_t capacity = watch->capacity > 0 ? 2 * watch->capacity : 16;
+        struct bag_watched *grown = realloc(watch->entry, capacity * sizeof *grown);
+        if (grown == NULL)
+            return false;
+        watch->entry = grown;
+        watch->capacity = capacity;
+    }
+    if (entry == NULL) {
+        entry = &watch->entry[watch->count++];
+        memset(entry, 0, sizeof *entry);
+        entry->id = id;
+    }
+    entry->wanted = true;
+    return true;
+}
+
+static int owners_want(struct bag_watch *watch, struct bag *bag, uint64_t own)
+{
+    struct bag_figures figures;
+    for (size_t i = 0; i < bag->job_count; i++) {
+        struct bag_job *job = bag->job[i];
+        if (bag_job_is_over(job) || job->attempt == 0 || job->end != BAG_END_NONE)
+            continue;
+        if (job->owner == 0
+            && !bag_figures_read(bag, job->name, job->attempt, BAG_END_NONE, &figures, &job->owner))
+            job->owner = NOBODY;
+        if (job->owner != own && !want(watch, job->owner))
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+static void read_again(struct bag_watched *entry, const struct bag *bag, uint64_t spent_ns)
+{
+    struct bag_worker now;
+    uint64_t print;
+    if (bag_worker_read(bag, entry->id, &now, &print))
+        entry->worker = now;
+    entry->unchanged_ns =
+        spotnik_still_unchanged_ns(entry->unchanged_ns, entry->known, entry->print, print, spent_ns);
+    entry->print = print;
+    entry->known = true;
+}
+
+int bag_watch_look(struct bag_watch *watch, struct bag *bag, uint64_t own, uint64_t now_ns, uint64_t gap_max_ns)
+{
+    uint64_t spent_ns = spotnik_still_spent_ns(watch->looked_ns, now_ns, gap_max_ns);
+    size_t kept = 0;
+    for (size_t i = 0; i < watch->count; i++)
+        watch->entry[i].wanted = false;
+    int rc = owners_want(watch, bag, own);
+    for (size_t i = 0; i < watch->count; i++) {
+        if (!watch->entry[i].wanted)
+            continue;
+        read_again(&watch->entry[i], bag, spent_ns);
+        watch->entry[kept++] = watch->entry[i];
+    }
+    watch->count = kept;
+    watch->looked_ns = rc == 0 ? now_ns : 0;
+    return rc;
+}
+
+bool bag_watch_is_dead(const struct bag_watch *watch, uint64_t id, uint64_t stale_ns)
+{
+    const struct bag_watched *entry = find(watch, id);
+    if (entry == NULL)
+        return false;
+    enum spotnik_liveness life = spotnik_process_life(&entry->worker.process);
+    if (life != SPOTNIK_LIFE_UNKNOWN)
+        return life == SPOTNIK_LIFE_ENDED;
+    return entry->worker.left || entry->unchanged_ns >= stale_ns;
+}
+
+bool bag_watch_figures(const struct bag_watch *watch, uint64_t id, const char *job, uint32_t attempt,
+                       struct bag_figures *ret)
+{
+    const struct bag_watched *entry = find(watch, id);
+    memset(ret, 0, sizeof *ret);
+    for (uint32_t i = 0; entry != NULL && i < entry->worker.run_count; i++) {
+        const struct bag_run *run = &entry->worker.run[i];
+        if (run->attempt == attempt && strcmp(run->job, job) == 0) {
+            ret->ran_ms = run->ran_ms;
+            ret->base_ms = run->base_ms;
+            ret->saved_ms = run->saved_ms;
+            return true;
+        }
+    }
+    return false;
+}
+
+void bag_watch_done(struct bag_watch *watch)
+{
+    free(watch->entry);
+    memset(watch, 0, sizeof *watch);
+}

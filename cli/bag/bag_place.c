@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One place of a worker: a job from its claim to its end. What the folder is to know is said again and again until the folder takes it. */
+#include <dirent.h>
+#include <errno.h>
+#include <fnmatch.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bag/words.h"
+#include "bag_run.h"
+#include "base/time.h"
+
+#define TEMPFAIL 75
+#define PROBE_BYTES 65536
+#define OUTAGE_LOOKS 10 /* so long after an outage of the folder a failure is nobody's fault */
+#define PAUSE_LOOKS 30 /* before the next job, after such a failure */
+#define TERM_SHARE 2 /* of the grace: the first half to write a restart file, the second to end */
+
+static void work_path(const struct bag_work *work, const struct bag_place *place, const char *part, char path[PATH_MAX])
+{
+    char name[NAME_MAX + 1];
+    bag_attempt_name(place->job, place->attempt, name);
+    bag_path(&work->bag, path, part, name);
+}
+
+uint64_t bag_place_ran_ms(const struct bag_place *place, uint64_t now_ns)
+{
+    return place->stage == BAG_STAGE_ENDED ? place->figures.ran_ms
+                                           : spotnik_time_since(now_ns, place->started_ns) / SPOTNIK_MS;
+}
+
+static uint64_t work_ms(const struct bag_place *place, uint64_t now_ns)
+{
+    return place->figures.base_ms + bag_place_ran_ms(place, now_ns);
+}
+
+/* ---- lengths and the programme ---- */
+
+double bag_length_s(const struct bag_work *work, const struct bag_job *job)
+{
+    const char *text = work->options->length;
+    struct bag_values values = { .job = job, .folder = work->bag.folder, .attempt = "1" };
+    char unknown[BAG_NAME_MAX];
+    double seconds = 0;
+    if (text == NULL)
+        return work->length_count > 0 ? (double)work->length_sum_ms / 1e3 / (double)work->length_count : 0;
+    char *filled = bag_word_fill(text, bag_value, &values, unknown);
+    if (filled == NULL || (!spotnik_duration_parse(filled, &seconds) && !spotnik_number_parse(filled, &seconds)))
+        seconds = 0;
+    free(filled);
+    return seconds > 0 ? seconds : 0;
+}
+
+/* When the next save is due, in work done. Without a programme: at once, whenever the program has written one. */
+static void pace_set(struct bag_work *work, struct bag_place *place, uint64_t now_ns, double *ret_expected_s)
+{
+    const struct bag_life *life = &work->options->life;
+    double done_s = (double)work_ms(place, now_ns) / 1e3, work_s = 0, expected_s = 0, write_s = fmax(work->write_s, 0.01);
+    double rest_s = fmax(place->length_s - done_s, place->length_s / 20);
+    struct spotnik_fault fault = { "" };
+    place->due_ms = 0;
+    if (life->kind == BAG_LIFE_NONE || place->length_s <= 0)
+        return;
+    if (bag_pace_next(life, rest_s, bag_machine_age_s(work, now_ns), write_s, write_s, &work_s, &expected_s, &fault) != 0) {
+        bag_say(work, "job %s: saved whenever it writes a restart file: %s", place->job->name, fault.text);
+        return;
+    }
+    place->due_ms = (uint64_t)((done_s + work_s) * 1e3);
+    if (ret_expected_s != NULL)
+        *ret_expected_s = expected_s;
+}
+
+/* ---- the start ---- */
+
+static int inputs_link(const struct bag_work *work, const char *directory)
+{
+    char from[PATH_MAX], to[PATH_MAX];
+    for (char *const *name = work->bag.terms.input; *name != NULL; name++) {
+        bag_path(&work->bag, from, "inputs", *name);
+        bag_join(to, directory, *name);
+        if (symlink(from, to) != 0 && errno != EEXIST)
+            return -errno;
+    }
+    return 0;
+}
+
+/* The newest save that is whole. */
+static void save_restore(struct bag_work *work, struct bag_place *place, const char *directory)
+{
+    struct bag_save save = { 0 };
+    while (work->bag.terms.restart != NULL
+           && bag_save_find(&work->bag, place->job, save.name[0] != '\0' ? &save : NULL, &save)) {
+        int rc = bag_save_restore(&work->bag, &save, directory);
+        if (rc == 0) {
+            place->from = save;
+            place->figures.base_ms = place->figures.saved_ms = save.work_ms;
+            bag_restart_look(directory, work->bag.terms.restart, save.work_ms, &place->saved);
+            place->restart = place->saved;
+            return;
+        }
+        bag_say(work, "job %s: the save %s cannot be used (%s); trying an older one", place->job->name, save.name,
+                rc == -EILSEQ ? "it is damaged" : strerror(-rc));
+    }
+    if (place->attempt > 1 && work->bag.terms.restart != NULL)
+        bag_say(work, "job %s: no restart file was saved; it starts from the beginning", place->job->name);
+}
+
+static int directory_make(struct bag_work *work, struct bag_place *place, char directory[PATH_MAX])
+{
+    work_path(work, place, "work", directory);
+    if (mkdir(directory, 0700) != 0)
+        return -errno;
+    int rc = inputs_link(work, directory);
+    if (rc == 0)
+        save_restore(work, place, directory);
+    return rc;
+}
+
+static int program_start(struct bag_work *work, struct bag_place *place, const char *directory)
+{
+    char log[PATH_MAX], unknown[BAG_NAME_MAX], attempt[16];
+    bool resumes = place->from.name[0] != '\0';
+    struct bag_values values = { .job = place->job, .folder = work->bag.folder,
+                                 .restart = resumes ? place->from.file : NULL };
+    char *const *words = resumes && work->bag.terms.resume != NULL ? work->bag.terms.resume : work->bag.terms.command;
+    snprintf(values.attempt, sizeof values.attempt, "%u", place->attempt);
+    snprintf(attempt, sizeof attempt, "%u", place->attempt);
+    const char *const environment[] = { "SPOTNIK_BAG", work->bag.folder, "SPOTNIK_BAG_JOB", place->job->name,
+                                        "SPOTNIK_BAG_ATTEMPT", attempt, "SPOTNIK_BAG_RESTART",
+                                        resumes ? place->from.file : "", NULL };
+    char **command = bag_words_fill(words, bag_value, &values, unknown);
+    if (command == NULL)
+        return -EINVAL;
+    work_path(work, place, "logs", log);
+    place->pid = bag_guard_start(command, directory, log, environment);
+    bag_words_free(command);
+    return place->pid > 0 ? 0 : (int)place->pid;
+}
+
+void bag_place_start(struct bag_work *work, struct bag_place *place, struct bag_job *job, uint64_t now_ns)
+{
+    char directory[PATH_MAX];
+    memset(place, 0, sizeof *place);
+    place->job = job;
+    place->attempt = job->attempt;
+    place->started_ns = place->looked_ns = now_ns;
+    place->length_s = bag_length_s(work, job);
+    int rc = directory_make(work, place, directory);
+    if (rc == 0)
+        rc = program_start(work, place, directory);
+    if (rc != 0) {
+        bag_folder_fine(work, rc, "start a job");
+        place->pid = 0;
+        place->stage = BAG_STAGE_ENDED;
+        place->figures.status = TEMPFAIL << 8;
+        return;
+    }
+    pace_set(work, place, now_ns, NULL);
+    if (place->from.name[0] != '\0')
+        bag_say(work, "job %s: goes on from %s, with %.1f s of work done (attempt %u)", job->name, place->from.file,
+                (double)place->figures.base_ms / 1e3, place->attempt);
+}
+
+/* ---- saves ---- */
+
+static void save_begin(struct bag_work *work, struct bag_place *place, uint64_t now_ns)
+{
+    place->saving = place->restart;
+    place->save_begun_ns = now_ns;
+    fflush(NULL);
+    place->saver = fork();
+    if (place->saver == 0)
+        _exit(bag_save_make(&work->bag, place->job, place->attempt, place->saves + 1, &place->saving) == 0 ? 0 : 1);
+    if (place->saver < 0)
+        place->saver = 0;
+}
+
+static void save_done(struct bag_work *work, struct bag_place *place, bool fine, uint64_t now_ns)
+{
+    struct bag_save newest, before;
+    place->saver = 0;
+    if (!bag_folder_fine(work, fine || bag_probe(&work->bag, PROBE_BYTES) == 0 ? 0 : -EIO, "save a restart file")
+        || !fine)
+        return; /* the next look tries again */
+    place->saved = place->saving;
+    place->saves++;
+    place->figures.saved_ms = place->saved.work_ms;
+    work->write_s = (double)spotnik_time_since(now_ns, place->save_begun_ns) / 1e9;
+    if (bag_save_find(&work->bag, place->job, NULL, &newest)
+        && bag_save_find(&work->bag, place->job, &newest, &before)) /* the one before stays, for a resume that fails */
+        bag_saves_remove(&work->bag, place->job, &before);
+    pace_set(work, place, now_ns, NULL);
+}
+
+/* A restart file that is whole, and not saved yet. */
+static bool has_news(const struct bag_place *place)
+{
+    return place->restart.is_whole && !bag_restart_same(&place->restart, &place->saved);
+}
+
+static void ask(struct bag_work *work, struct bag_place *place, uint64_t done_ms)
+{
+    kill(-place->pid, work->bag.terms.ask);
+    place->asked_ms = done_ms;
+}
+
+/* Is this the one to save? When a program was asked for a restart file, only what it has written since counts. */
+static bool is_wanted(const struct bag_work *work, const struct bag_place *place)
+{
+    return has_news(place) && (work->bag.terms.ask == 0 || place->restart.work_ms >= place->asked_ms);
+}
+
+static void saves_turn(struct bag_work *work, struct bag_place *place, uint64_t now_ns)
+{
+    char directory[PATH_MAX];
+    uint64_t done_ms = work_ms(place, now_ns);
+    bool running = place->stage == BAG_STAGE_RUNS;
+    if (work->bag.terms.restart == NULL || place->saver != 0 || place->unwanted
+        || (place->stage == BAG_STAGE_ENDED && place->figures.status == 0))
+        return;
+    work_path(work, place, "work", directory);
+    if (place->stage != BAG_STAGE_ENDED && spotnik_time_since(now_ns, place->looked_ns) >= work->options->look_ns) {
+        bag_restart_look(directory, work->bag.terms.restart, done_ms, &place->restart);
+        place->looked_ns = now_ns;
+    }
+    if (running && done_ms < place->due_ms)
+        return;
+    if (running && place->due_ms > 0 && work->bag.terms.ask != 0 && place->asked_ms < place->due_ms)
+        ask(work, place, done_ms);
+    else if (place->stage == BAG_STAGE_ENDED ? has_news(place) : is_wanted(work, place))
+        save_begin(work, place, now_ns);
+}
+
+/* ---- the end ---- */
+
+static bool has_file(const char *directory, const char *pattern)
+{
+    bool found = false;
+    DIR *list = opendir(directory);
+    for (const struct dirent *at; list != NULL && !found && (at = readdir(list)) != NULL;)
+        found = fnmatch(pattern, at->d_name, FNM_PERIOD) == 0;
+    if (list != NULL)
+        closedir(list);
+    return found;
+}
+
+/* What is missing; NULL: nothing. */
+static const char *missing(const struct bag_work *work, const char *directory)
+{
+    for (char *const *pattern = work->bag.terms.expect; *pattern != NULL; pattern++)
+        if (!has_file(directory, *pattern))
+            return *pattern;
+    return NULL;
+}
+
+/* The folder is full, or did not answer of late: the program may have failed of that. */
+static bool is_in_trouble(struct bag_work *work)
+{
+    uint64_t window_ns = OUTAGE_LOOKS * work->options->look_ns;
+    if (work->trouble_ns != 0 && spotnik_time_since(bag_now_ns(), work->trouble_ns) < window_ns)
+        return true;
+    return !bag_folder_fine(work, bag_probe(&work->bag, PROBE_BYTES), "let a job write");
+}
+
+static const char *status_text(int status, char text[64])
+{
+    if (WIFSIGNALED(status))
+        snprintf(text, 64, "ended by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+    else
+        snprintf(text, 64, "exit status %d", WEXITSTATUS(status));
+    return text;
+}
+
+/* A resume that fails before it has saved anything: the restart file may be to blame. */
+static void blame(struct bag_work *work, struct bag_place *place)
+{
+    if (place->from.name[0] == '\0' || place->saves > 0)
+        return;
+    bag_say(work, "job %s: going on from %s failed; the next try takes an older one", place->job->name, place->from.file);
+    bag_save_spoil(&work->bag, &place->from);
+}
+
+/* Somebody took us for dead and has taken the job: our failure is no try of the job's. */
+static bool was_taken(const struct bag_work *work, const struct bag_place *place)
+{
+    char name[NAME_MAX + 1], path[PATH_MAX];
+    bag_attempt_name(place->job, place->attempt + 1, name);
+    bag_path(&work->bag, path, "claims", name);
+    return access(path, F_OK) == 0;
+}
+
+static enum bag_end failure(struct bag_work *work, struct bag_place *place, const char *why)
+{
+    char log[PATH_MAX];
+    if (was_taken(work, place))
+        return BAG_END_LATE;
+    if (WIFEXITED(place->figures.status) && (WEXITSTATUS(place->figures.status) & ~1) == 126) {
+        work_path(work, place, "logs", log);
+        bag_say(work, "the program cannot be run on this machine (see %s); this worker ends", log);
+        work->broken = true;
+        return BAG_END_RETURNED;
+    }
+    if (is_in_trouble(work)) {
+        work->pause_ns = bag_now_ns() + PAUSE_LOOKS * work->options->look_ns;
+        return BAG_END_RETURNED;
+    }
+    work_path(work, place, "logs", log);
+    bag_say(work, "job %s failed: %s; see %s (try %u of %u)", place->job->name, why, log, place->job->failures + 1,
+            work->bag.terms.tries);
+    blame(work, place);
+    return BAG_END_FAILED;
+}
+
+static bool is_there(const struct bag_work *work)
+{
+    char path[PATH_MAX];
+    bag_path(&work->bag, path, "bag.json", NULL);
+    return access(path, F_OK) == 0;
+}
+
+/* What the end of the program means. */
+static enum bag_end judge(struct bag_work *work, struct bag_place *place)
+{
+    char directory[PATH_MAX], text[64], why[300];
+    int status = place->figures.status;
+    work_path(work, place, "work", directory);
+    bool fine = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    if (!fine && (place->unwanted || bag_result_is(&work->bag, place->job)))
+        return BAG_END_LATE;
+    if (fine && missing(work, directory) == NULL)
+        return BAG_END_DONE;
+    if (place->stage_ns != 0 || (WIFEXITED(status) && WEXITSTATUS(status) == TEMPFAIL))
+        return BAG_END_RETURNED;
+    if (fine)
+        snprintf(why, sizeof why, "it ended with 0, but there is no file %.200s", missing(work, directory));
+    return failure(work, place, fine ? why : status_text(status, text));
+}
+
+static void forget(struct bag_work *work, struct bag_place *place, enum bag_end end)
+{
+    char directory[PATH_MAX];
+    work_path(work, place, "work", directory);
+    bag_remove(directory);
+    work->busy_before_ms += place->figures.ran_ms;
+    place->job->end = end;
+    place->job = NULL;
+}
+
+/* The directory of this attempt is gone, and the folder is there: it was swept after somebody else had finished, or a person took it away. */
+static bool is_swept(const struct bag_work *work, const struct bag_place *place)
+{
+    char path[PATH_MAX];
+    work_path(work, place, "work", path);
+    bool gone = access(path, F_OK) != 0 && errno == ENOENT;
+    return gone && is_there(work);
+}
+
+/* False: try again. */
+static bool result_put(struct bag_work *work, struct bag_place *place)
+{
+    int rc = bag_result_put(&work->bag, place->job, place->attempt, &place->figures, work->self.host);
+    if (rc == -EEXIST || (rc == -ENOENT && is_swept(work, place))) {
+        bool done = bag_result_is(&work->bag, place->job);
+        bag_say(work, "job %s: %s", place->job->name,
+                done ? "somebody else has finished it; this copy is thrown away"
+                     : "its directory was taken away; it is to be done again");
+        place->end = done ? BAG_END_LATE : BAG_END_RETURNED;
+        return true;
+    }
+    place->placed = rc == 0;
+    return bag_folder_fine(work, rc, "put a result into place");
+}
+
+static void count_done(struct bag_work *work, struct bag_place *place)
+{
+    work->done_here++;
+    work->length_sum_ms += place->figures.base_ms + place->figures.ran_ms;
+    work->length_count++;
+    place->job->done = true;
+}
+
+/* Result, then the word, then the broom: whoever dies in between leaves nothing that could be done twice. */
+static void end_turn(struct bag_work *work, struct bag_place *place)
+{
+    struct bag_job *job = place->job;
+    if (!bag_folder_fine(work, is_there(work) ? 0 : -errno, "reach the folder")) /* nothing can be judged by what is not seen */
+        return;
+    if (place->end == BAG_END_NONE)
+        place->end = judge(work, place);
+    if (place->end == BAG_END_DONE && !place->placed && !result_put(work, place))
+        return;
+    enum bag_end end = place->end;
+    if (!bag_folder_fine(work, bag_end_put(&work->bag, job, place->attempt, end, &place->figures), "end a job"))
+        return;
+    if (end == BAG_END_DONE)
+        count_done(work, place);
+    if (end == BAG_END_FAILED && ++job->failures >= work->bag.terms.tries) {
+        job->aside = bag_folder_fine(work, bag_aside_put(&work->bag, job), "set a job aside");
+        bag_say(work, "job %s is set aside after %u tries: %s/aside/%s; spotnik bag retry tries it again", job->name,
+                job->failures, work->bag.folder, job->name);
+    }
+    forget(work, place, end);
+    if (bag_job_is_over(job))
+        bag_sweep(&work->bag, job);
+}
+
+static void stage_set(struct bag_place *place, enum bag_stage stage, uint64_t now_ns)
+{
+    place->stage = stage;
+    place->stage_ns = place->stage_ns != 0 ? place->stage_ns : now_ns;
+}
+
+/* The way out: ask for a restart file, end it, kill it; each in time for the next. */
+static void leave_turn(struct bag_work *work, struct bag_place *place, uint64_t now_ns)
+{
+    uint64_t left_ns = spotnik_time_since(work->deadline_ns, now_ns);
+    uint64_t whole_ns = spotnik_time_since(work->deadline_ns, work->leave_ns);
+    bool can_ask = work->bag.terms.ask != 0 && work->bag.terms.restart != NULL && !place->unwanted;
+    if (place->stage == BAG_STAGE_RUNS && can_ask) {
+        ask(work, place, work_ms(place, now_ns));
+        stage_set(place, BAG_STAGE_ASKED, now_ns);
+    } else if (place->stage <= BAG_STAGE_ASKED
+               && (!can_ask || left_ns < whole_ns / TERM_SHARE || place->figures.saved_ms >= place->asked_ms)) {
+        kill(-place->pid, SIGTERM);
+        stage_set(place, BAG_STAGE_TERMED, now_ns);
+    } else if (place->stage == BAG_STAGE_TERMED && left_ns < whole_ns / (2 * TERM_SHARE)) {
+        kill(-place->pid, SIGKILL);
+        stage_set(place, BAG_STAGE_KILLED, now_ns);
+    }
+}
+
+static void unwanted_turn(struct bag_work *work, struct bag_place *place, uint64_t now_ns)
+{
+    bool over = place->job->done || place->job->dropped;
+    if (!over || place->stage != BAG_STAGE_RUNS)
+        return;
+    bag_say(work, "job %s: %s; ending it here", place->job->name, place->job->done ? "somebody else has finished it" : "nobody wants it any more");
+    place->unwanted = true;
+    kill(-place->pid, SIGKILL);
+    stage_set(place, BAG_STAGE_KILLED, now_ns);
+}
+
+void bag_place_turn(struct bag_work *work, struct bag_place *place, uint64_t now_ns)
+{
+    if (place->job == NULL)
+        return;
+    saves_turn(work, place, now_ns);
+    if (place->pid > 0) {
+        unwanted_turn(work, place, now_ns);
+        if (work->leaving)
+            leave_turn(work, place, now_ns);
+    } else if (place->saver == 0) {
+        end_turn(work, place);
+    }
+}
+
+static void program_ended(struct bag_work *work, struct bag_place *place, int status, const struct rusage *usage,
+                          uint64_t now_ns)
+{
+    char directory[PATH_MAX];
+    uint64_t done_ms = work_ms(place, now_ns);
+    place->figures.ran_ms = bag_place_ran_ms(place, now_ns);
+    place->figures.status = status;
+    place->figures.cpu_ms = (uint64_t)(usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) * 1000
+                            + (uint64_t)(usage->ru_utime.tv_usec + usage->ru_stime.tv_usec) / 1000;
+    place->pid = 0;
+    place->stage = BAG_STAGE_ENDED;
+    if (work->bag.terms.restart == NULL || !WIFEXITED(status) || WEXITSTATUS(status) == 0)
+        return;
+    work_path(work, place, "work", directory);
+    if (WEXITSTATUS(status) == TEMPFAIL || place->stage_ns != 0)
+        bag_restart_settle(directory, work->bag.terms.restart, done_ms, &place->restart);
+}
+
+bool bag_place_reaped(struct bag_work *work, struct bag_place *place, pid_t pid, int status, const struct rusage *usage,
+                      uint64_t now_ns)
+{
+    if (place->job == NULL || (pid != place->pid && pid != place->saver))
+        return false;
+    if (pid == place->saver)
+        save_done(work, place, WIFEXITED(status) && WEXITSTATUS(status) == 0, now_ns);
+    else
+        program_ended(work, place, status, usage, now_ns);
+    return true;
+}

@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Claim: bad input, full disks, missing files and programs that fail get a clear word, and lose nothing.
+
+input.py SPOTNIK SIM [NAME...]
+"""
+
+import os
+import signal
+import subprocess
+
+import lib
+
+
+def refused(case, *words, says, status=2):
+    done = case.command(*words)
+    lib.check(
+        done.returncode == status and says in done.stderr,
+        f"{words}: status {done.returncode}, said {done.stderr!r}, not {says!r}",
+    )
+
+
+def wrong_words(case):
+    jobs = case.jobs([0.1, 0.2])
+    refused(case, jobs, "--", case.sim, "{temperature}", says="the command names {temperature}", status=1)
+    refused(case, jobs, "--", case.sim, "{restart}", says="belongs into --resume", status=1)
+    refused(case, jobs, "--resume", "x", "--", case.sim, says="--restart")
+    refused(case, jobs, "--resume", "x 'y", "--restart", "r", "--", case.sim, says="no value")
+    refused(case, jobs, "--", "./not-there", says="cannot run ./not-there")
+    refused(case, jobs, says="what shall the jobs run")
+    refused(case, "join", case.dir, says="no bag", status=1)
+    refused(case, case.dir / "none.csv", "--", case.sim, says="none.csv", status=1)
+    refused(case, jobs, "--lifetime", "tub", "--", case.sim, says="tub")
+    refused(case, jobs, "--cap", "24h", "--", case.sim, says="--lifetime")
+    refused(case, "join", case.bag, "--tries", "2", says="leave these options out")
+    lib.check(not case.bag.exists(), "a folder was made for a command that is refused")
+    (case.dir / "mine").mkdir()
+    (case.dir / "mine/thesis").write_text("all of it")
+    refused(case, jobs, "--folder", "mine", "--", case.sim, says="holds other things (thesis)", status=1)
+
+
+def two_bags(case):
+    """Two bags in one folder: the second is refused, the first goes on as it was."""
+    words = ["--notice", "off", "--", case.sim, "{x0}", 3, 0, 0]
+    lib.check(case.command(case.jobs([0.1]), *words).returncode == 0, "the first bag")
+    before = case.results()
+    refused(
+        case,
+        case.jobs([0.1]),
+        "--notice",
+        "off",
+        "--",
+        case.sim,
+        "{x0}",
+        4,
+        0,
+        0,
+        says='its "command" is not the same',
+        status=1,
+    )
+    refused(case, case.jobs([0.1, 0.3]), *words, says="holds another bag", status=1)
+    lib.check(case.results() == before, "the first bag was changed")
+
+
+def always_fails(case):
+    """Set aside after three tries with its log; the bag goes on; retry tries again."""
+    script = "echo this is $SPOTNIK_BAG_JOB; test {x0} != bad || test -e ../../mended && echo fine >result"
+    done = case.command(
+        case.jobs(["ok1", "bad", "ok2"]), "--notice", "off", "--expect", "result", "--", "sh", "-c", script
+    )
+    lib.check(done.returncode == 1, f"status {done.returncode}")
+    lib.check(case.names("results") == ["1", "3"] and case.names("aside") == ["2"], "the others are not done")
+    lib.check((case.bag / "aside/2/log").read_text() == "this is 2\n", "the log is not there")
+    lib.check(case.names("claims").count("2@3.failed") == 1 and "2@4" not in case.names("claims"), "not three tries")
+    lib.check("job 2 is set aside after 3 tries" in done.stderr, done.stderr)
+    lib.check("2 is set aside" in case.command("status", case.bag).stdout, "status does not say so")
+    (case.bag / "mended").touch()
+    lib.check(case.command("retry", case.bag, "2").returncode == 0, "retry")
+    lib.check(case.command("join", case.bag, "--notice", "off").returncode == 0, "after retry")
+    lib.check(case.names("results") == ["1", "2", "3"] and case.names("aside") == [], "after retry")
+
+
+def expected_file(case):
+    done = case.command(case.jobs([1]), "--notice", "off", "--expect", "out.*", "--tries", 1, "--", "true")
+    lib.check(done.returncode == 1 and "there is no file out.*" in done.stderr, done.stderr)
+
+
+def no_such_program(case):
+    """A machine without the program burns nobody's tries: its worker ends, the jobs stay open."""
+    done = case.command(case.jobs([1, 2]), "--notice", "off", "--", "no-such-simulator", "{x0}")
+    lib.check(done.returncode == 1 and "cannot be run on this machine" in done.stderr, done.stderr)
+    lib.check(
+        case.names("aside") == [] and not any(".failed" in name for name in case.names("claims")), "a try was counted"
+    )
+
+
+def interrupted(case):
+    """A program that ends with 75 wants to go on later: no failure."""
+    script = "test $SPOTNIK_BAG_ATTEMPT -ge 5 && echo done >result || exit 75"
+    done = case.command(case.jobs([1]), "--notice", "off", "--", "sh", "-c", script)
+    lib.check(done.returncode == 0 and case.names("results") == ["1"], done.stderr)
+
+
+def damaged_save(case):
+    """Saves that are damaged or empty are passed over; without any the job begins anew. The result is the same."""
+    job = [
+        "--notice",
+        "off",
+        "--restart",
+        "restart.*",
+        "--resume",
+        f"{case.sim} {{x0}} 200 4000 20 {{restart}}",
+        "--",
+        case.sim,
+        "{x0}",
+        200,
+        4000,
+        20,
+    ]
+    calm = case.dir / "calm.bag"
+    lib.check(case.command(case.jobs([0.3]), "--folder", calm, *job).returncode == 0, "the undisturbed run")
+    worker = case.start(case.dir / "jobs.csv", *job)
+    lib.wait_for("two saves", lambda: len([n for n in case.names("saves") if n.count(".") == 3]) >= 2)
+    worker.kill()
+    worker.wait()
+    saves = sorted(case.names("saves"), key=lambda name: int(name.split(".")[1]))
+    newest = next((case.bag / "saves" / saves[-1]).iterdir())
+    newest.write_bytes(newest.read_bytes()[:-1])
+    older = next((case.bag / "saves" / saves[-2]).iterdir())
+    older.unlink()
+    done = case.command("join", case.bag, "--notice", "off")
+    lib.check(
+        done.returncode == 0 and "it is damaged" in done.stderr and "starts from the beginning" in done.stderr,
+        done.stderr,
+    )
+    lib.check(case.results() == case.results(calm), "the result differs")
+
+
+def asked(case):
+    """At SIGTERM the program is asked for a restart file, which is saved; the next worker goes on from it at once."""
+    job = [
+        "--notice",
+        "off",
+        "--ask",
+        "USR1",
+        "--restart",
+        "restart.*",
+        "--resume",
+        f"{case.sim} {{x0}} 600 4000 0 {{restart}}",
+        "--",
+        case.sim,
+        "{x0}",
+        600,
+        4000,
+        0,
+    ]
+    calm = case.dir / "calm.bag"
+    lib.check(case.command(case.jobs([0.3]), "--folder", calm, *job).returncode == 0, "the undisturbed run")
+    worker = case.start(case.dir / "jobs.csv", *job, host="one", stale_ms=4000)
+    lib.wait_for("the job runs", lambda: case.names("logs"))
+    worker.terminate()
+    lib.check(worker.wait(lib.PATIENCE_S) == 75, "SIGTERM: not 75")
+    lib.check(
+        "1@1.returned" in case.names("claims") and len(case.names("saves")) == 1,
+        f"{case.names('claims')} {case.names('saves')}",
+    )
+    done = case.command("join", case.bag, "--notice", "off")
+    lib.check(done.returncode == 0 and "goes on from restart." in done.stderr, done.stderr)
+    lib.check(case.results() == case.results(calm), "the result differs")
+
+
+def noticed(case):
+    """At a notice jobs are given back, and none is taken; when the machine stays after all, the worker goes on."""
+    flag = case.dir / "going"
+    worker = case.start(
+        case.jobs([0.3]), "--notice", f"file:{flag}", "--grace", "2s", "--", case.sim, "{x0}", 400, 4000, 0
+    )
+    lib.wait_for("the job runs", lambda: case.names("logs"))
+    flag.write_text("+120 for maintenance")
+    lib.wait_for("the job is given back", lambda: "1@1.returned" in case.names("claims"))
+    flag.unlink()
+    lib.check(worker.wait(lib.PATIENCE_S) == 0, "it does not go on")
+    lib.check("1@2.done" in case.names("claims"), f"{case.names('claims')}")
+
+
+def inputs_and_words(case):
+    """Inputs are linked where the job runs, and no part of the result; values reach the program as they are."""
+    (case.dir / "in.txt").write_text("hello")
+    (case.dir / "jobs.csv").write_text('job,word\nfirst,"$(touch x); it\'s {{a}} ""b"""\n')
+    done = case.command(
+        "jobs.csv",
+        "--input",
+        "in.txt",
+        "--notice",
+        "off",
+        "--",
+        "sh",
+        "-c",
+        'cat in.txt >result; printf %s "$1" >>result',
+        "sh",
+        "{word}",
+    )
+    lib.check(done.returncode == 0, done.stderr)
+    lib.check((case.bag / "results/first/result").read_text() == 'hello$(touch x); it\'s {{a}} "b"', "the word")
+    lib.check(sorted(os.listdir(case.bag / "results/first")) == ["result", "spotnik.json"], "what is in the result")
+
+
+def added_and_dropped(case):
+    """Jobs are added to a bag that runs; those that are dropped end wherever they run."""
+    script = "test {x0} = slow && sleep 1000; echo {x0} >result"
+    worker = case.start(case.jobs(["slow", "a"]), "-n", 2, "--notice", "off", "--", "sh", "-c", script)
+    lib.wait_for("one is done", lambda: "2" in case.names("results"))
+    case.jobs(["b", "c"], name="more.csv")
+    lib.check(case.command("add", case.bag, "more.csv").returncode == 0, "add")
+    lib.wait_for("added jobs are done", lambda: len(case.names("results")) == 3)
+    lib.check(case.command("drop", case.bag, "1").returncode == 0, "drop")
+    lib.check(worker.wait(lib.PATIENCE_S) == 0, "the worker ends")
+    lib.check(case.names("results") == ["2", "3", "4"], f"{case.names('results')}")
+    lib.check("1 dropped" in case.command("report", case.bag).stdout, "the report")
+
+
+def nobody_left(case):
+    """What a worker has started dies with it, also what the program has started itself."""
+    worker = case.start(case.jobs([1]), "--notice", "off", "--", "sh", "-c", "sleep 1000 & echo $! >pid; wait")
+    pid = int(
+        lib.wait_for(
+            "the program runs",
+            lambda: (
+                next((text for path in (case.bag / "work").glob("*/pid") if (text := path.read_text())), None)
+                if case.bag.exists()
+                else None
+            ),
+        )
+    )
+    worker.send_signal(signal.SIGKILL)
+    worker.wait()
+
+    def gone():
+        try:
+            return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] == "Z"
+        except FileNotFoundError:
+            return True
+
+    lib.wait_for("the program's child is gone", gone)
+
+
+def full_disk(case):
+    """A disk that is full: it is said, no try is counted, and with room again the bag ends well."""
+    if subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode != 0:
+        return "left out: no mount namespace here"
+    script = """
+mount -t tmpfs -o size=700k none "$1" && cd "$1" || exit 77
+head -c 450000 /dev/zero >ballast
+"$2" bag ../jobs.csv --folder bag --tries 1 --notice off -- sh -c 'head -c 200000 /dev/zero >result' 2>../said &
+worker=$!
+until grep -q 'No space left on device: free some space' ../said || ! kill -0 $worker; do sleep 0.01; done
+rm ballast
+wait $worker
+echo $? $(ls bag/results) $(ls bag/claims | grep -c failed)
+"""
+    case.jobs([1, 2])
+    (case.dir / "disk").mkdir()
+    done = subprocess.run(
+        ["unshare", "-rm", "sh", "-c", script, "sh", case.dir / "disk", case.spotnik],
+        text=True,
+        check=False,
+        capture_output=True,
+        env=case.environment(),
+        timeout=lib.PATIENCE_S,
+    )
+    if done.returncode == 77:
+        return "left out: nothing can be mounted here"
+    lib.check(done.stdout == "0 1 2 0\n", f"{done.stdout} {done.stderr} {(case.dir / 'said').read_text()}")
+    return None
+
+
+lib.run(
+    [
+        wrong_words,
+        two_bags,
+        always_fails,
+        expected_file,
+        no_such_program,
+        interrupted,
+        damaged_save,
+        asked,
+        noticed,
+        inputs_and_words,
+        added_and_dropped,
+        nobody_left,
+        full_disk,
+    ]
+)
