@@ -17,9 +17,17 @@ import statistics
 import subprocess
 import sys
 
-RECOVERY = ["recovery", "--workers", "4,8,16", "--losses", "1,3", "--trials", "6"]
-SMALL = ["allreduce", "--workers", "2,4,8", "--sizes", "4KiB,64KiB", "--steps", "300"]
-LARGE = ["allreduce", "--workers", "2,4,8", "--sizes", "1MiB,16MiB", "--steps", "20"]
+RECOVERY = ["recovery", "--workers", "8,16", "--losses", "1,3", "--trials", "6"]
+SMALL = [
+    "allreduce",
+    "--workers",
+    "2,4,8",
+    "--sizes",
+    "4KiB,64KiB,1MiB",
+    "--steps",
+    "300",
+]  # the first milliseconds of a job are another matter
+LARGE = ["allreduce", "--workers", "2,4,8", "--sizes", "16MiB", "--steps", "20"]
 PARTS = ("these four_ms", "re-reduce_ms", "total_ms", "join_ms")
 
 
@@ -31,9 +39,13 @@ def measure(program: str, what: list[str]) -> dict[tuple[str, ...], float]:
         if "losses" in row:
             if row["losses"] < row["workers"]:
                 for part in PARTS:
-                    cells["recovery", f"{row['workers']} workers", f"{row['losses']} lost", part[:-3]] = row[part]["median"]
+                    cells["recovery", f"{row['workers']} workers", f"{row['losses']} lost", part[:-3]] = row[part][
+                        "median"
+                    ]
         else:
-            cells["all-reduce", f"{row['workers']} workers", f"{row['bytes'] // 1024} KiB", row["way"]] = row["median_ms"]
+            cells["all-reduce", f"{row['workers']} workers", f"{row['bytes'] // 1024} KiB", row["way"]] = row[
+                "median_ms"
+            ]
     return cells
 
 
@@ -46,7 +58,10 @@ def main() -> int:
     options = parser.parse_args()
     plans = [RECOVERY, SMALL, LARGE]
     if options.quick:
-        plans = [["recovery", "--workers", "4", "--losses", "1", "--trials", "3"], ["allreduce", "--workers", "4", "--sizes", "64KiB"]]
+        plans = [
+            ["recovery", "--workers", "4", "--losses", "1", "--trials", "3"],
+            ["allreduce", "--workers", "4", "--sizes", "64KiB"],
+        ]
     seen: dict[str, list[dict[tuple[str, ...], float]]] = {"old": [], "new": []}
     for number in range(options.rounds):
         for name in ("old", "new") if number % 2 == 0 else ("new", "old"):
