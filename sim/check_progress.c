@@ -42,17 +42,33 @@ static bool only_unserved(struct sim_world *world, const struct fact_view *view)
     return true;
 }
 
+/* A member that was never met may be of an older version, which goes by the smallest id. */
+static bool has_met_all(struct sim_world *world, const struct fact_view *view, uint32_t member)
+{
+    for (uint32_t i = 0; i < view->size; i++)
+        if (view->member[i] != member && !(world->facts->process[member].met >> view->member[i] & 1))
+            return false;
+    return true;
+}
+
+/* It lives, and can have the witness for this view, and knows that nobody goes by another rule. */
+static bool can_be_named(struct sim_world *world, const struct fact_view *view, uint32_t member, uint32_t smallest)
+{
+    uint32_t owner = spotnik_sim_witness_owner(world, view->epoch);
+    bool free = owner == SIM_NOBODY && world->witness.epoch < view->epoch
+                && spotnik_sim_witness_reaches(world, world->process[member]);
+
+    return sim_live(world->process[member]) && (owner == member || free)
+           && (sim_live(world->process[smallest]) || has_met_all(world, view, member));
+}
+
 /* Half of a view lives: can it go on? A witness that nobody can reach, or that names a dead member for this epoch, decides nothing. */
 static bool tie_possible(struct sim_world *world, const struct fact_view *view, uint32_t smallest)
 {
     if (!world->options.witnessed)
         return sim_live(world->process[smallest]);
-    uint32_t owner = spotnik_sim_witness_owner(world, view->epoch);
-    if (owner != SIM_NOBODY)
-        return sim_live(world->process[owner]);
     for (uint32_t i = 0; i < view->size; i++)
-        if (sim_live(world->process[view->member[i]]) && spotnik_sim_witness_reaches(world, world->process[view->member[i]])
-            && world->witness.epoch < view->epoch)
+        if (can_be_named(world, view, view->member[i], smallest))
             return true;
     return false;
 }
