@@ -245,6 +245,16 @@ static void note_lanes(const struct worker *worker)
     }
 }
 
+/* Nobody leaves before the first worker has looked: a view that others have left has other lanes, and takes other ways. A step is over
+ * only when all have begun it. */
+static void leave(const struct worker *worker)
+{
+    for (enum allreduce_way way = ALLREDUCE_SHARED; way < ALLREDUCE_WAYS; way++)
+        step_ms(worker, way, 1);
+    spotnik_leave(worker->job[ALLREDUCE_TCP]);
+    spotnik_leave(worker->job[ALLREDUCE_SHARED]);
+}
+
 static void work(struct worker *worker)
 {
     size_t most = 4;
@@ -260,8 +270,7 @@ static void work(struct worker *worker)
         one_size(worker, i);
     if (worker->place == 0)
         note_lanes(worker);
-    spotnik_leave(worker->job[ALLREDUCE_TCP]);
-    spotnik_leave(worker->job[ALLREDUCE_SHARED]);
+    leave(worker);
     _exit(0);
 }
 
