@@ -12,7 +12,7 @@
 #include "task.h"
 #include "world.h"
 
-#define EVENTS 30
+#define EVENTS 40
 
 static uint64_t some_time(void)
 {
@@ -146,7 +146,7 @@ static void mend_paths(void)
 static void folder_trouble(void)
 {
     enum folder kind = task_below(2) == 0 ? FOLDER_FAILS : FOLDER_HANGS;
-    uint32_t only = (uint32_t)task_below(2 * HOSTS); /* or all of them */
+    uint32_t only = (uint32_t)task_below(HOSTS + 2); /* or all of them */
 
     world_tell("the folder %s for %s %u", kind == FOLDER_FAILS ? "fails" : "hangs", only < HOSTS ? "host" : "all, not only", only);
     for (uint32_t i = 0; i < HOSTS; i++)
@@ -199,8 +199,8 @@ static const struct {
     uint32_t often;
     void (*does)(void);
 } happening[] = {
-    { 16, kill_one }, { 3, kill_all }, { 6, power_off_one }, { 10, power_on_one }, { 10, stop_one }, { 7, cut_pair }, { 5, cut_off },
-    { 8, split },     { 3, reject },   { 9, mend_paths },    { 8, folder_trouble }, { 7, folder_mend }, { 3, clean_genesis }, { 5, clean_records },
+    { 12, kill_one }, { 2, kill_all }, { 5, power_off_one }, { 9, power_on_one },   { 14, stop_one },   { 6, cut_pair },      { 6, cut_off },
+    { 10, split },    { 3, reject },   { 9, mend_paths },    { 8, folder_trouble }, { 7, folder_mend }, { 3, clean_genesis }, { 6, clean_records },
 };
 
 static void something(void)
