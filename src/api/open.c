@@ -12,8 +12,11 @@
 #include "api/key.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/time.h"
 #include "net/address.h"
 #include "wire/frame.h"
+
+#define STALL_S 60
 
 /* Members of one host find each other by the boot id of its kernel and the network they live in:
  * containers of one machine share the first, but not their loopback addresses. */
@@ -156,8 +159,28 @@ static const char *transport(void)
     return wanted || !shape || !*shape ? wanted : "tcp";
 }
 
+/* SPOTNIK_DUMP names a folder, or is "off"; else dumps are beside the checkpoints, if there are any. */
+static const char *dumps_dir(const spotnik_config *config, char *path, size_t size)
+{
+    const char *wanted = getenv("SPOTNIK_DUMP");
+
+    if ((wanted && *wanted) || !config->checkpoint_dir)
+        return wanted && *wanted ? wanted : NULL;
+    snprintf(path, size, "%s/dumps", config->checkpoint_dir);
+    return path;
+}
+
+/* SPOTNIK_STALL_S: seconds that a step may take to commit before it is dumped. */
+static uint64_t stall(void)
+{
+    const char *wanted = getenv("SPOTNIK_STALL_S");
+
+    return (wanted && *wanted ? strtoul(wanted, NULL, 10) : STALL_S) * SPOTNIK_S;
+}
+
 int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config)
 {
+    char dumps[SPOTNIK_CHECKPOINT_DIR_MAX + 16];
     struct spotnik_engine_config engine = {
         .members_min = config->members_min,
         .samples = config->samples,
@@ -169,6 +192,8 @@ int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config)
         .shape = getenv("SPOTNIK_SHAPE"),
         .lanes = getenv("SPOTNIK_LANES"),
         .congestion = getenv("SPOTNIK_CONGESTION"),
+        .dumps = dumps_dir(config, dumps, sizeof dumps),
+        .stall_ns = stall(),
         .hooks = { .context = job,
                    .state_connection = on_state_connection,
                    .exchange_connection = on_exchange_connection,

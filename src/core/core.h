@@ -274,6 +274,15 @@ struct spotnik_core *spotnik_core_init(void *memory, const struct spotnik_limits
                                        const struct spotnik_member *self, uint32_t members_min,
                                        uint64_t ledger_samples, uint64_t ledger_batch);
 
+/* For the flight recorder (net/recorder.h): a core as bytes. The bytes hold only for a build with the same structures.
+ *
+ * spotnik_core_save() writes spotnik_core_saved_size() bytes. False, and nothing is written, while an action waits to be polled.
+ * spotnik_core_load() makes a core of them in `memory` (as for spotnik_core_init(), with limits equal to those it was made with),
+ * which behaves as the saved one did. */
+size_t spotnik_core_saved_size(const struct spotnik_limits *limits);
+bool spotnik_core_save(const struct spotnik_core *core, void *bytes);
+struct spotnik_core *spotnik_core_load(void *memory, const struct spotnik_limits *limits, const void *bytes);
+
 void spotnik_core_members_min_set(struct spotnik_core *core, uint32_t members_min);
 
 void spotnik_core_step(struct spotnik_core *core, const struct spotnik_event *event);

@@ -9,6 +9,7 @@
 #include "base/wake.h"
 #include "net/mismatch.h"
 #include "net/probe.h"
+#include "net/recorder.h"
 #include "net/share.h"
 #include "net/state.h"
 
@@ -248,6 +249,7 @@ static void deal(struct spotnik_engine *engine)
     engine->deal_due = false;
     event.count = hooks->deal(hooks->context, engine->begun_step, count, result, &event.weight_of);
     spotnik_net_look(&event, NULL, false);
+    spotnik_recorder_event(engine->recorder, engine->core, &event);
     spotnik_core_step(engine->core, &event);
     spotnik_net_look(&event, NULL, true);
 }
@@ -262,6 +264,7 @@ void spotnik_engine_act(struct spotnik_engine *engine)
             deal(engine);
         while (spotnik_core_poll(engine->core, &action)) {
             spotnik_net_look(NULL, &action, false);
+            spotnik_recorder_action(engine->recorder, &action);
             perform(engine, &action);
             spotnik_net_look(NULL, &action, true);
             engine->placeable = true;
@@ -298,6 +301,7 @@ void spotnik_engine_drive(struct spotnik_engine *engine, struct spotnik_event *e
     event->now_ns = is_timeless(event->kind) ? 0 : spotnik_clock_ns();
     spotnik_lease_check(engine);
     spotnik_net_look(event, NULL, false);
+    spotnik_recorder_event(engine->recorder, engine->core, event);
     spotnik_core_step(engine->core, event);
     spotnik_net_look(event, NULL, true);
     spotnik_engine_act(engine);

@@ -31,6 +31,15 @@ void spotnik_engine_core_reset(struct spotnik_engine *engine)
     const struct spotnik_engine_config *config = &engine->config;
     engine->core = spotnik_core_init(engine->core_memory, &config->limits, &config->credentials.self,
                                      config->members_min, config->samples, config->batch);
+    spotnik_recorder_begin(engine->recorder, engine->core, &config->credentials.self);
+}
+
+static int recorder_get(struct spotnik_engine *engine)
+{
+    const char *dumps = engine->config.dumps;
+    struct spotnik_recorder_config config = { .limits = &engine->config.limits, .dir = dumps, .stall_ns = engine->config.stall_ns };
+    engine->config.dumps = NULL;
+    return dumps != NULL && strcmp(dumps, "off") == 0 ? 0 : spotnik_recorder_new(&config, &engine->recorder);
 }
 
 static int memory_get(struct spotnik_engine *engine)
@@ -146,6 +155,7 @@ static void engine_release(struct spotnik_engine *engine)
     close_fd(engine->epoll_fd);
     for (uint32_t i = 0; i < SPOTNIK_BUCKET_SLOTS; i++)
         spotnik_bucket_free(&engine->bucket[i]);
+    spotnik_recorder_free(engine->recorder);
     free(engine->core_memory);
     free(engine->storage_memory);
     free(engine->sink);
@@ -179,6 +189,8 @@ int spotnik_engine_new(const struct spotnik_engine_config *config, struct spotni
     engine->config.congestion = NULL;
     if (rc == 0)
         rc = sockets_open(engine);
+    if (rc == 0)
+        rc = recorder_get(engine);
     if (rc == 0)
         rc = memory_get(engine);
     if (rc == 0)

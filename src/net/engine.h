@@ -42,6 +42,7 @@ enum spotnik_word {
     SPOTNIK_WORD_STANDS = 1, /* the founding `argument` is the job: members of all others yield */
     SPOTNIK_WORD_FORK,       /* of two forks of your founding, that with the chain `argument` yields */
     SPOTNIK_WORD_FORCE,      /* you are parked: go on alone */
+    SPOTNIK_WORD_DUMP,       /* write what the flight recorder holds */
 };
 
 /* What a process says of itself to one that looks for the job. */
@@ -135,6 +136,9 @@ struct spotnik_engine_config {
     const char *shape;     /* of this process, see shape.h: NULL: none; borrowed as well */
     const char *lanes;     /* connections that carry data to one member: "1" to "8", or "auto" (also NULL); borrowed as well */
     const char *congestion; /* control.h; borrowed as well */
+    const char *dumps;      /* the folder for dumps of the flight recorder (recorder.h), "off": nothing is recorded; NULL: dumps
+                               only when asked for; borrowed as well */
+    uint64_t stall_ns;      /* a step that takes so long to commit is dumped; 0: never */
 };
 
 struct spotnik_engine;

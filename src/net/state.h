@@ -31,6 +31,7 @@
 #include "net/early.h"
 #include "net/engine.h"
 #include "net/handshake.h"
+#include "net/recorder.h"
 #include "net/socket.h"
 #include "net/spin.h"
 #include "net/width.h"
@@ -268,6 +269,7 @@ struct spotnik_engine {
     /* --- under the lock --- */
     void *core_memory, *storage_memory;
     struct spotnik_core *core;
+    struct spotnik_recorder *recorder; /* NULL: none is kept */
     struct spotnik_wire_storage *storage;
     bool driving;
     bool frozen; /* by a promise: what a cut left half sent stays so until the next view is here */
@@ -359,7 +361,7 @@ void spotnik_lease_check(struct spotnik_engine *engine);
 void spotnik_presence_get(const struct spotnik_engine *engine, struct spotnik_presence *ret);
 void spotnik_past_note(struct spotnik_engine *engine);
 bool spotnik_meet_is_foreign(struct spotnik_engine *engine, const struct spotnik_shake *shake);
-const char *spotnik_word_take(struct spotnik_engine *engine, const struct spotnik_shake *shake);
+void spotnik_word_take(struct spotnik_engine *engine, const struct spotnik_shake *shake, char *ret_line, size_t size); /* the answer */
 
 /* engine.c: a core that has seen nothing yet. */
 void spotnik_engine_core_reset(struct spotnik_engine *engine);
