@@ -181,6 +181,7 @@ static uint64_t stall(void)
 int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config)
 {
     char dumps[SPOTNIK_CHECKPOINT_DIR_MAX + 16];
+    const char *trace = getenv("SPOTNIK_TRACE");
     struct spotnik_engine_config engine = {
         .members_min = config->members_min,
         .samples = config->samples,
@@ -194,6 +195,8 @@ int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config)
         .congestion = getenv("SPOTNIK_CONGESTION"),
         .dumps = dumps_dir(config, dumps, sizeof dumps),
         .stall_ns = stall(),
+        .trace = trace && *trace ? trace : NULL,
+        .trace_date_us = (uint64_t)(spotnik_watch_date() * 1e6),
         .hooks = { .context = job,
                    .state_connection = on_state_connection,
                    .exchange_connection = on_exchange_connection,

@@ -29,6 +29,15 @@ void spotnik_job_show(struct spotnik_job *job)
     __atomic_store_n(&job->shown.outside, job->outside, __ATOMIC_RELAXED);
 }
 
+/* The part that ends belongs to the begun step; what ends with a step's begin, to that step. */
+void spotnik_job_turn(struct spotnik_job *job, enum spotnik_pace_part part)
+{
+    uint64_t now_ns = spotnik_thread_now_ns();
+
+    spotnik_pace_turn(&job->pace, part, now_ns);
+    spotnik_engine_turn(job->engine, (int)part, job->step, now_ns);
+}
+
 /* ---- what it sees ---- */
 
 static void look_at_sync(struct spotnik_job *job, struct spotnik_watched *ret)

@@ -32,6 +32,20 @@ void spotnik_engine_core_reset(struct spotnik_engine *engine)
     engine->core = spotnik_core_init(engine->core_memory, &config->limits, &config->credentials.self,
                                      config->members_min, config->samples, config->batch);
     spotnik_recorder_begin(engine->recorder, engine->core, &config->credentials.self);
+    spotnik_tracer_name(engine->trace, config->credentials.self.id, spotnik_clock_ns());
+}
+
+void spotnik_engine_turn(struct spotnik_engine *engine, int part, uint64_t step, uint64_t now_ns)
+{
+    spotnik_tracer_turn(engine->trace, (enum spotnik_tracer_part)part, step, now_ns);
+}
+
+static int trace_get(struct spotnik_engine *engine)
+{
+    const struct spotnik_engine_config *config = &engine->config;
+    const char *dir = config->trace;
+    engine->config.trace = NULL;
+    return dir == NULL ? 0 : spotnik_tracer_new(dir, &config->credentials.self, config->trace_date_us, &engine->trace);
 }
 
 static int recorder_get(struct spotnik_engine *engine)
@@ -156,6 +170,7 @@ static void engine_release(struct spotnik_engine *engine)
     for (uint32_t i = 0; i < SPOTNIK_BUCKET_SLOTS; i++)
         spotnik_bucket_free(&engine->bucket[i]);
     spotnik_recorder_free(engine->recorder);
+    spotnik_tracer_free(engine->trace);
     free(engine->core_memory);
     free(engine->storage_memory);
     free(engine->sink);
@@ -191,6 +206,8 @@ int spotnik_engine_new(const struct spotnik_engine_config *config, struct spotni
         rc = sockets_open(engine);
     if (rc == 0)
         rc = recorder_get(engine);
+    if (rc == 0)
+        rc = trace_get(engine);
     if (rc == 0)
         rc = memory_get(engine);
     if (rc == 0)

@@ -138,6 +138,8 @@ struct spotnik_engine_config {
     const char *congestion; /* control.h; borrowed as well */
     const char *dumps;      /* the folder for dumps of the flight recorder (recorder.h), "off": nothing is recorded; NULL: dumps
                                only when asked for; borrowed as well */
+    const char *trace;      /* the folder for a trace (tracer.h); NULL: none is written; borrowed as well */
+    uint64_t trace_date_us; /* microseconds since 1970, for the trace alone */
     uint64_t stall_ns;      /* a step that takes so long to commit is dumped; 0: never */
 };
 
@@ -321,6 +323,9 @@ struct spotnik_id spotnik_engine_id(struct spotnik_engine *engine);
 /* [caller] Planned leave: returns 0 when LEFT, SPOTNIK_ERR_PARKED when no agreement was reached in
  * timeout_ns, SPOTNIK_ERR_MISMATCH when another member found that our programs differ. */
 int spotnik_engine_leave(struct spotnik_engine *engine, uint64_t timeout_ns);
+
+/* [caller] For the trace: a part of the loop ends, of step `step`, and `part` (enum spotnik_tracer_part) begins. */
+void spotnik_engine_turn(struct spotnik_engine *engine, int part, uint64_t step, uint64_t now_ns);
 
 /* [caller] Stop the thread, close everything (with GOODBYE, or abruptly as if killed), free. Accepts NULL. */
 void spotnik_engine_free(struct spotnik_engine *engine, bool goodbye);

@@ -34,6 +34,7 @@
 #include "net/recorder.h"
 #include "net/socket.h"
 #include "net/spin.h"
+#include "net/tracer.h"
 #include "net/width.h"
 #include "wire/control.h"
 #include "wire/data.h"
@@ -270,6 +271,7 @@ struct spotnik_engine {
     void *core_memory, *storage_memory;
     struct spotnik_core *core;
     struct spotnik_recorder *recorder; /* NULL: none is kept */
+    struct spotnik_tracer *trace;       /* NULL: none is written */
     struct spotnik_wire_storage *storage;
     bool driving;
     bool frozen; /* by a promise: what a cut left half sent stays so until the next view is here */

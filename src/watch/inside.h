@@ -133,7 +133,4 @@ char *spotnik_watch_targets(struct spotnik_watch *watch, size_t *ret_size);
 /* serve.c */
 bool spotnik_watch_get(void *watch, const char *path, bool open, struct spotnik_http_reply *ret);
 
-/* date.c: seconds since 1970. For the eyes of people; nothing may be decided by it. */
-double spotnik_watch_date(void);
-
 #endif
