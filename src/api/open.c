@@ -14,6 +14,7 @@
 #include "base/hash.h"
 #include "base/time.h"
 #include "net/address.h"
+#include "state/thread.h"
 #include "wire/frame.h"
 
 #define STALL_S 60
@@ -196,7 +197,7 @@ int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config)
         .dumps = dumps_dir(config, dumps, sizeof dumps),
         .stall_ns = stall(),
         .trace = trace && *trace ? trace : NULL,
-        .trace_date_us = (uint64_t)(spotnik_watch_date() * 1e6),
+        .trace_epoch_us = (uint64_t)(spotnik_watch_date() * 1e6) - spotnik_thread_now_ns() / 1000,
         .hooks = { .context = job,
                    .state_connection = on_state_connection,
                    .exchange_connection = on_exchange_connection,

@@ -45,7 +45,7 @@ static int trace_get(struct spotnik_engine *engine)
     const struct spotnik_engine_config *config = &engine->config;
     const char *dir = config->trace;
     engine->config.trace = NULL;
-    return dir == NULL ? 0 : spotnik_tracer_new(dir, &config->credentials.self, config->trace_date_us, &engine->trace);
+    return dir == NULL ? 0 : spotnik_tracer_new(dir, &config->credentials.self, config->trace_epoch_us, &engine->trace);
 }
 
 static int recorder_get(struct spotnik_engine *engine)

@@ -139,7 +139,7 @@ struct spotnik_engine_config {
     const char *dumps;      /* the folder for dumps of the flight recorder (recorder.h), "off": nothing is recorded; NULL: dumps
                                only when asked for; borrowed as well */
     const char *trace;      /* the folder for a trace (tracer.h); NULL: none is written; borrowed as well */
-    uint64_t trace_date_us; /* microseconds since 1970, for the trace alone */
+    uint64_t trace_epoch_us; /* what the date was when the clock was at 0, in microseconds since 1970; for the trace alone */
     uint64_t stall_ns;      /* a step that takes so long to commit is dumped; 0: never */
 };
 

@@ -243,7 +243,7 @@ static void name_row(const struct spotnik_tracer *trace, int row, const char *na
             row, name);
 }
 
-static void head_write(const struct spotnik_tracer *trace, const struct spotnik_member *self, uint64_t date_us)
+static void head_write(const struct spotnik_tracer *trace, const struct spotnik_member *self, uint64_t epoch_us)
 {
     struct timespec now;
 
@@ -253,7 +253,7 @@ static void head_write(const struct spotnik_tracer *trace, const struct spotnik_
     fprintf(trace->file,
             "{\"ph\":\"M\",\"pid\":%" PRIu32 ",\"name\":\"spotnik\",\"args\":{\"version\":\"%s\",\"member\":\"%016" PRIx64 "\",\"host\":\"%016" PRIx64
             "\",\"process\":%ld,\"date_us\":%" PRIu64 ",\"clock_us\":%.3f}},\n",
-            trace->pid, SPOTNIK_VERSION, self->id.high, self->host, (long)getpid(), date_us,
+            trace->pid, SPOTNIK_VERSION, self->id.high, self->host, (long)getpid(), epoch_us + (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000,
             (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3);
     name_row(trace, 1, "step");
     name_row(trace, 2, "view");
@@ -324,7 +324,7 @@ static void release(struct spotnik_tracer *trace)
     free(trace);
 }
 
-static int begin(struct spotnik_tracer *trace, const char *dir, const struct spotnik_member *self, uint64_t date_us)
+static int begin(struct spotnik_tracer *trace, const char *dir, const struct spotnik_member *self, uint64_t epoch_us)
 {
     pthread_condattr_t attributes;
 
@@ -341,18 +341,18 @@ static int begin(struct spotnik_tracer *trace, const char *dir, const struct spo
     if (rc != 0)
         return rc;
     trace->pid = (uint32_t)(self->id.high >> 33);
-    head_write(trace, self, date_us);
+    head_write(trace, self, epoch_us);
     rc = pthread_create(&trace->thread, NULL, writer_main, trace);
     return rc == 0 ? 0 : spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot start the trace's thread: %s", strerror(rc));
 }
 
-int spotnik_tracer_new(const char *dir, const struct spotnik_member *self, uint64_t date_us, struct spotnik_tracer **ret)
+int spotnik_tracer_new(const char *dir, const struct spotnik_member *self, uint64_t epoch_us, struct spotnik_tracer **ret)
 {
     struct spotnik_tracer *trace = calloc(1, sizeof *trace);
 
     if (trace == NULL)
         return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for the trace");
-    int rc = begin(trace, dir, self, date_us);
+    int rc = begin(trace, dir, self, epoch_us);
     if (rc != 0)
         release(trace);
     else

@@ -11,8 +11,9 @@ struct spotnik_tracer;
 /* What a caller's thread does, in the order of metrics/pace.h. */
 enum spotnik_tracer_part { SPOTNIK_TRACER_APPLY, SPOTNIK_TRACER_BEGIN, SPOTNIK_TRACER_COMPUTE, SPOTNIK_TRACER_COMMIT, SPOTNIK_TRACER_PARTS };
 
-/* A file of its own in `dir`. date_us: microseconds since 1970, now. Errors: MEMORY; SYSTEM: the file cannot be made. */
-int spotnik_tracer_new(const char *dir, const struct spotnik_member *self, uint64_t date_us, struct spotnik_tracer **ret);
+/* A file of its own in `dir`. epoch_us: what the date was, in microseconds since 1970, when the
+ * clock was at 0. Errors: MEMORY; SYSTEM: the file cannot be made. */
+int spotnik_tracer_new(const char *dir, const struct spotnik_member *self, uint64_t epoch_us, struct spotnik_tracer **ret);
 
 /* Writes all there is. */
 void spotnik_tracer_free(struct spotnik_tracer *trace);

@@ -100,6 +100,42 @@ def why(folder: Path, held: str) -> None:
     assert "1 lost" in told or "no slower" in told, told
 
 
+PROFILED = """
+import time, numpy, spotnik, torch
+from torch.profiler import ProfilerActivity, profile, record_function
+w = numpy.zeros(10, numpy.float32)
+with spotnik.Job() as job, profile(activities=[ProfilerActivity.CPU]) as profiler:
+    job.state_add("w", w.ctypes.data, 10, spotnik.Dtype.F32, w)
+    for step in job:
+        with record_function(f"work {step.number}"):
+            time.sleep(0.02)
+        job.step_commit()
+        if step.number == 10:
+            break
+profiler.export_chrome_trace("torch.json")
+"""
+
+
+def torch_lines_up(folder: Path) -> None:
+    """What PyTorch's profiler calls the work of a step lies within our span of it; or the test's environment has no PyTorch."""
+    python = Path(os.environ.get("SPOTNIK_VENV", "")) / "bin/python"
+    if not python.exists() or subprocess.run([python, "-c", "import torch"], capture_output=True, timeout=120).returncode:
+        print("without PyTorch: its traces were not looked at")
+        return
+    build = Path(SPOTNIK).parent.parent
+    settings = {**os.environ, "SPOTNIK_TRACE": str(folder), "SPOTNIK_LIBRARY": str(build / "src/libspotnik.so"),
+                "PYTHONPATH": os.environ["SPOTNIK_ROOT"] + "/python"}
+    subprocess.run([python, "-c", PROFILED], env=settings, cwd=folder.parent, check=True, timeout=120, capture_output=True)
+    ask("merge", str(folder), "-o", str(folder / "all"), "--torch", str(folder.parent / "torch.json"))
+    told = json.loads((folder / "all").read_text())["traceEvents"]
+    work = {int(event["name"].split()[1]): event for event in told if event["name"].startswith("work ") and event["ph"] == "X"}
+    ours = {event["args"]["step"]: event for event in told if event["name"] == "compute"}
+    assert len(work) == 10
+    for step, event in work.items():
+        begin, end = ours[step]["ts"], ours[step]["ts"] + ours[step]["dur"]
+        assert begin - 5000 < event["ts"] and event["ts"] + event["dur"] < end + 5000, (step, event, ours[step])
+
+
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as top:
         where = Path(top) / "traces"
@@ -108,3 +144,4 @@ if __name__ == "__main__":
         merge(where)
         why(where, name)
         shifted(where)
+        torch_lines_up(Path(top) / "alone")
