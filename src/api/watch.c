@@ -66,6 +66,7 @@ static void look(void *context, struct spotnik_watched *ret)
     ret->outside = __atomic_load_n(&job->shown.outside, __ATOMIC_RELAXED);
     ret->noticed = spotnik_job_is_noticed(job);
     spotnik_engine_status(job->engine, &ret->status);
+    spotnik_engine_troubles(job->engine, &ret->troubles);
     ret->member_count =
         spotnik_engine_members(job->engine, ret->member, SPOTNIK_WATCHED_MEMBERS, &ret->view_epoch);
     ret->lane_count = spotnik_engine_lanes(job->engine, ret->lane, SPOTNIK_WATCHED_LANES);

@@ -260,6 +260,8 @@ struct spotnik_core_status {
     /* instants of the running or last recovery, 0 where not reached */
     uint64_t detected_ns, reconciled_ns, accepted_ns, restarted_ns, committed_ns;
     uint32_t last_lost, last_joined, last_left;
+    uint32_t last_ended, last_silent; /* of the lost: a process or a host that is known to have ended; one that was not heard any more. The
+                                         rest: others have said so, and not why */
 };
 
 struct spotnik_core;

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/assert.h"
+#include "base/dtype.h"
 #include "base/time.h"
 #include "base/wake.h"
 #include "net/mismatch.h"
@@ -75,6 +76,16 @@ static void recovery_begin(struct spotnik_engine *engine, const struct spotnik_c
     };
 }
 
+static void losses_count(struct spotnik_engine *engine, const struct spotnik_core_status *status)
+{
+    if (status->epoch == engine->counted_epoch)
+        return; /* a member alone may go on to a later view before the first was told */
+    engine->counted_epoch = status->epoch;
+    engine->troubles.lost_ended += status->last_ended;
+    engine->troubles.lost_silent += status->last_silent;
+    engine->troubles.lost_told += status->last_lost - status->last_ended - status->last_silent;
+}
+
 static void recovery_commit(struct spotnik_engine *engine)
 {
     spotnik_recovery *last =
@@ -124,6 +135,7 @@ static void view_installed(struct spotnik_engine *engine)
     spotnik_attend_view(engine);
     engine->parked_ns = 0;
     recovery_begin(engine, &status);
+    losses_count(engine, &status);
     engine->watch_due = true;
     if (engine->config.hooks.view_installed != NULL)
         engine->config.hooks.view_installed(engine->config.hooks.context);
@@ -151,6 +163,12 @@ static void step_committed(struct spotnik_engine *engine, const struct spotnik_a
 static void dial(struct spotnik_engine *engine, const struct spotnik_member *peer)
 {
     spotnik_opening_dial(engine, peer, SPOTNIK_PURPOSE_CONTROL);
+}
+
+static uint64_t shared_bytes(const struct spotnik_engine *engine, const struct spotnik_action *action)
+{
+    const struct spotnik_bucket_memory *bucket = &engine->bucket[action->bucket];
+    return bucket->count[action->step & 1] * spotnik_dtype_size((enum spotnik_dtype)bucket->dtype[action->step & 1]);
 }
 
 static void perform(struct spotnik_engine *engine, const struct spotnik_action *action)
@@ -207,6 +225,7 @@ static void perform(struct spotnik_engine *engine, const struct spotnik_action *
         spotnik_share_late(engine, action);
         break;
     case SPOTNIK_ACTION_FLAT:
+        engine->troubles.bytes_shared += shared_bytes(engine, action);
         spotnik_share_start(engine, action);
         return;
     case SPOTNIK_ACTION_SPREAD:

@@ -419,6 +419,14 @@ void spotnik_engine_status(struct spotnik_engine *engine, spotnik_job_status *re
     spotnik_engine_unlock(engine);
 }
 
+void spotnik_engine_troubles(struct spotnik_engine *engine, struct spotnik_troubles *ret)
+{
+    spotnik_engine_lock(engine);
+    *ret = engine->troubles;
+    ret->steps_stalled = spotnik_recorder_stalls(engine->recorder);
+    spotnik_engine_unlock(engine);
+}
+
 void spotnik_engine_free(struct spotnik_engine *engine, bool goodbye)
 {
     if (engine == NULL)

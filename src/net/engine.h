@@ -304,6 +304,17 @@ void spotnik_engine_status(struct spotnik_engine *engine, spotnik_job_status *re
 uint32_t spotnik_engine_members(struct spotnik_engine *engine, struct spotnik_member *ret, uint32_t max,
                                 uint64_t *ret_epoch);
 
+/* What went wrong, and how much went through memory, since this process began. */
+struct spotnik_troubles {
+    uint64_t lost_ended, lost_silent, lost_told; /* members lost, by what was known of them (core.h) */
+    uint64_t steps_stalled;                      /* that took longer than stall_ns */
+    uint64_t paths_stalled;                      /* nothing arrived on a lane for longer than a silence */
+    uint64_t bytes_shared;                       /* of buckets that were added up in memory that members share */
+};
+
+/* [any] */
+void spotnik_engine_troubles(struct spotnik_engine *engine, struct spotnik_troubles *ret);
+
 /* What carries data to one member. */
 struct spotnik_lane_status {
     struct spotnik_id peer;

@@ -300,6 +300,8 @@ struct spotnik_engine {
     uint32_t narrow_next;
     char path[200];   /* what was found last on a lane, and */
     uint64_t path_ns; /* when; 0: nothing ever */
+    struct spotnik_troubles troubles;
+    uint64_t counted_epoch; /* its losses are in there */
     struct spotnik_stream *streams;
     struct spotnik_attend attend;
     struct spotnik_lane lane[SPOTNIK_LANES];
