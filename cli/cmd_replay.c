@@ -29,7 +29,7 @@ static const char dump_help[] =
     "      --peers SPEC        host:port,... or file:DIR           [SPOTNIK_PEERS]\n"
     "      --key-file FILE     the job key                         [SPOTNIK_KEY_FILE]\n"
     "      --job NAME          name of the job                     [SPOTNIK_JOB, or spotnik]\n"
-    "Exit status: 0: every member that was found has written; 1: one has not, or none was found; 2: the command is wrong.\n\n"
+    "Exit status: 0: every member that was found writes; 1: one does not, or none was found; 2: the command is wrong.\n\n"
     "  spotnik dump                       the one job of this host\n"
     "  spotnik replay /tmp/spotnik-1b2c3d4e-4711-0.dump\n";
 
@@ -58,10 +58,11 @@ static int parse(int argc, char **argv, struct request *request)
 }
 
 /* The member answers when it begins to write. On its own host we wait for the end. */
-static void wait_for(const char *path)
+static bool is_there(const char *path)
 {
-    for (int i = 0; i < 200 && access(path, F_OK); i++)
+    for (int i = 0; i < 100 && access(path, F_OK); i++)
         nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
+    return access(path, F_OK) == 0;
 }
 
 static bool ask(const struct spotnik_credentials *credentials, const struct spotnik_member *member)
@@ -69,10 +70,10 @@ static bool ask(const struct spotnik_credentials *credentials, const struct spot
     char line[4096], where[SPOTNIK_ADDRESS_TEXT];
     int rc = spotnik_net_say(credentials, member->address, member->port, SPOTNIK_WORD_DUMP, 0, 2 * SPOTNIK_S, line, sizeof line);
 
-    if (!rc && line[0] == '/')
-        wait_for(line);
-    printf("%s %s\n", spotnik_address_format(where, member->address, member->port), rc ? spotnik_last_error() : line);
-    return !rc && line[0] == '/';
+    bool wrote = !rc && line[0] == '/';
+    const char *note = wrote && !is_there(line) ? "   (not seen from here: it is on that member's host, or the folder cannot be written)" : "";
+    printf("%s %s%s\n", spotnik_address_format(where, member->address, member->port), rc ? spotnik_last_error() : line, note);
+    return wrote;
 }
 
 static int complain(void)

@@ -18,6 +18,7 @@
 #include "wire/frame.h"
 
 #define STALL_S 60
+#define STALL_S_MAX 1000000
 
 /* Members of one host find each other by the boot id of its kernel and the network they live in:
  * containers of one machine share the first, but not their loopback addresses. */
@@ -171,12 +172,18 @@ static const char *dumps_dir(const spotnik_config *config, char *path, size_t si
     return path;
 }
 
-/* SPOTNIK_STALL_S: seconds that a step may take to commit before it is dumped. */
-static uint64_t stall(void)
+/* SPOTNIK_STALL_S: seconds that a step may take to commit before it is dumped; 0: for ever. */
+static int stall(uint64_t *ret_ns)
 {
     const char *wanted = getenv("SPOTNIK_STALL_S");
+    char *end = NULL;
+    unsigned long seconds = wanted && *wanted ? strtoul(wanted, &end, 10) : STALL_S;
 
-    return (wanted && *wanted ? strtoul(wanted, NULL, 10) : STALL_S) * SPOTNIK_S;
+    if ((end && *end) || (wanted && *wanted == '-') || seconds > STALL_S_MAX)
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "SPOTNIK_STALL_S is \"%.40s\"; it must be a number of seconds, at most %d", wanted,
+                                    STALL_S_MAX);
+    *ret_ns = seconds * SPOTNIK_S;
+    return 0;
 }
 
 int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config)
@@ -195,7 +202,6 @@ int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config)
         .lanes = getenv("SPOTNIK_LANES"),
         .congestion = getenv("SPOTNIK_CONGESTION"),
         .dumps = dumps_dir(config, dumps, sizeof dumps),
-        .stall_ns = stall(),
         .trace = trace && *trace ? trace : NULL,
         .trace_epoch_us = (uint64_t)(spotnik_watch_date() * 1e6) - spotnik_thread_now_ns() / 1000,
         .hooks = { .context = job,
@@ -210,6 +216,8 @@ int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config)
     struct spotnik_engine *opened = NULL;
     int rc = fill(config, &engine.credentials);
 
+    if (!rc)
+        rc = stall(&engine.stall_ns);
     if (!rc)
         rc = fill_limits(config, &engine.limits);
     engine.limits.deals = job->batching != NULL;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/assert.h"
@@ -19,6 +20,7 @@ struct piece {
     size_t size;
 };
 
+#define PATIENCE_S 5
 #define PIECES (1 + 3 * SPOTNIK_DUMP_PARTS)
 
 /* ---- what is in it ---- */
@@ -141,10 +143,15 @@ static struct copy *copy_make(const struct spotnik_recorder *recorder, const cha
     return copy;
 }
 
+/* A folder whose server is gone must not hold up the end of the process: the thread has a copy of its own. */
 void spotnik_recorder_join(struct spotnik_recorder *recorder)
 {
-    if (recorder->writing)
-        pthread_join(recorder->writer, NULL);
+    struct timespec until;
+
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += PATIENCE_S;
+    if (recorder->writing && pthread_clockjoin_np(recorder->writer, NULL, CLOCK_MONOTONIC, &until) != 0)
+        pthread_detach(recorder->writer);
     recorder->writing = false;
 }
 

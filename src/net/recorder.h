@@ -22,7 +22,7 @@ struct spotnik_recorder_config {
 /* SPOTNIK_ERR_MEMORY. */
 int spotnik_recorder_new(const struct spotnik_recorder_config *config, struct spotnik_recorder **ret);
 
-/* Waits for a dump that is being written. */
+/* Waits for a dump that is being written, for some seconds. */
 void spotnik_recorder_free(struct spotnik_recorder *recorder);
 
 /* The core is a new one: a half begins with it. */

@@ -57,7 +57,7 @@ struct watch_change {
 /* What was there at the last look. Watcher's thread only. */
 struct before {
     bool has;
-    uint64_t epoch, excluded, checkpoint_step, left_out, refusals, lineages_told, parked_since_ns;
+    uint64_t epoch, excluded, checkpoint_step, left_out, refusals, lineages_told, stalled, parked_since_ns;
     bool parked, noticed;
     uint32_t switches, member_count;
     uint64_t members_epoch;
