@@ -35,7 +35,9 @@ static int way(void)
 
     if (process == NULL)
         return 0;
-    task_sleep(task_below(20) == 0 ? task_below(300 * SPOTNIK_MS) : task_below(2 * SPOTNIK_MS));
+    task_sleep(world.slow_ns != 0     ? task_below(world.slow_ns)
+               : task_below(20) == 0 ? task_below(300 * SPOTNIK_MS)
+                                     : task_below(2 * SPOTNIK_MS));
     while (world.host[process->host].folder == FOLDER_HANGS)
         task_sleep(100 * SPOTNIK_MS);
     if (world.host[process->host].folder == FOLDER_GOOD)

@@ -141,9 +141,9 @@ static bool witness_names(struct lineage *lineage, struct side *side)
     for (uint32_t i = 0; i < side->size; i++)
         if (side->member[i]->tie_named && lineage->tie_epoch == lineage->epoch + 1)
             return true;
-    struct spotnik_engine *asker = side->member[task_below(side->size)];
-    if (spotnik_time_since(task_now_ns(), lineage->tie_asked_ns) >= TIE_NS && !asker->tie_asked) {
-        lineage->tie_asked_ns = task_now_ns();
+    struct spotnik_engine *asker = side->member[0];
+    if (spotnik_time_since(task_now_ns(), asker->tie_asked_ns) >= TIE_NS && !asker->tie_asked) {
+        asker->tie_asked_ns = task_now_ns();
         asker->tie = (struct spotnik_tie){ .self = asker->credentials.self.id, .founding = lineage->founding.id, .epoch = lineage->epoch + 1 };
         asker->tie_asked = true;
         task_wake(&asker->tie);

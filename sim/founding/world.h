@@ -42,7 +42,6 @@ struct lineage {
     uint64_t founded_ns, begun_step; /* world time; the step that it was founded after */
     bool goes; /* it committed a step in the last tick */
     uint64_t tie_epoch; /* the epoch that the witness was asked for, or named somebody for, last */
-    uint64_t tie_asked_ns;
     uint64_t excuses; /* a bit for each older lineage: when this one was founded, all of its members had been cut off from the folder for T */
     uint64_t beside_ns; /* since when it goes on beside another, both with the folder in sight; 0: it does not */
     uint64_t changing_ns; /* since when those that reach each other are not the view; 0: they are */
@@ -69,11 +68,13 @@ struct spotnik_engine {
     struct spotnik_encounter encounter;
     struct spotnik_tie tie;
     bool tie_asked, tie_closed, tie_named;
+    uint64_t tie_asked_ns;
 };
 
 struct world {
     uint64_t seed;
     bool trace, lease, healing;
+    uint64_t slow_ns; /* the folder takes up to so long for anything; 0: as folders do */
     uint64_t stale_ns;
     char folder[64];
     struct host host[HOSTS];
