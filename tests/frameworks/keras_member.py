@@ -11,6 +11,7 @@ from typing import Any
 import keras
 import numpy as np
 from data import digits
+from member import tell
 
 import spotnik.keras
 
@@ -22,12 +23,12 @@ class Tell(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         loss = float(logs["loss"])
-        print(json.dumps({"step": spotnik.keras.step(), "loss": loss, "rank": spotnik.keras.rank()}), flush=True)
+        tell(step=spotnik.keras.step(), loss=loss, rank=spotnik.keras.rank())
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         values = {name: float(value) for name, value in logs.items()}
         line = {"epoch": epoch, "logs": values, "digest": spotnik.keras.digest(), "step": spotnik.keras.step()}
-        print(json.dumps(line), flush=True)
+        tell(**line)
 
 
 def network(kind: str) -> keras.Model:
@@ -57,8 +58,8 @@ def main(settings: dict[str, Any]) -> None:
     else:
         data = spotnik.keras.shard((images, labels), batch_size=settings["batch"], shuffle=False)
         history = model.fit(data, callbacks=[spotnik.keras.Callback(), Tell("")], **given)
-        print(json.dumps({"digest": spotnik.keras.digest(), "end": spotnik.keras.step()}), flush=True)
-    print(json.dumps({"history": {name: list(map(float, row)) for name, row in history.history.items()}}), flush=True)
+        tell(digest=spotnik.keras.digest(), end=spotnik.keras.step())
+    tell(history={name: list(map(float, row)) for name, row in history.history.items()})
     if os.environ.get("WEIGHTS") and (plain or spotnik.keras.rank() == 0):
         np.savez(os.environ["WEIGHTS"], *[np.array(one.numpy()) for one in model.trainable_variables])
 
