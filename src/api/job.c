@@ -46,7 +46,7 @@ static struct spotnik_peers *peers_set(struct spotnik_job *job, struct spotnik_p
     return before;
 }
 
-static int found_job(struct spotnik_job *job, const spotnik_config *config)
+int spotnik_job_found(struct spotnik_job *job)
 {
     struct spotnik_ledger ledger;
     struct spotnik_founding founding = { .id = 0 };
@@ -59,7 +59,7 @@ static int found_job(struct spotnik_job *job, const spotnik_config *config)
     job->founder = true;
     if (job->peers)
         spotnik_peers_founding_set(job->peers, job->registry.founding);
-    spotnik_job_ledger(config, &ledger);
+    spotnik_job_ledger(&job->config, &ledger);
     return spotnik_engine_found(job->engine, &ledger, &founding);
 }
 
@@ -80,7 +80,7 @@ static int find(struct spotnik_job *job, const spotnik_config *config)
     if (rc)
         return rc;
     if (found)
-        return found_job(job, config);
+        return spotnik_job_found(job);
     job->has_sponsor = job->outside = true;
     return 0;
 }

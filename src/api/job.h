@@ -65,6 +65,7 @@ struct spotnik_job {
     char pausing[160]; /* why it waits before it joins again; "": it does not; under rate.lock */
     uint32_t strikes;  /* exclusions in a row, each soon after the return from the one before */
     bool was_in;       /* has been let in, or has founded */
+    bool has_copied;   /* the state of others may be in the registered memory: this process founds nothing */
     uint64_t returned_ns; /* when it was let in again last; 0: never */
     bool founder; /* founded the job: it is this member that loads a checkpoint */
     struct spotnik_joiner *joiner; /* while we follow the job into its view */
@@ -120,7 +121,10 @@ int spotnik_sync_name_check(const char *name);
 /* Engine, door and name of a new job; the key is read here. */
 int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config);
 
-/* The founder of a new life of the job, from memory: where the newest whole checkpoint is further, that is loaded in its
+/* Begin the job, as its founder: one member, the data at their beginning. Errors as spotnik_engine_found(). */
+int spotnik_job_found(struct spotnik_job *job);
+
+/* The founder of a new life of the job, from memory, or of one that nobody has begun: where the newest whole checkpoint is further, that is loaded in its
  * stead. Errors as spotnik_job_seal(). */
 int spotnik_job_resume_newer(struct spotnik_job *job, bool *ret_resumed);
 

@@ -106,11 +106,12 @@ static int refound(struct spotnik_job *job)
         return rc;
     struct spotnik_founding founding = spotnik_peers_lineage(job->peers);
     job->registry.founding = founding.id;
+    /* In a view before the folder is written to, which may take long: a process of another name at this address, in no view, would be
+     * taken for a proof that the founder has died. Until then the old record leads here. */
     spotnik_engine_rename(job->engine, id);
-    rc = spotnik_peers_renew(job->peers);
-    if (rc)
-        return rc;
     rc = spotnik_engine_found(job->engine, &job->kept_ledger, &founding);
+    if (!rc)
+        rc = spotnik_peers_renew(job->peers);
     if (!rc)
         rc = spotnik_job_resume_newer(job, &resumed);
     if (rc)
@@ -122,18 +123,42 @@ static int refound(struct spotnik_job *job)
     return 0;
 }
 
-/* Whom to ask: a member of the last view we heard of, each once; then whoever the peers name. */
-static int find(struct spotnik_job *job, uint64_t timeout_ns)
+/* Whom to ask: a member of the last view we heard of, each once; then whoever the peers name. *ret_found: nobody lives whom this process
+ * heard of as it began, and it may begin the job. */
+static int find(struct spotnik_job *job, uint64_t timeout_ns, bool *ret_found)
 {
-    bool found;
-
+    *ret_found = false;
     if (job->has_sponsor)
         return 0;
     if (job->known_at < job->known_count) {
         job->sponsor = job->known[job->known_at++];
         return 0;
     }
-    return spotnik_peers_find(job->peers, false, timeout_ns, stop, job, &found, &job->sponsor);
+    return spotnik_peers_find(job->peers, !job->was_in && !job->has_copied, timeout_ns, stop, job, ret_found, &job->sponsor);
+}
+
+/* Whoever we wanted to join was lost before it gave us anything. */
+static int found(struct spotnik_job *job)
+{
+    bool resumed;
+    int rc = spotnik_job_found(job);
+
+    if (!rc)
+        rc = spotnik_job_resume_newer(job, &resumed);
+    job->founder = false;
+    return rc;
+}
+
+static int copy(struct spotnik_job *job)
+{
+    uint64_t step;
+    int rc = spotnik_joiner_copy(job->joiner, &job->sponsor, &step);
+
+    job->has_copied |= spotnik_joiner_has_written(job->joiner);
+    if (rc)
+        return rc;
+    job->state_loads++;
+    return follow(job, step);
 }
 
 static int try_once(struct spotnik_job *job, uint64_t timeout_ns)
@@ -141,19 +166,17 @@ static int try_once(struct spotnik_job *job, uint64_t timeout_ns)
     struct spotnik_joiner_config config = {
         .registry = &job->registry, .engine = job->engine, .stop = stop, .lost = lost, .context = job
     };
-    uint64_t step;
-    int rc = find(job, timeout_ns);
+    bool founds;
+    int rc = find(job, timeout_ns, &founds);
 
+    if (!rc && founds)
+        return found(job);
     if (!rc)
         rc = spotnik_joiner_new(&config, &job->joiner);
     if (rc)
         return rc;
     job->has_sponsor = false;
-    rc = spotnik_joiner_copy(job->joiner, &job->sponsor, &step);
-    if (!rc) {
-        job->state_loads++;
-        rc = follow(job, step);
-    }
+    rc = copy(job);
     if (rc) {
         spotnik_joiner_free(job->joiner);
         job->joiner = NULL;

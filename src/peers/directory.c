@@ -12,8 +12,6 @@
 #include "net/address.h"
 #include "peers/inside.h"
 
-#define VIRGIN_REFRESHES 3 /* members put a missing genesis back within one */
-
 #define PARKED_NS (10 * SPOTNIK_S) /* after T, until a parked member has gone on by itself */
 
 /* What one round has found. */
@@ -127,11 +125,18 @@ static void hope(struct spotnik_peers_search *search, uint64_t for_ns)
         search->hope_ns = until_ns;
 }
 
-/* A member of a lineage that has been replaced stands in nobody's way. */
+static bool is_founder(const struct spotnik_peers_search *search, const struct spotnik_record *record)
+{
+    return search->watch.generation > 0 && search->watch.genesis.reading == SPOTNIK_READING_RECORD
+           && spotnik_id_equal(record->member.id, search->watch.genesis.record.member.id);
+}
+
+/* A member of a lineage that has been replaced stands in nobody's way. But for whoever has just replaced it, from its memory, and has not yet
+ * written its record again. */
 static bool is_past(const struct spotnik_peers_search *search, const struct spotnik_record *record)
 {
     return search->watch.generation > 0 && search->watch.genesis.reading == SPOTNIK_READING_RECORD
-           && record->generation != 0 && record->generation < search->watch.generation;
+           && record->generation != 0 && record->generation < search->watch.generation && !is_founder(search, record);
 }
 
 /* Whoever writes would have written by now. */
@@ -152,8 +157,7 @@ static void record_judge(struct spotnik_peers_search *search, struct findings *f
     refusal_note(search, question);
     enum spotnik_peers_verdict verdict =
         spotnik_peers_judge(entry, question, &search->peers->times, why, sizeof why, &hope_ns);
-    bool founder = entry->reading == SPOTNIK_READING_RECORD
-                   && spotnik_id_equal(entry->record.member.id, search->watch.genesis.record.member.id);
+    bool founder = entry->reading == SPOTNIK_READING_RECORD && is_founder(search, &entry->record);
     if (verdict == SPOTNIK_PEERS_VERDICT_FREE && founder && question->reply == SPOTNIK_PEERS_REPLY_IDLE) {
         findings->free = false; /* it is about to found */
         return;
@@ -272,16 +276,19 @@ static void heir_try(struct spotnik_peers_search *search)
     unlink(to);
 }
 
-/* Members restore what is missing within one refresh, so that who sees nothing for three has not come in between. */
+/* Members restore what is missing within one refresh, so that who sees nothing for three has not come in between. The same when a record or
+ * a genesis has gone before our eyes: of a member that we cannot reach, a cleaner may have taken it. */
 static bool has_watched(struct spotnik_peers_search *search, const struct findings *findings)
 {
-    uint64_t wanted_ns = VIRGIN_REFRESHES * search->peers->times.refresh_ns;
-    if (findings->at_once || search->watch.watched_ns >= wanted_ns)
+    const struct spotnik_lookout *watch = &search->watch;
+    uint64_t wanted_ns = SPOTNIK_PEERS_BACK_REFRESHES * search->peers->times.refresh_ns;
+    bool gone = watch->settled_ns < watch->watched_ns;
+    if (watch->settled_ns >= wanted_ns || (findings->at_once && !gone))
         return true;
-    spotnik_peers_say(search, search->watch.generation > 0
-                                  ? "the founder has left no record; watching for members that put theirs back"
-                                  : "nobody has founded the job here; watching for members that put their genesis back");
-    hope(search, wanted_ns - search->watch.watched_ns);
+    spotnik_peers_say(search, gone                     ? "a record is gone; watching for its member to put it back"
+                              : watch->generation > 0 ? "the founder has left no record; watching for members that put theirs back"
+                                                      : "nobody has founded the job here; watching for members that put their genesis back");
+    hope(search, wanted_ns - watch->settled_ns);
     return false;
 }
 
@@ -289,8 +296,11 @@ static enum spotnik_peers_round conclude(struct spotnik_peers_search *search, st
 {
     if (sponsor_find(search, findings))
         return SPOTNIK_PEERS_JOIN;
-    if (!search->may_found)
+    if (!search->may_found) {
+        if (search->said[0] == '\0')
+            spotnik_peers_say(search, "no member of the job that this process was in, or was joining, answers");
         return SPOTNIK_PEERS_AGAIN;
+    }
     if (search->watch.generation == 0 && !search->heir)
         heir_try(search);
     judge_all(search, findings);

@@ -15,6 +15,7 @@
 #define SPOTNIK_PEERS_ASK_NS (500 * SPOTNIK_MS)   /* patience with one address */
 #define SPOTNIK_PEERS_AGAIN_NS (100 * SPOTNIK_MS) /* between two rounds */
 #define SPOTNIK_PEERS_QUIET_ROUNDS 3 /* a member may be entering a view right now, on the word of one that has just died */
+#define SPOTNIK_PEERS_BACK_REFRESHES 3 /* members put back within one what a cleaner has taken */
 #define SPOTNIK_PEERS_SWEEP_S 30     /* age at which the record of a process that has ended is taken away */
 #define SPOTNIK_PEERS_FRESH "fresh"  /* whoever makes a directory for one job may leave this file in it */
 

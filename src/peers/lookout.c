@@ -118,6 +118,7 @@ static int names_read(struct spotnik_lookout *watch, const char *path)
     closedir(directory);
     if (watch->count > known)
         sort(watch);
+    watch->missed = rc == 0 && highest < watch->generation;
     if (rc == 0 && watch->generation != highest)
         memset(&watch->genesis, 0, sizeof watch->genesis);
     watch->generation = rc == 0 ? highest : watch->generation;
@@ -136,14 +137,25 @@ static void read_again(struct spotnik_sighting *entry, const struct spotnik_cred
     entry->unchanged_ns = spotnik_still_unchanged_ns(entry->unchanged_ns, known, before, entry->print, spent_ns);
 }
 
+/* Whoever only looks for the job takes its record away when it gives up: that says nothing of the job. */
+static bool stands_for_a_job(const struct spotnik_sighting *entry)
+{
+    if (entry->reading == SPOTNIK_READING_RECORD)
+        return entry->record.standing != SPOTNIK_STANDING_SEEKING;
+    return entry->reading != SPOTNIK_READING_ABSENT;
+}
+
 static void contents_read(struct spotnik_lookout *watch, const struct spotnik_credentials *self, const char *directory,
                           uint64_t spent_ns)
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < watch->count; i++) {
+        bool stood = stands_for_a_job(&watch->entry[i]);
         read_again(&watch->entry[i], self, directory, spent_ns);
         if (watch->entry[i].reading != SPOTNIK_READING_ABSENT)
             watch->entry[kept++] = watch->entry[i];
+        else
+            watch->missed |= stood;
     }
     watch->count = kept;
     if (watch->generation == 0)
@@ -166,6 +178,7 @@ int spotnik_lookout_look(struct spotnik_lookout *watch, const struct spotnik_cre
     uint64_t spent_ns = spotnik_still_spent_ns(watch->looked_ns, now_ns, gap_max_ns);
     contents_read(watch, self, directory, spent_ns);
     watch->watched_ns = spotnik_time_add(watch->watched_ns, spent_ns);
+    watch->settled_ns = watch->missed ? 0 : spotnik_time_add(watch->settled_ns, spent_ns);
     watch->looked_ns = now_ns;
     return 0;
 }

@@ -28,6 +28,8 @@ struct spotnik_lookout {
     struct spotnik_sighting genesis;
     uint64_t looked_ns;  /* our last good look, 0: none */
     uint64_t watched_ns; /* in all */
+    bool missed;         /* in the last look something that stands for a job was gone: a member has left, or a cleaner was here */
+    uint64_t settled_ns; /* watched since the last such look; in all, where there was none */
 };
 
 /* Read everything again. Between this look and the one before, at most gap_max_ns count. 0 or -errno: the directory

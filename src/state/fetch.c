@@ -186,6 +186,7 @@ int spotnik_joiner_fetch(struct spotnik_joiner *joiner)
     joiner->piece = calloc(joiner->piece_count + 1, 1);
     if (!joiner->piece)
         return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory to join");
+    joiner->wrote = true;
     start(joiner);
     pthread_mutex_lock(&joiner->lock);
     while (joiner->fetching)

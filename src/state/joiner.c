@@ -256,6 +256,11 @@ int spotnik_joiner_copy(struct spotnik_joiner *joiner, const struct spotnik_memb
     return 0;
 }
 
+bool spotnik_joiner_has_written(const struct spotnik_joiner *joiner)
+{
+    return joiner->wrote;
+}
+
 bool spotnik_joiner_is_done(const struct spotnik_joiner *joiner)
 {
     return __atomic_load_n(&joiner->done, __ATOMIC_ACQUIRE);

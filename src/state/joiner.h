@@ -38,6 +38,9 @@ int spotnik_joiner_new(const struct spotnik_joiner_config *config, struct spotni
 int spotnik_joiner_copy(struct spotnik_joiner *joiner, const struct spotnik_member *sponsor,
                         uint64_t *ret_step);
 
+/* [caller] Has _copy begun to fill the registered memory? Before that it is as the program left it. */
+bool spotnik_joiner_has_written(const struct spotnik_joiner *joiner);
+
 /* [caller] After spotnik_engine_join(): feed the engine. Errors: SYSTEM. */
 int spotnik_joiner_follow(struct spotnik_joiner *joiner);
 

@@ -147,7 +147,8 @@ def killed(case):
     calm = undisturbed(case)
     storm = Storm(case, draw)
     lib.wait_for("the bag is there", lambda: case.names("saves"))
-    actions = [storm.kill, storm.term, storm.stop, storm.kill, storm.away, storm.kill_all, storm.kill, storm.term]
+    # The stop comes last: others may do all that is left while it lasts.
+    actions = [storm.kill, storm.term, storm.kill, storm.away, storm.kill_all, storm.kill, storm.stop, storm.term]
     for action in actions:
         seen = storm.happened()
         lib.wait_for("something goes on", lambda seen=seen: storm.done() or abs(storm.happened() - seen) >= 4)

@@ -70,7 +70,7 @@ def main() -> None:
         tab.look(1400, 1200, "light")
         for path in [*(ROOT / f"docs/results/{name}.svg" for name in KEPT), *sorted(Path(folder).glob("*.svg"))]:
             tab.open(f"file://{path}")
-            tab.until(f"document.documentElement.tagName === 'svg' && location.pathname.endsWith('/{path.name}')")
+            tab.until(f"document.readyState === 'complete' && document.documentElement.tagName === 'svg' && location.pathname.endsWith('/{path.name}')")
             seen = tab.run(LOOK)
             assert seen["texts"] > 3, f"{path.name}: only {seen['texts']} texts"
             if path.name == "wrong.svg":

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the peers folder asks of the engine and of the network, answered by the world. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/time.h"
+#include "net/auth.h"
+#include "peers/inside.h"
+#include "task.h"
+#include "world.h"
+
+#define ROUND_TRIP_NS SPOTNIK_MS
+
+bool world_runs(const struct spotnik_engine *process)
+{
+    return process->alive && process->paused_until_ns <= task_now_ns();
+}
+
+static bool is_cut(uint32_t a, uint32_t b)
+{
+    return world.host[a].cut[b] || world.host[b].cut[a];
+}
+
+bool world_reach(const struct spotnik_engine *a, const struct spotnik_engine *b)
+{
+    return world_runs(a) && world_runs(b) && !is_cut(a->host, b->host) && !world.host[a->host].rejects[b->host]
+           && !world.host[b->host].rejects[a->host];
+}
+
+static struct spotnik_engine *at_address(const uint8_t address[16], uint16_t port)
+{
+    for (uint32_t i = 0; i < world.process_count; i++) {
+        const struct spotnik_member *self = &world.process[i].credentials.self;
+        if (world.process[i].alive && self->port == port && memcmp(self->address, address, 16) == 0)
+            return &world.process[i];
+    }
+    return NULL;
+}
+
+/* The last byte of an address is its host. */
+static int dial(const uint8_t address[16], uint16_t port, uint64_t timeout_ns, struct spotnik_engine **ret)
+{
+    const struct spotnik_engine *caller = task_process();
+    uint32_t host = address[15];
+
+    *ret = at_address(address, port);
+    if (world.host[caller->host].rejects[host] || (world.host[host].boot != 0 && *ret == NULL && !is_cut(caller->host, host))) {
+        task_sleep(ROUND_TRIP_NS);
+        return spotnik_error_return(SPOTNIK_ERR_PEERS, "refused");
+    }
+    if (*ret == NULL || is_cut(caller->host, host) || !world_runs(*ret)) {
+        task_sleep(timeout_ns);
+        return spotnik_error_return(SPOTNIK_ERR_PEERS, "no answer");
+    }
+    task_sleep(task_below(4 * ROUND_TRIP_NS));
+    return (*ret)->alive ? 0 : spotnik_error_return(SPOTNIK_ERR_PEERS, "no answer");
+}
+
+int spotnik_net_ask(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port, uint64_t timeout_ns,
+                    struct spotnik_answer *ret_answer, bool *ret_refused)
+{
+    struct spotnik_engine *peer;
+    int rc = dial(address, port, timeout_ns, &peer);
+
+    (void)credentials;
+    memset(ret_answer, 0, sizeof *ret_answer);
+    if (ret_refused != NULL)
+        *ret_refused = false;
+    if (rc != 0)
+        return rc;
+    ret_answer->epoch = peer->lineage != NULL ? peer->epoch : 0;
+    ret_answer->parked = peer->parked;
+    ret_answer->self = peer->credentials.self;
+    spotnik_engine_presence(peer, &ret_answer->presence);
+    return 0;
+}
+
+int spotnik_net_say(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port, enum spotnik_word word,
+                    uint64_t argument, uint64_t timeout_ns, char *ret_line, size_t size)
+{
+    struct spotnik_engine *peer;
+    int rc = dial(address, port, timeout_ns, &peer);
+
+    snprintf(ret_line, size, "ok");
+    if (rc != 0 || word != SPOTNIK_WORD_STANDS || peer->lineage == NULL || peer->lineage->founding.id == argument)
+        return rc;
+    peer->encounter = (struct spotnik_encounter){
+        .meeting = SPOTNIK_MEETING_YIELD, .told = true, .argument = argument, .peer = credentials->self, .theirs.founding.id = argument
+    };
+    spotnik_engine_presence(peer, &peer->encounter.ours);
+    return 0;
+}
+
+const struct spotnik_credentials *spotnik_engine_credentials(const struct spotnik_engine *engine)
+{
+    return &engine->credentials;
+}
+
+struct spotnik_id spotnik_engine_id(struct spotnik_engine *engine)
+{
+    return engine->credentials.self.id;
+}
+
+void spotnik_engine_presence(struct spotnik_engine *engine, struct spotnik_presence *ret)
+{
+    *ret = (struct spotnik_presence){ .epoch = 0 };
+    if (engine->lineage == NULL)
+        return;
+    *ret = (struct spotnik_presence){ .founding = engine->lineage->founding, .epoch = engine->epoch, .step = engine->step,
+                                      .parked = engine->parked };
+}
+
+struct spotnik_founding spotnik_engine_past(struct spotnik_engine *engine)
+{
+    return engine->past;
+}
+
+void spotnik_engine_status(struct spotnik_engine *engine, spotnik_job_status *ret)
+{
+    *ret = (spotnik_job_status){ .view_epoch = engine->lineage != NULL ? engine->epoch : 0,
+                                 .step_committed = engine->step,
+                                 .parked = engine->parked,
+                                 .joining = engine->joining };
+}
+
+uint32_t spotnik_engine_members(struct spotnik_engine *engine, struct spotnik_member *ret, uint32_t max, uint64_t *ret_epoch)
+{
+    uint32_t count = 0;
+
+    *ret_epoch = engine->epoch;
+    for (uint32_t i = 0; engine->lineage != NULL && i < engine->lineage->size && count < max; i++)
+        ret[count++] = engine->lineage->member[i]->credentials.self;
+    return count;
+}
+
+uint32_t spotnik_engine_callers(struct spotnik_engine *engine, struct spotnik_member *ret, uint32_t max)
+{
+    (void)engine, (void)ret, (void)max;
+    return 0;
+}
+
+void spotnik_engine_vote_set(struct spotnik_engine *engine, const struct spotnik_member *vote)
+{
+    (void)engine, (void)vote;
+}
+
+enum spotnik_meeting spotnik_engine_meet(struct spotnik_engine *engine, const struct spotnik_answer *answer)
+{
+    static const struct spotnik_chains chains;
+    struct spotnik_presence ours;
+
+    spotnik_engine_presence(engine, &ours);
+    enum spotnik_meeting meeting = spotnik_founding_meet(&ours, &answer->presence, &chains);
+    if (meeting != SPOTNIK_MEETING_NOTHING && engine->encounter.meeting != SPOTNIK_MEETING_YIELD)
+        engine->encounter =
+            (struct spotnik_encounter){ .meeting = meeting, .ours = ours, .theirs = answer->presence, .peer = answer->self };
+    return meeting;
+}
+
+bool spotnik_engine_encounter_take(struct spotnik_engine *engine, struct spotnik_encounter *ret)
+{
+    *ret = engine->encounter;
+    engine->encounter = (struct spotnik_encounter){ .meeting = SPOTNIK_MEETING_NOTHING };
+    return ret->meeting != SPOTNIK_MEETING_NOTHING;
+}
+
+void spotnik_engine_lineage_tell(struct spotnik_engine *engine, const char *text)
+{
+    world_tell("%u: %s", engine->number, text);
+}
+
+bool spotnik_engine_ledger(struct spotnik_engine *engine, uint64_t committed, struct spotnik_ledger *ret)
+{
+    (void)ret;
+    return engine->lineage != NULL && engine->step == committed;
+}
+
+/* The other one tells of its view, if it can. */
+void spotnik_engine_greet(struct spotnik_engine *engine, const struct spotnik_member *peer)
+{
+    const struct spotnik_engine *other = at_address(peer->address, peer->port);
+
+    if (other != NULL && engine->lineage != NULL && other->lineage == engine->lineage && other->epoch > engine->epoch
+        && world_reach(engine, other) && !other->parked)
+        engine->out = true;
+}
+
+void spotnik_engine_over(struct spotnik_engine *engine)
+{
+    if (engine->parked)
+        engine->out = true;
+}
+
+void spotnik_engine_end(struct spotnik_engine *engine, int error, const char *why)
+{
+    world_tell("%u ends: %s", engine->number, why);
+    engine->ended = error;
+    lineage_leave(engine);
+}
+
+void spotnik_engine_yield(struct spotnik_engine *engine, const char *why, bool aside)
+{
+    (void)aside;
+    world.yields++;
+    spotnik_engine_end(engine, SPOTNIK_ERR_LINEAGE, why);
+}
+
+void spotnik_engine_lease_set(struct spotnik_engine *engine, uint64_t until_boot_ns)
+{
+    engine->lease_until_ns = until_boot_ns;
+}
+
+void spotnik_engine_tell_waiting(struct spotnik_engine *engine, uint64_t ns, uint64_t of_ns)
+{
+    (void)engine, (void)ns, (void)of_ns;
+}
+
+/* ---- ties ---- */
+
+bool spotnik_engine_tie_wait(struct spotnik_engine *engine, struct spotnik_tie *ret)
+{
+    while (!engine->tie_asked && !engine->tie_closed)
+        task_wait(&engine->tie, UINT64_MAX);
+    engine->tie_asked = false;
+    *ret = engine->tie;
+    return !engine->tie_closed;
+}
+
+void spotnik_engine_tie_tell(struct spotnik_engine *engine, const struct spotnik_tie *tie, bool named)
+{
+    world_tell("%u: the witness %s it for epoch %llu", engine->number, named ? "names" : "does not name", (unsigned long long)tie->epoch);
+    if (named && engine->lineage != NULL && engine->lineage->founding.id == tie->founding) {
+        for (uint32_t i = 0; i < world.process_count; i++)
+            if (&world.process[i] != engine && world.process[i].alive && world.process[i].tie_named && engine->lineage->tie_epoch == tie->epoch
+                && world.process[i].lineage == engine->lineage)
+                world_break("the witness names %u and %u for epoch %llu", world.process[i].number, engine->number, (unsigned long long)tie->epoch);
+        engine->lineage->tie_epoch = tie->epoch;
+        engine->tie_named = true;
+    }
+}
+
+void spotnik_engine_tie_close(struct spotnik_engine *engine, bool closed)
+{
+    engine->tie_closed = closed;
+    task_wake(&engine->tie);
+}
+
+/* ---- what no seed may leave to chance ---- */
+
+void __wrap_spotnik_auth_random(void *out, size_t size);
+
+void __wrap_spotnik_auth_random(void *out, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        ((uint8_t *)out)[i] = (uint8_t)task_below(256);
+}
+
+/* ---- kernels ---- */
+
+void spotnik_process_self(struct spotnik_process *ret)
+{
+    *ret = task_process()->kernel;
+}
+
+enum spotnik_liveness spotnik_process_life(const struct spotnik_process *process)
+{
+    if (process->boot != task_process()->kernel.boot)
+        return SPOTNIK_LIFE_UNKNOWN;
+    for (uint32_t i = 0; i < world.process_count; i++)
+        if (memcmp(&world.process[i].kernel, process, sizeof *process) == 0)
+            return world.process[i].alive ? SPOTNIK_LIFE_ALIVE : SPOTNIK_LIFE_ENDED;
+    return SPOTNIK_LIFE_ENDED;
+}

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Views, by an oracle that goes by the rules of docs/protocol.md: a majority of those that are not proven dead decides; an exact tie is
+ * decided by the witness, or by the smallest id where there is none. And the promise that is watched here: a job is one lineage (P1). */
+#include <string.h>
+
+#include "base/time.h"
+#include "task.h"
+#include "world.h"
+
+#define NOTICED_NS (300 * SPOTNIK_MS) /* until a loss is a new view */
+#define PARKS_NS (500 * SPOTNIK_MS)
+#define TIE_NS SPOTNIK_S
+#define BESIDE_NS (10 * SPOTNIK_S)
+#define IN_SIGHT_NS (4 * SPOTNIK_S) /* a record refreshed so lately was written by somebody who sees the folder */
+
+struct side {
+    struct spotnik_engine *member[VIEW_MAX];
+    uint32_t size;
+};
+
+/* Have all its members been cut off from the folder for T or longer? What section 16 allows; with a lease nothing is. */
+static bool is_cut_off(const struct lineage *lineage)
+{
+    for (uint32_t i = 0; i < lineage->size; i++)
+        if (lineage->member[i]->alive && lineage->member[i]->refreshed_ns + world.stale_ns > task_now_ns())
+            return false;
+    return !world.lease;
+}
+
+static uint64_t excuses(void)
+{
+    uint64_t bits = 0;
+
+    for (uint32_t i = 0; i < world.lineage_count; i++)
+        bits |= (uint64_t)is_cut_off(&world.lineage[i]) << i;
+    return bits;
+}
+
+struct lineage *lineage_found(struct spotnik_engine *founder, const struct spotnik_founding *founding, uint64_t step)
+{
+    if (world.lineage_count == LINEAGES_MAX) {
+        world_break("more foundings than one world can have");
+        return NULL;
+    }
+    uint64_t excused = excuses();
+    struct lineage *lineage = &world.lineage[world.lineage_count++];
+    *lineage = (struct lineage){ .excuses = excused, .founding = *founding, .member = { founder }, .size = 1, .epoch = 1, .step = step,
+                                 .begun_step = step, .founded_ns = task_now_ns() };
+    founder->lineage = lineage;
+    founder->past = *founding;
+    founder->epoch = 1;
+    founder->step = step;
+    founder->parked = founder->joining = founder->out = false;
+    founder->parted_ns = 0;
+    world.foundings++;
+    world_tell("%u founds %016llx, generation %llu, after step %llu", founder->number, (unsigned long long)founding->id,
+               (unsigned long long)founding->generation, (unsigned long long)step);
+    return lineage;
+}
+
+void lineage_leave(struct spotnik_engine *process)
+{
+    process->lineage = NULL;
+    process->parked = false;
+    process->parted_ns = 0;
+    process->tie_named = false;
+}
+
+static bool is_in(const struct lineage *lineage, const struct spotnik_engine *process)
+{
+    for (uint32_t i = 0; i < lineage->size; i++)
+        if (lineage->member[i] == process)
+            return true;
+    return false;
+}
+
+bool lineage_enter(struct lineage *lineage, struct spotnik_engine *joiner, const struct spotnik_engine *sponsor)
+{
+    if (lineage->size == VIEW_MAX || !lineage->goes || !is_in(lineage, sponsor))
+        return false;
+    for (uint32_t i = 0; i < lineage->size; i++)
+        if (!world_reach(joiner, lineage->member[i]))
+            return false;
+    lineage->member[lineage->size++] = joiner;
+    lineage->epoch++;
+    for (uint32_t i = 0; i < lineage->size; i++)
+        lineage->member[i]->epoch = lineage->epoch;
+    joiner->lineage = lineage;
+    joiner->past = lineage->founding;
+    joiner->step = lineage->step;
+    joiner->parked = joiner->joining = joiner->out = false;
+    joiner->parted_ns = 0;
+    world_tell("%u joins %016llx, epoch %llu of %u", joiner->number, (unsigned long long)lineage->founding.id,
+               (unsigned long long)lineage->epoch, lineage->size);
+    return true;
+}
+
+/* ---- sides ---- */
+
+static bool steps_along(const struct lineage *lineage, const struct spotnik_engine *member)
+{
+    return member->lineage == lineage && !member->out && member->ended == 0 && world_runs(member);
+}
+
+/* Those that reach `first`, and each other. */
+static void side_of(const struct lineage *lineage, struct spotnik_engine *first, struct side *ret)
+{
+    ret->size = 0;
+    ret->member[ret->size++] = first;
+    for (uint32_t i = 0; i < lineage->size; i++) {
+        struct spotnik_engine *member = lineage->member[i];
+        bool reaches = member != first && steps_along(lineage, member);
+        for (uint32_t j = 0; j < ret->size && reaches; j++)
+            reaches = world_reach(member, ret->member[j]);
+        if (reaches)
+            ret->member[ret->size++] = member;
+    }
+}
+
+static bool is_of(const struct side *side, const struct spotnik_engine *process)
+{
+    for (uint32_t i = 0; i < side->size; i++)
+        if (side->member[i] == process)
+            return true;
+    return false;
+}
+
+/* Its kernel says so to one of this side. */
+static bool is_proven_dead(const struct side *side, const struct spotnik_engine *member)
+{
+    if (member->alive || world.host[member->host].boot != member->kernel.boot)
+        return false;
+    for (uint32_t i = 0; i < side->size; i++)
+        if (!world.host[side->member[i]->host].cut[member->host] && !world.host[member->host].cut[side->member[i]->host])
+            return true;
+    return false;
+}
+
+static bool witness_names(struct lineage *lineage, struct side *side)
+{
+    for (uint32_t i = 0; i < side->size; i++)
+        if (side->member[i]->tie_named && lineage->tie_epoch == lineage->epoch + 1)
+            return true;
+    struct spotnik_engine *asker = side->member[0];
+    if (spotnik_time_since(task_now_ns(), asker->tie_asked_ns) >= TIE_NS && !asker->tie_asked) {
+        asker->tie_asked_ns = task_now_ns();
+        asker->tie = (struct spotnik_tie){ .self = asker->credentials.self.id, .founding = lineage->founding.id, .epoch = lineage->epoch + 1 };
+        asker->tie_asked = true;
+        task_wake(&asker->tie);
+    }
+    return false;
+}
+
+static bool has_smallest(const struct lineage *lineage, const struct side *side)
+{
+    const struct spotnik_engine *smallest = NULL;
+
+    for (uint32_t i = 0; i < lineage->size; i++)
+        if (!is_proven_dead(side, lineage->member[i])
+            && (smallest == NULL || spotnik_id_compare(lineage->member[i]->credentials.self.id, smallest->credentials.self.id) < 0))
+            smallest = lineage->member[i];
+    return is_of(side, smallest);
+}
+
+static bool decides(struct lineage *lineage, struct side *side)
+{
+    uint32_t left = lineage->size;
+
+    for (uint32_t i = 0; i < lineage->size; i++)
+        left -= is_proven_dead(side, lineage->member[i]);
+    if (2 * side->size != left)
+        return 2 * side->size > left;
+    return spotnik_founding_is_witnessed(&lineage->founding) ? witness_names(lineage, side) : has_smallest(lineage, side);
+}
+
+/* ---- what a side does ---- */
+
+static bool has_lease(const struct spotnik_engine *member)
+{
+    return !world.lease || task_now_ns() + member->clock_ns < member->lease_until_ns;
+}
+
+static void commit(struct lineage *lineage)
+{
+    for (uint32_t i = 0; i < lineage->size; i++)
+        if (!has_lease(lineage->member[i]))
+            return;
+    lineage->step++;
+    lineage->goes = true;
+    for (uint32_t i = 0; i < lineage->size; i++) {
+        lineage->member[i]->step = lineage->step;
+        lineage->member[i]->parked = false;
+        lineage->member[i]->parted_ns = 0;
+    }
+}
+
+static void install(struct lineage *lineage, const struct side *side)
+{
+    lineage->epoch++;
+    lineage->size = side->size;
+    memcpy(lineage->member, side->member, sizeof side->member);
+    for (uint32_t i = 0; i < side->size; i++) {
+        side->member[i]->epoch = lineage->epoch;
+        side->member[i]->tie_named = false;
+    }
+    lineage->changing_ns = 0;
+    world_tell("%016llx: epoch %llu of %u", (unsigned long long)lineage->founding.id, (unsigned long long)lineage->epoch, lineage->size);
+}
+
+static void part(struct side *side)
+{
+    for (uint32_t i = 0; i < side->size; i++) {
+        struct spotnik_engine *member = side->member[i];
+        member->parted_ns = member->parted_ns != 0 ? member->parted_ns : task_now_ns();
+        if (!member->parked && spotnik_time_since(task_now_ns(), member->parted_ns) >= PARKS_NS) {
+            member->parked = true;
+            world.parkings++;
+            world_tell("%u is parked after step %llu", member->number, (unsigned long long)member->step);
+        }
+    }
+}
+
+/* True: there is another view. */
+static bool side_act(struct lineage *lineage, struct side *side)
+{
+    if (!decides(lineage, side)) {
+        part(side);
+        return false;
+    }
+    if (side->size == lineage->size) {
+        lineage->changing_ns = 0;
+        commit(lineage);
+        return false;
+    }
+    lineage->changing_ns = lineage->changing_ns != 0 ? lineage->changing_ns : task_now_ns();
+    if (spotnik_time_since(task_now_ns(), lineage->changing_ns) < NOTICED_NS)
+        return false;
+    install(lineage, side);
+    return true;
+}
+
+static void lineage_tick(struct lineage *lineage)
+{
+    struct side side, seen = { .size = 0 };
+
+    lineage->goes = false;
+    for (uint32_t i = 0; i < lineage->size; i++) {
+        struct spotnik_engine *member = lineage->member[i];
+        if (!steps_along(lineage, member) || is_of(&seen, member))
+            continue;
+        side_of(lineage, member, &side);
+        for (uint32_t j = 0; j < side.size; j++)
+            if (!is_of(&seen, side.member[j]))
+                seen.member[seen.size++] = side.member[j];
+        if (side_act(lineage, &side))
+            return;
+    }
+}
+
+/* Those that the view goes on without hear of it where they reach one of it; else they are cut off. */
+static void outsider_tick(struct spotnik_engine *process)
+{
+    const struct lineage *lineage = process->lineage;
+
+    if (lineage == NULL || process->out || !world_runs(process) || is_in(lineage, process))
+        return;
+    process->parked = true;
+    for (uint32_t i = 0; i < lineage->size && lineage->goes; i++)
+        process->out |= world_reach(process, lineage->member[i]);
+}
+
+/* ---- the promise ---- */
+
+static bool is_in_sight(const struct lineage *lineage)
+{
+    for (uint32_t i = 0; i < lineage->size; i++)
+        if (spotnik_time_since(task_now_ns(), lineage->member[i]->refreshed_ns) > IN_SIGHT_NS)
+            return false;
+    return true;
+}
+
+static void beside(struct lineage *elder, struct lineage *younger)
+{
+    if (!(younger->excuses >> (elder - world.lineage) & 1)) {
+        world_break("%016llx goes on, at step %llu, beside %016llx, founded at %.1f s", (unsigned long long)elder->founding.id,
+                    (unsigned long long)elder->step, (unsigned long long)younger->founding.id, (double)younger->founded_ns / 1e9);
+        return;
+    }
+    world.excused++;
+    if (!is_in_sight(elder) || !is_in_sight(younger)) {
+        elder->beside_ns = 0;
+        return;
+    }
+    elder->beside_ns = elder->beside_ns != 0 ? elder->beside_ns : task_now_ns();
+    if (spotnik_time_since(task_now_ns(), elder->beside_ns) > BESIDE_NS)
+        world_break("two lineages go on side by side for %.0f s, though all their members see the folder", (double)BESIDE_NS / 1e9);
+}
+
+/* A younger one has made steps: no older one may. */
+static void promise_check(void)
+{
+    for (uint32_t elder = 0; elder < world.lineage_count; elder++)
+        for (uint32_t younger = elder + 1; younger < world.lineage_count && world.lineage[elder].goes; younger++)
+            if (world.lineage[younger].step > world.lineage[younger].begun_step && world.lineage[younger].goes)
+                beside(&world.lineage[elder], &world.lineage[younger]);
+}
+
+void lineages_tick(void)
+{
+    for (uint32_t i = 0; i < world.lineage_count; i++)
+        if (world.lineage[i].size > 0)
+            lineage_tick(&world.lineage[i]);
+    for (uint32_t i = 0; i < world.process_count; i++)
+        outsider_tick(&world.process[i]);
+    promise_check();
+}

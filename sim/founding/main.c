@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Worlds in which jobs are founded, one for each seed, under virtual time:
+ *
+ *     founding [--seed N] [--seeds COUNT] [--keep-going] [--trace]
+ *
+ * Promises: a job is one lineage, but for what docs/protocol.md, section 16 allows (counted as excused; with a lease nothing is allowed);
+ * and when everything has healed, all processes stand in one view of one lineage before 3 T + 40 s are over. */
+#include <dirent.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/time.h"
+#include "task.h"
+#include "world.h"
+
+#define STALE_NS (20 * SPOTNIK_S)
+#define CALM_NS (3 * STALE_NS + 40 * SPOTNIK_S)
+#define END_NS (3600 * SPOTNIK_S)
+
+struct world world;
+
+void world_tell(const char *format, ...)
+{
+    va_list arguments;
+
+    if (!world.trace)
+        return;
+    printf("%9.3f  ", (double)task_now_ns() / 1e9);
+    va_start(arguments, format);
+    vprintf(format, arguments);
+    va_end(arguments);
+    printf("\n");
+}
+
+void world_break(const char *format, ...)
+{
+    va_list arguments;
+
+    if (world.broken[0] != '\0')
+        return;
+    va_start(arguments, format);
+    vsnprintf(world.broken, sizeof world.broken, format, arguments);
+    va_end(arguments);
+    world_tell("BROKEN: %s", world.broken);
+}
+
+static void *ticks_main(void *unused)
+{
+    (void)unused;
+    while (world.broken[0] == '\0') {
+        lineages_tick();
+        task_sleep(TICK_NS);
+    }
+    return NULL;
+}
+
+static uint32_t living(void)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < world.process_count; i++)
+        count += world.process[i].alive;
+    return count;
+}
+
+/* As `spotnik run` and schedulers do: where there are too few, another is started soon. */
+static void *agent_main(void *unused)
+{
+    uint32_t wanted = 2 + (uint32_t)task_below(6);
+
+    (void)unused;
+    while (world.process_count < PROCESSES_MAX) {
+        if (living() < wanted)
+            process_start((uint32_t)task_below(HOSTS));
+        task_sleep(task_below(3 * SPOTNIK_S));
+    }
+    return NULL;
+}
+
+static const struct spotnik_engine *odd_one(void)
+{
+    const struct lineage *common = NULL;
+    uint32_t members = 0;
+
+    for (uint32_t i = 0; i < world.process_count; i++) {
+        const struct spotnik_engine *process = &world.process[i];
+        if (!process->alive || process->ended != 0)
+            continue;
+        common = common != NULL ? common : process->lineage;
+        if (process->lineage == NULL || process->lineage != common || process->parked)
+            return process;
+        members++;
+    }
+    return common == NULL || !common->goes || common->size != members ? &world.process[0] : NULL;
+}
+
+/* True: there is one job, before the time is over. */
+static void *calm_main(void *unused)
+{
+    uint64_t until_ns;
+
+    (void)unused;
+    fault_main(NULL);
+    fault_heal_all();
+    until_ns = task_now_ns() + CALM_NS;
+    while (odd_one() != NULL && task_now_ns() < until_ns && world.broken[0] == '\0')
+        task_sleep(SPOTNIK_S);
+    const struct spotnik_engine *odd = odd_one();
+    if (odd != NULL)
+        world_break("%.0f s after everything healed: process %u is %s", (double)CALM_NS / 1e9, odd->number,
+                    odd->lineage == NULL ? "in no view" : odd->parked ? "parked" : "in another view than others");
+    else
+        world_tell("one job of %u members, %.0f s after everything healed", world.lineage[world.lineage_count - 1].size,
+                   (double)(task_now_ns() + CALM_NS - until_ns) / 1e9);
+    task_reset(0); /* nobody runs any more */
+    return NULL;
+}
+
+static void empty(void)
+{
+    DIR *folder = opendir(world.folder);
+    char path[PATH_MAX];
+
+    for (const struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
+        snprintf(path, sizeof path, "%s/%s", world.folder, entry->d_name);
+        unlink(path);
+    }
+    if (folder != NULL)
+        closedir(folder);
+}
+
+static void world_make(uint64_t seed, bool trace, const char *folder)
+{
+    world = (struct world){ .seed = seed, .trace = trace, .lease = seed % 3 == 0, .stale_ns = STALE_NS,
+                             .slow_ns = seed % 5 == 0 ? 100 * SPOTNIK_MS : 0 };
+    snprintf(world.folder, sizeof world.folder, "%s", folder);
+    setenv("SPOTNIK_STALE_MS", "20000", 1);
+    if (world.lease)
+        setenv("SPOTNIK_FOLDER", "lease", 1);
+    else
+        unsetenv("SPOTNIK_FOLDER");
+    task_reset(seed);
+    for (uint32_t i = 0; i < HOSTS; i++)
+        world.host[i] = (struct host){ .boot = 1 + task_below(UINT64_MAX - 1), .clock_ns = task_below(100000) * SPOTNIK_S };
+}
+
+static bool play(uint64_t seed, bool trace, const char *folder)
+{
+    world_make(seed, trace, folder);
+    empty();
+    task_detach(task_new(NULL, agent_main, NULL));
+    task_detach(task_new(NULL, ticks_main, NULL));
+    task_detach(task_new(NULL, calm_main, NULL));
+    task_run(END_NS);
+    return world.broken[0] == '\0';
+}
+
+static const char *value(int argc, char **argv, const char *name, const char *usual)
+{
+    for (int i = 1; i + 1 < argc; i++)
+        if (strcmp(argv[i], name) == 0)
+            return argv[i + 1];
+    return usual;
+}
+
+static bool has(int argc, char **argv, const char *name)
+{
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], name) == 0)
+            return true;
+    return false;
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t first = strtoull(value(argc, argv, "--seed", "1"), NULL, 10), count = strtoull(value(argc, argv, "--seeds", "1"), NULL, 10);
+    bool trace = has(argc, argv, "--trace"), all = has(argc, argv, "--keep-going");
+    uint64_t foundings = 0, refoundings = 0, parkings = 0, yields = 0, totals = 0, excused = 0, broken = 0, played = 0;
+    char folder[64];
+
+    /* In memory where there is such a place: the files are many and small. */
+    snprintf(folder, sizeof folder, "%s/founding.XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    if (mkdtemp(folder) == NULL)
+        return 1;
+    for (uint64_t seed = first; seed < first + count && (broken == 0 || all); seed++) {
+        played++;
+        if (!play(seed, trace, folder)) {
+            printf("seed %llu: %s; see it with: founding --seed %llu --trace\n", (unsigned long long)seed, world.broken, (unsigned long long)seed);
+            broken++;
+        }
+        foundings += world.foundings;
+        refoundings += world.refoundings;
+        parkings += world.parkings;
+        yields += world.yields;
+        totals += world.totals;
+        excused += world.excused > 0;
+    }
+    empty();
+    rmdir(folder);
+    printf("%llu seeds: %llu foundings, %llu from memory, %llu parkings, %llu total losses, %llu yielded; %llu worlds excused (section 16); "
+           "%llu broke a promise\n",
+           (unsigned long long)played, (unsigned long long)foundings, (unsigned long long)refoundings, (unsigned long long)parkings,
+           (unsigned long long)totals, (unsigned long long)yields, (unsigned long long)excused, (unsigned long long)broken);
+    return broken != 0;
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a process of a job does, as far as founding and finding go: as src/api does it, without a step. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/time.h"
+#include "task.h"
+#include "world.h"
+
+#define FIND_NS (60 * SPOTNIK_S)
+#define ENTER_NS (10 * SPOTNIK_S)
+#define COPY_MAX_NS (2 * SPOTNIK_S)
+
+void process_kill(struct spotnik_engine *process)
+{
+    if (!process->alive)
+        return;
+    process->alive = false;
+    task_kill(process);
+    lineage_leave(process);
+}
+
+static struct spotnik_engine *who(const struct spotnik_member *member)
+{
+    for (uint32_t i = 0; i < world.process_count; i++)
+        if (spotnik_id_equal(world.process[i].credentials.self.id, member->id))
+            return &world.process[i];
+    return NULL;
+}
+
+/* Copy the state from the sponsor, be in the folder, ask to be let in. */
+static bool join(struct spotnik_engine *self, const struct spotnik_member *member)
+{
+    const struct spotnik_engine *sponsor = who(member);
+    uint64_t until_ns = task_now_ns() + ENTER_NS;
+
+    self->joining = true;
+    task_sleep(task_below(COPY_MAX_NS));
+    struct lineage *lineage = sponsor != NULL ? sponsor->lineage : NULL;
+    if (lineage == NULL || !world_reach(self, sponsor))
+        return false;
+    spotnik_peers_founding_set(self->peers, lineage->founding.id);
+    if (spotnik_peers_renew(self->peers) != 0)
+        return false;
+    while (task_now_ns() < until_ns && sponsor->lineage == lineage) {
+        if (lineage_enter(lineage, self, sponsor))
+            return true;
+        task_sleep(TICK_NS);
+    }
+    return false;
+}
+
+static void leave_view(struct spotnik_engine *self)
+{
+    lineage_leave(self);
+    self->out = false;
+    self->credentials.self.id.low++; /* whoever comes again is another member */
+}
+
+/* In a job that goes on elsewhere, or alone from memory. */
+static void come_again(struct spotnik_engine *self)
+{
+    uint64_t step = self->step;
+    bool found;
+    struct spotnik_member sponsor;
+
+    if (spotnik_peers_refounds(self->peers)) {
+        struct spotnik_founding founding = spotnik_peers_lineage(self->peers);
+        leave_view(self);
+        lineage_found(self, &founding, step);
+        (void)spotnik_peers_renew(self->peers);
+        spotnik_peers_refounded(self->peers);
+        world.refoundings++;
+        return;
+    }
+    leave_view(self);
+    uint64_t until_ns = task_now_ns() + FIND_NS;
+    while (self->lineage == NULL && self->ended == 0 && !spotnik_peers_is_over(self->peers)) {
+        if (task_now_ns() >= until_ns) { /* whoever started it starts another, which may follow any lineage */
+            self->ended = SPOTNIK_ERR_PEERS;
+            return;
+        }
+        if (spotnik_peers_find(self->peers, false, until_ns - task_now_ns(), NULL, NULL, &found, &sponsor) == 0)
+            (void)join(self, &sponsor);
+        self->joining = false;
+        task_sleep(100 * SPOTNIK_MS);
+    }
+}
+
+/* The search. False: this process ends, and whoever started it starts another. */
+static bool begin(struct spotnik_engine *self)
+{
+    struct spotnik_member sponsor;
+    char spec[96];
+    bool found;
+
+    snprintf(spec, sizeof spec, "file:%s", world.folder);
+    if (spotnik_peers_new(spec, self, &self->peers) != 0)
+        return false;
+    if (spotnik_peers_find(self->peers, true, FIND_NS, NULL, NULL, &found, &sponsor) != 0) {
+        world_tell("%u gives up: %s", self->number, spotnik_last_error());
+        return false;
+    }
+    if (found) {
+        struct spotnik_founding founding = spotnik_peers_lineage(self->peers);
+        spotnik_peers_founding_set(self->peers, founding.id);
+        lineage_found(self, &founding, 0);
+    } else if (!join(self, &sponsor)) {
+        self->out = true; /* it tries again, as one that may not found */
+    }
+    self->joining = false;
+    return true;
+}
+
+static void *process_main(void *context)
+{
+    struct spotnik_engine *self = context;
+
+    if (begin(self))
+        while (self->ended == 0) {
+            if (self->out)
+                come_again(self);
+            task_sleep(TICK_NS);
+        }
+    spotnik_peers_free(self->peers);
+    self->alive = false;
+    lineage_leave(self);
+    return NULL;
+}
+
+struct spotnik_engine *process_start(uint32_t host)
+{
+    if (world.process_count == PROCESSES_MAX || world.host[host].boot == 0)
+        return NULL;
+    struct spotnik_engine *process = &world.process[world.process_count];
+    *process = (struct spotnik_engine){ .number = world.process_count++, .host = host, .alive = true,
+                                        .clock_ns = world.host[host].clock_ns };
+    process->kernel = (struct spotnik_process){ .boot = world.host[host].boot, .pid = 100 + process->number, .start = task_now_ns() + 1, .space = 1 };
+    struct spotnik_member *self = &process->credentials.self;
+    self->id = (struct spotnik_id){ .high = 1 + task_below(UINT64_MAX), .low = task_below(UINT32_MAX) };
+    self->host = host + 1;
+    memcpy(self->address, "\0\0\0\0\0\0\0\0\0\0\xff\xff\x0a\0\0", 15);
+    self->address[15] = (uint8_t)host;
+    self->port = (uint16_t)(4000 + process->number);
+    memset(process->credentials.job, 1, sizeof process->credentials.job);
+    memset(process->credentials.key, 2, sizeof process->credentials.key);
+    world_tell("%u starts on host %u", process->number, host);
+    task_detach(task_new(process, process_main, process));
+    return process;
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A world in which jobs are founded: machines, a shared folder, processes that run src/peers as it is, and what may happen to all of
+ * them. Who is in a view is decided by an oracle (lineage.c), since the protocol for that has a simulator of its own; what is tried here is
+ * who founds, who waits, who yields. */
+#ifndef SPOTNIK_SIM_FOUNDING_WORLD_H
+#define SPOTNIK_SIM_FOUNDING_WORLD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "net/engine.h"
+#include "peers/peers.h"
+#include "peers/process.h"
+
+#define HOSTS 5
+#define PROCESSES_MAX 256
+#define LINEAGES_MAX 32
+#define VIEW_MAX 16
+
+#define TICK_NS (50 * SPOTNIK_MS)
+
+enum folder {
+    FOLDER_GOOD,
+    FOLDER_FAILS, /* EIO, after a while */
+    FOLDER_HANGS, /* a hard mount: whoever asks waits until it heals */
+};
+
+struct host {
+    uint64_t boot; /* 0: it has no power */
+    enum folder folder;
+    uint64_t clock_ns; /* of its clocks, at the beginning */
+    bool cut[HOSTS];   /* packets from here to there are lost */
+    bool rejects[HOSTS]; /* connections from here to there are refused by a firewall */
+};
+
+/* Views of one founding, as the protocol would make them. */
+struct lineage {
+    struct spotnik_founding founding;
+    struct spotnik_engine *member[VIEW_MAX];
+    uint32_t size;
+    uint64_t epoch, step;
+    uint64_t founded_ns, begun_step; /* world time; the step that it was founded after */
+    bool goes; /* it committed a step in the last tick */
+    uint64_t tie_epoch; /* the epoch that the witness was asked for, or named somebody for, last */
+    uint64_t excuses; /* a bit for each older lineage: when this one was founded, all of its members had been cut off from the folder for T */
+    uint64_t beside_ns; /* since when it goes on beside another, both with the folder in sight; 0: it does not */
+    uint64_t changing_ns; /* since when those that reach each other are not the view; 0: they are */
+};
+
+/* A process. The peers folder takes it for its engine. */
+struct spotnik_engine {
+    uint32_t number, host;
+    struct spotnik_process kernel;
+    struct spotnik_credentials credentials;
+    struct spotnik_peers *peers;
+    bool alive;
+    uint64_t paused_until_ns; /* SIGSTOP */
+    uint64_t clock_ns;        /* its host's */
+    struct lineage *lineage;  /* that it is a member of; NULL: none */
+    uint64_t epoch, step;
+    bool parked, joining;
+    bool out;  /* it was told that its view goes on, or has ended, without it */
+    int ended; /* SPOTNIK_ERR_*: it must not go on */
+    struct spotnik_founding past;
+    uint64_t parted_ns;      /* since when it is in no majority; 0: it is */
+    uint64_t lease_until_ns; /* of its host's clock; 0: there is no lease */
+    uint64_t refreshed_ns;   /* world time: when its last good refresh of its record began */
+    struct spotnik_encounter encounter;
+    struct spotnik_tie tie;
+    bool tie_asked, tie_closed, tie_named;
+    uint64_t tie_asked_ns;
+};
+
+struct world {
+    uint64_t seed;
+    bool trace, lease, healing;
+    uint64_t slow_ns; /* the folder takes up to so long for anything; 0: as folders do */
+    uint64_t stale_ns;
+    char folder[64];
+    struct host host[HOSTS];
+    struct spotnik_engine process[PROCESSES_MAX];
+    uint32_t process_count;
+    struct lineage lineage[LINEAGES_MAX];
+    uint32_t lineage_count;
+    uint32_t foundings, parkings, refoundings, yields, totals, excused; /* what happened */
+    char broken[200]; /* the promise that was broken; "" none */
+};
+
+extern struct world world;
+
+void world_tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void world_break(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* engine.c: do these two reach each other, both ways, now? Both alive, and not stopped. */
+bool world_reach(const struct spotnik_engine *a, const struct spotnik_engine *b);
+bool world_runs(const struct spotnik_engine *process);
+
+/* process.c */
+struct spotnik_engine *process_start(uint32_t host);
+void process_kill(struct spotnik_engine *process);
+
+/* lineage.c */
+struct lineage *lineage_found(struct spotnik_engine *founder, const struct spotnik_founding *founding, uint64_t step);
+bool lineage_enter(struct lineage *lineage, struct spotnik_engine *joiner, const struct spotnik_engine *sponsor);
+void lineage_leave(struct spotnik_engine *process);
+void lineages_tick(void);
+
+/* fault.c */
+void *fault_main(void *unused);
+void fault_heal_all(void);
+
+#endif
