@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A member that trains a small network with Keras; settings and findings are JSON: argument and lines of standard output."""
+"""A member that trains a small network with Keras; settings and findings are JSON."""
 
 from __future__ import annotations
 
@@ -37,7 +37,11 @@ def network(kind: str) -> keras.Model:
     if kind == "mlp":
         body = [layers.Flatten(), layers.Dense(64, activation="relu")]
     else:
-        body = [layers.Reshape((28, 28, 1)), layers.Conv2D(8, 3, strides=2, activation="relu"), layers.BatchNormalization()]
+        body = [
+            layers.Reshape((28, 28, 1)),
+            layers.Conv2D(8, 3, strides=2, activation="relu"),
+            layers.BatchNormalization(),
+        ]
         body += [layers.Conv2D(16, 3, strides=2, activation="relu"), layers.Flatten(), layers.Dropout(0.1)]
     return keras.Sequential([layers.Input((28, 28)), *body, layers.Dense(10)])
 

@@ -78,7 +78,13 @@ def run(
     if members:
         command = ["spotnik", "run", "-n", members, *options, "--", *command]
     done = subprocess.run(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=LIMIT_S, check=False
+        command,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
     )
     return Run(done.returncode, done.stdout)
 

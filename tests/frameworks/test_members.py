@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 
 import pytest
-from runs import Face, run, distance
+from runs import Face, distance, run
 
 ROUNDING = 2e-2  # Adam divides by the root of squares: a last bit grows to this in 40 steps, and to no more
 NOISE = 0.2  # of a loss, relative: two runs with other members sum in another order
@@ -88,4 +88,4 @@ def test_after_the_loss_of_all(face: Face, tmp_path: Path) -> None:
 
 def test_spotnik_needs_none_of_them() -> None:
     code = "import sys, spotnik; assert not {'keras', 'tensorflow', 'jax', 'torch'} & set(sys.modules)"
-    assert os.system(f"python3 -c \"{code}\"") == 0
+    assert os.system(f'python3 -c "{code}"') == 0

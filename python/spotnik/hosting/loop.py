@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Optional
 
 import numpy as np
 
@@ -30,6 +30,7 @@ class Loop:
         self.settings = settings
         self.replica = Replica(read, settings)
         self._write = write
+        self.settle: Callable[[], object] = lambda: None  #: wait for what the framework still has to run
         self._source: Optional[Source] = None
 
     def begin(self) -> Step:
@@ -62,10 +63,11 @@ class Loop:
                 return
             ranges = step.ranges or [range(0, 1)]
             yield step, source.take(self.replica.seed, step.data_epoch if step.ranges else 0, ranges)
+            self.settle()
             if self.replica.step is step:
                 raise StateError(
-                    "the loop came for another batch without averaging gradients in the last one; every step is finished "
-                    "by exactly one average"
+                    "the loop came for another batch without averaging gradients in the last one; every step is "
+                    "finished by exactly one average"
                 )
 
     def _behind(self) -> bool:
@@ -108,6 +110,3 @@ def _by_type(values: Sequence[Array]) -> list[tuple[Bucket, list[int]]]:
         bucket.fill([values[at] for at in places])
         made.append((bucket, places))
     return made
-
-
-

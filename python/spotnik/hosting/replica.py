@@ -156,7 +156,7 @@ class Replica:
         self._declined = True
 
     def commit(self) -> bool:
-        """Finish the running step. False: the others went on without this member, and the next begin has their state."""
+        """Finish the running step. False: the others went on without this member; the next begin has their state."""
         assert self.job is not None and self.step is not None
         self._totals[:] = (0 if self._declined else self.step.sample_count, 1)
         self._declined = False

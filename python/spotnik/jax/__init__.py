@@ -56,6 +56,7 @@ class Replica:
         global _current
         self.value = value
         self._loop = Loop(self._read, self._write, Settings(seed=seed, checkpoint=checkpoint, config=config))
+        self._loop.settle = jax.effects_barrier  # the callback of a jitted average may not have run yet
         _current = self
 
     def _read(self) -> list[Any]:

@@ -4,7 +4,7 @@
     model.compile(optimizer=spotnik.keras.DistributedOptimizer(keras.optimizers.Adam()), loss=...)
     model.fit(spotnik.keras.shard((x, y), batch_size=128), epochs=3, callbacks=[spotnik.keras.Callback()])
 
-All weights are the replica: of the model, the optimiser, metrics, seed generators and callbacks. See docs/guide/keras.md.
+The replica is all state: of the model, the optimiser, metrics, seed generators, callbacks. See docs/guide/keras.md.
 """
 
 from __future__ import annotations
@@ -23,7 +23,19 @@ from ._callbacks import Callback
 from ._data import Shard, source_of
 from ._optimizer import Keeping, distributed
 
-__all__ = ["Callback", "DistributedOptimizer", "Shard", "digest", "job", "leave", "prepare", "rank", "shard", "size", "step"]
+__all__ = [
+    "Callback",
+    "DistributedOptimizer",
+    "Shard",
+    "digest",
+    "job",
+    "leave",
+    "prepare",
+    "rank",
+    "shard",
+    "size",
+    "step",
+]
 
 
 def DistributedOptimizer(optimizer: Any) -> Any:  # noqa: N802  # Horovod's word

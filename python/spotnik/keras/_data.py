@@ -76,7 +76,7 @@ def tf_source(data: Any, shuffle: bool) -> Batches:
     counted = Counted(again)
     count, last = counted.lengths()
     logger.warning(
-        "this tf.data pipeline has no random access: every member reads all of it and computes its own part. It must be "
+        "this tf.data pipeline has no random access: every member reads all of it and computes its part. It must be "
         "in the same order on all of them: give shuffle() a seed and reshuffle_each_iteration=False"
     )
     if shuffle:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A prepared model: each call of its train function is a step of the job. See docs/design/0031-keras-tensorflow-jax.md."""
+"""A prepared model: each call of its train function is a step of the job (docs/design/0031)."""
 
 from __future__ import annotations
 
@@ -68,7 +68,9 @@ class Driver:
     def fit(self, x: Any = None, *arguments: Any, **named: Any) -> Any:
         """``model.fit`` on sharded data: begins in the epoch the job is in."""
         if not isinstance(x, Shard):
-            raise ArgumentError("fit() of a prepared model takes spotnik.keras.shard(data): x, y and batch_size go there")
+            raise ArgumentError(
+                "fit() of a prepared model takes spotnik.keras.shard(data): x, y and batch_size go there"
+            )
         given = inspect.signature(self._fit).bind(x, *arguments, **named).arguments
         given.pop("x")
         for name in ("y", "batch_size", "sample_weight", "class_weight", "validation_split"):

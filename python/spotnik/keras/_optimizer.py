@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An optimiser whose ``apply`` only keeps gradients while a train step runs; its own ``apply`` follows on their average.
+"""An optimiser whose ``apply`` keeps gradients while a train step runs; its own ``apply`` follows on their average.
 
 Keeping is an assignment to variables of the optimiser's own: that works in any backend's graph, compiled or not.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model's values by kind, where the backend has them: in variables, or in the state that JAX's ``fit`` carries along."""
+"""A model's values by kind, where the backend has them: in variables, or in the state of JAX's ``fit``."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _current: Optional[Replica] = None
 
 
 class Replica:
-    """Variables that all members hold alike: of the model and of the optimiser, built before. One per process at a time.
+    """Variables that all members hold alike: of the model and of the optimiser, built before. One per process.
 
     Args:
         variables: TensorFlow's or Keras'; those of seed generators and metrics need not be among them.
@@ -70,8 +70,8 @@ def shard(
 ) -> Iterator[tuple[Step, Any]]:
     """Yield each step of the job, and this member's share of its samples as tensors in the structure of `data`.
 
-    Finish every step by one average: ``tape.gradient()``, or :func:`average`. A late member begins where the job is, its
-    variables set. A member without samples in a step gets one, whose results count nothing.
+    Finish every step by one average: ``tape.gradient()``, or :func:`average`. A late member begins where the job is,
+    its variables set. A member without samples in a step gets one, whose results count nothing.
 
     Args:
         replica: what the loop changes.
@@ -87,8 +87,8 @@ def shard(
 def average(tensors: Sequence[Any]) -> list[Any]:
     """Return the means of `tensors` over the samples of the running step, which this finishes; None stays None.
 
-    In a graph it is a ``tf.py_function``, which XLA (``jit_compile=True``) cannot compile. Outside of a step it is one of its
-    own without samples.
+    In a graph it is a ``tf.py_function``, which XLA (``jit_compile=True``) cannot compile. Outside of a step it is one
+    of its own without samples.
     """
     given = [tf.convert_to_tensor(one) for one in tensors if one is not None]
     if tf.executing_eagerly():
