@@ -49,6 +49,10 @@ def length(batch: Batch) -> int:
     return len(leaves(batch)[0])
 
 
+def _cut(batch: Batch, part: slice) -> Batch:
+    return map_arrays(lambda one: np.asarray(one)[part], batch)
+
+
 class Source(Protocol):
     """A data set. The same samples in the same order on every member."""
 
@@ -114,7 +118,7 @@ class Batches:
             number, begin = divmod(at, self.batch)
             end = min(self.batch, begin + places.stop - at)
             whole = self._fetch(self._place(seed, epoch, number))
-            yield map_arrays(lambda one, a=begin, b=end: np.asarray(one)[a:b], whole)
+            yield _cut(whole, slice(begin, end))
             at += end - begin
 
     def _place(self, seed: int, epoch: int, number: int) -> int:
