@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "api/key.h"
+#include "base/assert.h"
 #include "base/time.h"
 #include "lineage.h"
 #include "peers/peers.h"
@@ -372,16 +373,21 @@ bool cluster_is_whole(struct cluster *cluster)
     return cluster_alive(cluster) == cluster->places && cluster_is_together(cluster, cluster->places);
 }
 
+/* Copied: workers are started with it for as long as the cluster is there. */
 void cluster_use(struct cluster *cluster, const char *worker, ...)
 {
+    char *place = cluster->words, *end = cluster->words + sizeof cluster->words;
     va_list words;
     int at = 0;
 
-    cluster->command[at++] = worker;
     va_start(words, worker);
-    while ((cluster->command[at] = va_arg(words, const char *)))
-        at++;
+    for (const char *word = worker; word; word = va_arg(words, const char *)) {
+        SPOTNIK_ASSERT(place + strlen(word) < end);
+        cluster->command[at++] = place;
+        place = stpcpy(place, word) + 1;
+    }
     va_end(words);
+    cluster->command[at] = NULL;
 }
 
 void cluster_expect_end(struct cluster *cluster, int status)

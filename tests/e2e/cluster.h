@@ -52,6 +52,7 @@ struct worker {
 struct cluster {
     char dir[256], key[300], peers[300], spec[320];
     const char *command[32];           /* of the worker; NULL-terminated */
+    char words[2048]; /* of it */
     const char *bind[CLUSTER_PLACES];  /* SPOTNIK_BIND of a place; NULL: default */
     const char *netns[CLUSTER_PLACES]; /* network namespace of a place; NULL: ours */
     uint32_t hosts;                    /* places stand on so many hosts in turn, which share no memory; 0: on one */
