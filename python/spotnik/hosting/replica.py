@@ -114,7 +114,9 @@ class Replica:
         self.fresh = False
 
     def _refresh(self) -> None:
-        if not self.fresh:
+        # The library asks inside step_begin as well, when it has just loaded a checkpoint: what the framework holds is older.
+        loaded = self.job is not None and self.job.loads != self._loads
+        if not self.fresh and not loaded:
             self._copy()
 
     def _copy(self) -> None:
