@@ -57,6 +57,10 @@ static void pass_on(struct spotnik_core *core, struct peer *from, const struct s
         redial_silent(core);
     core->retries = 0;
     arm_retry(core, 4 * core->limits.retry_ns);
+    if (token->parked && witness_names_us(core)) { /* its initiator cannot know: we learnt it when its ballot, or another, was under way */
+        ballot_start(core);
+        return;
+    }
     token_forward(core);
     if (visited)
         path_return(core, from);
