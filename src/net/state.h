@@ -567,7 +567,7 @@ bool spotnik_watch_is_narrow(const struct spotnik_engine *engine, const struct s
 void spotnik_owns_note(struct spotnik_engine *engine);
 void spotnik_owns_lost(struct spotnik_engine *engine);
 bool spotnik_owns(struct spotnik_engine *engine); /* false: we are over */
-bool spotnik_owns_lately(struct spotnik_engine *engine); /* the same, by a look that is a tenth of a millisecond old at most */
+bool spotnik_owns_lately(struct spotnik_engine *engine, uint64_t now_ns); /* the same, by a look that is a tenth of a millisecond old at most */
 
 /* owned.c */
 void spotnik_owned_release(struct spotnik_engine *engine);
