@@ -109,8 +109,11 @@ static uint64_t entered(const struct sim_world *world, const struct fact_view *v
 static enum spotnik_sim_excuse excuse_of(struct sim_world *world, const struct fact_view *view, uint32_t survivor, uint32_t dead)
 {
     const struct fact_process *book = &world->facts->process[view->member[survivor]];
+    bool met = book->met >> view->member[dead] & 1;
 
-    if (book->met >> view->member[dead] & 1)
+    if (met && book->first_epoch[view->member[dead]] > world->process[view->member[survivor]]->epoch)
+        return SPOTNIK_SIM_EXCUSE_AHEAD;
+    if (met)
         return SPOTNIK_SIM_EXCUSE_FENCED;
     if (!is_near(world, view, survivor, dead))
         return SPOTNIK_SIM_EXCUSE_FAR;
