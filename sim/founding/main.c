@@ -135,7 +135,7 @@ static void empty(void)
 
 static void world_make(uint64_t seed, bool trace, const char *folder)
 {
-    world = (struct world){ .seed = seed, .trace = trace, .lease = seed % 3 == 0, .stale_ns = STALE_NS,
+    world = (struct world){ .seed = seed, .trace = trace, .lease = seed % 3 == 0, .fixed_ports = seed % 4 < 2, .stale_ns = STALE_NS,
                              .slow_ns = seed % 5 == 0 ? 100 * SPOTNIK_MS : 0 };
     snprintf(world.folder, sizeof world.folder, "%s", folder);
     setenv("SPOTNIK_STALE_MS", "20000", 1);

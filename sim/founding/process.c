@@ -129,6 +129,26 @@ static void *process_main(void *context)
     return NULL;
 }
 
+static bool is_taken(uint32_t host, uint16_t port)
+{
+    for (uint32_t i = 0; i < world.process_count; i++)
+        if (world.process[i].alive && world.process[i].host == host && world.process[i].credentials.self.port == port)
+            return true;
+    return false;
+}
+
+/* Where operators name a port, whoever is started listens where a dead one did. */
+static uint16_t port_of(const struct spotnik_engine *process)
+{
+    uint16_t port = 4000;
+
+    if (!world.fixed_ports)
+        return (uint16_t)(port + process->number);
+    while (is_taken(process->host, port))
+        port++;
+    return port;
+}
+
 struct spotnik_engine *process_start(uint32_t host)
 {
     if (world.process_count == PROCESSES_MAX || world.host[host].boot == 0)
@@ -139,10 +159,10 @@ struct spotnik_engine *process_start(uint32_t host)
     process->kernel = (struct spotnik_process){ .boot = world.host[host].boot, .pid = 100 + process->number, .start = task_now_ns() + 1, .space = 1 };
     struct spotnik_member *self = &process->credentials.self;
     self->id = (struct spotnik_id){ .high = 1 + task_below(UINT64_MAX), .low = task_below(UINT32_MAX) };
-    self->host = host + 1;
+    self->host = world.host[host].boot;
     memcpy(self->address, "\0\0\0\0\0\0\0\0\0\0\xff\xff\x0a\0\0", 15);
     self->address[15] = (uint8_t)host;
-    self->port = (uint16_t)(4000 + process->number);
+    self->port = port_of(process);
     memset(process->credentials.job, 1, sizeof process->credentials.job);
     memset(process->credentials.key, 2, sizeof process->credentials.key);
     world_tell("%u starts on host %u", process->number, host);

@@ -74,6 +74,7 @@ struct spotnik_engine {
 struct world {
     uint64_t seed;
     bool trace, lease, healing;
+    bool fixed_ports; /* the next process of a host listens where one that died did */
     uint64_t slow_ns; /* the folder takes up to so long for anything; 0: as folders do */
     uint64_t stale_ns;
     char folder[64];

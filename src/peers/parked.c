@@ -65,6 +65,15 @@ static bool goes_before_us(const struct survey *survey, const struct spotnik_rec
     return spotnik_id_compare(record->member.id, survey->self.self.id) < 0;
 }
 
+/* At the address of one that is gone there is another that is parked, and has a record of its own: by that one it is judged. */
+static bool is_anothers(const struct survey *survey, uint32_t i)
+{
+    const struct spotnik_question *question = &survey->question[i];
+
+    return question->reply == SPOTNIK_PEERS_REPLY_PARKED && !spotnik_id_equal(question->answer.self.id, question->expected->id)
+           && spotnik_lookout_find(&survey->peers->watch, question->answer.self.id) != NULL;
+}
+
 static void judge_all(struct survey *survey)
 {
     const struct spotnik_peers *peers = survey->peers;
@@ -74,6 +83,8 @@ static void judge_all(struct survey *survey)
         const struct spotnik_sighting *entry = &peers->watch.entry[i];
         if (entry->reading == SPOTNIK_READING_RECORD && spotnik_id_equal(entry->record.member.id, survey->self.self.id))
             continue;
+        if (is_anothers(survey, i))
+            survey->question[i].reply = SPOTNIK_PEERS_REPLY_OTHER;
         enum spotnik_peers_verdict verdict = spotnik_peers_judge(entry, &survey->question[i], &peers->times, survey->why,
                                                            sizeof survey->why, &hope_ns);
         bool behind = verdict == SPOTNIK_PEERS_VERDICT_PARKED && is_ours(survey, &entry->record)

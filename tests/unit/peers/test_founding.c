@@ -136,6 +136,26 @@ static void an_echo_is_nobody(void **state)
     seeker_close(&newcomer);
 }
 
+/* Nor is it when we are a member ourselves, and look because we are parked: where we listen somebody else had listened before its machine lost power. */
+static void an_echo_of_a_member_is_nobody(void **state)
+{
+    (void)state;
+    struct seeker member;
+    founder_start(&member, 1);
+    const struct spotnik_credentials *self = spotnik_engine_credentials(member.engine);
+    struct spotnik_member before = self->self;
+    before.id = cluster_id(50);
+    before.host = 77;
+    struct spotnik_question question = { .expected = &before, .name = "member-50" };
+    spotnik_peers_ask(self, &question, 1, false);
+    assert_true(question.answer.epoch > 0);
+    assert_int_equal(question.reply, SPOTNIK_PEERS_REPLY_ECHO);
+    before.host = self->self.host; /* of our own machine: two do not listen on one port */
+    spotnik_peers_ask(self, &question, 1, false);
+    assert_int_equal(question.reply, SPOTNIK_PEERS_REPLY_GONE);
+    seeker_close(&member);
+}
+
 /* A process of this host that the kernel knows: no time proves that it is dead. */
 static void a_stopped_process_is_alive(void **state)
 {
@@ -360,6 +380,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_refusal_proves_no_death, directory_make, directory_clear),
         cmocka_unit_test_setup_teardown(another_id_proves_only_on_its_host, directory_make, directory_clear),
         cmocka_unit_test_setup_teardown(an_echo_is_nobody, directory_make, directory_clear),
+        cmocka_unit_test_setup_teardown(an_echo_of_a_member_is_nobody, directory_make, directory_clear),
         cmocka_unit_test_setup_teardown(a_stopped_process_is_alive, directory_make, directory_clear),
         cmocka_unit_test_setup_teardown(a_process_comes_again, directory_make, directory_clear),
         cmocka_unit_test(a_number_used_again_is_another_process),
