@@ -4,6 +4,7 @@ Spotnik's code. Claims, and where they are promised (docs/protocol.md, docs/spot
 
   state     a step takes every member from the same state to the same state
   lineage   two histories that part never both go on: one has made its last step before the other makes its first
+  back      a member that comes again goes on from the history that it had made
   samples   every sample of an epoch of data goes into one step of that epoch, once; what a member put into a step that it commits is in it
   ends      a process ends because it was killed, or told to leave, or with an error that is documented for what was done to it
   stuck     after a storm all members make steps in one view, within the time that the run states
@@ -187,7 +188,7 @@ def span(node: Node) -> tuple[int, int, set[str]]:
     return first, last, who
 
 
-def check_pair(one: Node, two: Node, verdict: Verdict) -> None:
+def check_pair(one: Node, two: Node, is_next: bool, verdict: Verdict) -> None:
     spans = sorted([(span(one), one), (span(two), two)], key=lambda item: item[0][0])
     (first, older), (second, younger) = spans
     if not first[2] or not second[2]:  # nobody went on from one of them
@@ -197,6 +198,8 @@ def check_pair(one: Node, two: Node, verdict: Verdict) -> None:
             note = f"{name}: step {last.step}, {last.to}: nobody went on from it; the others had {other.to}"
             verdict.notes.append(note)
         return
+    if second[0] > first[1] and not is_next:
+        return  # counted once, with the history right before it
     if second[0] > first[1]:
         verdict.excuses["began again" if younger.step == 1 else "went on from an earlier state, all others over"] += 1
         after_s = (second[0] - first[1]) / SECOND
@@ -214,9 +217,35 @@ def check_lineages(nodes: dict[tuple[int, str], Node], verdict: Verdict) -> None
     roots = [node for node in nodes.values() if (node.step - 1, node.start) not in nodes]
     families = [roots, *(node.children for node in nodes.values() if len(node.children) > 1)]
     for family in families:
-        for index, one in enumerate(family):
-            for two in family[index + 1 :]:
-                check_pair(one, two, verdict)
+        before: list[Node] = []
+        for one in sorted(family, key=lambda node: span(node)[0]):
+            for two in before:
+                check_pair(two, one, two is before[-1], verdict)
+            before.append(one)
+
+
+# ---- back: nobody gives up what it had
+
+
+def check_back(processes: list[Process], nodes: dict[tuple[int, str], Node], verdict: Verdict) -> None:
+    for process in processes:
+        had: Commit | None = None
+        for index, commit in enumerate(process.commits):
+            if had and index in process.breaks and not is_after(had, commit, nodes):
+                verdict.failures.append(
+                    f"back: {process.name} had gone on from step {had.step} ({had.to}), "
+                    f"and is at step {commit.step} ({commit.to}) of another history"
+                )
+            had = commit if commit.final else had
+
+
+def is_after(had: Commit, commit: Commit, nodes: dict[tuple[int, str], Node]) -> bool:
+    """Whether one history has both. A member that comes again may replay what it had made."""
+    low, high = sorted([(had.step, had.to, had.start), (commit.step, commit.to, commit.start)])
+    step, start = high[0] - 1, high[2]
+    while step > low[0] and (step, start) in nodes:
+        step, start = step - 1, nodes[step, start].start
+    return low[:2] == high[:2] if low[0] == high[0] else step > low[0] or (step, start) == low[:2]
 
 
 # ---- samples
@@ -325,6 +354,7 @@ def judge(processes: list[Process], faults: list[Fact], world: Fact) -> Verdict:
     check_processes(processes, verdict)
     nodes = grow(processes, verdict)
     check_lineages(nodes, verdict)
+    check_back(processes, nodes, verdict)
     check_samples(nodes, world["samples"], verdict)
     check_ends(processes, faults, verdict)
     check_calms(processes, faults, world, verdict)

@@ -123,6 +123,14 @@ class Checker(unittest.TestCase):
         two = [*alone[:-2], f"{7 * SECOND + 9} commit 8 2 2 0 x7 x8 1 30-40", f"{8 * SECOND} excluded 9"]
         self.caught("lineage", [two, lines_of(1)])
 
+    def test_going_back(self) -> None:
+        """A member that is excluded comes again into a job that has begun anew."""
+        old = lines_of(0)[:-1]
+        shift = [f"{int(one.split(' ', 1)[0]) + 20 * SECOND} {one.split(' ', 1)[1]}" for one in lines_of(1, life="b")]
+        self.caught("back", [[*old, f"{20 * SECOND} loaded", *shift[2:]]])
+        replayed = [one.replace("2 2 0 a9 a10", "2 2 1 a9 a10") for one in lines_of(0) if "commit 10 " in one]
+        self.fine([[*old[:22], f"{10 * SECOND} loaded", *replayed, *old[22:], lines_of(0)[-1]], lines_of(1)])
+
     def test_stuck(self) -> None:
         lines = [line for line in lines_of(1) if int(line.split()[0]) < 5 * SECOND]
         self.caught("stuck", [lines_of(0), lines])
