@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Judges a run from what its members wrote (member.c), and from the list of what was done to them (faults.jsonl). It knows nothing of
-Spotnik's code. Claims, and where they are promised (docs/protocol.md, docs/spotnik.h):
+"""Judges a run from what its members wrote (member.c), and from the list of what was done to them (faults.jsonl).
+It knows nothing of Spotnik's code. Claims (docs/protocol.md promises them):
 
   state     a step takes every member from the same state to the same state
   lineage   two histories that part never both go on: one has made its last step before the other makes its first
   back      a member that comes again goes on from the history that it had made
-  samples   every sample of an epoch of data goes into one step of that epoch, once; what a member put into a step that it commits is in it
-  ends      a process ends because it was killed, or told to leave, or with an error that is documented for what was done to it
+  samples   every sample of an epoch of data goes into one step of that epoch, once; what a member put into a step
+            that it commits is in it
+  ends      a process ends because it was killed, or told to leave, or with an error that is documented for what was
+            done to it
   stuck     after a storm all members make steps in one view, within the time that the run states
 
 What section 16 of the protocol gives up is not a failure, and is counted by name: excuses.
@@ -29,7 +31,7 @@ CAUSE_NS = 180 * SECOND
 DEATHS = {"kill", "poweroff", "total", "leave", "stop", "stop_long"}
 NETWORK = {"cut", "one_way", "partition", "loss", "narrow", "reject", "proxy", "poweroff", "stop", "stop_long"}
 FOLDER = {"clean", "tear", "hide", "away"}
-# Error: what must have been done for it to be documented. -104 is SYSTEM, -100 PEERS, -303 LINEAGE, -301 PARKED (spotnik.h).
+# Error: what must have been done for it to be documented. The numbers are those of spotnik.h.
 DOCUMENTED = {
     -100: ("found nobody", DEATHS | NETWORK | FOLDER),
     -104: ("no folder", {"away"}),
@@ -143,11 +145,13 @@ def check_processes(processes: list[Process], verdict: Verdict) -> None:
             before = process.commits[index - 1] if index and index not in process.breaks else None
             if before and (commit.step != before.step + 1 or commit.start != before.to):
                 verdict.failures.append(
-                    f"state: {process.name} went from step {before.step} ({before.to}) to step {commit.step}, which began at {commit.start}"
+                    f"state: {process.name} went from step {before.step} ({before.to}) to step {commit.step}, "
+                    f"which began at {commit.start}"
                 )
             if commit.offered and mask(commit.offered)[0] & ~mask(commit.taken)[0]:
                 verdict.failures.append(
-                    f"samples: {process.name} put {commit.offered} into step {commit.step} and committed it, but {commit.taken} went in"
+                    f"samples: {process.name} put {commit.offered} into step {commit.step} and committed it, "
+                    f"but {commit.taken} went in"
                 )
 
 
@@ -162,7 +166,8 @@ def grow(processes: list[Process], verdict: Verdict) -> dict[tuple[int, str], No
             if (node.start, node.epoch, node.taken) != (commit.start, commit.epoch, commit.taken):
                 verdict.failures.append(
                     f"state: step {commit.step} led to {commit.to} at {node.by[0][0]} and {process.name}, "
-                    f"from {node.start} with {node.epoch}:{node.taken} and from {commit.start} with {commit.epoch}:{commit.taken}"
+                    f"from {node.start} with {node.epoch}:{node.taken} "
+                    f"and from {commit.start} with {commit.epoch}:{commit.taken}"
                 )
     for node in nodes.values():
         parent = nodes.get((node.step - 1, node.start))
@@ -175,7 +180,7 @@ def grow(processes: list[Process], verdict: Verdict) -> dict[tuple[int, str], No
 
 
 def span(node: Node) -> tuple[int, int, set[str]]:
-    """When the first and the last step from here on were made, and by whom. Nobody: no member went on from any of them."""
+    """When the first and the last step from here on were made, and by whom. Nobody: no member went on from them."""
     first, last, who, todo = 1 << 63, 0, set(), [node]
     while todo:
         at = todo.pop()
@@ -204,11 +209,12 @@ def check_pair(one: Node, two: Node, is_next: bool, verdict: Verdict) -> None:
         verdict.excuses["began again" if younger.step == 1 else "went on from an earlier state, all others over"] += 1
         after_s = (second[0] - first[1]) / SECOND
         verdict.notes.append(
-            f"step {younger.step}: {', '.join(sorted(second[2]))} began {after_s:.3f} s after the last step of the other history"
+            f"step {younger.step}: {', '.join(sorted(second[2]))} began {after_s:.3f} s after the others' last step"
         )
         return
     verdict.failures.append(
-        f"lineage: step {older.step} is {older.to} for {', '.join(sorted(first[2]))} and {younger.to} for {', '.join(sorted(second[2]))}, "
+        f"lineage: step {older.step} is {older.to} for {', '.join(sorted(first[2]))} "
+        f"and {younger.to} for {', '.join(sorted(second[2]))}, "
         f"and both went on, for {(min(first[1], second[1]) - second[0]) / SECOND:.3f} s beside each other"
     )
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts on one machine: network namespaces on a bridge, and what can be done to their network. Needs root, `ip` and `iptables`."""
+"""Hosts on one machine: network namespaces on a bridge, and what can be done to their network. Needs root, `ip` and
+`iptables`."""
 
 from __future__ import annotations
 
@@ -13,6 +14,17 @@ from pathlib import Path
 
 MARK, PROXY_PORT = 7, 15001
 PROXY = Path(__file__).with_name("proxy.py")
+
+
+# Takes the hosts away when the run has ended, however it ended: then its standard input ends, too.
+JANITOR = """
+cat >/dev/null
+for name; do
+    ip netns pids "$name" 2>/dev/null | xargs -r kill -KILL
+    ip netns del "$name" 2>/dev/null
+done
+true
+"""
 
 
 class CannotRunError(Exception):
@@ -35,6 +47,10 @@ class Hosts:
         os.environ["PATH"] += ":/sbin:/usr/sbin"
         if os.geteuid() != 0 or not shutil.which("ip") or not shutil.which("iptables"):
             raise CannotRunError("network namespaces need root, and the programs ip and iptables")
+        spaces = [self.netns(host) for host in range(count)] + [f"{name}-sw"]
+        self.janitor = subprocess.Popen(
+            ["sh", "-c", JANITOR, "janitor", *spaces], stdin=subprocess.PIPE, start_new_session=True
+        )
         try:
             ip("netns", "add", f"{name}-sw")
             ip("-n", f"{name}-sw", *["link", "add", "br0", "type", "bridge"])
@@ -110,8 +126,8 @@ class Hosts:
     def redirect(self, host: int) -> None:
         for other in range(self.count):
             if other != host:
-                words = f"-t nat -A OUTPUT -p tcp -d {self.address(other)} -m mark ! --mark {MARK} -j REDIRECT --to-ports {PROXY_PORT}"
-                self.iptables(host, *words.split())
+                where = f"-t nat -A OUTPUT -p tcp -d {self.address(other)} -m mark ! --mark {MARK}"
+                self.iptables(host, *where.split(), "-j", "REDIRECT", "--to-ports", str(PROXY_PORT))
         self.start_proxy(host)
 
     def start_proxy(self, host: int) -> None:
@@ -131,7 +147,4 @@ class Hosts:
     def remove(self) -> None:
         for host in list(self.proxies):
             self.end_proxy(host)
-        for name in [self.netns(host) for host in range(self.count)] + [f"{self.name}-sw"]:
-            for word in ip("netns", "pids", name, check=False).split():
-                os.kill(int(word), signal.SIGKILL)
-            ip("netns", "del", name, check=False)
+        self.janitor.communicate()

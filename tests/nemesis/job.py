@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The members of one job on the hosts, and the nemesis' hands: what each kind of fault does to them. All that happens goes to faults.jsonl."""
+"""The members of one job on the hosts, and the nemesis' hands: what each kind of fault does to them. All that happens
+goes to faults.jsonl."""
 
 from __future__ import annotations
 

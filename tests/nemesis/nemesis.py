@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A cluster of hosts that are network namespaces, members of one job on them, and a random nemesis (docs/design/0034-nemesis.md).
+"""A cluster of hosts that are network namespaces, members of one job on them, and a random nemesis
+(docs/design/0034-nemesis.md).
 
     nemesis.py MEMBER SPOTNIK --seed N [--seconds S] [--keep FOLDER] [--record FILE] [--limits FACTOR]
     nemesis.py MEMBER SPOTNIK --seed N --plan       print what the seed means
 
-Storms and calms follow each other until S seconds have passed. Then checker.py judges what the members wrote. Status 0: nothing was broken;
-1: something was, and the folder of the run is kept; 77: hosts cannot be had here."""
+Storms and calms follow each other until S seconds have passed. Then checker.py judges what the members wrote. Status
+0: nothing was broken; 1: something was, and the folder of the run is kept; 77: hosts cannot be had here."""
 
 from __future__ import annotations
 
@@ -32,8 +33,8 @@ SAMPLES, BATCH, STEPS_TOGETHER = 1000, 64, 10
 
 
 def calm_limit_s(world: World, factor: float) -> float:
-    """docs/design/0002: all processes are one view 3 T + 40 s after everything has healed; 0028: whoever was excluded again and again waits
-    up to 32 s before it joins again. `factor` is for machines that are busy with other things."""
+    """docs/design/0002: all processes are one view 3 T + 40 s after everything has healed; 0028: whoever was excluded
+    again and again waits up to 32 s before it joins again. `factor` is for machines that are busy with other things."""
     return (3 * world.stale_ms / 1000 + 40 + 32) * factor
 
 
@@ -96,7 +97,7 @@ class Run:
         return True
 
     def give_up(self) -> bool:
-        """Whoever is parked with a list stays so when all who held the lineage are dead (section 16): a person begins again."""
+        """With a list the parked may wait for ever (section 16). Then a person begins anew."""
         for member in self.job.at.values():
             words = [self.spotnik, "status", "--json", str(member.process.pid)]
             done = subprocess.run(
@@ -144,7 +145,8 @@ class Run:
 
 
 def command(arguments: argparse.Namespace) -> str:
-    return f"{sys.executable} {sys.argv[0]} {arguments.member} {arguments.spotnik} --seed {arguments.seed} --seconds {arguments.seconds:g}"
+    words = [sys.executable, sys.argv[0], arguments.member, arguments.spotnik, "--seed", str(arguments.seed)]
+    return " ".join([*words, "--seconds", f"{arguments.seconds:g}"])
 
 
 def note(arguments: argparse.Namespace, folder: Path, began: float, verdict: object) -> None:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a seed means: a world, and storms of faults for it. Nothing here touches a machine; one seed is one plan, on every machine.
+"""What a seed means: a world, and storms of faults for it. Nothing here touches a machine; one seed is one plan, on
+every machine.
 
-A fault names places and hosts by number. Whether anybody stands there when it comes is the run's business: killing an empty place does
-nothing. So the plan stays the same while the members' timing does not."""
+A fault names places and hosts by number. Whether anybody stands there when it comes is the run's business: killing an
+empty place does nothing. So the plan stays the same while the members' timing does not."""
 
 from __future__ import annotations
 

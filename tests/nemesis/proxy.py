@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A proxy that ends TCP connections, as the sidecar of a service mesh does. iptables sends to it what its host dials (REDIRECT); it dials where
-that was to go, past the rule (SO_MARK). Killed and started again, it says FIN in everybody's name.
+"""A proxy that ends TCP connections, as the sidecar of a service mesh does. iptables sends to it what its host dials
+(REDIRECT); it dials where that was to go, past the rule (SO_MARK). Killed and started again, it says FIN in everybody's
+name.
 
     proxy.py PORT MARK"""
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The nemesis for as long as asked, a seed at a time, with one cumulative record: FOLDER/record.jsonl, a line for each seed. Broken off, it goes
-on with the first seed that is not in the record. Folders of runs that failed stay in FOLDER.
+"""The nemesis for as long as asked, a seed at a time, with one cumulative record: FOLDER/record.jsonl, a line for each
+seed. Broken off, it goes on with the first seed that is not in the record. Folders of runs that failed stay in FOLDER.
 
     soak.py MEMBER SPOTNIK FOLDER [--minutes M] [--shard-seconds S] [--first-seed N] [--limits FACTOR]
     soak.py --table FOLDER            print what the record says"""
@@ -41,7 +41,7 @@ def table(rows: list[dict[str, Any]]) -> str:
         f"steps     {sum(row['steps'] for row in rows):>8}",
         f"storms    {sum(row['storms'] for row in rows):>8}",
         f"killed    {sum(row['faults'].get('killed', 0) for row in rows):>8}  processes",
-        f"longest   {max((row['longest_s'] for row in rows), default=0):>8.1f}  s from the end of a storm until all made steps together",
+        f"longest   {max((row['longest_s'] for row in rows), default=0):>8.1f}  s from a storm to steps of all",
         *lines_of("fault", faults),
         *lines_of("excused", excuses),
         f"failed    {len(failed):>8}  seeds",

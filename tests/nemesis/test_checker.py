@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The judge of the nemesis, judged: a run in which all is well passes, and each lie that is written into it is found."""
+"""The judge of the nemesis, judged: a run in which all is well passes, and each lie written into it is found."""
 
 from __future__ import annotations
 
