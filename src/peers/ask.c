@@ -20,14 +20,16 @@ static enum spotnik_peers_reply classify(const struct crowd *crowd, const struct
 {
     const struct spotnik_answer *answer = &question->answer;
     const struct spotnik_member *expected = question->expected;
-    if (answer->epoch > 0)
-        return answer->parked ? SPOTNIK_PEERS_REPLY_PARKED : SPOTNIK_PEERS_REPLY_IN_VIEW;
     bool expects = !spotnik_id_is_none(expected->id), same = spotnik_id_equal(expected->id, answer->self.id);
+    bool echo = spotnik_id_equal(answer->self.id, crowd->self->self.id);
+    /* A member asks, too, when it is parked. At the address of another boot of its host it is not to hear itself, and wait. */
+    if (answer->epoch > 0 && !(echo && expects && !same))
+        return answer->parked ? SPOTNIK_PEERS_REPLY_PARKED : SPOTNIK_PEERS_REPLY_IN_VIEW;
     if (expects && same)
         return SPOTNIK_PEERS_REPLY_IDLE;
     if (expects && answer->self.host == expected->host && answer->self.host != 0)
         return SPOTNIK_PEERS_REPLY_GONE; /* two processes of one host do not listen on one port */
-    if (spotnik_id_equal(answer->self.id, crowd->self->self.id))
+    if (echo)
         return SPOTNIK_PEERS_REPLY_ECHO;
     return expects ? SPOTNIK_PEERS_REPLY_OTHER : SPOTNIK_PEERS_REPLY_IDLE;
 }

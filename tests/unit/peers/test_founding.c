@@ -136,6 +136,24 @@ static void an_echo_is_nobody(void **state)
     seeker_close(&newcomer);
 }
 
+/* Nor to a member that asks, as the parked do: a record of another boot of its host has its address. It heard itself, parked, in the name of that
+ * record, and waited for it for ever. */
+static void a_members_echo_is_nobody(void **state)
+{
+    (void)state;
+    struct seeker member;
+    founder_start(&member, 1);
+    struct spotnik_credentials self = spotnik_peers_introduction(member.peers);
+    struct spotnik_member before = self.self;
+    struct spotnik_question question = { .expected = &before };
+    before.id = cluster_id(50);
+    before.host = 77;
+    spotnik_peers_ask(&self, &question, 1, false);
+    assert_true(question.answer.epoch > 0);
+    assert_int_equal(question.reply, SPOTNIK_PEERS_REPLY_ECHO);
+    seeker_close(&member);
+}
+
 /* A process of this host that the kernel knows: no time proves that it is dead. */
 static void a_stopped_process_is_alive(void **state)
 {
@@ -360,6 +378,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_refusal_proves_no_death, directory_make, directory_clear),
         cmocka_unit_test_setup_teardown(another_id_proves_only_on_its_host, directory_make, directory_clear),
         cmocka_unit_test_setup_teardown(an_echo_is_nobody, directory_make, directory_clear),
+        cmocka_unit_test_setup_teardown(a_members_echo_is_nobody, directory_make, directory_clear),
         cmocka_unit_test_setup_teardown(a_stopped_process_is_alive, directory_make, directory_clear),
         cmocka_unit_test_setup_teardown(a_process_comes_again, directory_make, directory_clear),
         cmocka_unit_test(a_number_used_again_is_another_process),
