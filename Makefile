@@ -5,6 +5,7 @@
 #   make test-frameworks             Keras, TensorFlow and JAX, in environments of 3 GB that it makes
 #   make matrix [ROUNDS=1]             every cell of tests/matrix once, in shards: an hour or two
 #   make mutants                       break rules on purpose, and see who notices: half an hour
+#   make soak [SOAK=DIR] [MINUTES=60] a cluster and a random nemesis; goes on where it was broken off, prints the record
 #   make install PREFIX=DIR            library, header, command, man page, pkg-config file
 # BUILD=DIR chooses the build folder, MESON_OPTIONS passes options to `meson setup`.
 
@@ -13,9 +14,11 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 60
 ROUNDS ?= 1
+SOAK ?= $(BUILD)/soak
+MINUTES ?= 60
 export BUILD MESON_OPTIONS
 
-.PHONY: all demo test test-frameworks matrix mutants bench check-asan check-tsan fuzz format reference install clean
+.PHONY: all demo test test-frameworks matrix mutants soak bench check-asan check-tsan fuzz format reference install clean
 
 all:
 	@dev/setup.sh build
@@ -39,6 +42,10 @@ matrix:
 mutants:
 	@dev/setup.sh test
 	@dev/mutants.sh $(BUILD)
+
+soak:
+	@dev/setup.sh test
+	@dev/soak.sh $(BUILD) $(SOAK) $(MINUTES)
 
 bench: all
 	@dev/bench.sh $(BUILD)

@@ -1,0 +1,14 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The nemesis of tests/nemesis, seed after seed (docs/design/0034-nemesis.md). FOLDER/record.jsonl is the cumulative record; broken off, it goes on
+# there. Ends with a table. Usage: dev/soak.sh BUILD FOLDER [MINUTES] [options of tests/nemesis/soak.py]
+set -eu
+cd "$(dirname "$0")/.."
+
+build=$1
+folder=$2
+minutes=${3:-60}
+[ $# -lt 3 ] || shift
+shift 2
+dev/build.sh "$build"
+exec python3 tests/nemesis/soak.py "$build/tests/nemesis/nemesis-member" "$build/cli/spotnik" "$folder" --minutes "$minutes" "$@"

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts on one machine: network namespaces on a bridge, and what can be done to their network. Needs root, `ip` and
+`iptables`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+MARK, PROXY_PORT = 7, 15001
+PROXY = Path(__file__).with_name("proxy.py")
+
+
+# Takes the hosts away when the run has ended, however it ended: then its standard input ends, too.
+JANITOR = """
+cat >/dev/null
+for name; do
+    ip netns pids "$name" 2>/dev/null | xargs -r kill -KILL
+    ip netns del "$name" 2>/dev/null
+done
+true
+"""
+
+
+class CannotRunError(Exception):
+    """Why hosts cannot be had here."""
+
+
+def ip(*words: str, check: bool = True) -> str:
+    done = subprocess.run(["ip", *words], check=check, capture_output=True, text=True)
+    return done.stdout
+
+
+class Hosts:
+    """`name`-0, `name`-1, ... on one switch. Rules are remembered, so that all can be taken away at once."""
+
+    def __init__(self, count: int, name: str) -> None:
+        self.count, self.name = count, name
+        self.rules: list[tuple[int, tuple[str, ...]]] = []
+        self.proxies: dict[int, subprocess.Popen[str]] = {}
+        self.boots = [0] * count
+        os.environ["PATH"] += ":/sbin:/usr/sbin"
+        if os.geteuid() != 0 or not shutil.which("ip") or not shutil.which("iptables"):
+            raise CannotRunError("network namespaces need root, and the programs ip and iptables")
+        spaces = [self.netns(host) for host in range(count)] + [f"{name}-sw"]
+        self.janitor = subprocess.Popen(
+            ["sh", "-c", JANITOR, "janitor", *spaces], stdin=subprocess.PIPE, start_new_session=True
+        )
+        try:
+            ip("netns", "add", f"{name}-sw")
+            ip("-n", f"{name}-sw", *["link", "add", "br0", "type", "bridge"])
+            ip("-n", f"{name}-sw", *["link", "set", "br0", "up"])
+            for host in range(count):
+                self.boot(host)
+            self.iptables(0, "-A", "INPUT", "-p", "tcp", "-m", "length", "--length", "60000:", "-j", "DROP")
+            self.iptables(0, "-D", "INPUT", "-p", "tcp", "-m", "length", "--length", "60000:", "-j", "DROP")
+        except subprocess.CalledProcessError as error:
+            self.remove()
+            raise CannotRunError(f"no network namespaces with iptables here: {error.stderr.strip()}") from error
+
+    def netns(self, host: int) -> str:
+        return f"{self.name}-{host}"
+
+    def address(self, host: int) -> str:
+        return f"10.79.0.{host + 1}"
+
+    def on(self, host: int, *words: str) -> list[str]:
+        return ["ip", "netns", "exec", self.netns(host), *words]
+
+    def boot(self, host: int) -> None:
+        space, switch = self.netns(host), f"{self.name}-sw"
+        ip("netns", "add", space)
+        ip("-n", space, *["link", "set", "lo", "up"])
+        ip("-n", space, *["link", "add", "eth0", "type", "veth", "peer", "name"], f"p{host}", "netns", switch)
+        ip("-n", switch, "link", "set", f"p{host}", "master", "br0", "up")
+        ip("-n", space, "addr", "add", f"{self.address(host)}/24", "dev", "eth0")
+        ip("-n", space, "link", "set", "eth0", "up")
+
+    def processes(self, host: int) -> list[int]:
+        return [int(word) for word in ip("netns", "pids", self.netns(host), check=False).split()]
+
+    def power_off(self, host: int) -> None:
+        """No FIN leaves: the cable goes first, and the host's sockets never see another one."""
+        ip("-n", f"{self.name}-sw", "link", "set", f"p{host}", "down")
+        for pid in self.processes(host):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        ip("-n", f"{self.name}-sw", "link", "del", f"p{host}", check=False)
+        ip("netns", "del", self.netns(host))
+        self.rules = [rule for rule in self.rules if rule[0] != host]
+
+    def power_on(self, host: int) -> None:
+        self.boots[host] += 1  # another boot id, so another machine to the eyes of the others
+        self.boot(host)
+
+    # ---- rules
+
+    def iptables(self, host: int, *words: str, check: bool = True) -> None:
+        subprocess.run(self.on(host, "iptables", "-w", "10", *words), check=check, capture_output=True, text=True)
+
+    def rule(self, host: int, *words: str) -> tuple[int, tuple[str, ...]]:
+        self.iptables(host, "-I", *words)
+        self.rules.append((host, words))
+        return host, words
+
+    def undo(self, rules: list[tuple[int, tuple[str, ...]]]) -> None:
+        for rule in rules:
+            if rule in self.rules:
+                self.rules.remove(rule)
+                self.iptables(rule[0], "-D", *rule[1])
+
+    def drop(self, to: int, source: int) -> tuple[int, tuple[str, ...]]:
+        return self.rule(to, "INPUT", "-s", self.address(source), "-j", "DROP")
+
+    # ---- proxies
+
+    def use_proxies(self) -> None:
+        for host in range(self.count):
+            self.redirect(host)
+
+    def redirect(self, host: int) -> None:
+        for other in range(self.count):
+            if other != host:
+                where = f"-t nat -A OUTPUT -p tcp -d {self.address(other)} -m mark ! --mark {MARK}"
+                self.iptables(host, *where.split(), "-j", "REDIRECT", "--to-ports", str(PROXY_PORT))
+        self.start_proxy(host)
+
+    def start_proxy(self, host: int) -> None:
+        words = self.on(host, sys.executable, str(PROXY), str(PROXY_PORT), str(MARK))
+        self.proxies[host] = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+        assert self.proxies[host].stdout is not None
+        self.proxies[host].stdout.readline()  # type: ignore[union-attr]
+
+    def end_proxy(self, host: int) -> None:
+        if host in self.proxies:
+            proxy = self.proxies.pop(host)
+            proxy.kill()
+            proxy.wait()
+
+    # ---- the end
+
+    def remove(self) -> None:
+        for host in list(self.proxies):
+            self.end_proxy(host)
+        self.janitor.communicate()
