@@ -19,18 +19,19 @@ PACED_S = 12  # of a training that members are killed in
 NOISE = 0.2  # of a loss, relative: two runs with other members sum in another order
 
 SIZE = {"samples": 2000, "batch": 100, "epochs": 2, "model": "mlp"}
+TEXT = {**SIZE, "samples": 1000, "batch": 50, "model": "transformer"}
 FACES = {
     "keras-jax": Face("keras_member.py", "jax", SIZE),
     "keras-tensorflow": Face("keras_member.py", "tensorflow", SIZE),
     "keras-torch": Face("keras_member.py", "torch", SIZE),
     "keras-jax-conv": Face("keras_member.py", "jax", {**SIZE, "model": "conv"}),
     "keras-tensorflow-conv": Face("keras_member.py", "tensorflow", {**SIZE, "model": "conv"}),
-    "keras-torch-transformer": Face("keras_member.py", "torch", {**SIZE, "samples": 1000, "model": "transformer"}),
+    "keras-torch-transformer": Face("keras_member.py", "torch", TEXT),
     "tape-eager": Face("tape_member.py", "tensorflow", SIZE),
     "tape-graph": Face("tape_member.py", "tensorflow", {**SIZE, "graph": True}),
     "jax": Face("jax_member.py", "jax", SIZE),
     "jax-inside": Face("jax_member.py", "jax", {**SIZE, "inside": True}),
-    "jax-transformer": Face("jax_member.py", "jax", {**SIZE, "samples": 1000, "batch": 50, "model": "transformer"}),
+    "jax-transformer": Face("jax_member.py", "jax", TEXT),
 }
 
 

@@ -31,6 +31,7 @@ _ACKED, _SEEN, _SINCE = 3, 4, 5
 _AGREED_BUCKET = 251
 _SIZE_BITS = 16
 _BLOB = "horovod.mark"
+_NOBODY = 1 << 40
 
 
 class HorovodWarning(UserWarning):
@@ -82,8 +83,10 @@ class World:
         self._mark = b""
         self._skip = 0  # calls to be made without their results
         self._known = True  # was the last call's result to be had?
-        self._arriving = False  # others' values wait for the first call that is not skipped
+        self._arriving = False  # the first call that is not skipped is still to come
         self._newcomer = False  # the others are to go back to their last commit, where this member begins
+        self._loaded: Optional[list[Array]] = None  # values of a while ago, until others give those of now
+        self._due = False  # the values are to be given to newcomers
         self._rank = -1
         self._agreed = np.zeros(2, np.int64)
 
@@ -158,6 +161,7 @@ class World:
         control[_SINCE] += 1
         if self._agreed[1]:
             self._newcomer &= step.replay
+            self._due = True
             self._raise(HostsUpdatedInterrupt("a member came"))
         return True
 
@@ -170,7 +174,8 @@ class World:
                     "under elastic.run, or start it without --respawn"
                 )
         elif self._arriving:
-            self._write(replica, self._state)
+            replica.taken()  # not written: a framework's graph may be running, and what it computes is not used
+            self._arriving = False
         else:
             self._raise(HorovodInternalError("the others went on without this member"))
 
@@ -197,6 +202,8 @@ class World:
         if not replica.control[_ACKED]:
             self.collect(lambda _job: None)
             _acknowledge(replica)
+        if self._due:
+            self._give(replica, state)
         assert replica.job is not None
         self._rank = replica.job.status().rank % max(self.size, 1)  # -1, of one that is coming, is the last
         return self.size != before
@@ -206,15 +213,28 @@ class World:
         self._mark = replica.job.blob_get(_BLOB)
         state.go_back(self._mark)
         self._newcomer = self._arriving = bool(replica.control[_ACKED])
+        self._due = False
         if self._arriving:
             self._skip = int(replica.control[_SINCE])
+            self._loaded = [one.copy() for one in replica.values]
         else:
-            self._write(replica, state)
+            state.write(replica.values)
+            replica.taken()
 
-    def _write(self, replica: Replica, state: Elastic) -> None:
-        state.write(replica.values)
-        replica.taken()
-        self._arriving = False
+    def _give(self, replica: Replica, state: Elastic) -> None:
+        """Have newcomers take over the values of one who is none; all have those of a checkpoint otherwise."""
+        done = False
+        while not done:
+            mine = _NOBODY if self._loaded is not None else replica.begin().rank
+            root = self.reduce([np.array([mine], np.int64)], "min")[0][0]
+            values = self._loaded
+            if root != _NOBODY:
+                values = _unpacked(self.reduce([_packed(state.read(), mine == root)], "max")[0], state.read())
+            done = values is not None
+        if self._loaded is not None and values is not None:
+            state.write(values)
+        self._loaded, self._due = None, False
+        replica.control[_SINCE] = 0
 
     def commit(self) -> None:
         """Remember the attributes of the state, and see :meth:`check`."""
@@ -329,6 +349,20 @@ def _travels_as(dtype: Any, op: str) -> Any:
     if dtype.kind in "iub":
         return np.dtype(np.float64) if op == "mean" else np.dtype(np.uint8 if dtype.itemsize == 1 else np.int64)
     return np.dtype(np.float32)
+
+
+def _packed(values: Sequence[Array], given: bool) -> Array:
+    parts = [np.frombuffer(np.ascontiguousarray(one).tobytes(), np.uint8) for one in values]
+    flat = np.concatenate([*parts, np.ones(1, np.uint8)])
+    return flat if given else np.zeros_like(flat)
+
+
+def _unpacked(flat: Array, like: Sequence[Array]) -> Optional[list[Array]]:
+    """None: the member that was to give them was lost."""
+    ends = np.cumsum([0, *(one.nbytes for one in like)]).tolist()
+    pairs = zip(ends, ends[1:], like)
+    made = [np.frombuffer(flat[begin:end].tobytes(), one.dtype).reshape(one.shape) for begin, end, one in pairs]
+    return made if flat[-1] else None
 
 
 def _acknowledge(replica: Replica) -> None:
