@@ -18,6 +18,7 @@ import numpy as np
 from .. import arrays
 from .._native import Dtype
 from ..errors import StateError
+from ..hosting.loop import check_strategy
 from ..hosting.memory import Bucket
 from ..hosting.replica import Replica, Settings
 from ..job import Config, Job
@@ -131,6 +132,7 @@ class World:
     def open(self) -> Replica:
         """Join the job, or found it."""
         if self._replica is None:
+            check_strategy()
             self._replica = Replica(self._state.read if self._state is not None else list, Settings(config=self.config))
             self._replica.before_copy.append(lambda job: job.blob_set(_BLOB, self._mark))
             self._replica.open()
