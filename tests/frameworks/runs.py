@@ -59,15 +59,16 @@ class Run:
     @property
     def survivors(self) -> int:
         """Members that told steps both before another one was killed and after it."""
-        before: set[str] = set()
+        told: set[str] = set()
+        waiting: set[str] = set()
         found: set[str] = set()
-        killed = False
         for line in self.output.splitlines():
             tag = line.split(" ", 1)[0]
             if tag.startswith("[w") and '"step"' in line:
-                found |= {tag} & before if killed else set()
-                before |= set() if killed else {tag}
-            killed = killed or (line.startswith("spotnik: ") and ": killing w" in line)
+                told.add(tag)
+                found |= {tag} & waiting
+            elif line.startswith("spotnik: killing w"):
+                waiting |= told - {f"[{line.split()[-1]}]"}
         return len(found)
 
     def check_digests(self) -> int:

@@ -60,9 +60,8 @@ def test_plain_programs_survive_kills(name: str) -> None:
 
 
 def test_a_newcomer_to_a_plain_program_is_told() -> None:
-    name = "torch" if importlib.util.find_spec("torch") else "tensorflow"
-    options = ("--respawn", "--kill-every", "1s", "--seed", "1")
-    done = run(_chosen(PLAIN, name), "3", options, variables={"PACE": "0.2"})
+    face = _chosen(PLAIN, "torch")
+    done = run(face, "3", ("--respawn", "--kill-every", "1s", "--seed", "1"), variables={"PACE": "0.2"}, epochs=6)
     assert done.kills >= 1 and "put its loop under elastic.run" in done.output, done.output[-3000:]
 
 
