@@ -18,5 +18,5 @@ make_venv()
     touch "$venv/complete"
 }
 
-make_venv tf 'tensorflow-cpu==2.21.*' 'keras==3.15.*' pytest
+make_venv tf 'tensorflow-cpu==2.21.*' 'keras==3.15.*' tensorboard pytest
 make_venv jax 'jax==0.10.*' optax flax 'keras==3.15.*' torch==2.13.0 pytest

@@ -142,8 +142,11 @@ class Job(Looking):
 
     # ---- the step ----
 
-    def step_begin(self) -> Step:
+    def step_begin(self, strategy: bool = True) -> Step:
         """Begin the next step: wait for ``members_min`` members, admit joiners, take this member's share.
+
+        With `strategy` False the strategy of a :class:`spotnik.Sync` has no part in it: for collectives beside the
+        training, on all members, and not as the first step.
 
         Raises DoneError at the end of the job, LeavingError after a notice, ParkedError, MismatchError, PeersError,
         CheckpointError.
@@ -151,9 +154,9 @@ class Job(Looking):
         native = _native.roomy(_native.NativeStep)
         with Alone(self):
             if self._outside:
-                self._aside(lambda: self._begin(native))
+                self._aside(lambda: self._begin(native, strategy))
             else:
-                self._begin(native)
+                self._begin(native, strategy)
             self._outside = False
             self._begun = step = views.step_of(native)
         self._look(step)
@@ -291,11 +294,11 @@ class Job(Looking):
         assert handle.value is not None
         return handle.value
 
-    def _begin(self, native: _native.NativeStep) -> None:
+    def _begin(self, native: _native.NativeStep, strategy: bool) -> None:
         job = self._job()
         code = _AGAIN
         while code == _AGAIN and self._refresh_error is None:
-            if self._sync is not None:
+            if self._sync is not None and strategy:
                 code = self._library.spotnik_sync_begin(self._sync, native)
             else:
                 code = self._library.spotnik_step_begin(job, native)

@@ -10,10 +10,12 @@ from typing import Any
 
 import keras
 import numpy as np
-from data import digits
+from data import digits, text
 from member import tell
 
 import spotnik.keras
+
+LENGTH = 32
 
 
 class Tell(keras.callbacks.Callback):
@@ -34,22 +36,104 @@ class Tell(keras.callbacks.Callback):
 def network(kind: str) -> keras.Model:
     keras.utils.set_random_seed(7)
     layers = keras.layers
+    if kind == "transformer":
+        return transformer()
     if kind == "mlp":
         body = [layers.Flatten(), layers.Dense(64, activation="relu")]
     else:
-        body = [
-            layers.Reshape((28, 28, 1)),
-            layers.Conv2D(8, 3, strides=2, activation="relu"),
-            layers.BatchNormalization(),
-        ]
-        body += [layers.Conv2D(16, 3, strides=2, activation="relu"), layers.Flatten(), layers.Dropout(0.1)]
+        norm = [layers.BatchNormalization(), layers.Dropout(0.1)] if kind == "normed" else []
+        body = [layers.Reshape((28, 28, 1)), layers.Conv2D(8, 3, strides=2, activation="relu"), *norm]
+        body += [layers.Conv2D(16, 3, strides=2, activation="relu"), layers.Flatten()]
     return keras.Sequential([layers.Input((28, 28)), *body, layers.Dense(10)])
 
 
+def transformer() -> keras.Model:
+    layers = keras.layers
+    given = layers.Input((LENGTH,), dtype="int32")
+    h = layers.Embedding(128, 32)(given)
+    h = layers.Add()([h, layers.MultiHeadAttention(2, 16)(h, h, use_causal_mask=True)])
+    h = layers.Add()([h, layers.Dense(32)(layers.Dense(64, activation="relu")(layers.LayerNormalization()(h)))])
+    return keras.Model(given, layers.Dense(128)(h))
+
+
+def samples(settings: dict[str, Any]) -> tuple[Any, Any]:
+    if settings["model"] != "transformer":
+        return digits(settings["samples"])
+    characters = text(settings["samples"] * LENGTH + 1)
+    return characters[:-1].reshape(-1, LENGTH), characters[1:].reshape(-1, LENGTH)
+
+
+class Batches(keras.utils.PyDataset):
+    def __init__(self, x: Any, y: Any, batch: int) -> None:
+        super().__init__()
+        self.x, self.y, self.batch = x, y, batch
+
+    def __len__(self) -> int:
+        return -(-len(self.x) // self.batch)
+
+    def __getitem__(self, number: int) -> Any:
+        part = slice(number * self.batch, (number + 1) * self.batch)
+        return self.x[part], self.y[part]
+
+
+def sharded(kind: str, x: Any, y: Any, batch: int) -> Any:
+    """The same batches in the same order, in each kind of data set."""
+    if kind == "arrays":
+        return spotnik.keras.shard((x, y), batch_size=batch, shuffle=False)
+    if kind == "pydataset":
+        return spotnik.keras.shard(Batches(x, y, batch))
+    import tensorflow as tf
+
+    if kind == "tf.data":
+        return spotnik.keras.shard(tf.data.Dataset.from_tensor_slices((x, y)).batch(batch))
+    lines = tf.data.Dataset.from_tensor_slices((x, y)).filter(lambda _x, _y: True)  # no random access behind this
+    return spotnik.keras.shard(lines.batch(batch))
+
+
+class OwnStep(keras.Model):
+    """A train_step as a program for TensorFlow writes it."""
+
+    def train_step(self, data: Any) -> Any:
+        import tensorflow as tf
+
+        x, y = data
+        with tf.GradientTape() as tape:
+            loss = self.compute_loss(x=x, y=y, y_pred=self(x, training=True))
+        gradients = tape.gradient(loss, self.trainable_variables)
+        self.optimizer.apply_gradients(zip(gradients, self.trainable_variables))
+        return {"loss": loss}
+
+
+def on_batches(model: keras.Model, x: Any, y: Any, settings: dict[str, Any]) -> None:
+    """train_on_batch with batches of this member's own, which differ in length."""
+    chance = np.random.default_rng(os.getpid())
+    while spotnik.keras.step() < settings["steps"]:
+        part = chance.integers(0, len(x), chance.integers(20, 60))
+        logs = model.train_on_batch(x[part], y[part], return_dict=True)
+        tell(step=spotnik.keras.step(), loss=float(logs["loss"]), digest=spotnik.keras.digest())
+    loss = float(model.evaluate(x[:500], y[:500], verbose=0, return_dict=True)["loss"])
+    tell(end=spotnik.keras.step(), final=loss)
+
+
+def watching(folder: str) -> list[Any]:
+    """The callbacks of a usual program."""
+    callbacks = keras.callbacks
+    return [
+        callbacks.ModelCheckpoint(f"{folder}/best-{{epoch:02d}}.keras", save_best_only=True, verbose=1),
+        callbacks.ReduceLROnPlateau(factor=0.5, patience=1, min_delta=0.05),
+        callbacks.EarlyStopping(patience=3, min_delta=0.05, restore_best_weights=True),
+        callbacks.CSVLogger(f"{folder}/log.csv"),
+        *([callbacks.TensorBoard(f"{folder}/board")] if keras.backend.backend() == "tensorflow" else []),
+    ]
+
+
 def main(settings: dict[str, Any]) -> None:
-    images, labels = digits(settings["samples"])
+    images, labels = samples(settings)
     model = network(settings["model"])
-    optimizer = keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(3e-3, 500), clipnorm=1.0)
+    if settings.get("own_step"):
+        model = OwnStep(model.inputs, model.outputs)
+    rate: Any = 3e-3 if settings.get("folder") else keras.optimizers.schedules.CosineDecay(3e-3, 500)
+    optimizer = keras.optimizers.Adam(rate, clipnorm=1.0)
     plain = settings.get("plain", False)
     model.compile(
         optimizer=optimizer if plain else spotnik.keras.DistributedOptimizer(optimizer),
@@ -57,12 +141,18 @@ def main(settings: dict[str, Any]) -> None:
         metrics=["accuracy"],
     )
     given = {"epochs": settings["epochs"], "verbose": 0, "validation_data": (images[:200], labels[:200])}
+    if settings.get("steps"):
+        on_batches(model, images, labels, settings)
+        return
     if plain:
         history = model.fit(images, labels, batch_size=settings["batch"], shuffle=False, **given)
     else:
-        data = spotnik.keras.shard((images, labels), batch_size=settings["batch"], shuffle=False)
-        history = model.fit(data, callbacks=[spotnik.keras.Callback(), Tell("")], **given)
+        data = sharded(settings.get("data", "arrays"), images, labels, settings["batch"])
+        more = watching(settings["folder"]) if settings.get("folder") else []
+        history = model.fit(data, callbacks=[spotnik.keras.Callback(), *more, Tell("")], **given)
         tell(digest=spotnik.keras.digest(), end=spotnik.keras.step())
+    if settings.get("folder"):
+        tell(epochs=history.epoch, rate=float(model.optimizer.learning_rate.numpy()))
     tell(history={name: list(map(float, row)) for name, row in history.history.items()})
     if os.environ.get("WEIGHTS") and (plain or spotnik.keras.rank() == 0):
         np.savez(os.environ["WEIGHTS"], *[np.array(one.numpy()) for one in model.trainable_variables])

@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -48,6 +49,27 @@ class Run:
     @property
     def end(self) -> int:
         return max(line["end"] for line in self.of("end"))
+
+    @property
+    def kills(self) -> int:
+        """How many members `spotnik run` says it has killed."""
+        said = re.findall(r"(\d+) killed by us", self.output)
+        return int(said[-1]) if said else 0
+
+    @property
+    def survivors(self) -> int:
+        """Members that told steps both before another one was killed and after it."""
+        told: set[str] = set()
+        waiting: set[str] = set()
+        found: set[str] = set()
+        for line in self.output.splitlines():
+            tag = line.split(" ", 1)[0]
+            if tag.startswith("[w") and '"step"' in line:
+                told.add(tag)
+                found |= {tag} & waiting
+            elif line.startswith("spotnik: killing w"):
+                waiting |= told - {f"[{line.split()[-1]}]"}
+        return len(found)
 
     def check_digests(self) -> int:
         """Digests told after the same step, or at the end, are equal; returns how many were compared."""

@@ -15,18 +15,23 @@ import pytest
 from runs import Face, distance, run
 
 ROUNDING = 2e-2  # Adam divides by the root of squares: a last bit grows to this in 40 steps, and to no more
+PACED_S = 12  # of a training that members are killed in
 NOISE = 0.2  # of a loss, relative: two runs with other members sum in another order
 
 SIZE = {"samples": 2000, "batch": 100, "epochs": 2, "model": "mlp"}
+TEXT = {**SIZE, "samples": 1000, "batch": 50, "model": "transformer"}
 FACES = {
     "keras-jax": Face("keras_member.py", "jax", SIZE),
     "keras-tensorflow": Face("keras_member.py", "tensorflow", SIZE),
     "keras-torch": Face("keras_member.py", "torch", SIZE),
+    "keras-jax-conv": Face("keras_member.py", "jax", {**SIZE, "model": "conv"}),
+    "keras-tensorflow-conv": Face("keras_member.py", "tensorflow", {**SIZE, "model": "conv"}),
+    "keras-torch-transformer": Face("keras_member.py", "torch", TEXT),
     "tape-eager": Face("tape_member.py", "tensorflow", SIZE),
     "tape-graph": Face("tape_member.py", "tensorflow", {**SIZE, "graph": True}),
     "jax": Face("jax_member.py", "jax", SIZE),
     "jax-inside": Face("jax_member.py", "jax", {**SIZE, "inside": True}),
-    "jax-transformer": Face("jax_member.py", "jax", {**SIZE, "samples": 1000, "batch": 50, "model": "transformer"}),
+    "jax-transformer": Face("jax_member.py", "jax", TEXT),
 }
 
 
@@ -62,10 +67,15 @@ def test_as_one_process_with_the_whole_batch(face: Face, tmp_path: Path) -> None
 
 
 def test_with_kills(face: Face, tmp_path: Path) -> None:
-    undisturbed = run(face, epochs=30)
-    done = run(face, "2:3", ("--respawn", "--kill-every", "2s", "--seed", "3"), epochs=30)
+    steps = face.settings["samples"] * face.settings["epochs"] // face.settings["batch"]
+    paced = {"PACE": str(PACED_S / steps)}
+    undisturbed = run(face)
+    done = run(face, "2:3", ("--respawn", "--kill-every", "2s", "--seed", "3"), variables=paced)
     assert done.status == 0, done.output[-3000:]
+    assert done.kills >= 2 and done.survivors >= 1, done.output[-3000:]
     done.check_digests()
+    # The loss of one that had the last samples of an epoch takes another step to make up for them.
+    assert undisturbed.end <= done.end <= undisturbed.end + face.settings["epochs"]
     assert abs(_final(done) - _final(undisturbed)) <= NOISE * max(_final(undisturbed), 0.1)
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Optional
 
@@ -32,6 +33,7 @@ class Loop:
         self._write = write
         self.settle: Callable[[], object] = lambda: None  #: wait for what the framework still has to run
         self._source: Optional[Source] = None
+        check_strategy()
 
     def begin(self) -> Step:
         """Begin the next step; the framework has the others' state then."""
@@ -96,6 +98,16 @@ class Loop:
         for bucket, places in buckets:
             result.update({at: one.astype(values[at].dtype) for at, one in zip(places, bucket.views())})
         return [result[at] for at in range(len(values))]
+
+
+def check_strategy() -> None:
+    """Refuse strategies in which the update is not the program's: it is, in a loop of its own."""
+    name = os.environ.get("SPOTNIK_SYNC") or "ssgd"
+    if name != "ssgd":
+        raise ArgumentError(
+            f"SPOTNIK_SYNC={name!r}: a loop that applies gradients itself averages them in every step (ssgd); other "
+            "strategies are for Keras, PyTorch and spotnik.Sync"
+        )
 
 
 def _by_type(values: Sequence[Array]) -> list[tuple[Bucket, list[int]]]:

@@ -73,6 +73,7 @@ class Replica:
         self.step: Optional[Step] = None  #: begun and not committed
         self.last_step: Optional[Step] = None
         self.fresh = False  #: others' values came and the framework does not have them yet
+        self.after_join: list[Callable[[Job], None]] = []  #: register more; the first step comes then
         self.before_copy: list[Callable[[Job], None]] = []  #: bring blobs up to date
 
     # ---- joining ----
@@ -93,6 +94,8 @@ class Replica:
         arrays.register("spotnik.control", self.control, job)
         job.refresh_set(self._refresh)
         self.job = job
+        for register in self.after_join:
+            register(job)
         if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
             leave_on_sigterm()
         return job
@@ -114,7 +117,7 @@ class Replica:
         self.fresh = False
 
     def _refresh(self) -> None:
-        # The library asks inside step_begin as well, when it has just loaded a checkpoint: what the framework holds is older.
+        # Inside step_begin, when a checkpoint was just loaded, what the framework holds is older.
         loaded = self.job is not None and self.job.loads != self._loads
         if not self.fresh and not loaded:
             self._copy()
@@ -133,13 +136,16 @@ class Replica:
 
     # ---- steps ----
 
-    def begin(self) -> Step:
-        """Begin the next step, or return the one that is running. After a notice: leave, and exit with 75."""
+    def begin(self, strategy: bool = True) -> Step:
+        """Begin the next step, or return the one that is running. After a notice: leave, and exit with 75.
+
+        `strategy`: as of :meth:`spotnik.Job.step_begin`.
+        """
         if self.step is not None:
             return self.step
         job = self.open()
         try:
-            step = job.step_begin()
+            step = job.step_begin(strategy)
         except LeavingError:
             logger.info("leaving the job after a notice; exit status %d asks for a restart", EXIT_INTERRUPTED)
             self.job = None
@@ -157,13 +163,16 @@ class Replica:
         self.job.samples_decline()
         self._declined = True
 
-    def commit(self) -> bool:
-        """Finish the running step. False: the others went on without this member; the next begin has their state."""
+    def commit(self, finish: Optional[Callable[[], bool]] = None) -> bool:
+        """Finish the running step, by `finish` in place of the job's commit.
+
+        False: the others went on without this member; the next begin has their state.
+        """
         assert self.job is not None and self.step is not None
         self._totals[:] = (0 if self._declined else self.step.sample_count, 1)
         self._declined = False
         arrays.start(self._totals, "sum", _TOTALS_BUCKET, self.job)
-        committed = self.job.step_commit()
+        committed = (finish or self.job.step_commit)()
         self.step = None
         if committed:
             self._account(int(self._totals[0]))

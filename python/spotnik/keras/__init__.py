@@ -54,6 +54,7 @@ def prepare(
     seed: Optional[int] = None,
     checkpoint: Union[str, os.PathLike[str], None] = None,
     config: Optional[Config] = None,
+    sync: Optional[str] = None,
 ) -> Any:
     """Make the compiled `model` take its training steps together with the other members. Returns `model`.
 
@@ -62,10 +63,11 @@ def prepare(
         seed: of the shuffling; default: the founder's, at random.
         checkpoint: directory that all members share, for surviving the loss of all.
         config: settings of the job; default: from the environment (``spotnik run`` sets it).
+        sync: "ssgd", "sma", "easgd", "localsgd" or "lookahead+NAME"; default: SPOTNIK_SYNC, or "ssgd".
 
     Raises ArgumentError for a model that is not compiled, StateError when another model is prepared.
     """
-    _driver.prepare(model, Settings(seed=seed, checkpoint=checkpoint, config=config))
+    _driver.prepare(model, Settings(seed=seed, checkpoint=checkpoint, config=config), sync)
     return model
 
 
@@ -91,7 +93,7 @@ def job() -> Job:
 
 def digest() -> int:
     """Return a hash of the whole replica: equal on all members after each step and each epoch."""
-    return _driver.current().replica.digest
+    return _driver.current().digest
 
 
 def step() -> int:

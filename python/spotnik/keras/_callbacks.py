@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from ._driver import Driver
 
 _PLAIN = (bool, int, float, str, type(None))
-_NOT_STATE = ("params", "_model", "verbose", "filepath", "log_dir")
+# Keras turns the sign of min_delta when it first needs monitor_op, on each member.
+_NOT_STATE = ("params", "_model", "verbose", "filepath", "log_dir", "min_delta", "monitor_op")
 _BLOB_MAX = 16 << 20
 
 

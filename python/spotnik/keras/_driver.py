@@ -16,13 +16,14 @@ from .. import arrays
 from ..errors import ArgumentError, StateError
 from ..hosting.data import length
 from ..hosting.replica import CLOSED, OVER, TAKEN, Replica, Settings
-from ..job import Step
+from ..job import Job, Step
 from ..watching import logger
 from . import _callbacks
 from ._data import Shard
 from ._exchange import Exchange
 from ._optimizer import distributed, keeping
-from ._values import Values
+from ._strategy import Strategy, chosen
+from ._values import KINDS, TRAINED, Values
 
 _current: Optional[Driver] = None
 
@@ -30,7 +31,7 @@ _current: Optional[Driver] = None
 class Driver:
     """The life of a prepared model."""
 
-    def __init__(self, model: Any, settings: Settings) -> None:
+    def __init__(self, model: Any, settings: Settings, sync: Optional[str] = None) -> None:
         if model.optimizer is None:
             raise ArgumentError("the model has no optimizer yet; call model.compile() before prepare()")
         distributed(model.optimizer)
@@ -38,6 +39,11 @@ class Driver:
         self.settings = settings
         self.values = Values(model)
         self.replica = Replica(self.values.read_all, settings)
+        self.strategy: Optional[Strategy] = None
+        name = chosen(sync)
+        if name is not None:
+            self.values.kinds = tuple(kind for kind in KINDS if kind != TRAINED)
+            self.replica.after_join.append(lambda job: self._choose(job, name))
         self.shard: Optional[Shard] = None
         self.epoch = 0  #: that `fit` is in
         self.steps_per_epoch = 0
@@ -91,6 +97,10 @@ class Driver:
     def _trained_on_batch(self, *arguments: Any, **named: Any) -> Any:
         if self.shard is not None:
             raise StateError("this model's data are sharded by fit(); train_on_batch() goes with data of its own")
+        if not self.model.optimizer.built:
+            given = inspect.signature(self._train_on_batch).bind(*arguments, **named).arguments
+            parts = [given.get(name) for name in ("x", "y", "sample_weight")]
+            self.model._symbolic_build(data_batch=tuple(parts[: 3 if parts[2] is not None else 2]))
         return self._train_on_batch(*arguments, **named)
 
     def _bind(self, shard: Shard, steps_per_epoch: Optional[int]) -> None:
@@ -141,22 +151,31 @@ class Driver:
 
     def _take_over(self) -> None:
         self.values.write_all(self.replica.values)
+        if self.strategy is not None:
+            self.strategy.take_over()
         assert self.replica.job is not None
         _callbacks.unpack(self.callbacks, self.replica.job.blob_get("keras.callbacks"))
         self.replica.taken()
 
     def _step(self, step: Step, batch: Any) -> dict[str, Any]:
-        exchange = self._exchange = self._exchange or Exchange(self.values)
+        exchange = self._exchange = self._exchange or Exchange(self.values, with_gradients=self.strategy is None)
         exchange.before()
         logs = None if batch is None else self._compute(exchange, batch)
         exchange.fill(None if logs is None else [logs[name] for name in sorted(logs)])
         exchange.start(self.replica)
         epoch = self.replica.epoch
-        if self.replica.commit():
+        if self.replica.commit(self._finish if self.strategy is not None else None):
             said = exchange.receive()
             self._account(epoch)
             logs = dict(zip(sorted(logs), said)) if logs else {}
         return {**(logs or {}), **self.values.results()}
+
+    def _choose(self, job: Job, name: str) -> None:
+        self.strategy = Strategy(job, self.values, name)
+
+    def _finish(self) -> bool:
+        assert self.strategy is not None
+        return self.strategy.step(self.values.kept())
 
     def _compute(self, exchange: Exchange, batch: Any) -> dict[str, float]:
         """The first half of a train step; returns its numbers."""
@@ -179,6 +198,11 @@ class Driver:
     # ---- ends of epochs ----
 
     @property
+    def digest(self) -> int:
+        """Equal on all members after each step: of the whole replica, or of what a strategy has members agree on."""
+        return self.replica.digest if self.strategy is None else self.strategy.sync.digest
+
+    @property
     def epoch_is_over(self) -> bool:
         """Has the epoch that `fit` is in had its last step?"""
         return bool(self.replica.control[OVER]) or self.epoch < self.replica.control[CLOSED]
@@ -189,7 +213,7 @@ class Driver:
         if self.epoch < control[CLOSED] or not control[OVER]:
             return
         replica, names = self.replica, sorted(logs)
-        replica.begin()
+        replica.begin(strategy=False)
         if self.epoch < control[CLOSED] or not control[OVER]:
             return  # the others went on without this member, and are further
         assert replica.job is not None
@@ -208,12 +232,12 @@ def _plain(value: Any) -> float:
     return np.inf if np.isnan(number) else number
 
 
-def prepare(model: Any, settings: Settings) -> Driver:
+def prepare(model: Any, settings: Settings, sync: Optional[str] = None) -> Driver:
     """Make `model` take its steps with the others."""
     global _current
     if _current is not None and _current.replica.job is not None:
         raise StateError("a model is prepared already; call spotnik.keras.leave() before preparing another")
-    _current = Driver(model, settings)
+    _current = Driver(model, settings, sync)
     return _current
 
 

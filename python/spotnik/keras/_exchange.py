@@ -27,7 +27,7 @@ def _is_seed(variable: Any, value: Array) -> bool:
 class Exchange:
     """The buckets of a step. Floats travel as float32, or as float64 where they are."""
 
-    def __init__(self, values: Values) -> None:
+    def __init__(self, values: Values, with_gradients: bool = True) -> None:
         self._values = values
         rest = values.read(REST)
         names = values.variables(REST)
@@ -36,7 +36,7 @@ class Exchange:
         floats = [n for n, one in enumerate(rest) if not kinds[n] and not np.issubdtype(one.dtype, np.integer)]
         self._floats = [n for n in floats if rest[n].dtype != np.bool_]
         self._wholes = [n for n in range(len(rest)) if n not in self._floats and n not in self.seeds]
-        gradients = values.kept()
+        gradients = values.kept() if with_gradients else []  # a strategy has them travel by itself
         self._gradients, self._wide = len(gradients), any(one.dtype == np.float64 for one in gradients)
         self._means = Bucket([*gradients, *(rest[n] for n in self._floats)], np.float64 if self._wide else np.float32)
         self._most = Bucket([rest[n] for n in self._wholes], np.int64)
@@ -67,7 +67,8 @@ class Exchange:
             self._most.flat[:] = _NOTHING
             return
         rest = self._values.read(REST)
-        self._means.fill([*self._values.kept(), *(rest[n] for n in self._floats)])
+        kept = self._values.kept() if self._gradients else []
+        self._means.fill([*kept, *(rest[n] for n in self._floats)])
         self._most.fill([rest[n] for n in self._wholes])
         pairs = zip(self._values.read(METRICS), self._metrics)
         self._sums.fill([after.astype(np.float64) - before for after, before in pairs])
@@ -81,7 +82,7 @@ class Exchange:
                 arrays.start(vector, op, number, replica.job)
 
     def receive(self) -> list[float]:
-        """Take over what all members have computed, and let the optimiser step; returns the averaged numbers."""
+        """Take over what all members computed; the optimiser steps unless a strategy did. Returns the mean numbers."""
         means, most = self._means.views(), self._most.views()
         rest: list[Array] = list(self._rest)
         for n, value in zip(self._floats, means[self._gradients :]):
@@ -91,5 +92,6 @@ class Exchange:
         self._values.write(REST, rest)
         pairs = zip(self._metrics, self._sums.views())
         self._values.write(METRICS, [(before + added).astype(before.dtype) for before, added in pairs])
-        self._values.update([one.astype(one.dtype) for one in means[: self._gradients]])
+        if self._gradients:
+            self._values.update(means[: self._gradients])
         return [float(one) for one in self._logs]

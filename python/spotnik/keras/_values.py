@@ -23,6 +23,7 @@ class Values:
 
     def __init__(self, model: Any) -> None:
         self.model = model
+        self.kinds: tuple[int, ...] = KINDS  #: that are registered; a strategy does that for trained weights
         self.state: Optional[list[list[Any]]] = None  #: of JAX, while its train function runs
         self._update: Optional[Callable[..., Any]] = None
 
@@ -40,8 +41,8 @@ class Values:
         return [np.array(one.numpy()) for one in self.variables(kind)[:count]]
 
     def read_all(self) -> list[Array]:
-        """All of the replica."""
-        return [one for kind in KINDS for one in self.read(kind)]
+        """All of :attr:`kinds`."""
+        return [one for kind in self.kinds for one in self.read(kind)]
 
     def kept(self) -> list[Array]:
         """The gradients that the last train step kept."""
@@ -64,7 +65,7 @@ class Values:
     def write_all(self, values: Sequence[Array]) -> None:
         """Overwrite all, as :meth:`read_all` orders them."""
         at = 0
-        for kind in KINDS:
+        for kind in self.kinds:
             count = len(own_variables(self.model.optimizer)) if kind == OPTIMIZER else len(self.variables(kind))
             self.write(kind, values[at : at + count])
             at += count

@@ -1,0 +1,374 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The job as a Horovod program sees it: each collective call is a step of its own, without samples.
+
+Members that make the same calls in the same order are at the same step; nothing more is needed in a program that nobody
+joins late. Under ``elastic.run`` a newcomer takes the state that the program committed last, and repeats the calls made
+since without their results; in the first step that it takes part in, all members go back to that commit (design/0031).
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Optional, Protocol
+
+import numpy as np
+
+from .. import arrays
+from .._native import Dtype
+from ..errors import StateError
+from ..hosting.loop import check_strategy
+from ..hosting.memory import Bucket
+from ..hosting.replica import Replica, Settings
+from ..job import Config, Job
+
+if TYPE_CHECKING:
+    from ..hosting.memory import Array
+
+# Places in the whole numbers of the replica that a face may use: the world the program works with, the one that was
+# agreed on in the last step, calls since the last commit of an elastic state (or since the beginning).
+_ACKED, _SEEN, _SINCE = 3, 4, 5
+_AGREED_BUCKET = 251
+_SIZE_BITS = 16
+_BLOB = "horovod.mark"
+_NOBODY = 1 << 40
+
+
+class HorovodWarning(UserWarning):
+    """A word of Horovod's means something else here."""
+
+
+class HorovodInternalError(RuntimeError):
+    """The others went on without this member; ``elastic.run`` takes over their state."""
+
+
+class HostsUpdatedInterrupt(RuntimeError):  # noqa: N818  # Horovod's word
+    """Members came or went; ``elastic.run`` calls the function again."""
+
+
+_said: set[str] = set()
+
+
+def once(text: str) -> None:
+    """Warn, the first time that this is said."""
+    if text not in _said:
+        _said.add(text)
+        warnings.warn(text, HorovodWarning, stacklevel=4)
+
+
+class Elastic(Protocol):
+    """What :class:`World` needs of an elastic state."""
+
+    def read(self) -> Sequence[Array]:
+        """The values."""
+
+    def write(self, values: Sequence[Array]) -> None:
+        """Take values over."""
+
+    def mark(self) -> bytes:
+        """The attributes that were committed last."""
+
+    def go_back(self, mark: bytes) -> None:
+        """Take over attributes."""
+
+
+class World:
+    """The one job of this process."""
+
+    def __init__(self) -> None:
+        self.config: Optional[Config] = None
+        self.interrupt: Optional[BaseException] = None  #: that a framework may have wrapped
+        self._replica: Optional[Replica] = None
+        self._state: Optional[Elastic] = None
+        self._mark = b""
+        self._skip = 0  # calls to be made without their results
+        self._known = True  # was the last call's result to be had?
+        self._arriving = False  # the first call that is not skipped is still to come
+        self._newcomer = False  # the others are to go back to their last commit, where this member begins
+        self._loaded: Optional[list[Array]] = None  # values of a while ago, until others give those of now
+        self._due = False  # the values are to be given to newcomers
+        self._rank = -1
+        self._agreed = np.zeros(2, np.int64)
+
+    # ---- who we are ----
+
+    @property
+    def rank(self) -> int:
+        """This member's place: of its worker under ``spotnik run``, later in the world of the elastic state."""
+        if self._rank >= 0:
+            return self._rank
+        place = _place("SPOTNIK_SLOT", 0)
+        if place is not None and not self._lost_some:
+            return place
+        step = self._looked().last_step
+        return step.rank if step else 0
+
+    @property
+    def size(self) -> int:
+        """How many members the world has."""
+        if self._replica is not None and self._replica.control[_SEEN]:
+            known = self._replica.control[_ACKED if self._state is not None else _SEEN]
+            return int(known) & ((1 << _SIZE_BITS) - 1)
+        places = _place("SPOTNIK_WORLD", 1)
+        if places is not None:
+            return places
+        return self._looked().size
+
+    @property
+    def _lost_some(self) -> bool:
+        places = _place("SPOTNIK_WORLD", 1)
+        seen = 0 if self._replica is None else int(self._replica.control[_SEEN])
+        return bool(seen) and (seen & ((1 << _SIZE_BITS) - 1)) != places
+
+    def _looked(self) -> Replica:
+        replica = self.open()
+        if replica.last_step is None and self._state is None:
+            self.collect(lambda _job: None)
+        return replica
+
+    # ---- steps ----
+
+    def open(self) -> Replica:
+        """Join the job, or found it."""
+        if self._replica is None:
+            check_strategy()
+            self._replica = Replica(self._state.read if self._state is not None else list, Settings(config=self.config))
+            self._replica.before_copy.append(lambda job: job.blob_set(_BLOB, self._mark))
+            self._replica.open()
+        return self._replica
+
+    def collect(self, start: Callable[[Job], None]) -> bool:
+        """Take a step with what `start` starts. False: it was taken before this member came; its result is not known.
+
+        Raises HorovodInternalError or HostsUpdatedInterrupt, for ``elastic.run``.
+        """
+        self._known = not self._skip
+        if self._skip:
+            self._skip -= 1
+            return False
+        replica = self.open()
+        step = replica.begin()
+        if replica.fresh:
+            self._take_over(replica)
+        job, control = replica.job, replica.control
+        assert job is not None
+        replica.decline()
+        self._agreed[:] = (step.view_epoch << _SIZE_BITS) | step.size, self._newcomer
+        arrays.start(self._agreed, "max", _AGREED_BUCKET, job)
+        start(job)
+        if not replica.commit():
+            self._raise(HorovodInternalError("the others went on without this member; use elastic.run to go on"))
+        control[_SEEN] = self._agreed[0]
+        control[_SINCE] += 1
+        if self._agreed[1]:
+            self._newcomer &= step.replay
+            self._due = True
+            self._raise(HostsUpdatedInterrupt("a member came"))
+        return True
+
+    def _take_over(self, replica: Replica) -> None:
+        if self._state is None:
+            replica.taken()
+            if replica.control[_SINCE]:
+                raise StateError(
+                    "this program came when the others had begun, and it cannot go on where they are: put its loop "
+                    "under elastic.run, or start it without --respawn"
+                )
+        elif self._arriving:
+            replica.taken()  # not written: a framework's graph may be running, and what it computes is not used
+            self._arriving = False
+        else:
+            self._raise(HorovodInternalError("the others went on without this member"))
+
+    def _raise(self, error: BaseException) -> None:
+        self.interrupt = error
+        raise error
+
+    # ---- elastic states ----
+
+    def enter(self, state: Elastic) -> bool:
+        """Begin where `state` was committed last, here or by the others. True: the world is another one than before."""
+        if self._state is None and self._replica is not None:
+            raise StateError("calls were made before elastic.run; only init(), rank() and size() may come first")
+        if self._state is None:
+            self._state, self._mark = state, state.mark()
+        replica, before = self.open(), self.size
+        if isinstance(self.interrupt, HostsUpdatedInterrupt):
+            state.go_back(self._mark)
+            _acknowledge(replica)
+        self.interrupt, self._skip, self._arriving = None, 0, False
+        replica.begin()
+        if replica.fresh:
+            self._arrive(replica, state)
+        if not replica.control[_ACKED]:
+            self.collect(lambda _job: None)
+            _acknowledge(replica)
+        if self._due:
+            self._give(replica, state)
+        assert replica.job is not None
+        self._rank = replica.job.status().rank % max(self.size, 1)  # -1, of one that is coming, is the last
+        return self.size != before
+
+    def _arrive(self, replica: Replica, state: Elastic) -> None:
+        assert replica.job is not None
+        self._mark = replica.job.blob_get(_BLOB)
+        state.go_back(self._mark)
+        self._newcomer = self._arriving = bool(replica.control[_ACKED])
+        self._due = False
+        if self._arriving:
+            self._skip = int(replica.control[_SINCE])
+            self._loaded = [one.copy() for one in replica.values]
+        else:
+            state.write(replica.values)
+            replica.taken()
+
+    def _give(self, replica: Replica, state: Elastic) -> None:
+        """Have newcomers take over the values of one who is none; all have those of a checkpoint otherwise."""
+        done = False
+        while not done:
+            mine = _NOBODY if self._loaded is not None else replica.begin().rank
+            root = self.reduce([np.array([mine], np.int64)], "min")[0][0]
+            values = self._loaded
+            if root != _NOBODY:
+                values = _unpacked(self.reduce([_packed(state.read(), mine == root)], "max")[0], state.read())
+            done = values is not None
+        if self._loaded is not None and values is not None:
+            state.write(values)
+        self._loaded, self._due = None, False
+        replica.control[_SINCE] = 0
+
+    def commit(self) -> None:
+        """Remember the attributes of the state, and see :meth:`check`."""
+        assert self._state is not None and self._replica is not None
+        if self._skip:
+            raise StateError(
+                "the function under elastic.run made fewer calls than those of the other members; what it does may "
+                "depend on the state and on rank() and size() alone"
+            )
+        self._mark = self._state.mark()
+        self._replica.control[_SINCE] = 0
+        self.check()
+
+    def check(self) -> None:
+        """Interrupt when members came or went since the function was called."""
+        if self._replica is None:
+            return
+        control = self._replica.control
+        if control[_SEEN] != control[_ACKED]:
+            self._mark = self._state.mark() if self._state is not None else b""
+            self._raise(HostsUpdatedInterrupt("members came or went"))
+
+    def interrupted(self) -> bool:
+        """Was what just ended ``elastic.run``'s function an interruption?"""
+        return self.interrupt is not None
+
+    # ---- collectives of arrays ----
+
+    def reduce(self, values: Sequence[Array], op: str, compress: Optional[str] = None) -> list[Array]:
+        """The "mean", "sum", "min", "max" or "product" of each of `values` over the members."""
+        groups = _by_type(values, op)
+
+        def start(job: Job) -> None:
+            for number, (bucket, _) in enumerate(groups):
+                wire = compress if bucket.flat.dtype == np.float32 else None
+                arrays.start(bucket.flat, op, number, job, wire)
+
+        if not self.collect(start):
+            return [np.array(one) for one in values]
+        result: dict[int, Array] = {}
+        for bucket, places in groups:
+            result.update({at: one.astype(values[at].dtype) for at, one in zip(places, bucket.views())})
+        return [result[at] if at in result else np.array(one) for at, one in enumerate(values)]
+
+    def broadcast(self, payload: bytes, root: int) -> bytes:
+        """`payload` of the member of rank `root`, or of another one when that was lost. Lengths may differ."""
+        mine = self.rank == root
+        while True:
+            sizes = self.reduce([np.array([mine, mine * len(payload)], np.int64)], "sum")[0]
+            if not self._known:
+                self.collect(lambda _job: None)
+                return payload
+            if sizes[0] == 1:
+                room = np.zeros(int(sizes[1]) + 1, np.uint8)
+                if mine:
+                    room[:] = np.frombuffer(payload + b"\1", np.uint8)
+                room = self.reduce([room], "max")[0]
+                if room[-1]:
+                    return room[:-1].tobytes()
+            step = self.open().last_step
+            mine = step is not None and step.rank == 0  # the root was lost
+
+    def gather(self, payload: bytes) -> list[bytes]:
+        """The payloads of all members, in order of rank in the view. Lengths may differ."""
+        longest = int(self.reduce([np.array([len(payload)], np.int64)], "max")[0][0])
+        mine = np.zeros(8 + longest, np.uint8)
+        mine[:8] = np.frombuffer(np.int64(len(payload)).tobytes(), np.uint8)
+        mine[8 : 8 + len(payload)] = np.frombuffer(payload, np.uint8)
+        job = self.open().job
+        assert job is not None
+        rows = np.zeros((job.members_max, mine.size), np.uint8)
+
+        def start(job: Job) -> None:
+            arguments = (253, mine.ctypes.data, mine.size, Dtype.U8, rows.ctypes.data, len(rows))
+            job.collective_start("spotnik_allgather", (mine, rows), *arguments)
+
+        if not self.collect(start):
+            return [payload] * self.size
+        present = rows[: job.contributor_count]
+        return [row[8 : 8 + int(row[:8].view(np.int64)[0])].tobytes() for row in present]
+
+    def leave(self) -> None:
+        """Leave the job."""
+        replica, self._replica = self._replica, None
+        if replica is not None:
+            replica.leave()
+
+
+def _place(name: str, alone: int) -> Optional[int]:
+    """What `spotnik run` says when it runs the whole job; `alone` without a job; None: only a step can tell."""
+    if os.environ.get("SPOTNIK_WORLD"):
+        return int(os.environ[name])
+    return None if os.environ.get("SPOTNIK_PEERS") else alone
+
+
+def _by_type(values: Sequence[Array], op: str) -> list[tuple[Bucket, list[int]]]:
+    kinds: dict[Any, list[int]] = {}
+    for at, one in enumerate(values):
+        kinds.setdefault(_travels_as(one.dtype, op), []).append(at)
+    made = []
+    for kind, places in kinds.items():
+        bucket = Bucket([values[at] for at in places], kind)
+        bucket.fill([values[at] for at in places])
+        if bucket.flat.size:
+            made.append((bucket, places))
+    return made
+
+
+def _travels_as(dtype: Any, op: str) -> Any:
+    if dtype in (np.float32, np.float64):
+        return dtype
+    if dtype.kind in "iub":
+        return np.dtype(np.float64) if op == "mean" else np.dtype(np.uint8 if dtype.itemsize == 1 else np.int64)
+    return np.dtype(np.float32)
+
+
+def _packed(values: Sequence[Array], given: bool) -> Array:
+    parts = [np.frombuffer(np.ascontiguousarray(one).tobytes(), np.uint8) for one in values]
+    flat = np.concatenate([*parts, np.ones(1, np.uint8)])
+    return flat if given else np.zeros_like(flat)
+
+
+def _unpacked(flat: Array, like: Sequence[Array]) -> Optional[list[Array]]:
+    """None: the member that was to give them was lost."""
+    ends = np.cumsum([0, *(one.nbytes for one in like)]).tolist()
+    pairs = zip(ends, ends[1:], like)
+    made = [np.frombuffer(flat[begin:end].tobytes(), one.dtype).reshape(one.shape) for begin, end, one in pairs]
+    return made if flat[-1] else None
+
+
+def _acknowledge(replica: Replica) -> None:
+    replica.control[_ACKED], replica.control[_SINCE] = replica.control[_SEEN], 0
+
+
+world = World()

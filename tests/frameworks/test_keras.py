@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a Keras program may be made of: kinds of data, ways to train, strategies, callbacks.
+
+Claims: every kind of data gives the weights of one process with the whole batch, uneven batches too; members that come
+and go decide alike in callbacks, and one of them writes; each strategy trains, and members agree on its model.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+from runs import Face, Run, distance, run
+from test_members import ROUNDING, SIZE
+
+UNEVEN = {**SIZE, "samples": 1030}  # the last batch of an epoch has 30 samples, which three members share
+BACKENDS = [name for name in ("jax", "tensorflow", "torch") if importlib.util.find_spec(name)]
+HAS_TENSORFLOW = "tensorflow" in BACKENDS
+
+pytestmark = pytest.mark.skipif(not importlib.util.find_spec("keras"), reason="keras is not in this environment")
+with_tensorflow = pytest.mark.skipif(not HAS_TENSORFLOW, reason="tensorflow is not in this environment")
+
+
+def _well(done: Run) -> Run:
+    assert done.status == 0, done.output[-3000:]
+    done.check_digests()
+    return done
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param({"data": "arrays"}, id="arrays"),
+        pytest.param({"data": "pydataset"}, id="pydataset"),
+        pytest.param({"data": "tf.data"}, id="tf.data", marks=with_tensorflow),
+        pytest.param({"data": "counted"}, id="tf.data-counted", marks=with_tensorflow),
+        pytest.param({"own_step": True}, id="train_step", marks=with_tensorflow),
+    ],
+)
+def test_uneven_batches_of_all_kinds(more: dict[str, object], tmp_path: Path) -> None:
+    face = Face("keras_member.py", BACKENDS[0], UNEVEN)
+    plain, three = tmp_path / "plain.npz", tmp_path / "three.npz"
+    assert run(face, weights=plain, plain=True).status == 0
+    done = _well(run(face, "3", weights=three, **more))
+    assert distance(three, plain) < ROUNDING
+    if more.get("data") == "counted":
+        assert done.end == 2 * 11 + 2, "two epochs of 11 batches, and their ends"
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_train_on_batch_with_kills(backend: str) -> None:
+    face = Face("keras_member.py", backend, {**SIZE, "steps": 60})
+    done = _well(run(face, "2:3", ("--respawn", "--kill-every", "2s", "--seed", "5"), variables={"PACE": "0.2"}))
+    assert done.kills >= 2 and done.survivors >= 1, done.output[-3000:]
+    first = next(line["loss"] for line in done.of("step"))
+    assert max(line["final"] for line in done.of("final")) < first / 2
+
+
+@pytest.mark.parametrize("strategy", ["sma", "easgd", "localsgd", "lookahead+ssgd"])
+def test_strategies(strategy: str) -> None:
+    face = Face("keras_member.py", BACKENDS[0], {**SIZE, "epochs": 4})
+    alone = _well(run(face)).of("history")[-1]["history"]["val_loss"]
+    done = _well(run(face, "3", ("--sync", strategy)))
+    digests = {line["digest"] for line in done.of("end")}
+    assert len(digests) == 1 and len(done.of("end")) == 3
+    for line in done.of("history"):
+        assert line["history"]["val_loss"][-1] < alone[0], "it trains worse than one epoch of one process"
+
+
+def test_strategies_in_which_members_run_apart_are_refused() -> None:
+    done = run(Face("keras_member.py", BACKENDS[0], SIZE), variables={"SPOTNIK_SYNC": "adpsgd"})
+    assert done.status != 0 and "choose ssgd, sma" in done.output
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_callbacks_decide_alike(backend: str, tmp_path: Path) -> None:
+    face = Face("keras_member.py", backend, {**SIZE, "epochs": 30, "folder": str(tmp_path)})
+    done = _well(run(face, "2:3", ("--respawn", "--kill-every", "3s", "--seed", "7"), variables={"PACE": "0.1"}))
+    assert done.kills >= 1, done.output[-3000:]
+    told = done.of("epochs")
+    assert len({(line["epochs"][-1], line["rate"]) for line in told}) == 1, told
+    assert 3 < told[0]["epochs"][-1] < 29, "EarlyStopping had nothing to decide"
+    assert told[0]["rate"] < 3e-3, "ReduceLROnPlateau had nothing to decide"
+    saved = sorted(path.name for path in tmp_path.glob("best-*.keras"))
+    said = [line.split("best-")[1][:2] for line in done.output.splitlines() if "saving model to" in line]
+    assert saved and {f"best-{number}.keras" for number in said} <= set(saved)
+    rows = (tmp_path / "log.csv").read_text().splitlines()[1:]
+    assert len({row.split(",")[0] for row in rows}) >= told[0]["epochs"][-1]
+    if backend == "tensorflow":
+        assert list((tmp_path / "board").rglob("events*"))
