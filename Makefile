@@ -2,6 +2,7 @@
 # For typing only: every target forwards to a script or to Meson, where the rules are. See docs/HACKING.md.
 #   make demo                          watch a model train while its workers are killed
 #   make test                          everything that proves the promises; ends with "N passed, N failed"
+#   make test-frameworks             Keras, TensorFlow and JAX, in environments of 3 GB that it makes
 #   make matrix [ROUNDS=1]             every cell of tests/matrix once, in shards: an hour or two
 #   make mutants                       break rules on purpose, and see who notices: half an hour
 #   make install PREFIX=DIR            library, header, command, man page, pkg-config file
@@ -14,7 +15,7 @@ FUZZ_SECONDS ?= 60
 ROUNDS ?= 1
 export BUILD MESON_OPTIONS
 
-.PHONY: all demo test matrix mutants bench check-asan check-tsan fuzz format reference install clean
+.PHONY: all demo test test-frameworks matrix mutants bench check-asan check-tsan fuzz format reference install clean
 
 all:
 	@dev/setup.sh build
@@ -26,6 +27,10 @@ demo: all
 test:
 	@dev/setup.sh test
 	@dev/test.sh $(BUILD)
+
+test-frameworks: all
+	@dev/frameworks.sh $(BUILD)/frameworks
+	@tests/frameworks/run.sh $(BUILD)
 
 matrix:
 	@dev/setup.sh test

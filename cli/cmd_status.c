@@ -162,6 +162,7 @@ static void show(const json_t *answer)
     const char *warning = json_string_value(json_object_get(answer, "warning"));
     const char *path = json_string_value(json_object_get(answer, "path"));
     const char *state = json_is_true(json_object_get(answer, "parked"))    ? ", PARKED: cut off from the majority, waiting"
+                        : json_is_true(json_object_get(answer, "noticed")) ? ", told to leave: it goes after the step it is in"
                         : json_is_true(json_object_get(answer, "joining")) ? ", joining"
                                                                            : "";
     printf("job %s: step %lld committed (%lld stable), %lld members, view %lld, %.1f steps/s%s\n",

@@ -46,7 +46,7 @@ static const char *const column_name[COLUMNS] = { "RANK", "STEP", "COMPUTE", "WA
 
 struct row {
     char id[9], address[80];
-    bool answered, joining, parked;
+    bool answered, joining, parked, noticed;
     double value[COLUMNS];
     double dollars;
 };
@@ -102,6 +102,7 @@ static struct row row_of(const json_t *entry, const json_t *status, uint32_t ran
              json_whole(entry, "port"));
     row.joining = json_is_true(json_object_get(status, "joining"));
     row.parked = json_is_true(json_object_get(status, "parked"));
+    row.noticed = json_is_true(json_object_get(status, "noticed"));
     row.value[BY_RANK] = rank;
     row.value[BY_STEP] = (double)json_whole(status, "step_committed");
     row.value[BY_COMPUTE] = per_step_ms(status, "compute_ns");
@@ -248,6 +249,7 @@ static void draw_row(const struct row *row)
                     row->address, row->value[BY_STEP], row->value[BY_COMPUTE], row->value[BY_WAIT],
                     row->value[BY_SAMPLES], goodput,
                     row->parked    ? " parked"
+                    : row->noticed ? " leaving"
                     : row->joining ? " joining"
                                    : "");
 }

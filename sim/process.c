@@ -166,12 +166,31 @@ static bool is_callers(enum spotnik_event_kind kind)
     return (kind >= SPOTNIK_EVENT_STEP_BEGIN && kind <= SPOTNIK_EVENT_ENTER_READY) || kind == SPOTNIK_EVENT_FLAT_DONE;
 }
 
+/* Its core goes on elsewhere, from bytes; nothing of the old one is left. */
+static void reload(struct sim_world *world, struct sim_process *process)
+{
+    const struct spotnik_limits *limits = &world->options.limits;
+    size_t size = (spotnik_core_size(limits) + 15) & ~(size_t)15;
+
+    if (world->options.reload == 0 || ++process->events < world->options.reload)
+        return;
+    void *bytes = spotnik_sim_alloc(spotnik_core_saved_size(limits)), *memory = aligned_alloc(16, size);
+    SPOTNIK_ASSERT(memory != NULL && spotnik_core_save(process->core, bytes));
+    memset(process->core, 0xa5, spotnik_core_size(limits));
+    memset(memory, 0x5a, size);
+    free(process->core);
+    process->core = spotnik_core_load(memory, limits, bytes);
+    free(bytes);
+    process->events = 0;
+}
+
 void spotnik_sim_core_step(struct sim_world *world, struct sim_process *process, struct spotnik_event *event)
 {
     SPOTNIK_ASSERT(!process->in_core);
     if (!sim_live(process) || process->stopped || world->over)
         return;
     event->now_ns = world->now_ns;
+    reload(world, process);
     spotnik_sim_story_event(world, process, event);
     spotnik_sim_mix(world, (uint64_t)event->kind << 40 | (uint64_t)process->index << 32
                                | event->header.sequence << 8 | event->bucket);

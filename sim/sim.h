@@ -85,6 +85,7 @@ struct spotnik_sim_options {
     uint64_t happenings_max; /* more than that is a livelock */
     FILE *trace;             /* the story; NULL: none */
     bool trace_data;         /* with every data frame and heartbeat */
+    uint32_t reload;         /* every so many events a core is saved, and another one loaded in its place; 0: never */
 };
 
 /* Why the living could not go on, after everything had healed; docs/protocol.md, section 16. */

@@ -218,6 +218,7 @@ struct sim_process {
     uint64_t stopped_ns;
     bool in_core; /* inside spotnik_core_step */
     bool deal_due; /* the core has asked how to deal */
+    uint32_t events; /* until it is reloaded */
     struct spotnik_core *core;
     uint64_t tick_at_ns, core_now_ns;
     uint32_t ticks_in_a_row;

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The job's own numbers in TensorBoard, as one run over all lives of the job.
+"""The job's own numbers in TensorBoard, Weights & Biases, MLflow or OpenTelemetry, one run over all lives of the job.
 
 ::
 
     python -m spotnik.tracking CHECKPOINTS --tensorboard runs/job --follow
+    python -m spotnik.tracking CHECKPOINTS --wandb PROJECT --follow
+    python -m spotnik.tracking CHECKPOINTS --mlflow EXPERIMENT --follow
+    python -m spotnik.tracking CHECKPOINTS --otlp http://collector:4318 --follow
 
-reads the event log, which members write beside the checkpoints, and writes it as TensorBoard has it: steps a second,
-members, goodput, what the program observes, and a mark with the time of each recovery. It is no member and disturbs
-none; where it left off is kept in the folder of TensorBoard, so it may be ended and started again, as the job may.
+reads the event log, which members write beside the checkpoints, and passes it on: steps a second, members, goodput,
+what the program observes, and the time of each recovery. It is no member and disturbs none. Where it left off, and
+which run it was, is kept (for TensorBoard in its folder, else beside the event log), so it may be ended and started
+again, as the job may.
 """
 
 from __future__ import annotations
@@ -17,22 +21,14 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Optional, Protocol
+from typing import Any, Callable, Optional
 
-__all__ = ["Log", "Sink", "TensorBoard", "pass_on"]
+from ._sinks import MLflow, OpenTelemetry, Sink, TensorBoard, WandB
+
+__all__ = ["Log", "MLflow", "OpenTelemetry", "Sink", "TensorBoard", "WandB", "pass_on"]
 
 _KEPT = "spotnik-tracking.json"
 _VIEWS = ("lost", "joined", "left")
-
-
-class Sink(Protocol):
-    """Where numbers go."""
-
-    def scalar(self, name: str, value: float, step: int, date: float) -> None:
-        """Take one number of a step."""
-
-    def close(self) -> None:
-        """Write out what is held back."""
 
 
 class Log:
@@ -49,6 +45,7 @@ class Log:
         state = json.loads(kept.read_text()) if kept is not None and kept.exists() else {}
         self._read: dict[str, int] = state.get("read", {})  # bytes of each file
         self._views: set[str] = set(state.get("views", []))
+        self.run: str = state.get("run", "")  # of the sink
 
     def events(self) -> list[dict[str, Any]]:
         """Return what was written since the last call, by date."""
@@ -59,7 +56,7 @@ class Log:
         """Remember how far this reader is. Call it once the events are safe elsewhere."""
         if self._kept is not None:
             fresh = self._kept.with_suffix(".new")
-            fresh.write_text(json.dumps({"read": self._read, "views": sorted(self._views)}))
+            fresh.write_text(json.dumps({"read": self._read, "views": sorted(self._views), "run": self.run}))
             fresh.replace(self._kept)
 
     def _lines(self, path: Path) -> Iterator[dict[str, Any]]:
@@ -83,25 +80,6 @@ class Log:
         return not known
 
 
-class TensorBoard:
-    """Scalars under ``spotnik/``; needs PyTorch and tensorboard."""
-
-    def __init__(self, folder: Path) -> None:
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError:
-            raise SystemExit("spotnik.tracking: TensorBoard is missing: pip install torch tensorboard") from None
-        self._writer = SummaryWriter(str(folder))
-
-    def scalar(self, name: str, value: float, step: int, date: float) -> None:
-        """Write one number."""
-        self._writer.add_scalar(f"spotnik/{name}", value, step, walltime=date)
-
-    def close(self) -> None:
-        """Write out what is held back."""
-        self._writer.close()
-
-
 def pass_on(event: dict[str, Any], sink: Sink) -> int:
     """Give the numbers of an event to a sink. Returns how many there were."""
     step, date = int(event.get("step", 0)), float(event["t"])
@@ -113,30 +91,75 @@ def pass_on(event: dict[str, Any], sink: Sink) -> int:
         numbers["recovery_ms"] = float(event["total_ms"])
     if event["event"] in _VIEWS or numbers:
         numbers["members"] = float(event.get("size", 0))
+    sink.event(event)
     for name, value in numbers.items():
         sink.scalar(name, value, step, date)
     return len(numbers)
 
 
-def main() -> None:
-    """Read the log and pass it on; with --follow for ever."""
+def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m spotnik.tracking", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("folder", type=Path, help="of the checkpoints, or of the event log")
-    parser.add_argument("--tensorboard", type=Path, required=True, metavar="FOLDER", help="where TensorBoard looks")
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--tensorboard", type=Path, metavar="FOLDER", help="where TensorBoard looks")
+    where.add_argument("--wandb", metavar="PROJECT", help="a project of Weights & Biases")
+    where.add_argument("--mlflow", metavar="EXPERIMENT", help="an experiment of MLflow")
+    where.add_argument("--otlp", metavar="URL", help="an OpenTelemetry collector, by OTLP/HTTP")
+    parser.add_argument("--name", default="", help="of the run [the job's folder]")
+    parser.add_argument("--header", action="append", default=[], metavar="NAME=VALUE", help="sent with --otlp")
     parser.add_argument("--follow", action="store_true", help="go on as the job does, until interrupted")
     parser.add_argument("--every", type=float, default=10, metavar="SECONDS", help="between two looks [10]")
     wanted = parser.parse_args()
     if not wanted.folder.is_dir():
         parser.error(f"there is no folder {wanted.folder}")
-    wanted.tensorboard.mkdir(parents=True, exist_ok=True)
-    log = Log(wanted.folder, wanted.tensorboard / _KEPT)
-    while True:
-        events = log.events()
-        sink = TensorBoard(wanted.tensorboard)
-        count = sum(pass_on(event, sink) for event in events)
+    wanted.name = wanted.name or wanted.folder.resolve().name
+    return wanted
+
+
+def _kept_at(wanted: argparse.Namespace, log: Path) -> Path:
+    if wanted.tensorboard:
+        wanted.tensorboard.mkdir(parents=True, exist_ok=True)
+        return Path(wanted.tensorboard) / _KEPT
+    kind = "wandb" if wanted.wandb else "mlflow" if wanted.mlflow else "otlp"
+    return log / f"tracking-{kind}.json"
+
+
+def _sink_of(wanted: argparse.Namespace) -> Callable[[str], Sink]:
+    """Make the sink that is wanted, for the run of this name; "" for a new one."""
+    if wanted.tensorboard:
+        return lambda _run: TensorBoard(wanted.tensorboard)
+    if wanted.wandb:
+        return lambda run: WandB(wanted.wandb, run, wanted.name)
+    if wanted.mlflow:
+        return lambda run: MLflow(wanted.mlflow, run, wanted.name)
+    headers = dict(header.split("=", 1) for header in wanted.header)
+    return lambda _run: OpenTelemetry(wanted.otlp, wanted.name, headers)
+
+
+def _look(folder: Path, kept: Path, make: Callable[[str], Sink]) -> str:
+    """Pass on what is new. What could not be passed on is read again the next time."""
+    log = Log(folder, kept)
+    events = log.events()
+    sink = make(log.run) if events else None
+    count = sum(pass_on(event, sink) for event in events) if sink else 0
+    if sink:
         sink.close()
+        log.run = sink.run
         log.keep()
-        print(f"{len(events)} events, {count} numbers", flush=True)
+    return f"{len(events)} events, {count} numbers"
+
+
+def main() -> None:
+    """Read the log and pass it on; with --follow for ever."""
+    wanted = _parse()
+    kept, make = _kept_at(wanted, Log(wanted.folder).folder), _sink_of(wanted)
+    while True:
+        try:
+            print(_look(wanted.folder, kept, make), flush=True)
+        except OSError as error:  # the collector is away: it comes back, or somebody reads this
+            print(f"not passed on: {error}", flush=True)
+            if not wanted.follow:
+                raise SystemExit(1) from None
         if not wanted.follow:
             return
         time.sleep(wanted.every)

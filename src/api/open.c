@@ -12,8 +12,13 @@
 #include "api/key.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/time.h"
 #include "net/address.h"
+#include "state/thread.h"
 #include "wire/frame.h"
+
+#define STALL_S 60
+#define STALL_S_MAX 1000000
 
 /* Members of one host find each other by the boot id of its kernel and the network they live in:
  * containers of one machine share the first, but not their loopback addresses. */
@@ -156,8 +161,35 @@ static const char *transport(void)
     return wanted || !shape || !*shape ? wanted : "tcp";
 }
 
+/* SPOTNIK_DUMP names a folder, or is "off"; else dumps are beside the checkpoints, if there are any. */
+static const char *dumps_dir(const spotnik_config *config, char *path, size_t size)
+{
+    const char *wanted = getenv("SPOTNIK_DUMP");
+
+    if ((wanted && *wanted) || !config->checkpoint_dir)
+        return wanted && *wanted ? wanted : NULL;
+    snprintf(path, size, "%s/dumps", config->checkpoint_dir);
+    return path;
+}
+
+/* SPOTNIK_STALL_S: seconds that a step may take to commit before it is dumped; 0: for ever. */
+static int stall(uint64_t *ret_ns)
+{
+    const char *wanted = getenv("SPOTNIK_STALL_S");
+    char *end = NULL;
+    unsigned long seconds = wanted && *wanted ? strtoul(wanted, &end, 10) : STALL_S;
+
+    if ((end && *end) || (wanted && *wanted == '-') || seconds > STALL_S_MAX)
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "SPOTNIK_STALL_S is \"%.40s\"; it must be a number of seconds, at most %d", wanted,
+                                    STALL_S_MAX);
+    *ret_ns = seconds * SPOTNIK_S;
+    return 0;
+}
+
 int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config)
 {
+    char dumps[SPOTNIK_CHECKPOINT_DIR_MAX + 16];
+    const char *trace = getenv("SPOTNIK_TRACE");
     struct spotnik_engine_config engine = {
         .members_min = config->members_min,
         .samples = config->samples,
@@ -169,6 +201,9 @@ int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config)
         .shape = getenv("SPOTNIK_SHAPE"),
         .lanes = getenv("SPOTNIK_LANES"),
         .congestion = getenv("SPOTNIK_CONGESTION"),
+        .dumps = dumps_dir(config, dumps, sizeof dumps),
+        .trace = trace && *trace ? trace : NULL,
+        .trace_epoch_us = (uint64_t)(spotnik_watch_date() * 1e6) - spotnik_thread_now_ns() / 1000,
         .hooks = { .context = job,
                    .state_connection = on_state_connection,
                    .exchange_connection = on_exchange_connection,
@@ -181,6 +216,8 @@ int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config)
     struct spotnik_engine *opened = NULL;
     int rc = fill(config, &engine.credentials);
 
+    if (!rc)
+        rc = stall(&engine.stall_ns);
     if (!rc)
         rc = fill_limits(config, &engine.limits);
     engine.limits.deals = job->batching != NULL;

@@ -136,6 +136,7 @@ static size_t status_text(struct spotnik_job *job, const char *extra, char *text
         .checkpoint = has_checkpoints ? &health : NULL,
         .job_name = job->name,
         .pid = getpid(),
+        .noticed = spotnik_job_is_noticed(job),
         .now_ns = spotnik_thread_now_ns(),
         .steps_per_s = spotnik_rate_per_s(&job->rate),
         .members_needed = spotnik_engine_members_needed(engine),

@@ -59,7 +59,7 @@ int spotnik_step_begin(spotnik_job *job, spotnik_step *ret_step)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no place for the step was given");
     if (job->begun)
         return spotnik_error_return(SPOTNIK_ERR_STATE, "the step begun before was not committed");
-    spotnik_pace_turn(&job->pace, SPOTNIK_PACE_BEGIN, spotnik_thread_now_ns());
+    spotnik_job_turn(job, SPOTNIK_PACE_BEGIN);
     spotnik_job_show(job);
     rc = job->sealed ? 0 : spotnik_job_seal(job);
     if (rc)
@@ -86,7 +86,7 @@ int spotnik_step_begin(spotnik_job *job, spotnik_step *ret_step)
     spotnik_job_show(job);
     spotnik_noise_begin(job);
     spotnik_throttle_begin(&job->throttle, job->config.samples ? ret_step->sample_count : 1);
-    spotnik_pace_turn(&job->pace, SPOTNIK_PACE_COMPUTE, spotnik_thread_now_ns());
+    spotnik_job_turn(job, SPOTNIK_PACE_COMPUTE);
     return 0;
 }
 
@@ -236,7 +236,7 @@ int spotnik_step_commit(spotnik_job *job)
     if (!job->begun)
         return spotnik_error_return(SPOTNIK_ERR_STATE, "no step was begun");
     spotnik_throttle_end(&job->throttle);
-    spotnik_pace_turn(&job->pace, SPOTNIK_PACE_COMMIT, spotnik_thread_now_ns());
+    spotnik_job_turn(job, SPOTNIK_PACE_COMMIT);
     spotnik_tally_commit(&job->shown.tally, job->pace.since_ns);
     rc = spotnik_noise_seal(job);
 
@@ -246,7 +246,7 @@ int spotnik_step_commit(spotnik_job *job)
         rc = spotnik_engine_step_commit(job->engine);
     if (rc == SPOTNIK_ERR_LINEAGE)
         spotnik_job_yielded(job);
-    spotnik_pace_turn(&job->pace, SPOTNIK_PACE_APPLY, spotnik_thread_now_ns());
+    spotnik_job_turn(job, SPOTNIK_PACE_APPLY);
     tidy(job);
     if (rc == SPOTNIK_ERR_PEERS) {
         spotnik_job_exclude(job);

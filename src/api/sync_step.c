@@ -225,7 +225,7 @@ static void weigh(struct spotnik_sync *sync, float *gradient)
 static void start(struct spotnik_sync *sync, float *gradient)
 {
     spotnik_throttle_end(&sync->job->throttle);
-    spotnik_pace_turn(&sync->job->pace, SPOTNIK_PACE_COMMIT, spotnik_thread_now_ns()); /* what follows is waiting, not computing */
+    spotnik_job_turn(sync->job, SPOTNIK_PACE_COMMIT); /* what follows is waiting, not computing */
     weigh(sync, gradient);
     sync->replica.gradient = gradient;
     if (!sync->told)

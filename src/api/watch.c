@@ -29,6 +29,15 @@ void spotnik_job_show(struct spotnik_job *job)
     __atomic_store_n(&job->shown.outside, job->outside, __ATOMIC_RELAXED);
 }
 
+/* The part that ends belongs to the begun step; what ends with a step's begin, to that step. */
+void spotnik_job_turn(struct spotnik_job *job, enum spotnik_pace_part part)
+{
+    uint64_t now_ns = spotnik_thread_now_ns();
+
+    spotnik_pace_turn(&job->pace, part, now_ns);
+    spotnik_engine_turn(job->engine, (int)part, job->step, now_ns);
+}
+
 /* ---- what it sees ---- */
 
 static void look_at_sync(struct spotnik_job *job, struct spotnik_watched *ret)
@@ -57,6 +66,7 @@ static void look(void *context, struct spotnik_watched *ret)
     ret->outside = __atomic_load_n(&job->shown.outside, __ATOMIC_RELAXED);
     ret->noticed = spotnik_job_is_noticed(job);
     spotnik_engine_status(job->engine, &ret->status);
+    spotnik_engine_troubles(job->engine, &ret->troubles);
     ret->member_count =
         spotnik_engine_members(job->engine, ret->member, SPOTNIK_WATCHED_MEMBERS, &ret->view_epoch);
     ret->lane_count = spotnik_engine_lanes(job->engine, ret->lane, SPOTNIK_WATCHED_LANES);

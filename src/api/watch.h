@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "metrics/pace.h"
 #include "spotnik/spotnik.h"
 #include "watch/watch.h"
 
@@ -33,6 +34,9 @@ void spotnik_job_watch_free(struct spotnik_job *job);
 
 /* The caller's thread, where step_begin starts and ends. */
 void spotnik_job_show(struct spotnik_job *job);
+
+/* The caller's thread: another part of the step begins, for the pace and for the trace. */
+void spotnik_job_turn(struct spotnik_job *job, enum spotnik_pace_part part);
 
 /* SPOTNIK_PRICE. 0 or ARGUMENT. */
 int spotnik_job_price(struct spotnik_job *job);

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+void (*spotnik_assert_last_words)(const char *what);
+
 void spotnik_assert_fail(const char *expression, const char *file, int line)
 {
     char text[512];
@@ -16,5 +18,8 @@ void spotnik_assert_fail(const char *expression, const char *file, int line)
 
     if (write(STDERR_FILENO, text, size) < 0)
         abort();
+    void (*speak)(const char *) = __atomic_exchange_n(&spotnik_assert_last_words, NULL, __ATOMIC_ACQ_REL); /* once: it may assert, too */
+    if (speak)
+        speak(text);
     abort();
 }

@@ -31,7 +31,7 @@ void spotnik_limits_init(struct spotnik_limits *limits, uint32_t members_max)
 /* Carves arrays out of the caller's memory; with base NULL it only adds up. */
 struct carver {
     unsigned char *base;
-    size_t used;
+    size_t used, saved; /* without the queue */
 };
 
 static void *carve(struct carver *carver, size_t bytes)
@@ -71,7 +71,8 @@ static struct spotnik_core *lay_out(struct carver *carver, const struct spotnik_
     for (int i = 0; i < 2; i++)
         core->flat.carried[i] = carve(carver, 2 * members * sizeof(bool));
     core->peer = carve(carver, core->peer_max * sizeof(*core->peer));
-    core->queue = carve(carver, core->queue_max * sizeof(*core->queue));
+    carver->saved = carver->used;
+    core->queue = carve(carver, core->queue_max * sizeof(*core->queue)); /* last: between events it is empty, and is not saved */
     return real;
 }
 
@@ -80,6 +81,32 @@ size_t spotnik_core_size(const struct spotnik_limits *limits)
     struct carver carver = {.base = NULL};
     lay_out(&carver, limits);
     return carver.used;
+}
+
+size_t spotnik_core_saved_size(const struct spotnik_limits *limits)
+{
+    struct carver carver = {.base = NULL};
+    lay_out(&carver, limits);
+    return carver.saved;
+}
+
+bool spotnik_core_save(const struct spotnik_core *core, void *bytes)
+{
+    if (core->queue_count == 0)
+        memcpy(bytes, core, spotnik_core_saved_size(&core->limits));
+    return core->queue_count == 0;
+}
+
+struct spotnik_core *spotnik_core_load(void *memory, const struct spotnik_limits *limits, const void *bytes)
+{
+    struct carver carver = {.base = memory};
+
+    memcpy(memory, bytes, spotnik_core_saved_size(limits));
+    struct spotnik_core *core = lay_out(&carver, limits); /* its pointers are those of another place */
+    core->limits = *limits;
+    core->outgoing = (struct spotnik_message){.epoch = 0};
+    core->queue_head = core->queue_count = 0;
+    return core;
 }
 
 struct spotnik_core *spotnik_core_init(void *memory, const struct spotnik_limits *limits,

@@ -260,6 +260,8 @@ struct spotnik_core_status {
     /* instants of the running or last recovery, 0 where not reached */
     uint64_t detected_ns, reconciled_ns, accepted_ns, restarted_ns, committed_ns;
     uint32_t last_lost, last_joined, last_left;
+    uint32_t last_ended, last_silent; /* of the lost: a process or a host that is known to have ended; one that was not heard any more. The
+                                         rest: others have said so, and not why */
 };
 
 struct spotnik_core;
@@ -273,6 +275,15 @@ size_t spotnik_core_size(const struct spotnik_limits *limits);
 struct spotnik_core *spotnik_core_init(void *memory, const struct spotnik_limits *limits,
                                        const struct spotnik_member *self, uint32_t members_min,
                                        uint64_t ledger_samples, uint64_t ledger_batch);
+
+/* For the flight recorder (net/recorder.h): a core as bytes. The bytes hold only for a build with the same structures.
+ *
+ * spotnik_core_save() writes spotnik_core_saved_size() bytes. False, and nothing is written, while an action waits to be polled.
+ * spotnik_core_load() makes a core of them in `memory` (as for spotnik_core_init(), with limits equal to those it was made with),
+ * which behaves as the saved one did. */
+size_t spotnik_core_saved_size(const struct spotnik_limits *limits);
+bool spotnik_core_save(const struct spotnik_core *core, void *bytes);
+struct spotnik_core *spotnik_core_load(void *memory, const struct spotnik_limits *limits, const void *bytes);
 
 void spotnik_core_members_min_set(struct spotnik_core *core, uint32_t members_min);
 

@@ -15,21 +15,35 @@ void become(struct spotnik_core *core, enum spotnik_role role)
         queue_action(core, SPOTNIK_ACTION_LEFT);
 }
 
+/* Why a member is lost, as far as we know ourselves or the last token has said. */
+static uint8_t cause_of(const struct spotnik_core *core, uint32_t rank)
+{
+    bool told = core->token.ballot.round != 0 && core->token.report_count == core->view.size;
+
+    return spotnik_evidence_merge(core->book[rank].evidence, told ? core->token.report[rank].evidence : SPOTNIK_EVIDENCE_NONE);
+}
+
 /* Who went and came, for status; the view is still the old one. */
 static void count_changes(struct spotnik_core *core, const struct spotnik_proposal *proposal)
 {
-    uint32_t lost = 0, left = 0, joined = 0;
+    uint32_t lost = 0, left = 0, joined = 0, ended = 0, silent = 0;
     for (uint32_t rank = 0; rank < core->view.size; rank++) {
         uint32_t at = spotnik_proposal_find(proposal, core->view.entry[rank].member.id);
         bool stays = at != SPOTNIK_NO_RANK && (proposal->entry[at].flags & SPOTNIK_ENTRY_MEMBER);
         if (!stays && (core->book[rank].leaving || at != SPOTNIK_NO_RANK))
             left++;
-        else if (!stays)
+        else if (!stays) {
+            uint8_t cause = cause_of(core, rank);
             lost++;
+            ended += cause >= SPOTNIK_EVIDENCE_TAINTED;
+            silent += cause == SPOTNIK_EVIDENCE_SILENT;
+        }
     }
     for (uint32_t i = 0; i < proposal->entry_count; i++)
         joined += (proposal->entry[i].flags & SPOTNIK_ENTRY_JOINER) != 0;
     core->status.last_lost = lost;
+    core->status.last_ended = ended;
+    core->status.last_silent = silent;
     core->status.last_left = left;
     core->status.last_joined = joined;
     core->status.losses += lost;

@@ -143,9 +143,21 @@ static void add_work(struct spotnik_text *text, const struct spotnik_watched *of
                  "What this process has cost so far.");
 }
 
+static void add_troubles(struct spotnik_text *text, const struct spotnik_troubles *of)
+{
+    head(text, "losses_by_cause_total", "counter", "The same, by what this member knew of them when the view changed.");
+    add(text, "spotnik_losses_by_cause_total{cause=\"ended\"} %" PRIu64 "\n", of->lost_ended);
+    add(text, "spotnik_losses_by_cause_total{cause=\"silent\"} %" PRIu64 "\n", of->lost_silent);
+    add(text, "spotnik_losses_by_cause_total{cause=\"told\"} %" PRIu64 "\n", of->lost_told);
+    head(text, "stalls_total", "counter", "Steps that did not commit in time, and ways to a member on which nothing arrived.");
+    add(text, "spotnik_stalls_total{of=\"step\"} %" PRIu64 "\n", of->steps_stalled);
+    add(text, "spotnik_stalls_total{of=\"path\"} %" PRIu64 "\n", of->paths_stalled);
+}
+
 static void add_changes(struct spotnik_text *text, const struct spotnik_watched *of)
 {
     counter(text, "losses_total", of->sums.losses, "Members lost while this process was in the job.");
+    add_troubles(text, &of->troubles);
     counter(text, "joins_total", of->sums.joins, "Members that joined meanwhile.");
     counter(text, "leaves_total", of->sums.leaves, "Members that left in good order meanwhile.");
     counter(text, "notices_total", of->sums.notices, "Notices of revocation this process has had.");
@@ -172,6 +184,8 @@ static void add_traffic(struct spotnik_text *text, const struct spotnik_watched 
             slowest_ns = of->lane[i].round_trip_ns;
     }
     counter(text, "sent_bytes_total", of->status.bytes_sent, "Data sent to other members.");
+    counter(text, "shared_bytes_total", of->troubles.bytes_shared,
+            "Bytes of buckets that were added up in memory that members share.");
     counter(text, "received_bytes_total", of->status.bytes_received, "Data received from other members.");
     counter(text, "control_messages_total", of->status.control_messages,
             "Control messages sent, without heartbeats.");

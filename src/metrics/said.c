@@ -13,6 +13,7 @@ static const struct spotnik_said_info table[SPOTNIK_SAID_KINDS] = {
     [SPOTNIK_SAID_HEALED] = { "S121", "healed", SPOTNIK_INFO },
     [SPOTNIK_SAID_EXCLUDED] = { "S122", "excluded", SPOTNIK_WARNING },
     [SPOTNIK_SAID_LINEAGE] = { "S123", "lineage", SPOTNIK_WARNING },
+    [SPOTNIK_SAID_STALLED] = { "S124", "stalled", SPOTNIK_WARNING },
     [SPOTNIK_SAID_NOTICE] = { "S130", "notice", SPOTNIK_WARNING },
     [SPOTNIK_SAID_STRATEGY] = { "S140", "strategy", SPOTNIK_INFO },
     [SPOTNIK_SAID_CHECKPOINT] = { "S150", "checkpoint", SPOTNIK_INFO },

@@ -142,6 +142,7 @@ size_t spotnik_status_text(const spotnik_job_status *status, const struct spotni
     add(&out, ",\"pid\":%" PRId64 ",\"now_ns\":%" PRIu64 ",\"uptime_ns\":%" PRIu64 ",\"steps_per_s\":%.3f",
         more->pid, more->now_ns, more->uptime_ns, more->steps_per_s);
     add_numbers(&out, status);
+    add(&out, ",\"noticed\":%s", more->noticed ? "true" : "false");
     add_pace(&out, &more->pace);
     if (more->batch)
         add_batch(&out, more->batch);

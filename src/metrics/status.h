@@ -30,6 +30,7 @@ struct spotnik_status_sync {
 struct spotnik_status_more {
     const char *job_name;
     int64_t pid;
+    bool noticed; /* it was told to leave, and does so at the next step boundary */
     uint64_t now_ns; /* CLOCK_MONOTONIC, to which the instants of recoveries relate */
     uint64_t uptime_ns;
     double steps_per_s;  /* over the last seconds */

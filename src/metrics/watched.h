@@ -46,6 +46,7 @@ struct spotnik_watched {
     uint64_t steps_max, batch, samples;
     bool noticed, outside;
     spotnik_job_status status;
+    struct spotnik_troubles troubles;
     struct spotnik_pace pace;
     struct spotnik_tally tally;
     struct spotnik_watched_sums sums;

@@ -144,6 +144,12 @@ uint32_t spotnik_engine_members_needed(struct spotnik_engine *engine)
     return count;
 }
 
+static void minimum_set(struct spotnik_engine *engine, uint32_t members_min)
+{
+    spotnik_recorder_minimum(engine->recorder, members_min);
+    spotnik_core_members_min_set(engine->core, members_min);
+}
+
 /* Ask for the step with as many members as are wanted now, and tell the agent if it has to wait for them. */
 static void begin_ask(struct spotnik_engine *engine, uint32_t *asked)
 {
@@ -156,7 +162,7 @@ static void begin_ask(struct spotnik_engine *engine, uint32_t *asked)
     if (*asked == wanted)
         return;
     *asked = wanted;
-    spotnik_core_members_min_set(engine->core, wanted);
+    minimum_set(engine, wanted);
     post(engine, &event);
 }
 
@@ -179,7 +185,7 @@ static int begin_wait(struct spotnik_engine *engine)
         if (!engine->begun)
             boundary_call(engine, true);
     }
-    spotnik_core_members_min_set(engine->core, engine->config.members_min);
+    minimum_set(engine, engine->config.members_min);
     spotnik_death_waits(engine->death, 0, 0);
     return 0;
 }
@@ -479,6 +485,7 @@ static int handover_try(struct spotnik_engine *engine, const struct spotnik_chun
 {
     struct spotnik_placement placement =
         spotnik_core_place(engine->core, (struct spotnik_id){ 0, 0 }, header);
+    spotnik_recorder_placed(engine->recorder, (struct spotnik_id){ 0, 0 }, header, placement.verdict);
     spotnik_engine_act(engine);
     switch (placement.verdict) {
     case SPOTNIK_VERDICT_TAKE:

@@ -5,10 +5,12 @@
 #include <time.h>
 
 #include "base/assert.h"
+#include "base/dtype.h"
 #include "base/time.h"
 #include "base/wake.h"
 #include "net/mismatch.h"
 #include "net/probe.h"
+#include "net/recorder.h"
 #include "net/share.h"
 #include "net/state.h"
 
@@ -74,6 +76,16 @@ static void recovery_begin(struct spotnik_engine *engine, const struct spotnik_c
     };
 }
 
+static void losses_count(struct spotnik_engine *engine, const struct spotnik_core_status *status)
+{
+    if (status->epoch == engine->counted_epoch)
+        return; /* a member alone may go on to a later view before the first was told */
+    engine->counted_epoch = status->epoch;
+    engine->troubles.lost_ended += status->last_ended;
+    engine->troubles.lost_silent += status->last_silent;
+    engine->troubles.lost_told += status->last_lost - status->last_ended - status->last_silent;
+}
+
 static void recovery_commit(struct spotnik_engine *engine)
 {
     spotnik_recovery *last =
@@ -123,6 +135,7 @@ static void view_installed(struct spotnik_engine *engine)
     spotnik_attend_view(engine);
     engine->parked_ns = 0;
     recovery_begin(engine, &status);
+    losses_count(engine, &status);
     engine->watch_due = true;
     if (engine->config.hooks.view_installed != NULL)
         engine->config.hooks.view_installed(engine->config.hooks.context);
@@ -150,6 +163,12 @@ static void step_committed(struct spotnik_engine *engine, const struct spotnik_a
 static void dial(struct spotnik_engine *engine, const struct spotnik_member *peer)
 {
     spotnik_opening_dial(engine, peer, SPOTNIK_PURPOSE_CONTROL);
+}
+
+static uint64_t shared_bytes(const struct spotnik_engine *engine, const struct spotnik_action *action)
+{
+    const struct spotnik_bucket_memory *bucket = &engine->bucket[action->bucket];
+    return bucket->count[action->step & 1] * spotnik_dtype_size((enum spotnik_dtype)bucket->dtype[action->step & 1]);
 }
 
 static void perform(struct spotnik_engine *engine, const struct spotnik_action *action)
@@ -206,6 +225,7 @@ static void perform(struct spotnik_engine *engine, const struct spotnik_action *
         spotnik_share_late(engine, action);
         break;
     case SPOTNIK_ACTION_FLAT:
+        engine->troubles.bytes_shared += shared_bytes(engine, action);
         spotnik_share_start(engine, action);
         return;
     case SPOTNIK_ACTION_SPREAD:
@@ -248,6 +268,7 @@ static void deal(struct spotnik_engine *engine)
     engine->deal_due = false;
     event.count = hooks->deal(hooks->context, engine->begun_step, count, result, &event.weight_of);
     spotnik_net_look(&event, NULL, false);
+    spotnik_recorder_event(engine->recorder, engine->core, &event);
     spotnik_core_step(engine->core, &event);
     spotnik_net_look(&event, NULL, true);
 }
@@ -262,6 +283,9 @@ void spotnik_engine_act(struct spotnik_engine *engine)
             deal(engine);
         while (spotnik_core_poll(engine->core, &action)) {
             spotnik_net_look(NULL, &action, false);
+            spotnik_recorder_action(engine->recorder, &action);
+            if (engine->trace != NULL)
+                spotnik_tracer_action(engine->trace, engine->core, &action, spotnik_clock_ns());
             perform(engine, &action);
             spotnik_net_look(NULL, &action, true);
             engine->placeable = true;
@@ -298,6 +322,9 @@ void spotnik_engine_drive(struct spotnik_engine *engine, struct spotnik_event *e
     event->now_ns = is_timeless(event->kind) ? 0 : spotnik_clock_ns();
     spotnik_lease_check(engine);
     spotnik_net_look(event, NULL, false);
+    spotnik_recorder_event(engine->recorder, engine->core, event);
+    if (engine->trace != NULL)
+        spotnik_tracer_event(engine->trace, event, spotnik_clock_ns());
     spotnik_core_step(engine->core, event);
     spotnik_net_look(event, NULL, true);
     spotnik_engine_act(engine);

@@ -31,6 +31,29 @@ void spotnik_engine_core_reset(struct spotnik_engine *engine)
     const struct spotnik_engine_config *config = &engine->config;
     engine->core = spotnik_core_init(engine->core_memory, &config->limits, &config->credentials.self,
                                      config->members_min, config->samples, config->batch);
+    spotnik_recorder_begin(engine->recorder, engine->core, &config->credentials.self);
+    spotnik_tracer_name(engine->trace, config->credentials.self.id, spotnik_clock_ns());
+}
+
+void spotnik_engine_turn(struct spotnik_engine *engine, int part, uint64_t step, uint64_t now_ns)
+{
+    spotnik_tracer_turn(engine->trace, (enum spotnik_tracer_part)part, step, now_ns);
+}
+
+static int trace_get(struct spotnik_engine *engine)
+{
+    const struct spotnik_engine_config *config = &engine->config;
+    const char *dir = config->trace;
+    engine->config.trace = NULL;
+    return dir == NULL ? 0 : spotnik_tracer_new(dir, &config->credentials.self, config->trace_epoch_us, &engine->trace);
+}
+
+static int recorder_get(struct spotnik_engine *engine)
+{
+    const char *dumps = engine->config.dumps;
+    struct spotnik_recorder_config config = { .limits = &engine->config.limits, .dir = dumps, .stall_ns = engine->config.stall_ns };
+    engine->config.dumps = NULL;
+    return dumps != NULL && strcmp(dumps, "off") == 0 ? 0 : spotnik_recorder_new(&config, &engine->recorder);
 }
 
 static int memory_get(struct spotnik_engine *engine)
@@ -146,6 +169,8 @@ static void engine_release(struct spotnik_engine *engine)
     close_fd(engine->epoll_fd);
     for (uint32_t i = 0; i < SPOTNIK_BUCKET_SLOTS; i++)
         spotnik_bucket_free(&engine->bucket[i]);
+    spotnik_recorder_free(engine->recorder);
+    spotnik_tracer_free(engine->trace);
     free(engine->core_memory);
     free(engine->storage_memory);
     free(engine->sink);
@@ -179,6 +204,10 @@ int spotnik_engine_new(const struct spotnik_engine_config *config, struct spotni
     engine->config.congestion = NULL;
     if (rc == 0)
         rc = sockets_open(engine);
+    if (rc == 0)
+        rc = recorder_get(engine);
+    if (rc == 0)
+        rc = trace_get(engine);
     if (rc == 0)
         rc = memory_get(engine);
     if (rc == 0)
@@ -387,6 +416,14 @@ void spotnik_engine_status(struct spotnik_engine *engine, spotnik_job_status *re
     ret->leaves = status.leaves;
     ret->recovery_count = engine->recovery_count;
     memcpy(ret->recovery, engine->recovery, engine->recovery_count * sizeof *ret->recovery);
+    spotnik_engine_unlock(engine);
+}
+
+void spotnik_engine_troubles(struct spotnik_engine *engine, struct spotnik_troubles *ret)
+{
+    spotnik_engine_lock(engine);
+    *ret = engine->troubles;
+    ret->steps_stalled = spotnik_recorder_stalls(engine->recorder);
     spotnik_engine_unlock(engine);
 }
 

@@ -42,6 +42,7 @@ enum spotnik_word {
     SPOTNIK_WORD_STANDS = 1, /* the founding `argument` is the job: members of all others yield */
     SPOTNIK_WORD_FORK,       /* of two forks of your founding, that with the chain `argument` yields */
     SPOTNIK_WORD_FORCE,      /* you are parked: go on alone */
+    SPOTNIK_WORD_DUMP,       /* write what the flight recorder holds */
 };
 
 /* What a process says of itself to one that looks for the job. */
@@ -135,6 +136,11 @@ struct spotnik_engine_config {
     const char *shape;     /* of this process, see shape.h: NULL: none; borrowed as well */
     const char *lanes;     /* connections that carry data to one member: "1" to "8", or "auto" (also NULL); borrowed as well */
     const char *congestion; /* control.h; borrowed as well */
+    const char *dumps;      /* the folder for dumps of the flight recorder (recorder.h), "off": nothing is recorded; NULL: dumps
+                               only when asked for; borrowed as well */
+    const char *trace;      /* the folder for a trace (tracer.h); NULL: none is written; borrowed as well */
+    uint64_t trace_epoch_us; /* what the date was when the clock was at 0, in microseconds since 1970; for the trace alone */
+    uint64_t stall_ns;      /* a step that takes so long to commit is dumped; 0: never */
 };
 
 struct spotnik_engine;
@@ -298,6 +304,17 @@ void spotnik_engine_status(struct spotnik_engine *engine, spotnik_job_status *re
 uint32_t spotnik_engine_members(struct spotnik_engine *engine, struct spotnik_member *ret, uint32_t max,
                                 uint64_t *ret_epoch);
 
+/* What went wrong, and how much went through memory, since this process began. */
+struct spotnik_troubles {
+    uint64_t lost_ended, lost_silent, lost_told; /* members lost, by what was known of them (core.h) */
+    uint64_t steps_stalled;                      /* that took longer than stall_ns */
+    uint64_t paths_stalled;                      /* nothing arrived on a lane for longer than a silence */
+    uint64_t bytes_shared;                       /* of buckets that were added up in memory that members share */
+};
+
+/* [any] */
+void spotnik_engine_troubles(struct spotnik_engine *engine, struct spotnik_troubles *ret);
+
 /* What carries data to one member. */
 struct spotnik_lane_status {
     struct spotnik_id peer;
@@ -317,6 +334,9 @@ struct spotnik_id spotnik_engine_id(struct spotnik_engine *engine);
 /* [caller] Planned leave: returns 0 when LEFT, SPOTNIK_ERR_PARKED when no agreement was reached in
  * timeout_ns, SPOTNIK_ERR_MISMATCH when another member found that our programs differ. */
 int spotnik_engine_leave(struct spotnik_engine *engine, uint64_t timeout_ns);
+
+/* [caller] For the trace: a part of the loop ends, of step `step`, and `part` (enum spotnik_tracer_part) begins. */
+void spotnik_engine_turn(struct spotnik_engine *engine, int part, uint64_t step, uint64_t now_ns);
 
 /* [caller] Stop the thread, close everything (with GOODBYE, or abruptly as if killed), free. Accepts NULL. */
 void spotnik_engine_free(struct spotnik_engine *engine, bool goodbye);

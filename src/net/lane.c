@@ -251,6 +251,7 @@ static void queue_fill(struct spotnik_engine *engine, struct spotnik_lane *lane,
     for (uint32_t i = 0; i < track->count; i++)
         queued += track->frame[i].bytes - track->frame[i].sent;
     while (track->count < most && queued < QUEUE_BYTES && spotnik_core_send_next(engine->core, lane->peer.id, &transfer)) {
+        spotnik_recorder_sent(engine->recorder, lane->peer.id);
         frame_make(engine, &transfer, turn_next(lane, transfer.header.epoch), &track->frame[track->count]);
         spotnik_frame_version_set(track->frame[track->count].prefix, lane->speech);
         queued += track->frame[track->count++].bytes;

@@ -136,15 +136,22 @@ static const char *force_take(struct spotnik_engine *engine)
     return "goes on alone";
 }
 
-/* The words stand in the nonce of HELLO (net/handshake.h). Returns what to answer. */
-const char *spotnik_word_take(struct spotnik_engine *engine, const struct spotnik_shake *shake)
+/* The words stand in the nonce of HELLO (net/handshake.h). */
+void spotnik_word_take(struct spotnik_engine *engine, const struct spotnik_shake *shake, char *ret_line, size_t size)
 {
     uint8_t name[SPOTNIK_SHAKE_NAME_BYTES];
     struct spotnik_reader reader;
     spotnik_shake_answers(shake, name);
     spotnik_reader_init(&reader, name, sizeof name);
     uint64_t word = spotnik_reader_u64(&reader), argument = spotnik_reader_u64(&reader);
+    if (word == SPOTNIK_WORD_DUMP) {
+        spotnik_recorder_dump(engine->recorder, "spotnik dump asked", true, ret_line, size);
+        return;
+    }
+    const char *answer = "does not know this word: it is an older or a newer Spotnik";
     if (word == SPOTNIK_WORD_STANDS || word == SPOTNIK_WORD_FORK)
-        return yield_take(engine, argument, word == SPOTNIK_WORD_FORK, shake);
-    return word == SPOTNIK_WORD_FORCE ? force_take(engine) : "does not know this word: it is an older or a newer Spotnik";
+        answer = yield_take(engine, argument, word == SPOTNIK_WORD_FORK, shake);
+    else if (word == SPOTNIK_WORD_FORCE)
+        answer = force_take(engine);
+    snprintf(ret_line, size, "%s", answer);
 }

@@ -296,7 +296,9 @@ static void peers_reply(struct spotnik_engine *engine, struct spotnik_opening *o
 
 static void word_reply(struct spotnik_engine *engine, struct spotnik_opening *opening)
 {
-    opening->reply = strdup(spotnik_word_take(engine, &opening->shake));
+    char line[4096];
+    spotnik_word_take(engine, &opening->shake, line, sizeof line);
+    opening->reply = strdup(line);
     opening->reply_size = opening->reply != NULL ? strlen(opening->reply) : 0;
     if (opening->reply == NULL)
         spotnik_opening_close(engine, opening);

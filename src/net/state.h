@@ -31,8 +31,10 @@
 #include "net/early.h"
 #include "net/engine.h"
 #include "net/handshake.h"
+#include "net/recorder.h"
 #include "net/socket.h"
 #include "net/spin.h"
+#include "net/tracer.h"
 #include "net/width.h"
 #include "wire/control.h"
 #include "wire/data.h"
@@ -268,6 +270,8 @@ struct spotnik_engine {
     /* --- under the lock --- */
     void *core_memory, *storage_memory;
     struct spotnik_core *core;
+    struct spotnik_recorder *recorder; /* NULL: none is kept */
+    struct spotnik_tracer *trace;       /* NULL: none is written */
     struct spotnik_wire_storage *storage;
     bool driving;
     bool frozen; /* by a promise: what a cut left half sent stays so until the next view is here */
@@ -296,6 +300,8 @@ struct spotnik_engine {
     uint32_t narrow_next;
     char path[200];   /* what was found last on a lane, and */
     uint64_t path_ns; /* when; 0: nothing ever */
+    struct spotnik_troubles troubles;
+    uint64_t counted_epoch; /* its losses are in there */
     struct spotnik_stream *streams;
     struct spotnik_attend attend;
     struct spotnik_lane lane[SPOTNIK_LANES];
@@ -359,7 +365,7 @@ void spotnik_lease_check(struct spotnik_engine *engine);
 void spotnik_presence_get(const struct spotnik_engine *engine, struct spotnik_presence *ret);
 void spotnik_past_note(struct spotnik_engine *engine);
 bool spotnik_meet_is_foreign(struct spotnik_engine *engine, const struct spotnik_shake *shake);
-const char *spotnik_word_take(struct spotnik_engine *engine, const struct spotnik_shake *shake);
+void spotnik_word_take(struct spotnik_engine *engine, const struct spotnik_shake *shake, char *ret_line, size_t size); /* the answer */
 
 /* engine.c: a core that has seen nothing yet. */
 void spotnik_engine_core_reset(struct spotnik_engine *engine);

@@ -170,6 +170,7 @@ static bool place_now(struct spotnik_engine *engine, struct spotnik_stream *stre
 {
     stream->placement = spotnik_core_place(engine->core, stream->peer.id, &stream->header);
     enum spotnik_verdict verdict = stream->placement.verdict;
+    spotnik_recorder_placed(engine->recorder, stream->peer.id, &stream->header, verdict);
     stream->state = verdict == SPOTNIK_VERDICT_WAIT ? SPOTNIK_STREAM_WAIT : SPOTNIK_STREAM_BODY;
     stream->target = NULL;
     bool good =

@@ -43,6 +43,7 @@ uint32_t spotnik_engine_callers(struct spotnik_engine *engine, struct spotnik_me
 static void bar(struct spotnik_engine *engine, bool barred)
 {
     engine->driving = true;
+    spotnik_recorder_bar(engine->recorder, barred);
     spotnik_core_bar(engine->core, barred);
     spotnik_engine_act(engine);
     engine->driving = false;
@@ -53,8 +54,10 @@ static void bar(struct spotnik_engine *engine, bool barred)
 /* Before each event: one of them may complete a step. */
 void spotnik_lease_check(struct spotnik_engine *engine)
 {
-    if (engine->lease_ns != 0 && spotnik_clock_boot_ns() >= engine->lease_ns)
-        spotnik_core_bar(engine->core, true);
+    if (engine->lease_ns == 0 || spotnik_clock_boot_ns() < engine->lease_ns)
+        return;
+    spotnik_recorder_bar(engine->recorder, true);
+    spotnik_core_bar(engine->core, true);
 }
 
 void spotnik_engine_lease_set(struct spotnik_engine *engine, uint64_t until_boot_ns)

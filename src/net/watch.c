@@ -68,6 +68,7 @@ static void tell(struct spotnik_engine *engine, const struct spotnik_member *pee
     char text[SPOTNIK_ADDRESS_TEXT];
     snprintf(engine->path, sizeof engine->path, "lane to %s: %s", spotnik_address_format(text, peer->address, peer->port), what);
     engine->path_ns = spotnik_clock_ns();
+    engine->troubles.paths_stalled++;
 }
 
 uint64_t spotnik_engine_path(struct spotnik_engine *engine, char *text, size_t size)

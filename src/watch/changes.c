@@ -201,6 +201,11 @@ static void compare_self(struct spotnik_watch *watch, const struct spotnik_watch
         spotnik_watch_say(watch, &of->status, SPOTNIK_SAID_EXCLUDED, "",
                           "the others went on without this member; it copies their state and joins again");
     before->excluded = of->tally.excluded;
+    if (of->troubles.steps_stalled > before->stalled)
+        spotnik_watch_say(watch, &of->status, SPOTNIK_SAID_STALLED, "",
+                          "step %" PRIu64 " waits for its commit for longer than SPOTNIK_STALL_S: a member computes, or is held up",
+                          of->status.step_committed + 1);
+    before->stalled = of->troubles.steps_stalled;
     if (of->noticed && !before->noticed) {
         watch->sums.notices++;
         spotnik_watch_say(watch, &of->status, SPOTNIK_SAID_NOTICE, "",

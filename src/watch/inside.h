@@ -57,7 +57,7 @@ struct watch_change {
 /* What was there at the last look. Watcher's thread only. */
 struct before {
     bool has;
-    uint64_t epoch, excluded, checkpoint_step, left_out, refusals, lineages_told, parked_since_ns;
+    uint64_t epoch, excluded, checkpoint_step, left_out, refusals, lineages_told, stalled, parked_since_ns;
     bool parked, noticed;
     uint32_t switches, member_count;
     uint64_t members_epoch;
@@ -132,8 +132,5 @@ char *spotnik_watch_targets(struct spotnik_watch *watch, size_t *ret_size);
 
 /* serve.c */
 bool spotnik_watch_get(void *watch, const char *path, bool open, struct spotnik_http_reply *ret);
-
-/* date.c: seconds since 1970. For the eyes of people; nothing may be decided by it. */
-double spotnik_watch_date(void);
 
 #endif

@@ -54,4 +54,7 @@ size_t spotnik_watch_extra(struct spotnik_watch *watch, char *text, size_t size)
 /* "127.0.0.1:9640"; "": no server. */
 const char *spotnik_watch_where(const struct spotnik_watch *watch);
 
+/* Seconds since 1970. For the eyes of people; nothing may be decided by it. Any thread. */
+double spotnik_watch_date(void);
+
 #endif

@@ -156,7 +156,7 @@ def asked(case):
     calm = case.dir / "calm.bag"
     lib.check(case.command(case.jobs([0.3]), "--folder", calm, *job).returncode == 0, "the undisturbed run")
     worker = case.start(case.dir / "jobs.csv", *job, host="one", stale_ms=4000)
-    lib.wait_for("the job runs", lambda: case.names("logs"))
+    lib.wait_for("the program hears SIGUSR1", lambda: any(log.read_text() for log in (case.bag / "logs").glob("*")))
     worker.terminate()
     lib.check(worker.wait(lib.PATIENCE_S) == 75, "SIGTERM: not 75")
     lib.check(

@@ -65,6 +65,8 @@ int main(int argc, char **argv)
     long steps = atol(argv[2]), pause = atol(argv[3]), every = atol(argv[4]);
     state.x = atof(argv[1]);
     signal(SIGUSR1, on_ask);
+    puts("hears");
+    fflush(stdout);
     if (argc > 5)
         state_read(&state, argv[5]);
     while (state.step < steps) {

@@ -108,10 +108,10 @@ static bool every_phase_hit(const struct cluster *cluster)
     return true;
 }
 
-/* In every phase, and a third of all but the massacred. */
-static bool is_well_aimed(const struct cluster *cluster)
+/* In every phase, and a third of those that were asked for; not of all that it took: whom a busy machine does not let run misses the point. */
+static bool is_well_aimed(const struct cluster *cluster, uint64_t kills)
 {
-    return every_phase_hit(cluster) && 3 * aimed_kills(cluster) >= cluster->kills - massacred;
+    return every_phase_hit(cluster) && 3 * aimed_kills(cluster) >= kills;
 }
 
 /* The point least tried so far, one of them at random. */
@@ -218,7 +218,7 @@ static void churn(struct cluster *cluster, uint64_t kills, uint64_t limit_ns)
 {
     uint64_t struck_at = 0;
 
-    while ((cluster->kills < kills || !is_well_aimed(cluster)) && cluster_now_ns() < limit_ns) {
+    while ((cluster->kills < kills || !is_well_aimed(cluster, kills)) && cluster_now_ns() < limit_ns) {
         cluster_spend(cluster, spotnik_prng_below(&cluster->prng, 300 * SPOTNIK_MS));
         step_wanted = struck_at + STEPS_OF_A_RECOVERY;
         cluster_until(cluster, is_missed_or_hit, "three more steps, or deaths of those aimed at",
@@ -296,7 +296,7 @@ int main(int argc, char **argv)
            cluster.kills, cluster.started, cluster.step_highest, cluster.commits, cluster.recoveries,
            (double)cluster.recovery_max_ns / 1e6, (double)(cluster_now_ns() - begun_ns) / 1e9, seed);
     report(&cluster);
-    int rc = is_well_aimed(&cluster) ? 0 : 1;
+    int rc = is_well_aimed(&cluster, kills) ? 0 : 1;
     if (rc)
         puts("FAILED: too few kills at points of the protocol, or none at one of them; give it more seconds");
 

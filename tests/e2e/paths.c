@@ -5,13 +5,16 @@
  *           four, so for ring neighbours and for others
  *   narrow  packets over 1280 bytes vanish on the way to one host: steps go on within seconds, and nobody is excluded
  *   loss    5 % of all packets are lost: nobody is excluded
+ *   three   one host has left; two of the three that stay do not reach each other, so that there is no ring: two go on, and the third
+ *           returns when its path works
  *
  * Needs root, `ip` and `iptables`; says so and is skipped (77) where they are missing.
  *
- *     e2e-paths WORKER [pairs=1] [narrow=1] [loss_s=0]
+ *     e2e-paths WORKER [pairs=1] [narrow=1] [three=1] [loss_s=0]
  *
  * The loss is for a machine that does nothing else (loss_s=60): heartbeats that are late and lost ones add up. */
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -142,6 +145,39 @@ static void loss(struct cluster *cluster, uint64_t seconds)
         rule(i, words, false);
 }
 
+static bool three_are_together(struct cluster *cluster)
+{
+    return cluster_is_together(cluster, 3);
+}
+
+static bool two_go_on(struct cluster *cluster)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < 3; i++)
+        count += cluster->worker[i].size == 2 && cluster->worker[i].step > step_wanted;
+    return count == 2;
+}
+
+/* Between any two of three. */
+static void three(struct cluster *cluster)
+{
+    settle(cluster);
+    cluster_kill(cluster, 3, SIGTERM);
+    for (uint32_t a = 0; a < 3; a++) {
+        uint32_t b = (a + 1) % 3;
+        cluster_until(cluster, three_are_together, "three hosts in one view", PATIENCE_MS);
+        uint64_t began_ns = cluster_now_ns();
+        step_wanted = cluster_step(cluster);
+        drop_pair(a, b, true);
+        cluster_until(cluster, two_go_on, "two of three hosts to go on", PATIENCE_MS);
+        uint64_t alone_ns = cluster_now_ns();
+        drop_pair(a, b, false);
+        cluster_until(cluster, three_are_together, "the third host to return", PATIENCE_MS);
+        printf("three hosts, no path between %u and %u: two go on after %" PRIu64 " ms, the third is back %" PRIu64 " ms after its path\n",
+               a, b, (alone_ns - began_ns) / SPOTNIK_MS, (cluster_now_ns() - alone_ns) / SPOTNIK_MS);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static struct cluster cluster;
@@ -169,6 +205,8 @@ int main(int argc, char **argv)
         narrow(&cluster);
     if (cluster_argument(argc, argv, "loss_s", 0))
         loss(&cluster, cluster_argument(argc, argv, "loss_s", 0));
+    if (cluster_argument(argc, argv, "three", 1))
+        three(&cluster);
     cluster_free(&cluster);
     return 0;
 }

@@ -66,10 +66,13 @@ def one_job(spotnik: str, worker: str) -> None:
         assert get(page + "/", host="evil.example:80")[0] == 200, "the empty page is nobody's secret"
 
         before = metric(text, "spotnik_losses_total")
+        ended = metric(text, 'spotnik_losses_by_cause_total{cause="ended"}')
         mine = json.loads(get(page + "/status.json")[1])["pid"]
         victim = next(pid for pid in job.workers() if pid != mine)
         os.kill(victim, signal.SIGKILL)
         wait_for("the loss in the metrics", lambda: metric(get(page + "/metrics")[1], "spotnik_losses_total") == before + 1)
+        assert metric(get(page + "/metrics")[1], 'spotnik_losses_by_cause_total{cause="ended"}') == ended + 1
+        assert metric(get(page + "/metrics")[1], 'spotnik_stalls_total{of="step"}') == 0
         text = get(page + "/metrics")[1]
         assert metric(text, 'spotnik_recovery_duration_seconds_count{phase="total"}') == 1
         assert metric(text, "spotnik_lost_work_seconds_total") > 0

@@ -41,6 +41,21 @@ static void test_same_seed_same_run(void **state)
     fclose(trace);
 }
 
+/* Claim: a core that is saved and loaded elsewhere goes on as if nothing had been: the flight recorder's dumps begin so. */
+static void test_saved_core_goes_on(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        struct spotnik_sim_options options;
+        struct spotnik_sim_result left_alone = run(seed, 0, 0, NULL), reloaded;
+        spotnik_sim_options_draw(&options, seed, 0);
+        options.reload = 1 + (uint32_t)seed % 17;
+        spotnik_sim_run(&options, &reloaded);
+        assert_int_equal(reloaded.digest, left_alone.digest);
+        assert_int_equal(reloaded.happenings, left_alone.happenings);
+    }
+}
+
 /* Claim: the swarm switches every kind of fault off in some runs and on in others, and draws 3 to 9
  * members. */
 static void test_swarm_draws_all_kinds(void **state)
@@ -205,7 +220,8 @@ static void test_hosts_at_scale(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_seed_same_run),        cmocka_unit_test(test_swarm_draws_all_kinds),
+        cmocka_unit_test(test_same_seed_same_run), cmocka_unit_test(test_saved_core_goes_on),
+        cmocka_unit_test(test_swarm_draws_all_kinds),
         cmocka_unit_test(test_planted_bugs_are_caught),   cmocka_unit_test(test_regression_seeds),
         cmocka_unit_test(test_last_survivor_goes_on),
         cmocka_unit_test(test_messages_bounded_at_scale), cmocka_unit_test(test_hosts_at_scale), cmocka_unit_test(test_trees_at_scale),

@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import http.server
 import json
+import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +22,16 @@ def line(t: float, event: str, **more: Any) -> str:
 
 
 class Kept:
+    run = ""
+
     def __init__(self) -> None:
         self.numbers: list[tuple[str, float, int]] = []
 
     def scalar(self, name: str, value: float, step: int, date: float) -> None:
         self.numbers.append((name, value, step))
+
+    def event(self, event: dict[str, Any]) -> None:
+        pass
 
     def close(self) -> None:
         pass
@@ -79,3 +87,116 @@ def test_tensorboard_reads_one_run(tmp_path: Path) -> None:
     board.Reload()
     assert [(scalar.step, scalar.value) for scalar in board.Scalars("spotnik/steps_per_s")] == [(10, 10.0), (20, 20.0)]
     assert board.Scalars("spotnik/observed/loss")[1].wall_time == 20
+
+
+class Collector:
+    """Stands in for an OpenTelemetry collector: takes OTLP/HTTP in JSON, and refuses what is not."""
+
+    def __init__(self, status: int = 200) -> None:
+        self.taken: dict[str, list[dict[str, Any]]] = {"/v1/metrics": [], "/v1/traces": []}
+        taken = self.taken
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                good = self.path in taken and self.headers["Content-Type"] == "application/json"
+                if good and status == 200:
+                    taken[self.path].append(body)
+                self.send_response(status if good else 400)
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def track(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "spotnik.tracking", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **settings})
+
+
+def some_events(folder: Path) -> None:
+    phases = {"reconcile_ms": 1.0, "accept_ms": 2.0, "restart_ms": 0.0, "commit_ms": 5.0, "total_ms": 8.0}
+    text = line(1700000010, "sample", steps_per_s=4.0) + line(1700000020, "lost", epoch=4, count=1, **phases)
+    (folder / "a.jsonl").write_text(text)
+
+
+def test_collector_gets_metrics_and_traces(tmp_path: Path) -> None:
+    some_events(tmp_path)
+    collector = Collector()
+    done = track(str(tmp_path), "--otlp", collector.url, "--name", "job-7")
+    assert done.returncode == 0, done.stderr
+    assert track(str(tmp_path), "--otlp", collector.url).stdout == "0 events, 0 numbers\n", "each once"
+    collector.close()
+    (metrics,), (traces,) = collector.taken["/v1/metrics"], collector.taken["/v1/traces"]
+    resource = metrics["resourceMetrics"][0]
+    assert {"key": "spotnik.job", "value": {"stringValue": "job-7"}} in resource["resource"]["attributes"]
+    named = {metric["name"]: metric["gauge"]["dataPoints"] for metric in resource["scopeMetrics"][0]["metrics"]}
+    assert named["spotnik.steps_per_s"][0]["asDouble"] == 4.0
+    assert named["spotnik.steps_per_s"][0]["timeUnixNano"] == "1700000010000000000"
+    spans = traces["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    assert [span["name"] for span in spans] == ["recovery", "reconcile", "accept", "restart", "commit"]
+    whole, phases = spans[0], spans[1:]
+    assert int(whole["endTimeUnixNano"]) - int(whole["startTimeUnixNano"]) == pytest.approx(8e6, abs=2000)
+    assert {span["traceId"] for span in spans} == {whole["traceId"]} and len(whole["traceId"]) == 32
+    assert all(span["parentSpanId"] == whole["spanId"] for span in phases)
+    assert len({span["spanId"] for span in spans}) == 5
+
+
+def test_otlp_is_what_its_protocol_says(tmp_path: Path) -> None:
+    metrics_service = pytest.importorskip("opentelemetry.proto.collector.metrics.v1.metrics_service_pb2")
+    trace_service = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
+    json_format = pytest.importorskip("google.protobuf.json_format")
+    some_events(tmp_path)
+    collector = Collector()
+    assert track(str(tmp_path), "--otlp", collector.url).returncode == 0
+    collector.close()
+    json_format.ParseDict(collector.taken["/v1/metrics"][0], metrics_service.ExportMetricsServiceRequest())
+    json_format.ParseDict(collector.taken["/v1/traces"][0], trace_service.ExportTraceServiceRequest())
+
+
+def test_what_a_collector_refuses_is_sent_again(tmp_path: Path) -> None:
+    some_events(tmp_path)
+    refusing = Collector(status=503)
+    done = track(str(tmp_path), "--otlp", refusing.url)
+    refusing.close()
+    assert done.returncode == 1 and "not passed on" in done.stdout
+    collector = Collector()
+    assert track(str(tmp_path), "--otlp", collector.url).stdout.startswith("2 events")
+    collector.close()
+
+
+def two_lives(folder: Path, *arguments: str, **settings: str) -> str:
+    """A reader of each of two lives of a job; returns the name of the run, which is one."""
+    run = ""
+    for life in (1, 2):
+        (folder / f"{life}.jsonl").write_text(line(1700000000 + life, "sample", steps_per_s=float(life)))
+        done = track(str(folder), *arguments, **settings)
+        assert done.returncode == 0, done.stderr
+        kept = json.loads(next(folder.glob("tracking-*.json")).read_text())["run"]
+        run = run or kept
+        assert kept == run != ""
+    return run
+
+
+def test_mlflow_has_one_run(tmp_path: Path) -> None:
+    client = pytest.importorskip("mlflow.tracking").MlflowClient
+    place = f"sqlite:///{tmp_path}/mlflow.db"
+    run = two_lives(tmp_path, "--mlflow", "churn", MLFLOW_TRACKING_URI=place)
+    told = client(tracking_uri=place)
+    experiment = told.get_experiment_by_name("churn")
+    assert [found.info.run_id for found in told.search_runs([experiment.experiment_id])] == [run]
+    assert [metric.value for metric in told.get_metric_history(run, "spotnik/steps_per_s")] == [1.0, 2.0]
+
+
+def test_wandb_has_one_run(tmp_path: Path) -> None:
+    pytest.importorskip("wandb")
+    run = two_lives(tmp_path, "--wandb", "churn", WANDB_MODE="offline", WANDB_DIR=str(tmp_path), WANDB_SILENT="true")
+    assert len(list((tmp_path / "wandb").glob(f"offline-run-*-{run}"))) == 2, "two lives, one id"

@@ -22,7 +22,7 @@ static size_t write_text(char *text, size_t size)
                                   .step_committed = INT64_MAX,
                                   .parked = 1,
                                   .recovery_count = 2 };
-    struct spotnik_status_more more = { .job_name = "a \"job\" \\ with\ttabs \xc3\xa9",
+    struct spotnik_status_more more = { .noticed = true, .job_name = "a \"job\" \\ with\ttabs \xc3\xa9",
                                         .pid = 42,
                                         .member = member,
                                         .member_count = 2,
@@ -66,6 +66,7 @@ static void test_is_json(void **state)
     assert_int_equal(length, strlen(text));
     assert_string_equal(json_string_value(json_object_get(root, "refusal")), "bad\nkey");
     assert_true(json_is_true(json_object_get(root, "parked")));
+    assert_true(json_is_true(json_object_get(root, "noticed")));
     json_t *pace = json_object_get(root, "pace");
     assert_int_equal(json_integer_value(json_object_get(pace, "steps")), 12);
     assert_int_equal(json_integer_value(json_object_get(pace, "commit_ns")), 77);

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A replica that lives in a framework's memory, with a copy in host memory for the library.
+
+The copy is brought up to date only when somebody wants it: a joiner, a checkpoint, :attr:`Replica.digest`. What came
+from others is :attr:`Replica.fresh` until the framework has taken it over.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Optional, Union
+
+import numpy as np
+
+from .. import arrays
+from ..errors import EXIT_INTERRUPTED, LeavingError, StateError
+from ..job import Config, Job, Step, leave_on_sigterm
+from ..watching import logger
+from .memory import Memory
+
+if TYPE_CHECKING:
+    from .memory import Array
+
+#: Places in the whole numbers of a replica: seed, epoch of data, samples of it consumed, closed epochs of the program's
+#: loop, steps taken in the present one, 1 when that is over.
+SEED, DATA_EPOCH, CONSUMED, CLOSED, TAKEN, OVER = range(6)
+
+_TOTALS_BUCKET = 252
+_CONTROL = 8
+
+
+@dataclasses.dataclass
+class Settings:
+    """What the faces pass on to a job."""
+
+    samples: int = 0
+    batch: int = 0
+    per_member: bool = False
+    seed: Optional[int] = None
+    checkpoint: Union[str, os.PathLike[str], None] = None
+    config: Optional[Config] = None
+
+    def complete(self) -> Config:
+        """The settings as a Config."""
+        config = dataclasses.replace(self.config) if self.config is not None else Config()
+        if self.samples:
+            config.samples = self.samples
+            setattr(config, "batch_per_member" if self.per_member else "batch", self.batch)
+        if self.checkpoint is not None:
+            config.checkpoint_dir = self.checkpoint
+        return config
+
+
+class Replica:
+    """The values of a framework as part of a job. `read` returns them, in an order that never changes.
+
+    After :meth:`begin`, while :attr:`fresh`, the caller takes :attr:`values` over and calls :meth:`taken`.
+    """
+
+    def __init__(self, read: Callable[[], Sequence[Array]], settings: Settings) -> None:
+        self._read = read
+        self._settings = settings
+        self._memory: Optional[Memory] = None
+        self._loads = 0
+        self._totals = np.zeros(2, dtype=np.int64)
+        self._declined = False
+        self.control = np.zeros(_CONTROL, dtype=np.int64)
+        self.job: Optional[Job] = None
+        self.step: Optional[Step] = None  #: begun and not committed
+        self.last_step: Optional[Step] = None
+        self.fresh = False  #: others' values came and the framework does not have them yet
+        self.before_copy: list[Callable[[Job], None]] = []  #: bring blobs up to date
+
+    # ---- joining ----
+
+    def open(self) -> Job:
+        """Join the job, or found it, and register all values. Does nothing when done before."""
+        if self.job is not None:
+            return self.job
+        settings = self._settings
+        seed = settings.seed if settings.seed is not None else int.from_bytes(os.urandom(4), "little")
+        self.control[SEED] = seed & ((1 << 62) - 1)
+        values = self._read()
+        self._memory = Memory(values)
+        self._memory.fill(values)
+        job = Job(settings.complete())
+        job.join()
+        arrays.register("spotnik.values", self._memory.bytes, job)
+        arrays.register("spotnik.control", self.control, job)
+        job.refresh_set(self._refresh)
+        self.job = job
+        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+            leave_on_sigterm()
+        return job
+
+    @property
+    def memory(self) -> Memory:
+        """The registered copy."""
+        if self._memory is None:
+            raise StateError("the job was not joined yet; take a step first")
+        return self._memory
+
+    @property
+    def values(self) -> list[Array]:
+        """The registered copy of each value, to be read only."""
+        return self.memory.views
+
+    def taken(self) -> None:
+        """The framework has the values now."""
+        self.fresh = False
+
+    def _refresh(self) -> None:
+        # The library asks inside step_begin as well, when it has just loaded a checkpoint: what the framework holds is older.
+        loaded = self.job is not None and self.job.loads != self._loads
+        if not self.fresh and not loaded:
+            self._copy()
+
+    def _copy(self) -> None:
+        values = self._read()
+        if not self.memory.fits(values):
+            raise StateError(
+                "the values of the replica changed their number, shapes or types after the first step; build model and "
+                "optimizer completely before it"
+            )
+        self.memory.fill(values)
+        for prepare in self.before_copy:
+            assert self.job is not None
+            prepare(self.job)
+
+    # ---- steps ----
+
+    def begin(self) -> Step:
+        """Begin the next step, or return the one that is running. After a notice: leave, and exit with 75."""
+        if self.step is not None:
+            return self.step
+        job = self.open()
+        try:
+            step = job.step_begin()
+        except LeavingError:
+            logger.info("leaving the job after a notice; exit status %d asks for a restart", EXIT_INTERRUPTED)
+            self.job = None
+            job.leave()
+            raise SystemExit(EXIT_INTERRUPTED) from None
+        if job.loads != self._loads:
+            self._loads = job.loads
+            self.fresh = True
+        self.step = self.last_step = step
+        return step
+
+    def decline(self) -> None:
+        """Have the running step consume no samples."""
+        assert self.job is not None
+        self.job.samples_decline()
+        self._declined = True
+
+    def commit(self) -> bool:
+        """Finish the running step. False: the others went on without this member; the next begin has their state."""
+        assert self.job is not None and self.step is not None
+        self._totals[:] = (0 if self._declined else self.step.sample_count, 1)
+        self._declined = False
+        arrays.start(self._totals, "sum", _TOTALS_BUCKET, self.job)
+        committed = self.job.step_commit()
+        self.step = None
+        if committed:
+            self._account(int(self._totals[0]))
+        return committed
+
+    def _account(self, samples: int) -> None:
+        control = self.control
+        control[CONSUMED] += samples
+        if self._settings.samples and control[CONSUMED] >= self._settings.samples:
+            control[DATA_EPOCH] += 1
+            control[CONSUMED] = 0
+
+    # ---- looking ----
+
+    @property
+    def seed(self) -> int:
+        """The job's seed: that of its founder."""
+        return int(self.control[SEED])
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of data the job is in, from 0."""
+        return int(self.control[DATA_EPOCH])
+
+    @property
+    def rank(self) -> int:
+        """This member's place in the view of the last step begun; 0 before the first."""
+        return self.last_step.rank if self.last_step else 0
+
+    @property
+    def size(self) -> int:
+        """Members of that view; 1 before the first step."""
+        return self.last_step.size if self.last_step else 1
+
+    @property
+    def digest(self) -> int:
+        """A hash of the whole replica: equal on all members after each step."""
+        assert self.job is not None
+        self._refresh()
+        return self.job.digest
+
+    def leave(self) -> None:
+        """Leave the job after the last committed step."""
+        job, self.job = self.job, None
+        if job is not None:
+            job.leave()
+
+    def random(self, *more: int) -> Any:
+        """A generator of numbers that follows from the job's seed, the running step and this member's share."""
+        step = self.step or self.last_step
+        assert step is not None
+        first = step.ranges[0].start if step.ranges else (1 << 40) + step.rank
+        return np.random.default_rng([self.seed, step.number, first, *more])

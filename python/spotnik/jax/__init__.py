@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JAX: pytrees as replicas, averages outside and inside of ``jit``.
+
+    tx = spotnik.jax.distributed(optax.adamw(1e-3))
+    replica = spotnik.jax.Replica({"params": params, "opt": tx.init(params)})
+    for step, (x, y) in spotnik.jax.shard(replica, (x, y), batch_size=128, epochs=3):
+        replica.value = train(replica.value, x, y)       # calls tx.update() once, jitted or not
+
+See docs/guide/jax.md.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Optional, Union
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import io_callback
+
+from .. import arrays
+from ..errors import ArgumentError, StateError
+from ..hosting.data import Arrays
+from ..hosting.loop import Loop
+from ..hosting.replica import Settings
+from ..job import Config, Job, Step
+
+__all__ = ["Replica", "allreduce", "digest", "distributed", "fold", "job", "leave", "rank", "shard", "size"]
+
+_current: Optional[Replica] = None
+
+
+class Replica:
+    """A pytree that all members hold alike: parameters, optimiser state, statistics, keys. One per process at a time.
+
+    Read and set :attr:`value` between the steps of :func:`shard`; its structure, shapes and types never change.
+
+    Args:
+        value: arrays, numbers, typed random keys and Flax states, in any pytree.
+        seed: of the shuffling; default: the founder's, at random.
+        checkpoint: directory that all members share, for surviving the loss of all.
+        config: settings of the job; default: from the environment (``spotnik run`` sets it).
+    """
+
+    def __init__(
+        self,
+        value: Any,
+        *,
+        seed: Optional[int] = None,
+        checkpoint: Union[str, os.PathLike[str], None] = None,
+        config: Optional[Config] = None,
+    ) -> None:
+        global _current
+        self.value = value
+        self._loop = Loop(self._read, self._write, Settings(seed=seed, checkpoint=checkpoint, config=config))
+        self._loop.settle = jax.effects_barrier  # the callback of a jitted average may not have run yet
+        _current = self
+
+    def _read(self) -> list[Any]:
+        return [np.asarray(_plain(one)) for one in jax.tree.leaves(self.value)]
+
+    def _write(self, values: Sequence[Any]) -> None:
+        old, structure = jax.tree.flatten(self.value)
+        # A copy: JAX keeps arrays for as long as it likes, and the registered memory changes.
+        self.value = jax.tree.unflatten(structure, [_like(jnp.array(new), was) for new, was in zip(values, old)])
+
+    @property
+    def loop(self) -> Loop:
+        """For the functions of this module."""
+        return self._loop
+
+
+def _is_key(one: Any) -> bool:
+    return isinstance(one, jax.Array) and jnp.issubdtype(one.dtype, jax.dtypes.prng_key)
+
+
+def _plain(one: Any) -> Any:
+    return jax.random.key_data(one) if _is_key(one) else one
+
+
+def _like(new: Any, was: Any) -> Any:
+    return jax.random.wrap_key_data(new, impl=jax.random.key_impl(was)) if _is_key(was) else new
+
+
+def _replica() -> Replica:
+    if _current is None:
+        raise StateError("no replica yet; make one with spotnik.jax.Replica(state)")
+    return _current
+
+
+# ---- steps ----
+
+
+def shard(
+    replica: Replica, data: Any, batch_size: int, epochs: int = 1, *, shuffle: bool = True
+) -> Iterator[tuple[Step, Any]]:
+    """Yield each step of the job, and this member's share of its samples as NumPy arrays in the structure of `data`.
+
+    Finish every step by one average: :func:`allreduce` or ``update`` of :func:`distributed`. A late member begins where
+    the job is, with ``replica.value`` set. A member without samples in a step gets one, whose results count nothing.
+
+    Args:
+        replica: what the loop changes.
+        data: arrays in tuples or dicts, whose first dimension counts samples.
+        batch_size: samples in a step over all members.
+        epochs: epochs of data in the life of the job.
+        shuffle: another order in each epoch, by the job's seed.
+    """
+    return replica.loop.steps(Arrays(data, batch_size, shuffle), epochs)
+
+
+def allreduce(tree: Any, op: str = "mean", *, donate: bool = False) -> Any:
+    """Return the mean of the pytree `tree` over the samples of the running step, which this finishes.
+
+    Outside of a step, or with another `op` ("sum", "min", "max", "product"), it is a step of its own without samples.
+    In a function that is being traced (``jit``) it becomes an ordered ``io_callback``; it has no derivative, so
+    average gradients, not losses. With `donate` the memory of arrays on the CPU is overwritten by the result and
+    nothing is copied: for arrays that are used nowhere else. Only with another `op` or outside of a step.
+
+    When the others went on without this member, `tree` comes back: set ``replica.value`` as ever, the next step
+    overwrites it.
+    """
+    values, structure = jax.tree.flatten(tree)
+    if any(isinstance(one, jax.core.Tracer) for one in values):
+        shapes = [jax.ShapeDtypeStruct(one.shape, one.dtype) for one in values]
+        host = functools.partial(_on_host, op)
+        return jax.tree.unflatten(structure, io_callback(host, shapes, *values, ordered=True))
+    if donate:
+        return jax.tree.unflatten(structure, _in_place(values, op))
+    return jax.tree.unflatten(structure, [jnp.asarray(one) for one in _on_host(op, *values)])
+
+
+def _on_host(op: str, *values: Any) -> list[Any]:
+    concrete = [np.asarray(one) for one in values]
+    loop = _replica().loop
+    if op == "mean":
+        return loop.average(concrete)
+    if loop.replica.step is not None:
+        raise StateError(f"op={op!r} is a step of its own; call it before or after the step, or say op='mean'")
+    return [arrays.allreduce(one, op, job=loop.replica.open()) for one in concrete]
+
+
+def _in_place(values: Sequence[Any], op: str) -> Sequence[Any]:
+    loop = _replica().loop
+    if loop.replica.step is not None:
+        raise StateError("donate=True is for collectives outside of a step")
+    for one in values:
+        if one.devices() != {jax.devices("cpu")[0]}:
+            raise ArgumentError("donate=True needs arrays in the memory of the CPU")
+    views = [_memory(one) for one in values]
+    for view in views:
+        arrays.allreduce(view, op, out=view, job=loop.replica.open())
+    return values
+
+
+def _memory(array: Any) -> Any:
+    import ctypes
+
+    raw: Any = (ctypes.c_char * array.nbytes).from_address(array.unsafe_buffer_pointer())
+    return np.frombuffer(raw, dtype=array.dtype).reshape(array.shape)
+
+
+class _Distributed(NamedTuple):
+    init: Any
+    update: Any
+
+
+def distributed(tx: Any) -> Any:
+    """Return the optax transformation `tx` with gradients averaged over the job first: a GradientTransformation, too.
+
+    ``update`` finishes the running step; call it exactly once a step, in ``jit`` or not. What stands inside `tx`
+    (clipping, say) works on the average.
+    """
+    kind = type(tx) if hasattr(tx, "_fields") else _Distributed
+
+    def update(updates: Any, state: Any, params: Any = None, **extra: Any) -> Any:
+        return tx.update(allreduce(updates), state, params, **extra)
+
+    return kind(tx.init, update)
+
+
+def fold(key: Any) -> Any:
+    """Return `key` folded by the running step and this member's share: no two members draw the same numbers."""
+    step = _replica().loop.replica.step
+    if step is None:
+        raise StateError("no step is running; call fold() inside the loop over shard()")
+    first = step.ranges[0].start if step.ranges else (1 << 31) + step.rank
+    return jax.random.fold_in(jax.random.fold_in(key, step.number & 0xFFFFFFFF), first & 0xFFFFFFFF)
+
+
+# ---- looking ----
+
+
+def job() -> Job:
+    """Return the job; joins it if that was not done."""
+    return _replica().loop.replica.open()
+
+
+def digest() -> int:
+    """Return a hash of the whole replica: equal on all members after each step, once ``replica.value`` is set."""
+    return _replica().loop.replica.digest
+
+
+def rank() -> int:
+    """Return this member's place in the view of the running step; 0 before the first."""
+    return _replica().loop.replica.rank
+
+
+def size() -> int:
+    """Return how many members that view has; 1 before the first step."""
+    return _replica().loop.replica.size
+
+
+def leave() -> None:
+    """Leave the job after the last committed step. At exit this is done for you."""
+    _replica().loop.replica.leave()

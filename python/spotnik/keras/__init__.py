@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keras 3 on TensorFlow, JAX or PyTorch: ``fit`` that survives the loss of machines.
+
+    model.compile(optimizer=spotnik.keras.DistributedOptimizer(keras.optimizers.Adam()), loss=...)
+    model.fit(spotnik.keras.shard((x, y), batch_size=128), epochs=3, callbacks=[spotnik.keras.Callback()])
+
+The replica is all state: of the model, the optimiser, metrics, seed generators, callbacks. See docs/guide/keras.md.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from typing import Any, Optional, Union
+
+import keras
+
+from ..errors import ArgumentError
+from ..hosting.replica import Settings
+from ..job import Config, Job
+from . import _driver
+from ._callbacks import Callback
+from ._data import Shard, source_of
+from ._optimizer import Keeping, distributed
+
+__all__ = [
+    "Callback",
+    "DistributedOptimizer",
+    "Shard",
+    "digest",
+    "job",
+    "leave",
+    "prepare",
+    "rank",
+    "shard",
+    "size",
+    "step",
+]
+
+
+def DistributedOptimizer(optimizer: Any) -> Any:  # noqa: N802  # Horovod's word
+    """Return `optimizer`, which from now on steps with the average over the job. It stays the object it was.
+
+    A model compiled with it is prepared by its first ``fit`` or ``train_on_batch``. Raises ArgumentError for anything
+    but a Keras optimizer.
+    """
+    _watch_models()
+    return distributed(optimizer)
+
+
+def prepare(
+    model: Any,
+    *,
+    seed: Optional[int] = None,
+    checkpoint: Union[str, os.PathLike[str], None] = None,
+    config: Optional[Config] = None,
+) -> Any:
+    """Make the compiled `model` take its training steps together with the other members. Returns `model`.
+
+    Args:
+        model: compiled; one for a process at a time.
+        seed: of the shuffling; default: the founder's, at random.
+        checkpoint: directory that all members share, for surviving the loss of all.
+        config: settings of the job; default: from the environment (``spotnik run`` sets it).
+
+    Raises ArgumentError for a model that is not compiled, StateError when another model is prepared.
+    """
+    _driver.prepare(model, Settings(seed=seed, checkpoint=checkpoint, config=config))
+    return model
+
+
+def shard(data: Any, batch_size: int = 32, *, shuffle: Optional[bool] = None, seed: Optional[int] = None) -> Shard:
+    """Return `data` as ``fit`` of a prepared model takes them: each sample once an epoch, over all members together.
+
+    Args:
+        data: arrays ``(x, y)`` or ``(x, y, sample_weight)``; a ``keras.utils.PyDataset`` or a ``tf.data.Dataset`` of
+            batches, whose batch is that of a step over all members.
+        batch_size: of arrays: samples in a step over all members.
+        shuffle: another order in each epoch. Default: True for arrays, False for batches (whose order it changes).
+        seed: of the shuffling; default: the founder's, at random.
+
+    Raises ArgumentError for generators and endless data.
+    """
+    return Shard(source_of(data, batch_size, shuffle), seed)
+
+
+def job() -> Job:
+    """Return the job of the prepared model; joins it if that was not done."""
+    return _driver.current().replica.open()
+
+
+def digest() -> int:
+    """Return a hash of the whole replica: equal on all members after each step and each epoch."""
+    return _driver.current().replica.digest
+
+
+def step() -> int:
+    """Return how many steps the job has begun, as this member knows it: the number to log by, and to end a loop by."""
+    found = _driver.find()
+    last = found.replica.last_step if found else None
+    return last.number if last else 0
+
+
+def rank() -> int:
+    """Return this member's place in the view, from 0; another after members came or went. 0 before the first step."""
+    found = _driver.find()
+    return found.replica.rank if found else 0
+
+
+def size() -> int:
+    """Return how many members the view has; 1 before the first step."""
+    found = _driver.find()
+    return found.replica.size if found else 1
+
+
+def leave() -> None:
+    """Leave the job after the last committed step. At exit this is done for you."""
+    found = _driver.find()
+    if found is not None:
+        found.replica.leave()
+
+
+def _watch_models() -> None:
+    """Have models prepare themselves when they begin to train with an optimiser of ours."""
+    for name in ("fit", "train_on_batch"):
+        plain = getattr(keras.Model, name)
+        if not hasattr(plain, "_spotnik"):
+            setattr(keras.Model, name, _watched(name, plain))
+
+
+def _watched(name: str, plain: Any) -> Any:
+    def method(self: Any, *arguments: Any, **named: Any) -> Any:
+        if not isinstance(getattr(self, "optimizer", None), Keeping) or name in vars(self):
+            return plain(self, *arguments, **named)
+        prepare(self)
+        return getattr(self, name)(*arguments, **named)
+
+    functools.update_wrapper(method, plain)
+    method._spotnik = True  # type: ignore[attr-defined]
+    return method
+
+
+if not keras.version().startswith("3."):
+    raise ArgumentError(f"spotnik.keras is for Keras 3, not {keras.version()}")

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Callbacks of ``fit``: the same decisions on every member, one that prints and saves, and state that travels."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Optional
+
+import keras
+import numpy as np
+
+from ..errors import ArgumentError
+
+if TYPE_CHECKING:
+    from ._driver import Driver
+
+_PLAIN = (bool, int, float, str, type(None))
+_NOT_STATE = ("params", "_model", "verbose", "filepath", "log_dir")
+_BLOB_MAX = 16 << 20
+
+
+class Callback(keras.callbacks.Callback):
+    """Keeps ``fit`` in step with the job: agrees on the logs of an epoch before other callbacks see them.
+
+    ``fit`` of a prepared model adds one where the program has not.
+    """
+
+    driver: Optional[Driver] = None
+    _stops = False  # does the program want to end the training?
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        """Note the epoch."""
+        assert self.driver is not None
+        self.driver.epoch = epoch
+        self._stops = False
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        """Agree on the logs, in place."""
+        assert self.driver is not None
+        self.model.stop_training = self._stops
+        if logs is not None:
+            self.driver.close_epoch(logs)
+
+    def ended(self) -> None:
+        """The epoch has had its last step: have ``fit`` leave its loop over batches."""
+        self._stops = bool(self.model.stop_training)
+        self.model.stop_training = True
+
+
+class _Last(keras.callbacks.Callback):
+    """Behind all others: ends an epoch when the job has."""
+
+    def __init__(self, first: Callback) -> None:
+        super().__init__()
+        self._first = first
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        assert self._first.driver is not None
+        if self._first.driver.epoch_is_over:
+            self._first.ended()
+        else:
+            self._first._stops = bool(self.model.stop_training)
+
+
+class _Silent:
+    """A model that does not save."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    def save(self, *_: Any, **__: Any) -> None:
+        """Nothing: another member does."""
+
+    save_weights = save
+
+
+def chain(driver: Driver, given: Any, verbose: Any, epochs: int) -> Any:
+    """The callbacks of a ``fit``."""
+    own = list(given) if isinstance(given, (list, tuple)) else [given] if given is not None else []
+    if any(isinstance(one, keras.callbacks.BackupAndRestore) for one in own):
+        raise ArgumentError("in place of BackupAndRestore say prepare(model, checkpoint=DIR): it keeps the job, too")
+    first = next((one for one in own if isinstance(one, Callback)), None) or Callback()
+    others = [one for one in own if one is not first]
+    first.driver = driver
+    driver.callbacks = others
+    steps = driver.steps_per_epoch or -(-driver.settings.samples // driver.settings.batch)
+    made = keras.callbacks.CallbackList(
+        [first, *others, _Last(first)],
+        add_history=True,
+        add_progbar=verbose != 0,
+        model=driver.model,
+        verbose=verbose,
+        epochs=epochs,
+        steps=steps,
+    )
+    for one in made.callbacks:
+        _guard(driver, one)
+    return made
+
+
+def _guard(driver: Driver, callback: Any) -> None:
+    kinds = keras.callbacks
+    if isinstance(callback, kinds.ProgbarLogger):
+        _hooks(driver, callback, quiet=True)
+    elif isinstance(callback, (kinds.TensorBoard, kinds.CSVLogger, kinds.RemoteMonitor)):
+        _hooks(driver, callback, quiet=False)
+    elif isinstance(callback, kinds.ModelCheckpoint):
+        save = callback._save_model
+
+        def saved(*arguments: Any, **named: Any) -> None:
+            model = callback._model
+            if driver.replica.rank != 0:
+                callback._model = _Silent(model)
+            try:
+                save(*arguments, **named)
+            finally:
+                callback._model = model
+
+        callback._save_model = saved
+
+
+def _hooks(driver: Driver, callback: Any, quiet: bool) -> None:
+    """Have the hooks of `callback` called on the member of rank 0 alone; it may become another one."""
+    loud, begun = callback.__dict__.get("verbose"), [False]
+
+    def guarded(hook: Any, name: str) -> Any:
+        def call(*arguments: Any, **named: Any) -> None:
+            if quiet:  # it counts along
+                callback.verbose = (loud if loud is not None else 1) if driver.replica.rank == 0 else 0
+                if getattr(callback, "progbar", None) is not None:
+                    callback.progbar.verbose = callback.verbose
+                hook(*arguments, **named)
+            elif driver.replica.rank == 0:
+                if not begun[0] and name != "on_train_begin":
+                    if hasattr(callback, "append"):
+                        callback.append = True
+                    begin()
+                begun[0] = True
+                hook(*arguments, **named)
+
+        return call
+
+    begin = callback.on_train_begin
+    for name in dir(callback):
+        if name.startswith("on_"):
+            setattr(callback, name, guarded(getattr(callback, name), name))
+
+
+# ---- their state ----
+
+
+def _numbers(callback: Any) -> dict[str, Any]:
+    found = {}
+    for name, value in vars(callback).items():
+        if isinstance(value, np.generic):
+            value = value.item()
+        if isinstance(value, _PLAIN) and name not in _NOT_STATE:
+            found[name] = value
+    return found
+
+
+def _arrays(callback: Any) -> dict[str, list[Any]]:
+    lists = {name: value for name, value in vars(callback).items() if isinstance(value, list) and value}
+    return {name: value for name, value in lists.items() if all(isinstance(one, np.ndarray) for one in value)}
+
+
+def pack(callbacks: Sequence[Any]) -> bytes:
+    """The plain attributes of callbacks, and lists of arrays (weights kept), as bytes."""
+    stored: dict[str, Any] = {"numbers": np.array(json.dumps([_numbers(one) for one in callbacks]))}
+    for number, callback in enumerate(callbacks):
+        for name, values in _arrays(callback).items():
+            stored.update({f"{number}/{name}/{at}": value for at, value in enumerate(values)})
+    if sum(one.nbytes for one in stored.values()) > _BLOB_MAX:
+        stored = {"numbers": stored["numbers"]}  # weights that a callback keeps are too large to travel
+    file = io.BytesIO()
+    np.savez(file, **stored)
+    return file.getvalue()
+
+
+def unpack(callbacks: Sequence[Any], data: bytes) -> None:
+    """Take over what :func:`pack` has packed, where the callbacks are of the same number."""
+    if not data:
+        return
+    with np.load(io.BytesIO(data), allow_pickle=False) as stored:
+        numbers = json.loads(str(stored["numbers"]))
+        if len(numbers) != len(callbacks):
+            return
+        for callback, attributes in zip(callbacks, numbers):
+            vars(callback).update(attributes)
+        lists: dict[tuple[int, str], list[Any]] = {}
+        for key in (key for key in stored.files if key != "numbers"):
+            number, name, _ = key.split("/")
+            lists.setdefault((int(number), name), []).append(stored[key])
+        for (at, name), values in lists.items():
+            setattr(callbacks[at], name, values)

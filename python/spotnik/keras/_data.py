@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Data of ``fit``: NumPy arrays, ``keras.utils.PyDataset`` or ``tf.data``, of which each member computes its share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Optional
+
+import keras
+import numpy as np
+
+from ..errors import ArgumentError
+from ..hosting.data import Arrays, Batch, Batches, Counted, Source, map_arrays
+from ..watching import logger
+
+
+class Shard:
+    """What :func:`spotnik.keras.shard` returns; to be given to ``fit`` in place of the data."""
+
+    def __init__(self, source: Source, seed: Optional[int]) -> None:
+        self.source, self.seed = source, seed
+        #: What Keras sees of the data: its structure, shapes and types.
+        self.template: Batch = _triple(source.take(0, 0, [range(0, min(2, source.samples))]))
+
+    def take(self, seed: int, epoch: int, ranges: list[range]) -> Batch:
+        """The samples at these places, as Keras' train_step gets them."""
+        return _triple(self.source.take(seed, epoch, ranges))
+
+
+def _triple(batch: Batch) -> Batch:
+    return tuple(batch) if isinstance(batch, (tuple, list)) else (batch,)
+
+
+def source_of(data: Any, batch_size: int, shuffle: Optional[bool]) -> Source:
+    """The source for what the program has."""
+    if isinstance(data, keras.utils.PyDataset):
+        return _py_dataset(data, bool(shuffle))
+    if hasattr(data, "element_spec") and hasattr(data, "cardinality"):
+        return tf_source(data, bool(shuffle))
+    if hasattr(data, "__next__"):
+        raise ArgumentError(
+            "a generator cannot begin where the others are; give arrays, a keras.utils.PyDataset or a tf.data.Dataset"
+        )
+    return Arrays(data, batch_size, shuffle is None or shuffle)
+
+
+def _py_dataset(data: Any, shuffle: bool) -> Batches:
+    count = data.num_batches
+    if count is None:
+        raise ArgumentError("an endless PyDataset has no epochs to share; give it a length (num_batches)")
+    source = Batches(count, data.__getitem__, shuffle)
+    source.at_epoch_end = data.on_epoch_end
+    return source
+
+
+def tf_source(data: Any, shuffle: bool) -> Batches:
+    """Batches of a tf.data pipeline: by index where it has random access, else counted."""
+    import tensorflow as tf
+
+    def plain(batch: Any) -> Batch:
+        return map_arrays(lambda one: one.numpy() if hasattr(one, "numpy") else np.asarray(one), batch)
+
+    count = int(data.cardinality())
+    if count == tf.data.INFINITE_CARDINALITY:
+        raise ArgumentError("an endless tf.data pipeline has no epochs to share; take repeat() out, fit() repeats it")
+    if count >= 0:
+        try:
+            plain(tf.data.experimental.at(data, 0))
+            return Batches(count, lambda number: plain(tf.data.experimental.at(data, number)), shuffle)
+        except (tf.errors.OpError, TypeError):
+            pass  # no random access in this pipeline
+
+    def again() -> Iterator[Batch]:
+        return (plain(one) for one in iter(data))
+
+    counted = Counted(again)
+    count, last = counted.lengths()
+    logger.warning(
+        "this tf.data pipeline has no random access: every member reads all of it and computes its part. It must be "
+        "in the same order on all of them: give shuffle() a seed and reshuffle_each_iteration=False"
+    )
+    if shuffle:
+        raise ArgumentError("shuffle=True needs a pipeline with random access; let the pipeline shuffle, with a seed")
+    return Batches(count, counted.fetch, False, last)

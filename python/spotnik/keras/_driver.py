@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A prepared model: each call of its train function is a step of the job (docs/design/0031)."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import warnings
+from collections.abc import Callable
+from typing import Any, Optional
+
+import keras
+import numpy as np
+
+from .. import arrays
+from ..errors import ArgumentError, StateError
+from ..hosting.data import length
+from ..hosting.replica import CLOSED, OVER, TAKEN, Replica, Settings
+from ..job import Step
+from ..watching import logger
+from . import _callbacks
+from ._data import Shard
+from ._exchange import Exchange
+from ._optimizer import distributed, keeping
+from ._values import Values
+
+_current: Optional[Driver] = None
+
+
+class Driver:
+    """The life of a prepared model."""
+
+    def __init__(self, model: Any, settings: Settings) -> None:
+        if model.optimizer is None:
+            raise ArgumentError("the model has no optimizer yet; call model.compile() before prepare()")
+        distributed(model.optimizer)
+        self.model = model
+        self.settings = settings
+        self.values = Values(model)
+        self.replica = Replica(self.values.read_all, settings)
+        self.shard: Optional[Shard] = None
+        self.epoch = 0  #: that `fit` is in
+        self.steps_per_epoch = 0
+        self.callbacks: list[Any] = []  #: whose state travels
+        self._exchange: Optional[Exchange] = None
+        self._inner: Optional[Callable[..., Any]] = None
+        self._make, self._fit = model.make_train_function, model.fit
+        self._train_on_batch = model.train_on_batch
+        model.make_train_function, model.fit, model.train_on_batch = self._made, self.fit, self._trained_on_batch
+        model.train_function = None
+        self.replica.before_copy.append(lambda job: job.blob_set("keras.callbacks", _callbacks.pack(self.callbacks)))
+
+    # ---- in place of the model's methods ----
+
+    def _made(self, force: bool = False) -> Any:
+        model = self.model
+        if model.train_function is None or force:
+            if getattr(model, "steps_per_execution", 1) != 1:
+                raise ArgumentError("steps_per_execution must be 1: members may come and go between any two steps")
+            distributed(model.optimizer)
+            model.train_function = None
+            self._make(force)
+            self._inner = model.train_function
+            self.values.forget()
+            model.train_function = self._call_jax if keras.backend.backend() == "jax" else self._call
+        return model.train_function
+
+    def fit(self, x: Any = None, *arguments: Any, **named: Any) -> Any:
+        """``model.fit`` on sharded data: begins in the epoch the job is in."""
+        if not isinstance(x, Shard):
+            raise ArgumentError(
+                "fit() of a prepared model takes spotnik.keras.shard(data): x, y and batch_size go there"
+            )
+        given = inspect.signature(self._fit).bind(x, *arguments, **named).arguments
+        given.pop("x")
+        for name in ("y", "batch_size", "sample_weight", "class_weight", "validation_split"):
+            if given.pop(name, None) not in (None, 0.0):
+                raise ArgumentError(f"fit({name}=...) cannot be split among members; give it to spotnik.keras.shard()")
+        given.pop("shuffle", None)
+        self._bind(x, given.pop("steps_per_epoch", None))
+        self.replica.begin()
+        epochs = given.pop("epochs", 1)
+        given["initial_epoch"] = max(given.get("initial_epoch", 0), int(self.replica.control[CLOSED]))
+        if given["initial_epoch"] >= epochs:
+            logger.warning("the job has trained its %d epochs already: nothing is left to do", epochs)
+        chain = _callbacks.chain(self, given.pop("callbacks", None), given.get("verbose", "auto"), epochs)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="`shuffle=True` was passed")
+            return self._fit((one for one in itertools.repeat(x.template)), epochs=epochs, callbacks=chain, **given)
+
+    def _trained_on_batch(self, *arguments: Any, **named: Any) -> Any:
+        if self.shard is not None:
+            raise StateError("this model's data are sharded by fit(); train_on_batch() goes with data of its own")
+        return self._train_on_batch(*arguments, **named)
+
+    def _bind(self, shard: Shard, steps_per_epoch: Optional[int]) -> None:
+        if self.replica.job is not None and self.shard is not shard:
+            raise StateError("a job consumes one data set, and another was given before")
+        self.shard, self.steps_per_epoch = shard, steps_per_epoch or 0
+        self.settings.samples, self.settings.batch = shard.source.samples, shard.source.batch
+        self.settings.seed = shard.seed if self.settings.seed is None else self.settings.seed
+        self.model._symbolic_build(data_batch=shard.template)
+
+    # ---- steps ----
+
+    def _call_jax(self, state: Any, iterator: Any) -> Any:
+        self.values.state = [list(part) for part in state]
+        try:
+            return self._call(iterator), tuple(self.values.state)
+        finally:
+            self.values.state = None
+
+    def _call(self, iterator: Any) -> dict[str, Any]:
+        if self.shard is None:
+            return self._own_batch(iterator)
+        control = self.replica.control
+        if self.epoch < control[CLOSED]:
+            return self.values.results()  # the others are further: this epoch is over
+        step = None if control[OVER] and not self.replica.fresh else self.replica.begin()
+        if self.replica.fresh:
+            self._take_over()
+        if control[OVER] or step is None:
+            return self.values.results()
+        if self.epoch < control[CLOSED]:
+            return self.values.results()
+        share = self.shard.take(self.replica.seed, step.data_epoch, step.ranges) if step.ranges else None
+        return self._step(step, share)
+
+    def _own_batch(self, iterator: Any) -> dict[str, Any]:
+        """train_on_batch(): repeat the steps that others took before this member came, then take one of its own."""
+        batch = next(iter(iterator))
+        while True:
+            step = self.replica.begin()
+            if self.replica.fresh:
+                self._take_over()
+            if not step.replay and step.share < step.shares:
+                assert self.replica.job is not None
+                self.replica.job.weight_set(length(batch))
+                return self._step(step, batch)
+            self._step(step, None)
+
+    def _take_over(self) -> None:
+        self.values.write_all(self.replica.values)
+        assert self.replica.job is not None
+        _callbacks.unpack(self.callbacks, self.replica.job.blob_get("keras.callbacks"))
+        self.replica.taken()
+
+    def _step(self, step: Step, batch: Any) -> dict[str, Any]:
+        exchange = self._exchange = self._exchange or Exchange(self.values)
+        exchange.before()
+        logs = None if batch is None else self._compute(exchange, batch)
+        exchange.fill(None if logs is None else [logs[name] for name in sorted(logs)])
+        exchange.start(self.replica)
+        epoch = self.replica.epoch
+        if self.replica.commit():
+            said = exchange.receive()
+            self._account(epoch)
+            logs = dict(zip(sorted(logs), said)) if logs else {}
+        return {**(logs or {}), **self.values.results()}
+
+    def _compute(self, exchange: Exchange, batch: Any) -> dict[str, float]:
+        """The first half of a train step; returns its numbers."""
+        assert self._inner is not None
+        exchange.stir(self.replica)
+        with keeping(self.model.optimizer):
+            if self.values.state is None:
+                logs = self._inner([batch] if keras.backend.backend() == "torch" else iter([batch]))
+            else:
+                logs, state = self._inner(tuple(self.values.state), iter([batch]))
+                self.values.state = [list(part) for part in state]
+        return {name: float(value) for name, value in dict(logs).items() if np.ndim(value) == 0}
+
+    def _account(self, epoch_before: int) -> None:
+        control = self.replica.control
+        control[TAKEN] += 1
+        full = control[TAKEN] >= self.steps_per_epoch if self.steps_per_epoch else self.replica.epoch > epoch_before
+        control[OVER] = int(self.shard is not None and full)
+
+    # ---- ends of epochs ----
+
+    @property
+    def epoch_is_over(self) -> bool:
+        """Has the epoch that `fit` is in had its last step?"""
+        return bool(self.replica.control[OVER]) or self.epoch < self.replica.control[CLOSED]
+
+    def close_epoch(self, logs: dict[str, Any]) -> None:
+        """Agree on the `logs` of an epoch, in place, in a step without samples."""
+        control = self.replica.control
+        if self.epoch < control[CLOSED] or not control[OVER]:
+            return
+        replica, names = self.replica, sorted(logs)
+        replica.begin()
+        if self.epoch < control[CLOSED] or not control[OVER]:
+            return  # the others went on without this member, and are further
+        assert replica.job is not None
+        replica.decline()
+        said = np.full(64, -np.inf)
+        said[: len(names)] = [_plain(logs[name]) for name in names[:64]]
+        arrays.start(said, "max", 0, replica.job)
+        if replica.commit():
+            logs.update(zip(names, (np.nan if one == np.inf else float(one) for one in said)))
+            control[CLOSED] += 1
+            control[TAKEN] = control[OVER] = 0
+
+
+def _plain(value: Any) -> float:
+    number = float(value)
+    return np.inf if np.isnan(number) else number
+
+
+def prepare(model: Any, settings: Settings) -> Driver:
+    """Make `model` take its steps with the others."""
+    global _current
+    if _current is not None and _current.replica.job is not None:
+        raise StateError("a model is prepared already; call spotnik.keras.leave() before preparing another")
+    _current = Driver(model, settings)
+    return _current
+
+
+def current() -> Driver:
+    """The prepared model's."""
+    if _current is None:
+        raise StateError("no model is prepared; call spotnik.keras.prepare(model) after compile() first")
+    return _current
+
+
+def find() -> Optional[Driver]:
+    """The prepared model's, if there is one."""
+    return _current

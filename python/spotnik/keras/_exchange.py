@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What travels in a step: gradients, what the step added to metrics, other state of layers, numbers of a train_step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Optional
+
+import numpy as np
+
+from .. import arrays
+from ..hosting.memory import Bucket
+from ..hosting.replica import Replica
+from ._values import METRICS, REST, Values
+
+if TYPE_CHECKING:
+    from ..hosting.memory import Array
+
+_LOGS = 64
+_NOTHING = np.iinfo(np.int64).min
+
+
+def _is_seed(variable: Any, value: Array) -> bool:
+    return value.dtype == np.uint32 and value.shape == (2,) and "seed" in variable.name
+
+
+class Exchange:
+    """The buckets of a step. Floats travel as float32, or as float64 where they are."""
+
+    def __init__(self, values: Values) -> None:
+        self._values = values
+        rest = values.read(REST)
+        names = values.variables(REST)
+        kinds = [_is_seed(variable, one) for variable, one in zip(names, rest)]
+        self.seeds = [n for n, seed in enumerate(kinds) if seed]
+        floats = [n for n, one in enumerate(rest) if not kinds[n] and not np.issubdtype(one.dtype, np.integer)]
+        self._floats = [n for n in floats if rest[n].dtype != np.bool_]
+        self._wholes = [n for n in range(len(rest)) if n not in self._floats and n not in self.seeds]
+        gradients = values.kept()
+        self._gradients, self._wide = len(gradients), any(one.dtype == np.float64 for one in gradients)
+        self._means = Bucket([*gradients, *(rest[n] for n in self._floats)], np.float64 if self._wide else np.float32)
+        self._most = Bucket([rest[n] for n in self._wholes], np.int64)
+        self._sums = Bucket(values.read(METRICS), np.float64)
+        self._logs = np.zeros(_LOGS, dtype=np.float64)
+        self._rest: list[Array] = []
+        self._metrics: list[Array] = []
+
+    def before(self) -> None:
+        """A step begins: note what it starts from."""
+        self._rest, self._metrics = self._values.read(REST), self._values.read(METRICS)
+
+    def stir(self, replica: Replica) -> None:
+        """Give each seed generator numbers of this step and share."""
+        rest: list[Array] = list(self._rest)
+        for n in self.seeds:
+            seed = [int(one) for one in self._rest[n]]
+            rest[n] = replica.random(n, *seed).integers(0, 1 << 32, 2, dtype=np.uint32)
+        if self.seeds:
+            self._values.write(REST, rest)
+
+    def fill(self, logs: Optional[Sequence[float]]) -> None:
+        """Take this member's part from the model; None: it has computed nothing."""
+        self._logs[:] = 0
+        if logs is None:
+            for bucket in (self._means, self._sums):
+                bucket.flat[:] = 0
+            self._most.flat[:] = _NOTHING
+            return
+        rest = self._values.read(REST)
+        self._means.fill([*self._values.kept(), *(rest[n] for n in self._floats)])
+        self._most.fill([rest[n] for n in self._wholes])
+        pairs = zip(self._values.read(METRICS), self._metrics)
+        self._sums.fill([after.astype(np.float64) - before for after, before in pairs])
+        self._logs[: min(len(logs), _LOGS)] = logs[:_LOGS]
+
+    def start(self, replica: Replica) -> None:
+        """Send all of it."""
+        vectors = ((self._means.flat, "mean"), (self._most.flat, "max"), (self._sums.flat, "sum"), (self._logs, "mean"))
+        for number, (vector, op) in enumerate(vectors):
+            if vector.size:
+                arrays.start(vector, op, number, replica.job)
+
+    def receive(self) -> list[float]:
+        """Take over what all members have computed, and let the optimiser step; returns the averaged numbers."""
+        means, most = self._means.views(), self._most.views()
+        rest: list[Array] = list(self._rest)
+        for n, value in zip(self._floats, means[self._gradients :]):
+            rest[n] = value.astype(rest[n].dtype)
+        for n, whole in zip(self._wholes, most):
+            rest[n] = np.where(whole == _NOTHING, rest[n], whole).astype(rest[n].dtype)
+        self._values.write(REST, rest)
+        pairs = zip(self._metrics, self._sums.views())
+        self._values.write(METRICS, [(before + added).astype(before.dtype) for before, added in pairs])
+        self._values.update([one.astype(one.dtype) for one in means[: self._gradients]])
+        return [float(one) for one in self._logs]

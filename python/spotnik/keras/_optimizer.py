@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An optimiser whose ``apply`` keeps gradients while a train step runs; its own ``apply`` follows on their average.
+
+Keeping is an assignment to variables of the optimiser's own: that works in any backend's graph, compiled or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Optional
+
+import keras
+
+from ..errors import ArgumentError
+
+_classes: dict[type, type] = {}
+
+
+class Keeping:
+    """What an optimiser's class gets in front of its bases."""
+
+    _spotnik_keeps = False
+    _spotnik_kept: Optional[list[Any]] = None
+
+    def build(self, variables: Any) -> None:
+        """Make the optimiser's variables, and those for gradients behind them."""
+        super().build(variables)  # type: ignore[misc]
+        _add_kept(self, variables)
+
+    def apply(self, grads: Any, trainable_variables: Any = None) -> Any:
+        """Keep `grads` while a train step runs, else apply them."""
+        if not self._spotnik_keeps:
+            return super().apply(grads, trainable_variables)  # type: ignore[misc]
+        if trainable_variables is not None and not self.built:  # type: ignore[attr-defined]
+            self.build(list(trainable_variables))
+        own = self._trainable_variables  # type: ignore[attr-defined]
+        places = {id(one): number for number, one in enumerate(own)}
+        for gradient, variable in zip(grads, trainable_variables if trainable_variables is not None else own):
+            assert self._spotnik_kept is not None
+            kept = self._spotnik_kept[places[id(variable)]]
+            kept.assign(keras.ops.zeros_like(kept) if gradient is None else keras.ops.convert_to_tensor(gradient))
+        return None
+
+    def save_own_variables(self, store: Any) -> None:
+        """Save what the optimiser without this would save."""
+        for number, variable in enumerate(own_variables(self)):
+            store[str(number)] = variable.numpy()
+
+    def load_own_variables(self, store: Any) -> None:
+        """Load what the optimiser without this would have saved."""
+        own = own_variables(self)
+        if len(store.keys()) != len(own):
+            raise ArgumentError(f"the saved optimizer has {len(store.keys())} variables, and this one {len(own)}")
+        for number, variable in enumerate(own):
+            variable.assign(store[str(number)])
+
+
+def own_variables(optimizer: Any) -> list[Any]:
+    """The optimiser's variables but for kept gradients, which are the last ones."""
+    kept = optimizer._spotnik_kept or []
+    return list(optimizer.variables)[: len(optimizer.variables) - len(kept)]
+
+
+def distributed(optimizer: Any) -> Any:
+    """Give `optimizer` the class that keeps gradients; it stays the same object."""
+    if not isinstance(optimizer, keras.optimizers.Optimizer):
+        raise ArgumentError(f"DistributedOptimizer takes a Keras optimizer, not {type(optimizer).__name__}")
+    kind = type(optimizer)
+    if not issubclass(kind, Keeping):
+        if kind not in _classes:
+            names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
+            _classes[kind] = type(kind.__name__, (Keeping, kind), names)
+        optimizer.__class__ = _classes[kind]
+        if optimizer.built:
+            _add_kept(optimizer, optimizer._trainable_variables)
+    return optimizer
+
+
+@contextmanager
+def keeping(optimizer: Any) -> Iterator[None]:
+    """Inside, ``apply`` keeps gradients."""
+    optimizer._spotnik_keeps = True
+    try:
+        yield
+    finally:
+        optimizer._spotnik_keeps = False
+
+
+def _add_kept(optimizer: Any, variables: Any) -> None:
+    if optimizer._spotnik_kept is None:
+        made = [optimizer.add_variable_from_reference(one, name="spotnik_gradient") for one in variables]
+        optimizer._spotnik_kept = made

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TensorFlow loops of your own: a gradient tape whose gradients are averages over the job, eager or in a graph.
+
+    replica = spotnik.tensorflow.Replica([*model.variables, *optimizer.variables])
+    for step, (x, y) in spotnik.tensorflow.shard(replica, (x, y), batch_size=128, epochs=3):
+        train(x, y)                      # a tf.function with spotnik.tensorflow.DistributedGradientTape in it, or not
+
+See docs/guide/tensorflow.md.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any, Optional, Union
+
+import numpy as np
+import tensorflow as tf
+
+from ..errors import StateError
+from ..hosting.data import Arrays, map_arrays
+from ..hosting.loop import Loop
+from ..hosting.replica import Settings
+from ..job import Config, Job, Step
+
+__all__ = ["DistributedGradientTape", "Replica", "average", "digest", "job", "leave", "rank", "shard", "size"]
+
+_current: Optional[Replica] = None
+
+
+class Replica:
+    """Variables that all members hold alike: of the model and of the optimiser, built before. One per process.
+
+    Args:
+        variables: TensorFlow's or Keras'; those of seed generators and metrics need not be among them.
+        seed: of the shuffling; default: the founder's, at random.
+        checkpoint: directory that all members share, for surviving the loss of all.
+        config: settings of the job; default: from the environment (``spotnik run`` sets it).
+    """
+
+    def __init__(
+        self,
+        variables: Sequence[Any],
+        *,
+        seed: Optional[int] = None,
+        checkpoint: Union[str, os.PathLike[str], None] = None,
+        config: Optional[Config] = None,
+    ) -> None:
+        global _current
+        self.variables = list(variables)
+        self.loop = Loop(self._read, self._write, Settings(seed=seed, checkpoint=checkpoint, config=config))
+        _current = self
+
+    def _read(self) -> list[Any]:
+        return [np.array(one.numpy()) for one in self.variables]
+
+    def _write(self, values: Sequence[Any]) -> None:
+        for variable, value in zip(self.variables, values):
+            variable.assign(np.array(value))
+
+
+def _replica() -> Replica:
+    if _current is None:
+        raise StateError("no replica yet; make one with spotnik.tensorflow.Replica(variables)")
+    return _current
+
+
+def shard(
+    replica: Replica, data: Any, batch_size: int, epochs: int = 1, *, shuffle: bool = True
+) -> Iterator[tuple[Step, Any]]:
+    """Yield each step of the job, and this member's share of its samples as tensors in the structure of `data`.
+
+    Finish every step by one average: ``tape.gradient()``, or :func:`average`. A late member begins where the job is,
+    its variables set. A member without samples in a step gets one, whose results count nothing.
+
+    Args:
+        replica: what the loop changes.
+        data: arrays in tuples or dicts, whose first dimension counts samples.
+        batch_size: samples in a step over all members.
+        epochs: epochs of data in the life of the job.
+        shuffle: another order in each epoch, by the job's seed.
+    """
+    for step, batch in replica.loop.steps(Arrays(data, batch_size, shuffle), epochs):
+        yield step, map_arrays(tf.constant, batch)
+
+
+def average(tensors: Sequence[Any]) -> list[Any]:
+    """Return the means of `tensors` over the samples of the running step, which this finishes; None stays None.
+
+    In a graph it is a ``tf.py_function``, which XLA (``jit_compile=True``) cannot compile. Outside of a step it is one
+    of its own without samples.
+    """
+    given = [tf.convert_to_tensor(one) for one in tensors if one is not None]
+    if tf.executing_eagerly():
+        means = [tf.constant(one) for one in _on_host(*given)]
+    else:
+        means = tf.py_function(_on_host, given, [one.dtype for one in given])
+        for mean, one in zip(means, given):
+            mean.set_shape(one.shape)
+    left = iter(means)
+    return [None if one is None else next(left) for one in tensors]
+
+
+def _on_host(*tensors: Any) -> list[Any]:
+    return _replica().loop.average([one.numpy() for one in tensors])
+
+
+class DistributedGradientTape:
+    """A ``tf.GradientTape`` whose :meth:`gradient` returns averages over all members. Call it once a step.
+
+    Args:
+        tape: to be wrapped; default: a new one.
+    """
+
+    def __init__(self, tape: Any = None) -> None:
+        self._tape = tape if tape is not None else tf.GradientTape()
+
+    def __enter__(self) -> DistributedGradientTape:
+        self._tape.__enter__()
+        return self
+
+    def __exit__(self, *arguments: Any) -> None:
+        self._tape.__exit__(*arguments)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tape, name)
+
+    def gradient(self, target: Any, sources: Any, *arguments: Any, **named: Any) -> Any:
+        """Return gradients as ``tf.GradientTape.gradient`` does, averaged; finishes the running step."""
+        gradients = self._tape.gradient(target, sources, *arguments, **named)
+        means = average(tf.nest.flatten(gradients, expand_composites=False))
+        return tf.nest.pack_sequence_as(gradients, means)
+
+
+# ---- looking ----
+
+
+def job() -> Job:
+    """Return the job; joins it if that was not done."""
+    return _replica().loop.replica.open()
+
+
+def digest() -> int:
+    """Return a hash of the whole replica: equal on all members after each step."""
+    return _replica().loop.replica.digest
+
+
+def rank() -> int:
+    """Return this member's place in the view of the running step; 0 before the first."""
+    return _replica().loop.replica.rank
+
+
+def size() -> int:
+    """Return how many members that view has; 1 before the first step."""
+    return _replica().loop.replica.size
+
+
+def leave() -> None:
+    """Leave the job after the last committed step. At exit this is done for you."""
+    _replica().loop.replica.leave()

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What spotnik_tell_event() and spotnik_tell_action() say. Decides nothing. */
+#include "sim/tell.h"
+
+#include <inttypes.h>
+
+#include "sim/check.h"
+
+static unsigned number_of(const struct spotnik_teller *teller, struct spotnik_id id)
+{
+    return teller->number(teller->context, id);
+}
+
+static void ballot_text(const struct spotnik_teller *teller, struct spotnik_ballot ballot)
+{
+    fprintf(teller->out, "ballot %" PRIu64 ".%u", ballot.round,
+            number_of(teller, ballot.initiator));
+}
+
+static void proposal_text(const struct spotnik_teller *teller, const struct spotnik_proposal *proposal)
+{
+    FILE *out = teller->out;
+
+    fprintf(out, "view %" PRIu64 " settled %" PRIu64 " [", proposal->epoch, proposal->settled_step);
+    for (uint32_t i = 0; i < proposal->entry_count; i++) {
+        const struct spotnik_entry *entry = &proposal->entry[i];
+        fprintf(out, "%s%u", i ? " " : "", number_of(teller, entry->member.id));
+        fprintf(out, "%s%s%s%s", entry->flags & SPOTNIK_ENTRY_MEMBER ? "" : "-",
+                entry->flags & SPOTNIK_ENTRY_VOTER ? "" : "'",
+                entry->flags & SPOTNIK_ENTRY_LAGGARD ? "<" : "",
+                entry->flags & SPOTNIK_ENTRY_JOINER ? "+" : "");
+    }
+    fputs("] by ", out);
+    ballot_text(teller, proposal->ballot);
+}
+
+static void token_text(const struct spotnik_teller *teller, const struct spotnik_token *token)
+{
+    static const char letter[] = ".stG";
+    FILE *out = teller->out;
+
+    ballot_text(teller, token->ballot);
+    fputs(" reports", out);
+    for (uint32_t i = 0; i < token->report_count; i++) {
+        const struct spotnik_report *report = &token->report[i];
+        fprintf(out, " %c", letter[report->evidence < 4 ? report->evidence : 0]);
+        if (report->promised)
+            fprintf(out, "%" PRIu64 "%s", report->committed, report->begun ? "+" : "");
+        if (report->leaving)
+            fputc('L', out);
+    }
+    for (uint32_t i = 0; i < token->joiner_count; i++)
+        fprintf(out, " joiner %u@%" PRIu64, number_of(teller, token->joiner[i].member.id),
+                token->joiner[i].committed);
+    if (token->parked)
+        fputs(" parked", out);
+    if (token->accepted_ballot.round) {
+        fputs(" accepted ", out);
+        proposal_text(teller, &token->accepted);
+    }
+}
+
+static void message_text(const struct spotnik_teller *teller, const struct spotnik_message *message)
+{
+    fprintf(teller->out, "%s epoch %" PRIu64 " ", spotnik_sim_message_name(message->kind),
+            message->epoch);
+    if (message->kind == SPOTNIK_MESSAGE_RECONCILE)
+        token_text(teller, message->token);
+    else if (message->kind == SPOTNIK_MESSAGE_ACCEPT || message->kind == SPOTNIK_MESSAGE_RESTART)
+        proposal_text(teller, message->proposal);
+    else if (message->kind == SPOTNIK_MESSAGE_ENTER)
+        fprintf(teller->out, "at %" PRIu64, message->enter.committed);
+}
+
+static bool is_dull(const struct spotnik_teller *teller, const struct spotnik_event *event)
+{
+    return !teller->data
+           && (event->kind == SPOTNIK_EVENT_TICK || event->kind == SPOTNIK_EVENT_CHUNK_DONE
+               || (event->kind == SPOTNIK_EVENT_MESSAGE
+                   && event->message->kind == SPOTNIK_MESSAGE_HEARTBEAT));
+}
+
+void spotnik_tell_event(const struct spotnik_teller *teller, uint64_t now_ns, unsigned process, const struct spotnik_event *event)
+{
+    FILE *out = teller->out;
+
+    if (is_dull(teller, event))
+        return;
+    fprintf(out, "[%11.3f ms] %u > %s", (double)now_ns / 1e6, process,
+            spotnik_event_name(event->kind));
+    if (!spotnik_id_is_none(event->peer.id))
+        fprintf(out, " of %u", number_of(teller, event->peer.id));
+    if (event->proof == SPOTNIK_PROOF_GONE)
+        fputs(" (gone)", out);
+    if (event->kind == SPOTNIK_EVENT_MESSAGE) {
+        fputs(": ", out);
+        message_text(teller, event->message);
+    } else if (event->kind == SPOTNIK_EVENT_BUCKET_START) {
+        fprintf(out, " %u of %" PRIu64, event->bucket, event->count);
+    } else if (event->kind == SPOTNIK_EVENT_CHUNK_DONE) {
+        fprintf(out, " step %" PRIu64 " bucket %u number %" PRIu64 "%s", event->header.step,
+                event->header.bucket, event->header.sequence, event->header.handover ? " handover" : "");
+    }
+    fputc('\n', out);
+}
+
+void spotnik_tell_action(const struct spotnik_teller *teller, unsigned process, const struct spotnik_core *core,
+                         const struct spotnik_action *action)
+{
+    FILE *out = teller->out;
+
+    if ((!teller->data
+            && (action->kind == SPOTNIK_ACTION_SCALE || action->kind == SPOTNIK_ACTION_COPY_OWN
+                || (action->kind == SPOTNIK_ACTION_SEND
+                    && action->message->kind == SPOTNIK_MESSAGE_HEARTBEAT))))
+        return;
+    fprintf(out, "                 %u - %s", process, spotnik_action_name(action->kind));
+    if (!spotnik_id_is_none(action->peer.id))
+        fprintf(out, " %u", number_of(teller, action->peer.id));
+    if (action->kind == SPOTNIK_ACTION_SEND) {
+        fputs(": ", out);
+        message_text(teller, action->message);
+    } else if (action->kind == SPOTNIK_ACTION_VIEW
+               && action->step == spotnik_core_view(core)->epoch) {
+        const struct spotnik_view *view = spotnik_core_view(core);
+        fprintf(out, " %" PRIu64 " settled %" PRIu64 " [", view->epoch, view->settled_step);
+        for (uint32_t i = 0; i < view->size; i++)
+            fprintf(out, "%s%u", i ? " " : "", number_of(teller, view->entry[i].member.id));
+        fputc(']', out);
+    } else if (action->kind == SPOTNIK_ACTION_VIEW) {
+        fprintf(out, " %" PRIu64 " alone", action->step);
+    } else if (action->step) {
+        fprintf(out, " step %" PRIu64, action->step);
+    }
+    fputc('\n', out);
+}

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A member that trains a network on digits in a TensorFlow loop of its own; as keras_member.py."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from data import digits
+from member import tell
+
+import spotnik.tensorflow
+
+
+def main(settings: dict[str, Any]) -> None:
+    images, labels = digits(settings["samples"])
+    keras.utils.set_random_seed(7)
+    layers = keras.layers
+    model = keras.Sequential(
+        [layers.Input((28, 28)), layers.Flatten(), layers.Dense(64, activation="relu"), layers.Dense(10)]
+    )
+    optimizer = keras.optimizers.Adam(3e-3)
+    optimizer.build(model.trainable_variables)
+    score = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    plain = settings.get("plain", False)
+
+    def train(x: Any, y: Any) -> Any:
+        with tf.GradientTape() if plain else spotnik.tensorflow.DistributedGradientTape() as tape:
+            value = score(y, model(x, training=True))
+        gradients = tape.gradient(value, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+        return value
+
+    if settings.get("graph"):
+        train = tf.function(train, reduce_retracing=True)
+    if plain:
+        for first in range(0, settings["samples"] * settings["epochs"], settings["batch"]):
+            at = first % settings["samples"]
+            train(images[at : at + settings["batch"]], labels[at : at + settings["batch"]])
+    else:
+        replica = spotnik.tensorflow.Replica([*model.variables, *optimizer.variables])
+        data = (images, labels)
+        for step, (x, y) in spotnik.tensorflow.shard(
+            replica, data, settings["batch"], settings["epochs"], shuffle=False
+        ):
+            value = train(x, y)
+            line = {"step": step.number, "loss": float(value), "rank": step.rank, "samples": step.sample_count}
+            if step.number % 10 == 0:
+                line["digest"] = spotnik.tensorflow.digest()
+            tell(**line)
+        tell(end=step.number, digest=spotnik.tensorflow.digest())
+    tell(final=float(score(labels[:500], model(images[:500]))))
+    if os.environ.get("WEIGHTS") and (plain or spotnik.tensorflow.rank() == 0):
+        np.savez(os.environ["WEIGHTS"], *[np.array(one.numpy()) for one in model.trainable_variables])
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

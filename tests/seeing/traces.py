@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Claims: with SPOTNIK_TRACE every member leaves a trace, also one that was killed; merged they are JSON with a row for each, and an
+arrow goes from a death to the recoveries that followed; a clock that is off is found within the error that is stated; `spotnik trace
+why` names the loss, and the member that was held up.
+
+    traces.py SPOTNIK CHARLM
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from lib import Job, wait_for
+
+SPOTNIK, CHARLM = map(os.path.abspath, sys.argv[1:3])
+OFF_US = 5_000_000.0
+
+
+def ask(*command: str) -> str:
+    done = subprocess.run([SPOTNIK, "trace", *command], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, f"{command} ended with {done.returncode}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def events(path: Path) -> list[dict[str, Any]]:
+    lines = [line.rstrip(",\n") for line in path.read_text().splitlines()[1:]]
+    return [json.loads(line) for line in lines if line.endswith("}")]
+
+
+def spans(path: Path, name: str) -> list[dict[str, Any]]:
+    return [event for event in events(path) if event["name"] == name and event["ph"] == "X"]
+
+
+def run(folder: Path) -> str:
+    """Three workers; one is held up for a moment, another one is killed. Returns the name of the first."""
+    with Job(SPOTNIK, ["-n", "1:3"], [CHARLM, "--steps", "0", "--quiet"], {"SPOTNIK_TRACE": str(folder), "SPOTNIK_HTTP": ""}) as job:
+        wait_for("three traces with steps", lambda: len([path for path in folder.glob("*.json") if len(spans(path, "commit")) > 60]) == 3)
+        held, killed = job.workers()[:2]
+        os.kill(held, signal.SIGSTOP)
+        time.sleep(0.15)  # shorter than a silence; this is what is measured, not a wait for something
+        os.kill(held, signal.SIGCONT)
+        others = [path for path in folder.glob("*.json") if f"-{killed}." not in path.name]
+        before = len(spans(others[0], "commit"))
+        wait_for("steps after it", lambda: len(spans(others[0], "commit")) > before + 60)
+        os.kill(killed, signal.SIGKILL)
+        wait_for("the recovery", lambda: all(any(span["args"]["lost"] for span in spans(path, "first commit")) for path in others))
+        before = len(spans(others[0], "commit"))
+        wait_for("steps after the loss", lambda: len(spans(others[0], "commit")) > before + 60)
+    path = next(folder.glob(f"*-{held}.trace.json"))
+    return [event["args"]["member"][:8] for event in events(path) if event["name"] == "process_name"][-1]
+
+
+def merge(folder: Path) -> None:
+    out = folder / "all"
+    said = ask("merge", str(folder), "-o", str(out))
+    assert said.count("± 0.000 ms") == 3, said
+    told = json.loads(out.read_text())["traceEvents"]
+    assert len({event["pid"] for event in told}) == 3
+    kinds = Counter(event["ph"] for event in told)
+    assert kinds["s"] == kinds["f"] == 2, kinds  # one death, two who saw it
+    assert kinds["b"] == kinds["e"] > 0 and all(event["ts"] >= 0 for event in told if "ts" in event)
+
+
+def shifted(folder: Path) -> None:
+    """One member says that it is of another host, whose clock is ahead."""
+    path = max(folder.glob("*.trace.json"), key=lambda path: len(spans(path, "commit")))
+    changed = events(path)
+    for event in changed:
+        if "ts" in event:
+            event["ts"] += OFF_US
+        if event["name"] == "spotnik":
+            event["args"]["host"] = "0" * 16
+    path.write_text("[\n" + "".join(json.dumps(event) + ",\n" for event in changed))
+    said = ask("merge", str(folder), "-o", str(folder / "all"))
+    found = [(abs(float(at)), float(error)) for at, error in re.findall(r"clock ([+-][\d.]+) ms ± ([\d.]+) ms", said)]
+    off = [(at, error) for at, error in found if error > 0]
+    assert off and all(abs(at - OFF_US / 1e3) <= error < 1000 for at, error in off), said
+
+
+def why(folder: Path, held: str) -> None:
+    path = next(path for path in folder.glob("*.trace.json") if held in path.read_text().split('"ph":"X"', 1)[0])
+    slow = max((span for span in spans(path, "compute") + spans(path, "commit")), key=lambda span: span["dur"] if span["dur"] < 1e6 else 0)
+    said = ask("why", str(slow["args"]["step"]), str(folder))
+    assert "because" in said and (held in said or slow["name"] == "commit"), said
+    losses = [span for path in folder.glob("*.json") for span in spans(path, "first commit") if span["args"]["lost"]]
+    after = losses[0]["ts"] + losses[0]["dur"]
+    other = next(path for path in folder.glob("*.json") if losses[0] in spans(path, "first commit"))
+    step = min((span for span in spans(other, "commit")), key=lambda span: abs(span["ts"] + span["dur"] - after))["args"]["step"]
+    told = ask("why", str(step), str(folder))
+    assert "1 lost" in told or "no slower" in told, told
+
+
+PROFILED = """
+import time, numpy, spotnik, torch
+from torch.profiler import ProfilerActivity, profile, record_function
+w = numpy.zeros(10, numpy.float32)
+with spotnik.Job() as job, profile(activities=[ProfilerActivity.CPU]) as profiler:
+    job.state_add("w", w.ctypes.data, 10, spotnik.Dtype.F32, w)
+    for step in job:
+        with record_function(f"work {step.number}"):
+            time.sleep(0.02)
+        job.step_commit()
+        if step.number == 10:
+            break
+profiler.export_chrome_trace("torch.json")
+"""
+
+
+def torch_lines_up(folder: Path) -> None:
+    """What PyTorch's profiler calls the work of a step lies within our span of it; or the test's environment has no PyTorch."""
+    python = Path(os.environ.get("SPOTNIK_VENV", "")) / "bin/python"
+    if not python.exists() or subprocess.run([python, "-c", "import torch"], capture_output=True, timeout=120).returncode:
+        print("without PyTorch: its traces were not looked at")
+        return
+    build = Path(SPOTNIK).parent.parent
+    settings = {**os.environ, "SPOTNIK_TRACE": str(folder), "SPOTNIK_LIBRARY": str(build / "src/libspotnik.so"),
+                "PYTHONPATH": os.environ["SPOTNIK_ROOT"] + "/python"}
+    subprocess.run([python, "-c", PROFILED], env=settings, cwd=folder.parent, check=True, timeout=120, capture_output=True)
+    ask("merge", str(folder), "-o", str(folder / "all"), "--torch", str(folder.parent / "torch.json"))
+    told = json.loads((folder / "all").read_text())["traceEvents"]
+    work = {int(event["name"].split()[1]): event for event in told if event["name"].startswith("work ") and event["ph"] == "X"}
+    ours = {event["args"]["step"]: event for event in told if event["name"] == "compute"}
+    assert len(work) == 10
+    for step, event in work.items():
+        begin, end = ours[step]["ts"], ours[step]["ts"] + ours[step]["dur"]
+        assert begin - 5000 < event["ts"] and event["ts"] + event["dur"] < end + 5000, (step, event, ours[step])
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as top:
+        where = Path(top) / "traces"
+        where.mkdir()
+        name = run(where)
+        merge(where)
+        why(where, name)
+        shifted(where)
+        torch_lines_up(Path(top) / "alone")
