@@ -135,6 +135,40 @@ def damaged_save(case):
     lib.check(case.results() == case.results(calm), "the result differs")
 
 
+def appended(case):
+    """A long trajectory, and a short file that is written anew, go on as they were when the restart file was written."""
+    case.more = {"FRAMES": "1"}
+    job = ["--notice", "off", "--restart", "restart.*"]
+    job += ["--resume", f"{case.sim} {{x0}} 300 4000 20 {{restart}}", "--", case.sim, "{x0}", 300, 4000, 20]
+    calm = case.dir / "calm.bag"
+    lib.check(case.command(case.jobs([0.3]), "--folder", calm, *job).returncode == 0, "the undisturbed run")
+    worker = case.start(case.dir / "jobs.csv", *job)
+    lib.wait_for("a save of a long trajectory", lambda: any(int(n.split(".")[2]) > 400 for n in case.names("saves")))
+    worker.kill()
+    worker.wait()
+    done = case.command("join", case.bag, "--notice", "off")
+    lib.check(done.returncode == 0 and "goes on from restart." in done.stderr, done.stderr)
+    lib.check(case.results() == case.results(calm), "trajectory or sum differ")
+    lib.check(len(case.results()["1"][1]) > 300 * 2000, "there is no long trajectory")
+
+
+def loose(case):
+    """An output that is written all the time keeps restart files from being saved, if it is not said to be loose."""
+    script = (
+        "while echo >>noise; do :; done & test -n '{restart}' || { for i in 1 2 3; do echo $i >restart.$i; sleep 0.3; done; "
+        "sleep 1000; }; kill $!; echo fine >result"
+    )
+    first = script.replace("{restart}", "")
+    resume = "sh -c '" + script.replace("'", "").replace("{restart}", "go") + "'"
+    words = ["--notice", "off", "--restart", "restart.*", "--resume", resume, "--loose", "nois*", "--", "sh", "-c", first]
+    worker = case.start(case.jobs([1]), *words)
+    lib.wait_for("a save", lambda: case.names("saves"))
+    worker.kill()
+    worker.wait()
+    done = case.command("join", case.bag, "--notice", "off")
+    lib.check(done.returncode == 0 and case.results() == {"1": [b"fine\n"]}, done.stderr)
+
+
 def asked(case):
     """At SIGTERM the program is asked for a restart file, which is saved; the next worker goes on from it at once."""
     job = [
@@ -282,6 +316,8 @@ lib.run(
         no_such_program,
         interrupted,
         damaged_save,
+        appended,
+        loose,
         asked,
         noticed,
         inputs_and_words,
