@@ -148,7 +148,7 @@ void bag_outputs_drop(struct bag_outputs *outputs)
 static int long_keep(const struct bag_output *output, const char *work)
 {
     char path[PATH_MAX];
-    uint64_t hash;
+    uint64_t hash = 0;
     bag_join(path, work, output->name);
     int fd = spotnik_file_open(path);
     if (fd < 0)

@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A bag of simulations on machines that come and go as in a trace, against the same simulations undisturbed.
-Draft: it has never been run, and no test calls it.
 
-    bag.py --spotnik SPOTNIK --sim BAG_SIM [--trace TRACE.csv] [--short]
+    bag.py --spotnik SPOTNIK --sim BAG_SIM [--trace TRACE.csv] [--short | --pace | --overhead]
     bag.py --spotnik SPOTNIK --lmp LMP --trace TRACE.csv [--picture machines.svg]
 
 A trace has rows `milliseconds,add|remove,node`; without one, lives are drawn from the published bathtub. It runs
 --speed times as fast, over and over until the bag is done; a machine that is removed is killed, with no notice. Once
 everybody is killed at once, and once the folder is out of reach. Fails unless each job is done exactly once, with the
-bits of its undisturbed run."""
+bits of its undisturbed run, and of the trajectory that it appends to.
+
+--pace runs the same bag on the same machines with saves at the times of the dynamic programme, at fixed intervals, and
+at Young and Daly's for the rate at which young machines are lost, and says what each of them wastes. --overhead says
+what the bag costs when nothing is lost."""
 
 import argparse
 import concurrent.futures
@@ -25,7 +28,7 @@ import sys
 import tempfile
 import time
 
-PATIENCE_S = 1200
+PATIENCE_S = 580
 MD = pathlib.Path(__file__).resolve().parents[1] / "examples/md"
 
 
@@ -41,7 +44,9 @@ def options():
     parser.add_argument("--job-s", type=float, default=20, help="of the simulation, about, with --sim")
     parser.add_argument("--steps", type=int, default=20000, help="of a run of LAMMPS")
     parser.add_argument("--away-s", type=float, default=60, help="how long the folder is out of reach")
-    parser.add_argument("--lifetime", default="bathtub:0.41,0.9,0.76,24")
+    parser.add_argument("--pace", action="store_true", help="compare times of saves")
+    parser.add_argument("--only", type=int, nargs="*", help="with --pace: which of the plans, by number")
+    parser.add_argument("--overhead", action="store_true", help="compare with no bag at all")
     parser.add_argument("--short", action="store_true", help="seconds instead of minutes; nothing is said of overhead")
     parser.add_argument("--picture", help="the machines' time line, as SVG (matplotlib)")
     given = parser.parse_args()
@@ -49,7 +54,9 @@ def options():
         parser.error("say --sim or --lmp")
     if given.short:
         given.jobs, given.job_s, given.steps, given.away_s = 24, 1.5, 2000, 1.5
-        given.speed *= 10
+        given.speed *= 2
+    if given.pace and not given.sim:
+        parser.error("--pace needs --sim, which writes a restart file when it is asked")
     return given
 
 
@@ -63,7 +70,8 @@ class Program:
         self.given = given
         if given.sim:
             steps = max(int(given.job_s / 0.02), 1)
-            self.words = [os.path.abspath(given.sim), "{x0}", str(steps), "20000", str(max(steps // 15, 1))]
+            self.words = [os.path.abspath(given.sim), "{x0}", str(steps), "20000", "0" if given.pace else str(max(steps // 15, 1))]
+            os.environ["FRAMES"] = str(max(steps // 50, 1))
             self.resume, self.result, self.inputs = [*self.words, "{restart}"], "result", []
             self.rows = [{"job": f"j{i}", "x0": f"{0.1 + i / 1000:.4f}"} for i in range(given.jobs)]
         else:
@@ -81,6 +89,10 @@ class Program:
                 }
                 for i in range(given.jobs)
             ]
+
+    def results(self, folder):
+        names = [self.result, "trajectory" if self.given.sim else "trajectory.txt"]
+        return {path.name: b"".join((path / name).read_bytes() for name in names) for path in folder.iterdir()}
 
     def alone(self, row, folder):
         """Undisturbed: nothing of Spotnik takes part. Its seconds."""
@@ -106,9 +118,6 @@ class Program:
         for file in self.inputs:
             terms += ["--input", str(file)]
         return [*terms, *more, "--", *self.words]
-
-    def results(self, folder):
-        return {path.name: (path / self.result).read_bytes() for path in folder.iterdir()}
 
 
 def calm(program, folder, at_once):
@@ -144,6 +153,19 @@ def trace_draw(machines, speed, seed=1):
     return sorted(rows)
 
 
+def lives_write(path, rows):
+    """What spotnik is told of the machines: how long those of the trace live. Those alive at its end count as stopped."""
+    since, lives = {}, []
+    for at, what, node in rows:
+        if what == "add":
+            since.setdefault(node, at)
+        elif node in since:
+            lives.append((at - since.pop(node), "preempted"))
+    lives += [(rows[-1][0] - at, "stopped") for at in since.values() if at < rows[-1][0]]
+    path.write_text("lifetime_s,end_kind\n" + "".join(f"{life:.6f},{kind}\n" for life, kind in lives))
+    return sorted(life for life, kind in lives if kind == "preempted")
+
+
 def trace_cut(rows, machines):
     nodes = list(dict.fromkeys(node for _, _, node in rows))[:machines]
     return [row for row in rows if row[2] in nodes]
@@ -155,7 +177,7 @@ def trace_cut(rows, machines):
 class Machines:
     """Workers that live as the trace says."""
 
-    def __init__(self, given, program, folder):
+    def __init__(self, given, program, folder, lifetime):
         self.given, self.folder, self.bag = given, folder, folder / "jobs.bag"
         self.live, self.lives, self.kills, self.begun = {}, [], 0, time.monotonic()
         self.words = [
@@ -163,7 +185,7 @@ class Machines:
             "bag",
             str(folder / "jobs.csv"),
             "-q",
-            *program.bag(["--lifetime", given.lifetime]),
+            *program.bag(["--lifetime", str(lifetime), "--age", "0.01s", *(["--ask", "USR1"] if given.pace else [])]),
         ]
         self.born = 0
 
@@ -212,14 +234,14 @@ def done_count(bag):
         return 0
 
 
-def storm(given, machines, rows):
+def storm(given, machines, rows, wishes=()):
     """Play the trace until the bag is done. What was done to the folder and to everybody."""
     span, told, offset, at = rows[-1][0] + 0.1, [], 0.0, 0
     away_until = None
     gone = machines.bag.with_suffix(".gone")
-    wishes = [(0.3, "everybody"), (0.6, "folder")]
+    wishes = list(wishes)
     while done_count(gone if away_until else machines.bag) < given.jobs:
-        if machines.now() > PATIENCE_S:
+        if machines.now() > (60 if given.short else PATIENCE_S):
             sys.exit(f"FAILED: not done after {PATIENCE_S} s: {(machines.folder / 'workers.log').read_text()[-2000:]}")
         while machines.now() >= offset + rows[at][0]:
             _, what, node = rows[at]
@@ -242,7 +264,7 @@ def storm(given, machines, rows):
             else:
                 os.rename(machines.bag, gone)
                 away_until = machines.now() + given.away_s
-        machines.bury()
+        check(2 not in machines.bury(), "a worker was refused: " + (machines.folder / "workers.log").read_text()[-500:])
         time.sleep(0.02)  # between two looks at the trace
     if away_until:
         os.rename(gone, machines.bag)
@@ -314,13 +336,54 @@ def judge(given, program, machines, expected, spans):
     check(program.results(machines.bag / "results") == expected, "a result differs from that of the undisturbed run")
     check(len(set(expected.values())) == len(expected), "the simulation does not depend on its input")
     check(machines.kills > 0, "nobody was killed")
-    told = report(given, machines.bag)
-    print(f"{given.jobs} jobs, {sum(spans):.0f} s of undisturbed work")
-    print(f"{machines.kills} machines killed, {told['attempts']} attempts")
-    print("each job done once, each result with the bits of the undisturbed run")
-    share = 100 * told["recomputed_s"] / told["useful_s"]
-    print(f"recomputed: {told['recomputed_s']:.1f} s, {share:.1f} % of the useful work")
-    print(f"makespan: {told['makespan_s']:.1f} s")
+    return report(given, machines.bag)
+
+
+def survive(given, program, folder, rows, lives):
+    """Whatever is killed."""
+    at_once = (os.cpu_count() or 1) if given.lmp else given.jobs
+    expected, spans = calm(program, folder / "calm", at_once)
+    machines = Machines(given, program, folder, lives)
+    try:
+        told = storm(given, machines, rows, [(0.3, "everybody"), (0.6, "folder")])
+    finally:
+        machines.clear()
+    check(told == ["everybody", "folder"], f"not all was done to the bag: {told}")
+    facts = judge(given, program, machines, expected, spans)
+    share = 100 * facts["recomputed_s"] / facts["useful_s"]
+    print(f"{given.jobs} jobs, {sum(spans):.0f} s of undisturbed work, {machines.kills} machines killed, everybody once,")
+    print(f"the folder away for {given.away_s:g} s: {facts['attempts']} attempts, each job done once, each result and")
+    print("trajectory with the bits of the undisturbed run")
+    print(f"recomputed {share:.1f} % of the useful work, makespan {facts['makespan_s']:.0f} s", flush=True)
+    if given.picture:
+        picture(given.picture, machines.lives)
+
+
+def paces(given, program, folder, rows, lives, ages):
+    """What times of saves are worth, on the same machines. A save stops the simulation for write_s."""
+    expected, spans = calm(program, folder / "calm", given.jobs)
+    write_s, early = 4 * 0.02, ages[max(len(ages) // 10, 1)]
+    young_s = math.sqrt(2 * write_s * early / 0.1)  # a tenth of the machines is lost until `early`
+    fixed = [young_s, *(young_s * 2**power for power in (-2, -1, 1, 2))]
+    plans = [("programme", lives)]
+    plans += [(f"every {every:.2f} s", f"mttf:{every * every / 2 / write_s:.3f}s") for every in fixed]
+    plans[1] = ("Young-Daly, " + plans[1][0], plans[1][1])
+    print(f"{given.jobs} jobs of {sum(spans) / len(spans):.1f} s; a save stops them for {write_s:.2f} s", flush=True)
+    for number, (name, lifetime) in enumerate(plans):
+        if given.only is not None and number not in given.only:
+            continue
+        own = folder / str(number)
+        own.mkdir()
+        jobs_write(own / "jobs.csv", program.rows)
+        machines = Machines(given, program, own, lifetime)
+        try:
+            storm(given, machines, rows)
+        finally:
+            machines.clear()
+        facts = judge(given, program, machines, expected, spans)
+        wasted = 100 * (facts["spent_s"] / sum(spans) - 1)
+        foretold = 100 * (facts["expected_s"] / sum(spans) - 1)
+        print(f"{name}: wasted {wasted:.1f} % (foretold {foretold:.1f}), {machines.kills} killed, {facts['makespan_s']:.0f} s", flush=True)
 
 
 def main():
@@ -330,21 +393,16 @@ def main():
     with tempfile.TemporaryDirectory(prefix="spotnik-bag-") as name:
         folder = pathlib.Path(name)
         jobs_write(folder / "jobs.csv", program.rows)
-        at_once = (os.cpu_count() or 1) if given.lmp else given.jobs
-        expected, spans = calm(program, folder / "calm", at_once)
         rows = trace_read(given.trace, given.speed) if given.trace else trace_draw(given.machines, given.speed)
-        machines = Machines(given, program, folder)
-        try:
-            told = storm(given, machines, trace_cut(rows, given.machines))
-        finally:
-            machines.clear()
-        check(told == ["everybody", "folder"], f"not all was done to the bag: {told}")
-        judge(given, program, machines, expected, spans)
-        if given.picture:
-            picture(given.picture, machines.lives)
-        if not given.short:
+        ages = lives_write(folder / "lives.csv", rows)
+        rows = trace_cut(rows, given.machines)
+        if given.overhead:
             wall, cpu = overhead(given, program, folder, 2)
             print(f"undisturbed, two at a time: {100 * wall:.2f} % more wall time, {100 * cpu:.2f} % of a core more")
+        elif given.pace:
+            paces(given, program, folder, rows, folder / "lives.csv", ages)
+        else:
+            survive(given, program, folder, rows, folder / "lives.csv")
 
 
 main()

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "bag/words.h"
@@ -196,6 +197,15 @@ static void old_remove(struct bag_work *work, const struct bag_place *place, con
     }
 }
 
+/* What a save costs the program. One that was asked stops to write; one that was not writes anyway, and then only the copy counts. */
+static double save_cost_s(const struct bag_place *place, uint64_t now_ns)
+{
+    uint64_t copy_ns = spotnik_time_since(now_ns, place->save_begun_ns), wrote_ns = place->saved.changed_ns;
+    if (place->asked_ms == 0 || wrote_ns <= place->asked_wall_ns)
+        return (double)copy_ns / 1e9;
+    return (double)(wrote_ns - place->asked_wall_ns) / 1e9;
+}
+
 static void save_done(struct bag_work *work, struct bag_place *place, bool fine, uint64_t now_ns)
 {
     struct bag_save newest, before;
@@ -206,7 +216,7 @@ static void save_done(struct bag_work *work, struct bag_place *place, bool fine,
     place->saved = place->saving;
     place->saves++;
     place->figures.saved_ms = place->saved.work_ms;
-    work->write_s = (double)spotnik_time_since(now_ns, place->save_begun_ns) / 1e9;
+    work->write_s = save_cost_s(place, now_ns);
     if (bag_save_find(&work->bag, place->job, NULL, &newest)
         && bag_save_find(&work->bag, place->job, &newest, &before)) /* the one before stays, for a resume that fails */
         old_remove(work, place, &before);
@@ -235,7 +245,10 @@ static bool has_news(const struct bag_place *place)
 
 static void ask(struct bag_work *work, struct bag_place *place, uint64_t done_ms)
 {
+    struct timespec wall;
+    clock_gettime(CLOCK_REALTIME, &wall);
     kill(-place->pid, work->bag.terms.ask);
+    place->asked_wall_ns = (uint64_t)wall.tv_sec * SPOTNIK_S + (uint64_t)wall.tv_nsec;
     place->asked_ms = done_ms;
 }
 

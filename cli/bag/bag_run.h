@@ -66,6 +66,7 @@ struct bag_place {
     uint64_t save_begun_ns, due_ms;   /* the work at which the next save is due */
     double length_s;                  /* of the job; 0: not known */
     uint64_t asked_ms;                /* the work at which the program was asked for a restart file; 0: never */
+    uint64_t asked_wall_ns;           /* the same moment by the clock of files */
     enum bag_end end;                 /* what its end means, once it is judged */
     bool placed;                      /* its result is */
 };
