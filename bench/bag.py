@@ -185,7 +185,7 @@ class Machines:
             "bag",
             str(folder / "jobs.csv"),
             "-q",
-            *program.bag(["--lifetime", str(lifetime), "--age", "0.01s", *(["--ask", "USR1"] if given.pace else [])]),
+            *program.bag(["--lifetime", str(lifetime), "--age", "0.01s", "--length", f"{given.job_s}s", *(["--ask", "USR1"] if given.pace else [])]),
         ]
         self.born = 0
 
@@ -328,11 +328,16 @@ def jobs_write(path, rows):
         writer.writerows(rows)
 
 
+def failures(bag):
+    names = [path.name.removesuffix(".failed") for path in (bag / "claims").glob("*.failed")]
+    return "; ".join(f"{name}: {(bag / 'claims' / (name + '.failed')).read_text().split()[-1]}" for name in names)
+
+
 def judge(given, program, machines, expected, spans):
     ends = os.listdir(machines.bag / "claims")
     done = [name.split("@")[0] for name in ends if name.endswith(".done")]
     check(sorted(done) == sorted(expected), "a job is lost, or was counted twice")
-    check(not any(name.endswith(".failed") for name in ends), "an attempt failed: a save was not whole")
+    check(not any(name.endswith(".failed") for name in ends), "an attempt failed: " + failures(machines.bag))
     check(program.results(machines.bag / "results") == expected, "a result differs from that of the undisturbed run")
     check(len(set(expected.values())) == len(expected), "the simulation does not depend on its input")
     check(machines.kills > 0, "nobody was killed")

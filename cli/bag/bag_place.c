@@ -21,6 +21,7 @@
 #define PROBE_BYTES 65536
 #define OUTAGE_LOOKS 10 /* so long after an outage of the folder a failure is nobody's fault */
 #define PAUSE_LOOKS 30 /* before the next job, after such a failure */
+#define UNKNOWN_WRITES 100 /* a job of unknown length takes as long again as it has, and at least this many saves */
 #define TERM_SHARE 2 /* of the grace: the first half to write a restart file, the second to end */
 
 void bag_attempt_path(const struct bag_work *work, const struct bag_place *place, const char *part, char path[PATH_MAX])
@@ -63,10 +64,10 @@ static void pace_set(struct bag_work *work, struct bag_place *place, uint64_t no
 {
     const struct bag_life *life = &work->options->life;
     double done_s = (double)work_ms(place, now_ns) / 1e3, work_s = 0, expected_s = 0, write_s = fmax(work->write_s, 0.01);
-    double rest_s = fmax(place->length_s - done_s, place->length_s / 20);
+    double rest_s = place->length_s > 0 ? fmax(place->length_s - done_s, place->length_s / 20) : fmax(done_s, UNKNOWN_WRITES * write_s);
     struct spotnik_fault fault = { "" };
     place->due_ms = 0;
-    if (life->kind == BAG_LIFE_NONE || place->length_s <= 0)
+    if (life->kind == BAG_LIFE_NONE)
         return;
     if (bag_pace_next(life, rest_s, bag_machine_age_s(work, now_ns), write_s, write_s, &work_s, &expected_s, &fault) != 0) {
         bag_say(work, "job %s: saved whenever it writes a restart file: %s", place->job->name, fault.text);
