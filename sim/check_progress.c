@@ -51,14 +51,16 @@ static bool has_met_all(struct sim_world *world, const struct fact_view *view, u
     return true;
 }
 
-/* It lives, and can have the witness for this view, and knows that nobody goes by another rule. */
+/* It lives, and has or can have the witness for this view (who took it, and whose answer was lost before a cleaner took the file, will never know), and knows that nobody goes by another rule. */
 static bool can_be_named(struct sim_world *world, const struct fact_view *view, uint32_t member, uint32_t smallest)
 {
     uint32_t owner = spotnik_sim_witness_owner(world, view->epoch);
+    bool told = world->process[member]->named_epoch == view->epoch;
+    bool knows = owner == member && (told || spotnik_sim_witness_reaches(world, world->process[member]));
     bool free = owner == SIM_NOBODY && world->witness.epoch < view->epoch
                 && spotnik_sim_witness_reaches(world, world->process[member]);
 
-    return sim_live(world->process[member]) && (owner == member || free)
+    return sim_live(world->process[member]) && (knows || free)
            && (sim_live(world->process[smallest]) || has_met_all(world, view, member));
 }
 
@@ -107,8 +109,11 @@ static uint64_t entered(const struct sim_world *world, const struct fact_view *v
 static enum spotnik_sim_excuse excuse_of(struct sim_world *world, const struct fact_view *view, uint32_t survivor, uint32_t dead)
 {
     const struct fact_process *book = &world->facts->process[view->member[survivor]];
+    bool met = book->met >> view->member[dead] & 1;
 
-    if (book->met >> view->member[dead] & 1)
+    if (met && book->first_epoch[view->member[dead]] > world->process[view->member[survivor]]->epoch)
+        return SPOTNIK_SIM_EXCUSE_AHEAD;
+    if (met)
         return SPOTNIK_SIM_EXCUSE_FENCED;
     if (!is_near(world, view, survivor, dead))
         return SPOTNIK_SIM_EXCUSE_FAR;

@@ -19,7 +19,7 @@ const char *spotnik_sim_fault_name(enum spotnik_sim_fault fault)
 
 const char *spotnik_sim_excuse_name(enum spotnik_sim_excuse excuse)
 {
-    static const char *const name[SPOTNIK_SIM_EXCUSE_COUNT] = { "none", "lost", "unserved", "far", "together", "fenced", "unmet" };
+    static const char *const name[SPOTNIK_SIM_EXCUSE_COUNT] = { "none", "lost", "unserved", "far", "together", "ahead", "fenced", "unmet" };
     return excuse < SPOTNIK_SIM_EXCUSE_COUNT ? name[excuse] : "?";
 }
 

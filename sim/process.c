@@ -208,6 +208,24 @@ void spotnik_sim_core_step(struct sim_world *world, struct sim_process *process,
     spotnik_check_process(world, process);
 }
 
+/* Of a process that is stopped on a machine that runs, as far as anything gets through between them. */
+static bool kernel_answers(const struct sim_world *world, const struct sim_process *asking, const struct sim_process *asked)
+{
+    return sim_live(asked) && asked->stopped && !asked->machine_stopped && asked->host != asking->host
+           && !spotnik_sim_is_blocked(world, asking->host, asked->host) && !spotnik_sim_is_blocked(world, asked->host, asking->host);
+}
+
+static void kernels_ask(struct sim_world *world, struct sim_process *process)
+{
+    for (uint32_t i = 0; i < world->process_count && !world->scale; i++) {
+        struct sim_process *asked = world->process[i];
+        if (!kernel_answers(world, process, asked) || !spotnik_core_is_quiet(process->core, asked->member.id, world->now_ns))
+            continue;
+        struct spotnik_event event = { .kind = SPOTNIK_EVENT_KERNEL, .peer = asked->member };
+        spotnik_sim_core_step(world, process, &event);
+    }
+}
+
 void spotnik_sim_tick(struct sim_world *world, struct sim_process *process)
 {
     struct spotnik_event event = { .kind = SPOTNIK_EVENT_TICK };
@@ -219,6 +237,7 @@ void spotnik_sim_tick(struct sim_world *world, struct sim_process *process)
         keep_clock(world, process);
         return;
     }
+    kernels_ask(world, process);
     process->ticks_in_a_row = process->core_now_ns == world->now_ns ? process->ticks_in_a_row + 1 : 0;
     process->core_now_ns = world->now_ns;
     if (process->ticks_in_a_row > 100)
@@ -337,6 +356,7 @@ void spotnik_sim_stop(struct sim_world *world, struct sim_process *process, uint
         return;
     spotnik_sim_story(world, "%u is stopped for %.1f ms", process->index, (double)for_ns / 1e6);
     process->stopped = true;
+    process->machine_stopped = for_ns / 1024 % 2;
     process->stopped_ns = world->now_ns;
     spotnik_sim_push(world, SIM_CONTINUE, for_ns, process->index, 0, NULL);
 }

@@ -95,7 +95,8 @@ enum spotnik_sim_excuse {
     SPOTNIK_SIM_EXCUSE_UNSERVED, /* nobody lives who held its settled step */
     SPOTNIK_SIM_EXCUSE_FAR,      /* of one that died no survivor is a warm neighbour */
     SPOTNIK_SIM_EXCUSE_TOGETHER, /* it had come in with the same view as the survivors, and they had not met */
-    SPOTNIK_SIM_EXCUSE_FENCED,   /* it had told the survivors that it votes without them, or had moved on when they met */
+    SPOTNIK_SIM_EXCUSE_AHEAD,    /* it was in a later view already when the survivors met it */
+    SPOTNIK_SIM_EXCUSE_FENCED,   /* it had told the survivors that it votes without them */
     SPOTNIK_SIM_EXCUSE_UNMET,    /* no survivor had a link to it, for no other reason */
     SPOTNIK_SIM_EXCUSE_COUNT,
 };

@@ -75,6 +75,8 @@ void spotnik_sim_witness_happens(struct sim_world *world, struct sim_process *pr
 {
     struct spotnik_event event = { .kind = SPOTNIK_EVENT_WITNESS, .epoch = number >> 2, .count = number & 1 };
     if (number & 2) {
+        if (event.count && !process->stopped)
+            process->named_epoch = event.epoch;
         spotnik_sim_core_step(world, process, &event);
         return;
     }

@@ -216,6 +216,8 @@ struct sim_process {
     enum sim_life life;
     bool stopped, silent_death, torn_down;
     uint64_t stopped_ns;
+    uint64_t named_epoch; /* for which the witness has told it that it is named */
+    bool machine_stopped; /* all of it: its kernel says nothing, either */
     bool in_core; /* inside spotnik_core_step */
     bool deal_due; /* the core has asked how to deal */
     uint32_t events; /* until it is reloaded */

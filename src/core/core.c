@@ -150,6 +150,7 @@ static void dispatch(struct spotnik_core *core, const struct spotnik_event *even
     case SPOTNIK_EVENT_DEATH: on_death(core, event); break;
     case SPOTNIK_EVENT_LANE_DOWN: on_lane_down(core, event); break;
     case SPOTNIK_EVENT_PATH_DOWN: on_path_down(core, event); break;
+    case SPOTNIK_EVENT_KERNEL: on_kernel(core, event); break;
     case SPOTNIK_EVENT_MESSAGE: on_message(core, event); break;
     case SPOTNIK_EVENT_TICK: on_tick(core); break;
     case SPOTNIK_EVENT_WITNESS: on_witness(core, event); break;

@@ -90,6 +90,8 @@ enum spotnik_event_kind {
     SPOTNIK_EVENT_LANE_DOWN,    /* peer: the data connection to it broke while its control link lives; the step is
                                    reduced again */
     SPOTNIK_EVENT_PATH_DOWN,    /* peer: nothing that is sent to it arrives, for longer than a silence: nobody may be to blame */
+    SPOTNIK_EVENT_KERNEL,       /* peer: spotnik_core_is_quiet(), but its kernel has acknowledged just now what we said: its machine and the
+                                   path are well. Before each TICK that it is true of */
     SPOTNIK_EVENT_TICK,         /* time has passed; deliver what was received before it first */
     SPOTNIK_EVENT_WOKEN,        /* the host was suspended, and the clock does not show for how long: as if we were late */
     SPOTNIK_EVENT_WITNESS,      /* epoch, count: the answer to the action WITNESS; 1: it names us for this epoch, 0: not, or nobody knows */
@@ -315,6 +317,9 @@ const struct spotnik_chains *spotnik_core_chains(const struct spotnik_core *core
 uint32_t spotnik_core_share_number(const struct spotnik_core *core, uint32_t *ret_shares);
 
 const struct spotnik_ledger *spotnik_core_ledger(const struct spotnik_core *core);
+
+/* Heartbeats of that member are late, and will soon count as silence: ask its kernel. */
+bool spotnik_core_is_quiet(struct spotnik_core *core, struct spotnik_id id, uint64_t now_ns);
 
 /* Is that the ledger after step `committed`? Not in a joiner, nor in one that came in lagging. */
 bool spotnik_core_ledger_known(const struct spotnik_core *core, uint64_t committed);

@@ -129,7 +129,7 @@ void evidence_hear(struct spotnik_core *core, struct peer *peer)
 {
     uint32_t rank;
 
-    spotnik_detector_hear(&peer->detector, core->now_ns);
+    spotnik_detector_hear(&peer->detector, core->now_ns, core->limits.silence_floor_ns);
     peer->heard = true;
     if (core->role != SPOTNIK_ROLE_MEMBER)
         return;

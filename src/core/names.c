@@ -10,6 +10,7 @@ const char *spotnik_event_name(enum spotnik_event_kind kind)
         [SPOTNIK_EVENT_LINK_UP] = "link up",       [SPOTNIK_EVENT_LINK_DOWN] = "link down",
         [SPOTNIK_EVENT_DIAL_FAILED] = "dial failed", [SPOTNIK_EVENT_DEATH] = "death",
         [SPOTNIK_EVENT_PATH_DOWN] = "path down",
+        [SPOTNIK_EVENT_KERNEL] = "kernel answers",
         [SPOTNIK_EVENT_MESSAGE] = "message",       [SPOTNIK_EVENT_LANE_DOWN] = "lane down",
         [SPOTNIK_EVENT_TICK] = "tick",             [SPOTNIK_EVENT_STEP_BEGIN] = "step begin",
         [SPOTNIK_EVENT_WEIGHT] = "weight",         [SPOTNIK_EVENT_DECLINE] = "decline",

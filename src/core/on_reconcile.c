@@ -44,8 +44,10 @@ static void outbid(struct spotnik_core *core, const struct spotnik_token *token)
 }
 
 /* Whoever handed us the token reached us: what others think of us is settled by that. */
-static void pass_on(struct spotnik_core *core, const struct spotnik_token *token)
+static void pass_on(struct spotnik_core *core, struct peer *from, const struct spotnik_token *token)
 {
+    bool visited = token->report[core->rank].evidence == SPOTNIK_EVIDENCE_SILENT;
+
     promise(core, token);
     spotnik_token_copy(&core->token, token);
     core->token.report[core->rank].evidence = SPOTNIK_EVIDENCE_NONE;
@@ -55,7 +57,13 @@ static void pass_on(struct spotnik_core *core, const struct spotnik_token *token
         redial_silent(core);
     core->retries = 0;
     arm_retry(core, 4 * core->limits.retry_ns);
+    if (token->parked && witness_names_us(core)) { /* its initiator cannot know: we learnt it when its ballot, or another, was under way */
+        ballot_start(core);
+        return;
+    }
     token_forward(core);
+    if (visited)
+        path_return(core, from);
 }
 
 void on_reconcile(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message)
@@ -72,7 +80,10 @@ void on_reconcile(struct spotnik_core *core, struct peer *from, const struct spo
     if (order < 0) {
         outbid(core, token);
     } else if (order > 0) {
-        pass_on(core, token);
+        pass_on(core, from, token);
+    } else if (path_came_back(core, token)) {
+        spotnik_token_copy(&core->token, token);
+        token_forward(core);
     } else if (is_self(core, token->ballot.initiator) && core->phase == PHASE_RECONCILE) {
         spotnik_token_copy(&core->token, token);
         token_returned(core);

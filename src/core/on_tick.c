@@ -19,6 +19,9 @@ static void forgive_lateness(struct spotnik_core *core)
 /* A peer on our own host shares our processors: its silence mostly means that the host is busy, while its death comes by certificate or
  * EOF. Only a stopped process is noticed by silence there, and that may take a little longer. */
 #define HOST_PATIENCE 3
+/* So may be one on another host whose kernel answers: either the process is stopped, or packets were lost and all that it has said since waits
+ * behind them. A machine that has gone, or that is cut off, does not answer. */
+#define KERNEL_PATIENCE 3
 #define SETTLES_MAX 12
 
 uint64_t silence_floor(const struct spotnik_core *core, const struct spotnik_member *member)
@@ -27,13 +30,41 @@ uint64_t silence_floor(const struct spotnik_core *core, const struct spotnik_mem
     return core->limits.silence_floor_ns * (near ? HOST_PATIENCE : 1);
 }
 
+/* Where heartbeats were late by one lately packets may get lost, and what is lost three times is late by a second. */
+static uint64_t kernel_floor(const struct spotnik_core *core, const struct peer *peer)
+{
+    const struct spotnik_limits *limits = &core->limits;
+
+    if (peer->detector.longest_ns >= limits->silence_floor_ns / 3)
+        return limits->silence_ceiling_ns;
+    return spotnik_time_min(limits->silence_ceiling_ns, KERNEL_PATIENCE * limits->silence_floor_ns);
+}
+
 static bool silent(const struct spotnik_core *core, const struct peer *peer)
 {
     uint64_t floor_ns = silence_floor(core, &peer->member), ceiling_ns = core->limits.silence_ceiling_ns;
 
     if (!peer->linked)
         floor_ns = ceiling_ns; /* before the link is up there is nothing to hear: allow for the dialling */
+    else if (spotnik_time_since(core->now_ns, peer->kernel_ns) < core->limits.heartbeat_ns / 2)
+        floor_ns = kernel_floor(core, peer);
     return core->now_ns >= spotnik_detector_limit(&peer->detector, floor_ns, ceiling_ns);
+}
+
+void on_kernel(struct spotnik_core *core, const struct spotnik_event *event)
+{
+    struct peer *peer = peer_find(core, event->peer.id);
+
+    if (peer)
+        peer->kernel_ns = core->now_ns;
+}
+
+bool spotnik_core_is_quiet(struct spotnik_core *core, struct spotnik_id id, uint64_t now_ns)
+{
+    const struct peer *peer = core->role == SPOTNIK_ROLE_MEMBER ? peer_find(core, id) : NULL;
+
+    return peer && peer->active && peer->linked
+           && spotnik_time_since(now_ns, peer->detector.heard_ns) >= core->limits.silence_floor_ns / 2;
 }
 
 static void heartbeat(struct spotnik_core *core)

@@ -29,8 +29,16 @@ static bool are_enough(const struct spotnik_core *core)
     return core->holders >= HOSTS_MIN && all_know(core);
 }
 
+/* A path that was well for eight times as long as it was avoided breaks for the first time again. */
+static bool is_forgiven(const struct spotnik_core *core, const struct peer *peer)
+{
+    return peer->cuts > 0 && spotnik_time_since(core->now_ns, peer->cut_until_ns) >= 8 * (PAUSE_NS << (peer->cuts - 1));
+}
+
 static void cut(struct spotnik_core *core, struct peer *peer)
 {
+    if (is_forgiven(core, peer))
+        peer->cuts = 0;
     if (core->now_ns >= peer->cut_until_ns)
         peer->cuts += peer->cuts < PAUSES_MAX;
     peer->cut_until_ns = spotnik_time_add(core->now_ns, PAUSE_NS << (peer->cuts - 1));
@@ -105,6 +113,15 @@ static uint32_t doubtful(const struct spotnik_core *core)
     return SPOTNIK_NO_RANK;
 }
 
+/* A quarter of a silence; and where words were late before, as late as they were. */
+static uint64_t visit_limit(struct spotnik_core *core, uint32_t rank)
+{
+    const struct peer *peer = peer_find(core, core->view.entry[rank].member.id);
+    uint64_t floor_ns = core->limits.silence_floor_ns;
+
+    return spotnik_time_min(floor_ns, floor_ns / 4 + (peer ? spotnik_time_since(peer->detector.longest_ns, floor_ns / 4) : 0));
+}
+
 /* A member that hears nobody is heard as freshly as one behind a broken path, and a token that it gets is lost. Unless it has told us so, we cannot
  * know. So each ballot asks once, and waits less long than its initiator does before it bids anew. */
 bool path_visit(struct spotnik_core *core)
@@ -114,7 +131,7 @@ bool path_visit(struct spotnik_core *core)
     if (rank == SPOTNIK_NO_RANK || spotnik_ballot_compare(core->visit.ballot, core->token.ballot) == 0)
         return false;
     core->visit.ballot = core->token.ballot;
-    core->visit.until_ns = spotnik_time_add(core->now_ns, core->limits.silence_floor_ns / 4);
+    core->visit.until_ns = spotnik_time_add(core->now_ns, visit_limit(core, rank));
     pass_send(core, PASS_RECONCILE, &core->view.entry[rank].member);
     return true;
 }
@@ -125,6 +142,24 @@ static bool is_out(const struct spotnik_core *core)
     return spotnik_ballot_compare(core->visit.ballot, core->promised) == 0 &&
            spotnik_ballot_compare(core->accepted.ballot, core->promised) != 0 &&
            (core->phase == PHASE_NONE || core->phase == PHASE_RECONCILE);
+}
+
+/* We were visited, and have passed the token on: to whom we reach, as we believe. But who calls us silent may hear us as little as we believe that it is
+ * heard, and be the next. The visitor reached us: it gets the token, too. */
+void path_return(struct spotnik_core *core, struct peer *visitor)
+{
+    if (core->role == SPOTNIK_ROLE_MEMBER && core->frozen && !is_self(core, core->token.ballot.initiator)
+        && !spotnik_id_equal(core->token_at, visitor->member.id))
+        send_message(core, visitor, SPOTNIK_MESSAGE_RECONCILE);
+}
+
+/* The token that we took to somebody, with its promise. */
+bool path_came_back(struct spotnik_core *core, const struct spotnik_token *token)
+{
+    if (spotnik_ballot_compare(token->ballot, core->visit.ballot) != 0 || core->visit.until_ns == SPOTNIK_NEVER || !is_out(core))
+        return false;
+    core->visit.until_ns = SPOTNIK_NEVER;
+    return true;
 }
 
 /* The ballot may have gone on where we do not see it: then this second token finds everybody promised, and changes nothing. */

@@ -47,6 +47,7 @@ struct peer {
     uint64_t told_epoch; /* it is known to be at this epoch or later, or RESTART of it is under way to it */
     uint64_t cut_until_ns; /* the path to it is taken for broken until then, */
     uint32_t cuts;         /* for the so manieth time */
+    uint64_t kernel_ns;    /* when its kernel last answered while it was quiet itself */
     struct spotnik_detector detector;
     struct compared compared[DIGEST_CHAINS];
     struct spotnik_claim claim; /* the last one it has told */
@@ -265,9 +266,12 @@ void token_forward(struct spotnik_core *core);
 void token_returned(struct spotnik_core *core);
 
 /* path.c */
+void on_kernel(struct spotnik_core *core, const struct spotnik_event *event);
 void on_path_down(struct spotnik_core *core, const struct spotnik_event *event);
 uint64_t path_sign(struct spotnik_core *core);
 bool path_visit(struct spotnik_core *core);
+void path_return(struct spotnik_core *core, struct peer *visitor);
+bool path_came_back(struct spotnik_core *core, const struct spotnik_token *token);
 void path_tick(struct spotnik_core *core);
 bool path_makes_room(struct spotnik_core *core);
 

@@ -104,31 +104,31 @@ static uint64_t made_up(const struct spotnik_ledger *ledger, uint64_t returned)
     return least(returned, least(even > eighth ? even : eighth, ledger->batch));
 }
 
-static struct pool pool_of(const struct spotnik_ledger *ledger, uint32_t shares)
+/* Filled where it stands: a copy of what was just written piece by piece costs more than the filling. */
+static void pool_fill(struct pool *pool, const struct spotnik_ledger *ledger, uint32_t shares)
 {
-    struct pool pool = { .ledger = ledger };
+    *pool = (struct pool){ .ledger = ledger };
     uint64_t returned = returned_total(ledger, ledger->returned_count);
 
     if (ledger->samples == 0)
-        return pool;
-    pool.shares = (uint32_t)least(shares, SPOTNIK_LEDGER_RETURNED_MAX);
-    pool.weights = weights_before(&pool, pool.shares);
-    pool.crowded =
-        pool.shares > 0 && ledger->returned_count + 1 + pool.shares / 2 > SPOTNIK_LEDGER_RETURNED_MAX;
-    pool.total = returned;
-    if (pool.crowded)
-        return pool;
+        return;
+    pool->shares = (uint32_t)least(shares, SPOTNIK_LEDGER_RETURNED_MAX);
+    pool->weights = weights_before(pool, pool->shares);
+    pool->crowded =
+        pool->shares > 0 && ledger->returned_count + 1 + pool->shares / 2 > SPOTNIK_LEDGER_RETURNED_MAX;
+    pool->total = returned;
+    if (pool->crowded)
+        return;
     uint64_t wanted = ledger->batch, left = ledger->samples - ledger->cursor;
     if (ledger->per_member) {
-        pool.total = least(returned, ledger->batch * pool.shares);
-        wanted = ledger->batch * pool.shares - pool.total;
+        pool->total = least(returned, ledger->batch * pool->shares);
+        wanted = ledger->batch * pool->shares - pool->total;
     } else {
-        pool.total = made_up(ledger, returned);
+        pool->total = made_up(ledger, returned);
     }
-    pool.fresh = least(wanted, left);
-    pool.waiting = pool.fresh ? returned - pool.total : 0;
-    pool.total += pool.fresh;
-    return pool;
+    pool->fresh = least(wanted, left);
+    pool->waiting = pool->fresh ? returned - pool->total : 0;
+    pool->total += pool->fresh;
 }
 
 /* Where a share begins, in samples, when so many weights stand before it; rounded to whole ranges when crowded. */
@@ -325,7 +325,8 @@ void spotnik_ledger_deal_map(struct spotnik_ledger *ledger, uint32_t old, uint32
 uint64_t spotnik_ledger_share(const struct spotnik_ledger *ledger, uint32_t share, uint32_t shares,
                               struct spotnik_range *ret_ranges, uint32_t *ret_count)
 {
-    struct pool pool = pool_of(ledger, shares);
+    struct pool pool;
+    pool_fill(&pool, ledger, shares);
     struct list out = { .range = ret_ranges, .max = SPOTNIK_RANGES_MAX };
     struct list nothing = { .range = NULL };
     struct walk walk = { 0 };
@@ -354,7 +355,8 @@ void spotnik_ledger_commit(struct spotnik_ledger *ledger, uint32_t shares, const
     struct spotnik_range kept[SPOTNIK_LEDGER_RETURNED_MAX], used[SPOTNIK_RANGES_MAX];
     struct list rest = { .range = kept, .max = SPOTNIK_LEDGER_RETURNED_MAX };
     struct list nothing = { .range = NULL };
-    struct pool pool = pool_of(ledger, shares);
+    struct pool pool;
+    pool_fill(&pool, ledger, shares);
     struct walk walk = { 0 };
     uint64_t begin = 0, weights = 0;
 

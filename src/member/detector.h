@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How long a link may be silent before its peer counts as lost: adapts to the jitter seen, in integers.
  *
- * limit = clamp(floor, mean + 8 * deviation, ceiling) of the gaps between signs of life (Jacobson's estimator, as TCP's RTO).
- * 32 busy processes on two cores widen it; a quiet network narrows it to the floor. */
+ * limit = clamp(floor, mean + 8 * deviation, ceiling) of the gaps between signs of life (Jacobson's estimator, as TCP's RTO), and at least
+ * 5/2 of the longest gap that is remembered. 32 busy processes on two cores widen it; a quiet network narrows it to the floor. The estimator
+ * forgets within a second; a network that loses packets has one long gap in some hundred short ones (the kernel sends again after 200 ms, and
+ * all that follows waits), which is what the longest one is for. */
 #ifndef SPOTNIK_MEMBER_DETECTOR_H
 #define SPOTNIK_MEMBER_DETECTOR_H
 
@@ -11,10 +13,12 @@
 struct spotnik_detector {
     uint64_t heard_ns; /* last sign of life */
     uint64_t mean_ns, deviation_ns;
+    uint64_t longest_ns; /* remembered gap: it shrinks by 1/128 of the time that passes, 250 ms in 32 s */
 };
 
 void spotnik_detector_start(struct spotnik_detector *detector, uint64_t now_ns);
-void spotnik_detector_hear(struct spotnik_detector *detector, uint64_t now_ns);
+/* Of a gap longer than two floors two floors are remembered: it says no more than that. */
+void spotnik_detector_hear(struct spotnik_detector *detector, uint64_t now_ns, uint64_t floor_ns);
 
 /* The instant from which silence counts as loss. */
 uint64_t spotnik_detector_limit(const struct spotnik_detector *detector, uint64_t floor_ns, uint64_t ceiling_ns);

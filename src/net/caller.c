@@ -153,7 +153,6 @@ static void minimum_set(struct spotnik_engine *engine, uint32_t members_min)
 /* Ask for the step with as many members as are wanted now, and tell the agent if it has to wait for them. */
 static void begin_ask(struct spotnik_engine *engine, uint32_t *asked)
 {
-    struct spotnik_event event = { .kind = SPOTNIK_EVENT_STEP_BEGIN };
     struct spotnik_core_status status;
     spotnik_core_status(engine->core, &status);
     uint32_t wanted = needed(engine, &status);
@@ -163,6 +162,7 @@ static void begin_ask(struct spotnik_engine *engine, uint32_t *asked)
         return;
     *asked = wanted;
     minimum_set(engine, wanted);
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_STEP_BEGIN };
     post(engine, &event);
 }
 

@@ -306,20 +306,20 @@ static bool is_of_memory(enum spotnik_event_kind kind)
     return kind == SPOTNIK_EVENT_FLAT_DONE || kind == SPOTNIK_EVENT_DEAL;
 }
 
-static bool may_drive(struct spotnik_engine *engine, enum spotnik_event_kind kind)
+static bool may_drive(struct spotnik_engine *engine, enum spotnik_event_kind kind, uint64_t now_ns)
 {
     if (kind == SPOTNIK_EVENT_STEP_SEAL)
-        return spotnik_owns_lately(engine);
+        return spotnik_owns_lately(engine, now_ns);
     return is_timeless(kind) || is_of_memory(kind) ? !engine->revoked : spotnik_owns(engine);
 }
 
 void spotnik_engine_drive(struct spotnik_engine *engine, struct spotnik_event *event)
 {
     SPOTNIK_ASSERT(!engine->driving);
-    if (!may_drive(engine, event->kind))
+    event->now_ns = is_timeless(event->kind) ? 0 : spotnik_clock_ns();
+    if (!may_drive(engine, event->kind, event->now_ns))
         return;
     engine->driving = true;
-    event->now_ns = is_timeless(event->kind) ? 0 : spotnik_clock_ns();
     spotnik_lease_check(engine);
     spotnik_net_look(event, NULL, false);
     spotnik_recorder_event(engine->recorder, engine->core, event);

@@ -62,6 +62,7 @@ enum spotnik_hearing spotnik_ear_read(struct spotnik_ear *ear, size_t *pass)
     if (got <= 0) /* in the middle of a frame it was not the end of what there was to say, nor when another file has taken its place */
         return got == 0 && ear->in_have == 0 && spotnik_socket_inode(ear->socket.fd) == ear->inode ? SPOTNIK_HEARING_END
                                                                                                : SPOTNIK_HEARING_BROKEN;
+    spotnik_socket_acknowledge(ear->socket.fd);
     if ((size_t)got < ear->in_size - ear->in_have)
         spotnik_socket_drained(&ear->socket);
     ear->in_have += (size_t)got;

@@ -326,11 +326,20 @@ static void frames_take(struct spotnik_engine *engine, struct spotnik_link *link
     }
 }
 
+/* Where packets get lost a late acknowledgement does not make anybody deaf: what came late before may come as late again, and half as late once
+ * more. A network is mostly one for all. */
+static uint64_t deaf_limit(const struct spotnik_engine *engine)
+{
+    uint64_t limit_ns = engine->config.limits.silence_floor_ns / 3;
+    uint64_t wanted_ns = spotnik_time_min(engine->answers_late_ns / 2 * 5, engine->config.limits.silence_ceiling_ns);
+    return wanted_ns < limit_ns ? limit_ns : wanted_ns;
+}
+
 /* Who does not hear us is not heard either: a cable that works one way only is as good as cut, and that its
  * words still come must not keep a member in the view. What it says waits in the socket. */
 static bool is_deaf(const struct spotnik_engine *engine, const struct spotnik_link *link)
 {
-    uint64_t limit_ns = engine->config.limits.silence_floor_ns / 3;
+    uint64_t limit_ns = deaf_limit(engine);
     return link->state == SPOTNIK_LINK_UP && !link->ear.socket.ending
            && link->peer.host != engine->config.credentials.self.host /* no cable between us */
            && !spotnik_voice_is_heard(&link->voice, spotnik_clock_ns(), limit_ns);
@@ -388,6 +397,20 @@ bool spotnik_links_read(struct spotnik_engine *engine)
         voice_watch(engine, link);
     }
     return more;
+}
+
+/* Whose kernel answers while it says nothing itself is stopped, or waits for packets that were lost. */
+void spotnik_links_ask(struct spotnik_engine *engine)
+{
+    uint64_t now_ns = spotnik_clock_ns(), limit_ns = engine->config.limits.silence_floor_ns / 10 * 9;
+    engine->answers_late_ns = 0;
+    for (struct spotnik_link *link = engine->links; link != NULL; link = link->next) {
+        if (link->voice.longest_ns > engine->answers_late_ns)
+            engine->answers_late_ns = link->voice.longest_ns;
+        if (link->state == SPOTNIK_LINK_UP && link->peer.host != engine->config.credentials.self.host
+            && spotnik_core_is_quiet(engine->core, link->peer.id, now_ns) && spotnik_voice_is_answered(&link->voice, limit_ns))
+            spotnik_engine_tell(engine, SPOTNIK_EVENT_KERNEL, &link->peer, SPOTNIK_PROOF_NONE);
+    }
 }
 
 /* ---- the loop's part ---- */

@@ -25,16 +25,21 @@ void spotnik_owns_lost(struct spotnik_engine *engine)
     spotnik_engine_changed(engine);
 }
 
-bool spotnik_owns(struct spotnik_engine *engine)
+static bool look(struct spotnik_engine *engine, uint64_t now_ns)
 {
-    engine->looked_ns = spotnik_clock_ns();
+    engine->looked_ns = now_ns;
     if (!engine->revoked && spotnik_socket_inode(engine->listener.fd) != engine->listener_inode)
         spotnik_owns_lost(engine);
     return !engine->revoked;
 }
 
-bool spotnik_owns_lately(struct spotnik_engine *engine)
+bool spotnik_owns(struct spotnik_engine *engine)
 {
-    bool lately = spotnik_time_since(spotnik_clock_ns(), engine->looked_ns) < LATELY_NS;
-    return lately ? !engine->revoked : spotnik_owns(engine);
+    return look(engine, spotnik_clock_ns());
+}
+
+bool spotnik_owns_lately(struct spotnik_engine *engine, uint64_t now_ns)
+{
+    bool lately = spotnik_time_since(now_ns, engine->looked_ns) < LATELY_NS;
+    return lately ? !engine->revoked : look(engine, now_ns);
 }

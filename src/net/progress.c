@@ -149,6 +149,7 @@ static void tick(struct spotnik_engine *engine)
         return;
     poll_now(engine);
     hear(engine);
+    spotnik_links_ask(engine);
     struct spotnik_event event = { .kind = SPOTNIK_EVENT_TICK };
     spotnik_engine_drive(engine, &event);
 }

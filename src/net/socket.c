@@ -137,8 +137,16 @@ void spotnik_socket_tune(int fd, const uint8_t address[16])
     int one = 1, timeout_ms = (int)(SPOTNIK_USER_TIMEOUT_NS / SPOTNIK_MS);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof timeout_ms);
+    setsockopt(fd, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &one, sizeof one); /* a few packets that are lost twice are not waited for twice as long */
     if (spotnik_address_is_loopback(address))
         setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4); /* bbr halves loopback */
+}
+
+/* Now, instead of 40 ms later: nothing goes out on a connection that one side speaks on alone, which an acknowledgement could travel with. */
+void spotnik_socket_acknowledge(int fd)
+{
+    int one = 1;
+    setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &one, sizeof one);
 }
 
 void spotnik_socket_yield(int fd)

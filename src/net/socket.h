@@ -68,6 +68,7 @@ uint64_t spotnik_socket_inode(int fd);
 void spotnik_socket_tune(int fd, const uint8_t address[16]);
 
 /* What is sent on it can wait: data of steps go first where queues know of priorities. */
+void spotnik_socket_acknowledge(int fd);
 void spotnik_socket_yield(int fd);
 
 #endif

@@ -89,6 +89,10 @@ struct spotnik_voice {
     bool resets;  /* closed now, it ends with RST */
     uint8_t speech;    /* its wire version */
     uint64_t asked_ns; /* when we last said something with all before it acknowledged */
+    uint64_t said_ns;  /* when we last said anything; */
+    uint64_t owed_ns;  /* for how long an acknowledgement was owed then; */
+    uint32_t sent_again; /* how many packets had been sent twice when an acknowledgement was last seen */
+    uint64_t longest_ns; /* the longest time after which one came all the same: forgotten as in member/detector.h */
     struct spotnik_auth auth;
     uint64_t sequence;
     uint8_t *out;
@@ -248,6 +252,7 @@ struct spotnik_engine {
     struct spotnik_engine_config config;
     pthread_mutex_t queue, lock; /* the lock, and the queue before it (lock.c) */
     uint32_t queued;             /* atomic: somebody stands in the queue */
+    uint64_t answers_late_ns;    /* the latest answer of a kernel that anybody's voice remembers */
     uint64_t looked_ns;          /* when our descriptors were looked at last */
     pthread_cond_t tie_asked;
     struct spotnik_tie tie;      /* the last that the core has put to the witness, */
@@ -433,6 +438,7 @@ void spotnik_voice_goodbye(struct spotnik_voice *voice, enum spotnik_goodbye rea
 void spotnik_voice_flush(struct spotnik_voice *voice);
 void spotnik_voice_look(struct spotnik_voice *voice);
 bool spotnik_voice_is_heard(const struct spotnik_voice *voice, uint64_t now_ns, uint64_t limit_ns);
+bool spotnik_voice_is_answered(const struct spotnik_voice *voice, uint64_t limit_ns);
 bool spotnik_voice_is_done(const struct spotnik_voice *voice);
 void spotnik_voice_close(struct spotnik_engine *engine, struct spotnik_voice *voice);
 void spotnik_voice_free(struct spotnik_voice *voice);
@@ -461,6 +467,7 @@ void spotnik_link_hang_up(struct spotnik_engine *engine, const struct spotnik_me
                           enum spotnik_goodbye reason);
 void spotnik_links_retire(struct spotnik_engine *engine, enum spotnik_goodbye reason);
 bool spotnik_links_read(struct spotnik_engine *engine);
+void spotnik_links_ask(struct spotnik_engine *engine); /* the kernels of those that are quiet */
 void spotnik_links_flush(struct spotnik_engine *engine, uint64_t now_ns);
 uint64_t spotnik_links_deadline(const struct spotnik_engine *engine);
 void spotnik_links_close(struct spotnik_engine *engine);
@@ -560,7 +567,7 @@ bool spotnik_watch_is_narrow(const struct spotnik_engine *engine, const struct s
 void spotnik_owns_note(struct spotnik_engine *engine);
 void spotnik_owns_lost(struct spotnik_engine *engine);
 bool spotnik_owns(struct spotnik_engine *engine); /* false: we are over */
-bool spotnik_owns_lately(struct spotnik_engine *engine); /* the same, by a look that is a tenth of a millisecond old at most */
+bool spotnik_owns_lately(struct spotnik_engine *engine, uint64_t now_ns); /* the same, by a look that is a tenth of a millisecond old at most */
 
 /* owned.c */
 void spotnik_owned_release(struct spotnik_engine *engine);

@@ -117,15 +117,52 @@ static bool commit(struct spotnik_voice *voice, uint8_t *at, enum spotnik_frame_
     return true;
 }
 
+static bool facts_of(const struct spotnik_voice *voice, struct tcp_info *ret)
+{
+    socklen_t size = sizeof *ret;
+    return getsockopt(voice->socket.fd, IPPROTO_TCP, TCP_INFO, ret, &size) == 0;
+}
+
 /* True, with the age of the last acknowledgement: the kernel of the peer owes us one. */
 static bool is_owed(const struct spotnik_voice *voice, uint64_t *ret_age_ns)
 {
     struct tcp_info info;
-    socklen_t size = sizeof info;
-    if (getsockopt(voice->socket.fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 || info.tcpi_unacked == 0)
+    if (!facts_of(voice, &info) || info.tcpi_unacked == 0)
         return false;
     *ret_age_ns = info.tcpi_last_ack_recv * SPOTNIK_MS;
     return true;
+}
+
+#define FORGET 128                  /* of the time that passes, the part by which the longest debt shrinks */
+#define LONGEST_NS SPOTNIK_S
+#define AGAIN_NS (800 * SPOTNIK_MS) /* what is lost once may be lost three times, and then the kernel waits as long as this, or longer */
+
+static void remember(struct spotnik_voice *voice, uint64_t owed_ns)
+{
+    if (owed_ns > voice->longest_ns)
+        voice->longest_ns = spotnik_time_min(owed_ns, LONGEST_NS);
+}
+
+/* Before anything is said. Packets that are lost are sent again, and then an acknowledgement comes late: how late, or might have been, is
+ * remembered once it is there. */
+static void learn(struct spotnik_voice *voice)
+{
+    struct tcp_info info = { .tcpi_unacked = 0 };
+    uint64_t now_ns = spotnik_clock_ns(), said_ns = spotnik_time_since(now_ns, voice->said_ns), owed_ns = 0;
+
+    if (facts_of(voice, &info) && info.tcpi_unacked > 0)
+        owed_ns = spotnik_time_min(info.tcpi_last_ack_recv * SPOTNIK_MS, spotnik_time_since(now_ns, voice->asked_ns));
+    voice->longest_ns = spotnik_time_since(voice->longest_ns, said_ns / FORGET);
+    if (owed_ns < voice->owed_ns)
+        remember(voice, voice->owed_ns);
+    if (info.tcpi_total_retrans > voice->sent_again && owed_ns < said_ns)
+        remember(voice, AGAIN_NS);
+    if (owed_ns < said_ns)
+        voice->sent_again = info.tcpi_total_retrans;
+    if (owed_ns == 0)
+        voice->asked_ns = now_ns;
+    voice->owed_ns = owed_ns;
+    voice->said_ns = now_ns;
 }
 
 static void name_of(int (*ask)(int, struct sockaddr *, socklen_t *), int fd, uint8_t ret_address[16], uint16_t *ret_port)
@@ -148,11 +185,9 @@ void spotnik_places_of(int fd, struct spotnik_places *ret)
 void spotnik_voice_place(struct spotnik_voice *voice)
 {
     struct spotnik_places places;
-    uint64_t age_ns;
     if (voice->broken || voice->clogged || voice->speech < SPOTNIK_SPEECH_PLACES)
         return;
-    if (!is_owed(voice, &age_ns))
-        voice->asked_ns = spotnik_clock_ns();
+    learn(voice);
     uint8_t *at = reserve(voice, SPOTNIK_FRAME_BYTES + SPOTNIK_PLACES_BYTES, SIZE_MAX);
     spotnik_places_of(voice->socket.fd, &places);
     if (at != NULL)
@@ -171,14 +206,20 @@ bool spotnik_voice_is_heard(const struct spotnik_voice *voice, uint64_t now_ns, 
     return !is_owed(voice, &age_ns) || age_ns < limit_ns;
 }
 
+/* Has its kernel acknowledged anything just now? */
+bool spotnik_voice_is_answered(const struct spotnik_voice *voice, uint64_t limit_ns)
+{
+    struct tcp_info info;
+    return voice->socket.fd >= 0 && !voice->broken && facts_of(voice, &info)
+           && info.tcpi_last_ack_recv * SPOTNIK_MS < limit_ns;
+}
+
 void spotnik_voice_say(struct spotnik_voice *voice, const struct spotnik_message *message, size_t queue_max)
 {
     size_t bytes = spotnik_control_size(message);
-    uint64_t age_ns;
     if (voice->broken || voice->clogged)
         return; /* the loop is about to end the link */
-    if (!is_owed(voice, &age_ns))
-        voice->asked_ns = spotnik_clock_ns();
+    learn(voice);
     uint8_t *at = reserve(voice, SPOTNIK_FRAME_BYTES + bytes, queue_max);
     if (at == NULL || spotnik_control_encode(message, at + SPOTNIK_FRAME_BYTES, bytes) != bytes
         || !commit(voice, at, SPOTNIK_FRAME_CONTROL, (uint32_t)bytes))

@@ -15,6 +15,7 @@
 #define LOOK_NS (100 * SPOTNIK_MS)
 #define OPEN_NS (1800 * SPOTNIK_MS) /* a lost SYN is repeated after 1 s */
 #define ANSWERS 4                   /* times as long for the process, once its kernel has answered */
+#define QUESTIONS 2                 /* silences for which the other host is asked */
 #define NARROW_NS (1200 * SPOTNIK_MS)
 #define SMALL_NS (600 * SPOTNIK_S)  /* then larger segments are tried again, by the next lane */
 
@@ -88,19 +89,19 @@ static void path_down(struct spotnik_engine *engine, struct spotnik_lane *lane)
     spotnik_engine_tell(engine, SPOTNIK_EVENT_PATH_DOWN, &peer, SPOTNIK_PROOF_NONE);
 }
 
-/* Bytes are stuck. Whether the other host hears anything at all is asked on the control link, once; the answer is an acknowledgement. */
+/* Bytes are stuck. Whether the other host hears anything at all is asked on the control link, with every look; the answer is an acknowledgement.
+ * Questions get lost, too: so many of them, for so long, are not where anything gets through. */
 static bool judge(struct spotnik_engine *engine, struct spotnik_lane *lane, uint64_t now_ns, uint64_t age_ns)
 {
     struct spotnik_link *link = spotnik_link_find(engine, lane->peer.id);
     uint64_t limit_ns = engine->config.limits.silence_floor_ns;
-    if (link != NULL && lane->asked_ns == 0) {
+    if (lane->asked_ns == 0)
         lane->asked_ns = now_ns;
+    if (link != NULL)
         spotnik_voice_place(&link->voice);
+    if (link != NULL && now_ns - lane->asked_ns < QUESTIONS * limit_ns)
         return false;
-    }
-    if (link != NULL && now_ns - lane->asked_ns < limit_ns)
-        return false;
-    bool narrow = link != NULL && spotnik_voice_is_heard(&link->voice, now_ns, limit_ns / 2);
+    bool narrow = link != NULL && spotnik_voice_is_answered(&link->voice, limit_ns);
     if (narrow && age_ns < NARROW_NS)
         return false; /* two or three losses in a row: that happens */
     if (!narrow || spotnik_watch_is_narrow(engine, &lane->peer)) {

@@ -10,9 +10,10 @@
  *
  * Needs root, `ip` and `iptables`; says so and is skipped (77) where they are missing.
  *
- *     e2e-paths WORKER [pairs=1] [narrow=1] [three=1] [loss_s=0]
+ *     e2e-paths WORKER [pairs=1] [narrow=1] [three=1] [loss_s=0] [hosts=4]
  *
- * The loss is for a machine that does nothing else (loss_s=60): heartbeats that are late and lost ones add up. */
+ * The loss is for a machine that does nothing else (loss_s=60): heartbeats that are late and lost ones add up.
+ * With fewer hosts only the loss makes sense. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -27,12 +28,14 @@
 
 enum { HOSTS = 4, PATIENCE_MS = 30000 };
 
+static uint32_t hosts = HOSTS;
+
 static uint64_t step_wanted;
 
 static bool all_go_on(struct cluster *cluster)
 {
-    for (uint32_t i = 0; i < HOSTS; i++)
-        if (cluster->worker[i].size != HOSTS || cluster->worker[i].step <= step_wanted)
+    for (uint32_t i = 0; i < hosts; i++)
+        if (cluster->worker[i].size != hosts || cluster->worker[i].step <= step_wanted)
             return false;
     return true;
 }
@@ -40,7 +43,7 @@ static bool all_go_on(struct cluster *cluster)
 static uint64_t exclusions(const struct cluster *cluster)
 {
     uint64_t count = 0;
-    for (uint32_t i = 0; i < HOSTS; i++)
+    for (uint32_t i = 0; i < hosts; i++)
         count += cluster->worker[i].exclusions;
     return count;
 }
@@ -73,7 +76,7 @@ static void drop_pair(uint32_t a, uint32_t b, bool on)
 static void expect_all(struct cluster *cluster, const char *what, uint64_t excluded, uint64_t began_ns)
 {
     settle(cluster);
-    printf("%s: 100 steps on with all four after %" PRIu64 " ms, %" PRIu64 " exclusions\n", what,
+    printf("%s: 100 steps on with all after %" PRIu64 " ms, %" PRIu64 " exclusions\n", what,
            (cluster_now_ns() - began_ns) / SPOTNIK_MS, exclusions(cluster) - excluded);
     if (exclusions(cluster) != excluded)
         cluster_fail(cluster, "%s: somebody was excluded", what);
@@ -94,7 +97,7 @@ static void pair(struct cluster *cluster, uint32_t a, uint32_t b)
 static bool anybody_says(struct cluster *cluster, const char *words)
 {
     char text[16384];
-    for (uint32_t i = 0; i < HOSTS; i++) {
+    for (uint32_t i = 0; i < hosts; i++) {
         struct spotnik_member member = probe_member(cluster, i);
         if (probe_status(cluster, i, &member, text, sizeof text) && strstr(text, words))
             return true;
@@ -106,7 +109,7 @@ static bool anybody_says(struct cluster *cluster, const char *words)
 static bool cut_up(void)
 {
     char command[300];
-    for (uint32_t i = 0; i < HOSTS; i++) {
+    for (uint32_t i = 0; i < hosts; i++) {
         snprintf(command, sizeof command, "ip -n %s link set dev eth0 gso_max_segs 1 2>/dev/null", netns_host[i]);
         if (system(command) != 0)
             return false;
@@ -135,13 +138,13 @@ static void loss(struct cluster *cluster, uint64_t seconds)
     static const char words[] = "-p tcp -m statistic --mode random --probability 0.05 -j DROP";
     settle(cluster);
     uint64_t excluded = exclusions(cluster), began_ns = cluster_now_ns(), from = cluster_step(cluster);
-    for (uint32_t i = 0; i < HOSTS; i++)
+    for (uint32_t i = 0; i < hosts; i++)
         if (!rule(i, words, true))
             return;
     cluster_spend(cluster, seconds * SPOTNIK_S);
     printf("5 %% loss: %" PRIu64 " steps in %" PRIu64 " s\n", cluster_step(cluster) - from, seconds);
     expect_all(cluster, "5 % of the packets lost", excluded, began_ns);
-    for (uint32_t i = 0; i < HOSTS; i++)
+    for (uint32_t i = 0; i < hosts; i++)
         rule(i, words, false);
 }
 
@@ -188,24 +191,27 @@ int main(int argc, char **argv)
         puts("skipped: needs root, `ip` and `iptables`");
         return 77;
     }
+    hosts = (uint32_t)cluster_argument(argc, argv, "hosts", HOSTS);
+    if (hosts < 2 || hosts > HOSTS)
+        return 2;
     setvbuf(stdout, NULL, _IOLBF, 0);
-    cluster_new(&cluster, HOSTS, 1);
+    cluster_new(&cluster, hosts, 1);
     cluster.tolerant = true; /* counted here */
     cluster_use(&cluster, argv[1], "-u", "1000", NULL);
-    for (uint32_t i = 0; i < HOSTS; i++) {
+    for (uint32_t i = 0; i < hosts; i++) {
         cluster.netns[i] = netns_host[i];
         cluster.bind[i] = netns_address[i];
         cluster_start(&cluster, i);
     }
-    if (cluster_argument(argc, argv, "pairs", 1))
-        for (uint32_t a = 0; a < HOSTS; a++)
-            for (uint32_t b = a + 1; b < HOSTS; b++)
+    if (cluster_argument(argc, argv, "pairs", hosts == HOSTS))
+        for (uint32_t a = 0; a < hosts; a++)
+            for (uint32_t b = a + 1; b < hosts; b++)
                 pair(&cluster, a, b);
-    if (cluster_argument(argc, argv, "narrow", 1))
+    if (cluster_argument(argc, argv, "narrow", hosts == HOSTS))
         narrow(&cluster);
     if (cluster_argument(argc, argv, "loss_s", 0))
         loss(&cluster, cluster_argument(argc, argv, "loss_s", 0));
-    if (cluster_argument(argc, argv, "three", 1))
+    if (cluster_argument(argc, argv, "three", hosts == HOSTS))
         three(&cluster);
     cluster_free(&cluster);
     return 0;

@@ -124,6 +124,53 @@ static void test_deaf(void **state)
         }
 }
 
+/* What the driver of everybody else says of a stopped member whose machine runs. */
+static void kernel_answers(uint32_t count, uint32_t stopped, uint64_t duration_ns)
+{
+    uint64_t step_ns = pair.limits.heartbeat_ns / 4;
+    for (uint64_t ns = 0; ns < duration_ns; ns += step_ns) {
+        for (uint32_t i = 0; i < count; i++)
+            if (i != stopped && spotnik_core_is_quiet(pair.node[i].core, pair.node[stopped].member.id, pair.now_ns))
+                pair_event(&pair, i, (struct spotnik_event){ .kind = SPOTNIK_EVENT_KERNEL, .peer = pair.node[stopped].member });
+        pair_run(&pair, step_ns);
+    }
+}
+
+/* Claim: who says nothing, while its kernel answers, is waited for three times as long, and no longer. */
+static void test_kernel(void **state)
+{
+    (void)state;
+    assemble(3);
+    pair_stop(&pair, 1, true);
+    kernel_answers(3, 1, 2 * pair.limits.silence_floor_ns);
+    assert_int_equal(pair_status(&pair, 0).size, 3);
+    assert_int_equal(pair_status(&pair, 2).size, 3);
+    kernel_answers(3, 1, pair.limits.silence_floor_ns + 4 * pair.limits.heartbeat_ns);
+    assert_int_equal(pair_status(&pair, 0).size, 2);
+    assert_int_equal(pair_status(&pair, 2).size, 2);
+}
+
+/* Claim: whoever is called silent by one neighbour that it hears well itself stays in the view: it may pass the token on to nobody but that one, which does not
+ * hear it; but who came to ask it gets the token, too. */
+static void test_unheard(void **state)
+{
+    (void)state;
+    for (uint32_t count = 4; count <= 5; count++)
+        for (uint32_t a = 0; a < count; a++)
+            for (uint32_t b = 0; b < count; b++) {
+                if (a == b)
+                    continue;
+                assemble(count);
+                if (are_neighbours(a, b, count)) {
+                    pair_cut_one_way(&pair, b, a, true);
+                    pair_goal(&pair, 5);
+                    pair_run(&pair, 2 * SPOTNIK_S);
+                    assert_all(count, 5);
+                }
+                pair_close(&pair);
+            }
+}
+
 /* Claim: a path of our own host, one that leads nowhere, and any with fewer than four hosts are no news. */
 static void test_no_news(void **state)
 {
@@ -142,6 +189,8 @@ int main(void)
         cmocka_unit_test_teardown(test_three, close_pair),
         cmocka_unit_test_teardown(test_stopped, close_pair),
         cmocka_unit_test_teardown(test_deaf, close_pair),
+        cmocka_unit_test_teardown(test_kernel, close_pair),
+        cmocka_unit_test_teardown(test_unheard, close_pair),
         cmocka_unit_test_teardown(test_no_news, close_pair),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

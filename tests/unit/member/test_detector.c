@@ -25,7 +25,7 @@ static uint64_t hear_every(struct spotnik_detector *detector, uint64_t now_ns, u
                            uint32_t times)
 {
     for (uint32_t i = 0; i < times; i++)
-        spotnik_detector_hear(detector, now_ns += gap_ns);
+        spotnik_detector_hear(detector, now_ns += gap_ns, FLOOR_NS);
     return now_ns;
 }
 
@@ -55,7 +55,37 @@ static void test_adapts_and_forgets(void **state)
         assert_true(patience(&detector) >= FLOOR_NS && patience(&detector) <= CEILING_NS);
     }
     assert_true(patience(&detector) > 300 * SPOTNIK_MS);
-    hear_every(&detector, now_ns, 50 * SPOTNIK_MS, 60);
+    hear_every(&detector, now_ns, 50 * SPOTNIK_MS, 20 * 60);
+    assert_int_equal(patience(&detector), FLOOR_NS);
+}
+
+/* Claim: one long gap among a hundred short ones is remembered (the mean and deviation have forgotten it), and gone after a minute. */
+static void test_remembers(void **state)
+{
+    struct spotnik_detector detector;
+    uint64_t now_ns = 0;
+
+    (void)state;
+    spotnik_detector_start(&detector, now_ns);
+    now_ns = hear_every(&detector, now_ns, 240 * SPOTNIK_MS, 1);
+    now_ns = hear_every(&detector, now_ns, 50 * SPOTNIK_MS, 100);
+    assert_true(patience(&detector) > 2 * FLOOR_NS - FLOOR_NS / 8);
+    hear_every(&detector, now_ns, 50 * SPOTNIK_MS, 20 * 60);
+    assert_int_equal(patience(&detector), FLOOR_NS);
+}
+
+/* Claim: however long somebody was away, it is waited for no longer than five floors, and for a minute later not even that. */
+static void test_away(void **state)
+{
+    struct spotnik_detector detector;
+    uint64_t now_ns = 0;
+
+    (void)state;
+    spotnik_detector_start(&detector, now_ns);
+    now_ns = hear_every(&detector, now_ns, 3600 * SPOTNIK_S, 1);
+    now_ns = hear_every(&detector, now_ns, 50 * SPOTNIK_MS, 100);
+    assert_true(patience(&detector) <= 5 * FLOOR_NS);
+    hear_every(&detector, now_ns, 50 * SPOTNIK_MS, 20 * 65);
     assert_int_equal(patience(&detector), FLOOR_NS);
 }
 
@@ -71,7 +101,7 @@ static void test_ceiling(void **state)
     spotnik_detector_start(&detector, now_ns);
     for (int i = 0; i < 10000; i++) {
         now_ns += spotnik_prng_below(&prng, 3 * SPOTNIK_S);
-        spotnik_detector_hear(&detector, now_ns);
+        spotnik_detector_hear(&detector, now_ns, FLOOR_NS);
         assert_true(patience(&detector) >= FLOOR_NS && patience(&detector) <= CEILING_NS);
         widest_ns = widest_ns > patience(&detector) ? widest_ns : patience(&detector);
     }
@@ -85,9 +115,9 @@ static void test_clock(void **state)
 
     (void)state;
     spotnik_detector_start(&detector, 1000);
-    spotnik_detector_hear(&detector, 900);
+    spotnik_detector_hear(&detector, 900, FLOOR_NS);
     assert_int_equal(detector.heard_ns, 1000);
-    spotnik_detector_hear(&detector, 1000);
+    spotnik_detector_hear(&detector, 1000, FLOOR_NS);
     assert_int_equal(detector.heard_ns, 1000);
     spotnik_detector_start(&detector, SPOTNIK_NEVER - 1);
     assert_int_equal(spotnik_detector_limit(&detector, FLOOR_NS, CEILING_NS), SPOTNIK_NEVER);
@@ -98,6 +128,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_floor),
         cmocka_unit_test(test_adapts_and_forgets),
+        cmocka_unit_test(test_remembers),
+        cmocka_unit_test(test_away),
         cmocka_unit_test(test_ceiling),
         cmocka_unit_test(test_clock),
     };
