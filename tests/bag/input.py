@@ -5,6 +5,8 @@ input.py SPOTNIK SIM [NAME...]
 """
 
 import os
+import pathlib
+import re
 import signal
 import subprocess
 
@@ -169,6 +171,48 @@ def loose(case):
     lib.check(done.returncode == 0 and case.results() == {"1": [b"fine\n"]}, done.stderr)
 
 
+def page(case):
+    """The batch script of docs/guide/bag.md, without Slurm: two elements of its array make one bag and share its jobs;
+    one that has to leave asks to be requeued. What Slurm itself does is tests/slurm/bag.py's."""
+    guide = pathlib.Path(__file__).parents[2] / "docs/guide/bag.md"
+    script = re.search(r"```sh\n(#!/bin/bash\n.*?)```", guide.read_text(), re.S)[1]
+    tools = {
+        "srun": 'exec "$@"',
+        "scontrol": f'echo "$@" >>{case.dir}/requeued',
+        "lmp": f"""while [ $# -gt 0 ]; do case $1 in -var) eval "$2=$3"; shift 3;; *) shift;; esac; done
+exec {case.sim} "$T" 100 10000 20 $file""",
+    }
+    (case.dir / "bin").mkdir()
+    (case.dir / "bin/spotnik").symlink_to(case.spotnik)
+    for name, text in tools.items():
+        (case.dir / "bin" / name).write_text("#!/bin/sh\n" + text + "\n")
+        (case.dir / "bin" / name).chmod(0o700)
+    (case.dir / "script").write_text(script)
+    for name in ("in.lj", "in.again"):
+        (case.dir / name).write_text("# what this program does not read\n")
+    case.jobs([f"j{i},0.{101 + i},{i}" for i in range(12)], header="job,T,seed")
+    case.bag = case.dir / "lj.bag"
+    path = f"{case.dir / 'bin'}:{os.environ['PATH']}"
+
+    def element(number):
+        env = case.environment() | {"HOME": str(case.dir), "PATH": path}
+        env |= {"SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": str(number)}
+        worker = subprocess.Popen(["bash", "script"], cwd=case.dir, env=env, start_new_session=True)
+        case.workers.append(worker)
+        return worker
+
+    first, second = element(1), element(2)
+    lib.wait_for("jobs of both", lambda: len(case.names("logs")) >= 8)
+    subprocess.run(["pkill", "-USR1", "-x", "-P", str(first.pid), "spotnik"], check=True)
+    lib.wait_for("the first one leaves", lambda: first.poll() is not None)
+    lib.check((case.dir / "requeued").read_text() == "requeue 7_1\n", "it was not requeued")
+    again = element(1)
+    for worker in (second, again):
+        lib.wait_for("the bag is done", lambda worker=worker: worker.poll() is not None)
+    lib.check(len(case.results()) == 12, f"{case.names('results')}")
+    lib.check(any(name.endswith(".returned") for name in case.names("claims")), "nothing was given back")
+
+
 def asked(case):
     """At SIGTERM the program is asked for a restart file, which is saved; the next worker goes on from it at once."""
     job = [
@@ -318,6 +362,7 @@ lib.run(
         damaged_save,
         appended,
         loose,
+        page,
         asked,
         noticed,
         inputs_and_words,

@@ -6,7 +6,7 @@ back and go on elsewhere; each job is done once, with the result of an undisturb
 
     bag.py SPOTNIK SIM
 
-Draft: it has never been run, and meson does not know it."""
+It has not been run yet: there was no Slurm at hand. tests/bag/input.py (page) runs the same script without Slurm."""
 
 import os
 import pathlib
