@@ -15,6 +15,8 @@ MEMBERS, WIDTH, EPOCHS = 8, 48, 200
 
 
 class Ensemble(torch.nn.Module):
+    """Networks side by side, one matrix product for all of them."""
+
     def __init__(self, inputs, outputs):
         super().__init__()
         sizes = [inputs, WIDTH, WIDTH, outputs]
@@ -24,6 +26,7 @@ class Ensemble(torch.nn.Module):
         self.bias = torch.nn.ParameterList(torch.randn(MEMBERS, 1, b) * 0.5 for b in sizes[1:])
 
     def forward(self, x):
+        """Of all members: (members, rows, outputs)."""
         x = x.expand(MEMBERS, *x.shape)
         for layer, (weight, bias) in enumerate(zip(self.weight, self.bias, strict=True)):
             x = torch.baddbmm(bias, x, weight)
@@ -32,6 +35,7 @@ class Ensemble(torch.nn.Module):
 
 
 def main():
+    """Train, and tell what was asked."""
     torch.manual_seed(0)
     data = torch.load(sys.argv[1])
     x, y = data["x"], data["y"]

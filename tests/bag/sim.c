@@ -94,7 +94,7 @@ int main(int argc, char **argv)
     fflush(stdout);
     if (argc > 5)
         state_read(&state, argv[5]);
-    if (argc > 5 && frame > 0)
+    if (argc > 5 && frame > 0 && state.step >= frame)
         sum = sum_read();
     while (state.step < steps) {
         state.x = 3.9999 * state.x * (1 - state.x);
