@@ -70,7 +70,13 @@ class Program:
         self.given = given
         if given.sim:
             steps = max(int(given.job_s / 0.02), 1)
-            self.words = [os.path.abspath(given.sim), "{x0}", str(steps), "20000", "0" if given.pace else str(max(steps // 15, 1))]
+            self.words = [
+                os.path.abspath(given.sim),
+                "{x0}",
+                str(steps),
+                "20000",
+                "0" if given.pace else str(max(steps // 15, 1)),
+            ]
             os.environ["FRAMES"] = str(max(steps // 50, 1))
             self.resume, self.result, self.inputs = [*self.words, "{restart}"], "result", []
             self.rows = [{"job": f"j{i}", "x0": f"{0.1 + i / 1000:.4f}"} for i in range(given.jobs)]
@@ -185,7 +191,17 @@ class Machines:
             "bag",
             str(folder / "jobs.csv"),
             "-q",
-            *program.bag(["--lifetime", str(lifetime), "--age", "0.01s", "--length", f"{given.job_s}s", *(["--ask", "USR1"] if given.pace else [])]),
+            *program.bag(
+                [
+                    "--lifetime",
+                    str(lifetime),
+                    "--age",
+                    "0.01s",
+                    "--length",
+                    f"{given.job_s}s",
+                    *(["--ask", "USR1"] if given.pace else []),
+                ]
+            ),
         ]
         self.born = 0
 
@@ -356,7 +372,9 @@ def survive(given, program, folder, rows, lives):
     check(told == ["everybody", "folder"], f"not all was done to the bag: {told}")
     facts = judge(given, program, machines, expected, spans)
     share = 100 * facts["recomputed_s"] / facts["useful_s"]
-    print(f"{given.jobs} jobs, {sum(spans):.0f} s of undisturbed work, {machines.kills} machines killed, everybody once,")
+    print(
+        f"{given.jobs} jobs, {sum(spans):.0f} s of undisturbed work, {machines.kills} machines killed, everybody once,"
+    )
     print(f"the folder away for {given.away_s:g} s: {facts['attempts']} attempts, each job done once, each result and")
     print("trajectory with the bits of the undisturbed run")
     print(f"recomputed {share:.1f} % of the useful work, makespan {facts['makespan_s']:.0f} s", flush=True)
@@ -388,7 +406,10 @@ def paces(given, program, folder, rows, lives, ages):
         facts = judge(given, program, machines, expected, spans)
         wasted = 100 * (facts["spent_s"] / sum(spans) - 1)
         foretold = 100 * (facts["expected_s"] / sum(spans) - 1)
-        print(f"{name}: wasted {wasted:.1f} % (foretold {foretold:.1f}), {machines.kills} killed, {facts['makespan_s']:.0f} s", flush=True)
+        print(
+            f"{name}: wasted {wasted:.1f} % (foretold {foretold:.1f}), {machines.kills} killed, {facts['makespan_s']:.0f} s",
+            flush=True,
+        )
 
 
 def main():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instead of LAMMPS where there is none: a made-up fluid at a wall, with layers that grow as it gets cold and dense, and
+"""In place of LAMMPS: a made-up fluid at walls, with layers that grow as it gets cold and dense, and
 noise as a short run has it. standin.py T RHO SEED"""
 
 import math

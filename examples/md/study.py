@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: D101, D102, D103 (a script, read from top to bottom)
 """A surrogate that learns from a bag of simulations while it runs, and asks for the next ones: those it knows least of.
 
     study.py --folder study [--lmp LMP] [--runs 48] [--batch 8] [--kill-every 5]
@@ -144,7 +145,11 @@ class Study:
 
     def add(self, points):
         self.write(self.folder / "more.csv", points, len(self.points))
-        subprocess.run([self.given.spotnik, "bag", "add", self.bag, self.folder / "more.csv"], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [self.given.spotnik, "bag", "add", self.bag, self.folder / "more.csv"],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
         self.points += points
 
     def wait(self):

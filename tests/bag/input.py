@@ -162,7 +162,20 @@ def loose(case):
     )
     first = script.replace("{restart}", "")
     resume = "sh -c '" + script.replace("'", "").replace("{restart}", "go") + "'"
-    words = ["--notice", "off", "--restart", "restart.*", "--resume", resume, "--loose", "nois*", "--", "sh", "-c", first]
+    words = [
+        "--notice",
+        "off",
+        "--restart",
+        "restart.*",
+        "--resume",
+        resume,
+        "--loose",
+        "nois*",
+        "--",
+        "sh",
+        "-c",
+        first,
+    ]
     worker = case.start(case.jobs([1]), *words)
     lib.wait_for("a save", lambda: case.names("saves"))
     worker.kill()

@@ -163,7 +163,10 @@ def killed(case):
     results, report = case.results(), case.report()
     lib.check(sorted(results) == sorted(calm), "the jobs that are done are not all jobs")
     lib.check(results == calm, "a result differs from that of the undisturbed run")
-    lib.check(len({tuple(files) for files in calm.values()}) == JOBS and all(len(files) == 3 for files in calm.values()), "the simulation does not depend on its input")
+    lib.check(
+        len({tuple(files) for files in calm.values()}) == JOBS and all(len(files) == 3 for files in calm.values()),
+        "the simulation does not depend on its input",
+    )
     done = [name.split("@")[0] for name in storm.ends("done")]
     lib.check(len(done) == len(set(done)), "a job was counted twice")
     lib.check(storm.ends("failed") == [], f"a restart file was not whole: {storm.ends('failed')}")

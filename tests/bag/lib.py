@@ -78,7 +78,9 @@ class Case:
     def results(self, bag=None):
         bag = bag or self.bag
         return {
-            path.name: [(path / name).read_bytes() for name in ("result", "trajectory", "sum") if (path / name).exists()]
+            path.name: [
+                (path / name).read_bytes() for name in ("result", "trajectory", "sum") if (path / name).exists()
+            ]
             for path in sorted((bag / "results").iterdir())
         }
 
