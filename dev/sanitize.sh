@@ -28,6 +28,7 @@ esac
         -Dc_args=-fno-sanitize-recover=all
 export ASAN_OPTIONS="exitcode=66:detect_stack_use_after_return=1:${ASAN_OPTIONS:-}"
 export UBSAN_OPTIONS="exitcode=66:print_stacktrace=1:${UBSAN_OPTIONS:-}"
-export TSAN_OPTIONS="exitcode=66:halt_on_error=1:second_deadlock_stack=1:${TSAN_OPTIONS:-}"
+# A child that forks from several threads and starts some of its own is what a test is about.
+export TSAN_OPTIONS="exitcode=66:halt_on_error=1:second_deadlock_stack=1:die_after_fork=0:suppressions=$PWD/dev/thread.supp:${TSAN_OPTIONS:-}"
 # shellcheck disable=SC2086
 exec dev/test.sh "$build" --timeout-multiplier 15 $suites

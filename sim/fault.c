@@ -393,6 +393,12 @@ static void plan_forged(struct sim_world *world)
         spotnik_sim_push(world, SIM_FORGE, spotnik_prng_below(&prng, world->options.safety_ns), 0, spotnik_prng_next(&prng), NULL);
 }
 
+/* Who is stopped dials when it goes on, and may then be refused by one that died long after: nothing is promised there (docs/protocol.md 16). */
+static bool is_awake(const struct sim_world *world, const struct sim_conn *conn)
+{
+    return !world->process[conn->process[0]]->stopped && !world->process[conn->process[1]]->stopped;
+}
+
 /* A proxy stands before one host, or before all: every link to another host ends. Or only one link does. */
 void spotnik_sim_ends_forged(struct sim_world *world, uint64_t drawn)
 {
@@ -406,7 +412,7 @@ void spotnik_sim_ends_forged(struct sim_world *world, uint64_t drawn)
     for (struct sim_conn *conn = world->conns, *next; conn && !world->over; conn = next) {
         uint32_t a = world->process[conn->process[0]]->host, b = world->process[conn->process[1]]->host;
         next = conn->all;
-        if (a == b || !conn->open[0] || !conn->open[1] || (!all && a != host && b != host))
+        if (a == b || !conn->open[0] || !conn->open[1] || !is_awake(world, conn) || (!all && a != host && b != host))
             continue;
         spotnik_sim_link_forge(world, conn);
         if (one)

@@ -195,6 +195,15 @@ static bool create(struct world *world)
     return true;
 }
 
+/* It grows as members join. */
+static uint32_t players_of(struct world *world)
+{
+    pthread_mutex_lock(&world->lock);
+    uint32_t count = world->players;
+    pthread_mutex_unlock(&world->lock);
+    return count;
+}
+
 void world_play(const struct cell_world *cell, uint64_t last_step, struct report *report)
 {
     struct world *world = calloc(1, sizeof *world);
@@ -210,7 +219,7 @@ void world_play(const struct cell_world *cell, uint64_t last_step, struct report
     world->present = world->players;
     for (uint32_t i = 0; i < cell->members; i++)
         pthread_create(&world->player[i].thread, NULL, player_main, &world->player[i]);
-    for (uint32_t i = 0; i < world->players; i++) /* grows as members join */
+    for (uint32_t i = 0; i < players_of(world); i++)
         pthread_join(world->player[i].thread, NULL);
     for (uint32_t i = 0; i < world->players; i++)
         if (world->player[i].job != NULL)

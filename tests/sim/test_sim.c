@@ -103,7 +103,7 @@ static void test_planted_bugs_are_caught(void **state)
     assert_caught(SPOTNIK_BUG_TREE_EARLY, 1, 20);
     assert_caught(SPOTNIK_BUG_SHOW_EARLY, 1, 60);
     assert_caught(SPOTNIK_BUG_IGNORE_ACCEPTED, 1, 60);
-    assert_caught(SPOTNIK_BUG_NO_DOUBT, 495, 10);
+    assert_caught(SPOTNIK_BUG_NO_DOUBT, 655, 10);
     assert_caught(SPOTNIK_BUG_END_IS_GONE, 1, 60);
     assert_caught(SPOTNIK_BUG_WITNESS_COPIED, 30, 10);
     assert_true(run(100, 2, SPOTNIK_BUG_WITNESS_KEPT, NULL).failed); /* two members: most of what they decide are ties */

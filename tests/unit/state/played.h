@@ -56,7 +56,8 @@ void spotnik_engine_status(struct spotnik_engine *engine, spotnik_job_status *re
 {
     memset(ret, 0, sizeof *ret);
     pthread_mutex_lock(&engine->lock);
-    looks += engine == &engine_of[MEMBERS];
+    if (engine == &engine_of[MEMBERS])
+        looks++;
     pthread_cond_broadcast(&engine->changed);
     ret->joining = engine->joining;
     ret->size = MEMBERS;
