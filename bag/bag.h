@@ -35,6 +35,7 @@ struct bag_terms {
     char **resume;           /* NULL: the command itself */
     char *restart;           /* pattern of the program's restart files; NULL: it has none */
     char *expect[BAG_LIST_MAX + 1]; /* patterns of files without which a job is not done; NULL at the end */
+    char *loose[BAG_LIST_MAX + 1];  /* patterns of outputs that may be ahead of a restart file, or missing; NULL at the end */
     char *input[BAG_LIST_MAX + 1];  /* names in inputs/; NULL at the end */
     int ask;                 /* signal that makes the program write a restart file; 0: none */
     uint32_t tries;
@@ -163,5 +164,7 @@ int bag_hash(const char *path, uint64_t *ret_hash);
 
 /* Copy a file: `to` must not exist. Keeps the mode; *ret_hash may be NULL. 0 or -errno; then `to` is gone. */
 int bag_copy(const char *from, const char *to, uint64_t *ret_hash);
+/* The first `bytes` of it; -ENODATA: it is shorter. */
+int bag_copy_start(const char *from, const char *to, uint64_t bytes, uint64_t *ret_hash);
 
 #endif

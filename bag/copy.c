@@ -26,16 +26,17 @@ static int write_all(int fd, const char *bytes, size_t size)
     return 0;
 }
 
-/* `to` below zero: nowhere. */
-static int stream(int from, int to, struct spotnik_hash *hash)
+/* The first `bytes`, or all there are. `to` below zero: nowhere. */
+static int stream(int from, int to, uint64_t bytes, struct spotnik_hash *hash)
 {
     static char block[1 << 18];
     for (;;) {
-        ssize_t got = read(from, block, sizeof block);
+        ssize_t got = read(from, block, bytes < sizeof block ? (size_t)bytes : sizeof block);
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)
             return got < 0 ? -errno : 0;
+        bytes -= (uint64_t)got;
         spotnik_hash_add(hash, block, (size_t)got);
         int rc = to >= 0 ? write_all(to, block, (size_t)got) : 0;
         if (rc != 0)
@@ -50,14 +51,14 @@ int bag_hash(const char *path, uint64_t *ret_hash)
     if (fd < 0)
         return fd;
     spotnik_hash_begin(&hash);
-    int rc = stream(fd, -1, &hash);
+    int rc = stream(fd, -1, UINT64_MAX, &hash);
     close(fd);
     if (rc == 0)
         *ret_hash = spotnik_hash_end(&hash);
     return rc;
 }
 
-int bag_copy(const char *from, const char *to, uint64_t *ret_hash)
+static int copy(const char *from, const char *to, uint64_t bytes, uint64_t *ret_hash)
 {
     struct spotnik_hash hash;
     struct stat facts;
@@ -68,7 +69,7 @@ int bag_copy(const char *from, const char *to, uint64_t *ret_hash)
     int rc = out < 0 ? -errno : 0;
     spotnik_hash_begin(&hash);
     if (rc == 0)
-        rc = stream(in, out, &hash);
+        rc = stream(in, out, bytes, &hash);
     if (rc == 0 && (fstat(in, &facts) != 0 || fchmod(out, facts.st_mode & 0777) != 0 || fsync(out) != 0))
         rc = -errno;
     close(in);
@@ -79,6 +80,21 @@ int bag_copy(const char *from, const char *to, uint64_t *ret_hash)
     if (rc == 0 && ret_hash != NULL)
         *ret_hash = spotnik_hash_end(&hash);
     return rc;
+}
+
+int bag_copy(const char *from, const char *to, uint64_t *ret_hash)
+{
+    return copy(from, to, UINT64_MAX, ret_hash);
+}
+
+int bag_copy_start(const char *from, const char *to, uint64_t bytes, uint64_t *ret_hash)
+{
+    struct stat facts;
+    int rc = copy(from, to, bytes, ret_hash);
+    if (rc != 0 || (stat(to, &facts) == 0 && (uint64_t)facts.st_size == bytes))
+        return rc;
+    unlink(to);
+    return -ENODATA;
 }
 
 static int remove_one(const char *path, const struct stat *facts, int kind, struct FTW *place)

@@ -57,6 +57,21 @@ bool bag_restart_same(const struct bag_restart *a, const struct bag_restart *b)
            && a->changed_ns == b->changed_ns;
 }
 
+/* Is the file still the one that was looked at? */
+static bool is_unchanged(const char *path, const struct bag_restart *restart)
+{
+    struct stat facts;
+    return lstat(path, &facts) == 0 && facts.st_ino == restart->inode && (uint64_t)facts.st_size == restart->size
+           && changed_ns(&facts) == restart->changed_ns;
+}
+
+static bool is_there(const char *directory, const struct bag_restart *restart)
+{
+    char path[PATH_MAX];
+    bag_join(path, directory, restart->file);
+    return is_unchanged(path, restart);
+}
+
 /* The kernel gives no lease for reading on a file that is open for writing. Network file systems do not say; then the looks alone count. */
 static bool is_being_written(const char *directory, const char *file)
 {
@@ -75,18 +90,22 @@ static bool is_being_written(const char *directory, const char *file)
 void bag_restart_look(const char *directory, const char *pattern, uint64_t work_ms, struct bag_restart *restart)
 {
     struct bag_restart now;
+    if (!restart->is_whole && restart->file[0] != '\0' && is_there(directory, restart)
+        && (restart->is_whole = !is_being_written(directory, restart->file)))
+        return; /* a program may write one more often than we look */
     newest_find(directory, pattern, &now);
     if (!bag_restart_same(&now, restart)) {
         now.work_ms = work_ms;
         *restart = now;
-    } else if (!restart->is_whole && now.file[0] != '\0') {
-        restart->is_whole = !is_being_written(directory, now.file);
     }
 }
 
 void bag_restart_settle(const char *directory, const char *pattern, uint64_t work_ms, struct bag_restart *restart)
 {
-    bag_restart_look(directory, pattern, work_ms, restart);
+    struct bag_restart now;
+    newest_find(directory, pattern, &now);
+    now.work_ms = bag_restart_same(&now, restart) ? restart->work_ms : work_ms;
+    *restart = now;
     restart->is_whole = restart->file[0] != '\0' && !is_being_written(directory, restart->file);
 }
 
@@ -121,7 +140,7 @@ static bool file_find(const struct bag *bag, struct bag_save *save)
     bag_path(bag, path, "saves", save->name);
     DIR *list = opendir(path);
     for (const struct dirent *at; list != NULL && save->file[0] == '\0' && (at = readdir(list)) != NULL;)
-        if (strcmp(at->d_name, ".") != 0 && strcmp(at->d_name, "..") != 0)
+        if (strcmp(at->d_name, ".") != 0 && strcmp(at->d_name, "..") != 0 && strcmp(at->d_name, ".outputs") != 0)
             snprintf(save->file, sizeof save->file, "%s", at->d_name);
     if (list != NULL)
         closedir(list);
@@ -145,16 +164,8 @@ bool bag_save_find(const struct bag *bag, const struct bag_job *job, const struc
     return best.name[0] != '\0';
 }
 
-/* Is the file still the one that was looked at? */
-static bool is_unchanged(const char *path, const struct bag_restart *restart)
-{
-    struct stat facts;
-    return lstat(path, &facts) == 0 && facts.st_ino == restart->inode && (uint64_t)facts.st_size == restart->size
-           && changed_ns(&facts) == restart->changed_ns;
-}
-
 int bag_save_make(struct bag *bag, const struct bag_job *job, uint32_t attempt, uint32_t sequence,
-                  const struct bag_restart *restart)
+                  const struct bag_restart *restart, const struct bag_outputs *outputs)
 {
     char name[NAME_MAX + 1], from[PATH_MAX], hidden[PATH_MAX], to[PATH_MAX], work[PATH_MAX];
     uint64_t hash;
@@ -170,6 +181,7 @@ int bag_save_make(struct bag *bag, const struct bag_job *job, uint32_t attempt, 
     int rc = bag_copy(from, to, &hash);
     if (rc == 0 && !is_unchanged(from, restart))
         rc = -EAGAIN;
+    rc = rc == 0 && outputs != NULL ? bag_outputs_put(bag, outputs, work, hidden) : rc;
     snprintf(name, sizeof name, "%s@%u.%u.%" PRIu64 ".%016" PRIx64, job->name, attempt, sequence, restart->work_ms,
              hash);
     bag_path(bag, to, "saves", name);
@@ -180,18 +192,27 @@ int bag_save_make(struct bag *bag, const struct bag_job *job, uint32_t attempt, 
     return rc;
 }
 
-int bag_save_restore(const struct bag *bag, const struct bag_save *save, const char *directory)
+static int file_restore(const char *folder, const struct bag_save *save, const char *directory)
 {
     char from[PATH_MAX], to[PATH_MAX];
     uint64_t hash;
-    bag_path(bag, from, "saves", save->name);
-    bag_join(from, from, save->file);
+    bag_join(from, folder, save->file);
     bag_join(to, directory, save->file);
     int rc = bag_copy(from, to, &hash);
     if (rc != 0 || hash == save->hash)
         return rc;
     unlink(to);
     return -EILSEQ;
+}
+
+int bag_save_restore(const struct bag *bag, const struct bag_job *job, const struct bag_save *save, const char *directory)
+{
+    char from[PATH_MAX], work[PATH_MAX], name[NAME_MAX + 1];
+    bag_path(bag, from, "saves", save->name);
+    bag_attempt_name(job, save->attempt, name);
+    bag_path(bag, work, "work", name);
+    int rc = file_restore(from, save, directory);
+    return rc == 0 ? bag_outputs_restore(bag, from, work, directory) : rc;
 }
 
 void bag_save_spoil(const struct bag *bag, const struct bag_save *save)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Restart files: which one is whole, and copies of them that outlive the machine. A save is a directory with one file in it; its name says of
- * which job and attempt it is, how much work it holds, and the hash of the file. */
+/* Restart files: which one is whole, and copies of them that outlive the machine. A save is a directory with one file in it, beside what
+ * outputs.h puts there; its name says of which job and attempt it is, how much work it holds, and the hash of the file. */
 #ifndef BAG_SAVES_H
 #define BAG_SAVES_H
 
-#include "bag/bag.h"
+#include "bag/outputs.h"
 
 struct bag_save {
     char name[NAME_MAX + 1]; /* in saves/; "": there is none */
@@ -13,7 +13,7 @@ struct bag_save {
     uint64_t work_ms, hash;
 };
 
-/* The newest restart file in a directory, and for how many looks it has been the same. */
+/* A restart file in a directory, and for how many looks it has been the same. */
 struct bag_restart {
     char file[NAME_MAX + 1]; /* "": none was seen */
     uint64_t inode, size, changed_ns;
@@ -21,7 +21,8 @@ struct bag_restart {
     bool is_whole;    /* it was the same at two looks, and nobody has it open for writing, as far as can be known */
 };
 
-/* Look at the files in `directory` that match `pattern`; *restart is from the look before. Two looks shall be a second or so apart. */
+/* Look at the files in `directory` that match `pattern`; *restart is from the look before. Two looks shall be a second or so apart. One that is the
+ * same as at the look before is whole, though there may be newer ones; else the newest. */
 void bag_restart_look(const char *directory, const char *pattern, uint64_t work_ms, struct bag_restart *restart);
 
 bool bag_restart_same(const struct bag_restart *a, const struct bag_restart *b);
@@ -29,16 +30,16 @@ bool bag_restart_same(const struct bag_restart *a, const struct bag_restart *b);
 /* The program has ended by itself: what it wrote is whole. */
 void bag_restart_settle(const char *directory, const char *pattern, uint64_t work_ms, struct bag_restart *restart);
 
-/* Copy a restart file into the bag. Blocking: for a process of its own. 0 or -errno; -EAGAIN: it changed meanwhile. */
+/* Copy a restart file into the bag, with the outputs of that moment. Blocking: for a process of its own. 0 or -errno; -EAGAIN: it changed meanwhile. */
 int bag_save_make(struct bag *bag, const struct bag_job *job, uint32_t attempt, uint32_t sequence,
-                  const struct bag_restart *restart);
+                  const struct bag_restart *restart, const struct bag_outputs *outputs);
 
 /* The newest save of a job that is older than `before` (NULL: of all). False: there is none. */
 bool bag_save_find(const struct bag *bag, const struct bag_job *job, const struct bag_save *before,
                    struct bag_save *ret);
 
-/* Put it into a directory, under its own name. 0 or -errno; -EILSEQ: it is damaged. */
-int bag_save_restore(const struct bag *bag, const struct bag_save *save, const char *directory);
+/* Put it into a directory, under its own name, with the outputs of that moment. 0 or -errno; -EILSEQ: it is damaged. */
+int bag_save_restore(const struct bag *bag, const struct bag_job *job, const struct bag_save *save, const char *directory);
 
 /* It does not work: it is kept under another name, and not found any more. */
 void bag_save_spoil(const struct bag *bag, const struct bag_save *save);

@@ -17,9 +17,9 @@ static json_t *list_write(char *const *words)
 
 json_t *bag_terms_write(const struct bag_terms *terms)
 {
-    return json_pack("{si so so ss? so so si si}", "spotnik_bag", 1, "command", list_write(terms->command),
+    return json_pack("{si so so ss? so so so si si}", "spotnik_bag", 1, "command", list_write(terms->command),
                      "resume", terms->resume != NULL ? list_write(terms->resume) : json_null(), "restart",
-                     terms->restart, "expect", list_write(terms->expect), "inputs", list_write(terms->input),
+                     terms->restart, "expect", list_write(terms->expect), "loose", list_write(terms->loose), "inputs", list_write(terms->input),
                      "ask", terms->ask, "tries", (int)terms->tries);
 }
 
@@ -65,6 +65,7 @@ int bag_terms_read(const json_t *root, struct bag_terms *ret, struct spotnik_fau
     ret->tries = (uint32_t)json_integer_value(json_object_get(root, "tries"));
     if (ret->command == NULL || ret->command[0] == NULL || (json_is_array(resume) && ret->resume == NULL)
         || !short_list_read(json_object_get(root, "expect"), ret->expect)
+        || !short_list_read(json_object_get(root, "loose"), ret->loose)
         || !short_list_read(json_object_get(root, "inputs"), ret->input))
         return spotnik_fault_set(fault, "bag.json is damaged");
     return 0;
@@ -77,6 +78,7 @@ void bag_terms_free(struct bag_terms *terms)
     free(terms->restart);
     for (int i = 0; i <= BAG_LIST_MAX; i++) {
         free(terms->expect[i]);
+        free(terms->loose[i]);
         free(terms->input[i]);
     }
     memset(terms, 0, sizeof *terms);
@@ -84,8 +86,8 @@ void bag_terms_free(struct bag_terms *terms)
 
 const char *bag_terms_differ(const json_t *a, const json_t *b)
 {
-    static const char *const keys[] = { "spotnik_bag", "command", "resume", "restart", "expect", "inputs", "ask",
-                                        "tries" };
+    static const char *const keys[] = { "spotnik_bag", "command", "resume", "restart", "expect", "loose", "inputs",
+                                        "ask", "tries" };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (!json_equal(json_object_get(a, keys[i]), json_object_get(b, keys[i])))
             return keys[i];

@@ -389,8 +389,9 @@ static void wait_for(struct bag_work *work, int signals, uint64_t now_ns)
 {
     uint64_t next_ns = work->looked_ns + work->options->look_ns;
     int timeout_ms = next_ns > now_ns ? (int)((next_ns - now_ns) / SPOTNIK_MS) + 1 : 0;
-    struct pollfd wait[2] = { { .fd = signals, .events = POLLIN }, { .fd = work->ear.fd, .events = POLLIN } };
-    poll(wait, 2, work->looked_ns == 0 ? 0 : timeout_ms);
+    struct pollfd wait[3] = { { .fd = signals, .events = POLLIN }, { .fd = work->ear.fd, .events = POLLIN },
+                              { .fd = work->alarm, .events = POLLIN } };
+    poll(wait, 3, work->looked_ns == 0 ? 0 : timeout_ms);
 }
 
 static int work_open(struct bag_work *work, const char *folder)
@@ -401,6 +402,7 @@ static int work_open(struct bag_work *work, const char *folder)
         return 1;
     }
     work->begun_ns = bag_now_ns();
+    bag_ear_open(work);
     work->self.id = work->bag.writer;
     work->self.places = work->options->places;
     work->self.cores = work->options->cores;
@@ -447,6 +449,7 @@ int bag_loop(const char *folder, const struct bag_options *options)
         uint64_t now_ns = bag_now_ns();
         signals_read(&work, signals, now_ns);
         notices_heed(&work, now_ns);
+        bag_ear_turn(&work);
         if (work.broken && !work.leaving)
             leave(&work, now_ns, options->grace_ns, "this machine lacks the program");
         if (work.looked_ns == 0 || spotnik_time_since(now_ns, work.looked_ns) >= options->look_ns)

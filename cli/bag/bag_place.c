@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "bag/words.h"
@@ -20,9 +21,10 @@
 #define PROBE_BYTES 65536
 #define OUTAGE_LOOKS 10 /* so long after an outage of the folder a failure is nobody's fault */
 #define PAUSE_LOOKS 30 /* before the next job, after such a failure */
+#define UNKNOWN_WRITES 100 /* a job of unknown length takes as long again as it has, and at least this many saves */
 #define TERM_SHARE 2 /* of the grace: the first half to write a restart file, the second to end */
 
-static void work_path(const struct bag_work *work, const struct bag_place *place, const char *part, char path[PATH_MAX])
+void bag_attempt_path(const struct bag_work *work, const struct bag_place *place, const char *part, char path[PATH_MAX])
 {
     char name[NAME_MAX + 1];
     bag_attempt_name(place->job, place->attempt, name);
@@ -62,10 +64,10 @@ static void pace_set(struct bag_work *work, struct bag_place *place, uint64_t no
 {
     const struct bag_life *life = &work->options->life;
     double done_s = (double)work_ms(place, now_ns) / 1e3, work_s = 0, expected_s = 0, write_s = fmax(work->write_s, 0.01);
-    double rest_s = fmax(place->length_s - done_s, place->length_s / 20);
+    double rest_s = place->length_s > 0 ? fmax(place->length_s - done_s, place->length_s / 20) : fmax(done_s, UNKNOWN_WRITES * write_s);
     struct spotnik_fault fault = { "" };
     place->due_ms = 0;
-    if (life->kind == BAG_LIFE_NONE || place->length_s <= 0)
+    if (life->kind == BAG_LIFE_NONE)
         return;
     if (bag_pace_next(life, rest_s, bag_machine_age_s(work, now_ns), write_s, write_s, &work_s, &expected_s, &fault) != 0) {
         bag_say(work, "job %s: saved whenever it writes a restart file: %s", place->job->name, fault.text);
@@ -96,7 +98,7 @@ static void save_restore(struct bag_work *work, struct bag_place *place, const c
     struct bag_save save = { 0 };
     while (work->bag.terms.restart != NULL
            && bag_save_find(&work->bag, place->job, save.name[0] != '\0' ? &save : NULL, &save)) {
-        int rc = bag_save_restore(&work->bag, &save, directory);
+        int rc = bag_save_restore(&work->bag, place->job, &save, directory);
         if (rc == 0) {
             place->from = save;
             place->figures.base_ms = place->figures.saved_ms = save.work_ms;
@@ -113,7 +115,7 @@ static void save_restore(struct bag_work *work, struct bag_place *place, const c
 
 static int directory_make(struct bag_work *work, struct bag_place *place, char directory[PATH_MAX])
 {
-    work_path(work, place, "work", directory);
+    bag_attempt_path(work, place, "work", directory);
     if (mkdir(directory, 0700) != 0)
         return -errno;
     int rc = inputs_link(work, directory);
@@ -137,7 +139,7 @@ static int program_start(struct bag_work *work, struct bag_place *place, const c
     char **command = bag_words_fill(words, bag_value, &values, unknown);
     if (command == NULL)
         return -EINVAL;
-    work_path(work, place, "logs", log);
+    bag_attempt_path(work, place, "logs", log);
     place->pid = bag_guard_start(command, directory, log, environment);
     bag_words_free(command);
     return place->pid > 0 ? 0 : (int)place->pid;
@@ -150,10 +152,13 @@ void bag_place_start(struct bag_work *work, struct bag_place *place, struct bag_
     place->job = job;
     place->attempt = job->attempt;
     place->started_ns = place->looked_ns = now_ns;
+    place->mark.alarm = place->mark.record = -1;
     place->length_s = bag_length_s(work, job);
     int rc = directory_make(work, place, directory);
-    if (rc == 0)
+    if (rc == 0) {
+        bag_ear_start(work, place, directory);
         rc = program_start(work, place, directory);
+    }
     if (rc != 0) {
         bag_folder_fine(work, rc, "start a job");
         place->pid = 0;
@@ -176,9 +181,30 @@ static void save_begin(struct bag_work *work, struct bag_place *place, uint64_t 
     fflush(NULL);
     place->saver = fork();
     if (place->saver == 0)
-        _exit(bag_save_make(&work->bag, place->job, place->attempt, place->saves + 1, &place->saving) == 0 ? 0 : 1);
+        _exit(bag_save_make(&work->bag, place->job, place->attempt, place->saves + 1, &place->saving, place->outputs) == 0 ? 0 : 1);
     if (place->saver < 0)
         place->saver = 0;
+}
+
+/* Saves before this one, and the directories of attempts of which none is left. */
+static void old_remove(struct bag_work *work, const struct bag_place *place, const struct bag_save *oldest)
+{
+    char path[PATH_MAX], name[NAME_MAX + 1];
+    bag_saves_remove(&work->bag, place->job, oldest);
+    for (uint32_t attempt = 1; attempt < oldest->attempt && oldest->sequence == 1; attempt++) {
+        bag_attempt_name(place->job, attempt, name);
+        bag_path(&work->bag, path, "work", name);
+        bag_remove(path);
+    }
+}
+
+/* What a save costs the program. One that was asked stops to write; one that was not writes anyway, and then only the copy counts. */
+static double save_cost_s(const struct bag_place *place, uint64_t now_ns)
+{
+    uint64_t copy_ns = spotnik_time_since(now_ns, place->save_begun_ns), wrote_ns = place->saved.changed_ns;
+    if (place->asked_ms == 0 || wrote_ns <= place->asked_wall_ns)
+        return (double)copy_ns / 1e9;
+    return (double)(wrote_ns - place->asked_wall_ns) / 1e9;
 }
 
 static void save_done(struct bag_work *work, struct bag_place *place, bool fine, uint64_t now_ns)
@@ -191,22 +217,39 @@ static void save_done(struct bag_work *work, struct bag_place *place, bool fine,
     place->saved = place->saving;
     place->saves++;
     place->figures.saved_ms = place->saved.work_ms;
-    work->write_s = (double)spotnik_time_since(now_ns, place->save_begun_ns) / 1e9;
+    work->write_s = save_cost_s(place, now_ns);
     if (bag_save_find(&work->bag, place->job, NULL, &newest)
         && bag_save_find(&work->bag, place->job, &newest, &before)) /* the one before stays, for a resume that fails */
-        bag_saves_remove(&work->bag, place->job, &before);
+        old_remove(work, place, &before);
     pace_set(work, place, now_ns, NULL);
+}
+
+/* The restart file is another one than at the look before. */
+static void outputs_look(struct bag_work *work, struct bag_place *place, const struct bag_restart *before)
+{
+    if (bag_restart_same(before, &place->restart))
+        return;
+    bag_outputs_drop(place->outputs);
+    place->outputs = bag_ear_outputs(work, place, place->restart.file);
+    if (place->outputs != NULL || place->restart.file[0] == '\0' || place->told_unmarked)
+        return;
+    place->told_unmarked = true;
+    bag_say(work, "job %s: %s was written too soon after %s, which is not saved; waiting for the next (see --loose)",
+            place->job->name, place->mark.record >= 0 ? place->mark.disturber : "some output", place->restart.file);
 }
 
 /* A restart file that is whole, and not saved yet. */
 static bool has_news(const struct bag_place *place)
 {
-    return place->restart.is_whole && !bag_restart_same(&place->restart, &place->saved);
+    return place->restart.is_whole && place->outputs != NULL && !bag_restart_same(&place->restart, &place->saved);
 }
 
 static void ask(struct bag_work *work, struct bag_place *place, uint64_t done_ms)
 {
+    struct timespec wall;
+    clock_gettime(CLOCK_REALTIME, &wall);
     kill(-place->pid, work->bag.terms.ask);
+    place->asked_wall_ns = (uint64_t)wall.tv_sec * SPOTNIK_S + (uint64_t)wall.tv_nsec;
     place->asked_ms = done_ms;
 }
 
@@ -224,9 +267,11 @@ static void saves_turn(struct bag_work *work, struct bag_place *place, uint64_t 
     if (work->bag.terms.restart == NULL || place->saver != 0 || place->unwanted
         || (place->stage == BAG_STAGE_ENDED && place->figures.status == 0))
         return;
-    work_path(work, place, "work", directory);
+    bag_attempt_path(work, place, "work", directory);
     if (place->stage != BAG_STAGE_ENDED && spotnik_time_since(now_ns, place->looked_ns) >= work->options->look_ns) {
+        struct bag_restart before = place->restart;
         bag_restart_look(directory, work->bag.terms.restart, done_ms, &place->restart);
+        outputs_look(work, place, &before);
         place->looked_ns = now_ns;
     }
     if (running && done_ms < place->due_ms)
@@ -301,7 +346,7 @@ static enum bag_end failure(struct bag_work *work, struct bag_place *place, cons
     if (was_taken(work, place))
         return BAG_END_LATE;
     if (WIFEXITED(place->figures.status) && (WEXITSTATUS(place->figures.status) & ~1) == 126) {
-        work_path(work, place, "logs", log);
+        bag_attempt_path(work, place, "logs", log);
         bag_say(work, "the program cannot be run on this machine (see %s); this worker ends", log);
         work->broken = true;
         return BAG_END_RETURNED;
@@ -310,7 +355,7 @@ static enum bag_end failure(struct bag_work *work, struct bag_place *place, cons
         work->pause_ns = bag_now_ns() + PAUSE_LOOKS * work->options->look_ns;
         return BAG_END_RETURNED;
     }
-    work_path(work, place, "logs", log);
+    bag_attempt_path(work, place, "logs", log);
     bag_say(work, "job %s failed: %s; see %s (try %u of %u)", place->job->name, why, log, place->job->failures + 1,
             work->bag.terms.tries);
     blame(work, place);
@@ -329,7 +374,7 @@ static enum bag_end judge(struct bag_work *work, struct bag_place *place)
 {
     char directory[PATH_MAX], text[64], why[300];
     int status = place->figures.status;
-    work_path(work, place, "work", directory);
+    bag_attempt_path(work, place, "work", directory);
     bool fine = WIFEXITED(status) && WEXITSTATUS(status) == 0;
     if (!fine && (place->unwanted || bag_result_is(&work->bag, place->job)))
         return BAG_END_LATE;
@@ -345,8 +390,11 @@ static enum bag_end judge(struct bag_work *work, struct bag_place *place)
 static void forget(struct bag_work *work, struct bag_place *place, enum bag_end end)
 {
     char directory[PATH_MAX];
-    work_path(work, place, "work", directory);
-    bag_remove(directory);
+    bag_attempt_path(work, place, "work", directory);
+    bag_ear_end(work, place);
+    bag_outputs_drop(place->outputs);
+    if (place->saves == 0 || bag_job_is_over(place->job))
+        bag_remove(directory); /* else its saves need what it holds */
     work->busy_before_ms += place->figures.ran_ms;
     place->job->end = end;
     place->job = NULL;
@@ -356,7 +404,7 @@ static void forget(struct bag_work *work, struct bag_place *place, enum bag_end 
 static bool is_swept(const struct bag_work *work, const struct bag_place *place)
 {
     char path[PATH_MAX];
-    work_path(work, place, "work", path);
+    bag_attempt_path(work, place, "work", path);
     bool gone = access(path, F_OK) != 0 && errno == ENOENT;
     return gone && is_there(work);
 }
@@ -473,9 +521,12 @@ static void program_ended(struct bag_work *work, struct bag_place *place, int st
     place->stage = BAG_STAGE_ENDED;
     if (work->bag.terms.restart == NULL || !WIFEXITED(status) || WEXITSTATUS(status) == 0)
         return;
-    work_path(work, place, "work", directory);
-    if (WEXITSTATUS(status) == TEMPFAIL || place->stage_ns != 0)
-        bag_restart_settle(directory, work->bag.terms.restart, done_ms, &place->restart);
+    bag_attempt_path(work, place, "work", directory);
+    if (WEXITSTATUS(status) != TEMPFAIL && place->stage_ns == 0)
+        return;
+    struct bag_restart before = place->restart;
+    bag_restart_settle(directory, work->bag.terms.restart, done_ms, &place->restart);
+    outputs_look(work, place, &before);
 }
 
 bool bag_place_reaped(struct bag_work *work, struct bag_place *place, pid_t pid, int status, const struct rusage *usage,

@@ -37,6 +37,18 @@ enum bag_stage {
     BAG_STAGE_ENDED,   /* the program has; the folder does not know yet */
 };
 
+/* The outputs at the moment of a restart file (bag_ear.c). */
+struct bag_mark {
+    int alarm, record;           /* watches; below 0: none */
+    char file[NAME_MAX + 1];     /* the restart file that was touched last */
+    char disturber[NAME_MAX + 1];
+    struct bag_outputs *outputs; /* as taken last */
+    bool fits;                   /* they are those of `file` */
+    bool clean;                  /* nothing else was touched since they were taken */
+    bool pending;                /* nothing else was touched since `file`: they can be taken */
+    bool disturbed;              /* something else was touched */
+};
+
 struct bag_place {
     struct bag_job *job; /* NULL: free */
     uint32_t attempt;
@@ -47,10 +59,14 @@ struct bag_place {
     struct bag_figures figures;
     struct bag_save from;             /* it was resumed from this one; name "": from the beginning */
     struct bag_restart restart, saved, saving;
+    struct bag_mark mark;
+    struct bag_outputs *outputs;      /* of the moment of `restart`; NULL: nobody knows */
+    bool told_unmarked;
     uint32_t saves;                   /* made by this attempt */
     uint64_t save_begun_ns, due_ms;   /* the work at which the next save is due */
     double length_s;                  /* of the job; 0: not known */
     uint64_t asked_ms;                /* the work at which the program was asked for a restart file; 0: never */
+    uint64_t asked_wall_ns;           /* the same moment by the clock of files */
     enum bag_end end;                 /* what its end means, once it is judged */
     bool placed;                      /* its result is */
 };
@@ -74,6 +90,7 @@ struct bag_work {
     bool trouble;         /* the folder does not answer, or is full */
     uint64_t trouble_ns;  /* when it last did not; 0: never */
     struct run_notice ear;
+    int alarm, record;    /* what happens in the directories of programs */
 };
 
 uint64_t bag_now_ns(void);
@@ -94,6 +111,20 @@ bool bag_place_reaped(struct bag_work *work, struct bag_place *place, pid_t pid,
 /* How long this job takes, 0: nobody knows. */
 double bag_length_s(const struct bag_work *work, const struct bag_job *job);
 uint64_t bag_place_ran_ms(const struct bag_place *place, uint64_t now_ns);
+
+/* "FOLDER/PART/JOB@N" */
+void bag_attempt_path(const struct bag_work *work, const struct bag_place *place, const char *part, char path[PATH_MAX]);
+
+/* ---- bag_ear.c ---- */
+
+void bag_ear_open(struct bag_work *work);
+/* Before its program starts, and after it has ended. */
+void bag_ear_start(struct bag_work *work, struct bag_place *place, const char *directory);
+void bag_ear_end(struct bag_work *work, struct bag_place *place);
+/* As soon as work->alarm can be read: take the outputs of restart files that are new. */
+void bag_ear_turn(struct bag_work *work);
+/* The outputs of the moment of this restart file, which may not have changed since. The caller drops them. NULL: nobody knows. */
+struct bag_outputs *bag_ear_outputs(struct bag_work *work, struct bag_place *place, const char *file);
 
 /* ---- bag_loop.c ---- */
 

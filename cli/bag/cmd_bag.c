@@ -37,6 +37,8 @@ static const char help[] =
     "      --resume COMMAND    what to run to go on from one: {restart} is its name. Without it the command runs again, with the\n"
     "                          file in its directory and its name in SPOTNIK_BAG_RESTART\n"
     "      --ask SIGNAL        this signal (USR1) makes the program write a restart file\n"
+    "      --loose PATTERN     with a restart file the other files of the directory are kept, as they were at its moment; such\n"
+    "                          ones may be ahead of it, or be missing: logs, scratch files; may be repeated\n"
     "      --expect PATTERN    a job without such a file at the end has failed; may be repeated\n"
     "      --tries N           a job that fails so often is set aside with its log           [3]\n\n"
     "What this worker does:\n"
@@ -61,13 +63,14 @@ static const char help[] =
     "      --resume 'lmp -in in.again -var file {restart} -var T {T}' -- lmp -in in.lj -var T {T}\n"
     "  spotnik bag status jobs.bag\n";
 
-enum { OPTION_FOLDER = 256, OPTION_INPUT, OPTION_RESTART, OPTION_RESUME, OPTION_ASK, OPTION_EXPECT, OPTION_TRIES, OPTION_CORES,
+enum { OPTION_FOLDER = 256, OPTION_INPUT, OPTION_RESTART, OPTION_RESUME, OPTION_ASK, OPTION_EXPECT, OPTION_LOOSE, OPTION_TRIES, OPTION_CORES,
        OPTION_PRICE, OPTION_GRACE, OPTION_NOTICE, OPTION_WAIT, OPTION_LIFETIME, OPTION_CAP, OPTION_LENGTH, OPTION_AGE, OPTION_JSON };
 
 static const struct option names[] = {
     { "folder", required_argument, NULL, OPTION_FOLDER },     { "input", required_argument, NULL, OPTION_INPUT },
     { "restart", required_argument, NULL, OPTION_RESTART },   { "resume", required_argument, NULL, OPTION_RESUME },
     { "ask", required_argument, NULL, OPTION_ASK },           { "expect", required_argument, NULL, OPTION_EXPECT },
+    { "loose", required_argument, NULL, OPTION_LOOSE },
     { "tries", required_argument, NULL, OPTION_TRIES },       { "jobs", required_argument, NULL, 'n' },
     { "cores", required_argument, NULL, OPTION_CORES },       { "price", required_argument, NULL, OPTION_PRICE },
     { "grace", required_argument, NULL, OPTION_GRACE },       { "notice", required_argument, NULL, OPTION_NOTICE },
@@ -83,7 +86,7 @@ struct request {
     struct bag_terms terms;
     const char *folder, *lifetime;
     const char *input[BAG_LIST_MAX + 1];
-    uint32_t inputs, expects;
+    uint32_t inputs, expects, looses;
     bool terms_named, notice_named, json;
 };
 
@@ -147,6 +150,9 @@ static bool terms_take(struct request *request, int option, const char *value)
     case OPTION_EXPECT:
         terms->expect[request->expects] = (char *)(uintptr_t)value;
         return strchr(value, '/') == NULL && request->expects++ < BAG_LIST_MAX;
+    case OPTION_LOOSE:
+        terms->loose[request->looses] = (char *)(uintptr_t)value;
+        return strchr(value, '/') == NULL && request->looses++ < BAG_LIST_MAX;
     default:
         return small_take(value, 1000, &terms->tries);
     }

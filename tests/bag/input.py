@@ -5,6 +5,8 @@ input.py SPOTNIK SIM [NAME...]
 """
 
 import os
+import pathlib
+import re
 import signal
 import subprocess
 
@@ -133,6 +135,95 @@ def damaged_save(case):
         done.stderr,
     )
     lib.check(case.results() == case.results(calm), "the result differs")
+
+
+def appended(case):
+    """A long trajectory, and a short file that is written anew, go on as they were when the restart file was written."""
+    case.more = {"FRAMES": "1"}
+    job = ["--notice", "off", "--restart", "restart.*"]
+    job += ["--resume", f"{case.sim} {{x0}} 300 4000 20 {{restart}}", "--", case.sim, "{x0}", 300, 4000, 20]
+    calm = case.dir / "calm.bag"
+    lib.check(case.command(case.jobs([0.3]), "--folder", calm, *job).returncode == 0, "the undisturbed run")
+    worker = case.start(case.dir / "jobs.csv", *job)
+    lib.wait_for("a save of a long trajectory", lambda: any(int(n.split(".")[2]) > 400 for n in case.names("saves")))
+    worker.kill()
+    worker.wait()
+    done = case.command("join", case.bag, "--notice", "off")
+    lib.check(done.returncode == 0 and "goes on from restart." in done.stderr, done.stderr)
+    lib.check(case.results() == case.results(calm), "trajectory or sum differ")
+    lib.check(len(case.results()["1"][1]) > 300 * 2000, "there is no long trajectory")
+
+
+def loose(case):
+    """An output that is written all the time keeps restart files from being saved, if it is not said to be loose."""
+    script = (
+        "while echo >>noise; do :; done & test -n '{restart}' || { for i in 1 2 3; do echo $i >restart.$i; sleep 0.3; done; "
+        "sleep 1000; }; kill $!; echo fine >result"
+    )
+    first = script.replace("{restart}", "")
+    resume = "sh -c '" + script.replace("'", "").replace("{restart}", "go") + "'"
+    words = [
+        "--notice",
+        "off",
+        "--restart",
+        "restart.*",
+        "--resume",
+        resume,
+        "--loose",
+        "nois*",
+        "--",
+        "sh",
+        "-c",
+        first,
+    ]
+    worker = case.start(case.jobs([1]), *words)
+    lib.wait_for("a save", lambda: case.names("saves"))
+    worker.kill()
+    worker.wait()
+    done = case.command("join", case.bag, "--notice", "off")
+    lib.check(done.returncode == 0 and case.results() == {"1": [b"fine\n"]}, done.stderr)
+
+
+def page(case):
+    """The batch script of docs/guide/bag.md, without Slurm: two elements of its array make one bag and share its jobs;
+    one that has to leave asks to be requeued. What Slurm itself does is tests/slurm/bag.py's."""
+    guide = pathlib.Path(__file__).parents[2] / "docs/guide/bag.md"
+    script = re.search(r"```sh\n(#!/bin/bash\n.*?)```", guide.read_text(), re.S)[1]
+    tools = {
+        "srun": 'exec "$@"',
+        "scontrol": f'echo "$@" >>{case.dir}/requeued',
+        "lmp": f"""while [ $# -gt 0 ]; do case $1 in -var) eval "$2=$3"; shift 3;; *) shift;; esac; done
+exec {case.sim} "$T" 100 10000 20 $file""",
+    }
+    (case.dir / "bin").mkdir()
+    (case.dir / "bin/spotnik").symlink_to(case.spotnik)
+    for name, text in tools.items():
+        (case.dir / "bin" / name).write_text("#!/bin/sh\n" + text + "\n")
+        (case.dir / "bin" / name).chmod(0o700)
+    (case.dir / "script").write_text(script)
+    for name in ("in.lj", "in.again"):
+        (case.dir / name).write_text("# what this program does not read\n")
+    case.jobs([f"j{i},0.{101 + i},{i}" for i in range(12)], header="job,T,seed")
+    case.bag = case.dir / "lj.bag"
+    path = f"{case.dir / 'bin'}:{os.environ['PATH']}"
+
+    def element(number):
+        env = case.environment() | {"HOME": str(case.dir), "PATH": path}
+        env |= {"SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": str(number)}
+        worker = subprocess.Popen(["bash", "script"], cwd=case.dir, env=env, start_new_session=True)
+        case.workers.append(worker)
+        return worker
+
+    first, second = element(1), element(2)
+    lib.wait_for("jobs of both", lambda: len(case.names("logs")) >= 8)
+    subprocess.run(["pkill", "-USR1", "-x", "-P", str(first.pid), "spotnik"], check=True)
+    lib.wait_for("the first one leaves", lambda: first.poll() is not None)
+    lib.check((case.dir / "requeued").read_text() == "requeue 7_1\n", "it was not requeued")
+    again = element(1)
+    for worker in (second, again):
+        lib.wait_for("the bag is done", lambda worker=worker: worker.poll() is not None)
+    lib.check(len(case.results()) == 12, f"{case.names('results')}")
+    lib.check(any(name.endswith(".returned") for name in case.names("claims")), "nothing was given back")
 
 
 def asked(case):
@@ -282,6 +373,9 @@ lib.run(
         no_such_program,
         interrupted,
         damaged_save,
+        appended,
+        loose,
+        page,
         asked,
         noticed,
         inputs_and_words,

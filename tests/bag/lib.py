@@ -22,6 +22,7 @@ class Case:
         self.dir = pathlib.Path(self.keep.name)
         self.bag = self.dir / "jobs.bag"
         self.workers = []
+        self.more = {}  # environment
 
     def __enter__(self):
         return self
@@ -35,7 +36,7 @@ class Case:
         self.keep.cleanup()
 
     def environment(self, host=None, stale_ms=1000):
-        env = dict(os.environ, SPOTNIK_STALE_MS=str(stale_ms))
+        env = dict(os.environ, SPOTNIK_STALE_MS=str(stale_ms), **self.more)
         if host is not None:
             env["SPOTNIK_HOST"] = host  # one machine of several, to the eyes of the others
         return env
@@ -76,7 +77,12 @@ class Case:
 
     def results(self, bag=None):
         bag = bag or self.bag
-        return {path.name: (path / "result").read_bytes() for path in sorted((bag / "results").iterdir())}
+        return {
+            path.name: [
+                (path / name).read_bytes() for name in ("result", "trajectory", "sum") if (path / name).exists()
+            ]
+            for path in sorted((bag / "results").iterdir())
+        }
 
     def report(self):
         return json.loads(self.command("report", self.bag, "--json").stdout)

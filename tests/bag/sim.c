@@ -4,7 +4,10 @@
  *     bag-sim X0 STEPS MICROSECONDS EVERY [RESTART]
  *
  * After every EVERY steps (0: only at SIGUSR1) it writes restart.<step>, in two pieces with a pause between them: whoever takes one that
- * is being written gets half of it, and this program ends with 9 when it is to go on from such a one. At the end it writes `result`. */
+ * is being written gets half of it, and this program ends with 9 when it is to go on from such a one. At the end it writes `result`.
+ *
+ * With FRAMES=N in the environment it appends 2 kB to `trajectory` after every N steps, and writes `sum` anew, of all x so far, which is in no restart
+ * file: to go on it needs both as they were. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,6 +49,25 @@ static void state_write(struct state *state, long pause)
         exit(8);
 }
 
+static void frame_write(const struct state *state, double sum)
+{
+    FILE *trajectory = fopen("trajectory", "a"), *file = fopen("sum", "w");
+    if (trajectory == NULL || fprintf(trajectory, "%ld %a%*s\n", state->step, state->x, 2000, ".") < 0 || fclose(trajectory) != 0)
+        exit(8);
+    if (file == NULL || fprintf(file, "%a\n", sum) < 0 || fclose(file) != 0)
+        exit(8);
+}
+
+static double sum_read(void)
+{
+    double sum = 0;
+    FILE *file = fopen("sum", "r");
+    if (file == NULL || fscanf(file, "%lf", &sum) != 1)
+        exit(9);
+    fclose(file);
+    return sum;
+}
+
 static void state_read(struct state *state, const char *name)
 {
     FILE *file = fopen(name, "rb");
@@ -62,6 +84,9 @@ int main(int argc, char **argv)
     struct state state = { 0 };
     if (argc < 5)
         return 2;
+    const char *frames = getenv("FRAMES");
+    double sum = 0;
+    long frame = frames != NULL ? atol(frames) : 0;
     long steps = atol(argv[2]), pause = atol(argv[3]), every = atol(argv[4]);
     state.x = atof(argv[1]);
     signal(SIGUSR1, on_ask);
@@ -69,10 +94,14 @@ int main(int argc, char **argv)
     fflush(stdout);
     if (argc > 5)
         state_read(&state, argv[5]);
+    if (argc > 5 && frame > 0 && state.step >= frame)
+        sum = sum_read();
     while (state.step < steps) {
         state.x = 3.9999 * state.x * (1 - state.x);
         state.step++;
         rest(pause);
+        if (frame > 0 && state.step % frame == 0)
+            frame_write(&state, sum += state.x);
         if ((every > 0 && state.step % every == 0) || asked) {
             asked = 0;
             state_write(&state, pause);

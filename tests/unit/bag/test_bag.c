@@ -328,11 +328,11 @@ static void saves_are_whole(void **state)
     bag_restart_look(work, "restart.*", 2000, &restart);
     assert_true(restart.is_whole);
     assert_int_equal(restart.work_ms, 1000);
-    assert_int_equal(bag_save_make(&bag, job, 1, 1, &restart), 0);
+    assert_int_equal(bag_save_make(&bag, job, 1, 1, &restart, NULL), 0);
     file_write(file, "eleven");
-    assert_int_equal(bag_save_make(&bag, job, 1, 2, &restart), -EAGAIN); /* it is another one now */
+    assert_int_equal(bag_save_make(&bag, job, 1, 2, &restart, NULL), -EAGAIN); /* it is another one now */
     bag_restart_settle(work, "restart.*", 3000, &restart);
-    assert_int_equal(bag_save_make(&bag, job, 1, 2, &restart), 0);
+    assert_int_equal(bag_save_make(&bag, job, 1, 2, &restart, NULL), 0);
     assert_true(bag_save_find(&bag, job, NULL, &save));
     assert_int_equal(save.work_ms, 3000);
     assert_string_equal(save.file, "restart.10");
@@ -344,12 +344,71 @@ static void saves_are_whole(void **state)
     file_write(file, "Eleven");
     unlink(strcat(work, "/restart.10"));
     bag_path(&bag, work, "work", "a@1");
-    assert_int_equal(bag_save_restore(&bag, &save, work), -EILSEQ);
+    assert_int_equal(bag_save_restore(&bag, job, &save, work), -EILSEQ);
     bag_save_spoil(&bag, &save);
     assert_true(bag_save_find(&bag, job, NULL, &save));
-    assert_int_equal(bag_save_restore(&bag, &save, work), 0);
+    assert_int_equal(bag_save_restore(&bag, job, &save, work), 0);
     bag_saves_remove(&bag, job, NULL);
     assert_false(bag_save_find(&bag, job, NULL, &save));
+}
+
+static void file_is(const char *directory, const char *name, const char *content, size_t size)
+{
+    char path[PATH_MAX], *bytes = malloc(size + 1);
+    bag_join(path, directory, name);
+    FILE *file = fopen(path, "r");
+    assert_true(file != NULL && bytes != NULL);
+    assert_int_equal(fread(bytes, 1, size + 1, file), size);
+    assert_memory_equal(bytes, content, size);
+    fclose(file);
+    free(bytes);
+}
+
+/* Claim: outputs come back as they were when they were taken: short ones though they were written anew, long ones though they have grown. A long
+ * one that was written anew makes the save useless, unless it is loose; then nothing is left behind. */
+static void outputs_come_back(void **state)
+{
+    static char big[100001];
+    struct bag_job *job = bag_job_find(&bag, "a");
+    char work[PATH_MAX], save[PATH_MAX], back[PATH_MAX], file[PATH_MAX];
+    char *loose[] = { (char *)(uintptr_t)"lo*", NULL };
+    (void)state;
+    memset(big, 'x', sizeof big - 1);
+    big[99000] = 'y';
+    work_make(job, 1, "short", "one");
+    bag_path(&bag, work, "work", "a@1");
+    bag_path(&bag, save, "saves", "s");
+    bag_path(&bag, back, "work", "a@2");
+    bag_join(file, work, "long");
+    file_write(file, big);
+    assert_int_equal(mkdir(save, 0700) | mkdir(back, 0700), 0);
+    struct bag_outputs *outputs = bag_outputs_take(&bag, work);
+    assert_non_null(outputs);
+    assert_true(bag_outputs_bind(&bag, outputs));
+    FILE *more = fopen(file, "a");
+    assert_true(more != NULL && fputs("later", more) >= 0 && fclose(more) == 0);
+    bag_join(file, work, "short");
+    file_write(file, "another");
+    assert_int_equal(bag_outputs_put(&bag, outputs, work, save), 0);
+    assert_int_equal(bag_outputs_restore(&bag, save, work, back), 0);
+    file_is(back, "short", "one", 3);
+    file_is(back, "long", big, sizeof big - 1);
+    bag_join(file, back, "long");
+    unlink(file);
+    bag_join(file, back, "short");
+    unlink(file);
+    bag_join(file, work, "long");
+    big[99000] = 'z';
+    file_write(file, big);
+    assert_int_equal(bag_outputs_put(&bag, outputs, work, save), -EAGAIN);
+    assert_int_equal(bag_outputs_restore(&bag, save, work, back), -EILSEQ);
+    bag_join(file, back, "short");
+    assert_int_not_equal(access(file, F_OK), 0);
+    bag.terms.loose[0] = loose[0];
+    assert_int_equal(bag_outputs_restore(&bag, save, work, back), 0);
+    file_is(back, "short", "one", 3);
+    bag.terms.loose[0] = NULL;
+    bag_outputs_drop(outputs);
 }
 
 int main(void)
@@ -364,6 +423,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_first_result_stands, bag_begin, bag_end),
         cmocka_unit_test_setup_teardown(the_silent_are_dead, bag_begin, bag_end),
         cmocka_unit_test_setup_teardown(saves_are_whole, bag_begin, bag_end),
+        cmocka_unit_test_setup_teardown(outputs_come_back, bag_begin, bag_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

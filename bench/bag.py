@@ -1,0 +1,434 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A bag of simulations on machines that come and go as in a trace, against the same simulations undisturbed.
+
+    bag.py --spotnik SPOTNIK --sim BAG_SIM [--trace TRACE.csv] [--short | --pace | --overhead]
+    bag.py --spotnik SPOTNIK --lmp LMP --trace TRACE.csv [--picture machines.svg]
+
+A trace has rows `milliseconds,add|remove,node`; without one, lives are drawn from the published bathtub. It runs
+--speed times as fast, over and over until the bag is done; a machine that is removed is killed, with no notice. Once
+everybody is killed at once, and once the folder is out of reach. Fails unless each job is done exactly once, with the
+bits of its undisturbed run, and of the trajectory that it appends to.
+
+--pace runs the same bag on the same machines with saves at the times of the dynamic programme, at fixed intervals, and
+at Young and Daly's for the rate at which young machines are lost, and says what each of them wastes. --overhead says
+what the bag costs when nothing is lost."""
+
+import argparse
+import concurrent.futures
+import csv
+import json
+import math
+import os
+import pathlib
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+
+PATIENCE_S = 580
+MD = pathlib.Path(__file__).resolve().parents[1] / "examples/md"
+
+
+def options():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--spotnik", required=True)
+    parser.add_argument("--sim", help="tests/bag/sim.c: sleeps more than it computes, so many run on few cores")
+    parser.add_argument("--lmp", help="LAMMPS, with the inputs of examples/md")
+    parser.add_argument("--trace")
+    parser.add_argument("--speed", type=float, default=1000)
+    parser.add_argument("--machines", type=int, default=8, help="the first so many nodes of the trace")
+    parser.add_argument("--jobs", type=int, default=120)
+    parser.add_argument("--job-s", type=float, default=20, help="of the simulation, about, with --sim")
+    parser.add_argument("--steps", type=int, default=20000, help="of a run of LAMMPS")
+    parser.add_argument("--away-s", type=float, default=60, help="how long the folder is out of reach")
+    parser.add_argument("--pace", action="store_true", help="compare times of saves")
+    parser.add_argument("--only", type=int, nargs="*", help="with --pace: which of the plans, by number")
+    parser.add_argument("--overhead", action="store_true", help="compare with no bag at all")
+    parser.add_argument("--short", action="store_true", help="seconds instead of minutes; nothing is said of overhead")
+    parser.add_argument("--picture", help="the machines' time line, as SVG (matplotlib)")
+    given = parser.parse_args()
+    if (given.sim is None) == (given.lmp is None):
+        parser.error("say --sim or --lmp")
+    if given.short:
+        given.jobs, given.job_s, given.steps, given.away_s = 24, 1.5, 2000, 1.5
+        given.speed *= 2
+    if given.pace and not given.sim:
+        parser.error("--pace needs --sim, which writes a restart file when it is asked")
+    return given
+
+
+# ---- the simulations ----
+
+
+class Program:
+    """What a job runs, alone and in the bag."""
+
+    def __init__(self, given):
+        self.given = given
+        if given.sim:
+            steps = max(int(given.job_s / 0.02), 1)
+            self.words = [
+                os.path.abspath(given.sim),
+                "{x0}",
+                str(steps),
+                "20000",
+                "0" if given.pace else str(max(steps // 15, 1)),
+            ]
+            os.environ["FRAMES"] = str(max(steps // 50, 1))
+            self.resume, self.result, self.inputs = [*self.words, "{restart}"], "result", []
+            self.rows = [{"job": f"j{i}", "x0": f"{0.1 + i / 1000:.4f}"} for i in range(given.jobs)]
+        else:
+            lmp = os.path.abspath(given.lmp)
+            own = ["-log", "none", "-var", "T", "{T}", "-var", "steps", str(given.steps)]
+            self.words = [lmp, "-in", "in.lj", *own, "-var", "rho", "{rho}", "-var", "seed", "{seed}"]
+            self.resume = [lmp, "-in", "in.again", *own, "-var", "file", "{restart}"]
+            self.result, self.inputs = "final.txt", [MD / name for name in ("in.lj", "in.again", "in.common", "in.end")]
+            self.rows = [
+                {
+                    "job": f"j{i}",
+                    "T": f"{0.8 + i % 20 / 10:.1f}",
+                    "rho": f"{0.3 + i // 20 % 10 / 20:.2f}",
+                    "seed": 101 + i,
+                }
+                for i in range(given.jobs)
+            ]
+
+    def results(self, folder):
+        names = [self.result, "trajectory" if self.given.sim else "trajectory.txt"]
+        return {path.name: b"".join((path / name).read_bytes() for name in names) for path in folder.iterdir()}
+
+    def alone(self, row, folder):
+        """Undisturbed: nothing of Spotnik takes part. Its seconds."""
+        folder.mkdir(parents=True)
+        for file in self.inputs:
+            (folder / file.name).symlink_to(file)
+        begun = time.monotonic()
+        words = [word.format(**row, restart="") for word in self.words]
+        subprocess.run(words, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        return time.monotonic() - begun
+
+    def bag(self, more):
+        terms = [
+            "--notice",
+            "off",
+            "--restart",
+            "restart.[0-9]*",
+            "--expect",
+            self.result,
+            "--resume",
+            " ".join(self.resume),
+        ]
+        for file in self.inputs:
+            terms += ["--input", str(file)]
+        return [*terms, *more, "--", *self.words]
+
+
+def calm(program, folder, at_once):
+    """All jobs, `at_once` of them at a time. (results, seconds of each)."""
+    with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+        spans = list(pool.map(lambda row: program.alone(row, folder / row["job"]), program.rows))
+    return program.results(folder), spans
+
+
+# ---- the trace ----
+
+
+def trace_read(path, speed):
+    with open(path) as file:
+        rows = [(float(at) / 1e3 / speed, what, node) for at, what, node in csv.reader(file)]
+    return sorted(rows, key=lambda row: row[0])
+
+
+def trace_draw(machines, speed, seed=1):
+    """Machines that live as the published bathtub says, each followed by a new one a quarter of an hour later."""
+    draw, rows = random.Random(seed), []
+
+    def life_h():
+        share, ages = draw.random(), (i / 100 for i in range(2401))
+        return next((t for t in ages if 0.41 * (1 - math.exp(-t / 0.9) + math.exp((t - 24) / 0.76)) >= share), 24)
+
+    for machine in range(machines):
+        at_h = 0.0
+        while at_h < 48:
+            end_h = at_h + max(life_h(), 0.05)
+            rows += [(at_h * 3600 / speed, "add", f"m{machine}"), (end_h * 3600 / speed, "remove", f"m{machine}")]
+            at_h = end_h + 0.25
+    return sorted(rows)
+
+
+def lives_write(path, rows):
+    """What spotnik is told of the machines: how long those of the trace live. Those alive at its end count as stopped."""
+    since, lives = {}, []
+    for at, what, node in rows:
+        if what == "add":
+            since.setdefault(node, at)
+        elif node in since:
+            lives.append((at - since.pop(node), "preempted"))
+    lives += [(rows[-1][0] - at, "stopped") for at in since.values() if at < rows[-1][0]]
+    path.write_text("lifetime_s,end_kind\n" + "".join(f"{life:.6f},{kind}\n" for life, kind in lives))
+    return sorted(life for life, kind in lives if kind == "preempted")
+
+
+def trace_cut(rows, machines):
+    nodes = list(dict.fromkeys(node for _, _, node in rows))[:machines]
+    return [row for row in rows if row[2] in nodes]
+
+
+# ---- the machines ----
+
+
+class Machines:
+    """Workers that live as the trace says."""
+
+    def __init__(self, given, program, folder, lifetime):
+        self.given, self.folder, self.bag = given, folder, folder / "jobs.bag"
+        self.live, self.lives, self.kills, self.begun = {}, [], 0, time.monotonic()
+        self.words = [
+            given.spotnik,
+            "bag",
+            str(folder / "jobs.csv"),
+            "-q",
+            *program.bag(
+                [
+                    "--lifetime",
+                    str(lifetime),
+                    "--age",
+                    "0.01s",
+                    "--length",
+                    f"{given.job_s}s",
+                    *(["--ask", "USR1"] if given.pace else []),
+                ]
+            ),
+        ]
+        self.born = 0
+
+    def now(self):
+        return time.monotonic() - self.begun
+
+    def add(self, node):
+        if node in self.live:
+            return
+        self.born += 1
+        env = dict(os.environ, SPOTNIK_STALE_MS="1000", SPOTNIK_HOST=f"{node}.{self.born}")
+        with open(self.folder / "workers.log", "a") as log:
+            self.live[node] = (
+                subprocess.Popen(self.words, env=env, cwd=self.folder, stdout=log, stderr=log),
+                self.now(),
+            )
+
+    def remove(self, node):
+        if node not in self.live:
+            return
+        worker, since = self.live.pop(node)
+        self.kills += worker.poll() is None
+        worker.kill()
+        worker.wait()
+        self.lives.append((node, since, self.now()))
+
+    def clear(self):
+        for node in list(self.live):
+            self.remove(node)
+
+    def bury(self):
+        """Workers that ended by themselves: all is done, or they could not reach the folder when they began."""
+        codes = []
+        for node, (worker, since) in list(self.live.items()):
+            if worker.poll() is not None:
+                codes.append(worker.returncode)
+                del self.live[node]
+                self.lives.append((node, since, self.now()))
+        return codes
+
+
+def done_count(bag):
+    try:
+        return len(os.listdir(bag / "results"))
+    except FileNotFoundError:
+        return 0
+
+
+def storm(given, machines, rows, wishes=()):
+    """Play the trace until the bag is done. What was done to the folder and to everybody."""
+    span, told, offset, at = rows[-1][0] + 0.1, [], 0.0, 0
+    away_until = None
+    gone = machines.bag.with_suffix(".gone")
+    wishes = list(wishes)
+    while done_count(gone if away_until else machines.bag) < given.jobs:
+        if machines.now() > (60 if given.short else PATIENCE_S):
+            sys.exit(f"FAILED: not done after {PATIENCE_S} s: {(machines.folder / 'workers.log').read_text()[-2000:]}")
+        while machines.now() >= offset + rows[at][0]:
+            _, what, node = rows[at]
+            if away_until is None or what == "remove":  # the command makes a folder where there is none
+                (machines.add if what == "add" else machines.remove)(node)
+            at += 1
+            if at == len(rows):
+                at, offset = 0, offset + span
+        if away_until and machines.now() >= away_until:
+            os.rename(gone, machines.bag)
+            away_until = None
+        elif wishes and not away_until and done_count(machines.bag) >= wishes[0][0] * given.jobs:
+            what = wishes.pop(0)[1]
+            told.append(what)
+            if what == "everybody":
+                alive = list(machines.live)
+                machines.clear()
+                for node in alive:
+                    machines.add(node)
+            else:
+                os.rename(machines.bag, gone)
+                away_until = machines.now() + given.away_s
+        check(2 not in machines.bury(), "a worker was refused: " + (machines.folder / "workers.log").read_text()[-500:])
+        time.sleep(0.02)  # between two looks at the trace
+    if away_until:
+        os.rename(gone, machines.bag)
+    return told
+
+
+# ---- what is claimed ----
+
+
+def check(fine, what):
+    if not fine:
+        sys.exit(f"FAILED: {what}")
+
+
+def picture(path, lives):
+    import matplotlib
+
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+
+    nodes = list(dict.fromkeys(node for node, _, _ in lives))
+    figure, axes = pyplot.subplots(figsize=(8, 0.35 * len(nodes) + 1.2))
+    for node, since, until in lives:
+        axes.barh(nodes.index(node), until - since, left=since, height=0.7, color="tab:blue", edgecolor="white")
+    axes.set(
+        yticks=range(len(nodes)), yticklabels=nodes, xlabel="seconds", title="machines of the trace, each bar a life"
+    )
+    figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
+
+
+def report(given, bag):
+    told = subprocess.run(
+        [given.spotnik, "bag", "report", str(bag), "--json"], check=True, capture_output=True, text=True
+    )
+    return json.loads(told.stdout)
+
+
+def cpu_s():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def overhead(given, program, folder, at_once):
+    """The same rounds of jobs with and without Spotnik, nobody killed: extra wall time, and extra CPU time, of a job-minute."""
+    program.rows = program.rows[: 2 * at_once]
+    used, begun = cpu_s(), time.monotonic()
+    _, spans = calm(program, folder / "plain", at_once)
+    plain_s, plain_cpu_s = time.monotonic() - begun, cpu_s() - used
+    jobs_write(folder / "few.csv", program.rows)
+    used, begun = cpu_s(), time.monotonic()
+    words = [given.spotnik, "bag", str(folder / "few.csv"), "-q", "-n", str(at_once)]
+    subprocess.run([*words, *program.bag([])], cwd=folder, check=True)
+    bag_s, bag_cpu_s = time.monotonic() - begun, cpu_s() - used
+    return (bag_s - plain_s) / plain_s, (bag_cpu_s - plain_cpu_s) / sum(spans)
+
+
+def jobs_write(path, rows):
+    with open(path, "w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def failures(bag):
+    names = [path.name.removesuffix(".failed") for path in (bag / "claims").glob("*.failed")]
+    return "; ".join(f"{name}: {(bag / 'claims' / (name + '.failed')).read_text().split()[-1]}" for name in names)
+
+
+def judge(given, program, machines, expected, spans):
+    ends = os.listdir(machines.bag / "claims")
+    done = [name.split("@")[0] for name in ends if name.endswith(".done")]
+    check(sorted(done) == sorted(expected), "a job is lost, or was counted twice")
+    check(not any(name.endswith(".failed") for name in ends), "an attempt failed: " + failures(machines.bag))
+    check(program.results(machines.bag / "results") == expected, "a result differs from that of the undisturbed run")
+    check(len(set(expected.values())) == len(expected), "the simulation does not depend on its input")
+    check(machines.kills > 0, "nobody was killed")
+    return report(given, machines.bag)
+
+
+def survive(given, program, folder, rows, lives):
+    """Whatever is killed."""
+    at_once = (os.cpu_count() or 1) if given.lmp else given.jobs
+    expected, spans = calm(program, folder / "calm", at_once)
+    machines = Machines(given, program, folder, lives)
+    try:
+        told = storm(given, machines, rows, [(0.3, "everybody"), (0.6, "folder")])
+    finally:
+        machines.clear()
+    check(told == ["everybody", "folder"], f"not all was done to the bag: {told}")
+    facts = judge(given, program, machines, expected, spans)
+    share = 100 * facts["recomputed_s"] / facts["useful_s"]
+    print(
+        f"{given.jobs} jobs, {sum(spans):.0f} s of undisturbed work, {machines.kills} machines killed, everybody once,"
+    )
+    print(f"the folder away for {given.away_s:g} s: {facts['attempts']} attempts, each job done once, each result and")
+    print("trajectory with the bits of the undisturbed run")
+    print(f"recomputed {share:.1f} % of the useful work, makespan {facts['makespan_s']:.0f} s", flush=True)
+    if given.picture:
+        picture(given.picture, machines.lives)
+
+
+def paces(given, program, folder, rows, lives, ages):
+    """What times of saves are worth, on the same machines. A save stops the simulation for write_s."""
+    expected, spans = calm(program, folder / "calm", given.jobs)
+    write_s, early = 4 * 0.02, ages[max(len(ages) // 10, 1)]
+    young_s = math.sqrt(2 * write_s * early / 0.1)  # a tenth of the machines is lost until `early`
+    fixed = [young_s, *(young_s * 2**power for power in (-2, -1, 1, 2))]
+    plans = [("programme", lives)]
+    plans += [(f"every {every:.2f} s", f"mttf:{every * every / 2 / write_s:.3f}s") for every in fixed]
+    plans[1] = ("Young-Daly, " + plans[1][0], plans[1][1])
+    print(f"{given.jobs} jobs of {sum(spans) / len(spans):.1f} s; a save stops them for {write_s:.2f} s", flush=True)
+    for number, (name, lifetime) in enumerate(plans):
+        if given.only is not None and number not in given.only:
+            continue
+        own = folder / str(number)
+        own.mkdir()
+        jobs_write(own / "jobs.csv", program.rows)
+        machines = Machines(given, program, own, lifetime)
+        try:
+            storm(given, machines, rows)
+        finally:
+            machines.clear()
+        facts = judge(given, program, machines, expected, spans)
+        wasted = 100 * (facts["spent_s"] / sum(spans) - 1)
+        foretold = 100 * (facts["expected_s"] / sum(spans) - 1)
+        print(
+            f"{name}: wasted {wasted:.1f} % (foretold {foretold:.1f}), {machines.kills} killed, {facts['makespan_s']:.0f} s",
+            flush=True,
+        )
+
+
+def main():
+    given = options()
+    given.spotnik = os.path.abspath(given.spotnik)
+    program = Program(given)
+    with tempfile.TemporaryDirectory(prefix="spotnik-bag-") as name:
+        folder = pathlib.Path(name)
+        jobs_write(folder / "jobs.csv", program.rows)
+        rows = trace_read(given.trace, given.speed) if given.trace else trace_draw(given.machines, given.speed)
+        ages = lives_write(folder / "lives.csv", rows)
+        rows = trace_cut(rows, given.machines)
+        if given.overhead:
+            wall, cpu = overhead(given, program, folder, 2)
+            print(f"undisturbed, two at a time: {100 * wall:.2f} % more wall time, {100 * cpu:.2f} % of a core more")
+        elif given.pace:
+            paces(given, program, folder, rows, folder / "lives.csv", ages)
+        else:
+            survive(given, program, folder, rows, folder / "lives.csv")
+
+
+main()
