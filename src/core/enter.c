@@ -75,18 +75,19 @@ void on_enter_ready(struct spotnik_core *core, const struct spotnik_event *event
     if (core->role != SPOTNIK_ROLE_JOINER)
         return;
     core->enter_wanted = true;
+    core->guide = event->peer;
     core->enter_links_ns = spotnik_time_add(core->now_ns, core->limits.silence_floor_ns);
     ask(core, &event->peer);
 }
 
-/* The next member of the view as we last heard it; the present sponsor again when there is no other. */
+/* The next member of the view as we last heard it, and after them whom the driver has named: all of that view may be dead. */
 void enter_next_sponsor(struct spotnik_core *core)
 {
     if (!core->enter_wanted || !core->view.size)
         return;
-    uint32_t rank = spotnik_view_rank(&core->view, core->sponsor);
-    rank = rank == SPOTNIK_NO_RANK ? 0 : (rank + 1) % core->view.size;
-    ask(core, &core->view.entry[rank].member);
+    uint32_t rank = spotnik_view_rank(&core->view, core->sponsor), next = rank == SPOTNIK_NO_RANK ? 0 : rank + 1;
+    bool strange = spotnik_view_rank(&core->view, core->guide.id) == SPOTNIK_NO_RANK;
+    ask(core, next == core->view.size && strange ? &core->guide : &core->view.entry[next % core->view.size].member);
 }
 
 /* Sponsor: is this a quiet moment? So is any in which we are too few to begin a step, once all have the last one: those who have begun the

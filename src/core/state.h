@@ -145,6 +145,7 @@ struct spotnik_core {
 
     /* Joiner. */
     bool enter_wanted;
+    struct spotnik_member guide; /* joiner: the sponsor that the driver named last; it need not stand in the view as we last heard it */
     struct spotnik_id sponsor;
     uint64_t enter_ns;
     uint64_t sponsor_until_ns; /* then another is asked */
