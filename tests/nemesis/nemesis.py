@@ -26,7 +26,7 @@ from pathlib import Path
 
 from checker import judge, read, report
 from hosts import CannotRunError, Hosts
-from job import Job
+from job import Job, Member
 from plan import World, draw_storm, draw_world
 
 SAMPLES, BATCH, STEPS_TOGETHER = 1000, 64, 10
@@ -96,20 +96,18 @@ class Run:
         self.job.tell("together")
         return True
 
+    def ask(self, member: Member, *what: str) -> str:
+        """What that member, and no other, says to a command of Spotnik's."""
+        environment = self.job.environment(member.place)
+        words = self.job.hosts.on(member.host, self.spotnik, *what, "--peers", environment["SPOTNIK_BIND"])
+        done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60)
+        return done.stdout + done.stderr
+
     def give_up(self) -> bool:
         """With a list the parked may wait for ever (section 16). Then a person begins anew."""
         for member in self.job.at.values():
-            words = [self.spotnik, "status", "--json", str(member.process.pid)]
-            done = subprocess.run(
-                words, env=self.job.environment(member.place), capture_output=True, text=True, timeout=60
-            )
-            (self.folder / f"{member.name}.status").write_text(done.stdout + done.stderr)
-            subprocess.run(
-                [self.spotnik, "dump", str(member.process.pid)],
-                env=self.job.environment(member.place),
-                capture_output=True,
-                timeout=60,
-            )
+            (self.folder / f"{member.name}.status").write_text(self.ask(member, "status", "--json"))
+            self.ask(member, "dump")
         forsaken = self.world.peers == "list" and any(member.parked for member in self.job.at.values())
         self.job.tell("forsaken" if forsaken else "gave_up")
         if forsaken:
