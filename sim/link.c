@@ -139,8 +139,6 @@ void spotnik_sim_dial_over(struct sim_world *world, struct sim_process *process,
             continue;
         struct sim_conn *conn = *slot(world, process->index, i);
         process->dial[i] = 0;
-        if (!sim_live(process_at(world, i)))
-            world->result->calm = false; /* a host that refuses in time would have proved the death: this network has failed */
         if (conn && conn->process[0] == process->index && conn->coming_up) {
             conn->coming_up = false;
             item_on_link(world, conn, 1, item_new(SIM_ITEM_GOODBYE, process->index, i, 0));

@@ -52,6 +52,10 @@ static void draw_limits(struct spotnik_sim_options *options, struct spotnik_prng
     uint64_t round =
         options->members * (options->latency_max_ns + options->jitter_ns + options->tick_late_ns);
 
+    uint64_t dial = 4 * (options->latency_max_ns + options->jitter_ns);
+
+    if (options->dial_timeout_ns < dial) /* three trips and something: drivers wait for a second and longer, whatever the network */
+        options->dial_timeout_ns = dial;
     spotnik_limits_init(limits, 16);
     limits->warm_count = (uint32_t)spotnik_prng_between(prng, 1, 4);
     limits->chunk_bytes = (uint32_t)spotnik_prng_between(prng, 1, 6) * 8;

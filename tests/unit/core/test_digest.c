@@ -124,6 +124,23 @@ static void test_two_different_ones_end(void **state)
     }
 }
 
+/* Claim: one step that differs is found out though all after it are the same, and no heartbeat told of it alone. */
+static void test_one_among_many(void **state)
+{
+    (void)state;
+    assemble(4);
+    steps(3);
+    pair.node[2].wrong_step = 5;
+    pair.node[2].wrong_value = 9;
+    pair_goal(&pair, 9);
+    for (uint32_t i = 0; i < 4; i++)
+        while (pair_status(&pair, i).committed < 9)
+            assert_true(pair_turn(&pair));
+    pair_run(&pair, SPOTNIK_S);
+    for (uint32_t i = 0; i < 4; i++)
+        assert_failed(i, i == 2);
+}
+
 /* Claim: what differed before a view changed is still found out after it. */
 static void test_a_view_change_hides_nothing(void **state)
 {
@@ -152,6 +169,7 @@ int main(void)
         cmocka_unit_test_teardown(test_two_both_end, close_pair),
         cmocka_unit_test_teardown(test_two_of_a_kind_end, close_pair),
         cmocka_unit_test_teardown(test_two_different_ones_end, close_pair),
+        cmocka_unit_test_teardown(test_one_among_many, close_pair),
         cmocka_unit_test_teardown(test_a_view_change_hides_nothing, close_pair),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

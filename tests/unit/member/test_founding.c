@@ -139,6 +139,10 @@ static void a_chain_tells_views_apart(void **state)
     proposal.epoch = 3;
     assert_true(spotnik_chain_link(7, &proposal) != chain);
     proposal.epoch = 2;
+    entry[1].member.id.low = 5; /* as many, but others */
+    assert_true(spotnik_chain_link(7, &proposal) != chain);
+    entry[1].member.id.low = 4;
+    assert_true(spotnik_chain_link(7, &proposal) == chain);
     entry[1].flags = SPOTNIK_ENTRY_VOTER; /* told of it, and not in it */
     assert_true(spotnik_chain_link(7, &proposal) != chain);
 }

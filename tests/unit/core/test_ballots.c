@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The rules of Paxos in one member (docs/protocol.md 5), word by word: tokens and proposals come from a script, and what the member
+ * passes on is looked at. Drawn worlds hardly ever reach a second accepted proposal; here every case is one call. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "pair.h"
+
+enum { MEMBERS = 5, MARK = 1000 };
+
+static struct pair pair;
+static struct spotnik_report report[MEMBERS];
+static struct spotnik_entry entry[MEMBERS];
+
+/* What node 0 said last. */
+static struct {
+    uint32_t tokens, accepts;
+    struct spotnik_ballot ballot;       /* of the token */
+    uint64_t accepted_round, accepted_mark;
+    struct spotnik_id accept_to;
+} said;
+
+static bool listens(struct pair *on, uint32_t node, const struct spotnik_action *action)
+{
+    (void)on;
+    if (node != 0 || action->kind != SPOTNIK_ACTION_SEND)
+        return false;
+    if (action->message->kind == SPOTNIK_MESSAGE_RECONCILE) {
+        const struct spotnik_token *token = action->message->token;
+        said.tokens++;
+        said.ballot = token->ballot;
+        said.accepted_round = token->accepted_ballot.round;
+        said.accepted_mark = token->accepted_ballot.round ? token->accepted.settled_step : 0;
+    }
+    if (action->message->kind == SPOTNIK_MESSAGE_ACCEPT) {
+        said.accepts++;
+        said.accept_to = action->peer.id;
+    }
+    return false;
+}
+
+static int assemble(void **state)
+{
+    (void)state;
+    pair_open(&pair, MEMBERS, 1, 0, 0);
+    pair_goal(&pair, 1);
+    pair_assemble(&pair);
+    memset(&said, 0, sizeof said);
+    pair.before = listens;
+    return 0;
+}
+
+static int close_pair(void **state)
+{
+    (void)state;
+    pair_close(&pair);
+    return 0;
+}
+
+static const struct spotnik_view *view(void)
+{
+    return spotnik_core_view(pair.node[0].core);
+}
+
+/* The next view, of all members, as `from` proposes it; told from others by its settled step. */
+static struct spotnik_proposal proposal_of(uint32_t from, uint64_t round)
+{
+    for (uint32_t rank = 0; rank < MEMBERS; rank++)
+        entry[rank] = (struct spotnik_entry){ .member = view()->entry[rank].member,
+                                              .flags = SPOTNIK_ENTRY_MEMBER | SPOTNIK_ENTRY_VOTER,
+                                              .share = SPOTNIK_NO_SHARE };
+    return (struct spotnik_proposal){ .epoch = view()->epoch + 1,
+                                      .settled_step = MARK + round,
+                                      .ballot = { .round = round, .initiator = pair.node[from].member.id },
+                                      .entry_count = MEMBERS,
+                                      .entry_max = MEMBERS,
+                                      .founding = view()->founding,
+                                      .entry = entry };
+}
+
+static void tell(uint32_t from, struct spotnik_message *message)
+{
+    message->epoch = view()->epoch;
+    message->committed = 1;
+    pair_event(&pair, 0, (struct spotnik_event){ .kind = SPOTNIK_EVENT_MESSAGE, .peer = pair.node[from].member, .message = message });
+}
+
+/* The token of `from`, which a voter has signed that had accepted a proposal of `accepted_round`; 0: nobody has. */
+static void reconcile(uint32_t from, uint64_t round, uint64_t accepted_round, uint32_t silent_rank)
+{
+    struct spotnik_token token = { .ballot = { .round = round, .initiator = pair.node[from].member.id },
+                                   .report_count = MEMBERS,
+                                   .report = report,
+                                   .ledger_step = SPOTNIK_NO_LEDGER };
+
+    memset(report, 0, sizeof report);
+    report[spotnik_view_rank(view(), pair.node[from].member.id)] = (struct spotnik_report){ .promised = 1, .committed = 1 };
+    if (silent_rank != SPOTNIK_NO_RANK)
+        report[silent_rank].evidence = SPOTNIK_EVIDENCE_SILENT;
+    token.accepted = proposal_of(from, accepted_round);
+    if (accepted_round != 0)
+        token.accepted_ballot = token.accepted.ballot;
+    tell(from, &(struct spotnik_message){ .kind = SPOTNIK_MESSAGE_RECONCILE, .token = &token });
+}
+
+static void propose(uint32_t from, uint64_t round)
+{
+    struct spotnik_proposal proposal = proposal_of(from, round);
+
+    tell(from, &(struct spotnik_message){ .kind = SPOTNIK_MESSAGE_ACCEPT, .proposal = &proposal });
+}
+
+/* Claim: what we have accepted goes along with every promise, and of two accepted proposals the one of the higher ballot, whichever of them is
+ * ours: it may have been chosen. */
+static void test_highest_accepted_wins(void **state)
+{
+    (void)state;
+    reconcile(1, 20, 0, SPOTNIK_NO_RANK);
+    assert_int_equal(said.accepted_round, 0);
+    propose(1, 20);
+    assert_int_equal(said.accepts, 1);
+    reconcile(2, 50, 10, SPOTNIK_NO_RANK); /* theirs is older */
+    assert_int_equal(said.ballot.round, 50);
+    assert_int_equal(said.accepted_round, 20);
+    assert_int_equal(said.accepted_mark, MARK + 20);
+    reconcile(3, 70, 40, SPOTNIK_NO_RANK); /* theirs is newer */
+    assert_int_equal(said.ballot.round, 70);
+    assert_int_equal(said.accepted_round, 40);
+    assert_int_equal(said.accepted_mark, MARK + 40);
+    reconcile(4, 80, 0, SPOTNIK_NO_RANK); /* they have none; that we have heard of a newer one binds nobody */
+    assert_int_equal(said.accepted_round, 20);
+}
+
+/* Claim: a promise is kept: nothing of a lower ballot is signed or accepted, nor of the same round of a smaller id. */
+static void test_promise_binds(void **state)
+{
+    (void)state;
+    reconcile(3, 50, 0, SPOTNIK_NO_RANK);
+    uint32_t tokens = said.tokens;
+    assert_true(tokens > 0);
+    reconcile(2, 40, 0, SPOTNIK_NO_RANK);
+    reconcile(2, 50, 0, SPOTNIK_NO_RANK);
+    propose(2, 40);
+    propose(2, 50);
+    assert_int_equal(said.tokens, tokens);
+    assert_int_equal(said.accepts, 0);
+    reconcile(4, 50, 0, SPOTNIK_NO_RANK); /* of equal rounds the larger id wins */
+    assert_true(said.tokens > tokens);
+}
+
+/* Claim: only the very ballot that was promised is accepted: the initiator of a higher one may not have counted us. */
+static void test_accepts_what_it_promised(void **state)
+{
+    (void)state;
+    propose(1, 20);
+    assert_int_equal(said.accepts, 0);
+    reconcile(1, 20, 0, SPOTNIK_NO_RANK);
+    propose(1, 30);
+    propose(2, 20);
+    assert_int_equal(said.accepts, 0);
+    propose(1, 20);
+    assert_int_equal(said.accepts, 1);
+}
+
+/* Claim: from a promise on nothing is committed in this epoch. */
+static void test_promise_freezes(void **state)
+{
+    (void)state;
+    uint32_t frozen = pair.node[0].frozen;
+    reconcile(1, 20, 0, SPOTNIK_NO_RANK);
+    assert_int_equal(pair.node[0].frozen, frozen + 1);
+}
+
+/* Claim: ACCEPT passes over no voter, though it may be silent by now: a view is chosen when all of them have accepted. */
+static void test_accept_passes_over_nobody(void **state)
+{
+    (void)state;
+    uint32_t next = (spotnik_view_rank(view(), pair.node[0].member.id) + 1) % MEMBERS;
+    struct spotnik_id id = view()->entry[next].member.id;
+    uint32_t from = 1;
+
+    while (spotnik_id_equal(pair.node[from].member.id, id))
+        from++;
+    reconcile(from, 20, 0, next);
+    propose(from, 20);
+    assert_int_equal(said.accepts, 1);
+    assert_true(spotnik_id_equal(said.accept_to, id));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_highest_accepted_wins, assemble, close_pair),
+        cmocka_unit_test_setup_teardown(test_promise_binds, assemble, close_pair),
+        cmocka_unit_test_setup_teardown(test_accepts_what_it_promised, assemble, close_pair),
+        cmocka_unit_test_setup_teardown(test_promise_freezes, assemble, close_pair),
+        cmocka_unit_test_setup_teardown(test_accept_passes_over_nobody, assemble, close_pair),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
