@@ -121,19 +121,34 @@ class Market:
                                   for _ in range(wanted.get(kind, 0) - len(there))]
         self.tell()
 
+    def watch(self):
+        """Where nobody plans anew: what the job would be told, every quarter of an hour."""
+        if self.watching and self.watching.poll() is None or self.elapsed_s() < self.watch_s:
+            return
+        self.watch_s = self.elapsed_s() + 900
+        there = {kind: sum(m["kind"] == kind for m in self.machines) for kind in USD}
+        running = " ".join(f"--running {kind}:{there[kind]}/{max(there[kind], n)}" for kind, n in self.wanted().items())
+        self.watching = subprocess.Popen(["sh", self.path("replan.sh"), "watched.json"], env={**self.env, "SPOTNIK_FLEET_RUNNING": running},
+                                         stderr=self.log)
+
     def run(self, keeper, deadline_s, replans):
         """Until the job is done, or half of the deadline late. Returns what a row of the table needs."""
         points, seen, late_s, given_up = [], None, 1.5 * deadline_s, False
+        self.watching, self.watch_s, name = None, 900, "plan.json" if replans else "watched.json"
         with open(self.path("log"), "w") as self.log, open(self.path("fleet.log"), "w") as said:
             fleet = subprocess.Popen(keeper, env=self.env, stdout=said, stderr=said)
             while not self.done and not given_up:
                 self.step()
-                seen = self.look(points, seen)
+                if not replans:
+                    self.watch()
+                seen = self.look(points, seen, name) if self.elapsed_s() < deadline_s else None
                 given_up = self.elapsed_s() > late_s
                 time.sleep(0.005)
             took_s = self.elapsed_s()
             fleet.terminate()
             fleet.wait()
+            if self.watching:
+                self.watching.wait()
             for machine in self.machines:
                 if machine["process"]:
                     machine["process"].kill()
@@ -141,13 +156,13 @@ class Market:
         return {"replans": replans, "took_h": took_s / HOUR, "done": self.done, "cost_usd": self.bill_usd, "lost": self.lost,
                 "in_time": self.done and took_s <= deadline_s, "points": points}
 
-    def look(self, points, seen):
+    def look(self, points, seen, name):
         """A plan that is new: when, how sure, what it wants, and how sure what runs would be without it."""
         try:
-            now = os.stat(self.path("plan.json")).st_ino
+            now = os.stat(self.path(name)).st_ino
             if now == seen:
                 return seen
-            with open(self.path("plan.json")) as source:
+            with open(self.path(name)) as source:
                 plan = json.load(source)
         except (FileNotFoundError, ValueError):
             return seen
@@ -181,7 +196,7 @@ spotnik={shlex.quote(market.spotnik)}
 $spotnik status --json >now.new 2>/dev/null && mv now.new now.json
 status=
 [ ! -s now.json ] || status="--from-status now.json $SPOTNIK_FLEET_RUNNING --clock {market.clock:g} --elapsed $(cat elapsed) --spent $(cat spent)"
-{words} $status >plan.new; [ -s plan.new ] && mv plan.new plan.json
+{words} $status >plan.new; [ -s plan.new ] && mv plan.new "${{1:-plan.json}}"
 """)
     return f"sh {shlex.quote(market.path('replan.sh'))} 2>>{shlex.quote(market.path('replan.log'))}"
 
@@ -224,9 +239,11 @@ def changes(row):
     return sum(a != b for a, b in zip(fleets, fleets[1:]))
 
 
-def final(row):
-    """The last chance that was stated: beside 0 or 1, which came."""
-    return row["points"][-1]["chance"] if row["points"] else float("nan")
+def chance(row, at):
+    """Stated by then (a share of the run); of a first plan that is kept, for what runs."""
+    which = "chance" if row["replans"] else "as_it_runs"
+    stated = [point[which] for point in row["points"] if point[which] is not None and point["h"] <= at * row["took_h"] + 1e-9]
+    return f"{100 * stated[-1]:.0f} %" if stated else ""
 
 
 def paid(with_plans, without):
@@ -239,32 +256,31 @@ def report(rows, work_h, deadline_h, clock, folder):
     out = ["# The loop closed", "", f"Made by `bench/plan_loop.py`; do not edit. {work_h:g} h of work for {MACHINES} machines, "
            f"{deadline_h:g} h to the deadline, clock {clock:g}; spot ${USD[SPOT]} and on-demand ${USD[ON_DEMAND]} an hour. "
            "Regimes of October 2022, places of February 2023. A start is run twice: with plans made anew every quarter of an hour "
-           "and after each loss, from what the job measures; and with the first plan kept.", "",
-           "| place, day | lost | plans | fleet changed | chance at first | half-way | at the end | in time | h | $ | "
-           "first plan: in time | h | $ | new plans paid |", "|" + "---|" * 14]
+           "and after each loss, from what the job measures; and with the first plan kept, where only the chance is stated anew.", "",
+           "| place, day | plans | fleet changed | chance, new plans: first | half-way | last | in time | h | $ | "
+           "chance, first plan: half-way | last | in time | h | $ | new plans paid |", "|" + "---|" * 15]
     for name, day, anew, kept in rows:
-        points = anew["points"]
-        half = min(points, key=lambda point: abs(point["h"] - anew["took_h"] / 2))["chance"]
-        out.append(f"| {name}, {day:.1f} | {anew['lost']} | {len(points)} | {changes(anew)} | {100 * points[0]['chance']:.0f} % | "
-                   f"{100 * half:.0f} % | {100 * final(anew):.0f} % | {'yes' if anew['in_time'] else 'no'} | {anew['took_h']:.2f} | "
-                   f"{anew['cost_usd']:.2f} | {'yes' if kept['in_time'] else 'no'} | {kept['took_h']:.2f}{'' if kept['done'] else '+'} | "
-                   f"{kept['cost_usd']:.2f} | {paid(anew, kept)} |")
+        out.append(f"| {name}, {day:.1f} | {len(anew['points'])} | {changes(anew)} | {chance(anew, 0.05)} | {chance(anew, .5)} | "
+                   f"{chance(anew, 1)} | {'yes' if anew['in_time'] else 'no'} | {anew['took_h']:.2f} | {anew['cost_usd']:.2f} | "
+                   f"{chance(kept, .5)} | {chance(kept, 1)} | {'yes' if kept['in_time'] else 'no'} | "
+                   f"{kept['took_h']:.2f}{'' if kept['done'] else '+'} | {kept['cost_usd']:.2f} | {paid(anew, kept)} |")
     anew, kept = [row[2] for row in rows], [row[3] for row in rows]
     out += ["", f"In time: {sum(r['in_time'] for r in anew)} of {len(anew)} with new plans, {sum(r['in_time'] for r in kept)} with the "
-            f"first. Mean cost ${sum(r['cost_usd'] for r in anew) / len(anew):.2f} and ${sum(r['cost_usd'] for r in kept) / len(kept):.2f}. "
-            f"Brier score of the stated chances by when they were stated: {brier(anew)}.", "", "![chances](plan_loop.svg)", ""]
+            f"first. Mean cost ${sum(r['cost_usd'] for r in anew) / len(anew):.2f} and ${sum(r['cost_usd'] for r in kept) / len(kept):.2f}; "
+            f"on demand alone it would be ${work_h * MACHINES * USD[ON_DEMAND]:.2f}. Brier score of the stated chances by thirds of a run: "
+            f"{brier(anew, 'chance')} with new plans, {brier(kept, 'as_it_runs')} with the first.", "", "![chances](plan_loop.svg)", ""]
     with open(os.path.join(folder, "plan_loop.md"), "w") as target:
         target.write("\n".join(out))
     print("\n".join(out))
 
 
-def brier(rows):
+def brier(rows, which):
     """How far chances were from what came, in thirds of each run."""
     sums = [[], [], []]
     for row in rows:
         for point in row["points"]:
-            third = min(2, int(3 * point["h"] / row["took_h"]))
-            sums[third].append((point["chance"] - row["in_time"]) ** 2)
+            if point[which] is not None:
+                sums[min(2, int(3 * point["h"] / row["took_h"]))].append((point[which] - row["in_time"]) ** 2)
     return ", ".join(f"{sum(s) / len(s):.3f}" if s else "-" for s in sums)
 
 
@@ -272,15 +288,18 @@ def draw(rows, deadline_h, folder):
     sys.path[:0] = [HERE]
     import pictures
     figure, axes = pictures.stack(2, 9, 7)
-    for axis, which, title in ((axes[0], "chance", "With the new plan"), (axes[1], "as_it_runs", "If what runs were left alone")):
-        series = {f"{name}, day {day:.1f}: {'in time' if anew['in_time'] else 'late'}":
-                  [(point["h"], 100 * point[which]) for point in anew["points"] if point[which] is not None]
-                  for name, day, anew, _ in rows}
+    for axis, which, column, title in ((axes[0], "chance", 2, "Plans made anew"), (axes[1], "as_it_runs", 3, "The first plan kept")):
+        series = {f"{row[0]}, day {row[1]:.1f}": [(point["h"], 100 * point[which]) for point in row[column]["points"]
+                                                  if point[which] is not None] for row in rows}
         pictures.lines(axis, series, "hours since the start", "chance stated, %", marks=False)
-        axis.set_xlim(0, deadline_h * 1.1)
+        for name, points in series.items():
+            in_time = next(row[column]["in_time"] for row in rows if name.startswith(f"{row[0]}, day {row[1]:.1f}"))
+            if points:
+                axis.plot(*points[-1], marker="o" if in_time else "x", color="#333333", markersize=7, linestyle="none")
+        axis.set_xlim(0, deadline_h * 1.05)
         axis.set_ylim(-3, 103)
         axis.axvline(deadline_h, color="#5a6570", linestyle=":")
-        axis.set_title(title)
+        axis.set_title(f"{title} (o: in time, x: late)")
     pictures.legend(figure, axes[0])
     pictures.save(figure, os.path.join(folder, "plan_loop.svg"))
 
