@@ -107,7 +107,8 @@ class Market:
                 self.done = self.done or code == 0
                 self.failed += code not in (0, LEFT, -signal.SIGKILL)
         if self.failed > FAILED_MOST:
-            raise SystemExit(f"machines fail; {self.path('log')} says why:\n{open(self.path('log')).read()[-1000:]}")
+            with open(self.path("log")) as said:
+                raise SystemExit(f"machines fail:\n{said.read()[-1000:]}")
         capacity, wanted = self.capacity(), self.wanted()
         if not capacity:
             for machine in [m for m in self.machines if m["kind"] == SPOT]:
@@ -123,7 +124,7 @@ class Market:
 
     def watch(self):
         """Where nobody plans anew: what the job would be told, every quarter of an hour."""
-        if self.watching and self.watching.poll() is None or self.elapsed_s() < self.watch_s:
+        if (self.watching and self.watching.poll() is None) or self.elapsed_s() < self.watch_s:
             return
         self.watch_s = self.elapsed_s() + 900
         there = {kind: sum(m["kind"] == kind for m in self.machines) for kind in USD}
