@@ -5,12 +5,12 @@ Usage: SPOTNIK_DATA=... bench/plan_loop.py BUILD [docs/results] [--clock X] [--s
 
 Each start is run twice: `spotnik fleet` follows plans that `spotnik plan --from-status` makes anew, or keeps the first
 one. Machines are processes (plan_loop_worker); the market here starts and kills them as the trace says, and keeps the
-bill. Writes docs/results/plan_loop.md, .json and .svg, which docs/results/plan.md names. Times and prices are those of
-the trace. Needs the host to itself: a host that is late makes steps longer, which the plans then see."""
+bill. Writes plan_loop.json and plan_loop.svg, and the section of plan.md about it. Times and prices are those of the trace. Needs the host to itself: a host that is late makes steps longer, which the plans then see."""
 import argparse
 import gzip
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -25,6 +25,7 @@ USD = {SPOT: 0.918, ON_DEMAND: 3.06}
 BATCH, ALONE_S, MACHINES = 1024, 60, 4  # a step of one machine takes a minute
 STARTUP_S = 300
 HOUR = 3600
+TITLE = "## The loop closed"
 LEFT = 3  # of plan_loop_worker: it was told to leave, and did
 FAILED_MOST = 20  # machines that end by themselves: excluded while the host was late, mostly
 
@@ -253,26 +254,40 @@ def paid(with_plans, without):
     return f"{without['cost_usd'] - with_plans['cost_usd']:+.2f} $"
 
 
-def report(rows, work_h, deadline_h, clock, folder):
-    out = ["# The loop closed", "", f"Made by `bench/plan_loop.py`; do not edit. {work_h:g} h of work for {MACHINES} machines, "
-           f"{deadline_h:g} h to the deadline, clock {clock:g}; spot ${USD[SPOT]} and on-demand ${USD[ON_DEMAND]} an hour. "
-           "Regimes of October 2022, places of February 2023. A start is run twice: with plans made anew every quarter of an hour "
-           "and after each loss, from what the job measures; and with the first plan kept, where only the chance is stated anew.", "",
-           "| place, day | plans | fleet changed | chance, new plans: first | half-way | last | in time | h | $ | "
-           "chance, first plan: half-way | last | in time | h | $ | new plans paid |", "|" + "---|" * 15]
-    for name, day, anew, kept in rows:
-        out.append(f"| {name}, {day:.1f} | {len(anew['points'])} | {changes(anew)} | {chance(anew, 0.05)} | {chance(anew, .5)} | "
-                   f"{chance(anew, 1)} | {'yes' if anew['in_time'] else 'no'} | {anew['took_h']:.2f} | {anew['cost_usd']:.2f} | "
-                   f"{chance(kept, .5)} | {chance(kept, 1)} | {'yes' if kept['in_time'] else 'no'} | "
-                   f"{kept['took_h']:.2f}{'' if kept['done'] else '+'} | {kept['cost_usd']:.2f} | {paid(anew, kept)} |")
-    anew, kept = [row[2] for row in rows], [row[3] for row in rows]
-    out += ["", f"In time: {sum(r['in_time'] for r in anew)} of {len(anew)} with new plans, {sum(r['in_time'] for r in kept)} with the "
-            f"first. Mean cost ${sum(r['cost_usd'] for r in anew) / len(anew):.2f} and ${sum(r['cost_usd'] for r in kept) / len(kept):.2f}; "
-            f"on demand alone it would be ${work_h * MACHINES * USD[ON_DEMAND]:.2f}. Brier score of the stated chances by thirds of a run: "
-            f"{brier(anew, 'chance')} with new plans, {brier(kept, 'as_it_runs')} with the first.", "", "![chances](plan_loop.svg)", ""]
-    with open(os.path.join(folder, "plan_loop.md"), "w") as target:
-        target.write("\n".join(out))
-    print("\n".join(out))
+def section(_planner, out, folder):
+    """Appends what was measured last to the list of lines `out`."""
+    with open(os.path.join(folder, "plan_loop.json")) as source:
+        kept = json.load(source)
+    rows, anew, first = kept["rows"], [row[2] for row in kept["rows"]], [row[3] for row in kept["rows"]]
+    out += [TITLE, "", f"`bench/plan_loop.py BUILD`: a job on processes of one host, at {kept['clock']:g} times speed. {kept['work']:g} h of work for "
+            f"{MACHINES} machines, {kept['deadline']:g} h to the deadline, spot ${USD[SPOT]} and on-demand ${USD[ON_DEMAND]} an hour. Machines come "
+            "and go as traces of February 2023 say; regimes are of October 2022. A start is run twice: `spotnik fleet` has plans made anew every "
+            "quarter of an hour and after each loss, from what the job has measured (`spotnik plan --from-status`); or the first plan is kept, and "
+            "only the chance of what runs is stated anew. The last chance is the last one before the end, or before the deadline.", "",
+            "| place, day | plans | fleet changed | chance, new plans: first | half-way | last | in time | h | $ | "
+            "chance, first plan: half-way | last | in time | h | $ | new plans paid |", "|" + "---|" * 15]
+    for name, day, new, old in rows:
+        out.append(f"| {name}, {day:.1f} | {len(new['points'])} | {changes(new)} | {chance(new, 0.05)} | {chance(new, .5)} | "
+                   f"{chance(new, 1)} | {'yes' if new['in_time'] else 'no'} | {new['took_h']:.2f} | {new['cost_usd']:.2f} | "
+                   f"{chance(old, .5)} | {chance(old, 1)} | {'yes' if old['in_time'] else 'no'} | "
+                   f"{old['took_h']:.2f}{'' if old['done'] else '+'} | {old['cost_usd']:.2f} | {paid(new, old)} |")
+    out += ["", f"In time: {sum(r['in_time'] for r in anew)} of {len(anew)} with new plans, {sum(r['in_time'] for r in first)} with the "
+            f"first. Mean cost ${sum(r['cost_usd'] for r in anew) / len(anew):.2f} and ${sum(r['cost_usd'] for r in first) / len(first):.2f}; "
+            f"on demand alone it would be ${kept['work'] * MACHINES * USD[ON_DEMAND]:.2f}. Brier score of the stated chances by thirds of a run: "
+            f"{brier(anew, 'chance')} with new plans, {brier(first, 'as_it_runs')} with the first.", "", "![chances](plan_loop.svg)", ""]
+    return out
+
+
+def report(folder):
+    """Puts the section into plan.md."""
+    text, page = "\n".join(section(None, [], folder)), os.path.join(folder, "plan.md")
+    print(text)
+    if not os.path.exists(page):
+        return
+    with open(page) as source:
+        old = re.sub(re.escape(TITLE) + r"\n.*?(?=\n## |\Z)", "", source.read(), flags=re.S).rstrip() + "\n"
+    with open(page, "w") as target:
+        target.write(old + "\n" + text)
 
 
 def brier(rows, which):
@@ -320,11 +335,13 @@ def main():
         pair = [play(given.build, trace, begin, given.work, given.deadline, given.clock, climates_of(data), anew) for anew in (True, False)]
         rows.append((name, begin / 24 / HOUR, *pair))
         for row in pair:
+            for point in row["points"]:
+                point["measured"] = point["measured"] and point["measured"]["step_s"]  # the rest is of that moment
             print(f"{name} {begin / 24 / HOUR:.1f}: {'anew' if row['replans'] else 'kept'}, in time {row['in_time']}, {row['took_h']:.2f} h, "
                   f"${row['cost_usd']:.2f}, {row['lost']} lost, chances {[round(point['chance'], 2) for point in row['points']]}", flush=True)
     with open(os.path.join(given.results, "plan_loop.json"), "w") as out:
-        json.dump(rows, out, indent=1)
-    report(rows, given.work, given.deadline, given.clock, given.results)
+        json.dump({"work": given.work, "deadline": given.deadline, "clock": given.clock, "rows": rows}, out, separators=(",", ":"))
+    report(given.results)
     draw(rows, given.deadline, given.results)
 
 
