@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #define RATE_S 2.0         /* steps_per_s is of the last second or two: before that, another view counted */
 #define DOUBT 1.0          /* what was predicted counts as much as this many recoveries */
@@ -136,6 +137,15 @@ int spotnik_measured_read(const char *path, const json_t *json, double on_demand
     return rc;
 }
 
+void spotnik_measured_end(const char *path, double clock, struct spotnik_job_measured *m)
+{
+    struct stat file;
+
+    m->step_s = 0;
+    if (!stat(path, &file))
+        m->elapsed_s += fmax(0, (double)(time(NULL) - file.st_mtime)) * clock;
+}
+
 static double with_prior(double predicted, double mean, unsigned count)
 {
     return count ? (DOUBT * predicted + mean * count) / (DOUBT + count) : predicted;
@@ -202,7 +212,8 @@ static void band_teach(double losses, double machine_h, struct spotnik_pool *poo
 }
 
 void spotnik_measured_teach_place(const struct spotnik_job_measured *m, const struct spotnik_work *work,
-                                  unsigned running, struct spotnik_offer *offer, struct spotnik_pool *pool)
+                                  unsigned running, unsigned wanted, struct spotnik_offer *offer,
+                                  struct spotnik_pool *pool)
 {
     struct spotnik_group group = { .offer = offer, .spot = true };
     double machine_h = m->spot_machine_s / 3600;
@@ -216,9 +227,15 @@ void spotnik_measured_teach_place(const struct spotnik_job_measured *m, const st
         band_teach(m->losses, machine_h, pool);
     else {
         pool->low_per_h = pool->high_per_h = rate_after(0, m->losses, machine_h);
-        if (pool->kind == SPOTNIK_POOL_UNKNOWN && m->uptime_s >= SPOTNIK_WEATHER_TICK_S)
+        bool own = pool->kind == SPOTNIK_POOL_UNKNOWN;
+        if (own && m->uptime_s >= SPOTNIK_WEATHER_TICK_S)
             pool->outlook = spotnik_outlook_after(pool->weather, &m->spot, 1, INFINITY);
         pool->kind = SPOTNIK_POOL_SEEN;
+        if (own && wanted && !running) { /* they are asked for, and do not come */
+            pool->outlook.up_known = true;
+            pool->outlook.up = false;
+            pool->outlook.age_ticks = 0;
+        }
         /* what runs shows that there is capacity, whatever a trace ends with */
         if (running && !(pool->outlook.up_known && pool->outlook.up)) {
             pool->outlook.up_known = pool->outlook.up = true;

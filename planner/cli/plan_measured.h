@@ -27,9 +27,12 @@ int spotnik_measured_read(const char *path, const json_t *json, double on_demand
 /* The profile steps, recovers and admits as the job does. `wish->kept` is what runs, at wish->kept_batch. */
 void spotnik_measured_teach_profile(struct spotnik_job_measured *measured, const struct spotnik_wish *wish,
                                     struct spotnik_profile *profile);
+/* Nobody is left of the job: the status is the last one, and time has gone since. */
+void spotnik_measured_end(const char *path, double clock, struct spotnik_job_measured *measured);
 /* What the spot machines of `offer` went through, as what is known of its capacity: into `pool`, which the
- * offer then names. `running`: machines of it that are there. */
+ * offer then names. `running` of `wanted` machines of it are there. */
 void spotnik_measured_teach_place(const struct spotnik_job_measured *measured, const struct spotnik_work *work,
-                                  unsigned running, struct spotnik_offer *offer, struct spotnik_pool *pool);
+                                  unsigned running, unsigned wanted, struct spotnik_offer *offer,
+                                  struct spotnik_pool *pool);
 
 #endif

@@ -61,7 +61,8 @@ static int keep(const struct job *job, const struct kind *kind)
         return spotnik_fault_set(job->fault, "%s: more than %d kinds of machines", standing->path,
                                  SPOTNIK_RUNNING_MAX);
     standing->places[standing->place_count++] =
-        (struct spotnik_place){ offer, kind->spot, (unsigned)kind->there };
+        (struct spotnik_place){ offer, kind->spot, (unsigned)kind->there,
+                                (unsigned)kind->wanted };
     if (kind->wanted >= 1)
         job->wish->kept[job->wish->kept_count++] =
             (struct spotnik_group){ offer, spotnik_profile_device(job->profile, offer->accelerator),
@@ -151,6 +152,15 @@ static int running_read(const struct job *job, const char *text, double *left)
     return keep(job, &kind);
 }
 
+/* Else nobody is left of the job, and the status is the last one. */
+static bool anybody(const struct spotnik_standing *standing)
+{
+    for (size_t i = 0; i < standing->place_count; i++)
+        if (standing->places[i].there)
+            return true;
+    return false;
+}
+
 static int running_all(const struct job *job, double members)
 {
     const struct spotnik_standing *standing = job->standing;
@@ -164,32 +174,39 @@ static int running_all(const struct job *job, double members)
     for (size_t i = 0; i < standing->running_count; i++)
         if (running_read(job, standing->running[i], &left))
             return -1;
+    bool any = anybody(standing);
     /* one that has just gone is a member until the others have noticed */
-    for (size_t i = 0; i < job->wish->kept_count && left > 0; i++) {
+    for (size_t i = 0; any && i < job->wish->kept_count && left > 0; i++) {
         struct spotnik_group *group = &job->wish->kept[i];
         unsigned more = (unsigned)fmin(left, group->machines - group->running);
         group->running += more;
         left -= more;
     }
+    if (!any) /* nobody is left, and the status is of before */
+        return 0;
     return left > 0 ? spotnik_fault_set(job->fault, "%s: --running leaves %.0f members unnamed",
                                         standing->path, left)
                     : 0;
 }
 
-/* The listed price of all that is there; where all is of one kind and its members know their price, that. */
-static double rate_usd_per_h(const struct job *job, double told_usd_per_h)
+/* Of a machine, by listed prices: of what is there, else of what is wanted; where all is of one kind and its
+ * members know their price, that. */
+static double machine_usd_per_h(const struct job *job, double told_usd_per_h)
 {
     const struct spotnik_standing *standing = job->standing;
-    double usd_per_h = 0;
+    double usd_per_h = 0, machines = 0;
+    bool any = anybody(standing);
 
     for (size_t i = 0; i < standing->place_count; i++) {
         const struct spotnik_place *place = &standing->places[i];
         double *price = place->spot ? &place->offer->spot_usd_per_h : &place->offer->on_demand_usd_per_h;
         if (standing->place_count == 1 && told_usd_per_h > 0)
             *price = told_usd_per_h;
-        usd_per_h += place->there * *price;
+        unsigned count = any ? place->there : place->wanted;
+        usd_per_h += count * *price;
+        machines += count;
     }
-    return usd_per_h;
+    return machines > 0 ? usd_per_h / machines : 0;
 }
 
 /* What `spotnik status --json` printed: where the job stands, and what it has measured. */
@@ -207,6 +224,8 @@ static int runtime_read(const struct job *job, const json_t *json, struct progre
     if (spotnik_measured_read(standing->path, json, on_demand, standing->clock, measured, job->fault))
         return -1;
     standing->has_measured = true;
+    if (!anybody(standing))
+        spotnik_measured_end(standing->path, standing->clock, measured);
     double batch = standing->batch > 0  ? standing->batch
                    : measured->batch > 0 ? measured->batch
                                          : job->profile->reference_batch;
@@ -216,9 +235,9 @@ static int runtime_read(const struct job *job, const json_t *json, struct progre
     progress->elapsed_s = measured->elapsed_s;
     if (!isnan(standing->elapsed_s))
         progress->elapsed_s = standing->elapsed_s;
-    double usd_per_h = rate_usd_per_h(job, measured->usd_per_h);
-    double machine_s = measured->machine_s + members * (progress->elapsed_s - measured->uptime_s);
-    progress->spent_usd = members > 0 ? fmax(0, machine_s) / 3600 * usd_per_h / members : 0;
+    double before_s = anybody(standing) ? progress->elapsed_s - measured->uptime_s : 0;
+    double machine_s = measured->machine_s + members * fmax(0, before_s);
+    progress->spent_usd = machine_s / 3600 * machine_usd_per_h(job, measured->usd_per_h);
     standing->batch = batch;
     return 0;
 }
@@ -232,8 +251,8 @@ static void teach(const struct job *job)
     for (size_t i = 0; i < standing->place_count; i++) {
         const struct spotnik_place *place = &standing->places[i];
         if (place->spot)
-            spotnik_measured_teach_place(&standing->measured, &job->wish->work, place->there, place->offer,
-                                         &standing->pools[i]);
+            spotnik_measured_teach_place(&standing->measured, &job->wish->work, place->there, place->wanted,
+                                         place->offer, &standing->pools[i]);
     }
 }
 

@@ -12,7 +12,7 @@
 struct spotnik_place {
     struct spotnik_offer *offer;
     bool spot;
-    unsigned there;
+    unsigned there, wanted;
 };
 
 struct spotnik_standing {

@@ -84,6 +84,10 @@ def gone(folder):
     assert wait["as_it_runs"]["machines"][0]["count"] == 4 and 0 < wait["as_it_runs"]["chance"] < 1, wait["as_it_runs"]
     all_gone = told(folder, status(4, 7200, 1.0), "--running", "box@here-a=spot:0/4", "--best", "--deadline", "7h", "--availability",
                     "box@here-a=" + seen(folder, [1] * 200 + [0] * 60), code=None)
+    # what the job itself has seen says as much: it asks, and nothing comes
+    own = told(folder, status(4, 7200, 1.0), "--running", "box@here-a=spot:0/4", "--deadline", "6h", "--only", "spot", code=None)
+    up = told(folder, status(4, 7200, 1.0), "--running", "box@here-a=spot:4", "--deadline", "6h", "--only", "spot", code=None)
+    assert own["as_it_runs"]["chance"] < up["as_it_runs"]["chance"] - 0.15, (own["as_it_runs"], up["as_it_runs"])
     rented = {m["capacity"]: m["count"] for m in all_gone["plan"]["machines"]}
     assert rented.get("on-demand", 0) >= 3 and all_gone["as_it_runs"]["chance"] < 0.3 < all_gone["plan"]["chance"], all_gone["plan"]
     # what runs stays, unless it may be given back: four on demand, where spot was never away
