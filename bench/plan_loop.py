@@ -263,7 +263,8 @@ def section(_planner, out, folder):
             f"{MACHINES} machines, {kept['deadline']:g} h to the deadline, spot ${USD[SPOT]} and on-demand ${USD[ON_DEMAND]} an hour. Machines come "
             "and go as traces of February 2023 say; regimes are of October 2022. A start is run twice: `spotnik fleet` has plans made anew every "
             "quarter of an hour and after each loss, from what the job has measured (`spotnik plan --from-status`); or the first plan is kept, and "
-            "only the chance of what runs is stated anew. The last chance is the last one before the end, or before the deadline.", "",
+            "only the chance of what runs is stated anew. The last chance is the last one before the end, or before the deadline."
+            + (" Others used the host meanwhile." if kept.get("busy") else ""), "",
             "| place, day | plans | fleet changed | chance, new plans: first | half-way | last | in time | h | $ | "
             "chance, first plan: half-way | last | in time | h | $ | new plans paid |", "|" + "---|" * 15]
     for name, day, new, old in rows:
