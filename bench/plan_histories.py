@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Policies on price histories: the section of docs/results/plan.md about them. plan_results.py prints it too.
-Usage: SPOTNIK_DATA=... bench/plan_histories.py SPOTNIK [docs/results]: replaces the section in plan.md."""
+Usage: SPOTNIK_DATA=... bench/plan_histories.py SPOTNIK [docs/results]: replaces the section in plan.md.
+With --sweep instead of the folder: other places and jobs, printed."""
+import itertools
 import json
 import os
 import re
@@ -12,6 +14,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "tests", "plan")]
 import acceptance as a  # noqa: E402
 
+PLACES = ("availability-1-node/aws-02-15-2023/us-east-1c", "availability-1-node/aws-02-15-2023/us-west-2c", "preemption-1-node/aws-04-22-2023/us-east-1c")
+JOBS = (("12h", "16h", "6m"), ("24h", "40h", "20m"), ("20h", "22h", "12m"))
 TITLE = "## Policies on price histories"
 
 
@@ -39,7 +43,25 @@ taken back above the on-demand price. Ours is capped always. `bound`: no policy 
     return out
 
 
+def sweep(p):
+    """Other places and jobs, some 15 min of them: what ours costs against uniform, and against it capped, in %."""
+    rows = []
+    for (name, usd, _), place, (work, deadline, changeover) in itertools.product(a.HISTORIES, PLACES, JOBS):
+        costs = {}
+        for policy, more in (("uniform", ()), ("capped", ("--cap-usd", usd)), ("spotnik", ())):
+            got = p.json("backtest", "--windows", p.path("spot-traces", place + "_v100_1.json.gz"), "--policy", policy.replace("capped", "uniform"), "--work",
+                         work, "--deadline", deadline, "--changeover", changeover, "--stride", "97h" if "02-15" in place else "40h", "--spot-prices",
+                         p.path("prices", f"spotprice2015_us-east-1a_{name}.csv.gz"), "--on-demand-usd", usd, *more)
+            costs[policy] = got["cost"]
+        rows.append([100 * (costs["spotnik"] / costs[policy] - 1) for policy in ("uniform", "capped")])
+        print(f"{name} {place} {work} of {deadline}: {rows[-1][0]:+.1f} %, capped {rows[-1][1]:+.1f} %", flush=True)
+    print(f"worst {max(r[0] for r in rows):+.1f} %, capped {max(r[1] for r in rows):+.1f} %, of {len(rows)}")
+
+
 if __name__ == "__main__":
+    if sys.argv[2:] == ["--sweep"]:
+        sweep(a.Planner(sys.argv[1], os.environ["SPOTNIK_DATA"]))
+        sys.exit()
     where = sys.argv[2] if len(sys.argv) > 2 else os.path.join(HERE, "..", "docs", "results")
     text = "\n".join(section(a.Planner(sys.argv[1], os.environ["SPOTNIK_DATA"]), [], where)).rstrip() + "\n"
     page = os.path.join(where, "plan.md")

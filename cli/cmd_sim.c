@@ -9,10 +9,13 @@
 
 #include "commands.h"
 #include "options.h"
+#include "base/prng.h"
+#include "base/time.h"
+#include "plan/trace.h"
 #include "sim/sim.h"
 
 static const char help[] =
-    "Usage: spotnik sim [--seed N] [--seeds COUNT] [--workers N] [--trace] [--data] [--json]\n"
+    "Usage: spotnik sim [--seed N] [--seeds COUNT] [--workers N | --churn TRACE] [--trace] [--data] [--json]\n"
     "       spotnik sim --scale MEMBERS [--losses A,B,...] [--bucket SIZE --gbit RATE] [--seed N]\n"
     "                   [--per-host N [--scattered] [--memory RATE]] [--ring]\n\n"
     "Play a whole cluster in one process under virtual time: members that are killed, stopped, cut off, "
@@ -23,6 +26,8 @@ static const char help[] =
     "  --seed N       the first (or only) seed; default 1\n"
     "  --seeds COUNT  so many seeds from there; stops at the first that breaks a promise\n"
     "  --workers N    members at the start, 2 to 16; default: drawn from the seed, 3 to 9\n"
+    "  --churn TRACE  members come and go as in a stretch of the trace (docs/traces.md), on a fast clock, and nothing else\n"
+    "                 goes wrong; seed 1 begins where it does, others elsewhere. 16 at once: TRACE,nodes=16 where it has more\n"
     "  --eventful     fail too when a sweep of 500 seeds or more saw fewer faults than such worlds are full "
     "of\n"
     "  --keep-going   do not stop at the first; one line for each seed that breaks a promise\n"
@@ -49,9 +54,16 @@ static const char help[] =
     "  spotnik sim --scale 1000 --losses 1,3,10\n\n"
     "How to read the story and what each checker checks: docs/simulation.md.\n";
 
+#define CHURN_MEMBERS_MOST 16
+#define CHURN_ADDS_MOST 36
+#define CHURN_PROCESSES 64 /* that the checkers can tell apart */
+#define CHURN_EVENT_NS (20 * SPOTNIK_MS)
+
 struct request {
     uint64_t seed, seeds, workers, scale, bucket, gbit, host_members, memory;
-    const char *losses;
+    const char *losses, *churn_path;
+    struct spotnik_trace churn;
+    size_t churn_first; /* event after those of the beginning */
     bool trace, data, json, keep_going, eventful, ring, scattered;
     uint32_t bugs;
 };
@@ -117,6 +129,10 @@ static bool parse_value(struct request *request, const char *name, const char *v
         return option_u64(value, 1, 64, &request->host_members);
     if (!strcmp(name, "--memory"))
         return option_u64(value, 1, 1000, &request->memory);
+    if (!strcmp(name, "--churn")) {
+        request->churn_path = value;
+        return true;
+    }
     if (!strcmp(name, "--plant"))
         return plantable() && parse_bug(value, &request->bugs);
     request->losses = value;
@@ -180,6 +196,8 @@ static void print_failure(const struct request *request, const struct spotnik_si
     spotnik_sim_options_print(options, stdout);
     printf("%s is broken at %.3f ms: %s\n", result->promise, (double)result->failed_ns / 1e6, result->detail);
     printf("reproduce: spotnik sim --seed %" PRIu64, options->seed);
+    if (request->churn_path)
+        printf(" --churn %s", request->churn_path);
     if (request->workers)
         printf(" --workers %" PRIu64, request->workers);
     puts(" --trace");
@@ -211,19 +229,82 @@ static void on_abort(int signal)
         _exit(134);
 }
 
+/* Events without those of the beginning, which found the job. */
+static int churn_load(struct request *request)
+{
+    struct spotnik_trace *trace = &request->churn;
+    struct spotnik_fault fault;
+
+    if (spotnik_trace_load(request->churn_path, trace, &fault)
+        || (!trace->events && spotnik_trace_events_make(trace, 1, &fault)))
+        return option_refuse("sim", "%s", fault.text);
+    while (request->churn_first < trace->event_count && trace->events[request->churn_first].add
+           && trace->events[request->churn_first].at_ms == trace->events[0].at_ms)
+        request->churn_first++;
+    if (trace->highest <= CHURN_MEMBERS_MOST)
+        return 0;
+    return option_refuse("sim", "%s has more than %d machines at once; write %s,nodes=%d", request->churn_path,
+                         CHURN_MEMBERS_MOST, request->churn_path, CHURN_MEMBERS_MOST);
+}
+
+/* Seed 1 begins where the trace does, others anywhere: at which event, and with how many members. */
+static size_t churn_begin(const struct request *request, uint64_t seed, uint32_t *ret_members)
+{
+    const struct spotnik_trace *trace = &request->churn;
+    size_t first = request->churn_first, begin = first, members = first;
+    struct spotnik_prng prng;
+
+    spotnik_prng_seed(&prng, seed);
+    if (seed != 1 && first < trace->event_count)
+        begin += (size_t)spotnik_prng_below(&prng, trace->event_count - first);
+    for (size_t i = first; i < begin; i++)
+        members += trace->events[i].add ? 1 : (size_t)-1;
+    *ret_members = members < 2 ? 2 : members > CHURN_MEMBERS_MOST ? CHURN_MEMBERS_MOST : (uint32_t)members;
+    return begin;
+}
+
+/* Nothing but the trace, as far as a run can start members; each of its events has time to be told from the next. The caller
+ * frees options->churn. */
+static void churn_apply(const struct request *request, size_t begin, struct spotnik_sim_options *options)
+{
+    const struct spotnik_trace_event *from = request->churn.events + begin;
+    size_t count = 0, most = request->churn.event_count - begin;
+    struct spotnik_sim_churn *events = calloc(most + 1, sizeof(*events));
+
+    for (uint32_t adds = 0; events && count < most && adds < CHURN_ADDS_MOST; adds += from[count++].add)
+        continue;
+    if (options->safety_ns < count * CHURN_EVENT_NS)
+        options->safety_ns = count * CHURN_EVENT_NS;
+    options->faults = options->aimed = options->pairs = options->forged = options->struck = options->half_told = 0;
+    double length_ms = count ? (double)(from[count - 1].at_ms - from[0].at_ms) + 1 : 1;
+    for (size_t i = 0; i < count; i++)
+        events[i] = (struct spotnik_sim_churn){
+            (uint64_t)((double)(from[i].at_ms - from[0].at_ms) / length_ms * 0.95 * (double)options->safety_ns), from[i].add
+        };
+    options->processes_max = CHURN_PROCESSES;
+    options->churn = events;
+    options->churn_count = (uint32_t)count;
+}
+
 static bool run_seed(const struct request *request, uint64_t seed, struct totals *totals)
 {
     struct spotnik_sim_options options;
     struct spotnik_sim_result result;
 
     seed_running = seed;
-    spotnik_sim_options_draw(&options, seed, (uint32_t)request->workers);
+    uint32_t members = (uint32_t)request->workers;
+    size_t begin = request->churn_path ? churn_begin(request, seed, &members) : 0;
+    spotnik_sim_options_draw(&options, seed, members);
+    if (request->churn_path)
+        churn_apply(request, begin, &options);
     options.trace = request->trace ? stdout : NULL;
     options.trace_data = request->data;
     options.bugs = request->bugs;
     if (request->trace)
         spotnik_sim_options_print(&options, stdout);
     spotnik_sim_run(&options, &result);
+    free((void *)(uintptr_t)options.churn);
+    options.churn = NULL;
     add(totals, &result);
     if (request->json)
         print_json(&options, &result);
@@ -355,5 +436,8 @@ int spotnik_cmd_sim(int argc, char **argv)
     int rc = parse(&request, argc, argv);
     if (rc)
         return rc;
-    return request.scale ? scale_all(&request) : sweep(&request);
+    rc = request.churn_path ? churn_load(&request) : 0;
+    rc = rc ? rc : request.scale ? scale_all(&request) : sweep(&request);
+    spotnik_trace_free(&request.churn);
+    return rc;
 }

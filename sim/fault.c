@@ -420,6 +420,20 @@ void spotnik_sim_ends_forged(struct sim_world *world, uint64_t drawn)
     }
 }
 
+void spotnik_sim_churn_happens(struct sim_world *world, uint32_t index)
+{
+    bool add = world->options.churn[index].add;
+
+    if (world->healing)
+        return;
+    world->result->faults++;
+    spotnik_sim_story(world, "the trace: one %s", add ? "comes" : "goes");
+    if (add)
+        spotnik_sim_push(world, SIM_SPAWN, 0, (uint32_t)spotnik_prng_below(&world->fault, world->options.hosts), 0, NULL);
+    else
+        kill_one(world, random_live(world));
+}
+
 void spotnik_sim_faults_plan(struct sim_world *world)
 {
     static const enum spotnik_message_kind aims[] = { SPOTNIK_MESSAGE_RECONCILE, SPOTNIK_MESSAGE_ACCEPT,
@@ -432,6 +446,8 @@ void spotnik_sim_faults_plan(struct sim_world *world)
         plan_one(world, &world->plan[i]);
         spotnik_sim_push(world, SIM_FAULT, world->plan[i].at_ns, 0, i, NULL);
     }
+    for (uint32_t i = 0; i < world->options.churn_count; i++)
+        spotnik_sim_push(world, SIM_CHURN, world->options.churn[i].at_ns, 0, i, NULL);
     world->aim_count = world->options.aimed;
     SPOTNIK_ASSERT(world->aim_count <= sizeof(world->aim) / sizeof(world->aim[0]));
     for (uint32_t i = 0; i < world->aim_count; i++)

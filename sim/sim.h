@@ -36,6 +36,12 @@ enum spotnik_sim_fault {
 
 /* Everything that shapes a run. spotnik_sim_options_draw() fills it from the seed; a caller may change it
  * after. */
+/* A member comes, or one of those that live goes: whom it takes is drawn. */
+struct spotnik_sim_churn {
+    uint64_t at_ns;
+    bool add;
+};
+
 struct spotnik_sim_options {
     uint64_t seed;
     uint32_t members; /* at the start */
@@ -85,6 +91,8 @@ struct spotnik_sim_options {
     uint64_t happenings_max; /* more than that is a livelock */
     FILE *trace;             /* the story; NULL: none */
     bool trace_data;         /* with every data frame and heartbeat */
+    const struct spotnik_sim_churn *churn; /* comings and goings of a trace, in order of time; the caller's */
+    uint32_t churn_count;
     uint32_t reload;         /* every so many events a core is saved, and another one loaded in its place; 0: never */
 };
 

@@ -297,6 +297,9 @@ void spotnik_sim_happen(struct sim_world *world, const struct spotnik_sim_happen
     case SIM_FAULT:
         spotnik_sim_fault_happens(world, (uint32_t)happening->number);
         break;
+    case SIM_CHURN:
+        spotnik_sim_churn_happens(world, (uint32_t)happening->number);
+        break;
     case SIM_PATH:
         spotnik_sim_path(world, happening->number, happening->process);
         break;

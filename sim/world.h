@@ -44,6 +44,7 @@ enum sim_kind {                /* of a happening */
                 SIM_FORGE,     /* links end in the name of members that live; number: drawn */
                 SIM_JOINER,    /* process; number: serial */
                 SIM_SPAWN,     /* process: host */
+                SIM_CHURN,     /* number: index of the trace's */
                 SIM_SEARCH,    /* process: parked: is the job elsewhere? */
                 SIM_PROBE,     /* liveness: are we there yet? */
                 SIM_SHARE,     /* process; number: whose memory it can read now */
@@ -479,6 +480,8 @@ bool spotnik_sim_donor_next(struct sim_world *world, struct sim_lane *lane, stru
 /* fault.c */
 void spotnik_sim_faults_plan(struct sim_world *world);
 void spotnik_sim_fault_happens(struct sim_world *world, uint32_t index);
+/* What the trace says at this time. */
+void spotnik_sim_churn_happens(struct sim_world *world, uint32_t index);
 void spotnik_sim_path(struct sim_world *world, uint64_t drawn, uint32_t what);
 void spotnik_sim_ends_forged(struct sim_world *world, uint64_t drawn);
 void spotnik_sim_fault_heals(struct sim_world *world, uint32_t index);

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
+#include <math.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -26,13 +27,15 @@ static const char help[] =
     "itself.\n\n"
     "      --engine ENGINE     slurm: elements of the folder that spotnik slurm submit made\n"
     "                          kubernetes: the parallelism of an Indexed Job\n"
-    "                          exec:COMMAND: told SPOTNIK_FLEET_WANTED, it makes it so and prints how many "
-    "there are, or \"done\"\n"
+    "                          exec:COMMAND: told SPOTNIK_FLEET_WANTED (and SPOTNIK_FLEET_KINDS, as\n"
+    "                          TYPE@ZONE=spot:N ...), it makes it so and prints how many there are, of which\n"
+    "                          kinds if it knows, in the same words, or \"done\"\n"
     "      --plan FILE         what spotnik plan -o json printed, or a number; read again whenever it "
     "changes\n"
     "  -n, --machines N        instead of a plan\n"
     "      --replan COMMAND    writes FILE anew: run at the start, after each loss, and every --replan-every "
     "   [1h]\n"
+    "                          SPOTNIK_FLEET_RUNNING then holds options for spotnik plan --from-status\n"
     "      --folder DIR        of spotnik slurm submit; also where the lock is                               "
     "    [./spotnik]\n"
     "      --name NAME         of the Kubernetes job                                                         "
@@ -144,12 +147,16 @@ static int parse(int argc, char **argv, struct fleet *fleet)
         return option_refuse("fleet", "whom to ask for machines? Give --engine");
     if (!fleet->plan == !fleet->fixed)
         return option_refuse("fleet", "how many machines? Give --plan or -n, one of both");
+    if (fleet->replan && !fleet->plan)
+        return option_refuse("fleet", "--replan writes a plan anew: name its file with --plan");
     return 0;
 }
 
 /* ---- one round ---- */
 
 struct state {
+    struct fleet_plan plan;  /* of `wanted` machines */
+    struct fleet_view view;  /* of the last look */
     uint32_t wanted, had; /* had: at the end of the round before */
     uint64_t replan_at_ns;
     bool acting, told_waiting;
@@ -176,10 +183,12 @@ static bool may_act(const struct fleet *fleet, struct state *state)
 
 static void replan(const struct fleet *fleet, struct state *state, const char *why)
 {
-    char output[4096];
+    char output[4096], running[FLEET_KINDS * 300];
 
     if (!fleet->replan)
         return;
+    fleet_running(&state->plan, &state->view, running, sizeof(running));
+    setenv("SPOTNIK_FLEET_RUNNING", running, 1);
     int status = fleet_command(fleet->replan, output, sizeof(output));
     if (status)
         say("%s: the command for a new plan failed (status %d); the old plan stands", why, status);
@@ -190,12 +199,17 @@ static void replan(const struct fleet *fleet, struct state *state, const char *w
 static void read_plan(const struct fleet *fleet, struct state *state)
 {
     char error[300];
-    uint32_t wanted = fleet->plan ? fleet_plan_read(fleet->plan, error, sizeof(error)) : fleet->fixed;
+    struct fleet_plan before = state->plan;
+    uint32_t wanted = fleet->plan ? fleet_plan_read(fleet->plan, &state->plan, error, sizeof(error)) : fleet->fixed;
 
+    if (!fleet->plan)
+        state->plan = (struct fleet_plan){ .machines = fleet->fixed, .chance = -1 };
     if (wanted == 0)
         say("%s%s", error, state->wanted ? "; the plan before stands" : "");
     else if (state->wanted && wanted != state->wanted)
         say("the plan wants %u machines now, not %u", wanted, state->wanted);
+    if (wanted && state->plan.chance >= 0 && fabs(state->plan.chance - before.chance) >= 0.005)
+        say("%.0f %% sure to be in time and in budget", 100 * state->plan.chance);
     state->wanted = wanted ? wanted : state->wanted;
 }
 
@@ -228,6 +242,16 @@ static void act(const struct fleet *fleet, struct state *state, const struct fle
         state->had = wanted;
 }
 
+/* A plan of before says of what there is how it is rented; at the very beginning there is neither. */
+static void replan_in_time(const struct fleet *fleet, struct state *state)
+{
+    if (!state->wanted && access(fleet->plan, R_OK) == 0)
+        read_plan(fleet, state);
+    if (state->wanted)
+        fleet_look(fleet, &state->plan, &state->view);
+    replan(fleet, state, "in time");
+}
+
 /* False: the training is done. */
 static bool turn(const struct fleet *fleet, struct state *state)
 {
@@ -235,11 +259,12 @@ static bool turn(const struct fleet *fleet, struct state *state)
 
     if (!may_act(fleet, state))
         return true;
-    if (state->replan_at_ns <= now_ns())
-        replan(fleet, state, "in time");
+    if (fleet->replan && state->replan_at_ns <= now_ns())
+        replan_in_time(fleet, state);
     read_plan(fleet, state);
-    if (!fleet_look(fleet, state->wanted, &view))
+    if (!fleet_look(fleet, &state->plan, &view))
         return true;
+    state->view = view;
     if (view.done) {
         say("the training is done");
         return false;
@@ -254,7 +279,7 @@ int spotnik_cmd_fleet(int argc, char **argv)
     struct fleet fleet = {
         .folder = "spotnik", .name = "train", .every_ns = 10 * SPOTNIK_S, .replan_ns = 3600 * SPOTNIK_S
     };
-    struct state state = { .lock = -1 };
+    struct state state = { .lock = -1, .plan.chance = -1 };
     struct sigaction action = { .sa_handler = on_signal };
     int refused = parse(argc, argv, &fleet);
 

@@ -9,6 +9,22 @@
 
 #define FLEET_MAX 4096
 
+#define FLEET_KINDS 8
+
+/* Machines of one kind, as spotnik plan --running names it: "TYPE[@ZONE]=spot". */
+struct fleet_kind {
+    char name[120];
+    uint32_t count;
+};
+
+/* What a plan wants. */
+struct fleet_plan {
+    uint32_t machines; /* of all kinds */
+    double chance;     /* of being in time and in budget; negative: the plan does not say */
+    uint32_t kind_count;
+    struct fleet_kind kind[FLEET_KINDS];
+};
+
 struct fleet {
     const char *engine; /* slurm, kubernetes, exec:COMMAND */
     const char *folder; /* of spotnik slurm submit; its lock and its end are there */
@@ -25,11 +41,13 @@ struct fleet_view {
     uint32_t have;    /* machines that run, or were asked for */
     uint32_t running; /* of them */
     bool done;        /* the training is */
+    uint32_t kind_count; /* 0: the engine does not tell kinds apart */
+    struct fleet_kind kind[FLEET_KINDS];
     char why[200];    /* the last loss in the engine's words; "" where it knows none */
 };
 
 /* False: it could not be asked, and said why on standard error. Nothing is done then. */
-bool fleet_look(const struct fleet *fleet, uint32_t wanted, struct fleet_view *ret);
+bool fleet_look(const struct fleet *fleet, const struct fleet_plan *plan, struct fleet_view *ret);
 /* Ask for `wanted` machines where there are `view->have`. */
 bool fleet_act(const struct fleet *fleet, uint32_t wanted, const struct fleet_view *view);
 
@@ -37,8 +55,10 @@ bool fleet_act(const struct fleet *fleet, uint32_t wanted, const struct fleet_vi
  * it could not be run. */
 int fleet_command(const char *command, char *output, uint32_t size);
 
-/* How many machines the plan wants; 0: it cannot be read, ret_error says why. A file with a number,
- * or what spotnik plan -o json prints. */
-uint32_t fleet_plan_read(const char *path, char *ret_error, uint32_t size);
+/* What the plan wants; 0: it cannot be read, ret_error says why. A file with a number, or what spotnik
+ * plan -o json prints. */
+uint32_t fleet_plan_read(const char *path, struct fleet_plan *ret, char *ret_error, uint32_t size);
+/* The kinds that are there and wanted, as options of spotnik plan: "--running TYPE=spot:2/4 ...". */
+void fleet_running(const struct fleet_plan *plan, const struct fleet_view *view, char *text, uint32_t size);
 
 #endif

@@ -158,31 +158,65 @@ static bool kubernetes_act(const struct fleet *fleet, uint32_t wanted)
 /* ---- a command: it is told how many are wanted, makes it so, and says how many there are: "HAVE
  * [words]", or "done" ---- */
 
-static bool exec_look(const struct fleet *fleet, uint32_t wanted, struct fleet_view *ret)
+/* "p3.2xlarge=spot:2" of an answer; what is no such word is why machines went. */
+static void kinds_take(char *words, struct fleet_view *ret)
+{
+    char kind[sizeof(ret->kind->name)];
+    int length = 0;
+
+    while (ret->kind_count < FLEET_KINDS && sscanf(words, " %119s%n", kind, &length) == 1) {
+        char *count = strrchr(kind, ':');
+        uint32_t number;
+        if (!count || !strchr(kind, '=') || sscanf(count + 1, "%u", &number) != 1)
+            break;
+        *count = 0;
+        struct fleet_kind *next = &ret->kind[ret->kind_count++];
+        snprintf(next->name, sizeof(next->name), "%s", kind);
+        next->count = number;
+        words += length;
+    }
+    snprintf(ret->why, sizeof(ret->why), "%.*s", (int)strcspn(words + strspn(words, " "), "\n"), words + strspn(words, " "));
+}
+
+static void kinds_tell(const struct fleet_plan *plan)
+{
+    char text[FLEET_KINDS * (sizeof(plan->kind->name) + 12)] = "";
+    size_t used = 0;
+
+    for (uint32_t i = 0; i < plan->kind_count && used < sizeof(text); i++)
+        used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s:%u", i ? " " : "", plan->kind[i].name,
+                                 plan->kind[i].count);
+    setenv("SPOTNIK_FLEET_KINDS", text, 1);
+}
+
+static bool exec_look(const struct fleet *fleet, const struct fleet_plan *plan, struct fleet_view *ret)
 {
     char output[4096], number[16];
+    int length = 0;
 
-    snprintf(number, sizeof(number), "%u", wanted);
+    snprintf(number, sizeof(number), "%u", plan->machines);
     setenv("SPOTNIK_FLEET_WANTED", number, 1);
+    kinds_tell(plan);
     if (fleet_command(fleet->engine + 5, output, sizeof(output)))
         return complain(fleet->engine, output);
     ret->done = !strncmp(output, "done", 4);
-    if (!ret->done && sscanf(output, "%u %199[^\n]", &ret->have, ret->why) < 1)
+    if (!ret->done && sscanf(output, "%u%n", &ret->have, &length) < 1)
         return complain(fleet->engine, output);
+    kinds_take(output + length, ret);
     ret->running = ret->have;
     return true;
 }
 
 /* ---- any of them ---- */
 
-bool fleet_look(const struct fleet *fleet, uint32_t wanted, struct fleet_view *ret)
+bool fleet_look(const struct fleet *fleet, const struct fleet_plan *plan, struct fleet_view *ret)
 {
     *ret = (struct fleet_view){ .have = 0 };
     if (!strcmp(fleet->engine, "slurm"))
         return slurm_look(fleet, ret);
     if (!strcmp(fleet->engine, "kubernetes"))
         return kubernetes_look(fleet, ret);
-    return exec_look(fleet, wanted, ret);
+    return exec_look(fleet, plan, ret);
 }
 
 bool fleet_act(const struct fleet *fleet, uint32_t wanted, const struct fleet_view *view)

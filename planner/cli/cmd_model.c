@@ -15,6 +15,7 @@ static const char usage[] =
     "FILE]\n"
     "       spotnik model spotdnn --constants FILE [--prices FILE] [--quota N] --loss L --deadline S\n"
     "                             [--search window|exact]\n"
+    "       spotnik model spotdnn --fit LOSSES [--fit TIMES] [--parameters-mb X]   (its constants, as JSON)\n"
     "       spotnik model interval --job 5h --write 1m [--mttf 1h | --bathtub A,tau1_h,tau2_h,cap_h] "
     "[--authors]\n"
     "       spotnik model coefficient --speeds 3,1 --counts 7,3\n"
@@ -47,7 +48,10 @@ static const struct {
     { "remaining", "remaining --fit FILE [--predict FILE]\n\nTime left after a revocation, by the step.\n" },
     { "startup", "startup --fit FILE\n\nTime to start a machine.\n" },
     { "spotdnn", "spotdnn --constants FILE [--prices FILE] [--quota N] --loss L --deadline S [--search "
-                 "window|exact]\n" },
+                 "window|exact]\n"
+                 "       spotnik model spotdnn --fit LOSSES [--fit TIMES] [--parameters-mb X]\n\n"
+                 "--fit prints constants. Columns: workers, batch, iterations, loss (coefficient); or workers, alone_s, "
+                 "iteration_s.\n" },
     { "interval",
       "interval --job 5h --write 1m [--mttf 1h | --bathtub A,tau1_h,tau2_h,cap_h] [--authors]\n" },
     { "coefficient", "coefficient --speeds 3,1 --counts 7,3\n" },

@@ -25,9 +25,8 @@ static const char usage[] =
     "[--speedup X]]\n"
     "                    [--availability TYPE[@ZONE]=TRACE]... [--climates TRACE]... [--lifetimes FILE "
     "[--cap 24h]]\n"
-    "                    [--from-status FILE [--running TYPE[@ZONE]=spot|on-demand[:N]]... [--batch N] "
-    "[--elapsed 2h]\n"
-    "                    [--spent X]] [--store FILE.db] [--seed N] [--runs N] [--plot FILE.svg]\n"
+    "                    [--from-status FILE [--running TYPE[@ZONE]=spot|on-demand[:N[/WANTED]]]... [--release] [--best]\n"
+    "                    [--batch N] [--elapsed 2h] [--spent X] [--clock X]] [--store FILE.db] [--seed N] [--runs N] [--plot FILE.svg]\n"
     "                    [-o table|json|skypilot|ec2-fleet|kubernetes|slurm] [-- command...]\n"
     "\n"
     "Without --prices those that `spotnik prices update` has kept count (a week at most, else --prices-age), or the\n"
@@ -36,8 +35,10 @@ static const char usage[] =
     "front is chosen. --availability tells what was seen of a place until now; of places without it only how such\n"
     "machines fare in general (--climates learns that from your traces). --churn replays a trace for all spot\n"
     "machines, every run from another instant (from its beginning with ,start=0s). --from-status re-plans from what\n"
-    "`spotnik status --json` printed: --running says what the members are rented as, and they stay. docs/traces.md and\n"
-    "docs/plan-files.md have the formats of all files.\n"
+    "`spotnik status --json` printed, with what the job has measured of its steps, losses, recoveries and price: --running\n"
+    "says what the members are rented as (2/4: two of four that are wanted), and they stay, unless --release lets them be\n"
+    "given back. --best plans for the best chance when nothing is sure enough; --clock X is for a job that runs X times as\n"
+    "fast as its trace. docs/traces.md and docs/plan-files.md have the formats of all files.\n"
     "Exit status: 0 a plan, 1 no plan or bad input, 2 bad usage.\n";
 
 #define FILES_MAX 16
@@ -174,6 +175,7 @@ static int plan_run(struct call *call, spotnik_plan_printer print, struct spotni
     call->context.profile = &call->profile;
     call->context.wish = &call->wish;
     call->context.catalog = &call->catalog;
+    call->context.standing = &call->standing;
     int rc = plan ? 0 : spotnik_fault_set(fault, "out of memory");
     if (!rc)
         rc = profile_load(call, fault) || target_read(call, fault) || prices_load(call, fault)
@@ -195,6 +197,7 @@ static int plan_run(struct call *call, spotnik_plan_printer print, struct spotni
         rc = spotnik_fault_set(fault, "%s", plan->binding);
     spotnik_trace_free(&call->churn);
     spotnik_known_free(&call->known);
+    spotnik_standing_free(&call->standing);
     free(plan);
     return rc;
 }
@@ -273,7 +276,7 @@ static bool data_read(struct call *call)
     return spotnik_cli_number("plan", "--data", optarg, 0, 1e9, &call->wish.work.data_gb);
 }
 
-enum { DATA = 512, EGRESS, STORAGE };
+enum { DATA = 512, EGRESS, STORAGE, CLOCK, RELEASE, BEST };
 enum { CLOUD = 256, REGION, ZONE, TYPE, ACCELERATOR, GPU_MEMORY, QUOTA, PRICES_AGE };
 
 static bool read_filter(struct call *call, int option)
@@ -300,6 +303,12 @@ static bool read_filter(struct call *call, int option)
     case STORAGE:
         return spotnik_cli_number("plan", "--storage-usd", optarg, 0, 100,
                                   &call->wish.work.storage_usd_per_gb_month);
+    case CLOCK:
+        return spotnik_cli_number("plan", "--clock", optarg, 1e-3, 1e6, &call->standing.clock);
+    case RELEASE:
+        return call->wish.release = true;
+    case BEST:
+        return call->wish.best = true;
     case PRICES_AGE:
         return spotnik_cli_duration("plan", "--prices-age", optarg, false, &call->prices_age_s);
     default:
@@ -408,6 +417,9 @@ static const struct option options[] = {
     { "running", 1, 0, 'R' },
     { "batch", 1, 0, 'B' },
     { "elapsed", 1, 0, 'E' },
+    { "clock", 1, 0, CLOCK },
+    { "release", 0, 0, RELEASE },
+    { "best", 0, 0, BEST },
     { "spent", 1, 0, 'X' },
     { "churn", 1, 0, 'C' },
     { "availability", 1, 0, 'A' },
@@ -448,7 +460,7 @@ int spotnik_cmd_plan(int argc, char **argv)
                                    .work = { .losses_per_h = NAN,
                                              .together = SPOTNIK_LOSSES_TOGETHER,
                                              .egress_usd_per_gb = 0.02 } },
-                         .standing = { .elapsed_s = NAN, .spent_usd = NAN },
+                         .standing = { .elapsed_s = NAN, .spent_usd = NAN, .clock = 1 },
                          .speedup = 1,
                          .prices_age_s = SPOTNIK_PRICES_FRESH_S,
                          .format = "table" };

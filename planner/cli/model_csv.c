@@ -148,12 +148,12 @@ static int speed_predict(const struct spotnik_table *table, struct series_list *
     struct spotnik_model_errors *errors = calloc(1, sizeof(*errors));
     int workers = spotnik_table_need(table, "workers", fault);
     int speed = spotnik_table_find(table, "speed_steps_per_s"), rc = workers < 0 || !errors ? -1 : 0;
-    double n, observed, beyond = 0;
+    double n, observed, low, high, beyond = 0, inside = 0, known = 0;
     char key[192];
 
     if (!rc) {
         spotnik_cli_csv_header(table);
-        puts("predicted_speed_steps_per_s,error_pct");
+        puts("low_steps_per_s,high_steps_per_s,predicted_speed_steps_per_s,error_pct");
     }
     for (size_t row = 0; !rc && row < spotnik_table_rows(table); row++) {
         series_key(table, row, key);
@@ -165,12 +165,18 @@ static int speed_predict(const struct spotnik_table *table, struct series_list *
         else if (!(rc = spotnik_table_number(table, row, workers, 1, 1e6, &n, fault))
                  && !(rc = observed_of(table, row, speed, &observed, fault))) {
             spotnik_cli_csv_row(table, row);
+            spotnik_speed_interval(series->x, series->y, series->count, n, &low, &high);
+            printf("%.6g,%.6g,", low, high);
             spotnik_model_print(errors, spotnik_speed_predict(&series->speed, n), observed);
+            inside += observed >= low && observed <= high;
+            known += !isnan(observed);
             beyond += n > 1.5 * series_most(series);
         }
     }
     if (!rc)
         spotnik_model_report("speed", errors);
+    if (!rc && known > 0)
+        fprintf(stderr, "  90 %% intervals hold %.0f of %.0f rows\n", inside, known);
     if (!rc && beyond > 0)
         fprintf(stderr,
                 "speed: %.0f rows have more than half as many workers again as the largest cluster that was "

@@ -2,6 +2,7 @@
 /* `spotnik model spotdnn`, `interval` and `coefficient`: the models that answer with a plan instead of a
  * column. */
 #include "cmd_model.h"
+#include "spotdnn_fit.h"
 #include "plan/jsonfile.h"
 #include "plan/model_interval.h"
 #include "plan/model_lifetime.h"
@@ -231,16 +232,44 @@ static int spotdnn_run(struct constants *constants, const struct spotnik_spotdnn
     return rc;
 }
 
+/* As --constants reads it, once it has `instances`. */
+static json_t *fitted_json(const struct spotnik_spotdnn_model *m, double error_pct, size_t rows)
+{
+    json_t *model = json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "alpha1", m->alpha1, "beta1",
+                              m->beta1, "gamma1", m->gamma1, "gamma2", m->gamma2, "gamma3", m->gamma3, "gamma4",
+                              m->gamma4, "gamma5", m->gamma5, "parameters_mb", m->parameters_mb,
+                              "request_mb_per_s", m->request_mb_per_s, "server_mb_per_s", m->server_mb_per_s,
+                              "pcie_mb_per_s", m->pcie_mb_per_s);
+
+    return json_pack("{s:o, s:I, s:f}", "model", model, "rows", (json_int_t)rows, "mape_pct", error_pct);
+}
+
+/* Several files one after the other: losses, then times. */
+static int fit_run(const char *const *paths, size_t count, struct spotnik_spotdnn_model *model)
+{
+    struct spotnik_fault fault;
+    double error_pct = 0;
+    size_t rows = 0;
+
+    for (size_t i = 0; i < count; i++)
+        if (spotnik_spotdnn_fit(paths[i], model, &error_pct, &rows, &fault))
+            return spotnik_cli_refuse("model spotdnn", SPOTNIK_EXIT_FAILED, "%s", fault.text);
+    return spotnik_cli_json(fitted_json(model, error_pct, rows));
+}
+
 int spotnik_model_spotdnn(int argc, char **argv)
 {
     static const struct option options[] = { { "constants", 1, 0, 'c' }, { "prices", 1, 0, 'p' },
                                              { "quota", 1, 0, 'q' },     { "loss", 1, 0, 'l' },
                                              { "deadline", 1, 0, 'd' },  { "search", 1, 0, 's' },
-                                             { "takeover", 1, 0, 't' },  { 0, 0, 0, 0 } };
+                                             { "takeover", 1, 0, 't' },  { "fit", 1, 0, 'f' },
+                                             { "parameters-mb", 1, 0, 'm' }, { 0, 0, 0, 0 } };
     const char *constants_path = NULL, *prices_path = NULL, *search = "window", *name = "model spotdnn";
     struct constants constants = { .model = spotnik_spotdnn_resnet110 };
     struct spotnik_spotdnn_goal goal = { .loss = NAN, .deadline_s = NAN };
     struct spotnik_fault fault;
+    const char *fits[4];
+    size_t fit_count = 0;
     double quota = -1;
     int option;
     bool good = true;
@@ -253,6 +282,10 @@ int spotnik_model_spotdnn(int argc, char **argv)
             prices_path = optarg;
         else if (option == 's')
             search = optarg;
+        else if (option == 'f')
+            good = spotnik_cli_append(name, optarg, fits, &fit_count, 4);
+        else if (option == 'm')
+            good = spotnik_cli_number(name, "--parameters-mb", optarg, 1e-9, 1e9, &constants.model.parameters_mb);
         else if (option == 'q')
             good = spotnik_cli_number(name, "--quota", optarg, 0, 1e6, &quota);
         else if (option == 'l')
@@ -266,6 +299,8 @@ int spotnik_model_spotdnn(int argc, char **argv)
     }
     if (!good || optind < argc)
         return SPOTNIK_EXIT_USAGE;
+    if (fit_count && !constants_path)
+        return fit_run(fits, fit_count, &constants.model);
     if (!constants_path || isnan(goal.loss) || isnan(goal.deadline_s))
         return spotnik_cli_refuse(name, SPOTNIK_EXIT_USAGE, "--constants, --loss and --deadline are needed");
     if (strcmp(search, "window") && strcmp(search, "exact"))

@@ -43,6 +43,26 @@ static void print_drops(const char *what, const struct spotnik_drop *drops, size
         fprintf(out, "%s: %zu %s (the first: %s)\n", what, drops[i].rows, drops[i].why, drops[i].example);
 }
 
+/* What a running job has measured, beside what was thought of it. */
+static void print_measured(const struct spotnik_plan_context *x, FILE *out)
+{
+    const struct spotnik_job_measured *m = &x->standing->measured;
+
+    if (!x->standing->has_measured)
+        return;
+    fprintf(out, "measured in the job: ");
+    if (m->step_s > 0)
+        fprintf(out, "a step takes %.3f s (%.3f predicted), ", m->step_s, m->predicted_s);
+    else
+        fputs("no step time yet for the members of now, ", out);
+    fprintf(out, "%.0f single losses in %.1f h of spot machines", m->losses, m->spot_machine_s / 3600);
+    if (m->recoveries)
+        fprintf(out, ", %u recoveries of %.2f s", m->recoveries, m->recover_s);
+    if (m->usd_per_h > 0)
+        fprintf(out, ", $%.4f an hour for a machine", m->usd_per_h);
+    fputc('\n', out);
+}
+
 static void print_wish(const struct spotnik_plan_context *x, FILE *out)
 {
     fprintf(out, "job %s, %g epochs", x->profile->name, x->wish->work.epochs);
@@ -59,8 +79,21 @@ static void print_wish(const struct spotnik_plan_context *x, FILE *out)
     print_drops("left out", x->catalog->drops, x->catalog->drop_count, out);
     print_drops("left out", x->plan->left, x->plan->left_count, out);
     print_drops("note", x->plan->alike, x->plan->alike_count, out);
+    print_measured(x, out);
     if (x->profile->example)
         fputs("the profile is the built-in example, not your job: measure yours and give --profile\n", out);
+}
+
+static void print_as_it_runs(const struct spotnik_plan_context *x, FILE *out)
+{
+    const struct spotnik_candidate *c = &x->plan->as_it_runs;
+    char fleet[192];
+
+    if (!c->fleet.group_count)
+        return;
+    spotnik_fleet_describe(&c->fleet, fleet, sizeof(fleet));
+    fprintf(out, "\nas it runs now, %s: %.2f h more, $%.2f more, chance %.0f %%\n", fleet,
+            c->outcome.time_mean_s / 3600, c->outcome.cost_mean_usd, 100 * c->outcome.both);
 }
 
 static const struct spotnik_candidate *first_with_spot(const struct spotnik_plan *plan)
@@ -116,8 +149,10 @@ int spotnik_plan_print_table(const struct spotnik_plan_context *x, FILE *out)
             "USD [5 %, 95 %]", "chance", "why not");
     for (size_t i = 0; i < rows; i++)
         print_row(&x->plan->candidates[i], i == 0 && x->plan->found ? "> " : "  ", out);
-    if (!x->plan->found)
-        fprintf(out, "\nno plan: %s\n", x->plan->binding);
+    if (*x->plan->binding)
+        fprintf(out, "\n%s: %s\n", x->plan->found ? "the best there is, and not sure enough" : "no plan",
+                x->plan->binding);
+    print_as_it_runs(x, out);
     print_doubt(x, out);
     return 0;
 }
@@ -217,7 +252,7 @@ static json_t *candidate_json(const struct spotnik_candidate *c)
                       g->offer->region, "zone", g->offer->zone, "accelerator", g->offer->accelerator, "count",
                       (int)g->machines, "capacity", g->spot ? "spot" : "on-demand", "usd_per_h",
                       g->spot ? g->offer->spot_usd_per_h : g->offer->on_demand_usd_per_h, "kept",
-                      (int)g->running));
+                      g->running > 0));
     }
     return json_pack(
         "{s:o, s:f, s:o, s:[o,o], s:o, s:[o,o], s:[f,f,f], s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:b, s:s}",
@@ -230,6 +265,18 @@ static json_t *candidate_json(const struct spotnik_candidate *c)
         (int)c->feasible, "pareto", (int)c->on_front, "why_not", c->reason);
 }
 
+static json_t *measured_json(const struct spotnik_standing *standing)
+{
+    const struct spotnik_job_measured *m = &standing->measured;
+
+    if (!standing->has_measured)
+        return NULL;
+    return json_pack("{s:f, s:o, s:o, s:f, s:f, s:i, s:f, s:f}", "elapsed_s", m->elapsed_s, "step_s",
+                     m->step_s > 0 ? json_real(m->step_s) : json_null(), "predicted_step_s",
+                     limit_json(m->predicted_s), "losses", m->losses, "spot_machine_h", m->spot_machine_s / 3600,
+                     "recoveries", (int)m->recoveries, "recover_s", m->recover_s, "usd_per_h", m->usd_per_h);
+}
+
 int spotnik_plan_print_json(const struct spotnik_plan_context *x, FILE *out)
 {
     json_t *list = json_array();
@@ -237,12 +284,14 @@ int spotnik_plan_print_json(const struct spotnik_plan_context *x, FILE *out)
     for (size_t i = 0; i < x->plan->count; i++)
         json_array_append_new(list, candidate_json(&x->plan->candidates[i]));
     json_t *json = json_pack(
-        "{s:s, s:s, s:b, s:o, s:o, s:f, s:f, s:b, s:s, s:I, s:o*, s:o}", "profile", x->profile->name,
+        "{s:s, s:s, s:b, s:o, s:o, s:f, s:f, s:b, s:s, s:I, s:o*, s:o*, s:o*, s:o}", "profile", x->profile->name,
         "prices", x->catalog->source, "example_profile", (int)x->profile->example, "deadline_s",
         limit_json(x->wish->deadline_s), "budget_usd", limit_json(x->wish->budget_usd), "confidence",
         x->wish->confidence, "epochs", x->wish->work.epochs, "found", (int)x->plan->found, "binding",
         x->plan->binding, "looked_at", (json_int_t)x->plan->looked_at, "plan",
-        x->plan->found ? candidate_json(&x->plan->candidates[0]) : NULL, "candidates", list);
+        x->plan->found ? candidate_json(&x->plan->candidates[0]) : NULL, "as_it_runs",
+        x->plan->as_it_runs.fleet.group_count ? candidate_json(&x->plan->as_it_runs) : NULL, "measured",
+        measured_json(x->standing), "candidates", list);
     int rc = json ? json_dumpf(json, out, JSON_INDENT(2) | JSON_REAL_PRECISION(8) | JSON_PRESERVE_ORDER) : -1;
     fputc('\n', out);
     json_decref(json);

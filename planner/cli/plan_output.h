@@ -4,6 +4,7 @@
 #define SPOTNIK_CLI_PLAN_OUTPUT_H
 
 #include "plan/planner.h"
+#include "plan_status.h"
 
 #include <stdio.h>
 
@@ -12,6 +13,7 @@ struct spotnik_plan_context {
     const struct spotnik_profile *profile;
     const struct spotnik_wish *wish;
     const struct spotnik_catalog *catalog;
+    const struct spotnik_standing *standing; /* of a job that runs; its path is NULL when none does */
     char command[4096]; /* what the machines run after "spotnik run ... --" */
 };
 

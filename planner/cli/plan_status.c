@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The runtime knows steps and members, not what they are rented as: `running` says that. */
 #include "plan_status.h"
+#include "plan_measured.h"
 #include "plan/jsonfile.h"
 #include "plan/table.h"
 
@@ -13,70 +14,125 @@ struct progress {
     double epochs_done, elapsed_s, spent_usd;
 };
 
-/* One group of machines that runs; it must be in the catalog to have a price. */
-static int keep(const char *path, const char *instance, const char *zone, const char *capacity,
-                double machines, const struct spotnik_profile *profile, const struct spotnik_catalog *catalog,
-                struct spotnik_wish *wish, struct spotnik_fault *fault)
-{
-    bool spot = capacity && !strcmp(capacity, "spot");
+/* What one command tells of a job. */
+struct job {
+    struct spotnik_standing *standing;
+    struct spotnik_profile *profile;
+    struct spotnik_catalog *catalog;
+    struct spotnik_wish *wish;
+    struct spotnik_fault *fault;
+};
 
-    if (!instance || !capacity || (!spot && strcmp(capacity, "on-demand")))
-        return spotnik_fault_set(
-            fault, "%s: machines: 'instance' and 'capacity' (spot or on-demand) are needed", path);
-    if (wish->kept_count == SPOTNIK_RUNNING_MAX)
-        return spotnik_fault_set(fault, "%s: more than %d kinds of machines", path, SPOTNIK_RUNNING_MAX);
-    for (size_t i = 0; i < catalog->count; i++) {
-        const struct spotnik_offer *offer = &catalog->offers[i];
-        const struct spotnik_device *device = spotnik_profile_device(profile, offer->accelerator);
-        if (strcmp(offer->instance, instance) || (zone && *zone && strcmp(offer->zone, zone)) || !device
-            || isnan(spot ? offer->spot_usd_per_h : offer->on_demand_usd_per_h))
-            continue;
-        wish->kept[wish->kept_count++] =
-            (struct spotnik_group){ offer, device, (unsigned)machines, spot, true };
-        return 0;
+/* Machines of one kind: `there` of `wanted`. None of them is of the fleet when none is wanted; what their place
+ * went through is known all the same. */
+struct kind {
+    const char *instance, *zone;
+    bool spot;
+    double there, wanted;
+};
+
+static struct spotnik_offer *offer_find(const struct job *job, const struct kind *kind)
+{
+    for (size_t i = 0; i < job->catalog->count; i++) {
+        struct spotnik_offer *offer = &job->catalog->offers[i];
+        bool placed = !kind->zone || !*kind->zone || !strcmp(offer->zone, kind->zone)
+                      || !strcmp(offer->zone_id, kind->zone);
+        if (!strcmp(offer->instance, kind->instance) && placed
+            && spotnik_profile_device(job->profile, offer->accelerator)
+            && !isnan(kind->spot ? offer->spot_usd_per_h : offer->on_demand_usd_per_h))
+            return offer;
     }
-    return spotnik_fault_set(
-        fault,
-        "%s: no %s price for %s%s%s in the catalog, or the profile was not measured on its "
-        "accelerator",
-        path, capacity, instance, zone && *zone ? " in " : "", zone ? zone : "");
+    return NULL;
 }
 
-static int handmade_read(const struct spotnik_standing *standing, const json_t *json,
-                         const struct spotnik_profile *profile, const struct spotnik_catalog *catalog,
-                         struct spotnik_wish *wish, struct progress *progress, struct spotnik_fault *fault)
+/* One kind of machines that run; it must be in the catalog to have a price. */
+static int keep(const struct job *job, const struct kind *kind)
 {
-    const char *path = standing->path;
+    struct spotnik_standing *standing = job->standing;
+    struct spotnik_offer *offer = offer_find(job, kind);
+
+    if (!offer)
+        return spotnik_fault_set(job->fault,
+                                 "%s: no %s price for %s%s%s in the catalog, or the profile was not measured on "
+                                 "its accelerator",
+                                 standing->path, kind->spot ? "spot" : "on-demand", kind->instance,
+                                 kind->zone && *kind->zone ? " in " : "", kind->zone ? kind->zone : "");
+    if (standing->place_count == SPOTNIK_RUNNING_MAX)
+        return spotnik_fault_set(job->fault, "%s: more than %d kinds of machines", standing->path,
+                                 SPOTNIK_RUNNING_MAX);
+    standing->places[standing->place_count++] =
+        (struct spotnik_place){ offer, kind->spot, (unsigned)kind->there,
+                                (unsigned)kind->wanted };
+    if (kind->wanted >= 1)
+        job->wish->kept[job->wish->kept_count++] =
+            (struct spotnik_group){ offer, spotnik_profile_device(job->profile, offer->accelerator),
+                                    (unsigned)kind->wanted, kind->spot, (unsigned)kind->there };
+    return 0;
+}
+
+static int handmade_machine(const struct job *job, const json_t *item)
+{
+    const char *capacity = json_string_value(json_object_get(item, "capacity"));
+    struct kind kind = { .instance = json_string_value(json_object_get(item, "instance")),
+                         .zone = json_string_value(json_object_get(item, "zone")),
+                         .spot = capacity && !strcmp(capacity, "spot") };
+
+    if (!kind.instance || !capacity || (!kind.spot && strcmp(capacity, "on-demand")))
+        return spotnik_fault_set(job->fault,
+                                 "%s: machines: 'instance' and 'capacity' (spot or on-demand) are needed",
+                                 job->standing->path);
+    if (spotnik_json_number(job->standing->path, item, "count", 1, 1e6, 1, &kind.there, job->fault))
+        return -1;
+    kind.wanted = kind.there;
+    return keep(job, &kind);
+}
+
+static int handmade_read(const struct job *job, const json_t *json, struct progress *progress)
+{
+    const char *path = job->standing->path;
     json_t *item;
-    double machines;
     size_t i;
 
-    if (spotnik_json_number(path, json, "epochs_done", 0, 1e12, NAN, &progress->epochs_done, fault)
-        || spotnik_json_number(path, json, "elapsed_s", 0, 1e10, 0, &progress->elapsed_s, fault)
-        || spotnik_json_number(path, json, "spent_usd", 0, 1e10, 0, &progress->spent_usd, fault))
+    if (spotnik_json_number(path, json, "epochs_done", 0, 1e12, NAN, &progress->epochs_done, job->fault)
+        || spotnik_json_number(path, json, "elapsed_s", 0, 1e10, 0, &progress->elapsed_s, job->fault)
+        || spotnik_json_number(path, json, "spent_usd", 0, 1e10, 0, &progress->spent_usd, job->fault))
         return -1;
     json_array_foreach(json_object_get(json, "machines"), i, item)
     {
-        if (spotnik_json_number(path, item, "count", 1, 1e6, 1, &machines, fault)
-            || keep(path, json_string_value(json_object_get(item, "instance")),
-                    json_string_value(json_object_get(item, "zone")),
-                    json_string_value(json_object_get(item, "capacity")), machines, profile, catalog, wish,
-                    fault))
+        if (handmade_machine(job, item))
             return -1;
     }
     return 0;
 }
 
-/* "p3.2xlarge@us-west-2a=spot:4"; without a count, all members that no other group has. */
-static int running_read(const struct spotnik_standing *standing, const char *text, double *left,
-                        const struct spotnik_profile *profile, const struct spotnik_catalog *catalog,
-                        struct spotnik_wish *wish, struct spotnik_fault *fault)
+/* "4" or "2/4", two of four; without anything, all that are left over. Of a group that waits for some, those that
+ * start are no members yet. */
+static bool count_read(char *text, double left, struct kind *kind)
+{
+    char *wanted = text ? strchr(text, '/') : NULL;
+
+    if (wanted)
+        *wanted++ = '\0';
+    kind->there = left;
+    if (text && !spotnik_number_parse(text, &kind->there))
+        return false;
+    kind->wanted = kind->there;
+    if (wanted && !spotnik_number_parse(wanted, &kind->wanted))
+        return false;
+    bool right = kind->there >= (text ? 0 : 1) && kind->wanted >= kind->there && kind->wanted <= 1e6
+                 && kind->there == floor(kind->there) && kind->wanted == floor(kind->wanted);
+    if (wanted)
+        kind->there = fmin(kind->there, left);
+    return right && kind->there <= left;
+}
+
+/* "p3.2xlarge@us-west-2a=spot:4". */
+static int running_read(const struct job *job, const char *text, double *left)
 {
     char copy[160];
 
     snprintf(copy, sizeof(copy), "%s", text);
     char *capacity = strchr(copy, '='), *zone = NULL, *count = NULL;
-    double machines = *left;
     if (capacity) {
         *capacity++ = '\0';
         zone = strchr(copy, '@');
@@ -86,52 +142,118 @@ static int running_read(const struct spotnik_standing *standing, const char *tex
         *zone++ = '\0';
     if (count)
         *count++ = '\0';
-    if (!capacity || (count && !spotnik_number_parse(count, &machines)) || !(machines >= 1)
-        || machines > *left)
-        return spotnik_fault_set(fault,
-                                 "--running '%s' is not TYPE[@ZONE]=spot|on-demand[:N] with at most the %.0f "
-                                 "members that %s leaves over",
-                                 text, *left, standing->path);
-    *left -= floor(machines);
-    return keep(standing->path, copy, zone, capacity, floor(machines), profile, catalog, wish, fault);
+    struct kind kind = { .instance = copy, .zone = zone, .spot = capacity && !strcmp(capacity, "spot") };
+    if (!capacity || (!kind.spot && strcmp(capacity, "on-demand")) || !count_read(count, *left, &kind))
+        return spotnik_fault_set(job->fault,
+                                 "--running '%s' is not TYPE[@ZONE]=spot|on-demand[:N[/WANTED]] with at most the "
+                                 "%.0f members that %s leaves over",
+                                 text, *left, job->standing->path);
+    *left -= kind.there;
+    return keep(job, &kind);
 }
 
-/* What `spotnik status --json` printed. */
-static int runtime_read(const struct spotnik_standing *standing, const json_t *json,
-                        const struct spotnik_profile *profile, const struct spotnik_catalog *catalog,
-                        struct spotnik_wish *wish, struct progress *progress, struct spotnik_fault *fault)
+/* Else nobody is left of the job, and the status is the last one. */
+static bool anybody(const struct spotnik_standing *standing)
 {
-    double steps, members, uptime_ns,
-        batch = standing->batch > 0 ? standing->batch : profile->reference_batch;
-    double usd_per_h = 0;
+    for (size_t i = 0; i < standing->place_count; i++)
+        if (standing->places[i].there)
+            return true;
+    return false;
+}
 
-    if (spotnik_json_number(standing->path, json, "step_committed", 0, 1e18, NAN, &steps, fault)
-        || spotnik_json_number(standing->path, json, "size", 0, 1e6, NAN, &members, fault)
-        || spotnik_json_number(standing->path, json, "uptime_ns", 0, 1e20, 0, &uptime_ns, fault))
-        return -1;
+static int running_all(const struct job *job, double members)
+{
+    const struct spotnik_standing *standing = job->standing;
+    double left = members;
+
     if (!standing->running_count)
-        return spotnik_fault_set(fault,
+        return spotnik_fault_set(job->fault,
                                  "%s: the job has %.0f members, but not what they are rented as; say so with "
                                  "--running TYPE=spot or --running TYPE=on-demand",
                                  standing->path, members);
     for (size_t i = 0; i < standing->running_count; i++)
-        if (running_read(standing, standing->running[i], &members, profile, catalog, wish, fault))
+        if (running_read(job, standing->running[i], &left))
             return -1;
-    if (members > 0)
-        return spotnik_fault_set(fault, "%s: --running leaves %.0f members unnamed", standing->path, members);
-    /* an epoch at this batch is worth less where larger batches need more of them */
-    progress->epochs_done =
-        steps * batch / profile->samples_per_epoch / spotnik_profile_epochs(profile, 1, batch);
-    progress->elapsed_s = uptime_ns / 1e9;
-    for (size_t i = 0; i < wish->kept_count; i++) {
-        const struct spotnik_group *group = &wish->kept[i];
-        usd_per_h += group->machines
-                     * (group->spot ? group->offer->spot_usd_per_h : group->offer->on_demand_usd_per_h);
+    bool any = anybody(standing);
+    /* one that has just gone is a member until the others have noticed */
+    for (size_t i = 0; any && i < job->wish->kept_count && left > 0; i++) {
+        struct spotnik_group *group = &job->wish->kept[i];
+        unsigned more = (unsigned)fmin(left, group->machines - group->running);
+        group->running += more;
+        left -= more;
     }
+    if (!any) /* nobody is left, and the status is of before */
+        return 0;
+    return left > 0 ? spotnik_fault_set(job->fault, "%s: --running leaves %.0f members unnamed",
+                                        standing->path, left)
+                    : 0;
+}
+
+/* Of a machine, by listed prices: of what is there, else of what is wanted; where all is of one kind and its
+ * members know their price, that. */
+static double machine_usd_per_h(const struct job *job, double told_usd_per_h)
+{
+    const struct spotnik_standing *standing = job->standing;
+    double usd_per_h = 0, machines = 0;
+    bool any = anybody(standing);
+
+    for (size_t i = 0; i < standing->place_count; i++) {
+        const struct spotnik_place *place = &standing->places[i];
+        double *price = place->spot ? &place->offer->spot_usd_per_h : &place->offer->on_demand_usd_per_h;
+        if (standing->place_count == 1 && told_usd_per_h > 0)
+            *price = told_usd_per_h;
+        unsigned count = any ? place->there : place->wanted;
+        usd_per_h += count * *price;
+        machines += count;
+    }
+    return machines > 0 ? usd_per_h / machines : 0;
+}
+
+/* What `spotnik status --json` printed: where the job stands, and what it has measured. */
+static int runtime_read(const struct job *job, const json_t *json, struct progress *progress)
+{
+    struct spotnik_standing *standing = job->standing;
+    struct spotnik_job_measured *measured = &standing->measured;
+    double members, on_demand = 0;
+
+    if (spotnik_json_number(standing->path, json, "size", 0, 1e6, NAN, &members, job->fault)
+        || running_all(job, members))
+        return -1;
+    for (size_t i = 0; i < standing->place_count; i++)
+        on_demand += standing->places[i].spot ? 0 : standing->places[i].there;
+    if (spotnik_measured_read(standing->path, json, on_demand, standing->clock, measured, job->fault))
+        return -1;
+    standing->has_measured = true;
+    if (!anybody(standing))
+        spotnik_measured_end(standing->path, standing->clock, measured);
+    double batch = standing->batch > 0  ? standing->batch
+                   : measured->batch > 0 ? measured->batch
+                                         : job->profile->reference_batch;
+    /* an epoch at this batch is worth less where larger batches need more of them */
+    progress->epochs_done = measured->steps * batch / job->profile->samples_per_epoch
+                            / spotnik_profile_epochs(job->profile, 1, batch);
+    progress->elapsed_s = measured->elapsed_s;
     if (!isnan(standing->elapsed_s))
         progress->elapsed_s = standing->elapsed_s;
-    progress->spent_usd = progress->elapsed_s / 3600 * usd_per_h;
+    double before_s = anybody(standing) ? progress->elapsed_s - measured->uptime_s : 0;
+    double machine_s = measured->machine_s + members * fmax(0, before_s);
+    progress->spent_usd = machine_s / 3600 * machine_usd_per_h(job, measured->usd_per_h);
+    standing->batch = batch;
     return 0;
+}
+
+/* Models of what runs, from what it measured; after what files say of places. */
+static void teach(const struct job *job)
+{
+    struct spotnik_standing *standing = job->standing;
+
+    spotnik_measured_teach_profile(&standing->measured, job->wish, job->profile);
+    for (size_t i = 0; i < standing->place_count; i++) {
+        const struct spotnik_place *place = &standing->places[i];
+        if (place->spot)
+            spotnik_measured_teach_place(&standing->measured, &job->wish->work, place->there, place->wanted,
+                                         place->offer, &standing->pools[i]);
+    }
 }
 
 static int subtract(const struct spotnik_standing *standing, const struct progress *progress,
@@ -154,10 +276,11 @@ static int subtract(const struct spotnik_standing *standing, const struct progre
     return 0;
 }
 
-int spotnik_standing_apply(const struct spotnik_standing *standing, const struct spotnik_profile *profile,
-                           const struct spotnik_catalog *catalog, struct spotnik_wish *wish,
+int spotnik_standing_apply(struct spotnik_standing *standing, struct spotnik_profile *profile,
+                           struct spotnik_catalog *catalog, struct spotnik_wish *wish,
                            struct spotnik_fault *fault)
 {
+    const struct job job = { standing, profile, catalog, wish, fault };
     struct progress progress;
     json_t *json;
 
@@ -169,15 +292,22 @@ int spotnik_standing_apply(const struct spotnik_standing *standing, const struct
         return 0;
     if (spotnik_json_load(standing->path, &json, fault))
         return -1;
-    int rc = json_object_get(json, "step_committed")
-                 ? runtime_read(standing, json, profile, catalog, wish, &progress, fault)
-                 : handmade_read(standing, json, profile, catalog, wish, &progress, fault);
+    int rc = json_object_get(json, "step_committed") ? runtime_read(&job, json, &progress)
+                                                     : handmade_read(&job, json, &progress);
     json_decref(json);
     if (rc)
         return rc;
+    wish->kept_batch = standing->batch > 0 ? standing->batch : profile->reference_batch;
+    if (standing->has_measured)
+        teach(&job);
     if (!isnan(standing->elapsed_s))
         progress.elapsed_s = standing->elapsed_s;
     if (!isnan(standing->spent_usd))
         progress.spent_usd = standing->spent_usd;
     return subtract(standing, &progress, wish, fault);
+}
+
+void spotnik_standing_free(struct spotnik_standing *standing)
+{
+    spotnik_trace_free(&standing->measured.spot);
 }

@@ -3,24 +3,40 @@
 #ifndef SPOTNIK_CLI_PLAN_STATUS_H
 #define SPOTNIK_CLI_PLAN_STATUS_H
 
+#include "plan_measured.h"
 #include "plan/planner.h"
 
 #define SPOTNIK_RUNNING_MAX (SPOTNIK_FLEET_GROUPS - 1)
 
-struct spotnik_standing {
-    const char *path;                         /* NULL: a job that is not begun yet */
-    const char *running[SPOTNIK_RUNNING_MAX]; /* "TYPE[@ZONE]=spot|on-demand[:N]": of what the members are */
-    size_t running_count;
-    double batch;     /* of the running job; 0: the profile's reference batch */
-    double elapsed_s; /* NAN: as long as the member that answered has been up */
-    double spent_usd; /* NAN: what the machines that run cost in that time */
+/* Where machines of the job are, or were. */
+struct spotnik_place {
+    struct spotnik_offer *offer;
+    bool spot;
+    unsigned there, wanted;
 };
 
-/* Reads the file: the runtime's own (`spotnik status --json`), or one made by hand. What
- * is done comes off the work, what is spent off the budget, the time gone off the deadline, and the machines
- * that run stay in every fleet. Nothing is done without a path. */
-int spotnik_standing_apply(const struct spotnik_standing *standing, const struct spotnik_profile *profile,
-                           const struct spotnik_catalog *catalog, struct spotnik_wish *wish,
+struct spotnik_standing {
+    const char *path;                         /* NULL: a job that is not begun yet */
+    const char *running[SPOTNIK_RUNNING_MAX]; /* "TYPE[@ZONE]=spot|on-demand[:N[/WANTED]]": of what the members are */
+    size_t running_count;
+    double batch;     /* of the running job; 0: as its status says, else the profile's reference batch */
+    double elapsed_s; /* NAN: since its founding, or as long as the member that answered has been up */
+    double spent_usd; /* NAN: what the machines that were there cost in that time */
+    double clock;     /* the job's clock runs this many times as fast as the planner's */
+    /* what was read */
+    struct spotnik_place places[SPOTNIK_RUNNING_MAX];
+    size_t place_count;
+    struct spotnik_pool pools[SPOTNIK_RUNNING_MAX];
+    struct spotnik_job_measured measured;
+    bool has_measured; /* the status is the runtime's own */
+};
+
+/* Reads the file: the runtime's own (`spotnik status --json`), or one made by hand. What is done comes off the
+ * work, what is spent off the budget, the time gone off the deadline. What runs is wish->kept. What the job has
+ * measured goes into profile and catalog, which then point into `standing`. Nothing is done without a path. */
+int spotnik_standing_apply(struct spotnik_standing *standing, struct spotnik_profile *profile,
+                           struct spotnik_catalog *catalog, struct spotnik_wish *wish,
                            struct spotnik_fault *fault);
+void spotnik_standing_free(struct spotnik_standing *standing);
 
 #endif

@@ -64,8 +64,8 @@ static double measured_of(const struct spotnik_profile *profile, const struct sp
     return kind ? spotnik_profile_measured_s(profile, kind, devices, fleet->batch) : NAN;
 }
 
-double spotnik_fleet_step_s(const struct spotnik_profile *profile, const struct spotnik_fleet *fleet,
-                            const unsigned *alive)
+static double predicted_step_s(const struct spotnik_profile *profile, const struct spotnik_fleet *fleet,
+                               const unsigned *alive)
 {
     double rate = 0, fixed_s = 0, room = 0, link = INFINITY;
     unsigned machines = 0;
@@ -94,6 +94,12 @@ double spotnik_fleet_step_s(const struct spotnik_profile *profile, const struct 
         profile->overlap);
 }
 
+double spotnik_fleet_step_s(const struct spotnik_profile *profile, const struct spotnik_fleet *fleet,
+                            const unsigned *alive)
+{
+    return predicted_step_s(profile, fleet, alive) * (profile->pace > 0 ? profile->pace : 1);
+}
+
 void spotnik_group_pool(const struct spotnik_group *group, const struct spotnik_work *work,
                         struct spotnik_pool *pool_out)
 {
@@ -112,6 +118,9 @@ void spotnik_group_pool(const struct spotnik_group *group, const struct spotnik_
         pool.weather = offer->pool->weather;
         pool.outlook = offer->pool->outlook;
         pool.trace = offer->pool->trace;
+        pool.low_per_h = offer->pool->low_per_h;
+        pool.high_per_h = offer->pool->high_per_h;
+        pool.doubt = offer->pool->doubt;
     } else if (!isnan(offer->losses_per_h)) {
         pool.kind = offer->losses_most_per_h > 0 ? SPOTNIK_POOL_BAND : SPOTNIK_POOL_RATE;
         pool.low_per_h = offer->losses_per_h;

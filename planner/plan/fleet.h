@@ -29,7 +29,7 @@ struct spotnik_group {
     const struct spotnik_device *device;
     unsigned machines;
     bool spot;
-    bool running; /* already up: no start-up time (re-planning) */
+    unsigned running; /* of them already up: no start-up time (re-planning) */
 };
 
 struct spotnik_fleet {

@@ -203,7 +203,7 @@ static void run_start(struct run *run, double from_s)
         for (unsigned j = 0; j < group->machines && run->count < MACHINES_MAX; j++) {
             struct machine *machine = &run->machines[run->count++];
             *machine = (struct machine){ .group = i, .state = OUT, .ends_s = INFINITY };
-            if (!group->running)
+            if (j >= group->running)
                 continue;
             machine_ask(run, machine, 0);
             machine->state = UP;

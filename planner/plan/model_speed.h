@@ -28,6 +28,11 @@ double spotnik_speed_predict(const struct spotnik_speed *speed, double workers);
 struct spotnik_speed spotnik_speed_fit(const double *workers, const double *steps_per_s, size_t count,
                                        double sharpness);
 
+/* Where nine of ten speeds of `at` workers lie, from the same measurements: however sharply saturation sets in, and
+ * beyond the largest size as far as it may set in there. */
+void spotnik_speed_interval(const double *workers, const double *steps_per_s, size_t count, double at,
+                            double *low_out, double *high_out);
+
 double spotnik_ring_allreduce_s(double bytes, double members, double link_bytes_per_s, double hop_s);
 /* One synchronous step; `overlap` is the part of the all-reduce that hides behind the backward pass, in
  * [0, 1]. */

@@ -119,14 +119,15 @@ static bool within_quotas(const struct spotnik_wish *wish, const struct spotnik_
     return true;
 }
 
-/* All batches for a fleet; survivors of an earlier plan come with it. */
+/* All batches for a fleet; what runs comes with it, unless it may be given back. */
 static void consider_batches(struct search *s, const struct spotnik_group *groups, size_t count)
 {
-    struct spotnik_fleet fleet = { .group_count = s->wish->kept_count };
+    size_t stay = s->wish->release ? 0 : s->wish->kept_count;
+    struct spotnik_fleet fleet = { .group_count = stay };
 
-    if (s->wish->kept_count + count > SPOTNIK_FLEET_GROUPS)
+    if (stay + count > SPOTNIK_FLEET_GROUPS)
         return;
-    memcpy(fleet.groups, s->wish->kept, sizeof(*fleet.groups) * s->wish->kept_count);
+    memcpy(fleet.groups, s->wish->kept, sizeof(*fleet.groups) * stay);
     for (size_t i = 0; i < count; i++)
         if (groups[i].machines)
             fleet.groups[fleet.group_count++] = groups[i];
@@ -139,9 +140,20 @@ static void consider_batches(struct search *s, const struct spotnik_group *group
     }
 }
 
-static struct spotnik_group group_of(const struct option *option, unsigned machines)
+/* Where what runs need not stay, a group of the same machines goes on with those that are there. */
+static struct spotnik_group group_of(const struct search *s, const struct option *option, unsigned machines)
 {
-    return (struct spotnik_group){ option->offer, option->device, machines, option->spot, false };
+    struct spotnik_group group = { option->offer, option->device, machines, option->spot, 0 };
+
+    for (size_t i = 0; s->wish->release && i < s->wish->kept_count; i++) {
+        const struct spotnik_group *kept = &s->wish->kept[i];
+        bool same = kept->offer == option->offer /* on demand, one zone of a region stands for all */
+                    || (!option->spot && !strcmp(kept->offer->instance, option->offer->instance)
+                        && !strcmp(kept->offer->region, option->offer->region));
+        if (same && kept->spot == option->spot)
+            group.running = kept->running < machines ? kept->running : machines;
+    }
+    return group;
 }
 
 /* 1, 2, 3, 4, 6, 8, 12, 16, 24, ... */
@@ -157,11 +169,11 @@ static unsigned next_size(unsigned n)
 
 static void search_single(struct search *s)
 {
-    if (s->wish->kept_count)
+    if (s->wish->kept_count && !s->wish->release)
         consider_batches(s, NULL, 0);
     for (size_t i = 0; i < s->option_count; i++) {
         for (unsigned n = 1; n <= s->wish->machines_most; n = next_size(n)) {
-            struct spotnik_group group = group_of(&s->options[i], n);
+            struct spotnik_group group = group_of(s, &s->options[i], n);
             consider_batches(s, &group, 1);
         }
     }
@@ -179,8 +191,8 @@ static void search_pairs(struct search *s)
                 continue; /* a ring across regions pays for its traffic and waits for its links */
             for (unsigned n = 1; n <= s->wish->machines_most; n = next_size(n)) {
                 for (unsigned m = 1; m <= n && n + m <= s->wish->machines_most; m = next_size(m)) {
-                    struct spotnik_group groups[2] = { group_of(&s->options[i], n),
-                                                       group_of(&s->options[j], m) };
+                    struct spotnik_group groups[2] = { group_of(s, &s->options[i], n),
+                                                       group_of(s, &s->options[j], m) };
                     consider_batches(s, groups, 2);
                 }
             }
@@ -463,11 +475,25 @@ static void simulate_all(struct search *s, struct spotnik_plan *plan)
     mark_front(plan);
     if (!isfinite(wish->deadline_s) && !isfinite(wish->budget_usd))
         knee_first(plan);
-    plan->found = plan->count && plan->candidates[0].feasible;
+    plan->found = plan->count && (plan->candidates[0].feasible || wish->best);
     for (size_t i = plan->found; i < plan->count; i++)
         explain(wish, &plan->candidates[0], &plan->candidates[i]);
-    if (!plan->found)
+    if (!plan->count || !plan->candidates[0].feasible)
         tell_binding(wish, plan);
+}
+
+/* What comes of the fleet of now when nothing is changed. */
+static void simulate_running(struct search *s, struct spotnik_plan *plan)
+{
+    const struct spotnik_wish *wish = s->wish;
+    struct spotnik_candidate *c = &plan->as_it_runs;
+
+    c->fleet = (struct spotnik_fleet){ .group_count = wish->kept_count, .batch = wish->kept_batch };
+    memcpy(c->fleet.groups, wish->kept, sizeof(*c->fleet.groups) * wish->kept_count);
+    c->estimate = spotnik_fleet_estimate(s->profile, &c->fleet, &wish->work);
+    c->outcome = spotnik_fleet_simulate(s->profile, &c->fleet, &wish->work, wish->deadline_s, wish->budget_usd,
+                                        wish->runs, wish->seed);
+    c->feasible = c->outcome.both >= wish->confidence;
 }
 
 /* Without losses. */
@@ -518,6 +544,8 @@ int spotnik_plan_make(const struct spotnik_catalog *catalog, const struct spotni
     if (!rc) {
         shortlist(s, plan_out);
         simulate_all(s, plan_out);
+        if (wish->kept_count)
+            simulate_running(s, plan_out);
     }
     free(s->options);
     free(s);

@@ -18,8 +18,11 @@ struct spotnik_wish {
     bool spot, on_demand; /* which may be used */
     uint64_t seed;
     unsigned runs;
-    struct spotnik_group kept[SPOTNIK_FLEET_GROUPS - 1]; /* survivors that stay (re-planning) */
+    struct spotnik_group kept[SPOTNIK_FLEET_GROUPS - 1]; /* what runs (re-planning) */
     size_t kept_count;
+    double kept_batch; /* of the running job */
+    bool release;      /* what runs may be given back; else it stays in every fleet */
+    bool best;         /* when nothing is sure enough, what has the best chance is the plan */
     struct {
         const char *type; /* pattern */
         unsigned machines;
@@ -39,6 +42,7 @@ struct spotnik_candidate {
 
 struct spotnik_plan {
     struct spotnik_candidate candidates[SPOTNIK_PLAN_CANDIDATES]; /* the winner first, when there is one */
+    struct spotnik_candidate as_it_runs; /* the fleet of now, left alone; with wish.kept */
     size_t count, looked_at, offers;
     struct spotnik_drop left[SPOTNIK_DROPS_MAX],
         alike[SPOTNIK_DROPS_MAX]; /* not looked at; looked at as another */

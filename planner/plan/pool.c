@@ -27,6 +27,8 @@ static bool sky_is_weather(struct spotnik_sky *sky, struct spotnik_prng *prng)
 {
     const struct spotnik_pool *pool = sky->pool;
 
+    if (pool->kind == SPOTNIK_POOL_SEEN)
+        sky->losses_per_h = pool->high_per_h;
     if (pool->kind == SPOTNIK_POOL_UNKNOWN || pool->kind == SPOTNIK_POOL_SEEN)
         return true;
     if (pool->kind == SPOTNIK_POOL_BAND && spotnik_draw_uniform(prng) < pool->doubt)

@@ -22,7 +22,8 @@ struct spotnik_pool {
     const struct spotnik_weather
         *weather; /* regimes of all kinds but REPLAY; when capacity returns for RATE and BAND */
     struct spotnik_outlook outlook;
-    double low_per_h, high_per_h;         /* losses per machine: of RATE both the same; of BAND a range */
+    double low_per_h, high_per_h;         /* losses per machine: of RATE both the same; of BAND a range; of SEEN what
+                                             single ones were lost while others stayed */
     double doubt;                         /* share of runs in which a BAND tells nothing */
     const struct spotnik_trace *trace;    /* REPLAY */
     const struct spotnik_survival *lives; /* lifetimes of single machines besides; null: none known */

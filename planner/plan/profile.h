@@ -42,6 +42,7 @@ struct spotnik_profile {
     double hop_s, overlap;
     double startup_s, recover_s, join_s, checkpoint_every_s;
     double error; /* relative standard error of a predicted time */
+    double pace;  /* a step takes this many times as long as predicted: measured in a job that runs; 0: once */
     bool example; /* the built-in one: numbers of nobody's job */
 };
 

@@ -25,7 +25,9 @@ struct spotnik_windows {
     uint8_t *storage;
 };
 
-int spotnik_windows_load(const char *path, struct spotnik_windows *windows_out, struct spotnik_fault *fault);
+/* All windows of a file of one of the two formats; of any other trace (trace.h, with its options), and where options
+ * are given, one window by the minute: as many machines as there are throughout it. */
+int spotnik_windows_load(const char *spec, struct spotnik_windows *windows_out, struct spotnik_fault *fault);
 /* The same on bytes; `name` is what faults call the file. */
 int spotnik_windows_parse(const char *name, const char *bytes, size_t size,
                           struct spotnik_windows *windows_out, struct spotnik_fault *fault);

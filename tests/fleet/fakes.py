@@ -3,7 +3,8 @@
 """spotnik fleet with engines that record what they are asked. Claims: a Kubernetes job is patched when, and
 only when, its parallelism is not what the plan wants, and the fleet ends when a pod has succeeded; a command
 is told the number each time; an engine that fails, or talks nonsense, changes nothing; a plan that is
-missing, damaged or says that there is none leaves the one before; wrong command lines are refused.
+missing, damaged or says that there is none leaves the one before; a command is told the kinds of machines, tells which are there, and a
+new plan is told both; how sure the plan is, is said; wrong command lines are refused.
 
     fakes.py SPOTNIK"""
 
@@ -128,6 +129,29 @@ def command(folder):
     print("command: told the number, its losses and its end understood")
 
 
+def kinds(folder):
+    """A plan of two kinds; of the spot machines two are there, and one of a kind that nobody wants any more."""
+    plan = {"plan": {"chance": 0.93, "machines": [{"instance": "box", "zone": "here-a", "capacity": "spot", "count": 4},
+                                                  {"instance": "box", "zone": "here-b", "capacity": "on-demand", "count": 1}]}, "found": True}
+    calls(folder)  # of before
+    write(f"{folder}/kinds.json", plan)
+    write(f"{folder}/engine", 'echo "$SPOTNIK_FLEET_KINDS" >> "$FAKE/calls"; echo "4 box@here-a=spot:2 box=on-demand:1 old=spot:1 a storm"\n')
+    write(f"{folder}/replan", 'echo "$SPOTNIK_FLEET_RUNNING" >> "$FAKE/calls"; sed "s/0.93/0.41/" "$FAKE/kinds.json" > "$FAKE/new" && mv "$FAKE/new" "$FAKE/kinds.json"\n')
+    words = ("--engine", f"exec:sh {folder}/engine", "--plan", f"{folder}/kinds.json")
+    said = fleet(folder, *words).stdout
+    if calls(folder) != ["box@here-a=spot:4 box=on-demand:1"] or "93 % sure" not in said:
+        fail(f"the engine was not told the kinds, or the chance was not said: {said}")
+    said = fleet(folder, *words, "--replan", f"sh {folder}/replan").stdout
+    told = calls(folder)
+    if "--running box@here-a=spot:2/4 --running box=on-demand:1/1 --running old=spot:1/1" not in told or "41 % sure" not in said:
+        fail(f"the new plan was not told what runs: {told}, {said}")
+    write(f"{folder}/engine", 'echo "3 fine"\n')  # it does not know kinds: on-demand machines are counted first
+    fleet(folder, *words, "--replan", f"sh {folder}/replan")
+    if calls(folder) != ["--running box@here-a=spot:2/4 --running box=on-demand:1/1"]:
+        fail("an engine that does not know kinds")
+    print("kinds: told to the engine and to the new plan; how sure the plan is, is said")
+
+
 def refused(folder):
     for words in (
         (),
@@ -137,6 +161,7 @@ def refused(folder):
         ("--engine", "slurm", "-n", "0"),
         ("--engine", "kubernetes", "--name", "a;b", "-n", "1"),
         ("--engine", "exec:", "-n", "1"),
+        ("--engine", "slurm", "-n", "1", "--replan", "true"),
     ):
         if fleet(folder, *words).returncode != 2:
             fail(f"{words} was not refused")
@@ -146,4 +171,5 @@ def refused(folder):
 with tempfile.TemporaryDirectory(prefix="spotnik-fleet-") as scratch:
     kubernetes(scratch)
     command(scratch)
+    kinds(scratch)
     refused(scratch)

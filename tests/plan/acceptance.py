@@ -79,10 +79,17 @@ def spotdnn(p):
     return window, exact
 
 
+def inside(row):
+    return float(row["low_steps_per_s"]) <= float(row["speed_steps_per_s"]) <= float(row["high_steps_per_s"])
+
+
 def speed(p, *options):
     rows = fitted(p, "speed", p.path("cm-dare", "speed_vs_workers_k80.csv"), lambda r: r["workers"] in ("2", "8"),
                   *options)
     assert len(rows) == 24 and mape(rows) <= 3, mape(rows)
+    assert sum(inside(row) for row in rows) >= 21, rows  # of intervals of 90 %
+    small = fitted(p, "speed", p.path("cm-dare", "speed_vs_workers_k80.csv"), lambda r: r["workers"] in ("1", "2", "4"))
+    assert sum(inside(row) for row in small) >= 17, small  # of 20, beyond what was measured mostly
     return rows
 
 

@@ -180,7 +180,7 @@ static void survivors_stay(void **state)
 
     (void)state;
     assert_int_equal(spotnik_catalog_builtin(&catalog, NULL), 0);
-    wish.kept[0] = (struct spotnik_group){ &v100, spotnik_profile_device(&p, "V100"), 2, true, true };
+    wish.kept[0] = (struct spotnik_group){ &v100, spotnik_profile_device(&p, "V100"), 2, true, 2 };
     wish.kept_count = 1;
     assert_int_equal(spotnik_plan_make(&catalog, &p, &wish, plan, NULL), 0);
     for (size_t i = 0; i < plan->count; i++) {

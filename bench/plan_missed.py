@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What was asked of the planner and is not reached, with the figure of today and the cause: the last section of
+docs/results/plan.md. Usage: SPOTNIK_DATA=... bench/plan_missed.py SPOTNIK [docs/results]: replaces the section."""
+import os
+import re
+import statistics
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, "..", "tests", "plan")]
+import acceptance as a  # noqa: E402
+
+TITLE = "## Asked for, and how far it is reached"
+
+
+def left_out(p):
+    """Checkpoint times of models that are left out: MAPE, half width of 90 % intervals, share that they hold, %."""
+    said = p.run("model", "checkpoint-time", "--fit", p.path("cm-dare", "checkpoint__unaggregated_training.csv")).stderr
+    return [float(n) for n in re.search(r"MAPE ([\d.]+) %; 90 % intervals of \+- ([\d.]+) % hold ([\d.]+) %", said).groups()]
+
+
+def speeds(p):
+    """Worst MAPE of a series, and of all, from two sizes."""
+    rows = a.speed(p)
+    return max(a.mape([r for r in rows if r["model"] == s]) for s in {r["model"] for r in rows}), a.mape(rows), sum(map(a.inside, rows)), len(rows)
+
+
+def section(p, out, _folder):
+    worst, every, held, count = speeds(p)
+    checkpoint, width, share = left_out(p)
+    errors = [abs(float(r["error_pct"])) for r in a.scavenger(p)]
+    rows = [
+        ("stated chance within 10 points and in the interval, every decile, 200 starts or more",
+         "10 of 10 deciles in both directions of the test by months, 9 of 10 for April 2023 by both earlier months",
+         "Not reached: April 2023 by October 2022 alone (7 of 10), all starts at the same hour (9 of 10), and a place of which nothing was "
+         "seen (3 of 8). Eight traces of two zones in one month do not hold the regimes of other zones; a place without a past has only the "
+         "average of places, and the plan says so."),
+        ("speeds, 3 % MAPE, by models left out", f"{every:.2f} % over {count} rows of K80, the worst model {worst:.2f} %; 90 % intervals hold "
+         f"{held} of {count}", "Rows of P100 are not in the shared half. They were 4.67 % off with the same form; nothing could be fitted to them."),
+        ("checkpoint time, 5.4 %", f"{checkpoint:.2f} % by models left out; 90 % intervals of ± {width:.1f} % hold {share:.0f} %", "Reached."),
+        ("Scavenger, 2, 4 and 5 %", f"ResNet-18 {statistics.fmean(errors):.2f} %", "Not reached for ResNet-18: a form that is exactly right would be "
+         "2.3 % off with the scatter of the published runs, and within 2 % once in three draws (above). The other two models are not in the "
+         "shared half; they were 5.00 and 7.48 % off."),
+        ("never dearer than Uniform Progress by more than 2 %, on any history", "cheaper on all eight rows above; also on 36 other combinations of "
+         "the four histories, three places and three kinds of job (`bench/plan_histories.py SPOTNIK --sweep`: 4 to 85 %; capped Uniform Progress: 3 to 44 %)", "Reached on what is here."),
+        ("the chance of a running job converges to 0 or 1", "above: [the loop closed](#the-loop-closed)",
+         "A job that may rent on demand is nearly always in time, so most chances go to 1; the first plan that is kept shows those that go to 0."),
+        ("prices of today from the network", "read from files of the same formats in tests", "There was no network where this was built: the addresses "
+         "of the lists were never fetched from there."),
+        ("multi-region moves with the cost of moving state", "a plan pays for data and checkpoints in every other region of a fleet; a re-plan may move "
+         "to another region with `--release`", "Not reached: the policies of `backtest` hold machines of one place, and a move pays no egress for the state."),
+    ]
+    out += [TITLE, "", "| asked | reached | what is missing, and why |", "|---|---|---|"]
+    out += [f"| {' | '.join(row)} |" for row in rows] + [""]
+    return out
+
+
+if __name__ == "__main__":
+    page = os.path.join(sys.argv[2] if len(sys.argv) > 2 else os.path.join(HERE, "..", "docs", "results"), "plan.md")
+    text = "\n".join(section(a.Planner(sys.argv[1], os.environ["SPOTNIK_DATA"]), [], ""))
+    with open(page) as source:
+        old = re.sub(re.escape(TITLE) + r"\n.*?(?=\n## |\Z)", "", source.read(), flags=re.S).rstrip() + "\n"
+    with open(page, "w") as target:
+        target.write(old + "\n" + text)

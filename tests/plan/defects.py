@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Claim: what held-out data showed to be wrong with the planner stays mended. One function for each of the six findings; what
+needs published data is in acceptance.py, lists of prices in prices.py, small manners in manners.py.
+Usage: defects.py SPOTNIK [NUMBER]."""
+import csv
+import io
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+
+HOUR_MS = 3600 * 1000
+POLICIES = ("uniform", "spotnik", "bound")
+PROFILE = {"name": "d", "devices": {"V100": {"samples_per_s": 300}}, "batches": [4096], "samples_per_epoch": 1e6, "gradient_mb": 10,
+           "startup_s": 90, "recover_s": 2, "join_s": 2, "error": 0.02}
+
+
+class Folder:
+    def __init__(self, path):
+        self.path = path
+
+    def put(self, name, text):
+        path = os.path.join(self.path, name)
+        with open(path, "w") as out:
+            out.write(text if isinstance(text, str) else json.dumps(text))
+        return path
+
+    def run(self, *words, code=0):
+        done = subprocess.run([sys.argv[1], *map(str, words)], capture_output=True, text=True, timeout=60,
+                              env={**os.environ, "SPOTNIK_PRICES": "/nowhere/prices.csv"})
+        assert code is None or done.returncode == code, (words, done.returncode, done.stderr)
+        return done
+
+    def fleets(self, epochs, deadline, *words, machines=4):
+        """Fleets of p3.2xlarge spot by number of machines, as `plan` simulates them."""
+        profile = self.put("profile.json", PROFILE)
+        prices = self.put("vms.csv", "instance_type,region,zone,accelerator,accelerator_count,vcpus,on_demand_usd_per_h,spot_usd_per_h\n"
+                          "p3.2xlarge,us-east-1,,V100,1,8,3.06,0.92\n")
+        said = self.run("plan", "--profile", profile, "--target", f"epochs={epochs}", "--deadline", deadline, "--only", "spot",
+                        "--machines", machines, "--prices", prices, *words, "-o", "json", code=None)
+        fleets = {sum(m["count"] for m in c["machines"]): c for c in json.loads(said.stdout)["candidates"]}
+        assert machines in fleets, (words, sorted(fleets))
+        return fleets
+
+
+def availability(ups, gap_s=600):
+    return {"metadata": {"gap_seconds": gap_s}, "data": ups}
+
+
+def first(f):
+    """Four spot machines that need 7.7 of 8 hours are not 100 % sure, whatever is told of single losses; capacity goes for all at
+    once and stays away; lifetimes and climates count."""
+    work = 30
+    for words in ((), ("--losses-per-h", "0.6"),
+                  ("--advisor", f.put("advisor.json", {"spot_advisor": {"us-east-1": {"Linux": {"p3.2xlarge": {"s": 70, "r": 4}}}}}))):
+        fleet = f.fleets(work, "8h", *words)[4]
+        assert fleet["chance"] < 0.8, (words, fleet)
+    # losses come together: with twice the time that is needed some runs are far too late, most are not
+    fleet = f.fleets(work, "16h")[4]
+    assert 0.4 < fleet["chance"] < 0.99 and fleet["chance_by_thirds"][0] - fleet["chance_by_thirds"][2] > 0.3, fleet
+    # what is lost waits for capacity, not for a start-up: away for two hours of every six
+    replay = f.put("away.json", availability(([1] * 24 + [0] * 12) * 40))
+    slower = f.fleets(work, "40h", "--churn", replay)[4]["time_h"] / f.fleets(work, "40h", "--churn", f.put("there.json", availability([1] * 999)))[4]["time_h"]
+    assert 1.3 < slower < 1.7, slower
+    short = f.put("short.csv", "lifetime_h,end_kind\n" + "".join(f"{1 + i % 3},preempted\n" for i in range(60)))
+    long = f.put("long.csv", "lifetime_h,end_kind\n" + "".join(f"{90 + i % 3},preempted\n" for i in range(60)))
+    lives = [f.fleets(work, "40h", "--lifetimes", name)[4]["losses"] for name in (short, long)]
+    assert lives[0] > 5 * lives[1] + 1, lives
+    draw = random.Random(1)
+    chances = []
+    for name, up in (("good.json", 0.98), ("bad.json", 0.4)):
+        ups = []
+        while len(ups) < 6000:
+            ups += [int(draw.random() < up)] * draw.randrange(3, 30)
+        chances.append(f.fleets(work, "16h", "--climates", f.put(name, availability(ups)))[4]["chance"])
+    assert chances[0] > chances[1] + 0.3, chances
+
+
+def second(f):
+    """A trace is begun anywhere, brings machines back under other names, and has as many as it has."""
+    half = f.put("half.csv", "".join(f"0,add,n{i}\n" for i in range(4)) + "".join(f"{10 * HOUR_MS},remove,n{i}\n" for i in range(4))
+                 + "".join(f"{30 * HOUR_MS},add,n{i}\n" for i in range(4)) + f"{40 * HOUR_MS},remove,n0\n")
+    chance = f.fleets(20, "8h", "--churn", half)[4]["chance"]  # 5.2 h of work: no start in 20 of 40 hours is in time
+    assert 0.2 < chance < 0.7, chance
+    events = "".join(f"0,add,a{i}\n" for i in range(4))
+    for hour in range(1, 40):
+        events += f"{hour * HOUR_MS},remove,a{hour - 1}\n{hour * HOUR_MS + 600000},add,a{hour + 3}\n"
+    renamed = f.put("renamed.csv", events)
+    fleets = f.fleets(20, "9h", "--churn", renamed, machines=8)
+    assert fleets[4]["chance"] > 0.9 and fleets[4]["time_h"] < 9, fleets[4]
+    assert fleets[8]["time_h"] > 0.95 * fleets[4]["time_h"], (fleets[8]["time_h"], fleets[4]["time_h"])  # there are four
+
+
+def third(f):
+    """Prices: rows of GCP, zone ids and accelerators as they are; the built-in table is of today."""
+    known = f.run("prices", "accelerators").stdout
+    for name in ("H100", "H200", "B200", "L4", "L40S"):
+        assert re.search(rf"^{name} ", known, re.M), name
+    page = f.put("page.csv", "region,instance_type,on_demand_usd_per_h\n" + "".join(
+        f"us-east-1,{name},{price}\n" for name, price in (("p5.48xlarge", 55), ("g6.xlarge", .8), ("g6e.xlarge", 1.86), ("p4de.24xlarge", 27.4),
+                                                          ("p5en.48xlarge", 63), ("p3.2xlarge", 3.06))))
+    profile = f.put("every.json", {**PROFILE, "devices": {name: {"samples_per_s": 300} for name in ("H100", "L4", "L40S", "A100", "H200", "V100")}})
+    plan = json.loads(f.run("plan", "--profile", profile, "--target", "epochs=1", "--deadline", "40h", "--prices", page, "-o", "json").stdout)
+    got = {m["instance"]: m["accelerator"] for c in plan["candidates"] for m in c["machines"]}
+    assert plan["offers"] == 6 if "offers" in plan else len(got) >= 3, got
+    table = f.run("plan", "--profile", profile, "--target", "epochs=1", "--deadline", "40h", "--prices", page).stdout
+    assert "6 ways to rent" in table and "A100-80GB count as fast as the A100" in table, table
+    gcp = f.put("gcp.csv", "InstanceType,vCPUs,MemoryGiB,AcceleratorName,AcceleratorCount,GpuInfo,Region,AvailabilityZone,Price,SpotPrice\n"
+                "n1-standard-8,8.0,30.0,,,,us-central1,us-central1-a,0.38,0.08\n,,,V100,1.0,,us-central1,us-central1-a,2.48,0.74\n")
+    task = f.run("plan", "--profile", f.put("v100.json", PROFILE), "--target", "epochs=1", "--deadline", "40h", "--prices", gcp, "-o", "skypilot").stdout
+    assert "gcp/us-central1" in task and "n1-standard-8" in task and "aws/" not in task, task
+    day = json.loads(f.run("plan", "--target", "epochs=1", "--deadline", "40h", "--prices", "builtin", "--type", "p4d.24xlarge", "--only",
+                           "on-demand", "-o", "json").stdout)
+    assert 18 < day["candidates"][0]["machines"][0]["usd_per_h"] < 25, day["candidates"][0]["machines"]
+
+
+def fourth(f):
+    """Models say how unsure they are, and warn where they reach beyond what they were fitted on."""
+    def rows(name, sizes):
+        return f.put(name, "model,workers,speed_steps_per_s\n" + "".join(f"m,{n},{30 * n / (1 + .05 * n):.4f}\n" for n in sizes))
+    done = f.run("model", "speed", "--fit", rows("fit.csv", (1, 2, 4)), "--predict", rows("all.csv", (8,)))
+    assert "1 rows have more" in done.stderr, done.stderr
+    draw = random.Random(7)
+    lines = []
+    for i in range(40):
+        meta, weights = 1 + draw.random() * 9, 4 + draw.random() * 400
+        lines.append(f"m{i // 2},{weights + meta:.2f},{meta:.2f},{weights:.2f},{(1.2 + .1 * meta + .02 * weights) * (1 + .05 * draw.gauss(0, 1)):.4f}")
+    head = "model,size_mb,meta_mb,weights_mb,seconds\n"
+    done = f.run("model", "checkpoint-time", "--fit", f.put("c.csv", head + "\n".join(lines[:24]) + "\n"), "--predict",
+                 f.put("d.csv", head + "\n".join(lines[24:]) + "\n"))
+    assert "left out: MAPE" in done.stderr, done.stderr
+    inside = [float(r["low_s"]) <= float(r["seconds"]) <= float(r["high_s"]) for r in csv.DictReader(io.StringIO(done.stdout))]
+    assert len(inside) == 16 and sum(inside) >= 12, sum(inside)  # of intervals of 90 %
+
+
+def fifth(f):
+    """With prices that leap above on-demand, ours is not dearer than Uniform Progress, and nobody is below the bound."""
+    place = f.put("place.json", availability(([1] * 40 + [0] * 6 + [1] * 90 + [0] * 20) * 4))
+    for seed, spikes in ((2, 0.2),):
+        draw, usd, lines = random.Random(seed), 0.2, ["timestamp_utc,spot_usd_per_h"]
+        for hour in range(24 * 60):
+            if draw.random() < 0.3:
+                usd = 6.5 if draw.random() < spikes else 0.15 + 0.2 * draw.random()
+            lines.append(f"2015-{1 + hour // 24 // 28:02d}-{1 + hour // 24 % 28:02d}T{hour % 24:02d}:00:00Z,{usd:.4f}")
+        prices = f.put("prices.csv", "\n".join(lines) + "\n")
+        cost = {policy: json.loads(f.run("backtest", "--windows", place, "--policy", policy, "--work", "12h", "--deadline", "18h", "--changeover",
+                                         "12m", "--stride", "40h", "--spot-prices", prices, "--on-demand-usd", "0.65").stdout)["cost"]
+                for policy in POLICIES}
+        assert cost["spotnik"] <= 1.02 * cost["uniform"], (seed, cost)
+        assert cost["bound"] <= min(cost.values()) + 1e-9, (seed, cost)
+
+
+def sixth(f):
+    """Filters filter, options that say nothing are refused, and what a model assumes can be fitted."""
+    plan = ("plan", "--target", "epochs=9", "--deadline", "40h", "--prices", "builtin")
+
+    def found(*words):
+        done = json.loads(f.run(*plan, *words, "-o", "json").stdout)
+        return {m["instance"] for c in done["candidates"] for m in c["machines"]}
+    assert found("--type", "g5.*") and all(name.startswith("g5.") for name in found("--type", "g5.*"))
+    assert "p3.2xlarge" not in found("--gpu-memory", "40")
+    f.run(*plan, "--region", "moon-1", code=1)
+    both = [json.loads(f.run(*plan, "--only", "on-demand", *more, "-o", "json").stdout)["plan"]["cost_usd"]
+            for more in ((), ("--data", "1000@eu-west-1", "--egress-usd", "0.02"))]
+    assert both[1] > both[0] + 19, both
+    assert "--from-status" in f.run(*plan, "--running", "p3.2xlarge=spot", code=1).stderr
+    assert "years" in f.run("plan", "--target", "epochs=1e30", code=1).stderr
+    for name in ("planning.md", "plan-files.md", "traces.md"):
+        assert os.path.exists(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", name)), name
+    # spotDNN's constants from rows that were made with others
+    want = {"gamma1": 300, "gamma2": -0.1, "gamma3": 900, "gamma5": 0.3}
+    loss = "workers,batch,iterations,loss\n" + "".join(
+        f"{n},{b},{j},{(want['gamma2'] * b + want['gamma3']) * n ** .5 / (j + want['gamma1']) + want['gamma5']:.6f}\n"
+        for n in (2, 4, 8) for b in (512, 1024) for j in (200, 1000, 4000, 12000))
+    model = json.loads(f.run("model", "spotdnn", "--fit", f.put("loss.csv", loss)).stdout)["model"]
+    assert all(abs(model[key] / value - 1) < 0.01 for key, value in want.items()), model
+    # and of its bandwidth: a server of 800 MB/s, workers that ask for 100, 20 MB of parameters
+    def iteration_s(n):
+        contended = min(max(0.6 * n ** .5 - 1.5, 0), 1)
+        share = 800 / n
+        rate = 100 if 100 <= share else contended * share + (1 - contended) * 100
+        return 0.5 + 40 / rate - 40 / 100
+    times = "workers,alone_s,iteration_s\n" + "".join(f"{n},0.5,{iteration_s(n):.6f}\n" for n in range(1, 31))
+    model = json.loads(f.run("model", "spotdnn", "--fit", f.put("times.csv", times), "--parameters-mb", "20").stdout)
+    assert model["mape_pct"] < 0.5 and abs(model["model"]["server_mb_per_s"] / 800 - 1) < 0.1, model
+
+
+def main(folder):
+    wanted = sys.argv[2:] or [str(n) for n in range(1, 7)]
+    for number, check in enumerate((first, second, third, fourth, fifth, sixth), 1):
+        if str(number) in wanted:
+            check(Folder(folder))
+            print("ok", number, check.__name__, flush=True)
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory(prefix="spotnik-defects-") as scratch:
+        main(scratch)
