@@ -121,6 +121,7 @@ void spotnik_engine_status(struct spotnik_engine *engine, spotnik_job_status *re
 {
     *ret = (spotnik_job_status){ .view_epoch = engine->lineage != NULL ? engine->epoch : 0,
                                  .step_committed = engine->step,
+                                 .size = engine->lineage != NULL ? engine->lineage->size : 0,
                                  .parked = engine->parked,
                                  .joining = engine->joining };
 }

@@ -213,6 +213,25 @@ static void founder_judge(struct spotnik_peers_search *search, struct findings *
     hope(search, hope_ns);
 }
 
+/* The newest view that any record tells of had more members than there are records of its lineage: a cleaner has taken some, and a member
+ * that lives puts its own back. */
+static bool records_lack(const struct spotnik_lookout *watch)
+{
+    uint64_t founding = watch->genesis.record.founding, epoch = 0, size = 0, count = 0;
+    for (uint32_t i = 0; i < watch->count; i++) {
+        const struct spotnik_record *record = &watch->entry[i].record;
+        if (watch->entry[i].reading != SPOTNIK_READING_RECORD || record->founding != founding
+            || record->standing == SPOTNIK_STANDING_SEEKING)
+            continue;
+        count++;
+        if (record->epoch > epoch || (record->epoch == epoch && record->size > size)) {
+            epoch = record->epoch;
+            size = record->size;
+        }
+    }
+    return founding != 0 && size > count;
+}
+
 static void judge_all(struct spotnik_peers_search *search, struct findings *findings)
 {
     findings->free = true;
@@ -220,6 +239,7 @@ static void judge_all(struct spotnik_peers_search *search, struct findings *find
     for (uint32_t i = 0; i < findings->count; i++)
         record_judge(search, findings, i);
     founder_judge(search, findings);
+    findings->at_once = findings->at_once && !records_lack(&search->watch);
 }
 
 /* ---- founding ---- */

@@ -76,6 +76,7 @@ static void record_make(struct spotnik_peers *peers, struct spotnik_credentials 
                                        .born_ms = known ? ours.founding.born_ms : 0,
                                        .epoch = status.view_epoch,
                                        .step = status.step_committed,
+                                       .size = status.size,
                                        .standing = standing(&status, peers->entered) };
     pthread_mutex_unlock(&peers->lock);
 }

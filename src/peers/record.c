@@ -50,11 +50,11 @@ static int how_format(const struct spotnik_record *record, char *text, size_t si
 {
     const struct spotnik_process *process = &record->process;
     return snprintf(text, size,
-                    "process %016llx %llu %llu %016llx\nlineage %llu %016llx\nview %llu %llu\nstate %s\ncounter %llu\nroot %016llx %llu\n",
+                    "process %016llx %llu %llu %016llx\nlineage %llu %016llx\nview %llu %llu\nstate %s\ncounter %llu\nroot %016llx %llu\nsize %llu\n",
                     (number)process->boot, (number)process->pid, (number)process->start, (number)process->space,
                     (number)record->generation, (number)record->founding, (number)record->epoch,
                     (number)record->step, standing_names[record->standing], (number)record->counter,
-                    (number)record->root, (number)record->born_ms);
+                    (number)record->root, (number)record->born_ms, (number)record->size);
 }
 
 size_t spotnik_record_format(const struct spotnik_credentials *self, const struct spotnik_record *record,
@@ -104,18 +104,19 @@ static bool standing_parse(const char *word, enum spotnik_standing *ret)
 /* An older version says nothing of this: it may be in a view. */
 static bool how_parse(const char *text, struct spotnik_record *record)
 {
-    number boot, pid, start, space, generation, founding, epoch, step, counter, root = 0, born_ms = 0;
+    number boot, pid, start, space, generation, founding, epoch, step, counter, root = 0, born_ms = 0, view_size = 0;
     char word[16];
     record->standing = SPOTNIK_STANDING_ENTERED;
     if (strncmp(text, "mac ", 4) == 0)
         return true;
     if (sscanf(text,
-               "process %16llx %llu %llu %16llx\nlineage %llu %16llx\nview %llu %llu\nstate %15s\ncounter %llu\nroot %16llx %llu\n",
-               &boot, &pid, &start, &space, &generation, &founding, &epoch, &step, word, &counter, &root, &born_ms)
+               "process %16llx %llu %llu %16llx\nlineage %llu %16llx\nview %llu %llu\nstate %15s\ncounter %llu\nroot %16llx %llu\nsize %llu\n",
+               &boot, &pid, &start, &space, &generation, &founding, &epoch, &step, word, &counter, &root, &born_ms, &view_size)
         < 10)
         return false;
     record->root = root;
     record->born_ms = born_ms;
+    record->size = view_size;
     record->process = (struct spotnik_process){ .boot = boot, .pid = pid, .start = start, .space = space };
     record->generation = generation;
     record->founding = founding;

@@ -28,6 +28,7 @@ struct spotnik_record {
     uint64_t generation, founding;  /* of its lineage; 0: not known yet */
     uint64_t root, born_ms;         /* of the founding (member/view.h); root 0: an older version wrote the record */
     uint64_t epoch, step;           /* its view, and the last step it has committed */
+    uint64_t size;                  /* of that view; 0: not known */
     enum spotnik_standing standing;
 };
 
