@@ -174,6 +174,8 @@ def _in_place(op: str, values: Sequence[Any]) -> Sequence[Any]:
         if not isinstance(one, jax.Array) or one.devices() != {jax.devices("cpu")[0]}:
             raise ArgumentError("donate=True needs JAX arrays in the memory of the CPU")
     jax.block_until_ready(values)
+    if len({one.unsafe_buffer_pointer() for one in values}) < len(values):
+        raise ArgumentError("donate=True needs memory of its own for each leaf; two of these share theirs")
     views = [_memory(one) for one in values]
     loop = _replica().loop
     if op == "mean":
