@@ -117,6 +117,8 @@ def main(settings: dict[str, Any]) -> None:
         history = model.fit(images, labels, batch_size=settings["batch"], shuffle=False, **given)
     else:
         data = sharded(settings.get("data", "arrays"), images, labels, settings["batch"])
+        if settings.get("steps_per_epoch"):
+            given["steps_per_epoch"] = settings["steps_per_epoch"]
         more = watching(settings["folder"]) if settings.get("folder") else []
         history = model.fit(data, callbacks=[spotnik.keras.Callback(), *more, Tell("")], **given)
         tell(digest=spotnik.keras.digest(), end=spotnik.keras.step())

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The recipes of the pages are programs: each is cut out of its page, given data, and run by members that agree.
 
-Claims: every piece of Python in the pages for Keras, TensorFlow, JAX and in Horovod's words runs as it stands there; two
-members end with the same weights, which have learned; the page's own command runs it.
+Claims: every piece of Python in the pages for Keras, TensorFlow, JAX and in Horovod's words runs as it stands there;
+two members end with the same weights, which have learned; the page's own command runs it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def tell(weights, error):
 KERAS = """
 import keras, spotnik.keras
 keras.utils.set_random_seed(1)
-model = keras.Sequential([keras.layers.Input((8,)), keras.layers.Dense(1)])
+model = keras.Sequential([keras.layers.Input((8,)), keras.layers.Dense(1, kernel_initializer="zeros")])
 model.build((None, 8))
 next_batch = lambda: (x[:40], y[:40])
 class Batches(keras.utils.PyDataset):
