@@ -137,9 +137,10 @@ def _hooks(driver: Driver, callback: Any, quiet: bool) -> None:
                     callback.progbar.verbose = callback.verbose
                 hook(*arguments, **named)
             elif driver.replica.rank == 0:
-                if not begun[0] and name != "on_train_begin":
-                    if hasattr(callback, "append"):
-                        callback.append = True
+                begins = name == "on_train_begin"
+                if not begun[0] and hasattr(callback, "append") and (driver.replica.late or not begins):
+                    callback.append = True  # another member wrote before
+                if not begun[0] and not begins:
                     begin()
                 begun[0] = True
                 hook(*arguments, **named)
