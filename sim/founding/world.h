@@ -14,6 +14,7 @@
 
 #define HOSTS 5
 #define PROCESSES_MAX 256
+#define PROCESSES_CALM 32 /* of them, for the time after everything has healed */
 #define LINEAGES_MAX 32
 #define VIEW_MAX 16
 
@@ -83,6 +84,7 @@ struct world {
     uint32_t process_count;
     struct lineage lineage[LINEAGES_MAX];
     uint32_t lineage_count;
+    bool healed;
     uint32_t foundings, parkings, refoundings, yields, totals, excused; /* what happened */
     char broken[200]; /* the promise that was broken; "" none */
 };
