@@ -126,3 +126,16 @@ def test_callbacks_decide_alike(backend: str, tmp_path: Path) -> None:
     assert len({row.split(",")[0] for row in rows}) >= told[0]["epochs"][-1]
     if backend == "tensorflow":
         assert list((tmp_path / "board").rglob("events*"))
+
+
+def test_a_log_goes_on_after_the_loss_of_all(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").mkdir()
+    face = Face("keras_member.py", BACKENDS[0], {**SIZE, "epochs": 4, "folder": str(tmp_path)})
+    keep = {"SPOTNIK_CHECKPOINT": str(tmp_path / "checkpoints"), "SPOTNIK_CHECKPOINT_STEPS": "5"}
+    assert run(face, "2", variables={**keep, "DIE_AT": "50"}).status != 0, "nobody was lost"
+    before = (tmp_path / "log.csv").read_text()
+    assert before.count("\n") == 3, "a head, and two epochs"
+    _well(run(face, "2", variables=keep))
+    after = (tmp_path / "log.csv").read_text()
+    assert after.startswith(before), "the log begins anew"
+    assert {row.split(",")[0] for row in after.splitlines()[1:]} == {"0", "1", "2", "3"}

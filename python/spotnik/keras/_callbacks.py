@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 _PLAIN = (bool, int, float, str, type(None))
 # Keras turns the sign of min_delta when it first needs monitor_op, on each member.
-_NOT_STATE = ("params", "_model", "verbose", "filepath", "log_dir", "min_delta", "monitor_op")
+_FILES = ("filepath", "log_dir", "append", "append_header")  # each member's own
+_NOT_STATE = ("params", "_model", "verbose", *_FILES, "min_delta", "monitor_op")
 _BLOB_MAX = 16 << 20
 
 
