@@ -6,6 +6,7 @@ Usage: python3 cells.py FILE prints it as Markdown. A cell that FILE has is not 
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
@@ -14,6 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Optional
 
+FACES = ("keras-jax", "keras-tensorflow", "keras-torch", "tape-eager", "tape-graph", "jax", "jax-inside")
+PROGRAMS = ("mlp", "conv", "transformer")
 CASES = ("alone", "three members", "kills", "total loss")
 
 
@@ -46,10 +49,9 @@ def cell(subject: Any, case: str) -> Iterator[list[str]]:
 def table(path: Path) -> str:
     """The cells of `path`, a line for each face and program."""
     found = _read(path)
-    rows = list(dict.fromkeys((face, program) for face, program, _ in found))
     lines = [f"| face | program | {' | '.join(CASES)} |", "|---" * (2 + len(CASES)) + "|"]
-    for face, program in sorted(rows):
-        cells = [found.get((face, program, case), "**not seen**") for case in CASES]
+    for face, program in itertools.product(FACES, PROGRAMS):
+        cells = [found.get((face, program, case), "–") for case in CASES]
         lines.append(f"| {face} | {program} | {' | '.join(cells)} |")
     return "\n".join(lines)
 

@@ -9,6 +9,7 @@ weights of one process. With SPOTNIK_CELLS each test writes down what it saw, fo
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import os
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ PACED_S = 12  # of a training that members are killed in
 NOISE = 0.2  # of a loss, relative: two runs with other members sum in another order
 
 SIZE = {"samples": 2000, "batch": 100, "epochs": 2, "model": "mlp"}
-PROGRAMS = {name: {**SIZE, "samples": 1000, "batch": 50, "model": name} for name in ("mlp", "conv", "transformer")}
+PROGRAMS = {name: {**SIZE, "samples": 1000, "batch": 50, "model": name} for name in cells.PROGRAMS}
 HOSTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "keras-jax": ("keras_member.py", "jax", {}),
     "keras-tensorflow": ("keras_member.py", "tensorflow", {}),
@@ -32,7 +33,7 @@ HOSTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "jax": ("jax_member.py", "jax", {}),
     "jax-inside": ("jax_member.py", "jax", {"inside": True}),
 }
-CELLS = [(host, program) for host in HOSTS for program in PROGRAMS]
+CELLS = list(itertools.product(cells.FACES, cells.PROGRAMS))
 
 
 class Subject:
