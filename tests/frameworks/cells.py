@@ -51,7 +51,7 @@ def table(path: Path) -> str:
     found = _read(path)
     lines = [f"| face | program | {' | '.join(CASES)} |", "|---" * (2 + len(CASES)) + "|"]
     for face, program in itertools.product(FACES, PROGRAMS):
-        cells = [found.get((face, program, case), "–") for case in CASES]
+        cells = [found.get((face, program, case), "not seen") for case in CASES]
         lines.append(f"| {face} | {program} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
