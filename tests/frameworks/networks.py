@@ -24,8 +24,9 @@ def network(kind: str) -> keras.Model:
 def transformer() -> keras.Model:
     layers = keras.layers
     given = layers.Input((LENGTH,), dtype="int32")
-    h = layers.Embedding(128, 32)(given)
-    # A bias of keys has no gradient but rounding, of which Adam makes whole steps: without it runs can be compared.
+    # So that runs can be compared: an Embedding's gradient is sparse in TensorFlow, where one process treats it
+    # otherwise than a dense average; and a bias of keys has no gradient but rounding, of which Adam makes whole steps.
+    h = layers.Dense(32, use_bias=False)(keras.ops.one_hot(given, 128))
     h = layers.Add()([h, layers.MultiHeadAttention(2, 16, use_bias=False)(h, h, use_causal_mask=True)])
     h = layers.Add()([h, layers.Dense(32)(layers.Dense(64, activation="relu")(layers.LayerNormalization()(h)))])
     return keras.Model(given, layers.Dense(128)(h))
