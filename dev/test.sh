@@ -32,8 +32,9 @@ summary=$(awk '
             passed++
         else if (result == "SKIP") {
             skipped++
-            if (match($0, /"name": "[^"]*"/))
-                print "skipped: " substr($0, RSTART + 9, RLENGTH - 10)
+            name = match($0, /"name": "[^"]*"/) ? substr($0, RSTART + 9, RLENGTH - 10) : "?"
+            reason = match($0, /skipped: [^\\"]*/) ? substr($0, RSTART + 7, RLENGTH - 7) : ""
+            print "skipped: " name reason
         } else
             failed++
     }

@@ -167,7 +167,7 @@ def allreduce(
         _check_out(out, source)
     job = job or current()
     arguments = (_BUCKET, work.ctypes.data, work.size, _dtype(work), kind)
-    _collect(job, lambda _step: job.allreduce_start(*arguments, work))
+    collect(job, lambda _step: job.allreduce_start(*arguments, work))
     result: Array = work.view(source.dtype)
     if out is None:
         return result
@@ -213,7 +213,7 @@ def allgather(array: ArrayLike, job: Optional[Job] = None) -> Array:
         arguments = (_BYTES_BUCKET, mine.ctypes.data, mine.size, Dtype.U8, work.ctypes.data, slots)
         job.collective_start("spotnik_allgather", (mine, work), *arguments)
 
-    _collect(job, begin)
+    collect(job, begin)
     present = work[: job.contributor_count]
     result: Array = np.frombuffer(present.tobytes(), dtype=source.dtype).reshape((len(present), *source.shape))
     return result.copy()
@@ -221,14 +221,14 @@ def allgather(array: ArrayLike, job: Optional[Job] = None) -> Array:
 
 def barrier(job: Optional[Job] = None) -> None:
     """Wait until every member has come here."""
-    _collect(job or current(), lambda _step: None)  # any step is one
+    collect(job or current(), lambda _step: None)  # any step is one
 
 
 # ---- inside ----
 
 
-def _collect(job: Job, start_all: Callable[[Step], None]) -> Step:
-    """Take a step without samples; what is started in it may depend on the step."""
+def collect(job: Job, start_all: Callable[[Step], None]) -> Step:
+    """Take a step without samples; what is started in it may depend on the step. For other modules of this package."""
     if job.running is not None:
         raise StateError(
             f"step {job.running.number} is running, and a collective is a step of its own; use spotnik.start() inside "
@@ -257,7 +257,7 @@ def _broadcast_once(job: Job, work: Array, root: int) -> bool:
             job.collective_start("spotnik_broadcast", work, *arguments)
 
     try:
-        step = _collect(job, begin)
+        step = collect(job, begin)
     except RootError:
         return False
     if not exists(step):

@@ -38,3 +38,14 @@ def text(count: int) -> Any:
     place = folder() / "text" / "tinyshakespeare.txt"
     raw = place.read_bytes() if place.exists() else b"the quick brown fox jumps over the lazy dog. " * (count // 45 + 1)
     return np.frombuffer(raw[:count], np.uint8).astype(np.int32) % 128
+
+
+LENGTH = 32  # characters in a sample of text
+
+
+def samples(model: str, count: int) -> tuple[Any, Any]:
+    """What `model` is trained on: digits, or pieces of the text and the characters that follow."""
+    if model != "transformer":
+        return digits(count)
+    characters = text(count * LENGTH + 1)
+    return characters[:-1].reshape(-1, LENGTH), characters[1:].reshape(-1, LENGTH)

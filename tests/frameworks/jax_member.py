@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A member that trains a small transformer on text, or a network on digits, with JAX; as keras_member.py."""
+"""A member that trains a small network with JAX; as keras_member.py."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from data import digits, text
+from data import LENGTH, samples
 from member import tell
 
 import spotnik.jax
 
-WIDTH, LENGTH = 32, 32
+WIDTH = 32
 
 
 def init(kind: str, key: Any) -> Any:
@@ -25,15 +25,29 @@ def init(kind: str, key: Any) -> Any:
     if kind == "mlp":
         a, b = jax.random.split(key)
         return {"a": draw(a, (784, 64)) / 28, "b": draw(b, (64, 10)) / 8, "c": jnp.zeros(64), "d": jnp.zeros(10)}
+    if kind == "conv":
+        a, b, c = jax.random.split(key, 3)
+        kernels = {"first": draw(a, (3, 3, 1, 8)) / 3, "second": draw(b, (3, 3, 8, 16)) / 9}
+        return {**kernels, "dense": draw(c, (7 * 7 * 16, 10)) / 28, "bias": jnp.zeros(10)}
     keys = iter(jax.random.split(key, 8))
     shapes = {"embed": (128, WIDTH), "place": (LENGTH, WIDTH), "qkv": (WIDTH, 3 * WIDTH), "out": (WIDTH, WIDTH)}
     shapes |= {"up": (WIDTH, 64), "down": (64, WIDTH), "head": (WIDTH, 128)}
     return {name: draw(next(keys), shape) / shape[0] ** 0.5 for name, shape in shapes.items()}
 
 
+def convolve(params: Any, x: Any) -> Any:
+    h = x.reshape(-1, 28, 28, 1)
+    for kernel in (params["first"], params["second"]):
+        h = jax.lax.conv_general_dilated(h, kernel, (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+        h = jax.nn.relu(h)
+    return h.reshape(len(h), -1) @ params["dense"] + params["bias"]
+
+
 def predict(params: Any, x: Any) -> Any:
     if "a" in params:
         return jax.nn.relu(x.reshape(len(x), -1) @ params["a"] + params["c"]) @ params["b"] + params["d"]
+    if "first" in params:
+        return convolve(params, x)
     h = params["embed"][x] + params["place"]
     q, k, v = jnp.split(h @ params["qkv"], 3, -1)
     mask = jnp.tril(jnp.ones((LENGTH, LENGTH), bool))
@@ -48,11 +62,7 @@ def loss(params: Any, x: Any, y: Any) -> Any:
 
 
 def main(settings: dict[str, Any]) -> None:
-    if settings["model"] == "mlp":
-        data = digits(settings["samples"])
-    else:
-        characters = text(settings["samples"] * LENGTH + 1)
-        data = (characters[:-1].reshape(-1, LENGTH), characters[1:].reshape(-1, LENGTH))
+    data = samples(settings["model"], settings["samples"])
     params = init(settings["model"], jax.random.key(3))
     plain, inside = settings.get("plain", False), settings.get("inside", False)
     base = optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(3e-3))

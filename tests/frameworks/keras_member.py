@@ -10,12 +10,11 @@ from typing import Any
 
 import keras
 import numpy as np
-from data import digits, text
+from data import samples
 from member import tell
+from networks import network
 
 import spotnik.keras
-
-LENGTH = 32
 
 
 class Tell(keras.callbacks.Callback):
@@ -31,36 +30,6 @@ class Tell(keras.callbacks.Callback):
         values = {name: float(value) for name, value in logs.items()}
         line = {"epoch": epoch, "logs": values, "digest": spotnik.keras.digest(), "step": spotnik.keras.step()}
         tell(**line)
-
-
-def network(kind: str) -> keras.Model:
-    keras.utils.set_random_seed(7)
-    layers = keras.layers
-    if kind == "transformer":
-        return transformer()
-    if kind == "mlp":
-        body = [layers.Flatten(), layers.Dense(64, activation="relu")]
-    else:
-        norm = [layers.BatchNormalization(), layers.Dropout(0.1)] if kind == "normed" else []
-        body = [layers.Reshape((28, 28, 1)), layers.Conv2D(8, 3, strides=2, activation="relu"), *norm]
-        body += [layers.Conv2D(16, 3, strides=2, activation="relu"), layers.Flatten()]
-    return keras.Sequential([layers.Input((28, 28)), *body, layers.Dense(10)])
-
-
-def transformer() -> keras.Model:
-    layers = keras.layers
-    given = layers.Input((LENGTH,), dtype="int32")
-    h = layers.Embedding(128, 32)(given)
-    h = layers.Add()([h, layers.MultiHeadAttention(2, 16)(h, h, use_causal_mask=True)])
-    h = layers.Add()([h, layers.Dense(32)(layers.Dense(64, activation="relu")(layers.LayerNormalization()(h)))])
-    return keras.Model(given, layers.Dense(128)(h))
-
-
-def samples(settings: dict[str, Any]) -> tuple[Any, Any]:
-    if settings["model"] != "transformer":
-        return digits(settings["samples"])
-    characters = text(settings["samples"] * LENGTH + 1)
-    return characters[:-1].reshape(-1, LENGTH), characters[1:].reshape(-1, LENGTH)
 
 
 class Batches(keras.utils.PyDataset):
@@ -128,7 +97,7 @@ def watching(folder: str) -> list[Any]:
 
 
 def main(settings: dict[str, Any]) -> None:
-    images, labels = samples(settings)
+    images, labels = samples(settings["model"], settings["samples"])
     model = network(settings["model"])
     if settings.get("own_step"):
         model = OwnStep(model.inputs, model.outputs)
@@ -148,6 +117,8 @@ def main(settings: dict[str, Any]) -> None:
         history = model.fit(images, labels, batch_size=settings["batch"], shuffle=False, **given)
     else:
         data = sharded(settings.get("data", "arrays"), images, labels, settings["batch"])
+        if settings.get("steps_per_epoch"):
+            given["steps_per_epoch"] = settings["steps_per_epoch"]
         more = watching(settings["folder"]) if settings.get("folder") else []
         history = model.fit(data, callbacks=[spotnik.keras.Callback(), *more, Tell("")], **given)
         tell(digest=spotnik.keras.digest(), end=spotnik.keras.step())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A member that trains a network on digits in a TensorFlow loop of its own; as keras_member.py."""
+"""A member that trains a small network in a TensorFlow loop of its own; as keras_member.py."""
 
 from __future__ import annotations
 
@@ -11,19 +11,16 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
-from data import digits
+from data import samples
 from member import tell
+from networks import network
 
 import spotnik.tensorflow
 
 
 def main(settings: dict[str, Any]) -> None:
-    images, labels = digits(settings["samples"])
-    keras.utils.set_random_seed(7)
-    layers = keras.layers
-    model = keras.Sequential(
-        [layers.Input((28, 28)), layers.Flatten(), layers.Dense(64, activation="relu"), layers.Dense(10)]
-    )
+    images, labels = samples(settings["model"], settings["samples"])
+    model = network(settings["model"])
     optimizer = keras.optimizers.Adam(3e-3)
     optimizer.build(model.trainable_variables)
     score = keras.losses.SparseCategoricalCrossentropy(from_logits=True)

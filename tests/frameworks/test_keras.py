@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a Keras program may be made of: kinds of data, ways to train, strategies, callbacks.
 
-Claims: every kind of data gives the weights of one process with the whole batch, uneven batches too; members that come
-and go decide alike in callbacks, and one of them writes; each strategy trains, and members agree on its model.
+Claims: every kind of data gives the weights of one process with the whole batch, uneven batches too, and each sample
+once an epoch while members come and go; they decide alike in callbacks, and one of them writes; each strategy trains,
+and members agree on its model.
 """
 
 from __future__ import annotations
@@ -48,6 +49,42 @@ def test_uneven_batches_of_all_kinds(more: dict[str, object], tmp_path: Path) ->
         assert done.end == 2 * 11 + 2, "two epochs of 11 batches, and their ends"
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        "arrays",
+        "pydataset",
+        pytest.param("tf.data", marks=with_tensorflow),
+        pytest.param("counted", marks=with_tensorflow),
+    ],
+)
+def test_each_sample_once_an_epoch_with_kills(data: str) -> None:
+    size = {"samples": 610, "batch": 20, "epochs": 3, "data": data}
+    face = Face("once_member.py", BACKENDS[0], size)
+    done = _well(run(face, "2:3", ("--respawn", "--kill-every", "2s", "--seed", "6"), variables={"PACE": "0.1"}))
+    assert done.kills >= 2 and done.survivors >= 1, done.output[-3000:]
+    ended = done.of("epoch")
+    assert {line["epoch"] for line in ended} == {0, 1, 2}
+    assert {(line["logs"]["least"], line["logs"]["most"]) for line in ended} == {(1.0, 1.0)}, ended
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_statistics_and_dropout_with_kills(backend: str) -> None:
+    face = Face("keras_member.py", backend, {**SIZE, "model": "normed"})
+    done = _well(run(face, "2:3", ("--respawn", "--kill-every", "2s", "--seed", "8"), variables={"PACE": "0.3"}))
+    assert done.kills >= 2 and done.survivors >= 1, done.output[-3000:]
+    assert done.check_digests() >= 1
+    first = next(line["loss"] for line in done.of("step"))
+    assert all(line["history"]["loss"][-1] < first / 2 for line in done.of("history"))
+
+
+def test_steps_per_epoch() -> None:
+    face = Face("keras_member.py", BACKENDS[0], {**SIZE, "steps_per_epoch": 7, "epochs": 4})
+    done = _well(run(face, "3"))
+    assert done.end == 4 * (7 + 1), "four epochs of 7 steps, and their ends; the data's own has 20"
+    assert {line["epoch"]: line["step"] for line in done.of("epoch")} == {0: 8, 1: 16, 2: 24, 3: 32}
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_train_on_batch_with_kills(backend: str) -> None:
     face = Face("keras_member.py", backend, {**SIZE, "steps": 60})
@@ -89,3 +126,16 @@ def test_callbacks_decide_alike(backend: str, tmp_path: Path) -> None:
     assert len({row.split(",")[0] for row in rows}) >= told[0]["epochs"][-1]
     if backend == "tensorflow":
         assert list((tmp_path / "board").rglob("events*"))
+
+
+def test_a_log_goes_on_after_the_loss_of_all(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").mkdir()
+    face = Face("keras_member.py", BACKENDS[0], {**SIZE, "epochs": 4, "folder": str(tmp_path)})
+    keep = {"SPOTNIK_CHECKPOINT": str(tmp_path / "checkpoints"), "SPOTNIK_CHECKPOINT_STEPS": "5"}
+    assert run(face, "2", variables={**keep, "DIE_AT": "50"}).status != 0, "nobody was lost"
+    before = (tmp_path / "log.csv").read_text()
+    assert before.count("\n") == 3, "a head, and two epochs"
+    _well(run(face, "2", variables=keep))
+    after = (tmp_path / "log.csv").read_text()
+    assert after.startswith(before), "the log begins anew"
+    assert {row.split(",")[0] for row in after.splitlines()[1:]} == {"0", "1", "2", "3"}

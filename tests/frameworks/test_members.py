@@ -1,99 +1,147 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each face alone, with three members, with kills every 2 s, and after the loss of all.
+"""Each face with each small program: alone, with three members, with kills every 2 s, after the loss of all.
 
 Claims: digests are equal; weights are those of one process with the whole batch, within what rounding does to a
-training of that many steps; kills change the loss by no more than noise; after a total loss the job goes on.
+training of that many steps; kills change the loss by no more than noise; after a total loss the job goes on, to the
+weights of one process. With SPOTNIK_CELLS each test writes down what it saw, for docs/results/frameworks.md.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import os
 from pathlib import Path
+from typing import Any
 
+import cells
 import pytest
-from runs import Face, distance, run
+from runs import Face, Run, distance, run
 
 ROUNDING = 2e-2  # Adam divides by the root of squares: a last bit grows to this in 40 steps, and to no more
 PACED_S = 12  # of a training that members are killed in
 NOISE = 0.2  # of a loss, relative: two runs with other members sum in another order
 
 SIZE = {"samples": 2000, "batch": 100, "epochs": 2, "model": "mlp"}
-TEXT = {**SIZE, "samples": 1000, "batch": 50, "model": "transformer"}
-FACES = {
-    "keras-jax": Face("keras_member.py", "jax", SIZE),
-    "keras-tensorflow": Face("keras_member.py", "tensorflow", SIZE),
-    "keras-torch": Face("keras_member.py", "torch", SIZE),
-    "keras-jax-conv": Face("keras_member.py", "jax", {**SIZE, "model": "conv"}),
-    "keras-tensorflow-conv": Face("keras_member.py", "tensorflow", {**SIZE, "model": "conv"}),
-    "keras-torch-transformer": Face("keras_member.py", "torch", TEXT),
-    "tape-eager": Face("tape_member.py", "tensorflow", SIZE),
-    "tape-graph": Face("tape_member.py", "tensorflow", {**SIZE, "graph": True}),
-    "jax": Face("jax_member.py", "jax", SIZE),
-    "jax-inside": Face("jax_member.py", "jax", {**SIZE, "inside": True}),
-    "jax-transformer": Face("jax_member.py", "jax", TEXT),
+PROGRAMS = {name: {**SIZE, "samples": 1000, "batch": 50, "model": name} for name in cells.PROGRAMS}
+HOSTS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "keras-jax": ("keras_member.py", "jax", {}),
+    "keras-tensorflow": ("keras_member.py", "tensorflow", {}),
+    "keras-torch": ("keras_member.py", "torch", {}),
+    "tape-eager": ("tape_member.py", "tensorflow", {}),
+    "tape-graph": ("tape_member.py", "tensorflow", {"graph": True}),
+    "jax": ("jax_member.py", "jax", {}),
+    "jax-inside": ("jax_member.py", "jax", {"inside": True}),
 }
+CELLS = list(itertools.product(cells.FACES, cells.PROGRAMS))
 
 
-def _has(face: Face) -> bool:
-    return all(importlib.util.find_spec(name) for name in (face.backend, "optax" if "jax" in face.program else "keras"))
+class Subject:
+    """A program of a face, and the runs that its cases are compared with, which are made once."""
+
+    def __init__(self, host: str, program: str, folder: Path) -> None:
+        file, backend, more = HOSTS[host]
+        self.host, self.program, self.folder = host, program, folder
+        self.face = Face(file, backend, {**PROGRAMS[program], **more})
+        self._alone: Run | None = None
+
+    @property
+    def one_process(self) -> Path:
+        """The weights that one process without Spotnik comes to, with the whole batch."""
+        path = self.folder / "plain.npz"
+        if not path.exists():
+            assert run(self.face, weights=path, plain=True).status == 0
+        return path
+
+    @property
+    def alone(self) -> Run:
+        """A job of one member."""
+        if self._alone is None:
+            self._alone = _well(run(self.face, weights=self.folder / "alone.npz"))
+        return self._alone
+
+    def near(self, final: float) -> str:
+        """The final loss, which is that of the job of one within noise."""
+        undisturbed = _final(self.alone)
+        assert abs(final - undisturbed) <= NOISE * max(undisturbed, 0.1), (final, undisturbed)
+        return f"loss {final:.3f} ({undisturbed:.3f})"
 
 
-@pytest.fixture(params=list(FACES))
-def face(request: pytest.FixtureRequest) -> Face:
-    found = FACES[request.param]
-    if not _has(found):
-        pytest.skip(f"{found.backend} is not in this environment")
-    return found
+def _has(host: str) -> bool:
+    file, backend, _ = HOSTS[host]
+    return all(importlib.util.find_spec(name) for name in (backend, "optax" if "jax" in file else "keras"))
 
 
-def _final(done: object) -> float:
+@pytest.fixture(scope="module", params=CELLS, ids="-".join)
+def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Subject:
+    host, program = request.param
+    if not _has(host):
+        pytest.skip(f"{HOSTS[host][1]} is not in this environment")
+    return Subject(host, program, tmp_path_factory.mktemp("subject"))
+
+
+def _well(done: Run) -> Run:
+    assert done.status == 0, done.output[-3000:]
+    return done
+
+
+def _final(done: Run) -> float:
     finals = [line["final"] for line in done.of("final")] or [
         line["history"]["val_loss"][-1] for line in done.of("history")
     ]
-    return finals[-1]
+    return float(finals[-1])
 
 
-def test_as_one_process_with_the_whole_batch(face: Face, tmp_path: Path) -> None:
-    plain, alone, three = (tmp_path / f"{name}.npz" for name in ("plain", "alone", "three"))
-    assert run(face, weights=plain, plain=True).status == 0
-    done = run(face, weights=alone)
-    assert done.status == 0, done.output[-3000:]
-    assert distance(alone, plain) < ROUNDING
-    done = run(face, "3", weights=three)
-    assert done.status == 0, done.output[-3000:]
-    assert done.check_digests() >= 2
-    assert distance(three, plain) < ROUNDING
+def _as_one_process(weights: Path, subject: Subject) -> str:
+    apart = distance(weights, subject.one_process)
+    assert apart < ROUNDING
+    return f"{apart:.0e}"
 
 
-def test_with_kills(face: Face, tmp_path: Path) -> None:
-    steps = face.settings["samples"] * face.settings["epochs"] // face.settings["batch"]
-    paced = {"PACE": str(PACED_S / steps)}
-    undisturbed = run(face)
-    done = run(face, "2:3", ("--respawn", "--kill-every", "2s", "--seed", "3"), variables=paced)
-    assert done.status == 0, done.output[-3000:]
-    assert done.kills >= 2 and done.survivors >= 1, done.output[-3000:]
-    done.check_digests()
-    # The loss of one that had the last samples of an epoch takes another step to make up for them.
-    assert undisturbed.end <= done.end <= undisturbed.end + face.settings["epochs"]
-    assert abs(_final(done) - _final(undisturbed)) <= NOISE * max(_final(undisturbed), 0.1)
+def test_alone_as_one_process(subject: Subject) -> None:
+    with cells.cell(subject, "alone") as seen:
+        assert subject.alone.end >= 40
+        seen.append(_as_one_process(subject.folder / "alone.npz", subject))
 
 
-def test_after_the_loss_of_all(face: Face, tmp_path: Path) -> None:
-    folder = tmp_path / "checkpoints"
-    folder.mkdir()
-    keep = {"SPOTNIK_CHECKPOINT": str(folder), "SPOTNIK_CHECKPOINT_STEPS": "5", "DIE_AT": "33"}
-    first = run(face, "2", variables=keep)
-    assert first.status != 0, "nobody was lost"
-    assert any(folder.rglob("manifest.json"))
-    del keep["DIE_AT"]
-    second = run(face, "2", variables=keep)
-    assert second.status == 0, second.output[-3000:]
-    steps = [line["step"] for line in second.of("step")]
-    assert 5 < min(steps) <= 34, "it began anew, or not where the checkpoint was"
-    undisturbed = run(face)
-    assert second.end == undisturbed.end
-    assert abs(_final(second) - _final(undisturbed)) <= NOISE * max(_final(undisturbed), 0.1)
+def test_three_as_one_process_with_the_whole_batch(subject: Subject) -> None:
+    with cells.cell(subject, "three members") as seen:
+        weights = subject.folder / "three.npz"
+        done = _well(run(subject.face, "3", weights=weights))
+        compared = done.check_digests()
+        assert compared >= 2
+        seen += [_as_one_process(weights, subject), f"{compared} digests"]
+
+
+def test_with_kills(subject: Subject) -> None:
+    with cells.cell(subject, "kills") as seen:
+        settings = subject.face.settings
+        steps = settings["samples"] * settings["epochs"] // settings["batch"]
+        paced = {"PACE": str(PACED_S / steps)}
+        done = _well(run(subject.face, "2:3", ("--respawn", "--kill-every", "2s", "--seed", "3"), variables=paced))
+        assert done.kills >= 2 and done.survivors >= 1, done.output[-3000:]
+        compared = done.check_digests()
+        # The loss of one that had the last samples of an epoch takes another step to make up for them.
+        assert subject.alone.end <= done.end <= subject.alone.end + settings["epochs"]
+        seen += [f"{done.kills} kills", f"{compared} digests", subject.near(_final(done))]
+
+
+def test_after_the_loss_of_all(subject: Subject) -> None:
+    with cells.cell(subject, "total loss") as seen:
+        folder, weights = subject.folder / "checkpoints", subject.folder / "lost.npz"
+        folder.mkdir()
+        keep = {"SPOTNIK_CHECKPOINT": str(folder), "SPOTNIK_CHECKPOINT_STEPS": "5", "DIE_AT": "33"}
+        assert run(subject.face, "2", variables=keep).status != 0, "nobody was lost"
+        assert any(folder.rglob("manifest.json"))
+        del keep["DIE_AT"]
+        done = _well(run(subject.face, "2", variables=keep, weights=weights))
+        first = min(line["step"] for line in done.of("step"))
+        assert 5 < first <= 34, "it began anew, or not where the checkpoint was"
+        assert done.end == subject.alone.end
+        compared = done.check_digests()
+        assert compared >= 1
+        seen += [f"from step {first}", f"{compared} digests", _as_one_process(weights, subject)]
+        subject.near(_final(done))
 
 
 def test_spotnik_needs_none_of_them() -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Optional
@@ -11,7 +12,7 @@ import numpy as np
 
 from .. import arrays
 from ..errors import ArgumentError, DoneError, StateError
-from ..job import Step
+from ..job import Job, Step
 from .data import Batch, Source
 from .memory import Bucket
 from .replica import Replica, Settings
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from .memory import Array
 
 _AVERAGES_BUCKET = 0
+_ALONE_BYTES = 65536  # an array as large is worth a bucket of its own
+_ALONE_MAX = 128  # buckets of a step
 
 
 class Loop:
@@ -75,11 +78,14 @@ class Loop:
     def _behind(self) -> bool:
         return self.replica.last_step is None  # what others have is not known yet
 
-    def average(self, values: Sequence[Array], weight: Optional[int] = None) -> list[Array]:
+    def average(
+        self, values: Sequence[Array], weight: Optional[int] = None, in_place: bool = False
+    ) -> list[Array]:
         """Finish the running step, or take one without samples, with the mean of `values` over its samples.
 
         When the others went on without this member the values come back as they are: what the program does with them
-        is overwritten when the next step begins.
+        is overwritten when the next step begins. With `in_place` the results are written to `values`, and large ones
+        travel from where they lie.
         """
         replica, own = self.replica, self.replica.step is None
         step = self.begin()
@@ -88,16 +94,31 @@ class Loop:
             replica.decline()
         if weight is not None and not step.replay:
             replica.job.weight_set(weight)
-        buckets = _by_type(values)
-        for number, (bucket, _) in enumerate(buckets):
-            if bucket.flat.size:
-                arrays.start(bucket.flat, "mean", _AVERAGES_BUCKET + number, replica.job)
+        alone = [at for at, one in enumerate(values) if in_place and _travels_alone(one)][:_ALONE_MAX]
+        buckets = _by_type(values, [at for at in range(len(values)) if at not in set(alone)])
+        flats = [bucket.flat for bucket, _ in buckets] + [values[at] for at in alone]
+        for number, flat in enumerate(flats):
+            if flat.size:
+                arrays.start(flat, "mean", _AVERAGES_BUCKET + number, replica.job)
         if not replica.commit():
             return list(values)
-        result: dict[int, Array] = {}
+        result = {at: values[at] for at in alone}
         for bucket, places in buckets:
-            result.update({at: one.astype(values[at].dtype) for at, one in zip(places, bucket.views())})
+            result.update(
+                {at: one.astype(values[at].dtype, copy=False) for at, one in zip(places, bucket.views())}
+            )
+        if in_place:
+            for at, one in result.items():
+                values[at][...] = one
         return [result[at] for at in range(len(values))]
+
+    def reduce(self, values: Sequence[Array], op: str) -> None:
+        """Reduce `values` over the members, in place, in steps of their own without samples."""
+        if self.replica.step is not None:
+            raise StateError(f"op={op!r} is a step of its own; call it before or after the step, or say op='mean'")
+        job = self.replica.open()
+        for first in range(0, max(1, len(values)), _ALONE_MAX):
+            arrays.collect(job, functools.partial(_start_all, job, op, values[first : first + _ALONE_MAX]))
 
 
 def check_strategy() -> None:
@@ -110,9 +131,19 @@ def check_strategy() -> None:
         )
 
 
-def _by_type(values: Sequence[Array]) -> list[tuple[Bucket, list[int]]]:
-    wide = [at for at, one in enumerate(values) if one.dtype == np.float64]
-    rest = [at for at in range(len(values)) if at not in wide]
+def _start_all(job: Job, op: str, values: Sequence[Array], _step: Step) -> None:
+    for number, one in enumerate(values):
+        arrays.start(one, op, number, job)
+
+
+def _travels_alone(value: Array) -> bool:
+    known = value.dtype in (np.float32, np.float64)
+    return known and value.nbytes >= _ALONE_BYTES and value.flags.c_contiguous and value.flags.writeable
+
+
+def _by_type(values: Sequence[Array], among: Sequence[int]) -> list[tuple[Bucket, list[int]]]:
+    wide = [at for at in among if values[at].dtype == np.float64]
+    rest = [at for at in among if values[at].dtype != np.float64]
     for at in rest:
         if values[at].dtype.kind not in "fV" and "float" not in values[at].dtype.name:
             raise ArgumentError(f"means are of floats, not of {values[at].dtype}")

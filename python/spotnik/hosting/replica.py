@@ -198,6 +198,11 @@ class Replica:
         return int(self.control[DATA_EPOCH])
 
     @property
+    def late(self) -> bool:
+        """Did this member begin with the state of others, or of a checkpoint?"""
+        return self._loads > 0
+
+    @property
     def rank(self) -> int:
         """This member's place in the view of the last step begun; 0 before the first."""
         return self.last_step.rank if self.last_step else 0

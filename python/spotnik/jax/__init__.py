@@ -21,7 +21,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import io_callback
 
-from .. import arrays
 from ..errors import ArgumentError, StateError
 from ..hosting.data import Arrays
 from ..hosting.loop import Loop
@@ -56,7 +55,7 @@ class Replica:
         global _current
         self.value = value
         self._loop = Loop(self._read, self._write, Settings(seed=seed, checkpoint=checkpoint, config=config))
-        self._loop.settle = jax.effects_barrier  # the callback of a jitted average may not have run yet
+        self._loop.settle = self._settle
         _current = self
 
     def _read(self) -> list[Any]:
@@ -66,6 +65,14 @@ class Replica:
         old, structure = jax.tree.flatten(self.value)
         # A copy: JAX keeps arrays for as long as it likes, and the registered memory changes.
         self.value = jax.tree.unflatten(structure, [_like(jnp.array(new), was) for new, was in zip(values, old)])
+
+    def _settle(self) -> None:
+        jax.effects_barrier()  # the callback of a jitted average may not have run yet
+        if any(isinstance(one, jax.Array) and one.is_deleted() for one in jax.tree.leaves(self.value)):
+            raise StateError(
+                "replica.value holds arrays that were donated; assign replica.value = what the function returned "
+                "before the step ends"
+            )
 
     @property
     def loop(self) -> Loop:
@@ -117,48 +124,72 @@ def allreduce(tree: Any, op: str = "mean", *, donate: bool = False) -> Any:
 
     Outside of a step, or with another `op` ("sum", "min", "max", "product"), it is a step of its own without samples.
     In a function that is being traced (``jit``) it becomes an ordered ``io_callback``; it has no derivative, so
-    average gradients, not losses. With `donate` the memory of arrays on the CPU is overwritten by the result and
-    nothing is copied: for arrays that are used nowhere else. Only with another `op` or outside of a step.
+    average gradients, not losses. With `donate` the memory of arrays on the CPU is overwritten by the result, which
+    large arrays of float32 or float64 reach without a copy: for arrays that are used nowhere else, not in ``jit``.
 
     When the others went on without this member, `tree` comes back: set ``replica.value`` as ever, the next step
-    overwrites it.
+    overwrites it. Raises ArgumentError when it is differentiated.
     """
     values, structure = jax.tree.flatten(tree)
     if any(isinstance(one, jax.core.Tracer) for one in values):
-        shapes = [jax.ShapeDtypeStruct(one.shape, one.dtype) for one in values]
+        if donate:
+            raise ArgumentError("donate=True is for arrays outside of jit; inside, XLA owns their memory")
+        shapes = [jax.ShapeDtypeStruct(one.shape, one.dtype) for one in map(jnp.asarray, values)]
         host = functools.partial(_on_host, op)
-        return jax.tree.unflatten(structure, io_callback(host, shapes, *values, ordered=True))
+        means = io_callback(host, shapes, *_without_derivative(values), ordered=True)
+        return jax.tree.unflatten(structure, means)
     if donate:
-        return jax.tree.unflatten(structure, _in_place(values, op))
+        return jax.tree.unflatten(structure, _in_place(op, values))
     return jax.tree.unflatten(structure, [jnp.asarray(one) for one in _on_host(op, *values)])
 
 
+def _no_derivative(primals: Any, tangents: Any) -> Any:
+    raise ArgumentError(
+        "spotnik.jax.allreduce() and update() of spotnik.jax.distributed() have no derivative; take jax.grad of this "
+        "member's loss first, and average the gradients"
+    )
+
+
+_without_derivative = jax.custom_jvp(lambda values: values)
+_without_derivative.defjvp(_no_derivative)
+
+
 def _on_host(op: str, *values: Any) -> list[Any]:
-    concrete = [np.asarray(one) for one in values]
     loop = _replica().loop
     if op == "mean":
-        return loop.average(concrete)
-    if loop.replica.step is not None:
-        raise StateError(f"op={op!r} is a step of its own; call it before or after the step, or say op='mean'")
-    return [arrays.allreduce(one, op, job=loop.replica.open()) for one in concrete]
+        return loop.average([np.asarray(one) for one in values])
+    copies = [np.array(one) for one in values]
+    loop.reduce(_as_numbers(copies, op), op)
+    return copies
 
 
-def _in_place(values: Sequence[Any], op: str) -> Sequence[Any]:
-    loop = _replica().loop
-    if loop.replica.step is not None:
-        raise StateError("donate=True is for collectives outside of a step")
+def _as_numbers(values: Sequence[Any], op: str) -> list[Any]:
+    if op not in ("min", "max") and any(one.dtype == np.bool_ for one in values):
+        raise ArgumentError('booleans take op="min" (all) or "max" (any); convert them to numbers to count them')
+    return [one.view(np.uint8) if one.dtype == np.bool_ else one for one in values]
+
+
+def _in_place(op: str, values: Sequence[Any]) -> Sequence[Any]:
     for one in values:
-        if one.devices() != {jax.devices("cpu")[0]}:
-            raise ArgumentError("donate=True needs arrays in the memory of the CPU")
+        if not isinstance(one, jax.Array) or one.devices() != {jax.devices("cpu")[0]}:
+            raise ArgumentError("donate=True needs JAX arrays in the memory of the CPU")
+    jax.block_until_ready(values)
+    if len({one.unsafe_buffer_pointer() for one in values}) < len(values):
+        raise ArgumentError("donate=True needs memory of its own for each leaf; two of these share theirs")
     views = [_memory(one) for one in values]
-    for view in views:
-        arrays.allreduce(view, op, out=view, job=loop.replica.open())
+    loop = _replica().loop
+    if op == "mean":
+        loop.average(views, in_place=True)
+    else:
+        loop.reduce(_as_numbers(views, op), op)
     return values
 
 
 def _memory(array: Any) -> Any:
     import ctypes
 
+    if not array.size:
+        return np.empty(array.shape, array.dtype)
     raw: Any = (ctypes.c_char * array.nbytes).from_address(array.unsafe_buffer_pointer())
     return np.frombuffer(raw, dtype=array.dtype).reshape(array.shape)
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 _PLAIN = (bool, int, float, str, type(None))
 # Keras turns the sign of min_delta when it first needs monitor_op, on each member.
-_NOT_STATE = ("params", "_model", "verbose", "filepath", "log_dir", "min_delta", "monitor_op")
+_FILES = ("filepath", "log_dir", "append", "append_header")  # each member's own
+_NOT_STATE = ("params", "_model", "verbose", *_FILES, "min_delta", "monitor_op")
 _BLOB_MAX = 16 << 20
 
 
@@ -137,9 +138,10 @@ def _hooks(driver: Driver, callback: Any, quiet: bool) -> None:
                     callback.progbar.verbose = callback.verbose
                 hook(*arguments, **named)
             elif driver.replica.rank == 0:
-                if not begun[0] and name != "on_train_begin":
-                    if hasattr(callback, "append"):
-                        callback.append = True
+                begins = name == "on_train_begin"
+                if not begun[0] and hasattr(callback, "append") and (driver.replica.late or not begins):
+                    callback.append = True  # another member wrote before
+                if not begun[0] and not begins:
                     begin()
                 begun[0] = True
                 hook(*arguments, **named)

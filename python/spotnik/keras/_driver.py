@@ -187,7 +187,7 @@ class Driver:
             else:
                 logs, state = self._inner(tuple(self.values.state), iter([batch]))
                 self.values.state = [list(part) for part in state]
-        return {name: float(value) for name, value in dict(logs).items() if np.ndim(value) == 0}
+        return _numbers(dict(logs))
 
     def _account(self, epoch_before: int) -> None:
         control = self.replica.control
@@ -225,6 +225,16 @@ class Driver:
             logs.update(zip(names, (np.nan if one == np.inf else float(one) for one in said)))
             control[CLOSED] += 1
             control[TAKEN] = control[OVER] = 0
+
+
+def _numbers(logs: dict[str, Any]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for name, value in logs.items():
+        if isinstance(value, dict):  # a metric of several results
+            found.update(_numbers(value))
+        elif np.ndim(value) == 0:
+            found[name] = float(value)
+    return found
 
 
 def _plain(value: Any) -> float:
