@@ -31,7 +31,7 @@ static const char help[] =
     "A tensor that is too large for one part goes on in the next one under the same name.\n\n"
     "  spotnik checkpoint ls /shared/job/checkpoints\n"
     "  spotnik checkpoint verify /shared/job/checkpoints step-000000000120-9f86d081884c7d65\n\n"
-    "To go back to an older checkpoint, end the job and move the newer directories away. docs/checkpoint.md "
+    "To go back to an older checkpoint, end the job and move the newer directories away. docs/guide/checkpoint.md "
     "has more.\n";
 
 static int complain(void)

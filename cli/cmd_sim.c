@@ -47,7 +47,7 @@ static const char help[] =
     "  spotnik sim --seed 42 --trace | less    one run as a story\n"
     "  spotnik sim --seeds 10000               a sweep; on failure it prints how to reproduce it\n"
     "  spotnik sim --scale 1000 --losses 1,3,10\n\n"
-    "How to read the story and what each checker checks: docs/simulation.md.\n";
+    "How to read the story and what each checker checks: docs/reference/simulation.md.\n";
 
 struct request {
     uint64_t seed, seeds, workers, scale, bucket, gbit, host_members, memory;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One checker per promise. The simulated world tells them facts; they keep their own books, know nothing of the
- * core's insides, and say what is broken by spotnik_sim_fail(). In words: docs/simulation.md. Private to sim.
+ * core's insides, and say what is broken by spotnik_sim_fail(). In words: docs/reference/simulation.md. Private to sim.
  *
  *   check.c          the book of facts               check_work.c      P5 a survivor's gradient is used
  *   check_lineage.c  P1 one lineage                  check_recovery.c  P6 few messages, nothing blocks

@@ -4,7 +4,7 @@
  * Point to point between members of a job, outside of steps.
  *
  * Nothing here is part of a step: nothing is agreed upon, repeated after a loss or replayed by a joiner, and what arrives
- * differs from member to member. It is for strategies in which members run apart (docs/adaptive.md); between steps,
+ * differs from member to member. It is for strategies in which members run apart (docs/guide/strategies.md); between steps,
  * in the midst of them, and before the first one, all the same.
  *
  *     spotnik_publish(job, "model", w, n, SPOTNIK_F32, ++version);

@@ -433,7 +433,7 @@ SPOTNIK_API const char *spotnik_last_error(void);
  * share, or in a replay, contributes nothing and receives what everybody does.
  *
  * Bytes travel as they are, NaN and -0 included. Each costs what an all-reduce of its bytes costs, which is up to twice what
- * a transport without losses needs (docs/collectives.md). In a step that uses one, bucket 255 belongs to the library.
+ * a transport without losses needs (docs/reference/collectives.md). In a step that uses one, bucket 255 belongs to the library.
  * Common errors: ARGUMENT, STATE (no step begun, bucket used already), LIMIT, MEMORY; nothing was started then. */
 
 /**

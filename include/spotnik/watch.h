@@ -5,7 +5,7 @@
  *
  * Metrics, status and a live page over HTTP need no call: set SPOTNIK_HTTP (docs/guide/seeing.md). The
  * library never prints. What it has to say reaches a program by a callback (spotnik_log_set()) or one by
- * one when the program asks (spotnik_log_next()). Every message has an id; docs/messages.md says what it
+ * one when the program asks (spotnik_log_next()). Every message has an id; docs/reference/messages.md says what it
  * means and what to do.
  */
 #ifndef SPOTNIK_WATCH_H
@@ -26,7 +26,7 @@ enum spotnik_level {
 typedef struct spotnik_log_entry {
     size_t size; /**< sizeof(spotnik_log_entry): set by the caller of spotnik_log_next() */
     enum spotnik_level level;
-    char id[8];     /**< "S112": see docs/messages.md */
+    char id[8];     /**< "S112": see docs/reference/messages.md */
     char name[24];  /**< "lost" */
     char text[400]; /**< one line, no newline */
     uint64_t step;  /**< last committed one when it happened */

@@ -36,8 +36,8 @@ static const char usage[] =
     "front is chosen. --availability tells what was seen of a place until now; of places without it only how such\n"
     "machines fare in general (--climates learns that from your traces). --churn replays a trace for all spot\n"
     "machines, every run from another instant (from its beginning with ,start=0s). --from-status re-plans from what\n"
-    "`spotnik status --json` printed: --running says what the members are rented as, and they stay. docs/traces.md and\n"
-    "docs/plan-files.md have the formats of all files.\n"
+    "`spotnik status --json` printed: --running says what the members are rented as, and they stay. docs/reference/traces.md and\n"
+    "docs/reference/plan-files.md have the formats of all files.\n"
     "Exit status: 0 a plan, 1 no plan or bad input, 2 bad usage.\n";
 
 #define FILES_MAX 16
