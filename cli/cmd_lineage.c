@@ -36,7 +36,7 @@ static const char help[] =
     "      --checkpoint DIR    its checkpoints                     [SPOTNIK_CHECKPOINT]\n"
     "      --yes               of force: I have read what I answer for\n"
     "Exit status: 0: one lineage, or the command was carried out; 1: it was not; 2: the command is wrong; 3: there are two or\n"
-    "more lineages with members or with checkpoints that nobody has set aside.\n\n"
+    "more lineages with members, or with checkpoints that are not set aside.\n\n"
     "  spotnik lineage --peers file:/shared/job --key-file job.key --checkpoint /shared/job/checkpoints\n"
     "  spotnik lineage choose 9f86d081884c7d65\n"
     "  spotnik lineage force 10.0.0.7:21210 --yes\n";
