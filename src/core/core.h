@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The protocol as one state machine: event in, actions out. Used alike by the network driver and by the simulator.
+/* The protocol as one state machine: event in, actions out. The network driver and the simulator use it alike.
  *
  * Pure: no I/O, clock, lock or allocation. Equal state and event give equal state and actions on every machine.
- * How a driver uses it, in this order and from one thread at a time:
+ * A driver uses it in this order, from one thread at a time:
  *
  *   1. memory of spotnik_core_size(&limits) bytes, spotnik_core_init().
- *   2. for every happening: spotnik_core_step(core, &event), then spotnik_core_poll() until it returns false, doing each
- *      action at once (a message belongs to the core and is valid until the next call of any spotnik_core_ function).
- *      The action FLAT asks for a bucket by the flat algorithm, in memory that all members of the view share, or all of our host;
- *      the driver says FLAT_DONE when it holds the whole result. Who shares memory with us it tells by SHARED.
- *   3. when a data connection can take bytes: spotnik_core_send_next() for its peer, and send what it says.
- *   4. when a data frame's header has arrived: spotnik_core_place(); read the payload where it says; then
- *      the event CHUNK_DONE.
- *   5. call with TICK no later than spotnik_core_deadline().
+ *   2. For every event: spotnik_core_step(core, &event), then spotnik_core_poll() until it returns false. Do each action
+ *      at once: a message belongs to the core and is valid until the next call of any spotnik_core_ function.
+ *      The action FLAT asks for a bucket by the flat algorithm, in memory that all members of the view share, or all of our
+ *      host. The driver reports FLAT_DONE when it holds the whole result, and SHARED for the peers that share memory with us.
+ *   3. When a data connection can take bytes: spotnik_core_send_next() for its peer, and send the chunk that it names.
+ *   4. When a data frame's header has arrived: spotnik_core_place(). Read the payload to that place, then report CHUNK_DONE.
+ *   5. Call with TICK no later than spotnik_core_deadline().
  *
- * The memory of buckets is the driver's: for each bucket a caller-owned `in`, never written, and two driver-owned
- * results `out[0]`, `out[1]`; step s writes out[s & 1] and the other still holds the result of s - 1 for laggards. For each bucket of
- * which spotnik_choice_places() is not 0 also as many places for what others put in, and `offer[0]`, `offer[1]` for its own.
+ * The driver owns the memory of buckets. Each bucket has a caller-owned `in`, never written, and two driver-owned results
+ * `out[0]`, `out[1]`. Step s writes out[s & 1]; the other one still holds the result of s - 1 for laggards. A bucket also has
+ * spotnik_choice_places() places for the inputs of others and, if there are any, `offer[0]`, `offer[1]` for its own.
  *
  * event->now_ns must not run backwards. */
 #ifndef SPOTNIK_CORE_CORE_H
@@ -109,7 +108,7 @@ enum spotnik_event_kind {
     SPOTNIK_EVENT_ENTER_READY,  /* joiner: keep asking to be let in from now on; peer: the sponsor */
     /* data */
     SPOTNIK_EVENT_CHUNK_DONE,   /* header: the payload has been put where spotnik_core_place() said */
-    SPOTNIK_EVENT_FLAT_DONE,    /* header: bucket, step, epoch of a FLAT whose whole result we hold, whoever may die now; or, for
+    SPOTNIK_EVENT_FLAT_DONE,    /* header: bucket, step, epoch of a FLAT whose whole result we hold, safe from any death; or, for
                                    the holder of a host's stream, whose sum over the host is in out, of header.weight: the first
                                    `count` chunks of every segment of the ring of hosts, and more of them each time */
     SPOTNIK_EVENT_FLAT_FAILED,  /* header, error: a FLAT that cannot be done: MISMATCH, or else it is reduced again */
@@ -241,7 +240,7 @@ struct spotnik_placement {
     bool summed;                 /* our own contribution is the sum of our host, in out: it is weighted already */
 };
 
-/* DIVERGED: who differs from us, between which steps that began. */
+/* DIVERGED: the member that differs from us, and the steps between which that began. */
 struct spotnik_divergence {
     struct spotnik_member peer;
     uint64_t after_step; /* up to here its results were ours; 0: not known */
@@ -257,7 +256,7 @@ struct spotnik_core_status {
     uint64_t messages_sent;      /* control, without heartbeats */
     uint64_t ballots_started;
     uint64_t losses, joins, leaves;
-    uint64_t doubts;             /* so often late, or woken */
+    uint64_t doubts;             /* times late, or woken */
     uint64_t compared_step;      /* both ring neighbours have the same results of this view up to this step; 0: not compared yet */
     /* instants of the running or last recovery, 0 where not reached */
     uint64_t detected_ns, reconciled_ns, accepted_ns, restarted_ns, committed_ns;
@@ -271,9 +270,9 @@ struct spotnik_core;
 /* Bytes of memory a core needs. */
 size_t spotnik_core_size(const struct spotnik_limits *limits);
 
-/* `memory`: spotnik_core_size() bytes, aligned to 16, zeroed or not; owned by the caller, who may free it at any time between calls.
+/* `memory`: spotnik_core_size() bytes, aligned to 16, zeroed or not. The caller owns it and may free it at any time between calls.
  * `ledger_samples`, `ledger_batch`: as in the config. `members_min`: for STEP_BEGIN; spotnik_core_members_min_set()
- * changes it, and the next STEP_BEGIN goes by it. */
+ * changes it for the next STEP_BEGIN. */
 struct spotnik_core *spotnik_core_init(void *memory, const struct spotnik_limits *limits,
                                        const struct spotnik_member *self, uint32_t members_min,
                                        uint64_t ledger_samples, uint64_t ledger_batch);
@@ -329,8 +328,8 @@ const struct spotnik_divergence *spotnik_core_divergence(const struct spotnik_co
 
 void spotnik_core_status(const struct spotnik_core *core, struct spotnik_core_status *ret);
 
-/* What a core that has FAILED with MISMATCH has of the bucket in dispute, and what so many members say, or (agreeing 0: there is no
- * majority) another one. False: it failed otherwise. */
+/* After FAILED with MISMATCH: our claim about the bucket in dispute, and the claim of `agreeing` members; agreeing 0: there is no
+ * majority, and it is the claim of another member. False: the core failed otherwise. */
 bool spotnik_core_dispute(const struct spotnik_core *core, struct spotnik_claim *ret_own, struct spotnik_claim *ret_found,
                           uint32_t *ret_agreeing);
 const char *spotnik_event_name(enum spotnik_event_kind kind);

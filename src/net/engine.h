@@ -51,12 +51,12 @@ struct spotnik_answer {
     uint32_t size;
     bool parked; /* it is cut off from the majority: the job exists, but not there */
     struct spotnik_member self;
-    struct spotnik_member vote; /* whom it would have found the job; id none: nobody yet */
+    struct spotnik_member vote; /* the member that it would have found the job; id none: none yet */
     struct spotnik_presence presence; /* as its handshake says; not in the bytes of the answer */
 };
 
 /* [any] Connect to address:port, prove the key both ways, declare the purpose. Blocking, gives up after
- * timeout_ns. On success *ret_fd is a blocking socket owned by the caller and *ret_peer says who answered.
+ * timeout_ns. On success *ret_fd is a blocking socket owned by the caller and *ret_peer is the answering member.
  * Errors: SPOTNIK_ERR_PEERS (refused, unreachable, no answer), _KEY, _JOB, _VERSION; spotnik_last_error()
  * has the address. */
 int spotnik_net_dial(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port,
@@ -64,7 +64,7 @@ int spotnik_net_dial(const struct spotnik_credentials *credentials, const uint8_
                      struct spotnik_member *ret_peer);
 
 /* [any] The same to a member, for an EXCHANGE connection: through a Unix socket where it shares memory with us. Ends with
- * SPOTNIK_ERR_PEERS as soon as `stop_fd` is readable (-1: never), or when somebody else answers. Data of steps go before
+ * SPOTNIK_ERR_PEERS as soon as `stop_fd` is readable (-1: never), or when another member answers. Data of steps go before
  * what is sent on it, where the network knows of priorities. */
 struct spotnik_engine;
 int spotnik_engine_dial(struct spotnik_engine *engine, const struct spotnik_member *peer, uint64_t timeout_ns, int stop_fd,
@@ -73,12 +73,12 @@ int spotnik_engine_dial(struct spotnik_engine *engine, const struct spotnik_memb
 /* [any] Do members of one host reach each other's memory at all? */
 bool spotnik_engine_is_sharing(const struct spotnik_engine *engine);
 
-/* [any] Ask whoever listens at address:port. Blocking; errors as spotnik_net_dial(). *ret_refused, if not
+/* [any] Ask the process that listens at address:port. Blocking; errors as spotnik_net_dial(). *ret_refused, if not
  * NULL: its kernel refused the connection, so no process listens there. */
 int spotnik_net_ask(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port,
                     uint64_t timeout_ns, struct spotnik_answer *ret_answer, bool *ret_refused);
 
-/* [any] Say `word` to whoever listens there; its answer is one line. Blocking; errors as spotnik_net_dial(), VERSION also for an
+/* [any] Say `word` to the process that listens there; its answer is one line. Blocking; errors as spotnik_net_dial(), VERSION also for an
  * older Spotnik that knows no words. */
 int spotnik_net_say(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port, enum spotnik_word word,
                     uint64_t argument, uint64_t timeout_ns, char *ret_line, size_t size);
@@ -163,8 +163,8 @@ struct spotnik_founding spotnik_engine_past(struct spotnik_engine *engine);
 struct spotnik_encounter {
     enum spotnik_meeting meeting; /* NOTHING: only `forced` */
     bool fork;                    /* it is of our founding */
-    bool told;                    /* we have it from `peer`, who is of ours or an operator; of `theirs` only founding.id is known */
-    bool forced;                  /* somebody wants us, who are parked, to go on alone */
+    bool told;                    /* learnt from `peer`, a member of ours or an operator; of `theirs` only founding.id is known */
+    bool forced;                  /* an operator wants us to go on alone, while we are parked */
     uint64_t argument;            /* told: of the word, to be passed on */
     struct spotnik_presence ours, theirs;
     struct spotnik_member peer;
@@ -234,16 +234,15 @@ void spotnik_engine_notice(struct spotnik_engine *engine);
 /* [any] A notice has come, by spotnik_engine_notice() or from the agent. */
 bool spotnik_engine_is_noticed(const struct spotnik_engine *engine);
 
-/* [any] The vote this process gives to those who ask by SPOTNIK_PURPOSE_PEERS. */
+/* [any] The vote this process gives to clients of SPOTNIK_PURPOSE_PEERS. */
 void spotnik_engine_vote_set(struct spotnik_engine *engine, const struct spotnik_member *vote);
 
 #define SPOTNIK_CALLERS_KEPT 8
 
-/* [any] Who has asked us by SPOTNIK_PURPOSE_PEERS in the last seconds: members do, for those who look for the job. Returns
- * how many (at most max). */
+/* [any] The recent clients of SPOTNIK_PURPOSE_PEERS, which look for the job. Returns their number (at most max). */
 uint32_t spotnik_engine_callers(struct spotnik_engine *engine, struct spotnik_member *ret, uint32_t max);
 
-/* [any] Open a control link to somebody who is no member of our view, as far as we know: it tells us if the
+/* [any] Open a control link to a process that is no member of our view, as far as we know: it tells us if the
  * job has gone on without us. */
 void spotnik_engine_greet(struct spotnik_engine *engine, const struct spotnik_member *peer);
 
@@ -254,9 +253,8 @@ uint64_t spotnik_engine_refusals(struct spotnik_engine *engine, char *text, size
 /* [any] What was found last on a path to another host, and what is done about it; "" when nothing was. Returns how long ago. */
 uint64_t spotnik_engine_path(struct spotnik_engine *engine, char *text, size_t size);
 
-/* [any] A joiner gives up: whatever waits in step_begin, step_commit or handover returns SPOTNIK_ERR_PEERS
- * or _STATE, until spotnik_engine_join(). Does nothing to one who is in the view by now. For a joiner
- * whose donors are lost, and before the threads that feed the engine are ended. */
+/* [any] A joiner gives up: calls that wait in step_begin, step_commit or handover return SPOTNIK_ERR_PEERS
+ * or _STATE, until spotnik_engine_join(). No effect on a member of the view. For a joiner whose donors are lost, and before the threads that feed the engine are ended. */
 void spotnik_engine_interrupt(struct spotnik_engine *engine);
 
 /* [caller] We are outside, and the others shall know: the member that we were, or asked to be, is dead. Without it a joiner that
@@ -292,7 +290,7 @@ void spotnik_engine_tell_over(struct spotnik_engine *engine);
 
 /* [any] How many members the next step needs: members_min, or for the first one what the agent wants. */
 uint32_t spotnik_engine_members_needed(struct spotnik_engine *engine);
-/* [any] For the same log: the search for the job waits for somebody who may be alive, for so long of so long; 0, 0: no more. */
+/* [any] For the same log: the search for the job waits for a member that may be alive: time waited, time limit; 0, 0: no more. */
 void spotnik_engine_tell_waiting(struct spotnik_engine *engine, uint64_t ns, uint64_t of_ns);
 
 /* [any] Make a waiting step_begin call the boundary hook now. */
@@ -328,7 +326,7 @@ struct spotnik_lane_status {
 /* [any] Our data connections, by member; returns how many (at most max). */
 uint32_t spotnik_engine_lanes(struct spotnik_engine *engine, struct spotnik_lane_status *ret, uint32_t max);
 
-/* [any] Who we are now: another member after spotnik_engine_join(). */
+/* [any] Our identity: another member after spotnik_engine_join(). */
 struct spotnik_id spotnik_engine_id(struct spotnik_engine *engine);
 
 /* [caller] Planned leave: returns 0 when LEFT, SPOTNIK_ERR_PARKED when no agreement was reached in
