@@ -20,7 +20,7 @@
 struct manner {
     enum spotnik_purpose purpose;
     const uint8_t *name; /* the first half of the nonce; NULL: random */
-    struct spotnik_presence *ret_presence; /* of who answers; may be NULL */
+    struct spotnik_presence *ret_presence; /* of the answering side; may be NULL */
 };
 
 /* Until when, and what ends it before. */
