@@ -108,7 +108,7 @@ static void look_at_waits(struct run *run, uint64_t now_ns)
     }
 }
 
-/* It must not be begun again: whoever runs the job decides which lineage it is. */
+/* Do not start it again: the job's operator decides which lineage it is. */
 static void look_at_lineages(struct run *run)
 {
     for (uint32_t i = 0; i < run->agent.places && !run->yielded; i++) {

@@ -433,7 +433,7 @@ static void count_done(struct bag_work *work, struct bag_place *place)
     place->job->done = true;
 }
 
-/* Result, then the word, then the broom: whoever dies in between leaves nothing that could be done twice. */
+/* Result, then the word, then the broom: a death in between leaves nothing that could be done twice. */
 static void end_turn(struct bag_work *work, struct bag_place *place)
 {
     struct bag_job *job = place->job;
