@@ -97,6 +97,12 @@ def process_of(lines: list[Event]) -> Process:
     return process
 
 
+def known(one: Event, other: Event) -> Event:
+    """Of two lines on one change: the names, and the causes, of the one that knows more."""
+    wiser = max(one, other, key=lambda event: int(event.get("ended", 0)) + int(event.get("silent", 0)))
+    return {"members": one.get("members") or other.get("members", []), "ended": wiser.get("ended", 0), "silent": wiser.get("silent", 0)}
+
+
 def once(events: list[Event]) -> list[Event]:
     """A change of the view is told by several members: the one that took longest to go on stands for all."""
     best: dict[tuple[str, int], Event] = {}
@@ -107,10 +113,9 @@ def once(events: list[Event]) -> list[Event]:
             continue
         key = (event["id"], int(event.get("epoch", 0)))
         if key not in best or event.get("total_ms", 0) > best[key].get("total_ms", 0):
-            members = event.get("members") or best.get(key, {}).get("members", [])
-            best[key] = {**event, "members": members}
-        elif event.get("members") and not best[key].get("members"):
-            best[key]["members"] = event["members"]
+            best[key] = {**best.get(key, {}), **event, **known(best.get(key, {}), event)}
+        else:
+            best[key].update(known(best[key], event))
     return sorted(rest + list(best.values()), key=lambda event: event["t"])
 
 
@@ -224,12 +229,19 @@ def summary(history: History, wanted: argparse.Namespace) -> list[tuple[str, str
     return rows
 
 
+def cause(event: Event) -> str:
+    """What the members knew of those that were lost; "told": the view came from others, who knew."""
+    ended, silent, count = (int(event.get(name, 0)) for name in ("ended", "silent", "count"))
+    parts = [f"{number} {word}" if count > 1 else word for number, word in ((ended, "ended"), (silent, "fell silent")) if number]
+    return ", ".join(parts) or "–"
+
+
 def losses(history: History) -> list[list[str]]:
     """A row for each loss."""
     rows = []
     for event in history.of("lost"):
         rows.append([date(event["t"]), f"{int(event.get('step', 0)):,}", str(event.get("count", "")), ", ".join(event.get("members", [])) or "–",
-                     *(f"{float(event[name + '_ms']):.1f}" if event.get(name + "_ms") else "–" for name in PHASES), str(event.get("size", ""))])
+                     cause(event), *(f"{float(event[name + '_ms']):.1f}" if event.get(name + "_ms") else "–" for name in PHASES), str(event.get("size", ""))])
     return rows
 
 
@@ -341,7 +353,7 @@ STYLE = """:root{color-scheme:light}body{font:15px/1.5 system-ui,sans-serif;colo
 h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2em}table{border-collapse:collapse;font-variant-numeric:tabular-nums}td:first-child{white-space:nowrap}
 th,td{border-bottom:1px solid #d5dbe1;padding:3px 12px 3px 0;text-align:left;vertical-align:top}th{font-weight:600}
 svg{max-width:100%;height:auto}.scroll{overflow-x:auto}p.note{color:#4d5b68}"""
-LOSS_HEAD = ["When (UTC)", "Step", "Lost", "Who", "Reconcile ms", "Accept ms", "Restart ms", "Commit ms", "Total ms", "Members after"]
+LOSS_HEAD = ["When (UTC)", "Step", "Lost", "Who", "Known of them", "Reconcile ms", "Accept ms", "Restart ms", "Commit ms", "Total ms", "Members after"]
 PHASE_HEAD = ["Phase", "Median ms", "90 % within ms", "Longest ms"]
 
 

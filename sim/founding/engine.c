@@ -57,13 +57,13 @@ static int dial(const uint8_t address[16], uint16_t port, uint64_t timeout_ns, s
     return (*ret)->alive ? 0 : spotnik_error_return(SPOTNIK_ERR_PEERS, "no answer");
 }
 
+/* As in net/opening.c whoever is asked looks at who asks, too. */
 int spotnik_net_ask(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port, uint64_t timeout_ns,
                     struct spotnik_answer *ret_answer, bool *ret_refused)
 {
     struct spotnik_engine *peer;
     int rc = dial(address, port, timeout_ns, &peer);
 
-    (void)credentials;
     memset(ret_answer, 0, sizeof *ret_answer);
     if (ret_refused != NULL)
         *ret_refused = false;
@@ -73,6 +73,7 @@ int spotnik_net_ask(const struct spotnik_credentials *credentials, const uint8_t
     ret_answer->parked = peer->parked;
     ret_answer->self = peer->credentials.self;
     spotnik_engine_presence(peer, &ret_answer->presence);
+    (void)spotnik_engine_meet(peer, &(struct spotnik_answer){ .self = credentials->self, .presence = credentials->presence });
     return 0;
 }
 

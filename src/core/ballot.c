@@ -63,7 +63,9 @@ void ballot_start(struct spotnik_core *core)
     core->enter_until_ns = SPOTNIK_NEVER;
     core->initiate_ns = SPOTNIK_NEVER;
     /* A hop still being dialled belonged to an older ballot: this one's token must not leave twice. */
-    core->hop[PASS_RECONCILE] = core->hop[PASS_ACCEPT] = core->token_at = (struct spotnik_id){0};
+    pass_cancel(core, PASS_RECONCILE);
+    pass_cancel(core, PASS_ACCEPT);
+    core->token_at = (struct spotnik_id){0};
     freeze(core);
     core->status.reconciled_ns = core->status.accepted_ns = 0;
     token_clear(core);

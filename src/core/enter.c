@@ -9,7 +9,7 @@
 enum {
     ENTER_SPONSOR = 20,   /* heartbeats of patience with one sponsor */
     ENTER_NEAR = 2,       /* steps behind: the members wait for it */
-    ENTER_FAR = 64,       /* steps behind: not even a try */
+    ENTER_FAR = 64,       /* steps behind: not even a try, unless they are quick ones */
     ENTER_FAR_PAUSE = 16, /* times enter_wait_ns between two tries for a far one */
     ENTER_STALLED = 8,    /* steps of ours in which it came no nearer */
     ENTER_PATIENCE = 2,   /* times as long as a step of ours that replaying one may take it */
@@ -122,6 +122,13 @@ static bool stalled(const struct spotnik_core *core, const struct joiner *joiner
            core->now_ns - joiner->nearest_ns >= 2 * core->limits.enter_wait_ns;
 }
 
+/* Waiting for it would hold us up for longer than a loss may. Quick steps count by their time: over slow links a job of 2 ms steps is
+ * a hundred of them ahead before a joiner has copied its state and met everybody. */
+static bool too_far(const struct spotnik_core *core, uint64_t behind)
+{
+    return behind > ENTER_FAR && behind > core->limits.silence_ceiling_ns / (core->step_ns + 1);
+}
+
 /* A joiner two steps behind will be near enough when the token has gone round, or when it has replayed the rest: everybody waits for it. The
  * same is done for one that comes no nearer. Any other that looks further behind may only be far away, in a job that steps
  * faster than news travels: it is worth a try now and then, with enter_wait_ns to make up for the rest. */
@@ -131,7 +138,7 @@ static bool worth_a_try(struct spotnik_core *core, const struct joiner *joiner)
     uint64_t behind = steps_behind(core, joiner);
 
     core->patience_until_ns = 0;
-    if ((resting && core->now_ns < resting->until_ns) || behind > ENTER_FAR)
+    if ((resting && core->now_ns < resting->until_ns) || too_far(core, behind))
         return false;
     if (behind <= ENTER_NEAR || stalled(core, joiner)) {
         uint64_t patience_ns = core->limits.enter_wait_ns + behind * ENTER_PATIENCE * core->step_ns;

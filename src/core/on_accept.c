@@ -18,6 +18,7 @@ void on_accept(struct spotnik_core *core, struct peer *from, const struct spotni
         proposal->epoch != core->view.epoch + 1 || !proposal_sane(core, proposal) || !votes(core, proposal) ||
         ancestry_breaks(core, proposal))
         return;
+    peer_activate(core, from); /* as with RECONCILE: it listens for us now */
     /* Exactly the ballot we promised: a voter has promised by definition, and a lower one is outbid. */
     if (spotnik_ballot_compare(proposal->ballot, core->promised) != 0)
         return;

@@ -17,7 +17,9 @@ static void promise(struct spotnik_core *core, const struct spotnik_token *token
         queue_action(core, SPOTNIK_ACTION_PARKED);
     }
     /* A hop still being dialled belonged to an older ballot. */
-    core->hop[PASS_RECONCILE] = core->hop[PASS_ACCEPT] = core->token_at = (struct spotnik_id){0};
+    pass_cancel(core, PASS_RECONCILE);
+    pass_cancel(core, PASS_ACCEPT);
+    core->token_at = (struct spotnik_id){0};
 }
 
 /* Is the token that we passed on held up where, as we now hear, nobody answers? */

@@ -19,6 +19,17 @@ static void pass_deliver(struct spotnik_core *core, enum pass pass, struct peer 
     send_message(core, peer, message_of[pass]);
 }
 
+/* Another ballot has overtaken the hop. Whom it was to reach never learned that we listen for it: it would be taken for silent for
+ * ever, and the path to it for broken. */
+void pass_cancel(struct spotnik_core *core, enum pass pass)
+{
+    struct peer *peer = peer_find(core, core->hop[pass]);
+
+    if (peer && peer->sought)
+        peer->active = peer->sought = false;
+    core->hop[pass] = (struct spotnik_id){0};
+}
+
 void pass_send(struct spotnik_core *core, enum pass pass, const struct spotnik_member *to)
 {
     struct peer *peer = peer_want(core, to);
@@ -27,7 +38,9 @@ void pass_send(struct spotnik_core *core, enum pass pass, const struct spotnik_m
         return;
     }
     core->hop[pass] = to->id;
+    bool sought = peer->sought || !peer->active;
     peer_activate(core, peer);
+    peer->sought = sought;
     peer_dial(core, peer);
 }
 
@@ -45,12 +58,12 @@ void pass_reroute(struct spotnik_core *core, const struct spotnik_member *failed
 {
     restart_reroute(core, failed->id);
     if (spotnik_id_equal(core->hop[PASS_RECONCILE], failed->id)) {
-        core->hop[PASS_RECONCILE] = (struct spotnik_id){0};
+        pass_cancel(core, PASS_RECONCILE);
         token_sign(core);
         token_forward(core);
     }
     if (spotnik_id_equal(core->hop[PASS_ACCEPT], failed->id))
-        core->hop[PASS_ACCEPT] = (struct spotnik_id){0};
+        pass_cancel(core, PASS_ACCEPT);
 }
 
 void accept_forward(struct spotnik_core *core)

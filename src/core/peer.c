@@ -44,6 +44,7 @@ struct peer *peer_want(struct spotnik_core *core, const struct spotnik_member *m
 /* From now on silence counts, from now on at the earliest. */
 void peer_activate(struct spotnik_core *core, struct peer *peer)
 {
+    peer->sought = false;
     if (peer->active)
         return;
     peer->active = true;
@@ -79,6 +80,7 @@ static void forget_strangers(struct spotnik_core *core)
         if (!peer->used)
             continue;
         uint32_t rank = spotnik_view_rank(&core->view, peer->member.id);
+        peer->sought = false;
         peer->active = peer->active && rank != SPOTNIK_NO_RANK && rank != core->rank
                        && (rank == successor_rank(core) || rank == predecessor_rank(core));
         if (rank == SPOTNIK_NO_RANK && !peer->linked && !peer->dialling)

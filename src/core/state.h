@@ -37,6 +37,7 @@ struct peer {
     struct spotnik_member member;
     bool used, linked, dialling;
     bool active;       /* ring neighbour, or the next hop of a pass: heartbeats go out and silence counts */
+    bool sought;       /* active for a hop that it has not got yet: it does not know that we listen for it */
     uint8_t ended;     /* the best evidence of its end so far, in whatever view: see evidence_of_end() */
     bool likely;       /* its last link ended as by its death, with its last words read: a refused dial proves it */
     bool certified;    /* its host has certified its end, */
@@ -283,6 +284,7 @@ void on_witness(struct spotnik_core *core, const struct spotnik_event *event);
 
 /* pass.c */
 void pass_send(struct spotnik_core *core, enum pass pass, const struct spotnik_member *to);
+void pass_cancel(struct spotnik_core *core, enum pass pass);
 void pass_flush(struct spotnik_core *core, struct peer *peer);
 void pass_reroute(struct spotnik_core *core, const struct spotnik_member *failed);
 void accept_forward(struct spotnik_core *core);

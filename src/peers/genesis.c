@@ -111,12 +111,38 @@ static uint64_t generation_learn(struct spotnik_peers *peers, uint64_t highest, 
     return 0;
 }
 
+/* As the view has it: a cleaner may have taken the file away before we joined. 0: we are in no view of it. */
+static uint64_t generation_told(struct spotnik_peers *peers, uint64_t founding)
+{
+    struct spotnik_presence ours;
+    spotnik_engine_presence(peers->engine, &ours);
+    if (ours.founding.id != founding)
+        return 0;
+    spotnik_genesis_adopt(peers, ours.founding.generation, founding);
+    return ours.founding.generation;
+}
+
+/* We are parked, and the genesis is of another root, younger than ours and founded behind us: a cleaner had taken away ours. Whichever of its
+ * members lives yields when we meet (docs/design/0028-lineages.md), so we must not end for it, or both would. */
+static bool outlasts(struct spotnik_peers *peers, const spotnik_job_status *status, const struct spotnik_record *genesis)
+{
+    struct spotnik_presence ours;
+    struct spotnik_founding theirs = { .id = genesis->founding, .root = genesis->root, .born_ms = genesis->born_ms,
+                                       .generation = genesis->generation };
+    spotnik_engine_presence(peers->engine, &ours);
+    return status->parked && theirs.root != 0 && theirs.root != ours.founding.root && status->step_committed > genesis->step
+           && spotnik_founding_outranks(&ours.founding, &theirs);
+}
+
 /* The youngest genesis, which is not older than ours. */
-static int youngest_judge(struct spotnik_peers *peers, uint64_t highest, uint64_t founding, struct spotnik_record *ret)
+static int youngest_judge(struct spotnik_peers *peers, const spotnik_job_status *status, uint64_t highest, uint64_t founding,
+                          struct spotnik_record *ret)
 {
     if (genesis_read(peers, highest, ret) != SPOTNIK_READING_RECORD)
         return 0; /* this is no founding, whatever made it */
     ret->generation = highest;
+    if (ret->founding != founding && outlasts(peers, status, ret))
+        return 0;
     if (ret->founding != founding)
         return spotnik_error_return(SPOTNIK_ERR_LINEAGE,
                                     "%s/genesis-%llu: the job was founded again without this lineage; this member stops",
@@ -154,9 +180,11 @@ int spotnik_genesis_guard(struct spotnik_peers *peers, const spotnik_job_status 
     if (generation == 0)
         generation = generation_learn(peers, highest, founding);
     if (generation == 0)
+        generation = generation_told(peers, founding);
+    if (generation == 0)
         return 0; /* members that know it keep it there */
     if (highest >= generation)
-        return youngest_judge(peers, highest, founding, ret);
+        return youngest_judge(peers, status, highest, founding, ret);
     if (!status->parked && status->view_epoch > 0 && !status->joining)
         put_back(peers, generation, founding, status->step_committed);
     return 0;

@@ -67,6 +67,39 @@ static const struct watch_change *change_of(const struct spotnik_watch *watch, u
     return change->epoch == epoch ? change : &unknown;
 }
 
+/* What was known of the lost, for log and text. Nothing where one look saw several losses: which count belongs to which is not known. */
+static void take_cause(struct spotnik_watch *watch, const struct spotnik_watched *of, uint32_t lost, char ret_json[64], char ret_text[64])
+{
+    struct before *before = &watch->before;
+    const struct spotnik_troubles *now = &of->troubles;
+    uint64_t ended = now->lost_ended - before->lost_ended, silent = now->lost_silent - before->lost_silent;
+    uint64_t told = now->lost_told - before->lost_told;
+
+    ret_json[0] = ret_text[0] = '\0';
+    if (ended + silent + told == lost) {
+        snprintf(ret_json, 64, ",\"ended\":%" PRIu64 ",\"silent\":%" PRIu64, ended, silent);
+        if (ended + silent > 0)
+            snprintf(ret_text, 64, " (%" PRIu64 " ended, %" PRIu64 " fell silent)", ended, silent);
+    }
+    before->lost_ended = now->lost_ended;
+    before->lost_silent = now->lost_silent;
+    before->lost_told = now->lost_told;
+}
+
+static void tell_loss(struct spotnik_watch *watch, const struct spotnik_watched *of, const spotnik_job_status *then,
+                      const spotnik_recovery *recovery, double total_ms, const char *phases)
+{
+    const struct watch_names *gone = &change_of(watch, recovery->epoch)->gone;
+    char cause_json[64], cause_text[64], more[400];
+    struct spotnik_text out = { more, sizeof more, false };
+
+    take_cause(watch, of, recovery->lost, cause_json, cause_text);
+    spotnik_text_add(&out, "%s,\"count\":%" PRIu32 ",\"members\":[%s]%s", phases, recovery->lost, gone->json, cause_json);
+    spotnik_watch_say(watch, then, SPOTNIK_SAID_LOST, more,
+                      "lost %" PRIu32 " member%s%s%s; the next commit came %.1f ms after the first evidence, and the view has %" PRIu32,
+                      recovery->lost, recovery->lost == 1 ? "" : "s", gone->text, cause_text, total_ms, then->size);
+}
+
 static void tell_view(struct spotnik_watch *watch, const struct spotnik_watched *of, uint32_t at)
 {
     const spotnik_recovery *recovery = &of->status.recovery[at];
@@ -85,15 +118,8 @@ static void tell_view(struct spotnik_watch *watch, const struct spotnik_watched 
         spotnik_text_add(&out, ",\"%s_ms\":%.3f", spotnik_phase_name[i], (double)ns[i] / 1e6);
     size_t phases = (size_t)(out.at - more);
 
-    if (recovery->lost) {
-        spotnik_text_add(&out, ",\"count\":%" PRIu32 ",\"members\":[%s]", recovery->lost, gone->json);
-        spotnik_watch_say(
-            watch, &then, SPOTNIK_SAID_LOST, more,
-            "lost %" PRIu32
-            " member%s%s; the next commit came %.1f ms after the first evidence, and the view has %" PRIu32,
-            recovery->lost, recovery->lost == 1 ? "" : "s", gone->text, (double)ns[SPOTNIK_PHASE_TOTAL] / 1e6,
-            size);
-    }
+    if (recovery->lost)
+        tell_loss(watch, of, &then, recovery, (double)ns[SPOTNIK_PHASE_TOTAL] / 1e6, more);
     if (recovery->left) {
         snprintf(more + phases, sizeof more - phases, ",\"count\":%" PRIu32 ",\"members\":[%s]",
                  recovery->left, recovery->lost ? "" : gone->json);

@@ -58,6 +58,7 @@ struct watch_change {
 struct before {
     bool has;
     uint64_t epoch, excluded, checkpoint_step, left_out, refusals, lineages_told, stalled, parked_since_ns;
+    uint64_t lost_ended, lost_silent, lost_told; /* troubles that are told */
     bool parked, noticed;
     uint32_t switches, member_count;
     uint64_t members_epoch;

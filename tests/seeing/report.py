@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Claims: the report's figures are those of the log, each change of the view counts once whoever told it, half lines of
 killed members do no harm, a member that was killed ends when the others say so; pictures have named axes, and without
-matplotlib there is a report all the same; a real job's log is read.
+matplotlib there is a report all the same; what one member knows of a loss stands beside it; a real job's log is read.
 
     report.py SPOTNIK CHARLM [FOLDER for a screenshot]
 """
@@ -33,7 +33,7 @@ def planted(folder: str) -> None:
     os.mkdir(os.path.join(folder, "events"))
     files = {
         "a": [line(0, "started", "aaaaaaaa", dollars_per_hour=2.0, batch=10, data=90000), line(10, "joined", "aaaaaaaa", epoch=2, count=1),
-              line(1800, "lost", "aaaaaaaa", total_ms=4.0, **loss), line(1900, "checkpoint", "aaaaaaaa"),
+              line(1800, "lost", "aaaaaaaa", total_ms=4.0, ended=1, silent=0, **loss), line(1900, "checkpoint", "aaaaaaaa"),
               line(2000, "parked", "aaaaaaaa"), line(3600, "ended", "aaaaaaaa", **numbers)],
         "b": [line(0, "started", "bbbbbbbb", dollars_per_hour=2.0, batch=10, data=90000), line(10, "joined", "bbbbbbbb", epoch=2, count=1),
               line(1800.1, "lost", "bbbbbbbb", total_ms=9.0, **loss), line(3600, "ended", "bbbbbbbb", **{**numbers, "goodput": 1.0})],
@@ -65,7 +65,7 @@ def check_planted(spotnik: str, python: str, has_pictures: bool) -> None:
         for words in ("| Last committed step | 36,000 |", "| Processes that took part | 3, at most 2 at once |", "| Lost, joined, left | 1, 1, 0 |",
                       "| Goodput | 75.00 %", "| Lost in recoveries | 0.0 s of the survivors' time, 18.0 ms a loss; no step |", "told last | 3.0 s:", "median 9.0 ms, 90 % within 9.0 ms, longest 9.0 ms",
                       "360,000 samples drawn, 4.00 passes over 90,000", "| Cost | $5.00 |", "$10.00 were planned: 50 % spent", "$15.00: 67 % saved",
-                      "| Lines that could not be read | 1:", "cccccccc | 1.0 | 2.0 | – | 1.0 | 9.0 |", "| 30.0 min | lost |", "S120 | parked"):
+                      "| Lines that could not be read | 1:", "cccccccc | ended | 1.0 | 2.0 | – | 1.0 | 9.0 |", "| 30.0 min | lost |", "S120 | parked"):
             assert words in text, f"{words!r} is not in:\n{text}"
         drawn = sorted(name for name in os.listdir(folder) if name.endswith(".svg"))
         assert drawn == (["r-loss.svg", "r-speed.svg", "r-timeline.svg"] if has_pictures else []), drawn
@@ -88,6 +88,8 @@ def check_real(spotnik: str, charlm: str, python: str, pictures: str) -> None:
         lost = int(re.search(r"Lost, joined, left \| (\d+),", text).group(1))  # type: ignore[union-attr]
         # A worker may be killed before it is a member: then nobody loses it.
         assert 0 < lost <= killed, f"{lost} lost in the report, {killed} were killed"
+        known = re.search(r"\| (\d+ )?ended \|", text)
+        assert known, f"nobody's end is known, although processes of this host were killed:\n{text}"
         program = chromium.find()
         if pictures and program:
             with chromium.Browser(program) as tab:

@@ -30,6 +30,24 @@ static void a_lost_genesis_founds_nothing(void **state)
     seeker_close(&member);
 }
 
+/* The member that founded has gone, and those that joined after the cleaner have never seen the file: they know it from their view. */
+static void whoever_never_saw_the_genesis_restores_it(void **state)
+{
+    (void)state;
+    struct seeker member;
+    char path[256];
+    seek(&member, 1, 10 * SECOND);
+    assert_true(member.rc == 0 && member.found);
+    struct spotnik_founding founding = spotnik_peers_lineage(member.peers);
+    spotnik_engine_found(member.engine, NULL, &founding);
+    path_make(path, "genesis-1");
+    until_there("genesis-1");
+    assert_int_equal(unlink(path), 0);
+    spotnik_genesis_adopt(member.peers, 0, founding.id);
+    until_there("genesis-1");
+    seeker_close(&member);
+}
+
 /* All files of the directory at once: who comes then sees nothing of a job that lives. */
 static void a_purged_directory_founds_nothing(void **state)
 {
@@ -375,6 +393,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_lost_genesis_founds_nothing, directory_make, directory_clear),
+        cmocka_unit_test_setup_teardown(whoever_never_saw_the_genesis_restores_it, directory_make, directory_clear),
         cmocka_unit_test_setup_teardown(a_purged_directory_founds_nothing, directory_make, directory_clear),
         cmocka_unit_test_setup_teardown(a_used_directory_is_watched_first, directory_make, directory_clear),
         cmocka_unit_test_setup_teardown(a_refusal_proves_no_death, directory_make, directory_clear),
