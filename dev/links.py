@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check what documents point at, over the tree named as argument (default: this one).
 
-Prints each breach as FILE:LINE: what is wrong, and ends with 1 if there was one. Checked are, in every Markdown page:
+Prints each breach as FILE:LINE: what is wrong, and ends with 1 if there was one. In every Markdown page it checks
 
-    links     a relative link names a file or folder of the tree; its #anchor names a heading or an <a id> of that page
-    files     a path in backquotes, `src/core/core.c` or `core/core.c`, is there; with `FILE: NAME`, NAME stands in the file
+    links     a relative link names a file or folder of the tree; its #anchor is a heading or an <a id> of that page
+    files     a path in backquotes, `src/core/core.c` or `core/core.c`, is there; `FILE: NAME`: the file has NAME
     names     a name in backquotes, `spotnik_step_begin` or `SPOTNIK_PEERS`, stands somewhere outside of the documents
-    options   an option that a command line gives to spotnik, `spotnik run --min`, stands in the sources of the commands
+    options   an option of spotnik on a command line, `spotnik run --min`, stands in the sources
 
-and in every other file of text that git knows: a path below docs/ that it mentions is there, and a file of C that a comment names. CHANGELOG.md and the notes in
-docs/design tell of the past as well, so only their links are checked. Fenced blocks are checked for options alone.
+and in every other file of text: a path below docs/ is there, and so is a file of C that a comment names. CHANGELOG.md,
+docs/design and docs/results tell of the past as well, so it checks only their links; of fenced blocks, only options.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ from pathlib import Path
 
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 CODE = re.compile(r"`([^`\n]+)`")
-FOLDERS = "bag bench cli dev docs examples include model notice packaging planner python sim src tests"
-FILE = re.compile(r"(?:(?:%s)/)?(?:[\w.-]+/)+[\w.-]*\.(?:c|h|py|sh|md|pml|build|json|yaml|yml|svg)" % FOLDERS.replace(" ", "|"))
-PLACED = re.compile(r"(%s): ([\w]+)" % FILE.pattern)
+FILE = re.compile(r"(?:[\w.-]+/)+[\w.-]*\.(?:c|h|py|sh|md|pml|build|json|yaml|yml|svg)")
+PLACED = re.compile(rf"({FILE.pattern}): ([\w]+)")
 NAME = re.compile(r"\b(?:spotnik_[a-z0-9_]+[a-z0-9]|SPOTNIK_[A-Z0-9_]+[A-Z0-9])\b(?![_*{])")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+[a-z]")
 BARE = re.compile(r"[a-z_0-9]+\.(?:c|h|py|sh|pml)")
@@ -32,7 +31,9 @@ IN_COMMENT = re.compile(r"(?<![\w./<*-])((?:[a-z_0-9]+/)*[a-z_0-9]+\.[ch])\b(?!\
 DOCUMENT = re.compile(r"(?<![\w/$])docs/[\w./-]+\.(?:md|svg|png|json|jsonl)\b")
 HISTORY = re.compile(r"CHANGELOG\.md|docs/(design|results)/")
 TEXT = {".c", ".h", ".py", ".sh", ".md", ".build", ".toml", ".yml", ".yaml", ".pml", ".1", ".txt", ""}
-SEARCHED = ("src/", "include/", "cli/", "planner/", "bag/", "notice/", "python/", "sim/", "tests/", "bench/", "examples/", "meson")
+CODE_FOLDERS = ["src", "include", "cli", "planner", "bag", "notice", "python", "sim", "tests", "bench", "examples"]
+FOLDERS = [*CODE_FOLDERS, "dev", "docs", "model", "packaging"]
+SEARCHED = (*(f"{folder}/" for folder in CODE_FOLDERS), "meson")
 
 
 def slug(heading: str) -> str:
@@ -45,8 +46,9 @@ def slug(heading: str) -> str:
 def listed(root: Path) -> list[str]:
     """The files of the tree: those that git knows or would take; without git, all but build folders."""
     if (root / ".git").exists():
-        told = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=root, check=True, capture_output=True, text=True)
-        return [name for name in told.stdout.splitlines() if (root / name).is_file()]
+        command = ["git", "ls-files", "-co", "--exclude-standard"]
+        told = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout
+        return [name for name in told.splitlines() if (root / name).is_file()]
     names = (str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
     return sorted(name for name in names if not name.startswith(("build", ".")))
 
@@ -87,7 +89,8 @@ class Tree:
         self.root = root
         self.files = listed(root)
         self.pages = {name: Page(root / name) for name in self.files if name.endswith(".md")}
-        code = [name for name in self.files if name.startswith(SEARCHED) and Path(name).suffix in TEXT and not name.endswith(".md")]
+        text = [name for name in self.files if name.startswith(SEARCHED) and Path(name).suffix in TEXT]
+        code = [name for name in text if not name.endswith(".md")]
         self.code = "\n".join((root / name).read_text(errors="replace") for name in code)
         self.words = set(re.findall(r"\w+", self.code))
         self.options = set(re.findall(r"[a-z][a-z-]+[a-z]", self.code))
@@ -95,6 +98,7 @@ class Tree:
         self.breaches = 0
 
     def breach(self, name: str, line: int, what: str) -> None:
+        """Print one and count it."""
         print(f"{name}:{line}: {what}")
         self.breaches += 1
 
@@ -113,10 +117,11 @@ class Tree:
 
     def file(self, name: str, line: int, path: str) -> Path | None:
         """The file that a path means: from the root, in src, or beside the page."""
-        for base in (self.root, self.root / "src", (self.root / name).parent, self.root / "docs", self.root / "include", self.root / "python"):
+        here = (self.root / name).parent
+        for base in (self.root, here, *(self.root / folder for folder in ("src", "docs", "include", "python"))):
             if (base / path).is_file():
                 return base / path
-        if path.split("/")[0] in FOLDERS.split() or path.split("/")[0] in {p.name for p in (self.root / "src").iterdir()}:
+        if path.split("/")[0] in (*FOLDERS, *(folder.name for folder in (self.root / "src").iterdir())):
             self.breach(name, line, f"{path} is not there")
         return None
 
@@ -132,8 +137,8 @@ class Tree:
         elif BARE.fullmatch(code) and code not in self.names:
             self.breach(name, line, f"no file is called {code}")
         for found in NAME.findall(code):
-            known = found in self.words or (name.endswith("/metrics.md") and found.removeprefix("spotnik_") in self.words)
-            if not known:
+            short = found.removeprefix("spotnik_") if name.endswith("/metrics.md") else found
+            if found not in self.words and short not in self.words:
                 self.breach(name, line, f"{found} stands in no source")
 
     def option(self, name: str, line: int, code: str) -> None:
@@ -144,9 +149,10 @@ class Tree:
                     self.breach(name, line, f"{option} is no option in the sources")
 
     def page(self, name: str, page: Page) -> None:
+        """One page of Markdown."""
         past = HISTORY.match(name)
         for line, text in page.prose:
-            for target in LINK.findall(re.sub(r"`[^`]*`", "", text)) + LINK.findall("".join(re.findall(r"\[`[^`]*`\]\([^)\s]+\)", text))):
+            for target in LINK.findall(re.sub(r"`[^`]*`", "", text)):
                 self.link(name, line, target)
             for code in [] if past else CODE.findall(text):
                 self.mentions(name, line, code)
@@ -155,6 +161,7 @@ class Tree:
             self.option(name, line, text)
 
     def source(self, name: str) -> None:
+        """Any file of text: the documents and the files of C that it mentions."""
         for number, line in enumerate((self.root / name).read_text(errors="replace").splitlines(), 1):
             for path in DOCUMENT.findall(line):
                 if not (self.root / path).exists():
@@ -166,6 +173,7 @@ class Tree:
 
 
 def main() -> int:
+    """Check the tree; the exit status."""
     tree = Tree(Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent.parent))
     if not tree.pages:
         print("links: there is no page of Markdown to check")
