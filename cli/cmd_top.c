@@ -226,7 +226,7 @@ static void draw_recovery(const json_t *job)
 
     json_array_foreach(list, index, entry) if (json_whole(entry, "lost")) last = entry;
     if (!last) {
-        screen_line(SCREEN_SOFT, "nobody was lost while the answering member was in");
+        screen_line(SCREEN_SOFT, "no member was lost while the answering one was in");
         return;
     }
     double ms = (double)(json_whole(last, "committed_ns") - json_whole(last, "detected_ns")) / 1e6;

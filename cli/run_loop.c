@@ -335,7 +335,7 @@ static void look_at_waiting(struct run *run)
     if (of_ms == 0 || now_ns() < run->told_waiting_ns + WAITING_TOLD_NS)
         return;
     run->told_waiting_ns = now_ns();
-    run_say(run, "looking for the job: somebody who does not answer may be in it; so far it has been silent for %.0f of %.0f s "
+    run_say(run, "looking for the job: a process that does not answer may be in it; so far it has been silent for %.0f of %.0f s "
              "(which: spotnik status)", (double)ms / 1e3, (double)of_ms / 1e3);
 }
 

@@ -114,7 +114,7 @@ static void look_at_lineages(struct run *run)
     for (uint32_t i = 0; i < run->agent.places && !run->yielded; i++) {
         run->yielded = __atomic_load_n(&run->agent.slots->slot[i].yielded, __ATOMIC_ACQUIRE);
         if (run->yielded)
-            run_say(run, "two lineages of this job have met, and ours yields to the other: ending with status %d, replacing nobody. "
+            run_say(run, "two lineages of this job have met, and ours yields to the other: ending with status %d, replacing no worker. "
                     "See both with \"spotnik lineage\"", RUN_YIELDED);
     }
 }

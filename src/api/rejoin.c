@@ -230,9 +230,9 @@ int spotnik_job_rejoin(struct spotnik_job *job)
 {
 
     if (!job->peers)
-        return spotnik_error_return(SPOTNIK_ERR_PEERS, "a job of one has nobody to join again");
+        return spotnik_error_return(SPOTNIK_ERR_PEERS, "a job of one has no other member to join again");
     if (spotnik_peers_refounds(job->peers) && !job->has_ledger)
-        return spotnik_error_return(SPOTNIK_ERR_PEERS, "nobody else is left, and the last result was lost with them: start this "
+        return spotnik_error_return(SPOTNIK_ERR_PEERS, "no other member is left, and the last result was lost with them: start this "
                                     "member again, to go on from the newest checkpoint");
     if (spotnik_peers_refounds(job->peers))
         return refound(job);

@@ -173,7 +173,7 @@ int spotnik_engine_dial(struct spotnik_engine *engine, const struct spotnik_memb
         return rc;
     if (!spotnik_id_equal(found.id, peer->id)) {
         close(fd);
-        return spotnik_error_return(SPOTNIK_ERR_PEERS, "%s is somebody else by now", name);
+        return spotnik_error_return(SPOTNIK_ERR_PEERS, "%s is another process by now", name);
     }
     spotnik_socket_yield(fd);
     *ret_fd = fd;
