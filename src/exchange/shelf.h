@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How published snapshots lie in memory that other processes of the host may read, and how a whole one is read from
- * there while its owner goes on writing: the owner never waits and knows of no reader, and a reader that dies halfway
+/* The layout of published snapshots in memory that other processes of the host may read, and the way to read a whole
+ * one while its owner goes on writing: the owner never waits and knows of no reader, and a reader that dies halfway
  * leaves nothing behind. No system calls, no locks. lend.c owns our memory; borrow.c maps another's.
  *
  * The shelf, at the beginning of the segment, has a row for each name; a row says where the newest copy lies. Each copy counts its turns: odd
