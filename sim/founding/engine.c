@@ -233,11 +233,10 @@ void spotnik_engine_tie_tell(struct spotnik_engine *engine, const struct spotnik
     world_tell("%u: the witness %s it for epoch %llu", engine->number, named ? "names" : "does not name", (unsigned long long)tie->epoch);
     if (named && engine->lineage != NULL && engine->lineage->founding.id == tie->founding) {
         for (uint32_t i = 0; i < world.process_count; i++)
-            if (&world.process[i] != engine && world.process[i].alive && world.process[i].tie_named && engine->lineage->tie_epoch == tie->epoch
+            if (&world.process[i] != engine && world.process[i].alive && world.process[i].tie_named == tie->epoch
                 && world.process[i].lineage == engine->lineage)
                 world_break("the witness names %u and %u for epoch %llu", world.process[i].number, engine->number, (unsigned long long)tie->epoch);
-        engine->lineage->tie_epoch = tie->epoch;
-        engine->tie_named = true;
+        engine->tie_named = tie->epoch;
     }
 }
 

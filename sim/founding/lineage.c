@@ -63,7 +63,7 @@ void lineage_leave(struct spotnik_engine *process)
     process->lineage = NULL;
     process->parked = false;
     process->parted_ns = 0;
-    process->tie_named = false;
+    process->tie_named = 0;
 }
 
 static bool is_in(const struct lineage *lineage, const struct spotnik_engine *process)
@@ -139,7 +139,7 @@ static bool is_proven_dead(const struct side *side, const struct spotnik_engine 
 static bool witness_names(struct lineage *lineage, struct side *side)
 {
     for (uint32_t i = 0; i < side->size; i++)
-        if (side->member[i]->tie_named && lineage->tie_epoch == lineage->epoch + 1)
+        if (side->member[i]->tie_named == lineage->epoch + 1)
             return true;
     struct spotnik_engine *asker = side->member[0];
     if (spotnik_time_since(task_now_ns(), asker->tie_asked_ns) >= TIE_NS && !asker->tie_asked) {
@@ -201,7 +201,7 @@ static void install(struct lineage *lineage, const struct side *side)
     memcpy(lineage->member, side->member, sizeof side->member);
     for (uint32_t i = 0; i < side->size; i++) {
         side->member[i]->epoch = lineage->epoch;
-        side->member[i]->tie_named = false;
+        side->member[i]->tie_named = 0;
     }
     lineage->changing_ns = 0;
     world_tell("%016llx: epoch %llu of %u", (unsigned long long)lineage->founding.id, (unsigned long long)lineage->epoch, lineage->size);

@@ -74,7 +74,8 @@ static void *agent_main(void *unused)
 
     (void)unused;
     while (world.process_count < PROCESSES_MAX) {
-        if (living() < wanted)
+        bool may = world.healed || world.process_count < PROCESSES_MAX - PROCESSES_CALM; /* where the folder fails for long each ends at once */
+        if (may && living() < wanted)
             process_start((uint32_t)task_below(HOSTS));
         task_sleep(task_below(3 * SPOTNIK_S));
     }
@@ -106,6 +107,7 @@ static void *calm_main(void *unused)
     (void)unused;
     fault_main(NULL);
     fault_heal_all();
+    world.healed = true;
     until_ns = task_now_ns() + CALM_NS;
     while (odd_one() != NULL && task_now_ns() < until_ns && world.broken[0] == '\0')
         task_sleep(SPOTNIK_S);

@@ -14,6 +14,7 @@
 
 #define HOSTS 5
 #define PROCESSES_MAX 256
+#define PROCESSES_CALM 32 /* of them, for the time after everything has healed */
 #define LINEAGES_MAX 32
 #define VIEW_MAX 16
 
@@ -41,7 +42,6 @@ struct lineage {
     uint64_t epoch, step;
     uint64_t founded_ns, begun_step; /* world time; the step that it was founded after */
     bool goes; /* it committed a step in the last tick */
-    uint64_t tie_epoch; /* the epoch that the witness was asked for, or named somebody for, last */
     uint64_t excuses; /* a bit for each older lineage: when this one was founded, all of its members had been cut off from the folder for T */
     uint64_t beside_ns; /* since when it goes on beside another, both with the folder in sight; 0: it does not */
     uint64_t changing_ns; /* since when those that reach each other are not the view; 0: they are */
@@ -67,7 +67,8 @@ struct spotnik_engine {
     uint64_t refreshed_ns;   /* world time: when its last good refresh of its record began */
     struct spotnik_encounter encounter;
     struct spotnik_tie tie;
-    bool tie_asked, tie_closed, tie_named;
+    bool tie_asked, tie_closed;
+    uint64_t tie_named; /* the epoch that the witness named it for last; 0: none */
     uint64_t tie_asked_ns;
 };
 
@@ -83,6 +84,7 @@ struct world {
     uint32_t process_count;
     struct lineage lineage[LINEAGES_MAX];
     uint32_t lineage_count;
+    bool healed;
     uint32_t foundings, parkings, refoundings, yields, totals, excused; /* what happened */
     char broken[200]; /* the promise that was broken; "" none */
 };

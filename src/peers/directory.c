@@ -276,6 +276,19 @@ static void heir_try(struct spotnik_peers_search *search)
     unlink(to);
 }
 
+/* A record has gone before our eyes: its member has left, or a cleaner took it from one that cannot write at this moment. That one is gone
+ * after T, as if its record still lay there. */
+static bool has_vanished(struct spotnik_peers_search *search)
+{
+    const struct spotnik_lookout *watch = &search->watch;
+    uint64_t stale_ns = search->peers->times.stale_ns;
+    if (watch->kept_ns >= watch->watched_ns || watch->kept_ns >= stale_ns)
+        return false;
+    spotnik_peers_say(search, "a record is gone, and nobody can know whether its member is");
+    hope(search, stale_ns - watch->kept_ns);
+    return true;
+}
+
 /* Members restore what is missing within one refresh, so a process that sees nothing for three has not come in between. The same when a record or
  * a genesis has gone before our eyes: of a member that we cannot reach, a cleaner may have taken it. */
 static bool has_watched(struct spotnik_peers_search *search, const struct findings *findings)
@@ -283,6 +296,8 @@ static bool has_watched(struct spotnik_peers_search *search, const struct findin
     const struct spotnik_lookout *watch = &search->watch;
     uint64_t wanted_ns = SPOTNIK_PEERS_BACK_REFRESHES * search->peers->times.refresh_ns;
     bool gone = watch->settled_ns < watch->watched_ns;
+    if (has_vanished(search))
+        return false;
     if (watch->settled_ns >= wanted_ns || (findings->at_once && !gone))
         return true;
     spotnik_peers_say(search, gone                     ? "a record is gone; watching for its member to put it back"

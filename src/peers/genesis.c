@@ -44,7 +44,7 @@ void spotnik_genesis_adopt(struct spotnik_peers *peers, uint64_t generation, uin
     pthread_mutex_unlock(&peers->lock);
 }
 
-static int put(struct spotnik_peers *peers, const struct spotnik_founding *founding, uint64_t step)
+static int put(struct spotnik_peers *peers, const struct spotnik_founding *founding, uint64_t step, bool exclusive)
 {
     struct spotnik_credentials credentials = spotnik_peers_credentials(peers);
     struct spotnik_record record = { .member = credentials.self,
@@ -58,14 +58,14 @@ static int put(struct spotnik_peers *peers, const struct spotnik_founding *found
                                      .standing = SPOTNIK_STANDING_ENTERED };
     char name[64];
     spotnik_genesis_name(founding->generation, name);
-    int rc = spotnik_record_write(&credentials, &record, peers->spec.directory, name, true);
+    int rc = spotnik_record_write(&credentials, &record, peers->spec.directory, name, exclusive);
     explicit_bzero(&credentials, sizeof credentials);
     return rc;
 }
 
 int spotnik_genesis_make(struct spotnik_peers *peers, const struct spotnik_founding *founding, uint64_t step)
 {
-    int rc = put(peers, founding, step);
+    int rc = put(peers, founding, step, true);
     if (rc != 0)
         return rc;
     spotnik_genesis_adopt(peers, founding->generation, founding->id);
@@ -134,12 +134,44 @@ static bool outlasts(struct spotnik_peers *peers, const spotnik_job_status *stat
            && spotnik_founding_outranks(&ours.founding, &theirs);
 }
 
+/* Another member may be first. What is torn is written over: it told nobody anything. */
+static void put_back(struct spotnik_peers *peers, uint64_t generation, uint64_t founding, uint64_t step, bool torn)
+{
+    struct spotnik_presence ours;
+    spotnik_engine_presence(peers->engine, &ours);
+    bool known = ours.founding.id == founding;
+    struct spotnik_founding lineage = { .id = founding,
+                                        .root = known ? ours.founding.root : founding,
+                                        .born_ms = known ? ours.founding.born_ms : spotnik_peers_born_ms(),
+                                        .generation = generation };
+    (void)put(peers, &lineage, step, !torn);
+}
+
+static bool keeps_it(const spotnik_job_status *status)
+{
+    return !status->parked && status->view_epoch > 0 && !status->joining;
+}
+
+/* A file of that name that is no founding: it ends nobody, and of a higher number it lets nobody renew a lease. Ours, when it is damaged, is
+ * written anew; one that the server does not let us read may be another's. */
+static int no_founding(struct spotnik_peers *peers, const spotnik_job_status *status, uint64_t highest, uint64_t founding,
+                       enum spotnik_reading reading)
+{
+    pthread_mutex_lock(&peers->lock);
+    bool ours = peers->generation == highest;
+    pthread_mutex_unlock(&peers->lock);
+    if (ours && reading == SPOTNIK_READING_TORN && keeps_it(status))
+        put_back(peers, highest, founding, status->step_committed, true);
+    return ours && reading != SPOTNIK_READING_UNREADABLE ? 0 : SPOTNIK_ERR_SYSTEM;
+}
+
 /* The youngest genesis, which is not older than ours. */
 static int youngest_judge(struct spotnik_peers *peers, const spotnik_job_status *status, uint64_t highest, uint64_t founding,
                           struct spotnik_record *ret)
 {
-    if (genesis_read(peers, highest, ret) != SPOTNIK_READING_RECORD)
-        return 0; /* this is no founding, whatever made it */
+    enum spotnik_reading reading = genesis_read(peers, highest, ret);
+    if (reading != SPOTNIK_READING_RECORD)
+        return no_founding(peers, status, highest, founding, reading);
     ret->generation = highest;
     if (ret->founding != founding && outlasts(peers, status, ret))
         return 0;
@@ -152,19 +184,6 @@ static int youngest_judge(struct spotnik_peers *peers, const spotnik_job_status 
     peers->founder = ret->member.id;
     pthread_mutex_unlock(&peers->lock);
     return 0;
-}
-
-/* Another member may be first. */
-static void put_back(struct spotnik_peers *peers, uint64_t generation, uint64_t founding, uint64_t step)
-{
-    struct spotnik_presence ours;
-    spotnik_engine_presence(peers->engine, &ours);
-    bool known = ours.founding.id == founding;
-    struct spotnik_founding lineage = { .id = founding,
-                                        .root = known ? ours.founding.root : founding,
-                                        .born_ms = known ? ours.founding.born_ms : spotnik_peers_born_ms(),
-                                        .generation = generation };
-    (void)put(peers, &lineage, step);
 }
 
 int spotnik_genesis_guard(struct spotnik_peers *peers, const spotnik_job_status *status, struct spotnik_record *ret)
@@ -185,7 +204,7 @@ int spotnik_genesis_guard(struct spotnik_peers *peers, const spotnik_job_status 
         return 0; /* members that know it keep it there */
     if (highest >= generation)
         return youngest_judge(peers, status, highest, founding, ret);
-    if (!status->parked && status->view_epoch > 0 && !status->joining)
-        put_back(peers, generation, founding, status->step_committed);
+    if (keeps_it(status))
+        put_back(peers, generation, founding, status->step_committed, false);
     return 0;
 }

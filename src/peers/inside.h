@@ -33,6 +33,8 @@ struct spotnik_peers {
     struct spotnik_peers_times times;
     struct spotnik_process process;
     bool lease; /* commits need a fresh record */
+    uint64_t lease_ns;     /* keeper: CLOCK_BOOTTIME, until when the last one holds; 0: there was none */
+    uint32_t lease_rounds; /* keeper: good looks in a row since it ran out */
     bool witness; /* the operator vouches for rename() in this directory */
     pthread_t witness_thread;
     bool witnessing;

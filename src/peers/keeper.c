@@ -362,6 +362,23 @@ static void witness_keep(struct spotnik_peers *peers)
     spotnik_witness_keep(peers->spec.directory, spotnik_peers_founding(peers));
 }
 
+static void lease_set(struct spotnik_peers *peers, uint64_t begun_ns)
+{
+    peers->lease_ns = begun_ns + peers->times.stale_ns - peers->times.stale_ns / LEASE_MARGIN;
+    peers->lease_rounds = 0;
+    spotnik_engine_lease_set(peers->engine, peers->lease_ns);
+}
+
+/* Once it ran out others may have founded the job again, and a cleaner may have taken their genesis: it is back within one refresh of theirs,
+ * so a process that sees none for three has not come in between. */
+static void lease_renew(struct spotnik_peers *peers, uint64_t begun_ns, bool good)
+{
+    bool expired = begun_ns >= peers->lease_ns;
+    peers->lease_rounds = good && expired ? peers->lease_rounds + 1 : 0;
+    if (good && (!expired || peers->lease_rounds > SPOTNIK_PEERS_BACK_REFRESHES))
+        lease_set(peers, begun_ns);
+}
+
 /* The record first, then the look at the genesis: a founder does it the other way round (lookout.h). */
 static void keep_directory(struct spotnik_peers *peers)
 {
@@ -375,9 +392,8 @@ static void keep_directory(struct spotnik_peers *peers)
         superseded(peers, &status, &by);
         return;
     }
-    if (rc == 0 && guard == 0 && peers->lease)
-        spotnik_engine_lease_set(peers->engine,
-                                 begun_ns + peers->times.stale_ns - peers->times.stale_ns / LEASE_MARGIN);
+    if (peers->lease)
+        lease_renew(peers, begun_ns, rc == 0 && guard == 0);
     if (rc == 0) {
         sweep(peers, &status);
         witness_keep(peers);
@@ -442,8 +458,7 @@ int spotnik_peers_keeper_start(struct spotnik_peers *peers)
     }
     advise(peers);
     if (peers->lease)
-        spotnik_engine_lease_set(peers->engine,
-                                 begun_ns + peers->times.stale_ns - peers->times.stale_ns / LEASE_MARGIN);
+        lease_set(peers, begun_ns);
     peers->keeping = true;
     here_add(peers);
     rc = peers->spec.is_directory ? spotnik_witness_start(peers) : 0;

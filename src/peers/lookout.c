@@ -145,17 +145,26 @@ static bool stands_for_a_job(const struct spotnik_sighting *entry)
     return entry->reading != SPOTNIK_READING_ABSENT;
 }
 
+/* A process that has ended on our own host, in good order or not, writes no record again. */
+static bool may_live(const struct spotnik_sighting *entry)
+{
+    return entry->reading != SPOTNIK_READING_RECORD || spotnik_process_life(&entry->record.process) != SPOTNIK_LIFE_ENDED;
+}
+
 static void contents_read(struct spotnik_lookout *watch, const struct spotnik_credentials *self, const char *directory,
                           uint64_t spent_ns)
 {
     uint32_t kept = 0;
+    watch->vanished = false;
     for (uint32_t i = 0; i < watch->count; i++) {
-        bool stood = stands_for_a_job(&watch->entry[i]);
+        bool stood = stands_for_a_job(&watch->entry[i]), lives = stood && may_live(&watch->entry[i]);
         read_again(&watch->entry[i], self, directory, spent_ns);
         if (watch->entry[i].reading != SPOTNIK_READING_ABSENT)
             watch->entry[kept++] = watch->entry[i];
-        else
+        else {
             watch->missed |= stood;
+            watch->vanished |= lives;
+        }
     }
     watch->count = kept;
     if (watch->generation == 0)
@@ -179,6 +188,7 @@ int spotnik_lookout_look(struct spotnik_lookout *watch, const struct spotnik_cre
     contents_read(watch, self, directory, spent_ns);
     watch->watched_ns = spotnik_time_add(watch->watched_ns, spent_ns);
     watch->settled_ns = watch->missed ? 0 : spotnik_time_add(watch->settled_ns, spent_ns);
+    watch->kept_ns = watch->vanished ? 0 : spotnik_time_add(watch->kept_ns, spent_ns);
     watch->looked_ns = now_ns;
     return 0;
 }

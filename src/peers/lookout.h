@@ -30,6 +30,8 @@ struct spotnik_lookout {
     uint64_t watched_ns; /* in all */
     bool missed;         /* in the last look something that stands for a job was gone: a member has left, or a cleaner was here */
     uint64_t settled_ns; /* watched since the last such look; in all, where there was none */
+    bool vanished;       /* in the last look a record was gone whose process is not known to have ended */
+    uint64_t kept_ns;    /* watched since the last such look; in all, where there was none */
 };
 
 /* Read everything again. Between this look and the one before, at most gap_max_ns count. 0 or -errno: the directory

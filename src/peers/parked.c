@@ -172,10 +172,10 @@ static void survey_take(struct survey *survey)
     ask_all(survey);
     introduce(survey);
     judge_all(survey);
-    if (survey->alone && peers->watch.watched_ns < peers->times.stale_ns)
+    if (survey->alone && peers->watch.kept_ns < peers->times.stale_ns)
         snprintf(survey->why, sizeof survey->why, "watching the directory, for %.0f of %.0f s",
-                 (double)peers->watch.watched_ns / 1e9, (double)peers->times.stale_ns / 1e9);
-    bool settled = peers->watch.watched_ns >= peers->times.stale_ns
+                 (double)peers->watch.kept_ns / 1e9, (double)peers->times.stale_ns / 1e9);
+    bool settled = peers->watch.kept_ns >= peers->times.stale_ns
                    && peers->watch.settled_ns >= SPOTNIK_PEERS_BACK_REFRESHES * peers->times.refresh_ns;
     bool quiet = survey->alone && !survey->met && settled && survey->founding != 0 && survey->generation != 0 && has_memory(survey);
     peers->quiet = quiet ? peers->quiet + 1 : 0;

@@ -48,6 +48,25 @@ static void whoever_never_saw_the_genesis_restores_it(void **state)
     seeker_close(&member);
 }
 
+/* A genesis that was damaged is whole again, and names its lineage. */
+static void a_torn_genesis_is_mended(void **state)
+{
+    (void)state;
+    struct seeker member;
+    struct spotnik_record record;
+    char path[256];
+    uint64_t print;
+    founder_start(&member, 1);
+    path_make(path, "genesis-1");
+    until_there("genesis-1");
+    assert_int_equal(truncate(path, 20), 0);
+    while (spotnik_record_read(spotnik_engine_credentials(member.engine), directory, "genesis-1", &record, &print, NULL)
+           != SPOTNIK_READING_RECORD)
+        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+    assert_int_equal(record.founding, spotnik_peers_founding(member.peers));
+    seeker_close(&member);
+}
+
 /* All files of the directory at once: who comes then sees nothing of a job that lives. */
 static void a_purged_directory_founds_nothing(void **state)
 {
@@ -393,6 +412,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_lost_genesis_founds_nothing, directory_make, directory_clear),
+        cmocka_unit_test_setup_teardown(a_torn_genesis_is_mended, directory_make, directory_clear),
         cmocka_unit_test_setup_teardown(whoever_never_saw_the_genesis_restores_it, directory_make, directory_clear),
         cmocka_unit_test_setup_teardown(a_purged_directory_founds_nothing, directory_make, directory_clear),
         cmocka_unit_test_setup_teardown(a_used_directory_is_watched_first, directory_make, directory_clear),

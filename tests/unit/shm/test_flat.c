@@ -359,6 +359,28 @@ static void test_again_only_what_stands(void **state)
     group_free(group);
 }
 
+/* Claim: what was copied counts only while the ticket of everybody hangs: whoever was stopped meanwhile sees that a later step lies there. */
+static void test_copies_stand_by_tickets(void **state)
+{
+    struct spotnik_share_place place[MEMBERS_MAX];
+    struct group *group = group_new(3, 0);
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++)
+        start(group, i, 1, 5, 250, SPOTNIK_SUM);
+    assert_int_equal(run_all(group), 3);
+    for (uint32_t i = 0; i < 3; i++)
+        for (uint32_t owner = 0; owner < 3; owner++) {
+            struct spotnik_shares shares = { .place = place };
+            uint64_t *ticket = &group->member[owner].board->slot[3][5 & 1].result, hung = *ticket;
+            spotnik_shares_find(&shares, &group->member[i].flat, 3);
+            assert_true(spotnik_shares_stand(&shares));
+            spotnik_board_take_down(ticket);
+            assert_false(spotnik_shares_stand(&shares));
+            spotnik_board_put_up(ticket, hung);
+        }
+    group_free(group);
+}
+
 /* Claim: a member that was cut before it looked finds the result of its step afterwards, if everybody had put up its share, and not
  * otherwise, nor in another step's. */
 static void test_late_look(void **state)
@@ -437,6 +459,7 @@ int main(void)
         cmocka_unit_test(test_second_look), cmocka_unit_test(test_cut),
         cmocka_unit_test(test_mismatch),    cmocka_unit_test(test_seal_comes_last),
         cmocka_unit_test(test_tickets),
+        cmocka_unit_test(test_copies_stand_by_tickets),
         cmocka_unit_test(test_late_look),
         cmocka_unit_test(test_again_copies_little), cmocka_unit_test(test_again_only_what_stands),
     };
