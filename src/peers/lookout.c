@@ -193,20 +193,29 @@ int spotnik_lookout_look(struct spotnik_lookout *watch, const struct spotnik_cre
     return 0;
 }
 
+static bool has_entered(const struct spotnik_sighting *before, const struct spotnik_sighting *now)
+{
+    return now->reading == SPOTNIK_READING_RECORD && now->record.founding != 0 && stands_for_a_job(now)
+           && (before == NULL || !stands_for_a_job(before));
+}
+
+static bool is_news(const struct spotnik_sighting *before, const struct spotnik_sighting *now, uint64_t stale_ns)
+{
+    return has_entered(before, now) || (before != NULL && before->unchanged_ns >= stale_ns && before->print != now->print);
+}
+
 bool spotnik_lookout_has_woken(struct spotnik_lookout *watch, const struct spotnik_credentials *self, const char *directory,
                              uint64_t stale_ns)
 {
-    uint32_t count = watch->count;
-    struct spotnik_sighting *before = malloc((size_t)count * sizeof *before + 1);
-    bool woken = before == NULL;
+    struct spotnik_lookout before = { .count = watch->count, .entry = malloc((size_t)watch->count * sizeof *before.entry + 1) };
+    bool woken = before.entry == NULL;
     if (!woken)
-        memcpy(before, watch->entry, (size_t)count * sizeof *before);
+        memcpy(before.entry, watch->entry, (size_t)before.count * sizeof *before.entry);
     woken = woken || spotnik_lookout_look(watch, self, directory, 0) != 0;
-    for (uint32_t i = 0; i < count && !woken; i++) {
-        const struct spotnik_sighting *now = spotnik_lookout_named(watch, before[i].name);
-        woken = before[i].unchanged_ns >= stale_ns && now != NULL && now->print != before[i].print;
-    }
-    free(before);
+    for (uint32_t i = 0; i < watch->count && !woken; i++)
+        woken = !spotnik_id_equal(watch->entry[i].record.member.id, self->self.id)
+                && is_news(find(&before, before.count, watch->entry[i].name), &watch->entry[i], stale_ns);
+    free(before.entry);
     return woken;
 }
 

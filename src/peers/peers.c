@@ -114,7 +114,8 @@ void spotnik_peers_free(struct spotnik_peers *peers)
 
 /* Never without a record that says that we may be in a view: a process that looks while the founder is dead and we are in
  * no list would found the job anew beside us (P1). The old one names our address as well, so it may stay when the new one
- * cannot be written; but where there is none yet we must not ask to be let in. */
+ * cannot be written; but where there is none yet we must not ask to be let in. The record first, then the look: a founder
+ * makes its genesis and then looks at the records, so one of the two sees the other. */
 int spotnik_peers_renew(struct spotnik_peers *peers)
 {
     char old[64], new[64];
@@ -129,6 +130,10 @@ int spotnik_peers_renew(struct spotnik_peers *peers)
     int rc = spotnik_peers_entered_set(peers, true);
     if (rc == 0 && peers->spec.is_directory && strcmp(old, new) != 0)
         spotnik_peers_record_remove(peers, old);
+    if (rc == 0 && peers->spec.is_directory && !spotnik_peers_is_youngest(peers)) {
+        (void)spotnik_peers_entered_set(peers, false);
+        return spotnik_error_return(SPOTNIK_ERR_PEERS, "the job was founded again while this member was joining; it looks again");
+    }
     if (rc == 0 || told || rc == -ENOENT) /* a directory that is not there founds nothing */
         return 0;
     errno = -rc;
