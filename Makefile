@@ -6,6 +6,7 @@
 #   make matrix [ROUNDS=1]             every cell of tests/matrix once, in shards: an hour or two
 #   make mutants                       break rules on purpose, and see who notices: half an hour
 #   make soak [SOAK=DIR] [MINUTES=60] a cluster and a random nemesis; goes on where it was broken off, prints the record
+#   make site                          the documents as a site, in build/site
 #   make install PREFIX=DIR            library, header, command, man page, pkg-config file
 # BUILD=DIR chooses the build folder, MESON_OPTIONS passes options to `meson setup`.
 
@@ -18,7 +19,7 @@ SOAK ?= $(BUILD)/soak
 MINUTES ?= 60
 export BUILD MESON_OPTIONS
 
-.PHONY: all demo test test-frameworks matrix mutants soak bench check-asan check-tsan fuzz format reference install clean
+.PHONY: all demo test test-frameworks matrix mutants soak bench check-asan check-tsan fuzz format reference site install clean
 
 all:
 	@dev/setup.sh build
@@ -68,6 +69,9 @@ format:
 
 reference: all
 	@dev/reference.sh $(BUILD)
+
+site:
+	@dev/site.sh $(BUILD)
 
 install: all
 	@dev/install.sh $(BUILD) "$(PREFIX)" "$(DESTDIR)"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A bag of simulations: a folder with jobs that any number of workers, on any machines, take one by one (docs/design/0030-bag.md). What
- * the folder holds, who runs what, and how a job ends. Nothing here starts a process; cli/bag does. */
+/* A bag of simulations: a folder with jobs that any number of workers, on any machines, take one by one (docs/design/0030-bag.md). The
+ * folder's content, the claims of workers, and the end of a job. Nothing here starts a process; cli/bag does. */
 #ifndef BAG_BAG_H
 #define BAG_BAG_H
 

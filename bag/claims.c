@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who runs what: claims and how they ended, all told by the names of files, so that one listing of a folder shows the bag. */
+/* Claims of workers and their ends, all in the names of files, so that one listing of a folder shows the bag. */
 #include "bag/bag.h"
 
 #include <dirent.h>
@@ -123,8 +123,8 @@ static void see_dropped(struct bag *bag, const char *name)
         job->dropped = true;
 }
 
-/* A result comes before the word "done" among the claims, so claims are read first: whoever finds an attempt that has ended finds its
- * result, too. (The word alone counts as well, should the listing of the results be older.) */
+/* A result comes before the word "done" among the claims, so read claims first: a reader that finds an ended attempt finds its result,
+ * too. (The word alone counts as well, should the listing of the results be older.) */
 int bag_look(struct bag *bag)
 {
     for (size_t i = 0; i < bag->job_count; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making a bag and opening it. Any number of processes may make the same bag at once: every file is put in place by link(), and whoever
- * finds one there compares. */
+/* Making a bag and opening it. Any number of processes may make the same bag at once: link() puts every file in place, and a process
+ * that finds one there compares. */
 #include "bag/bag.h"
 
 #include <dirent.h>

@@ -21,7 +21,7 @@
 
 #define SHORT_MAX 65536
 #define SHORT_SUM_MAX (16u << 20) /* of all of them; then short ones count as long */
-#define TAIL 4096                 /* of a long one: whoever writes it anew changes this */
+#define TAIL 4096                 /* of a long one: a new write changes this */
 #define PART ".outputs"
 #define LINE_MAX_BYTES (NAME_MAX + 80)
 

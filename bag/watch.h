@@ -50,7 +50,7 @@ struct bag_watch {
     uint64_t looked_ns; /* our last look; 0: none */
 };
 
-/* Look at the records of all who hold a job, but for `own`. At most gap_max_ns count as time since the look before; 0 while we cannot
+/* Look at the records of all workers that hold a job, except `own`. At most gap_max_ns count as time since the look before; 0 while we cannot
  * write our own record. 0 or -errno. */
 int bag_watch_look(struct bag_watch *watch, struct bag *bag, uint64_t own, uint64_t now_ns, uint64_t gap_max_ns);
 

@@ -5,7 +5,7 @@ under S-SGD, AD-PSGD and `auto`.
 
     bench/fig6.py BUILD OUT [--scenario gradual|cliff] [--strategy NAME]...
 
-gradual: each worker's network card is slow (SPOTNIK_SHAPE, docs/shaping.md), so S-SGD loses a little with each that
+gradual: each worker's network card is slow (SPOTNIK_SHAPE, docs/guide/strategies.md), so S-SGD loses a little with each that
 comes. cliff: workers 1 to 4 are on one host, 5 to 8 on a second one behind a slow link (bench/fig6_hosts.py; needs
 root), so S-SGD loses nothing until the fifth comes, and then most.
 

@@ -259,7 +259,7 @@ if __name__ == "__main__":
     results = sys.argv[2] if len(sys.argv) > 2 else "docs/results"
     os.makedirs(results, exist_ok=True)
     lines = ["# The planner against published data", "", "Made by `bench/plan_results.py`; do not edit. What each model "
-             "assumes is in [planning.md](../planning.md).", ""]
+             "assumes is in [planner-models.md](../reference/planner-models.md).", ""]
     for part in (rest, speeds, scavenger, lifetimes, backtests, plan_histories.section, plan_calibration.section,
                  plan_loop.section, plan_missed.section):
         part(planner, lines, results)

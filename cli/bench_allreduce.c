@@ -251,13 +251,13 @@ static void explain(const struct allreduce_plan *plan, const struct allreduce_bo
         explain_hosts(plan, small);
     if (seen[ALLREDUCE_RING])
         printf("  ring         bytes go over TCP, so each link is used evenly: %u hops of 1/%u of the bucket, in chunks of at most %s\n"
-               "               that follow each other. So do the first step of every view, and views in which nobody shares a host.\n",
+               "               that follow each other. The first step of every view uses it, and views in which no members share a host.\n",
                2 * (plan->workers - 1), plan->workers, chunk);
     if (seen[ALLREDUCE_DIRECT])
-        printf("  direct       small, over TCP: everybody sends everybody its input and adds up all of them. One hop, %u messages.\n",
+        printf("  direct       small, over TCP: every member sends its input to all others and adds up all of them. One hop, %u messages.\n",
                plan->workers * (plan->workers - 1));
     if (seen[ALLREDUCE_HUB])
-        printf("  hub          small, over TCP on one host: everybody sends rank 0 its input and gets the result. Two hops, %u messages, where\n"
+        printf("  hub          small, over TCP on one host: every member sends rank 0 its input and receives the result. Two hops, %u messages, where\n"
                "               the ring has %u hops and %u messages.\n",
                2 * (plan->workers - 1), 2 * (plan->workers - 1), 2 * plan->workers * (plan->workers - 1));
     if (seen[ALLREDUCE_TREE])

@@ -276,7 +276,7 @@ static void work(struct worker *worker)
 
 /* ---- in the parent ---- */
 
-/* The first that fails ends the others, who would wait for it. */
+/* The first that fails ends the others, which would wait for it. */
 static bool await(pid_t *pid, uint32_t workers)
 {
     bool good = true;

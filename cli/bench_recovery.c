@@ -53,7 +53,7 @@ static const char help[] =
     "      --seed N          which workers, and when                 [1]\n"
     "      --json            one JSON object per line\n\n"
     "detect ... restart are the time before the step is reduced again (together: these four); undisturbed is the median step on\n"
-    "the same ring after the recovery; join is a replacement's start to everybody's first commit with it.\n"
+    "the same ring after the recovery; join is the time from a replacement's start to every member's first commit with it.\n"
     "Let nothing else run meanwhile.\n";
 
 static bool parse_list(const char *text, uint64_t max, uint64_t *ret, uint32_t *ret_count)

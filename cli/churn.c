@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SEED 1 /* of who goes when the count falls */
+#define SEED 1 /* of the choice of leavers when the count falls */
 
 /* Takes events and names out of the trace. */
 static bool take(struct spotnik_trace *trace, struct churn *ret, struct spotnik_fault *fault)

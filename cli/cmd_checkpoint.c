@@ -15,12 +15,12 @@
 static const char help[] =
     "Usage: spotnik checkpoint ls DIR\n"
     "       spotnik checkpoint verify DIR [NAME]...\n\n"
-    "Look at the checkpoints that a job wrote to DIR (SPOTNIK_CHECKPOINT). A job begun anew goes on from the "
+    "Look at the checkpoints that a job wrote to DIR (SPOTNIK_CHECKPOINT). A new job resumes from the "
     "newest one\n"
     "that is complete and undamaged; it reads every byte first, as verify does.\n\n"
     "  ls        newest first: step, members that wrote it, size, place in the data, name. \"incomplete\" "
     "ones were cut off\n"
-    "            by a loss or are being written just now; they are never used, and go when newer ones are "
+    "            by a loss or are being written; no job uses them, and they go when newer ones are "
     "complete\n"
     "  verify    read all of each complete checkpoint, or of those named, and compare lengths, layout and "
     "hashes.\n"
@@ -31,7 +31,7 @@ static const char help[] =
     "A tensor that is too large for one part goes on in the next one under the same name.\n\n"
     "  spotnik checkpoint ls /shared/job/checkpoints\n"
     "  spotnik checkpoint verify /shared/job/checkpoints step-000000000120-9f86d081884c7d65\n\n"
-    "To go back to an older checkpoint, end the job and move the newer directories away. docs/checkpoint.md "
+    "To go back to an older checkpoint, end the job and move the newer directories away. docs/guide/checkpoint.md "
     "has more.\n";
 
 static int complain(void)

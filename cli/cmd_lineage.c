@@ -36,7 +36,7 @@ static const char help[] =
     "      --checkpoint DIR    its checkpoints                     [SPOTNIK_CHECKPOINT]\n"
     "      --yes               of force: I have read what I answer for\n"
     "Exit status: 0: one lineage, or the command was carried out; 1: it was not; 2: the command is wrong; 3: there are two or\n"
-    "more lineages with members or with checkpoints that nobody has set aside.\n\n"
+    "more lineages with members, or with checkpoints that are not set aside.\n\n"
     "  spotnik lineage --peers file:/shared/job --key-file job.key --checkpoint /shared/job/checkpoints\n"
     "  spotnik lineage choose 9f86d081884c7d65\n"
     "  spotnik lineage force 10.0.0.7:21210 --yes\n";
@@ -122,7 +122,7 @@ static int show(const struct lineages *found)
         alive += found->row[i].members != 0;
     }
     if (!found->count)
-        puts("no lineage: nobody answers, and there are no records and no checkpoints");
+        puts("no lineage: no member answers, and there are no records and no checkpoints");
     if (alive > 1)
         puts("\nThere are two lineages of one job. Decide which one is the job: spotnik lineage choose ID");
     return alive > 1 ? 3 : 0;
@@ -140,7 +140,7 @@ static int choose(const struct request *request, const struct spotnik_credential
         return option_refuse("lineage", "\"%s\" is no id of a lineage", request->object);
     const struct lineage_row *chosen = lineage_find(found, id);
     if (!chosen) {
-        fprintf(stderr, "spotnik lineage: nobody knows of %016" PRIx64 "; \"spotnik lineage\" shows those that are known\n", id);
+        fprintf(stderr, "spotnik lineage: there is no lineage %016" PRIx64 "; \"spotnik lineage\" shows those that are known\n", id);
         return 1;
     }
     for (uint32_t i = 0; i < found->answer_count; i++) {

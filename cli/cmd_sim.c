@@ -18,15 +18,13 @@ static const char help[] =
     "Usage: spotnik sim [--seed N] [--seeds COUNT] [--workers N | --churn TRACE] [--trace] [--data] [--json]\n"
     "       spotnik sim --scale MEMBERS [--losses A,B,...] [--bucket SIZE --gbit RATE] [--seed N]\n"
     "                   [--per-host N [--scattered] [--memory RATE]] [--ring]\n\n"
-    "Play a whole cluster in one process under virtual time: members that are killed, stopped, cut off, "
-    "slowed down,\n"
-    "that join and leave; then heal everything and see whether the living come together again. One checker "
-    "for each\n"
-    "promise P1 to P9 watches. The same seed is the same run, on every machine.\n\n"
+    "Simulate a whole cluster in one process under virtual time. Faults kill, stop, cut off and slow down members;\n"
+    "members join and leave. Then everything heals, and the living must come together again. A checker watches each\n"
+    "promise P1 to P9. The same seed is the same run, on every machine.\n\n"
     "  --seed N       the first (or only) seed; default 1\n"
-    "  --seeds COUNT  so many seeds from there; stops at the first that breaks a promise\n"
+    "  --seeds COUNT  number of seeds from there; stops at the first that breaks a promise\n"
     "  --workers N    members at the start, 2 to 16; default: drawn from the seed, 3 to 9\n"
-    "  --churn TRACE  members come and go as in a stretch of the trace (docs/traces.md), on a fast clock, and nothing else\n"
+    "  --churn TRACE  members come and go as in a stretch of the trace (docs/reference/traces.md), on a fast clock, and nothing else\n"
     "                 goes wrong; seed 1 begins where it does, others elsewhere. 16 at once: TRACE,nodes=16 where it has more\n"
     "  --eventful     fail too when a sweep of 500 seeds or more saw fewer faults than such worlds are full "
     "of\n"
@@ -45,14 +43,14 @@ static const char help[] =
     "                 and what a step takes before. Links of 0.05 to 0.17 ms\n"
     "  --bucket SIZE  with --scale: what a step reduces, and members that compute nothing; default: next to nothing\n"
     "  --gbit RATE    with --bucket: of every link, in whole Gbit/s; default 10\n"
-    "  --per-host N   with --scale: so many members on each host, 1 to 64; default 1. They reduce by hosts, as they would\n"
+    "  --per-host N   with --scale: members on each host, 1 to 64; default 1. They reduce by hosts, as they would\n"
     "  --scattered    with --per-host: neighbours in the view are on different hosts; else members of a host follow each other\n"
     "  --memory RATE  with --per-host: GB/s of each member in copying and adding up, of what comes out; default 4\n"
     "  --ring         with --scale: everything round the ring of all, small buckets too, and nothing by hosts\n\n"
     "  spotnik sim --seed 42 --trace | less    one run as a story\n"
     "  spotnik sim --seeds 10000               a sweep; on failure it prints how to reproduce it\n"
     "  spotnik sim --scale 1000 --losses 1,3,10\n\n"
-    "How to read the story and what each checker checks: docs/simulation.md.\n";
+    "How to read the story and what each checker checks: docs/reference/simulation.md.\n";
 
 #define CHURN_MEMBERS_MOST 16
 #define CHURN_ADDS_MOST 36

@@ -14,7 +14,7 @@
 static const char help[] =
     "Usage: spotnik status [--peers SPEC] [--key-file FILE] [--job NAME] [--json]\n\n"
     "Ask a member of a running job for its view, step, rates and recent recoveries. Any member knows. Without --peers and\n"
-    "SPOTNIK_PEERS, the jobs of this host are asked: those that its processes, of this user, have in their environment.\n\n"
+    "SPOTNIK_PEERS it asks each job of this host that a process of this user has in its environment.\n\n"
     "      --peers SPEC      host:port,... or file:DIR          [SPOTNIK_PEERS]\n"
     "      --key-file FILE   the job key                        [SPOTNIK_KEY_FILE]\n"
     "      --job NAME        name of the job                    [SPOTNIK_JOB, or spotnik]\n"

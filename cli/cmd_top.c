@@ -27,13 +27,13 @@ static const char help[] =
     "[--json]\n\n"
     "Watch a running job. Without --peers and SPOTNIK_PEERS it is the one that runs on this host. On a "
     "terminal: q ends, s sorts by\n"
-    "the next column, r turns the order round. Elsewhere: a line each time. NO_COLOR is heeded.\n\n"
+    "the next column, r reverses the order. Elsewhere: a line each time. It respects NO_COLOR.\n\n"
     "      --peers SPEC      host:port,... or file:DIR          [SPOTNIK_PEERS]\n"
     "      --key-file FILE   the job key                        [SPOTNIK_KEY_FILE]\n"
     "      --job NAME        name of the job                    [SPOTNIK_JOB, or spotnik]\n"
     "      --interval TIME   between two looks                  [1s]\n"
     "      --count N         end after N looks                  [never]\n"
-    "      --json            a JSON object a look: {\"job\": ..., \"members\": [...]}, each as members say "
+    "      --json            a JSON object a look: {\"job\": ..., \"members\": [...]}, as members report "
     "it\n\n"
     "Exit status: 0; 1 when no member answers.\n\n"
     "  spotnik top\n"
@@ -226,7 +226,7 @@ static void draw_recovery(const json_t *job)
 
     json_array_foreach(list, index, entry) if (json_whole(entry, "lost")) last = entry;
     if (!last) {
-        screen_line(SCREEN_SOFT, "nobody was lost while the answering member was in");
+        screen_line(SCREEN_SOFT, "no member was lost while the answering one was in");
         return;
     }
     double ms = (double)(json_whole(last, "committed_ns") - json_whole(last, "detected_ns")) / 1e6;

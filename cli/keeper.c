@@ -17,7 +17,7 @@
 /* What the agent says. */
 enum tell {
     GIVE, /* here are two pipes of a worker */
-    DROP, /* that worker has ended: whoever still holds its pipes is to learn that nobody reads them */
+    DROP, /* that worker has ended: a process that still holds its pipes must learn that they have no reader */
     END,  /* the agent itself ends */
 };
 

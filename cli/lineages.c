@@ -160,8 +160,8 @@ void lineages_done(struct lineages *found)
 
 /* ---- a choice ---- */
 
-/* Members of all other lineages find a younger founding, and end. Without a living member of the chosen one there is nobody to point at;
- * then whoever comes next founds, from the chosen checkpoints. */
+/* Members of all other lineages find a younger founding, and end. Without a living member of the chosen one there is none to point at;
+ * then the next newcomer founds, from the chosen checkpoints. */
 static int folder_choose(const char *folder, const struct spotnik_credentials *credentials, const struct lineage_row *chosen)
 {
     struct spotnik_record record = { .member = chosen->at,

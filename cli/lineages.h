@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which lineages of a job there are: by who answers, by the records of a folder, by checkpoints. For cmd_lineage.c. */
+/* The lineages of a job: from members that answer, the records of a folder, and checkpoints. For cmd_lineage.c. */
 #ifndef SPOTNIK_CLI_LINEAGES_H
 #define SPOTNIK_CLI_LINEAGES_H
 
@@ -27,7 +27,7 @@ struct lineages {
     uint32_t answer_count;
 };
 
-/* `checkpoint` may be NULL. Blocking: asks everybody who is named. 0, or an error whose detail says why. */
+/* `checkpoint` may be NULL. Blocking: asks every named member. 0, or an error whose detail says why. */
 int lineages_find(const struct job_at *at, const struct spotnik_credentials *credentials, const char *checkpoint, struct lineages *ret);
 void lineages_done(struct lineages *found);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asking the members of a job for their status, as somebody who has the key. Asking joins nothing and
+/* Asking the members of a job for their status, by the key alone. Asking joins nothing and
  * disturbs nothing. */
 #ifndef SPOTNIK_CLI_QUESTION_H
 #define SPOTNIK_CLI_QUESTION_H

@@ -166,7 +166,7 @@ static bool play_event(struct player *player, const struct spotnik_record *recor
     if (!event_of(player, record, &event, &message))
         return differ(player, "the record of \"%s\" is damaged", spotnik_event_name((enum spotnik_event_kind)record->kind));
     if (spotnik_core_poll(player->core, &left))
-        return differ(player, "this core wants \"%s\", which nobody wanted", spotnik_action_name(left.kind));
+        return differ(player, "this core wants \"%s\", which the record does not have", spotnik_action_name(left.kind));
     if (!player->replay->quiet)
         spotnik_tell_event(&player->teller, player->now_ns - player->first_ns, 0, &event);
     spotnik_core_step(player->core, &event);
@@ -215,7 +215,7 @@ static bool play(struct player *player, const struct spotnik_record *record)
         spotnik_core_bar(player->core, record->count != 0);
         return true;
     }
-    return differ(player, "a record is of a kind that nobody knows");
+    return differ(player, "a record is of an unknown kind");
 }
 
 /* Where the next part begins; NULL: this one is damaged or went another way. */

@@ -12,7 +12,7 @@
 
 struct run_options {
     uint32_t min, max;          /* steps wait for `min`; never more than `max` workers at once */
-    uint32_t start;             /* the first step waits for so many; 0: for `min` */
+    uint32_t start;             /* members that the first step waits for; 0: `min` */
     bool respawn, quiet;
     bool json;                  /* our own lines as JSON objects, and the job's status once a second */
     bool local;                 /* all members of the job are workers of this run */

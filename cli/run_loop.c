@@ -230,7 +230,7 @@ static void send_late_ones_home(struct run *run)
             agent_leave(&run->agent, &run->agent.worker[i]);
 }
 
-/* Nobody is left who would train on. */
+/* No worker is left that would go on training. */
 static void finish(struct run *run)
 {
     if (!run->finished && !run_is_done(run))
@@ -325,7 +325,7 @@ static void look_for_company(struct run *run)
     ask_to_end(run);
 }
 
-/* A member looks for the job, and somebody who does not answer may be in it. */
+/* A member looks for the job, and a process that does not answer may be in it. */
 static void look_at_waiting(struct run *run)
 {
     const struct spotnik_slots *slots = run->agent.slots;
@@ -335,7 +335,7 @@ static void look_at_waiting(struct run *run)
     if (of_ms == 0 || now_ns() < run->told_waiting_ns + WAITING_TOLD_NS)
         return;
     run->told_waiting_ns = now_ns();
-    run_say(run, "looking for the job: somebody who does not answer may be in it; so far it has been silent for %.0f of %.0f s "
+    run_say(run, "looking for the job: a process that does not answer may be in it; so far it has been silent for %.0f of %.0f s "
              "(which: spotnik status)", (double)ms / 1e3, (double)of_ms / 1e3);
 }
 

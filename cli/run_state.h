@@ -25,13 +25,13 @@ struct run {
     bool finished;        /* the job is done: nobody is replaced any more */
     bool yielded;         /* the lineage of a worker has yielded to another one: nobody is replaced any more */
     bool crashing;        /* workers fail one after the other: nobody is replaced any more */
-    bool stuck;           /* the workers were sent home, because nobody can come who would let them go on */
+    bool stuck;           /* we ended the workers: no member can come that would let them go on */
     uint64_t most_step;   /* the last step that any worker has told of */
     bool ended;           /* a worker has ended with status 0 ... */
     uint64_t ended_step;  /* ... the latest of them after this step */
     uint32_t ended_number;
     bool ended_told;
-    uint32_t waits, needed; /* the members wait: so many of so many are there; needed 0: they do not */
+    uint32_t waits, needed; /* members present and needed while they wait; needed 0: they do not wait */
     uint64_t waits_ns;    /* since when */
     bool waits_told;
 };
@@ -54,7 +54,7 @@ void run_ended(struct run *run, const struct agent_worker *worker);
 /* Is the job done, as far as those that have ended can tell? */
 bool run_is_done(const struct run *run);
 
-/* Do the members wait for somebody who cannot come? */
+/* Do the members wait for a member that cannot come? */
 bool run_is_stuck(const struct run *run);
 
 #endif

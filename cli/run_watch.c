@@ -108,13 +108,13 @@ static void look_at_waits(struct run *run, uint64_t now_ns)
     }
 }
 
-/* It must not be begun again: whoever runs the job decides which lineage it is. */
+/* Do not start it again: the job's operator decides which lineage it is. */
 static void look_at_lineages(struct run *run)
 {
     for (uint32_t i = 0; i < run->agent.places && !run->yielded; i++) {
         run->yielded = __atomic_load_n(&run->agent.slots->slot[i].yielded, __ATOMIC_ACQUIRE);
         if (run->yielded)
-            run_say(run, "two lineages of this job have met, and ours yields to the other: ending with status %d, replacing nobody. "
+            run_say(run, "two lineages of this job have met, and ours yields to the other: ending with status %d, replacing no worker. "
                     "See both with \"spotnik lineage\"", RUN_YIELDED);
     }
 }

@@ -10,4 +10,5 @@ lines = [", ".join(str(byte) for byte in data[at : at + 24]) for at in range(0, 
 with open(target, "w", encoding="ascii") as file:
     file.write("/* SPDX-License-Identifier: Apache-2.0 */\n/* Made by dev/embed.py. */\n#include <stddef.h>\n")
     file.write(f"extern const unsigned char {name}[];\nextern const size_t {name}_size;\n")
-    file.write(f"const unsigned char {name}[] = {{\n    " + ",\n    ".join(lines) + f"\n}};\nconst size_t {name}_size = sizeof {name};\n")
+    file.write(f"const unsigned char {name}[] = {{\n    " + ",\n    ".join(lines) + "\n};\n")
+    file.write(f"const size_t {name}_size = sizeof {name};\n")

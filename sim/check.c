@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The book of facts behind the checkers: who installed, put in, committed, died. Decides only which view
- * reduced a step in the end; everything that can be wrong is judged in check_*.c. */
+/* The book of facts behind the checkers: installations, contributions, commits, deaths. Decides only which
+ * view reduced a step in the end; check_*.c judges everything that can be wrong. */
 #include "sim/check.h"
 
 #include <stdlib.h>
@@ -220,7 +220,7 @@ void spotnik_check_commit(struct sim_world *world, struct sim_process *process, 
     spotnik_check_step_commit(world, process, commit);
 }
 
-/* P3 for who was stopped: when it wakes up to find that a view has been made without it, it commits nothing more, whatever had come before.
+/* P3 for a stopped member: when it wakes up to find a view made without it, it commits nothing more, whatever had come before.
  * Short stops are not noticed. */
 void spotnik_check_woken(struct sim_world *world, struct sim_process *process, uint64_t slept_ns)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One checker per promise. The simulated world tells them facts; they keep their own books, know nothing of the
- * core's insides, and say what is broken by spotnik_sim_fail(). In words: docs/simulation.md. Private to sim.
+ * core's insides, and say what is broken by spotnik_sim_fail(). In words: docs/reference/simulation.md. Private to sim.
  *
  *   check.c          the book of facts               check_work.c      P5 a survivor's gradient is used
  *   check_lineage.c  P1 one lineage                  check_recovery.c  P6 few messages, nothing blocks
@@ -67,7 +67,7 @@ struct fact_process {
     uint64_t met;              /* on any so far */
     uint64_t likely;           /* the last one ended in order after it had spoken, and it has not been linked since */
     uint64_t witnesses;        /* of its death on a link on which it had spoken: bit per process */
-    uint64_t certified;        /* to whom its host has certified its death: bit per process */
+    uint64_t certified;        /* processes that have its host's certificate of its death: bit per process */
     uint64_t fenced_epoch[64]; /* per process: the latest epoch in which it has fenced us */
     uint64_t first_epoch[64];  /* per process: of the first word from it on the last link it spoke on */
     struct fact_view proposed; /* the latest proposal it has handled */

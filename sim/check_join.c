@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* P7, joining costs nothing: who enters holds the very replica of the lineage at the settled step or one
- * behind; a view never changes for the sake of a joiner that is not in it, nor for nothing at all. (That
+/* P7, joining costs nothing: a member that enters holds the very replica of the lineage at the settled step
+ * or one behind; a view never changes for the sake of a joiner that is not in it, nor for nothing at all. (That
  * members go on while a joiner copies is checked by the steps they commit: check_progress.c.) */
 #include "base/time.h"
 #include "sim/check.h"

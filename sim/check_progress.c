@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* P9, progress. After everything has healed, all processes that live must come to stand in one view, all of
- * them in it, and commit so many further steps there, within a limit of virtual time. Excused only when the
+ * them in it, and commit further steps there, within a limit of virtual time. Excused only when the
  * lineage rule itself forbids it, which is verified from the facts: in some view still to be passed, the
- * living members are not more than half, nor half with whoever breaks ties, and of some dead one no living
+ * living members are not more than half, nor half with the tie-breaker, and of some dead one no living
  * member has witnessed the end on a good link. */
 #include "base/id.h"
 #include "base/time.h"
@@ -30,7 +30,7 @@ static bool witnessed(struct sim_world *world, const struct fact_view *view, uin
     return false;
 }
 
-/* All who live in it came in lagging and were not served: the settled step may have left the job, so they
+/* All its living members came in lagging and were not served: the settled step may have left the job, so they
  * must not make it anew; they are as good as outside. */
 static bool only_unserved(struct sim_world *world, const struct fact_view *view)
 {
@@ -51,7 +51,7 @@ static bool has_met_all(struct sim_world *world, const struct fact_view *view, u
     return true;
 }
 
-/* It lives, and has or can have the witness for this view (who took it, and whose answer was lost before a cleaner took the file, will never know), and knows that nobody goes by another rule. */
+/* It lives, and has or can have the witness for this view (a member that took it, and lost the answer before a cleaner took the file, will never know), and knows that no member uses another rule. */
 static bool can_be_named(struct sim_world *world, const struct fact_view *view, uint32_t member, uint32_t smallest)
 {
     uint32_t owner = spotnik_sim_witness_owner(world, view->epoch);
@@ -192,7 +192,7 @@ static uint64_t uniform_epoch(struct sim_world *world, uint64_t *ret_committed_m
     return view && view->size == members && (!joiners || full) ? epoch : 0;
 }
 
-/* For whoever reads the trace: how things stand in the newest view. */
+/* For readers of the trace: the state of the newest view. */
 static void tell(struct sim_world *world)
 {
     const struct fact_view *view = spotnik_fact_view_of(world, world->facts->view_count - 1);

@@ -26,7 +26,7 @@ void spotnik_check_sent(struct sim_world *world, struct sim_process *process, co
     process->recovery_messages += is_recovery(message->kind, to);
 }
 
-/* Who came, went or died since this process installed its last view. */
+/* Members that came, went or died since this process installed its last view. */
 static uint32_t changes(struct sim_world *world, const struct sim_process *process,
                         const struct fact_view *view)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* P2, same view: whoever installs epoch e installs the same members in the same order, from the same step,
+/* P2, same view: all processes that install epoch e install the same members in the same order, from the same step,
  * with the same shares, and with the same chain of views behind it. */
 #include "sim/check.h"
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* P5, no survivor's work is lost: whoever put something into a step and stands in any view from the one
+/* P5, no survivor's work is lost: a member that contributed to a step and stands in any view from the one
  * that reduced it on, stood in that one, so its gradient is in the result (check_step.c has compared the
- * bits). And nobody computes a step twice (check.c). */
+ * bits). And no member computes a step twice (check.c). */
 #include "sim/check.h"
 
 static bool stands_later(const struct sim_world *world, uint32_t process, uint64_t epoch)
 {
     const struct sim_facts *facts = world->facts;
     if (world->process[process]->epoch < epoch)
-        return false; /* it never got that far, whoever may have counted on it */
+        return false; /* it never got that far, even if others counted on it */
     for (uint64_t later = epoch; later < facts->view_count; later++)
         if (facts->view[later].known && spotnik_fact_rank(&facts->view[later], process) != SPOTNIK_NO_RANK)
             return true;

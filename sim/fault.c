@@ -393,7 +393,7 @@ static void plan_forged(struct sim_world *world)
         spotnik_sim_push(world, SIM_FORGE, spotnik_prng_below(&prng, world->options.safety_ns), 0, spotnik_prng_next(&prng), NULL);
 }
 
-/* Who is stopped dials when it goes on, and may then be refused by one that died long after: nothing is promised there (docs/protocol.md 16). */
+/* A stopped member dials when it goes on; one that died long after may then refuse: nothing is promised there (docs/protocol.md 16). */
 static bool is_awake(const struct sim_world *world, const struct sim_conn *conn)
 {
     return !world->process[conn->process[0]]->stopped && !world->process[conn->process[1]]->stopped;

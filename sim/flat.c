@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that simulated processes share: each has a segment of its own that all others can read, alive or dead, stopped or
  * cut off from the network, on whatever host (in worlds of hierarchy: on its own); and the flat all-reduce of src/shm runs over it, slice by slice in virtual time.
- * That is worse than any real host: whoever is excluded goes on reading and writing next to those who excluded it. */
+ * That is worse than any real host: an excluded member goes on reading and writing next to those that excluded it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,7 +79,7 @@ static uint64_t moment(struct sim_world *world)
     return 1 + slow * spotnik_prng_below(&world->memory, world->options.flat_slice_max_ns);
 }
 
-/* -- Who shares with whom -- */
+/* -- Pairs that share memory -- */
 
 static bool is_mate(const struct sim_world *world, const struct sim_process *process, const struct sim_process *other)
 {
@@ -107,7 +107,7 @@ static void setup(struct sim_world *world, struct sim_process *process)
     spotnik_flat_view(flat->work, flat->peer, flat->source, own, size);
 }
 
-/* A new view: the segments of those who have none of us yet come over a socket, a little later. */
+/* A new view: segments of members that we have none of yet come over a socket, a little later. */
 void spotnik_sim_flat_view(struct sim_world *world, struct sim_process *process)
 {
     const struct spotnik_view *view = spotnik_core_view(process->core);
@@ -180,7 +180,7 @@ static bool hears(const struct sim_world *world, const struct sim_process *proce
     return other != process && sim_live(other) && (!world->scale || other->host == process->host);
 }
 
-/* Everybody who may wait for our bell looks again. */
+/* Every process that may wait for our bell looks again. */
 static void wake_others(struct sim_world *world, struct sim_process *process)
 {
     if (!process->flat.work->rung)
@@ -436,8 +436,8 @@ void spotnik_sim_flat_cut(struct sim_world *world, struct sim_process *process)
     wake_others(world, process);
 }
 
-/* Bytes of this bucket come another way: what was held, but never committed, is void. Until then it counts: whoever turns out to be
- * a laggard is handed only what it lacks. */
+/* Bytes of this bucket come another way: what was held, but never committed, is void. Until then it counts: a laggard is
+ * handed only what it lacks. */
 void spotnik_sim_flat_void(struct sim_process *process, uint64_t step, uint32_t number)
 {
     process->flat.window[number][step & 1] = (struct sim_window){ 0 };

@@ -116,7 +116,7 @@ static void draw_latest(struct spotnik_sim_options *options, uint64_t seed)
     options->flat_fails_of = options->flat && spotnik_prng_chance(&prng, 1, 3) ? 100 : 0;
 }
 
-/* The news of a view dies with those who have it, but for a hint. */
+/* The news of a view dies with the processes that have it, except for a hint. */
 static void draw_half_told(struct spotnik_sim_options *options, uint64_t seed)
 {
     struct spotnik_prng prng;

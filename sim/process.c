@@ -255,7 +255,7 @@ static bool search_dials(const struct sim_world *world, const struct sim_process
 }
 
 /* As long as a process is parked it looks for the job where new members would look (src/peers), and links
- * to whom it finds: the others may have gone on, and all members it knows may be gone. */
+ * to members that it finds: the others may have gone on, and all members it knows may be gone. */
 void spotnik_sim_search(struct sim_world *world, struct sim_process *process)
 {
     struct spotnik_core_status status;

@@ -11,7 +11,7 @@
 struct spotnik_sim_happening {
     uint64_t at_ns;
     uint64_t order; /* set by push */
-    void *object;   /* owned by whoever handles the happening */
+    void *object;   /* owned by the handler of the event */
     uint64_t number;
     uint32_t kind;
     uint32_t process;

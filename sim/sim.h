@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The deterministic simulator: whole clusters of cores in one process, under virtual time, with a network
  * and processes that fail in every way a real one does, and one checker per promise P1..P9. One seed is one
- * run, and the same seed is the same run on every machine. docs/simulation.md says what is simulated and
+ * run, and the same seed is the same run on every machine. docs/reference/simulation.md says what is simulated and
  * what each checker checks.
  *
  * A run has a safety phase under faults and a liveness phase: everything heals, no new faults, and the
@@ -71,7 +71,7 @@ struct spotnik_sim_options {
     size_t flat_small_bytes, flat_page_bytes, flat_slice_bytes;
     uint64_t flat_slice_max_ns; /* between two slices of work; in scale mode: between a bell and a look, and before every slice */
     uint64_t memory_bytes_per_ms; /* scale mode: of a slice of work, and of a data connection within a host */
-    uint32_t flat_fails_of;     /* one in so many buckets cannot be started for want of memory; 0: none */
+    uint32_t flat_fails_of;     /* one in N buckets cannot start for want of memory; 0: none */
     bool zero_copy;       /* copied chunks land in the result piece by piece */
     uint32_t weight[SPOTNIK_SIM_FAULT_COUNT]; /* of each kind of fault; 0: never in this run */
     uint32_t faults;                          /* planned over the safety phase */
@@ -93,14 +93,14 @@ struct spotnik_sim_options {
     bool trace_data;         /* with every data frame and heartbeat */
     const struct spotnik_sim_churn *churn; /* comings and goings of a trace, in order of time; the caller's */
     uint32_t churn_count;
-    uint32_t reload;         /* every so many events a core is saved, and another one loaded in its place; 0: never */
+    uint32_t reload;         /* every N events a core is saved, and another one loaded in its place; 0: never */
 };
 
 /* Why the living could not go on, after everything had healed; docs/protocol.md, section 16. */
 enum spotnik_sim_excuse {
     SPOTNIK_SIM_EXCUSE_NONE,
-    SPOTNIK_SIM_EXCUSE_LOST,     /* nobody lives who stood in the newest view */
-    SPOTNIK_SIM_EXCUSE_UNSERVED, /* nobody lives who held its settled step */
+    SPOTNIK_SIM_EXCUSE_LOST,     /* no member of the newest view lives */
+    SPOTNIK_SIM_EXCUSE_UNSERVED, /* no member that held its settled step lives */
     SPOTNIK_SIM_EXCUSE_FAR,      /* of one that died no survivor is a warm neighbour */
     SPOTNIK_SIM_EXCUSE_TOGETHER, /* it had come in with the same view as the survivors, and they had not met */
     SPOTNIK_SIM_EXCUSE_AHEAD,    /* it was in a later view already when the survivors met it */
@@ -134,7 +134,7 @@ void spotnik_sim_run(const struct spotnik_sim_options *options, struct spotnik_s
 /* Scale mode: `members` founded in one view at once, `losses` killed in one instant, no other faults. */
 struct spotnik_sim_scale {
     uint32_t members, losses;
-    uint32_t host_members; /* so many are on each host; 0: 1 */
+    uint32_t host_members; /* members on each host; 0: 1 */
     bool scattered;        /* neighbours on different hosts; else in a row on one */
     bool ring;             /* round the ring of all, whatever the bucket and the hosts; else by hosts, where members share one, and up a tree
                               what is small */

@@ -11,7 +11,7 @@
 #define TRIP_MAX_NS (30 * SPOTNIK_MS)
 #define HANG_NS (700 * SPOTNIK_MS) /* a file server that thinks about it */
 
-/* Who has had it for this epoch; SIM_NOBODY: nobody yet. */
+/* The process that had it for this epoch; SIM_NOBODY: none yet. */
 uint32_t spotnik_sim_witness_owner(const struct sim_world *world, uint64_t epoch)
 {
     const struct sim_witness *witness = &world->witness;

@@ -102,7 +102,7 @@ struct sim_frame {
     unsigned char bytes[];
 };
 
-/* A data connection: from a member to one whom its view makes it send to, or from a donor to a joiner. */
+/* A data connection: from a member to one that its view makes it send to, or from a donor to a joiner. */
 struct sim_lane {
     struct sim_lane *all, *next_in; /* of the world; of the receiver */
     uint32_t from, to;
@@ -272,8 +272,8 @@ struct sim_half_told { /* a view's initiator dies when it has told one member, a
     uint32_t countdown;  /* views to come */
     uint64_t seen_epoch; /* the highest that anybody was told of */
     uint64_t epoch;      /* of the view that is half told, 0: none */
-    uint32_t bearer;     /* who was told */
-    uint64_t told;       /* bit per process: whom the bearer has told */
+    uint32_t bearer;     /* processes that were told */
+    uint64_t told;       /* bit per process: those that the bearer has told */
 };
 
 /* The file in the folder that decides ties. */
@@ -281,7 +281,7 @@ struct sim_witness {
     struct spotnik_prng prng;
     uint64_t epoch; /* of the name it has now */
     bool removed;
-    uint32_t *owner; /* by epoch: index + 1 of who has had it for that one; 0: nobody */
+    uint32_t *owner; /* by epoch: index + 1 of the process that had it for that epoch; 0: none */
     size_t owner_count;
 };
 

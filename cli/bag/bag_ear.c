@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The moment of a restart file: what else lay in the directory when it was complete. The kernel queues what happens in a directory in order, so whoever
- * lists the outputs, and then finds in the queue that nothing but restart files was touched meanwhile, has seen that moment. Two queues: an alarm, which
- * wakes us when files appear or are closed, and the record, which holds every write, and is read when somebody wants to know. */
+/* The moment of a restart file: the other files of the directory when it was complete. The kernel queues events of a directory in order. So a worker
+ * that lists the outputs, and then finds only restart files touched in the queue, has seen that moment. Two queues: an alarm, which wakes us when files
+ * appear or are closed, and the record, which holds every write and is read on demand. */
 #include <errno.h>
 #include <fnmatch.h>
 #include <limits.h>

@@ -416,7 +416,7 @@ static bool result_put(struct bag_work *work, struct bag_place *place)
     if (rc == -EEXIST || (rc == -ENOENT && is_swept(work, place))) {
         bool done = bag_result_is(&work->bag, place->job);
         bag_say(work, "job %s: %s", place->job->name,
-                done ? "somebody else has finished it; this copy is thrown away"
+                done ? "another worker has finished it; this copy is thrown away"
                      : "its directory was taken away; it is to be done again");
         place->end = done ? BAG_END_LATE : BAG_END_RETURNED;
         return true;
@@ -433,7 +433,7 @@ static void count_done(struct bag_work *work, struct bag_place *place)
     place->job->done = true;
 }
 
-/* Result, then the word, then the broom: whoever dies in between leaves nothing that could be done twice. */
+/* Result, then the word, then the broom: a death in between leaves nothing that could be done twice. */
 static void end_turn(struct bag_work *work, struct bag_place *place)
 {
     struct bag_job *job = place->job;
@@ -488,7 +488,7 @@ static void unwanted_turn(struct bag_work *work, struct bag_place *place, uint64
     bool over = place->job->done || place->job->dropped;
     if (!over || place->stage != BAG_STAGE_RUNS)
         return;
-    bag_say(work, "job %s: %s; ending it here", place->job->name, place->job->done ? "somebody else has finished it" : "nobody wants it any more");
+    bag_say(work, "job %s: %s; ending it here", place->job->name, place->job->done ? "another worker has finished it" : "it is no longer wanted");
     place->unwanted = true;
     kill(-place->pid, SIGKILL);
     stage_set(place, BAG_STAGE_KILLED, now_ns);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a bag is, and what it has cost: from the folder alone, so anybody who can read it can ask, while it runs and afterwards. */
+/* State and cost of a bag, from the folder alone: any user that can read it can ask, while it runs and afterwards. */
 #include <dirent.h>
 #include <jansson.h>
 #include <math.h>

@@ -23,8 +23,8 @@
 
 static const char help[] =
     "Usage: spotnik fleet --engine ENGINE (--plan FILE | -n N) [OPTION]...\n\n"
-    "Keep as many machines as the plan wants, by asking the engine for more or fewer. It makes no machines "
-    "itself.\n\n"
+    "Keep the number of machines that the plan wants, by asking the engine for more or fewer. It creates no "
+    "machines itself.\n\n"
     "      --engine ENGINE     slurm: elements of the folder that spotnik slurm submit made\n"
     "                          kubernetes: the parallelism of an Indexed Job\n"
     "                          exec:COMMAND: told SPOTNIK_FLEET_WANTED (and SPOTNIK_FLEET_KINDS, as\n"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
- * Watching a job: numbers that the program tells, and messages that the library tells.
+ * Watching a job: the program's own numbers, and the library's messages.
  *
  * Metrics, status and a live page over HTTP need no call: set SPOTNIK_HTTP (docs/guide/seeing.md). The
- * library never prints. What it has to say reaches a program by a callback (spotnik_log_set()) or one by
- * one when the program asks (spotnik_log_next()). Every message has an id; docs/messages.md says what it
- * means and what to do.
+ * library never prints. Its messages reach a program by a callback (spotnik_log_set()) or one by one on
+ * request (spotnik_log_next()). Every message has an id; docs/reference/messages.md says what it means and
+ * what to do.
  */
 #ifndef SPOTNIK_WATCH_H
 #define SPOTNIK_WATCH_H
@@ -26,33 +26,33 @@ enum spotnik_level {
 typedef struct spotnik_log_entry {
     size_t size; /**< sizeof(spotnik_log_entry): set by the caller of spotnik_log_next() */
     enum spotnik_level level;
-    char id[8];     /**< "S112": see docs/messages.md */
+    char id[8];     /**< "S112": see docs/reference/messages.md */
     char name[24];  /**< "lost" */
     char text[400]; /**< one line, no newline */
     uint64_t step;  /**< last committed one when it happened */
-    /** Messages of this id since the last one that were not told: at most one in 5 s is. */
+    /** Messages of this id held back since the last one: the library tells at most one in 5 s. */
     uint64_t held_back;
 } spotnik_log_entry;
 
 /**
- * Tell a number of the program's own, the loss say: metrics, page, event log and `spotnik top` show the
- * latest. At most 16 names of up to 31 letters, digits and underscores. Cheap; call it as often as you
+ * Record a number of the program's own, such as the loss. Metrics, page, event log and `spotnik top` show
+ * the latest. At most 16 names of up to 31 letters, digits and underscores. Cheap: call it as often as you
  * like, on the thread of the job. Errors: ARGUMENT, LIMIT.
  */
 SPOTNIK_API int spotnik_observe(spotnik_job *job, const char *name, double value);
 
 /**
- * Have @p log called for each message, on a thread of the library: one call at a time, soon after the
- * event. It must not call this library but spotnik_status() and spotnik_members(). NULL: no more; no call
- * runs once this returns. On the thread of the job. Errors: ARGUMENT, SYSTEM, MEMORY.
+ * Call @p log for each message, on a thread of the library, one call at a time, soon after the event. Of
+ * this library it may call only spotnik_status() and spotnik_members(). NULL ends this; no call runs once
+ * this returns. On the thread of the job. Errors: ARGUMENT, SYSTEM, MEMORY.
  */
 SPOTNIK_API int spotnik_log_set(spotnik_job *job,
                                 void (*log)(void *context, const spotnik_log_entry *message), void *context);
 
 /**
- * Take the oldest message that was not taken yet: 1 when there was one, 0 when there was none. Unless
- * SPOTNIK_HTTP or an event log made it begin before, the first call begins to collect; of more than 64 the
- * oldest are dropped. On the thread of the job. Errors: ARGUMENT, SYSTEM, MEMORY.
+ * Take the oldest message not yet taken. Returns 1 if there was one, else 0. The first call starts to
+ * collect, unless SPOTNIK_HTTP or an event log started before. The library keeps 64 messages and drops the
+ * oldest. On the thread of the job. Errors: ARGUMENT, SYSTEM, MEMORY.
  */
 SPOTNIK_API int spotnik_log_next(spotnik_job *job, spotnik_log_entry *ret);
 

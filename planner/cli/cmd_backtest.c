@@ -50,7 +50,7 @@ static const char usage[] =
     "\n"
     "States the chance of a job for many starts, replays it there, and tells how often each decile came "
     "true.\n"
-    "docs/traces.md has the formats of all files.\n";
+    "docs/reference/traces.md has the formats of all files.\n";
 
 #define FILES_MAX 64
 #define PAIR_SPEED 1.8

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `spotnik model`: every model of the planner by itself, on CSV, for people who want to check us. Options
- * are read here; what a model makes of its columns is in model_csv.c and its neighbours. */
+/* `spotnik model`: every model of the planner by itself, on CSV, for checks by users. Options are
+ * read here; what a model makes of its columns is in model_csv.c and its neighbours. */
 #include "cmd_model.h"
 #include "plan/model_noise.h"
 

@@ -38,7 +38,7 @@ static const char usage[] =
     "`spotnik status --json` printed, with what the job has measured of its steps, losses, recoveries and price: --running\n"
     "says what the members are rented as (2/4: two of four that are wanted), and they stay, unless --release lets them be\n"
     "given back. --best plans for the best chance when nothing is sure enough; --clock X is for a job that runs X times as\n"
-    "fast as its trace. docs/traces.md and docs/plan-files.md have the formats of all files.\n"
+    "fast as its trace. docs/reference/traces.md and docs/reference/plan-files.md have the formats of all files.\n"
     "Exit status: 0 a plan, 1 no plan or bad input, 2 bad usage.\n";
 
 #define FILES_MAX 16

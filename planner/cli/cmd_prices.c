@@ -20,13 +20,12 @@ static const char usage[] =
     "       spotnik prices show\n"
     "       spotnik prices accelerators\n"
     "\n"
-    "update gets SkyPilot's catalogs and the Spot Advisor from the network (all three clouds unless --cloud "
-    "says less), or\n"
+    "update fetches SkyPilot's catalogs and the Spot Advisor (all three clouds, or those of --cloud), or\n"
     "reads --from, in the order given: vms.csv of SkyPilot, the Spot Advisor, the spot and on-demand price "
     "pages of AWS, a\n"
-    "table of zone ids and names. It keeps them for `spotnik plan`, which refuses what is older than a week. "
+    "table of zone ids and names. It keeps them for `spotnik plan`, which refuses prices older than a week. "
     "show tells\n"
-    "how old they are; accelerators has memory, rates and other names of what can be rented.\n"
+    "their age; accelerators has memory, rates and other names of all that can be rented.\n"
     "Exit status: 0 done, 1 no prices or bad input, 2 bad usage.\n";
 
 #define SOURCES_MAX 32

@@ -20,10 +20,10 @@ static const char usage[] =
     "status how long a step computes and waits, and what it reduces; at the end it kills a worker to see "
     "what "
     "a loss costs.\n"
-    "All that is done --rounds times; medians count, and how far the rounds are apart becomes the error of "
+    "It repeats this --rounds times; medians count, and their spread becomes the error of "
     "the "
-    "profile. A host\n"
-    "that is busy with something else is waited out for a while, then reported.\n"
+    "profile. On a busy\n"
+    "host it waits for a while, then reports the load.\n"
     "\"{batch}\" in the command becomes the batch, which is also in SPOTNIK_BATCH. The job must last longer "
     "than "
     "--seconds.\n"
@@ -34,7 +34,7 @@ static const char usage[] =
     "reference_batch, critical_batch, link_gbps, hop_us, overlap, startup_s, recover_s, join_s, "
     "checkpoint_every_s, error,\n"
     "measured ([[device, how many, batch, step seconds], ...]). The device \"cpu\" is one vCPU.\n"
-    "The profile as the planner will use it is printed as JSON.\n"
+    "It prints the profile that the planner will use, as JSON.\n"
     "\n"
     "  spotnik profile --batches 256,512 --store run.db -- charlm --batch {batch} --steps 0 --quiet\n";
 

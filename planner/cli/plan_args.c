@@ -26,7 +26,7 @@ int spotnik_cli_options(int argc, char **argv, const char *letters, const struct
 {
     int option;
 
-    optind = 0; /* from the beginning, whoever looked before */
+    optind = 0; /* from the beginning, even after an earlier look */
     while ((option = getopt_long(argc, argv, letters, options, NULL)) != -1) {
         if (option == 'h') {
             fputs(usage, stdout);

@@ -125,7 +125,7 @@ static void print_doubt(const struct spotnik_plan_context *x, FILE *out)
     if (pool.kind == SPOTNIK_POOL_UNKNOWN || pool.kind == SPOTNIK_POOL_BAND)
         fprintf(out,
                 "  nothing was seen of spot capacity for %s%s%s: it is drawn from %s;\n"
-                "  give --availability %s%s%s=TRACE (docs/traces.md) for a chance of your own\n",
+                "  give --availability %s%s%s=TRACE (docs/reference/traces.md) for a chance of your own\n",
                 offer->instance, *place ? " in " : "", place, pool.weather->name, offer->instance,
                 *place ? "@" : "", place);
     if (c->outcome.third_short[2] - c->outcome.third_short[0] < 1e-9) {

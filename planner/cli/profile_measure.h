@@ -14,7 +14,7 @@ struct spotnik_profile_order {
     size_t worker_count, batch_count;
     double seconds, samples_per_epoch;
     unsigned
-        rounds; /* so often the whole grid; medians count, and how far they are apart is the profile's error */
+        rounds; /* rounds of the whole grid; medians count, and their spread is the profile's error */
 };
 
 #define SPOTNIK_ROUNDS_MAX 9

@@ -23,7 +23,7 @@ struct spotnik_climate {
 };
 
 /* The climates learned from traces of 2023 (printed by `spotnik backtest --learn`); none of the windows of
- * the backtests of docs/planning.md is among them. */
+ * the backtests of docs/reference/planner-models.md is among them. */
 extern const struct spotnik_climate spotnik_climates_builtin[];
 extern const size_t spotnik_climates_builtin_count;
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EVENTS_MAX 20000 /* after so many, the rest of a run goes on at the rate so far */
+#define EVENTS_MAX 20000 /* after this number, the rest of a run goes on at the rate so far */
 #define MACHINES_MAX 1024
 #define CORRELATION 0.45
 
@@ -267,7 +267,7 @@ static bool run_step(struct run *run)
     return false;
 }
 
-/* A run of so many events has met all there is: what is left takes and costs as what was done. */
+/* A run of this number of events has met all kinds: the rest takes and costs as the part done. */
 static void run_extend(struct run *run, double steps)
 {
     double done = steps - run->left, factor = done > 0 ? steps / done : INFINITY;

@@ -17,9 +17,9 @@ int spotnik_omniscient_run(const struct spotnik_window *window, double tick_s,
 /* Mean spot price of a tick; 1 without a history. */
 double spotnik_tick_price(const struct spotnik_job_terms *terms, double at_s, double tick_s);
 
-/* What nobody can be below, whatever he holds: work and one changeover in the cheapest minutes of the
- * window, of spot at its least price in the minute and of on-demand, with no start but the first, and as
- * many machines at once as it takes. */
+/* The lower bound of any policy: work and one changeover in the cheapest minutes of the window, of spot at
+ * its least price in the minute and of on-demand, with no start but the first, and any number of machines at
+ * once. */
 int spotnik_bound_run(const struct spotnik_window *window, double tick_s,
                       const struct spotnik_job_terms *terms, struct spotnik_job_result *result_out,
                       struct spotnik_fault *fault);

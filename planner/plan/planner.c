@@ -104,7 +104,7 @@ static void consider(struct search *s, const struct spotnik_fleet *fleet)
         keep(&s->kinds[kind_of(fleet)], &c, s->wish->deadline_s);
 }
 
-/* At most so many machines of the types that a quota names, all groups together. */
+/* The quota of machines of the types that it names, all groups together. */
 static bool within_quotas(const struct spotnik_wish *wish, const struct spotnik_fleet *fleet)
 {
     for (size_t q = 0; q < wish->quota_count; q++) {
@@ -389,7 +389,7 @@ static void explain(const struct spotnik_wish *wish, const struct spotnik_candid
                  winner->outcome.cost_mean_usd - c->outcome.cost_mean_usd, apart);
 }
 
-/* Times and costs of all candidates, and which of them lie on the front: so many of `ret_index`. */
+/* Times and costs of all candidates, and those on the front, in `ret_index`; returns their number. */
 static size_t front_of(const struct spotnik_plan *plan, struct spotnik_tradeoff ret_points[SPOTNIK_PLAN_CANDIDATES],
                        size_t ret_index[SPOTNIK_PLAN_CANDIDATES])
 {

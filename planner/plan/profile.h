@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the planner knows of a job: how long a device takes for a batch, how many bytes are reduced, how
- * the epochs that a target needs depend on the global batch, and what losing and joining a machine costs.
+/* What the planner knows of a job: a device's time for a batch, the bytes to reduce, the epochs of a target
+ * as a function of the global batch, and the cost of losing and joining a machine.
  * From a description file, or from the store. */
 #ifndef SPOTNIK_PLAN_PROFILE_H
 #define SPOTNIK_PLAN_PROFILE_H
@@ -21,7 +21,7 @@ struct spotnik_device {
     double fixed_s, sample_s, batch_most;
 };
 
-/* A step that was measured with so many devices of one kind, all-reduce included: it beats the formula. */
+/* A measured step with N devices of one kind, all-reduce included: it replaces the formula. */
 struct spotnik_measured {
     char accelerator[28];
     double devices, batch, step_s;
@@ -53,7 +53,7 @@ void spotnik_profile_builtin(struct spotnik_profile *profile_out);
 int spotnik_profile_read(const char *path, struct spotnik_profile *profile_out, struct spotnik_fault *fault);
 int spotnik_profile_parse(const char *path, const json_t *json, struct spotnik_profile *profile_out,
                           struct spotnik_fault *fault);
-/* The measured step of so many devices of one kind, or NAN. */
+/* The measured step of N devices of one kind, or NAN. */
 double spotnik_profile_measured_s(const struct spotnik_profile *profile, const char *accelerator,
                                   double devices, double batch);
 json_t *spotnik_profile_json(const struct spotnik_profile *profile);

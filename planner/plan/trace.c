@@ -339,7 +339,7 @@ void spotnik_trace_scale(struct spotnik_trace *trace, double factor)
     trace->start_s *= factor;
 }
 
-/* Who is there, as a list of node numbers. */
+/* The nodes that are there, as a list of numbers. */
 struct crowd {
     uint32_t *node;
     unsigned count;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How many machines a place gave, over time: the one reader of traces, for plan, backtest, run --churn and sim. The
- * format is recognised by the first line (docs/traces.md has each, with a sample):
+ * format is recognised by the first line (docs/reference/traces.md has each, with a sample):
  *   milliseconds,add|remove,name        machines that come and go; the names mean nothing beyond the file
  *   time,count                          counts that change; a header may name the unit (hours, seconds, ms)
  *   {"metadata":{"gap_seconds":g},"data":[n,...]}                             counts per tick

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The membership of this process in a job: the handle of the library, who may use it, and how it ends.
+"""The membership of this process in a job: the handle of the library, its rules of use, and its end.
 
 Decides about lifetimes, threads, signals, forks and the end of the interpreter. Steps and state are those of ``job``.
 """
@@ -55,7 +55,7 @@ class Membership:
                 self._library.spotnik_notice(self._handle)
 
     def leave(self) -> None:
-        """Leave the job: wait until the last committed step is known to all who need it, say goodbye.
+        """Leave the job: wait until all members that need the last committed step have it, say goodbye.
 
         Does nothing when the job has ended before. Raises ParkedError when it had to go without agreement.
         """

@@ -204,7 +204,7 @@ def store_open(name: str, initial: Any, copies: int = 2, job: Optional[Job] = No
 
 
 def push(name: str, update: Any, timeout: Optional[float] = None, job: Optional[Job] = None) -> Request:
-    """Start to add `update`, float32, to the store `name`: exactly once, whoever is lost meanwhile.
+    """Start to add `update`, float32, to the store `name`: exactly once, whatever member dies.
 
     When there is an arrival, all copies have it. Without one, after `timeout` seconds or :meth:`Request.close`, it may
     count in part. One push at a time. Raises ArgumentError, StateError (not open, or the last one has not ended).

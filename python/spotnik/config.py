@@ -33,9 +33,9 @@ class Config:
     peers: Optional[str] = None
     #: "address[:port]" to listen on (SPOTNIK_BIND). Default 127.0.0.1, any port.
     bind: Optional[str] = None
-    #: Steps wait until the view has so many members (SPOTNIK_MIN). Default 1.
+    #: Steps wait for this number of members in the view (SPOTNIK_MIN). Default 1.
     members_min: Optional[int] = None
-    #: Joiners wait while the view has so many members (SPOTNIK_MAX). Default 256.
+    #: Joiners wait while the view has this number of members (SPOTNIK_MAX). Default 256.
     members_max: Optional[int] = None
     #: Samples in one epoch of data; 0: no ledger, steps have no samples.
     samples: Optional[int] = None
@@ -43,7 +43,7 @@ class Config:
     batch: Optional[int] = None
     #: Samples each member consumes in a step: the step grows and shrinks with the job.
     batch_per_member: Optional[int] = None
-    #: The job is done after so many committed steps; 0: never.
+    #: The job is done after this number of committed steps; 0: never.
     steps_max: Optional[int] = None
     #: Least silence, in seconds, that counts as loss (SPOTNIK_SILENCE_MS). Default 0.25.
     silence_floor_s: Optional[float] = None
@@ -55,7 +55,7 @@ class Config:
     minority_wait_s: Optional[float] = None
     #: Directory for checkpoints that all members share (SPOTNIK_CHECKPOINT). None and no such variable: none.
     checkpoint_dir: Union[str, os.PathLike[str], None] = None
-    #: A checkpoint after every so many steps (SPOTNIK_CHECKPOINT_STEPS); 0, the default: by time.
+    #: Steps between two checkpoints (SPOTNIK_CHECKPOINT_STEPS); 0, the default: by time.
     checkpoint_steps: Optional[int] = None
     #: Seconds between two checkpoints, where ``checkpoint_steps`` is 0 (SPOTNIK_CHECKPOINT_S). Default 600.
     checkpoint_interval_s: Optional[float] = None
@@ -74,7 +74,7 @@ class Config:
     #: "off", "scale", or "variance", which is both (SPOTNIK_NOISE): measure how noisy gradients are. The same on every
     #: member.
     noise: Optional[str] = None
-    #: One in so many steps the variance is measured (SPOTNIK_NOISE_EVERY). The same on every member. Default 100.
+    #: Measure the variance every N steps (SPOTNIK_NOISE_EVERY). The same on every member. Default 100.
     noise_every: Optional[int] = None
 
 

@@ -154,7 +154,7 @@ class BatchStatus:
     share_most: int
     #: Steps that went into the estimates below; 0: they are not known.
     noise_steps: int
-    #: One in so many steps is measured, so that it costs 1 % at most.
+    #: Measured every N steps, so that it costs at most 1 %.
     noise_every: int
     #: McCandlish's B_simple, in samples: up to about that batch, twice the batch is worth twice the progress.
     noise_scale: float

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the library has to say, as records of Python's ``logging``: logger "spotnik", a record each message.
+"""The library's messages as records of Python's ``logging``: logger "spotnik", a record each message.
 
-Records carry ``spotnik_id``, ``spotnik_event`` and ``spotnik_step``; docs/messages.md says what each id means. Nothing
-is collected, and no thread runs for it, until the program has set up a handler (``logging.basicConfig()``, say).
+Records carry ``spotnik_id``, ``spotnik_event`` and ``spotnik_step``; docs/reference/messages.md explains each id.
+This collects nothing, and runs no thread, until the program has set up a handler (``logging.basicConfig()``, say).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@
 #define PARKS_NS (500 * SPOTNIK_MS)
 #define TIE_NS SPOTNIK_S
 #define BESIDE_NS (10 * SPOTNIK_S)
-#define IN_SIGHT_NS (4 * SPOTNIK_S) /* a record refreshed so lately was written by somebody who sees the folder */
+#define IN_SIGHT_NS (4 * SPOTNIK_S) /* the writer of a record refreshed this lately sees the folder */
 
 struct side {
     struct spotnik_engine *member[VIEW_MAX];

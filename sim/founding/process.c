@@ -55,7 +55,7 @@ static void leave_view(struct spotnik_engine *self)
 {
     lineage_leave(self);
     self->out = false;
-    self->credentials.self.id.low++; /* whoever comes again is another member */
+    self->credentials.self.id.low++; /* a process that comes again is another member */
 }
 
 /* In a job that goes on elsewhere, or alone from memory. */
@@ -77,7 +77,7 @@ static void come_again(struct spotnik_engine *self)
     leave_view(self);
     uint64_t until_ns = task_now_ns() + FIND_NS;
     while (self->lineage == NULL && self->ended == 0 && !spotnik_peers_is_over(self->peers)) {
-        if (task_now_ns() >= until_ns) { /* whoever started it starts another, which may follow any lineage */
+        if (task_now_ns() >= until_ns) { /* its launcher starts another, which may follow any lineage */
             self->ended = SPOTNIK_ERR_PEERS;
             return;
         }
@@ -88,7 +88,7 @@ static void come_again(struct spotnik_engine *self)
     }
 }
 
-/* The search. False: this process ends, and whoever started it starts another. */
+/* The search. False: this process ends, and its launcher starts another. */
 static bool begin(struct spotnik_engine *self)
 {
     struct spotnik_member sponsor;
@@ -137,7 +137,7 @@ static bool is_taken(uint32_t host, uint16_t port)
     return false;
 }
 
-/* Where operators name a port, whoever is started listens where a dead one did. */
+/* Where operators name a port, a new process listens where a dead one did. */
 static uint16_t port_of(const struct spotnik_engine *process)
 {
     uint16_t port = 4000;

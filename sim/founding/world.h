@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A world in which jobs are founded: machines, a shared folder, processes that run src/peers as it is, and what may happen to all of
- * them. Who is in a view is decided by an oracle (lineage.c), since the protocol for that has a simulator of its own; what is tried here is
- * who founds, who waits, who yields. */
+/* A world in which jobs are founded: machines, a shared folder, processes that run src/peers as it is, and faults of all of
+ * them. An oracle (lineage.c) decides membership, since that protocol has a simulator of its own. This world tries founding, waiting and
+ * yielding. */
 #ifndef SPOTNIK_SIM_FOUNDING_WORLD_H
 #define SPOTNIK_SIM_FOUNDING_WORLD_H
 
@@ -23,7 +23,7 @@
 enum folder {
     FOLDER_GOOD,
     FOLDER_FAILS, /* EIO, after a while */
-    FOLDER_HANGS, /* a hard mount: whoever asks waits until it heals */
+    FOLDER_HANGS, /* a hard mount: calls wait until it heals */
 };
 
 struct host {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers that all members know alike: each gives a row of its own measurements into bucket SPOTNIK_BUCKET_AGREED of
- * every step, and whoever commits the step reads all rows, the same bits everywhere (P3, P4). What is decided from
- * them (strategy, shares) is decided by everybody, alike and at the same step, without another word.
+/* Numbers that all members know alike. Each member puts a row of its own measurements into bucket SPOTNIK_BUCKET_AGREED of
+ * every step, and each member that commits the step reads all rows, the same bits everywhere (P3, P4). So all members decide
+ * strategy and shares from them alike and at the same step, without a message.
  *
- * One bucket for all who decide; it is there in every step or in none: turned on before the first step, on all
- * members. Gathers and hands out; decides nothing. Everything belongs to the caller's thread. */
+ * One bucket serves all deciders. It is in every step or in none: turn it on before the first step, on all members.
+ * Gathers and hands out; decides nothing. Everything belongs to the caller's thread. */
 #ifndef SPOTNIK_API_AGREED_H
 #define SPOTNIK_API_AGREED_H
 
@@ -59,8 +59,8 @@ bool spotnik_agreed_differs(const struct spotnik_agreed *agreed);
 /* step.c: a step was begun. */
 void spotnik_agreed_begin(struct spotnik_job *job);
 
-/* Our row goes into the begun step; once, whatever is called again. Called by step_commit, or, by who wants the step to be
- * complete early, right after step_begin. As spotnik_engine_allreduce_from(). */
+/* Put our row into the begun step, once. step_commit calls this; a strategy that wants the step complete early calls it right
+ * after step_begin. Errors as spotnik_engine_allreduce_from(). */
 int spotnik_agreed_start(struct spotnik_job *job);
 
 /* open.c: the engine's `committed` hook. */

@@ -29,7 +29,7 @@ static void state_copy(struct spotnik_batching_state *to, const struct spotnik_b
     memcpy(to->share, from->share, members * sizeof from->share[0]);
 }
 
-/* Who gave a row: the controller's members after this step. Returns how many. */
+/* The members that gave a row: the controller's members after this step. Returns their number. */
 static uint32_t present(uint32_t slots, const struct spotnik_agreed_row *row, uint32_t *ret_share)
 {
     uint32_t size = 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives of a step that are all-reduces underneath (docs/design/0009-collectives.md): what each bucket is to become
- * when the step has been committed. Decides whose bytes go where; moving, adding and committing them is the engine's.
+/* Collectives of a step that are all-reduces underneath (docs/design/0009-collectives.md): what each bucket becomes
+ * after the commit. Decides whose bytes go where; the engine moves, adds and commits them.
  *
- * Bytes travel as sums of U8 in which all but one source are zero: exact for every type. Who is in the step is said by the
- * census, a bucket of one bit per share, which has the same contributors as every other bucket of the step.
+ * Bytes travel as sums of U8 in which all but one source are zero: exact for every type. The
+ * census, a bucket of one bit per share, names the contributors: they are the same for every bucket of the step.
  * Everything belongs to the caller's thread. */
 #ifndef SPOTNIK_API_COLLECTIVE_H
 #define SPOTNIK_API_COLLECTIVE_H
@@ -46,7 +46,7 @@ struct spotnik_collectives {
     uint32_t share, shares;                 /* ours, of how many; both 0 in a replay */
     uint64_t census[SPOTNIK_CENSUS_WORDS];  /* our bit */
     uint64_t present[SPOTNIK_CENSUS_WORDS]; /* everybody's, of the step committed last */
-    const void *zeros;                      /* what those contribute who have nothing to say. The engine's */
+    const void *zeros;                      /* the contribution of members without data. Owned by the engine */
     size_t zeros_bytes;
     uint32_t rootless; /* 1 + a bucket whose root was lost in the step committed last; 0: none */
     struct spotnik_collective of[SPOTNIK_CENSUS_BUCKET];

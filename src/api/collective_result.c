@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What becomes of the results of collectives when their step has been committed. The same on every member, since all it
- * depends on is in the results themselves: who contributed is the census, not what anybody thinks of the view. */
+/* The results of collectives after the commit of their step. The same on every member, since all inputs are in the results
+ * themselves: the census names the contributors, not a member's idea of the view. */
 #include <string.h>
 
 #include "api/job.h"

@@ -108,7 +108,7 @@ void spotnik_config_init_sized(spotnik_config *cfg, size_t size)
     memcpy(cfg, &all, all.size);
 }
 
-/* Who links to this symbol was built with the first header. */
+/* Programs that link to this symbol were built with the first header. */
 void(spotnik_config_init)(spotnik_config *cfg)
 {
     spotnik_config_init_sized(cfg, FIRST_SIZE);

@@ -229,8 +229,8 @@ int spotnik_leave(spotnik_job *job)
     job->shown.how = rc                                                                        ? "left without agreement"
                      : job->config.steps_max && job->committed >= job->config.steps_max ? "done: all steps are committed"
                                                                                         : "left in good order";
-    /* Others who have not agreed to it cannot tell a goodbye from silence, and may wait for us for ever: end as the dead
-     * do. */
+    /* Members that have not agreed to it cannot tell a goodbye from silence, and may wait for us for ever: end as the
+     * dead do. */
     job_free(job, !is_member || (!job->begun && !rc));
     return rc;
 }

@@ -139,7 +139,7 @@ void spotnik_job_ledger(const spotnik_config *config, struct spotnik_ledger *ret
 /* With checkpoint_dir. Errors: SYSTEM, MEMORY. */
 int spotnik_job_checkpoint_open(struct spotnik_job *job);
 
-/* Whoever asks for our status looks at it. Returns what was there. */
+/* Shown with our status. Returns the previous value. */
 struct spotnik_checkpoint *spotnik_job_checkpoint_set(struct spotnik_job *job, struct spotnik_checkpoint *checkpoint);
 
 /* Before the first step: the registry is complete. The founder loads the newest checkpoint; writing begins. Errors:
@@ -155,10 +155,10 @@ int spotnik_job_reduce(struct spotnik_job *job, uint32_t bucket, void *data, siz
 /* Copy the state and become a joiner of the engine. Blocking. */
 int spotnik_job_rejoin(struct spotnik_job *job);
 
-/* Our lineage has yielded to another one: what it has written is not resumed by whoever comes next. Keeps the last error. */
+/* Our lineage has yielded to another one: later members must not resume what it has written. Keeps the last error. */
 void spotnik_job_yielded(struct spotnik_job *job);
 
-/* How long a member waits that was excluded so often in a row, each time within a minute of its return. 0 s, 1, 2, 4 ... 32. */
+/* The wait after N exclusions in a row, each within a minute of the member's return: 0 s, 1, 2, 4 ... 32. */
 uint64_t spotnik_rejoin_pause_ns(uint32_t strikes);
 
 /* A model under a strategy gives up what it has asked of others; then its end. NULL is allowed. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The job key as a file: 64 hex digits and a newline, readable by its owner alone. Whoever has it can join
- * the job and read its state, so a key that others can read is refused, as ssh does. */
+/* The job key as a file: 64 hex digits and a newline, readable by its owner alone. Its holder can join
+ * the job and read its state, so the library refuses a key that others can read, as ssh does. */
 #ifndef SPOTNIK_API_KEY_H
 #define SPOTNIK_API_KEY_H
 

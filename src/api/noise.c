@@ -76,7 +76,7 @@ int spotnik_noise_seal(struct spotnik_job *job)
     return spotnik_variance_seal(job);
 }
 
-/* What the rows say of the step; false: not everybody who had samples has measured. */
+/* The rows of the step; false: a member that had samples has not measured. */
 static bool step_of(const struct spotnik_agreed *agreed, struct spotnik_noise_step *ret)
 {
     double inverse = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How noisy the gradients of a running job are: squared norms of each member's own gradient (agreed.h carries them) and of the
- * averaged one, every so many steps, into the estimators of src/batch/noise.h. For people and for policies to look at; nothing here
- * is decided by it. Everything belongs to the caller's thread.
+/* The gradient noise of a running job: every N steps, squared norms of each member's own gradient (agreed.h carries them) and of the
+ * averaged one go into the estimators of src/batch/noise.h. People and policies read them; nothing here decides by them. Everything
+ * belongs to the caller's thread.
  *
  * A gradient is what goes into MEAN of a floating type, in the buckets before those that strategies use. */
 #ifndef SPOTNIK_API_NOISE_H
@@ -21,7 +21,7 @@
 struct spotnik_noise_watch {
     struct spotnik_noise noise;
     uint64_t steps;            /* estimates have been made of */
-    uint32_t every;            /* so many steps one is measured, so that it costs 1 % at most; 0: not known yet */
+    uint32_t every;            /* measured every N steps, so that it costs at most 1 %; 0: not known yet */
     bool measuring;            /* the begun step */
     uint64_t bytes;            /* of gradients in the begun step */
     double norm2;              /* of ours in it */

@@ -39,8 +39,8 @@ static uint64_t host_id(void)
                                                : spotnik_hash_bytes(text, (size_t)size) ^ network.st_ino;
 }
 
-/* SPOTNIK_HOST: only members that say the same share memory, though they may be of one machine. Tests have several hosts on one so, and whoever
- * runs a job in parts of a machine that are far apart. It never makes one host of two machines. */
+/* SPOTNIK_HOST: only members that say the same share memory, though they may be of one machine. For tests with several hosts on one machine,
+ * and for jobs in parts of a machine that are far apart. It never makes one host of two machines. */
 static uint64_t host_part(uint64_t host)
 {
     const char *name = getenv("SPOTNIK_HOST");
@@ -64,8 +64,8 @@ static int place(const char *text, struct spotnik_member *self)
     return 0;
 }
 
-/* SPOTNIK_WIRE: speak no newer wire version than this. Members find out by themselves what to speak with whom; tests have one of this
- * build stand for one that has not been upgraded. */
+/* SPOTNIK_WIRE: speak no newer wire version than this. Members negotiate the version by themselves; in tests a
+ * member of this build stands for one that has not been upgraded. */
 static uint16_t speech(void)
 {
     const char *newest = getenv("SPOTNIK_WIRE");

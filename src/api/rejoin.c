@@ -123,8 +123,8 @@ static int refound(struct spotnik_job *job)
     return 0;
 }
 
-/* Whom to ask: a member of the last view we heard of, each once; then whoever the peers name. *ret_found: nobody lives whom this process
- * heard of as it began, and it may begin the job. */
+/* The next member to ask: one of the last view we heard of, each once; then those that the peers name. *ret_found: no member that this process
+ * knew of at its start lives, and it may begin the job. */
 static int find(struct spotnik_job *job, uint64_t timeout_ns, bool *ret_found)
 {
     *ret_found = false;
@@ -137,7 +137,7 @@ static int find(struct spotnik_job *job, uint64_t timeout_ns, bool *ret_found)
     return spotnik_peers_find(job->peers, !job->was_in && !job->has_copied, timeout_ns, stop, job, ret_found, &job->sponsor);
 }
 
-/* Whoever we wanted to join was lost before it gave us anything. */
+/* The member that we wanted to join died before it gave us anything. */
 static int found(struct spotnik_job *job)
 {
     bool resumed;
@@ -186,7 +186,7 @@ static int try_once(struct spotnik_job *job, uint64_t timeout_ns)
 
 /* ---- excluded again and again ---- */
 
-#define FLAP_NS (60 * SPOTNIK_S) /* who stays in the view for so long begins anew */
+#define FLAP_NS (60 * SPOTNIK_S) /* a member that stays in the view for this long begins anew */
 #define STRIKES_MAX 6
 
 static void pausing_set(struct spotnik_job *job, uint64_t ns)
@@ -230,9 +230,9 @@ int spotnik_job_rejoin(struct spotnik_job *job)
 {
 
     if (!job->peers)
-        return spotnik_error_return(SPOTNIK_ERR_PEERS, "a job of one has nobody to join again");
+        return spotnik_error_return(SPOTNIK_ERR_PEERS, "a job of one has no other member to join again");
     if (spotnik_peers_refounds(job->peers) && !job->has_ledger)
-        return spotnik_error_return(SPOTNIK_ERR_PEERS, "nobody else is left, and the last result was lost with them: start this "
+        return spotnik_error_return(SPOTNIK_ERR_PEERS, "no other member is left, and the last result was lost with them: start this "
                                     "member again, to go on from the newest checkpoint");
     if (spotnik_peers_refounds(job->peers))
         return refound(job);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the job is doing: numbers for the program, JSON for those who ask from outside, and the rate of
+/* How the job is doing: numbers for the program, JSON for questions from outside, and the rate of
  * steps.
  * */
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A model under a strategy (include/spotnik/sync.h): the strategies of src/sync on the real primitives. What is decided, and by
- * whom: strategies decide what travels and how the model changes; sync/switch.h when modes change; the hooks (a policy) what is
- * wished for. Here is only the order of things. Everything belongs to the caller's thread.
+/* A model under a strategy (include/spotnik/sync.h): the strategies of src/sync on the real primitives. Strategies
+ * decide what travels and how the model changes, sync/switch.h when modes change, the hooks (a policy) which mode to wish for. This file
+ * has only the order of calls. Everything belongs to the caller's thread.
  *
  *     begin   spotnik_step_begin -> take over a state that was loaded -> [rounds: tell] -> [early: strategy begin]
  *     step    [strategy begin] -> tell -> wait for peers -> commit -> strategy finish -> agree -> hooks -> switch
@@ -26,7 +26,7 @@
 #define SPOTNIK_SYNC_STATES 16 /* of the optimiser; buckets STATE, STATE - 1, ... */
 #define SPOTNIK_SYNC_BUCKET_STATE 245
 
-/* Who wishes for another mode: a policy. */
+/* A policy, which may wish for another mode. */
 struct spotnik_sync_hooks {
     void *context;
     /* After every commit, those a joiner repeats included, in order, when the agreed numbers of the step are at hand: the mode wanted. */
@@ -134,7 +134,7 @@ int spotnik_sync_choose(struct spotnik_sync *sync, const char *name);
 /* Is `name` that of a policy? Then, before the first step: its state is registered, its hooks and strategies are set. */
 int spotnik_sync_policy_open(struct spotnik_sync *sync, const char *name, bool *ret_mine);
 
-/* For those who ask for our status: what runs since the step that was finished last. */
+/* For our status: the strategy since the last finished step. */
 void spotnik_sync_show(struct spotnik_sync *sync);
 
 #endif

@@ -14,7 +14,7 @@ bool spotnik_sync_keeps_equal(const struct spotnik_sync_strategy *strategy)
     return strategy->synchronous && strategy->same_bits;
 }
 
-/* A joiner's repeat has no share, and who has none of the samples of a job that has some has no gradient. */
+/* A joiner's repeat has no share, and a member without samples, in a job that has some, has no gradient. */
 bool spotnik_sync_contributes(const struct spotnik_sync *sync)
 {
     const spotnik_step *step = &sync->step;
@@ -211,7 +211,7 @@ static void average_all(struct spotnik_sync *sync)
     }
 }
 
-/* Who takes more samples than others moves the model by as much more. Where gradients or models are averaged, samples are weights already. */
+/* A member with more samples than others moves the model by as much more. Where gradients or models are averaged, samples are weights already. */
 static void weigh(struct spotnik_sync *sync, float *gradient)
 {
     float scale = (float)spotnik_batching_lambda(sync->job);

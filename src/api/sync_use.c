@@ -107,7 +107,7 @@ static void settle(void *context, float *model, uint64_t count)
         sync->error = rc;
 }
 
-/* The update counts once, whoever is lost; the store is then looked at with it. Both are of this step: they are waited for. */
+/* The update counts once, whatever member dies; the fetch then includes it. Both belong to this step, which waits for them. */
 static void push(void *context, const float *update, uint64_t count)
 {
     struct spotnik_sync *sync = context;

@@ -13,7 +13,7 @@
 #include "base/time.h"
 #include "spotnik/spotnik.h"
 
-#define ROOM 0.5 /* of the processors: the rest is for the library, the launcher, and whoever else is there */
+#define ROOM 0.5 /* of the processors: the rest is for the library, the launcher, and other programs */
 
 static uint64_t clock_ns(clockid_t clock)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A slower processor than there is, for tests and demonstrations (SPOTNIK_THROTTLE): a duty cycle on the processor time that a
- * program takes from step_begin to step_commit; or, where the text says how long a sample takes ("@30us"), a step that takes just that
- * long for its samples, whatever the real processor needs and whoever shares it. It sleeps on the caller's thread alone, so the member
- * answers as ever. Decides how long. */
+/* Emulation of a slower processor, for tests and demonstrations (SPOTNIK_THROTTLE): a duty cycle on the processor time that a
+ * program takes from step_begin to step_commit. With the time of a sample ("@30us") a step takes exactly that long for its samples,
+ * whatever the load of the real processor. Only the caller's thread sleeps, so the member still answers. Decides how long. */
 #ifndef SPOTNIK_API_THROTTLE_H
 #define SPOTNIK_API_THROTTLE_H
 

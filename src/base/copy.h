@@ -6,8 +6,8 @@
 
 #include <stddef.h>
 
-/* From here on memory is slower than the caches are small. glibc would wait for three quarters of what it takes for the last cache's
- * size, which under virtualisation may be that of the whole host (288 MiB where 32 were ours). */
+/* From here on memory is slower than the caches are small. glibc uses three quarters of what it takes for the last cache's size,
+ * which under virtualisation may be that of the whole host (288 MiB where 32 were ours). */
 #define SPOTNIK_COPY_PAST_CACHES ((size_t)16 << 20)
 
 /* memcpy() of a piece of something that has `whole` bytes. */

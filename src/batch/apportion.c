@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Exact proportional division. First the bounds: whoever would exceed one is fixed at it and the rest is
- * divided among the others, until nobody does; each round fixes at least one, on the side that errs more,
- * so it ends. Then the remainders. Decides nothing beyond apportion.h. */
+/* Exact proportional division. First the bounds: a member that would exceed one is fixed at it, and the rest
+ * is divided among the others, until none exceeds. Each round fixes at least one, on the side that errs
+ * more, so it ends. Then the remainders. Decides nothing beyond apportion.h. */
 #include "batch/apportion.h"
 
 #include "base/assert.h"
@@ -75,7 +75,7 @@ static bool fix(struct division *d)
     return below > 0 || above > 0;
 }
 
-/* Who is furthest below its quota and has room. Ties: the lower index. */
+/* The member furthest below its quota that has room. Ties: the lower index. */
 static uint32_t neediest(const struct division *d, const uint64_t *given)
 {
     uint32_t best = UINT32_MAX;
@@ -92,7 +92,7 @@ static uint32_t neediest(const struct division *d, const uint64_t *given)
     return best;
 }
 
-/* Who is furthest above its quota and may give: wanted only where rounding made a quota one too many. */
+/* The member furthest above its quota that may give: wanted only where rounding made a quota one too many. */
 static uint32_t richest(const struct division *d, const uint64_t *given)
 {
     uint32_t best = UINT32_MAX;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dynamic batching: how many samples of the global batch each member of a heterogeneous job takes, so that
- * all finish a step together. Tyagi and Sharma, "Taming Resource Heterogeneity in Distributed ML Training
+/* Dynamic batching: each member's samples of the global batch in a heterogeneous job, so that all finish a
+ * step together. Tyagi and Sharma, "Taming Resource Heterogeneity in Distributed ML Training
  * with Dynamic Batching", ACSOS'20 (arXiv 2305.12213). Their rules, by equation:
  *
  *   (3)   g = sum_k lambda_k g_k, lambda_k = b_k / sum b: MEAN weighted by samples is that; no code here.
@@ -18,7 +18,7 @@
  *
  * Where we differ: t_k is no plain EWMA, but robust (timing.h), and a change must also be above what noise makes of
  * t_k (`caution`; 0 is the paper's rule): with 5 % noise a mean of five steps leaves a dead-band of 5 % every few
- * windows though nothing has changed. With every step more is known, so what is really uneven is seen in the end.
+ * windows though nothing has changed. Every step adds data, so real differences show in the end.
  *
  * Pure; times come from a committed all-reduce, so all members decide alike (sync/agreed.h). The
  * controller is plain data: it is part of the registered state, so joiners get it too. */
@@ -41,7 +41,7 @@ struct spotnik_batch_config {
     uint32_t window;  /* steps between two adjustments, at least; >= 1 */
     double smoothing; /* weight of the newest block of steps in the EWMA, at least; in (0, 1] */
     double dead_band; /* relative change below which nothing moves; 0: none, and no caution */
-    double caution;   /* and below so many standard deviations of what was measured; 0: the dead-band alone */
+    double caution;   /* and below this number of standard deviations of the measurements; 0: the dead-band alone */
     double fall_band; /* relative fall of throughput that teaches an upper bound */
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How noisy gradients are, from three numbers a step that the all-reduce already carries or each member
- * can add to it: its own |g_k|^2, the |g|^2 of the averaged gradient, and the samples behind each. Norms
+/* Gradient noise, from three numbers a step that the all-reduce already carries or each member can add to
+ * it: its own |g_k|^2, the |g|^2 of the averaged gradient, and the samples behind each. Norms
  * here are squared norms.
  *
  * Gradient noise scale: McCandlish et al., "An Empirical Model of Large-Batch Training" (arXiv
@@ -10,12 +10,12 @@
  *
  * Relative noise: Scavenger (CCGrid'23, arXiv 2303.06659): gamma = mean_k |g_k|^2 / |g|^2 / K, smoothed.
  *
- * How many steps are averaged follows from the noise itself: with a batch far below the noise scale, |G|^2 of one step is mostly noise
- * (its deviation is about noise scale / batch times |G|^2, and less by the root of the dimensions that noise has), and KungFu's ten steps
- * say little. So numerator and denominator are averaged, each, over as many steps as bring the error of |G|^2 to a tenth, ten to a
- * thousand, and that error is told.
+ * The noise itself determines the number of steps to average. With a batch far below the noise scale, |G|^2 of one step is mostly noise:
+ * its deviation is about noise scale / batch times |G|^2, and less by the root of the dimensions of the noise. KungFu's ten steps then say
+ * little. So numerator and denominator are each averaged until the error of |G|^2 is a tenth, over ten to a thousand steps. The error is
+ * an output.
  *
- * Estimates only: nothing is decided here. No square roots: `deviation2` is the square of the relative
+ * Estimates only; decides nothing. No square roots: `deviation2` is the square of the relative
  * deviation. */
 #ifndef SPOTNIK_BATCH_NOISE_H
 #define SPOTNIK_BATCH_NOISE_H

@@ -27,8 +27,8 @@ void freeze(struct spotnik_core *core)
     queue_action(core, SPOTNIK_ACTION_FROZEN);
 }
 
-/* Everybody who has promised starts over if nothing happens for long: the last resort when no witness is left to notice that a token died.
- * Retries back off, and ranks are spread, so that two that wake together do not for ever outbid each other. */
+/* Every member that has promised starts over if nothing happens for long: the last resort when no witness is left to notice that a token
+ * died. Retries back off and are spread by rank, so that two members that wake together do not outbid each other for ever. */
 void arm_retry(struct spotnik_core *core, uint64_t wait_ns)
 {
     uint64_t spread_ns = core->rank * core->limits.stagger_ns;
@@ -131,7 +131,7 @@ static bool lost(const struct spotnik_core *core, uint32_t rank)
 }
 
 /* To the next member in ring order that is not out; when that is the initiator, the circle is closed. A token whose initiator is dead
- * would go nowhere: whoever holds it bids higher. */
+ * would go nowhere: its holder bids higher. */
 void token_forward(struct spotnik_core *core)
 {
     struct spotnik_token *token = &core->token;
@@ -155,9 +155,9 @@ void token_forward(struct spotnik_core *core)
     token_returned(core); /* nobody else is left */
 }
 
-/* Who is silent on a link that still stands may live again without our hearing of it, since heartbeats go to neighbours only: ask it
- * for its view, which it answers. The link is kept: should its end come, it proves more than a refused dial would. Everybody on a
- * parked side does this, or one member's old silence would outlive the cut. */
+/* A member that is silent on a standing link may live again without our hearing of it, since heartbeats go to neighbours only. Ask it
+ * for its view, which it answers. We keep the link: its end would prove more than a refused dial. Every member of a parked side does
+ * this, or one member's old silence would outlive the cut. */
 void redial_silent(struct spotnik_core *core)
 {
     for (uint32_t i = 0; i < core->peer_max; i++) {
@@ -217,8 +217,8 @@ static bool joiner_awaited(struct spotnik_core *core)
     return true;
 }
 
-/* Who knows the most of those who promised joined lagging, and has not been served since: then nobody has the ledger. They must not make
- * the settled step of our view anew, for it may have left the job. */
+/* The voter that knows the most joined lagging, and has not been served since: then no voter has the ledger. They must not make the
+ * settled step of our view anew, for it may have left the job. */
 static bool unserved(const struct spotnik_core *core)
 {
     uint64_t settled = spotnik_proposal_settled(&core->token);
@@ -226,7 +226,7 @@ static bool unserved(const struct spotnik_core *core)
     return !core->token.accepted_ballot.round && settled < core->view.settled_step && !known;
 }
 
-/* Is somebody left, as far as anybody knows, who could still serve us? */
+/* Is a member left, as far as any voter knows, that could still serve us? */
 static bool servant_left(const struct spotnik_core *core)
 {
     for (uint32_t rank = 0; rank < core->view.size; rank++)
@@ -263,7 +263,7 @@ void token_returned(struct spotnik_core *core)
         return;
     }
     if (!core->token.accepted_ballot.round && core->token.ledger_step != spotnik_proposal_settled(&core->token)) {
-        ballot_start(core); /* who knew the most signed it and died since: gather again, from those who live */
+        ballot_start(core); /* the member that knew the most signed it and died since: gather again, from the living */
         return;
     }
     if (joiner_awaited(core))

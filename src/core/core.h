@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The protocol as one state machine: event in, actions out. Used alike by the network driver and by the simulator.
+/* The protocol as one state machine: event in, actions out. The network driver and the simulator use it alike.
  *
  * Pure: no I/O, clock, lock or allocation. Equal state and event give equal state and actions on every machine.
- * How a driver uses it, in this order and from one thread at a time:
+ * A driver uses it in this order, from one thread at a time:
  *
  *   1. memory of spotnik_core_size(&limits) bytes, spotnik_core_init().
- *   2. for every happening: spotnik_core_step(core, &event), then spotnik_core_poll() until it returns false, doing each
- *      action at once (a message belongs to the core and is valid until the next call of any spotnik_core_ function).
- *      The action FLAT asks for a bucket by the flat algorithm, in memory that all members of the view share, or all of our host;
- *      the driver says FLAT_DONE when it holds the whole result. Who shares memory with us it tells by SHARED.
- *   3. when a data connection can take bytes: spotnik_core_send_next() for its peer, and send what it says.
- *   4. when a data frame's header has arrived: spotnik_core_place(); read the payload where it says; then
- *      the event CHUNK_DONE.
- *   5. call with TICK no later than spotnik_core_deadline().
+ *   2. For every event: spotnik_core_step(core, &event), then spotnik_core_poll() until it returns false. Do each action
+ *      at once: a message belongs to the core and is valid until the next call of any spotnik_core_ function.
+ *      The action FLAT asks for a bucket by the flat algorithm, in memory that all members of the view share, or all of our
+ *      host. The driver reports FLAT_DONE when it holds the whole result, and SHARED for the peers that share memory with us.
+ *   3. When a data connection can take bytes: spotnik_core_send_next() for its peer, and send the chunk that it names.
+ *   4. When a data frame's header has arrived: spotnik_core_place(). Read the payload to that place, then report CHUNK_DONE.
+ *   5. Call with TICK no later than spotnik_core_deadline().
  *
- * The memory of buckets is the driver's: for each bucket a caller-owned `in`, never written, and two driver-owned
- * results `out[0]`, `out[1]`; step s writes out[s & 1] and the other still holds the result of s - 1 for laggards. For each bucket of
- * which spotnik_choice_places() is not 0 also as many places for what others put in, and `offer[0]`, `offer[1]` for its own.
+ * The driver owns the memory of buckets. Each bucket has a caller-owned `in`, never written, and two driver-owned results
+ * `out[0]`, `out[1]`. Step s writes out[s & 1]; the other one still holds the result of s - 1 for laggards. A bucket also has
+ * spotnik_choice_places() places for the inputs of others and, if there are any, `offer[0]`, `offer[1]` for its own.
  *
  * event->now_ns must not run backwards. */
 #ifndef SPOTNIK_CORE_CORE_H
@@ -47,18 +46,18 @@ struct spotnik_limits {
     uint32_t members_max;      /* in a view, joiners included */
     uint32_t warm_count;       /* successors to keep links to, >= 1 */
     uint32_t chunk_bytes;      /* of a data frame's payload, a multiple of 8 */
-    uint32_t flat_small_bytes; /* buckets up to this are small where memory is shared: their results lie with each member alone */
+    uint32_t flat_small_bytes; /* limit of small buckets in shared memory: every member adds them up by itself */
     uint64_t heartbeat_ns;     /* between heartbeats on a link to a ring neighbour */
     uint64_t silence_floor_ns; /* the adaptive limit stays between these two */
     uint64_t silence_ceiling_ns;
-    uint64_t stagger_ns;       /* how much later each further witness starts a ballot itself */
-    uint64_t retry_ns;         /* a ballot that has not come round is started again; parked members retry */
-    uint64_t enter_wait_ns;    /* how long a view change waits for a joiner that is a step behind */
+    uint64_t stagger_ns;       /* delay of each further witness before it starts a ballot itself */
+    uint64_t retry_ns;         /* restart a ballot that has not come round; parked members retry */
+    uint64_t enter_wait_ns;    /* wait of a view change for a joiner that is a step behind */
     bool minority_continues;   /* SPOTNIK_MINORITY_CONTINUE: waives P1 */
-    const struct spotnik_choice *choice; /* which buckets do not go round the ring; the same for all members. NULL: all do */
-    uint32_t fan;              /* how many send their sums to one, where small buckets go up a tree; the same for all members */
-    bool hierarchy;            /* members of one host add up in memory and send one stream to the next host, where they can */
-    bool deals;                /* shares are uneven: DEAL is asked for before every commit; the same on every member */
+    const struct spotnik_choice *choice; /* buckets that do not go round the ring; the same for all members. NULL: none */
+    uint32_t fan;              /* children of a member in the tree of small buckets; the same for all members */
+    bool hierarchy;            /* members of one host add in memory and send one stream to the next host, if possible */
+    bool deals;                /* shares are uneven: ask for DEAL before every commit; the same on every member */
 };
 
 /* Sensible values for `members_max` members on real networks. */
@@ -68,7 +67,7 @@ enum spotnik_role {
     SPOTNIK_ROLE_IDLE,     /* before FOUND or JOIN */
     SPOTNIK_ROLE_JOINER,   /* outside the ring, copying state or replaying steps */
     SPOTNIK_ROLE_MEMBER,   /* in the view */
-    SPOTNIK_ROLE_EXCLUDED, /* the others went on without us: free the core, join again as a new member */
+    SPOTNIK_ROLE_EXCLUDED, /* the others went on without this member: free the core, join again as a new member */
     SPOTNIK_ROLE_LEFT,     /* planned leave is complete */
     SPOTNIK_ROLE_FAILED,   /* MISMATCH, DIVERGED: final */
 };
@@ -83,18 +82,18 @@ enum spotnik_event_kind {
     SPOTNIK_EVENT_LINK_UP,      /* peer: authenticated both ways, usable */
     SPOTNIK_EVENT_LINK_DOWN,    /* peer, proof; all it said was delivered before */
     SPOTNIK_EVENT_DIAL_FAILED,  /* peer, proof: PROOF_GONE when the host it lived on refuses, or has another member there; PROOF_LIKELY when
-                                   somebody answered and hung up; else PROOF_NONE */
+                                   a process answered and hung up; else PROOF_NONE */
     SPOTNIK_EVENT_DEATH,        /* peer, epoch: certificate of its host (robust futex, reaped by its agent) that it has ended;
                                    `epoch`: of the latest view that it had voted for or installed */
     SPOTNIK_EVENT_MESSAGE,      /* peer, message */
     SPOTNIK_EVENT_LANE_DOWN,    /* peer: the data connection to it broke while its control link lives; the step is
                                    reduced again */
-    SPOTNIK_EVENT_PATH_DOWN,    /* peer: nothing that is sent to it arrives, for longer than a silence: nobody may be to blame */
+    SPOTNIK_EVENT_PATH_DOWN,    /* peer: no data to it arrive, for longer than a silence; perhaps only the path is broken */
     SPOTNIK_EVENT_KERNEL,       /* peer: spotnik_core_is_quiet(), but its kernel has acknowledged just now what we said: its machine and the
                                    path are well. Before each TICK that it is true of */
-    SPOTNIK_EVENT_TICK,         /* time has passed; deliver what was received before it first */
+    SPOTNIK_EVENT_TICK,         /* time has passed; deliver received messages first */
     SPOTNIK_EVENT_WOKEN,        /* the host was suspended, and the clock does not show for how long: as if we were late */
-    SPOTNIK_EVENT_WITNESS,      /* epoch, count: the answer to the action WITNESS; 1: it names us for this epoch, 0: not, or nobody knows */
+    SPOTNIK_EVENT_WITNESS,      /* epoch, count: the answer to the action WITNESS; 1: it names us for this epoch, 0: not, or not known */
     SPOTNIK_EVENT_SHARED,       /* peer: count 1: its memory and ours are open to each other; 0: not any more */
     /* the caller's side; answered by an action, at once or later */
     SPOTNIK_EVENT_STEP_BEGIN,   /* -> STEP_BEGUN when stable enough (view >= members_min, no recovery under way) */
@@ -106,22 +105,22 @@ enum spotnik_event_kind {
     SPOTNIK_EVENT_DEAL,         /* weight_of, count: the answer to the action DEAL, before any other event: weights for the
                                    shares of the running step, made of its results as they are now; fewer: deal evenly */
     SPOTNIK_EVENT_LEAVE,        /* -> LEFT */
-    SPOTNIK_EVENT_ENTER_READY,  /* joiner: keep asking to be let in from now on; peer: the sponsor */
+    SPOTNIK_EVENT_ENTER_READY,  /* joiner: ask the sponsor, `peer`, for admission from now on */
     /* data */
-    SPOTNIK_EVENT_CHUNK_DONE,   /* header: the payload has been put where spotnik_core_place() said */
-    SPOTNIK_EVENT_FLAT_DONE,    /* header: bucket, step, epoch of a FLAT whose whole result we hold, whoever may die now; or, for
+    SPOTNIK_EVENT_CHUNK_DONE,   /* header: the payload is at the place that spotnik_core_place() gave */
+    SPOTNIK_EVENT_FLAT_DONE,    /* header: bucket, step, epoch of a FLAT whose whole result we hold, safe from any death; or, for
                                    the holder of a host's stream, whose sum over the host is in out, of header.weight: the first
                                    `count` chunks of every segment of the ring of hosts, and more of them each time */
-    SPOTNIK_EVENT_FLAT_FAILED,  /* header, error: a FLAT that cannot be done: MISMATCH, or else it is reduced again */
-    SPOTNIK_EVENT_RESULT,       /* committed, digest: what the caller got of that step; after every commit, before the next STEP_BEGIN */
+    SPOTNIK_EVENT_FLAT_FAILED,  /* header, error: a FLAT has failed: MISMATCH, else it is reduced again */
+    SPOTNIK_EVENT_RESULT,       /* committed, digest: of the results that the caller got; after every commit, before the next STEP_BEGIN */
 };
 
 /* What the end of a link proves. */
 enum spotnik_proof {
     SPOTNIK_PROOF_NONE,
     SPOTNIK_PROOF_GONE,   /* the peer has ended: the last word of its voice says so under the key, or its kernel, which is ours */
-    SPOTNIK_PROOF_END,    /* somebody has ended its voice in order: a kernel, or a proxy between us */
-    SPOTNIK_PROOF_LIKELY, /* the same, and nobody is between us: GONE if the next dial that is answered is refused */
+    SPOTNIK_PROOF_END,    /* its voice has ended in order: by its kernel, or a proxy between us */
+    SPOTNIK_PROOF_LIKELY, /* the same, without a proxy between us: GONE if the next answered dial is refused */
 };
 
 /* Header of a data frame. `weight`: sum of the weights of the contributions inside. */
@@ -136,7 +135,7 @@ struct spotnik_chunk_header {
     uint64_t sequence;  /* all-reduce: chunk number in the stream round the ring, or, of a small bucket, the sender's rank for an input
                            and the size of the view for the result, in a tree the sender's slot at the receiver; handover: chunk number in the bucket */
     uint64_t count;     /* elements of the whole bucket */
-    uint64_t weight;    /* in a handover among members: how many buckets the step has */
+    uint64_t weight;    /* in a handover among members: buckets of the step */
 };
 
 struct spotnik_event {
@@ -169,7 +168,7 @@ enum spotnik_action_kind {
                                   received in part, must not touch `in`/`out` any more */
     SPOTNIK_ACTION_FROZEN,     /* the same for the running epoch: a recovery has begun */
     SPOTNIK_ACTION_PARKED,     /* no quorum; `parked` of spotnik_core_status() until a VIEW follows */
-    SPOTNIK_ACTION_WITNESS,    /* step: an epoch. Half of the view is all there is: take the witness for that epoch -> WITNESS, at any time, or never */
+    SPOTNIK_ACTION_WITNESS,    /* step: an epoch. Only half of the view is left: take the witness for that epoch -> WITNESS, at any time, or never */
     SPOTNIK_ACTION_STEP_BEGUN, /* step, and the share by spotnik_core_share(); count 1: replay */
     SPOTNIK_ACTION_SCALE,      /* bucket, step, offset, count, weight: out[step & 1] = weight * in over this segment */
     SPOTNIK_ACTION_COPY_OWN,   /* bucket, step: ring of one: out = in */
@@ -188,8 +187,8 @@ enum spotnik_action_kind {
     SPOTNIK_ACTION_DEAL,       /* step: out[step & 1] of every bucket will hold the result when all actions of this event are done: say
                                   by DEAL how the next steps are dealt out, and it is committed */
     SPOTNIK_ACTION_COMMITTED,  /* step: out[step & 1] of every bucket holds the result */
-    SPOTNIK_ACTION_LINK_EXPECT,/* peer: the new view sends data to it: open the data connection. Comes after VIEW, or when
-                                  a way is first used that needs it; a connection of the old view that is not named with VIEW is closed */
+    SPOTNIK_ACTION_LINK_EXPECT,/* peer: the new view sends data to it: open the data connection. Comes after VIEW, or at the first
+                                  use of a way that needs it. Close connections of the old view that VIEW does not name */
     SPOTNIK_ACTION_EXCLUDED,
     SPOTNIK_ACTION_LEFT,
     SPOTNIK_ACTION_FAILED,     /* error */
@@ -241,29 +240,29 @@ struct spotnik_placement {
     bool summed;                 /* our own contribution is the sum of our host, in out: it is weighted already */
 };
 
-/* DIVERGED: who differs from us, between which steps that began. */
+/* DIVERGED: the member that differs from us, and the steps between which that began. */
 struct spotnik_divergence {
     struct spotnik_member peer;
-    uint64_t after_step; /* up to here its results were ours; 0: not known */
-    uint64_t step;       /* here they no longer were */
+    uint64_t after_step; /* the last step whose results agreed; 0: not known */
+    uint64_t step;       /* the first step whose results differed */
 };
 
 struct spotnik_core_status {
     enum spotnik_role role;
     uint64_t epoch, committed, begun;
-    uint64_t stable; /* steps up to here may leave the job: donors stream and snapshot nothing later (P4) */
+    uint64_t stable; /* the last step that may leave the job: donors stream and snapshot nothing later (P4) */
     bool frozen, parked;
     uint32_t rank, size;
     uint64_t messages_sent;      /* control, without heartbeats */
     uint64_t ballots_started;
     uint64_t losses, joins, leaves;
-    uint64_t doubts;             /* so often late, or woken */
+    uint64_t doubts;             /* times late, or woken */
     uint64_t compared_step;      /* both ring neighbours have the same results of this view up to this step; 0: not compared yet */
     /* instants of the running or last recovery, 0 where not reached */
     uint64_t detected_ns, reconciled_ns, accepted_ns, restarted_ns, committed_ns;
     uint32_t last_lost, last_joined, last_left;
-    uint32_t last_ended, last_silent; /* of the lost: a process or a host that is known to have ended; one that was not heard any more. The
-                                         rest: others have said so, and not why */
+    uint32_t last_ended, last_silent; /* of the lost: those whose process or host is known to have ended; those that fell silent. The rest:
+                                         others have said so, without a reason */
 };
 
 struct spotnik_core;
@@ -271,9 +270,9 @@ struct spotnik_core;
 /* Bytes of memory a core needs. */
 size_t spotnik_core_size(const struct spotnik_limits *limits);
 
-/* `memory`: spotnik_core_size() bytes, aligned to 16, zeroed or not; owned by the caller, who may free it at any time between calls.
+/* `memory`: spotnik_core_size() bytes, aligned to 16, zeroed or not. The caller owns it and may free it at any time between calls.
  * `ledger_samples`, `ledger_batch`: as in the config. `members_min`: for STEP_BEGIN; spotnik_core_members_min_set()
- * changes it, and the next STEP_BEGIN goes by it. */
+ * changes it for the next STEP_BEGIN. */
 struct spotnik_core *spotnik_core_init(void *memory, const struct spotnik_limits *limits,
                                        const struct spotnik_member *self, uint32_t members_min,
                                        uint64_t ledger_samples, uint64_t ledger_batch);
@@ -295,11 +294,12 @@ bool spotnik_core_poll(struct spotnik_core *core, struct spotnik_action *ret);
 /* The instant at which TICK is due; SPOTNIK_NEVER when nothing is pending. */
 uint64_t spotnik_core_deadline(const struct spotnik_core *core);
 
-/* Next frame for the data connection to `to`. The core takes it for granted that a transfer it gave out is sent, in order, or
+/* Next frame for the data connection to `to`. The core relies on it that the driver sends each given transfer, in order, or
  * the connection breaks. False: nothing to send there now. */
 bool spotnik_core_send_next(struct spotnik_core *core, struct spotnik_id to, struct spotnik_transfer *ret);
 
-/* Where a data frame from `from` belongs. Handover frames of a donor's stream to a joiner carry epoch 0. Changes nothing, except that a detected MISMATCH queues FAILED. */
+/* The place of a data frame from `from`. Handover frames of a donor's stream to a joiner carry epoch 0. Changes nothing, except that a
+ * detected MISMATCH queues FAILED. */
 struct spotnik_placement spotnik_core_place(struct spotnik_core *core, struct spotnik_id from,
                                             const struct spotnik_chunk_header *header);
 
@@ -313,7 +313,7 @@ uint64_t spotnik_core_share(const struct spotnik_core *core, struct spotnik_rang
 void spotnik_core_presence(const struct spotnik_core *core, struct spotnik_presence *ret);
 const struct spotnik_chains *spotnik_core_chains(const struct spotnik_core *core);
 
-/* Which share of the begun step is ours (== shares: none), and in how many it was dealt out (0: replay). */
+/* The number of our share of the begun step (== shares: none), and the number of its shares (0: replay). */
 uint32_t spotnik_core_share_number(const struct spotnik_core *core, uint32_t *ret_shares);
 
 const struct spotnik_ledger *spotnik_core_ledger(const struct spotnik_core *core);
@@ -329,14 +329,14 @@ const struct spotnik_divergence *spotnik_core_divergence(const struct spotnik_co
 
 void spotnik_core_status(const struct spotnik_core *core, struct spotnik_core_status *ret);
 
-/* What a core that has FAILED with MISMATCH has of the bucket in dispute, and what so many members say, or (agreeing 0: there is no
- * majority) another one. False: it failed otherwise. */
+/* After FAILED with MISMATCH: our claim about the bucket in dispute, and the claim of `agreeing` members; agreeing 0: there is no
+ * majority, and it is the claim of another member. False: the core failed otherwise. */
 bool spotnik_core_dispute(const struct spotnik_core *core, struct spotnik_claim *ret_own, struct spotnik_claim *ret_found,
                           uint32_t *ret_agreeing);
 const char *spotnik_event_name(enum spotnik_event_kind kind);
 const char *spotnik_action_name(enum spotnik_action_kind kind);
 
-/* Between events: commit nothing, or again what is complete. For what decides from outside that this member may not go on. */
+/* Between events: bar commits, or allow them again. For code outside the core that decides that this member must not go on. */
 void spotnik_core_bar(struct spotnik_core *core, bool barred);
 
 #endif

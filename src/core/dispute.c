@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programs that differ: who is the odd one? Two members that find their buckets to be different cannot say which of them is right. So every
- * member of the view says what it has of the bucket in dispute (a claim), again with every heartbeat, and each decides by the same claims:
+/* Programs that differ: which is the odd one? Two members whose buckets differ cannot say which of them is right. So every member of the
+ * view tells its claim about the bucket in dispute, again with every heartbeat, and each decides by the same claims:
  *
- *   - more than half of those that can know say the same: whoever says something else fails. The others go on when it is gone
+ *   - more than half of those that can know agree: a member that disagrees fails. The others go on when it is gone
  *   - no claim has a majority, as between two members, or all say the same, and yet a frame was another: all fail
  *
  * Nothing can be committed meanwhile that the odd one has not contributed to. A view change ends the dispute: the frames of the next view

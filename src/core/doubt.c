@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Doubt: have the others decided without us while we were stopped? (docs/design/0014-doubt.md)
  *
- * Data that came before we were stopped may complete a step that the others, who took us for lost, make again without us. So a member
- * whose own clock is late asks everybody it is linked to, and commits nothing until a quorum of the view has answered that it has
- * promised nothing in our epoch. Whoever has gone on answers with its view, by a rule that holds anyway: we are told at once. Where no
+ * Data from before the stop may complete a step that the others repeat without us, since they took us for lost. So a member whose own
+ * clock is late asks all members it is linked to. It commits nothing until a quorum of the view has answered that it has promised
+ * nothing in our epoch. A member that has gone on answers with its view, by a rule that holds anyway, so we learn it at once. If no
  * quorum answers, a ballot finds out. Decides only when to hold commits back; no promise of safety rests on it. */
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #include "base/time.h"
 #include "core/state.h"
 
-/* In large rings nobody is linked to a quorum; so many will do. */
+/* In large rings no member has links to a quorum; this number is enough. */
 #define ASSURED_ENOUGH 32
 #define AGAIN_MAX 4
 
@@ -137,7 +137,7 @@ void doubt_tick(struct spotnik_core *core)
         ballot_start(core);
 }
 
-/* Who has promised cannot say that nothing is decided without the other. A view or FENCED will tell it. */
+/* A member that has promised cannot assure that nothing was decided without the other. A view or FENCED will tell it. */
 void on_doubt(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message)
 {
     if (core->role != SPOTNIK_ROLE_MEMBER || core->frozen || message->epoch != core->view.epoch ||

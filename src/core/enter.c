@@ -80,7 +80,7 @@ void on_enter_ready(struct spotnik_core *core, const struct spotnik_event *event
     ask(core, &event->peer);
 }
 
-/* The next member of the view as we last heard it, and after them whom the driver has named: all of that view may be dead. */
+/* The next member of the view as we last heard it, and after them those that the driver has named: all of that view may be dead. */
 void enter_next_sponsor(struct spotnik_core *core)
 {
     if (!core->enter_wanted || !core->view.size)
@@ -90,8 +90,8 @@ void enter_next_sponsor(struct spotnik_core *core)
     ask(core, next == core->view.size && strange ? &core->guide : &core->view.entry[next % core->view.size].member);
 }
 
-/* Sponsor: is this a quiet moment? So is any in which we are too few to begin a step, once all have the last one: those who have begun the
- * next wait for those who have not, and these for a joiner. */
+/* Sponsor: is this a quiet moment? So is any in which we are too few to begin a step, once all have the last one: members that have begun the
+ * next wait for the others, and these for a joiner. */
 static bool quiet(const struct spotnik_core *core)
 {
     bool too_few = core->view.size < core->members_min && step_stable(core) == core->step.committed;
@@ -183,8 +183,8 @@ static void rest(struct spotnik_core *core, struct spotnik_id id, uint64_t for_n
     resting->tries += resting->tries < ENTER_TRIES;
 }
 
-/* A view without somebody who wanted to be in it: a joiner that could not make up in the time it was given. So that one that never will does
- * not hold us up again and again, it rests many times as long as this took, at every member. */
+/* A view without a joiner that wanted to be in it, because it could not catch up in time. It rests many times as long as this took, at every
+ * member, so that a joiner that never catches up does not delay us again and again. */
 void enter_rest(struct spotnik_core *core, const struct spotnik_proposal *proposal)
 {
     const struct spotnik_token *token = &core->token;

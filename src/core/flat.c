@@ -2,15 +2,15 @@
 /* When steps are reduced in shared memory instead of round the ring (docs/design/0007-fast-path.md), or in the memory of each host and
  * between hosts round a ring of those (0010-hierarchy.md): the same decision, only that members of different hosts need not share.
  *
- * All members of a view must choose alike, and neither way to that costs a message. Either the view was chosen so: everybody's report in
- * RECONCILE says with whom it shares no memory, and the proposal says whether all that stay share it; whoever installs the view
- * installs that word with it. Or, since who has just come in cannot have any memory yet, the first step of the view goes
- * round the ring, and with its chunks travels one bit, "all contributors so far share memory with the whole view". Whoever commits that
- * step in this view has everybody's word, and so has everybody else who does; from the next step on they reduce flat, until a view
- * follows. How memory is shared and reduced is the driver's business.
+ * All members of a view must choose alike, and neither way to that costs a message. First way: the choice comes with the view. Every
+ * report in RECONCILE names the members that it shares no memory with, the proposal says whether all remaining members share it, and they
+ * install that word with the view. Second way: a new member has no memory yet, so the first step of the view goes round the ring. Its
+ * chunks carry one bit, "all contributors so far share memory with the whole view". A member that commits that step in this view has the
+ * word of all members, as have all others that commit it. From the next step on they reduce flat, until the next view. The driver decides
+ * how to share and reduce memory.
  *
- * A step that one member has committed flat is there for all to see: whoever else was in that view has all shares of it mapped. So if the
- * next view settles that step, and all of it share memory, large results are taken from there, and nobody hands them over. */
+ * A step that one member has committed flat lies open to all: every other member of that view has all its shares mapped. So if the next
+ * view settles that step, and all of it share memory, members take large results from there, and no member hands them over. */
 #include "core/state.h"
 
 static uint32_t find(const struct spotnik_flat_mode *flat, struct spotnik_id id)
@@ -60,7 +60,7 @@ void flat_install(struct spotnik_core *core)
     core->flat.on |= core->flat.ours && SPOTNIK_IS_PLANTED(core, FLAT_UNASKED);
 }
 
-/* A step has been committed. Who was handed its result knows nobody's word; but then a view has begun with it, as for everybody. */
+/* After a commit. A member that was handed the result has no other's word; but then a view has begun with it, as for all members. */
 void flat_settle(struct spotnik_core *core, bool handed)
 {
     uint64_t generation = core->step.committed & 1;

@@ -23,7 +23,7 @@ static uint8_t cause_of(const struct spotnik_core *core, uint32_t rank)
     return spotnik_evidence_merge(core->book[rank].evidence, told ? core->token.report[rank].evidence : SPOTNIK_EVIDENCE_NONE);
 }
 
-/* Who went and came, for status; the view is still the old one. */
+/* Members that went and came, for status; the view is still the old one. */
 static void count_changes(struct spotnik_core *core, const struct spotnik_proposal *proposal)
 {
     uint32_t lost = 0, left = 0, joined = 0, ended = 0, silent = 0;
@@ -69,7 +69,7 @@ static void carry_book(struct spotnik_core *core, const struct spotnik_proposal 
     memcpy(core->book, carried, size * sizeof(*carried));
 }
 
-/* Who was seen to end before this view was installed: as a joiner on its way in, while we were one, or a member that had moved on to this
+/* Members that we saw end before this view was installed: a joiner on its way in, while we were one, or a member that had moved on to this
  * very view. The end counts as it would have in this view. */
 static void carry_ends(struct spotnik_core *core, const struct spotnik_proposal *proposal)
 {

@@ -31,7 +31,7 @@ void on_link_up(struct spotnik_core *core, const struct spotnik_event *event)
         enter_send(core);
         return;
     }
-    send_message(core, peer, SPOTNIK_MESSAGE_HEARTBEAT); /* tells our epoch: whoever is behind gets the view */
+    send_message(core, peer, SPOTNIK_MESSAGE_HEARTBEAT); /* tells our epoch: a peer that is behind gets the view */
     if (!core->doubt.ask_due)
         doubt_ask(core, peer);
     pass_flush(core, peer);

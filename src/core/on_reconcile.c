@@ -45,7 +45,7 @@ static void outbid(struct spotnik_core *core, const struct spotnik_token *token)
         evidence_schedule(core);
 }
 
-/* Whoever handed us the token reached us: what others think of us is settled by that. */
+/* The member that handed us the token reached us: that settles what others think of us. */
 static void pass_on(struct spotnik_core *core, struct peer *from, const struct spotnik_token *token)
 {
     bool visited = token->report[core->rank].evidence == SPOTNIK_EVIDENCE_SILENT;

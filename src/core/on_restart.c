@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* RESTART arrives: somebody has installed a view. It was chosen, so whoever is in it installs it, whatever ballots are under way. */
+/* RESTART arrives: a member has installed a view. It was chosen, so all its members install it, whatever ballots are under way. */
 #include "core/state.h"
 
-/* A joiner that is not in it only learns who is in the job. */
+/* A joiner that is not in it only learns the members of the job. */
 static void learn(struct spotnik_core *core, const struct spotnik_proposal *proposal)
 {
     spotnik_proposal_copy(&core->chosen, proposal);
@@ -27,7 +27,7 @@ void on_restart(struct spotnik_core *core, struct peer *from, const struct spotn
     if (core->role != SPOTNIK_ROLE_MEMBER && core->role != SPOTNIK_ROLE_JOINER)
         return;
     if (spotnik_founding_differs(&core->view.founding, &proposal->founding) && core->role == SPOTNIK_ROLE_MEMBER)
-        return; /* who speaks here is of another lineage: no reason to give up ours */
+        return; /* the sender is of another lineage: no reason to give up ours */
     if (ancestry_breaks(core, proposal)) {
         fail(core, SPOTNIK_ERR_LINEAGE);
         return;

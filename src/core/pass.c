@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sending RECONCILE and ACCEPT on, hop by hop: over a warm link at once, over a new one as soon as it is up, and round whoever
- * turns out to be dead meanwhile. Also the route of ACCEPT (all voters). RESTART goes its own way: spread.c. */
+/* Sending RECONCILE and ACCEPT on, hop by hop: over a warm link at once, over a new one as soon as it is up, and round members
+ * that turn out to be dead meanwhile. Also the route of ACCEPT (all voters). RESTART goes its own way: spread.c. */
 #include "base/assert.h"
 #include "core/state.h"
 

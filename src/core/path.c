@@ -56,7 +56,7 @@ void on_path_down(struct spotnik_core *core, const struct spotnik_event *event)
         ballot_start(core);
 }
 
-/* Whom we do not reach: it is silent to us, yet it has promised in this very ballot; or a path to it broke not long ago. */
+/* A member that we do not reach: silent to us, yet it has promised in this very ballot; or a path to it broke not long ago. */
 uint64_t path_sign(struct spotnik_core *core)
 {
     uint64_t bits = 0;
@@ -144,8 +144,8 @@ static bool is_out(const struct spotnik_core *core)
            (core->phase == PHASE_NONE || core->phase == PHASE_RECONCILE);
 }
 
-/* We were visited, and have passed the token on: to whom we reach, as we believe. But who calls us silent may hear us as little as we believe that it is
- * heard, and be the next. The visitor reached us: it gets the token, too. */
+/* We were visited, and have passed the token on to a member that we believe we reach. But a member that calls us silent may not hear us, and may be
+ * the next. The visitor reached us: it gets the token, too. */
 void path_return(struct spotnik_core *core, struct peer *visitor)
 {
     if (core->role == SPOTNIK_ROLE_MEMBER && core->frozen && !is_self(core, core->token.ballot.initiator)

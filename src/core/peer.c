@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of peers: whom we are linked to, whom we watch, who must still be told of the view. */
+/* The table of peers: links, watched peers, peers that must still learn of the view. */
 #include "base/assert.h"
 #include "base/time.h"
 #include "core/state.h"
@@ -71,8 +71,8 @@ static bool we_dial(const struct spotnik_core *core, uint32_t rank)
            spotnik_id_compare(core->self.id, core->view.entry[rank].member.id) < 0;
 }
 
-/* Who was watched before and is a ring neighbour still, or now, goes on being watched without a break: a
- * silence that began before the view counts from its beginning. */
+/* Watch a peer without a break if it was watched before and is a ring neighbour still, or now: a silence
+ * that began before the view counts from its beginning. */
 static void forget_strangers(struct spotnik_core *core)
 {
     for (uint32_t i = 0; i < core->peer_max; i++) {
@@ -102,8 +102,8 @@ static void expect_lanes(struct spotnik_core *core)
     tree_lanes_again(core);
 }
 
-/* A new view: watch both ring neighbours, keep links to the next few successors, forget who is neither
- * linked nor in it. */
+/* A new view: watch both ring neighbours, keep links to the next few successors, forget peers that are
+ * neither linked nor in it. */
 void peers_after_view(struct spotnik_core *core)
 {
     uint32_t size = core->view.size;

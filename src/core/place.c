@@ -154,7 +154,7 @@ static struct spotnik_placement place_late(struct spotnik_core *core, struct spo
     return verdict(SPOTNIK_VERDICT_DROP);
 }
 
-/* From whom the stream of a bucket comes. */
+/* The sender of a bucket's stream. */
 static uint32_t source_rank(const struct spotnik_core *core, const struct spotnik_bucket *bucket)
 {
     return bucket->hosts ? core->hosts.previous : predecessor_rank(core);

@@ -23,10 +23,10 @@ enum spotnik_bug {
     SPOTNIK_BUG_JUDGE_ANY_LANE = (1u << 10), /* what overtakes on another connection counts as a different program */
     SPOTNIK_BUG_SUM_EARLY = (1u << 11), /* a host's sum goes on before all of what is sent is there */
     SPOTNIK_BUG_TREE_EARLY = (1u << 12), /* a sum goes up the tree when something has come from below, not all */
-    SPOTNIK_BUG_NO_DOUBT = (1u << 13), /* who was stopped goes on as if nothing had been */
+    SPOTNIK_BUG_NO_DOUBT = (1u << 13), /* a stopped member continues without doubt */
     SPOTNIK_BUG_SHOW_EARLY = (1u << 14), /* of the simulated driver: a host is shown a chunk of the result before it is there */
-    SPOTNIK_BUG_WITNESS_KEPT = (1u << 16), /* whom the witness named once it names for ever */
-    SPOTNIK_BUG_WITNESS_COPIED = (1u << 17), /* of the simulated folder: everybody who asks for the witness gets one */
+    SPOTNIK_BUG_WITNESS_KEPT = (1u << 16), /* the witness names for ever the member it named once */
+    SPOTNIK_BUG_WITNESS_COPIED = (1u << 17), /* of the simulated folder: every member that asks for the witness gets one */
     SPOTNIK_BUG_END_IS_GONE = (1u << 15), /* the end of a connection proves a death by itself */
 };
 

@@ -35,7 +35,7 @@ void send_serial(struct spotnik_core *core, struct peer *peer, enum spotnik_mess
     core->queue[(core->queue_head + core->queue_count - 1) % core->queue_max].serial = serial;
 }
 
-/* RESTART goes to whoever is behind before anything of our epoch does: links are FIFO, so a peer never gets a token of
+/* RESTART goes to a peer that is behind before anything of our epoch does: links are FIFO, so a peer never gets a token of
  * an epoch it has not installed. */
 void tell_view(struct spotnik_core *core, struct peer *peer)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buckets that do not go round the ring because they are small (docs/design/0011-small-buckets.md): where a frame of one belongs, what it
- * completes, and which way a bucket goes at all. Who owes whom what is in src/step/small.c; the table in src/ring/choice.h; what is
- * particular to trees in tree.c. */
+/* Buckets that do not go round the ring because they are small (docs/design/0011-small-buckets.md): the place of a frame, what it
+ * completes, and the way of a bucket. src/step/small.c has the open transfers, src/ring/choice.h the table, tree.c what is particular
+ * to trees. */
 #include <string.h>
 
 #include "core/state.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The route of RESTART, the third pass: a tree over the entries of the chosen proposal, in place of a circle, since whoever has
- * installed the view is busy with data at once and a circle would wait for it at every hop. Nothing has to come back: a
- * member that is missed is told by whoever hears it speak in an old epoch.
+/* The route of RESTART, the third pass: a tree over the entries of the chosen proposal, in place of a circle, since a member that
+ * has installed the view is busy with data at once, and a circle would wait at every hop. Nothing has to come back: if a
+ * member is missed, the first peer that hears it speak in an old epoch tells it.
  *
  * Places count from the initiator. They form blocks of `warm_count`, so that a tree link is a warm one: the head of a block tells
  * the next head, and within a block place p tells 2p+1 and 2p+2. Each tells three at most. */
@@ -59,8 +59,8 @@ static void tell_below(struct spotnik_core *core, const struct tree *tree, uint3
         tell_subtree(core, tree, head + child);
 }
 
-/* Whoever is out cannot pass it on: those below it are told in its stead. A member on a link that has yet to come up is told then, by
- * what it says first. */
+/* A member that is out cannot pass RESTART on: those below it are told in its stead. A member on a link that has yet to come up is told
+ * then, after its first message. */
 static void tell_subtree(struct spotnik_core *core, const struct tree *tree, uint32_t place)
 {
     if (place >= tree->proposal->entry_count)

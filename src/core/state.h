@@ -32,7 +32,7 @@ struct chain {
     uint64_t value[DIGESTS_KEPT]; /* by step */
 };
 
-/* Somebody we have, want or had a control link to: members of the view, joiners, the excluded until they know it. */
+/* A peer that we have, want or had a control link to: members of the view, joiners, the excluded until they know it. */
 struct peer {
     struct spotnik_member member;
     bool used, linked, dialling;
@@ -55,7 +55,7 @@ struct peer {
     uint64_t speech; /* wire version of the present or last link; 0: there was none */
 };
 
-/* Somebody outside that asked us to be let in. */
+/* A process outside the view that asked us to let it in. */
 struct joiner {
     struct spotnik_enter enter;
     uint64_t heard_ns; /* when it last asked */
@@ -123,7 +123,7 @@ struct spotnik_core {
         uint64_t asked_epoch; /* a tie of this epoch was put to the witness; 0: none was */
         uint64_t named_epoch; /* it names us for this one; 0: for none */
     } witness;
-    struct spotnik_id token_at;       /* who got the token of the promised ballot from us; none: nobody yet */
+    struct spotnik_id token_at;       /* the member that got the token of the promised ballot from us; none: not sent yet */
     bool *fenced;                     /* per rank: we voted in a ballot in which it did not */
     bool frozen;                      /* promised: nothing more is committed in this epoch */
     bool parked;
@@ -141,7 +141,7 @@ struct spotnik_core {
     uint32_t joiner_count;
     struct resting resting[RESTING_MAX];
     uint32_t resting_next;
-    uint64_t patience_until_ns; /* our ballot is for a joiner's sake: how long everybody waits for it; 0: it is not */
+    uint64_t patience_until_ns; /* our ballot is for a joiner's sake: the end of all members' wait for it; 0: it is not */
     uint64_t enter_limit_ns;    /* when the wait of this epoch ends; NEVER: it has not begun */
 
     /* Joiner. */
@@ -170,13 +170,13 @@ struct spotnik_core {
     bool *consumed; /* scratch of the ledger, per share */
     uint64_t *carried[2][2]; /* [generation][weighted]: per hop, the weight in the chunks received, ours added */
     struct spotnik_flat_mode {
-        bool ours;            /* all with whom we have to share memory with us: as it was when the step was (re)started */
+        bool ours;            /* when the step (re)started, all members that must share memory with us did */
         bool *carried[2];     /* [generation]: per hop, whether all contributors so far say so */
         bool agreed[2];       /* [generation]: all contributors of that step say so */
         bool on;              /* the steps of this view are reduced in memory from now on */
         bool failed;          /* in this view, and with us */
         uint64_t begun_epoch[2]; /* [generation]: the view in which that step was started flat; 0: none */
-        struct spotnik_id *peer; /* who shares memory with us */
+        struct spotnik_id *peer; /* peers that share memory with us */
         uint32_t count, max;
     } flat;
     struct spotnik_doubt {
@@ -186,7 +186,7 @@ struct spotnik_core {
         uint64_t since_ns;   /* we were last late then, */
         uint64_t noticed_ns; /* for the heartbeat due at this instant */
         uint64_t until_ns;   /* patience with answers; NEVER: none is awaited */
-        uint32_t again;      /* so often late while in doubt */
+        uint32_t again;      /* times late while in doubt */
         struct spotnik_report *answer; /* per rank; promised: it has assured us */
     } doubt;
     struct digests {
@@ -195,10 +195,10 @@ struct spotnik_core {
     } digests;
     struct spotnik_dispute {
         uint64_t step; /* 0: there is none */
-        struct spotnik_id other; /* with whom it began; none: not known */
+        struct spotnik_id other; /* the member it began with; none: not known */
         uint32_t bucket;
         struct spotnik_claim own, found; /* found: what the majority says, or another where there is none; step 0: not decided */
-        uint32_t agreeing;               /* so many say it; 0: it is no majority */
+        uint32_t agreeing;               /* members that say it; 0: no majority */
     } dispute;
     struct spotnik_hosts hosts; /* of the view; count 1 where there is no hierarchy */
     uint32_t *holder, holders;  /* of all hosts, whether there is a hierarchy or not */

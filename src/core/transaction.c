@@ -6,7 +6,7 @@
 #include "base/assert.h"
 #include "core/state.h"
 
-/* The result of the running step comes from somebody who has committed it, not from a reduction. */
+/* The result of the running step comes from a member that has committed it, not from a reduction. */
 bool step_by_handover(const struct spotnik_core *core)
 {
     return core->role == SPOTNIK_ROLE_JOINER || core->step.committed < core->view.settled_step;
@@ -27,8 +27,8 @@ static bool outrun(const struct spotnik_core *core)
     return false;
 }
 
-/* Stable: no later view can commit it differently. So is what precedes the last step, since that one needed everybody; the settled step of a
- * view that no old member entered lagging; and whatever a member alone commits. (Who joins lagging waits for it: ballot.c.) */
+/* Stable: no later view can commit it differently. So are all steps before the last, since that one needed every member; the settled step of
+ * a view that no old member entered lagging; and each commit of a lone member. (A member that joins lagging waits for it: ballot.c.) */
 uint64_t step_stable(const struct spotnik_core *core)
 {
     uint64_t committed = core->step.committed;
@@ -40,8 +40,8 @@ uint64_t step_stable(const struct spotnik_core *core)
     return committed - 1; /* it is beyond the settled step, so not 0; or the settled step, lagged behind, so not 0 either */
 }
 
-/* Too few to go on, with a step that is not stable, so that no joiner may have it: a view of the same members makes it so. Whoever has begun
- * the next one waits as well, for those who cannot. */
+/* Below members_min, no joiner may get an unstable step. Re-installing the same view makes it stable. A member that has begun the next step
+ * waits as well, for those that cannot. */
 bool step_needs_settling(const struct spotnik_core *core)
 {
     bool waiting = core->begin_wanted || core->step.begun;
@@ -200,14 +200,14 @@ static void step_commit(struct spotnik_core *core, const struct spotnik_event *d
         enter_start(core);
 }
 
-/* A promise says: nothing more is committed in this epoch. And who is in doubt does not know that no promise was asked for. */
+/* After a promise, a member commits nothing more in this epoch. A member in doubt does not know whether a promise was asked for. */
 static bool may_commit(const struct spotnik_core *core)
 {
     return spotnik_transaction_done(&core->step) && !core->doubt.on && !core->barred &&
            (!core->frozen || SPOTNIK_IS_PLANTED(core, COMMIT_AFTER_PROMISE));
 }
 
-/* Who is handed a step is handed what follows from it as well: nobody asks. */
+/* A member that is handed a step is handed its consequences as well, without asking. */
 static bool deal_wanted(const struct spotnik_core *core)
 {
     return core->limits.deals && core->ledger.samples && core->role == SPOTNIK_ROLE_MEMBER && !step_by_handover(core);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Small buckets of large views: sums go up a tree, and the result comes down (docs/design/0013-tree.md), among all members or, where those
- * of a host add up in memory, among the hosts. Decides which tree that is, who stands where in it, and when something is added up.
- * Who owes whom what is in src/step/small.c. */
+ * of a host add up in memory, among the hosts. Decides the tree, the place of each member, and when to add.
+ * src/step/small.c has the open transfers. */
 #include "core/state.h"
 
 /* The first step of a view goes round the ring where members might agree by it to reduce in memory from the next one on: then no

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that the members of one host have in common. Whoever wants it asks the others of its host, in order of rank; where
- * nobody has it, the first of the host makes it and the others ask again. It belongs to nobody: with the last member that has it mapped it
- * is gone, and the loss of any other changes nothing. Decides who makes it; what it means is the strategy's matter.
+/* Memory that the members of one host have in common. A member that wants it asks the others of its host, in order of
+ * rank. If none has it, the first of the host makes it and the others ask again. It has no owner: it vanishes with the last member that has
+ * it mapped, and the death of any other changes nothing. Decides which member makes it; the strategy decides its meaning.
  *
  * Two of a host may come to have two such memories when the one that made it dies while it is handing it over. Then they are like
  * members of two hosts until one of them lets go of its own: nothing relies on there being one only. */
@@ -37,7 +37,7 @@ static struct spotnik_common *find(const struct spotnik_exchange *exchange, cons
     return common;
 }
 
-/* ---- those who ask us ---- */
+/* ---- our clients ---- */
 
 int spotnik_common_serve(struct spotnik_exchange_session *session, const struct spotnik_exchange_head *asked)
 {
@@ -97,7 +97,7 @@ static int converse(struct spotnik_exchange *exchange, int fd, const char *name,
     return rc ? rc : spotnik_pipe_read_file(&pipe, ret_head, ret_fd);
 }
 
-/* 0: *ret_fd is its memory, -1 when it has none. Somebody who cannot be asked has none. */
+/* 0: *ret_fd is its memory, -1 when it has none. A member that we cannot ask has none. */
 static int ask(struct spotnik_exchange *exchange, const struct spotnik_member *peer, const char *name, uint64_t bytes,
                int *ret_fd)
 {

@@ -62,7 +62,7 @@ bool spotnik_depot_covers(const struct spotnik_depot *depot, uint64_t epoch, uin
     return true;
 }
 
-/* ---- who sends ---- */
+/* ---- senders ---- */
 
 static bool is_member(const struct spotnik_depot_cut *cut, struct spotnik_id id)
 {
@@ -125,7 +125,7 @@ bool spotnik_depot_apply(struct spotnik_depot *depot, struct spotnik_id owner, u
 
 /* ---- a block as it travels ---- */
 
-/* How new what is here is, for somebody who follows the same view. */
+/* The age of our content, for a member that follows the same view. */
 uint64_t spotnik_block_stamp(const struct spotnik_depot *depot, uint32_t i)
 {
     return depot->block[i].held ? depot->cut.epoch + 1 : depot->block[i].stamp;

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parameter store that all members share: who holds which part of it follows from the view (sync/shards.h), updates
- * count once (sync/store.h). Private to src/exchange.
+/* The parameter store that all members share. The view determines the holders of each part (sync/shards.h); updates count
+ * once (sync/store.h). Private to src/exchange.
  *
- * The store is cut into blocks that never change. Each block knows which updates are in it, so it can move as a whole; a
- * range, which belongs to one primary and its copies, is a run of blocks.
+ * The store consists of blocks that never change. Each block knows the updates in it, so it can move as a whole. A range,
+ * which belongs to one primary and its copies, is a run of blocks.
  *
- *     depot.c       blocks, and what is done with them under the lock
- *     depot_move.c  a thread that follows views and fetches the blocks it has come to hold
+ *     depot.c       blocks, and operations on them under the lock
+ *     depot_move.c  a thread that follows views and fetches the blocks that this member must hold
  *     depot_ask.c   push and fetch: our requests        depot_serve.c   those of others
  *
  * Why no update that was answered is lost, and none counts twice:
  *   - Everything said of a store names an epoch, and is done only where the store follows the view of that epoch. An update
- *     is answered when all holders of the epoch have it. Who holds a block newly says "later" until it has its content.
- *   - Content is taken from somebody who follows the view already, so nothing of an older epoch can be added to it behind
- *     our back; and from the one whose content is the newest: `stamp`, the last epoch (plus one) in which it was complete. All
- *     holders of an epoch had every update that was answered in it.
- *   - A member that has not opened the store holds its part all the same: the first question about it opens it there, empty, since each
- *     says how large the store is. So nobody waits for somebody else's call. What is empty is never taken for content.
- *   - An update that was not answered is sent again, to whoever holds the range then, under its (owner, sequence). A primary
- *     that knows it already passes it on all the same: a copy may lack it. */
+ *     is answered when all holders of the epoch have it. A new holder of a block says "later" until it has its content.
+ *   - A holder takes content only from a member that already follows the view, so no update of an older epoch can enter it
+ *     behind our back. It takes the newest content: `stamp`, the last epoch (plus one) in which it was complete. All holders
+ *     of an epoch had every update that was answered in it.
+ *   - A member that has not opened the store holds its part all the same. The first request about it opens it there, empty,
+ *     since each request carries the size of the store. So no member waits for another's call. Empty is never content.
+ *   - An unanswered update is sent again, under its (owner, sequence), to the current holder of the range. A primary that
+ *     already knows it passes it on all the same: a copy may lack it. */
 #ifndef SPOTNIK_EXCHANGE_DEPOT_H
 #define SPOTNIK_EXCHANGE_DEPOT_H
 
@@ -38,7 +38,7 @@ struct spotnik_block {
     bool wanted;    /* ours, but not complete yet */
 };
 
-/* Who holds what. */
+/* The holders of each range. */
 struct spotnik_depot_cut {
     uint64_t epoch; /* 0: none yet */
     uint32_t rank;  /* ours; size: we are not in it */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Our own pushes and fetches. Both go range by range to whoever holds it; what fails is tried again with the view of the
- * day, under the same number, until all of it is done. */
+/* Our own pushes and fetches. Both go range by range to its holder. A failed part is tried again in the current view, under
+ * the same number, until all of it is done. */
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>

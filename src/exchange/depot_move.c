@@ -14,7 +14,7 @@ struct mover {
     struct spotnik_depot *depot;
     struct spotnik_caller caller;
     struct spotnik_depot_cut cut;    /* that is being followed */
-    struct spotnik_depot_cut before; /* for a guess at who has what */
+    struct spotnik_depot_cut before; /* for a guess at the holders */
     struct spotnik_depot_cut fresh;  /* to be compared */
     uint32_t now[SPOTNIK_EXCHANGE_MEMBERS_MAX]; /* rank in `cut` of each rank in `before` */
     struct spotnik_body body;
@@ -158,7 +158,7 @@ static uint64_t stamp_of(struct mover *mover, uint32_t i)
     return stamp;
 }
 
-/* Who has the newest? False: somebody cannot be asked now. */
+/* The member with the newest content. False: we cannot ask one of them now. */
 static bool newest(struct mover *mover, uint32_t i, uint32_t *ret_rank, uint64_t *ret_stamp)
 {
     *ret_rank = mover->cut.rank;
@@ -178,7 +178,7 @@ static bool newest(struct mover *mover, uint32_t i, uint32_t *ret_rank, uint64_t
     return true;
 }
 
-/* Those who held it a view ago have all that was answered until then; if none is left, whoever has the newest. */
+/* The holders of a view ago have all updates answered until then; if none is left, the member with the newest content. */
 static bool fetch_block(struct mover *mover, uint32_t i)
 {
     uint64_t good = mover->cut.epoch, stamp, end;

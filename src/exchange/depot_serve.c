@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What others ask of a store. The members of a view that follow it say no more than that: who is behind or ahead says
+/* Requests of others for a store. Only members that follow the request's view serve it: one that is behind or ahead says
  * "later". */
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 /* ---- updates ---- */
 
-/* Add it to what is here. *ret_count, ret_copy: who else must have it. False: not now. */
+/* Add it to our content. *ret_count, ret_copy: the others that must have it. False: not now. */
 static bool add(struct spotnik_depot *depot, const struct spotnik_exchange_head *push, const void *update,
                 struct spotnik_member *ret_copy, uint32_t *ret_count)
 {

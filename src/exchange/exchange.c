@@ -65,7 +65,7 @@ static struct spotnik_exchange_session *session_new(struct spotnik_exchange *exc
     return NULL;
 }
 
-/* To whom we cannot serve, we are a member that has died: it turns to another. */
+/* To a member that we cannot serve we look dead: it turns to another. */
 void spotnik_exchange_accept(struct spotnik_exchange *exchange, int fd, const struct spotnik_member *peer)
 {
     struct spotnik_exchange_session *session = NULL;

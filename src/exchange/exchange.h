@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Point to point between members, outside of steps: published snapshots, pulls, pairwise averages
  * (docs/design/0008-adaptive.md). The caller publishes and starts requests; threads of this layer serve others and
- * carry requests out, so that neither the caller nor the progress thread waits for anybody.
+ * carry requests out, so that neither the caller nor the progress thread waits.
  *
  *     topic.c     what is published under one name: buffers, readers' pins, changes left by others
  *     prepared.c  pairwise averages that are computed here and not settled yet
@@ -10,7 +10,7 @@
  *     common.c    memory that members of one host write to together
  *     depot.c     the parameter store that all members share: depot.h
  *     shelf.c     snapshots in memory that members of this host read themselves: lend.c, ours; borrow.c, another's
- *     peers.c     whom to ask next; connections kept      pipe.c   bytes over a connection, with patience
+ *     peers.c     the next member to ask; connections kept      pipe.c   bytes over a connection, with patience
  *
  * Decides nothing of views and needs no detection of its own: a connection that ends, a member that leaves the view
  * or silence turns a request to the next member. */

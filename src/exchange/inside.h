@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the files of src/exchange; not for others. One lock guards all of it; it is never held while bytes are
- * moved or the engine is asked. The engine's lock may be held by those who take it, never the other way round. */
+/* Shared by the files of src/exchange, and private to them. One lock guards all of it; no thread holds it while it moves
+ * bytes or asks the engine. A thread that holds the engine's lock may take this one, never the other way round. */
 #ifndef SPOTNIK_EXCHANGE_INSIDE_H
 #define SPOTNIK_EXCHANGE_INSIDE_H
 
@@ -53,7 +53,7 @@ struct spotnik_prepared {
     bool answering;                           /* the session still reads `half` */
 };
 
-/* Somebody who asks us, on a thread of its own. */
+/* A client of ours, on a thread of its own. */
 struct spotnik_exchange_session {
     struct spotnik_exchange *exchange;
     struct spotnik_exchange_session *next;
@@ -84,14 +84,14 @@ struct spotnik_request {
     int error;
     spotnik_arrival arrival;
     /* the thread's own */
-    struct spotnik_member peer; /* whom it speaks to */
+    struct spotnik_member peer; /* the member it speaks to */
     uint64_t host;              /* ours */
-    struct spotnik_id *asked;   /* whom it has spoken to */
+    struct spotnik_id *asked;   /* the members it has asked */
     bool decided;               /* PAIR: our half is here, so the peer's must be settled whatever the time */
 };
 
-/* Memory of another member of this host, which we read. Its connection says whether the member lives; nothing else is said
- * on it. Under the lock, but that who counts among the users may read it without. */
+/* Memory of another member of this host, which we read. Its connection shows whether the member lives, and carries
+ * nothing else. Under the lock, except that a counted user may read without it. */
 struct spotnik_loan {
     struct spotnik_loan *next;
     struct spotnik_id peer;
@@ -141,7 +141,7 @@ void spotnik_topic_unpin(struct spotnik_topic *topic, struct spotnik_edition *ed
 void spotnik_topics_clear(struct spotnik_exchange *exchange);
 void spotnik_topics_free(struct spotnik_exchange *exchange);
 
-/* lend.c; without the lock. Open: once there is something to publish. Take: room for a copy of so many bytes, NULL: there is none. */
+/* lend.c; without the lock. Open: once there is something to publish. Take: room for a copy of `bytes` bytes; NULL: there is none. */
 void spotnik_lend_open(struct spotnik_exchange *exchange);
 struct spotnik_shelf_copy *spotnik_lend_take(struct spotnik_exchange *exchange, uint64_t bytes);
 uint64_t spotnik_lend_offset(const struct spotnik_exchange *exchange, const struct spotnik_edition *edition);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Our snapshots in memory that other members of this host may read: a segment without a name, whose file is passed to those
- * who ask for it over a Unix socket that has proved the key. Nobody but us can write to it or take it away, and with the last process that
- * has it open it is gone. Not where links are made slow (net/shape.h): memory would go past them. */
+/* Our snapshots in memory that other members of this host may read: a segment without a name. We pass its file to members
+ * that ask over a Unix socket that has proved the key. Only we can write to it, and none can take it away; it vanishes with the last
+ * process that has it open. Not where links are made slow (net/shape.h): memory would bypass them. */
 #include <stdlib.h>
 
 #include "exchange/inside.h"
@@ -17,7 +17,7 @@ static bool is_wanted(struct spotnik_exchange *exchange)
     return wanted;
 }
 
-/* Without it snapshots lie in memory of our own, and are sent to those who want them. */
+/* Without it snapshots lie in memory of our own, and we send them on request. */
 void spotnik_lend_open(struct spotnik_exchange *exchange)
 {
     struct spotnik_shelf *shelf = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whom a request turns to, in order of rank from the one that was named, each once; and connections between two
+/* The members that a request turns to, in order of rank from the named one, each once; and connections between two
  * requests, which are kept because opening one costs several ways there and back. */
 #include <errno.h>
 #include <stdlib.h>

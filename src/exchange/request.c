@@ -101,7 +101,7 @@ static enum spotnik_asked insist(struct spotnik_request *request)
         if (asked == SPOTNIK_ASKED_LOST)
             nanosleep(&pause, NULL);
     }
-    return asked == SPOTNIK_ASKED_OVER ? asked : SPOTNIK_ASKED_ARRIVED; /* who has left knows nothing any more */
+    return asked == SPOTNIK_ASKED_OVER ? asked : SPOTNIK_ASKED_ARRIVED; /* a member that has left knows nothing any more */
 }
 
 static void run_turns(struct spotnik_request *request, float *half)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One who asks us, from its first question to the end of its connection. The owner of what is published takes no part in
- * it: questions are answered from pinned buffers. */
+/* A client, from its first request to the end of its connection. Pinned buffers answer requests; the publishing thread takes
+ * no part. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -49,13 +49,13 @@ static void unpin(struct spotnik_exchange_session *session, struct spotnik_topic
 
 /* ---- pulls ---- */
 
-/* Until it is published; whoever asked may go away meanwhile. 0: look again. */
+/* Until it is published; the client may go away meanwhile. 0: look again. */
 static int await_news(struct spotnik_exchange_session *session)
 {
     int rc = spotnik_pipe_look(&session->pipe, SIGN_OF_LIFE_NS);
 
     if (rc != 0)
-        return SPOTNIK_ERR_PEERS; /* the end, or somebody who talks out of turn */
+        return SPOTNIK_ERR_PEERS; /* the end, or a client that talks out of turn */
     return say(session, SPOTNIK_EXCHANGE_WAIT, 0);
 }
 
@@ -225,7 +225,7 @@ static void end(struct spotnik_exchange_session *session)
     spotnik_wake_close(session->pipe.wake_fd);
     free(session);
     pthread_cond_broadcast(&exchange->changed);
-    /* The last access: who waits for the last session may free everything now. */
+    /* The last access: a thread that waits for the last session may free everything now. */
     pthread_mutex_unlock(&exchange->lock);
 }
 

@@ -14,7 +14,7 @@
 /* Less than this is likely to be read while it is still in a cache. */
 #define STREAM_BYTES_MIN ((uint64_t)256 << 10)
 
-/* Whoever is overtaken so often while it copies will be overtaken again. */
+/* A reader that was overtaken this often while it copies will be overtaken again. */
 #define TRIES 4
 
 _Static_assert(sizeof(struct spotnik_shelf_row) == 128, "rows are of two lines");

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How published snapshots lie in memory that other processes of the host may read, and how a whole one is read from
- * there while its owner goes on writing: the owner waits for nobody, knows of no reader, and a reader that is killed in
- * the midst of it leaves nothing behind. No system calls, no locks; whose memory it is, is the business of lend.c (ours) and
- * borrow.c (another's).
+/* The layout of published snapshots in memory that other processes of the host may read, and the way to read a whole
+ * one while its owner goes on writing: the owner never waits and knows of no reader, and a reader that dies halfway
+ * leaves nothing behind. No system calls, no locks. lend.c owns our memory; borrow.c maps another's.
  *
  * The shelf, at the beginning of the segment, has a row for each name; a row says where the newest copy lies. Each copy counts its turns: odd
  * while it is being written. A reader that finds the same even number before and after has read one whole publication.
  *
- * What lies in another's segment is not trusted: offsets and sizes are looked at once, and checked against the memory
- * that is there. */
+ * The reader does not trust another's segment: it reads offsets and sizes once, and checks them against the memory that
+ * is there. */
 #ifndef SPOTNIK_EXCHANGE_SHELF_H
 #define SPOTNIK_EXCHANGE_SHELF_H
 

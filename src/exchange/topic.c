@@ -73,7 +73,7 @@ static void edition_free(struct spotnik_edition *edition)
     free(edition);
 }
 
-/* The one that was published first, so that those who read it themselves have had the longest to do so. NULL: a new one is needed. */
+/* The one published first, so that direct readers had the longest time for it. NULL: a new one is needed. */
 static struct spotnik_edition *edition_find(const struct spotnik_topic *topic)
 {
     struct spotnik_edition *oldest = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rules of who may read. */
+/* The rules of access. */
 #include "http/gate.h"
 
 #include <stdlib.h>

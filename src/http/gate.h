@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who may come in: the setting's address, the token, the name under which a browser came. Pure but for
+/* Access to the server: the setting's address, the token, the host name of a request. Pure but for
  * resolving the setting's name. */
 #ifndef SPOTNIK_HTTP_GATE_H
 #define SPOTNIK_HTTP_GATE_H

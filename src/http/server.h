@@ -4,9 +4,9 @@
  * work; it is loaded when a server is wanted, so that programs that do not watch do not depend on it
  * (docs/design/0023-seeing.md).
  *
- * Who may ask: on loopback everybody of this host, but only under a name of loopback (a page elsewhere must
- * not read through a rebound name); elsewhere only with the token, as "Authorization: Bearer TOKEN". What
- * the callback marks as open, a page without content of the job, needs none. */
+ * Access: on loopback every user of this host, but only under a name of loopback (a page elsewhere must not
+ * read through a rebound name). Elsewhere only with the token, as "Authorization: Bearer TOKEN". Answers that
+ * the callback marks as open, such as a page without content of the job, need none. */
 #ifndef SPOTNIK_HTTP_SERVER_H
 #define SPOTNIK_HTTP_SERVER_H
 

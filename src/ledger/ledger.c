@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who consumes which samples; the rules are in ledger.h. This file owns two invariants:
+/* The shares of samples; the rules are in ledger.h. This file owns two invariants:
  *
  * 1. A pool is one interval of the returned ranges and the fresh one behind them. What it leaves of the returned ranges waits: those
  *    before it, where there is a fresh range and one batch for all members, else those behind it. What a commit leaves behind is
  *    what waited and what it did not consume.
- * 2. `returned` never overflows, whoever is lost. A consumed share is one interval of the pool; it splits a
+ * 2. `returned` never overflows, whatever members die. A consumed share is one interval of the pool; it splits a
  *    range only when it begins and ends inside it with unconsumed samples on both sides: at most
  *    (shares - 1) / 2 times in a step, or shares / 2 where returned ranges wait. While ranges + 1 fresh one + shares / 2 might not fit
  *    ("crowded"), the pool is the returned ranges alone and a share is a number of whole ranges, or the
@@ -26,7 +26,7 @@ struct pool {
     uint64_t waiting; /* samples of the returned ranges that stand before the pool */
     uint64_t fresh;  /* samples from the cursor on */
     uint64_t total;  /* samples in all */
-    uint32_t shares; /* the first so many get something */
+    uint32_t shares; /* number of shares, from the first, that get samples */
     uint64_t weights; /* of all shares */
     bool crowded;
 };
@@ -131,7 +131,7 @@ static void pool_fill(struct pool *pool, const struct spotnik_ledger *ledger, ui
     pool->total += pool->fresh;
 }
 
-/* Where a share begins, in samples, when so many weights stand before it; rounded to whole ranges when crowded. */
+/* The begin of a share, in samples, from the sum of the weights before it; rounded to whole ranges when crowded. */
 static uint64_t begin_of(const struct pool *pool, uint64_t weights)
 {
     uint64_t amount = pool->crowded ? pool->ledger->returned_count : pool->total;

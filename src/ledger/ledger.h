@@ -4,8 +4,8 @@
  * A replicated state machine: equal ledgers fed equal calls stay equal. Step s consumes a pool: returned ranges
  * first, in order, then the range from the cursor on (a step never mixes two epochs). With one batch for all members, `batch` samples
  * are fresh in every step, fewer in the last one of the epoch, and returned ones come on top: an eighth of a batch in a step, or
- * more where few steps are left for them, a whole batch at most. So the steps of an epoch are ceil(samples / batch), whoever is lost
- * before the last of them; what returns in that one takes steps of its own. With a batch per member the pool holds `batch` for each share. The pool is cut in `shares` nearly equal pieces: share i gets the positions
+ * more where few steps are left for them, a whole batch at most. So an epoch has ceil(samples / batch) steps, whatever member dies
+ * before the last of them; samples that return in that one take steps of their own. With a batch per member the pool holds `batch` for each share. The pool is cut in `shares` nearly equal pieces: share i gets the positions
  * [T*i/shares, T*(i+1)/shares) of the concatenated pool of T samples; with a deal of weights w, uneven shares, share i begins at
  * T*(w[0] + ... + w[i-1])/(sum of w). When the step commits, shares whose member is in the view
  * are consumed, the others return. No allocation, no floats. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How long a link may be silent before its peer counts as lost: adapts to the jitter seen, in integers.
+/* The silence limit of a link, after which its peer counts as lost. It adapts to jitter, in integers.
  *
  * limit = clamp(floor, mean + 8 * deviation, ceiling) of the gaps between signs of life (Jacobson's estimator, as TCP's RTO), and at least
  * 5/2 of the longest gap that is remembered. 32 busy processes on two cores widen it; a quiet network narrows it to the floor. The estimator
- * forgets within a second; a network that loses packets has one long gap in some hundred short ones (the kernel sends again after 200 ms, and
- * all that follows waits), which is what the longest one is for. */
+ * forgets within a second. A network that loses packets has one long gap in some hundred short ones, since the kernel retransmits after 200 ms
+ * and all later data wait. The longest gap covers that. */
 #ifndef SPOTNIK_MEMBER_DETECTOR_H
 #define SPOTNIK_MEMBER_DETECTOR_H
 

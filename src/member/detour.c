@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Order round broken paths: swap whoever stands wrong with whoever makes the ring better, until nothing helps. See detour.h. */
+/* Order round broken paths: swap a member at a wrong place with one that improves the ring, until nothing helps. See detour.h. */
 #include "member/detour.h"
 
 #include "member/lineage.h"
@@ -103,8 +103,8 @@ static void swap(struct spotnik_proposal *proposal, uint32_t i, uint32_t k)
     proposal->entry[k] = entry;
 }
 
-/* Laggards are served by whoever stands before them. Where all others hold the result, or are served themselves, any order will do; where some only
- * copied the state after it, proposal.c has put all in theirs. */
+/* The member before a laggard serves it. Any order will do where all others hold the result, or are served themselves. Where some only copied
+ * the state after it, proposal.c has put each in its place. */
 static bool is_free(const struct spotnik_proposal *proposal, const struct spotnik_view *view, const struct spotnik_token *token)
 {
     bool laggard = false, bare = false;

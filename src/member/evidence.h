@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is known against a member of the current view: a chain that only grows while an epoch is being decided.
+/* Evidence against a member of the current view: a chain that only grows while the members decide an epoch.
  *
  *     NONE < SILENT < TAINTED < GONE
  *
@@ -7,7 +7,7 @@
  *           docs/design/0004-proof-of-death.md), and by what it said it did not vote for a view without us.
  * TAINTED   ended, but it had fenced us, or we had no working link to it at the end, or one that came up when it was in a later
  *           epoch: it may have moved on with others first.
- * SILENT    no sign of life; taken back when we hear from it.
+ * SILENT    no sign of life; revoked when we hear from it.
  *
  * GONE is a first-hand statement and counts only in a ballot in which its witness votes: a member never repeats another's GONE
  * in a later ballot (docs/design/0001-core.md, Lineage; model/ has the run that goes wrong otherwise). */

@@ -2,7 +2,7 @@
 /* Lineages that meet; see founding.h. */
 #include "member/founding.h"
 
-/* SplitMix64's finisher: finds accidents, not forgery. Whoever could forge a chain has the job key. */
+/* SplitMix64's finisher: finds accidents, not forgery. Forging a chain takes the job key. */
 static uint64_t mix(uint64_t z)
 {
     z += UINT64_C(0x9e3779b97f4a7c15);
@@ -11,7 +11,7 @@ static uint64_t mix(uint64_t z)
     return z ^ (z >> 31);
 }
 
-/* Who stands in the ring alone: voters that are told of it change from ballot to ballot of one view. */
+/* Only the members of the ring: voters that are told of it change from ballot to ballot of one view. */
 uint64_t spotnik_chain_link(uint64_t before, const struct spotnik_proposal *proposal)
 {
     uint64_t chain = mix(before ^ mix(proposal->epoch));

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which members of a view share a host, and who of them holds its stream: a pure function of the view, so that all members agree on it
- * and nobody has to say it (docs/design/0010-hierarchy.md).
+/* The members of a view that share a host, and the one of them that holds its stream: a pure function of the view, so that all members
+ * agree on it without a message (docs/design/0010-hierarchy.md).
  *
  * Hosts are numbered in ring order of their holders; the holder of a host is its member of lowest rank. When a holder is lost, the next
- * view has another. What is done with that is the core's business, and who shares memory is not asked here. */
+ * view has another. The core uses this. It says nothing about shared memory. */
 #ifndef SPOTNIK_MEMBER_HOSTS_H
 #define SPOTNIK_MEMBER_HOSTS_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The lineage rule (P1). Why it is safe, for two disjoint sets of voters A1 (which decided) and A2 of one epoch:
- * two halves-with-the-smallest-or-more intersect, and so do two halves that both hold whom the witness names for this epoch, for it names
- * one member at most (docs/design/0024-exact-ties.md); all members of an epoch go by the same one of these two rules. If A2 is everybody who is not GONE, then A1 is inside GONE, but every member
+ * two halves-with-the-smallest-or-more intersect, and so do two halves that both hold the member that the witness names for this epoch, for it
+ * names at most one (docs/design/0024-exact-ties.md); all members of an epoch use the same one of these two rules. If A2 is all members that are not GONE, then A1 is inside GONE, but every member
  * of A1 fenced its links to A2 before A1 decided, so no voter of A2 can call it GONE. Nothing between the two is allowed: a majority
  * of the members "not proven gone" would not do, because a dead member may have promised a higher ballot to another group before it
  * died (docs/design/0001-core.md, Lineage). */

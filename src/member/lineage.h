@@ -10,10 +10,10 @@
 
 /* `report[rank]` for every member of `view`, as the token of one ballot carries it. True when the voters are
  *   more than half of the view, or
- *   exactly half of it, with whoever breaks the tie, or
- *   everybody who is not GONE.
- * A tie is broken by the member that the witness of the lineage names for this epoch (`named`: it is one of the voters); in a lineage
- * without one, by the smallest member_id. */
+ *   exactly half of it, with the tie-breaker, or
+ *   all members that are not GONE.
+ * The tie-breaker is the member that the witness of the lineage names for this epoch (`named`: it is one of the voters); in a lineage
+ * without a witness, the smallest member_id. */
 bool spotnik_lineage_allows(const struct spotnik_view *view, const struct spotnik_report *report, bool named);
 
 /* The member with the smallest id is a voter. */

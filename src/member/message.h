@@ -23,7 +23,7 @@ enum spotnik_message_kind {
     SPOTNIK_MESSAGE_ENTER,         /* a joiner asks to be let in */
     SPOTNIK_MESSAGE_MISMATCH,      /* "your buckets are not ours": our programs differ */
     SPOTNIK_MESSAGE_DOUBT,         /* "I was away; have you promised anything in this epoch?" */
-    SPOTNIK_MESSAGE_ASSURE,        /* "no": the answer to DOUBT of the same serial; who has promised gives none */
+    SPOTNIK_MESSAGE_ASSURE,        /* "no": the answer to DOUBT of the same serial; a member that has promised gives none */
     SPOTNIK_MESSAGE_CLAIM,         /* "this is what I have of the bucket in dispute" (core/dispute.c) */
     SPOTNIK_MESSAGE_KIND_COUNT,
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the initiator proposes: who is in the next view, which step is settled, who lags, how the next step is shared.
+/* The initiator's proposal: the members of the next view, the settled step, the laggards, the shares of the next step.
  * The rules are those of docs/design/0001-core.md, sections "Steps and commit" and "Ledger". */
 #include "member/proposal.h"
 
@@ -65,8 +65,8 @@ static bool is_bare(const struct spotnik_entry *entry, const struct spotnik_view
     return rank == SPOTNIK_NO_RANK || token->report[rank].bare;
 }
 
-/* Who stays must be able to go on from the settled step, and to serve laggards if there are any. If only leavers can, they stay
- * for one more view, hand over, and ask again. */
+/* The remaining members must be able to go on from the settled step, and to serve laggards. If only leavers can, they stay for one
+ * more view, hand over, and ask again. */
 static void keep_a_holder(struct spotnik_proposal *proposal, const struct spotnik_view *view,
                           const struct spotnik_token *token)
 {
@@ -117,7 +117,7 @@ static enum place place_of(const struct spotnik_entry *entry, const struct spotn
     return is_bare(entry, view, token) ? PLACE_BARE : PLACE_HOLDER;
 }
 
-/* Nobody can serve the laggards: those who voted are told and join again by copying, the others were not in yet. */
+/* No member can serve the laggards: those that voted are told, and join again by copying; the others were not in yet. */
 static void drop_laggards(struct spotnik_proposal *proposal)
 {
     uint32_t kept = 0;
@@ -165,8 +165,8 @@ static bool step_begun(const struct spotnik_token *token, uint64_t settled_step)
     return false;
 }
 
-/* All who held the settled step of the present view are gone, and it is made again by members that lagged behind: the view has
- * shares of later steps only, but who has begun this one says how. */
+/* All holders of the settled step of the present view are gone, and members that lagged behind make it again. The view has shares
+ * of later steps only; a member that has begun this one knows its shares. */
 static void share_again(struct spotnik_proposal *proposal, const struct spotnik_view *view,
                         const struct spotnik_token *token)
 {
@@ -180,8 +180,8 @@ static void share_again(struct spotnik_proposal *proposal, const struct spotnik_
     }
 }
 
-/* Weights follow their members to the shares of the new view; who comes in gets the mean. Those of a step that is made again without
- * anybody who had begun it are for shares that nobody knows any more. */
+/* Weights follow their members to the shares of the new view; a joiner gets the mean. If no member had begun a step that is made again,
+ * its weights are for shares that no member knows any more. */
 static void deal_out(struct spotnik_proposal *proposal, const struct spotnik_view *view)
 {
     uint64_t step = proposal->settled_step + 1;
@@ -225,7 +225,7 @@ static void share_out(struct spotnik_proposal *proposal, const struct spotnik_vi
         deal_out(proposal, view);
 }
 
-/* Every two of the next view share memory, by the word of both. Dead or left out members do not count; who comes in has no word yet. */
+/* Every two of the next view share memory, by the word of both. Dead or left out members do not count; a joiner has no word yet. */
 static bool share_memory(const struct spotnik_proposal *proposal, const struct spotnik_view *view,
                          const struct spotnik_token *token)
 {
@@ -244,7 +244,7 @@ static bool share_memory(const struct spotnik_proposal *proposal, const struct s
     return (stays & apart) == 0;
 }
 
-/* The value stands; only the route of ACCEPT (who votes now) is this ballot's. Voters the value leaves out are told by it. */
+/* The value stands; only the route of ACCEPT (its voters) is this ballot's. Voters the value leaves out are told by it. */
 static void propose_again(struct spotnik_proposal *ret, const struct spotnik_view *view,
                           const struct spotnik_token *token)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Views and proposals: who is in the ring, in which order, from which step.
+/* Views and proposals: the members of the ring, their order, the step they go on from.
  *
  * A proposal is the value that one epoch decides on (docs/design/0001-core.md): the next view and what was settled with it.
  * An installed view *is* the proposal that was chosen, so one structure serves both. */
@@ -15,7 +15,7 @@
 #define SPOTNIK_NO_SHARE UINT32_MAX
 #define SPOTNIK_NO_RANK UINT32_MAX
 
-/* Who a member is and where it listens. Never changes. */
+/* A member's identity and address. Never changes. */
 struct spotnik_member {
     struct spotnik_id id;
     uint64_t host;       /* equal for members of one host */
@@ -49,7 +49,7 @@ struct spotnik_founding {
     uint64_t generation; /* counts the foundings of one root; in a folder, genesis-<n> */
 };
 
-/* For the whole life of a lineage, and known to whoever knows its name: two halves must never decide by different rules. */
+/* For the whole life of a lineage, and known with its name: two halves must never decide by different rules. */
 static inline bool spotnik_founding_is_witnessed(const struct spotnik_founding *founding)
 {
     return founding->id & 1;
@@ -64,7 +64,7 @@ struct spotnik_proposal {
     bool detour;           /* two of the view do not reach each other: everything goes round its ring, where they are no neighbours */
     uint32_t entry_count;  /* ring order: the old view's order, then joiners */
     uint32_t entry_max;    /* capacity of entry[] */
-    struct spotnik_founding founding; /* id 0: who proposed it does not know, or speaks a version that does not say */
+    struct spotnik_founding founding; /* id 0: the proposer does not know, or speaks a version without it */
     uint64_t chain;        /* of the view it installs; 0: the same */
     struct spotnik_ledger ledger; /* after settled_step */
     struct spotnik_entry *entry;

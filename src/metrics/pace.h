@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the time of a member's steps goes, as totals since it came: who wants rates asks twice and subtracts.
+/* Where the time of a member's steps goes, as totals since it joined: for rates, ask twice and subtract.
  * Written by the caller's thread, read by any. Decides nothing. */
 #ifndef SPOTNIK_METRICS_PACE_H
 #define SPOTNIK_METRICS_PACE_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the library has to say: one table of everything that can happen to a job as a member sees it. A
- * message has an id that never changes; docs/messages.md has a section for each. Decides how often a
+ * message has an id that never changes; docs/reference/messages.md has a section for each. Decides how often a
  * message may be repeated; the words about one occurrence are the caller's. No I/O, no clock. */
 #ifndef SPOTNIK_METRICS_SAID_H
 #define SPOTNIK_METRICS_SAID_H

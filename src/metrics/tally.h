@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the caller's thread counts while it trains, for whoever watches: histograms and totals. One thread
+/* Counts of the caller's thread while it trains, for the watcher: histograms and totals. One thread
  * writes, any thread reads; relaxed atomics, no lock, no allocation. Decides nothing. */
 #ifndef SPOTNIK_METRICS_TALLY_H
 #define SPOTNIK_METRICS_TALLY_H

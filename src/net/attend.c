@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who reads the data connections. They have an epoll set of their own, which lies in the progress thread's set like a socket. A caller
- * that waits for its commit takes it out and attends to it itself: what comes then wakes one thread, the one that waits for it, and not the
+/* The thread that reads the data connections. They have an epoll set of their own, which lies in the progress thread's set like a socket. A
+ * caller that waits for its commit takes it out and attends to it itself: data then wake only the thread that waits for them, and not the
  * progress thread first. Control links never change hands. Decides nothing about what is read. */
 #include <errno.h>
 #include <sched.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which of two congestion controls a lane sends with: the system's usual one, or another. No rule holds for every line: BBR empties
- * its window every ten seconds to measure the round trip, which costs a full line some percent, and several flows in turn much more;
- * Reno and CUBIC give way to each loss, of which a line that drops what exceeds a cap has many. So the other one is tried, for long
- * enough to see the former, and the better one stays; the next try comes ever later. Where the pauses of several members fall
- * together none of them sees its own, for nobody has anything to send: so of two as good as each other the one without pauses stays.
+/* The congestion control of a lane: the system's usual one, or another. No rule fits every line. BBR empties its window every ten
+ * seconds to measure the round trip, which costs a full line some percent, and several flows in turn much more. Reno and CUBIC back
+ * off at each loss, and a line that drops packets above a cap loses many. So a trial of the other one lasts long enough to see BBR's
+ * pauses, and the better one stays; the next trial comes ever later. If the pauses of several members coincide, none of them sees its
+ * own, since no member has anything to send. On a tie, keep the algorithm that does not pause.
  *
- * Counted is only the time in which the lane was pressed (width.h). Decides; sets and measures nothing. */
+ * Only time under pressure counts (width.h). Decides; sets and measures nothing. */
 #ifndef SPOTNIK_NET_CONGESTION_H
 #define SPOTNIK_NET_CONGESTION_H
 

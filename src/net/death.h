@@ -34,8 +34,8 @@ void spotnik_death_unsign(struct spotnik_death *death);
 /* Our slot belongs to a new member_id from now on. */
 void spotnik_death_renew(struct spotnik_death *death, struct spotnik_id self);
 
-/* We are about to vote for the view of this epoch, or have installed it. Whoever finds our certificate
- * judges by it whether we may have moved on without it. */
+/* We are about to vote for the view of this epoch, or have installed it. A member that finds our
+ * certificate judges by it whether we may have moved on without that member. */
 void spotnik_death_move_on(struct spotnik_death *death, uint64_t epoch);
 
 /* Watch these members, and no others; those without a slot are passed over. */

@@ -20,7 +20,7 @@
 struct manner {
     enum spotnik_purpose purpose;
     const uint8_t *name; /* the first half of the nonce; NULL: random */
-    struct spotnik_presence *ret_presence; /* of who answers; may be NULL */
+    struct spotnik_presence *ret_presence; /* of the answering side; may be NULL */
 };
 
 /* Until when, and what ends it before. */
@@ -173,7 +173,7 @@ int spotnik_engine_dial(struct spotnik_engine *engine, const struct spotnik_memb
         return rc;
     if (!spotnik_id_equal(found.id, peer->id)) {
         close(fd);
-        return spotnik_error_return(SPOTNIK_ERR_PEERS, "%s is somebody else by now", name);
+        return spotnik_error_return(SPOTNIK_ERR_PEERS, "%s is another process by now", name);
     }
     spotnik_socket_yield(fd);
     *ret_fd = fd;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who may stand at our door: connections of which we know nothing but where they come from. Anybody can make thousands a
- * second, so they are taken in small turns, the accepting itself without the lock, and nobody's crowd takes the place of others:
+/* Limits on strangers: connections of which we know only the origin. Any process can make thousands a second, so we take them in
+ * small turns, accept without the lock, and let no crowd take the place of others:
  *
  *   - one origin (an address, a network of IPv6, a user of this host) has SPOTNIK_DOOR_OF_ORIGIN places
  *   - all origins together have SPOTNIK_DOOR_PLACES; those of members of the view, and our own user, are not counted among them
@@ -58,7 +58,7 @@ static bool is_same(const struct spotnik_origin *one, const struct spotnik_origi
     return memcmp(one->bytes, other->bytes, sizeof one->bytes) == 0;
 }
 
-/* Places are kept for it, whoever crowds the door. */
+/* Places are kept for it, whatever crowd is at the door. */
 static bool is_kept(const struct spotnik_engine *engine, const struct spotnik_origin *origin)
 {
     const struct spotnik_view *view = spotnik_core_view(engine->core);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From an event to the core and from the core's actions to sockets, memory and the waiting caller. The one
- * place where the core is called; whoever calls here holds the lock. */
+ * place that calls the core; its callers hold the lock. */
 #include <string.h>
 #include <time.h>
 

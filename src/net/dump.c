@@ -190,7 +190,7 @@ bool spotnik_recorder_dump(struct spotnik_recorder *recorder, const char *reason
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct spotnik_recorder *list;
 
-/* No lock and no memory: whoever has broken the rule may hold or have spoilt both. */
+/* No lock and no memory: the code that broke the rule may hold or have spoilt both. */
 static void last_words(const char *what)
 {
     for (struct spotnik_recorder *recorder = list; recorder != NULL; recorder = recorder->next) {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Results on their way to the caller before the commit, so that little is left to copy after it.
  *
- * The input must outlive the reduction, since a loss is repaired from it (P5). So each piece of it is saved before the piece of the
- * result takes its place, and put back when the step does not commit after all, or is reduced again. Only the caller's thread, inside
- * of spotnik_step_commit(), moves pieces, and only when it would sleep otherwise: on a wire that is slower than memory.
+ * The input must outlive the reduction, since a recovery reduces it again (P5). So we save each piece of it before the piece of the
+ * result takes its place, and put it back if the step does not commit or is reduced again. Only the caller's thread moves pieces,
+ * inside spotnik_step_commit(), and only when it would otherwise sleep: on a wire that is slower than memory.
  *
  *     found in `data`      not final: input        moved: result
  *     found in `saved`                             moved: input
  *
- * Where members of a host add up in shared memory, a copy of the input lies there anyway, and stays as it is until the step is over: then it is
- * `lent`, and nothing need be saved.
+ * Where members of a host add in shared memory, a copy of the input lies there until the step is over. It is then `lent`, and nothing
+ * need be saved.
  *
- * Plain memory and plain counters: no lock, no clock. Who may call when is caller.c's. */
+ * Plain memory and plain counters: no lock, no clock. caller.c decides which thread calls when. */
 #ifndef SPOTNIK_NET_EARLY_H
 #define SPOTNIK_NET_EARLY_H
 
@@ -33,7 +33,7 @@ struct spotnik_early {
     size_t saved_bytes;
     const uint8_t *lent; /* a copy of the input, complete where the result is final, that takes the place of `saved`; NULL: none */
     uint64_t shown;      /* lent: chunks of the result in another's memory that are among the ranges */
-    bool refused;   /* no memory, or somebody else's input lies in the same place */
+    bool refused;   /* no memory, or another bucket's input lies in the same place */
     uint32_t count;
     struct spotnik_early_range range[SPOTNIK_EARLY_RANGES];
 };

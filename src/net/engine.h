@@ -20,7 +20,7 @@ struct spotnik_credentials {
     uint8_t job[16];            /* hash of the job name */
     uint8_t key[32];            /* the job key */
     struct spotnik_member self; /* address and port as others reach us */
-    struct spotnik_presence presence; /* in which lineage; for outsiders: in none */
+    struct spotnik_presence presence; /* our place in a lineage; for outsiders: none */
     uint16_t speech;            /* the newest wire version to speak; 0: SPOTNIK_WIRE_VERSION */
 };
 
@@ -37,26 +37,26 @@ enum spotnik_purpose {
     SPOTNIK_PURPOSE_WORD,   /* enum spotnik_word and its argument, in the nonce; one line of text, then close */
 };
 
-/* What members and operators say of lineages (docs/design/0028-lineages.md). */
+/* Words of members and operators about lineages (docs/design/0028-lineages.md). */
 enum spotnik_word {
     SPOTNIK_WORD_STANDS = 1, /* the founding `argument` is the job: members of all others yield */
     SPOTNIK_WORD_FORK,       /* of two forks of your founding, that with the chain `argument` yields */
     SPOTNIK_WORD_FORCE,      /* you are parked: go on alone */
-    SPOTNIK_WORD_DUMP,       /* write what the flight recorder holds */
+    SPOTNIK_WORD_DUMP,       /* write a dump of the flight recorder */
 };
 
-/* What a process says of itself to one that looks for the job. */
+/* The answer of a process to one that looks for the job. */
 struct spotnik_answer {
     uint64_t epoch; /* of the view it is a member of; 0: in none */
     uint32_t size;
     bool parked; /* it is cut off from the majority: the job exists, but not there */
     struct spotnik_member self;
-    struct spotnik_member vote; /* whom it would have found the job; id none: nobody yet */
+    struct spotnik_member vote; /* the member that it would have found the job; id none: none yet */
     struct spotnik_presence presence; /* as its handshake says; not in the bytes of the answer */
 };
 
 /* [any] Connect to address:port, prove the key both ways, declare the purpose. Blocking, gives up after
- * timeout_ns. On success *ret_fd is a blocking socket owned by the caller and *ret_peer says who answered.
+ * timeout_ns. On success *ret_fd is a blocking socket owned by the caller and *ret_peer is the answering member.
  * Errors: SPOTNIK_ERR_PEERS (refused, unreachable, no answer), _KEY, _JOB, _VERSION; spotnik_last_error()
  * has the address. */
 int spotnik_net_dial(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port,
@@ -64,8 +64,8 @@ int spotnik_net_dial(const struct spotnik_credentials *credentials, const uint8_
                      struct spotnik_member *ret_peer);
 
 /* [any] The same to a member, for an EXCHANGE connection: through a Unix socket where it shares memory with us. Ends with
- * SPOTNIK_ERR_PEERS as soon as `stop_fd` is readable (-1: never), or when somebody else answers. Data of steps go before
- * what is sent on it, where the network knows of priorities. */
+ * SPOTNIK_ERR_PEERS as soon as `stop_fd` is readable (-1: never), or when another member answers. Where the network has
+ * priorities, data of steps go first. */
 struct spotnik_engine;
 int spotnik_engine_dial(struct spotnik_engine *engine, const struct spotnik_member *peer, uint64_t timeout_ns, int stop_fd,
                         int *ret_fd);
@@ -73,12 +73,12 @@ int spotnik_engine_dial(struct spotnik_engine *engine, const struct spotnik_memb
 /* [any] Do members of one host reach each other's memory at all? */
 bool spotnik_engine_is_sharing(const struct spotnik_engine *engine);
 
-/* [any] Ask whoever listens at address:port. Blocking; errors as spotnik_net_dial(). *ret_refused, if not
+/* [any] Ask the process that listens at address:port. Blocking; errors as spotnik_net_dial(). *ret_refused, if not
  * NULL: its kernel refused the connection, so no process listens there. */
 int spotnik_net_ask(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port,
                     uint64_t timeout_ns, struct spotnik_answer *ret_answer, bool *ret_refused);
 
-/* [any] Say `word` to whoever listens there; its answer is one line. Blocking; errors as spotnik_net_dial(), VERSION also for an
+/* [any] Say `word` to the process that listens there; its answer is one line. Blocking; errors as spotnik_net_dial(), VERSION also for an
  * older Spotnik that knows no words. */
 int spotnik_net_say(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port, enum spotnik_word word,
                     uint64_t argument, uint64_t timeout_ns, char *ret_line, size_t size);
@@ -90,7 +90,6 @@ struct spotnik_bucket_result {
     uint8_t dtype, op;
 };
 
-/* What the engine asks of the rooms above it. */
 /* An exact tie, put to the witness of a lineage: does it name this member for this epoch? */
 struct spotnik_tie {
     struct spotnik_id self;
@@ -109,11 +108,11 @@ struct spotnik_engine_hooks {
     /* progress thread: write the status JSON of this member; returns its length. */
     size_t (*status_text)(void *context, char *text, size_t size);
     /* caller's thread, inside step_begin at the boundary after `committed`, also repeatedly while
-     * step_begin waits (at least every 5 ms, and at once after spotnik_engine_wake()): take snapshots that
-     * are due. The registered state is constant. */
+     * step_begin waits (at least every 5 ms, and at once after spotnik_engine_wake()): take due
+     * snapshots. The registered state is constant. */
     void (*boundary)(void *context, uint64_t committed, bool waiting);
-    /* any thread, with the engine's lock, before a step is committed whose result was reduced here: set *ret_weight to the
-     * weights of its shares in the next steps and return how many there are (0: even). A function of the results alone. NULL:
+    /* any thread, with the engine's lock, before the commit of a step that was reduced here: set *ret_weight to the weights
+     * of the shares of the next steps and return their number (0: even). A function of the results alone. NULL:
      * always even; the same on every member. */
     uint32_t (*deal)(void *context, uint64_t step, uint32_t bucket_count, const struct spotnik_bucket_result *result,
                      const uint32_t **ret_weight);
@@ -136,11 +135,11 @@ struct spotnik_engine_config {
     const char *shape;     /* of this process, see shape.h: NULL: none; borrowed as well */
     const char *lanes;     /* connections that carry data to one member: "1" to "8", or "auto" (also NULL); borrowed as well */
     const char *congestion; /* control.h; borrowed as well */
-    const char *dumps;      /* the folder for dumps of the flight recorder (recorder.h), "off": nothing is recorded; NULL: dumps
-                               only when asked for; borrowed as well */
+    const char *dumps;      /* the folder for dumps of the flight recorder (recorder.h); "off": record nothing; NULL: dump only on
+                               request; borrowed as well */
     const char *trace;      /* the folder for a trace (tracer.h); NULL: none is written; borrowed as well */
-    uint64_t trace_epoch_us; /* what the date was when the clock was at 0, in microseconds since 1970; for the trace alone */
-    uint64_t stall_ns;      /* a step that takes so long to commit is dumped; 0: never */
+    uint64_t trace_epoch_us; /* the date at clock 0, in microseconds since 1970; for the trace alone */
+    uint64_t stall_ns;      /* dump a step that takes this long to commit; 0: never */
 };
 
 struct spotnik_engine;
@@ -163,8 +162,8 @@ struct spotnik_founding spotnik_engine_past(struct spotnik_engine *engine);
 struct spotnik_encounter {
     enum spotnik_meeting meeting; /* NOTHING: only `forced` */
     bool fork;                    /* it is of our founding */
-    bool told;                    /* we have it from `peer`, who is of ours or an operator; of `theirs` only founding.id is known */
-    bool forced;                  /* somebody wants us, who are parked, to go on alone */
+    bool told;                    /* learnt from `peer`, a member of ours or an operator; of `theirs` only founding.id is known */
+    bool forced;                  /* an operator wants us to go on alone, while we are parked */
     uint64_t argument;            /* told: of the word, to be passed on */
     struct spotnik_presence ours, theirs;
     struct spotnik_member peer;
@@ -173,10 +172,10 @@ struct spotnik_encounter {
 /* [any] An answer that we asked for: is it of another lineage? Noted as an encounter. */
 enum spotnik_meeting spotnik_engine_meet(struct spotnik_engine *engine, const struct spotnik_answer *answer);
 
-/* [any] The last encounter since it was asked for last; that we yield before all others. False: there was none. */
+/* [any] The last encounter since the last call; one in which we yield comes first. False: there was none. */
 bool spotnik_engine_encounter_take(struct spotnik_engine *engine, struct spotnik_encounter *ret);
 
-/* [any] For status and log: what came of an encounter. How often something was told, and what was last. */
+/* [any] For status and log: the outcome of an encounter. _told() returns the number of outcomes and the last text. */
 void spotnik_engine_lineage_tell(struct spotnik_engine *engine, const char *text);
 uint64_t spotnik_engine_lineage_told(struct spotnik_engine *engine, char *text, size_t size);
 
@@ -191,33 +190,33 @@ bool spotnik_engine_ledger(struct spotnik_engine *engine, uint64_t committed, st
  * a new id (a restarted member is a new member). */
 int spotnik_engine_join(struct spotnik_engine *engine, struct spotnik_id id, uint64_t committed);
 
-/* Wait for the next tie. One thread, which has the time that a file server takes. False: it was closed. */
+/* Wait for the next tie, on one thread of its own, since a file server may be slow. False: closed. */
 bool spotnik_engine_tie_wait(struct spotnik_engine *engine, struct spotnik_tie *ret);
-/* The answer. Passed over where the engine is of another view's lineage by now, or another member. Any thread. */
+/* The answer. No effect if the engine is by now in another lineage, or another member. Any thread. */
 void spotnik_engine_tie_tell(struct spotnik_engine *engine, const struct spotnik_tie *tie, bool named);
 void spotnik_engine_tie_close(struct spotnik_engine *engine, bool closed);
 
-/* [any] Joiner: start asking `sponsor` to be let in (again with another sponsor when that one is lost). */
+/* [any] Joiner: start asking `sponsor` for admission. Call again with another sponsor if that one dies. */
 void spotnik_engine_enter(struct spotnik_engine *engine, const struct spotnik_member *sponsor);
 
 /* [any] A frame of a committed result for a joiner, read by src/state from a donor. Blocks while the core
- * says WAIT (until the caller starts the bucket), returns 0 when taken or not needed, SPOTNIK_ERR_* when
- * the engine is stopping or the frame is bad. */
+ * says WAIT, until the caller starts the bucket. Returns 0 when taken or not needed, SPOTNIK_ERR_* if the
+ * engine is stopping or the frame is bad. */
 int spotnik_engine_handover(struct spotnik_engine *engine, const struct spotnik_chunk_header *header,
                             const void *payload, size_t bytes);
 
 /* [caller] The step. step_begin fills number, epoch, rank, size, share, replay. Returns 0, or
- * SPOTNIK_ERR_PARKED, _MISMATCH, _LEAVING (notice), or SPOTNIK_ERR_PEERS when the others excluded us (the
+ * SPOTNIK_ERR_PARKED, _MISMATCH, _LEAVING (notice), or SPOTNIK_ERR_PEERS if the others excluded us (the
  * API rejoins and calls again). step_commit likewise. */
 int spotnik_engine_step_begin(struct spotnik_engine *engine, spotnik_step *ret_step);
 int spotnik_engine_weight_set(struct spotnik_engine *engine, uint64_t weight);
 int spotnik_engine_samples_decline(struct spotnik_engine *engine);
 int spotnik_engine_allreduce(struct spotnik_engine *engine, uint32_t bucket, void *data, size_t count,
                              enum spotnik_dtype dtype, enum spotnik_op op);
-/* The caller's data stays as it is; the result is read by spotnik_engine_result(). */
+/* Does not change the caller's data; spotnik_engine_result() reads the result. */
 int spotnik_engine_allreduce_from(struct spotnik_engine *engine, uint32_t bucket, const void *data, size_t count,
                                   enum spotnik_dtype dtype, enum spotnik_op op);
-/* All of the step committed last, buckets below `max`; returns the number of the last used one + 1. As long as a result stands. */
+/* All results of the last committed step, buckets below `max`; returns the number of the last used one + 1. As long as a result stands. */
 uint32_t spotnik_engine_results_get(struct spotnik_engine *engine, uint64_t step, uint32_t max,
                                     struct spotnik_bucket_result *result);
 const void *spotnik_engine_result(struct spotnik_engine *engine, uint32_t bucket);
@@ -225,7 +224,7 @@ void *spotnik_engine_alloc(struct spotnik_engine *engine, size_t bytes);
 void spotnik_engine_unalloc(struct spotnik_engine *engine, void *memory);
 int spotnik_engine_step_commit(struct spotnik_engine *engine);
 
-/* [caller] step_begin and step_commit return SPOTNIK_ERR_AGAIN after waiting so long; 0: never. */
+/* [caller] step_begin and step_commit return SPOTNIK_ERR_AGAIN after this wait; 0: never. */
 void spotnik_engine_patience_set(struct spotnik_engine *engine, uint64_t patience_ns);
 
 /* [any; async-signal-safe] */
@@ -234,49 +233,47 @@ void spotnik_engine_notice(struct spotnik_engine *engine);
 /* [any] A notice has come, by spotnik_engine_notice() or from the agent. */
 bool spotnik_engine_is_noticed(const struct spotnik_engine *engine);
 
-/* [any] The vote this process gives to those who ask by SPOTNIK_PURPOSE_PEERS. */
+/* [any] The vote this process gives to clients of SPOTNIK_PURPOSE_PEERS. */
 void spotnik_engine_vote_set(struct spotnik_engine *engine, const struct spotnik_member *vote);
 
 #define SPOTNIK_CALLERS_KEPT 8
 
-/* [any] Who has asked us by SPOTNIK_PURPOSE_PEERS in the last seconds: members do, for those who look for the job. Returns
- * how many (at most max). */
+/* [any] The recent clients of SPOTNIK_PURPOSE_PEERS, which look for the job. Returns their number (at most max). */
 uint32_t spotnik_engine_callers(struct spotnik_engine *engine, struct spotnik_member *ret, uint32_t max);
 
-/* [any] Open a control link to somebody who is no member of our view, as far as we know: it tells us if the
+/* [any] Open a control link to a process that is no member of our view, as far as we know: it tells us if the
  * job has gone on without us. */
 void spotnik_engine_greet(struct spotnik_engine *engine, const struct spotnik_member *peer);
 
-/* [any] What was refused last at our door (wrong key, job, version), and how often: "" and 0 when nothing
- * was. */
+/* [any] The last refusal at our door (wrong key, job, version), and the number of refusals: "" and 0 if none. */
 uint64_t spotnik_engine_refusals(struct spotnik_engine *engine, char *text, size_t size);
 
-/* [any] What was found last on a path to another host, and what is done about it; "" when nothing was. Returns how long ago. */
+/* [any] The last fault of a path to another host, and the measure against it; "": none. Returns its age. */
 uint64_t spotnik_engine_path(struct spotnik_engine *engine, char *text, size_t size);
 
-/* [any] A joiner gives up: whatever waits in step_begin, step_commit or handover returns SPOTNIK_ERR_PEERS
- * or _STATE, until spotnik_engine_join(). Does nothing to one who is in the view by now. For a joiner
- * whose donors are lost, and before the threads that feed the engine are ended. */
+/* [any] A joiner gives up: calls that wait in step_begin, step_commit or handover return SPOTNIK_ERR_PEERS
+ * or _STATE, until spotnik_engine_join(). No effect on a member of the view. For a joiner whose donors are
+ * lost, and before the threads that feed the engine end. */
 void spotnik_engine_interrupt(struct spotnik_engine *engine);
 
-/* [caller] We are outside, and the others shall know: the member that we were, or asked to be, is dead. Without it a joiner that
- * has lost its donors would go on asking, and be let into a view in which nobody steps for it. */
+/* [caller] Tell the others that the member we were, or asked to be, is dead. Without it a joiner that has lost its donors would
+ * go on asking, and enter a view in which no thread steps for it. */
 void spotnik_engine_forget(struct spotnik_engine *engine);
 
-/* [any] The caller has proof from elsewhere that the view of a parked member will not go on: it is excluded, as if another
- * had told it, and commits nothing more. Does nothing to one that is not parked. */
+/* [any] The caller has proof from elsewhere that the view of a parked member will not go on: exclude it, as if another member
+ * had told it, so that it commits nothing more. No effect on a member that is not parked. */
 void spotnik_engine_over(struct spotnik_engine *engine);
 
-/* [any] This member must not go on: it commits nothing more, and its caller gets `error` with `why`. */
+/* [any] End this member: it commits nothing more, and its caller gets `error` with `why`. */
 void spotnik_engine_end(struct spotnik_engine *engine, int error, const char *why);
 
-/* [any] The same for SPOTNIK_ERR_LINEAGE. `aside`: to one of another root, or by an operator's choice: what this founding has written is
- * not to be resumed until it is chosen again. */
+/* [any] The same for SPOTNIK_ERR_LINEAGE. `aside`: to a lineage of another root, or by an operator's choice: no job resumes from this
+ * founding's checkpoints until it is chosen again. */
 void spotnik_engine_yield(struct spotnik_engine *engine, const char *why, bool aside);
 /* [any] The founding that has yielded so; 0: none. */
 uint64_t spotnik_engine_yielded(struct spotnik_engine *engine);
 
-/* [any] From now on steps are committed only until then, by CLOCK_BOOTTIME, unless it is told anew. */
+/* [any] Commit steps only until then, by CLOCK_BOOTTIME, unless called anew. */
 void spotnik_engine_lease_set(struct spotnik_engine *engine, uint64_t until_boot_ns);
 /* [any] Is it over? */
 bool spotnik_engine_is_barred(struct spotnik_engine *engine);
@@ -287,12 +284,12 @@ void spotnik_engine_rename(struct spotnik_engine *engine, struct spotnik_id id);
 /* [any] For the log of the agent that started us, if there is one: a change of strategy (slots.h). */
 void spotnik_engine_tell_agent(struct spotnik_engine *engine, uint64_t step, uint64_t what, double value, double limit);
 
-/* [any] For that agent: the job has told us that it is over. */
+/* [any] For that agent: the job is over. */
 void spotnik_engine_tell_over(struct spotnik_engine *engine);
 
-/* [any] How many members the next step needs: members_min, or for the first one what the agent wants. */
+/* [any] Members that the next step needs: members_min, or for the first one the agent's number. */
 uint32_t spotnik_engine_members_needed(struct spotnik_engine *engine);
-/* [any] For the same log: the search for the job waits for somebody who may be alive, for so long of so long; 0, 0: no more. */
+/* [any] For the same log: the search for the job waits for a member that may be alive: time waited, time limit; 0, 0: no more. */
 void spotnik_engine_tell_waiting(struct spotnik_engine *engine, uint64_t ns, uint64_t of_ns);
 
 /* [any] Make a waiting step_begin call the boundary hook now. */
@@ -304,31 +301,31 @@ void spotnik_engine_status(struct spotnik_engine *engine, spotnik_job_status *re
 uint32_t spotnik_engine_members(struct spotnik_engine *engine, struct spotnik_member *ret, uint32_t max,
                                 uint64_t *ret_epoch);
 
-/* What went wrong, and how much went through memory, since this process began. */
+/* Troubles, and bytes reduced in shared memory, since this process began. */
 struct spotnik_troubles {
     uint64_t lost_ended, lost_silent, lost_told; /* members lost, by what was known of them (core.h) */
     uint64_t steps_stalled;                      /* that took longer than stall_ns */
     uint64_t paths_stalled;                      /* nothing arrived on a lane for longer than a silence */
-    uint64_t bytes_shared;                       /* of buckets that were added up in memory that members share */
+    uint64_t bytes_shared;                       /* of buckets reduced in shared memory */
 };
 
 /* [any] */
 void spotnik_engine_troubles(struct spotnik_engine *engine, struct spotnik_troubles *ret);
 
-/* What carries data to one member. */
+/* The data connections to one member. */
 struct spotnik_lane_status {
     struct spotnik_id peer;
-    uint32_t connections; /* that are open, */
-    uint32_t carrying;    /* and that get frames */
-    uint64_t bytes_per_s; /* as last measured, while it was pressed (width.h); 0: never was for long enough */
+    uint32_t connections; /* open ones */
+    uint32_t carrying;    /* those that get frames */
+    uint64_t bytes_per_s; /* the last measurement under pressure (width.h); 0: never long enough */
     uint64_t round_trip_ns;
     char congestion[16];  /* the congestion control of the first connection */
 };
 
-/* [any] Our data connections, by member; returns how many (at most max). */
+/* [any] Our data connections, by member; returns their number (at most max). */
 uint32_t spotnik_engine_lanes(struct spotnik_engine *engine, struct spotnik_lane_status *ret, uint32_t max);
 
-/* [any] Who we are now: another member after spotnik_engine_join(). */
+/* [any] Our identity: another member after spotnik_engine_join(). */
 struct spotnik_id spotnik_engine_id(struct spotnik_engine *engine);
 
 /* [caller] Planned leave: returns 0 when LEFT, SPOTNIK_ERR_PARKED when no agreement was reached in

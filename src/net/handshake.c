@@ -11,7 +11,7 @@
 #include "net/auth.h"
 #include "wire/frame.h"
 
-/* Where the nonce stands in HELLO and ANSWER (docs/wire-format.md). */
+/* Where the nonce stands in HELLO and ANSWER (docs/reference/wire-format.md). */
 #define NONCE_AT (SPOTNIK_HANDSHAKE_PREAMBLE_BYTES + SPOTNIK_JOB_HASH_BYTES)
 
 static void mac(void *context, const uint8_t key[SPOTNIK_KEY_BYTES], const void *bytes, size_t size,

@@ -59,9 +59,9 @@ void spotnik_shake_name(const struct spotnik_shake *shake, uint8_t ret_name[SPOT
 void spotnik_shake_answers(const struct spotnik_shake *shake, uint8_t ret_name[SPOTNIK_SHAKE_NAME_BYTES]);
 
 /* Go on as far as the socket allows (non-blocking, or blocking with timeouts set). 0: proven both ways,
- * shake->wire.peer is who answered. SPOTNIK_SHAKE_AGAIN: call again when the socket is ready. Else the
- * error: VERSION, JOB, KEY; ARGUMENT for strangers; PEERS when the connection ended. The peer has been
- * told why, as far as it went without waiting. */
+ * shake->wire.peer is the answering member. SPOTNIK_SHAKE_AGAIN: call again when the socket is ready. Else the
+ * error: VERSION, JOB, KEY; ARGUMENT for strangers; PEERS when the connection ended. We have told the
+ * peer why, as far as that needed no wait. */
 int spotnik_shake_run(struct spotnik_shake *shake, int fd);
 
 /* The client was refused, and the server names an older wire version that we speak, too: which. 0: that is not what is wrong. */

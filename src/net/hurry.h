@@ -9,9 +9,9 @@
  * happens). */
 void spotnik_thread_hurry(void);
 
-/* To the processor with that number among those that this thread may use (modulo how many there are), now; it may leave it at once. The
- * kernel puts whom it wakes beside who woke it, and takes tens of milliseconds to find that two that wait for each other would
- * rather have a processor each. */
+/* Move this thread to the processor of that number among those that it may use (modulo their count), now; it may leave it at once. The
+ * kernel places a woken thread beside its waker. It takes tens of milliseconds to find that two threads that wait for each other want a
+ * processor each. */
 void spotnik_thread_spread(uint32_t number);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The data connections to those whom the view makes us send to: the ring successor, and who else the core names. Each is a lane of one
- * connection, or of more (widen.c).
+/* The data connections to the members that the view makes us send to: the ring successor, and others that the core names. Each is a lane
+ * of one connection, or of more (widen.c).
  * Headers and payload go out straight from the caller's inputs and our results, pulled from the core when the
  * socket takes them. What a new view leaves half sent is ended with zeros, so that framing holds and the caller's
  * memory is not touched after its step; from the promise to that view it stays half sent. */
@@ -362,7 +362,7 @@ static size_t send_some(struct spotnik_engine *engine, struct spotnik_lane *lane
     return (size_t)sent;
 }
 
-/* Zeros must not come before the promise of whoever reads them: without one, it might count them in. The next view proves that it has
+/* Zeros must not come before the promise of their reader: without one, it might count them in. The next view proves that it has
  * promised, if it is in it. */
 static bool is_held(const struct spotnik_engine *engine, const struct spotnik_lane *lane, const struct spotnik_track *track)
 {
@@ -392,7 +392,7 @@ static bool pump_one(struct spotnik_engine *engine, struct spotnik_lane *lane, s
     return false;
 }
 
-/* The same on several: who has room gets the next frame. One that is not used any more gets none, but ends what it has. */
+/* The same on several: the one with room gets the next frame. One that is not used any more gets none, but ends what it has. */
 static bool pump_all(struct spotnik_engine *engine, struct spotnik_lane *lane, size_t bytes_max)
 {
     size_t total = 0, before;

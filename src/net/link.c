@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Control links. A link is two connections, each for one direction: a voice that we dialled and an ear that
- * the peer dialled. Who wants a link dials first; the other one dials back, naming the connection it
- * answers; then the first one speaks. Here is decided when a link is up, which one stays where two members
- * dialled each other at once, and what its end proves (docs/design/0004-proof-of-death.md). One rule carries
+ * the peer dialled. The side that wants a link dials first; the other one dials back, naming the
+ * connection it answers; then the first one speaks. Decides when a link is up, which one stays where two
+ * members dialled each other at once, and what its end proves (docs/design/0004-proof-of-death.md). One rule carries
  * that proof: the core has this link for as long as our voice is open, and the last word on a voice that we
  * close alive is GOODBYE. */
 #include <stdlib.h>
@@ -69,7 +69,7 @@ static void retire(struct spotnik_engine *engine, struct spotnik_link *link, enu
     spotnik_voice_goodbye(&link->voice, reason);
 }
 
-/* Somebody does not understand the other: trying again at once would only go round in circles. */
+/* One side does not understand the other: back off, since an immediate retry would only go round in circles. */
 static void shun(struct spotnik_engine *engine, struct spotnik_id peer)
 {
     engine->shunned[engine->shunned_next++ % SPOTNIK_SHUNNED] =
@@ -127,7 +127,7 @@ static struct spotnik_link *link_new(struct spotnik_engine *engine, const struct
     return link;
 }
 
-/* Whoever we are still calling ourselves need not answer: nothing has been said there yet. */
+/* A peer that we are still calling ourselves need not answer: nothing has been said there yet. */
 static void calls_cancel(struct spotnik_engine *engine, const struct spotnik_link *but)
 {
     spotnik_opening_cancel(engine, but->peer.id);
@@ -234,7 +234,7 @@ void spotnik_link_send(struct spotnik_engine *engine, const struct spotnik_membe
 
 /* ---- in ---- */
 
-/* The first word of who called: it has our answer. If both called at once and both were answered, the call
+/* The first word of the caller: it has our answer. If both called at once and both were answered, the call
  * of the smaller id stays: the larger id hears that one, too, and leaves its own. That it has done so already,
  * and speaks on ours, is no reason to leave ours for the call that it has left. */
 static bool is_first_choice(struct spotnik_engine *engine, const struct spotnik_link *link)
@@ -335,8 +335,8 @@ static uint64_t deaf_limit(const struct spotnik_engine *engine)
     return wanted_ns < limit_ns ? limit_ns : wanted_ns;
 }
 
-/* Who does not hear us is not heard either: a cable that works one way only is as good as cut, and that its
- * words still come must not keep a member in the view. What it says waits in the socket. */
+/* We do not hear a peer that does not hear us: a cable that works one way only is as good as cut, and its
+ * words must not keep a member in the view. They wait in the socket. */
 static bool is_deaf(const struct spotnik_engine *engine, const struct spotnik_link *link)
 {
     uint64_t limit_ns = deaf_limit(engine);
@@ -375,7 +375,7 @@ static bool hear_link(struct spotnik_engine *engine, struct spotnik_link *link)
     return link->ear.socket.fd >= 0 && link->ear.socket.readable;
 }
 
-/* Nobody reads what we say, or takes it. Who has ended is told by the ear, a little later at most. */
+/* The peer does not read or take what we say. If it has ended, the ear tells, a little later at most. */
 static void voice_watch(struct spotnik_engine *engine, struct spotnik_link *link)
 {
     spotnik_voice_look(&link->voice);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine's lock. Whoever wants it while somebody else does queues at a second mutex first: the progress thread, which takes it
- * again at once after every release, thereby lets the caller's thread in between, and the other way round. Who finds it free
- * and nobody in the queue takes it at once. */
+/* The engine's lock. A thread that wants it while another does queues at a second mutex first. So the progress thread, which takes it
+ * again at once after every release, lets the caller's thread in between, and the other way round. A thread that finds it free and the
+ * queue empty takes it at once. */
 #include "net/state.h"
 
 void spotnik_engine_lock(struct spotnik_engine *engine)

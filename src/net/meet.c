@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Other lineages of our job: who we say we are, whom we have met, and the words that members and operators have on it
- * (docs/design/0028-lineages.md). Decides nothing but who is foreign; what follows is done by those who keep our place (src/peers). */
+/* Other lineages of our job: our own identity, the lineages we have met, and the words of members and operators about them
+ * (docs/design/0028-lineages.md). Decides only which lineage is foreign; src/peers, which keeps our place, acts on it. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/bytes.h"
 #include "net/state.h"
 
-/* ---- who we are ---- */
+/* ---- our identity ---- */
 
 void spotnik_presence_get(const struct spotnik_engine *engine, struct spotnik_presence *ret)
 {
@@ -38,7 +38,7 @@ struct spotnik_founding spotnik_engine_past(struct spotnik_engine *engine)
     return past;
 }
 
-/* ---- whom we meet ---- */
+/* ---- lineages that we meet ---- */
 
 /* That we yield is told first; of the rest the newest. */
 static void note(struct spotnik_engine *engine, const struct spotnik_encounter *encounter)

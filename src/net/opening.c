@@ -114,7 +114,7 @@ static void connect_begin(struct spotnik_engine *engine, struct spotnik_opening 
     opening->error = -rc;
 }
 
-/* NULL: no memory. Failures are kept for the progress thread, because the core may be the one who asks. */
+/* NULL: no memory. Failures are kept for the progress thread, because the core may be the caller. */
 static struct spotnik_opening *dial_new(struct spotnik_engine *engine, const struct spotnik_member *peer,
                                         enum spotnik_purpose purpose)
 {
@@ -343,7 +343,7 @@ static void guest_enter(struct spotnik_engine *engine, struct spotnik_opening *o
     spotnik_opening_close(engine, opening); /* unless it has become something else */
 }
 
-/* Somebody who holds the key answered where we dialled. Another id than expected, of the same host: the expected process is
+/* A holder of the key answered where we dialled. Another id than expected, of the same host: the expected process is
  * not there any more, for two cannot listen on one port. Of another host: the address is not what it was, or never was. */
 static void host_answered(struct spotnik_engine *engine, struct spotnik_opening *opening)
 {

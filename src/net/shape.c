@@ -43,7 +43,7 @@ static void catch_up(struct spotnik_shape *shape, uint64_t now_ns)
         shape->free_ns = now_ns - grace_ns;
 }
 
-/* Who is still making up goes on at once, or had no more to send. */
+/* A sender that is still catching up goes on at once, or had no more to send. */
 static uint64_t busy_until_ns(const struct spotnik_shape *shape, uint64_t now_ns)
 {
     return shape->free_ns < now_ns ? now_ns + SPOTNIK_MS : 0;

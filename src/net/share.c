@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whose memory we can read, and who can read ours. Members of one host find each other by a Unix socket whose name only
- * holders of the job key can know; over it they prove the key as on any other connection, pass their segments' file
- * descriptors, and keep it open as long as they go on. */
+/* The members whose memory we can read, and those that can read ours. Members of one host find each other by a Unix socket
+ * whose name only holders of the job key can know. Over it they prove the key as on any other connection, pass their segments'
+ * file descriptors, and keep it open for as long as they live. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -253,7 +253,7 @@ static bool is_in_a_hurry(const struct spotnik_share *share)
     return share->epoch != 0 && share->commits < SPOTNIK_SHARE_SETTLED;
 }
 
-/* Let go of those who have ended, and of their memory. The running view still may name them. */
+/* Drop members that have ended, and their memory. The running view may still name them. */
 void spotnik_share_prune(struct spotnik_engine *engine)
 {
     if (engine->share == NULL || is_in_a_hurry(engine->share))
@@ -280,7 +280,7 @@ void spotnik_share_give_up(struct spotnik_engine *engine)
         tell(engine, sharer, false);
 }
 
-/* ---- who is missing ---- */
+/* ---- missing members ---- */
 
 /* The one with the larger id dials. Strangers to this host, and members that are shut off from it, are asked ever more
  * seldom. */

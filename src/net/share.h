@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared memory in the engine (docs/design/0007-fast-path.md). Private to src/net; everything under the engine's lock but where it
- * says so.
+/* Shared memory in the engine (docs/design/0007-fast-path.md). Private to src/net; everything runs under the engine's lock unless
+ * marked otherwise.
  *
- *     share.c       our segment, and whose segments we have: Unix sockets, one per member of this host
+ *     share.c       our segment, and the segments of others: Unix sockets, one per member of this host
  *     share_area.c  the areas of buckets in our segment
  *     share_work.c  flat all-reduces over them, and the caller's waiting for them
  *
- * Is absent (engine->share NULL) where the transport is TCP or the system offers no such memory; all functions then do
- * nothing and say "no". */
+ * engine->share is NULL where the transport is TCP or the system offers no such memory. All functions then do nothing and
+ * answer "no". */
 #ifndef SPOTNIK_NET_SHARE_H
 #define SPOTNIK_NET_SHARE_H
 
@@ -17,7 +17,7 @@
 #include "shm/segment.h"
 #include "shm/window.h"
 
-#define SPOTNIK_SHARE_SETTLED 4 /* steps of a view, after which nobody waits for it any more */
+#define SPOTNIK_SHARE_SETTLED 4 /* steps of a view, after which no member waits for it any more */
 
 /* A member of this host. */
 struct spotnik_sharer {
@@ -41,18 +41,18 @@ struct spotnik_share {
     struct spotnik_socket listener;
     struct spotnik_sharer *sharers;
     uint64_t kernels;
-    uint64_t dial_ns, dial_wait_ns; /* when to look for those who are missing */
+    uint64_t dial_ns, dial_wait_ns; /* when to look for missing members */
     struct spotnik_flat flat;
     struct spotnik_flat_peer *peer;
     struct spotnik_reduce_source *source;
     uint32_t members_max;
-    uint64_t epoch;    /* that flat is set up for; 0: none, somebody's memory is not here */
+    uint64_t epoch;    /* that flat is set up for; 0: none, a member's memory is missing */
     uint32_t commits;  /* of it, SPOTNIK_SHARE_SETTLED at most */
     uint64_t differs_epoch; /* in which the core was told that programs differ */
     bool crowded;      /* more members than processors */
     struct spotnik_spin spin;
     uint32_t word;     /* futex of this process: something changed */
-    bool sleeping;     /* somebody waits with it */
+    bool sleeping;     /* a thread waits with it */
     bool given_up;
     struct spotnik_share_areas areas[SPOTNIK_BUCKET_SLOTS];
     /* Started, but for memory that the caller's thread must get first; share_area.c. */

@@ -19,8 +19,8 @@ static size_t bytes_of(const struct spotnik_flat_order *order)
     return order->count * spotnik_dtype_size((enum spotnik_dtype)order->dtype);
 }
 
-/* Room for our share, also when a quarter of the members is lost: then no memory need be found in the middle of a recovery. Who is
- * alone (the last one of the view, or of its host) has the whole for its share. */
+/* Room for our share, also when a quarter of the members is lost: then a recovery need not allocate. A member
+ * that is alone (the last one of the view, or of its host) has the whole as its share. */
 size_t spotnik_area_result_room(const struct spotnik_share *share, const struct spotnik_flat_order *order, size_t bytes)
 {
     uint32_t size = share->flat.size, lost = size > 4 ? size / 4 : 1, left = size > lost ? size - lost : 1;

@@ -464,7 +464,7 @@ void spotnik_share_wait(struct spotnik_engine *engine, uint64_t until_ns)
         spotnik_thread_spread(engine->attend.place);
 }
 
-/* Beside the condition variable: who waits for others in shared memory waits here. */
+/* Beside the condition variable: waiters for others in shared memory wait here. */
 void spotnik_share_changed(struct spotnik_engine *engine)
 {
     struct spotnik_share *share = engine->share;

@@ -83,8 +83,7 @@ void spotnik_slots_unmap(struct spotnik_slots *slots)
 void spotnik_slots_assign(struct spotnik_slots *slots, uint32_t index)
 {
     struct spotnik_slot *slot = &slots->slot[index];
-    /* The id goes first: whoever still looks at the word of the dead member then sees that it is
-     * another's. */
+    /* The id goes first: a reader of the dead member's word then sees that the slot is another's. */
     __atomic_store_n(&slot->id_high, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&slot->id_low, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&slot->leave_request, 0, __ATOMIC_SEQ_CST);

@@ -31,14 +31,14 @@ struct spotnik_slot {
     uint64_t committed;       /* the last step this process has committed or repeated; 0: none yet */
     uint32_t size, needed;    /* its next step waits with `size` members for `needed`; needed 0: it does not wait */
     uint32_t done;            /* 1: the job has told this member that it is over */
-    uint32_t yielded;         /* 1: its lineage has yielded to another one: nobody is to be started in its place */
+    uint32_t yielded;         /* 1: its lineage has yielded to another one: start no worker in its place */
     uint8_t spare[40];
 };
 
 struct spotnik_slots {
     uint32_t magic, version, count;
-    uint32_t start;    /* members that must be there before the job's first step; 0: as many as members_min says */
-    uint32_t gathered; /* 1: that many have been there, or the job had begun: nobody waits for `start` any more */
+    uint32_t start;    /* members needed before the job's first step; 0: members_min */
+    uint32_t gathered; /* 1: that many have been there, or the job had begun: no member waits for `start` any more */
     uint32_t unused;
     /* What a member that looks for the job waits for, as told last: so long, of so long; 0, 0: nothing. For the agent's log. */
     uint64_t waiting_ms, waiting_of_ms;
@@ -62,7 +62,7 @@ void spotnik_slots_assign(struct spotnik_slots *slots, uint32_t index);
 /* Agent: ask the member in slot `index` to leave. */
 void spotnik_slots_leave_request(struct spotnik_slots *slots, uint32_t index);
 
-/* The member in slot `index`; false while nobody has claimed it. */
+/* The member in slot `index`; false while it is free. */
 bool spotnik_slots_member(const struct spotnik_slots *slots, uint32_t index, struct spotnik_id *ret_id);
 
 /* The slot of member `id`, or UINT32_MAX. */

@@ -24,8 +24,8 @@ enum spotnik_socket_kind {
     SPOTNIK_SOCKET_CHANGED, /* and an eventfd of it */
 };
 
-/* First member of what it belongs to. `readable` and `writable` are set by epoll and cleared by whoever
- * meets EAGAIN. */
+/* First member of what it belongs to. `readable` and `writable` are set by epoll and cleared by the
+ * code that meets EAGAIN. */
 struct spotnik_socket {
     enum spotnik_socket_kind kind;
     int fd; /* -1: closed */
@@ -39,8 +39,8 @@ struct spotnik_socket {
  * SPOTNIK_ERR_SYSTEM on failure. */
 int spotnik_socket_watch(struct spotnik_socket *socket, int epoll_fd, int fd, enum spotnik_socket_kind kind);
 
-/* Take the fd out of the set and return it: the caller owns it. -1 if the number is another file's by now: whoever closes descriptors behind
- * our back opens files of its own under them (owns.c). */
+/* Take the fd out of the set and return it: the caller owns it. -1 if the number now names another file: code that closes descriptors
+ * behind our back opens its own files under their numbers (owns.c). */
 int spotnik_socket_release(struct spotnik_socket *socket, int epoll_fd);
 
 /* A listening socket on exactly this address; *port 0: any, filled in. SPOTNIK_ERR_SYSTEM, with the

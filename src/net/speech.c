@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which wire version is spoken with whom. Two versions that follow each other can be in one job (docs/design/0026-rolling-upgrade.md): a
- * process that refuses ours names its own, and is spoken to in that one from then on. Kept are those that speak an older one. A process
+/* The wire version of each peer. Two successive versions can be in one job (docs/design/0026-rolling-upgrade.md): a process that refuses
+ * ours names its own, and we use that one from then on. Only peers of an older version are kept. A process
  * never changes its version, and one that is restarted has another id. */
 #include "net/state.h"
 

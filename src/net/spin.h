@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How long a caller that waits for others looks for them before it sleeps. Looking pays where they run beside us; where other programs
- * have their processors, it only keeps them waiting longer. So a look that was not enough halves the next one, one that was enough
- * restores it, and now and then it is tried in full, or short looks would never learn that a longer one had been enough.
+/* The time that a waiting caller spins before it sleeps. Spinning pays where the awaited members run beside us. Where other programs have
+ * their processors, it only delays them. So a spin that fails halves the next one, and one that succeeds restores it. Now and then a
+ * full spin is tried, or short ones would never learn that a longer one is enough.
  *
- * The longest must outlast a member that was asleep: to wake a halted (virtual) processor takes 20 to 40 microseconds, and two members
- * that always find each other asleep stay that way otherwise. */
+ * The longest spin must outlast the waking of a sleeping member: a halted (virtual) processor takes 20 to 40 microseconds to wake.
+ * Otherwise two members that find each other asleep stay that way. */
 #ifndef SPOTNIK_NET_SPIN_H
 #define SPOTNIK_NET_SPIN_H
 
@@ -43,8 +43,8 @@ static inline void spotnik_spin_found(struct spotnik_spin *spin)
     spin->ns = SPOTNIK_SPIN_MOST_NS;
 }
 
-/* It looked for `spun_ns` at most, and that was enough, or not. The whole wait took `waited_ns`. True: what we waited for came as soon as
- * we slept, again and again: whoever makes it has to run on our very processor. */
+/* Record a spin of at most `spun_ns` that was enough, or not, in a wait of `waited_ns`. True: the awaited event came as soon as we slept,
+ * again and again, so its maker must run on our very processor. */
 static inline bool spotnik_spin_learn(struct spotnik_spin *spin, uint64_t spun_ns, uint64_t waited_ns, bool enough)
 {
     bool in_full = spun_ns == SPOTNIK_SPIN_MOST_NS, soon = waited_ns < spun_ns + SPOTNIK_SPIN_SOON_NS;
@@ -61,7 +61,7 @@ static inline bool spotnik_spin_learn(struct spotnik_spin *spin, uint64_t spun_n
     if (spin->crowded < SPOTNIK_SPIN_CROWDED)
         return false;
     spin->crowded = 0;
-    spin->ns = SPOTNIK_SPIN_MOST_NS; /* there is somebody to look for now, and who sleeps is put back beside who wakes it */
+    spin->ns = SPOTNIK_SPIN_MOST_NS; /* there is a peer to spin for now, and the kernel puts a sleeper back beside its waker */
     return true;
 }
 

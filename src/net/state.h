@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The engine's state and the vocabulary its files share. Private to src/net.
  *
- * One fair lock guards everything here. The progress thread holds it but for its sleep in epoll and while
- * it calls hooks; the caller's thread runs its events in place under the same lock (drive.c), so that a
- * step costs no wake-up to begin.
+ * One fair lock guards everything here. The progress thread holds it except while it sleeps in epoll or
+ * calls hooks. The caller's thread runs its events in place under the same lock (drive.c), so that a step
+ * begins without a wake-up.
  *
  *     engine.c   life cycle             caller.c   the caller's side and its waiting
  *     progress.c the loop               drive.c    event -> core -> actions
- *     door.c     who may stand at our door   opening.c  connections on their way in or out, until the handshake is done
+ *     door.c     limits on strangers   opening.c  connections on their way in or out, until the handshake is done
  *     link.c     control links          voice.c    the half we speak on      ear.c     the half we hear
  *     lane.c     data that goes         stream.c   data that comes
- *     widen.c    more connections for it, as many as width.h says, with the congestion control that congestion.h says
+ *     widen.c    more connections for it: width.h decides their number, congestion.h their congestion control
  *     share.c    memory shared with members of this host (share.h)
  *     spare.c    lanes in reserve       bucket.c   memory and kernels     death.c    certificates
- *     attend.c   who reads the data     early.c    results that reach the caller before the commit
+ *     attend.c   which thread reads the data   early.c    results that reach the caller before the commit
  *     owns.c     whether our descriptors are still ours
  *     watch.c    whether what goes out on a lane arrives */
 #ifndef SPOTNIK_NET_STATE_H
@@ -71,7 +71,7 @@ struct spotnik_opening {
     int error;         /* errno of a failed connect */
     uint64_t start_ns; /* connect then; 0: has been done */
     enum spotnik_purpose purpose;
-    struct spotnik_member peer; /* dialled: whom we expect */
+    struct spotnik_member peer; /* dialled: the expected member */
     struct spotnik_origin origin; /* not dialled; */
     bool kept;                    /* and of a member's address, or of our own user */
     uint64_t deadline_ns;
@@ -84,7 +84,7 @@ struct spotnik_opening {
 /* The half of a link that we dialled and speak on. */
 struct spotnik_voice {
     struct spotnik_socket socket;
-    bool broken;  /* nobody reads it any more */
+    bool broken;  /* no thread reads it any more */
     bool clogged; /* a frame found no room: what we say is not all of it any more */
     bool resets;  /* closed now, it ends with RST */
     uint8_t speech;    /* its wire version */
@@ -102,7 +102,7 @@ struct spotnik_voice {
 /* The half that the peer dialled and speaks on. */
 struct spotnik_ear {
     struct spotnik_socket socket;
-    uint64_t inode; /* of the socket: who closes it behind our back must not look like the peer */
+    uint64_t inode; /* of the socket: code that closes it behind our back must not look like the peer */
     bool direct;    /* both ends see the same addresses and ports: no proxy and no NAT between them */
     struct spotnik_auth auth;
     uint64_t sequence;
@@ -142,7 +142,7 @@ struct spotnik_link {
 /* One data frame on its way out. */
 struct spotnik_outgoing {
     uint8_t prefix[SPOTNIK_DATA_PREFIX_BYTES];
-    const uint8_t *payload; /* NULL: zeros; the frame is of an older epoch and nobody looks inside */
+    const uint8_t *payload; /* NULL: zeros; the frame is of an older epoch, and its receiver drops it */
     size_t bytes, sent;     /* of prefix and payload together */
 };
 
@@ -158,11 +158,11 @@ struct spotnik_track {
 struct spotnik_lane {
     struct spotnik_track first;
     struct spotnik_track *more; /* SPOTNIK_WIDTH_MAX - 1 of them; NULL: never needed yet */
-    uint32_t more_up;           /* so many of those are up */
-    uint32_t used;              /* the first so many of all get frames */
+    uint32_t more_up;           /* of those, number that are up */
+    uint32_t used;              /* of all, number that get frames, from the first */
     bool wanted, opening;
     bool expected; /* by the present view */
-    uint32_t widening; /* so many more are being opened */
+    uint32_t widening; /* further ones being opened */
     struct spotnik_member peer;
     uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]; /* of the first connection */
     uint64_t turn_epoch, turn; /* of the next frame */
@@ -234,7 +234,7 @@ struct spotnik_bucket_memory {
     bool flat_begun; /* the flat all-reduce of this very input has been started before */
 };
 
-/* Who reads the data connections (attend.c). */
+/* The thread that reads the data connections (attend.c). */
 struct spotnik_attend {
     struct spotnik_socket data, timer, wake; /* the set, the end of a caller's grace; an eventfd in the set */
     bool caller;   /* a caller that waits for its commit, and not the progress thread */
@@ -243,7 +243,7 @@ struct spotnik_attend {
     bool armed;    /* the timer */
     uint64_t left_ns; /* when the caller went away last */
     struct spotnik_spin spin;
-    bool yields;    /* looking, it gives its processor to whoever wants it */
+    bool yields;    /* spinning, it yields its processor to others */
     uint32_t place; /* ours among the members of this host */
     bool far; /* what we add to comes from another host: there is time to copy meanwhile */
 };
@@ -251,7 +251,7 @@ struct spotnik_attend {
 struct spotnik_engine {
     struct spotnik_engine_config config;
     pthread_mutex_t queue, lock; /* the lock, and the queue before it (lock.c) */
-    uint32_t queued;             /* atomic: somebody stands in the queue */
+    uint32_t queued;             /* atomic: a thread stands in the queue */
     uint64_t answers_late_ns;    /* the latest answer of a kernel that anybody's voice remembers */
     uint64_t looked_ns;          /* when our descriptors were looked at last */
     pthread_cond_t tie_asked;
@@ -281,7 +281,7 @@ struct spotnik_engine {
     bool driving;
     bool frozen; /* by a promise: what a cut left half sent stays so until the next view is here */
     bool stopping, abrupt;
-    bool revoked;   /* somebody has closed our descriptors: nothing is done any more */
+    bool revoked;   /* other code has closed our descriptors: the engine does nothing any more */
     bool kicked;    /* the progress thread has been woken and has not looked yet */
     bool deal_due;  /* asked by the core: answered as soon as its queue is empty */
     bool placeable; /* something happened: waiting frames may fit now */
@@ -294,7 +294,7 @@ struct spotnik_engine {
     struct spotnik_shunned {
         struct spotnik_id peer;
         uint64_t until_ns;
-    } shunned[SPOTNIK_SHUNNED]; /* peers with whom we do not understand each other: not dialled before then */
+    } shunned[SPOTNIK_SHUNNED]; /* after a breach of protocol, or of another version: not dialled before then */
     uint32_t shunned_next;
     struct spotnik_speech {
         struct spotnik_id peer;
@@ -311,7 +311,7 @@ struct spotnik_engine {
     struct spotnik_attend attend;
     struct spotnik_lane lane[SPOTNIK_LANES];
     uint32_t lane_count; /* one past the last that was ever used */
-    uint32_t width; /* connections of each; 0: as many as it takes */
+    uint32_t width; /* connections of each; 0: as measured */
     uint32_t width_found; /* how many that was where it was measured last; 0: nowhere yet */
     bool other_found;     /* whether the other congestion control was better there */
     struct spotnik_control control;
@@ -326,7 +326,7 @@ struct spotnik_engine {
         size_t bytes;
     } *owned; /* what the caller has from spotnik_engine_alloc() */
     struct spotnik_event share_failed; /* error 0: none; to be told when no actions run */
-    uint8_t *sink;      /* one chunk that nobody reads */
+    uint8_t *sink;      /* one chunk, for data to drop */
     uint64_t held_ns;   /* NEVER, or when a shaped link lets the lanes send again */
     uint32_t lane_turn; /* which of them is first then */
     uint64_t accept_ns; /* NEVER, or when to try again: at once, or after running out of file descriptors */
@@ -337,7 +337,7 @@ struct spotnik_engine {
     struct spotnik_caller {
         struct spotnik_member peer;
         uint64_t heard_ns; /* 0: nobody */
-    } called[SPOTNIK_CALLERS_KEPT]; /* whoever has asked us for the job lately */
+    } called[SPOTNIK_CALLERS_KEPT]; /* processes that asked us for the job lately */
     uint64_t lease_ns; /* CLOCK_BOOTTIME: commits are covered until then; 0: they need no lease */
     int ended;         /* for good, 0: not; and why */
     char end[400];
@@ -353,7 +353,7 @@ struct spotnik_engine {
     bool excluded, left, boundary_due;
     int failed;
     uint64_t result_step, result_digest; /* the caller's thread: of the last result; step 0: told already */
-    struct spotnik_divergence diverged; /* `failed` is DIVERGED: from whom */
+    struct spotnik_divergence diverged; /* `failed` is DIVERGED: the member we differ from */
     char mismatch[256]; /* failed for MISMATCH: of which bucket, as far as it is known */
     uint64_t parked_ns; /* since when; 0: not */
     uint64_t patience_ns; /* of the caller's waits; 0: for ever */
@@ -391,7 +391,7 @@ void spotnik_engine_kick(struct spotnik_engine *engine);
 void spotnik_engine_watch_neighbours(struct spotnik_engine *engine);
 void spotnik_engine_bury(struct spotnik_engine *engine, struct spotnik_socket *socket);
 
-/* Wake everybody of this process who waits for something to change. */
+/* Wake all threads of this process that wait for a change. */
 void spotnik_engine_changed(struct spotnik_engine *engine);
 
 /* The results of `step`, of the caller's buckets and the library's; up to the last used one. room: SPOTNIK_BUCKET_BARRIER. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* May this member go on? What those who keep its place in the folder tell the engine: until when commits are covered by a
- * lease, that another lineage has the job, that a search may meet those who asked us. Decides nothing itself. */
+/* May this member go on? The keeper of its place in the folder tells the engine: until when a lease covers commits, that
+ * another lineage has the job, that a search may meet processes that asked us. Decides nothing itself. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,9 +8,9 @@
 #include "net/share.h"
 #include "net/state.h"
 
-/* ---- who has asked us ---- */
+/* ---- processes that asked us ---- */
 
-#define CALLER_NS (10 * SPOTNIK_S) /* whoever does not ask again is forgotten */
+#define CALLER_NS (10 * SPOTNIK_S) /* after this, without another question, a process is forgotten */
 
 void spotnik_caller_note(struct spotnik_engine *engine, const struct spotnik_member *peer)
 {

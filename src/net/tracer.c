@@ -26,7 +26,7 @@ enum mark_kind {
     MARK_BUCKET, /* arg: which; more: bytes; peer: the epoch, 0 where the step was begun in another one, or replayed */
     MARK_PHASE,  /* of a view change. arg: which; step: the epoch; more: lost, joined and left */
     MARK_PEER,   /* an instant that concerns `peer`. arg: which event of the core */
-    MARK_NAME,   /* who we are: `peer` */
+    MARK_NAME,   /* our identity: `peer` */
     MARK_SELF,   /* an instant of our own. arg: which action of the core */
 };
 

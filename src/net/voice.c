@@ -181,7 +181,7 @@ void spotnik_places_of(int fd, struct spotnik_places *ret)
     name_of(getpeername, fd, ret->remote, &ret->remote_port);
 }
 
-/* The first frame: whoever hears it compares, and knows whether anybody stands between us. */
+/* The first frame: its receiver compares, and learns whether a proxy stands between us. */
 void spotnik_voice_place(struct spotnik_voice *voice)
 {
     struct spotnik_places places;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every lane to another host is watched by whoever sends on it: bytes that the other kernel does not acknowledge, for longer than a silence. A kernel
- * acknowledges whatever its process does, and a full window leaves nothing unacknowledged: so a slow caller is not accused. Two things can be
- * wrong. Nothing gets through: the path is broken, which the core is told. Or small packets do, as a question on the control link
- * shows: then large ones vanish (a path that is narrower than its ends believe), and the lane is dialled again with small segments. */
+/* The sender watches every lane to another host for bytes that the other kernel does not acknowledge for longer than a silence. A kernel
+ * acknowledges whatever its process does, and a full window leaves nothing unacknowledged, so a slow caller is not accused. Two faults are
+ * possible. Nothing gets through: the path is broken, and we tell the core. Or small packets get through, as a question on the control link
+ * shows: then large ones vanish (a path that is narrower than its ends believe), and we dial the lane again with small segments. */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -89,8 +89,8 @@ static void path_down(struct spotnik_engine *engine, struct spotnik_lane *lane)
     spotnik_engine_tell(engine, SPOTNIK_EVENT_PATH_DOWN, &peer, SPOTNIK_PROOF_NONE);
 }
 
-/* Bytes are stuck. Whether the other host hears anything at all is asked on the control link, with every look; the answer is an acknowledgement.
- * Questions get lost, too: so many of them, for so long, are not where anything gets through. */
+/* Bytes are stuck. Every look asks on the control link whether the other host hears anything at all; the answer is an acknowledgement.
+ * Questions get lost, too, but not this many for this long where anything gets through. */
 static bool judge(struct spotnik_engine *engine, struct spotnik_lane *lane, uint64_t now_ns, uint64_t age_ns)
 {
     struct spotnik_link *link = spotnik_link_find(engine, lane->peer.id);
@@ -115,7 +115,7 @@ static bool judge(struct spotnik_engine *engine, struct spotnik_lane *lane, uint
     return true;
 }
 
-/* How long a lane may take to open. No shorter than any silence: an operator who waits longer for a busy host waits for its lanes, too. */
+/* Time limit for a lane to open. No shorter than any silence: a higher silence limit for busy hosts holds for their lanes, too. */
 static uint64_t patience_ns(const struct spotnik_engine *engine, const struct spotnik_lane *lane)
 {
     bool answered = spotnik_opening_is_connected(engine, lane->peer.id);

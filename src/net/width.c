@@ -74,7 +74,7 @@ static bool try_more(struct spotnik_width *width)
     return width->trying > 0;
 }
 
-/* Of those on trial, the first so many stay. */
+/* Of those on trial, this number stays, from the first. */
 static bool keep(struct spotnik_width *width, uint32_t kept, uint64_t rate)
 {
     uint32_t left = width->trying - kept;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One round of the search in a directory. Whoever makes genesis-<n> founds the job for the n-th time; all others join
- * by any member whose record lies there. n + 1 follows only when nobody whose record lies there can be alive in a view
- * (judge.c). The rules, and why: docs/design/0002-finding-the-job.md. */
+/* One round of the search in a directory. The process that makes genesis-<n> founds the job for the n-th time; all
+ * others join by any member whose record lies there. n + 1 follows only when no process with a record there can be alive in a
+ * view (judge.c). The rules, and why: docs/design/0002-finding-the-job.md. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -131,15 +131,15 @@ static bool is_founder(const struct spotnik_peers_search *search, const struct s
            && spotnik_id_equal(record->member.id, search->watch.genesis.record.member.id);
 }
 
-/* A member of a lineage that has been replaced stands in nobody's way. But for whoever has just replaced it, from its memory, and has not yet
- * written its record again. */
+/* A member of a replaced lineage does not block a founding, except one that has just replaced it from its memory and has not yet written
+ * its record again. */
 static bool is_past(const struct spotnik_peers_search *search, const struct spotnik_record *record)
 {
     return search->watch.generation > 0 && search->watch.genesis.reading == SPOTNIK_READING_RECORD
            && record->generation != 0 && record->generation < search->watch.generation && !is_founder(search, record);
 }
 
-/* Whoever writes would have written by now. */
+/* A live writer would have written by now. */
 static bool seems_dead(const struct spotnik_peers_search *search, const struct spotnik_sighting *entry)
 {
     return entry->unchanged_ns >= spotnik_time_min(search->watch.watched_ns, 3 * search->peers->times.refresh_ns);
@@ -309,7 +309,7 @@ static bool has_vanished(struct spotnik_peers_search *search)
     return true;
 }
 
-/* Members restore what is missing within one refresh, so that who sees nothing for three has not come in between. The same when a record or
+/* Members restore what is missing within one refresh, so a process that sees nothing for three has not come in between. The same when a record or
  * a genesis has gone before our eyes: of a member that we cannot reach, a cleaner may have taken it. */
 static bool has_watched(struct spotnik_peers_search *search, const struct findings *findings)
 {

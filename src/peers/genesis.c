@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The files genesis-<n>: which process founded the job for the n-th time. link() lets one process succeed, on network
- * file systems too. Members keep theirs there: a cleaner may take it away, and whoever then comes would take the directory
+ * file systems too. Members keep theirs there: a cleaner may take it away, and a newcomer would then take the directory
  * for a fresh one. A lineage that finds a younger genesis has lost the job to it. */
 #include <errno.h>
 #include <stdio.h>
@@ -99,7 +99,7 @@ void spotnik_genesis_take_back(struct spotnik_peers *peers, uint64_t generation,
     spotnik_genesis_adopt(peers, 0, 0);
 }
 
-/* Which generation is ours? Who joins knows only the founding. */
+/* Which generation is ours? A joiner knows only the founding. */
 static uint64_t generation_learn(struct spotnik_peers *peers, uint64_t highest, uint64_t founding)
 {
     struct spotnik_record record;
@@ -201,7 +201,7 @@ int spotnik_genesis_guard(struct spotnik_peers *peers, const spotnik_job_status 
     if (generation == 0)
         generation = generation_told(peers, founding);
     if (generation == 0)
-        return 0; /* those who know it keep it there */
+        return 0; /* members that know it keep it there */
     if (highest >= generation)
         return youngest_judge(peers, status, highest, founding, ret);
     if (keeps_it(status))

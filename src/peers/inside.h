@@ -17,11 +17,11 @@
 #define SPOTNIK_PEERS_QUIET_ROUNDS 3 /* a member may be entering a view right now, on the word of one that has just died */
 #define SPOTNIK_PEERS_BACK_REFRESHES 3 /* members put back within one what a cleaner has taken */
 #define SPOTNIK_PEERS_SWEEP_S 30     /* age at which the record of a process that has ended is taken away */
-#define SPOTNIK_PEERS_FRESH "fresh"  /* whoever makes a directory for one job may leave this file in it */
+#define SPOTNIK_PEERS_FRESH "fresh"  /* a user who makes a directory for one job may leave this file in it */
 
 /* The one time that the search for a founder rests on (docs/design/0002-finding-the-job.md). */
 struct spotnik_peers_times {
-    uint64_t stale_ns;   /* T: a record that stays the same for so long belongs to nobody who writes */
+    uint64_t stale_ns;   /* T: a record that stays the same for this long has no live writer */
     uint64_t refresh_ns; /* between two refreshes of our own */
     uint64_t gap_max_ns; /* between two looks, so much counts at most */
 };
@@ -45,7 +45,7 @@ struct spotnik_peers {
     uint64_t absent_ns; /* keeper, list: when to look again for listed processes outside of the view */
     uint64_t met;       /* keeper: the other lineage told of last, */
     enum spotnik_meeting met_as; /* and as what */
-    uint32_t look_next; /* keeper: whom to ask first when it looks for the job again */
+    uint32_t look_next; /* keeper: the member to ask first when it looks for the job again */
     struct spotnik_lookout watch; /* keeper, while parked */
     uint32_t quiet;             /* keeper, while parked: looks in a row in which we might have founded */
     pthread_mutex_t writing; /* our record, and the next line */
@@ -93,8 +93,8 @@ struct spotnik_peers_search {
     uint64_t begun_ns;
     uint64_t hope_ns;     /* until then it is known what we wait for; 0: nothing */
     uint64_t remaining_ns; /* more or less, of T, for the record that takes longest; 0: no record is waited for */
-    uint32_t undecided;   /* who might yet turn out to be the job, beside those who refuse us */
-    int refusal;          /* by somebody who has not shown the key: told when the patience ends */
+    uint32_t undecided;   /* processes that may yet be the job, beside those that refuse us */
+    int refusal;          /* by a process that has not proved the key: reported when the patience ends */
     char said[512];       /* what the others said in the last round, for the error message */
     char refused[200];    /* what the refusal said, and by which record we came to it */
     struct spotnik_member sponsor;
@@ -125,14 +125,14 @@ int spotnik_peers_entered_set(struct spotnik_peers *peers, bool entered);
 bool spotnik_peers_was_here(const struct spotnik_record *record);
 struct spotnik_credentials spotnik_peers_credentials(struct spotnik_peers *peers);
 
-/* Whom `spec` names now. The caller frees *ret. 0, SPOTNIK_ERR_SYSTEM for a directory that cannot be read, MEMORY. */
+/* The processes that `spec` names now. The caller frees *ret. 0, SPOTNIK_ERR_SYSTEM for a directory that cannot be read, MEMORY. */
 int spotnik_peers_named(const struct spotnik_peers_spec *spec, const struct spotnik_credentials *credentials,
                         struct spotnik_member **ret, uint32_t *ret_count);
 
 /* sweep.c: take away what the dead have left in the directory. Blocking, about two seconds at most. */
 void spotnik_peers_sweep(struct spotnik_peers *peers, const struct spotnik_credentials *self);
 
-/* genesis.c: who has founded. */
+/* genesis.c: the founder. */
 /* Found this generation: 0, -EEXIST when another process did, or minus an errno. Blocking. */
 int spotnik_genesis_make(struct spotnik_peers *peers, const struct spotnik_founding *founding, uint64_t step);
 /* It is ours, however we learnt of it. */
@@ -164,26 +164,26 @@ void spotnik_witness_stop(struct spotnik_peers *peers);
 /* parked.c: look where new members look, and go on alone when nobody else can be alive. Blocking. */
 void spotnik_peers_parked(struct spotnik_peers *peers, const spotnik_job_status *status);
 void spotnik_peers_unparked(struct spotnik_peers *peers);
-/* An operator wants us to go on alone, whoever else may be alive. */
+/* An operator wants us to go on alone, even if others may be alive. */
 void spotnik_peers_force(struct spotnik_peers *peers, const spotnik_job_status *status);
 
 /* meeting.c: what follows from other lineages that were met, and from operators' words. Blocking. */
 void spotnik_peers_meetings(struct spotnik_peers *peers);
-/* May whoever searches join by this answer? A process that was in a lineage only goes over to a later generation of its root. */
+/* May the searching process join by this answer? A process that was in a lineage only goes over to a later generation of its root. */
 bool spotnik_peers_may_follow(struct spotnik_peers *peers, const struct spotnik_answer *answer);
 /* Credentials that say of which lineage we are. */
 struct spotnik_credentials spotnik_peers_introduction(struct spotnik_peers *peers);
 
 enum spotnik_peers_round spotnik_peers_directory_round(struct spotnik_peers_search *search);
 enum spotnik_peers_round spotnik_peers_list_round(struct spotnik_peers_search *search);
-/* keeper, list: whoever listens at a listed address and is in no view learns of the job by our asking. */
+/* keeper, list: a process that listens at a listed address and is in no view learns of the job by our question. */
 void spotnik_peers_announce(struct spotnik_peers *peers, const spotnik_job_status *status);
 
 /* ---- ask.c: what becomes of a question to one process ---- */
 
 enum spotnik_peers_reply {
     SPOTNIK_PEERS_REPLY_NONE,    /* not asked */
-    SPOTNIK_PEERS_REPLY_IN_VIEW, /* a member of the job, whoever it is */
+    SPOTNIK_PEERS_REPLY_IN_VIEW, /* any member of the job */
     SPOTNIK_PEERS_REPLY_PARKED,  /* a member that is cut off from its majority */
     SPOTNIK_PEERS_REPLY_IDLE,    /* the expected one lives, and is in no view */
     SPOTNIK_PEERS_REPLY_GONE,    /* another process of the same host has its address */
@@ -194,7 +194,7 @@ enum spotnik_peers_reply {
 };
 
 struct spotnik_question {
-    const struct spotnik_member *expected; /* id none: whoever listens there */
+    const struct spotnik_member *expected; /* id none: the process that listens there */
     const char *name;                      /* of the record, for messages; NULL: none */
     bool skipped;                          /* not to be asked */
     enum spotnik_peers_reply reply;
@@ -207,7 +207,7 @@ struct spotnik_question {
 void spotnik_peers_ask(const struct spotnik_credentials *self, struct spotnik_question *question, uint32_t count,
                        bool enough);
 
-/* ---- judge.c: may this record belong to somebody who lives? ---- */
+/* ---- judge.c: may this record belong to a live process? ---- */
 
 enum spotnik_peers_verdict {
     SPOTNIK_PEERS_VERDICT_FREE,   /* lives, and cannot be in a view */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* May this record belong to somebody who lives? Nobody founds while one may (P1). A kernel proves the death of its own
+/* May this record belong to a live process? No process founds while one may (P1). A kernel proves the death of its own
  * processes, and another process that has the address on the same host does. A refusal, silence, or a stranger at the
  * address prove nothing: firewalls refuse, and private addresses exist more than once. What is left is time: silent, and
  * not written to for T. That is enough for founding and never for the lineage rule. */

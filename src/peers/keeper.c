@@ -329,8 +329,8 @@ static void sweep(struct spotnik_peers *peers, const spotnik_job_status *status)
     explicit_bzero(&credentials, sizeof credentials);
 }
 
-/* A younger founding has taken our place. Whoever is parked and no further than that lineage was when it was founded
- * joins it: nothing is lost. Everybody else ends, and says so. */
+/* A younger founding has taken our place. A member that is parked, and no further than that lineage was at its
+ * founding, joins it: nothing is lost. Every other member ends, and says so. */
 static void superseded(struct spotnik_peers *peers, const spotnik_job_status *status, const struct spotnik_record *by)
 {
     pthread_mutex_lock(&peers->lock);
@@ -371,7 +371,7 @@ static void lease_set(struct spotnik_peers *peers, uint64_t begun_ns)
 }
 
 /* Once it ran out others may have founded the job again, and a cleaner may have taken their genesis: it is back within one refresh of theirs,
- * so whoever sees none for three has not come in between. */
+ * so a process that sees none for three has not come in between. */
 static void lease_renew(struct spotnik_peers *peers, uint64_t begun_ns, bool good)
 {
     bool expired = begun_ns >= peers->lease_ns;
@@ -380,7 +380,7 @@ static void lease_renew(struct spotnik_peers *peers, uint64_t begun_ns, bool goo
         lease_set(peers, begun_ns);
 }
 
-/* The record first, then the look at the genesis: whoever founds does it the other way round (lookout.h). */
+/* The record first, then the look at the genesis: a founder does it the other way round (lookout.h). */
 static void keep_directory(struct spotnik_peers *peers)
 {
     uint64_t begun_ns = clock_boot_ns();
@@ -438,7 +438,7 @@ static void *keeper_main(void *context)
     return NULL;
 }
 
-/* Whoever may write here may take records away, and put links in their place. */
+/* A user that may write here may take records away, and put links in their place. */
 static void advise(struct spotnik_peers *peers)
 {
     struct stat facts;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One round of the search in a list of addresses: join whoever is in a view; else elect a founder among the listed
+/* One round of the search in a list of addresses: join a process that is in a view; else elect a founder among the listed
  * processes, by the votes of all of them. Nothing remembers that a job was founded, but for the processes that are in it:
  * those that are listed are asked, and those that are not ask us (announce). So a part of the list founds nothing, unless
  * the user says "majority:" (before addresses or names).
@@ -119,7 +119,7 @@ static bool poll_take(struct spotnik_peers_search *search, struct poll *poll)
     return false;
 }
 
-/* Members that are not listed ask those who are: who has asked us is asked back. True: one is in a view. */
+/* Members that are not listed ask those that are; ask back the processes that asked us. True: one is in a view. */
 static bool callers_ask(struct spotnik_peers_search *search)
 {
     struct spotnik_member caller[SPOTNIK_CALLERS_KEPT];
@@ -166,7 +166,7 @@ static const struct spotnik_member *favourite(const struct spotnik_peers_search 
     return NULL;
 }
 
-/* Bring our vote up to date and tell those who ask. */
+/* Bring our vote up to date, for processes that ask. */
 static void vote(struct spotnik_peers_search *search, const struct poll *poll,
                  struct spotnik_member *own_vote)
 {

@@ -137,7 +137,7 @@ static void read_again(struct spotnik_sighting *entry, const struct spotnik_cred
     entry->unchanged_ns = spotnik_still_unchanged_ns(entry->unchanged_ns, known, before, entry->print, spent_ns);
 }
 
-/* Whoever only looks for the job takes its record away when it gives up: that says nothing of the job. */
+/* A process that only looks for the job removes its record when it gives up: that says nothing of the job. */
 static bool stands_for_a_job(const struct spotnik_sighting *entry)
 {
     if (entry->reading == SPOTNIK_READING_RECORD)

@@ -45,9 +45,9 @@ void spotnik_lookout_done(struct spotnik_lookout *watch);
 const struct spotnik_sighting *spotnik_lookout_find(const struct spotnik_lookout *watch, struct spotnik_id id);
 const struct spotnik_sighting *spotnik_lookout_named(const struct spotnik_lookout *watch, const char *name);
 
-/* After our founding: look once more. Has anybody whom we took for stale written since, or has anybody entered the job that we took for
- * dead? It may not have seen our genesis,
- * though it looks for one after each time it writes; then one of the two sees the other. Blocking. */
+/* After our founding, look once more: has a member that we took for stale written since, or one that we took for dead entered
+ * the job? It may not have seen our genesis, though it looks for one after each write; then one of the two sees the other.
+ * Blocking. */
 bool spotnik_lookout_has_woken(struct spotnik_lookout *watch, const struct spotnik_credentials *self, const char *directory,
                              uint64_t stale_ns);
 

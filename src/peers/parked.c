@@ -165,7 +165,7 @@ void spotnik_peers_unparked(struct spotnik_peers *peers)
     waiting_set(peers, "");
 }
 
-/* Members that can write have written since we began to watch: who has no record by now lives nowhere that newcomers see. */
+/* Members that can write have written since we began to watch: one without a record by now lives nowhere that newcomers see. */
 static void survey_take(struct survey *survey)
 {
     struct spotnik_peers *peers = survey->peers;

@@ -112,10 +112,10 @@ void spotnik_peers_free(struct spotnik_peers *peers)
     free(peers);
 }
 
-/* Never without a record that says that we may be in a view: whoever looks while the founder is dead and we are in no
- * list would found the job anew beside us (P1). The old one names our address as well, so it may stay when the new one
- * cannot be written; but where there is none yet we must not ask to be let in. The record first, then the look: a founder makes its genesis
- * and then looks at the records, so one of the two sees the other. */
+/* Never without a record that says that we may be in a view: a process that looks while the founder is dead and we are in
+ * no list would found the job anew beside us (P1). The old one names our address as well, so it may stay when the new one
+ * cannot be written; but where there is none yet we must not ask to be let in. The record first, then the look: a founder
+ * makes its genesis and then looks at the records, so one of the two sees the other. */
 int spotnik_peers_renew(struct spotnik_peers *peers)
 {
     char old[64], new[64];
@@ -219,7 +219,7 @@ static int nobody(const struct spotnik_peers_search *search)
     return spotnik_error_return(SPOTNIK_ERR_PEERS, "the job was not found: %s", said);
 }
 
-/* For whoever asks for our status. */
+/* For our status. */
 static void waiting_tell(struct spotnik_peers_search *search, bool over)
 {
     struct spotnik_peers *peers = search->peers;
@@ -242,7 +242,7 @@ static bool is_late(const struct spotnik_peers_search *search, uint64_t until_ns
     uint64_t now_ns = spotnik_peers_clock_ns();
     bool hopeful = search->may_found && now_ns < search->hope_ns
                    && now_ns < spotnik_time_add(until_ns, 2 * search->peers->times.stale_ns + HOPE_NS);
-    /* Everybody who is there says that key, job or version are wrong, and nobody else may come to be it. */
+    /* Every process that is there says that key, job or version are wrong, and no other may yet be the job. */
     bool refused = search->refusal != 0 && search->undecided == 0 && search->hope_ns == 0
                    && spotnik_time_since(now_ns, search->begun_ns) >= REFUSED_NS;
     return refused || (now_ns >= until_ns && !hopeful);

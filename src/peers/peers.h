@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where to find a first live member, and who may found the job (docs/design/0002-finding-the-job.md).
+/* Finding a first live member, and founding the job (docs/design/0002-finding-the-job.md).
  *
- * A spec is "host:port,host:port,..." or "file:DIR". "Join existing" wins over "form new"; a job is
- * founded once, by whoever makes the file DIR/genesis-<n>, or by whom all of the listed processes vote for.
- * What happens inside the job is none of its business. */
+ * A spec is "host:port,host:port,..." or "file:DIR". "Join existing" wins over "form new". A job is
+ * founded once: by the process that creates the file DIR/genesis-<n>, or that all listed processes vote for.
+ * It knows nothing of what happens inside the job. */
 #ifndef SPOTNIK_PEERS_PEERS_H
 #define SPOTNIK_PEERS_PEERS_H
 
@@ -16,7 +16,7 @@
 
 struct spotnik_peers;
 
-/* Understand `spec` and make this process findable: with "file:DIR" the directory must exist and be
+/* Parse `spec` and make this process findable: with "file:DIR" the directory must exist and be
  * writable, our file is written now and refreshed every second (T/20 where that is less) by a thread of its own. `engine` (role IDLE
  * is enough) is borrowed until _free. Blocking: resolves host names. Errors: ARGUMENT, PEERS (name not
  * resolved), SYSTEM (directory), MEMORY. */
@@ -25,7 +25,7 @@ int spotnik_peers_new(const char *spec, struct spotnik_engine *engine, struct sp
 /* Find the job: *ret_found true: found it (spotnik_engine_found()); else *ret_sponsor is a live member in
  * a view. `may_found` false: only look (a member that was in the job already never founds it again).
  * Blocking, at most timeout_ns; `stop`, if not NULL, is asked now and then and ends the search. Errors:
- * PEERS (nobody there in time: the detail says who was asked and what each said), KEY, JOB, VERSION,
+ * PEERS (no member answered in time: the detail lists those asked and their answers), KEY, JOB, VERSION,
  * SYSTEM. */
 int spotnik_peers_find(struct spotnik_peers *peers, bool may_found, uint64_t timeout_ns,
                        bool (*stop)(void *context), void *context, bool *ret_found,
@@ -56,8 +56,8 @@ bool spotnik_peers_is_youngest(struct spotnik_peers *peers);
 /* Our lineage, by that number: the one that the next two are about. 0: none yet. */
 void spotnik_peers_founding_set(struct spotnik_peers *peers, uint64_t founding);
 
-/* All members have left it in good order, we with the last of them: say so in the directory to whoever was cut off,
- * who would wait for them for ever. Decides nothing about a new founding. With a list there is no place to say it. */
+/* All members have left in good order, we with the last of them: say so in the directory to members that were cut off,
+ * which would otherwise wait for ever. Decides nothing about a new founding. With a list there is no place to say it. */
 void spotnik_peers_over_set(struct spotnik_peers *peers);
 
 /* Has that been said? */

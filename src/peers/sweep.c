@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the dead leave in the directory: while a job lives nobody searches so far that it meets them, so its members
- * take away, now and then, records that nobody has refreshed for long and in whose name nobody answers, and half a
- * record that a killed process was writing. The record of our founder stays: that it is there shows newcomers that no
- * cleaner was. Whoever lives puts its record back at once, so that this decides nothing about the job. */
+/* The leftovers of dead processes in the directory. While a job lives no search meets them, so its members now and then
+ * remove records that have not been refreshed for long and whose process does not answer, and half a record that a
+ * killed process was writing. The record of our founder stays: that it is there shows newcomers that no
+ * cleaner was. A live member puts its record back at once, so that this decides nothing about the job. */
 #include <dirent.h>
 #include <limits.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks of quantised numbers as elements that can be reduced, like any other type: every input is decoded, the operation done
- * in F32 as for the halves, and the result quantised once. So a ring quantises at each hop, a flat reduction once; who only copies
+/* Reduction of blocks of quantised numbers: decode every input, compute in F32 as for the halves, quantise the result once.
+ * So a ring quantises at each hop, a flat reduction once; a mere copy
  * copies bytes. Layout and limits are compress.h's; what NaN and weights mean is reduce.h's. */
 #ifndef SPOTNIK_REDUCE_BLOCKS_H
 #define SPOTNIK_REDUCE_BLOCKS_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* F32 made smaller for the wire: as halves, or as bytes in blocks with a scale. Decides the bits of both
- * directions, the same on every processor; who compresses what, and where errors go, is the caller's.
+ * directions, the same on every processor; the caller decides what to compress, and what becomes of errors.
  *
  * Quantised form: blocks of 252 elements, the last one shorter. Each is its scale (F32) and then one signed byte q
  * an element, from -127 to 127; it stands for q * scale: 256 bytes, so that blocks fill pages and lie on lines. With m the
@@ -9,9 +9,9 @@
  *     scale = m / 127, the last 7 bits of its fraction cleared: so q * scale is exact, and never beyond m
  *     q = x * (127 / m), rounded to nearest even; the error is below 0.51 * m / 127
  *     m < 2^-119: scale 0 and zeros, since 127 / m would not be finite for the least of them
- *     m infinite or NaN: scale NaN and zeros; the whole block comes out as NaN, rather than as numbers nobody sent
+ *     m infinite or NaN: scale NaN and zeros; the whole block comes out as NaN, rather than as numbers that no member sent
  *
- * Quantising is not a projection: who passes values on forwards the bytes. Pointers need no alignment. Casts and
+ * Quantising is not a projection: to pass values on, forward the bytes. Pointers need no alignment. Casts and
  * NaN are as in reduce.h. All functions may be called from any thread. */
 #ifndef SPOTNIK_REDUCE_COMPRESS_H
 #define SPOTNIK_REDUCE_COMPRESS_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Element kernels of the all-reduce, per element type and operation. They decide how arrays become one, bit
- * for bit; which arrays, and in which order the members add up, is the ring's business.
+ * for bit; the ring decides which arrays, and in which order.
  *
  * Same bits: every instruction tier (tiers.h) computes each element by the same IEEE 754 operations in the
  * same order, without fused multiply-add, so members on unlike machines may share a ring. It takes the default
@@ -61,7 +61,7 @@ bool spotnik_reduce_sums_mean(enum spotnik_dtype dtype);
 
 struct spotnik_reduce_source {
     const void *data;
-    uint64_t weight; /* MEAN: counts so often. 0: carries nothing and is not read, whatever the operation */
+    uint64_t weight; /* MEAN: its weight. 0: carries nothing and is not read, whatever the operation */
 };
 
 #define SPOTNIK_REDUCE_SOURCES_MAX 1024

@@ -49,7 +49,7 @@ struct spotnik_ring_chunk spotnik_ring_received(const struct spotnik_ring *ring,
 /* May chunk q be sent when `received` chunks have come in? Hop 0 always, hop t after the same chunk of hop t-1. */
 bool spotnik_ring_ready(const struct spotnik_ring *ring, uint64_t q, uint64_t received);
 
-/* The elements of chunk `index` < C of a segment, whoever sends it at whatever hop. */
+/* The elements of chunk `index` < C of a segment, at any hop. */
 struct spotnik_ring_chunk spotnik_ring_at(const struct spotnik_ring *ring, uint32_t segment, uint64_t index);
 
 /* The first segment of the stream this rank sends: its own contribution, sent at hop 0. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A tree over places 0 to size - 1: whose sum goes to whom (docs/design/0013-tree.md). Place 0 is the root, place p has the children
- * fan p + 1 to fan p + fan, as far as there are. Pure arithmetic: what is at a place, and what is sent, is the users' business.
+/* A tree over places 0 to size - 1: the way of partial sums (docs/design/0013-tree.md). Place 0 is the root, place p has the children
+ * fan p + 1 to fan p + fan, as far as there are. Pure arithmetic: callers decide what is at a place, and what to send.
  *
  *            0            A place knows its neighbours by slots: 0 is its parent, 1 to `fan` are its children, in the order
- *          / | \          in which what comes from them is added up.
+ *          / | \          in which their sums are added.
  *         1  2  3
  *       / | \  ...        fan 3 */
 #ifndef SPOTNIK_RING_TREE_H
@@ -16,7 +16,7 @@
 #define SPOTNIK_TREE_STRANGER UINT32_MAX
 
 struct spotnik_tree {
-    uint32_t size, place; /* of whom it is */
+    uint32_t size, place; /* places of the tree, and the one of this member */
     uint32_t fan;         /* 1 to SPOTNIK_TREE_FAN_MAX */
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* futex calls. A sleeper has put up `waiting` before it looks at bells, and then at tickets; who has put a ticket up looks at `waiting`
- * after it. Both in one order for all, so one of them sees the other: the sleeper the ticket, or its owner the sleeper, for whom it rings. */
+/* futex calls. A sleeper puts up `waiting` before it looks at bells, and then at tickets; the owner of a ticket looks at `waiting` after
+ * putting it up. Both are in one order for all, so the sleeper sees the ticket, or the owner sees the sleeper and rings. */
 #include "shm/bell.h"
 
 #include <errno.h>

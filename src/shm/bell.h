@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiting for others in shared memory: a short look where there is a processor for everybody, then sleep, on the bells of
- * those awaited and on a word of our own process. Nobody burns a processor that somebody else needs.
+/* Waiting for others in shared memory: a short spin if every member has a processor, then sleep, on the bells of the awaited
+ * members and on a word of our own process. No waiter burns a processor that another thread needs.
  *
- * Who looks does so at the very tickets that it waits for, and nobody is told. Who sleeps says so first (`waiting`), and only then
- * bells are rung: a bell is one more cache line that travels from processor to processor, and ringing it a system call. */
+ * A spinning member watches the very tickets that it waits for, and tells no other. A sleeping member says so first (`waiting`), and
+ * only then do others ring bells: a bell is one more cache line that travels between processors, and ringing it a system call. */
 #ifndef SPOTNIK_SHM_BELL_H
 #define SPOTNIK_SHM_BELL_H
 
@@ -54,7 +54,7 @@ bool spotnik_bells_rang(const struct spotnik_bells *bells, const uint32_t *word,
 bool spotnik_bells_wait(const struct spotnik_bells *bells, const uint32_t *word, uint32_t value, uint64_t spin_ns,
                         uint64_t until_ns);
 
-/* Something was put up: ring our bell for those who sleep. */
+/* We have put up a ticket: ring our bell for sleepers. */
 void spotnik_bells_wake(const struct spotnik_flat *flat);
 
 /* Wake the threads of this process that wait with `word`, which has been changed. */

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The board of a member: what it tells those who share its memory. It lies at the start of the member's segment and
- * is written by its owner alone; everybody else can only read. So whatever a stopped, excluded or dying member still
- * does, it does to its own memory.
+/* The board of a member, for the members that share its memory. It lies at the start of the member's segment. Only its
+ * owner can write it; all others can only read. So a stopped, excluded or dying member changes only its own memory.
  *
- * A ticket names one step of one view. A slot's ticket says whose bytes lie at its offset, and 0 says nobody's: the
- * owner takes a ticket down before it changes the bytes and puts one up after. A reader looks at the ticket before it
- * reads, and again afterwards: if it still hangs there, what was read in between belongs to it. Members of another
+ * A ticket names one step of one view. A slot's ticket says to which step the bytes at its offset belong; 0: to none. The
+ * owner takes a ticket down before it changes the bytes and puts one up after. A reader checks the ticket before and after
+ * it reads: if it still hangs there, the bytes read in between belong to it. Members of another
  * epoch have other tickets, so nothing they do is mistaken for ours.
  *
- * Decides no more than this order of loads and stores; who reads what and when is flat.h. */
+ * Decides only this order of loads and stores; flat.h decides the readers. */
 #ifndef SPOTNIK_SHM_BOARD_H
 #define SPOTNIK_SHM_BOARD_H
 
@@ -37,7 +36,7 @@ struct spotnik_board_whole {
 struct spotnik_board {
     uint64_t magic, version;
     uint64_t id_high, id_low; /* member_id of the owner */
-    uint64_t kernels;         /* hash of its instruction tier: who adds up alone must add up alike */
+    uint64_t kernels;         /* hash of its instruction tier: members that add the same inputs must add alike */
     uint8_t spare[24];
     uint64_t sealed; /* ticket of the last step whose buckets have all been put up */
     uint8_t spare_sealed[56];
@@ -71,13 +70,13 @@ static inline uint32_t spotnik_board_counted(const uint32_t *pieces)
     return __atomic_load_n(pieces, __ATOMIC_ACQUIRE);
 }
 
-/* What was written before can be read by whoever sees the ticket. */
+/* A reader that sees the ticket can read all earlier writes. */
 static inline void spotnik_board_put_up(uint64_t *ticket, uint64_t value)
 {
     __atomic_store_n(ticket, value, __ATOMIC_RELEASE);
 }
 
-/* What is written after cannot be read by anybody who sees the ticket before and after. */
+/* A reader that sees the ticket before and after has read none of the later writes. */
 static inline void spotnik_board_take_down(uint64_t *ticket)
 {
     __atomic_store_n(ticket, 0, __ATOMIC_RELAXED);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that several processes of one host write to together. It has no name: its file descriptor is passed to those who
- * have proved the job key, and with the last process that has it open or mapped it is gone, whoever made it. Its size is fixed for good (seals), so
- * nobody can take it away from under another. Decides nothing of what is in it. */
+/* Memory that several processes of one host write together. It has no name: its creator passes the file descriptor to processes that
+ * have proved the job key. It vanishes with the last process that has it open or mapped. Seals fix its size for good, so no process can
+ * shrink it under another. Decides nothing about its content. */
 #ifndef SPOTNIK_SHM_COMMON_H
 #define SPOTNIK_SHM_COMMON_H
 

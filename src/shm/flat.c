@@ -95,7 +95,7 @@ static void input_put_up(struct spotnik_flat *flat, uint32_t number, struct spot
     bucket->seen = 0;
 }
 
-/* What hangs there of earlier steps is read by nobody who could still commit it (0007, Overwriting). */
+/* No member that could still commit an earlier step reads its bytes there (0007, Overwriting). */
 static void slot_clear(struct spotnik_flat *flat, uint32_t number, const struct spotnik_flat_bucket *bucket)
 {
     const struct spotnik_flat_order *order = &bucket->order;
@@ -163,7 +163,7 @@ void spotnik_flat_start(struct spotnik_flat *flat, uint32_t number, const struct
 void spotnik_flat_seal(struct spotnik_flat *flat, uint64_t ticket)
 {
     if (flat->sealing == ticket || __atomic_load_n(&own(flat)->sealed, __ATOMIC_RELAXED) == ticket)
-        return; /* a recovery took the seal down; whoever asks again need not know whether there was one */
+        return; /* a recovery took the seal down; a caller that asks again need not know whether there was one */
     flat->sealing = ticket;
     seal_try(flat);
 }

@@ -6,16 +6,16 @@
  *     large   put up our input; when all inputs hang there, add up our share and put it up; when all shares hang
  *             there, the whole result is held: it lies in the members' memory, which outlives them
  *
- * Where the members of one host are a part of a job only (docs/design/0010-hierarchy.md), the first of them holds their stream to other
- * hosts. It gathers the sums in memory of its own, where they stay as they are, and when the result of all hosts has come, it
- * spreads that: puts it up whole. The others wait for it. Large buckets come piece by piece (pipeline.c), and their results can be seen
+ * Where the job has several hosts (docs/design/0010-hierarchy.md), the first member of a host holds its stream to other hosts. It
+ * gathers the sums in memory of its own, where they do not change. When the result of all hosts has come, it spreads the result:
+ * puts it up whole. The others wait for it. Large buckets come piece by piece (pipeline.c), and their results can be seen
  * before they are whole (show.c).
  *
  * The additions are those of the ring, in its order: element e of segment j starts with rank j. Shares are cut at pages,
  * so that a result can be mapped as one piece (window.h); the order does not depend on them.
  *
- * No system call, no allocation: the driver gives the memory, wakes who waits, and maps what must be seen. The same
- * code runs over segments (src/net) and in the simulator. Not for more than one thread at a time. */
+ * No system call, no allocation: the driver provides memory, wakes waiters, and maps the memory to read. The same code
+ * runs over segments (src/net) and in the simulator. One thread at a time. */
 #ifndef SPOTNIK_SHM_FLAT_H
 #define SPOTNIK_SHM_FLAT_H
 
@@ -82,7 +82,7 @@ struct spotnik_flat_order {
 /* How far a large bucket of one host of several has got in one kind of work. */
 struct spotnik_flat_cursor {
     uint64_t chunk; /* the one in work, */
-    size_t at;      /* and so many bytes of it are done */
+    size_t at;      /* and bytes of it that are done */
     uint32_t pieces;
 };
 
@@ -113,7 +113,7 @@ struct spotnik_flat {
     uint32_t copying;  /* of them in COPY */
     uint32_t last;     /* one past the highest bucket in use */
     uint64_t sealing;  /* ticket to be put up when all inputs are; 0: none */
-    bool rung;         /* something was put up: the driver rings our bell for who waits, and sets it back */
+    bool rung;         /* something was put up: the driver rings our bell for waiters, and resets it */
     struct spotnik_reduce_source *source; /* scratch, one per rank */
     struct spotnik_flat_bucket bucket[SPOTNIK_BOARD_BUCKETS];
 };
@@ -159,8 +159,8 @@ size_t spotnik_flat_pipeline_room(uint64_t count, size_t one, uint32_t hosts, ui
 /* HOLDER: how many chunks of every segment of the ring of hosts are in out; UINT64_MAX: all. */
 uint64_t spotnik_flat_collected(const struct spotnik_flat *flat, uint32_t number);
 
-/* HOLDER: so many chunks have been received of the stream to this host, one after the other; those of them that are final lie in `result`.
- * Lets the others see them, now and then. */
+/* HOLDER: number of chunks received of the stream to this host, in order; final ones lie in `result`. Shows them to the others now and
+ * then. */
 void spotnik_flat_show(struct spotnik_flat *flat, uint32_t number, uint64_t received, const void *result);
 
 /* SERVED: how many final chunks are shown; which elements the one at `index` covers; the result that they are of; and, after something

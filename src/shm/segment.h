@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A member's segment: memory of its own that it lets others read. It has no name: the file descriptor is passed to those
- * who have proved the job key, and with the last process that has it open or mapped it is gone. The kernel keeps
- * everybody else from writing to it, and its owner from shrinking it under a reader (seals).
+/* A member's segment: memory of its own that others may read. It has no name: the owner passes the file descriptor to
+ * processes that have proved the job key. It vanishes with the last process that has it open or mapped. Seals keep all
+ * others from writing to it, and its owner from shrinking it under a reader.
  *
- * The owner maps a large range once and the file grows into it, so that addresses last; what areas are for is decided
- * elsewhere. */
+ * The owner maps a large range once and the file grows into it, so that addresses last. Others decide what areas are
+ * for. */
 #ifndef SPOTNIK_SHM_SEGMENT_H
 #define SPOTNIK_SHM_SEGMENT_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The result of all hosts, shown to the members of one before it is whole (docs/design/0010-hierarchy.md, Shown in pieces). Chunks of the ring of
  * hosts become final at the holder one after the other; in its slot, where other members tell of their sums, it says how many of them lie in its
- * memory. Whoever copies some of them looks at the ticket again afterwards. Nobody waits for this, and nothing is committed by it: that takes the
- * whole result (flat.c). */
+ * memory. A member that copies some of them checks the ticket again afterwards. No member waits for this or commits by it: a commit takes
+ * the whole result (flat.c). */
 #include <string.h>
 
 #include "base/assert.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Named runs of bytes that belong to a replica beside its tensors: what a program keeps in objects (the
  * state of a scheduler, of a random generator) and hands to us packed. Their lengths may change between
- * steps. Unlike tensors they need not be the same bytes on every member, since packing the same thing twice
- * may give different bytes: whoever receives them takes all of them from one giver. Owns copies; decides
- * nothing about when they are read. */
+ * steps. Unlike tensors they need not be the same bytes on every member, since packing the same object
+ * twice may give different bytes: a receiver takes all of them from one donor. Owns copies; decides nothing
+ * about when they are read. */
 #ifndef SPOTNIK_STATE_BLOBS_H
 #define SPOTNIK_STATE_BLOBS_H
 

@@ -346,7 +346,7 @@ static uint64_t patience_ns(const struct spotnik_checkpoint *checkpoint)
     const struct spotnik_checkpoint_slot *work = &checkpoint->work;
 
     if (checkpoint->view_epoch != work->view_epoch)
-        return OTHERS_PATIENCE_NS; /* whoever is lost will not write its part */
+        return OTHERS_PATIENCE_NS; /* a lost member will not write its part */
     return work->last ? SPOTNIK_NEVER : OTHERS_PATIENCE_NS + 2 * work->wrote_ns;
 }
 

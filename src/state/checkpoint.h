@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writing checkpoints while the job trains (docs/design/0005-checkpoint.md). At a due boundary every member
  * copies its parts of the state; a thread writes them once the step is stable, and the member of rank 0 the
- * manifest once all parts are there. Nobody waits for anybody in training: what a lost or slow member has
- * not written is missing, that checkpoint stays incomplete, and is never used.
+ * manifest once all parts are there. No member waits for another in training: if a lost or slow member has
+ * not written its part, that checkpoint stays incomplete, and is never used.
  *
- * Who writes what: part p belongs to rank p mod size of the view in which the step was begun. Members that
- * saw the step in different views may leave a part unwritten or write it twice; what is written twice is
- * the same bytes.
+ * Part p belongs to rank p mod size of the view in which the step began. Members that saw the step in
+ * different views may leave a part unwritten, or write it twice with the same bytes.
  *
  * Functions marked [caller] come from the one thread that owns the job. */
 #ifndef SPOTNIK_STATE_CHECKPOINT_H
@@ -22,7 +21,7 @@ struct spotnik_checkpoint;
 
 struct spotnik_checkpoint_config {
     const char *dir, *job; /* copied */
-    uint64_t steps;        /* one after every so many; 0: by time */
+    uint64_t steps;        /* steps between two; 0: by time */
     uint64_t interval_ns;
     uint32_t keep;
     /* May be NULL. Asked by the thread of checkpoints before anything is published or pruned: is our lineage still the
@@ -70,7 +69,7 @@ void spotnik_checkpoint_farewell(struct spotnik_checkpoint *checkpoint);
 /* [any] */
 void spotnik_checkpoint_info_get(struct spotnik_checkpoint *checkpoint, spotnik_checkpoint_info *ret);
 
-/* For those who watch the job. */
+/* For the status of the job. */
 struct spotnik_checkpoint_health {
     spotnik_checkpoint_info info;
     uint64_t missed; /* left out in a row, since the last one that is complete */

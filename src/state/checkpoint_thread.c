@@ -2,8 +2,8 @@
 /* The thread behind checkpoints: it writes what was copied, keeps memory for the next copy, and where
  * checkpoints go by time, agrees with the others on the boundary of the next.
  *
- * That agreement needs no message: the member of rank 0 announces a step well ahead in the directory that
- * all share. Who does not see it in time leaves its part out; the next one finds them together again. */
+ * That agreement needs no message: the member of rank 0 announces a step well ahead in the shared
+ * directory. A member that does not see it in time skips its part; at the next one they meet again. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -121,7 +121,7 @@ static void listen(struct spotnik_checkpoint *checkpoint)
     if (step <= checkpoint->committed || step == checkpoint->due_step)
         return;
     checkpoint->due_step = step;
-    /* Should rank 0 be lost, whoever follows it begins to count here. */
+    /* If rank 0 dies, its successor begins to count here. */
     count_from_here(checkpoint);
 }
 

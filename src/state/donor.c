@@ -256,7 +256,7 @@ static struct spotnik_snapshot *take(struct spotnik_donor *donor)
     return snapshot;
 }
 
-/* What the core says about stability and membership, for those who wait for it. */
+/* The core's word on stability and membership, for waiting threads. */
 static void look(struct spotnik_donor *donor)
 {
     struct spotnik_engine *engine = donor->engine;
@@ -321,7 +321,7 @@ static void drop(struct spotnik_donor *donor, struct spotnik_session *session)
     spotnik_session_wake(session);
 }
 
-/* The log has its bound: whoever needs the oldest entries is too slow and starts over. */
+/* The log is bounded: a joiner that needs the oldest entries is too slow and starts over. */
 static void limit(struct spotnik_donor *donor)
 {
     while (donor->log.bytes > donor->log_bytes_max

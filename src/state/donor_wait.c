@@ -14,7 +14,7 @@
 #define WINDOW_STEPS 64 /* over which it is seen whether it comes nearer; not less than SPOTNIK_DONOR_WINDOW_NS */
 #define GAIN_SHIFT 3    /* left to itself while it makes an eighth more steps than we */
 #define PATIENCE_SHIFT 1 /* times our own time for the steps it is behind, */
-#define WAITS_MAX 3      /* doubled after a wait in vain, so often at most */
+#define WAITS_MAX 3      /* maximum number of doublings after waits in vain */
 #define WAIT_MAX_NS (5 * SPOTNIK_S)
 #define REST 8 /* times as long as a wait that was in vain */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A joiner's donors: whom to ask, and for the state after which step. */
+/* A joiner's donors, and the step after which to ask for the state. */
 #include "state/joiner.h"
 
 #include <stdlib.h>

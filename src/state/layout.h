@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How a replica is cut into the parts of a checkpoint, and what each part looks like as a file in the
  * safetensors format: a function of the names, types and counts of the tensors alone, so that every member
- * and every later run agrees on it whatever the membership. Decides nothing about who writes a part, or
- * when.
+ * and every later run agrees on it whatever the membership. Decides neither which member writes a
+ * part, nor when.
  *
  *     u64 bytes of header | header: JSON, filled up with blanks to a multiple of 8 | tensors
  *

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Coarser until it works.
  *
- * Who finds that the last checkpoint it took is not complete takes the next multiple of twice as many boundaries;
- * who finds it complete begins again with every one. Why they meet, whatever they did before, let no checkpoint be
+ * A member whose last checkpoint is not complete takes the next multiple of twice as many boundaries; one whose last
+ * checkpoint is complete begins again with every boundary. Why they meet, whatever they did before, if no checkpoint is
  * complete for a while:
  *
  *   - Each member's power only grows, so before long 2^coarse intervals are longer than the slowest member's
- *     writing, and everybody has a buffer free when its turn comes.
- *   - Let c be the largest power that anybody waits for. To wait for a larger one it must first take a multiple of
- *     2^c. So at the next multiple of 2^c everybody takes part, and nobody's next turn comes before that is written.
+ *     writing, and every member has a buffer free when its turn comes.
+ *   - Let c be the largest power that any member waits for. To wait for a larger one it must first take a multiple of
+ *     2^c. So at the next multiple of 2^c all members take part, and no next turn comes before that is written.
  *   - Waiting for 2^c took 2^(c-1) boundaries at least: in all it lasts no longer than about three times what had
  *     gone wrong. */
 #include "state/rhythm.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which of the boundaries at which a checkpoint is due a member takes part in, so that members that got out of
- * step, or write more slowly than the boundaries follow, soon take the same ones (docs/design/0005-checkpoint.md).
+/* The due checkpoints that a member takes part in: members that got out of step, or write more slowly than checkpoints
+ * fall due, soon take the same ones (docs/design/0005-checkpoint.md).
  * Pure. Decides nothing about what is copied, or when a checkpoint is complete. */
 #ifndef SPOTNIK_STATE_RHYTHM_H
 #define SPOTNIK_STATE_RHYTHM_H

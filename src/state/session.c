@@ -346,7 +346,7 @@ static void end(struct spotnik_session *session)
     free(session);
     pthread_cond_broadcast(&donor->nearer);
     pthread_cond_broadcast(&donor->ended);
-    /* The last access to the donor: who waits for `ended` may free it now. */
+    /* The last access to the donor: a thread that waits for `ended` may free it now. */
     pthread_mutex_unlock(&donor->lock);
     spotnik_snapshot_free(last);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes from a directory of checkpoints: nothing but files of our own making, in directories of our own making. Whoever
- * keeps an archive may have put a link to it there, or a file of his own beside ours. */
+/* Pruning a directory of checkpoints: only files that we made, in directories that we made. A user may have put a link to an
+ * archive there, or files of their own beside ours. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buckets too small for the ring: whole inputs to those who add up, and the result from the hub (docs/design/0011-small-buckets.md), or sums
- * up a tree, and the result down (0013-tree.md). Decides who still owes whom what; a bucket's progress is two sets: of ranks, in a tree
- * of slots. */
+/* Buckets too small for the ring: whole inputs to the adding members, and the result from the hub (docs/design/0011-small-buckets.md), or
+ * sums up a tree, and the result down (0013-tree.md). Decides the open transfers. A bucket's progress is two sets: of ranks, in a tree of
+ * slots. */
 #include "base/assert.h"
 #include "step/step.h"
 

@@ -27,7 +27,7 @@ struct spotnik_bucket {
     uint64_t count;    /* elements */
     uint64_t weight;   /* of our contribution */
     uint64_t ring_weight; /* of what we put into the ring, or send up the tree */
-    uint64_t ready; /* of every segment so many chunks of it are there, the first ones */
+    uint64_t ready; /* of every segment, number of chunks received, from the first */
     uint64_t sent;     /* chunks given to the driver */
     uint64_t received; /* chunks in place */
     uint64_t handed;   /* handover chunks given to the driver */
@@ -35,7 +35,7 @@ struct spotnik_bucket {
     struct spotnik_ring ring;
     enum spotnik_schedule schedule;
     uint32_t size, rank;   /* not of the ring: of the view it was started in, */
-    uint64_t heard, told;  /* whose inputs are in place, and to whom ours, or the result, was given to the driver; in a tree by slots */
+    uint64_t heard, told;  /* ranks whose inputs are in place; ranks for which the driver has our input, or the result; in a tree slots */
     struct spotnik_tree tree;
     uint64_t tree_weight;  /* of all that has come from below, and of ours */
     bool sharing;          /* all heard so far share memory with the whole view */
@@ -100,7 +100,7 @@ bool spotnik_transaction_gathered(const struct spotnik_bucket *bucket);
 /* Is a frame of such a bucket with this number the result? */
 bool spotnik_transaction_is_result(const struct spotnik_bucket *bucket, uint64_t sequence);
 
-/* Who sends us such a frame. */
+/* The sender of such a frame. */
 uint32_t spotnik_transaction_small_source(const struct spotnik_bucket *bucket, uint64_t sequence);
 
 /* Of such a bucket: is something for rank `to` ready that was not given out? Does rank `from` owe us something? */

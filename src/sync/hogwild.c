@@ -4,10 +4,10 @@
  * compute a gradient, add the update to x component by component. What is added is the update that the member's own
  * optimiser makes of its gradient; for plain SGD that is the paper's.
  *
- * Components are read and written one by one, relaxed, so each is a number that somebody wrote; but reading, adding and writing is
- * not one act, and an update that falls between may be lost: that is the paper's bargain. Elements that an update leaves
- * alone are not written. Members of other hosts come in by the average of all models every so many steps, as in every
- * asynchronous strategy: each member adds its part of the way there to its host's memory. */
+ * Members read and write components one by one, relaxed, so each is a number that some member wrote. Read, add and write are not one
+ * act, and an update that falls between may be lost: that is the paper's bargain. An update writes only the elements that it changes.
+ * Hosts meet in the average of all models every N steps, as in every asynchronous strategy: each member adds its part of the way there
+ * to its host's memory. */
 #include "sync/strategy.h"
 
 void spotnik_sync_common_add(float *common, const float *update, float part, uint64_t count)

@@ -34,7 +34,7 @@ enum spotnik_sync_rule {
 struct spotnik_sync_rules {
     enum spotnik_sync_rule rule;
     struct spotnik_sync_hysteresis limits;
-    uint32_t window;        /* steps of a window, SPOTNIK_SYNC_WINDOW at most; 0: so many */
+    uint32_t window;        /* steps of a window, at most SPOTNIK_SYNC_WINDOW; 0: that maximum */
     double part;            /* schedule */
     uint64_t samples_total; /* of the whole work; 0: unknown */
     /* A policy of the program's own in place of the rule; NULL: none. `memory`: SPOTNIK_SYNC_MEMORY numbers to keep. */

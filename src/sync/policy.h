@@ -32,7 +32,7 @@ enum spotnik_sync_reason {
     SPOTNIK_SYNC_REASON_OWN,       /* the policy of the program has asked for it */
 };
 
-/* Two limits with room between them, and patience: what decides must hold for so many windows in a row. */
+/* Two limits with room between them, and patience: the condition must hold for N windows in a row. */
 struct spotnik_sync_hysteresis {
     double low, high;
     uint32_t patience; /* windows, >= 1 */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the bytes of the shared parameter store of ASP lie: cut by bytes over the members of the view,
- * each range held by several. Decides who holds what, and after a view change who takes which bytes from
- * whom; a function of the two views, so that everybody computes the same and nobody asks. Moves nothing. */
+/* The placement of the shared parameter store of ASP: ranges of bytes over the members of the view, each
+ * held by several. Decides the holders of each range and, after a view change, the member from which each new
+ * holder takes it: a function of the two views, so that all members compute the same. Moves nothing. */
 #ifndef SPOTNIK_SYNC_SHARDS_H
 #define SPOTNIK_SYNC_SHARDS_H
 

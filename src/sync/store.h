@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One holder's part of the shared parameter store of ASP. Updates are numbered by their sender, 1, 2, 3,
- * ...; each counts once however often it is repeated after a loss. Copies are fed by the primary in its
- * order, so they hold its bits; after a fail-over, updates of different senders may come in another order,
- * and sums differ in rounding: asynchronous SGD asks for no more. Decides whether an update is new. Who
- * repeats, and to whom, is the driver's matter. */
+ * ...; each counts once however often it is repeated after a loss. The primary feeds the copies in its
+ * order, so they hold its bits. After a fail-over, updates of different senders may come in another order,
+ * and sums differ in rounding: asynchronous SGD needs no more. Decides whether an update is new. The driver
+ * repeats updates. */
 #ifndef SPOTNIK_SYNC_STORE_H
 #define SPOTNIK_SYNC_STORE_H
 

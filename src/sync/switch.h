@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a job changes between synchronous and asynchronous: at the commit of step s all members get the same
- * wish from the same numbers; step s + 1 is the switch. To synchronous it is an average of the models, so
- * that from its commit on replicas are the same bits (P4). A function of committed steps only, so losses
- * in the midst of it need no rule of their own: whoever is handed step s (P3), or copies this state as a
- * joiner, does the same. Plain data, part of the registered state. */
+/* The switch between synchronous and asynchronous: at the commit of step s all members get the same wish
+ * from the same numbers; step s + 1 is the switch. A switch to synchronous averages the models, so that from
+ * its commit on replicas have the same bits (P4). It depends on committed steps only, so losses in its middle
+ * need no rule of their own: a member that is handed step s (P3), or copies this state as a joiner, does the
+ * same. Plain data, part of the registered state. */
 #ifndef SPOTNIK_SYNC_SWITCH_H
 #define SPOTNIK_SYNC_SWITCH_H
 

@@ -11,7 +11,7 @@
 #define PATIENCE_NS (5 * SPOTNIK_S) /* for the first commit after a recovery, before it is told without */
 #define SAMPLE_FIRST_NS SPOTNIK_S
 #define SAMPLE_PAUSE_MAX_NS (30 * SPOTNIK_S)
-#define SAMPLE_OTHERS 10 /* members but the first write so many times less */
+#define SAMPLE_OTHERS 10 /* members other than the first write this many times less */
 
 /* ---- views ---- */
 

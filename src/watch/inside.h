@@ -44,7 +44,7 @@ struct other {
     double steps_per_s, dollars_per_hour, goodput, compute_ms, commit_ms;
 };
 
-/* Who went and who came with a view. */
+/* Members that went and came with a view. */
 struct watch_names {
     char json[96], text[64];
 };

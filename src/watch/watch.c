@@ -157,7 +157,7 @@ static int serve(struct spotnik_watch *watch, const struct spotnik_watch_config 
     if (!watch->fresh_status || !watch->status)
         return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory to watch the job");
     watch->status_size =
-        config->status_text(config->context, watch->status, STATUS_MAX); /* who asks at once has an answer */
+        config->status_text(config->context, watch->status, STATUS_MAX); /* a question at once has an answer */
     struct spotnik_http *made = NULL;
     int rc = spotnik_http_new(&http, &made);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Control messages to bytes, how long they are and where decoded ones live; layouts in
- * docs/wire-format.md. The way back is control_read.c. */
+ * docs/reference/wire-format.md. The way back is control_read.c. */
 #include "wire/control.h"
 
 #include <string.h>

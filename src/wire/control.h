@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Control messages as payload of CONTROL frames. Decides whether bytes are a message at all, and refuses
- * what would exceed the limits or break what the core takes for granted of a value (ids, shares below
- * the share count, a consistent ledger). Whether a message fits the moment is the core's matter. */
+/* Control messages as payload of CONTROL frames. Decides whether bytes are a message at all. Refuses
+ * values that exceed the limits or break the core's assumptions (ids, shares below the share count, a
+ * consistent ledger). The core decides whether a message fits the moment. */
 #ifndef SPOTNIK_WIRE_CONTROL_H
 #define SPOTNIK_WIRE_CONTROL_H
 
@@ -23,7 +23,7 @@ struct spotnik_wire_storage {
 /* Bytes of memory for a storage that holds any message within the limits. */
 size_t spotnik_wire_storage_size(const struct spotnik_limits *limits);
 
-/* `memory`: so many bytes, aligned to 16; owned by the caller. */
+/* `memory`: that number of bytes, aligned to 16; owned by the caller. */
 struct spotnik_wire_storage *spotnik_wire_storage_init(void *memory, const struct spotnik_limits *limits);
 
 /* No encoded message is longer. */

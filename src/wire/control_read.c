@@ -122,8 +122,7 @@ static bool name_read(struct spotnik_reader *reader, bool named, struct spotnik_
     return ret->founding.id != 0 && !reader->failed;
 }
 
-/* The view that a proposal installs has to fit the limits as well, not only the list that names those
- * who are told. */
+/* The view that a proposal installs has to fit the limits as well, not only the list of members to tell. */
 static int proposal_read(struct spotnik_reader *reader, uint32_t members_max, struct spotnik_proposal *ret)
 {
     ret->epoch = spotnik_reader_u64(reader);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Headers of chunks; layout in docs/wire-format.md. */
+/* Headers of chunks; layout in docs/reference/wire-format.md. */
 #include "wire/data.h"
 
 #include "base/bytes.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Data frames: the header of a chunk between the frame header and its elements. Decides whether a header
- * can be true at all; where the elements belong is the core's matter (spotnik_core_place()).
+ * can be true at all; the core decides where the elements belong (spotnik_core_place()).
  *
- * Data frames carry no tag: hashing megabytes costs more than moving them. Their connection has proved
- * the key when it was opened; who can alter its TCP stream later can alter sums. TLS behind the same
- * seam closes that. */
+ * Data frames carry no tag: hashing megabytes costs more than moving them. Their connection proved
+ * the key when it opened. An attacker that can alter its TCP stream later can alter sums; TLS behind the
+ * same seam would close that. */
 #ifndef SPOTNIK_WIRE_DATA_H
 #define SPOTNIK_WIRE_DATA_H
 

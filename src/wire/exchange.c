@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Heads of exchange connections; layout in docs/wire-format.md. */
+/* Heads of exchange connections; layout in docs/reference/wire-format.md. */
 #include "wire/exchange.h"
 
 #include <string.h>

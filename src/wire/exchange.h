@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What two members say on an EXCHANGE connection, outside of steps: heads of one size, each followed by as
- * many bytes of payload as its kind says. Decides whether bytes are a head at all; src/exchange decides what
- * is done about it.
+/* Messages of an EXCHANGE connection, outside of steps: heads of one size, each followed by the payload of its
+ * kind. Decides whether bytes are a head at all; src/exchange acts on it.
+ *
  *
  *     the one that asks                                  the one that is asked
  *     PULL    name, type, bytes, version at least        SNAPSHOT  version, bytes | payload
@@ -69,7 +69,7 @@ struct spotnik_exchange_head {
     uint8_t dtype;                          /* spotnik_dtype; 0: no data are spoken of */
     char name[SPOTNIK_EXCHANGE_NAME_MAX + 1]; /* ends with a zero byte */
     struct spotnik_id owner;                /* of an update that is passed on */
-    uint64_t epoch;                         /* of the view by which the sender knows who holds what */
+    uint64_t epoch;                         /* of the view by which the sender knows the holders */
     uint64_t version, sequence;
     uint64_t offset, bytes;                 /* of the payload, in the whole of that name */
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fields that several kinds of message share; layout in docs/wire-format.md. */
+/* Fields that several kinds of message share; layout in docs/reference/wire-format.md. */
 #include "wire/fields.h"
 
 void spotnik_wire_member_write(struct spotnik_writer *writer, const struct spotnik_member *member)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The envelope of everything that follows the handshake on control and data connections
- * (docs/wire-format.md). Decides where one frame ends and what is too long to be read at all; the payloads
+ * (docs/reference/wire-format.md). Decides where one frame ends and what is too long to be read at all; the payloads
  * are control.h and data.h.
  *
  *     0      1        2     3      4              8                24

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The handshake; the order of messages and the reasons are in handshake.h, the layouts in
- * docs/wire-format.md. */
+ * docs/reference/wire-format.md. */
 #include "wire/handshake.h"
 
 #include <string.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Mutual challenge and response: two processes prove to each other that they hold the job key, before any
- * other byte is looked at (P10). Decides layouts, transcript and verdict; sockets, random nonces and
- * HMAC-SHA-256 itself are given to it by src/net, so that this part is pure and can be fuzzed.
+/* Mutual challenge and response: two processes prove to each other that they hold the job key, before they
+ * read any other byte (P10). Decides layouts, transcript and verdict. src/net provides sockets, random nonces
+ * and HMAC-SHA-256, so that this part is pure and can be fuzzed.
  *
  *     client                                              server
- *       | HELLO   (176)  purpose, job, nonce, who we are, of which lineage  ->  checks version and job
+ *       | HELLO   (176)  purpose, job, nonce, our identity and lineage      ->  checks version and job
  *       |    <- ANSWER (208)  the same, and MAC(hello, answer)
  *       | PROOF    (48)  MAC(hello, answer with its MAC)     ->  admitted
  *

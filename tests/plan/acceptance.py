@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The planner against published figures. Usage: acceptance.py SPOTNIK, with SPOTNIK_DATA naming the folder that holds
-plan/ (see docs/planning.md for where the data come from; they are not in this repository). Exit 77 without data.
+plan/ (see docs/reference/planner-models.md for where the data come from; they are not in this repository). Exit 77 without data.
 bench/plan_results.py imports this file and draws what it measures."""
 import csv
 import glob
@@ -99,7 +99,7 @@ def scavenger(p):
     for row in rows:
         cost = float(row["predicted_time_h"]) * float(row["workers_K"]) * 0.13402
         assert abs(cost - float(row["predicted_cost_usd"])) < 1e-3
-    # The rows scatter: even with all sixteen in the fit the form is 1.9 % off (docs/planning.md).
+    # The rows scatter: even with all sixteen in the fit the form is 1.9 % off (docs/reference/planner-models.md).
     assert mape(rows) <= 2.5, mape(rows)
     return rows
 

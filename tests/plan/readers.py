@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Claim: one reader of traces serves `plan`, `backtest`, `run --churn` and `sim`: the samples of docs/traces.md, one for each
+"""Claim: one reader of traces serves `plan`, `backtest`, `run --churn` and `sim`: the samples of docs/reference/traces.md, one for each
 format, mean the same to all four. Usage: readers.py SPOTNIK BUILD."""
 import json
 import os

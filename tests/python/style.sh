@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Types and style of the Python package and its tests; style of benchmarks and examples, too. Usage: style.sh BUILD.
+# Types and style of the Python package and its tests; style of benchmarks, examples and dev, too. Usage: style.sh BUILD.
 # Exit status 77 without the tools.
 set -eu
 
@@ -13,6 +13,6 @@ if ! "$python" -c 'import mypy' 2>/dev/null || ! "$python" -m ruff --version >/d
     exit 77
 fi
 status=0
-"$python" -m ruff check --no-cache python tests/python tests/frameworks tests/nemesis bench examples || status=1
+"$python" -m ruff check --no-cache python tests/python tests/frameworks tests/nemesis bench examples dev || status=1
 "$python" -m mypy --cache-dir "$build/mypy" || status=1
 exit "$status"

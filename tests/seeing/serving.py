@@ -34,13 +34,13 @@ def check_with_promtool(text: str) -> None:
 
 
 def check_documented(text: str) -> None:
-    """docs/metrics.md has every metric with its kind and its help, and no other."""
-    with open(os.path.join(os.environ["SPOTNIK_ROOT"], "docs/metrics.md"), encoding="utf-8") as file:
+    """docs/reference/metrics.md has every metric with its kind and its help, and no other."""
+    with open(os.path.join(os.environ["SPOTNIK_ROOT"], "docs/reference/metrics.md"), encoding="utf-8") as file:
         written = {name: (kind, meaning) for name, kind, meaning in re.findall(r"^\| `(\w+)` \| (\w+) \| [^|]* \| (.*) \|$", file.read(), flags=re.M)}
     meaning = dict(re.findall(r"^# HELP (\w+) (.*)$", text, flags=re.M))
     served = {name: (kind, meaning[name]) for name, kind in re.findall(r"^# TYPE (\w+) (\w+)$", text, flags=re.M)}
     wrong = {name for name in served.keys() | written.keys() if served.get(name) != written.get(name)}
-    assert len(served) > 30 and not wrong, f"docs/metrics.md and /metrics differ in {sorted(wrong)}"
+    assert len(served) > 30 and not wrong, f"docs/reference/metrics.md and /metrics differ in {sorted(wrong)}"
 
 
 def one_job(spotnik: str, worker: str) -> None:

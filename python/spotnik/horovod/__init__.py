@@ -6,7 +6,7 @@
     import spotnik.horovod.keras as hvd              # the same as spotnik.horovod.tensorflow.keras
 
 Start with ``spotnik run -n 4 -- python train.py``. Needs NumPy alone until one of them is imported. What can mean
-something else than Horovod's is said once, as a :class:`HorovodWarning`. See docs/coming-from.md.
+something else than Horovod's is said once, as a :class:`HorovodWarning`. See docs/guide/coming-from.md.
 """
 
 from __future__ import annotations

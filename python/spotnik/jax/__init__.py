@@ -6,7 +6,7 @@
     for step, (x, y) in spotnik.jax.shard(replica, (x, y), batch_size=128, epochs=3):
         replica.value = train(replica.value, x, y)       # calls tx.update() once, jitted or not
 
-See docs/guide/jax.md.
+See docs/guide/frameworks.md.
 """
 
 from __future__ import annotations

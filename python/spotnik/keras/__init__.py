@@ -4,7 +4,8 @@
     model.compile(optimizer=spotnik.keras.DistributedOptimizer(keras.optimizers.Adam()), loss=...)
     model.fit(spotnik.keras.shard((x, y), batch_size=128), epochs=3, callbacks=[spotnik.keras.Callback()])
 
-The replica is all state: of the model, the optimiser, metrics, seed generators, callbacks. See docs/guide/keras.md.
+The replica is all state: of the model, the optimiser, metrics, seed generators, callbacks.
+See docs/guide/frameworks.md.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
     for step, (x, y) in spotnik.tensorflow.shard(replica, (x, y), batch_size=128, epochs=3):
         train(x, y)                      # a tf.function with spotnik.tensorflow.DistributedGradientTape in it, or not
 
-See docs/guide/tensorflow.md.
+See docs/guide/frameworks.md.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def plain() -> list[str]:
     return [line for line in example() if not MARK.search(line)]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/pytorch.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/guide/pytorch.md"])
 def test_the_diff_shown_is_that_of_the_example(page: str) -> None:
     (shown,) = re.findall(r"```diff\n(.*?)```", (ROOT / page).read_text(), flags=re.S)
     lines = [line for line in shown.splitlines() if line and line != " ..."]

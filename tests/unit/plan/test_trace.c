@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Claim: every format of a trace is read as docs/traces.md says, by content alone; and what is wrong is
+/* Claim: every format of a trace is read as docs/reference/traces.md says, by content alone; and what is wrong is
  * refused with its place. The samples are those of the page. */
 #include "plan/trace.h"
 

@@ -237,7 +237,7 @@ static uint64_t at(const struct fixture *f, size_t offset, size_t size)
     return value;
 }
 
-/* Offsets as docs/wire-format.md has them. */
+/* Offsets as docs/reference/wire-format.md has them. */
 static void proposals_lie_as_documented(void **state)
 {
     struct fixture *f = *state;
@@ -457,7 +457,7 @@ static void the_largest_message_is_as_long_as_the_limit(void **state)
     assert_int_equal(spotnik_control_size(&message), spotnik_control_bytes_max(&f->limits));
     assert_int_equal(spotnik_control_encode(&message, f->bytes, BYTES_MAX), spotnik_control_size(&message));
     struct spotnik_limits usual = { .members_max = 256 };
-    assert_int_equal(spotnik_control_bytes_max(&usual), 48416 + 152 * 256); /* docs/wire-format.md */
+    assert_int_equal(spotnik_control_bytes_max(&usual), 48416 + 152 * 256); /* docs/reference/wire-format.md */
 }
 
 static void unknown_kinds_are_refused(void **state)

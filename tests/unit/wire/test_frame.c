@@ -16,9 +16,9 @@
 #include "wire/control.h"
 #include "wire/data.h"
 
-_Static_assert(SPOTNIK_FRAME_BYTES == 24, "docs/wire-format.md");
-_Static_assert(SPOTNIK_CHUNK_BYTES == 48, "docs/wire-format.md");
-_Static_assert(SPOTNIK_DATA_PREFIX_BYTES == 72, "docs/wire-format.md");
+_Static_assert(SPOTNIK_FRAME_BYTES == 24, "docs/reference/wire-format.md");
+_Static_assert(SPOTNIK_CHUNK_BYTES == 48, "docs/reference/wire-format.md");
+_Static_assert(SPOTNIK_DATA_PREFIX_BYTES == 72, "docs/reference/wire-format.md");
 
 static const uint8_t known[SPOTNIK_FRAME_BYTES] = {
     'S', 7, 1, 0, 0x34, 0x12, 0, 0, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25,

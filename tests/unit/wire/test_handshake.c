@@ -90,7 +90,7 @@ static void holders_of_one_key_admit_each_other(void **state)
     assert_memory_not_equal(send[0], pair.client.key, SPOTNIK_KEY_BYTES);
 }
 
-/* Offsets as docs/wire-format.md has them. */
+/* Offsets as docs/reference/wire-format.md has them. */
 static void lies_as_documented(void **state)
 {
     (void)state;
