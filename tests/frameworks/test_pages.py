@@ -95,19 +95,19 @@ class Recipe:
 
 
 RECIPES = {
-    "keras": Recipe("guide/keras.md", 0, ("keras",), KERAS, KERAS_END),
-    "keras-checkpoint": Recipe("guide/keras.md", 1, ("keras",), KERAS, KERAS_END),
-    "keras-train_on_batch": Recipe("guide/keras.md", 2, ("keras",), KERAS, KERAS_END),
-    "tensorflow": Recipe("guide/tensorflow.md", 0, ("tensorflow", "keras"), KERAS + TAPE, KERAS_END),
-    "jax": Recipe("guide/jax.md", 0, ("jax", "optax"), JAX, JAX_END),
-    "jax-nnx": Recipe("guide/jax.md", 1, ("jax", "flax"), NNX, NNX_END),
+    "keras": Recipe("keras.md", 0, ("keras",), KERAS, KERAS_END),
+    "keras-checkpoint": Recipe("keras.md", 1, ("keras",), KERAS, KERAS_END),
+    "keras-train_on_batch": Recipe("keras.md", 2, ("keras",), KERAS, KERAS_END),
+    "tensorflow": Recipe("tensorflow.md", 0, ("tensorflow", "keras"), KERAS + TAPE, KERAS_END),
+    "jax": Recipe("jax.md", 0, ("jax", "optax"), JAX, JAX_END),
+    "jax-nnx": Recipe("jax.md", 1, ("jax", "flax"), NNX, NNX_END),
     "horovod-keras": Recipe("coming-from.md", 0, ("tensorflow", "keras"), KERAS, KERAS_END),
     "horovod-tensorflow": Recipe("coming-from.md", 1, ("tensorflow", "keras"), KERAS + TAPE, KERAS_END),
 }
 
 
 def pieces(page: str) -> list[str]:
-    return re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)
+    return re.findall(r"```python\n(.*?)```", (ROOT / "docs/guide" / page).read_text(), re.DOTALL)
 
 
 def backend() -> str:
