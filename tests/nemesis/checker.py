@@ -193,6 +193,27 @@ def span(node: Node) -> tuple[int, int, set[str]]:
     return first, last, who
 
 
+def lives(node: Node) -> list[tuple[int, int]]:
+    """When steps from here on were made: processes at work at one time are one life. After a total loss a job that
+    resumes an older checkpoint may come to the very states that it had before."""
+    spans: dict[str, tuple[int, int]] = {}
+    todo = [node]
+    while todo:
+        at = todo.pop()
+        todo.extend(at.children)
+        for name, commit in at.by:
+            if not commit.replay:
+                first, last = spans.get(name, (commit.ns, commit.ns))
+                spans[name] = (min(first, commit.ns), max(last, commit.ns))
+    merged: list[tuple[int, int]] = []
+    for first, last in sorted(spans.values()):
+        if merged and first <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], last))
+        else:
+            merged.append((first, last))
+    return merged
+
+
 def check_pair(one: Node, two: Node, is_next: bool, verdict: Verdict) -> None:
     spans = sorted([(span(one), one), (span(two), two)], key=lambda item: item[0][0])
     (first, older), (second, younger) = spans
@@ -211,6 +232,9 @@ def check_pair(one: Node, two: Node, is_next: bool, verdict: Verdict) -> None:
         verdict.notes.append(
             f"step {younger.step}: {', '.join(sorted(second[2]))} began {after_s:.3f} s after the others' last step"
         )
+        return
+    if not any(a[0] <= b[1] and b[0] <= a[1] for a in lives(older) for b in lives(younger)):
+        verdict.excuses["went on from an earlier state, all others over"] += 1
         return
     verdict.failures.append(
         f"lineage: step {older.step} is {older.to} for {', '.join(sorted(first[2]))} "

@@ -110,6 +110,16 @@ class Checker(unittest.TestCase):
         done = [one for one in faults() if one["kind"] not in ("calm", "together")]
         self.assertEqual(dict(self.fine([lines_of(0), lines_of(1), later], done).excuses), {"began again": 1})
 
+    def test_the_same_states_once_more(self) -> None:
+        """All die twice, and the third life comes to the states of the first."""
+        shifted = [
+            [f"{int(one.split(' ', 1)[0]) + by * SECOND} {one.split(' ', 1)[1]}" for one in lines_of(0, life=life)]
+            for by, life in ((20, "b"), (40, "a"))
+        ]
+        done = [one for one in faults() if one["kind"] not in ("calm", "together")]
+        self.fine([lines_of(0), lines_of(1), *shifted], done)
+        self.caught("lineage", [lines_of(0), lines_of(1), shifted[0][:-1], *[[*shifted[1][:2], *lines_of(0, 30)[40:]]]], done)
+
     def test_last_step_alone(self) -> None:
         """Who is cut off may commit one step alone, and is excluded: counted. Two such steps are a lineage."""
         alone = [
