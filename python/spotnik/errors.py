@@ -163,7 +163,7 @@ class LineageError(SpotnikError):
     """Another lineage of this job stands, and this member's has yielded to it: this member must not go on.
 
     End the program with a status of its own, so that nobody starts it again: ``except spotnik.LineageError as error:
-    sys.exit(error.exit_status)``. Under ``spotnik run`` that is not needed: it ends with 76 whatever its workers end with.
+    sys.exit(error.exit_status)``. Under ``spotnik run`` that is not needed: the command ends with 76 by itself.
     """
 
     number = -303

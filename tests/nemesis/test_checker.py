@@ -118,7 +118,8 @@ class Checker(unittest.TestCase):
         ]
         done = [one for one in faults() if one["kind"] not in ("calm", "together")]
         self.fine([lines_of(0), lines_of(1), *shifted], done)
-        self.caught("lineage", [lines_of(0), lines_of(1), shifted[0][:-1], *[[*shifted[1][:2], *lines_of(0, 30)[40:]]]], done)
+        goes_on = ["1 start 1", "2 member 1", *lines_of(0, 30)[40:]]  # while those of the second life are at work
+        self.caught("lineage", [lines_of(0), lines_of(1), shifted[0][:-1], goes_on], done)
 
     def test_last_step_alone(self) -> None:
         """Who is cut off may commit one step alone, and is excluded: counted. Two such steps are a lineage."""
