@@ -47,7 +47,7 @@ expect_not 'flat (small|large)'
 ask "$1" 2 2
 expect '^ +2 +4 KiB +shm +direct '
 expect '^ +2 +1 MiB +shm +ring '
-expect 'views in which nobody shares a host'
+expect 'views in which no members share a host'
 expect_not 'hierarchy|flat (small|large)'
 
 [ "$failures" -eq 0 ] || echo "$said"
