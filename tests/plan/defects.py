@@ -169,7 +169,7 @@ def sixth(f):
     assert both[1] > both[0] + 19, both
     assert "--from-status" in f.run(*plan, "--running", "p3.2xlarge=spot", code=1).stderr
     assert "years" in f.run("plan", "--target", "epochs=1e30", code=1).stderr
-    for name in ("planning.md", "plan-files.md", "traces.md"):
+    for name in ("guide/planning.md", "reference/plan-files.md", "reference/traces.md"):
         assert os.path.exists(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", name)), name
     # spotDNN's constants from rows that were made with others
     want = {"gamma1": 300, "gamma2": -0.1, "gamma3": 900, "gamma5": 0.3}

@@ -135,10 +135,14 @@ class Run:
                 self.job.heard.notify_all()
 
     def pid(self, slot: int) -> int:
-        """The worker at that place."""
+        """The worker at that place, as it told with its last step. Another member may have told of its view before."""
+
+        def own() -> list[dict[str, Any]]:
+            return [line for line in self.job.lines if (line["run"], line["slot"]) == (self.number, slot)]
+
         with self.job.heard:
-            own = [line for line in self.job.lines if (line["run"], line["slot"]) == (self.number, slot)]
-        return int(own[-1]["pid"])
+            assert self.job.heard.wait_for(own, LIMIT_S), f"the worker at place {slot} made no step"
+            return int(own()[-1]["pid"])
 
     def kill(self, slot: int) -> None:
         """Revoke one worker."""
