@@ -272,6 +272,17 @@ def slowest_bucket(members: list[Member], step: int) -> str:
     return f"; the longest was {bucket} of {name}, {ms:.1f} ms"
 
 
+def latecomers(members: list[Member], step: int, excess: float) -> list[tuple[float, str]]:
+    """Members that came out of step_commit late, when others did not."""
+    found = []
+    for member in members:
+        now, normal = length(member.parts[step].get("commit")), usual(member, step, "commit")
+        if now - normal > max(NOTABLE * excess, 0.01):
+            text = f"member {member.name} was in step_commit for {now:.1f} ms, usually {normal:.1f}, and others were not: its process had no processor, or the result came late to it"
+            found.append((now - normal, text))
+    return found
+
+
 def causes(members: list[Member], step: int, excess: float, begin: float, end: float) -> list[tuple[float, str]]:
     """What was longer than usual, and by how many milliseconds."""
     found: list[tuple[float, str]] = []
@@ -293,6 +304,8 @@ def causes(members: list[Member], step: int, excess: float, begin: float, end: f
     waits = [length(member.parts[step]["commit"]) - usual(member, step, "commit") for member in members if "commit" in member.parts.get(step, {})]
     if waits and min(waits) > max(NOTABLE * excess, 0.01):
         found.append((min(waits), f"all waited in step_commit {min(waits):.1f} ms more than usual: the all-reduce was slow" + slowest_bucket(members, step)))
+    if not found:  # who waits for a slow member waits long, too: only where nothing else tells
+        found = latecomers(members, step, excess)
     return sorted(found, key=lambda pair: -pair[0])
 
 
