@@ -16,8 +16,8 @@
 #include "shm/flat.h"
 #include "shm/shares.h"
 #include "sim/sim.h"
-#include "sync/judge.h"
-#include "sync/switch.h"
+#include "adapt/judge.h"
+#include "adapt/switch.h"
 #include "wire/control.h"
 
 #define SIM_BUCKETS 4

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dynamic batching in a running job: the controller of src/batch, fed with agreed rows (agreed.h), answers the engine's question
+/* Dynamic batching in a running job: the controller of src/adapt, fed with agreed rows (agreed.h), answers the engine's question
  * how the next steps are dealt out. Decides nothing by itself.
  *
  * Members are followed from step to step by what their rows say of themselves (`before`), so neither views nor ids are asked.
@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "api/agreed.h"
-#include "batch/controller.h"
+#include "adapt/controller.h"
 
 #define SPOTNIK_BATCHING_BLOB "spotnik.batching"
 

@@ -8,8 +8,8 @@
 
 #include "api/job.h"
 #include "base/error.h"
-#include "state/resume.h"
-#include "state/shelf.h"
+#include "checkpoint/resume.h"
+#include "checkpoint/shelf.h"
 
 struct spotnik_checkpoint *spotnik_job_checkpoint_set(struct spotnik_job *job,
                                                       struct spotnik_checkpoint *checkpoint)

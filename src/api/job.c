@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/time.h"
-#include "state/thread.h"
+#include "transfer/thread.h"
 
 #define FIND_TIMEOUT_NS (30 * SPOTNIK_S)
 #define LEAVE_TIMEOUT_NS (60 * SPOTNIK_S)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The job as the public API keeps it: settings, the engine, the registered state, and where we stand.
- * Glue: protocol decisions are the core's, moving bytes the engine's, copying state that of src/state.
+ * Glue: protocol decisions are the core's, moving bytes the engine's, copying state that of src/transfer.
  *
  * Fields belong to the caller's thread, except those marked otherwise. */
 #ifndef SPOTNIK_API_JOB_H
@@ -23,10 +23,10 @@
 #include "peers/peers.h"
 #include "spotnik/apart.h"
 #include "spotnik/spotnik.h"
-#include "state/checkpoint.h"
-#include "state/donor.h"
-#include "state/joiner.h"
-#include "state/registry.h"
+#include "checkpoint/checkpoint.h"
+#include "transfer/donor.h"
+#include "transfer/joiner.h"
+#include "transfer/registry.h"
 
 #define SPOTNIK_CALLER_BUCKETS 256
 #define SPOTNIK_MEMBERS_KNOWN 64

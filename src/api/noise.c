@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From gradients to estimates; what is estimated how is in src/batch/noise.h. */
+/* From gradients to estimates; what is estimated how is in src/adapt/noise.h. */
 #include "api/noise.h"
 
 #include <stdlib.h>

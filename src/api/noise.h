@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The gradient noise of a running job: every N steps, squared norms of each member's own gradient (agreed.h carries them) and of the
- * averaged one go into the estimators of src/batch/noise.h. People and policies read them; nothing here decides by them. Everything
+ * averaged one go into the estimators of src/adapt/noise.h. People and policies read them; nothing here decides by them. Everything
  * belongs to the caller's thread.
  *
  * A gradient is what goes into MEAN of a floating type, in the buckets before those that strategies use. */
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "batch/noise.h"
+#include "adapt/noise.h"
 #include "spotnik/spotnik.h"
 
 #define SPOTNIK_NOISE_BUCKETS 230

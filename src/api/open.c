@@ -14,7 +14,7 @@
 #include "base/hash.h"
 #include "base/time.h"
 #include "net/address.h"
-#include "state/thread.h"
+#include "transfer/thread.h"
 #include "wire/frame.h"
 
 #define STALL_S 60
@@ -109,6 +109,13 @@ static void on_view(void *context)
 
     spotnik_exchange_view(job->exchange);
     spotnik_watch_wake(__atomic_load_n(&job->watch, __ATOMIC_ACQUIRE));
+}
+
+static void on_stable(void *context, uint64_t step)
+{
+    struct spotnik_job *job = context;
+
+    spotnik_donor_stable(job->donor, step);
 }
 
 static void on_boundary(void *context, uint64_t committed, bool waiting)
@@ -208,6 +215,7 @@ int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config)
                    .state_connection = on_state_connection,
                    .exchange_connection = on_exchange_connection,
                    .view_installed = on_view,
+                   .step_stable = on_stable,
                    .boundary = on_boundary,
                    .committed = on_committed,
                    .deal = job->batching ? spotnik_batching_deal : NULL,

@@ -9,9 +9,9 @@
 #include "api/key.h"
 #include "base/error.h"
 #include "base/time.h"
-#include "state/resume.h"
-#include "state/shelf.h"
-#include "state/thread.h"
+#include "checkpoint/resume.h"
+#include "checkpoint/shelf.h"
+#include "transfer/thread.h"
 
 #define REJOIN_TIMEOUT_NS (60 * SPOTNIK_S)
 #define LAST_STATE_TIMEOUT_NS (10 * SPOTNIK_S)

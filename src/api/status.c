@@ -11,8 +11,8 @@
 #include "base/time.h"
 #include "metrics/status.h"
 #include "net/address.h"
-#include "state/thread.h"
-#include "sync/policy.h"
+#include "transfer/thread.h"
+#include "adapt/policy.h"
 
 #define RATE_WINDOW_NS SPOTNIK_S
 #define MEMBERS_SHOWN 256

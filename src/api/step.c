@@ -10,7 +10,7 @@
 #include "api/job.h"
 #include "base/dtype.h"
 #include "base/error.h"
-#include "state/thread.h"
+#include "transfer/thread.h"
 
 static bool is_finished(struct spotnik_job *job)
 {

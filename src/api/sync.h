@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A model under a strategy (include/spotnik/sync.h): the strategies of src/sync on the real primitives. Strategies
- * decide what travels and how the model changes, sync/switch.h when modes change, the hooks (a policy) which mode to wish for. This file
+/* A model under a strategy (include/spotnik/sync.h): the strategies of src/adapt on the real primitives. Strategies
+ * decide what travels and how the model changes, adapt/switch.h when modes change, the hooks (a policy) which mode to wish for. This file
  * has only the order of calls. Everything belongs to the caller's thread.
  *
  *     begin   spotnik_step_begin -> take over a state that was loaded -> [rounds: tell] -> [early: strategy begin]
@@ -17,8 +17,8 @@
 
 #include "api/job.h"
 #include "spotnik/sync.h"
-#include "sync/strategy.h"
-#include "sync/switch.h"
+#include "adapt/strategy.h"
+#include "adapt/switch.h"
 
 #define SPOTNIK_SYNC_VECTORS 4 /* averages in one step; buckets VECTOR, VECTOR - 1, ... */
 #define SPOTNIK_SYNC_BUCKET_VECTOR 250

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which names stand for a policy, and what it decides by: the judge (sync/judge.h) is fed with the agreed rows of every committed
+/* Which names stand for a policy, and what it decides by: the judge (adapt/judge.h) is fed with the agreed rows of every committed
  * step, replays included, and its state is registered, so that all members wish for the same at the same step. What is to be
  * seen of it from other threads is kept in the job.
  *
@@ -10,7 +10,7 @@
 
 #include "api/sync.h"
 #include "base/error.h"
-#include "sync/judge.h"
+#include "adapt/judge.h"
 
 #define NAME "auto"
 #define PAIR "ssgd/adpsgd"

@@ -5,7 +5,7 @@
 #include "api/sync.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "state/thread.h"
+#include "transfer/thread.h"
 
 #define CONTRIBUTORS 0 /* place in tell[] */
 

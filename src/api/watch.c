@@ -6,8 +6,8 @@
 
 #include "api/job.h"
 #include "base/error.h"
-#include "state/thread.h"
-#include "sync/policy.h"
+#include "transfer/thread.h"
+#include "adapt/policy.h"
 
 #define TOKEN_MAX 256
 

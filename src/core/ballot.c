@@ -8,12 +8,13 @@
 #include "base/time.h"
 #include "core/state.h"
 
-/* A recovery lasts from the first sign of it to the first commit in a new view; what happens in between only extends it. */
-void recovery_note(struct spotnik_core *core)
+/* A recovery lasts from the first sign of it to the first commit in a new view; what happens in between only extends it. A sign that was
+ * taken back is none: a suspicion of long ago must not make the next view look as if it had taken as long. */
+static void recovery_note(struct spotnik_core *core)
 {
     struct spotnik_core_status *status = &core->status;
     if (status->committed_ns || !status->detected_ns) {
-        status->detected_ns = core->now_ns;
+        status->detected_ns = core->suspected_ns ? core->suspected_ns : core->now_ns;
         status->reconciled_ns = status->accepted_ns = status->restarted_ns = status->committed_ns = 0;
     }
 }
@@ -24,6 +25,7 @@ void freeze(struct spotnik_core *core)
     if (core->frozen)
         return;
     core->frozen = true;
+    core->frozen_ns = core->now_ns;
     queue_action(core, SPOTNIK_ACTION_FROZEN);
 }
 
@@ -58,7 +60,7 @@ void ballot_start(struct spotnik_core *core)
         core->round_seen = core->promised.round;
     core->promised = (struct spotnik_ballot){.round = ++core->round_seen, .initiator = core->self.id};
     core->promised_ns = core->now_ns;
-    core->phase = PHASE_RECONCILE;
+    phase_set(core, PHASE_RECONCILE);
     core->status.ballots_started++;
     core->enter_until_ns = SPOTNIK_NEVER;
     core->initiate_ns = SPOTNIK_NEVER;
@@ -178,7 +180,7 @@ void redial_silent(struct spotnik_core *core)
 
 void ballot_park(struct spotnik_core *core)
 {
-    core->phase = PHASE_PARKED;
+    phase_set(core, PHASE_PARKED);
     core->enter_until_ns = SPOTNIK_NEVER;
     core->retries++;
     arm_retry(core, core->limits.retry_ns);
@@ -212,7 +214,7 @@ static bool joiner_awaited(struct spotnik_core *core)
         return false;
     if (core->phase != PHASE_JOINER)
         arm_retry(core, 3 * core->limits.retry_ns);
-    core->phase = PHASE_JOINER;
+    phase_set(core, PHASE_JOINER);
     core->enter_until_ns = core->enter_limit_ns;
     return true;
 }
@@ -269,7 +271,7 @@ void token_returned(struct spotnik_core *core)
     if (joiner_awaited(core))
         return;
     core->enter_until_ns = SPOTNIK_NEVER;
-    core->phase = PHASE_ACCEPT;
+    phase_set(core, PHASE_ACCEPT);
     spotnik_proposal_make(&core->accepted, &core->view, &core->token, core->limits.members_max);
     if (!path_makes_room(core)) {
         core->accepted.ballot = (struct spotnik_ballot){0};

@@ -171,6 +171,11 @@ static void dispatch(struct spotnik_core *core, const struct spotnik_event *even
     }
 }
 
+static bool may_change_who_is_in(enum spotnik_event_kind kind)
+{
+    return kind < SPOTNIK_EVENT_STEP_BEGIN || kind == SPOTNIK_EVENT_LEAVE;
+}
+
 void spotnik_core_step(struct spotnik_core *core, const struct spotnik_event *event)
 {
     if (event->now_ns > core->now_ns)
@@ -182,6 +187,8 @@ void spotnik_core_step(struct spotnik_core *core, const struct spotnik_event *ev
     dispatch(core, event);
     if (core->doubt.ask_due)
         doubt_ask_all(core);
+    if (may_change_who_is_in(event->kind))
+        invariants_check(core);
 }
 
 uint64_t spotnik_core_deadline(const struct spotnik_core *core)

@@ -183,14 +183,15 @@ static void rest(struct spotnik_core *core, struct spotnik_id id, uint64_t for_n
     resting->tries += resting->tries < ENTER_TRIES;
 }
 
-/* A view without a joiner that wanted to be in it, because it could not catch up in time. It rests many times as long as this took, at every
- * member, so that a joiner that never catches up does not delay us again and again. */
+/* A view without a joiner that wanted to be in it, because it could not catch up in time. It rests many times as long as we stood frozen, at
+ * every member, so that a joiner that never catches up does not delay us again and again. A view that a loss or a broken path forced upon us
+ * waited for nobody: were the joiner to rest for that, a job that loses members would shut out those that replace them. */
 void enter_rest(struct spotnik_core *core, const struct spotnik_proposal *proposal)
 {
     const struct spotnik_token *token = &core->token;
-    uint64_t took_ns = core->now_ns - core->status.detected_ns;
+    uint64_t took_ns = core->now_ns - core->frozen_ns;
 
-    if (took_ns < core->limits.enter_wait_ns || !core->promised.round ||
+    if (core->status.last_lost || core->parked || took_ns < core->limits.enter_wait_ns || !core->promised.round ||
         spotnik_ballot_compare(token->ballot, core->promised) != 0)
         return;
     for (uint32_t i = 0; i < token->joiner_count; i++)

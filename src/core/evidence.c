@@ -25,7 +25,8 @@ void evidence_add(struct spotnik_core *core, uint32_t rank, enum spotnik_evidenc
     report->evidence = merged;
     core->covered[rank] = false;
     core->patience_until_ns = core->enter_limit_ns = core->now_ns; /* a loss is no time to wait for joiners */
-    recovery_note(core);
+    if (!core->suspected_ns)
+        core->suspected_ns = core->now_ns;
     if (merged >= SPOTNIK_EVIDENCE_TAINTED)
         freeze(core); /* never taken back, so a ballot must come: its token would wait at every hop for a member busy with data */
     pass_reroute(core, &core->view.entry[rank].member);
@@ -124,6 +125,14 @@ enum spotnik_evidence evidence_of_end(const struct peer *peer, uint64_t epoch)
                                                                                    : SPOTNIK_EVIDENCE_TAINTED;
 }
 
+static bool suspects_any(const struct spotnik_core *core)
+{
+    for (uint32_t rank = 0; rank < core->view.size; rank++)
+        if (core->book[rank].evidence != SPOTNIK_EVIDENCE_NONE)
+            return true;
+    return false;
+}
+
 /* It lives: silence is forgiven while no view has been made without it, and a parked side has a reason to try again. */
 void evidence_hear(struct spotnik_core *core, struct peer *peer)
 {
@@ -139,6 +148,8 @@ void evidence_hear(struct spotnik_core *core, struct peer *peer)
     if (rank == SPOTNIK_NO_RANK || core->book[rank].evidence != SPOTNIK_EVIDENCE_SILENT)
         return;
     core->book[rank].evidence = SPOTNIK_EVIDENCE_NONE;
+    if (!suspects_any(core))
+        core->suspected_ns = 0;
     if (core->parked || (core->frozen && !core->promised.round)) /* frozen for its sake, and no ballot has come yet */
         ballot_start(core);
     else

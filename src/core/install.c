@@ -8,7 +8,7 @@
 
 void become(struct spotnik_core *core, enum spotnik_role role)
 {
-    core->role = role;
+    role_set(core, role);
     if (role == SPOTNIK_ROLE_EXCLUDED)
         queue_action(core, SPOTNIK_ACTION_EXCLUDED);
     else if (role == SPOTNIK_ROLE_LEFT)
@@ -89,8 +89,9 @@ static void forget_decision(struct spotnik_core *core)
 {
     dispute_end(core);
     core->frozen = core->parked = false;
-    core->phase = PHASE_NONE;
+    phase_set(core, PHASE_NONE);
     core->promised = core->accepted.ballot = (struct spotnik_ballot){0};
+    core->suspected_ns = 0;
     core->round_seen = 0;
     core->retries = 0;
     core->initiate_ns = core->retry_ns = core->enter_until_ns = core->enter_limit_ns = SPOTNIK_NEVER;
@@ -183,7 +184,7 @@ void view_install(struct spotnik_core *core, const struct spotnik_proposal *prop
         memset(core->book, 0, core->limits.members_max * sizeof(*core->book));
     }
     carry_ends(core, proposal);
-    core->role = SPOTNIK_ROLE_MEMBER;
+    role_set(core, SPOTNIK_ROLE_MEMBER);
     spotnik_proposal_copy(&core->chosen, proposal);
     spotnik_view_from_proposal(&core->view, proposal);
     ancestry_install(core, &founding, chain, next);

@@ -7,7 +7,7 @@ static void promise(struct spotnik_core *core, const struct spotnik_token *token
 {
     core->promised = token->ballot;
     core->promised_ns = core->now_ns;
-    core->phase = PHASE_NONE;
+    phase_set(core, PHASE_NONE);
     core->initiate_ns = core->enter_until_ns = UINT64_MAX;
     if (token->ballot.round > core->round_seen)
         core->round_seen = token->ballot.round;

@@ -47,7 +47,7 @@ void on_resume(struct spotnik_core *core, const struct spotnik_event *event)
 void on_join(struct spotnik_core *core, const struct spotnik_event *event)
 {
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_IDLE);
-    core->role = SPOTNIK_ROLE_JOINER;
+    role_set(core, SPOTNIK_ROLE_JOINER);
     core->copied_step = event->committed;
     spotnik_transaction_init(&core->step, event->committed);
     step_try_begin(core);

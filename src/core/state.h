@@ -131,6 +131,8 @@ struct spotnik_core {
     enum phase phase;
     struct spotnik_ballot promised;
     uint64_t promised_ns;
+    uint64_t suspected_ns;            /* since when a member of this view is suspected; 0: none is */
+    uint64_t frozen_ns;               /* since when we are */
     uint64_t round_seen;
     struct spotnik_token token;       /* the last one passed on, or being gathered */
     struct spotnik_proposal accepted; /* ballot.round 0: none in this epoch */
@@ -257,7 +259,6 @@ void digest_hear(struct spotnik_core *core, struct peer *from, const struct spot
 void on_result(struct spotnik_core *core, const struct spotnik_event *event);
 
 /* ballot.c */
-void recovery_note(struct spotnik_core *core);
 void arm_retry(struct spotnik_core *core, uint64_t wait_ns);
 void freeze(struct spotnik_core *core);
 void ballot_start(struct spotnik_core *core);
@@ -326,6 +327,13 @@ void dispute_open(struct spotnik_core *core, uint64_t step, uint32_t bucket, str
 void dispute_end(struct spotnik_core *core);
 void dispute_tick(struct spotnik_core *core);
 void on_claim(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
+
+/* phase.c: the only writers of `phase` and `role` */
+void phase_set(struct spotnik_core *core, enum phase phase);
+void role_set(struct spotnik_core *core, enum spotnik_role role);
+
+/* invariants.c */
+void invariants_check(const struct spotnik_core *core);
 
 /* flat.c */
 void flat_latch(struct spotnik_core *core);

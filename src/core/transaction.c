@@ -53,7 +53,7 @@ bool step_needs_settling(const struct spotnik_core *core)
 void fail(struct spotnik_core *core, int error)
 {
     core->error = error;
-    core->role = SPOTNIK_ROLE_FAILED;
+    role_set(core, SPOTNIK_ROLE_FAILED);
     queue_action(core, SPOTNIK_ACTION_FAILED)->error = error;
 }
 

@@ -35,7 +35,7 @@ bool witness_is_awaited(struct spotnik_core *core)
     queue_action(core, SPOTNIK_ACTION_WITNESS)->step = core->view.epoch;
     if (!first)
         return false;
-    core->phase = PHASE_WITNESS;
+    phase_set(core, PHASE_WITNESS);
     arm_retry(core, core->limits.retry_ns);
     return true;
 }

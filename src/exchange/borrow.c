@@ -164,21 +164,21 @@ static enum spotnik_asked loan_get(struct spotnik_request *request, struct spotn
 
 /* ---- reading ---- */
 
-static enum spotnik_shelf_sight look(struct spotnik_request *request, struct spotnik_loan *loan)
+static enum spotnik_published_sight look(struct spotnik_request *request, struct spotnik_loan *loan)
 {
-    struct spotnik_shelf_wanted wanted = { .dtype = (uint64_t)request->dtype, .bytes = request->bytes,
+    struct spotnik_published_wanted wanted = { .dtype = (uint64_t)request->dtype, .bytes = request->bytes,
                                            .version_min = request->version_min };
     struct spotnik_exchange *exchange = request->exchange;
-    enum spotnik_shelf_sight sight = SPOTNIK_SHELF_SHORT;
+    enum spotnik_published_sight sight = SPOTNIK_PUBLISHED_SHORT;
 
     memcpy(wanted.name, request->name, strlen(request->name));
-    for (int i = 0; i < 2 && sight == SPOTNIK_SHELF_SHORT; i++) {
+    for (int i = 0; i < 2 && sight == SPOTNIK_PUBLISHED_SHORT; i++) {
         pthread_mutex_lock(&exchange->lock);
         if (i > 0) /* it has grown */
             loan->size = spotnik_segment_size(loan->memory_fd);
         size_t size = loan->size;
         pthread_mutex_unlock(&exchange->lock);
-        sight = spotnik_shelf_look(loan->base, size, &wanted, request->data, &request->arrival.version);
+        sight = spotnik_published_look(loan->base, size, &wanted, request->data, &request->arrival.version);
     }
     return sight;
 }
@@ -212,11 +212,11 @@ static enum spotnik_asked read_on(struct spotnik_request *request, struct spotni
 
     while (asked == SPOTNIK_ASKED_ARRIVED && is_alive(loan)) {
         switch (look(request, loan)) {
-        case SPOTNIK_SHELF_READ:
+        case SPOTNIK_PUBLISHED_READ:
             return SPOTNIK_ASKED_ARRIVED;
-        case SPOTNIK_SHELF_OTHER:
+        case SPOTNIK_PUBLISHED_OTHER:
             return SPOTNIK_ASKED_OTHER;
-        case SPOTNIK_SHELF_NONE:
+        case SPOTNIK_PUBLISHED_NONE:
             if (request->version_min == 0)
                 return SPOTNIK_ASKED_ABSENT;
             asked = await_news(request);

@@ -14,7 +14,7 @@
 #include "base/time.h"
 #include "exchange/inside.h"
 #include "shm/common.h"
-#include "state/thread.h"
+#include "transfer/thread.h"
 
 #define PATIENCE_NS (10 * SPOTNIK_S)
 #define PAUSE_NS (2 * SPOTNIK_MS)

@@ -11,7 +11,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/wake.h"
-#include "state/thread.h"
+#include "transfer/thread.h"
 
 #define EXTENT_COPIES 16
 #define DEPOTS_MAX 256 /* that others may have us open */

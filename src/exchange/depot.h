@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parameter store that all members share. The view determines the holders of each part (sync/shards.h); updates count
- * once (sync/store.h). Private to src/exchange.
+/* The parameter store that all members share. The view determines the holders of each part (adapt/shards.h); updates count
+ * once (adapt/store.h). Private to src/exchange.
  *
  * The store consists of blocks that never change. Each block knows the updates in it, so it can move as a whole. A range,
  * which belongs to one primary and its copies, is a run of blocks.
@@ -23,8 +23,8 @@
 #define SPOTNIK_EXCHANGE_DEPOT_H
 
 #include "exchange/call.h"
-#include "sync/shards.h"
-#include "sync/store.h"
+#include "adapt/shards.h"
+#include "adapt/store.h"
 
 #define SPOTNIK_DEPOT_BLOCKS_MAX 128
 #define SPOTNIK_DEPOT_BLOCK_BYTES_MIN 4096

@@ -13,7 +13,7 @@
 #include "base/wake.h"
 #include "exchange/depot.h"
 #include "exchange/inside.h"
-#include "state/thread.h"
+#include "transfer/thread.h"
 
 /* A reader may be starved of processors for long, and costs a buffer. */
 #define READER_SILENCE_NS (10 * SPOTNIK_S)

@@ -9,7 +9,7 @@
  *     request.c   a thread for each request of ours; pull.c, pair.c: what it says
  *     common.c    memory that members of one host write to together
  *     depot.c     the parameter store that all members share: depot.h
- *     shelf.c     snapshots in memory that members of this host read themselves: lend.c, ours; borrow.c, another's
+ *     published.c     snapshots in memory that members of this host read themselves: lend.c, ours; borrow.c, another's
  *     peers.c     the next member to ask; connections kept      pipe.c   bytes over a connection, with patience
  *
  * Decides nothing of views and needs no detection of its own: a connection that ends, a member that leaves the view

@@ -10,7 +10,7 @@
 
 #include "exchange/exchange.h"
 #include "exchange/pipe.h"
-#include "exchange/shelf.h"
+#include "exchange/published.h"
 #include "shm/segment.h"
 #include "wire/exchange.h"
 
@@ -22,7 +22,7 @@
 /* One publication. Not changed while somebody refers to it: by a pin, or as the newest. */
 struct spotnik_edition {
     struct spotnik_edition *next;
-    struct spotnik_shelf_copy *copy; /* and its data behind it */
+    struct spotnik_published_copy *copy; /* and its data behind it */
     bool lent;                       /* it lies in memory that others may read */
     uint64_t version;
     uint64_t taken; /* counts publications */
@@ -37,7 +37,7 @@ struct spotnik_topic {
     struct spotnik_edition *editions, *newest;
     uint32_t edition_count;
     uint64_t published;
-    struct spotnik_shelf_row *row; /* NULL: others cannot read it themselves */
+    struct spotnik_published_row *row; /* NULL: others cannot read it themselves */
     struct spotnik_prepared *left, **left_last; /* changes by others that its owner has not added yet, oldest first */
     uint32_t left_count;                        /* and those that may yet become such */
 };
@@ -126,7 +126,7 @@ struct spotnik_exchange {
     struct spotnik_loan *loans;
     pthread_mutex_t lend_lock;      /* guards `segment` where it grows, which may take long; may be held before `lock` */
     struct spotnik_segment segment; /* fd -1: none */
-    struct spotnik_shelf *shelf;    /* in it; set once, under the lock. NULL: nothing is lent */
+    struct spotnik_published *published;    /* in it; set once, under the lock. NULL: nothing is lent */
     bool lend_tried;
     uint64_t sequence; /* of the last pairwise average we asked for */
     struct spotnik_depot *depots;
@@ -143,7 +143,7 @@ void spotnik_topics_free(struct spotnik_exchange *exchange);
 
 /* lend.c; without the lock. Open: once there is something to publish. Take: room for a copy of `bytes` bytes; NULL: there is none. */
 void spotnik_lend_open(struct spotnik_exchange *exchange);
-struct spotnik_shelf_copy *spotnik_lend_take(struct spotnik_exchange *exchange, uint64_t bytes);
+struct spotnik_published_copy *spotnik_lend_take(struct spotnik_exchange *exchange, uint64_t bytes);
 uint64_t spotnik_lend_offset(const struct spotnik_exchange *exchange, const struct spotnik_edition *edition);
 int spotnik_lend_serve(struct spotnik_exchange_session *session);
 void spotnik_lend_free(struct spotnik_exchange *exchange);

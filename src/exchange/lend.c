@@ -10,7 +10,7 @@
 static bool is_wanted(struct spotnik_exchange *exchange)
 {
     pthread_mutex_lock(&exchange->lock);
-    bool wanted = !exchange->shelf && !exchange->lend_tried && exchange->engine
+    bool wanted = !exchange->published && !exchange->lend_tried && exchange->engine
                   && spotnik_engine_is_sharing(exchange->engine) && !spotnik_shape_is_on();
     exchange->lend_tried |= exchange->engine != NULL;
     pthread_mutex_unlock(&exchange->lock);
@@ -20,26 +20,26 @@ static bool is_wanted(struct spotnik_exchange *exchange)
 /* Without it snapshots lie in memory of our own, and we send them on request. */
 void spotnik_lend_open(struct spotnik_exchange *exchange)
 {
-    struct spotnik_shelf *shelf = NULL;
+    struct spotnik_published *published = NULL;
 
     if (!is_wanted(exchange))
         return;
     pthread_mutex_lock(&exchange->lend_lock);
     if (exchange->segment.fd < 0 && spotnik_segment_new(&exchange->segment) == 0)
-        shelf = spotnik_segment_take(&exchange->segment, sizeof *shelf);
+        published = spotnik_segment_take(&exchange->segment, sizeof *published);
     pthread_mutex_unlock(&exchange->lend_lock);
-    if (!shelf)
+    if (!published)
         return;
-    spotnik_shelf_init(shelf);
+    spotnik_published_init(published);
     pthread_mutex_lock(&exchange->lock);
-    exchange->shelf = shelf;
+    exchange->published = published;
     pthread_mutex_unlock(&exchange->lock);
 }
 
-struct spotnik_shelf_copy *spotnik_lend_take(struct spotnik_exchange *exchange, uint64_t bytes)
+struct spotnik_published_copy *spotnik_lend_take(struct spotnik_exchange *exchange, uint64_t bytes)
 {
     pthread_mutex_lock(&exchange->lend_lock);
-    struct spotnik_shelf_copy *copy = spotnik_segment_take(&exchange->segment, sizeof *copy + bytes);
+    struct spotnik_published_copy *copy = spotnik_segment_take(&exchange->segment, sizeof *copy + bytes);
     pthread_mutex_unlock(&exchange->lend_lock);
     return copy;
 }
@@ -47,7 +47,7 @@ struct spotnik_shelf_copy *spotnik_lend_take(struct spotnik_exchange *exchange, 
 uint64_t spotnik_lend_offset(const struct spotnik_exchange *exchange, const struct spotnik_edition *edition)
 {
     if (!edition->lent)
-        return SPOTNIK_SHELF_ELSEWHERE;
+        return SPOTNIK_PUBLISHED_ELSEWHERE;
     return (uint64_t)((const uint8_t *)edition->copy - exchange->segment.base);
 }
 
@@ -57,7 +57,7 @@ int spotnik_lend_serve(struct spotnik_exchange_session *session)
     struct spotnik_exchange_head head = { .kind = SPOTNIK_EXCHANGE_LEND };
 
     pthread_mutex_lock(&exchange->lock);
-    bool lent = exchange->shelf != NULL;
+    bool lent = exchange->published != NULL;
     pthread_mutex_unlock(&exchange->lock);
     if (lent && spotnik_pipe_is_local(session->pipe.fd))
         return spotnik_pipe_write_file(&session->pipe, &head, exchange->segment.fd);

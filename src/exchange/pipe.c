@@ -15,7 +15,7 @@
 #include "base/time.h"
 #include "net/shape.h"
 #include "spotnik/spotnik.h"
-#include "state/thread.h"
+#include "transfer/thread.h"
 
 static int broken(void)
 {

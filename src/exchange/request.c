@@ -14,7 +14,7 @@
 #include "base/wake.h"
 #include "exchange/depot.h"
 #include "exchange/inside.h"
-#include "state/thread.h"
+#include "transfer/thread.h"
 
 #define INSIST_PAUSE_NS (20 * SPOTNIK_MS)
 

@@ -41,8 +41,8 @@ static int topic_new(struct spotnik_exchange *exchange, const char *name, uint64
     topic->count = count;
     topic->bytes = count * spotnik_dtype_bytes(dtype);
     topic->left_last = &topic->left;
-    if (exchange->shelf)
-        topic->row = spotnik_shelf_add(exchange->shelf, name, (uint64_t)dtype, topic->bytes);
+    if (exchange->published)
+        topic->row = spotnik_published_add(exchange->published, name, (uint64_t)dtype, topic->bytes);
     topic->next = exchange->topics;
     exchange->topics = topic;
     exchange->topic_count++;
@@ -132,7 +132,7 @@ static void wake_sessions(struct spotnik_exchange *exchange)
 static void show(const struct spotnik_exchange *exchange, const struct spotnik_topic *topic)
 {
     if (topic->row)
-        spotnik_shelf_show(topic->row, topic->newest ? spotnik_lend_offset(exchange, topic->newest) : SPOTNIK_SHELF_NOTHING);
+        spotnik_published_show(topic->row, topic->newest ? spotnik_lend_offset(exchange, topic->newest) : SPOTNIK_PUBLISHED_NOTHING);
 }
 
 int spotnik_exchange_publish(struct spotnik_exchange *exchange, const char *name, const void *data, uint64_t count,
@@ -147,7 +147,7 @@ int spotnik_exchange_publish(struct spotnik_exchange *exchange, const char *name
     pthread_mutex_unlock(&exchange->lock);
     if (!edition)
         return rc ? rc : spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory to publish %s", name);
-    spotnik_shelf_write(edition->copy, data, topic->bytes, version);
+    spotnik_published_write(edition->copy, data, topic->bytes, version);
     pthread_mutex_lock(&exchange->lock);
     edition->version = version;
     topic->newest = edition;

@@ -14,7 +14,7 @@
 #include "metrics/tally.h"
 #include "net/engine.h"
 #include "spotnik/spotnik.h"
-#include "state/checkpoint.h"
+#include "checkpoint/checkpoint.h"
 
 /* Of the strategy by which replicas are kept together. */
 struct spotnik_status_sync {

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/time.h"
 #include "base/wake.h"
+#include "member/view.h"
 #include "net/hurry.h"
 #include "net/slots.h"
 #include "spotnik/spotnik.h"
@@ -375,6 +376,12 @@ void spotnik_death_waits(struct spotnik_death *death, uint32_t size, uint32_t ne
         return;
     __atomic_store_n(&own->size, size, __ATOMIC_RELAXED);
     __atomic_store_n(&own->needed, needed, __ATOMIC_RELEASE);
+}
+
+void spotnik_death_rank(struct spotnik_death *death, uint32_t rank)
+{
+    if (death != NULL && death->own != NULL)
+        __atomic_store_n(&death->own->place, rank == SPOTNIK_NO_RANK ? 0 : rank + 1, __ATOMIC_RELEASE);
 }
 
 void spotnik_death_over(struct spotnik_death *death)

@@ -55,6 +55,8 @@ void spotnik_death_free(struct spotnik_death *death);
 void spotnik_death_progress(struct spotnik_death *death, uint64_t committed);
 void spotnik_death_waits(struct spotnik_death *death, uint32_t size, uint32_t needed);
 void spotnik_death_over(struct spotnik_death *death);
+/* For the agent: our rank in the step that the program begins, or SPOTNIK_NO_RANK. */
+void spotnik_death_rank(struct spotnik_death *death, uint32_t rank);
 /* For the agent: our lineage has yielded. */
 void spotnik_death_yielded(struct spotnik_death *death);
 

@@ -313,6 +313,17 @@ static bool may_drive(struct spotnik_engine *engine, enum spotnik_event_kind kin
     return is_timeless(kind) || is_of_memory(kind) ? !engine->revoked : spotnik_owns(engine);
 }
 
+/* A token may have told us that somebody is a step ahead. The joiner for whose sake all are frozen may be waiting for a step that we
+ * have, and our caller, who waits for the next commit, comes by no boundary to tell it. */
+static void stable_tell(struct spotnik_engine *engine)
+{
+    const struct spotnik_engine_hooks *hooks = &engine->config.hooks;
+    struct spotnik_core_status status;
+    spotnik_core_status(engine->core, &status);
+    if (hooks->step_stable != NULL && status.role == SPOTNIK_ROLE_MEMBER)
+        hooks->step_stable(hooks->context, status.stable);
+}
+
 void spotnik_engine_drive(struct spotnik_engine *engine, struct spotnik_event *event)
 {
     SPOTNIK_ASSERT(!engine->driving);
@@ -329,6 +340,8 @@ void spotnik_engine_drive(struct spotnik_engine *engine, struct spotnik_event *e
     spotnik_net_look(event, NULL, true);
     spotnik_engine_act(engine);
     engine->driving = false;
+    if (engine->frozen && event->kind == SPOTNIK_EVENT_MESSAGE)
+        stable_tell(engine);
     if ((event->kind >= SPOTNIK_EVENT_STEP_BEGIN && event->kind <= SPOTNIK_EVENT_ENTER_READY)
         || event->kind == SPOTNIK_EVENT_FLAT_DONE)
         engine->placeable = true;

@@ -200,7 +200,7 @@ int spotnik_engine_new(const struct spotnik_engine_config *config, struct spotni
         rc = spotnik_widen_parse(config->lanes, &engine->width);
     engine->config.lanes = NULL;
     if (rc == 0)
-        rc = spotnik_control_init(config->congestion, &engine->control);
+        rc = spotnik_congestion_choice_init(config->congestion, &engine->control);
     engine->config.congestion = NULL;
     if (rc == 0)
         rc = sockets_open(engine);

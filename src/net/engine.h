@@ -27,7 +27,7 @@ struct spotnik_credentials {
 enum spotnik_purpose {
     SPOTNIK_PURPOSE_CONTROL = 1,
     SPOTNIK_PURPOSE_DATA,   /* to our ring successor */
-    SPOTNIK_PURPOSE_STATE,  /* joiner -> donor: src/state speaks on it */
+    SPOTNIK_PURPOSE_STATE,  /* joiner -> donor: src/transfer speaks on it */
     SPOTNIK_PURPOSE_STATUS, /* spotnik status: one JSON text, then close. */
     SPOTNIK_PURPOSE_PEERS,  /* src/peers: one struct spotnik_answer, then close. */
     SPOTNIK_PURPOSE_BACK,   /* the other direction of a link begun with CONTROL */
@@ -105,6 +105,9 @@ struct spotnik_engine_hooks {
     void (*exchange_connection)(void *context, int fd, const struct spotnik_member *peer);
     /* any thread, under the engine's lock: there is a new view. Must not wait. */
     void (*view_installed)(void *context);
+    /* any thread, under the engine's lock, while a view is being made: no later view can commit the steps up to this one differently.
+     * The caller may be anywhere. Must not wait. */
+    void (*step_stable)(void *context, uint64_t step);
     /* progress thread: write the status JSON of this member; returns its length. */
     size_t (*status_text)(void *context, char *text, size_t size);
     /* caller's thread, inside step_begin at the boundary after `committed`, also repeatedly while
@@ -117,7 +120,7 @@ struct spotnik_engine_hooks {
     uint32_t (*deal)(void *context, uint64_t step, uint32_t bucket_count, const struct spotnik_bucket_result *result,
                      const uint32_t **ret_weight);
     /* caller's thread, inside step_commit before results are copied out: result of bucket i is result[i]
-     * (bytes[i] bytes, NULL when not used in this step); src/state keeps a copy while joiners are
+     * (bytes[i] bytes, NULL when not used in this step); src/transfer keeps a copy while joiners are
      * attached. */
     void (*committed)(void *context, uint64_t step, uint32_t bucket_count,
                       const struct spotnik_bucket_result *result);
@@ -199,7 +202,7 @@ void spotnik_engine_tie_close(struct spotnik_engine *engine, bool closed);
 /* [any] Joiner: start asking `sponsor` for admission. Call again with another sponsor if that one dies. */
 void spotnik_engine_enter(struct spotnik_engine *engine, const struct spotnik_member *sponsor);
 
-/* [any] A frame of a committed result for a joiner, read by src/state from a donor. Blocks while the core
+/* [any] A frame of a committed result for a joiner, read by src/transfer from a donor. Blocks while the core
  * says WAIT, until the caller starts the bucket. Returns 0 when taken or not needed, SPOTNIK_ERR_* if the
  * engine is stopping or the frame is bad. */
 int spotnik_engine_handover(struct spotnik_engine *engine, const struct spotnik_chunk_header *header,

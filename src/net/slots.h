@@ -32,7 +32,8 @@ struct spotnik_slot {
     uint32_t size, needed;    /* its next step waits with `size` members for `needed`; needed 0: it does not wait */
     uint32_t done;            /* 1: the job has told this member that it is over */
     uint32_t yielded;         /* 1: its lineage has yielded to another one: start no worker in its place */
-    uint8_t spare[40];
+    uint32_t place;           /* its rank in the step it has begun last, plus 1; 0: it has begun none */
+    uint8_t spare[36];
 };
 
 struct spotnik_slots {

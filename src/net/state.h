@@ -26,7 +26,7 @@
 
 #include "net/auth.h"
 #include "net/congestion.h"
-#include "net/control.h"
+#include "net/congestion_choice.h"
 #include "net/death.h"
 #include "net/early.h"
 #include "net/engine.h"
@@ -314,7 +314,7 @@ struct spotnik_engine {
     uint32_t width; /* connections of each; 0: as measured */
     uint32_t width_found; /* how many that was where it was measured last; 0: nowhere yet */
     bool other_found;     /* whether the other congestion control was better there */
-    struct spotnik_control control;
+    struct spotnik_congestion_choice control;
     struct spotnik_spare spare[SPOTNIK_SPARES];
     uint64_t spares_epoch; /* of the view they are for */
     struct spotnik_bucket_memory bucket[SPOTNIK_BUCKET_SLOTS];

@@ -82,11 +82,11 @@ static uint64_t delivered(const struct spotnik_lane *lane)
 /* Where nothing is to be tried the usual one is in use already, or what socket.c has set. */
 static void steer(const struct spotnik_engine *engine, struct spotnik_lane *lane)
 {
-    const struct spotnik_control *control = &engine->control;
+    const struct spotnik_congestion_choice *control = &engine->control;
     if (lane->congestion.fixed && !control->fixed)
         return;
     for (uint32_t i = 0; i <= lane->more_up; i++)
-        spotnik_control_set(spotnik_lane_track(lane, i)->socket.fd, lane->congestion.other ? control->other : control->usual);
+        spotnik_congestion_set(spotnik_lane_track(lane, i)->socket.fd, lane->congestion.other ? control->other : control->usual);
 }
 
 void spotnik_widen_begin(struct spotnik_engine *engine, struct spotnik_lane *lane)

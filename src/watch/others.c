@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/time.h"
-#include "state/thread.h"
+#include "transfer/thread.h"
 #include "watch/inside.h"
 
 #define TURN_NS SPOTNIK_S

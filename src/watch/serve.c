@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/time.h"
-#include "state/thread.h"
+#include "transfer/thread.h"
 #include "watch/inside.h"
 #include "watch/page.h"
 

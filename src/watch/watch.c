@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/time.h"
-#include "state/thread.h"
+#include "transfer/thread.h"
 #include "watch/inside.h"
 
 #define LOOK_NS (250 * SPOTNIK_MS)

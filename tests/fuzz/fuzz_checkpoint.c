@@ -11,7 +11,7 @@
 #include "base/hash.h"
 #include "fuzz.h"
 #include "spotnik/spotnik.h"
-#include "state/manifest.h"
+#include "checkpoint/manifest.h"
 
 static void files_compare(const struct spotnik_manifest_file *a, const struct spotnik_manifest_file *b)
 {

@@ -8,12 +8,12 @@
 
 #include "fuzz.h"
 #include "fuzz_state.h"
-#include "state/frame.h"
-#include "state/view.h"
+#include "transfer/packet.h"
+#include "transfer/standing.h"
 
 #define INPUT_MAX 65536 /* what a socket takes without a reader */
 
-static void request_take(const struct spotnik_frame *frame)
+static void request_take(const struct spotnik_packet *frame)
 {
     struct spotnik_reader reader;
 
@@ -23,7 +23,7 @@ static void request_take(const struct spotnik_frame *frame)
     SPOTNIK_ASSERT(spotnik_reader_is_done(&reader) == (frame->size == 8));
 }
 
-static void result_take(const struct spotnik_frame *frame)
+static void result_take(const struct spotnik_packet *frame)
 {
     struct spotnik_reader reader;
     struct spotnik_result result;
@@ -38,7 +38,7 @@ static void result_take(const struct spotnik_frame *frame)
     SPOTNIK_ASSERT(memcmp(again, frame->body, sizeof again) == 0);
 }
 
-static void view_take(const struct spotnik_frame *frame, const struct spotnik_registry *registry)
+static void view_take(const struct spotnik_packet *frame, const struct spotnik_registry *registry)
 {
     static struct spotnik_standing standing;
     struct spotnik_reader reader;
@@ -57,7 +57,7 @@ static void view_take(const struct spotnik_frame *frame, const struct spotnik_re
     free(again);
 }
 
-static void extra_take(const struct spotnik_frame *frame, struct spotnik_registry *registry)
+static void extra_take(const struct spotnik_packet *frame, struct spotnik_registry *registry)
 {
     struct spotnik_reader reader;
 
@@ -68,22 +68,22 @@ static void extra_take(const struct spotnik_frame *frame, struct spotnik_registr
     SPOTNIK_ASSERT(spotnik_registry_extra_size(registry) <= frame->size - 8);
 }
 
-static void body_take(const struct spotnik_frame *frame, struct spotnik_registry *registry, bool donor)
+static void body_take(const struct spotnik_packet *frame, struct spotnik_registry *registry, bool donor)
 {
     if (donor)
         request_take(frame);
-    else if (frame->kind == SPOTNIK_FRAME_RESULT)
+    else if (frame->kind == SPOTNIK_PACKET_RESULT)
         result_take(frame);
-    else if (frame->kind == SPOTNIK_FRAME_VIEW)
+    else if (frame->kind == SPOTNIK_PACKET_VIEW)
         view_take(frame, registry);
-    else if (frame->kind == SPOTNIK_FRAME_EXTRA)
+    else if (frame->kind == SPOTNIK_PACKET_EXTRA)
         extra_take(frame, registry);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct spotnik_registry registry;
-    struct spotnik_frame frame = { 0 };
+    struct spotnik_packet frame = { 0 };
     int pair[2];
 
     if (size == 0 || size > INPUT_MAX)
@@ -93,10 +93,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     SPOTNIK_ASSERT(send(pair[0], data + 1, size - 1, 0) == (ssize_t)(size - 1));
     close(pair[0]);
     spotnik_fuzz_registry(&registry);
-    while (spotnik_frame_receive(pair[1], &frame, donor ? SPOTNIK_REQUEST_BYTES_MAX : SPOTNIK_FRAME_BYTES_MAX)
+    while (spotnik_packet_receive(pair[1], &frame, donor ? SPOTNIK_REQUEST_BYTES_MAX : SPOTNIK_PACKET_BYTES_MAX)
            == 0)
         body_take(&frame, &registry, donor);
-    spotnik_frame_done(&frame);
+    spotnik_packet_done(&frame);
     spotnik_registry_done(&registry);
     close(pair[1]);
     return 0;

@@ -5,7 +5,7 @@
 
 #include "base/assert.h"
 #include "spotnik/spotnik.h"
-#include "state/registry.h"
+#include "transfer/registry.h"
 
 /* Two tensors; their memory is the caller's and static. */
 static inline void spotnik_fuzz_registry(struct spotnik_registry *registry)

@@ -10,8 +10,8 @@
 
 #include "base/hash.h"
 #include "fuzz_state.h"
-#include "state/frame.h"
-#include "state/view.h"
+#include "transfer/packet.h"
+#include "transfer/standing.h"
 
 static const char *corpus;
 static int pair[2];
@@ -42,11 +42,11 @@ static void put(const char *name, uint8_t reader)
 static void requests(void)
 {
     begin();
-    spotnik_frame_send(pair[0], SPOTNIK_FRAME_ASK, NULL, 0, NULL, 0);
-    spotnik_frame_send_u64(pair[0], SPOTNIK_FRAME_SNAPSHOT, 7);
-    spotnik_frame_send_u64(pair[0], SPOTNIK_FRAME_FETCH, 0);
-    spotnik_frame_send_u64(pair[0], SPOTNIK_FRAME_STREAM, 8);
-    spotnik_frame_send_u64(pair[0], SPOTNIK_FRAME_ACK, 8);
+    spotnik_packet_send(pair[0], SPOTNIK_PACKET_ASK, NULL, 0, NULL, 0);
+    spotnik_packet_send_u64(pair[0], SPOTNIK_PACKET_SNAPSHOT, 7);
+    spotnik_packet_send_u64(pair[0], SPOTNIK_PACKET_FETCH, 0);
+    spotnik_packet_send_u64(pair[0], SPOTNIK_PACKET_STREAM, 8);
+    spotnik_packet_send_u64(pair[0], SPOTNIK_PACKET_ACK, 8);
     put("requests", 0);
 }
 
@@ -65,9 +65,9 @@ static void results(void)
     result.hash = spotnik_hash_bytes(payload, sizeof payload);
     spotnik_result_write(&result, head);
     begin();
-    spotnik_frame_send(pair[0], SPOTNIK_FRAME_WAIT, NULL, 0, NULL, 0);
-    spotnik_frame_send(pair[0], SPOTNIK_FRAME_RESULT, head, sizeof head, payload, sizeof payload);
-    spotnik_frame_send_u64(pair[0], SPOTNIK_FRAME_DRY, 8);
+    spotnik_packet_send(pair[0], SPOTNIK_PACKET_WAIT, NULL, 0, NULL, 0);
+    spotnik_packet_send(pair[0], SPOTNIK_PACKET_RESULT, head, sizeof head, payload, sizeof payload);
+    spotnik_packet_send_u64(pair[0], SPOTNIK_PACKET_DRY, 8);
     put("results", 1);
 }
 
@@ -86,7 +86,7 @@ static void answer(const struct spotnik_registry *registry)
     spotnik_writer_init(&writer, bytes, size);
     spotnik_standing_write(&standing, registry, &writer);
     begin();
-    spotnik_frame_send(pair[0], SPOTNIK_FRAME_VIEW, bytes, size, NULL, 0);
+    spotnik_packet_send(pair[0], SPOTNIK_PACKET_VIEW, bytes, size, NULL, 0);
     put("view", 1);
     free(bytes);
 }
@@ -103,7 +103,7 @@ static void extra(struct spotnik_registry *registry)
     spotnik_writer_init(&writer, bytes, size);
     spotnik_registry_extra_write(registry, &writer);
     begin();
-    spotnik_frame_send(pair[0], SPOTNIK_FRAME_EXTRA, hash, sizeof hash, bytes, size);
+    spotnik_packet_send(pair[0], SPOTNIK_PACKET_EXTRA, hash, sizeof hash, bytes, size);
     put("extra", 1);
     free(bytes);
 }

@@ -308,6 +308,91 @@ static void nobody_is_late(void **state)
     spotnik_foresight_free(foresight);
 }
 
+static struct spotnik_job_result run_places(const struct spotnik_window *places, size_t count,
+                                            const struct spotnik_job_terms *t, struct spotnik_policy policy)
+{
+    struct spotnik_job_result result;
+    struct spotnik_fault fault;
+
+    if (spotnik_backtest_run_places(places, count, TICK_S, t, &policy, &result, &fault))
+        fail_msg("%s", fault.text);
+    return result;
+}
+
+/* Spot for five hours here, always there. A move that costs two hours of spot and 10 min pays after 65 min of
+ * the two hours that on-demand would cost more; one that costs more than the rest of the work never pays. */
+static void a_move_is_paid_for(void **state)
+{
+    struct spotnik_job_terms t = terms;
+    uint8_t here[90], there[90];
+    const struct spotnik_window places[] = { { here, 90 }, { there, 90 } };
+
+    (void)state;
+    memset(there, 1, sizeof(there));
+    for (size_t i = 0; i < 90; i++)
+        here[i] = i < 30;
+    t.move_cost = 2;
+    t.move_s = 600;
+    struct spotnik_job_result r = run_places(places, 2, &t, spotnik_policy_greedy());
+    assert_int_equal(r.moves, 1);
+    near(r.moves_paid, 2);
+    near(r.finish_s, 18000 + 3900 + 720 + 600 + 18720);
+    near(r.spot_billed_s, 18000 + 720 + 600 + 18720);
+    near(spotnik_backtest_cost(&r, 3), 38040 / 3600.0 + 2);
+    t.move_cost = 20;
+    r = run_places(places, 2, &t, spotnik_policy_greedy());
+    struct spotnik_job_result alone = run(here, 90, &t, spotnik_policy_greedy());
+    assert_int_equal(r.moves, 0);
+    near(r.finish_s, alone.finish_s);
+    t.pair_speed = 1.8;
+    struct spotnik_policy policy = spotnik_policy_greedy();
+    struct spotnik_fault fault;
+    assert_int_equal(spotnik_backtest_run_places(places, 2, TICK_S, &t, &policy, &r, &fault), -1);
+    assert_non_null(strstr(fault.text, "share no step"));
+}
+
+/* No move makes a job late, with any policy. Three places are cheaper than the first of them when moves cost
+ * nothing, and hardly dearer when they cost up to two hours of spot and places flap at random. */
+static void movers_are_not_late(void **state)
+{
+    struct spotnik_sliced sliced = { 5 };
+    struct spotnik_foresight *foresight;
+    struct spotnik_job_terms t = terms;
+    static uint8_t machines[3][90];
+    const struct spotnik_window places[] = { { machines[0], 90 }, { machines[1], 90 }, { machines[2], 90 } };
+    double moved[2] = { 0, 0 }, stayed[2] = { 0, 0 }; /* by whether a move costs anything */
+    unsigned moves = 0;
+
+    (void)state;
+    t.pair_speed = 1;
+    assert_int_equal(spotnik_foresight_new(&t, spotnik_climates_builtin, 3, &foresight, NULL), 0);
+    const struct spotnik_policy policies[] = { spotnik_policy_greedy(), spotnik_policy_uniform(),
+                                               spotnik_policy_sliced(&sliced),
+                                               spotnik_policy_foresight(foresight) };
+    for (unsigned seed = 1; seed <= 300; seed++) {
+        for (unsigned place = 0; place < 3; place++)
+            random_window(machines[place], 90, 3 * seed + place);
+        for (unsigned i = 0; i < 8; i++) {
+            t.pair_speed = i & 1;
+            t.move_cost = seed % 3;
+            t.move_s = 450.0 * (seed % 5);
+            struct spotnik_job_result r = run_places(places, 3, &t, policies[i / 2]);
+            if (r.missed || fabs(r.on_demand_work_s + r.spot_work_s - t.work_s) > 1e-2)
+                fail_msg("seed %u, %s: %.1f h", seed, policies[i / 2].name, r.finish_s / 3600);
+            near(r.moves_paid, r.moves * t.move_cost);
+            unsigned costs = t.move_cost > 0 || t.move_s > 0;
+            moves += r.moves;
+            moved[costs] += spotnik_backtest_cost(&r, 3);
+            r = run(machines[0], 90, &t, policies[i / 2]);
+            stayed[costs] += spotnik_backtest_cost(&r, 3);
+        }
+    }
+    spotnik_foresight_free(foresight);
+    if (!moves || moved[0] > 0.9 * stayed[0] || moved[1] > 1.1 * stayed[1])
+        fail_msg("%u moves, %.0f against %.0f, %.0f against %.0f", moves, moved[0], stayed[0], moved[1],
+                 stayed[1]);
+}
+
 static void impossible_terms(void **state)
 {
     struct spotnik_job_terms tight = terms;
@@ -374,7 +459,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(always_spot),          cmocka_unit_test(never_spot),
         cmocka_unit_test(one_revocation),       cmocka_unit_test(overlap_loses_no_time),
-        cmocka_unit_test(nobody_is_late),       cmocka_unit_test(impossible_terms),
+        cmocka_unit_test(nobody_is_late),       cmocka_unit_test(a_move_is_paid_for),
+        cmocka_unit_test(movers_are_not_late),  cmocka_unit_test(impossible_terms),
         cmocka_unit_test(two_are_faster),       cmocka_unit_test(notice_saves_time),
         cmocka_unit_test(prices_by_the_second), cmocka_unit_test(omniscience_bounds),
         cmocka_unit_test(nobody_pays_beyond_the_cap), cmocka_unit_test(prices_are_seen),

@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "spotnik/spotnik.h"
-#include "state/thread.h"
+#include "transfer/thread.h"
 #include "watch/inside.h"
 
 #define ADDRESS "127.0.0.1:4711"

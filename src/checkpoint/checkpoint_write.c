@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The files of one checkpoint. Every member writes its parts; rank 0 writes the manifest when all of them are there,
+ * and the others see by it that the checkpoint is complete. Nothing here waits. */
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "checkpoint/checkpoint_inside.h"
+#include "checkpoint/shelf.h"
+
+#define WRITE_BYTES ((size_t)8 << 20)
+
+/* --- our parts
+ * --------------------------------------------------------------------------------------------------- */
+
+static int add(struct spotnik_shelf_file *file, struct spotnik_hash *hash, const uint8_t *bytes, size_t size)
+{
+    spotnik_hash_add(hash, bytes, size);
+    return spotnik_shelf_file_add(file, bytes, size);
+}
+
+static int add_tensors(struct spotnik_checkpoint *checkpoint, struct spotnik_shelf_file *file,
+                       struct spotnik_hash *hash, const uint8_t *bytes, uint64_t size)
+{
+    while (size) {
+        size_t some = size < WRITE_BYTES ? (size_t)size : WRITE_BYTES;
+
+        if (spotnik_checkpoint_is_stopping(checkpoint)) {
+            spotnik_shelf_file_end(file, NULL);
+            return spotnik_error_return(SPOTNIK_ERR_STATE, "this member ended before it was written");
+        }
+        int rc = add(file, hash, bytes, some);
+        if (rc)
+            return rc;
+        bytes += some;
+        size -= some;
+    }
+    return 0;
+}
+
+static void part_prefix(const struct spotnik_checkpoint *checkpoint, uint32_t number, char ret[32])
+{
+    snprintf(ret, 32, "part-%05u-of-%05u-", number + 1, checkpoint->part_count);
+}
+
+static int write_part(struct spotnik_checkpoint *checkpoint, const char *entry, uint32_t number,
+                      const uint8_t *bytes)
+{
+    const struct spotnik_part *part = &checkpoint->part[number];
+    char prefix[32], name[SPOTNIK_MANIFEST_FILE_NAME_MAX + 1];
+    struct spotnik_shelf_file file;
+    struct spotnik_hash hash;
+    int rc = spotnik_shelf_file_begin(&file, checkpoint->dir, entry, checkpoint->work.member);
+
+    spotnik_hash_begin(&hash);
+    if (!rc)
+        rc = add(&file, &hash, part->header, part->header_bytes);
+    if (!rc)
+        rc = add_tensors(checkpoint, &file, &hash, bytes, part->data_bytes);
+    if (rc)
+        return rc;
+    part_prefix(checkpoint, number, prefix);
+    snprintf(name, sizeof name, "%s%016llx.safetensors", prefix, (unsigned long long)spotnik_hash_end(&hash));
+    return spotnik_shelf_file_end(&file, name);
+}
+
+static int write_parts(struct spotnik_checkpoint *checkpoint, const char *entry)
+{
+    const uint8_t *at = checkpoint->buffer;
+    int rc = 0;
+
+    for (uint32_t i = checkpoint->work.rank; i < checkpoint->part_count && !rc; i += checkpoint->work.size) {
+        rc = write_part(checkpoint, entry, i, at);
+        at += checkpoint->part[i].data_bytes;
+    }
+    return rc;
+}
+
+/* --- everybody's parts
+ * ------------------------------------------------------------------------------------------- */
+
+static int part_found(struct spotnik_checkpoint *checkpoint, struct spotnik_manifest *manifest,
+                      const char *entry, uint32_t number, const char *name)
+{
+    struct spotnik_manifest_file *file = &manifest->part[number];
+    unsigned long long hash = strtoull(name + strlen("part-00000-of-00000-"), NULL, 16);
+    char path[PATH_MAX];
+    struct stat facts;
+
+    snprintf(path, sizeof path, "%s/%s/%s", checkpoint->dir, entry, name);
+    if (strlen(name) > SPOTNIK_MANIFEST_FILE_NAME_MAX || lstat(path, &facts) || !S_ISREG(facts.st_mode))
+        return 0; /* not there yet, or no file of ours */
+    if (file->name[0] && file->hash != hash)
+        return spotnik_error_return(
+            SPOTNIK_ERR_MISMATCH,
+            "two members wrote different bytes for part %u: their replicas differ, compare "
+            "spotnik_state_digest() of all members",
+            number + 1);
+    snprintf(file->name, sizeof file->name, "%s", name);
+    file->hash = hash;
+    file->bytes = (uint64_t)facts.st_size;
+    if (file->bytes != checkpoint->part[number].header_bytes + checkpoint->part[number].data_bytes)
+        return spotnik_error_return(SPOTNIK_ERR_MISMATCH, "%s has the wrong size", name);
+    return 0;
+}
+
+/* Look which parts are there. *ret_all: all of them. */
+static int gather(struct spotnik_checkpoint *checkpoint, struct spotnik_manifest *manifest, const char *entry,
+                  bool *ret_all)
+{
+    char path[PATH_MAX], prefix[32];
+    unsigned number;
+    int rc = 0;
+
+    snprintf(path, sizeof path, "%s/%s", checkpoint->dir, entry);
+    DIR *directory = opendir(path);
+    if (!directory)
+        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot read %s: %m", path);
+    for (const struct dirent *at; !rc && (at = readdir(directory)) != NULL;) {
+        if (sscanf(at->d_name, "part-%5u-", &number) != 1 || number < 1 || number > checkpoint->part_count)
+            continue;
+        part_prefix(checkpoint, number - 1, prefix);
+        if (!strncmp(at->d_name, prefix, strlen(prefix)))
+            rc = part_found(checkpoint, manifest, entry, number - 1, at->d_name);
+    }
+    closedir(directory);
+    *ret_all = true;
+    for (uint32_t i = 0; i < checkpoint->part_count; i++)
+        *ret_all &= manifest->part[i].name[0] != 0;
+    return rc;
+}
+
+void spotnik_checkpoint_missing(struct spotnik_checkpoint *checkpoint, char *text, size_t size)
+{
+    struct spotnik_manifest *manifest = calloc(1, sizeof *manifest);
+    char entry[SPOTNIK_SHELF_NAME_MAX + 1];
+    uint32_t missing = 0, first = 0;
+    bool all = false;
+
+    snprintf(text, size, "the next one came before the parts of all members were there");
+    spotnik_shelf_entry_name(checkpoint->work.step, checkpoint->work.founding, entry);
+    if (manifest && !gather(checkpoint, manifest, entry, &all))
+        for (uint32_t i = checkpoint->part_count; i > 0; i--)
+            if (!manifest->part[i - 1].name[0]) {
+                missing++;
+                first = i - 1;
+            }
+    if (missing)
+        snprintf(text, size,
+                 "when the next one came, %u of %u parts were missing, part %u first: it was for rank %u of "
+                 "%u to write",
+                 missing, checkpoint->part_count, first + 1, first % checkpoint->work.size,
+                 checkpoint->work.size);
+    free(manifest);
+}
+
+/* --- rank 0
+ * ------------------------------------------------------------------------------------------------------ */
+
+static int write_blobs(struct spotnik_checkpoint *checkpoint, const char *entry)
+{
+    struct spotnik_checkpoint_slot *work = &checkpoint->work;
+    struct spotnik_manifest_file *file = &work->blobs_file;
+
+    snprintf(file->name, sizeof file->name, "blobs-%016llx.safetensors", (unsigned long long)work->member);
+    file->bytes = work->blobs_bytes;
+    file->hash = spotnik_hash_bytes(work->blobs, work->blobs_bytes);
+    return spotnik_shelf_put(checkpoint->dir, entry, file->name, work->member, work->blobs,
+                             work->blobs_bytes);
+}
+
+static int write_manifest(struct spotnik_checkpoint *checkpoint, const char *entry,
+                          struct spotnik_manifest *manifest)
+{
+    const struct spotnik_checkpoint_slot *work = &checkpoint->work;
+    char *text;
+    size_t size;
+
+    snprintf(manifest->job, sizeof manifest->job, "%s", checkpoint->job);
+    manifest->step = work->step;
+    manifest->founding = work->founding;
+    manifest->size = work->size;
+    manifest->part_count = checkpoint->part_count;
+    manifest->blobs = work->blobs_file;
+    spotnik_ledger_copy(&manifest->ledger, &work->ledger);
+    int rc = spotnik_manifest_write(manifest, checkpoint->registry, &text, &size);
+
+    if (rc)
+        return rc;
+    rc = spotnik_shelf_put(checkpoint->dir, entry, SPOTNIK_MANIFEST_NAME, work->member, text, size);
+    free(text);
+    return rc;
+}
+
+/* Those before them, of our lineage. */
+static uint32_t prune(struct spotnik_checkpoint *checkpoint, uint32_t keep)
+{
+    struct spotnik_founding founding = spotnik_engine_past(checkpoint->engine);
+    uint64_t ours = checkpoint->work.founding, root = spotnik_shelf_root(checkpoint->dir, ours);
+
+    if (!root) {
+        root = founding.id == ours ? founding.root : ours;
+        spotnik_shelf_root_set(checkpoint->dir, ours, root);
+    }
+    return spotnik_shelf_prune(checkpoint->dir, ours, root, keep);
+}
+
+/* On a full disk the newest complete checkpoint is worth more than those before it: make room. False: that is not what is
+ * wrong, or nothing could be removed. */
+static bool make_room(struct spotnik_checkpoint *checkpoint)
+{
+    bool full = errno == ENOSPC || errno == EDQUOT;
+    uint32_t removed = full ? prune(checkpoint, 1) : 0;
+
+    if (!removed)
+        return false;
+    pthread_mutex_lock(&checkpoint->lock);
+    snprintf(checkpoint->info.message, sizeof checkpoint->info.message,
+             "the disk under %.300s is full: %u older checkpoints were removed to make room for the one after step %llu",
+             checkpoint->dir, removed, (unsigned long long)checkpoint->work.step);
+    pthread_mutex_unlock(&checkpoint->lock);
+    return true;
+}
+
+static int complete(struct spotnik_checkpoint *checkpoint, const char *entry, bool *ret_complete)
+{
+    struct spotnik_manifest *manifest = calloc(1, sizeof *manifest);
+    bool all = false;
+    int rc = manifest ? gather(checkpoint, manifest, entry, &all)
+                      : spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for a manifest");
+
+    if (!rc && all && checkpoint->config.may_publish
+        && !checkpoint->config.may_publish(checkpoint->config.context))
+        rc = spotnik_error_return(SPOTNIK_ERR_LINEAGE, "the job was founded again without this lineage");
+    errno = 0;
+    if (!rc && all)
+        rc = write_manifest(checkpoint, entry, manifest);
+    if (rc && make_room(checkpoint))
+        rc = write_manifest(checkpoint, entry, manifest);
+    free(manifest);
+    if (rc || !all)
+        return rc;
+    prune(checkpoint, checkpoint->config.keep);
+    *ret_complete = true;
+    return 0;
+}
+
+/* --- for the thread
+ * ---------------------------------------------------------------------------------------------- */
+
+int spotnik_checkpoint_look(struct spotnik_checkpoint *checkpoint, bool *ret_complete)
+{
+    char entry[SPOTNIK_SHELF_NAME_MAX + 1];
+
+    spotnik_shelf_entry_name(checkpoint->work.step, checkpoint->work.founding, entry);
+    if (checkpoint->work.rank == 0)
+        return complete(checkpoint, entry, ret_complete);
+    *ret_complete = spotnik_shelf_has(checkpoint->dir, entry, SPOTNIK_MANIFEST_NAME);
+    return 0;
+}
+
+static int write_all(struct spotnik_checkpoint *checkpoint)
+{
+    char entry[SPOTNIK_SHELF_NAME_MAX + 1];
+
+    spotnik_shelf_entry_name(checkpoint->work.step, checkpoint->work.founding, entry);
+    int rc = spotnik_shelf_entry_make(checkpoint->dir, entry);
+
+    if (!rc)
+        rc = write_parts(checkpoint, entry);
+    if (rc || checkpoint->work.rank)
+        return rc;
+    if (!checkpoint->work.has_ledger)
+        return spotnik_error_return(SPOTNIK_ERR_STATE, "rank 0, this member, had come in behind the others");
+    return write_blobs(checkpoint, entry);
+}
+
+int spotnik_checkpoint_write(struct spotnik_checkpoint *checkpoint)
+{
+    errno = 0;
+    int rc = write_all(checkpoint);
+
+    return rc && make_room(checkpoint) ? write_all(checkpoint) : rc;
+}
+
+/* --- a member that leaves last
+ * -------------------------------------------------------------------------------------------- */
+
+/* Our own parts first: members that leave together share the work. Then whatever is missing by then; two members that
+ * write one part write the same file. */
+static int write_missing(struct spotnik_checkpoint *checkpoint, const char *entry, struct spotnik_manifest *manifest,
+                         uint32_t number)
+{
+    bool all = false;
+    int rc = gather(checkpoint, manifest, entry, &all);
+
+    if (rc || manifest->part[number].name[0])
+        return rc;
+    spotnik_part_copy_out(&checkpoint->part[number], checkpoint->registry, checkpoint->buffer);
+    return write_part(checkpoint, entry, number, checkpoint->buffer);
+}
+
+static int write_every_part(struct spotnik_checkpoint *checkpoint, const char *entry)
+{
+    struct spotnik_manifest *manifest = calloc(1, sizeof *manifest);
+    const struct spotnik_checkpoint_slot *work = &checkpoint->work;
+    int rc = manifest ? 0 : spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for a manifest");
+
+    for (int others = 0; others < 2; others++)
+        for (uint32_t i = 0; i < checkpoint->part_count && !rc; i++)
+            if ((i % work->size == work->rank) != others)
+                rc = write_missing(checkpoint, entry, manifest, i);
+    free(manifest);
+    return rc;
+}
+
+int spotnik_checkpoint_write_whole(struct spotnik_checkpoint *checkpoint, bool *ret_complete)
+{
+    char entry[SPOTNIK_SHELF_NAME_MAX + 1];
+
+    spotnik_shelf_entry_name(checkpoint->work.step, checkpoint->work.founding, entry);
+    *ret_complete = spotnik_shelf_has(checkpoint->dir, entry, SPOTNIK_MANIFEST_NAME);
+    if (*ret_complete)
+        return 0;
+    int rc = spotnik_shelf_entry_make(checkpoint->dir, entry);
+
+    if (!rc)
+        rc = write_every_part(checkpoint, entry);
+    if (!rc)
+        rc = write_blobs(checkpoint, entry);
+    return rc ? rc : complete(checkpoint, entry, ret_complete);
+}

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Verifying and loading checkpoints. */
+#include "checkpoint/resume.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "spotnik/spotnik.h"
+#include "checkpoint/shelf.h"
+
+#define READ_BYTES ((size_t)4 << 20)
+
+/* --- one part, read from beginning to end
+ * ------------------------------------------------------------------------ */
+
+struct scan {
+    const struct spotnik_part *part;
+    const struct spotnik_registry *into; /* NULL: only look */
+    uint64_t at;                         /* bytes of the file behind us */
+    struct spotnik_hash hash;
+};
+
+/* The next bytes of the file. False: they are not what the layout says. */
+static bool scan_bytes(struct scan *scan, const uint8_t *bytes, size_t size)
+{
+    uint64_t header = scan->part->header_bytes, all = header + scan->part->data_bytes;
+
+    if (size > all - scan->at)
+        return false;
+    spotnik_hash_add(&scan->hash, bytes, size);
+    if (scan->at < header) {
+        size_t some = header - scan->at < size ? (size_t)(header - scan->at) : size;
+
+        if (memcmp(bytes, scan->part->header + scan->at, some))
+            return false;
+        scan->at += some;
+        bytes += some;
+        size -= some;
+    }
+    if (scan->into && size)
+        spotnik_part_write_in(scan->part, scan->into, scan->at - header, bytes, size);
+    scan->at += size;
+    return true;
+}
+
+static int scan_file(struct scan *scan, int fd, const char *name, uint8_t *buffer)
+{
+    for (;;) {
+        ssize_t got = read(fd, buffer, READ_BYTES);
+
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot read %s: %m", name);
+        if (got == 0)
+            return 0;
+        if (!scan_bytes(scan, buffer, (size_t)got))
+            return spotnik_error_return(SPOTNIK_ERR_PEERS, "%s does not hold what its manifest says", name);
+    }
+}
+
+static int part_open(const char *dir, const char *entry, const char *name, int *ret_fd)
+{
+    char path[PATH_MAX];
+
+    snprintf(path, sizeof path, "%s/%s/%s", dir, entry, name);
+    *ret_fd = spotnik_file_open(path);
+    if (*ret_fd == -ENOENT)
+        return spotnik_error_return(SPOTNIK_ERR_PEERS, "%s is missing", name);
+    if (*ret_fd >= 0)
+        return 0;
+    return spotnik_error_return(*ret_fd == -EINVAL ? SPOTNIK_ERR_PEERS : SPOTNIK_ERR_SYSTEM, "cannot read %s: %s", path,
+                                spotnik_file_why(*ret_fd));
+}
+
+/* Read part `number`; its tensors go to `into` if that is given. */
+static int part_read(const char *dir, const char *entry, const struct spotnik_manifest *manifest,
+                     uint32_t number, const struct spotnik_registry *into, uint8_t *buffer)
+{
+    const struct spotnik_manifest_file *file = &manifest->part[number];
+    struct spotnik_part part;
+    int fd, rc = spotnik_part_init(&part, &manifest->schema, manifest->part_count, number);
+
+    if (rc)
+        return rc;
+    struct scan scan = { .part = &part, .into = into };
+    spotnik_hash_begin(&scan.hash);
+    rc = part_open(dir, entry, file->name, &fd);
+    if (!rc) {
+        rc = scan_file(&scan, fd, file->name, buffer);
+        close(fd);
+    }
+    if (!rc && (scan.at != file->bytes || scan.at != part.header_bytes + part.data_bytes))
+        rc = spotnik_error_return(SPOTNIK_ERR_PEERS, "%s has %llu bytes of %llu", file->name,
+                                  (unsigned long long)scan.at, (unsigned long long)file->bytes);
+    if (!rc && spotnik_hash_end(&scan.hash) != file->hash)
+        rc = spotnik_error_return(SPOTNIK_ERR_PEERS, "%s is damaged: its hash is not that of its manifest",
+                                  file->name);
+    spotnik_part_done(&part);
+    return rc;
+}
+
+static int parts_read(const char *dir, const char *entry, const struct spotnik_manifest *manifest,
+                      const struct spotnik_registry *into)
+{
+    uint8_t *buffer = malloc(READ_BYTES);
+    int rc = buffer ? 0 : spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory to read a checkpoint");
+
+    for (uint32_t i = 0; i < manifest->part_count && !rc; i++)
+        rc = part_read(dir, entry, manifest, i, into, buffer);
+    free(buffer);
+    return rc;
+}
+
+/* --- the blobs, and all of it
+ * ------------------------------------------------------------------------------------ */
+
+static int blobs_read(const char *dir, const char *entry, const struct spotnik_manifest *manifest,
+                      struct spotnik_blobs *into)
+{
+    const struct spotnik_manifest_file *file = &manifest->blobs;
+    uint8_t *bytes;
+    size_t size;
+    int rc = spotnik_shelf_get(dir, entry, file->name, 2 * SPOTNIK_BLOBS_BYTES_MAX, &bytes, &size);
+
+    if (rc)
+        return rc;
+    if (size != file->bytes || spotnik_hash_bytes(bytes, size) != file->hash)
+        rc = spotnik_error_return(SPOTNIK_ERR_PEERS, "%s is damaged or cut short", file->name);
+    else
+        rc = spotnik_blobs_file_read(into, bytes, size);
+    free(bytes);
+    return rc;
+}
+
+int spotnik_checkpoint_manifest(const char *dir, const char *entry, struct spotnik_manifest *ret)
+{
+    uint8_t *bytes;
+    size_t size;
+
+    if (!spotnik_shelf_has(dir, entry, SPOTNIK_MANIFEST_NAME))
+        return spotnik_error_return(SPOTNIK_ERR_PEERS, "it has no manifest, so it was never completed");
+    int rc = spotnik_shelf_get(dir, entry, SPOTNIK_MANIFEST_NAME, SPOTNIK_MANIFEST_BYTES_MAX, &bytes, &size);
+
+    if (rc)
+        return rc;
+    rc = spotnik_manifest_read(ret, bytes, size);
+    free(bytes);
+    return rc;
+}
+
+static int contents_verify(const char *dir, const char *entry, const struct spotnik_manifest *manifest)
+{
+    struct spotnik_blobs *scratch = calloc(1, sizeof *scratch);
+    int rc = scratch ? blobs_read(dir, entry, manifest, scratch) : SPOTNIK_ERR_MEMORY;
+
+    if (scratch)
+        spotnik_blobs_done(scratch);
+    free(scratch);
+    return rc ? rc : parts_read(dir, entry, manifest, NULL);
+}
+
+int spotnik_checkpoint_verify(const char *dir, const char *entry, struct spotnik_manifest *ret)
+{
+    int rc = spotnik_checkpoint_manifest(dir, entry, ret);
+
+    if (!rc)
+        rc = contents_verify(dir, entry, ret);
+    if (rc)
+        spotnik_manifest_done(ret);
+    return rc;
+}
+
+/* --- loading
+ * ----------------------------------------------------------------------------------------------------- */
+
+static bool is_damage(int rc)
+{
+    return rc == SPOTNIK_ERR_PEERS || rc == SPOTNIK_ERR_VERSION;
+}
+
+static void say(struct spotnik_resume *resume, const char *entry)
+{
+    size_t have = strlen(resume->message);
+
+    snprintf(resume->message + have, sizeof resume->message - have, "%scheckpoint %s was left out: %s",
+             have ? "; " : "", entry, spotnik_last_error());
+}
+
+/* Is it ours? Asked before its gigabytes are read. */
+static int belongs(const struct spotnik_manifest *manifest, const char *dir, const char *job,
+                   const struct spotnik_registry *registry)
+{
+    if (strcmp(manifest->job, job))
+        return spotnik_error_return(
+            SPOTNIK_ERR_CHECKPOINT,
+            "%s holds checkpoints of job \"%s\", this is job \"%s\": give each job its own "
+            "checkpoint directory",
+            dir, manifest->job, job);
+    if (spotnik_registry_compare(registry, &manifest->schema)) {
+        char why[300];
+
+        snprintf(why, sizeof why, "%s", spotnik_last_error());
+        return spotnik_error_return(
+            SPOTNIK_ERR_CHECKPOINT,
+            "the checkpoint in %s is of another model: %s. Start the program that wrote it, or "
+            "give this one another directory",
+            dir, why);
+    }
+    return 0;
+}
+
+static int take(const char *dir, const struct spotnik_shelf_entry *entry, struct spotnik_manifest *manifest,
+                struct spotnik_registry *registry, struct spotnik_resume *ret)
+{
+    int rc = parts_read(dir, entry->name, manifest, registry);
+
+    if (!rc)
+        rc = blobs_read(dir, entry->name, manifest, &registry->blobs);
+    if (rc)
+        return rc;
+    ret->step = manifest->step;
+    ret->founding = manifest->founding;
+    spotnik_ledger_copy(&ret->ledger, &manifest->ledger);
+    snprintf(ret->name, sizeof ret->name, "%s", entry->name);
+    return 0;
+}
+
+static int try_entry(const char *dir, const char *job, const struct spotnik_shelf_entry *entry,
+                     struct spotnik_registry *registry, struct spotnik_resume *ret)
+{
+    struct spotnik_manifest *manifest = calloc(1, sizeof *manifest);
+    int rc = manifest ? spotnik_checkpoint_manifest(dir, entry->name, manifest) : SPOTNIK_ERR_MEMORY;
+
+    if (!rc)
+        rc = belongs(manifest, dir, job, registry);
+    if (!rc)
+        rc = contents_verify(dir, entry->name, manifest);
+    if (!rc)
+        rc = take(dir, entry, manifest, registry, ret);
+    if (manifest)
+        spotnik_manifest_done(manifest);
+    free(manifest);
+    return rc;
+}
+
+/* Those newer than the one loaded belong to a past that did not happen: never again to be taken for the
+ * newest. */
+static void set_aside(const char *dir, const struct spotnik_shelf_list *list, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (list->entry[i].written_s && !spotnik_shelf_has_yielded(dir, list->entry[i].founding))
+            spotnik_shelf_set_aside(dir, list->entry[i].name);
+}
+
+static int load_newest(const char *dir, const char *job, const struct spotnik_shelf_list *list,
+                       struct spotnik_registry *registry, struct spotnik_resume *ret)
+{
+    uint32_t damaged = 0, yielded = 0;
+
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (spotnik_shelf_has_yielded(dir, list->entry[i].founding)) {
+            yielded += list->entry[i].written_s != 0;
+            continue;
+        }
+        int rc = try_entry(dir, job, &list->entry[i], registry, ret);
+
+        if (!rc)
+            set_aside(dir, list, i);
+        if (!is_damage(rc))
+            return rc;
+        damaged += list->entry[i].written_s != 0;
+        say(ret, list->entry[i].name);
+    }
+    if (damaged)
+        return spotnik_error_return(
+            SPOTNIK_ERR_CHECKPOINT,
+            "no checkpoint in %s can be used, and a job is not begun anew over one that was "
+            "complete: move them away if that is wanted. %s",
+            dir, ret->message);
+    if (yielded)
+        return spotnik_error_return(SPOTNIK_ERR_CHECKPOINT,
+                                    "all checkpoints in %s are of lineages that yielded to another one: see \"spotnik lineage\", and "
+                                    "choose one of them, or give this job another directory",
+                                    dir);
+    return 0;
+}
+
+int spotnik_checkpoint_load(const char *dir, const char *job, struct spotnik_registry *registry,
+                            struct spotnik_resume *ret)
+{
+    struct spotnik_shelf_list list;
+
+    memset(ret, 0, sizeof *ret);
+    int rc = spotnik_shelf_list(dir, &list);
+    if (rc)
+        return rc;
+    rc = load_newest(dir, job, &list, registry, ret);
+    spotnik_shelf_list_done(&list);
+    return rc;
+}

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Directories of checkpoints: names, order, and which is due. */
+#include "checkpoint/shelf.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "spotnik/spotnik.h"
+#include "checkpoint/manifest.h"
+
+#define SKIPPED "skipped-"
+
+static int directory_sync(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int rc = fd < 0 || (fsync(fd) && errno != EINVAL); /* some network file systems cannot, and need not */
+
+    if (fd >= 0)
+        close(fd);
+    return rc ? spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot write the directory %s to the disk: %m",
+                                     path)
+              : 0;
+}
+
+static int directory_make(const char *path, const char *parent)
+{
+    if (mkdir(path, 0777) == 0)
+        return directory_sync(parent);
+    return errno == EEXIST ? 0 : SPOTNIK_ERR_SYSTEM;
+}
+
+int spotnik_shelf_open(const char *dir)
+{
+    char parent[PATH_MAX];
+
+    snprintf(parent, sizeof parent, "%s/..", dir);
+    if (directory_make(dir, parent) || access(dir, R_OK | W_OK | X_OK))
+        return spotnik_error_return(
+            SPOTNIK_ERR_SYSTEM,
+            "cannot use the checkpoint directory %s: %m; it must be writable for all members", dir);
+    return 0;
+}
+
+void spotnik_shelf_entry_name(uint64_t step, uint64_t founding, char ret_name[SPOTNIK_SHELF_NAME_MAX + 1])
+{
+    snprintf(ret_name, SPOTNIK_SHELF_NAME_MAX + 1, "step-%012llu-%016llx", (unsigned long long)step,
+             (unsigned long long)founding);
+}
+
+static bool name_parse(const char *name, struct spotnik_shelf_entry *ret)
+{
+    unsigned long long step, founding;
+
+    if (sscanf(name, "step-%llu-%llx", &step, &founding) != 2)
+        return false;
+    memset(ret, 0, sizeof *ret);
+    ret->step = step;
+    ret->founding = founding;
+    spotnik_shelf_entry_name(step, founding, ret->name);
+    return !strcmp(ret->name, name); /* nothing but a name of ours: it may be deleted one day */
+}
+
+static int by_age(const void *a, const void *b)
+{
+    const struct spotnik_shelf_entry *left = a, *right = b;
+
+    if (left->step != right->step)
+        return left->step > right->step ? -1 : 1;
+    if (left->written_s != right->written_s)
+        return left->written_s > right->written_s ? -1 : 1;
+    return strcmp(left->name, right->name);
+}
+
+static int list_add(struct spotnik_shelf_list *list, const char *dir, const struct spotnik_shelf_entry *entry)
+{
+    char path[PATH_MAX];
+    struct stat facts;
+    struct spotnik_shelf_entry *grown = realloc(list->entry, (list->count + 1) * sizeof *grown);
+
+    if (!grown)
+        return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for the list of checkpoints");
+    list->entry = grown;
+    grown[list->count] = *entry;
+    snprintf(path, sizeof path, "%s/%s/" SPOTNIK_MANIFEST_NAME, dir, entry->name);
+    if (stat(path, &facts) == 0)
+        grown[list->count].written_s = facts.st_mtim.tv_sec > 0 ? facts.st_mtim.tv_sec : 1;
+    list->count++;
+    return 0;
+}
+
+int spotnik_shelf_list(const char *dir, struct spotnik_shelf_list *ret)
+{
+    DIR *directory = opendir(dir);
+    struct spotnik_shelf_entry entry;
+    int rc = 0;
+
+    memset(ret, 0, sizeof *ret);
+    if (!directory)
+        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot read the checkpoint directory %s: %m", dir);
+    for (const struct dirent *at; !rc && (at = readdir(directory)) != NULL;)
+        if (name_parse(at->d_name, &entry))
+            rc = list_add(ret, dir, &entry);
+    closedir(directory);
+    if (rc)
+        spotnik_shelf_list_done(ret);
+    else if (ret->count)
+        qsort(ret->entry, ret->count, sizeof *ret->entry, by_age);
+    return rc;
+}
+
+void spotnik_shelf_list_done(struct spotnik_shelf_list *list)
+{
+    free(list->entry);
+    memset(list, 0, sizeof *list);
+}
+
+int spotnik_shelf_entry_make(const char *dir, const char *entry)
+{
+    char path[PATH_MAX];
+
+    snprintf(path, sizeof path, "%s/%s", dir, entry);
+    return directory_make(path, dir) ? spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot make %s: %m", path)
+                                     : 0;
+}
+
+/* --- what is out of the way
+ * -------------------------------------------------------------------------------------- */
+
+void spotnik_shelf_set_aside(const char *dir, const char *entry)
+{
+    char from[PATH_MAX], to[PATH_MAX];
+
+    snprintf(from, sizeof from, "%s/%s", dir, entry);
+    snprintf(to, sizeof to, "%s/" SKIPPED "%s", dir, entry);
+    if (rename(from, to) == 0)
+        directory_sync(dir);
+}
+
+/* --- when the next is due
+ * ---------------------------------------------------------------------------------------- */
+
+static void due_name(uint64_t founding, uint64_t step, char ret_name[SPOTNIK_SHELF_NAME_MAX + 1])
+{
+    snprintf(ret_name, SPOTNIK_SHELF_NAME_MAX + 1, "due-%016llx-%llu", (unsigned long long)founding,
+             (unsigned long long)step);
+}
+
+/* Nothing but a name of ours: it is removed one day. */
+static bool due_parse(const char *name, uint64_t founding, uint64_t *ret_step)
+{
+    char same[SPOTNIK_SHELF_NAME_MAX + 1];
+    unsigned long long of, step;
+
+    if (sscanf(name, "due-%llx-%llu", &of, &step) != 2 || of != founding)
+        return false;
+    *ret_step = step;
+    due_name(of, step, same);
+    return !strcmp(same, name);
+}
+
+/* The highest step that is due; those of this founding up to `remove_to` are taken away. */
+static uint64_t due_walk(const char *dir, uint64_t founding, uint64_t remove_to)
+{
+    DIR *directory = opendir(dir);
+    uint64_t step, latest = 0;
+    char path[PATH_MAX];
+
+    if (!directory)
+        return 0;
+    for (const struct dirent *at; (at = readdir(directory)) != NULL;) {
+        if (!due_parse(at->d_name, founding, &step))
+            continue;
+        latest = step > latest ? step : latest;
+        snprintf(path, sizeof path, "%s/%s", dir, at->d_name);
+        if (step <= remove_to)
+            unlink(path);
+    }
+    closedir(directory);
+    return latest;
+}
+
+int spotnik_shelf_due_set(const char *dir, uint64_t founding, uint64_t step)
+{
+    char path[PATH_MAX], name[SPOTNIK_SHELF_NAME_MAX + 1];
+
+    due_walk(dir, founding, step - 1);
+    due_name(founding, step, name);
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd < 0 && errno == EEXIST)
+        return 0;
+    if (fd < 0)
+        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot write to the checkpoint directory %s: %m",
+                                    dir);
+    close(fd);
+    return 0;
+}
+
+uint64_t spotnik_shelf_due(const char *dir, uint64_t founding)
+{
+    return due_walk(dir, founding, 0);
+}
+
+/* --- marks of lineages: empty files
+ * ------------------------------------------------------------------------------ */
+
+static int mark_make(const char *path, const char *dir)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+
+    if (fd < 0 && errno == EEXIST)
+        return 0;
+    if (fd < 0)
+        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot write to the checkpoint directory %s: %m", dir);
+    close(fd);
+    return directory_sync(dir);
+}
+
+static void root_path(const char *dir, uint64_t founding, uint64_t root, char path[PATH_MAX])
+{
+    snprintf(path, PATH_MAX, "%s/root-%016llx-of-%016llx", dir, (unsigned long long)root, (unsigned long long)founding);
+}
+
+void spotnik_shelf_root_set(const char *dir, uint64_t founding, uint64_t root)
+{
+    char path[PATH_MAX];
+
+    root_path(dir, founding, root, path);
+    (void)mark_make(path, dir);
+}
+
+uint64_t spotnik_shelf_root(const char *dir, uint64_t founding)
+{
+    DIR *directory = opendir(dir);
+    unsigned long long root, of, found = 0;
+
+    if (!directory)
+        return 0;
+    for (const struct dirent *at; (at = readdir(directory)) != NULL;)
+        if (sscanf(at->d_name, "root-%16llx-of-%16llx", &root, &of) == 2 && of == founding)
+            found = root;
+    closedir(directory);
+    return found;
+}
+
+bool spotnik_shelf_is_of(const char *dir, uint64_t founding, uint64_t root)
+{
+    struct stat facts;
+    char path[PATH_MAX];
+
+    root_path(dir, founding, root, path);
+    return lstat(path, &facts) == 0;
+}
+
+static void yielded_path(const char *dir, uint64_t founding, char path[PATH_MAX])
+{
+    snprintf(path, PATH_MAX, "%s/yielded-%016llx", dir, (unsigned long long)founding);
+}
+
+int spotnik_shelf_yield(const char *dir, uint64_t founding)
+{
+    char path[PATH_MAX];
+
+    yielded_path(dir, founding, path);
+    return mark_make(path, dir);
+}
+
+int spotnik_shelf_choose(const char *dir, uint64_t founding)
+{
+    char path[PATH_MAX];
+
+    yielded_path(dir, founding, path);
+    if (unlink(path) == 0 || errno == ENOENT)
+        return 0;
+    return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot remove %s: %m", path);
+}
+
+bool spotnik_shelf_has_yielded(const char *dir, uint64_t founding)
+{
+    struct stat facts;
+    char path[PATH_MAX];
+
+    yielded_path(dir, founding, path);
+    return lstat(path, &facts) == 0;
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Two members in one process, with real threads and files; the test plays the engine and the loop. Claims: a member
+ * that missed a boundary, so that the two wait for different checkpoints, is with the other again two boundaries
+ * later; one that is let go for that says whose part was missing; a part that another never writes holds up neither
+ * the next copy nor the end. */
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/time.h"
+#include "checkpoint/checkpoint_inside.h"
+#include "checkpoint/shelf.h"
+
+#define MEMBERS 2
+#define EVERY 10
+#define HOUR_NS (3600 * SPOTNIK_S)
+#define BYTES ((size_t)2 * SPOTNIK_PART_BYTES_MIN) /* two parts: one for each */
+
+static struct spotnik_checkpoint *checkpoint[MEMBERS];
+static struct spotnik_registry registry;
+static struct spotnik_credentials credentials[MEMBERS]; /* its address stands for the engine of the member */
+static uint8_t *memory;
+static char root[256], dir[512];
+
+/* --- the engine, as far as checkpoints ask it ----------------------------------------------------------------------- */
+
+void spotnik_engine_status(struct spotnik_engine *engine, spotnik_job_status *ret)
+{
+    (void)engine;
+    memset(ret, 0, sizeof *ret);
+}
+
+bool spotnik_engine_ledger(struct spotnik_engine *engine, uint64_t committed, struct spotnik_ledger *ret)
+{
+    (void)engine;
+    (void)committed;
+    memset(ret, 0, sizeof *ret);
+    return true;
+}
+
+struct spotnik_founding spotnik_engine_past(struct spotnik_engine *engine)
+{
+    (void)engine;
+    return (struct spotnik_founding){ .id = 0 };
+}
+
+const struct spotnik_credentials *spotnik_engine_credentials(const struct spotnik_engine *engine)
+{
+    return (const struct spotnik_credentials *)(const void *)engine;
+}
+
+/* --- the loop ------------------------------------------------------------------------------------------------------- */
+
+static int setup(void **state)
+{
+    struct spotnik_checkpoint_config config = { .dir = dir, .job = "pair", .steps = EVERY, .keep = 100 };
+
+    (void)state;
+    snprintf(root, sizeof root, "%s/spotnik-XXXXXX", access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
+    assert_non_null(mkdtemp(root));
+    snprintf(dir, sizeof dir, "%s/checkpoints", root);
+    memory = calloc(1, BYTES);
+    assert_non_null(memory);
+    spotnik_registry_init(&registry);
+    assert_int_equal(spotnik_registry_add(&registry, "w", memory, BYTES, SPOTNIK_U8), 0);
+    registry.founding = 7;
+    for (uint32_t i = 0; i < MEMBERS; i++) {
+        credentials[i].self.id.high = i + 1;
+        assert_int_equal(spotnik_checkpoint_new(&config, &registry,
+                                                (struct spotnik_engine *)(void *)&credentials[i],
+                                                &checkpoint[i]),
+                         0);
+        assert_int_equal(spotnik_checkpoint_seal(checkpoint[i]), 0);
+        assert_int_equal(checkpoint[i]->part_count, MEMBERS);
+    }
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    char command[600];
+
+    (void)state;
+    for (uint32_t i = 0; i < MEMBERS; i++)
+        spotnik_checkpoint_free(checkpoint[i]);
+    spotnik_registry_done(&registry);
+    free(memory);
+    snprintf(command, sizeof command, "rm -rf '%s'", root);
+    return system(command);
+}
+
+/* Step by step up to the boundary after `step`; it is stable, so what is taken there is written. `away`: a mask of
+ * those that are not asked at that boundary. */
+static void train(uint64_t step, uint32_t away)
+{
+    for (uint32_t i = 0; i < MEMBERS; i++) {
+        spotnik_step now = { .number = step, .view_epoch = 3, .rank = i, .size = MEMBERS };
+
+        spotnik_checkpoint_begun(checkpoint[i], &now);
+        spotnik_checkpoint_committed(checkpoint[i], step);
+        if (!(away >> i & 1))
+            spotnik_checkpoint_boundary(checkpoint[i], step, false);
+        spotnik_checkpoint_committed(checkpoint[i], step + 1);
+    }
+}
+
+/* Until that is so; the test's limit on time ends it otherwise. */
+static void await(uint32_t member, bool (*is_so)(const struct spotnik_checkpoint *))
+{
+    struct spotnik_checkpoint *at = checkpoint[member];
+
+    pthread_mutex_lock(&at->lock);
+    while (!is_so(at)) {
+        pthread_mutex_unlock(&at->lock);
+        sched_yield();
+        pthread_mutex_lock(&at->lock);
+    }
+    pthread_mutex_unlock(&at->lock);
+}
+
+static bool is_free(const struct spotnik_checkpoint *at)
+{
+    return !spotnik_checkpoint_is_busy(at) && at->capacity >= at->wanted;
+}
+
+static bool is_settled(const struct spotnik_checkpoint *at)
+{
+    return spotnik_checkpoint_is_settled(at);
+}
+
+static void expect_complete(uint64_t step)
+{
+    for (uint32_t i = 0; i < MEMBERS; i++) {
+        await(i, is_free);
+        await(i, is_settled);
+        assert_int_equal(checkpoint[i]->info.complete_step, step);
+    }
+}
+
+static void ready(void)
+{
+    train(1, 3); /* the view is known, and memory for the copies made */
+    for (uint32_t i = 0; i < MEMBERS; i++)
+        await(i, is_free);
+}
+
+/* Whoever missed the first: rank 0, or the other. */
+static void test_together_again(void **state)
+{
+    (void)state;
+    for (uint32_t late = 0; late < MEMBERS; late++) {
+        uint64_t first = EVERY * (1 + 16 * late);
+
+        ready();
+        train(first, 1 << late);
+        await(!late, is_free);
+        assert_int_equal(checkpoint[late]->taken_step < first, 1);
+        train(first + EVERY, 0);
+        expect_complete(first + EVERY);
+    }
+}
+
+static void test_whose_part_was_missing(void **state)
+{
+    spotnik_checkpoint_info info = { .size = sizeof info };
+
+    (void)state;
+    ready();
+    train(EVERY, 2);
+    await(0, is_free);
+    train(2 * EVERY, 0);
+    expect_complete(2 * EVERY);
+    spotnik_checkpoint_info_get(checkpoint[0], &info);
+    assert_int_equal(info.left_out_count, 1);
+    assert_non_null(
+        strstr(info.message, "1 of 2 parts were missing, part 2 first: it was for rank 1 of 2 to write"));
+}
+
+/* The second member owes nothing once its part is written; the first waits for the other's part a few seconds, or for
+ * as long as it is given after the last step. */
+static void test_the_end_is_not_held_up(void **state)
+{
+    spotnik_checkpoint_info info = { .size = sizeof info };
+
+    (void)state;
+    ready();
+    train(EVERY, 1);
+    spotnik_checkpoint_finish(checkpoint[1], true, HOUR_NS);
+    spotnik_checkpoint_info_get(checkpoint[1], &info);
+    assert_int_equal(info.left_out_count, 0);
+    train(3 * EVERY, 2);
+    spotnik_checkpoint_finish(checkpoint[0], true, HOUR_NS); /* the test has a minute */
+    assert_int_equal(checkpoint[0]->work.phase, SPOTNIK_CHECKPOINT_WAITING);
+}
+
+static void test_after_the_last_step(void **state)
+{
+    spotnik_step last = { .number = 3, .view_epoch = 3, .size = MEMBERS };
+
+    (void)state;
+    ready();
+    for (uint32_t i = 0; i < MEMBERS; i++) {
+        last.rank = i;
+        spotnik_checkpoint_begun(checkpoint[i], &last);
+        spotnik_checkpoint_committed(checkpoint[i], 3);
+        spotnik_checkpoint_boundary(checkpoint[i], 3, true);
+    }
+    assert_true(checkpoint[0]->slot.last);
+    spotnik_checkpoint_finish(checkpoint[1], true, HOUR_NS);
+    spotnik_checkpoint_finish(checkpoint[0], true, HOUR_NS);
+    assert_int_equal(checkpoint[0]->info.complete_step, 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_together_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_whose_part_was_missing, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_the_end_is_not_held_up, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_after_the_last_step, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Claim: files of checkpoints go where they belong, and are read only where they are files. Somebody else may have put a
+ * link or a FIFO in their place: writing must not follow the one, nor reading wait for the other. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "spotnik/spotnik.h"
+#include "checkpoint/resume.h"
+#include "checkpoint/shelf.h"
+
+#define ENTRY "step-000000000001-0000000000000001"
+
+static char directory[64], victim[128];
+
+static int directory_make(void **state)
+{
+    char path[256];
+
+    (void)state;
+    snprintf(directory, sizeof directory, "/tmp/spotnik-shelf-XXXXXX");
+    if (!mkdtemp(directory))
+        return 1;
+    snprintf(victim, sizeof victim, "%s/victim", directory);
+    snprintf(path, sizeof path, "%s/" ENTRY, directory);
+    FILE *file = fopen(victim, "w");
+    return !file || fputs("untouched", file) < 0 || fclose(file) || mkdir(path, 0700);
+}
+
+static int directory_clear(void **state)
+{
+    char command[96];
+
+    (void)state;
+    snprintf(command, sizeof command, "rm -rf -- %s", directory);
+    return system(command);
+}
+
+static void expect_untouched(void)
+{
+    char text[32] = "";
+    FILE *file = fopen(victim, "r");
+
+    assert_non_null(file);
+    assert_non_null(fgets(text, sizeof text, file));
+    fclose(file);
+    assert_string_equal(text, "untouched");
+}
+
+static void writing_follows_no_link(void **state)
+{
+    char path[256];
+    uint8_t *bytes;
+    size_t size;
+
+    (void)state;
+    snprintf(path, sizeof path, "%s/" ENTRY "/.tmp-%016x", directory, 7);
+    assert_int_equal(symlink(victim, path), 0);
+    assert_int_equal(spotnik_shelf_put(directory, ENTRY, "manifest.json", 7, "text", 4), 0);
+    expect_untouched();
+    assert_int_equal(spotnik_shelf_get(directory, ENTRY, "manifest.json", 100, &bytes, &size), 0);
+    assert_int_equal(size, 4);
+    free(bytes);
+    snprintf(path, sizeof path, "%s/due-%016x-9", directory, 1);
+    assert_int_equal(symlink("/nowhere/to/write", path), 0);
+    assert_int_equal(spotnik_shelf_due_set(directory, 1, 9), 0);
+    assert_int_equal(spotnik_shelf_due(directory, 1), 9);
+}
+
+static void a_fifo_is_no_manifest(void **state)
+{
+    char path[256];
+    uint8_t *bytes;
+    size_t size;
+    struct spotnik_manifest manifest = { .part_count = 0 };
+
+    (void)state;
+    snprintf(path, sizeof path, "%s/" ENTRY "/manifest.json", directory);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(spotnik_shelf_get(directory, ENTRY, "manifest.json", 100, &bytes, &size), SPOTNIK_ERR_PEERS);
+    assert_non_null(strstr(spotnik_last_error(), "no regular file"));
+    assert_int_equal(spotnik_checkpoint_verify(directory, ENTRY, &manifest), SPOTNIK_ERR_PEERS);
+    unlink(path);
+    assert_int_equal(symlink("/dev/zero", path), 0);
+    assert_int_equal(spotnik_shelf_get(directory, ENTRY, "manifest.json", 100, &bytes, &size), SPOTNIK_ERR_PEERS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(writing_follows_no_link, directory_make, directory_clear),
+        cmocka_unit_test_setup_teardown(a_fifo_is_no_manifest, directory_make, directory_clear),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

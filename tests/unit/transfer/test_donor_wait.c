@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One donor, a joiner by hand. Claims: a joiner that comes no nearer, far behind, is waited for at one boundary until it
+ * is near; one that does not come nearer then either holds the members up for a bounded time, and not again at the next
+ * boundary; one that has gone does not hold them up; one that makes more steps than the members is left to itself. What becomes
+ * stable while the donor's caller waits in a commit is streamed at once. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include <pthread.h>
+
+#include "base/time.h"
+#include "net/shape.h"
+#include "transfer/donor_inside.h"
+#include "transfer/thread.h"
+
+static struct spotnik_credentials credentials;
+static struct spotnik_registry registry;
+static struct spotnik_donor *donor;
+static int64_t word;
+static uint64_t stable;
+static int fd; /* the joiner's end */
+
+/* --- the engine, as far as donors ask it ---------------------------------------------------------------------------- */
+
+const struct spotnik_credentials *spotnik_engine_credentials(const struct spotnik_engine *engine)
+{
+    (void)engine;
+    return &credentials;
+}
+
+void spotnik_engine_status(struct spotnik_engine *engine, spotnik_job_status *ret)
+{
+    (void)engine;
+    memset(ret, 0, sizeof *ret);
+    ret->size = 1;
+    ret->step_stable = stable;
+}
+
+uint32_t spotnik_engine_members(struct spotnik_engine *engine, struct spotnik_member *ret, uint32_t max,
+                                uint64_t *ret_epoch)
+{
+    (void)engine, (void)ret, (void)max;
+    *ret_epoch = 1;
+    return 0;
+}
+
+void spotnik_shape_wait(size_t bytes)
+{
+    (void)bytes; /* no slow link here */
+}
+
+void spotnik_engine_wake(struct spotnik_engine *engine)
+{
+    (void)engine;
+}
+
+/* --- the members and the joiner ------------------------------------------------------------------------------------- */
+
+static int setup(void **state)
+{
+    struct spotnik_packet packet = { 0 };
+    int pair[2];
+
+    (void)state;
+    stable = 0;
+    spotnik_registry_init(&registry);
+    assert_int_equal(spotnik_registry_add(&registry, "word", &word, 1, SPOTNIK_I64), 0);
+    assert_int_equal(spotnik_donor_new(&registry, 65536, &donor), 0);
+    spotnik_donor_attach(donor, (struct spotnik_engine *)(void *)&credentials);
+    spotnik_donor_seal(donor);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    fd = pair[0];
+    spotnik_donor_accept(donor, pair[1]);
+    assert_int_equal(spotnik_packet_send_u64(fd, SPOTNIK_PACKET_SNAPSHOT, 0), 0);
+    do
+        spotnik_donor_boundary(donor, 0, true);
+    while (recv(fd, &packet, 1, MSG_PEEK | MSG_DONTWAIT) != 1);
+    assert_int_equal(spotnik_packet_receive(fd, &packet, SPOTNIK_PACKET_BYTES_MAX), 0);
+    assert_int_equal(packet.kind, SPOTNIK_PACKET_TAKEN);
+    assert_int_equal(spotnik_packet_send_u64(fd, SPOTNIK_PACKET_STREAM, 1), 0);
+    spotnik_packet_done(&packet);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    close(fd);
+    spotnik_donor_stop(donor);
+    spotnik_donor_free(donor);
+    spotnik_registry_done(&registry);
+    return 0;
+}
+
+static void acknowledge(uint64_t step)
+{
+    assert_int_equal(spotnik_packet_send_u64(fd, SPOTNIK_PACKET_ACK, step), 0);
+}
+
+enum { STEPS = 90, WINDOW = 80 }; /* few enough for the socket, which the joiner does not read */
+
+static uint64_t behind(void)
+{
+    pthread_mutex_lock(&donor->lock);
+    uint64_t needed = donor->session ? donor->session->needed : donor->committed;
+    uint64_t result = donor->committed - needed;
+    pthread_mutex_unlock(&donor->lock);
+    return result;
+}
+
+/* The members are STEPS ahead of the joiner, each of step_ns; in the last WINDOW of them it came `gain` steps nearer. */
+static void fall_behind(uint64_t step_ns, uint64_t gain)
+{
+    struct spotnik_bucket_result result = { &word, 1, SPOTNIK_I64, SPOTNIK_SUM };
+    bool following = false;
+
+    while (!following) { /* its request has come through the socket */
+        pthread_mutex_lock(&donor->lock);
+        following = donor->session->following;
+        pthread_mutex_unlock(&donor->lock);
+    }
+    for (uint64_t step = 1; step <= STEPS; step++)
+        spotnik_donor_committed(donor, step, 1, &result);
+    stable = STEPS - 1;
+    pthread_mutex_lock(&donor->lock);
+    donor->committed = STEPS;
+    donor->step_ns = step_ns;
+    donor->session->window_ns = spotnik_thread_now_ns() - 2 * SPOTNIK_DONOR_WINDOW_NS;
+    donor->session->window_step = STEPS - WINDOW;
+    donor->session->window_behind = STEPS - donor->session->needed + gain;
+    pthread_mutex_unlock(&donor->lock);
+}
+
+/* How long the boundary takes. */
+static uint64_t boundary(void)
+{
+    uint64_t begun_ns = spotnik_thread_now_ns();
+
+    spotnik_donor_boundary(donor, STEPS, false);
+    return spotnik_thread_now_ns() - begun_ns;
+}
+
+static void replay_a_while(void)
+{
+    struct timespec a_while = { .tv_nsec = 50 * SPOTNIK_MS };
+
+    nanosleep(&a_while, NULL);
+}
+
+static void *catch_up(void *argument)
+{
+    replay_a_while();
+    acknowledge(STEPS / 2);
+    acknowledge(STEPS - 1);
+    return argument;
+}
+
+static void *go(void *argument)
+{
+    replay_a_while();
+    shutdown(fd, SHUT_RDWR);
+    return argument;
+}
+
+static void test_waited_for(void **state)
+{
+    pthread_t joiner;
+
+    (void)state;
+    fall_behind(20 * SPOTNIK_MS, 0);
+    assert_int_equal(pthread_create(&joiner, NULL, catch_up, NULL), 0);
+    uint64_t took_ns = boundary();
+    assert_in_range(behind(), 0, 2);
+    assert_in_range(took_ns, 1, 5 * SPOTNIK_S - 1); /* not to the end of its patience */
+    pthread_join(joiner, NULL);
+}
+
+/* How often the session that is there was waited for. */
+static uint64_t waits(void)
+{
+    pthread_mutex_lock(&donor->lock);
+    uint64_t result = donor->session->waits;
+    pthread_mutex_unlock(&donor->lock);
+    return result;
+}
+
+static void test_in_vain(void **state)
+{
+    (void)state;
+    fall_behind(SPOTNIK_MS / 10, 0);
+    uint64_t begun_ns = spotnik_thread_now_ns(), patience_ns = (STEPS - 2) * SPOTNIK_MS / 5; /* 0.1 ms a step, twice */
+    assert_in_range(boundary(), patience_ns, 60 * SPOTNIK_S);
+    assert_int_equal(waits(), 1);
+    pthread_mutex_lock(&donor->lock);
+    uint64_t rest_until_ns = donor->session->rest_until_ns;
+    donor->session->rest_until_ns = UINT64_MAX;
+    donor->session->window_ns -= 2 * SPOTNIK_DONOR_WINDOW_NS;
+    donor->session->window_step -= WINDOW;
+    pthread_mutex_unlock(&donor->lock);
+    assert_true(rest_until_ns >= begun_ns + 9 * patience_ns);
+    boundary();
+    assert_int_equal(waits(), 1); /* it rests */
+}
+
+static void test_gone(void **state)
+{
+    pthread_t joiner;
+
+    (void)state;
+    fall_behind(SPOTNIK_S, 0);
+    assert_int_equal(pthread_create(&joiner, NULL, go, NULL), 0);
+    assert_in_range(boundary(), 1, 5 * SPOTNIK_S - 1);
+    pthread_join(joiner, NULL);
+}
+
+static void test_comes_nearer(void **state)
+{
+    (void)state;
+    fall_behind(SPOTNIK_MS / 10, WINDOW / 4);
+    boundary();
+    assert_int_equal(waits(), 0);
+    assert_true(behind() > 2);
+}
+
+/* The next word about the stream. */
+static uint8_t heard(struct spotnik_packet *packet)
+{
+    do
+        assert_int_equal(spotnik_packet_receive(fd, packet, SPOTNIK_PACKET_BYTES_MAX), 0);
+    while (packet->kind == SPOTNIK_PACKET_WAIT);
+    return packet->kind;
+}
+
+static void test_stable_without_a_boundary(void **state)
+{
+    struct spotnik_bucket_result result = { &word, 1, SPOTNIK_I64, SPOTNIK_SUM };
+    struct spotnik_packet packet = { 0 };
+
+    (void)state;
+    assert_int_equal(heard(&packet), SPOTNIK_PACKET_DRY); /* its request has come through the socket */
+    spotnik_donor_committed(donor, 1, 1, &result);
+    spotnik_donor_stable(donor, 1);
+    assert_int_equal(heard(&packet), SPOTNIK_PACKET_RESULT);
+    assert_int_equal(heard(&packet), SPOTNIK_PACKET_DRY);
+    spotnik_packet_done(&packet);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_waited_for, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_in_vain, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_gone, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_comes_nearer, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_stable_without_a_boundary, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

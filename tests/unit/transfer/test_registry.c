@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Claims: a replica reads and writes as one run of bytes whatever its tensors; wrong registrations and
+ * schemas are refused with the tensor's name. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/hash.h"
+#include "spotnik/spotnik.h"
+#include "transfer/registry.h"
+
+static void fill(uint8_t *bytes, size_t size, uint8_t seed)
+{
+    for (size_t i = 0; i < size; i++)
+        bytes[i] = (uint8_t)(seed + i * 7);
+}
+
+/* Every range of a replica of three tensors, one of them empty, is what a flat copy has there. */
+static void test_every_range(void **state)
+{
+    uint8_t a[5], b[1], c[12], flat[17], out[17];
+    struct spotnik_registry registry;
+
+    (void)state;
+    fill(a, sizeof a, 1);
+    fill(c, sizeof c, 100);
+    memcpy(flat, a, 5);
+    memcpy(flat + 5, c, 12);
+    spotnik_registry_init(&registry);
+    assert_int_equal(spotnik_registry_add(&registry, "a", a, 5, SPOTNIK_U8), 0);
+    assert_int_equal(spotnik_registry_add(&registry, "none", b, 0, SPOTNIK_F32), 0);
+    assert_int_equal(spotnik_registry_add(&registry, "c", c, 3, SPOTNIK_I32), 0);
+    assert_int_equal(registry.bytes, 17);
+    for (size_t from = 0; from <= 17; from++)
+        for (size_t to = from; to <= 17; to++) {
+            spotnik_registry_read(&registry, from, out, to - from);
+            assert_memory_equal(out, flat + from, to - from);
+        }
+    assert_int_equal(spotnik_registry_digest(&registry), spotnik_hash_bytes(flat, 17));
+    fill(out, 17, 55);
+    for (size_t at = 0; at < 17; at += 4)
+        spotnik_registry_write(&registry, at, out + at, at + 4 <= 17 ? 4 : 17 - at);
+    assert_memory_equal(a, out, 5);
+    assert_memory_equal(c, out + 5, 12);
+    spotnik_registry_done(&registry);
+}
+
+static void test_wrong_registrations(void **state)
+{
+    struct spotnik_registry registry;
+    float w[2];
+
+    (void)state;
+    spotnik_registry_init(&registry);
+    assert_int_equal(spotnik_registry_add(&registry, "w", w, 2, SPOTNIK_F32), 0);
+    assert_int_equal(spotnik_registry_add(&registry, "w", w, 2, SPOTNIK_F32), SPOTNIK_ERR_ARGUMENT);
+    assert_non_null(strstr(spotnik_last_error(), "w"));
+    assert_int_equal(spotnik_registry_add(&registry, "", w, 2, SPOTNIK_F32), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_registry_add(&registry, NULL, w, 2, SPOTNIK_F32), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_registry_add(&registry, "x", NULL, 2, SPOTNIK_F32), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_registry_add(&registry, "x", w, 2, 99), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_registry_add(&registry, "x", w, 2, SPOTNIK_Q8), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_registry_add(&registry, "x", w, SIZE_MAX / 2, SPOTNIK_F64),
+                     SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(registry.count, 1);
+    spotnik_registry_done(&registry);
+}
+
+/* Compare a registry of one tensor with the schema of another. */
+static int compare(const char *our_name, size_t our_count, int our_type, const char *name, size_t count,
+                   int type)
+{
+    struct spotnik_registry ours, theirs;
+    struct spotnik_writer writer;
+    struct spotnik_reader reader;
+    double memory[8];
+    uint8_t text[400];
+
+    spotnik_registry_init(&ours);
+    spotnik_registry_init(&theirs);
+    if (our_name)
+        assert_int_equal(spotnik_registry_add(&ours, our_name, memory, our_count, our_type), 0);
+    if (name)
+        assert_int_equal(spotnik_registry_add(&theirs, name, memory, count, type), 0);
+    spotnik_writer_init(&writer, text, sizeof text);
+    spotnik_registry_schema_write(&theirs, &writer);
+    assert_int_equal(writer.at, spotnik_registry_schema_size(&theirs));
+    spotnik_reader_init(&reader, text, writer.at);
+    int rc = spotnik_registry_schema_check(&ours, &reader);
+    /* and no prefix of it is taken for a schema */
+    for (size_t cut = 0; cut < writer.at && rc == 0; cut++) {
+        spotnik_reader_init(&reader, text, cut);
+        assert_int_equal(spotnik_registry_schema_check(&ours, &reader), SPOTNIK_ERR_MISMATCH);
+    }
+    spotnik_registry_done(&ours);
+    spotnik_registry_done(&theirs);
+    return rc;
+}
+
+static void test_schema(void **state)
+{
+    (void)state;
+    assert_int_equal(compare("w", 4, SPOTNIK_F32, "w", 4, SPOTNIK_F32), 0);
+    assert_int_equal(compare("w", 4, SPOTNIK_F32, "w", 5, SPOTNIK_F32), SPOTNIK_ERR_MISMATCH);
+    assert_non_null(strstr(spotnik_last_error(), "tensor w has 4 elements here and 5 in the job"));
+    assert_int_equal(compare("w", 4, SPOTNIK_F32, "w", 4, SPOTNIK_I32), SPOTNIK_ERR_MISMATCH);
+    assert_int_equal(compare("w", 4, SPOTNIK_F32, "v", 4, SPOTNIK_F32), SPOTNIK_ERR_MISMATCH);
+    assert_int_equal(compare(NULL, 0, 0, "v", 4, SPOTNIK_F32), SPOTNIK_ERR_MISMATCH);
+    assert_non_null(strstr(spotnik_last_error(), "v"));
+    assert_int_equal(compare("w", 4, SPOTNIK_F32, NULL, 0, 0), SPOTNIK_ERR_MISMATCH);
+    assert_non_null(strstr(spotnik_last_error(), "w"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_range),
+        cmocka_unit_test(test_wrong_registrations),
+        cmocka_unit_test(test_schema),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

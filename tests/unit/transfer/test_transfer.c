@@ -1,0 +1,573 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The whole way of a joiner, against real donors and an engine played by this file: three members step in
+ * one thread, the joiner copies and follows. Claims: it ends with the members' very bits, whatever donors
+ * do to it; donors are not held up by it and forget it when it is in or gone. One that has asked to be let in waits for
+ * that without any donor, but not for ever. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fork.h"
+#include "base/hash.h"
+#include "spotnik/spotnik.h"
+#include "net/shape.h"
+#include "transfer/donor.h"
+#include "transfer/packet.h"
+#include "transfer/joiner.h"
+#include "transfer/standing.h"
+#include "turn.h"
+
+enum {
+    MEMBERS = 3,
+    HOLD_STEP = 5,
+    WORDS = 700001,
+    BIG = 70000,
+    SMALL = 10,
+    CHUNK_BYTES = 65536,
+    STEPS_MAX = 100000
+};
+
+struct replica {
+    uint64_t *word;
+    int64_t step;
+    struct spotnik_registry registry;
+};
+
+/* What a step adds to the replica: all that its two results determine. */
+struct update {
+    int64_t big[BIG];
+    float small[SMALL];
+};
+
+struct spotnik_engine {
+    struct spotnik_credentials credentials;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool joining, entered;
+    bool settled; /* a view was installed at the last step: it is stable though no other followed */
+    uint64_t committed, got[2];
+    struct update update;
+    struct replica *replica;
+};
+
+enum fault { HONEST, SILENT, CORRUPTS, DIES };
+
+static struct replica replica[MEMBERS + 1];
+static struct spotnik_donor *donor[MEMBERS];
+static struct spotnik_engine engine_of[MEMBERS + 1];
+static enum fault fault_of[MEMBERS];
+static pthread_t liar_thread;
+static bool over, held, copied; /* over, held, copied: under the joiner's lock */
+static uint32_t pieces_asked_of_liar;
+static bool leaving, shuts_out;  /* the only donor ends when it has been asked to let the joiner in; the others do not */
+static bool left, told_lost;     /* under the joiner's lock */
+static int dialled[2]; /* ends of the last connection: the joiner's, its donor's */
+static uint32_t looks; /* of the joiner at its own standing; under its lock */
+
+#include "played.h"
+
+/* --- a donor that is none -------------------------------------------------------------------------------- */
+
+struct liar {
+    int fd, member;
+};
+
+static void lie_view(int fd)
+{
+    static struct spotnik_standing standing;
+    struct spotnik_writer writer;
+    uint8_t text[4096];
+
+    standing = (struct spotnik_standing){ .serving = true, .epoch = 3, .bytes = replica[0].registry.bytes };
+    spotnik_writer_init(&writer, text, sizeof text);
+    spotnik_standing_write(&standing, &replica[0].registry, &writer);
+    assert_false(writer.failed);
+    spotnik_packet_send(fd, SPOTNIK_PACKET_VIEW, text, writer.at, NULL, 0);
+}
+
+/* Says that it has the snapshot everybody else has, then delivers wrong bytes, or dies. */
+static void *lie(void *argument)
+{
+    struct liar liar = *(struct liar *)argument;
+    struct spotnik_packet packet = { 0 };
+    static uint8_t piece[16 + SPOTNIK_PIECE_BYTES];
+    struct spotnik_writer writer;
+    struct spotnik_reader reader;
+
+    free(argument);
+    is_liar = true;
+    while (spotnik_packet_receive(liar.fd, &packet, 64) == 0) {
+        spotnik_reader_init(&reader, packet.body, packet.size);
+        if (packet.kind == SPOTNIK_PACKET_ASK) {
+            lie_view(liar.fd);
+        } else if (packet.kind == SPOTNIK_PACKET_SNAPSHOT) {
+            spotnik_writer_init(&writer, piece, 16);
+            spotnik_writer_u64(&writer, HOLD_STEP);
+            spotnik_writer_u64(&writer, replica[0].registry.bytes);
+            spotnik_packet_send(liar.fd, SPOTNIK_PACKET_TAKEN, piece, 16, NULL, 0);
+        } else if (packet.kind == SPOTNIK_PACKET_FETCH) {
+            __atomic_add_fetch(&pieces_asked_of_liar, 1, __ATOMIC_SEQ_CST);
+            turn_end();
+            if (fault_of[liar.member] == DIES)
+                break;
+            spotnik_writer_init(&writer, piece, 16);
+            spotnik_writer_u64(&writer, spotnik_reader_u64(&reader));
+            spotnik_writer_u64(&writer, 12345);
+            spotnik_packet_send(liar.fd, SPOTNIK_PACKET_PIECE, piece, sizeof piece, NULL, 0);
+        }
+    }
+    turn_end(); /* not asked at all: the test fails, and does not hang */
+    spotnik_packet_done(&packet);
+    close(liar.fd);
+    return NULL;
+}
+
+int spotnik_net_dial(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port,
+                     enum spotnik_purpose purpose, uint64_t timeout_ns, int *ret_fd,
+                     struct spotnik_member *ret_peer)
+{
+    int pair[2], member = port - 1000;
+
+    (void)credentials, (void)address, (void)timeout_ns;
+    assert_int_equal(purpose, SPOTNIK_PURPOSE_STATE);
+    if (fault_of[member] == SILENT)
+        return spotnik_error_return(SPOTNIK_ERR_PEERS, "refused");
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    if (fault_of[member] == HONEST) {
+        spotnik_donor_accept(donor[member], pair[1]);
+    } else {
+        struct liar *liar = malloc(sizeof *liar);
+
+        *liar = (struct liar){ pair[1], member };
+        assert_false(lying); /* one at a time */
+        lying = true;
+        assert_int_equal(pthread_create(&liar_thread, NULL, lie, liar), 0);
+    }
+    *ret_fd = dialled[0] = pair[0];
+    dialled[1] = pair[1];
+    for (int i = 0; i < 2; i++)
+        spotnik_fork_note(pair[i]);
+    *ret_peer = engine_of[member].credentials.self;
+    return 0;
+}
+
+/* --- the members, in one thread -------------------------------------------------------------------------- */
+
+enum { LOOKS_MORE = 3 };
+
+static void on_lost(void *context)
+{
+    struct spotnik_engine *joiner = context;
+
+    pthread_mutex_lock(&joiner->lock);
+    told_lost = true;
+    pthread_cond_broadcast(&joiner->changed);
+    pthread_mutex_unlock(&joiner->lock);
+}
+
+/* Then the joiner looks about, and is let in; or gives up. */
+static void donor_leaves(uint64_t step)
+{
+    struct spotnik_engine *joiner = &engine_of[MEMBERS];
+
+    pthread_mutex_lock(&joiner->lock);
+    bool leaves = leaving && !left && joiner->entered && joiner->committed + 1 >= step;
+    left |= leaves;
+    pthread_mutex_unlock(&joiner->lock);
+    if (!leaves)
+        return;
+    spotnik_donor_stop(donor[0]);
+    pthread_mutex_lock(&joiner->lock);
+    looks = 0;
+    while (!told_lost && (shuts_out || looks < LOOKS_MORE))
+        pthread_cond_wait(&joiner->changed, &joiner->lock);
+    pthread_mutex_unlock(&joiner->lock);
+}
+
+/* The members take it in at their step, or one behind: then its predecessor hands it the last result. */
+static void let_in(uint64_t step, const struct update *last)
+{
+    struct spotnik_engine *joiner = &engine_of[MEMBERS];
+
+    pthread_mutex_lock(&joiner->lock);
+    if (joiner->entered && joiner->committed + 1 >= step && !shuts_out && left == leaving) {
+        joiner->joining = false;
+        if (joiner->committed < step)
+            update_apply(joiner->replica, last);
+    }
+    over = !joiner->joining || told_lost;
+    pthread_cond_broadcast(&joiner->changed);
+    pthread_mutex_unlock(&joiner->lock);
+}
+
+static bool is_over(void)
+{
+    struct spotnik_engine *joiner = &engine_of[MEMBERS];
+
+    pthread_mutex_lock(&joiner->lock);
+    bool result = over;
+    pthread_cond_broadcast(&joiner->changed);
+    pthread_mutex_unlock(&joiner->lock);
+    return result;
+}
+
+static void members_at(uint64_t step, bool settled)
+{
+    for (int i = 0; i < MEMBERS; i++) {
+        pthread_mutex_lock(&engine_of[i].lock);
+        engine_of[i].committed = step;
+        engine_of[i].settled = settled;
+        pthread_mutex_unlock(&engine_of[i].lock);
+    }
+}
+
+/* A liar cannot know at which step the honest copy, so all wait at the boundary after HOLD_STEP, as step_begin does
+ * when members are too few, until the joiner has its copy. */
+static void hold(void)
+{
+    struct spotnik_engine *joiner = &engine_of[MEMBERS];
+    bool go_on = false;
+
+    members_at(HOLD_STEP, true);
+    while (!go_on) {
+        for (int i = 0; i < MEMBERS; i++)
+            spotnik_donor_boundary(donor[i], HOLD_STEP, true);
+        pthread_mutex_lock(&joiner->lock);
+        go_on = copied;
+        held = true;
+        pthread_cond_broadcast(&joiner->changed);
+        pthread_mutex_unlock(&joiner->lock);
+    }
+}
+
+static void *members_run(void *argument)
+{
+    static struct update update;
+    struct spotnik_bucket_result result[8] = { [0] = { update.big, BIG, SPOTNIK_I64, SPOTNIK_SUM },
+                                               [7] = { update.small, SMALL, SPOTNIK_F32, SPOTNIK_MEAN } };
+
+    bool holding = *(bool *)argument;
+    for (uint64_t step = 1; !is_over() && step < STEPS_MAX; step++) {
+        if (holding && step == HOLD_STEP + 1)
+            hold();
+        for (int i = 0; i < MEMBERS; i++)
+            spotnik_donor_boundary(donor[i], step - 1, false);
+        update_make(&update, step);
+        for (int i = 0; i < MEMBERS; i++) {
+            spotnik_donor_committed(donor[i], step, 8, result);
+            update_apply(&replica[i], &update);
+        }
+        members_at(step, false);
+        donor_leaves(step);
+        let_in(step, &update);
+    }
+    return NULL;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    over = held = copied = lying = liar_had_its_turn = leaving = shuts_out = left = told_lost = false;
+    pieces_asked_of_liar = 0;
+    for (int i = 0; i <= MEMBERS; i++) {
+        struct spotnik_engine *engine = &engine_of[i];
+
+        memset(engine, 0, sizeof *engine);
+        pthread_mutex_init(&engine->lock, NULL);
+        pthread_cond_init(&engine->changed, NULL);
+        engine->credentials.self =
+            (struct spotnik_member){ .id = { 1, (uint64_t)i + 1 }, .port = (uint16_t)(1000 + i) };
+        engine->joining = i == MEMBERS;
+        replica_new(&replica[i]);
+        engine->replica = &replica[i];
+    }
+    for (int i = 0; i < MEMBERS; i++) {
+        fault_of[i] = HONEST;
+        assert_int_equal(spotnik_donor_new(&replica[i].registry, CHUNK_BYTES, &donor[i]), 0);
+        spotnik_donor_attach(donor[i], &engine_of[i]);
+        spotnik_donor_seal(donor[i]);
+    }
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    if (lying)
+        pthread_join(liar_thread, NULL);
+    for (int i = 0; i < MEMBERS; i++) {
+        spotnik_donor_stop(donor[i]);
+        spotnik_donor_free(donor[i]);
+    }
+    for (int i = 0; i <= MEMBERS; i++) {
+        spotnik_registry_done(&replica[i].registry);
+        free(replica[i].word);
+    }
+    return 0;
+}
+
+static void wait_until_in(void)
+{
+    struct spotnik_engine *joiner = &engine_of[MEMBERS];
+
+    pthread_mutex_lock(&joiner->lock);
+    while (joiner->joining && !told_lost)
+        pthread_cond_wait(&joiner->changed, &joiner->lock);
+    pthread_mutex_unlock(&joiner->lock);
+}
+
+/* The blobs are those of the boundary at which the tensors were copied. */
+static void expect_extra(struct replica *copy, uint64_t step)
+{
+    struct replica model = { .step = (int64_t)step };
+    const struct spotnik_blob *ours = spotnik_blobs_find(&copy->registry.blobs, "loop");
+
+    refresh(&model);
+    const struct spotnik_blob *expected = spotnik_blobs_find(&model.registry.blobs, "loop");
+    assert_non_null(ours);
+    assert_int_equal(copy->registry.founding, 4711);
+    assert_int_equal(ours->size, expected->size);
+    assert_memory_equal(ours->bytes, expected->bytes, ours->size);
+    spotnik_blobs_done(&model.registry.blobs);
+}
+
+/* The joiner's life: copy, follow, be in; then its replica is what the members' was after that step. */
+static void join_and_compare(void)
+{
+    struct spotnik_engine *engine = &engine_of[MEMBERS];
+    struct spotnik_joiner_config config = { .registry = &replica[MEMBERS].registry,
+                                            .engine = engine,
+                                            .lost = on_lost,
+                                            .context = engine };
+    struct spotnik_joiner *joiner;
+    bool holding = fault_of[1] > SILENT || fault_of[2] > SILENT;
+    pthread_t members;
+
+    replica[MEMBERS].registry.founding = 0;
+    memset(replica[MEMBERS].word, 0, WORDS * sizeof(uint64_t)); /* nothing but the copy can make it right */
+    assert_int_equal(pthread_create(&members, NULL, members_run, &holding), 0);
+    pthread_mutex_lock(&engine->lock);
+    while (holding && !held)
+        pthread_cond_wait(&engine->changed, &engine->lock);
+    pthread_mutex_unlock(&engine->lock);
+    assert_int_equal(spotnik_joiner_new(&config, &joiner), 0);
+    assert_int_equal(spotnik_joiner_copy(joiner, &engine_of[0].credentials.self, &engine->committed), 0);
+    assert_int_equal(replica[MEMBERS].step, engine->committed);
+    expect_extra(&replica[MEMBERS], engine->committed);
+    assert_true(!holding || engine->committed == HOLD_STEP);
+    pthread_mutex_lock(&engine->lock);
+    copied = true;
+    pthread_mutex_unlock(&engine->lock);
+    assert_int_equal(spotnik_joiner_follow(joiner), 0);
+    wait_until_in();
+    spotnik_joiner_free(joiner);
+    pthread_join(members, NULL);
+    assert_int_equal(told_lost, shuts_out);
+    if (shuts_out)
+        return;
+    assert_int_equal(replica[MEMBERS].step, replica[0].step);
+    assert_int_equal(spotnik_registry_digest(&replica[MEMBERS].registry),
+                     spotnik_registry_digest(&replica[0].registry));
+}
+
+static void test_join_while_training(void **state)
+{
+    (void)state;
+    join_and_compare();
+}
+
+static void test_donor_unreachable(void **state)
+{
+    (void)state;
+    fault_of[1] = SILENT;
+    join_and_compare();
+}
+
+static void test_donor_sends_garbage(void **state)
+{
+    (void)state;
+    fault_of[2] = CORRUPTS;
+    join_and_compare();
+    assert_true(__atomic_load_n(&pieces_asked_of_liar, __ATOMIC_SEQ_CST) > 0);
+}
+
+static void test_donor_dies_while_copying(void **state)
+{
+    (void)state;
+    fault_of[1] = DIES;
+    join_and_compare();
+    assert_true(__atomic_load_n(&pieces_asked_of_liar, __ATOMIC_SEQ_CST) > 0);
+}
+
+/* A view may hold the joiner before it hears of it. Were it to start over because its donor leaves, that view would lose
+ * a member. */
+static void test_donor_leaves_when_asked(void **state)
+{
+    (void)state;
+    fault_of[1] = fault_of[2] = SILENT;
+    leaving = true;
+    join_and_compare();
+    assert_true(left);
+}
+
+static void test_nobody_lets_in(void **state)
+{
+    (void)state;
+    fault_of[1] = fault_of[2] = SILENT;
+    leaving = shuts_out = true;
+    join_and_compare();
+    assert_true(left);
+}
+
+/* The program has closed the descriptors of a transfer, and files of its own have their numbers: these stay open. */
+static void test_numbers_of_others(void **state)
+{
+    struct spotnik_joiner_config config = { .registry = &replica[MEMBERS].registry,
+                                            .engine = &engine_of[MEMBERS] };
+    struct spotnik_joiner *joiner;
+    bool holding = true;
+    uint64_t step;
+    pthread_t members;
+
+    (void)state;
+    fault_of[1] = fault_of[2] = SILENT;
+    assert_int_equal(pthread_create(&members, NULL, members_run, &holding), 0);
+    assert_int_equal(spotnik_joiner_new(&config, &joiner), 0);
+    assert_int_equal(spotnik_joiner_copy(joiner, &engine_of[0].credentials.self, &step), 0);
+    int file = open("/dev/null", O_RDONLY);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(dup2(file, dialled[i]), dialled[i]);
+    spotnik_joiner_free(joiner);
+    on_lost(&engine_of[MEMBERS]); /* the members go on, and find that it is over */
+    pthread_mutex_lock(&engine_of[MEMBERS].lock);
+    copied = true;
+    pthread_mutex_unlock(&engine_of[MEMBERS].lock);
+    pthread_join(members, NULL);
+    spotnik_donor_stop(donor[0]);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(close(dialled[i]), 0);
+    close(file);
+}
+
+/* A program that registers something else is told which tensor it is, and the donors never notice. */
+static void test_schema_mismatch(void **state)
+{
+    struct spotnik_joiner_config config = { .registry = &replica[MEMBERS].registry,
+                                            .engine = &engine_of[MEMBERS] };
+    struct spotnik_joiner *joiner;
+    uint64_t step;
+    int extra;
+
+    (void)state;
+    assert_int_equal(spotnik_registry_add(&replica[MEMBERS].registry, "adam.m", &extra, 1, SPOTNIK_I32), 0);
+    assert_int_equal(spotnik_joiner_new(&config, &joiner), 0);
+    assert_int_equal(spotnik_joiner_copy(joiner, &engine_of[0].credentials.self, &step),
+                     SPOTNIK_ERR_MISMATCH);
+    assert_non_null(strstr(spotnik_last_error(), "adam.m"));
+    spotnik_joiner_free(joiner);
+}
+
+/* --- one session by hand --------------------------------------------------------------------------------- */
+
+static int talk(uint8_t kind, uint64_t number, int fd, uint8_t expect, struct spotnik_packet *packet)
+{
+    int rc = kind == SPOTNIK_PACKET_ASK ? spotnik_packet_send(fd, SPOTNIK_PACKET_ASK, NULL, 0, NULL, 0)
+                                       : spotnik_packet_send_u64(fd, kind, number);
+
+    do {
+        rc = rc ? rc : spotnik_packet_receive(fd, packet, SPOTNIK_PACKET_BYTES_MAX);
+    } while (!rc && packet->kind == SPOTNIK_PACKET_WAIT);
+    return rc ? rc : packet->kind != expect;
+}
+
+static void commit_big(uint64_t step, int64_t *data, uint64_t count)
+{
+    struct spotnik_bucket_result result = { data, count, SPOTNIK_I64, SPOTNIK_SUM };
+
+    spotnik_donor_committed(donor[0], step, 1, &result);
+}
+
+/* A joiner that took a snapshot and reads nothing is dropped when the log has its bound, and all is freed. */
+static void test_slow_joiner_is_dropped(void **state)
+{
+    enum { COUNT = 1 << 20 };
+    struct spotnik_donor_status status;
+    struct spotnik_packet packet = { 0 };
+    int64_t *data = calloc(COUNT, sizeof *data);
+    uint64_t step = 1;
+    int pair[2];
+
+    (void)state;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    spotnik_donor_accept(donor[0], pair[1]);
+    assert_int_equal(spotnik_packet_send_u64(pair[0], SPOTNIK_PACKET_SNAPSHOT, 0), 0);
+    do
+        spotnik_donor_boundary(donor[0], 0, true); /* as step_begin does while it waits */
+    while (recv(pair[0], &packet, 1, MSG_PEEK | MSG_DONTWAIT) != 1);
+    assert_int_equal(spotnik_packet_receive(pair[0], &packet, SPOTNIK_PACKET_BYTES_MAX), 0);
+    assert_int_equal(packet.kind, SPOTNIK_PACKET_TAKEN);
+    do {
+        commit_big(step++, data, COUNT);
+        spotnik_donor_status(donor[0], &status);
+        assert_true(status.log_bytes <= (UINT64_C(64) << 20));
+    } while (status.dropped == 0 && step < 100);
+    assert_int_equal(status.dropped, 1);
+    spotnik_donor_stop(donor[0]); /* waits for the session's end */
+    spotnik_donor_status(donor[0], &status);
+    assert_int_equal(status.sessions, 0);
+    assert_int_equal(status.log_bytes, 0);
+    assert_int_equal(status.snapshot_bytes, 0);
+    spotnik_packet_done(&packet);
+    close(pair[0]);
+    free(data);
+}
+
+/* Frames that no joiner sends end the session with words, or at once. */
+static void test_strange_requests(void **state)
+{
+    static const uint8_t kinds[] = { 0, SPOTNIK_PACKET_FETCH, SPOTNIK_PACKET_STREAM, SPOTNIK_PACKET_PIECE, 99, 255 };
+    struct spotnik_packet packet = { 0 };
+    int pair[2];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof kinds; i++) {
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+        spotnik_donor_accept(donor[0], pair[1]);
+        assert_int_equal(talk(SPOTNIK_PACKET_ASK, 0, pair[0], SPOTNIK_PACKET_VIEW, &packet), 0);
+        assert_int_equal(talk(kinds[i], 3, pair[0], SPOTNIK_PACKET_SORRY, &packet), 0);
+        assert_int_equal(spotnik_packet_receive(pair[0], &packet, 64), SPOTNIK_ERR_PEERS);
+        close(pair[0]);
+    }
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    spotnik_donor_accept(donor[0], pair[1]);
+    assert_int_equal(send(pair[0], "\xff\xff\xff\xff\x01", 5, 0), 5); /* a body of 4 GiB */
+    assert_int_equal(spotnik_packet_receive(pair[0], &packet, 64), SPOTNIK_ERR_PEERS);
+    close(pair[0]);
+    spotnik_packet_done(&packet);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_join_while_training, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_donor_unreachable, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_donor_sends_garbage, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_donor_dies_while_copying, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_donor_leaves_when_asked, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_nobody_lets_in, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_numbers_of_others, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_schema_mismatch, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_slow_joiner_is_dropped, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_strange_requests, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
