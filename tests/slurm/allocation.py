@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""One allocation of three nodes: srun spotnik run --peers slurm. Claims: the workers meet by the list of
+"""One allocation of three nodes, as docs/guide/slurm.md says it. Claims: the workers meet by the list of
 nodes alone, which no DNS knows; a node that is set down costs its member and nothing else; a second job that
 names the first joins it; a node that is given back (scontrol) leaves the others training; scancel ends both
-jobs in good order.
+jobs in good order. Without --peers a step of two tasks finds the list, too, and says so in one line.
 
     allocation.py SPOTNIK WORKER"""
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -18,14 +19,34 @@ from lab import Lab
 
 SPOTNIK, WORKER = (os.path.abspath(path) for path in sys.argv[1:3])
 WRONG = r" failed \(| error -"
+GUIDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/guide/slurm.md")
+FOUND = r"spotnik: peers: Slurm job \d+, {} nodes \(n\[[\d,-]+\]\)"
+
+
+def page(out, work):
+    """The guide's allocation, with three nodes and what the test trains."""
+    with open(GUIDE) as file:
+        text = re.search(r"^sbatch -N 8.*?train\.py\"$", file.read(), re.M | re.S).group(0)
+    for theirs, ours in (
+        ("sbatch -N 8", f"sbatch --parsable --exclusive -N 3 -o {out}/batch-%j.log"),
+        ("srun ", f"srun -o {out}/%j-%n.log "),
+        ("spotnik run", f"{SPOTNIK} run"),
+        ("--min 4", "--min 1"),
+        ("job.key -- python train.py", f"job.key -- {work}"),
+    ):
+        if text.count(theirs) != 1:
+            fail(f"the guide's allocation has {text.count(theirs)} times '{theirs}': {text}")
+        text = text.replace(theirs, ours)
+    return text
 
 
 def main():
     with tempfile.TemporaryDirectory(prefix="spotnik-slurm-") as folder, Lab(folder) as lab:
         out = f"{folder}/out"
         os.mkdir(out)
-        subprocess.run([SPOTNIK, "key", f"{folder}/key"], check=True)
-        work = f"--key-file {folder}/key -- {WORKER} -u 20000 -n 100000 -b 96"
+        subprocess.run([SPOTNIK, "key", f"{folder}/job.key"], check=True)
+        train = f"{WORKER} -u 20000 -n 100000 -b 96"
+        work = f"--key-file {folder}/job.key -- {train}"
 
         def submit(nodes, command):
             return lab.run(
@@ -44,9 +65,9 @@ def main():
         def element(job, node):
             return Element(f"{out}/{job}-{node}.log")
 
-        job = submit(3, f"{SPOTNIK} run -n 1 --respawn --min 1 --peers slurm {work}")
+        job = lab.run("bash", "-c", page(out, train), cwd=folder).stdout.strip()
         lab.until("three in one view", lambda: all(element(job, i).size() == 3 for i in range(3)))
-        if not element(job, 0).count(r"spotnik: peers: Slurm job \d+, 3 nodes \(n\[0-2\]\)"):
+        if not element(job, 0).count(FOUND.format(3)):
             fail("it was not said what was found: " + " | ".join(element(job, 0).lines()[:3]))
         print(f"job {job}: three nodes met by Slurm's list of nodes")
 
@@ -71,6 +92,15 @@ def main():
             if last.count(r"leaving \d+") != 1 or last.count(WRONG):
                 fail("no planned leave: " + " | ".join(last.lines()[-5:]))
         print("scancel: planned leaves")
+
+        lab.run("scontrol", "update", "nodename=n1", "state=resume")
+        auto = submit(2, f"{SPOTNIK} run -n 1 {work}")
+        lab.until("two in one view", lambda: all(element(auto, i).size() == 2 for i in range(2)))
+        if sum(element(auto, i).count(FOUND.format(2)) for i in range(2)) != 2:
+            fail("it was not said what was found: " + " | ".join(element(auto, 0).lines()[:3]))
+        print(f"job {auto}: without --peers the two nodes met by Slurm's list, and said so in a line each")
+        lab.run("scancel", auto)
+        lab.until("the last job to end", lambda: not lab.tell("squeue", "-h").strip())
 
 
 if __name__ == "__main__":

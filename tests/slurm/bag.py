@@ -6,7 +6,8 @@ back and go on elsewhere; each job is done once, with the result of an undisturb
 
     bag.py SPOTNIK SIM
 
-It has not been run yet: there was no Slurm at hand. tests/bag/input.py (page) runs the same script without Slurm."""
+Slurm signals every process of a job at once, so the programs end before anybody asks them to: no attempt may count as failed.
+tests/bag/input.py (page) runs the same script without Slurm."""
 
 import os
 import pathlib
@@ -20,7 +21,7 @@ sys.path.insert(0, os.path.dirname(__file__))
 from lab import Lab
 
 SPOTNIK, SIM = (os.path.abspath(path) for path in sys.argv[1:3])
-GUIDE = pathlib.Path(__file__).parents[2] / "docs/guide/bag.md"
+GUIDE = pathlib.Path(__file__).resolve().parents[2] / "docs/guide/bag.md"
 JOBS, STEPS = 24, 400
 
 
