@@ -78,5 +78,5 @@ int main(int argc, char **argv)
         return 1;
     }
     spotnik_leave(job);
-    return rc == SPOTNIK_ERR_DONE ? 0 : 3;
+    return rc == SPOTNIK_ERR_DONE ? 0 : 75; /* as spotnik run expects of a worker that was told to leave */
 }

@@ -20,6 +20,7 @@ import plan_forms  # noqa: E402
 import plan_histories  # noqa: E402
 import plan_loop  # noqa: E402
 import plan_missed  # noqa: E402
+import plan_places  # noqa: E402
 import plan_published  # noqa: E402
 
 POLICIES = ("greedy", "sliced", "uniform", "foresight", "overlap", "spotnik", "omniscient")
@@ -260,7 +261,7 @@ if __name__ == "__main__":
     os.makedirs(results, exist_ok=True)
     lines = ["# The planner against published data", "", "Made by `bench/plan_results.py`; do not edit. What each model "
              "assumes is in [planner-models.md](../reference/planner-models.md).", ""]
-    for part in (rest, speeds, scavenger, lifetimes, backtests, plan_histories.section, plan_calibration.section,
+    for part in (rest, speeds, scavenger, lifetimes, backtests, plan_histories.section, plan_places.section, plan_calibration.section,
                  plan_loop.section, plan_missed.section):
         part(planner, lines, results)
     with open(os.path.join(results, "plan.md"), "w") as report:

@@ -8,6 +8,7 @@
 #include "plan/policy.h"
 #include "plan_args.h"
 #include "plan_known.h"
+#include "worlds.h"
 
 #include <getopt.h>
 #include <math.h>
@@ -21,6 +22,8 @@ static const char usage[] =
     "                        [--price-ratio k | --spot-prices FILE [--on-demand-usd X]] [--pair-speed x] "
     "[--notice 2m]\n"
     "                        [--slices n] [--stride 6h] [--each] [--climates FILE]...\n"
+    "       spotnik backtest --place FILE --place FILE... [--state-gb GB] [--egress-usd 0.02] [--spot-usd X]\n"
+    "                        [--move-time T] --policy P --work 48h --deadline 60h --changeover 12m\n"
     "       spotnik backtest --learn FILE...\n"
     "\n"
     "Policies: on-demand, greedy, sliced, uniform, foresight (these hold one machine at a time), spotnik "
@@ -41,6 +44,9 @@ static const char usage[] =
     "traces than the built-in ones; --learn prints such a prior. --cap-usd: spot is taken back above this "
     "price; foresight\n"
     "and spotnik never pay more than on-demand. bound: no policy can be cheaper.\n"
+    "With --place the job may move: spot of any place whose trace is given, at first the first. Traces begin at the\n"
+    "same instant. A move pays for --state-gb of egress, in hours of --spot-usd, and its start takes --move-time\n"
+    "longer (8 s a gigabyte). The job moves when it has been without spot for so long that a move would have paid.\n"
     "\n"
     "       spotnik backtest --calibration --windows FILE... [--climates FILE...] [--work 6h --deadline 8h] "
     "[--nodes 4]\n"
@@ -54,11 +60,15 @@ static const char usage[] =
 
 #define FILES_MAX 64
 #define PAIR_SPEED 1.8
+#define MOVE_S_PER_GB 8 /* 1 Gbit/s between regions */
+#define EGRESS_USD_PER_GB 0.02
 #define CALIBRATION_STARTUP_S 360
 
 struct call {
-    const char *windows[FILES_MAX], *climates[FILES_MAX], *policy;
-    size_t window_count, climate_count;
+    const char *windows[FILES_MAX], *climates[FILES_MAX], *places[SPOTNIK_PLACES_MAX], *policy;
+    size_t window_count, climate_count, place_count;
+    double state_gb, egress_usd_per_gb, spot_usd_per_h, move_s; /* of the state to another place */
+    bool move_given;
     struct spotnik_job_terms terms;
     double stride_s;
     struct spotnik_sliced sliced;
@@ -77,7 +87,7 @@ struct sums {
 
 struct tally {
     struct sums on_demand_h, spot_h, on_demand_billed_h, spot_billed_h, cost, work_cost, finish_h;
-    double changeovers, revocations;
+    double changeovers, revocations, moves, moves_paid;
     size_t windows, missed;
 };
 
@@ -105,54 +115,69 @@ static void tally_add(struct tally *tally, const struct spotnik_job_result *resu
     sums_add(&tally->finish_h, result->finish_s / 3600);
     tally->changeovers += result->changeovers;
     tally->revocations += result->revocations;
+    tally->moves += result->moves;
+    tally->moves_paid += result->moves_paid;
     tally->missed += result->missed;
     tally->windows++;
 }
 
-/* Loads one file as windows that cover the deadline. */
-static int windows_ready(const struct call *call, const char *path, struct spotnik_windows *windows_out,
-                         struct spotnik_fault *fault)
+static int bound_run(const struct spotnik_window *places, size_t count, double tick_s,
+                     const struct spotnik_job_terms *terms, struct spotnik_job_result *result,
+                     struct spotnik_fault *fault)
 {
-    struct spotnik_windows raw;
+    struct spotnik_window any = spotnik_window_any(places, count);
+    int rc = any.ticks ? spotnik_bound_run(&any, tick_s, terms, result, fault)
+                       : spotnik_fault_set(fault, "out of memory");
 
-    if (spotnik_windows_load(path, &raw, fault))
-        return -1;
-    if (raw.count > 1
-        || (double)raw.windows[0].ticks * raw.tick_s < call->terms.deadline_s + call->stride_s) {
-        *windows_out = raw;
-        return 0;
-    }
-    int rc = spotnik_windows_cut(&raw, call->terms.deadline_s, call->stride_s, windows_out, fault);
-    spotnik_windows_free(&raw);
+    free((void *)any.machines);
     return rc;
 }
 
-static int file_run(const struct call *call, const char *path, const struct spotnik_policy *policy,
-                    struct tally *tally, struct spotnik_fault *fault)
+static int window_run(const struct spotnik_worlds *worlds, size_t i, const struct spotnik_job_terms *terms,
+                      const struct spotnik_policy *policy, struct spotnik_job_result *result,
+                      struct spotnik_fault *fault)
+{
+    struct spotnik_window places[SPOTNIK_PLACES_MAX];
+    size_t count = worlds->place_count;
+
+    spotnik_worlds_at(worlds, i, places);
+    if (policy->choose)
+        return spotnik_backtest_run_places(places, count, worlds->tick_s, terms, policy, result, fault);
+    if (!strcmp(policy->name, "bound"))
+        return bound_run(places, count, worlds->tick_s, terms, result, fault);
+    if (count > 1)
+        return spotnik_fault_set(fault, "omniscient knows one place; with several take --policy bound");
+    return spotnik_omniscient_run(places, worlds->tick_s, terms, result, fault);
+}
+
+static void window_tell(const struct call *call, const char *path, size_t i,
+                        const struct spotnik_job_result *result)
+{
+    fprintf(stderr, "%s window %zu: on-demand %.3f h, spot %.3f h, cost %.3f, finished at %.2f h%s\n", path,
+            i + 1, result->on_demand_work_s / 3600, result->spot_work_s / 3600,
+            spotnik_backtest_cost(result, call->terms.price_ratio), result->finish_s / 3600,
+            result->missed ? ", MISSED" : "");
+}
+
+/* All windows of one place, or of several at once. */
+static int world_run(const struct call *call, const char *const *paths, size_t count,
+                     const struct spotnik_policy *policy, struct tally *tally, struct spotnik_fault *fault)
 {
     struct spotnik_job_result result;
-    struct spotnik_windows windows;
-    int rc = windows_ready(call, path, &windows, fault);
+    struct spotnik_worlds worlds;
+    int rc = spotnik_worlds_load(paths, count, call->terms.deadline_s, call->stride_s, &worlds, fault);
 
-    if (rc)
-        return rc;
-    for (size_t i = 0; !rc && i < windows.count; i++) {
+    for (size_t i = 0; !rc && i < worlds.count; i++) {
         struct spotnik_job_terms terms = call->terms;
         terms.prices_from_s = (double)i * call->stride_s; /* windows do not say when they were */
-        rc = policy->choose
-                 ? spotnik_backtest_run(&windows.windows[i], windows.tick_s, &terms, policy, &result, fault)
-                 : (strcmp(policy->name, "bound") ? spotnik_omniscient_run : spotnik_bound_run)(
-                     &windows.windows[i], windows.tick_s, &terms, &result, fault);
+        rc = window_run(&worlds, i, &terms, policy, &result, fault);
         if (rc)
             break;
         tally_add(tally, &result, call->terms.price_ratio);
         if (call->each)
-            fprintf(stderr, "%s window %zu: on-demand %.3f h, spot %.3f h, cost %.3f, finished at %.2f h%s\n",
-                    path, i + 1, result.on_demand_work_s / 3600, result.spot_work_s / 3600,
-                    spotnik_backtest_cost(&result, call->terms.price_ratio), result.finish_s / 3600,
-                    result.missed ? ", MISSED" : "");
+            window_tell(call, paths[0], i, &result);
     }
-    spotnik_windows_free(&windows);
+    spotnik_worlds_free(&worlds);
     return rc;
 }
 
@@ -188,6 +213,11 @@ static json_t *tally_json(const struct call *call, const struct tally *tally)
     put_sums(json, "finish_h", &tally->finish_h, tally->windows);
     json_object_set_new(json, "changeovers", json_real(tally->changeovers / n));
     json_object_set_new(json, "revocations", json_real(tally->revocations / n));
+    if (call->place_count) {
+        json_object_set_new(json, "places", json_integer((json_int_t)call->place_count));
+        json_object_set_new(json, "moves", json_real(tally->moves / n));
+        json_object_set_new(json, "cost_of_moves", json_real(tally->moves_paid / n));
+    }
     json_object_set_new(json, "cost_vs_on_demand",
                         json_real(tally->cost.total / n / (all / 3600 * call->terms.price_ratio)));
     return json;
@@ -255,7 +285,7 @@ static int policy_make(struct call *call, struct spotnik_policy *policy_out,
     if (call->terms.cap > 0 && call->terms.prices)
         call->terms.price_typical = fmax(0, spotnik_prices_mean_below(call->terms.prices, call->terms.cap));
     if (!strcmp(name, "spotnik") && !call->pair_given)
-        call->terms.pair_speed = PAIR_SPEED;
+        call->terms.pair_speed = call->place_count > 1 ? 1 : PAIR_SPEED;
     if (!strcmp(name, "greedy"))
         *policy_out = spotnik_policy_greedy();
     else if (!strcmp(name, "uniform") || !strcmp(name, "uniform-progress") || !strcmp(name, "up"))
@@ -301,18 +331,36 @@ static int prices_load(struct call *call, struct spotnik_fault *fault)
     return 0;
 }
 
+/* What moving the state costs, in hours of the spot price. */
+static int moves_price(struct call *call, struct spotnik_fault *fault)
+{
+    double usd = call->state_gb * call->egress_usd_per_gb;
+    double unit = call->spot_usd_per_h > 0 ? call->spot_usd_per_h : call->mean_usd_per_h;
+
+    if (!call->place_count)
+        return call->state_gb > 0
+                   ? spotnik_fault_set(fault, "--state-gb needs --place, for each place its trace")
+                   : 0;
+    if (usd > 0 && !(unit > 0))
+        return spotnik_fault_set(
+            fault, "--state-gb needs --spot-usd, the price of an hour of spot (or --spot-prices)");
+    call->terms.move_cost = usd > 0 ? usd / unit : 0;
+    call->terms.move_s = call->move_given ? call->move_s : call->state_gb * MOVE_S_PER_GB;
+    return 0;
+}
+
 static int backtest(struct call *call, struct spotnik_fault *fault)
 {
     struct spotnik_foresight *foresight = NULL;
     struct spotnik_policy policy;
     struct tally tally = { 0 };
 
-    if (prices_load(call, fault) || spotnik_job_terms_check(&call->terms, fault)
+    if (prices_load(call, fault) || moves_price(call, fault) || spotnik_job_terms_check(&call->terms, fault)
         || policy_make(call, &policy, &foresight, fault))
         return -1;
-    int rc = 0;
+    int rc = call->place_count ? world_run(call, call->places, call->place_count, &policy, &tally, fault) : 0;
     for (size_t i = 0; !rc && i < call->window_count; i++)
-        rc = file_run(call, call->windows[i], &policy, &tally, fault);
+        rc = world_run(call, &call->windows[i], 1, &policy, &tally, fault);
     spotnik_foresight_free(foresight);
     spotnik_prices_free(&call->prices);
     return rc ? rc : spotnik_cli_json(tally_json(call, &tally));
@@ -371,6 +419,17 @@ static bool read_option(void *context, int option)
     case 'u':
         return spotnik_cli_number("backtest", "--on-demand-usd", optarg, 1e-6, 1e4,
                                   &call->on_demand_usd_per_h);
+    case 'x':
+        return spotnik_cli_append("backtest", optarg, call->places, &call->place_count, SPOTNIK_PLACES_MAX);
+    case 'G':
+        return spotnik_cli_number("backtest", "--state-gb", optarg, 0, 1e7, &call->state_gb);
+    case 'E':
+        return spotnik_cli_number("backtest", "--egress-usd", optarg, 0, 1e3, &call->egress_usd_per_gb);
+    case 'S':
+        return spotnik_cli_number("backtest", "--spot-usd", optarg, 1e-6, 1e4, &call->spot_usd_per_h);
+    case 'M':
+        call->move_given = true;
+        return spotnik_cli_duration("backtest", "--move-time", optarg, true, &call->move_s);
     case 'e':
         call->each = true;
         return true;
@@ -419,7 +478,9 @@ static const struct option options[] = {
     { "climates", 1, 0, 'c' },      { "calibration", 0, 0, 'C' }, { "unknown", 0, 0, 'U' },
     { "plot", 1, 0, 'g' },          { "json", 0, 0, 'j' },        { "nodes", 1, 0, 'N' },
     { "regimes", 1, 0, 'R' },       { "runs", 1, 0, 'r' },        { "block", 1, 0, 'b' },
-    { "past", 1, 0, 'P' },          { "help", 0, 0, 'h' },        { 0, 0, 0, 0 },
+    { "past", 1, 0, 'P' },          { "place", 1, 0, 'x' },       { "state-gb", 1, 0, 'G' },
+    { "egress-usd", 1, 0, 'E' },    { "spot-usd", 1, 0, 'S' },    { "move-time", 1, 0, 'M' },
+    { "help", 0, 0, 'h' },          { 0, 0, 0, 0 },
 };
 
 int spotnik_cmd_backtest(int argc, char **argv)
@@ -427,6 +488,7 @@ int spotnik_cmd_backtest(int argc, char **argv)
     /* p3.2xlarge: 3.06 USD/h on demand, 0.92 spot (Can't Be Late, section 6) */
     struct call call = { .terms = { .price_ratio = 3.06 / 0.92 },
                          .stride_s = 6 * 3600,
+                         .egress_usd_per_gb = EGRESS_USD_PER_GB,
                          .sliced = { 10 },
                          .calibrate = { .machines = 4,
                                         .runs = 400,
@@ -445,7 +507,8 @@ int spotnik_cmd_backtest(int argc, char **argv)
             return spotnik_cli_refuse("backtest", SPOTNIK_EXIT_FAILED, "%s", fault.text);
         return SPOTNIK_EXIT_OK;
     }
-    if (optind < argc || (!call.learn && (!call.window_count || !call.policy || !(call.terms.work_s > 0)))) {
+    bool one_world = !call.window_count != !call.place_count; /* --windows or --place */
+    if (optind < argc || (!call.learn && (!one_world || !call.policy || !(call.terms.work_s > 0)))) {
         fputs(usage, stderr);
         return SPOTNIK_EXIT_USAGE;
     }

@@ -7,6 +7,7 @@
 #include "plan/table.h"
 #include "plan_args.h"
 #include "price_cache.h"
+#include "price_update.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -16,33 +17,20 @@
 #include <string.h>
 
 static const char usage[] =
-    "usage: spotnik prices update [--cloud aws|gcp|azure]... [--from FILE|URL]... [--into FILE]\n"
+    "usage: spotnik prices update [--cloud aws|gcp|azure]... [--mirror URL | --from FILE|URL...] [--into FILE]\n"
     "       spotnik prices show\n"
     "       spotnik prices accelerators\n"
     "\n"
-    "update fetches SkyPilot's catalogs and the Spot Advisor (all three clouds, or those of --cloud), or\n"
-    "reads --from, in the order given: vms.csv of SkyPilot, the Spot Advisor, the spot and on-demand price "
-    "pages of AWS, a\n"
-    "table of zone ids and names. It keeps them for `spotnik plan`, which refuses prices older than a week. "
-    "show tells\n"
+    "update fetches SkyPilot's catalogs and the Spot Advisor (all three clouds, or those of --cloud), from --mirror\n"
+    "where that is given, or reads --from, in the order given: vms.csv of SkyPilot, the Spot Advisor, the spot and\n"
+    "on-demand price pages of AWS, a table of zone ids and names. It keeps them for `spotnik plan`, which refuses\n"
+    "prices older than a week, and asks servers for changes only. A page that is broken changes nothing. show tells\n"
     "their age; accelerators has memory, rates and other names of all that can be rented.\n"
     "Exit status: 0 done, 1 no prices or bad input, 2 bad usage.\n";
 
-#define SOURCES_MAX 32
-#define LISTS "https://raw.githubusercontent.com/skypilot-org/skypilot-catalog/master/catalogs/"
-
-static const struct {
-    const char *cloud, *url;
-} defaults[] = {
-    { "aws", LISTS "v8/aws/vms.csv" },
-    { "gcp", LISTS "v8/gcp/vms.csv" },
-    { "azure", LISTS "v6/azure/vms.csv" },
-    { "aws", "https://spot-bid-advisor.s3.amazonaws.com/spot-advisor-data.json" },
-};
-
 struct call {
-    const char *sources[SOURCES_MAX], *clouds[SOURCES_MAX], *into;
-    size_t source_count, cloud_count;
+    struct spotnik_price_update update;
+    const char *into;
 };
 
 static bool read_option(void *context, int option)
@@ -51,32 +39,25 @@ static bool read_option(void *context, int option)
 
     switch (option) {
     case 'f':
-        return spotnik_cli_append("prices", optarg, call->sources, &call->source_count, SOURCES_MAX);
+        return spotnik_cli_append("prices", optarg, call->update.sources, &call->update.source_count,
+                                  SPOTNIK_PRICE_SOURCES_MAX);
     case 'c':
         if (strcmp(optarg, "aws") && strcmp(optarg, "gcp") && strcmp(optarg, "azure"))
             return spotnik_cli_refuse("prices", 0, "--cloud is aws, gcp or azure, not '%s'", optarg);
-        return spotnik_cli_append("prices", optarg, call->clouds, &call->cloud_count, SOURCES_MAX);
+        return spotnik_cli_append("prices", optarg, call->update.clouds, &call->update.cloud_count,
+                                  SPOTNIK_PRICE_SOURCES_MAX);
+    case 'm':
+        if (!spotnik_source_is_page(optarg))
+            return spotnik_cli_refuse(
+                "prices", 0, "--mirror is https://, file:// or http:// of this machine, not '%s'", optarg);
+        call->update.mirror = optarg;
+        return true;
     case 'i':
         call->into = optarg;
         return true;
     default:
         return false;
     }
-}
-
-static bool cloud_wanted(const struct call *call, const char *cloud)
-{
-    for (size_t i = 0; i < call->cloud_count; i++)
-        if (!strcmp(call->clouds[i], cloud))
-            return true;
-    return !call->cloud_count;
-}
-
-static void sources_default(struct call *call)
-{
-    for (size_t i = 0; i < sizeof(defaults) / sizeof(*defaults); i++)
-        if (cloud_wanted(call, defaults[i].cloud))
-            call->sources[call->source_count++] = defaults[i].url;
 }
 
 static void catalog_tell(const struct spotnik_catalog *catalog, FILE *out)
@@ -117,21 +98,6 @@ static void strangers_note(struct spotnik_catalog *catalog, FILE *out)
                 strangers.drops[i].why, strangers.drops[i].rows, strangers.drops[i].example);
 }
 
-static int source_read(struct spotnik_catalog *catalog, const char *where, struct spotnik_fault *fault)
-{
-    size_t size, before = catalog->count;
-    char *bytes;
-
-    if (spotnik_source_fetch(where, &bytes, &size, fault))
-        return -1;
-    int rc = spotnik_catalog_source(catalog, where, bytes, size, fault);
-    if (!rc)
-        fprintf(stderr, "spotnik prices: %s: %zu bytes, %zu offers more\n", where, size,
-                catalog->count - before);
-    free(bytes);
-    return rc;
-}
-
 /* In a file beside, then in one step: a plan at the same time reads the old prices or the new ones. */
 static int keep(struct spotnik_catalog *catalog, const char *path, struct spotnik_fault *fault)
 {
@@ -143,23 +109,32 @@ static int keep(struct spotnik_catalog *catalog, const char *path, struct spotni
     return rename(beside, path) ? spotnik_fault_set(fault, "%s: cannot write: %s", path, strerror(errno)) : 0;
 }
 
+/* Tells, after a fault, what stays. */
+static int still_there(const char *path, struct spotnik_fault *fault)
+{
+    double age_s = spotnik_price_cache_age_s(path);
+    char age[32], *text = fault->text;
+    size_t used = strlen(text);
+
+    if (age_s < 0)
+        return -1;
+    spotnik_age_print(age_s, age, sizeof(age));
+    snprintf(text + used, sizeof(fault->text) - used, "; the prices kept %s ago stay as they are", age);
+    return -1;
+}
+
 static int update(struct call *call, struct spotnik_fault *fault)
 {
     struct spotnik_catalog catalog = { 0 };
     char path[1024];
-    int rc = 0;
 
-    if (!call->source_count)
-        sources_default(call);
     if (call->into)
         snprintf(path, sizeof(path), "%s", call->into);
     else if (spotnik_price_cache_path(path, sizeof(path), true, fault))
         return -1;
-    for (size_t i = 0; !rc && i < call->source_count; i++)
-        rc = source_read(&catalog, call->sources[i], fault);
-    if (!rc && !catalog.count)
-        rc = spotnik_fault_set(
-            fault, "no source has a price; the Spot Advisor and zones only add to lists before them");
+    int rc = spotnik_price_update(&call->update, path, &catalog, fault);
+    if (rc)
+        rc = still_there(path, fault);
     if (!rc) {
         spotnik_catalog_complete(&catalog);
         rc = keep(&catalog, path, fault);
@@ -216,6 +191,7 @@ int spotnik_cmd_prices(int argc, char **argv)
     static const struct option options[] = { { "from", 1, 0, 'f' },
                                              { "cloud", 1, 0, 'c' },
                                              { "into", 1, 0, 'i' },
+                                             { "mirror", 1, 0, 'm' },
                                              { "help", 0, 0, 'h' },
                                              { 0, 0, 0, 0 } };
     struct call call = { .into = NULL };

@@ -4,7 +4,7 @@
 #include "fetch.h"
 #include "plan/table.h"
 
-#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,9 +13,19 @@
 #include <curl/curl.h>
 #include <dlfcn.h>
 
-#define FUNCTIONS(X) X(curl_easy_init) X(curl_easy_cleanup) X(curl_easy_setopt) X(curl_easy_perform) X(curl_easy_strerror)
+#define FUNCTIONS(X)                                                                                         \
+    X(curl_easy_init)                                                                                        \
+    X(curl_easy_cleanup)                                                                                     \
+    X(curl_easy_setopt)                                                                                      \
+    X(curl_easy_perform)                                                                                     \
+    X(curl_easy_getinfo)                                                                                     \
+    X(curl_easy_header)                                                                                      \
+    X(curl_easy_strerror)                                                                                    \
+    X(curl_slist_append)                                                                                     \
+    X(curl_slist_free_all)
 
 #undef curl_easy_setopt
+#undef curl_easy_getinfo
 
 /* By the names that libcurl's manual has. */
 static struct {
@@ -40,14 +50,9 @@ static bool load(void)
     return true;
 }
 
-struct page {
-    char *bytes;
-    size_t size;
-};
-
 static size_t page_add(char *bytes, size_t one, size_t count, void *context)
 {
-    struct page *page = context;
+    struct spotnik_page *page = context;
     size_t size = one * count;
 
     if (page->size + size > SPOTNIK_TABLE_BYTES_MAX)
@@ -62,26 +67,83 @@ static size_t page_add(char *bytes, size_t one, size_t count, void *context)
     return size;
 }
 
-static void set_up(CURL *curl, const char *url, char *error, struct page *page)
+/* Prices are worth money: nothing unencrypted comes from elsewhere, whatever a server redirects to. */
+static void set_up(CURL *curl, const char *url, char *error, struct spotnik_page *page)
 {
     lib.curl_easy_setopt(curl, CURLOPT_URL, url);
-    lib.curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "https,file");
+    lib.curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "https,http,file");
+    lib.curl_easy_setopt(curl, CURLOPT_REDIR_PROTOCOLS_STR, "https");
     lib.curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 1L);
     lib.curl_easy_setopt(curl, CURLOPT_FAILONERROR, 1L);
     lib.curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
     lib.curl_easy_setopt(curl, CURLOPT_ACCEPT_ENCODING, "");
-    lib.curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, 60L);
+    lib.curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, 20L);
     lib.curl_easy_setopt(curl, CURLOPT_TIMEOUT, 600L);
     lib.curl_easy_setopt(curl, CURLOPT_USERAGENT, "spotnik");
+    lib.curl_easy_setopt(curl, CURLOPT_FILETIME, 1L);
     lib.curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, page_add);
     lib.curl_easy_setopt(curl, CURLOPT_WRITEDATA, page);
     lib.curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, error);
 }
 
-static int page_get(const char *url, char **bytes_out, size_t *size_out, struct spotnik_fault *fault)
+/* Asks for what has changed since, by the name of the version, or by its date. The caller frees the list. */
+static struct curl_slist *set_kept(CURL *curl, const struct spotnik_page *kept)
+{
+    char header[300];
+
+    if (kept && *kept->etag) {
+        snprintf(header, sizeof(header), "If-None-Match: %s", kept->etag);
+        struct curl_slist *list = lib.curl_slist_append(NULL, header);
+        lib.curl_easy_setopt(curl, CURLOPT_HTTPHEADER, list);
+        return list;
+    }
+    if (kept && kept->modified_s > 0) {
+        lib.curl_easy_setopt(curl, CURLOPT_TIMECONDITION, (long)CURL_TIMECOND_IFMODSINCE);
+        lib.curl_easy_setopt(curl, CURLOPT_TIMEVALUE_LARGE, (curl_off_t)kept->modified_s);
+    }
+    return NULL;
+}
+
+static void facts_take(CURL *curl, struct spotnik_page *page)
+{
+    struct curl_header *etag;
+    curl_off_t modified_s = -1;
+    long status = 0, unmet = 0;
+
+    if (!lib.curl_easy_header(curl, "ETag", 0, CURLH_HEADER, -1, &etag)
+        && strlen(etag->value) < sizeof(page->etag))
+        snprintf(page->etag, sizeof(page->etag), "%s", etag->value);
+    lib.curl_easy_getinfo(curl, CURLINFO_FILETIME_T, &modified_s);
+    lib.curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+    lib.curl_easy_getinfo(curl, CURLINFO_CONDITION_UNMET, &unmet);
+    page->modified_s = modified_s > 0 ? (double)modified_s : 0;
+    page->unchanged = status == 304 || unmet;
+}
+
+static int page_fault(const char *url, CURLcode code, const char *error, struct spotnik_fault *fault)
+{
+    const char *why = *error ? error : code == CURLE_OK ? "the page is empty" : lib.curl_easy_strerror(code);
+
+    switch (code) {
+    case CURLE_COULDNT_RESOLVE_HOST:
+    case CURLE_COULDNT_RESOLVE_PROXY:
+    case CURLE_COULDNT_CONNECT:
+    case CURLE_OPERATION_TIMEDOUT:
+        spotnik_fault_set(fault,
+                          "%s: cannot be reached (%s); is there a network? Try again with one, or give files "
+                          "that you have with --from",
+                          url, why);
+        return SPOTNIK_UNREACHABLE;
+    default:
+        return spotnik_fault_set(fault, "%s: %s; try again later, or give a file that you have with --from",
+                                 url, why);
+    }
+}
+
+static int page_get(const char *url, const struct spotnik_page *kept, struct spotnik_page *page,
+                    struct spotnik_fault *fault)
 {
     char error[CURL_ERROR_SIZE] = "";
-    struct page page = { NULL, 0 };
 
     if (!load())
         return spotnik_fault_set(
@@ -89,25 +151,24 @@ static int page_get(const char *url, char **bytes_out, size_t *size_out, struct 
     CURL *curl = lib.curl_easy_init();
     if (!curl)
         return spotnik_fault_set(fault, "%s: libcurl does not start", url);
-    set_up(curl, url, error, &page);
+    set_up(curl, url, error, page);
+    struct curl_slist *headers = set_kept(curl, kept);
     CURLcode code = lib.curl_easy_perform(curl);
+    facts_take(curl, page);
     lib.curl_easy_cleanup(curl);
-    if (code != CURLE_OK || !page.bytes) {
-        free(page.bytes);
-        return spotnik_fault_set(fault, "%s: %s; try again, or give a file that you have with --from", url,
-                                 *error             ? error
-                                 : code == CURLE_OK ? "empty"
-                                                    : lib.curl_easy_strerror(code));
-    }
-    *bytes_out = page.bytes;
-    *size_out = page.size;
-    return 0;
+    lib.curl_slist_free_all(headers);
+    if (code == CURLE_OK && (page->bytes || page->unchanged))
+        return 0;
+    free(page->bytes);
+    page->bytes = NULL;
+    return page_fault(url, code, error, fault);
 }
 #else
-static int page_get(const char *url, char **bytes_out, size_t *size_out, struct spotnik_fault *fault)
+static int page_get(const char *url, const struct spotnik_page *kept, struct spotnik_page *page,
+                    struct spotnik_fault *fault)
 {
-    (void)bytes_out;
-    (void)size_out;
+    (void)kept;
+    (void)page;
     return spotnik_fault_set(
         fault,
         "%s: this spotnik was built without libcurl; fetch the page yourself and give the file "
@@ -116,11 +177,34 @@ static int page_get(const char *url, char **bytes_out, size_t *size_out, struct 
 }
 #endif
 
-int spotnik_source_fetch(const char *where, char **bytes_out, size_t *size_out, struct spotnik_fault *fault)
+/* http:// of this machine: nobody between can change the page. */
+static bool is_local(const char *where)
 {
-    if (!strncmp(where, "https://", 8) || !strncmp(where, "file://", 7))
-        return page_get(where, bytes_out, size_out, fault);
+    static const char *const hosts[] = { "127.0.0.1", "localhost", "[::1]" };
+
+    if (strncmp(where, "http://", 7))
+        return false;
+    for (size_t i = 0; i < sizeof(hosts) / sizeof(*hosts); i++) {
+        size_t length = strlen(hosts[i]);
+        if (!strncmp(where + 7, hosts[i], length) && strchr(":/", where[7 + length]))
+            return true;
+    }
+    return false;
+}
+
+bool spotnik_source_is_page(const char *where)
+{
+    return !strncmp(where, "https://", 8) || !strncmp(where, "file://", 7) || is_local(where);
+}
+
+int spotnik_source_fetch(const char *where, const struct spotnik_page *kept, struct spotnik_page *page_out,
+                         struct spotnik_fault *fault)
+{
+    *page_out = (struct spotnik_page){ .bytes = NULL };
+    if (spotnik_source_is_page(where))
+        return page_get(where, kept, page_out, fault);
     if (strstr(where, "://"))
-        return spotnik_fault_set(fault, "%s: only https:// and files are read", where);
-    return spotnik_file_read(where, bytes_out, size_out, fault);
+        return spotnik_fault_set(
+            fault, "%s: only https://, files, and http:// of this machine are read", where);
+    return spotnik_file_read(where, &page_out->bytes, &page_out->size, fault);
 }

@@ -6,10 +6,25 @@
 
 #include "plan/fault.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
-/* A path, file:// or https://. The caller frees *bytes_out, which ends in a NUL. Compressed pages come out
- * plain. */
-int spotnik_source_fetch(const char *where, char **bytes_out, size_t *size_out, struct spotnik_fault *fault);
+/* The host does not answer at all: other pages will hardly fare better. */
+#define SPOTNIK_UNREACHABLE (-2)
+
+struct spotnik_page {
+    char *bytes; /* ends in a NUL; the owner of the page frees it */
+    size_t size;
+    char etag[256];    /* what the server calls this version; empty: it does not say */
+    double modified_s; /* Unix time of the last change; 0: the server does not say */
+    bool unchanged;    /* the page is still as `kept` has it; there are no bytes */
+};
+
+/* Reads a path, file://, https://, or http:// of this machine (a mirror). Compressed pages come out plain.
+ * With `kept` (may be null) the server is asked for the page only if it has changed since.
+ * Returns 0, -1, or SPOTNIK_UNREACHABLE, with a fault that says what to do. */
+int spotnik_source_fetch(const char *where, const struct spotnik_page *kept, struct spotnik_page *page_out,
+                         struct spotnik_fault *fault);
+bool spotnik_source_is_page(const char *where);
 
 #endif

@@ -127,9 +127,25 @@ static int kind_fit(struct kind *kind, bool time, double sharpness, const char *
     return 0;
 }
 
+/* How often the intervals held, where there is a time to compare with. */
+struct held {
+    size_t inside, known;
+};
+
+static void interval_print(const struct kind *kind, const struct spotnik_batch_row *row, struct held *held)
+{
+    double low_h, high_h;
+
+    if (spotnik_batch_time_interval(kind->rows, kind->count, row->batch, row->workers, &low_h, &high_h))
+        low_h = high_h = NAN; /* the fit has been refused already */
+    printf("%.4f,%.4f,", low_h, high_h);
+    held->known += !isnan(row->time_h);
+    held->inside += row->time_h >= low_h && row->time_h <= high_h;
+}
+
 /* One prediction; the cost follows from the time. */
 static void predict_row(const struct kind *kind, bool time, const struct spotnik_batch_row *row, double noise,
-                        double usd_per_h, struct spotnik_model_errors *errors)
+                        double usd_per_h, struct held *held, struct spotnik_model_errors *errors)
 {
     if (!time) {
         double gamma = isnan(noise)
@@ -140,6 +156,7 @@ static void predict_row(const struct kind *kind, bool time, const struct spotnik
         return;
     }
     double hours = spotnik_batch_time_h(&kind->time, row->batch, row->workers);
+    interval_print(kind, row, held);
     printf("%.4f,", spotnik_cluster_cost_usd(hours, row->workers, usd_per_h));
     spotnik_model_print(errors, hours, row->time_h);
 }
@@ -149,13 +166,14 @@ static int predict(const struct spotnik_model_call *call, const struct spotnik_t
 {
     struct spotnik_model_errors *errors = calloc(1, sizeof(*errors));
     struct spotnik_batch_row row;
+    struct held held = { 0, 0 };
     struct columns c;
     double noise;
     int rc = errors ? columns_find(table, time, false, &c, fault) : -1;
 
     if (!rc) {
         spotnik_cli_csv_header(table);
-        puts(time ? "predicted_cost_usd,predicted_time_h,error_pct"
+        puts(time ? "low_h,high_h,predicted_cost_usd,predicted_time_h,error_pct"
                   : "noise_used,predicted_epochs,error_pct");
     }
     for (size_t i = 0; !rc && i < spotnik_table_rows(table); i++) {
@@ -167,10 +185,12 @@ static int predict(const struct spotnik_model_call *call, const struct spotnik_t
         if (rc)
             break;
         spotnik_cli_csv_row(table, i);
-        predict_row(kind, time, &row, noise, call->usd_per_h, errors);
+        predict_row(kind, time, &row, noise, call->usd_per_h, &held, errors);
     }
     if (!rc)
         spotnik_model_report(time ? "time" : "epochs", errors);
+    if (!rc && held.known)
+        fprintf(stderr, "  90 %% intervals hold %zu of %zu rows\n", held.inside, held.known);
     free(errors);
     return rc;
 }

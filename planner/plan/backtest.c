@@ -11,7 +11,9 @@
 #define USUAL_EVERY_S 3600.0
 
 struct run {
-    const struct spotnik_window *window;
+    const struct spotnik_window *places;
+    size_t place_count, home, spot_at; /* where the state is, and where spot is held */
+    double left_alone_s;               /* since when home has no spot; below zero: it has */
     const struct spotnik_job_terms *terms;
     const struct spotnik_policy *policy;
     struct spotnik_job_result result;
@@ -55,13 +57,62 @@ static double price_at(const struct run *run, double now_s, double *stays_s)
     return 1;
 }
 
-static bool available_at(const struct run *run, double now_s)
+static bool place_has_spot(const struct run *run, size_t place, double now_s)
 {
+    const struct spotnik_window *window = &run->places[place];
     size_t tick = (size_t)((now_s + TIME_EPSILON_S) / run->tick_s);
 
     if (run->terms->cap > 0 && price_at(run, now_s, NULL) > run->terms->cap)
         return false;
-    return run->window->machines[tick < run->window->ticks ? tick : run->window->ticks - 1] > 0;
+    return window->machines[tick < window->ticks ? tick : window->ticks - 1] > 0;
+}
+
+/* When staying without spot will have cost as much as a move: on-demand instead of spot, or time that will
+ * have to be made up for by it. */
+static double move_pays_s(const struct run *run)
+{
+    double dearer = run->terms->price_ratio - 1, costs = 3600 * run->terms->move_cost + run->terms->move_s;
+
+    if (run->place_count == 1 || run->left_alone_s < 0 || run->work_left_s * dearer <= costs)
+        return INFINITY; /* also where the work that is left could never pay for it */
+    return run->left_alone_s + costs / dearer;
+}
+
+/* How long a place has had spot, as far as this window tells. */
+static double spot_age_s(const struct run *run, size_t place, double now_s)
+{
+    double at_s = now_s;
+
+    while (at_s > 0 && place_has_spot(run, place, at_s - run->tick_s))
+        at_s -= run->tick_s;
+    return now_s - at_s;
+}
+
+/* Where spot would be started now: at home, or where it has been longest; place_count: nowhere. */
+static size_t spot_place(const struct run *run, double now_s)
+{
+    size_t best = run->place_count;
+    double oldest_s = -1;
+
+    if (place_has_spot(run, run->home, now_s))
+        return run->home;
+    if (now_s + TIME_EPSILON_S < move_pays_s(run))
+        return best;
+    for (size_t place = 0; place < run->place_count; place++) {
+        if (!place_has_spot(run, place, now_s))
+            continue;
+        double age_s = spot_age_s(run, place, now_s);
+        if (age_s > oldest_s) {
+            oldest_s = age_s;
+            best = place;
+        }
+    }
+    return best;
+}
+
+static bool available_at(const struct run *run, double now_s)
+{
+    return spot_place(run, now_s) < run->place_count;
 }
 
 /* When the warning of the next loss comes, if it comes within this tick; infinite otherwise. */
@@ -70,7 +121,7 @@ static double warning_s(const struct run *run)
     double at_s = (floor((run->now_s + TIME_EPSILON_S) / run->tick_s) + 1) * run->tick_s;
 
     for (; at_s <= run->now_s + run->terms->notice_s + run->tick_s; at_s += run->tick_s)
-        if (!available_at(run, at_s))
+        if (!place_has_spot(run, run->held & SPOTNIK_SPOT ? run->spot_at : run->home, at_s))
             return at_s - run->terms->notice_s;
     return INFINITY;
 }
@@ -126,21 +177,52 @@ static void run_pass(struct run *run, double stretch_s)
     run->now_s += stretch_s;
 }
 
+/* What a start of spot takes now, the move of the state included. */
+static double spot_start_s(const struct run *run)
+{
+    bool moves = spot_place(run, run->now_s) != run->home;
+
+    return run->terms->changeover_s + (moves ? run->terms->move_s : 0);
+}
+
+static void spot_begin(struct run *run)
+{
+    run->spot_at = spot_place(run, run->now_s);
+    if (run->spot_at == run->home)
+        return;
+    run->result.moves++;
+    run->result.moves_paid += run->terms->move_cost;
+}
+
 /* Holds `set` from now on: what is new in it starts, what is not in it is gone. */
 static void run_hold(struct run *run, unsigned set)
 {
     for (unsigned kind = SPOTNIK_SPOT; kind <= SPOTNIK_ON_DEMAND; kind++) {
         if (!(set & ~run->held & kind))
             continue;
-        run->starts_in_s[kind] = run->terms->changeover_s;
+        run->starts_in_s[kind] = kind == SPOTNIK_SPOT ? spot_start_s(run) : run->terms->changeover_s;
         run->result.changeovers++;
+        if (kind == SPOTNIK_SPOT)
+            spot_begin(run);
     }
     run->held = set;
+}
+
+/* The state is where spot works; a place without spot is left alone from then on. */
+static void run_settle(struct run *run)
+{
+    if (ready(run) & SPOTNIK_SPOT)
+        run->home = run->spot_at;
+    if (place_has_spot(run, run->home, run->now_s))
+        run->left_alone_s = -1;
+    else if (run->left_alone_s < 0)
+        run->left_alone_s = run->now_s;
 }
 
 /* Looks at availability; a spot machine that is no longer available is gone. */
 static void run_look(struct run *run)
 {
+    run_settle(run);
     bool available = available_at(run, run->now_s);
 
     if (available != run->available) {
@@ -149,7 +231,7 @@ static void run_look(struct run *run)
         run->available = available;
         run->run_started_s = run->now_s;
     }
-    if ((run->held & SPOTNIK_SPOT) && !available) {
+    if ((run->held & SPOTNIK_SPOT) && !place_has_spot(run, run->spot_at, run->now_s)) {
         run->held &= ~(unsigned)SPOTNIK_SPOT;
         run->goal = run->held;
         run->result.revocations++;
@@ -168,7 +250,10 @@ static void run_obey(struct run *run, unsigned set)
 
     if ((set & SPOTNIK_SPOT) && !run->available)
         return;
-    if ((leaves || alone) && slack_s(run) < d_s * (covered ? 1 : 2))
+    double start_s = set & ~run->held & SPOTNIK_SPOT ? spot_start_s(run)
+                     : run->held & SPOTNIK_SPOT      ? fmax(d_s, run->starts_in_s[SPOTNIK_SPOT])
+                                                     : d_s; /* until spot works, the move included */
+    if ((leaves || alone) && slack_s(run) < d_s + (covered ? 0 : start_s))
         return;
     if (!elastic(run) && set == SPOTNIK_BOTH)
         return;
@@ -255,6 +340,8 @@ static void run_step(struct run *run)
         price_at(run, run->now_s, &stays_s);
         stretch_s = fmin(stretch_s, fmax(stays_s, TIME_EPSILON_S));
     }
+    if (move_pays_s(run) > run->now_s + TIME_EPSILON_S)
+        stretch_s = fmin(stretch_s, move_pays_s(run) - run->now_s);
     if (now > 0)
         stretch_s = fmin(stretch_s, run->work_left_s / now);
     for (unsigned kind = SPOTNIK_SPOT; kind <= SPOTNIK_ON_DEMAND; kind++)
@@ -263,20 +350,45 @@ static void run_step(struct run *run)
     run_pass(run, fmax(stretch_s, TIME_EPSILON_S));
 }
 
+static int places_check(const struct spotnik_window *places, size_t count, double tick_s,
+                        const struct spotnik_job_terms *terms, struct spotnik_fault *fault)
+{
+    if (spotnik_job_terms_check(terms, fault))
+        return -1;
+    if (count > 1 && terms->pair_speed > 1)
+        return spotnik_fault_set(
+            fault, "machines of two places share no step: with several places --pair-speed is 0 or 1, not %g",
+            terms->pair_speed);
+    for (size_t i = 0; i < count; i++)
+        if ((double)places[i].ticks * tick_s < terms->deadline_s)
+            return spotnik_fault_set(fault,
+                                     "the window covers %.1f h, the deadline is %.1f h; take a longer trace",
+                                     (double)places[i].ticks * tick_s / 3600, terms->deadline_s / 3600);
+    return 0;
+}
+
 int spotnik_backtest_run(const struct spotnik_window *window, double tick_s,
                          const struct spotnik_job_terms *terms, const struct spotnik_policy *policy,
                          struct spotnik_job_result *result_out, struct spotnik_fault *fault)
 {
-    struct run run = {
-        .window = window, .terms = terms, .policy = policy, .tick_s = tick_s, .work_left_s = terms->work_s
-    };
+    return spotnik_backtest_run_places(window, 1, tick_s, terms, policy, result_out, fault);
+}
 
-    if (spotnik_job_terms_check(terms, fault))
+int spotnik_backtest_run_places(const struct spotnik_window *places, size_t count, double tick_s,
+                                const struct spotnik_job_terms *terms, const struct spotnik_policy *policy,
+                                struct spotnik_job_result *result_out, struct spotnik_fault *fault)
+{
+    struct run run = { .places = places,
+                       .place_count = count,
+                       .left_alone_s = -1,
+                       .terms = terms,
+                       .policy = policy,
+                       .tick_s = tick_s,
+                       .work_left_s = terms->work_s };
+
+    if (places_check(places, count, tick_s, terms, fault))
         return -1;
-    if ((double)window->ticks * tick_s < terms->deadline_s)
-        return spotnik_fault_set(fault,
-                                 "the window covers %.1f h, the deadline is %.1f h; take a longer trace",
-                                 (double)window->ticks * tick_s / 3600, terms->deadline_s / 3600);
+    run_settle(&run);
     run.available = available_at(&run, 0);
     if (policy->start)
         policy->start(policy->self);
@@ -290,5 +402,5 @@ int spotnik_backtest_run(const struct spotnik_window *window, double tick_s,
 
 double spotnik_backtest_cost(const struct spotnik_job_result *result, double price_ratio)
 {
-    return (result->spot_paid_s + price_ratio * result->on_demand_billed_s) / 3600;
+    return (result->spot_paid_s + price_ratio * result->on_demand_billed_s) / 3600 + result->moves_paid;
 }

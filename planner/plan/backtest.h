@@ -11,7 +11,13 @@
  * A machine that is started is paid for at once and works one changeover later. Published policies have one
  * machine at a time (pair_speed 0): moving drops the old machine first, and the net and the guard keep two
  * changeovers. An elastic job (pair_speed 1 to 2) may hold both: the old machine works on while its successor
- * starts, a start that fails costs money but no time, and two that are up work pair_speed machines' worth. */
+ * starts, a start that fails costs money but no time, and two that are up work pair_speed machines' worth.
+ *
+ * Several places (regions): the job's state is at one of them, at first the first. Spot is held at the place
+ * of the state, or the state moves: that is paid for when the move begins, and the start takes move_s longer. A
+ * policy sees one availability: spot here, or, once spot has been away from here for so long that its saving would
+ * have paid for a move, spot anywhere. So a move costs no more than the wait before it (the rule of the ski
+ * rental), and nothing has to be known of other places. */
 #ifndef SPOTNIK_PLAN_BACKTEST_H
 #define SPOTNIK_PLAN_BACKTEST_H
 
@@ -33,6 +39,7 @@ struct spotnik_job_terms {
     double prices_from_s; /* where in `prices` the job starts */
     double price_typical; /* of spot while it is at most the cap; 0: 1. What a policy plans with */
     double cap;           /* spot is taken back above this price (the most one offers to pay); 0: never */
+    double move_s, move_cost; /* of the state to another place: time, and money (in the unit of prices) */
 };
 
 /* What a policy may know at one moment. */
@@ -67,7 +74,8 @@ struct spotnik_job_result {
     double on_demand_billed_s, spot_billed_s; /* machine time paid for */
     double spot_paid_s;                       /* the spot price, integrated over the time billed */
     double finish_s;
-    unsigned changeovers, revocations;
+    double moves_paid;                        /* the cost of all moves */
+    unsigned changeovers, revocations, moves;
     bool missed;
 };
 
@@ -75,6 +83,12 @@ struct spotnik_job_result {
 int spotnik_backtest_run(const struct spotnik_window *window, double tick_s,
                          const struct spotnik_job_terms *terms, const struct spotnik_policy *policy,
                          struct spotnik_job_result *result_out, struct spotnik_fault *fault);
+
+/* The same with several places, whose windows begin at the same instant; the shortest counts. Two machines
+ * of different places share no step: a pair_speed above 1 is a fault. */
+int spotnik_backtest_run_places(const struct spotnik_window *places, size_t count, double tick_s,
+                                const struct spotnik_job_terms *terms, const struct spotnik_policy *policy,
+                                struct spotnik_job_result *result_out, struct spotnik_fault *fault);
 
 /* Cost in hours of spot price (in the money of the price history when there is one). */
 double spotnik_backtest_cost(const struct spotnik_job_result *result, double price_ratio);

@@ -69,6 +69,44 @@ int spotnik_batch_time_fit(const struct spotnik_batch_row *rows, size_t count, d
     return 0;
 }
 
+/* Deviation of runs with the same batch, in the published epochs; it counts as four rows. */
+#define RUNS_SCATTER 0.023
+#define RUNS_ROWS 4.0
+#define NUMBERS 4.0 /* of the form */
+#define Z_90 1.645
+
+static double scatter(const struct spotnik_batch_row *rows, size_t count,
+                      const struct spotnik_batch_time *model)
+{
+    double squares = RUNS_ROWS * RUNS_SCATTER * RUNS_SCATTER;
+
+    for (size_t i = 0; i < count; i++)
+        squares += pow(log(spotnik_batch_time_h(model, rows[i].batch, rows[i].workers) / rows[i].time_h), 2);
+    return sqrt(squares / (RUNS_ROWS + (double)count - NUMBERS));
+}
+
+int spotnik_batch_time_interval(const struct spotnik_batch_row *rows, size_t count, double batch,
+                                double workers, double *low_h_out, double *high_h_out)
+{
+    static const double sharpness[] = { SPOTNIK_NOISE_SHARPNESS / 2, SPOTNIK_NOISE_SHARPNESS,
+                                        SPOTNIK_NOISE_SHARPNESS * 2 };
+    struct spotnik_batch_time model;
+    double low = INFINITY, high = 0, wide = 0;
+
+    for (size_t i = 0; i < sizeof(sharpness) / sizeof(*sharpness); i++) {
+        if (spotnik_batch_time_fit(rows, count, sharpness[i], &model))
+            return -1;
+        double time_h = spotnik_batch_time_h(&model, batch, workers);
+        low = fmin(low, time_h);
+        high = fmax(high, time_h);
+        if (i == 1)
+            wide = Z_90 * sqrt(2) * scatter(rows, count, &model); /* of this run, and of those fitted */
+    }
+    *low_h_out = low * exp(-wide);
+    *high_h_out = high * exp(wide);
+    return 0;
+}
+
 double spotnik_cluster_cost_usd(double time_h, double workers, double usd_per_h)
 {
     return time_h * workers * usd_per_h;

@@ -33,6 +33,10 @@ struct spotnik_batch_row {
 int spotnik_batch_time_fit(const struct spotnik_batch_row *rows, size_t count, double sharpness,
                            struct spotnik_batch_time *model_out);
 double spotnik_batch_time_h(const struct spotnik_batch_time *model, double batch, double workers);
+/* Where nine of ten runs lie: however sharply the growing cost sets in, and with the scatter of runs, of
+ * which the rows beyond the fourth tell. The rows are those that were fitted; -1 as there. */
+int spotnik_batch_time_interval(const struct spotnik_batch_row *rows, size_t count, double batch,
+                                double workers, double *low_h_out, double *high_h_out);
 double spotnik_cluster_cost_usd(double time_h, double workers, double usd_per_h);
 
 /* gamma(t) from gradients: mean over workers of |g_k|^2 over |mean gradient|^2, divided by K. */

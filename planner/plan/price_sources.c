@@ -220,5 +220,10 @@ int spotnik_catalog_source(struct spotnik_catalog *catalog, const char *name, co
     }
     if (bytes[at] == '{' || bytes[at] == '[')
         return json_source(catalog, name, bytes + at, size - at, fault);
+    if (bytes[at] == '<')
+        return spotnik_fault_set(
+            fault,
+            "%s: a web page, not a list of prices; has its address changed, or does a proxy ask to sign in?",
+            name);
     return csv_source(catalog, name, bytes, size, fault);
 }

@@ -101,6 +101,9 @@ def scavenger(p):
         assert abs(cost - float(row["predicted_cost_usd"])) < 1e-3
     # The rows scatter: even with all sixteen in the fit the form is 1.9 % off (docs/reference/planner-models.md).
     assert mape(rows) <= 2.5, mape(rows)
+    held = sum(float(row["low_h"]) <= float(row["time_h_observed"]) <= float(row["high_h"]) for row in rows)
+    widest = max(float(row["high_h"]) / float(row["low_h"]) for row in rows)
+    assert held >= 10 and widest < 1.3, (held, widest)  # of 12, intervals of 90 %
     return rows
 
 
@@ -245,7 +248,23 @@ def histories(p):
     return results
 
 
-CHECKS = (spotdnn, speed, scavenger, lifetime, checkpoint, overheads, calibration, backtests, histories, printed, catalog)
+def moves(p):
+    """A job that may move to other regions is much cheaper than one that stays, with what moves cost; none below the bound."""
+    files = [p.path("spot-traces", "availability-1-node", "aws-02-15-2023", f"{zone}_v100_1.json.gz") for zone in ("us-east-1c", "us-east-2a", "us-west-2c")]
+    words = [word for name in files for word in ("--place", name)]
+    stays = [backtest(p, "uniform", [name], "--stride", "53h")["cost"] for name in files]
+    costs = []
+    for gb in (0, 50, 1000):
+        got = backtest(p, "uniform", [], *words, "--state-gb", gb, "--spot-usd", "0.92", "--stride", "53h")
+        assert got["missed_deadlines"] == 0 and got["places"] == 3, got
+        assert abs(got["cost_of_moves"] - got["moves"] * gb * 0.02 / 0.92) < 1e-6 and got["moves"] > 0, got
+        costs.append(got["cost"])
+    assert costs[1] < 0.8 * stays[0] and costs[0] < costs[1] < costs[2], (costs, stays)
+    assert backtest(p, "bound", [], *words, "--stride", "53h")["cost"] <= costs[0] + 1e-9
+    return costs, stays
+
+
+CHECKS = (spotdnn, speed, scavenger, lifetime, checkpoint, overheads, calibration, backtests, histories, moves, printed, catalog)
 
 if __name__ == "__main__":
     if not os.path.isdir(os.path.join(os.environ.get("SPOTNIK_DATA", ""), "plan")):

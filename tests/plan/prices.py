@@ -131,7 +131,7 @@ def main(folder):
         assert reason in said, said
     run("prices", "update", "--from", put("odd.json", {"what": 1}), fails="neither the Spot Advisor", env=env)
     run("prices", "update", "--from", put("advisor.json", ADVISOR), fails="only add to lists before them", env=env)
-    run("prices", "update", "--from", "http://example.org/x", fails="only https:// and files", env=env)
+    run("prices", "update", "--from", "http://example.org/x", fails="only https://, files, and http:// of this machine", env=env)
 
     # age: what is kept is used, what is old is refused, politely
     assert "0 min" in run("prices", "show", env=env).stdout
