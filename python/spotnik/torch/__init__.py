@@ -37,13 +37,16 @@ from ._sampler import ElasticSampler
 from ._session import Session, current, find, install
 from ._stepping import SteppingSession
 from ._strategic import StrategicSession
+from ._writing import CSVWriter, SummaryWriter
 
 _TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 __all__ = [
+    "CSVWriter",
     "ElasticSampler",
     "Shard",
     "StepReport",
+    "SummaryWriter",
     "agreed",
     "allreduce_hook",
     "digest",

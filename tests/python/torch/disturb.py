@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable
 from pathlib import Path
 
 from cluster import LIMIT_S, Cluster, Member
+
+#: kills of a test that asks for no number of its own; more, to soak: SPOTNIK_TEST_KILLS=200
+KILLS = int(os.environ.get("SPOTNIK_TEST_KILLS", "3"))
 
 
 def disturb(job: Cluster, start: Callable[[], Member], kills: int, stop: Path) -> int:
@@ -19,7 +23,7 @@ def disturb(job: Cluster, start: Callable[[], Member], kills: int, stop: Path) -
     killed: list[Member] = []  # some of whose words may still come
     for _ in range(3):
         start()
-    for _, line in job.events(2 * LIMIT_S):
+    for _, line in job.events(2 * LIMIT_S * max(1, kills / 3)):
         running = [m for m in job.members if m.running and m not in killed]
         active = [m for m in running if any("step" in told for told in m.lines)]
         if line.get("step", 0) < due or len(active) < 3:

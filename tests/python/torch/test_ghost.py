@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import ledger
 import pytest
@@ -44,6 +46,38 @@ def test_training_does_not_depend_on_how_many_there_are(cluster: Make, tmp_path:
     alone(train, tmp_path, path=by_itself)
     for rank in range(3):
         assert ledger.distance(f"{together}.{rank}", f"{by_itself}.0") < 1e-12
+
+
+def warned(tell: Tell, ghost: bool, batch: str = "global") -> None:
+    seen: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: seen.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger("spotnik.torch").addHandler(handler)
+    net = network("norm")
+    if ghost:
+        spotnik.ghost_batchnorm(net, GROUP)
+    opt = torch.optim.SGD(net.parameters(), lr=0.1)
+    spotnik.prepare(net, opt, config=Config(steps_max=3), batch=batch)
+    x, y = (tensor[: 3 * BATCH] for tensor in data().tensors)
+    for xs, ys in spotnik.shard(DataLoader(TensorDataset(x, y), batch_size=BATCH)):
+        opt.zero_grad()
+        nn.functional.cross_entropy(net(xs), ys).backward()
+        opt.step()
+    tell(warnings=[text for text in seen if "BatchNorm, which normalises over this member's share" in text])
+
+
+@pytest.mark.parametrize(
+    ("settings", "count"),
+    [({"ghost": False}, 1), ({"ghost": True}, 0), ({"ghost": False, "batch": "per_member"}, 0)],
+    ids=["share", "ghost", "per_member"],
+)
+def test_a_batchnorm_over_shares_is_told_of_once(cluster: Make, settings: dict[str, Any], count: int) -> None:
+    job = cluster(minimum=2)
+    for _ in range(2):
+        job.start(warned, **settings)
+    job.wait()
+    assert not job.errors()
+    assert [len(line["warnings"]) for line in job.lines("warnings")] == [count] * 2
 
 
 @pytest.mark.parametrize("samples", [16, 21, 5])

@@ -12,7 +12,7 @@ import ledger
 import pytest
 import torch
 from cluster import Cluster, Member, Tell, alone
-from disturb import disturb
+from disturb import KILLS, disturb
 from programs import SAMPLES, data, network
 from test_features import told
 from torch import nn
@@ -147,7 +147,7 @@ def test_kills_and_joins_change_nothing_but_the_members(cluster: Make, tmp_path:
     def start() -> Member:
         return job.start(train, folder=str(job.folder / f"out{next(numbers)}"), epochs=2000, stop=str(stop))
 
-    last = disturb(job, start, kills=3, stop=stop)
+    last = disturb(job, start, kills=KILLS, stop=stop)
     ends = job.lines("done")
     assert len(ends) == 3
     assert ends[0] == ends[1] == ends[2]

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.distributed on Spotnik: a process group that survives the loss of members.
+
+    import spotnik.torch.distributed
+    torch.distributed.init_process_group("spotnik")
+
+When a member is lost, every survivor's call raises :class:`MemberLostError` at the same operation, and the group
+refuses further calls. :func:`reconfigure` goes on with the survivors. docs/guide/process-group.md has recipes.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, Optional
+
+import torch.distributed as dist
+
+from ._crew import Loner
+from ._errors import (
+    AbortedError,
+    CallMismatchError,
+    GroupError,
+    MemberLostError,
+    NotSupportedError,
+    WaitError,
+)
+from ._group import SpotnikGroup
+from ._meeting import crew_of, register
+
+__all__ = [
+    "AbortedError",
+    "CallMismatchError",
+    "GroupError",
+    "MemberLostError",
+    "NotSupportedError",
+    "SpotnikGroup",
+    "WaitError",
+    "reconfigure",
+]
+
+
+def reconfigure(
+    group: Optional[dist.ProcessGroup] = None, size: int = 0, timeout: Optional[timedelta] = None
+) -> dict[int, int]:
+    """Go on with the survivors of `group` (the default group); :meth:`SpotnikGroup.reconfigure_survivors` says how."""
+    group = dist.group.WORLD if group is None else group
+    if not isinstance(group, SpotnikGroup):
+        raise NotSupportedError(f'{group!r} is no group of backend "spotnik"; only such a group can be reconfigured')
+    return group.reconfigure_survivors(size, timeout)
+
+
+def _make(store: Any, rank: int, size: int, timeout: timedelta) -> dist.ProcessGroup:
+    """What torch.distributed calls for ``backend="spotnik"``."""
+    world = dist.group.WORLD if dist.is_initialized() else None
+    if isinstance(world, SpotnikGroup) and size == world.size():
+        return SpotnikGroup(world._crew, timeout, owns=False)
+    if world is not None and size == 1:
+        return SpotnikGroup(Loner(), timeout)
+    if world is not None:
+        raise NotSupportedError(
+            f"a group of {size} of {world.size()} members is not there: a step belongs to all of them. Use the default "
+            "group, or a group of another backend"
+        )
+    return SpotnikGroup(crew_of(store, rank, size, timeout), timeout)
+
+
+dist.Backend.register_backend("spotnik", _make, devices=["cpu"])
+register()

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SummaryWriter and CSVWriter: one run with each step once, though the member that writes is killed again and again."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from cluster import LIMIT_S, Cluster, Member, Tell
+from programs import SAMPLES, data, network
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+import spotnik.torch as spotnik
+
+Make = Callable[..., Cluster]
+KILLS = 3
+
+
+def train(tell: Tell, folder: str, stop: str, tensorboard: bool) -> None:
+    net = network()
+    opt = torch.optim.SGD(net.parameters(), lr=0.05)
+    spotnik.prepare(net, opt, metrics=("place",))
+    x, y = data().tensors
+    loader = spotnik.shard(DataLoader(TensorDataset(x, y, torch.arange(SAMPLES)), batch_size=20))
+    table = spotnik.CSVWriter(Path(folder) / "log.csv")
+    events = spotnik.SummaryWriter(Path(folder) / "events") if tensorboard else None
+    for _ in spotnik.epochs(20000):
+        for features, labels, places in loader:
+            spotnik.tell("place", places.double().mean())
+            nn.functional.cross_entropy(net(features), labels).backward()
+            opt.step()
+            opt.zero_grad()
+            step, place = spotnik.step(), spotnik.told("place")
+            table.add_scalar("place", place)
+            table.add_scalar("twice", torch.tensor(2 * place, dtype=torch.float64))
+            if events:
+                events.add_scalar("place", place)
+            tell(step=step, rank=spotnik.rank(), place=place)
+            if Path(stop).exists() and step >= int(Path(stop).read_text()):
+                table.close()
+                if events:
+                    events.close()
+                tell(done=step)
+                return
+
+
+def kill_seniors(job: Cluster, start: Callable[[], Member], stop: Path) -> int:
+    """Kill the member that writes, every time three are there, and start another; returns the last step."""
+    kills, due, killed = 0, 8, set[int]()
+    for _ in range(3):
+        start()
+    for member, line in job.events(2 * LIMIT_S):
+        active = [m for m in job.members if m.running and m.number not in killed and any("step" in t for t in m.lines)]
+        if len(active) < 3 or line.get("step", 0) < due or line["rank"] != 0 or member.number in killed:
+            continue
+        if kills < KILLS:
+            killed.add(member.number)
+            job.kill(member)
+            start()
+            kills, due = kills + 1, line["step"] + 8
+        elif not stop.exists():
+            fresh = stop.with_suffix(".new")
+            fresh.write_text(str(line["step"] + 40))
+            fresh.rename(stop)
+    assert not job.errors()
+    assert kills == KILLS
+    return int(stop.read_text())
+
+
+def told(job: Cluster) -> dict[int, float]:
+    """What the members that lived to the end say of each step, and the others where none of those was there yet."""
+    found: dict[int, float] = {}
+    for member in sorted(job.members, key=lambda m: any("done" in line for line in m.lines)):
+        found.update({line["step"]: line["place"] for line in member.lines if "step" in line})
+    return found
+
+
+@pytest.mark.parametrize("tensorboard", [False, True], ids=["csv", "tensorboard"])
+def test_one_run_with_every_step_once(cluster: Make, tmp_path: Path, tensorboard: bool) -> None:
+    if tensorboard:
+        pytest.importorskip("tensorboard", reason="tensorboard is not installed")
+    job, stop = cluster(), tmp_path / "stop"
+    last = kill_seniors(
+        job, lambda: job.start(train, folder=str(tmp_path), stop=str(stop), tensorboard=tensorboard), stop
+    )
+    wanted = told(job)
+    with open(tmp_path / "log.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    for name, factor in (("place", 1), ("twice", 2)):
+        log = [(int(row["step"]), float(row["value"])) for row in rows if row["name"] == name]
+        assert log == [(step, pytest.approx(factor * wanted[step])) for step in range(1, last + 1)]
+    if tensorboard:
+        assert _scalars(tmp_path / "events") == [(step, pytest.approx(wanted[step])) for step in range(1, last + 1)]
+
+
+def _scalars(folder: Path) -> list[tuple[int, float]]:
+    """As TensorBoard itself reads the run: all files in order, without what a later one hides."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    run = EventAccumulator(str(folder), size_guidance={"scalars": 0})
+    run.Reload()
+    return [(event.step, event.value) for event in run.Scalars("place")]
+
+
+def test_rows_of_a_life_that_was_lost_are_dropped(tmp_path: Path) -> None:
+    """Resumed from a checkpoint of step 2; the last row was cut in the middle."""
+    from spotnik.torch._writing import Record, _Table
+
+    path = tmp_path / "log.csv"
+    path.write_text("step,name,value,date\n1,a,1.0,0.000\n2,a,2.0,0.000\n3,a,3.0,0.000\n4,a,4.")
+    table = _Table(path, [Record(1, "b", 9.0, 0), Record(2, "a", 7.0, 0)], 3)
+    table.write(Record(3, "a", 5.0, 0))
+    table.close()
+    assert path.read_text().splitlines()[1:] == ["1,a,1.0,0.000", "1,b,9.0,0.000", "2,a,2.0,0.000", "3,a,5.0,0.000"]
