@@ -27,18 +27,20 @@ static const char help[] =
     "machines itself.\n\n"
     "      --engine ENGINE     slurm: elements of the folder that spotnik slurm submit made\n"
     "                          kubernetes: the parallelism of an Indexed Job\n"
+    "                          skypilot: managed jobs of one machine each, from task.yaml in the folder\n"
     "                          exec:COMMAND: told SPOTNIK_FLEET_WANTED (and SPOTNIK_FLEET_KINDS, as\n"
     "                          TYPE@ZONE=spot:N ...), it makes it so and prints how many there are, of which\n"
     "                          kinds if it knows, in the same words, or \"done\"\n"
     "      --plan FILE         what spotnik plan -o json printed, or a number; read again whenever it "
     "changes\n"
     "  -n, --machines N        instead of a plan\n"
-    "      --replan COMMAND    writes FILE anew: run at the start, after each loss, and every --replan-every "
-    "   [1h]\n"
+    "      --replan COMMAND    writes FILE anew: run at the start, after each loss, and now and then\n"
     "                          SPOTNIK_FLEET_RUNNING then holds options for spotnik plan --from-status\n"
+    "      --replan-every TIME that often, too                                                               "
+    "    [1h]\n"
     "      --folder DIR        of spotnik slurm submit; also where the lock is                               "
     "    [./spotnik]\n"
-    "      --name NAME         of the Kubernetes job                                                         "
+    "      --name NAME         of the Kubernetes job, or of SkyPilot's jobs                                  "
     "    [train]\n"
     "      --every TIME        between two looks                                                             "
     "    [10s]\n"
@@ -84,7 +86,7 @@ static bool take(struct fleet *fleet, int option, const char *value)
     switch (option) {
     case 'e':
         fleet->engine = value;
-        return !strcmp(value, "slurm") || !strcmp(value, "kubernetes")
+        return !strcmp(value, "slurm") || !strcmp(value, "kubernetes") || !strcmp(value, "skypilot")
                || (!strncmp(value, "exec:", 5) && value[5]);
     case 'p':
         fleet->plan = value;

@@ -26,9 +26,9 @@ struct fleet_plan {
 };
 
 struct fleet {
-    const char *engine; /* slurm, kubernetes, exec:COMMAND */
+    const char *engine; /* slurm, kubernetes, skypilot, exec:COMMAND */
     const char *folder; /* of spotnik slurm submit; its lock and its end are there */
-    const char *name;   /* of the Kubernetes job */
+    const char *name;   /* of the Kubernetes job, or of SkyPilot's jobs */
     const char *plan;   /* file, or NULL */
     const char *replan; /* command that writes it, or NULL */
     uint32_t fixed;     /* without a plan; 0: with one */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Slurm, Kubernetes and a command as engines, each by the tool that its users have: squeue, sbatch,
- * scancel; kubectl; /bin/sh. */
+/* Slurm, Kubernetes, SkyPilot and a command as engines, each by the tool that its users have: squeue,
+ * sbatch, scancel; kubectl; sky; /bin/sh. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -46,6 +46,7 @@ static bool has_file(const struct fleet *fleet, const char *name)
 
 /* ---- Slurm: the elements of the folder are those whose comment names it ---- */
 
+/* A job of the engine that holds one machine. */
 struct element {
     char id[40];
     bool running;
@@ -88,8 +89,8 @@ static bool slurm_look(const struct fleet *fleet, struct fleet_view *ret)
     return true;
 }
 
-/* Those that wait go first, then the youngest. They leave in good order: scancel sends SIGTERM. */
-static bool slurm_fewer(uint32_t count)
+/* Those that wait go first, then the youngest. They leave in good order: both engines send SIGTERM. */
+static bool fewer(const char *cancel, uint32_t count)
 {
     char command[128], output[1024];
 
@@ -97,9 +98,9 @@ static bool slurm_fewer(uint32_t count)
         for (uint32_t i = elements; i-- > 0 && count > 0;) {
             if (element[i].running != (running != 0))
                 continue;
-            snprintf(command, sizeof(command), "scancel '%s' 2>&1", element[i].id);
+            snprintf(command, sizeof(command), "%s '%s' 2>&1", cancel, element[i].id);
             if (fleet_command(command, output, sizeof(output)))
-                return complain("scancel", output);
+                return complain(cancel, output);
             count--;
         }
     return true;
@@ -110,7 +111,7 @@ static bool slurm_act(const struct fleet *fleet, uint32_t wanted, const struct f
     char command[4400], output[1024];
 
     if (wanted < view->have)
-        return slurm_fewer(view->have - wanted);
+        return fewer("scancel", view->have - wanted);
     snprintf(command, sizeof(command), "sbatch --array=0-%u '%s/job.sbatch' 2>&1", wanted - view->have - 1,
              fleet->folder);
     return fleet_command(command, output, sizeof(output)) == 0 || complain("sbatch", output);
@@ -153,6 +154,77 @@ static bool kubernetes_act(const struct fleet *fleet, uint32_t wanted)
              "kubectl patch job '%s' -p '{\"spec\":{\"parallelism\":%u,\"completions\":%u}}' 2>&1",
              fleet->name, wanted, wanted);
     return fleet_command(command, output, sizeof(output)) == 0 || complain("kubectl", output);
+}
+
+/* ---- SkyPilot: managed jobs of one machine each, which it replaces one by one ---- */
+
+/* Whether a job of this state holds a machine or waits for one; *ret_running: it holds one. */
+static bool sky_lives(const char *status, bool *ret_running)
+{
+    static const char *const waits[] = { "PENDING", "SUBMITTED", "STARTING", "RECOVERING" };
+
+    *ret_running = !strcmp(status, "RUNNING");
+    for (uint32_t i = 0; i < sizeof(waits) / sizeof(waits[0]); i++)
+        if (!strcmp(status, waits[i]))
+            return true;
+    return *ret_running;
+}
+
+static void sky_take(const json_t *job, struct fleet_view *ret)
+{
+    const char *status = json_string_value(json_object_get(job, "status"));
+    long long id = json_integer_value(json_object_get(job, "job_id"));
+    bool running;
+
+    if (!status)
+        return;
+    ret->done |= !strcmp(status, "SUCCEEDED");
+    if (!strncmp(status, "FAILED", 6))
+        snprintf(ret->why, sizeof(ret->why), "job %lld is %.30s; sky jobs logs %lld tells more", id, status, id);
+    if (!sky_lives(status, &running) || elements == ELEMENTS_MAX)
+        return;
+    element[elements].running = running;
+    snprintf(element[elements++].id, sizeof(element->id), "%lld", id);
+    ret->have++;
+    ret->running += running;
+}
+
+static bool sky_look(const struct fleet *fleet, struct fleet_view *ret)
+{
+    static char output[OUTPUT_MAX];
+    size_t i;
+    const json_t *job;
+
+    if (!has_file(fleet, "task.yaml"))
+        return complain(fleet->folder, "has no task.yaml; put SkyPilot's task for one machine there");
+    if (fleet_command("sky jobs queue --all --output json", output, sizeof(output)))
+        return complain("sky jobs queue failed (start the first machine with sky jobs launch)", output);
+    json_t *jobs = json_loads(output, 0, NULL);
+    elements = 0;
+    json_array_foreach(jobs, i, job)
+    {
+        const char *name = json_string_value(json_object_get(job, "job_name"));
+        if (name && !strcmp(name, fleet->name))
+            sky_take(job, ret);
+    }
+    bool readable = json_is_array(jobs);
+    json_decref(jobs);
+    return readable || complain("sky jobs queue: this is no list of jobs", output);
+}
+
+static bool sky_act(const struct fleet *fleet, uint32_t wanted, const struct fleet_view *view)
+{
+    char command[4600], output[4096];
+
+    if (wanted < view->have)
+        return fewer("sky jobs cancel --yes", view->have - wanted);
+    snprintf(command, sizeof(command),
+             "sky jobs launch --yes --detach-run --num-nodes 1 --name '%s' %s '%s/task.yaml' 2>&1", fleet->name,
+             getenv("SPOTNIK_KEY") ? "--secret SPOTNIK_KEY" : "", fleet->folder);
+    for (uint32_t have = view->have; have < wanted; have++)
+        if (fleet_command(command, output, sizeof(output)))
+            return complain("sky jobs launch", output);
+    return true;
 }
 
 /* ---- a command: it is told how many are wanted, makes it so, and says how many there are: "HAVE
@@ -216,6 +288,8 @@ bool fleet_look(const struct fleet *fleet, const struct fleet_plan *plan, struct
         return slurm_look(fleet, ret);
     if (!strcmp(fleet->engine, "kubernetes"))
         return kubernetes_look(fleet, ret);
+    if (!strcmp(fleet->engine, "skypilot"))
+        return sky_look(fleet, ret);
     return exec_look(fleet, plan, ret);
 }
 
@@ -225,5 +299,7 @@ bool fleet_act(const struct fleet *fleet, uint32_t wanted, const struct fleet_vi
         return slurm_act(fleet, wanted, view);
     if (!strcmp(fleet->engine, "kubernetes"))
         return kubernetes_act(fleet, wanted);
+    if (!strcmp(fleet->engine, "skypilot"))
+        return sky_act(fleet, wanted, view);
     return true; /* it was told when it was asked */
 }

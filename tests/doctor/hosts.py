@@ -3,8 +3,8 @@
 """spotnik doctor between two hosts in network namespaces. Claims: where all is well it says so and ends with
 0; and it finds, each with what to do: another key, another name, a key that others can read, nobody
 listening, packets that vanish, large packets that vanish while small ones pass, folders that are not the
-same, a folder that everybody may write to, a folder that is not there, an address that is not of this host,
-names without an address.
+same, a folder that everybody may write to, a folder that is not there, one that cannot be written to, an address that
+is not of this host, names without an address, another wire version, too few open files, no shared memory.
 
     hosts.py SPOTNIK"""
 
@@ -95,12 +95,55 @@ class Server:
         self.process.wait()
 
 
-def doctor(*options):
-    """(exit status, lines) of host 2."""
-    done = subprocess.run(
-        ["ip", "netns", "exec", f"{NAME}-2", SPOTNIK, "doctor", *options], capture_output=True, text=True, timeout=120
-    )
+def doctor(*options, first=""):
+    """(exit status, lines) of host 2, where a shell does something first."""
+    command = ["ip", "netns", "exec", f"{NAME}-2", "sh", "-c", first + '\nexec "$@"', "sh", SPOTNIK, "doctor", *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     return done.returncode, done.stdout.splitlines()
+
+
+# Before a port of host 1: what a caller says first is said in another wire version.
+OTHER_VERSION = """
+import socket, threading
+
+def pump(source, sink, change):
+    while data := source.recv(65536):
+        sink.sendall(data[:8] + bytes([data[8] + 40]) + data[9:] if change else data)
+        change = False
+    sink.shutdown(socket.SHUT_WR)
+
+door = socket.create_server(("10.77.0.1", 7000))
+print("listening", flush=True)
+caller = door.accept()[0]
+member = socket.create_connection(("10.77.0.1", 21299))
+back = threading.Thread(target=pump, args=(member, caller, False))
+back.start()
+pump(caller, member, True)
+back.join()
+"""
+
+
+def other_version(key):
+    command = ["ip", "netns", "exec", f"{NAME}-1", sys.executable, "-c", OTHER_VERSION]
+    quiet = subprocess.DEVNULL  # either end may close first
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=quiet, text=True) as between:
+        between.stdout.readline()
+        seen = doctor("10.77.0.1:7000", "--key-file", key)
+        between.kill()
+    expect("another wire version", 1, "BAD", "version", of=seen)
+
+
+def own_host(folder, key):
+    """What limits this host."""
+    few = doctor("--key-file", key, first="ulimit -n 200")
+    expect("few open files", 0, "WARNING", "limits", "ulimit -n", of=few)
+    none = doctor("--key-file", key, first="trap '' XFSZ; ulimit -f 0")  # no file may have a size
+    expect("no shared memory", 0, "WARNING", "shared memory", "over TCP", of=none)
+    locked = f"{folder}/locked"
+    os.mkdir(locked, 0o700)
+    first = f"mount -t tmpfs -o ro,mode=0700 none {locked}"
+    unwritable = doctor("--key-file", key, "--peers", f"file:{locked}", first=first)
+    expect("a folder to read only", 1, "BAD", "cannot write", of=unwritable)
 
 
 def expect(what, status, verdict, *words, of):
@@ -165,6 +208,8 @@ def diagnose(folder):
             "has no address now",
             of=doctor("--key-file", key, "--peers", "dns://localhost,a.invalid"),
         )
+        other_version(key)
+        own_host(folder, key)
         ip("-n", f"{NAME}-sw", "link", "set", "p1", "mtu", "1000")
         expect(
             "large packets vanish",

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """spotnik fleet with engines that record what they are asked. Claims: a Kubernetes job is patched when, and
-only when, its parallelism is not what the plan wants, and the fleet ends when a pod has succeeded; a command
+only when, its parallelism is not what the plan wants, and the fleet ends when a pod has succeeded; SkyPilot is
+asked for one job of one machine for each that is missing, and those that wait are cancelled before those that run; a command
 is told the number each time; an engine that fails, or talks nonsense, changes nothing; a plan that is
 missing, damaged or says that there is none leaves the one before; a command is told the kinds of machines, tells which are there, and a
 new plan is told both; how sure the plan is, is said; wrong command lines are refused.
@@ -22,6 +23,11 @@ case $1 in
 get) cat "$FAKE/job" ;;
 patch) printf '{"spec":{"parallelism":%s},"status":{"active":2}}' "$(echo "$*" | sed 's/.*parallelism":\\([0-9]*\\).*/\\1/')" > "$FAKE/job" ;;
 esac
+"""
+
+SKY = """#!/bin/sh
+echo "$*" >> "$FAKE/calls"
+[ "$2" != queue ] || cat "$FAKE/jobs"
 """
 
 
@@ -105,6 +111,43 @@ def kubernetes(folder):
     )
 
 
+def sky_jobs(*states):
+    """As sky jobs queue -o json says them, the newest first; the last one is another training's."""
+    jobs = [{"job_id": 40 + i, "job_name": "train", "status": state} for i, state in enumerate(states)]
+    return list(reversed(jobs)) + [{"job_id": 9, "job_name": "other", "status": "SUCCEEDED"}]
+
+
+def skypilot(folder):
+    write(f"{folder}/bin/sky", SKY)
+    os.chmod(f"{folder}/bin/sky", 0o755)
+    words, queue = ("--engine", "skypilot", "-n", "4"), "jobs queue --all --output json"
+    launch = f"jobs launch --yes --detach-run --num-nodes 1 --name train {folder}/task.yaml"
+    if "has no task.yaml" not in fleet(folder, *words).stderr or calls(folder):
+        fail("without a task, something was done")
+    write(f"{folder}/task.yaml", "run: true\n")
+    for states, wanted in (
+        (("RUNNING", "RUNNING", "STARTING", "RECOVERING"), []),
+        (("RUNNING", "CANCELLED", "CANCELLING", "PENDING"), [launch, launch]),
+        ((), [launch] * 4),
+        (("RUNNING", "PENDING", "RUNNING", "RUNNING", "RUNNING", "RECOVERING"), ["jobs cancel --yes 41", "jobs cancel --yes 45"]),
+        (("RUNNING", "RUNNING", "RUNNING", "RUNNING", "RUNNING"), ["jobs cancel --yes 40"]),
+    ):
+        write(f"{folder}/jobs", sky_jobs(*states))
+        fleet(folder, *words)
+        told = calls(folder)
+        if told[:1] != [queue] or sorted(told[1:]) != wanted:
+            fail(f"4 wanted, {states}: {told}")
+    for nonsense in ("", "No managed jobs found.", '{"job_id": 1}'):
+        write(f"{folder}/jobs", nonsense)
+        if "sky jobs queue" not in fleet(folder, *words).stderr or calls(folder) != [queue]:
+            fail(f"sky said {nonsense!r}, and something was done")
+    write(f"{folder}/jobs", sky_jobs("RUNNING", "SUCCEEDED"))
+    done = fleet(folder, *words, once=False)
+    if done.returncode or "the training is done" not in done.stdout or calls(folder) != [queue]:
+        fail(f"a job has succeeded: {done}")
+    print("skypilot: a job for each machine that is missing, those that wait are cancelled first; ends with the training")
+
+
 def command(folder):
     write(f"{folder}/engine", 'echo "$SPOTNIK_FLEET_WANTED" >> "$FAKE/calls"; echo "$(cat "$FAKE/have") a storm"\n')
     write(f"{folder}/have", "3")
@@ -170,6 +213,7 @@ def refused(folder):
 
 with tempfile.TemporaryDirectory(prefix="spotnik-fleet-") as scratch:
     kubernetes(scratch)
+    skypilot(scratch)
     command(scratch)
     kinds(scratch)
     refused(scratch)

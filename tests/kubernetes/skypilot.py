@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The task of examples/skypilot as SkyPilot reads it. Claims: SkyPilot accepts it, and understands four spot
-nodes and the exit code; a misspelt field is refused; and what its `run` says starts a job of two nodes, with
-the variables that SkyPilot sets.
+"""The tasks of examples/skypilot as SkyPilot reads them. Claims: SkyPilot accepts them, and understands four spot
+nodes, or one, and the exit code; a misspelt field is refused; what `run` of either says starts a job of two nodes, with
+the variables that SkyPilot sets. SkyPilot's own command line takes what `spotnik fleet --engine skypilot` calls, and the fleet
+counts jobs in every state that SkyPilot has as SkyPilot prints them.
 
-    skypilot.py FILE SPOTNIK WORKER"""
+    skypilot.py FOLDER SPOTNIK WORKER"""
 
+import json
 import os
+import shlex
 import re
 import subprocess
 import sys
@@ -16,29 +19,32 @@ try:
     os.environ["SKYPILOT_DISABLE_USAGE_COLLECTION"] = "1"
     import sky
     import yaml
+    from sky.client.cli import command as sky_command
+    from sky.jobs.state import ManagedJobStatus
+    from sky.schemas.api.responses import ManagedJobRecord
 except ImportError as error:
     print(f"SKIPPED: {error}; pip install skypilot into the environment of the Python tests to have it")
     sys.exit(77)
 
-FILE, SPOTNIK, WORKER = (os.path.abspath(path) for path in sys.argv[1:4])
+FOLDER, SPOTNIK, WORKER = (os.path.abspath(path) for path in sys.argv[1:4])
 
 
 def fail(what):
     sys.exit(f"FAILED: {what}")
 
 
-def read():
-    with open(FILE) as file:
+def read(name):
+    with open(f"{FOLDER}/{name}") as file:
         return yaml.safe_load(file)
 
 
-def parse():
-    document = read()
-    document.pop("file_mounts")  # a bucket would be asked for at the cloud
+def parse(name, nodes):
+    document = read(name)
+    document.pop("file_mounts", None)  # a bucket would be asked for at the cloud
     document["secrets"] = {"SPOTNIK_KEY": "0" * 64}
     task = sky.Task.from_yaml_config(document)
     resources = list(task.resources)
-    if task.num_nodes != 4 or not all(one.use_spot for one in resources):
+    if task.num_nodes != nodes or not all(one.use_spot for one in resources):
         fail(f"SkyPilot understood {task.num_nodes} nodes, {resources}")
     if any(one.job_recovery.get("recover_on_exit_codes") != [75] for one in resources):
         fail(f"job_recovery: {[one.job_recovery for one in resources]}")
@@ -46,33 +52,22 @@ def parse():
     try:
         sky.Task.from_yaml_config(document)
     except ValueError:
-        print(
-            f"SkyPilot {sky.__version__} understands {task.num_nodes} spot nodes and exit code 75; a misspelt field is refused"
-        )
+        print(f"SkyPilot {sky.__version__} understands {name}: spot nodes: {task.num_nodes}, exit code 75; a misspelt field is refused")
         return
     fail("a misspelt field was not refused")
 
 
-def run(folder):
+def run(name, folder, more):
+    """What SkyPilot would run on two machines: two nodes of one task, or one node each of two."""
+    os.mkdir(folder)
     key = subprocess.run([SPOTNIK, "key"], check=True, capture_output=True, text=True).stdout.strip()
-    text = (
-        read()["run"]
-        .replace("/checkpoints/", f"{folder}/")
-        .replace("python train.py", f"{WORKER} -u 5000 -n 10000 -b 96 -s 200")
-    )
+    text = read(name)["run"].replace("/checkpoints/", f"{folder}/").replace("/shared/", f"{folder}/")
+    text = text.replace("python train.py", f"{WORKER} -u 5000 -n 10000 -b 96 -s 200")
     text = re.sub(r"\bspotnik run", f"{SPOTNIK} run", text)
     nodes = []
-    for rank, ip in enumerate(("127.0.0.2", "127.0.0.3")):
+    for rank in range(2):
         os.mkdir(f"{folder}/home-{rank}")
-        env = {
-            **os.environ,
-            "HOME": f"{folder}/home-{rank}",
-            "SPOTNIK_KEY": key,
-            "SKYPILOT_NODE_IPS": "127.0.0.2\n127.0.0.3",
-            "SKYPILOT_NODE_RANK": str(rank),
-            "SKYPILOT_NUM_NODES": "2",
-            "SKYPILOT_TASK_ID": f"sky-{os.getpid()}",
-        }
+        env = {**os.environ, "HOME": f"{folder}/home-{rank}", "SPOTNIK_KEY": key, "SKYPILOT_TASK_ID": f"sky-{os.getpid()}", **more(rank)}
         nodes.append(
             subprocess.Popen(["bash", "-c", text], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         )
@@ -80,9 +75,44 @@ def run(folder):
     ends = {line.split("] ")[1] for text in said for line in text.splitlines() if "] done " in line}
     if any(node.returncode for node in nodes) or len(ends) != 1 or " 2 0 " not in said[0]:
         fail(f"two nodes: {[node.returncode for node in nodes]} {ends}\n" + "\n".join(text[-800:] for text in said))
-    print(f"its run, on two nodes: both ended with {ends.pop()}")
+    print(f"{name}, its run, on two nodes: both ended with {ends.pop()}")
 
 
-parse()
+def fleet(folder):
+    """The fleet calls a `sky` that records its words and answers what SkyPilot itself would print; SkyPilot's own parser reads the words."""
+    os.makedirs(f"{folder}/bin")
+    with open(f"{folder}/bin/sky", "w") as file:
+        file.write(f'#!/bin/sh\necho "$*" >>{folder}/calls\n[ "$2" != queue ] || cat {folder}/jobs\n')
+    os.chmod(f"{folder}/bin/sky", 0o755)
+    with open(f"{folder}/task.yaml", "w") as file:
+        yaml.safe_dump(read("one-machine.yaml"), file)
+    env = {**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}", "SPOTNIK_KEY": "0" * 64}
+    states = [state for state in ManagedJobStatus if state is not ManagedJobStatus.SUCCEEDED]
+    alive = sum(not state.is_terminal() and state.value not in ("CANCELLING", "WINDING_DOWN") for state in states)
+    for count in (alive + 2, alive, alive - 2):
+        with open(f"{folder}/jobs", "w") as file:
+            records = [ManagedJobRecord(job_id=i + 1, job_name="train", status=state) for i, state in enumerate(states)]
+            json.dump([record.model_dump(mode="json") for record in records], file)
+        done = subprocess.run([SPOTNIK, "fleet", "--engine", "skypilot", "--folder", folder, "-n", str(count), "--once"],
+                              env=env, capture_output=True, text=True, timeout=60)
+        with open(f"{folder}/calls") as file:
+            told = [shlex.split(line) for line in file]
+        os.unlink(f"{folder}/calls")
+        if done.returncode or len(told) != 1 + abs(count - alive):
+            fail(f"{alive} jobs, {count} wanted: {told} {done}")
+        for words in told:
+            sky_command.cli.commands["jobs"].commands[words[1]].make_context(words[1], words[2:])
+    print(f"the fleet's calls: SkyPilot's command line takes them; {alive} of {len(states)} states hold a machine or wait for one")
+
+
+def two_nodes(rank):
+    return {"SKYPILOT_NODE_IPS": "127.0.0.2\n127.0.0.3", "SKYPILOT_NODE_RANK": str(rank), "SKYPILOT_NUM_NODES": "2"}
+
+
+parse("train.yaml", 4)
+parse("one-machine.yaml", 1)
 with tempfile.TemporaryDirectory(prefix="spotnik-sky-") as scratch:
-    run(scratch)
+    run("train.yaml", f"{scratch}/two", two_nodes)
+    run("one-machine.yaml", f"{scratch}/one", lambda _: {})
+    os.environ["SPOTNIK_KEY"] = "0" * 64
+    fleet(f"{scratch}/fleet")

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A job whose only machine gets notices. Claims: all workers leave in good order, the last step is saved, and
 when the notice is taken back, or its deadline passes and nothing happens, the job goes on at the next step;
-risks move nobody; the user's command hears of each notice; SIGUSR1 and three SIGTERM at once, as batch
-systems send them, are a planned leave.
+risks move nobody; one process asks the cloud for all three workers; the user's command hears of each notice;
+SIGUSR1 and three SIGTERM at once, as batch systems send them, are a planned leave.
 
     job.py SPOTNIK WORKER"""
 
@@ -81,6 +81,14 @@ def run(folder, cloud, *options):
     return Lines([SPOTNIK, "run", "-n", "3", *options, "--", WORKER, "-u", "3000", "-n", "100000", "-b", "96"], env=env)
 
 
+def watchers(agent):
+    """The processes of an agent that ask the cloud."""
+    with open(f"/proc/{agent}/task/{agent}/children") as file:
+        children = file.read().split()
+    commands = [open(f"/proc/{pid}/cmdline").read().split("\0") for pid in children]
+    return sum(command[1:3] == ["notice", "--watch"] for command in commands)
+
+
 def last_step(job):
     return max(int(line.split()[2]) for line in job.kept if " commit " in line)
 
@@ -115,6 +123,8 @@ def notices(folder):
         f'echo "$SPOTNIK_NOTICE_KIND $SPOTNIK_NOTICE_SOURCE $SPOTNIK_NOTICE_TEXT" >> {folder}/hook',
     )
     job.until(" commit 20 ")
+    if watchers(job.process.pid) != 1:
+        fail(f"{watchers(job.process.pid)} watchers for three workers")
     cloud.order("aws rebalance")
     job.until("aws: at risk")
     job.until(" commit ")
