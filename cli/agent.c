@@ -22,11 +22,11 @@ static uint64_t now_ns(void)
     return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-bool agent_init(struct agent *agent, char **command, uint32_t places)
+bool agent_init(struct agent *agent, char **command, uint32_t places, const struct output *output)
 {
-    *agent = (struct agent){.command = command, .places = places, .slots_fd = -1};
+    *agent = (struct agent){.command = command, .places = places, .slots_fd = -1, .output = *output};
     agent->worker = calloc(places, sizeof(*agent->worker));
-    if (!agent->worker || !keeper_start(&agent->keeper))
+    if (!agent->worker || !keeper_start(&agent->keeper, agent))
         return false;
     return spotnik_slots_new(places, &agent->slots_fd, &agent->slots) == 0;
 }
@@ -119,6 +119,18 @@ static void close_pair(int pair[2])
     close(pair[1]);
 }
 
+/* A worker without a file is better than none. */
+static void open_log(const struct agent *agent, struct agent_worker *worker)
+{
+    char text[256];
+
+    worker->log = output_open(&agent->output, worker->number);
+    if (worker->log >= 0 || !agent->output.log_dir)
+        return;
+    snprintf(text, sizeof(text), "no log of w%u in %.120s: %s", worker->number, agent->output.log_dir, strerror(errno));
+    run_line_say(text);
+}
+
 struct agent_worker *agent_start(struct agent *agent)
 {
     struct agent_worker *worker = free_place(agent);
@@ -131,7 +143,7 @@ struct agent_worker *agent_start(struct agent *agent)
         return NULL;
     }
     *worker = (struct agent_worker){.number = agent->started, .started_ns = now_ns(),
-                                    .out = {.fd = out[0]}, .err = {.fd = err[0], .error = true}};
+                                    .out = {.fd = out[0]}, .err = {.fd = err[0], .error = true}, .log = -1};
     spotnik_slots_assign(agent->slots, (uint32_t)(worker - agent->worker));
     fflush(NULL);
     worker->pid = fork();
@@ -147,6 +159,7 @@ struct agent_worker *agent_start(struct agent *agent)
     }
     fcntl(out[0], F_SETFL, O_NONBLOCK);
     fcntl(err[0], F_SETFL, O_NONBLOCK);
+    open_log(agent, worker);
     keeper_give(&agent->keeper, worker->number, out[0], err[0]);
     agent->started++;
     return worker;
@@ -177,31 +190,58 @@ void agent_leave(struct agent *agent, struct agent_worker *worker)
         kill(worker->pid, SIGTERM);
 }
 
-static void print_line(const struct agent_worker *worker, const struct agent_pipe *pipe, const char *line, size_t length)
+/* The rank its program knows, plus 1. A worker that has begun no step comes behind all that have. */
+static uint32_t place_of(const struct agent *agent, const struct agent_worker *worker)
 {
-    FILE *out = pipe->error ? stderr : stdout;
-    run_line_hide();
-    fprintf(out, "[w%u] %.*s\n", worker->number, (int)length, line);
-    fflush(out);
-    run_line_show();
+    uint32_t place = __atomic_load_n(&agent->slots->slot[worker - agent->worker].place, __ATOMIC_ACQUIRE);
+
+    return place ? place : UINT32_MAX;
 }
 
-static void print_lines(const struct agent_worker *worker, struct agent_pipe *pipe)
+static bool is_before(const struct agent *agent, const struct agent_worker *a, const struct agent_worker *b)
+{
+    uint32_t place_a = place_of(agent, a), place_b = place_of(agent, b);
+
+    return place_a != place_b ? place_a < place_b : place_a == UINT32_MAX && a->number < b->number;
+}
+
+/* The member of lowest rank that runs here; before the first step, the worker that was started first. Of two with one rank the
+ * first is dead and not reaped yet, or has heard of the new view later: both are senior, so that no line is lost.
+ * In the keeper no worker runs, and all are. */
+static bool is_senior(const struct agent *agent, const struct agent_worker *worker)
+{
+    if (agent->told)
+        return false;
+    for (uint32_t i = 0; i < agent->places; i++)
+        if (agent->worker[i].pid && is_before(agent, &agent->worker[i], worker))
+            return false;
+    return true;
+}
+
+static void pass_line(const struct agent *agent, struct agent_worker *worker, bool error, const char *text, size_t length)
+{
+    const struct output_line line = {.worker = worker->number, .error = error, .text = text, .length = length,
+                                     .senior = agent->output.whose == OUTPUT_SENIOR && is_senior(agent, worker)};
+
+    output_pass(&agent->output, worker->log, &line, &worker->tail);
+}
+
+static void pass_lines(const struct agent *agent, struct agent_worker *worker, struct agent_pipe *pipe)
 {
     char *start = pipe->line, *end;
     while ((end = memchr(start, '\n', pipe->used - (size_t)(start - pipe->line)))) {
-        print_line(worker, pipe, start, (size_t)(end - start));
+        pass_line(agent, worker, pipe->error, start, (size_t)(end - start));
         start = end + 1;
     }
     pipe->used -= (uint32_t)(start - pipe->line);
     memmove(pipe->line, start, pipe->used);
     if (pipe->used == sizeof(pipe->line)) { /* a line longer than we hold is cut */
-        print_line(worker, pipe, pipe->line, pipe->used);
+        pass_line(agent, worker, pipe->error, pipe->line, pipe->used);
         pipe->used = 0;
     }
 }
 
-void agent_read(struct agent_worker *worker, struct agent_pipe *pipe)
+void agent_read(const struct agent *agent, struct agent_worker *worker, struct agent_pipe *pipe)
 {
     while (pipe->fd >= 0) {
         ssize_t got = read(pipe->fd, pipe->line + pipe->used, sizeof(pipe->line) - pipe->used);
@@ -211,12 +251,12 @@ void agent_read(struct agent_worker *worker, struct agent_pipe *pipe)
             close(pipe->fd);
             pipe->fd = -1;
             if (pipe->used)
-                print_line(worker, pipe, pipe->line, pipe->used);
+                pass_line(agent, worker, pipe->error, pipe->line, pipe->used);
             pipe->used = 0;
             return;
         }
         pipe->used += (uint32_t)got;
-        print_lines(worker, pipe);
+        pass_lines(agent, worker, pipe);
     }
 }
 
@@ -245,12 +285,17 @@ enum agent_end agent_reaped(struct agent *agent, struct agent_worker *worker, in
 {
     enum agent_end end = judge(agent, status, text, size);
 
-    agent_read(worker, &worker->out);
-    agent_read(worker, &worker->err);
+    agent_read(agent, worker, &worker->out);
+    agent_read(agent, worker, &worker->err);
     if (worker->out.fd >= 0)
         close(worker->out.fd); /* a grandchild may hold the other end */
     if (worker->err.fd >= 0)
         close(worker->err.fd);
+    if (worker->log >= 0)
+        close(worker->log);
+    if ((end == AGENT_FAILED || end == AGENT_LOST) && !worker->killed)
+        output_tail_show(&agent->output, worker->number, &worker->tail);
+    agent->told |= end == AGENT_DONE && is_senior(agent, worker);
     keeper_drop(&agent->keeper, worker->number);
     agent->ended[end]++;
     worker->pid = 0;

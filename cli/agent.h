@@ -10,6 +10,7 @@
 
 #include "keeper.h"
 #include "net/slots.h"
+#include "output.h"
 
 #define AGENT_LINE 4096
 
@@ -30,6 +31,8 @@ struct agent_worker {
     uint64_t started_ns;
     bool leaving, killed; /* asked to leave; killed by us */
     struct agent_pipe out, err;
+    int log;             /* the file its lines are kept in; -1: none */
+    struct output_tail tail; /* the last of its standard error that were not shown */
 };
 
 struct agent {
@@ -41,13 +44,16 @@ struct agent {
     const char *bind;    /* with bind_port: SPOTNIK_BIND of place 0 */
     uint16_t bind_port;  /* 0: that of the environment */
     bool torchrun;       /* workers get torchrun's variables */
+    struct output output;
+    bool told;           /* the senior worker has ended with 0, and said all: nobody follows it */
     struct keeper keeper;
     uint32_t started, killed;
     int first_error;     /* exit status of the first worker that failed; 0: none */
     uint32_t ended[AGENT_LOST + 1];
 };
 
-bool agent_init(struct agent *agent, char **command, uint32_t places);
+/* What `output` names belongs to the caller. */
+bool agent_init(struct agent *agent, char **command, uint32_t places, const struct output *output);
 void agent_done(struct agent *agent);
 uint32_t agent_running(const struct agent *agent);
 
@@ -61,8 +67,8 @@ void agent_signal(const struct agent_worker *worker, int number);
 /* Ask for a planned leave: through the slot if the worker has joined a job, else by SIGTERM. */
 void agent_leave(struct agent *agent, struct agent_worker *worker);
 
-/* Read what a pipe holds and print whole lines, each tagged "[w3] ". */
-void agent_read(struct agent_worker *worker, struct agent_pipe *pipe);
+/* Read what a pipe holds and pass on whole lines, each tagged "[w3] " where it is shown. */
+void agent_read(const struct agent *agent, struct agent_worker *worker, struct agent_pipe *pipe);
 
 /* A child has ended with `status`: drain its pipes, count it, free the place. Returns how it ended. */
 enum agent_end agent_reaped(struct agent *agent, struct agent_worker *worker, int status, char *text, size_t size);

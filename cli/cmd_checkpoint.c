@@ -9,8 +9,8 @@
 #include "commands.h"
 #include "options.h"
 #include "spotnik/spotnik.h"
-#include "state/resume.h"
-#include "state/shelf.h"
+#include "checkpoint/resume.h"
+#include "checkpoint/shelf.h"
 
 static const char help[] =
     "Usage: spotnik checkpoint ls DIR\n"

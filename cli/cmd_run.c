@@ -64,6 +64,10 @@ static const char help[] =
     "      --grace TIME        time for workers to leave before SIGTERM, and then SIGKILL              [10s]\n"
     "      --http WHERE        workers serve metrics and a live page: a port, or address:port; the first takes it, the next the\n"
     "                          one after it. See spotnik(1)\n"
+    "      --output WHOSE      all: show what every worker prints; senior: what the member of lowest rank here prints, and the\n"
+    "                          last errors of a worker that fails; none: nothing    [senior on a terminal, else all]\n"
+    "      --log-dir FOLDER    also keep all that a worker prints in FOLDER/w0.log, w1.log, ...; files are appended to\n"
+    "      --tee FILE          also append all that workers print to FILE, each line with its worker\n"
     "      --json              our own lines as JSON objects, and the status of the job once a second\n"
     "  -q, --quiet             no lines of our own\n\n"
     "SIGTERM or Ctrl-C asks the workers to leave: they finish the step they are in and say goodbye.\n"
@@ -78,7 +82,8 @@ static const char help[] =
 
 enum { OPTION_RESPAWN = 256, OPTION_KILL, OPTION_CHURN, OPTION_SPEEDUP, OPTION_SEED, OPTION_PEERS, OPTION_KEY, OPTION_BIND,
        OPTION_GRACE, OPTION_TRANSPORT, OPTION_SHAPE, OPTION_SYNC, OPTION_BATCHING, OPTION_THROTTLE, OPTION_NOTICE, OPTION_ON_NOTICE,
-       OPTION_NOTICE_PATIENCE, OPTION_MIN, OPTION_HTTP, OPTION_JSON, OPTION_TORCHRUN, OPTION_DONE };
+       OPTION_NOTICE_PATIENCE, OPTION_MIN, OPTION_HTTP, OPTION_JSON, OPTION_TORCHRUN, OPTION_DONE,
+       OPTION_OUTPUT, OPTION_LOG_DIR, OPTION_TEE };
 
 static const struct option names[] = {
     {"workers", required_argument, NULL, 'n'},        {"respawn", no_argument, NULL, OPTION_RESPAWN},
@@ -93,6 +98,8 @@ static const struct option names[] = {
     {"notice", required_argument, NULL, OPTION_NOTICE}, {"on-notice", required_argument, NULL, OPTION_ON_NOTICE},
     {"min", required_argument, NULL, OPTION_MIN},     {"done", required_argument, NULL, OPTION_DONE},
     {"notice-patience", required_argument, NULL, OPTION_NOTICE_PATIENCE},
+    {"output", required_argument, NULL, OPTION_OUTPUT}, {"log-dir", required_argument, NULL, OPTION_LOG_DIR},
+    {"tee", required_argument, NULL, OPTION_TEE},
     {"torchrun-env", no_argument, NULL, OPTION_TORCHRUN},
     {"quiet", no_argument, NULL, 'q'},                {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
@@ -178,6 +185,9 @@ static bool take_option(struct request *ret, int option, const char *value)
     case OPTION_NOTICE_PATIENCE: return option_duration(value, &ret->run.notice.patience_ns);
     case OPTION_THROTTLE: return is_throttle(value) && setenv("SPOTNIK_THROTTLE", value, 1) == 0;
     case OPTION_HTTP: return *value && setenv("SPOTNIK_HTTP", value, 1) == 0;
+    case OPTION_OUTPUT: return output_parse(value, &ret->run.output.whose);
+    case OPTION_LOG_DIR: ret->run.output.log_dir = value; return *value != 0;
+    case OPTION_TEE: ret->run.output.tee_path = value; return *value != 0;
     case OPTION_JSON: ret->run.json = true; return true;
     default: return false;
     }
@@ -366,6 +376,11 @@ int spotnik_cmd_run(int argc, char **argv)
         return refused == 1 ? 0 : refused;
     if (!read_churn(&request))
         return 2;
+    if (!output_prepare(&request.run.output)) {
+        fprintf(stderr, "spotnik run: cannot write to %s: %s; name another place with --log-dir and --tee\n",
+                output_refused(&request.run.output), strerror(errno));
+        return 1;
+    }
     bool ready = set_environment(&request);
     if (ready && request.folder && !request.run.quiet)
         fprintf(stderr, "spotnik: ask with: spotnik status --peers %s --key-file %s\n", getenv("SPOTNIK_PEERS"),

@@ -33,6 +33,7 @@ struct kept {
 };
 
 struct shelf {
+    const struct agent *agent; /* as it was before it had workers: of its output the keeper needs where it goes */
     struct kept **kept;
     struct pollfd *fds; /* [0]: the agent; then the pipes */
     uint32_t count;
@@ -52,6 +53,7 @@ static bool shelf_add(struct shelf *shelf, uint32_t number, int fd, bool error)
     if (!one)
         return false;
     one->worker.number = number;
+    one->worker.log = output_open(&shelf->agent->output, number);
     one->pipe.fd = fd;
     one->pipe.error = error;
     shelf->kept[shelf->count++] = one;
@@ -62,6 +64,8 @@ static void shelf_drop(struct shelf *shelf, uint32_t at)
 {
     if (shelf->kept[at]->pipe.fd >= 0)
         close(shelf->kept[at]->pipe.fd);
+    if (shelf->kept[at]->worker.log >= 0)
+        close(shelf->kept[at]->worker.log);
     free(shelf->kept[at]);
     shelf->kept[at] = shelf->kept[--shelf->count];
 }
@@ -118,7 +122,7 @@ static bool turn(struct shelf *shelf, int agent_fd, bool reading)
         if (!shelf->fds[i].revents)
             continue;
         if (reading)
-            agent_read(&one->worker, &one->pipe);
+            agent_read(shelf->agent, &one->worker, &one->pipe);
         if (!reading || one->pipe.fd < 0)
             shelf_drop(shelf, i - 1);
     }
@@ -126,10 +130,10 @@ static bool turn(struct shelf *shelf, int agent_fd, bool reading)
 }
 
 /* Ctrl-C and the end of the terminal are the agent's business; where nobody reads what we print, workers go on all the same. */
-static void keep(int agent_fd)
+static void keep(const struct agent *agent, int agent_fd)
 {
     static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE};
-    struct shelf shelf = {.fds = calloc(1, sizeof(*shelf.fds))};
+    struct shelf shelf = {.agent = agent, .fds = calloc(1, sizeof(*shelf.fds))};
 
     setpgid(0, 0);
     for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
@@ -143,7 +147,7 @@ static void keep(int agent_fd)
 
 /* ---- in the agent ---- */
 
-bool keeper_start(struct keeper *keeper)
+bool keeper_start(struct keeper *keeper, const struct agent *agent)
 {
     int pair[2];
 
@@ -152,7 +156,7 @@ bool keeper_start(struct keeper *keeper)
     keeper->pid = fork();
     if (keeper->pid == 0) {
         close(pair[0]);
-        keep(pair[1]);
+        keep(agent, pair[1]);
     }
     close(pair[1]);
     keeper->fd = pair[0];

@@ -14,8 +14,10 @@ struct keeper {
     int fd; /* ours of the socket to it */
 };
 
-/* Before the agent has threads, workers or blocked signals. False: no process or no socket (errno). */
-bool keeper_start(struct keeper *keeper);
+struct agent;
+
+/* Before the agent has threads, workers or blocked signals; its `output` is set. False: no process or no socket (errno). */
+bool keeper_start(struct keeper *keeper, const struct agent *agent);
 
 /* The reading ends of worker `number`. Without a keeper that lives, nothing is done. */
 void keeper_give(const struct keeper *keeper, uint32_t number, int out, int err);

@@ -10,7 +10,7 @@
 #include "base/time.h"
 #include "peers/lookout.h"
 #include "peers/peers.h"
-#include "state/shelf.h"
+#include "checkpoint/shelf.h"
 
 #define ASK_NS (500 * SPOTNIK_MS)
 

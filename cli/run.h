@@ -24,6 +24,7 @@ struct run_options {
     double speedup;
     uint64_t seed;              /* which workers --kill-every chooses */
     struct run_notice_options notice;
+    struct output output;       /* where the lines of workers go */
     const char *bind;           /* with bind_port: where the worker in place 0 listens; the next ones behind it */
     uint16_t bind_port;         /* 0: SPOTNIK_BIND as it is */
     char **command;

@@ -252,6 +252,7 @@ static void reap_one(struct run *run, struct agent_worker *worker, int status)
         run_ended(run, worker);
     if (!late && run->ended)
         finish(run);
+    run->agent.told &= run->finished; /* it has left, and the others train on */
     struct agent_worker *next = replace(run, end, stillborn) ? start(run) : NULL;
     if (next) {
         run->respawns++;
@@ -347,7 +348,7 @@ static void turn(struct run *run, struct pollfd *fds, struct agent_pipe **pipes,
         return;
     for (uint32_t i = 2; i < count; i++)
         if (fds[i].revents)
-            agent_read(owners[i], pipes[i]);
+            agent_read(&run->agent, owners[i], pipes[i]);
     run_look(run, now_ns());
     look_at_waiting(run);
     take_signals(run);
@@ -418,7 +419,7 @@ int run_loop(const struct run_options *options)
 
     run.kill_ns = SPOTNIK_NEVER;
     spotnik_prng_seed(&run.prng, options->seed);
-    if (!agent_init(&run.agent, options->command, options->max) || !watch_signals(&run)) {
+    if (!agent_init(&run.agent, options->command, options->max, &options->output) || !watch_signals(&run)) {
         fprintf(stderr, "spotnik run: cannot start: %s\n", strerror(errno));
         agent_done(&run.agent);
         return 1;

@@ -6,7 +6,7 @@
 
 #include "base/time.h"
 #include "run_state.h"
-#include "sync/policy.h"
+#include "adapt/policy.h"
 
 /* Members that wait are news after this time: a newcomer may be on its way. Before the first step, all are. */
 #define NEWS_NS SPOTNIK_S

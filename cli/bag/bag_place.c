@@ -369,6 +369,13 @@ static bool is_there(const struct bag_work *work)
     return access(path, F_OK) == 0;
 }
 
+/* Somebody wants the machine back. Slurm signals every process of a job, so the program may end by it before we have asked it to, or heard of
+ * it ourselves: that is no failure, which would cost it one of its tries. */
+static bool was_sent_away(const struct bag_work *work, int status)
+{
+    return WIFSIGNALED(status) && (work->leaving || WTERMSIG(status) == SIGTERM);
+}
+
 /* What the end of the program means. */
 static enum bag_end judge(struct bag_work *work, struct bag_place *place)
 {
@@ -380,7 +387,7 @@ static enum bag_end judge(struct bag_work *work, struct bag_place *place)
         return BAG_END_LATE;
     if (fine && missing(work, directory) == NULL)
         return BAG_END_DONE;
-    if (place->stage_ns != 0 || (WIFEXITED(status) && WEXITSTATUS(status) == TEMPFAIL))
+    if (place->stage_ns != 0 || was_sent_away(work, status) || (WIFEXITED(status) && WEXITSTATUS(status) == TEMPFAIL))
         return BAG_END_RETURNED;
     if (fine)
         snprintf(why, sizeof why, "it ended with 0, but there is no file %.200s", missing(work, directory));
