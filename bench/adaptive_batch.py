@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dynamic batching on a MODEL of heterogeneous workers; no worker runs here.
 
-The controller is the library's (tests/unit/batch/stepper.c drives src/batch); its workers are a formula: a step of b
+The controller is the library's (tests/unit/adapt/stepper.c drives src/adapt); its workers are a formula: a step of b
 samples takes overhead + b / speed, give or take noise, a synchronous step takes as long as its slowest worker, plus a
 fixed time for the all-reduce. The global batch is conserved and gradients are weighted by samples, so the number of steps
 to a given loss does not depend on the split, and time to loss is in proportion to the time of a step.
@@ -103,7 +103,7 @@ def plot(stepper):
 def main():
     if len(sys.argv) not in (2, 3):
         raise SystemExit("usage: bench/adaptive_batch.py BUILD [docs/results]")
-    stepper = sys.argv[1] + "/tests/unit/batch/batch_stepper"
+    stepper = sys.argv[1] + "/tests/unit/adapt/batch_stepper"
     text = table(stepper)
     print(text)
     if len(sys.argv) == 2:
@@ -116,7 +116,7 @@ def main():
 
 PAGE = """# Dynamic batching: a model, not a run
 
-**No worker ran for this page.** The library's controller (`src/batch`) was driven by a formula for the workers: a step of b
+**No worker ran for this page.** The library's controller (`src/adapt`) was driven by a formula for the workers: a step of b
 samples takes an overhead + b / cores seconds, 2 % noise; a synchronous step takes its slowest worker's time + the all-reduce.
 Made by `bench/adaptive_batch.py`. Runs of real processes: [batching.md](batching.md).
 

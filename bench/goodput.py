@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Goodput on machines that vanish: Spotnik beside torchrun and torchft, on pieces of the Bamboo traces, at two speeds.
+"""Goodput on machines that vanish: Spotnik beside torchrun, torchft and Ray Train, on pieces of the Bamboo traces, at two speeds.
 
-    bench/goodput.py BUILD TRACES [--ways spotnik torchrun torchft] [--minutes 20] [--speeds 20 60] [--most 6] [--out docs/results/goodput]
+    bench/goodput.py BUILD TRACES [--ways spotnik torchrun torchft ray] [--minutes 20] [--speeds 20 60] [--most 6] [--out docs/results/goodput]
 
 TRACES holds p3-trace.csv (lines ms,add|remove,node) and the g4dn file (lines s,count). Of each the piece of --minutes with most
 changes is taken, scaled down to --most workers at once, and replayed at each of --speeds. A worker that the trace takes away is
@@ -10,13 +10,26 @@ killed with SIGKILL, with all its processes. All ways train the same model of 26
 work of a step is at least --compute-ms a worker, so that processors of this machine do not decide.
 
 What the live workers could have done: before the trace each way runs undisturbed with 1, half and all of the workers; between
-those sizes its rate is interpolated. Goodput is useful samples of that. A sample is useful once, and only if the step it was in
-belongs to the line of steps that the run ended with; steps that were made again after a restart count as lost.
+those sizes its rate is interpolated. Goodput is useful samples of that. A node is live from the instant at which the first worker on it
+has imported torch and made its model: five that come at once need ten seconds for that on two processors, where machines would
+have their own. What a worker imports when it is started again counts as lost. A sample is useful if its step belongs to the line of steps that
+the run ended with: a life that goes back to a checkpoint throws away all that was done after it.
 
-How the others are set (by their own documents): torchrun with --nnodes=1:N, --max-restarts large, the c10d rendezvous with a
-store on a machine of its own that is never killed, last_call_timeout 1 s instead of 30, checkpoints every --checkpoint-s seconds;
-torchft with a lighthouse that is never killed, --min_replicas 1, --quorum_tick_ms 100, --join_timeout_ms 1000, one replica
-group a worker. A way whose packages are not installed is left out, and the page says so. Ray Train is not here yet.
+How the others are set (by their own documents):
+
+* All: a checkpoint every --checkpoint-s seconds. With a change every few seconds and 0.1 s a checkpoint, the rule of Young and Daly
+  gives 1 to 2 s.
+* torchrun: --nnodes=1:N, --max-restarts large, the c10d rendezvous with a store on a machine that is never lost, last_call_timeout
+  1 s instead of 30, collectives that time out after 20 s instead of 30 minutes.
+* torchft: a lighthouse that is never lost, --min_replicas 1, --quorum_tick_ms 100, --join_timeout_ms 1000, one replica group a worker.
+* Ray Train: a head without resources that is never lost, with driver and controller; each node `ray start` with one worker.
+  ScalingConfig(num_workers=(1, N)), elastic_resize_monitor_interval_s 2 instead of 60; FailureConfig(max_failures=-1); asynchronous
+  upload of checkpoints; the controller asks workers every 0.5 s instead of 2, a group of workers that does not start within 10 s
+  instead of 60 is begun anew, nodes are checked every 0.5 s and given up after 3 refusals. That Ray counts its nodes every 20 s
+  (TICK_INTERVAL_S) cannot be set.
+
+A way whose packages are not installed is left out, and the page says so. What OUT.json already has from the same settings is not run
+again, so a run that was cut off goes on; delete the file to begin anew. At the defaults a way takes about 4 minutes.
 
 Writes OUT.json after each run, and OUT.md with OUT.svg. A figure from a machine that is busy with other things says nothing.
 """
@@ -24,28 +37,22 @@ Writes OUT.json after each run, and OUT.md with OUT.svg. A figure from a machine
 from __future__ import annotations
 
 import argparse
-import contextlib
 import csv
 import json
+import math
 import os
-import shutil
 import signal
-import socket
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 from collections import defaultdict
 from pathlib import Path
 from typing import Any, Optional
 
 import pictures
+from goodput_cluster import WAYS, Cluster, Line, why_not
 
-HERE = Path(__file__).resolve().parent
-WAYS = ("spotnik", "torchrun", "torchft")
 Event = tuple[float, str, str]  # seconds, add or remove, name
-Line = dict[str, Any]
 
 
 # ---- traces ----
@@ -114,113 +121,6 @@ def traces(folder: Path, minutes: float, most: int) -> dict[str, list[Event]]:
     return found
 
 
-# ---- ways ----
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-class Cluster:
-    """Workers of one way. A node is a process group of its own, which is killed whole."""
-
-    def __init__(self, way: str, options: argparse.Namespace, most: int) -> None:
-        self.way, self.options, self.most = way, options, most
-        self.folder = Path(tempfile.mkdtemp(prefix="spotnik-goodput-"))
-        self.nodes: dict[str, subprocess.Popen[bytes]] = {}
-        self.helper: Optional[subprocess.Popen[bytes]] = None
-        self.log = self.folder / "steps"
-        self.log.touch()
-        self.out = open(self.folder / "out", "wb")  # noqa: SIM115
-        self.environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE.parent / "python"),
-                            "SPOTNIK_LIBRARY": str(options.build / "src/libspotnik.so")}
-        self.port = free_port()
-        getattr(self, f"_open_{way}")()
-
-    def _helper(self, *command: str) -> None:
-        self.helper = subprocess.Popen(command, stdout=self.out, stderr=self.out, env=self.environment, start_new_session=True)
-
-    def _open_spotnik(self) -> None:
-        (self.folder / "peers").mkdir()
-        key = self.folder / "key"
-        subprocess.run([str(self.options.build / "cli/spotnik"), "key", str(key)], check=True)
-        self.environment |= {"SPOTNIK_PEERS": f"file:{self.folder}/peers", "SPOTNIK_KEY_FILE": str(key), "SPOTNIK_CHECKPOINT": str(self.folder / "checkpoints"),
-                             "SPOTNIK_CHECKPOINT_S": f"{self.options.checkpoint_s:g}"}
-
-    def _open_torchrun(self) -> None:
-        """The rendezvous' store lives on a machine that is never lost: better than any of theirs could do by itself."""
-        self._helper(sys.executable, "-c", f"import time, torch.distributed as d; s = d.TCPStore('127.0.0.1', {self.port}, is_master=True, "
-                                           "wait_for_workers=False); time.sleep(1e6)")
-
-    def _open_torchft(self) -> None:
-        lighthouse = Path(sys.executable).parent / "torchft_lighthouse"
-        self._helper(str(lighthouse), "--min_replicas", "1", "--quorum_tick_ms", "100", "--join_timeout_ms", "1000", "--bind", f"[::]:{self.port}")
-        self.environment["TORCHFT_LIGHTHOUSE"] = f"http://localhost:{self.port}"
-
-    def _command(self) -> list[str]:
-        options = self.options
-        worker = [str(HERE / "goodput_worker.py"), self.way, "--ledger", str(self.log), "--batch", str(options.batch), "--compute-ms", str(options.compute_ms),
-                  "--checkpoint", str(self.folder / "checkpoint"), "--checkpoint-s", str(options.checkpoint_s)]
-        if self.way == "spotnik":  # an agent a node, as on a machine of its own
-            return [str(options.build / "cli/spotnik"), "run", "-q", "-n", "1", "--", sys.executable, *worker]
-        if self.way == "torchrun":
-            return [sys.executable, "-m", "torch.distributed.run", f"--nnodes=1:{self.most}", "--nproc-per-node=1", "--max-restarts=100000",
-                    "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{self.port}", "--rdzv-id=goodput",
-                    "--rdzv-conf=is_host=0,last_call_timeout=1,join_timeout=600", *worker]
-        return [sys.executable, *worker]
-
-    def add(self, name: str) -> None:
-        self.nodes[name] = subprocess.Popen(self._command(), stdout=self.out, stderr=self.out, env=self.environment, start_new_session=True)
-
-    def remove(self, name: str) -> None:
-        kill_all(self.nodes.pop(name))
-
-    def lines(self) -> list[Line]:
-        """What was committed so far; a half line at the end is left."""
-        text = self.log.read_text()
-        return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines() if line.startswith("{") and line.endswith("}")]
-
-    def close(self, keep: bool) -> None:
-        for node in list(self.nodes):
-            self.remove(node)
-        if self.helper:
-            kill_all(self.helper)
-        self.out.close()
-        if keep:
-            print(f"goodput: kept {self.folder}", file=sys.stderr)
-        else:
-            shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def descendants(pid: int) -> list[int]:
-    """A machine goes with all its processes, also those in groups of their own."""
-    found = []
-    try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except OSError:
-        return []
-    for child in map(int, children):
-        found += [child, *descendants(child)]
-    return found
-
-
-def kill_all(process: subprocess.Popen[bytes]) -> None:
-    for pid in [process.pid, *descendants(process.pid)]:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    process.wait()
-
-
-def why_not(way: str) -> str:
-    """The reason why a way cannot be run here; "" when it can."""
-    need = {"spotnik": "import torch, numpy", "torchrun": "import torch", "torchft": "import torch, torchft"}[way]
-    done = subprocess.run([sys.executable, "-c", need], capture_output=True, text=True, check=False)
-    return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["?"])[-1]
-
-
 # ---- runs ----
 
 
@@ -237,7 +137,7 @@ def wait_for_steps(cluster: Cluster, size: int, count: int, limit_s: float) -> O
 
 def calm_rate(way: str, options: argparse.Namespace, size: int) -> float:
     """Samples a second of `size` workers that nobody disturbs: the median of the times between commits."""
-    cluster = Cluster(way, options, size)
+    cluster = Cluster(way, options, size, size)
     try:
         for number in range(size):
             cluster.add(f"n{number}")
@@ -255,9 +155,9 @@ def calm_rate(way: str, options: argparse.Namespace, size: int) -> float:
 
 def disturbed(way: str, options: argparse.Namespace, events: list[Event], speed: float) -> dict[str, Any]:
     """Replay; returns the lines and what was done when, from the moment the first workers had begun to train."""
-    cluster = Cluster(way, options, peak(events))
+    start = [event for event in events if event[0] == 0]
+    cluster = Cluster(way, options, len(start), peak(events))
     try:
-        start = [event for event in events if event[0] == 0]
         rest = [(at / speed, what, node) for at, what, node in events if at > 0]
         for _, _, node in start:
             cluster.add(node)
@@ -270,11 +170,11 @@ def disturbed(way: str, options: argparse.Namespace, events: list[Event], speed:
                 cluster.add(node)
             elif node in cluster.nodes:
                 cluster.remove(node)
-            done.append((time.monotonic() - begun, what))
+            done.append((time.monotonic() - begun, what, node))
         end = 60 * options.minutes / speed
         time.sleep(max(0.0, begun + end - time.monotonic()))
         ended = time.monotonic() - begun
-        return {"live": len(start), "done": done, "seconds": ended, "begun": begun, "lines": cluster.lines()}
+        return {"live": len(start), "done": done, "ready": cluster.ready(), "seconds": ended, "begun": begun, "lines": cluster.lines()}
     finally:
         cluster.close(options.keep)
 
@@ -287,33 +187,71 @@ def interpolated(rates: dict[int, float], size: int) -> float:
     return known[-1][1] * size / known[-1][0]
 
 
+def settled(lines: list[Line]) -> tuple[list[Line], list[Line]]:
+    """Shares of the steps that the run ended with, and those that were thrown away. A life that goes back to a checkpoint throws
+    away what earlier lives did from its first step on; a way that never goes back has one life."""
+    lives: dict[int, list[Line]] = defaultdict(list)
+    for line in lines:
+        lives[line.get("life", 0)].append(line)
+    kept: list[Line] = []
+    gone: list[Line] = []
+    for number in sorted(lives):
+        first = min(line["step"] for line in lives[number])
+        gone += [line for line in kept if line["step"] >= first]
+        kept = [line for line in kept if line["step"] < first] + lives[number]
+    return kept, gone
+
+
+def coverage(kept: list[Line]) -> tuple[int, int]:
+    """Samples that were trained more than once, and samples between the first and the last that were not trained."""
+    end = min((line["begin"] for line in kept), default=0)
+    again = skipped = 0
+    for line in sorted(kept, key=lambda line: line["begin"]):
+        skipped += max(0, line["begin"] - end)
+        again += max(0, min(end, line["begin"] + line["count"]) - line["begin"])
+        end = max(end, line["begin"] + line["count"])
+    return again, skipped
+
+
+def changes_of_live(run: dict[str, Any]) -> list[tuple[float, int]]:
+    """When the number of live workers went up and down. One that went before it was ready was never live."""
+    found: list[tuple[float, int]] = []
+    end: dict[str, float] = {node: at for at, what, node in run["done"] if what == "remove"}
+    for at, what, node in run["done"]:
+        ready = run["ready"].get(node, math.inf) - run["begun"]
+        if what == "add" and ready < min(end.get(node, math.inf), run["seconds"]):
+            found.append((max(at, ready), 1))
+        elif what == "remove" and ready < at:
+            found.append((at, -1))
+    return sorted(found)
+
+
+def start_up(run: dict[str, Any]) -> Optional[float]:
+    """Mean seconds from a node's start until it was ready."""
+    took = [run["ready"][node] - run["begun"] - at for at, what, node in run["done"] if what == "add" and node in run["ready"]]
+    return statistics.mean(took) if took else None
+
+
+def could_do(run: dict[str, Any], rates: dict[int, float]) -> float:
+    """Samples of the live workers, had nobody disturbed them."""
+    live, last, could = run["live"], 0.0, 0.0
+    for at, more in [*changes_of_live(run), (run["seconds"], 0)]:
+        could += interpolated(rates, live) * (at - last)
+        live, last = live + more, at
+    return could
+
+
 def reckon(run: dict[str, Any], rates: dict[int, float], options: argparse.Namespace) -> dict[str, Any]:
     """Figures of one run."""
-    live, last, could = run["live"], 0.0, 0.0
-    for at, what in [*run["done"], (run["seconds"], "")]:
-        could += interpolated(rates, live) * (at - last)
-        live, last = live + (what == "add") - (what == "remove"), at
-    by_step: dict[int, list[Line]] = defaultdict(list)
-    for line in run["lines"]:
-        if run["begun"] <= line["t"] <= run["begun"] + run["seconds"]:
-            by_step[line["step"]].append(line)
-    useful = repeated = lost = 0
-    seen: dict[int, int] = defaultdict(int)
-    for lines in by_step.values():
-        # A share of a step that was logged twice was made twice: the last one counts.
-        last_of = {line["begin"]: line for line in sorted(lines, key=lambda line: line["t"])}
-        useful += sum(line["count"] for line in last_of.values())
-        lost += len(last_of) < len(lines)
-        repeated += sum(line["count"] for line in lines) - sum(line["count"] for line in last_of.values())
-        for begin in last_of:
-            seen[begin] += 1
-    changes = len(run["done"])
-    missing = max(0.0, could - useful)
-    rate = could / run["seconds"] if run["seconds"] else 0
-    losses = sorted((line["t"] - run["begun"], line["loss"]) for lines in by_step.values() for line in lines)
-    return {"goodput": useful / could if could else 0, "useful": useful, "could": could, "changes": changes,
-            "lost_s_per_change": missing / rate / changes if changes and rate else 0, "steps_lost": lost, "samples_again": repeated,
-            "twice": sum(count - 1 for count in seen.values()), "time_to_loss_s": time_to(losses, options.loss), "seconds": run["seconds"]}
+    kept, gone = settled(run["lines"])
+    inside = [line for line in kept if run["begun"] <= line["t"] <= run["begun"] + run["seconds"]]
+    could, useful, changes = could_do(run, rates), sum(line["count"] for line in inside), len(run["done"])
+    again, skipped = coverage(kept)
+    losses = sorted((line["t"] - run["begun"], line["loss"]) for line in inside)
+    return {"goodput": useful / could, "useful": useful, "could": could, "changes": changes, "seconds": run["seconds"],
+            "lost_s_per_change": (could - useful) / (could / run["seconds"]) / max(1, changes),
+            "steps_lost": len({(line.get("life", 0), line["step"]) for line in gone}), "samples_lost": sum(line["count"] for line in gone),
+            "start_s": start_up(run), "samples_again": again, "samples_skipped": skipped, "time_to_loss_s": time_to(losses, options.loss)}
 
 
 def time_to(losses: list[tuple[float, float]], target: float) -> Optional[float]:
@@ -328,15 +266,20 @@ def time_to(losses: list[tuple[float, float]], target: float) -> Optional[float]
 
 
 def page(results: dict[str, Any], options: argparse.Namespace) -> str:
-    head = ["trace", "speed", "way", "goodput", "seconds lost a change", "changes", "steps made again", "samples again", f"seconds to loss {options.loss:g}"]
+    head = ["trace", "speed", "way", "goodput", "seconds lost a change", "changes", "steps made again", "samples of them", "trained twice", "skipped",
+            f"seconds to loss {options.loss:g}", "seconds to start a node"]
     rows = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for key, found in sorted(results["runs"].items()):
         trace, speed, way = key.split(" ")
         reached = found["time_to_loss_s"]
         rows.append(f"| {trace} | x{speed} | {way} | {100 * found['goodput']:.1f} % | {found['lost_s_per_change']:.2f} | {found['changes']} | "
-                    f"{found['steps_lost']} | {found['samples_again']} | {'never' if reached is None else f'{reached:.0f}'} |")
+                    f"{found['steps_lost']} | {found['samples_lost']} | {found['samples_again']} | {found['samples_skipped']} | "
+                    f"{'never' if reached is None else f'{reached:.0f}'} | {'-' if found['start_s'] is None else format(found['start_s'], '.1f')} |")
+    rates = [f"{way}: " + ", ".join(f"{rate:.1f} with {size}" for size, rate in found.items()) + "." for way, found in results["rates"].items()]
     out = ["# Goodput on machines that vanish", "", "Made by `bench/goodput.py`, which says what is compared and how the others are set.", "",
-           f"Load average while it ran: {results['load']}. Processors: {os.cpu_count()}.", "", *rows, ""]
+           f"Load average at the end: {results['load']}. Processors: {os.cpu_count()}. Settings: "
+           f"{', '.join(f'{name} {value}' for name, value in results['settings'].items())}.", "", *rows, "",
+           "Samples a second when nobody disturbs, which is what goodput is a part of. " + " ".join(rates), ""]
     out += [f"Left out: {way}: {why}." for way, why in results["left_out"].items()]
     return "\n".join([*out, "", "![goodput](goodput.svg)", ""])
 
@@ -366,13 +309,13 @@ def parse() -> argparse.Namespace:
     parser.add_argument("traces", type=Path)
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
     parser.add_argument("--only", nargs="+", help="names of traces: p3, g4dn")
-    parser.add_argument("--minutes", type=float, default=120, help="of the trace")
+    parser.add_argument("--minutes", type=float, default=20, help="of the trace")
     parser.add_argument("--speeds", type=float, nargs="+", default=[20, 60])
     parser.add_argument("--most", type=int, default=6, help="workers at once")
     parser.add_argument("--batch", type=int, default=16, help="samples of a worker in a step")
     parser.add_argument("--compute-ms", type=float, default=300)
-    parser.add_argument("--checkpoint-s", type=float, default=10)
-    parser.add_argument("--calm-steps", type=int, default=30)
+    parser.add_argument("--checkpoint-s", type=float, default=2)
+    parser.add_argument("--calm-steps", type=int, default=20)
     parser.add_argument("--loss", type=float, default=1.0)
     parser.add_argument("--keep", action="store_true", help="keep the folders of the runs")
     parser.add_argument("--out", type=Path, default=Path("goodput"), help="without a suffix")
@@ -381,22 +324,32 @@ def parse() -> argparse.Namespace:
     return options
 
 
+def before(options: argparse.Namespace) -> dict[str, Any]:
+    """What an earlier run of the same settings has left at --out: it is gone on with."""
+    settings = {name: getattr(options, name) for name in ("minutes", "most", "batch", "compute_ms", "checkpoint_s", "calm_steps", "loss")}
+    path = options.out.with_suffix(".json")
+    found = json.loads(path.read_text()) if path.exists() else {}
+    if found.get("settings") != settings:
+        return {"settings": settings, "runs": {}, "rates": {}, "left_out": {}}
+    return {**found, "left_out": {}, "rates": {way: {int(size): rate for size, rate in rates.items()} for way, rates in found["rates"].items()}}
+
+
 def main() -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("goodput: ended by SIGTERM; the clusters are closed"))
     options = parse()
-    left_out = {way: why for way in options.ways if (why := why_not(way))}
-    results: dict[str, Any] = {"left_out": left_out, "runs": {}, "rates": {}}
-    found = traces(options.traces, options.minutes, options.most)
-    for way in [way for way in options.ways if way not in left_out]:
-        sizes = sorted({1, max(1, options.most // 2), options.most})
-        rates = {size: calm_rate(way, options, size) for size in sizes}
-        results["rates"][way] = rates
+    results = before(options)
+    results["left_out"] = {way: why for way in options.ways if (why := why_not(way))}
+    found = {name: events for name, events in traces(options.traces, options.minutes, options.most).items() if name in (options.only or [name])}
+    for way in [way for way in options.ways if way not in results["left_out"]]:
+        if way not in results["rates"]:
+            results["rates"][way] = {size: calm_rate(way, options, size) for size in sorted({1, max(1, options.most // 2), options.most})}
+        rates = results["rates"][way]
         print(f"{way}: undisturbed {', '.join(f'{size}: {rate:.0f}/s' for size, rate in rates.items())}", file=sys.stderr)
-        for name, events in found.items():
-            for speed in options.speeds if not options.only or name in options.only else []:
-                run = disturbed(way, options, events, speed)
-                results["runs"][f"{name} {speed:g} {way}"] = figures = reckon(run, rates, options)
-                print(f"{way}, {name} x{speed:g}: goodput {100 * figures['goodput']:.1f} %, {figures['lost_s_per_change']:.2f} s a change", file=sys.stderr)
-                save(results, options)
+        for name, speed in [(name, speed) for name in found for speed in options.speeds if f"{name} {speed:g} {way}" not in results["runs"]]:
+            figures = reckon(disturbed(way, options, found[name], speed), rates, options)
+            results["runs"][f"{name} {speed:g} {way}"] = figures
+            print(f"{way}, {name} x{speed:g}: goodput {100 * figures['goodput']:.1f} %, {figures['lost_s_per_change']:.2f} s a change", file=sys.stderr)
+            save(results, options)
     save(results, options)
 
 

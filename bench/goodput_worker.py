@@ -54,6 +54,7 @@ class Worker:
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01, momentum=0.9)
         self.log = open(options.ledger, "a", encoding="ascii", buffering=1)  # noqa: SIM115
         self.begun = 0.0
+        self.tell(ready=os.environ["GOODPUT_NODE"])
 
     def backward(self, begin: int, count: int) -> float:
         """Loss and gradients of a share, in the time of the device."""
@@ -64,6 +65,18 @@ class Worker:
         time.sleep(max(0.0, self.options.compute_ms / 1000 - (time.monotonic() - self.begun)))
         loss.backward()
         return float(loss.detach())
+
+    def save(self, model: torch.nn.Module, path: str, step: int, cursor: int) -> None:
+        torch.save({"model": model.state_dict(), "optimizer": self.optimizer.state_dict(), "step": step, "cursor": cursor}, path)
+
+    def load(self, path: str) -> tuple[int, int]:
+        """Steps and samples that the checkpoint has; none without one."""
+        if not os.path.exists(path):
+            return 0, 0
+        kept = torch.load(path)
+        self.model.load_state_dict(kept["model"])
+        self.optimizer.load_state_dict(kept["optimizer"])
+        return kept["step"], kept["cursor"]
 
     def tell(self, **line: Any) -> None:
         """One write a line: many workers share the file."""
@@ -93,27 +106,80 @@ def run_torchrun(worker: Worker) -> None:
 
     options = worker.options
     dist.init_process_group("gloo", timeout=__import__("datetime").timedelta(seconds=20))
-    rank, size = dist.get_rank(), dist.get_world_size()
-    step = cursor = 0
-    if os.path.exists(options.checkpoint):
-        kept = torch.load(options.checkpoint)
-        worker.model.load_state_dict(kept["model"])
-        worker.optimizer.load_state_dict(kept["optimizer"])
-        step, cursor = kept["step"], kept["cursor"]
-    model = torch.nn.parallel.DistributedDataParallel(worker.model)
-    worker.model = model
-    saved = time.monotonic()
+    step, cursor = worker.load(options.checkpoint)
+    life = agreed(time.time_ns())
+    model = worker.model = torch.nn.parallel.DistributedDataParallel(worker.model)
+    rank, size, saved = dist.get_rank(), dist.get_world_size(), time.monotonic()
     while True:
         begin = (cursor + rank * options.batch) % SAMPLES
         loss = worker.backward(begin, options.batch)
         worker.optimizer.step()
         step, cursor = step + 1, cursor + size * options.batch
-        worker.tell(step=step, size=size, rank=rank, begin=begin, count=options.batch, loss=loss)
+        worker.tell(step=step, size=size, rank=rank, begin=begin, count=options.batch, loss=loss, life=life)
         if rank == 0 and time.monotonic() - saved >= options.checkpoint_s:
             saved = time.monotonic()
-            torch.save({"model": model.module.state_dict(), "optimizer": worker.optimizer.state_dict(), "step": step, "cursor": cursor},
-                       options.checkpoint + ".new")
+            worker.save(model.module, options.checkpoint + ".new", step, cursor)
             os.replace(options.checkpoint + ".new", options.checkpoint)
+
+
+def agreed(number: int) -> int:
+    """Rank 0's."""
+    told = torch.tensor([number])
+    torch.distributed.broadcast(told, 0)
+    return int(told)
+
+
+def train_under_ray(config: dict[str, Any]) -> None:
+    """A worker of Ray Train, as its documents have it: a checkpoint goes through report(), which all ranks call for the same step."""
+    import tempfile
+
+    import ray.train
+
+    torch.set_num_threads(1)
+    worker = Worker(argparse.Namespace(**config))
+    options, context = worker.options, ray.train.get_context()
+    step = cursor = 0
+    if kept := ray.train.get_checkpoint():
+        with kept.as_directory() as folder:
+            step, cursor = worker.load(folder + "/state")
+    life = agreed(time.time_ns())
+    model = worker.model = ray.train.torch.prepare_model(worker.model)
+    module = getattr(model, "module", model)
+    rank, size, saved = context.get_world_rank(), context.get_world_size(), time.monotonic()
+    while True:
+        begin = (cursor + rank * options.batch) % SAMPLES
+        loss = worker.backward(begin, options.batch)
+        worker.optimizer.step()
+        step, cursor = step + 1, cursor + size * options.batch
+        worker.tell(step=step, size=size, rank=rank, begin=begin, count=options.batch, loss=loss, life=life)
+        if agreed(time.monotonic() - saved >= options.checkpoint_s):
+            saved = time.monotonic()
+            folder = tempfile.mkdtemp(dir=os.path.dirname(options.ledger)) if rank == 0 else None
+            if folder:
+                worker.save(module, folder + "/state", step, cursor)
+            ray.train.report({"step": step}, checkpoint=ray.train.Checkpoint(folder) if folder else None,
+                             checkpoint_upload_mode=ray.train.CheckpointUploadMode.ASYNC, delete_local_checkpoint_after_upload=True)
+
+
+def drive_ray(options: argparse.Namespace) -> None:
+    """The driver of Ray Train: it begins when the first nodes are there."""
+    import ray
+    from ray.train import CheckpointConfig, FailureConfig, RunConfig, ScalingConfig
+    from ray.train.torch import TorchConfig, TorchTrainer
+
+    while True:
+        try:
+            ray.init(address=options.ray, log_to_driver=False)
+            break
+        except ConnectionError:
+            time.sleep(0.2)  # the head is starting
+    while ray.cluster_resources().get("CPU", 0) < options.first:
+        time.sleep(0.2)
+    scaling = ScalingConfig(num_workers=(1, options.most), elastic_resize_monitor_interval_s=options.resize_s)
+    run = RunConfig(name="goodput", storage_path=os.path.dirname(options.checkpoint) + "/storage", failure_config=FailureConfig(max_failures=-1),
+                    checkpoint_config=CheckpointConfig(num_to_keep=2))
+    TorchTrainer(train_under_ray, train_loop_config=vars(options), torch_config=TorchConfig(backend="gloo", timeout_s=20), scaling_config=scaling,
+                 run_config=run).fit()
 
 
 def run_torchft(worker: Worker) -> None:
@@ -144,7 +210,7 @@ def run_torchft(worker: Worker) -> None:
     while True:
         worker.begun = time.monotonic()
         optimizer.zero_grad()  # begins the quorum
-        begin = cursor["begin"] + manager.participating_rank() * options.batch if manager.participating_rank() is not None else cursor["begin"]
+        begin = cursor["begin"] + (manager.participating_rank() or 0) * options.batch
         inputs, targets = make_batch(begin % SAMPLES, options.batch)
         loss = torch.nn.functional.mse_loss(model(inputs), targets)
         time.sleep(max(0.0, options.compute_ms / 1000 - (time.monotonic() - worker.begun)))
@@ -153,24 +219,31 @@ def run_torchft(worker: Worker) -> None:
         optimizer.step()
         if manager.current_step() == before:
             continue  # not committed: the step is made again
-        size = manager.num_participants()
+        size, rank = manager.num_participants(), manager.participating_rank()
         cursor["begin"] += size * options.batch
-        worker.tell(step=manager.current_step(), size=size, rank=manager.participating_rank() or 0, begin=begin, count=options.batch,
-                    loss=float(loss.detach()))
+        if rank is not None:  # the gradients of one that heals are not taken, so it has trained nothing
+            worker.tell(step=manager.current_step(), size=size, rank=rank, begin=begin, count=options.batch, loss=float(loss.detach()))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("way", choices=("spotnik", "torchrun", "torchft"))
+    parser.add_argument("way", choices=("spotnik", "torchrun", "torchft", "ray"))
     parser.add_argument("--ledger", required=True, help="the file of the steps")
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--compute-ms", type=float, default=300)
     parser.add_argument("--checkpoint", default="")
     parser.add_argument("--checkpoint-s", type=float, default=10)
+    parser.add_argument("--ray", default="", help="the address of Ray's head: this is the driver")
+    parser.add_argument("--first", type=int, default=1, help="nodes that the driver waits for")
+    parser.add_argument("--most", type=int, default=1, help="workers at once")
+    parser.add_argument("--resize-s", type=float, default=2, help="how often Ray considers a change of size")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: os._exit(75))
     torch.set_num_threads(1)
-    {"spotnik": run_spotnik, "torchrun": run_torchrun, "torchft": run_torchft}[options.way](Worker(options))
+    if options.way == "ray":
+        drive_ray(options)
+    else:
+        {"spotnik": run_spotnik, "torchrun": run_torchrun, "torchft": run_torchft}[options.way](Worker(options))
 
 
 if __name__ == "__main__":

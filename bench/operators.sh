@@ -21,12 +21,20 @@ check() {
 
 check "a thousand notices" python3 tests/notice/thousand.py "$spotnik" "$worker" 1000
 check "the clouds" python3 tests/notice/watch.py "$spotnik"
+check "moto" tests/fleet/mocks.sh "$build" moto.server tests/notice/second_opinion.py "$spotnik"
 check "one machine" python3 tests/notice/job.py "$spotnik" "$worker"
 check "all machines at once" "$build/tests/e2e/e2e-farewell" "$worker"
 check "Slurm: an array" python3 tests/slurm/elements.py "$spotnik" "$worker"
 check "Slurm: an allocation" python3 tests/slurm/allocation.py "$spotnik" "$worker"
 check "Slurm: a fleet" python3 tests/slurm/fleet.py "$spotnik" "$worker"
 check "Kubernetes: pods" python3 tests/kubernetes/pods.py "$spotnik" "$worker" examples/kubernetes/indexed-job.yaml
+for starter in pages ssh torchrun mpirun; do
+    check "$starter" python3 tests/engines/starters.py "$starter" "$build" docs/guide/engines.md
+done
+check "Ray" sh tests/ray/run.sh "$build" docs/guide/ray.md
+check "SkyPilot" sh tests/kubernetes/schemas.sh "$build" tests/kubernetes/skypilot.py examples/skypilot "$spotnik" "$worker"
 check "the doctor" python3 tests/doctor/hosts.py "$spotnik"
 check "the fleet's engines" python3 tests/fleet/fakes.py "$spotnik"
+check "the fleet and a Kubernetes API" tests/fleet/mocks.sh "$build" kmock tests/fleet/api.py "$spotnik" \
+    examples/kubernetes/indexed-job.yaml docs/guide/kubernetes.md
 exit $failed

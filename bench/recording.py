@@ -2,57 +2,102 @@
 # SPDX-License-Identifier: Apache-2.0
 """What recording costs: the length of a step with the flight recorder off, with it on (as always), and with a trace as well.
 
-    bench/recording.py BUILD [--rounds 20] [--steps 200] [--sizes 4KiB,4MiB]
+    bench/recording.py BUILD [--sizes 4MiB] [--ways shm tcp] [--modes off recorder trace] [--jobs 4] [--rounds 30] [--block-ms 300]
 
-Each round runs `spotnik bench allreduce` once in each mode, in an order that turns. Prints the ratios of medians, round by round
-paired, with 95 % of the bootstrap. On a machine that is busy with other things it says nothing.
+Two runs of one program differ by more than what is to be measured: by where their pages lie, and by how the members fell on the
+processors. So all modes are measured in one job. Its two members (recording_worker.c) do nothing but steps of one bucket. Each round
+has a block in each mode, in an order that turns; both members switch recorder and trace before the same step. The first
+--settle-ms of a block are not measured: the thread that writes the trace works five times a second, and may still have the marks of
+the block before. In a block with a trace it works as it always does, so its processor time counts.
+
+A ratio compares the blocks of one round, half a second apart. Printed is the median of the ratios of all rounds of all jobs with
+95 % of the bootstrap, which draws jobs first and then rounds of each: what differs between jobs widens the interval. After that
+the ratio of each job. A mode costs at most 1 % if the upper end is below 1.01.
+
+A trace grows by 2 kB a step: with buckets of a few KiB leave that mode out. On a machine that is busy with other things it says
+nothing.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
+import random
+import statistics
 import subprocess
 import tempfile
 from collections import defaultdict
 from pathlib import Path
 
-from scrapes import interval
+MODES = {"off": "o", "recorder": "r", "trace": "t"}
+UNITS = {"KiB": 1 << 10, "MiB": 1 << 20}
+Blocks = dict[str, list[float]]  # by mode, milliseconds a step of each round
 
-MODES = ("off", "recorder", "trace")
+
+def bytes_of(text: str) -> int:
+    return int(text[:-3]) * UNITS[text[-3:]] if text[-3:] in UNITS else int(text)
 
 
-def run(mode: str, options: argparse.Namespace) -> dict[tuple[int, str], float]:
-    """Milliseconds a step, by size and way."""
-    with tempfile.TemporaryDirectory() as folder:
+def job(size: int, way: str, options: argparse.Namespace) -> Blocks:
+    """Two members that switch together."""
+    with tempfile.TemporaryDirectory(prefix="spotnik-recording-") as folder:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("SPOTNIK_")}
-        environment |= {"off": {"SPOTNIK_DUMP": "off"}, "recorder": {}, "trace": {"SPOTNIK_TRACE": folder}}[mode]
-        command = [str(options.build / "cli/spotnik"), "bench", "allreduce", "--workers", "2", "--sizes", options.sizes]
-        told = subprocess.run([*command, "--steps", str(options.steps), "--json"], env=environment, capture_output=True, text=True, check=True)
-        if mode == "trace" and not list(Path(folder).glob("*.json")):
+        environment |= {"SPOTNIK_TRACE": folder, "SPOTNIK_TRANSPORT": way}
+        letters = "".join(MODES[mode] for mode in options.modes)
+        command = [str(options.build / "cli/spotnik"), "run", "-q", "-n", "2", "--", str(options.build / "bench/recording_worker"), letters]
+        told = subprocess.run([*command, str(size), str(options.rounds), str(options.settle_ms), str(options.block_ms)], env=environment,
+                              capture_output=True, text=True, check=False)
+        if told.returncode != 0:
+            raise SystemExit(f"recording: the job failed: {told.stderr.strip()}")
+        if "trace" in options.modes and sum(path.stat().st_size for path in Path(folder).glob("*.json")) < 1 << 16:
             raise SystemExit("recording: no trace was written")
-    cells = [json.loads(line) for line in told.stdout.splitlines()]
-    return {(cell["bytes"], cell["way"]): cell["median_ms"] for cell in cells}
+    names = {letter: mode for mode, letter in MODES.items()}
+    blocks: Blocks = defaultdict(list)
+    for line in told.stdout.splitlines():
+        _, letter, ms = line.split()[-3:]
+        blocks[names[letter]].append(float(ms))
+    return blocks
+
+
+def interval(jobs: list[list[float]]) -> tuple[float, float, float]:
+    """Median of all, and 95 % of its bootstrap over jobs and rounds."""
+    draw = random.Random(1)
+    medians = sorted(statistics.median(ratio for of in draw.choices(jobs, k=len(jobs)) for ratio in draw.choices(of, k=len(of)))
+                     for _ in range(2000))
+    return statistics.median(ratio for of in jobs for ratio in of), medians[50], medians[-51]
+
+
+def report(size: int, way: str, found: list[Blocks], options: argparse.Namespace) -> None:
+    for mode in [mode for mode in options.modes if mode != "off"]:
+        jobs = [[a / b for a, b in zip(blocks[mode], blocks["off"])] for blocks in found]
+        middle, low, high = interval(jobs)
+        each = ", ".join(f"{statistics.median(of):.4f}" for of in jobs)
+        off = statistics.median(ms for blocks in found for ms in blocks["off"])
+        print(f"{size:>9} bytes, {way}, {off:.4f} ms: {mode:<8} / off: {middle:.4f} (95 %: {low:.4f} to {high:.4f}; jobs: {each})", flush=True)
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", type=Path)
+    parser.add_argument("--sizes", nargs="+", type=bytes_of, default=[4 << 20])
+    parser.add_argument("--ways", nargs="+", choices=("shm", "tcp"), default=["shm", "tcp"])
+    parser.add_argument("--modes", nargs="+", choices=tuple(MODES), default=list(MODES))
+    parser.add_argument("--jobs", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--settle-ms", type=float, default=220)
+    parser.add_argument("--block-ms", type=float, default=300)
+    options = parser.parse_args()
+    options.build = options.build.resolve()
+    if "off" not in options.modes or len(set(options.modes)) < 2:
+        parser.error("--modes: off and one to compare with it")
+    return options
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("build", type=Path)
-    parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--sizes", default="4KiB,4MiB")
-    options = parser.parse_args()
-    options.build = options.build.resolve()
-    ratios: dict[tuple[int, str, str], list[float]] = defaultdict(list)
-    for number in range(options.rounds):
-        took = {MODES[(number + place) % 3]: run(MODES[(number + place) % 3], options) for place in range(3)}
-        for mode in MODES[1:]:
-            for cell, ms in took[mode].items():
-                ratios[(*cell, mode)].append(ms / took["off"][cell])
-    for (size, way, mode), values in sorted(ratios.items()):
-        middle, low, high = interval(values)
-        print(f"{size:>9} bytes, {way:<10} {mode:<8} / off: {middle:.4f} (95 %: {low:.4f} to {high:.4f})")
+    options = parse()
+    for size in options.sizes:
+        for way in options.ways:
+            report(size, way, [job(size, way, options) for _ in range(options.jobs)], options)
     print(f"load average: {' '.join(f'{value:.1f}' for value in os.getloadavg())}")
 
 

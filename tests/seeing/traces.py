@@ -67,7 +67,7 @@ def merge(folder: Path) -> None:
     told = json.loads(out.read_text())["traceEvents"]
     assert len({event["pid"] for event in told}) == 3
     kinds = Counter(event["ph"] for event in told)
-    assert kinds["s"] == kinds["f"] == 2, kinds  # one death, two who saw it
+    assert kinds["s"] == kinds["f"] >= 2, kinds  # one death, two who saw it; on a slow machine the one held up may have been taken for dead, too
     assert kinds["b"] == kinds["e"] > 0 and all(event["ts"] >= 0 for event in told if "ts" in event)
 
 
