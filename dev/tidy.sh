@@ -13,8 +13,8 @@
 set -eu
 cd "${1:-$(dirname "$0")/..}"
 
-layers="base reduce ring ledger member step sync batch core wire shm net state exchange peers metrics http watch api"
-pure="ring ledger member step sync batch core wire"
+layers="base reduce ring ledger member step adapt core wire shm net transfer checkpoint exchange peers metrics http watch api"
+pure="ring ledger member step adapt core wire"
 pure_headers="limits.h stdalign.h stdbool.h stddef.h stdint.h string.h"
 
 files=$(find src include bag notice cli planner sim tests bench examples -name '*.[ch]' 2>/dev/null | sort)

@@ -13,7 +13,7 @@
 
 #include "base/time.h"
 #include "cluster.h"
-#include "state/shelf.h"
+#include "checkpoint/shelf.h"
 
 #define PATIENCE_MS 60000
 

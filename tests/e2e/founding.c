@@ -29,7 +29,7 @@
 #include "netns.h"
 #include "peers/peers.h"
 #include "probe.h"
-#include "state/shelf.h"
+#include "checkpoint/shelf.h"
 
 #define STALE_MS 4000
 #define PATIENCE_MS 60000

@@ -8,6 +8,8 @@
   running two jobs with other lists and one folder of checkpoints: the younger one under `spotnik run --respawn` ends with status 76,
           nobody is replaced; the older one goes on. Checkpoints of both are there; a restart goes on from those of the older one
   choose  an operator chooses the younger one of two that do not know of each other
+  forked  one of three was told to go on in a minority (SPOTNIK_ON_MINORITY), the others were not. It is cut off, and both sides commit
+          steps of their own under one founding. When they meet, one side stops with SPOTNIK_ERR_LINEAGE, all of it, and the other goes on
   flapping  a member that is excluded for silence again and again joins again at once, then after 1 s, then after 2 s
 
     lineages.py SPOTNIK WORKER [only]"""
@@ -268,6 +270,29 @@ def choose(root):
     end_all()
 
 
+# ---- one founding, two histories
+
+
+def forked(root):
+    folder = new_folder(root, "forked")
+    peers = ",".join(at(i) for i in HOSTS)
+    stubborn = Worker(1, environment(folder, peers, at(1), SPOTNIK_ON_MINORITY="continue"), command(10000))
+    rest = [Worker(i, environment(folder, peers, at(i)), command(10000)) for i in HOSTS[1:]]
+    until("three members in one view", lambda: all(w.size == 3 for w in [stubborn, *rest]))
+    plug(1, False)
+    until("both sides to go on", lambda: stubborn.size == 1 and all(w.size == 2 for w in rest))
+    forked_at = max(w.step for w in [stubborn, *rest])
+    until("steps of both sides", lambda: all(w.step > forked_at + 5 for w in [stubborn, *rest]))
+    plug(1, True)
+    sides = ([stubborn], rest)
+    until("one side to stop", lambda: any(all(ended_with_lineage(w) for w in side) for side in sides))
+    (stands,) = [side for side in sides if not any(ended_with_lineage(w) for w in side)]
+    step = max(w.step for w in stands)
+    until("the other side to go on", lambda: all(w.step > step + 20 for w in stands))
+    print(f"forked: of two histories under one founding that of {len(stands)} stands, the other has stopped")
+    end_all()
+
+
 # ---- excluded again and again
 
 
@@ -297,7 +322,7 @@ def main():
     only = sys.argv[3] if len(sys.argv) > 3 else None
     try:
         with tempfile.TemporaryDirectory() as root:
-            for scenario in (parked, running, choose, flapping):
+            for scenario in (parked, running, choose, forked, flapping):
                 if only in (None, scenario.__name__):
                     scenario(root)
     finally:

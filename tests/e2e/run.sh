@@ -9,7 +9,7 @@ set -u
 spotnik=$1
 worker=$2
 dir=$(mktemp -d)
-trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$dir"' EXIT
+trap 'kill ${run:-} 2>/dev/null; rm -rf "$dir"' EXIT
 
 fail() {
     echo "FAILED: $1"
