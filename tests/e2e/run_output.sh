@@ -83,7 +83,9 @@ wait $run
 status_is 0 $? "run of which one worker fails, and the other ends with 0"
 [ "$(cat "$dir/out")" = "[w0] said 0" ] || fail "not the first worker's output alone"
 [ "$(grep -c '^\[w0\] warned 0' "$dir/err")" = 1 ] || fail "the first worker's errors are not shown once"
-"$spotnik" run -q -n 2 --output senior -- sh -c '[ "$SPOTNIK_WORKER" = 0 ] || echo warned >&2' >"$dir/out" 2>"$dir/err"
+# The first worker stays until the other's line was passed on: who outlives it is the senior, and is shown.
+"$spotnik" run -q -n 2 --output senior --log-dir "$dir/quiet" -- sh -c '[ "$SPOTNIK_WORKER" = 0 ] || { echo warned >&2; exit 0; }
+until grep -q warned "$dir/quiet/w1.log" 2>/dev/null; do sleep 0.01; done' >"$dir/out" 2>"$dir/err"
 status_is 0 $? "run in which one worker warns"
 [ ! -s "$dir/err" ] || fail "a worker that ends well is shown"
 echo "errors: shown of a worker that fails"

@@ -37,6 +37,6 @@ def disturb(job: Cluster, start: Callable[[], Member], kills: int, stop: Path) -
             new = stop.with_suffix(".new")
             new.write_text(str(line["step"] + 100))  # which none of them has reached
             new.rename(stop)
-    assert not job.errors()
+    assert not job.errors(), job.errors()
     assert kills == 0
     return int(stop.read_text())
