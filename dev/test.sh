@@ -22,23 +22,7 @@ log=$build/meson-logs/testlog.json
 rm -f "$log"
 status=0
 meson test -C "$build" --no-rebuild --print-errorlogs --timeout-multiplier 4 "$@" || status=$?
-[ -f "$log" ] || : >"$log"
-
-# One JSON object a line. Text that a test printed has its quotes escaped there, so it cannot look like a result.
-summary=$(awk '
-    match($0, /"result": "[A-Z]+"/) {
-        result = substr($0, RSTART + 11, RLENGTH - 12)
-        if (result == "OK" || result == "EXPECTEDFAIL")
-            passed++
-        else if (result == "SKIP") {
-            skipped++
-            name = match($0, /"name": "[^"]*"/) ? substr($0, RSTART + 9, RLENGTH - 10) : "?"
-            reason = match($0, /skipped: [^\\"]*/) ? substr($0, RSTART + 7, RLENGTH - 7) : ""
-            print "skipped: " name reason
-        } else
-            failed++
-    }
-    END { print passed + 0 " passed, " failed + 0 " failed" }' "$log")
+summary=$(python3 dev/summary.py "$log")
 echo
 echo "$summary"
 echo "$summary" | tail -n 1 >"$build/summary"
