@@ -65,6 +65,7 @@ class Joining:
         self._pending: set[int] = set()  # optimisers that have not applied the committed step
         self._excluded = False
         self._inside = False
+        self.every_step_shown = False  # to the program's loop, also those without samples for this member: a log's wish
         self._touched = False
         self._known = True  # do we know what the program did after the last step?
         self._members = 1

@@ -202,7 +202,8 @@ def shard(loader: DataLoader[T]) -> Shard[T]:
     computed by one member once, whatever the churn; with ``shuffle=True`` the order is another one in each epoch. Its
     `batch_size` is that of all members together (each gets its part), or of each member with
     ``prepare(..., batch="per_member")``.
-    Members with nothing to compute, at the end of an epoch, take part without the loop seeing it.
+    Members with nothing to compute, at the end of an epoch, take part without the loop seeing it. Where the program
+    keeps a log (:class:`SummaryWriter`, :class:`CSVWriter`) their loop gets a few samples of weight zero.
 
     The loader's data set, sampler, workers and collate function are used as they are; workers live from the first
     iteration to the end. A member that joins late skips the epochs that are over; see :func:`epochs`.

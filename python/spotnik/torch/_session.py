@@ -13,6 +13,7 @@ with the same ones.
 
 Steps without samples for this member (a joiner's repeats, short tails) are taken in ``begin``, if the program did
 nothing to averages or parameters that is not in registered state; else its loop runs on a few samples of weight zero.
+So it does in short tails where the program keeps a log (``_writing``).
 """
 
 from __future__ import annotations
@@ -71,7 +72,12 @@ class Session(Applying):
             self._take_inside()
 
     def _repeats(self, step: Step) -> bool:
-        """Can the step be taken here, without the program's loop?"""
+        """Can the step be taken here, without the program's loop?
+
+        A log needs each step of the job from a loop that was there: the senior member's, which may be without samples.
+        """
+        if self.every_step_shown and not step.replay:
+            return False
         return self._is_idle(step) and bool(self.replica.control[INSIDE] == INSIDE_YES)
 
     def _end_without_job(self) -> None:

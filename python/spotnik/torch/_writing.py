@@ -2,24 +2,28 @@
 """Logs of the program that stay one when the member that writes them is lost: SummaryWriter, CSVWriter.
 
 Every member makes the calls, the senior one (rank 0) writes. The others keep their last records. The next senior member
-writes those that its predecessor did not, and goes on. The steps are the job's.
+writes those that its predecessor did not, and goes on. The steps are the job's. Where there is a log, the program's
+loop sees every step, so that none is missing: in one without samples for this member it gets a few of weight zero.
 """
 
 from __future__ import annotations
 
+import atexit
 import collections
 import csv
 import os
 import time
+import weakref
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Optional, Protocol, Union
 
 import torch
 
-from ._session import current
+from ._session import current, find
 
 HELD = 1000  #: records that a member keeps while another one writes
+LONGEST_WAIT_S = 2.0  #: at the end, for the clock to pass a predecessor's; one that is further off sorts wrongly
 _FLUSH_RECORDS, _FLUSH_S = HELD // 2, 1.0  # so that what is lost with a senior member is among the records kept
 
 Value = Union[float, torch.Tensor]
@@ -54,24 +58,31 @@ class _Writer:
         self._log: Optional[Any] = None
         self._held: collections.deque[Record] = collections.deque(maxlen=HELD)
         self._unflushed, self._flushed_at = 0, time.monotonic()
+        self._after: Optional[int] = None  # the second of the clock that has to pass before the log may be opened
+        self._waits = False
+        atexit.register(_close, weakref.ref(self))  # programs forget to
+        session = find()
+        if session is not None:
+            session.every_step_shown = True
 
     def add_scalar(self, tag: str, scalar_value: Value, global_step: Optional[int] = None) -> None:
         """Write one number at a step: the job's, if none is given. A tensor of one element will do.
 
         Call it on every member. A value that all members know, as of :func:`told`, makes a log without seams.
         """
-        step = current().steps_done if global_step is None else global_step
+        session = current()
+        session.every_step_shown = True  # also where prepare() came after this writer
+        step = session.steps_done if global_step is None else global_step
         value = scalar_value.detach().clone() if isinstance(scalar_value, torch.Tensor) else scalar_value
         record = Record(int(step), tag, value, time.time())
         if not self._is_senior():
             self._rest()
             self._held.append(record)
-            return
-        if self._log is None:
-            self._log = self._open(list(self._held), record.step)
-            self._held.clear()
-        self._log.write(record)
-        self._flush_at_times()
+        elif self._may_write():
+            self._opened(record.step).write(record)
+            self._flush_at_times()
+        else:
+            self._held.append(record)
 
     def flush(self) -> None:
         """Write out what is held back."""
@@ -81,6 +92,10 @@ class _Writer:
 
     def close(self) -> None:
         """Write out what is held back, and let go. It opens again when something is added."""
+        if self._waits:
+            assert self._after is not None
+            time.sleep(min(max(0.0, self._after + 1 - time.time()), LONGEST_WAIT_S))
+            self._opened(self._held[-1].step)
         self._rest()
 
     def __enter__(self) -> Any:
@@ -94,6 +109,24 @@ class _Writer:
     def _open(self, held: list[Record], step: int) -> Log:
         raise NotImplementedError
 
+    def _newest(self) -> int:
+        """The second in which the newest log of a predecessor was begun, where a later one has to follow."""
+        return -1
+
+    def _may_write(self) -> bool:
+        """The senior member keeps its records too, until its log follows its predecessor's."""
+        if self._log is None and self._after is None:
+            self._after = self._newest()
+        may = self._log is not None or self._after is None or time.time() >= self._after + 1
+        self._waits = not may and len(self._held) < HELD - 1
+        return not self._waits
+
+    def _opened(self, step: int) -> Log:
+        log: Log = self._log or self._open(list(self._held), step)
+        self._log, self._waits, self._after = log, False, None
+        self._held.clear()
+        return log
+
     @staticmethod
     def _is_senior() -> bool:
         """Is this member first in the last step? One that has begun none, or repeats others' steps, does not know."""
@@ -101,6 +134,7 @@ class _Writer:
         return last is not None and last.rank == 0 and not last.replay
 
     def _rest(self) -> None:
+        self._waits, self._after = False, None
         if self._log is not None:
             self._log.close()
             self._log = None
@@ -109,6 +143,12 @@ class _Writer:
         self._unflushed += 1
         if self._unflushed >= _FLUSH_RECORDS or time.monotonic() >= self._flushed_at + _FLUSH_S:
             self.flush()
+
+
+def _close(writer: weakref.ref[_Writer]) -> None:
+    here = writer()
+    if here is not None:
+        here.close()
 
 
 class SummaryWriter(_Writer):
@@ -130,6 +170,11 @@ class SummaryWriter(_Writer):
 
     def _open(self, held: list[Record], step: int) -> Log:
         return _Events(self._folder, held, step, self._settings)
+
+    def _newest(self) -> int:
+        """TensorBoard reads files in the order of their names, which begin with the second they were made in."""
+        stamps = [path.name.split(".")[3] for path in Path(self._folder).glob("events.out.tfevents.*.*")]
+        return max((int(stamp) for stamp in stamps if stamp.isdigit()), default=-1)
 
 
 class CSVWriter(_Writer):

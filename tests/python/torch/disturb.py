@@ -14,7 +14,7 @@ from cluster import LIMIT_S, Cluster, Member
 KILLS = int(os.environ.get("SPOTNIK_TEST_KILLS", "3"))
 
 
-def _takes_part(member: Member) -> bool:
+def takes_part(member: Member) -> bool:
     """Its last step was one of the job's: who still repeats what was before it came has no part in the job yet."""
     steps = [line for line in member.lines if "step" in line]
     return bool(steps) and not steps[-1].get("replay")
@@ -31,7 +31,7 @@ def disturb(job: Cluster, start: Callable[[], Member], kills: int, stop: Path) -
         start()
     for _, line in job.events(2 * LIMIT_S * max(1, kills / 3)):
         running = [m for m in job.members if m.running and m not in killed]
-        active = [m for m in running if _takes_part(m)]
+        active = [m for m in running if takes_part(m)]
         # The death of a last one, whose newcomers have no part yet, would be a total loss.
         if line.get("step", 0) < due or line.get("members", 3) < 3 or len(active) < 3:
             continue

@@ -4,17 +4,20 @@
 from __future__ import annotations
 
 import csv
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
-from cluster import LIMIT_S, Cluster, Member, Tell
+from cluster import LIMIT_S, Cluster, Member, Tell, alone
+from disturb import takes_part
 from programs import SAMPLES, data, network
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import spotnik.torch as spotnik
+from spotnik.torch._session import current
 
 Make = Callable[..., Cluster]
 KILLS = 3
@@ -39,7 +42,7 @@ def train(tell: Tell, folder: str, stop: str, tensorboard: bool) -> None:
             table.add_scalar("twice", torch.tensor(2 * place, dtype=torch.float64))
             if events:
                 events.add_scalar("place", place)
-            tell(step=step, rank=spotnik.rank(), place=place)
+            tell(step=step, rank=spotnik.rank(), place=place, replay=current().last_step.replay)
             if Path(stop).exists() and step >= int(Path(stop).read_text()):
                 table.close()
                 if events:
@@ -49,13 +52,17 @@ def train(tell: Tell, folder: str, stop: str, tensorboard: bool) -> None:
 
 
 def kill_seniors(job: Cluster, start: Callable[[], Member], stop: Path) -> int:
-    """Kill the member that writes, every time three are there, and start another; returns the last step."""
+    """Kill the member that writes, every time all are there, and start another; returns the last step.
+
+    Two that were there from the first step on live to the end: records go when nobody is left that had them.
+    """
     kills, due, killed = 0, 8, set[int]()
-    for _ in range(3):
+    job.gather(KILLS + 2)
+    for _ in range(KILLS + 2):
         start()
     for member, line in job.events(2 * LIMIT_S):
-        active = [m for m in job.members if m.running and m.number not in killed and any("step" in t for t in m.lines)]
-        if len(active) < 3 or line.get("step", 0) < due or line["rank"] != 0 or member.number in killed:
+        active = [m for m in job.members if m.running and m.number not in killed and takes_part(m)]
+        if len(active) < KILLS + 2 or line.get("step", 0) < due or line["rank"] != 0 or member not in active:
             continue
         if kills < KILLS:
             killed.add(member.number)
@@ -95,6 +102,66 @@ def test_one_run_with_every_step_once(cluster: Make, tmp_path: Path, tensorboard
         assert log == [(step, pytest.approx(factor * wanted[step])) for step in range(1, last + 1)]
     if tensorboard:
         assert _scalars(tmp_path / "events") == [(step, pytest.approx(wanted[step])) for step in range(1, last + 1)]
+
+
+def few(tell: Tell, path: str) -> None:
+    """The last step of each epoch has one sample, and the last member gets it."""
+    net = network()
+    opt = torch.optim.SGD(net.parameters(), lr=0.05)
+    spotnik.prepare(net, opt, metrics=("loss",))
+    x, y = (part[:201] for part in data().tensors)
+    loader = spotnik.shard(DataLoader(TensorDataset(x, y), batch_size=20))
+    with spotnik.CSVWriter(path) as table:
+        for _ in spotnik.epochs(3):
+            for features, labels in loader:
+                loss = nn.functional.cross_entropy(net(features), labels)
+                spotnik.tell("loss", loss)
+                loss.backward()
+                opt.step()
+                opt.zero_grad()
+                table.add_scalar("loss", spotnik.told("loss"))
+                tell(step=spotnik.step(), bits=[p.double().sum().item() for p in net.parameters()])
+
+
+@pytest.mark.parametrize("members", [2, 3])
+def test_a_step_without_samples_for_the_senior_is_in_the_log(cluster: Make, tmp_path: Path, members: int) -> None:
+    job = cluster()
+    job.gather(members)
+    for _ in range(members):
+        job.start(few, path=str(tmp_path / "log.csv"))
+    job.wait()
+    assert not job.errors(), job.errors()
+    with open(tmp_path / "log.csv", newline="") as file:
+        assert [int(row["step"]) for row in csv.DictReader(file)] == list(range(1, 34))
+    assert len({str(member.lines) for member in job.members}) == 1
+
+
+def brief(tell: Tell, folder: str) -> None:
+    net = network()
+    opt = torch.optim.SGD(net.parameters(), lr=0.05)
+    spotnik.prepare(net, opt)
+    writer = spotnik.SummaryWriter(folder)
+    for features, labels in spotnik.shard(DataLoader(data(), batch_size=20)):
+        nn.functional.cross_entropy(net(features), labels).backward()
+        opt.step()
+        opt.zero_grad()
+        writer.add_scalar("place", spotnik.step())
+    writer.close()
+
+
+def test_events_follow_those_of_a_predecessor_of_the_same_second(tmp_path: Path) -> None:
+    """TensorBoard reads files by name. The predecessor's clock is ahead, its name as large as can be."""
+    pytest.importorskip("tensorboard", reason="tensorboard is not installed")
+    from torch.utils.tensorboard import SummaryWriter
+
+    events = tmp_path / "events"
+    with SummaryWriter(str(events)) as old:
+        for step in range(1, 6):
+            old.add_scalar("place", -1, step)
+    (made,) = events.iterdir()
+    made.rename(events / f"events.out.tfevents.{int(time.time()) + 1}.zzz.99999.9")
+    alone(brief, tmp_path, folder=str(events))
+    assert _scalars(events) == [(step, step) for step in range(1, 12)]
 
 
 def _scalars(folder: Path) -> list[tuple[int, float]]:
