@@ -114,15 +114,15 @@ static double step_ms(const struct worker *worker, enum allreduce_way way, size_
 static enum allreduce_algorithm memory_of(const struct spotnik_engine *engine, enum allreduce_way way, size_t bytes)
 {
     const struct spotnik_view *view = spotnik_core_view(engine->core);
-    struct spotnik_hosts hosts = spotnik_hosts_of(view, spotnik_view_rank(view, engine->config.credentials.self.id));
+    uint32_t hosts = spotnik_hosts_count(view);
 
-    if (way == ALLREDUCE_TCP || hosts.count == view->size)
+    if (way == ALLREDUCE_TCP || hosts == view->size)
         return ALLREDUCE_RING;
     if (!engine->share || engine->share->given_up)
         return ALLREDUCE_RING_NO_MEMORY;
     if (!engine->share->epoch)
         return ALLREDUCE_RING_APART;
-    if (hosts.count > 1)
+    if (hosts > 1)
         return ALLREDUCE_HOSTS;
     return spotnik_flat_is_small(&engine->share->flat, bytes) ? ALLREDUCE_FLAT_SMALL : ALLREDUCE_FLAT_LARGE;
 }

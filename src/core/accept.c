@@ -7,12 +7,15 @@
 
 static void fence(struct spotnik_core *core)
 {
+    uint32_t next = 0;
+
     for (uint32_t rank = 0; rank < core->view.size; rank++) {
         struct spotnik_id id = core->view.entry[rank].member.id;
-        struct peer *peer = peer_find(core, id);
-        uint32_t at = spotnik_proposal_find(&core->accepted, id);
+        uint32_t at = spotnik_proposal_find_near(&core->accepted, id, next);
+        next = at == SPOTNIK_NO_RANK ? next : at + 1;
         if (at != SPOTNIK_NO_RANK && (core->accepted.entry[at].flags & SPOTNIK_ENTRY_VOTER))
             continue;
+        struct peer *peer = peer_find(core, id);
         core->fenced[rank] = true;
         if (peer && peer->linked)
             send_message(core, peer, SPOTNIK_MESSAGE_FENCED);

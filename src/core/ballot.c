@@ -162,9 +162,9 @@ void token_forward(struct spotnik_core *core)
  * this, or one member's old silence would outlive the cut. */
 void redial_silent(struct spotnik_core *core)
 {
-    for (uint32_t i = 0; i < core->peer_max; i++) {
+    for (uint32_t i = 0; i < core->peer_top; i++) {
         struct peer *peer = &core->peer[i];
-        if (peer->used && peer->linked && spotnik_view_rank(&core->view, peer->member.id) == SPOTNIK_NO_RANK)
+        if (peer->used && peer->linked && peer_rank(core, peer) == SPOTNIK_NO_RANK)
             send_message(core, peer, SPOTNIK_MESSAGE_VIEW_ASK); /* once a joiner, it may be where the job has gone on */
     }
     for (uint32_t rank = 0; rank < core->view.size; rank++) {

@@ -17,7 +17,7 @@ static uint64_t link_of(uint64_t before, uint64_t digest)
 void digest_view(struct spotnik_core *core)
 {
     struct digests *digests = &core->digests;
-    for (uint32_t i = 0; i < core->peer_max; i++) {
+    for (uint32_t i = 0; i < core->peer_top; i++) {
         core->peer[i].compared[1] = core->peer[i].compared[0];
         core->peer[i].compared[0] = (struct compared){ 0 };
     }

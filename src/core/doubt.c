@@ -68,7 +68,7 @@ void doubt_ask_all(struct spotnik_core *core)
     core->doubt.ask_due = false;
     if (core->role != SPOTNIK_ROLE_MEMBER || !core->doubt.on)
         return;
-    for (uint32_t i = 0; i < core->peer_max; i++) {
+    for (uint32_t i = 0; i < core->peer_top; i++) {
         struct peer *peer = &core->peer[i];
         if (peer->used)
             doubt_ask(core, peer);
@@ -78,7 +78,7 @@ void doubt_ask_all(struct spotnik_core *core)
 
 void doubt_ask(struct spotnik_core *core, struct peer *peer)
 {
-    if (core->doubt.on && peer->linked && spotnik_view_rank(&core->view, peer->member.id) != SPOTNIK_NO_RANK)
+    if (core->doubt.on && peer->linked && peer_rank(core, peer) != SPOTNIK_NO_RANK)
         send_serial(core, peer, SPOTNIK_MESSAGE_DOUBT, core->doubt.serial);
 }
 
@@ -141,14 +141,14 @@ void doubt_tick(struct spotnik_core *core)
 void on_doubt(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message)
 {
     if (core->role != SPOTNIK_ROLE_MEMBER || core->frozen || message->epoch != core->view.epoch ||
-        spotnik_view_rank(&core->view, from->member.id) == SPOTNIK_NO_RANK)
+        peer_rank(core, from) == SPOTNIK_NO_RANK)
         return;
     send_serial(core, from, SPOTNIK_MESSAGE_ASSURE, message->serial);
 }
 
 void on_assure(struct spotnik_core *core, const struct peer *from, const struct spotnik_message *message)
 {
-    uint32_t rank = spotnik_view_rank(&core->view, from->member.id);
+    uint32_t rank = peer_rank(core, from);
 
     if (!core->doubt.on || message->epoch != core->view.epoch || message->serial != core->doubt.serial ||
         rank == SPOTNIK_NO_RANK)

@@ -34,7 +34,7 @@ void enter_meet(struct spotnik_core *core)
 
 static bool has_met(const struct spotnik_core *core, const struct peer *sponsor)
 {
-    for (uint32_t i = 0; i < core->peer_max; i++)
+    for (uint32_t i = 0; i < core->peer_top; i++)
         if (core->peer[i].used && core->peer[i].dialling)
             return false;
     return core->view.size > 0 || !sponsor || !sponsor->linked; /* linked: the view is on its way */
@@ -231,7 +231,7 @@ static struct joiner *remember(struct spotnik_core *core, const struct spotnik_e
 void on_enter(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message)
 {
     if (core->role != SPOTNIK_ROLE_MEMBER || !spotnik_id_equal(from->member.id, message->enter.member.id) ||
-        spotnik_view_rank(&core->view, from->member.id) != SPOTNIK_NO_RANK ||
+        peer_rank(core, from) != SPOTNIK_NO_RANK ||
         !remember(core, &message->enter))
         return;
     if (core->phase == PHASE_JOINER)

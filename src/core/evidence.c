@@ -142,7 +142,7 @@ void evidence_hear(struct spotnik_core *core, struct peer *peer)
     peer->heard = true;
     if (core->role != SPOTNIK_ROLE_MEMBER)
         return;
-    rank = spotnik_view_rank(&core->view, peer->member.id);
+    rank = peer_rank(core, peer);
     if (rank != SPOTNIK_NO_RANK)
         core->quiet_until_ns[rank] = 0;
     if (rank == SPOTNIK_NO_RANK || core->book[rank].evidence != SPOTNIK_EVIDENCE_SILENT)

@@ -52,10 +52,13 @@ uint64_t flat_apart(const struct spotnik_core *core)
 
 void flat_install(struct spotnik_core *core)
 {
+    uint32_t *scratch = (uint32_t *)core->token.report; /* the token of the old epoch is void: its array is free */
+
+    _Static_assert(sizeof(*core->token.report) >= 4 * sizeof(uint32_t), "four places for each member");
     core->flat.failed = false;
     core->flat.on = core->chosen.flat;
-    core->holders = spotnik_hosts_holders(&core->view, core->holder);
-    core->hosts = core->limits.hierarchy ? spotnik_hosts_of(&core->view, core->rank) : (struct spotnik_hosts){.count = 1};
+    core->holders = spotnik_hosts_holders(&core->view, core->holder, scratch);
+    core->hosts = core->limits.hierarchy ? spotnik_hosts_of(&core->view, core->rank, core->holder, core->holders) : (struct spotnik_hosts){.count = 1};
     flat_latch(core);
     core->flat.on |= core->flat.ours && SPOTNIK_IS_PLANTED(core, FLAT_UNASKED);
 }

@@ -26,9 +26,10 @@ static uint8_t cause_of(const struct spotnik_core *core, uint32_t rank)
 /* Members that went and came, for status; the view is still the old one. */
 static void count_changes(struct spotnik_core *core, const struct spotnik_proposal *proposal)
 {
-    uint32_t lost = 0, left = 0, joined = 0, ended = 0, silent = 0;
+    uint32_t lost = 0, left = 0, joined = 0, ended = 0, silent = 0, near = 0;
     for (uint32_t rank = 0; rank < core->view.size; rank++) {
-        uint32_t at = spotnik_proposal_find(proposal, core->view.entry[rank].member.id);
+        uint32_t at = spotnik_proposal_find_near(proposal, core->view.entry[rank].member.id, near);
+        near = at == SPOTNIK_NO_RANK ? near : at + 1;
         bool stays = at != SPOTNIK_NO_RANK && (proposal->entry[at].flags & SPOTNIK_ENTRY_MEMBER);
         if (!stays && (core->book[rank].leaving || at != SPOTNIK_NO_RANK))
             left++;
@@ -55,12 +56,13 @@ static void count_changes(struct spotnik_core *core, const struct spotnik_propos
 static void carry_book(struct spotnik_core *core, const struct spotnik_proposal *proposal)
 {
     struct spotnik_report *carried = core->token.report; /* the token of the old epoch is void: its array is free */
-    uint32_t size = 0;
+    uint32_t size = 0, near = 0;
 
     for (uint32_t i = 0; i < proposal->entry_count; i++) {
         if (!(proposal->entry[i].flags & SPOTNIK_ENTRY_MEMBER))
             continue;
-        uint32_t rank = spotnik_view_rank(&core->view, proposal->entry[i].member.id);
+        uint32_t rank = spotnik_view_rank_near(&core->view, proposal->entry[i].member.id, near);
+        near = rank == SPOTNIK_NO_RANK ? near : rank + 1;
         carried[size] = (struct spotnik_report){0};
         if (rank != SPOTNIK_NO_RANK && core->book[rank].evidence >= SPOTNIK_EVIDENCE_TAINTED)
             carried[size].evidence = core->book[rank].evidence;
@@ -69,19 +71,29 @@ static void carry_book(struct spotnik_core *core, const struct spotnik_proposal 
     memcpy(core->book, carried, size * sizeof(*carried));
 }
 
+static uint32_t rank_to_be(const struct spotnik_proposal *proposal, struct spotnik_id id)
+{
+    uint32_t rank = 0, at = spotnik_proposal_find(proposal, id);
+
+    if (at == SPOTNIK_NO_RANK || !(proposal->entry[at].flags & SPOTNIK_ENTRY_MEMBER))
+        return SPOTNIK_NO_RANK;
+    for (uint32_t i = 0; i < at; i++)
+        rank += (proposal->entry[i].flags & SPOTNIK_ENTRY_MEMBER) != 0;
+    return rank;
+}
+
 /* Members that we saw end before this view was installed: a joiner on its way in, while we were one, or a member that had moved on to this
  * very view. The end counts as it would have in this view. */
 static void carry_ends(struct spotnik_core *core, const struct spotnik_proposal *proposal)
 {
-    uint32_t rank = 0;
-
-    for (uint32_t i = 0; i < proposal->entry_count; i++) {
-        if (!(proposal->entry[i].flags & SPOTNIK_ENTRY_MEMBER))
+    for (uint32_t i = 0; i < core->peer_top; i++) {
+        const struct peer *peer = &core->peer[i];
+        if (!peer->used || peer->ended == SPOTNIK_EVIDENCE_NONE)
             continue;
-        const struct peer *peer = peer_find(core, proposal->entry[i].member.id);
-        uint8_t ended = peer ? (uint8_t)evidence_of_end(peer, proposal->epoch) : SPOTNIK_EVIDENCE_NONE;
-        core->book[rank].evidence = spotnik_evidence_merge(core->book[rank].evidence, ended);
-        rank++;
+        uint32_t rank = rank_to_be(proposal, peer->member.id);
+        if (rank == SPOTNIK_NO_RANK)
+            continue;
+        core->book[rank].evidence = spotnik_evidence_merge(core->book[rank].evidence, (uint8_t)evidence_of_end(peer, proposal->epoch));
     }
 }
 

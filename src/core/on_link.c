@@ -6,7 +6,7 @@
 /* Before anything else on a new link: hearing from it may start a ballot, whose token must not overtake this. */
 static void say_fenced(struct spotnik_core *core, struct peer *peer)
 {
-    uint32_t rank = spotnik_view_rank(&core->view, peer->member.id);
+    uint32_t rank = peer_rank(core, peer);
 
     if (core->role == SPOTNIK_ROLE_MEMBER && rank != SPOTNIK_NO_RANK && core->fenced[rank])
         send_message(core, peer, SPOTNIK_MESSAGE_FENCED);
@@ -41,7 +41,7 @@ void on_link_up(struct spotnik_core *core, const struct spotnik_event *event)
  * ended before any word proves nothing. */
 static void proven(struct spotnik_core *core, struct peer *peer, bool clean)
 {
-    uint32_t rank = spotnik_view_rank(&core->view, peer->member.id);
+    uint32_t rank = peer_rank(core, peer);
 
     enter_forget(core, peer->member.id);
     peer->ended = spotnik_evidence_merge(peer->ended, clean ? SPOTNIK_EVIDENCE_GONE : SPOTNIK_EVIDENCE_TAINTED);
@@ -59,7 +59,7 @@ static void proven(struct spotnik_core *core, struct peer *peer, bool clean)
  * be lost with the link. */
 static void vanished(struct spotnik_core *core, struct peer *peer)
 {
-    uint32_t rank = spotnik_view_rank(&core->view, peer->member.id);
+    uint32_t rank = peer_rank(core, peer);
 
     peer_dial(core, peer);
     if (rank == SPOTNIK_NO_RANK || core->role != SPOTNIK_ROLE_MEMBER) {
@@ -76,7 +76,7 @@ static void vanished(struct spotnik_core *core, struct peer *peer)
 static bool watched(const struct spotnik_core *core, const struct peer *peer)
 {
     return core->role == SPOTNIK_ROLE_MEMBER && peer->active &&
-           spotnik_view_rank(&core->view, peer->member.id) != SPOTNIK_NO_RANK;
+           peer_rank(core, peer) != SPOTNIK_NO_RANK;
 }
 
 void on_link_down(struct spotnik_core *core, const struct spotnik_event *event)
@@ -117,7 +117,7 @@ void on_dial_failed(struct spotnik_core *core, const struct spotnik_event *event
         return;
     }
     peer->likely &= event->proof == SPOTNIK_PROOF_LIKELY; /* two things seen long after each other are no second look at one */
-    uint32_t rank = spotnik_view_rank(&core->view, peer->member.id);
+    uint32_t rank = peer_rank(core, peer);
     if (core->role == SPOTNIK_ROLE_MEMBER && rank != SPOTNIK_NO_RANK)
         evidence_add(core, rank, SPOTNIK_EVIDENCE_SILENT);
     else if (spotnik_id_equal(core->sponsor, peer->member.id))

@@ -10,7 +10,7 @@ static void forgive_lateness(struct spotnik_core *core)
 
     if (late_ns < core->limits.heartbeat_ns)
         return;
-    for (uint32_t i = 0; i < core->peer_max; i++)
+    for (uint32_t i = 0; i < core->peer_top; i++)
         if (core->peer[i].used)
             core->peer[i].detector.heard_ns =
                 spotnik_time_min(core->now_ns, spotnik_time_add(core->peer[i].detector.heard_ns, late_ns));
@@ -69,7 +69,7 @@ bool spotnik_core_is_quiet(struct spotnik_core *core, struct spotnik_id id, uint
 
 static void heartbeat(struct spotnik_core *core)
 {
-    for (uint32_t i = 0; i < core->peer_max; i++) {
+    for (uint32_t i = 0; i < core->peer_top; i++) {
         struct peer *peer = &core->peer[i];
         if (peer->used && peer->active && peer->linked)
             send_message(core, peer, SPOTNIK_MESSAGE_HEARTBEAT);
@@ -80,11 +80,11 @@ static void heartbeat(struct spotnik_core *core)
 /* One accusation may install a view and change the table under us: look again from the start. */
 static bool accuse_one(struct spotnik_core *core)
 {
-    for (uint32_t i = 0; i < core->peer_max; i++) {
+    for (uint32_t i = 0; i < core->peer_top; i++) {
         struct peer *peer = &core->peer[i];
         if (!peer->used || !peer->active || !silent(core, peer))
             continue;
-        uint32_t rank = spotnik_view_rank(&core->view, peer->member.id);
+        uint32_t rank = peer_rank(core, peer);
         if (rank == SPOTNIK_NO_RANK || spotnik_evidence_out(core->book[rank].evidence))
             continue;
         evidence_add(core, rank, SPOTNIK_EVIDENCE_SILENT);

@@ -18,7 +18,7 @@ static bool is_far(const struct spotnik_core *core, uint32_t rank)
 /* A member of an older version does not know what a detour is. */
 static bool all_know(const struct spotnik_core *core)
 {
-    for (uint32_t i = 0; i < core->peer_max; i++)
+    for (uint32_t i = 0; i < core->peer_top; i++)
         if (core->peer[i].used && core->peer[i].linked && core->peer[i].speech != 0 && core->peer[i].speech < SPOTNIK_SPEECH_PATHS)
             return false;
     return true;
@@ -61,9 +61,12 @@ uint64_t path_sign(struct spotnik_core *core)
 {
     uint64_t bits = 0;
 
-    for (uint32_t rank = 0; rank < core->view.size && are_enough(core); rank++) {
-        struct peer *peer = peer_find(core, core->view.entry[rank].member.id);
-        if (!peer || rank == core->rank || !is_far(core, rank))
+    if (!are_enough(core))
+        return 0;
+    for (uint32_t i = 0; i < core->peer_top; i++) {
+        struct peer *peer = &core->peer[i];
+        uint32_t rank = peer->used ? peer_rank(core, peer) : SPOTNIK_NO_RANK;
+        if (rank == SPOTNIK_NO_RANK || rank == core->rank || !is_far(core, rank))
             continue;
         if (core->book[rank].evidence == SPOTNIK_EVIDENCE_SILENT && core->token.report[rank].promised)
             cut(core, peer);
@@ -94,7 +97,9 @@ static uint32_t doubtful(const struct spotnik_core *core)
 {
     uint32_t found = SPOTNIK_NO_RANK;
 
-    for (uint32_t rank = 0; rank < core->view.size && are_enough(core); rank++) {
+    if (!are_enough(core))
+        return SPOTNIK_NO_RANK;
+    for (uint32_t rank = 0; rank < core->view.size; rank++) {
         const struct spotnik_report *report = &core->token.report[rank];
         if (report->evidence != SPOTNIK_EVIDENCE_SILENT || report->promised)
             continue;
@@ -104,7 +109,7 @@ static uint32_t doubtful(const struct spotnik_core *core)
     }
     if (found == SPOTNIK_NO_RANK || core->rumoured[found] || core->book[found].evidence != SPOTNIK_EVIDENCE_NONE || is_deaf(core, found))
         return SPOTNIK_NO_RANK;
-    for (uint32_t i = 0; i < core->peer_max; i++) {
+    for (uint32_t i = 0; i < core->peer_top; i++) {
         const struct peer *peer = &core->peer[i];
         if (peer->used && peer->linked && spotnik_id_equal(peer->member.id, core->view.entry[found].member.id))
             return spotnik_time_since(core->now_ns, peer->detector.heard_ns) < core->limits.silence_floor_ns / 2 ? found

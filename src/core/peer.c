@@ -6,22 +6,45 @@
 
 struct peer *peer_find(struct spotnik_core *core, struct spotnik_id id)
 {
-    for (uint32_t i = 0; i < core->peer_max; i++)
+    for (uint32_t i = 0; i < core->peer_top; i++)
         if (core->peer[i].used && spotnik_id_equal(core->peer[i].member.id, id))
             return &core->peer[i];
     return NULL;
+}
+
+/* It stands where it stood, or a few places from there. */
+uint32_t peer_rank(const struct spotnik_core *core, const struct peer *peer)
+{
+    return spotnik_view_rank_near(&core->view, peer->member.id, peer->rank);
+}
+
+/* By its id: most that speak to us, or are spoken to, are peers. */
+uint32_t peers_rank(const struct spotnik_core *core, struct spotnik_id id)
+{
+    for (uint32_t i = 0; i < core->peer_top; i++)
+        if (core->peer[i].used && spotnik_id_equal(core->peer[i].member.id, id))
+            return peer_rank(core, &core->peer[i]);
+    return spotnik_view_rank(&core->view, id);
+}
+
+static struct peer *free_place(struct spotnik_core *core)
+{
+    for (uint32_t i = 0; i < core->peer_top; i++)
+        if (!core->peer[i].used)
+            return &core->peer[i];
+    return core->peer_top < core->peer_max ? &core->peer[core->peer_top++] : NULL;
 }
 
 /* A table full of strangers (excluded members, joiners that never enter) must not keep a member out: one of
  * them, unlinked if possible, makes room. There are more places than members, so there is always one. */
 static struct peer *make_room(struct spotnik_core *core)
 {
-    struct peer *victim = NULL;
+    struct peer *place = free_place(core), *victim = NULL;
+    if (place)
+        return place;
     for (uint32_t i = 0; i < core->peer_max; i++) {
         struct peer *peer = &core->peer[i];
-        if (!peer->used)
-            return peer;
-        if (spotnik_view_rank(&core->view, peer->member.id) == SPOTNIK_NO_RANK && (!victim || !peer->linked))
+        if (peer_rank(core, peer) == SPOTNIK_NO_RANK && (!victim || !peer->linked))
             victim = peer;
     }
     SPOTNIK_ASSERT(victim != NULL);
@@ -36,7 +59,7 @@ struct peer *peer_want(struct spotnik_core *core, const struct spotnik_member *m
     if (peer)
         return peer;
     peer = make_room(core);
-    *peer = (struct peer){.member = *member, .used = true};
+    *peer = (struct peer){.member = *member, .used = true, .rank = spotnik_view_rank(&core->view, member->id)};
     spotnik_detector_start(&peer->detector, core->now_ns);
     return peer;
 }
@@ -75,11 +98,12 @@ static bool we_dial(const struct spotnik_core *core, uint32_t rank)
  * that began before the view counts from its beginning. */
 static void forget_strangers(struct spotnik_core *core)
 {
-    for (uint32_t i = 0; i < core->peer_max; i++) {
+    for (uint32_t i = 0; i < core->peer_top; i++) {
         struct peer *peer = &core->peer[i];
         if (!peer->used)
             continue;
-        uint32_t rank = spotnik_view_rank(&core->view, peer->member.id);
+        uint32_t rank = peer_rank(core, peer);
+        peer->rank = rank == SPOTNIK_NO_RANK ? peer->rank : rank;
         peer->sought = false;
         peer->active = peer->active && rank != SPOTNIK_NO_RANK && rank != core->rank
                        && (rank == successor_rank(core) || rank == predecessor_rank(core));

@@ -97,7 +97,7 @@ static uint32_t rank_of(const struct spotnik_core *core, struct spotnik_id id)
         return successor_rank(core);
     if (spotnik_id_equal(id, core->view.entry[predecessor_rank(core)].member.id))
         return predecessor_rank(core);
-    return spotnik_view_rank(&core->view, id);
+    return peers_rank(core, id);
 }
 
 bool spotnik_core_send_next(struct spotnik_core *core, struct spotnik_id to, struct spotnik_transfer *ret)

@@ -41,9 +41,10 @@ static uint32_t parent_of(const struct tree *tree, uint32_t place)
     return within == 0 ? place - tree->block : place - within + (within - 1) / 2;
 }
 
-static bool known_out(const struct spotnik_core *core, struct spotnik_id id)
+static bool known_out(const struct spotnik_core *core, const struct tree *tree, uint32_t place)
 {
-    uint32_t rank = spotnik_view_rank(&core->view, id);
+    uint32_t at = (tree->origin + place) % tree->proposal->entry_count;
+    uint32_t rank = spotnik_view_rank_near(&core->view, tree->proposal->entry[at].member.id, at);
     return rank != SPOTNIK_NO_RANK && (spotnik_evidence_out(core->book[rank].evidence) || core->rumoured[rank]);
 }
 
@@ -66,7 +67,7 @@ static void tell_subtree(struct spotnik_core *core, const struct tree *tree, uin
     if (place >= tree->proposal->entry_count)
         return;
     const struct spotnik_member *member = member_at(tree, place);
-    if (known_out(core, member->id)) {
+    if (known_out(core, tree, place)) {
         tell_below(core, tree, place);
         return;
     }
@@ -99,7 +100,7 @@ void restart_reroute(struct spotnik_core *core, struct spotnik_id failed)
     if (core->chosen.epoch != core->view.epoch || core->step.committed > core->view.settled_step ||
         ours == SPOTNIK_NO_RANK || place == SPOTNIK_NO_RANK)
         return;
-    while (up != 0 && up != ours && known_out(core, member_at(&tree, up)->id))
+    while (up != 0 && up != ours && known_out(core, &tree, up))
         up = parent_of(&tree, up);
     if (up == ours)
         tell_below(core, &tree, place);

@@ -36,6 +36,7 @@ struct chain {
 struct peer {
     struct spotnik_member member;
     bool used, linked, dialling;
+    uint32_t rank;     /* where it stood in the last view that held it: peer_rank() looks there first */
     bool active;       /* ring neighbour, or the next hop of a pass: heartbeats go out and silence counts */
     bool sought;       /* active for a hop that it has not got yet: it does not know that we listen for it */
     uint8_t ended;     /* the best evidence of its end so far, in whatever view: see evidence_of_end() */
@@ -207,7 +208,7 @@ struct spotnik_core {
     uint64_t tree_epoch[2];     /* [by hosts]: the last view whose tree was used; 0: none was */
 
     struct peer *peer;
-    uint32_t peer_max;
+    uint32_t peer_max, peer_top; /* places; all from peer_top on have never been used */
     uint64_t heartbeat_ns;
     uint64_t settle_ns; /* not before: see step_needs_settling() */
     uint32_t settles;   /* since the last commit */
@@ -220,6 +221,8 @@ struct spotnik_core {
 
 /* peer.c */
 struct peer *peer_find(struct spotnik_core *core, struct spotnik_id id);
+uint32_t peer_rank(const struct spotnik_core *core, const struct peer *peer);
+uint32_t peers_rank(const struct spotnik_core *core, struct spotnik_id id);
 struct peer *peer_want(struct spotnik_core *core, const struct spotnik_member *member);
 void peer_activate(struct spotnik_core *core, struct peer *peer);
 void peer_dial(struct spotnik_core *core, struct peer *peer);

@@ -111,7 +111,7 @@ static bool is_free(const struct spotnik_proposal *proposal, const struct spotni
 
     for (uint32_t i = 0; i < proposal->entry_count; i++) {
         const struct spotnik_entry *entry = &proposal->entry[i];
-        uint32_t rank = spotnik_view_rank(view, entry->member.id);
+        uint32_t rank = spotnik_view_rank_near(view, entry->member.id, i);
         bool lags = entry->flags & SPOTNIK_ENTRY_LAGGARD;
         laggard |= stands(entry) && lags;
         bare |= stands(entry) && !lags && (rank == SPOTNIK_NO_RANK || token->report[rank].bare);

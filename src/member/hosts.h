@@ -19,10 +19,15 @@ struct spotnik_hosts {
     uint32_t next, previous; /* ranks of the holders of the next and of the previous host; one host: of our own */
 };
 
-struct spotnik_hosts spotnik_hosts_of(const struct spotnik_view *view, uint32_t rank);
+/* The ranks of all holders, by the numbers of their hosts. Returns how many there are: as many as members where no two share a host.
+ * `scratch`: four places for each member. */
+uint32_t spotnik_hosts_holders(const struct spotnik_view *view, uint32_t *ret_ranks, uint32_t *scratch);
 
-/* The ranks of all holders, by the numbers of their hosts. Returns how many there are: as many as members where no two share a host. */
-uint32_t spotnik_hosts_holders(const struct spotnik_view *view, uint32_t *ret_ranks);
+/* `holder`: all holders of the view. */
+struct spotnik_hosts spotnik_hosts_of(const struct spotnik_view *view, uint32_t rank, const uint32_t *holder, uint32_t holders);
+
+/* Without memory, and so in quadratic time: for reports. */
+uint32_t spotnik_hosts_count(const struct spotnik_view *view);
 
 static inline bool spotnik_hosts_mate(const struct spotnik_view *view, uint32_t a, uint32_t b)
 {

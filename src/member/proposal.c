@@ -56,10 +56,10 @@ static void add_voters(struct spotnik_proposal *proposal, const struct spotnik_v
 }
 
 /* Copied its state after the settled step, and so cannot serve a laggard with the result. */
-static bool is_bare(const struct spotnik_entry *entry, const struct spotnik_view *view,
+static bool is_bare(const struct spotnik_entry *entry, uint32_t near, const struct spotnik_view *view,
                     const struct spotnik_token *token)
 {
-    uint32_t rank = spotnik_view_rank(view, entry->member.id);
+    uint32_t rank = spotnik_view_rank_near(view, entry->member.id, near);
     if (entry->flags & SPOTNIK_ENTRY_LAGGARD)
         return false;
     return rank == SPOTNIK_NO_RANK || token->report[rank].bare;
@@ -74,7 +74,7 @@ static void keep_a_holder(struct spotnik_proposal *proposal, const struct spotni
     for (uint32_t i = 0; i < proposal->entry_count; i++) {
         uint32_t flags = proposal->entry[i].flags;
         bool stays = flags & SPOTNIK_ENTRY_MEMBER, state = !(flags & SPOTNIK_ENTRY_LAGGARD);
-        bool result = state && !is_bare(&proposal->entry[i], view, token);
+        bool result = state && !is_bare(&proposal->entry[i], i, view, token);
         laggard |= !state;
         anybody_stays |= stays;
         state_stays |= stays && state;
@@ -107,14 +107,14 @@ static void add_joiners(struct spotnik_proposal *proposal, const struct spotnik_
 
 enum place { PLACE_BARE, PLACE_HOLDER, PLACE_LAGGARD, PLACE_OUTSIDE };
 
-static enum place place_of(const struct spotnik_entry *entry, const struct spotnik_view *view,
+static enum place place_of(const struct spotnik_entry *entry, uint32_t near, const struct spotnik_view *view,
                            const struct spotnik_token *token)
 {
     if (!(entry->flags & SPOTNIK_ENTRY_MEMBER))
         return PLACE_OUTSIDE;
     if (entry->flags & SPOTNIK_ENTRY_LAGGARD)
         return PLACE_LAGGARD;
-    return is_bare(entry, view, token) ? PLACE_BARE : PLACE_HOLDER;
+    return is_bare(entry, near, view, token) ? PLACE_BARE : PLACE_HOLDER;
 }
 
 /* No member can serve the laggards: those that voted are told, and join again by copying; the others were not in yet. */
@@ -139,7 +139,7 @@ static void arrange(struct spotnik_proposal *proposal, const struct spotnik_view
     uint32_t count[4] = {0};
 
     for (uint32_t i = 0; i < proposal->entry_count; i++)
-        count[place_of(&proposal->entry[i], view, token)]++;
+        count[place_of(&proposal->entry[i], i, view, token)]++;
     if (!count[PLACE_LAGGARD] || !count[PLACE_BARE])
         return;
     if (!count[PLACE_HOLDER]) {
@@ -148,9 +148,9 @@ static void arrange(struct spotnik_proposal *proposal, const struct spotnik_view
     }
     for (uint32_t i = 1; i < proposal->entry_count; i++) { /* stable, and never long */
         struct spotnik_entry entry = proposal->entry[i];
-        enum place place = place_of(&entry, view, token);
+        enum place place = place_of(&entry, i, view, token);
         uint32_t at = i;
-        for (; at > 0 && place_of(&proposal->entry[at - 1], view, token) > place; at--)
+        for (; at > 0 && place_of(&proposal->entry[at - 1], at - 1, view, token) > place; at--)
             proposal->entry[at] = proposal->entry[at - 1];
         proposal->entry[at] = entry;
     }
@@ -172,7 +172,7 @@ static void share_again(struct spotnik_proposal *proposal, const struct spotnik_
 {
     proposal->share_count = 1;
     for (uint32_t i = 0; i < proposal->entry_count; i++) {
-        uint32_t rank = spotnik_view_rank(view, proposal->entry[i].member.id);
+        uint32_t rank = spotnik_view_rank_near(view, proposal->entry[i].member.id, i);
         if (rank == SPOTNIK_NO_RANK || !token->report[rank].begun || token->report[rank].share == SPOTNIK_NO_SHARE)
             continue;
         proposal->entry[i].share = token->report[rank].share;
@@ -190,7 +190,7 @@ static void deal_out(struct spotnik_proposal *proposal, const struct spotnik_vie
     if (proposal->ledger.deal_count == 0)
         return;
     for (uint32_t i = 0; i < proposal->entry_count && shares < SPOTNIK_LEDGER_DEAL_MAX; i++) {
-        uint32_t rank = spotnik_view_rank(view, proposal->entry[i].member.id);
+        uint32_t rank = spotnik_view_rank_near(view, proposal->entry[i].member.id, i);
         if (!(proposal->entry[i].flags & SPOTNIK_ENTRY_MEMBER))
             continue;
         from[shares++] = rank == SPOTNIK_NO_RANK ? SPOTNIK_NO_SHARE : spotnik_view_share(view, rank, step);
@@ -214,7 +214,7 @@ static void share_out(struct spotnik_proposal *proposal, const struct spotnik_vi
     }
     for (uint32_t i = 0; i < proposal->entry_count; i++) {
         struct spotnik_entry *entry = &proposal->entry[i];
-        uint32_t rank = spotnik_view_rank(view, entry->member.id);
+        uint32_t rank = spotnik_view_rank_near(view, entry->member.id, i);
         if (!keep)
             entry->share = entry->flags & SPOTNIK_ENTRY_MEMBER ? next++ : SPOTNIK_NO_SHARE;
         else
@@ -233,7 +233,7 @@ static bool share_memory(const struct spotnik_proposal *proposal, const struct s
 
     for (uint32_t i = 0; i < proposal->entry_count; i++) {
         const struct spotnik_entry *entry = &proposal->entry[i];
-        uint32_t rank = spotnik_view_rank(view, entry->member.id);
+        uint32_t rank = spotnik_view_rank_near(view, entry->member.id, i);
         if (!(entry->flags & SPOTNIK_ENTRY_MEMBER))
             continue;
         if (rank == SPOTNIK_NO_RANK)
@@ -259,7 +259,7 @@ static void propose_again(struct spotnik_proposal *ret, const struct spotnik_vie
     for (uint32_t i = 0; i < view->size; i++) {
         if (!spotnik_lineage_voter(&token->report[i]))
             continue;
-        uint32_t at = spotnik_proposal_find(ret, view->entry[i].member.id);
+        uint32_t at = spotnik_proposal_find_near(ret, view->entry[i].member.id, i);
         if (at == SPOTNIK_NO_RANK)
             append(ret, &view->entry[i].member, SPOTNIK_ENTRY_VOTER);
         else

@@ -57,12 +57,30 @@ uint32_t spotnik_proposal_size(const struct spotnik_proposal *proposal)
     return size;
 }
 
+/* From `near` outwards, both ways at once: two lists of nearly the same order are compared in linear time. */
+static uint32_t find_near(const struct spotnik_entry *entry, uint32_t count, struct spotnik_id id, uint32_t near)
+{
+    uint32_t up = near < count ? near : 0, down = up;
+
+    while (up < count || down > 0) {
+        if (up < count && spotnik_id_equal(entry[up].member.id, id))
+            return up;
+        if (down > 0 && spotnik_id_equal(entry[down - 1].member.id, id))
+            return down - 1;
+        up += up < count;
+        down -= down > 0;
+    }
+    return SPOTNIK_NO_RANK;
+}
+
+uint32_t spotnik_proposal_find_near(const struct spotnik_proposal *proposal, struct spotnik_id id, uint32_t near)
+{
+    return find_near(proposal->entry, proposal->entry_count, id, near);
+}
+
 uint32_t spotnik_proposal_find(const struct spotnik_proposal *proposal, struct spotnik_id id)
 {
-    for (uint32_t i = 0; i < proposal->entry_count; i++)
-        if (spotnik_id_equal(proposal->entry[i].member.id, id))
-            return i;
-    return SPOTNIK_NO_RANK;
+    return find_near(proposal->entry, proposal->entry_count, id, 0);
 }
 
 void spotnik_view_from_proposal(struct spotnik_view *view, const struct spotnik_proposal *proposal)
@@ -79,12 +97,14 @@ void spotnik_view_from_proposal(struct spotnik_view *view, const struct spotnik_
             view->entry[view->size++] = proposal->entry[i];
 }
 
+uint32_t spotnik_view_rank_near(const struct spotnik_view *view, struct spotnik_id id, uint32_t near)
+{
+    return find_near(view->entry, view->size, id, near);
+}
+
 uint32_t spotnik_view_rank(const struct spotnik_view *view, struct spotnik_id id)
 {
-    for (uint32_t i = 0; i < view->size; i++)
-        if (spotnik_id_equal(view->entry[i].member.id, id))
-            return i;
-    return SPOTNIK_NO_RANK;
+    return find_near(view->entry, view->size, id, 0);
 }
 
 uint32_t spotnik_view_share(const struct spotnik_view *view, uint32_t rank, uint64_t step)

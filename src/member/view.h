@@ -81,6 +81,9 @@ uint32_t spotnik_proposal_size(const struct spotnik_proposal *proposal);
 /* Index of the entry of `id`, or SPOTNIK_NO_RANK. */
 uint32_t spotnik_proposal_find(const struct spotnik_proposal *proposal, struct spotnik_id id);
 
+/* The same, looked for from the index `near` outwards: lists of one job differ little, so who walks one of them finds each in another at once. */
+uint32_t spotnik_proposal_find_near(const struct spotnik_proposal *proposal, struct spotnik_id id, uint32_t near);
+
 /* The installed view: the MEMBER entries of a proposal, in order. rank i is member[i]. */
 struct spotnik_view {
     uint64_t epoch;
@@ -95,6 +98,7 @@ struct spotnik_view {
 
 void spotnik_view_from_proposal(struct spotnik_view *view, const struct spotnik_proposal *proposal);
 uint32_t spotnik_view_rank(const struct spotnik_view *view, struct spotnik_id id);
+uint32_t spotnik_view_rank_near(const struct spotnik_view *view, struct spotnik_id id, uint32_t near);
 
 /* Share of rank `rank` in step `step`: as carried by the view for its first step, its rank afterwards. */
 uint32_t spotnik_view_share(const struct spotnik_view *view, uint32_t rank, uint64_t step);

@@ -73,6 +73,25 @@ static void test_view_from_proposal(void **state)
     assert_int_equal(spotnik_proposal_find(&proposal, (struct spotnik_id){ 5, 0 }), SPOTNIK_NO_RANK);
 }
 
+/* Claim: a place is found whatever index the search begins at, and what is not there is found from none. */
+static void test_find_near(void **state)
+{
+    struct spotnik_entry storage[ENTRIES];
+    struct spotnik_proposal proposal;
+
+    (void)state;
+    fill(&proposal, storage);
+    struct spotnik_view view = { .entry = storage, .size = proposal.entry_count };
+    for (uint32_t near = 0; near <= ENTRIES; near++) {
+        for (uint32_t i = 0; i < proposal.entry_count; i++) {
+            assert_int_equal(spotnik_proposal_find_near(&proposal, storage[i].member.id, near), i);
+            assert_int_equal(spotnik_view_rank_near(&view, storage[i].member.id, near), i);
+        }
+        assert_int_equal(spotnik_proposal_find_near(&proposal, (struct spotnik_id){ 5, 0 }, near), SPOTNIK_NO_RANK);
+    }
+    assert_int_equal(spotnik_view_rank_near(&view, storage[1].member.id, SPOTNIK_NO_RANK), 1);
+}
+
 /* Claim: the first step of a view is shared as the view says, every later one by rank. */
 static void test_shares(void **state)
 {
@@ -165,6 +184,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ballots),    cmocka_unit_test(test_view_from_proposal),
+        cmocka_unit_test(test_find_near),
         cmocka_unit_test(test_shares),     cmocka_unit_test(test_proposal_copy),
         cmocka_unit_test(test_token_copy), cmocka_unit_test(test_evidence),
     };
