@@ -15,9 +15,9 @@
 #include "sim/sim.h"
 
 static const char help[] =
-    "Usage: spotnik sim [--seed N] [--seeds COUNT] [--workers N | --churn TRACE] [--trace] [--data] [--json]\n"
+    "Usage: spotnik sim [--seed N] [--seeds COUNT] [--workers N | --churn TRACE] [--brief N] [--trace] [--data] [--json]\n"
     "       spotnik sim --scale MEMBERS [--losses A,B,...] [--bucket SIZE --gbit RATE] [--seed N]\n"
-    "                   [--per-host N [--scattered] [--memory RATE]] [--ring]\n\n"
+    "                   [--per-host N [--scattered] [--memory RATE]] [--ring] [--charged]\n\n"
     "Simulate a whole cluster in one process under virtual time. Faults kill, stop, cut off and slow down members;\n"
     "members join and leave. Then everything heals, and the living must come together again. A checker watches each\n"
     "promise P1 to P9. The same seed is the same run, on every machine.\n\n"
@@ -29,6 +29,7 @@ static const char help[] =
     "  --eventful     fail too when a sweep of 500 seeds or more saw fewer faults than such worlds are full "
     "of\n"
     "  --keep-going   do not stop at the first; one line for each seed that breaks a promise\n"
+    "  --brief N      views of more than N members say only what differs; default 64, more than these worlds have\n"
     "  --trace        tell the run as a story: event, and indented what follows from it\n"
     "  --data         with every heartbeat and data frame\n"
     "  --plant BUG    break a rule of the protocol on purpose: commit-after-promise, ignore-accepted, "
@@ -46,6 +47,7 @@ static const char help[] =
     "  --per-host N   with --scale: members on each host, 1 to 64; default 1. They reduce by hosts, as they would\n"
     "  --scattered    with --per-host: neighbours in the view are on different hosts; else members of a host follow each other\n"
     "  --memory RATE  with --per-host: GB/s of each member in copying and adding up, of what comes out; default 4\n"
+    "  --charged      with --scale: the processor time that control messages take, as measured here, passes in the world, too\n"
     "  --ring         with --scale: everything round the ring of all, small buckets too, and nothing by hosts\n\n"
     "  spotnik sim --seed 42 --trace | less    one run as a story\n"
     "  spotnik sim --seeds 10000               a sweep; on failure it prints how to reproduce it\n"
@@ -58,11 +60,11 @@ static const char help[] =
 #define CHURN_EVENT_NS (20 * SPOTNIK_MS)
 
 struct request {
-    uint64_t seed, seeds, workers, scale, bucket, gbit, host_members, memory;
+    uint64_t seed, seeds, workers, scale, bucket, gbit, host_members, memory, brief;
     const char *losses, *churn_path;
     struct spotnik_trace churn;
     size_t churn_first; /* event after those of the beginning */
-    bool trace, data, json, keep_going, eventful, ring, scattered;
+    bool trace, data, json, keep_going, eventful, ring, scattered, charged;
     uint32_t bugs;
 };
 
@@ -118,7 +120,9 @@ static bool parse_value(struct request *request, const char *name, const char *v
     if (!strcmp(name, "--workers") || !strcmp(name, "--members"))
         return option_u64(value, 2, 16, &request->workers);
     if (!strcmp(name, "--scale"))
-        return option_u64(value, 2, 5000, &request->scale);
+        return option_u64(value, 2, SPOTNIK_MEMBERS_LIMIT, &request->scale);
+    if (!strcmp(name, "--brief"))
+        return option_u64(value, 0, SPOTNIK_MEMBERS_LIMIT, &request->brief);
     if (!strcmp(name, "--bucket"))
         return option_bytes(value, &request->bucket) && request->bucket > 0;
     if (!strcmp(name, "--gbit"))
@@ -152,6 +156,8 @@ static int parse(struct request *request, int argc, char **argv)
             request->eventful = true;
         else if (!strcmp(argv[i], "--ring"))
             request->ring = true;
+        else if (!strcmp(argv[i], "--charged"))
+            request->charged = true;
         else if (!strcmp(argv[i], "--scattered"))
             request->scattered = true;
         else if (i + 1 < argc && parse_value(request, argv[i], argv[i + 1]))
@@ -196,6 +202,8 @@ static void print_failure(const struct request *request, const struct spotnik_si
     printf("reproduce: spotnik sim --seed %" PRIu64, options->seed);
     if (request->churn_path)
         printf(" --churn %s", request->churn_path);
+    if (request->brief != UINT64_MAX)
+        printf(" --brief %" PRIu64, request->brief);
     if (request->workers)
         printf(" --workers %" PRIu64, request->workers);
     puts(" --trace");
@@ -298,6 +306,8 @@ static bool run_seed(const struct request *request, uint64_t seed, struct totals
     options.trace = request->trace ? stdout : NULL;
     options.trace_data = request->data;
     options.bugs = request->bugs;
+    if (request->brief != UINT64_MAX)
+        options.limits.brief_members = (uint32_t)request->brief;
     if (request->trace)
         spotnik_sim_options_print(&options, stdout);
     spotnik_sim_run(&options, &result);
@@ -367,25 +377,33 @@ static int sweep(const struct request *request)
 
 /* -- Scale -- */
 
+static double ms(uint64_t ns)
+{
+    return (double)ns / 1e6;
+}
+
+static void scale_row_json(const struct spotnik_sim_scale *scale)
+{
+    printf("{\"members\":%u,\"losses\":%u,\"messages_mean\":%.2f,\"messages_max\":%" PRIu64 ",\"bytes\":%" PRIu64
+           ",\"bytes_longest\":%" PRIu64 ",\"processor_ms\":%.3f,\"processor_max_ms\":%.3f,\"event_max_ms\":%.3f"
+           ",\"detect_ms\":%.3f,\"reconcile_ms\":%.3f,\"accept_ms\":%.3f,\"restart_ms\":%.3f,\"commit_ms\":%.3f,"
+           "\"total_ms\":%.3f,\"step_ms\":%.4f}\n",
+           scale->members, scale->losses, (double)scale->messages / scale->survivors, scale->messages_max, scale->bytes_sent,
+           scale->bytes_longest, ms(scale->processor_ns), ms(scale->processor_max_ns), ms(scale->event_max_ns),
+           ms(scale->detect_ns), ms(scale->reconcile_ns), ms(scale->accept_ns), ms(scale->restart_ns), ms(scale->commit_ns),
+           ms(scale->total_ns), ms(scale->step_ns));
+}
+
 static void scale_row(const struct spotnik_sim_scale *scale, bool json)
 {
-    double mean = (double)scale->messages / scale->survivors;
-
     if (json)
-        printf("{\"members\":%u,\"losses\":%u,\"messages_mean\":%.2f,\"messages_max\":%" PRIu64
-               ",\"detect_ms\":%.3f,\"reconcile_ms\":%.3f,\"accept_ms\":%.3f,\"restart_ms\":%.3f,\"commit_"
-               "ms\":%.3f,"
-               "\"total_ms\":%.3f,\"step_ms\":%.4f}\n",
-               scale->members, scale->losses, mean, scale->messages_max, (double)scale->detect_ns / 1e6,
-               (double)scale->reconcile_ns / 1e6, (double)scale->accept_ns / 1e6,
-               (double)scale->restart_ns / 1e6, (double)scale->commit_ns / 1e6,
-               (double)scale->total_ns / 1e6, (double)scale->step_ns / 1e6);
+        scale_row_json(scale);
     else
-        printf("%7u %6u %8.2f %5" PRIu64 " %8.1f %9.1f %8.1f %8.1f %9.1f %9.1f %10.2f\n", scale->members,
-               scale->losses, mean, scale->messages_max, (double)scale->detect_ns / 1e6,
-               (double)scale->reconcile_ns / 1e6, (double)scale->accept_ns / 1e6,
-               (double)scale->restart_ns / 1e6, (double)scale->commit_ns / 1e6,
-               (double)scale->total_ns / 1e6, (double)scale->step_ns / 1e6);
+        printf("%7u %6u %8.2f %5" PRIu64 " %9.1f %7.2f %8.1f %7.2f %7.2f %7.1f %9.1f %8.1f %8.1f %9.1f %9.1f %10.2f\n",
+               scale->members, scale->losses, (double)scale->messages / scale->survivors, scale->messages_max,
+               (double)scale->bytes_sent / 1e3, (double)scale->bytes_longest / 1e3, ms(scale->processor_ns),
+               ms(scale->processor_max_ns), ms(scale->event_max_ns), ms(scale->detect_ns), ms(scale->reconcile_ns),
+               ms(scale->accept_ns), ms(scale->restart_ns), ms(scale->commit_ns), ms(scale->total_ns), ms(scale->step_ns));
     fflush(stdout);
 }
 
@@ -394,9 +412,10 @@ static int scale_all(const struct request *request)
     const char *at = request->losses;
 
     if (!request->json)
-        puts("            control messages     virtual time to the last survivor, each from the one before "
-             "(ms)\n"
-             "members losses  mean   max   detect reconcile   accept  restart re-reduce     total  step before");
+        puts("            control messages, their kB         processor ms, measured     virtual time to the last survivor, each from "
+             "the one before (ms)\n"
+             "members losses  mean   max       all longest     all  member   event   detect reconcile   accept  restart "
+             "re-reduce     total  step before");
     while (*at) {
         char *end;
         unsigned long losses = strtoul(at, &end, 10);
@@ -408,6 +427,8 @@ static int scale_all(const struct request *request)
                                            .host_members = (uint32_t)request->host_members,
                                            .scattered = request->scattered,
                                            .ring = request->ring,
+                                           .charged = request->charged,
+                                           .brief_members = request->brief == UINT64_MAX ? 0 : (uint32_t)request->brief,
                                            .memory_bytes_per_ms = request->memory * 1000000,
                                            .bytes = request->bucket,
                                            .bytes_per_ms = request->gbit * 125000,
@@ -424,7 +445,7 @@ static int scale_all(const struct request *request)
 
 int spotnik_cmd_sim(int argc, char **argv)
 {
-    struct request request = { .seed = 1, .seeds = 1, .gbit = 10, .losses = "1,3,10" };
+    struct request request = { .brief = UINT64_MAX, .seed = 1, .seeds = 1, .gbit = 10, .losses = "1,3,10" };
 
     if (argc == 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
         fputs(help, stdout);

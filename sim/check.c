@@ -8,6 +8,7 @@
 
 #include "base/assert.h"
 #include "base/hash.h"
+#include "member/brief.h"
 
 const char *spotnik_sim_message_name(enum spotnik_message_kind kind)
 {
@@ -291,10 +292,16 @@ void spotnik_check_proposal(struct sim_world *world, const struct sim_process *p
 
     if (world->scale || !carries || message->proposal->epoch < proposed->epoch)
         return;
-    struct spotnik_view view = { .entry = spotnik_sim_alloc((message->proposal->entry_count + 1)
-                                                            * sizeof(*view.entry)) };
-    spotnik_view_from_proposal(&view, message->proposal);
-    view_record(world, proposed, &view);
+    size_t bytes = (message->proposal->entry_count + 1) * sizeof(struct spotnik_entry);
+    struct spotnik_proposal whole = *message->proposal;
+    struct spotnik_view view = { .entry = spotnik_sim_alloc(bytes) };
+    whole.entry = spotnik_sim_alloc(bytes);
+    memcpy(whole.entry, message->proposal->entry, bytes - sizeof(struct spotnik_entry));
+    if (!whole.packed || spotnik_brief_unpack(&whole, spotnik_core_view(process->core))) {
+        spotnik_view_from_proposal(&view, &whole);
+        view_record(world, proposed, &view);
+    }
+    free(whole.entry);
     free(view.entry);
 }
 

@@ -67,7 +67,7 @@ static void item_on_link(struct sim_world *world, struct sim_conn *conn, int to_
 {
     struct sim_direction *direction = &conn->to[to_end];
     uint64_t delay = spotnik_sim_latency(world, process_at(world, item->from), process_at(world, item->to))
-                     + item->size / 100;
+                     + item->size / 100 + spotnik_sim_cost_delay(world, process_at(world, item->from));
     uint64_t arrival = world->now_ns + delay;
 
     item->conn = conn;
@@ -174,7 +174,13 @@ void spotnik_sim_send(struct sim_world *world, struct sim_process *from, struct 
         return;
     }
     struct sim_item *item = item_new(SIM_ITEM_MESSAGE, from->index, to->index, size);
+    uint64_t begun_ns = spotnik_sim_cost_begin(world);
     SPOTNIK_ASSERT(spotnik_control_encode(message, item->bytes, size) == size);
+    spotnik_sim_cost_end(world, from, begun_ns);
+    if (message->kind != SPOTNIK_MESSAGE_HEARTBEAT)
+        from->bytes += size;
+    if (size > from->bytes_longest)
+        from->bytes_longest = size;
     item_on_link(world, conn, end_of(conn, to->index), item);
 }
 
@@ -309,8 +315,10 @@ void spotnik_sim_link_make(struct sim_world *world, struct sim_process *a, struc
 static void message_arrives(struct sim_world *world, struct sim_process *process, const struct sim_item *item)
 {
     struct spotnik_message message;
+    uint64_t begun_ns = spotnik_sim_cost_begin(world);
     int rc = spotnik_control_decode(item->bytes, item->size, world->storage, &message);
 
+    spotnik_sim_cost_end(world, process, begun_ns);
     if (rc != 0) {
         spotnik_sim_fail(world, "driver", "a message of %u to %u cannot be decoded: %d", item->from, item->to,
                          rc);

@@ -124,13 +124,22 @@ static void keep_clock(struct sim_world *world, struct sim_process *process)
     spotnik_sim_push(world, SIM_TICK, at + late - world->now_ns, process->index, at, NULL);
 }
 
+static bool poll(struct sim_world *world, struct sim_process *process, struct spotnik_action *action)
+{
+    uint64_t begun_ns = spotnik_sim_cost_begin(world);
+    bool any = spotnik_core_poll(process->core, action);
+
+    spotnik_sim_cost_end(world, process, begun_ns);
+    return any;
+}
+
 /* Do what the core wants, but for the answer that it waits for. */
 static bool drain_once(struct sim_world *world, struct sim_process *process)
 {
     struct spotnik_action action;
     bool any = false;
 
-    while (sim_live(process) && !world->over && spotnik_core_poll(process->core, &action)) {
+    while (sim_live(process) && !world->over && poll(world, process, &action)) {
         any = true;
         act(world, process, &action);
         spotnik_sim_struck(world, process, &action);
@@ -196,8 +205,11 @@ void spotnik_sim_core_step(struct sim_world *world, struct sim_process *process,
                                | event->header.sequence << 8 | event->bucket);
     spotnik_sim_mix(world, world->now_ns);
     process->in_core = true;
+    uint64_t begun_ns = spotnik_sim_cost_begin(world);
     spotnik_core_step(process->core, event);
+    spotnik_sim_cost_end(world, process, begun_ns);
     bool any = drain(world, process);
+    process->cost.event_ns = 0;
     process->in_core = false;
     if (!sim_live(process) || world->over)
         return;

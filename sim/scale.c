@@ -97,6 +97,8 @@ static void options_of(struct spotnik_sim_options *options, const struct spotnik
     options->limits.retry_ns = 2 * SPOTNIK_S;
     if (scale->ring)
         options->limits.choice = NULL;
+    if (scale->brief_members)
+        options->limits.brief_members = scale->brief_members;
     if (scale->bytes > 0)
         model(options, scale);
     if (host_members(scale) > 1 && !scale->ring)
@@ -110,12 +112,14 @@ static void founding_view(struct sim_world *world, struct spotnik_proposal *view
     *view =
         (struct spotnik_proposal){ .epoch = 1, .share_count = size, .entry_count = size, .entry_max = size };
     view->flat = world->options.flat;
+    view->founding = (struct spotnik_founding){ .id = 2, .root = 1, .born_ms = 1 };
     view->entry = spotnik_sim_alloc(size * sizeof(*view->entry));
     spotnik_ledger_init(&view->ledger, 0, 0);
     for (uint32_t i = 0; i < size; i++)
         view->entry[i] = (struct spotnik_entry){ .member = world->process[i]->member,
                                                  .flags = SPOTNIK_ENTRY_MEMBER,
                                                  .share = i };
+    view->chain = spotnik_chain_link(1, view);
 }
 
 /* Everybody installs the same founding view: RESTART of epoch 1, as from the next member on the ring. */
@@ -183,6 +187,26 @@ static void span_add(struct span *span, uint64_t at_ns)
         span->last_ns = at_ns;
 }
 
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static void measure_cost(struct spotnik_sim_scale *scale, const struct sim_process *process)
+{
+    scale->bytes_sent += process->bytes;
+    scale->bytes_longest = larger(scale->bytes_longest, process->bytes_longest);
+    scale->processor_ns += process->cost.all_ns;
+    scale->processor_max_ns = larger(scale->processor_max_ns, process->cost.all_ns);
+    scale->event_max_ns = larger(scale->event_max_ns, process->cost.longest_ns);
+}
+
+static void count_anew(struct sim_process *process)
+{
+    process->messages = process->bytes = process->bytes_longest = 0;
+    process->cost = (struct sim_cost){ 0 };
+}
+
 /* The first to detect starts the recovery; RECONCILE has come back when the first says so, its initiator, and so has ACCEPT; the view
  * is there, and the step committed, when the last survivor says so. */
 static void measure(struct sim_world *world, struct spotnik_sim_scale *scale, uint64_t lost_ns)
@@ -199,6 +223,7 @@ static void measure(struct sim_world *world, struct spotnik_sim_scale *scale, ui
         scale->messages += process->messages;
         if (process->messages > scale->messages_max)
             scale->messages_max = process->messages;
+        measure_cost(scale, process);
         span_add(&detected, status.detected_ns);
         span_add(&reconciled, status.reconciled_ns);
         span_add(&accepted, status.accepted_ns);
@@ -229,7 +254,7 @@ void spotnik_sim_scale_run(struct spotnik_sim_scale *scale)
     run_to(world, 1, warm + STEPS);
     scale->step_ns = (world->now_ns - first_ns) / STEPS;
     for (uint32_t i = 0; i < world->process_count; i++)
-        world->process[i]->messages = 0;
+        count_anew(world->process[i]);
     uint64_t lost_ns = world->now_ns;
     lose(world, scale->losses);
     if (scale->losses > 0)

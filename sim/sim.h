@@ -141,11 +141,15 @@ struct spotnik_sim_scale {
     uint64_t seed;
     uint64_t bytes, bytes_per_ms; /* of the bucket of a step, and of every link; 0: a bucket that takes no time, and members that compute */
     uint64_t memory_bytes_per_ms; /* of every member, in copying and adding up; 0: 4 GB/s */
+    uint32_t brief_members; /* limits.brief_members; 0: as usual */
+    bool charged;          /* the processor time that control messages take, as measured, passes in the world, too */
     bool failed;
     char detail[400];
     uint32_t survivors;
     uint64_t messages,
         messages_max; /* control messages of the recovery: all survivors together, and the most of one */
+    uint64_t bytes_sent, bytes_longest; /* of these messages: all together, and the longest */
+    uint64_t processor_ns, processor_max_ns, event_max_ns; /* measured: all survivors, the most of one, the longest event */
     uint64_t detect_ns, reconcile_ns, accept_ns, restart_ns,
         commit_ns;     /* each from the one before: first notice, passes back at the initiator, last survivor's view and commit */
     uint64_t total_ns; /* from the loss until every survivor has committed */

@@ -22,7 +22,9 @@ static void proposal_text(const struct spotnik_teller *teller, const struct spot
     FILE *out = teller->out;
 
     fprintf(out, "view %" PRIu64 " settled %" PRIu64 " [", proposal->epoch, proposal->settled_step);
-    for (uint32_t i = 0; i < proposal->entry_count; i++) {
+    for (uint32_t i = 0; i < proposal->brief.run_count && proposal->packed; i++)
+        fprintf(out, "%s%u of %d", i ? " " : "", proposal->brief.run[i].count, (int)proposal->brief.run[i].rank);
+    for (uint32_t i = 0; i < proposal->entry_count && !proposal->packed; i++) {
         const struct spotnik_entry *entry = &proposal->entry[i];
         fprintf(out, "%s%u", i ? " " : "", number_of(teller, entry->member.id));
         fprintf(out, "%s%s%s%s", entry->flags & SPOTNIK_ENTRY_MEMBER ? "" : "-",

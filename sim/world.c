@@ -82,11 +82,8 @@ struct sim_process *spotnik_sim_spawn(struct sim_world *world, uint32_t host)
     process->tick_at_ns = SPOTNIK_NEVER;
     process->dial = spotnik_sim_alloc(options->processes_max * sizeof(*process->dial));
     identify(world, process);
-    size_t size = (spotnik_core_size(&options->limits) + 15) & ~(size_t)15;
-    void *memory = aligned_alloc(16, size);
-    SPOTNIK_ASSERT(memory != NULL);
-    process->core = spotnik_core_init(memory, &options->limits, &process->member, options->members_min,
-                                      options->samples, options->batch);
+    process->core = spotnik_core_init_blank(spotnik_sim_alloc(spotnik_core_size(&options->limits)), &options->limits, &process->member,
+                                            options->members_min, options->samples, options->batch);
     SPOTNIK_ASSERT(spotnik_core_plant(process->core, options->bugs) || options->bugs == 0);
     world->process[world->process_count++] = process;
     spotnik_sim_app_init(world, process);

@@ -6,6 +6,7 @@
  *   app.c      its training loop                joiner.c copying state and replaying steps
  *   memory.c   its buckets, bit for bit         fault.c  what goes wrong, and when
  *   witness.c  the file that breaks ties
+ *   cost.c     processor time, in scale mode
  *   flat.c     memory that processes share              strategy.c  its strategy, and when it changes
  *   check*.c   one checker per promise          story.c  the trace */
 #ifndef SPOTNIK_SIM_WORLD_H
@@ -211,6 +212,12 @@ enum sim_life { SIM_RUNNING, SIM_DEAD, SIM_EXITED };
 
 enum sim_join_state { SIM_JOIN_NONE, SIM_JOIN_SEEK, SIM_JOIN_COPY, SIM_JOIN_REPLAY };
 
+struct sim_cost { /* scale mode, in processor time */
+    uint64_t free_ns;              /* when all work that has come in is done */
+    uint64_t all_ns, longest_ns;   /* all events, and the one that took the longest */
+    uint64_t event_ns;             /* the present one, so far */
+};
+
 struct sim_process {
     uint32_t index, host;
     struct spotnik_member member;
@@ -244,6 +251,8 @@ struct sim_process {
     uint32_t donating; /* lanes to joiners that were ever opened from here */
     /* facts for P6 */
     uint64_t messages, recovery_messages, last_epoch;
+    uint64_t bytes, bytes_longest; /* of those messages */
+    struct sim_cost cost;
     uint64_t died_ns;
 };
 
@@ -356,6 +365,11 @@ static inline bool sim_live(const struct sim_process *process)
     return process->life == SIM_RUNNING;
 }
 bool spotnik_sim_is_blocked(const struct sim_world *world, uint32_t from_host, uint32_t to_host);
+
+/* cost.c: nothing outside of scale mode */
+uint64_t spotnik_sim_cost_begin(const struct sim_world *world);
+void spotnik_sim_cost_end(const struct sim_world *world, struct sim_process *process, uint64_t begun_ns);
+uint64_t spotnik_sim_cost_delay(const struct sim_world *world, const struct sim_process *process);
 
 /* link.c */
 uint64_t spotnik_sim_latency(struct sim_world *world, const struct sim_process *from,

@@ -27,6 +27,8 @@ void proposal_accept(struct spotnik_core *core)
 {
     SPOTNIK_ASSERT(core->frozen);
     SPOTNIK_ASSERT(core->accepted.epoch == core->view.epoch + 1);
+    if (core->accepted.brief.run_count == 0)
+        spotnik_brief_make(&core->accepted, &core->view, core->limits.brief_members);
     fence(core);
     accept_forward(core);
 }

@@ -10,6 +10,8 @@
 
 _Static_assert(SPOTNIK_STEP_BUCKETS == SPOTNIK_BUCKETS_MAX, "the step holds every bucket of the core");
 
+#define BRIEF_MEMBERS 64 /* up to here a message is short anyhow */
+
 void spotnik_limits_init(struct spotnik_limits *limits, uint32_t members_max)
 {
     *limits = (struct spotnik_limits){
@@ -23,6 +25,7 @@ void spotnik_limits_init(struct spotnik_limits *limits, uint32_t members_max)
         .stagger_ns = 2 * SPOTNIK_MS,
         .retry_ns = 100 * SPOTNIK_MS,
         .enter_wait_ns = 50 * SPOTNIK_MS,
+        .brief_members = BRIEF_MEMBERS,
         .choice = spotnik_choice_measured,
         .fan = SPOTNIK_TREE_FAN_MAX,
     };
@@ -113,6 +116,14 @@ struct spotnik_core *spotnik_core_init(void *memory, const struct spotnik_limits
                                        const struct spotnik_member *self, uint32_t members_min,
                                        uint64_t ledger_samples, uint64_t ledger_batch)
 {
+    memset(memory, 0, spotnik_core_saved_size(limits));
+    return spotnik_core_init_blank(memory, limits, self, members_min, ledger_samples, ledger_batch);
+}
+
+struct spotnik_core *spotnik_core_init_blank(void *memory, const struct spotnik_limits *limits,
+                                             const struct spotnik_member *self, uint32_t members_min,
+                                             uint64_t ledger_samples, uint64_t ledger_batch)
+{
     struct carver carver = {.base = memory};
 
     SPOTNIK_ASSERT(limits->members_max >= 1);
@@ -120,7 +131,6 @@ struct spotnik_core *spotnik_core_init(void *memory, const struct spotnik_limits
     SPOTNIK_ASSERT(spotnik_choice_members(limits->choice, 0) <= SPOTNIK_SMALL_MEMBERS_MAX);
     SPOTNIK_ASSERT(limits->fan >= 1 && limits->fan <= SPOTNIK_TREE_FAN_MAX);
     SPOTNIK_ASSERT(!spotnik_id_is_none(self->id));
-    memset(memory, 0, spotnik_core_size(limits));
     struct spotnik_core *core = lay_out(&carver, limits);
     core->limits = *limits;
     core->self = *self;

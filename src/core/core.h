@@ -36,7 +36,8 @@
 #define SPOTNIK_SPEECH_DIGESTS 6 /* digests in HEARTBEAT, */
 #define SPOTNIK_SPEECH_PATHS 6   /* cuts in tokens, detours in proposals, */
 #define SPOTNIK_SPEECH_LINEAGE 7 /* lineages in handshakes and proposals, and witnesses of ties, */
-#define SPOTNIK_SPEECH_NEWEST 7  /* of a link that says none, */
+#define SPOTNIK_SPEECH_BRIEF 8   /* brief tokens and proposals, */
+#define SPOTNIK_SPEECH_NEWEST 8  /* of a link that says none, */
 #define SPOTNIK_SPEECH_PLACES 6  /* PLACES, and GOODBYE with OVER */
 #define SPOTNIK_BUCKETS_MAX 258            /* 0..255 are the caller's */
 #define SPOTNIK_BUCKET_AGREED 256          /* the library's own: numbers that all members decide by (src/api/agreed.h) */
@@ -53,6 +54,7 @@ struct spotnik_limits {
     uint64_t stagger_ns;       /* delay of each further witness before it starts a ballot itself */
     uint64_t retry_ns;         /* restart a ballot that has not come round; parked members retry */
     uint64_t enter_wait_ns;    /* wait of a view change for a joiner that is a step behind */
+    uint32_t brief_members;    /* in larger views RECONCILE, ACCEPT and RESTART say only what differs */
     bool minority_continues;   /* SPOTNIK_MINORITY_CONTINUE: waives P1 */
     const struct spotnik_choice *choice; /* buckets that do not go round the ring; the same for all members. NULL: none */
     uint32_t fan;              /* children of a member in the tree of small buckets; the same for all members */
@@ -276,6 +278,11 @@ size_t spotnik_core_size(const struct spotnik_limits *limits);
 struct spotnik_core *spotnik_core_init(void *memory, const struct spotnik_limits *limits,
                                        const struct spotnik_member *self, uint32_t members_min,
                                        uint64_t ledger_samples, uint64_t ledger_batch);
+
+/* The same in memory that is all zero already: of a core for many members most pages are never touched. */
+struct spotnik_core *spotnik_core_init_blank(void *memory, const struct spotnik_limits *limits,
+                                             const struct spotnik_member *self, uint32_t members_min,
+                                             uint64_t ledger_samples, uint64_t ledger_batch);
 
 /* For the flight recorder (net/recorder.h): a core as bytes. The bytes hold only for a build with the same structures.
  *

@@ -162,6 +162,12 @@ static bool fits(const struct spotnik_core *core, const struct spotnik_proposal 
     return core->step.committed == proposal->settled_step;
 }
 
+/* A brief one is made whole. False: it is not built on our view. */
+bool proposal_unpack(const struct spotnik_core *core, struct spotnik_proposal *proposal)
+{
+    return !proposal->packed || (core->role == SPOTNIK_ROLE_MEMBER && spotnik_brief_unpack(proposal, &core->view));
+}
+
 /* Counts that come from a peer, checked against our own capacity before anything is indexed by them. */
 bool proposal_sane(const struct spotnik_core *core, const struct spotnik_proposal *proposal)
 {
@@ -198,6 +204,8 @@ void view_install(struct spotnik_core *core, const struct spotnik_proposal *prop
     carry_ends(core, proposal);
     role_set(core, SPOTNIK_ROLE_MEMBER);
     spotnik_proposal_copy(&core->chosen, proposal);
+    if (next && core->chosen.brief.run_count == 0)
+        spotnik_brief_make(&core->chosen, &core->view, core->limits.brief_members);
     spotnik_view_from_proposal(&core->view, proposal);
     ancestry_install(core, &founding, chain, next);
     core->rank = spotnik_view_rank(&core->view, core->self.id);

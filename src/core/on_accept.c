@@ -15,7 +15,7 @@ void on_accept(struct spotnik_core *core, struct peer *from, const struct spotni
     const struct spotnik_proposal *proposal = message->proposal;
 
     if (core->role != SPOTNIK_ROLE_MEMBER || message->epoch != core->view.epoch ||
-        proposal->epoch != core->view.epoch + 1 || !proposal_sane(core, proposal) || !votes(core, proposal) ||
+        proposal->epoch != core->view.epoch + 1 || !proposal_unpack(core, message->proposal) || !proposal_sane(core, proposal) || !votes(core, proposal) ||
         ancestry_breaks(core, proposal))
         return;
     peer_activate(core, from); /* as with RECONCILE: it listens for us now */

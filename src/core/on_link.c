@@ -20,6 +20,7 @@ void on_link_up(struct spotnik_core *core, const struct spotnik_event *event)
     peer->dialling = false;
     peer->speech = event->count ? event->count : SPOTNIK_SPEECH_NEWEST;
     peer->told_epoch = 0;
+    peer->wants_all = false;
     if (!peer->certified)
         peer->ended = SPOTNIK_EVIDENCE_NONE; /* what had looked like its end was none; a certificate outlives a link that comes up late */
     peer->likely = false;

@@ -52,5 +52,6 @@ void on_mismatch(struct spotnik_core *core, const struct peer *from)
 void on_view_ask(struct spotnik_core *core, struct peer *from)
 {
     from->told_epoch = 0;
+    from->wants_all = true;
     tell_view(core, from);
 }

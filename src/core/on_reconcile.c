@@ -77,6 +77,8 @@ void on_reconcile(struct spotnik_core *core, struct peer *from, const struct spo
         return;
     if (token->accepted_ballot.round && token->accepted.epoch != core->view.epoch + 1)
         return; /* a proposal of another epoch decides nothing in this one */
+    if (token->accepted_ballot.round && !proposal_unpack(core, &message->token->accepted))
+        return;
     peer_activate(core, from); /* it watches us now, whatever we do with its token: let it hear us */
     int order = spotnik_ballot_compare(token->ballot, core->promised);
     if (order < 0) {

@@ -16,7 +16,13 @@ void on_restart(struct spotnik_core *core, struct peer *from, const struct spotn
 {
     const struct spotnik_proposal *proposal = message->proposal;
 
-    if (proposal->epoch <= core->view.epoch || !proposal_sane(core, proposal))
+    if (proposal->epoch <= core->view.epoch)
+        return;
+    if (!proposal_unpack(core, message->proposal)) {
+        send_message(core, from, SPOTNIK_MESSAGE_VIEW_ASK); /* we are not where the sender thinks we are */
+        return;
+    }
+    if (!proposal_sane(core, proposal))
         return;
     uint32_t at = spotnik_proposal_find(proposal, core->self.id);
     bool ours = at != SPOTNIK_NO_RANK && (proposal->entry[at].flags & SPOTNIK_ENTRY_MEMBER);

@@ -9,6 +9,7 @@ struct spotnik_action *queue_action(struct spotnik_core *core, enum spotnik_acti
     SPOTNIK_ASSERT(core->queue_count < core->queue_max);
     struct queued_action *slot = &core->queue[(core->queue_head + core->queue_count++) % core->queue_max];
     slot->action = (struct spotnik_action){.kind = kind};
+    slot->message = 0;
     slot->epoch = core->view.epoch;
     slot->serial = 0;
     return &slot->action;
@@ -70,6 +71,23 @@ static bool is_void(const struct spotnik_core *core, const struct queued_action 
     return slot->action.kind == SPOTNIK_ACTION_SEND && (claim || (pass && slot->epoch != core->view.epoch));
 }
 
+/* A voter has promised, and so stands in the view before the one that was chosen, or further: RESTART may speak of that view. Any other needs all. */
+static bool may_be_brief(struct spotnik_core *core, enum spotnik_message_kind kind, struct spotnik_id id)
+{
+    const struct peer *peer = peer_find(core, id);
+
+    if (!peer || (peer->speech != 0 && peer->speech < SPOTNIK_SPEECH_BRIEF))
+        return false;
+    if (kind == SPOTNIK_MESSAGE_RECONCILE)
+        return core->view.size > core->limits.brief_members;
+    if (kind == SPOTNIK_MESSAGE_ACCEPT)
+        return core->accepted.brief.run_count > 0;
+    if (kind != SPOTNIK_MESSAGE_RESTART || core->chosen.brief.run_count == 0 || peer->wants_all)
+        return false;
+    uint32_t at = spotnik_proposal_find_near(&core->chosen, id, peer->rank);
+    return at != SPOTNIK_NO_RANK && (core->chosen.entry[at].flags & SPOTNIK_ENTRY_VOTER);
+}
+
 static bool speaks_plainly(struct spotnik_core *core, struct spotnik_id id)
 {
     const struct peer *peer = peer_find(core, id);
@@ -91,6 +109,7 @@ bool spotnik_core_poll(struct spotnik_core *core, struct spotnik_action *ret)
         ret->message = compose(core, slot->message);
         core->outgoing.serial = slot->serial;
         core->outgoing.plain = speaks_plainly(core, ret->peer.id);
+        core->outgoing.brief = may_be_brief(core, slot->message, ret->peer.id);
         if (slot->message == SPOTNIK_MESSAGE_HEARTBEAT)
             digest_claim(core, peer_find(core, ret->peer.id), &core->outgoing);
         if (slot->message == SPOTNIK_MESSAGE_FENCED || slot->message == SPOTNIK_MESSAGE_HEARTBEAT || slot->serial)

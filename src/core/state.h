@@ -5,6 +5,7 @@
 
 #include "core/core.h"
 #include "core/planted.h"
+#include "member/brief.h"
 #include "member/detector.h"
 #include "member/detour.h"
 #include "member/hosts.h"
@@ -53,6 +54,7 @@ struct peer {
     struct spotnik_detector detector;
     struct compared compared[DIGEST_CHAINS];
     struct spotnik_claim claim; /* the last one it has told */
+    bool wants_all;  /* it could not follow a brief RESTART */
     uint64_t speech; /* wire version of the present or last link; 0: there was none */
 };
 
@@ -301,6 +303,7 @@ void restart_reroute(struct spotnik_core *core, struct spotnik_id failed);
 void proposal_accept(struct spotnik_core *core);
 
 /* install.c */
+bool proposal_unpack(const struct spotnik_core *core, struct spotnik_proposal *proposal);
 bool proposal_sane(const struct spotnik_core *core, const struct spotnik_proposal *proposal);
 void view_install(struct spotnik_core *core, const struct spotnik_proposal *proposal);
 void become(struct spotnik_core *core, enum spotnik_role role);

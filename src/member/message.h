@@ -79,6 +79,7 @@ struct spotnik_message {
     struct spotnik_token *token;       /* RECONCILE */
     struct spotnik_proposal *proposal; /* ACCEPT, RESTART */
     bool plain;                        /* to a member that speaks of no lineages: leave them out */
+    bool brief;                        /* say only what differs (brief.h) */
     struct spotnik_enter enter;        /* ENTER */
     uint64_t serial;                   /* DOUBT, ASSURE; not 0 */
     struct spotnik_digest_claim digest[SPOTNIK_MESSAGE_DIGESTS]; /* HEARTBEAT */

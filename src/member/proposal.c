@@ -274,8 +274,11 @@ void spotnik_proposal_make(struct spotnik_proposal *ret, const struct spotnik_vi
     if (token->accepted_ballot.round) {
         propose_again(ret, view, token);
         ret->ballot = token->ballot;
+        ret->brief.run_count = 0; /* the voters are others */
         return;
     }
+    ret->brief.run_count = 0;
+    ret->packed = false;
     ret->founding = view->founding;
     ret->epoch = view->epoch + 1;
     ret->ballot = token->ballot;

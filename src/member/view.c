@@ -28,6 +28,10 @@ void spotnik_proposal_copy(struct spotnik_proposal *to, const struct spotnik_pro
     to->entry_count = from->entry_count;
     to->founding = from->founding;
     to->chain = from->chain;
+    to->packed = from->packed;
+    to->brief.base_chain = from->brief.base_chain;
+    to->brief.run_count = from->brief.run_count;
+    memcpy(to->brief.run, from->brief.run, from->brief.run_count * sizeof(*to->brief.run));
     spotnik_ledger_copy(&to->ledger, &from->ledger);
     memcpy(to->entry, from->entry, from->entry_count * sizeof(*to->entry));
 }

@@ -14,6 +14,8 @@
 
 #define SPOTNIK_NO_SHARE UINT32_MAX
 #define SPOTNIK_NO_RANK UINT32_MAX
+#define SPOTNIK_MEMBERS_LIMIT 10000 /* of a view */
+#define SPOTNIK_RUNS_MAX 256        /* of a brief proposal; one that needs more is sent whole */
 
 /* A member's identity and address. Never changes. */
 struct spotnik_member {
@@ -55,6 +57,21 @@ static inline bool spotnik_founding_is_witnessed(const struct spotnik_founding *
     return founding->id & 1;
 }
 
+/* Entries of a proposal that follow each other as they did in the view before. */
+struct spotnik_run {
+    uint32_t rank;  /* of the first in that view; SPOTNIK_NO_RANK: they are new */
+    uint32_t count;
+    uint32_t flags; /* of all */
+    uint32_t share; /* of the first, the next has the next; SPOTNIK_NO_SHARE: of all */
+};
+
+/* A proposal in terms of the view that it replaces (brief.h). */
+struct spotnik_brief {
+    uint64_t base_chain; /* of that view */
+    uint32_t run_count;  /* 0: there is none */
+    struct spotnik_run run[SPOTNIK_RUNS_MAX];
+};
+
 struct spotnik_proposal {
     uint64_t epoch;        /* of the view it installs */
     uint64_t settled_step; /* committed by all of the view once laggards are served; the view reduces settled_step + 1 */
@@ -67,6 +84,8 @@ struct spotnik_proposal {
     struct spotnik_founding founding; /* id 0: the proposer does not know, or speaks a version without it */
     uint64_t chain;        /* of the view it installs; 0: the same */
     struct spotnik_ledger ledger; /* after settled_step */
+    bool packed;           /* as decoded from a brief message: entry[] has new members only, until spotnik_brief_unpack() */
+    struct spotnik_brief brief;
     struct spotnik_entry *entry;
 };
 

@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "base/bytes.h"
+#include "member/brief.h"
 #include "wire/fields.h"
 
 /* Members of the old view that are told of the new one, and those of the new one. */
@@ -53,11 +54,45 @@ static bool is_named(const struct spotnik_proposal *proposal, bool plain)
     return proposal->founding.id != 0 && !plain;
 }
 
-static size_t proposal_size(const struct spotnik_proposal *proposal, bool plain)
+static bool is_brief(const struct spotnik_message *message, const struct spotnik_proposal *proposal)
 {
-    return SPOTNIK_WIRE_PROPOSAL_BYTES + ledger_size(&proposal->ledger)
-           + proposal->entry_count * (size_t)SPOTNIK_WIRE_ENTRY_BYTES
-           + (is_named(proposal, plain) ? SPOTNIK_WIRE_FOUNDING_BYTES + 8 : 0);
+    return message->brief && proposal->brief.run_count > 0;
+}
+
+static uint32_t strangers_of(const struct spotnik_brief *brief)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < brief->run_count; i++)
+        count += brief->run[i].rank == SPOTNIK_NO_RANK ? brief->run[i].count : 0;
+    return count;
+}
+
+static size_t entries_size(const struct spotnik_message *message, const struct spotnik_proposal *proposal)
+{
+    if (!is_brief(message, proposal))
+        return proposal->entry_count * (size_t)SPOTNIK_WIRE_ENTRY_BYTES;
+    return SPOTNIK_WIRE_BRIEF_BYTES + proposal->brief.run_count * (size_t)SPOTNIK_WIRE_RUN_BYTES
+           + strangers_of(&proposal->brief) * (size_t)SPOTNIK_WIRE_MEMBER_BYTES;
+}
+
+static size_t proposal_size(const struct spotnik_message *message, const struct spotnik_proposal *proposal)
+{
+    return SPOTNIK_WIRE_PROPOSAL_BYTES + ledger_size(&proposal->ledger) + entries_size(message, proposal)
+           + (is_named(proposal, message->plain) ? SPOTNIK_WIRE_FOUNDING_BYTES + 8 : 0);
+}
+
+static size_t reports_size(const struct spotnik_message *message)
+{
+    const struct spotnik_token *token = message->token;
+    size_t size = 4;
+    bool ascending;
+
+    if (!message->brief)
+        return token->report_count * (size_t)SPOTNIK_WIRE_REPORT_BYTES;
+    for (uint32_t at = 0; at < token->report_count; size += SPOTNIK_WIRE_REPORTS_BYTES)
+        at += spotnik_brief_reports(token->report + at, token->report_count - at, &ascending);
+    return size;
 }
 
 /* A token of which no member misses a path is that of version 5. */
@@ -69,25 +104,28 @@ static bool has_cuts(const struct spotnik_token *token)
     return false;
 }
 
-static size_t token_size(const struct spotnik_token *token, bool plain)
+static size_t token_size(const struct spotnik_message *message)
 {
-    size_t cuts = has_cuts(token) ? token->report_count * (size_t)SPOTNIK_WIRE_CUT_BYTES : 0;
-    size_t size = cuts + SPOTNIK_WIRE_TOKEN_BYTES + token->report_count * (size_t)SPOTNIK_WIRE_REPORT_BYTES
+    const struct spotnik_token *token = message->token;
+    size_t cuts = !message->brief && has_cuts(token) ? token->report_count * (size_t)SPOTNIK_WIRE_CUT_BYTES : 0;
+    size_t size = cuts + SPOTNIK_WIRE_TOKEN_BYTES + reports_size(message)
                   + token->joiner_count * (size_t)SPOTNIK_WIRE_ENTER_BYTES + ledger_size(&token->ledger);
 
-    return token->accepted_ballot.round ? size + proposal_size(&token->accepted, plain) : size;
+    return token->accepted_ballot.round ? size + proposal_size(message, &token->accepted) : size;
 }
 
 uint32_t spotnik_control_bytes_max(const struct spotnik_limits *limits)
 {
-    uint64_t members = limits->members_max;
+    uint64_t members = limits->members_max, entries = entries_max(limits->members_max);
+    uint64_t runs = entries < SPOTNIK_RUNS_MAX ? entries : SPOTNIK_RUNS_MAX;
+    uint64_t whole = entries * SPOTNIK_WIRE_ENTRY_BYTES;
+    uint64_t brief = SPOTNIK_WIRE_BRIEF_BYTES + runs * SPOTNIK_WIRE_RUN_BYTES + entries * SPOTNIK_WIRE_MEMBER_BYTES;
     uint64_t ledger =
         SPOTNIK_WIRE_LEDGER_BYTES + (uint64_t)SPOTNIK_LEDGER_DEAL_MAX * SPOTNIK_WIRE_DEAL_BYTES
         + (uint64_t)SPOTNIK_LEDGER_RETURNED_MAX * SPOTNIK_WIRE_RANGE_BYTES;
     uint64_t proposal =
-        SPOTNIK_WIRE_PROPOSAL_BYTES + ledger + entries_max(limits->members_max) * SPOTNIK_WIRE_ENTRY_BYTES
-        + SPOTNIK_WIRE_FOUNDING_BYTES + 8;
-    uint64_t token = SPOTNIK_WIRE_TOKEN_BYTES + members * (SPOTNIK_WIRE_REPORT_BYTES + SPOTNIK_WIRE_CUT_BYTES)
+        SPOTNIK_WIRE_PROPOSAL_BYTES + ledger + (whole > brief ? whole : brief) + SPOTNIK_WIRE_FOUNDING_BYTES + 8;
+    uint64_t token = SPOTNIK_WIRE_TOKEN_BYTES + 4 + members * SPOTNIK_WIRE_REPORTS_BYTES
                      + (uint64_t)SPOTNIK_JOINERS_MAX * SPOTNIK_WIRE_ENTER_BYTES + ledger;
     uint64_t bytes = SPOTNIK_WIRE_HEAD_BYTES + token + proposal;
 
@@ -107,10 +145,10 @@ size_t spotnik_control_size(const struct spotnik_message *message)
 {
     switch (message->kind) {
     case SPOTNIK_MESSAGE_RECONCILE:
-        return SPOTNIK_WIRE_HEAD_BYTES + token_size(message->token, message->plain);
+        return SPOTNIK_WIRE_HEAD_BYTES + token_size(message);
     case SPOTNIK_MESSAGE_ACCEPT:
     case SPOTNIK_MESSAGE_RESTART:
-        return SPOTNIK_WIRE_HEAD_BYTES + proposal_size(message->proposal, message->plain);
+        return SPOTNIK_WIRE_HEAD_BYTES + proposal_size(message, message->proposal);
     case SPOTNIK_MESSAGE_ENTER:
         return SPOTNIK_WIRE_HEAD_BYTES + SPOTNIK_WIRE_ENTER_BYTES;
     case SPOTNIK_MESSAGE_DOUBT:
@@ -185,7 +223,37 @@ static void ledger_write(struct spotnik_writer *writer, const struct spotnik_led
     }
 }
 
-static void proposal_write(struct spotnik_writer *writer, const struct spotnik_proposal *proposal, bool plain)
+static void entry_write(struct spotnik_writer *writer, const struct spotnik_entry *entry)
+{
+    spotnik_wire_member_write(writer, &entry->member);
+    spotnik_writer_u32(writer, entry->flags);
+    spotnik_writer_u32(writer, entry->share);
+}
+
+/* Runs, and the members of those that are new. Of a proposal that is still packed these are all that there are. */
+static void brief_write(struct spotnik_writer *writer, const struct spotnik_proposal *proposal)
+{
+    const struct spotnik_brief *brief = &proposal->brief;
+    uint32_t at = 0;
+
+    spotnik_writer_u64(writer, brief->base_chain);
+    spotnik_writer_u32(writer, brief->run_count);
+    spotnik_writer_skip(writer, 4);
+    for (uint32_t i = 0; i < brief->run_count; i++) {
+        spotnik_writer_u32(writer, brief->run[i].rank);
+        spotnik_writer_u32(writer, brief->run[i].count);
+        spotnik_writer_u32(writer, brief->run[i].flags);
+        spotnik_writer_u32(writer, brief->run[i].share);
+    }
+    for (uint32_t i = 0; i < brief->run_count; i++) {
+        bool strange = brief->run[i].rank == SPOTNIK_NO_RANK;
+        for (uint32_t k = 0; strange && k < brief->run[i].count; k++)
+            spotnik_wire_member_write(writer, &proposal->entry[at + k].member);
+        at += strange || !proposal->packed ? brief->run[i].count : 0;
+    }
+}
+
+static void proposal_write(struct spotnik_writer *writer, const struct spotnik_message *message, const struct spotnik_proposal *proposal)
 {
     spotnik_writer_u64(writer, proposal->epoch);
     spotnik_writer_u64(writer, proposal->settled_step);
@@ -194,38 +262,74 @@ static void proposal_write(struct spotnik_writer *writer, const struct spotnik_p
     spotnik_writer_u32(writer, proposal->entry_count);
     spotnik_writer_u8(writer, proposal->flat);
     spotnik_writer_u8(writer, proposal->detour);
-    spotnik_writer_u8(writer, is_named(proposal, plain));
-    spotnik_writer_skip(writer, 5);
+    spotnik_writer_u8(writer, is_named(proposal, message->plain));
+    spotnik_writer_u8(writer, is_brief(message, proposal));
+    spotnik_writer_skip(writer, 4);
     ledger_write(writer, &proposal->ledger);
-    for (uint32_t i = 0; i < proposal->entry_count; i++) {
-        spotnik_wire_member_write(writer, &proposal->entry[i].member);
-        spotnik_writer_u32(writer, proposal->entry[i].flags);
-        spotnik_writer_u32(writer, proposal->entry[i].share);
-    }
-    if (!is_named(proposal, plain))
+    if (is_brief(message, proposal))
+        brief_write(writer, proposal);
+    for (uint32_t i = 0; i < proposal->entry_count && !is_brief(message, proposal); i++)
+        entry_write(writer, &proposal->entry[i]);
+    if (!is_named(proposal, message->plain))
         return;
     spotnik_wire_founding_write(writer, &proposal->founding);
     spotnik_writer_u64(writer, proposal->chain);
 }
 
-static void token_write(struct spotnik_writer *writer, const struct spotnik_token *token, bool plain)
+static void reports_write(struct spotnik_writer *writer, const struct spotnik_report *report, uint32_t count, bool ascending)
 {
+    spotnik_writer_u32(writer, count);
+    spotnik_writer_u8(writer, report->evidence);
+    spotnik_writer_u8(writer, report->leaving);
+    spotnik_writer_u8(writer, report->promised);
+    spotnik_writer_u8(writer, report->begun);
+    spotnik_writer_u8(writer, report->bare);
+    spotnik_writer_u8(writer, ascending);
+    spotnik_writer_skip(writer, 6);
+    spotnik_writer_u64(writer, report->committed);
+    spotnik_writer_u32(writer, report->share);
+    spotnik_writer_u32(writer, report->share_count);
+    spotnik_writer_u64(writer, report->apart);
+    spotnik_writer_u64(writer, report->cut);
+}
+
+static void token_runs_write(struct spotnik_writer *writer, const struct spotnik_token *token)
+{
+    uint32_t runs = 0;
+    bool ascending;
+
+    for (uint32_t at = 0; at < token->report_count; runs++)
+        at += spotnik_brief_reports(token->report + at, token->report_count - at, &ascending);
+    spotnik_writer_u32(writer, runs);
+    for (uint32_t at = 0, count; at < token->report_count; at += count) {
+        count = spotnik_brief_reports(token->report + at, token->report_count - at, &ascending);
+        reports_write(writer, token->report + at, count, ascending);
+    }
+}
+
+static void token_write(struct spotnik_writer *writer, const struct spotnik_message *message)
+{
+    const struct spotnik_token *token = message->token;
+
     ballot_write(writer, &token->ballot);
     spotnik_writer_u64(writer, token->ledger_step);
     ballot_write(writer, &token->accepted_ballot);
     spotnik_writer_u32(writer, token->report_count);
     spotnik_writer_u32(writer, token->joiner_count);
     spotnik_writer_u8(writer, token->parked);
-    spotnik_writer_u8(writer, has_cuts(token));
-    spotnik_writer_skip(writer, 6);
-    for (uint32_t i = 0; i < token->report_count; i++)
+    spotnik_writer_u8(writer, !message->brief && has_cuts(token));
+    spotnik_writer_u8(writer, message->brief);
+    spotnik_writer_skip(writer, 5);
+    if (message->brief)
+        token_runs_write(writer, token);
+    for (uint32_t i = 0; i < token->report_count && !message->brief; i++)
         report_write(writer, &token->report[i]);
     for (uint32_t i = 0; i < token->joiner_count; i++)
         enter_write(writer, &token->joiner[i]);
     ledger_write(writer, &token->ledger);
     if (token->accepted_ballot.round)
-        proposal_write(writer, &token->accepted, plain);
-    for (uint32_t i = 0; i < token->report_count && has_cuts(token); i++)
+        proposal_write(writer, message, &token->accepted);
+    for (uint32_t i = 0; i < token->report_count && !message->brief && has_cuts(token); i++)
         spotnik_writer_u64(writer, token->report[i].cut);
 }
 
@@ -253,9 +357,9 @@ size_t spotnik_control_encode(const struct spotnik_message *message, void *bytes
     if (message->kind == SPOTNIK_MESSAGE_HEARTBEAT)
         digests_write(&writer, message->digest);
     if (message->kind == SPOTNIK_MESSAGE_RECONCILE)
-        token_write(&writer, message->token, message->plain);
+        token_write(&writer, message);
     if (message->kind == SPOTNIK_MESSAGE_ACCEPT || message->kind == SPOTNIK_MESSAGE_RESTART)
-        proposal_write(&writer, message->proposal, message->plain);
+        proposal_write(&writer, message, message->proposal);
     if (message->kind == SPOTNIK_MESSAGE_ENTER)
         enter_write(&writer, &message->enter);
     if (message->kind == SPOTNIK_MESSAGE_DOUBT || message->kind == SPOTNIK_MESSAGE_ASSURE)

@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/dtype.h"
+#include "member/brief.h"
 #include "wire/fields.h"
 
 #define ENTRY_FLAGS                                                                                          \
@@ -40,6 +41,14 @@ static int enter_read(struct spotnik_reader *reader, struct spotnik_enter *ret)
     return reader->failed ? SPOTNIK_ERR_ARGUMENT : rc;
 }
 
+static bool report_is_valid(const struct spotnik_report *report)
+{
+    bool shared = !report->begun || report->share == SPOTNIK_NO_SHARE || report->share < report->share_count;
+
+    return shared && report->evidence <= SPOTNIK_EVIDENCE_GONE && report->leaving <= 1 && report->promised <= 1 && report->begun <= 1
+           && report->bare <= 1;
+}
+
 static int report_read(struct spotnik_reader *reader, struct spotnik_report *ret)
 {
     ret->evidence = spotnik_reader_u8(reader);
@@ -53,10 +62,7 @@ static int report_read(struct spotnik_reader *reader, struct spotnik_report *ret
     ret->share_count = spotnik_reader_u32(reader);
     ret->apart = spotnik_reader_u64(reader);
     ret->cut = 0;
-    good = good && (!ret->begun || ret->share == SPOTNIK_NO_SHARE || ret->share < ret->share_count);
-    good = good && ret->evidence <= SPOTNIK_EVIDENCE_GONE;
-    good = good && ret->leaving <= 1 && ret->promised <= 1 && ret->begun <= 1 && ret->bare <= 1;
-    return good ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;
+    return good && report_is_valid(ret) ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;
 }
 
 static int ledger_read(struct spotnik_reader *reader, struct spotnik_ledger *ret)
@@ -110,6 +116,60 @@ static int entries_read(struct spotnik_reader *reader, uint32_t count, struct sp
     return rc;
 }
 
+/* A run names members of a view that we do not look at here: the core does, before it makes the proposal whole. */
+static int run_read(struct spotnik_reader *reader, const struct spotnik_proposal *proposal, struct spotnik_run *ret)
+{
+    ret->rank = spotnik_reader_u32(reader);
+    ret->count = spotnik_reader_u32(reader);
+    ret->flags = spotnik_reader_u32(reader);
+    ret->share = spotnik_reader_u32(reader);
+    bool shared = ret->share < proposal->share_count && ret->count <= proposal->share_count - ret->share;
+    bool good = ret->count > 0 && ret->count <= proposal->entry_max && (ret->flags & ~ENTRY_FLAGS) == 0;
+
+    return !reader->failed && good && (shared || ret->share == SPOTNIK_NO_SHARE) ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;
+}
+
+static int strangers_read(struct spotnik_reader *reader, uint32_t count, struct spotnik_proposal *ret)
+{
+    int rc = count_check(reader, count, ret->entry_max, SPOTNIK_WIRE_MEMBER_BYTES);
+
+    for (uint32_t i = 0; rc == SPOTNIK_OK && i < count; i++)
+        rc = listener_read(reader, &ret->entry[i].member);
+    return rc;
+}
+
+/* `total`: what the runs must add up to. */
+static int brief_read(struct spotnik_reader *reader, uint32_t total, struct spotnik_proposal *ret)
+{
+    struct spotnik_brief *brief = &ret->brief;
+    uint64_t sum = 0, strangers = 0;
+
+    brief->base_chain = spotnik_reader_u64(reader);
+    uint32_t runs = spotnik_reader_u32(reader);
+    bool good = spotnik_wire_zeros_read(reader, 4) && runs > 0;
+    int rc = count_check(reader, runs, SPOTNIK_RUNS_MAX, SPOTNIK_WIRE_RUN_BYTES);
+    for (uint32_t i = 0; rc == SPOTNIK_OK && i < runs; i++) {
+        rc = run_read(reader, ret, &brief->run[i]);
+        sum += brief->run[i].count;
+        strangers += brief->run[i].rank == SPOTNIK_NO_RANK ? brief->run[i].count : 0;
+    }
+    if (rc != SPOTNIK_OK || !good || sum != total || total > ret->entry_max)
+        return rc == SPOTNIK_OK ? SPOTNIK_ERR_ARGUMENT : rc;
+    brief->run_count = runs;
+    ret->entry_count = total;
+    ret->packed = true;
+    return strangers_read(reader, (uint32_t)strangers, ret);
+}
+
+static uint64_t size_of(const struct spotnik_proposal *proposal)
+{
+    uint64_t size = 0;
+
+    for (uint32_t i = 0; proposal->packed && i < proposal->brief.run_count; i++)
+        size += proposal->brief.run[i].flags & SPOTNIK_ENTRY_MEMBER ? proposal->brief.run[i].count : 0;
+    return proposal->packed ? size : spotnik_proposal_size(proposal);
+}
+
 /* Behind all else, where it is named. */
 static bool name_read(struct spotnik_reader *reader, bool named, struct spotnik_proposal *ret)
 {
@@ -133,7 +193,10 @@ static int proposal_read(struct spotnik_reader *reader, uint32_t members_max, st
     uint8_t flat = spotnik_reader_u8(reader);
     uint8_t detour = spotnik_reader_u8(reader);
     uint8_t named = spotnik_reader_u8(reader);
-    bool good = spotnik_wire_zeros_read(reader, 5) && flat <= 1 && detour <= 1 && named <= 1;
+    uint8_t brief = spotnik_reader_u8(reader);
+    bool good = spotnik_wire_zeros_read(reader, 4) && flat <= 1 && detour <= 1 && named <= 1 && brief <= 1;
+    ret->packed = false;
+    ret->brief.run_count = 0;
     ret->flat = flat == 1;
     ret->detour = detour == 1;
     int rc = ledger_read(reader, &ret->ledger);
@@ -143,15 +206,12 @@ static int proposal_read(struct spotnik_reader *reader, uint32_t members_max, st
         return SPOTNIK_ERR_ARGUMENT;
     if (ret->share_count > members_max)
         return SPOTNIK_ERR_LIMIT;
-    rc = entries_read(reader, count, ret);
+    rc = brief ? brief_read(reader, count, ret) : entries_read(reader, count, ret);
     if (rc != SPOTNIK_OK)
         return rc;
     if (!name_read(reader, named == 1, ret))
         return SPOTNIK_ERR_ARGUMENT;
-    uint32_t size = 0;
-    for (uint32_t i = 0; i < count; i++)
-        size += (ret->entry[i].flags & SPOTNIK_ENTRY_MEMBER) != 0;
-    return size > members_max ? SPOTNIK_ERR_LIMIT : SPOTNIK_OK;
+    return size_of(ret) > members_max ? SPOTNIK_ERR_LIMIT : SPOTNIK_OK;
 }
 
 static int reports_read(struct spotnik_reader *reader, uint32_t members_max, struct spotnik_token *ret)
@@ -163,6 +223,65 @@ static int reports_read(struct spotnik_reader *reader, uint32_t members_max, str
     for (uint32_t i = 0; rc == SPOTNIK_OK && i < ret->report_count; i++)
         rc = report_read(reader, &ret->report[i]);
     return rc;
+}
+
+static int reports_run_read(struct spotnik_reader *reader, uint32_t left, struct spotnik_report *ret, uint32_t *ret_count)
+{
+    struct spotnik_report report = { .evidence = 0 };
+    uint32_t count = spotnik_reader_u32(reader);
+
+    report.evidence = spotnik_reader_u8(reader);
+    report.leaving = spotnik_reader_u8(reader);
+    report.promised = spotnik_reader_u8(reader);
+    report.begun = spotnik_reader_u8(reader);
+    report.bare = spotnik_reader_u8(reader);
+    uint8_t ascending = spotnik_reader_u8(reader);
+    bool good = spotnik_wire_zeros_read(reader, 6) && ascending <= 1 && count > 0 && count <= left;
+    report.committed = spotnik_reader_u64(reader);
+    report.share = spotnik_reader_u32(reader);
+    report.share_count = spotnik_reader_u32(reader);
+    report.apart = spotnik_reader_u64(reader);
+    report.cut = spotnik_reader_u64(reader);
+    good = good && (!ascending || count - 1 <= UINT32_MAX - 1 - report.share) && report_is_valid(&report);
+    for (uint32_t i = 0; good && i < count; i++) {
+        ret[i] = report;
+        ret[i].share = report.share + (ascending ? i : 0);
+    }
+    good = good && report_is_valid(&ret[count - 1]);
+    *ret_count = count;
+    return good && !reader->failed ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;
+}
+
+/* As they would be written: each run as long as it can be. `reader` stands before the first. */
+static bool runs_are_longest(struct spotnik_reader reader, const struct spotnik_token *token)
+{
+    bool good = true, ascending;
+
+    for (uint32_t at = 0, count; good && at < token->report_count; at += count) {
+        count = spotnik_brief_reports(token->report + at, token->report_count - at, &ascending);
+        good = spotnik_reader_u32(&reader) == count;
+        for (int i = 0; i < 5; i++)
+            spotnik_reader_u8(&reader);
+        good = good && spotnik_reader_u8(&reader) == ascending && spotnik_wire_zeros_read(&reader, 6);
+        for (int i = 0; i < 4; i++)
+            spotnik_reader_u64(&reader);
+    }
+    return good;
+}
+
+static int token_runs_read(struct spotnik_reader *reader, uint32_t members_max, struct spotnik_token *ret)
+{
+    uint32_t runs = spotnik_reader_u32(reader), at = 0;
+    struct spotnik_reader first = *reader;
+    int rc = count_check(reader, runs, members_max, SPOTNIK_WIRE_REPORTS_BYTES);
+
+    if (rc == SPOTNIK_OK && ret->report_count > members_max)
+        rc = SPOTNIK_ERR_LIMIT;
+    for (uint32_t i = 0, count = 0; rc == SPOTNIK_OK && i < runs; i++, at += count)
+        rc = reports_run_read(reader, ret->report_count - at, ret->report + at, &count);
+    if (rc != SPOTNIK_OK)
+        return rc;
+    return at == ret->report_count && at > 0 && runs_are_longest(first, ret) ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;
 }
 
 static int joiners_read(struct spotnik_reader *reader, struct spotnik_token *ret)
@@ -185,7 +304,7 @@ static int cuts_read(struct spotnik_reader *reader, struct spotnik_token *ret)
     return any && !reader->failed ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;
 }
 
-static int token_read(struct spotnik_reader *reader, uint32_t members_max, struct spotnik_token *ret)
+static int token_read(struct spotnik_reader *reader, uint32_t members_max, struct spotnik_token *ret, bool *ret_brief)
 {
     ret->ballot = ballot_read(reader);
     ret->ledger_step = spotnik_reader_u64(reader);
@@ -194,10 +313,12 @@ static int token_read(struct spotnik_reader *reader, uint32_t members_max, struc
     ret->joiner_count = spotnik_reader_u32(reader);
     ret->parked = spotnik_reader_u8(reader);
     uint8_t cuts = spotnik_reader_u8(reader);
-    bool good = spotnik_wire_zeros_read(reader, 6) && cuts <= 1;
+    uint8_t brief = spotnik_reader_u8(reader);
+    bool good = spotnik_wire_zeros_read(reader, 5) && brief <= 1 && cuts <= (brief ? 0 : 1);
     if (!good || ret->parked > 1 || ret->ballot.round == 0)
         return SPOTNIK_ERR_ARGUMENT;
-    int rc = reports_read(reader, members_max, ret);
+    int rc = brief ? token_runs_read(reader, members_max, ret) : reports_read(reader, members_max, ret);
+    *ret_brief = brief == 1;
     if (rc == SPOTNIK_OK)
         rc = joiners_read(reader, ret);
     if (rc == SPOTNIK_OK)
@@ -207,6 +328,8 @@ static int token_read(struct spotnik_reader *reader, uint32_t members_max, struc
     ret->accepted.entry_count = ret->accepted.ledger.returned_count = ret->accepted.ledger.deal_count = 0;
     if (ret->accepted_ballot.round)
         rc = proposal_read(reader, members_max, &ret->accepted);
+    if (rc == SPOTNIK_OK && ret->accepted_ballot.round && ret->accepted.packed && !brief)
+        return SPOTNIK_ERR_ARGUMENT;
     return rc == SPOTNIK_OK && cuts ? cuts_read(reader, ret) : rc;
 }
 
@@ -254,14 +377,18 @@ static int claim_read(struct spotnik_reader *reader, struct spotnik_claim *ret)
 static int body_read(struct spotnik_reader *reader, struct spotnik_wire_storage *storage,
                      struct spotnik_message *message)
 {
+    int rc;
+
     switch (message->kind) {
     case SPOTNIK_MESSAGE_RECONCILE:
         message->token = &storage->token;
-        return token_read(reader, storage->members_max, &storage->token);
+        return token_read(reader, storage->members_max, &storage->token, &message->brief);
     case SPOTNIK_MESSAGE_ACCEPT:
     case SPOTNIK_MESSAGE_RESTART:
         message->proposal = &storage->proposal;
-        return proposal_read(reader, storage->members_max, &storage->proposal);
+        rc = proposal_read(reader, storage->members_max, &storage->proposal);
+        message->brief = rc == SPOTNIK_OK && storage->proposal.packed;
+        return rc;
     case SPOTNIK_MESSAGE_ENTER:
         return enter_read(reader, &message->enter);
     case SPOTNIK_MESSAGE_DOUBT:

@@ -168,6 +168,29 @@ static void test_messages_bounded_at_scale(void **state)
         }
 }
 
+static uint64_t bytes_of_loss(uint32_t members, uint32_t brief_members)
+{
+    struct spotnik_sim_scale scale = { .members = members, .losses = 1, .seed = 1, .brief_members = brief_members };
+
+    spotnik_sim_scale_run(&scale);
+    assert_false(scale.failed);
+    assert_true(scale.bytes_sent >= scale.messages && scale.bytes_longest < scale.bytes_sent);
+    assert_true(scale.processor_ns >= scale.processor_max_ns && scale.processor_max_ns >= scale.event_max_ns);
+    return scale.bytes_sent / scale.survivors;
+}
+
+/* Claim: what a survivor sends when one of many is lost grows more slowly than their number, since messages say only what differs; whole messages
+ * grow with it. */
+static void test_bytes_at_scale(void **state)
+{
+    uint64_t brief[] = { bytes_of_loss(100, 0), bytes_of_loss(300, 0) }, whole[] = { bytes_of_loss(100, 300), bytes_of_loss(300, 300) };
+
+    (void)state;
+    assert_true(whole[1] > 5 * whole[0] / 2);
+    assert_true(brief[1] < 2 * brief[0]);
+    assert_true(brief[1] < whole[1] / 5);
+}
+
 /* Claim: a small bucket of members on hosts of their own takes a tenth of the time of the ring, or less, and about as long again with eight
  * times as many members, since it goes up a tree. */
 static void test_trees_at_scale(void **state)
@@ -225,6 +248,7 @@ int main(void)
         cmocka_unit_test(test_planted_bugs_are_caught),   cmocka_unit_test(test_regression_seeds),
         cmocka_unit_test(test_last_survivor_goes_on),
         cmocka_unit_test(test_messages_bounded_at_scale), cmocka_unit_test(test_hosts_at_scale), cmocka_unit_test(test_trees_at_scale),
+        cmocka_unit_test(test_bytes_at_scale),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -80,12 +80,46 @@ static void sample_proposal(struct spotnik_prng *prng, struct spotnik_proposal *
     proposal->entry_count =
         spotnik_prng_chance(prng, 1, 10) ? proposal->entry_max : below(prng, MEMBERS_MAX + 1);
     sample_ledger(prng, &proposal->ledger);
+    proposal->packed = false;
+    proposal->brief.run_count = 0;
     for (uint32_t i = 0; i < proposal->entry_count; i++) {
         struct spotnik_entry *entry = &proposal->entry[i];
         entry->member = spotnik_sample_member(prng);
         entry->flags = below(prng, 16) & (i < MEMBERS_MAX ? ~0u : ~(uint32_t)SPOTNIK_ENTRY_MEMBER);
         entry->share = proposal->share_count > 0 && below(prng, 5) ? below(prng, proposal->share_count)
                                                                    : SPOTNIK_NO_SHARE;
+    }
+}
+
+/* As a decoder leaves it: runs, and only the new members. */
+static void sample_brief(struct spotnik_prng *prng, struct spotnik_proposal *proposal)
+{
+    struct spotnik_brief *brief = &proposal->brief;
+    uint32_t strangers = 0;
+
+    *brief = (struct spotnik_brief){ .base_chain = spotnik_prng_next(prng), .run_count = 1 + below(prng, 6) };
+    proposal->packed = true;
+    proposal->entry_count = 0;
+    for (uint32_t i = 0; i < brief->run_count; i++) {
+        struct spotnik_run *run = &brief->run[i];
+        *run = (struct spotnik_run){ .rank = below(prng, 2) ? SPOTNIK_NO_RANK : below(prng, 9), .count = 1 + below(prng, 2), .flags = below(prng, 16) };
+        run->share = proposal->share_count >= run->count ? below(prng, proposal->share_count - run->count + 1) : SPOTNIK_NO_SHARE;
+        proposal->entry_count += run->count;
+        strangers += run->rank == SPOTNIK_NO_RANK ? run->count : 0;
+    }
+    for (uint32_t i = 0; i < strangers; i++)
+        proposal->entry[i] = (struct spotnik_entry){ .member = spotnik_sample_member(prng) };
+}
+
+/* Some like the one before, or with the next share. */
+static void sample_runs(struct spotnik_prng *prng, struct spotnik_token *token)
+{
+    for (uint32_t i = 1; i < token->report_count; i++) {
+        if (below(prng, 3) == 0)
+            continue;
+        token->report[i] = token->report[i - 1];
+        if (below(prng, 2) && token->report[i].share < 3)
+            token->report[i].share++;
     }
 }
 
@@ -143,10 +177,18 @@ struct spotnik_message spotnik_sample_message(struct spotnik_prng *prng, enum sp
     if (kind == SPOTNIK_MESSAGE_RECONCILE) {
         message.token = &storage->token;
         sample_token(prng, message.token);
+        message.brief = below(prng, 2);
+        if (message.brief)
+            sample_runs(prng, message.token);
+        if (message.brief && message.token->accepted_ballot.round && below(prng, 2))
+            sample_brief(prng, &message.token->accepted);
     }
     if (kind == SPOTNIK_MESSAGE_ACCEPT || kind == SPOTNIK_MESSAGE_RESTART) {
         message.proposal = &storage->proposal;
         sample_proposal(prng, message.proposal);
+        message.brief = below(prng, 2);
+        if (message.brief)
+            sample_brief(prng, message.proposal);
     }
     if (kind == SPOTNIK_MESSAGE_ENTER)
         message.enter = (struct spotnik_enter){ spotnik_sample_member(prng), spotnik_prng_next(prng) };
@@ -200,15 +242,42 @@ static bool enter_equal(const struct spotnik_enter *a, const struct spotnik_ente
     return a->committed == b->committed && spotnik_sample_member_equal(&a->member, &b->member);
 }
 
+static bool run_equal(const struct spotnik_run *a, const struct spotnik_run *b)
+{
+    return a->rank == b->rank && a->count == b->count && a->flags == b->flags && a->share == b->share;
+}
+
+/* Returns how many entries there are to compare. */
+static uint32_t brief_entries(const struct spotnik_proposal *proposal)
+{
+    uint32_t count = proposal->packed ? 0 : proposal->entry_count;
+
+    for (uint32_t i = 0; proposal->packed && i < proposal->brief.run_count; i++)
+        count += proposal->brief.run[i].rank == SPOTNIK_NO_RANK ? proposal->brief.run[i].count : 0;
+    return count;
+}
+
+static bool brief_equal(const struct spotnik_proposal *a, const struct spotnik_proposal *b)
+{
+    if (a->packed != b->packed || a->brief.run_count != b->brief.run_count || (a->packed && a->brief.base_chain != b->brief.base_chain))
+        return false;
+    for (uint32_t i = 0; i < a->brief.run_count; i++)
+        if (!run_equal(&a->brief.run[i], &b->brief.run[i]))
+            return false;
+    return brief_entries(a) == brief_entries(b);
+}
+
 static bool proposal_equal(const struct spotnik_proposal *a, const struct spotnik_proposal *b)
 {
+    if (!brief_equal(a, b))
+        return false;
     if (a->epoch != b->epoch || a->settled_step != b->settled_step || !ballot_equal(a->ballot, b->ballot))
         return false;
     if (a->share_count != b->share_count || a->entry_count != b->entry_count || a->flat != b->flat || a->detour != b->detour)
         return false;
-    for (uint32_t i = 0; i < a->entry_count; i++) {
+    for (uint32_t i = 0; i < brief_entries(a); i++) {
         const struct spotnik_entry *x = &a->entry[i], *y = &b->entry[i];
-        if (x->flags != y->flags || x->share != y->share
+        if ((!a->packed && (x->flags != y->flags || x->share != y->share))
             || !spotnik_sample_member_equal(&x->member, &y->member))
             return false;
     }
@@ -249,7 +318,7 @@ static bool digests_equal(const struct spotnik_digest_claim *a, const struct spo
 
 bool spotnik_sample_equal(const struct spotnik_message *a, const struct spotnik_message *b)
 {
-    if (a->kind != b->kind || a->epoch != b->epoch || a->committed != b->committed)
+    if (a->kind != b->kind || a->epoch != b->epoch || a->committed != b->committed || a->brief != b->brief)
         return false;
     if (!a->token != !b->token || !a->proposal != !b->proposal)
         return false;

@@ -184,6 +184,8 @@ static struct spotnik_message small_accept(struct fixture *f)
     struct spotnik_message message = spotnik_sample_message(&f->prng, SPOTNIK_MESSAGE_ACCEPT, f->drawn);
     struct spotnik_proposal *proposal = message.proposal;
 
+    message.brief = proposal->packed = false;
+    proposal->brief.run_count = 0;
     proposal->founding.id = proposal->chain = 0;
     proposal->share_count = 3;
     proposal->flat = true;
@@ -207,6 +209,7 @@ static struct spotnik_message small_token(struct fixture *f)
 {
     struct spotnik_message message = spotnik_sample_message(&f->prng, SPOTNIK_MESSAGE_RECONCILE, f->drawn);
 
+    message.brief = false;
     message.token->report_count = 2;
     message.token->joiner_count = 1;
     message.token->joiner[0] = (struct spotnik_enter){ spotnik_sample_member(&f->prng), 5 }; /* the sample may hold none */
@@ -441,6 +444,39 @@ static void counts_are_held_against_bytes_and_arrays(void **state)
     assert_refused(f, f->bytes, f->size, SPOTNIK_ERR_ARGUMENT);
 }
 
+/* Claim: runs must add up, stay within the shares, and stand in no message that is not brief; and those of a token are as long as they can be. */
+static void impossible_runs_are_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct spotnik_message message = small_accept(f), decoded;
+    struct spotnik_brief *brief = &message.proposal->brief;
+    struct spotnik_run good = { .rank = 4, .count = 2, .flags = 3, .share = 1 }, run;
+
+    message.brief = true;
+    brief->run_count = 1;
+    brief->run[0] = good;
+    assert_verdict(f, &message, SPOTNIK_OK); /* two entries, shares 1 and 2 of 3 */
+    for (int i = 0; i < 4; i++) {
+        run = good;
+        run.share = i == 0 ? 2 : run.share;
+        run.count = i == 1 ? 3 : i == 2 ? 0 : run.count;
+        run.flags = i == 3 ? 16 : run.flags;
+        brief->run[0] = run;
+        assert_verdict(f, &message, SPOTNIK_ERR_ARGUMENT);
+    }
+    message = small_token(f);
+    message.brief = true;
+    assert_verdict(f, &message, SPOTNIK_OK);
+    size_t runs = SPOTNIK_WIRE_HEAD_BYTES + SPOTNIK_WIRE_TOKEN_BYTES;
+    assert_int_equal(at(f, runs, 4), 1);
+    assert_int_equal(at(f, runs + 4, 4), 2);
+    uint8_t *first = f->bytes + runs + 4;
+    memmove(first + SPOTNIK_WIRE_REPORTS_BYTES, first, f->size - runs - 4);
+    f->bytes[runs] = 2;
+    first[0] = first[SPOTNIK_WIRE_REPORTS_BYTES] = 1; /* the same reports in two runs */
+    assert_int_equal(decode(f, f->bytes, f->size + SPOTNIK_WIRE_REPORTS_BYTES, &decoded), SPOTNIK_ERR_ARGUMENT);
+}
+
 static void the_largest_message_is_as_long_as_the_limit(void **state)
 {
     struct fixture *f = *state;
@@ -450,14 +486,19 @@ static void the_largest_message_is_as_long_as_the_limit(void **state)
     token->report_count = f->limits.members_max;
     token->joiner_count = SPOTNIK_JOINERS_MAX;
     token->accepted_ballot.round = 1;
-    token->accepted.entry_count = token->accepted.entry_max;
+    message.brief = true;
+    for (uint32_t i = 0; i < token->report_count; i++)
+        token->report[i].committed = i;
+    token->accepted.entry_count = token->accepted.brief.run_count = token->accepted.entry_max; /* all of them new, each for itself */
+    for (uint32_t i = 0; i < token->accepted.entry_max; i++)
+        token->accepted.brief.run[i] = (struct spotnik_run){ .rank = SPOTNIK_NO_RANK, .count = 1, .flags = i % 2 };
     token->accepted.founding.id = 1;
     token->ledger.returned_count = token->accepted.ledger.returned_count = SPOTNIK_LEDGER_RETURNED_MAX;
     token->ledger.deal_count = token->accepted.ledger.deal_count = SPOTNIK_LEDGER_DEAL_MAX;
     assert_int_equal(spotnik_control_size(&message), spotnik_control_bytes_max(&f->limits));
     assert_int_equal(spotnik_control_encode(&message, f->bytes, BYTES_MAX), spotnik_control_size(&message));
     struct spotnik_limits usual = { .members_max = 256 };
-    assert_int_equal(spotnik_control_bytes_max(&usual), 48416 + 152 * 256); /* docs/reference/wire-format.md */
+    assert_int_equal(spotnik_control_bytes_max(&usual), 48420 + 160 * 256); /* docs/reference/wire-format.md */
 }
 
 static void unknown_kinds_are_refused(void **state)
@@ -515,6 +556,7 @@ int main(void)
         cmocka_unit_test(impossible_tokens_are_refused),
         cmocka_unit_test(what_exceeds_the_limits_is_refused),
         cmocka_unit_test(counts_are_held_against_bytes_and_arrays),
+        cmocka_unit_test(impossible_runs_are_refused),
         cmocka_unit_test(the_largest_message_is_as_long_as_the_limit),
         cmocka_unit_test(unknown_kinds_are_refused),
     };
