@@ -26,6 +26,9 @@ static int census(spotnik_job *job, struct spotnik_collectives *all)
 {
     if (all->counted)
         return 0;
+    if (job->config.members_max > SPOTNIK_CENSUS_SHARES)
+        return spotnik_error_return(SPOTNIK_ERR_LIMIT, "collectives other than all-reduce want members_max of at most %d; it is %u",
+                                    SPOTNIK_CENSUS_SHARES, job->config.members_max);
     all->share = job->share;
     all->shares = job->shares;
     memset(all->census, 0, sizeof all->census);

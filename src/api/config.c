@@ -15,7 +15,7 @@
 #include "base/time.h"
 
 #define NOT_A_NUMBER UINT32_MAX
-#define MEMBERS_MAX_MAX 1024
+#define MEMBERS_MAX_MAX SPOTNIK_MEMBERS_LIMIT
 #define NOT_A_MINORITY ((enum spotnik_minority)99)
 
 static const char *const batching_names[] = { "even", "dynamic" };
@@ -177,7 +177,9 @@ int spotnik_config_check(const spotnik_config *config)
     if (!config->job_name || !*config->job_name || strlen(config->job_name) > 255)
         return wrong("job_name", "SPOTNIK_JOB", "must have 1 to 255 bytes");
     if (config->members_max < 1 || config->members_max > MEMBERS_MAX_MAX)
-        return wrong("members_max", "SPOTNIK_MAX", "must be a number from 1 to 1024");
+        return wrong("members_max", "SPOTNIK_MAX", "must be a number from 1 to 10000");
+    if (config->members_max > SPOTNIK_LEDGER_DEAL_MAX && config->samples)
+        return wrong("members_max", "SPOTNIK_MAX", "must be at most 1024 where samples are shared out");
     if (config->members_min < 1 || config->members_min > config->members_max)
         return wrong("members_min", "SPOTNIK_MIN", "must be a number from 1 to members_max");
     if (config->silence_floor_ns < SPOTNIK_MS || config->silence_floor_ns > 3600 * SPOTNIK_S)

@@ -14,6 +14,9 @@ static int check(const struct spotnik_job *job, const char *name, const void *da
 
     if (rc)
         return rc;
+    if (job->config.members_max > SPOTNIK_EXCHANGE_MEMBERS_MAX)
+        return spotnik_error_return(SPOTNIK_ERR_LIMIT, "exchanges between members want members_max of at most %d; it is %u",
+                                    SPOTNIK_EXCHANGE_MEMBERS_MAX, job->config.members_max);
     if (!name || !spotnik_exchange_is_name(name))
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "a name of 1 to %d printable bytes is needed",
                                     SPOTNIK_EXCHANGE_NAME_MAX);

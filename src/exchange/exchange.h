@@ -24,6 +24,7 @@
 
 struct spotnik_exchange;
 
+#define SPOTNIK_EXCHANGE_MEMBERS_MAX 1024 /* of the job: larger ones have no exchange */
 #define SPOTNIK_EXCHANGE_COPIES_MAX 8 /* of a part of a store */
 
 /* Errors: MEMORY. `silence_ns`: how long a member that is spoken to may say nothing. */

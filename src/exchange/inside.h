@@ -17,7 +17,6 @@
 #define SPOTNIK_EXCHANGE_SESSIONS_MAX 1024
 #define SPOTNIK_EXCHANGE_REQUESTS_MAX 64
 #define SPOTNIK_EXCHANGE_TOPICS_MAX 256
-#define SPOTNIK_EXCHANGE_MEMBERS_MAX 1024
 
 /* One publication. Not changed while somebody refers to it: by a pin, or as the newest. */
 struct spotnik_edition {

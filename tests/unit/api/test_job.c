@@ -242,6 +242,34 @@ static void test_wrong_config(void **state)
     assert_null(job);
 }
 
+/* Claim: a job may have ten thousand members; what is made for a thousand says so when it is asked for more. */
+static void test_many_members(void **state)
+{
+    spotnik_job *job = NULL;
+    spotnik_config config;
+    spotnik_step step;
+    uint64_t value = 1;
+
+    (void)state;
+    spotnik_config_init(&config);
+    config.members_max = 10001;
+    assert_int_equal(spotnik_join(&config, &job), SPOTNIK_ERR_ARGUMENT);
+    config.members_max = 10000;
+    config.samples = 10;
+    config.batch = 2;
+    assert_int_equal(spotnik_join(&config, &job), SPOTNIK_ERR_ARGUMENT);
+    assert_non_null(strstr(spotnik_last_error(), "samples"));
+    config.samples = config.batch = 0;
+    assert_int_equal(spotnik_join(&config, &job), 0);
+    assert_int_equal(spotnik_publish(job, "a", &value, 1, SPOTNIK_U64, 1), SPOTNIK_ERR_LIMIT);
+    assert_int_equal(spotnik_step_begin(job, &step), 0);
+    assert_int_equal(spotnik_broadcast(job, 1, &value, 1, SPOTNIK_U64, 0), SPOTNIK_ERR_LIMIT);
+    assert_int_equal(spotnik_allreduce(job, 0, &value, 1, SPOTNIK_U64, SPOTNIK_SUM), 0);
+    assert_int_equal(spotnik_step_commit(job), 0);
+    assert_int_equal(value, 1);
+    assert_int_equal(spotnik_leave(job), 0);
+}
+
 /* A program built with the first header has a shorter struct: nothing is written behind it, and it gets a job. */
 static void test_config_of_an_older_header(void **state)
 {
@@ -521,6 +549,7 @@ int main(void)
         cmocka_unit_test_setup(test_loop, setup),
         cmocka_unit_test_setup(test_calls_in_the_wrong_place, setup),
         cmocka_unit_test_setup(test_wrong_arguments, setup),
+        cmocka_unit_test_setup(test_many_members, setup),
         cmocka_unit_test_setup(test_notice, setup),
         cmocka_unit_test_setup(test_status, setup),
         cmocka_unit_test_setup(test_wrong_environment, setup),
