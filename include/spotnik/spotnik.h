@@ -126,7 +126,9 @@ typedef struct spotnik_config {
                                       "file:DIR", "dns://name-[0-7].domain:port". NULL: a job of one; "" is an error */
     const char *bind;            /**< SPOTNIK_BIND: "address[:port]" to listen on. Default 127.0.0.1, any port */
     uint32_t members_min;        /**< SPOTNIK_MIN: step_begin waits for this number of members in the view. Default 1 */
-    uint32_t members_max;        /**< SPOTNIK_MAX: joiners wait while the view has this number of members. Default 256 */
+    uint32_t members_max;        /**< SPOTNIK_MAX: joiners wait while the view has this number of members. Default 256;
+                                      10000 at most, and 1024 where samples are given. Collectives other than all-reduce, and
+                                      exchanges between members, want 1024 at most, too */
     uint64_t samples;            /**< samples in one epoch of data; 0: no ledger, step.samples is empty */
     uint64_t batch;              /**< global mini-batch: samples per step over all members. After a loss up to twice as many:
                                       the lost member's samples come on top */
