@@ -10,9 +10,11 @@ A trace has rows `milliseconds,add|remove,node`; without one, lives are drawn fr
 everybody is killed at once, and once the folder is out of reach. Fails unless each job is done exactly once, with the
 bits of its undisturbed run, and of the trajectory that it appends to.
 
---pace runs the same bag on the same machines with saves at the times of the dynamic programme, at fixed intervals, and
-at Young and Daly's for the rate at which young machines are lost, and says what each of them wastes. --overhead says
-what the bag costs when nothing is lost."""
+--pace runs the same bag on machines that vanish at the same times, with saves at the times of the dynamic programme, at
+fixed intervals, and at Young and Daly's for the rate at which young machines are lost, and says what each of them
+wastes. All run side by side, so a loaded machine slows all of them alike. Waste is counted twice: by the clock, and in
+steps of the simulation and restart files, which no load can change. --overhead says what the bag costs when nothing is
+lost."""
 
 import argparse
 import concurrent.futures
@@ -22,13 +24,13 @@ import math
 import os
 import pathlib
 import random
-import resource
 import subprocess
 import sys
 import tempfile
 import time
 
-PATIENCE_S = 580
+PATIENCE_S = 1500
+STEP_S, WRITE_S = 0.02, 0.08  # of the simulation: a step, and a restart file
 MD = pathlib.Path(__file__).resolve().parents[1] / "examples/md"
 
 
@@ -69,7 +71,7 @@ class Program:
     def __init__(self, given):
         self.given = given
         if given.sim:
-            steps = max(int(given.job_s / 0.02), 1)
+            self.steps = steps = max(int(given.job_s / STEP_S), 1)
             self.words = [
                 os.path.abspath(given.sim),
                 "{x0}",
@@ -78,6 +80,7 @@ class Program:
                 "0" if given.pace else str(max(steps // 15, 1)),
             ]
             os.environ["FRAMES"] = str(max(steps // 50, 1))
+            os.environ["TALLY"] = "1"
             self.resume, self.result, self.inputs = [*self.words, "{restart}"], "result", []
             self.rows = [{"job": f"j{i}", "x0": f"{0.1 + i / 1000:.4f}"} for i in range(given.jobs)]
         else:
@@ -101,14 +104,11 @@ class Program:
         return {path.name: b"".join((path / name).read_bytes() for name in names) for path in folder.iterdir()}
 
     def alone(self, row, folder):
-        """Undisturbed: nothing of Spotnik takes part. Its seconds."""
+        """Undisturbed: nothing of Spotnik takes part. Its seconds, and those of a core."""
         folder.mkdir(parents=True)
         for file in self.inputs:
             (folder / file.name).symlink_to(file)
-        begun = time.monotonic()
-        words = [word.format(**row, restart="") for word in self.words]
-        subprocess.run(words, cwd=folder, check=True, stdout=subprocess.DEVNULL)
-        return time.monotonic() - begun
+        return timed([word.format(**row, restart="") for word in self.words], folder)
 
     def bag(self, more):
         terms = [
@@ -129,7 +129,7 @@ class Program:
 def calm(program, folder, at_once):
     """All jobs, `at_once` of them at a time. (results, seconds of each)."""
     with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
-        spans = list(pool.map(lambda row: program.alone(row, folder / row["job"]), program.rows))
+        spans = [wall for wall, _ in pool.map(lambda row: program.alone(row, folder / row["job"]), program.rows)]
     return program.results(folder), spans
 
 
@@ -172,6 +172,15 @@ def lives_write(path, rows):
     return sorted(life for life, kind in lives if kind == "preempted")
 
 
+def machines_told(given, lives, lost):
+    """(what spotnik is told of the machines, the mean life of one that is lost at the rate of young ones). A trace: its own
+    lives, and the tenth of them that are lost first; else the curve that they are drawn from."""
+    if given.trace:
+        return lives, lost[max(len(lost) // 10, 1)] / 0.1
+    early_h, late_h, cap_h = (hours / given.speed for hours in (0.9, 0.76, 24))
+    return f"bathtub:0.41,{early_h:.9f},{late_h:.9f},{cap_h:.9f}", early_h * 3600 / 0.41
+
+
 def trace_cut(rows, machines):
     nodes = list(dict.fromkeys(node for _, _, node in rows))[:machines]
     return [row for row in rows if row[2] in nodes]
@@ -212,7 +221,7 @@ class Machines:
         if node in self.live:
             return
         self.born += 1
-        env = dict(os.environ, SPOTNIK_STALE_MS="1000", SPOTNIK_HOST=f"{node}.{self.born}")
+        env = dict(os.environ, SPOTNIK_STALE_MS="2000" if self.given.pace else "1000", SPOTNIK_HOST=f"{node}.{self.born}")
         with open(self.folder / "workers.log", "a") as log:
             self.live[node] = (
                 subprocess.Popen(self.words, env=env, cwd=self.folder, stdout=log, stderr=log),
@@ -323,18 +332,32 @@ def cpu_s():
     return used.ru_utime + used.ru_stime
 
 
+def timed(words, folder):
+    """(seconds, CPU seconds of it and of all that it waited for)"""
+    begun = time.monotonic()
+    program = subprocess.Popen(words, cwd=folder, stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(program.pid, 0)
+    program.returncode = os.waitstatus_to_exitcode(status)
+    check(program.returncode == 0, f"{words[0]} ended with {program.returncode}")
+    return time.monotonic() - begun, used.ru_utime + used.ru_stime
+
+
 def overhead(given, program, folder, at_once):
-    """The same rounds of jobs with and without Spotnik, nobody killed: extra wall time, and extra CPU time, of a job-minute."""
+    """The same rounds of jobs with and without Spotnik, side by side, nobody killed: (more wall time, more CPU time), shares."""
     program.rows = program.rows[: 2 * at_once]
-    used, begun = cpu_s(), time.monotonic()
-    _, spans = calm(program, folder / "plain", at_once)
-    plain_s, plain_cpu_s = time.monotonic() - begun, cpu_s() - used
     jobs_write(folder / "few.csv", program.rows)
-    used, begun = cpu_s(), time.monotonic()
-    words = [given.spotnik, "bag", str(folder / "few.csv"), "-q", "-n", str(at_once)]
-    subprocess.run([*words, *program.bag([])], cwd=folder, check=True)
-    bag_s, bag_cpu_s = time.monotonic() - begun, cpu_s() - used
-    return (bag_s - plain_s) / plain_s, (bag_cpu_s - plain_cpu_s) / sum(spans)
+    words = [given.spotnik, "bag", str(folder / "few.csv"), "-q", "-n", str(at_once), *program.bag([])]
+
+    def lane(number):
+        return [program.alone(row, folder / "plain" / row["job"]) for row in program.rows[number::at_once]]
+
+    with concurrent.futures.ThreadPoolExecutor(at_once + 1) as pool:
+        bag = pool.submit(timed, words, folder)
+        plain = list(pool.map(lane, range(at_once)))
+        bag_s, bag_cpu_s = bag.result()
+    lanes_s = [sum(wall for wall, _ in spans) for spans in plain]
+    plain_cpu_s = sum(cpu for spans in plain for _, cpu in spans)
+    return bag_s / max(lanes_s) - 1, (bag_cpu_s - plain_cpu_s) / sum(lanes_s)
 
 
 def jobs_write(path, rows):
@@ -382,34 +405,58 @@ def survive(given, program, folder, rows, lives):
         picture(given.picture, machines.lives)
 
 
-def paces(given, program, folder, rows, lives, ages):
-    """What times of saves are worth, on the same machines. A save stops the simulation for write_s."""
-    expected, spans = calm(program, folder / "calm", given.jobs)
-    write_s, early = 4 * 0.02, ages[max(len(ages) // 10, 1)]
-    young_s = math.sqrt(2 * write_s * early / 0.1)  # a tenth of the machines is lost until `early`
-    fixed = [young_s, *(young_s * 2**power for power in (-2, -1, 1, 2))]
-    plans = [("programme", lives)]
-    plans += [(f"every {every:.2f} s", f"mttf:{every * every / 2 / write_s:.3f}s") for every in fixed]
-    plans[1] = ("Young-Daly, " + plans[1][0], plans[1][1])
-    print(f"{given.jobs} jobs of {sum(spans) / len(spans):.1f} s; a save stops them for {write_s:.2f} s", flush=True)
-    for number, (name, lifetime) in enumerate(plans):
-        if given.only is not None and number not in given.only:
-            continue
-        own = folder / str(number)
-        own.mkdir()
-        jobs_write(own / "jobs.csv", program.rows)
-        machines = Machines(given, program, own, lifetime)
+def tallied(program, folder):
+    """Steps that all attempts have computed, in jobs, and restart files that they have written, in seconds of a job."""
+    told = b"".join(log.read_bytes() for log in (folder / "jobs.bag" / "logs").iterdir())
+    return told.count(b"."), told.count(b"!")
+
+
+def plans(lives, initial_s):
+    """Name and lifetime, as spotnik is told, of each way to choose the times of saves. A rate without age gives a fixed interval."""
+    young_s = math.sqrt(2 * WRITE_S * initial_s)
+    fixed = [("Young-Daly", young_s)] + [(f"{2.0**power:g} times that", young_s * 2**power) for power in (-1, 1, 2, 3)]
+    return [("programme", lives)] + [(name, f"mttf:{every * every / 2 / WRITE_S:.3f}s") for name, every in fixed]
+
+
+class Plan:
+    """One bag with its own machines, which vanish when those of the others do."""
+
+    def __init__(self, given, program, folder, lifetime):
+        self.given, self.program, self.folder = given, program, folder
+        folder.mkdir()
+        jobs_write(folder / "jobs.csv", program.rows)
+        self.machines = Machines(given, program, folder, lifetime)
+
+    def run(self, rows):
         try:
-            storm(given, machines, rows)
+            storm(self.given, self.machines, rows)
         finally:
-            machines.clear()
-        facts = judge(given, program, machines, expected, spans)
-        wasted = 100 * (facts["spent_s"] / sum(spans) - 1)
-        foretold = 100 * (facts["expected_s"] / sum(spans) - 1)
+            self.machines.clear()
+
+    def tell(self, name, expected, spans):
+        facts = judge(self.given, self.program, self.machines, expected, spans)
+        steps, saves = tallied(self.program, self.folder)
+        useful = self.given.jobs * self.program.steps
+        again, saving = 100 * (steps / useful - 1), 100 * saves * WRITE_S / (useful * STEP_S)
         print(
-            f"{name}: wasted {wasted:.1f} % (foretold {foretold:.1f}), {machines.kills} killed, {facts['makespan_s']:.0f} s",
+            f"{name}: wasted {again + saving:.2f} % ({again:.2f} computed again, {saving:.2f} in {saves} saves, one each "
+            f"{steps * STEP_S / max(saves, 1):.2f} s); by the clock {100 * (facts['spent_s'] / sum(spans) - 1):.1f} %; "
+            f"{self.machines.kills} machines lost; makespan {facts['makespan_s']:.0f} s; foretold "
+            f"{100 * (facts['expected_s'] / useful / STEP_S - 1):.2f} % for jobs on the machines where they began",
             flush=True,
         )
+
+
+def paces(given, program, folder, rows, lifetime, initial_s):
+    """What times of saves are worth. A save stops the simulation for WRITE_S."""
+    expected, spans = calm(program, folder / "calm", given.jobs)
+    print(f"{given.jobs} jobs of {program.steps * STEP_S:.1f} s; a save stops them for {WRITE_S} s", flush=True)
+    wanted = [plan for i, plan in enumerate(plans(lifetime, initial_s)) if given.only is None or i in given.only]
+    bags = [Plan(given, program, folder / str(i), lifetime) for i, (_, lifetime) in enumerate(wanted)]
+    with concurrent.futures.ThreadPoolExecutor(len(bags)) as pool:
+        list(pool.map(lambda bag: bag.run(rows), bags))
+    for (name, _), bag in zip(wanted, bags, strict=True):
+        bag.tell(name, expected, spans)
 
 
 def main():
@@ -420,15 +467,16 @@ def main():
         folder = pathlib.Path(name)
         jobs_write(folder / "jobs.csv", program.rows)
         rows = trace_read(given.trace, given.speed) if given.trace else trace_draw(given.machines, given.speed)
-        ages = lives_write(folder / "lives.csv", rows)
+        lost = lives_write(folder / "lives.csv", rows)
+        lifetime, initial_s = machines_told(given, folder / "lives.csv", lost)
         rows = trace_cut(rows, given.machines)
         if given.overhead:
             wall, cpu = overhead(given, program, folder, 2)
             print(f"undisturbed, two at a time: {100 * wall:.2f} % more wall time, {100 * cpu:.2f} % of a core more")
         elif given.pace:
-            paces(given, program, folder, rows, folder / "lives.csv", ages)
+            paces(given, program, folder, rows, lifetime, initial_s)
         else:
-            survive(given, program, folder, rows, folder / "lives.csv")
+            survive(given, program, folder, rows, lifetime)
 
 
 main()

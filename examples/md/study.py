@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# ruff: noqa: D101, D102, D103 (a script, read from top to bottom)
-"""A surrogate that learns from a bag of simulations while it runs, and asks for the next ones: those it knows least of.
+# ruff: noqa: D101, D102, D103, D107 (a script, read from top to bottom)
+"""A surrogate that learns from a bag of simulations while it runs, and asks for the next ones: those that would make it
+surer than any others.
 
-    study.py --folder study [--lmp LMP] [--runs 48] [--batch 8] [--kill-every 5]
+    study.py --folder study [--lmp LMP] [--runs 64] [--trace TRACE.csv --speed 1000 | --kill-every 5]
 
-Workers of the bag and the training run on machines that are killed every so often (here: processes). Beside it, the
-same surrogate is trained on grids. Pictures: profiles with error bars, the error against core hours, and the machines'
-time line. Without --lmp a made-up fluid takes the place of LAMMPS."""
+A run has four parameters: temperature, density, how much the walls attract, and their distance. Workers of the bag run on
+machines that vanish as in a trace (rows `milliseconds,add|remove,node`), or at random; so do the members of the training.
+Four more bags stand beside it: runs that only judge, the same study on calm machines, as many runs that fill the space evenly, and
+grids. Pictures: profiles with error bars, the error against core seconds, the machines' time line. Without --lmp a
+made-up fluid takes the place of LAMMPS."""
 
 import argparse
 import csv
@@ -20,10 +23,14 @@ import threading
 import time
 
 import torch
+from surrogate import Process, choose, gains, predict
 
 HERE = pathlib.Path(__file__).resolve().parent
-T_RANGE, RHO_RANGE, BINS, HEIGHT = (0.8, 2.7), (0.30, 0.75), 25, 7.5
-PATIENCE_S = 900
+NAMES = ("T", "rho", "wall", "height")
+LOW, HIGH = torch.tensor([0.9, 0.2, 0.5, 5.0]).double(), torch.tensor([2.5, 0.7, 2.5, 8.0]).double()
+BINS, DEPTH = 20, 2.5  # of a profile; from the wall
+START, POOL = 16, 500
+PATIENCE_S = 1800
 
 
 def options():
@@ -31,13 +38,15 @@ def options():
     parser.add_argument("--folder", type=pathlib.Path, default="study")
     parser.add_argument("--spotnik", default="spotnik")
     parser.add_argument("--lmp")
-    parser.add_argument("--steps", type=int, default=5000)
-    parser.add_argument("--runs", type=int, default=48)
+    parser.add_argument("--steps", type=int, default=20000)
+    parser.add_argument("--runs", type=int, default=64)
     parser.add_argument("--batch", type=int, default=8)
-    parser.add_argument("--tests", type=int, default=24, help="runs that only judge")
-    parser.add_argument("--grids", type=int, nargs="*", default=[3, 4, 5, 6, 7], help="sides of the grids beside it")
+    parser.add_argument("--tests", type=int, default=30, help="runs that only judge, four times as long")
+    parser.add_argument("--grids", type=int, nargs="*", default=[2, 3], help="sides of the grids beside it")
     parser.add_argument("--machines", type=int, default=2)
-    parser.add_argument("--kill-every", type=float, default=5, help="seconds, in the mean; 0: a calm run")
+    parser.add_argument("--trace", type=pathlib.Path, help="machines live as in it")
+    parser.add_argument("--speed", type=float, default=1000, help="of the trace")
+    parser.add_argument("--kill-every", type=float, default=5, help="seconds, in the mean; without a trace")
     parser.add_argument("--no-pictures", action="store_true")
     return parser.parse_args()
 
@@ -47,63 +56,88 @@ def options():
 
 def command(given):
     if given.lmp is None:
-        return ["--expect", "profile.txt", "--", sys.executable, str(HERE / "standin.py"), "{T}", "{rho}", "{seed}"]
-    again = f"{given.lmp} -in in.again -log none -var file {{restart}} -var T {{T}} -var steps {given.steps}"
-    words = ["--expect", "final.txt", "--restart", "restart.[0-9]*", "--resume", again]
+        words = " ".join(f"{{{name}}}" for name in (*NAMES, "seed", "steps"))
+        return ["--expect", "profile.txt", "--", sys.executable, str(HERE / "standin.py"), *words.split()]
+    own = "-log none -var T {T} -var wall {wall} -var steps {steps}"
+    words = ["--expect", "final.txt", "--restart", "restart.[0-9]*"]
+    words += ["--resume", f"{given.lmp} -in in.again -var file {{restart}} {own}"]
     for name in ("in.lj", "in.again", "in.common", "in.end"):
         words += ["--input", str(HERE / name)]
-    run = f"{given.lmp} -in in.lj -log none -var T {{T}} -var rho {{rho}} -var seed {{seed}} -var steps {given.steps}"
+    run = f"{given.lmp} -in in.lj {own} -var rho {{rho}} -var height {{height}} -var seed {{seed}}"
     return [*words, "--", *run.split()]
 
 
 def profile(result):
-    """The density over z: of the stand-in as written; of LAMMPS the mean over the second half of the trajectory."""
+    """The density over the distance from a wall: of the stand-in as written; of LAMMPS the mean of both walls over the second
+    half of the trajectory."""
     if (result / "profile.txt").exists():
-        return torch.tensor([float(line) for line in (result / "profile.txt").open()])
+        return torch.tensor([float(line) for line in (result / "profile.txt").open()]).double()
     frames = (result / "trajectory.txt").read_text().split("ITEM: TIMESTEP\n")[1:]
     frames = frames[len(frames) // 2 :]
-    heights = []
+    depths = []
     for frame in frames:
         lines = frame.splitlines()
         box = [[float(word) for word in line.split()] for line in lines[4:7]]
-        heights += [float(line.split()[1]) for line in lines[8:]]
-    slab = (box[0][1] - box[0][0]) * (box[1][1] - box[1][0]) * (box[2][1] - box[2][0]) / BINS
-    return torch.histc(torch.tensor(heights), BINS, box[2][0], box[2][1]) / len(frames) / slab
+        heights = [float(line.split()[1]) for line in lines[8:]]
+        depths += [min(height - box[2][0], box[2][1] - height) for height in heights]
+    slab = 2 * (box[0][1] - box[0][0]) * (box[1][1] - box[1][0]) * DEPTH / BINS
+    return torch.histc(torch.tensor(depths).double(), BINS, 0, DEPTH) / len(frames) / slab
 
 
-def scaled(points):
-    low, high = torch.tensor([T_RANGE[0], RHO_RANGE[0]]), torch.tensor([T_RANGE[1], RHO_RANGE[1]])
-    return 2 * (torch.tensor(points) - low) / (high - low) - 1
+def even(count, seed):
+    """Points that fill the space evenly: Sobol's."""
+    return torch.quasirandom.SobolEngine(len(NAMES), scramble=True, seed=seed).draw(count).double() * 2 - 1
 
 
-def spread(sides):
-    """The points of a grid."""
-
-    def between(bounds, i, count):
-        return bounds[0] + (bounds[1] - bounds[0]) * i / (count - 1)
-
-    return [(between(T_RANGE, i, sides), between(RHO_RANGE, j, sides)) for i in range(sides) for j in range(sides)]
+def grid(sides):
+    return torch.cartesian_prod(*[torch.linspace(-1, 1, sides).double()] * len(NAMES))
 
 
 # ---- machines ----
 
 
-class Machines:
-    """Workers of the bag that are killed and come again."""
+def lives_drawn(number, every_s):
+    """(seconds away, seconds there), again and again."""
+    draw = random.Random(number)
+    while True:
+        yield 0.0, draw.expovariate(1 / every_s)
 
-    def __init__(self, given, bag):
-        self.given, self.bag, self.over, self.lives = given, bag, threading.Event(), []
+
+def lives_traced(path, speed, number):
+    """Those of one node of the trace, over and over."""
+    rows = sorted((float(at) / 1e3 / speed, what, node) for at, what, node in csv.reader(path.open()))
+    node = list(dict.fromkeys(row[2] for row in rows))[number]
+    spans, since = [], None
+    for at, what, _ in [row for row in rows if row[2] == node] + [(rows[-1][0], "remove", node)]:
+        if what == "add" and since is None:
+            since = at
+        elif what == "remove" and since is not None:
+            spans, since = [*spans, (since, at)], None
+    while True:
+        end = 0.0
+        for since, until in spans:
+            yield since - end, until - since
+            end = until
+
+
+class Machines:
+    """Workers of the bag that are killed and come again. Calm ones stay."""
+
+    def __init__(self, given, bag, calm=False):
+        self.given, self.bag, self.calm, self.over, self.lives = given, bag, calm, threading.Event(), []
         self.threads = [threading.Thread(target=self.live, args=(i,)) for i in range(given.machines)]
         for thread in self.threads:
             thread.start()
 
     def live(self, number):
-        draw = random.Random(number)
+        given = self.given
+        lives = lives_traced(given.trace, given.speed, number) if given.trace else lives_drawn(number, given.kill_every)
         while not self.over.is_set():
+            away_s, there_s = (0, None) if self.calm else next(lives)
+            self.over.wait(away_s)
             since = time.monotonic()
-            words = [self.given.spotnik, "bag", "join", str(self.bag), "-q", "--wait", "--notice", "off"]
-            worker = subprocess.Popen(words)
-            self.over.wait(draw.expovariate(1 / self.given.kill_every) if self.given.kill_every > 0 else None)
+            worker = subprocess.Popen([given.spotnik, "bag", "join", str(self.bag), "-q", "--wait", "--notice", "off"])
+            self.over.wait(there_s)
             worker.kill()
             worker.wait()
             self.lives.append((number, since, time.monotonic()))
@@ -114,13 +148,15 @@ class Machines:
             thread.join()
 
 
-# ---- the study ----
+# ---- a bag ----
 
 
-class Study:
-    def __init__(self, given, name, points):
-        self.given, self.folder, self.points = given, given.folder / name, list(points)
-        self.bag = self.folder / "jobs.bag"
+class Bag:
+    """A bag that grows. Job i has the parameters points[i]."""
+
+    def __init__(self, given, name, points, steps):
+        self.given, self.folder, self.points, self.steps = given, given.folder / name, points, steps
+        self.bag, self.known, self.dropped = self.folder / "jobs.bag", {}, set()
         self.folder.mkdir(parents=True)
         self.write(self.folder / "jobs.csv", points, 0)
         words = [given.spotnik, "bag", str(self.folder / "jobs.csv"), "-q", "--notice", "off", *command(given)]
@@ -132,9 +168,13 @@ class Study:
     def write(self, path, points, first):
         with open(path, "w", newline="") as file:
             rows = csv.writer(file)
-            rows.writerow(["job", "T", "rho", "seed"])
-            for i, (t, rho) in enumerate(points, first):
-                rows.writerow([f"r{i}", f"{t:.6f}", f"{rho:.6f}", 1000 + i])
+            rows.writerow(["job", *NAMES, "seed", "steps"])
+            for i, point in enumerate((LOW + (points + 1) / 2 * (HIGH - LOW)).tolist(), first):
+                rows.writerow([f"r{i}", *(f"{value:.6f}" for value in point), 1000 + i, self.steps])
+
+    def tell(self, *words):
+        told = subprocess.run([self.given.spotnik, "bag", *words], check=True, stdout=subprocess.PIPE, text=True)
+        return told.stdout
 
     def until(self, what):
         end = time.monotonic() + PATIENCE_S
@@ -145,90 +185,145 @@ class Study:
 
     def add(self, points):
         self.write(self.folder / "more.csv", points, len(self.points))
-        subprocess.run(
-            [self.given.spotnik, "bag", "add", self.bag, self.folder / "more.csv"],
-            check=True,
-            stdout=subprocess.DEVNULL,
-        )
-        self.points += points
+        self.tell("add", self.bag, self.folder / "more.csv")
+        self.points = torch.cat([self.points, points])
 
-    def wait(self):
-        results = self.bag / "results"
-        self.until(lambda: all((results / f"r{i}").exists() for i in range(len(self.points))))
+    def drop(self, job):
+        """Nobody wants it any more. One that is done meanwhile stays done."""
+        self.tell("drop", self.bag, f"r{job}")
+        self.dropped.add(job)
 
-    def run(self):
-        machines = Machines(self.given, self.bag)
+    def done(self):
+        """Jobs with a result."""
+        for i in range(len(self.points)):
+            if i not in self.known and (self.bag / "results" / f"r{i}").exists():
+                self.known[i] = profile(self.bag / "results" / f"r{i}")
+        return sorted(self.known)
+
+    def open(self):
+        return [i for i in range(len(self.points)) if i not in self.known and i not in self.dropped]
+
+    def wait(self, left):
+        """Until no more than so many jobs are left."""
+        self.until(lambda: self.done() is not None and len(self.open()) <= left)
+
+    def run(self, calm=True):
+        machines = Machines(self.given, self.bag, calm)
         try:
-            self.wait()
+            self.wait(0)
         finally:
             machines.end()
         return self
 
-    def profiles(self, count=None):
-        return torch.stack([profile(self.bag / "results" / f"r{i}") for i in range(count or len(self.points))])
+    def data(self, jobs):
+        return self.points[jobs], torch.stack([self.known[job] for job in jobs])
 
-    def core_h(self):
-        """What the jobs of this bag have cost, with all that was computed twice."""
-        words = [self.given.spotnik, "bag", "report", self.bag, "--json"]
-        return json.loads(subprocess.run(words, check=True, stdout=subprocess.PIPE).stdout)["spent_s"] / 3600
-
-
-def learn(given, folder, points, profiles, asked):
-    torch.save({"x": scaled(points), "y": profiles, "asked": scaled(asked)}, folder / "data.pt")
-    kill = ["--respawn", "--kill-every", f"{max(given.kill_every, 1):g}s"] if given.kill_every > 0 else []
-    words = [given.spotnik, "run", "-n", "2", *kill, "--", sys.executable, HERE / "train.py"]
-    with open(folder / "train.log", "a") as log:
-        subprocess.run([*words, folder / "data.pt", folder / "told.pt"], check=True, stdout=log, stderr=log)
-    told = torch.load(folder / "told.pt")
-    return told["mean"], told["std"]
+    def core_s(self):
+        """Core seconds of all attempts, with those that were computed twice. How much of a core an attempt has while it runs is
+        known of those that were not killed."""
+        ends = [path.read_text().split() for kind in ("done", "failed", "returned") for path in self.bag.glob(f"claims/*.{kind}")]
+        ran, cpu = (sum(float(end[end.index(key) + 1]) for end in ends) for key in ("ran_ms", "cpu_ms"))
+        return json.loads(self.tell("report", self.bag, "--json"))["spent_s"] * cpu / ran
 
 
-def choose(pool, doubt, taken, count):
-    """Those with the largest error bars, but not beside each other, nor beside what was run."""
-    chosen, near = [], scaled(taken)
-    for index in doubt.argsort(descending=True).tolist():
-        here = scaled([pool[index]])
-        if torch.cdist(here, near).min() > 0.15:
-            chosen.append(pool[index])
-            near = torch.cat([near, here])
-        if len(chosen) == count:
-            break
-    return chosen
+# ---- the study ----
+
+
+def learn(given, bag, jobs, calm):
+    x, y = bag.data(jobs)
+    data, learned = bag.folder / "data.pt", bag.folder / "surrogate.pt"
+    learned.unlink(missing_ok=True)
+    torch.save({"x": x, "y": y}, data)
+    kill = [] if calm else ["--respawn", "--kill-every", f"{max(given.kill_every, 1):g}s"]
+    words = [given.spotnik, "run", "-n", "2", *kill, "--", sys.executable, HERE / "train.py", data, learned]
+    with open(bag.folder / "train.log", "a") as log:
+        subprocess.run(words, check=True, stdout=log, stderr=log)
+    process = Process(len(NAMES))
+    process.load_state_dict(torch.load(learned))
+    return process
 
 
 def error(mean, truth):
     return float(((mean - truth) ** 2).mean().sqrt())
 
 
-def actively(given, tests, truth):
-    pool, curve = spread(40), []
-    study = Study(given, "active", spread(3))
-    machines = Machines(given, study.bag)
+class Judge:
+    """Runs that the surrogate never sees."""
+
+    def __init__(self, given):
+        self.given, self.points = given, torch.rand(given.tests, len(NAMES), generator=torch.Generator().manual_seed(7)).double() * 2 - 1
+        bag = Bag(given, "tests", self.points, 4 * given.steps).run()
+        self.truth = bag.data(bag.done())[1]
+
+    def judge(self, what, bag, jobs, process):
+        """A point of a curve: (core seconds, error, runs)."""
+        mean, _ = predict(process, *bag.data(jobs), self.points)
+        point = (bag.core_s(), error(mean, self.truth), len(jobs))
+        print(f"{what}: {point[2]} runs, {point[0]:.1f} core s: error {point[1]:.4f}", flush=True)
+        return point
+
+
+def drop_idle(bag, process, pool, best):
+    """Runs that were asked for, and would tell a tenth of what the best new one would, no longer matter."""
+    for job in bag.open():
+        others = [i for i in range(len(bag.points)) if i != job and i not in bag.dropped]
+        if gains(process, bag.points[others], torch.cat([pool, bag.points[job : job + 1]]))[-1] < best / 10:
+            bag.drop(job)
+
+
+def actively(given, judge, name, calm):
+    """The surrogate trains on what is there while the rest of what it has asked for still runs."""
+    pool, curve, bag = even(POOL, 5), [], Bag(given, name, even(START, 3), given.steps)
+    machines = Machines(given, bag.bag, calm)
     try:
         while True:
-            study.wait()
-            mean, std = learn(given, study.folder, study.points, study.profiles(), tests + pool)
-            curve.append((study.core_h(), error(mean[: len(tests)], truth), len(study.points)))
-            print(f"{curve[-1][2]} runs, {3600 * curve[-1][0]:.1f} core s: error {curve[-1][1]:.4f}", flush=True)
-            if len(study.points) >= given.runs:
+            full = len(bag.known) + len(bag.open()) >= given.runs
+            bag.wait(0 if full else given.batch // 2)
+            jobs = bag.done()
+            process = learn(given, bag, jobs, calm)
+            curve.append(judge.judge(name, bag, jobs, process))
+            if full:
                 break
-            study.add(choose(pool, std[len(tests) :].mean(1), study.points, given.batch))
+            wanted = bag.points[[i for i in range(len(bag.points)) if i not in bag.dropped]]
+            drop_idle(bag, process, pool, float(gains(process, wanted, pool).max()))
+            wanted = bag.points[[i for i in range(len(bag.points)) if i not in bag.dropped]]
+            count = min(given.batch, given.runs - len(wanted))
+            bag.add(pool[choose(process, wanted, pool, count)])
     finally:
         machines.end()
-    return curve, mean[: len(tests)], std[: len(tests)], machines.lives
+    return curve, bag, process, machines.lives
 
 
-def grids(given, tests, truth):
+def grids(given, judge):
     curve = []
     for sides in given.grids:
-        study = Study(given, f"grid{sides}", spread(sides)).run()
-        mean, _ = learn(given, study.folder, study.points, study.profiles(), tests)
-        curve.append((study.core_h(), error(mean, truth), sides * sides))
-        print(f"grid of {sides * sides}, {3600 * curve[-1][0]:.1f} core s: error {curve[-1][1]:.4f}", flush=True)
+        bag = Bag(given, f"grid{sides}", grid(sides), given.steps).run()
+        curve.append(judge.judge("grid", bag, bag.done(), learn(given, bag, bag.done(), True)))
     return curve
 
 
-def pictures(given, curves, mean, std, truth, lives):
+def evenly(given, judge):
+    """The first so many of one bag; its core seconds are shared out evenly."""
+    bag, curve = Bag(given, "even", even(given.runs, 3), given.steps).run(), []
+    for count in range(START, given.runs + 1, given.batch):
+        jobs = bag.done()[:count]
+        core_s, wrong, _ = judge.judge("evenly, of one bag", bag, jobs, learn(given, bag, jobs, True))
+        curve.append((core_s * count / given.runs, wrong, count))
+    return curve
+
+
+def same_bits(stormy, calm):
+    """Jobs with the same parameters in both bags: how many, and of how many the results differ."""
+    result = "final.txt" if stormy.given.lmp else "profile.txt"
+    both = [i for i in sorted(stormy.known.keys() & calm.known.keys()) if bool((stormy.points[i] == calm.points[i]).all())]
+    files = [[(bag.bag / "results" / f"r{i}" / result).read_bytes() for bag in (stormy, calm)] for i in both]
+    return len(both), sum(ours != theirs for ours, theirs in files)
+
+
+# ---- pictures ----
+
+
+def pictures(given, curves, judge, told, lives):
     import matplotlib
 
     matplotlib.use("svg")
@@ -237,24 +332,28 @@ def pictures(given, curves, mean, std, truth, lives):
     def save(figure, name):
         figure.savefig(given.folder / name, bbox_inches="tight", metadata={"Date": None})
 
-    z = (torch.arange(BINS) + 0.5) * HEIGHT / BINS
+    z, (mean, std) = (torch.arange(BINS) + 0.5) * DEPTH / BINS, told
+    order = judge.truth.max(1).values.argsort()
     figure, axes = pyplot.subplots(1, 3, figsize=(11, 3), sharey=True)
-    for i, axis in enumerate(axes):
-        axis.plot(z, truth[i], "k.", label="simulation")
+    for axis, i in zip(axes, (order[0], order[len(order) // 2], order[-1]), strict=True):
+        axis.plot(z, judge.truth[i], "k.", label="simulation")
         axis.errorbar(z, mean[i], 2 * std[i], label="surrogate, 2 sigma", capsize=2)
-        axis.set_xlabel("z")
+        point = (LOW + (judge.points[i] + 1) / 2 * (HIGH - LOW)).tolist()
+        axis.set(xlabel="distance from the wall", title=", ".join(f"{n} {v:.2f}" for n, v in zip(NAMES, point, strict=True)))
+        axis.title.set_fontsize(8)
+    axes[0].set_ylabel("density")
     axes[0].legend()
     save(figure, "profiles.svg")
     figure, axis = pyplot.subplots(figsize=(6, 4))
     for name, curve in curves.items():
-        axis.loglog([3600 * row[0] for row in curve], [row[1] for row in curve], "o-", label=name)
-    axis.set(xlabel="core seconds", ylabel="error of the profile")
+        axis.loglog([row[0] for row in curve], [row[1] for row in curve], "o-", label=name)
+    axis.set(xlabel="core seconds of simulations", ylabel="error of the density")
     axis.legend()
     save(figure, "error.svg")
     figure, axis = pyplot.subplots(figsize=(8, 1 + 0.4 * given.machines))
     for number, since, until in lives:
-        axis.barh(number, until - since, left=since - lives[0][1], edgecolor="white")
-    axis.set(xlabel="seconds", title="machines, each bar a life")
+        axis.barh(number, until - since, left=since - lives[0][1], color="tab:blue", edgecolor="white")
+    axis.set(xlabel="seconds", yticks=range(given.machines), ylabel="machine", title="each bar a life")
     save(figure, "machines.svg")
 
 
@@ -263,16 +362,21 @@ def main():
     given.folder = given.folder.resolve()
     if given.folder.exists():
         sys.exit(f"study: {given.folder} is there already: name another --folder")
-    draw = random.Random(7)
-    tests = [(draw.uniform(*T_RANGE), draw.uniform(*RHO_RANGE)) for _ in range(given.tests)]
-    truth = Study(given, "tests", tests).run().profiles()
-    active, mean, std, lives = actively(given, tests, truth)
-    curves = {"largest error bars first": active, "grids": grids(given, tests, truth)}
-    inside = float(((mean - truth).abs() <= 2 * std).float().mean())
-    print(f"{100 * inside:.0f} % of the points lie within two error bars")
-    (given.folder / "study.json").write_text(json.dumps({"curves": curves, "inside": inside}, indent=1))
+    judge = Judge(given)
+    curves, facts = {}, {}
+    curves["asked"], bag, process, lives = actively(given, judge, "asked", calm=False)
+    curves["asked, calm machines"], calm, _, _ = actively(given, judge, "calm", calm=True)
+    curves["evenly"], curves["grids"] = evenly(given, judge), grids(given, judge)
+    told = predict(process, *bag.data(bag.done()), judge.points)
+    facts["inside"] = float(((told[0] - judge.truth).abs() <= 2 * told[1]).double().mean())
+    facts["same"], facts["differ"] = same_bits(bag, calm)
+    facts |= {"lives": len(lives), "dropped": len(bag.dropped), "curves": curves}
+    facts["attempts"] = {b.folder.name: json.loads(b.tell("report", b.bag, "--json")) for b in (bag, calm)}
+    print(f"{100 * facts['inside']:.0f} % of the points lie within two error bars; {facts['dropped']} runs were dropped; of")
+    print(f"{facts['same']} runs that both studies asked for {facts['differ']} differ; {facts['lives']} machines lived")
+    (given.folder / "study.json").write_text(json.dumps(facts, indent=1))
     if not given.no_pictures:
-        pictures(given, curves, mean, std, truth, lives)
+        pictures(given, curves, judge, told, lives)
 
 
 main()

@@ -7,7 +7,10 @@
  * is being written gets half of it, and this program ends with 9 when it is to go on from such a one. At the end it writes `result`.
  *
  * With FRAMES=N in the environment it appends 2 kB to `trajectory` after every N steps, and writes `sum` anew, of all x so far, which is in no restart
- * file: to go on it needs both as they were. */
+ * file: to go on it needs both as they were.
+ *
+ * With TALLY in the environment it says a dot for every step and an exclamation mark for every restart file, at once: what all attempts together have
+ * computed can be counted, however loaded the machine was. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +36,14 @@ static void rest(long microseconds)
     struct timespec span = { .tv_sec = microseconds / 1000000, .tv_nsec = microseconds % 1000000 * 1000 };
     while (nanosleep(&span, &span) != 0)
         continue;
+}
+
+static void tally(char what)
+{
+    if (getenv("TALLY") == NULL)
+        return;
+    putchar(what);
+    fflush(stdout);
 }
 
 static void state_write(struct state *state, long pause)
@@ -100,11 +111,13 @@ int main(int argc, char **argv)
         state.x = 3.9999 * state.x * (1 - state.x);
         state.step++;
         rest(pause);
+        tally('.');
         if (frame > 0 && state.step % frame == 0)
             frame_write(&state, sum += state.x);
         if ((every > 0 && state.step % every == 0) || asked) {
             asked = 0;
             state_write(&state, pause);
+            tally('!');
         }
     }
     FILE *file = fopen("result", "w");
