@@ -22,6 +22,7 @@
 #define OUTAGE_LOOKS 10 /* so long after an outage of the folder a failure is nobody's fault */
 #define PAUSE_LOOKS 30 /* before the next job, after such a failure */
 #define UNKNOWN_WRITES 100 /* a job of unknown length takes as long again as it has, and at least this many saves */
+#define DEAF_LOOKS 30 /* a program that does not listen for so long never does */
 #define TERM_SHARE 2 /* of the grace: the first half to write a restart file, the second to end */
 
 void bag_attempt_path(const struct bag_work *work, const struct bag_place *place, const char *part, char path[PATH_MAX])
@@ -244,13 +245,29 @@ static bool has_news(const struct bag_place *place)
     return place->restart.is_whole && place->outputs != NULL && !bag_restart_same(&place->restart, &place->saved);
 }
 
-static void ask(struct bag_work *work, struct bag_place *place, uint64_t done_ms)
+/* Nobody of the program listens. At its start that is no wonder. */
+static void deaf_tell(struct bag_work *work, struct bag_place *place)
+{
+    uint64_t start_ms = DEAF_LOOKS * work->options->look_ns / SPOTNIK_MS;
+    if (place->told_deaf || bag_place_ran_ms(place, bag_now_ns()) < start_ms)
+        return;
+    place->told_deaf = true;
+    bag_say(work, "job %s: no process of it waits for signal %d (%s), which --ask names; it is not asked for a restart file",
+            place->job->name, work->bag.terms.ask, strsignal(work->bag.terms.ask));
+}
+
+/* False: nobody of the program listens. */
+static bool ask(struct bag_work *work, struct bag_place *place, uint64_t done_ms)
 {
     struct timespec wall;
     clock_gettime(CLOCK_REALTIME, &wall);
-    kill(-place->pid, work->bag.terms.ask);
+    if (bag_ask(place->pid, work->bag.terms.ask) == 0) {
+        deaf_tell(work, place);
+        return false;
+    }
     place->asked_wall_ns = (uint64_t)wall.tv_sec * SPOTNIK_S + (uint64_t)wall.tv_nsec;
     place->asked_ms = done_ms;
+    return true;
 }
 
 /* Is this the one to save? When a program was asked for a restart file, only what it has written since counts. */
@@ -277,7 +294,7 @@ static void saves_turn(struct bag_work *work, struct bag_place *place, uint64_t 
     if (running && done_ms < place->due_ms)
         return;
     if (running && place->due_ms > 0 && work->bag.terms.ask != 0 && place->asked_ms < place->due_ms)
-        ask(work, place, done_ms);
+        (void)ask(work, place, done_ms); /* the next look tries again */
     else if (place->stage == BAG_STAGE_ENDED ? has_news(place) : is_wanted(work, place))
         save_begin(work, place, now_ns);
 }
@@ -477,11 +494,10 @@ static void leave_turn(struct bag_work *work, struct bag_place *place, uint64_t 
     uint64_t left_ns = spotnik_time_since(work->deadline_ns, now_ns);
     uint64_t whole_ns = spotnik_time_since(work->deadline_ns, work->leave_ns);
     bool can_ask = work->bag.terms.ask != 0 && work->bag.terms.restart != NULL && !place->unwanted;
-    if (place->stage == BAG_STAGE_RUNS && can_ask) {
-        ask(work, place, work_ms(place, now_ns));
+    if (place->stage == BAG_STAGE_RUNS && can_ask && ask(work, place, work_ms(place, now_ns))) {
         stage_set(place, BAG_STAGE_ASKED, now_ns);
     } else if (place->stage <= BAG_STAGE_ASKED
-               && (!can_ask || left_ns < whole_ns / TERM_SHARE || place->figures.saved_ms >= place->asked_ms)) {
+               && (!can_ask || place->stage == BAG_STAGE_RUNS || left_ns < whole_ns / TERM_SHARE || place->figures.saved_ms >= place->asked_ms)) {
         kill(-place->pid, SIGTERM);
         stage_set(place, BAG_STAGE_TERMED, now_ns);
     } else if (place->stage == BAG_STAGE_TERMED && left_ns < whole_ns / (2 * TERM_SHARE)) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* spotnik bag: what its parts share. cmd_bag.c understands the command line, bag_loop.c is a worker, bag_place.c one of its places,
- * bag_guard.c starts a program, bag_tell.c says how a bag is. */
+ * bag_guard.c starts a program, bag_ask.c asks it for a restart file, bag_tell.c says how a bag is. */
 #ifndef SPOTNIK_CLI_BAG_RUN_H
 #define SPOTNIK_CLI_BAG_RUN_H
 
@@ -28,6 +28,9 @@ struct bag_options {
 /* Start a program: in `directory`, its output in `log`, in a process group of its own. It dies with us. Returns the number of the guard, which
  * leads the group and ends as the program does; below 0: -errno. */
 pid_t bag_guard_start(char *const *command, const char *directory, const char *log, const char *const *environment);
+
+/* Send the signal to those processes of the program's group that wait for it. Returns how many. */
+uint32_t bag_ask(pid_t group, int number);
 
 enum bag_stage {
     BAG_STAGE_RUNS,
@@ -61,7 +64,7 @@ struct bag_place {
     struct bag_restart restart, saved, saving;
     struct bag_mark mark;
     struct bag_outputs *outputs;      /* of the moment of `restart`; NULL: nobody knows */
-    bool told_unmarked;
+    bool told_unmarked, told_deaf;
     uint32_t saves;                   /* made by this attempt */
     uint64_t save_begun_ns, due_ms;   /* the work at which the next save is due */
     double length_s;                  /* of the job; 0: not known */

@@ -259,6 +259,25 @@ def asked(case):
     lib.check(case.results() == case.results(calm), "the result differs")
 
 
+def asked_too_early(case):
+    """A program that is no more than a shell yet, which the signal of --ask would kill, is not asked until it listens."""
+    os.mkfifo(case.dir / "go")
+    own = [case.sim, "{x0}", 600, 4000, 0]
+    job = ["--notice", "off", "--ask", "USR1", "--restart", "restart.*", "--lifetime", "mttf:1s"]
+    job += ["--resume", " ".join(map(str, [*own, "{restart}"]))]
+    script = f"read word <{case.dir / 'go'}; exec {' '.join(map(str, own))}"
+    case.start(case.jobs([0.3]), *job, "--", "sh", "-c", script)
+    lib.wait_for(
+        "the worker finds that nobody listens, or the shell dies of being asked",
+        lambda: "no process of it waits for signal" in case.logs() or "1@1.failed" in case.names("claims"),
+    )
+    lib.check(case.names("claims") == ["1@1"], f"{case.names('claims')}")
+    (case.dir / "go").write_text("go\n")
+    lib.wait_for("the job is done", lambda: case.names("results"))
+    end = lib.wait_for("its end", lambda: "1@1.done" in case.names("claims") and (case.bag / "claims/1@1.done").read_text())
+    lib.check(int(re.search(r"saved_ms (\d+)", end)[1]) > 0, f"it was never asked: {end}")
+
+
 def noticed(case):
     """At a notice jobs are given back, and none is taken; when the machine stays after all, the worker goes on."""
     flag = case.dir / "going"
@@ -377,6 +396,7 @@ lib.run(
         loose,
         page,
         asked,
+        asked_too_early,
         noticed,
         inputs_and_words,
         added_and_dropped,
