@@ -85,15 +85,17 @@ class Program:
             self.rows = [{"job": f"j{i}", "x0": f"{0.1 + i / 1000:.4f}"} for i in range(given.jobs)]
         else:
             lmp = os.path.abspath(given.lmp)
-            own = ["-log", "none", "-var", "T", "{T}", "-var", "steps", str(given.steps)]
-            self.words = [lmp, "-in", "in.lj", *own, "-var", "rho", "{rho}", "-var", "seed", "{seed}"]
+            own = ["-log", "none", "-var", "T", "{T}", "-var", "wall", "{wall}", "-var", "steps", str(given.steps)]
+            self.words = [lmp, "-in", "in.lj", *own, *"-var rho {rho} -var height {height} -var seed {seed}".split()]
             self.resume = [lmp, "-in", "in.again", *own, "-var", "file", "{restart}"]
             self.result, self.inputs = "final.txt", [MD / name for name in ("in.lj", "in.again", "in.common", "in.end")]
             self.rows = [
                 {
                     "job": f"j{i}",
                     "T": f"{0.8 + i % 20 / 10:.1f}",
-                    "rho": f"{0.3 + i // 20 % 10 / 20:.2f}",
+                    "rho": f"{0.3 + i // 20 % 10 / 25:.2f}",
+                    "wall": f"{0.5 + i % 3:.1f}",
+                    "height": f"{5 + i % 4}",
                     "seed": 101 + i,
                 }
                 for i in range(given.jobs)

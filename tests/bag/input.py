@@ -328,6 +328,38 @@ def added_and_dropped(case):
     lib.check("1 dropped" in case.command("report", case.bag).stdout, "the report")
 
 
+def placed(case):
+    """The machine's age decides which job it takes: the shortest as an infant and near its cap, the longest in between."""
+    jobs = case.jobs([2, 5, 1], header="hours")
+    life = ["--notice", "off", "--lifetime", "bathtub", "--cap", "24h", "--length", "{hours}h"]
+    for age, order in (("1s", "1 2 5"), ("8h", "5 2 1"), ("23h", "1 2 5")):
+        folder = case.dir / f"at-{age}.bag"
+        script = f"echo {{hours}} >>{folder}/order; echo fine >result"
+        done = case.command(jobs, "--folder", folder, *life, "--age", age, "--", "sh", "-c", script)
+        lib.check(done.returncode == 0, done.stderr)
+        lib.check((folder / "order").read_text().split() == order.split(), f"{age}: {(folder / 'order').read_text()}")
+
+
+def reported(case):
+    """The report: what a useful core hour has cost, what was computed twice, and the makespan beside the model's."""
+    job = ["--notice", "off", "--lifetime", "bathtub", "--cap", "24h", "--length", "1s", "--age", "8h", "--cores", 3]
+    script = f"test -e {case.dir}/again || sleep 1000; exec {case.sim} {{x0}} 100 10000 0"
+    words = [case.jobs([0.1, 0.2, 0.3, 0.4]), "-n", 2, "--price", "7.2", *job, "--", "sh", "-c", script]
+    worker = case.start(*words)
+    lib.wait_for("jobs run", lambda: len(case.names("logs")) >= 2)
+    worker.kill()
+    worker.wait()
+    (case.dir / "again").touch()
+    lib.check(case.command(*words).returncode == 0, case.logs())
+    facts, text = case.report(), case.command("report", case.bag).stdout
+    cost = float(re.search(r"cost .*: \$([0-9.]+) for each of [0-9.]+ useful core hours", text)[1])
+    wanted = facts["usd"] / (facts["useful_s"] * 3 / 3600)
+    lib.check(facts["usd"] > 0 and abs(cost - wanted) < 1e-3 + wanted / 100, f"{cost}, not {wanted}: {text}")
+    lib.check(facts["lost"] == 2 and facts["useful_s"] >= 4 and f"{facts['recomputed_s']:.1f} s lost and done again" in text, text)
+    lib.check(0 < facts["useful_s"] / 2 <= facts["makespan_s"], f"{facts}")
+    lib.check("it expected" in text and "on these machines a makespan of" in text, text)
+
+
 def nobody_left(case):
     """What a worker has started dies with it, also what the program has started itself."""
     worker = case.start(case.jobs([1]), "--notice", "off", "--", "sh", "-c", "sleep 1000 & echo $! >pid; wait")
@@ -400,6 +432,8 @@ lib.run(
         noticed,
         inputs_and_words,
         added_and_dropped,
+        placed,
+        reported,
         nobody_left,
         full_disk,
     ]
