@@ -38,7 +38,22 @@ static size_t format(const struct bag_worker *worker, char *text, size_t size)
         at += (size_t)snprintf(text + at, size - at, "run %s %" PRIu32 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n",
                                worker->run[i].job, worker->run[i].attempt, worker->run[i].ran_ms,
                                worker->run[i].base_ms, worker->run[i].saved_ms);
-    return at + (size_t)snprintf(text + at, size - at, "end\n");
+    return at + (size_t)snprintf(text + at, size - at, "write_ms %" PRIu64 "\nend\n", worker->write_ms);
+}
+
+/* Returns what comes behind them. */
+static const char *runs_parse(const char *at, struct bag_worker *ret)
+{
+    int end = 0;
+    for (ret->run_count = 0; ret->run_count < BAG_PLACES_MAX; at += end) {
+        struct bag_run *run = &ret->run[ret->run_count];
+        if (sscanf(at, " run %99s %" SCNu32 " %" SCNu64 " %" SCNu64 " %" SCNu64 "%n", run->job, &run->attempt,
+                   &run->ran_ms, &run->base_ms, &run->saved_ms, &end)
+            != 5)
+            break;
+        ret->run_count++;
+    }
+    return at;
 }
 
 /* The last line shows that the record is whole. */
@@ -57,15 +72,9 @@ static bool parse(const char *text, struct bag_worker *ret)
                != 13)
         return false;
     ret->left = left != 0;
-    ret->run_count = 0;
-    for (const char *at = text + end; ret->run_count < BAG_PLACES_MAX; at += end) {
-        struct bag_run *run = &ret->run[ret->run_count];
-        if (sscanf(at, " run %99s %" SCNu32 " %" SCNu64 " %" SCNu64 " %" SCNu64 "%n", run->job, &run->attempt,
-                   &run->ran_ms, &run->base_ms, &run->saved_ms, &end)
-            != 5)
-            return true;
-        ret->run_count++;
-    }
+    const char *rest = runs_parse(text + end, ret);
+    if (sscanf(rest, " write_ms %" SCNu64, &ret->write_ms) != 1)
+        ret->write_ms = 0; /* of an older worker */
     return true;
 }
 

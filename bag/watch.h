@@ -24,6 +24,7 @@ struct bag_worker {
     uint64_t up_ms;        /* how long it has been a worker of this bag */
     uint64_t machine_ms;   /* age of its machine */
     uint64_t busy_ms;      /* of all its places together */
+    uint64_t write_ms;     /* what a save stops a program for; 0: not known */
     uint32_t places, cores; /* cores of each */
     double usd_per_h;      /* of the machine; 0: not known */
     bool left;             /* it has ended in good order */

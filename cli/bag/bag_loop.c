@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A worker: looks at the bag once a second, takes what is open, and gives back what it cannot finish. */
 #include <errno.h>
+#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -18,6 +19,7 @@
 #define TOLD_NS (30 * SPOTNIK_S) /* between two lines of progress that go into a file */
 #define NOTICE_MAX_NS (900 * SPOTNIK_S)
 #define SCAN_SHARE 20
+#define WRITE_MIN_S 0.01
 #define SLACK_NS (1500 * SPOTNIK_MS) /* a look may be so much late and still count, as with peers; less where T is short */
 
 uint64_t bag_now_ns(void)
@@ -72,6 +74,23 @@ double bag_machine_age_s(const struct bag_work *work, uint64_t now_ns)
     return (double)up.tv_sec + (double)up.tv_nsec / 1e9;
 }
 
+/* What a save costs: as measured here, or else by other workers, since the first save of a new machine is the one that counts most. */
+double bag_write_s(struct bag_work *work)
+{
+    struct bag_worker *list = NULL;
+    size_t count = 0, known = 0;
+    double sum_s = 0;
+    if (work->write_s <= 0 && bag_workers_list(&work->bag, &list, &count) == 0) {
+        for (size_t i = 0; i < count; i++) {
+            sum_s += (double)list[i].write_ms / 1e3;
+            known += list[i].write_ms > 0;
+        }
+        work->write_s = known > 0 ? sum_s / (double)known : 0;
+        free(list);
+    }
+    return fmax(work->write_s, WRITE_MIN_S);
+}
+
 /* ---- our record ---- */
 
 static void self_fill(struct bag_work *work, uint64_t now_ns)
@@ -81,6 +100,7 @@ static void self_fill(struct bag_work *work, uint64_t now_ns)
     self->up_ms = spotnik_time_since(now_ns, work->begun_ns) / SPOTNIK_MS;
     self->machine_ms = (uint64_t)(bag_machine_age_s(work, now_ns) * 1e3);
     self->busy_ms = work->busy_before_ms;
+    self->write_ms = (uint64_t)(work->write_s * 1e3);
     self->run_count = 0;
     for (uint32_t i = 0; i < work->options->places; i++) {
         const struct bag_place *place = &work->place[i];
@@ -194,7 +214,7 @@ static int take_one(struct bag_work *work, struct bag_place *place, struct bag_j
     size_t chosen = life->kind != BAG_LIFE_NONE && work->options->length != NULL
                         ? bag_place_choose(life, age_s, length_s, count) : 0;
     if (life->kind != BAG_LIFE_NONE && length_s[chosen] > 0 && list[chosen]->attempt == 0
-        && bag_pace_next(life, length_s[chosen], age_s, work->write_s > 0.01 ? work->write_s : 0.01, 0, &work_s, &expected_s, NULL) == 0)
+        && bag_pace_next(life, length_s[chosen], age_s, bag_write_s(work), 0, &work_s, &expected_s, NULL) == 0)
         figures.expected_ms = (uint64_t)(expected_s * 1e3);
     int rc = bag_claim(&work->bag, list[chosen], work->self.id, &figures);
     if (rc == -EEXIST) {

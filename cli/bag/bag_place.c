@@ -64,12 +64,12 @@ double bag_length_s(const struct bag_work *work, const struct bag_job *job)
 static void pace_set(struct bag_work *work, struct bag_place *place, uint64_t now_ns, double *ret_expected_s)
 {
     const struct bag_life *life = &work->options->life;
-    double done_s = (double)work_ms(place, now_ns) / 1e3, work_s = 0, expected_s = 0, write_s = fmax(work->write_s, 0.01);
-    double rest_s = place->length_s > 0 ? fmax(place->length_s - done_s, place->length_s / 20) : fmax(done_s, UNKNOWN_WRITES * write_s);
     struct spotnik_fault fault = { "" };
     place->due_ms = 0;
     if (life->kind == BAG_LIFE_NONE)
         return;
+    double done_s = (double)work_ms(place, now_ns) / 1e3, work_s = 0, expected_s = 0, write_s = bag_write_s(work);
+    double rest_s = place->length_s > 0 ? fmax(place->length_s - done_s, place->length_s / 20) : fmax(done_s, UNKNOWN_WRITES * write_s);
     if (bag_pace_next(life, rest_s, bag_machine_age_s(work, now_ns), write_s, write_s, &work_s, &expected_s, &fault) != 0) {
         bag_say(work, "job %s: saved whenever it writes a restart file: %s", place->job->name, fault.text);
         return;

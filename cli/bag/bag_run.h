@@ -83,7 +83,7 @@ struct bag_work {
     uint64_t begun_ns, refreshed_ns, looked_ns, told_ns, busy_before_ms;
     uint64_t pause_ns;    /* no job is taken before */
     bool broken;          /* the program cannot be run here */
-    double write_s;       /* of a save, as measured last */
+    double write_s;       /* of a save, as measured last; 0: not known, see bag_write_s() */
     uint64_t length_sum_ms, length_count; /* of jobs done here */
     uint32_t done_here;
     bool leaving;         /* SIGTERM, or a notice */
@@ -100,6 +100,7 @@ uint64_t bag_now_ns(void);
 void bag_say(const struct bag_work *work, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The folder does not do what it should: said once, until it does again. Returns false where rc is not 0. */
 bool bag_folder_fine(struct bag_work *work, int rc, const char *what);
+double bag_write_s(struct bag_work *work);
 double bag_machine_age_s(const struct bag_work *work, uint64_t now_ns);
 
 /* ---- bag_place.c ---- */

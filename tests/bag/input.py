@@ -278,6 +278,27 @@ def asked_too_early(case):
     lib.check(int(re.search(r"saved_ms (\d+)", end)[1]) > 0, f"it was never asked: {end}")
 
 
+def cost_is_known(case):
+    """What a save costs is known to a worker that has not made one: the first save of a new machine is timed by it."""
+    own = f"{case.sim} {{x0}} 100000 4000 0"
+    job = ["--notice", "off", "--ask", "USR1", "--restart", "restart.*", "--resume", own + " {restart}"]
+    worker = case.start(case.jobs([0.3, 0.4]), *job, "--lifetime", "mttf:1s", "--", *own.split())
+    lib.wait_for("a save", lambda: case.names("saves"))
+
+    def costs():
+        """By worker; 0: it does not know."""
+        records = {name: (case.bag / "workers" / name).read_text() for name in case.names("workers")}
+        return {name: int(re.search(r"write_ms (\d+)", text)[1]) for name, text in records.items()}
+
+    lib.wait_for("its cost", lambda: any(costs().values()))
+    worker.kill()
+    worker.wait()
+    first = set(costs())
+    case.start("join", case.bag, "--notice", "off", "--lifetime", "mttf:100000h")  # it never makes one
+    lib.wait_for("a worker knows it", lambda: any(cost for name, cost in costs().items() if name not in first))
+    lib.check(not any("@2." in name for name in case.names("saves")), f"it has made one itself: {case.names('saves')}")
+
+
 def noticed(case):
     """At a notice jobs are given back, and none is taken; when the machine stays after all, the worker goes on."""
     flag = case.dir / "going"
@@ -429,6 +450,7 @@ lib.run(
         page,
         asked,
         asked_too_early,
+        cost_is_known,
         noticed,
         inputs_and_words,
         added_and_dropped,
