@@ -86,7 +86,7 @@ class Program:
         else:
             lmp = os.path.abspath(given.lmp)
             own = ["-log", "none", "-var", "T", "{T}", "-var", "wall", "{wall}", "-var", "steps", str(given.steps)]
-            self.words = [lmp, "-in", "in.lj", *own, *"-var rho {rho} -var height {height} -var seed {seed}".split()]
+            self.words = [lmp, "-in", "in.lj", *own, *["-var", "rho", "{rho}", "-var", "height", "{height}", "-var", "seed", "{seed}"]]
             self.resume = [lmp, "-in", "in.again", *own, "-var", "file", "{restart}"]
             self.result, self.inputs = "final.txt", [MD / name for name in ("in.lj", "in.again", "in.common", "in.end")]
             self.rows = [
@@ -223,7 +223,9 @@ class Machines:
         if node in self.live:
             return
         self.born += 1
-        env = dict(os.environ, SPOTNIK_STALE_MS="2000" if self.given.pace else "1000", SPOTNIK_HOST=f"{node}.{self.born}")
+        env = dict(
+            os.environ, SPOTNIK_STALE_MS="2000" if self.given.pace else "1000", SPOTNIK_HOST=f"{node}.{self.born}"
+        )
         with open(self.folder / "workers.log", "a") as log:
             self.live[node] = (
                 subprocess.Popen(self.words, env=env, cwd=self.folder, stdout=log, stderr=log),
@@ -327,11 +329,6 @@ def report(given, bag):
         [given.spotnik, "bag", "report", str(bag), "--json"], check=True, capture_output=True, text=True
     )
     return json.loads(told.stdout)
-
-
-def cpu_s():
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def timed(words, folder):

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# ruff: noqa: D101, D102, D103, D107 (a script, read from top to bottom)
-"""A surrogate that learns from a bag of simulations while it runs, and asks for the next ones: those that would make it
-surer than any others.
+# ruff: noqa: D102, D103 (a script, read from top to bottom)
+"""A surrogate that learns from a bag of simulations while it runs, and asks for the next ones: those that would make
+it surer than any others.
 
     study.py --folder study [--lmp LMP] [--runs 64] [--trace TRACE.csv --speed 1000 | --kill-every 5]
 
-A run has four parameters: temperature, density, how much the walls attract, and their distance. Workers of the bag run on
-machines that vanish as in a trace (rows `milliseconds,add|remove,node`), or at random; so do the members of the training.
-Four more bags stand beside it: runs that only judge, the same study on calm machines, as many runs that fill the space evenly, and
-grids. Pictures: profiles with error bars, the error against core seconds, the machines' time line. Without --lmp a
-made-up fluid takes the place of LAMMPS."""
+A run has four parameters: temperature, density, how much the walls attract, and their distance. Workers of the bag run
+on machines that vanish as in a trace (rows `milliseconds,add|remove,node`), or at random. Members of the training are
+killed every so often. Four more bags stand beside it: runs that only judge, the same study on calm machines, as many
+runs that fill the space evenly, and grids. Pictures: profiles with error bars, the error against core seconds, the
+machines' time line. Without --lmp a made-up fluid takes the place of LAMMPS."""
 
 import argparse
 import csv
@@ -68,8 +68,8 @@ def command(given):
 
 
 def profile(result):
-    """The density over the distance from a wall: of the stand-in as written; of LAMMPS the mean of both walls over the second
-    half of the trajectory."""
+    """The density over the distance from a wall: of the stand-in as written; of LAMMPS the mean of both walls over the
+    second half of the trajectory."""
     if (result / "profile.txt").exists():
         return torch.tensor([float(line) for line in (result / "profile.txt").open()]).double()
     frames = (result / "trajectory.txt").read_text().split("ITEM: TIMESTEP\n")[1:]
@@ -219,9 +219,13 @@ class Bag:
         return self.points[jobs], torch.stack([self.known[job] for job in jobs])
 
     def core_s(self):
-        """Core seconds of all attempts, with those that were computed twice. How much of a core an attempt has while it runs is
-        known of those that were not killed."""
-        ends = [path.read_text().split() for kind in ("done", "failed", "returned") for path in self.bag.glob(f"claims/*.{kind}")]
+        """Core seconds of all attempts, with what was computed twice. How much of a core an attempt gets while it runs
+        is known of those that were not killed."""
+        ends = [
+            path.read_text().split()
+            for kind in ("done", "failed", "returned")
+            for path in self.bag.glob(f"claims/*.{kind}")
+        ]
         ran, cpu = (sum(float(end[end.index(key) + 1]) for end in ends) for key in ("ran_ms", "cpu_ms"))
         return json.loads(self.tell("report", self.bag, "--json"))["spent_s"] * cpu / ran
 
@@ -251,7 +255,10 @@ class Judge:
     """Runs that the surrogate never sees."""
 
     def __init__(self, given):
-        self.given, self.points = given, torch.rand(given.tests, len(NAMES), generator=torch.Generator().manual_seed(7)).double() * 2 - 1
+        self.given, self.points = (
+            given,
+            torch.rand(given.tests, len(NAMES), generator=torch.Generator().manual_seed(7)).double() * 2 - 1,
+        )
         bag = Bag(given, "tests", self.points, 4 * given.steps).run()
         self.truth = bag.data(bag.done())[1]
 
@@ -315,7 +322,9 @@ def evenly(given, judge):
 def same_bits(stormy, calm):
     """Jobs with the same parameters in both bags: how many, and of how many the results differ."""
     result = "final.txt" if stormy.given.lmp else "profile.txt"
-    both = [i for i in sorted(stormy.known.keys() & calm.known.keys()) if bool((stormy.points[i] == calm.points[i]).all())]
+    both = [
+        i for i in sorted(stormy.known.keys() & calm.known.keys()) if bool((stormy.points[i] == calm.points[i]).all())
+    ]
     files = [[(bag.bag / "results" / f"r{i}" / result).read_bytes() for bag in (stormy, calm)] for i in both]
     return len(both), sum(ours != theirs for ours, theirs in files)
 
@@ -339,7 +348,9 @@ def pictures(given, curves, judge, told, lives):
         axis.plot(z, judge.truth[i], "k.", label="simulation")
         axis.errorbar(z, mean[i], 2 * std[i], label="surrogate, 2 sigma", capsize=2)
         point = (LOW + (judge.points[i] + 1) / 2 * (HIGH - LOW)).tolist()
-        axis.set(xlabel="distance from the wall", title=", ".join(f"{n} {v:.2f}" for n, v in zip(NAMES, point, strict=True)))
+        axis.set(
+            xlabel="distance from the wall", title=", ".join(f"{n} {v:.2f}" for n, v in zip(NAMES, point, strict=True))
+        )
         axis.title.set_fontsize(8)
     axes[0].set_ylabel("density")
     axes[0].legend()
@@ -372,8 +383,9 @@ def main():
     facts["same"], facts["differ"] = same_bits(bag, calm)
     facts |= {"lives": len(lives), "dropped": len(bag.dropped), "curves": curves}
     facts["attempts"] = {b.folder.name: json.loads(b.tell("report", b.bag, "--json")) for b in (bag, calm)}
-    print(f"{100 * facts['inside']:.0f} % of the points lie within two error bars; {facts['dropped']} runs were dropped; of")
-    print(f"{facts['same']} runs that both studies asked for {facts['differ']} differ; {facts['lives']} machines lived")
+    print(f"{100 * facts['inside']:.0f} % of the points lie within two error bars")
+    print(f"{facts['differ']} of {facts['same']} runs that both studies asked for differ; {facts['dropped']} were dropped")
+    print(f"{facts['lives']} machines lived")
     (given.folder / "study.json").write_text(json.dumps(facts, indent=1))
     if not given.no_pictures:
         pictures(given, curves, judge, told, lives)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Gaussian process from the parameters of a run to its profile: what it predicts, how sure it is, and which runs would
-make it surer.
+"""A Gaussian process from the parameters of a run to its profile: what it predicts, how sure it is, and which runs
+would make it surer.
 
-All points of a profile share one kernel (Matern 5/2, a length for each parameter, each parameter bent by a curve of its
-own, since fluids change faster where they are cold and dense); the size of what varies differs from point to point."""
+All points of a profile share one kernel (Matern 5/2, a length for each parameter). A curve bends each parameter, since
+fluids change faster where they are cold and dense. The size of what varies differs from point to point."""
 
 import torch
 
@@ -33,7 +33,7 @@ class Process(torch.nn.Module):
         return torch.linalg.cholesky(self.kernel(x, x) + torch.eye(len(x)).double() * (self.noise.exp() + 1e-6))
 
     def forward(self, x, y):
-        """How badly it explains each row of y: one point of the profile, its mean taken away, in all runs. Small is good."""
+        """How badly it explains each row of y: one point of the profile in all runs, its mean taken away."""
         factor = self.factor(x)
         white = torch.linalg.solve_triangular(factor, y.T, upper=False)
         prior = ((self.bend**2).sum() + ((self.length - 0.7) ** 2).sum()) / (100 * len(x))
@@ -59,8 +59,8 @@ def gains(process, x, pool):
 
 
 def choose(process, x, pool, count):
-    """The next runs. Each counts those before it, so they do not come in clusters. The run of the largest error bar alone
-    would mostly be a corner, where it says little of anything else."""
+    """The next runs: those that take away most. Each counts the ones before it, so they do not come in clusters. The
+    largest error bar alone is mostly at a corner, where a run says little of anything else."""
     chosen = []
     for _ in range(count):
         best = int(gains(process, x, pool).argmax())

@@ -274,7 +274,9 @@ def asked_too_early(case):
     lib.check(case.names("claims") == ["1@1"], f"{case.names('claims')}")
     (case.dir / "go").write_text("go\n")
     lib.wait_for("the job is done", lambda: case.names("results"))
-    end = lib.wait_for("its end", lambda: "1@1.done" in case.names("claims") and (case.bag / "claims/1@1.done").read_text())
+    end = lib.wait_for(
+        "its end", lambda: "1@1.done" in case.names("claims") and (case.bag / "claims/1@1.done").read_text()
+    )
     lib.check(int(re.search(r"saved_ms (\d+)", end)[1]) > 0, f"it was never asked: {end}")
 
 
@@ -376,7 +378,10 @@ def reported(case):
     cost = float(re.search(r"cost .*: \$([0-9.]+) for each of [0-9.]+ useful core hours", text)[1])
     wanted = facts["usd"] / (facts["useful_s"] * 3 / 3600)
     lib.check(facts["usd"] > 0 and abs(cost - wanted) < 1e-3 + wanted / 100, f"{cost}, not {wanted}: {text}")
-    lib.check(facts["lost"] == 2 and facts["useful_s"] >= 4 and f"{facts['recomputed_s']:.1f} s lost and done again" in text, text)
+    lib.check(
+        facts["lost"] == 2 and facts["useful_s"] >= 4 and f"{facts['recomputed_s']:.1f} s lost and done again" in text,
+        text,
+    )
     lib.check(0 < facts["useful_s"] / 2 <= facts["makespan_s"], f"{facts}")
     lib.check("it expected" in text and "on these machines a makespan of" in text, text)
 
