@@ -86,7 +86,13 @@ class Program:
         else:
             lmp = os.path.abspath(given.lmp)
             own = ["-log", "none", "-var", "T", "{T}", "-var", "wall", "{wall}", "-var", "steps", str(given.steps)]
-            self.words = [lmp, "-in", "in.lj", *own, *["-var", "rho", "{rho}", "-var", "height", "{height}", "-var", "seed", "{seed}"]]
+            self.words = [
+                lmp,
+                "-in",
+                "in.lj",
+                *own,
+                *["-var", "rho", "{rho}", "-var", "height", "{height}", "-var", "seed", "{seed}"],
+            ]
             self.resume = [lmp, "-in", "in.again", *own, "-var", "file", "{restart}"]
             self.result, self.inputs = "final.txt", [MD / name for name in ("in.lj", "in.again", "in.common", "in.end")]
             self.rows = [

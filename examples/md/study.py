@@ -8,8 +8,8 @@ it surer than any others.
 
 A run has four parameters: temperature, density, how much the walls attract, and their distance. Workers of the bag run
 on machines that vanish as in a trace (rows `milliseconds,add|remove,node`), or at random. Members of the training are
-killed every so often. Four more bags stand beside it: runs that only judge, the same study on calm machines, as many
-runs that fill the space evenly, and grids. Pictures: profiles with error bars, the error against core seconds, the
+killed every so often. As many runs that fill the space evenly, and grids, meet the same machines. The same study on
+calm machines and runs that only judge stand beside them. Pictures: profiles with error bars, the error against core seconds, the
 machines' time line. Without --lmp a made-up fluid takes the place of LAMMPS."""
 
 import argparse
@@ -207,7 +207,7 @@ class Bag:
         """Until no more than so many jobs are left."""
         self.until(lambda: self.done() is not None and len(self.open()) <= left)
 
-    def run(self, calm=True):
+    def run(self, calm):
         machines = Machines(self.given, self.bag, calm)
         try:
             self.wait(0)
@@ -259,7 +259,7 @@ class Judge:
             given,
             torch.rand(given.tests, len(NAMES), generator=torch.Generator().manual_seed(7)).double() * 2 - 1,
         )
-        bag = Bag(given, "tests", self.points, 4 * given.steps).run()
+        bag = Bag(given, "tests", self.points, 4 * given.steps).run(calm=True)
         self.truth = bag.data(bag.done())[1]
 
     def judge(self, what, bag, jobs, process):
@@ -304,14 +304,14 @@ def actively(given, judge, name, calm):
 def grids(given, judge):
     curve = []
     for sides in given.grids:
-        bag = Bag(given, f"grid{sides}", grid(sides), given.steps).run()
+        bag = Bag(given, f"grid{sides}", grid(sides), given.steps).run(calm=False)
         curve.append(judge.judge("grid", bag, bag.done(), learn(given, bag, bag.done(), True)))
     return curve
 
 
 def evenly(given, judge):
     """The first so many of one bag; its core seconds are shared out evenly."""
-    bag, curve = Bag(given, "even", even(given.runs, 3), given.steps).run(), []
+    bag, curve = Bag(given, "even", even(given.runs, 3), given.steps).run(calm=False), []
     for count in range(START, given.runs + 1, given.batch):
         jobs = bag.done()[:count]
         core_s, wrong, _ = judge.judge("evenly, of one bag", bag, jobs, learn(given, bag, jobs, True))
@@ -384,8 +384,8 @@ def main():
     facts |= {"lives": len(lives), "dropped": len(bag.dropped), "curves": curves}
     facts["attempts"] = {b.folder.name: json.loads(b.tell("report", b.bag, "--json")) for b in (bag, calm)}
     print(f"{100 * facts['inside']:.0f} % of the points lie within two error bars")
-    print(f"{facts['differ']} of {facts['same']} runs that both studies asked for differ; {facts['dropped']} were dropped")
-    print(f"{facts['lives']} machines lived")
+    print(f"{facts['differ']} of {facts['same']} runs that both studies asked for differ")
+    print(f"{facts['dropped']} runs were dropped; {facts['lives']} machines lived")
     (given.folder / "study.json").write_text(json.dumps(facts, indent=1))
     if not given.no_pictures:
         pictures(given, curves, judge, told, lives)
