@@ -9,8 +9,8 @@ it surer than any others.
 A run has four parameters: temperature, density, how much the walls attract, and their distance. Workers of the bag run
 on machines that vanish as in a trace (rows `milliseconds,add|remove,node`), or at random. Members of the training are
 killed every so often. As many runs that fill the space evenly, and grids, meet the same machines. The same study on
-calm machines and runs that only judge stand beside them. Pictures: profiles with error bars, the error against core seconds, the
-machines' time line. Without --lmp a made-up fluid takes the place of LAMMPS."""
+calm machines and runs that only judge stand beside them. Pictures: profiles with error bars, the error against core
+seconds, the machines' time line. Without --lmp a made-up fluid takes the place of LAMMPS."""
 
 import argparse
 import csv
