@@ -277,7 +277,9 @@ def storm(given, machines, rows, wishes=()):
     wishes = list(wishes)
     while done_count(gone if away_until else machines.bag) < given.jobs:
         if machines.now() > (PATIENCE_SHORT_S if given.short else PATIENCE_S):
-            sys.exit(f"FAILED: not done after {machines.now():.0f} s: {(machines.folder / 'workers.log').read_text()[-2000:]}")
+            sys.exit(
+                f"FAILED: not done after {machines.now():.0f} s: {(machines.folder / 'workers.log').read_text()[-2000:]}"
+            )
         while machines.now() >= offset + rows[at][0]:
             _, what, node = rows[at]
             if away_until is None or what == "remove":  # the command makes a folder where there is none
