@@ -123,6 +123,9 @@ static uint64_t now_ms(void)
 static void look_names(struct doctor *doctor)
 {
     static struct spotnik_peers_spec spec;
+    uint8_t own[16];
+    uint16_t port;
+    bool bound = doctor->bind && spotnik_address_parse(doctor->bind, own, &port) == 0;
     char said[256] = "";
     uint64_t begun = now_ms();
 
@@ -131,7 +134,7 @@ static void look_names(struct doctor *doctor)
         return;
     }
     if (spec.name_count > 0)
-        spotnik_dns_resolve(&spec, said, sizeof(said));
+        spotnik_dns_resolve(&spec, bound ? own : NULL, said, sizeof(said));
     uint64_t took = now_ms() - begun;
     if (said[0])
         doctor_say(doctor, DOCTOR_WARNING, "names", "%s: a host that is not up yet, or a mistake in the name",

@@ -57,29 +57,64 @@ int spotnik_dns_parse(const char *text, struct spotnik_peers_spec *spec)
 
 /* ---- a file of names ---- */
 
-/* The first word of each line that is no comment; those before stay when it cannot be read just now. */
-static void file_read(struct spotnik_peers_spec *spec)
+/* The host in a line of such a file, where others read user@, :SLOTS, brackets around IPv6 and comments, too. NULL: none. */
+static char *host_cut(char *line)
 {
-    char line[1024], word[1024];
+    char *word = line + strspn(line, " \t"), *at, *colon;
+    word[strcspn(word, "# \t\r\n")] = '\0';
+    if ((at = strrchr(word, '@')) != NULL)
+        word = at + 1;
+    if (word[0] == '[' && (at = strchr(word, ']')) != NULL && (colon = strchr(word, ':')) != NULL && colon < at) {
+        *at = '\0';
+        return word + 1;
+    }
+    colon = strchr(word, ':');
+    if (colon != NULL && strchr(colon + 1, ':') == NULL)
+        *colon = '\0';
+    return word[0] != '\0' ? word : NULL;
+}
+
+/* `names` has room for SPOTNIK_PEERS_LISTED_MAX; what is beyond is not needed. A line that cannot be read is an error: without
+ * it this process would think the list shorter than others do. */
+static int names_read(FILE *file, char (*names)[SPOTNIK_HOST_NAME], uint32_t *ret_count)
+{
+    char line[1024];
+    uint32_t count = 0;
+    while (count < SPOTNIK_PEERS_LISTED_MAX && fgets(line, sizeof line, file) != NULL) {
+        uint32_t more = 0, room = SPOTNIK_PEERS_LISTED_MAX - count;
+        const char *host = host_cut(line);
+        int rc = host != NULL ? spotnik_hosts_expand(host, names + count, room, &more) : 0;
+        if (rc != 0)
+            return rc;
+        count += more < room ? more : room;
+    }
+    *ret_count = count;
+    return 0;
+}
+
+/* The names of before stay when the file cannot be read just now. */
+static int file_read(struct spotnik_peers_spec *spec)
+{
+    char names[SPOTNIK_PEERS_LISTED_MAX][SPOTNIK_HOST_NAME];
     uint32_t count = 0;
     FILE *file = fopen(spec->directory, "re");
-    while (file != NULL && count < SPOTNIK_PEERS_LISTED_MAX && fgets(line, sizeof line, file) != NULL) {
-        uint32_t more = 0;
-        if (sscanf(line, " %1023s", word) != 1 || word[0] == '#')
-            continue;
-        if (spotnik_hosts_expand(word, spec->name + count, SPOTNIK_PEERS_LISTED_MAX - count, &more) == 0)
-            count += more < SPOTNIK_PEERS_LISTED_MAX - count ? more : SPOTNIK_PEERS_LISTED_MAX - count;
-    }
+    int rc = file != NULL ? names_read(file, names, &count) : 0;
     if (file != NULL)
         fclose(file);
-    if (count > 0)
+    if (rc == 0 && count > 0) {
+        memcpy(spec->name, names, count * sizeof *names);
         spec->name_count = spec->count = count;
+    }
+    return rc;
 }
 
 int spotnik_hosts_file_parse(const char *path, struct spotnik_peers_spec *spec)
 {
+    int rc = 0;
     if (snprintf(spec->directory, sizeof spec->directory, "%s", path) < (int)sizeof spec->directory)
-        file_read(spec);
+        rc = file_read(spec);
+    if (rc != 0)
+        return rc;
     if (spec->name_count == 0)
         return spotnik_error_return(
             SPOTNIK_ERR_ARGUMENT,
@@ -97,21 +132,40 @@ static int by_address(const void *a, const void *b)
                   16);
 }
 
+/* Hosts of two families have an address of each; their processes bind one. Take those of our own family if there are any:
+ * else a host would count twice, or be looked for where it does not listen. */
+static int family_of(const struct addrinfo *list, const uint8_t *own)
+{
+    int family = spotnik_address_is_ipv4(own) ? AF_INET : AF_INET6;
+    for (const struct addrinfo *at = list; at != NULL; at = at->ai_next)
+        if (at->ai_family == family)
+            return family;
+    return list->ai_family;
+}
+
+static void take(const struct addrinfo *from, uint16_t port, struct spotnik_member *ret)
+{
+    struct sockaddr_storage kernel;
+    uint16_t unused;
+    memset(&kernel, 0, sizeof kernel);
+    memcpy(&kernel, from->ai_addr, from->ai_addrlen);
+    memset(ret, 0, sizeof *ret);
+    spotnik_address_from_kernel(&kernel, ret->address, &unused);
+    ret->port = port;
+}
+
 /* At most `max` addresses of a name, each once. */
-static uint32_t look_up(const char *name, uint16_t port, struct spotnik_member *ret, uint32_t max)
+static uint32_t look_up(const char *name, uint16_t port, const uint8_t *own, struct spotnik_member *ret, uint32_t max)
 {
     struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM }, *list;
     uint32_t count = 0;
     if (getaddrinfo(name, NULL, &hints, &list) != 0)
         return 0;
+    int family = own != NULL ? family_of(list, own) : AF_UNSPEC;
     for (const struct addrinfo *at = list; at != NULL && count < max; at = at->ai_next) {
-        struct sockaddr_storage kernel;
-        uint16_t unused;
-        memset(&kernel, 0, sizeof kernel);
-        memcpy(&kernel, at->ai_addr, at->ai_addrlen);
-        memset(&ret[count], 0, sizeof ret[count]);
-        spotnik_address_from_kernel(&kernel, ret[count].address, &unused);
-        ret[count].port = port;
+        if (family != AF_UNSPEC && at->ai_family != family)
+            continue;
+        take(at, port, &ret[count]);
         uint32_t before = 0;
         while (before < count && memcmp(ret[before].address, ret[count].address, 16) != 0)
             before++;
@@ -129,9 +183,9 @@ static void say(char *said, size_t size, const char *name)
 }
 
 /* In a fixed order: the first of the list that lives is everybody's favourite as founder. */
-static void resolve_one_name(struct spotnik_peers_spec *spec, char *said, size_t size)
+static void resolve_one_name(struct spotnik_peers_spec *spec, const uint8_t *own, char *said, size_t size)
 {
-    uint32_t count = look_up(spec->name[0], spec->port, spec->listed, SPOTNIK_PEERS_LISTED_MAX);
+    uint32_t count = look_up(spec->name[0], spec->port, own, spec->listed, SPOTNIK_PEERS_LISTED_MAX);
     if (count == 0)
         say(said, size, spec->name[0]);
     qsort(spec->listed, count, sizeof *spec->listed, by_address);
@@ -140,17 +194,17 @@ static void resolve_one_name(struct spotnik_peers_spec *spec, char *said, size_t
         memset(&spec->listed[count], 0, (spec->count - count) * sizeof *spec->listed);
 }
 
-void spotnik_dns_resolve(struct spotnik_peers_spec *spec, char *said, size_t size)
+void spotnik_dns_resolve(struct spotnik_peers_spec *spec, const uint8_t *own, char *said, size_t size)
 {
     said[0] = '\0';
-    if (spec->is_file)
-        file_read(spec);
+    if (spec->is_file && file_read(spec) != 0)
+        snprintf(said, size, "%.120s", spotnik_last_error());
     if (spec->begin_with > 0) {
-        resolve_one_name(spec, said, size);
+        resolve_one_name(spec, own, said, size);
         return;
     }
     for (uint32_t i = 0; i < spec->name_count; i++) {
-        if (look_up(spec->name[i], spec->port, &spec->listed[i], 1) == 1)
+        if (look_up(spec->name[i], spec->port, own, &spec->listed[i], 1) == 1)
             continue;
         memset(&spec->listed[i], 0, sizeof spec->listed[i]);
         say(said, size, spec->name[i]);

@@ -255,7 +255,7 @@ static int search_run(struct spotnik_peers_search *search, uint64_t until_ns, bo
     for (;;) {
         search->said[0] = '\0';
         if (peers->spec.name_count > 0)
-            spotnik_dns_resolve(&peers->spec, search->said, sizeof search->said);
+            spotnik_dns_resolve(&peers->spec, search->self.self.address, search->said, sizeof search->said);
         search->hope_ns = search->remaining_ns = 0;
         search->refusal = 0;
         search->undecided = 0;
@@ -321,7 +321,7 @@ int spotnik_peers_list(const char *spec, const struct spotnik_credentials *crede
     int rc = spotnik_peers_spec_parse(spec, &parsed);
     char said[256];
     if (rc == 0 && parsed.name_count > 0)
-        spotnik_dns_resolve(&parsed, said, sizeof said);
+        spotnik_dns_resolve(&parsed, NULL, said, sizeof said);
     if (rc == 0)
         rc = spotnik_peers_named(&parsed, credentials, &named, &count);
     *ret_count = rc != 0 ? 0 : count < max ? count : max;

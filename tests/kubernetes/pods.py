@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command of examples/kubernetes/indexed-job.yaml in pods that are network namespaces, with a dnsmasq for
 the names of the headless service. Claims: pods meet by names alone, which have no address at first (the
-server says REFUSED); with majority: (and a server that says there is no such name) three of four begin, and the fourth joins; one that is
+server says REFUSED), and then one of each family; with majority: (and a server that says there is no such name) three of four begin, and the fourth joins; one that is
 preempted leaves within its grace and comes back under its name with another address; one that vanishes
 without a word costs its member and comes back; a name server that is away disturbs nobody; all pods deleted
 and made anew go on at the very next step.
@@ -41,6 +41,11 @@ def command():
     return words[1 : at + 1] + [WORKER, "-u", "10000", "-n", "100000", "-b", "96", "-c", "500"]
 
 
+def second_address(address):
+    """The cluster has both families. A name then has two addresses; a pod binds POD_IP alone."""
+    return "fd00:88::" + address.rsplit(".", 1)[1]
+
+
 class Pod:
     def __init__(self, cluster, index):
         self.cluster, self.index, self.netns = cluster, index, f"{cluster.name}-{index}"
@@ -56,6 +61,7 @@ class Pod:
         self.address = self.cluster.new_address()
         self.ip("addr flush dev eth0")
         self.ip(f"addr add {self.address}/16 dev eth0")
+        self.ip(f"addr add {second_address(self.address)}/64 dev eth0 nodad")
         self.ip("link set eth0 up")
         self.logs.append(f"{self.cluster.folder}/pod-{self.index}-{len(self.logs)}.log")
         words = [word.replace("/etc/spotnik/key", key) for word in command()]
@@ -197,9 +203,10 @@ class Cluster:
         with open(f"{self.folder}/hosts.new", "w") as file:
             for pod in self.pods:
                 if pod.address:
-                    file.write(
-                        f"{pod.address} train-{pod.index}.train train-{pod.index}.train.default.svc.cluster.local\n"
-                    )
+                    for address in (pod.address, second_address(pod.address)):
+                        file.write(
+                            f"{address} train-{pod.index}.train train-{pod.index}.train.default.svc.cluster.local\n"
+                        )
         os.rename(f"{self.folder}/hosts.new", f"{self.folder}/hosts")
         if self.server:
             self.server.send_signal(signal.SIGHUP)

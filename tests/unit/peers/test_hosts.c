@@ -95,7 +95,7 @@ static void missing(void **state)
     (void)state;
     memset(&spec, 0, sizeof spec);
     assert_int_equal(spotnik_dns_parse("localhost,nobody.invalid:7000", &spec), 0);
-    spotnik_dns_resolve(&spec, said, sizeof said);
+    spotnik_dns_resolve(&spec, NULL, said, sizeof said);
     assert_int_equal(spec.count, 2);
     assert_int_equal(spec.listed[0].port, 7000);
     assert_memory_equal(spec.listed[1].address, none, 16);
@@ -103,7 +103,7 @@ static void missing(void **state)
     assert_non_null(strstr(said, "nobody.invalid has no address now"));
     memset(&spec, 0, sizeof spec);
     assert_int_equal(spotnik_dns_parse("localhost:7000/5", &spec), 0);
-    spotnik_dns_resolve(&spec, said, sizeof said);
+    spotnik_dns_resolve(&spec, NULL, said, sizeof said);
     assert_int_equal(spec.count, 5);
     assert_int_equal(spec.listed[4].port, 0);
 }
@@ -133,17 +133,63 @@ static void files(void **state)
     assert_int_equal(spec.count, 3);
     assert_string_equal(spec.name[2], "b2.invalid");
     write_file(path, "localhost\n127.0.0.9\nc.invalid\nd.invalid\n");
-    spotnik_dns_resolve(&spec, said, sizeof said); /* read again */
+    spotnik_dns_resolve(&spec, NULL, said, sizeof said); /* read again */
     assert_int_equal(spec.count, 4);
     assert_int_equal(spec.listed[1].address[15], 9);
     unlink(path);
-    spotnik_dns_resolve(&spec, said, sizeof said); /* away for a moment: as before */
+    spotnik_dns_resolve(&spec, NULL, said, sizeof said); /* away for a moment: as before */
     assert_int_equal(spec.count, 4);
+}
+
+/* Files that people have for ssh, pdsh, Open MPI, MPICH and Horovod. A line that cannot be read is no shorter list. */
+static void odd_files(void **state)
+{
+    char path[] = "/tmp/spotnik-hosts-XXXXXX", said[256];
+    int fd = mkstemp(path);
+
+    (void)state;
+    assert_true(fd >= 0);
+    close(fd);
+    write_file(path, "\t# nodes\nroot@n1:4 # the first\nn2#the second\r\nn[3-4].lan:2\nfd00::5\n[fd00::6]:22\n[fd00::7]\n\nn8,n9\n");
+    memset(&spec, 0, sizeof spec);
+    assert_int_equal(spotnik_hosts_file_parse(path, &spec), 0);
+    static const char *const wanted[] = { "n1",      "n2",      "n3.lan",  "n4.lan", "fd00::5",
+                                          "fd00::6", "fd00::7", "n8",      "n9" };
+    assert_int_equal(spec.name_count, sizeof wanted / sizeof *wanted);
+    for (uint32_t i = 0; i < spec.name_count; i++)
+        assert_string_equal(spec.name[i], wanted[i]);
+    write_file(path, "n1\nn[2-\n");
+    spotnik_dns_resolve(&spec, NULL, said, sizeof said);
+    assert_int_equal(spec.name_count, 9); /* as before */
+    assert_non_null(strstr(said, "n[2-"));
+    memset(&spec, 0, sizeof spec);
+    assert_int_equal(spotnik_hosts_file_parse(path, &spec), SPOTNIK_ERR_ARGUMENT);
+    unlink(path);
+}
+
+/* A host with an address of each family is one host, known by the address of the family that we bind. */
+static void families(void **state)
+{
+    static const uint8_t v4[16] = { [10] = 0xff, 0xff, 10, 0, 0, 1 }, v6[16] = { 0xfd, [15] = 1 };
+    static const uint8_t loopback[16] = { [15] = 1 }, mapped[16] = { [10] = 0xff, 0xff, 127, 0, 0, 1 };
+    char said[256];
+
+    (void)state;
+    assert_int_equal(spotnik_peers_spec_parse("dns://localhost/1", &spec), 0);
+    spotnik_dns_resolve(&spec, NULL, said, sizeof said);
+    bool has_both = spec.count == 2; /* where this machine gives localhost both; tests/kubernetes/pods.py has such names */
+    spotnik_dns_resolve(&spec, v4, said, sizeof said);
+    assert_int_equal(spec.count, 1);
+    assert_memory_equal(spec.listed[0].address, mapped, 16);
+    spotnik_dns_resolve(&spec, v6, said, sizeof said);
+    assert_int_equal(spec.count, 1);
+    assert_memory_equal(spec.listed[0].address, has_both ? loopback : mapped, 16);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(lists), cmocka_unit_test(refused),
+                                        cmocka_unit_test(odd_files), cmocka_unit_test(families),
                                         cmocka_unit_test(names), cmocka_unit_test(missing),
                                         cmocka_unit_test(files),
                                         cmocka_unit_test(majorities) };
