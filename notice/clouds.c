@@ -72,12 +72,12 @@ bool notice_gcp_preempted(const char *body, int64_t now_ms, struct notice *ret)
 bool notice_gcp_maintenance(const char *body, int64_t now_ms, struct notice *ret)
 {
     begin(ret, "gcp");
-    if (!strncmp(body, "NONE", 4))
+    if (!strncasecmp(body, "NONE", 4))
         return true;
-    if (!strncmp(body, "TERMINATE", 9)) {
+    if (!strncasecmp(body, "TERMINATE", 9)) {
         ret->kind = NOTICE_LEAVE;
         ret->deadline_ms = now_ms + GCP_MAINTENANCE_MS;
-    } else if (!strncmp(body, "MIGRATE", 7)) {
+    } else if (!strncasecmp(body, "MIGRATE", 7)) {
         ret->kind = NOTICE_RISK; /* it goes on elsewhere after a pause */
     } else {
         return false;

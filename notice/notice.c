@@ -10,6 +10,8 @@
 #include <string.h>
 #include <time.h>
 
+#define EARLIEST_S 1e9 /* a plain number below it is no date but a word: echo 1 >/run/going-down */
+
 static const char *const kind_names[] = { "none", "leave", "risk", "over" };
 
 size_t notice_format(const struct notice *notice, char *line, size_t size)
@@ -51,16 +53,18 @@ bool notice_parse(const char *line, struct notice *ret)
 static bool date(const char *text, const char *format, int64_t *ret_ms)
 {
     struct tm time = { 0 };
-    const char *end = strptime(text, format, &time);
+    const char *end = strptime(text, format, &time), *rest;
 
     if (!end)
         return false;
     if (*end == '.') /* fractions of a second: too fine for a deadline */
         for (end++; isdigit((unsigned char)*end);)
             end++;
-    if (strcmp(end, "Z") && strcmp(end, " GMT") && strcmp(end, ""))
+    struct tm zone = { 0 }; /* +02:00, as date -Is writes it */
+    bool has_zone = (*end == '+' || *end == '-') && (rest = strptime(end, "%z", &zone)) && !*rest;
+    if (!has_zone && strcmp(end, "Z") && strcmp(end, " GMT") && strcmp(end, ""))
         return false;
-    *ret_ms = (int64_t)timegm(&time) * 1000;
+    *ret_ms = ((int64_t)timegm(&time) - zone.tm_gmtoff) * 1000;
     return true;
 }
 
@@ -76,8 +80,10 @@ static bool number(const char *text, int64_t now_ms, int64_t *ret_ms)
         relative = true;
         end++;
     }
+    if (*end || (!relative && value < EARLIEST_S))
+        return false;
     *ret_ms = (int64_t)(value * 1000) + (relative ? now_ms : 0);
-    return *end == 0;
+    return true;
 }
 
 bool notice_when(const char *text, int64_t now_ms, int64_t *ret_ms)

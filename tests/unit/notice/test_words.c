@@ -38,7 +38,10 @@ static void instants(void **state)
     assert_false(notice_when("soon", NOW, &ms));
     assert_false(notice_when("+", NOW, &ms));
     assert_false(notice_when("-5", NOW, &ms));
-    assert_false(notice_when("2020-04-24T17:11:44+02:00", NOW, &ms));
+    assert_true(notice_when("2020-04-24T17:11:44+02:00", NOW, &ms)); /* date -Is */
+    assert_int_equal(ms, INT64_C(1587748304000) - 7200000);
+    assert_false(notice_when("2020-04-24T17:11:44+02:00x", NOW, &ms));
+    assert_false(notice_when("1", NOW, &ms)); /* no date of 1970, but a word */
 }
 
 static void aws(void **state)
@@ -79,6 +82,7 @@ static void gcp(void **state)
     assert_int_equal(notice.kind, NOTICE_NONE);
     assert_true(notice_gcp_maintenance("TERMINATE_ON_HOST_MAINTENANCE", NOW, &notice));
     assert_int_equal(notice.kind, NOTICE_LEAVE);
+    assert_true(notice_gcp_maintenance("none", NOW, &notice));
     assert_true(notice_gcp_maintenance("MIGRATE_ON_HOST_MAINTENANCE", NOW, &notice));
     assert_int_equal(notice.kind, NOTICE_RISK);
     assert_false(notice_gcp_maintenance("", NOW, &notice));
@@ -136,6 +140,9 @@ static void words(void **state)
     notice_words("file", "", NOW, &notice);
     assert_int_equal(notice.kind, NOTICE_LEAVE);
     assert_int_equal(notice.deadline_ms, NOW);
+    notice_words("file", "1\n", NOW, &notice); /* echo 1 >file */
+    assert_int_equal(notice.deadline_ms, NOW);
+    assert_string_equal(notice.text, "1");
     notice_words("exec", "going down", NOW, &notice);
     assert_string_equal(notice.text, "going down");
 }
