@@ -89,6 +89,7 @@ static void become_worker(const struct agent *agent, const struct agent_worker *
 
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
+    signal(SIGUSR1, SIG_IGN); /* Slurm sends it to every process of the step: for the agent it is a notice, others it would end */
     setpgid(0, 0);
     dup2(out, STDOUT_FILENO);
     dup2(err, STDERR_FILENO);

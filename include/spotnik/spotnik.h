@@ -20,7 +20,8 @@
  *
  * Thread rule: all calls on one job come from one thread at a time, except spotnik_notice() (async-signal-safe) and
  * spotnik_status() and spotnik_members() (any thread). The library runs one progress thread of its own; it never prints,
- * never exits, and installs no signal handler. A child made by fork() has no part in its parent's jobs. The library
+ * never exits, and installs no signal handler, with one exception: in a process that `spotnik run` started SIGTERM, where it
+ * still has its default action, becomes a notice while there is a job. A child made by fork() has no part in its parent's jobs. The library
  * closes their connections in the child, so that it does not keep a dead parent alive to the other members. A call on
  * them returns SPOTNIK_ERR_STATE (or NULL, 0, zeros) and changes nothing. The child may join a job of its own.
  *
@@ -378,7 +379,7 @@ SPOTNIK_API void spotnik_free(spotnik_job *job, void *memory);
 SPOTNIK_API int spotnik_step_commit(spotnik_job *job);
 
 /** Ask to leave: the next spotnik_step_begin() returns SPOTNIK_ERR_LEAVING. Async-signal-safe: call it from your SIGTERM
- *  handler. */
+ *  handler. Under `spotnik run` a program without such a handler has one. */
 SPOTNIK_API void spotnik_notice(spotnik_job *job);
 
 /**

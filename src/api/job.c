@@ -99,6 +99,7 @@ static void keep_settings(struct spotnik_job *job, const spotnik_config *config)
 /* Sessions end before the engine they ask, and the donor after the engine that calls it. */
 static void job_free(struct spotnik_job *job, bool goodbye)
 {
+    spotnik_job_signal_close(job);
     spotnik_job_watch_close(job);
     struct spotnik_peers *peers = peers_set(job, NULL);
 
@@ -162,6 +163,8 @@ int spotnik_join(const spotnik_config *cfg, spotnik_job **ret_job)
         rc = spotnik_agreed_on(job);
     if (!rc && config.checkpoint_dir)
         rc = spotnik_job_checkpoint_open(job);
+    if (!rc)
+        spotnik_job_signal_open(job);
     if (!rc)
         rc = find(job, &config);
     if (!rc)

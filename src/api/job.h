@@ -124,6 +124,10 @@ int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config);
 /* Begin the job, as its founder: one member, the data at their beginning. Errors as spotnik_engine_found(). */
 int spotnik_job_found(struct spotnik_job *job);
 
+/* SIGTERM as a notice where spotnik run started this process (signal.c): from now on; no longer. */
+void spotnik_job_signal_open(struct spotnik_job *job);
+void spotnik_job_signal_close(struct spotnik_job *job);
+
 /* The founder of a new life of the job, from memory, or of one that nobody has begun: where the newest whole checkpoint is further, that is loaded in its
  * stead. Errors as spotnik_job_seal(). */
 int spotnik_job_resume_newer(struct spotnik_job *job, bool *ret_resumed);

@@ -434,7 +434,8 @@ int main(int argc, char **argv)
     for (uint64_t i = 0; i < worker.state_bytes; i++)
         worker.ballast[i] =
             (uint8_t)(i * 31 + (i >> 16)); /* the joiner's copy must come out like this, too */
-    sigaction(SIGTERM, &action, NULL);
+    if (!getenv("WORKER_DEAF")) /* with it: as a program that does not care about signals */
+        sigaction(SIGTERM, &action, NULL);
 #ifdef WORKER_ARMED
     armed_obey(worker.events);
 #endif

@@ -3,7 +3,7 @@
 """A job whose only machine gets notices. Claims: all workers leave in good order, the last step is saved, and
 when the notice is taken back, or its deadline passes and nothing happens, the job goes on at the next step;
 risks move nobody; one process asks the cloud for all three workers; the user's command hears of each notice;
-SIGUSR1 and three SIGTERM at once, as batch systems send them, are a planned leave.
+SIGUSR1 and three SIGTERM at once, as batch systems send them, are a planned leave, also where each worker gets them, too.
 
     job.py SPOTNIK WORKER"""
 
@@ -69,9 +69,10 @@ class Cloud(Lines):
         self.until(re.escape(text))
 
 
-def run(folder, cloud, *options):
+def run(folder, cloud, *options, **more):
     env = {
         **os.environ,
+        **more,
         "SPOTNIK_IMDS_ENDPOINT": cloud.url if cloud else "http://127.0.0.1:9",
         "SPOTNIK_NOTICE_INTERVAL": "50ms",
         "SPOTNIK_CHECKPOINT": f"{folder}/checkpoints",
@@ -168,6 +169,31 @@ def signals(folder):
     print("SIGUSR1, and SIGTERM three times at once: planned leaves")
 
 
+def members(agent):
+    """The workers, and what they have started."""
+    found = subprocess.run(["ps", "-o", "pid=,comm=", "--ppid", str(agent)], capture_output=True, text=True).stdout
+    return [int(line.split()[0]) for line in found.splitlines() if line.split()[1].startswith("e2e-worker")]
+
+
+def everybody(folder):
+    """Slurm and systemd signal every process: the agent, and workers that do not care about signals."""
+    for number in (signal.SIGUSR1, signal.SIGTERM):
+        job = run(folder, None, WORKER_DEAF="1")
+        job.until(ALL_THREE)
+        workers = members(job.process.pid)
+        if len(workers) != 3:
+            fail(f"{len(workers)} workers are there")
+        for pid in workers + [job.process.pid]:
+            os.kill(pid, number)
+        if job.rest() != 75:
+            fail(f"{number} to everybody: the agent ended with {job.process.returncode}, not 75")
+        if sum(" leaving " in line for line in job.kept) != 3:
+            fail(f"{number} to everybody: not all three left in good order: " + " | ".join(job.kept[-6:]))
+    print("SIGUSR1 and SIGTERM to the agent and to its workers, as batch systems send them: planned leaves")
+
+
+with tempfile.TemporaryDirectory(prefix="spotnik-job-") as three:
+    everybody(three)
 with tempfile.TemporaryDirectory(prefix="spotnik-job-") as one:
     notices(one)
 with tempfile.TemporaryDirectory(prefix="spotnik-job-") as two:

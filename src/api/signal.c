@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SIGTERM as a notice, for a member that spotnik run started. Slurm and systemd signal every process of a step or a unit: not
+ * only the agent, which would ask the member to leave, but the member itself, which would die within its step. A program that
+ * has said what SIGTERM does, and one that nobody's agent started, are left alone. */
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include "api/job.h"
+#include "base/fork.h"
+
+static struct spotnik_job *noticed; /* atomic; the one job of this process that the signal is for */
+static uint32_t generation;         /* of the process that asked for the handler */
+static uint32_t inside;             /* handlers that may have read `noticed` */
+static bool told;                   /* this job has had a signal: Slurm sends three, and its goodbye may take longer */
+
+/* A child made by fork() is no member: it ends, as by default. Its parent may be waiting for just that. */
+static void on_signal(int number)
+{
+    int saved = errno;
+    __atomic_add_fetch(&inside, 1, __ATOMIC_SEQ_CST);
+    struct spotnik_job *job = __atomic_load_n(&noticed, __ATOMIC_SEQ_CST);
+    bool is_ours = generation == spotnik_fork_generation() && (job || __atomic_load_n(&told, __ATOMIC_SEQ_CST));
+
+    if (is_ours && job) {
+        spotnik_notice(job);
+        __atomic_store_n(&told, true, __ATOMIC_SEQ_CST);
+    }
+    __atomic_sub_fetch(&inside, 1, __ATOMIC_SEQ_CST);
+    if (!is_ours) {
+        signal(number, SIG_DFL);
+        raise(number); /* when this handler has returned */
+    }
+    errno = saved;
+}
+
+void spotnik_job_signal_open(struct spotnik_job *job)
+{
+    struct sigaction now, ours = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+    struct spotnik_job *none = NULL;
+
+    if (!getenv("SPOTNIK_SLOT") || sigaction(SIGTERM, NULL, &now)
+        || (now.sa_handler != SIG_DFL && now.sa_handler != on_signal)
+        || __atomic_load_n(&noticed, __ATOMIC_SEQ_CST))
+        return;
+    __atomic_store_n(&told, false, __ATOMIC_SEQ_CST);
+    generation = job->generation;
+    if (__atomic_compare_exchange_n(&noticed, &none, job, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+        sigaction(SIGTERM, &ours, NULL);
+}
+
+/* The handler stays: from now on it does what the default action does, or nothing while the job that it told says goodbye. */
+void spotnik_job_signal_close(struct spotnik_job *job)
+{
+    struct spotnik_job *expected = job;
+
+    if (!__atomic_compare_exchange_n(&noticed, &expected, NULL, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+        return;
+    while (__atomic_load_n(&inside, __ATOMIC_SEQ_CST))
+        sched_yield(); /* another thread's handler still looks at the job */
+}
