@@ -308,7 +308,7 @@ static bool find_peers(struct request *request)
 {
     static struct run_engine engine;
 
-    if (!run_engine_find(request->peers, getenv("SPOTNIK_BIND"), &engine))
+    if (!run_engine_find(request->peers, getenv("SPOTNIK_BIND"), request->run.max, &engine))
         return false;
     if (engine.said[0] && !request->run.quiet)
         fprintf(stderr, "spotnik: %s\n", engine.said);

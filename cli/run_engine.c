@@ -101,7 +101,7 @@ static bool ask(const char *command, char *ret, size_t size)
 static bool is_word(const char *text)
 {
     for (const char *c = text; *c; c++)
-        if (!isalnum((unsigned char)*c) && !strchr("_-.", *c))
+        if (!isalnum((unsigned char)*c) && !strchr("_-.+", *c))
             return false;
     return *text != 0;
 }
@@ -152,57 +152,121 @@ static void add_peer(struct run_engine *ret, const char *address, uint16_t port)
 
 /* ---- Slurm ---- */
 
-static bool slurm_nodes(const char *job, const char *own_job, char *ret, size_t size)
-{
-    char command[200];
-    const char *list =
-        word_of("SLURM_JOB_NODELIST") ? word_of("SLURM_JOB_NODELIST") : word_of("SLURM_NODELIST");
+/* JOB, or JOB.STEP as squeue and scancel write it: a step may have some of its job's nodes only. */
+struct slurm {
+    char job[64];
+    bool is_step, is_own; /* is_own: this process is one of its tasks */
+    char list[4096];      /* nodes, as Slurm writes them */
+};
 
-    if (own_job && !strcmp(job, own_job) && list) {
-        snprintf(ret, size, "%s", list);
-        return true;
-    }
-    if (!is_word(job))
-        return complain("\"%s\" is no number of a job", job);
-    snprintf(command, sizeof(command), "squeue -h -j %s -o %%N 2>/dev/null", job);
-    return ask(command, ret, size) || complain("Slurm knows no running job %s", job);
+static bool slurm_name(const char *word, struct slurm *ret)
+{
+    const char *job = word_of("SLURM_JOB_ID"), *step = word_of("SLURM_STEP_ID");
+    char own_step[64] = "";
+
+    if (job && step)
+        snprintf(own_step, sizeof(own_step), "%.30s.%.30s", job, step);
+    if (!strcmp(word, "step"))
+        word = own_step;
+    else if (!*word && job)
+        word = job;
+    if (!*word)
+        return complain("--peers slurm: SLURM_JOB_ID%s is not set: start it with srun, or name a job: "
+                        "--peers slurm:JOB",
+                        job ? " is, but SLURM_STEP_ID" : "");
+    if (!is_word(word) || strlen(word) >= sizeof(ret->job))
+        return complain("\"%s\" is no number of a job", word);
+    snprintf(ret->job, sizeof(ret->job), "%s", word);
+    ret->is_step = strchr(word, '.') != NULL;
+    ret->is_own = !strcmp(word, own_step) || (job && !strcmp(word, job));
+    return true;
 }
 
-static bool find_slurm(const char *job, const char *bind, struct run_engine *ret)
+static bool slurm_nodes(struct slurm *slurm)
 {
-    static char node[NODES_LISTED][SPOTNIK_HOST_NAME];
-    const char *own_job = word_of("SLURM_JOB_ID"), *self = word_of("SLURMD_NODENAME");
-    char list[4096], address[64];
-    uint32_t count = 0;
+    char command[200];
+    const char *list = slurm->is_step                  ? word_of("SLURM_STEP_NODELIST")
+                       : word_of("SLURM_JOB_NODELIST") ? word_of("SLURM_JOB_NODELIST")
+                                                       : word_of("SLURM_NODELIST");
 
-    job = *job ? job : own_job;
-    if (!job)
-        return complain(
-            "--peers slurm: SLURM_JOB_ID is not set: start it with srun, or name a job: --peers slurm:JOB");
-    if (word_of("SLURM_ARRAY_JOB_ID") && job == own_job)
-        return complain("the elements of an array do not know each other's nodes; let them meet in a folder: "
-                        "--peers file:DIR, "
-                        "or start them with: spotnik slurm submit");
-    if (!slurm_nodes(job, own_job, list, sizeof(list)))
-        return false;
-    if (spotnik_hosts_expand(list, node, NODES_LISTED, &count) || count == 0)
-        return complain("cannot read Slurm's list of nodes \"%s\": %s", list, spotnik_last_error());
-    uint32_t listed = count < NODES_LISTED ? count : NODES_LISTED, own = listed;
-    for (uint32_t i = 0; i < listed; i++) {
-        uint16_t port = (uint16_t)(port_of(job) + i * RUN_ENGINE_PLACES);
+    if (slurm->is_own && list) {
+        snprintf(slurm->list, sizeof(slurm->list), "%s", list);
+        return true;
+    }
+    snprintf(command, sizeof(command), "squeue -h -%c %s -o %%N 2>/dev/null", slurm->is_step ? 's' : 'j',
+             slurm->job);
+    return ask(command, slurm->list, sizeof(slurm->list))
+           || complain("Slurm knows no running %s %s", slurm->is_step ? "step" : "job", slurm->job);
+}
+
+/* The node's name; where a container or a wrapper has cleared it, the host's without its domain. */
+static void slurm_self(char *ret, size_t size)
+{
+    const char *node = word_of("SLURMD_NODENAME");
+
+    if (node)
+        snprintf(ret, size, "%s", node);
+    else if (gethostname(ret, size) != 0)
+        ret[0] = 0;
+    ret[size - 1] = 0;
+    if (!node)
+        ret[strcspn(ret, ".")] = 0;
+}
+
+/* Addresses and ports of the nodes. False: one of them has no address. */
+static bool slurm_list(const struct slurm *slurm, char (*node)[SPOTNIK_HOST_NAME], uint32_t count,
+                       const char *bind, struct run_engine *ret)
+{
+    char address[64], self[SPOTNIK_HOST_NAME];
+
+    slurm_self(self, sizeof(self));
+    for (uint32_t i = 0; i < count; i++) {
+        uint16_t port = (uint16_t)(port_of(slurm->job) + i * RUN_ENGINE_PLACES);
         if (!node_address(node[i], address, sizeof(address)))
             return false;
-        if (self && own_job && !strcmp(job, own_job) && !strcmp(node[i], self)) {
-            own = i;
+        if (slurm->is_own && !strcmp(node[i], self)) {
             ret->port = port;
             snprintf(ret->bind, sizeof(ret->bind), "%s", bind ? bind : address);
         }
         add_peer(ret, address, port);
     }
-    if (own == listed && !own_address(bind, ret))
+    return true;
+}
+
+static void slurm_say(const struct slurm *slurm, uint32_t count, struct run_engine *ret)
+{
+    const char *step = word_of("SLURM_STEP_NODELIST");
+    bool is_part = slurm->is_own && !slurm->is_step && step && strcmp(step, slurm->list) != 0;
+
+    snprintf(ret->said, sizeof(ret->said), "peers: Slurm %s %s, %u nodes (%.100s), %s", slurm->is_step ? "step" : "job",
+             slurm->job, count, slurm->list, ret->port ? "this one among them" : "joining from outside of it");
+    if (is_part) { /* without the others nobody begins */
+        size_t used = strlen(ret->said);
+        snprintf(ret->said + used, sizeof(ret->said) - used,
+                 "; this step has only %.60s: slurm:step means those alone", step);
+    }
+}
+
+static bool find_slurm(const char *word, const char *bind, struct run_engine *ret)
+{
+    static char node[NODES_LISTED][SPOTNIK_HOST_NAME];
+    static struct slurm slurm;
+    uint32_t count = 0;
+
+    if (!slurm_name(word, &slurm))
         return false;
-    snprintf(ret->said, sizeof(ret->said), "peers: Slurm job %s, %u nodes (%.100s), %s", job, count, list,
-             own == listed ? "joining from outside of it" : "this one among them");
+    if (word_of("SLURM_ARRAY_JOB_ID") && slurm.is_own && !slurm.is_step)
+        return complain("the elements of an array do not know each other's nodes; let them meet in a folder: "
+                        "--peers file:DIR, "
+                        "or start them with: spotnik slurm submit");
+    if (!slurm_nodes(&slurm))
+        return false;
+    if (spotnik_hosts_expand(slurm.list, node, NODES_LISTED, &count) || count == 0)
+        return complain("cannot read Slurm's list of nodes \"%s\": %s", slurm.list, spotnik_last_error());
+    if (!slurm_list(&slurm, node, count < NODES_LISTED ? count : NODES_LISTED, bind, ret)
+        || (!ret->port && !own_address(bind, ret)))
+        return false;
+    slurm_say(&slurm, count, ret);
     return true;
 }
 
@@ -249,8 +313,7 @@ static bool find_dns(const char *word, const char *bind, struct run_engine *ret)
 
 /* ---- a command that prints hosts: a file of hosts that a child of ours keeps up to date ---- */
 
-/* One host on each line, as for Horovod: what stands behind a colon is a number of slots. False: the command failed, or knows
- * no host; the file stays as it was. */
+/* Hosts as a file of hosts has them (peers/dns.h). False: the command failed, or knows no host; the file stays as it was. */
 static bool hosts_write(const char *command, const char *path)
 {
     char line[512], word[512], temporary[300];
@@ -258,14 +321,10 @@ static bool hosts_write(const char *command, const char *path)
 
     snprintf(temporary, sizeof(temporary), "%s.new", path);
     FILE *pipe = popen(command, "re"), *file = fopen(temporary, "we");
-    while (pipe && file && fgets(line, sizeof(line), pipe))
-        if (sscanf(line, " %511s", word) == 1 && word[0] != '#') {
-            char *colon = strchr(word, ':');
-            if (colon && !strchr(colon + 1, ':'))
-                *colon = 0;
-            fprintf(file, "%s\n", word);
-            count++;
-        }
+    while (pipe && file && fgets(line, sizeof(line), pipe)) {
+        count += sscanf(line, " %511s", word) == 1 && word[0] != '#';
+        fputs(line, file);
+    }
     bool fine = pipe && pclose(pipe) == 0 && count > 0;
     if (file && fclose(file) != 0)
         fine = false;
@@ -319,18 +378,20 @@ static bool find_auto(const char *bind, struct run_engine *ret)
     const char *tasks = word_of("SLURM_STEP_NUM_TASKS"), *nodes = word_of("SKYPILOT_NUM_NODES");
 
     if (word_of("SLURM_STEP_ID") && tasks && atoi(tasks) > 1 && !word_of("SLURM_ARRAY_JOB_ID"))
-        return find_slurm("", bind, ret);
+        return find_slurm("step", bind, ret);
     if (nodes && atoi(nodes) > 1 && word_of("SKYPILOT_NODE_IPS"))
         return find_skypilot(bind, ret);
     return true;
 }
+
+static bool find(const char *word, const char *bind, struct run_engine *ret);
 
 /* What stands behind "majority:" is found as without it; that more than half may begin is the library's business. */
 static bool find_majority(const char *word, const char *bind, struct run_engine *ret)
 {
     size_t prefix = strlen(MAJORITY), used, said;
 
-    if (!run_engine_find(word + prefix, bind, ret))
+    if (!find(word + prefix, bind, ret))
         return false;
     used = strlen(ret->peers);
     said = strlen(ret->said);
@@ -343,7 +404,33 @@ static bool find_majority(const char *word, const char *bind, struct run_engine 
     return true;
 }
 
-bool run_engine_find(const char *word, const char *bind, struct run_engine *ret)
+/* Slurm, or mpirun, may start several agents on a host: all but the first listen behind it. */
+static uint32_t agents_before(void)
+{
+    const char *slurm = word_of("SLURM_STEP_ID") ? word_of("SLURM_LOCALID") : NULL;
+    const char *number = slurm ? slurm : word_of("OMPI_COMM_WORLD_LOCAL_RANK");
+
+    return number ? (uint32_t)strtoul(number, NULL, 10) : 0;
+}
+
+bool run_engine_find(const char *word, const char *bind, uint32_t workers, struct run_engine *ret)
+{
+    if (!find(word, bind, ret))
+        return false;
+    uint32_t port = ret->port + agents_before() * workers;
+    if (ret->port && port + workers > UINT16_MAX)
+        return complain("%u agents of %u workers on this host: there is no port for so many", agents_before() + 1,
+                        workers);
+    if (ret->port && agents_before()) {
+        size_t said = strlen(ret->said);
+        snprintf(ret->said + said, sizeof(ret->said) - said, "; agent %u of this host, from port %u on",
+                 agents_before() + 1, port);
+    }
+    ret->port = ret->port ? (uint16_t)port : 0;
+    return true;
+}
+
+static bool find(const char *word, const char *bind, struct run_engine *ret)
 {
     bool wants_own = bind && !strcmp(bind, "auto");
 

@@ -63,7 +63,8 @@ class Lab:
         if os.geteuid() != 0:
             skip("only root can make a network namespace for Slurm")
         self.dir, self.netns, self.daemons = folder, f"spotnik-slurm-{os.getpid()}", []
-        self.env = {**os.environ, "SLURM_CONF": f"{folder}/slurm.conf", "PATH": os.environ["PATH"] + ":/usr/sbin:/sbin"}
+        # Slurm signals workers, too: they do what most programs do.
+        self.env = {**os.environ, "WORKER_DEAF": "1", "SLURM_CONF": f"{folder}/slurm.conf", "PATH": os.environ["PATH"] + ":/usr/sbin:/sbin"}
         for name in ("SPOTNIK_PEERS", "SPOTNIK_KEY_FILE", "SPOTNIK_BIND"):
             self.env.pop(name, None)
 
