@@ -3,12 +3,14 @@
 """One allocation of three nodes, as docs/guide/slurm.md says it. Claims: the workers meet by the list of
 nodes alone, which no DNS knows; a node that is set down costs its member and nothing else; a second job that
 names the first joins it; a node that is given back (scontrol) leaves the others training; scancel ends both
-jobs in good order. Without --peers a step of two tasks finds the list, too, and says so in one line.
+jobs in good order. Without --peers a step of two tasks finds the list, too, and says so in one line. After a notice to
+all nodes the batch script ends with 75 and requeues its job, which goes on at the next step.
 
     allocation.py SPOTNIK WORKER"""
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,24 +22,43 @@ from lab import Lab
 SPOTNIK, WORKER = (os.path.abspath(path) for path in sys.argv[1:3])
 WRONG = r" failed \(| error -"
 GUIDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/guide/slurm.md")
-FOUND = r"spotnik: peers: Slurm job \d+, {} nodes \(n\[[\d,-]+\]\)"
+FOUND = r"spotnik: peers: Slurm {}, {} nodes \(n\[[\d,-]+\]\)"
 
 
-def page(out, work):
-    """The guide's allocation, with three nodes and what the test trains."""
+def page(out, work, nodes):
+    """The guide's commands, with fewer nodes and what the test trains; the last one prints the job's number."""
     with open(GUIDE) as file:
-        text = re.search(r"^sbatch -N 8.*?train\.py\"$", file.read(), re.M | re.S).group(0)
+        text = re.search(r"^cat >job\.sh.*?^sbatch job\.sh$", file.read(), re.M | re.S).group(0)
     for theirs, ours in (
-        ("sbatch -N 8", f"sbatch --parsable --exclusive -N 3 -o {out}/batch-%j.log"),
-        ("srun ", f"srun -o {out}/%j-%n.log "),
+        ("sbatch job.sh", "sbatch --parsable job.sh"),
+        ("-N 8 ", f"--exclusive -N {nodes} -o {out}/batch-%j.log "),
+        ("srun ", f"srun --open-mode=append -o {out}/%j-%n.log "),
         ("spotnik run", f"{SPOTNIK} run"),
         ("--min 4", "--min 1"),
-        ("job.key -- python train.py", f"job.key -- {work}"),
+        ("python train.py", work),
     ):
         if text.count(theirs) != 1:
             fail(f"the guide's allocation has {text.count(theirs)} times '{theirs}': {text}")
         text = text.replace(theirs, ours)
     return text
+
+
+def total_loss(lab, out, train, folder):
+    """All nodes get a notice, as before the end of the time limit; the same job goes on when Slurm has requeued it."""
+    job = lab.run("bash", "-c", page(out, train, 2), cwd=folder).stdout.strip()
+    both = [Element(f"{out}/{job}-{i}.log") for i in range(2)]
+    lab.until("two in one view", lambda: all(element.size() == 2 for element in both))
+    lives = [element.lives() for element in both]
+    lab.run("scancel", "--signal=USR1", job)
+    lab.until("the job to be requeued", lambda: all(element.lives() > had for element, had in zip(both, lives)))
+    lab.until("it to go on", lambda: all(element.steps_after(had) for element, had in zip(both, lives)))
+    last = max(max(element.steps_before(had)) for element, had in zip(both, lives))
+    again = min(element.steps_after(had)[0] for element, had in zip(both, lives))
+    if again != last + 1 or any(element.count(r"left \(75\)") != 1 for element in both):
+        fail(f"step {last} was the last, and they went on with {again}: " + " | ".join(both[0].lines()[-5:]))
+    print(f"a notice to all nodes: 75, requeued as job {job}, and on with step {again} after {last}")
+    lab.run("scancel", job)
+    lab.until("the last job to end", lambda: not lab.tell("squeue", "-h").strip())
 
 
 def main():
@@ -65,9 +86,9 @@ def main():
         def element(job, node):
             return Element(f"{out}/{job}-{node}.log")
 
-        job = lab.run("bash", "-c", page(out, train), cwd=folder).stdout.strip()
+        job = lab.run("bash", "-c", page(out, train, 3), cwd=folder).stdout.strip()
         lab.until("three in one view", lambda: all(element(job, i).size() == 3 for i in range(3)))
-        if not element(job, 0).count(FOUND.format(3)):
+        if not element(job, 0).count(FOUND.format(rf"job {job}", 3)):
             fail("it was not said what was found: " + " | ".join(element(job, 0).lines()[:3]))
         print(f"job {job}: three nodes met by Slurm's list of nodes")
 
@@ -96,11 +117,13 @@ def main():
         lab.run("scontrol", "update", "nodename=n1", "state=resume")
         auto = submit(2, f"{SPOTNIK} run -n 1 {work}")
         lab.until("two in one view", lambda: all(element(auto, i).size() == 2 for i in range(2)))
-        if sum(element(auto, i).count(FOUND.format(2)) for i in range(2)) != 2:
+        if sum(element(auto, i).count(FOUND.format(rf"step {auto}\.0", 2)) for i in range(2)) != 2:
             fail("it was not said what was found: " + " | ".join(element(auto, 0).lines()[:3]))
         print(f"job {auto}: without --peers the two nodes met by Slurm's list, and said so in a line each")
         lab.run("scancel", auto)
-        lab.until("the last job to end", lambda: not lab.tell("squeue", "-h").strip())
+        lab.until("that job to end", lambda: not lab.tell("squeue", "-h").strip())
+        shutil.rmtree(f"{folder}/checkpoints")  # of the first job
+        total_loss(lab, out, train, folder)
 
 
 if __name__ == "__main__":
