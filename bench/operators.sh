@@ -23,9 +23,11 @@ check "a thousand notices" python3 tests/notice/thousand.py "$spotnik" "$worker"
 check "the clouds" python3 tests/notice/watch.py "$spotnik"
 check "moto" tests/fleet/mocks.sh "$build" moto.server tests/notice/second_opinion.py "$spotnik"
 check "one machine" python3 tests/notice/job.py "$spotnik" "$worker"
+check "systemd" python3 tests/notice/systemd.py "$spotnik" "$worker" docs/guide/notices.md
 check "all machines at once" "$build/tests/e2e/e2e-farewell" "$worker"
 check "Slurm: an array" python3 tests/slurm/elements.py "$spotnik" "$worker"
 check "Slurm: an allocation" python3 tests/slurm/allocation.py "$spotnik" "$worker"
+check "Slurm: steps" python3 tests/slurm/steps.py "$spotnik" "$worker"
 check "Slurm: a fleet" python3 tests/slurm/fleet.py "$spotnik" "$worker"
 check "Kubernetes: pods" python3 tests/kubernetes/pods.py "$spotnik" "$worker" examples/kubernetes/indexed-job.yaml
 for starter in pages ssh torchrun mpirun; do
@@ -33,7 +35,7 @@ for starter in pages ssh torchrun mpirun; do
 done
 check "Ray" sh tests/ray/run.sh "$build" docs/guide/ray.md
 check "SkyPilot" sh tests/kubernetes/schemas.sh "$build" tests/kubernetes/skypilot.py examples/skypilot "$spotnik" "$worker"
-check "the doctor" python3 tests/doctor/hosts.py "$spotnik"
+check "the doctor" python3 tests/doctor/hosts.py "$spotnik" "$build/tests/doctor/wrong_clock.so"
 check "the fleet's engines" python3 tests/fleet/fakes.py "$spotnik"
 check "the fleet and a Kubernetes API" tests/fleet/mocks.sh "$build" kmock tests/fleet/api.py "$spotnik" \
     examples/kubernetes/indexed-job.yaml docs/guide/kubernetes.md

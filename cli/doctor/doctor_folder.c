@@ -26,7 +26,12 @@ bool doctor_probe_write(const char *folder, const char *name, const char *text)
 
     if (fd >= 0 && close(fd) != 0)
         fine = false;
-    return fine && rename(temporary, path) == 0;
+    if (fine && rename(temporary, path) == 0)
+        return true;
+    int why = errno;
+    unlink(temporary);
+    errno = why;
+    return false;
 }
 
 /* The file system that holds the path, by its longest mount point: "fuse.s3fs", "nfs4", ... */
@@ -145,7 +150,7 @@ void doctor_look_folder(struct doctor *doctor, const char *use, const char *fold
                    "%s is on %s, which cannot rename at one stroke; take NFS, CephFS, Lustre or a disk",
                    folder, kind);
     } else if (!doctor_probe_write(folder, name, "x")) {
-        doctor_say(doctor, DOCTOR_BAD, use, "cannot write to %s: %s", folder, strerror(errno));
+        doctor_say(doctor, DOCTOR_BAD, use, "cannot write to %s, or not rename there: %s", folder, strerror(errno));
         return;
     } else if (!is_replaced(folder, name) || unlink(path) || !is_exclusive(path)) {
         doctor_say(doctor, DOCTOR_BAD, use,
