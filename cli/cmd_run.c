@@ -39,7 +39,7 @@ static const char help[] =
     "                          remove kills it with SIGKILL\n"
     "      --speedup X         replay the trace X times as fast                                        [1]\n"
     "      --seed N            seed of the choice of --kill-every                                      [clock]\n"
-    "      --peers SPEC        where to find the job: host:port,... or file:DIR; slurm, slurm:JOB, skypilot,\n"
+    "      --peers SPEC        where to find the job: host:port,... or file:DIR; slurm, slurm:JOB, slurm:step, skypilot,\n"
     "                          hosts:FILE, exec:COMMAND or dns://train-[0-7].train[:PORT]; see docs/guide    [what the engine says; a folder for this run]\n"
     "      --min N             steps wait until the job has N members on all hosts together        [MIN]\n"
     "      --key-file FILE     the job key; see spotnik key                        [a key made for this run]\n"

@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "api/job.h"
 #include "base/fork.h"
@@ -15,14 +16,24 @@ static uint32_t generation;         /* of the process that asked for the handler
 static uint32_t inside;             /* handlers that may have read `noticed` */
 static bool told;                   /* this job has had a signal: Slurm sends three, and its goodbye may take longer */
 
+/* The agent has asked in another way before it signals: then it insists. */
+static bool insists(const siginfo_t *info, const struct spotnik_job *job)
+{
+    bool asked = job ? spotnik_job_is_noticed(job) : __atomic_load_n(&told, __ATOMIC_SEQ_CST);
+
+    return info->si_pid == getppid() && asked;
+}
+
 /* A child made by fork() is no member: it ends, as by default. Its parent may be waiting for just that. */
-static void on_signal(int number)
+static void on_signal(int number, siginfo_t *info, void *context)
 {
     int saved = errno;
     __atomic_add_fetch(&inside, 1, __ATOMIC_SEQ_CST);
     struct spotnik_job *job = __atomic_load_n(&noticed, __ATOMIC_SEQ_CST);
-    bool is_ours = generation == spotnik_fork_generation() && (job || __atomic_load_n(&told, __ATOMIC_SEQ_CST));
+    bool is_ours = generation == spotnik_fork_generation()
+                   && (job || __atomic_load_n(&told, __ATOMIC_SEQ_CST)) && !insists(info, job);
 
+    (void)context;
     if (is_ours && job) {
         spotnik_notice(job);
         __atomic_store_n(&told, true, __ATOMIC_SEQ_CST);
@@ -37,11 +48,11 @@ static void on_signal(int number)
 
 void spotnik_job_signal_open(struct spotnik_job *job)
 {
-    struct sigaction now, ours = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+    struct sigaction now, ours = { .sa_sigaction = on_signal, .sa_flags = SA_RESTART | SA_SIGINFO };
     struct spotnik_job *none = NULL;
 
     if (!getenv("SPOTNIK_SLOT") || sigaction(SIGTERM, NULL, &now)
-        || (now.sa_handler != SIG_DFL && now.sa_handler != on_signal)
+        || (now.sa_handler != SIG_DFL && now.sa_sigaction != on_signal)
         || __atomic_load_n(&noticed, __ATOMIC_SEQ_CST))
         return;
     __atomic_store_n(&told, false, __ATOMIC_SEQ_CST);

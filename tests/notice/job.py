@@ -192,6 +192,20 @@ def everybody(folder):
     print("SIGUSR1 and SIGTERM to the agent and to its workers, as batch systems send them: planned leaves")
 
 
+def insisted():
+    """A step takes ten minutes: Ctrl-C asks the worker to leave, a second one ends it."""
+    env = {**os.environ, "WORKER_DEAF": "1", "SPOTNIK_IMDS_ENDPOINT": "http://127.0.0.1:9"}
+    job = Lines([SPOTNIK, "run", "-n", "1", "--grace", "600s", "--", WORKER, "-u", "600000000", "-n", "100000", "-b", "96"], env=env)
+    job.until(" joined ")
+    job.process.send_signal(signal.SIGINT)
+    job.until("press again to insist")
+    job.process.send_signal(signal.SIGINT)
+    job.until(r"lost \(SIGTERM\)")
+    job.rest()
+    print("a worker in a long step: the second Ctrl-C ends it")
+
+
+insisted()
 with tempfile.TemporaryDirectory(prefix="spotnik-job-") as three:
     everybody(three)
 with tempfile.TemporaryDirectory(prefix="spotnik-job-") as one:
