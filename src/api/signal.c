@@ -9,10 +9,9 @@
 #include <unistd.h>
 
 #include "api/job.h"
-#include "base/fork.h"
 
 static struct spotnik_job *noticed; /* atomic; the one job of this process that the signal is for */
-static uint32_t generation;         /* of the process that asked for the handler */
+static pid_t owner;                 /* that asked for the handler; a child may hear before it knows that it is one */
 static uint32_t inside;             /* handlers that may have read `noticed` */
 static bool told;                   /* this job has had a signal: Slurm sends three, and its goodbye may take longer */
 
@@ -30,7 +29,7 @@ static void on_signal(int number, siginfo_t *info, void *context)
     int saved = errno;
     __atomic_add_fetch(&inside, 1, __ATOMIC_SEQ_CST);
     struct spotnik_job *job = __atomic_load_n(&noticed, __ATOMIC_SEQ_CST);
-    bool is_ours = generation == spotnik_fork_generation()
+    bool is_ours = owner == getpid()
                    && (job || __atomic_load_n(&told, __ATOMIC_SEQ_CST)) && !insists(info, job);
 
     (void)context;
@@ -56,7 +55,7 @@ void spotnik_job_signal_open(struct spotnik_job *job)
         || __atomic_load_n(&noticed, __ATOMIC_SEQ_CST))
         return;
     __atomic_store_n(&told, false, __ATOMIC_SEQ_CST);
-    generation = job->generation;
+    owner = getpid();
     if (__atomic_compare_exchange_n(&noticed, &none, job, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
         sigaction(SIGTERM, &ours, NULL);
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import array
 import json
+import multiprocessing
 import os
 import signal
 import sys
@@ -323,6 +324,16 @@ def alone(members_min: int = 1, sigterm: bool = False) -> None:
         tell("interrupted")
         return
     tell("begun")
+
+
+def terminate_child() -> None:
+    """Fork a child that waits for ever, and end it; tell its exit status."""
+    with spotnik.init():
+        child = multiprocessing.get_context("fork").Process(target=signal.pause)
+        child.start()
+        child.terminate()
+        child.join()
+        tell(child.exitcode)
 
 
 def end(middle: bool, members: int) -> None:

@@ -197,6 +197,21 @@ def test_sigterm_as_a_notice_ends_with_75(cluster: Cluster) -> None:
     assert worker.end() == (75, "")
 
 
+def test_sigterm_of_a_batch_system_is_a_notice_to_a_worker_of_spotnik_run(cluster: Cluster) -> None:
+    """Slurm and systemd signal every process of a job; the program has no handler."""
+    worker = cluster.start("alone", {"SPOTNIK_SLOT": "0"}, members_min=2)
+    assert worker.hear() == "waiting"
+    worker.signal(signal.SIGTERM)
+    assert worker.end() == (75, "")
+
+
+def test_sigterm_still_ends_a_child_of_a_worker_of_spotnik_run(cluster: Cluster) -> None:
+    """As the pools and data loaders of Python do it."""
+    worker = cluster.start("terminate_child", {"SPOTNIK_SLOT": "0"})
+    assert worker.hear() == -signal.SIGTERM
+    assert worker.end() == (0, "")
+
+
 def test_spotnik_run_ends_with_75_when_interrupted() -> None:
     arguments = ["spotnik", "run", "-n", "3", "--", *command("steps")]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as agent:
