@@ -2,7 +2,7 @@
 # For typing only: every target forwards to a script or to Meson, where the rules are. See docs/HACKING.md.
 #   make demo                          watch a model train while its workers are killed
 #   make test                          everything that proves the promises; ends with "N passed, N failed"
-#   make test-frameworks             Keras, TensorFlow and JAX, in environments of 3 GB that it makes
+#   make test-frameworks             Keras, TensorFlow, JAX and PyTorch 2.14, in environments of 6 GB that it makes
 #   make matrix [ROUNDS=1]             every cell of tests/matrix once, in shards: an hour or two
 #   make mutants                       break rules on purpose, and see who notices: half an hour
 #   make soak [SOAK=DIR] [MINUTES=60] a cluster and a random nemesis; goes on where it was broken off, prints the record

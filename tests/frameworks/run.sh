@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Run the tests of the faces for Keras, TensorFlow and JAX in the environments DIR/tf and DIR/jax that dev/frameworks.sh
-# makes (SPOTNIK_FRAMEWORKS names another folder). Usage: run.sh BUILD [pytest arguments]. Exit status 77 without them.
+# makes, and those of the process group with the newer PyTorch of DIR/torch (SPOTNIK_FRAMEWORKS names another folder). Usage: run.sh BUILD [pytest arguments]. Exit status 77 without them.
 set -eu
 
 build=$(cd "$1" && pwd)
@@ -12,17 +12,23 @@ venvs=${SPOTNIK_FRAMEWORKS:-$build/frameworks}
 
 unset SPOTNIK_PEERS SPOTNIK_KEY_FILE SPOTNIK_JOB SPOTNIK_BIND
 export PYTHONPATH="$root/python" PYTHONDONTWRITEBYTECODE=1 SPOTNIK_LIBRARY="$build/src/libspotnik.so"
+export SPOTNIK_ROOT="$root"
 # Members outnumber cores here: one thread each.
 export OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1
 export XLA_FLAGS="--xla_cpu_multi_thread_eigen=false"
 status=77
-for name in tf jax; do
+for name in tf jax torch; do
     python=$venvs/$name/bin/python
     if ! "$python" -c 'import pytest' 2>/dev/null; then
         echo "skipped: $venvs/$name is not there; make it with: dev/frameworks.sh $venvs"
         continue
     fi
     [ "$status" != 77 ] || status=0
-    PATH="$build/cli:$venvs/$name/bin:$PATH" "$python" -m pytest --rootdir "$root" "$here" "$@" || status=1
+    case $name in
+    torch) tests="$root/tests/python/torch/test_group.py $root/tests/python/torch/test_reconfigure.py" ;;
+    *) tests=$here ;;
+    esac
+    # shellcheck disable=SC2086
+    PATH="$build/cli:$venvs/$name/bin:$PATH" "$python" -m pytest --rootdir "$root" $tests "$@" || status=1
 done
 exit "$status"

@@ -25,7 +25,8 @@ from ._errors import (
     WaitError,
 )
 from ._group import SpotnikGroup
-from ._meeting import crew_of, register
+from ._meeting import crew_of, register, regroup_of
+from ._regroup import Unmade
 
 __all__ = [
     "AbortedError",
@@ -49,8 +50,9 @@ def reconfigure(
     return group.reconfigure_survivors(size, timeout)
 
 
-def _make(store: Any, rank: int, size: int, timeout: timedelta) -> dist.ProcessGroup:
+def _make(asked: Any, _options: object) -> dist.ProcessGroup:
     """What torch.distributed calls for ``backend="spotnik"``."""
+    rank, size, timeout = asked.group_rank, asked.group_size, asked.timeout
     world = dist.group.WORLD if dist.is_initialized() else None
     if isinstance(world, SpotnikGroup) and size == world.size():
         return SpotnikGroup(world._crew, timeout, owns=False)
@@ -61,8 +63,10 @@ def _make(store: Any, rank: int, size: int, timeout: timedelta) -> dist.ProcessG
             f"a group of {size} of {world.size()} members is not there: a step belongs to all of them. Use the default "
             "group, or a group of another backend"
         )
-    return SpotnikGroup(crew_of(store, rank, size, timeout), timeout)
+    if getattr(asked, "enable_reconfigure", False):
+        return SpotnikGroup(Unmade(rank, size), timeout, regroup=regroup_of(asked.store, rank))
+    return SpotnikGroup(crew_of(asked.store, rank, size, timeout), timeout)
 
 
-dist.Backend.register_backend("spotnik", _make, devices=["cpu"])
+dist.Backend.register_backend("spotnik", _make, extended_api=True, devices=["cpu"])
 register()

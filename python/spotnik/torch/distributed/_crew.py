@@ -6,12 +6,13 @@ Groups of the same members share a crew: their calls are steps of one job, and o
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, Optional
 
 from ...config import Config
 from ._circle import Circle, Part
-from ._errors import AbortedError, GroupError
+from ._errors import AbortedError, GroupError, MemberLostError
 from ._work import Errands, GroupWork
 
 __all__ = ["Crew", "Loner"]
@@ -27,6 +28,7 @@ class Crew:
         self._circle = Circle(config)
         self._errands = Errands("spotnik-group")
         self.rank, self.size = rank, size
+        self._is_over = False
         try:
             self.gather(size, limit_s)
         except BaseException:
@@ -37,6 +39,17 @@ class Crew:
     def error(self) -> Optional[GroupError]:
         """Why calls are refused; None: they are taken."""
         return self._circle.broken
+
+    @property
+    def circle(self) -> str:
+        """A name of the group as it is, the same on all its members."""
+        return f"{zlib.crc32(repr(self._circle.uids).encode()):08x}.{self._circle.uids[0]:x}"
+
+    @property
+    def can_go_on(self) -> bool:
+        """Are the survivors still in one job? Not after abort(), nor in a process that the others went on without."""
+        error = self.error
+        return not self._is_over and (error is None or bool(isinstance(error, MemberLostError) and error.lost))
 
     def gather(self, size: int, limit_s: float) -> dict[int, int]:
         """Close the next circle, and return its ranks by those before. :meth:`Circle.close` says what is raised."""
@@ -65,6 +78,7 @@ class Crew:
         self._end("the group was shut down", self._circle.leave)
 
     def _end(self, why: str, end: Callable[[], None]) -> None:
+        self._is_over = True
         try:
             work = self._errands.add(GroupWork(why, None, _SHUTDOWN_S), end)
         except AbortedError:

@@ -6,15 +6,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any, Optional, Union
+from typing import Any, Optional
 
 import torch
 import torch.distributed as dist
 
 from ._circle import Part
-from ._crew import Crew, Loner
 from ._errors import GroupError, NotSupportedError
 from ._memory import bytes_of, check_dense, copy_bytes, reduce_part, reduced_copy, table_part
+from ._regroup import AnyCrew, Regroup
 from ._work import GroupWork
 
 __all__ = ["SpotnikGroup"]
@@ -25,9 +25,12 @@ Tensors = Sequence[torch.Tensor]
 class SpotnikGroup(dist.ProcessGroup):
     """``init_process_group("spotnik")`` makes one. Calls may come from any thread; they are made in their order."""
 
-    def __init__(self, crew: Union[Crew, Loner], timeout: timedelta, owns: bool = True) -> None:
+    def __init__(
+        self, crew: AnyCrew, timeout: timedelta, owns: bool = True, regroup: Optional[Regroup] = None
+    ) -> None:
         super().__init__(crew.rank, crew.size)
         self._crew = crew
+        self._regroup = regroup  # by PyTorch's reconfigure interface
         self._owns = owns  # a group of the same members that was made later ends nothing
         self._timeout_s = timeout.total_seconds()
         self._label, self._desc = "", "undefined"
@@ -69,10 +72,52 @@ class SpotnikGroup(dist.ProcessGroup):
         """
         limit_s = timeout.total_seconds() if timeout is not None else self._timeout_s
         moved = self._crew.gather(size, limit_s)
+        self._renumber()
+        return moved
+
+    def _renumber(self) -> None:
         ranks = dist.distributed_c10d._world.pg_group_ranks
         for group in [group for group in ranks if isinstance(group, SpotnikGroup) and group._crew is self._crew]:
             ranks[group] = {rank: rank for rank in range(self.size())}
-        return moved
+
+    # ---- PyTorch's reconfigure interface, 2.14 ----
+
+    @property
+    def supports_reconfigure(self) -> bool:
+        """Was the group made with ``enable_reconfigure=True``?"""
+        return self._regroup is not None
+
+    def _regrouping(self) -> Regroup:
+        if self._regroup is None:
+            raise NotSupportedError(
+                "this group was made without enable_reconfigure=True; spotnik.torch.distributed.reconfigure() goes on "
+                "with the survivors"
+            )
+        return self._regroup
+
+    def get_reconfigure_handle(self) -> str:
+        """What the others must know of this member; the program exchanges it."""
+        return self._regrouping().handle(self._crew)
+
+    def reconfigure(self, opts: Any) -> GroupWork:
+        """Become a group of the members that ``opts.handles`` names, in their order. Has ended when it returns."""
+        limit_s = opts.timeout.total_seconds() if opts.timeout is not None else self._timeout_s
+        self._crew = self._regrouping().next(self._crew, opts.uuid, opts.handles, limit_s)
+        self._renumber()
+        work = GroupWork("reconfigure", None, limit_s)
+        work.finish()
+        return work
+
+    def get_error(self) -> Any:
+        """SUCCESS, or COMM_ERROR when a member was lost."""
+        kinds = torch._C._distributed_c10d.ErrorType
+        return kinds.COMM_ERROR if self._crew.error is not None else kinds.SUCCESS
+
+    def get_backend(self, device: torch.device) -> SpotnikGroup:
+        """The group is its own backend."""
+        return self
+
+    _get_backend = get_backend
 
     # ---- the end ----
 

@@ -18,8 +18,9 @@ from torch.distributed.rendezvous import _rendezvous_handlers, register_rendezvo
 from ...config import Config
 from ._crew import Crew
 from ._errors import GroupError, NotSupportedError
+from ._regroup import Regroup
 
-__all__ = ["crew_of", "register"]
+__all__ = ["crew_of", "register", "regroup_of"]
 
 _gathered: Optional[Crew] = None  # by the rendezvous, for the group that is made right after it
 
@@ -57,10 +58,25 @@ def _config(store: dist.Store, rank: int, size: int) -> tuple[Config, object]:
     mine = _free_address()
     store.set(f"spotnik/address/{rank}", mine)
     addresses = [store.get(f"spotnik/address/{other}").decode() for other in range(size)]
-    key = tempfile.NamedTemporaryFile("w", prefix="spotnik-key-")  # noqa: SIM115 (closed with the crew)
+    key = _key_from(store)
+    return Config(members_max=size, bind=mine, peers=",".join(addresses), key_file=key.name), key
+
+
+def regroup_of(store: dist.Store, rank: int) -> Regroup:
+    """For a group that PyTorch's interface will reconfigure: all learn the key, by the environment or by the store."""
+    if os.environ.get("SPOTNIK_KEY_FILE"):
+        return Regroup(_free_address, None)
+    if rank == 0:
+        store.set("spotnik/key", secrets.token_hex(32))
+    key = _key_from(store)
+    return Regroup(_free_address, key.name, key)
+
+
+def _key_from(store: dist.Store) -> Any:
+    key = tempfile.NamedTemporaryFile("w", prefix="spotnik-key-")  # noqa: SIM115 (closed with its owner)
     key.write(store.get("spotnik/key").decode() + "\n")
     key.flush()
-    return Config(members_max=size, bind=mine, peers=",".join(addresses), key_file=key.name), key
+    return key
 
 
 def _free_address() -> str:
