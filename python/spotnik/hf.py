@@ -12,7 +12,9 @@ epoch and the schedule of the others. Without ``spotnik run`` the script is a jo
 
 from __future__ import annotations
 
+import gc
 import inspect
+import math
 from collections.abc import Iterator
 from typing import Any, Optional
 
@@ -26,7 +28,7 @@ from .torch._loader import shard
 from .torch._session import Session, current
 
 try:
-    from transformers import TrainerCallback  # type: ignore[import-not-found, unused-ignore]
+    from transformers import EarlyStoppingCallback, TrainerCallback  # type: ignore[import-not-found, unused-ignore]
 except ImportError as error:
     raise LibraryError("spotnik.hf needs transformers: pip install transformers") from error
 
@@ -65,7 +67,8 @@ class Callback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         optimizer, self._loader = given["optimizer"], given["train_dataloader"]
         optimizer = getattr(optimizer, "optimizer", optimizer)  # accelerate's, around the one that trains
         accumulate = int(args.gradient_accumulation_steps)
-        prepare(given["model"], optimizer, given["lr_scheduler"], accumulate=accumulate, **self._settings)
+        objects = (given["lr_scheduler"], _Stopping(state, self))
+        prepare(given["model"], optimizer, *objects, accumulate=accumulate, **self._settings)
         self._feed = _Feed(current(), self._loader, args, state, _is_summed(given["model"]))
         self._kind = type(self._loader)
         self._loader.spotnik_feed = self._feed
@@ -99,6 +102,30 @@ class Callback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         self.senior = step.rank == 0
         state.is_world_process_zero = state.is_local_process_zero = self.senior
         control.should_save = control.should_save and self.senior
+
+
+class _Stopping:
+    """What early stopping has seen and counted, as part of the replica: all members stop after the same step."""
+
+    def __init__(self, state: Any, callback: Callback) -> None:
+        self._state = state
+        lists = [one for one in gc.get_referrers(callback) if isinstance(one, list)]  # the Trainer tells of none
+        found = {id(one): one for held in lists for one in held if isinstance(one, EarlyStoppingCallback)}
+        self._callbacks = list(found.values())
+
+    def state_dict(self) -> dict[str, Any]:
+        best, step = self._state.best_metric, self._state.best_global_step
+        return {
+            "best": math.nan if best is None else float(best),
+            "step": -1 if step is None else int(step),
+            "counts": [int(one.early_stopping_patience_counter) for one in self._callbacks],
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._state.best_metric = None if math.isnan(state["best"]) else state["best"]
+        self._state.best_global_step = None if state["step"] < 0 else state["step"]
+        for one, count in zip(self._callbacks, state["counts"]):
+            one.early_stopping_patience_counter = count
 
 
 def _become(loader: Any, kind: type) -> None:

@@ -89,7 +89,8 @@ class Strategy(SingleDeviceStrategy):  # type: ignore[misc, unused-ignore]
             raise ArgumentError("the job counts epochs of all data; leave limit_train_batches out, or give less data")
         accumulate = int(trainer.accumulate_grad_batches)
         assert self.lightning_module is not None
-        prepare(self.lightning_module, list(self.optimizers), accumulate=accumulate, **self._settings)
+        stopping = [_Stopping(one) for one in trainer.early_stopping_callbacks]
+        prepare(self.lightning_module, list(self.optimizers), *stopping, accumulate=accumulate, **self._settings)
 
     def load_checkpoint(self, *args: Any, **kwargs: Any) -> Any:
         """Refused in fit(); to evaluate, as ever."""
@@ -139,6 +140,20 @@ class Strategy(SingleDeviceStrategy):  # type: ignore[misc, unused-ignore]
     def _look(self) -> None:
         """One member writes, whichever is first in the view."""
         _zero.rank = 0 if self.is_global_zero else max(1, self._slot)
+
+
+class _Stopping:
+    """What early stopping has seen and counted, as part of the replica: all members stop after the same step."""
+
+    def __init__(self, callback: Any) -> None:
+        self._callback = callback
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"best": float(self._callback.best_score), "count": int(self._callback.wait_count)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._callback.best_score = torch.tensor(state["best"])
+        self._callback.wait_count = state["count"]
 
 
 class _Batches:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -153,3 +154,85 @@ def test_kills_and_joins_change_nothing_but_the_members(cluster: Make, tmp_path:
     assert ends[0] == ends[1] == ends[2]
     assert ends[0]["done"] == last
     ledger.check_every_sample_once(ledger.contributions(job), SAMPLES)
+
+
+# ---- early stopping ----
+
+PATIENCE, PLATEAU = 60, 3
+
+
+class Meets(transformers.TrainerCallback):  # type: ignore[misc, unused-ignore]
+    """Those that came first wait at an evaluation until the late one is on its way into the job."""
+
+    def __init__(self, tell: Tell, arrived: Path, is_late: bool) -> None:
+        self.tell, self.arrived, self.is_late = tell, arrived, is_late
+        self.evaluations = 0
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if self.is_late:
+            self.arrived.touch()
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self.evaluations += 1
+        if not self.is_late and self.evaluations == PLATEAU:
+            self.tell(waits=state.global_step)
+            while not self.arrived.exists():
+                time.sleep(0.01)
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self.tell(evaluations=self.evaluations)
+
+
+def stops_early(tell: Tell, folder: str, arrived: str, late: bool) -> None:
+    """The metric never gets better after the first evaluation."""
+    from spotnik.hf import Callback
+
+    transformers.logging.set_verbosity_error()
+    arguments = transformers.TrainingArguments(
+        output_dir=folder,
+        use_cpu=True,
+        num_train_epochs=2000,
+        per_device_train_batch_size=BATCH,
+        eval_strategy="epoch",
+        save_strategy="no",
+        metric_for_best_model="same",
+        greater_is_better=True,
+        report_to="none",
+        disable_tqdm=True,
+        logging_strategy="no",
+        dataloader_pin_memory=False,
+    )
+    callbacks = [
+        Meets(tell, Path(arrived), late),
+        transformers.EarlyStoppingCallback(early_stopping_patience=PATIENCE),
+        Callback(seed=7),
+    ]
+    trainer = transformers.Trainer(
+        Classifier(),
+        arguments,
+        train_dataset=samples(),
+        eval_dataset=samples()[:4],
+        callbacks=callbacks,
+        compute_metrics=lambda _: {"same": 1.0},
+    )
+    trainer.train()
+    tell(done=trainer.state.global_step)
+
+
+def test_all_stop_early_after_the_same_step(cluster: Make, tmp_path: Path) -> None:
+    job = cluster()
+    job.gather(2)
+
+    def start(number: int, late: bool) -> None:
+        job.start(stops_early, folder=str(job.folder / f"out{number}"), arrived=str(tmp_path / "arrived"), late=late)
+
+    for number in range(2):
+        start(number, late=False)
+    for _, line in job.events():
+        if "waits" in line and len(job.members) == 2:
+            start(2, late=True)
+    assert not job.errors()
+    assert [end["done"] for end in job.lines("done")] == [(1 + PATIENCE) * steps_of(1)] * 3
+    *_, late = job.members
+    (line,) = (line for line in late.lines if "evaluations" in line)
+    assert line["evaluations"] < 1 + PATIENCE - PLATEAU + 1, "it was not late"

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -162,3 +163,73 @@ def test_kills_and_joins_change_nothing_but_the_members(cluster: Make, tmp_path:
     ledger.check_every_sample_once(ledger.contributions(job), SAMPLES)
     evaluated = [line for line in job.lines("evaluated") if line["evaluated"] != ends[0]["done"]]
     assert evaluated and all(line["evaluated"] == (line["at"] + 1) * steps_of(1) for line in evaluated)
+
+
+# ---- early stopping ----
+
+PATIENCE, PLATEAU = 60, 3
+
+
+class Meets(lightning.Callback):  # type: ignore[misc, unused-ignore]
+    """Those that came first wait at a validation until the late one is on its way into the job."""
+
+    def __init__(self, tell: Tell, arrived: Path, is_late: bool) -> None:
+        self.tell, self.arrived, self.is_late = tell, arrived, is_late
+        self.validations = 0
+
+    def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
+        if self.is_late:
+            self.arrived.touch()
+
+    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+        if trainer.sanity_checking:
+            return
+        self.validations += 1
+        if not self.is_late and self.validations == PLATEAU:
+            self.tell(waits=trainer.global_step)
+            while not self.arrived.exists():
+                time.sleep(0.01)
+
+
+class Flat(Task):
+    """Its score never gets better after the first validation."""
+
+    def validation_step(self, batch: Any, _: int) -> None:
+        self.log("score", 1.0)
+
+
+def stops_early(tell: Tell, folder: str, arrived: str, late: bool) -> None:
+    from spotnik.lightning import Strategy
+
+    meets = Meets(tell, Path(arrived), late)
+    trainer = lightning.Trainer(
+        accelerator="cpu",
+        strategy=Strategy(seed=7),
+        max_epochs=2000,
+        callbacks=[meets, lightning.pytorch.callbacks.EarlyStopping("score", mode="max", patience=PATIENCE)],
+        default_root_dir=folder,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
+    loader = DataLoader(data(torch.float32), batch_size=BATCH, shuffle=True)
+    trainer.fit(Flat(tell, Path("none")), loader, DataLoader(Subset(data(torch.float32), range(4)), batch_size=4))
+    tell(done=trainer.global_step, validations=meets.validations)
+
+
+def test_all_stop_early_after_the_same_step(cluster: Make, tmp_path: Path) -> None:
+    job = cluster()
+    job.gather(2)
+
+    def start(number: int, late: bool) -> None:
+        job.start(stops_early, folder=str(job.folder / f"out{number}"), arrived=str(tmp_path / "arrived"), late=late)
+
+    for number in range(2):
+        start(number, late=False)
+    for _, line in job.events():
+        if "waits" in line and len(job.members) == 2:
+            start(2, late=True)
+    assert not job.errors()
+    assert [end["done"] for end in job.lines("done")] == [(1 + PATIENCE) * steps_of(1)] * 3
+    assert job.members[-1].lines[-1]["validations"] < 1 + PATIENCE - PLATEAU + 1, "it was not late"
