@@ -12,6 +12,8 @@ from cluster import LIMIT_S, Cluster, Member
 
 #: kills of a test that asks for no number of its own; more, to soak: SPOTNIK_TEST_KILLS=200
 KILLS = int(os.environ.get("SPOTNIK_TEST_KILLS", "3"))
+#: epochs of such a test: more than it needs. On a busy machine hundreds pass until a newcomer takes its part.
+EPOCHS_MOST = 1000 * max(2, KILLS)
 
 
 def takes_part(member: Member) -> bool:

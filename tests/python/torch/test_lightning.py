@@ -13,7 +13,7 @@ import ledger
 import pytest
 import torch
 from cluster import Cluster, Member, Tell, alone
-from disturb import KILLS, disturb
+from disturb import EPOCHS_MOST, KILLS, disturb
 from programs import SAMPLES, data, network
 from test_features import told
 from torch import nn
@@ -153,7 +153,7 @@ def test_kills_and_joins_change_nothing_but_the_members(cluster: Make, tmp_path:
     job, numbers, stop = cluster(), itertools.count(), tmp_path / "stop"
 
     def start() -> Member:
-        return job.start(train, folder=str(job.folder / f"out{next(numbers)}"), epochs=2000, stop=str(stop))
+        return job.start(train, folder=str(job.folder / f"out{next(numbers)}"), epochs=EPOCHS_MOST, stop=str(stop))
 
     last = disturb(job, start, kills=KILLS, stop=stop)
     ends = job.lines("done")
