@@ -185,6 +185,38 @@ def mesh(rank: int) -> None:
     ]
 
 
+def sharded(rank: int) -> None:
+    """FSDP2: every member has a part of each parameter; three members train as one does."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    n = dist.get_world_size()
+    inputs = torch.randn(4 * n, 8, generator=torch.Generator().manual_seed(1))
+    ends = []
+    for shards in (False, True):
+        torch.manual_seed(0)
+        model = network()
+        if shards:
+            for layer in (model[0], model[2], model):  # type: ignore[index]
+                fully_shard(layer, mesh=init_device_mesh("cpu", (n,)))
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(inputs[4 * rank : 4 * rank + 4] if shards else inputs).square().mean().backward()
+            optimizer.step()
+        ends.append([p.full_tensor() if shards else p for p in model.parameters()])  # type: ignore[attr-defined]
+    assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(*ends))
+
+
+def metrics(rank: int) -> None:
+    import torchmetrics
+
+    accuracy, mean = torchmetrics.classification.BinaryAccuracy(), torchmetrics.MeanMetric()
+    accuracy.update(torch.tensor([0.9, 0.1]), torch.tensor([1, rank % 2]))  # rank 1 is half right, the others right
+    mean.update(float(rank))
+    assert (accuracy.compute().item(), mean.compute().item()) == (pytest.approx(5 / 6), 1.0)
+
+
 def checkpoint(rank: int, path: str) -> None:
     import torch.distributed.checkpoint as dcp
 
@@ -200,8 +232,10 @@ def users(tell: Tell, rank: int, size: int, part: str, **settings: Any) -> None:
     dist.destroy_process_group()
 
 
-@pytest.mark.parametrize("part", ["data_parallel", "zero", "mesh"])
+@pytest.mark.parametrize("part", ["data_parallel", "zero", "mesh", "sharded", "metrics"])
 def test_what_stands_on_collectives(cluster: Make, part: str) -> None:
+    if part == "metrics":
+        pytest.importorskip("torchmetrics", reason="torchmetrics is not installed")
     run(cluster, users, part=part)
 
 
