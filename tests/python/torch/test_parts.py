@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -224,3 +226,12 @@ def stopping(tell: Tell) -> None:
             if len(taken[-1]) == 5 and len(taken) == 1:
                 break
     tell(first=taken[0], second=taken[1])
+
+
+def test_the_manager_for_torchft_needs_no_torchft() -> None:
+    program = (
+        "import sys; sys.modules['torchft'] = None\n"  # an import of it fails
+        "import spotnik; assert 'torch' not in sys.modules\n"
+        "from spotnik.torch.torchft import Manager; Manager()\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
