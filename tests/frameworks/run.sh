@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Run the tests of the faces for Keras, TensorFlow and JAX in the environments DIR/tf and DIR/jax that dev/frameworks.sh
-# makes, and those of the process group with the newer PyTorch of DIR/torch (SPOTNIK_FRAMEWORKS names another folder). Usage: run.sh BUILD [pytest arguments]. Exit status 77 without them.
+# makes, and those of the process group and of torchft with the newer PyTorch of DIR/torch (SPOTNIK_FRAMEWORKS names
+# another folder). Usage: run.sh BUILD [pytest arguments]. Exit status 77 without them.
 set -eu
 
 build=$(cd "$1" && pwd)
@@ -25,7 +26,10 @@ for name in tf jax torch; do
     fi
     [ "$status" != 77 ] || status=0
     case $name in
-    torch) tests="$root/tests/python/torch/test_group.py $root/tests/python/torch/test_reconfigure.py" ;;
+    torch)
+        folder=$root/tests/python/torch
+        tests="$folder/test_group.py $folder/test_reconfigure.py $folder/test_torchft.py"
+        ;;
     *) tests=$here ;;
     esac
     # shellcheck disable=SC2086

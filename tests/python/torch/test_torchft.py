@@ -127,6 +127,25 @@ def test_data_parallel_with_kills_equals_plain_pytorch(cluster: Make, tmp_path: 
     assert any(torch.allclose(torch.tensor(ends[0]["weights"]), one, atol=1e-6) for one in plain)
 
 
+def test_a_member_leaves_after_a_notice(cluster: Make, tmp_path: Path) -> None:
+    job, stop = cluster(), tmp_path / "stop"
+    job.gather(3)
+    for seed in range(3):
+        job.start(data_parallel, stop=str(stop), seed=seed)
+    leaver, last = job.members[1], 0
+    for member, line in job.events():
+        if line.get("step") == 5 and member is leaver:
+            job.kill(leaver, signal.SIGTERM)
+        if "ended" in line and member is leaver:
+            last = max(one["step"] for one in job.lines("step")) + 100  # which none has reached
+            stop.with_suffix(".new").write_text(str(last))
+            stop.with_suffix(".new").rename(stop)
+    assert [member.status for member in job.members] == [0, 75, 0], job.errors()
+    ends = job.lines("done")
+    assert [end["done"] for end in ends] == [last] * 2
+    assert ends[0]["weights"] == ends[1]["weights"]
+
+
 def own_data(tell: Tell, seed: int, stop: str) -> None:
     """Every member has data of its own."""
     replica = Replica(seed, adam, init_sync=False)
