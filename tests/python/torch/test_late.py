@@ -1,20 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A member that joins late, in a program whose loop is ``for epoch in range(count)``, with validation after it."""
+"""A member that joins late, in a program whose loop is ``for epoch in range(count)``, with validation after it; and one
+that comes to a finished job."""
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import ledger
-from cluster import Cluster, Tell
+import torch
+from cluster import Cluster, Tell, alone
 from programs import SAMPLES, data, network
 from test_features import told
 from torch import nn, optim
 from torch.utils.data import DataLoader
 
 import spotnik.torch as spotnik
+from spotnik import Config
 
 Make = Callable[..., Cluster]
 EPOCHS, LATE = 30, 4
@@ -99,3 +103,42 @@ def test_epochs_skips_what_is_over(cluster: Make, tmp_path: Path) -> None:
     validated = late_join(cluster(), tmp_path, skips=True)
     assert validated == list(range(validated[0], EPOCHS))
     assert validated[0] >= LATE
+
+
+class Words(logging.Handler):
+    """Keeps warnings."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.said: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.said.append(record.getMessage())
+
+
+def trains_twice(tell: Tell, checkpoint: str) -> None:
+    words, trained = Words(), 0
+    logging.getLogger("spotnik.torch").addHandler(words)
+    torch.manual_seed(1)
+    net = network()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    spotnik.prepare(net, optimizer, checkpoint=checkpoint, config=Config(checkpoint_steps=1))
+    loader = spotnik.shard(DataLoader(data(), batch_size=20))
+    for _ in spotnik.epochs(2):
+        for x, y in loader:
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(net(x), y).backward()
+            optimizer.step()
+            trained += 1
+    tell(trained=trained, steps=spotnik.step(), digest=spotnik.digest(), said=words.said)
+
+
+def test_a_finished_job_says_so_and_repeats_nothing(tmp_path: Path) -> None:
+    (first,) = alone(trains_twice, tmp_path, checkpoint=str(tmp_path / "checkpoints"))
+    (second,) = alone(trains_twice, tmp_path, checkpoint=str(tmp_path / "checkpoints"))
+    assert first["trained"] == first["steps"] == second["steps"] > 0
+    assert second["trained"] == 0
+    assert second["digest"] == first["digest"]
+    assert first["said"] == []
+    (words,) = second["said"]
+    assert "the job has trained its 2 epochs already" in words
