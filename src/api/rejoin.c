@@ -155,8 +155,10 @@ static int copy(struct spotnik_job *job)
     int rc = spotnik_joiner_copy(job->joiner, &job->sponsor, &step);
 
     job->has_copied |= spotnik_joiner_has_written(job->joiner);
-    if (rc)
+    if (rc) {
+        job->narrow |= spotnik_joiner_was_silent(job->joiner);
         return rc;
+    }
     job->state_loads++;
     return follow(job, step);
 }
@@ -164,7 +166,7 @@ static int copy(struct spotnik_job *job)
 static int try_once(struct spotnik_job *job, uint64_t timeout_ns)
 {
     struct spotnik_joiner_config config = {
-        .registry = &job->registry, .engine = job->engine, .stop = stop, .lost = lost, .context = job
+        .registry = &job->registry, .engine = job->engine, .narrow = job->narrow, .stop = stop, .lost = lost, .context = job
     };
     bool founds;
     int rc = find(job, timeout_ns, &founds);

@@ -62,6 +62,9 @@ struct spotnik_answer {
 int spotnik_net_dial(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port,
                      enum spotnik_purpose purpose, uint64_t timeout_ns, int *ret_fd,
                      struct spotnik_member *ret_peer);
+/* The same, in segments so small that they pass where larger ones vanish. */
+int spotnik_net_dial_narrow(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port,
+                            enum spotnik_purpose purpose, uint64_t timeout_ns, int *ret_fd, struct spotnik_member *ret_peer);
 
 /* [any] The same to a member, for an EXCHANGE connection: through a Unix socket where it shares memory with us. Ends with
  * SPOTNIK_ERR_PEERS as soon as `stop_fd` is readable (-1: never), or when another member answers. Where the network has

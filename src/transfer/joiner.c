@@ -47,6 +47,7 @@ static void close_all(struct spotnik_joiner *joiner)
 {
     for (uint32_t i = 0; i < SPOTNIK_DONORS_MAX; i++) {
         spotnik_giver_close(&joiner->source[i]);
+        joiner->silent |= joiner->source[i].packet.silent;
         spotnik_packet_done(&joiner->source[i].packet);
     }
     joiner->source_count = 0;
@@ -81,9 +82,9 @@ static int ask(struct spotnik_joiner *joiner, const struct spotnik_member *membe
 {
     struct spotnik_giver *source = &joiner->source[joiner->source_count];
     struct spotnik_reader reader;
-    int rc =
-        spotnik_net_dial(spotnik_engine_credentials(joiner->config.engine), member->address, member->port,
-                         SPOTNIK_PURPOSE_STATE, DIAL_TIMEOUT_NS, &source->fd, &source->member);
+    const struct spotnik_credentials *credentials = spotnik_engine_credentials(joiner->config.engine);
+    int rc = (joiner->config.narrow ? spotnik_net_dial_narrow : spotnik_net_dial)(
+        credentials, member->address, member->port, SPOTNIK_PURPOSE_STATE, DIAL_TIMEOUT_NS, &source->fd, &source->member);
 
     if (rc) {
         source->fd = -1;
@@ -259,6 +260,11 @@ int spotnik_joiner_copy(struct spotnik_joiner *joiner, const struct spotnik_memb
 bool spotnik_joiner_has_written(const struct spotnik_joiner *joiner)
 {
     return joiner->wrote;
+}
+
+bool spotnik_joiner_was_silent(const struct spotnik_joiner *joiner)
+{
+    return joiner->silent;
 }
 
 bool spotnik_joiner_is_done(const struct spotnik_joiner *joiner)

@@ -29,6 +29,7 @@ struct spotnik_joiner {
     uint32_t source_count;
     struct spotnik_standing answer; /* scratch of _copy: what the donor asked last said */
     uint64_t step;                  /* of the copied state */
+    bool silent;                    /* a donor was */
     bool wrote;                     /* the registered memory may no longer be as the program left it */
     /* pieces, under the lock */
     pthread_mutex_t lock;

@@ -59,13 +59,15 @@ struct spotnik_engine {
     struct replica *replica;
 };
 
-enum fault { HONEST, SILENT, CORRUPTS, DIES };
+enum fault { HONEST, SILENT, CORRUPTS, DIES, MUTE };
 
 static struct replica replica[MEMBERS + 1];
 static struct spotnik_donor *donor[MEMBERS];
 static struct spotnik_engine engine_of[MEMBERS + 1];
 static enum fault fault_of[MEMBERS];
 static pthread_t liar_thread;
+static int mute_fd;   /* the other end of the connection that nothing comes through */
+static bool narrowly; /* donors were dialled with small segments */
 static bool over, held, copied; /* over, held, copied: under the joiner's lock */
 static uint32_t pieces_asked_of_liar;
 static bool leaving, shuts_out;  /* the only donor ends when it has been asked to let the joiner in; the others do not */
@@ -142,9 +144,10 @@ int spotnik_net_dial(const struct spotnik_credentials *credentials, const uint8_
     if (fault_of[member] == SILENT)
         return spotnik_error_return(SPOTNIK_ERR_PEERS, "refused");
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    mute_fd = pair[1];
     if (fault_of[member] == HONEST) {
         spotnik_donor_accept(donor[member], pair[1]);
-    } else {
+    } else if (fault_of[member] != MUTE) {
         struct liar *liar = malloc(sizeof *liar);
 
         *liar = (struct liar){ pair[1], member };
@@ -158,6 +161,13 @@ int spotnik_net_dial(const struct spotnik_credentials *credentials, const uint8_
         spotnik_fork_note(pair[i]);
     *ret_peer = engine_of[member].credentials.self;
     return 0;
+}
+
+int spotnik_net_dial_narrow(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port,
+                            enum spotnik_purpose purpose, uint64_t timeout_ns, int *ret_fd, struct spotnik_member *ret_peer)
+{
+    narrowly = true;
+    return spotnik_net_dial(credentials, address, port, purpose, timeout_ns, ret_fd, ret_peer);
 }
 
 /* --- the members, in one thread -------------------------------------------------------------------------- */
@@ -385,6 +395,22 @@ static void test_join_while_training(void **state)
     join_and_compare();
 }
 
+/* A donor takes the connection, and nothing comes: the joiner says so. It dials with small segments where it is told to. */
+static void test_a_silent_donor_is_noticed(void **state)
+{
+    struct spotnik_joiner_config config = { .registry = &replica[MEMBERS].registry, .engine = &engine_of[MEMBERS], .narrow = true };
+    struct spotnik_joiner *joiner;
+    uint64_t step;
+
+    (void)state;
+    fault_of[0] = MUTE;
+    assert_int_equal(spotnik_joiner_new(&config, &joiner), 0);
+    assert_int_equal(spotnik_joiner_copy(joiner, &engine_of[0].credentials.self, &step), SPOTNIK_ERR_PEERS);
+    assert_true(spotnik_joiner_was_silent(joiner) && narrowly);
+    spotnik_joiner_free(joiner);
+    close(mute_fd);
+}
+
 static void test_donor_unreachable(void **state)
 {
     (void)state;
@@ -431,8 +457,7 @@ static void test_nobody_lets_in(void **state)
 /* The program has closed the descriptors of a transfer, and files of its own have their numbers: these stay open. */
 static void test_numbers_of_others(void **state)
 {
-    struct spotnik_joiner_config config = { .registry = &replica[MEMBERS].registry,
-                                            .engine = &engine_of[MEMBERS] };
+    struct spotnik_joiner_config config = { .registry = &replica[MEMBERS].registry, .engine = &engine_of[MEMBERS] };
     struct spotnik_joiner *joiner;
     bool holding = true;
     uint64_t step;
@@ -559,6 +584,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_join_while_training, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_silent_donor_is_noticed, setup, teardown),
         cmocka_unit_test_setup_teardown(test_donor_unreachable, setup, teardown),
         cmocka_unit_test_setup_teardown(test_donor_sends_garbage, setup, teardown),
         cmocka_unit_test_setup_teardown(test_donor_dies_while_copying, setup, teardown),
