@@ -185,14 +185,15 @@ void spotnik_notice(spotnik_job *job)
     spotnik_engine_notice(job->engine);
 }
 
-/* Nobody stays behind in the view that let us go. */
+/* Nobody stays behind in the view that let us go. Where that is so only because we were told to go, a member that was cut off from us goes on. */
 static void end_if_last(struct spotnik_job *job)
 {
+    bool done = job->config.steps_max && job->committed >= job->config.steps_max;
     spotnik_job_status status;
 
     spotnik_engine_status(job->engine, &status);
     if (job->peers && status.size == 0)
-        spotnik_peers_over_set(job->peers);
+        spotnik_peers_over_set(job->peers, spotnik_job_is_noticed(job) && !done);
 }
 
 /* They cannot go on without newcomers, and may have a notice as well. */

@@ -172,16 +172,20 @@ static void record_judge(struct spotnik_peers_search *search, struct findings *f
     }
 }
 
-/* The life of the job that this founding began has ended in good order. */
-static bool is_over(const struct spotnik_peers_search *search, uint64_t founding)
+static bool is_there(const struct spotnik_peers_search *search, const char *name)
 {
     struct spotnik_record record;
     uint64_t print;
-    char name[64];
-    snprintf(name, sizeof name, "over-%016llx", (unsigned long long)founding);
-    return founding != 0
-           && spotnik_record_read(&search->self, search->peers->spec.directory, name, &record, &print, NULL)
-                  == SPOTNIK_READING_RECORD;
+    return spotnik_record_read(&search->self, search->peers->spec.directory, name, &record, &print, NULL) == SPOTNIK_READING_RECORD;
+}
+
+/* The life of the job that this founding began has ended in good order, with its work done or not. */
+static bool is_over(const struct spotnik_peers_search *search, uint64_t founding)
+{
+    char over[64], stopped[64];
+    snprintf(over, sizeof over, SPOTNIK_OVER_NAME, (unsigned long long)founding);
+    snprintf(stopped, sizeof stopped, SPOTNIK_STOPPED_NAME, (unsigned long long)founding);
+    return founding != 0 && (is_there(search, over) || is_there(search, stopped));
 }
 
 /* Its founder has left no record: it has left the job, or a cleaner took the record. Then others that live put theirs

@@ -17,6 +17,10 @@
 #define SPOTNIK_PEERS_QUIET_ROUNDS 3 /* a member may be entering a view right now, on the word of one that has just died */
 #define SPOTNIK_PEERS_BACK_REFRESHES 3 /* members put back within one what a cleaner has taken */
 #define SPOTNIK_PEERS_SWEEP_S 30     /* age at which the record of a process that has ended is taken away */
+/* Files about the end of one life of the job, by its founding. */
+#define SPOTNIK_OVER_NAME "over-%016llx"
+#define SPOTNIK_STOPPED_NAME "stopped-%016llx"
+
 #define SPOTNIK_PEERS_FRESH "fresh"  /* a user who makes a directory for one job may leave this file in it */
 
 /* The one time that the search for a founder rests on (docs/design/0002-finding-the-job.md). */

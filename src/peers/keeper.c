@@ -268,12 +268,12 @@ static void look_round(struct spotnik_peers *peers, uint64_t epoch)
 /* ---- the end of the job ---- */
 
 /* The name of the file that says so. False: we have no lineage, or there is no directory. */
-static bool over_name(struct spotnik_peers *peers, char name[64])
+static bool over_name(struct spotnik_peers *peers, bool interrupted, char name[64])
 {
     pthread_mutex_lock(&peers->lock);
     uint64_t founding = peers->founding;
     pthread_mutex_unlock(&peers->lock);
-    snprintf(name, 64, "over-%016llx", (unsigned long long)founding);
+    snprintf(name, 64, interrupted ? SPOTNIK_STOPPED_NAME : SPOTNIK_OVER_NAME, (unsigned long long)founding);
     return peers->spec.is_directory && founding != 0;
 }
 
@@ -288,13 +288,13 @@ void spotnik_peers_founding_set(struct spotnik_peers *peers, uint64_t founding)
     pthread_mutex_unlock(&peers->lock);
 }
 
-void spotnik_peers_over_set(struct spotnik_peers *peers)
+void spotnik_peers_over_set(struct spotnik_peers *peers, bool interrupted)
 {
     struct spotnik_credentials credentials;
     struct spotnik_record record;
     char name[64];
     record_make(peers, &credentials, &record);
-    if (over_name(peers, name))
+    if (over_name(peers, interrupted, name))
         (void)spotnik_record_write(&credentials, &record, peers->spec.directory, name, false);
     explicit_bzero(&credentials, sizeof credentials);
 }
@@ -306,7 +306,7 @@ bool spotnik_peers_is_over(struct spotnik_peers *peers)
     bool over = false;
     uint64_t print;
     char name[64];
-    if (over_name(peers, name)) /* signed, as all records are */
+    if (over_name(peers, false, name)) /* signed, as all records are */
         over = spotnik_record_read(&credentials, peers->spec.directory, name, &record, &print, NULL)
                == SPOTNIK_READING_RECORD;
     explicit_bzero(&credentials, sizeof credentials);

@@ -57,10 +57,11 @@ bool spotnik_peers_is_youngest(struct spotnik_peers *peers);
 void spotnik_peers_founding_set(struct spotnik_peers *peers, uint64_t founding);
 
 /* All members have left in good order, we with the last of them: say so in the directory to members that were cut off,
- * which would otherwise wait for ever. Decides nothing about a new founding. With a list there is no place to say it. */
-void spotnik_peers_over_set(struct spotnik_peers *peers);
+ * which would otherwise wait for ever. `interrupted`: we were told to go before the work was done; then members that were cut off are told nothing,
+ * and go on when nobody else can be alive. Newcomers need not wait for us in either case. With a list there is no place to say it. */
+void spotnik_peers_over_set(struct spotnik_peers *peers, bool interrupted);
 
-/* Has that been said? */
+/* Has it been said that the work is done? */
 bool spotnik_peers_is_over(struct spotnik_peers *peers);
 
 /* What is wrong with the directory just now (full, vanished), what we wait for, or what could be better; "" when

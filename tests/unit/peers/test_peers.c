@@ -424,7 +424,7 @@ static void the_end_is_told(void **state)
     snprintf(last->spec, sizeof last->spec, "file:%s", directory);
     assert_int_equal(spotnik_peers_new(last->spec, last->engine, &last->peers), 0);
     assert_int_equal(spotnik_peers_new(last->spec, cut_off->engine, &cut_off->peers), 0);
-    spotnik_peers_over_set(last->peers); /* of no lineage: nothing is said */
+    spotnik_peers_over_set(last->peers, false); /* of no lineage: nothing is said */
     assert_false(spotnik_peers_is_over(cut_off->peers));
     spotnik_peers_founding_set(cut_off->peers, 0xabc);
     snprintf(path, sizeof path, "%s/over-%016x", directory, 0xabc);
@@ -433,11 +433,14 @@ static void the_end_is_told(void **state)
     fclose(forged);
     assert_false(spotnik_peers_is_over(cut_off->peers));
     spotnik_peers_founding_set(last->peers, 0xabd);
-    spotnik_peers_over_set(last->peers);
+    spotnik_peers_over_set(last->peers, false);
     assert_true(spotnik_peers_is_over(last->peers));
     assert_false(spotnik_peers_is_over(cut_off->peers));
     spotnik_peers_founding_set(last->peers, 0xabc);
-    spotnik_peers_over_set(last->peers);
+    spotnik_peers_over_set(last->peers, true); /* they were told to go: whoever was cut off goes on */
+    assert_true(record_is_there("stopped-0000000000000abc"));
+    assert_false(spotnik_peers_is_over(cut_off->peers));
+    spotnik_peers_over_set(last->peers, false);
     assert_true(spotnik_peers_is_over(cut_off->peers));
     seekers_free(last, 1);
     seekers_free(cut_off, 1);
