@@ -77,6 +77,13 @@ void spotnik_attend_view(struct spotnik_engine *engine)
     engine->attend.far = is_far(engine, view);
 }
 
+/* The set is no set any more: somebody has closed its descriptor, and nothing that comes would be seen for ever. */
+static void note_error(struct spotnik_engine *engine, int error)
+{
+    if (error != EINTR && !engine->revoked)
+        spotnik_owns_lost(engine);
+}
+
 void spotnik_attend_collect(struct spotnik_engine *engine)
 {
     struct epoll_event event[EVENTS];
@@ -86,6 +93,8 @@ void spotnik_attend_collect(struct spotnik_engine *engine)
         for (int i = 0; i < count; i++)
             spotnik_progress_mark(engine, &event[i]);
     } while (count == EVENTS);
+    if (count < 0)
+        note_error(engine, errno);
 }
 
 static void timer_set(struct spotnik_attend *attend, uint64_t ns)
@@ -160,7 +169,7 @@ void spotnik_attend_changed(struct spotnik_engine *engine)
     spotnik_wake(engine->attend.wake.fd);
 }
 
-/* Without the lock. Returns how many events there are; *ret_enough: looking was enough. What they name is not freed as long as a
+/* Without the lock. Returns how many events there are, or minus an errno; *ret_enough: looking was enough. What they name is not freed as long as a
  * caller attends (spotnik_progress_main()). */
 static int look_and_sleep(int fd, struct epoll_event *event, uint64_t spin_ns, bool yields, uint64_t until_ns, bool *ret_enough)
 {
@@ -183,7 +192,7 @@ static int look_and_sleep(int fd, struct epoll_event *event, uint64_t spin_ns, b
     count = epoll_pwait2(fd, event, EVENTS, &wait, NULL);
     if (count < 0 && errno == ENOSYS)
         count = epoll_wait(fd, event, EVENTS, (int)((wait_ns + SPOTNIK_MS - 1) / SPOTNIK_MS));
-    return count;
+    return count < 0 ? -errno : count;
 }
 
 static void await(struct spotnik_engine *engine, uint64_t until_ns)
@@ -200,6 +209,8 @@ static void await(struct spotnik_engine *engine, uint64_t until_ns)
     attend->sleeping = false;
     for (int i = 0; i < count; i++)
         spotnik_progress_mark(engine, &event[i]);
+    if (count < 0)
+        note_error(engine, -count);
     if (spotnik_spin_learn(&attend->spin, spin_ns, spotnik_clock_ns() - begin_ns, enough))
         spotnik_thread_spread(attend->place);
 }
