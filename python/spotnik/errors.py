@@ -8,6 +8,9 @@ step, our membership, the job.
 from __future__ import annotations
 
 import re
+import sys
+from types import TracebackType
+from typing import Optional
 
 #: Exit status of a member that was asked to leave with work left: "start me again".
 EXIT_INTERRUPTED = 75
@@ -162,18 +165,37 @@ class ExcludedError(SpotnikError):
 class LineageError(SpotnikError):
     """Another lineage of this job stands, and this member's has yielded to it: this member must not go on.
 
-    End the program with a status of its own, so that nobody starts it again: ``except spotnik.LineageError as error:
-    sys.exit(error.exit_status)``. Under ``spotnik run`` that is not needed: the command ends with 76 by itself.
+    A program that does not catch it ends with the status 76, so that nobody starts it again; one that does should end
+    so, too: ``sys.exit(error.exit_status)``. Under ``spotnik run`` the command ends with 76 by itself.
     """
 
     number = -303
     exit_status = 76
+
+    def __init__(self, *words: object) -> None:
+        super().__init__(*words)
+        _end_with_its_status()
 
 
 class DoneError(SpotnikError):
     """The regular end of the loop: the steps or the samples asked for are used up."""
 
     number = -400
+
+
+def _end_with_its_status() -> None:
+    """Python ends with 1, whatever it was that nobody caught. The hook says it as the one before did."""
+    before = sys.excepthook
+    if getattr(before, "_is_spotnik", False):
+        return
+
+    def hook(kind: type[BaseException], error: BaseException, trace: Optional[TracebackType]) -> None:
+        before(kind, error, trace)
+        if isinstance(error, LineageError):
+            raise SystemExit(error.exit_status)
+
+    hook._is_spotnik = True  # type: ignore[attr-defined]
+    sys.excepthook = hook
 
 
 _BY_CODE: dict[int, type[SpotnikError]] = {

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import socket
@@ -222,6 +223,38 @@ def test_spotnik_run_ends_with_75_when_interrupted() -> None:
         agent.send_signal(signal.SIGTERM)
         agent.stdout.read()
     assert agent.returncode == 75
+
+
+def free_addresses(count: int) -> list[str]:
+    """Of this host; other processes are asked for ports by number only where they say so."""
+    servers = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    doors = [f"127.0.0.1:{server.getsockname()[1]}" for server in servers]
+    for server in servers:
+        server.close()
+    return doors
+
+
+def test_a_program_whose_lineage_yields_ends_with_76(cluster: Cluster) -> None:
+    """It catches nothing. Nobody who starts members anew may take that for a crash."""
+    doors = free_addresses(2)
+    elder, younger = (cluster.start("lonely", {"SPOTNIK_PEERS": door, "SPOTNIK_BIND": door}) for door in doors)
+    for worker in (elder, younger):
+        assert worker.hear() == "in"
+        worker.hear()
+    kept = {**os.environ, "SPOTNIK_KEY_FILE": str(cluster.key), "SPOTNIK_BIND": free_addresses(1)[0]}
+
+    def lineage(peers: str, *words: str) -> str:
+        done = subprocess.run(
+            ["spotnik", "lineage", *words], env={**kept, "SPOTNIK_PEERS": peers}, stdout=subprocess.PIPE, text=True
+        )
+        return done.stdout
+
+    (chosen,) = re.findall(r"^([0-9a-f]+) .*\bfounded ", lineage(doors[1]), flags=re.M)
+    lineage(",".join(doors), "choose", chosen)
+    status, said = elder.end()
+    assert status == 76
+    assert "LineageError" in said
+    younger.hear()
 
 
 @pytest.mark.parametrize("transport", ["tcp", "shm"])
