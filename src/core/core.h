@@ -263,6 +263,8 @@ struct spotnik_core_status {
     /* instants of the running or last recovery, 0 where not reached */
     uint64_t detected_ns, reconciled_ns, accepted_ns, restarted_ns, committed_ns;
     uint32_t last_lost, last_joined, last_left;
+    uint64_t cuts;                    /* paths that broke, to members that live; one that breaks again while it is avoided does not count */
+    struct spotnik_member last_cut;
     uint32_t last_ended, last_silent; /* of the lost: those whose process or host is known to have ended; those that fell silent. The rest:
                                          others have said so, without a reason */
 };

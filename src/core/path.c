@@ -39,8 +39,11 @@ static void cut(struct spotnik_core *core, struct peer *peer)
 {
     if (is_forgiven(core, peer))
         peer->cuts = 0;
-    if (core->now_ns >= peer->cut_until_ns)
+    if (core->now_ns >= peer->cut_until_ns) {
         peer->cuts += peer->cuts < PAUSES_MAX;
+        core->status.cuts++;
+        core->status.last_cut = peer->member;
+    }
     peer->cut_until_ns = spotnik_time_add(core->now_ns, PAUSE_NS << (peer->cuts - 1));
 }
 

@@ -72,6 +72,17 @@ static void tell(struct spotnik_engine *engine, const struct spotnik_member *pee
     engine->troubles.paths_stalled++;
 }
 
+/* The core finds a broken path by silence, too, mostly before its lane has waited for long enough. */
+void spotnik_watch_cut(struct spotnik_engine *engine, const struct spotnik_core_status *status)
+{
+    if (status->cuts == engine->cuts_told)
+        return;
+    engine->cuts_told = status->cuts;
+    if (engine->path_ns != 0 && spotnik_time_since(spotnik_clock_ns(), engine->path_ns) < OPEN_NS)
+        return; /* the lane has said so */
+    tell(engine, &status->last_cut, "nothing gets through, though the member lives; the view goes round this path");
+}
+
 uint64_t spotnik_engine_path(struct spotnik_engine *engine, char *text, size_t size)
 {
     spotnik_engine_lock(engine);

@@ -305,6 +305,7 @@ struct spotnik_engine {
     uint32_t narrow_next;
     char path[200];   /* what was found last on a lane, and */
     uint64_t path_ns; /* when; 0: nothing ever */
+    uint64_t cuts_told; /* broken paths that the core found, so far */
     struct spotnik_troubles troubles;
     uint64_t counted_epoch; /* its losses are in there */
     struct spotnik_stream *streams;
@@ -560,6 +561,7 @@ void spotnik_attend_leave(struct spotnik_engine *engine);
 void spotnik_attend_changed(struct spotnik_engine *engine);
 
 /* watch.c; lane: true, its connections have to be made anew */
+void spotnik_watch_cut(struct spotnik_engine *engine, const struct spotnik_core_status *status);
 bool spotnik_watch_lane(struct spotnik_engine *engine, struct spotnik_lane *lane, uint64_t now_ns);
 bool spotnik_watch_is_narrow(const struct spotnik_engine *engine, const struct spotnik_member *peer);
 
