@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A proxy that ends TCP connections, as the sidecar of a service mesh does. iptables sends to it what its host dials
 (REDIRECT); it dials where that was to go, past the rule (SO_MARK). Killed and started again, it says FIN in everybody's
-name.
+name. At SIGUSR1 it says FIN, too, and goes on reading.
 
     proxy.py PORT MARK"""
 
+import contextlib
 import selectors
+import signal
 import socket
 import struct
 import sys
@@ -51,7 +53,14 @@ def carry(one: socket.socket) -> None:
         end.close()
 
 
+def half_close() -> None:
+    for end in list(other):
+        with contextlib.suppress(OSError):
+            end.shutdown(socket.SHUT_WR)
+
+
 def main() -> None:
+    signal.signal(signal.SIGUSR1, lambda *_: half_close())
     port, mark = int(sys.argv[1]), int(sys.argv[2])
     listener = socket.create_server(("", port), backlog=128)
     choose.register(listener, selectors.EVENT_READ)
