@@ -285,8 +285,7 @@ void spotnik_engine_act(struct spotnik_engine *engine)
         while (spotnik_core_poll(engine->core, &action)) {
             spotnik_net_look(NULL, &action, false);
             spotnik_recorder_action(engine->recorder, &action);
-            if (engine->trace != NULL)
-                spotnik_tracer_action(engine->trace, engine->core, &action, spotnik_clock_ns());
+            spotnik_tracer_action(engine->trace, engine->core, &action);
             perform(engine, &action);
             spotnik_net_look(NULL, &action, true);
             engine->placeable = true;
@@ -335,8 +334,7 @@ void spotnik_engine_drive(struct spotnik_engine *engine, struct spotnik_event *e
     spotnik_lease_check(engine);
     spotnik_net_look(event, NULL, false);
     spotnik_recorder_event(engine->recorder, engine->core, event);
-    if (engine->trace != NULL)
-        spotnik_tracer_event(engine->trace, event, spotnik_clock_ns());
+    spotnik_tracer_event(engine->trace, event);
     spotnik_core_step(engine->core, event);
     spotnik_net_look(event, NULL, true);
     spotnik_engine_act(engine);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Marks in one of two arrays, which the writer's thread takes in turns and writes in Chrome's JSON array format: a line each, and no
- * bracket at the end is needed, so the file of a member that was killed is whole but for its last moment. */
+/* Marks in two rings, one for the caller's thread and one for whoever holds the engine's lock: so each has one writer and needs no
+ * lock. A thread copies them to the file as they are. `spotnik trace` makes spans of them: text would cost the processors of a small
+ * host more than the marks themselves. A killed member's file ends at its last flush, and the reader drops a mark that is cut off. */
 #include "net/tracer.h"
 
 #include <errno.h>
@@ -16,9 +17,10 @@
 
 #include "base/error.h"
 #include "base/time.h"
+#include "net/state.h"
 #include "spotnik/spotnik.h"
 
-#define MARKS 32768
+#define MARKS 32768u /* of a ring; a power of two */
 #define FLUSH_MS 200
 
 enum mark_kind {
@@ -28,6 +30,7 @@ enum mark_kind {
     MARK_PEER,   /* an instant that concerns `peer`. arg: which event of the core */
     MARK_NAME,   /* our identity: `peer` */
     MARK_SELF,   /* an instant of our own. arg: which action of the core */
+    MARK_LOST,   /* an instant. more: marks that found their ring full */
 };
 
 struct mark {
@@ -35,19 +38,20 @@ struct mark {
     uint32_t kind, arg;
 };
 
-struct marks {
-    uint32_t count, lost;
+/* One thread puts marks in, the writer takes them out. */
+struct ring {
+    uint64_t put, taken; /* since the beginning */
+    uint64_t lost, told; /* marks that found no room; those of them that the file tells of */
     struct mark mark[MARKS];
 };
 
 struct spotnik_tracer {
-    pthread_mutex_t lock; /* of the arrays */
+    struct ring caller, engine;
+    pthread_mutex_t lock; /* of `stopping` */
     pthread_cond_t over;
-    struct marks *now, *full;
     bool stopping;
     pthread_t thread;
-    FILE *file;
-    uint32_t pid; /* in the file: of the member's id */
+    int file;
 
     /* the caller's thread */
     enum spotnik_tracer_part part;
@@ -62,14 +66,16 @@ struct spotnik_tracer {
     uint64_t restarted_ns, restarted_epoch, changes; /* of a view that has not committed yet; 0: none */
 };
 
-static void mark(struct spotnik_tracer *trace, const struct mark *mark)
+static void mark(struct ring *ring, const struct mark *mark)
 {
-    pthread_mutex_lock(&trace->lock);
-    if (trace->now->count < MARKS)
-        trace->now->mark[trace->now->count++] = *mark;
-    else
-        trace->now->lost++;
-    pthread_mutex_unlock(&trace->lock);
+    uint64_t put = ring->put;
+
+    if (put - __atomic_load_n(&ring->taken, __ATOMIC_ACQUIRE) == MARKS) {
+        __atomic_store_n(&ring->lost, ring->lost + 1, __ATOMIC_RELAXED);
+        return;
+    }
+    ring->mark[put % MARKS] = *mark;
+    __atomic_store_n(&ring->put, put + 1, __ATOMIC_RELEASE);
 }
 
 /* ---- marks ---- */
@@ -77,7 +83,7 @@ static void mark(struct spotnik_tracer *trace, const struct mark *mark)
 void spotnik_tracer_name(struct spotnik_tracer *trace, struct spotnik_id id, uint64_t now_ns)
 {
     if (trace != NULL)
-        mark(trace, &(struct mark){ .kind = MARK_NAME, .from_ns = now_ns, .peer = id.high });
+        mark(&trace->engine, &(struct mark){ .kind = MARK_NAME, .from_ns = now_ns, .peer = id.high });
 }
 
 void spotnik_tracer_turn(struct spotnik_tracer *trace, enum spotnik_tracer_part next, uint64_t step, uint64_t now_ns)
@@ -85,7 +91,7 @@ void spotnik_tracer_turn(struct spotnik_tracer *trace, enum spotnik_tracer_part 
     if (trace == NULL)
         return;
     if (trace->part_ns != 0)
-        mark(trace, &(struct mark){ .kind = MARK_PART, .arg = trace->part, .from_ns = trace->part_ns, .to_ns = now_ns, .step = step });
+        mark(&trace->caller, &(struct mark){ .kind = MARK_PART, .arg = trace->part, .from_ns = trace->part_ns, .to_ns = now_ns, .step = step });
     trace->part_ns = now_ns;
     trace->part = next;
 }
@@ -101,25 +107,28 @@ static bool is_trouble(const struct spotnik_event *event)
            || event->kind == SPOTNIK_EVENT_PATH_DOWN;
 }
 
-void spotnik_tracer_event(struct spotnik_tracer *trace, const struct spotnik_event *event, uint64_t now_ns)
+void spotnik_tracer_event(struct spotnik_tracer *trace, const struct spotnik_event *event)
 {
+    uint64_t now_ns = event->now_ns;
+
     if (trace == NULL)
         return;
     if (event->kind == SPOTNIK_EVENT_BUCKET_START && event->bucket < SPOTNIK_BUCKETS_MAX) {
+        now_ns = spotnik_clock_ns(); /* for the core no time passes with it */
         trace->bucket[event->bucket] = (struct started){ now_ns, now_ns, event->count * event->element_bytes };
         trace->buckets = event->bucket >= trace->buckets ? event->bucket + 1 : trace->buckets;
     }
     if ((event->kind == SPOTNIK_EVENT_CHUNK_DONE || event->kind == SPOTNIK_EVENT_FLAT_DONE) && event->header.bucket < trace->buckets)
         trace->bucket[event->header.bucket].to_ns = now_ns;
     if (is_trouble(event))
-        mark(trace, &(struct mark){ .kind = MARK_PEER, .arg = is_death(event) ? SPOTNIK_EVENT_DEATH : event->kind, .from_ns = now_ns,
+        mark(&trace->engine, &(struct mark){ .kind = MARK_PEER, .arg = is_death(event) ? SPOTNIK_EVENT_DEATH : event->kind, .from_ns = now_ns,
                                     .peer = event->peer.id.high });
 }
 
 static void phase(struct spotnik_tracer *trace, uint32_t which, uint64_t from_ns, uint64_t to_ns)
 {
     if (from_ns != 0 && to_ns >= from_ns)
-        mark(trace, &(struct mark){ .kind = MARK_PHASE, .arg = which, .from_ns = from_ns, .to_ns = to_ns,
+        mark(&trace->engine, &(struct mark){ .kind = MARK_PHASE, .arg = which, .from_ns = from_ns, .to_ns = to_ns,
                                     .step = trace->restarted_epoch, .more = trace->changes });
 }
 
@@ -138,13 +147,14 @@ static void view(struct spotnik_tracer *trace, const struct spotnik_core *core)
     phase(trace, 2, status.accepted_ns, status.restarted_ns);
 }
 
-static void committed(struct spotnik_tracer *trace, const struct spotnik_core *core, uint64_t step, uint64_t now_ns)
+static void committed(struct spotnik_tracer *trace, const struct spotnik_core *core, uint64_t step)
 {
+    uint64_t now_ns = spotnik_clock_ns();
     uint64_t epoch = spotnik_core_view(core)->epoch;
 
     for (uint32_t i = 0; i < trace->buckets; i++)
         if (trace->bucket[i].from_ns != 0)
-            mark(trace, &(struct mark){ .kind = MARK_BUCKET, .arg = i, .from_ns = trace->bucket[i].from_ns,
+            mark(&trace->engine, &(struct mark){ .kind = MARK_BUCKET, .arg = i, .from_ns = trace->bucket[i].from_ns,
                                         .to_ns = trace->bucket[i].to_ns > trace->bucket[i].from_ns ? trace->bucket[i].to_ns : now_ns,
                                         .step = step, .more = trace->bucket[i].bytes,
                                         .peer = epoch == trace->begun_epoch ? epoch : 0 });
@@ -154,173 +164,150 @@ static void committed(struct spotnik_tracer *trace, const struct spotnik_core *c
     trace->restarted_ns = 0;
 }
 
-void spotnik_tracer_action(struct spotnik_tracer *trace, const struct spotnik_core *core, const struct spotnik_action *action,
-                          uint64_t now_ns)
+void spotnik_tracer_action(struct spotnik_tracer *trace, const struct spotnik_core *core, const struct spotnik_action *action)
 {
     if (trace == NULL)
         return;
     if (action->kind == SPOTNIK_ACTION_VIEW)
         view(trace, core);
     if (action->kind == SPOTNIK_ACTION_COMMITTED)
-        committed(trace, core, action->step, now_ns);
+        committed(trace, core, action->step);
     if (action->kind == SPOTNIK_ACTION_STEP_BEGUN)
         trace->begun_epoch = action->count == 0 ? spotnik_core_view(core)->epoch : 0;
     if (action->kind == SPOTNIK_ACTION_PARKED || action->kind >= SPOTNIK_ACTION_EXCLUDED)
-        mark(trace, &(struct mark){ .kind = MARK_SELF, .arg = action->kind, .from_ns = now_ns });
+        mark(&trace->engine, &(struct mark){ .kind = MARK_SELF, .arg = action->kind, .from_ns = spotnik_clock_ns() });
 }
 
-/* ---- text ---- */
+/* ---- the file ---- */
 
-static const char *const part_names[SPOTNIK_TRACER_PARTS] = { "apply", "begin", "compute", "commit" };
-static const char *const phase_names[] = { "reconcile", "accept", "restart", "first commit" };
-
-static void span_head(const struct spotnik_tracer *trace, const struct mark *mark, const char *name, int row, const char *category)
+static int write_all(int file, const void *data, size_t size)
 {
-    fprintf(trace->file, "{\"ph\":\"X\",\"pid\":%" PRIu32 ",\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"name\":\"%s\",\"cat\":\"%s\",\"args\":{",
-            trace->pid, row, (double)mark->from_ns / 1e3, (double)(mark->to_ns - mark->from_ns) / 1e3, name, category);
-}
+    const char *at = data;
 
-static void bucket_write(const struct spotnik_tracer *trace, const struct mark *mark)
-{
-    const char *name = mark->arg < 250 ? "bucket" : "spotnik's own";
-
-    for (int end = 0; end < 2; end++)
-        fprintf(trace->file,
-                "{\"ph\":\"%c\",\"pid\":%" PRIu32 ",\"tid\":1,\"ts\":%.3f,\"id\":\"%" PRIu64 ".%" PRIu32
-                "\",\"name\":\"%s %" PRIu32 "\",\"cat\":\"bucket\",\"args\":{\"step\":%" PRIu64 ",\"epoch\":%" PRIu64 ",\"bytes\":%" PRIu64 "}},\n",
-                end ? 'e' : 'b', trace->pid, (double)(end ? mark->to_ns : mark->from_ns) / 1e3, mark->step, mark->arg, name, mark->arg,
-                mark->step, mark->peer, mark->more);
-}
-
-static void instant_write(const struct spotnik_tracer *trace, const struct mark *mark)
-{
-    const char *name = mark->kind == MARK_PEER ? spotnik_event_name((enum spotnik_event_kind)mark->arg)
-                                               : spotnik_action_name((enum spotnik_action_kind)mark->arg);
-
-    fprintf(trace->file, "{\"ph\":\"i\",\"s\":\"p\",\"pid\":%" PRIu32 ",\"tid\":2,\"ts\":%.3f,\"name\":\"%s\",\"cat\":\"event\",\"args\":{",
-            trace->pid, (double)mark->from_ns / 1e3, name);
-    if (mark->kind == MARK_PEER)
-        fprintf(trace->file, "\"peer\":\"%016" PRIx64 "\"", mark->peer);
-    fputs("}},\n", trace->file);
-}
-
-static void name_write(const struct spotnik_tracer *trace, uint64_t id)
-{
-    fprintf(trace->file,
-            "{\"ph\":\"M\",\"pid\":%" PRIu32 ",\"name\":\"process_name\",\"args\":{\"name\":\"member %08" PRIx64 "\",\"member\":\"%016" PRIx64
-            "\"}},\n",
-            trace->pid, id >> 32, id);
-}
-
-static void mark_write(const struct spotnik_tracer *trace, const struct mark *mark)
-{
-    switch ((enum mark_kind)mark->kind) {
-    case MARK_PART:
-        span_head(trace, mark, part_names[mark->arg], 1, "step");
-        fprintf(trace->file, "\"step\":%" PRIu64 "}},\n", mark->step);
-        break;
-    case MARK_PHASE:
-        span_head(trace, mark, phase_names[mark->arg], 2, "view");
-        fprintf(trace->file, "\"epoch\":%" PRIu64 ",\"lost\":%u,\"joined\":%u,\"left\":%u}},\n", mark->step, (unsigned)(mark->more >> 32),
-                (unsigned)(mark->more >> 16 & 0xffff), (unsigned)(mark->more & 0xffff));
-        break;
-    case MARK_BUCKET:
-        bucket_write(trace, mark);
-        break;
-    case MARK_NAME:
-        name_write(trace, mark->peer);
-        break;
-    case MARK_PEER:
-    case MARK_SELF:
-        instant_write(trace, mark);
-        break;
+    while (size > 0) {
+        ssize_t wrote = write(file, at, size);
+        if (wrote < 0 && errno == EINTR)
+            continue;
+        if (wrote < 0)
+            return -1;
+        at += wrote;
+        size -= (size_t)wrote;
     }
+    return 0;
 }
 
-static void name_row(const struct spotnik_tracer *trace, int row, const char *name)
+static void lost_write(struct spotnik_tracer *trace, struct ring *ring)
 {
-    fprintf(trace->file, "{\"ph\":\"M\",\"pid\":%" PRIu32 ",\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":\"%s\"}},\n", trace->pid,
-            row, name);
+    uint64_t lost = __atomic_load_n(&ring->lost, __ATOMIC_RELAXED);
+
+    if (lost == ring->told)
+        return;
+    const struct mark note = { .kind = MARK_LOST, .from_ns = spotnik_clock_ns(), .more = lost - ring->told };
+    if (write_all(trace->file, &note, sizeof note) == 0)
+        ring->told = lost;
 }
 
-static void head_write(const struct spotnik_tracer *trace, const struct spotnik_member *self, uint64_t epoch_us)
+/* Both ends of the ring may hold some. What the disk refuses is gone: the job does not wait for it. */
+static void ring_write(struct spotnik_tracer *trace, struct ring *ring)
 {
-    struct timespec now;
+    uint64_t put = __atomic_load_n(&ring->put, __ATOMIC_ACQUIRE);
 
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    fputs("[\n", trace->file);
-    name_write(trace, self->id.high);
-    fprintf(trace->file,
-            "{\"ph\":\"M\",\"pid\":%" PRIu32 ",\"name\":\"spotnik\",\"args\":{\"version\":\"%s\",\"member\":\"%016" PRIx64 "\",\"host\":\"%016" PRIx64
-            "\",\"process\":%ld,\"date_us\":%" PRIu64 ",\"clock_us\":%.3f}},\n",
-            trace->pid, SPOTNIK_VERSION, self->id.high, self->host, (long)getpid(), epoch_us + (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000,
-            (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3);
-    name_row(trace, 1, "step");
-    name_row(trace, 2, "view");
+    while (ring->taken != put) {
+        uint64_t first = ring->taken % MARKS, count = put - ring->taken;
+        if (count > MARKS - first)
+            count = MARKS - first;
+        (void)write_all(trace->file, &ring->mark[first], count * sizeof ring->mark[0]);
+        __atomic_store_n(&ring->taken, ring->taken + count, __ATOMIC_RELEASE);
+    }
+    lost_write(trace, ring);
 }
 
-/* ---- the writer ---- */
-
-static void write_full(struct spotnik_tracer *trace)
+static bool wait_for_more(struct spotnik_tracer *trace)
 {
-    for (uint32_t i = 0; i < trace->full->count; i++)
-        mark_write(trace, &trace->full->mark[i]);
-    if (trace->full->lost != 0)
-        fprintf(trace->file, "{\"ph\":\"i\",\"s\":\"p\",\"pid\":%" PRIu32 ",\"tid\":1,\"ts\":%.3f,\"name\":\"%" PRIu32 " marks lost\",\"args\":{}},\n",
-                trace->pid, (double)trace->full->mark[MARKS - 1].to_ns / 1e3, trace->full->lost);
-    trace->full->count = trace->full->lost = 0;
-    fflush(trace->file);
+    struct timespec until;
+
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += FLUSH_MS * 1000000L;
+    until.tv_sec += until.tv_nsec / 1000000000L;
+    until.tv_nsec %= 1000000000L;
+    pthread_mutex_lock(&trace->lock);
+    if (!trace->stopping)
+        pthread_cond_timedwait(&trace->over, &trace->lock, &until);
+    bool goes_on = !trace->stopping;
+    pthread_mutex_unlock(&trace->lock);
+    return goes_on;
 }
 
 static void *writer_main(void *context)
 {
     struct spotnik_tracer *trace = context;
-    bool stopping = false;
+    bool goes_on = true;
 
-    while (!stopping) {
-        struct timespec until;
-        pthread_mutex_lock(&trace->lock);
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += FLUSH_MS * 1000000L;
-        until.tv_sec += until.tv_nsec / 1000000000L;
-        until.tv_nsec %= 1000000000L;
-        if (!trace->stopping)
-            pthread_cond_timedwait(&trace->over, &trace->lock, &until);
-        stopping = trace->stopping;
-        struct marks *full = trace->now;
-        trace->now = trace->full;
-        trace->full = full;
-        pthread_mutex_unlock(&trace->lock);
-        write_full(trace);
+    while (goes_on) {
+        goes_on = wait_for_more(trace);
+        ring_write(trace, &trace->caller);
+        ring_write(trace, &trace->engine);
     }
     return NULL;
 }
 
-static int file_open(struct spotnik_tracer *trace, const char *dir, const struct spotnik_member *self)
+/* Names of the kinds that instants have, so that a reader needs no table of this version. */
+static void names_write(FILE *head)
+{
+    static const enum spotnik_event_kind events[] = { SPOTNIK_EVENT_DEATH, SPOTNIK_EVENT_LINK_DOWN, SPOTNIK_EVENT_LANE_DOWN,
+                                                      SPOTNIK_EVENT_PATH_DOWN };
+    static const enum spotnik_action_kind actions[] = { SPOTNIK_ACTION_PARKED, SPOTNIK_ACTION_EXCLUDED, SPOTNIK_ACTION_LEFT,
+                                                        SPOTNIK_ACTION_FAILED };
+    const char *comma = "";
+
+    fputs("\"names\":{", head);
+    for (size_t i = 0; i < sizeof events / sizeof events[0]; i++, comma = ",")
+        fprintf(head, "%s\"%d %d\":\"%s\"", comma, MARK_PEER, (int)events[i], spotnik_event_name(events[i]));
+    for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++)
+        fprintf(head, ",\"%d %d\":\"%s\"", MARK_SELF, (int)actions[i], spotnik_action_name(actions[i]));
+    fputs("}}\n", head);
+}
+
+/* One line of JSON; marks follow it. */
+static int head_write(const struct spotnik_tracer *trace, const struct spotnik_member *self, uint64_t epoch_us)
+{
+    uint64_t now_ns = spotnik_clock_ns();
+    char *text = NULL;
+    size_t size = 0;
+    FILE *head = open_memstream(&text, &size);
+
+    if (head == NULL)
+        return -1;
+    fprintf(head,
+            "{\"spotnik_trace\":1,\"version\":\"%s\",\"member\":\"%016" PRIx64 "\",\"host\":\"%016" PRIx64
+            "\",\"process\":%ld,\"date_us\":%" PRIu64 ",\"clock_us\":%" PRIu64 ",\"byte_order\":\"%s\",",
+            SPOTNIK_VERSION, self->id.high, self->host, (long)getpid(), epoch_us + now_ns / 1000, now_ns / 1000,
+            __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? "little" : "big");
+    names_write(head);
+    int rc = fclose(head) == 0 ? write_all(trace->file, text, size) : -1;
+    free(text);
+    return rc;
+}
+
+static int file_open(struct spotnik_tracer *trace, const char *dir, const struct spotnik_member *self, uint64_t epoch_us)
 {
     char path[4096];
 
     mkdir(dir, 0777);
-    snprintf(path, sizeof path, "%s/spotnik-%08" PRIx64 "-%ld.trace.json", dir, self->id.high >> 32, (long)getpid());
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
-    trace->file = fd < 0 ? NULL : fdopen(fd, "w");
-    if (trace->file != NULL)
+    snprintf(path, sizeof path, "%s/spotnik-%08" PRIx64 "-%ld.trace", dir, self->id.high >> 32, (long)getpid());
+    trace->file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (trace->file >= 0 && head_write(trace, self, epoch_us) == 0)
         return 0;
-    int error = errno;
-    if (fd >= 0)
-        close(fd);
     return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot write the trace %.300s: %s; SPOTNIK_TRACE must name a folder that can be written",
-                                path, strerror(error));
+                                path, strerror(errno));
 }
 
 static void release(struct spotnik_tracer *trace)
 {
-    if (trace->file != NULL)
-        fclose(trace->file);
+    if (trace->file >= 0)
+        close(trace->file);
     pthread_mutex_destroy(&trace->lock);
     pthread_cond_destroy(&trace->over);
-    free(trace->now);
-    free(trace->full);
     free(trace);
 }
 
@@ -328,20 +315,15 @@ static int begin(struct spotnik_tracer *trace, const char *dir, const struct spo
 {
     pthread_condattr_t attributes;
 
+    trace->file = -1;
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&trace->over, &attributes);
     pthread_condattr_destroy(&attributes);
     pthread_mutex_init(&trace->lock, NULL);
-    trace->now = calloc(1, sizeof *trace->now);
-    trace->full = calloc(1, sizeof *trace->full);
-    if (trace->now == NULL || trace->full == NULL)
-        return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for the trace");
-    int rc = file_open(trace, dir, self);
+    int rc = file_open(trace, dir, self, epoch_us);
     if (rc != 0)
         return rc;
-    trace->pid = (uint32_t)(self->id.high >> 33);
-    head_write(trace, self, epoch_us);
     rc = pthread_create(&trace->thread, NULL, writer_main, trace);
     return rc == 0 ? 0 : spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot start the trace's thread: %s", strerror(rc));
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Spans of one member for Chrome's trace viewer and Perfetto: SPOTNIK_TRACE (docs/design/0033-traces-and-recorder.md). A mark
- * stores some forty bytes under a lock of the trace's own; a thread turns them into text. A NULL trace does nothing. */
+/* Spans of one member, of which `spotnik trace` makes what Perfetto and Chrome show: SPOTNIK_TRACE
+ * (docs/design/0033-traces-and-recorder.md). A mark is a store of 48 bytes into a ring; a thread copies them to a file. A NULL
+ * trace does nothing. */
 #ifndef SPOTNIK_NET_TRACER_H
 #define SPOTNIK_NET_TRACER_H
 
@@ -25,8 +26,7 @@ void spotnik_tracer_name(struct spotnik_tracer *trace, struct spotnik_id id, uin
 void spotnik_tracer_turn(struct spotnik_tracer *trace, enum spotnik_tracer_part next, uint64_t step, uint64_t now_ns);
 
 /* Under the engine's lock: what enters the core and comes out of it. */
-void spotnik_tracer_event(struct spotnik_tracer *trace, const struct spotnik_event *event, uint64_t now_ns);
-void spotnik_tracer_action(struct spotnik_tracer *trace, const struct spotnik_core *core, const struct spotnik_action *action,
-                          uint64_t now_ns);
+void spotnik_tracer_event(struct spotnik_tracer *trace, const struct spotnik_event *event);
+void spotnik_tracer_action(struct spotnik_tracer *trace, const struct spotnik_core *core, const struct spotnik_action *action);
 
 #endif

@@ -8,10 +8,12 @@ why` names the loss, and the member that was held up.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -23,7 +25,11 @@ from typing import Any
 from lib import Job, wait_for
 
 SPOTNIK, CHARLM = map(os.path.abspath, sys.argv[1:3])
-OFF_US = 5_000_000.0
+OFF_US = 5_000_000
+READER = importlib.util.spec_from_file_location("spotnik_trace", os.environ["SPOTNIK_ROOT"] + "/cli/trace.py")
+assert READER and READER.loader
+reader = sys.modules["spotnik_trace"] = importlib.util.module_from_spec(READER)
+READER.loader.exec_module(reader)
 
 
 def ask(*command: str) -> str:
@@ -33,31 +39,35 @@ def ask(*command: str) -> str:
 
 
 def events(path: Path) -> list[dict[str, Any]]:
-    lines = [line.rstrip(",\n") for line in path.read_text().splitlines()[1:]]
-    return [json.loads(line) for line in lines if line.endswith("}")]
+    return list(reader.events_of(path)[1])
 
 
 def spans(path: Path, name: str) -> list[dict[str, Any]]:
     return [event for event in events(path) if event["name"] == name and event["ph"] == "X"]
 
 
+def names(path: Path) -> list[str]:
+    """Of the members that the process was, one after the other."""
+    return [event["args"]["member"][:8] for event in events(path) if event["name"] == "process_name"]
+
+
 def run(folder: Path) -> str:
     """Three workers; one is held up for a moment, another one is killed. Returns the name of the first."""
     with Job(SPOTNIK, ["-n", "1:3"], [CHARLM, "--steps", "0", "--quiet"], {"SPOTNIK_TRACE": str(folder), "SPOTNIK_HTTP": ""}) as job:
-        wait_for("three traces with steps", lambda: len([path for path in folder.glob("*.json") if len(spans(path, "commit")) > 60]) == 3)
+        wait_for("three traces with steps", lambda: len([path for path in folder.glob("*.trace") if len(spans(path, "commit")) > 60]) == 3)
         held, killed = job.workers()[:2]
         os.kill(held, signal.SIGSTOP)
         time.sleep(0.15)  # shorter than a silence; this is what is measured, not a wait for something
         os.kill(held, signal.SIGCONT)
-        others = [path for path in folder.glob("*.json") if f"-{killed}." not in path.name]
+        others = [path for path in folder.glob("*.trace") if f"-{killed}." not in path.name]
         before = len(spans(others[0], "commit"))
         wait_for("steps after it", lambda: len(spans(others[0], "commit")) > before + 60)
         os.kill(killed, signal.SIGKILL)
         wait_for("the recovery", lambda: all(any(span["args"]["lost"] for span in spans(path, "first commit")) for path in others))
         before = len(spans(others[0], "commit"))
         wait_for("steps after the loss", lambda: len(spans(others[0], "commit")) > before + 60)
-    path = next(folder.glob(f"*-{held}.trace.json"))
-    return [event["args"]["member"][:8] for event in events(path) if event["name"] == "process_name"][-1]
+    path = next(folder.glob(f"*-{held}.trace"))
+    return names(path)[-1]
 
 
 def merge(folder: Path) -> None:
@@ -69,18 +79,18 @@ def merge(folder: Path) -> None:
     kinds = Counter(event["ph"] for event in told)
     assert kinds["s"] == kinds["f"] >= 2, kinds  # one death, two who saw it; on a slow machine the one held up may have been taken for dead, too
     assert kinds["b"] == kinds["e"] > 0 and all(event["ts"] >= 0 for event in told if "ts" in event)
+    spans_of = Counter((event["id"], event["ph"]) for event in told if event["ph"] in "be")
+    assert set(spans_of.values()) == {1}, "two members have a span of one id: chrome://tracing would join them"
 
 
 def shifted(folder: Path) -> None:
     """One member says that it is of another host, whose clock is ahead."""
-    path = max(folder.glob("*.trace.json"), key=lambda path: len(spans(path, "commit")))
-    changed = events(path)
-    for event in changed:
-        if "ts" in event:
-            event["ts"] += OFF_US
-        if event["name"] == "spotnik":
-            event["args"]["host"] = "0" * 16
-    path.write_text("[\n" + "".join(json.dumps(event) + ",\n" for event in changed))
+    path = max(folder.glob("*.trace"), key=lambda path: len(spans(path, "commit")))
+    line, _, rest = path.read_bytes().partition(b"\n")
+    mark = struct.Struct("=" + reader.MARK)
+    changed = b"".join(mark.pack(begin + OFF_US * 1000, end + OFF_US * 1000, *others)
+                       for begin, end, *others in mark.iter_unpack(rest[: len(rest) - len(rest) % mark.size]))
+    path.write_bytes(json.dumps({**json.loads(line), "host": "0" * 16}).encode() + b"\n" + changed)
     said = ask("merge", str(folder), "-o", str(folder / "all"))
     found = [(abs(float(at)), float(error)) for at, error in re.findall(r"clock ([+-][\d.]+) ms ± ([\d.]+) ms", said)]
     off = [(at, error) for at, error in found if error > 0]
@@ -88,13 +98,13 @@ def shifted(folder: Path) -> None:
 
 
 def why(folder: Path, held: str) -> None:
-    path = next(path for path in folder.glob("*.trace.json") if held in path.read_text().split('"ph":"X"', 1)[0])
+    path = next(path for path in folder.glob("*.trace") if held in names(path))
     slow = max((span for span in spans(path, "compute") + spans(path, "commit")), key=lambda span: span["dur"] if span["dur"] < 1e6 else 0)
     said = ask("why", str(slow["args"]["step"]), str(folder))
     assert "because" in said and (held in said or slow["name"] == "commit"), said
-    losses = [span for path in folder.glob("*.json") for span in spans(path, "first commit") if span["args"]["lost"]]
+    losses = [span for path in folder.glob("*.trace") for span in spans(path, "first commit") if span["args"]["lost"]]
     after = losses[0]["ts"] + losses[0]["dur"]
-    other = next(path for path in folder.glob("*.json") if losses[0] in spans(path, "first commit"))
+    other = next(path for path in folder.glob("*.trace") if losses[0] in spans(path, "first commit"))
     step = min((span for span in spans(other, "commit")), key=lambda span: abs(span["ts"] + span["dur"] - after))["args"]["step"]
     told = ask("why", str(step), str(folder))
     assert "1 lost" in told or "no slower" in told, told
