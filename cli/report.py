@@ -42,6 +42,7 @@ class Process:
     samples: int = 0
     steps: int = 0
     lost_s: float = 0.0
+    only_started: bool = False  # it wrote no other line
 
 
 @dataclass
@@ -85,7 +86,7 @@ def read_file(path: str) -> tuple[list[Event], int]:
 
 def process_of(lines: list[Event]) -> Process:
     """What one file says of its member."""
-    process = Process(begun=lines[0]["t"], ended=lines[-1]["t"])
+    process = Process(begun=lines[0]["t"], ended=lines[-1]["t"], only_started=all(line["event"] == "started" for line in lines))
     for line in lines:
         process.ids.add(str(line.get("member", "")))
         process.price = float(line.get("dollars_per_hour", process.price))
@@ -128,6 +129,8 @@ def close_lost(processes: list[Process], events: list[Event], last: float) -> No
         lost = [event for event in events if event["event"] == "lost" and names & set(event.get("members", []))]
         if lost:
             process.ended, process.how = lost[-1]["t"], "lost"
+        elif process.only_started:
+            process.how = "had not joined when it was last heard of"
         elif last - process.ended < 60:
             process.how = "running when the log was read, or lost last"
 
@@ -212,21 +215,41 @@ def summary(history: History, wanted: argparse.Namespace) -> list[tuple[str, str
     rows.append(("Lost in all, as members told last", f"{span(told)}: recoveries, parking, void steps"))
     if recoveries:
         rows.append(("Recovery", f"median {statistics.median(recoveries):.1f} ms, 90 % within {quantile(recoveries, .9):.1f} ms, longest {max(recoveries):.1f} ms"))
-    batch, data = (int(max((e.get(name, 0) for e in started), default=0)) for name in ("batch", "data"))
-    if batch and data:
-        rows.append(("Data", f"{step * batch:,} samples drawn, {step * batch / data:.2f} passes over {data:,}"))
+    data = int(max((e.get("data", 0) for e in started), default=0))
+    count = drawn(history, step)
+    if count and data:
+        rows.append(("Data", f"{count:,} samples drawn, {count / data:.2f} passes over {data:,}"))
     cost = dollars(history)
     if cost:
-        rows.append(("Cost", f"${cost:,.4f}" if cost < 1 else f"${cost:,.2f}"))
+        rows.append(("Cost", money(cost)))
     if wanted.budget:
         rows.append(("Against the plan", f"${wanted.budget:,.2f} were planned: {100 * cost / wanted.budget:.0f} % spent"))
     if wanted.on_demand:
         other = dollars(history, wanted.on_demand)
         saved = f": {100 * (1 - cost / other):.0f} % saved" if other and cost else ""
-        rows.append(("On demand it would have cost", f"${other:,.4f}{saved}" if other < 1 else f"${other:,.2f}{saved}"))
+        rows.append(("On demand it would have cost", money(other) + saved))
     if history.bad_lines:
         rows.append(("Lines that could not be read", f"{history.bad_lines}: members that were killed while they wrote"))
     return rows
+
+
+def batches(history: History) -> list[tuple[float, int, int]]:
+    """Date, step and samples a step, whenever these changed. A newcomer's first line may be from before it knew the view."""
+    found: list[tuple[float, int, int]] = []
+    told = [e for e in history.events + history.samples if e.get("batch")]
+    lines = [e for e in told if e["event"] != "started"] or told
+    for event in sorted(lines, key=lambda e: (int(e.get("step", 0)), e["t"])):
+        if not found or found[-1][2] != int(event["batch"]):
+            found.append((event["t"], int(event.get("step", 0)), int(event["batch"])))
+    return found
+
+
+def drawn(history: History, step: int) -> int:
+    """Samples of all steps, each with the batch that it had."""
+    found = batches(history)
+    ends = [begin for _, begin, _ in found[1:]] + [step]
+    begins = [0] + [begin for _, begin, _ in found[1:]]
+    return sum(batch * max(0, end - begin) for (_, _, batch), begin, end in zip(found, begins, ends))
 
 
 def cause(event: Event) -> str:
@@ -236,12 +259,23 @@ def cause(event: Event) -> str:
     return ", ".join(parts) or "–"
 
 
+def money(amount: float) -> str:
+    return f"${amount:,.4f}" if amount < 1 else f"${amount:,.2f}"
+
+
+def cost_of(event: Event, price: float) -> str:
+    """Of a loss: the time that the survivors waited, and what they cost meanwhile."""
+    waited = float(event.get("total_ms", 0)) * int(event.get("size", 0)) / 1000
+    return f"{waited:.3f} s" + (f", ${price * waited / 3600:.2g}" if price else "")
+
+
 def losses(history: History) -> list[list[str]]:
     """A row for each loss."""
     rows = []
+    price = statistics.mean(process.price for process in history.processes)
     for event in history.of("lost"):
         rows.append([date(event["t"]), f"{int(event.get('step', 0)):,}", str(event.get("count", "")), ", ".join(event.get("members", [])) or "–",
-                     cause(event), *(f"{float(event[name + '_ms']):.1f}" if event.get(name + "_ms") else "–" for name in PHASES), str(event.get("size", ""))])
+                     cause(event), *(f"{float(event[name + '_ms']):.1f}" if event.get(name + "_ms") else "–" for name in PHASES), str(event.get("size", "")), cost_of(event, price)])
     return rows
 
 
@@ -309,6 +343,18 @@ def curve(plt: Any, history: History, points: list[tuple[float, float]], label: 
     return as_svg(plt, made)
 
 
+def steps_of_batch(plt: Any, history: History, changes: list[tuple[float, int, int]]) -> str:
+    unit, name = scale(history)
+    made, axes = figure(plt, 2.2)
+    points = sorted((t, batch) for t, _, batch in changes)
+    axes.step([(t - history.begun) / unit for t, _ in [*points, (history.ended, 0)]], [batch for _, batch in [*points, points[-1]]], where="post",
+              color="#0b6e75")
+    axes.set_xlabel(f"time since the start ({name})")
+    axes.set_ylabel("samples a step")
+    axes.set_ylim(bottom=0)
+    return as_svg(plt, made)
+
+
 def distribution(plt: Any, history: History) -> Optional[str]:
     """Which part of the recoveries was over within which time."""
     values = sorted(float(event["total_ms"]) for event in history.of("lost") if event.get("total_ms"))
@@ -319,7 +365,11 @@ def distribution(plt: Any, history: History) -> Optional[str]:
     axes.set_xlabel("from the first evidence of a loss to the next commit (ms)")
     axes.set_ylabel("recoveries (%)")
     if values[-1] > 10 * values[0]:
+        ticks = [m * 10.0**power for power in range(-3, 7) for m in (1, 2, 5)]
         axes.set_xscale("log")
+        axes.set_xticks([tick for tick in ticks if values[0] / 2 <= tick <= 2 * values[-1]][:: 1 if values[-1] < 1000 * values[0] else 3])
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.xaxis.set_minor_locator(plt.NullLocator())
     axes.set_ylim(0, 102)
     return as_svg(plt, made)
 
@@ -341,6 +391,9 @@ def pictures(history: History) -> Optional[list[tuple[str, str, str]]]:
         made.append(("speed", "Speed", curve(plt, history, [(e["t"], float(e["steps_per_s"])) for e in first], "steps a second")))
     if losses_seen:
         made.append(("loss", "Loss", curve(plt, history, losses_seen, "loss, as members told it")))
+    changes = batches(history)
+    if len(changes) > 1:
+        made.append(("batch", "Batch", steps_of_batch(plt, history, changes)))
     spread = distribution(plt, history)
     if spread:
         made.append(("recovery", "Recoveries", spread))
@@ -353,7 +406,7 @@ STYLE = """:root{color-scheme:light}body{font:15px/1.5 system-ui,sans-serif;colo
 h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2em}table{border-collapse:collapse;font-variant-numeric:tabular-nums}td:first-child{white-space:nowrap}
 th,td{border-bottom:1px solid #d5dbe1;padding:3px 12px 3px 0;text-align:left;vertical-align:top}th{font-weight:600}
 svg{max-width:100%;height:auto}.scroll{overflow-x:auto}p.note{color:#4d5b68}"""
-LOSS_HEAD = ["When (UTC)", "Step", "Lost", "Who", "Known of them", "Reconcile ms", "Accept ms", "Restart ms", "Commit ms", "Total ms", "Members after"]
+LOSS_HEAD = ["When (UTC)", "Step", "Lost", "Who", "Cause", "Reconcile ms", "Accept ms", "Restart ms", "Commit ms", "Total ms", "Members after", "Cost"]
 PHASE_HEAD = ["Phase", "Median ms", "90 % within ms", "Longest ms"]
 
 
@@ -368,6 +421,11 @@ def table_markdown(head: list[str], rows: list[list[str]]) -> str:
     return "\n".join(["| " + " | ".join(head) + " |", "|" + "---|" * len(head), *("| " + " | ".join(row) + " |" for row in escaped)])
 
 
+def changes_of_batch(history: History) -> list[list[str]]:
+    found = batches(history)
+    return [[date(t), f"{step:,}", f"{before:,}", f"{batch:,}"] for (_, _, before), (t, step, batch) in zip(found, found[1:])]
+
+
 def words(history: History) -> list[list[str]]:
     """All other events, but for the many that are pictures enough."""
     return [[date(event["t"]), event["id"], event["event"], str(event.get("text", ""))] for event in history.events
@@ -377,12 +435,13 @@ def words(history: History) -> list[list[str]]:
 def sections(history: History, wanted: argparse.Namespace) -> list[tuple[str, list[str], list[list[str]]]]:
     """Title, head and rows of every table."""
     ends = [[process_name(process), date(process.begun), span(process.ended - process.begun), process.how, f"{process.samples:,}",
-             f"{100 * process.goodput:.1f} %", f"${process.price * (process.ended - process.begun) / 3600:,.4f}"]
+             f"{100 * process.goodput:.1f} %", f"${process.price * (process.ended - process.begun) / 3600:,.4f}" if process.price else "–"]
             for process in sorted(history.processes, key=lambda process: process.begun)]
     return [("Summary", ["", ""], [list(row) for row in summary(history, wanted)]),
             ("Recoveries by phase", PHASE_HEAD, phases(history)),
             ("Every loss", LOSS_HEAD, losses(history)),
-            ("Switches, checkpoints' troubles, and whatever else was told", ["When (UTC)", "Id", "Event", "What"], words(history)),
+            ("Changes of the batch", ["When (UTC)", "After step", "From", "To"], changes_of_batch(history)),
+            ("Strategies, checkpoints' troubles, and whatever else was told", ["When (UTC)", "Id", "Event", "What"], words(history)),
             ("Every process", ["Member", "From (UTC)", "For", "End", "Samples", "Goodput", "Cost"], ends)]
 
 

@@ -78,8 +78,10 @@ static void take_cause(struct spotnik_watch *watch, const struct spotnik_watched
     ret_json[0] = ret_text[0] = '\0';
     if (ended + silent + told == lost) {
         snprintf(ret_json, 64, ",\"ended\":%" PRIu64 ",\"silent\":%" PRIu64, ended, silent);
-        if (ended + silent > 0)
-            snprintf(ret_text, 64, " (%" PRIu64 " ended, %" PRIu64 " fell silent)", ended, silent);
+        if (silent == 0 && ended > 0)
+            snprintf(ret_text, 64, ", known to have ended");
+        else if (silent > 0)
+            snprintf(ret_text, 64, ": %" PRIu64 " ended, %" PRIu64 " fell silent", ended, silent);
     }
     before->lost_ended = now->lost_ended;
     before->lost_silent = now->lost_silent;
@@ -116,6 +118,8 @@ static void tell_view(struct spotnik_watch *watch, const struct spotnik_watched 
     spotnik_watched_phases(recovery, ns);
     for (int i = 0; i < SPOTNIK_PHASES; i++)
         spotnik_text_add(&out, ",\"%s_ms\":%.3f", spotnik_phase_name[i], (double)ns[i] / 1e6);
+    if (of->batch && size == of->status.size)
+        spotnik_text_add(&out, ",\"batch\":%" PRIu64, of->batch);
     size_t phases = (size_t)(out.at - more);
 
     if (recovery->lost)
@@ -306,9 +310,9 @@ static void sample(struct spotnik_watch *watch, const struct spotnik_watched *of
     watch->next_sample_ns = of->now_ns + watch->sample_pause_ns * (of->status.rank == 0 ? 1 : SAMPLE_OTHERS);
     spotnik_text_add(&out,
                      ",\"uptime_s\":%.3f,\"steps_per_s\":%.4f,\"samples\":%" PRIu64 ",\"steps\":%" PRIu64
-                     ",\"goodput\":%.4f,\"lost_s\":%.3f,\"observed\":{",
+                     ",\"goodput\":%.4f,\"lost_s\":%.3f,\"batch\":%" PRIu64 ",\"observed\":{",
                      (double)(of->now_ns - of->born_ns) / 1e9, of->steps_per_s, of->tally.samples,
-                     of->tally.steps, spotnik_watched_goodput(of), (double)spotnik_watched_lost_ns(of) / 1e9);
+                     of->tally.steps, spotnik_watched_goodput(of), (double)spotnik_watched_lost_ns(of) / 1e9, of->batch);
     for (uint32_t i = 0; i < of->observed_count && out.left > 100; i++)
         spotnik_text_add(&out, "%s\"%s\":%.9g", i ? "," : "", of->observed[i].name,
                          spotnik_text_finite(of->observed[i].value));

@@ -40,7 +40,7 @@ struct other {
     char http[SPOTNIK_HTTP_ADDRESS_MAX]; /* "": it serves none, or we do not know */
     bool known, in_view, parked, joining;
     uint64_t asked_ns, answered_ns, born_ns, gone_ns;
-    uint64_t step, samples;
+    uint64_t step, samples, share; /* share: of the next step, where shares follow speed; 0: they are even */
     double steps_per_s, dollars_per_hour, goodput, compute_ms, commit_ms;
 };
 

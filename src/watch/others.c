@@ -150,6 +150,7 @@ static void adopt(struct spotnik_watch *watch, struct other *other, const json_t
     other->born_ns = now_ns - spotnik_time_min(whole(answer, "uptime_ns"), now_ns);
     other->step = whole(answer, "step_committed");
     other->samples = whole(answer, "samples");
+    other->share = whole(json_object_get(answer, "batching"), "share");
     other->steps_per_s = real(answer, "steps_per_s");
     other->dollars_per_hour = real(answer, "dollars_per_hour");
     other->goodput = real(answer, "goodput");

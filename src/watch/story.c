@@ -43,8 +43,8 @@ static void put_other(FILE *out, const struct spotnik_watch *watch, const struct
     fprintf(out, ",\"in_view\":%s,\"known\":%s,\"gone_s\":%.1f,\"answered_s\":%.1f",
             other->in_view ? "true" : "false", other->known ? "true" : "false", age_s(watch, other->gone_ns),
             age_s(watch, other->answered_ns));
-    fprintf(out, ",\"parked\":%s,\"joining\":%s,\"step\":%" PRIu64 ",\"samples\":%" PRIu64,
-            other->parked ? "true" : "false", other->joining ? "true" : "false", other->step, other->samples);
+    fprintf(out, ",\"parked\":%s,\"joining\":%s,\"step\":%" PRIu64 ",\"samples\":%" PRIu64 ",\"share\":%" PRIu64,
+            other->parked ? "true" : "false", other->joining ? "true" : "false", other->step, other->samples, other->share);
     fprintf(out,
             ",\"steps_per_s\":%.3f,\"compute_ms\":%.3f,\"commit_ms\":%.3f,\"goodput\":%.4f,\"dollars\":%.6g}",
             other->steps_per_s, other->compute_ms, other->commit_ms, other->goodput,

@@ -58,6 +58,10 @@ OVERLAPS = """(() => { const found = [];
       if (w > 1.5 && h > 3) found.push(a + " on " + b); })); }
   return found; })()"""
 
+# What the table says of the next step's samples, of the members that are in.
+SHARES = """(() => { const at = [...document.querySelectorAll("#members thead th")].findIndex((th) => th.textContent === "Share");
+  return at < 0 ? [] : [...document.querySelectorAll("#members tbody tr:not(.off)")].map((row) => row.children[at].textContent); })()"""
+
 
 def audit(tab: chromium.Browser, what: str) -> None:
     found: dict[str, Any] = tab.run(AUDIT)
@@ -104,6 +108,9 @@ def watch(spotnik: str, charlm: str, program: str, folder: str) -> None:
         tab.until("story.strip.length > 5 && story.strip.some((p) => p[4] !== null) && story.status.observed.loss > 0")
         tab.until("story.events.some((e) => e.event === 'checkpoint')")
         tab.until("story.others.some((o) => !o.in_view && o.gone_s > 0)")
+        tab.until("document.querySelector('#figures').textContent.includes('of 1,000,000')")
+        tab.until(SHARES + ".length === 4")
+        assert sum(map(float, tab.run(SHARES))) == 64, "the shares of the members are the batch"
         assert not tab.console, tab.console
         looks(tab, folder)
         print("ring, curves, events, last recovery: shown; contrast, names, keyboard: well")

@@ -33,14 +33,15 @@ def planted(folder: str) -> None:
     os.mkdir(os.path.join(folder, "events"))
     files = {
         "a": [line(0, "started", "aaaaaaaa", dollars_per_hour=2.0, batch=10, data=90000), line(10, "joined", "aaaaaaaa", epoch=2, count=1),
-              line(1800, "lost", "aaaaaaaa", total_ms=4.0, ended=1, silent=0, **loss), line(1900, "checkpoint", "aaaaaaaa"),
+              line(1800, "lost", "aaaaaaaa", total_ms=4.0, ended=1, silent=0, batch=20, **loss), line(1900, "checkpoint", "aaaaaaaa"),
               line(2000, "parked", "aaaaaaaa"), line(3600, "ended", "aaaaaaaa", **numbers)],
         "b": [line(0, "started", "bbbbbbbb", dollars_per_hour=2.0, batch=10, data=90000), line(10, "joined", "bbbbbbbb", epoch=2, count=1),
               line(1800.1, "lost", "bbbbbbbb", total_ms=9.0, **loss), line(3600, "ended", "bbbbbbbb", **{**numbers, "goodput": 1.0})],
         "c": [line(0, "started", "cccccccc", dollars_per_hour=2.0, batch=10, data=90000),
-              line(900, "sample", "cccccccc", uptime_s=900.0, goodput=0.75, samples=100, steps=9000, lost_s=0.0, steps_per_s=10.0, observed={"loss": 2.5}),
+              line(900, "sample", "cccccccc", uptime_s=900.0, goodput=0.75, samples=100, steps=9000, lost_s=0.0, steps_per_s=10.0, batch=10, observed={"loss": 2.5}),
               line(950, "sample", "cccccccc", uptime_s=900.0, goodput=0.75, samples=100, steps=9000, lost_s=0.0, steps_per_s=11.0, observed={"loss": 2.0}),
               '{"t":17950018'],
+        "d": [line(1000, "started", "dddddddd", batch=0, data=90000)],
     }
     for name, lines in files.items():
         with open(os.path.join(folder, "events", f"{name}.jsonl"), "w", encoding="utf-8") as file:
@@ -62,15 +63,16 @@ def check_planted(spotnik: str, python: str, has_pictures: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
         planted(folder)
         text = report(spotnik, folder, folder, python, "--on-demand", "6", "--budget", "10")
-        for words in ("| Last committed step | 36,000 |", "| Processes that took part | 3, at most 2 at once |", "| Lost, joined, left | 1, 1, 0 |",
+        for words in ("| Last committed step | 36,000 |", "| Processes that took part | 4, at most 2 at once |", "| Lost, joined, left | 1, 1, 0 |",
                       "| Goodput | 75.00 %", "| Lost in recoveries | 0.0 s of the survivors' time, 18.0 ms a loss; no step |", "told last | 3.0 s:", "median 9.0 ms, 90 % within 9.0 ms, longest 9.0 ms",
-                      "360,000 samples drawn, 4.00 passes over 90,000", "| Cost | $5.00 |", "$10.00 were planned: 50 % spent", "$15.00: 67 % saved",
-                      "| Lines that could not be read | 1:", "cccccccc | ended | 1.0 | 2.0 | – | 1.0 | 9.0 |", "| 30.0 min | lost |", "S120 | parked"):
+                      "539,990 samples drawn, 6.00 passes over 90,000", "| Cost | $5.00 |", "$10.00 were planned: 50 % spent", "$15.00: 67 % saved",
+                      "| Lines that could not be read | 1:", "cccccccc | ended | 1.0 | 2.0 | – | 1.0 | 9.0 | 2 | 0.018 s, $7.5e-06 |",
+                      "| 18,001 | 10 | 20 |", "dddddddd | 2026-11-18", "had not joined when it was last heard of | 0 | 0.0 % | – |", "| 30.0 min | lost |", "S120 | parked"):
             assert words in text, f"{words!r} is not in:\n{text}"
         drawn = sorted(name for name in os.listdir(folder) if name.endswith(".svg"))
-        assert drawn == (["r-loss.svg", "r-speed.svg", "r-timeline.svg"] if has_pictures else []), drawn
+        assert drawn == (["r-batch.svg", "r-loss.svg", "r-speed.svg", "r-timeline.svg"] if has_pictures else []), drawn
         assert ("matplotlib is not installed" in text) != has_pictures
-        labels = {"r-loss.svg": "loss, as members told it", "r-speed.svg": "steps a second", "r-timeline.svg": "members"}
+        labels = {"r-batch.svg": "samples a step", "r-loss.svg": "loss, as members told it", "r-speed.svg": "steps a second", "r-timeline.svg": "members"}
         for name in drawn:
             with open(os.path.join(folder, name), encoding="utf-8") as file:
                 svg = file.read()
