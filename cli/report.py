@@ -403,7 +403,7 @@ def pictures(history: History) -> Optional[list[tuple[str, str, str]]]:
 # ---- writing ----
 
 STYLE = """:root{color-scheme:light}body{font:15px/1.5 system-ui,sans-serif;color:#16202a;background:#fff;max-width:1020px;margin:24px auto;padding:0 16px}
-h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2em}table{border-collapse:collapse;font-variant-numeric:tabular-nums}td:first-child{white-space:nowrap}
+h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2em}table{border-collapse:collapse;font-variant-numeric:tabular-nums}.short{white-space:nowrap}
 th,td{border-bottom:1px solid #d5dbe1;padding:3px 12px 3px 0;text-align:left;vertical-align:top}th{font-weight:600}
 svg{max-width:100%;height:auto}.scroll{overflow-x:auto}p.note{color:#4d5b68}"""
 LOSS_HEAD = ["When (UTC)", "Step", "Lost", "Who", "Cause", "Reconcile ms", "Accept ms", "Restart ms", "Commit ms", "Total ms", "Members after", "Cost"]
@@ -412,7 +412,8 @@ PHASE_HEAD = ["Phase", "Median ms", "90 % within ms", "Longest ms"]
 
 def table_html(head: list[str], rows: list[list[str]]) -> str:
     cells = "".join(f"<th scope=col>{html.escape(cell)}</th>" for cell in head)
-    body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    whole = ["<tr>" + "".join(f"<td{' class=short' if len(cell) < 30 else ''}>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows]
+    body = "".join(whole)
     return f'<div class="scroll"><table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table></div>'
 
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Claims: `spotnik top` fits 80 columns and 24 lines, follows a change of size, sorts, colours nothing with NO_COLOR, ends with q
 and gives the terminal back; elsewhere it writes lines or JSON. `spotnik status` without arguments finds the job of this host.
-The line of `spotnik run` is on a terminal alone, and is never mixed with what workers print.
+The line of `spotnik run` has step, loss, members, speed, last recovery, time left and dollars; it is on a terminal alone, and is never
+mixed with what workers print.
 
     terminal.py SPOTNIK CHARLM
 """
@@ -22,7 +23,7 @@ import termios
 import time
 from typing import Callable, Optional
 
-from lib import Job, wait_for
+from lib import Job, is_worker, wait_for
 
 
 class Terminal:
@@ -161,6 +162,19 @@ def check_status(spotnik: str, job: Job) -> list[str]:
     return ["--peers", ours["SPOTNIK_PEERS"], "--key-file", ours["SPOTNIK_KEY_FILE"]]
 
 
+def check_line_of_losses(spotnik: str, charlm: str) -> None:
+    """The whole line: after a loss, of a job with an end and a price."""
+    command = [spotnik, "run", "-n", "2:3", "--respawn", "--", charlm, "--quiet", "--steps", "10000000", "--batch", "64"]
+    run = Terminal(command, 120, 24, {"SPOTNIK_PRICE": "360"})
+    wait_for("a line", lambda: re.search(r"\r\x1b\[Kstep [1-9]\d*/", run.read()), 30)
+    with open(f"/proc/{run.process.pid}/task/{run.process.pid}/children", encoding="ascii") as file:
+        os.kill(next(pid for pid in map(int, file.read().split()) if is_worker(pid)), signal.SIGKILL)
+    whole = r"\x1b\[Kstep \d+/10000000  loss [\d.]+  [23] members  \d+ samples/s  recovered in [\d.]+ ms  left \d+ min  \$\d+\.\d{3}"
+    wait_for("step, loss, members, speed, recovery, time left, dollars", lambda: re.search(whole, run.read()), 60)
+    os.kill(run.process.pid, signal.SIGTERM)
+    assert run.end() == 75
+
+
 def check_run_line(spotnik: str, charlm: str) -> None:
     command = [spotnik, "run", "-n", "2", "--", "sh", "-c", 'echo "begins here"; exec "$@"', "sh", charlm, "--steps", "100000", "--batch", "64"]
     run = Terminal(command, 80, 24)
@@ -174,6 +188,7 @@ def check_run_line(spotnik: str, charlm: str) -> None:
         assert len(after) <= 110, after
     last = [line.split("\r\x1b[K")[-1] for line in run.raw.replace("\r\n", "\n").split("\n")]
     assert any(line.startswith("spotnik: interrupted") for line in last), last[-5:]
+    check_line_of_losses(spotnik, charlm)
     piped = subprocess.run([*command[:-4], "--steps", "60", "--batch", "64"], capture_output=True, text=True, check=True)
     assert "\x1b" not in piped.stdout + piped.stderr and "samples/s" not in piped.stderr, piped.stderr
     objects = subprocess.run([spotnik, "run", "--json", "-n", "2", "--", charlm, "--quiet", "--steps", "1500", "--batch", "64"],
