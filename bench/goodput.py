@@ -28,6 +28,9 @@ How the others are set (by their own documents):
   instead of 60 is begun anew, nodes are checked every 0.5 s and given up after 3 refusals. That Ray counts its nodes every 20 s
   (TICK_INTERVAL_S) cannot be set.
 
+Steps are whole: a worker that goes in the middle of one loses its share of it, a newcomer waits for the next one, and the step that runs at the end
+does not count. *Of whole steps* is the goodput of a job that loses nothing else; no way can have more, but by luck of where in a step a change falls.
+
 A way whose packages are not installed is left out, and the page says so. What OUT.json already has from the same settings is not run
 again, so a run that was cut off goes on; delete the file to begin anew. At the defaults a way takes about 4 minutes.
 
@@ -241,6 +244,29 @@ def could_do(run: dict[str, Any], rates: dict[int, float]) -> float:
     return could
 
 
+def whole_steps(run: dict[str, Any], rates: dict[int, float], batch: int, phase: float) -> int:
+    """Samples of a job that loses nothing but shares that are not whole: at the end, of workers that go in the middle of a step, and
+    of newcomers that wait for the next one. `phase`: how far the running step is at the beginning, 0 to 1."""
+    changes, seconds = changes_of_live(run), run["seconds"]
+    live, useful, at = run["live"], 0, 0.0
+    while at < seconds:
+        length = batch * live / interpolated(rates, live) if live else min((t for t, _ in changes if t > at), default=seconds) - at
+        begin, at = at, at + length * (1 - phase)
+        phase = 0.0
+        inside = [more for t, more in changes if begin < t <= at]
+        gone = -sum(more for more in inside if more < 0)
+        if at <= seconds:
+            useful += batch * max(0, live - gone)
+        live += sum(inside)
+    return useful
+
+
+def best(run: dict[str, Any], rates: dict[int, float], batch: int) -> float:
+    """Goodput of such a job, the mean over where in a step the run begins."""
+    phases = 20
+    return statistics.mean(whole_steps(run, rates, batch, i / phases) for i in range(phases)) / could_do(run, rates)
+
+
 def reckon(run: dict[str, Any], rates: dict[int, float], options: argparse.Namespace) -> dict[str, Any]:
     """Figures of one run."""
     kept, gone = settled(run["lines"])
@@ -248,7 +274,7 @@ def reckon(run: dict[str, Any], rates: dict[int, float], options: argparse.Names
     could, useful, changes = could_do(run, rates), sum(line["count"] for line in inside), len(run["done"])
     again, skipped = coverage(kept)
     losses = sorted((line["t"] - run["begun"], line["loss"]) for line in inside)
-    return {"goodput": useful / could, "useful": useful, "could": could, "changes": changes, "seconds": run["seconds"],
+    return {"goodput": useful / could, "best": best(run, rates, options.batch), "useful": useful, "could": could, "changes": changes, "seconds": run["seconds"],
             "lost_s_per_change": (could - useful) / (could / run["seconds"]) / max(1, changes),
             "steps_lost": len({(line.get("life", 0), line["step"]) for line in gone}), "samples_lost": sum(line["count"] for line in gone),
             "start_s": start_up(run), "samples_again": again, "samples_skipped": skipped, "time_to_loss_s": time_to(losses, options.loss)}
@@ -265,14 +291,18 @@ def time_to(losses: list[tuple[float, float]], target: float) -> Optional[float]
 # ---- the page ----
 
 
+def percent(part: Optional[float]) -> str:
+    return "-" if part is None else f"{100 * part:.1f} %"
+
+
 def page(results: dict[str, Any], options: argparse.Namespace) -> str:
-    head = ["trace", "speed", "way", "goodput", "seconds lost a change", "changes", "steps made again", "samples of them", "trained twice", "skipped",
+    head = ["trace", "speed", "way", "goodput", "of whole steps", "seconds lost a change", "changes", "steps made again", "samples of them", "trained twice", "skipped",
             f"seconds to loss {options.loss:g}", "seconds to start a node"]
     rows = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for key, found in sorted(results["runs"].items()):
         trace, speed, way = key.split(" ")
         reached = found["time_to_loss_s"]
-        rows.append(f"| {trace} | x{speed} | {way} | {100 * found['goodput']:.1f} % | {found['lost_s_per_change']:.2f} | {found['changes']} | "
+        rows.append(f"| {trace} | x{speed} | {way} | {100 * found['goodput']:.1f} % | {percent(found.get('best'))} | {found['lost_s_per_change']:.2f} | {found['changes']} | "
                     f"{found['steps_lost']} | {found['samples_lost']} | {found['samples_again']} | {found['samples_skipped']} | "
                     f"{'never' if reached is None else f'{reached:.0f}'} | {'-' if found['start_s'] is None else format(found['start_s'], '.1f')} |")
     rates = [f"{way}: " + ", ".join(f"{rate:.1f} with {size}" for size, rate in found.items()) + "." for way, found in results["rates"].items()]

@@ -21,7 +21,7 @@ import goodput  # noqa: E402
 import goodput_cluster  # noqa: E402
 
 BATCH = 10
-OPTIONS = argparse.Namespace(loss=1.0)
+OPTIONS = argparse.Namespace(loss=1.0, batch=BATCH)
 
 
 def steps(first: int, last: int, size: int, cursor: int, at: float, life: int = 0) -> list[goodput.Line]:
@@ -57,6 +57,19 @@ def test_starting() -> None:
     found = reckon(steps(1, 5, 1, 0, 100) + steps(6, 10, 2, 5 * BATCH, 105), done, 1, 10.0, c=105.0, d=107.0)
     assert found["could"] == 5 * 10 + 5 * 20 and found["goodput"] == 1, found
     assert found["start_s"] == 3.5, found
+
+
+def test_whole_steps() -> None:
+    """Steps of a second. One of two goes in the middle of the third; a newcomer that is ready in the middle of the sixth takes part in the
+    seventh; the run ends in the middle of a step."""
+    run = {"live": 2, "done": [(2.5, "remove", "b"), (4.0, "add", "c")], "ready": {"a": 90.0, "b": 90.0, "c": 105.5}, "seconds": 8.5, "begun": 100.0}
+    rates = {1: 10.0, 2: 20.0}
+    assert goodput.whole_steps(run, rates, BATCH, 0) == (2 + 2 + 1 + 1 + 1 + 1 + 2 + 2) * BATCH
+    assert goodput.whole_steps(run, rates, BATCH, 0.75) == (2 + 2 + 2 + 1 + 1 + 1 + 1 + 2 + 2) * BATCH
+    could = 2.5 * 20 + 3 * 10 + 3 * 20
+    assert 0.85 < goodput.best(run, rates, BATCH) < 1 and goodput.could_do(run, rates) == could
+    calm = {**run, "done": [], "seconds": 1000.0}
+    assert abs(goodput.best(calm, rates, BATCH) - 1) < 0.001
 
 
 def test_coverage() -> None:
