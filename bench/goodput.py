@@ -7,7 +7,8 @@
 TRACES holds p3-trace.csv (lines ms,add|remove,node) and the g4dn file (lines s,count). Of each the piece of --minutes with most
 changes is taken, scaled down to --most workers at once, and replayed at each of --speeds. A worker that the trace takes away is
 killed with SIGKILL, with all its processes. All ways train the same model of 26 MiB on the same data (goodput_worker.py); the
-work of a step is at least --compute-ms a worker, so that processors of this machine do not decide.
+work of a share of --batch samples takes at least --compute-ms, and of others in proportion, so that processors of this machine do not
+decide.
 
 What the live workers could have done: before the trace each way runs undisturbed with 1, half and all of the workers; between
 those sizes its rate is interpolated. Goodput is useful samples of that. A node is live from the instant at which the first worker on it
