@@ -7,10 +7,28 @@ import re
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(HERE, "..", "tests", "plan")]
+sys.path[:0] = [os.path.join(HERE, "..", "tests", "plan"), HERE]
 import acceptance as a  # noqa: E402
+import pictures  # noqa: E402
 
 TITLE = "## Stated chances, and what came true"
+
+
+DECILE = re.compile(r"^\| \d+ to \d+ % \| \d+ \| ([\d.]+) % \| ([\d.]+) % \| ([\d.]+) to ([\d.]+) % \|", re.M)
+
+
+def reliability(table, path):
+    """What came true, with its interval, over what was stated: a mark for each decile of the table."""
+    rows = [tuple(map(float, found)) for found in DECILE.findall(table)]
+    figure, (axes,) = pictures.panels(1, 5, 4.6)
+    axes.plot([0, 100], [0, 100], linestyle=":", color="#5a6570", label="as stated")
+    stated, true = [row[0] for row in rows], [row[1] for row in rows]
+    errors = [[row[1] - row[2] for row in rows], [row[3] - row[1] for row in rows]]
+    axes.errorbar(stated, true, yerr=errors, linestyle="none", marker="o", markersize=5, color=pictures.COLOURS[0], label="came true, 95 % interval")
+    axes.set_xlabel("chance stated (%)")
+    axes.set_ylabel("came true (%)")
+    pictures.legend(figure, axes)
+    pictures.save(figure, path)
 
 
 def section(p, out, folder):
@@ -31,11 +49,12 @@ when the mean stated chance lies in the interval, and within 10 points of what c
             ("2023", "2022", "24h", (), "February 2023, all starts at the same hour of the day")):
         months = learned.split()
         words = a.calibration_words(sets[tested], [name for month in months for name in sets[month]], "--stride", stride, *extra)
-        plot = [] if extra or stride == "24h" or (tested, learned) == ("april", "2022") else ["--plot", os.path.join(folder, f"plan_calibration_{tested}.svg")]
+        drawn = not (extra or stride == "24h" or (tested, learned) == ("april", "2022"))
         shown = (f"spotnik backtest --calibration --windows {tested}... --climates {' '.join(f'{month}...' for month in months)} --stride {stride}"
                  + "".join(f" {word}" for word in extra))
-        out += [f"### {what[0].upper() + what[1:]}", "", f"`{shown}`", "", *p.run(*words, *plot).stdout.strip().split("\n"), ""]
-        if plot:
+        out += [f"### {what[0].upper() + what[1:]}", "", f"`{shown}`", "", *(table := p.run(*words).stdout.strip()).split("\n"), ""]
+        if drawn:
+            reliability(table, os.path.join(folder, f"plan_calibration_{tested}.svg"))
             out += [f"![reliability, {tested}](plan_calibration_{tested}.svg)", ""]
     return out
 

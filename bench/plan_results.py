@@ -251,8 +251,6 @@ def rest(p, out, folder):
     out.append(f"Remaining time: MAPE {a.mape(remaining):.2f} % (in sample); checkpoint time: {a.mape(write):.2f} %.\n")
     plan, seconds = a.catalog(p)
     out += ["## A plan over the whole catalog", "", f"{plan['looked_at']} fleets in {seconds:.2f} s.", ""]
-    p.run("plan", "--deadline", "6h", "--budget", "60", "--target", "epochs=90", "--plot",
-          os.path.join(folder, "plan_pareto.svg"))
 
 
 if __name__ == "__main__":
