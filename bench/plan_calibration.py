@@ -20,7 +20,7 @@ DECILE = re.compile(r"^\| \d+ to \d+ % \| \d+ \| ([\d.]+) % \| ([\d.]+) % \| ([\
 def reliability(table, path):
     """What came true, with its interval, over what was stated: a mark for each decile of the table."""
     rows = [tuple(map(float, found)) for found in DECILE.findall(table)]
-    figure, (axes,) = pictures.panels(1, 5, 4.6)
+    figure, (axes,) = pictures.panels(1, 7, 4.4)
     axes.plot([0, 100], [0, 100], linestyle=":", color="#5a6570", label="as stated")
     stated, true = [row[0] for row in rows], [row[1] for row in rows]
     errors = [[row[1] - row[2] for row in rows], [row[3] - row[1] for row in rows]]

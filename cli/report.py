@@ -318,6 +318,7 @@ def time_line(plt: Any, history: History) -> str:
     sizes = [(e["t"], int(e["size"])) for e in sorted(history.events + history.samples, key=lambda e: e["t"]) if e.get("size")]
     made, (top, bottom) = plt.subplots(2, 1, figsize=(9, 4.4), sharex=True, layout="constrained", gridspec_kw={"height_ratios": [2, 1.5]})
     top.step([(t - history.begun) / unit for t, _ in sizes], [size for _, size in sizes], where="post", color="#0b6e75")
+    top.set_xlim(0, (history.ended - history.begun) / unit)
     top.set_ylabel("members")
     top.set_ylim(bottom=0)
     top.yaxis.get_major_locator().set_params(integer=True)
@@ -326,6 +327,8 @@ def time_line(plt: Any, history: History) -> str:
         bottom.plot([(e["t"] - history.begun) / unit for e in history.of(kind)], [row] * len(history.of(kind)), linestyle="none",
                     marker=MARKERS[kind], color=COLOURS[kind], markersize=6)
     bottom.set_yticks(range(len(kinds)), kinds)
+    for marks in bottom.lines:
+        marks.set_clip_on(False)  # one at the very end is whole
     bottom.set_ylim(len(kinds) - 0.5, -0.5)
     bottom.set_xlabel(f"time since the start ({name})")
     for axes in (top, bottom):
@@ -338,6 +341,7 @@ def curve(plt: Any, history: History, points: list[tuple[float, float]], label: 
     unit, name = scale(history)
     made, axes = figure(plt, 2.6)
     axes.plot([(t - history.begun) / unit for t, _ in points], [value for _, value in points], color="#0b6e75", marker="." if len(points) < 60 else "")
+    axes.set_xlim(0, (history.ended - history.begun) / unit)
     axes.set_xlabel(f"time since the start ({name})")
     axes.set_ylabel(label)
     return as_svg(plt, made)
@@ -350,6 +354,7 @@ def steps_of_batch(plt: Any, history: History, changes: list[tuple[float, int, i
     axes.step([(t - history.begun) / unit for t, _ in [*points, (history.ended, 0)]], [batch for _, batch in [*points, points[-1]]], where="post",
               color="#0b6e75")
     axes.set_xlabel(f"time since the start ({name})")
+    axes.set_xlim(0, (history.ended - history.begun) / unit)
     axes.set_ylabel("samples a step")
     axes.set_ylim(bottom=0)
     return as_svg(plt, made)
@@ -454,7 +459,7 @@ NO_PICTURES = "Without pictures: matplotlib is not installed for this Python (pi
 
 
 def write_html(history: History, wanted: argparse.Namespace, drawn: Optional[list[tuple[str, str, str]]]) -> str:
-    parts = [f"<!doctype html><html lang=en><head><meta charset=utf-8><title>{html.escape(wanted.title)}</title><style>{STYLE}</style></head><body>",
+    parts = [f"<!doctype html><html lang=en><head><meta charset=utf-8><meta name=viewport content='width=device-width'><title>{html.escape(wanted.title)}</title><style>{STYLE}</style></head><body>",
              f"<h1>{html.escape(wanted.title)}</h1>"]
     if drawn is None:
         parts.append(f'<p class="note">{NO_PICTURES}</p>')

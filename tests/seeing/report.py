@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Claims: the report's figures are those of the log, each change of the view counts once whoever told it, half lines of
 killed members do no harm, a member that was killed ends when the others say so; pictures have named axes, and without
-matplotlib there is a report all the same; what one member knows of a loss stands beside it; a real job's log is read.
+matplotlib there is a report all the same; it fits a telephone; what one member knows of a loss stands beside it; a real job's log is read.
 
     report.py SPOTNIK CHARLM [FOLDER for a screenshot]
 """
@@ -80,6 +80,18 @@ def check_planted(spotnik: str, python: str, has_pictures: bool) -> None:
     print(f"a planted log, {'with' if has_pictures else 'without'} pictures: every figure is right")
 
 
+def look_at(tab: chromium.Browser, page: str, pictures: str) -> None:
+    """It fits a desk and a telephone, and the console is silent."""
+    for name, width, mobile in (("report", 1100, False), ("report-telephone", 390, True)):
+        tab.look(width, 900, "light", mobile)
+        tab.open("file://" + page)
+        tab.until("document.readyState === 'complete' && document.querySelectorAll('table').length > 2")
+        assert tab.run("document.documentElement.scrollWidth") <= width, f"the report is wider than {width}"
+        if pictures:
+            tab.picture(os.path.join(pictures, f"{name}.png"))
+    assert not tab.console, tab.console
+
+
 def check_real(spotnik: str, charlm: str, python: str, pictures: str) -> None:
     with Job(spotnik, ["-n", "2:3", "--respawn", "--kill-every", "1500ms", "--seed", "3"],
              [charlm, "--quiet", "--steps", "1500", "--batch", "64"], {"SPOTNIK_HTTP": "", "SPOTNIK_CHECKPOINT": "checkpoints"}) as job:
@@ -93,12 +105,9 @@ def check_real(spotnik: str, charlm: str, python: str, pictures: str) -> None:
         known = re.search(r"\| (\d+ )?ended \|", text)
         assert known, f"nobody's end is known, although processes of this host were killed:\n{text}"
         program = chromium.find()
-        if pictures and program:
+        if program:
             with chromium.Browser(program) as tab:
-                tab.look(1100, 900, "light")
-                tab.open("file://" + os.path.join(job.folder, "r.html"))
-                tab.until("document.querySelectorAll('svg').length > 2")
-                tab.picture(os.path.join(pictures, "report.png"))
+                look_at(tab, os.path.join(job.folder, "r.html"), pictures)
         print(f"a real job: {killed} workers killed, {lost} members lost, and all of the job in the report")
 
 
