@@ -5,8 +5,7 @@
   spotnik trace merge DIR|FILE... [-o OUT] [--torch FILE...]   one file for ui.perfetto.dev or chrome://tracing
   spotnik trace why STEP DIR|FILE...                           what made step STEP longer than its neighbours
 
-The files are those that members write into the folder SPOTNIK_TRACE: a line of JSON, and then marks as src/net/tracer.c has them in
-memory. `merge` makes spans of them that Perfetto and Chrome show; one file alone will do. Members of one host share a clock. Between hosts the offset of
+The files are those that members write into the folder SPOTNIK_TRACE. Members of one host share a clock. Between hosts the offset of
 two clocks is bounded by the steps that both took: nobody has the result of a step before everybody has put something in. The middle of
 these bounds is taken, and half of their distance is the error that is printed. --torch puts a trace of torch.profiler beside them.
 """
@@ -16,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import struct
 import sys
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -50,78 +48,30 @@ class Member:
 
 # ---- reading ----
 
-MARK = "QQQQQII"  # from_ns, to_ns, step, more, peer, kind, arg
-PART, BUCKET, PHASE, PEER, NAME, SELF, LOST = range(7)
-PARTS = ("apply", "begin", "compute", "commit")
-PHASES = ("reconcile", "accept", "restart", "first commit")
-STEPS, VIEWS = 1, 2  # rows
-OWN_BUCKETS = 250  # from here on they are the library's
 
-
-def span(name: str, row: int, category: str, begin: int, end: int, **arguments: int) -> Event:
-    return {"ph": "X", "tid": row, "ts": begin / 1e3, "dur": (end - begin) / 1e3, "name": name, "cat": category, "args": arguments}
-
-
-def instant(name: str, row: int, at: int, **arguments: str) -> Event:
-    return {"ph": "i", "s": "p", "tid": row, "ts": at / 1e3, "name": name, "cat": "event", "args": arguments}
-
-
-def ends_of_bucket(number: int, begin: int, end: int, step: int, size: int, epoch: int) -> list[Event]:
-    name = f"bucket {number}" if number < OWN_BUCKETS else f"spotnik's own {number}"
-    same = {"tid": STEPS, "id": f"{step}.{number}", "name": name, "cat": "bucket", "args": {"step": step, "epoch": epoch, "bytes": size}}
-    return [{**same, "ph": "b", "ts": begin / 1e3}, {**same, "ph": "e", "ts": end / 1e3}]
-
-
-def identity(member: str) -> Event:
-    return {"ph": "M", "name": "process_name", "args": {"name": f"member {member[:8]}", "member": member}}
-
-
-def told_by(head: dict[str, Any], mark: tuple[int, ...]) -> list[Event]:
-    """What one mark says, as events of Chrome's format."""
-    begin, end, step, more, peer, kind, which = mark
-    if kind == PART:
-        return [span(PARTS[which], STEPS, "step", begin, end, step=step)]
-    if kind == BUCKET:
-        return ends_of_bucket(which, begin, end, step, more, peer)
-    if kind == PHASE:
-        changed = {"lost": more >> 32, "joined": more >> 16 & 0xFFFF, "left": more & 0xFFFF}
-        return [span(PHASES[which], VIEWS, "view", begin, end, epoch=step, **changed)]
-    if kind == NAME:
-        return [identity(f"{peer:016x}")]
-    if kind == LOST:
-        return [instant(f"{more} marks lost", STEPS, begin)]
-    return [instant(head["names"].get(f"{kind} {which}", "?"), VIEWS, begin, **({"peer": f"{peer:016x}"} if kind == PEER else {}))]
-
-
-def head_of(line: bytes) -> Optional[dict[str, Any]]:
-    try:
-        head = json.loads(line)
-    except ValueError:
-        return None
-    return head if isinstance(head, dict) and head.get("spotnik_trace") == 1 else None
-
-
-def events_of(path: Path) -> tuple[Optional[dict[str, Any]], list[Event]]:
-    """Head and events of a file. It may end anywhere: its writer may have been killed."""
-    line, _, rest = path.read_bytes().partition(b"\n")
-    head = head_of(line)
-    if head is None:
-        return None, []
-    mark = struct.Struct(("<" if head["byte_order"] == "little" else ">") + MARK)
-    marks = mark.iter_unpack(rest[: len(rest) - len(rest) % mark.size])
-    about = {"ph": "M", "name": "spotnik", "args": {name: value for name, value in head.items() if name != "names"}}
-    rows = [{"ph": "M", "tid": row, "name": "thread_name", "args": {"name": name}} for row, name in ((STEPS, "step"), (VIEWS, "view"))]
-    return head, [identity(head["member"]), about, *rows, *(event for found in marks for event in told_by(head, found))]
+def lines_of(path: Path) -> list[Event]:
+    """A file may end anywhere: its writer may have been killed."""
+    events = []
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        line = line.strip().rstrip(",")
+        if line.startswith("{"):
+            try:
+                events.append(json.loads(line))
+            except json.JSONDecodeError:
+                continue
+    return events
 
 
 def member_of(path: Path) -> Optional[Member]:
-    head, events = events_of(path)
-    if head is None:
+    events = lines_of(path)
+    heads = [event["args"] for event in events if event["ph"] == "M" and event["name"] == "spotnik"]
+    if not heads:
         return None
+    head = heads[0]
     names = [event["args"]["member"][:8] for event in events if event["ph"] == "M" and event["name"] == "process_name"]
     member = Member(names, head["host"], head["date_us"], head["clock_us"], events)
     for event in events:
-        step = event["args"].get("step", 0)
+        step = event.get("args", {}).get("step", 0)
         if event.get("cat") == "step" and step:
             member.parts.setdefault(step, {})[event["name"]] = (event["ts"], event["ts"] + event["dur"])
         elif event.get("cat") == "bucket" and event["ph"] == "b":
@@ -135,7 +85,7 @@ def read(names: Iterable[str]) -> list[Member]:
     paths = []
     for name in names:
         path = Path(name)
-        paths += sorted(path.glob("*.trace")) if path.is_dir() else [path]
+        paths += sorted(path.glob("*.trace.json")) if path.is_dir() else [path]
     members = [member for member in map(member_of, paths) if member]
     if not members:
         sys.exit("spotnik trace: no trace of a member is there; run the job with SPOTNIK_TRACE=DIR, and name DIR")

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Marks in two rings, one for the caller's thread and one for whoever holds the engine's lock: so each has one writer and needs no
- * lock. A thread copies them to the file as they are. `spotnik trace` makes spans of them: text would cost the processors of a small
- * host more than the marks themselves. A killed member's file ends at its last flush, and the reader drops a mark that is cut off. */
+ * lock. A thread makes text of them (tracer_text.c). A killed member's file ends at its last flush; readers do without the bracket. */
 #include "net/tracer.h"
 
 #include <errno.h>
@@ -18,31 +17,17 @@
 #include "base/error.h"
 #include "base/time.h"
 #include "net/state.h"
+#include "net/tracer_text.h"
 #include "spotnik/spotnik.h"
 
 #define MARKS 32768u /* of a ring; a power of two */
 #define FLUSH_MS 200
 
-enum mark_kind {
-    MARK_PART,   /* arg: which */
-    MARK_BUCKET, /* arg: which; more: bytes; peer: the epoch, 0 where the step was begun in another one, or replayed */
-    MARK_PHASE,  /* of a view change. arg: which; step: the epoch; more: lost, joined and left */
-    MARK_PEER,   /* an instant that concerns `peer`. arg: which event of the core */
-    MARK_NAME,   /* our identity: `peer` */
-    MARK_SELF,   /* an instant of our own. arg: which action of the core */
-    MARK_LOST,   /* an instant. more: marks that found their ring full */
-};
-
-struct mark {
-    uint64_t from_ns, to_ns, step, more, peer;
-    uint32_t kind, arg;
-};
-
 /* One thread puts marks in, the writer takes them out. */
 struct ring {
     uint64_t put, taken; /* since the beginning */
     uint64_t lost, told; /* marks that found no room; those of them that the file tells of */
-    struct mark mark[MARKS];
+    struct spotnik_trace_mark mark[MARKS];
 };
 
 struct spotnik_tracer {
@@ -51,7 +36,11 @@ struct spotnik_tracer {
     pthread_cond_t over;
     bool stopping;
     pthread_t thread;
+
+    /* the writer's thread */
     int file;
+    uint32_t pid; /* in the file: of the member's id */
+    char *text_end, text[1 << 16];
 
     /* the caller's thread */
     enum spotnik_tracer_part part;
@@ -66,7 +55,7 @@ struct spotnik_tracer {
     uint64_t restarted_ns, restarted_epoch, changes; /* of a view that has not committed yet; 0: none */
 };
 
-static void mark(struct ring *ring, const struct mark *mark)
+static void mark(struct ring *ring, const struct spotnik_trace_mark *mark)
 {
     uint64_t put = ring->put;
 
@@ -83,7 +72,7 @@ static void mark(struct ring *ring, const struct mark *mark)
 void spotnik_tracer_name(struct spotnik_tracer *trace, struct spotnik_id id, uint64_t now_ns)
 {
     if (trace != NULL)
-        mark(&trace->engine, &(struct mark){ .kind = MARK_NAME, .from_ns = now_ns, .peer = id.high });
+        mark(&trace->engine, &(struct spotnik_trace_mark){ .kind = SPOTNIK_TRACE_NAME, .from_ns = now_ns, .peer = id.high });
 }
 
 void spotnik_tracer_turn(struct spotnik_tracer *trace, enum spotnik_tracer_part next, uint64_t step, uint64_t now_ns)
@@ -91,7 +80,7 @@ void spotnik_tracer_turn(struct spotnik_tracer *trace, enum spotnik_tracer_part 
     if (trace == NULL)
         return;
     if (trace->part_ns != 0)
-        mark(&trace->caller, &(struct mark){ .kind = MARK_PART, .arg = trace->part, .from_ns = trace->part_ns, .to_ns = now_ns, .step = step });
+        mark(&trace->caller, &(struct spotnik_trace_mark){ .kind = SPOTNIK_TRACE_PART, .arg = trace->part, .from_ns = trace->part_ns, .to_ns = now_ns, .step = step });
     trace->part_ns = now_ns;
     trace->part = next;
 }
@@ -121,14 +110,14 @@ void spotnik_tracer_event(struct spotnik_tracer *trace, const struct spotnik_eve
     if ((event->kind == SPOTNIK_EVENT_CHUNK_DONE || event->kind == SPOTNIK_EVENT_FLAT_DONE) && event->header.bucket < trace->buckets)
         trace->bucket[event->header.bucket].to_ns = now_ns;
     if (is_trouble(event))
-        mark(&trace->engine, &(struct mark){ .kind = MARK_PEER, .arg = is_death(event) ? SPOTNIK_EVENT_DEATH : event->kind, .from_ns = now_ns,
+        mark(&trace->engine, &(struct spotnik_trace_mark){ .kind = SPOTNIK_TRACE_PEER, .arg = is_death(event) ? SPOTNIK_EVENT_DEATH : event->kind, .from_ns = now_ns,
                                     .peer = event->peer.id.high });
 }
 
 static void phase(struct spotnik_tracer *trace, uint32_t which, uint64_t from_ns, uint64_t to_ns)
 {
     if (from_ns != 0 && to_ns >= from_ns)
-        mark(&trace->engine, &(struct mark){ .kind = MARK_PHASE, .arg = which, .from_ns = from_ns, .to_ns = to_ns,
+        mark(&trace->engine, &(struct spotnik_trace_mark){ .kind = SPOTNIK_TRACE_PHASE, .arg = which, .from_ns = from_ns, .to_ns = to_ns,
                                     .step = trace->restarted_epoch, .more = trace->changes });
 }
 
@@ -154,7 +143,7 @@ static void committed(struct spotnik_tracer *trace, const struct spotnik_core *c
 
     for (uint32_t i = 0; i < trace->buckets; i++)
         if (trace->bucket[i].from_ns != 0)
-            mark(&trace->engine, &(struct mark){ .kind = MARK_BUCKET, .arg = i, .from_ns = trace->bucket[i].from_ns,
+            mark(&trace->engine, &(struct spotnik_trace_mark){ .kind = SPOTNIK_TRACE_BUCKET, .arg = i, .from_ns = trace->bucket[i].from_ns,
                                         .to_ns = trace->bucket[i].to_ns > trace->bucket[i].from_ns ? trace->bucket[i].to_ns : now_ns,
                                         .step = step, .more = trace->bucket[i].bytes,
                                         .peer = epoch == trace->begun_epoch ? epoch : 0 });
@@ -175,7 +164,7 @@ void spotnik_tracer_action(struct spotnik_tracer *trace, const struct spotnik_co
     if (action->kind == SPOTNIK_ACTION_STEP_BEGUN)
         trace->begun_epoch = action->count == 0 ? spotnik_core_view(core)->epoch : 0;
     if (action->kind == SPOTNIK_ACTION_PARKED || action->kind >= SPOTNIK_ACTION_EXCLUDED)
-        mark(&trace->engine, &(struct mark){ .kind = MARK_SELF, .arg = action->kind, .from_ns = spotnik_clock_ns() });
+        mark(&trace->engine, &(struct spotnik_trace_mark){ .kind = SPOTNIK_TRACE_SELF, .arg = action->kind, .from_ns = spotnik_clock_ns() });
 }
 
 /* ---- the file ---- */
@@ -196,30 +185,39 @@ static int write_all(int file, const void *data, size_t size)
     return 0;
 }
 
-static void lost_write(struct spotnik_tracer *trace, struct ring *ring)
+/* What the disk refuses is gone: the job does not wait for it. */
+static void text_flush(struct spotnik_tracer *trace)
+{
+    (void)write_all(trace->file, trace->text, (size_t)(trace->text_end - trace->text));
+    trace->text_end = trace->text;
+}
+
+static void text_add(struct spotnik_tracer *trace, const struct spotnik_trace_mark *mark)
+{
+    if (trace->text + sizeof trace->text - trace->text_end < SPOTNIK_TRACE_TEXT_MAX)
+        text_flush(trace);
+    trace->text_end = spotnik_trace_text(trace->text_end, trace->pid, mark);
+}
+
+static void lost_add(struct spotnik_tracer *trace, struct ring *ring)
 {
     uint64_t lost = __atomic_load_n(&ring->lost, __ATOMIC_RELAXED);
 
-    if (lost == ring->told)
-        return;
-    const struct mark note = { .kind = MARK_LOST, .from_ns = spotnik_clock_ns(), .more = lost - ring->told };
-    if (write_all(trace->file, &note, sizeof note) == 0)
-        ring->told = lost;
+    if (lost != ring->told)
+        text_add(trace, &(struct spotnik_trace_mark){ .kind = SPOTNIK_TRACE_LOST, .from_ns = spotnik_clock_ns(), .more = lost - ring->told });
+    ring->told = lost;
 }
 
-/* Both ends of the ring may hold some. What the disk refuses is gone: the job does not wait for it. */
 static void ring_write(struct spotnik_tracer *trace, struct ring *ring)
 {
     uint64_t put = __atomic_load_n(&ring->put, __ATOMIC_ACQUIRE);
 
-    while (ring->taken != put) {
-        uint64_t first = ring->taken % MARKS, count = put - ring->taken;
-        if (count > MARKS - first)
-            count = MARKS - first;
-        (void)write_all(trace->file, &ring->mark[first], count * sizeof ring->mark[0]);
-        __atomic_store_n(&ring->taken, ring->taken + count, __ATOMIC_RELEASE);
+    for (uint64_t at = ring->taken; at != put; at++) {
+        text_add(trace, &ring->mark[at % MARKS]);
+        __atomic_store_n(&ring->taken, at + 1, __ATOMIC_RELEASE);
     }
-    lost_write(trace, ring);
+    lost_add(trace, ring);
+    text_flush(trace);
 }
 
 static bool wait_for_more(struct spotnik_tracer *trace)
@@ -245,47 +243,20 @@ static void *writer_main(void *context)
 
     while (goes_on) {
         goes_on = wait_for_more(trace);
+        ring_write(trace, &trace->engine); /* has our name */
         ring_write(trace, &trace->caller);
-        ring_write(trace, &trace->engine);
     }
     return NULL;
 }
 
-/* Names of the kinds that instants have, so that a reader needs no table of this version. */
-static void names_write(FILE *head)
-{
-    static const enum spotnik_event_kind events[] = { SPOTNIK_EVENT_DEATH, SPOTNIK_EVENT_LINK_DOWN, SPOTNIK_EVENT_LANE_DOWN,
-                                                      SPOTNIK_EVENT_PATH_DOWN };
-    static const enum spotnik_action_kind actions[] = { SPOTNIK_ACTION_PARKED, SPOTNIK_ACTION_EXCLUDED, SPOTNIK_ACTION_LEFT,
-                                                        SPOTNIK_ACTION_FAILED };
-    const char *comma = "";
-
-    fputs("\"names\":{", head);
-    for (size_t i = 0; i < sizeof events / sizeof events[0]; i++, comma = ",")
-        fprintf(head, "%s\"%d %d\":\"%s\"", comma, MARK_PEER, (int)events[i], spotnik_event_name(events[i]));
-    for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++)
-        fprintf(head, ",\"%d %d\":\"%s\"", MARK_SELF, (int)actions[i], spotnik_action_name(actions[i]));
-    fputs("}}\n", head);
-}
-
-/* One line of JSON; marks follow it. */
-static int head_write(const struct spotnik_tracer *trace, const struct spotnik_member *self, uint64_t epoch_us)
+static int head_write(struct spotnik_tracer *trace, const struct spotnik_member *self, uint64_t epoch_us)
 {
     uint64_t now_ns = spotnik_clock_ns();
-    char *text = NULL;
-    size_t size = 0;
-    FILE *head = open_memstream(&text, &size);
 
-    if (head == NULL)
-        return -1;
-    fprintf(head,
-            "{\"spotnik_trace\":1,\"version\":\"%s\",\"member\":\"%016" PRIx64 "\",\"host\":\"%016" PRIx64
-            "\",\"process\":%ld,\"date_us\":%" PRIu64 ",\"clock_us\":%" PRIu64 ",\"byte_order\":\"%s\",",
-            SPOTNIK_VERSION, self->id.high, self->host, (long)getpid(), epoch_us + now_ns / 1000, now_ns / 1000,
-            __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? "little" : "big");
-    names_write(head);
-    int rc = fclose(head) == 0 ? write_all(trace->file, text, size) : -1;
-    free(text);
+    trace->pid = (uint32_t)(self->id.high >> 33); /* positive for readers that take it for an int */
+    trace->text_end = spotnik_trace_text_head(trace->text, trace->pid, self, epoch_us, now_ns);
+    int rc = write_all(trace->file, trace->text, (size_t)(trace->text_end - trace->text));
+    trace->text_end = trace->text;
     return rc;
 }
 
@@ -294,7 +265,7 @@ static int file_open(struct spotnik_tracer *trace, const char *dir, const struct
     char path[4096];
 
     mkdir(dir, 0777);
-    snprintf(path, sizeof path, "%s/spotnik-%08" PRIx64 "-%ld.trace", dir, self->id.high >> 32, (long)getpid());
+    snprintf(path, sizeof path, "%s/spotnik-%08" PRIx64 "-%ld.trace.json", dir, self->id.high >> 32, (long)getpid());
     trace->file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (trace->file >= 0 && head_write(trace, self, epoch_us) == 0)
         return 0;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Spans of one member, of which `spotnik trace` makes what Perfetto and Chrome show: SPOTNIK_TRACE
- * (docs/design/0033-traces-and-recorder.md). A mark is a store of 48 bytes into a ring; a thread copies them to a file. A NULL
- * trace does nothing. */
+/* Spans of one member for Chrome's trace viewer and Perfetto: SPOTNIK_TRACE (docs/design/0033-traces-and-recorder.md). A mark is a
+ * store of 48 bytes into a ring; a thread turns marks into text. A NULL trace does nothing. */
 #ifndef SPOTNIK_NET_TRACER_H
 #define SPOTNIK_NET_TRACER_H
 
