@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/thread.h"
 #include "base/time.h"
 #include "base/wake.h"
-#include "net/hurry.h"
 #include "net/state.h"
 
 #define EVENTS 64

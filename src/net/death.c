@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/thread.h"
 #include "base/time.h"
 #include "base/wake.h"
 #include "member/view.h"
-#include "net/hurry.h"
 #include "net/slots.h"
 #include "spotnik/spotnik.h"
 

@@ -2,7 +2,6 @@
 /* From an event to the core and from the core's actions to sockets, memory and the waiting caller. The one
  * place that calls the core; its callers hold the lock. */
 #include <string.h>
-#include <time.h>
 
 #include "base/assert.h"
 #include "base/dtype.h"
@@ -16,26 +15,12 @@
 
 spotnik_net_probe_function *spotnik_net_probe;
 
-uint64_t spotnik_clock_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * SPOTNIK_S + (uint64_t)now.tv_nsec;
-}
-
 void spotnik_engine_kick(struct spotnik_engine *engine)
 {
     if (engine->kicked)
         return;
     engine->kicked = true;
     spotnik_wake(engine->wake.fd);
-}
-
-uint64_t spotnik_clock_boot_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return (uint64_t)now.tv_sec * SPOTNIK_S + (uint64_t)now.tv_nsec;
 }
 
 /* Freed when the progress thread next goes to sleep: until then a batch of events may name it. */

@@ -8,8 +8,8 @@
 #include <sys/eventfd.h>
 #include <time.h>
 
+#include "base/thread.h"
 #include "base/time.h"
-#include "net/hurry.h"
 #include "net/shape.h"
 #include "net/share.h"
 #include "net/state.h"

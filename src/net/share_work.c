@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "base/thread.h"
 #include "base/time.h"
 #include "member/hosts.h"
-#include "net/hurry.h"
 #include "net/share.h"
 #include "step/step.h"
 

@@ -24,6 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/clock.h"
 #include "net/auth.h"
 #include "net/congestion.h"
 #include "net/congestion_choice.h"
@@ -380,8 +381,6 @@ void spotnik_engine_lock(struct spotnik_engine *engine);
 void spotnik_engine_unlock(struct spotnik_engine *engine);
 
 /* drive.c */
-uint64_t spotnik_clock_ns(void);
-uint64_t spotnik_clock_boot_ns(void); /* runs on while the host is suspended */
 void spotnik_engine_drive(struct spotnik_engine *engine, struct spotnik_event *event);
 void spotnik_engine_act(struct spotnik_engine *engine);
 void spotnik_engine_move(struct spotnik_engine *engine); /* caller's thread: receive and send a little */
