@@ -32,10 +32,10 @@ int spotnik_attend_init(struct spotnik_engine *engine)
     attend->wake.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (attend->data.fd < 0 || attend->timer.fd < 0 || attend->wake.fd < 0)
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot make epoll, timerfd or eventfd: %m");
-    int rc = spotnik_socket_watch(&attend->timer, engine->epoll_fd, attend->timer.fd, SPOTNIK_SOCKET_TIMER);
+    int rc = spotnik_socket_watch(&attend->timer, engine->loop.epoll_fd, attend->timer.fd, SPOTNIK_SOCKET_TIMER);
     if (rc == 0)
         rc = spotnik_socket_watch(&attend->wake, attend->data.fd, attend->wake.fd, SPOTNIK_SOCKET_CHANGED);
-    return rc != 0 ? rc : spotnik_socket_watch(&attend->data, engine->epoll_fd, attend->data.fd, SPOTNIK_SOCKET_DATA);
+    return rc != 0 ? rc : spotnik_socket_watch(&attend->data, engine->loop.epoll_fd, attend->data.fd, SPOTNIK_SOCKET_DATA);
 }
 
 void spotnik_attend_free(struct spotnik_engine *engine)
@@ -110,7 +110,7 @@ void spotnik_attend_resume(struct spotnik_engine *engine)
     if (attend->caller || !attend->apart)
         return;
     struct epoll_event event = { .events = EPOLLIN, .data.ptr = &attend->data };
-    attend->apart = epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, attend->data.fd, &event) != 0;
+    attend->apart = epoll_ctl(engine->loop.epoll_fd, EPOLL_CTL_ADD, attend->data.fd, &event) != 0;
     if (attend->apart)
         grace_begin(engine); /* the kernel has no memory for it: again in a moment */
 }
@@ -136,7 +136,7 @@ static void take(struct spotnik_engine *engine)
     struct spotnik_attend *attend = &engine->attend;
 
     attend->caller = true;
-    if (!attend->apart && epoll_ctl(engine->epoll_fd, EPOLL_CTL_DEL, attend->data.fd, NULL) == 0)
+    if (!attend->apart && epoll_ctl(engine->loop.epoll_fd, EPOLL_CTL_DEL, attend->data.fd, NULL) == 0)
         attend->apart = true;
 }
 

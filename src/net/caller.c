@@ -23,7 +23,7 @@ static void changed_wait(struct spotnik_engine *engine, uint64_t until_ns)
 {
     struct timespec until = { .tv_sec = (time_t)(until_ns / SPOTNIK_S),
                               .tv_nsec = (long)(until_ns % SPOTNIK_S) };
-    pthread_cond_timedwait(&engine->changed, &engine->lock, &until);
+    pthread_cond_timedwait(&engine->changed, &engine->loop.lock, &until);
 }
 
 /* An event of the caller, and as much receiving and sending as is worth doing here: what waited for this

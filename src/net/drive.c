@@ -6,7 +6,6 @@
 #include "base/assert.h"
 #include "base/dtype.h"
 #include "base/time.h"
-#include "base/wake.h"
 #include "net/mismatch.h"
 #include "net/probe.h"
 #include "net/recorder.h"
@@ -14,22 +13,6 @@
 #include "net/state.h"
 
 spotnik_net_probe_function *spotnik_net_probe;
-
-void spotnik_engine_kick(struct spotnik_engine *engine)
-{
-    if (engine->kicked)
-        return;
-    engine->kicked = true;
-    spotnik_wake(engine->wake.fd);
-}
-
-/* Freed when the progress thread next goes to sleep: until then a batch of events may name it. */
-void spotnik_engine_bury(struct spotnik_engine *engine, struct spotnik_socket *socket)
-{
-    SPOTNIK_ASSERT(socket->fd < 0);
-    socket->grave = engine->graves;
-    engine->graves = socket;
-}
 
 void spotnik_engine_changed(struct spotnik_engine *engine)
 {

@@ -22,8 +22,8 @@ int spotnik_ear_open(struct spotnik_engine *engine, struct spotnik_ear *ear, str
     if (rc != 0)
         return rc;
     ear->in_size = IN_BYTES;
-    int fd = spotnik_socket_release(&opening->socket, engine->epoll_fd);
-    rc = spotnik_socket_watch(&ear->socket, engine->epoll_fd, fd, SPOTNIK_SOCKET_LINK);
+    int fd = spotnik_socket_release(&opening->socket, engine->loop.epoll_fd);
+    rc = spotnik_socket_watch(&ear->socket, engine->loop.epoll_fd, fd, SPOTNIK_SOCKET_LINK);
     if (rc != 0)
         close(fd);
     else
@@ -115,7 +115,7 @@ enum spotnik_hearing spotnik_ear_next(struct spotnik_ear *ear, const struct spot
 void spotnik_ear_close(struct spotnik_engine *engine, struct spotnik_ear *ear)
 {
     if (ear->socket.fd >= 0)
-        close(spotnik_socket_release(&ear->socket, engine->epoll_fd));
+        close(spotnik_socket_release(&ear->socket, engine->loop.epoll_fd));
 }
 
 void spotnik_ear_free(struct spotnik_ear *ear)

@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -103,26 +101,26 @@ static int sockets_open(struct spotnik_engine *engine)
         return rc;
     engine->listener.fd = fd;
     spotnik_owns_note(engine);
-    engine->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    engine->wake.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (engine->epoll_fd < 0 || engine->wake.fd < 0)
-        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot make epoll or eventfd: %m");
-    rc = spotnik_socket_watch(&engine->listener, engine->epoll_fd, fd, SPOTNIK_SOCKET_LISTENER);
+    rc = spotnik_loop_open(&engine->loop);
     if (rc == 0)
-        rc = spotnik_socket_watch(&engine->wake, engine->epoll_fd, engine->wake.fd, SPOTNIK_SOCKET_WAKE);
+        rc = spotnik_socket_watch(&engine->listener, engine->loop.epoll_fd, fd, SPOTNIK_SOCKET_LISTENER);
     return rc != 0 ? rc : spotnik_attend_init(engine);
+}
+
+static void drive(void *context, struct spotnik_event *event)
+{
+    spotnik_engine_drive(context, event);
 }
 
 static void locks_init(struct spotnik_engine *engine)
 {
+    spotnik_loop_init(&engine->loop, drive, engine);
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&engine->changed, &attributes);
     pthread_cond_init(&engine->tie_asked, NULL);
     pthread_condattr_destroy(&attributes);
-    pthread_mutex_init(&engine->queue, NULL);
-    pthread_mutex_init(&engine->lock, NULL);
 }
 
 /* When this returns, our slot is signed: nobody can learn of us before our death can be certified. */
@@ -133,7 +131,7 @@ static int thread_start(struct spotnik_engine *engine)
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot start the progress thread: %s", strerror(rc));
     spotnik_engine_lock(engine);
     while (!engine->thread_started)
-        pthread_cond_wait(&engine->changed, &engine->lock);
+        pthread_cond_wait(&engine->changed, &engine->loop.lock);
     spotnik_engine_unlock(engine);
     return 0;
 }
@@ -155,18 +153,13 @@ static void engine_release(struct spotnik_engine *engine)
     spotnik_links_close(engine);
     spotnik_owned_release(engine);
     spotnik_share_free(engine);
-    while (engine->graves != NULL) {
-        struct spotnik_socket *socket = engine->graves;
-        engine->graves = socket->grave;
-        free(socket);
-    }
+    spotnik_loop_graves_free(&engine->loop);
     spotnik_death_free(engine->death);
     for (uint32_t i = 0; i < engine->knocks; i++)
         close(engine->knock[i].fd);
     close_fd(engine->listener.fd);
-    close_fd(engine->wake.fd);
     spotnik_attend_free(engine);
-    close_fd(engine->epoll_fd);
+    spotnik_loop_close(&engine->loop);
     for (uint32_t i = 0; i < SPOTNIK_BUCKET_SLOTS; i++)
         spotnik_bucket_free(&engine->bucket[i]);
     spotnik_recorder_free(engine->recorder);
@@ -176,8 +169,6 @@ static void engine_release(struct spotnik_engine *engine)
     free(engine->sink);
     pthread_cond_destroy(&engine->changed);
     pthread_cond_destroy(&engine->tie_asked);
-    pthread_mutex_destroy(&engine->lock);
-    pthread_mutex_destroy(&engine->queue);
     explicit_bzero(&engine->config, sizeof engine->config);
     free(engine);
 }
@@ -188,7 +179,7 @@ int spotnik_engine_new(const struct spotnik_engine_config *config, struct spotni
     if (engine == NULL)
         return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for the engine");
     engine->config = *config;
-    engine->epoll_fd = engine->listener.fd = engine->wake.fd = -1;
+    engine->listener.fd = -1;
     engine->attend.data.fd = engine->attend.timer.fd = engine->attend.wake.fd = -1;
     engine->accept_ns = engine->held_ns = SPOTNIK_NEVER;
     spotnik_lanes_init(engine);
@@ -211,7 +202,7 @@ int spotnik_engine_new(const struct spotnik_engine_config *config, struct spotni
     if (rc == 0)
         rc = memory_get(engine);
     if (rc == 0)
-        rc = spotnik_death_new(engine->wake.fd, &engine->death);
+        rc = spotnik_death_new(engine->loop.wake.fd, &engine->death);
     if (rc == 0)
         rc = spotnik_share_new(engine, engine->config.transport);
     engine->config.transport = NULL;
@@ -324,7 +315,7 @@ void spotnik_engine_enter(struct spotnik_engine *engine, const struct spotnik_me
 void spotnik_engine_notice(struct spotnik_engine *engine)
 {
     __atomic_store_n(&engine->noticed, 1, __ATOMIC_SEQ_CST);
-    spotnik_wake(engine->wake.fd);
+    spotnik_wake(engine->loop.wake.fd);
 }
 
 bool spotnik_engine_is_noticed(const struct spotnik_engine *engine)

@@ -165,7 +165,7 @@ void spotnik_lane_adopt(struct spotnik_engine *engine, struct spotnik_opening *o
 {
     struct spotnik_id peer = opening->shake.wire.peer.id;
     struct spotnik_lane *lane = spotnik_lane_find(engine, peer);
-    int fd = spotnik_socket_release(&opening->socket, engine->epoll_fd);
+    int fd = spotnik_socket_release(&opening->socket, engine->loop.epoll_fd);
     uint8_t name[SPOTNIK_SHAKE_NAME_BYTES];
     spotnik_shake_name(&opening->shake, name);
     bool ours = lane != NULL && lane->wanted && !lane->first.up;

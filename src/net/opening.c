@@ -22,7 +22,7 @@
 void spotnik_opening_close(struct spotnik_engine *engine, struct spotnik_opening *opening)
 {
     if (opening->socket.fd >= 0)
-        close(spotnik_socket_release(&opening->socket, engine->epoll_fd));
+        close(spotnik_socket_release(&opening->socket, engine->loop.epoll_fd));
 }
 
 /* Not yet to be taken out of the list. */
@@ -57,7 +57,7 @@ struct spotnik_opening *spotnik_opening_admit(struct spotnik_engine *engine, int
     spotnik_presence_get(engine, &credentials.presence);
     spotnik_shake_init_server(&opening->shake, &credentials);
     explicit_bzero(&credentials, sizeof credentials);
-    if (spotnik_socket_watch(&opening->socket, engine->epoll_fd, fd, SPOTNIK_SOCKET_OPENING) != 0)
+    if (spotnik_socket_watch(&opening->socket, engine->loop.epoll_fd, fd, SPOTNIK_SOCKET_OPENING) != 0)
         return NULL; /* with no socket, it is taken out of the list */
     opening->socket.readable = true;
     return opening;
@@ -107,7 +107,7 @@ static void connect_begin(struct spotnik_engine *engine, struct spotnik_opening 
                  ? spotnik_socket_connect_narrow(opening->peer.address, opening->peer.port, &fd)
                  : spotnik_socket_connect(opening->peer.address, opening->peer.port, &fd);
     if (rc == 0
-        && spotnik_socket_watch(&opening->socket, engine->epoll_fd, fd, SPOTNIK_SOCKET_OPENING) != 0) {
+        && spotnik_socket_watch(&opening->socket, engine->loop.epoll_fd, fd, SPOTNIK_SOCKET_OPENING) != 0) {
         close(fd);
         rc = -ENOMEM;
     }
@@ -507,7 +507,7 @@ static void hand_over(struct spotnik_engine *engine, struct spotnik_opening *ope
         exchange ? hooks->exchange_connection : hooks->state_connection;
     struct spotnik_member peer = opening->shake.wire.peer;
     spotnik_engine_lock(engine);
-    int fd = spotnik_socket_release(&opening->socket, engine->epoll_fd);
+    int fd = spotnik_socket_release(&opening->socket, engine->loop.epoll_fd);
     opening->wants_hook = false;
     spotnik_engine_unlock(engine);
     if (exchange)

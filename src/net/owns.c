@@ -18,7 +18,7 @@ void spotnik_owns_lost(struct spotnik_engine *engine)
 {
     engine->revoked = true;
     engine->failed = SPOTNIK_ERR_SYSTEM;
-    engine->epoll_fd = engine->listener.fd = engine->wake.fd = -1; /* whose they are now nobody knows: none is closed */
+    engine->loop.epoll_fd = engine->listener.fd = engine->loop.wake.fd = -1; /* whose they are now nobody knows: none is closed */
     engine->attend.data.fd = engine->attend.timer.fd = engine->attend.wake.fd = -1;
     if (engine->share != NULL)
         engine->share->segment.fd = -1; /* what is mapped stays mapped */

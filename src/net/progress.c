@@ -42,7 +42,7 @@ void spotnik_progress_mark(struct spotnik_engine *engine, const struct epoll_eve
     if (socket->kind == SPOTNIK_SOCKET_WAKE) {
         eventfd_t count;
         eventfd_read(socket->fd, &count);
-        engine->kicked = false;
+        engine->loop.kicked = false;
         return;
     }
     socket->readable |= (event->events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
@@ -56,7 +56,7 @@ static void poll_now(struct spotnik_engine *engine)
     struct epoll_event event[EVENTS];
     int count;
     do {
-        count = epoll_wait(engine->epoll_fd, event, EVENTS, 0);
+        count = epoll_wait(engine->loop.epoll_fd, event, EVENTS, 0);
         for (int i = 0; i < count; i++)
             spotnik_progress_mark(engine, &event[i]);
     } while (count == EVENTS);
@@ -67,11 +67,7 @@ static void free_graves(struct spotnik_engine *engine)
 {
     if (engine->attend.caller)
         return;
-    while (engine->graves != NULL) {
-        struct spotnik_socket *socket = engine->graves;
-        engine->graves = socket->grave;
-        free(socket); /* the socket is the first member of what was allocated */
-    }
+    spotnik_loop_graves_free(&engine->loop);
 }
 
 /* Until something happens or `until_ns`. Gives up the lock meanwhile. */
@@ -88,9 +84,9 @@ static void rest(struct spotnik_engine *engine, uint64_t until_ns)
     spotnik_engine_watch_neighbours(engine);
     engine->wake_ns = spotnik_time_add(now_ns, wait_ns);
     spotnik_engine_unlock(engine);
-    int count = epoll_pwait2(engine->epoll_fd, event, EVENTS, &wait, NULL);
+    int count = epoll_pwait2(engine->loop.epoll_fd, event, EVENTS, &wait, NULL);
     if (count < 0 && errno == ENOSYS)
-        count = epoll_wait(engine->epoll_fd, event, EVENTS, (int)((wait_ns + SPOTNIK_MS - 1) / SPOTNIK_MS));
+        count = epoll_wait(engine->loop.epoll_fd, event, EVENTS, (int)((wait_ns + SPOTNIK_MS - 1) / SPOTNIK_MS));
     int error = count < 0 ? errno : 0;
     for (int i = 0; i < count; i++)
         engine->listener.readable |= event[i].data.ptr == &engine->listener;
@@ -235,7 +231,7 @@ void *spotnik_progress_main(void *context)
     spotnik_engine_changed(engine);
     while (!engine->stopping) {
         if (!spotnik_owns(engine)) {
-            pthread_cond_wait(&engine->changed, &engine->lock);
+            pthread_cond_wait(&engine->changed, &engine->loop.lock);
             continue;
         }
         bool more = pass(engine);

@@ -49,7 +49,7 @@ static int door_open(struct spotnik_engine *engine)
     socklen_t size = name_of(engine, engine->config.credentials.self.id, &name);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0 || bind(fd, (struct sockaddr *)&name, size) != 0 || listen(fd, BACKLOG) != 0
-        || spotnik_socket_watch(&engine->share->listener, engine->epoll_fd, fd, SPOTNIK_SOCKET_LISTENER) != 0) {
+        || spotnik_socket_watch(&engine->share->listener, engine->loop.epoll_fd, fd, SPOTNIK_SOCKET_LISTENER) != 0) {
         if (fd >= 0)
             close(fd);
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot listen on a Unix socket: %m");
@@ -61,7 +61,7 @@ static int door_open(struct spotnik_engine *engine)
 static void door_close(struct spotnik_engine *engine)
 {
     if (engine->share->listener.fd >= 0)
-        close(spotnik_socket_release(&engine->share->listener, engine->epoll_fd));
+        close(spotnik_socket_release(&engine->share->listener, engine->loop.epoll_fd));
 }
 
 void spotnik_share_accept(struct spotnik_engine *engine)
@@ -159,19 +159,19 @@ static void tell(struct spotnik_engine *engine, struct spotnik_sharer *sharer, b
 static void part(struct spotnik_engine *engine, struct spotnik_sharer *sharer)
 {
     if (sharer->socket.fd >= 0)
-        close(spotnik_socket_release(&sharer->socket, engine->epoll_fd));
+        close(spotnik_socket_release(&sharer->socket, engine->loop.epoll_fd));
     tell(engine, sharer, false);
 }
 
 void spotnik_share_adopt(struct spotnik_engine *engine, struct spotnik_opening *opening)
 {
     struct spotnik_share *share = engine->share;
-    int fd = spotnik_socket_release(&opening->socket, engine->epoll_fd), domain = 0;
+    int fd = spotnik_socket_release(&opening->socket, engine->loop.epoll_fd), domain = 0;
     socklen_t size = sizeof domain;
     struct spotnik_sharer *sharer = calloc(1, sizeof *sharer);
     if (share == NULL || sharer == NULL || getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0
         || domain != AF_UNIX
-        || spotnik_socket_watch(&sharer->socket, engine->epoll_fd, fd, SPOTNIK_SOCKET_SHARER) != 0) {
+        || spotnik_socket_watch(&sharer->socket, engine->loop.epoll_fd, fd, SPOTNIK_SOCKET_SHARER) != 0) {
         free(sharer);
         close(fd);
         return;
@@ -348,7 +348,7 @@ static void release(struct spotnik_engine *engine)
         struct spotnik_sharer *sharer = share->sharers;
         share->sharers = sharer->next;
         if (sharer->socket.fd >= 0)
-            close(spotnik_socket_release(&sharer->socket, engine->epoll_fd));
+            close(spotnik_socket_release(&sharer->socket, engine->loop.epoll_fd));
         spotnik_segment_unmap(sharer->board);
         free(sharer);
     }
@@ -398,7 +398,7 @@ void spotnik_share_reset(struct spotnik_engine *engine)
     spotnik_share_cut(engine);
     for (struct spotnik_sharer *sharer = share->sharers; sharer != NULL; sharer = sharer->next) {
         if (sharer->socket.fd >= 0)
-            close(spotnik_socket_release(&sharer->socket, engine->epoll_fd));
+            close(spotnik_socket_release(&sharer->socket, engine->loop.epoll_fd));
         sharer->told = false; /* the core that knew is reset */
     }
     door_close(engine);

@@ -12,7 +12,7 @@
 static void close_spare(struct spotnik_engine *engine, struct spotnik_spare *spare)
 {
     if (spare->up)
-        close(spotnik_socket_release(&spare->socket, engine->epoll_fd));
+        close(spotnik_socket_release(&spare->socket, engine->loop.epoll_fd));
     spare->up = spare->opening = false;
 }
 
@@ -40,7 +40,7 @@ int spotnik_spare_take(struct spotnik_engine *engine, struct spotnik_id peer, ui
         return -1;
     spare->up = false;
     memcpy(ret_name, spare->name, sizeof spare->name);
-    return spotnik_socket_release(&spare->socket, engine->epoll_fd);
+    return spotnik_socket_release(&spare->socket, engine->loop.epoll_fd);
 }
 
 /* One that is on its way becomes the lane's: a second connection would make the peer close the first. */
@@ -58,7 +58,7 @@ bool spotnik_spare_adopt(struct spotnik_engine *engine, int fd, struct spotnik_i
 {
     struct spotnik_spare *spare = spare_find(engine, peer);
     if (spare == NULL || spare->up
-        || spotnik_socket_watch(&spare->socket, engine->epoll_fd, fd, SPOTNIK_SOCKET_LANE) != 0)
+        || spotnik_socket_watch(&spare->socket, engine->loop.epoll_fd, fd, SPOTNIK_SOCKET_LANE) != 0)
         return false;
     spare->opening = false;
     spare->up = true;

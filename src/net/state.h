@@ -32,6 +32,7 @@
 #include "net/early.h"
 #include "net/engine.h"
 #include "net/handshake.h"
+#include "net/loop.h"
 #include "net/recorder.h"
 #include "net/socket.h"
 #include "net/spin.h"
@@ -251,8 +252,7 @@ struct spotnik_attend {
 
 struct spotnik_engine {
     struct spotnik_engine_config config;
-    pthread_mutex_t queue, lock; /* the lock, and the queue before it (lock.c) */
-    uint32_t queued;             /* atomic: a thread stands in the queue */
+    struct spotnik_loop loop;
     uint64_t answers_late_ns;    /* the latest answer of a kernel that anybody's voice remembers */
     uint64_t looked_ns;          /* when our descriptors were looked at last */
     pthread_cond_t tie_asked;
@@ -261,10 +261,8 @@ struct spotnik_engine {
     pthread_cond_t changed;      /* something the caller waits for */
     pthread_t thread;
     bool thread_started;
-    int epoll_fd;
-    struct spotnik_socket listener, wake;
+    struct spotnik_socket listener;
     uint64_t listener_inode;
-    struct spotnik_socket *graves;
     struct spotnik_death *death;
     uint64_t origin; /* the step after which this process founded or resumed the job; 0 in one that joined */
     struct spotnik_knock knock[SPOTNIK_DOOR_TURN]; /* the progress thread's own */
@@ -283,7 +281,6 @@ struct spotnik_engine {
     bool frozen; /* by a promise: what a cut left half sent stays so until the next view is here */
     bool stopping, abrupt;
     bool revoked;   /* other code has closed our descriptors: the engine does nothing any more */
-    bool kicked;    /* the progress thread has been woken and has not looked yet */
     bool deal_due;  /* asked by the core: answered as soon as its queue is empty */
     bool placeable; /* something happened: waiting frames may fit now */
     bool hooks_due;
@@ -363,6 +360,24 @@ struct spotnik_engine {
     spotnik_recovery recovery[SPOTNIK_RECOVERIES_KEPT];
 };
 
+/* loop.h, for the engine */
+static inline void spotnik_engine_lock(struct spotnik_engine *engine)
+{
+    spotnik_loop_lock(&engine->loop);
+}
+static inline void spotnik_engine_unlock(struct spotnik_engine *engine)
+{
+    spotnik_loop_unlock(&engine->loop);
+}
+static inline void spotnik_engine_kick(struct spotnik_engine *engine)
+{
+    spotnik_loop_kick(&engine->loop);
+}
+static inline void spotnik_engine_bury(struct spotnik_engine *engine, struct spotnik_socket *socket)
+{
+    spotnik_loop_bury(&engine->loop, socket);
+}
+
 /* tenure.c */
 void spotnik_caller_note(struct spotnik_engine *engine, const struct spotnik_member *peer);
 void spotnik_lease_check(struct spotnik_engine *engine);
@@ -376,19 +391,13 @@ void spotnik_word_take(struct spotnik_engine *engine, const struct spotnik_shake
 /* engine.c: a core that has seen nothing yet. */
 void spotnik_engine_core_reset(struct spotnik_engine *engine);
 
-/* lock.c: fair, because a thread that always runs would otherwise starve one that seldom comes. */
-void spotnik_engine_lock(struct spotnik_engine *engine);
-void spotnik_engine_unlock(struct spotnik_engine *engine);
-
 /* drive.c */
 void spotnik_engine_drive(struct spotnik_engine *engine, struct spotnik_event *event);
 void spotnik_engine_act(struct spotnik_engine *engine);
 void spotnik_engine_move(struct spotnik_engine *engine); /* caller's thread: receive and send a little */
 void spotnik_engine_tell(struct spotnik_engine *engine, enum spotnik_event_kind kind,
                          const struct spotnik_member *peer, enum spotnik_proof proof);
-void spotnik_engine_kick(struct spotnik_engine *engine);
 void spotnik_engine_watch_neighbours(struct spotnik_engine *engine);
-void spotnik_engine_bury(struct spotnik_engine *engine, struct spotnik_socket *socket);
 
 /* Wake all threads of this process that wait for a change. */
 void spotnik_engine_changed(struct spotnik_engine *engine);

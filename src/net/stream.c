@@ -47,7 +47,7 @@ static void replace_older(struct spotnik_engine *engine, struct spotnik_id peer)
 /* `head`: NULL: it is one itself. */
 static void stream_new(struct spotnik_engine *engine, struct spotnik_opening *opening, struct spotnik_stream *head)
 {
-    int fd = spotnik_socket_release(&opening->socket, engine->epoll_fd);
+    int fd = spotnik_socket_release(&opening->socket, engine->loop.epoll_fd);
     struct spotnik_stream *stream = calloc(1, sizeof *stream);
     if (stream == NULL || (stream->scratch = malloc(engine->config.limits.chunk_bytes)) == NULL
         || spotnik_socket_watch(&stream->socket, engine->attend.data.fd, fd, SPOTNIK_SOCKET_STREAM) != 0) {

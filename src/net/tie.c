@@ -17,7 +17,7 @@ bool spotnik_engine_tie_wait(struct spotnik_engine *engine, struct spotnik_tie *
 {
     spotnik_engine_lock(engine);
     while (!engine->tied && !engine->tie_closed)
-        pthread_cond_wait(&engine->tie_asked, &engine->lock);
+        pthread_cond_wait(&engine->tie_asked, &engine->loop.lock);
     bool asked = !engine->tie_closed;
     engine->tied = false;
     *ret = engine->tie;

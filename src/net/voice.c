@@ -27,8 +27,8 @@ int spotnik_voice_open(struct spotnik_engine *engine, struct spotnik_voice *voic
     if (rc != 0)
         return rc;
     voice->speech = (uint8_t)opening->shake.wire.speech;
-    int fd = spotnik_socket_release(&opening->socket, engine->epoll_fd);
-    rc = spotnik_socket_watch(&voice->socket, engine->epoll_fd, fd, SPOTNIK_SOCKET_LINK);
+    int fd = spotnik_socket_release(&opening->socket, engine->loop.epoll_fd);
+    rc = spotnik_socket_watch(&voice->socket, engine->loop.epoll_fd, fd, SPOTNIK_SOCKET_LINK);
     if (rc != 0)
         close(fd);
     else
@@ -263,7 +263,7 @@ bool spotnik_voice_is_done(const struct spotnik_voice *voice)
 void spotnik_voice_close(struct spotnik_engine *engine, struct spotnik_voice *voice)
 {
     if (voice->socket.fd >= 0)
-        close(spotnik_socket_release(&voice->socket, engine->epoll_fd));
+        close(spotnik_socket_release(&voice->socket, engine->loop.epoll_fd));
 }
 
 void spotnik_voice_free(struct spotnik_voice *voice)

@@ -171,7 +171,7 @@ void spotnik_widen_adopt(struct spotnik_engine *engine, struct spotnik_opening *
     if (lane == NULL || lane->more_up == SPOTNIK_WIDTH_MAX - 1)
         return;
     struct spotnik_track *track = &lane->more[lane->more_up];
-    int fd = spotnik_socket_release(&opening->socket, engine->epoll_fd);
+    int fd = spotnik_socket_release(&opening->socket, engine->loop.epoll_fd);
     lane->widening--;
     *track = (struct spotnik_track){ .up = true };
     if (spotnik_socket_watch(&track->socket, engine->attend.data.fd, fd, SPOTNIK_SOCKET_LANE) != 0) {

@@ -178,7 +178,7 @@ static int voice_start(struct spotnik_engine *engine, struct spotnik_voice *voic
     close(listener);
     assert_true(other >= 0);
     spotnik_shake_init_client(&opening.shake, &engine->config.credentials, SPOTNIK_PURPOSE_CONTROL);
-    assert_int_equal(spotnik_socket_watch(&opening.socket, engine->epoll_fd, fd, SPOTNIK_SOCKET_OPENING), 0);
+    assert_int_equal(spotnik_socket_watch(&opening.socket, engine->loop.epoll_fd, fd, SPOTNIK_SOCKET_OPENING), 0);
     *voice = (struct spotnik_voice){ .socket.fd = -1 };
     assert_int_equal(spotnik_voice_open(engine, voice, &opening), 0);
     return other;
@@ -210,7 +210,7 @@ static void say_until_full(struct spotnik_voice *voice)
 static void unsent_words_forbid_a_clean_end(void **state)
 {
     (void)state;
-    struct spotnik_engine engine = { .epoll_fd = epoll_create1(EPOLL_CLOEXEC) };
+    struct spotnik_engine engine = { .loop.epoll_fd = epoll_create1(EPOLL_CLOEXEC) };
     struct spotnik_voice voice;
     struct spotnik_message message = { .kind = SPOTNIK_MESSAGE_HEARTBEAT, .epoch = 1 };
     static char bytes[65536];
@@ -237,7 +237,7 @@ static void unsent_words_forbid_a_clean_end(void **state)
     spotnik_voice_close(&engine, &voice);
     spotnik_voice_free(&voice);
     assert_int_equal(end_of(other), ECONNRESET);
-    close(engine.epoll_fd);
+    close(engine.loop.epoll_fd);
 }
 
 /* Whatever comes to this socket is lost before TCP sees it, and so never acknowledged. */
@@ -254,7 +254,7 @@ static void deafen(int fd, bool deaf)
 static void unacknowledged_is_unheard(void **state)
 {
     (void)state;
-    struct spotnik_engine engine = { .epoll_fd = epoll_create1(EPOLL_CLOEXEC) };
+    struct spotnik_engine engine = { .loop.epoll_fd = epoll_create1(EPOLL_CLOEXEC) };
     struct spotnik_voice voice;
     struct spotnik_message message = { .kind = SPOTNIK_MESSAGE_HEARTBEAT, .epoch = 1 };
     const uint64_t limit_ns = 50 * SPOTNIK_MS;
@@ -274,7 +274,7 @@ static void unacknowledged_is_unheard(void **state)
     spotnik_voice_close(&engine, &voice);
     spotnik_voice_free(&voice);
     close(other);
-    close(engine.epoll_fd);
+    close(engine.loop.epoll_fd);
 }
 
 struct glance {

@@ -209,7 +209,7 @@ static struct side side_new(struct spotnik_engine *engine, uint8_t name, uint8_t
     assert_in_range(used, 1, sizeof openings / sizeof *openings);
     opening->socket.fd = -1;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd), 0);
-    assert_int_equal(spotnik_socket_watch(&opening->socket, engine->epoll_fd, fd[0], SPOTNIK_SOCKET_OPENING), 0);
+    assert_int_equal(spotnik_socket_watch(&opening->socket, engine->loop.epoll_fd, fd[0], SPOTNIK_SOCKET_OPENING), 0);
     opening->shake.wire.peer.id = cluster_id(2);
     memset(opening->shake.wire.answer, name, sizeof opening->shake.wire.answer);
     memset(opening->shake.wire.hello, widened, sizeof opening->shake.wire.hello);
@@ -218,7 +218,7 @@ static struct side side_new(struct spotnik_engine *engine, uint8_t name, uint8_t
     else
         spotnik_stream_widen(engine, opening);
     if (opening->socket.fd >= 0) { /* not wanted */
-        close(spotnik_socket_release(&opening->socket, engine->epoll_fd));
+        close(spotnik_socket_release(&opening->socket, engine->loop.epoll_fd));
         close(fd[1]);
         return (struct side){ .fd = -1 };
     }
