@@ -6,7 +6,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "net/engine.h"
+#include "core/core.h"
+
+/* The answer of a process to one that looks for the job. */
+struct spotnik_answer {
+    uint64_t epoch; /* of the view it is a member of; 0: in none */
+    uint32_t size;
+    bool parked; /* it is cut off from the majority: the job exists, but not there */
+    struct spotnik_member self;
+    struct spotnik_member vote; /* the member that it would have found the job; id none: none yet */
+    struct spotnik_presence presence; /* as its handshake says; not in the bytes of the answer */
+};
 
 #define SPOTNIK_ANSWER_BYTES 96
 

@@ -9,12 +9,13 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/time.h"
 #include "net/address.h"
-#include "net/answer.h"
-#include "net/share.h"
-#include "net/state.h"
+#include "net/dial.h"
+#include "net/handshake.h"
+#include "net/socket.h"
 
 /* What is said and heard in an introduction beside what credentials say. */
 struct manner {
@@ -136,39 +137,17 @@ int spotnik_net_dial(const struct spotnik_credentials *credentials, const uint8_
     return dial(credentials, address, port, &(struct manner){ .purpose = purpose }, &patience, ret_fd, ret_peer, NULL);
 }
 
-/* -1: there is none, or nobody behind it. */
-static int unix_socket(struct spotnik_engine *engine, const struct spotnik_member *self, const struct spotnik_member *peer)
-{
-    int fd = -1;
-    if (engine->share == NULL || peer->host != self->host || spotnik_share_connect(engine, peer, &fd) != 0)
-        return -1;
-    return fd;
-}
-
-bool spotnik_engine_is_sharing(const struct spotnik_engine *engine)
-{
-    return engine->share != NULL;
-}
-
-int spotnik_engine_dial(struct spotnik_engine *engine, const struct spotnik_member *peer, uint64_t timeout_ns, int stop_fd,
-                        int *ret_fd)
+int spotnik_net_reach(const struct spotnik_credentials *credentials, const struct spotnik_member *peer, int fd, uint64_t timeout_ns,
+                      int stop_fd, int *ret_fd)
 {
     struct patience patience = { spotnik_time_add(spotnik_clock_ns(), timeout_ns), stop_fd };
     const struct manner manner = { .purpose = SPOTNIK_PURPOSE_EXCHANGE };
+    uint16_t speech = credentials->speech;
     struct spotnik_member found;
     char name[SPOTNIK_ADDRESS_TEXT];
-    spotnik_engine_lock(engine); /* we may be about to become another member */
-    struct spotnik_credentials credentials = engine->config.credentials;
-    uint16_t speech = credentials.speech = spotnik_speech_of(engine, peer->id);
-    spotnik_presence_get(engine, &credentials.presence);
-    spotnik_engine_unlock(engine);
-    int fd = unix_socket(engine, &credentials.self, peer), rc;
     spotnik_address_format(name, peer->address, peer->port);
-    if (fd >= 0)
-        rc = introduce(&credentials, name, fd, &manner, &patience, &speech, &found);
-    else
-        rc = dial(&credentials, peer->address, peer->port, &manner, &patience, &fd, &found, NULL);
-    explicit_bzero(&credentials, sizeof credentials);
+    int rc = fd >= 0 ? introduce(credentials, name, fd, &manner, &patience, &speech, &found)
+                     : dial(credentials, peer->address, peer->port, &manner, &patience, &fd, &found, NULL);
     if (rc != 0)
         return rc;
     if (!spotnik_id_equal(found.id, peer->id)) {

@@ -13,57 +13,10 @@
 #include <stdint.h>
 
 #include "core/core.h"
+#include "net/dial.h"
 #include "spotnik/spotnik.h"
 
-/* Everything needed to prove membership of a job to a peer; shared by control, data and state connections. */
-struct spotnik_credentials {
-    uint8_t job[16];            /* hash of the job name */
-    uint8_t key[32];            /* the job key */
-    struct spotnik_member self; /* address and port as others reach us */
-    struct spotnik_presence presence; /* our place in a lineage; for outsiders: none */
-    uint16_t speech;            /* the newest wire version to speak; 0: SPOTNIK_WIRE_VERSION */
-};
-
-enum spotnik_purpose {
-    SPOTNIK_PURPOSE_CONTROL = 1,
-    SPOTNIK_PURPOSE_DATA,   /* to our ring successor */
-    SPOTNIK_PURPOSE_STATE,  /* joiner -> donor: src/transfer speaks on it */
-    SPOTNIK_PURPOSE_STATUS, /* spotnik status: one JSON text, then close. */
-    SPOTNIK_PURPOSE_PEERS,  /* src/peers: one struct spotnik_answer, then close. */
-    SPOTNIK_PURPOSE_BACK,   /* the other direction of a link begun with CONTROL */
-    SPOTNIK_PURPOSE_SHARE,  /* over a Unix socket only: file descriptors of shared memory */
-    SPOTNIK_PURPOSE_EXCHANGE, /* src/exchange speaks on it; over a Unix socket between members of one host */
-    SPOTNIK_PURPOSE_WIDEN,  /* one more connection for the data that another began to carry with DATA */
-    SPOTNIK_PURPOSE_WORD,   /* enum spotnik_word and its argument, in the nonce; one line of text, then close */
-};
-
-/* Words of members and operators about lineages (docs/design/0028-lineages.md). */
-enum spotnik_word {
-    SPOTNIK_WORD_STANDS = 1, /* the founding `argument` is the job: members of all others yield */
-    SPOTNIK_WORD_FORK,       /* of two forks of your founding, that with the chain `argument` yields */
-    SPOTNIK_WORD_FORCE,      /* you are parked: go on alone */
-    SPOTNIK_WORD_DUMP,       /* write a dump of the flight recorder */
-};
-
-/* The answer of a process to one that looks for the job. */
-struct spotnik_answer {
-    uint64_t epoch; /* of the view it is a member of; 0: in none */
-    uint32_t size;
-    bool parked; /* it is cut off from the majority: the job exists, but not there */
-    struct spotnik_member self;
-    struct spotnik_member vote; /* the member that it would have found the job; id none: none yet */
-    struct spotnik_presence presence; /* as its handshake says; not in the bytes of the answer */
-};
-
-/* [any] Connect to address:port, prove the key both ways, declare the purpose. Blocking, gives up after
- * timeout_ns. On success *ret_fd is a blocking socket owned by the caller and *ret_peer is the answering member.
- * Errors: SPOTNIK_ERR_PEERS (refused, unreachable, no answer), _KEY, _JOB, _VERSION; spotnik_last_error()
- * has the address. */
-int spotnik_net_dial(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port,
-                     enum spotnik_purpose purpose, uint64_t timeout_ns, int *ret_fd,
-                     struct spotnik_member *ret_peer);
-
-/* [any] The same to a member, for an EXCHANGE connection: through a Unix socket where it shares memory with us. Ends with
+/* [any] spotnik_net_dial() to a member, for an EXCHANGE connection: through a Unix socket where it shares memory with us. Ends with
  * SPOTNIK_ERR_PEERS as soon as `stop_fd` is readable (-1: never), or when another member answers. Where the network has
  * priorities, data of steps go first. */
 struct spotnik_engine;
@@ -72,16 +25,6 @@ int spotnik_engine_dial(struct spotnik_engine *engine, const struct spotnik_memb
 
 /* [any] Do members of one host reach each other's memory at all? */
 bool spotnik_engine_is_sharing(const struct spotnik_engine *engine);
-
-/* [any] Ask the process that listens at address:port. Blocking; errors as spotnik_net_dial(). *ret_refused, if not
- * NULL: its kernel refused the connection, so no process listens there. */
-int spotnik_net_ask(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port,
-                    uint64_t timeout_ns, struct spotnik_answer *ret_answer, bool *ret_refused);
-
-/* [any] Say `word` to the process that listens there; its answer is one line. Blocking; errors as spotnik_net_dial(), VERSION also for an
- * older Spotnik that knows no words. */
-int spotnik_net_say(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port, enum spotnik_word word,
-                    uint64_t argument, uint64_t timeout_ns, char *ret_line, size_t size);
 
 /* A committed result, as the `committed` hook sees it. */
 struct spotnik_bucket_result {

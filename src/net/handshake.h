@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "net/engine.h"
+#include "net/credentials.h"
 #include "wire/handshake.h"
 
 /* What names a connection: drawn by its server, known to both sides after the handshake. */
