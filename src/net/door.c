@@ -14,8 +14,7 @@
 
 #include "base/time.h"
 #include "net/address.h"
-#include "net/share.h"
-#include "net/state.h"
+#include "net/links_inside.h"
 
 #define ACCEPT_AGAIN_NS (100 * SPOTNIK_MS)
 #define SPOKEN_NS (2 * SPOTNIK_S)
@@ -59,9 +58,8 @@ static bool is_same(const struct spotnik_origin *one, const struct spotnik_origi
 }
 
 /* Places are kept for it, whatever crowd is at the door. */
-static bool is_kept(const struct spotnik_engine *engine, const struct spotnik_origin *origin)
+static bool is_kept(const struct spotnik_view *view, const struct spotnik_origin *origin)
 {
-    const struct spotnik_view *view = spotnik_core_view(engine->core);
     struct spotnik_origin known = origin_of_user(geteuid());
     bool kept = is_same(origin, &known);
     for (uint32_t rank = 0; rank < view->size && !kept; rank++) {
@@ -92,21 +90,21 @@ static bool is_outside(const struct spotnik_opening *opening)
     return !opening->dialled && opening->socket.fd >= 0 && !opening->wants_hook && opening->reply == NULL;
 }
 
-static bool make_room(struct spotnik_engine *engine, const struct crowd *crowd, uint32_t places)
+static bool make_room(struct spotnik_links *links, const struct crowd *crowd, uint32_t places)
 {
     if (crowd->count < places)
         return true;
     uint64_t age_ns = spotnik_time_since(spotnik_clock_ns() + SPOTNIK_OPENING_NS, crowd->oldest->deadline_ns);
     struct spotnik_opening *victim = crowd->silent != NULL ? crowd->silent : age_ns >= SPOKEN_NS ? crowd->oldest : NULL;
     if (victim != NULL)
-        spotnik_opening_close(engine, victim);
+        spotnik_opening_close(links, victim);
     return victim != NULL;
 }
 
-static bool has_place(struct spotnik_engine *engine, const struct spotnik_origin *origin, bool kept)
+static bool has_place(struct spotnik_links *links, const struct spotnik_origin *origin, bool kept)
 {
     struct crowd same = { 0 }, strangers = { 0 };
-    for (struct spotnik_opening *opening = engine->openings; opening != NULL; opening = opening->next) {
+    for (struct spotnik_opening *opening = links->openings; opening != NULL; opening = opening->next) {
         if (!is_outside(opening))
             continue;
         if (is_same(&opening->origin, origin))
@@ -115,16 +113,16 @@ static bool has_place(struct spotnik_engine *engine, const struct spotnik_origin
             crowd_count(&strangers, opening);
     }
     if (same.count >= SPOTNIK_DOOR_OF_ORIGIN)
-        return make_room(engine, &same, SPOTNIK_DOOR_OF_ORIGIN);
-    return kept || make_room(engine, &strangers, SPOTNIK_DOOR_PLACES);
+        return make_room(links, &same, SPOTNIK_DOOR_OF_ORIGIN);
+    return kept || make_room(links, &strangers, SPOTNIK_DOOR_PLACES);
 }
 
-static void admit(struct spotnik_engine *engine, const struct spotnik_knock *knock)
+static void admit(struct spotnik_links *links, const struct spotnik_view *view, const struct spotnik_knock *knock)
 {
-    bool kept = is_kept(engine, &knock->origin);
+    bool kept = is_kept(view, &knock->origin);
     struct spotnik_opening *opening = NULL;
-    if (has_place(engine, &knock->origin, kept))
-        opening = spotnik_opening_admit(engine, knock->fd);
+    if (has_place(links, &knock->origin, kept))
+        opening = spotnik_opening_admit(links, knock->fd);
     if (opening == NULL) {
         close(knock->fd);
         return;
@@ -155,41 +153,55 @@ static bool is_short_of_something(void)
     return errno != EAGAIN && errno != EWOULDBLOCK;
 }
 
-bool spotnik_door_is_due(const struct spotnik_engine *engine)
+int spotnik_door_listen(struct spotnik_links *links, const uint8_t address[16], uint16_t *port)
 {
-    return engine->listener.readable || engine->accept_ns <= spotnik_clock_ns();
+    int fd, rc = spotnik_socket_listen(address, port, &fd);
+    if (rc != 0)
+        return rc;
+    links->listener.fd = fd;
+    return spotnik_socket_watch(&links->listener, links->loop->epoll_fd, fd, SPOTNIK_SOCKET_LISTENER);
 }
 
-void spotnik_door_collect(struct spotnik_engine *engine)
+struct spotnik_socket *spotnik_door_socket(struct spotnik_links *links)
 {
-    engine->accept_ns = SPOTNIK_NEVER;
-    while (engine->knocks < SPOTNIK_DOOR_TURN) {
-        if (!accept_one(engine->listener.fd, &engine->knock[engine->knocks])) {
-            engine->listener.readable = false;
+    return &links->listener;
+}
+
+bool spotnik_door_is_due(const struct spotnik_links *links)
+{
+    return links->listener.readable || links->accept_ns <= spotnik_clock_ns();
+}
+
+void spotnik_door_collect(struct spotnik_links *links)
+{
+    links->accept_ns = SPOTNIK_NEVER;
+    while (links->knocks < SPOTNIK_DOOR_TURN) {
+        if (!accept_one(links->listener.fd, &links->knock[links->knocks])) {
+            links->listener.readable = false;
             if (is_short_of_something()) /* of descriptors or memory: they wait in the backlog */
-                engine->accept_ns = spotnik_time_add(spotnik_clock_ns(), ACCEPT_AGAIN_NS);
+                links->accept_ns = spotnik_time_add(spotnik_clock_ns(), ACCEPT_AGAIN_NS);
             return;
         }
-        engine->knocks++;
+        links->knocks++;
     }
 }
 
-void spotnik_door_open(struct spotnik_engine *engine)
+void spotnik_door_open(struct spotnik_links *links, const struct spotnik_view *view)
 {
-    for (uint32_t i = 0; i < engine->knocks; i++)
-        admit(engine, &engine->knock[i]);
-    engine->knocks = 0;
+    for (uint32_t i = 0; i < links->knocks; i++)
+        admit(links, view, &links->knock[i]);
+    links->knocks = 0;
 }
 
-bool spotnik_door_turn(struct spotnik_engine *engine, struct spotnik_socket *listener)
+void spotnik_door_turn(struct spotnik_links *links, const struct spotnik_view *view, struct spotnik_socket *listener)
 {
     struct spotnik_knock knock;
     for (int i = 0; i < SPOTNIK_DOOR_TURN; i++) {
         if (!accept_one(listener->fd, &knock)) {
             listener->readable = false;
-            return false;
+            return;
         }
-        admit(engine, &knock);
+        admit(links, view, &knock);
     }
-    return true;
+    links->accept_ns = 0; /* once more, after all else */
 }

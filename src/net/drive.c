@@ -130,7 +130,7 @@ static void step_committed(struct spotnik_engine *engine, const struct spotnik_a
 
 static void dial(struct spotnik_engine *engine, const struct spotnik_member *peer)
 {
-    spotnik_opening_dial(engine, peer, SPOTNIK_PURPOSE_CONTROL);
+    spotnik_opening_dial(engine->links, peer, SPOTNIK_PURPOSE_CONTROL);
 }
 
 static uint64_t shared_bytes(const struct spotnik_engine *engine, const struct spotnik_action *action)
@@ -146,12 +146,12 @@ static void perform(struct spotnik_engine *engine, const struct spotnik_action *
         dial(engine, &action->peer);
         break;
     case SPOTNIK_ACTION_HANG_UP:
-        spotnik_link_hang_up(engine, &action->peer, SPOTNIK_GOODBYE_EXCLUDED);
+        spotnik_link_hang_up(engine->links, &action->peer, SPOTNIK_GOODBYE_EXCLUDED);
         break;
     case SPOTNIK_ACTION_SEND:
         if (action->message->kind == SPOTNIK_MESSAGE_ACCEPT)
             spotnik_death_move_on(engine->death, action->message->epoch + 1);
-        spotnik_link_send(engine, &action->peer, action->message);
+        spotnik_link_send(engine->links, &action->peer, action->message);
         return; /* nobody waits for it */
     case SPOTNIK_ACTION_VIEW:
         view_installed(engine);
@@ -321,7 +321,5 @@ void spotnik_engine_tell(struct spotnik_engine *engine, enum spotnik_event_kind 
                          const struct spotnik_member *peer, enum spotnik_proof proof)
 {
     struct spotnik_event event = { .kind = kind, .peer = *peer, .proof = proof };
-    if (kind == SPOTNIK_EVENT_LINK_UP)
-        event.count = spotnik_speech_of(engine, peer->id);
     spotnik_engine_drive(engine, &event);
 }

@@ -8,11 +8,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "net/state.h"
+#include "net/links_inside.h"
 
 #define IN_BYTES 4096u
 
-int spotnik_ear_open(struct spotnik_engine *engine, struct spotnik_ear *ear, struct spotnik_opening *opening)
+int spotnik_ear_open(struct spotnik_loop *loop, struct spotnik_ear *ear, struct spotnik_opening *opening)
 {
     uint8_t send_key[SPOTNIK_KEY_BYTES], receive_key[SPOTNIK_KEY_BYTES];
     spotnik_handshake_keys(&opening->shake.wire, send_key, receive_key);
@@ -22,8 +22,8 @@ int spotnik_ear_open(struct spotnik_engine *engine, struct spotnik_ear *ear, str
     if (rc != 0)
         return rc;
     ear->in_size = IN_BYTES;
-    int fd = spotnik_socket_release(&opening->socket, engine->loop.epoll_fd);
-    rc = spotnik_socket_watch(&ear->socket, engine->loop.epoll_fd, fd, SPOTNIK_SOCKET_LINK);
+    int fd = spotnik_socket_release(&opening->socket, loop->epoll_fd);
+    rc = spotnik_socket_watch(&ear->socket, loop->epoll_fd, fd, SPOTNIK_SOCKET_LINK);
     if (rc != 0)
         close(fd);
     else
@@ -112,10 +112,10 @@ enum spotnik_hearing spotnik_ear_next(struct spotnik_ear *ear, const struct spot
     return SPOTNIK_HEARING_MORE;
 }
 
-void spotnik_ear_close(struct spotnik_engine *engine, struct spotnik_ear *ear)
+void spotnik_ear_close(struct spotnik_loop *loop, struct spotnik_ear *ear)
 {
     if (ear->socket.fd >= 0)
-        close(spotnik_socket_release(&ear->socket, engine->loop.epoll_fd));
+        close(spotnik_socket_release(&ear->socket, loop->epoll_fd));
 }
 
 void spotnik_ear_free(struct spotnik_ear *ear)

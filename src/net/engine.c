@@ -58,12 +58,10 @@ static int memory_get(struct spotnik_engine *engine)
 {
     const struct spotnik_limits *limits = &engine->config.limits;
     engine->core_memory = aligned_new(spotnik_core_size(limits));
-    engine->storage_memory = aligned_new(spotnik_wire_storage_size(limits));
     engine->sink = malloc(limits->chunk_bytes);
-    if (engine->core_memory == NULL || engine->storage_memory == NULL || engine->sink == NULL)
+    if (engine->core_memory == NULL || engine->sink == NULL)
         return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for a job of up to %u members",
                                     limits->members_max);
-    engine->storage = spotnik_wire_storage_init(engine->storage_memory, limits);
     spotnik_engine_core_reset(engine); /* after sockets_open(): the core tells others our port */
     return 0;
 }
@@ -92,18 +90,14 @@ static void self_complete(struct spotnik_member *self)
 static int sockets_open(struct spotnik_engine *engine)
 {
     struct spotnik_member *self = &engine->config.credentials.self;
-    int fd;
     if (spotnik_address_is_any(self->address))
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
                                     "bind to one address by which the others reach this host, not to all");
-    int rc = spotnik_socket_listen(self->address, &self->port, &fd);
-    if (rc != 0)
-        return rc;
-    engine->listener.fd = fd;
-    spotnik_owns_note(engine);
-    rc = spotnik_loop_open(&engine->loop);
+    int rc = spotnik_loop_open(&engine->loop);
     if (rc == 0)
-        rc = spotnik_socket_watch(&engine->listener, engine->loop.epoll_fd, fd, SPOTNIK_SOCKET_LISTENER);
+        rc = spotnik_door_listen(engine->links, self->address, &self->port);
+    if (rc == 0)
+        spotnik_owns_note(engine);
     return rc != 0 ? rc : spotnik_attend_init(engine);
 }
 
@@ -136,28 +130,17 @@ static int thread_start(struct spotnik_engine *engine)
     return 0;
 }
 
-static void close_fd(int fd)
-{
-    if (fd >= 0)
-        close(fd);
-}
-
 /* The progress thread is gone, or never was. */
 static void engine_release(struct spotnik_engine *engine)
 {
-    spotnik_openings_cancel(engine, false);
-    spotnik_openings_run(engine, 0); /* nothing is left but to be freed */
     spotnik_lanes_free(engine);
     spotnik_spares_close(engine);
     spotnik_streams_close(engine);
-    spotnik_links_close(engine);
+    spotnik_links_free(engine->links);
     spotnik_owned_release(engine);
     spotnik_share_free(engine);
     spotnik_loop_graves_free(&engine->loop);
     spotnik_death_free(engine->death);
-    for (uint32_t i = 0; i < engine->knocks; i++)
-        close(engine->knock[i].fd);
-    close_fd(engine->listener.fd);
     spotnik_attend_free(engine);
     spotnik_loop_close(&engine->loop);
     for (uint32_t i = 0; i < SPOTNIK_BUCKET_SLOTS; i++)
@@ -165,7 +148,6 @@ static void engine_release(struct spotnik_engine *engine)
     spotnik_recorder_free(engine->recorder);
     spotnik_tracer_free(engine->trace);
     free(engine->core_memory);
-    free(engine->storage_memory);
     free(engine->sink);
     pthread_cond_destroy(&engine->changed);
     pthread_cond_destroy(&engine->tie_asked);
@@ -179,9 +161,8 @@ int spotnik_engine_new(const struct spotnik_engine_config *config, struct spotni
     if (engine == NULL)
         return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for the engine");
     engine->config = *config;
-    engine->listener.fd = -1;
     engine->attend.data.fd = engine->attend.timer.fd = engine->attend.wake.fd = -1;
-    engine->accept_ns = engine->held_ns = SPOTNIK_NEVER;
+    engine->held_ns = SPOTNIK_NEVER;
     spotnik_lanes_init(engine);
     self_complete(&engine->config.credentials.self);
     locks_init(engine);
@@ -193,6 +174,8 @@ int spotnik_engine_new(const struct spotnik_engine_config *config, struct spotni
     if (rc == 0)
         rc = spotnik_congestion_choice_init(config->congestion, &engine->control);
     engine->config.congestion = NULL;
+    if (rc == 0)
+        rc = spotnik_arrivals_new(engine);
     if (rc == 0)
         rc = sockets_open(engine);
     if (rc == 0)
@@ -252,7 +235,7 @@ bool spotnik_engine_ledger(struct spotnik_engine *engine, uint64_t committed, st
 /* Everything that belonged to the member we were. Its links say GOODBYE and end by themselves. */
 static void past_forget(struct spotnik_engine *engine)
 {
-    spotnik_openings_cancel(engine, false);
+    spotnik_openings_cancel(engine->links);
     spotnik_lanes_close(engine);
     spotnik_spares_close(engine);
     spotnik_streams_close(engine);
@@ -270,7 +253,7 @@ void spotnik_engine_forget(struct spotnik_engine *engine)
     spotnik_engine_lock(engine);
     spotnik_core_status(engine->core, &status);
     if (status.role != SPOTNIK_ROLE_IDLE) {
-        spotnik_links_retire(engine, SPOTNIK_GOODBYE_OVER);
+        spotnik_links_retire(engine->links, SPOTNIK_GOODBYE_OVER);
         past_forget(engine);
         spotnik_share_reset(engine);
         spotnik_engine_core_reset(engine);
@@ -285,10 +268,10 @@ int spotnik_engine_join(struct spotnik_engine *engine, struct spotnik_id id, uin
     spotnik_engine_lock(engine);
     spotnik_core_status(engine->core, &status);
     if (status.role != SPOTNIK_ROLE_IDLE) {
-        spotnik_links_retire(engine, SPOTNIK_GOODBYE_OVER);
+        spotnik_links_retire(engine->links, SPOTNIK_GOODBYE_OVER);
         past_forget(engine);
     } else
-        spotnik_links_retire(engine, SPOTNIK_GOODBYE_SHUTDOWN); /* the new core knows none of them */
+        spotnik_links_retire(engine->links, SPOTNIK_GOODBYE_SHUTDOWN); /* the new core knows none of them */
     engine->config.credentials.self.id = id;
     spotnik_death_renew(engine->death, id);
     spotnik_share_reset(engine);
@@ -349,15 +332,14 @@ void spotnik_engine_greet(struct spotnik_engine *engine, const struct spotnik_me
 {
     spotnik_engine_lock(engine);
     if (!engine->stopping)
-        spotnik_opening_dial(engine, peer, SPOTNIK_PURPOSE_CONTROL);
+        spotnik_opening_dial(engine->links, peer, SPOTNIK_PURPOSE_CONTROL);
     spotnik_engine_unlock(engine);
 }
 
 uint64_t spotnik_engine_refusals(struct spotnik_engine *engine, char *text, size_t size)
 {
     spotnik_engine_lock(engine);
-    snprintf(text, size, "%s", engine->refusal);
-    uint64_t count = engine->refusals;
+    uint64_t count = spotnik_openings_refusals(engine->links, text, size);
     spotnik_engine_unlock(engine);
     return count;
 }

@@ -65,7 +65,7 @@ static void dial(struct spotnik_engine *engine, struct spotnik_lane *lane)
 {
     lane->opening = true;
     lane->redial_ns = SPOTNIK_NEVER;
-    spotnik_opening_dial(engine, &lane->peer, SPOTNIK_PURPOSE_DATA);
+    spotnik_opening_dial(engine->links, &lane->peer, SPOTNIK_PURPOSE_DATA);
 }
 
 /* The connection becomes our lane. False: it is still the caller's. */
@@ -77,7 +77,7 @@ static bool adopt(struct spotnik_engine *engine, struct spotnik_lane *lane, int 
     lane->first.up = true;
     lane->first.socket.writable = true;
     lane->turn_epoch = 0;
-    lane->speech = spotnik_speech_of(engine, lane->peer.id);
+    lane->speech = spotnik_speech_of(engine->links, lane->peer.id);
     memcpy(lane->name, name, sizeof lane->name);
     spotnik_widen_begin(engine, lane);
     return true;
@@ -163,11 +163,11 @@ void spotnik_lane_expect(struct spotnik_engine *engine, const struct spotnik_mem
 
 void spotnik_lane_adopt(struct spotnik_engine *engine, struct spotnik_opening *opening)
 {
-    struct spotnik_id peer = opening->shake.wire.peer.id;
+    struct spotnik_id peer = spotnik_opening_peer(opening)->id;
     struct spotnik_lane *lane = spotnik_lane_find(engine, peer);
-    int fd = spotnik_socket_release(&opening->socket, engine->loop.epoll_fd);
+    int fd = spotnik_opening_take(engine->links, opening);
     uint8_t name[SPOTNIK_SHAKE_NAME_BYTES];
-    spotnik_shake_name(&opening->shake, name);
+    spotnik_opening_name(opening, name);
     bool ours = lane != NULL && lane->wanted && !lane->first.up;
     if (ours ? !adopt(engine, lane, fd, name) : !spotnik_spare_adopt(engine, fd, peer, name))
         close(fd);
@@ -456,7 +456,7 @@ static void look(struct spotnik_engine *engine, struct spotnik_lane *lane, uint6
     if (now_ns < lane->down_ns)
         return;
     lane->down_ns = SPOTNIK_NEVER;
-    if (spotnik_link_find(engine, lane->peer.id) != NULL)
+    if (spotnik_link_is_up(engine->links, lane->peer.id))
         spotnik_engine_tell(engine, SPOTNIK_EVENT_LANE_DOWN, &lane->peer, SPOTNIK_PROOF_NONE);
 }
 

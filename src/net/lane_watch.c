@@ -49,20 +49,6 @@ static uint64_t longest_stuck_ns(const struct spotnik_engine *engine, struct spo
     return longest_ns;
 }
 
-bool spotnik_watch_is_narrow(const struct spotnik_engine *engine, const struct spotnik_member *peer)
-{
-    for (uint32_t i = 0; i < SPOTNIK_SHUNNED; i++)
-        if (spotnik_id_equal(engine->narrow[i].peer, peer->id) && spotnik_clock_ns() < engine->narrow[i].until_ns)
-            return true;
-    return false;
-}
-
-static void make_narrow(struct spotnik_engine *engine, const struct spotnik_member *peer)
-{
-    engine->narrow[engine->narrow_next++ % SPOTNIK_SHUNNED] =
-        (struct spotnik_shunned){ .peer = peer->id, .until_ns = spotnik_time_add(spotnik_clock_ns(), SMALL_NS) };
-}
-
 /* For the status: the way, the lane on it, and what is done about it. */
 static void tell(struct spotnik_engine *engine, const struct spotnik_member *peer, const char *what)
 {
@@ -93,23 +79,21 @@ static void path_down(struct spotnik_engine *engine, struct spotnik_lane *lane)
  * Questions get lost, too, but not this many for this long where anything gets through. */
 static bool judge(struct spotnik_engine *engine, struct spotnik_lane *lane, uint64_t now_ns, uint64_t age_ns)
 {
-    struct spotnik_link *link = spotnik_link_find(engine, lane->peer.id);
     uint64_t limit_ns = engine->config.limits.silence_floor_ns;
     if (lane->asked_ns == 0)
         lane->asked_ns = now_ns;
-    if (link != NULL)
-        spotnik_voice_place(&link->voice);
-    if (link != NULL && now_ns - lane->asked_ns < QUESTIONS * limit_ns)
+    bool linked = spotnik_link_question(engine->links, lane->peer.id);
+    if (linked && now_ns - lane->asked_ns < QUESTIONS * limit_ns)
         return false;
-    bool narrow = link != NULL && spotnik_voice_is_answered(&link->voice, limit_ns);
+    bool narrow = spotnik_link_is_answered(engine->links, lane->peer.id, limit_ns);
     if (narrow && age_ns < NARROW_NS)
         return false; /* two or three losses in a row: that happens */
-    if (!narrow || spotnik_watch_is_narrow(engine, &lane->peer)) {
+    if (!narrow || spotnik_openings_are_narrow(engine->links, lane->peer.id)) {
         path_down(engine, lane);
         return false;
     }
     lane->asked_ns = 0;
-    make_narrow(engine, &lane->peer);
+    spotnik_openings_narrow(engine->links, lane->peer.id, spotnik_time_add(spotnik_clock_ns(), SMALL_NS));
     spotnik_spares_close(engine); /* one of them would take its place, and be as wide */
     tell(engine, &lane->peer, "large packets vanish; dialled again with segments of 1200 bytes");
     return true;
@@ -118,7 +102,7 @@ static bool judge(struct spotnik_engine *engine, struct spotnik_lane *lane, uint
 /* Time limit for a lane to open. No shorter than any silence: a higher silence limit for busy hosts holds for their lanes, too. */
 static uint64_t patience_ns(const struct spotnik_engine *engine, const struct spotnik_lane *lane)
 {
-    bool answered = spotnik_opening_is_connected(engine, lane->peer.id);
+    bool answered = spotnik_opening_is_connected(engine->links, lane->peer.id);
     uint64_t open_ns = answered ? ANSWERS * OPEN_NS : OPEN_NS, floor_ns = engine->config.limits.silence_floor_ns;
     return open_ns > floor_ns ? open_ns : floor_ns;
 }

@@ -31,6 +31,10 @@ void spotnik_loop_lock(struct spotnik_loop *loop);
 void spotnik_loop_unlock(struct spotnik_loop *loop);
 
 /* All that follow: under the lock. */
+static inline void spotnik_loop_drive(struct spotnik_loop *loop, struct spotnik_event *event)
+{
+    loop->drive(loop->context, event);
+}
 void spotnik_loop_kick(struct spotnik_loop *loop); /* the progress thread makes another pass */
 void spotnik_loop_bury(struct spotnik_loop *loop, struct spotnik_socket *socket);
 void spotnik_loop_graves_free(struct spotnik_loop *loop);

@@ -11,14 +11,14 @@
 
 void spotnik_owns_note(struct spotnik_engine *engine)
 {
-    engine->listener_inode = spotnik_socket_inode(engine->listener.fd);
+    engine->listener_inode = spotnik_socket_inode(spotnik_door_socket(engine->links)->fd);
 }
 
 void spotnik_owns_lost(struct spotnik_engine *engine)
 {
     engine->revoked = true;
     engine->failed = SPOTNIK_ERR_SYSTEM;
-    engine->loop.epoll_fd = engine->listener.fd = engine->loop.wake.fd = -1; /* whose they are now nobody knows: none is closed */
+    engine->loop.epoll_fd = spotnik_door_socket(engine->links)->fd = engine->loop.wake.fd = -1; /* whose they are now nobody knows: none is closed */
     engine->attend.data.fd = engine->attend.timer.fd = engine->attend.wake.fd = -1;
     if (engine->share != NULL)
         engine->share->segment.fd = -1; /* what is mapped stays mapped */
@@ -28,7 +28,7 @@ void spotnik_owns_lost(struct spotnik_engine *engine)
 static bool look(struct spotnik_engine *engine, uint64_t now_ns)
 {
     engine->looked_ns = now_ns;
-    if (!engine->revoked && spotnik_socket_inode(engine->listener.fd) != engine->listener_inode)
+    if (!engine->revoked && spotnik_socket_inode(spotnik_door_socket(engine->links)->fd) != engine->listener_inode)
         spotnik_owns_lost(engine);
     return !engine->revoked;
 }

@@ -88,10 +88,11 @@ static void rest(struct spotnik_engine *engine, uint64_t until_ns)
     if (count < 0 && errno == ENOSYS)
         count = epoll_wait(engine->loop.epoll_fd, event, EVENTS, (int)((wait_ns + SPOTNIK_MS - 1) / SPOTNIK_MS));
     int error = count < 0 ? errno : 0;
+    struct spotnik_socket *listener = spotnik_door_socket(engine->links);
     for (int i = 0; i < count; i++)
-        engine->listener.readable |= event[i].data.ptr == &engine->listener;
-    if (spotnik_door_is_due(engine))
-        spotnik_door_collect(engine);
+        listener->readable |= event[i].data.ptr == listener;
+    if (spotnik_door_is_due(engine->links))
+        spotnik_door_collect(engine->links);
     spotnik_engine_lock(engine);
     engine->wake_ns = 0;
     if (error == EBADF || error == EINVAL)
@@ -106,11 +107,11 @@ static void hear(struct spotnik_engine *engine)
     bool more = true;
     for (int i = 0; more && i < HEAR_MAX; i++) {
         if (i == 0) { /* in turns: strangers come as fast as they are let in */
-            spotnik_door_open(engine);
+            spotnik_door_open(engine->links, spotnik_core_view(engine->core));
             spotnik_share_accept(engine);
         }
-        more = spotnik_links_read(engine);
-        spotnik_openings_run(engine, spotnik_clock_ns());
+        more = spotnik_links_read(engine->links);
+        spotnik_openings_run(engine->links, spotnik_clock_ns());
     }
 }
 
@@ -145,7 +146,7 @@ static void tick(struct spotnik_engine *engine)
         return;
     poll_now(engine);
     hear(engine);
-    spotnik_links_ask(engine);
+    spotnik_links_ask(engine->links, engine->core);
     struct spotnik_event event = { .kind = SPOTNIK_EVENT_TICK };
     spotnik_engine_drive(engine, &event);
 }
@@ -188,10 +189,10 @@ static bool pass(struct spotnik_engine *engine)
     spotnik_lanes_look(engine, now_ns);
     spotnik_share_read(engine);
     spotnik_share_look(engine, now_ns);
-    spotnik_links_flush(engine, now_ns);
-    if (engine->hooks_due) {
+    spotnik_links_flush(engine->links, now_ns);
+    if (spotnik_openings_have_guests(engine->links)) {
         spotnik_engine_unlock(engine);
-        spotnik_openings_serve(engine);
+        spotnik_openings_serve(engine->links);
         spotnik_engine_lock(engine);
     }
     return more;
@@ -200,8 +201,8 @@ static bool pass(struct spotnik_engine *engine)
 static uint64_t due(const struct spotnik_engine *engine)
 {
     uint64_t due_ns =
-        spotnik_time_min(spotnik_core_deadline(engine->core), spotnik_openings_deadline(engine));
-    due_ns = spotnik_time_min(due_ns, spotnik_links_deadline(engine));
+        spotnik_time_min(spotnik_core_deadline(engine->core), spotnik_openings_deadline(engine->links));
+    due_ns = spotnik_time_min(due_ns, spotnik_links_deadline(engine->links));
     due_ns = spotnik_time_min(due_ns, spotnik_share_deadline(engine));
     return spotnik_time_min(due_ns, spotnik_lanes_deadline(engine));
 }
@@ -210,12 +211,12 @@ static uint64_t due(const struct spotnik_engine *engine)
 static void say_goodbye(struct spotnik_engine *engine)
 {
     uint64_t until_ns = spotnik_time_add(spotnik_clock_ns(), GOODBYE_NS);
-    spotnik_links_retire(engine, engine->left ? SPOTNIK_GOODBYE_LEAVING : SPOTNIK_GOODBYE_OVER);
+    spotnik_links_retire(engine->links, engine->left ? SPOTNIK_GOODBYE_LEAVING : SPOTNIK_GOODBYE_OVER);
     for (;;) {
         uint64_t now_ns = spotnik_clock_ns();
-        spotnik_links_read(engine);
-        spotnik_links_flush(engine, now_ns);
-        if (engine->links == NULL || now_ns >= until_ns)
+        spotnik_links_read(engine->links);
+        spotnik_links_flush(engine->links, now_ns);
+        if (spotnik_links_are_gone(engine->links) || now_ns >= until_ns)
             return;
         rest(engine, until_ns);
     }
@@ -238,7 +239,7 @@ void *spotnik_progress_main(void *context)
         if (!engine->stopping)
             rest(engine, more ? 0 : due(engine));
     }
-    spotnik_openings_cancel(engine, false);
+    spotnik_openings_cancel(engine->links);
     if (!engine->abrupt && !engine->revoked)
         say_goodbye(engine);
     spotnik_engine_unlock(engine);

@@ -24,7 +24,7 @@ int spotnik_engine_dial(struct spotnik_engine *engine, const struct spotnik_memb
 {
     spotnik_engine_lock(engine); /* we may be about to become another member */
     struct spotnik_credentials credentials = engine->config.credentials;
-    credentials.speech = spotnik_speech_of(engine, peer->id);
+    credentials.speech = spotnik_speech_of(engine->links, peer->id);
     spotnik_presence_get(engine, &credentials.presence);
     spotnik_engine_unlock(engine);
     int rc = spotnik_net_reach(&credentials, peer, unix_socket(engine, &credentials.self, peer), timeout_ns, stop_fd, ret_fd);

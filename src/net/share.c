@@ -68,8 +68,7 @@ void spotnik_share_accept(struct spotnik_engine *engine)
 {
     if (engine->share == NULL || !engine->share->listener.readable)
         return;
-    if (spotnik_door_turn(engine, &engine->share->listener))
-        engine->accept_ns = 0; /* once more, after all else */
+    spotnik_door_turn(engine->links, spotnik_core_view(engine->core), &engine->share->listener);
 }
 
 int spotnik_share_connect(struct spotnik_engine *engine, const struct spotnik_member *peer, int *ret_fd)
@@ -166,7 +165,7 @@ static void part(struct spotnik_engine *engine, struct spotnik_sharer *sharer)
 void spotnik_share_adopt(struct spotnik_engine *engine, struct spotnik_opening *opening)
 {
     struct spotnik_share *share = engine->share;
-    int fd = spotnik_socket_release(&opening->socket, engine->loop.epoll_fd), domain = 0;
+    int fd = spotnik_opening_take(engine->links, opening), domain = 0;
     socklen_t size = sizeof domain;
     struct spotnik_sharer *sharer = calloc(1, sizeof *sharer);
     if (share == NULL || sharer == NULL || getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0
@@ -176,7 +175,7 @@ void spotnik_share_adopt(struct spotnik_engine *engine, struct spotnik_opening *
         close(fd);
         return;
     }
-    sharer->peer = opening->shake.wire.peer;
+    sharer->peer = *spotnik_opening_peer(opening);
     sharer->socket.readable = true;
     struct spotnik_sharer *before = spotnik_share_find(share, sharer->peer.id);
     if (before != NULL)
@@ -297,7 +296,7 @@ static bool dial_missing(struct spotnik_engine *engine)
             || spotnik_share_find(engine->share, peer->id) != NULL)
             continue;
         missing = true;
-        spotnik_opening_dial(engine, peer, SPOTNIK_PURPOSE_SHARE);
+        spotnik_opening_dial(engine->links, peer, SPOTNIK_PURPOSE_SHARE);
     }
     return missing;
 }

@@ -113,7 +113,7 @@ static void open_one(struct spotnik_engine *engine, const struct spotnik_member 
             continue;
         spare->opening = true;
         spare->peer = *peer;
-        spotnik_opening_dial(engine, peer, SPOTNIK_PURPOSE_DATA);
+        spotnik_opening_dial(engine->links, peer, SPOTNIK_PURPOSE_DATA);
         return;
     }
 }

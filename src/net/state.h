@@ -32,6 +32,7 @@
 #include "net/early.h"
 #include "net/engine.h"
 #include "net/handshake.h"
+#include "net/links.h"
 #include "net/loop.h"
 #include "net/recorder.h"
 #include "net/socket.h"
@@ -42,104 +43,10 @@
 #include "wire/data.h"
 #include "wire/frame.h"
 
-#define SPOTNIK_OPENING_NS (5 * UINT64_C(1000000000)) /* patience with a handshake */
-#define SPOTNIK_DOOR_PLACES 256                       /* for strangers at the door (door.c) */
-#define SPOTNIK_DOOR_OF_ORIGIN 64                     /* for those of one origin */
-#define SPOTNIK_DOOR_TURN 32                          /* connections taken before all else has its turn again */
 #define SPOTNIK_LANE_FRAMES 8
 #define SPOTNIK_LANES 24 /* data connections of a view that we send on: to all others where those are few, else at most to both neighbours in rings
                             and those in the trees of members and of hosts */
-#define SPOTNIK_SHUNNED 8
-#define SPOTNIK_SPEECHES 1024 /* members that speak an older wire version, at most */
 #define SPOTNIK_BUCKET_SLOTS SPOTNIK_BUCKETS_MAX /* those of the caller, and the barrier of 0 elements */
-
-/* Where a connection comes from, as far as places at the door go. */
-struct spotnik_origin {
-    uint8_t bytes[16];
-};
-
-/* One that has been accepted, and nothing else. */
-struct spotnik_knock {
-    int fd;
-    struct spotnik_origin origin;
-};
-
-/* A connection before it is one of the others. */
-struct spotnik_opening {
-    struct spotnik_socket socket;
-    struct spotnik_opening *next;
-    bool dialled, connecting;
-    bool wants_hook;   /* STATE, EXCHANGE, STATUS: to be served without the lock */
-    int error;         /* errno of a failed connect */
-    uint64_t start_ns; /* connect then; 0: has been done */
-    enum spotnik_purpose purpose;
-    struct spotnik_member peer; /* dialled: the expected member */
-    struct spotnik_origin origin; /* not dialled; */
-    bool kept;                    /* and of a member's address, or of our own user */
-    uint64_t deadline_ns;
-    uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]; /* BACK, WIDEN: of the connection that we answer, or widen */
-    struct spotnik_shake shake;
-    char *reply; /* STATUS, PEERS: what is still to be written */
-    size_t reply_at, reply_size;
-};
-
-/* The half of a link that we dialled and speak on. */
-struct spotnik_voice {
-    struct spotnik_socket socket;
-    bool broken;  /* no thread reads it any more */
-    bool clogged; /* a frame found no room: what we say is not all of it any more */
-    bool resets;  /* closed now, it ends with RST */
-    uint8_t speech;    /* its wire version */
-    uint64_t asked_ns; /* when we last said something with all before it acknowledged */
-    uint64_t said_ns;  /* when we last said anything; */
-    uint64_t owed_ns;  /* for how long an acknowledgement was owed then; */
-    uint32_t sent_again; /* how many packets had been sent twice when an acknowledgement was last seen */
-    uint64_t longest_ns; /* the longest time after which one came all the same: forgotten as in member/detector.h */
-    struct spotnik_auth auth;
-    uint64_t sequence;
-    uint8_t *out;
-    size_t out_size, out_at, out_have;
-};
-
-/* The half that the peer dialled and speaks on. */
-struct spotnik_ear {
-    struct spotnik_socket socket;
-    uint64_t inode; /* of the socket: code that closes it behind our back must not look like the peer */
-    bool direct;    /* both ends see the same addresses and ports: no proxy and no NAT between them */
-    struct spotnik_auth auth;
-    uint64_t sequence;
-    uint8_t *in;
-    size_t in_size, in_at, in_have;
-};
-
-enum spotnik_hearing {
-    SPOTNIK_HEARING_NOTHING, /* for the moment */
-    SPOTNIK_HEARING_MORE,
-    SPOTNIK_HEARING_END,     /* in order: the peer has said all it had to say */
-    SPOTNIK_HEARING_BROKEN,
-};
-
-enum spotnik_link_state {
-    SPOTNIK_LINK_CALLING,  /* our voice stands: waits for the peer to dial back */
-    SPOTNIK_LINK_CALLED,   /* our ear stands: we dial back, then wait for the first word */
-    SPOTNIK_LINK_UP,       /* the core has it; one for each peer at most */
-    SPOTNIK_LINK_RETIRING, /* GOODBYE is on its way out */
-};
-
-/* A control link: two connections, one for each direction (link.c). */
-struct spotnik_link {
-    struct spotnik_voice voice; /* first: its socket is what is buried */
-    struct spotnik_ear ear;
-    struct spotnik_link *next;
-    enum spotnik_link_state state;
-    bool dialled; /* by us first */
-    bool heard;   /* the peer has spoken on it */
-    bool again;   /* called while another link to the peer was up and had been heard: the peer has given that up */
-    bool awaited; /* called, and our own call was given up for it: our core waits for this one */
-    uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]; /* of the connection that was dialled first */
-    struct spotnik_member peer;
-    uint64_t deadline_ns; /* the end of patience with its present state; NEVER: none is needed */
-};
 
 /* One data frame on its way out. */
 struct spotnik_outgoing {
@@ -253,7 +160,6 @@ struct spotnik_attend {
 struct spotnik_engine {
     struct spotnik_engine_config config;
     struct spotnik_loop loop;
-    uint64_t answers_late_ns;    /* the latest answer of a kernel that anybody's voice remembers */
     uint64_t looked_ns;          /* when our descriptors were looked at last */
     pthread_cond_t tie_asked;
     struct spotnik_tie tie;      /* the last that the core has put to the witness, */
@@ -261,46 +167,28 @@ struct spotnik_engine {
     pthread_cond_t changed;      /* something the caller waits for */
     pthread_t thread;
     bool thread_started;
-    struct spotnik_socket listener;
     uint64_t listener_inode;
     struct spotnik_death *death;
     uint64_t origin; /* the step after which this process founded or resumed the job; 0 in one that joined */
-    struct spotnik_knock knock[SPOTNIK_DOOR_TURN]; /* the progress thread's own */
-    uint32_t knocks;
     uint32_t noticed; /* atomic: spotnik_engine_notice() */
     uint64_t noticed_ns; /* [caller] when it was first seen; 0: not yet */
     bool entering;       /* this joiner has asked to be let in, and may be at any moment */
 
     /* --- under the lock --- */
-    void *core_memory, *storage_memory;
+    void *core_memory;
     struct spotnik_core *core;
     struct spotnik_recorder *recorder; /* NULL: none is kept */
     struct spotnik_tracer *trace;       /* NULL: none is written */
-    struct spotnik_wire_storage *storage;
     bool driving;
     bool frozen; /* by a promise: what a cut left half sent stays so until the next view is here */
     bool stopping, abrupt;
     bool revoked;   /* other code has closed our descriptors: the engine does nothing any more */
     bool deal_due;  /* asked by the core: answered as soon as its queue is empty */
     bool placeable; /* something happened: waiting frames may fit now */
-    bool hooks_due;
     bool watch_due;   /* a new view: watch other neighbours */
     uint64_t asleep_ns; /* how long the host has been suspended, ever */
     uint64_t wake_ns; /* until when the progress thread sleeps; 0: it is awake */
-    struct spotnik_opening *openings;
-    struct spotnik_link *links;
-    struct spotnik_shunned {
-        struct spotnik_id peer;
-        uint64_t until_ns;
-    } shunned[SPOTNIK_SHUNNED]; /* after a breach of protocol, or of another version: not dialled before then */
-    uint32_t shunned_next;
-    struct spotnik_speech {
-        struct spotnik_id peer;
-        uint8_t version; /* 0: none */
-    } speech[SPOTNIK_SPEECHES];
-    uint32_t speech_next;
-    struct spotnik_shunned narrow[SPOTNIK_SHUNNED]; /* peers to which only small segments get through, until then */
-    uint32_t narrow_next;
+    struct spotnik_links *links;
     char path[200];   /* what was found last on a lane, and */
     uint64_t path_ns; /* when; 0: nothing ever */
     struct spotnik_troubles troubles;
@@ -327,11 +215,8 @@ struct spotnik_engine {
     uint8_t *sink;      /* one chunk, for data to drop */
     uint64_t held_ns;   /* NEVER, or when a shaped link lets the lanes send again */
     uint32_t lane_turn; /* which of them is first then */
-    uint64_t accept_ns; /* NEVER, or when to try again: at once, or after running out of file descriptors */
     uint64_t bytes_sent, bytes_received;
     struct spotnik_member vote;
-    uint64_t refusals;
-    char refusal[256];
     struct spotnik_caller {
         struct spotnik_member peer;
         uint64_t heard_ns; /* 0: nobody */
@@ -388,6 +273,9 @@ void spotnik_past_note(struct spotnik_engine *engine);
 bool spotnik_meet_is_foreign(struct spotnik_engine *engine, const struct spotnik_shake *shake);
 void spotnik_word_take(struct spotnik_engine *engine, const struct spotnik_shake *shake, char *ret_line, size_t size); /* the answer */
 
+/* arrivals.c: the links, with what they ask of us. */
+int spotnik_arrivals_new(struct spotnik_engine *engine);
+
 /* engine.c: a core that has seen nothing yet. */
 void spotnik_engine_core_reset(struct spotnik_engine *engine);
 
@@ -406,79 +294,8 @@ void spotnik_engine_changed(struct spotnik_engine *engine);
 uint32_t spotnik_engine_results(const struct spotnik_engine *engine, uint64_t step,
                                 struct spotnik_bucket_result *result);
 
-/* speech.c */
-uint8_t spotnik_speech_of(const struct spotnik_engine *engine, struct spotnik_id peer);
-void spotnik_speech_note(struct spotnik_engine *engine, struct spotnik_id peer, uint16_t version);
-
-/* door.c; progress thread. is_due, collect: without the lock; collect accepts, open gives them a place or sends them away.
- * turn: both, for another listener; true: more may be waiting. */
-bool spotnik_door_is_due(const struct spotnik_engine *engine);
-void spotnik_door_collect(struct spotnik_engine *engine);
-void spotnik_door_open(struct spotnik_engine *engine);
-bool spotnik_door_turn(struct spotnik_engine *engine, struct spotnik_socket *listener);
-
-/* opening.c */
-struct spotnik_opening *spotnik_opening_admit(struct spotnik_engine *engine, int fd); /* NULL: fd is still the caller's */
-void spotnik_opening_close(struct spotnik_engine *engine, struct spotnik_opening *opening);
-void spotnik_opening_dial(struct spotnik_engine *engine, const struct spotnik_member *peer,
-                          enum spotnik_purpose purpose);
-void spotnik_opening_answer(struct spotnik_engine *engine, const struct spotnik_member *peer,
-                            const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
-void spotnik_opening_widen(struct spotnik_engine *engine, const struct spotnik_member *peer,
-                           const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
 /* tie.c */
 void spotnik_tie_ask(struct spotnik_engine *engine, uint64_t epoch);
-
-void spotnik_opening_cancel(struct spotnik_engine *engine, struct spotnik_id peer);
-void spotnik_openings_run(struct spotnik_engine *engine, uint64_t now_ns);
-void spotnik_openings_serve(struct spotnik_engine *engine); /* without the lock */
-void spotnik_openings_cancel(struct spotnik_engine *engine, bool lanes_only);
-bool spotnik_opening_is_connected(const struct spotnik_engine *engine, struct spotnik_id peer);
-uint64_t spotnik_openings_deadline(const struct spotnik_engine *engine);
-
-/* voice.c; what is opened takes the socket out of the opening, unless it fails before */
-int spotnik_voice_open(struct spotnik_engine *engine, struct spotnik_voice *voice,
-                       struct spotnik_opening *opening);
-void spotnik_places_of(int fd, struct spotnik_places *ret);
-void spotnik_voice_place(struct spotnik_voice *voice);
-void spotnik_voice_say(struct spotnik_voice *voice, const struct spotnik_message *message, size_t queue_max);
-void spotnik_voice_goodbye(struct spotnik_voice *voice, enum spotnik_goodbye reason);
-void spotnik_voice_flush(struct spotnik_voice *voice);
-void spotnik_voice_look(struct spotnik_voice *voice);
-bool spotnik_voice_is_heard(const struct spotnik_voice *voice, uint64_t now_ns, uint64_t limit_ns);
-bool spotnik_voice_is_answered(const struct spotnik_voice *voice, uint64_t limit_ns);
-bool spotnik_voice_is_done(const struct spotnik_voice *voice);
-void spotnik_voice_close(struct spotnik_engine *engine, struct spotnik_voice *voice);
-void spotnik_voice_free(struct spotnik_voice *voice);
-
-/* ear.c; `pass` counts bytes. A frame and its payload are valid until the next read or next. */
-int spotnik_ear_open(struct spotnik_engine *engine, struct spotnik_ear *ear, struct spotnik_opening *opening);
-void spotnik_ear_place(struct spotnik_ear *ear, const uint8_t payload[SPOTNIK_PLACES_BYTES]);
-enum spotnik_hearing spotnik_ear_read(struct spotnik_ear *ear, size_t *pass);
-enum spotnik_hearing spotnik_ear_next(struct spotnik_ear *ear, const struct spotnik_limits *limits,
-                                      struct spotnik_frame *ret_frame, const uint8_t **ret_payload);
-void spotnik_ear_close(struct spotnik_engine *engine, struct spotnik_ear *ear);
-void spotnik_ear_free(struct spotnik_ear *ear);
-
-/* link.c; call to answered: connections whose handshake is done, which stay the opening's when they are not
- * wanted */
-struct spotnik_link *spotnik_link_find(struct spotnik_engine *engine, struct spotnik_id peer);
-bool spotnik_link_is_called(const struct spotnik_engine *engine, struct spotnik_id peer);
-void spotnik_link_call(struct spotnik_engine *engine, struct spotnik_opening *opening);
-void spotnik_link_called(struct spotnik_engine *engine, struct spotnik_opening *opening);
-void spotnik_link_answer(struct spotnik_engine *engine, struct spotnik_opening *opening);
-void spotnik_link_unanswered(struct spotnik_engine *engine, const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
-void spotnik_link_answered(struct spotnik_engine *engine, struct spotnik_opening *opening);
-void spotnik_link_send(struct spotnik_engine *engine, const struct spotnik_member *peer,
-                       const struct spotnik_message *message);
-void spotnik_link_hang_up(struct spotnik_engine *engine, const struct spotnik_member *peer,
-                          enum spotnik_goodbye reason);
-void spotnik_links_retire(struct spotnik_engine *engine, enum spotnik_goodbye reason);
-bool spotnik_links_read(struct spotnik_engine *engine);
-void spotnik_links_ask(struct spotnik_engine *engine); /* the kernels of those that are quiet */
-void spotnik_links_flush(struct spotnik_engine *engine, uint64_t now_ns);
-uint64_t spotnik_links_deadline(const struct spotnik_engine *engine);
-void spotnik_links_close(struct spotnik_engine *engine);
 
 /* lane.c */
 void spotnik_lane_expect(struct spotnik_engine *engine, const struct spotnik_member *peer);
@@ -508,7 +325,8 @@ void spotnik_widen_begin(struct spotnik_engine *engine, struct spotnik_lane *lan
 void spotnik_widen_end(struct spotnik_engine *engine, struct spotnik_lane *lane);   /* and is not any more */
 void spotnik_widen_look(struct spotnik_engine *engine, struct spotnik_lane *lane);
 void spotnik_widen_adopt(struct spotnik_engine *engine, struct spotnik_opening *opening);
-void spotnik_widen_failed(struct spotnik_engine *engine, const struct spotnik_opening *opening);
+void spotnik_widen_failed(struct spotnik_engine *engine, const struct spotnik_member *peer,
+                          const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
 void spotnik_widen_measure(struct spotnik_engine *engine, struct spotnik_lane *lane);
 
 /* spare.c: take returns -1 when there is none; adopt is false when the connection is not wanted and still
@@ -569,7 +387,6 @@ void spotnik_attend_changed(struct spotnik_engine *engine);
 
 /* watch.c; lane: true, its connections have to be made anew */
 bool spotnik_watch_lane(struct spotnik_engine *engine, struct spotnik_lane *lane, uint64_t now_ns);
-bool spotnik_watch_is_narrow(const struct spotnik_engine *engine, const struct spotnik_member *peer);
 
 /* owns.c */
 void spotnik_owns_note(struct spotnik_engine *engine);

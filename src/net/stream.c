@@ -47,7 +47,7 @@ static void replace_older(struct spotnik_engine *engine, struct spotnik_id peer)
 /* `head`: NULL: it is one itself. */
 static void stream_new(struct spotnik_engine *engine, struct spotnik_opening *opening, struct spotnik_stream *head)
 {
-    int fd = spotnik_socket_release(&opening->socket, engine->loop.epoll_fd);
+    int fd = spotnik_opening_take(engine->links, opening);
     struct spotnik_stream *stream = calloc(1, sizeof *stream);
     if (stream == NULL || (stream->scratch = malloc(engine->config.limits.chunk_bytes)) == NULL
         || spotnik_socket_watch(&stream->socket, engine->attend.data.fd, fd, SPOTNIK_SOCKET_STREAM) != 0) {
@@ -57,10 +57,10 @@ static void stream_new(struct spotnik_engine *engine, struct spotnik_opening *op
         close(fd);
         return;
     }
-    stream->peer = opening->shake.wire.peer;
+    stream->peer = *spotnik_opening_peer(opening);
     stream->head = head != NULL ? head : stream;
     stream->head->width++;
-    spotnik_shake_name(&opening->shake, stream->name);
+    spotnik_opening_name(opening, stream->name);
     stream->socket.readable = true;
     stream->next = engine->streams;
     engine->streams = stream;
@@ -68,7 +68,7 @@ static void stream_new(struct spotnik_engine *engine, struct spotnik_opening *op
 
 void spotnik_stream_adopt(struct spotnik_engine *engine, struct spotnik_opening *opening)
 {
-    replace_older(engine, opening->shake.wire.peer.id);
+    replace_older(engine, spotnik_opening_peer(opening)->id);
     stream_new(engine, opening, NULL);
 }
 
@@ -77,9 +77,9 @@ void spotnik_stream_widen(struct spotnik_engine *engine, struct spotnik_opening 
 {
     uint8_t name[SPOTNIK_SHAKE_NAME_BYTES];
     struct spotnik_stream *head = engine->streams;
-    spotnik_shake_answers(&opening->shake, name);
+    spotnik_opening_widens(opening, name);
     while (head != NULL
-           && !(head->head == head && head->socket.fd >= 0 && spotnik_id_equal(head->peer.id, opening->shake.wire.peer.id)
+           && !(head->head == head && head->socket.fd >= 0 && spotnik_id_equal(head->peer.id, spotnik_opening_peer(opening)->id)
                 && memcmp(head->name, name, sizeof name) == 0))
         head = head->next;
     if (head != NULL && head->width < SPOTNIK_WIDTH_MAX)

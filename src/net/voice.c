@@ -13,12 +13,12 @@
 
 #include "base/time.h"
 #include "net/address.h"
-#include "net/state.h"
+#include "net/links_inside.h"
 
 /* Every voice finds room for the one frame that must always fit. */
 #define GOODBYE_FRAME_BYTES (SPOTNIK_FRAME_BYTES + SPOTNIK_GOODBYE_BYTES)
 
-int spotnik_voice_open(struct spotnik_engine *engine, struct spotnik_voice *voice,
+int spotnik_voice_open(struct spotnik_loop *loop, struct spotnik_voice *voice,
                        struct spotnik_opening *opening)
 {
     uint8_t send_key[SPOTNIK_KEY_BYTES], receive_key[SPOTNIK_KEY_BYTES];
@@ -27,8 +27,8 @@ int spotnik_voice_open(struct spotnik_engine *engine, struct spotnik_voice *voic
     if (rc != 0)
         return rc;
     voice->speech = (uint8_t)opening->shake.wire.speech;
-    int fd = spotnik_socket_release(&opening->socket, engine->loop.epoll_fd);
-    rc = spotnik_socket_watch(&voice->socket, engine->loop.epoll_fd, fd, SPOTNIK_SOCKET_LINK);
+    int fd = spotnik_socket_release(&opening->socket, loop->epoll_fd);
+    rc = spotnik_socket_watch(&voice->socket, loop->epoll_fd, fd, SPOTNIK_SOCKET_LINK);
     if (rc != 0)
         close(fd);
     else
@@ -260,10 +260,10 @@ bool spotnik_voice_is_done(const struct spotnik_voice *voice)
     return voice->socket.fd < 0 || voice->broken || (voice->out_have == 0 && !voice->clogged);
 }
 
-void spotnik_voice_close(struct spotnik_engine *engine, struct spotnik_voice *voice)
+void spotnik_voice_close(struct spotnik_loop *loop, struct spotnik_voice *voice)
 {
     if (voice->socket.fd >= 0)
-        close(spotnik_socket_release(&voice->socket, engine->loop.epoll_fd));
+        close(spotnik_socket_release(&voice->socket, loop->epoll_fd));
 }
 
 void spotnik_voice_free(struct spotnik_voice *voice)

@@ -146,14 +146,14 @@ void spotnik_widen_look(struct spotnik_engine *engine, struct spotnik_lane *lane
     }
     while (is_due(lane)) {
         lane->widening++;
-        spotnik_opening_widen(engine, &lane->peer, lane->name);
+        spotnik_opening_widen(engine->links, &lane->peer, lane->name);
     }
 }
 
-static struct spotnik_lane *widened_find(struct spotnik_engine *engine, const struct spotnik_opening *opening)
+static struct spotnik_lane *widened_find(struct spotnik_engine *engine, struct spotnik_id peer, const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
 {
-    struct spotnik_lane *lane = spotnik_lane_find(engine, opening->peer.id);
-    bool same = lane != NULL && lane->first.up && lane->widening > 0 && memcmp(lane->name, opening->name, sizeof lane->name) == 0;
+    struct spotnik_lane *lane = spotnik_lane_find(engine, peer);
+    bool same = lane != NULL && lane->first.up && lane->widening > 0 && memcmp(lane->name, name, sizeof lane->name) == 0;
     return same ? lane : NULL;
 }
 
@@ -167,11 +167,13 @@ static void widened(struct spotnik_lane *lane)
 /* The connection stays the opening's if nobody wants it any more. */
 void spotnik_widen_adopt(struct spotnik_engine *engine, struct spotnik_opening *opening)
 {
-    struct spotnik_lane *lane = widened_find(engine, opening);
+    uint8_t name[SPOTNIK_SHAKE_NAME_BYTES];
+    spotnik_opening_widens(opening, name);
+    struct spotnik_lane *lane = widened_find(engine, spotnik_opening_peer(opening)->id, name);
     if (lane == NULL || lane->more_up == SPOTNIK_WIDTH_MAX - 1)
         return;
     struct spotnik_track *track = &lane->more[lane->more_up];
-    int fd = spotnik_socket_release(&opening->socket, engine->loop.epoll_fd);
+    int fd = spotnik_opening_take(engine->links, opening);
     lane->widening--;
     *track = (struct spotnik_track){ .up = true };
     if (spotnik_socket_watch(&track->socket, engine->attend.data.fd, fd, SPOTNIK_SOCKET_LANE) != 0) {
@@ -185,9 +187,9 @@ void spotnik_widen_adopt(struct spotnik_engine *engine, struct spotnik_opening *
     widened(lane);
 }
 
-void spotnik_widen_failed(struct spotnik_engine *engine, const struct spotnik_opening *opening)
+void spotnik_widen_failed(struct spotnik_engine *engine, const struct spotnik_member *peer, const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
 {
-    struct spotnik_lane *lane = widened_find(engine, opening);
+    struct spotnik_lane *lane = widened_find(engine, peer->id, name);
     if (lane == NULL)
         return;
     lane->widening--;

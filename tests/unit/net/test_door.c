@@ -24,6 +24,7 @@
 #include "base/time.h"
 #include "cluster.h"
 #include "net/answer.h"
+#include "net/links_inside.h"
 #include "net/share.h"
 #include "net/state.h"
 
@@ -120,7 +121,7 @@ static uint32_t standing(void)
 {
     uint32_t count = 0;
     spotnik_engine_lock(engine);
-    for (struct spotnik_opening *opening = engine->openings; opening != NULL; opening = opening->next)
+    for (struct spotnik_opening *opening = engine->links->openings; opening != NULL; opening = opening->next)
         count += !opening->dialled && opening->socket.fd >= 0;
     spotnik_engine_unlock(engine);
     return count;

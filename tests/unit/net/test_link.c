@@ -22,6 +22,7 @@
 
 #include "base/time.h"
 #include "cluster.h"
+#include "net/links_inside.h"
 #include "net/state.h"
 
 #define ROUNDS 40
@@ -59,7 +60,7 @@ static void voices_reset(struct spotnik_engine *engine)
 {
     struct linger option = { .l_onoff = 1, .l_linger = 0 };
     spotnik_engine_lock(engine);
-    for (struct spotnik_link *link = engine->links; link != NULL; link = link->next)
+    for (struct spotnik_link *link = engine->links->first; link != NULL; link = link->next)
         if (link->voice.socket.fd >= 0)
             setsockopt(link->voice.socket.fd, SOL_SOCKET, SO_LINGER, &option, sizeof option);
     spotnik_engine_unlock(engine);
@@ -163,7 +164,7 @@ static void reset_proves_nothing(void **state)
 }
 
 /* A voice over one end of a TCP connection; the other end is returned. */
-static int voice_start(struct spotnik_engine *engine, struct spotnik_voice *voice)
+static int voice_start(struct spotnik_loop *loop, struct spotnik_voice *voice)
 {
     struct spotnik_opening opening = { .socket.fd = -1 };
     uint8_t loopback[16];
@@ -177,10 +178,10 @@ static int voice_start(struct spotnik_engine *engine, struct spotnik_voice *voic
     int other = accept(listener, NULL, NULL);
     close(listener);
     assert_true(other >= 0);
-    spotnik_shake_init_client(&opening.shake, &engine->config.credentials, SPOTNIK_PURPOSE_CONTROL);
-    assert_int_equal(spotnik_socket_watch(&opening.socket, engine->loop.epoll_fd, fd, SPOTNIK_SOCKET_OPENING), 0);
+    spotnik_shake_init_client(&opening.shake, &(struct spotnik_credentials){ 0 }, SPOTNIK_PURPOSE_CONTROL);
+    assert_int_equal(spotnik_socket_watch(&opening.socket, loop->epoll_fd, fd, SPOTNIK_SOCKET_OPENING), 0);
     *voice = (struct spotnik_voice){ .socket.fd = -1 };
-    assert_int_equal(spotnik_voice_open(engine, voice, &opening), 0);
+    assert_int_equal(spotnik_voice_open(loop, voice, &opening), 0);
     return other;
 }
 
@@ -210,34 +211,34 @@ static void say_until_full(struct spotnik_voice *voice)
 static void unsent_words_forbid_a_clean_end(void **state)
 {
     (void)state;
-    struct spotnik_engine engine = { .loop.epoll_fd = epoll_create1(EPOLL_CLOEXEC) };
+    struct spotnik_loop loop = { .epoll_fd = epoll_create1(EPOLL_CLOEXEC) };
     struct spotnik_voice voice;
     struct spotnik_message message = { .kind = SPOTNIK_MESSAGE_HEARTBEAT, .epoch = 1 };
     static char bytes[65536];
 
-    int other = voice_start(&engine, &voice);
+    int other = voice_start(&loop, &voice);
     say_until_full(&voice);
-    spotnik_voice_close(&engine, &voice);
+    spotnik_voice_close(&loop, &voice);
     spotnik_voice_free(&voice);
     assert_int_equal(end_of(other), ECONNRESET);
 
-    other = voice_start(&engine, &voice);
+    other = voice_start(&loop, &voice);
     say_until_full(&voice);
     while (voice.out_have > 0) {
         assert_true(recv(other, bytes, sizeof bytes, 0) > 0);
         spotnik_voice_flush(&voice);
     }
-    spotnik_voice_close(&engine, &voice);
+    spotnik_voice_close(&loop, &voice);
     spotnik_voice_free(&voice);
     assert_int_equal(end_of(other), 0);
 
-    other = voice_start(&engine, &voice);
+    other = voice_start(&loop, &voice);
     spotnik_voice_say(&voice, &message, 1);
     assert_true(voice.clogged);
-    spotnik_voice_close(&engine, &voice);
+    spotnik_voice_close(&loop, &voice);
     spotnik_voice_free(&voice);
     assert_int_equal(end_of(other), ECONNRESET);
-    close(engine.loop.epoll_fd);
+    close(loop.epoll_fd);
 }
 
 /* Whatever comes to this socket is lost before TCP sees it, and so never acknowledged. */
@@ -254,12 +255,12 @@ static void deafen(int fd, bool deaf)
 static void unacknowledged_is_unheard(void **state)
 {
     (void)state;
-    struct spotnik_engine engine = { .loop.epoll_fd = epoll_create1(EPOLL_CLOEXEC) };
+    struct spotnik_loop loop = { .epoll_fd = epoll_create1(EPOLL_CLOEXEC) };
     struct spotnik_voice voice;
     struct spotnik_message message = { .kind = SPOTNIK_MESSAGE_HEARTBEAT, .epoch = 1 };
     const uint64_t limit_ns = 50 * SPOTNIK_MS;
 
-    int other = voice_start(&engine, &voice);
+    int other = voice_start(&loop, &voice);
     poll(NULL, 0, 2 * (int)(limit_ns / SPOTNIK_MS));
     assert_true(spotnik_voice_is_heard(&voice, spotnik_clock_ns(), limit_ns));
     deafen(other, true);
@@ -271,10 +272,10 @@ static void unacknowledged_is_unheard(void **state)
     deafen(other, false); /* the next repetition arrives */
     while (!spotnik_voice_is_heard(&voice, spotnik_clock_ns(), limit_ns))
         assert_true(spotnik_time_since(spotnik_clock_ns(), said_ns) < PATIENCE_NS);
-    spotnik_voice_close(&engine, &voice);
+    spotnik_voice_close(&loop, &voice);
     spotnik_voice_free(&voice);
     close(other);
-    close(engine.loop.epoll_fd);
+    close(loop.epoll_fd);
 }
 
 struct glance {
@@ -286,7 +287,7 @@ static struct glance look(struct spotnik_engine *engine)
 {
     struct glance glance = { 0 };
     spotnik_engine_lock(engine);
-    for (struct spotnik_link *link = engine->links; link != NULL; link = link->next) {
+    for (struct spotnik_link *link = engine->links->first; link != NULL; link = link->next) {
         glance.links++;
         glance.up += link->state == SPOTNIK_LINK_UP;
         memcpy(glance.name, link->name, sizeof glance.name);
@@ -298,7 +299,7 @@ static struct glance look(struct spotnik_engine *engine)
 static void call(struct spotnik_engine *engine, const struct spotnik_member *peer)
 {
     spotnik_engine_lock(engine);
-    spotnik_opening_dial(engine, peer, SPOTNIK_PURPOSE_CONTROL);
+    spotnik_opening_dial(engine->links, peer, SPOTNIK_PURPOSE_CONTROL);
     spotnik_engine_unlock(engine);
 }
 
@@ -329,7 +330,7 @@ static void both_call_at_once(void **state)
             sched_yield();
         assert_true(is_settled(a, b));
         spotnik_engine_lock(a);
-        spotnik_link_hang_up(a, &at_b, SPOTNIK_GOODBYE_SHUTDOWN);
+        spotnik_link_hang_up(a->links, &at_b, SPOTNIK_GOODBYE_SHUTDOWN);
         spotnik_engine_unlock(a);
         while (!is_bare(a, b) && spotnik_clock_ns() < until_ns)
             sched_yield();

@@ -19,6 +19,7 @@
 
 #include "base/time.h"
 #include "cluster.h"
+#include "net/links_inside.h"
 #include "net/state.h"
 
 #define MEMBERS 3
