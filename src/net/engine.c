@@ -12,7 +12,7 @@
 #include "base/hash.h"
 #include "base/time.h"
 #include "base/wake.h"
-#include "net/address.h"
+#include "link/address.h"
 #include "net/shape.h"
 #include "net/share.h"
 #include "net/state.h"

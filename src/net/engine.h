@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "core/core.h"
-#include "net/dial.h"
+#include "link/dial.h"
 #include "spotnik/spotnik.h"
 
 /* [any] spotnik_net_dial() to a member, for an EXCHANGE connection: through a Unix socket where it shares memory with us. Ends with

@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 
 #include "base/time.h"
-#include "net/address.h"
+#include "link/address.h"
 #include "net/state.h"
 
 #define LOOK_NS (100 * SPOTNIK_MS)

@@ -136,7 +136,7 @@ static const char *force_take(struct spotnik_engine *engine)
     return "goes on alone";
 }
 
-/* The words stand in the nonce of HELLO (net/handshake.h). */
+/* The words stand in the nonce of HELLO (link/shake.h). */
 void spotnik_word_take(struct spotnik_engine *engine, const struct spotnik_shake *shake, char *ret_line, size_t size)
 {
     uint8_t name[SPOTNIK_SHAKE_NAME_BYTES];

@@ -7,15 +7,14 @@
  *
  *     engine.c   life cycle             caller.c   the caller's side and its waiting
  *     progress.c the loop               drive.c    event -> core -> actions
- *     door.c     limits on strangers   opening.c  connections on their way in or out, until the handshake is done
- *     link.c     control links          voice.c    the half we speak on      ear.c     the half we hear
+ *     arrivals.c what the links ask of us (link/links.h)
  *     lane.c     data that goes         stream.c   data that comes
  *     widen.c    more connections for it: width.h decides their number, congestion.h their congestion control
  *     share.c    memory shared with members of this host (share.h)
- *     spare.c    lanes in reserve       bucket.c   memory and kernels     death.c    certificates
+ *     spare.c    lanes in reserve       bucket.c   memory and kernels
  *     attend.c   which thread reads the data   early.c    results that reach the caller before the commit
  *     owns.c     whether our descriptors are still ours
- *     watch.c    whether what goes out on a lane arrives */
+ *     lane_watch.c  whether what goes out on a lane arrives */
 #ifndef SPOTNIK_NET_STATE_H
 #define SPOTNIK_NET_STATE_H
 
@@ -25,17 +24,17 @@
 #include <stdint.h>
 
 #include "base/clock.h"
-#include "net/auth.h"
+#include "link/auth.h"
+#include "link/death.h"
+#include "link/links.h"
+#include "link/loop.h"
+#include "link/shake.h"
+#include "link/socket.h"
 #include "net/congestion.h"
 #include "net/congestion_choice.h"
-#include "net/death.h"
 #include "net/early.h"
 #include "net/engine.h"
-#include "net/handshake.h"
-#include "net/links.h"
-#include "net/loop.h"
 #include "net/recorder.h"
-#include "net/socket.h"
 #include "net/spin.h"
 #include "net/tracer.h"
 #include "net/width.h"

@@ -15,7 +15,7 @@
 
 #include "base/error.h"
 #include "base/time.h"
-#include "net/address.h"
+#include "link/address.h"
 #include "net/shape.h"
 #include "net/state.h"
 

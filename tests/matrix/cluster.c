@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "core/state.h"
-#include "net/address.h"
+#include "link/address.h"
 #include "net/share.h"
 #include "world.h"
 

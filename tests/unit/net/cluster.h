@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "net/address.h"
+#include "link/address.h"
 #include "net/engine.h"
 
 static inline void cluster_config(struct spotnik_engine_config *config, uint32_t members_min)

@@ -19,7 +19,7 @@
 
 #include "base/time.h"
 #include "cluster.h"
-#include "net/links_inside.h"
+#include "link/inside.h"
 #include "net/state.h"
 
 #define MEMBERS 3

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "../net/cluster.h"
-#include "net/auth.h"
+#include "link/auth.h"
 #include "peers/inside.h"
 #include "peers/peers.h"
 #include "peers/record.h"
