@@ -13,7 +13,7 @@
 set -eu
 cd "${1:-$(dirname "$0")/..}"
 
-layers="base reduce ring ledger member step adapt core wire shm link net transfer checkpoint exchange peers metrics http watch api"
+layers="base reduce ring ledger member step adapt core wire shm record link net transfer checkpoint exchange peers metrics http watch api"
 pure="ring ledger member step adapt core wire"
 pure_headers="limits.h stdalign.h stdbool.h stddef.h stdint.h string.h"
 

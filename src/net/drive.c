@@ -8,7 +8,7 @@
 #include "base/time.h"
 #include "net/mismatch.h"
 #include "net/probe.h"
-#include "net/recorder.h"
+#include "record/recorder.h"
 #include "net/share.h"
 #include "net/state.h"
 

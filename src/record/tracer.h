@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Spans of one member for Chrome's trace viewer and Perfetto: SPOTNIK_TRACE (docs/design/0033-traces-and-recorder.md). A mark
  * stores some forty bytes under a lock of the trace's own; a thread turns them into text. A NULL trace does nothing. */
-#ifndef SPOTNIK_NET_TRACER_H
-#define SPOTNIK_NET_TRACER_H
+#ifndef SPOTNIK_RECORD_TRACER_H
+#define SPOTNIK_RECORD_TRACER_H
 
 #include "core/core.h"
 

@@ -6,8 +6,8 @@
  * core that is known, whatever has been forgotten.
  *
  * Everything under the engine's lock unless said so; a NULL recorder does nothing. */
-#ifndef SPOTNIK_NET_RECORDER_H
-#define SPOTNIK_NET_RECORDER_H
+#ifndef SPOTNIK_RECORD_RECORDER_H
+#define SPOTNIK_RECORD_RECORDER_H
 
 #include "core/core.h"
 

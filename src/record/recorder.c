@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Recording: see recorder.h. The path of a step comes through here a dozen times: each time some hundred bytes are stored. */
-#include "net/recorder.h"
+#include "record/recorder.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "base/error.h"
-#include "net/recorder_inside.h"
+#include "record/inside.h"
 #include "wire/control.h"
 
 #define HALF_BYTES ((size_t)2 << 20) /* of records: then the other half is begun */

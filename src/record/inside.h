@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The recorder as its own two files see it: recorder.c records, dump.c writes. */
-#ifndef SPOTNIK_NET_RECORDER_INSIDE_H
-#define SPOTNIK_NET_RECORDER_INSIDE_H
+#ifndef SPOTNIK_RECORD_INSIDE_H
+#define SPOTNIK_RECORD_INSIDE_H
 
 #include <pthread.h>
 #include <stdbool.h>
 
-#include "net/dump.h"
-#include "net/recorder.h"
+#include "record/dump.h"
+#include "record/recorder.h"
 
 #define SPOTNIK_DUMP_DIR_MAX 3072
 

@@ -2,8 +2,8 @@
 /* What the flight recorder keeps, and what a dump is made of (docs/design/0033-traces-and-recorder.md). A dump is a head, then parts:
  * a part is a saved core, and the records of what entered it since. Structures as they lie in memory: only a build with
  * the same structures runs them again, and the head says whether this one can. */
-#ifndef SPOTNIK_NET_DUMP_H
-#define SPOTNIK_NET_DUMP_H
+#ifndef SPOTNIK_RECORD_DUMP_H
+#define SPOTNIK_RECORD_DUMP_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Marks in one of two arrays, which the writer's thread takes in turns and writes in Chrome's JSON array format: a line each, and no
  * bracket at the end is needed, so the file of a member that was killed is whole but for its last moment. */
-#include "net/tracer.h"
+#include "record/tracer.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -18,8 +18,8 @@
 
 #include "base/assert.h"
 #include "base/time.h"
-#include "net/dump.h"
-#include "net/recorder.h"
+#include "record/dump.h"
+#include "record/recorder.h"
 
 struct bench {
     char dir[64];

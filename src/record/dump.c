@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/assert.h"
-#include "net/recorder_inside.h"
+#include "record/inside.h"
 #include "spotnik/spotnik.h"
 
 /* A piece of a dump, in order. */
