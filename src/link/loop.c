@@ -16,7 +16,7 @@
 
 void spotnik_loop_init(struct spotnik_loop *loop, void (*drive)(void *context, struct spotnik_event *event), void *context)
 {
-    *loop = (struct spotnik_loop){ .epoll_fd = -1, .wake.fd = -1, .drive = drive, .context = context };
+    *loop = (struct spotnik_loop){ .epoll_fd = -1, .wake.fd = -1, .data.fd = -1, .drive = drive, .context = context };
     pthread_mutex_init(&loop->queue, NULL);
     pthread_mutex_init(&loop->lock, NULL);
 }

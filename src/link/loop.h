@@ -15,7 +15,8 @@ struct spotnik_loop {
     pthread_mutex_t queue, lock; /* the lock, and the queue before it */
     uint32_t queued;             /* atomic: a thread stands in the queue */
     int epoll_fd;
-    struct spotnik_socket wake;
+    struct spotnik_socket wake, data; /* data: a set of its own for data connections, which lies in epoll_fd like a socket */
+    uint64_t wake_ns;              /* until when the progress thread sleeps; 0: it is awake */
     bool kicked;                   /* the progress thread has been woken and has not looked yet */
     struct spotnik_socket *graves; /* closed, but a batch of events may still name them */
     void (*drive)(void *context, struct spotnik_event *event); /* an event goes to the core */

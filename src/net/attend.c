@@ -27,20 +27,20 @@ int spotnik_attend_init(struct spotnik_engine *engine)
 {
     struct spotnik_attend *attend = &engine->attend;
 
-    attend->data.fd = epoll_create1(EPOLL_CLOEXEC);
+    engine->loop.data.fd = epoll_create1(EPOLL_CLOEXEC);
     attend->timer.fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     attend->wake.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (attend->data.fd < 0 || attend->timer.fd < 0 || attend->wake.fd < 0)
+    if (engine->loop.data.fd < 0 || attend->timer.fd < 0 || attend->wake.fd < 0)
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot make epoll, timerfd or eventfd: %m");
     int rc = spotnik_socket_watch(&attend->timer, engine->loop.epoll_fd, attend->timer.fd, SPOTNIK_SOCKET_TIMER);
     if (rc == 0)
-        rc = spotnik_socket_watch(&attend->wake, attend->data.fd, attend->wake.fd, SPOTNIK_SOCKET_CHANGED);
-    return rc != 0 ? rc : spotnik_socket_watch(&attend->data, engine->loop.epoll_fd, attend->data.fd, SPOTNIK_SOCKET_DATA);
+        rc = spotnik_socket_watch(&attend->wake, engine->loop.data.fd, attend->wake.fd, SPOTNIK_SOCKET_CHANGED);
+    return rc != 0 ? rc : spotnik_socket_watch(&engine->loop.data, engine->loop.epoll_fd, engine->loop.data.fd, SPOTNIK_SOCKET_DATA);
 }
 
 void spotnik_attend_free(struct spotnik_engine *engine)
 {
-    int fd[] = { engine->attend.data.fd, engine->attend.timer.fd, engine->attend.wake.fd };
+    int fd[] = { engine->loop.data.fd, engine->attend.timer.fd, engine->attend.wake.fd };
     for (unsigned i = 0; i < 3; i++)
         if (fd[i] >= 0)
             close(fd[i]);
@@ -82,7 +82,7 @@ void spotnik_attend_collect(struct spotnik_engine *engine)
     struct epoll_event event[EVENTS];
     int count;
     do {
-        count = epoll_wait(engine->attend.data.fd, event, EVENTS, 0);
+        count = epoll_wait(engine->loop.data.fd, event, EVENTS, 0);
         for (int i = 0; i < count; i++)
             spotnik_progress_mark(engine, &event[i]);
     } while (count == EVENTS);
@@ -109,8 +109,8 @@ void spotnik_attend_resume(struct spotnik_engine *engine)
 
     if (attend->caller || !attend->apart)
         return;
-    struct epoll_event event = { .events = EPOLLIN, .data.ptr = &attend->data };
-    attend->apart = epoll_ctl(engine->loop.epoll_fd, EPOLL_CTL_ADD, attend->data.fd, &event) != 0;
+    struct epoll_event event = { .events = EPOLLIN, .data.ptr = &engine->loop.data };
+    attend->apart = epoll_ctl(engine->loop.epoll_fd, EPOLL_CTL_ADD, engine->loop.data.fd, &event) != 0;
     if (attend->apart)
         grace_begin(engine); /* the kernel has no memory for it: again in a moment */
 }
@@ -136,7 +136,7 @@ static void take(struct spotnik_engine *engine)
     struct spotnik_attend *attend = &engine->attend;
 
     attend->caller = true;
-    if (!attend->apart && epoll_ctl(engine->loop.epoll_fd, EPOLL_CTL_DEL, attend->data.fd, NULL) == 0)
+    if (!attend->apart && epoll_ctl(engine->loop.epoll_fd, EPOLL_CTL_DEL, engine->loop.data.fd, NULL) == 0)
         attend->apart = true;
 }
 
@@ -195,7 +195,7 @@ static void await(struct spotnik_engine *engine, uint64_t until_ns)
 
     attend->sleeping = true;
     spotnik_engine_unlock(engine);
-    int count = look_and_sleep(attend->data.fd, event, spin_ns, yields, until_ns, &enough);
+    int count = look_and_sleep(engine->loop.data.fd, event, spin_ns, yields, until_ns, &enough);
     spotnik_engine_lock(engine);
     attend->sleeping = false;
     for (int i = 0; i < count; i++)
@@ -215,7 +215,7 @@ void spotnik_attend(struct spotnik_engine *engine, uint64_t until_ns)
     }
     bool more = spotnik_streams_read(engine, PORTION);
     more |= spotnik_lanes_pump(engine, PORTION);
-    if (spotnik_lanes_want_a_look(engine) || engine->held_ns < engine->wake_ns)
+    if (spotnik_lanes_want_a_look(engine) || engine->held_ns < engine->loop.wake_ns)
         spotnik_engine_kick(engine);
     if (engine->committed != committed) {
         if (more) /* the socket takes more, and will not say so again */

@@ -41,7 +41,7 @@ void spotnik_engine_move(struct spotnik_engine *engine)
     more |= spotnik_lanes_pump(engine, INLINE_BYTES);
     if (more)
         spotnik_engine_kick(engine);
-    if (spotnik_lanes_want_a_look(engine) || engine->held_ns < engine->wake_ns)
+    if (spotnik_lanes_want_a_look(engine) || engine->held_ns < engine->loop.wake_ns)
         spotnik_engine_kick(engine);
 }
 

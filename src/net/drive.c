@@ -313,7 +313,7 @@ void spotnik_engine_drive(struct spotnik_engine *engine, struct spotnik_event *e
     if ((event->kind >= SPOTNIK_EVENT_STEP_BEGIN && event->kind <= SPOTNIK_EVENT_ENTER_READY)
         || event->kind == SPOTNIK_EVENT_FLAT_DONE)
         engine->placeable = true;
-    if (engine->wake_ns != 0 && spotnik_core_deadline(engine->core) < engine->wake_ns)
+    if (engine->loop.wake_ns != 0 && spotnik_core_deadline(engine->core) < engine->loop.wake_ns)
         spotnik_engine_kick(engine);
 }
 

@@ -161,7 +161,7 @@ int spotnik_engine_new(const struct spotnik_engine_config *config, struct spotni
     if (engine == NULL)
         return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for the engine");
     engine->config = *config;
-    engine->attend.data.fd = engine->attend.timer.fd = engine->attend.wake.fd = -1;
+    engine->attend.timer.fd = engine->attend.wake.fd = -1;
     engine->held_ns = SPOTNIK_NEVER;
     spotnik_lanes_init(engine);
     self_complete(&engine->config.credentials.self);

@@ -30,7 +30,7 @@ static void close_sockets(struct spotnik_engine *engine, struct spotnik_lane *la
     struct spotnik_track *first = &lane->first;
     spotnik_widen_end(engine, lane);
     if (first->up)
-        close(spotnik_socket_release(&first->socket, engine->attend.data.fd));
+        close(spotnik_socket_release(&first->socket, engine->loop.data.fd));
     first->up = false;
     first->count = 0;
 }
@@ -71,7 +71,7 @@ static void dial(struct spotnik_engine *engine, struct spotnik_lane *lane)
 /* The connection becomes our lane. False: it is still the caller's. */
 static bool adopt(struct spotnik_engine *engine, struct spotnik_lane *lane, int fd, const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
 {
-    if (spotnik_socket_watch(&lane->first.socket, engine->attend.data.fd, fd, SPOTNIK_SOCKET_LANE) != 0)
+    if (spotnik_socket_watch(&lane->first.socket, engine->loop.data.fd, fd, SPOTNIK_SOCKET_LANE) != 0)
         return false;
     lane->opening = false;
     lane->first.up = true;

@@ -19,7 +19,7 @@ void spotnik_owns_lost(struct spotnik_engine *engine)
     engine->revoked = true;
     engine->failed = SPOTNIK_ERR_SYSTEM;
     engine->loop.epoll_fd = spotnik_door_socket(engine->links)->fd = engine->loop.wake.fd = -1; /* whose they are now nobody knows: none is closed */
-    engine->attend.data.fd = engine->attend.timer.fd = engine->attend.wake.fd = -1;
+    engine->loop.data.fd = engine->attend.timer.fd = engine->attend.wake.fd = -1;
     if (engine->share != NULL)
         engine->share->segment.fd = -1; /* what is mapped stays mapped */
     spotnik_engine_changed(engine);

@@ -82,7 +82,7 @@ static void rest(struct spotnik_engine *engine, uint64_t until_ns)
                              .tv_nsec = (long)(wait_ns % SPOTNIK_S) };
     free_graves(engine);
     spotnik_engine_watch_neighbours(engine);
-    engine->wake_ns = spotnik_time_add(now_ns, wait_ns);
+    engine->loop.wake_ns = spotnik_time_add(now_ns, wait_ns);
     spotnik_engine_unlock(engine);
     int count = epoll_pwait2(engine->loop.epoll_fd, event, EVENTS, &wait, NULL);
     if (count < 0 && errno == ENOSYS)
@@ -94,7 +94,7 @@ static void rest(struct spotnik_engine *engine, uint64_t until_ns)
     if (spotnik_door_is_due(engine->links))
         spotnik_door_collect(engine->links);
     spotnik_engine_lock(engine);
-    engine->wake_ns = 0;
+    engine->loop.wake_ns = 0;
     if (error == EBADF || error == EINVAL)
         spotnik_owns_lost(engine);
     for (int i = 0; i < count; i++)

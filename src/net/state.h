@@ -144,7 +144,7 @@ struct spotnik_bucket_memory {
 
 /* The thread that reads the data connections (attend.c). */
 struct spotnik_attend {
-    struct spotnik_socket data, timer, wake; /* the set, the end of a caller's grace; an eventfd in the set */
+    struct spotnik_socket timer, wake; /* the end of a caller's grace; an eventfd in the set of data connections */
     bool caller;   /* a caller that waits for its commit, and not the progress thread */
     bool apart;    /* the set is not in the progress thread's */
     bool sleeping; /* the caller, on the set */
@@ -186,7 +186,6 @@ struct spotnik_engine {
     bool placeable; /* something happened: waiting frames may fit now */
     bool watch_due;   /* a new view: watch other neighbours */
     uint64_t asleep_ns; /* how long the host has been suspended, ever */
-    uint64_t wake_ns; /* until when the progress thread sleeps; 0: it is awake */
     struct spotnik_links *links;
     char path[200];   /* what was found last on a lane, and */
     uint64_t path_ns; /* when; 0: nothing ever */

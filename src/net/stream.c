@@ -23,7 +23,7 @@ static void close_one(struct spotnik_engine *engine, struct spotnik_stream *stre
 {
     if (stream->socket.fd < 0)
         return;
-    close(spotnik_socket_release(&stream->socket, engine->attend.data.fd));
+    close(spotnik_socket_release(&stream->socket, engine->loop.data.fd));
     stream->head->width--;
 }
 
@@ -50,7 +50,7 @@ static void stream_new(struct spotnik_engine *engine, struct spotnik_opening *op
     int fd = spotnik_opening_take(engine->links, opening);
     struct spotnik_stream *stream = calloc(1, sizeof *stream);
     if (stream == NULL || (stream->scratch = malloc(engine->config.limits.chunk_bytes)) == NULL
-        || spotnik_socket_watch(&stream->socket, engine->attend.data.fd, fd, SPOTNIK_SOCKET_STREAM) != 0) {
+        || spotnik_socket_watch(&stream->socket, engine->loop.data.fd, fd, SPOTNIK_SOCKET_STREAM) != 0) {
         if (stream != NULL)
             free(stream->scratch);
         free(stream);

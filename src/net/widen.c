@@ -103,7 +103,7 @@ void spotnik_widen_begin(struct spotnik_engine *engine, struct spotnik_lane *lan
 void spotnik_widen_end(struct spotnik_engine *engine, struct spotnik_lane *lane)
 {
     for (uint32_t i = 0; i < lane->more_up; i++) {
-        close(spotnik_socket_release(&lane->more[i].socket, engine->attend.data.fd));
+        close(spotnik_socket_release(&lane->more[i].socket, engine->loop.data.fd));
         lane->more[i].up = false;
         lane->more[i].count = 0;
     }
@@ -176,7 +176,7 @@ void spotnik_widen_adopt(struct spotnik_engine *engine, struct spotnik_opening *
     int fd = spotnik_opening_take(engine->links, opening);
     lane->widening--;
     *track = (struct spotnik_track){ .up = true };
-    if (spotnik_socket_watch(&track->socket, engine->attend.data.fd, fd, SPOTNIK_SOCKET_LANE) != 0) {
+    if (spotnik_socket_watch(&track->socket, engine->loop.data.fd, fd, SPOTNIK_SOCKET_LANE) != 0) {
         close(fd);
         spotnik_width_failed(&lane->width);
         return;

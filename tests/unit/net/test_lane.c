@@ -35,7 +35,7 @@ static int half_sent(struct spotnik_engine *engine, struct spotnik_lane *lane)
     int fd[2];
     spotnik_engine_lock(engine);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd), 0);
-    assert_int_equal(spotnik_socket_watch(&lane->first.socket, engine->attend.data.fd, fd[0], SPOTNIK_SOCKET_LANE), 0);
+    assert_int_equal(spotnik_socket_watch(&lane->first.socket, engine->loop.data.fd, fd[0], SPOTNIK_SOCKET_LANE), 0);
     memset(payload, 0xab, sizeof payload);
     engine->lane_count = 1;
     lane->wanted = lane->expected = lane->first.up = lane->first.socket.writable = true;
