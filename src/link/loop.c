@@ -56,6 +56,12 @@ void spotnik_loop_unlock(struct spotnik_loop *loop)
     pthread_mutex_unlock(&loop->lock);
 }
 
+void spotnik_loop_tell(struct spotnik_loop *loop, enum spotnik_event_kind kind, const struct spotnik_member *peer, enum spotnik_proof proof)
+{
+    struct spotnik_event event = { .kind = kind, .peer = *peer, .proof = proof };
+    spotnik_loop_drive(loop, &event);
+}
+
 void spotnik_loop_kick(struct spotnik_loop *loop)
 {
     if (loop->kicked)

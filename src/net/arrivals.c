@@ -2,37 +2,22 @@
 /* What the links ask of the engine (links.h): who takes the connections that arrive, and what we answer at our door. */
 #include <unistd.h>
 
-#include "net/share.h"
 #include "net/state.h"
 
 static void adopt(void *context, struct spotnik_opening *opening, enum spotnik_purpose purpose, bool dialled)
 {
-    struct spotnik_engine *engine = context;
-    if (purpose == SPOTNIK_PURPOSE_SHARE)
-        spotnik_share_adopt(engine, opening);
-    else if (purpose == SPOTNIK_PURPOSE_DATA && dialled)
-        spotnik_lane_adopt(engine, opening);
-    else if (purpose == SPOTNIK_PURPOSE_DATA)
-        spotnik_stream_adopt(engine, opening);
-    else if (dialled)
-        spotnik_widen_adopt(engine, opening);
-    else
-        spotnik_stream_widen(engine, opening);
+    spotnik_carriage_adopt(((struct spotnik_engine *)context)->carriage, opening, purpose, dialled);
 }
 
-/* Of SHARE nobody is told: it is tried again, and until then steps go round the ring. */
 static void failed(void *context, enum spotnik_purpose purpose, const struct spotnik_member *peer,
                    const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
 {
-    if (purpose == SPOTNIK_PURPOSE_DATA)
-        spotnik_lane_failed(context, peer);
-    else if (purpose == SPOTNIK_PURPOSE_WIDEN)
-        spotnik_widen_failed(context, peer, name);
+    spotnik_carriage_failed(((struct spotnik_engine *)context)->carriage, purpose, peer, name);
 }
 
 static int connect_share(void *context, const struct spotnik_member *peer, int *ret_fd)
 {
-    return spotnik_share_connect(context, peer, ret_fd);
+    return spotnik_carriage_connect(((struct spotnik_engine *)context)->carriage, peer, ret_fd);
 }
 
 static void presence(void *context, struct spotnik_presence *ret)

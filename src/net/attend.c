@@ -46,18 +46,6 @@ void spotnik_attend_free(struct spotnik_engine *engine)
             close(fd[i]);
 }
 
-/* Does the stream that we add to come over a wire? */
-static bool is_far(const struct spotnik_engine *engine, const struct spotnik_view *view)
-{
-    const struct spotnik_member *self = &engine->config.credentials.self;
-    uint32_t rank = spotnik_view_rank(view, self->id);
-
-    if (view->size < 2 || rank == SPOTNIK_NO_RANK)
-        return false;
-    const struct spotnik_member *before = &view->entry[(rank + view->size - 1) % view->size].member;
-    return memcmp(before->address, self->address, sizeof self->address) != 0;
-}
-
 /* A new view. To look for what comes takes a processor, which members of this host may need: where they outnumber the processors it
  * offers it to them between any two looks. That keeps processors from halting, which costs more than all else (N = 4 on two
  * processors, 4 KiB: 46 us in place of 75). */
@@ -74,7 +62,6 @@ void spotnik_attend_view(struct spotnik_engine *engine)
     }
     spotnik_spin_init(&engine->attend.spin, here <= CROWD * processors);
     engine->attend.yields = here > processors;
-    engine->attend.far = is_far(engine, view);
 }
 
 void spotnik_attend_collect(struct spotnik_engine *engine)
@@ -145,7 +132,7 @@ void spotnik_attend_leave(struct spotnik_engine *engine)
     if (!engine->attend.caller)
         return;
     engine->attend.caller = false;
-    if (spotnik_lanes_are_empty(engine))
+    if (spotnik_carriage_is_empty(engine->carriage))
         grace_begin(engine);
     else
         spotnik_attend_resume(engine);
@@ -207,22 +194,22 @@ static void await(struct spotnik_engine *engine, uint64_t until_ns)
 /* One round on behalf of the caller: take what has come, send what may go, and sleep when there was nothing. */
 void spotnik_attend(struct spotnik_engine *engine, uint64_t until_ns)
 {
-    uint64_t committed = engine->committed;
+    uint64_t committed = engine->stand.committed;
 
     if (!engine->attend.caller) {
         take(engine);
         spotnik_attend_collect(engine);
     }
-    bool more = spotnik_streams_read(engine, PORTION);
-    more |= spotnik_lanes_pump(engine, PORTION);
-    if (spotnik_lanes_want_a_look(engine) || engine->held_ns < engine->loop.wake_ns)
+    bool more = spotnik_carriage_read(engine->carriage, PORTION);
+    more |= spotnik_carriage_pump(engine->carriage, PORTION);
+    if (spotnik_carriage_wants_a_look(engine->carriage))
         spotnik_engine_kick(engine);
-    if (engine->committed != committed) {
+    if (engine->stand.committed != committed) {
         if (more) /* the socket takes more, and will not say so again */
             spotnik_engine_kick(engine);
         return;
     }
-    if (!more && !spotnik_deliver_early(engine)) {
+    if (!more && !spotnik_carriage_early(engine->carriage)) {
         await(engine, until_ns);
         return;
     }

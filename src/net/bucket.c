@@ -7,7 +7,7 @@
 
 #include "base/assert.h"
 #include "base/error.h"
-#include "net/state.h"
+#include "net/carriage.h"
 #include "reduce/reduce.h"
 
 #define ALIGNMENT 4096u

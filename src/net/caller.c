@@ -10,7 +10,6 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/time.h"
-#include "net/share.h"
 #include "net/state.h"
 #include "reduce/reduce.h"
 
@@ -32,17 +31,7 @@ static void post(struct spotnik_engine *engine, struct spotnik_event *event)
 {
     spotnik_engine_drive(engine, event);
     spotnik_engine_changed(engine); /* a donor's frame may wait for this bucket */
-    spotnik_engine_move(engine);
-}
-
-void spotnik_engine_move(struct spotnik_engine *engine)
-{
-    bool more = spotnik_streams_are_waiting(engine) && spotnik_streams_read(engine, INLINE_BYTES);
-    more |= spotnik_lanes_pump(engine, INLINE_BYTES);
-    if (more)
-        spotnik_engine_kick(engine);
-    if (spotnik_lanes_want_a_look(engine) || engine->held_ns < engine->loop.wake_ns)
-        spotnik_engine_kick(engine);
+    spotnik_carriage_move(engine->carriage);
 }
 
 static bool patience_is_over(const struct spotnik_engine *engine)
@@ -93,7 +82,7 @@ static int trouble(const struct spotnik_engine *engine)
 
 static void boundary_call(struct spotnik_engine *engine, bool waiting)
 {
-    uint64_t committed = engine->committed;
+    uint64_t committed = engine->stand.committed;
     const struct spotnik_engine_hooks *hooks = &engine->config.hooks;
     engine->boundary_due = false;
     if (hooks->boundary == NULL)
@@ -124,8 +113,8 @@ static bool noticed(struct spotnik_engine *engine)
  * wait for us. */
 static bool is_held(const struct spotnik_engine *engine, const struct spotnik_core_status *status)
 {
-    return engine->committed == engine->origin && status->size < spotnik_death_start(engine->death)
-           && !spotnik_streams_are_waiting(engine);
+    return engine->stand.committed == engine->origin && status->size < spotnik_death_start(engine->death)
+           && !spotnik_carriage_is_waiting(engine->carriage);
 }
 
 static uint32_t needed(const struct spotnik_engine *engine, const struct spotnik_core_status *status)
@@ -170,9 +159,9 @@ static int begin_wait(struct spotnik_engine *engine)
 {
     uint64_t until_ns = patience_until(engine);
     uint32_t asked = 0;
-    while (!engine->begun) {
+    while (!engine->stand.begun) {
         begin_ask(engine, &asked);
-        if (engine->begun)
+        if (engine->stand.begun)
             break;
         int rc = trouble(engine);
         if (rc != 0)
@@ -182,7 +171,7 @@ static int begin_wait(struct spotnik_engine *engine)
         if (spotnik_clock_ns() >= until_ns)
             return SPOTNIK_ERR_AGAIN;
         changed_wait(engine, spotnik_time_add(spotnik_clock_ns(), BOUNDARY_NS));
-        if (!engine->begun)
+        if (!engine->stand.begun)
             boundary_call(engine, true);
     }
     minimum_set(engine, engine->config.members_min);
@@ -194,7 +183,7 @@ static void step_describe(struct spotnik_engine *engine, spotnik_step *step)
 {
     struct spotnik_core_status status;
     spotnik_core_status(engine->core, &status);
-    step->number = engine->begun_step;
+    step->number = engine->stand.begun_step;
     step->view_epoch = engine->step_epoch;
     step->rank = status.rank == SPOTNIK_NO_RANK ? 0 : status.rank;
     step->size = status.size > 0 ? status.size : 1;
@@ -221,11 +210,11 @@ int spotnik_engine_step_begin(struct spotnik_engine *engine, spotnik_step *ret_s
 {
     int rc = 0;
     spotnik_engine_lock(engine);
-    if (engine->begun && engine->handed_out)
+    if (engine->stand.begun && engine->handed_out)
         rc = spotnik_error_return(SPOTNIK_ERR_STATE, "step %llu is begun and not committed",
-                                  (unsigned long long)engine->begun_step);
+                                  (unsigned long long)engine->stand.begun_step);
     if (rc == 0)
-        spotnik_share_prune(engine);
+        spotnik_carriage_prune(engine->carriage);
     if (rc == 0)
         boundary_call(engine, false);
     if (rc == 0 && noticed(engine))
@@ -247,7 +236,7 @@ static int step_check(struct spotnik_engine *engine)
 {
     if (engine->revoked)
         return trouble(engine);
-    if (engine->begun && engine->handed_out && !engine->sealed)
+    if (engine->stand.begun && engine->handed_out && !engine->stand.sealed)
         return 0;
     return spotnik_error_return(SPOTNIK_ERR_STATE, "no step is begun; call spotnik_step_begin() first");
 }
@@ -303,17 +292,10 @@ static int reduce(struct spotnik_engine *engine, uint32_t bucket, void *data, si
     if (rc != 0)
         return rc;
     spotnik_engine_lock(engine);
-    struct spotnik_bucket_memory *memory = &engine->bucket[bucket];
     rc = step_check(engine);
-    if (rc == 0 && memory->step[engine->begun_step & 1] == engine->begun_step)
-        rc = spotnik_error_return(SPOTNIK_ERR_STATE, "bucket %u was already started in step %llu", bucket,
-                                  (unsigned long long)engine->begun_step);
     if (rc == 0)
-        rc = spotnik_bucket_prepare(memory, &engine->config.limits, engine->begun_step, data, count, dtype, op);
+        rc = spotnik_carriage_begin(engine->carriage, bucket, data, count, dtype, op, kept);
     if (rc == 0) {
-        memory->kept = kept;
-        if (bucket >= engine->bucket_count)
-            engine->bucket_count = bucket + 1;
         struct spotnik_event event = { .kind = SPOTNIK_EVENT_BUCKET_START,
                                        .bucket = bucket,
                                        .count = count,
@@ -343,15 +325,15 @@ int spotnik_engine_allreduce_from(struct spotnik_engine *engine, uint32_t bucket
 /* Towards the commit: our part of the work in shared memory, or sleep until others have done theirs. */
 static void step_on(struct spotnik_engine *engine, uint64_t until_ns)
 {
-    if (!spotnik_share_is_busy(engine)) {
+    if (!spotnik_carriage_is_busy(engine->carriage)) {
         spotnik_attend(engine, spotnik_time_min(until_ns, spotnik_time_add(spotnik_clock_ns(), SPOTNIK_S)));
         return;
     }
     spotnik_attend_leave(engine); /* a view may have taken the step from the wire to shared memory: others may yet want data from us */
-    if (!spotnik_share_work(engine) && !spotnik_deliver_early(engine)) {
-        spotnik_share_wait(engine, until_ns);
-    } else if (engine->committed < engine->begun_step) {
-        bool ahead = spotnik_share_is_ahead(engine);
+    if (!spotnik_carriage_work(engine->carriage) && !spotnik_carriage_early(engine->carriage)) {
+        spotnik_carriage_wait(engine->carriage, until_ns, engine->attend.place);
+    } else if (engine->stand.committed < engine->stand.begun_step) {
+        bool ahead = spotnik_carriage_is_ahead(engine->carriage);
         spotnik_engine_unlock(engine); /* the progress thread may have something to say */
         if (ahead)
             sched_yield();
@@ -363,7 +345,7 @@ static int commit_wait(struct spotnik_engine *engine)
 {
     uint64_t until_ns = patience_until(engine);
     int rc = 0;
-    while (rc == 0 && engine->committed < engine->begun_step) {
+    while (rc == 0 && engine->stand.committed < engine->stand.begun_step) {
         rc = trouble(engine);
         if (rc == 0 && until_ns != SPOTNIK_NEVER && spotnik_clock_ns() >= until_ns)
             rc = SPOTNIK_ERR_AGAIN;
@@ -372,7 +354,7 @@ static int commit_wait(struct spotnik_engine *engine)
     }
     spotnik_attend_leave(engine);
     if (rc != 0)
-        spotnik_deliver_undo(engine);
+        spotnik_carriage_undo(engine->carriage);
     return rc;
 }
 
@@ -381,7 +363,7 @@ uint32_t spotnik_engine_results_get(struct spotnik_engine *engine, uint64_t step
 {
     struct spotnik_bucket_result result[SPOTNIK_BUCKET_BARRIER];
     spotnik_engine_lock(engine);
-    uint32_t count = spotnik_engine_results(engine, step, result);
+    uint32_t count = spotnik_carriage_result(engine->carriage, step, result);
     spotnik_engine_unlock(engine);
     count = count < max ? count : max;
     memcpy(ret, result, count * sizeof *ret);
@@ -392,36 +374,58 @@ const void *spotnik_engine_result(struct spotnik_engine *engine, uint32_t bucket
 {
     struct spotnik_bucket_result result[SPOTNIK_BUCKET_BARRIER];
     spotnik_engine_lock(engine);
-    uint64_t step = engine->committed;
-    uint32_t count = engine->begun && !engine->sealed ? 0 : spotnik_engine_results(engine, step, result);
+    uint64_t step = engine->stand.committed;
+    uint32_t count = engine->stand.begun && !engine->stand.sealed ? 0 : spotnik_carriage_result(engine->carriage, step, result);
     spotnik_engine_unlock(engine);
     return bucket < count ? result[bucket].data : NULL;
+}
+
+/* Without the lock: until the caller starts buckets again, nobody writes these results and nobody reads the inputs. */
+static bool deliver(struct spotnik_engine *engine, uint64_t step)
+{
+    struct spotnik_bucket_result result[SPOTNIK_BUCKET_BARRIER];
+    const struct spotnik_engine_hooks *hooks = &engine->config.hooks;
+    uint32_t count = spotnik_carriage_result(engine->carriage, step, result);
+    if (hooks->committed != NULL)
+        hooks->committed(hooks->context, step, count, result);
+    engine->result_step = step;
+    return spotnik_carriage_deliver(engine->carriage, step, result, count, &engine->result_digest);
 }
 
 int spotnik_engine_step_commit(struct spotnik_engine *engine)
 {
     struct spotnik_event event = { .kind = SPOTNIK_EVENT_STEP_SEAL };
     spotnik_engine_lock(engine);
-    int rc = engine->sealed && engine->begun ? 0 : step_check(engine);
-    if (rc == 0 && !engine->sealed) {
-        engine->sealed = true;
+    int rc = engine->stand.sealed && engine->stand.begun ? 0 : step_check(engine);
+    if (rc == 0 && !engine->stand.sealed) {
+        engine->stand.sealed = true;
         post(engine, &event);
-        spotnik_share_seal(engine);
+        spotnik_carriage_seal(engine->carriage);
     }
     if (rc == 0)
         rc = commit_wait(engine);
-    uint64_t step = engine->begun_step;
+    uint64_t step = engine->stand.begun_step;
     if (rc == 0) /* nobody but this thread begins another */
-        engine->begun = engine->handed_out = engine->sealed = false;
+        engine->stand.begun = engine->handed_out = engine->stand.sealed = false;
     spotnik_engine_unlock(engine);
-    if (rc != 0 || spotnik_deliver(engine, step))
+    if (rc != 0 || deliver(engine, step))
         return rc;
     spotnik_engine_lock(engine); /* the memory they lay in is used again, so a view has been made without us */
-    engine->begun = engine->handed_out = engine->sealed = true;
+    engine->stand.begun = engine->handed_out = engine->stand.sealed = true;
     engine->excluded = true;
     rc = trouble(engine);
     spotnik_engine_unlock(engine);
     return rc;
+}
+
+void *spotnik_engine_alloc(struct spotnik_engine *engine, size_t bytes)
+{
+    return spotnik_carriage_alloc(engine->carriage, bytes);
+}
+
+void spotnik_engine_unalloc(struct spotnik_engine *engine, void *memory)
+{
+    spotnik_carriage_unalloc(engine->carriage, memory);
 }
 
 void spotnik_engine_interrupt(struct spotnik_engine *engine)
@@ -464,18 +468,12 @@ int spotnik_engine_leave(struct spotnik_engine *engine, uint64_t timeout_ns)
 static int handover_take(struct spotnik_engine *engine, const struct spotnik_chunk_header *header,
                          const struct spotnik_placement *placement, const void *payload, size_t bytes)
 {
-    struct spotnik_bucket_memory *bucket = &engine->bucket[header->bucket];
-    size_t one = spotnik_dtype_size((enum spotnik_dtype)header->dtype);
-    unsigned half = header->step & 1;
-    if (bytes != placement->count * one || placement->kind != SPOTNIK_RING_COPY)
-        return spotnik_error_return(SPOTNIK_ERR_PEERS, "a donor sent a result of the wrong size");
-    if (bytes > 0) {
-        SPOTNIK_ASSERT(bucket->step[half] == header->step);
-        memcpy(spotnik_bucket_out(bucket, half) + placement->offset * one, payload, bytes);
-    }
+    int rc = spotnik_carriage_handover(engine->carriage, header, placement, payload, bytes);
+    if (rc != 0)
+        return rc;
     struct spotnik_event event = { .kind = SPOTNIK_EVENT_CHUNK_DONE, .header = *header };
     spotnik_engine_drive(engine, &event);
-    if (spotnik_streams_are_waiting(engine))
+    if (spotnik_carriage_is_waiting(engine->carriage))
         spotnik_engine_kick(engine); /* a commit may have been what they wait for */
     return 0;
 }

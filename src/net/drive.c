@@ -8,9 +8,8 @@
 #include "base/time.h"
 #include "net/mismatch.h"
 #include "net/probe.h"
-#include "record/recorder.h"
-#include "net/share.h"
 #include "net/state.h"
+#include "record/recorder.h"
 
 spotnik_net_probe_function *spotnik_net_probe;
 
@@ -18,7 +17,7 @@ void spotnik_engine_changed(struct spotnik_engine *engine)
 {
     pthread_cond_broadcast(&engine->changed);
     spotnik_attend_changed(engine);
-    spotnik_share_changed(engine);
+    spotnik_carriage_changed(engine->carriage);
 }
 
 /* ---- what the caller waits for ---- */
@@ -81,14 +80,6 @@ void spotnik_engine_watch_neighbours(struct spotnik_engine *engine)
     spotnik_death_watch(engine->death, peer, count);
 }
 
-static void data_cut(struct spotnik_engine *engine)
-{
-    spotnik_lanes_cut(engine);
-    spotnik_streams_cut(engine);
-    spotnik_share_cut(engine);
-    spotnik_deliver_undo(engine);
-}
-
 static void view_installed(struct spotnik_engine *engine)
 {
     spotnik_past_note(engine);
@@ -96,10 +87,9 @@ static void view_installed(struct spotnik_engine *engine)
     spotnik_core_status(engine->core, &status);
     spotnik_death_move_on(engine->death, status.epoch);
     spotnik_death_gathered(engine->death, status.size);
-    engine->frozen = false;
-    data_cut(engine);
-    spotnik_lanes_doubt(engine);
-    spotnik_share_view(engine);
+    engine->stand.frozen = false;
+    spotnik_carriage_cut(engine->carriage);
+    spotnik_carriage_view(engine->carriage);
     spotnik_attend_view(engine);
     engine->parked_ns = 0;
     recovery_begin(engine, &status);
@@ -111,18 +101,18 @@ static void view_installed(struct spotnik_engine *engine)
 
 static void step_begun(struct spotnik_engine *engine, const struct spotnik_action *action)
 {
-    engine->begun = true;
-    engine->handed_out = engine->sealed = false;
-    engine->begun_step = action->step;
+    engine->stand.begun = true;
+    engine->handed_out = engine->stand.sealed = false;
+    engine->stand.begun_step = action->step;
     engine->replay = action->count != 0;
     engine->step_epoch = spotnik_core_view(engine->core)->epoch;
 }
 
 static void step_committed(struct spotnik_engine *engine, const struct spotnik_action *action)
 {
-    engine->committed = action->step;
+    engine->stand.committed = action->step;
     spotnik_death_progress(engine->death, action->step);
-    spotnik_share_committed(engine);
+    spotnik_carriage_committed(engine->carriage);
     recovery_commit(engine);
 }
 
@@ -131,12 +121,6 @@ static void step_committed(struct spotnik_engine *engine, const struct spotnik_a
 static void dial(struct spotnik_engine *engine, const struct spotnik_member *peer)
 {
     spotnik_opening_dial(engine->links, peer, SPOTNIK_PURPOSE_CONTROL);
-}
-
-static uint64_t shared_bytes(const struct spotnik_engine *engine, const struct spotnik_action *action)
-{
-    const struct spotnik_bucket_memory *bucket = &engine->bucket[action->bucket];
-    return bucket->count[action->step & 1] * spotnik_dtype_size((enum spotnik_dtype)bucket->dtype[action->step & 1]);
 }
 
 static void perform(struct spotnik_engine *engine, const struct spotnik_action *action)
@@ -157,8 +141,8 @@ static void perform(struct spotnik_engine *engine, const struct spotnik_action *
         view_installed(engine);
         break;
     case SPOTNIK_ACTION_FROZEN:
-        engine->frozen = true;
-        data_cut(engine);
+        engine->stand.frozen = true;
+        spotnik_carriage_cut(engine->carriage);
         break;
     case SPOTNIK_ACTION_PARKED:
         if (engine->parked_ns == 0)
@@ -171,34 +155,17 @@ static void perform(struct spotnik_engine *engine, const struct spotnik_action *
         step_begun(engine, action);
         break;
     case SPOTNIK_ACTION_SCALE:
-        spotnik_bucket_scale(&engine->bucket[action->bucket], action);
-        return;
     case SPOTNIK_ACTION_COPY_OWN:
-        spotnik_share_void(engine, action->bucket, action->step);
-        spotnik_bucket_copy_own(&engine->bucket[action->bucket], action);
-        return;
     case SPOTNIK_ACTION_OFFER:
-        spotnik_bucket_offer(&engine->bucket[action->bucket], action);
-        return;
     case SPOTNIK_ACTION_SUM:
-        spotnik_share_void(engine, action->bucket, action->step);
-        spotnik_bucket_sum(&engine->bucket[action->bucket], action);
-        return;
     case SPOTNIK_ACTION_GATHER:
-        if (action->part != SPOTNIK_PART_HOLDER)
-            spotnik_share_void(engine, action->bucket, action->step);
-        spotnik_bucket_gather(&engine->bucket[action->bucket], action);
+    case SPOTNIK_ACTION_FLAT:
+    case SPOTNIK_ACTION_SPREAD:
+        spotnik_carriage_act(engine->carriage, action);
         return;
     case SPOTNIK_ACTION_FLAT_LATE:
-        spotnik_share_late(engine, action);
+        spotnik_carriage_act(engine->carriage, action);
         break;
-    case SPOTNIK_ACTION_FLAT:
-        engine->troubles.bytes_shared += shared_bytes(engine, action);
-        spotnik_share_start(engine, action);
-        return;
-    case SPOTNIK_ACTION_SPREAD:
-        spotnik_share_spread(engine, action);
-        return;
     case SPOTNIK_ACTION_DEAL:
         engine->deal_due = true;
         return;
@@ -206,7 +173,7 @@ static void perform(struct spotnik_engine *engine, const struct spotnik_action *
         step_committed(engine, action);
         break;
     case SPOTNIK_ACTION_LINK_EXPECT:
-        spotnik_lane_expect(engine, &action->peer);
+        spotnik_carriage_expect(engine->carriage, &action->peer);
         break;
     case SPOTNIK_ACTION_EXCLUDED:
         engine->excluded = true;
@@ -231,10 +198,10 @@ static void deal(struct spotnik_engine *engine)
     struct spotnik_bucket_result result[SPOTNIK_BUCKET_BARRIER];
     const struct spotnik_engine_hooks *hooks = &engine->config.hooks;
     struct spotnik_event event = { .kind = SPOTNIK_EVENT_DEAL, .now_ns = spotnik_clock_ns() };
-    uint32_t count = spotnik_engine_results(engine, engine->begun_step, result);
+    uint32_t count = spotnik_carriage_result(engine->carriage, engine->stand.begun_step, result);
 
     engine->deal_due = false;
-    event.count = hooks->deal(hooks->context, engine->begun_step, count, result, &event.weight_of);
+    event.count = hooks->deal(hooks->context, engine->stand.begun_step, count, result, &event.weight_of);
     spotnik_net_look(&event, NULL, false);
     spotnik_recorder_event(engine->recorder, engine->core, &event);
     spotnik_core_step(engine->core, &event);
@@ -256,7 +223,7 @@ void spotnik_engine_act(struct spotnik_engine *engine)
                 spotnik_tracer_action(engine->trace, engine->core, &action, spotnik_clock_ns());
             perform(engine, &action);
             spotnik_net_look(NULL, &action, true);
-            engine->placeable = true;
+            engine->stand.placeable = true;
         }
     } while (engine->deal_due);
 }
@@ -308,11 +275,11 @@ void spotnik_engine_drive(struct spotnik_engine *engine, struct spotnik_event *e
     spotnik_net_look(event, NULL, true);
     spotnik_engine_act(engine);
     engine->driving = false;
-    if (engine->frozen && event->kind == SPOTNIK_EVENT_MESSAGE)
+    if (engine->stand.frozen && event->kind == SPOTNIK_EVENT_MESSAGE)
         stable_tell(engine);
     if ((event->kind >= SPOTNIK_EVENT_STEP_BEGIN && event->kind <= SPOTNIK_EVENT_ENTER_READY)
         || event->kind == SPOTNIK_EVENT_FLAT_DONE)
-        engine->placeable = true;
+        engine->stand.placeable = true;
     if (engine->loop.wake_ns != 0 && spotnik_core_deadline(engine->core) < engine->loop.wake_ns)
         spotnik_engine_kick(engine);
 }

@@ -13,8 +13,7 @@
 #include "base/time.h"
 #include "base/wake.h"
 #include "link/address.h"
-#include "net/shape.h"
-#include "net/share.h"
+#include "link/auth.h"
 #include "net/state.h"
 
 #define CORE_ALIGNMENT 64u
@@ -29,6 +28,7 @@ void spotnik_engine_core_reset(struct spotnik_engine *engine)
     const struct spotnik_engine_config *config = &engine->config;
     engine->core = spotnik_core_init(engine->core_memory, &config->limits, &config->credentials.self,
                                      config->members_min, config->samples, config->batch);
+    spotnik_carriage_core_set(engine->carriage, engine->core, engine->recorder);
     spotnik_recorder_begin(engine->recorder, engine->core, &config->credentials.self);
     spotnik_tracer_name(engine->trace, config->credentials.self.id, spotnik_clock_ns());
 }
@@ -58,8 +58,7 @@ static int memory_get(struct spotnik_engine *engine)
 {
     const struct spotnik_limits *limits = &engine->config.limits;
     engine->core_memory = aligned_new(spotnik_core_size(limits));
-    engine->sink = malloc(limits->chunk_bytes);
-    if (engine->core_memory == NULL || engine->sink == NULL)
+    if (engine->core_memory == NULL)
         return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for a job of up to %u members",
                                     limits->members_max);
     spotnik_engine_core_reset(engine); /* after sockets_open(): the core tells others our port */
@@ -133,26 +132,38 @@ static int thread_start(struct spotnik_engine *engine)
 /* The progress thread is gone, or never was. */
 static void engine_release(struct spotnik_engine *engine)
 {
-    spotnik_lanes_free(engine);
-    spotnik_spares_close(engine);
-    spotnik_streams_close(engine);
+    spotnik_carriage_free(engine->carriage);
     spotnik_links_free(engine->links);
-    spotnik_owned_release(engine);
-    spotnik_share_free(engine);
     spotnik_loop_graves_free(&engine->loop);
     spotnik_death_free(engine->death);
     spotnik_attend_free(engine);
     spotnik_loop_close(&engine->loop);
-    for (uint32_t i = 0; i < SPOTNIK_BUCKET_SLOTS; i++)
-        spotnik_bucket_free(&engine->bucket[i]);
     spotnik_recorder_free(engine->recorder);
     spotnik_tracer_free(engine->trace);
     free(engine->core_memory);
-    free(engine->sink);
     pthread_cond_destroy(&engine->changed);
     pthread_cond_destroy(&engine->tie_asked);
     explicit_bzero(&engine->config, sizeof engine->config);
     free(engine);
+}
+
+static void act(void *context)
+{
+    spotnik_engine_act(context);
+}
+
+static bool owns(void *context)
+{
+    return spotnik_owns(context);
+}
+
+static int carriage_get(struct spotnik_engine *engine)
+{
+    struct spotnik_engine_config *own = &engine->config;
+    const struct spotnik_carriage_hooks hooks = { .context = engine, .act = act, .owns = owns };
+    const struct spotnik_carriage_config config = { .shape = own->shape, .lanes = own->lanes, .congestion = own->congestion };
+    own->shape = own->lanes = own->congestion = NULL;
+    return spotnik_carriage_new(&engine->loop, &own->credentials, &own->limits, &engine->stand, &hooks, &config, &engine->carriage);
 }
 
 int spotnik_engine_new(const struct spotnik_engine_config *config, struct spotnik_engine **ret_engine)
@@ -162,18 +173,9 @@ int spotnik_engine_new(const struct spotnik_engine_config *config, struct spotni
         return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for the engine");
     engine->config = *config;
     engine->attend.timer.fd = engine->attend.wake.fd = -1;
-    engine->held_ns = SPOTNIK_NEVER;
-    spotnik_lanes_init(engine);
     self_complete(&engine->config.credentials.self);
     locks_init(engine);
-    int rc = spotnik_shape_set(config->shape);
-    engine->config.shape = NULL;
-    if (rc == 0)
-        rc = spotnik_widen_parse(config->lanes, &engine->width);
-    engine->config.lanes = NULL;
-    if (rc == 0)
-        rc = spotnik_congestion_choice_init(config->congestion, &engine->control);
-    engine->config.congestion = NULL;
+    int rc = carriage_get(engine);
     if (rc == 0)
         rc = spotnik_arrivals_new(engine);
     if (rc == 0)
@@ -187,7 +189,7 @@ int spotnik_engine_new(const struct spotnik_engine_config *config, struct spotni
     if (rc == 0)
         rc = spotnik_death_new(engine->loop.wake.fd, &engine->death);
     if (rc == 0)
-        rc = spotnik_share_new(engine, engine->config.transport);
+        rc = spotnik_carriage_open(engine->carriage, engine->links, engine->config.transport);
     engine->config.transport = NULL;
     if (rc == 0)
         rc = thread_start(engine);
@@ -217,7 +219,7 @@ void spotnik_engine_resume(struct spotnik_engine *engine, uint64_t committed, co
 {
     struct spotnik_event event = { .kind = SPOTNIK_EVENT_RESUME, .committed = committed, .ledger = ledger };
     spotnik_engine_lock(engine);
-    engine->committed = engine->origin = committed;
+    engine->stand.committed = engine->origin = committed;
     spotnik_engine_drive(engine, &event);
     spotnik_engine_unlock(engine);
 }
@@ -236,13 +238,9 @@ bool spotnik_engine_ledger(struct spotnik_engine *engine, uint64_t committed, st
 static void past_forget(struct spotnik_engine *engine)
 {
     spotnik_openings_cancel(engine->links);
-    spotnik_lanes_close(engine);
-    spotnik_spares_close(engine);
-    spotnik_streams_close(engine);
-    for (uint32_t i = 0; i < SPOTNIK_BUCKET_SLOTS; i++)
-        engine->bucket[i].step[0] = engine->bucket[i].step[1] = 0;
-    engine->begun = engine->handed_out = engine->sealed = false;
-    engine->excluded = engine->left = engine->frozen = engine->entering = false;
+    spotnik_carriage_forget(engine->carriage);
+    engine->stand.begun = engine->handed_out = engine->stand.sealed = false;
+    engine->excluded = engine->left = engine->stand.frozen = engine->entering = false;
     engine->failed = 0;
     engine->parked_ns = 0;
 }
@@ -255,7 +253,7 @@ void spotnik_engine_forget(struct spotnik_engine *engine)
     if (status.role != SPOTNIK_ROLE_IDLE) {
         spotnik_links_retire(engine->links, SPOTNIK_GOODBYE_OVER);
         past_forget(engine);
-        spotnik_share_reset(engine);
+        spotnik_carriage_renamed(engine->carriage);
         spotnik_engine_core_reset(engine);
         spotnik_engine_kick(engine);
     }
@@ -274,9 +272,9 @@ int spotnik_engine_join(struct spotnik_engine *engine, struct spotnik_id id, uin
         spotnik_links_retire(engine->links, SPOTNIK_GOODBYE_SHUTDOWN); /* the new core knows none of them */
     engine->config.credentials.self.id = id;
     spotnik_death_renew(engine->death, id);
-    spotnik_share_reset(engine);
+    spotnik_carriage_renamed(engine->carriage);
     spotnik_engine_core_reset(engine);
-    engine->committed = committed;
+    engine->stand.committed = committed;
     engine->origin = 0;
     struct spotnik_event event = { .kind = SPOTNIK_EVENT_JOIN, .committed = committed };
     spotnik_engine_drive(engine, &event);
@@ -381,8 +379,9 @@ void spotnik_engine_status(struct spotnik_engine *engine, spotnik_job_status *re
     ret->step_stable = status.stable;
     ret->parked = status.parked;
     ret->joining = status.role == SPOTNIK_ROLE_JOINER;
-    ret->bytes_sent = engine->bytes_sent;
-    ret->bytes_received = engine->bytes_received;
+    struct spotnik_carriage_counts counts = spotnik_carriage_counts_get(engine->carriage);
+    ret->bytes_sent = counts.bytes_sent;
+    ret->bytes_received = counts.bytes_received;
     ret->control_messages = status.messages_sent;
     ret->losses = status.losses;
     ret->joins = status.joins;
@@ -395,9 +394,29 @@ void spotnik_engine_status(struct spotnik_engine *engine, spotnik_job_status *re
 void spotnik_engine_troubles(struct spotnik_engine *engine, struct spotnik_troubles *ret)
 {
     spotnik_engine_lock(engine);
+    struct spotnik_carriage_counts counts = spotnik_carriage_counts_get(engine->carriage);
     *ret = engine->troubles;
+    ret->paths_stalled = counts.paths_stalled;
+    ret->bytes_shared = counts.bytes_shared;
     ret->steps_stalled = spotnik_recorder_stalls(engine->recorder);
     spotnik_engine_unlock(engine);
+}
+
+uint32_t spotnik_engine_lanes(struct spotnik_engine *engine, struct spotnik_lane_status *ret, uint32_t max)
+{
+    spotnik_engine_lock(engine);
+    uint32_t count = spotnik_carriage_lanes(engine->carriage, ret, max);
+    spotnik_engine_unlock(engine);
+    return count;
+}
+
+uint64_t spotnik_engine_path(struct spotnik_engine *engine, char *text, size_t size)
+{
+    spotnik_engine_lock(engine);
+    uint64_t found_ns = spotnik_carriage_path(engine->carriage, text, size);
+    uint64_t age_ns = found_ns == 0 ? 0 : spotnik_time_since(spotnik_clock_ns(), found_ns);
+    spotnik_engine_unlock(engine);
+    return age_ns;
 }
 
 void spotnik_engine_free(struct spotnik_engine *engine, bool goodbye)

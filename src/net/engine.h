@@ -14,6 +14,7 @@
 
 #include "core/core.h"
 #include "link/dial.h"
+#include "net/carrier.h"
 #include "spotnik/spotnik.h"
 
 /* [any] spotnik_net_dial() to a member, for an EXCHANGE connection: through a Unix socket where it shares memory with us. Ends with
@@ -25,13 +26,6 @@ int spotnik_engine_dial(struct spotnik_engine *engine, const struct spotnik_memb
 
 /* [any] Do members of one host reach each other's memory at all? */
 bool spotnik_engine_is_sharing(const struct spotnik_engine *engine);
-
-/* A committed result, as the `committed` hook sees it. */
-struct spotnik_bucket_result {
-    const void *data; /* NULL: bucket not used in the step */
-    uint64_t count;
-    uint8_t dtype, op;
-};
 
 /* An exact tie, put to the witness of a lineage: does it name this member for this epoch? */
 struct spotnik_tie {
@@ -257,16 +251,6 @@ struct spotnik_troubles {
 
 /* [any] */
 void spotnik_engine_troubles(struct spotnik_engine *engine, struct spotnik_troubles *ret);
-
-/* The data connections to one member. */
-struct spotnik_lane_status {
-    struct spotnik_id peer;
-    uint32_t connections; /* open ones */
-    uint32_t carrying;    /* those that get frames */
-    uint64_t bytes_per_s; /* the last measurement under pressure (width.h); 0: never long enough */
-    uint64_t round_trip_ns;
-    char congestion[16];  /* the congestion control of the first connection */
-};
 
 /* [any] Our data connections, by member; returns their number (at most max). */
 uint32_t spotnik_engine_lanes(struct spotnik_engine *engine, struct spotnik_lane_status *ret, uint32_t max);

@@ -4,7 +4,6 @@
  * the file behind our listener is looked at before every event that may decide or commit. When it is another one, this member is over: it
  * touches no descriptor any more, and every call says why. */
 #include "base/time.h"
-#include "net/share.h"
 #include "net/state.h"
 
 #define LATELY_NS (100 * SPOTNIK_US)
@@ -20,8 +19,7 @@ void spotnik_owns_lost(struct spotnik_engine *engine)
     engine->failed = SPOTNIK_ERR_SYSTEM;
     engine->loop.epoll_fd = spotnik_door_socket(engine->links)->fd = engine->loop.wake.fd = -1; /* whose they are now nobody knows: none is closed */
     engine->loop.data.fd = engine->attend.timer.fd = engine->attend.wake.fd = -1;
-    if (engine->share != NULL)
-        engine->share->segment.fd = -1; /* what is mapped stays mapped */
+    spotnik_carriage_lost(engine->carriage);
     spotnik_engine_changed(engine);
 }
 

@@ -11,7 +11,6 @@
 #include "base/thread.h"
 #include "base/time.h"
 #include "net/shape.h"
-#include "net/share.h"
 #include "net/state.h"
 
 #define EVENTS 64
@@ -108,7 +107,7 @@ static void hear(struct spotnik_engine *engine)
     for (int i = 0; more && i < HEAR_MAX; i++) {
         if (i == 0) { /* in turns: strangers come as fast as they are let in */
             spotnik_door_open(engine->links, spotnik_core_view(engine->core));
-            spotnik_share_accept(engine);
+            spotnik_carriage_accept(engine->carriage);
         }
         more = spotnik_links_read(engine->links);
         spotnik_openings_run(engine->links, spotnik_clock_ns());
@@ -155,13 +154,13 @@ static void tick(struct spotnik_engine *engine)
  * made something ready for it. True: there is more to do at once. */
 static bool data_move(struct spotnik_engine *engine)
 {
-    if (engine->attend.caller && !spotnik_share_is_busy(engine) && !spotnik_shape_is_on()) {
-        if (engine->placeable)
+    if (engine->attend.caller && !spotnik_carriage_is_busy(engine->carriage) && !spotnik_shape_is_on()) {
+        if (engine->stand.placeable)
             spotnik_attend_changed(engine);
         return false;
     }
-    bool more = spotnik_streams_read(engine, PORTION);
-    return spotnik_lanes_pump(engine, PORTION) || more;
+    bool more = spotnik_carriage_read(engine->carriage, PORTION);
+    return spotnik_carriage_pump(engine->carriage, PORTION) || more;
 }
 
 /* The clock that everything else goes by stands still while the host is suspended: of that time only the kernel's other clock tells. */
@@ -186,9 +185,7 @@ static bool pass(struct spotnik_engine *engine)
     tick(engine);
     bool more = data_move(engine);
     uint64_t now_ns = spotnik_clock_ns();
-    spotnik_lanes_look(engine, now_ns);
-    spotnik_share_read(engine);
-    spotnik_share_look(engine, now_ns);
+    spotnik_carriage_look(engine->carriage, now_ns);
     spotnik_links_flush(engine->links, now_ns);
     if (spotnik_openings_have_guests(engine->links)) {
         spotnik_engine_unlock(engine);
@@ -203,8 +200,7 @@ static uint64_t due(const struct spotnik_engine *engine)
     uint64_t due_ns =
         spotnik_time_min(spotnik_core_deadline(engine->core), spotnik_openings_deadline(engine->links));
     due_ns = spotnik_time_min(due_ns, spotnik_links_deadline(engine->links));
-    due_ns = spotnik_time_min(due_ns, spotnik_share_deadline(engine));
-    return spotnik_time_min(due_ns, spotnik_lanes_deadline(engine));
+    return spotnik_time_min(due_ns, spotnik_carriage_deadline(engine->carriage));
 }
 
 /* Leave in good order: GOODBYE on every link, and a moment for the kernel to take it. */

@@ -2,21 +2,20 @@
 /* Connections that other folders want to a member of our job: whose we are in the handshake, and whether a Unix socket leads there. */
 #include <string.h>
 
-#include "net/share.h"
 #include "net/state.h"
 
 /* -1: there is none, or nobody behind it. */
 static int unix_socket(struct spotnik_engine *engine, const struct spotnik_member *self, const struct spotnik_member *peer)
 {
     int fd = -1;
-    if (engine->share == NULL || peer->host != self->host || spotnik_share_connect(engine, peer, &fd) != 0)
+    if (!spotnik_carriage_is_sharing(engine->carriage) || peer->host != self->host || spotnik_carriage_connect(engine->carriage, peer, &fd) != 0)
         return -1;
     return fd;
 }
 
 bool spotnik_engine_is_sharing(const struct spotnik_engine *engine)
 {
-    return engine->share != NULL;
+    return spotnik_carriage_is_sharing(engine->carriage);
 }
 
 int spotnik_engine_dial(struct spotnik_engine *engine, const struct spotnik_member *peer, uint64_t timeout_ns, int stop_fd,

@@ -14,6 +14,7 @@
 #include "base/fork.h"
 #include "base/hash.h"
 #include "base/time.h"
+#include "link/auth.h"
 #include "net/share.h"
 #include "reduce/reduce.h"
 
@@ -31,11 +32,11 @@ static const struct spotnik_flat_limits limits = {
 /* ---- the door ---- */
 
 /* In the abstract namespace, which lives as long as its socket. */
-static socklen_t name_of(const struct spotnik_engine *engine, struct spotnik_id id, struct sockaddr_un *ret)
+static socklen_t name_of(const struct spotnik_carriage *carriage, struct spotnik_id id, struct sockaddr_un *ret)
 {
     uint8_t mac[SPOTNIK_AUTH_BYTES] = { 0 }, text[24] = "spotnik\0";
     memcpy(text + 8, &id, sizeof id);
-    if (!spotnik_auth_once(engine->config.credentials.key, text, sizeof text, mac))
+    if (!spotnik_auth_once(carriage->credentials->key, text, sizeof text, mac))
         spotnik_auth_random(mac, sizeof mac); /* nobody finds us, and that is all */
     *ret = (struct sockaddr_un){ .sun_family = AF_UNIX };
     for (size_t i = 0; i < sizeof mac; i++)
@@ -43,13 +44,13 @@ static socklen_t name_of(const struct spotnik_engine *engine, struct spotnik_id 
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + 2 * sizeof mac);
 }
 
-static int door_open(struct spotnik_engine *engine)
+static int door_open(struct spotnik_carriage *carriage)
 {
     struct sockaddr_un name;
-    socklen_t size = name_of(engine, engine->config.credentials.self.id, &name);
+    socklen_t size = name_of(carriage, carriage->credentials->self.id, &name);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0 || bind(fd, (struct sockaddr *)&name, size) != 0 || listen(fd, BACKLOG) != 0
-        || spotnik_socket_watch(&engine->share->listener, engine->loop.epoll_fd, fd, SPOTNIK_SOCKET_LISTENER) != 0) {
+        || spotnik_socket_watch(&carriage->share->listener, carriage->loop->epoll_fd, fd, SPOTNIK_SOCKET_LISTENER) != 0) {
         if (fd >= 0)
             close(fd);
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot listen on a Unix socket: %m");
@@ -58,23 +59,23 @@ static int door_open(struct spotnik_engine *engine)
     return 0;
 }
 
-static void door_close(struct spotnik_engine *engine)
+static void door_close(struct spotnik_carriage *carriage)
 {
-    if (engine->share->listener.fd >= 0)
-        close(spotnik_socket_release(&engine->share->listener, engine->loop.epoll_fd));
+    if (carriage->share->listener.fd >= 0)
+        close(spotnik_socket_release(&carriage->share->listener, carriage->loop->epoll_fd));
 }
 
-void spotnik_share_accept(struct spotnik_engine *engine)
+void spotnik_share_accept(struct spotnik_carriage *carriage)
 {
-    if (engine->share == NULL || !engine->share->listener.readable)
+    if (carriage->share == NULL || !carriage->share->listener.readable)
         return;
-    spotnik_door_turn(engine->links, spotnik_core_view(engine->core), &engine->share->listener);
+    spotnik_door_turn(carriage->links, spotnik_core_view(carriage->core), &carriage->share->listener);
 }
 
-int spotnik_share_connect(struct spotnik_engine *engine, const struct spotnik_member *peer, int *ret_fd)
+int spotnik_share_connect(const struct spotnik_carriage *carriage, const struct spotnik_member *peer, int *ret_fd)
 {
     struct sockaddr_un name;
-    socklen_t size = name_of(engine, peer->id, &name);
+    socklen_t size = name_of(carriage, peer->id, &name);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -errno;
@@ -145,32 +146,32 @@ static int word_receive(struct spotnik_sharer *sharer, char *ret_word, int *ret_
     return got > 0 ? 1 : -1;
 }
 
-static void tell(struct spotnik_engine *engine, struct spotnik_sharer *sharer, bool shared)
+static void tell(struct spotnik_carriage *carriage, struct spotnik_sharer *sharer, bool shared)
 {
     struct spotnik_event event = { .kind = SPOTNIK_EVENT_SHARED, .peer = sharer->peer, .count = shared };
-    if (sharer->told == shared || (shared && engine->share->given_up))
+    if (sharer->told == shared || (shared && carriage->share->given_up))
         return;
     sharer->told = shared;
-    spotnik_engine_drive(engine, &event);
+    spotnik_loop_drive(carriage->loop, &event);
 }
 
 /* Its memory stays mapped until nobody can be reading it: spotnik_share_prune(). */
-static void part(struct spotnik_engine *engine, struct spotnik_sharer *sharer)
+static void part(struct spotnik_carriage *carriage, struct spotnik_sharer *sharer)
 {
     if (sharer->socket.fd >= 0)
-        close(spotnik_socket_release(&sharer->socket, engine->loop.epoll_fd));
-    tell(engine, sharer, false);
+        close(spotnik_socket_release(&sharer->socket, carriage->loop->epoll_fd));
+    tell(carriage, sharer, false);
 }
 
-void spotnik_share_adopt(struct spotnik_engine *engine, struct spotnik_opening *opening)
+void spotnik_share_adopt(struct spotnik_carriage *carriage, struct spotnik_opening *opening)
 {
-    struct spotnik_share *share = engine->share;
-    int fd = spotnik_opening_take(engine->links, opening), domain = 0;
+    struct spotnik_share *share = carriage->share;
+    int fd = spotnik_opening_take(carriage->links, opening), domain = 0;
     socklen_t size = sizeof domain;
     struct spotnik_sharer *sharer = calloc(1, sizeof *sharer);
     if (share == NULL || sharer == NULL || getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0
         || domain != AF_UNIX
-        || spotnik_socket_watch(&sharer->socket, engine->loop.epoll_fd, fd, SPOTNIK_SOCKET_SHARER) != 0) {
+        || spotnik_socket_watch(&sharer->socket, carriage->loop->epoll_fd, fd, SPOTNIK_SOCKET_SHARER) != 0) {
         free(sharer);
         close(fd);
         return;
@@ -179,11 +180,11 @@ void spotnik_share_adopt(struct spotnik_engine *engine, struct spotnik_opening *
     sharer->socket.readable = true;
     struct spotnik_sharer *before = spotnik_share_find(share, sharer->peer.id);
     if (before != NULL)
-        part(engine, before); /* it dialled anew */
+        part(carriage, before); /* it dialled anew */
     sharer->next = share->sharers;
     share->sharers = sharer;
     if (!word_send(sharer, WORD_SEGMENT, share->segment.fd))
-        part(engine, sharer);
+        part(carriage, sharer);
 }
 
 static bool is_true_board(const struct spotnik_share *share, const struct spotnik_sharer *sharer, const void *base)
@@ -195,13 +196,13 @@ static bool is_true_board(const struct spotnik_share *share, const struct spotni
 }
 
 /* Memory that does not do is not used: then the view goes round the ring. */
-static void segment_take(struct spotnik_engine *engine, struct spotnik_sharer *sharer, int fd)
+static void segment_take(struct spotnik_carriage *carriage, struct spotnik_sharer *sharer, int fd)
 {
     void *base = NULL;
     size_t bytes = 0;
     if (sharer->board == NULL && spotnik_segment_size(fd) >= sizeof(struct spotnik_board)
         && spotnik_segment_map(fd, &base, &bytes) == 0) {
-        if (is_true_board(engine->share, sharer, base)) {
+        if (is_true_board(carriage->share, sharer, base)) {
             sharer->board = base;
             sharer->bytes = bytes;
         } else {
@@ -210,10 +211,10 @@ static void segment_take(struct spotnik_engine *engine, struct spotnik_sharer *s
     }
     close(fd);
     if (sharer->board != NULL)
-        tell(engine, sharer, true);
+        tell(carriage, sharer, true);
 }
 
-static void read_one(struct spotnik_engine *engine, struct spotnik_sharer *sharer)
+static void read_one(struct spotnik_carriage *carriage, struct spotnik_sharer *sharer)
 {
     while (sharer->socket.fd >= 0 && sharer->socket.readable) {
         char word = 0;
@@ -221,23 +222,23 @@ static void read_one(struct spotnik_engine *engine, struct spotnik_sharer *share
         if (got == 0)
             sharer->socket.readable = false;
         else if (got < 0)
-            part(engine, sharer);
+            part(carriage, sharer);
         else if (fd >= 0)
-            segment_take(engine, sharer, fd);
+            segment_take(carriage, sharer, fd);
     }
 }
 
-void spotnik_share_read(struct spotnik_engine *engine)
+void spotnik_share_read(struct spotnik_carriage *carriage)
 {
-    if (engine->share == NULL)
+    if (carriage->share == NULL)
         return;
-    for (struct spotnik_sharer *sharer = engine->share->sharers; sharer != NULL; sharer = sharer->next)
-        read_one(engine, sharer);
+    for (struct spotnik_sharer *sharer = carriage->share->sharers; sharer != NULL; sharer = sharer->next)
+        read_one(carriage, sharer);
 }
 
-static bool is_in_view(const struct spotnik_engine *engine, struct spotnik_id id)
+static bool is_in_view(const struct spotnik_carriage *carriage, struct spotnik_id id)
 {
-    return spotnik_view_rank(spotnik_core_view(engine->core), id) != SPOTNIK_NO_RANK;
+    return spotnik_view_rank(spotnik_core_view(carriage->core), id) != SPOTNIK_NO_RANK;
 }
 
 static void windows_forget(struct spotnik_share *share)
@@ -253,77 +254,96 @@ static bool is_in_a_hurry(const struct spotnik_share *share)
 }
 
 /* Drop members that have ended, and their memory. The running view may still name them. */
-void spotnik_share_prune(struct spotnik_engine *engine)
+void spotnik_share_prune(struct spotnik_carriage *carriage)
 {
-    if (engine->share == NULL || is_in_a_hurry(engine->share))
+    if (carriage->share == NULL || is_in_a_hurry(carriage->share))
         return;
-    for (struct spotnik_sharer **at = &engine->share->sharers; *at != NULL;) {
+    for (struct spotnik_sharer **at = &carriage->share->sharers; *at != NULL;) {
         struct spotnik_sharer *sharer = *at;
-        if (sharer->socket.fd >= 0 || is_in_view(engine, sharer->peer.id)) {
+        if (sharer->socket.fd >= 0 || is_in_view(carriage, sharer->peer.id)) {
             at = &sharer->next;
             continue;
         }
         *at = sharer->next;
-        windows_forget(engine->share); /* another segment may come to lie where this one was */
+        windows_forget(carriage->share); /* another segment may come to lie where this one was */
         spotnik_segment_unmap(sharer->board);
         sharer->board = NULL;
-        spotnik_engine_bury(engine, &sharer->socket);
+        spotnik_loop_bury(carriage->loop, &sharer->socket);
     }
 }
 
 /* Our memory has failed us: let nobody count on it again. */
-void spotnik_share_give_up(struct spotnik_engine *engine)
+void spotnik_share_give_up(struct spotnik_carriage *carriage)
 {
-    engine->share->given_up = true;
-    for (struct spotnik_sharer *sharer = engine->share->sharers; sharer != NULL; sharer = sharer->next)
-        tell(engine, sharer, false);
+    carriage->share->given_up = true;
+    for (struct spotnik_sharer *sharer = carriage->share->sharers; sharer != NULL; sharer = sharer->next)
+        tell(carriage, sharer, false);
+}
+
+/* ---- views ---- */
+
+/* A recovery: nothing of the running epoch is touched any more. */
+void spotnik_share_cut(struct spotnik_carriage *carriage)
+{
+    struct spotnik_share *share = carriage->share;
+    if (share == NULL)
+        return;
+    memset(share->late, 0, sizeof share->late);
+    share->late_count = 0;
+    memset(share->is_wanted, 0, sizeof share->is_wanted);
+    share->wanted_count = 0;
+    if (share->epoch == 0)
+        return;
+    spotnik_flat_cut(&share->flat);
+    share->flat.rung = false;
+    share->epoch = 0;
 }
 
 /* ---- missing members ---- */
 
 /* The one with the larger id dials. Strangers to this host, and members that are shut off from it, are asked ever more
  * seldom. */
-static bool dial_missing(struct spotnik_engine *engine)
+static bool dial_missing(struct spotnik_carriage *carriage)
 {
-    const struct spotnik_view *view = spotnik_core_view(engine->core);
-    const struct spotnik_member *self = &engine->config.credentials.self;
+    const struct spotnik_view *view = spotnik_core_view(carriage->core);
+    const struct spotnik_member *self = &carriage->credentials->self;
     bool missing = false;
-    if (!is_in_view(engine, self->id))
+    if (!is_in_view(carriage, self->id))
         return false;
     for (uint32_t rank = 0; rank < view->size; rank++) {
         const struct spotnik_member *peer = &view->entry[rank].member;
         if (peer->host != self->host || spotnik_id_compare(peer->id, self->id) >= 0
-            || spotnik_share_find(engine->share, peer->id) != NULL)
+            || spotnik_share_find(carriage->share, peer->id) != NULL)
             continue;
         missing = true;
-        spotnik_opening_dial(engine->links, peer, SPOTNIK_PURPOSE_SHARE);
+        spotnik_opening_dial(carriage->links, peer, SPOTNIK_PURPOSE_SHARE);
     }
     return missing;
 }
 
-void spotnik_share_look(struct spotnik_engine *engine, uint64_t now_ns)
+void spotnik_share_look(struct spotnik_carriage *carriage, uint64_t now_ns)
 {
-    struct spotnik_share *share = engine->share;
+    struct spotnik_share *share = carriage->share;
     if (share == NULL || now_ns < share->dial_ns)
         return;
     share->dial_ns = SPOTNIK_NEVER;
-    if (!dial_missing(engine))
+    if (!dial_missing(carriage))
         return;
     share->dial_ns = spotnik_time_add(now_ns, share->dial_wait_ns);
     share->dial_wait_ns = spotnik_time_min(2 * share->dial_wait_ns, DIAL_LAST_NS);
 }
 
-uint64_t spotnik_share_deadline(const struct spotnik_engine *engine)
+uint64_t spotnik_share_deadline(const struct spotnik_carriage *carriage)
 {
-    return engine->share != NULL ? engine->share->dial_ns : SPOTNIK_NEVER;
+    return carriage->share != NULL ? carriage->share->dial_ns : SPOTNIK_NEVER;
 }
 
 /* ---- life ---- */
 
-static int memory_get(struct spotnik_share *share, const struct spotnik_engine *engine)
+static int memory_get(struct spotnik_share *share, const struct spotnik_carriage *carriage)
 {
-    struct spotnik_id id = engine->config.credentials.self.id;
-    share->members_max = engine->config.limits.members_max;
+    struct spotnik_id id = carriage->credentials->self.id;
+    share->members_max = carriage->limits->members_max;
     share->peer = calloc(share->members_max, sizeof *share->peer);
     share->source = calloc(share->members_max, sizeof *share->source);
     if (share->peer == NULL || share->source == NULL)
@@ -340,30 +360,30 @@ static int memory_get(struct spotnik_share *share, const struct spotnik_engine *
     return 0;
 }
 
-static void release(struct spotnik_engine *engine)
+static void release(struct spotnik_carriage *carriage)
 {
-    struct spotnik_share *share = engine->share;
+    struct spotnik_share *share = carriage->share;
     while (share->sharers != NULL) {
         struct spotnik_sharer *sharer = share->sharers;
         share->sharers = sharer->next;
         if (sharer->socket.fd >= 0)
-            close(spotnik_socket_release(&sharer->socket, engine->loop.epoll_fd));
+            close(spotnik_socket_release(&sharer->socket, carriage->loop->epoll_fd));
         spotnik_segment_unmap(sharer->board);
         free(sharer);
     }
     for (uint32_t i = 0; i < SPOTNIK_BUCKET_SLOTS; i++)
         for (int parity = 0; parity < 2; parity++)
             spotnik_window_free(&share->window[i][parity]);
-    door_close(engine);
+    door_close(carriage);
     spotnik_segment_free(&share->segment);
     free(share->peer);
     free(share->source);
     free(share);
-    engine->share = NULL;
+    carriage->share = NULL;
 }
 
 /* "tcp": none. "shm": it must be possible. "auto": if it is. */
-int spotnik_share_new(struct spotnik_engine *engine, const char *transport)
+int spotnik_share_new(struct spotnik_carriage *carriage, const char *transport)
 {
     bool only = transport != NULL && strcmp(transport, "shm") == 0;
     if (transport != NULL && strcmp(transport, "tcp") == 0)
@@ -371,44 +391,44 @@ int spotnik_share_new(struct spotnik_engine *engine, const char *transport)
     if (transport != NULL && !only && strcmp(transport, "auto") != 0)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "SPOTNIK_TRANSPORT is \"%.40s\"; it must be auto, shm or tcp",
                                     transport);
-    struct spotnik_share *share = engine->share = calloc(1, sizeof *share);
+    struct spotnik_share *share = carriage->share = calloc(1, sizeof *share);
     if (share == NULL)
-        return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for the engine");
+        return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for shared buckets");
     share->segment.fd = share->listener.fd = -1;
     share->dial_ns = SPOTNIK_NEVER;
     share->dial_wait_ns = DIAL_FIRST_NS;
     share->flat.limits = limits;
-    share->flat.limits.small_bytes = engine->config.limits.flat_small_bytes;
-    int rc = memory_get(share, engine);
+    share->flat.limits.small_bytes = carriage->limits->flat_small_bytes;
+    int rc = memory_get(share, carriage);
     if (rc == 0)
-        rc = door_open(engine);
+        rc = door_open(carriage);
     if (rc == 0)
         return 0;
-    release(engine);
+    release(carriage);
     return only ? rc : 0;
 }
 
 /* Results of the member we were stay readable until we reduce again: somebody may be handing them on. */
-void spotnik_share_reset(struct spotnik_engine *engine)
+void spotnik_share_reset(struct spotnik_carriage *carriage)
 {
-    struct spotnik_share *share = engine->share;
+    struct spotnik_share *share = carriage->share;
     if (share == NULL)
         return;
-    spotnik_share_cut(engine);
+    spotnik_share_cut(carriage);
     for (struct spotnik_sharer *sharer = share->sharers; sharer != NULL; sharer = sharer->next) {
         if (sharer->socket.fd >= 0)
-            close(spotnik_socket_release(&sharer->socket, engine->loop.epoll_fd));
+            close(spotnik_socket_release(&sharer->socket, carriage->loop->epoll_fd));
         sharer->told = false; /* the core that knew is reset */
     }
-    door_close(engine);
+    door_close(carriage);
     memset(share->shown, 0, sizeof share->shown);
-    share->board->id_high = engine->config.credentials.self.id.high;
-    share->board->id_low = engine->config.credentials.self.id.low;
-    (void)!door_open(engine); /* without it nobody finds us, and steps go round the ring */
+    share->board->id_high = carriage->credentials->self.id.high;
+    share->board->id_low = carriage->credentials->self.id.low;
+    (void)!door_open(carriage); /* without it nobody finds us, and steps go round the ring */
 }
 
-void spotnik_share_free(struct spotnik_engine *engine)
+void spotnik_share_free(struct spotnik_carriage *carriage)
 {
-    if (engine->share != NULL)
-        release(engine);
+    if (carriage->share != NULL)
+        release(carriage);
 }

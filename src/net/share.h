@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared memory in the engine (docs/design/0007-fast-path.md). Private to src/net; everything runs under the engine's lock unless
+/* Shared memory (docs/design/0007-fast-path.md). Private to the carriers; everything runs under the loop's lock unless
  * marked otherwise.
  *
  *     share.c       our segment, and the segments of others: Unix sockets, one per member of this host
  *     share_area.c  the areas of buckets in our segment
  *     share_work.c  flat all-reduces over them, and the caller's waiting for them
+ *     share_result.c  where results lie, and their way to the caller
  *
- * engine->share is NULL where the transport is TCP or the system offers no such memory. All functions then do nothing and
+ * carriage->share is NULL where the transport is TCP or the system offers no such memory. All functions then do nothing and
  * answer "no". */
 #ifndef SPOTNIK_NET_SHARE_H
 #define SPOTNIK_NET_SHARE_H
 
-#include "net/state.h"
+#include "net/carriage.h"
+#include "net/spin.h"
 #include "shm/bell.h"
 #include "shm/flat.h"
 #include "shm/segment.h"
@@ -65,52 +67,63 @@ struct spotnik_share {
     bool shown[SPOTNIK_BUCKET_SLOTS][2]; /* the result of bucket.step[] is what the window shows */
 };
 
+/* Wake those that the last change of our board concerns. */
+static inline void spotnik_share_ring(struct spotnik_share *share)
+{
+    if (!share->flat.rung)
+        return;
+    share->flat.rung = false;
+    spotnik_bells_wake(&share->flat);
+}
+
 /* share.c */
-int spotnik_share_new(struct spotnik_engine *engine, const char *transport);
-void spotnik_share_free(struct spotnik_engine *engine);
-void spotnik_share_reset(struct spotnik_engine *engine); /* we are a new member */
-void spotnik_share_accept(struct spotnik_engine *engine);
-int spotnik_share_connect(struct spotnik_engine *engine, const struct spotnik_member *peer, int *ret_fd);
-void spotnik_share_adopt(struct spotnik_engine *engine, struct spotnik_opening *opening);
-void spotnik_share_read(struct spotnik_engine *engine);
-void spotnik_share_look(struct spotnik_engine *engine, uint64_t now_ns);
-uint64_t spotnik_share_deadline(const struct spotnik_engine *engine);
-void spotnik_share_prune(struct spotnik_engine *engine); /* caller's thread, holding no result */
-void spotnik_share_give_up(struct spotnik_engine *engine);
+int spotnik_share_new(struct spotnik_carriage *carriage, const char *transport);
+void spotnik_share_free(struct spotnik_carriage *carriage);
+void spotnik_share_cut(struct spotnik_carriage *carriage);
+void spotnik_share_reset(struct spotnik_carriage *carriage); /* we are a new member */
+void spotnik_share_accept(struct spotnik_carriage *carriage);
+int spotnik_share_connect(const struct spotnik_carriage *carriage, const struct spotnik_member *peer, int *ret_fd);
+void spotnik_share_adopt(struct spotnik_carriage *carriage, struct spotnik_opening *opening);
+void spotnik_share_read(struct spotnik_carriage *carriage);
+void spotnik_share_look(struct spotnik_carriage *carriage, uint64_t now_ns);
+uint64_t spotnik_share_deadline(const struct spotnik_carriage *carriage);
+void spotnik_share_prune(struct spotnik_carriage *carriage); /* caller's thread, holding no result */
+void spotnik_share_give_up(struct spotnik_carriage *carriage);
 struct spotnik_sharer *spotnik_share_find(const struct spotnik_share *share, struct spotnik_id peer);
 
 /* share_area.c */
 size_t spotnik_area_result_room(const struct spotnik_share *share, const struct spotnik_flat_order *order, size_t bytes);
 /* Put the bucket's areas into *order. False: something is missing that takes time to get, spotnik_area_get() does that. A small bucket always
  * has what it needs, or NULL where there is no memory at all. */
-bool spotnik_area_find(struct spotnik_engine *engine, uint32_t bucket, struct spotnik_flat_order *order);
+bool spotnik_area_find(struct spotnik_carriage *carriage, uint32_t bucket, struct spotnik_flat_order *order);
 /* Caller's thread. Gives up the lock meanwhile: what was ordered may be another thing afterwards, or nothing. 0 or SPOTNIK_ERR_MEMORY. */
-int spotnik_area_get(struct spotnik_engine *engine, uint32_t bucket);
+int spotnik_area_get(struct spotnik_carriage *carriage, uint32_t bucket);
 
 /* share_work.c */
-void spotnik_share_view(struct spotnik_engine *engine);
-void spotnik_share_cut(struct spotnik_engine *engine);
-void spotnik_share_start(struct spotnik_engine *engine, const struct spotnik_action *action);
-void spotnik_share_spread(struct spotnik_engine *engine, const struct spotnik_action *action);
-void spotnik_share_show(struct spotnik_engine *engine, uint32_t bucket, uint64_t step, uint64_t received);
-void spotnik_share_late(struct spotnik_engine *engine, const struct spotnik_action *action);
-void spotnik_share_seal(struct spotnik_engine *engine);
-void spotnik_share_committed(struct spotnik_engine *engine);
-void spotnik_share_void(struct spotnik_engine *engine, uint32_t bucket, uint64_t step);
-bool spotnik_share_is_busy(const struct spotnik_engine *engine);
-bool spotnik_share_is_ahead(const struct spotnik_engine *engine); /* others need the processor more than we */
-bool spotnik_share_work(struct spotnik_engine *engine); /* true: something was done */
-void spotnik_share_wait(struct spotnik_engine *engine, uint64_t until_ns); /* gives up the lock meanwhile */
-void spotnik_share_changed(struct spotnik_engine *engine);
+void spotnik_share_view(struct spotnik_carriage *carriage);
+void spotnik_share_start(struct spotnik_carriage *carriage, const struct spotnik_action *action);
+void spotnik_share_spread(struct spotnik_carriage *carriage, const struct spotnik_action *action);
+void spotnik_share_late(struct spotnik_carriage *carriage, const struct spotnik_action *action);
+void spotnik_share_seal(struct spotnik_carriage *carriage);
+void spotnik_share_committed(struct spotnik_carriage *carriage);
+bool spotnik_share_is_busy(const struct spotnik_carriage *carriage);
+bool spotnik_share_is_ahead(const struct spotnik_carriage *carriage); /* others need the processor more than we */
+bool spotnik_share_work(struct spotnik_carriage *carriage); /* true: something was done */
+void spotnik_share_wait(struct spotnik_carriage *carriage, uint64_t until_ns, uint32_t place); /* gives up the lock meanwhile */
+void spotnik_share_changed(struct spotnik_carriage *carriage);
+
+/* share_result.c */
+void spotnik_share_show(struct spotnik_carriage *carriage, uint32_t bucket, uint64_t step, uint64_t received);
+void spotnik_share_void(struct spotnik_carriage *carriage, uint32_t bucket, uint64_t step);
 
 /* The result of a bucket of `step`, or NULL when it is not in shared memory. */
-const uint8_t *spotnik_share_result(const struct spotnik_engine *engine, uint32_t bucket, uint64_t step);
+const uint8_t *spotnik_share_result(const struct spotnik_carriage *carriage, uint32_t bucket, uint64_t step);
 
 /* Where the holder of our host shows the result of a bucket of the running step; NULL: we have no holder. */
-const void *spotnik_share_shown(const struct spotnik_engine *engine, uint32_t bucket, uint64_t step);
+const void *spotnik_share_shown(const struct spotnik_carriage *carriage, uint32_t bucket, uint64_t step);
 
 /* Without the lock, caller's thread, after the commit of `step`: copy the result of a bucket to `data`, the input it came from (NULL: only look). False:
  * the others have gone on without us, and `data` is as it was. */
-bool spotnik_share_deliver(struct spotnik_engine *engine, uint32_t bucket, uint64_t step, void *data);
+bool spotnik_share_deliver(struct spotnik_carriage *carriage, uint32_t bucket, uint64_t step, void *data);
 
 #endif

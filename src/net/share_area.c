@@ -52,36 +52,36 @@ static bool is_met(const struct need *need)
 }
 
 /* A page or a few: at once. Memory is had through a descriptor, which must still be ours: else somebody's file would grow. */
-static uint8_t *small_get(struct spotnik_engine *engine, const struct need *need)
+static uint8_t *small_get(struct spotnik_carriage *carriage, const struct need *need)
 {
     if (!is_met(need)) {
-        *need->at = spotnik_owns(engine) ? spotnik_segment_take(&engine->share->segment, need->bytes) : NULL;
+        *need->at = carriage->hooks.owns(carriage->hooks.context) ? spotnik_segment_take(&carriage->share->segment, need->bytes) : NULL;
         *need->have = *need->at != NULL ? need->bytes : 0;
     }
     return *need->at;
 }
 
-static void small_find(struct spotnik_engine *engine, uint32_t number, struct spotnik_flat_order *order)
+static void small_find(struct spotnik_carriage *carriage, uint32_t number, struct spotnik_flat_order *order)
 {
-    struct spotnik_share_areas *areas = &engine->share->areas[number];
+    struct spotnik_share_areas *areas = &carriage->share->areas[number];
     unsigned parity = order->step & 1;
     size_t bytes = bytes_of(order);
-    order->input_area = small_get(engine, &(struct need){ &areas->small[parity], &areas->small_bytes[parity], bytes });
+    order->input_area = small_get(carriage, &(struct need){ &areas->small[parity], &areas->small_bytes[parity], bytes });
     if (order->part != SPOTNIK_FLAT_HOLDER)
         return;
-    order->whole_area = small_get(engine, &(struct need){ &areas->whole[parity], &areas->whole_bytes[parity], bytes });
+    order->whole_area = small_get(carriage, &(struct need){ &areas->whole[parity], &areas->whole_bytes[parity], bytes });
     order->out = order->whole_area;
     if (order->whole_area == NULL)
         order->input_area = NULL;
 }
 
-bool spotnik_area_find(struct spotnik_engine *engine, uint32_t number, struct spotnik_flat_order *order)
+bool spotnik_area_find(struct spotnik_carriage *carriage, uint32_t number, struct spotnik_flat_order *order)
 {
-    struct spotnik_share *share = engine->share;
+    struct spotnik_share *share = carriage->share;
     const struct spotnik_share_areas *areas = &share->areas[number];
     struct need need[NEEDS_MAX];
     if (spotnik_flat_is_small(&share->flat, bytes_of(order))) {
-        small_find(engine, number, order);
+        small_find(carriage, number, order);
         return true;
     }
     uint32_t count = needs_of(share, number, order, need);
@@ -97,15 +97,15 @@ bool spotnik_area_find(struct spotnik_engine *engine, uint32_t number, struct sp
 }
 
 /* What was there may still be read, so a larger area is a new one. */
-static int need_meet(struct spotnik_engine *engine, const struct need *need)
+static int need_meet(struct spotnik_carriage *carriage, const struct need *need)
 {
-    struct spotnik_segment *segment = &engine->share->segment;
-    uint8_t *area = spotnik_owns(engine) ? spotnik_segment_reserve(segment, need->bytes) : NULL;
+    struct spotnik_segment *segment = &carriage->share->segment;
+    uint8_t *area = carriage->hooks.owns(carriage->hooks.context) ? spotnik_segment_reserve(segment, need->bytes) : NULL;
     if (area == NULL)
         return SPOTNIK_ERR_MEMORY;
-    spotnik_engine_unlock(engine);
+    spotnik_loop_unlock(carriage->loop);
     bool filled = spotnik_segment_fill(segment, area, need->bytes);
-    spotnik_engine_lock(engine);
+    spotnik_loop_lock(carriage->loop);
     if (!filled) {
         spotnik_segment_give(segment, area, need->bytes);
         return SPOTNIK_ERR_MEMORY;
@@ -115,13 +115,13 @@ static int need_meet(struct spotnik_engine *engine, const struct need *need)
     return 0;
 }
 
-int spotnik_area_get(struct spotnik_engine *engine, uint32_t number)
+int spotnik_area_get(struct spotnik_carriage *carriage, uint32_t number)
 {
     struct need need[NEEDS_MAX];
-    uint32_t count = needs_of(engine->share, number, &engine->share->wanted[number], need);
+    uint32_t count = needs_of(carriage->share, number, &carriage->share->wanted[number], need);
     int rc = 0;
     for (uint32_t i = 0; rc == 0 && i < count; i++)
         if (!is_met(&need[i]))
-            rc = need_meet(engine, &need[i]);
+            rc = need_meet(carriage, &need[i]);
     return rc;
 }

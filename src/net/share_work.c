@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Flat all-reduces of the engine: memory for them, slices of work on the caller's thread while it waits for its step, and
- * the way of a result to the caller. Each slice holds the lock, so that a recovery comes between two of them and
+/* Flat all-reduces: memory for them, and slices of work on the caller's thread while it waits for its step. Each slice holds the lock, so that a recovery comes between two of them and
  * never into one. */
 #include <sched.h>
 #include <string.h>
@@ -55,11 +54,11 @@ static uint32_t peers_find(struct spotnik_share *share, const struct spotnik_vie
 }
 
 /* Once per view: at its first flat step, when everybody has said that it has everybody's memory. */
-static bool setup(struct spotnik_engine *engine, enum spotnik_host_part part)
+static bool setup(struct spotnik_carriage *carriage, enum spotnik_host_part part)
 {
-    struct spotnik_share *share = engine->share;
-    const struct spotnik_view *view = spotnik_core_view(engine->core);
-    uint32_t own = spotnik_view_rank(view, engine->config.credentials.self.id), place = 0;
+    struct spotnik_share *share = carriage->share;
+    const struct spotnik_view *view = spotnik_core_view(carriage->core);
+    uint32_t own = spotnik_view_rank(view, carriage->credentials->self.id), place = 0;
     if (share->epoch == view->epoch)
         return true;
     if (own == SPOTNIK_NO_RANK || view->size > share->members_max)
@@ -75,86 +74,61 @@ static bool setup(struct spotnik_engine *engine, enum spotnik_host_part part)
     return true;
 }
 
-static void wake(struct spotnik_share *share)
+void spotnik_share_view(struct spotnik_carriage *carriage)
 {
-    if (!share->flat.rung)
+    if (carriage->share == NULL)
         return;
-    share->flat.rung = false;
-    spotnik_bells_wake(&share->flat);
-}
-
-/* A recovery: nothing of the running epoch is touched any more. */
-void spotnik_share_cut(struct spotnik_engine *engine)
-{
-    struct spotnik_share *share = engine->share;
-    if (share == NULL)
-        return;
-    memset(share->late, 0, sizeof share->late);
-    share->late_count = 0;
-    memset(share->is_wanted, 0, sizeof share->is_wanted);
-    share->wanted_count = 0;
-    if (share->epoch == 0)
-        return;
-    spotnik_flat_cut(&share->flat);
-    share->flat.rung = false;
-    share->epoch = 0;
-}
-
-void spotnik_share_view(struct spotnik_engine *engine)
-{
-    if (engine->share == NULL)
-        return;
-    spotnik_share_cut(engine);
-    engine->share->dial_ns = 0;
-    engine->share->dial_wait_ns = 20 * SPOTNIK_MS;
-    spotnik_engine_kick(engine);
+    spotnik_share_cut(carriage);
+    carriage->share->dial_ns = 0;
+    carriage->share->dial_wait_ns = 20 * SPOTNIK_MS;
+    spotnik_loop_kick(carriage->loop);
 }
 
 /* ---- a bucket ---- */
 
-static void failed(struct spotnik_engine *engine, uint32_t number, uint64_t step, int error)
+static void failed(struct spotnik_carriage *carriage, uint32_t number, uint64_t step, int error)
 {
-    engine->share_failed = (struct spotnik_event){ .kind = SPOTNIK_EVENT_FLAT_FAILED, .error = error };
-    engine->share_failed.header.bucket = number;
-    engine->share_failed.header.epoch = spotnik_core_view(engine->core)->epoch;
-    engine->share_failed.header.step = step;
+    carriage->share_failed = (struct spotnik_event){ .kind = SPOTNIK_EVENT_FLAT_FAILED, .error = error };
+    carriage->share_failed.header.bucket = number;
+    carriage->share_failed.header.epoch = spotnik_core_view(carriage->core)->epoch;
+    carriage->share_failed.header.step = step;
 }
 
 /* What goes wrong is told later: the core's actions may run. */
-static void order_start(struct spotnik_engine *engine, uint32_t number, struct spotnik_flat_order *order)
+static void order_start(struct spotnik_carriage *carriage, uint32_t number, struct spotnik_flat_order *order)
 {
-    struct spotnik_share *share = engine->share;
-    struct spotnik_bucket_memory *bucket = &engine->bucket[number];
+    struct spotnik_share *share = carriage->share;
+    struct spotnik_bucket_memory *bucket = &carriage->bucket[number];
     bucket->spread[order->step & 1] = NULL; /* what a view before had there is not of this one */
-    if (!spotnik_area_find(engine, number, order)) {
+    if (!spotnik_area_find(carriage, number, order)) {
         share->wanted[number] = *order;
         share->wanted_count += !share->is_wanted[number];
         share->is_wanted[number] = true;
         return;
     }
     if (order->input_area == NULL) {
-        failed(engine, number, order->step, SPOTNIK_ERR_MEMORY);
+        failed(carriage, number, order->step, SPOTNIK_ERR_MEMORY);
         return;
     }
     bucket->flat_begun = true;
     bucket->spread[order->step & 1] = order->whole_area;
     bool large = !spotnik_flat_is_small(&share->flat, order->count * spotnik_dtype_size((enum spotnik_dtype)order->dtype));
     if (order->part != SPOTNIK_FLAT_ALL && large && order->input_area != order->in)
-        spotnik_deliver_lend(engine, number, order->step, order->input_area);
+        spotnik_deliver_lend(carriage, number, order->step, order->input_area);
     spotnik_flat_start(&share->flat, number, order);
-    wake(share);
+    spotnik_share_ring(share);
 }
 
 /* While the core's actions run. */
-void spotnik_share_start(struct spotnik_engine *engine, const struct spotnik_action *action)
+void spotnik_share_start(struct spotnik_carriage *carriage, const struct spotnik_action *action)
 {
-    struct spotnik_share *share = engine->share;
+    struct spotnik_share *share = carriage->share;
     uint32_t number = action->bucket;
-    struct spotnik_bucket_memory *bucket = &engine->bucket[number];
+    struct spotnik_bucket_memory *bucket = &carriage->bucket[number];
     unsigned parity = action->step & 1;
     bool barrier = number == SPOTNIK_BUCKET_BARRIER;
     SPOTNIK_ASSERT(share != NULL);
-    if (spotnik_core_view(engine->core)->size < 2)
+    if (spotnik_core_view(carriage->core)->size < 2)
         return; /* one event installed two views, and this was meant for the first */
     struct spotnik_flat_order order = {
         .part = (enum spotnik_flat_part)action->part,
@@ -170,14 +144,14 @@ void spotnik_share_start(struct spotnik_engine *engine, const struct spotnik_act
     size_t one = spotnik_dtype_size((enum spotnik_dtype)order.dtype);
     order.hosts = (uint32_t)action->offset;
     order.host = action->host;
-    order.chunk_count = spotnik_transaction_chunk_count(engine->config.limits.chunk_bytes, (uint32_t)one);
-    order.ticket = spotnik_board_ticket(spotnik_core_view(engine->core)->epoch, action->step);
+    order.chunk_count = spotnik_transaction_chunk_count(carriage->limits->chunk_bytes, (uint32_t)one);
+    order.ticket = spotnik_board_ticket(spotnik_core_view(carriage->core)->epoch, action->step);
     share->shown[number][parity] = false;
-    bool ready = setup(engine, action->part); /* or else somebody's memory was here when the view was proposed, and is not */
+    bool ready = setup(carriage, action->part); /* or else somebody's memory was here when the view was proposed, and is not */
     if (!ready || order.ticket == 0)
-        failed(engine, number, action->step, SPOTNIK_ERR_AGAIN);
+        failed(carriage, number, action->step, SPOTNIK_ERR_AGAIN);
     else
-        order_start(engine, number, &order);
+        order_start(carriage, number, &order);
 }
 
 static void unwant(struct spotnik_share *share, uint32_t number)
@@ -188,60 +162,38 @@ static void unwant(struct spotnik_share *share, uint32_t number)
 
 /* Get the memory that the first of these waits for, and start it. Without the lock a recovery may have come: then another order stands
  * there, or none. */
-static void wanted_get(struct spotnik_engine *engine)
+static void wanted_get(struct spotnik_carriage *carriage)
 {
-    struct spotnik_share *share = engine->share;
+    struct spotnik_share *share = carriage->share;
     uint32_t number = 0;
     while (!share->is_wanted[number])
         number++;
-    int rc = spotnik_area_get(engine, number);
+    int rc = spotnik_area_get(carriage, number);
     if (!share->is_wanted[number])
         return;
     struct spotnik_flat_order order = share->wanted[number];
     unwant(share, number);
     if (rc != 0)
-        failed(engine, number, order.step, rc);
+        failed(carriage, number, order.step, rc);
     else
-        order_start(engine, number, &order);
+        order_start(carriage, number, &order);
 }
 
-void spotnik_share_spread(struct spotnik_engine *engine, const struct spotnik_action *action)
+void spotnik_share_spread(struct spotnik_carriage *carriage, const struct spotnik_action *action)
 {
-    struct spotnik_share *share = engine->share;
+    struct spotnik_share *share = carriage->share;
     SPOTNIK_ASSERT(share->epoch != 0);
-    spotnik_flat_spread(&share->flat, action->bucket, engine->bucket[action->bucket].spread[action->step & 1]);
-    wake(share);
+    spotnik_flat_spread(&share->flat, action->bucket, carriage->bucket[action->bucket].spread[action->step & 1]);
+    spotnik_share_ring(share);
 }
 
-/* The bucket of the running step that is reduced with our host; NULL: none, or not so. */
-static const struct spotnik_flat_bucket *hosted(const struct spotnik_share *share, uint32_t number, uint64_t step)
+void spotnik_share_seal(struct spotnik_carriage *carriage)
 {
-    bool there = share != NULL && share->epoch != 0 && number < share->flat.last && share->flat.bucket[number].order.step == step;
-    return there ? &share->flat.bucket[number] : NULL;
-}
-
-void spotnik_share_show(struct spotnik_engine *engine, uint32_t number, uint64_t step, uint64_t received)
-{
-    if (hosted(engine->share, number, step) == NULL)
-        return;
-    spotnik_flat_show(&engine->share->flat, number, received, engine->bucket[number].spread[step & 1]);
-    wake(engine->share);
-}
-
-const void *spotnik_share_shown(const struct spotnik_engine *engine, uint32_t number, uint64_t step)
-{
-    const struct spotnik_flat_bucket *bucket = hosted(engine->share, number, step);
-    bool served = bucket != NULL && bucket->order.part == SPOTNIK_FLAT_SERVED;
-    return served ? spotnik_flat_shown_result(&engine->share->flat, number) : NULL;
-}
-
-void spotnik_share_seal(struct spotnik_engine *engine)
-{
-    struct spotnik_share *share = engine->share;
-    if (share == NULL || share->epoch == 0 || share->flat.last == 0 || engine->share_failed.error != 0 || share->wanted_count > 0)
+    struct spotnik_share *share = carriage->share;
+    if (share == NULL || share->epoch == 0 || share->flat.last == 0 || carriage->share_failed.error != 0 || share->wanted_count > 0)
         return; /* what failed, or waits for memory, is not up, and our programs do not differ for that */
-    spotnik_flat_seal(&share->flat, spotnik_board_ticket(share->epoch, engine->begun_step));
-    wake(share);
+    spotnik_flat_seal(&share->flat, spotnik_board_ticket(share->epoch, carriage->stand->begun_step));
+    spotnik_share_ring(share);
 }
 
 static void peer_touch(const struct spotnik_flat_peer *peer, uint64_t offset, size_t bytes)
@@ -270,9 +222,9 @@ static void neighbourhood_touch(const struct spotnik_share *share, uint32_t numb
 
 /* At the second and third steps of a view (results of either parity have an area of their own): the first is what everybody has been
  * waiting for. */
-void spotnik_share_committed(struct spotnik_engine *engine)
+void spotnik_share_committed(struct spotnik_carriage *carriage)
 {
-    struct spotnik_share *share = engine->share;
+    struct spotnik_share *share = carriage->share;
     if (share == NULL || share->epoch == 0)
         return;
     share->commits += share->commits < SPOTNIK_SHARE_SETTLED;
@@ -286,52 +238,52 @@ void spotnik_share_committed(struct spotnik_engine *engine)
 
 /* ---- work ---- */
 
-bool spotnik_share_is_busy(const struct spotnik_engine *engine)
+bool spotnik_share_is_busy(const struct spotnik_carriage *carriage)
 {
-    const struct spotnik_share *share = engine->share;
+    const struct spotnik_share *share = carriage->share;
     return share != NULL
-           && (share->flat.active > 0 || engine->share_failed.error != 0 || share->late_count > 0 || share->wanted_count > 0);
+           && (share->flat.active > 0 || carriage->share_failed.error != 0 || share->late_count > 0 || share->wanted_count > 0);
 }
 
-bool spotnik_share_is_ahead(const struct spotnik_engine *engine)
+bool spotnik_share_is_ahead(const struct spotnik_carriage *carriage)
 {
-    const struct spotnik_share *share = engine->share;
+    const struct spotnik_share *share = carriage->share;
     return share != NULL && share->crowded && share->flat.active > 0 && spotnik_flat_is_ahead(&share->flat);
 }
 
 /* While the core's actions run: looked for later, by the caller's thread. */
-void spotnik_share_late(struct spotnik_engine *engine, const struct spotnik_action *action)
+void spotnik_share_late(struct spotnik_carriage *carriage, const struct spotnik_action *action)
 {
-    struct spotnik_share *share = engine->share;
+    struct spotnik_share *share = carriage->share;
     SPOTNIK_ASSERT(share != NULL);
     share->late_count += share->late[action->bucket] == 0;
     share->late[action->bucket] = action->step;
 }
 
 /* The members and orders of the view before stand until the next flat step is started, and so do their shares (0007). */
-static void take_late(struct spotnik_engine *engine, uint32_t number)
+static void take_late(struct spotnik_carriage *carriage, uint32_t number)
 {
-    struct spotnik_share *share = engine->share;
+    struct spotnik_share *share = carriage->share;
     uint64_t step = share->late[number];
     struct spotnik_event event = { .kind = SPOTNIK_EVENT_FLAT_DONE };
     share->late[number] = 0;
     share->late_count--;
     if (!spotnik_flat_stands(&share->flat, number, step)
         || spotnik_window_show(&share->window[number][step & 1], &share->flat, number) != 0) {
-        failed(engine, number, step, SPOTNIK_ERR_AGAIN);
+        failed(carriage, number, step, SPOTNIK_ERR_AGAIN);
         return;
     }
     share->shown[number][step & 1] = true;
-    engine->bytes_received += share->flat.bucket[number].bytes;
+    carriage->counts.bytes_received += share->flat.bucket[number].bytes;
     event.header.bucket = number;
-    event.header.epoch = spotnik_core_view(engine->core)->epoch;
+    event.header.epoch = spotnik_core_view(carriage->core)->epoch;
     event.header.step = step;
-    spotnik_engine_drive(engine, &event);
+    spotnik_loop_drive(carriage->loop, &event);
 }
 
-static void tell_done(struct spotnik_engine *engine, uint32_t number)
+static void tell_done(struct spotnik_carriage *carriage, uint32_t number)
 {
-    struct spotnik_share *share = engine->share;
+    struct spotnik_share *share = carriage->share;
     const struct spotnik_flat_bucket *bucket = &share->flat.bucket[number];
     struct spotnik_event event = { .kind = SPOTNIK_EVENT_FLAT_DONE };
     unsigned parity = bucket->order.step & 1;
@@ -344,42 +296,42 @@ static void tell_done(struct spotnik_engine *engine, uint32_t number)
     if (!bucket->small && !holder) {
         int rc = spotnik_window_show(&share->window[number][parity], &share->flat, number);
         if (rc != 0) {
-            failed(engine, number, bucket->order.step, rc);
+            failed(carriage, number, bucket->order.step, rc);
             return;
         }
         share->shown[number][parity] = true;
-        engine->bytes_received += bucket->bytes;
-        engine->bytes_sent += bucket->bytes;
+        carriage->counts.bytes_received += bucket->bytes;
+        carriage->counts.bytes_sent += bucket->bytes;
     }
-    spotnik_engine_drive(engine, &event);
+    spotnik_loop_drive(carriage->loop, &event);
     if (holder)
-        spotnik_engine_move(engine);
+        carriage->move_due = true;
 }
 
 /* A slice of one bucket. True: it got on. */
-static bool work_on(struct spotnik_engine *engine, uint32_t number)
+static bool work_on(struct spotnik_carriage *carriage, uint32_t number)
 {
-    struct spotnik_share *share = engine->share;
+    struct spotnik_share *share = carriage->share;
     enum spotnik_flat_verdict verdict = spotnik_flat_run(&share->flat, number);
-    wake(share);
+    spotnik_share_ring(share);
     switch (verdict) {
     case SPOTNIK_FLAT_MORE:
         return true;
     case SPOTNIK_FLAT_PART:
         if (share->flat.bucket[number].order.part == SPOTNIK_FLAT_SERVED) {
-            spotnik_deliver_shown(engine, number, share->flat.bucket[number].order.step);
+            spotnik_deliver_shown(carriage, number, share->flat.bucket[number].order.step);
             return true;
         }
-        tell_done(engine, number);
+        tell_done(carriage, number);
         return true;
     case SPOTNIK_FLAT_READY:
-        tell_done(engine, number);
+        tell_done(carriage, number);
         return true;
     case SPOTNIK_FLAT_MISMATCH:
         if (share->differs_epoch == share->epoch)
             return false; /* the members are about to find out whose bucket is odd */
         share->differs_epoch = share->epoch;
-        failed(engine, number, share->flat.bucket[number].order.step, SPOTNIK_ERR_MISMATCH);
+        failed(carriage, number, share->flat.bucket[number].order.step, SPOTNIK_ERR_MISMATCH);
         return true;
     case SPOTNIK_FLAT_BLOCKED:
         break;
@@ -388,58 +340,58 @@ static bool work_on(struct spotnik_engine *engine, uint32_t number)
 }
 
 /* The first bucket that gets on: the others come after it, or after a recovery that comes in between. */
-bool spotnik_share_work(struct spotnik_engine *engine)
+bool spotnik_share_work(struct spotnik_carriage *carriage)
 {
-    struct spotnik_share *share = engine->share;
-    if (engine->share_failed.error != 0) {
-        struct spotnik_event event = engine->share_failed;
-        engine->share_failed.error = 0;
+    struct spotnik_share *share = carriage->share;
+    if (carriage->share_failed.error != 0) {
+        struct spotnik_event event = carriage->share_failed;
+        carriage->share_failed.error = 0;
         if (event.error != SPOTNIK_ERR_MISMATCH && event.error != SPOTNIK_ERR_AGAIN)
-            spotnik_share_give_up(engine);
-        spotnik_engine_drive(engine, &event);
-        spotnik_engine_kick(engine);
+            spotnik_share_give_up(carriage);
+        spotnik_loop_drive(carriage->loop, &event);
+        spotnik_loop_kick(carriage->loop);
         return true;
     }
     for (uint32_t i = 0; i < SPOTNIK_BUCKET_SLOTS && share->late_count > 0; i++)
         if (share->late[i] != 0) {
-            take_late(engine, i);
+            take_late(carriage, i);
             return true;
         }
     if (share->wanted_count > 0) {
-        wanted_get(engine);
+        wanted_get(carriage);
         return true;
     }
-    if (engine->sealed)
-        spotnik_share_seal(engine); /* again, after a recovery, or since memory has come */
+    if (carriage->stand->sealed)
+        spotnik_share_seal(carriage); /* again, after a recovery, or since memory has come */
     for (uint32_t i = 0; i < share->flat.last; i++)
-        if (spotnik_flat_is_active(&share->flat, i) && work_on(engine, i))
+        if (spotnik_flat_is_active(&share->flat, i) && work_on(carriage, i))
             return true;
     return false;
 }
 
 /* Without the lock only copies are used: a view that begins meanwhile sets all this up anew. Segments are unmapped by this thread only. */
-static bool look(struct spotnik_engine *engine, const struct spotnik_watch *watch, uint64_t spin_ns)
+static bool look(struct spotnik_carriage *carriage, const struct spotnik_watch *watch, uint64_t spin_ns)
 {
-    const uint32_t *word = &engine->share->word;
+    const uint32_t *word = &carriage->share->word;
     uint32_t value = __atomic_load_n(word, __ATOMIC_RELAXED);
-    spotnik_engine_unlock(engine);
+    spotnik_loop_unlock(carriage->loop);
     bool enough = spotnik_watch_look(watch, word, value, spin_ns);
-    spotnik_engine_lock(engine);
+    spotnik_loop_lock(carriage->loop);
     return enough;
 }
 
-static bool listen_and_sleep(struct spotnik_engine *engine, uint64_t spin_ns, uint64_t until_ns)
+static bool listen_and_sleep(struct spotnik_carriage *carriage, uint64_t spin_ns, uint64_t until_ns)
 {
-    struct spotnik_share *share = engine->share;
+    struct spotnik_share *share = carriage->share;
     struct spotnik_bells bells;
     spotnik_bells_listen(&share->flat, &bells);
     uint32_t word = __atomic_load_n(&share->word, __ATOMIC_RELAXED);
     share->sleeping = true;
-    bool enough = spotnik_share_work(engine) || spotnik_deliver_early(engine);
+    bool enough = spotnik_share_work(carriage) || spotnik_carriage_early(carriage);
     if (!enough) {
-        spotnik_engine_unlock(engine);
+        spotnik_loop_unlock(carriage->loop);
         enough = spotnik_bells_wait(&bells, &share->word, word, spin_ns, until_ns);
-        spotnik_engine_lock(engine);
+        spotnik_loop_lock(carriage->loop);
     }
     share->sleeping = false;
     spotnik_bells_ignore(share->board);
@@ -447,9 +399,9 @@ static bool listen_and_sleep(struct spotnik_engine *engine, uint64_t spin_ns, ui
 }
 
 /* Mostly the others are as far as we are, and a glance does. */
-void spotnik_share_wait(struct spotnik_engine *engine, uint64_t until_ns)
+void spotnik_share_wait(struct spotnik_carriage *carriage, uint64_t until_ns, uint32_t place)
 {
-    struct spotnik_share *share = engine->share;
+    struct spotnik_share *share = carriage->share;
     struct spotnik_watch watch;
     bool watching = share->spin.ns > 0 && spotnik_watch_take(&share->flat, &watch);
     if (watching && spotnik_watch_glance(&watch)) {
@@ -457,62 +409,20 @@ void spotnik_share_wait(struct spotnik_engine *engine, uint64_t until_ns)
         return;
     }
     uint64_t spin_ns = spotnik_spin_choose(&share->spin), begin_ns = spotnik_clock_ns();
-    bool enough = watching && look(engine, &watch, spin_ns);
+    bool enough = watching && look(carriage, &watch, spin_ns);
     if (!enough)
-        enough = listen_and_sleep(engine, watching ? 0 : spin_ns, spotnik_time_min(until_ns, begin_ns + WAIT_MAX_NS));
+        enough = listen_and_sleep(carriage, watching ? 0 : spin_ns, spotnik_time_min(until_ns, begin_ns + WAIT_MAX_NS));
     if (spotnik_spin_learn(&share->spin, spin_ns, spotnik_clock_ns() - begin_ns, enough))
-        spotnik_thread_spread(engine->attend.place);
+        spotnik_thread_spread(place);
 }
 
 /* Beside the condition variable: waiters for others in shared memory wait here. */
-void spotnik_share_changed(struct spotnik_engine *engine)
+void spotnik_share_changed(struct spotnik_carriage *carriage)
 {
-    struct spotnik_share *share = engine->share;
+    struct spotnik_share *share = carriage->share;
     if (share == NULL)
         return;
     __atomic_store_n(&share->word, share->word + 1, __ATOMIC_RELEASE);
     if (share->sleeping)
         spotnik_bells_word_wake(&share->word);
-}
-
-/* ---- results ---- */
-
-/* Bytes come another way; what was held in shared memory is not the result (it was never committed). */
-void spotnik_share_void(struct spotnik_engine *engine, uint32_t bucket, uint64_t step)
-{
-    if (engine->share != NULL)
-        engine->share->shown[bucket][step & 1] = false;
-}
-
-const uint8_t *spotnik_share_result(const struct spotnik_engine *engine, uint32_t bucket, uint64_t step)
-{
-    const struct spotnik_share *share = engine->share;
-    return share != NULL && share->shown[bucket][step & 1] ? share->window[bucket][step & 1].base : NULL;
-}
-
-/* The others' parts first: should they be gone, what was there stands in the copy that we made for the others. Our own part was not
- * copied, but our own result cannot go. */
-bool spotnik_share_deliver(struct spotnik_engine *engine, uint32_t bucket, uint64_t step, void *data)
-{
-    struct spotnik_share *share = engine->share;
-    const struct spotnik_window *window = &share->window[bucket][step & 1];
-    const struct spotnik_shares *shares = &window->shares;
-    const uint8_t *copy = share->areas[bucket].large;
-    struct spotnik_early *early = engine->bucket[bucket].early;
-    size_t begin = spotnik_shares_own_begin(shares), end = spotnik_shares_own_end(shares);
-    uint8_t *to = data;
-    if (to == NULL)
-        return spotnik_shares_stand(shares);
-    if (shares->whole && early != NULL && early->step == step)
-        spotnik_early_finish(early, to, spotnik_window_shared(window), shares->bytes);
-    else
-        spotnik_shares_copy(shares, to);
-    bool stands = spotnik_shares_stand(shares);
-    if (stands) {
-        spotnik_shares_copy_own(shares, to);
-    } else if (!spotnik_segment_holds(&share->segment, data, shares->bytes)) {
-        memcpy(to, copy, begin);
-        memcpy(to + end, copy + end, shares->bytes - end);
-    }
-    return stands;
 }

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/time.h"
-#include "net/share.h"
 #include "net/state.h"
 
 /* ---- processes that asked us ---- */
@@ -128,7 +127,7 @@ void spotnik_engine_rename(struct spotnik_engine *engine, struct spotnik_id id)
     spotnik_engine_lock(engine);
     engine->config.credentials.self.id = id;
     spotnik_death_renew(engine->death, id);
-    spotnik_share_reset(engine);
+    spotnik_carriage_renamed(engine->carriage);
     spotnik_engine_core_reset(engine);
     spotnik_engine_unlock(engine);
 }

@@ -16,8 +16,8 @@
 #include "base/error.h"
 #include "base/time.h"
 #include "link/address.h"
+#include "net/carriage.h"
 #include "net/shape.h"
-#include "net/state.h"
 
 #define REPORT_NS (50 * SPOTNIK_MS) /* of pressed time, at a time */
 /* A socket with so much that has not left yet takes no more: the next frame is for one that sends sooner. */
@@ -39,11 +39,11 @@ int spotnik_widen_parse(const char *text, uint32_t *ret_width)
 }
 
 /* On one host nothing is in the way of a flow but the processor, and a link that we shape ourselves is as fast as it is. */
-static bool may_try(const struct spotnik_engine *engine, const struct spotnik_lane *lane)
+static bool may_try(const struct spotnik_carriage *carriage, const struct spotnik_lane *lane)
 {
     const uint8_t *address = lane->peer.address;
     return !spotnik_address_is_loopback(address) && !spotnik_shape_is_on()
-           && memcmp(address, engine->config.credentials.self.address, sizeof lane->peer.address) != 0;
+           && memcmp(address, carriage->credentials->self.address, sizeof lane->peer.address) != 0;
 }
 
 /* By their number frames are dealt out: with several connections only to those that will send them soon. */
@@ -80,30 +80,30 @@ static uint64_t delivered(const struct spotnik_lane *lane)
 }
 
 /* Where nothing is to be tried the usual one is in use already, or what socket.c has set. */
-static void steer(const struct spotnik_engine *engine, struct spotnik_lane *lane)
+static void steer(const struct spotnik_carriage *carriage, struct spotnik_lane *lane)
 {
-    const struct spotnik_congestion_choice *control = &engine->control;
+    const struct spotnik_congestion_choice *control = &carriage->control;
     if (lane->congestion.fixed && !control->fixed)
         return;
     for (uint32_t i = 0; i <= lane->more_up; i++)
         spotnik_congestion_set(spotnik_lane_track(lane, i)->socket.fd, lane->congestion.other ? control->other : control->usual);
 }
 
-void spotnik_widen_begin(struct spotnik_engine *engine, struct spotnik_lane *lane)
+void spotnik_widen_begin(struct spotnik_carriage *carriage, struct spotnik_lane *lane)
 {
-    bool may = may_try(engine, lane), other = may && engine->control.other[0] != '\0';
-    lane->width = spotnik_width_make(engine->width > 0 || may ? engine->width : 1, may ? engine->width_found : 0);
-    lane->congestion = spotnik_congestion_make(!other, engine->control.pauses, other && engine->other_found);
+    bool may = may_try(carriage, lane), other = may && carriage->control.other[0] != '\0';
+    lane->width = spotnik_width_make(carriage->width > 0 || may ? carriage->width : 1, may ? carriage->width_found : 0);
+    lane->congestion = spotnik_congestion_make(!other, carriage->control.pauses, other && carriage->other_found);
     lane->sent = 0;
-    steer(engine, lane);
+    steer(carriage, lane);
     use(lane);
     spotnik_width_opened(&lane->width, round_trip_ns(lane));
 }
 
-void spotnik_widen_end(struct spotnik_engine *engine, struct spotnik_lane *lane)
+void spotnik_widen_end(struct spotnik_carriage *carriage, struct spotnik_lane *lane)
 {
     for (uint32_t i = 0; i < lane->more_up; i++) {
-        close(spotnik_socket_release(&lane->more[i].socket, engine->loop.data.fd));
+        close(spotnik_socket_release(&lane->more[i].socket, carriage->loop->data.fd));
         lane->more[i].up = false;
         lane->more[i].count = 0;
     }
@@ -119,26 +119,26 @@ static bool is_due(const struct spotnik_lane *lane)
 }
 
 /* A number that is given, or was found elsewhere, is for where data goes in bulk. */
-static bool is_successor(const struct spotnik_engine *engine, const struct spotnik_lane *lane)
+static bool is_successor(const struct spotnik_carriage *carriage, const struct spotnik_lane *lane)
 {
-    const struct spotnik_view *view = spotnik_core_view(engine->core);
-    uint32_t rank = spotnik_view_rank(view, engine->config.credentials.self.id);
+    const struct spotnik_view *view = spotnik_core_view(carriage->core);
+    uint32_t rank = spotnik_view_rank(view, carriage->credentials->self.id);
     return rank != SPOTNIK_NO_RANK
            && spotnik_id_equal(view->entry[(rank + 1) % view->size].member.id, lane->peer.id);
 }
 
 /* Has the other side taken the first connection? Beside one that it does not know yet it would refuse others. It has where the view has
  * committed a step; and in a long first step, where it has read megabytes. */
-static bool is_taken(const struct spotnik_engine *engine, const struct spotnik_lane *lane)
+static bool is_taken(const struct spotnik_carriage *carriage, const struct spotnik_lane *lane)
 {
-    return engine->committed > spotnik_core_view(engine->core)->settled_step
+    return carriage->stand->committed > spotnik_core_view(carriage->core)->settled_step
            || lane->more_up > 0 || delivered(lane) >= TAKEN_BYTES;
 }
 
-void spotnik_widen_look(struct spotnik_engine *engine, struct spotnik_lane *lane)
+void spotnik_widen_look(struct spotnik_carriage *carriage, struct spotnik_lane *lane)
 {
-    bool where_needed = lane->width.trying > 0 || lane->pressed_ns != 0 || is_successor(engine, lane);
-    if (!is_due(lane) || !lane->expected || !where_needed || !is_taken(engine, lane))
+    bool where_needed = lane->width.trying > 0 || lane->pressed_ns != 0 || is_successor(carriage, lane);
+    if (!is_due(lane) || !lane->expected || !where_needed || !is_taken(carriage, lane))
         return;
     if (lane->more == NULL && (lane->more = calloc(SPOTNIK_WIDTH_MAX - 1, sizeof *lane->more)) == NULL) {
         spotnik_width_failed(&lane->width);
@@ -146,13 +146,13 @@ void spotnik_widen_look(struct spotnik_engine *engine, struct spotnik_lane *lane
     }
     while (is_due(lane)) {
         lane->widening++;
-        spotnik_opening_widen(engine->links, &lane->peer, lane->name);
+        spotnik_opening_widen(carriage->links, &lane->peer, lane->name);
     }
 }
 
-static struct spotnik_lane *widened_find(struct spotnik_engine *engine, struct spotnik_id peer, const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
+static struct spotnik_lane *widened_find(struct spotnik_carriage *carriage, struct spotnik_id peer, const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
 {
-    struct spotnik_lane *lane = spotnik_lane_find(engine, peer);
+    struct spotnik_lane *lane = spotnik_lane_find(carriage, peer);
     bool same = lane != NULL && lane->first.up && lane->widening > 0 && memcmp(lane->name, name, sizeof lane->name) == 0;
     return same ? lane : NULL;
 }
@@ -165,31 +165,31 @@ static void widened(struct spotnik_lane *lane)
 }
 
 /* The connection stays the opening's if nobody wants it any more. */
-void spotnik_widen_adopt(struct spotnik_engine *engine, struct spotnik_opening *opening)
+void spotnik_widen_adopt(struct spotnik_carriage *carriage, struct spotnik_opening *opening)
 {
     uint8_t name[SPOTNIK_SHAKE_NAME_BYTES];
     spotnik_opening_widens(opening, name);
-    struct spotnik_lane *lane = widened_find(engine, spotnik_opening_peer(opening)->id, name);
+    struct spotnik_lane *lane = widened_find(carriage, spotnik_opening_peer(opening)->id, name);
     if (lane == NULL || lane->more_up == SPOTNIK_WIDTH_MAX - 1)
         return;
     struct spotnik_track *track = &lane->more[lane->more_up];
-    int fd = spotnik_opening_take(engine->links, opening);
+    int fd = spotnik_opening_take(carriage->links, opening);
     lane->widening--;
     *track = (struct spotnik_track){ .up = true };
-    if (spotnik_socket_watch(&track->socket, engine->loop.data.fd, fd, SPOTNIK_SOCKET_LANE) != 0) {
+    if (spotnik_socket_watch(&track->socket, carriage->loop->data.fd, fd, SPOTNIK_SOCKET_LANE) != 0) {
         close(fd);
         spotnik_width_failed(&lane->width);
         return;
     }
     track->socket.writable = true;
     lane->more_up++;
-    steer(engine, lane);
+    steer(carriage, lane);
     widened(lane);
 }
 
-void spotnik_widen_failed(struct spotnik_engine *engine, const struct spotnik_member *peer, const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
+void spotnik_widen_failed(struct spotnik_carriage *carriage, const struct spotnik_member *peer, const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
 {
-    struct spotnik_lane *lane = widened_find(engine, peer->id, name);
+    struct spotnik_lane *lane = widened_find(carriage, peer->id, name);
     if (lane == NULL)
         return;
     lane->widening--;
@@ -210,20 +210,18 @@ static struct spotnik_lane_status status_of(const struct spotnik_lane *lane)
     return status;
 }
 
-uint32_t spotnik_engine_lanes(struct spotnik_engine *engine, struct spotnik_lane_status *ret, uint32_t max)
+uint32_t spotnik_carriage_lanes(const struct spotnik_carriage *carriage, struct spotnik_lane_status *ret, uint32_t max)
 {
     uint32_t count = 0;
-    spotnik_engine_lock(engine);
     for (uint32_t i = 0; i < SPOTNIK_LANES && count < max; i++)
-        if (engine->lane[i].first.up && engine->lane[i].expected)
-            ret[count++] = status_of(&engine->lane[i]);
-    spotnik_engine_unlock(engine);
+        if (carriage->lane[i].first.up && carriage->lane[i].expected)
+            ret[count++] = status_of(&carriage->lane[i]);
     return count;
 }
 
-static bool is_pressed(const struct spotnik_engine *engine, struct spotnik_lane *lane)
+static bool is_pressed(const struct spotnik_carriage *carriage, struct spotnik_lane *lane)
 {
-    if (!lane->first.up || !lane->expected || engine->held_ns != SPOTNIK_NEVER)
+    if (!lane->first.up || !lane->expected || carriage->held_ns != SPOTNIK_NEVER)
         return false;
     for (uint32_t i = 0; i < lane->used; i++) {
         const struct spotnik_track *track = spotnik_lane_track(lane, i);
@@ -233,13 +231,13 @@ static bool is_pressed(const struct spotnik_engine *engine, struct spotnik_lane 
     return true;
 }
 
-static void width_changed(struct spotnik_engine *engine, struct spotnik_lane *lane)
+static void width_changed(struct spotnik_carriage *carriage, struct spotnik_lane *lane)
 {
     bool more = lane->width.wanted > lane->used;
 
     spotnik_congestion_anew(&lane->congestion);
     if (lane->width.wanted > 1 + lane->more_up) {
-        spotnik_engine_kick(engine); /* spotnik_widen_look() */
+        spotnik_loop_kick(carriage->loop); /* spotnik_widen_look() */
         return;
     }
     use(lane);
@@ -247,30 +245,30 @@ static void width_changed(struct spotnik_engine *engine, struct spotnik_lane *la
         spotnik_width_opened(&lane->width, round_trip_ns(lane));
 }
 
-static void report(struct spotnik_engine *engine, struct spotnik_lane *lane, uint64_t now_ns)
+static void report(struct spotnik_carriage *carriage, struct spotnik_lane *lane, uint64_t now_ns)
 {
     uint64_t ns = now_ns - lane->pressed_ns, sent = delivered(lane);
     uint64_t bytes = sent > lane->pressed_sent ? sent - lane->pressed_sent : 0;
     lane->pressed_ns = now_ns;
     lane->pressed_sent = sent;
     if (is_due(lane))
-        spotnik_engine_kick(engine); /* spotnik_widen_look() */
+        spotnik_loop_kick(carriage->loop); /* spotnik_widen_look() */
     if (lane->used != lane->width.wanted)
         return;
     if (!lane->congestion.trying && spotnik_width_pressed(&lane->width, bytes, ns))
-        width_changed(engine, lane);
+        width_changed(carriage, lane);
     else if (lane->width.trying == 0 && spotnik_congestion_pressed(&lane->congestion, bytes, ns))
-        steer(engine, lane);
+        steer(carriage, lane);
     if (lane->width.trying == 0 && !lane->width.fixed)
-        engine->width_found = lane->width.wanted;
+        carriage->width_found = lane->width.wanted;
     if (!lane->congestion.trying && !lane->congestion.fixed)
-        engine->other_found = lane->congestion.other;
+        carriage->other_found = lane->congestion.other;
 }
 
 /* After every attempt to send. */
-void spotnik_widen_measure(struct spotnik_engine *engine, struct spotnik_lane *lane)
+void spotnik_widen_measure(struct spotnik_carriage *carriage, struct spotnik_lane *lane)
 {
-    bool pressed = is_pressed(engine, lane);
+    bool pressed = is_pressed(carriage, lane);
     if (!pressed && lane->pressed_ns == 0)
         return;
     uint64_t now_ns = spotnik_clock_ns();
@@ -280,7 +278,7 @@ void spotnik_widen_measure(struct spotnik_engine *engine, struct spotnik_lane *l
         return;
     }
     if (!pressed || now_ns - lane->pressed_ns >= REPORT_NS)
-        report(engine, lane, now_ns);
+        report(carriage, lane, now_ns);
     if (!pressed)
         lane->pressed_ns = 0;
 }

@@ -25,7 +25,6 @@
 #include "base/time.h"
 #include "link/answer.h"
 #include "link/inside.h"
-#include "net/share.h"
 #include "net/state.h"
 
 enum { STRANGERS = 1500, ADDRESSES = 200, EACH = 5, OTHERS = 400, WAITING = 500, PATIENCE_MS = 30000 };
@@ -192,7 +191,7 @@ static void other_user(int ready)
         _exit(2);
     alarm(PATIENCE_MS / 1000);
     for (int i = 0; i < OTHERS; i++)
-        while (spotnik_share_connect(engine, &caller.self, &fd) != 0)
+        while (spotnik_carriage_connect(engine->carriage, &caller.self, &fd) != 0)
             sched_yield(); /* the backlog is full */
     if (write(ready, &byte, 1) != 1)
         _exit(3);
@@ -206,11 +205,11 @@ static void other_users_take_no_place(void **state)
     struct slow slow;
     int pair[2], fd;
     char byte;
-    if (geteuid() != 0 || engine->share == NULL)
+    if (geteuid() != 0 || !spotnik_carriage_is_sharing(engine->carriage))
         skip();
     struct spotnik_member self = spotnik_engine_credentials(engine)->self, guest = caller.self;
-    caller.self = self; /* spotnik_share_connect() takes it for the one to be called */
-    assert_int_equal(spotnik_share_connect(engine, &self, &fd), 0);
+    caller.self = self; /* spotnik_carriage_connect() takes it for the one to be called */
+    assert_int_equal(spotnik_carriage_connect(engine->carriage, &self, &fd), 0);
     caller.self = guest;
     slow_begin(&slow, fd);
     caller.self = self;

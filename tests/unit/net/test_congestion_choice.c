@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "cluster.h"
+#include "net/carriage.h"
 #include "net/congestion_choice.h"
 #include "net/state.h"
 
@@ -96,12 +97,12 @@ static void test_a_name_holds_for_every_lane(void **context)
     for (unsigned i = 0; i < 2; i++) {
         struct spotnik_engine *engine = engine_new(words[i]);
         spotnik_engine_lock(engine);
-        struct spotnik_lane *lane = &engine->lane[0];
+        struct spotnik_lane *lane = &engine->carriage->lane[0];
         lane->peer = engine->config.credentials.self;
         lane->first.socket.fd = tcp_socket();
         lane->first.up = true;
         used(lane->first.socket.fd, before);
-        spotnik_widen_begin(engine, lane);
+        spotnik_widen_begin(engine->carriage, lane);
         assert_string_equal(used(lane->first.socket.fd, name), i == 0 ? before : "reno");
         assert_true(lane->congestion.fixed);
         close(lane->first.socket.fd);

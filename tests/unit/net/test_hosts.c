@@ -17,6 +17,7 @@
 #include "cluster.h"
 #include "net/probe.h"
 #include "net/share.h"
+#include "net/state.h"
 
 #define MEMBERS 5
 #define LARGE 100003
@@ -47,8 +48,8 @@ static uint64_t weight_of(unsigned index)
 static bool is_by_hosts(struct spotnik_engine *engine, uint32_t bucket)
 {
     spotnik_engine_lock(engine);
-    bool by_hosts = engine->share != NULL && engine->share->epoch != 0
-                    && engine->share->flat.bucket[bucket].order.part != SPOTNIK_FLAT_ALL;
+    bool by_hosts = engine->carriage->share != NULL && engine->carriage->share->epoch != 0
+                    && engine->carriage->share->flat.bucket[bucket].order.part != SPOTNIK_FLAT_ALL;
     spotnik_engine_unlock(engine);
     return by_hosts;
 }
@@ -90,7 +91,7 @@ static bool moved, undone;     /* atomic: in MOVE_STEP */
 static bool is_moved(struct spotnik_engine *engine)
 {
     spotnik_engine_lock(engine);
-    const struct spotnik_early *early = engine->bucket[0].early;
+    const struct spotnik_early *early = engine->carriage->bucket[0].early;
     bool any = early != NULL && early->step == MOVE_STEP && early->count > 0 && early->lent != NULL
                && early->range[0].moved > early->range[0].begin;
     spotnik_engine_unlock(engine);
@@ -169,7 +170,7 @@ static void gather(struct worker *worker)
 static bool shares(struct spotnik_engine *engine, uint64_t number)
 {
     spotnik_engine_lock(engine);
-    const struct spotnik_sharer *sharer = spotnik_share_find(engine->share, cluster_id(number));
+    const struct spotnik_sharer *sharer = spotnik_share_find(engine->carriage->share, cluster_id(number));
     bool told = sharer != NULL && sharer->told;
     spotnik_engine_unlock(engine);
     return told;

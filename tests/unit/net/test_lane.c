@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "cluster.h"
+#include "net/carriage.h"
 #include "net/state.h"
 
 #define PAYLOAD_BYTES 5000
@@ -37,7 +38,7 @@ static int half_sent(struct spotnik_engine *engine, struct spotnik_lane *lane)
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd), 0);
     assert_int_equal(spotnik_socket_watch(&lane->first.socket, engine->loop.data.fd, fd[0], SPOTNIK_SOCKET_LANE), 0);
     memset(payload, 0xab, sizeof payload);
-    engine->lane_count = 1;
+    engine->carriage->lane_count = 1;
     lane->wanted = lane->expected = lane->first.up = lane->first.socket.writable = true;
     lane->peer = (struct spotnik_member){ .id = cluster_id(2) };
     lane->first.frame[0] = (struct spotnik_outgoing){ .payload = payload, .bytes = SPOTNIK_DATA_PREFIX_BYTES + PAYLOAD_BYTES,
@@ -54,23 +55,23 @@ static ssize_t come(int fd, uint8_t *bytes, size_t size)
 static void test_zeros_wait_for_the_next_view(void **context)
 {
     struct spotnik_engine *engine = engine_start();
-    struct spotnik_lane *lane = &engine->lane[0];
+    struct spotnik_lane *lane = &engine->carriage->lane[0];
     uint8_t bytes[2 * PAYLOAD_BYTES], zero[PAYLOAD_BYTES] = { 0 };
     size_t rest = SPOTNIK_DATA_PREFIX_BYTES + PAYLOAD_BYTES - SENT_BYTES;
     (void)context;
 
     int fd = half_sent(engine, lane);
-    engine->frozen = true; /* our promise */
-    spotnik_lanes_cut(engine);
-    assert_false(spotnik_lanes_pump(engine, SIZE_MAX));
+    engine->stand.frozen = true; /* our promise */
+    spotnik_lanes_cut(engine->carriage);
+    assert_false(spotnik_lanes_pump(engine->carriage, SIZE_MAX));
     assert_int_equal(come(fd, bytes, sizeof bytes), -1);
-    engine->frozen = false; /* a view without the reader, which may not have promised anything */
+    engine->stand.frozen = false; /* a view without the reader, which may not have promised anything */
     lane->expected = false;
-    spotnik_lanes_cut(engine);
-    spotnik_lanes_pump(engine, SIZE_MAX);
+    spotnik_lanes_cut(engine->carriage);
+    spotnik_lanes_pump(engine->carriage, SIZE_MAX);
     assert_int_equal(come(fd, bytes, sizeof bytes), -1);
     lane->expected = true; /* with it */
-    spotnik_lanes_pump(engine, SIZE_MAX);
+    spotnik_lanes_pump(engine->carriage, SIZE_MAX);
     assert_int_equal(come(fd, bytes, sizeof bytes), (ssize_t)rest);
     assert_memory_equal(bytes, zero, rest);
     close(fd);

@@ -15,6 +15,7 @@
 
 #include "base/time.h"
 #include "cluster.h"
+#include "net/carriage.h"
 #include "net/state.h"
 
 #define MEMBERS 2
@@ -33,7 +34,7 @@ struct worker {
 static uint64_t received(struct spotnik_engine *engine)
 {
     spotnik_engine_lock(engine);
-    uint64_t bytes = engine->bytes_received;
+    uint64_t bytes = engine->carriage->counts.bytes_received;
     spotnik_engine_unlock(engine);
     return bytes;
 }

@@ -20,6 +20,7 @@
 #include "base/time.h"
 #include "cluster.h"
 #include "link/inside.h"
+#include "net/carriage.h"
 #include "net/state.h"
 
 #define MEMBERS 3
@@ -148,7 +149,7 @@ static void test_a_long_first_step_is_enough(void **context)
             sched_yield();
         }
     for (unsigned i = 0; i < MEMBERS; i++) {
-        assert_int_equal(worker[i].engine->committed, 0);
+        assert_int_equal(worker[i].engine->stand.committed, 0);
         spotnik_engine_free(worker[i].engine, false);
         free(data[i]);
     }
@@ -215,15 +216,15 @@ static struct side side_new(struct spotnik_engine *engine, uint8_t name, uint8_t
     memset(opening->shake.wire.answer, name, sizeof opening->shake.wire.answer);
     memset(opening->shake.wire.hello, widened, sizeof opening->shake.wire.hello);
     if (widened == 0)
-        spotnik_stream_adopt(engine, opening);
+        spotnik_stream_adopt(engine->carriage, opening);
     else
-        spotnik_stream_widen(engine, opening);
+        spotnik_stream_widen(engine->carriage, opening);
     if (opening->socket.fd >= 0) { /* not wanted */
         close(spotnik_socket_release(&opening->socket, engine->loop.epoll_fd));
         close(fd[1]);
         return (struct side){ .fd = -1 };
     }
-    return (struct side){ .stream = engine->streams, .fd = fd[1] };
+    return (struct side){ .stream = engine->carriage->streams, .fd = fd[1] };
 }
 
 static void say(const struct side *side, uint64_t epoch, uint64_t turn)
@@ -261,16 +262,16 @@ static void test_a_frame_before_its_turn_is_kept(void **context)
     assert_int_equal(head.stream->width, 2);
     say(&more, 9, 1);
     say(&more, 9, 2);
-    spotnik_streams_read(engine, SIZE_MAX);
+    spotnik_streams_read(engine->carriage, SIZE_MAX);
     assert_int_equal(more.stream->state, SPOTNIK_STREAM_AHEAD);
     assert_int_equal(more.stream->have, ELEMENTS);
     assert_int_equal(more.stream->frame_turn, 1);
     say(&head, 9, 0);
-    spotnik_streams_read(engine, SIZE_MAX);
+    spotnik_streams_read(engine->carriage, SIZE_MAX);
     assert_int_equal(head.stream->state, SPOTNIK_STREAM_WAIT);
     assert_int_equal(more.stream->state, SPOTNIK_STREAM_AHEAD);
     say(&more, 10, 0); /* behind two of an epoch that is over for its sender: nobody knows yet */
-    spotnik_streams_read(engine, SIZE_MAX);
+    spotnik_streams_read(engine->carriage, SIZE_MAX);
     assert_int_equal(more.stream->frame_turn, 1);
     close(head.fd);
     close(more.fd);
@@ -284,10 +285,10 @@ static void test_a_gap_ends_with_the_epoch(void **context)
     struct side head = side_new(engine, 1, 0), more = side_new(engine, 2, 1);
     (void)context;
     say(&more, 9, 5);
-    spotnik_streams_read(engine, SIZE_MAX);
+    spotnik_streams_read(engine->carriage, SIZE_MAX);
     assert_int_equal(more.stream->state, SPOTNIK_STREAM_AHEAD);
     say(&head, 10, 0);
-    spotnik_streams_read(engine, SIZE_MAX);
+    spotnik_streams_read(engine->carriage, SIZE_MAX);
     assert_int_equal(head.stream->state, SPOTNIK_STREAM_WAIT);
     assert_int_equal(more.stream->state, SPOTNIK_STREAM_PREFIX); /* void, and gone */
     close(head.fd);
@@ -303,7 +304,7 @@ static void test_a_gap_ends_with_our_view(void **context)
     (void)context;
     say(&more, 0, 5); /* ours is 1 */
     say(&more, 9, 0);
-    spotnik_streams_read(engine, SIZE_MAX);
+    spotnik_streams_read(engine->carriage, SIZE_MAX);
     assert_int_equal(more.stream->state, SPOTNIK_STREAM_WAIT);
     assert_int_equal(more.stream->header.epoch, 9);
     close(head.fd);
@@ -317,10 +318,10 @@ static void test_a_turn_that_was_taken_ends_the_lane(void **context)
     struct side head = side_new(engine, 1, 0), more = side_new(engine, 2, 1);
     (void)context;
     say(&head, 9, 0);
-    spotnik_streams_read(engine, SIZE_MAX);
+    spotnik_streams_read(engine->carriage, SIZE_MAX);
     head.stream->turn = 3; /* as if it had been dealt with, and two more */
     say(&more, 9, 2);
-    spotnik_streams_read(engine, SIZE_MAX);
+    spotnik_streams_read(engine->carriage, SIZE_MAX);
     assert_true(is_closed(&head));
     assert_true(is_closed(&more));
     close(head.fd);
@@ -335,7 +336,7 @@ static void test_a_gap_on_one_connection_ends_it(void **context)
     struct side head = side_new(engine, 1, 0);
     (void)context;
     say(&head, 9, 1);
-    spotnik_streams_read(engine, SIZE_MAX);
+    spotnik_streams_read(engine->carriage, SIZE_MAX);
     assert_true(is_closed(&head));
     close(head.fd);
     end(engine);
