@@ -71,7 +71,7 @@ void spotnik_attend_collect(struct spotnik_engine *engine)
     do {
         count = epoll_wait(engine->loop.data.fd, event, EVENTS, 0);
         for (int i = 0; i < count; i++)
-            spotnik_progress_mark(engine, &event[i]);
+            spotnik_attend_mark(engine, &event[i]);
     } while (count == EVENTS);
 }
 
@@ -116,6 +116,37 @@ void spotnik_attend_expired(struct spotnik_engine *engine)
         timer_set(attend, GRACE_NS - gone_ns);
     else
         spotnik_attend_resume(engine);
+}
+
+/* An event of either set, under the lock. */
+void spotnik_attend_mark(struct spotnik_engine *engine, const struct epoll_event *event)
+{
+    struct spotnik_socket *socket = event->data.ptr;
+    if (socket->fd < 0)
+        return; /* closed since */
+    if (socket->kind == SPOTNIK_SOCKET_DATA) {
+        if (!engine->attend.caller)
+            spotnik_attend_collect(engine);
+        return;
+    }
+    if (socket->kind == SPOTNIK_SOCKET_CHANGED) {
+        eventfd_t count;
+        eventfd_read(socket->fd, &count);
+        return;
+    }
+    if (socket->kind == SPOTNIK_SOCKET_TIMER) {
+        spotnik_attend_expired(engine);
+        return;
+    }
+    if (socket->kind == SPOTNIK_SOCKET_WAKE) {
+        eventfd_t count;
+        eventfd_read(socket->fd, &count);
+        engine->loop.kicked = false;
+        return;
+    }
+    socket->readable |= (event->events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
+    socket->ending |= (event->events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
+    socket->writable |= (event->events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0;
 }
 
 static void take(struct spotnik_engine *engine)
@@ -186,7 +217,7 @@ static void await(struct spotnik_engine *engine, uint64_t until_ns)
     spotnik_engine_lock(engine);
     attend->sleeping = false;
     for (int i = 0; i < count; i++)
-        spotnik_progress_mark(engine, &event[i]);
+        spotnik_attend_mark(engine, &event[i]);
     if (spotnik_spin_learn(&attend->spin, spin_ns, spotnik_clock_ns() - begin_ns, enough))
         spotnik_thread_spread(attend->place);
 }

@@ -283,6 +283,16 @@ int spotnik_engine_join(struct spotnik_engine *engine, struct spotnik_id id, uin
     return 0;
 }
 
+void spotnik_engine_rename(struct spotnik_engine *engine, struct spotnik_id id)
+{
+    spotnik_engine_lock(engine);
+    engine->config.credentials.self.id = id;
+    spotnik_death_renew(engine->death, id);
+    spotnik_carriage_renamed(engine->carriage);
+    spotnik_engine_core_reset(engine);
+    spotnik_engine_unlock(engine);
+}
+
 void spotnik_engine_enter(struct spotnik_engine *engine, const struct spotnik_member *sponsor)
 {
     spotnik_engine_lock(engine);

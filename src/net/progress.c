@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <time.h>
 
 #include "base/thread.h"
@@ -19,36 +18,6 @@
 #define HEAR_MAX 64                   /* rounds: a peer that never stops talking must not stop time */
 #define GOODBYE_NS (300 * SPOTNIK_MS) /* patience for peers to read our GOODBYE */
 
-void spotnik_progress_mark(struct spotnik_engine *engine, const struct epoll_event *event)
-{
-    struct spotnik_socket *socket = event->data.ptr;
-    if (socket->fd < 0)
-        return; /* closed since */
-    if (socket->kind == SPOTNIK_SOCKET_DATA) {
-        if (!engine->attend.caller)
-            spotnik_attend_collect(engine);
-        return;
-    }
-    if (socket->kind == SPOTNIK_SOCKET_CHANGED) {
-        eventfd_t count;
-        eventfd_read(socket->fd, &count);
-        return;
-    }
-    if (socket->kind == SPOTNIK_SOCKET_TIMER) {
-        spotnik_attend_expired(engine);
-        return;
-    }
-    if (socket->kind == SPOTNIK_SOCKET_WAKE) {
-        eventfd_t count;
-        eventfd_read(socket->fd, &count);
-        engine->loop.kicked = false;
-        return;
-    }
-    socket->readable |= (event->events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
-    socket->ending |= (event->events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
-    socket->writable |= (event->events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0;
-}
-
 /* What is ready now, without sleeping; under the lock. */
 static void poll_now(struct spotnik_engine *engine)
 {
@@ -57,7 +26,7 @@ static void poll_now(struct spotnik_engine *engine)
     do {
         count = epoll_wait(engine->loop.epoll_fd, event, EVENTS, 0);
         for (int i = 0; i < count; i++)
-            spotnik_progress_mark(engine, &event[i]);
+            spotnik_attend_mark(engine, &event[i]);
     } while (count == EVENTS);
 }
 
@@ -97,7 +66,7 @@ static void rest(struct spotnik_engine *engine, uint64_t until_ns)
     if (error == EBADF || error == EINVAL)
         spotnik_owns_lost(engine);
     for (int i = 0; i < count; i++)
-        spotnik_progress_mark(engine, &event[i]);
+        spotnik_attend_mark(engine, &event[i]);
 }
 
 /* All that peers have said so far. */

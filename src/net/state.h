@@ -162,6 +162,8 @@ void spotnik_tie_ask(struct spotnik_engine *engine, uint64_t epoch);
 /* attend.c */
 int spotnik_attend_init(struct spotnik_engine *engine);
 void spotnik_attend_free(struct spotnik_engine *engine);
+struct epoll_event;
+void spotnik_attend_mark(struct spotnik_engine *engine, const struct epoll_event *event);
 void spotnik_attend_view(struct spotnik_engine *engine);
 void spotnik_attend_collect(struct spotnik_engine *engine);
 void spotnik_attend_expired(struct spotnik_engine *engine);
@@ -178,7 +180,5 @@ bool spotnik_owns_lately(struct spotnik_engine *engine, uint64_t now_ns); /* the
 
 /* progress.c */
 void *spotnik_progress_main(void *context);
-struct epoll_event;
-void spotnik_progress_mark(struct spotnik_engine *engine, const struct epoll_event *event);
 
 #endif

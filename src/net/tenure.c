@@ -121,13 +121,3 @@ void spotnik_engine_over(struct spotnik_engine *engine)
     }
     spotnik_engine_unlock(engine);
 }
-
-void spotnik_engine_rename(struct spotnik_engine *engine, struct spotnik_id id)
-{
-    spotnik_engine_lock(engine);
-    engine->config.credentials.self.id = id;
-    spotnik_death_renew(engine->death, id);
-    spotnik_carriage_renamed(engine->carriage);
-    spotnik_engine_core_reset(engine);
-    spotnik_engine_unlock(engine);
-}
