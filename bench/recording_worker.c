@@ -18,7 +18,7 @@
 #include <spotnik/spotnik.h>
 
 #include "api/job.h"
-#include "net/state.h"
+#include "engine/inside.h"
 
 struct member {
     spotnik_job *job;

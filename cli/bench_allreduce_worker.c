@@ -18,9 +18,9 @@
 #include "api/job.h"
 #include "api/key.h"
 #include "base/time.h"
+#include "carry/share.h"
+#include "engine/inside.h"
 #include "member/hosts.h"
-#include "net/share.h"
-#include "net/state.h"
 #include "peers/peers.h"
 #include "reduce/compress.h"
 

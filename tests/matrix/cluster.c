@@ -6,10 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "carry/share.h"
 #include "core/state.h"
+#include "engine/inside.h"
 #include "link/address.h"
-#include "net/share.h"
-#include "net/state.h"
 #include "world.h"
 
 #define SILENCE_NS UINT64_C(600000000000)

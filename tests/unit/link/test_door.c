@@ -21,11 +21,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../net/cluster.h"
+#include "../engine/cluster.h"
 #include "base/time.h"
+#include "engine/inside.h"
 #include "link/answer.h"
 #include "link/inside.h"
-#include "net/state.h"
 
 enum { STRANGERS = 1500, ADDRESSES = 200, EACH = 5, OTHERS = 400, WAITING = 500, PATIENCE_MS = 30000 };
 

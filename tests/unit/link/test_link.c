@@ -20,10 +20,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../net/cluster.h"
+#include "../engine/cluster.h"
 #include "base/time.h"
+#include "engine/inside.h"
 #include "link/inside.h"
-#include "net/state.h"
 
 #define ROUNDS 40
 #define PATIENCE_NS (20 * SPOTNIK_S)

@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "../net/cluster.h"
+#include "../engine/cluster.h"
 #include "link/shake.h"
 
 static struct spotnik_credentials credentials(uint64_t number)

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../net/cluster.h"
+#include "../engine/cluster.h"
 #include "link/auth.h"
 #include "peers/inside.h"
 #include "peers/peers.h"
