@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All carriers together: begin and end, a view change, and what of an action or a loop's turn concerns which of them. */
+/* All carriers together: begin and end, a view change, and which of them an action concerns. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +10,8 @@
 #include "carry/shape.h"
 #include "carry/share.h"
 
-#define INLINE_BYTES (64u * 1024) /* more than this is left to the progress thread: the caller has work to do */
+#define INLINE_BYTES                                                                                         \
+    (64u * 1024) /* more than this is left to the progress thread: the caller has work to do */
 
 /* ---- life ---- */
 
@@ -22,8 +23,9 @@ static int config_read(struct spotnik_carriage *carriage, const struct spotnik_c
     return rc != 0 ? rc : spotnik_congestion_choice_init(config->congestion, &carriage->control);
 }
 
-int spotnik_carriage_new(struct spotnik_loop *loop, const struct spotnik_credentials *credentials, const struct spotnik_limits *limits,
-                         struct spotnik_stand *stand, const struct spotnik_carriage_hooks *hooks,
+int spotnik_carriage_new(struct spotnik_loop *loop, const struct spotnik_credentials *credentials,
+                         const struct spotnik_limits *limits, struct spotnik_stand *stand,
+                         const struct spotnik_carriage_hooks *hooks,
                          const struct spotnik_carriage_config *config, struct spotnik_carriage **ret)
 {
     struct spotnik_carriage *carriage = calloc(1, sizeof *carriage);
@@ -46,13 +48,15 @@ int spotnik_carriage_new(struct spotnik_loop *loop, const struct spotnik_credent
     return rc;
 }
 
-int spotnik_carriage_open(struct spotnik_carriage *carriage, struct spotnik_links *links, const char *transport)
+int spotnik_carriage_open(struct spotnik_carriage *carriage, struct spotnik_links *links,
+                          const char *transport)
 {
     carriage->links = links;
     return spotnik_share_new(carriage, transport);
 }
 
-void spotnik_carriage_core_set(struct spotnik_carriage *carriage, struct spotnik_core *core, struct spotnik_recorder *recorder)
+void spotnik_carriage_core_set(struct spotnik_carriage *carriage, struct spotnik_core *core,
+                               struct spotnik_recorder *recorder)
 {
     carriage->core = core;
     carriage->recorder = recorder;
@@ -65,11 +69,6 @@ void spotnik_carriage_forget(struct spotnik_carriage *carriage)
     spotnik_streams_close(carriage);
     for (uint32_t i = 0; i < SPOTNIK_BUCKET_SLOTS; i++)
         carriage->bucket[i].step[0] = carriage->bucket[i].step[1] = 0;
-}
-
-void spotnik_carriage_renamed(struct spotnik_carriage *carriage)
-{
-    spotnik_share_reset(carriage);
 }
 
 /* What is mapped stays mapped. */
@@ -95,11 +94,6 @@ void spotnik_carriage_free(struct spotnik_carriage *carriage)
 }
 
 /* ---- views ---- */
-
-void spotnik_carriage_expect(struct spotnik_carriage *carriage, const struct spotnik_member *peer)
-{
-    spotnik_lane_expect(carriage, peer);
-}
 
 void spotnik_carriage_cut(struct spotnik_carriage *carriage)
 {
@@ -130,7 +124,8 @@ void spotnik_carriage_view(struct spotnik_carriage *carriage)
 
 /* ---- connections ---- */
 
-void spotnik_carriage_adopt(struct spotnik_carriage *carriage, struct spotnik_opening *opening, enum spotnik_purpose purpose, bool dialled)
+void spotnik_carriage_adopt(struct spotnik_carriage *carriage, struct spotnik_opening *opening,
+                            enum spotnik_purpose purpose, bool dialled)
 {
     if (purpose == SPOTNIK_PURPOSE_SHARE)
         spotnik_share_adopt(carriage, opening);
@@ -145,8 +140,8 @@ void spotnik_carriage_adopt(struct spotnik_carriage *carriage, struct spotnik_op
 }
 
 /* Of SHARE nobody is told: it is tried again, and until then steps go round the ring. */
-void spotnik_carriage_failed(struct spotnik_carriage *carriage, enum spotnik_purpose purpose, const struct spotnik_member *peer,
-                             const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
+void spotnik_carriage_failed(struct spotnik_carriage *carriage, enum spotnik_purpose purpose,
+                             const struct spotnik_member *peer, const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
 {
     if (purpose == SPOTNIK_PURPOSE_DATA)
         spotnik_lane_failed(carriage, peer);
@@ -159,32 +154,7 @@ bool spotnik_carriage_is_sharing(const struct spotnik_carriage *carriage)
     return carriage->share != NULL;
 }
 
-int spotnik_carriage_connect(const struct spotnik_carriage *carriage, const struct spotnik_member *peer, int *ret_fd)
-{
-    return spotnik_share_connect(carriage, peer, ret_fd);
-}
-
 /* ---- data ---- */
-
-bool spotnik_carriage_read(struct spotnik_carriage *carriage, size_t bytes_max)
-{
-    return spotnik_streams_read(carriage, bytes_max);
-}
-
-bool spotnik_carriage_pump(struct spotnik_carriage *carriage, size_t bytes_max)
-{
-    return spotnik_lanes_pump(carriage, bytes_max);
-}
-
-bool spotnik_carriage_is_waiting(const struct spotnik_carriage *carriage)
-{
-    return spotnik_streams_are_waiting(carriage);
-}
-
-bool spotnik_carriage_is_empty(const struct spotnik_carriage *carriage)
-{
-    return spotnik_lanes_are_empty(carriage);
-}
 
 bool spotnik_carriage_wants_a_look(const struct spotnik_carriage *carriage)
 {
@@ -193,18 +163,13 @@ bool spotnik_carriage_wants_a_look(const struct spotnik_carriage *carriage)
 
 void spotnik_carriage_move(struct spotnik_carriage *carriage)
 {
-    bool more = spotnik_streams_are_waiting(carriage) && spotnik_streams_read(carriage, INLINE_BYTES);
-    more |= spotnik_lanes_pump(carriage, INLINE_BYTES);
+    bool more = spotnik_carriage_is_waiting(carriage) && spotnik_carriage_read(carriage, INLINE_BYTES);
+    more |= spotnik_carriage_pump(carriage, INLINE_BYTES);
     if (more || spotnik_carriage_wants_a_look(carriage))
         spotnik_loop_kick(carriage->loop);
 }
 
 /* ---- the progress thread ---- */
-
-void spotnik_carriage_accept(struct spotnik_carriage *carriage)
-{
-    spotnik_share_accept(carriage);
-}
 
 void spotnik_carriage_look(struct spotnik_carriage *carriage, uint64_t now_ns)
 {
@@ -219,16 +184,6 @@ uint64_t spotnik_carriage_deadline(const struct spotnik_carriage *carriage)
 }
 
 /* ---- shared memory ---- */
-
-bool spotnik_carriage_is_busy(const struct spotnik_carriage *carriage)
-{
-    return spotnik_share_is_busy(carriage);
-}
-
-bool spotnik_carriage_is_ahead(const struct spotnik_carriage *carriage)
-{
-    return spotnik_share_is_ahead(carriage);
-}
 
 static void move_if_due(struct spotnik_carriage *carriage)
 {
@@ -251,35 +206,16 @@ void spotnik_carriage_wait(struct spotnik_carriage *carriage, uint64_t until_ns,
     move_if_due(carriage);
 }
 
-void spotnik_carriage_changed(struct spotnik_carriage *carriage)
-{
-    spotnik_share_changed(carriage);
-}
-
-void spotnik_carriage_seal(struct spotnik_carriage *carriage)
-{
-    spotnik_share_seal(carriage);
-}
-
-void spotnik_carriage_prune(struct spotnik_carriage *carriage)
-{
-    spotnik_share_prune(carriage);
-}
-
-void spotnik_carriage_committed(struct spotnik_carriage *carriage)
-{
-    spotnik_share_committed(carriage);
-}
-
 /* ---- buckets ---- */
 
-int spotnik_carriage_begin(struct spotnik_carriage *carriage, uint32_t number, void *in, size_t count, enum spotnik_dtype dtype,
-                           enum spotnik_op op, bool kept)
+int spotnik_carriage_begin(struct spotnik_carriage *carriage, uint32_t number, void *in, size_t count,
+                           enum spotnik_dtype dtype, enum spotnik_op op, bool kept)
 {
     struct spotnik_bucket_memory *bucket = &carriage->bucket[number];
     uint64_t step = carriage->stand->begun_step;
     if (bucket->step[step & 1] == step)
-        return spotnik_error_return(SPOTNIK_ERR_STATE, "bucket %u was already started in step %llu", number, (unsigned long long)step);
+        return spotnik_error_return(SPOTNIK_ERR_STATE, "bucket %u was already started in step %llu", number,
+                                    (unsigned long long)step);
     int rc = spotnik_bucket_prepare(bucket, carriage->limits, step, in, count, dtype, op);
     if (rc != 0)
         return rc;
@@ -289,17 +225,20 @@ int spotnik_carriage_begin(struct spotnik_carriage *carriage, uint32_t number, v
     return 0;
 }
 
-static void gather(struct spotnik_carriage *carriage, struct spotnik_bucket_memory *bucket, const struct spotnik_action *action)
+static void gather(struct spotnik_carriage *carriage, struct spotnik_bucket_memory *bucket,
+                   const struct spotnik_action *action)
 {
     if (action->part != SPOTNIK_PART_HOLDER)
         spotnik_share_void(carriage, action->bucket, action->step);
     spotnik_bucket_gather(bucket, action);
 }
 
-static void share_start(struct spotnik_carriage *carriage, const struct spotnik_bucket_memory *bucket, const struct spotnik_action *action)
+static void share_start(struct spotnik_carriage *carriage, const struct spotnik_bucket_memory *bucket,
+                        const struct spotnik_action *action)
 {
     unsigned half = action->step & 1;
-    carriage->counts.bytes_shared += bucket->count[half] * spotnik_dtype_size((enum spotnik_dtype)bucket->dtype[half]);
+    carriage->counts.bytes_shared +=
+        bucket->count[half] * spotnik_dtype_size((enum spotnik_dtype)bucket->dtype[half]);
     spotnik_share_start(carriage, action);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What carries data between members, as the engine sees it: connections of TCP, and memory shared with members of this host. The core
- * says which way a bucket goes; nobody above needs to know which carrier takes it. Everything runs under the lock of the loop
- * unless marked otherwise. [caller]: the thread that waits for its step. */
+/* What carries data between members, as the engine sees it: connections of TCP, and memory shared with
+ * members of this host. The core says which way a bucket goes. Nothing above knows which carrier takes it.
+ * Functions run under the lock of the loop unless marked otherwise. [caller]: on the thread that waits for
+ * its step. The file named in a heading defines the functions below it. */
 #ifndef SPOTNIK_CARRY_CARRIER_H
 #define SPOTNIK_CARRY_CARRIER_H
 
@@ -52,7 +53,7 @@ struct spotnik_lane_status {
     uint32_t carrying;    /* those that get frames */
     uint64_t bytes_per_s; /* the last measurement under pressure (width.h); 0: never long enough */
     uint64_t round_trip_ns;
-    char congestion[16];  /* the congestion control of the first connection */
+    char congestion[16]; /* the congestion control of the first connection */
 };
 
 /* What has been carried, since this process began. */
@@ -62,76 +63,123 @@ struct spotnik_carriage_counts {
     uint64_t paths_stalled; /* nothing arrived on a lane for longer than a silence */
 };
 
-/* ---- life; all but `config` stay the caller's. open: with the loop open and our name known; transport: "auto" (also NULL), "shm", "tcp" */
-int spotnik_carriage_new(struct spotnik_loop *loop, const struct spotnik_credentials *credentials, const struct spotnik_limits *limits,
-                         struct spotnik_stand *stand, const struct spotnik_carriage_hooks *hooks,
+/* ---- life: carriage.c ---- */
+
+/* All but `config` and `hooks` stay the caller's. */
+int spotnik_carriage_new(struct spotnik_loop *loop, const struct spotnik_credentials *credentials,
+                         const struct spotnik_limits *limits, struct spotnik_stand *stand,
+                         const struct spotnik_carriage_hooks *hooks,
                          const struct spotnik_carriage_config *config, struct spotnik_carriage **ret);
-int spotnik_carriage_open(struct spotnik_carriage *carriage, struct spotnik_links *links, const char *transport);
-void spotnik_carriage_core_set(struct spotnik_carriage *carriage, struct spotnik_core *core, struct spotnik_recorder *recorder);
-void spotnik_carriage_forget(struct spotnik_carriage *carriage);  /* all connections and buckets of the member we were */
-void spotnik_carriage_renamed(struct spotnik_carriage *carriage); /* we are a new member: its memory has its name */
-void spotnik_carriage_lost(struct spotnik_carriage *carriage);    /* our descriptors are not ours any more */
-void spotnik_carriage_free(struct spotnik_carriage *carriage);    /* no thread uses it; accepts NULL */
+/* With the loop open, and our name known. `transport`: "auto" (also NULL), "shm", "tcp". */
+int spotnik_carriage_open(struct spotnik_carriage *carriage, struct spotnik_links *links,
+                          const char *transport);
+void spotnik_carriage_core_set(struct spotnik_carriage *carriage, struct spotnik_core *core,
+                               struct spotnik_recorder *recorder);
+/* All connections and buckets of the member we were. */
+void spotnik_carriage_forget(struct spotnik_carriage *carriage);
+/* We are a new member: our memory bears its name (share.c). */
+void spotnik_carriage_renamed(struct spotnik_carriage *carriage);
+/* Our descriptors are not ours any more. */
+void spotnik_carriage_lost(struct spotnik_carriage *carriage);
+/* No thread uses it. Accepts NULL. */
+void spotnik_carriage_free(struct spotnik_carriage *carriage);
 
-/* ---- views */
-void spotnik_carriage_expect(struct spotnik_carriage *carriage, const struct spotnik_member *peer);
-void spotnik_carriage_cut(struct spotnik_carriage *carriage);  /* nothing of the running epoch is touched any more */
-void spotnik_carriage_view(struct spotnik_carriage *carriage); /* a new one, after its cut */
+/* ---- views: carriage.c ---- */
 
-/* ---- connections, for the links */
-void spotnik_carriage_adopt(struct spotnik_carriage *carriage, struct spotnik_opening *opening, enum spotnik_purpose purpose, bool dialled);
-void spotnik_carriage_failed(struct spotnik_carriage *carriage, enum spotnik_purpose purpose, const struct spotnik_member *peer,
-                             const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
+void spotnik_carriage_expect(struct spotnik_carriage *carriage,
+                             const struct spotnik_member *peer); /* lane.c */
+/* Nothing of the running epoch is touched any more. */
+void spotnik_carriage_cut(struct spotnik_carriage *carriage);
+/* There is a new view; it has been cut. */
+void spotnik_carriage_view(struct spotnik_carriage *carriage);
+
+/* ---- connections, for the links: carriage.c ---- */
+
+void spotnik_carriage_adopt(struct spotnik_carriage *carriage, struct spotnik_opening *opening,
+                            enum spotnik_purpose purpose, bool dialled);
+void spotnik_carriage_failed(struct spotnik_carriage *carriage, enum spotnik_purpose purpose,
+                             const struct spotnik_member *peer, const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
 bool spotnik_carriage_is_sharing(const struct spotnik_carriage *carriage);
-int spotnik_carriage_connect(const struct spotnik_carriage *carriage, const struct spotnik_member *peer, int *ret_fd); /* any thread */
+/* Any thread, without the lock (share.c). */
+int spotnik_carriage_connect(const struct spotnik_carriage *carriage, const struct spotnik_member *peer,
+                             int *ret_fd);
 
-/* ---- data. read, pump: about `bytes_max` of each connection; true: there is more */
+/* ---- data: stream.c, lane.c ---- */
+
+/* About `bytes_max` of each connection. True: there is more. */
 bool spotnik_carriage_read(struct spotnik_carriage *carriage, size_t bytes_max);
 bool spotnik_carriage_pump(struct spotnik_carriage *carriage, size_t bytes_max);
-void spotnik_carriage_move(struct spotnik_carriage *carriage); /* receive and send a little */
-bool spotnik_carriage_is_waiting(const struct spotnik_carriage *carriage); /* frames wait for something else to happen */
-bool spotnik_carriage_is_empty(const struct spotnik_carriage *carriage);   /* nothing is on its way out */
-bool spotnik_carriage_wants_a_look(const struct spotnik_carriage *carriage); /* by the progress thread, before it would wake */
+/* Frames that have come wait for something else to happen. */
+bool spotnik_carriage_is_waiting(const struct spotnik_carriage *carriage);
+/* Nothing is on its way out. */
+bool spotnik_carriage_is_empty(const struct spotnik_carriage *carriage);
+/* Receive and send a little (carriage.c). */
+void spotnik_carriage_move(struct spotnik_carriage *carriage);
+/* The progress thread has to look before it would wake by itself (carriage.c). */
+bool spotnik_carriage_wants_a_look(const struct spotnik_carriage *carriage);
 
-/* ---- the progress thread. accept: members of this host that knock */
+/* ---- for the progress thread: carriage.c ---- */
+
+/* Members of this host that knock (share.c). */
 void spotnik_carriage_accept(struct spotnik_carriage *carriage);
 void spotnik_carriage_look(struct spotnik_carriage *carriage, uint64_t now_ns);
 uint64_t spotnik_carriage_deadline(const struct spotnik_carriage *carriage);
 
-/* ---- work in shared memory. work: true: something was done. wait: gives up the lock meanwhile; `place`: ours on this host */
-bool spotnik_carriage_is_busy(const struct spotnik_carriage *carriage);
-bool spotnik_carriage_is_ahead(const struct spotnik_carriage *carriage); /* others need the processor more than we */
-bool spotnik_carriage_work(struct spotnik_carriage *carriage);                                      /* [caller] */
-void spotnik_carriage_wait(struct spotnik_carriage *carriage, uint64_t until_ns, uint32_t place);   /* [caller] */
-void spotnik_carriage_changed(struct spotnik_carriage *carriage); /* wake who waits so */
-void spotnik_carriage_seal(struct spotnik_carriage *carriage);    /* [caller] all buckets of the step are known */
-void spotnik_carriage_prune(struct spotnik_carriage *carriage);   /* [caller], holding no result */
+/* ---- work in shared memory: share_work.c ---- */
 
-/* ---- buckets. begin: `in` is the caller's; `kept`: stays as it is. STATE: was begun in this step. act: an action that moves or adds
- * up bytes. handover: a frame of a committed result, from a donor; PEERS: it does not fit */
-int spotnik_carriage_begin(struct spotnik_carriage *carriage, uint32_t number, void *in, size_t count, enum spotnik_dtype dtype,
-                           enum spotnik_op op, bool kept);
+bool spotnik_carriage_is_busy(const struct spotnik_carriage *carriage);
+/* Others need the processor more than we do. */
+bool spotnik_carriage_is_ahead(const struct spotnik_carriage *carriage);
+/* [caller] True: something was done (carriage.c). */
+bool spotnik_carriage_work(struct spotnik_carriage *carriage);
+/* [caller] Gives up the lock meanwhile. `place`: ours among the members of this host (carriage.c). */
+void spotnik_carriage_wait(struct spotnik_carriage *carriage, uint64_t until_ns, uint32_t place);
+/* Wake the thread that waits so. */
+void spotnik_carriage_changed(struct spotnik_carriage *carriage);
+/* [caller] All buckets of the step are known. */
+void spotnik_carriage_seal(struct spotnik_carriage *carriage);
+void spotnik_carriage_committed(struct spotnik_carriage *carriage);
+/* [caller] Let go of memory of members that have ended; holds no result (share.c). */
+void spotnik_carriage_prune(struct spotnik_carriage *carriage);
+
+/* ---- buckets: carriage.c ---- */
+
+/* `in` is the caller's; `kept`: it stays as it is. STATE: the bucket was begun in this step. */
+int spotnik_carriage_begin(struct spotnik_carriage *carriage, uint32_t number, void *in, size_t count,
+                           enum spotnik_dtype dtype, enum spotnik_op op, bool kept);
+/* An action that moves or adds up bytes. */
 void spotnik_carriage_act(struct spotnik_carriage *carriage, const struct spotnik_action *action);
+/* A frame of a committed result, from a donor. PEERS: it does not fit. */
 int spotnik_carriage_handover(struct spotnik_carriage *carriage, const struct spotnik_chunk_header *header,
                               const struct spotnik_placement *placement, const void *payload, size_t bytes);
-void spotnik_carriage_committed(struct spotnik_carriage *carriage);
 
-/* ---- results. result: of `step`, of the caller's buckets and the library's, up to the last used one; room: SPOTNIK_BUCKET_BARRIER.
- * early: one piece before the commit, where there is one. deliver: without the lock; false: they were gone; *ret_digest: of what the
- * caller has now */
-uint32_t spotnik_carriage_result(const struct spotnik_carriage *carriage, uint64_t step, struct spotnik_bucket_result *ret);
-bool spotnik_carriage_early(struct spotnik_carriage *carriage); /* [caller] */
-void spotnik_carriage_undo(struct spotnik_carriage *carriage);  /* inputs are what they were, unless the step is committed */
-bool spotnik_carriage_deliver(struct spotnik_carriage *carriage, uint64_t step, const struct spotnik_bucket_result *result,
-                              uint32_t count, uint64_t *ret_digest); /* [caller] */
+/* ---- results: deliver.c ---- */
 
-/* ---- memory for buckets of the caller; without the lock */
+/* Of `step`, of the caller's buckets and the library's. Returns the number of the last used one + 1; there is
+ * room for SPOTNIK_BUCKET_BARRIER. */
+uint32_t spotnik_carriage_result(const struct spotnik_carriage *carriage, uint64_t step,
+                                 struct spotnik_bucket_result *ret);
+/* [caller] One piece before the commit. False: there is none. */
+bool spotnik_carriage_early(struct spotnik_carriage *carriage);
+/* Inputs are what they were, unless the step is committed. */
+void spotnik_carriage_undo(struct spotnik_carriage *carriage);
+/* [caller] Without the lock. False: the results were gone. *ret_digest: of what the caller has now. */
+bool spotnik_carriage_deliver(struct spotnik_carriage *carriage, uint64_t step,
+                              const struct spotnik_bucket_result *result, uint32_t count,
+                              uint64_t *ret_digest);
+
+/* ---- memory for buckets of the caller, without the lock: owned.c ---- */
+
 void *spotnik_carriage_alloc(struct spotnik_carriage *carriage, size_t bytes);
 void spotnik_carriage_unalloc(struct spotnik_carriage *carriage, void *memory);
 
-/* ---- status. path: the last fault of one; returns when, 0: never */
+/* ---- status ---- */
+
 struct spotnik_carriage_counts spotnik_carriage_counts_get(const struct spotnik_carriage *carriage);
-uint32_t spotnik_carriage_lanes(const struct spotnik_carriage *carriage, struct spotnik_lane_status *ret, uint32_t max);
+/* Data connections, by member (widen.c). Returns their number, at most `max`. */
+uint32_t spotnik_carriage_lanes(const struct spotnik_carriage *carriage, struct spotnik_lane_status *ret,
+                                uint32_t max);
+/* The last fault of a path (lane_watch.c). Returns when it was found; 0: never. */
 uint64_t spotnik_carriage_path(const struct spotnik_carriage *carriage, char *text, size_t size);
 
 #endif

@@ -157,7 +157,6 @@ struct spotnik_carriage {
 };
 
 /* lane.c */
-void spotnik_lane_expect(struct spotnik_carriage *carriage, const struct spotnik_member *peer);
 void spotnik_lane_adopt(struct spotnik_carriage *carriage, struct spotnik_opening *opening);
 void spotnik_lane_failed(struct spotnik_carriage *carriage, const struct spotnik_member *peer);
 bool spotnik_lane_leads_to(struct spotnik_carriage *carriage, struct spotnik_id peer);
@@ -167,9 +166,7 @@ void spotnik_lanes_cut(struct spotnik_carriage *carriage);
 void spotnik_lanes_close(struct spotnik_carriage *carriage);
 void spotnik_lanes_free(struct spotnik_carriage *carriage);
 bool spotnik_lanes_are_up(const struct spotnik_carriage *carriage);
-bool spotnik_lanes_pump(struct spotnik_carriage *carriage, size_t bytes_max);
 void spotnik_lanes_look(struct spotnik_carriage *carriage, uint64_t now_ns);
-bool spotnik_lanes_are_empty(const struct spotnik_carriage *carriage);
 struct spotnik_lane *spotnik_lane_find(struct spotnik_carriage *carriage, struct spotnik_id peer);
 static inline struct spotnik_track *spotnik_lane_track(struct spotnik_lane *lane, uint32_t i)
 {
@@ -202,8 +199,6 @@ void spotnik_spares_close(struct spotnik_carriage *carriage);
 void spotnik_stream_adopt(struct spotnik_carriage *carriage, struct spotnik_opening *opening);
 void spotnik_stream_widen(struct spotnik_carriage *carriage, struct spotnik_opening *opening);
 void spotnik_streams_cut(struct spotnik_carriage *carriage);
-bool spotnik_streams_read(struct spotnik_carriage *carriage, size_t bytes_max);
-bool spotnik_streams_are_waiting(const struct spotnik_carriage *carriage);
 void spotnik_streams_close(struct spotnik_carriage *carriage);
 
 /* bucket.c */

@@ -139,7 +139,7 @@ static struct spotnik_lane *room_find(struct spotnik_carriage *carriage)
     return room;
 }
 
-void spotnik_lane_expect(struct spotnik_carriage *carriage, const struct spotnik_member *peer)
+void spotnik_carriage_expect(struct spotnik_carriage *carriage, const struct spotnik_member *peer)
 {
     struct spotnik_lane *lane = spotnik_lane_find(carriage, peer->id);
     uint8_t name[SPOTNIK_SHAKE_NAME_BYTES];
@@ -420,7 +420,7 @@ static bool pump(struct spotnik_carriage *carriage, struct spotnik_lane *lane, s
 
 /* Send what the core has to send, up to about `bytes_max` on each lane. True: there is more, and a socket may take
  * it. */
-bool spotnik_lanes_pump(struct spotnik_carriage *carriage, size_t bytes_max)
+bool spotnik_carriage_pump(struct spotnik_carriage *carriage, size_t bytes_max)
 {
     bool more = false;
     carriage->held_ns = SPOTNIK_NEVER;
@@ -469,7 +469,7 @@ void spotnik_lanes_look(struct spotnik_carriage *carriage, uint64_t now_ns)
 }
 
 /* Nothing of ours is on its way out. */
-bool spotnik_lanes_are_empty(const struct spotnik_carriage *carriage)
+bool spotnik_carriage_is_empty(const struct spotnik_carriage *carriage)
 {
     for (uint32_t i = 0; i < carriage->lane_count; i++)
         for (uint32_t k = 0; k <= carriage->lane[i].more_up; k++)

@@ -65,14 +65,14 @@ static void door_close(struct spotnik_carriage *carriage)
         close(spotnik_socket_release(&carriage->share->listener, carriage->loop->epoll_fd));
 }
 
-void spotnik_share_accept(struct spotnik_carriage *carriage)
+void spotnik_carriage_accept(struct spotnik_carriage *carriage)
 {
     if (carriage->share == NULL || !carriage->share->listener.readable)
         return;
     spotnik_door_turn(carriage->links, spotnik_core_view(carriage->core), &carriage->share->listener);
 }
 
-int spotnik_share_connect(const struct spotnik_carriage *carriage, const struct spotnik_member *peer, int *ret_fd)
+int spotnik_carriage_connect(const struct spotnik_carriage *carriage, const struct spotnik_member *peer, int *ret_fd)
 {
     struct sockaddr_un name;
     socklen_t size = name_of(carriage, peer->id, &name);
@@ -155,7 +155,7 @@ static void tell(struct spotnik_carriage *carriage, struct spotnik_sharer *share
     spotnik_loop_drive(carriage->loop, &event);
 }
 
-/* Its memory stays mapped until nobody can be reading it: spotnik_share_prune(). */
+/* Its memory stays mapped until nobody can be reading it: spotnik_carriage_prune(). */
 static void part(struct spotnik_carriage *carriage, struct spotnik_sharer *sharer)
 {
     if (sharer->socket.fd >= 0)
@@ -254,7 +254,7 @@ static bool is_in_a_hurry(const struct spotnik_share *share)
 }
 
 /* Drop members that have ended, and their memory. The running view may still name them. */
-void spotnik_share_prune(struct spotnik_carriage *carriage)
+void spotnik_carriage_prune(struct spotnik_carriage *carriage)
 {
     if (carriage->share == NULL || is_in_a_hurry(carriage->share))
         return;
@@ -409,7 +409,7 @@ int spotnik_share_new(struct spotnik_carriage *carriage, const char *transport)
 }
 
 /* Results of the member we were stay readable until we reduce again: somebody may be handing them on. */
-void spotnik_share_reset(struct spotnik_carriage *carriage)
+void spotnik_carriage_renamed(struct spotnik_carriage *carriage)
 {
     struct spotnik_share *share = carriage->share;
     if (share == NULL)

@@ -80,14 +80,10 @@ static inline void spotnik_share_ring(struct spotnik_share *share)
 int spotnik_share_new(struct spotnik_carriage *carriage, const char *transport);
 void spotnik_share_free(struct spotnik_carriage *carriage);
 void spotnik_share_cut(struct spotnik_carriage *carriage);
-void spotnik_share_reset(struct spotnik_carriage *carriage); /* we are a new member */
-void spotnik_share_accept(struct spotnik_carriage *carriage);
-int spotnik_share_connect(const struct spotnik_carriage *carriage, const struct spotnik_member *peer, int *ret_fd);
 void spotnik_share_adopt(struct spotnik_carriage *carriage, struct spotnik_opening *opening);
 void spotnik_share_read(struct spotnik_carriage *carriage);
 void spotnik_share_look(struct spotnik_carriage *carriage, uint64_t now_ns);
 uint64_t spotnik_share_deadline(const struct spotnik_carriage *carriage);
-void spotnik_share_prune(struct spotnik_carriage *carriage); /* caller's thread, holding no result */
 void spotnik_share_give_up(struct spotnik_carriage *carriage);
 struct spotnik_sharer *spotnik_share_find(const struct spotnik_share *share, struct spotnik_id peer);
 
@@ -104,13 +100,8 @@ void spotnik_share_view(struct spotnik_carriage *carriage);
 void spotnik_share_start(struct spotnik_carriage *carriage, const struct spotnik_action *action);
 void spotnik_share_spread(struct spotnik_carriage *carriage, const struct spotnik_action *action);
 void spotnik_share_late(struct spotnik_carriage *carriage, const struct spotnik_action *action);
-void spotnik_share_seal(struct spotnik_carriage *carriage);
-void spotnik_share_committed(struct spotnik_carriage *carriage);
-bool spotnik_share_is_busy(const struct spotnik_carriage *carriage);
-bool spotnik_share_is_ahead(const struct spotnik_carriage *carriage); /* others need the processor more than we */
 bool spotnik_share_work(struct spotnik_carriage *carriage); /* true: something was done */
 void spotnik_share_wait(struct spotnik_carriage *carriage, uint64_t until_ns, uint32_t place); /* gives up the lock meanwhile */
-void spotnik_share_changed(struct spotnik_carriage *carriage);
 
 /* share_result.c */
 void spotnik_share_show(struct spotnik_carriage *carriage, uint32_t bucket, uint64_t step, uint64_t received);

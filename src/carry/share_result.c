@@ -5,9 +5,11 @@
 #include "carry/share.h"
 
 /* The bucket of the running step that is reduced with our host; NULL: none, or not so. */
-static const struct spotnik_flat_bucket *hosted(const struct spotnik_share *share, uint32_t number, uint64_t step)
+static const struct spotnik_flat_bucket *hosted(const struct spotnik_share *share, uint32_t number,
+                                                uint64_t step)
 {
-    bool there = share != NULL && share->epoch != 0 && number < share->flat.last && share->flat.bucket[number].order.step == step;
+    bool there = share != NULL && share->epoch != 0 && number < share->flat.last
+                 && share->flat.bucket[number].order.step == step;
     return there ? &share->flat.bucket[number] : NULL;
 }
 

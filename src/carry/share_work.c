@@ -187,7 +187,7 @@ void spotnik_share_spread(struct spotnik_carriage *carriage, const struct spotni
     spotnik_share_ring(share);
 }
 
-void spotnik_share_seal(struct spotnik_carriage *carriage)
+void spotnik_carriage_seal(struct spotnik_carriage *carriage)
 {
     struct spotnik_share *share = carriage->share;
     if (share == NULL || share->epoch == 0 || share->flat.last == 0 || carriage->share_failed.error != 0 || share->wanted_count > 0)
@@ -222,7 +222,7 @@ static void neighbourhood_touch(const struct spotnik_share *share, uint32_t numb
 
 /* At the second and third steps of a view (results of either parity have an area of their own): the first is what everybody has been
  * waiting for. */
-void spotnik_share_committed(struct spotnik_carriage *carriage)
+void spotnik_carriage_committed(struct spotnik_carriage *carriage)
 {
     struct spotnik_share *share = carriage->share;
     if (share == NULL || share->epoch == 0)
@@ -238,14 +238,14 @@ void spotnik_share_committed(struct spotnik_carriage *carriage)
 
 /* ---- work ---- */
 
-bool spotnik_share_is_busy(const struct spotnik_carriage *carriage)
+bool spotnik_carriage_is_busy(const struct spotnik_carriage *carriage)
 {
     const struct spotnik_share *share = carriage->share;
     return share != NULL
            && (share->flat.active > 0 || carriage->share_failed.error != 0 || share->late_count > 0 || share->wanted_count > 0);
 }
 
-bool spotnik_share_is_ahead(const struct spotnik_carriage *carriage)
+bool spotnik_carriage_is_ahead(const struct spotnik_carriage *carriage)
 {
     const struct spotnik_share *share = carriage->share;
     return share != NULL && share->crowded && share->flat.active > 0 && spotnik_flat_is_ahead(&share->flat);
@@ -362,7 +362,7 @@ bool spotnik_share_work(struct spotnik_carriage *carriage)
         return true;
     }
     if (carriage->stand->sealed)
-        spotnik_share_seal(carriage); /* again, after a recovery, or since memory has come */
+        spotnik_carriage_seal(carriage); /* again, after a recovery, or since memory has come */
     for (uint32_t i = 0; i < share->flat.last; i++)
         if (spotnik_flat_is_active(&share->flat, i) && work_on(carriage, i))
             return true;
@@ -417,7 +417,7 @@ void spotnik_share_wait(struct spotnik_carriage *carriage, uint64_t until_ns, ui
 }
 
 /* Beside the condition variable: waiters for others in shared memory wait here. */
-void spotnik_share_changed(struct spotnik_carriage *carriage)
+void spotnik_carriage_changed(struct spotnik_carriage *carriage)
 {
     struct spotnik_share *share = carriage->share;
     if (share == NULL)

@@ -94,7 +94,7 @@ void spotnik_streams_cut(struct spotnik_carriage *carriage)
             stream->target = NULL;
 }
 
-bool spotnik_streams_are_waiting(const struct spotnik_carriage *carriage)
+bool spotnik_carriage_is_waiting(const struct spotnik_carriage *carriage)
 {
     for (const struct spotnik_stream *stream = carriage->streams; stream != NULL; stream = stream->next)
         if (stream->state == SPOTNIK_STREAM_WAIT && stream->socket.fd >= 0)
@@ -348,7 +348,7 @@ static bool turns_take(struct spotnik_carriage *carriage)
 
 /* Take what waited and what has come, about `bytes_max` of each stream. True: some stream has more to
  * give. */
-bool spotnik_streams_read(struct spotnik_carriage *carriage, size_t bytes_max)
+bool spotnik_carriage_read(struct spotnik_carriage *carriage, size_t bytes_max)
 {
     bool more = false, wide = false;
     place_again(carriage);
@@ -360,7 +360,7 @@ bool spotnik_streams_read(struct spotnik_carriage *carriage, size_t bytes_max)
     if (wide)
         more |= turns_take(carriage);
     reap(carriage);
-    return more || (carriage->stand->placeable && spotnik_streams_are_waiting(carriage));
+    return more || (carriage->stand->placeable && spotnik_carriage_is_waiting(carriage));
 }
 
 void spotnik_streams_close(struct spotnik_carriage *carriage)

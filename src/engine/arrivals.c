@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the links ask of the engine (links.h): who takes the connections that arrive, and what we answer at our door. */
+/* What the links ask of the engine (link/links.h): who takes a connection, and what our door answers. */
 #include <unistd.h>
 
 #include "engine/inside.h"
@@ -69,8 +69,16 @@ static size_t status(void *context, char *text, size_t size)
 
 int spotnik_arrivals_new(struct spotnik_engine *engine)
 {
-    const struct spotnik_links_hooks hooks = { .context = engine, .adopt = adopt, .failed = failed, .connect = connect_share,
-                                               .presence = presence, .is_foreign = is_foreign, .answer = answer,
-                                               .word = word, .guest = guest, .status = status };
-    return spotnik_links_new(&engine->loop, &engine->config.credentials, &engine->config.limits, &hooks, &engine->links);
+    const struct spotnik_links_hooks hooks = { .context = engine,
+                                               .adopt = adopt,
+                                               .failed = failed,
+                                               .connect = connect_share,
+                                               .presence = presence,
+                                               .is_foreign = is_foreign,
+                                               .answer = answer,
+                                               .word = word,
+                                               .guest = guest,
+                                               .status = status };
+    return spotnik_links_new(&engine->loop, &engine->config.credentials, &engine->config.limits, &hooks,
+                             &engine->links);
 }

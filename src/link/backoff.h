@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Peers of which something is true until a time. Only the last few are kept; a later note about a peer stands beside the earlier ones. */
+/* Peers of which something is true until a time. Only the last few notes are kept. */
 #ifndef SPOTNIK_LINK_BACKOFF_H
 #define SPOTNIK_LINK_BACKOFF_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The blocking client: connect, prove the key, and hand the socket over, or ask and be answered. Knows no engine. */
+/* The blocking client: connect, prove the key, and hand the socket over, or ask and be answered. */
 #ifndef SPOTNIK_LINK_DIAL_H
 #define SPOTNIK_LINK_DIAL_H
 
@@ -26,8 +26,8 @@ int spotnik_net_dial(const struct spotnik_credentials *credentials, const uint8_
                      enum spotnik_purpose purpose, uint64_t timeout_ns, int *ret_fd,
                      struct spotnik_member *ret_peer);
 
-/* [any] To a member, for an EXCHANGE connection. `fd`: connected to it already; -1: not. Ends with SPOTNIK_ERR_PEERS as soon as
- * `stop_fd` is readable (-1: never), or when another member answers. */
+/* [any] To a member, for an EXCHANGE connection. `fd`: connected to it already; -1: not. Ends with
+ * SPOTNIK_ERR_PEERS as soon as `stop_fd` is readable (-1: never), or when another member answers. */
 int spotnik_net_reach(const struct spotnik_credentials *credentials, const struct spotnik_member *peer, int fd, uint64_t timeout_ns,
                       int stop_fd, int *ret_fd);
 

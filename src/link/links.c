@@ -13,15 +13,17 @@
 static int storage_get(struct spotnik_links *links)
 {
     size_t bytes = spotnik_wire_storage_size(links->limits);
-    links->storage_memory = aligned_alloc(STORAGE_ALIGNMENT, (bytes + STORAGE_ALIGNMENT - 1) & ~(size_t)(STORAGE_ALIGNMENT - 1));
+    links->storage_memory =
+        aligned_alloc(STORAGE_ALIGNMENT, (bytes + STORAGE_ALIGNMENT - 1) & ~(size_t)(STORAGE_ALIGNMENT - 1));
     if (links->storage_memory == NULL)
         return SPOTNIK_ERR_MEMORY;
     links->storage = spotnik_wire_storage_init(links->storage_memory, links->limits);
     return 0;
 }
 
-int spotnik_links_new(struct spotnik_loop *loop, const struct spotnik_credentials *credentials, const struct spotnik_limits *limits,
-                      const struct spotnik_links_hooks *hooks, struct spotnik_links **ret)
+int spotnik_links_new(struct spotnik_loop *loop, const struct spotnik_credentials *credentials,
+                      const struct spotnik_limits *limits, const struct spotnik_links_hooks *hooks,
+                      struct spotnik_links **ret)
 {
     struct spotnik_links *links = calloc(1, sizeof *links);
     if (links == NULL)
@@ -34,7 +36,8 @@ int spotnik_links_new(struct spotnik_loop *loop, const struct spotnik_credential
     links->accept_ns = SPOTNIK_NEVER;
     if (storage_get(links) != 0) {
         free(links);
-        return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for a job of up to %u members", limits->members_max);
+        return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for a job of up to %u members",
+                                    limits->members_max);
     }
     *ret = links;
     return 0;
@@ -56,8 +59,8 @@ void spotnik_links_free(struct spotnik_links *links)
 }
 
 /* With LINK_UP the core learns what the peer understands. */
-void spotnik_links_tell(struct spotnik_links *links, enum spotnik_event_kind kind, const struct spotnik_member *peer,
-                        enum spotnik_proof proof)
+void spotnik_links_tell(struct spotnik_links *links, enum spotnik_event_kind kind,
+                        const struct spotnik_member *peer, enum spotnik_proof proof)
 {
     struct spotnik_event event = { .kind = kind, .peer = *peer, .proof = proof };
     if (kind == SPOTNIK_EVENT_LINK_UP)

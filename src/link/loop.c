@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lock: a thread that wants it while another does queues at a second mutex first. So the progress thread, which takes it
- * again at once after every release, lets the caller's thread in between, and the other way round. A thread that finds it free and the
- * queue empty takes it at once. */
+/* The lock: a thread that wants it while another does queues at a second mutex first. So the progress thread,
+ * which takes it again at once after every release, lets the caller's thread in between, and the other way
+ * round. A thread that finds it free and the queue empty takes it at once. */
 #include "link/loop.h"
 
 #include <stdlib.h>
@@ -14,9 +14,12 @@
 #include "base/wake.h"
 #include "spotnik/spotnik.h"
 
-void spotnik_loop_init(struct spotnik_loop *loop, void (*drive)(void *context, struct spotnik_event *event), void *context)
+void spotnik_loop_init(struct spotnik_loop *loop, void (*drive)(void *context, struct spotnik_event *event),
+                       void *context)
 {
-    *loop = (struct spotnik_loop){ .epoll_fd = -1, .wake.fd = -1, .data.fd = -1, .drive = drive, .context = context };
+    *loop = (struct spotnik_loop){
+        .epoll_fd = -1, .wake.fd = -1, .data.fd = -1, .drive = drive, .context = context
+    };
     pthread_mutex_init(&loop->queue, NULL);
     pthread_mutex_init(&loop->lock, NULL);
 }
@@ -56,7 +59,8 @@ void spotnik_loop_unlock(struct spotnik_loop *loop)
     pthread_mutex_unlock(&loop->lock);
 }
 
-void spotnik_loop_tell(struct spotnik_loop *loop, enum spotnik_event_kind kind, const struct spotnik_member *peer, enum spotnik_proof proof)
+void spotnik_loop_tell(struct spotnik_loop *loop, enum spotnik_event_kind kind,
+                       const struct spotnik_member *peer, enum spotnik_proof proof)
 {
     struct spotnik_event event = { .kind = kind, .peer = *peer, .proof = proof };
     spotnik_loop_drive(loop, &event);

@@ -63,15 +63,15 @@ static void test_zeros_wait_for_the_next_view(void **context)
     int fd = half_sent(engine, lane);
     engine->stand.frozen = true; /* our promise */
     spotnik_lanes_cut(engine->carriage);
-    assert_false(spotnik_lanes_pump(engine->carriage, SIZE_MAX));
+    assert_false(spotnik_carriage_pump(engine->carriage, SIZE_MAX));
     assert_int_equal(come(fd, bytes, sizeof bytes), -1);
     engine->stand.frozen = false; /* a view without the reader, which may not have promised anything */
     lane->expected = false;
     spotnik_lanes_cut(engine->carriage);
-    spotnik_lanes_pump(engine->carriage, SIZE_MAX);
+    spotnik_carriage_pump(engine->carriage, SIZE_MAX);
     assert_int_equal(come(fd, bytes, sizeof bytes), -1);
     lane->expected = true; /* with it */
-    spotnik_lanes_pump(engine->carriage, SIZE_MAX);
+    spotnik_carriage_pump(engine->carriage, SIZE_MAX);
     assert_int_equal(come(fd, bytes, sizeof bytes), (ssize_t)rest);
     assert_memory_equal(bytes, zero, rest);
     close(fd);

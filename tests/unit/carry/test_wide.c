@@ -262,16 +262,16 @@ static void test_a_frame_before_its_turn_is_kept(void **context)
     assert_int_equal(head.stream->width, 2);
     say(&more, 9, 1);
     say(&more, 9, 2);
-    spotnik_streams_read(engine->carriage, SIZE_MAX);
+    spotnik_carriage_read(engine->carriage, SIZE_MAX);
     assert_int_equal(more.stream->state, SPOTNIK_STREAM_AHEAD);
     assert_int_equal(more.stream->have, ELEMENTS);
     assert_int_equal(more.stream->frame_turn, 1);
     say(&head, 9, 0);
-    spotnik_streams_read(engine->carriage, SIZE_MAX);
+    spotnik_carriage_read(engine->carriage, SIZE_MAX);
     assert_int_equal(head.stream->state, SPOTNIK_STREAM_WAIT);
     assert_int_equal(more.stream->state, SPOTNIK_STREAM_AHEAD);
     say(&more, 10, 0); /* behind two of an epoch that is over for its sender: nobody knows yet */
-    spotnik_streams_read(engine->carriage, SIZE_MAX);
+    spotnik_carriage_read(engine->carriage, SIZE_MAX);
     assert_int_equal(more.stream->frame_turn, 1);
     close(head.fd);
     close(more.fd);
@@ -285,10 +285,10 @@ static void test_a_gap_ends_with_the_epoch(void **context)
     struct side head = side_new(engine, 1, 0), more = side_new(engine, 2, 1);
     (void)context;
     say(&more, 9, 5);
-    spotnik_streams_read(engine->carriage, SIZE_MAX);
+    spotnik_carriage_read(engine->carriage, SIZE_MAX);
     assert_int_equal(more.stream->state, SPOTNIK_STREAM_AHEAD);
     say(&head, 10, 0);
-    spotnik_streams_read(engine->carriage, SIZE_MAX);
+    spotnik_carriage_read(engine->carriage, SIZE_MAX);
     assert_int_equal(head.stream->state, SPOTNIK_STREAM_WAIT);
     assert_int_equal(more.stream->state, SPOTNIK_STREAM_PREFIX); /* void, and gone */
     close(head.fd);
@@ -304,7 +304,7 @@ static void test_a_gap_ends_with_our_view(void **context)
     (void)context;
     say(&more, 0, 5); /* ours is 1 */
     say(&more, 9, 0);
-    spotnik_streams_read(engine->carriage, SIZE_MAX);
+    spotnik_carriage_read(engine->carriage, SIZE_MAX);
     assert_int_equal(more.stream->state, SPOTNIK_STREAM_WAIT);
     assert_int_equal(more.stream->header.epoch, 9);
     close(head.fd);
@@ -318,10 +318,10 @@ static void test_a_turn_that_was_taken_ends_the_lane(void **context)
     struct side head = side_new(engine, 1, 0), more = side_new(engine, 2, 1);
     (void)context;
     say(&head, 9, 0);
-    spotnik_streams_read(engine->carriage, SIZE_MAX);
+    spotnik_carriage_read(engine->carriage, SIZE_MAX);
     head.stream->turn = 3; /* as if it had been dealt with, and two more */
     say(&more, 9, 2);
-    spotnik_streams_read(engine->carriage, SIZE_MAX);
+    spotnik_carriage_read(engine->carriage, SIZE_MAX);
     assert_true(is_closed(&head));
     assert_true(is_closed(&more));
     close(head.fd);
@@ -336,7 +336,7 @@ static void test_a_gap_on_one_connection_ends_it(void **context)
     struct side head = side_new(engine, 1, 0);
     (void)context;
     say(&head, 9, 1);
-    spotnik_streams_read(engine->carriage, SIZE_MAX);
+    spotnik_carriage_read(engine->carriage, SIZE_MAX);
     assert_true(is_closed(&head));
     close(head.fd);
     end(engine);
