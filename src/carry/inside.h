@@ -53,7 +53,7 @@ struct spotnik_lane {
     uint64_t turn_epoch, turn; /* of the next frame */
     uint8_t speech;            /* wire version of the peer */
     uint64_t redial_ns; /* NEVER: not due */
-    uint64_t look_ns, opening_ns, asked_ns; /* watch.c: next look; since when it is not up; since when the link is asked, 0: it is not */
+    uint64_t look_ns, opening_ns, asked_ns; /* lane_watch.c: next look; since when it is not up; since when the link is asked, 0: it is not */
     uint64_t down_ns; /* when to tell the core that the lane broke, unless its link tells of a death first */
     struct spotnik_width width;
     struct spotnik_congestion congestion;
@@ -224,8 +224,8 @@ void spotnik_deliver_shown(struct spotnik_carriage *carriage, uint32_t number, u
 void spotnik_deliver_final(struct spotnik_carriage *carriage, const struct spotnik_chunk_header *header,
                            const struct spotnik_placement *placement);
 
-/* watch.c; lane: true, its connections have to be made anew */
-bool spotnik_watch_lane(struct spotnik_carriage *carriage, struct spotnik_lane *lane, uint64_t now_ns);
+/* lane_watch.c: true, its connections have to be made anew */
+bool spotnik_lane_watch(struct spotnik_carriage *carriage, struct spotnik_lane *lane, uint64_t now_ns);
 
 /* owned.c: what the caller has from us */
 void spotnik_owned_release(struct spotnik_carriage *carriage);

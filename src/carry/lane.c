@@ -449,7 +449,7 @@ static void look(struct spotnik_carriage *carriage, struct spotnik_lane *lane, u
             end_look(carriage, lane, track);
     }
     spotnik_widen_look(carriage, lane);
-    if (spotnik_watch_lane(carriage, lane, now_ns))
+    if (spotnik_lane_watch(carriage, lane, now_ns))
         broke(carriage, lane);
     if (now_ns >= lane->redial_ns && lane->wanted && !lane->first.up && !lane->opening)
         dial(carriage, lane);

@@ -104,7 +104,7 @@ static uint64_t patience_ns(const struct spotnik_carriage *carriage, const struc
     return open_ns > floor_ns ? open_ns : floor_ns;
 }
 
-bool spotnik_watch_lane(struct spotnik_carriage *carriage, struct spotnik_lane *lane, uint64_t now_ns)
+bool spotnik_lane_watch(struct spotnik_carriage *carriage, struct spotnik_lane *lane, uint64_t now_ns)
 {
     if (!lane->expected || lane->peer.host == carriage->credentials->self.host || now_ns < lane->look_ns)
         return false;

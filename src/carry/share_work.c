@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/assert.h"
-#include "base/thread.h"
+#include "base/hurry.h"
 #include "base/time.h"
 #include "carry/share.h"
 #include "member/hosts.h"

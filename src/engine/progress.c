@@ -7,7 +7,7 @@
 #include <sys/epoll.h>
 #include <time.h>
 
-#include "base/thread.h"
+#include "base/hurry.h"
 #include "base/time.h"
 #include "carry/shape.h"
 #include "engine/inside.h"

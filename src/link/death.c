@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/thread.h"
+#include "base/hurry.h"
 #include "base/time.h"
 #include "base/wake.h"
 #include "link/slots.h"

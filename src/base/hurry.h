@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Scheduling of our own threads. */
-#ifndef SPOTNIK_BASE_THREAD_H
-#define SPOTNIK_BASE_THREAD_H
+#ifndef SPOTNIK_BASE_HURRY_H
+#define SPOTNIK_BASE_HURRY_H
 
 #include <stdint.h>
 
