@@ -18,7 +18,7 @@
 #include <spotnik/spotnik.h>
 
 #include "api/job.h"
-#include "net/state.h"
+#include "engine/inside.h"
 
 struct member {
     spotnik_job *job;
@@ -79,6 +79,7 @@ static void switch_to(struct member *member, char mode)
     struct spotnik_engine *engine = member->job->engine;
     spotnik_engine_lock(engine);
     engine->recorder = mode == 'o' ? NULL : member->recorder;
+    spotnik_carriage_core_set(engine->carriage, engine->core, engine->recorder);
     engine->trace = mode == 't' ? member->trace : NULL;
     spotnik_engine_unlock(engine);
 }

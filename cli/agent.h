@@ -9,7 +9,7 @@
 #include <sys/types.h>
 
 #include "keeper.h"
-#include "net/slots.h"
+#include "link/slots.h"
 #include "output.h"
 
 #define AGENT_LINE 4096

@@ -18,10 +18,11 @@
 #include "api/job.h"
 #include "api/key.h"
 #include "base/time.h"
+#include "carry/share.h"
+#include "engine/inside.h"
 #include "member/hosts.h"
-#include "net/share.h"
-#include "reduce/compress.h"
 #include "peers/peers.h"
+#include "reduce/compress.h"
 
 enum { WARM_UP = 5 };
 
@@ -118,13 +119,13 @@ static enum allreduce_algorithm memory_of(const struct spotnik_engine *engine, e
 
     if (way == ALLREDUCE_TCP || hosts == view->size)
         return ALLREDUCE_RING;
-    if (!engine->share || engine->share->given_up)
+    if (!engine->carriage->share || engine->carriage->share->given_up)
         return ALLREDUCE_RING_NO_MEMORY;
-    if (!engine->share->epoch)
+    if (!engine->carriage->share->epoch)
         return ALLREDUCE_RING_APART;
     if (hosts > 1)
         return ALLREDUCE_HOSTS;
-    return spotnik_flat_is_small(&engine->share->flat, bytes) ? ALLREDUCE_FLAT_SMALL : ALLREDUCE_FLAT_LARGE;
+    return spotnik_flat_is_small(&engine->carriage->share->flat, bytes) ? ALLREDUCE_FLAT_SMALL : ALLREDUCE_FLAT_LARGE;
 }
 
 static enum allreduce_algorithm algorithm_of(spotnik_job *job, enum allreduce_way way, size_t bytes)
@@ -229,7 +230,7 @@ static void note_limits(const struct worker *worker)
     const struct spotnik_engine *engine = worker->job[ALLREDUCE_SHARED]->engine;
 
     worker->board->chunk_bytes = engine->config.limits.chunk_bytes;
-    worker->board->small_bytes = engine->share ? engine->share->flat.limits.small_bytes : 0;
+    worker->board->small_bytes = engine->carriage->share ? engine->carriage->share->flat.limits.small_bytes : 0;
 }
 
 static void note_lanes(const struct worker *worker)

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "net/slots.h"
+#include "link/slots.h"
 #include "spotnik/spotnik.h"
 
 #define BENCH_WORKERS_MAX 128

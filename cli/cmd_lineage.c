@@ -11,7 +11,7 @@
 #include "base/time.h"
 #include "commands.h"
 #include "lineages.h"
-#include "net/address.h"
+#include "link/address.h"
 #include "options.h"
 #include "spotnik/spotnik.h"
 

@@ -11,9 +11,9 @@
 
 #include "base/time.h"
 #include "commands.h"
-#include "net/address.h"
-#include "options.h"
 #include "jobs.h"
+#include "link/address.h"
+#include "options.h"
 #include "question.h"
 #include "replay.h"
 #include "spotnik/spotnik.h"

@@ -17,13 +17,13 @@
 #include "api/key.h"
 #include "api/throttle.h"
 #include "base/time.h"
+#include "carry/shape.h"
 #include "commands.h"
-#include "net/shape.h"
 #include "options.h"
+#include "peers/peers.h"
 #include "run.h"
 #include "run_engine.h"
 #include "spotnik/spotnik.h"
-#include "peers/peers.h"
 
 static const char help[] =
     "Usage: spotnik run [OPTION]... -- COMMAND [ARGUMENT]...\n\n"

@@ -3,7 +3,7 @@
 #ifndef SPOTNIK_CLI_LINEAGES_H
 #define SPOTNIK_CLI_LINEAGES_H
 
-#include "net/engine.h"
+#include "engine/engine.h"
 #include "question.h"
 
 #define LINEAGES_MAX 64

@@ -9,7 +9,7 @@
 
 #include "api/key.h"
 #include "base/time.h"
-#include "net/address.h"
+#include "link/address.h"
 #include "peers/peers.h"
 
 #define TEXT_MAX (1 << 20)

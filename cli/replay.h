@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "net/dump.h"
+#include "record/dump.h"
 
 struct dump {
     unsigned char *bytes;

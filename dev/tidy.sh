@@ -3,7 +3,7 @@
 # Rules of the house that a machine can read, over the tree named as argument (default: this one). Prints each breach
 # as FILE: what is wrong, and fails if there was one.
 #   layers   a file of src/ includes only folders that stand before its own in the list below; nothing of src/ includes
-#            cli, tests or bench; src/base depends on nothing, src/reduce on base alone
+#            cli, tests or bench; no file includes the inside.h of another folder; src/base depends on nothing, src/reduce on base alone
 #   planner  planner/ uses src/base and itself, and nothing else of the tree; planner/plan does not use planner/cli
 #   pure     the pure layers include no system header beyond those without system calls
 #   clock    nothing of src/ reads the wall clock: it steps, and no decision may; but for the dates of the event log and of foundings
@@ -13,7 +13,7 @@
 set -eu
 cd "${1:-$(dirname "$0")/..}"
 
-layers="base reduce ring ledger member step adapt core wire shm net transfer checkpoint exchange peers metrics http watch api"
+layers="base reduce ring ledger member step adapt core wire shm record link carry engine transfer checkpoint exchange peers metrics http watch api"
 pure="ring ledger member step adapt core wire"
 pure_headers="limits.h stdalign.h stdbool.h stddef.h stdint.h string.h"
 
@@ -39,6 +39,8 @@ awk -v layers="$layers" -v pure="$pure" -v pure_headers="$pure_headers" '
                 breach("includes \"" target "\", which is no layer of src/")
             else if (place[part[1]] > place[own] || own == "reduce" && part[1] !~ /^(base|reduce)$/)
                 breach("includes \"" target "\", but " part[1] " stands after " own " in the list of layers")
+            else if (part[1] != own && part[2] ~ /inside\.h$/)
+                breach("includes \"" target "\", which is private to " part[1])
         } else if (!quoted && own in is_pure && !(target in is_pure_header))
             breach("includes <" target ">; " own " is pure")
     }

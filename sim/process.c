@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One process drives its core: hands it events, does its actions at once and in order, keeps its clock.
- * What src/net does with epoll, by the numbered contract in core.h. And how a process ends. */
+ * What src/engine does with epoll, by the numbered contract in core.h. And how a process ends. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -17,7 +17,7 @@
 #define WARM_STEPS 3 /* where memory is shared: then everybody has what it is shown */
 #define MEMORY_BYTES_PER_MS UINT64_C(4000000) /* about what adding up eight inputs gives, of the sum (docs/results/kernels.md) */
 #define BELL_NS (2 * SPOTNIK_US)
-#define SLICE_BYTES (128 * 1024) /* as in src/net/share.c */
+#define SLICE_BYTES (128 * 1024) /* as in src/carry/share.c */
 
 static uint64_t memory_rate(const struct spotnik_sim_scale *scale)
 {

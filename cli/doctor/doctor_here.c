@@ -16,7 +16,7 @@
 
 #include "api/key.h"
 #include "doctor.h"
-#include "net/address.h"
+#include "link/address.h"
 #include "notice/watch.h"
 #include "peers/dns.h"
 #include "spotnik/spotnik.h"

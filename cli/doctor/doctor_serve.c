@@ -14,7 +14,7 @@
 
 #include "api/key.h"
 #include "doctor.h"
-#include "net/address.h"
+#include "link/address.h"
 #include "spotnik/spotnik.h"
 
 #define PATIENCE_S 30

@@ -11,7 +11,7 @@
 
 #include "base/time.h"
 #include "doctor.h"
-#include "net/address.h"
+#include "link/address.h"
 #include "spotnik/spotnik.h"
 
 #define DOOR_NS (3 * SPOTNIK_S)

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/time.h"
-#include "net/auth.h"
+#include "link/auth.h"
 #include "peers/inside.h"
 #include "task.h"
 #include "world.h"
@@ -57,7 +57,7 @@ static int dial(const uint8_t address[16], uint16_t port, uint64_t timeout_ns, s
     return (*ret)->alive ? 0 : spotnik_error_return(SPOTNIK_ERR_PEERS, "no answer");
 }
 
-/* As in net/opening.c whoever is asked looks at who asks, too. */
+/* As in link/opening.c whoever is asked looks at who asks, too. */
 int spotnik_net_ask(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port, uint64_t timeout_ns,
                     struct spotnik_answer *ret_answer, bool *ret_refused)
 {

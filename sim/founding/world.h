@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "net/engine.h"
+#include "engine/engine.h"
 #include "peers/peers.h"
 #include "peers/process.h"
 

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "net/engine.h"
+#include "engine/engine.h"
 #include "spotnik/spotnik.h"
 
 /* Of one share, about the step it belongs to. All zeros: that share gave nothing. Where the row is given early

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "net/engine.h"
+#include "engine/engine.h"
 #include "spotnik/spotnik.h"
 
 #define SPOTNIK_CENSUS_BUCKET 255

@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/time.h"
-#include "net/address.h"
+#include "link/address.h"
 #include "transfer/thread.h"
 #include "wire/frame.h"
 

@@ -7,12 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "adapt/policy.h"
 #include "api/job.h"
 #include "base/time.h"
+#include "link/address.h"
 #include "metrics/status.h"
-#include "net/address.h"
 #include "transfer/thread.h"
-#include "adapt/policy.h"
 
 #define RATE_WINDOW_NS SPOTNIK_S
 #define MEMBERS_SHOWN 256

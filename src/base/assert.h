@@ -9,7 +9,7 @@
 void spotnik_assert_fail(const char *expression, const char *file, int line) __attribute__((noreturn, cold));
 
 /* Called once before the end, by the thread that has failed, with what it said; NULL: nobody is. Must not lock, allocate or return late.
- * Set by the flight recorder (net/dump.c). */
+ * Set by the flight recorder (record/dump.c). */
 extern void (*spotnik_assert_last_words)(const char *what);
 
 #define SPOTNIK_ASSERT(expression)                                                                           \

@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "net/engine.h"
+#include "engine/engine.h"
 #include "transfer/registry.h"
 
 struct spotnik_checkpoint;

@@ -286,7 +286,7 @@ struct spotnik_core *spotnik_core_init_blank(void *memory, const struct spotnik_
                                              const struct spotnik_member *self, uint32_t members_min,
                                              uint64_t ledger_samples, uint64_t ledger_batch);
 
-/* For the flight recorder (net/recorder.h): a core as bytes. The bytes hold only for a build with the same structures.
+/* For the flight recorder (record/recorder.h): a core as bytes. The bytes hold only for a build with the same structures.
  *
  * spotnik_core_save() writes spotnik_core_saved_size() bytes. False, and nothing is written, while an action waits to be polled.
  * spotnik_core_load() makes a core of them in `memory` (as for spotnik_core_init(), with limits equal to those it was made with),

@@ -9,9 +9,9 @@
 
 #include "base/fork.h"
 #include "base/time.h"
+#include "carry/shape.h"
 #include "exchange/call.h"
 #include "exchange/inside.h"
-#include "net/shape.h"
 
 #define LOANS_MAX 256
 

@@ -19,7 +19,7 @@
 
 #include <stdint.h>
 
-#include "net/engine.h"
+#include "engine/engine.h"
 #include "spotnik/apart.h"
 
 struct spotnik_exchange;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Our snapshots in memory that other members of this host may read: a segment without a name. We pass its file to members
  * that ask over a Unix socket that has proved the key. Only we can write to it, and none can take it away; it vanishes with the last
- * process that has it open. Not where links are made slow (net/shape.h): memory would bypass them. */
+ * process that has it open. Not where links are made slow (carry/shape.h): memory would bypass them. */
 #include <stdlib.h>
 
+#include "carry/shape.h"
 #include "exchange/inside.h"
-#include "net/shape.h"
 
 static bool is_wanted(struct spotnik_exchange *exchange)
 {

@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "base/time.h"
-#include "net/shape.h"
+#include "carry/shape.h"
 #include "spotnik/spotnik.h"
 #include "transfer/thread.h"
 
@@ -96,7 +96,7 @@ static ssize_t send_some(int fd, const struct iovec *part, int first, size_t mos
     return sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* How much may go now where links are made slow (net/shape.h); waits until it is something. SPOTNIK_ERR_PEERS. */
+/* How much may go now where links are made slow (carry/shape.h); waits until it is something. SPOTNIK_ERR_PEERS. */
 static int allowed(const struct spotnik_pipe *pipe, size_t wanted, size_t *ret_most)
 {
     uint64_t again_ns;

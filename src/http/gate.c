@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "http/server.h"
-#include "net/address.h"
+#include "link/address.h"
 #include "spotnik/spotnik.h"
 
 #define TOKEN_LEAST 16

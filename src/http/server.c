@@ -16,7 +16,7 @@
 #include "base/fork.h"
 #include "http/gate.h"
 #include "http/library.h"
-#include "net/address.h"
+#include "link/address.h"
 #include "spotnik/spotnik.h"
 
 #define CONNECTIONS_MAX 64

@@ -8,13 +8,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "checkpoint/checkpoint.h"
+#include "engine/engine.h"
 #include "member/view.h"
 #include "metrics/observed.h"
 #include "metrics/pace.h"
 #include "metrics/tally.h"
-#include "net/engine.h"
 #include "spotnik/spotnik.h"
-#include "checkpoint/checkpoint.h"
 
 /* Of the strategy by which replicas are kept together. */
 struct spotnik_status_sync {

@@ -8,11 +8,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/engine.h"
 #include "member/view.h"
 #include "metrics/observed.h"
 #include "metrics/pace.h"
 #include "metrics/tally.h"
-#include "net/engine.h"
 #include "spotnik/spotnik.h"
 
 #define SPOTNIK_WATCHED_MEMBERS 256

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "net/address.h"
+#include "link/address.h"
 #include "peers/inside.h"
 
 #define PARKED_NS (10 * SPOTNIK_S) /* after T, until a parked member has gone on by itself */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "net/address.h"
+#include "link/address.h"
 #include "spotnik/spotnik.h"
 
 static int refuse(const char *text)

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "net/auth.h"
+#include "link/auth.h"
 #include "peers/inside.h"
 
 #define BACK_MAX 8 /* generations that are looked through for our own */

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "net/address.h"
+#include "link/address.h"
 #include "peers/inside.h"
 
 struct wording {

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "net/address.h"
+#include "link/address.h"
 #include "peers/inside.h"
 
 #define ANNOUNCED_REFRESHES 5 /* members outside of the list have asked us by then */

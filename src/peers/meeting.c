@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "net/address.h"
+#include "link/address.h"
 #include "peers/inside.h"
 
 #define KNOWN_MAX 1024

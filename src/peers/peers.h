@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/engine.h"
 #include "member/view.h"
-#include "net/engine.h"
 
 struct spotnik_peers;
 

@@ -11,10 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/hash.h"
 #include "base/file.h"
-#include "net/address.h"
-#include "net/auth.h"
+#include "base/hash.h"
+#include "link/address.h"
+#include "link/auth.h"
 
 #define MAC_LINE_BYTES (4 + 2 * SPOTNIK_AUTH_BYTES + 1) /* "mac ", hex, newline */
 

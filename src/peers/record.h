@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "net/engine.h"
+#include "engine/engine.h"
 #include "peers/process.h"
 
 #define SPOTNIK_RECORD_BYTES 512

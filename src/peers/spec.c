@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "net/address.h"
+#include "link/address.h"
 #include "peers/dns.h"
 #include "spotnik/spotnik.h"
 

@@ -15,7 +15,7 @@
  * so that a result can be mapped as one piece (window.h); the order does not depend on them.
  *
  * No system call, no allocation: the driver provides memory, wakes waiters, and maps the memory to read. The same code
- * runs over segments (src/net) and in the simulator. One thread at a time. */
+ * runs over segments (src/carry) and in the simulator. One thread at a time. */
 #ifndef SPOTNIK_SHM_FLAT_H
 #define SPOTNIK_SHM_FLAT_H
 

@@ -18,7 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "net/engine.h"
+#include "engine/engine.h"
 #include "transfer/registry.h"
 
 struct spotnik_donor;

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "net/engine.h"
+#include "engine/engine.h"
 #include "transfer/registry.h"
 
 #define SPOTNIK_DONORS_MAX 3

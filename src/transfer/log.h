@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "net/engine.h"
+#include "engine/engine.h"
 
 struct spotnik_log_bucket {
     uint32_t bucket;

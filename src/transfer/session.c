@@ -15,7 +15,7 @@
 #include "base/hash.h"
 #include "base/time.h"
 #include "base/wake.h"
-#include "net/shape.h"
+#include "carry/shape.h"
 #include "transfer/donor_inside.h"
 #include "transfer/standing.h"
 

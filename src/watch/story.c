@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "link/address.h"
 #include "metrics/text.h"
-#include "net/address.h"
 #include "watch/inside.h"
 
 static double age_s(const struct spotnik_watch *watch, uint64_t at_ns)

@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/engine.h"
 #include "metrics/watched.h"
-#include "net/engine.h"
 #include "spotnik/watch.h"
 
 struct spotnik_watch_config {

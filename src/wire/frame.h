@@ -10,7 +10,7 @@
  * Every frame but DATA carries a tag: the first 16 bytes of HMAC-SHA-256, under the sender's key of this
  * connection (spotnik_handshake_keys()), over the input that spotnik_frame_tag_input() begins and the
  * payload ends. It covers a sequence number that is not sent, so what is injected, replayed, dropped or
- * swapped is refused. src/net computes it; this file knows its place only. */
+ * swapped is refused. src/link computes it; this file knows its place only. */
 #ifndef SPOTNIK_WIRE_FRAME_H
 #define SPOTNIK_WIRE_FRAME_H
 

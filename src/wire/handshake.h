@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Mutual challenge and response: two processes prove to each other that they hold the job key, before they
- * read any other byte (P10). Decides layouts, transcript and verdict. src/net provides sockets, random nonces
+ * read any other byte (P10). Decides layouts, transcript and verdict. src/link provides sockets, random nonces
  * and HMAC-SHA-256, so that this part is pure and can be fuzzed.
  *
  *     client                                              server

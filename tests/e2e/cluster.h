@@ -16,7 +16,7 @@
 
 #include "armed.h"
 #include "base/prng.h"
-#include "net/slots.h"
+#include "link/slots.h"
 
 /* How much slower a build with a sanitizer is: limits on time that are no promise of Spotnik's grow with it. */
 #if defined __SANITIZE_THREAD__

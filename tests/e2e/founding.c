@@ -24,12 +24,12 @@
 #include <unistd.h>
 
 #include "base/time.h"
+#include "checkpoint/shelf.h"
 #include "cluster.h"
-#include "net/address.h"
+#include "link/address.h"
 #include "netns.h"
 #include "peers/peers.h"
 #include "probe.h"
-#include "checkpoint/shelf.h"
 
 #define STALE_MS 4000
 #define PATIENCE_MS 60000

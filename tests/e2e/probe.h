@@ -5,7 +5,7 @@
 #define SPOTNIK_TESTS_PROBE_H
 
 #include "cluster.h"
-#include "net/engine.h"
+#include "engine/engine.h"
 
 /* What a member of the job would show at the door: the right key, the right job, a fresh id, no port. */
 void probe_credentials(struct cluster *cluster, struct spotnik_credentials *ret);

@@ -7,7 +7,7 @@
 #include "fuzz.h"
 #include "shake.h"
 
-/* Read one message as src/net does: the preamble, then the rest. Returns its size, 0 for the end. */
+/* Read one message as src/link does: the preamble, then the rest. Returns its size, 0 for the end. */
 static size_t message_read(struct spotnik_handshake *side, const uint8_t *data, size_t size,
                            enum spotnik_handshake_type expected, enum spotnik_handshake_type *ret_type)
 {

@@ -6,9 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "carry/share.h"
 #include "core/state.h"
-#include "net/address.h"
-#include "net/share.h"
+#include "engine/inside.h"
+#include "link/address.h"
 #include "world.h"
 
 #define SILENCE_NS UINT64_C(600000000000)
@@ -109,8 +110,8 @@ static bool shares(struct spotnik_engine *engine, uint32_t other)
 {
     spotnik_engine_lock(engine);
     const struct spotnik_sharer *sharer =
-        engine->share == NULL ? NULL : spotnik_share_find(engine->share, id_of(other));
-    bool told = engine->share == NULL || (sharer != NULL && sharer->told);
+        engine->carriage->share == NULL ? NULL : spotnik_share_find(engine->carriage->share, id_of(other));
+    bool told = engine->carriage->share == NULL || (sharer != NULL && sharer->told);
     spotnik_engine_unlock(engine);
     return told;
 }
@@ -164,7 +165,7 @@ static uint32_t host_members(const struct cell_world *cell)
 void cluster_limits(const struct world *world, struct limits_place *ret)
 {
     const struct spotnik_engine *engine = world->player[0].job->engine;
-    const struct spotnik_flat_limits *flat = engine->share != NULL ? &engine->share->flat.limits : NULL;
+    const struct spotnik_flat_limits *flat = engine->carriage->share != NULL ? &engine->carriage->share->flat.limits : NULL;
     *ret = (struct limits_place){ .members = world->cell->members,
                                   .hosts = world->cell->hosts,
                                   .host_members = host_members(world->cell) };

@@ -4,13 +4,13 @@
 #include "limits.h"
 
 #include "base/copy.h"
-#include "net/early.h"
+#include "carry/early.h"
 #include "ring/choice.h"
 #include "shm/segment.h"
 
-#define INLINE_BYTES ((size_t)64 << 10) /* src/net/caller.c: more is left to the progress thread */
-#define PIECE_BYTES ((size_t)128 << 10) /* src/net/deliver.c: moved early at a time */
-#define PORTION_BYTES ((size_t)1 << 20) /* src/net/progress.c, attend.c: of data, before control */
+#define INLINE_BYTES ((size_t)64 << 10) /* src/engine/caller.c: more is left to the progress thread */
+#define PIECE_BYTES ((size_t)128 << 10) /* src/carry/deliver.c: moved early at a time */
+#define PORTION_BYTES ((size_t)1 << 20) /* src/engine/progress.c, attend.c: of data, before control */
 #define PIECES_MAX 16                   /* src/shm/pipeline.c */
 #define SHOWS_MAX 32                    /* src/shm/show.c */
 #define CACHE_LINE 64

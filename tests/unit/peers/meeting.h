@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../net/cluster.h"
+#include "../engine/cluster.h"
 #include "base/error.h"
 #include "peers/inside.h"
 

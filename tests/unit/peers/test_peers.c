@@ -16,8 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../net/cluster.h"
-#include "net/auth.h"
+#include "../engine/cluster.h"
+#include "link/auth.h"
 #include "peers/inside.h"
 #include "peers/peers.h"
 #include "peers/record.h"

@@ -14,7 +14,7 @@
 #include <pthread.h>
 
 #include "base/time.h"
-#include "net/shape.h"
+#include "carry/shape.h"
 #include "transfer/donor_inside.h"
 #include "transfer/thread.h"
 

@@ -18,11 +18,11 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/hash.h"
+#include "carry/shape.h"
 #include "spotnik/spotnik.h"
-#include "net/shape.h"
 #include "transfer/donor.h"
-#include "transfer/packet.h"
 #include "transfer/joiner.h"
+#include "transfer/packet.h"
 #include "transfer/standing.h"
 #include "turn.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A keyed hash in place of HMAC-SHA-256 where the wire is tested without src/net: depends on every bit
+/* A keyed hash in place of HMAC-SHA-256 where the wire is tested without src/link: depends on every bit
  * of key and text, and is no secret to anybody. */
 #ifndef SPOTNIK_TESTS_TOY_MAC_H
 #define SPOTNIK_TESTS_TOY_MAC_H

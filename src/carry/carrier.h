@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What carries data between members, as the engine sees it: connections of TCP, and memory shared with
+ * members of this host. The core says which way a bucket goes. Nothing above knows which carrier takes it.
+ * Functions run under the lock of the loop unless marked otherwise. [caller]: on the thread that waits for
+ * its step. The file named in a heading defines the functions below it. */
+#ifndef SPOTNIK_CARRY_CARRIER_H
+#define SPOTNIK_CARRY_CARRIER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/core.h"
+#include "link/links.h"
+#include "spotnik/spotnik.h"
+
+#define SPOTNIK_BUCKET_SLOTS SPOTNIK_BUCKETS_MAX /* those of the caller, and the barrier of 0 elements */
+
+struct spotnik_carriage;
+struct spotnik_recorder;
+
+/* Where the caller and the view stand. The engine writes it; carriers set `placeable`. */
+struct spotnik_stand {
+    bool begun, sealed; /* the running step */
+    bool frozen;        /* by a promise: what a cut left half sent stays so until the next view is here */
+    bool placeable;     /* something happened: waiting frames may fit now */
+    uint64_t begun_step, committed;
+};
+
+/* What carriers ask of the engine. */
+struct spotnik_carriage_hooks {
+    void *context;
+    void (*act)(void *context);  /* do what the core wants done by now */
+    bool (*owns)(void *context); /* our descriptors are still ours */
+};
+
+/* As the environment gives them; borrowed for the call. */
+struct spotnik_carriage_config {
+    const char *shape, *lanes, *congestion;
+};
+
+/* A result, as it lies in memory. */
+struct spotnik_bucket_result {
+    const void *data; /* NULL: bucket not used in the step */
+    uint64_t count;
+    uint8_t dtype, op;
+};
+
+/* The data connections to one member. */
+struct spotnik_lane_status {
+    struct spotnik_id peer;
+    uint32_t connections; /* open ones */
+    uint32_t carrying;    /* those that get frames */
+    uint64_t bytes_per_s; /* the last measurement under pressure (width.h); 0: never long enough */
+    uint64_t round_trip_ns;
+    char congestion[16]; /* the congestion control of the first connection */
+};
+
+/* What has been carried, since this process began. */
+struct spotnik_carriage_counts {
+    uint64_t bytes_sent, bytes_received;
+    uint64_t bytes_shared;  /* of buckets reduced in shared memory */
+    uint64_t paths_stalled; /* nothing arrived on a lane for longer than a silence */
+};
+
+/* ---- life: carriage.c ---- */
+
+/* All but `config` and `hooks` stay the caller's. */
+int spotnik_carriage_new(struct spotnik_loop *loop, const struct spotnik_credentials *credentials,
+                         const struct spotnik_limits *limits, struct spotnik_stand *stand,
+                         const struct spotnik_carriage_hooks *hooks,
+                         const struct spotnik_carriage_config *config, struct spotnik_carriage **ret);
+/* With the loop open, and our name known. `transport`: "auto" (also NULL), "shm", "tcp". */
+int spotnik_carriage_open(struct spotnik_carriage *carriage, struct spotnik_links *links,
+                          const char *transport);
+void spotnik_carriage_core_set(struct spotnik_carriage *carriage, struct spotnik_core *core,
+                               struct spotnik_recorder *recorder);
+/* All connections and buckets of the member we were. */
+void spotnik_carriage_forget(struct spotnik_carriage *carriage);
+/* We are a new member: our memory bears its name (share.c). */
+void spotnik_carriage_renamed(struct spotnik_carriage *carriage);
+/* Our descriptors are not ours any more. */
+void spotnik_carriage_lost(struct spotnik_carriage *carriage);
+/* No thread uses it. Accepts NULL. */
+void spotnik_carriage_free(struct spotnik_carriage *carriage);
+
+/* ---- views: carriage.c ---- */
+
+void spotnik_carriage_expect(struct spotnik_carriage *carriage,
+                             const struct spotnik_member *peer); /* lane.c */
+/* Nothing of the running epoch is touched any more. */
+void spotnik_carriage_cut(struct spotnik_carriage *carriage);
+/* There is a new view; it has been cut. */
+void spotnik_carriage_view(struct spotnik_carriage *carriage);
+
+/* ---- connections, for the links: carriage.c ---- */
+
+void spotnik_carriage_adopt(struct spotnik_carriage *carriage, struct spotnik_opening *opening,
+                            enum spotnik_purpose purpose, bool dialled);
+void spotnik_carriage_failed(struct spotnik_carriage *carriage, enum spotnik_purpose purpose,
+                             const struct spotnik_member *peer, const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
+bool spotnik_carriage_is_sharing(const struct spotnik_carriage *carriage);
+/* Any thread, without the lock (share.c). */
+int spotnik_carriage_connect(const struct spotnik_carriage *carriage, const struct spotnik_member *peer,
+                             int *ret_fd);
+
+/* ---- data: stream.c, lane.c ---- */
+
+/* About `bytes_max` of each connection. True: there is more. */
+bool spotnik_carriage_read(struct spotnik_carriage *carriage, size_t bytes_max);
+bool spotnik_carriage_pump(struct spotnik_carriage *carriage, size_t bytes_max);
+/* Frames that have come wait for something else to happen. */
+bool spotnik_carriage_is_waiting(const struct spotnik_carriage *carriage);
+/* Nothing is on its way out. */
+bool spotnik_carriage_is_empty(const struct spotnik_carriage *carriage);
+/* Receive and send a little (carriage.c). */
+void spotnik_carriage_move(struct spotnik_carriage *carriage);
+/* The progress thread has to look before it would wake by itself (carriage.c). */
+bool spotnik_carriage_wants_a_look(const struct spotnik_carriage *carriage);
+
+/* ---- for the progress thread: carriage.c ---- */
+
+/* Members of this host that knock (share.c). */
+void spotnik_carriage_accept(struct spotnik_carriage *carriage);
+void spotnik_carriage_look(struct spotnik_carriage *carriage, uint64_t now_ns);
+uint64_t spotnik_carriage_deadline(const struct spotnik_carriage *carriage);
+
+/* ---- work in shared memory: share_work.c ---- */
+
+bool spotnik_carriage_is_busy(const struct spotnik_carriage *carriage);
+/* Others need the processor more than we do. */
+bool spotnik_carriage_is_ahead(const struct spotnik_carriage *carriage);
+/* [caller] True: something was done (carriage.c). */
+bool spotnik_carriage_work(struct spotnik_carriage *carriage);
+/* [caller] Gives up the lock meanwhile. `place`: ours among the members of this host (carriage.c). */
+void spotnik_carriage_wait(struct spotnik_carriage *carriage, uint64_t until_ns, uint32_t place);
+/* Wake the thread that waits so. */
+void spotnik_carriage_changed(struct spotnik_carriage *carriage);
+/* [caller] All buckets of the step are known. */
+void spotnik_carriage_seal(struct spotnik_carriage *carriage);
+void spotnik_carriage_committed(struct spotnik_carriage *carriage);
+/* [caller] Let go of memory of members that have ended; holds no result (share.c). */
+void spotnik_carriage_prune(struct spotnik_carriage *carriage);
+
+/* ---- buckets: carriage.c ---- */
+
+/* `in` is the caller's; `kept`: it stays as it is. STATE: the bucket was begun in this step. */
+int spotnik_carriage_begin(struct spotnik_carriage *carriage, uint32_t number, void *in, size_t count,
+                           enum spotnik_dtype dtype, enum spotnik_op op, bool kept);
+/* An action that moves or adds up bytes. */
+void spotnik_carriage_act(struct spotnik_carriage *carriage, const struct spotnik_action *action);
+/* A frame of a committed result, from a donor. PEERS: it does not fit. */
+int spotnik_carriage_handover(struct spotnik_carriage *carriage, const struct spotnik_chunk_header *header,
+                              const struct spotnik_placement *placement, const void *payload, size_t bytes);
+
+/* ---- results: deliver.c ---- */
+
+/* Of `step`, of the caller's buckets and the library's. Returns the number of the last used one + 1; there is
+ * room for SPOTNIK_BUCKET_BARRIER. */
+uint32_t spotnik_carriage_result(const struct spotnik_carriage *carriage, uint64_t step,
+                                 struct spotnik_bucket_result *ret);
+/* [caller] One piece before the commit. False: there is none. */
+bool spotnik_carriage_early(struct spotnik_carriage *carriage);
+/* Inputs are what they were, unless the step is committed. */
+void spotnik_carriage_undo(struct spotnik_carriage *carriage);
+/* [caller] Without the lock. False: the results were gone. *ret_digest: of what the caller has now. */
+bool spotnik_carriage_deliver(struct spotnik_carriage *carriage, uint64_t step,
+                              const struct spotnik_bucket_result *result, uint32_t count,
+                              uint64_t *ret_digest);
+
+/* ---- memory for buckets of the caller, without the lock: owned.c ---- */
+
+void *spotnik_carriage_alloc(struct spotnik_carriage *carriage, size_t bytes);
+void spotnik_carriage_unalloc(struct spotnik_carriage *carriage, void *memory);
+
+/* ---- status ---- */
+
+struct spotnik_carriage_counts spotnik_carriage_counts_get(const struct spotnik_carriage *carriage);
+/* Data connections, by member (widen.c). Returns their number, at most `max`. */
+uint32_t spotnik_carriage_lanes(const struct spotnik_carriage *carriage, struct spotnik_lane_status *ret,
+                                uint32_t max);
+/* The last fault of a path (lane_watch.c). Returns when it was found; 0: never. */
+uint64_t spotnik_carriage_path(const struct spotnik_carriage *carriage, char *text, size_t size);
+/* Note the broken paths that the core has found. */
+void spotnik_carriage_path_cut(struct spotnik_carriage *carriage, const struct spotnik_core_status *status);
+
+#endif

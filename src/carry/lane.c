@@ -1,0 +1,503 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The data connections to the members that the view makes us send to: the ring successor, and others that the core names. Each is a lane
+ * of one connection, or of more (widen.c).
+ * Headers and payload go out straight from the caller's inputs and our results, pulled from the core when the
+ * socket takes them. What a new view leaves half sent is ended with zeros, so that framing holds and the caller's
+ * memory is not touched after its step; from the promise to that view it stays half sent. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "base/time.h"
+#include "carry/inside.h"
+#include "carry/shape.h"
+#include "carry/share.h"
+#include "reduce/reduce.h"
+
+#define QUEUE_BYTES (1u << 20) /* enough for one call of sendmsg */
+#define REDIAL_NS (50 * SPOTNIK_MS)
+#define DOWN_NS (50 * SPOTNIK_MS) /* time for the control link to tell of a death first */
+#define IOV_MAX_USED (4 * SPOTNIK_LANE_FRAMES)
+
+static const uint8_t zeros[65536];
+
+static void close_sockets(struct spotnik_carriage *carriage, struct spotnik_lane *lane)
+{
+    struct spotnik_track *first = &lane->first;
+    spotnik_widen_end(carriage, lane);
+    if (first->up)
+        close(spotnik_socket_release(&first->socket, carriage->loop->data.fd));
+    first->up = false;
+    first->count = 0;
+}
+
+static void lane_close(struct spotnik_carriage *carriage, struct spotnik_lane *lane)
+{
+    close_sockets(carriage, lane);
+    lane->wanted = lane->expected = lane->opening = false;
+    lane->redial_ns = lane->down_ns = SPOTNIK_NEVER;
+}
+
+void spotnik_lanes_init(struct spotnik_carriage *carriage)
+{
+    for (uint32_t i = 0; i < SPOTNIK_LANES; i++)
+        carriage->lane[i] = (struct spotnik_lane){ .first.socket.fd = -1, .used = 1, .redial_ns = SPOTNIK_NEVER, .down_ns = SPOTNIK_NEVER };
+}
+
+void spotnik_lanes_close(struct spotnik_carriage *carriage)
+{
+    for (uint32_t i = 0; i < SPOTNIK_LANES; i++)
+        lane_close(carriage, &carriage->lane[i]);
+}
+
+void spotnik_lanes_free(struct spotnik_carriage *carriage)
+{
+    spotnik_lanes_close(carriage);
+    for (uint32_t i = 0; i < SPOTNIK_LANES; i++)
+        free(carriage->lane[i].more);
+}
+
+static void dial(struct spotnik_carriage *carriage, struct spotnik_lane *lane)
+{
+    lane->opening = true;
+    lane->redial_ns = SPOTNIK_NEVER;
+    spotnik_opening_dial(carriage->links, &lane->peer, SPOTNIK_PURPOSE_DATA);
+}
+
+/* The connection becomes our lane. False: it is still the caller's. */
+static bool adopt(struct spotnik_carriage *carriage, struct spotnik_lane *lane, int fd, const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
+{
+    if (spotnik_socket_watch(&lane->first.socket, carriage->loop->data.fd, fd, SPOTNIK_SOCKET_LANE) != 0)
+        return false;
+    lane->opening = false;
+    lane->first.up = true;
+    lane->first.socket.writable = true;
+    lane->turn_epoch = 0;
+    lane->speech = spotnik_speech_of(carriage->links, lane->peer.id);
+    memcpy(lane->name, name, sizeof lane->name);
+    spotnik_widen_begin(carriage, lane);
+    return true;
+}
+
+/* ---- which ---- */
+
+struct spotnik_lane *spotnik_lane_find(struct spotnik_carriage *carriage, struct spotnik_id peer)
+{
+    for (uint32_t i = 0; i < carriage->lane_count; i++) {
+        struct spotnik_lane *lane = &carriage->lane[i];
+        if ((lane->wanted || lane->down_ns != SPOTNIK_NEVER) && spotnik_id_equal(lane->peer.id, peer))
+            return lane;
+    }
+    return NULL;
+}
+
+bool spotnik_lane_leads_to(struct spotnik_carriage *carriage, struct spotnik_id peer)
+{
+    return spotnik_lane_find(carriage, peer) != NULL;
+}
+
+bool spotnik_lanes_are_up(const struct spotnik_carriage *carriage)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < carriage->lane_count; i++) {
+        any |= carriage->lane[i].expected && carriage->lane[i].first.up;
+        if (carriage->lane[i].expected && !carriage->lane[i].first.up)
+            return false;
+    }
+    return any;
+}
+
+/* A new view: those that it does not name are closed. */
+void spotnik_lanes_doubt(struct spotnik_carriage *carriage)
+{
+    for (uint32_t i = 0; i < SPOTNIK_LANES; i++)
+        carriage->lane[i].expected = false;
+}
+
+static void close_doubted(struct spotnik_carriage *carriage)
+{
+    for (uint32_t i = 0; i < SPOTNIK_LANES; i++)
+        if (carriage->lane[i].wanted && !carriage->lane[i].expected)
+            lane_close(carriage, &carriage->lane[i]);
+}
+
+/* One that leads nowhere, or one of the old view. */
+static struct spotnik_lane *room_find(struct spotnik_carriage *carriage)
+{
+    struct spotnik_lane *room = NULL;
+    for (uint32_t i = 0; i < SPOTNIK_LANES; i++)
+        if (!carriage->lane[i].expected && (room == NULL || room->wanted))
+            room = &carriage->lane[i];
+    SPOTNIK_ASSERT(room != NULL);
+    uint32_t number = (uint32_t)(room - carriage->lane);
+    if (number >= carriage->lane_count)
+        carriage->lane_count = number + 1;
+    return room;
+}
+
+void spotnik_carriage_expect(struct spotnik_carriage *carriage, const struct spotnik_member *peer)
+{
+    struct spotnik_lane *lane = spotnik_lane_find(carriage, peer->id);
+    uint8_t name[SPOTNIK_SHAKE_NAME_BYTES];
+    if (lane != NULL && lane->wanted && (lane->first.up || lane->opening)) {
+        lane->expected = true;
+        return;
+    }
+    if (lane == NULL)
+        lane = room_find(carriage);
+    lane_close(carriage, lane);
+    lane->wanted = lane->expected = true;
+    lane->opening_ns = lane->asked_ns = 0;
+    lane->peer = *peer;
+    int fd = spotnik_spare_take(carriage, peer->id, name);
+    if (fd >= 0 && adopt(carriage, lane, fd, name))
+        return;
+    lane->opening = spotnik_spare_cede(carriage, peer->id);
+    if (!lane->opening)
+        dial(carriage, lane);
+}
+
+void spotnik_lane_adopt(struct spotnik_carriage *carriage, struct spotnik_opening *opening)
+{
+    struct spotnik_id peer = spotnik_opening_peer(opening)->id;
+    struct spotnik_lane *lane = spotnik_lane_find(carriage, peer);
+    int fd = spotnik_opening_take(carriage->links, opening);
+    uint8_t name[SPOTNIK_SHAKE_NAME_BYTES];
+    spotnik_opening_name(opening, name);
+    bool ours = lane != NULL && lane->wanted && !lane->first.up;
+    if (ours ? !adopt(carriage, lane, fd, name) : !spotnik_spare_adopt(carriage, fd, peer, name))
+        close(fd);
+}
+
+void spotnik_lane_failed(struct spotnik_carriage *carriage, const struct spotnik_member *peer)
+{
+    struct spotnik_lane *lane = spotnik_lane_find(carriage, peer->id);
+    spotnik_spare_failed(carriage, peer->id);
+    if (lane == NULL || !lane->opening)
+        return;
+    lane->opening = false;
+    lane->redial_ns = spotnik_time_add(spotnik_clock_ns(), REDIAL_NS);
+}
+
+/* What was given out is lost, so a redial would leave a hole: the core has to begin the step anew. */
+static void broke(struct spotnik_carriage *carriage, struct spotnik_lane *lane)
+{
+    close_sockets(carriage, lane);
+    lane->wanted = lane->expected = false;
+    lane->down_ns = spotnik_time_add(spotnik_clock_ns(), DOWN_NS);
+}
+
+/* ---- frames ---- */
+
+static void cut(struct spotnik_track *track)
+{
+    if (track->count > 0 && track->frame[0].sent > 0) {
+        track->frame[0].payload = NULL;
+        track->count = 1;
+    } else {
+        track->count = 0;
+    }
+}
+
+/* A view change: frames of the old epoch that have not begun to leave never will. */
+void spotnik_lanes_cut(struct spotnik_carriage *carriage)
+{
+    for (uint32_t i = 0; i < SPOTNIK_LANES; i++)
+        for (uint32_t k = 0; k <= carriage->lane[i].more_up; k++)
+            cut(spotnik_lane_track(&carriage->lane[i], k));
+}
+
+/* Frames of one epoch have their turn one after the other, on whichever connection they come. What a cut throws away leaves no gap
+ * that matters: nothing of that epoch is sent after it. */
+static uint64_t turn_next(struct spotnik_lane *lane, uint64_t epoch)
+{
+    if (epoch != lane->turn_epoch)
+        lane->turn = 0;
+    lane->turn_epoch = epoch;
+    return lane->turn++;
+}
+
+static void frame_make(struct spotnik_carriage *carriage, const struct spotnik_transfer *transfer, uint64_t turn,
+                       struct spotnik_outgoing *frame)
+{
+    const struct spotnik_chunk_header *header = &transfer->header;
+    const struct spotnik_bucket_memory *bucket = &carriage->bucket[header->bucket];
+    size_t one = spotnik_dtype_size((enum spotnik_dtype)header->dtype);
+    size_t bytes = transfer->count * one;
+    const uint8_t *source = transfer->source == SPOTNIK_SOURCE_IN      ? bucket->in
+                            : transfer->source == SPOTNIK_SOURCE_OFFER ? bucket->offer[header->step & 1]
+                                                                       : spotnik_bucket_out(bucket, header->step & 1);
+    const uint8_t *shared = header->handover ? spotnik_share_result(carriage, header->bucket, header->step) : NULL;
+    if (shared != NULL)
+        source = shared;
+    SPOTNIK_ASSERT(bytes <= carriage->limits->chunk_bytes);
+    SPOTNIK_ASSERT(bytes == 0 || source != NULL);
+    spotnik_data_encode(header, turn, (uint32_t)bytes, frame->prefix);
+    frame->payload = bytes > 0 ? source + transfer->offset * one : NULL;
+    frame->bytes = sizeof frame->prefix + bytes;
+    frame->sent = 0;
+}
+
+/* With several connections each takes one frame at a time: what waits for one must not hold up what the others have sent. */
+static void queue_fill(struct spotnik_carriage *carriage, struct spotnik_lane *lane, struct spotnik_track *track)
+{
+    struct spotnik_transfer transfer;
+    uint32_t most = lane->used > 1 ? 1 : SPOTNIK_LANE_FRAMES;
+    size_t queued = 0;
+    for (uint32_t i = 0; i < track->count; i++)
+        queued += track->frame[i].bytes - track->frame[i].sent;
+    while (track->count < most && queued < QUEUE_BYTES && spotnik_core_send_next(carriage->core, lane->peer.id, &transfer)) {
+        spotnik_recorder_sent(carriage->recorder, lane->peer.id);
+        frame_make(carriage, &transfer, turn_next(lane, transfer.header.epoch), &track->frame[track->count]);
+        spotnik_frame_version_set(track->frame[track->count].prefix, lane->speech);
+        queued += track->frame[track->count++].bytes;
+    }
+}
+
+/* The rest of one frame; zeros come in pieces, as many as fit in this call. */
+static int frame_pieces(const struct spotnik_outgoing *frame, struct iovec *piece, int room)
+{
+    int count = 0;
+    size_t at = frame->sent, prefix = sizeof frame->prefix;
+    if (at < prefix) {
+        piece[count++] = (struct iovec){ .iov_base = (void *)(frame->prefix + at), .iov_len = prefix - at };
+        at = prefix;
+    }
+    if (frame->payload != NULL && at < frame->bytes && count < room) {
+        piece[count++] = (struct iovec){ .iov_base = (void *)(frame->payload + (at - prefix)),
+                                         .iov_len = frame->bytes - at };
+        return count;
+    }
+    while (frame->payload == NULL && at < frame->bytes && count < room) {
+        size_t some = frame->bytes - at < sizeof zeros ? frame->bytes - at : sizeof zeros;
+        piece[count++] = (struct iovec){ .iov_base = (void *)zeros, .iov_len = some };
+        at += some;
+    }
+    return count;
+}
+
+static bool is_whole(const struct spotnik_outgoing *frame, const struct iovec *piece, int count)
+{
+    size_t bytes = frame->sent;
+    for (int i = 0; i < count; i++)
+        bytes += piece[i].iov_len;
+    return bytes == frame->bytes;
+}
+
+static int queue_pieces(const struct spotnik_track *track, struct iovec *piece)
+{
+    int count = 0;
+    for (uint32_t i = 0; i < track->count && count < IOV_MAX_USED - 1; i++) {
+        int used = frame_pieces(&track->frame[i], piece + count, IOV_MAX_USED - count);
+        bool whole = is_whole(&track->frame[i], piece + count, used);
+        count += used;
+        if (!whole)
+            break; /* what follows must not overtake its rest */
+    }
+    return count;
+}
+
+static void queue_advance(struct spotnik_track *track, size_t sent)
+{
+    uint32_t done = 0;
+    while (sent > 0 && done < track->count) {
+        struct spotnik_outgoing *frame = &track->frame[done];
+        size_t left = frame->bytes - frame->sent, some = sent < left ? sent : left;
+        frame->sent += some;
+        sent -= some;
+        if (frame->sent < frame->bytes)
+            break;
+        done++;
+    }
+    track->count -= done;
+    memmove(track->frame, track->frame + done, track->count * sizeof *track->frame);
+}
+
+/* As much of the pieces as a shaped link lets go now. Returns their number; 0: later, and held_ns says when. */
+static int pieces_let(struct spotnik_carriage *carriage, struct iovec *piece, int count, size_t *ret_bytes)
+{
+    size_t wanted = 0;
+    int used = 0;
+    for (int i = 0; i < count; i++)
+        wanted += piece[i].iov_len;
+    size_t let = spotnik_shape_take(wanted, &carriage->held_ns);
+    *ret_bytes = let;
+    for (; used < count && let > 0; used++) {
+        if (piece[used].iov_len > let)
+            piece[used].iov_len = let;
+        let -= piece[used].iov_len;
+    }
+    return used;
+}
+
+/* One call of sendmsg. Returns the bytes gone, 0 when the socket takes no more. */
+static size_t send_some(struct spotnik_carriage *carriage, struct spotnik_lane *lane, struct spotnik_track *track)
+{
+    struct iovec piece[IOV_MAX_USED];
+    struct msghdr message = { .msg_iov = piece, .msg_iovlen = (size_t)queue_pieces(track, piece) };
+    size_t let = 0;
+    ssize_t sent;
+    if (spotnik_shape_is_on()
+        && (message.msg_iovlen = (size_t)pieces_let(carriage, piece, (int)message.msg_iovlen, &let)) == 0)
+        return 0;
+    do
+        sent = sendmsg(track->socket.fd, &message, MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
+    int error = sent < 0 ? errno : 0;
+    if (spotnik_shape_is_on())
+        spotnik_shape_give_back(let - (sent > 0 ? (size_t)sent : 0));
+    if (error == EAGAIN || error == EWOULDBLOCK)
+        track->socket.writable = false;
+    else if (error != 0)
+        broke(carriage, lane);
+    if (sent <= 0)
+        return 0;
+    queue_advance(track, (size_t)sent);
+    lane->sent += (size_t)sent;
+    carriage->counts.bytes_sent += (size_t)sent;
+    return (size_t)sent;
+}
+
+/* Zeros must not come before the promise of their reader: without one, it might count them in. The next view proves that it has
+ * promised, if it is in it. */
+static bool is_held(const struct spotnik_carriage *carriage, const struct spotnik_lane *lane, const struct spotnik_track *track)
+{
+    const struct spotnik_outgoing *first = &track->frame[0];
+    bool zeros_next = track->count > 0 && first->payload == NULL && first->bytes > sizeof first->prefix;
+    return zeros_next && (carriage->stand->frozen || !lane->expected);
+}
+
+static bool is_open(const struct spotnik_carriage *carriage, const struct spotnik_lane *lane, const struct spotnik_track *track)
+{
+    return track->up && track->socket.writable && carriage->held_ns == SPOTNIK_NEVER && !is_held(carriage, lane, track);
+}
+
+/* Up to about `bytes_max`. True: there is more, and the socket may take it. */
+static bool pump_one(struct spotnik_carriage *carriage, struct spotnik_lane *lane, size_t bytes_max)
+{
+    struct spotnik_track *track = &lane->first;
+    size_t total = 0;
+    while (is_open(carriage, lane, track)) {
+        queue_fill(carriage, lane, track);
+        if (track->count == 0)
+            return false;
+        if (total >= bytes_max)
+            return true;
+        total += send_some(carriage, lane, track);
+    }
+    return false;
+}
+
+/* The same on several: the one with room gets the next frame. One that is not used any more gets none, but ends what it has. */
+static bool pump_all(struct spotnik_carriage *carriage, struct spotnik_lane *lane, size_t bytes_max)
+{
+    size_t total = 0, before;
+    do {
+        before = total;
+        for (uint32_t i = 0; i <= lane->more_up; i++) {
+            struct spotnik_track *track = spotnik_lane_track(lane, i);
+            if (!is_open(carriage, lane, track))
+                continue;
+            if (i < lane->used)
+                queue_fill(carriage, lane, track);
+            if (track->count > 0)
+                total += send_some(carriage, lane, track);
+        }
+    } while (total > before && total < bytes_max);
+    return total > before;
+}
+
+static bool pump(struct spotnik_carriage *carriage, struct spotnik_lane *lane, size_t bytes_max)
+{
+    bool more = lane->more_up == 0 ? pump_one(carriage, lane, bytes_max) : pump_all(carriage, lane, bytes_max);
+    spotnik_widen_measure(carriage, lane);
+    return more;
+}
+
+/* Send what the core has to send, up to about `bytes_max` on each lane. True: there is more, and a socket may take
+ * it. */
+bool spotnik_carriage_pump(struct spotnik_carriage *carriage, size_t bytes_max)
+{
+    bool more = false;
+    carriage->held_ns = SPOTNIK_NEVER;
+    uint32_t first = spotnik_shape_is_on() ? carriage->lane_turn++ : 0; /* they share what it lets go */
+    for (uint32_t i = 0; i < carriage->lane_count; i++)
+        more |= pump(carriage, &carriage->lane[(first + i) % carriage->lane_count], bytes_max);
+    return more;
+}
+
+/* Nothing ever comes back on a lane but its end. */
+static void end_look(struct spotnik_carriage *carriage, struct spotnik_lane *lane, struct spotnik_track *track)
+{
+    uint8_t byte;
+    ssize_t got = recv(track->socket.fd, &byte, 1, 0);
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+        track->socket.readable = false;
+    else if (got >= 0 || errno != EINTR)
+        broke(carriage, lane);
+}
+
+static void look(struct spotnik_carriage *carriage, struct spotnik_lane *lane, uint64_t now_ns)
+{
+    for (uint32_t i = 0; lane->first.up && i <= lane->more_up; i++) {
+        struct spotnik_track *track = spotnik_lane_track(lane, i);
+        if (track->socket.readable)
+            end_look(carriage, lane, track);
+    }
+    spotnik_widen_look(carriage, lane);
+    if (spotnik_lane_watch(carriage, lane, now_ns))
+        broke(carriage, lane);
+    if (now_ns >= lane->redial_ns && lane->wanted && !lane->first.up && !lane->opening)
+        dial(carriage, lane);
+    if (now_ns < lane->down_ns)
+        return;
+    lane->down_ns = SPOTNIK_NEVER;
+    if (spotnik_link_is_up(carriage->links, lane->peer.id))
+        spotnik_loop_tell(carriage->loop, SPOTNIK_EVENT_LANE_DOWN, &lane->peer, SPOTNIK_PROOF_NONE);
+}
+
+void spotnik_lanes_look(struct spotnik_carriage *carriage, uint64_t now_ns)
+{
+    close_doubted(carriage);
+    for (uint32_t i = 0; i < SPOTNIK_LANES; i++)
+        look(carriage, &carriage->lane[i], now_ns);
+    spotnik_spares_look(carriage);
+}
+
+/* Nothing of ours is on its way out. */
+bool spotnik_carriage_is_empty(const struct spotnik_carriage *carriage)
+{
+    for (uint32_t i = 0; i < carriage->lane_count; i++)
+        for (uint32_t k = 0; k <= carriage->lane[i].more_up; k++)
+            if (spotnik_lane_track((struct spotnik_lane *)&carriage->lane[i], k)->count > 0)
+                return false;
+    return true;
+}
+
+static bool wants_a_look(const struct spotnik_lane *lane)
+{
+    bool readable = lane->first.socket.readable;
+    for (uint32_t i = 0; i < lane->more_up; i++)
+        readable |= lane->more[i].socket.readable;
+    return readable || lane->down_ns != SPOTNIK_NEVER;
+}
+
+bool spotnik_lanes_want_a_look(const struct spotnik_carriage *carriage)
+{
+    for (uint32_t i = 0; i < carriage->lane_count; i++)
+        if (wants_a_look(&carriage->lane[i]))
+            return true;
+    return false;
+}
+
+uint64_t spotnik_lanes_deadline(const struct spotnik_carriage *carriage)
+{
+    uint64_t due_ns = carriage->held_ns;
+    for (uint32_t i = 0; i < carriage->lane_count; i++)
+        due_ns = spotnik_time_min(due_ns, spotnik_time_min(carriage->lane[i].redial_ns, carriage->lane[i].down_ns));
+    return due_ns;
+}

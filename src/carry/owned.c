@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory that the caller has from us for its buckets: in our segment, where members of this host reduce it in place, or, where
+ * there is none, as any other. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "carry/share.h"
+
+static void *memory_place(struct spotnik_carriage *carriage, size_t bytes)
+{
+    spotnik_loop_lock(carriage->loop);
+    void *memory = carriage->hooks.owns(carriage->hooks.context) ? spotnik_segment_reserve(&carriage->share->segment, bytes) : NULL;
+    spotnik_loop_unlock(carriage->loop);
+    return memory;
+}
+
+/* Without the lock: for large buckets it takes its time, and a recovery may pass meanwhile. */
+static void *memory_get(struct spotnik_carriage *carriage, size_t bytes)
+{
+    size_t page = SPOTNIK_SEGMENT_PAGE, size = (bytes + page - 1) & ~(page - 1);
+    if (carriage->share == NULL)
+        return size >= bytes ? aligned_alloc(page, size > 0 ? size : page) : NULL;
+    void *memory = memory_place(carriage, bytes);
+    if (memory == NULL || spotnik_segment_fill(&carriage->share->segment, memory, bytes))
+        return memory;
+    spotnik_loop_lock(carriage->loop);
+    spotnik_segment_give(&carriage->share->segment, memory, bytes);
+    spotnik_loop_unlock(carriage->loop);
+    return NULL;
+}
+
+static void memory_give(struct spotnik_carriage *carriage, struct spotnik_owned *owned)
+{
+    if (carriage->share != NULL)
+        spotnik_segment_give(&carriage->share->segment, owned->memory, owned->bytes);
+    else
+        free(owned->memory);
+    free(owned);
+}
+
+void *spotnik_carriage_alloc(struct spotnik_carriage *carriage, size_t bytes)
+{
+    struct spotnik_owned *owned = calloc(1, sizeof *owned);
+    void *memory = owned != NULL ? memory_get(carriage, bytes) : NULL;
+    if (memory == NULL) {
+        free(owned);
+        (void)spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for %zu bytes of buckets", bytes);
+        return NULL;
+    }
+    memset(memory, 0, bytes);
+    spotnik_loop_lock(carriage->loop);
+    *owned = (struct spotnik_owned){ carriage->owned, memory, bytes };
+    carriage->owned = owned;
+    spotnik_loop_unlock(carriage->loop);
+    return memory;
+}
+
+void spotnik_carriage_unalloc(struct spotnik_carriage *carriage, void *memory)
+{
+    spotnik_loop_lock(carriage->loop);
+    for (struct spotnik_owned **at = &carriage->owned; *at != NULL; at = &(*at)->next) {
+        struct spotnik_owned *owned = *at;
+        if (owned->memory != memory)
+            continue;
+        *at = owned->next;
+        memory_give(carriage, owned);
+        break;
+    }
+    spotnik_loop_unlock(carriage->loop);
+}
+
+void spotnik_owned_release(struct spotnik_carriage *carriage)
+{
+    while (carriage->owned != NULL) {
+        struct spotnik_owned *owned = carriage->owned;
+        carriage->owned = owned->next;
+        memory_give(carriage, owned);
+    }
+}

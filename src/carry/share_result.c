@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Results in shared memory: where they lie, what a holder shows of them, and their way to the caller. */
+#include <string.h>
+
+#include "carry/share.h"
+
+/* The bucket of the running step that is reduced with our host; NULL: none, or not so. */
+static const struct spotnik_flat_bucket *hosted(const struct spotnik_share *share, uint32_t number,
+                                                uint64_t step)
+{
+    bool there = share != NULL && share->epoch != 0 && number < share->flat.last
+                 && share->flat.bucket[number].order.step == step;
+    return there ? &share->flat.bucket[number] : NULL;
+}
+
+void spotnik_share_show(struct spotnik_carriage *carriage, uint32_t number, uint64_t step, uint64_t received)
+{
+    if (hosted(carriage->share, number, step) == NULL)
+        return;
+    spotnik_flat_show(&carriage->share->flat, number, received, carriage->bucket[number].spread[step & 1]);
+    spotnik_share_ring(carriage->share);
+}
+
+const void *spotnik_share_shown(const struct spotnik_carriage *carriage, uint32_t number, uint64_t step)
+{
+    const struct spotnik_flat_bucket *bucket = hosted(carriage->share, number, step);
+    bool served = bucket != NULL && bucket->order.part == SPOTNIK_FLAT_SERVED;
+    return served ? spotnik_flat_shown_result(&carriage->share->flat, number) : NULL;
+}
+
+/* Bytes come another way; what was held in shared memory is not the result (it was never committed). */
+void spotnik_share_void(struct spotnik_carriage *carriage, uint32_t bucket, uint64_t step)
+{
+    if (carriage->share != NULL)
+        carriage->share->shown[bucket][step & 1] = false;
+}
+
+const uint8_t *spotnik_share_result(const struct spotnik_carriage *carriage, uint32_t bucket, uint64_t step)
+{
+    const struct spotnik_share *share = carriage->share;
+    return share != NULL && share->shown[bucket][step & 1] ? share->window[bucket][step & 1].base : NULL;
+}
+
+/* The others' parts first: should they be gone, what was there stands in the copy that we made for the others. Our own part was not
+ * copied, but our own result cannot go. */
+bool spotnik_share_deliver(struct spotnik_carriage *carriage, uint32_t bucket, uint64_t step, void *data)
+{
+    struct spotnik_share *share = carriage->share;
+    const struct spotnik_window *window = &share->window[bucket][step & 1];
+    const struct spotnik_shares *shares = &window->shares;
+    const uint8_t *copy = share->areas[bucket].large;
+    struct spotnik_early *early = carriage->bucket[bucket].early;
+    size_t begin = spotnik_shares_own_begin(shares), end = spotnik_shares_own_end(shares);
+    uint8_t *to = data;
+    if (to == NULL)
+        return spotnik_shares_stand(shares);
+    if (shares->whole && early != NULL && early->step == step)
+        spotnik_early_finish(early, to, spotnik_window_shared(window), shares->bytes);
+    else
+        spotnik_shares_copy(shares, to);
+    bool stands = spotnik_shares_stand(shares);
+    if (stands) {
+        spotnik_shares_copy_own(shares, to);
+    } else if (!spotnik_segment_holds(&share->segment, data, shares->bytes)) {
+        memcpy(to, copy, begin);
+        memcpy(to + end, copy + end, shares->bytes - end);
+    }
+    return stands;
+}

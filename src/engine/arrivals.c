@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the links ask of the engine (link/links.h): who takes a connection, and what our door answers. */
+#include <unistd.h>
+
+#include "engine/inside.h"
+
+static void adopt(void *context, struct spotnik_opening *opening, enum spotnik_purpose purpose, bool dialled)
+{
+    spotnik_carriage_adopt(((struct spotnik_engine *)context)->carriage, opening, purpose, dialled);
+}
+
+static void failed(void *context, enum spotnik_purpose purpose, const struct spotnik_member *peer,
+                   const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
+{
+    spotnik_carriage_failed(((struct spotnik_engine *)context)->carriage, purpose, peer, name);
+}
+
+static int connect_share(void *context, const struct spotnik_member *peer, int *ret_fd)
+{
+    return spotnik_carriage_connect(((struct spotnik_engine *)context)->carriage, peer, ret_fd);
+}
+
+static void presence(void *context, struct spotnik_presence *ret)
+{
+    spotnik_presence_get(context, ret);
+}
+
+static bool is_foreign(void *context, const struct spotnik_shake *shake)
+{
+    return spotnik_meet_is_foreign(context, shake);
+}
+
+static void answer(void *context, const struct spotnik_member *asker, struct spotnik_answer *ret)
+{
+    struct spotnik_engine *engine = context;
+    const struct spotnik_view *view = spotnik_core_view(engine->core);
+    struct spotnik_core_status status;
+    spotnik_core_status(engine->core, &status);
+    spotnik_caller_note(engine, asker);
+    *ret = (struct spotnik_answer){ .self = engine->config.credentials.self, .vote = engine->vote };
+    if (status.role == SPOTNIK_ROLE_MEMBER) {
+        ret->epoch = view->epoch;
+        ret->size = view->size;
+        ret->parked = status.parked;
+    }
+}
+
+static void word(void *context, const struct spotnik_shake *shake, char *ret_line, size_t size)
+{
+    spotnik_word_take(context, shake, ret_line, size);
+}
+
+static void guest(void *context, enum spotnik_purpose purpose, int fd, const struct spotnik_member *peer)
+{
+    const struct spotnik_engine_hooks *hooks = &((struct spotnik_engine *)context)->config.hooks;
+    void (*take)(void *, int, const struct spotnik_member *) =
+        purpose == SPOTNIK_PURPOSE_EXCHANGE ? hooks->exchange_connection : hooks->state_connection;
+    if (take == NULL)
+        close(fd);
+    else
+        take(hooks->context, fd, peer);
+}
+
+static size_t status(void *context, char *text, size_t size)
+{
+    const struct spotnik_engine_hooks *hooks = &((struct spotnik_engine *)context)->config.hooks;
+    return hooks->status_text != NULL ? hooks->status_text(hooks->context, text, size) : 0;
+}
+
+int spotnik_arrivals_new(struct spotnik_engine *engine)
+{
+    const struct spotnik_links_hooks hooks = { .context = engine,
+                                               .adopt = adopt,
+                                               .failed = failed,
+                                               .connect = connect_share,
+                                               .presence = presence,
+                                               .is_foreign = is_foreign,
+                                               .answer = answer,
+                                               .word = word,
+                                               .guest = guest,
+                                               .status = status };
+    return spotnik_links_new(&engine->loop, &engine->config.credentials, &engine->config.limits, &hooks,
+                             &engine->links);
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine's state and the vocabulary its files share. Private to this folder.
+ *
+ * One fair lock guards everything here. The progress thread holds it except while it sleeps in epoll or
+ * calls hooks. The caller's thread runs its events in place under the same lock (drive.c), so that a step
+ * begins without a wake-up.
+ *
+ *     engine.c    life cycle              caller.c  the caller's side and its waiting
+ *     progress.c  the loop                drive.c   event -> core -> actions
+ *     arrivals.c  what the links ask      attend.c  which thread reads the data
+ *     meet.c      other lineages          tenure.c  whether this member may go on
+ *     owns.c      whether our descriptors are still ours */
+#ifndef SPOTNIK_ENGINE_INSIDE_H
+#define SPOTNIK_ENGINE_INSIDE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "carry/carrier.h"
+#include "carry/spin.h"
+#include "engine/engine.h"
+#include "link/death.h"
+#include "link/links.h"
+#include "link/loop.h"
+#include "link/shake.h"
+#include "link/socket.h"
+#include "record/recorder.h"
+#include "record/tracer.h"
+#include "wire/control.h"
+#include "wire/frame.h"
+
+/* The thread that reads the data connections (attend.c). */
+struct spotnik_attend {
+    struct spotnik_socket timer, wake; /* the end of a caller's grace; an eventfd in the set of data connections */
+    bool caller;   /* a caller that waits for its commit, and not the progress thread */
+    bool apart;    /* the set is not in the progress thread's */
+    bool sleeping; /* the caller, on the set */
+    bool armed;    /* the timer */
+    uint64_t left_ns; /* when the caller went away last */
+    struct spotnik_spin spin;
+    bool yields;    /* spinning, it yields its processor to others */
+    uint32_t place; /* ours among the members of this host */
+};
+
+struct spotnik_engine {
+    struct spotnik_engine_config config;
+    struct spotnik_loop loop;
+    uint64_t looked_ns;          /* when our descriptors were looked at last */
+    pthread_cond_t tie_asked;
+    struct spotnik_tie tie;      /* the last that the core has put to the witness, */
+    bool tied, tie_closed;       /* and whether it waits for an answer; nobody gives any more */
+    pthread_cond_t changed;      /* something the caller waits for */
+    pthread_t thread;
+    bool thread_started;
+    uint64_t listener_inode;
+    struct spotnik_death *death;
+    uint64_t origin; /* the step after which this process founded or resumed the job; 0 in one that joined */
+    uint32_t noticed; /* atomic: spotnik_engine_notice() */
+    uint64_t noticed_ns; /* [caller] when it was first seen; 0: not yet */
+    bool entering;       /* this joiner has asked to be let in, and may be at any moment */
+
+    /* --- under the lock --- */
+    void *core_memory;
+    struct spotnik_core *core;
+    struct spotnik_recorder *recorder; /* NULL: none is kept */
+    struct spotnik_tracer *trace;       /* NULL: none is written */
+    bool driving;
+    bool stopping, abrupt;
+    bool revoked;   /* other code has closed our descriptors: the engine does nothing any more */
+    bool deal_due;  /* asked by the core: answered as soon as its queue is empty */
+    bool watch_due;   /* a new view: watch other neighbours */
+    uint64_t asleep_ns; /* how long the host has been suspended, ever */
+    struct spotnik_links *links;
+    struct spotnik_troubles troubles;
+    uint64_t counted_epoch; /* its losses are in there */
+    struct spotnik_attend attend;
+    struct spotnik_stand stand;
+    struct spotnik_carriage *carriage;
+    struct spotnik_member vote;
+    struct spotnik_caller {
+        struct spotnik_member peer;
+        uint64_t heard_ns; /* 0: nobody */
+    } called[SPOTNIK_CALLERS_KEPT]; /* processes that asked us for the job lately */
+    uint64_t lease_ns; /* CLOCK_BOOTTIME: commits are covered until then; 0: they need no lease */
+    int ended;         /* for good, 0: not; and why */
+    char end[400];
+    struct spotnik_founding past; /* of the last view that we were in */
+    struct spotnik_encounter encounter; /* not taken yet */
+    uint64_t encounters, lineages_told;
+    uint64_t yielded; /* the founding whose checkpoints go aside; 0: none */
+    char lineage_text[400];
+
+    /* the caller's side */
+    bool handed_out, replay;
+    bool excluded, left, boundary_due;
+    int failed;
+    uint64_t result_step, result_digest; /* the caller's thread: of the last result; step 0: told already */
+    struct spotnik_divergence diverged; /* `failed` is DIVERGED: the member we differ from */
+    char mismatch[256]; /* failed for MISMATCH: of which bucket, as far as it is known */
+    uint64_t parked_ns; /* since when; 0: not */
+    uint64_t patience_ns; /* of the caller's waits; 0: for ever */
+    uint64_t step_epoch;
+    uint32_t recovery_count;
+    spotnik_recovery recovery[SPOTNIK_RECOVERIES_KEPT];
+};
+
+/* loop.h, for the engine */
+static inline void spotnik_engine_lock(struct spotnik_engine *engine)
+{
+    spotnik_loop_lock(&engine->loop);
+}
+static inline void spotnik_engine_unlock(struct spotnik_engine *engine)
+{
+    spotnik_loop_unlock(&engine->loop);
+}
+static inline void spotnik_engine_kick(struct spotnik_engine *engine)
+{
+    spotnik_loop_kick(&engine->loop);
+}
+static inline void spotnik_engine_bury(struct spotnik_engine *engine, struct spotnik_socket *socket)
+{
+    spotnik_loop_bury(&engine->loop, socket);
+}
+
+/* tenure.c */
+void spotnik_caller_note(struct spotnik_engine *engine, const struct spotnik_member *peer);
+void spotnik_lease_check(struct spotnik_engine *engine);
+
+/* meet.c */
+void spotnik_presence_get(const struct spotnik_engine *engine, struct spotnik_presence *ret);
+void spotnik_past_note(struct spotnik_engine *engine);
+bool spotnik_meet_is_foreign(struct spotnik_engine *engine, const struct spotnik_shake *shake);
+void spotnik_word_take(struct spotnik_engine *engine, const struct spotnik_shake *shake, char *ret_line, size_t size); /* the answer */
+
+/* arrivals.c: the links, with what they ask of us. */
+int spotnik_arrivals_new(struct spotnik_engine *engine);
+
+/* engine.c: a core that has seen nothing yet. */
+void spotnik_engine_core_reset(struct spotnik_engine *engine);
+
+/* drive.c */
+void spotnik_engine_drive(struct spotnik_engine *engine, struct spotnik_event *event);
+void spotnik_engine_act(struct spotnik_engine *engine);
+void spotnik_engine_tell(struct spotnik_engine *engine, enum spotnik_event_kind kind,
+                         const struct spotnik_member *peer, enum spotnik_proof proof);
+void spotnik_engine_watch_neighbours(struct spotnik_engine *engine);
+
+/* Wake all threads of this process that wait for a change. */
+void spotnik_engine_changed(struct spotnik_engine *engine);
+
+/* tie.c */
+void spotnik_tie_ask(struct spotnik_engine *engine, uint64_t epoch);
+
+/* attend.c */
+int spotnik_attend_init(struct spotnik_engine *engine);
+void spotnik_attend_free(struct spotnik_engine *engine);
+struct epoll_event;
+void spotnik_attend_mark(struct spotnik_engine *engine, const struct epoll_event *event);
+void spotnik_attend_view(struct spotnik_engine *engine);
+void spotnik_attend_collect(struct spotnik_engine *engine);
+void spotnik_attend_expired(struct spotnik_engine *engine);
+void spotnik_attend(struct spotnik_engine *engine, uint64_t until_ns); /* caller's thread; gives up the lock meanwhile */
+void spotnik_attend_resume(struct spotnik_engine *engine);
+void spotnik_attend_leave(struct spotnik_engine *engine);
+void spotnik_attend_changed(struct spotnik_engine *engine);
+
+/* owns.c */
+void spotnik_owns_note(struct spotnik_engine *engine);
+void spotnik_owns_lost(struct spotnik_engine *engine);
+bool spotnik_owns(struct spotnik_engine *engine); /* false: we are over */
+bool spotnik_owns_lately(struct spotnik_engine *engine, uint64_t now_ns); /* the same, by a look that is a tenth of a millisecond old at most */
+
+/* progress.c */
+void *spotnik_progress_main(void *context);
+
+#endif

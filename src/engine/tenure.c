@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* May this member go on? The keeper of its place in the folder tells the engine: until when a lease covers commits, that
+ * another lineage has the job, that a search may meet processes that asked us. Decides nothing itself. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/time.h"
+#include "engine/inside.h"
+
+/* ---- processes that asked us ---- */
+
+#define CALLER_NS (10 * SPOTNIK_S) /* after this, without another question, a process is forgotten */
+
+void spotnik_caller_note(struct spotnik_engine *engine, const struct spotnik_member *peer)
+{
+    struct spotnik_caller *oldest = &engine->called[0];
+    for (uint32_t i = 0; i < SPOTNIK_CALLERS_KEPT; i++) {
+        struct spotnik_caller *caller = &engine->called[i];
+        bool same = spotnik_id_equal(caller->peer.id, peer->id);
+        if (same || caller->heard_ns < oldest->heard_ns)
+            oldest = caller;
+        if (same)
+            break;
+    }
+    *oldest = (struct spotnik_caller){ .peer = *peer, .heard_ns = spotnik_clock_ns() };
+}
+
+uint32_t spotnik_engine_callers(struct spotnik_engine *engine, struct spotnik_member *ret, uint32_t max)
+{
+    uint32_t count = 0;
+    spotnik_engine_lock(engine);
+    for (uint32_t i = 0; i < SPOTNIK_CALLERS_KEPT && count < max; i++)
+        if (engine->called[i].heard_ns != 0
+            && spotnik_time_since(spotnik_clock_ns(), engine->called[i].heard_ns) < CALLER_NS)
+            ret[count++] = engine->called[i].peer;
+    spotnik_engine_unlock(engine);
+    return count;
+}
+
+/* ---- commits ---- */
+
+static void bar(struct spotnik_engine *engine, bool barred)
+{
+    engine->driving = true;
+    spotnik_recorder_bar(engine->recorder, barred);
+    spotnik_core_bar(engine->core, barred);
+    spotnik_engine_act(engine);
+    engine->driving = false;
+    if (!barred)
+        spotnik_engine_kick(engine);
+}
+
+/* Before each event: one of them may complete a step. */
+void spotnik_lease_check(struct spotnik_engine *engine)
+{
+    if (engine->lease_ns == 0 || spotnik_clock_boot_ns() < engine->lease_ns)
+        return;
+    spotnik_recorder_bar(engine->recorder, true);
+    spotnik_core_bar(engine->core, true);
+}
+
+void spotnik_engine_lease_set(struct spotnik_engine *engine, uint64_t until_boot_ns)
+{
+    spotnik_engine_lock(engine);
+    engine->lease_ns = until_boot_ns;
+    if (engine->ended == 0 && spotnik_clock_boot_ns() < until_boot_ns)
+        bar(engine, false);
+    spotnik_engine_unlock(engine);
+}
+
+bool spotnik_engine_is_barred(struct spotnik_engine *engine)
+{
+    spotnik_engine_lock(engine);
+    bool barred = engine->lease_ns != 0 && spotnik_clock_boot_ns() >= engine->lease_ns;
+    spotnik_engine_unlock(engine);
+    return barred;
+}
+
+void spotnik_engine_end(struct spotnik_engine *engine, int error, const char *why)
+{
+    spotnik_engine_lock(engine);
+    if (engine->ended == 0) {
+        engine->ended = error;
+        if (error == SPOTNIK_ERR_LINEAGE)
+            spotnik_death_yielded(engine->death);
+        snprintf(engine->end, sizeof engine->end, "%s", why);
+        bar(engine, true);
+        spotnik_engine_changed(engine);
+    }
+    spotnik_engine_unlock(engine);
+}
+
+void spotnik_engine_yield(struct spotnik_engine *engine, const char *why, bool aside)
+{
+    struct spotnik_presence ours;
+    spotnik_engine_presence(engine, &ours);
+    spotnik_engine_lock(engine);
+    if (aside && engine->ended == 0)
+        engine->yielded = ours.founding.id;
+    spotnik_engine_unlock(engine);
+    spotnik_engine_end(engine, SPOTNIK_ERR_LINEAGE, why);
+}
+
+uint64_t spotnik_engine_yielded(struct spotnik_engine *engine)
+{
+    spotnik_engine_lock(engine);
+    uint64_t yielded = engine->yielded;
+    spotnik_engine_unlock(engine);
+    return yielded;
+}
+
+void spotnik_engine_over(struct spotnik_engine *engine)
+{
+    struct spotnik_core_status status;
+    spotnik_engine_lock(engine);
+    spotnik_core_status(engine->core, &status);
+    if (status.role == SPOTNIK_ROLE_MEMBER && status.parked) {
+        engine->excluded = true;
+        bar(engine, true); /* what we hold now is what counts */
+        spotnik_engine_changed(engine);
+    }
+    spotnik_engine_unlock(engine);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* HMAC-SHA-256 for handshakes and control frames, over a list of parts. A thin face over OpenSSL; what is
+ * signed, and with which key, is decided by its callers. */
+#ifndef SPOTNIK_LINK_AUTH_H
+#define SPOTNIK_LINK_AUTH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SPOTNIK_AUTH_BYTES 32
+
+struct spotnik_auth {
+    void *context; /* EVP_MAC_CTX; NULL: no key set */
+};
+
+struct spotnik_auth_part {
+    const void *data;
+    size_t size;
+};
+
+/* Returns 0 or SPOTNIK_ERR_SYSTEM. */
+int spotnik_auth_init(struct spotnik_auth *auth, const uint8_t key[32]);
+void spotnik_auth_done(struct spotnik_auth *auth);
+
+/* The MAC of the parts one after the other. False: OpenSSL failed; then `mac` is of no use. */
+bool spotnik_auth_mac(struct spotnik_auth *auth, const struct spotnik_auth_part *part, size_t count,
+                      uint8_t mac[SPOTNIK_AUTH_BYTES]);
+
+/* Equal, in a time that does not depend on where they differ? */
+bool spotnik_auth_equal(const uint8_t *a, const uint8_t *b, size_t size);
+
+/* One MAC over one piece with a key used once. */
+bool spotnik_auth_once(const uint8_t key[32], const void *data, size_t size, uint8_t mac[SPOTNIK_AUTH_BYTES]);
+
+/* `size` bytes nobody can guess, from the kernel. */
+void spotnik_auth_random(void *out, size_t size);
+
+#endif

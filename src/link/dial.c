@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The blocking client: connect, prove the key, and hand the socket over. For state transfer, status and
+ * the search for the job, each on a thread that may wait. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/time.h"
+#include "link/address.h"
+#include "link/dial.h"
+#include "link/shake.h"
+#include "link/socket.h"
+
+/* What is said and heard in an introduction beside what credentials say. */
+struct manner {
+    enum spotnik_purpose purpose;
+    const uint8_t *name; /* the first half of the nonce; NULL: random */
+    struct spotnik_presence *ret_presence; /* of the answering side; may be NULL */
+    bool narrow; /* in small segments */
+};
+
+/* Until when, and what ends it before. */
+struct patience {
+    uint64_t until_ns;
+    int stop_fd; /* readable: no more; -1: never */
+};
+
+/* Wait until the socket is ready for `events` or patience is over: 0, or SPOTNIK_ERR_PEERS. */
+static int ready_wait(int fd, short events, const struct patience *patience)
+{
+    for (;;) {
+        uint64_t left_ns = spotnik_time_since(patience->until_ns, spotnik_clock_ns());
+        struct pollfd entry[2] = { { .fd = fd, .events = events }, { .fd = patience->stop_fd, .events = POLLIN } };
+        int rc = poll(entry, 2, (int)((left_ns + SPOTNIK_MS - 1) / SPOTNIK_MS));
+        if (rc > 0)
+            return entry[1].revents != 0 ? SPOTNIK_ERR_PEERS : 0;
+        if (rc == 0 || errno != EINTR)
+            return SPOTNIK_ERR_PEERS;
+    }
+}
+
+static int refused(const char *name, int error, bool *ret_refused)
+{
+    if (ret_refused != NULL)
+        *ret_refused = error == ECONNREFUSED;
+    errno = error;
+    return spotnik_error_return(SPOTNIK_ERR_PEERS, "cannot reach %s: %m", name);
+}
+
+static int connect_wait(const char *name, const uint8_t address[16], uint16_t port, bool narrow, const struct patience *patience,
+                        int *ret_fd, bool *ret_refused)
+{
+    int fd = -1, rc = narrow ? spotnik_socket_connect_narrow(address, port, &fd) : spotnik_socket_connect(address, port, &fd);
+    if (rc != 0)
+        return refused(name, -rc, ret_refused);
+    int error = ready_wait(fd, POLLOUT, patience) == 0 ? spotnik_socket_error(fd) : ETIMEDOUT;
+    if (error != 0) {
+        close(fd);
+        return refused(name, error, ret_refused);
+    }
+    *ret_fd = fd;
+    return 0;
+}
+
+static int shake_wait(struct spotnik_shake *shake, const char *name, int fd, const struct patience *patience)
+{
+    for (;;) {
+        int rc = spotnik_shake_run(shake, fd);
+        if (rc == 0)
+            return 0;
+        if (rc != SPOTNIK_SHAKE_AGAIN) {
+            spotnik_error_set("%s %s", name, spotnik_shake_text(shake, rc));
+            return rc == SPOTNIK_ERR_ARGUMENT ? SPOTNIK_ERR_PEERS : rc;
+        }
+        short events = shake->out_at < shake->out_size ? POLLOUT : POLLIN;
+        if (ready_wait(fd, events, patience) != 0)
+            return spotnik_error_return(SPOTNIK_ERR_PEERS, "%s does not answer", name);
+    }
+}
+
+/* Prove the key both ways on a connected socket, which is closed on failure and blocking on success. *speech: the version to speak; an
+ * older one to try next, or 0. */
+static int introduce(const struct spotnik_credentials *credentials, const char *name, int fd, const struct manner *manner,
+                     const struct patience *patience, uint16_t *speech, struct spotnik_member *ret_peer)
+{
+    struct spotnik_credentials spoken = *credentials;
+    struct spotnik_shake shake;
+    spoken.speech = *speech;
+    if (manner->name != NULL)
+        spotnik_shake_init_word(&shake, &spoken, manner->name);
+    else
+        spotnik_shake_init_client(&shake, &spoken, manner->purpose);
+    explicit_bzero(&spoken, sizeof spoken);
+    int rc = shake_wait(&shake, name, fd, patience);
+    *speech = spotnik_shake_older(&shake, rc);
+    spotnik_shake_done(&shake);
+    if (rc == 0 && fcntl(fd, F_SETFL, 0) != 0)
+        rc = spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot make a socket blocking: %m");
+    if (rc != 0)
+        close(fd);
+    else
+        *ret_peer = shake.wire.peer;
+    if (rc == 0 && manner->ret_presence != NULL)
+        *manner->ret_presence = shake.wire.peer_presence;
+    return rc;
+}
+
+static int dial(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port,
+                const struct manner *manner, const struct patience *patience, int *ret_fd,
+                struct spotnik_member *ret_peer, bool *ret_refused)
+{
+    char name[SPOTNIK_ADDRESS_TEXT];
+    int fd = -1;
+    uint16_t speech = credentials->speech;
+    int rc;
+    spotnik_address_format(name, address, port);
+    do {
+        rc = connect_wait(name, address, port, manner->narrow, patience, &fd, ret_refused);
+        if (rc == 0)
+            rc = introduce(credentials, name, fd, manner, patience, &speech, ret_peer);
+    } while (rc == SPOTNIK_ERR_VERSION && speech != 0);
+    if (rc == 0)
+        *ret_fd = fd;
+    return rc;
+}
+
+int spotnik_net_dial(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port,
+                     enum spotnik_purpose purpose, uint64_t timeout_ns, int *ret_fd,
+                     struct spotnik_member *ret_peer)
+{
+    struct patience patience = { spotnik_time_add(spotnik_clock_ns(), timeout_ns), -1 };
+    return dial(credentials, address, port, &(struct manner){ .purpose = purpose }, &patience, ret_fd, ret_peer, NULL);
+}
+
+int spotnik_net_dial_narrow(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port,
+                            enum spotnik_purpose purpose, uint64_t timeout_ns, int *ret_fd, struct spotnik_member *ret_peer)
+{
+    struct patience patience = { spotnik_time_add(spotnik_clock_ns(), timeout_ns), -1 };
+    const struct manner manner = { .purpose = purpose, .narrow = true };
+    return dial(credentials, address, port, &manner, &patience, ret_fd, ret_peer, NULL);
+}
+
+int spotnik_net_reach(const struct spotnik_credentials *credentials, const struct spotnik_member *peer, int fd, uint64_t timeout_ns,
+                      int stop_fd, int *ret_fd)
+{
+    struct patience patience = { spotnik_time_add(spotnik_clock_ns(), timeout_ns), stop_fd };
+    const struct manner manner = { .purpose = SPOTNIK_PURPOSE_EXCHANGE };
+    uint16_t speech = credentials->speech;
+    struct spotnik_member found;
+    char name[SPOTNIK_ADDRESS_TEXT];
+    spotnik_address_format(name, peer->address, peer->port);
+    int rc = fd >= 0 ? introduce(credentials, name, fd, &manner, &patience, &speech, &found)
+                     : dial(credentials, peer->address, peer->port, &manner, &patience, &fd, &found, NULL);
+    if (rc != 0)
+        return rc;
+    if (!spotnik_id_equal(found.id, peer->id)) {
+        close(fd);
+        return spotnik_error_return(SPOTNIK_ERR_PEERS, "%s is another process by now", name);
+    }
+    spotnik_socket_yield(fd);
+    *ret_fd = fd;
+    return 0;
+}
+
+static int answer_read(int fd, const struct patience *patience, struct spotnik_answer *ret_answer)
+{
+    uint8_t bytes[SPOTNIK_ANSWER_BYTES];
+    size_t have = 0;
+    while (have < sizeof bytes) {
+        if (ready_wait(fd, POLLIN, patience) != 0)
+            return SPOTNIK_ERR_PEERS;
+        ssize_t got = recv(fd, bytes + have, sizeof bytes - have, 0);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return SPOTNIK_ERR_PEERS;
+        have += (size_t)got;
+    }
+    return spotnik_answer_decode(bytes, ret_answer) ? 0 : SPOTNIK_ERR_PEERS;
+}
+
+int spotnik_net_ask(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port,
+                    uint64_t timeout_ns, struct spotnik_answer *ret_answer, bool *ret_refused)
+{
+    struct patience patience = { spotnik_time_add(spotnik_clock_ns(), timeout_ns), -1 };
+    struct spotnik_member peer;
+    struct spotnik_presence presence;
+    char name[SPOTNIK_ADDRESS_TEXT];
+    int fd;
+    if (ret_refused != NULL)
+        *ret_refused = false;
+    int rc = dial(credentials, address, port, &(struct manner){ .purpose = SPOTNIK_PURPOSE_PEERS, .ret_presence = &presence }, &patience,
+                  &fd, &peer, ret_refused);
+    if (rc != 0)
+        return rc;
+    rc = answer_read(fd, &patience, ret_answer);
+    close(fd);
+    ret_answer->presence = presence;
+    if (rc == 0 && !spotnik_id_equal(ret_answer->self.id, peer.id))
+        rc = SPOTNIK_ERR_PEERS;
+    if (rc != 0)
+        spotnik_error_set("%s gives no answer", spotnik_address_format(name, address, port));
+    return rc;
+}
+
+/* Until they close. */
+static void line_read(int fd, const struct patience *patience, char *line, size_t size)
+{
+    size_t have = 0;
+    while (have + 1 < size && ready_wait(fd, POLLIN, patience) == 0) {
+        ssize_t got = recv(fd, line + have, size - 1 - have, 0);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            break;
+        have += (size_t)got;
+    }
+    line[have] = '\0';
+}
+
+int spotnik_net_say(const struct spotnik_credentials *credentials, const uint8_t address[16], uint16_t port, enum spotnik_word word,
+                    uint64_t argument, uint64_t timeout_ns, char *ret_line, size_t size)
+{
+    struct patience patience = { spotnik_time_add(spotnik_clock_ns(), timeout_ns), -1 };
+    uint8_t name[SPOTNIK_SHAKE_NAME_BYTES];
+    struct spotnik_writer writer;
+    struct spotnik_member peer;
+    int fd;
+    spotnik_writer_init(&writer, name, sizeof name);
+    spotnik_writer_u64(&writer, word);
+    spotnik_writer_u64(&writer, argument);
+    int rc = dial(credentials, address, port, &(struct manner){ .name = name }, &patience, &fd, &peer, NULL);
+    if (rc != 0)
+        return rc;
+    line_read(fd, &patience, ret_line, size);
+    close(fd);
+    return ret_line[0] != '\0' ? 0 : spotnik_error_return(SPOTNIK_ERR_VERSION, "it is an older Spotnik, which knows no lineages");
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* struct spotnik_links and the vocabulary of its files. Private to them.
+ *
+ *     door.c    limits on strangers            opening.c  connections on their way in or out, until the handshake is done
+ *     link.c    control links                  voice.c    the half we speak on      ear.c    the half we hear
+ *     speech.c  the wire version of each peer  links.c    begin and end */
+#ifndef SPOTNIK_LINK_INSIDE_H
+#define SPOTNIK_LINK_INSIDE_H
+
+#include "base/clock.h"
+#include "link/auth.h"
+#include "link/backoff.h"
+#include "link/links.h"
+
+#define SPOTNIK_OPENING_NS (5 * UINT64_C(1000000000)) /* patience with a handshake */
+#define SPOTNIK_DOOR_PLACES 256                       /* for strangers at the door (door.c) */
+#define SPOTNIK_DOOR_OF_ORIGIN 64                     /* for those of one origin */
+#define SPOTNIK_DOOR_TURN 32                          /* connections taken before all else has its turn again */
+#define SPOTNIK_SPEECHES 1024 /* members that speak an older wire version, at most */
+
+/* Where a connection comes from, as far as places at the door go. */
+struct spotnik_origin {
+    uint8_t bytes[16];
+};
+
+/* One that has been accepted, and nothing else. */
+struct spotnik_knock {
+    int fd;
+    struct spotnik_origin origin;
+};
+
+/* A connection before it is one of the others. */
+struct spotnik_opening {
+    struct spotnik_socket socket;
+    struct spotnik_opening *next;
+    bool dialled, connecting;
+    bool wants_hook;   /* STATE, EXCHANGE, STATUS: to be served without the lock */
+    int error;         /* errno of a failed connect */
+    uint64_t start_ns; /* connect then; 0: has been done */
+    enum spotnik_purpose purpose;
+    struct spotnik_member peer; /* dialled: the expected member */
+    struct spotnik_origin origin; /* not dialled; */
+    bool kept;                    /* and of a member's address, or of our own user */
+    uint64_t deadline_ns;
+    uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]; /* BACK, WIDEN: of the connection that we answer, or widen */
+    struct spotnik_shake shake;
+    char *reply; /* STATUS, PEERS: what is still to be written */
+    size_t reply_at, reply_size;
+};
+
+/* The half of a link that we dialled and speak on. */
+struct spotnik_voice {
+    struct spotnik_socket socket;
+    bool broken;  /* no thread reads it any more */
+    bool clogged; /* a frame found no room: what we say is not all of it any more */
+    bool resets;  /* closed now, it ends with RST */
+    uint8_t speech;    /* its wire version */
+    uint64_t asked_ns; /* when we last said something with all before it acknowledged */
+    uint64_t said_ns;  /* when we last said anything; */
+    uint64_t owed_ns;  /* for how long an acknowledgement was owed then; */
+    uint32_t sent_again; /* how many packets had been sent twice when an acknowledgement was last seen */
+    uint64_t longest_ns; /* the longest time after which one came all the same: forgotten as in member/detector.h */
+    struct spotnik_auth auth;
+    uint64_t sequence;
+    uint8_t *out;
+    size_t out_size, out_at, out_have;
+};
+
+/* The half that the peer dialled and speaks on. */
+struct spotnik_ear {
+    struct spotnik_socket socket;
+    uint64_t inode; /* of the socket: code that closes it behind our back must not look like the peer */
+    bool direct;    /* both ends see the same addresses and ports: no proxy and no NAT between them */
+    struct spotnik_auth auth;
+    uint64_t sequence;
+    uint8_t *in;
+    size_t in_size, in_at, in_have;
+};
+
+enum spotnik_hearing {
+    SPOTNIK_HEARING_NOTHING, /* for the moment */
+    SPOTNIK_HEARING_MORE,
+    SPOTNIK_HEARING_END,     /* in order: the peer has said all it had to say */
+    SPOTNIK_HEARING_BROKEN,
+};
+
+enum spotnik_link_state {
+    SPOTNIK_LINK_CALLING,  /* our voice stands: waits for the peer to dial back */
+    SPOTNIK_LINK_CALLED,   /* our ear stands: we dial back, then wait for the first word */
+    SPOTNIK_LINK_UP,       /* the core has it; one for each peer at most */
+    SPOTNIK_LINK_RETIRING, /* GOODBYE is on its way out */
+};
+
+/* A control link: two connections, one for each direction (link.c). */
+struct spotnik_link {
+    struct spotnik_voice voice; /* first: its socket is what is buried */
+    struct spotnik_ear ear;
+    struct spotnik_link *next;
+    enum spotnik_link_state state;
+    bool dialled; /* by us first */
+    bool heard;   /* the peer has spoken on it */
+    bool again;   /* called while another link to the peer was up and had been heard: the peer has given that up */
+    bool awaited; /* called, and our own call was given up for it: our core waits for this one */
+    uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]; /* of the connection that was dialled first */
+    struct spotnik_member peer;
+    uint64_t deadline_ns; /* the end of patience with its present state; NEVER: none is needed */
+};
+
+struct spotnik_links {
+    struct spotnik_loop *loop;
+    struct spotnik_links_hooks hooks;
+    const struct spotnik_credentials *credentials;
+    const struct spotnik_limits *limits;
+    void *storage_memory;
+    struct spotnik_wire_storage *storage;
+    struct spotnik_socket listener;
+    struct spotnik_knock knock[SPOTNIK_DOOR_TURN]; /* the progress thread's own */
+    uint32_t knocks;
+    uint64_t accept_ns; /* NEVER, or when to try again: at once, or after running out of file descriptors */
+    struct spotnik_opening *openings;
+    bool guests; /* an opening is to be served without the lock */
+    uint64_t refusals;
+    char refusal[256];
+    struct spotnik_link *first;
+    uint64_t answers_late_ns;       /* the latest answer of a kernel that any voice remembers */
+    struct spotnik_backoff shunned; /* after a breach of protocol, or of another version: not dialled before then */
+    struct spotnik_backoff narrow;  /* only small segments get through */
+    struct spotnik_speech {
+        struct spotnik_id peer;
+        uint8_t version; /* 0: none */
+    } speech[SPOTNIK_SPEECHES];
+    uint32_t speech_next;
+};
+
+/* An event of a peer, for the core. */
+void spotnik_links_tell(struct spotnik_links *links, enum spotnik_event_kind kind, const struct spotnik_member *peer,
+                        enum spotnik_proof proof);
+
+/* speech.c */
+void spotnik_speech_note(struct spotnik_links *links, struct spotnik_id peer, uint16_t version);
+
+/* opening.c */
+struct spotnik_opening *spotnik_opening_admit(struct spotnik_links *links, int fd); /* NULL: fd is still the caller's */
+void spotnik_opening_close(struct spotnik_links *links, struct spotnik_opening *opening);
+void spotnik_opening_answer(struct spotnik_links *links, const struct spotnik_member *peer,
+                            const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
+void spotnik_opening_cancel(struct spotnik_links *links, struct spotnik_id peer);
+
+/* voice.c; what is opened takes the socket out of the opening, unless it fails before */
+int spotnik_voice_open(struct spotnik_loop *loop, struct spotnik_voice *voice,
+                       struct spotnik_opening *opening);
+void spotnik_places_of(int fd, struct spotnik_places *ret);
+void spotnik_voice_place(struct spotnik_voice *voice);
+void spotnik_voice_say(struct spotnik_voice *voice, const struct spotnik_message *message, size_t queue_max);
+void spotnik_voice_goodbye(struct spotnik_voice *voice, enum spotnik_goodbye reason);
+void spotnik_voice_flush(struct spotnik_voice *voice);
+void spotnik_voice_look(struct spotnik_voice *voice);
+bool spotnik_voice_is_heard(const struct spotnik_voice *voice, uint64_t now_ns, uint64_t limit_ns);
+bool spotnik_voice_is_answered(const struct spotnik_voice *voice, uint64_t limit_ns);
+bool spotnik_voice_is_done(const struct spotnik_voice *voice);
+void spotnik_voice_close(struct spotnik_loop *loop, struct spotnik_voice *voice);
+void spotnik_voice_free(struct spotnik_voice *voice);
+
+/* ear.c; `pass` counts bytes. A frame and its payload are valid until the next read or next. */
+int spotnik_ear_open(struct spotnik_loop *loop, struct spotnik_ear *ear, struct spotnik_opening *opening);
+void spotnik_ear_place(struct spotnik_ear *ear, const uint8_t payload[SPOTNIK_PLACES_BYTES]);
+enum spotnik_hearing spotnik_ear_read(struct spotnik_ear *ear, size_t *pass);
+enum spotnik_hearing spotnik_ear_next(struct spotnik_ear *ear, const struct spotnik_limits *limits,
+                                      struct spotnik_frame *ret_frame, const uint8_t **ret_payload);
+void spotnik_ear_close(struct spotnik_loop *loop, struct spotnik_ear *ear);
+void spotnik_ear_free(struct spotnik_ear *ear);
+
+/* link.c; call to answered: connections whose handshake is done, which stay the opening's when they are not wanted */
+struct spotnik_link *spotnik_link_find(const struct spotnik_links *links, struct spotnik_id peer);
+bool spotnik_link_is_called(const struct spotnik_links *links, struct spotnik_id peer);
+void spotnik_link_call(struct spotnik_links *links, struct spotnik_opening *opening);
+void spotnik_link_called(struct spotnik_links *links, struct spotnik_opening *opening);
+void spotnik_link_answer(struct spotnik_links *links, struct spotnik_opening *opening);
+void spotnik_link_unanswered(struct spotnik_links *links, const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
+void spotnik_link_answered(struct spotnik_links *links, struct spotnik_opening *opening);
+void spotnik_links_close(struct spotnik_links *links);
+
+#endif

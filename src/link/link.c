@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Control links. A link is two connections, each for one direction: a voice that we dialled and an ear that
+ * the peer dialled. The side that wants a link dials first; the other one dials back, naming the
+ * connection it answers; then the first one speaks. Decides when a link is up, which one stays where two
+ * members dialled each other at once, and what its end proves (docs/design/0004-proof-of-death.md). One rule carries
+ * that proof: the core has this link for as long as our voice is open, and the last word on a voice that we
+ * close alive is GOODBYE. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/time.h"
+#include "link/inside.h"
+
+#define PASS_MAX (1u << 20) /* read from one link before the others get their turn */
+#define SHUN_NS (200 * SPOTNIK_MS)
+#define RETIRE_NS (60 * SPOTNIK_S)
+/* How long the end of the ear may come after that of the voice: after a cut the kernel of a dead peer says
+ * RST to what we send long before it has repeated the last words of the dead. */
+#define LAST_WORDS_NS (3 * SPOTNIK_S)
+
+static size_t queue_max(const struct spotnik_links *links)
+{
+    return 4 * (size_t)spotnik_control_bytes_max(links->limits);
+}
+
+struct spotnik_link *spotnik_link_find(const struct spotnik_links *links, struct spotnik_id peer)
+{
+    for (struct spotnik_link *link = links->first; link != NULL; link = link->next)
+        if (link->state == SPOTNIK_LINK_UP && spotnik_id_equal(link->peer.id, peer))
+            return link;
+    return NULL;
+}
+
+bool spotnik_link_is_up(const struct spotnik_links *links, struct spotnik_id peer)
+{
+    return spotnik_link_find(links, peer) != NULL;
+}
+
+bool spotnik_link_is_called(const struct spotnik_links *links, struct spotnik_id peer)
+{
+    for (const struct spotnik_link *link = links->first; link != NULL; link = link->next)
+        if ((link->state == SPOTNIK_LINK_UP || link->state == SPOTNIK_LINK_CALLING)
+            && spotnik_id_equal(link->peer.id, peer))
+            return true;
+    return false;
+}
+
+static struct spotnik_link *half_find(struct spotnik_links *links, enum spotnik_link_state state,
+                                      const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
+{
+    for (struct spotnik_link *link = links->first; link != NULL; link = link->next)
+        if (link->state == state && memcmp(link->name, name, SPOTNIK_SHAKE_NAME_BYTES) == 0)
+            return link;
+    return NULL;
+}
+
+/* ---- down ---- */
+
+/* What is queued goes out first; what the peer still says is not heard any more. */
+static void wind_up(struct spotnik_links *links, struct spotnik_link *link)
+{
+    link->state = SPOTNIK_LINK_RETIRING;
+    link->deadline_ns = spotnik_time_add(spotnik_clock_ns(), RETIRE_NS);
+    spotnik_ear_close(links->loop, &link->ear);
+    spotnik_loop_kick(links->loop);
+}
+
+/* Say why and go. */
+static void retire(struct spotnik_links *links, struct spotnik_link *link, enum spotnik_goodbye reason)
+{
+    if (link->state == SPOTNIK_LINK_RETIRING)
+        return;
+    wind_up(links, link);
+    spotnik_voice_goodbye(&link->voice, reason);
+}
+
+/* One side does not understand the other: back off, since an immediate retry would only go round in circles. */
+static void shun(struct spotnik_links *links, struct spotnik_id peer)
+{
+    spotnik_backoff_note(&links->shunned, peer, spotnik_time_add(spotnik_clock_ns(), SHUN_NS));
+}
+
+static void ended(struct spotnik_links *links, struct spotnik_link *link, enum spotnik_goodbye reason,
+                  enum spotnik_proof proof)
+{
+    enum spotnik_link_state state = link->state;
+    struct spotnik_member peer = link->peer;
+    bool awaited = state == SPOTNIK_LINK_CALLING || (state == SPOTNIK_LINK_CALLED && link->awaited);
+    retire(links, link, reason);
+    if (state == SPOTNIK_LINK_UP)
+        spotnik_links_tell(links, SPOTNIK_EVENT_LINK_DOWN, &peer, proof);
+    else if (awaited && spotnik_link_find(links, peer.id) == NULL)
+        spotnik_links_tell(links, SPOTNIK_EVENT_DIAL_FAILED, &peer, SPOTNIK_PROOF_NONE);
+}
+
+static void breach(struct spotnik_links *links, struct spotnik_link *link)
+{
+    shun(links, link->peer.id);
+    ended(links, link, SPOTNIK_GOODBYE_PROTOCOL, SPOTNIK_PROOF_NONE);
+}
+
+void spotnik_link_hang_up(struct spotnik_links *links, const struct spotnik_member *peer,
+                          enum spotnik_goodbye reason)
+{
+    for (struct spotnik_link *link = links->first; link != NULL; link = link->next)
+        if (spotnik_id_equal(link->peer.id, peer->id))
+            retire(links, link, reason);
+}
+
+void spotnik_links_retire(struct spotnik_links *links, enum spotnik_goodbye reason)
+{
+    for (struct spotnik_link *link = links->first; link != NULL; link = link->next)
+        retire(links, link, reason);
+}
+
+/* ---- up ---- */
+
+static struct spotnik_link *link_new(struct spotnik_links *links, const struct spotnik_opening *opening,
+                                     enum spotnik_link_state state)
+{
+    struct spotnik_link *link = calloc(1, sizeof *link);
+    if (link == NULL)
+        return NULL;
+    link->voice.socket.fd = link->ear.socket.fd = -1;
+    link->state = state;
+    link->peer = opening->shake.wire.peer;
+    link->deadline_ns = spotnik_time_add(spotnik_clock_ns(), SPOTNIK_OPENING_NS);
+    spotnik_shake_name(&opening->shake, link->name);
+    link->next = links->first;
+    links->first = link;
+    return link;
+}
+
+/* A peer that we are still calling ourselves need not answer: nothing has been said there yet. */
+static void calls_cancel(struct spotnik_links *links, const struct spotnik_link *but)
+{
+    spotnik_opening_cancel(links, but->peer.id);
+    for (struct spotnik_link *link = links->first; link != NULL; link = link->next)
+        if (link != but && link->state == SPOTNIK_LINK_CALLING
+            && spotnik_id_equal(link->peer.id, but->peer.id))
+            retire(links, link, SPOTNIK_GOODBYE_DUPLICATE);
+}
+
+/* Both halves stand, and both sides know it. An older link is dead, or else given up by the peer just now. */
+static void up(struct spotnik_links *links, struct spotnik_link *link)
+{
+    struct spotnik_link *old = spotnik_link_find(links, link->peer.id);
+    if (old != NULL)
+        ended(links, old, SPOTNIK_GOODBYE_DUPLICATE, SPOTNIK_PROOF_NONE);
+    calls_cancel(links, link);
+    link->state = SPOTNIK_LINK_UP;
+    link->deadline_ns = SPOTNIK_NEVER;
+    spotnik_links_tell(links, SPOTNIK_EVENT_LINK_UP, &link->peer, SPOTNIK_PROOF_NONE);
+}
+
+/* The peer we dialled knows the key: it dials back now. */
+void spotnik_link_call(struct spotnik_links *links, struct spotnik_opening *opening)
+{
+    struct spotnik_link *link = link_new(links, opening, SPOTNIK_LINK_CALLING);
+    if (link == NULL || spotnik_voice_open(links->loop, &link->voice, opening) != 0) {
+        if (link != NULL)
+            link->state = SPOTNIK_LINK_RETIRING;
+        spotnik_links_tell(links, SPOTNIK_EVENT_DIAL_FAILED, &opening->shake.wire.peer, SPOTNIK_PROOF_NONE);
+        return;
+    }
+    link->dialled = true;
+    spotnik_voice_place(&link->voice);
+}
+
+/* A peer calls: dial back. It has given up what it called before. */
+void spotnik_link_called(struct spotnik_links *links, struct spotnik_opening *opening)
+{
+    bool awaited = false;
+    for (struct spotnik_link *link = links->first; link != NULL; link = link->next)
+        if (link->state == SPOTNIK_LINK_CALLED
+            && spotnik_id_equal(link->peer.id, opening->shake.wire.peer.id)) {
+            awaited |= link->awaited;
+            retire(links, link, SPOTNIK_GOODBYE_DUPLICATE);
+        }
+    struct spotnik_link *link = link_new(links, opening, SPOTNIK_LINK_CALLED);
+    if (link == NULL)
+        return;
+    link->awaited = awaited;
+    const struct spotnik_link *old = spotnik_link_find(links, link->peer.id);
+    link->again = old != NULL && old->heard;
+    if (spotnik_ear_open(links->loop, &link->ear, opening) != 0)
+        link->state = SPOTNIK_LINK_RETIRING;
+    else
+        spotnik_opening_answer(links, &link->peer, link->name);
+}
+
+/* We have dialled back. */
+void spotnik_link_answer(struct spotnik_links *links, struct spotnik_opening *opening)
+{
+    struct spotnik_link *link = half_find(links, SPOTNIK_LINK_CALLED, opening->name);
+    if (link == NULL || link->voice.socket.fd >= 0)
+        return;
+    if (spotnik_voice_open(links->loop, &link->voice, opening) != 0)
+        ended(links, link, SPOTNIK_GOODBYE_SHUTDOWN, SPOTNIK_PROOF_NONE);
+    else
+        spotnik_voice_place(&link->voice);
+}
+
+/* We could not. */
+void spotnik_link_unanswered(struct spotnik_links *links, const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
+{
+    struct spotnik_link *link = half_find(links, SPOTNIK_LINK_CALLED, name);
+    if (link != NULL)
+        ended(links, link, SPOTNIK_GOODBYE_SHUTDOWN, SPOTNIK_PROOF_NONE);
+}
+
+/* The peer we called has dialled back. */
+void spotnik_link_answered(struct spotnik_links *links, struct spotnik_opening *opening)
+{
+    uint8_t name[SPOTNIK_SHAKE_NAME_BYTES];
+    spotnik_shake_answers(&opening->shake, name);
+    struct spotnik_link *link = half_find(links, SPOTNIK_LINK_CALLING, name);
+    if (link == NULL || !spotnik_id_equal(link->peer.id, opening->shake.wire.peer.id))
+        return; /* we have given up that call */
+    if (spotnik_ear_open(links->loop, &link->ear, opening) != 0)
+        ended(links, link, SPOTNIK_GOODBYE_SHUTDOWN, SPOTNIK_PROOF_NONE);
+    else
+        up(links, link);
+}
+
+/* ---- out ---- */
+
+void spotnik_link_send(struct spotnik_links *links, const struct spotnik_member *peer,
+                       const struct spotnik_message *message)
+{
+    struct spotnik_link *link = spotnik_link_find(links, peer->id);
+    if (link == NULL)
+        return;
+    spotnik_voice_say(&link->voice, message, queue_max(links));
+    if (link->voice.clogged || link->voice.broken)
+        spotnik_loop_kick(links->loop); /* the loop reports it: not while actions run */
+}
+
+bool spotnik_link_question(struct spotnik_links *links, struct spotnik_id peer)
+{
+    struct spotnik_link *link = spotnik_link_find(links, peer);
+    if (link != NULL)
+        spotnik_voice_place(&link->voice);
+    return link != NULL;
+}
+
+bool spotnik_link_is_answered(const struct spotnik_links *links, struct spotnik_id peer, uint64_t limit_ns)
+{
+    const struct spotnik_link *link = spotnik_link_find(links, peer);
+    return link != NULL && spotnik_voice_is_answered(&link->voice, limit_ns);
+}
+
+/* ---- in ---- */
+
+/* The first word of the caller: it has our answer. If both called at once and both were answered, the call
+ * of the smaller id stays: the larger id hears that one, too, and leaves its own. That it has done so already,
+ * and speaks on ours, is no reason to leave ours for the call that it has left. */
+static bool is_first_choice(struct spotnik_links *links, const struct spotnik_link *link)
+{
+    const struct spotnik_link *old = spotnik_link_find(links, link->peer.id);
+    return old == NULL || !old->dialled || link->again
+           || spotnik_id_compare(links->credentials->self.id, link->peer.id) > 0;
+}
+
+/* Left for the call of the peer, which is on its way to us: a failure only if that comes to nothing. */
+static bool is_left_for_another(struct spotnik_links *links, const struct spotnik_link *call)
+{
+    for (struct spotnik_link *link = links->first; link != NULL; link = link->next)
+        if (call->state == SPOTNIK_LINK_CALLING && link->state == SPOTNIK_LINK_CALLED
+            && spotnik_id_equal(link->peer.id, call->peer.id)) {
+            link->awaited = true;
+            return true;
+        }
+    return false;
+}
+
+static void goodbye_take(struct spotnik_links *links, struct spotnik_link *link,
+                         enum spotnik_goodbye reason)
+{
+    if (reason == SPOTNIK_GOODBYE_DUPLICATE && is_left_for_another(links, link)) {
+        retire(links, link, SPOTNIK_GOODBYE_DUPLICATE);
+        return;
+    }
+    if (reason == SPOTNIK_GOODBYE_PROTOCOL || reason == SPOTNIK_GOODBYE_VERSION)
+        shun(links, link->peer.id);
+    bool over = reason == SPOTNIK_GOODBYE_LEAVING || reason == SPOTNIK_GOODBYE_OVER;
+    ended(links, link, SPOTNIK_GOODBYE_SHUTDOWN, over && link->heard ? SPOTNIK_PROOF_GONE : SPOTNIK_PROOF_NONE);
+}
+
+/* False: the peer breaks the protocol. */
+static bool control_take(struct spotnik_links *links, struct spotnik_link *link, const uint8_t *payload,
+                         uint32_t bytes)
+{
+    struct spotnik_event event = { .kind = SPOTNIK_EVENT_MESSAGE, .peer = link->peer };
+    struct spotnik_message message;
+    if (link->state == SPOTNIK_LINK_CALLED && link->voice.socket.fd < 0)
+        return false; /* it cannot have our answer */
+    if (link->state == SPOTNIK_LINK_CALLED && !is_first_choice(links, link)) {
+        retire(links, link, SPOTNIK_GOODBYE_DUPLICATE);
+        return true;
+    }
+    if (link->state == SPOTNIK_LINK_CALLED)
+        up(links, link);
+    if (link->state != SPOTNIK_LINK_UP)
+        return true;
+    link->heard = true;
+    if (spotnik_control_decode(payload, bytes, links->storage, &message) != 0)
+        return false;
+    event.message = &message;
+    spotnik_loop_drive(links->loop, &event);
+    return true;
+}
+
+static bool frame_take(struct spotnik_links *links, struct spotnik_link *link,
+                       const struct spotnik_frame *frame, const uint8_t *payload)
+{
+    enum spotnik_goodbye reason;
+    if (frame->kind == SPOTNIK_FRAME_CONTROL)
+        return control_take(links, link, payload, frame->payload_bytes);
+    if (frame->kind == SPOTNIK_FRAME_PLACES) {
+        spotnik_ear_place(&link->ear, payload);
+        return true;
+    }
+    if (frame->kind != SPOTNIK_FRAME_GOODBYE || frame->payload_bytes != SPOTNIK_GOODBYE_BYTES
+        || spotnik_goodbye_decode(payload, &reason) != 0)
+        return false;
+    goodbye_take(links, link, reason);
+    return true;
+}
+
+/* All whole frames that have been read. */
+static void frames_take(struct spotnik_links *links, struct spotnik_link *link)
+{
+    struct spotnik_frame frame;
+    const uint8_t *payload = NULL;
+    while (link->ear.socket.fd >= 0) {
+        enum spotnik_hearing hearing = spotnik_ear_next(&link->ear, links->limits, &frame, &payload);
+        if (hearing == SPOTNIK_HEARING_NOTHING)
+            return;
+        if (hearing == SPOTNIK_HEARING_BROKEN || !frame_take(links, link, &frame, payload)) {
+            breach(links, link);
+            return;
+        }
+    }
+}
+
+/* Where packets get lost a late acknowledgement does not make anybody deaf: what came late before may come as late again, and half as late once
+ * more. A network is mostly one for all. */
+static uint64_t deaf_limit(const struct spotnik_links *links)
+{
+    uint64_t limit_ns = links->limits->silence_floor_ns / 3;
+    uint64_t wanted_ns = spotnik_time_min(links->answers_late_ns / 2 * 5, links->limits->silence_ceiling_ns);
+    return wanted_ns < limit_ns ? limit_ns : wanted_ns;
+}
+
+/* We do not hear a peer that does not hear us: a cable that works one way only is as good as cut, and its
+ * words must not keep a member in the view. They wait in the socket. */
+static bool is_deaf(const struct spotnik_links *links, const struct spotnik_link *link)
+{
+    uint64_t limit_ns = deaf_limit(links);
+    return link->state == SPOTNIK_LINK_UP && !link->ear.socket.ending
+           && link->peer.host != links->credentials->self.host /* no cable between us */
+           && !spotnik_voice_is_heard(&link->voice, spotnik_clock_ns(), limit_ns);
+}
+
+/* FIN: this was all that anybody ever said there. On our own host, with nobody between us, its kernel is ours, and its process has ended.
+ * From another host it may have been said by a proxy that starts again. */
+static enum spotnik_proof end_proof(const struct spotnik_links *links, const struct spotnik_link *link)
+{
+    uint64_t host = links->credentials->self.host;
+    if (!link->heard)
+        return SPOTNIK_PROOF_NONE;
+    if (!link->ear.direct)
+        return SPOTNIK_PROOF_END;
+    return link->peer.host == host && host != 0 ? SPOTNIK_PROOF_GONE : SPOTNIK_PROOF_LIKELY;
+}
+
+/* True: there may be more to read. */
+static bool hear_link(struct spotnik_links *links, struct spotnik_link *link)
+{
+    size_t pass = 0;
+    if (link->ear.socket.fd >= 0 && link->ear.socket.readable && is_deaf(links, link))
+        return false; /* looked at again one heartbeat later at the latest */
+    while (link->ear.socket.fd >= 0 && link->ear.socket.readable && pass < PASS_MAX) {
+        enum spotnik_hearing hearing = spotnik_ear_read(&link->ear, &pass);
+        if (hearing == SPOTNIK_HEARING_MORE)
+            frames_take(links, link);
+        else if (hearing == SPOTNIK_HEARING_END)
+            ended(links, link, SPOTNIK_GOODBYE_SHUTDOWN, end_proof(links, link));
+        else if (hearing == SPOTNIK_HEARING_BROKEN)
+            ended(links, link, SPOTNIK_GOODBYE_SHUTDOWN, SPOTNIK_PROOF_NONE);
+    }
+    return link->ear.socket.fd >= 0 && link->ear.socket.readable;
+}
+
+/* The peer does not read or take what we say. If it has ended, the ear tells, a little later at most. */
+static void voice_watch(struct spotnik_links *links, struct spotnik_link *link)
+{
+    spotnik_voice_look(&link->voice);
+    if (link->state == SPOTNIK_LINK_RETIRING || (!link->voice.broken && !link->voice.clogged))
+        return;
+    if (link->state == SPOTNIK_LINK_UP && link->voice.broken && link->deadline_ns == SPOTNIK_NEVER)
+        link->deadline_ns = spotnik_time_add(spotnik_clock_ns(), LAST_WORDS_NS);
+    else if (link->state != SPOTNIK_LINK_UP || link->voice.clogged)
+        ended(links, link, SPOTNIK_GOODBYE_SHUTDOWN, SPOTNIK_PROOF_NONE);
+}
+
+/* Read all readable links. True: some has still more to give. New links are put at the front and never
+ * missed, for they come in by the openings only. */
+bool spotnik_links_read(struct spotnik_links *links)
+{
+    bool more = false;
+    for (struct spotnik_link *link = links->first; link != NULL; link = link->next) {
+        more |= hear_link(links, link);
+        voice_watch(links, link);
+    }
+    return more;
+}
+
+/* Whose kernel answers while it says nothing itself is stopped, or waits for packets that were lost. */
+void spotnik_links_ask(struct spotnik_links *links, struct spotnik_core *core)
+{
+    uint64_t now_ns = spotnik_clock_ns(), limit_ns = links->limits->silence_floor_ns / 10 * 9;
+    links->answers_late_ns = 0;
+    for (struct spotnik_link *link = links->first; link != NULL; link = link->next) {
+        if (link->voice.longest_ns > links->answers_late_ns)
+            links->answers_late_ns = link->voice.longest_ns;
+        if (link->state == SPOTNIK_LINK_UP && link->peer.host != links->credentials->self.host
+            && spotnik_core_is_quiet(core, link->peer.id, now_ns) && spotnik_voice_is_answered(&link->voice, limit_ns))
+            spotnik_links_tell(links, SPOTNIK_EVENT_KERNEL, &link->peer, SPOTNIK_PROOF_NONE);
+    }
+}
+
+/* ---- the loop's part ---- */
+
+static void patience_look(struct spotnik_links *links, struct spotnik_link *link, uint64_t now_ns)
+{
+    if (link->state != SPOTNIK_LINK_RETIRING) {
+        if (now_ns >= link->deadline_ns)
+            ended(links, link, SPOTNIK_GOODBYE_SHUTDOWN, SPOTNIK_PROOF_NONE);
+        return;
+    }
+    if (spotnik_voice_is_done(&link->voice) || now_ns >= link->deadline_ns)
+        spotnik_voice_close(links->loop, &link->voice);
+}
+
+/* Write what is queued, and take away what has ended. */
+void spotnik_links_flush(struct spotnik_links *links, uint64_t now_ns)
+{
+    struct spotnik_link **at = &links->first;
+    while (*at != NULL) {
+        struct spotnik_link *link = *at;
+        if (link->voice.socket.writable && !spotnik_voice_is_done(&link->voice))
+            spotnik_voice_flush(&link->voice);
+        patience_look(links, link, now_ns);
+        if (link->voice.socket.fd >= 0 || link->ear.socket.fd >= 0) {
+            at = &link->next;
+            continue;
+        }
+        *at = link->next;
+        spotnik_voice_free(&link->voice);
+        spotnik_ear_free(&link->ear);
+        spotnik_loop_bury(links->loop, &link->voice.socket);
+    }
+}
+
+/* Its words are left in the socket, because it does not hear us. */
+static bool is_waiting(const struct spotnik_link *link)
+{
+    return link->state == SPOTNIK_LINK_UP && link->ear.socket.readable;
+}
+
+uint64_t spotnik_links_deadline(const struct spotnik_links *links)
+{
+    uint64_t due_ns = SPOTNIK_NEVER;
+    uint64_t again_ns = spotnik_time_add(spotnik_clock_ns(), links->limits->heartbeat_ns);
+    for (const struct spotnik_link *link = links->first; link != NULL; link = link->next) {
+        due_ns = spotnik_time_min(due_ns, link->deadline_ns);
+        if (is_waiting(link))
+            due_ns = spotnik_time_min(due_ns, again_ns);
+    }
+    return due_ns;
+}
+
+bool spotnik_links_are_gone(const struct spotnik_links *links)
+{
+    return links->first == NULL;
+}
+
+void spotnik_links_close(struct spotnik_links *links)
+{
+    for (struct spotnik_link *link = links->first; link != NULL; link = link->next) {
+        link->state = SPOTNIK_LINK_RETIRING;
+        spotnik_ear_close(links->loop, &link->ear);
+        spotnik_voice_close(links->loop, &link->voice);
+    }
+    spotnik_links_flush(links, 0);
+}

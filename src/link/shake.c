@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* I/O of the handshake: whole messages in and out over a socket that gives and takes a few bytes at a
+ * time. */
+#include "link/shake.h"
+
+#include <errno.h>
+#include <openssl/crypto.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "link/auth.h"
+#include "wire/frame.h"
+
+/* Where the nonce stands in HELLO and ANSWER (docs/reference/wire-format.md). */
+#define NONCE_AT (SPOTNIK_HANDSHAKE_PREAMBLE_BYTES + SPOTNIK_JOB_HASH_BYTES)
+
+static void mac(void *context, const uint8_t key[SPOTNIK_KEY_BYTES], const void *bytes, size_t size,
+                uint8_t ret_mac[SPOTNIK_MAC_BYTES])
+{
+    struct spotnik_shake *shake = context;
+    if (spotnik_auth_once(key, bytes, size, ret_mac))
+        return;
+    shake->mac_failed = true;
+    spotnik_auth_random(ret_mac, SPOTNIK_MAC_BYTES); /* matches nothing */
+}
+
+static void init(struct spotnik_shake *shake, const struct spotnik_credentials *credentials)
+{
+    memset(shake, 0, sizeof *shake);
+    shake->wire.mac = mac;
+    memcpy(shake->wire.key, credentials->key, sizeof shake->wire.key);
+    memcpy(shake->wire.job, credentials->job, sizeof shake->wire.job);
+    shake->wire.self = credentials->self;
+    shake->wire.presence = credentials->presence;
+    shake->wire.speech = credentials->speech;
+    spotnik_auth_random(shake->wire.nonce, sizeof shake->wire.nonce);
+    shake->in_want = SPOTNIK_HANDSHAKE_PREAMBLE_BYTES;
+}
+
+static void hello(struct spotnik_shake *shake, enum spotnik_purpose purpose)
+{
+    shake->wire.purpose = (uint8_t)purpose;
+    shake->state = SPOTNIK_SHAKE_READ_ANSWER;
+    spotnik_handshake_hello(&shake->wire, shake->out);
+    shake->out_size = spotnik_handshake_bytes(&shake->wire, SPOTNIK_HANDSHAKE_HELLO);
+}
+
+void spotnik_shake_init_client(struct spotnik_shake *shake, const struct spotnik_credentials *credentials,
+                               enum spotnik_purpose purpose)
+{
+    init(shake, credentials);
+    hello(shake, purpose);
+}
+
+/* The second half stays random, and the first half was random when it was drawn: both sides' nonces are
+ * fresh. */
+static void init_named(struct spotnik_shake *shake, const struct spotnik_credentials *credentials,
+                       const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES], enum spotnik_purpose purpose)
+{
+    init(shake, credentials);
+    memcpy(shake->wire.nonce, name, SPOTNIK_SHAKE_NAME_BYTES);
+    hello(shake, purpose);
+}
+
+void spotnik_shake_init_back(struct spotnik_shake *shake, const struct spotnik_credentials *credentials,
+                             const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
+{
+    init_named(shake, credentials, name, SPOTNIK_PURPOSE_BACK);
+}
+
+void spotnik_shake_init_widen(struct spotnik_shake *shake, const struct spotnik_credentials *credentials,
+                              const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
+{
+    init_named(shake, credentials, name, SPOTNIK_PURPOSE_WIDEN);
+}
+
+void spotnik_shake_init_word(struct spotnik_shake *shake, const struct spotnik_credentials *credentials,
+                             const uint8_t word[SPOTNIK_SHAKE_NAME_BYTES])
+{
+    init_named(shake, credentials, word, SPOTNIK_PURPOSE_WORD);
+}
+
+void spotnik_shake_name(const struct spotnik_shake *shake, uint8_t ret_name[SPOTNIK_SHAKE_NAME_BYTES])
+{
+    memcpy(ret_name, shake->wire.answer + NONCE_AT, SPOTNIK_SHAKE_NAME_BYTES);
+}
+
+void spotnik_shake_answers(const struct spotnik_shake *shake, uint8_t ret_name[SPOTNIK_SHAKE_NAME_BYTES])
+{
+    memcpy(ret_name, shake->wire.hello + NONCE_AT, SPOTNIK_SHAKE_NAME_BYTES);
+}
+
+void spotnik_shake_init_server(struct spotnik_shake *shake, const struct spotnik_credentials *credentials)
+{
+    init(shake, credentials);
+    shake->state = SPOTNIK_SHAKE_READ_HELLO;
+}
+
+/* 0: everything is out. */
+static int out_flush(struct spotnik_shake *shake, int fd)
+{
+    while (shake->out_at < shake->out_size) {
+        ssize_t sent = send(fd, shake->out + shake->out_at, shake->out_size - shake->out_at, MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR)
+            continue;
+        if (sent < 0)
+            return errno == EAGAIN || errno == EWOULDBLOCK ? SPOTNIK_SHAKE_AGAIN : SPOTNIK_ERR_PEERS;
+        shake->out_at += (size_t)sent;
+    }
+    return 0;
+}
+
+static void out_put(struct spotnik_shake *shake, size_t size)
+{
+    shake->out_at = 0;
+    shake->out_size = size;
+}
+
+static int in_fill(struct spotnik_shake *shake, int fd)
+{
+    while (shake->in_have < shake->in_want) {
+        ssize_t got = recv(fd, shake->in + shake->in_have, shake->in_want - shake->in_have, 0);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+            return SPOTNIK_SHAKE_AGAIN;
+        if (got <= 0)
+            return SPOTNIK_ERR_PEERS;
+        shake->in_have += (size_t)got;
+    }
+    return 0;
+}
+
+static enum spotnik_handshake_type expected(const struct spotnik_shake *shake)
+{
+    switch (shake->state) {
+    case SPOTNIK_SHAKE_READ_ANSWER:
+        return SPOTNIK_HANDSHAKE_ANSWER;
+    case SPOTNIK_SHAKE_READ_PROOF:
+        return SPOTNIK_HANDSHAKE_PROOF;
+    case SPOTNIK_SHAKE_READ_HELLO:
+    case SPOTNIK_SHAKE_LAST_WRITE:
+    case SPOTNIK_SHAKE_DONE:
+    case SPOTNIK_SHAKE_FAILED:
+        break;
+    }
+    return SPOTNIK_HANDSHAKE_HELLO;
+}
+
+/* One whole message. */
+static int in_message(struct spotnik_shake *shake, int fd, enum spotnik_handshake_type *ret_type)
+{
+    int rc = in_fill(shake, fd);
+    if (rc != 0)
+        return rc;
+    size_t size;
+    rc = spotnik_handshake_preamble(&shake->wire, shake->in, expected(shake), ret_type, &size);
+    if (rc != 0)
+        return rc;
+    shake->in_want = size;
+    rc = in_fill(shake, fd);
+    if (rc != 0)
+        return rc;
+    shake->in_have = 0;
+    shake->in_want = SPOTNIK_HANDSHAKE_PREAMBLE_BYTES;
+    return 0;
+}
+
+static int message_take(struct spotnik_shake *shake, enum spotnik_handshake_type type)
+{
+    int rc;
+    if (type == SPOTNIK_HANDSHAKE_REFUSAL) {
+        shake->from_peer = true;
+        return spotnik_handshake_refused(&shake->wire, shake->in);
+    }
+    switch (shake->state) {
+    case SPOTNIK_SHAKE_READ_HELLO:
+        rc = spotnik_handshake_answer(&shake->wire, shake->in, shake->out);
+        out_put(shake, rc == 0 ? spotnik_handshake_bytes(&shake->wire, SPOTNIK_HANDSHAKE_ANSWER) : 0);
+        shake->state = SPOTNIK_SHAKE_READ_PROOF;
+        return rc;
+    case SPOTNIK_SHAKE_READ_ANSWER:
+        rc = spotnik_handshake_prove(&shake->wire, shake->in, shake->out);
+        out_put(shake, rc == 0 ? SPOTNIK_HANDSHAKE_PROOF_BYTES : 0);
+        shake->state = SPOTNIK_SHAKE_LAST_WRITE;
+        return rc;
+    case SPOTNIK_SHAKE_READ_PROOF:
+        shake->state = SPOTNIK_SHAKE_DONE;
+        return spotnik_handshake_admit(&shake->wire, shake->in);
+    case SPOTNIK_SHAKE_LAST_WRITE:
+    case SPOTNIK_SHAKE_DONE:
+    case SPOTNIK_SHAKE_FAILED:
+        break;
+    }
+    return SPOTNIK_ERR_ARGUMENT;
+}
+
+static int go_on(struct spotnik_shake *shake, int fd)
+{
+    for (;;) {
+        enum spotnik_handshake_type type;
+        int rc = out_flush(shake, fd);
+        if (rc != 0)
+            return rc;
+        if (shake->state == SPOTNIK_SHAKE_LAST_WRITE)
+            shake->state = SPOTNIK_SHAKE_DONE;
+        if (shake->state == SPOTNIK_SHAKE_DONE)
+            return 0;
+        rc = in_message(shake, fd, &type);
+        if (rc == 0)
+            rc = message_take(shake, type);
+        if (rc == 0 && shake->mac_failed)
+            rc = SPOTNIK_ERR_SYSTEM;
+        if (rc != 0)
+            return rc;
+    }
+}
+
+/* Tell the other side, as far as the socket takes it now; it is closed next. */
+static void refuse(struct spotnik_shake *shake, int fd, int error)
+{
+    if (shake->from_peer
+        || (error != SPOTNIK_ERR_VERSION && error != SPOTNIK_ERR_JOB && error != SPOTNIK_ERR_KEY))
+        return;
+    spotnik_handshake_refusal(&shake->wire, error, shake->out);
+    out_put(shake, SPOTNIK_HANDSHAKE_REFUSAL_BYTES);
+    (void)!out_flush(shake, fd);
+}
+
+int spotnik_shake_run(struct spotnik_shake *shake, int fd)
+{
+    shake->wire.mac_context = shake; /* the structure may have moved since */
+    int rc = go_on(shake, fd);
+    if (rc < 0) {
+        refuse(shake, fd, rc);
+        shake->state = SPOTNIK_SHAKE_FAILED;
+    }
+    return rc;
+}
+
+uint16_t spotnik_shake_older(const struct spotnik_shake *shake, int error)
+{
+    uint16_t ours = shake->wire.speech != 0 ? shake->wire.speech : SPOTNIK_WIRE_VERSION, theirs = shake->wire.peer_version;
+    return error == SPOTNIK_ERR_VERSION && shake->from_peer && theirs >= SPOTNIK_WIRE_OLDEST && theirs < ours ? theirs : 0;
+}
+
+const char *spotnik_shake_text(const struct spotnik_shake *shake, int error)
+{
+    switch (error) {
+    case SPOTNIK_ERR_KEY:
+        return "has another job key; give all members the same SPOTNIK_KEY_FILE";
+    case SPOTNIK_ERR_JOB:
+        return "belongs to another job; compare SPOTNIK_JOB and SPOTNIK_PEERS";
+    case SPOTNIK_ERR_VERSION:
+        return "speaks another wire version; all members must have one of two Spotniks that follow each other";
+    case SPOTNIK_ERR_ARGUMENT:
+        return "does not speak Spotnik's protocol";
+    case SPOTNIK_ERR_SYSTEM:
+        return "could not be checked: OpenSSL failed";
+    default:
+        break;
+    }
+    return shake->state == SPOTNIK_SHAKE_DONE ? "answered"
+                                              : "closed the connection before it had proved the job key";
+}
+
+void spotnik_shake_done(struct spotnik_shake *shake)
+{
+    OPENSSL_cleanse(shake->wire.key, sizeof shake->wire.key);
+}

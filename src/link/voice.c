@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The half of a control link that we dialled: frames go out, and nothing ever comes in. So the kernel, when
+ * it closes this socket for us, has no unread input and gets none, and says FIN after the last byte it was
+ * given: what makes our death provable (docs/design/0004-proof-of-death.md). While bytes wait here that the
+ * kernel has not taken, a close says RST instead, which proves nothing. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/time.h"
+#include "link/address.h"
+#include "link/inside.h"
+
+/* Every voice finds room for the one frame that must always fit. */
+#define GOODBYE_FRAME_BYTES (SPOTNIK_FRAME_BYTES + SPOTNIK_GOODBYE_BYTES)
+
+int spotnik_voice_open(struct spotnik_loop *loop, struct spotnik_voice *voice,
+                       struct spotnik_opening *opening)
+{
+    uint8_t send_key[SPOTNIK_KEY_BYTES], receive_key[SPOTNIK_KEY_BYTES];
+    spotnik_handshake_keys(&opening->shake.wire, send_key, receive_key);
+    int rc = spotnik_auth_init(&voice->auth, send_key);
+    if (rc != 0)
+        return rc;
+    voice->speech = (uint8_t)opening->shake.wire.speech;
+    int fd = spotnik_socket_release(&opening->socket, loop->epoll_fd);
+    rc = spotnik_socket_watch(&voice->socket, loop->epoll_fd, fd, SPOTNIK_SOCKET_LINK);
+    if (rc != 0)
+        close(fd);
+    else
+        voice->socket.readable = voice->socket.writable = true;
+    return rc;
+}
+
+/* A close from now on says RST (true) or FIN. */
+static void linger(struct spotnik_voice *voice, bool reset)
+{
+    struct linger option = { .l_onoff = reset, .l_linger = 0 };
+    if (voice->resets == reset)
+        return;
+    setsockopt(voice->socket.fd, SOL_SOCKET, SO_LINGER, &option, sizeof option);
+    voice->resets = reset;
+}
+
+static void broke(struct spotnik_voice *voice)
+{
+    voice->broken = true;
+    voice->socket.readable = true; /* the loop is to see it */
+}
+
+static void send_all(struct spotnik_voice *voice)
+{
+    while (voice->out_at < voice->out_have) {
+        ssize_t sent =
+            send(voice->socket.fd, voice->out + voice->out_at, voice->out_have - voice->out_at, MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR)
+            continue;
+        if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+            voice->socket.writable = false;
+        else if (sent < 0 && errno != ENOBUFS && errno != ENOMEM)
+            broke(voice);
+        if (sent < 0)
+            return;
+        voice->out_at += (size_t)sent;
+    }
+    voice->out_at = voice->out_have = 0;
+}
+
+void spotnik_voice_flush(struct spotnik_voice *voice)
+{
+    if (voice->socket.fd < 0 || voice->broken)
+        return;
+    send_all(voice);
+    linger(voice, voice->out_have > 0 || voice->clogged);
+}
+
+/* Room for `bytes` more at the end of the queue; NULL beyond the limit. */
+static uint8_t *reserve(struct spotnik_voice *voice, size_t bytes, size_t max)
+{
+    if (voice->out_at > 0) {
+        memmove(voice->out, voice->out + voice->out_at, voice->out_have - voice->out_at);
+        voice->out_have -= voice->out_at;
+        voice->out_at = 0;
+    }
+    if (voice->out_have + bytes > max)
+        return NULL;
+    if (voice->out_have + bytes > voice->out_size) {
+        size_t size = 2 * (voice->out_have + bytes);
+        uint8_t *grown = realloc(voice->out, size);
+        if (grown == NULL)
+            return NULL;
+        voice->out = grown;
+        voice->out_size = size;
+    }
+    return voice->out + voice->out_have;
+}
+
+/* Sign and queue the frame whose payload stands behind `at`. */
+static bool commit(struct spotnik_voice *voice, uint8_t *at, enum spotnik_frame_kind kind,
+                   uint32_t payload_bytes)
+{
+    struct spotnik_frame frame = { .kind = kind, .version = voice->speech, .payload_bytes = payload_bytes };
+    uint8_t input[SPOTNIK_FRAME_TAG_INPUT_BYTES], mac[SPOTNIK_AUTH_BYTES];
+    spotnik_frame_tag_input(&frame, voice->sequence, input);
+    const struct spotnik_auth_part part[] = { { input, sizeof input },
+                                              { at + SPOTNIK_FRAME_BYTES, payload_bytes } };
+    if (!spotnik_auth_mac(&voice->auth, part, 2, mac))
+        return false;
+    memcpy(frame.tag, mac, sizeof frame.tag);
+    spotnik_frame_encode(&frame, at);
+    voice->sequence++;
+    voice->out_have += SPOTNIK_FRAME_BYTES + payload_bytes;
+    return true;
+}
+
+static bool facts_of(const struct spotnik_voice *voice, struct tcp_info *ret)
+{
+    socklen_t size = sizeof *ret;
+    return getsockopt(voice->socket.fd, IPPROTO_TCP, TCP_INFO, ret, &size) == 0;
+}
+
+/* True, with the age of the last acknowledgement: the kernel of the peer owes us one. */
+static bool is_owed(const struct spotnik_voice *voice, uint64_t *ret_age_ns)
+{
+    struct tcp_info info;
+    if (!facts_of(voice, &info) || info.tcpi_unacked == 0)
+        return false;
+    *ret_age_ns = info.tcpi_last_ack_recv * SPOTNIK_MS;
+    return true;
+}
+
+#define FORGET 128                  /* of the time that passes, the part by which the longest debt shrinks */
+#define LONGEST_NS SPOTNIK_S
+#define AGAIN_NS (800 * SPOTNIK_MS) /* what is lost once may be lost three times, and then the kernel waits as long as this, or longer */
+
+static void remember(struct spotnik_voice *voice, uint64_t owed_ns)
+{
+    if (owed_ns > voice->longest_ns)
+        voice->longest_ns = spotnik_time_min(owed_ns, LONGEST_NS);
+}
+
+/* Before anything is said. Packets that are lost are sent again, and then an acknowledgement comes late: how late, or might have been, is
+ * remembered once it is there. */
+static void learn(struct spotnik_voice *voice)
+{
+    struct tcp_info info = { .tcpi_unacked = 0 };
+    uint64_t now_ns = spotnik_clock_ns(), said_ns = spotnik_time_since(now_ns, voice->said_ns), owed_ns = 0;
+
+    if (facts_of(voice, &info) && info.tcpi_unacked > 0)
+        owed_ns = spotnik_time_min(info.tcpi_last_ack_recv * SPOTNIK_MS, spotnik_time_since(now_ns, voice->asked_ns));
+    voice->longest_ns = spotnik_time_since(voice->longest_ns, said_ns / FORGET);
+    if (owed_ns < voice->owed_ns)
+        remember(voice, voice->owed_ns);
+    if (info.tcpi_total_retrans > voice->sent_again && owed_ns < said_ns)
+        remember(voice, AGAIN_NS);
+    if (owed_ns < said_ns)
+        voice->sent_again = info.tcpi_total_retrans;
+    if (owed_ns == 0)
+        voice->asked_ns = now_ns;
+    voice->owed_ns = owed_ns;
+    voice->said_ns = now_ns;
+}
+
+static void name_of(int (*ask)(int, struct sockaddr *, socklen_t *), int fd, uint8_t ret_address[16], uint16_t *ret_port)
+{
+    struct sockaddr_storage name;
+    socklen_t size = sizeof name;
+    memset(ret_address, 0, 16);
+    *ret_port = 0;
+    if (ask(fd, (struct sockaddr *)&name, &size) == 0)
+        spotnik_address_from_kernel(&name, ret_address, ret_port);
+}
+
+void spotnik_places_of(int fd, struct spotnik_places *ret)
+{
+    name_of(getsockname, fd, ret->local, &ret->local_port);
+    name_of(getpeername, fd, ret->remote, &ret->remote_port);
+}
+
+/* The first frame: its receiver compares, and learns whether a proxy stands between us. */
+void spotnik_voice_place(struct spotnik_voice *voice)
+{
+    struct spotnik_places places;
+    if (voice->broken || voice->clogged || voice->speech < SPOTNIK_SPEECH_PLACES)
+        return;
+    learn(voice);
+    uint8_t *at = reserve(voice, SPOTNIK_FRAME_BYTES + SPOTNIK_PLACES_BYTES, SIZE_MAX);
+    spotnik_places_of(voice->socket.fd, &places);
+    if (at != NULL)
+        spotnik_places_encode(&places, at + SPOTNIK_FRAME_BYTES);
+    if (at == NULL || !commit(voice, at, SPOTNIK_FRAME_PLACES, SPOTNIK_PLACES_BYTES))
+        voice->clogged = true;
+    spotnik_voice_flush(voice);
+}
+
+/* Does what we say arrive? A kernel acknowledges at once, whatever its process does. */
+bool spotnik_voice_is_heard(const struct spotnik_voice *voice, uint64_t now_ns, uint64_t limit_ns)
+{
+    uint64_t age_ns;
+    if (voice->socket.fd < 0 || voice->broken || spotnik_time_since(now_ns, voice->asked_ns) < limit_ns)
+        return true;
+    return !is_owed(voice, &age_ns) || age_ns < limit_ns;
+}
+
+/* Has its kernel acknowledged anything just now? */
+bool spotnik_voice_is_answered(const struct spotnik_voice *voice, uint64_t limit_ns)
+{
+    struct tcp_info info;
+    return voice->socket.fd >= 0 && !voice->broken && facts_of(voice, &info)
+           && info.tcpi_last_ack_recv * SPOTNIK_MS < limit_ns;
+}
+
+void spotnik_voice_say(struct spotnik_voice *voice, const struct spotnik_message *message, size_t queue_max)
+{
+    size_t bytes = spotnik_control_size(message);
+    if (voice->broken || voice->clogged)
+        return; /* the loop is about to end the link */
+    learn(voice);
+    uint8_t *at = reserve(voice, SPOTNIK_FRAME_BYTES + bytes, queue_max);
+    if (at == NULL || spotnik_control_encode(message, at + SPOTNIK_FRAME_BYTES, bytes) != bytes
+        || !commit(voice, at, SPOTNIK_FRAME_CONTROL, (uint32_t)bytes))
+        voice->clogged = true; /* the peer has not read for a long time, or memory is gone */
+    spotnik_voice_flush(voice);
+}
+
+void spotnik_voice_goodbye(struct spotnik_voice *voice, enum spotnik_goodbye reason)
+{
+    if (voice->socket.fd < 0 || voice->broken)
+        return;
+    uint8_t *at = reserve(voice, GOODBYE_FRAME_BYTES, SIZE_MAX);
+    voice->clogged = at == NULL; /* then only RST can end it, or it would look like a death */
+    if (at != NULL) {
+        if (reason == SPOTNIK_GOODBYE_OVER && voice->speech < SPOTNIK_SPEECH_PLACES)
+            reason = SPOTNIK_GOODBYE_SHUTDOWN;
+        spotnik_goodbye_encode(reason, at + SPOTNIK_FRAME_BYTES);
+        voice->clogged = !commit(voice, at, SPOTNIK_FRAME_GOODBYE, SPOTNIK_GOODBYE_BYTES);
+    }
+    spotnik_voice_flush(voice);
+}
+
+/* Nothing ever comes in but the end: the peer reads no more. */
+void spotnik_voice_look(struct spotnik_voice *voice)
+{
+    char byte;
+    if (voice->socket.fd < 0 || voice->broken || !voice->socket.readable)
+        return;
+    ssize_t got = recv(voice->socket.fd, &byte, 1, 0);
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+        voice->socket.readable = false;
+    else if (got >= 0 || errno != EINTR)
+        broke(voice);
+}
+
+bool spotnik_voice_is_done(const struct spotnik_voice *voice)
+{
+    return voice->socket.fd < 0 || voice->broken || (voice->out_have == 0 && !voice->clogged);
+}
+
+void spotnik_voice_close(struct spotnik_loop *loop, struct spotnik_voice *voice)
+{
+    if (voice->socket.fd >= 0)
+        close(spotnik_socket_release(&voice->socket, loop->epoll_fd));
+}
+
+void spotnik_voice_free(struct spotnik_voice *voice)
+{
+    spotnik_auth_done(&voice->auth);
+    free(voice->out);
+    voice->out = NULL;
+}

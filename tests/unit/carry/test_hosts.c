@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whole engines that take themselves for members of several hosts: reduced on each in shared memory, between them by one member of each;
+ * results are right, and the loss of the one that held the stream, of another, and of a whole host is survived; also when results had been
+ * written over inputs. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "../engine/cluster.h"
+#include "carry/share.h"
+#include "engine/inside.h"
+#include "engine/probe.h"
+
+#define MEMBERS 5
+#define LARGE 100003
+#define SMALL 11
+#define STEPS 40
+#define CHUNK_BYTES 16384 /* a dozen in every segment */
+#define PATIENCE_NS UINT64_C(5000000)
+
+struct worker {
+    struct spotnik_engine *engine;
+    unsigned index;
+    unsigned die_after; /* abandon inside this step; 0: never */
+    bool die_late;      /* not before `moved` says so */
+    int rc;
+    unsigned committed, by_hosts; /* steps; of them, reduced on a host first */
+    bool equal;
+    float sum, mean;
+    int32_t small;
+    pthread_t thread;
+};
+
+static uint64_t weight_of(unsigned index)
+{
+    return index + 1;
+}
+
+/* Was the bucket reduced among the members of our host only? */
+static bool is_by_hosts(struct spotnik_engine *engine, uint32_t bucket)
+{
+    spotnik_engine_lock(engine);
+    bool by_hosts = engine->carriage->share != NULL && engine->carriage->share->epoch != 0
+                    && engine->carriage->share->flat.bucket[bucket].order.part != SPOTNIK_FLAT_ALL;
+    spotnik_engine_unlock(engine);
+    return by_hosts;
+}
+
+static int reduce(struct worker *worker, float *sum, float *mean, int32_t *small, uint64_t step)
+{
+    for (unsigned i = 0; i < LARGE; i++) {
+        sum[i] = (float)((worker->index + 1) * (i % 7));
+        mean[i] = (float)(step + worker->index);
+    }
+    for (unsigned i = 0; i < SMALL; i++)
+        small[i] = (int32_t)(1u << worker->index);
+    int rc = spotnik_engine_weight_set(worker->engine, weight_of(worker->index));
+    if (rc == 0)
+        rc = spotnik_engine_allreduce(worker->engine, 0, sum, LARGE, SPOTNIK_F32, SPOTNIK_SUM);
+    if (rc == 0)
+        rc = spotnik_engine_allreduce(worker->engine, 5, mean, LARGE, SPOTNIK_F32, SPOTNIK_MEAN);
+    return rc != 0 ? rc : spotnik_engine_allreduce(worker->engine, 9, small, SMALL, SPOTNIK_I32, SPOTNIK_SUM);
+}
+
+static void results_check(struct worker *worker, const float *sum, const float *mean, const int32_t *small)
+{
+    for (unsigned i = 0; i < LARGE; i++)
+        worker->equal &= sum[i] == sum[1] * (float)(i % 7) && mean[i] == mean[1];
+    for (unsigned i = 0; i < SMALL; i++)
+        worker->equal &= small[i] == small[0];
+    worker->sum = sum[1];
+    worker->mean = mean[1];
+    worker->small = small[0];
+}
+
+/* ---- results over inputs ---- */
+
+#define MOVE_STEP 20
+
+static struct worker *watched; /* atomic: whose input we wait to be overwritten; NULL: nobody's */
+static bool moved, undone;     /* atomic: in MOVE_STEP */
+
+static bool is_moved(struct spotnik_engine *engine)
+{
+    spotnik_engine_lock(engine);
+    const struct spotnik_early *early = engine->carriage->bucket[0].early;
+    bool any = early != NULL && early->step == MOVE_STEP && early->count > 0 && early->lent != NULL
+               && early->range[0].moved > early->range[0].begin;
+    spotnik_engine_unlock(engine);
+    return any;
+}
+
+/* The second holder stands still in the middle of that step, so that nobody can commit it: until a member of the other host has results where its
+ * input was, and then until a loss has brought the input back. */
+static void hold_up(const struct spotnik_event *event, const struct spotnik_action *action, bool done)
+{
+    struct worker *worker = __atomic_load_n(&watched, __ATOMIC_SEQ_CST);
+    (void)action;
+    if (worker == NULL || done || event == NULL || event->kind != SPOTNIK_EVENT_CHUNK_DONE || event->header.bucket != 0
+        || event->header.step != MOVE_STEP || event->header.sequence != 5 || __atomic_load_n(&moved, __ATOMIC_SEQ_CST)
+        || !spotnik_id_equal(event->peer.id, cluster_id(20)))
+        return;
+    while (!is_moved(worker->engine))
+        sched_yield();
+    __atomic_store_n(&moved, true, __ATOMIC_SEQ_CST);
+    while (is_moved(worker->engine))
+        sched_yield();
+    __atomic_store_n(&undone, true, __ATOMIC_SEQ_CST);
+}
+
+/* Its patience is short, and as often as that is over it looks whether it is to die. */
+static int commit_or_die(struct worker *worker, uint64_t step)
+{
+    int rc;
+    while ((rc = spotnik_engine_step_commit(worker->engine)) == SPOTNIK_ERR_AGAIN && worker->die_late)
+        if (step == MOVE_STEP && __atomic_load_n(&moved, __ATOMIC_SEQ_CST)) {
+            spotnik_engine_free(worker->engine, false);
+            worker->engine = NULL;
+            break;
+        }
+    return rc;
+}
+
+static void *worker_main(void *context)
+{
+    struct worker *worker = context;
+    float *sum = malloc(LARGE * sizeof *sum), *mean = malloc(LARGE * sizeof *mean);
+    int32_t small[SMALL];
+    spotnik_step step;
+    worker->equal = true;
+    while (worker->committed < STEPS) {
+        worker->rc = spotnik_engine_step_begin(worker->engine, &step);
+        if (worker->rc == 0)
+            worker->rc = reduce(worker, sum, mean, small, step.number);
+        if (worker->rc == 0 && worker->die_after != 0 && step.number == worker->die_after) {
+            spotnik_engine_free(worker->engine, false);
+            worker->engine = NULL;
+            break;
+        }
+        if (worker->rc == 0)
+            worker->rc = commit_or_die(worker, step.number);
+        if (worker->rc != 0)
+            break;
+        worker->by_hosts += is_by_hosts(worker->engine, 0);
+        worker->committed++;
+        results_check(worker, sum, mean, small);
+    }
+    free(sum);
+    free(mean);
+    return NULL;
+}
+
+static void gather(struct worker *worker)
+{
+    struct spotnik_member member[MEMBERS];
+    uint64_t epoch;
+    for (unsigned i = 0; i < MEMBERS; i++)
+        while (spotnik_engine_members(worker[i].engine, member, MEMBERS, &epoch) < MEMBERS)
+            sched_yield();
+}
+
+static bool shares(struct spotnik_engine *engine, uint64_t number)
+{
+    spotnik_engine_lock(engine);
+    const struct spotnik_sharer *sharer = spotnik_share_find(engine->carriage->share, cluster_id(number));
+    bool told = sharer != NULL && sharer->told;
+    spotnik_engine_unlock(engine);
+    return told;
+}
+
+/* Until all of a host have each other's memory. */
+static void gather_memory(const struct worker *worker)
+{
+    for (unsigned i = 0; i < MEMBERS; i++)
+        for (unsigned k = i % 2; k < MEMBERS; k += 2)
+            while (k != i && !shares(worker[i].engine, 20 - k))
+                sched_yield();
+}
+
+/* On hosts 1, 2, 1, 2, 1: the founder and the second hold the streams. */
+static void start(struct worker *worker)
+{
+    struct spotnik_engine_config config;
+    pid_t pid = getpid();
+    for (unsigned i = 0; i < MEMBERS; i++) {
+        cluster_config(&config, 1);
+        config.credentials.self.id = cluster_id(20 - i);
+        config.credentials.self.host = 1 + i % 2;
+        memcpy(config.credentials.key, &pid, sizeof pid); /* names of sockets come from it: the test may run twice on a machine */
+        config.limits.hierarchy = true;
+        config.limits.chunk_bytes = CHUNK_BYTES;
+        worker[i] = (struct worker){ .index = i };
+        assert_int_equal(spotnik_engine_new(&config, &worker[i].engine), 0);
+    }
+    struct spotnik_member first = spotnik_engine_credentials(worker[0].engine)->self;
+    spotnik_engine_found(worker[0].engine, NULL, NULL);
+    for (unsigned i = 1; i < MEMBERS; i++) {
+        spotnik_engine_join(worker[i].engine, cluster_id(20 - i), 0);
+        spotnik_engine_enter(worker[i].engine, &first);
+    }
+    gather(worker);
+    gather_memory(worker);
+}
+
+static void run(struct worker *worker)
+{
+    for (unsigned i = 0; i < MEMBERS; i++)
+        pthread_create(&worker[i].thread, NULL, worker_main, &worker[i]);
+    for (unsigned i = 0; i < MEMBERS; i++)
+        pthread_join(worker[i].thread, NULL);
+}
+
+/* What all that are left must have at the end. */
+static void check(const struct worker *worker, unsigned lost)
+{
+    float sum = 0, mean = 0, weights = 0, first = 0;
+    int32_t small = 0;
+    for (unsigned i = 0; i < MEMBERS; i++) {
+        if (lost & 1u << i)
+            continue;
+        sum += (float)(i + 1);
+        mean += (float)weight_of(i) * (float)(STEPS + i);
+        weights += (float)weight_of(i);
+        small += (int32_t)(1u << i);
+        first = worker[i].mean;
+    }
+    for (unsigned i = 0; i < MEMBERS; i++) {
+        if (lost & 1u << i)
+            continue;
+        assert_int_equal(worker[i].rc, 0);
+        assert_int_equal(worker[i].committed, STEPS);
+        assert_true(worker[i].equal);
+        assert_true(worker[i].sum == sum);
+        assert_int_equal(worker[i].small, small);
+        assert_true(worker[i].mean == first);
+        assert_true(worker[i].mean - mean / weights < 1e-4f && mean / weights - worker[i].mean < 1e-4f);
+    }
+}
+
+static void end(struct worker *worker)
+{
+    for (unsigned i = 0; i < MEMBERS; i++)
+        if (worker[i].engine != NULL)
+            spotnik_engine_free(worker[i].engine, true);
+}
+
+/* Claim: all steps are right, and all but the first of a view are reduced on hosts first (it cannot know yet who shares memory). */
+static void test_nobody_is_lost(void **state)
+{
+    struct worker worker[MEMBERS];
+    (void)state;
+    start(worker);
+    run(worker);
+    check(worker, 0);
+    for (unsigned i = 0; i < MEMBERS; i++)
+        assert_int_equal(worker[i].by_hosts, STEPS - 1);
+    end(worker);
+}
+
+static void lose(unsigned lost, unsigned also)
+{
+    struct worker worker[MEMBERS];
+    start(worker);
+    for (unsigned i = 0; i < MEMBERS; i++)
+        if (lost & 1u << i)
+            worker[i].die_after = also & 1u << i ? 25 : 20;
+    run(worker);
+    check(worker, lost);
+    end(worker);
+}
+
+/* Claim: the founder holds the stream of its host; so does the second. */
+static void test_holder_is_lost(void **state)
+{
+    (void)state;
+    lose(1u << 0, 0);
+    lose(1u << 1, 0);
+}
+
+static void test_served_is_lost(void **state)
+{
+    (void)state;
+    lose(1u << 2, 0);
+}
+
+/* Claim: with both members of the second host one host is left, and with them the next holder of the first. */
+static void test_host_is_lost(void **state)
+{
+    (void)state;
+    lose(1u << 1 | 1u << 3, 0);
+}
+
+/* Claim: when the one that took the stream over is lost in its turn, the third has it. */
+static void test_holders_are_lost_in_turn(void **state)
+{
+    (void)state;
+    lose(1u << 0 | 1u << 2, 1u << 2);
+}
+
+/* Claim: a member of one host is lost while results lie over the inputs of another's: they come back, and the step is right. */
+static void test_lost_when_results_are_shown(void **state)
+{
+    struct worker worker[MEMBERS];
+    (void)state;
+    start(worker);
+    worker[3].die_late = true;
+    spotnik_engine_patience_set(worker[3].engine, PATIENCE_NS);
+    __atomic_store_n(&watched, &worker[2], __ATOMIC_SEQ_CST);
+    run(worker);
+    __atomic_store_n(&watched, NULL, __ATOMIC_SEQ_CST);
+    check(worker, 1u << 3);
+    assert_true(moved && undone);
+    end(worker);
+}
+
+int main(void)
+{
+    spotnik_net_probe = hold_up;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nobody_is_lost),  cmocka_unit_test(test_holder_is_lost),
+        cmocka_unit_test(test_served_is_lost),  cmocka_unit_test(test_host_is_lost),
+        cmocka_unit_test(test_holders_are_lost_in_turn), cmocka_unit_test(test_lost_when_results_are_shown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lanes, seen from inside: what a cut leaves half sent. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "../engine/cluster.h"
+#include "carry/inside.h"
+#include "engine/inside.h"
+
+#define PAYLOAD_BYTES 5000
+#define SENT_BYTES 100
+
+static uint8_t payload[PAYLOAD_BYTES];
+
+static struct spotnik_engine *engine_start(void)
+{
+    struct spotnik_engine_config config;
+    struct spotnik_engine *engine = NULL;
+    cluster_config(&config, 1);
+    config.credentials.self.id = cluster_id(1);
+    assert_int_equal(spotnik_engine_new(&config, &engine), 0);
+    return engine;
+}
+
+/* A lane with one frame, of which some has left. Returns the other end of its connection. The lock is held from here on. */
+static int half_sent(struct spotnik_engine *engine, struct spotnik_lane *lane)
+{
+    int fd[2];
+    spotnik_engine_lock(engine);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd), 0);
+    assert_int_equal(spotnik_socket_watch(&lane->first.socket, engine->loop.data.fd, fd[0], SPOTNIK_SOCKET_LANE), 0);
+    memset(payload, 0xab, sizeof payload);
+    engine->carriage->lane_count = 1;
+    lane->wanted = lane->expected = lane->first.up = lane->first.socket.writable = true;
+    lane->peer = (struct spotnik_member){ .id = cluster_id(2) };
+    lane->first.frame[0] = (struct spotnik_outgoing){ .payload = payload, .bytes = SPOTNIK_DATA_PREFIX_BYTES + PAYLOAD_BYTES,
+                                                .sent = SENT_BYTES };
+    lane->first.count = 1;
+    return fd[1];
+}
+
+static ssize_t come(int fd, uint8_t *bytes, size_t size)
+{
+    return recv(fd, bytes, size, 0);
+}
+
+static void test_zeros_wait_for_the_next_view(void **context)
+{
+    struct spotnik_engine *engine = engine_start();
+    struct spotnik_lane *lane = &engine->carriage->lane[0];
+    uint8_t bytes[2 * PAYLOAD_BYTES], zero[PAYLOAD_BYTES] = { 0 };
+    size_t rest = SPOTNIK_DATA_PREFIX_BYTES + PAYLOAD_BYTES - SENT_BYTES;
+    (void)context;
+
+    int fd = half_sent(engine, lane);
+    engine->stand.frozen = true; /* our promise */
+    spotnik_lanes_cut(engine->carriage);
+    assert_false(spotnik_carriage_pump(engine->carriage, SIZE_MAX));
+    assert_int_equal(come(fd, bytes, sizeof bytes), -1);
+    engine->stand.frozen = false; /* a view without the reader, which may not have promised anything */
+    lane->expected = false;
+    spotnik_lanes_cut(engine->carriage);
+    spotnik_carriage_pump(engine->carriage, SIZE_MAX);
+    assert_int_equal(come(fd, bytes, sizeof bytes), -1);
+    lane->expected = true; /* with it */
+    spotnik_carriage_pump(engine->carriage, SIZE_MAX);
+    assert_int_equal(come(fd, bytes, sizeof bytes), (ssize_t)rest);
+    assert_memory_equal(bytes, zero, rest);
+    close(fd);
+    spotnik_engine_unlock(engine);
+    spotnik_engine_free(engine, false);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_zeros_wait_for_the_next_view),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

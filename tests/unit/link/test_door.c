@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Crowds at the door (door.c). Claims: a handshake that has begun survives any number of strangers, from other addresses and from
+ * its own, over TCP and from another user over the Unix socket; a newcomer gets in while thousands of addresses crowd the door;
+ * the places are bounded; and the engine's lock is given up between small turns. No claim rests on time. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../engine/cluster.h"
+#include "base/time.h"
+#include "engine/inside.h"
+#include "link/answer.h"
+#include "link/inside.h"
+
+enum { STRANGERS = 1500, ADDRESSES = 200, EACH = 5, OTHERS = 400, WAITING = 500, PATIENCE_MS = 30000 };
+
+static struct spotnik_engine *engine;
+static struct spotnik_credentials caller;
+static int stranger[STRANGERS];
+
+static int setup(void **state)
+{
+    (void)state;
+    struct rlimit files;
+    struct spotnik_engine_config config;
+    getrlimit(RLIMIT_NOFILE, &files);
+    files.rlim_cur = files.rlim_max < 8192 ? files.rlim_max : 8192;
+    setrlimit(RLIMIT_NOFILE, &files);
+    for (int i = 0; i < STRANGERS; i++)
+        stranger[i] = -1;
+    cluster_config(&config, 1);
+    config.credentials.self.id = cluster_id(1);
+    assert_int_equal(spotnik_engine_new(&config, &engine), 0);
+    assert_int_equal(spotnik_engine_found(engine, NULL, NULL), 0);
+    caller = *spotnik_engine_credentials(engine);
+    caller.self.id = cluster_id(2);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    for (int i = 0; i < STRANGERS; i++)
+        if (stranger[i] >= 0)
+            close(stranger[i]);
+    spotnik_engine_free(engine, true);
+    return 0;
+}
+
+/* ---- callers ---- */
+
+/* To the engine's door, from 127.x.y.z. */
+static int knock(uint32_t from)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000000 | from) };
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(spotnik_engine_credentials(engine)->self.port);
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    return fd;
+}
+
+static void heard_wait(int fd)
+{
+    struct pollfd entry = { .fd = fd, .events = POLLIN };
+    assert_int_equal(poll(&entry, 1, PATIENCE_MS), 1);
+}
+
+struct slow {
+    int fd;
+    struct spotnik_shake shake;
+};
+
+/* Has said HELLO, and the door has answered; the proof is still on its way. */
+static void slow_begin(struct slow *slow, int fd)
+{
+    slow->fd = fd;
+    assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+    spotnik_shake_init_client(&slow->shake, &caller, SPOTNIK_PURPOSE_PEERS);
+    assert_int_equal(send(fd, slow->shake.out, slow->shake.out_size, MSG_NOSIGNAL), slow->shake.out_size);
+    slow->shake.out_at = slow->shake.out_size;
+    heard_wait(fd);
+}
+
+/* The proof arrives, and the answer to the question of who is there comes back. */
+static void slow_end(struct slow *slow)
+{
+    uint8_t answer[SPOTNIK_ANSWER_BYTES];
+    size_t have = 0;
+    assert_int_equal(spotnik_shake_run(&slow->shake, slow->fd), 0);
+    while (have < sizeof answer) {
+        heard_wait(slow->fd);
+        ssize_t got = recv(slow->fd, answer + have, sizeof answer - have, 0);
+        assert_true(got > 0);
+        have += (size_t)got;
+    }
+    close(slow->fd);
+}
+
+/* ---- the door ---- */
+
+static uint32_t standing(void)
+{
+    uint32_t count = 0;
+    spotnik_engine_lock(engine);
+    for (struct spotnik_opening *opening = engine->links->openings; opening != NULL; opening = opening->next)
+        count += !opening->dialled && opening->socket.fd >= 0;
+    spotnik_engine_unlock(engine);
+    return count;
+}
+
+/* All but the last `left` strangers have been sent away, so all have been taken from the backlog. */
+static void sent_away_wait(int count, int left)
+{
+    char byte;
+    for (int i = 0; i < count - left; i++) {
+        heard_wait(stranger[i]);
+        assert_true(recv(stranger[i], &byte, 1, 0) <= 0);
+    }
+}
+
+/* One address crowds the door; callers from the member's own address, from another one, and from the very same are half in. */
+static void slow_handshakes_survive(void **state)
+{
+    (void)state;
+    static struct slow slow[3];
+    for (uint32_t i = 0; i < 3; i++)
+        slow_begin(&slow[i], knock(i == 0 ? 1 : i == 1 ? 2 : 9));
+    for (int i = 0; i < STRANGERS; i++)
+        stranger[i] = knock(9);
+    sent_away_wait(STRANGERS, SPOTNIK_DOOR_OF_ORIGIN);
+    assert_true(standing() <= 3 + SPOTNIK_DOOR_OF_ORIGIN);
+    for (uint32_t i = 0; i < 3; i++)
+        slow_end(&slow[i]);
+}
+
+/* So many addresses that none has many places. Those that begin in the middle of it get in, too. */
+static void newcomers_get_in(void **state)
+{
+    (void)state;
+    struct slow before, among;
+    slow_begin(&before, knock(2));
+    for (int i = 0; i < ADDRESSES * EACH; i++)
+        stranger[i] = knock(0x100 + (uint32_t)i / EACH);
+    slow_begin(&among, knock(3));
+    sent_away_wait(ADDRESSES * EACH, SPOTNIK_DOOR_PLACES);
+    assert_true(standing() <= SPOTNIK_DOOR_PLACES + 1);
+    slow_end(&before);
+    slow_end(&among);
+}
+
+/* Those who have said HELLO, too, stand for a bounded time, where others wait for their places. */
+static void places_of_an_origin_are_bounded(void **state)
+{
+    (void)state;
+    static struct slow slow[SPOTNIK_DOOR_OF_ORIGIN];
+    char byte;
+    for (int i = 0; i < SPOTNIK_DOOR_OF_ORIGIN; i++)
+        slow_begin(&slow[i], knock(9));
+    int late = knock(9);
+    heard_wait(late);
+    assert_int_equal(recv(late, &byte, 1, 0), 0); /* there is no place, and nobody goes for it */
+    close(late);
+    for (int i = 0; i < SPOTNIK_DOOR_OF_ORIGIN; i++)
+        slow_end(&slow[i]);
+}
+
+/* Knock at the Unix socket, whose name everybody on this host can read, as somebody who may do nothing else. */
+static void other_user(int ready)
+{
+    char byte = 0;
+    int fd;
+    if (setresuid(65534, 65534, 65534) != 0)
+        _exit(2);
+    alarm(PATIENCE_MS / 1000);
+    for (int i = 0; i < OTHERS; i++)
+        while (spotnik_carriage_connect(engine->carriage, &caller.self, &fd) != 0)
+            sched_yield(); /* the backlog is full */
+    if (write(ready, &byte, 1) != 1)
+        _exit(3);
+    for (;;)
+        pause();
+}
+
+static void other_users_take_no_place(void **state)
+{
+    (void)state;
+    struct slow slow;
+    int pair[2], fd;
+    char byte;
+    if (geteuid() != 0 || !spotnik_carriage_is_sharing(engine->carriage))
+        skip();
+    struct spotnik_member self = spotnik_engine_credentials(engine)->self, guest = caller.self;
+    caller.self = self; /* spotnik_carriage_connect() takes it for the one to be called */
+    assert_int_equal(spotnik_carriage_connect(engine->carriage, &self, &fd), 0);
+    caller.self = guest;
+    slow_begin(&slow, fd);
+    caller.self = self;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    pid_t child = fork();
+    if (child == 0)
+        other_user(pair[1]);
+    heard_wait(pair[0]);
+    assert_int_equal(recv(pair[0], &byte, 1, 0), 1);
+    while (standing() < SPOTNIK_DOOR_OF_ORIGIN) /* they are in the backlog; ours stands besides */
+        sched_yield();
+    slow_end(&slow);
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    close(pair[0]);
+    close(pair[1]);
+}
+
+/* Hundreds wait, and whoever wants the lock has it before all of them have been taken. Our thread may be late, so that it sees
+ * more of them now and then, but not every time. */
+static void turns_are_small(void **state)
+{
+    (void)state;
+    uint32_t fewest = WAITING;
+    for (int attempt = 0; attempt < 20 && fewest > 2 * SPOTNIK_DOOR_TURN; attempt++) {
+        spotnik_engine_lock(engine);
+        for (int i = 0; i < WAITING; i++)
+            stranger[i] = knock(0x100 + (uint32_t)i % 16);
+        spotnik_engine_unlock(engine);
+        uint32_t count = standing();
+        fewest = count < fewest ? count : fewest;
+        for (int i = 0; i < WAITING; i++) {
+            close(stranger[i]);
+            stranger[i] = -1;
+        }
+        while (standing() > 0)
+            sched_yield();
+    }
+    assert_true(fewest <= 2 * SPOTNIK_DOOR_TURN);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(slow_handshakes_survive, setup, teardown),
+        cmocka_unit_test_setup_teardown(newcomers_get_in, setup, teardown),
+        cmocka_unit_test_setup_teardown(places_of_an_origin_are_bounded, setup, teardown),
+        cmocka_unit_test_setup_teardown(other_users_take_no_place, setup, teardown),
+        cmocka_unit_test_setup_teardown(turns_are_small, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

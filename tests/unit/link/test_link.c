@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Control links and what their end proves (docs/design/0004-proof-of-death.md): a death with unread input is
+ * proven, a reset proves nothing, words that the kernel has not taken forbid a clean end, and two that dial
+ * each other at once end with one link. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../engine/cluster.h"
+#include "base/time.h"
+#include "engine/inside.h"
+#include "link/inside.h"
+
+#define ROUNDS 40
+#define PATIENCE_NS (20 * SPOTNIK_S)
+
+/* The smaller id: alone, its peer has no quorum unless this one is proven gone. */
+static const struct spotnik_id child_id = { .high = 1, .low = 1 }, parent_id = { .high = 1, .low = 2 };
+
+static struct spotnik_engine *engine_start(struct spotnik_id id)
+{
+    struct spotnik_engine_config config;
+    struct spotnik_engine *engine;
+    cluster_config(&config, 1);
+    config.credentials.self.id = id;
+    config.credentials.self.host = id.low; /* each on a host of its own: no patience, no certificates */
+    return spotnik_engine_new(&config, &engine) == 0 ? engine : NULL;
+}
+
+static uint32_t view_size(struct spotnik_engine *engine)
+{
+    struct spotnik_member member[4];
+    uint64_t epoch;
+    return spotnik_engine_members(engine, member, 4, &epoch);
+}
+
+static struct spotnik_job_status status_of(struct spotnik_engine *engine)
+{
+    spotnik_job_status status;
+    spotnik_engine_status(engine, &status);
+    return status;
+}
+
+/* Its death, as far as that can be heard, is to come as RST. */
+static void voices_reset(struct spotnik_engine *engine)
+{
+    struct linger option = { .l_onoff = 1, .l_linger = 0 };
+    spotnik_engine_lock(engine);
+    for (struct spotnik_link *link = engine->links->first; link != NULL; link = link->next)
+        if (link->voice.socket.fd >= 0)
+            setsockopt(link->voice.socket.fd, SOL_SOCKET, SO_LINGER, &option, sizeof option);
+    spotnik_engine_unlock(engine);
+}
+
+/* A process that founds the job, says where it listens, and waits until it is killed. When its view has two
+ * members it says so; when it is told something, it will end with RST. */
+static void child_main(int out)
+{
+    struct spotnik_engine *engine = engine_start(child_id);
+    char byte;
+    if (engine == NULL || spotnik_engine_found(engine, NULL, NULL) != 0)
+        _exit(2);
+    struct spotnik_member self = spotnik_engine_credentials(engine)->self;
+    if (write(out, &self, sizeof self) != sizeof self)
+        _exit(3);
+    while (view_size(engine) < 2)
+        sched_yield();
+    if (write(out, "2", 1) != 1 || read(out, &byte, 1) != 1)
+        _exit(4);
+    voices_reset(engine);
+    if (write(out, "r", 1) != 1)
+        _exit(5);
+    for (;;)
+        pause();
+}
+
+/* A child and an engine of ours in one view of two. */
+static struct spotnik_engine *pair_start(pid_t *ret_child, int *ret_socket)
+{
+    int pair[2];
+    struct spotnik_member founder;
+    char byte;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    *ret_child = fork();
+    assert_true(*ret_child >= 0);
+    if (*ret_child == 0) {
+        close(pair[0]);
+        child_main(pair[1]);
+    }
+    close(pair[1]);
+    assert_int_equal(read(pair[0], &founder, sizeof founder), sizeof founder);
+    struct spotnik_engine *engine = engine_start(parent_id);
+    assert_non_null(engine);
+    spotnik_engine_join(engine, parent_id, 0);
+    spotnik_engine_enter(engine, &founder);
+    assert_int_equal(read(pair[0], &byte, 1), 1);
+    while (view_size(engine) < 2 || status_of(engine).joining)
+        sched_yield();
+    *ret_socket = pair[0];
+    return engine;
+}
+
+static void wait_for_heartbeats(struct spotnik_engine *engine, unsigned beats)
+{
+    poll(NULL, 0, (int)(beats * engine->config.limits.heartbeat_ns / SPOTNIK_MS));
+}
+
+/* Stopped first, so that it dies with our heartbeats unread and its kernel says RST on that connection: FIN
+ * on the other one proves the death all the same, and we go on alone though it had the smaller id. */
+static void death_with_unread_input_is_proven(void **state)
+{
+    (void)state;
+    pid_t child;
+    int fd;
+    struct spotnik_engine *engine = pair_start(&child, &fd);
+    kill(child, SIGSTOP);
+    wait_for_heartbeats(engine, 3);
+    kill(child, SIGKILL);
+    uint64_t until_ns = spotnik_clock_ns() + PATIENCE_NS;
+    while (view_size(engine) != 1 && spotnik_clock_ns() < until_ns)
+        sched_yield();
+    assert_int_equal(view_size(engine), 1);
+    assert_int_equal(status_of(engine).losses, 1);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    spotnik_engine_free(engine, true);
+    close(fd);
+}
+
+/* The same death, but all we hear of it is RST, on a network that is whole and a moment after it had spoken.
+ * Its last words may be lost, so it may have gone on without us: we park. */
+static void reset_proves_nothing(void **state)
+{
+    (void)state;
+    pid_t child;
+    int fd;
+    char byte = 0;
+    struct spotnik_engine *engine = pair_start(&child, &fd);
+    assert_int_equal(write(fd, &byte, 1), 1);
+    assert_int_equal(read(fd, &byte, 1), 1);
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    uint64_t until_ns = spotnik_clock_ns() + PATIENCE_NS;
+    while (!status_of(engine).parked && view_size(engine) == 2 && spotnik_clock_ns() < until_ns)
+        sched_yield();
+    wait_for_heartbeats(engine, 10); /* several ballots more change nothing */
+    assert_int_equal(status_of(engine).parked, 1);
+    assert_int_equal(view_size(engine), 2);
+    spotnik_engine_free(engine, true);
+    close(fd);
+}
+
+/* A voice over one end of a TCP connection; the other end is returned. */
+static int voice_start(struct spotnik_loop *loop, struct spotnik_voice *voice)
+{
+    struct spotnik_opening opening = { .socket.fd = -1 };
+    uint8_t loopback[16];
+    uint16_t port = 0, ignored;
+    int listener, fd;
+    spotnik_address_parse("127.0.0.1", loopback, &ignored);
+    assert_int_equal(spotnik_socket_listen(loopback, &port, &listener), 0);
+    assert_int_equal(spotnik_socket_connect(loopback, port, &fd), 0);
+    struct pollfd entry = { .fd = listener, .events = POLLIN };
+    assert_int_equal(poll(&entry, 1, 10000), 1);
+    int other = accept(listener, NULL, NULL);
+    close(listener);
+    assert_true(other >= 0);
+    spotnik_shake_init_client(&opening.shake, &(struct spotnik_credentials){ 0 }, SPOTNIK_PURPOSE_CONTROL);
+    assert_int_equal(spotnik_socket_watch(&opening.socket, loop->epoll_fd, fd, SPOTNIK_SOCKET_OPENING), 0);
+    *voice = (struct spotnik_voice){ .socket.fd = -1 };
+    assert_int_equal(spotnik_voice_open(loop, voice, &opening), 0);
+    return other;
+}
+
+/* How the connection ends after all that is in it. */
+static int end_of(int fd)
+{
+    static char bytes[65536];
+    ssize_t got;
+    do
+        got = recv(fd, bytes, sizeof bytes, 0);
+    while (got > 0);
+    int error = got < 0 ? errno : 0;
+    close(fd);
+    return error;
+}
+
+static void say_until_full(struct spotnik_voice *voice)
+{
+    struct spotnik_message message = { .kind = SPOTNIK_MESSAGE_HEARTBEAT, .epoch = 1 };
+    while (voice->out_have == 0)
+        spotnik_voice_say(voice, &message, 1 << 20);
+}
+
+/* Closed while the kernel would not take all of it, a voice ends with RST: FIN would say that this was all.
+ * Once the peer has read and the rest is gone, it ends with FIN. After a frame that found no room it ends
+ * with RST for ever. */
+static void unsent_words_forbid_a_clean_end(void **state)
+{
+    (void)state;
+    struct spotnik_loop loop = { .epoll_fd = epoll_create1(EPOLL_CLOEXEC) };
+    struct spotnik_voice voice;
+    struct spotnik_message message = { .kind = SPOTNIK_MESSAGE_HEARTBEAT, .epoch = 1 };
+    static char bytes[65536];
+
+    int other = voice_start(&loop, &voice);
+    say_until_full(&voice);
+    spotnik_voice_close(&loop, &voice);
+    spotnik_voice_free(&voice);
+    assert_int_equal(end_of(other), ECONNRESET);
+
+    other = voice_start(&loop, &voice);
+    say_until_full(&voice);
+    while (voice.out_have > 0) {
+        assert_true(recv(other, bytes, sizeof bytes, 0) > 0);
+        spotnik_voice_flush(&voice);
+    }
+    spotnik_voice_close(&loop, &voice);
+    spotnik_voice_free(&voice);
+    assert_int_equal(end_of(other), 0);
+
+    other = voice_start(&loop, &voice);
+    spotnik_voice_say(&voice, &message, 1);
+    assert_true(voice.clogged);
+    spotnik_voice_close(&loop, &voice);
+    spotnik_voice_free(&voice);
+    assert_int_equal(end_of(other), ECONNRESET);
+    close(loop.epoll_fd);
+}
+
+/* Whatever comes to this socket is lost before TCP sees it, and so never acknowledged. */
+static void deafen(int fd, bool deaf)
+{
+    struct sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
+    struct sock_fprog program = { .len = 1, .filter = &nothing };
+    assert_int_equal(
+        setsockopt(fd, SOL_SOCKET, deaf ? SO_ATTACH_FILTER : SO_DETACH_FILTER, &program, sizeof program), 0);
+}
+
+/* A voice whose words are not acknowledged for a while is not heard; as soon as they are, it is again. To be
+ * quiet is no sign. */
+static void unacknowledged_is_unheard(void **state)
+{
+    (void)state;
+    struct spotnik_loop loop = { .epoll_fd = epoll_create1(EPOLL_CLOEXEC) };
+    struct spotnik_voice voice;
+    struct spotnik_message message = { .kind = SPOTNIK_MESSAGE_HEARTBEAT, .epoch = 1 };
+    const uint64_t limit_ns = 50 * SPOTNIK_MS;
+
+    int other = voice_start(&loop, &voice);
+    poll(NULL, 0, 2 * (int)(limit_ns / SPOTNIK_MS));
+    assert_true(spotnik_voice_is_heard(&voice, spotnik_clock_ns(), limit_ns));
+    deafen(other, true);
+    spotnik_voice_say(&voice, &message, 1 << 20);
+    uint64_t said_ns = spotnik_clock_ns();
+    while (spotnik_voice_is_heard(&voice, spotnik_clock_ns(), limit_ns))
+        assert_true(spotnik_time_since(spotnik_clock_ns(), said_ns) < PATIENCE_NS);
+    assert_true(spotnik_time_since(spotnik_clock_ns(), said_ns) >= limit_ns / 2);
+    deafen(other, false); /* the next repetition arrives */
+    while (!spotnik_voice_is_heard(&voice, spotnik_clock_ns(), limit_ns))
+        assert_true(spotnik_time_since(spotnik_clock_ns(), said_ns) < PATIENCE_NS);
+    spotnik_voice_close(&loop, &voice);
+    spotnik_voice_free(&voice);
+    close(other);
+    close(loop.epoll_fd);
+}
+
+struct glance {
+    unsigned links, up;
+    uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]; /* of one of them */
+};
+
+static struct glance look(struct spotnik_engine *engine)
+{
+    struct glance glance = { 0 };
+    spotnik_engine_lock(engine);
+    for (struct spotnik_link *link = engine->links->first; link != NULL; link = link->next) {
+        glance.links++;
+        glance.up += link->state == SPOTNIK_LINK_UP;
+        memcpy(glance.name, link->name, sizeof glance.name);
+    }
+    spotnik_engine_unlock(engine);
+    return glance;
+}
+
+static void call(struct spotnik_engine *engine, const struct spotnik_member *peer)
+{
+    spotnik_engine_lock(engine);
+    spotnik_opening_dial(engine->links, peer, SPOTNIK_PURPOSE_CONTROL);
+    spotnik_engine_unlock(engine);
+}
+
+/* One link on each side, the same one, and nothing else. */
+static bool is_settled(struct spotnik_engine *a, struct spotnik_engine *b)
+{
+    struct glance at_a = look(a), at_b = look(b);
+    return at_a.links == 1 && at_a.up == 1 && memcmp(&at_a, &at_b, sizeof at_a) == 0;
+}
+
+static bool is_bare(struct spotnik_engine *a, struct spotnik_engine *b)
+{
+    return look(a).links == 0 && look(b).links == 0;
+}
+
+/* Both dial at the same moment, again and again: always one link. Hung up by one side, it is gone on both. */
+static void both_call_at_once(void **state)
+{
+    (void)state;
+    struct spotnik_engine *a = engine_start(child_id), *b = engine_start(parent_id);
+    struct spotnik_member at_a = spotnik_engine_credentials(a)->self,
+                          at_b = spotnik_engine_credentials(b)->self;
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        uint64_t until_ns = spotnik_clock_ns() + PATIENCE_NS;
+        call(i % 2 ? a : b, i % 2 ? &at_b : &at_a);
+        call(i % 2 ? b : a, i % 2 ? &at_a : &at_b);
+        while (!is_settled(a, b) && spotnik_clock_ns() < until_ns)
+            sched_yield();
+        assert_true(is_settled(a, b));
+        spotnik_engine_lock(a);
+        spotnik_link_hang_up(a->links, &at_b, SPOTNIK_GOODBYE_SHUTDOWN);
+        spotnik_engine_unlock(a);
+        while (!is_bare(a, b) && spotnik_clock_ns() < until_ns)
+            sched_yield();
+        assert_true(is_bare(a, b));
+    }
+    spotnik_engine_free(a, true);
+    spotnik_engine_free(b, true);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(unsent_words_forbid_a_clean_end),
+        cmocka_unit_test(unacknowledged_is_unheard),
+        cmocka_unit_test(both_call_at_once),
+        cmocka_unit_test(death_with_unread_input_is_proven),
+        cmocka_unit_test(reset_proves_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
