@@ -78,6 +78,8 @@ class Hosts:
         ip("-n", space, *["link", "set", "lo", "up"])
         ip("-n", space, *["link", "add", "eth0", "type", "veth", "peer", "name"], f"p{host}", "netns", switch)
         ip("-n", switch, "link", "set", f"p{host}", "master", "br0", "up")
+        # The same card after each boot: the others may know its address for half a minute.
+        ip("-n", space, *["link", "set", "eth0", "address"], f"02:79:00:00:00:{host + 1:02x}")
         ip("-n", space, "addr", "add", f"{self.address(host)}/24", "dev", "eth0")
         ip("-n", space, "link", "set", "eth0", "up")
 
