@@ -238,8 +238,9 @@ static void slurm_say(const struct slurm *slurm, uint32_t count, struct run_engi
     const char *step = word_of("SLURM_STEP_NODELIST");
     bool is_part = slurm->is_own && !slurm->is_step && step && strcmp(step, slurm->list) != 0;
 
-    snprintf(ret->said, sizeof(ret->said), "peers: Slurm %s %s, %u nodes (%.100s), %s", slurm->is_step ? "step" : "job",
-             slurm->job, count, slurm->list, ret->port ? "this one among them" : "joining from outside of it");
+    snprintf(ret->said, sizeof(ret->said), "peers: Slurm %s %s, %u nodes (%.100s), %s",
+             slurm->is_step ? "step" : "job", slurm->job, count, slurm->list,
+             ret->port ? "this one among them" : "joining from outside of it");
     if (is_part) { /* without the others nobody begins */
         size_t used = strlen(ret->said);
         snprintf(ret->said + used, sizeof(ret->said) - used,
@@ -419,8 +420,8 @@ bool run_engine_find(const char *word, const char *bind, uint32_t workers, struc
         return false;
     uint32_t port = ret->port + agents_before() * workers;
     if (ret->port && port + workers > UINT16_MAX)
-        return complain("%u agents of %u workers on this host: there is no port for so many", agents_before() + 1,
-                        workers);
+        return complain("%u agents of %u workers on this host: there is no port for so many",
+                        agents_before() + 1, workers);
     if (ret->port && agents_before()) {
         size_t said = strlen(ret->said);
         snprintf(ret->said + said, sizeof(ret->said) - said, "; agent %u of this host, from port %u on",

@@ -150,7 +150,8 @@ void doctor_look_folder(struct doctor *doctor, const char *use, const char *fold
                    "%s is on %s, which cannot rename at one stroke; take NFS, CephFS, Lustre or a disk",
                    folder, kind);
     } else if (!doctor_probe_write(folder, name, "x")) {
-        doctor_say(doctor, DOCTOR_BAD, use, "cannot write to %s, or not rename there: %s", folder, strerror(errno));
+        doctor_say(doctor, DOCTOR_BAD, use, "cannot write to %s, or not rename there: %s", folder,
+                   strerror(errno));
         return;
     } else if (!is_replaced(folder, name) || unlink(path) || !is_exclusive(path)) {
         doctor_say(doctor, DOCTOR_BAD, use,

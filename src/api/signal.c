@@ -11,9 +11,9 @@
 #include "api/job.h"
 
 static struct spotnik_job *noticed; /* atomic; the one job of this process that the signal is for */
-static pid_t owner;                 /* that asked for the handler; a child may hear before it knows that it is one */
-static uint32_t inside;             /* handlers that may have read `noticed` */
-static bool told;                   /* this job has had a signal: Slurm sends three, and its goodbye may take longer */
+static pid_t owner;     /* that asked for the handler; a child may hear before it knows that it is one */
+static uint32_t inside; /* handlers that may have read `noticed` */
+static bool told;       /* this job has had a signal: Slurm sends three, and its goodbye may take longer */
 
 /* The agent has asked in another way before it signals: then it insists. */
 static bool insists(const siginfo_t *info, const struct spotnik_job *job)
@@ -29,8 +29,8 @@ static void on_signal(int number, siginfo_t *info, void *context)
     int saved = errno;
     __atomic_add_fetch(&inside, 1, __ATOMIC_SEQ_CST);
     struct spotnik_job *job = __atomic_load_n(&noticed, __ATOMIC_SEQ_CST);
-    bool is_ours = owner == getpid()
-                   && (job || __atomic_load_n(&told, __ATOMIC_SEQ_CST)) && !insists(info, job);
+    bool is_ours =
+        owner == getpid() && (job || __atomic_load_n(&told, __ATOMIC_SEQ_CST)) && !insists(info, job);
 
     (void)context;
     if (is_ours && job) {

@@ -64,7 +64,8 @@ static char *host_cut(char *line)
     word[strcspn(word, "# \t\r\n")] = '\0';
     if ((at = strrchr(word, '@')) != NULL)
         word = at + 1;
-    if (word[0] == '[' && (at = strchr(word, ']')) != NULL && (colon = strchr(word, ':')) != NULL && colon < at) {
+    if (word[0] == '[' && (at = strchr(word, ']')) != NULL && (colon = strchr(word, ':')) != NULL
+        && colon < at) {
         *at = '\0';
         return word + 1;
     }
@@ -155,7 +156,8 @@ static void take(const struct addrinfo *from, uint16_t port, struct spotnik_memb
 }
 
 /* At most `max` addresses of a name, each once. */
-static uint32_t look_up(const char *name, uint16_t port, const uint8_t *own, struct spotnik_member *ret, uint32_t max)
+static uint32_t look_up(const char *name, uint16_t port, const uint8_t *own, struct spotnik_member *ret,
+                        uint32_t max)
 {
     struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM }, *list;
     uint32_t count = 0;

@@ -150,11 +150,12 @@ static void odd_files(void **state)
     (void)state;
     assert_true(fd >= 0);
     close(fd);
-    write_file(path, "\t# nodes\nroot@n1:4 # the first\nn2#the second\r\nn[3-4].lan:2\nfd00::5\n[fd00::6]:22\n[fd00::7]\n\nn8,n9\n");
+    write_file(path, "\t# nodes\nroot@n1:4 # the first\nn2#the "
+                     "second\r\nn[3-4].lan:2\nfd00::5\n[fd00::6]:22\n[fd00::7]\n\nn8,n9\n");
     memset(&spec, 0, sizeof spec);
     assert_int_equal(spotnik_hosts_file_parse(path, &spec), 0);
-    static const char *const wanted[] = { "n1",      "n2",      "n3.lan",  "n4.lan", "fd00::5",
-                                          "fd00::6", "fd00::7", "n8",      "n9" };
+    static const char *const wanted[] = { "n1",      "n2",      "n3.lan", "n4.lan", "fd00::5",
+                                          "fd00::6", "fd00::7", "n8",     "n9" };
     assert_int_equal(spec.name_count, sizeof wanted / sizeof *wanted);
     for (uint32_t i = 0; i < spec.name_count; i++)
         assert_string_equal(spec.name[i], wanted[i]);
@@ -177,7 +178,9 @@ static void families(void **state)
     (void)state;
     assert_int_equal(spotnik_peers_spec_parse("dns://localhost/1", &spec), 0);
     spotnik_dns_resolve(&spec, NULL, said, sizeof said);
-    bool has_both = spec.count == 2; /* where this machine gives localhost both; tests/kubernetes/pods.py has such names */
+    bool has_both =
+        spec.count
+        == 2; /* where this machine gives localhost both; tests/kubernetes/pods.py has such names */
     spotnik_dns_resolve(&spec, v4, said, sizeof said);
     assert_int_equal(spec.count, 1);
     assert_memory_equal(spec.listed[0].address, mapped, 16);
@@ -188,10 +191,9 @@ static void families(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(lists), cmocka_unit_test(refused),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(lists),     cmocka_unit_test(refused),
                                         cmocka_unit_test(odd_files), cmocka_unit_test(families),
-                                        cmocka_unit_test(names), cmocka_unit_test(missing),
-                                        cmocka_unit_test(files),
-                                        cmocka_unit_test(majorities) };
+                                        cmocka_unit_test(names),     cmocka_unit_test(missing),
+                                        cmocka_unit_test(files),     cmocka_unit_test(majorities) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
