@@ -379,7 +379,9 @@ def main():
     curves["asked, calm machines"], calm, _, _ = actively(given, judge, "calm", calm=True)
     curves["evenly"], curves["grids"] = evenly(given, judge), grids(given, judge)
     told = predict(process, *bag.data(bag.done()), judge.points)
-    facts["inside"] = float(((told[0] - judge.truth).abs() <= 2 * told[1]).double().mean())
+    fluid = judge.truth.std(0) > judge.truth.std(0).max() / 100  # inside a wall every error bar would be right
+    inside = (told[0] - judge.truth).abs() <= 2 * told[1]
+    facts["inside"] = float(inside[:, fluid].double().mean())
     facts["same"], facts["differ"] = same_bits(bag, calm)
     facts |= {"lives": len(lives), "dropped": len(bag.dropped), "curves": curves}
     facts["attempts"] = {b.folder.name: json.loads(b.tell("report", b.bag, "--json")) for b in (bag, calm)}

@@ -13,7 +13,7 @@ from surrogate import Process
 
 import spotnik.torch as spotnik
 
-EPOCHS = 80
+EPOCHS = 60
 
 
 def main():
@@ -24,9 +24,9 @@ def main():
         y.std(0) > y.std(0).max() / 100
     )  # inside a wall there is nothing to learn from: all runs have no fluid there
     rows = torch.utils.data.TensorDataset(y.T[varies])
-    loader = torch.utils.data.DataLoader(rows, batch_size=max(len(rows) // 2, 1), shuffle=True)
+    loader = torch.utils.data.DataLoader(rows, batch_size=len(rows))
     process = Process(x.shape[1])
-    optimizer = torch.optim.Adam(process.parameters(), lr=0.05)
+    optimizer = torch.optim.Adam(process.parameters(), lr=0.1)
     process, optimizer = spotnik.prepare(process, optimizer)
     loader = spotnik.shard(loader)
     for _ in range(EPOCHS):
