@@ -113,11 +113,12 @@ def lives_traced(path, speed, number):
             since = at
         elif what == "remove" and since is not None:
             spans, since = [*spans, (since, at)], None
+    end = 0.0
     while True:
-        end = 0.0
         for since, until in spans:
             yield since - end, until - since
             end = until
+        end -= rows[-1][0]  # until the trace begins anew
 
 
 class Machines:
