@@ -20,15 +20,16 @@ bool spotnik_engine_is_sharing(const struct spotnik_engine *engine)
     return spotnik_carriage_is_sharing(engine->carriage);
 }
 
-int spotnik_engine_dial(struct spotnik_engine *engine, const struct spotnik_member *peer, uint64_t timeout_ns,
+int spotnik_engine_dial(struct spotnik_engine *engine, const struct spotnik_member *peer, bool narrow, uint64_t timeout_ns,
                         int stop_fd, int *ret_fd)
 {
     spotnik_engine_lock(engine); /* we may be about to become another member */
     struct spotnik_credentials credentials = engine->config.credentials;
     credentials.speech = spotnik_speech_of(engine->links, peer->id);
     spotnik_presence_get(engine, &credentials.presence);
+    narrow = narrow || spotnik_openings_are_narrow(engine->links, peer->id);
     spotnik_engine_unlock(engine);
-    int rc = spotnik_net_reach(&credentials, peer, unix_socket(engine, &credentials.self, peer), timeout_ns,
+    int rc = spotnik_net_reach(&credentials, peer, unix_socket(engine, &credentials.self, peer), narrow, timeout_ns,
                                stop_fd, ret_fd);
     explicit_bzero(&credentials, sizeof credentials);
     return rc;

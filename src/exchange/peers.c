@@ -6,9 +6,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "exchange/inside.h"
 #include "base/fork.h"
+#include "base/time.h"
+#include "exchange/inside.h"
+#include "transfer/thread.h"
 
+#define DOUBT_NS (600 * SPOTNIK_S) /* as long as a lane stays narrow */
 #define KEPT_MAX 64
 #define KEPT_OF_ONE 2 /* a member is spoken to by several threads, but seldom at once */
 
@@ -134,12 +137,35 @@ void spotnik_kept_prune(struct spotnik_exchange *exchange)
     }
 }
 
+/* Under the lock. */
+static struct spotnik_doubted *doubted_find(struct spotnik_exchange *exchange, struct spotnik_id peer)
+{
+    for (uint32_t i = 0; i < SPOTNIK_DOUBTED; i++)
+        if (spotnik_id_equal(exchange->doubted[i].peer, peer))
+            return &exchange->doubted[i];
+    return NULL;
+}
+
+/* A conversation with the peer broke off. It may have died; or large packets vanish on the way, which small segments would pass. They cost
+ * little, so the next connections for a while have them, whichever it was. */
+void spotnik_peer_doubt(struct spotnik_exchange *exchange, struct spotnik_id peer)
+{
+    pthread_mutex_lock(&exchange->lock);
+    struct spotnik_doubted *doubted = doubted_find(exchange, peer);
+    if (!doubted)
+        doubted = &exchange->doubted[exchange->doubted_next++ % SPOTNIK_DOUBTED];
+    *doubted = (struct spotnik_doubted){ peer, spotnik_time_add(spotnik_thread_now_ns(), DOUBT_NS) };
+    pthread_mutex_unlock(&exchange->lock);
+}
+
 int spotnik_peer_dial(struct spotnik_exchange *exchange, const struct spotnik_member *peer, int stop_fd, int *ret_fd)
 {
     pthread_mutex_lock(&exchange->lock);
     spotnik_kept_prune(exchange);
+    const struct spotnik_doubted *doubted = doubted_find(exchange, peer->id);
+    bool narrow = doubted && spotnik_thread_now_ns() < doubted->until_ns;
     pthread_mutex_unlock(&exchange->lock);
-    return spotnik_engine_dial(engine_of(exchange), peer, exchange->silence_ns, stop_fd, ret_fd);
+    return spotnik_engine_dial(engine_of(exchange), peer, narrow, exchange->silence_ns, stop_fd, ret_fd);
 }
 
 void spotnik_peer_keep(struct spotnik_exchange *exchange, struct spotnik_id peer, int fd)

@@ -59,6 +59,8 @@ static enum spotnik_asked converse(struct spotnik_request *request, int fd, floa
                                : request->kind == SPOTNIK_REQUEST_PULL ? spotnik_pull_ask(request, &pipe)
                                                                       : spotnik_pair_ask(request, &pipe, half);
 
+    if (asked == SPOTNIK_ASKED_LOST)
+        spotnik_peer_doubt(request->exchange, request->peer.id);
     if (asked == SPOTNIK_ASKED_ARRIVED || asked == SPOTNIK_ASKED_ABSENT || asked == SPOTNIK_ASKED_OTHER)
         spotnik_peer_keep(request->exchange, request->peer.id, fd);
     else

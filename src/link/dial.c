@@ -146,11 +146,11 @@ int spotnik_net_dial_narrow(const struct spotnik_credentials *credentials, const
     return dial(credentials, address, port, &manner, &patience, ret_fd, ret_peer, NULL);
 }
 
-int spotnik_net_reach(const struct spotnik_credentials *credentials, const struct spotnik_member *peer, int fd, uint64_t timeout_ns,
-                      int stop_fd, int *ret_fd)
+int spotnik_net_reach(const struct spotnik_credentials *credentials, const struct spotnik_member *peer, int fd, bool narrow,
+                      uint64_t timeout_ns, int stop_fd, int *ret_fd)
 {
     struct patience patience = { spotnik_time_add(spotnik_clock_ns(), timeout_ns), stop_fd };
-    const struct manner manner = { .purpose = SPOTNIK_PURPOSE_EXCHANGE };
+    const struct manner manner = { .purpose = SPOTNIK_PURPOSE_EXCHANGE, .narrow = narrow };
     uint16_t speech = credentials->speech;
     struct spotnik_member found;
     char name[SPOTNIK_ADDRESS_TEXT];

@@ -27,6 +27,7 @@ In all of them no step has two results. Claims:
   five        of five hosts one pair does not reach each other: nobody is excluded
   refused     of four hosts, firewalls refuse what goes between one pair: nobody is excluded
   hole        a newcomer on a path that swallows large packets copies a large state, and is in
+  hole_apart  two hosts under ASP, which push and fetch by connections of their own, get on over such a path
   torn        all machines are lost, and the newest checkpoint is torn: new machines go on from the
               one before
   reboot      all machines lose power and come back at their addresses, one of them late: they go
@@ -56,6 +57,7 @@ from jobs_on_hosts import PORT, STALE_MS, CannotRunError, Hosts, Worker, World, 
 HOSTS = 5
 # A path that broke is taken for broken for 2 s; with two at once there may be no ring (docs/design/0025).
 REMEMBERED_S = 2.5
+LARGE = ("-p", "tcp", "-m", "length", "--length", "1281:", "-j", "DROP")
 
 
 # ---- who may found
@@ -382,22 +384,36 @@ def refused(world: World) -> None:
             through(world, members, f"{how} between {a} and {b}", cut)
 
 
-def hole(world: World) -> None:
-    for host in range(
-        3
-    ):  # the rule looks at packets before anybody has cut them up: let them be as short as on a cable
+def as_on_a_cable(world: World) -> bool:
+    """A rule looks at packets before anybody has cut them up: let them be as short as on a cable."""
+    for host in range(3):
         words = ["ip", "-n", world.hosts.netns(host), "link", "set", "dev", "eth0", "gso_max_segs", "1"]
         if subprocess.run(words, capture_output=True).returncode != 0:
             print("    left out, this `ip` knows no gso_max_segs")
-            return
+            return False
+    return True
+
+
+def hole(world: World) -> None:
+    if not as_on_a_cable(world):
+        return
     world.command = [*world.command, "-S", str(64 << 20), "-D"]
     members = [world.start(0), world.start(1)]
     world.go_on(members)
-    narrow = ["-p", "tcp", "-m", "length", "--length", "1281:", "-j", "DROP"]
-    rules = [world.hosts.rule(2, "INPUT", *narrow)]
+    rules = [world.hosts.rule(2, "INPUT", *LARGE)]
     newcomer = world.start(2)
     took = world.go_on([*members, newcomer])
     print(f"    the newcomer is in after {took:.2f} s")
+    world.hosts.undo(rules)
+
+
+def hole_apart(world: World) -> None:
+    if not as_on_a_cable(world):
+        return
+    members = [world.start(host, SPOTNIK_SYNC="asp") for host in range(2)]
+    world.go_on(members)
+    rules = [world.hosts.rule(1, "INPUT", *LARGE)]
+    print(f"    100 steps on after {world.go_on(members, 100):.2f} s")
     world.hosts.undo(rules)
 
 
@@ -526,6 +542,7 @@ SCENARIOS = (
     five,
     refused,
     hole,
+    hole_apart,
     torn,
     reboot,
     leaving,
