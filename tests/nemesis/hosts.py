@@ -121,19 +121,19 @@ class Hosts:
 
     # ---- proxies
 
-    def use_proxies(self) -> None:
+    def use_proxies(self, delay_ms: int = 0) -> None:
         for host in range(self.count):
-            self.redirect(host)
+            self.redirect(host, delay_ms)
 
-    def redirect(self, host: int) -> None:
+    def redirect(self, host: int, delay_ms: int = 0) -> None:
         for other in range(self.count):
             if other != host:
                 where = f"-t nat -A OUTPUT -p tcp -d {self.address(other)} -m mark ! --mark {MARK}"
                 self.iptables(host, *where.split(), "-j", "REDIRECT", "--to-ports", str(PROXY_PORT))
-        self.start_proxy(host)
+        self.start_proxy(host, delay_ms)
 
-    def start_proxy(self, host: int) -> None:
-        words = self.on(host, sys.executable, str(PROXY), str(PROXY_PORT), str(MARK))
+    def start_proxy(self, host: int, delay_ms: int = 0) -> None:
+        words = self.on(host, sys.executable, str(PROXY), str(PROXY_PORT), str(MARK), str(delay_ms))
         self.proxies[host] = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
         assert self.proxies[host].stdout is not None
         self.proxies[host].stdout.readline()  # type: ignore[union-attr]

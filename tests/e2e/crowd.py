@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Strangers: connect to each door in turn, RATE times a second, and go at once. Says "ready" after the first one; at SIGTERM how many
+came and in how many seconds.
+
+    crowd.py RATE ADDRESS:PORT..."""
+
+import contextlib
+import itertools
+import signal
+import socket
+import sys
+import time
+
+rate, doors = float(sys.argv[1]), [door.rsplit(":", 1) for door in sys.argv[2:]]
+over = False
+
+
+def end(*_: object) -> None:
+    global over
+    over = True
+
+
+signal.signal(signal.SIGTERM, end)
+begun, came = time.monotonic(), 0
+for address, port in itertools.cycle(doors):
+    due = begun + came / rate
+    time.sleep(max(0.0, due - time.monotonic()))
+    with contextlib.suppress(OSError), socket.socket() as stranger:
+        stranger.settimeout(0.2)
+        stranger.connect((address, int(port)))
+    came += 1
+    if came == 1:
+        print("ready", flush=True)
+    if over:
+        break
+print(came, time.monotonic() - begun, flush=True)
