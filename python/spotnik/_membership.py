@@ -37,6 +37,7 @@ class Membership:
     def __init__(self, config: Optional[Config] = None) -> None:
         self.config = config if config is not None else Config()
         self._handle: Optional[int] = None
+        self._parting: Optional[int] = None  # the handle within leave(), which asks for the state a last time
         self._over = ""  # why there is no job any more
         self._forked = False
         self._life = threading.RLock()  # guards _handle against the end of the job
@@ -62,7 +63,9 @@ class Membership:
         if self._forked or self._handle is None:
             return
         with Alone(self):
-            self.check(self._library.spotnik_leave(self._end("this member has left the job")))
+            code = self._part("this member has left the job")
+            self._raise_refresh_error()
+            self.check(code)
 
     def abandon(self) -> None:
         """End the membership at once, without goodbye: to the others this member is lost. For error paths."""
@@ -112,6 +115,8 @@ class Membership:
     # ---- inside ----
 
     def _job(self) -> int:
+        if self._parting is not None and self._refreshing == threading.get_ident():
+            return self._parting
         self.check_usable()
         if self._handle is None:
             raise StateError("not a member yet; call join() first")
@@ -138,6 +143,9 @@ class Membership:
     def _ended(self) -> None:
         """There is no handle any more."""
 
+    def _raise_refresh_error(self) -> None:
+        """Raise what the refresh callback has raised."""
+
     @property
     def _in_step(self) -> bool:
         """Has a step begun that is not committed yet?"""
@@ -152,6 +160,14 @@ class Membership:
             self._ended()
             return handle
 
+    def _part(self, why: str) -> int:
+        """Leave. The handle is gone for all but the refresh callback, whose copy goes into the last checkpoint."""
+        self._parting = self._end(why)
+        try:
+            return int(self._library.spotnik_leave(self._parting))
+        finally:
+            self._parting = None
+
     def _forget(self) -> None:
         """In a forked child: threads and connections stayed with the parent."""
         self._forked = True
@@ -162,8 +178,11 @@ class Membership:
         """At the end of the interpreter: goodbye between steps; in the middle of one the others must do without us."""
         if self._handle is None or self._forked or not self._busy.acquire(blocking=False):
             return
-        end = self._library.spotnik_abandon if self._in_step else self._library.spotnik_leave
-        end(self._end("the interpreter is ending"))
+        why = "the interpreter is ending"
+        if self._in_step:
+            self._library.spotnik_abandon(self._end(why))
+        else:
+            self._part(why)
 
 
 class Alone:

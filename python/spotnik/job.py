@@ -113,10 +113,10 @@ class Job(Looking):
             return room.raw[: length.value]
 
     def refresh_set(self, refresh: Optional[Callable[[], object]]) -> None:
-        """Have `refresh` called inside :meth:`step_begin`, right before the state is copied for others or a checkpoint.
+        """Have `refresh` called right before the state is copied for others or a checkpoint.
 
-        It brings registered memory and blobs up to date and may call :meth:`blob_set` and :meth:`blob_get`, nothing
-        else. What it raises is raised by that step_begin.
+        That is inside :meth:`step_begin` or :meth:`leave`, which raise what it raises. It brings registered memory and
+        blobs up to date and may call :meth:`blob_set` and :meth:`blob_get`, nothing else.
         """
 
         def called(_context: object) -> None:
@@ -302,10 +302,13 @@ class Job(Looking):
                 code = self._library.spotnik_sync_begin(self._sync, native)
             else:
                 code = self._library.spotnik_step_begin(job, native)
-        refresh_error, self._refresh_error = self._refresh_error, None
-        if refresh_error is not None:
-            raise refresh_error
+        self._raise_refresh_error()
         self.check(code)
+
+    def _raise_refresh_error(self) -> None:
+        error, self._refresh_error = self._refresh_error, None
+        if error is not None:
+            raise error
 
     def _ended(self) -> None:
         self._begun, self._sync = None, None

@@ -148,8 +148,7 @@ class Replica:
             step = job.step_begin(strategy)
         except LeavingError:
             logger.info("leaving the job after a notice; exit status %d asks for a restart", EXIT_INTERRUPTED)
-            self.job = None
-            job.leave()
+            self.leave()
             raise SystemExit(EXIT_INTERRUPTED) from None
         if job.loads != self._loads:
             self._loads = job.loads
@@ -221,9 +220,12 @@ class Replica:
 
     def leave(self) -> None:
         """Leave the job after the last committed step."""
-        job, self.job = self.job, None
-        if job is not None:
-            job.leave()
+        if self.job is None:
+            return
+        try:
+            self.job.leave()  # which asks for a copy of the values
+        finally:
+            self.job = None
 
     def random(self, *more: int) -> Any:
         """A generator of numbers that follows from the job's seed, the running step and this member's share."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import array
+import contextlib
 import json
 import multiprocessing
 import os
@@ -15,6 +16,7 @@ from typing import Any, Optional
 import numpy as np
 
 import spotnik
+from spotnik.hosting.replica import Replica, Settings
 
 PACE_S = 0.003  # of steps that do nothing: a joiner repeats them, and must be faster than they come
 
@@ -353,6 +355,60 @@ def end(middle: bool, members: int) -> None:
     if middle:
         job.step_begin()
     tell("ends")
+
+
+def kept(folder: str, way: str) -> None:
+    """Three steps, and the end. A refresh brings the state up to date; tells of that of a checkpoint."""
+    job = spotnik.init(checkpoint_dir=folder, checkpoint_steps=1000)
+    memory, own, loads = np.zeros(1, dtype=np.int64), 0, job.loads
+    spotnik.register("memory", memory)
+
+    def refresh() -> None:
+        assert way != "fails", "as told"
+        if job.loads == loads:
+            memory[0] = own
+            job.blob_set("blob", str(own).encode())
+
+    job.refresh_set(refresh)
+    for _ in range(3):
+        job.step_begin()
+        if job.loads != loads:
+            loads, own = job.loads, int(memory[0])
+            tell({"memory": own, "blob": job.blob_get("blob").decode()})
+        assert job.step_commit()
+        own += 1
+    _part(job, way)
+
+
+def hosted(folder: str, way: str) -> None:
+    """The same with the replica of a framework, whose callbacks, say, are a blob."""
+    own = [np.zeros(1)]
+    replica = Replica(lambda: own, Settings(config=spotnik.Config(checkpoint_dir=folder, checkpoint_steps=1000)))
+    replica.before_copy.append(lambda job: job.blob_set("blob", str(own[0][0]).encode()))
+    for _ in range(3):
+        replica.begin()
+        if replica.fresh:
+            own[0][:] = replica.values[0]
+            tell({"memory": own[0][0], "blob": replica.open().blob_get("blob").decode()})
+            replica.taken()
+        assert replica.commit()
+        own[0] += 1
+    if way == "notice":
+        replica.open().notice()
+        replica.begin()
+    replica.leave()
+
+
+def _part(job: spotnik.Job, way: str) -> None:
+    if way == "notice":
+        job.notice()
+        with contextlib.suppress(spotnik.LeavingError):
+            job.step_begin()
+    try:
+        if way != "end":
+            job.leave()
+    except AssertionError as error:
+        tell(str(error))
 
 
 def follow() -> None:

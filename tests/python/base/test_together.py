@@ -183,6 +183,31 @@ def test_the_end_of_a_script_within_a_step_is_a_loss(cluster: Cluster) -> None:
     assert follower.hear() == {"losses": 1, "leaves": 0}
 
 
+@pytest.mark.parametrize("way", ["leave", "end", "notice"])
+def test_the_last_checkpoint_has_the_state_of_the_end(cluster: Cluster, way: str) -> None:
+    """What a program brings up to date only where somebody wants a copy."""
+    kept = str(cluster.folder / "kept")
+    assert cluster.start_alone("kept", folder=kept, way=way).end() == (0, "")
+    second = cluster.start_alone("kept", folder=kept, way=way)
+    assert second.hear() == {"memory": 3, "blob": "3"}
+    assert second.end() == (0, "")
+
+
+@pytest.mark.parametrize(("way", "status"), [("leave", 0), ("notice", 75)])
+def test_the_last_checkpoint_has_a_framework_s_state_of_the_end(cluster: Cluster, way: str, status: int) -> None:
+    kept = str(cluster.folder / "kept")
+    assert cluster.start_alone("hosted", folder=kept, way=way).end()[0] == status
+    second = cluster.start_alone("hosted", folder=kept, way="leave")
+    assert second.hear() == {"memory": 3.0, "blob": "3.0"}
+    assert second.end() == (0, "")
+
+
+def test_a_refresh_that_fails_in_leave_is_told(cluster: Cluster) -> None:
+    worker = cluster.start_alone("kept", folder=str(cluster.folder / "kept"), way="fails")
+    assert worker.hear() == "as told"
+    assert worker.end() == (0, "")
+
+
 def test_interrupt_while_waiting_for_others(cluster: Cluster) -> None:
     worker = cluster.start("alone", members_min=2)
     assert worker.hear() == "waiting"

@@ -110,6 +110,12 @@ class Cluster:
         self.workers.append(worker)
         return worker
 
+    def start_alone(self, program: str, **settings: Any) -> Worker:
+        """A job of one, which meets nobody."""
+        worker = Worker(program, {}, **settings)
+        self.workers.append(worker)
+        return worker
+
     def clean(self) -> None:
         for worker in self.workers:
             worker.clean()

@@ -19,7 +19,7 @@ from test_features import told
 from torch import nn
 
 import spotnik.torch as spotnik
-from spotnik import ArgumentError, StateError
+from spotnik import ArgumentError, Config, StateError
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 pytest.importorskip("accelerate", reason="accelerate is not installed")
@@ -154,6 +154,26 @@ def test_kills_and_joins_change_nothing_but_the_members(cluster: Make, tmp_path:
     assert ends[0] == ends[1] == ends[2]
     assert ends[0]["done"] == last
     ledger.check_every_sample_once(ledger.contributions(job), SAMPLES)
+
+
+def test_it_goes_on_at_the_very_sample(cluster: Make, tmp_path: Path) -> None:
+    """Stopped in the midst of an epoch and started again, it trains as if it had never stopped."""
+    kept = {"checkpoint": str(tmp_path / "kept"), "config": Config(checkpoint_steps=1)}
+    job, stop, cut = cluster(), tmp_path / "stop", 2 * steps_of(1) + 3
+    stop.write_text(str(cut))
+    job.environment.clear()
+    job.start(train, folder=str(job.folder / "out0"), stop=str(stop), **kept)
+    job.wait()
+    job.start(train, folder=str(job.folder / "out1"), **kept)
+    job.wait()
+    (tmp_path / "alone").mkdir()
+    calm = alone(train, tmp_path / "alone", folder=str(tmp_path / "alone" / "out"))
+    first, second = job.lines("done")
+    assert first["done"] == cut, job.errors()
+    assert second == calm[-1]
+    begun = [line for line in job.lines("begin") if line["share"]]
+    assert [line["begin"] for line in begun] == list(range(1, second["done"] + 1))
+    assert [line["share"] for line in begun] == [line["share"] for line in calm if line.get("share")]
 
 
 # ---- early stopping ----

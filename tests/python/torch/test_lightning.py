@@ -20,7 +20,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Subset
 
 import spotnik.torch as spotnik
-from spotnik import ArgumentError, StateError
+from spotnik import ArgumentError, Config, StateError
 
 lightning = pytest.importorskip("lightning", reason="lightning is not installed")
 
@@ -163,6 +163,26 @@ def test_kills_and_joins_change_nothing_but_the_members(cluster: Make, tmp_path:
     ledger.check_every_sample_once(ledger.contributions(job), SAMPLES)
     evaluated = [line for line in job.lines("evaluated") if line["evaluated"] != ends[0]["done"]]
     assert evaluated and all(line["evaluated"] == (line["at"] + 1) * steps_of(1) for line in evaluated)
+
+
+def test_it_goes_on_at_the_very_sample(cluster: Make, tmp_path: Path) -> None:
+    """Stopped in the midst of an epoch and started again, it trains as if it had never stopped."""
+    kept = {"checkpoint": str(tmp_path / "kept"), "config": Config(checkpoint_steps=1)}
+    job, stop, cut = cluster(), tmp_path / "stop", 2 * steps_of(1) + 3
+    stop.write_text(str(cut))
+    job.environment.clear()
+    job.start(train, folder=str(job.folder / "out0"), stop=str(stop), **kept)
+    job.wait()
+    job.start(train, folder=str(job.folder / "out1"), **kept)
+    job.wait()
+    (tmp_path / "alone").mkdir()
+    calm = alone(train, tmp_path / "alone", folder=str(tmp_path / "alone" / "out"))
+    first, second = job.lines("done")
+    assert first["done"] == cut, job.errors()
+    assert second == calm[-1]
+    begun = [line for line in job.lines("begin") if line["share"]]
+    assert [line["begin"] for line in begun] == list(range(1, second["done"] + 1))
+    assert [line["share"] for line in begun] == [line["share"] for line in calm if line.get("share")]
 
 
 # ---- early stopping ----
