@@ -105,7 +105,7 @@ class SteppingSession(Session):
         return True
 
     def _is_idle(self, step: Step) -> bool:
-        if self.turn == 0:
+        if self.turn == 0 and not self._watches:
             return super()._is_idle(step)
         return step.replay or self._watches
 
@@ -127,8 +127,7 @@ class SteppingSession(Session):
         if self.replica.after_begin(job) or step.replay:
             log.info("the others went on without this member; it leaves the rest of the batch out")
             self._known = True
-            self._armed(step)
-            self._watches = True
+            self._watch(job, step)
             self._take_inside()
             self._excluded = True
             self._clear()
@@ -136,6 +135,14 @@ class SteppingSession(Session):
         self._watches = self._weight == 0
         self._armed(step)
         job.weight_set(self._weight)
+
+    def _watch(self, job: Job, step: Step) -> None:
+        """Take part without a gradient. It may be the first step of a batch, with samples the loop has not come for."""
+        job.samples_decline()
+        self._armed(dataclasses.replace(step, sample_count=0, ranges=[]))
+        self._watches = True
+        if not step.replay:
+            job.weight_set(0)
 
     def _clear(self) -> None:
         for optimizer in self.optimizers:
