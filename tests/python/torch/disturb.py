@@ -22,18 +22,22 @@ def takes_part(member: Member) -> bool:
     return bool(steps) and not steps[-1].get("replay")
 
 
+def survivors(job: Cluster, killed: list[Member]) -> list[Member]:
+    """Those who take part; not `killed`, whose words may still come. The last of them has the only state."""
+    return [member for member in job.members if member.running and member not in killed and takes_part(member)]
+
+
 def disturb(job: Cluster, start: Callable[[], Member], kills: int, stop: Path) -> int:
     """Kill one every few steps and start a new one, which takes its part before the next; returns the last step.
 
     The file `stop` is to hold that step, once nobody is killed any more; members tell of their steps.
     """
     chance, due = random.Random(3), 8
-    killed: list[Member] = []  # some of whose words may still come
+    killed: list[Member] = []
     for _ in range(3):
         start()
     for _, line in job.events(2 * LIMIT_S * max(1, kills / 3)):
-        running = [m for m in job.members if m.running and m not in killed]
-        active = [m for m in running if takes_part(m)]
+        active = survivors(job, killed)
         # The death of a last one, whose newcomers have no part yet, would be a total loss.
         if line.get("step", 0) < due or line.get("members", 3) < 3 or len(active) < 3:
             continue

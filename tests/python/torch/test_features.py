@@ -13,7 +13,8 @@ from typing import Any, Optional
 import ledger
 import pytest
 import torch
-from cluster import Cluster, Tell, alone
+from cluster import Cluster, Member, Tell, alone
+from disturb import survivors
 from programs import SAMPLES, data, elastic, network
 from test_exact import check_against_replay, churn
 from torch import nn
@@ -38,15 +39,17 @@ def disturbed(job: Cluster, program: Callable[..., Any], kills: int, **settings:
     """Three members; every few steps one is killed and another started."""
     chance = random.Random(1)
     due = 6
+    killed: list[Member] = []
     for _ in range(3):
         job.start(program, **settings)
     for _, line in job.events():
         if "done" in line:
             job.dismiss_latecomers()
         if kills and line.get("step", 0) >= due:
-            active = [m for m in job.members if m.running and any("step" in told for told in m.lines)]
+            active = survivors(job, killed)
             if len(active) > 1:
-                job.kill(chance.choice(active))
+                killed.append(chance.choice(active))
+                job.kill(killed[-1])
                 job.start(program, **settings)
                 kills, due = kills - 1, line["step"] + 6
     assert not job.errors()

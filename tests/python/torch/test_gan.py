@@ -3,16 +3,21 @@
 
 from __future__ import annotations
 
+import collections
+import os
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import ledger
 import pytest
 import torch
 from cluster import Cluster, Tell, alone
+from disturb import KILLS, disturb, takes_part
 from programs import data
-from test_features import disturbed, together, told
+from test_features import together, told
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -79,23 +84,90 @@ def test_a_gan_as_it_is_equals_plain_pytorch(cluster: Make, tmp_path: Path, memb
     assert len(ledger.reports(job)) == 2 * 3 * 8  # a step of the job for each optimiser
 
 
-def endless(tell: Tell, steps: int) -> None:
+def endless(tell: Tell, stop: str) -> None:
     nets = networks()
-    extra = {"config": Config(steps_max=steps), "on_step": told(tell)}
-    spotnik.prepare(nn.ModuleList(nets[:2]), list(nets[2:]), commit="step", **extra)
+    spotnik.prepare(nn.ModuleList(nets[:2]), list(nets[2:]), commit="step", on_step=told(tell))
     sharded = spotnik.shard(loader())
-    while spotnik.job().status().step_committed < steps:
+    for _ in spotnik.epochs(2000):
         for real, _y in sharded:
             time.sleep(0.01)
             batch(nets, real)
-    tell(done=spotnik.job().digest)
+            if Path(stop).exists() and spotnik.step() >= int(Path(stop).read_text()):
+                tell(done=spotnik.job().digest)
+                return
 
 
-def test_a_gan_survives_kills_and_joins(cluster: Make) -> None:
-    job = cluster()
-    disturbed(job, endless, kills=3, steps=300)
+def test_a_gan_survives_kills_and_joins(cluster: Make, tmp_path: Path) -> None:
+    job, stop = cluster(), tmp_path / "stop"
+    disturb(job, lambda: job.start(endless, stop=str(stop)), kills=KILLS, stop=stop)
+    ledger.agreed(job)
+    ends = job.lines("done")
+    assert len(ends) == 3 and ends[0] == ends[1] == ends[2]
+
+
+def test_joiners_repeat_from_between_any_two_optimizers(cluster: Make, tmp_path: Path) -> None:
+    """They come one at a time, until one had a copy from before each optimiser, and repeat to the same bits."""
+    job, stop = cluster(), tmp_path / "stop"
+    first: set[int] = set()  # of a joiner's repeats: whose turn was it?
+    settings = {"stop": str(stop)}
+    founder = job.start(endless, **settings)
+    for member, line in job.events():
+        steps = [told for told in member.lines if "step" in told]
+        if member is founder and len(steps) == 1 and len(job.members) == 1:
+            job.start(endless, **settings)
+        if member is founder or len(steps) == 0 or line is not steps[-1] or member is not job.members[-1]:
+            continue
+        if steps[0]["replay"]:
+            first.add(steps[0]["step"] % 2)
+        if takes_part(member) and len(first) < 2:
+            job.kill(member)
+            job.start(endless, **settings)
+        elif takes_part(member) and not stop.exists():
+            new = stop.with_suffix(".new")
+            new.write_text(str(line["step"] + 40))
+            new.rename(stop)
+    assert not job.errors()
+    assert first == {0, 1}
     ledger.agreed(job)
     assert len({line["done"] for line in job.lines("done")}) == 1
+
+
+def pausing(tell: Tell, steps: int) -> None:
+    """The member with slot 2 is stopped once, between the steps of its two optimisers."""
+    nets = networks()
+    extra = {"config": Config(steps_max=steps), "on_step": told(tell)}
+    spotnik.prepare(nn.ModuleList(nets[:2]), list(nets[2:]), commit="step", **extra)
+
+    def stop_once(*_: Any) -> None:
+        hook.remove()
+        tell(stops=True)
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+    if os.environ["SPOTNIK_SLOT"] == "2":
+        hook = nets[2].register_step_post_hook(stop_once)
+    for real, _y in spotnik.shard(loader()):
+        step = spotnik.job().running
+        assert step is not None
+        tell(begin=step.number, count=step.sample_count)
+        batch(nets, real)
+
+
+def test_who_comes_back_between_two_optimizers_takes_no_samples(cluster: Make) -> None:
+    """The others go on without it, and wait for it at the next batch: of that its loop computes nothing."""
+    job = cluster(minimum=3)
+    for _ in range(3):
+        job.start(pausing, steps=12)
+    for member, line in job.events():
+        if line.get("step") == 2 and member.number < 2:
+            job.kill(job.members[2], signal.SIGCONT)
+    assert not job.errors()
+    steps = ledger.agreed(job)
+    assert (steps[2]["members"], steps[3]["members"]) == (2, 2)
+    computed: collections.Counter[int] = collections.Counter()
+    for line in job.lines("begin"):
+        computed[line["begin"]] += line["count"]
+    for number in range(1, 12, 2):
+        assert steps[number]["samples"] == computed[number], number
 
 
 def two_losses(tell: Tell, path: str, sharded: bool) -> None:
