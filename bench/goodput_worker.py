@@ -58,7 +58,7 @@ class Worker:
         self.tell(ready=os.environ["GOODPUT_NODE"])
 
     def backward(self, begin: int, count: int) -> float:
-        """Loss and gradients of a share, in the time that a device takes for so many samples."""
+        """Loss and gradients of a share, in the time that a device takes for its samples."""
         self.begun = time.monotonic()
         self.optimizer.zero_grad()
         inputs, targets = make_batch(begin, max(count, 1))

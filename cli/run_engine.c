@@ -420,7 +420,7 @@ bool run_engine_find(const char *word, const char *bind, uint32_t workers, struc
         return false;
     uint32_t port = ret->port + agents_before() * workers;
     if (ret->port && port + workers > UINT16_MAX)
-        return complain("%u agents of %u workers on this host: there is no port for so many",
+        return complain("%u agents of %u workers on this host: there are not enough ports",
                         agents_before() + 1, workers);
     if (ret->port && agents_before()) {
         size_t said = strlen(ret->said);

@@ -28,7 +28,7 @@ static const char help[] =
     "Run a bag of simulations, any program, on machines that vanish: one job for each row of JOBS.csv. {column} in the command\n"
     "stands for the row's value, {job} for its name (the column job, else its number). The bag is a folder. Any number of these\n"
     "commands, on any machines that see the folder, work on it; none has to live. Each job is done once, whatever dies.\n\n"
-    "Each job runs in a directory of its own, DIR/work/JOB@ATTEMPT, which becomes DIR/results/JOB when the program ends with 0.\n\n"
+    "Each job runs in a directory of its own in the bag, work/JOB@ATTEMPT, which becomes results/JOB when the program ends with 0.\n\n"
     "The bag (the same for every worker):\n"
     "      --folder DIR        the bag                                              [JOBS.bag]\n"
     "      --input FILE        every job needs this file: it is copied into the bag and linked into each job's directory; may be\n"

@@ -205,7 +205,7 @@ class Bag:
         return [i for i in range(len(self.points)) if i not in self.known and i not in self.dropped]
 
     def wait(self, left):
-        """Until no more than so many jobs are left."""
+        """Wait until at most that number of jobs is left."""
         self.until(lambda: self.done() is not None and len(self.open()) <= left)
 
     def run(self, calm):
@@ -311,7 +311,7 @@ def grids(given, judge):
 
 
 def evenly(given, judge):
-    """The first so many of one bag; its core seconds are shared out evenly."""
+    """The first runs of one bag, up to the number given. Each counts an equal part of the core seconds."""
     bag, curve = Bag(given, "even", even(given.runs, 3), given.steps).run(calm=False), []
     for count in range(START, given.runs + 1, given.batch):
         jobs = bag.done()[:count]

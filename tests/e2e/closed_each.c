@@ -48,7 +48,7 @@ static int step_once(struct member *member)
     if (rc)
         return rc;
     if (!step.replay)
-        usleep(500);
+        usleep(500); /* stands in for computing: steps without it fill both processors */
     member->sum[0] = step.replay ? 0 : (int64_t)(step.number * (member->which + 1));
     rc = spotnik_allreduce(member->job, 0, member->sum, 1, SPOTNIK_I64, SPOTNIK_SUM);
     if (!rc)
@@ -117,7 +117,7 @@ static void join(struct member *member, const char *host)
     }
 }
 
-/* Until both have been in one view for so many steps. */
+/* Wait until both have made `steps` steps in one view. */
 static int together(struct member *member, uint32_t steps)
 {
     int rc = 0;

@@ -68,7 +68,7 @@ class World:
         return time.monotonic() - begun
 
     def go_on(self, workers: list[Worker], steps: int = 20) -> float:
-        """Until all of these, and only these, have made so many more steps in one view."""
+        """Wait until all of these, and only these, have made `steps` more steps in one view."""
         step = max(worker.step for worker in workers) + steps
         return self.until(
             f"{len(workers)} in one view", lambda: all(w.step >= step and w.size == len(workers) for w in workers)

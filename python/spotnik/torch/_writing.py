@@ -94,6 +94,7 @@ class _Writer:
         """Write out what is held back, and let go. It opens again when something is added."""
         if self._waits:
             assert self._after is not None
+            # A name with a later second is what is wanted, so the clock has to show one.
             time.sleep(min(max(0.0, self._after + 1 - time.time()), LONGEST_WAIT_S))
             self._opened(self._held[-1].step)
         self._rest()

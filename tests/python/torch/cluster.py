@@ -93,7 +93,7 @@ class Cluster:
         }
 
     def gather(self, members: int) -> None:
-        """Have the first step wait for so many, as `spotnik run -n` does: by the head of its table (link/slots.h)."""
+        """Have the first step wait for `members`, as `spotnik run -n` does: by the head of its table (link/slots.h)."""
         table = os.memfd_create("slots", 0)
         os.ftruncate(table, 64 + 64 * 128)
         os.pwrite(table, struct.pack("<5I", 0x746F6C73, 2, 64, members, 0), 0)
