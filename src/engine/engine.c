@@ -311,7 +311,7 @@ void spotnik_engine_notice(struct spotnik_engine *engine)
 
 bool spotnik_engine_is_noticed(const struct spotnik_engine *engine)
 {
-    return __atomic_load_n(&engine->noticed, __ATOMIC_SEQ_CST) != 0;
+    return __atomic_load_n(&engine->noticed, __ATOMIC_SEQ_CST) != 0 || spotnik_death_leave_requested(engine->death);
 }
 
 void spotnik_engine_tell_agent(struct spotnik_engine *engine, uint64_t step, uint64_t what, double value, double limit)

@@ -315,9 +315,11 @@ bool spotnik_death_take(struct spotnik_death *death, struct spotnik_id *ret_peer
     return found;
 }
 
+/* The word itself: the agent may insist before the watcher has seen what it asked. */
 bool spotnik_death_leave_requested(const struct spotnik_death *death)
 {
-    return death != NULL && __atomic_load_n(&death->leave_seen, __ATOMIC_SEQ_CST) != 0;
+    return death != NULL && (__atomic_load_n(&death->leave_seen, __ATOMIC_SEQ_CST) != 0 ||
+                             (death->own != NULL && __atomic_load_n(&death->own->leave_request, __ATOMIC_SEQ_CST) != 0));
 }
 
 void spotnik_death_free(struct spotnik_death *death)

@@ -44,7 +44,7 @@ void spotnik_death_watch(struct spotnik_death *death, const struct spotnik_id *p
 /* The next member proven dead, and the latest view it had voted for or installed; false: none. */
 bool spotnik_death_take(struct spotnik_death *death, struct spotnik_id *ret_peer, uint64_t *ret_epoch);
 
-/* Has the agent asked us to leave? */
+/* Has the agent asked us to leave? Async-signal-safe. */
 bool spotnik_death_leave_requested(const struct spotnik_death *death);
 
 /* Stop the watcher and free. After _unsign. */

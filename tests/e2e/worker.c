@@ -13,6 +13,7 @@
  * With WORKER_ONES there is a bucket of so many ones in each, whose sum must be the same whole number everywhere.
  * With WORKER_APART it goes on after each of them outside of steps (apart.h).
  * It checks the ledger itself: over each epoch of data the samples of all committed steps are every index once. */
+#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -101,10 +102,18 @@ static int fail(const struct worker *worker, int rc, const char *what)
     return 1;
 }
 
+/* A signal may end it early. */
+static void rest_ns(uint64_t ns)
+{
+    struct timespec span = { .tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000) };
+
+    if (ns && nanosleep(&span, NULL) && errno != EINTR)
+        abort();
+}
+
 /* The gradient depends on the samples and on the weights, so a wrong share or a wrong replica shows in every digest. */
 static void compute(struct worker *worker, const spotnik_step *step)
 {
-    struct timespec until = { 0 };
     uint64_t hash = mix(step->number);
 
     worker->consumed[0] = worker->consumed[1] = 0;
@@ -121,9 +130,7 @@ static void compute(struct worker *worker, const spotnik_step *step)
         return; /* an empty share takes no time */
     for (uint64_t since_ns = now_ns(); worker->busy_us && now_ns() - since_ns < worker->busy_us * 1000;)
         continue; /* as a trainer does that needs more cores than there are */
-    until.tv_nsec = (long)worker->compute_us * (step->replay ? 1500 : 1000);
-    if (worker->compute_us)
-        nanosleep(&until, NULL); /* the time a backward pass takes elsewhere */
+    rest_ns(worker->compute_us * (step->replay ? 1500 : 1000)); /* the time a backward pass takes elsewhere */
 }
 
 static uint64_t sum_of_all(uint64_t samples)
