@@ -56,7 +56,7 @@ struct adam {
 /* A function of the seed alone, so the members agree on the first weights without a word. */
 void weights_init(struct weights *w, uint64_t seed);
 
-/* Room for so many samples. 0: out of memory. */
+/* Room for that number of samples. 0: out of memory. */
 int batch_new(struct batch *b, size_t capacity);
 
 /* Returns the sum of the losses of the n samples. */
