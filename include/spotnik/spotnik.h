@@ -214,6 +214,8 @@ typedef struct spotnik_job_status {
     uint64_t control_messages;   /**< sent, without heartbeats */
     uint64_t losses, joins, leaves;      /**< seen since we are a member */
     uint32_t recovery_count;     /**< entries in `recovery`, newest last */
+    uint32_t linked;             /**< other members of the view that this one hears itself, so that their end proves itself to it. In a
+                                      view that has just formed, fewer than size - 1 for a moment; in a large one always */
     spotnik_recovery recovery[SPOTNIK_RECOVERIES_KEPT];
 } spotnik_job_status;
 

@@ -168,6 +168,7 @@ class NativeStatus(ctypes.Structure):
         ("joins", c_uint64),
         ("leaves", c_uint64),
         ("recovery_count", c_uint32),
+        ("linked", c_uint32),
         ("recovery", NativeRecovery * RECOVERIES_KEPT),
     ]
 

@@ -97,6 +97,9 @@ class Status:
     losses: int
     joins: int
     leaves: int
+    #: Other members of the view that this one hears itself, so that their end proves itself to it. For a moment fewer than all
+    #: in a view that has just formed; always fewer in a large one.
+    linked: int
     #: The last 16 at most, newest last.
     recoveries: list[Recovery]
 
@@ -196,6 +199,7 @@ def status_of(native: _native.NativeStatus) -> Status:
         losses=native.losses,
         joins=native.joins,
         leaves=native.leaves,
+        linked=native.linked,
         recoveries=[
             Recovery(**{field.name: getattr(one, field.name) for field in dataclasses.fields(Recovery)})
             for one in native.recovery[: native.recovery_count]

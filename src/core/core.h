@@ -330,6 +330,9 @@ const struct spotnik_ledger *spotnik_core_ledger(const struct spotnik_core *core
 /* Heartbeats of that member are late, and will soon count as silence: ask its kernel. */
 bool spotnik_core_is_quiet(struct spotnik_core *core, struct spotnik_id id, uint64_t now_ns);
 
+/* How many other members of the view would be proven GONE by what we hear ourselves, if they ended now in the usual way? */
+uint32_t spotnik_core_linked(const struct spotnik_core *core);
+
 /* Is that the ledger after step `committed`? Not in a joiner, nor in one that came in lagging. */
 bool spotnik_core_ledger_known(const struct spotnik_core *core, uint64_t committed);
 

@@ -125,6 +125,20 @@ enum spotnik_evidence evidence_of_end(const struct peer *peer, uint64_t epoch)
                                                                                    : SPOTNIK_EVIDENCE_TAINTED;
 }
 
+uint32_t spotnik_core_linked(const struct spotnik_core *core)
+{
+    uint32_t count = 0;
+
+    if (core->role != SPOTNIK_ROLE_MEMBER)
+        return 0;
+    for (uint32_t i = 0; i < core->peer_top; i++) {
+        const struct peer *peer = &core->peer[i];
+        count += peer->used && peer->linked && peer->heard && peer_rank(core, peer) != SPOTNIK_NO_RANK &&
+                 !evidence_moved_on(peer, core->view.epoch);
+    }
+    return count;
+}
+
 static bool suspects_any(const struct spotnik_core *core)
 {
     for (uint32_t rank = 0; rank < core->view.size; rank++)

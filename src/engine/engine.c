@@ -396,6 +396,7 @@ void spotnik_engine_status(struct spotnik_engine *engine, spotnik_job_status *re
     ret->losses = status.losses;
     ret->joins = status.joins;
     ret->leaves = status.leaves;
+    ret->linked = spotnik_core_linked(engine->core);
     ret->recovery_count = engine->recovery_count;
     memcpy(ret->recovery, engine->recovery, engine->recovery_count * sizeof *ret->recovery);
     spotnik_engine_unlock(engine);

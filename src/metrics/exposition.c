@@ -89,6 +89,7 @@ static void add_who(struct spotnik_text *text, const struct spotnik_watched *of)
     gauge(text, "uptime_seconds", seconds(of->now_ns - of->born_ns),
           "Time since this process joined or founded the job.");
     gauge(text, "members", of->status.size, "Members of the view, as this member knows it.");
+    gauge(text, "linked", of->status.linked, "Other members of the view that this member hears itself.");
     gauge(text, "view_epoch", (double)of->status.view_epoch,
           "Number of the view: grows with every change of members.");
     gauge(text, "view_hash", view_number(of),

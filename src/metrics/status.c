@@ -45,8 +45,8 @@ static void add_numbers(struct spotnik_text *text, const spotnik_job_status *sta
         status->joining ? "true" : "false");
     add(text, ",\"bytes_sent\":%" PRIu64 ",\"bytes_received\":%" PRIu64 ",\"control_messages\":%" PRIu64,
         status->bytes_sent, status->bytes_received, status->control_messages);
-    add(text, ",\"losses\":%" PRIu64 ",\"joins\":%" PRIu64 ",\"leaves\":%" PRIu64, status->losses,
-        status->joins, status->leaves);
+    add(text, ",\"losses\":%" PRIu64 ",\"joins\":%" PRIu64 ",\"leaves\":%" PRIu64 ",\"linked\":%" PRIu32, status->losses,
+        status->joins, status->leaves, status->linked);
 }
 
 static void add_pace(struct spotnik_text *text, const struct spotnik_pace *pace)

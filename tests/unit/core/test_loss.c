@@ -297,6 +297,27 @@ static void test_all_but_one(void **state)
     assert_survivors(1, 1);
 }
 
+/* Claim: spotnik_core_linked() counts those whose end proves itself. Who hears all the others goes on when they end at once; two that came
+ * at once, and do not hear each other yet, cannot. */
+static void test_linked(void **state)
+{
+    (void)state;
+    for (int apart = 0; apart < 2; apart++) {
+        pair_open(&pair, 3, 1, 0, 0);
+        pair_cut(&pair, 1, 2, apart);
+        pair_assemble(&pair);
+        assert_int_equal(spotnik_core_linked(pair.node[0].core), 2);
+        assert_int_equal(spotnik_core_linked(pair.node[1].core), apart ? 1 : 2);
+        pair_kill(&pair, 0);
+        pair_kill(&pair, 2);
+        pair_run(&pair, 10 * SPOTNIK_S);
+        assert_int_equal(spotnik_core_linked(pair.node[1].core), 0);
+        assert_int_equal(pair_status(&pair, 1).parked, apart);
+        assert_int_equal(pair_status(&pair, 1).size, apart ? 3 : 1);
+        pair_close(&pair);
+    }
+}
+
 /* Node 2, which decided, dies when it has told node 0 of the view, and not yet node 1. */
 static bool dies_half_told(struct pair *of, uint32_t node, const struct spotnik_action *action)
 {
@@ -467,6 +488,7 @@ int main(void)
         cmocka_unit_test_teardown(test_lane_down, close_pair),
         cmocka_unit_test_teardown(test_samples_return, close_pair),
         cmocka_unit_test(test_two_silences),
+        cmocka_unit_test(test_linked),
         cmocka_unit_test_teardown(test_chosen_stands, close_pair),
         cmocka_unit_test_teardown(test_settles_while_waiting, close_pair),
     };

@@ -21,6 +21,7 @@ static size_t write_text(char *text, size_t size)
                                   .size = 2,
                                   .step_committed = INT64_MAX,
                                   .parked = 1,
+                                  .linked = 3,
                                   .recovery_count = 2 };
     struct spotnik_status_more more = { .noticed = true, .job_name = "a \"job\" \\ with\ttabs \xc3\xa9",
                                         .pid = 42,
@@ -67,6 +68,7 @@ static void test_is_json(void **state)
     assert_string_equal(json_string_value(json_object_get(root, "refusal")), "bad\nkey");
     assert_true(json_is_true(json_object_get(root, "parked")));
     assert_true(json_is_true(json_object_get(root, "noticed")));
+    assert_int_equal(json_integer_value(json_object_get(root, "linked")), 3);
     json_t *pace = json_object_get(root, "pace");
     assert_int_equal(json_integer_value(json_object_get(pace, "steps")), 12);
     assert_int_equal(json_integer_value(json_object_get(pace, "commit_ns")), 77);
